@@ -4,6 +4,7 @@ import pytest
 
 from launcher.engines.command_line.parse import parse_line
 from launcher.engines.command_line.records import Request
+from launcher.errors import CommandRefused
 
 _PYTORCHJOB = """\
 kind: PyTorchJob
@@ -241,3 +242,14 @@ def test_a_variable_that_mpirun_gets_as_itself_is_handed_on() -> None:
         "mpirun -np 2 -x WANDB_API_KEY=$WANDB_API_KEY -x MASTER_PORT=$MASTER_PORT python a.py"
     )
     assert (parsed.forwarded, parsed.env, parsed.unknown) == (("WANDB_API_KEY",), {}, ())
+
+
+def test_a_manifest_without_a_command_is_refused_as_one() -> None:
+    text = (
+        "apiVersion: kubeflow.org/v1\nkind: PyTorchJob\nspec:\n  pytorchReplicaSpecs:\n    Master:\n"
+        "      template:\n        spec:\n          containers:\n"
+        "          - image: x/y:1\n            name: pytorch\n"
+    )
+    with pytest.raises(CommandRefused, match="the manifest has no command: its image") as caught:
+        parse_line(text)
+    assert "-- torchrun" in caught.value.fix

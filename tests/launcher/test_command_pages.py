@@ -304,3 +304,39 @@ def test_a_launch_in_a_comment_of_a_program_is_in_the_error() -> None:
     with pytest.raises(CommandRefused) as caught:
         parse_line("# Command: torchrun --nproc_per_node=2  a.py\nimport os\n")
     assert caught.value.fix.endswith("-- torchrun --nproc_per_node=2 a.py")
+
+
+def test_a_quotation_is_read_without_its_marks() -> None:
+    text = "> [!note]- Pretrain\n> ```bash\n> N=2\n>\n"
+    text += "> torchrun --nproc_per_node $N a.py \\\n>   --tp 8\n> ```\n"
+    parsed = parse_line(text)
+    assert (parsed.request, parsed.args) == (Request(per_node=2), ("--tp", "8"))
+
+
+def test_the_command_that_submits_a_shown_batch_script_is_no_launch() -> None:
+    text = "Prepare a job script:\n\n```\n#!/bin/bash\n#SBATCH -N 2\nsrun torchrun a.py\n```\n"
+    text += "\n```\nsbatch job.sh\n```\n"
+    assert any(one.startswith("sbatch job.sh: gpulaunch starts") for one in parse_line(text).dropped)
+    with pytest.raises(CommandRefused, match="2 commands"):
+        parse_line("torchrun a.py\nsbatch job.sh")
+
+
+def test_logins_that_a_runner_starts_are_no_launch() -> None:
+    text = (
+        "poetry run huggingface-cli login\nuv run wandb login\nuv run pip install x\npoetry run torchrun a.py"
+    )
+    assert parse_line(text).program == "a.py"
+    with pytest.raises(CommandRefused, match="2 commands"):
+        parse_line("uv run train-it\npoetry run torchrun a.py")
+
+
+def test_a_container_of_a_cluster_is_refused_with_what_starts_in_it() -> None:
+    text = 'podman-hpc run --rm --gpu --nccl -e HOME -v "/a":"/b" docker.io/x/y:1 /bin/bash /w/inner.sh'
+    with pytest.raises(CommandRefused) as caught:
+        parse_line(text)
+    assert caught.value.fix.endswith("-- /bin/bash /w/inner.sh")
+
+
+def test_long_lines_for_a_scheduler_are_shown_as_cut() -> None:
+    (said,) = (one for one in parse_line(f"#PBS -v I={'x' * 80}\ntorchrun a.py").dropped if "PBS" in one)
+    assert "x...: for its scheduler" in said

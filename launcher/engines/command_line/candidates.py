@@ -18,6 +18,7 @@ from preflight.frozen import dataclass
 _NODE_RANKS = ("--node_rank", "--node-rank", "--machine_rank", "--machine-rank", "NODE_RANK")
 _LISTED = 6
 _LONGEST = 70
+_SUBMITS = "gpulaunch starts what the script starts, and gpulaunch submit hands it to Slurm"
 _NO_LAUNCH = (
     "none is a launcher, Python or a script: paste the command that trains"
     " (--launch N starts the Nth of these as it is)"
@@ -62,17 +63,23 @@ class Choice:
     said: tuple[str, ...]  # of those that are left out
 
 
-def choose_launch(found: Sequence[FoundCommand], number: int | None) -> Choice:
+def choose_launch(found: Sequence[FoundCommand], number: int | None, *, is_batch: bool = False) -> Choice:
     """Return which command of a text is its launch; `number` is the user's choice, from 1.
+
+    `is_batch`: the text shows a batch script, so that `sbatch FILE` beside it is how that is submitted.
 
     Raises CommandRefused for a text of several launches without a number, and for one of none.
     """
     if all(preparations.is_setup(_without_sudo(one.words)) for one in found):
         preparations.refuse_setup(_without_sudo(found[0].words))
     kept = _without_setup(found)
+    if is_batch and any(not _submits(found[at].words) for at in kept):
+        kept = tuple(at for at in kept if not _submits(found[at].words))
     left_out = (found[at].words for at in sorted(set(range(len(found))).difference(kept)))
     said = tuple(
-        f"{_two(words)}: {preparations.BEFORE}" for words in left_out if not preparations.asks_settings(words)
+        f"{_two(words)}: {_SUBMITS if _submits(words) else preparations.BEFORE}"
+        for words in left_out
+        if not preparations.asks_settings(words)
     )
     first = found[kept[0]]
     if len(kept) == 1:
@@ -95,6 +102,10 @@ def choose_launch(found: Sequence[FoundCommand], number: int | None) -> Choice:
         raise _piped(reader.words)
     others = f"{number} of the {len(distinct)} commands of the text: the others are left out"
     return Choice(chosen, len(distinct), (*said, others))
+
+
+def _submits(words: Sequence[Word]) -> bool:
+    return posixpath.basename(words[0].text) in ("sbatch", "qsub", "bsub")
 
 
 def _distinct(found: Sequence[FoundCommand], kept: Sequence[int]) -> tuple[int, ...]:

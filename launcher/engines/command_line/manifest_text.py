@@ -62,6 +62,7 @@ _NODE_RANK = re.compile(r"[ \t]+--(?:node|machine)[_-]rank[= \t]\d{1,4}(?=[\s\\]
 _OPEN = re.compile(r"(\{\{[^{}\n]{1,80}\}\}|(?<==)\{[A-Za-z]\w*\}$)")
 """What a template fills in within a word: `--lr={{ .Values.lr }}`, `--nnodes={nodes}`."""
 
+_IMAGE = re.compile(r"[ \t]*(?:- )?image:")
 _MOST_LINES = 5_000
 _LONGEST_INPUT, _MOST_FILLED = 1000, 100_000
 """Characters of an input that is filled in, and of all of them in one command."""
@@ -104,7 +105,7 @@ def command_of_manifest(text: str, launch: re.Pattern[str]) -> str | None:
     }
     if found:
         refuse_ray(lines, next(iter(commands)))
-    elif surely := _only_command(keys, lines):
+    elif surely := _only_command(keys, lines, launch):
         return surely
     if len(found) > 1:
         count = max(len(found), len(commands))
@@ -112,10 +113,10 @@ def command_of_manifest(text: str, launch: re.Pattern[str]) -> str | None:
     return next(iter(found), None)
 
 
-def _only_command(keys: list[_Key], lines: list[str]) -> str | None:
+def _only_command(keys: list[_Key], lines: list[str], launch: re.Pattern[str]) -> str | None:
     """Return what the one container of a manifest starts that is not a launcher: `command: ["./train.sh"]`.
 
-    None for other texts. Raises CommandRefused for a container with arguments alone.
+    None for other texts. Raises CommandRefused for a container without a command.
     """
     if not is_of_cluster(lines):
         return None
@@ -130,6 +131,11 @@ def _only_command(keys: list[_Key], lines: list[str]) -> str | None:
         raise CommandRefused(
             "the manifest has arguments and no command: the image says what starts with them",
             "write the command: gpulaunch run --hosts A,B -- torchrun SCRIPT ARGUMENTS",
+        )
+    if not (commands or launch.search("\n".join(lines))) and any(map(_IMAGE.match, lines)):
+        raise CommandRefused(
+            "the manifest has no command: its image says what starts",
+            "write the command that trains: gpulaunch run --hosts A,B -- torchrun SCRIPT",
         )
     if len(commands) != 1:
         return None

@@ -30,6 +30,8 @@ _OTHER_LETTER = re.compile(
 _RUNNERS = r"(?:(?:uv|poetry|pixi|pdm|pipenv)[ \t]+run[ \t]+(?:-\S+[ \t]+)*|nohup[ \t]+)?"
 _INLINE = re.compile(rf"(?<![=\w\"'(\\])`((?:[A-Za-z_]\w*=\S*[ \t]+)*{_RUNNERS}{PROGRAMS}[ \t][^`\n]+)`")
 _SENTENCE = re.compile(r"\s*(?:[-*+>#]+[ \t]+|\d{1,2}[.)][ \t]+)?(?:[A-Z][a-z]|`|[A-Z]?(?![A-Za-z])[^\W\d_])")
+_QUOTE = re.compile(r"[ \t]*>(?!>) ?")
+_CALLOUT = re.compile(r"\[!\w+\]")
 _CHANGED = re.compile(r"^(?:diff |index |@@ |[ +-]|$)")
 _ADDED = re.compile(rf"^\+[ \t]*{LAUNCH}\b", re.MULTILINE)
 _CONTINUED = re.compile(r"(?:\\|[ \t][\^`])[ \t]*$")
@@ -37,6 +39,7 @@ _CONTINUED = re.compile(r"(?:\\|[ \t][\^`])[ \t]*$")
 
 def blocks_of_page(text: str) -> str:
     """Return the commands of a page without the sentences around them; any other text as it is."""
+    text = _unquoted(text)
     if ".. code" in text or ".. sourcecode" in text or ".. parsed" in text:
         text = "\n".join(_with_fences(text.split("\n")))
     text = _fenced(text)
@@ -45,6 +48,15 @@ def blocks_of_page(text: str) -> str:
     if "`" in text and not LAUNCH_LINE.search(text) and _SENTENCE.match(text):
         text = "\n".join(_INLINE.findall(text)) or text
     return text if text.isascii() or not LAUNCH_LINE.search(text) else "\n".join(_without_sentences(text))
+
+
+def _unquoted(text: str) -> str:
+    """Return what a quotation of a page or a mail says: each of its lines starts with `>`."""
+    lines = text.strip().split("\n")
+    if len(lines) < 2 or not all(line.lstrip().startswith(">") for line in lines):
+        return text
+    said = [_QUOTE.sub("", line) for line in lines]
+    return "\n".join(line for line in said if not _CALLOUT.match(line))
 
 
 def _with_fences(lines: list[str]) -> Iterator[str]:

@@ -120,6 +120,7 @@ _SETUP_PARTS = {
 _SETUP_PARTS["rye"] = _SETUP_PARTS["pdm"]
 _SETUP_PARTS["podman"] = _SETUP_PARTS["docker"]
 _SETUP_PARTS["mamba"] = _SETUP_PARTS["micromamba"] = _SETUP_PARTS["conda"]
+_RUNS = [[name, "run"] for name in ("uv", "poetry", "pixi", "pdm", "pipenv", "rye")]
 _SETUP_MODULES = (("pip",), ("venv",), ("ensurepip",), ("build",), ("nltk.downloader",))
 _SETUP_COMMANDS = (("spacy", "download"), ("ipykernel", "install"), ("playwright", "install"))
 """Of `python -m`."""
@@ -193,9 +194,14 @@ def _asks_itself(words: Sequence[Word]) -> bool:
 
 
 def _without_assignments(words: Sequence[Word]) -> tuple[Word, ...]:
-    """Return a command from its program on: `DATA=/x/env` starts no `env`."""
+    """Return a command from its program on: without `DATA=/x/env`, and without `poetry run`."""
     at = next((at for at, word in enumerate(words) if not _ASSIGNMENT.match(word.text)), len(words))
-    return tuple(words[at:])
+    is_run = [word.text for word in words[at : at + 2]] in _RUNS and not _is_option(words[at + 2 : at + 3])
+    return tuple(words[at + 2 * is_run :])
+
+
+def _is_option(first: Sequence[Word]) -> bool:
+    return not first or first[0].text.startswith("-")
 
 
 def find_environment(words: tuple[Word, ...]) -> Environment | None:
@@ -289,7 +295,7 @@ def names_setup_script(words: Sequence[Word]) -> bool:
 
 def asks_settings(words: Sequence[Word]) -> bool:
     """Whether a command only asks for settings or a login, which gpulaunch then finds."""
-    texts = tuple(word.text for word in words[:3])
+    texts = tuple(word.text for word in _without_assignments(words)[:3])
     return texts[:2] in _SETTINGS or texts in _SETTINGS
 
 

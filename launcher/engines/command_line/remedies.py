@@ -23,12 +23,12 @@ _CONDITIONAL = re.compile(r" \([a-z ]+\)$")
 """Behind a variable that the text sets where a condition holds."""
 
 _VERBS = {
-    **dict.fromkeys(("docker", "podman", "nerdctl", "nvidia-docker"), ("run", "exec")),
+    **dict.fromkeys(("docker", "podman", "podman-hpc", "nerdctl", "nvidia-docker"), ("run", "exec")),
     **dict.fromkeys(("apptainer", "singularity"), ("run", "exec")),
 }
 _FLAG = re.compile(
     r"-[itdPq]+|--(?:rm|init|privileged|read-only|tty|interactive|detach|publish-all|no-healthcheck|quiet|nv|rocm"
-    r"|cleanenv|contain|containall|no-home|writable|writable-tmpfs|compat|fakeroot|userns|no-mount)"
+    r"|gpu|nccl|mpi|replace|cleanenv|contain|containall|no-home|writable|writable-tmpfs|compat|fakeroot|userns|no-mount)"
 )
 """An option of them without a value."""
 

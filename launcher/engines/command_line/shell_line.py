@@ -196,7 +196,7 @@ class _Launches:
             raise shell.doubtful[0][1] if shell.doubtful else _no_command(shell)
         if len(found) > 1 and _COMMENT_INSIDE.search(text):
             raise refusals.cut_command(found[1].words[0].text)
-        choice = choose_launch(found, number)
+        choice = choose_launch(found, number, is_batch=_DIRECTIVE.search(text) is not None)
         line = found[choice.at].line
         shell.dropped += choice.said
         shell.dropped += [after if at > choice.at else before for at, after, before in self.behind]
@@ -215,10 +215,14 @@ def _directives(text: str) -> Iterator[str]:
     options: dict[str, dict[str, None]] = {}
     for found in _DIRECTIVE.finditer(text):
         shown = found["option"] if found["mark"] == "SBATCH" else found[0].partition(found["mark"])[2].strip()
-        options.setdefault(found["mark"], {})[shown[:_SHOWN]] = None
+        options.setdefault(found["mark"], {})[_cut(shown)] = None
     for mark, given in options.items():
         why = _SBATCH if mark == "SBATCH" else _DIRECTIVES
         yield f"#{mark} {', '.join(given)}: {why}"
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
 
 
 def _no_command(shell: ShellState) -> CommandRefused:

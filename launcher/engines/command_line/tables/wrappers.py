@@ -2,7 +2,7 @@
 
 CONTAINERS = (
     *("docker", "podman", "nvidia-docker", "singularity", "apptainer", "enroot", "shifter", "ch-run"),
-    *("kubectl", "oc", "nerdctl", "udocker", "docker-compose", "podman-compose"),
+    *("kubectl", "oc", "nerdctl", "udocker", "docker-compose", "podman-compose", "podman-hpc"),
     *("apptainer_wrapper", "singularity_wrapper"),  # of CSC, around the container of a module
 )
 _CONTAINER = (
