@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from preflight.diagnosis.candidate import Candidate, candidate_of_row
+from preflight.diagnosis.class_names import is_of_another_package, words_of
 from preflight.diagnosis.device_assertions import by_printed_assertions
 from preflight.diagnosis.lines import Line
 from preflight.diagnosis.long_messages import hits_of_long_messages
@@ -133,6 +134,7 @@ def _messages(
             shown += [SignatureHit(row, each.line)] if row is not None else []
     shown += hits_of_long_messages(raised, shown, course.failing)
     by_order = {each.line.order: each for each in raised}
+    shown = [hit for hit in shown if not _is_named_alike(hit, by_order.get(hit.line.order))]
     shown = [
         SignatureHit(row_over_words(hit.row, by_order[hit.line.order], _source(course, hit.line)), hit.line)
         if hit.line.order in by_order
@@ -150,6 +152,14 @@ def _messages(
         if (hit.line.order >= last or hit.line.text.lstrip().startswith("raise "))
         and is_quoted(course.lines, hit.line)
     ]
+
+
+def _is_named_alike(hit: SignatureHit, raised: ParsedException | None) -> bool:
+    """Whether a row knows an exception by a class that another package has named alike, and not by its message."""
+    if raised is None or not is_of_another_package(raised):
+        return False
+    row = first_match(words_of(raised))
+    return row is None or row.code != hit.row.code
 
 
 def _cut_raise(lines: Sequence[Line]) -> int:

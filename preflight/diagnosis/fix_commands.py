@@ -39,6 +39,8 @@ _RAY = re.compile(r"\bray\b|Actor|raylet")
 _POD = re.compile(r"\bPod: ([a-z0-9-]+)\.([\w-]+) exited")
 _OF_MODULE = re.compile(r"AttributeError: (?:partially initialized )?module '([A-Za-z]\w*)' has no attribute")
 _REFUSED = re.compile(r"'(?:-u|-X\w*)', '([\w./-]{1,300}\.py)'.{0,4000}returned non-zero exit status 2\b")
+_PADDLE_RANK = re.compile(r"trainer process with rank=\[(\d{1,5})")
+_MEANT = re.compile(r"No such option:? (--?[\w-]{1,80}) Did you mean (--?[\w-]{1,80})\?")
 _NOTEBOOK = re.compile(r"\b[Kk]ernel (?:crashed|appears to have died|has died|died)\b")
 _JOB = re.compile(r"\*\*\* (?:JOB|STEP) (\d{1,12})\b.{0,200} CANCELLED AT")
 _NO_SUCH = re.compile(r"No such file or directory: ['\"]([^'\"]{1,300})['\"]")
@@ -54,6 +56,7 @@ _BY_WORDS: dict[str, tuple[tuple[str, str], ...]] = {
         (r"\bDouble\b|float64|DoubleTensor", "x = x.float() where the input is made: NumPy's and Python's numbers are float64"),
     ),
     "S16": ((r"undefined symbol|cannot open shared object", "python -m pip install --force-reinstall --no-deps --no-build-isolation flash-attn"),),
+    "S20": ((r"\bResourceExhaustedError\b|tensorflow[./]", "export TF_GPU_ALLOCATOR=cuda_malloc_async helps where memory is in pieces"),),
     "S26": (("", "gradient_checkpointing_kwargs={'use_reentrant': False}"),),
     "S32": (
         (r"\bhip|\bHIP\b|\bgfx\d", "rocminfo | grep -m1 gfx names the architecture that the build must have"),
@@ -164,6 +167,9 @@ def _disk(text: str) -> str:
 
 
 def _script(text: str) -> str:
+    meant = _MEANT.search(text)
+    if meant:
+        return f"write {meant[2]} instead of {meant[1]}"
     script = _first(_SCRIPT, text)
     return f"python {script} --help" if script else ""
 
@@ -187,6 +193,8 @@ def _ended(text: str) -> str:
     pod, refused = _POD.search(text), _REFUSED.search(text)
     if pod:
         return f"kubectl logs -n {pod[1]} {pod[2]} --previous"
+    if worker := _first(_PADDLE_RANK, text):
+        return f"less log/workerlog.{worker}, which is that rank's output (--log_dir of paddle.distributed.launch)"
     if refused:
         return f"python {shell_word(refused[1])} --help: with status 2 Python says that arguments are refused, or that it finds no such script"
     if _NOTEBOOK.search(text):

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from preflight.diagnosis.candidate import Candidate, candidate_of_row, evidence_of, place_of
+from preflight.diagnosis.class_names import words_of
 from preflight.diagnosis.exception_types import ANY_ADVICE, advice_for
 from preflight.diagnosis.fix_commands import command_for
 from preflight.diagnosis.raising_places import row_of_place
@@ -88,7 +89,7 @@ def _is_root(raised: ParsedException, matched: set[int] | frozenset[int]) -> boo
 def _row_of(raised: ParsedException) -> Signature | None:
     if wraps_another(raised) or (is_warning_line(raised.text) and raised.bare):
         return None
-    return first_match(raised.text)
+    return first_match(words_of(raised))
 
 
 def _innermost(chain: Sequence[ParsedException]) -> ParsedException:

@@ -11,6 +11,7 @@ _TAG = re.compile(
 )
 # An exception as an editor of notebooks copies it: its name, message and stack as keys, with real line ends.
 _BOLD = re.compile(r"^\*\*(\w[^*]*)\*\*\s*$")
+_TITLE = re.compile(r"^#{1,3} (?=(?:[A-Za-z_]\w*\.)*\w+(?:Error|Exception): )")
 _NAME_KEY, _MESSAGE_KEY = re.compile(r"\s*\"name\": \"(\w{1,80})\",$"), re.compile(r"\s*\"message\": \"(.*)$")
 _LOST_BLANK = re.compile(r"^((?:\w+\.)*\w+(?:Error|Exception)):(?=['\"])")
 _ESCAPE = re.compile(r"(?:\^\[|#033|\\u001[bB]|\\x1b|\\033|\\e|␛)(?=\[[\d;]{0,12}[A-Za-z])")
@@ -65,6 +66,8 @@ def _readable(texts: Sequence[str], whole: str) -> Sequence[str]:
         whole = "\n".join(texts)
     if '\t"message": "' in whole or ' "message": "' in whole:
         texts = _of_notebook(texts)
+    if whole.startswith("#"):
+        texts = [_TITLE.sub("", texts[0]), *texts[1:]]
     if "**" in whole:
         texts = [_BOLD.sub(r"\1", text) for text in texts]
     if _UNUSUAL.search(whole):

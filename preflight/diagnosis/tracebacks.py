@@ -12,7 +12,7 @@ from preflight.frozen import dataclass
 _HEADER = re.compile(r"Traceback \(most recent call last\)")
 _FRAME = re.compile(
     r'^\s*File "(?P<file>[^"]+)", line (?P<line>\d{1,9})(?:, in (?P<name>\S+))?'
-    r"|^\s*(?:File )?(?P<short>(?:[~/.\w]|<ipython)[\w./~<> -]*(?:\.py|>)):(?P<shortline>\d{1,9}),? in (?P<shortname>\S+)"
+    r"|^\s*(?:File )?(?P<short>(?:[~/.\w]|<ipython|<string)[\w./~<> -]*(?:\.py|>)):(?P<shortline>\d{1,9}),? in (?P<shortname>\S+)"
 )
 _CELL = re.compile(
     r"^(?:Cell (?P<cell>In *\[\d+\]), line (?P<line>\d{1,9})|(?:File )?(?P<file>[~/<][^\s(]*) in )"

@@ -91,6 +91,8 @@ def test_a_command_fits_the_exception(message: str, command: str) -> None:
         ("ERROR: No matching distribution found for torch==9.9\n", "pip index versions torch"),
         ("slurmstepd-n1: error: *** JOB 1495 ON n1 CANCELLED AT 2026-04-28T15:07:03 ***\n", "sacct -j 1495"),
         (f"{COMMAND} returned non-zero exit status 2.\n", "python tools/train.py --help"),
+        ("ABORT!!! Out of all 4 trainers, the trainer process with rank=[3] was aborted\n", "workerlog.3"),
+        ("Error: No such option: --resum Did you mean --resume?\n", "write --resume instead of --resum"),
         ("The Kernel crashed while executing code in the current cell\n", "nbconvert --to script"),
         ("UCX  ERROR ibv_reg_mr failed: Cannot allocate memory\n", "ulimit -l unlimited"),
     ],
@@ -103,6 +105,8 @@ def test_a_command_is_one_of_the_launcher_in_the_log(log: str, command: str) -> 
     ("message", "fix"),
     [
         ("SyntaxError: invalid syntax", "cannot parse"),
+        ("RuntimeError: sizes are powers of two when computing in half precision", "FFT in float32"),
+        ("cupy.cuda.CUDARuntimeError: cudaErrorInvalidValue: invalid argument", "CUDA_LAUNCH_BLOCKING=1"),
         ("KeyError: 'SLURM_PROCID'", "os.environ"),
         ("TypeError: embedding(): argument 'indices' must be Tensor, not list", "another type"),
         ("IndexError: index 2 is out of bounds for dimension 0 with size 2", "print the shape"),
@@ -119,3 +123,12 @@ def test_a_closed_terminal_ends_torchrun_under_nohup_too() -> None:
     log = "torch.distributed.elastic.multiprocessing.api.SignalException: Process 161 got signal: 1\n"
 
     assert "nohup does not hold" in diagnose(log).causes[0].fix
+
+
+def test_a_line_that_a_library_executes_is_not_the_users() -> None:
+    log = (
+        "RuntimeError  Traceback (most recent call last)\nCell In[8], line 1\n----> 1 trainer.train()\n\n"
+        "File <string>:36, in train(self)\n\nRuntimeError: no two GPUs\n"
+    )
+
+    assert diagnose(log).causes[0].location == "Cell In[8]:1"
