@@ -4,11 +4,13 @@ import ast
 from typing import TYPE_CHECKING
 
 from preflight.script.interpreter.events import Call
+from preflight.script.interpreter.guards import OTHER_RANKS, RANK_0
 from preflight.script.interpreter.values import (
     OF_RANK,
     TRUE,
     UNKNOWN,
     Class,
+    Const,
     Func,
     OneOf,
     RankValue,
@@ -57,6 +59,14 @@ def named(it: "Interpreter", name: str, value: Value) -> Value:
         made = RankValue(first=True)
         return join([made if item == UNKNOWN else item for item in alternatives(value)])
     return RankValue() if value is UNKNOWN else value
+
+
+def answered(it: "Interpreter", value: Value) -> Value:
+    """Return what a function returns: True on rank 0 and False on the others says which rank this is."""
+    if not isinstance(value, Const) or not isinstance(value.value, bool):
+        return value
+    places = [place for place in it.contexts[it.call_contexts :] if place in (RANK_0, OTHER_RANKS)]
+    return RankValue(first=(places[-1] == RANK_0) is value.value) if places else value
 
 
 def given_by(it: "Interpreter", func: Value, call: Call, result: Value) -> Value:
