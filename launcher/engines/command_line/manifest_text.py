@@ -85,10 +85,13 @@ class _Key:
 def command_of_manifest(text: str, launch: re.Pattern[str]) -> str | None:
     """Return the one command of a manifest that launches something; None for any other text.
 
-    `launch` matches a launch. Raises CommandRefused for a manifest of several.
+    `launch` matches a launch. Raises CommandRefused for a manifest of several or none.
     """
     lines = text.split("\n")
-    if len(lines) > _MOST_LINES or not any(_KEY.fullmatch(line) for line in lines):
+    if len(lines) > _MOST_LINES:
+        return None
+    if not any(_KEY.fullmatch(line) for line in lines):
+        _refuse_image(lines, text, launch)
         return None
     keys = list(_keys(lines))
     commands: dict[str, list[_Key]] = {}
@@ -105,7 +108,7 @@ def command_of_manifest(text: str, launch: re.Pattern[str]) -> str | None:
     }
     if found:
         refuse_ray(lines, next(iter(commands)))
-    elif surely := _only_command(keys, lines, launch):
+    elif surely := _only_command(keys, lines):
         return surely
     if len(found) > 1:
         count = max(len(found), len(commands))
@@ -113,10 +116,19 @@ def command_of_manifest(text: str, launch: re.Pattern[str]) -> str | None:
     return next(iter(found), None)
 
 
-def _only_command(keys: list[_Key], lines: list[str], launch: re.Pattern[str]) -> str | None:
+def _refuse_image(lines: list[str], text: str, launch: re.Pattern[str]) -> None:
+    """Raise CommandRefused for a manifest of containers that start what their image says."""
+    if is_of_cluster(lines) and any(map(_IMAGE.match, lines)) and not launch.search(text):
+        raise CommandRefused(
+            "the manifest has no command: its image says what starts",
+            "write the command that trains: gpulaunch run --hosts A,B -- torchrun SCRIPT",
+        )
+
+
+def _only_command(keys: list[_Key], lines: list[str]) -> str | None:
     """Return what the one container of a manifest starts that is not a launcher: `command: ["./train.sh"]`.
 
-    None for other texts. Raises CommandRefused for a container without a command.
+    None for other texts. Raises CommandRefused for a container with arguments alone.
     """
     if not is_of_cluster(lines):
         return None
@@ -131,11 +143,6 @@ def _only_command(keys: list[_Key], lines: list[str], launch: re.Pattern[str]) -
         raise CommandRefused(
             "the manifest has arguments and no command: the image says what starts with them",
             "write the command: gpulaunch run --hosts A,B -- torchrun SCRIPT ARGUMENTS",
-        )
-    if not (commands or launch.search("\n".join(lines))) and any(map(_IMAGE.match, lines)):
-        raise CommandRefused(
-            "the manifest has no command: its image says what starts",
-            "write the command that trains: gpulaunch run --hosts A,B -- torchrun SCRIPT",
         )
     if len(commands) != 1:
         return None
