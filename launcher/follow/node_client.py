@@ -125,12 +125,12 @@ class NodeClient(threading.Thread):
         """The host's name."""
         return self._node.host
 
-    def stop_run(self, grace_s: float, why: str, *, stacks: bool = False) -> None:
+    def stop_run(self, grace_s: float, why: str, *, stacks: bool = False, failed: bool = False) -> None:
         """Have the host's supervisor end the run: SIGTERM, `grace_s`, SIGKILL; sent once there is a link.
 
-        `stacks`: it hangs, and the stacks of its ranks are written before that.
+        `stacks`: it hangs, and the stacks of its ranks are written before that. `failed`: no person stops it.
         """
-        word = b"hung" if stacks else b"stop"
+        word = b"hung" if stacks else b"failed" if failed else b"stop"
         self._words.append(b"%s %.3f %s\n" % (word, grace_s, one_line(why, 200).encode()))
         # A run that is to end is not waited for as long as one that is to continue.
         patience_s = STOP_TIMEOUT_S + (STACKS_S if stacks else 0.0)

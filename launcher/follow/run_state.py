@@ -45,12 +45,13 @@ class Notify:
 
 @dataclass(frozen=True, slots=True)
 class StopHosts:
-    """End the run on these hosts; `stacks`: it hangs, and the stacks of its ranks are written first."""
+    """End the run on these hosts."""
 
     hosts: tuple[str, ...]
     grace_s: float
     why: str
-    stacks: bool = False
+    stacks: bool = False  # it hangs, and the stacks of its ranks are written first
+    failed: bool = False  # a failure ends it and no person: another start may follow
 
 
 Action: TypeAlias = Notify | StopHosts
@@ -242,7 +243,7 @@ class RunState:
         then = "" if self._over else "; collecting the stacks of all ranks, then stopping all nodes"
         yield Notify(f"{why}{then}", bad=True)
         if (hosts := self.open_hosts) and not self._over:
-            yield StopHosts(hosts, FAILURE_GRACE_S, why, stacks=True)
+            yield StopHosts(hosts, FAILURE_GRACE_S, why, stacks=True, failed=True)
 
     def _all_left(self, host: str) -> bool:
         """Return whether every rank of a host has ended."""
@@ -365,7 +366,7 @@ class RunState:
         self.failures.append(failure)
         if not self.stopping:
             yield Notify(f"{failure.summary}{self._then_stopping}", bad=True)
-            yield from self._stop_all(failure.summary, FAILURE_GRACE_S)
+            yield from self._stop_all(failure.summary, FAILURE_GRACE_S, failed=True)
 
     def _interrupted(self, interrupted: Interrupted) -> Iterator[Action]:
         by = interrupted.signal
@@ -389,12 +390,11 @@ class RunState:
         if not self.stopping:
             yield from self._interrupted(Interrupted(event.why))
 
-    def _stop_all(self, why: str, grace_s: float) -> Iterator[Action]:
+    def _stop_all(self, why: str, grace_s: float, *, failed: bool = False) -> Iterator[Action]:
         self.stopping = self.stopping or why
-        hosts = () if self._over else self.open_hosts
-        if hosts:
-            yield StopHosts(hosts, grace_s, why)
+        if not self._over and (hosts := self.open_hosts):
+            yield StopHosts(hosts, grace_s, why, failed=failed)
 
     def _stop_others(self, why: str) -> Iterator[Action]:
         if not self.stopping:
-            yield from self._stop_all(why, FAILURE_GRACE_S)
+            yield from self._stop_all(why, FAILURE_GRACE_S, failed=True)

@@ -78,7 +78,7 @@ class FollowedRun:
         """Report an event, and stop the hosts that it says are to be stopped."""
         for stop in self._reporter.handle(event):
             for host in stop.hosts:
-                self._followers[host].stop_run(stop.grace_s, stop.why, stacks=stop.stacks)
+                self._followers[host].stop_run(stop.grace_s, stop.why, stacks=stop.stacks, failed=stop.failed)
 
     def _give_up_dead_hosts(self, peer_check: PeerCheck) -> None:
         """Wait no longer for silent hosts that have died by the word of the others."""

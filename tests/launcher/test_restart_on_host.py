@@ -25,9 +25,11 @@ from launcher.follow.outcome import Outcome
 from launcher.host_checks.evaluation import PreflightResult
 from launcher.launch.launch import CheckedLaunch
 from launcher.launch.request import LaunchRequest
-from launcher.onhost.supervisor import next_start
+from launcher.onhost.supervisor import client_files, next_start
 from launcher.onhost.supervisor.client_files import detach_run, record_heartbeat
 from launcher.onhost.supervisor.daemon import restart_keeper
+from launcher.onhost.supervisor.node import node_location
+from launcher.onhost.supervisor.processes import ticks_of
 from launcher.remote.client_pack import pack_client
 from launcher.remote.connection_pool import ConnectionPool
 from launcher.restart import restarter
@@ -248,6 +250,17 @@ def test_what_a_person_wanted_is_not_followed_by_a_start(run_dir: str, name: str
     assert next_start.may_follow(run_dir, end) is expected
     Path(run_dir, "detached").unlink()  # its client is there, and alone decides
     assert not next_start.may_follow(run_dir, end)
+
+
+def test_a_client_that_ends_a_host_for_a_failure_elsewhere_rules_no_start_out(run_dir: str) -> None:
+    end = {**KILLED, "requested": True, "cause": "request", "why": "b was lost"}
+    with subprocess.Popen(["sleep", "60"]) as supervisor:
+        state = {**node_location(), "supervisor": [supervisor.pid, ticks_of(supervisor.pid)]}
+        for by_failure, follows in ((True, True), (False, False), (True, False)):  # a person's word stays
+            asked = client_files.StopRequest("b was lost", 5.0, failed=by_failure)
+            client_files.request_stop(run_dir, asked, state)
+            assert next_start.may_follow(run_dir, end) is follows
+        supervisor.kill()
 
 
 # the client of the launch, when others have decided meanwhile

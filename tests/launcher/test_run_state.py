@@ -52,7 +52,9 @@ def test_launchers_fall_silent_once_every_rank_has_ended_well() -> None:
 def test_the_first_failing_rank_stops_every_host_and_gives_the_exit_code() -> None:
     watch = RunState(plan(CPU, CPU))
     first = replay(watch, [*GOOD[:4], host_report("b", "rank_exit", 5.0, rank=1, code=7, stopping=False)])
-    assert stops(first) == [StopHosts(("a", "b"), FAILURE_GRACE_S, "rank 1 on b failed with exit code 7")]
+    assert stops(first) == [
+        StopHosts(("a", "b"), FAILURE_GRACE_S, "rank 1 on b failed with exit code 7", failed=True)
+    ]
     later: list[RunEvent] = [
         host_report("a", "rank_exit", 5.2, rank=0, code=-15, stopping=True),
         host_report("a", "launcher_exit", 5.3, code=1),
@@ -255,7 +257,7 @@ def test_a_lost_host_stops_the_others_and_is_5() -> None:
             HostLost("b", "not reached"),
         ],
     )
-    assert stops(actions) == [StopHosts(("a",), FAILURE_GRACE_S, "b was lost")]
+    assert stops(actions) == [StopHosts(("a",), FAILURE_GRACE_S, "b was lost", failed=True)]
     replay(watch, [ended("a")])
     outcome = come_to(watch)
     assert (outcome.verdict, outcome.exit_code, outcome.cleanup.is_clean) == ("aborted", 5, False)
@@ -271,7 +273,7 @@ def test_a_connection_that_comes_back_is_told_and_stops_nobody() -> None:
 def test_a_host_that_refuses_to_start_stops_the_others() -> None:
     watch = RunState(plan(CPU, CPU))
     actions = replay(watch, [HostStarted("a", ""), StartRefused("b", "no space")])
-    assert stops(actions) == [StopHosts(("a",), FAILURE_GRACE_S, "b: no space")]
+    assert stops(actions) == [StopHosts(("a",), FAILURE_GRACE_S, "b: no space", failed=True)]
     replay(watch, [ended("a")])
     assert (come_to(watch).exit_code, come_to(watch).why) == (5, "b: no space")
 

@@ -20,7 +20,7 @@ class StopRequest(NamedTuple):
     """Request to end a run.
 
     `why` is empty when the run ended on its own; `cause` is one of end_causes.py; with `stacks`, every rank's
-    stack is dumped first.
+    stack is dumped first; with `failed`, a client ends it for a failure elsewhere, and no person does.
     """
 
     why: str
@@ -28,6 +28,7 @@ class StopRequest(NamedTuple):
     cause: str = REQUEST
     requested: bool = False
     stacks: bool = False
+    failed: bool = False
 
 
 def record_heartbeat(run_dir: str) -> None:
@@ -69,7 +70,8 @@ def request_stop(run_dir: str, request: StopRequest, known: Mapping[str, Any] | 
     state = read_state(run_dir) or known or {}
     if not is_on_this_node(state) or not state.get("supervisor"):
         return False
-    said = {"grace_s": request.grace_s, "why": request.why, "stacks": request.stacks}
+    failed = request.failed and not is_stopped_by_person(run_dir)
+    said = {"grace_s": request.grace_s, "why": request.why, "stacks": request.stacks, "failed": failed}
     write_stop(run_dir, said)
     pid, ticks = state["supervisor"]
     if not is_same(pid, ticks):
@@ -90,6 +92,12 @@ def write_stop(run_dir: str, said: Mapping[str, Any]) -> None:
             write_file(path, json.dumps(said))
         except OSError:
             os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
+
+
+def is_stopped_by_person(run_dir: str) -> bool:
+    """Return whether a user has stopped the run, whatever else ends it; no start follows then."""
+    path = os.path.join(run_dir, STOP)
+    return os.path.exists(path) and not (read_json(path) or {}).get("failed")
 
 
 def read_stop_request(run_dir: str, default_s: float = STOP_GRACE_S) -> StopRequest:

@@ -55,8 +55,9 @@ def may_follow(run_dir: str, end: dict[str, Any]) -> bool:
 
     A run that no client has released yet is its client's alone.
     """
-    asked = end.get("cause") != SIGNAL or os.path.exists(os.path.join(run_dir, STOP))
-    if end.get("requested") and asked:
+    by_client = end.get("cause") != SIGNAL or os.path.exists(os.path.join(run_dir, STOP))
+    failed = (read_json(os.path.join(run_dir, STOP)) or {}).get("failed") is True
+    if end.get("requested") and by_client and not failed:
         return False
     codes = [end.get("launcher_code"), *(end.get("ranks") or {}).values()]
     return is_detached(run_dir) and not (not end.get("why") and all(code == 0 for code in codes))

@@ -136,10 +136,10 @@ class FollowSession:
             # A full disk: the detach is not confirmed, and following continues.
             with contextlib.suppress(OSError):
                 detach_run(self._run_dir)
-        if words and words[0] in (b"stop", b"hung"):
+        if words and words[0] in (b"stop", b"failed", b"hung"):
             grace_s = float(words[1]) if len(words) > 1 else STOP_GRACE_S
             why = b" ".join(words[2:]).decode("utf-8", "replace") or "asked to stop"
-            request = StopRequest(why, grace_s, stacks=words[0] == b"hung")
+            request = StopRequest(why, grace_s, stacks=words[0] == b"hung", failed=words[0] != b"stop")
             request_stop(self._run_dir, request, self._state)
         return bool(words) and words[0] == b"bye"
 
