@@ -79,6 +79,12 @@ class Sshd:
             ssh_words=("titan",),
         )
 
+    def under_alias(self) -> Endpoint:
+        """Return its endpoint with a key that is known whatever its address and port are."""
+        with self.known_hosts.open("a") as stream:
+            stream.write(f"any-address {public(self.folder / 'host_ed25519')}\n")
+        return replace(self.endpoint, host_key_alias="any-address")
+
     def open(self, options: OpenOptions = NOT_ASKED, **changes: object) -> Connection:
         """Open with a fresh opener, so that no test sees another's keys."""
         return SshOpener(options)(replace(self.endpoint, **changes))  # type: ignore[arg-type]

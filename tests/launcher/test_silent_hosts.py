@@ -260,7 +260,7 @@ def test_hosts_of_every_kind_are_said_the_same_of_whether_their_waits_take_threa
         socket.socket() as closed,
     ):
         closed.bind(("127.0.0.1", 0))
-        good = replace(sshd.endpoint, host_key_alias="127.0.0.1")
+        good = sshd.under_alias()
         stranger = replace(good, name="stranger", known_hosts_files=(str(tmp_path / "none"),))
 
         def bad(name: str, port: int, address: str = "127.0.0.1") -> Endpoint:
@@ -307,7 +307,7 @@ def test_the_addresses_of_a_name_are_tried_in_turn(tmp_path: Path, monkeypatch: 
             return [(family, socket.SOCK_STREAM, 6, "", address) for family, address in addresses]
 
         monkeypatch.setattr(socket, "getaddrinfo", resolve)
-        named = replace(sshd.endpoint, address="two.example", host_key_alias="127.0.0.1")
+        named = replace(sshd.under_alias(), address="two.example")
         said, _ = asked([replace(named, name=f"h{n}") for n in range(3)], width=1)
     assert said == ["h0\n", "h1\n", "h2\n"]
 
@@ -322,7 +322,7 @@ def test_hosts_that_go_silent_at_any_stage_delay_no_host_that_answers(
         Sshd.up(tmp_path / "sshd") as sshd,
         MuteHosts.up(stage, paramiko.Ed25519Key(filename=str(sshd.folder / "host_ed25519"))) as mute,
     ):
-        good = replace(sshd.endpoint, host_key_alias="127.0.0.1")
+        good = sshd.under_alias()
         stalled = replace(good, port=mute.port, new_host_keys="accept", connect_timeout_s=20.0)
         hosts = [replace(stalled, name=f"s{n}") for n in range(12)]
         hosts += [replace(good, name=f"g{n}") for n in range(20)]

@@ -48,7 +48,7 @@ def test_a_name_without_an_answer_is_told_and_the_others_are_reached(
 ) -> None:
     with Sshd.up(tmp_path / "sshd") as sshd:
         opener = SshOpener(OpenOptions())
-        base = replace(sshd.endpoint, host_key_alias="127.0.0.1")
+        base = sshd.under_alias()
         never = replace(base, name="never", address=NEVER, connect_timeout_s=0.3)
 
         def one(endpoint: Endpoint) -> bytes:
