@@ -15,7 +15,9 @@ def test_a_run_hangs_when_nothing_lives_on_any_host() -> None:
     )
     assert stops(early) == []
     actions = replay(watch, [quiet("b", 601, 1002.0), Tick(1003.0)])
-    assert stops(actions) == [StopHosts(("a", "b"), FAILURE_GRACE_S, watch.stopping, stacks=True)]
+    assert stops(actions) == [
+        StopHosts(("a", "b"), FAILURE_GRACE_S, watch.stopping, stacks=True, failed=True)
+    ]
     assert watch.stopping.endswith("no use of GPU or CPU on any host for 601 s")
     history = [host_report(host, "rank_exit", 1010.0, rank=n, code=-15) for n, host in enumerate("ab")]
     replay(watch, [*history, ended("a"), ended("b")])
