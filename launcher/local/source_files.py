@@ -5,9 +5,17 @@ from pathlib import Path
 
 from preflight.script.bounds import MAX_MODULE
 
+_MAX_MODULES = 200
+"""Names of a folder that are returned."""
+
 
 def read_source(path: str) -> str | None:
-    """Return a file's text, of one that is too large to be judged its start; None: no file."""
+    """Return a file's text, of one that is too large to be judged its start; None: no file.
+
+    Of FOLDER/* the names of the modules in a folder, a line each; None: it has none.
+    """
+    if path.endswith("/*"):
+        return "\n".join(_modules_of(path[:-2])) or None
     if not os.path.isfile(path):  # noqa: PTH113 - most do not exist, and a Path costs ten times the look
         return None
     try:
@@ -16,3 +24,13 @@ def read_source(path: str) -> str | None:
     except (OSError, ValueError):
         return None
     return data.decode("utf-8-sig", errors="replace")[: MAX_MODULE + 1]
+
+
+def _modules_of(folder: str) -> list[str]:
+    """Return the names of the modules and packages in a folder, at most _MAX_MODULES."""
+    try:
+        entries = sorted(Path(folder).iterdir())
+    except OSError:
+        return []
+    files = [entry for entry in entries if entry.suffix == ".py" or (entry / "__init__.py").is_file()]
+    return [entry.stem for entry in files if entry.stem != "__init__"][:_MAX_MODULES]

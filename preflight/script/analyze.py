@@ -30,7 +30,7 @@ from preflight.script.libraries.training_step import trainings
 from preflight.script.library_names import root_and_last
 from preflight.script.lint import LintResult, lint_for
 from preflight.script.rules.registry import Level
-from preflight.script.source import Finder, Parser, Sources, class_names
+from preflight.script.source import Finder, Parser, Sources
 from preflight.script.target import ASSUMED_CAPABILITIES, RankTarget
 from preflight.script.torch_use import does_without_torch
 
@@ -174,13 +174,19 @@ def _collect(sources: Sources, text: str, path: str, target: RankTarget) -> _Col
 
     it = Interpreter(sources, target, LibraryModel(), listen)
     it.run(source)
-    seen.classes, seen.reads_all = class_names(sources), not (sources.problems or sources.unread())
+    seen.classes, seen.reads_all = _class_names(sources), not (sources.problems or sources.unread())
     seen.without_torch = does_without_torch(sources)
     if not seen.trained:
         seen.trained = _built(it)
     seen.complete = it.complete and not it.excesses and seen.reads_all
     seen.asked_gpu = it.asked_gpu
     return seen
+
+
+def _class_names(sources: Sources) -> tuple[str, ...]:
+    """Return the names of the classes that the files of a script define."""
+    nodes = (node for source in sources.files() for node in sources.parser.nodes(source.tree))
+    return tuple(sorted({node.name for node in nodes if isinstance(node, ast.ClassDef)}))
 
 
 def _built(it: Interpreter) -> dict[str, CodeLocation | None]:

@@ -8,10 +8,13 @@ from functools import lru_cache, partial
 from preflight.facts.script import CodeLocation
 from preflight.frozen import dataclass
 from preflight.script.bounds import no_collections
+from preflight.script.findings import LintFinding as LintFinding  # noqa: PLC0414 - what lint() returns
+from preflight.script.findings import LintResult as LintResult  # noqa: PLC0414
 from preflight.script.interpreter.events import ScriptEvent
 from preflight.script.interpreter.guards import CPU, ONE_PROCESS, RANK_0, UNCALLED
 from preflight.script.interpreter.interpreter import Interpreter
-from preflight.script.interpreter.switches import closed_switches
+from preflight.script.interpreter.remainder import RemainderReader
+from preflight.script.interpreter.switches import closed_switches, worth_a_reading
 from preflight.script.interpreter.values import Value
 from preflight.script.libraries.model import LibraryModel
 from preflight.script.rules.certainty import LOWER, OF_ALL_RANKS, OF_OLD_GPUS, UNREAD, doubted, doubts_of
@@ -23,11 +26,6 @@ from preflight.script.target import ASSUMED_CAPABILITIES, RankTarget, differ_by_
 _IGNORE = re.compile(r"#\s*gpulaunch:\s*ignore(?:\[([A-Z0-9,\s]+)\])?")
 _RANK = {Level.INFO: 0, Level.WARNING: 1, Level.ERROR: 2}
 _MOST_SWITCHES = 6
-_ALONE = re.compile(
-    r"(?:^|[-_])(?:do_?)?(?:eval|test|debug|dry|infer|predict)|(?:^|[-_])(?:no|cpu|only)(?=[-_=]|$)"
-    r"|bf16|bfloat16|deepspeed|fsdp"
-)
-"""Words of switches that end a run early or exclude others, at the start of a word: none of --latest."""
 _MAX_RELATED = 8
 _OF_RANKS = OF_ALL_RANKS | {f"R40{number}" for number in range(1, 10)}
 """Faults of what several ranks do; a script without ranks by default has none of them then."""
@@ -35,34 +33,8 @@ _OF_SCALERS = frozenset({"P116", "P119", "P128", "P129"})
 """Faults of what a scaler has scaled; an option that turns it on brings them with it."""
 _TRAININGS = frozenset({"step", "scaler step", "train", "scaled"})
 """Events of scripts that train."""
-
-
-@dataclass(frozen=True, slots=True)
-class LintFinding:
-    """One fault of a script. `title` is what is wrong in general, `message` what is wrong at this place."""
-
-    code: str
-    level: Level
-    place: CodeLocation
-    title: str
-    message: str
-    fix: str
-    related: tuple[CodeLocation, ...] = ()
-    part_of: CodeLocation | None = None  # this is the other half of the fault that is reported at that place
-
-
-@dataclass(frozen=True, slots=True)
-class LintResult:
-    """What reading a script found; `problems` is what could not be read, and so was not judged."""
-
-    findings: tuple[LintFinding, ...]
-    problems: tuple[str, ...]
-    files: tuple[str, ...]
-
-    @property
-    def errors(self) -> int:
-        """How many findings are errors."""
-        return sum(finding.level is Level.ERROR for finding in self.findings)
+_SIGNS = _TRAININGS | {"backward", "unknown step", "sharded"}
+"""Events of a training of which not all may be known: what a script trains with was reached."""
 
 
 @dataclass(slots=True)
@@ -76,9 +48,11 @@ class _TargetRun:
     sources: Sources
     asked_gpu: bool = False  # it may differ on other GPUs
     trains: bool = False  # something steps an optimizer, or a Trainer trains
+    reached: bool = False  # a training of which not all may be known
     grouped: bool = False  # ranks make a process group
     excesses: tuple[str, ...] = ()
     switches: tuple[str, ...] = ()  # that are off, and may open a branch that was left out
+    read_rest: Callable[[], list[str]] = list  # reads what may train and was not reached; returns what
 
 
 def lint(
@@ -130,22 +104,43 @@ def lint_for(
     except (ArithmeticError, LookupError, TypeError, AttributeError) as error:
         why = f"{type(error).__name__}: {error}"
         return LintResult((), (f"{path}: not judged, through a fault of the linter ({why})",), (path,))
+    with_switches = _with_switches(text, path, readings[-1], targets[-1], fresh)
+    problems = readings[0].sources.problems
+    alone = (
+        () if with_switches else _read_rest(readings, targets, lambda kind: _read(fresh(), text, path, kind))
+    )
     merged = _merged(targets, readings, certain=certain)
     merged += _disagreements(targets, readings, certain=certain)
     sources = readings[0].sources
-    with_switches = _with_switches(text, path, readings[-1], targets[-1], fresh)
     worse = _places([item for item in with_switches if item.level is not Level.INFO])
     merged = [item for item in merged if (item.code, item.place) not in worse]
     merged += [item for item in with_switches if (item.code, item.place) not in _places(merged)]
     merged += [*_notebook_lines(sources), *_newer_syntax(parser)]
     merged += _other_halves(merged)
     shown = [item for item in merged if not _ignored(item, sources)]
-    problems = [*sources.problems, *(item for reading in readings for item in reading.excesses)]
+    problems += [item for reading in readings for item in reading.excesses]
     if not all(reading.complete for reading in readings):
         problems.append(f"{path}: too many paths; what was not followed is not judged")
     order = sorted(shown, key=lambda item: (item.place.path != path, *_position(item.place), item.code))
     files = tuple(source.path for source in sources.files())
-    return LintResult(tuple(order), tuple(dict.fromkeys(problems)), files)
+    return LintResult(tuple(order), tuple(dict.fromkeys(problems)), files, alone)
+
+
+def _read_rest(
+    readings: list[_TargetRun], targets: Sequence[RankTarget], read: Callable[[RankTarget], _TargetRun]
+) -> tuple[str, ...]:
+    """Read what may train and was not reached, where nothing trains that was; return the names of it."""
+    if any(reading.reached or not reading.complete for reading in readings):
+        return ()
+    names: dict[str, None] = {}
+    done = set[int]()
+    for number, target in enumerate(targets):
+        if id(readings[number]) in done and readings[number].asked_gpu:
+            readings[number] = read(target)  # the rest asks what nothing before it did
+        if id(readings[number]) not in done:
+            done.add(id(readings[number]))
+            names |= dict.fromkeys(readings[number].read_rest())
+    return tuple(names)
 
 
 def _places(found: Sequence[LintFinding]) -> set[tuple[str, CodeLocation]]:
@@ -187,7 +182,7 @@ def _with_switches(
         kept = _OF_SCALERS | _OF_RANKS if of_ranks else _OF_SCALERS
         return [_lowered(item, keep_warning=item.code in kept) for item in more]
 
-    for flag in _worth_a_reading(plain.switches[:_MOST_SWITCHES], more_with):
+    for flag in worth_a_reading(plain.switches[:_MOST_SWITCHES], more_with):
         for item in more_with((flag,)) or ():
             key = (item.code, item.place)
             found.setdefault(key, replace(item, message=f"{item.message}, with {flag}"))
@@ -196,19 +191,6 @@ def _with_switches(
 
 def _lowered(item: LintFinding, *, keep_warning: bool) -> LintFinding:
     return item if keep_warning and item.level is Level.WARNING else replace(item, level=LOWER[item.level])
-
-
-def _worth_a_reading(
-    switches: tuple[str, ...], more_with: Callable[[tuple[str, ...]], list[LintFinding] | None]
-) -> tuple[str, ...]:
-    """Return the switches to read the script with, one by one: most change nothing, which one reading shows.
-
-    That reading leaves out those that end a run early or exclude others. It shows nothing where none trains.
-    """
-    together = tuple(flag for flag in switches if not _ALONE.search(flag))
-    if len(together) < 2 or more_with(together) != []:
-        return switches
-    return tuple(flag for flag in switches if flag not in together)
 
 
 def _not_python(path: str, error: SyntaxError) -> LintResult:
@@ -270,6 +252,7 @@ def _read(sources: Sources, text: str, path: str, target: RankTarget) -> _Target
         if _runs_elsewhere(it):
             return
         reading.trains = reading.trains or event.name in _TRAININGS
+        reading.reached = reading.reached or event.name in _SIGNS
         if event.name == "process group" and UNCALLED not in it.contexts:
             reading.grouped = True
         first_rank = RANK_0 in it.contexts
@@ -286,6 +269,13 @@ def _read(sources: Sources, text: str, path: str, target: RankTarget) -> _Target
     reading.complete, reading.asked_gpu = it.complete, it.asked_gpu
     reading.excesses = tuple(it.excesses)
     reading.switches = closed_switches(it)
+
+    def read_rest() -> list[str]:
+        names = RemainderReader(it, source).read()
+        reading.asked_gpu = it.asked_gpu
+        return names
+
+    reading.read_rest = read_rest
     return reading
 
 

@@ -15,7 +15,7 @@ from preflight.script.library_names import KNOWN_ROOTS, QUIET_ROOTS
 
 T = TypeVar("T")
 Finder = Callable[[str], str | None]
-"""Returns the text of a file by its path, None when there is none."""
+"""Returns the text of a file by its path, and by FOLDER/* the names of the modules in it; None: none."""
 
 MAX_MODULES = 60
 _TRAINS = re.compile(
@@ -198,6 +198,13 @@ class Sources:
     def text(self, path: str) -> str | None:
         """Return the text of a file that is not a module."""
         return self._find(path) if self._find is not None else None
+
+    def modules_in(self, name: str, level: int, importer: Source) -> list[str]:
+        """Return the names of the modules in a package or folder of the script's own."""
+        for path in _candidates(name, level, importer.package, importer.folder)[1::2]:
+            if text := self.text(f"{posixpath.dirname(path)}/*"):
+                return text.split("\n")
+        return []
 
     def imported(self, name: str, level: int, importer: Source) -> Source | None:
         """Return the script's own module of that name, None when it is a library or not found."""
@@ -388,9 +395,3 @@ def spawns_ranks(source: Source, parser: Parser) -> bool:
 
 def _arguments(call: ast.Call) -> list[ast.expr]:
     return [*call.args, *(word.value for word in call.keywords)]
-
-
-def class_names(sources: Sources) -> tuple[str, ...]:
-    """Return the names of the classes that the files of a script define."""
-    nodes = (node for source in sources.files() for node in sources.parser.nodes(source.tree))
-    return tuple(sorted({node.name for node in nodes if isinstance(node, ast.ClassDef)}))

@@ -161,3 +161,30 @@ def test_what_python_warns_of_in_a_script_is_no_error_and_not_printed(tmp_path: 
     words = [sys.executable, "-W", "error", "-m", "launcher", "lint", str(path)]
     answer = subprocess.run(words, check=False, capture_output=True, text=True)
     assert (answer.returncode, answer.stderr) == (0, ""), answer
+
+
+LOOKED_UP = """
+import importlib, sys
+importlib.import_module(f"trainers.{sys.argv[1]}_trainer").Trainer().train([])
+"""
+TRAINER = """
+import torch
+class Trainer:
+    def train(self, batches):
+        model = torch.nn.Linear(1, 1).to("cuda:0")
+        for batch in batches:
+            model(batch).sum().backward()
+"""
+
+
+def test_what_was_read_although_nothing_calls_it_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "train.py"
+    path.write_text(LOOKED_UP)
+    (tmp_path / "trainers").mkdir()
+    (tmp_path / "trainers" / "own_trainer.py").write_text(TRAINER)
+    code, output = run(str(path), "--processes", "2")
+    assert code == 0
+    assert "D201 warning: every rank uses GPU 0, where Trainer.train is used" in output
+    assert "no training was reached; read as if the script used it: Trainer.train" in output
+    _, output = run(str(path), "--json")
+    assert json.loads(output)["read_alone"] == ["Trainer.train"]

@@ -27,6 +27,13 @@ divide the data in another way (slices, items, files and calls with the rank in 
 IterableDataset, and seeds by rank where no epoch ends) silences R401, and a collective in a branch of the
 other ranks R404.
 
+Where nothing trains of what the script is seen to call (a class is looked up by a name that is not known, a
+file of classes has no program of its own), lint reads what may train besides: methods that the script calls
+on unknown objects, in the classes that have them, modules whose names it puts together, and the training
+functions and classes of its own file. What these get from elsewhere is not known. Such a finding is a warning
+at most, ends with `where Trainer.train is used`, and gives way to one that the script reaches. D202 and D205
+are an info then, and R406 is silent. The names of what was read so are printed, in JSON as `read_alone`.
+
 Reading has bounds: 400,000 steps, 400,000 words and signs in 60 modules, values of 20,000 items, strings of
 65,536 characters, integers of 4,096 bits. What lies beyond them is reported as `not judged:`, in JSON under
 `problems`, in SARIF as a notification, and by preflight as an unknown SCR001.

@@ -16,6 +16,8 @@ VERSIONED = ("torch", "transformers", "trl", "peft", "accelerate")
 
 def read(path: str) -> str | None:
     file = Path(path)
+    if file.name == "*":
+        return "\n".join(sorted(each.stem for each in file.parent.glob("*.py")))
     return file.read_text(encoding="utf-8") if file.is_file() else None
 
 

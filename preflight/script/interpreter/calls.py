@@ -126,6 +126,7 @@ def _invoke_other(it: "Interpreter", func: Value, seen: "Call") -> Value:
     elif name in written_files.METHODS:
         return written_files.note_method(it, name, func, seen)
     elif not isinstance(func, (Element, Dtype)):  # torch.cuda.FloatTensor(...)
+        it.sought.setdefault(name, seen)
         unknown_steps.note_step(it, name, func, seen)
         taint(it, seen)
     return UNKNOWN
@@ -153,7 +154,7 @@ def taint(it: "Interpreter", seen: "Call") -> None:
     """Code that cannot be read got these objects: what it did to them is not known."""
     for value in (*seen.args, *seen.kwargs.values()):
         if type(value) is Func:
-            it.handed.add(value.key)
+            it.handed[value.key] = value
         for ref in refs_in(value) if type(value) in MAY_HOLD else ():
             thing = it.thing(ref)
             if thing is not None:

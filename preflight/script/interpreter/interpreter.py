@@ -20,6 +20,7 @@ from preflight.script.interpreter.choices import only_uses
 from preflight.script.interpreter.decorators import is_command
 from preflight.script.interpreter.events import Call, ClassInfo, Draw, FuncInfo, ScriptEvent
 from preflight.script.interpreter.guards import UNCALLED
+from preflight.script.interpreter.module_names import ModuleName
 from preflight.script.interpreter.state import State
 from preflight.script.interpreter.values import (
     UNKNOWN,
@@ -156,7 +157,9 @@ class Interpreter:
         self.second_names: dict[tuple[int, str], list[ast.expr]] = {}  # by frame: of one list or dict
         self.setters, self.wrappers = set[str](), set[int]()  # what any class gives a setter; see decorators
         self.filled: dict[int, set[str]] = {}  # names of a frame whose list or dict was changed in place
-        self.handed = set[int]()  # functions that code which is not read got, and calls
+        self.handed = dict[int, Func]()  # functions that code which is not read got, and calls
+        # sought: methods of what is not known, with their first calls; modules by names that are not known
+        self.sought, self.sought_modules = dict[str, Call](), dict[ModuleName, None]()
         self.global_names: dict[int, dict[str, int]] = {}
         self.frame = self._next = 0
         # asked: on other GPUs what was read may differ; repeated: a loop is read again
@@ -219,9 +222,8 @@ class Interpreter:
         self.state = before.fork()
         self.state.dead = False
         self.frame = frame
-        node = ast.Call(
-            func=ast.Name(id="main", ctx=ast.Load()), args=[], keywords=[], lineno=1, col_offset=0
-        )
+        name = ast.Name(id="main", ctx=ast.Load())
+        node = ast.Call(func=name, args=[], keywords=[], lineno=1, col_offset=0)
         place = self.functions[func.key].source.place(self.functions[func.key].node)
         calls.call_function(self, func, Call(node, place, (), {}, {}, open=False))
         self.state = before

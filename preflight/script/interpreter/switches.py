@@ -1,7 +1,8 @@
 """Options that are off: which branches their defaults leave out, and which take the place of others."""
 
 import ast
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from preflight.script.interpreter.guards import ONE_RANK, WITHOUT, is_of_ranks, may_matter
@@ -11,6 +12,12 @@ from preflight.script.source import walk
 if TYPE_CHECKING:
     from preflight.script.interpreter.arguments import DeclaredOption
     from preflight.script.interpreter.interpreter import Interpreter
+
+_ALONE = re.compile(
+    r"(?:^|[-_])(?:do_?)?(?:eval|test|debug|dry|infer|predict)|(?:^|[-_])(?:no|cpu|only)(?=[-_=]|$)"
+    r"|bf16|bfloat16|deepspeed|fsdp"
+)
+"""Words of switches that end a run early or exclude others, at the start of a word: none of --latest."""
 
 
 def note_fields(it: "Interpreter", names: Mapping[str, Value]) -> None:
@@ -93,3 +100,16 @@ def _declared(it: "Interpreter", flag: str) -> list["DeclaredOption"]:
 
 def _is_number(item: "DeclaredOption") -> bool:
     return isinstance(item.default, Const) and type(item.default.value) is int
+
+
+def worth_a_reading(
+    switches: tuple[str, ...], more_with: Callable[[tuple[str, ...]], Sequence[object] | None]
+) -> tuple[str, ...]:
+    """Return the switches to read the script with, one by one: most change nothing, which one reading shows.
+
+    That reading leaves out those that end a run early or exclude others. It shows nothing where none trains.
+    """
+    together = tuple(flag for flag in switches if not _ALONE.search(flag))
+    if len(together) < 2 or more_with(together) != []:
+        return switches
+    return tuple(flag for flag in switches if flag not in together)

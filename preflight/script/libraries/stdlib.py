@@ -1,5 +1,6 @@
 """Python's own library: the environment, argparse, dataclasses, builtins."""
 
+import ast
 import posixpath
 from collections.abc import Callable
 from dataclasses import replace
@@ -9,6 +10,7 @@ from preflight.script.interpreter.calls import invoke
 from preflight.script.interpreter.config_files import ENDINGS, loaded, written
 from preflight.script.interpreter.events import Call
 from preflight.script.interpreter.interpreter import Interpreter
+from preflight.script.interpreter.module_names import note_module_name
 from preflight.script.interpreter.values import (
     FALSE,
     MAX_ALTERNATIVES,
@@ -169,6 +171,7 @@ def _module(it: Interpreter, call: Call) -> Value:
     """importlib.import_module("configs.small"): a module of the script's own, or the name of a library's."""
     name = text_of(call.get("name", 0) or UNKNOWN)
     if name is None:
+        note_module_name(it, call.node.args[0] if call.node.args else ast.Constant(None))
         return UNKNOWN
     source = it.sources.imported(name.lstrip("."), len(name) - len(name.lstrip(".")), it.source)
     if source is None:
@@ -228,7 +231,7 @@ CALLS: dict[str, Callable[[Interpreter, Call], Value]] = {
     "collections.defaultdict": _default_dict,
     "collections.ChainMap": _chain_map,
     "asyncio.run": _same_text,
-    "importlib.import_module": _module,
+    **dict.fromkeys(("importlib.import_module", "builtins.__import__"), _module),
     "builtins.super": _super,
     "builtins.type.__new__": _made_class,
     **dict.fromkeys(("copy.deepcopy", "copy.copy"), _deepcopy),

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from preflight.facts.script import CodeLocation
-from preflight.script.interpreter.guards import MAYBE, ONE_RANK, UNCALLED, WITHOUT
+from preflight.script.interpreter.guards import MAYBE, ONE_RANK, UNCALLED, UNREACHED, WITHOUT
 from preflight.script.rules.registry import Level, RuleHit
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ OF_OLD_GPUS = frozenset({"P109", "P121", "P130", "P131"})
 _OF_ORDER = frozenset({"D202", "D205"})
 """Faults of what comes first, or never: what calls a function may come before all of it."""
 UNREAD = "unread"
+SEVERITY = (Level.INFO, Level.WARNING, Level.ERROR)
 LOWER = {Level.ERROR: Level.WARNING, Level.WARNING: Level.INFO, Level.INFO: Level.INFO}
 
 
@@ -34,14 +35,15 @@ def doubts_of(it: "Interpreter", place: CodeLocation) -> tuple[str, ...]:
     return tuple(
         name
         for name in dict.fromkeys((*it.contexts, *written))
-        if name in ("except", MAYBE, ONE_RANK, UNCALLED, UNREAD) or name.startswith(WITHOUT)
+        if name in ("except", MAYBE, ONE_RANK, UNCALLED, UNREAD) or name.startswith((WITHOUT, UNREACHED))
     )
 
 
 def doubted(hit: RuleHit, code: str, doubts: Sequence[str]) -> RuleHit:
     """Return a hit at the level that its doubts leave."""
+    named = any(doubt.startswith(UNREACHED) for doubt in doubts)
     for doubt in doubts:
-        hit = _lowered(hit, code, doubt)
+        hit = hit if named and doubt == UNCALLED else _lowered(hit, code, doubt)
     if UNCALLED in doubts and MAYBE in doubts and code in OF_ALL_RANKS:
         return replace(hit, level=Level.INFO)
     return hit
@@ -52,6 +54,10 @@ def _lowered(hit: RuleHit, code: str, doubt: str) -> RuleHit:
     if doubt == UNCALLED:
         level = Level.INFO if code in _OF_ORDER else LOWER[hit.level]
         return replace(hit, level=level, message=f"{hit.message}, if it is called")
+    if doubt.startswith(UNREACHED):
+        level = Level.INFO if code in _OF_ORDER else min(hit.level, Level.WARNING, key=SEVERITY.index)
+        used = doubt.removeprefix(UNREACHED)
+        return replace(hit, level=level, message=f"{hit.message}, where {used} is used")
     if doubt == ONE_RANK and (code in OF_ALL_RANKS or code == "D207"):
         return replace(hit, level=Level.INFO, message=f"{hit.message}, in a launch of ranks")
     if doubt == "except" and code == "D207":

@@ -1,0 +1,206 @@
+"""What trains and was not reached: classes looked up by a name, methods of unknown objects, files of classes.
+
+A reading that came upon no training reads them after the rest, each from what the script has left behind:
+with the arguments of the call that may mean it, else with its defaults, and nothing known of what has none.
+"""
+
+import ast
+import re
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from preflight.facts.script import CodeLocation
+from preflight.frozen import dataclass
+from preflight.script.bounds import TooLong
+from preflight.script.interpreter import calls, classes
+from preflight.script.interpreter.choices import only_uses
+from preflight.script.interpreter.events import Call, ScriptEvent, unwrap_value
+from preflight.script.interpreter.guards import UNCALLED, UNREACHED
+from preflight.script.interpreter.module_names import read_modules
+from preflight.script.interpreter.values import Class, Func, Value
+from preflight.script.library_names import TRAINS
+from preflight.script.source import Source, used_by_program, walk
+
+if TYPE_CHECKING:
+    from preflight.script.interpreter.interpreter import Interpreter
+
+_MAX_READ = 12
+"""Functions and classes that are read so, at most."""
+_MAX_ALIKE = 4
+"""Classes of which any may be the one whose method is called."""
+_MAX_STEPS = 100_000
+"""Work for all of them."""
+_OF_TRAINING = frozenset(
+    {
+        *("backward", "manual_backward", "zero_grad", "GradScaler", "init_process_group", "DataParallel"),
+        *("DistributedDataParallel", "FullyShardedDataParallel", "fully_shard"),
+    }
+)
+_MAY_TRAIN = re.compile(rf"(?:{'|'.join(sorted(_OF_TRAINING))}|Trainer|TrainingArguments)\(")
+_UNSAID = frozenset(
+    {"forward", "step", "update", "backward", "train", "eval", "get", "append", "run", "main"}
+)
+"""Names that call too many things to say that the caller trains."""
+_OF_ANYTHING = frozenset(
+    {"forward", "step", "update", "backward", "eval", "get", "append", "loss", "__call__"}
+)
+"""Methods of so many things that a call says nothing of what it is called on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """A function at the top of a file, or a method of a class at the top; `calls` are names that it calls."""
+
+    node: ast.FunctionDef | ast.AsyncFunctionDef
+    calls: frozenset[str]
+
+
+def definitions(nodes: Sequence[ast.AST]) -> tuple[Definition, ...]:
+    """Return what a file defines at its top."""
+    found = list[Definition]()
+    for statement in getattr(nodes[0], "body", ()):
+        for node in statement.body if isinstance(statement, ast.ClassDef) else (statement,):
+            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                found.append(Definition(node, _called_names(node)))
+    return tuple(found)
+
+
+def _called_names(node: ast.AST) -> frozenset[str]:
+    called = (part.func for part in walk(node) if isinstance(part, ast.Call))
+    return frozenset(getattr(func, "attr", getattr(func, "id", "")) for func in called)
+
+
+def _trains(names: frozenset[str]) -> bool:
+    """Whether a function by what it calls takes a part in a training itself, or starts a Trainer."""
+    return not names.isdisjoint(_OF_TRAINING) or any(
+        name.endswith(("Trainer", "TrainingArguments")) for name in names
+    )
+
+
+class RemainderReader:
+    """Reads, one after the other, what may train and was not read."""
+
+    def __init__(self, it: "Interpreter", main: Source) -> None:
+        self._it = it
+        self._main = main
+        self._read = 0
+        self._known: dict[int, Definition] = {}
+        self._training = set[int]()  # functions that train, or call by its name one that does
+        self.names = list[str]()  # of what was read
+
+    def read(self) -> list[str]:
+        """Read them, and return their names."""
+        self._find()
+        it, before = self._it, self._it.work.steps
+        for name, func, call in self._roots():
+            if self._read >= _MAX_READ or it.work.steps - before > _MAX_STEPS:
+                break
+            self._read += 1
+            try:
+                self._read_one(name, func, call)
+            except (TooLong, RecursionError):
+                break
+        it.contexts = []
+        return self.names
+
+    def _find(self) -> None:
+        """Find the functions that train in the files that were read, and in those that may be."""
+        it = self._it
+        it.contexts = [UNCALLED]
+        with it.within(self._main, it.modules[self._main.path]):
+            read_modules(it)
+        if not any(_MAY_TRAIN.search(source.text) for source in it.sources.files()):
+            return
+        for source in it.sources.files():
+            for each in it.sources.parser.find(definitions, source.tree):
+                self._known[id(each.node)] = each
+        own = {key: each for key, each in self._known.items() if _trains(each.calls)}
+        while own:
+            self._training |= own.keys()
+            names = {each.node.name for each in own.values()} - _UNSAID
+            own = {
+                key: each
+                for key, each in self._known.items()
+                if key not in self._training and not names.isdisjoint(each.calls)
+            }
+
+    def _roots(self) -> Iterator[tuple[str, Func | Class, Call | None]]:
+        """Yield what to read, with the name of a method of a class, and the call that may mean it."""
+        it = self._it
+        for name, call in list(it.sought.items()):
+            for cls in self._classes_with(name) if name not in _OF_ANYTHING and not only_uses(name) else ():
+                yield name, cls, call
+        for func in list(it.handed.values()):
+            if func.key in self._training:
+                yield "", func, None
+        yield from self._of_main()
+
+    def _of_main(self) -> Iterator[tuple[str, Func | Class, Call | None]]:
+        """Yield what the script's own file defines and names, or all of it where nothing in it runs."""
+        it = self._it
+        names = it.state.frames.get(it.modules.get(self._main.path, 0), {})
+        used = it.sources.parser.find(used_by_program, self._main.tree)
+        for name, value in list(names.items()):
+            if used is not None and name not in used:
+                continue
+            if isinstance(value, Func) and value.key in self._training and self._is_own(value.key):
+                yield "", value, None
+            elif isinstance(value, Class) and self._is_own(value.key):
+                for method in self._methods(value):
+                    yield method, value, None
+
+    def _is_own(self, key: int) -> bool:
+        it = self._it
+        info = it.functions.get(key) or it.classes.get(key)
+        name = getattr(info.node, "name", "") if info else ""
+        return info is not None and info.source is self._main and not only_uses(name)
+
+    def _methods(self, cls: Class) -> list[str]:
+        """Return the methods of a class that train: those that scripts call to start one, else the first."""
+        it = self._it
+        found = [
+            name
+            for info in it.mro(cls.key)
+            for name, value in info.names.items()
+            if isinstance(value, Func) and value.key in self._training and not only_uses(name)
+        ]
+        return [name for name in dict.fromkeys(found) if TRAINS.search(name)] or found[:1]
+
+    def _classes_with(self, name: str) -> list[Class]:
+        """Return the classes whose method of that name trains, none that others of them derive from."""
+        it = self._it
+        found = dict[int, Class]()
+        for key, info in it.classes.items():
+            frame = it.modules.get(info.source.path)
+            method = self._method(key, name) if frame is not None and not info.node.col_offset else None
+            if frame is not None and method is not None and method.key in self._training:
+                found[key] = Class(key, frame)
+        bases = {id(info.node) for key in found for info in list(it.mro(key))[1:]}
+        return [cls for key, cls in found.items() if key not in bases][:_MAX_ALIKE]
+
+    def _method(self, key: int, name: str) -> Func | None:
+        """Return a method of a class, None where the script defines none of that name."""
+        found = next((info.names[name] for info in self._it.mro(key) if name in info.names), None)
+        return found if isinstance(found, Func) else None
+
+    def _read_one(self, name: str, func: Func | Class, call: Call | None) -> None:
+        it = self._it
+        target = self._method(func.key, name) if isinstance(func, Class) else func
+        if target is None or target.key in it.called:
+            return
+        info = it.classes[func.key] if isinstance(func, Class) else it.functions[func.key]
+        what = getattr(info.node, "name", "") + (f".{name}" if name else "")
+        before, it.state = it.state, it.state.fork()
+        it.state.dead = False
+        it.contexts = [UNCALLED, f"{UNREACHED}{what}"]
+        with it.within(info.source, func.frame):
+            made: Value = func
+            if isinstance(func, Class):
+                empty = unwrap_value(it, info.node, ())
+                made = classes.instantiate(it, func, empty)
+                it.state.dead = False
+                target = classes.method_of(it, made, name) or target
+            calls.call_function(it, target, call or unwrap_value(it, info.node, ()))
+            it.emit(ScriptEvent("end", CodeLocation(self._main.path, 1)))
+        it.state = before
+        self.names.append(what)
