@@ -157,7 +157,7 @@ def _of_exception(raised: ParsedException, chain: Sequence[ParsedException]) -> 
     )
     return Candidate(
         cause,
-        CausalDepth.ROOT if not raised.bare else CausalDepth.GENERAL,
+        CausalDepth.GENERAL if raised.bare or wraps_another(raised) else CausalDepth.ROOT,
         warning_only=raised.bare,
         first=raised.line,
     )

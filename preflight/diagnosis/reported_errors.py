@@ -41,7 +41,7 @@ _WRITTEN = re.compile(
 )
 # What a thread of Rust prints before it ends (library/std/src/panicking.rs); newer ones put the message below the place.
 _PANIC = re.compile(
-    r"\W?thread '[^']{1,80}' (?:\(\d+\) )?panicked at '?(?P<message>.*?)(?:', \S+:\d+(?::\d+)?)?$"
+    r"\W?thread '[^']{1,80}' (?:\(\d+\) )?panicked at (?:\S+:\d+:\d+:$)?'?(?P<message>.*?)(?:', \S+:\d+(?::\d+)?)?$"
 )
 _LONGEST = 600
 

@@ -33,15 +33,13 @@ _INNER = re.compile(
     r"Original Traceback|-- Process \d+ terminated with the following error|RemoteTraceback|^\"\"\"$|ray::\w|failed to import on the worker"
 )
 _WRAPS = re.compile(
-    r"Caught \w+ in |ProcessRaisedException|RayTaskError|RemoteTraceback|\bRemoteError|failed to import on the worker|^Exception: -- Process \d+ terminated with"
+    r"Caught \w+ in |failed in the TorchScript interpreter|ProcessRaisedException|RayTaskError|RemoteTraceback|\bRemoteError|failed to import on the worker|^Exception: -- Process \d+ terminated with"
 )
 _LIBRARY = re.compile(
     r"(?:site|dist)-packages/|/lib(?:64)?/python3|/[Pp]ython\d*/[Ll]ib/|\.exe/__main__\.py$|^<frozen|^<string>|importlib|/conda-bld/|^<__array|/torchinductor_|^\w[\w/]*\.pyx$|/bin/(?![\w.-]*\.py$)[\w.-]+$|/(?:envs/[^/]+|\.?v?env\w*|\w*conda\d*|local|usr)/bin/[\w.-]+$"
     r"|^gpulaunch_(?:guard|rank)/|/gpulaunch/runs/[^/]+/(?:guard|rank)\.py$"  # between the script and torch
 )
-_BARE = re.compile(
-    r"^[`*]{0,3}(?:(?:\w+\.)*(?:\w{2,}Error|\w*Exception)(?:\(\w+\))?|(?:\w+\.)+Error|" + FAILING_CLASS + r"): (?![-+\d.naif%\s]+$)\S"
-)  # fmt: skip
+_BARE = re.compile(r"^[`*]{0,3}(?:(?:\w+\.)*(?:\w{2,}Error|\w*Exception)(?:\(\w+\))?|(?:\w+\.)+Error|" + FAILING_CLASS + r"): (?![-+\d.naif%\s]+$)\S")  # fmt: skip
 # What ends a message that continues below its first line.
 _NOT_A_MESSAGE = re.compile(
     r"Traceback \(|During handling|The above exception|^[=_*#-]{10,}|^\[?[EWIF]\d{4} |^\[\w|^\d{4}-\d\d-\d\d|\d%\|"
@@ -240,7 +238,8 @@ def _of_one_stream(lines: Sequence[Line]) -> Iterator[ParsedException]:
             follows = ""
         elif (reported := reported_error(text)) is not None and not text[:1].isspace():
             chain += 1
-            yield ParsedException(*reported, lines[index], (), chain=chain, bare=True, reported=True)
+            below = "" if reported[1] else _below(lines, index)  # as newer Rust prints it
+            yield ParsedException(*reported, lines[index], (), "", chain, True, True, below)
         index += 1
 
 

@@ -23,7 +23,7 @@ ROWS: tuple[Signature, ...] = (
               "the main host cannot be reached on the main port: wrong address, firewall, or rank 0 is not up",
               "gpulaunch preflight HOSTS connects from every node to the main host and says which cannot", "run"),
     Signature("S52", "rendezvous-timeout", ROOT,
-              r"RendezvousTimeoutError|backend initialization is taking more than [\d.]+ seconds|Timed out (?:after \d+ \w+ )?waiting for clients|\d+/\d+ clients joined"
+              r"RendezvousTimeoutError|\bWait timeout for key\(s\)|backend initialization is taking more than [\d.]+ seconds|Timed out (?:after \d+ \w+ )?waiting for clients|\d+/\d+ clients joined"
               r"|store->get\(.{0,40}\).{0,40}(?:timed out|timeout|got error(?!: (?:Connection (?:reset|closed)|Broken pipe|failed to recv)))|DistStoreError: Socket Timeout|wait timeout after \d+ms, keys:"
               r"|[Tt]imed out initializing process group in store based barrier|RendezvousClosedError|RendezvousStateError|RendezvousGracefulExitError"
               r"|Rendezvous(?:Handler)?\S* (?:timed out|timeout|failed)|The rendezvous .{0,80}(?:timed out|has been closed|failed)|rendezvous (?:timeout|timed out)"

@@ -148,8 +148,9 @@ PATTERNS: tuple[tuple[str, str], ...] = (
     ("S82", r"^(?:redis\.exceptions\.)?ConnectionError: Error -?\d+ connecting to \S{1,80}:\d+\. "),
     ("S98", r"\b(?:hydra|omegaconf)\.errors\.[A-Z]\w+: "),
     ("S33", _raised(r"\b(?:NVSHMEM|CUPTI|nvJitLink|NVRTC|NVML)\b.{0,60}\b(?:failed|[Ee]rror)\b", r"\bCUDA (?:driver )?error: (?!.{0,80}captur)[A-Za-z]")),
+    ("S33", r"\bCUDA_ERROR_(?:NOT_SUPPORTED|NOT_PERMITTED|NOT_FOUND|SHARED_OBJECT_\w+|LAUNCH_TIMEOUT|DEINITIALIZED|TIMEOUT)\b"),
     ("S55", r"\bNCCL operation nccl\w+\(.{0,400}\) failed: (?:in(?:valid|ternal) |unhandled )|\bDistBackendError: |\bNCCL [Ee]rror in:? |\bHCCL function error: "),
     ("S68", r"^torch\._(?:dynamo|inductor)\.[\w.]+:? |^triton\.[\w.]*(?:Error|Exception|Failure)\w*:? |BackendCompilerFailed|^(?:Internal)?TorchDynamo\w*Error|InductorError|LoweringException|backend='inductor' raised"),
-    ("S21", r"^(?!.{0,160}(?:/dev/shm/|[Mm]emory region)).*Cannot allocate memory"),  # what errno 12 is about, the caller knows
+    ("S21", r"^(?!.{0,160}(?:/dev/shm/|[Mm]emory region|\bret: -12)).*Cannot allocate memory"),  # what errno 12 is about, the caller knows
 )  # fmt: skip
 """(code of the row, pattern), tried in this order behind all other rows."""
