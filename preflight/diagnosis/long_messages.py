@@ -16,20 +16,18 @@ def hits_of_long_messages(
 ) -> Iterator[SignatureHit]:
     """Yield, for each exception whose first line is empty, the first cause that its process prints behind it.
 
-    Behind the next exception, or a launcher's line about a failure, nothing is its message any more.
+    Behind the next exception of that process, or a launcher's line about a failure, nothing is its message any more.
     """
     empty = [each for each in raised if not (each.message or each.bare or wraps_another(each))]
     if not empty:
         return
     matched = {hit.line.order for hit in hits}
-    ends = [
-        *(each.line.order for each in raised),
-        *(line.order for line in failing if line.order not in matched),
-    ]
+    launchers = [line.order for line in failing if line.order not in matched]
     for each in empty:
-        start = each.line.order
-        end = min((order for order in ends if order > start), default=start + _LONGEST)
+        start, stream = each.line.order, each.line.stream
+        others = (other.line.order for other in raised if other.line.stream == stream)
+        end = min((order for order in (*others, *launchers) if order > start), default=start + _LONGEST)
         own = (hit for hit in hits if start + MOST_BELOW < hit.line.order < min(end, start + _LONGEST))
-        first = next((hit for hit in own if hit.line.stream == each.line.stream), None)
+        first = next((hit for hit in own if hit.line.stream == stream), None)
         if first is not None and first.row.depth is CausalDepth.ROOT:
             yield SignatureHit(first.row, each.line)
