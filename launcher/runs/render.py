@@ -152,7 +152,8 @@ def _remarks(run: RemoteRun) -> Iterator[str]:
             yield sanitize(f"{run.run_id}: {node.entry.name}: {explain_stall(stall)}", keep_lines=False)
         if node.status == "lost":
             name = node.entry.name
-            words = f"{run.run_id}: {name}: {node.why}; gpulaunch clean-zombies {name}"
+            words = f"{run.run_id}: {name}: {node.why}; gpulaunch clean-zombies {name} shows what is left"
+            words += f", gpulaunch rm {run.run_id} takes it off this list" * run.is_over
             yield sanitize(words, keep_lines=False)
     over = [node for node in run.nodes if node.status in ("failed", "stopped")]
     if over and run.status == "running":  # without a client, the others do not know

@@ -345,3 +345,12 @@ def test_hosts_that_are_silent_for_one_reason_share_a_line() -> None:
         "n40,titan: not asked: n40 does not resolve (and 1 more like it)",
         "t4: not asked: refused",
     ]
+
+
+def test_a_lost_run_is_listed_with_the_way_off_the_list() -> None:
+    lost, other, alive = node_run(alive=False), node_run(node_rank=1, alive=False), node_run(node_rank=1)
+    whole = "\n".join(render_runs(found((A, [lost]), (B, [other])), 5000.0))
+    assert f"gpulaunch clean-zombies a shows what is left, gpulaunch rm {run_id('r1')} takes it off" in whole
+    part = "\n".join(render_runs(found((A, [lost]), (B, [alive])), 5000.0))
+    assert "gpulaunch clean-zombies a shows what is left" in part
+    assert "gpulaunch rm" not in part
