@@ -340,3 +340,40 @@ def test_a_container_of_a_cluster_is_refused_with_what_starts_in_it() -> None:
 def test_long_lines_for_a_scheduler_are_shown_as_cut() -> None:
     (said,) = (one for one in parse_line(f"#PBS -v I={'x' * 80}\ntorchrun a.py").dropped if "PBS" in one)
     assert "x...: for its scheduler" in said
+
+
+def test_a_text_of_a_shell_that_starts_a_launcher_is_not_handed_on_unread() -> None:
+    with pytest.raises(CommandRefused, match="a shell loop or condition"):
+        parse_line("srun bash -lc 'if [ $SLURM_NODEID -eq 0 ]; then torchrun a.py; else torchrun b.py; fi'")
+    assert parse_line("bash -c 'for i in $X; do ./a $i; done'").launcher == "opaque"
+
+
+def test_a_virtual_environment_may_be_named_behind_its_script() -> None:
+    found = parse_line(". train_env/bin/activate train_env\npython a.py").environment
+    assert found is not None
+    assert (found.tool, found.path) == ("venv", "train_env")
+
+
+def test_the_home_of_another_user_has_no_value() -> None:
+    parsed = parse_line("export LD_LIBRARY_PATH=~cat/lib:/x\npython a.py", {"HOME": "/h"})
+    assert [one.message for one in parsed.unknown] == [
+        "the variable LD_LIBRARY_PATH has ~cat, which has no value"
+    ]
+
+
+def test_the_container_that_sbatch_starts_is_named() -> None:
+    text = "#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --container-image=x/y:1\ntorchrun a.py"
+    assert any(
+        one.startswith("#SBATCH --container-image=x/y:1: gpulaunch starts no")
+        for one in parse_line(text).dropped
+    )
+
+
+def test_a_launch_in_a_terminal_is_chosen_among_commands_of_a_cloud() -> None:
+    text = (
+        "tmux new-session -d -s t 'cd /w && python a.py'\ntmux attach -t t\ngcloud compute instances stop x"
+    )
+    assert parse_line(text).program == "a.py"
+    with pytest.raises(CommandRefused, match="2 commands") as caught:
+        parse_line("sudo -u x tmux send-keys -t t 'python a.py' Enter\nsome-tool -x")
+    assert caught.value.fix.startswith("choose one: --launch 1")

@@ -207,7 +207,9 @@ def _rank(words: tuple[Word, ...]) -> int:
     if preparations.starts_training(words):
         return 2
     parts = [Word(part) for word in words for part in word.text.split()]  # ssh HOST 'torchrun ...'
-    names_one = any(preparations.is_python(word) or word.text.endswith((".sh", ".py")) for word in words)
+    names_one = any(map(preparations.is_python, parts)) or any(
+        word.text.endswith((".sh", ".py")) for word in words
+    )
     return 1 if names_one or preparations.has_launcher(parts) else 0
 
 

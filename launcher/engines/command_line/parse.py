@@ -26,6 +26,9 @@ from launcher.errors import CommandRefused
 from preflight.frozen import dataclass
 
 _SHELLS = ("bash", "sh", "dash", "zsh", "ksh")
+_LAUNCHER_INSIDE = re.compile(
+    r"(?:^|[\s;&|(/])(?:torchrun|accelerate\s+launch|deepspeed)\s|torch\.distributed\.(?:run|launch)\b"
+)
 _TEXT_OPTION = re.compile(r"-[a-zA-Z]*c")
 _ALONE = "paste the command alone"
 _MOST_WRAPPERS = 500
@@ -175,6 +178,8 @@ def _inner_line(words: tuple[Word, ...], at: int, shell: ShellLine, inside: _Ins
     try:
         inner = split_line(words[-1].text, inside.environ, inside.files, shell.functions, inside.number)
     except CommandRefused:
+        if _LAUNCHER_INSIDE.search(words[-1].text):
+            raise  # as a whole it would start ranks of its own on each host
         return None
     return inner if _starts_launcher(inner, inside) else None
 

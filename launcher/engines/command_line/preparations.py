@@ -35,7 +35,20 @@ _DROPPED: Mapping[str, str] = {
         ("realpath", "readlink", "basename", "dirname", "nproc", "id", "stat", "du", "tree"), NOTHING
     ),
     **dict.fromkeys(
-        ("uptime", "lspci", "ibstat", "ifconfig", "ip", "netstat", "ss", "lsof", "tput"), NOTHING
+        (
+            "uptime",
+            "lspci",
+            "lsb_release",
+            "lsblk",
+            "ibstat",
+            "ifconfig",
+            "ip",
+            "netstat",
+            "ss",
+            "lsof",
+            "tput",
+        ),
+        NOTHING,
     ),
     **dict.fromkeys(("set", "shift", "shopt", "trap", "alias", "setopt"), OF_SHELL),
     "mkdir": "make it on each host, where the script does not itself",
@@ -222,7 +235,7 @@ def find_environment(words: tuple[Word, ...]) -> Environment | None:
 
 def _activated(prefix: str, named: str) -> Environment:
     """Return what PREFIX/bin/activate NAME enters: a venv reads no name, conda's own script does."""
-    if named == "base":
+    if named == "base" or named == posixpath.basename(prefix):
         return Environment("venv", path=prefix)
     return Environment("conda", path=named if "/" in named else f"{prefix}/envs/{named}")
 
@@ -281,6 +294,8 @@ def is_setup(words: Sequence[Word]) -> bool:
         return True
     if name.startswith("python") and rest[:1] == ("-m",):
         return rest[1:2] in _SETUP_MODULES or rest[1:3] in _SETUP_COMMANDS
+    if name == "gcloud" and rest[:1] == ("compute",):
+        return rest[1:2] in (("instances",), ("scp",), ("disks",))
     return rest[:1] in tuple((part,) for part in _SETUP_PARTS.get(name, ()))
 
 

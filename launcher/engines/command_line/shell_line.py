@@ -33,6 +33,7 @@ _AFTER = "it has no effect after the launch"
 _BEHIND = "it comes after the launch: do it when the run has ended (on_end: of a run config starts a program)"
 _IN_CONDITION = "in a condition that the text does not decide: do it on each host first, where it holds"
 _SBATCH = "for sbatch alone; `slurm:` of a run config says it to gpulaunch submit"
+_IMAGE = "gpulaunch starts no container: start it on each host, and name it in hosts.yaml (via:)"
 _DIRECTIVES = "for its scheduler alone; the hosts are those of --hosts"
 _DIRECTIVE = re.compile(
     r"^[ \t]*#(?P<mark>SBATCH|PBS|BSUB|COBALT|OAR|PJM|JSUB|FLUX|\$)[ \t:]+(?P<option>-\S+)[^\n]*$",
@@ -218,6 +219,9 @@ def _directives(text: str) -> Iterator[str]:
         options.setdefault(found["mark"], {})[_cut(shown)] = None
     for mark, given in options.items():
         why = _SBATCH if mark == "SBATCH" else _DIRECTIVES
+        if image := next((one for one in given if one.startswith("--container-image")), ""):
+            del given[image]
+            yield f"#{mark} {image}: {_IMAGE}"
         yield f"#{mark} {', '.join(given)}: {why}"
 
 

@@ -29,6 +29,7 @@ _QUOTED_PLACEHOLDER = re.compile(
 _WINDOWS_VARIABLE = re.compile(r"%[A-Z][A-Z_]{2,}%")
 _WINDOWS_PATH = re.compile(r"(?:[\w.-]+\\(?!_))+[\w.-]+\.(?:py|sh|ya?ml|json|exe)(?![\w.\\/-])", re.ASCII)
 _WINDOWS_DRIVE = re.compile(r"[A-Za-z]:\\[^\s'\"|&;<>]*")
+_OTHER_HOME = re.compile(r"~[a-z_][a-z\d_-]*(?=/)")  # of a user of that name
 _HOME = re.compile(r"~(?=[/\s;&|()<>]|\Z)")
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "\\": "\\", "'": "'", '"': '"'}
 """Of `$'...'`; others stay as they are written."""
@@ -242,8 +243,13 @@ class _WordReader:
         self._check_typographic(char)
         is_assigned = self.current is not None and _ASSIGNED.fullmatch(self.current) is not None
         home = self.values.get("HOME")
-        if (self.current is None or is_assigned) and _HOME.match(self.text, self.at):
+        is_start = self.current is None or is_assigned
+        other = _OTHER_HOME.match(self.text, self.at) if is_start and char == "~" else None
+        if is_start and _HOME.match(self.text, self.at):
             self._add(home if isinstance(home, str) else char)
+        elif other is not None:
+            self._add_unresolved(other[0])
+            self.at += len(other[0]) - 1
         else:
             self._add(char)
         if char == "*" or (char == "{" and _BRACES.match(self.text, self.at)):
