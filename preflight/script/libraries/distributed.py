@@ -36,6 +36,12 @@ def init_process_group(it: Interpreter, call: Call) -> Value:
     return NONE
 
 
+def _is_initialized(it: Interpreter, call: Call) -> Value:
+    """torch.distributed.is_initialized(): after a group was made, in a launch of several ranks."""
+    del call
+    return TRUE if it.state.grouped and (it.target.processes or 1) > 1 else UNKNOWN
+
+
 def data_parallel(it: Interpreter, call: Call) -> Value:
     """torch.nn.DataParallel(model): the same parameters."""
     model = call.get("module", 0) or UNKNOWN
@@ -156,7 +162,7 @@ CALLS: dict[str, Callable[[Interpreter, Call], Value]] = {
     "torch.distributed.get_rank": lambda _it, _call: RankValue(),
     "torch.distributed.get_node_local_rank": lambda _it, _call: RankValue(),
     "torch.distributed.get_world_size": lambda it, _call: Const(it.target.world),
-    "torch.distributed.is_initialized": lambda _it, _call: UNKNOWN,
+    "torch.distributed.is_initialized": _is_initialized,
     "torch.multiprocessing.spawn": spawn,
     **dict.fromkeys(("detectron2.engine.launch", "detectron2.engine.launch.launch"), _launch),
     "timm.utils.init_distributed_device": _init_distributed_device,
