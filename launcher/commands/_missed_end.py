@@ -8,6 +8,7 @@ from typing import Any
 
 from launcher.commands._host_access import HostAccess
 from launcher.config.inventory import HostEntry
+from launcher.launch.request import FollowOptions
 from launcher.launch.signals import choose_detach
 from launcher.planning.run_record import read_run_records
 from launcher.report.outcome import encode_outcome
@@ -71,8 +72,7 @@ def read_end(
     with Path(os.devnull).open("w", encoding="utf-8") as nowhere:
         means = FollowContext(
             screen=Screen(nowhere),
-            logs=logs,
-            choose=choose_detach,
+            follow=FollowOptions(choose=choose_detach, logs=logs),
             find=find,
             spares=lambda _: (),
             on_preflight=lambda _: None,

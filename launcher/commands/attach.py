@@ -27,6 +27,7 @@ from launcher.commands._run_options import (
 )
 from launcher.config.host_access_words import complete_run_commands
 from launcher.exit_codes import ExitCode
+from launcher.launch.request import FollowOptions
 from launcher.launch.signals import choose_detach, choose_stop
 from launcher.report.end_report import print_outcome
 from launcher.report.outcome import encode_outcome, render_launch
@@ -76,12 +77,10 @@ def command(run: str, **given: Any) -> int:
     choose = choose_stop if options.stop_on_exit else asks or choose_detach
     means = FollowContext(
         screen=screen,
-        logs=options.logs,
-        choose=choose,
+        follow=FollowOptions(choose=choose, logs=options.logs, all_ranks=options.all_ranks),
         find=partial(_find_start, access, options),
         spares=lambda _: (),  # what names them is the word of the hosts that have failed
         on_preflight=partial(print_report, screen),
-        all_ranks=options.all_ranks,
     )
     for line in render_launch(plan, str(options.logs / plan.run_id)):
         screen.notify(line)

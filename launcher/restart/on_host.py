@@ -16,6 +16,7 @@ from typing import Any
 from launcher.config.inventory import HostEntry, Inventory
 from launcher.errors import GpulaunchError
 from launcher.follow.outcome import Outcome
+from launcher.launch.request import FollowOptions
 from launcher.launch.signals import choose_detach
 from launcher.local.safe_paths import write_below
 from launcher.remote.connection_pool import ConnectionPool
@@ -90,7 +91,7 @@ def restart(run_dir: Path, place: Path, text: str) -> dict[str, Any]:
     order = read_order(text, [spec.get("restart")])
     means = context(order, place)
     found, to = means.find(run_dir.name)
-    outcome = AttachedRun(to, means.screen, logs=means.logs, run=found, choose=means.choose).follow()
+    outcome = AttachedRun(to, means.screen, run=found, options=means.follow).follow()
     if outcome is None:
         raise NeedsClientError("it was interrupted")
     pool = ConnectionPool(to.open_known)
@@ -123,14 +124,13 @@ def context(order: RestartOrder, place: Path) -> FollowContext:
 
     return FollowContext(
         screen=OwnScreen(sys.stderr),
-        logs=place / "logs",
-        choose=choose_detach,
+        follow=FollowOptions(
+            choose=choose_detach, logs=place / "logs", detach=True, keeps_record=entry.is_local
+        ),
         find=find,
         spares=lambda order: order.spares,
         on_preflight=lambda _: None,
         prepare_spare=_refuse_spare,
-        on_host=True,
-        keeps_record=entry.is_local,
     )
 
 

@@ -3,14 +3,13 @@
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from pathlib import Path
 
 from launcher.config.inventory import HostEntry, Inventory
 from launcher.errors import HostError, LaunchRefused
 from launcher.follow.outcome import Outcome
 from launcher.host_checks.evaluation import PreflightResult
 from launcher.launch.request import FollowOptions, LaunchRequest
-from launcher.launch.signals import InterruptChoice, choose_stop, raise_stop_signals
+from launcher.launch.signals import raise_stop_signals
 from launcher.remote.connection_pool import ConnectionPool
 from launcher.report.outcome import render_launch
 from launcher.restart.decision import NoRestart, classify_failure
@@ -31,15 +30,11 @@ class FollowContext:
     """How starts are followed and made by a client that has not launched the run."""
 
     screen: Screen
-    logs: Path
-    choose: Callable[[], InterruptChoice]
+    follow: FollowOptions  # `detach`, and what hosts lack is left to a client: on the host itself
     find: Callable[[str], tuple[RemoteRun, RunAccess]]  # a start by its run id
     spares: Callable[[RestartOrder], tuple[HostEntry, ...]]
     on_preflight: Callable[[PreflightResult], None]
     prepare_spare: Callable[[HostEntry], None] = lambda _: None  # raises GpulaunchError
-    on_host: bool = False  # leave a new start once its ranks are as planned, and what hosts lack to a client
-    keeps_record: bool = True
-    all_ranks: bool = False  # every line of every rank, of however many
 
 
 def follow_starts(found: RemoteRun, to: RunAccess, means: FollowContext) -> Outcome | None:
@@ -65,10 +60,8 @@ def follow_starts(found: RemoteRun, to: RunAccess, means: FollowContext) -> Outc
 
 
 def _follow(found: RemoteRun, to: RunAccess, means: FollowContext, *, is_shown: bool) -> Outcome | None:
-    attachment = AttachedRun(
-        to, means.screen, logs=means.logs, run=found, choose=means.choose, all_ranks=means.all_ranks
-    )
-    for line in () if is_shown else render_launch(to.plan, str(means.logs / to.plan.run_id)):
+    attachment = AttachedRun(to, means.screen, run=found, options=means.follow)
+    for line in () if is_shown else render_launch(to.plan, str(means.follow.logs / to.plan.run_id)):
         means.screen.notify(line)
     try:
         return attachment.follow()
@@ -80,7 +73,7 @@ def _following(
     found: RemoteRun, to: RunAccess, outcome: Outcome, means: FollowContext
 ) -> "RestartHold | OtherStart | Outcome | None":
     """Return the right to start it again, the start that another one has made, or the whole outcome."""
-    history = known_history(found.nodes[0].fields["spec"].get("restart"), "")
+    history = known_history(found.spec.get("restart"), "")
     if history is None or outcome.verdict in ("finished", "detached"):
         return _with_history(outcome, found, "")
     try:
@@ -100,14 +93,12 @@ def _following(
 
 def _with_history(outcome: Outcome, found: RemoteRun, why: str) -> Outcome:
     """Return it with the starts before it, by the word of its main host."""
-    known = found.nodes[0].fields["spec"].get("restart")
+    known = found.spec.get("restart")
     history = known_history(known, why)
-    if history is None:
+    if known is None or history is None:
         return outcome
-    starts = (
-        *history.starts,
-        start_record(outcome, str(outcome.directory), str(known.get("resumed_from") or "")),
-    )
+    resumed_from = str(known.get("resumed_from") or "")
+    starts = (*history.starts, start_record(outcome, str(outcome.directory), resumed_from))
     return replace(outcome, restarts=replace(history, starts=starts), attempts=len(starts))
 
 
@@ -136,13 +127,6 @@ def restart_loop(
     means: FollowContext,
 ) -> RestartLoop:
     """Return the loop that continues what an order says, on hosts reached in these ways."""
-    follow = FollowOptions(
-        choose=means.choose,
-        logs=means.logs,
-        detach=means.on_host,
-        keeps_record=means.keeps_record,
-        all_ranks=means.all_ranks,
-    )
     context = RestartContext(
         options=order.options,
         spares=means.spares(order),
@@ -150,11 +134,11 @@ def restart_loop(
         on_preflight=means.on_preflight,
         follow_other=lambda run_id: follow_starts(*means.find(run_id), means),
         syncs=order.syncs,
-        on_host=means.on_host,
+        on_host=means.follow.detach,
     )
     elapsed_s = order.history.elapsed_s + max(0.0, time.time() - found.started)
     return RestartLoop(
-        order.launch(entries, pool, follow),
+        order.launch(entries, pool, means.follow),
         means.screen,
         context,
         history=replace(order.history, elapsed_s=elapsed_s),
@@ -189,8 +173,7 @@ def follow_launched(
 
     means = FollowContext(
         screen=screen,
-        logs=launch.follow.logs,
-        choose=launch.follow.choose or choose_stop,
+        follow=replace(launch.follow, detach=False, on_start=None),
         find=find,
         spares=lambda _: spares,
         on_preflight=on_preflight,

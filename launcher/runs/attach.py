@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -17,7 +17,8 @@ from launcher.follow.peer_check import SSH_PORT, PeerAddress, PeerCheck
 from launcher.follow.rank_digests import is_digested
 from launcher.follow.run_state import RunState
 from launcher.launch.followed_run import FollowedRun
-from launcher.launch.signals import CTRL_C, TERMINAL_CLOSED, InterruptChoice, SignalCounter
+from launcher.launch.request import FollowOptions
+from launcher.launch.signals import CTRL_C, TERMINAL_CLOSED, InterruptChoice, SignalCounter, choose_stop
 from launcher.local.safe_paths import path_below
 from launcher.planning.plan import Plan
 from launcher.remote.reachability import probe_targets
@@ -38,27 +39,18 @@ HISTORY_BYTES = 10 << 10
 class AttachedRun(FollowedRun):
     """Follows every node of a run from the bytes on that are kept locally."""
 
-    def __init__(
-        self,
-        to: RunAccess,
-        screen: Screen,
-        *,
-        logs: Path,
-        run: RemoteRun,
-        choose: Callable[[], InterruptChoice],
-        all_ranks: bool = False,
-    ) -> None:
+    def __init__(self, to: RunAccess, screen: Screen, *, run: RemoteRun, options: FollowOptions) -> None:
         """`run`: as its hosts report it; one that is over is shown as it was."""
         plan = to.plan
-        digest = is_digested(plan, all_ranks=all_ranks)
-        book = LogStore(run_directory(logs, plan.run_id), again=True)
+        digest = is_digested(plan, all_ranks=options.all_ranks)
+        book = LogStore(run_directory(options.logs, plan.run_id), again=True)
         self._kept, missing = _kept_outcome(book.directory, run, plan)
         self._over = over = run.is_over or bool(missing)
         state = RunState(plan, grace_s=run.grace_s, over=over)
         for host in missing:
             state.nodes.give_up(host, _NO_RECORD)
         super().__init__(state, screen, book, over=over, digest=digest)
-        self._choose = choose
+        self._choose = options.choose or choose_stop
         self._needs_us = not run.slurm_job  # else it ends with the client that the job runs
         self._old: dict[tuple[str, str], int] = {}  # below this, bytes are not shown
         self._new: dict[tuple[str, str], int] = {}  # below this, bytes are history

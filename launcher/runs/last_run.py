@@ -35,7 +35,7 @@ class SearchScope:
         launched = _with_restarts({run.run_id for run in runs if run.from_here}, runs)
         kept = _with_restarts(self.kept, runs)
         yours = [run for run in runs if run.run_id in launched or _owner(run) == self.user]
-        here = [run for run in runs if run.run_id in kept or (run in yours and _job(run) in self.jobs)]
+        here = [run for run in runs if run.run_id in kept or (run in yours and run.job in self.jobs)]
         found = here or yours
         if not found:
             newest = runs[-1]
@@ -126,7 +126,3 @@ def _owner(run: RemoteRun) -> str:
     if run.record is not None:
         return run.record.started_by.partition("@")[0]
     return run.nodes[0].user
-
-
-def _job(run: RemoteRun) -> str:
-    return str(run.nodes[0].fields["spec"].get("job") or "")

@@ -172,7 +172,7 @@ class RemoteRun:
     @property
     def earlier_start(self) -> str:
         """The run id of the start that this one follows, "" for none."""
-        known = self.nodes[0].fields["spec"].get("restart")
+        known = self.spec.get("restart")
         return str(known.get("after") or "") if isinstance(known, Mapping) else ""
 
     @property
@@ -204,9 +204,20 @@ class RemoteRun:
         return max(int(node.fields["spec"].get("nodes") or 1) for node in self.nodes)
 
     @property
+    def spec(self) -> Mapping[str, Any]:
+        """What the first of its nodes keeps of the launch."""
+        spec: Mapping[str, Any] = self.nodes[0].fields["spec"]
+        return spec
+
+    @property
+    def job(self) -> str:
+        """What the launch was called."""
+        return str(self.spec.get("job") or "")
+
+    @property
     def slurm_job(self) -> str:
         """The Slurm job that it is a step of, "" for none."""
-        return str(self.nodes[0].fields["spec"].get("slurm_job") or "")
+        return str(self.spec.get("slurm_job") or "")
 
     @property
     def grace_s(self) -> float:

@@ -179,7 +179,7 @@ def _encode_run(run: RemoteRun) -> dict[str, Any]:
     progress = run.progress
     return {
         "run_id": run.run_id,
-        "job": str(run.nodes[0].fields["spec"].get("job") or ""),
+        "job": run.job,
         "state": run.status,
         "why": one_line(run.why, 500),
         "step": progress.step,
@@ -193,7 +193,7 @@ def _encode_run(run: RemoteRun) -> dict[str, Any]:
         "started": run.started,
         "ended": run.ended,
         "unattended_s": run.unattended_s,
-        "world_size": run.nodes[0].fields["spec"].get("world_size"),
+        "world_size": run.spec.get("world_size"),
         "total_nodes": run.total_nodes,
         "nodes": [_encode_node(node) for node in run.nodes],
         "missing": _missing(run) if run.total_nodes > len(run.nodes) else [],
