@@ -1,15 +1,19 @@
 """The run that a word means by what this machine knows, held against what its hosts report."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import TypeAlias
 
 from launcher.config.host_sets import fold_hosts
 from launcher.errors import GpulaunchError, HostError, HostsUnusable, RunNotKept
 from launcher.planning.run_record import RunRecord
 from launcher.rundir.run_id import format_start, names_run
 from launcher.runs.last_run import SearchScope
-from launcher.runs.remote_run import LAST, RemoteRun, RunChoice
+from launcher.runs.remote_run import LAST, RemoteRun
 from launcher.text import one_line
+from preflight.errors import BadInput
 from preflight.frozen import dataclass
+
+RunChoice: TypeAlias = Callable[[str, tuple[RemoteRun, ...]], RemoteRun | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,3 +89,39 @@ def find_expected(
     own = [each for each in named if each in scope.kept or records[each].plan.job_name in scope.jobs]
     run_id = word if word in records else max(own or named, key=format_start, default="")
     return ExpectedRun(word, records[run_id], live_wanted) if run_id else None
+
+
+def select_run(runs: Iterable[RemoteRun], word: str, choose: RunChoice | None = None) -> RemoteRun:
+    """Return the run that a word means: `last`, a whole id, the start of exactly one, or its last part.
+
+    `choose` says which of several that the word fits is meant, if any; without it `last` is the newest.
+    Raises BadInput.
+    """
+    runs = tuple(runs)
+    if not runs:
+        what = "no run" if word == LAST else f'no run called "{word}"'
+        raise BadInput(f"{what} was found on the hosts that answered", "gpulaunch ps --all HOST...")
+    if word == LAST:
+        return _believed((choose and choose(word, runs)) or runs[-1])
+    exact = [run for run in runs if run.run_id == word]
+    begun = exact or [run for run in runs if names_run(word, run.run_id)]
+    if len(begun) == 1:
+        return _believed(begun[0])
+    if not begun:
+        raise BadInput(f'no run called "{word}" was found on the hosts that answered', "gpulaunch ps --all")
+    chosen = None if choose is None else choose(word, tuple(begun))
+    if chosen is not None:
+        return _believed(chosen)
+    names = ", ".join(run.run_id for run in begun[-5:])
+    raise BadInput(
+        f'"{word}" is ambiguous, it starts the ids of {len(begun)} runs: {names}', "give more of its name"
+    )
+
+
+def _believed(run: RemoteRun) -> RemoteRun:
+    if run.conflict:
+        raise BadInput(
+            f"{run.run_id}: {run.conflict}; gpulaunch cannot decide which is right",
+            "--hosts HOST asks one of them only",
+        )
+    return run

@@ -1,8 +1,8 @@
 """Runs as the hosts report them, put together over their nodes. Pure."""
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
-from typing import Any, TypeAlias
+from typing import Any
 
 from launcher.config.disconnect_options import DEFAULT_GRACE_S
 from launcher.config.inventory import HostEntry
@@ -16,7 +16,7 @@ from launcher.rundir.end_state import (
     explain_end,
     explain_loss,
 )
-from launcher.rundir.run_id import is_run_id, names_run
+from launcher.rundir.run_id import is_run_id
 from launcher.runs.progress import PrintedProgress, read_progress
 from preflight.errors import BadInput
 from preflight.frozen import dataclass
@@ -368,42 +368,3 @@ def _is_same_keeper(one: NodeRun, other: NodeRun) -> bool:
     names = ("boot_id", "supervisor", "pid_ns")
     mine, theirs = ([node.state.get(name) for name in names] for node in (one, other))
     return one.rank == other.rank and mine == theirs and bool(mine[0]) and bool(mine[1])
-
-
-RunChoice: TypeAlias = Callable[[str, tuple[RemoteRun, ...]], RemoteRun | None]
-
-
-def select_run(runs: Iterable[RemoteRun], word: str, choose: RunChoice | None = None) -> RemoteRun:
-    """Return the run that a word means: `last`, a whole id, the start of exactly one, or its last part.
-
-    `choose` says which of several that the word fits is meant, if any; without it `last` is the newest.
-    Raises BadInput.
-    """
-    runs = tuple(runs)
-    if not runs:
-        what = "no run" if word == LAST else f'no run called "{word}"'
-        raise BadInput(f"{what} was found on the hosts that answered", "gpulaunch ps --all HOST...")
-    if word == LAST:
-        return _believed((choose and choose(word, runs)) or runs[-1])
-    exact = [run for run in runs if run.run_id == word]
-    begun = exact or [run for run in runs if names_run(word, run.run_id)]
-    if len(begun) == 1:
-        return _believed(begun[0])
-    if not begun:
-        raise BadInput(f'no run called "{word}" was found on the hosts that answered', "gpulaunch ps --all")
-    chosen = None if choose is None else choose(word, tuple(begun))
-    if chosen is not None:
-        return _believed(chosen)
-    names = ", ".join(run.run_id for run in begun[-5:])
-    raise BadInput(
-        f'"{word}" is ambiguous, it starts the ids of {len(begun)} runs: {names}', "give more of its name"
-    )
-
-
-def _believed(run: RemoteRun) -> RemoteRun:
-    if run.conflict:
-        raise BadInput(
-            f"{run.run_id}: {run.conflict}; gpulaunch cannot decide which is right",
-            "--hosts HOST asks one of them only",
-        )
-    return run

@@ -13,8 +13,8 @@ from launcher.remote.connection_pool import OpenConnection
 from launcher.remote.fanout import fanout
 from launcher.rundir.run_id import is_run_id, is_run_suffix, names_run
 from launcher.rundir.state_schema import validate_runs
-from launcher.runs.expected_run import BY_WORD, RunMeaning
-from launcher.runs.remote_run import LAST, RemoteRun, merge_node_runs, select_run
+from launcher.runs.expected_run import BY_WORD, RunMeaning, select_run
+from launcher.runs.remote_run import LAST, RemoteRun, merge_node_runs
 from launcher.runs.request import send_request
 from launcher.text import one_line
 from preflight.errors import BadInput

@@ -18,8 +18,8 @@ from launcher.follow.run_state import RunState
 from launcher.onhost.supervisor.daemon.supervisor import describe_exit_code
 from launcher.rundir.end_state import summarize_ends
 from launcher.rundir.log_store import LogStore
+from launcher.runs.expected_run import select_run
 from launcher.runs.last_run import SearchScope, read_local_scope
-from launcher.runs.remote_run import select_run
 from launcher.runs.render import render_runs
 from preflight.errors import BadInput
 from tests.launcher.asked_runs import LONG

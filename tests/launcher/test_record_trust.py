@@ -23,8 +23,9 @@ from launcher.planning.run_record import (
     save_run_record,
 )
 from launcher.runs.access import Consent, KnownHosts, RunAccess, access_run, is_this_machine
+from launcher.runs.expected_run import select_run
 from launcher.runs.last_run import SearchScope
-from launcher.runs.remote_run import MergedRuns, RemoteRun, merge_node_runs, select_run
+from launcher.runs.remote_run import MergedRuns, RemoteRun, merge_node_runs
 from launcher.transports.base import Connection
 from preflight.errors import BadInput
 from tests.launcher.run_plans import plan, run_id

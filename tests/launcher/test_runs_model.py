@@ -11,9 +11,10 @@ from launcher.config.inventory import HostEntry
 from launcher.planning.run_record import build_run_record, read_record
 from launcher.rundir.run_id import format_start, make_run_id, names_run
 from launcher.rundir.state_schema import validate_runs
+from launcher.runs.expected_run import select_run
 from launcher.runs.logs import LogSelection, parse_since
 from launcher.runs.progress import PrintedProgress, read_progress
-from launcher.runs.remote_run import merge_node_runs, select_run
+from launcher.runs.remote_run import merge_node_runs
 from launcher.runs.render import encode_runs, render_runs
 from launcher.runs.search import unanswered_lines
 from preflight.errors import BadInput
