@@ -20,7 +20,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from launcher.remote.programs import read_program_source
+from launcher.remote.program_source import read_program_source
 
 ROOT = Path(__file__).resolve().parents[1]
 WARM_STEPS = 5

@@ -171,11 +171,11 @@ def _agent(inventory: Path, names: list[str]) -> dict[str, str]:
     """Return the command and the input that run the agent as gather does."""
     from launcher.config.inventory_file import load_inventory  # noqa: PLC0415
     from launcher.remote import agent as gather  # noqa: PLC0415 - not measured, not imported otherwise
-    from launcher.remote import programs  # noqa: PLC0415
+    from launcher.remote import program_source  # noqa: PLC0415
 
     python = load_inventory(inventory).resolve(names[:1])[0].python
     payload = gather._payload(gather.AgentRequest("bench", ports=(29500,), free_ports=4))  # noqa: SLF001
-    command = shlex.join(programs.build_bootstrap_argv(python, site=True))
+    command = shlex.join(program_source.build_bootstrap_argv(python, site=True))
     return {"command": command, "payload": base64.b64encode(payload).decode()}
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import yaml
 
 from launcher.remote.agent import MARKER, AgentRequest, _payload
-from launcher.remote.programs import build_bootstrap_argv
+from launcher.remote.program_source import build_bootstrap_argv
 
 _STAND_IN = """\
 #!{python} -IS

@@ -23,7 +23,7 @@ from pathlib import Path
 
 from bench.common import ROOT, Target, tell
 from launcher.follow import protocol
-from launcher.remote.programs import read_program_source
+from launcher.remote.program_source import read_program_source
 from launcher.transports.base import Endpoint
 from launcher.transports.local import LocalConnection
 

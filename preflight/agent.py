@@ -1,9 +1,9 @@
 r"""The agent: travels to a host, looks, and prints what it saw as one JSON document.
 
 This module is its door and the table of what it looks at; the looking itself is in `probes/`, which travels
-with it as one text (`launcher.remote.programs.read_agent_source`). Standard library only (plus psutil where
-the host's Python has it, plus the pynvml source handed to it), Python >= 3.9, imports nothing else of ours.
-It never imports torch and creates no CUDA context.
+with it as one text (`read_agent_source` in launcher/remote/program_source.py). Standard library only (plus
+psutil where the host's Python has it, plus the pynvml source handed to it), Python >= 3.9, imports nothing
+else of ours. It never imports torch and creates no CUDA context.
 
 The contract with its sender (`launcher.remote.agent`):
 

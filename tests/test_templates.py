@@ -11,7 +11,7 @@ from types import ModuleType
 import pytest
 
 from launcher.config.run_config import Overrides, load_run_config
-from launcher.config.templates import templates_dir
+from launcher.config.template_dir import templates_dir
 from tests.field_notes.ranks import shimmed
 
 SCRIPT = templates_dir() / "paper_r64.py"

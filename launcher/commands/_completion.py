@@ -58,7 +58,7 @@ def all_codes() -> Iterable[str]:
     from launcher.follow.guard_codes import GUARD_CODES  # noqa: PLC0415
     from preflight.checks.explain import list_codes  # noqa: PLC0415
     from preflight.diagnosis.explain import signature_codes  # noqa: PLC0415
-    from preflight.script.rules.index import rule_codes  # noqa: PLC0415
+    from preflight.script.rules.all_rules import rule_codes  # noqa: PLC0415
 
     return (*list_codes(host_codes()), *GUARD_CODES, *rule_codes(), *signature_codes())
 

@@ -10,7 +10,7 @@ from launcher.commands._param_types import logs_option
 from launcher.exit_codes import ExitCode
 from launcher.follow.failure_diagnosis import diagnose_kept_run, read_kept_failure
 from launcher.follow.failures import Failure
-from launcher.follow.run_commands import read_places, with_run_commands
+from launcher.follow.suggested_commands import read_places, with_run_commands
 from launcher.report.diagnosis import encode_diagnosis, render_diagnosis
 from launcher.rundir.layout import has_end, read_kept_outcome, read_kept_plan
 from launcher.rundir.log_files import LAST, find_local_run, list_run_directories, read_logs

@@ -95,7 +95,7 @@ def _explain_other(code: str) -> tuple[str, str]:
     explained = explain_signature(code)
     if explained is not None:
         return "signature", explained
-    from preflight.script.rules.index import explain_rule, rule_codes  # noqa: PLC0415
+    from preflight.script.rules.all_rules import explain_rule, rule_codes  # noqa: PLC0415
 
     if code in rule_codes():
         return "rule", explain_rule(code)

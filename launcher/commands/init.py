@@ -28,7 +28,7 @@ from launcher.local.atomic_write import write_atomic
 from launcher.local.home import from_home
 from launcher.local.project import FOLDER
 from launcher.local.source_files import read_source
-from launcher.scaffold.files import (
+from launcher.scaffold.first_files import (
     HostDraft,
     name_hosts,
     render_entries,

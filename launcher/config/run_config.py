@@ -24,7 +24,7 @@ from launcher.config.restart_options import RestartOptions
 from launcher.config.schema import CONFIG, CONFIG_KEYS, MOST_COMMANDS
 from launcher.config.slurm_options import SlurmSpec
 from launcher.config.sync_options import SyncOptions
-from launcher.config.templates import templates_dir
+from launcher.config.template_dir import templates_dir
 from launcher.config.yaml_tree import ConfigIssues, YamlNode, nearest
 from launcher.engines.base import ENGINES
 from launcher.engines.command_line.records import ParsedCommand, require_values

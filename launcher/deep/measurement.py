@@ -20,7 +20,7 @@ from launcher.host_checks.evaluation import PreflightResult
 from launcher.launch.launch import CheckedLaunch, launch_and_follow, preflight_hosts
 from launcher.launch.request import LaunchRequest
 from launcher.planning.plan import ScriptFile
-from launcher.remote.programs import read_program_source
+from launcher.remote.program_source import read_program_source
 from launcher.report.deep import DOCUMENT, DeepReport, encode_deep
 from launcher.rundir.log_store import LogStore
 from launcher.terminal.screen import Screen

@@ -15,7 +15,7 @@ from launcher.config.disconnect_options import DisconnectOptions
 from launcher.config.inventory import HostEntry
 from launcher.planning.plan import NodePlan, Plan, RestartSpec
 from launcher.planning.run_record import build_record_head, build_record_nodes
-from launcher.remote.programs import build_bootstrap_argv, compress_program, read_program_source
+from launcher.remote.program_source import build_bootstrap_argv, compress_program, read_program_source
 from preflight.frozen import dataclass
 
 MARKER = b"GPULAUNCH-RUN-1 "

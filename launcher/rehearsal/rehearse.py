@@ -19,7 +19,7 @@ from launcher.rehearsal.batch_args import halve_batch
 from launcher.rehearsal.gpu_use import calculate_gpu_use
 from launcher.rehearsal.proof_store import Fingerprint, fingerprint
 from launcher.rehearsal.verdict import Proof, RehearsalVerdict, evaluate_rehearsal
-from launcher.remote.programs import ISOLATED
+from launcher.remote.program_source import ISOLATED
 from launcher.remote.rpc import find_answer
 from launcher.report.plan import encode_plan
 from launcher.rundir.usage_series import read_usage

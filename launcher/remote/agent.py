@@ -27,7 +27,7 @@ from launcher.remote.agent_sessions import AgentSessions
 from launcher.remote.connection_pool import OpenConnection
 from launcher.remote.earlier_facts import EarlierFacts, EarlierOf, fill_in
 from launcher.remote.fanout import WIDTH, fanout
-from launcher.remote.programs import build_bootstrap_argv, compress_program, read_agent_source
+from launcher.remote.program_source import build_bootstrap_argv, compress_program, read_agent_source
 from launcher.remote.shell_errors import explain_no_answer, explain_no_python
 from launcher.text import last_lines, one_line
 from launcher.transports.base import Connection, Stream

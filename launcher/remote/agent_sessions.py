@@ -9,7 +9,7 @@ from launcher.config.inventory import HostEntry
 from launcher.errors import ConnectionLost, GpulaunchError
 from launcher.local.descriptors import bounded_width, descriptor_limit, raise_descriptor_limit
 from launcher.remote.fanout import WIDTH
-from launcher.remote.programs import command_with_stdin, frame_program
+from launcher.remote.program_source import command_with_stdin, frame_program
 from launcher.transports.base import Closing, Connection, Stream
 
 MOST_KEPT = 1024

@@ -12,7 +12,7 @@ from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
-from launcher.remote.programs import bare_text
+from launcher.remote.program_source import bare_text
 
 PACK_NAME = "client.pack"
 _TOP = Path(__file__).parents[2]

@@ -8,7 +8,7 @@ from launcher.config.inventory import HostEntry
 from launcher.errors import AgentProtocolError, GpulaunchError, HostError
 from launcher.remote import rpc
 from launcher.remote.fanout import WIDTH, fanout
-from launcher.remote.programs import read_program_source
+from launcher.remote.program_source import read_program_source
 from launcher.remote.reachability import CONNECT_TIMEOUT_S, StartProgram, report_untried
 from launcher.text import one_line
 from launcher.transports.base import Stream

@@ -11,7 +11,7 @@ from launcher.errors import AgentProtocolError, GpulaunchError, HostError
 from launcher.local.descriptors import bounded_width
 from launcher.remote import rpc
 from launcher.remote.fanout import WIDTH, fanout
-from launcher.remote.programs import read_program_source
+from launcher.remote.program_source import read_program_source
 from launcher.text import one_line
 from launcher.transports.base import Connection, Stream
 from preflight.facts.host import Reach

@@ -6,7 +6,7 @@ One rule for every program that is sent to hosts: what `preflight` says of a hos
 import shlex
 
 from launcher.errors import AgentProtocolError, HostError, LoginShellDisabled, PythonNotFound
-from launcher.remote.programs import EXIT_OLD_PYTHON, ISOLATED
+from launcher.remote.program_source import EXIT_OLD_PYTHON, ISOLATED
 from launcher.text import last_lines, one_line
 from launcher.transports.base import Connection
 from preflight.checks.message_text import quote_path

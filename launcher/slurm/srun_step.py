@@ -7,7 +7,7 @@ from dataclasses import replace
 from launcher.config.inventory import HostEntry, Inventory, find_local_python
 from launcher.config.visible_devices import CUDA_VISIBLE_DEVICES, parse_visible_devices
 from launcher.errors import BadInput, HostError, StepEnded
-from launcher.remote.programs import build_bootstrap_argv, compress_program, read_program_source
+from launcher.remote.program_source import build_bootstrap_argv, compress_program, read_program_source
 from launcher.slurm.commands import missing_command_error
 from launcher.slurm.job_notice import JobNotice
 from launcher.slurm.jobs import Allocation, list_usable_nodes

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from launcher.errors import AgentProtocolError, GpulaunchError, HostError, ProgramNotStarted, SyncFailed
 from launcher.onhost.sync.target_state import TreeEntry
-from launcher.remote.programs import command_with_stdin, read_program_source
+from launcher.remote.program_source import command_with_stdin, read_program_source
 from launcher.remote.rpc import Answers, line_of
 from launcher.remote.shell_errors import explain_no_python
 from launcher.sync import rsync

@@ -18,7 +18,7 @@ from launcher.local.fanout_patience import Places
 from launcher.remote import rpc
 from launcher.remote.agent import ALL_BUT_USE, AgentRequest, query_agent
 from launcher.remote.connection_pool import OpenConnection
-from launcher.remote.programs import command_with_stdin, read_program_source
+from launcher.remote.program_source import command_with_stdin, read_program_source
 from launcher.rundir.state_schema import validate_runs
 from launcher.runs.request import send_request
 from launcher.terminal.progress import ProgressParser, ProgressValues

@@ -17,8 +17,8 @@ from preflight.script.interpreter.remainder import RemainderReader
 from preflight.script.interpreter.switches import closed_switches, worth_a_reading
 from preflight.script.interpreter.values import Value
 from preflight.script.libraries.model import LibraryModel
+from preflight.script.rules.all_rules import RULES
 from preflight.script.rules.certainty import LOWER, OF_ALL_RANKS, OF_OLD_GPUS, UNREAD, doubted, doubts_of
-from preflight.script.rules.index import RULES
 from preflight.script.rules.registry import Level, RuleHit, rules_of
 from preflight.script.source import Finder, Parser, Source, Sources, spawns_ranks
 from preflight.script.target import ASSUMED_CAPABILITIES, RankTarget, differ_by_gpu

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from launcher.remote.programs import read_program_source
+from launcher.remote.program_source import read_program_source
 
 SHIMS = Path(__file__).parents[1] / "shims"
 STOPPED = 86

@@ -14,7 +14,7 @@ from unittest.mock import ANY
 
 import pytest
 
-from launcher.remote.programs import read_agent_source
+from launcher.remote.program_source import read_agent_source
 from launcher.rundir.run_id import make_run_id
 from preflight.facts.gpu import Gpu
 from preflight.facts.host import HostFacts, Process

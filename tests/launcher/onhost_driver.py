@@ -12,7 +12,7 @@ from launcher.errors import ConnectionLost
 from launcher.follow import protocol
 from launcher.onhost.event_reader import parse_event
 from launcher.onhost.supervisor.node import node_name
-from launcher.remote.programs import read_program_source
+from launcher.remote.program_source import read_program_source
 from launcher.transports.base import Endpoint
 from launcher.transports.local import LocalConnection, LocalStream
 

@@ -8,7 +8,7 @@ from bench import scale_curve
 from bench.fleet import _Server
 from bench.loopback import Loopback
 from launcher.remote import rpc
-from launcher.remote.programs import command_with_stdin, read_program_source
+from launcher.remote.program_source import command_with_stdin, read_program_source
 
 
 def test_a_program_over_a_connection_of_its_own_is_answered() -> None:

@@ -9,7 +9,7 @@ from bench import judgement, judgement_texts
 from bench.judgement_faults import plant
 from bench.judgement_texts import LogLabel, ScriptLabel
 from preflight.diagnosis.signatures.table import SIGNATURES
-from preflight.script.rules.index import rule_codes
+from preflight.script.rules.all_rules import rule_codes
 
 SCRIPTS = judgement_texts.script_labels()
 LOGS = judgement_texts.log_labels()

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from launcher.onhost.cgroup import Cgroup, OomKills, own_directory, reached_limit, read_count, remove_stale
-from launcher.remote.programs import read_program_source
+from launcher.remote.program_source import read_program_source
 from tests.launcher.onhost_driver import LAUNCHER, RUNAWAY, Driver, pids_of
 
 pytestmark = pytest.mark.slow

@@ -16,7 +16,7 @@ import pytest
 from launcher.onhost import kill_leftovers
 from launcher.onhost.supervisor.processes import mark_of, ticks_of
 from launcher.onhost.supervisor.run_processes import find_run_processes, has_run_marker, supervisor_mark
-from launcher.remote.programs import command_with_stdin, read_program_source
+from launcher.remote.program_source import command_with_stdin, read_program_source
 from launcher.remote.rpc import find_answer
 from launcher.transports.base import CommandResult
 from preflight.facts.host import HostFacts

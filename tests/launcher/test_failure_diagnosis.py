@@ -7,7 +7,7 @@ import pytest
 
 from launcher.follow.failure_diagnosis import add_diagnosis
 from launcher.follow.outcome import Outcome
-from launcher.follow.run_commands import list_places, with_run_commands
+from launcher.follow.suggested_commands import list_places, with_run_commands
 from launcher.report.diagnosis import render_diagnosis
 from launcher.report.outcome import encode_outcome, render_outcome
 from launcher.rundir.log_store import LogStore

@@ -16,7 +16,7 @@ import pytest
 from launcher.config.restart_options import CHECKPOINTS
 from launcher.onhost import find_checkpoints
 from launcher.onhost.answer import MARKER
-from launcher.remote.programs import read_program_source
+from launcher.remote.program_source import read_program_source
 
 LONG_AGO = 0.0
 

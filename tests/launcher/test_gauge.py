@@ -20,7 +20,7 @@ from launcher.config.disconnect_options import DisconnectOptions
 from launcher.follow import protocol
 from launcher.follow.events import HostEnded, HostReport, RunEvent
 from launcher.follow.node_client import NodeClient
-from launcher.remote.programs import read_program_source
+from launcher.remote.program_source import read_program_source
 from launcher.transports.base import Endpoint
 from launcher.transports.local import LocalConnection
 from tests.lab.silicon import Profile, load_profile, stage

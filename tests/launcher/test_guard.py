@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from launcher.remote.programs import read_program_source
+from launcher.remote.program_source import read_program_source
 
 pytestmark = pytest.mark.train
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from launcher.onhost.answer import MARKER
-from launcher.remote.programs import read_program_source
+from launcher.remote.program_source import read_program_source
 from tests.field_notes.ranks import STOPPED, run_rank
 
 WORKERS = """

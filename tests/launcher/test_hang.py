@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from launcher.follow import protocol
-from launcher.remote.programs import read_program_source
+from launcher.remote.program_source import read_program_source
 from preflight.diagnosis.stack_analysis import find_outliers, read_stacks
 from tests.launcher.onhost_driver import LAUNCHER, PYTHON, Driver
 

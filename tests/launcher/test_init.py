@@ -16,8 +16,8 @@ from launcher.config.run_config import load_run_config
 from launcher.errors import BadInput, ConnectionRefused, HostsUnusable, PythonNotFound
 from launcher.local.home import from_home
 from launcher.onhost import find_interpreters
-from launcher.remote.programs import EXIT_OLD_PYTHON
-from launcher.scaffold.files import name_hosts, render_hosts_yaml, render_run_config
+from launcher.remote.program_source import EXIT_OLD_PYTHON
+from launcher.scaffold.first_files import name_hosts, render_hosts_yaml, render_run_config
 from launcher.scaffold.interpreters import PythonEnvironment, choose_interpreter, list_interpreters
 from launcher.transports.base import Connection, Endpoint
 from launcher.transports.local import LocalConnection

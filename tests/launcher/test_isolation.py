@@ -12,7 +12,7 @@ import pytest
 
 from launcher.follow import protocol
 from launcher.onhost import find_interpreters
-from launcher.remote.programs import build_bootstrap_argv, command_with_stdin, read_program_source
+from launcher.remote.program_source import build_bootstrap_argv, command_with_stdin, read_program_source
 from tests.environment import account_home
 from tests.preflight.agent_runs import packed_pynvml, payload, streamed
 

@@ -17,7 +17,7 @@ import pytest
 from launcher.onhost import kill_leftovers
 from launcher.onhost.answer import MARKER
 from launcher.onhost.supervisor.processes import mark_of, ticks_of
-from launcher.remote.programs import read_program_source
+from launcher.remote.program_source import read_program_source
 from tests.lab import needs
 
 GONE = 4194303  # the largest pid that Linux ever gives

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from launcher.cli import execute
 from launcher.commands.preflight import command
 from launcher.config.inventory import HostEntry
-from launcher.config.templates import templates_dir
+from launcher.config.template_dir import templates_dir
 from launcher.host_checks.evaluation import PreflightResult, evaluate_facts
 from launcher.host_checks.preflight_options import PreflightOptions
 from launcher.host_checks.render_json import encode_preflight

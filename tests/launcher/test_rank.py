@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from launcher.onhost.rank.setup import STACKS_SIGNAL
-from launcher.remote.programs import read_program_source
+from launcher.remote.program_source import read_program_source
 from tests.field_notes.ranks import shimmed
 
 pytestmark = pytest.mark.slow

@@ -12,7 +12,7 @@ from launcher.errors import AgentProtocolError
 from launcher.remote.agent import AgentRequest, GatherOptions, gather_facts
 from launcher.remote.agent_sessions import AgentSessions
 from launcher.remote.pair_reachability import probe_pairs
-from launcher.remote.programs import command_with_stdin
+from launcher.remote.program_source import command_with_stdin
 from launcher.remote.reachability import probe_reachability, probe_targets
 from launcher.transports.base import Connection, Endpoint, Stream
 from launcher.transports.local import LocalConnection

@@ -12,7 +12,7 @@ import pytest
 
 from launcher.onhost.supervisor.client_files import StopRequest, request_stop
 from launcher.onhost.supervisor.daemon.launcher import codes_in_its_log
-from launcher.remote.programs import read_program_source
+from launcher.remote.program_source import read_program_source
 from tests.launcher.onhost_driver import ALONE, FAMILY, LAUNCHER, PYTHON, WAIT, Driver, pids_of, up
 
 # As `mpirun` or `accelerate launch` of one rank: it waits, and reaps a rank the moment it has ended. Then it

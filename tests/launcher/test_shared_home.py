@@ -16,7 +16,7 @@ from launcher.onhost.answer import MARKER
 from launcher.onhost.supervisor.node import host_of, life_s, name_of, node_location, node_name
 from launcher.onhost.supervisor.protocol import RequestRefused
 from launcher.onhost.supervisor.requests.start import make_run_dir
-from launcher.remote.programs import read_program_source
+from launcher.remote.program_source import read_program_source
 from launcher.runs.request import RequestDenied, send_request
 from launcher.transports.base import Endpoint
 from launcher.transports.local import LocalConnection

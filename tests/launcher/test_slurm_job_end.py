@@ -14,7 +14,7 @@ from launcher.commands._job_end import leave_to_slurm, read_announced_end
 from launcher.follow.events import Interrupted, JobEnds
 from launcher.follow.job_end import PREEMPTED, TIME_LIMIT, JobEnd
 from launcher.follow.run_state import RunState, StopHosts
-from launcher.remote.programs import build_bootstrap_argv, compress_program, read_program_source
+from launcher.remote.program_source import build_bootstrap_argv, compress_program, read_program_source
 from launcher.slurm.job_notice import JobNotice, describe_end
 from launcher.slurm.jobs import Allocation
 from launcher.transports.step.connection import StepConnection

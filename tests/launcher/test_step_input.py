@@ -9,7 +9,7 @@ import pytest
 
 from launcher.config.inventory import HostEntry
 from launcher.errors import PythonNotFound, StepEnded
-from launcher.remote.programs import build_bootstrap_argv, compress_program, read_program_source
+from launcher.remote.program_source import build_bootstrap_argv, compress_program, read_program_source
 from launcher.sync.sync import SyncJob, send_tree
 from launcher.sync.tree import read_tree
 from launcher.transports.step.connection import StepConnection

@@ -22,7 +22,7 @@ import pytest
 from launcher.config.inventory import HostEntry
 from launcher.errors import ConnectionLost
 from launcher.remote import rpc
-from launcher.remote.programs import command_with_stdin, read_program_source
+from launcher.remote.program_source import command_with_stdin, read_program_source
 from launcher.top import host_monitor
 from launcher.top.fleet import Fleet
 from launcher.top.full_screen import FullScreen

@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from launcher.errors import CommandTimedOut, ConnectionLost, OutputTooLarge, ProgramNotStarted
-from launcher.remote.programs import build_bootstrap_argv, compress_program, read_program_source
+from launcher.remote.program_source import build_bootstrap_argv, compress_program, read_program_source
 from launcher.transports.base import Connection, Endpoint, IsWhole, iter_stdout
 from launcher.transports.command import run_to_completion
 from launcher.transports.local import LocalConnection

@@ -1,6 +1,6 @@
 """docs/lint.md: the rules of `gpulaunch lint`, made from their own docstrings."""
 
-from preflight.script.rules.index import rule_codes, rule_text
+from preflight.script.rules.all_rules import rule_codes, rule_text
 
 _INTRO = """\
 <!-- Made by `python -m tests.pages`; edit the docstrings in preflight/script/rules/. -->

@@ -13,7 +13,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from launcher.remote.programs import build_bootstrap_argv, compress_program, read_agent_source
+from launcher.remote.program_source import build_bootstrap_argv, compress_program, read_agent_source
 from preflight.facts.host import HostFacts
 from preflight.facts.json_codec import decode
 from preflight.facts.missing import Missing

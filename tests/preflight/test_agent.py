@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from launcher.onhost.supervisor.run_dir import runs_dir
-from launcher.remote.programs import EXIT_OLD_PYTHON, read_agent_source
+from launcher.remote.program_source import EXIT_OLD_PYTHON, read_agent_source
 from preflight import agent
 from preflight.facts.gpu import Gpu
 from preflight.facts.host import HostFacts

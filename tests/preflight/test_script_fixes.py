@@ -3,7 +3,7 @@
 import re
 
 from preflight.script.lint import lint_for
-from preflight.script.rules.index import rule_codes
+from preflight.script.rules.all_rules import rule_codes
 from preflight.script.rules.registry import Level
 from tests.preflight.script_cases import HERE, read, targets_of
 

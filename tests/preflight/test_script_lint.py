@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from preflight.script.lint import lint, lint_for
-from preflight.script.rules import index
-from preflight.script.rules.index import explain_rule, rule_codes
+from preflight.script.rules import all_rules
+from preflight.script.rules.all_rules import explain_rule, rule_codes
 from preflight.script.rules.registry import Level, RuleHit, rule
 from preflight.script.target import RankTarget, differ_by_gpu
 from tests.preflight.script_cases import BAD, GOOD, HERE, SNIPPET, judged, read, snippets
@@ -189,9 +189,9 @@ def test_one_reading_for_several_gpus_finds_what_a_reading_for_each_finds(path: 
 
 def test_every_module_with_a_rule_is_in_the_list_of_all() -> None:
     with_rules = {
-        path.stem for path in Path(index.__file__).parent.glob("*.py") if "\n@rule(" in path.read_text()
+        path.stem for path in Path(all_rules.__file__).parent.glob("*.py") if "\n@rule(" in path.read_text()
     }
-    assert with_rules == {module.__name__.rpartition(".")[2] for module in index.MODULES}
+    assert with_rules == {module.__name__.rpartition(".")[2] for module in all_rules.MODULES}
 
 
 def test_ranks_differ_by_their_gpu_where_both_have_one() -> None:

@@ -21,7 +21,7 @@ from launcher.local.deferral import Deferred
 from launcher.local.fanout_patience import Places
 from launcher.remote.agent import AgentRequest, read_document, send_agent, start_agent
 from launcher.remote.fanout import fanout
-from launcher.remote.programs import frame_program
+from launcher.remote.program_source import frame_program
 from launcher.remote.reachability import probe_from
 from launcher.remote.shards.frames import (
     FrameWriter,

@@ -8,7 +8,7 @@ from string import Template
 from typing import Any
 
 from launcher.config.host_sets import fold_hosts
-from launcher.config.templates import templates_dir
+from launcher.config.template_dir import templates_dir
 from launcher.host_checks.evaluation import PreflightResult
 from launcher.host_checks.render_json import encode_preflight, verdict
 from launcher.report.html.escape import clock, render_pairs, render_tiles, text

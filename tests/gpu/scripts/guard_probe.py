@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from launcher.remote.programs import read_program_source
+from launcher.remote.program_source import read_program_source
 
 DEVICE = torch.device("cuda", 0)
 REAL = torch.version.cuda is not None

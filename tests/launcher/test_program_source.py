@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from launcher.remote.programs import (
+from launcher.remote.program_source import (
     build_bootstrap_argv,
     bundle,
     compress_program,
