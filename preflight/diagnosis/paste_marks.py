@@ -66,7 +66,7 @@ def _readable(texts: Sequence[str], whole: str) -> Sequence[str]:
         whole = "\n".join(texts)
     if '\t"message": "' in whole or ' "message": "' in whole:
         texts = _of_notebook(texts)
-    if whole.startswith("#"):
+    if whole.startswith("#") and not "".join(texts[1:2]).startswith("#"):  # one alone is a page's title
         texts = [_TITLE.sub("", texts[0]), *texts[1:]]
     if "**" in whole:
         texts = [_BOLD.sub(r"\1", text) for text in texts]
