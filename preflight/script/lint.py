@@ -275,7 +275,8 @@ def _read(sources: Sources, text: str, path: str, target: RankTarget) -> _Target
         reading.asked_gpu = it.asked_gpu
         return names
 
-    reading.read_rest = read_rest
+    if it.complete and not reading.reached:
+        reading.read_rest = read_rest  # which keeps all that was read: of most scripts nothing is left
     return reading
 
 

@@ -90,8 +90,10 @@ class RemainderReader:
 
     def read(self) -> list[str]:
         """Read them, and return their names."""
-        self._find()
         it, before = self._it, self._it.work.steps
+        if not self._may_read():
+            return []
+        self._find()
         for name, func, call in self._roots():
             if self._read >= _MAX_READ or it.work.steps - before > _MAX_STEPS:
                 break
@@ -103,14 +105,29 @@ class RemainderReader:
         it.contexts = []
         return self.names
 
+    def _may_read(self) -> bool:
+        """Whether anything was not reached, before files are looked through for what trains."""
+        it = self._it
+        if it.sought_modules:
+            return True
+        if not any(_MAY_TRAIN.search(source.text) for source in it.sources.files()):
+            return False
+        if it.handed:
+            return True
+        names = it.state.frames.get(it.modules.get(self._main.path, 0), {}).values()
+        if any(
+            isinstance(value, Class) or (isinstance(value, Func) and value.key not in it.called)
+            for value in names
+        ):
+            return True
+        return any(it.sought.keys() & info.names.keys() for info in it.classes.values())
+
     def _find(self) -> None:
         """Find the functions that train in the files that were read, and in those that may be."""
         it = self._it
         it.contexts = [UNCALLED]
         with it.within(self._main, it.modules[self._main.path]):
             read_modules(it)
-        if not any(_MAY_TRAIN.search(source.text) for source in it.sources.files()):
-            return
         for source in it.sources.files():
             for each in it.sources.parser.find(definitions, source.tree):
                 self._known[id(each.node)] = each
@@ -164,7 +181,12 @@ class RemainderReader:
             for name, value in info.names.items()
             if isinstance(value, Func) and value.key in self._training and not only_uses(name)
         ]
-        return [name for name in dict.fromkeys(found) if TRAINS.search(name)] or found[:1]
+        keys = (
+            value.key for info in it.mro(cls.key) for value in info.names.values() if isinstance(value, Func)
+        )
+        inner = frozenset[str]().union(*(self._known[key].calls for key in keys if key in self._known))
+        starts = [name for name in dict.fromkeys(found) if TRAINS.search(name)] or found[:1]
+        return sorted(starts, key=inner.__contains__)  # fit() before the train_epoch() that it calls
 
     def _classes_with(self, name: str) -> list[Class]:
         """Return the classes whose method of that name trains, none that others of them derive from."""
@@ -178,6 +200,15 @@ class RemainderReader:
         bases = {id(info.node) for key in found for info in list(it.mro(key))[1:]}
         return [cls for key, cls in found.items() if key not in bases][:_MAX_ALIKE]
 
+    def _was_read(self, func: Func | Class) -> bool:
+        """Whether a function, or each method of a class that trains, was read."""
+        called = self._it.called
+        if isinstance(func, Func):
+            return func.key in called
+        methods = (value for info in self._it.mro(func.key) for value in info.names.values())
+        keys = {value.key for value in methods if isinstance(value, Func)}
+        return (keys & self._training) <= called
+
     def _method(self, key: int, name: str) -> Func | None:
         """Return a method of a class, None where the script defines none of that name."""
         found = next((info.names[name] for info in self._it.mro(key) if name in info.names), None)
@@ -186,7 +217,7 @@ class RemainderReader:
     def _read_one(self, name: str, func: Func | Class, call: Call | None) -> None:
         it = self._it
         target = self._method(func.key, name) if isinstance(func, Class) else func
-        if target is None or target.key in it.called:
+        if target is None or (target.key in it.called and (call is None or self._was_read(func))):
             return
         info = it.classes[func.key] if isinstance(func, Class) else it.functions[func.key]
         what = getattr(info.node, "name", "") + (f".{name}" if name else "")
