@@ -147,9 +147,9 @@ def _launch_and_report(
     if words:
         screen.notify(words, bad="rehearse again" in words or "not prove" in words)
     screen.notify(format_phases(before.phases))
-    prepared = _resumed(what, prepared, screen)
+    prepared = _resumed(what, prepared, screen, verbose=options.verbose)
     launch = replace(prepared.launch, earlier_phases=before.phases)
-    outcome = _carried_through(what, replace(prepared, launch=launch), screen)
+    outcome = _carried_through(what, replace(prepared, launch=launch), screen, verbose=options.verbose)
     if options.wait is not None and _lost_the_gpus(outcome):
         screen.notify(f"{outcome.why}; this run waits again")
         queues.close()
@@ -168,7 +168,7 @@ def _launch_and_report(
     return code, document
 
 
-def _resumed(what: RunRequest, prepared: CheckedLaunch, screen: Screen) -> CheckedLaunch:
+def _resumed(what: RunRequest, prepared: CheckedLaunch, screen: Screen, *, verbose: bool) -> CheckedLaunch:
     """Return the launch as a job continues that Slurm has started again."""
     job, spec = what.slurm_job, what.config.restart
     if job is None or spec is None or not spec.resume_args:
@@ -184,7 +184,7 @@ def _resumed(what: RunRequest, prepared: CheckedLaunch, screen: Screen) -> Check
     if not began:  # not requeued by gpulaunch: which checkpoints are its own is not known
         screen.notify("gpulaunch has no record of this job's first start, so it looks for no checkpoint")
         return prepared
-    return resume_after_requeue(prepared, spec, began, screen.notify)
+    return resume_after_requeue(prepared, spec, began, screen.notify, verbose=verbose)
 
 
 def _with_stop_checkpoint(outcome: Outcome, config: RunConfig, launch: LaunchRequest) -> Outcome:
@@ -290,7 +290,7 @@ def _check_first(
     return prepared, lineup.excluded
 
 
-def _carried_through(what: RunRequest, prepared: CheckedLaunch, screen: Screen) -> Outcome:
+def _carried_through(what: RunRequest, prepared: CheckedLaunch, screen: Screen, *, verbose: bool) -> Outcome:
     """Run to the end, through the restarts that the run config allows."""
     config = what.config
     if config.restart is None:
@@ -309,7 +309,13 @@ def _carried_through(what: RunRequest, prepared: CheckedLaunch, screen: Screen) 
         return follow_launched(run_id, prepared.launch, screen, what.spares, report)
 
     context = RestartContext(
-        config.restart, what.spares, welcome, report, follow_other, syncs=config.sync is not None
+        config.restart,
+        what.spares,
+        welcome,
+        report,
+        follow_other,
+        syncs=config.sync is not None,
+        verbose=verbose,
     )
     return run_with_restarts(prepared, screen, context)
 

@@ -46,6 +46,18 @@ def nearest_existing(path: Path) -> Path:
     return next((place for place in (path, *path.parents) if os.access(place, os.F_OK)), Path("/"))
 
 
+def access_errno(path: Path, mode: int) -> int:
+    """Return 0 where access(2) grants this mode, else its errno, which os.access does not give."""
+    if os.access(path, mode):
+        return 0
+    import ctypes  # noqa: PLC0415 - only to name a refusal
+
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.access(os.fsencode(path), mode) == 0:
+        return 0
+    return ctypes.get_errno() or errno.EACCES
+
+
 def make_directory(directory: Path, name: str = "") -> Path:
     """Make a directory, or one below it, with its parents: for its user only where it is new.
 

@@ -42,13 +42,21 @@ class CheckpointChoice:
     """What a new start continues from."""
 
     checkpoint: Checkpoint | None
-    notes: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()  # of each that is not used, the newest first
     refused: str = ""  # why no start would be right
 
     @property
     def step(self) -> int:
         """The step of it, -1 for none."""
         return self.checkpoint.step if self.checkpoint else -1
+
+    def render_notes(self, *, verbose: bool = False) -> tuple[str, ...]:
+        """Return the notes as lines; one line stands for all of them unless `verbose`."""
+        if verbose or len(self.notes) < 2:
+            return self.notes
+        others = len(self.notes) - 1
+        more = f"nor {'is another' if others == 1 else f'are {others} others'} (gpulaunch run -v names each)"
+        return (f"{self.notes[0]}, {more}",)
 
 
 CheckpointsByHost = Mapping[str, Sequence[Checkpoint]]
@@ -107,15 +115,19 @@ def choose_checkpoint(
     """
     there = {host: {each.path: each for each in found if each.complete} for host, found in seen.items()}
     others = [host for host in seen if host != main] if spec.checkpoint_on == "every" else []
-    notes = [f"{each.path} on {main} {each.why}: not used" for each in seen[main] if not each.complete]
     whole = list(there[main].values())
     if not spec.resume_args:
         return CheckpointChoice(whole[0] if whole else None)
-    for each in whole:
+    chosen = next((each for each in whole if all(each.path in there[host] for host in others)), None)
+    notes: list[str] = []
+    for each in seen[main]:
         lacking = [host for host in others if each.path not in there[host]]
-        if not lacking:
-            return CheckpointChoice(each, tuple(notes))
-        notes.append(f"{each.path} is not whole on {', '.join(lacking)}: not used")
+        if not each.complete:
+            notes.append(f"{each.path} on {main} {each.why}: not used")
+        elif lacking and (chosen is None or whole.index(each) < whole.index(chosen)):
+            notes.append(f"{each.path} is not whole on {', '.join(lacking)}: not used")
+    if chosen is not None:
+        return CheckpointChoice(chosen, tuple(notes))
     if whole:
         return CheckpointChoice(None, tuple(notes), _elsewhere(whole[0], main, others, there))
     if main_is_new:
@@ -146,7 +158,12 @@ def resume_args(job: Job, spec: RestartOptions, checkpoint: Checkpoint | None) -
 
 
 def resume_after_requeue(
-    prepared: CheckedLaunch, spec: RestartOptions, began: float, say: Callable[[str], None]
+    prepared: CheckedLaunch,
+    spec: RestartOptions,
+    began: float,
+    say: Callable[[str], None],
+    *,
+    verbose: bool = False,
 ) -> CheckedLaunch:
     """Return the launch with the arguments that resume it. `began`: when the job began the first time.
 
@@ -157,7 +174,7 @@ def resume_after_requeue(
     age_s = time.time() - began
     seen = list_checkpoints(writers, launch.job, spec.checkpoints, launch.connections.borrow, age_s=age_s)
     chosen = choose_checkpoint(seen, launch.entries[0].name, spec)
-    for note in chosen.notes:
+    for note in chosen.render_notes(verbose=verbose):
         say(note)
     if chosen.refused:
         raise LaunchRefused(chosen.refused)

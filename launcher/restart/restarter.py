@@ -52,6 +52,7 @@ class RestartContext:
     follow_other: Callable[[str], Outcome | None]  # a start that another client or the host has made
     syncs: bool = False  # hosts got the working tree
     on_host: bool = False  # the client that the host runs itself: what hosts lack waits for another one
+    verbose: bool = False  # each checkpoint that is not used is named
 
 
 def run_with_restarts(prepared: CheckedLaunch, screen: Screen, means: RestartContext) -> Outcome:
@@ -320,7 +321,7 @@ class RestartLoop(Closing):
         seen = list_checkpoints(writers, job, spec.checkpoints, launch.connections.borrow, age_s=age_s)
         main_is_new = outcome.plan.nodes[0].host not in {entry.name for entry in launch.entries}
         chosen = choose_checkpoint(seen, main, spec, main_is_new=main_is_new)
-        for note in chosen.notes:
+        for note in chosen.render_notes(verbose=self._means.verbose):
             self._screen.notify(note, bad=True)
         now = replace(
             self._starts[-1],

@@ -13,7 +13,14 @@ from pathlib import Path
 
 from launcher.errors import PathRefused, RunAborted
 from launcher.local.descriptors import descriptor_limit, is_exhausted, raise_descriptor_limit
-from launcher.local.safe_paths import make_directory, nearest_existing, open_below, path_below, write_below
+from launcher.local.safe_paths import (
+    access_errno,
+    make_directory,
+    nearest_existing,
+    open_below,
+    path_below,
+    write_below,
+)
 from launcher.rundir.log_cuts import LOG_CUTS, add_cut, read_end, read_starts
 from launcher.rundir.run_id import is_run_id
 from launcher.text import one_line, sanitize
@@ -228,8 +235,8 @@ def run_directory(logs: Path, run_id: str) -> Path:
 
 def demand_room(logs: Path) -> None:
     """Raise RunAborted where no directory of a run can be made below `logs`; make nothing."""
-    if not os.access(nearest_existing(logs), os.W_OK | os.X_OK):
-        raise _unmade(logs, os.strerror(errno.EACCES))
+    if code := access_errno(nearest_existing(logs), os.W_OK | os.X_OK):
+        raise _unmade(logs, os.strerror(code))
 
 
 def _unmade(directory: Path, why: str) -> RunAborted:

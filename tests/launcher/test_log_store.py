@@ -4,6 +4,7 @@ import io
 import json
 import os
 import resource
+import shlex
 import shutil
 import subprocess
 import sys
@@ -221,3 +222,25 @@ def test_logs_that_cannot_be_written_stop_a_launch_before_it_asks_a_host(
     words = ["run", "train.py", "-i", "hosts.yaml", "--hosts", "a", "--logs", "locked/runs"]
     with pytest.raises(RunAborted, match="locked/runs cannot be made: Permission denied"):
         CliRunner().invoke(cli, words, standalone_mode=False, catch_exceptions=False)
+
+
+def test_a_refused_directory_of_logs_says_what_the_kernel_says(tmp_path: Path) -> None:
+    """A read-only disk is one where even root may not write; a mount of one takes a namespace of its own."""
+    (tmp_path / "disk").mkdir()
+    words = (
+        "from pathlib import Path; from launcher.rundir.log_store import demand_room\n"
+        f"demand_room(Path({str(tmp_path / 'disk' / 'runs')!r}))"
+    )
+    shell = f"mount -t tmpfs -o ro none {tmp_path / 'disk'} && exec {sys.executable} -c {shlex.quote(words)}"
+    try:
+        done = subprocess.run(
+            ["unshare", "--map-root-user", "--mount", "sh", "-c", shell],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    except FileNotFoundError:
+        pytest.skip("needs unshare of util-linux")
+    if "unshare" in done.stderr or "mount:" in done.stderr:
+        pytest.skip(f"no mount in a namespace of its own: {done.stderr.strip()}")
+    assert f"{tmp_path}/disk/runs cannot be made: Read-only file system" in done.stderr

@@ -1,6 +1,7 @@
 """From which checkpoint a run goes on, by what each host sees; told and kept."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -27,6 +28,17 @@ def test_every_host_must_have_it_whole() -> None:
     chosen = choose_checkpoint({"a": (C40, C20), "b": (C20,)}, "a", SPEC)
     assert chosen.checkpoint == C20
     assert chosen.notes == ("checkpoint-40 is not whole on b: not used",)
+
+
+def test_many_that_are_not_used_are_one_line_with_the_newest_and_their_count() -> None:
+    cut = [replace(CUT, path=f"checkpoint-{step}", step=step) for step in range(79, 59, -1)]
+    chosen = choose_checkpoint({"a": (*cut, C40, C20), "b": (C20,)}, "a", SPEC)
+    assert chosen.checkpoint == C20
+    (line,) = chosen.render_notes()
+    assert line.startswith("checkpoint-79 on a model.safetensors is cut off: not used, nor are 20 others")
+    assert chosen.render_notes(verbose=True) == chosen.notes
+    assert len(chosen.notes) == 21
+    assert chosen.notes[-1] == "checkpoint-40 is not whole on b: not used"
 
 
 def test_one_that_only_the_main_host_has_is_refused_unless_that_is_enough() -> None:
