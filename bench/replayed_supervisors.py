@@ -183,7 +183,7 @@ class ReplayedSupervisor:
     def _obey(self, words: list[bytes]) -> None:
         if words[0] == b"detach":
             self._ready.extend(self._events("detached", {}))
-        if words[0] in (b"stop", b"hung") and self._host not in self._fleet.stopped:
+        if words[0] in (b"stop", b"failed", b"hung") and self._host not in self._fleet.stopped:
             self._fleet.stopped.add(self._host)
             why = words[2].decode()
             self._due.clear()
