@@ -72,7 +72,7 @@ def read_end(
     with Path(os.devnull).open("w", encoding="utf-8") as nowhere:
         means = FollowContext(
             screen=Screen(nowhere),
-            follow=FollowOptions(choose=choose_detach, logs=logs),
+            follow=FollowOptions(choose=choose_detach, unasked="detach", logs=logs),
             find=find,
             spares=lambda _: (),
             on_preflight=lambda _: None,

@@ -65,7 +65,8 @@ def command(run: str, **given: Any) -> int:
     RUN is its name, for the newest of that name, the first characters of its id, or `last`.
     A run that has failed and waits for a restart is started again by this client.
     Of what was printed before, the last part is shown; the local logs get all of it. Ctrl-C asks whether to
-    detach or to stop the run; without a terminal it detaches. The exit code is the run's; 0 after detaching.
+    detach or to stop the run; without a terminal it detaches, and so does SIGTERM. The exit code is the
+    run's; 0 after detaching.
     """
     options = AttachOptions(**given)
     access, found, to = open_named_run(run, options)
@@ -77,7 +78,7 @@ def command(run: str, **given: Any) -> int:
     choose = choose_stop if options.stop_on_exit else asks or choose_detach
     means = FollowContext(
         screen=screen,
-        follow=FollowOptions(choose=choose, logs=options.logs, all_ranks=options.all_ranks),
+        follow=FollowOptions(choose=choose, unasked="detach", logs=options.logs, all_ranks=options.all_ranks),
         find=partial(_find_start, access, options),
         spares=lambda _: (),  # what names them is the word of the hosts that have failed
         on_preflight=partial(print_report, screen),

@@ -209,21 +209,29 @@ class Attempt(FollowedRun):
 
         `asks` is false where the next one waits already: who is in a hurry is not asked.
         """
-        choice: InterruptChoice = "stop"
         if by == TERMINAL_CLOSED and self._terminal_closed:
             return  # noticed by a write before the signal came
         if by == TERMINAL_CLOSED:
             self._terminal_closed = True
             drop_terminal()
-        if by == TERMINAL_CLOSED and self._launch.follow.disconnect.continues:
-            choice = "detach"
-        elif asks and by == CTRL_C and self._launch.follow.choose is not None and not self._state.stopping:
-            choice = self._launch.follow.choose()
+        choice = self._choice(by, asks=asks)
         if choice == "stop":
             self._stop_run(by)
         elif choice == "detach":
             self._left_by = by
             self._departure = DetachPolicy(self._state, time.monotonic(), at_once=True)
+
+    def _choice(self, by: str, *, asks: bool) -> InterruptChoice:
+        follow = self._launch.follow
+        if by == TERMINAL_CLOSED:
+            return "detach" if follow.disconnect.continues else "stop"
+        if self._state.stopping:
+            return "stop"
+        if by != CTRL_C:
+            return follow.unasked
+        if follow.choose is None:
+            return "stop"
+        return follow.choose() if asks or follow.choose in _CTRL_C else follow.unasked
 
     def _check_silent_hosts(self) -> None:
         """Give up hosts that have died, by the word of the others, and all of them once none answers us."""

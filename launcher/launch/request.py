@@ -26,6 +26,8 @@ class FollowOptions:
     disconnect: DisconnectOptions = DisconnectOptions()
     # Asks at a terminal what Ctrl-C shall do; None: it stops.
     choose: Callable[[], InterruptChoice] | None = None
+    # What SIGTERM and SIGUSR1 do, and a Ctrl-C at a terminal that the next signal has overtaken.
+    unasked: InterruptChoice = "stop"
     logs: Path = Path("gpulaunch-runs")
     all_ranks: bool = False  # every line of every rank, of however many
     detach: bool = False  # leave the run once its ranks are as planned

@@ -51,6 +51,7 @@ class AttachedRun(FollowedRun):
             state.nodes.give_up(host, _NO_RECORD)
         super().__init__(state, screen, book, over=over, digest=digest)
         self._choose = options.choose or choose_stop
+        self._unasked = options.unasked
         self._needs_us = not run.slurm_job  # else it ends with the client that the job runs
         self._old: dict[tuple[str, str], int] = {}  # below this, bytes are not shown
         self._new: dict[tuple[str, str], int] = {}  # below this, bytes are history
@@ -151,7 +152,8 @@ class AttachedRun(FollowedRun):
             return self._choose()
         if by == TERMINAL_CLOSED:
             drop_terminal()
-        return "detach"
+            return "detach"
+        return self._unasked
 
     def _act(self, event: RunEvent) -> None:
         if isinstance(event, LogOutput):

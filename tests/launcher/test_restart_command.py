@@ -13,8 +13,10 @@ from typing import Any
 
 import pytest
 
+from launcher.onhost.supervisor import next_start
 from launcher.onhost.supervisor.run_dir import DETACHED
 from tests.lab.silicon.state import state_text
+from tests.launcher.test_restart_on_host import await_
 from tests.torchless import write_python
 from tests.users import CPU_WHEEL, User
 
@@ -158,6 +160,71 @@ def test_a_stop_in_the_pause_leaves_it_ended(
     )
     (following,) = (user.home / "state").glob("gpulaunch/runs/*/*/next.json")
     assert json.loads(following.read_text())["state"] == "ended"  # so that its host starts nothing either
+
+
+AGAIN = """
+import glob, os, signal, time
+def wait(name):
+    while not glob.glob(name): time.sleep(0.01)
+if os.path.exists("again"):
+    print("second start", flush=True)
+    wait("end")
+    raise SystemExit
+wait("state/gpulaunch/runs/*/*/DETACHED")
+print("released", flush=True)
+wait("go")
+open("again", "w")
+os.kill(os.getpid(), 9)
+""".replace("DETACHED", DETACHED)
+"""Ends by SIGKILL once `go` is there; its second start ends well once `end` is."""
+
+
+@contextmanager
+def released(user: User) -> Iterator["subprocess.Popen[str]"]:
+    """Yield the client of a run that its host may start again, before it fails."""
+    user.write(AGAIN, {"gpus": "none", "restart": {"backoff_s": 0}})
+    with begun(user) as client:
+        read_until(client, "released")
+        try:
+            yield client
+        finally:
+            (user.home / "end").touch()
+            client.send_signal(signal.SIGCONT)
+
+
+def test_sigterm_to_attach_leaves_also_a_start_that_it_has_made(tmp_path: Path) -> None:
+    user = torchless(User(tmp_path / "home"))
+    with released(user) as first:
+        first.kill()
+        with begun(user, "attach", "last") as client:
+            read_until(client, "released")
+            (user.home / "go").touch()
+            said = read_until(client, "Ctrl-C leaves the run, which continues")  # this client starts it
+            said += read_until(client, "second start")
+            client.send_signal(signal.SIGTERM)
+            said += read_until(client, "detached; the run continues")
+            assert client.wait(30) == 0, said
+    done = user.gpulaunch("attach", "last")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_sigterm_to_run_stops_also_a_start_that_its_host_has_made(tmp_path: Path) -> None:
+    user = torchless(User(tmp_path / "home"))
+    with released(user) as client:
+        client.send_signal(signal.SIGSTOP)
+        (user.home / "go").touch()
+        (run_dir,) = (path.parent for path in user.home.glob(f"state/gpulaunch/runs/*/*/{DETACHED}"))
+
+        def is_restarted() -> bool:
+            (run_dir / "client").write_text("0")  # as if it had been heard long ago
+            return next_start.read_next(str(run_dir)).get("state") == "restarted"
+
+        await_(is_restarted)
+        client.send_signal(signal.SIGCONT)
+        said = read_until(client, "was started again as") + read_until(client, "second start")
+        client.send_signal(signal.SIGTERM)
+        said += read_until(client, "stopped by SIGTERM")
+        assert client.wait(30) == 130, said
 
 
 def test_a_run_that_finds_no_host_waits_for_the_next_pause(tmp_path: Path) -> None:
