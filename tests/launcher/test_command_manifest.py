@@ -103,10 +103,10 @@ def test_the_counts_of_a_manifest_are_those_of_the_launch(text: str, request_of_
 @pytest.mark.parametrize(
     ("code", "directory", "said"),
     [
-        ("code: ./src\n", "src", []),
-        ("code: .\n", ".", []),
-        ("code: azureml:c:1\n", "", ["code azureml:c:1"]),
-        ("", "", []),
+        ("code: ./src\n", "src", ["environment"]),
+        ("code: .\n", ".", ["environment"]),
+        ("code: azureml:c:1\n", "", ["code azureml:c:1", "environment"]),
+        ("", "", ["environment"]),
     ],
 )
 def test_a_job_of_azure_starts_in_the_folder_that_it_sends(

@@ -250,6 +250,7 @@ def test_variables_and_programs_of_an_image_are_named() -> None:
     assert parsed.env == {"NCCL_DEBUG": "INFO"}
     assert [one.partition(":")[0] for one in parsed.dropped] == [
         "ENV PYTHONUNBUFFERED, HF_TOKEN",
+        "FROM x",
         "ENTRYPOINT /app/entry.sh",
     ]
 

@@ -106,7 +106,7 @@ def test_a_count_has_the_name_of_its_key(text: str, request_of_it: Request, keys
             "num_nodes: 1\nsecrets:\n  A: null\nrun: torchrun a.py\n",
             ["A: the manifest does not say its value"],
         ),
-        ("FROM x\nWORKDIR /app\nCMD torchrun a.py\n", ["WORKDIR /app: of the image"]),
+        ("FROM x\nWORKDIR /app\nCMD torchrun a.py\n", ["WORKDIR /app: of the image", "FROM x: of the image"]),
         (
             "#PBS -l select=2:ngpus=4\n#PBS -q gpu\npython a.py\n",
             ["#PBS -l select=2:ngpus=4, -q gpu: for its"],

@@ -5,6 +5,7 @@ import shlex
 from collections.abc import Iterator, Mapping
 
 from launcher.engines.command_line.preparations import LEFT_OUT
+from launcher.engines.command_line.unread_keys import unread_keys
 
 _EXECUTABLE = re.compile(r"^[ \t]*executable[ \t]*=[ \t]*\S", re.MULTILINE | re.IGNORECASE)
 _OF_CONDOR = re.compile(
@@ -21,6 +22,7 @@ _MACRO = re.compile(r"\$\((?P<name>[A-Za-z_]\w*)(?::(?P<default>[^()]*))?\)")
 _OF_MACHINE = re.compile(r"\$(?:ENV|\$)?\(([A-Za-z_]\w*)[^()]*\)")
 _FUNCTION = re.compile(r"\$([A-Za-z_]+)\([^()]*\)")
 _BLOCK = re.compile(r"[ \t]*(?P<word>if|else|elif|endif)\b.*", re.IGNORECASE)
+_READ = ("executable", "arguments", "environment", "initialdir", "request_gpus", "requestgpus")
 _DEEPEST, _LONGEST = 5, 20_000
 _ONCE = "gpulaunch starts the job once"
 _OF_PLAN = "the plan takes GPUs of each host"
@@ -65,6 +67,8 @@ def _lines(macros: Mapping[str, str], how: str) -> Iterator[str]:
         yield f"{LEFT_OUT} {shlex.quote(f'request_gpus {cards}: {_OF_PLAN}')}\n"
     if how not in ("", "1"):
         yield f"{LEFT_OUT} {shlex.quote(f'queue {how}: {_ONCE}')}\n"
+    used = {one["name"].lower() for one in _MACRO.finditer(" ".join(macros.values()))}
+    yield from (f"{text}\n" for text in unread_keys(macros, used.union(_READ)))
     words = (macros["executable"], *_words(macros.get("arguments", ""), None))
     yield f"{' '.join(_quoted(word, macros) for word in words)}\n"
 

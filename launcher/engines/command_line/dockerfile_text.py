@@ -3,9 +3,12 @@
 import json
 import re
 import shlex
+from collections.abc import Iterator, Mapping
+from dataclasses import field, replace
 
 from launcher.engines.command_line.preparations import LEFT_OUT
 from launcher.engines.command_line.records import Task
+from preflight.frozen import dataclass
 
 _IS_ONE = re.compile(r"\A(?:[ \t]*(?:#[^\n]*|ARG[ \t][^\n]*)?\n)*[ \t]*FROM[ \t]+\S", re.IGNORECASE)
 _CONTINUED = re.compile(r"\\[ \t]*\n(?:[ \t]*#[^\n]*\n)*")
@@ -15,14 +18,68 @@ _TRAINING = re.compile(
 )
 
 _SCRIPT = re.compile(r"(?:[.~]{0,2}/)[\w./-]+|[\w-]+\.(?:sh|bash|py)")
-_BUILD = re.compile(
-    r"(?:DEBIAN|PIP|LC|UV|CONDA|POETRY)_\w+|LANG|LANGUAGE|PATH|TZ|SHELL|LD_LIBRARY_PATH|CUDA_HOME"
-)
+_BUILD = re.compile(r"(?:DEBIAN|PIP|LC|UV|CONDA|POETRY)_\w+|LANG|LANGUAGE|TZ|SHELL")
 """What a build or the programs of the image read, and no training."""
 
+_HARMLESS = (
+    "ENV",
+    "ARG",
+    "WORKDIR",
+    "CMD",
+    "ENTRYPOINT",
+    "LABEL",
+    "EXPOSE",
+    "HEALTHCHECK",
+    "STOPSIGNAL",
+    "MAINTAINER",
+)
+"""What is read, or says nothing of a training."""
+
+_STAGE = re.compile(r"(?:--\S+[ \t]+)*(?P<base>\S+)(?:[ \t]+as[ \t]+(?P<name>\S+))?[ \t]*", re.IGNORECASE)
+_REFERENCE = re.compile(
+    r"\$(?:(?P<bare>[A-Za-z_]\w*)|\{(?P<name>[A-Za-z_]\w*)(?::?-(?P<default>[^{}$]*))?\})"
+)
 _OF_ENV = "of the image: env: of a run config sets what the ranks read"
 _OF_CONTAINER = "it prepares the container, and is not started"
+_MADE = "of the image: what a training needs of it has to be on each host, or in a container of it (via:)"
 _OF_IMAGE = "of the image: the launch starts in the directory of each host (workdir:)"
+
+
+@dataclass(slots=True)
+class _Stage:
+    """What the steps of one stage have said so far."""
+
+    started: dict[str, str] = field(default_factory=lambda: {"ENTRYPOINT": "", "CMD": ""})
+    variables: dict[str, str] = field(default_factory=dict)
+    arguments: dict[str, str] = field(default_factory=dict)
+    directory: str = ""
+    made: dict[str, None] = field(default_factory=dict)  # steps that make the image
+
+    def take(self, name: str, rest: str) -> None:
+        """Take one step."""
+        if name == "WORKDIR":
+            self.directory = rest.strip()
+        elif name == "ENV":
+            seen = self.arguments | self.variables
+            self.variables |= {one: _filled(value, seen) for one, value in _variables(rest).items()}
+        elif name == "ARG":
+            self.arguments |= {one: _filled(value, self.arguments) for one, value in _variables(rest).items()}
+        elif name in self.started:
+            self.started[name] = rest
+            if name == "ENTRYPOINT":
+                self.started["CMD"] = ""
+        if name not in _HARMLESS:
+            self.made[f"USER {rest}" if name == "USER" else name] = None
+
+    def copy(self) -> "_Stage":
+        """Return where a stage that builds on this one starts."""
+        return replace(
+            self,
+            started=dict(self.started),
+            variables=dict(self.variables),
+            arguments={},
+            made=dict(self.made),
+        )
 
 
 def tasks_of_dockerfile(text: str) -> tuple[Task, ...] | None:
@@ -32,34 +89,50 @@ def tasks_of_dockerfile(text: str) -> tuple[Task, ...] | None:
     """
     if not _IS_ONE.match(text):
         return None
-    started = {"ENTRYPOINT": "", "CMD": ""}
-    pairs: dict[str, str] = {}
-    said: list[str] = []
+    stage, stages = _Stage(), dict[str, _Stage]()
     for step in _STEP.finditer(_CONTINUED.sub(" ", text)):
-        if step["name"] == "FROM":
-            started, pairs, said = {"ENTRYPOINT": "", "CMD": ""}, {}, []
-        elif step["name"] == "WORKDIR":
-            said = [_said(f"WORKDIR {step['rest'].strip()}: {_OF_IMAGE}")]
-        elif step["name"] == "ENV":
-            pairs |= _variables(step["rest"].rstrip())
-        elif step["name"] in started:
-            started[step["name"]] = step["rest"].rstrip()
-            if step["name"] == "ENTRYPOINT":
-                started["CMD"] = ""
-    words = [_words(started[name]) for name in ("ENTRYPOINT", "CMD")]
-    shells = [text for text, given in zip(started.values(), words, strict=True) if text and not given]
+        name, rest = step["name"], step["rest"].rstrip()
+        if name == "FROM" and (head := _STAGE.fullmatch(rest)) is not None:
+            base = stages.get(head["base"].lower())
+            stage = base.copy() if base is not None else _Stage(made={f"FROM {head['base']}": None})
+            stages[(head["name"] or "").lower()] = stage
+        else:
+            stage.take(name, rest)
+    words = [_words(stage.started[name]) for name in ("ENTRYPOINT", "CMD")]
+    shells = [text for text, given in zip(stage.started.values(), words, strict=True) if text and not given]
     command = shells[0] if shells else _joined(words[0], words[1])
     if not command:
         return None
-    exports = [
-        f"export {name}={shlex.quote(value)}" for name, value in pairs.items() if _TRAINING.fullmatch(name)
-    ]
-    left = [name for name in pairs if not _TRAINING.fullmatch(name) and not _BUILD.fullmatch(name)]
-    said += [_said(f"ENV {', '.join(left)}: {_OF_ENV}")] if left else []
-    entry = words[0][0] if words[0] and words[1] else ""
-    said += [_said(f"ENTRYPOINT {entry}: {_OF_CONTAINER}")] if entry.endswith(".sh") else []
     is_script = any(words) and _SCRIPT.fullmatch(next(filter(None, words))[0]) is not None
-    return (Task("CMD", "\n".join((*said, *exports, command)), starts=is_script),)
+    entry = words[0][0] if words[0] and words[1] else ""
+    return (Task("CMD", "\n".join((*_prepared(stage, entry), command)), starts=is_script),)
+
+
+def _prepared(stage: _Stage, entry: str) -> Iterator[str]:
+    """Yield lines of a shell for the steps in front of what a stage starts."""
+    if stage.directory:
+        yield _said(f"WORKDIR {stage.directory}: {_OF_IMAGE}")
+    left = [name for name in stage.variables if not (_TRAINING.fullmatch(name) or _BUILD.fullmatch(name))]
+    if left:
+        yield _said(f"ENV {', '.join(left)}: {_OF_ENV}")
+    if stage.made:
+        yield _said(f"{', '.join(stage.made)}: {_MADE}")
+    if entry.endswith(".sh"):
+        yield _said(f"ENTRYPOINT {entry}: {_OF_CONTAINER}")
+    for name, value in stage.variables.items():
+        quoted = f'"{value}"' if _REFERENCE.search(value) else shlex.quote(value)
+        if _TRAINING.fullmatch(name) or name not in ("PATH", "LD_LIBRARY_PATH"):
+            yield f"{'export ' * (_TRAINING.fullmatch(name) is not None)}{name}={quoted}"
+
+
+def _filled(value: str, seen: Mapping[str, str]) -> str:
+    """Return a value with the variables that are set above it."""
+    return _REFERENCE.sub(
+        lambda one: seen.get(
+            one["bare"] or one["name"], one[0] if one["default"] is None else one["default"]
+        ),
+        value,
+    )
 
 
 def _joined(entry: list[str], words: list[str]) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from launcher.engines.command_line.preparations import LEFT_OUT
+from launcher.engines.command_line.unread_keys import unread_keys
 from launcher.errors import CommandRefused
 
 _LOOKS = re.compile(r"\"(?:module|program|command)\"[ \t]*:")
@@ -17,6 +18,7 @@ _FOLDER = re.compile(r"\$\{workspace(?:Folder|Root)\}(?=/|$)")
 _OWN_VARIABLE = re.compile(r"\$\{(?:file\w*|input:\w+|command:[\w.]+|relativeFile\w*)\}")
 _LAUNCHER = re.compile(r"(?:^|[/\\])(?:torchrun|accelerate|deepspeed|composer|colossalai)$")
 _NOT_READ = "its variables are not read; env: of a run config sets them"
+_READ = ("module", "program", "command", "args", "env", "envFile", "cwd", "python", "options")
 _LONGEST = 50_000
 
 
@@ -72,17 +74,33 @@ def _command(one: dict[str, Any]) -> str:
     if isinstance(one.get("envFile"), str):
         sentence = f"envFile {_filled(one['envFile'])}: {_NOT_READ}"
         lines.append(f"{LEFT_OUT} {shlex.quote(sentence)}")
-    if isinstance(one.get("cwd"), str) and _filled(one["cwd"]) != ".":
-        lines.append(f"cd {shlex.quote(_filled(one['cwd']))}")
+    options = one["options"] if isinstance(one.get("options"), dict) else {}
+    folder = one.get("cwd", options.get("cwd"))
+    if isinstance(folder, str) and _filled(folder) != ".":
+        lines.append(f"cd {shlex.quote(_filled(folder))}")
+    lines += unread_keys((*one, *options, *_unset(one)), _READ)
     return "\n".join((*lines, f"{before} {words}".strip()))
 
 
 def _environment(one: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    for name, value in _variables(one).items():
+        if _is_variable(name, value):
+            yield name, _filled(str(value))
+
+
+def _unset(one: dict[str, Any]) -> Iterator[str]:
+    """Yield the variables that a shell cannot set: of another name, or with a list for a value."""
+    yield from (name for name, value in _variables(one).items() if not _is_variable(name, value))
+
+
+def _variables(one: dict[str, Any]) -> dict[str, Any]:
     options = one.get("options")
     found = one.get("env", options.get("env") if isinstance(options, dict) else None)
-    for name, value in found.items() if isinstance(found, dict) else ():
-        if re.fullmatch(r"[A-Za-z_]\w*", name) and isinstance(value, str | int):
-            yield name, _filled(str(value))
+    return found if isinstance(found, dict) else {}
+
+
+def _is_variable(name: str, value: object) -> bool:
+    return re.fullmatch(r"[A-Za-z_]\w*", name) is not None and isinstance(value, str | int)
 
 
 def _quoted(word: object) -> str:

@@ -15,6 +15,14 @@ from launcher.engines.command_line.manifest_counts import (
     refuse_ray,
 )
 from launcher.engines.command_line.manifest_keys import texts_of_keys, unset_variables
+from launcher.engines.command_line.manifest_lines import (
+    end_of_value,
+    indent_of,
+    is_behind,
+    levels_around,
+    mapping_around,
+)
+from launcher.engines.command_line.manifest_remainder import unread_of_manifest
 from launcher.engines.command_line.yaml_scalars import whole_value
 from launcher.errors import CommandRefused
 from preflight.frozen import dataclass
@@ -23,7 +31,7 @@ _TEXT = r"[^ \t]+(?:[ \t]+[^ \t]+)*"
 """A value without the blanks around it: `.*?[ \\t]*` takes the square of the time for many blanks."""
 _KEY = re.compile(
     r"(?P<indent>[ ]*(?:- +)*)(?P<key>command|args|run|script|commands|cmds|entrypoint|cmd"
-    r"|env|envs|environment|environment_variables|secrets|Entrypoint|Args)"
+    r"|env|envs|environment|environment_variables|variables|secrets|Entrypoint|Args)"
     rf"[ \t]*:(?:[ \t]+(?P<value>(?:{_TEXT})?))?[ \t]*"
 )
 _BLOCK = re.compile(r"(?P<kind>[|>])[+-]?\d?[ \t]*(?:#.*)?")
@@ -45,7 +53,7 @@ _QUOTED_COMMENT = re.compile(
 )
 _PLAIN_COMMENT = re.compile(r"(?<![ \t])[ \t]+#.*")
 _SHELL = re.compile(r"(?:/[\w/]+/)?(?:ba|z|da|k)?sh")
-_VARIABLES = ("env", "envs", "environment", "environment_variables", "secrets")
+_VARIABLES = ("env", "envs", "environment", "environment_variables", "variables", "secrets")
 """`envs` and `secrets` of SkyPilot, `environment_variables` of Azure ML."""
 
 _INPUT = re.compile(r"\$\{\{[ ]*(?P<of_parent>parent\.)?inputs\.(?P<name>\w+)[ ]*\}\}")
@@ -56,6 +64,8 @@ _DEFAULTS = ("value", "default")
 
 _NO_VALUE = ("null", "~")
 _TEXT_KEYS = ("run", "script", "commands", "cmds", "cmd")
+_STARTS = ("command", "entrypoint")
+_PREPARING = re.compile(r"[ ]*initContainers:[ \t]*(?:#.*)?")
 _NODE_RANK = re.compile(r"[ \t]+--(?:node|machine)[_-]rank[= \t]\d{1,4}(?=[\s\\]|$)")
 """In which the commands of a master and of its workers differ."""
 
@@ -93,19 +103,19 @@ def command_of_manifest(text: str, launch: re.Pattern[str]) -> str | None:
     if not any(_KEY.fullmatch(line) for line in lines):
         _refuse_image(lines, text, launch)
         return None
-    keys = list(_keys(lines))
+    keys = _without_preparing(list(_keys(lines)), lines)
     commands: dict[str, list[_Key]] = {}
     of_any_node: dict[str, str] = {}
-    for number, key in enumerate(keys):
-        command = _command(key, keys[number + 1 : number + 2])
+    for key in keys:
+        command = _command(key, keys, lines)
         if command is not None and launch.search(command):
             command = of_any_node.setdefault(_NODE_RANK.sub("", command), command)
             commands.setdefault(command, []).append(key)
-    found = {
-        "".join((*_surroundings(keys, key, lines, command), _with_inputs(command, key, lines)))
-        for command, places in list(commands.items())[:_MOST_COMMANDS]
-        for key in places[:_MOST_COMMANDS]
-    }
+    found: dict[tuple[str, str], list[_Key]] = {}
+    for command, places in list(commands.items())[:_MOST_COMMANDS]:
+        for key in places[:_MOST_COMMANDS]:
+            said = "".join(_surroundings(keys, key, lines, command))
+            found.setdefault((said, _with_inputs(command, key, lines)), []).append(key)
     if found:
         refuse_ray(lines, next(iter(commands)))
     elif surely := _only_command(keys, lines):
@@ -113,7 +123,13 @@ def command_of_manifest(text: str, launch: re.Pattern[str]) -> str | None:
     if len(found) > 1:
         count = max(len(found), len(commands))
         raise CommandRefused(f"the manifest has {count} commands that launch something", "paste one of them")
-    return next(iter(found), None)
+    return next((_whole(lines, places, *texts) for texts, places in found.items()), None)
+
+
+def _whole(lines: list[str], places: list[_Key], said: str, command: str) -> str:
+    """Return a command with what its keys say in front, and the names of those that nothing has read."""
+    around = [(key.line, key.indent) for key in places]
+    return "".join((said, *unread_of_manifest(lines, around, said), command))
 
 
 def _refuse_image(lines: list[str], text: str, launch: re.Pattern[str]) -> None:
@@ -133,10 +149,8 @@ def _only_command(keys: list[_Key], lines: list[str]) -> str | None:
     if not is_of_cluster(lines):
         return None
     commands: dict[str, _Key] = {}
-    for number, key in enumerate(keys):
-        command = (
-            _command(key, keys[number + 1 : number + 2]) if key.name in ("command", "entrypoint") else None
-        )
+    for key in keys:
+        command = _command(key, keys, lines) if key.name in _STARTS else None
         if command:
             commands.setdefault(command, key)
     if not commands and any(key.name == "args" for key in keys):
@@ -147,25 +161,44 @@ def _only_command(keys: list[_Key], lines: list[str]) -> str | None:
     if len(commands) != 1:
         return None
     ((command, key),) = commands.items()
-    return "".join((*_surroundings(keys, key, lines, command), command))
+    return _whole(lines, [key], "".join(_surroundings(keys, key, lines, command)), command)
 
 
-def _command(key: _Key, following: list[_Key]) -> str | None:
-    """Return what a key runs as a text of a shell: `args` belong to the `command` beside them."""
+def _without_preparing(keys: list[_Key], lines: list[str]) -> list[_Key]:
+    """Return keys without those of containers that run before the others, where others are left."""
+    starts = [at for at, line in enumerate(lines) if _PREPARING.fullmatch(line)]
+    inside = {
+        at for start in starts for at in range(start, end_of_value(lines, start, indent_of(lines[start])))
+    }
+    return [key for key in keys if key.line not in inside] or keys
+
+
+def _command(key: _Key, keys: list[_Key], lines: list[str]) -> str | None:
+    """Return what a key runs as a text of a shell: `args` belong to the `command` in the same mapping."""
     if key.name in _VARIABLES:
         return None
     if key.name in _TEXT_KEYS and key.words:
         return "\n".join(key.words)
-    more = [one for one in following if one.indent == key.indent and one.name in ("args", "command")]
+    more = _arguments(key, keys, lines) if key.name in _STARTS else None
     if key.text is not None:
-        behind = more[0].text if more and key.name == "entrypoint" else None
+        behind = more.text if more is not None and key.name == "entrypoint" else None
         return f"{key.text} {behind}" if behind else key.text
     words = key.words
-    if key.name in ("command", "entrypoint") and more and more[0].line == key.end:
-        words += more[0].words or (() if more[0].text is None else (more[0].text,))
+    if more is not None:
+        words += more.words or (() if more.text is None else (more.text,))
     if len(words) > 2 and _SHELL.fullmatch(words[0]) and re.fullmatch(r"-\w*c", words[-2]):
         return words[-1]
     return " ".join(map(_quoted, words)) if len(words) > 1 else "".join(words)
+
+
+def _arguments(key: _Key, keys: list[_Key], lines: list[str]) -> _Key | None:
+    """Return the key with the arguments of one that starts a program, wherever it is in the mapping."""
+    names = ("args", "command") if key.name == "entrypoint" else ("args",)
+    around = mapping_around(lines, key.line, key.indent)
+    beside = range(around.start - 1, around.stop)  # with the line of its `- `
+    return next(
+        (one for one in keys if one.indent == key.indent and one.name in names and one.line in beside), None
+    )
 
 
 def _quoted(word: str) -> str:
@@ -203,10 +236,10 @@ def _keys(lines: list[str]) -> Iterator[_Key]:
 def _block(lines: list[str], start: int, indent: int) -> tuple[list[str], int]:
     """Return the lines that are deeper than `indent`, without what they have in common."""
     end = start
-    while end < len(lines) and (not lines[end].strip() or _indent(lines[end]) > indent):
+    while end < len(lines) and (not lines[end].strip() or indent_of(lines[end]) > indent):
         end += 1
     body = lines[start:end]
-    common = min((_indent(line) for line in body if line.strip()), default=0)
+    common = min((indent_of(line) for line in body if line.strip()), default=0)
     return [line[common:] for line in body], end
 
 
@@ -270,15 +303,22 @@ def _scalar(value: str) -> str:
 
 def _surroundings(keys: list[_Key], command: _Key, lines: list[str], text: str) -> Iterator[str]:
     """Yield what counts nodes around a command of a text, and the variables that are set beside it."""
-    beside = _beside(lines, command.line, command.indent)
+    beside = mapping_around(lines, command.line, command.indent)
     yield from count_variables(lines, beside, text)
     yield from texts_of_keys(lines, beside, document_of(lines, beside), command.indent)
-    for key in keys:
-        is_beside = key.indent == command.indent and beside.start - 1 <= key.line < beside.stop
-        if key.name in _VARIABLES and is_beside:
-            for name, value in _variables(lines, key):
-                yield f"export {name}={shlex.quote(_scalar(value))}\n"
-            yield from unset_variables(lines[key.line + 1 : _end_of(lines, key)])
+    levels = list(levels_around(lines, command.line, command.indent))
+    for around, indent, _ in reversed(levels):  # a step's own variables count before those of its job
+        for key in keys:
+            if key.name in _VARIABLES and key.indent == indent and key.line in around:
+                for name, value in _variables(lines, key):
+                    yield f"export {name}={shlex.quote(_scalar(value))}\n"
+                yield from unset_variables(lines[key.line + 1 : end_of_value(lines, key.line, key.indent)])
+
+
+def _is_variable(line: str, key: _Key, column: int, named: str) -> bool:
+    """Whether a pair in small letters is a variable: `http_proxy: URL` of a mapping, not `optional: true`."""
+    is_mapping = not named and indent_of(line) == column and not line.lstrip().startswith("- ")
+    return is_mapping and key.name in ("env", "envs", "environment_variables")
 
 
 def _with_inputs(command: str, key: _Key, lines: list[str]) -> str:
@@ -300,18 +340,18 @@ def _with_inputs(command: str, key: _Key, lines: list[str]) -> str:
 
 def _inputs(lines: list[str], line: int, indent: int) -> dict[str, str]:
     """Return the plain values of the `inputs:` with an indent that are beside a line."""
-    beside = _beside(lines, line, indent)
+    beside = mapping_around(lines, line, indent)
     heads = (at for at in beside if (head := _INPUTS.fullmatch(lines[at])) and len(head[1]) == indent)
     start = next(heads, len(lines)) + 1
-    depth = next((_indent(each) for each in lines[start:] if each.strip()), 0)
+    depth = next((indent_of(each) for each in lines[start:] if each.strip()), 0)
     found: dict[str, str] = {}
     name = ""
     for each in lines[start:] if depth > indent else ():
-        if each.strip() and _indent(each) < depth:
+        if each.strip() and indent_of(each) < depth:
             break
         pair = _GIVEN.fullmatch(each)
         value = _scalar((pair["value"] or "").strip()) if pair is not None else ""
-        if pair is not None and _indent(each) == depth:
+        if pair is not None and indent_of(each) == depth:
             name = pair["name"]
         elif pair is None or pair["name"] not in _DEFAULTS:
             continue
@@ -320,29 +360,11 @@ def _inputs(lines: list[str], line: int, indent: int) -> dict[str, str]:
     return found
 
 
-def _beside(lines: list[str], line: int, indent: int) -> range:
-    """Return the lines of the mapping at an indent that a line is in."""
-    first = last = line
-    while first > 0 and not _is_outside(lines[first - 1], indent):
-        first -= 1
-    while last < len(lines) - 1 and not _is_outside(lines[last + 1], indent):
-        last += 1
-    return range(first, last + 1)
-
-
-def _is_outside(line: str, indent: int) -> bool:
-    """Whether a line is of another mapping than the keys at `indent`, or between two documents."""
-    return bool(line.strip()) and (
-        _indent(line) < indent
-        or line.startswith("---")
-        or (line.lstrip(" ").startswith("- ") and _indent(line) == indent)
-    )
-
-
 def _variables(lines: list[str], key: _Key) -> Iterator[tuple[str, str]]:
     at = key.line + 1
     named = ""
-    while at < len(lines) and not _is_behind(lines[at], key.indent):
+    column = next((indent_of(line) for line in lines[at:] if line.strip()[:1] not in ("", "#")), 0)
+    while at < len(lines) and not is_behind(lines[at], key.indent):
         line, at = lines[at], at + 1
         name, value, pair = _NAMED.fullmatch(line), _VALUE.fullmatch(line), _PAIR.fullmatch(line)
         both = _FLOW_PAIR.fullmatch(line)
@@ -356,27 +378,9 @@ def _variables(lines: list[str], key: _Key) -> Iterator[tuple[str, str]]:
         elif value is not None and named:
             yield named, value["value"]
             named = ""
-        elif pair is not None and pair["value"] not in ("", *_NO_VALUE) and pair["name"].isupper():
+        elif (
+            pair is not None
+            and pair["value"] not in ("", *_NO_VALUE)
+            and (pair["name"].isupper() or _is_variable(line, key, column, named))
+        ):
             yield pair["name"], pair["value"]
-
-
-def _end_of(lines: list[str], key: _Key) -> int:
-    """Return the first line behind the value of a key."""
-    behind = (at for at in range(key.line + 1, len(lines)) if _is_behind(lines[at], key.indent))
-    return next(behind, len(lines))
-
-
-def _is_behind(line: str, indent: int) -> bool:
-    """Whether a line is behind the value of a key at an indent: of another key, as its items are not."""
-    return bool(line.strip()) and (
-        _indent(line) < indent or (_indent(line) == indent and not line.lstrip(" ").startswith(("- ", "#")))
-    )
-
-
-def _indent(line: str) -> int:
-    """Return the column of a line's first key: behind `- `, as YAML counts it."""
-    return (
-        len(line) - len(line.lstrip(" -"))
-        if line.lstrip(" ").startswith("- ")
-        else len(line) - len(line.lstrip(" "))
-    )

@@ -5,22 +5,28 @@ import json
 import re
 import shlex
 from collections.abc import Iterator
+from typing import Any
 
+from launcher.engines.command_line.page_blocks import LAUNCH
+from launcher.engines.command_line.preparations import LEFT_OUT
 from launcher.errors import CommandRefused
 
 _SHELL = re.compile(r"[ \t]*!+[ \t]*(?=[\w.$\"'/~])")
 _MAGIC = re.compile(r"[ \t]*%")
 _SHELL_CELL = re.compile(r"\s*%%(?:bash|sh|shell|script)\b")
 _STARTS = re.compile(r"^[ \t]*!", re.MULTILINE)
-_RUNS = re.compile(
-    r"^[ \t]*(?:!|%%(?:bash|sh|shell|script)\b|%(?:cd|env|set_env)\b|os\.environ\[)", re.MULTILINE
-)
-"""A cell that starts something, or sets what a command sees."""
+_OTHER_CELL = re.compile(r"\s*%%(?!(?:time|capture|bash|sh|shell|script)\b)")
+"""A cell in another language, or one that writes a file."""
 
+_SETS = re.compile(r"\b(?:environ|putenv|chdir|load_dotenv)\b")
+_NOT_READ = "Python, and not read: what it sets goes into env: of a run config"
+_SHOWN = 60
+_LAUNCH = re.compile(rf"[ \t]*{LAUNCH}[ \t]+[^\s=]")
 _CONTINUED = re.compile(r"\\[ \t]*$")
 _VARIABLE = re.compile(
     r"os\.environ\[(?P<quote>[\"'])(?P<name>[A-Za-z_]\w*)(?P=quote)\][ \t]*=[ \t]*(?P<value>.+)"
 )
+_CALL = re.compile(r"os\.(?P<name>environ\.(?:update|setdefault)|chdir)\((?P<given>[^#]*)\)[ \t]*(?:#.*)?")
 _NAME = re.compile(r"(?P<name>[A-Za-z_]\w*)[ \t]*=[ \t]*(?P<value>.+)")
 
 
@@ -42,7 +48,7 @@ def commands_of_notebook(text: str) -> str:
         one.get("source", "") for one in cells if isinstance(one, dict) and one.get("cell_type") == "code"
     ]
     codes = ["".join(map(str, source)) if isinstance(source, list) else str(source) for source in sources]
-    kept = [_typed(code) for code in codes if _RUNS.search(code)]
+    kept = [_typed(code) for code in codes if not _OTHER_CELL.match(code)]
     if not any(_STARTS.search(code) for code in kept):
         raise CommandRefused(
             "the notebook has no cell that starts a command (!torchrun, %%bash)",
@@ -82,7 +88,7 @@ def _starts_otherwise(lines: list[str]) -> bool:
         above = line
         if not is_first or _SHELL.match(line) or _MAGIC.match(line) or line.lstrip().startswith("#"):
             continue
-        if re.match(r"[ \t]*(?:>>>[ \t]|\$[ \t]|(?:export|cd)[ \t])", line):
+        if re.match(r"[ \t]*(?:>>>[ \t]|\$[ \t]|(?:export|cd)[ \t])", line) or _LAUNCH.match(line):
             return True
     return False
 
@@ -97,8 +103,7 @@ def _shell_lines(lines: list[str]) -> Iterator[str]:
             if not is_shell:
                 name, assignment = _assignment(line)
                 names += [name] if name else []
-                if assignment:
-                    yield assignment
+                yield from (assignment,) if assignment else _said(line)
         above = line
         if is_shell:
             yield _filled(line, names)
@@ -111,16 +116,49 @@ def _filled(line: str, names: list[str]) -> str:
     return line
 
 
+def _said(line: str) -> Iterator[str]:
+    """Yield what is said of a line of Python that may set what a command sees."""
+    text = line.strip()
+    if _SETS.search(text) and not text.startswith(("#", "import ", "from ", "print")):
+        shown = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
+        yield f"{LEFT_OUT} {shlex.quote(f'{shown}: {_NOT_READ}')}"
+
+
 def _assignment(line: str) -> tuple[str, str]:
-    """Return the name and the assignment that a line of Python is to a shell, "" for any other line."""
-    variable = _VARIABLE.match(line.strip())
-    found = variable or _NAME.match(line.strip())
-    if found is None:
-        return "", ""
-    try:
-        value = ast.literal_eval(found["value"].strip())
-    except (ValueError, SyntaxError, MemoryError, RecursionError):
-        return "", ""
-    if not isinstance(value, str | int | float):
+    """Return the name and the assignment that a line of Python is to a shell, "" for any other line.
+
+    What a line below a condition or in a function sets is not known.
+    """
+    variable, call = _VARIABLE.match(line), _CALL.fullmatch(line.rstrip())
+    if call is not None:
+        return "", _called(call["name"], call["given"])
+    found = variable or _NAME.match(line)
+    value = None if found is None else _literal(found["value"])
+    if found is None or not isinstance(value, str | int | float):
         return "", ""
     return found["name"], f"{'export ' if variable else ''}{found['name']}={shlex.quote(str(value))}"
+
+
+def _called(name: str, given: str) -> str:
+    """Return what a call that sets variables or the directory is to a shell, "" for what is not read."""
+    values = _literal(f"({given},)" if given else "()")
+    if name == "chdir" and isinstance(values, tuple) and [type(one) for one in values] == [str]:
+        return f"cd {shlex.quote(values[0])}"
+    if name == "environ.setdefault" and isinstance(values, tuple) and len(values) == 2:
+        values = ({values[0]: f"${{{values[0]}:-{values[1]}}}"},)
+    elif name != "environ.update":
+        return ""
+    pairs = values[0] if isinstance(values, tuple) and values and isinstance(values[0], dict) else {}
+    if not all(isinstance(one, str) and one.isidentifier() for one in pairs):
+        return ""
+    quote = str if name == "environ.setdefault" else shlex.quote
+    exports = (f"export {one}={quote(str(value))}" for one, value in pairs.items())
+    return "; ".join(exports)
+
+
+def _literal(text: str) -> Any:
+    """Return the value that a text of Python writes out, None where it computes one."""
+    try:
+        return ast.literal_eval(text.strip())
+    except (ValueError, SyntaxError, MemoryError, RecursionError, TypeError):
+        return None

@@ -77,9 +77,9 @@ _CLOSES = re.compile(r"[ \t]*\)\"?[ \t]*")
 _READ = re.compile(r"[ \t]*read[ \t](?:-\S+[ \t]+|''[ \t]+|\"\"[ \t]+)*(?P<name>[A-Za-z_]\w*)[ \t]*")
 _ASSIGNED_CAT = re.compile(r"[ \t]*(?P<name>(?:export[ \t]+)?[A-Za-z_]\w*)=\"?\$\([ \t]*cat[ \t]*")
 _MAGICS = (
-    (re.compile(r"^[ \t]*%cd[ \t]+", re.MULTILINE), "cd "),
-    (re.compile(r"^[ \t]*%(?:set_)?env[ \t]+(\w+)[ \t]*[= \t][ \t]*(?=\S)", re.MULTILINE), r"export \1="),
-    (re.compile(r"^[ \t]*%run[ \t]+(?=\S+\.py\b)", re.MULTILINE), "python "),
+    (re.compile(r"^[ \t]*%cd[ \t]+", re.MULTILINE), "!cd "),
+    (re.compile(r"^[ \t]*%(?:set_)?env[ \t]+(\w+)[ \t]*[= \t][ \t]*(?=\S)", re.MULTILINE), r"!export \1="),
+    (re.compile(r"^[ \t]*%run[ \t]+(?=\S+\.py\b)", re.MULTILINE), "!python "),
     (re.compile(r"^[ \t]*%(?:pip|conda|load_ext|matplotlib|autoreload)\b.*$", re.MULTILINE), ""),
     (re.compile(r"^[ \t]*%time[ \t]+(?=!)", re.MULTILINE), ""),
     (re.compile(r"^[ \t]*EXPORT[ \t]+(?=\w+=)", re.MULTILINE), "export "),

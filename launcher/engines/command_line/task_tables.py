@@ -6,7 +6,9 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from launcher.engines.command_line.preparations import LEFT_OUT
 from launcher.engines.command_line.records import Task
+from launcher.engines.command_line.unread_keys import unread_keys
 
 _TABLES = (
     *("tool.pixi.tasks", "tool.pixi.feature.*.tasks", "tool.pixi.target.*.tasks", "tasks"),
@@ -17,6 +19,14 @@ _TABLES = (
 """Of TOML: pixi, PDM, Poe, Rye, taskipy, Hatch, mise, tox."""
 
 _TEXTS = ("cmd", "shell", "run", "script", "commands", "composite", "sequence")
+_NEEDS = ("depends-on", "depends_on", "deps", "depends")
+_READ_OF_TOX = ("commands", "setenv", "set_env", "changedir", "change_dir")
+_READ_OF_SYSTEMD = ("Environment", "ExecStart", "WorkingDirectory")
+_READ_OF_SUPERVISOR = ("command", "directory", "environment")
+_OF_PROJECT = re.compile(r"^(?:\{(?:toxinidir|tox_root)\}|\$PIXI_PROJECT_ROOT|\.)(?:/|$)")
+_OF_MACHINE = (
+    "of the machine that the file is for: the launch starts in the directory of each host (workdir:)"
+)
 _HEADER = re.compile(r"^[ \t]*\[{1,2}[A-Za-z_][\w.\"' -]*\]{1,2}[ \t]*(?:#.*)?$", re.MULTILINE)
 _SECTION = re.compile(r"\[(?P<name>[^\[\]\n]+)\][ \t]*")
 _PAIR = re.compile(r"(?P<key>[A-Za-z_][\w.-]*)[ \t]*[=:][ \t]*(?P<value>.*)")
@@ -31,6 +41,7 @@ _OF_TOX = (
     (re.compile(r"^\{\[[^\n]*\}$", re.MULTILINE), ""),
 )
 _CONTINUED = re.compile(r"[ \t]*\\\n[ \t]*")
+_OF_SUPERVISOR = re.compile(r"([A-Za-z_]\w*)=(\"[^\"]*\"|'[^']*'|[^,\"']*)")
 _SPECIFIER = re.compile(r"%[a-zA-Z]\b")
 _MOST_DEPTH = 6
 
@@ -73,8 +84,7 @@ def tasks_of_ini(text: str) -> tuple[Task, ...] | None:
         elif kind == "Service":
             tasks += [Task(name, _of_systemd(pairs))]
         elif kind == "program" and "command" in values:
-            folder = values.get("directory", "")
-            tasks.append(Task(name, "\n".join((*_entered(folder), values["command"]))))
+            tasks.append(Task(name, _of_supervisor(values)))
     return tuple(task for task in tasks if task.text.strip()) or None
 
 
@@ -102,8 +112,7 @@ def _of_table(table: Mapping[str, Any]) -> Iterator[Task]:
 
 def _needs(value: Any) -> tuple[str, ...]:
     """Return the names of the tasks that run before one."""
-    keys = ("depends-on", "depends_on", "deps", "depends")
-    needs = next((value[key] for key in keys if key in value), ()) if isinstance(value, dict) else ()
+    needs = next((value[key] for key in _NEEDS if key in value), ()) if isinstance(value, dict) else ()
     return tuple(map(str, needs)) if isinstance(needs, list) else (str(needs),) if needs else ()
 
 
@@ -124,7 +133,9 @@ def _lines(value: Any, table: Mapping[str, Any]) -> list[str]:
     environment, folder = value.get("env"), value.get("cwd", value.get("dir", ""))
     variables = environment.items() if isinstance(environment, dict) else ()
     exports = [f"export {name}={shlex.quote(str(text))}" for name, text in variables if _is_name(name)]
-    return [*exports, *_entered(folder if isinstance(folder, str) else ""), *commands] if commands else []
+    unread = unread_keys(map(str, value), (*_TEXTS, *_NEEDS, "args", "cwd", "dir", *["env"] * bool(exports)))
+    folder = folder if isinstance(folder, str) else ""
+    return [*exports, *_entered(folder), *unread, *commands] if commands else []
 
 
 def _is_name(name: object) -> bool:
@@ -132,8 +143,15 @@ def _is_name(name: object) -> bool:
 
 
 def _entered(folder: str) -> tuple[str, ...]:
-    """Return the command that enters a folder below the project; an absolute one is of the machine."""
-    return (f"cd {shlex.quote(folder)}",) if folder and not folder.startswith(("/", "{", ".")) else ()
+    """Return the command that enters a folder of the project; an absolute one is of the machine."""
+    folder = _OF_PROJECT.sub("", folder)
+    if folder.startswith(("/", "{", "%", "$", "~")):
+        return (_said(f"{folder}: {_OF_MACHINE}"),)
+    return (f"cd {shlex.quote(folder)}",) if folder.strip("./") or ".." in folder else ()
+
+
+def _said(sentence: str) -> str:
+    return f"{LEFT_OUT} {shlex.quote(sentence)}"
 
 
 def _sections(text: str) -> list[tuple[str, list[tuple[str, str]]]]:
@@ -167,7 +185,7 @@ def _of_tox(values: Mapping[str, str]) -> str:
     pairs = (line.partition("=") for line in variables.split("\n") if "=" in line)
     exports = (f"export {name.strip()}={shlex.quote(value.strip())}" for name, _, value in pairs)
     folder = values.get("changedir", values.get("change_dir", ""))
-    return "\n".join((*exports, *_entered(folder), commands))
+    return "\n".join((*exports, *_entered(folder), *unread_keys(values, _READ_OF_TOX), commands))
 
 
 def _of_systemd(pairs: Sequence[tuple[str, str]]) -> str:
@@ -175,5 +193,17 @@ def _of_systemd(pairs: Sequence[tuple[str, str]]) -> str:
     variables = " ".join(value for key, value in pairs if key == "Environment")
     started = [value for key, value in pairs if key == "ExecStart"]
     lines = [f"export {variables}"] if variables else []
+    folder = next((value for key, value in pairs if key == "WorkingDirectory"), "")
+    lines += (*_entered(folder), *unread_keys((key for key, _ in pairs), _READ_OF_SYSTEMD))
     lines += (_SPECIFIER.sub("<a specifier of systemd>", line.lstrip("-@:+!")) for line in started)
     return "\n".join(lines) if started else ""
+
+
+def _of_supervisor(values: Mapping[str, str]) -> str:
+    """Return what a program of supervisor starts; `environment=A="1",B=2` sets variables."""
+    pairs = _OF_SUPERVISOR.findall(values.get("environment", ""))
+    exports = (f"export {name}={shlex.quote(value.strip(chr(34) + chr(39)))}" for name, value in pairs)
+    folder = values.get("directory", "")
+    return "\n".join(
+        (*exports, *_entered(folder), *unread_keys(values, _READ_OF_SUPERVISOR), values["command"])
+    )

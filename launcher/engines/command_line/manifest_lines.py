@@ -1,0 +1,67 @@
+"""Mappings and values of a manifest by the columns of its lines. Pure."""
+
+from collections.abc import Iterator, Sequence
+
+_MOST_LEVELS = 30
+"""Of mappings around a command; no manifest has more."""
+
+
+def mapping_around(lines: Sequence[str], line: int, indent: int) -> range:
+    """Return the lines of the mapping at an indent that a line is in."""
+    first = last = line
+    while first > 0 and not _is_outside(lines[first - 1], indent):
+        first -= 1
+    while last < len(lines) - 1 and not _is_outside(lines[last + 1], indent):
+        last += 1
+    return range(first, last + 1)
+
+
+def levels_around(lines: Sequence[str], line: int, indent: int) -> Iterator[tuple[range, int, int]]:
+    """Yield the mappings that have a line, from the inner one: their lines, their indent, the line in them.
+
+    The first line of a mapping that is an item of a list has the mark of the item.
+    """
+    for _ in range(_MOST_LEVELS):
+        around = mapping_around(lines, line, indent)
+        first = around.start - (around.start > 0 and _is_item(lines[around.start - 1], indent))
+        yield range(first, around.stop), indent, line
+        line = first - 1
+        while line >= 0 and (_is_blank(lines[line]) or indent_of(lines[line]) >= indent):
+            line -= 1
+        if line < 0 or lines[line].startswith("---"):
+            return
+        indent = indent_of(lines[line])
+
+
+def _is_outside(line: str, indent: int) -> bool:
+    """Whether a line is of another mapping than the keys at `indent`, or between two documents."""
+    return not _is_blank(line) and (
+        indent_of(line) < indent or line.startswith("---") or _is_item(line, indent)
+    )
+
+
+def _is_item(line: str, indent: int) -> bool:
+    return line.lstrip(" ").startswith("- ") and indent_of(line) == indent
+
+
+def _is_blank(line: str) -> bool:
+    return line.strip()[:1] in ("", "#")
+
+
+def end_of_value(lines: Sequence[str], line: int, indent: int) -> int:
+    """Return the first line behind the value of a key."""
+    behind = (at for at in range(line + 1, len(lines)) if is_behind(lines[at], indent))
+    return next(behind, len(lines))
+
+
+def is_behind(line: str, indent: int) -> bool:
+    """Whether a line is behind the value of a key at an indent: of another key, as its items are not."""
+    return not _is_blank(line) and (
+        indent_of(line) < indent or (indent_of(line) == indent and not line.lstrip(" ").startswith("- "))
+    )
+
+
+def indent_of(line: str) -> int:
+    """Return the column of a line's first key: behind `- `, as YAML counts it."""
+    bare = line.lstrip(" ")
+    return len(line) - len(line.lstrip(" -") if bare.startswith("- ") else bare)
