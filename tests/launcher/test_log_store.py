@@ -231,7 +231,8 @@ def test_a_refused_directory_of_logs_says_what_the_kernel_says(tmp_path: Path) -
         "from pathlib import Path; from launcher.rundir.log_store import demand_room\n"
         f"demand_room(Path({str(tmp_path / 'disk' / 'runs')!r}))"
     )
-    shell = f"mount -t tmpfs -o ro none {tmp_path / 'disk'} && exec {sys.executable} -c {shlex.quote(words)}"
+    mount = ["mount", "-t", "tmpfs", "-o", "ro", "none", str(tmp_path / "disk")]
+    shell = f"{shlex.join(mount)} && exec {shlex.join([sys.executable, '-c', words])}"
     try:
         done = subprocess.run(
             ["unshare", "--map-root-user", "--mount", "sh", "-c", shell],
