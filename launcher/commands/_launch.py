@@ -37,6 +37,7 @@ from launcher.report.end_report import print_outcome
 from launcher.report.outcome import encode_outcome
 from launcher.rundir.layout import OUTCOME
 from launcher.rundir.log_store import LogStore, demand_room
+from launcher.runs.record_notes import note_end
 from launcher.terminal.live_screen import screen_on
 from launcher.terminal.output import echo_json
 from launcher.terminal.screen import Screen
@@ -156,6 +157,7 @@ def _launch_and_report(
         left_s = max(0.0, options.wait - (time.monotonic() - began))
         return _launch_and_report(what, launch, replace(options, wait=left_s), screen, queues)
     outcome = _with_stop_checkpoint(outcome, what.config, launch)
+    note_end(outcome)
     print_outcome(outcome, screen)
     code = outcome.exit_code
     if what.slurm_job is not None:

@@ -22,6 +22,7 @@ from launcher.rundir.run_id import run_name
 from launcher.runs.access import KnownHosts, RunAccess, access_run
 from launcher.runs.expected_run import RunMeaning, find_expected
 from launcher.runs.last_run import read_local_scope
+from launcher.runs.record_notes import list_gone_hosts
 from launcher.runs.remote_run import LAST, RemoteRun
 from launcher.runs.render import run_line
 from launcher.runs.search import find_in_runs, search_hosts
@@ -72,10 +73,12 @@ def find_run(
     if access.nodes:
         meaning = RunMeaning(partial(_of_job, access.job))
         return find_in_runs(LAST, access.nodes, access.open, width=access.width, warn=warn, meaning=meaning)
-    hosts = access.with_open_keys_named(search_hosts(access.inventory, options.hosts))
-    scope, listed = read_local_scope(local_runs_dir()), access.inventory.hosts
+    scope, listed, records = read_local_scope(local_runs_dir()), access.inventory.hosts, read_run_records()
     choose = {"newest": scope.newest, "live": scope.live, "exact": scope.exact}[prefer]
-    expected = find_expected(word, scope, read_run_records(), live_wanted=prefer == "live")
+    expected = find_expected(word, scope, records, live_wanted=prefer == "live")
+    meant = {entry.name for entry in expected.record.entries} if expected is not None else set[str]()
+    gone = set(list_gone_hosts(records.values(), listed)) - meant
+    hosts = access.with_open_keys_named(search_hosts(access.inventory, options.hosts, without=gone))
     meaning = RunMeaning(choose, expected)
     try:
         found = find_in_runs(

@@ -33,6 +33,7 @@ from launcher.report.end_report import print_outcome
 from launcher.report.outcome import encode_outcome, render_launch
 from launcher.restart.start_chain import FollowContext, follow_starts
 from launcher.runs.access import RunAccess
+from launcher.runs.record_notes import note_end
 from launcher.runs.remote_run import RemoteRun
 from launcher.terminal.live_screen import screen_on
 from launcher.terminal.output import echo_json
@@ -99,6 +100,7 @@ def command(run: str, **given: Any) -> int:
         answer = Answer("gpulaunch.attach/1", as_json=options.as_json)
         code = ExitCode.TERMINAL_CLOSED if screen.is_closed else ExitCode.OK
         return answer.finish(code, run_id=run_id, detached=True)
+    note_end(outcome)
     print_outcome(outcome, screen, run_words)
     if options.as_json:
         echo_json(encode_outcome(outcome))

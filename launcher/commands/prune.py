@@ -6,16 +6,20 @@ from typing import Any
 import click
 
 from launcher.commands._answer import Answer, json_option
-from launcher.commands._host_access import open_host_access
+from launcher.commands._host_access import HostAccess, open_host_access
 from launcher.commands._host_options import HostOptions, host_access_options, hosts_argument
 from launcher.commands._param_types import DurationParam
 from launcher.commands._remove import confirm_delete, encode_errors, remove_runs
+from launcher.config.host_sets import fold_hosts
 from launcher.durations import format_duration
 from launcher.exit_codes import ExitCode
+from launcher.planning.on_end_notice import delete_notice
+from launcher.planning.run_record import delete_run_record, read_run_records
 from launcher.runs.remote_run import RemoteRun
 from launcher.runs.render import run_line
 from launcher.runs.search import search, search_hosts, unanswered_lines
 from launcher.text import count_noun
+from preflight.errors import BadInput
 from preflight.frozen import dataclass
 
 _EXAMPLES = """\b
@@ -32,6 +36,7 @@ class PruneOptions(HostOptions):
     older_than: float
     dry_run: bool
     yes: bool
+    forget: bool
     as_json: bool
 
 
@@ -46,6 +51,11 @@ class PruneOptions(HostOptions):
 )
 @click.option("--dry-run", "-n", is_flag=True, help="Only show; delete nothing.")
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+@click.option(
+    "--forget",
+    is_flag=True,
+    help="HOSTS are gone for good: ask none, forget every launch of this machine that was on them alone.",
+)
 @json_option
 @host_access_options
 def command(hosts: tuple[str, ...], **given: Any) -> int:
@@ -57,6 +67,8 @@ def command(hosts: tuple[str, ...], **given: Any) -> int:
     options = PruneOptions(**given)
     age = float(options.older_than)
     access = open_host_access(options)
+    if options.forget:
+        return _forget(hosts, access, options)
     entries, listed = (
         access.with_open_keys_named(search_hosts(access.inventory, hosts)),
         access.inventory.hosts,
@@ -90,6 +102,35 @@ def command(hosts: tuple[str, ...], **given: Any) -> int:
     if not confirm_delete(f"Delete the logs and records of {runs} on the hosts?", answer, yes=options.yes):
         return answer.finish(ExitCode.NEGATIVE, runs=[], unreachable=encode_errors(found.errors))
     return remove_runs(old, access.open, answer, named)
+
+
+def _forget(hosts: tuple[str, ...], access: HostAccess, options: PruneOptions) -> int:
+    """Drop the local records of launches on hosts that are gone."""
+    if not hosts:
+        raise BadInput("--forget takes the hosts that are gone", "gpulaunch prune HOST --forget")
+    gone = {entry.name for entry in access.inventory.resolve(hosts)}
+    answer = Answer("gpulaunch.removal/1", as_json=options.as_json)
+    forgotten = []
+    for run_id, record in read_run_records().items():
+        names = tuple(entry.name for entry in record.entries)
+        if gone.issuperset(names):
+            forgotten.append(run_id)
+            answer.say(f"{run_id} on {fold_hosts(names)}" + ": its end was not seen" * (not record.over))
+        elif gone.intersection(names):
+            answer.say(f"{run_id} is kept, it is on {fold_hosts(names)}: name all of them", err=True)
+    runs = [{"run_id": run_id, "hosts": []} for run_id in forgotten]
+    if not forgotten:
+        answer.say("no launch of this machine is on these hosts alone")
+    elif options.dry_run:
+        answer.say("nothing was forgotten: this is a dry run")
+    elif confirm_delete("Forget these launches? Their hosts are not asked.", answer, yes=options.yes):
+        for run_id in forgotten:
+            delete_run_record(run_id)
+            delete_notice(run_id)
+        answer.say(f"{count_noun(len(forgotten), 'run')} forgotten; local logs stay")
+    else:
+        return answer.finish(ExitCode.NEGATIVE, runs=[], unreachable={})
+    return answer.finish(ExitCode.OK, runs=runs, unreachable={})
 
 
 def _encode_kept(run: RemoteRun) -> list[dict[str, object]]:

@@ -16,7 +16,9 @@ from launcher.commands._on_end_notice import deliver_due
 from launcher.config.host_access_words import complete_commands
 from launcher.errors import BadInput
 from launcher.exit_codes import ExitCode
+from launcher.planning.run_record import read_run_records
 from launcher.rundir.run_id import is_run_id
+from launcher.runs.record_notes import describe_gone, describe_silent, list_gone_hosts, list_silent
 from launcher.runs.remote_run import LAST
 from launcher.runs.render import encode_runs, render_runs
 from launcher.runs.search import format_hosts, search, search_hosts, unanswered_lines
@@ -34,7 +36,8 @@ _FIXES_SHOWN = 3
 def command(hosts: tuple[str, ...], *, ended: bool, as_json: bool, **given: Any) -> int:
     """List your runs on HOSTS: those that run, and those that were lost.
 
-    Without HOSTS: all of hosts.yaml, this machine, and the hosts of runs that were started on this machine.
+    Without HOSTS: all of hosts.yaml, this machine, and the hosts of runs that were started on this machine,
+    but only with --all those that no longer answer since these runs are over.
     The id of a Slurm job means its nodes, in this command and wherever a command takes RUN.
     Exit code 3: a host that was named did not answer.
     """
@@ -43,10 +46,11 @@ def command(hosts: tuple[str, ...], *, ended: bool, as_json: bool, **given: Any)
             fix = f"gpulaunch ps --all lists all runs; gpulaunch report {word} shows this one"
             raise BadInput(f"{word} is a run, expected hosts", fix)
     access = reach_run(open_host_access(HostOptions(**given)), hosts[0] if len(hosts) == 1 else "", ())
-    entries = access.nodes or access.with_open_keys_named(search_hosts(access.inventory, hosts))
-    found = search(
-        entries, access.open, width=access.width, listed=access.inventory.hosts, ended=ended, gpu_use=True
-    )
+    listed = access.inventory.hosts
+    asks_all = bool(ended or hosts or access.nodes)
+    gone = () if asks_all else list_gone_hosts(read_run_records().values(), listed)
+    entries = access.nodes or access.with_open_keys_named(search_hosts(access.inventory, hosts, without=gone))
+    found = search(entries, access.open, width=access.width, listed=listed, ended=ended, gpu_use=True)
     if access.job:  # other jobs, such as tasks of the same array, may have runs on its nodes
         found = replace(found, runs=tuple(run for run in found.runs if run.slurm_job == access.job))
     errors = {name: sanitize(error.detail, keep_lines=False) for name, error in found.errors.items()}
@@ -62,6 +66,9 @@ def command(hosts: tuple[str, ...], *, ended: bool, as_json: bool, **given: Any)
         echo(_describe_absence([entry.name for entry in answered], found.other_hosts, ended=ended))
     strays = (f"{run_id}: {words}" for run_id, found_of in found.strays.items() for words in found_of)
     echo_lines((*strays, *unanswered_lines(errors)), err=True)
+    echo_lines([describe_gone(gone)] if gone else [], err=True)
+    silent = () if hosts or access.nodes else list_silent(read_run_records().values(), listed, found.errors)
+    echo_lines([describe_silent(silent)] if silent else [], err=True)
     fixes = dict.fromkeys(error.fix for error in found.errors.values() if error.fix)
     typed = [complete_commands(fix, access.inventory.access_words) for fix in fixes]
     echo_lines([f"  fix: {fix}" for fix in typed][: _FIXES_SHOWN if code else 0], err=True)

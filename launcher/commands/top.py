@@ -18,8 +18,11 @@ from launcher.commands._run_options import FoundRunOptions, find_run
 from launcher.commands.clean_zombies import clean_hosts, interactive_options
 from launcher.commands.stacks import show_stacks
 from launcher.config.host_sets import fold_hosts
+from launcher.config.inventory import HostEntry
 from launcher.errors import BadInput
 from launcher.exit_codes import ExitCode
+from launcher.planning.run_record import read_run_records
+from launcher.runs.record_notes import describe_gone, list_gone_hosts
 from launcher.runs.search import search_hosts
 from launcher.terminal.bottom_area import read_size
 from launcher.terminal.output import ask_secret, ask_visibly, echo, echo_json, echo_lines
@@ -88,7 +91,7 @@ def command(hosts: tuple[str, ...], **given: Any) -> int:
 
 def _print_once(hosts: tuple[str, ...], options: TopOptions) -> int:
     access = open_host_access(options)
-    entries = access.with_open_keys_named(search_hosts(access.inventory, hosts))
+    entries = _entries(access, hosts)
     with Fleet(entries, access.open, every_s=options.interval, width=access.width) as fleet:
         fleet.collect_once()
         view = fleet.view()
@@ -101,6 +104,14 @@ def _print_once(hosts: tuple[str, ...], options: TopOptions) -> int:
     else:
         _print_table(view)
     return code
+
+
+def _entries(access: HostAccess, hosts: tuple[str, ...]) -> tuple[HostEntry, ...]:
+    """Return the hosts to show; without names none that is gone, which is said."""
+    gone = () if hosts else list_gone_hosts(read_run_records().values(), access.inventory.hosts)
+    if gone:
+        echo(describe_gone(gone), err=True)
+    return access.with_open_keys_named(search_hosts(access.inventory, hosts, without=gone))
 
 
 def _print_table(view: FleetView) -> None:
@@ -124,7 +135,7 @@ def _show(hosts: tuple[str, ...], options: TopOptions) -> int:
         return lambda *words: _ask_on_screen(questions, screen, lambda: ask(*words))
 
     access = open_host_access(options, prompt=relay(ask_secret), confirm=relay(ask_visibly))
-    entries = access.with_open_keys_named(search_hosts(access.inventory, hosts))
+    entries = _entries(access, hosts)
     with Fleet(entries, access.open, every_s=options.interval, width=access.width) as fleet, screen.taken():
         fleet.start()
         metrics = _MetricsFile(options.prometheus)

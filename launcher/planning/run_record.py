@@ -1,6 +1,7 @@
 """What a launch leaves on each of its hosts about all of them, so that any machine can find it whole."""
 
 import json
+import os
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -39,6 +40,9 @@ class RunRecord:
     started_by: str  # user@machine
     at: float  # when, by that machine's clock
     has_output: bool = True  # whether it was said where the script writes
+    # In local records only:
+    over: bool = False  # its end was seen
+    silent: tuple[str, ...] = ()  # hosts of one that is over, which did not answer when they were last asked
 
     def is_same_launch(self, other: "RunRecord") -> bool:
         """Return whether two nodes' records describe one launch; guard and output are each node's own."""
@@ -92,6 +96,8 @@ class _RecordShape:
     guard: str = ""
     output: str | None = None
     engine: str = ""
+    over: bool = False
+    silent: tuple[str, ...] = ()
 
 
 def build_run_record(plan: Plan, node: NodePlan, entries: Iterable[HostEntry]) -> dict[str, Any]:
@@ -150,6 +156,8 @@ def read_record(data: object, *, sent: bool = True) -> RunRecord:
         _entry(node, identity_file="" if sent else node.way.identity_file) for node in record.nodes
     )
     launched = RunRecord(plan, entries, record.started_by, record.at, record.output != "")
+    if not sent:
+        launched = replace(launched, over=record.over, silent=record.silent)
     problem = _problem(launched, sent=sent)
     if problem:
         raise BadInput(f"the record of this launch cannot be right: {one_line(problem)}")
@@ -261,6 +269,20 @@ def save_run_record(record: Mapping[str, Any], identity_files: Mapping[str, str]
         for old in sorted(folder.glob("*.json"), key=lambda path: path.stat().st_mtime)[:-MAX_RECORDS]:
             old.unlink(missing_ok=True)
     except (OSError, PathRefused):
+        return
+
+
+def note_in_record(run_id: str, *, over: bool, silent: Iterable[str] = ()) -> None:
+    """Note in a local record whether the run's end was seen, and which of its hosts are silent since.
+
+    A record that is gone, or cannot be written, stays as it is: its hosts are then asked as before.
+    """
+    try:
+        path = path_below(records_dir(), f"{run_id}.json")
+        record, times = json.loads(path.read_text()), path.stat()
+        write_below(path.parent, path.name, json.dumps({**record, "over": over, "silent": [*silent]}) + "\n")
+        os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))  # the oldest launches are forgotten first
+    except (OSError, ValueError, PathRefused):
         return
 
 

@@ -2,7 +2,7 @@
 
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from launcher.config.host_sets import fold_hosts
@@ -14,6 +14,7 @@ from launcher.remote.fanout import fanout
 from launcher.rundir.run_id import is_run_id, is_run_suffix, names_run
 from launcher.rundir.state_schema import validate_runs
 from launcher.runs.expected_run import BY_WORD, RunMeaning, select_run
+from launcher.runs.record_notes import note_answers
 from launcher.runs.remote_run import LAST, RemoteRun, merge_node_runs
 from launcher.runs.request import send_request
 from launcher.text import one_line
@@ -37,8 +38,13 @@ class SearchResult:
     other_hosts: Mapping[str, tuple[str, ...]]  # host -> its runs, reported by hosts that share its home
 
 
-def search_hosts(inventory: Inventory, words: Sequence[str]) -> tuple[HostEntry, ...]:
-    """Return the hosts named; without names those of hosts.yaml, this machine and its known launches."""
+def search_hosts(
+    inventory: Inventory, words: Sequence[str], *, without: Collection[str] = ()
+) -> tuple[HostEntry, ...]:
+    """Return the hosts named; without names those of hosts.yaml, this machine and its known launches.
+
+    `without` are hosts of those launches that are not asked, see `list_gone_hosts`.
+    """
     if words:
         return inventory.resolve(words)
     known = {LOCALHOST: inventory.lookup(LOCALHOST)}
@@ -46,7 +52,8 @@ def search_hosts(inventory: Inventory, words: Sequence[str]) -> tuple[HostEntry,
         known.update({entry.name: entry for entry in inventory.resolve((ALL,))})
     for launched in sorted(read_run_records().values(), key=lambda record: record.at, reverse=True):
         for entry in launched.entries:
-            known.setdefault(entry.name, inventory.hosts.get(entry.name, entry))
+            if entry.name not in without:
+                known.setdefault(entry.name, inventory.hosts.get(entry.name, entry))
     return tuple(known.values())
 
 
@@ -83,7 +90,15 @@ def search(
         if isinstance(result, GpulaunchError)
     }
     names = {*listed, *(entry.name for entry in hosts)}
-    merged = merge_node_runs(good, read_run_records(), names=names)
+    records = read_run_records()
+    merged = merge_node_runs(good, records, names=names)
+    note_answers(
+        records,
+        merged.runs,
+        answered={entry.name for entry, _, _ in good} - problems.keys(),
+        errors=errors,
+        complete="prefix" not in request,
+    )
     return SearchResult(
         merged.runs,
         problems | errors,

@@ -1,0 +1,154 @@
+"""Hosts that are known by launches alone and have vanished: asked once more, then named, then forgotten."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from launcher.config.inventory import HostEntry
+from launcher.errors import AgentTimedOut, ConnectionTimedOut, HostError
+from launcher.follow.outcome import Outcome
+from launcher.follow.restart_history import RestartHistory
+from launcher.planning.run_record import build_run_record, note_in_record, read_run_records, save_run_record
+from launcher.runs.record_notes import list_gone_hosts, note_answers, note_end
+from tests.launcher.found_runs import PLAN, A, B, found, node_run, over
+from tests.launcher.restart_cases import ended
+from tests.launcher.run_plans import RUN_ID, plan
+from tests.users import User
+
+BOTH = frozenset("ab")
+NO_ANSWER = ConnectionTimedOut("a", "no answer")
+KEPT = {"kept": True}
+AGAIN = "r2-20261122-104600-0a1b2d"
+
+
+def start_again(fields: dict[str, Any], by: str) -> dict[str, Any]:
+    return {**fields, "next": {"state": "restarted", "run_id": by}}
+
+
+@pytest.fixture(autouse=True)
+def state_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+
+
+def remember(*, at: float = 1.0, over: bool = False, silent: tuple[str, ...] = ()) -> None:
+    save_run_record({**build_run_record(PLAN, PLAN.nodes[0], (A, B)), "at": at})
+    note_in_record(RUN_ID, over=over, silent=silent)
+
+
+@pytest.mark.parametrize(
+    ("shown", "answered", "errors", "expected"),
+    [
+        ([over(), over(node_rank=1)], BOTH, {}, True),
+        ([over(), node_run(node_rank=1)], BOTH, {}, False),  # a node of it runs
+        ([over()], {"a"}, {"b": NO_ANSWER}, False),  # its other node is not heard
+        ([over(), {**over(node_rank=1), **KEPT}], BOTH, {}, False),  # it waits for a restart
+        ([over(), node_run(node_rank=1, alive=False)], BOTH, {}, False),  # lost
+        ([start_again(over(), AGAIN), over(node_rank=1)], BOTH, {}, False),  # by one that is not shown
+        ([], BOTH, {}, True),  # nothing of it lives
+        ([], {"a"}, {"b": NO_ANSWER}, False),
+        ([node_run("r2")], BOTH, {}, False),  # perhaps a later start of it, that a host has made
+    ],
+)
+def test_a_launch_is_over_once_all_of_its_hosts_have_said_so(
+    *, shown: list[dict[str, Any]], answered: set[str], errors: dict[str, HostError], expected: bool
+) -> None:
+    remember()
+    by_host = [
+        (entry, [each for each in shown if each["spec"]["node_rank"] == n]) for n, entry in enumerate((A, B))
+    ]
+    note_answers(read_run_records(), found(*by_host), answered=answered, errors=errors, complete=True)
+    assert read_run_records()[RUN_ID].over is expected
+
+
+@pytest.mark.parametrize(
+    ("outcome", "expected"),
+    [
+        (ended("finished"), True),
+        (ended("failed"), True),
+        (
+            ended("failed", restarts=RestartHistory(1, (), "all used up")),
+            False,
+        ),  # its host may start it again
+        (ended("finished", restarts=RestartHistory(1, (), "")), True),
+        (ended("finished", lost={"b": "no answer"}), False),
+        (ended("detached"), False),
+    ],
+)
+def test_a_client_that_saw_the_end_notes_it(*, outcome: Outcome, expected: bool) -> None:
+    remember()
+    note_end(outcome)
+    assert read_run_records()[RUN_ID].over is expected
+
+
+def test_a_launch_that_lives_again_or_may_not_have_arrived_is_not_over() -> None:
+    remember(over=True)
+    runs = found((A, [node_run()]), (B, [node_run(node_rank=1)]))
+    note_answers(read_run_records(), runs, answered=BOTH, errors={}, complete=True)
+    assert not read_run_records()[RUN_ID].over
+    remember(at=4e9)
+    note_answers(read_run_records(), (), answered=BOTH, errors={}, complete=True)
+    assert not read_run_records()[RUN_ID].over
+    remember()
+    note_answers(
+        read_run_records(), (), answered=BOTH, errors={}, complete=False
+    )  # another run was asked for
+    assert not read_run_records()[RUN_ID].over
+
+
+@pytest.mark.parametrize(
+    ("was_over", "error", "gone"),
+    [
+        (True, NO_ANSWER, ("a",)),
+        (True, AgentTimedOut("a", "slow"), ()),  # the machine is still up
+        (False, NO_ANSWER, ()),  # its run may live
+    ],
+)
+def test_a_host_is_gone_that_is_silent_after_all_of_its_launches(
+    *, was_over: bool, error: HostError, gone: tuple[str, ...]
+) -> None:
+    remember(over=was_over)
+    note_answers(read_run_records(), (), answered={"b"}, errors={"a": error}, complete=True)
+    assert list_gone_hosts(read_run_records().values(), ()) == gone
+    assert list_gone_hosts(read_run_records().values(), {"a"}) == ()  # hosts.yaml says that it exists
+    note_answers(read_run_records(), (), answered=BOTH, errors={}, complete=True)
+    assert list_gone_hosts(read_run_records().values(), ()) == ()
+
+
+def test_a_new_launch_on_a_gone_host_is_asked_for() -> None:
+    remember(over=True, silent=("a", "b"))
+    newer = replace(PLAN, run_id=AGAIN)
+    save_run_record(build_run_record(newer, newer.nodes[0], (A, B)))
+    assert list_gone_hosts(read_run_records().values(), ()) == ()
+
+
+@pytest.mark.slow
+def test_a_vanished_host_is_asked_once_then_named_and_no_more_once_it_is_forgotten(tmp_path: Path) -> None:
+    user = User(tmp_path / "home")
+    vanished = HostEntry("a", address="127.0.0.1", port=1)
+    own = plan((None,))
+    save_run_record(build_run_record(own, own.nodes[0], (vanished,)))
+    note_in_record(RUN_ID, over=True)
+    user.env["XDG_STATE_HOME"] = str(tmp_path)
+    forget = "gpulaunch prune a --forget"
+    first, second = (user.gpulaunch("ps").stderr for _ in range(2))
+    assert forget in first
+    assert "refused" in first, first
+    assert "refused" not in second
+    assert "what was launched on them from this machine is over" in second
+    assert forget in second
+    assert "refused" in user.gpulaunch("ps", "--all").stderr
+    assert "refused" in user.gpulaunch("logs", RUN_ID).stderr  # which is named
+    assert user.gpulaunch(*forget.split()[1:], "--yes").returncode == 0
+    assert user.gpulaunch("ps").stderr == ""
+    assert not read_run_records()
+
+
+def test_a_launch_that_is_also_on_another_host_is_not_forgotten(tmp_path: Path) -> None:
+    remember(over=True)
+    user = User(tmp_path / "home")
+    user.env["XDG_STATE_HOME"] = str(tmp_path)
+    done = user.gpulaunch("prune", "a", "--forget", "--yes")
+    assert f"{RUN_ID} is kept, it is on a,b: name all of them" in done.stderr
+    assert RUN_ID in read_run_records()
