@@ -109,6 +109,8 @@ def lint_for(
     alone = (
         () if with_switches else _read_rest(readings, targets, lambda kind: _read(fresh(), text, path, kind))
     )
+    for reading in readings:
+        reading.read_rest = list  # which holds the reading in turn: a circle of all that was read
     merged = _merged(targets, readings, certain=certain)
     merged += _disagreements(targets, readings, certain=certain)
     sources = readings[0].sources
@@ -275,7 +277,7 @@ def _read(sources: Sources, text: str, path: str, target: RankTarget) -> _Target
         reading.asked_gpu = it.asked_gpu
         return names
 
-    if it.complete and not reading.reached:
+    if it.complete and not (reading.reached or target.switches):
         reading.read_rest = read_rest  # which keeps all that was read: of most scripts nothing is left
     return reading
 
