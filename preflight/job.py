@@ -92,6 +92,7 @@ class Job:
     engine: EngineTraits | None = None  # None: chosen from the script once it is read
     uses_torch: bool = True  # False: reading the script has shown that nothing in it does
     gpus: GpuRequest = "all"
+    gpus_by_auto: bool = False  # `gpus` was "auto", and is settled by what the hosts have
     processes_per_host: int | dict[str, int] | None = None  # only with gpus: none; by host where they differ
     precision: PrecisionRequest = "auto"
     precision_args: dict[str, tuple[str, ...]] = field(default_factory=dict)

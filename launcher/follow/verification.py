@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from launcher.planning.plan import Plan
-from launcher.text import count_noun
+from launcher.text import count_noun, one_line
 from preflight.decide.decision import RankSlot
 from preflight.frozen import dataclass
 
@@ -38,7 +38,8 @@ def list_mismatches(expected: ExpectedRank, host: str, reported: Mapping[str, An
     for name, want in wanted.items():
         if name in reported and reported[name] != want:
             words = name.replace("_", " ")
-            yield f"{words} is {reported[name]} instead of {want} in rank {expected.rank} ({host})"
+            found = one_line(str(reported[name]))
+            yield f"{words} is {found} instead of {want} in rank {expected.rank} ({host})"
     yield from _wrong_device(expected, host, reported)
 
 
@@ -47,15 +48,16 @@ def _wrong_device(expected: ExpectedRank, host: str, reported: Mapping[str, Any]
     uuid = str(reported.get("gpu", ""))
     if not kind:
         return
+    device = one_line(str(reported["device"]))
     if expected.slot.gpu_uuid is None:
         if kind != "cpu":
-            yield f"rank {expected.rank} ({host}) runs on {reported['device']} instead of the CPU"
+            yield f"rank {expected.rank} ({host}) runs on {device} instead of the CPU"
     elif kind != "cuda":
         wanted = f"GPU {expected.slot.gpu_index}"
-        yield f"rank {expected.rank} ({host}) runs on {reported['device']} instead of {wanted}"
+        yield f"rank {expected.rank} ({host}) runs on {device} instead of {wanted}"
     elif uuid and uuid != expected.slot.gpu_uuid:
         wanted = f"GPU {expected.slot.gpu_index} ({expected.slot.gpu_uuid})"
-        yield f"rank {expected.rank} ({host}) opened {uuid} instead of {wanted}"
+        yield f"rank {expected.rank} ({host}) opened {one_line(str(uuid))} instead of {wanted}"
 
 
 def has_world(expected: ExpectedRank, reported: Mapping[str, Any]) -> bool:

@@ -63,14 +63,17 @@ def preflight(
             gathered, reached = collection.collect(probe, find_port)
     if how.cache is not None:
         how.cache.keep(hosts, gathered.facts)
-    from launcher.host_checks.evaluation import evaluate_facts  # noqa: PLC0415 - _import_judgement says why
+    from launcher.host_checks.earlier_gpus import note_earlier_gpus  # noqa: PLC0415 - _import_judgement says why
+    from launcher.host_checks.evaluation import evaluate_facts  # noqa: PLC0415 - as above
 
+    gathered = note_earlier_gpus(hosts, gathered, job)
     result = evaluate_facts(hosts, gathered, job, reach=reached, options=how, clocks=collection.clocks)
     return replace(result, seconds=time.monotonic() - collection.started)
 
 
 def _import_judgement(more: Callable[[], object] | None, *, reads_script: bool) -> None:
     """Import what judges facts, half of the modules of a preflight: no host has to wait for them."""
+    import launcher.host_checks.earlier_gpus  # noqa: PLC0415
     import launcher.host_checks.evaluation  # noqa: F401, PLC0415
 
     if reads_script:

@@ -1,10 +1,10 @@
 """Streamed program: find the Python interpreters of a host, and the training packages that each one has.
 
 Stdlib, >= 3.9. stdin: one line of JSON, {"also": [PATH, ...]}: what to look at besides the usual places.
-Answers (answer.py) with {"found": [{"path", "python", "torch", "accelerate", "transformers"}, ...]}, those of
-"also" first, then in the order of ON_PATH and SEARCH_PATHS; "" for a package that is absent. Each interpreter
-reports its packages' versions without importing them. Environments that only a login shell would activate
-are found in their usual places.
+Answers (answer.py) with {"found": [{"path", "python", "torch", "accelerate", "transformers"}, ...], "gpus":
+whether the host shows an NVIDIA GPU}, those of "also" first, then in the order of ON_PATH and SEARCH_PATHS;
+"" for a package that is absent. Each interpreter reports its packages' versions without importing them.
+Environments that only a login shell would activate are found in their usual places.
 """
 
 import glob
@@ -70,8 +70,27 @@ print(json.dumps([sys.prefix, ".".join(map(str, sys.version_info[:3]))] + [versi
 def main() -> int:
     """Handle the request on stdin."""
     also = json.loads(sys.stdin.buffer.readline())["also"]
-    print_answer({"found": list_found(list(candidates(also))[:MAX_INTERPRETERS])})
+    print_answer({"found": list_found(list(candidates(also))[:MAX_INTERPRETERS]), "gpus": shows_gpus()})
     return 0
+
+
+def shows_gpus(root: str = "/") -> bool:
+    """Return whether a device file, the driver, the PCI bus or WSL2 shows an NVIDIA GPU, usable or not."""
+    traces = ("dev/nvidia[0-9]*", "proc/driver/nvidia/gpus/*", "usr/lib/wsl/lib/libcuda.so*")
+    if any(glob.glob(os.path.join(root, trace)) for trace in traces):
+        return True
+    devices = glob.glob(os.path.join(root, "sys/bus/pci/devices/*"))
+    return any(
+        _read(path + "/vendor") == "0x10de" and _read(path + "/class")[:4] == "0x03" for path in devices
+    )
+
+
+def _read(path: str) -> str:
+    try:
+        with open(path, encoding="ascii") as stream:
+            return stream.read().strip()
+    except (OSError, ValueError):
+        return ""
 
 
 def candidates(also: Sequence[str] = ()) -> Iterator[str]:

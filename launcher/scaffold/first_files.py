@@ -150,7 +150,9 @@ def render_run_config(
     """
     stem = name or PurePosixPath(script).stem
     program = f"script: {_scalar(script)}"
-    gpus = ["gpus: auto               # all of each host; CPU ranks on a host without GPUs"]
+    gpus = ["gpus: auto               # all of each host; where no host has any, CPU ranks"]
+    if any(each.beside_gpus for host in hosts for each in host.environments):
+        gpus = ["gpus: all                # of each host; a launch is refused where one lacks its GPUs"]
     if command:
         program, gpus = f"command: {_scalar(command)}", []  # the command says which GPUs
     rows = [

@@ -41,6 +41,7 @@ class PythonEnvironment:
     torch: str = ""
     accelerate: str = ""
     transformers: str = ""
+    beside_gpus: bool = False  # its host shows an NVIDIA GPU, usable or not
 
     @property
     def describe(self) -> str:
@@ -113,7 +114,10 @@ def environments_in(answer: Mapping[str, Any], host: str) -> tuple[PythonEnviron
     names = ("path", "python", "torch", "accelerate", "transformers")
     try:
         return tuple(
-            PythonEnvironment(*(one_line(str(row[name])) for name in names)) for row in answer["found"]
+            PythonEnvironment(
+                **{name: one_line(str(row[name])) for name in names}, beside_gpus=answer.get("gpus") is True
+            )
+            for row in answer["found"]
         )
     except (KeyError, TypeError):
         raise AgentProtocolError(host, f"the answer of {_NAME} was not understood") from None

@@ -56,7 +56,7 @@ _WHY: dict[MissingCode, tuple[str, str]] = {
 
 
 @host_check("DRV001", gate=True, gpu_only=True)
-def the_driver_answers(facts: HostFacts) -> Iterator[Problem]:
+def the_driver_answers(facts: HostFacts, job: Job) -> Iterator[Problem]:
     """The NVIDIA driver is loaded and answers.
 
     Without it no rank can open a GPU. The reason is named apart, because the remedies differ: no library,
@@ -76,7 +76,8 @@ def the_driver_answers(facts: HostFacts) -> Iterator[Problem]:
             )
         elif fact.code in _WHY:
             why, fix = _WHY[fact.code]
-            yield Problem(f"{why}: {fact.reason}", fix)
+            cpu = "; for CPU ranks: --gpus none" if job.gpus_by_auto and "--gpus" not in fix else ""
+            yield Problem(f"{why}: {fact.reason}", fix + cpu)
         else:
             yield _unanswered(what, fact)
         return

@@ -11,6 +11,7 @@ from preflight.checks.registry import host_check
 from preflight.checks.unread_facts import judge_each_gpu, name_of, report_required
 from preflight.checks.versions import release
 from preflight.checks.wheels import OLDEST, Wheel, find_wheel, runs_on
+from preflight.decide.gpu_signs import find_gpu_leftovers, find_gpu_promises
 from preflight.decide.usable_gpus import GpuSelection
 from preflight.facts.gpu import Gpu, PciGpu
 from preflight.facts.host import HostFacts, PythonEnv
@@ -249,4 +250,34 @@ def gpus_of_a_host_are_alike(gpus: tuple[Gpu, ...], use: GpuSelection) -> Iterat
         yield Problem(
             f"unlike GPUs: {listed}; the slowest one sets the pace",
             "list the GPUs of one model under gpus: in the run config or hosts.yaml",
+        )
+
+
+ON_THE_CPU = "to train on the CPU: --gpus none, or gpus: none in the run config"
+
+
+@host_check("GPU008")
+def a_launch_without_gpus_is_meant_so(facts: HostFacts, job: Job, expect: Expect) -> Iterator[Problem]:
+    """Where `gpus: auto` leaves a launch on the CPU, nothing says that the host should have GPUs.
+
+    A pod that came back without its GPU, or a container whose runtime passed none, has no trace of one. The
+    training would start, and run a hundred times as long. An earlier launch that had GPUs on the host,
+    `expect: {gpus: N}` of hosts.yaml, a scheduler's allocation and NVIDIA_VISIBLE_DEVICES stop the launch;
+    what a host without GPUs may have as well, such as an installed driver, is a warning. Where the bus, a
+    device file or the driver shows GPUs, "auto" means all of them, and other checks report what is wrong.
+
+    Fix: `--gpus none` where the CPU is meant; else start the pod or container with its GPUs.
+    Source: launches that this client remembers; hosts.yaml; variables of Slurm and of NVIDIA's container
+    toolkit.
+    """
+    if not job.gpus_by_auto or job.gpus != "none":
+        return
+    fix = f"{ON_THE_CPU}; else give the host its GPUs back (a container: --gpus all), and see nvidia-smi"
+    if promises := list(find_gpu_promises(facts, expect)):
+        yield Problem(f"the host shows no GPU, so the ranks would run on the CPU: {'; '.join(promises)}", fix)
+    elif leftovers := list(find_gpu_leftovers(facts)):
+        yield Problem(
+            f"the host shows no GPU, so the ranks run on the CPU: {'; '.join(leftovers)}",
+            fix,
+            severity=Severity.WARNING,
         )

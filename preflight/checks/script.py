@@ -4,10 +4,12 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from preflight.checks.environment import lacking_packages
 from preflight.checks.finding import Problem, Severity
+from preflight.checks.gpus import ON_THE_CPU
 from preflight.checks.install import install_command
 from preflight.checks.registry import cluster_check
 from preflight.decide.decision import NodeRanks
-from preflight.decide.script_args import read_option_values
+from preflight.decide.gpu_signs import find_gpu_demand
+from preflight.decide.script_args import find_precision_in_args, read_option_values
 from preflight.facts.host import HostFacts
 from preflight.facts.missing import Missing
 from preflight.facts.package_names import package_of_module
@@ -132,6 +134,30 @@ def the_script_finds_what_it_imports(hosts: Mapping[str, HostFacts], job: Job) -
             names[0],
             severity,
             hosts=tuple(where),
+        )
+
+
+@cluster_check("SCR004", Severity.WARNING)
+def a_launch_on_the_cpu_has_a_script_for_it(
+    hosts: Mapping[str, HostFacts], job: Job, script: ScriptAnalysis | None
+) -> Iterator[Problem]:
+    """Where `gpus: auto` leaves a launch on the CPU, neither its script nor its options ask for a GPU.
+
+    Half precision does nothing on a CPU, nccl starts no group, and a `.cuda()` ends the rank. A script that
+    asks whether there is a GPU (`torch.cuda.is_available()`) is for both.
+
+    Fix: `--gpus none` where the CPU is meant; else `gpulaunch preflight HOST` shows why there is no GPU.
+    Source: the script and its arguments as they are read; torch's nccl backend is for CUDA tensors alone.
+    """
+    main = next(iter(hosts.values()), None)
+    if main is None or not job.gpus_by_auto or job.gpus != "none":
+        return
+    wanted = find_precision_in_args(job, script) if job.precision == "auto" else job.precision
+    demand = f"it is to train in {wanted}" if wanted in ("fp16", "fp8") else find_gpu_demand(main, script)
+    if demand:
+        yield Problem(
+            f"no host has a GPU, so the ranks run on the CPU, and the script is for GPUs: {demand}",
+            ON_THE_CPU,
         )
 
 

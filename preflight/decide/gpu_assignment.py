@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from preflight.decide.decision import DecisionReason, NodeRanks, RankSlot
+from preflight.decide.gpu_signs import find_gpu_hardware
 from preflight.errors import GpulaunchError
 from preflight.facts.gpu import Gpu
 from preflight.facts.host import HostFacts
@@ -12,7 +13,6 @@ from preflight.facts.script import ScriptAnalysis
 from preflight.frozen import dataclass
 from preflight.job import GpuRequest, Job
 
-_NO_GPU_CODES = frozenset({"no-library", "no-devices"})
 _NAME_ANOTHER = "name a GPU that it has: gpus: in the run config or hosts.yaml, or --gpus"
 
 
@@ -25,20 +25,21 @@ class RanksRefused(GpulaunchError):
 def resolve_gpus(job: Job, hosts: Iterable[HostFacts]) -> Job:
     """Return `job` with gpus "auto" settled: "all" when any of the hosts has a GPU, else "none".
 
-    A host whose GPUs cannot be read although the PCI bus shows some counts as having them: its broken driver
-    must be reported, not hidden by training on the CPU.
+    A host whose GPUs cannot be used although its bus, device files or driver show some counts as having them:
+    what is wrong with them must be reported, not hidden by training on the CPU.
     """
     if job.gpus != "auto":
         return job
-    return replace(job, gpus="all" if any(_has_gpus(facts) for facts in hosts) else "none")
+    has_gpus = any(_has_gpus(facts) for facts in hosts)
+    return replace(job, gpus="all" if has_gpus else "none", gpus_by_auto=True)
 
 
 def _has_gpus(facts: HostFacts) -> bool:
     if not isinstance(facts.gpus, Missing):
         return bool(facts.gpus)
-    if not isinstance(facts.pci_gpus, Missing):
-        return bool(facts.pci_gpus)
-    return facts.gpus.code not in _NO_GPU_CODES
+    if any(find_gpu_hardware(facts)):
+        return True
+    return isinstance(facts.pci_gpus, Missing) and facts.gpus.code != "no-library"
 
 
 def map_ranks(

@@ -30,6 +30,7 @@ class Identity:
     machine: str = ""  # as uname has it: "x86_64", "aarch64"
     time_namespace: str = ""  # inode, in which alone a start time does; "0": the kernel has none
     nvidia_module: str = ""  # version of the kernel module that is loaded; "": none is
+    gpu_device_files: tuple[str, ...] = ()  # /dev/nvidia0 and its like
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,6 +278,7 @@ class HostFacts:
     cuda: Fact[CudaStart] = Missing("the answer does not hold it", "not-asked")
     # What was not read again (--max-age): "gpus", "packages" -> seconds since it was. The client says so.
     reused: dict[str, float] = field(default_factory=dict)
+    earlier_gpus: str = ""  # which launch of this client had GPUs on the host; the client says so, too
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,6 +25,7 @@ def identity() -> Json:
         "user": user_name(os.getuid()),
         "kernel": kernel,
         "nvidia_module": nvidia_module(),
+        "gpu_device_files": gpu_device_files(),
         "machine": os.uname().machine,
         "now_unix": time.time(),
         "uptime_s": float(read_text("/proc/uptime").split()[0]),
@@ -33,6 +34,15 @@ def identity() -> Json:
         "pid_namespace": own_namespace("pid"),
         "time_namespace": own_namespace("time"),
     }
+
+
+def gpu_device_files(folder: str = "/dev") -> list[str]:
+    """Return the device files of NVIDIA's GPUs; those of the driver alone (nvidiactl) are none of them."""
+    try:
+        names = [name for name in os.listdir(folder) if re.fullmatch(r"nvidia\d+", name)]
+    except OSError:
+        return []
+    return ["%s/%s" % (folder, name) for name in sorted(names, key=lambda name: int(name[6:]))]
 
 
 def _container(kernel: str, *, initial: bool) -> str:

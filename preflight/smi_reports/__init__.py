@@ -73,9 +73,12 @@ def parse_hosts(text: str, host: str) -> tuple[HostFacts, ...]:
     return tuple(_host_facts(facts, name) for name, facts in found)
 
 
+_OF_CLIENT = frozenset({"host", "agent_version", "probe_ms", "reused", "earlier_gpus"})
+
+
 def _host_facts(facts: Facts, host: str) -> HostFacts:
     fields = HostFacts.__dataclass_fields__
-    blank = {name: NOT_HELD for name in fields if name not in ("host", "agent_version", "probe_ms", "reused")}
+    blank = {name: NOT_HELD for name in fields if name not in _OF_CLIENT}
     known = {"host": host, "agent_version": AGENT_VERSION, "probe_ms": {}}
     return json_codec.decode(HostFacts, {**blank, **facts, **known})
 

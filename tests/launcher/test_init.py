@@ -4,6 +4,7 @@ import json
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,9 +17,15 @@ from launcher.config.run_config import load_run_config
 from launcher.errors import BadInput, ConnectionRefused, HostsUnusable, PythonNotFound
 from launcher.local.home import from_home
 from launcher.onhost import find_interpreters
+from launcher.onhost.find_interpreters import shows_gpus
 from launcher.remote.program_source import EXIT_OLD_PYTHON
 from launcher.scaffold.first_files import name_hosts, render_hosts_yaml, render_run_config
-from launcher.scaffold.interpreters import PythonEnvironment, choose_interpreter, list_interpreters
+from launcher.scaffold.interpreters import (
+    PythonEnvironment,
+    choose_interpreter,
+    environments_in,
+    list_interpreters,
+)
 from launcher.transports.base import Connection, Endpoint
 from launcher.transports.local import LocalConnection
 
@@ -95,6 +102,41 @@ def test_what_is_written_is_read_back_as_it_was_meant(home: Path) -> None:
     assert home.name not in render_run_config("a.py", rows, "p")
     here = render_run_config("a.py", name_hosts([HostEntry("localhost")], {}), "p")
     assert "sync" not in here
+
+
+def test_hosts_that_show_gpus_get_a_config_that_demands_them(home: Path) -> None:
+    entries = [HostEntry("titan"), HostEntry("login")]
+    for beside, gpus in ((True, "all"), (False, "auto")):
+        rows = name_hosts(entries, {"titan": (replace(CONDA, beside_gpus=beside),), "login": (HALF,)})
+        Path("hosts.yaml").write_text(render_hosts_yaml(rows))
+        Path("t.yaml").write_text(render_run_config("t.py", rows, "p"))
+        assert load_run_config("./t.yaml").job.gpus == gpus
+    assert home
+
+
+@pytest.mark.parametrize(
+    ("files", "shown"),
+    [
+        ({"dev/nvidia0": ""}, True),
+        ({"dev/nvidiactl": "", "dev/nvidia-uvm": ""}, False),  # the driver's own
+        ({"proc/driver/nvidia/gpus/0000:65:00.0/information": ""}, True),
+        ({"usr/lib/wsl/lib/libcuda.so.1": ""}, True),
+        ({"sys/bus/pci/devices/0/vendor": "0x10de\n", "sys/bus/pci/devices/0/class": "0x030200\n"}, True),
+        ({"sys/bus/pci/devices/0/vendor": "0x10de\n", "sys/bus/pci/devices/0/class": "0x040300\n"}, False),
+        ({"sys/bus/pci/devices/0/vendor": "0x8086\n", "sys/bus/pci/devices/0/class": "0x030000\n"}, False),
+        ({}, False),
+    ],
+)
+def test_a_gpu_is_shown_by_its_files_whether_it_works_or_not(
+    tmp_path: Path, files: dict[str, str], *, shown: bool
+) -> None:
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    assert shows_gpus(str(tmp_path)) is shown
+    row = {"path": "p", "python": "3", "torch": "2", "accelerate": "1", "transformers": "4"}
+    (found,) = environments_in({"found": [row], "gpus": shown}, "a")
+    assert found.beside_gpus is shown
 
 
 def test_the_key_that_reached_the_hosts_is_written_for_all_but_this_machine(home: Path) -> None:

@@ -38,7 +38,7 @@ from tests.preflight.agent_runs import ask_until, is_given_up, payload, run_agen
 
 def test_the_probes_fill_every_field_of_the_facts() -> None:
     filled = {name for probe in agent.PROBES for name in probe.facts} | {"host", "agent_version", "probe_ms"}
-    filled |= {"reused"}  # is the client's
+    filled |= {"reused", "earlier_gpus"}  # are the client's
     assert filled == set(HostFacts.__dataclass_fields__)
 
 

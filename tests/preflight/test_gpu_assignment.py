@@ -8,7 +8,7 @@ import pytest
 from preflight.decide.decision import NodeRanks
 from preflight.decide.gpu_assignment import RanksRefused, map_ranks, resolve_gpus
 from preflight.facts.gpu import ComputeProcess, Gpu, GpuClaim
-from preflight.facts.host import HostFacts
+from preflight.facts.host import HostFacts, Identity
 from preflight.facts.missing import Fact, Missing
 from preflight.facts.script import ScriptAnalysis
 from preflight.job import CommandRequest, GpuRequest, Job
@@ -188,9 +188,11 @@ def test_one_rank_needs_no_mask() -> None:
     ("driver", "bus", "given"),
     [
         ("no-library", (), "none"),
-        ("no-devices", None, "none"),  # the bus cannot be read, and NVML answers that there is nothing
+        ("no-library", None, "none"),  # the bus cannot be read, and nothing speaks of a driver
+        ("no-devices", (), "all"),  # only a driver that runs says so: its GPU has gone
         ("timeout", None, "all"),  # nothing says that there is none
-        ("timeout", (), "none"),  # the bus decides
+        ("timeout", (), "all"),  # a bus without GPUs (WSL2 has one) hangs no driver
+        ("not-loaded", (), "none"),  # a library that came with another package, and no GPU
         ("no-library", ("0000:65:00.0",), "all"),  # a card without its driver must be reported
     ],
 )
@@ -201,6 +203,15 @@ def test_auto_goes_by_the_bus_and_without_it_by_what_nvml_answers(
     pci: Any = Missing("denied", "no-permission") if bus is None else bus
     facts = host("titan", gpus, pci_gpus=pci)
     assert resolve_gpus(Job(gpus="auto"), [facts]).gpus == given
+
+
+@pytest.mark.parametrize("trace", [{"nvidia_module": "580.65"}, {"gpu_device_files": ("/dev/nvidia0",)}])
+def test_auto_does_not_train_on_the_cpu_where_a_trace_of_gpus_is_left(trace: dict[str, Any]) -> None:
+    bare = cpu_host()
+    assert isinstance(bare.identity, Identity)
+    facts = replace(bare, pci_gpus=(), identity=replace(bare.identity, **trace))
+    assert resolve_gpus(Job(gpus="auto"), [facts]).gpus == "all"
+    assert resolve_gpus(Job(gpus="auto"), [replace(bare, pci_gpus=())]).gpus == "none"
 
 
 @pytest.mark.parametrize(("count", "words"), [(1, "1 CPU rank on plain"), (2, "2 CPU ranks on plain")])
