@@ -1,6 +1,7 @@
 """gpulaunch prune: delete old runs that are over from hosts."""
 
 import time
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import click
@@ -61,8 +62,8 @@ class PruneOptions(HostOptions):
 def command(hosts: tuple[str, ...], **given: Any) -> int:
     """Delete the directories of your runs on HOSTS that ended long ago; they are shown first.
 
-    A run that lives on any of its hosts, or whose end is not known, is kept. Exit code 1: a host refused,
-    or you said no; 3: a host could not be reached.
+    A run that lives on any of its hosts, or whose end is not known, is kept; so is one that by its host's
+    clock ended before its launch. Exit code 1: a host refused, or you said no; 3: a host was not reached.
     """
     options = PruneOptions(**given)
     age = float(options.older_than)
@@ -84,8 +85,7 @@ def command(hosts: tuple[str, ...], **given: Any) -> int:
         )
     named = found.errors if hosts else {}  # a host of hosts.yaml that is down was not named
     now = time.time()
-    over = (run for run in found.runs if run.ended is not None and not run.conflict)
-    old = [run for run in over if run.ended is not None and now - run.ended >= age]
+    old = list(_list_old(found.runs, now, age, answer))
     for run in old:
         answer.say(run_line(run, now))
     if not old:
@@ -102,6 +102,17 @@ def command(hosts: tuple[str, ...], **given: Any) -> int:
     if not confirm_delete(f"Delete the logs and records of {runs} on the hosts?", answer, yes=options.yes):
         return answer.finish(ExitCode.NEGATIVE, runs=[], unreachable=encode_errors(found.errors))
     return remove_runs(old, access.open, answer, named)
+
+
+def _list_old(runs: Iterable[RemoteRun], now: float, age: float, answer: Answer) -> Iterator[RemoteRun]:
+    """Yield the runs that ended long ago; name those that only a wrong clock makes so old."""
+    for run in runs:
+        if run.ended is None or run.conflict or now - run.ended < age:
+            continue
+        if wrong := run.explain_wrong_end(now):
+            answer.say(f"{run.run_id} is kept: {wrong}; gpulaunch rm {run.run_id} deletes it", err=True)
+        else:
+            yield run
 
 
 def _forget(hosts: tuple[str, ...], access: HostAccess, options: PruneOptions) -> int:

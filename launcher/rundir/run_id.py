@@ -68,3 +68,13 @@ def run_name(run_id: str) -> str:
 def format_start(run_id: str) -> str:
     """Return when a run was started, by its name, as text that sorts; "" for a name of another form."""
     return "-".join(run_id.split("-")[-3:-1]) if is_run_id(run_id) else ""
+
+
+def earliest_start(run_id: str) -> float:
+    """Return the earliest time that the start in a run's name can mean: its time zone is not known."""
+    from calendar import timegm  # noqa: PLC0415 - as above
+
+    try:
+        return timegm(time.strptime(format_start(run_id), _STAMP)) - _DAY_S
+    except ValueError:
+        return 0.0

@@ -16,13 +16,15 @@ from launcher.rundir.end_state import (
     explain_end,
     explain_loss,
 )
-from launcher.rundir.run_id import is_run_id
+from launcher.rundir.run_id import earliest_start, is_run_id
 from launcher.runs.progress import PrintedProgress, read_progress
 from preflight.errors import BadInput
 from preflight.frozen import dataclass
 
 LAST = "last"
 MAX_GRACE_S = 86400.0
+_CLOCK_SLACK_S = 300.0
+"""By how much the clocks of two machines may differ where both are set."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,6 +199,27 @@ class RemoteRun:
         if None in times:
             return None
         return max(float(node.state.get("ended") or 0.0) - node.clock_offset_s for node in self.nodes)
+
+    def explain_wrong_end(self, now: float) -> str:
+        """Return why a node's clock was wrong at its end, "" where all of them can have been right.
+
+        A host without a battery-backed clock starts in 1970, or where it was when it lost its power.
+        """
+        launched = self.record.at if self.record is not None else earliest_start(self.run_id)
+        for node in self.nodes:
+            if (ended := node.state.get("ended")) is None:
+                continue
+            at = float(ended) - node.clock_offset_s
+            if float(ended) < float(node.state.get("started") or 0.0) - _CLOCK_SLACK_S:
+                why = "before it started"
+            elif at < launched - _CLOCK_SLACK_S:
+                why = "before it was launched"
+            elif at > now + _CLOCK_SLACK_S:
+                why = "in the future"
+            else:
+                continue
+            return f"by the clock of {node.entry.name} it ended {why}"
+        return ""
 
     @property
     def total_nodes(self) -> int:

@@ -99,7 +99,11 @@ def test_prune_deletes_what_ended_long_ago_and_nothing_else(home: Home) -> None:
     for run in (OLD, OLDER, NEW, LOST):
         ended(home, run)
     for run in (OLD, OLDER):
-        _change(home, run, ended=time.time() - 40 * 86400)
+        _change(home, run, started=time.time() - 41 * 86400, ended=time.time() - 40 * 86400)
+        (record,) = home.home.rglob(f"launches/{run}.json")
+        record.write_text(json.dumps({**json.loads(record.read_text()), "at": time.time() - 41 * 86400}))
+    true = json.loads((home.runs / NEW / "state.json").read_text())
+    _change(home, NEW, started=100.0, ended=200.0)  # its host had no battery for its clock
     _change(home, ALIVE, started=time.time() - 40 * 86400)
     _change(home, LOST, phase="running", ended=None, started=time.time() - 40 * 86400)
 
@@ -110,6 +114,8 @@ def test_prune_deletes_what_ended_long_ago_and_nothing_else(home: Home) -> None:
         0,
         [OLD, OLDER, "nothing"],
     )
+    assert f"{NEW} is kept: by the clock of localhost it ended before it was launched; " in shown.stderr
+    _change(home, NEW, **true)
     would_go = json.loads(home.gpulaunch("prune", "--dry-run", "--yes", "--json").stdout)["runs"]
     assert [(run["run_id"], run["hosts"][0]["removed"]) for run in would_go] == [(OLD, False), (OLDER, False)]
     assert {path.name for path in home.runs.iterdir()} == {OLD, OLDER, NEW, ALIVE, LOST}

@@ -134,6 +134,35 @@ def test_a_hosts_own_clock_is_not_believed() -> None:
     assert run.started == 1000.0 - 86400
 
 
+@pytest.mark.parametrize(
+    ("started", "ended", "ahead_s", "wrong"),
+    [
+        (1e9, 1e9 + 100, 0.0, ""),
+        (1e9 - 200, 1e9 + 100, 0.0, ""),  # clocks of two machines
+        (100.0, 200.0, 0.0, "before it was launched"),  # a host whose clock has no battery
+        (1e9 - 1e7, 1e9 - 1e7 + 100, -1e7, ""),  # one that is still wrong by as much
+        (1e9, 1e9 + 100, 1e8, "before it was launched"),  # one that was set forward since
+        (1e9, 200.0, 0.0, "before it started"),
+        (1e9, 1.2e9, 0.0, "in the future"),
+    ],
+)
+@pytest.mark.parametrize("recorded", [True, False])
+def test_an_end_that_a_wrong_clock_has_dated_is_known(
+    *, started: float, ended: float, ahead_s: float, wrong: str, recorded: bool
+) -> None:
+    mine = over()
+    stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime(1e9 + (0 if recorded else 86400)))
+    mine["run_id"] = f"r-{stamp}-0a1b2c"
+    mine["state"].update(started=started, ended=ended)
+    mine["spec"]["launch"] = (
+        {**mine["spec"]["launch"], "run_id": mine["run_id"], "at": 1e9} if recorded else None
+    )
+    now = 1.1e9
+    (run,) = merge_node_runs([(A, {"runs": [mine], "t": now + ahead_s}, now)]).runs
+    assert (run.record is not None) is recorded
+    assert run.explain_wrong_end(now) == (f"by the clock of a it ended {wrong}" if wrong else "")
+
+
 def test_a_word_means_the_newest_a_whole_name_or_the_beginning_of_exactly_one() -> None:
     runs = found(
         (
