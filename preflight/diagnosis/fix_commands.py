@@ -45,7 +45,8 @@ _NOTEBOOK = re.compile(r"\b[Kk]ernel (?:crashed|appears to have died|has died|di
 _JOB = re.compile(r"\*\*\* (?:JOB|STEP) (\d{1,12})\b.{0,200} CANCELLED AT")
 _NO_SUCH = re.compile(r"No such file or directory: ['\"]([^'\"]{1,300})['\"]")
 _SET_VARIABLE = re.compile(
-    r"\benvironment variable ['\"`]?([A-Z][A-Z0-9_]{2,60})['\"`]? (?:to|=|as|be) ['\"`]?([\w.:/-]{1,60}\b)"
+    r"\benvironment variable ['\"`]?([A-Z][A-Z0-9_]{2,60})['\"`]? (?:to|=|as) "
+    r"(?:(?P<quote>['\"`])([\w.:/-]{1,60})(?P=quote)|(\d[\w.:/-]{0,60}\b|[Tt]rue\b|[Ff]alse\b))"
 )
 _FILE = re.compile(r"(?<!File )['\"](/[^'\"]+)['\"]")
 
@@ -222,7 +223,7 @@ def _missing(text: str) -> str:
 
 def _variable(text: str) -> str:
     found = _SET_VARIABLE.search(text)
-    return f"export {found[1]}={found[2]}" if found else ""
+    return f"export {found[1]}={found[3] or found[4]}" if found else ""
 
 
 def _of_exception(text: str) -> str:

@@ -1,6 +1,9 @@
 """Messages whose first line is empty and that say far below what is wrong: a compiler's, behind the source that it was given. Pure."""
 
+from bisect import bisect_right
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from operator import attrgetter
 
 from preflight.diagnosis.lines import Line
 from preflight.diagnosis.signature_matcher import SignatureHit
@@ -22,12 +25,25 @@ def hits_of_long_messages(
     if not empty:
         return
     matched = {hit.line.order for hit in hits}
-    launchers = [line.order for line in failing if line.order not in matched]
+    launchers = sorted(line.order for line in failing if line.order not in matched)
+    exceptions, causes = defaultdict[object, list[int]](list), defaultdict[object, list[SignatureHit]](list)
+    for line in sorted((each.line for each in raised), key=attrgetter("order")):
+        exceptions[line.stream].append(line.order)
+    for hit in sorted(hits, key=_order):
+        causes[hit.line.stream].append(hit)
     for each in empty:
-        start, stream = each.line.order, each.line.stream
-        others = (other.line.order for other in raised if other.line.stream == stream)
-        end = min((order for order in (*others, *launchers) if order > start), default=start + _LONGEST)
-        own = (hit for hit in hits if start + MOST_BELOW < hit.line.order < min(end, start + _LONGEST))
-        first = next((hit for hit in own if hit.line.stream == stream), None)
-        if first is not None and first.row.depth is CausalDepth.ROOT:
-            yield SignatureHit(first.row, each.line)
+        start, own = each.line.order, causes[each.line.stream]
+        ends = (_after(exceptions[each.line.stream], start), _after(launchers, start), start + _LONGEST)
+        at = bisect_right(own, start + MOST_BELOW, key=_order)
+        if at < len(own) and _order(own[at]) < min(ends) and own[at].row.depth is CausalDepth.ROOT:
+            yield SignatureHit(own[at].row, each.line)
+
+
+def _order(hit: SignatureHit) -> int:
+    return hit.line.order
+
+
+def _after(orders: Sequence[int], start: int) -> int:
+    """Return the first of sorted orders behind `start`; one that is behind all messages where there is none."""
+    at = bisect_right(orders, start)
+    return orders[at] if at < len(orders) else start + _LONGEST

@@ -15,7 +15,7 @@ _DAMAGED = re.compile(
     r"(?<!\S)[^\s/]{0,40}(/\S+\.so[\w.]*): (file too short|invalid ELF header|wrong ELF class|failed to map segment from shared object)"
 )
 _WINDOWS_LIBRARY = re.compile(
-    r"(?:Could not find module|Error loading) ['\"]([^'\"]{1,300}\.(?:dll|pyd))['\"] \(?or one of its dependencies"
+    r"(?:Could not find module|Error loading) ['\"]([^'\"$`%!&|;<>^\n]{1,300}\.(?:dll|pyd))['\"] \(?or one of its dependencies"
 )
 # A C library that is older than what was built against it: GLIBC is the host's or the image's, the others are libstdc++'s.
 _OLD_LIBRARY = re.compile(

@@ -6,9 +6,9 @@ from preflight.diagnosis.signatures.model import AnyOf
 
 FAILING_CLASS = (
     r"(?:[a-z_]\w*\.){1,8}[A-Z]\w*(?:NotFound|Invalid|Exhausted|TimedOut|Timeout|Unavailable|Denied|Refused|Exceeded|Failed|Failure|Closed|Aborted|Mismatch"
-    "|Missing|Expired|Forbidden|Unauthorized|Unreachable|Unsupported)"
+    r"|Missing|Expired|Forbidden|Unauthorized|Unreachable|Unsupported)(?!: (?:-?[\d.]+(?:%|/| of\b|$)|none\b|no\b|false\b))"
 )
-"""A class of a package's own whose name says that something failed, though no `Error` ends it."""
+"""A class of a package's own whose name says that something failed, though no `Error` ends it; a count has such names too."""
 
 # Words of an exception's class, of which a message is one in any place (CPython's Objects and Python directories, torch's ATen).
 _WORDINGS: tuple[tuple[str, str], ...] = (

@@ -257,7 +257,15 @@ def test_variables_and_programs_of_an_image_are_named() -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["export $(cat .env | xargs)\ntorchrun a.py", "export $(grep -v '^#' .env | xargs)\ntorchrun a.py"],
+    [
+        "export $(cat .env | xargs)\ntorchrun a.py",
+        "export $(grep -v '^#' .env | xargs)\ntorchrun a.py",
+        "export $(grep -Ev '^(#|$)' .env | xargs -d '\\n')\ntorchrun a.py",
+        "export $(xargs < .env)\ntorchrun a.py",
+        "export $(sed 's/#.*//g' .env | xargs)\ntorchrun a.py",
+        "export $(sed -e '/^#/d' .env)\ntorchrun a.py",
+        "export $(cat .env | grep -v ^# | tr '\\n' ' ')\ntorchrun a.py",
+    ],
 )
 def test_variables_that_a_file_exports_are_read_or_lacking(text: str) -> None:
     parsed = parse_line(text, files={".env": "# x\nA=1\nB='b c'\nC=$D\n"}.get)
@@ -266,6 +274,24 @@ def test_variables_that_a_file_exports_are_read_or_lacking(text: str) -> None:
     (unknown,) = parse_line(text).unknown
     assert unknown.message.startswith("export $(")
     assert unknown.message.endswith("sets what gpulaunch cannot see")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "grep WANDB .env | xargs",
+        "grep -v SECRET .env",
+        "grep -E '^#' .env",
+        "sed 's/^/MY_/' .env",
+        "awk -F= '{print $2}' .env",
+        "cat .env | tr A-Z a-z",
+        "cat .env other.env | xargs",
+    ],
+)
+def test_an_export_of_a_part_of_a_file_is_lacking(command: str) -> None:
+    parsed = parse_line(f"export $({command})\ntorchrun a.py", files={".env": "A=1\nWANDB_B=2\n"}.get)
+    assert not parsed.env
+    assert [one.message for one in parsed.unknown] == [f"export $({command}) sets what gpulaunch cannot see"]
 
 
 def test_a_file_that_a_condition_guards_is_lacking_only_where_it_exists() -> None:
@@ -295,9 +321,10 @@ def test_programs_that_start_torchrun_are_the_launch_of_a_page() -> None:
     assert (parsed.program, parsed.request) == ("swift", Request(per_node=2))
 
 
-def test_a_container_with_an_entrypoint_is_refused_with_the_whole_command() -> None:
+@pytest.mark.parametrize("option", ["--entrypoint python3", "--entrypoint=python3"])
+def test_a_container_with_an_entrypoint_is_refused_with_the_whole_command(option: str) -> None:
     with pytest.raises(CommandRefused) as caught:
-        parse_line('docker run --rm --entrypoint python3 -v /a:/b "$IMAGE" a.py --lr 1')
+        parse_line(f'docker run --rm {option} -v /a:/b "$IMAGE" a.py --lr 1')
     assert caught.value.fix.endswith("-- python3 a.py --lr 1")
 
 

@@ -70,11 +70,27 @@ REFUSED = "srun: error: Unable to allocate resources:"
         (f"FileNotFoundError: {NO_FILE} '/d/cache/ab_doc_idx.npy'", "storage that all hosts share"),
         ("ModuleNotFoundError: No module named 'amp_C'", "APEX_CUDA_EXT=1 python -m pip install"),
         ("ImportError: cannot import name 'Qwen9' from 'transformers.models.qwen9'", "pip show transformers"),
+        ("ValueError: environment variable 'START_METHOD' to 'spawn', please", "START_METHOD=spawn"),
         (f"FileNotFoundError: {NO_DLL}", 'dumpbin /dependents "dgl.dll"'),
     ],
 )
 def test_a_command_fits_the_exception(message: str, command: str) -> None:
     assert command in diagnose(f"{FRAMES}{message}\n").causes[0].command
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "ValueError: expected environment variable DATA_ROOT to be set",
+        "ValueError: set the environment variable TOKEN_OF_SITE to your key",
+        "ValueError: set the environment variable DATA_ROOT to a directory",
+        "RuntimeError: the environment variable LOCAL_RANK as launchers set it",
+        'OSError: [WinError 126] Error loading "C:\\x\\$(reboot).dll" or one of its dependencies.',
+        'OSError: [WinError 126] Error loading "C:\\x\\`reboot`.dll" or one of its dependencies.',
+    ],
+)
+def test_words_of_a_sentence_are_no_command(message: str) -> None:
+    assert not diagnose(f"{FRAMES}{message}\n").causes[0].command
 
 
 @pytest.mark.parametrize(

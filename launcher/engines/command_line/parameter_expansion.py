@@ -198,8 +198,9 @@ def _without_part(text: str, mark: str, pattern: str) -> str:
 
 def _one_of(part: str) -> str:
     """Return `[!ab]` of a pattern as a regular expression has it; "" for any other part."""
-    is_class = len(part) > 2 and part[0] == "["
-    return f"[^{part[2:]}" if is_class and part[1] in "!^" else part if is_class else ""
+    if len(part) < 3 or part[0] != "[":
+        return ""
+    return fnmatch.translate(part.replace("[^", "[!")).removeprefix("(?s:").rpartition(")")[0]
 
 
 def _replaced(text: str, mark: str, pattern: str, new: str) -> str:

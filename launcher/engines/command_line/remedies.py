@@ -79,9 +79,9 @@ def _container_fix(name: str, words: Sequence[Word]) -> str:
 def _inner_command(name: str, words: Sequence[Word]) -> str:
     """Return the command that a container or a scheduler would run, as it is typed; "" where none is seen."""
     texts = [word.text for word in words]
-    if name in _VERBS and "--entrypoint" in texts[:-1]:  # of docker
-        program = texts.index("--entrypoint") + 1
-        return _shown((words[program], *words[_image(name, texts) + 1 :]))
+    program = _entrypoint(words) if name in _VERBS else None
+    if program is not None:
+        return _shown((program, *words[_image(name, texts) + 1 :]))
     if any(text in _SHELLS for text in texts) and re.fullmatch(r"-\w*c", "".join(texts[-2:-1])):
         text = texts[-1].strip()
         return "" if "\n" in text else _short(shlex.quote(text))
@@ -89,6 +89,15 @@ def _inner_command(name: str, words: Sequence[Word]) -> str:
     starts = (at for at in named if is_python(words[at]) or has_launcher(words[at : at + 1]))
     at = next((at for at in starts if is_launch(words[at : at + 3])), len(words))
     return _shown(words[min(at, _behind_image(name, texts)) :])
+
+
+def _entrypoint(words: Sequence[Word]) -> Word | None:
+    """Return the program that a line of docker names beside its image."""
+    for word, following in pairwise((*words, Word(""))):
+        name, equals, value = word.text.partition("=")
+        if name == "--entrypoint":
+            return Word(value, word.unresolved) if equals else following
+    return None
 
 
 def _image(name: str, texts: Sequence[str]) -> int:

@@ -14,7 +14,21 @@ _SETTING = re.compile(
 
 _VARIABLE = re.compile(r"\$(?:\w+|\{[^{}\n]*\})")
 _EXPORTED = re.compile(r"(?:\$\(|`)[ \t]*(?:cat|grep|egrep|sed|awk|xargs|envsubst|tr)\b")
-_FILE = re.compile(r"[\w./~-]*\.env(?:\.[\w-]+)*|[\w./~-]+\.(?:sh|conf|cfg|txt|properties)\b")
+_MARKS = r"(?:\^|\\s\*|\[\[:space:\]\]\*|\[ \]\*| \*|#|\$|\||\(|\)|\\\||\.\*)+"
+_FILTER = (
+    rf"(?:e?grep(?:[ \t]+-E)?[ \t]+-E?vE?(?:[ \t]+-E)?[ \t]+[\"']?{_MARKS}[\"']?"
+    rf"|sed(?:[ \t]+-[eEr])*[ \t]+[\"']?(?:s/{_MARKS}//g?|/{_MARKS}/d)[\"']?)"
+)
+"""What leaves out comments and empty lines alone."""
+
+_JOIN = (
+    r"(?:xargs(?:[ \t]+-(?:0|r|[dLn][ \t]*\S+))*|envsubst"
+    r"|tr[ \t]+(?:-d[ \t]+)?[\"']\\[nr][\"'](?:[ \t]+[\"'](?: |\\0)[\"'])?)"
+)
+_PIPED_FILE = re.compile(
+    rf"(?:\$\(|`)[ \t]*(?:(?:cat|{_FILTER})[ \t]+|(?:cat|{_FILTER}|{_JOIN})[ \t]*<[ \t]*)"
+    rf"[\"']?(?P<file>[\w./~-]+)[\"']?(?:[ \t]*\|[ \t]*(?:{_FILTER}|{_JOIN}))*[ \t]*[)`]"
+)
 
 
 def read_settings(text: str) -> Iterator[tuple[str, Word]]:
@@ -28,11 +42,11 @@ def read_settings(text: str) -> Iterator[tuple[str, Word]]:
 
 
 def exported_file(word: Word) -> str | None:
-    """Return the file whose variables `export $(cat FILE | xargs)` sets, "" for an unknown one.
+    """Return the file all of whose variables `export $(cat FILE | xargs)` sets, "" for an unknown one.
 
     None for any other word.
     """
     if word.unresolved != (word.text,) or not _EXPORTED.match(word.text):
         return None
-    found = _FILE.search(word.text)
-    return found[0] if found is not None else ""
+    found = _PIPED_FILE.fullmatch(word.text)
+    return found["file"] if found is not None else ""

@@ -17,12 +17,12 @@ PATTERNS: tuple[tuple[str, str], ...] = (
     # nvidia.ko, amdgpu and amdkfd (kfd_int_process_v9.c: what its err_type stands for).
     ("S36", r"\bnvidia-fabricmanager\b.{0,80}(?:[Ff]ailed|FAILURE)|[Ff]ailed to start NVIDIA [Ff]abric|\b[Ff]abric ?[Mm]anager (?:is )?not running"),
     ("S35", r"is not supported by the NVIDIA [\d.]+ driver release|requires use of the NVIDIA open kernel modules"),
-    ("S37", r"\bmodprobe: (?:ERROR|FATAL): .{0,40}\bnvidia|NVIDIA-SMI couldn't find|The NVIDIA Driver was not detected|\bnvidia: probe of \S{1,40} failed with error|Error: Unable to initialize backend '(?:cuda|gpu|rocm)': "),
+    ("S37", r"\bmodprobe: (?:ERROR|FATAL): .{0,40}\bnvidia(?![_-](?:peermem|fs))|NVIDIA-SMI couldn't find|The NVIDIA Driver was not detected|\bnvidia: probe of \S{1,40} failed with error|Error: Unable to initialize backend '(?:cuda|gpu|rocm)': "),
     ("S40", r"\bNVRM: .{0,300}(?:\bGPU (?:is )?lost\b|NV_ERR_(?:GPU_IS_LOST|TIMEOUT)|\bcommand timed out|rpcSendMessage failed)|sq_intr: error,.{0,160}\berr_type [03]\b|amdgpu: GPU reset\(\d+\) failed"),
     ("S38", r"sq_intr: error,.{0,160}\berr_type 2\b|hub\d?\] (?:no-)?(?:retry )?page fault \(|VM_L2_PROTECTION_FAULT_STATUS|amdgpu.{0,60}GPU fault detected: "),
     ("S125", r"sq_intr: error,.{0,160}\berr_type 1\b"),
     # The fabric.
-    ("S67", r"\bmlx[45]_core \S{1,40}: .{0,60}\[error\]|NETDEV WATCHDOG: .{0,80}timed out|\bfi_\w{1,40}(?:\(\))?: .{0,120}\bret=-\d|\bNET/IB ?: .{0,60}\bfailed\b|\bRoCE v\d GID not found|\bGID \S{0,40} ?not found\b"),
+    ("S67", r"\bmlx[45]_core \S{1,40}: .{0,60}\[error\]|NETDEV WATCHDOG: .{0,80}timed out|\bfi_\w{1,40}(?:\(\))?: .{0,120}\bret=-\d|\bNCCL WARN NET/IB ?: .{0,60}\bfailed\b|\bRoCE v\d GID not found|\bGID \S{0,40} ?not found\b"),
     ("S67", r"\|CCL_ERROR\| atl_|can't find suitable provider|unable to reach each other for MPI communications|\bBTL failed to initialize|TCP connect to a peer MPI process|unable to complete a TCP connection to another process|\bmca_btl_\w{1,60}\] .{0,60}(?:unexpected|error|failed)"),
     ("S51", r"\betcd\.Etcd[A-Z]\w+: |\bgethostbyname failed|\bgetaddrinfo failed|gaierror: \[Errno -?\d+\]|[Ff]ailed to establish \S{1,40} grpc channel"),
     ("S55", r"\bEI\d{4}: "),  # Ascend's HCCL numbers its errors so
@@ -30,7 +30,7 @@ PATTERNS: tuple[tuple[str, str], ...] = (
     ("S44", r"\b(?:ORTE|PRTE)_ERROR_LOG: |sequential map was requested|\bYour job failed to map|It looks like \S.{1,40} failed for some reason|Fatal error in (?:internal_|P)?MPI_Init|" + _HYDRA + r"connection to proxy \d+ at host|launch failed requeued held|\bUnexpectedAdmissionError\b|pod group is not ready|\bJob was held\b|nodes are available: \d|^error: error validating \"|\bJob not submitted\b|Request aborted by esub|^Unable to run job: |^PBS: .{0,120}\bfailed\b|^condor_submit: ERROR"),
     ("S99", r"BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES|\bapplication called MPI_Abort\(|\bHYD[A-Z]{0,4}_\w{2,60} \(|" + _HYDRA + r"|Fatal error in P?MPI_(?!Init)\w+: "),
     ("S76", r"\bnode had condition: .{0,60}DiskPressure|\bDiskFullError\b|^tar: .{1,200}: Wrote only \d|couldn't get temp \w+ file name"),
-    ("S77", r"\bnode had condition: .{0,60}MemoryPressure|\bNODE_OUT_OF_MEMORY\b|exceeds? job (?:hard|soft) limit \"[hs]_(?:vmem|rss|data)|\bran out-of-memory\b|JobContainerMemoryLimitExceeded|TerminatedByOOMKiller|memory usage exceeded request_memory|killed by the OOM killer|\bkilled by OOM\b|result 'oom-kill'"),
+    ("S77", r"\bnode had condition: .{0,60}MemoryPressure|\bNODE_OUT_OF_MEMORY\b|exceeds? job (?:hard|soft) limit \"[hs]_(?:vmem|rss|data)|\b(?:[Jj]ob|[Cc]ontainer|[Pp]od|[Nn]ode|[Ww]orker|[Tt]ask|[Pp]rocess)\b.{0,60}\bran out-of-memory\b|JobContainerMemoryLimitExceeded|TerminatedByOOMKiller|memory usage exceeded request_memory|killed by the OOM killer|\bkilled by OOM\b|result 'oom-kill'"),
     ("S75", r"\bulimit: open files: "),
     ("S48", r"\bnode had condition: .{0,60}PIDPressure|OpenBLAS ?: [Pp]rogram (?:will|is) [Tt]erminate"),
     ("S95", r"\bexceeded (?:hard|soft) (?:wallclock|cpu) time|\bMaxRuntimeExceeded\b"),
@@ -38,7 +38,7 @@ PATTERNS: tuple[tuple[str, str], ...] = (
     ("S78", r"\b[Jj]ob deleted at request of "),
     ("S97", r"\bhas been marked dead because\b"),
     # Containers and registries.
-    ("S111", r"^\s*FATAL: {3,}\S|exec user process caused|\bOCI (?:runtime error|permission denied)|\bch-run\[\d+\]: error: |^Error for command \"|\bunknown (?:shorthand )?flag: |[Ii]mage build failed|\bdocker: invalid reference format|\bunable to start container\b|^Error: (?:initializing source|reading manifest|copying system image)|^ERROR: failed to (?:solve|build): |\bFailedLoginToImageRegistry\b"),
+    ("S111", r"^\s*FATAL: {3,}\S|exec user process caused|\bOCI (?:runtime error|permission denied)|\bch-run\[\d+\]: error: |^Error for command \"|(?<!\wError: )\bunknown (?:flag: -|shorthand flag: ')|[Ii]mage build failed|\bdocker: invalid reference format|\bunable to start container\b|^Error: (?:initializing source|reading manifest|copying system image)|^ERROR: failed to (?:solve|build): |\bFailedLoginToImageRegistry\b"),
     ("S81", r"\bunauthorized: (?:authentication|access|incorrect)|\bdenied: requested access to the resource|\bRequestTimeTooSkewed\b|\b(?:unable|not authorized|not permitted) to (?:assume (?:the )?role\b|perform: \w+:\w)"),
     ("S82", r"\bx509: certificate\b|^ssl\.\w*Error: |\bTunnel connection failed: \d{3}"),
     # Other stacks.

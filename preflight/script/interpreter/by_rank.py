@@ -69,6 +69,12 @@ def answered(it: "Interpreter", value: Value) -> Value:
     return RankValue(first=(places[-1] == RANK_0) is value.value) if places else value
 
 
+def without_contradiction(values: list[Value]) -> list[Value]:
+    """Return what the returns of a function give: UNKNOWN where rank 0 answers as the others do."""
+    answers = {value.first for value in values if type(value) is RankValue}
+    return [UNKNOWN] if answers >= {True, False} else values
+
+
 def given_by(it: "Interpreter", func: Value, call: Call, result: Value) -> Value:
     """Return what a call gives; what it makes of the rank unseen is by rank too, a place on a GPU not."""
     if result is not UNKNOWN or type(func) is Class:

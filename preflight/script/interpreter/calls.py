@@ -343,7 +343,7 @@ def _run_body(it: "Interpreter", info: "FuncInfo", key: int) -> Value:
     elif it.state.dead:
         return UNKNOWN  # it always raises, as far as can be seen: so does the caller
     if not yields:
-        return join(values)
+        return join(by_rank.without_contradiction(values))
     return join(yields) if contexts.is_context_manager(info.decorators) else Seq((join(yields),), open=True)
 
 
