@@ -139,9 +139,9 @@ class LogCondenser:
         shapes = self._shapes
         keep, fresh = set(range(min(self._behind, len(lines)))), list[int]()
         rest: Sequence[int] = range(len(forms))
-        unlike = set(forms)
-        if 2 * len(unlike) > len(forms):  # a list for each of so many shapes would take longer than all else
-            fresh, rest = self._new_and_others(forms, unlike)
+        # A list for each of very many shapes would take longer than all else.
+        if 2 * len(set(forms)) > len(forms):
+            fresh, rest = self._new_and_others(forms)
         for form, places in _by_form(forms, rest).items():
             known = shapes.get(form, self)
             if known is None:
@@ -156,15 +156,18 @@ class LogCondenser:
             self._add(known, places, keep, lines, numbers)
         return keep, fresh
 
-    def _new_and_others(self, forms: list[bytes], unlike: set[bytes]) -> tuple[list[int], list[int]]:
+    def _new_and_others(self, forms: list[bytes]) -> tuple[list[int], list[int]]:
         """Return the places of new shapes' first lines, and of further lines of shapes that are counted."""
         shapes = self._shapes
-        new = unlike.difference(shapes)
-        shapes.update(dict.fromkeys(new, True))
-        first = dict(zip(reversed(forms), range(len(forms) - 1, -1, -1), strict=True))
-        fresh = set(map(first.__getitem__, new))
-        rest = [at for at in range(len(forms)) if at not in fresh and shapes[forms[at]] is not None]
-        return sorted(fresh), rest
+        fresh, rest = list[int](), list[int]()
+        for at, form in enumerate(forms):
+            known = shapes.get(form, self)
+            if known is self:
+                shapes[form] = True
+                fresh.append(at)
+            elif known is not None:
+                rest.append(at)
+        return fresh, rest
 
     def _add(
         self, shape: _Shape, places: list[int], keep: set[int], lines: list[bytes], numbers: Sequence[int]
@@ -214,20 +217,19 @@ class LogCondenser:
         if self._events >= _MOST_EVENTS or self._event_bytes >= _EVENT_BYTES:
             self._postpone(rest, forms, lines, numbers)
             return fresh[:free]
-        texts = shape_of_bytes(b"\n".join([lines[at] for at in rest])).split(b"\n")
-        events = [rest[index] for index in failure_vocabulary().lines_with(texts)]
+        text = shape_of_bytes(b"\n".join(map(lines.__getitem__, rest)))
+        events = list(map(rest.__getitem__, failure_vocabulary().lines_with(text)))
         if len(events) > _MOST_EVENTS:
             end = rest.index(events[_MOST_EVENTS])
             self._postpone(rest[end:], forms, lines, numbers)
             rest, events = rest[:end], events[:_MOST_EVENTS]
         self._events += len(events)
         self._event_bytes += sum(len(forms[at]) for at in events)
-        room = len(self._shapes) < _MOST_SHAPES
-        for at in set(rest).difference(events):
-            if room:
-                self._shapes[forms[at]] = None
-            else:
-                del self._shapes[forms[at]]
+        others = map(forms.__getitem__, set(rest).difference(events))
+        if len(self._shapes) < _MOST_SHAPES:
+            self._shapes.update(dict.fromkeys(others))
+        else:
+            deque(map(self._shapes.__delitem__, others), maxlen=0)
         return fresh[:free] + events
 
     def _postpone(
@@ -246,7 +248,8 @@ class LogCondenser:
         """Return the last lines of those put aside that hold a failure's word."""
         if not self._late:
             return []
-        found = failure_vocabulary().lines_with([shape_of_bytes(line) for _, _, line in self._late])
+        text = shape_of_bytes(b"\n".join(line for _, _, line in self._late))
+        found = failure_vocabulary().lines_with(text)
         kept, size = list[tuple[int, int, bytes]](), 0
         for index in reversed(found[-_MOST_EVENTS:]):
             kept.append(self._late[index])

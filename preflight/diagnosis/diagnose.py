@@ -2,8 +2,9 @@
 
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
+from operator import itemgetter
 
 from preflight.diagnosis import trends
 from preflight.diagnosis.candidate import MOST_EVIDENCE, Candidate, evidence_of
@@ -19,7 +20,7 @@ from preflight.diagnosis.run_progress import RunProgress, ends_in_error, is_warn
 from preflight.diagnosis.series import Point, read_points
 from preflight.diagnosis.shell_failures import behind_schedulers_end
 from preflight.diagnosis.shown_text import is_shown_text
-from preflight.diagnosis.signature_matcher import find_hits, is_harmless, shape
+from preflight.diagnosis.signature_matcher import JoinedLines, find_hits, is_harmless, shape
 from preflight.diagnosis.signatures.table import NOTICES, CausalDepth, signature
 from preflight.diagnosis.tracebacks import is_quoted, parse_exceptions, without_ignored, without_outlived
 
@@ -189,20 +190,21 @@ def _is_code(lines: Sequence[Line], point: Point) -> bool:
 
 def _warnings(lines: Sequence[Line]) -> tuple[BenignWarning, ...]:
     """Return the notices, each once, looked for in one line of each shape."""
-    seen: dict[str, BenignWarning] = {}
-    for line in _one_of_each_shape(lines):
-        for notice in NOTICES:
-            if notice.code not in seen and notice.pattern.found_in(line.text):
-                seen[notice.code] = BenignWarning(notice.code, notice.safe, notice.verdict, line.number)
-    return tuple(seen.values())
+    unlike = _one_of_each_shape(lines)
+    joined = JoinedLines([line.text for line in unlike])
+    found = [(min(places), notice) for notice in NOTICES if (places := joined.matching(notice.pattern))]
+    return tuple(
+        BenignWarning(notice.code, notice.safe, notice.verdict, unlike[place].number)
+        for place, notice in sorted(found, key=itemgetter(0))
+    )
 
 
-def _one_of_each_shape(lines: Sequence[Line]) -> Iterable[Line]:
+def _one_of_each_shape(lines: Sequence[Line]) -> Sequence[Line]:
     shapes = shape("\n".join(line.text for line in lines)).split("\n")
     first: dict[str, Line] = {}
     for line, its_shape in zip(lines, shapes, strict=False):
         first.setdefault(its_shape, line)
-    return first.values()
+    return tuple(first.values())
 
 
 __all__ = ["BenignWarning", "Cause", "Diagnosis", "Evidence", "diagnose", "diagnose_lines", "diagnose_logs"]

@@ -1,14 +1,12 @@
 """Which lines of a text hold a word that a pattern of the diagnosis needs, found in one pass over bytes. Pure."""
 
 import re
-from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from functools import cache
-from itertools import accumulate
 
 from preflight.diagnosis import reported_errors, run_progress
-from preflight.diagnosis.signature_matcher import shape
+from preflight.diagnosis.signature_matcher import places_of, shape
 from preflight.diagnosis.signatures.model import AnyOf, Signature
 from preflight.diagnosis.signatures.table import NOTICES, SEARCHED
 
@@ -28,6 +26,13 @@ _EVERYDAY = frozenset(_EVERYDAY_WORDS.split())
 # Found anywhere in a word, such as in CudaError and SIGNALException.
 _INSIDE = ("Error", "Exception", "CUDA", "cuda", "NCCL", "nccl", "rrno")
 _WORD = re.compile(r"[A-Za-z]{3,}")
+_CASED = re.compile(r"\[([A-Za-z]+)\]")
+_BLANKS = bytes(
+    byte if byte < 128 and (chr(byte).isalnum() or byte == ord("_")) else 32 for byte in range(256)
+)
+"""Makes every byte that belongs to no word a blank. A search for what starts with one byte finds its places at once."""
+_CASES = (("a-z", str.islower), ("A-Z", str.isupper))
+"""Words of small letters come first, and apart: most words of a text are then tried with half of the branches."""
 
 
 class FailureVocabulary:
@@ -35,14 +40,15 @@ class FailureVocabulary:
 
     def __init__(self, literals: Iterable[tuple[str, str]]) -> None:
         """Take (literal, pattern that it is of)."""
-        self._inside: list[bytes] = [word.encode() for word in _INSIDE]
+        self._inside = tuple(word.encode() for word in _INSIDE)
+        foreign: list[bytes] = []
         by_word: dict[str, list[bytes]] = defaultdict(list)
         for literal, pattern in literals:
             if any(word in literal for word in _INSIDE):
                 continue
             words = _words_of(literal, pattern, by_word)
             if not words and not literal.isascii():
-                self._inside.append(literal.encode())
+                foreign.append(literal.encode())
             for word in words:
                 by_word[word].append(literal.encode())
         self._literals = {
@@ -53,28 +59,28 @@ class FailureVocabulary:
                 by_word
             )  # the longest word is what is found: it stands for those that it starts with
         }
-        self._pattern = re.compile(rf"\b(?:{_trie(by_word)})".encode())
+        self._foreign = tuple(foreign)
+        cases = ((letters, [word for word in by_word if fits(word[0])]) for letters, fits in _CASES)
+        tries = "|".join(f"(?=[{letters}])(?:{_trie(words)})" for letters, words in cases)
+        self._pattern = re.compile(f" (?:{tries})".encode())
 
-    def lines_with(self, lines: Sequence[bytes]) -> list[int]:
-        """Return the places of the lines, as `shape` writes them, that hold one of the literals."""
-        ends = list(accumulate(len(line) + 1 for line in lines))
-        text = b"\n".join(lines)
-        found: set[int] = set()
-        for word in self._inside:
-            at = text.find(word)
-            while at >= 0:
-                place = bisect_right(ends, at)
-                found.add(place)
-                at = text.find(word, ends[place])
-        place, tried = -1, set[bytes]()
-        for match in self._pattern.finditer(text):
-            if place < 0 or match.start() >= ends[place]:
-                place, tried = bisect_right(ends, match.start()), set()
-            word = match[0]
+    def lines_with(self, text: bytes) -> list[int]:
+        """Return the places of the lines of a text, as `shape` writes it, that hold one of the literals."""
+        words = self._inside if text.isascii() else self._inside + self._foreign
+        found = {place for word in words for place in places_of(word, text)}
+        place, before, end, line, tried = 0, 0, -1, b"", set[bytes]()
+        for match in self._pattern.finditer(b" " + text.translate(_BLANKS)):
+            at = match.start()  # of the word in `text`, which has no blank in front
+            if at >= end:
+                place += text.count(b"\n", before, at)
+                before, end = at, text.find(b"\n", at)
+                end = len(text) if end < 0 else end
+                line, tried = text[text.rfind(b"\n", 0, at) + 1 : end], set()
+            word = match[0][1:]
             if word in tried or place in found:
                 continue
             tried.add(word)
-            if any(literal in lines[place] for literal in self._literals[word]):
+            if any(literal in line for literal in self._literals[word]):
                 found.add(place)
         return sorted(found)
 
@@ -102,8 +108,9 @@ def _words_of(literal: str, pattern: str, known: Iterable[str]) -> list[str]:
     if not found:
         return []
     word = found[0][0]
-    cased = re.search(rf"\[([A-Za-z]+)\]{re.escape(literal)}", pattern) if not found[0].start() else None
-    return [first + word for first in cased[1]] if cased else [word]
+    cased = _CASED.finditer(pattern) if not found[0].start() else iter(())
+    firsts = next((each[1] for each in cased if pattern.startswith(literal, each.end())), "")
+    return [first + word for first in firsts] or [word]
 
 
 def _is_word(char: str) -> bool:

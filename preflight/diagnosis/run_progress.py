@@ -10,7 +10,7 @@ from preflight.diagnosis.lines import Line
 from preflight.diagnosis.reported_errors import FAILING_CLASS
 from preflight.diagnosis.run_starts import last_start
 from preflight.diagnosis.shown_text import is_shown_text
-from preflight.diagnosis.signature_matcher import is_harmless
+from preflight.diagnosis.signature_matcher import JoinedLines, is_harmless
 from preflight.diagnosis.signatures.model import AnyOf
 from preflight.diagnosis.step_counters import (
     FEWEST_STEPS,
@@ -191,21 +191,20 @@ def same_format(text: str) -> bytes:
 
 
 def _kinds(lines: Sequence[Line]) -> Iterator[str]:
-    """Yield what each line is about; lines that differ only in digits are looked at once."""
-    known: dict[bytes, str] = {}
-    for line in lines:
-        text = line.text[:_LONGEST]
-        alike = same_format(text)
-        kind = known.get(alike)
-        if kind is None:
-            kind = known[alike] = _kind(text.translate(ONES))
-        yield kind
+    """Return what each line is about; lines that differ only in digits are looked at once."""
+    formats = [same_format(line.text[:_LONGEST]) for line in lines]
+    unlike = dict.fromkeys(formats)
+    texts = [each.decode("utf-8", "surrogatepass") for each in unlike]
+    joined = JoinedLines(texts)
+    failed, done = joined.matching(_FAILED), joined.matching(_DONE)
+    kinds = (_kind(text, failed=place in failed, done=place in done) for place, text in enumerate(texts))
+    return map(dict(zip(unlike, kinds, strict=True)).__getitem__, formats)
 
 
-def _kind(text: str) -> str:
-    if _FAILED.found_in(text) and not is_warning_line(text):
+def _kind(text: str, *, failed: bool, done: bool) -> str:
+    if failed and not is_warning_line(text):
         return "failed"
-    if _DONE.found_in(text):
+    if done:
         return "done"
     advances = ("rial " in text or "poch" in text or "heckpoint" in text) and _ADVANCES.search(text)
     if advances or (("oss" in text or "LOSS" in text) and _MOVES.search(text)):

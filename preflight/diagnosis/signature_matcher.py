@@ -1,13 +1,11 @@
 """Which rows of the signature table a log's lines match, looked for fast. Pure."""
 
 import re
-from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from functools import cache, lru_cache
-from itertools import accumulate
 
 from preflight.diagnosis.lines import Line
-from preflight.diagnosis.signatures.model import Alternative
+from preflight.diagnosis.signatures.model import Alternative, AnyOf
 from preflight.diagnosis.signatures.table import NOTICES, SEARCHED, Signature, signature
 from preflight.frozen import dataclass
 
@@ -33,6 +31,10 @@ _FORK_ABOVE = 60
 """Lines above a message that are read for signs of a fork: those of one traceback."""
 _ZEROS = bytes(ord("0") if chr(byte).isdecimal() else byte for byte in range(128)) + bytes(range(128, 256))
 
+_WORD, _WHOLE_WORD = re.compile(rb"\w+"), re.compile(rb"(?<=\W)\w+(?=\W)")
+_MUCH = 20_000
+"""Bytes of shapes from which on their words are gathered before literals are looked for."""
+
 
 @dataclass(frozen=True, slots=True)
 class SignatureHit:
@@ -50,7 +52,7 @@ def find_hits(lines: Sequence[Line]) -> list[SignatureHit]:
     """
     if not lines:
         return []
-    shapes = shape("\n".join(line.text for line in lines)).split("\n")
+    shapes = _shape_of("\n".join(line.text for line in lines)).split(b"\n")
     active = _active(set(shapes))
     found = []
     for line, its_shape in zip(lines, shapes, strict=True):
@@ -80,7 +82,11 @@ def _shows_fork(lines: Sequence[Line], line: Line) -> bool:
 
 def shape(text: str) -> str:
     """Return a text with every number replaced by 0. As bytes, for that takes a long log a tenth of the time."""
-    return shape_of_bytes(text.encode("utf-8", "surrogatepass")).decode("utf-8", "surrogatepass")
+    return _shape_of(text).decode("utf-8", "surrogatepass")
+
+
+def _shape_of(text: str) -> bytes:
+    return shape_of_bytes(text.encode("utf-8", "surrogatepass"))
 
 
 def shape_of_bytes(text: bytes) -> bytes:
@@ -107,49 +113,76 @@ _Rows = Sequence[tuple[Signature, Alternative]]
 
 
 @cache
-def _table() -> tuple[tuple[str, Signature, Alternative], ...]:
+def _table() -> tuple[tuple[bytes, Signature, Alternative], ...]:
     """Return (shape of its literal, row, alternative) in the order of the table.
 
     Made when a log is first searched: most runs end without a failure.
     """
     return tuple(
-        (shape(alternative.literal), row, alternative) for row in SEARCHED for alternative in row.alternatives
+        (_shape_of(alternative.literal), row, alternative)
+        for row in SEARCHED
+        for alternative in row.alternatives
     )
 
 
 def first_match(text: str) -> Signature | None:
     """Return the first row of the whole table that matches a text."""
-    return _first(_rows_of(shape(text)), text)
+    return _first(_rows_of(_shape_of(text)), text)
 
 
 @lru_cache(maxsize=512)
-def _rows_of(its_shape: str) -> _Rows:
+def _rows_of(its_shape: bytes) -> _Rows:
     """Return the rows that a shape may match; a log has many exceptions and few shapes of them."""
     return [(row, alternative) for literal, row, alternative in _table() if literal in its_shape]
 
 
-def _active(shapes: set[str]) -> dict[str, _Rows]:
+def _active(shapes: set[bytes]) -> dict[bytes, _Rows]:
     """Return {shape: rows it may match}, shapes that can match none left out."""
     each_shape = list(shapes)
-    everything = "\n".join(each_shape)
-    ends = list(accumulate(len(each) + 1 for each in each_shape))
+    everything = b"\n".join(each_shape)
+    words = frozenset(_WORD.findall(everything)) if len(everything) >= _MUCH else None
     entries: dict[int, list[tuple[Signature, Alternative]]] = {}
-    places: dict[str, tuple[int, ...]] = {}
+    places: dict[bytes, tuple[int, ...]] = {}
     for literal, row, alternative in _table():
         if literal not in places:
-            places[literal] = tuple(_places_of(literal, everything, ends))
+            absent = words and not words.issuperset(_words_within(literal))
+            places[literal] = () if absent else tuple(places_of(literal, everything))
         for place in places[literal]:
             entries.setdefault(place, []).append((row, alternative))
     return {each_shape[place]: tuple(rows) for place, rows in entries.items()}
 
 
-def _places_of(literal: str, text: str, ends: Sequence[int]) -> Iterator[int]:
-    """Yield which lines of a text hold a literal; `ends` are the offsets behind each line."""
+@cache
+def _words_within(literal: bytes) -> tuple[bytes, ...]:
+    """Return the words of a literal that are whole in it, and so in every line that holds it."""
+    return tuple(_WHOLE_WORD.findall(literal))
+
+
+def places_of(literal: bytes, text: bytes) -> Iterator[int]:
+    """Yield which lines of a text hold a literal; an empty one is in every line."""
+    place, start = 0, 0
     at = text.find(literal)
-    while 0 <= at < ends[-1]:
-        place = bisect_right(ends, at)
-        yield place
-        at = text.find(literal, ends[place])
+    while at >= 0:
+        place += text.count(b"\n", start, at) + 1
+        yield place - 1
+        start = text.find(b"\n", at) + 1
+        at = text.find(literal, start) if start else -1
+
+
+class JoinedLines:
+    """Lines in which a pattern is looked for at once: each of its branches only where its literal is."""
+
+    def __init__(self, lines: Sequence[str]) -> None:
+        self._lines = lines
+        self._text = "\n".join(lines).encode("utf-8", "surrogatepass")
+
+    def matching(self, pattern: AnyOf) -> set[int]:
+        """Return the places of the lines that a pattern is found in."""
+        found: set[int] = set()
+        for each in pattern.alternatives if self._lines else ():
+            places = places_of(each.literal.encode(), self._text)
+            found.update(at for at in places if at not in found and each.search(self._lines[at]))
+        return found
 
 
 def _first(rows: _Rows, text: str) -> Signature | None:

@@ -123,9 +123,11 @@ def test_a_short_log_is_left_as_it_is() -> None:
         (b"[rank0]: Watchdog caught collective operation timeout: Work", True),
         (b"Mismatched NCCL version", True),
         (b"terminated with signal SIGSEGV", True),
+        (b"(Segmentation fault)", True),
+        ("段错误".encode(), True),
         (b"the quick brown fox jumps over the lazy dog", False),
         (b"epoch of the reader and the writer", False),
     ],
 )
 def test_the_vocabulary_knows_failures_words(line: bytes, holds: bool) -> None:  # noqa: FBT001
-    assert failure_vocabulary().lines_with([b"nothing here", line, b"nor here"]) == ([1] if holds else [])
+    assert failure_vocabulary().lines_with(b"nothing here\n" + line + b"\nnor here") == ([1] if holds else [])

@@ -3,12 +3,17 @@
 import re
 from collections.abc import Callable
 from enum import IntEnum
-from functools import cached_property
+from functools import cache, cached_property
 
 from preflight.frozen import dataclass
 
 MIN_LITERAL = 4
 """Characters that a literal must have to be worth looking for before the pattern is tried."""
+# What of a pattern matters to where it may be split: escapes and classes whole, groups and bars.
+_TOKEN = re.compile(r"\\.|\[\^?\]?(?:[^\]\\]++|\\.)*+\]|[()|]", re.DOTALL)
+_PLAIN = re.compile(r"(?:[^\\.^$|()\[?*+{]|\\[^a-zA-Z0-9])+", re.DOTALL)
+_ESCAPED = re.compile(r"\\(.)", re.DOTALL)
+_QUANTIFIER = re.compile(r"(?:[?*+]|\{[^}]*\})*")
 
 
 # NTSTATUS values, ntstatus.h: what Windows makes of an access violation, a full stack, an abort, an unknown instruction.
@@ -116,21 +121,12 @@ def notice(code: str, pattern: str, verdict: str, *, safe: bool) -> Notice:
 
 def branches(pattern: str) -> list[str]:
     """Split a pattern at the bars outside of every group, class or escape."""
-    found, start, depth, index = [], 0, 0, 0
-    while index < len(pattern):
-        char = pattern[index]
-        if char == "\\":
-            index += 1
-        elif char == "[":
-            index = _end_of_class(pattern, index)
-        elif char == "(":
-            depth += 1
-        elif char == ")":
-            depth -= 1
-        elif char == "|" and depth == 0:
-            found.append(pattern[start:index])
-            start = index + 1
-        index += 1
+    found, start, depth = [], 0, 0
+    for token in _TOKEN.finditer(pattern):
+        depth += (token[0] == "(") - (token[0] == ")")
+        if token[0] == "|" and depth == 0:
+            found.append(pattern[start : token.start()])
+            start = token.end()
     return [*found, pattern[start:]]
 
 
@@ -142,83 +138,53 @@ def expanded(branch: str, rounds: int = 2) -> list[str]:
     if start < 0:
         return [branch]
     end = _end_of_group(branch, start)
-    inner = branches(branch[start + len("(?:") : end])
-    whole = [f"{branch[:start]}{choice}{branch[end + 1 :]}" for choice in inner]
+    inner = branches(branch[start + len("(?:") : end - 1])
+    whole = [f"{branch[:start]}{choice}{branch[end:]}" for choice in inner]
     return [one for each in whole for one in expanded(each, rounds - 1)]
 
 
 def _plain_group(branch: str) -> int:
     """Return where the first group `(?:...)` starts that must occur exactly once, -1 for none."""
     index = 0
-    while index < len(branch):
-        if branch[index] == "\\":
-            index += 1
-        elif branch[index] == "[":
-            index = _end_of_class(branch, index)
-        elif branch[index] == "(":
-            end = _end_of_group(branch, index)
-            if branch.startswith("(?:", index) and branch[end + 1 : end + 2] not in ("?", "*", "+", "{"):
-                return index
-            index = end
-        index += 1
+    while token := _TOKEN.search(branch, index):
+        index = token.end()
+        if token[0] == "(":
+            index = _end_of_group(branch, token.start())
+            if branch.startswith("(?:", token.start()) and branch[index : index + 1] not in tuple("?*+{"):
+                return token.start()
     return -1
 
 
+@cache
 def longest_literal(branch: str) -> str:
     """Return the longest run of characters that every match of a branch holds, "" when it is short."""
-    runs, run, index = [], "", 0
+    best, index = "", 0
     while index < len(branch):
-        char = branch[index]
-        following = branch[index + 1 : index + 2]
-        if char == "\\" and not following.isalnum():
-            char, index = following, index + 1
-        elif char in r"\.^$|)" or char in "([":
-            runs.append(run)
-            run = ""
-            index = _end_of_group(branch, index) if char == "(" else index
-            index = _end_of_class(branch, index) if char == "[" else index
-            index += 2 if char == "\\" else 1
-            index = _end_of_quantifier(branch, index)
-            continue
-        index += 1
-        if branch[index : index + 1] in ("?", "*", "{", "+"):
-            runs.append(run + (char if branch[index] == "+" else ""))
-            run = ""
-            index = _end_of_quantifier(branch, index)
+        plain, run = _PLAIN.match(branch, index), ""
+        if plain:
+            index, run = plain.end(), _ESCAPED.sub(r"\1", plain[0])
+            run = run[:-1] if branch[index : index + 1] in tuple("?*{") else run
+        elif branch[index] == "(":
+            index = _end_of_group(branch, index)
         else:
-            run += char
-    best = max([*runs, run], key=len)
+            token = _TOKEN.match(branch, index)
+            index = token.end() if token else index + 1
+        index = _end_of_quantifier(branch, index)
+        best = max(best, run, key=len)
     return best if len(best) >= MIN_LITERAL or not best.isascii() else ""
 
 
-def _end_of_class(pattern: str, start: int) -> int:
-    """Return where the class that opens at `start` closes."""
-    index = start + 2 if pattern[start + 1 : start + 2] in ("]", "^") else start + 1
-    while index < len(pattern) and pattern[index] != "]":
-        index += 2 if pattern[index] == "\\" else 1
-    return index
-
-
 def _end_of_group(pattern: str, start: int) -> int:
-    depth, index = 0, start
-    while index < len(pattern):
-        char = pattern[index]
-        if char == "\\":
-            index += 1
-        elif char == "[":
-            index = _end_of_class(pattern, index)
-        elif char in "()":
-            depth += 1 if char == "(" else -1
-            if depth == 0:
-                return index
-        index += 1
-    return index
+    """Return the index behind the group that opens at `start`."""
+    depth = 0
+    for token in _TOKEN.finditer(pattern, start):
+        depth += (token[0] == "(") - (token[0] == ")")
+        if depth == 0:
+            return token.end()
+    return len(pattern)
 
 
 def _end_of_quantifier(pattern: str, index: int) -> int:
     """Return the index behind a quantifier at `index`, which may be none."""
-    if pattern[index : index + 1] == "{":
-        return pattern.index("}", index) + 1
-    while pattern[index : index + 1] in ("?", "*", "+"):
-        index += 1
-    return index
+    found = _QUANTIFIER.match(pattern, index)
+    return found.end() if found else index
