@@ -21,7 +21,7 @@ from launcher.planning.run_record import read_run_records
 from launcher.rundir.run_id import run_name
 from launcher.runs.access import KnownHosts, RunAccess, access_run
 from launcher.runs.expected_run import RunMeaning, find_expected
-from launcher.runs.last_run import read_local_scope
+from launcher.runs.last_run import find_newer_live, read_local_scope
 from launcher.runs.record_notes import list_gone_hosts
 from launcher.runs.remote_run import LAST, RemoteRun
 from launcher.runs.render import run_line
@@ -79,7 +79,13 @@ def find_run(
     meant = {entry.name for entry in expected.record.entries} if expected is not None else set[str]()
     gone = set(list_gone_hosts(records.values(), listed)) - meant
     hosts = access.with_open_keys_named(search_hosts(access.inventory, options.hosts, without=gone))
-    meaning = RunMeaning(choose, expected)
+    fitting: list[RemoteRun] = []
+
+    def choose_and_keep(word: str, runs: tuple[RemoteRun, ...]) -> RemoteRun | None:
+        fitting.extend(runs)
+        return choose(word, runs)
+
+    meaning = RunMeaning(choose_and_keep, expected)
     try:
         found = find_in_runs(
             word, hosts, access.open, width=access.width, warn=warn, listed=listed, meaning=meaning
@@ -92,6 +98,8 @@ def find_run(
         raise
     if word in (LAST, run_name(found.run_id)):
         echo(f"{word} is {run_line(found, time.time())}", err=True)
+    if newer := find_newer_live(found, fitting):
+        echo(f"a newer run lives, name it to take it: {run_line(newer, time.time())}", err=True)
     return found
 
 

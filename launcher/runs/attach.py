@@ -1,6 +1,7 @@
 """Attached to a run that exists already: the view of `gpulaunch run`, until it ends or is left again."""
 
 import json
+import re
 import time
 from collections.abc import Mapping
 from dataclasses import replace
@@ -32,6 +33,7 @@ from launcher.terminal.hangup import drop_terminal, is_terminal_closed
 from launcher.terminal.screen import Screen
 
 _NO_RECORD = "no record of this run was found on it; its part is as it was kept locally"
+_LINE_END = re.compile(rb"\r?\n|\r")
 HISTORY_BYTES = 10 << 10
 """How much of each log that was written before is shown; the local file gets all of it."""
 
@@ -55,6 +57,7 @@ class AttachedRun(FollowedRun):
         self._needs_us = not run.slurm_job  # else it ends with the client that the job runs
         self._old: dict[tuple[str, str], int] = {}  # below this, bytes are not shown
         self._new: dict[tuple[str, str], int] = {}  # below this, bytes are history
+        self._cut_lines: set[tuple[str, str]] = set()  # logs whose history starts within a line
         self._starts = {node.host: book.starts(node.host) for node in plan.nodes}
         self._here = {host: book.sizes(host, starts) for host, starts in self._starts.items()}
         self._to = to
@@ -157,7 +160,7 @@ class AttachedRun(FollowedRun):
 
     def _act(self, event: RunEvent) -> None:
         if isinstance(event, LogOutput):
-            shown_from = self._old.get((event.host, event.log), 0)
+            shown_from = self._shown_from(event.host, event.log, event.offset, event.data)
             new_from = self._new.get((event.host, event.log), 0)
             self._reporter.output(event, shown_from=shown_from, new_from=new_from)
             return
@@ -171,11 +174,30 @@ class AttachedRun(FollowedRun):
             if size < here:  # it was cut meanwhile
                 start, here = self._book.add_cut(host, log, start, start + here), 0
             old = max(0, size - HISTORY_BYTES)
+            if old:
+                old -= 1  # which shows whether the next byte starts a line
+                self._cut_lines.add((host, log))
             self._old[host, log], self._new[host, log] = start + old, start + size
             if old < here:  # that part is not sent again
                 with self._book.path(host, log).open("rb") as file:
                     file.seek(start + old)
-                    self._screen.output(host, log, file.read(here - old), time.monotonic())
+                    data = file.read(here - old)
+                whole = data[self._shown_from(host, log, start + old, data) - start - old :]
+                if whole:
+                    self._screen.output(host, log, whole, time.monotonic())
+
+    def _shown_from(self, host: str, log: str, offset: int, data: bytes) -> int:
+        """Return the offset from which on bytes are shown: the history starts with a whole line."""
+        shown = self._old.get((host, log), 0)
+        if (host, log) not in self._cut_lines or offset + len(data) <= shown:
+            return shown
+        new = self._new[host, log]
+        line_end = _LINE_END.search(data, max(0, shown - offset))
+        shown = min(new, offset + (len(data) if line_end is None else line_end.end()))
+        if line_end is not None or shown == new:
+            self._cut_lines.discard((host, log))
+        self._old[host, log] = shown
+        return shown
 
     def _ended(self) -> Outcome:
         """Return how it ended, and keep that with the logs where no client has before."""

@@ -112,6 +112,12 @@ def follow_next_starts(run: RemoteRun, find: Callable[[str], RemoteRun]) -> Remo
     return run
 
 
+def find_newer_live(chosen: RemoteRun, fitting: Iterable[RemoteRun]) -> RemoteRun | None:
+    """Return the newest run that a word fits as well, where that lives and is newer than the chosen one."""
+    newer = [run for run in fitting if run.is_live and run.started > chosen.started]
+    return max(newer, key=lambda run: run.started, default=None)
+
+
 def _with_restarts(known: Collection[str], runs: tuple[RemoteRun, ...]) -> frozenset[str]:
     """Return run ids with those of the starts that hosts have made since, by the word of both starts."""
     before = {run.next_start: run.run_id for run in runs}

@@ -18,6 +18,7 @@ from launcher.follow.run_state import RunState
 from launcher.onhost.supervisor.daemon.supervisor import describe_exit_code
 from launcher.rundir.end_state import summarize_ends
 from launcher.rundir.log_store import LogStore
+from launcher.runs.attach import HISTORY_BYTES
 from launcher.runs.expected_run import select_run
 from launcher.runs.last_run import SearchScope, read_local_scope
 from launcher.runs.render import render_runs
@@ -29,6 +30,7 @@ from tests.launcher.run_events import CPU, ended, host_report, placed, replay, s
 from tests.launcher.run_plans import NOWHERE, plan, run_id
 from tests.launcher.terminal import RUN, Home
 
+NEWER = "r-2-20261122-104501-0a1b2d"
 pytestmark = pytest.mark.slow
 
 
@@ -302,3 +304,30 @@ def test_what_was_noted_of_the_past_is_not_noted_again_and_what_is_new_is(tmp_pa
     lines = [json.loads(line) for line in (tmp_path / "events.jsonl").read_text().splitlines()]
     assert [line["text"][:6] for line in lines] == ["rank 0", "rank 1", "a: con", "a: con"]
     assert (lines[1]["at"], lines[1]["sizes"]) == (6.0, None)
+
+
+@pytest.mark.parametrize(
+    "width", [40, 41], ids=["a-line-begins-where-history-does", "history-begins-within-one"]
+)
+@pytest.mark.parametrize("kept", [0, 15000])
+def test_the_history_of_an_attached_run_begins_with_a_whole_line(home: Home, width: int, kept: int) -> None:
+    home.launch(f"for n in range(400): print(str(n).rjust({width} - 1, '.'))")
+    ended_there(home)
+    (log,) = home.home.glob("gpulaunch-runs/*/*/rank-0.log")
+    log.write_bytes(log.read_bytes()[:kept])
+    shown = re.findall(r"^\[[^]]*r0\] (.*)$", home.gpulaunch("attach", RUN).stdout, re.MULTILINE)
+    first = -((HISTORY_BYTES - 400 * width) // width)  # the first that begins within the last bytes
+    assert [str(n).rjust(width - 1, ".") for n in range(first, 400)] == shown
+
+
+def test_a_word_that_means_an_older_run_names_the_newer_one_that_lives(home: Home) -> None:
+    home.launch("print(1)")
+    ended_there(home)
+    home.launch(LONG, NEWER)
+    alone = home.gpulaunch("logs", "last", "-n", "1").stderr
+    assert alone.startswith(f"last is {NEWER}  ")
+    assert "a newer run lives" not in alone
+    shutil.rmtree(home.home / "gpulaunch-runs" / NEWER)  # as if it was launched from another directory
+    older = home.gpulaunch("logs", "last", "-n", "1").stderr
+    assert older.startswith(f"last is {RUN}  ")
+    assert f"a newer run lives, name it to take it: {NEWER}  running" in older
