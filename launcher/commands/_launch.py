@@ -97,6 +97,12 @@ def launch_and_report(what: RunRequest, launch: LaunchRequest, options: LaunchOp
         screen.clear()
 
 
+def _demand_verdict(what: RunRequest, launch: LaunchRequest, options: LaunchOptions, screen: Screen) -> None:
+    from launcher.commands._early_verdict import demand_verdict  # noqa: PLC0415 - under a live run alone
+
+    demand_verdict(what, launch, options, screen)
+
+
 def _conclude(notice: HeldNotice | None, document: Mapping[str, Any], screen: Screen) -> None:
     """Run `on_end:` with how the run has ended, or say who will."""
     if notice is None or not document:
@@ -122,7 +128,8 @@ def _launch_and_report(
     before, began = Stopwatch(), time.monotonic()
     if config.sync is not None:
         with before.phase("sync"):
-            launch = sync_tree(config, launch, screen, dry_run=options.dry_run)
+            verdict = partial(_demand_verdict, what, launch, options, screen)
+            launch = sync_tree(config, launch, screen, dry_run=options.dry_run, approve=verdict)
     prepared, left_out = _prepared_in_turn(what, launch, options, screen, before, queues)
     spares = tuple(each for each in what.spares if each not in prepared.launch.entries)
     what = replace(what, spares=spares)
@@ -329,9 +336,17 @@ def _refuse_other_tree(first: LaunchRequest, sent: LaunchRequest, spare: HostEnt
 
 
 def sync_tree(
-    config: RunConfig, launch: LaunchRequest, screen: Screen, *, dry_run: bool = False
+    config: RunConfig,
+    launch: LaunchRequest,
+    screen: Screen,
+    *,
+    dry_run: bool = False,
+    approve: Callable[[], object] = lambda: None,
 ) -> LaunchRequest:
-    """Send the working tree where the run config says so; return the launch that keeps what was sent."""
+    """Send the working tree where the run config says so; return the launch that keeps what was sent.
+
+    `approve` raises what keeps the tree from being put in place under a live run.
+    """
     if config.sync is None:
         return launch
     if dry_run:
@@ -351,7 +366,9 @@ def sync_tree(
     from launcher.sync.pre_launch import SyncHosts, sync_before_launch  # noqa: PLC0415 - most launches do without it
 
     access = SyncHosts(launch.entries, launch.connections.borrow, launch.preflight.width)
-    source = sync_before_launch(config.sync, launch.job, access, screen.notify, logs=launch.follow.logs)
+    source = sync_before_launch(
+        config.sync, launch.job, access, screen.notify, logs=launch.follow.logs, approve=approve
+    )
     return replace(launch, extra_files=(("source.json", source),))
 
 

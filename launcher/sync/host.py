@@ -150,9 +150,11 @@ class SyncClient(Closing):
         adopted = self._ask(tuple[int, ...], line_of({"adopt": list(indices)}), "adopted", ANSWER_S)
         return frozenset(adopted), sent or 0
 
-    def staged(self) -> int:
-        """Return how many files the host has, whole and not yet in place."""
-        return self._ask(int, line_of({"staged": True}), "staged", ANSWER_S)
+    def staged(self) -> tuple[str, ...]:
+        """Make sure that the host has all, whole and not yet in place; return the runs that this changes."""
+        answer = self._answer_to(line_of({"staged": True}), "staged", ANSWER_S)
+        live = self._fit(tuple[str, ...], answer.get("live", []))
+        return tuple(one_line(run_id, 80) for run_id in live) if answer["staged"] else ()
 
     def commit(self) -> SyncResult:
         """Put all in place."""

@@ -1,7 +1,7 @@
 """The sync of a launch: from the run config to the hosts, reported, and recorded with the run."""
 
 import posixpath
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from launcher.config.inventory import HostEntry
@@ -31,10 +31,19 @@ class SyncHosts:
     width: int
 
 
-def sync_before_launch(spec: SyncOptions, job: Job, hosts: SyncHosts, say: Say, *, logs: Path) -> str:
+def sync_before_launch(
+    spec: SyncOptions,
+    job: Job,
+    hosts: SyncHosts,
+    say: Say,
+    *,
+    logs: Path,
+    approve: Callable[[], object] = lambda: None,
+) -> str:
     """Send the tree; return the text of source.json.
 
-    Raises ConfigError, SyncFailed or HostError; launch nothing then.
+    `approve` is called before files change under a live run; what it raises leaves them as they
+    are. Raises ConfigError, SyncFailed or HostError; launch nothing then.
     """
     targets = list_target_dirs(spec, job, hosts.entries)
     known: list[tuple[SourceTree, git.GitState]] = []
@@ -49,8 +58,14 @@ def sync_before_launch(spec: SyncOptions, job: Job, hosts: SyncHosts, say: Say, 
             say(f"sync: {note}")
         return tree
 
+    def found_live(live: Mapping[str, tuple[str, ...]]) -> None:
+        for line in render_live_runs(live, targets):
+            say(line)
+        approve()
+
     try:
-        found = send_tree(SyncJob(read, targets, spec.delete, hosts.width), hosts.entries, hosts.opener, say)
+        sync = SyncJob(read, targets, spec.delete, hosts.width, found_live)
+        found = send_tree(sync, hosts.entries, hosts.opener, say)
     except SyncFailed:
         for tree, _ in known:
             HashCache(tree.root).forget()  # should one of its hashes be the reason, the next sync succeeds
@@ -73,6 +88,15 @@ def list_target_dirs(spec: SyncOptions, job: Job, entries: Sequence[HostEntry]) 
             f"{names}set one in the run config, such as workdir: ~/gpulaunch/{quote_path(Path.cwd().name)}",
         )
     return targets
+
+
+def render_live_runs(live: Mapping[str, tuple[str, ...]], targets: Mapping[str, str]) -> Iterator[str]:
+    """Yield whose code changes."""
+    for name, runs in live.items():
+        yield (
+            f"sync: {_names(runs)} on {name} works in {targets[name]}: it keeps the files that it has open;"
+            " what it opens later, and its restarts, get this tree. --set sync.to=DIR keeps launches apart"
+        )
 
 
 def render_sync(found: Mapping[str, HostSync]) -> Iterator[str]:

@@ -41,6 +41,7 @@ class HostSync:
     sent: int = 0  # bytes of the files
     wire: int | None = None  # bytes that rsync sent in their place; None: it carried none
     seconds: float = 0.0
+    live: tuple[str, ...] = ()  # runs that work in the directory, where files of it change
     done: SyncResult = field(default_factory=SyncResult)
 
 
@@ -52,6 +53,8 @@ class SyncJob:
     targets: Mapping[str, str]
     delete: bool = False
     width: int = WIDTH
+    # Called with live runs by host before anything changes under them; what it raises ends the sync.
+    on_live_runs: Callable[[Mapping[str, tuple[str, ...]]], object] = lambda _: None
 
 
 def send_tree(
@@ -61,7 +64,7 @@ def send_tree(
 
     Raises SyncFailed with what every failed host said, or the HostError of the only one: then no host has
     anything new in place, unless a host failed in the very last step, which is said. Raises what `read`
-    raises: then no host has opened its directory.
+    raises: then no host has opened its directory; and what `on_live_runs` raises: then none has anything new.
     """
     with _Receivers(entries, opener, sync.width) as receivers:
         tree = sync.read()  # while the hosts start
@@ -71,6 +74,8 @@ def send_tree(
         lead = [each for each in opened if not leaders[each.entry.name]]
         with _Progress(say, len(lead)).reporting() as progress:
             staged = _all(lambda each: _stage(sync, tree, each, progress), lead, sync.width)
+        if live := {each.entry.name: host.live for each, host in zip(lead, staged, strict=True) if host.live}:
+            sync.on_live_runs(live)
         committed = _all(lambda each: each.at.commit(), lead, sync.width, also=_LAST_STEP)
         for each, host, done in zip(lead, staged, committed, strict=True):
             found[each.entry.name] = replace(host, done=done)
@@ -190,8 +195,8 @@ def _stage(sync: SyncJob, tree: SourceTree, each: _OpenHost, progress: "_Progres
     for index in needed:
         if index not in arrived:
             each.at.upload(index, tree.entries[index], tree.root, progress.add)
-    each.at.staged()
-    return HostSync(each.root, "", size, wire if arrived else None, time.monotonic() - started)
+    live = each.at.staged()
+    return HostSync(each.root, "", size, wire if arrived else None, time.monotonic() - started, live)
 
 
 def _all(function: Callable[[Item], Value], items: Sequence[Item], width: int, also: str = "") -> list[Value]:

@@ -1,16 +1,22 @@
 """`sync:` of a run config: what it may say, where the tree goes, what a person is told."""
 
 import json
+import os
+import subprocess
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from launcher.cli import cli
 from launcher.commands._launch import sync_tree
 from launcher.config.run_config import Overrides, RunConfig, load_run_config
 from launcher.config.sync_options import SyncOptions
-from launcher.errors import ConfigError
+from launcher.errors import ConfigError, LaunchRefused
 from launcher.launch.request import LaunchRequest
 from launcher.remote.connection_pool import ConnectionPool
 from launcher.sync.host import SyncResult
@@ -18,7 +24,7 @@ from launcher.sync.pre_launch import SyncHosts, list_target_dirs, render_sync, s
 from launcher.sync.sync import HostSync
 from launcher.terminal.live_screen import screen_on
 from preflight.job import Job
-from tests.launcher.sync_tree import ENTRY, git, opener, write
+from tests.launcher.sync_tree import ENTRY, git, listing, opener, write
 
 
 def load(tmp_path: Path, text: str, *sets: str) -> RunConfig:
@@ -167,3 +173,64 @@ def test_a_dry_run_says_which_directory_a_launch_sends(
     launch = LaunchRequest((ENTRY,), config.job, ConnectionPool(opener))
     sync_tree(config, launch, screen_on(sys.stdout, plain=True, all_ranks=False), dry_run=True)
     assert f"sync: a launch sends {(tmp_path / source).resolve()}\n" in capsys.readouterr().out
+
+
+@contextmanager
+def live_run(directory: Path, run_id: str) -> Iterator[None]:
+    """Have a process of a run work in a directory."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", "input()"],
+        cwd=directory,
+        env={**os.environ, "GPULAUNCH_RUN_ID": run_id},
+        stdin=subprocess.PIPE,
+    )
+    try:
+        yield
+    finally:
+        process.communicate(b"\n")
+
+
+def test_a_refused_launch_puts_nothing_in_place_under_a_live_run(tmp_path: Path) -> None:
+    here, there = tmp_path / "here", tmp_path / "there"
+    write(here, {"train.py": "1\n", "src/model.py": "1\n"})
+    spec, job, said = SyncOptions(source=str(here)), Job(script="train.py", workdir=str(there)), list[str]()
+
+    def send(approve: Callable[[], object]) -> None:
+        said.clear()
+        hosts = SyncHosts((ENTRY,), opener, 4)
+        sync_before_launch(spec, job, hosts, said.append, logs=tmp_path / "runs", approve=approve)
+
+    def refuse() -> None:
+        raise LaunchRefused("the preflight says no")
+
+    send(refuse)  # nobody works in it yet
+    with live_run(there / "src", "ft-20261122-104500-0a1b2c"):
+        send(refuse)  # nothing changes under the run
+        write(here, {"train.py": "edited\n"})
+        with pytest.raises(LaunchRefused):
+            send(refuse)
+        assert listing(there)["train.py"] == "1\n"
+        (line,) = (line for line in said if "works in" in line)
+        assert line.startswith(f"sync: ft-20261122-104500-0a1b2c on titan works in {there}: ")
+        send(lambda: None)
+        assert listing(there)["train.py"] == "edited\n"
+    write(here, {"train.py": "later\n"})
+    send(refuse)
+    assert listing(there)["train.py"] == "later\n"
+
+
+def test_the_preflight_says_no_before_the_code_of_a_live_run_changes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The launch asks for more GPUs than any host has."""
+    here, there = tmp_path / "here", tmp_path / "there"
+    there.mkdir()
+    write(here, {"train.py": "import torch\n"})
+    write(here, {"t.yaml": f"script: train.py\nworkdir: {there}\nsync: true\ngpus: 64\n"})
+    monkeypatch.chdir(here)
+    with live_run(there, "ft-20261122-104500-0a1b2c"), pytest.raises(LaunchRefused):
+        CliRunner().invoke(cli, ["run", "-c", "./t.yaml"], standalone_mode=False, catch_exceptions=False)
+    assert listing(there) == {}
+    with pytest.raises(LaunchRefused):
+        CliRunner().invoke(cli, ["run", "-c", "./t.yaml"], standalone_mode=False, catch_exceptions=False)
+    assert sorted(listing(there)) == ["t.yaml", "train.py"]

@@ -12,7 +12,8 @@ stdin, one JSON line each, in this order, and the answers:
   {"adopt": [index, ...]}        {"adopted": [index, ...]}; complete ones that rsync has put in
                                  incoming-N/tree
   {"put": index}, then chunks "<length>\n<zlib bytes>", "0\n" at its end; as often as needed, not answered
-  {"staged": true}               {"staged": count}; all complete, none installed yet
+  {"staged": true}               {"staged": count, "live": [run id, ...]}; all complete, none installed
+                                 yet, and the runs that work in the directory
   {"commit": true}               {"written", "kept", "kept_in", "deleted", "stale", "edited"}; all installed,
                                  and the lock free; only "stamps" may follow
 At the end of stdin all uncommitted files are removed.
@@ -29,6 +30,7 @@ from typing import BinaryIO, Iterator
 
 from ..answer import print_answer
 from .errors import SyncRefused, describe_os_error
+from .live_runs import list_live_runs
 from .protocol import read_exactly, request
 from .session import ReceiveSession, SyncSession
 from .target_state import TreeEntry
@@ -53,7 +55,7 @@ def serve(receiver: ReceiveSession, stream: BinaryIO) -> None:
         elif "put" in header and sync is not None:
             sync.put(int(header["put"]), stream)
         elif "staged" in header and sync is not None:
-            print_answer({"staged": sync.all_staged()})
+            print_answer({"staged": sync.all_staged(), "live": list_live_runs(receiver.directory.root)})
         elif "commit" in header and sync is not None:
             done = sync.commit()
             receiver.close()  # before the answer: the client then waits for nothing more
