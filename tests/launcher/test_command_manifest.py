@@ -253,3 +253,14 @@ def test_a_manifest_without_a_command_is_refused_as_one() -> None:
     with pytest.raises(CommandRefused, match="the manifest has no command: its image") as caught:
         parse_line(text)
     assert "-- torchrun" in caught.value.fix
+
+
+def test_variables_that_a_workflow_or_a_chart_fills_in_are_named() -> None:
+    text = "jobs:\n  a:\n    env:\n      A_KEY: ${{ secrets.KEY }}\n      NCCL_DEBUG: INFO\n    steps:\n"
+    text += "    - run: torchrun a.py\n      env:\n        B_PATH: '{{ .Values.path }}/x'\n"
+    parsed = parse_line(text)
+    assert (parsed.env, parsed.unknown) == ({"NCCL_DEBUG": "INFO"}, ())
+    assert [one.partition(":")[0] for one in parsed.dropped] == [
+        "A_KEY (${{ secrets.KEY }})",
+        "B_PATH ({{ .Values.path }})",
+    ]

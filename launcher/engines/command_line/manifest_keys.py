@@ -38,6 +38,9 @@ _WITHOUT_VALUE = re.compile(
     r"[ ]*(?:- +(?P<item>[A-Z_][A-Z0-9_]*)|(?P<name>[A-Z_][A-Z0-9_]*):(?:[ ]+(?:null|~|\"\"|''))?)"
     r"[ ]*(?:#.*)?"
 )
+_FILLED_IN = re.compile(r"\$?\{\{[^{}\n]{1,200}\}\}")
+"""What a workflow or a chart has in place of a value: `${{ secrets.KEY }}`."""
+
 _WRITE_IT = "the manifest does not say its value: env: of a run config does"
 _OF_CONTAINER = "of the container: the launch starts in the directory of each host (workdir:)"
 _OF_PLAN = "the plan takes GPUs of each host"
@@ -57,6 +60,14 @@ def texts_of_keys(lines: Sequence[str], beside: range, document: range, indent: 
     yield from _unseen(lines, beside)
     prepared = (found for at in beside if (found := _PREPARES.fullmatch(lines[at])) is not None)
     yield from (_said(f"{found['key']}: {BEFORE}") for found in prepared if len(found["indent"]) == indent)
+
+
+def set_variable(name: str, value: str) -> str:
+    """Return a line of a shell for a variable; one whose value is filled in elsewhere is named alone."""
+    filled = _FILLED_IN.search(value)
+    if filled is not None:
+        return _said(f"{name} ({filled[0]}): {_WRITE_IT}")
+    return f"export {name}={shlex.quote(value)}\n"
 
 
 def unset_variables(lines: Sequence[str]) -> Iterator[str]:

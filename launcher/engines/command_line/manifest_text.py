@@ -14,7 +14,7 @@ from launcher.engines.command_line.manifest_counts import (
     is_of_cluster,
     refuse_ray,
 )
-from launcher.engines.command_line.manifest_keys import texts_of_keys, unset_variables
+from launcher.engines.command_line.manifest_keys import set_variable, texts_of_keys, unset_variables
 from launcher.engines.command_line.manifest_lines import (
     end_of_value,
     indent_of,
@@ -311,7 +311,7 @@ def _surroundings(keys: list[_Key], command: _Key, lines: list[str], text: str) 
         for key in keys:
             if key.name in _VARIABLES and key.indent == indent and key.line in around:
                 for name, value in _variables(lines, key):
-                    yield f"export {name}={shlex.quote(_scalar(value))}\n"
+                    yield set_variable(name, _scalar(value))
                 yield from unset_variables(lines[key.line + 1 : end_of_value(lines, key.line, key.indent)])
 
 
