@@ -5,12 +5,12 @@ import re
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import pairwise
 
 from launcher.engines.command_line import python_options
 from launcher.engines.command_line.line import CommandLine
 from launcher.engines.command_line.option_reader import FoundOption, read_interspersed, read_options
 from launcher.engines.command_line.options import Table
+from launcher.engines.command_line.own_ranks import with_own_ranks
 from launcher.engines.command_line.preparations import refuse_setup
 from launcher.engines.command_line.records import LauncherKind, ParsedCommand, ProgramKind, Request
 from launcher.engines.command_line.remedies import refuse_submitter
@@ -54,6 +54,12 @@ _MODULES: dict[tuple[str, ...], tuple[LauncherKind, Table]] = {
     ("lightning_fabric.cli", "run"): ("fabric", FABRIC),
     ("composer.cli.launcher",): ("composer", COMPOSER),
 }
+_STARTING_MODULES = (
+    *(("llamafactory.cli",), ("swift.cli.main",), ("trl", "sft"), ("trl.cli",), ("xtuner.entry_point",)),
+    *(("oumi",), ("torchtune._cli.tune", "run")),
+)
+"""Modules that start ranks of their own, as the programs do that are installed with them."""
+
 _LAUNCHER_FILES = ("torchrun", "accelerate", "accelerate-launch", "deepspeed")
 _MODULE_OPTIONS = {"--module", "--module_mode", "-m"}
 _PROGRAM_OPTIONS = {"--no_python", "--command_mode"}
@@ -98,7 +104,7 @@ def read_launcher(line: CommandLine, start: int) -> ParsedCommand:
             f"write {name} launch ..." if name == "accelerate" else f"write {name} run ...",
         )
     if name.endswith(".py"):
-        return _record(line, "python", "script", start)
+        return with_own_ranks(_record(line, "python", "script", start))
     refuse_setup(line.words[start:])
     if [word.text for word in line.words[start : start + 2]] == ["tune", "run"]:
         return _read_tune(line, start)
@@ -106,8 +112,7 @@ def read_launcher(line: CommandLine, start: int) -> ParsedCommand:
     if text == name and not name.endswith((".sh", ".bash")):
         refuse_submitter(name, line.words[start + 1 :])
     record = _record(line, "opaque", "executable", start)
-    said = (*_unchanged_counts(record), *_inner_launcher(record), *_repeated_program(record))
-    return replace(record, remarks=said)
+    return with_own_ranks(record)
 
 
 def _refuse_no_program(name: str, args: Sequence[str]) -> None:
@@ -155,10 +160,16 @@ def _read_python(line: CommandLine, start: int) -> ParsedCommand:
         return replace(read_launcher(line, at), python=python)  # `python $(which torchrun) ...`
     if kind == "module":
         _refuse_module([word.text for word in line.words[at:]])
-        match = _longest(_MODULES, tuple(word.text for word in line.words[at : at + 2]))
+        words = tuple(word.text for word in line.words[at : at + 3])
+        match = _longest(_MODULES, words)
         if match is not None:
             return replace(_read_table(line, at + len(match), *_MODULES[match]), python=python)
-    return replace(_record(line, "python", kind, at), python=python)
+        match = _longest(_PROGRAMS, (words[0].removesuffix(".cli"), *words[1:]))
+        if match is not None:  # python -m accelerate launch
+            return replace(_read_table(line, at + len(match), *_PROGRAMS[match]), python=python)
+        if _longest(_STARTING_MODULES, words) is not None:
+            return with_own_ranks(_record(line, "opaque", "executable", start))
+    return with_own_ranks(replace(_record(line, "python", kind, at), python=python))
 
 
 def _refuse_module(words: Sequence[str]) -> None:
@@ -262,42 +273,6 @@ def _misplaced(table: Table, args: tuple[str, ...], program: str) -> tuple[str, 
         for name in dict.fromkeys(names)
         if known[name].sets in _WORLD and name.startswith("--")
     )
-
-
-def _unchanged_counts(record: ParsedCommand) -> tuple[str, ...]:
-    """Name options of an opaque program that say what the plan decides elsewhere."""
-    if record.options_at is not None:
-        return ()
-    known = TORCHRUN.spellings()
-    names = [word.partition("=")[0] for word in record.args]
-    return tuple(
-        f"{name} is an option of {record.program}, which gpulaunch cannot change; without it the plan's holds"
-        for name in dict.fromkeys(names)
-        if name.startswith("--") and name in known and (known[name].sets in _WORLD or name == "--standalone")
-    )
-
-
-def _inner_launcher(record: ParsedCommand) -> Iterator[str]:
-    """Yield what is said of a launcher among the words of a program, which does not read PET_NNODES."""
-    pairs = pairwise(record.args)
-    inner = next((each for each in pairs if each == ("accelerate", "launch") or each[0] == "deepspeed"), None)
-    if inner is not None and not _SHELL.fullmatch(posixpath.basename(record.program)):
-        shown = " ".join(inner) if inner[0] == "accelerate" else inner[0]
-        yield (
-            f"{shown} is started by {record.program}, and gpulaunch cannot change its options: each host"
-            f" trains alone unless {record.program} gives it NNODES, NODE_RANK and MASTER_ADDR"
-        )
-
-
-def _repeated_program(record: ParsedCommand) -> Iterator[str]:
-    """Yield what is said of a program that mpirun or srun would start once for each rank."""
-    request = record.request
-    ranks = request.per_node or (request.total or 1) // (request.nodes or 1)
-    if record.prefix and isinstance(ranks, int) and ranks > 1:
-        yield (
-            f"{record.prefix} would start {record.program} {ranks} times on a host, and gpulaunch starts it"
-            " once: it has to start its ranks itself"
-        )
 
 
 def _local_rank_option(launcher: LauncherKind, names: set[str], kind: ProgramKind) -> str:

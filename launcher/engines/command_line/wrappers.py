@@ -60,6 +60,8 @@ def strip_wrapper(words: Sequence[Word], start: int) -> Around | None:
             min(after + tables.OPERANDS.get(name, 0), len(words)), dropped=(tables.TRANSPARENT[name],)
         )
     following = words[start + 1].text if start + 1 < len(words) else ""
+    if name == "oumi" and following == "distributed" and start + 2 < len(words):
+        return Around(start + 2, dropped=("oumi distributed: it counts the nodes, and so does the plan",))
     if name == "uvx" or (name == "uv" and following == "tool"):
         raise CommandRefused(
             f"{name} runs a program from an environment made for it", "install it on the hosts"

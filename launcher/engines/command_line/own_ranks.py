@@ -1,0 +1,202 @@
+"""Programs that start ranks themselves: refused where each rank would start them again, else named. Pure."""
+
+import posixpath
+import re
+import shlex
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import pairwise
+
+from launcher.engines.command_line.records import ParsedCommand
+from launcher.engines.command_line.tables.torchrun import TORCHRUN
+from launcher.errors import CommandRefused
+
+_STARTER = re.compile(
+    r"deepy|multiproc|(?:\w+_)?launch(?:er)?(?:_\w+)?|(?:dist|distributed)_?run|run_(?:dist|distributed)"
+)
+"""How scripts and modules are called that start another script; deepy.py is of GPT-NeoX."""
+
+_COUNT = re.compile(r"--?(?:nproc|nnodes|num[_-]gpus|num[_-]machines|ngpus)(?:[_-]per[_-]node)?(?:=.*)?")
+_RAY = re.compile(r"(?:verl\.trainer\.main_\w+|openrlhf\.cli\.train_\w*ray)")
+"""Modules that start workers of Ray on all GPUs (verl/trainer/main_ppo.py, openrlhf/cli/train_ppo_ray.py)."""
+
+_OF_VERL = re.compile(r"\+?trainer\.(?:n_gpus_per_node|nnodes)=.*")
+_MAIN = re.compile(r"(?:.*[./])?main_\w+?(?:\.py)?")
+_ONCE = "on one host write it into a script, which is started once: gpulaunch run --hosts A -- bash SCRIPT"
+_OF_NEOX = "deepy"
+"""Of GPT-NeoX: what its script gets comes from configurations that deepy.py reads."""
+
+
+_COUNTS = frozenset(
+    (
+        *(
+            "nproc",
+            "nproc_per_node",
+            "n_gpus",
+            "ngpus",
+            "num_gpus",
+            "gpus",
+            "devices",
+            "num_devices",
+            "n_devices",
+        ),
+        *(
+            "num_nodes",
+            "nnodes",
+            "n_nodes",
+            "nodes",
+            "num_processes",
+            "num_machines",
+            "machine_rank",
+            "node_rank",
+        ),
+        *("world_size", "distributed_world_size", "n_gpus_per_node", "gpus_per_node", "num_gpus_per_node"),
+        *(
+            "gpu_ranks",
+            "gpu_ids",
+            "dist_url",
+            "multiprocessing_distributed",
+            "distributed_port",
+            "master_port",
+        ),
+    )
+)
+"""Arguments that say how many ranks there are, or which; without their dashes."""
+
+_SHELL = re.compile(r"(?:ba|z|da|k|c|tc|fi)?sh")
+_WORLD = ("nodes", "per_node", "total", "hostfile", "include", "exclude", "node_rank", "config_file")
+_SHOWN = 200
+_SEVERAL = re.compile(r"device=\[?\d+(?:,\d+)+\]?")
+_ALONE = {
+    ("axolotl", "train"): "accelerate launch -m axolotl.cli.train",
+    **{
+        ("trl", one): f"accelerate launch -m trl.scripts.{one}"
+        for one in ("sft", "dpo", "grpo", "kto", "rloo", "reward")
+    },
+}
+"""Programs that start `accelerate launch` without the other hosts, and what they start."""
+
+
+def with_own_ranks(record: ParsedCommand) -> ParsedCommand:
+    """Return a record with what is said of ranks that its program may start.
+
+    Raises CommandRefused for a program that each rank would start again, with ranks of its own.
+    """
+    _refuse_nested(record)
+    said: tuple[str, ...] = ()
+    if record.launcher == "opaque":
+        said = (*_unchanged_counts(record), *_inner_launcher(record), *_repeated_program(record))
+    known = [one.partition(" ")[0] for one in said]
+    return replace(record, remarks=(*said, *_own_ranks(record, known)))
+
+
+def _refuse_nested(record: ParsedCommand) -> None:
+    """Raise CommandRefused for a program that starts ranks, and that each rank would start again."""
+    if record.launcher == "opaque":
+        return
+    name, args = _name(record), record.args
+    is_of_verl = _MAIN.fullmatch(record.program) is not None and any(map(_OF_VERL.fullmatch, args))
+    if (record.program_kind == "module" and _RAY.fullmatch(record.program)) or is_of_verl:
+        raise CommandRefused(
+            f"{record.program} starts workers of Ray on all GPUs, and gpulaunch would start it for each GPU",
+            f"{_ONCE}; on several, start Ray on them yourself, and then it on one",
+        )
+    if record.program in ("horovod.run", "horovod.runner", "mpi4py", "mpi4py.run"):
+        raise CommandRefused(
+            f"{record.program} starts its ranks through MPI or Horovod, and gpulaunch starts ranks itself",
+            "launch the script that it starts: gpulaunch run --hosts A,B -- torchrun SCRIPT",
+        )
+    if not _STARTER.fullmatch(name):
+        return
+    script = next((at for at, arg in enumerate(args) if arg.endswith(".py")), None)
+    if script is not None or (record.program_kind == "module" and any(map(_COUNT.fullmatch, args))):
+        started = f"torchrun {shlex.join(args[script:])}" if script is not None else "torchrun SCRIPT"
+        direct = f"launch what it starts: gpulaunch run --hosts A,B -- {started[:_SHOWN]}; or "
+        raise CommandRefused(
+            f"{record.program} starts ranks itself, and gpulaunch would start it for each GPU",
+            f"{direct if name != _OF_NEOX else ''}{_ONCE}",
+        )
+
+
+def _name(record: ParsedCommand) -> str:
+    if record.program_kind == "module":
+        parts = record.program.split(".")
+        return next((part for part in parts[1:] if part == "launcher"), parts[-1])
+    return posixpath.basename(record.program).removesuffix(".py")
+
+
+def _own_ranks(record: ParsedCommand, known: Sequence[str]) -> Iterator[str]:
+    """Yield what is said of arguments that count ranks, without those that are `known` already.
+
+    Also of programs that start a launcher for their own host alone.
+    """
+    program = posixpath.basename(record.program)
+    names = dict.fromkeys(name for arg in record.args if (name := _counts(arg)) and name not in known)
+    for name in names:
+        if record.launcher == "opaque":
+            yield f"{name} is an argument of {program}: gpulaunch cannot change it, and the plan has its own"
+        else:
+            yield (
+                f"{name} is an argument of {program}: the plan counts ranks without it, and starts one for"
+                " each GPU even where the program would start ranks of its own by it"
+            )
+    if ("--launcher", "slurm") in pairwise(record.args) or "--launcher=slurm" in record.args:
+        yield f"--launcher slurm: {program} would take its ranks from Slurm; write --launcher pytorch"
+    started = _ALONE.get((program, "".join(record.args[:1])), "")
+    if record.launcher == "opaque" and started and not _has_other_launcher(record.args):
+        rest = shlex.join(record.args[1:])[:120]
+        yield (
+            f"{program} {record.args[0]} starts accelerate launch for its own host, and each of several hosts"
+            f" would train alone: write {started} {rest}".rstrip()
+        )
+
+
+def _counts(arg: str) -> str:
+    """Return the name of an argument that counts ranks, as it is written; "" for any other."""
+    name, equals, _ = arg.partition("=")
+    if not (arg.startswith("-") or equals):
+        return ""
+    last = name.lstrip("-+").rpartition(".")[2].lower().replace("-", "_")
+    return name if last in _COUNTS or _SEVERAL.fullmatch(arg) else ""
+
+
+def _has_other_launcher(args: Sequence[str]) -> bool:
+    named = [after for before, after in pairwise(args) if before == "--launcher"]
+    named += [arg.partition("=")[2] for arg in args if arg.startswith("--launcher=")]
+    return any(one != "accelerate" for one in named)
+
+
+def _unchanged_counts(record: ParsedCommand) -> tuple[str, ...]:
+    """Name options of an opaque program that say what the plan decides elsewhere."""
+    if record.options_at is not None:
+        return ()
+    known = TORCHRUN.spellings()
+    names = [word.partition("=")[0] for word in record.args]
+    return tuple(
+        f"{name} is an option of {record.program}, which gpulaunch cannot change; without it the plan's holds"
+        for name in dict.fromkeys(names)
+        if name.startswith("--") and name in known and (known[name].sets in _WORLD or name == "--standalone")
+    )
+
+
+def _inner_launcher(record: ParsedCommand) -> Iterator[str]:
+    """Yield what is said of a launcher among the words of a program, which does not read PET_NNODES."""
+    pairs = pairwise(record.args)
+    inner = next((each for each in pairs if each == ("accelerate", "launch") or each[0] == "deepspeed"), None)
+    if inner is not None and not _SHELL.fullmatch(posixpath.basename(record.program)):
+        shown = " ".join(inner) if inner[0] == "accelerate" else inner[0]
+        yield (
+            f"{shown} is started by {record.program}, and gpulaunch cannot change its options: each host"
+            f" trains alone unless {record.program} gives it NNODES, NODE_RANK and MASTER_ADDR"
+        )
+
+
+def _repeated_program(record: ParsedCommand) -> Iterator[str]:
+    """Yield what is said of a program that mpirun or srun would start once for each rank."""
+    request = record.request
+    ranks = request.per_node or (request.total or 1) // (request.nodes or 1)
+    if record.prefix and isinstance(ranks, int) and ranks > 1:
+        yield (
+            f"{record.prefix} would start {record.program} {ranks} times on a host, and gpulaunch starts it"
+            " once: it has to start its ranks itself"
+        )
