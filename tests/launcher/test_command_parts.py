@@ -338,3 +338,32 @@ def test_a_launcher_is_known_by_its_module_and_behind_another(
 )
 def test_an_argument_that_counts_ranks_is_named(command: str, named: list[str]) -> None:
     assert [said.partition(" ")[0] for said in parse_line(command).remarks] == named
+
+
+def test_a_page_with_a_launch_names_its_configuration_of_an_editor() -> None:
+    page = "Run:\n```bash\ntorchrun a.py\n```\nor:\n```json\n" + _LAUNCH_JSON + "```\n"
+    assert parse_line(page).dropped[0].startswith("launch.json: ")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("{% if p %}\nexport A=1\n{% endif %}\ntorchrun a.py", "template"),
+        ("srun $(head -n 1 commands.txt)", r"which has no value"),
+        ("srun -N2 --container-image=x bash -c 'torchrun a.py'", "--container-image"),
+    ],
+)
+def test_a_command_that_the_text_does_not_say_is_refused_for_that(text: str, said: str) -> None:
+    with pytest.raises(CommandRefused, match=said):
+        parse_line(text)
+
+
+def test_a_template_may_decide_lines_of_a_scheduler() -> None:
+    text = "#!/bin/bash\n{% if p %}\n#SBATCH -p {{ p }}\n{%- endif %}\nsrun torchrun a.py\n"
+    assert (parse_line(text).program, parse_line(text).args) == ("a.py", ())
+
+
+def test_the_launch_in_a_container_of_srun_is_typed_out() -> None:
+    with pytest.raises(CommandRefused) as refusal:
+        parse_line("srun --container-image=x --container-mounts=/a:/b torchrun --nnodes 2 a.py")
+    assert refusal.value.fix.endswith("-- torchrun --nnodes 2 a.py")

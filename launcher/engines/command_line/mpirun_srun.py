@@ -5,6 +5,7 @@ import posixpath
 from launcher.engines.command_line import values
 from launcher.engines.command_line.line import VARIABLES, CommandLine
 from launcher.engines.command_line.option_reader import FoundOption, read_options
+from launcher.engines.command_line.remedies import with_launch
 from launcher.engines.command_line.tables.mpirun_srun import PREFIXES
 from launcher.engines.command_line.words import Word, require_known, without_itself
 from launcher.errors import CommandRefused
@@ -21,7 +22,10 @@ def read_prefix(line: CommandLine, start: int) -> int | None:
     if line.prefix:
         raise CommandRefused(f"{table.owner} inside of {line.prefix}", "leave one of them out")
     line.prefix = table.owner
-    reading = read_options(line.words, start + 1, table)
+    try:
+        reading = read_options(line.words, start + 1, table)
+    except CommandRefused as error:
+        raise with_launch(error, line.words[start + 1 :]) from error
     if any(word.text == ":" for word in line.words[reading.program :]):
         raise CommandRefused(
             f"{table.owner} starts several programs, with : between them", "launch one program on all hosts"

@@ -61,7 +61,7 @@ _COUNTS = frozenset(
         ),
     )
 )
-"""Arguments that say how many ranks there are, or which; without their dashes."""
+"""Arguments that say how many ranks a program starts, or which; without their dashes."""
 
 _SHELL = re.compile(r"(?:ba|z|da|k|c|tc|fi)?sh")
 _WORLD = ("nodes", "per_node", "total", "hostfile", "include", "exclude", "node_rank", "config_file")

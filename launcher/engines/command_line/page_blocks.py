@@ -1,10 +1,12 @@
 """The blocks of a page that hold its commands: fences, directives, code within a sentence. Pure."""
 
 import re
+import shlex
 import textwrap
 from collections.abc import Iterator
 
 from launcher.engines.command_line.editor_text import command_of_editor
+from launcher.engines.command_line.preparations import LEFT_OUT
 
 PROGRAMS = (
     r"(?:torchrun|accelerate|deepspeed|python[\d.]*|mpirun|srun|composer|colossalai"
@@ -30,6 +32,7 @@ _OTHER_LETTER = re.compile(
 _RUNNERS = r"(?:(?:uv|poetry|pixi|pdm|pipenv)[ \t]+run[ \t]+(?:-\S+[ \t]+)*|nohup[ \t]+)?"
 _INLINE = re.compile(rf"(?<![=\w\"'(\\])`((?:[A-Za-z_]\w*=\S*[ \t]+)*{_RUNNERS}{PROGRAMS}[ \t][^`\n]+)`")
 _SENTENCE = re.compile(r"\s*(?:[-*+>#]+[ \t]+|\d{1,2}[.)][ \t]+)?(?:[A-Z][a-z]|`|[A-Z]?(?![A-Za-z])[^\W\d_])")
+_EDITOR = "launch.json: the page has a configuration of an editor, too; paste it alone to launch it"
 _QUOTE = re.compile(r"[ \t]*>(?!>) ?")
 _CALLOUT = re.compile(r"\[!\w+\]")
 _CHANGED = re.compile(r"^(?:diff |index |@@ |[ +-]|$)")
@@ -94,9 +97,10 @@ def _fenced(text: str) -> str:
         return text
     blocks = [(found["kind"].lower(), part) for found, part in zip(marks[::2], parts[1::2], strict=True)]
     inside = [_after_change(part) if kind == "diff" else part for kind, part in blocks if kind not in _OTHER]
-    if any(map(LAUNCH_INSIDE.search, inside)):
-        return "\n".join(inside)
     configured = [part for kind, part in blocks if kind.startswith("json") and command_of_editor(part)]
+    if any(map(LAUNCH_INSIDE.search, inside)):
+        said = [f"{LEFT_OUT} {shlex.quote(_EDITOR)}"] if configured else []
+        return "\n".join((*said, *inside))
     return "\n".join(configured) or text
 
 

@@ -18,6 +18,7 @@ from launcher.engines.command_line.notebook_cell import commands_of_notebook, sh
 from launcher.engines.command_line.other_shells import with_posix_syntax
 from launcher.engines.command_line.page_blocks import LAUNCH, LAUNCH_INSIDE, LAUNCH_LINE, blocks_of_page
 from launcher.engines.command_line.python_text import refuse_python
+from launcher.errors import CommandRefused
 
 _SHELL = (  # ana@gpu1:~/x$, [ana@gpu1 x]$, ana@mac x %, and the arrows of zsh's themes
     r"[\w.-]+@[\w.-]+:[^\s$#%]*[$#%]|\[[\w.-]+@[\w.-]+[ \t][^\]\n]{0,200}\][$#%]"
@@ -76,6 +77,7 @@ _HERE_LINE = re.compile(
 _CLOSES = re.compile(r"[ \t]*\)\"?[ \t]*")
 _READ = re.compile(r"[ \t]*read[ \t](?:-\S+[ \t]+|''[ \t]+|\"\"[ \t]+)*(?P<name>[A-Za-z_]\w*)[ \t]*")
 _ASSIGNED_CAT = re.compile(r"[ \t]*(?P<name>(?:export[ \t]+)?[A-Za-z_]\w*)=\"?\$\([ \t]*cat[ \t]*")
+_OF_TEMPLATE = re.compile(r"[ \t]*\{%[-+]?[ \t]*(?P<word>\w+)[^\n]*%\}[ \t]*")
 _MAGICS = (
     (re.compile(r"^[ \t]*%cd[ \t]+", re.MULTILINE), "!cd "),
     (re.compile(r"^[ \t]*%(?:set_)?env[ \t]+(\w+)[ \t]*[= \t][ \t]*(?=\S)", re.MULTILINE), r"!export \1="),
@@ -93,6 +95,7 @@ def commands_text(text: str) -> str:
     text = blocks_of_page(text)
     refuse_python(text, LAUNCH_INSIDE)
     document = _document(text)
+    text = _without_template(text) if document is None and "{%" in text else text
     text = _recipe(_without_numbers(_argv_text(text) if document is None else document))
     text = _LABEL.sub("", _LIST_MARK.sub("", text))
     code = _CODE.fullmatch(text) or _SENTENCE.fullmatch(text) or _QUOTES.fullmatch(text)
@@ -107,6 +110,28 @@ def commands_text(text: str) -> str:
     text = _TO_PROCESS.sub("> log", text)
     text = _COMMENT_BEHIND.sub(r"\\", text)
     return _with_assignments(_without_prompts(_typed_lines(shell_of_cell(text))))
+
+
+def _without_template(text: str) -> str:
+    """Return a text without lines of a template that only decide comments: `{% if partition %}`.
+
+    Raises CommandRefused for one that decides commands.
+    """
+    depth, kept = 0, list[str]()
+    for line in text.split("\n"):
+        found = _OF_TEMPLATE.fullmatch(line)
+        if found is None:
+            if depth > 0 and line.strip() and not line.lstrip().startswith("#"):
+                raise CommandRefused(
+                    f"the text is a template, which decides whether it has {line.strip()[:40]}",
+                    "paste what the template makes",
+                )
+            kept.append(line)
+        elif found["word"].startswith("end"):
+            depth -= 1
+        elif found["word"] in ("if", "for", "with", "macro", "block", "filter"):
+            depth += 1
+    return "\n".join(kept)
 
 
 def _recipe(text: str) -> str:

@@ -162,6 +162,8 @@ def _inner_line(words: tuple[Word, ...], at: int, shell: ShellLine, inside: _Ins
     """
     name = posixpath.basename(words[at].text)
     if at + 1 == len(words) and any(letter.isspace() for letter in words[at].text.strip()):
+        if words[at].unresolved == (words[at].text.strip(),):
+            raise without_values(words[at : at + 1], "the command")  # $(head -n 1 commands.txt)
         name, words = "eval", (*words[: at + 1], words[at])  # "torchrun a.py", quoted as a whole
     if name not in ("eval", *_SHELLS) or at + 1 == len(words):
         return None

@@ -65,6 +65,15 @@ def refuse_submitter(name: str, words: Sequence[Word]) -> None:
         )
 
 
+def with_launch(error: CommandRefused, words: Sequence[Word]) -> CommandRefused:
+    """Return the error for a container of srun with the launch behind it; any other error as it is."""
+    command = _inner_command("", words) if error.message.startswith("--container") else ""
+    if not command:
+        return error
+    launch = f"{error.fix} (via:), and launch: gpulaunch run --hosts A,B -- {command}"
+    return CommandRefused(error.message, launch)
+
+
 def _container_fix(name: str, words: Sequence[Word]) -> str:
     """Return the launch that a line of docker or its like holds, and where its container is named."""
     command = _inner_command(name, words)
