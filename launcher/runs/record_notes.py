@@ -18,10 +18,10 @@ from launcher.errors import (
     NameNotResolved,
 )
 from launcher.planning.run_record import RunRecord, note_in_record, read_run_records
-from launcher.runs.remote_run import RemoteRun
 
 if TYPE_CHECKING:
     from launcher.follow.outcome import Outcome
+    from launcher.runs.remote_run import RemoteRun
 
 _SILENT = (NameNotResolved, ConnectionRefused, ConnectionTimedOut, HostKeyChanged, ContainerNotRunning)
 """Nothing answers under the host's name, or another machine does."""
@@ -70,7 +70,7 @@ def list_silent(
 
 def note_answers(
     records: Mapping[str, RunRecord],
-    runs: Iterable[RemoteRun],
+    runs: "Iterable[RemoteRun]",
     *,
     answered: Collection[str],
     errors: Mapping[str, HostError],
@@ -97,7 +97,7 @@ def note_answers(
             note_in_record(run_id, over=over, silent=sorted(kept))
 
 
-def _is_over(run: RemoteRun, by_id: Mapping[str, RemoteRun]) -> bool | None:
+def _is_over(run: "RemoteRun", by_id: "Mapping[str, RemoteRun]") -> bool | None:
     """Return whether a run has ended and no start follows it, None where that is not known.
 
     A lost run may have left processes: it is not over before someone has removed it.

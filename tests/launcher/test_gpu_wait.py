@@ -273,7 +273,7 @@ def test_a_run_that_another_one_forestalls_waits_again(
         return CheckedLaunch(launch, preflighted(launch.entries, job=JOB), None), {}
 
     monkeypatch.setattr(_launch, "_prepared_in_turn", prepared)
-    monkeypatch.setattr(_launch, "_carried_through", lambda *_: outcomes.pop(0))
+    monkeypatch.setattr(_launch, "_carried_through", lambda *_, **__: outcomes.pop(0))
     (tmp_path / "job.yaml").write_text("script: train.py")
     config = load_run_config(str(tmp_path / "job.yaml"))
     pool = ConnectionPool(open_local)
