@@ -1,9 +1,10 @@
 """gpulaunch ps: list runs, found by asking the hosts."""
 
 import os
+import shutil
 import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -22,8 +23,9 @@ from launcher.runs.record_notes import describe_gone, describe_silent, list_gone
 from launcher.runs.remote_run import LAST
 from launcher.runs.render import encode_runs, render_runs
 from launcher.runs.search import format_hosts, search, search_hosts, unanswered_lines
+from launcher.slurm.jobs import is_inside, list_own_jobs
 from launcher.terminal.output import echo, echo_json, echo_lines
-from launcher.text import sanitize
+from launcher.text import count_noun, sanitize
 
 _FIXES_SHOWN = 3
 
@@ -69,11 +71,20 @@ def command(hosts: tuple[str, ...], *, ended: bool, as_json: bool, **given: Any)
     echo_lines([describe_gone(gone)] if gone else [], err=True)
     silent = () if hosts or access.nodes else list_silent(read_run_records().values(), listed, found.errors)
     echo_lines([describe_silent(silent)] if silent else [], err=True)
+    echo_lines(() if hosts else _describe_slurm_jobs(), err=True)
     fixes = dict.fromkeys(error.fix for error in found.errors.values() if error.fix)
     typed = [complete_commands(fix, access.inventory.access_words) for fix in fixes]
     echo_lines([f"  fix: {fix}" for fix in typed][: _FIXES_SHOWN if code else 0], err=True)
     deliver_due(access, answered, {run.run_id for run in found.runs if run.is_live})
     return code
+
+
+def _describe_slurm_jobs() -> Iterator[str]:
+    """Yield on a login node which commands list the runs of this user's Slurm jobs."""
+    jobs = list_own_jobs() if shutil.which("squeue") and not is_inside() else ()
+    if jobs:
+        what = f"{count_noun(len(jobs), 'Slurm job')} of yours with gpulaunch"
+        yield f"the runs of {what} are not in this list: gpulaunch ps {', gpulaunch ps '.join(jobs)}"
 
 
 def _describe_absence(answered: Sequence[str], other_hosts: Iterable[str], *, ended: bool) -> str:

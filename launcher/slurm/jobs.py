@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from launcher.config.host_names import is_plain_host
 from launcher.errors import BadInput, SlurmError
+from launcher.local.user import user_name
 from launcher.slurm.commands import open_local_commands, run_slurm, step_environment
 from launcher.text import one_line
 from preflight.frozen import dataclass
@@ -21,6 +22,10 @@ _OUTPUT = re.compile(r"^\s*StdOut=(\S.*)$", re.MULTILINE)
 _LIVES = ("RUNNING", "COMPLETING", "SUSPENDED", "STOPPED", "CONFIGURING")
 _WAITS = ("PENDING", "REQUEUED", "REQUEUE_HOLD", "SPECIAL_EXIT")
 _ASK_EVERY_S = 0.5
+_GLANCE_S = 3.0
+"""For an answer that a command can do without."""
+_MOST_LOOKED_AT = 8
+_JOB_NAME = re.compile(r"\d+(?:_\d+)?", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +135,28 @@ def _list_states(job: str, environ: Mapping[str, str]) -> list[_JobState]:
         return []
     rows = (line.strip().split("|", 3) for line in output.splitlines())
     return [_JobState(*row) for row in rows if len(row) == 4]
+
+
+def list_own_jobs(environ: Mapping[str, str] = os.environ) -> tuple[str, ...]:
+    """Return this user's jobs that run and whose batch script names gpulaunch, the newest first.
+
+    Nothing where Slurm is absent or does not answer soon; only the newest jobs are looked at.
+    """
+    commands = open_local_commands(step_environment(environ))
+
+    def answer(*argv: str) -> str:
+        try:
+            return run_slurm(commands, argv, timeout_s=_GLANCE_S)
+        except (BadInput, SlurmError):
+            return ""
+
+    listed = answer("squeue", "-h", "-t", "RUNNING", "-u", user_name(), "-S", "-i", "-o", "%A|%i").split()
+    pairs = [line.partition("|") for line in listed]
+    jobs = [(own, name) for own, _, name in pairs if _JOB_NAME.fullmatch(own) and _JOB_NAME.fullmatch(name)]
+    scripts = {
+        name: answer("scontrol", "write", "batch_script", own, "-") for own, name in jobs[:_MOST_LOOKED_AT]
+    }
+    return tuple(name for name, script in scripts.items() if "gpulaunch" in script)
 
 
 def _described(state: str) -> str:
