@@ -26,9 +26,10 @@ from launcher.restart.decision import NoRestart, RunFailure, classify_failure, i
 from launcher.restart.hold import Hold, OtherStart, RestartHold, take_hold
 from launcher.restart.host_set import SparePolicy, select_hosts
 from launcher.restart.kernel_log import read_kernel_logs, refine_with_kernel_log
-from launcher.restart.launch_changes import describe_changes
+from launcher.restart.launch_changes import describe_changes, start_record
 from launcher.restart.replacement import HostAssignment, rank_counts_after
 from launcher.restart.restart_order import LoopHistory, RestartOrder, build_spec
+from launcher.restart.tree_change import note_other_tree
 from launcher.rundir.layout import OUTCOME
 from launcher.rundir.log_store import LogStore
 from launcher.terminal.screen import Screen
@@ -357,14 +358,17 @@ class RestartLoop(Closing):
         changes = tuple(map(redact_text, describe_changes(outcome.plan, prepared.plan(), lineup, self._job)))
         self._resumed_from = checkpoint.path if checkpoint is not None and spec.resume_args else ""
         from_words = self._from_words(checkpoint)
-        for line in (*changes, from_words):
+        files, other_trees = note_other_tree(
+            self._first.extra_files, launch.entries, launch.connections.borrow
+        )
+        for line in (*other_trees, *changes, from_words):
             self._screen.notify(line)
         self._changes = changes
         self._spares = tuple(each for each in lineup.spares if each.name not in outcome.cleanup.lost)
         record = encode_restart(
             len(self._starts), outcome.plan.run_id, outcome.why, self._resumed_from, changes
         )
-        kept = (*self._first.extra_files, (RESTART_FILE, json.dumps(record, indent=1) + "\n"))
+        kept = (*files, (RESTART_FILE, json.dumps(record, indent=1) + "\n"))
         self._launch = replace(prepared.launch, extra_files=kept)
         return replace(prepared, launch=self._launch)
 
@@ -378,23 +382,3 @@ class RestartLoop(Closing):
 
 def _stop_name(stop: BaseException) -> str:
     return str(stop) or CTRL_C
-
-
-def start_record(
-    outcome: Outcome, logs: str, resumed_from: str, changes: tuple[str, ...] = ()
-) -> StartRecord:
-    """Return a start that is over; what it failed of is not judged yet."""
-    return StartRecord(
-        run_id=outcome.plan.run_id,
-        verdict=outcome.verdict,
-        exit_code=outcome.exit_code,
-        why=outcome.why,
-        identity=("", "", ""),
-        world_size=outcome.plan.world_size,
-        mixed_precision=outcome.plan.precision.mixed_precision,
-        hosts=tuple(node.host for node in outcome.plan.nodes),
-        seconds=outcome.seconds,
-        logs=logs,
-        resumed_from=resumed_from,
-        changes=changes,
-    )

@@ -14,8 +14,9 @@ from launcher.remote.connection_pool import ConnectionPool
 from launcher.report.outcome import render_launch
 from launcher.restart.decision import NoRestart, classify_failure
 from launcher.restart.hold import OtherStart, RestartHold, take_hold
+from launcher.restart.launch_changes import start_record
 from launcher.restart.restart_order import RestartOrder, known_history, read_order
-from launcher.restart.restarter import RestartContext, RestartLoop, start_record
+from launcher.restart.restarter import RestartContext, RestartLoop
 from launcher.runs.access import KnownHosts, RunAccess, access_run
 from launcher.runs.attach import AttachedRun
 from launcher.runs.remote_run import RemoteRun

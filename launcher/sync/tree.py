@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 from launcher.errors import ConfigError, SyncFailed
 from launcher.local.home import home
-from launcher.onhost.sync.target_state import TreeEntry
+from launcher.onhost.sync.target_state import TreeEntry, hash_tree
 from launcher.sync import git
 from launcher.sync.hash_cache import HashCache
 from launcher.sync.ignore import Ignore, InvalidPattern
@@ -52,11 +52,7 @@ class SourceTree:
     @property
     def content_hash(self) -> str:
         """One SHA-256 over paths, modes and contents: equal trees have equal ones."""
-        digest = hashlib.sha256()
-        for entry in self.entries:
-            line = f"{entry.kind} {entry.mode & 0o100:o} {entry.content} {entry.path}\0"
-            digest.update(line.encode("utf-8", "surrogateescape"))
-        return digest.hexdigest()
+        return hash_tree(self.entries)
 
 
 def read_tree(root: Path, *, exclude: tuple[str, ...], max_mib: int, logs: Path | None = None) -> SourceTree:

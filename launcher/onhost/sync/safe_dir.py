@@ -34,6 +34,13 @@ class SafeDirectory:
         )
         self._last: tuple[tuple[str, ...], int] = ((), -1)
 
+    def note(self, name: str, data: bytes) -> None:
+        """Replace a file of the sync's own directory by one with this content."""
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
+        with open(os.open(name + ".new", flags, 0o600, dir_fd=self.state), "wb") as file:
+            file.write(data)
+        os.rename(name + ".new", name, src_dir_fd=self.state, dst_dir_fd=self.state)
+
     def forget(self) -> None:
         """Close the directory that was used last."""
         if self._last[1] >= 0:

@@ -11,7 +11,7 @@ from .install import install, set_mode
 from .lock import boot_id, remove_stale, take_lock
 from .safe_dir import STATE, SafeDirectory, parts_of
 from .staging import Staging
-from .target_state import TargetState, TreeEntry
+from .target_state import TargetState, TreeEntry, hash_tree
 
 
 class ReceiveSession:
@@ -117,6 +117,7 @@ class SyncSession:
             here.record.add(entry.path, entry.kind + entry.content, None, ours=True)
         if needed:
             here.record.save()
+        here.directory.note("tree.sha256", hash_tree(self._entries).encode())
         for index, entry in needed:
             install(here, self._incoming, index, entry.path)
         for path, mode, found in here.modes:

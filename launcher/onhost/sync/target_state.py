@@ -1,8 +1,9 @@
 """Current content of the directory, and the part of it that former syncs wrote."""
 
+import hashlib
 import os
 import stat
-from typing import NamedTuple
+from typing import Iterable, NamedTuple
 
 from .errors import SyncRefused
 from .manifest import Manifest
@@ -24,6 +25,15 @@ class TreeEntry(NamedTuple):
     mode: int  # permission bits; 0 for a link
     size: int
     content: str  # SHA-256, or where the link points
+
+
+def hash_tree(entries: Iterable[TreeEntry]) -> str:
+    """Return one SHA-256 over paths, modes and contents: equal trees have equal ones."""
+    digest = hashlib.sha256()
+    for entry in entries:
+        line = "%s %o %s %s\0" % (entry.kind, entry.mode & 0o100, entry.content, entry.path)
+        digest.update(line.encode("utf-8", "surrogateescape"))
+    return digest.hexdigest()
 
 
 class TargetState:
