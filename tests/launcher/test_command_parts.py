@@ -367,3 +367,23 @@ def test_the_launch_in_a_container_of_srun_is_typed_out() -> None:
     with pytest.raises(CommandRefused) as refusal:
         parse_line("srun --container-image=x --container-mounts=/a:/b torchrun --nnodes 2 a.py")
     assert refusal.value.fix.endswith("-- torchrun --nnodes 2 a.py")
+
+
+@pytest.mark.parametrize(
+    ("text", "program", "args"),
+    [
+        ('FROM x\nENTRYPOINT ["./train.sh"]\nCMD ["config.yaml"]\n', "./train.sh", ("config.yaml",)),
+        ('FROM x\nENTRYPOINT ["./prepare.sh"]\nCMD ["torchrun", "a.py"]\n', "a.py", ()),
+        ('FROM x\nENTRYPOINT ["python", "a.py"]\nCMD []\n', "a.py", ()),
+        (".PHONY: a.py\nn = 2\n\na.py:\n\ttorchrun --nproc_per_node=$(n) $@ --lr 1\n", "a.py", ("--lr", "1")),
+    ],
+)
+def test_what_a_file_starts_has_its_own_arguments(text: str, program: str, args: tuple[str, ...]) -> None:
+    assert (parse_line(text).program, parse_line(text).args) == (program, args)
+
+
+def test_a_directory_above_that_of_the_script_is_named() -> None:
+    parsed = parse_line(
+        'R="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"\ntorchrun $R/a.py', {"PWD": "/w/x"}
+    )
+    assert (parsed.program, parsed.dropped[-1].partition(":")[0]) == ("/w/a.py", "dirname")

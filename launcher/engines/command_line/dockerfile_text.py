@@ -6,8 +6,9 @@ import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import field, replace
 
-from launcher.engines.command_line.preparations import LEFT_OUT
+from launcher.engines.command_line.preparations import LEFT_OUT, has_launcher, is_python
 from launcher.engines.command_line.records import Task
+from launcher.engines.command_line.words import Word
 from preflight.frozen import dataclass
 
 _IS_ONE = re.compile(r"\A(?:[ \t]*(?:#[^\n]*|ARG[ \t][^\n]*)?\n)*[ \t]*FROM[ \t]+\S", re.IGNORECASE)
@@ -18,6 +19,8 @@ _TRAINING = re.compile(
 )
 
 _SCRIPT = re.compile(r"(?:[.~]{0,2}/)[\w./-]+|[\w-]+\.(?:sh|bash|py)")
+_PROGRAM = re.compile(r"(?:/\S+/)?(?:ba|z|da|k)?sh|\S+\.(?:sh|py)")
+_NO_WORDS = re.compile(r"\[[ \t]*\][ \t]*")
 _BUILD = re.compile(r"(?:DEBIAN|PIP|LC|UV|CONDA|POETRY)_\w+|LANG|LANGUAGE|TZ|SHELL")
 """What a build or the programs of the image read, and no training."""
 
@@ -99,12 +102,16 @@ def tasks_of_dockerfile(text: str) -> tuple[Task, ...] | None:
         else:
             stage.take(name, rest)
     words = [_words(stage.started[name]) for name in ("ENTRYPOINT", "CMD")]
-    shells = [text for text, given in zip(stage.started.values(), words, strict=True) if text and not given]
+    shells = [
+        text
+        for text, given in zip(stage.started.values(), words, strict=True)
+        if text and not given and not _NO_WORDS.fullmatch(text)
+    ]
     command = shells[0] if shells else _joined(words[0], words[1])
     if not command:
         return None
     is_script = any(words) and _SCRIPT.fullmatch(next(filter(None, words))[0]) is not None
-    entry = words[0][0] if words[0] and words[1] else ""
+    entry = words[0][0] if _prepares(words[0], words[1]) else ""
     return (Task("CMD", "\n".join((*_prepared(stage, entry), command)), starts=is_script),)
 
 
@@ -135,9 +142,17 @@ def _filled(value: str, seen: Mapping[str, str]) -> str:
     )
 
 
+def _prepares(entry: list[str], words: list[str]) -> bool:
+    """Whether a script in front of a program prepares the container; any other word is its argument."""
+    if not (entry and words and entry[0].endswith(".sh")):
+        return False
+    first = Word(words[0])
+    return is_python(first) or has_launcher((first,)) or _PROGRAM.fullmatch(words[0]) is not None
+
+
 def _joined(entry: list[str], words: list[str]) -> str:
     """Return one command; a script in front of a launcher prepares the container."""
-    if entry and words and entry[0].endswith(".sh"):
+    if _prepares(entry, words):
         entry = []
     given = [*entry, *words]
     is_text = len(given) == 3 and re.fullmatch(r"-\w*c", given[1])

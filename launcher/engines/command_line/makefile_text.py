@@ -69,7 +69,7 @@ def tasks_of_makefile(text: str) -> tuple[Task, ...] | None:
     return tuple(
         Task(
             target["name"],
-            _as_shell(_with_programs(body, programs)),
+            _as_shell(_with_programs(_OWN_NAME.sub(target["name"], body), programs)),
             tuple(target["needs"].split()),
             head=_head(variables),
             is_certain=False,
@@ -78,12 +78,19 @@ def tasks_of_makefile(text: str) -> tuple[Task, ...] | None:
     )
 
 
+_OWN_NAME = re.compile(r"(?<!\$)\$(?:@|\(@\)|\{@\})")
+"""The name of a recipe's own target."""
+
+
 def recipe(text: str) -> str:
     """Return the commands of a text with a target, variables as a shell has them; any other text as it is."""
     if not TARGET.search(text):
         return text
     is_sure = _SPECIAL.search(text) is not None or _NAME.search(text) is not None
-    return _head(TARGET.sub(partial(_needed, is_sure=is_sure), _SPECIAL.sub("", text)))
+    text = _SPECIAL.sub("", text)
+    names = {found["name"] for found in TARGET.finditer(text)}
+    text = _OWN_NAME.sub(names.pop(), text) if len(names) == 1 else text
+    return _head(TARGET.sub(partial(_needed, is_sure=is_sure), text))
 
 
 def _needed(target: re.Match[str], *, is_sure: bool) -> str:

@@ -27,6 +27,10 @@ from launcher.errors import CommandRefused
 
 _COMMENT_INSIDE = re.compile(r"\\[ \t]*\n[ \t]*#[^\n]*\n[ \t]*[^\s#]")
 _ARGUMENTS = re.compile(r"\$(?:[@*#]|\{[@*])")
+_OWN_PARENT = re.compile(
+    r"\bdirname[ \t]+(?:--[ \t]+)?[\"']?\$(?:0|\{0\}|\{?BASH_SOURCE)[^)\n]{0,20}\)[\"']?/\.\."
+)
+_OF_SCRIPT = "dirname: the script is taken to be in the directory that you are in, and .. is what is above it"
 _NO_ARGUMENTS = "$@: the text has no arguments of its own"
 _BLOCK = "read where the values of the text decide it, and left out elsewhere"
 _AFTER = "it has no effect after the launch"
@@ -191,6 +195,8 @@ class _Launches:
         shell, found = self.shell, self.found
         shell.dropped += [f"{kind}: {_BLOCK}" for kind in shell.blocks.kinds]
         shell.dropped += _directives(text)
+        if _OWN_PARENT.search(text):
+            shell.dropped.append(_OF_SCRIPT)
         if _ARGUMENTS.search(text):
             shell.dropped.append(_NO_ARGUMENTS)
         if all(preparations.is_setup(one.words) for one in found) and (shell.doubtful or not found):
