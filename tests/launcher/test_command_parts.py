@@ -301,6 +301,8 @@ def test_a_program_that_starts_ranks_is_not_started_for_each_gpu(command: str, p
     ("command", "launcher", "program"),
     [
         ("python launch.py --config configs/a.yaml --train", "python", "launch.py"),
+        ("python launch.py --config a.py --train", "python", "launch.py"),
+        ("python launch_train.py configs/a.py", "python", "launch_train.py"),
         (
             "python -m verl.trainer.fsdp_sft_trainer trainer.nnodes=1",
             "python",

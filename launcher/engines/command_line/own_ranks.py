@@ -66,6 +66,7 @@ _COUNTS = frozenset(
 _SHELL = re.compile(r"(?:ba|z|da|k|c|tc|fi)?sh")
 _WORLD = ("nodes", "per_node", "total", "hostfile", "include", "exclude", "node_rank", "config_file")
 _SHOWN = 200
+_SETTINGS = re.compile(r"config|cfg", re.IGNORECASE)
 _SEVERAL = re.compile(r"device=\[?\d+(?:,\d+)+\]?")
 _ALONE = {
     ("axolotl", "train"): "accelerate launch -m axolotl.cli.train",
@@ -108,7 +109,7 @@ def _refuse_nested(record: ParsedCommand) -> None:
         )
     if not _STARTER.fullmatch(name):
         return
-    script = next((at for at, arg in enumerate(args) if arg.endswith(".py")), None)
+    script = next((at for at, arg in enumerate(args) if _is_script(arg, args[at - 1 : at])), None)
     if script is not None or (record.program_kind == "module" and any(map(_COUNT.fullmatch, args))):
         started = f"torchrun {shlex.join(args[script:])}" if script is not None else "torchrun SCRIPT"
         direct = f"launch what it starts: gpulaunch run --hosts A,B -- {started[:_SHOWN]}; or "
@@ -116,6 +117,11 @@ def _refuse_nested(record: ParsedCommand) -> None:
             f"{record.program} starts ranks itself, and gpulaunch would start it for each GPU",
             f"{direct if name != _OF_NEOX else ''}{_ONCE}",
         )
+
+
+def _is_script(arg: str, before: Sequence[str]) -> bool:
+    """Whether an argument is a script that is started, and no configuration by its path or option."""
+    return arg.endswith(".py") and not any(map(_SETTINGS.search, (arg, *before)))
 
 
 def _name(record: ParsedCommand) -> str:
