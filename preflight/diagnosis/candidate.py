@@ -19,6 +19,8 @@ from preflight.frozen import dataclass
 MOST_EVIDENCE = 5
 _ABOUT_GPUS = re.compile(r"cuda|gpu|nccl|nvidia|driver|device|distributed", re.IGNORECASE)
 _MISSING_MODULE, _REFUSED_ARGUMENT, _ABORT, _STOPPED = "S89", "S90", "S69", "S78"
+# A heap or a stack that the C library found corrupt. Any other abort is how a program ends for a reason of its own.
+_CORRUPT = re.compile(r"corrupt|\b(?:free|malloc|realloc)\(\): |munmap_chunk\(\)|stack smashing")
 _BY_HAND = re.compile(r"^(?:\^C)?KeyboardInterrupt\b")
 # The C++ runtime's last words about an exception that nothing caught.
 _THROWN = re.compile(
@@ -97,6 +99,8 @@ def candidate_of_row(
     thrown = _THROWN.search(course.text_from(shown[:1])) if row.code == _ABORT else None
     if thrown:
         cause = replace(cause, cause=f"native code threw {thrown[1]} and nothing caught it: {thrown[2]}")
+    elif row.code == _ABORT and not any(_CORRUPT.search(line.text) for line in shown):
+        cause = replace(cause, confidence="possible")
     if row.code == _STOPPED and any(_BY_HAND.search(line.text) for line in shown):
         cause = replace(
             cause,

@@ -43,6 +43,8 @@ RECORD = "{{'loss': {loss:.3f}, 'learning_rate': 1e-4, 'epoch': {n}}}\n"
         (LIMIT + steps(0, 9, STAMPED) + "srun: error: node3: task 0: Terminated\n", "time-limit", "certain"),
         ("OSError: [Errno 98] Address already in use\ntrying 6007\n" + steps(0, 9), "port-in-use", "likely"),
         (FRAMES + "ModuleNotFoundError: No module named 'apex'\n" + steps(0, 9), "missing-module", "likely"),
+        ("free(): invalid pointer\nAborted (core dumped)\n", "sigabrt", "likely"),
+        ("starting\nAborted (core dumped)\n", "sigabrt", "possible"),  # for a reason that it does not say
     ],
 )  # fmt: skip
 def test_what_a_run_does_behind_a_message_may_contradict_it(log: str, verdict: str, confidence: str) -> None:
