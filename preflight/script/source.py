@@ -88,6 +88,7 @@ class Parser:
         self._nodes: dict[int, list[ast.AST]] = {}
         self._imports: dict[int, list[tuple[str, int]]] = {}
         self._found: dict[tuple[int, Callable[..., object]], object] = {}
+        self._made: dict[tuple[str, Callable[[str], object]], object] = {}
         self.branch_places: dict[int, tuple[str, str]] = {}  # by condition: each reading asks at every visit
         self.newer: dict[str, SyntaxError] = {}  # files for a newer Python, with what stops this one
 
@@ -150,6 +151,12 @@ class Parser:
         if (id(tree), what) not in self._found:
             self._found[id(tree), what] = what(self.nodes(tree))
         return cast("T", self._found[id(tree), what])
+
+    def make(self, what: Callable[[str], T], text: str) -> T:
+        """Return what a function makes of a text, the same in every reading. What it raises is raised."""
+        if (text, what) not in self._made:
+            self._made[text, what] = what(text)
+        return cast("T", self._made[text, what])
 
 
 class Sources:
@@ -383,15 +390,10 @@ def spawns_ranks(source: Source, parser: Parser) -> bool:
     nodes = parser.nodes(source.tree)
     calls = [node for node in nodes if isinstance(node, ast.Call)]
     names = {getattr(node.func, "attr", getattr(node.func, "id", "")): node for node in calls}
-    if "spawn" in names or any(
-        isinstance(node, ast.Attribute) and node.attr == "start_processes" for node in nodes
-    ):
+    if "spawn" in names or any(getattr(node, "attr", "") == "start_processes" for node in nodes):
         return True
-    if "launch" in names and names["launch"].args and len(_arguments(names["launch"])) > 1:
-        return isinstance(names["launch"].args[0], ast.Name)  # launch(main, gpus, ...) of detectron2
+    launch = names.get("launch")
+    if launch and launch.args and len(launch.args) + len(launch.keywords) > 1:
+        return isinstance(launch.args[0], ast.Name)  # launch(main, gpus, ...) of detectron2
     target = any(word.arg == "target" for node in calls for word in node.keywords)
     return target and "Process" in names and bool(names.keys() & {"init_process_group", "set_device"})
-
-
-def _arguments(call: ast.Call) -> list[ast.expr]:
-    return [*call.args, *(word.value for word in call.keywords)]

@@ -61,8 +61,6 @@ def _within(spot: CodeLocation, line: int, column: int = 1) -> CodeLocation:
 
 def parsed(it: "Interpreter", text: str, path: str, locate: "Locate") -> Value:
     """Return the content of a text, each entry with its place; `path` ends in what kind of text it is."""
-    import yaml  # noqa: PLC0415 - only scripts that read a configuration need it
-
     if len(text) > MAX_CONFIG:
         it.note_excess(f"{path}: more than {MAX_CONFIG} characters")
         return UNKNOWN
@@ -72,13 +70,24 @@ def parsed(it: "Interpreter", text: str, path: str, locate: "Locate") -> Value:
             from preflight.script.interpreter.config_sections import parsed_sections  # noqa: PLC0415 - few need it
 
             return parsed_sections(text, path, locate)
-        node = yaml.compose(text, Loader=_loader())
+        node = it.sources.parser.make(_composed, text)
         return UNKNOWN if node is None else _Tree(locate).value(node, _MAX_DEPTH)
     except _TooLarge as error:
         it.note_excess(f"{path}: {error}")
-    except (yaml.YAMLError, ValueError, RecursionError):
+    except (ValueError, RecursionError):
         pass
     return UNKNOWN
+
+
+def _composed(text: str) -> "yaml.Node | None":
+    """Return the nodes of a text, None where it is empty or not YAML. Raises _TooLarge."""
+    import yaml  # noqa: PLC0415 - only scripts that read a configuration need it
+
+    try:
+        node: yaml.Node | None = yaml.compose(text, Loader=_loader())
+    except (yaml.YAMLError, ValueError):
+        return None
+    return node
 
 
 @cache

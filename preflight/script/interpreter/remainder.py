@@ -6,6 +6,7 @@ with the arguments of the call that may mean it, else with its defaults, and not
 
 import ast
 import re
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -19,7 +20,7 @@ from preflight.script.interpreter.guards import UNCALLED, UNREACHED
 from preflight.script.interpreter.module_names import read_modules
 from preflight.script.interpreter.values import Class, Func, Value
 from preflight.script.library_names import TRAINS
-from preflight.script.source import Source, used_by_program, walk
+from preflight.script.source import Source, used_by_program
 
 if TYPE_CHECKING:
     from preflight.script.interpreter.interpreter import Interpreter
@@ -46,28 +47,31 @@ _OF_ANYTHING = frozenset(
 )
 """Methods of so many things that a call says nothing of what it is called on."""
 
+_Function = ast.FunctionDef | ast.AsyncFunctionDef
+
 
 @dataclass(frozen=True, slots=True)
 class Definition:
     """A function at the top of a file, or a method of a class at the top; `calls` are names that it calls."""
 
-    node: ast.FunctionDef | ast.AsyncFunctionDef
+    node: _Function
     calls: frozenset[str]
 
 
 def definitions(nodes: Sequence[ast.AST]) -> tuple[Definition, ...]:
     """Return what a file defines at its top."""
-    found = list[Definition]()
+    found = list[_Function]()
     for statement in getattr(nodes[0], "body", ()):
         for node in statement.body if isinstance(statement, ast.ClassDef) else (statement,):
             if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-                found.append(Definition(node, _called_names(node)))
-    return tuple(found)
-
-
-def _called_names(node: ast.AST) -> frozenset[str]:
-    called = (part.func for part in walk(node) if isinstance(part, ast.Call))
-    return frozenset(getattr(func, "attr", getattr(func, "id", "")) for func in called)
+                found.append(node)
+    starts = [min(part.lineno for part in (node, *node.decorator_list)) for node in found]
+    names = [set[str]() for _ in found]
+    for call in (node for node in nodes if type(node) is ast.Call):  # by their lines: no function is walked
+        number = bisect_right(starts, call.lineno) - 1
+        if number >= 0 and call.lineno <= (found[number].end_lineno or 0):
+            names[number].add(getattr(call.func, "attr", getattr(call.func, "id", "")))
+    return tuple(map(Definition, found, map(frozenset, names)))
 
 
 def _trains(names: frozenset[str]) -> bool:
@@ -143,14 +147,27 @@ class RemainderReader:
 
     def _roots(self) -> Iterator[tuple[str, Func | Class, Call | None]]:
         """Yield what to read, with the name of a method of a class, and the call that may mean it."""
-        it = self._it
+        it, methods = self._it, self._method_names()
         for name, call in list(it.sought.items()):
-            for cls in self._classes_with(name) if name not in _OF_ANYTHING and not only_uses(name) else ():
+            if name not in methods or name in _OF_ANYTHING or only_uses(name):
+                continue
+            for cls in self._classes_with(name):
                 yield name, cls, call
+                methods = self._method_names()  # what was read may have defined more
         for func in list(it.handed.values()):
             if func.key in self._training:
                 yield "", func, None
         yield from self._of_main()
+
+    def _method_names(self) -> set[str]:
+        """Return the names that any class has for what trains."""
+        bodies = (info.names for info in self._it.classes.values())
+        return {
+            name
+            for names in bodies
+            for name, value in names.items()
+            if isinstance(value, Func) and value.key in self._training
+        }
 
     def _of_main(self) -> Iterator[tuple[str, Func | Class, Call | None]]:
         """Yield what the script's own file defines and names, or all of it where nothing in it runs."""
