@@ -13,7 +13,9 @@ _DRIVER_RUNS: frozenset[MissingCode] = frozenset(
     {"no-devices", "timeout", "no-permission", "library-mismatch", "gpu-lost", "reset-required"}
 )
 _NVIDIA_VISIBLE = "NVIDIA_VISIBLE_DEVICES"
-"""Set by images for GPUs (all) and by the platforms that start them (UUIDs, `void` where they give none)."""
+"""Set by the platforms that start containers: UUIDs or numbers, `void` where they give none."""
+_ALL = "all"
+"""What CUDA's images bake in, so that it stands in containers of machines without GPUs, too."""
 _ALLOCATED = ("SLURM_JOB_GPUS", "SLURM_STEP_GPUS")
 _NO_GPUS = frozenset({"", "void", "none", "-1", "NoDevFiles"})
 _ASKS_WHETHER = re.compile(r"\bis_available\(|\bdevice_count\(|[\"']gloo[\"']")
@@ -44,7 +46,7 @@ def find_gpu_promises(facts: HostFacts, expect: Expect) -> Iterator[str]:
         yield f"hosts.yaml expects {expect.gpus}"
     environ = {} if isinstance(facts.environ, Missing) else facts.environ
     for name in (_NVIDIA_VISIBLE, *_ALLOCATED):
-        if environ.get(name, "") not in _NO_GPUS:
+        if environ.get(name, "") not in _NO_GPUS | ({_ALL} if name == _NVIDIA_VISIBLE else set()):
             yield f"{name}={environ[name]}"
 
 
@@ -54,6 +56,8 @@ def find_gpu_leftovers(facts: HostFacts) -> Iterator[str]:
     given = environ.get(_NVIDIA_VISIBLE, "")
     if given and given in _NO_GPUS:
         yield f"{_NVIDIA_VISIBLE}={given}: the container was started without GPUs"
+    if given == _ALL:
+        yield f"{_NVIDIA_VISIBLE}={given}: the container's image is one for GPUs"
     if isinstance(facts.gpus, Missing) and facts.gpus.code in ("not-loaded", "error"):
         yield f"a driver is installed and does not answer: {facts.gpus.reason}"
 
