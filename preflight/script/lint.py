@@ -10,8 +10,8 @@ from preflight.frozen import dataclass
 from preflight.script.bounds import no_collections
 from preflight.script.findings import LintFinding as LintFinding  # noqa: PLC0414 - what lint() returns
 from preflight.script.findings import LintResult as LintResult  # noqa: PLC0414
+from preflight.script.interpreter.branch_conditions import CPU, ONE_PROCESS, RANK_0, UNCALLED
 from preflight.script.interpreter.events import ScriptEvent
-from preflight.script.interpreter.guards import CPU, ONE_PROCESS, RANK_0, UNCALLED
 from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.remainder import RemainderReader
 from preflight.script.interpreter.switches import closed_switches, worth_a_reading

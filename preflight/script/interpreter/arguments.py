@@ -5,8 +5,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from preflight.frozen import dataclass
+from preflight.script.interpreter.branch_conditions import COUNT
 from preflight.script.interpreter.events import Call, ScriptEvent
-from preflight.script.interpreter.guards import COUNT
 from preflight.script.interpreter.values import (
     FALSE,
     NONE,

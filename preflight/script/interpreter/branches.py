@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 from preflight.script.interpreter import switches
 from preflight.script.interpreter.assignments import assign
-from preflight.script.interpreter.by_rank import PARTED, forget_choice
-from preflight.script.interpreter.guards import (
+from preflight.script.interpreter.branch_conditions import (
     BY_RANK,
     MAYBE,
     ONE_PROCESS,
@@ -17,6 +16,7 @@ from preflight.script.interpreter.guards import (
     places_by_rank,
     places_of,
 )
+from preflight.script.interpreter.rank_values import PARTED, forget_choice
 from preflight.script.interpreter.scaled_branches import enter_branch, leave_branches
 from preflight.script.interpreter.state import merge_states
 from preflight.script.interpreter.values import (

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 from preflight.facts.script import CodeLocation
 from preflight.script.interpreter import (
-    by_rank,
     choices,
     classes,
     contexts,
     decorators,
+    rank_values,
     unknown_steps,
     written_files,
 )
@@ -85,7 +85,7 @@ def call(it: "Interpreter", node: ast.Call) -> Value:
     if method is not None and method.attr == "step" and isinstance(func, Func):
         it.library.own_step(it, func.bound, seen)
     result = invoke(it, func, seen)
-    return by_rank.given_by(it, func, seen, result)
+    return rank_values.given_by(it, func, seen, result)
 
 
 def _is_scaled(it: "Interpreter", node: ast.expr) -> bool:
@@ -343,7 +343,7 @@ def _run_body(it: "Interpreter", info: "FuncInfo", key: int) -> Value:
     elif it.state.dead:
         return UNKNOWN  # it always raises, as far as can be seen: so does the caller
     if not yields:
-        return join(by_rank.without_contradiction(values))
+        return join(rank_values.without_contradiction(values))
     return join(yields) if contexts.is_context_manager(info.decorators) else Seq((join(yields),), open=True)
 
 
@@ -371,7 +371,7 @@ def _bind_parameters(it: "Interpreter", info: "FuncInfo", func: Func, seen: "Cal
             known = _default(it, func, defaults[name]) if held is None else held
             names[name] = join((known, UNKNOWN)) if seen.open else known
         else:
-            names[name] = by_rank.named(it, name, decorators.value_from_decorator(it, info, name))
+            names[name] = rank_values.named(it, name, decorators.value_from_decorator(it, info, name))
     if arguments.vararg is not None:
         names[arguments.vararg.arg] = Seq(given[len(positional) :], seen.open)
     if arguments.kwarg is not None:

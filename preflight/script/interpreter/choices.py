@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from preflight.script.interpreter import builtin_methods, calls
+from preflight.script.interpreter.branch_conditions import MAYBE
 from preflight.script.interpreter.events import Call
-from preflight.script.interpreter.guards import MAYBE
 from preflight.script.interpreter.state import merge_states
 from preflight.script.interpreter.values import Class, Func, OneOf, Value, join, truth
 from preflight.script.library_names import TRAINS

@@ -5,8 +5,8 @@ import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from preflight.script.interpreter.branch_conditions import BY_RANK, RANK_0
 from preflight.script.interpreter.events import ScriptEvent
-from preflight.script.interpreter.guards import BY_RANK, RANK_0
 from preflight.script.interpreter.values import UNKNOWN, ExternalName, Func, Ref, Value, text_of
 
 if TYPE_CHECKING:

@@ -5,8 +5,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from preflight.script.interpreter import calls, classes
+from preflight.script.interpreter.branch_conditions import branch_places, places_by_rank
 from preflight.script.interpreter.events import Call, FuncInfo, unwrap_value
-from preflight.script.interpreter.guards import branch_places, places_by_rank
 from preflight.script.interpreter.hydra_config import composed_config
 from preflight.script.interpreter.values import (
     FALSE,

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from preflight.facts.script import CodeLocation
-from preflight.script.interpreter import by_rank, calls, classes, operators, switches
+from preflight.script.interpreter import calls, classes, operators, rank_values, switches
 from preflight.script.interpreter.assignments import assign
 from preflight.script.interpreter.attributes import get_attribute, member, special
 from preflight.script.interpreter.branches import read_choice, read_rest
@@ -79,7 +79,7 @@ def _name(it: "Interpreter", node: ast.Name) -> Value:
 
 
 def _attribute(it: "Interpreter", node: ast.Attribute) -> Value:
-    return by_rank.named(it, node.attr, get_attribute(it, it.evaluate(node.value), node.attr, node))
+    return rank_values.named(it, node.attr, get_attribute(it, it.evaluate(node.value), node.attr, node))
 
 
 def _subscript(it: "Interpreter", node: ast.Subscript) -> Value:

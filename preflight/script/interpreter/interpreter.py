@@ -15,11 +15,11 @@ from preflight.facts.script import CodeLocation
 from preflight.script import bounds
 from preflight.script.bounds import TooLong, WorkBudget, excess, is_small, weight
 from preflight.script.interpreter import calls, expressions, statements
+from preflight.script.interpreter.branch_conditions import UNCALLED
 from preflight.script.interpreter.call_cache import CallCache
 from preflight.script.interpreter.choices import only_uses
 from preflight.script.interpreter.decorators import is_command
 from preflight.script.interpreter.events import Call, ClassInfo, Draw, FuncInfo, ScriptEvent
-from preflight.script.interpreter.guards import UNCALLED
 from preflight.script.interpreter.module_names import ModuleName
 from preflight.script.interpreter.state import State
 from preflight.script.interpreter.values import (

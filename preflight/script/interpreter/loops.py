@@ -6,9 +6,9 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from preflight.script.interpreter.assignments import assign
+from preflight.script.interpreter.branch_conditions import RANK_0
 from preflight.script.interpreter.branches import place_of_turns
 from preflight.script.interpreter.events import Draw
-from preflight.script.interpreter.guards import RANK_0
 from preflight.script.interpreter.state import merge_states
 from preflight.script.interpreter.values import Seq, names_of, truth
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from preflight.script.interpreter.attributes import get_attribute
-from preflight.script.interpreter.guards import OTHER_RANKS, RANK_0
+from preflight.script.interpreter.branch_conditions import OTHER_RANKS, RANK_0
 from preflight.script.interpreter.operators import is_same
 from preflight.script.interpreter.values import (
     UNKNOWN,

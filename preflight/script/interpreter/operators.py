@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from preflight.facts.script import CodeLocation
-from preflight.script.interpreter.by_rank import note_choice
+from preflight.script.interpreter.rank_values import note_choice
 from preflight.script.interpreter.texts import percent
 from preflight.script.interpreter.values import (
     OF_RANK,

@@ -14,9 +14,9 @@ from preflight.facts.script import CodeLocation
 from preflight.frozen import dataclass
 from preflight.script.bounds import TooLong
 from preflight.script.interpreter import calls, classes
+from preflight.script.interpreter.branch_conditions import UNCALLED, UNREACHED
 from preflight.script.interpreter.choices import only_uses
 from preflight.script.interpreter.events import Call, ScriptEvent, unwrap_value
-from preflight.script.interpreter.guards import UNCALLED, UNREACHED
 from preflight.script.interpreter.module_names import read_modules
 from preflight.script.interpreter.values import Class, Func, Value
 from preflight.script.library_names import TRAINS

@@ -4,13 +4,13 @@ import ast
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from preflight.script.interpreter import branches, by_rank, calls, classes, loops
+from preflight.script.interpreter import branches, calls, classes, loops, rank_values
 from preflight.script.interpreter.assignments import assign, delete_item, note_second_name
+from preflight.script.interpreter.branch_conditions import MAYBE, RANK_0
 from preflight.script.interpreter.branches import note_choice_of_rank_0
 from preflight.script.interpreter.contexts import context_kinds
 from preflight.script.interpreter.decorators import wrapped_function
 from preflight.script.interpreter.events import unwrap_value
-from preflight.script.interpreter.guards import MAYBE, RANK_0
 from preflight.script.interpreter.matches import case_matches, place_of_case
 from preflight.script.interpreter.state import State, merge_states
 from preflight.script.interpreter.values import (
@@ -111,7 +111,7 @@ def _continue(it: "Interpreter", _node: ast.Continue) -> None:
 def _return(it: "Interpreter", node: ast.Return) -> None:
     it.named_value = node.value  # by the caller, if at all
     value = it.evaluate(node.value) if node.value else NONE
-    it.returns.append((by_rank.answered(it, value), it.state.fork()))
+    it.returns.append((rank_values.answered(it, value), it.state.fork()))
     it.state.dead = True
 
 

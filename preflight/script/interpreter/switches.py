@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from preflight.script.interpreter.guards import ONE_RANK, WITHOUT, is_of_ranks, may_matter
+from preflight.script.interpreter.branch_conditions import ONE_RANK, WITHOUT, is_of_ranks, may_matter
 from preflight.script.interpreter.values import FALSE, TRUE, Const, Value
 from preflight.script.source import walk
 

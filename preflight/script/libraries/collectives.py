@@ -3,8 +3,8 @@
 import ast
 from collections.abc import Callable
 
+from preflight.script.interpreter.branch_conditions import RANK_0
 from preflight.script.interpreter.events import Call, ScriptEvent
-from preflight.script.interpreter.guards import RANK_0
 from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.values import (
     FALSE,

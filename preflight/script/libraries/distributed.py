@@ -3,9 +3,9 @@
 import re
 from collections.abc import Callable
 
+from preflight.script.interpreter.branch_conditions import SPAWNED, SPAWNED_RANK
 from preflight.script.interpreter.calls import invoke
 from preflight.script.interpreter.events import Call, ScriptEvent
-from preflight.script.interpreter.guards import SPAWNED, SPAWNED_RANK
 from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.values import (
     NONE,

@@ -3,12 +3,12 @@
 import ast
 from collections.abc import Callable, Iterator
 
-from preflight.script.interpreter.by_rank import RANKS
+from preflight.script.interpreter.branch_conditions import SPAWNED, SPAWNED_RANK
 from preflight.script.interpreter.calls import invoke
 from preflight.script.interpreter.classes import method_of
 from preflight.script.interpreter.events import Call, unwrap_value
-from preflight.script.interpreter.guards import SPAWNED, SPAWNED_RANK
 from preflight.script.interpreter.interpreter import Interpreter
+from preflight.script.interpreter.rank_values import RANKS
 from preflight.script.interpreter.values import (
     NONE,
     UNKNOWN,

@@ -5,8 +5,8 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from preflight.script.interpreter.branch_conditions import MAYBE
 from preflight.script.interpreter.events import ScriptEvent
-from preflight.script.interpreter.guards import MAYBE
 from preflight.script.interpreter.values import TRUE, Dtype, Ref, alternatives, text_of
 from preflight.script.rules.registry import Level, RuleHit, rule
 from preflight.script.source import walk

@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from preflight.script.interpreter.arguments import choosing_flag
+from preflight.script.interpreter.branch_conditions import MAYBE
 from preflight.script.interpreter.calls import MAY_HOLD, refs_in
 from preflight.script.interpreter.events import ScriptEvent
-from preflight.script.interpreter.guards import MAYBE
 from preflight.script.interpreter.values import NONE, TRUE, Const, HeapObject, Ref, alternatives, text_of
 from preflight.script.rules.registry import Level, RuleHit, rule
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from preflight.facts.script import CodeLocation
-from preflight.script.interpreter.guards import MAYBE, ONE_RANK, UNCALLED, UNREACHED, WITHOUT
+from preflight.script.interpreter.branch_conditions import MAYBE, ONE_RANK, UNCALLED, UNREACHED, WITHOUT
 from preflight.script.rules.registry import Level, RuleHit
 
 if TYPE_CHECKING:

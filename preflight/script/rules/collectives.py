@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from preflight.facts.script import CodeLocation
+from preflight.script.interpreter.branch_conditions import BY_RANK, MAYBE, OTHER_RANKS, RANK_0
 from preflight.script.interpreter.events import ScriptEvent
-from preflight.script.interpreter.guards import BY_RANK, MAYBE, OTHER_RANKS, RANK_0
 from preflight.script.interpreter.values import TRUE, Ref, alternatives
 from preflight.script.libraries.collectives import FORWARD_OF_ONE
 from preflight.script.libraries.pytorch import trained_models

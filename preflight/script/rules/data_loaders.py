@@ -5,8 +5,8 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from preflight.script.interpreter.by_rank import PARTED, SEEDED
 from preflight.script.interpreter.events import Draw, ScriptEvent
+from preflight.script.interpreter.rank_values import PARTED, SEEDED
 from preflight.script.interpreter.values import (
     FALSE,
     NONE,

@@ -5,8 +5,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from preflight.script.interpreter.events import ScriptEvent
-from preflight.script.interpreter.guards import (
+from preflight.script.interpreter.branch_conditions import (
     BY_RANK,
     CPU,
     ONE_PROCESS,
@@ -15,6 +14,7 @@ from preflight.script.interpreter.guards import (
     RANK_0,
     SPAWNED,
 )
+from preflight.script.interpreter.events import ScriptEvent
 from preflight.script.interpreter.values import (
     NONE,
     TRUE,

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from preflight.script.interpreter.branch_conditions import MAYBE
 from preflight.script.interpreter.events import ScriptEvent
-from preflight.script.interpreter.guards import MAYBE
 from preflight.script.interpreter.hardware import before_ampere
 from preflight.script.interpreter.values import (
     FALSE,

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from preflight.facts.script import CodeLocation
+from preflight.script.interpreter.branch_conditions import MAYBE, UNCALLED
 from preflight.script.interpreter.events import Call, ScriptEvent
-from preflight.script.interpreter.guards import MAYBE, UNCALLED
 from preflight.script.interpreter.values import (
     FALSE,
     NONE,

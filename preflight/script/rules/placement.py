@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from preflight.facts.script import CodeLocation
+from preflight.script.interpreter.branch_conditions import MAYBE, SPAWNED_RANK, UNCALLED
 from preflight.script.interpreter.events import ScriptEvent
-from preflight.script.interpreter.guards import MAYBE, SPAWNED_RANK, UNCALLED
 from preflight.script.interpreter.values import (
     NONE,
     TRUE,

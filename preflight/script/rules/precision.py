@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from preflight.facts.script import CodeLocation
+from preflight.script.interpreter.branch_conditions import UNCALLED
 from preflight.script.interpreter.events import ScriptEvent
-from preflight.script.interpreter.guards import UNCALLED
 from preflight.script.interpreter.hardware import before_ampere
 from preflight.script.interpreter.values import FALSE, NONE, TRUE, Const, Dtype, alternatives, text_of, truth
 from preflight.script.libraries.training_step import TrainingStep, trainings

@@ -3,8 +3,8 @@
 import ast
 from typing import TYPE_CHECKING
 
+from preflight.script.interpreter.branch_conditions import OTHER_RANKS, RANK_0
 from preflight.script.interpreter.events import Call
-from preflight.script.interpreter.guards import OTHER_RANKS, RANK_0
 from preflight.script.interpreter.values import (
     OF_RANK,
     TRUE,
