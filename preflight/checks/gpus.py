@@ -263,9 +263,9 @@ def a_launch_without_gpus_is_meant_so(facts: HostFacts, job: Job, expect: Expect
     A pod that came back without its GPU, or a container whose runtime passed none, has no trace of one. The
     training would start, and run a hundred times as long. An earlier launch that had GPUs on the host,
     `expect: {gpus: N}` of hosts.yaml, a scheduler's allocation and GPUs named in NVIDIA_VISIBLE_DEVICES stop
-    the launch; what a host without GPUs may have as well, such as an installed driver or an image for GPUs, is
-    a warning. Where the bus, a
-    device file or the driver shows GPUs, "auto" means all of them, and other checks report what is wrong.
+    the launch; what a host without GPUs may have as well, such as an installed driver or an image for GPUs,
+    is a warning. Where the bus, a device file or the driver shows GPUs, "auto" means all of them, and other
+    checks report what is wrong.
 
     Fix: `--gpus none` where the CPU is meant; else start the pod or container with its GPUs.
     Source: launches that this client remembers; hosts.yaml; variables of Slurm and of NVIDIA's container
