@@ -87,14 +87,8 @@ def lint_for(
 
     `parser` has the trees of texts that were read before.
     """
-    parser = parser or Parser()
     try:
-        fresh = partial(Sources, lru_cache(maxsize=None)(find) if find else None, parser)
-        if any(target.processes is None for target in targets):
-            source = fresh().add(path, text)
-            if spawns_ranks(source, parser):
-                targets = [replace(target, spawns=True) for target in targets]
-        readings = _readings(fresh, text, path, targets)
+        return _judge(text, path, targets, certain=certain, find=find, parser=parser or Parser())
     except SyntaxError as error:
         return _not_python(path, error)
     except (RecursionError, MemoryError):
@@ -104,6 +98,17 @@ def lint_for(
     except (ArithmeticError, LookupError, TypeError, AttributeError) as error:
         why = f"{type(error).__name__}: {error}"
         return LintResult((), (f"{path}: not judged, through a fault of the linter ({why})",), (path,))
+
+
+def _judge(
+    text: str, path: str, targets: Sequence[RankTarget], *, certain: bool, find: Finder | None, parser: Parser
+) -> LintResult:
+    fresh = partial(Sources, lru_cache(maxsize=None)(find) if find else None, parser)
+    if any(target.processes is None for target in targets):
+        source = fresh().add(path, text)
+        if spawns_ranks(source, parser):
+            targets = [replace(target, spawns=True) for target in targets]
+    readings = _readings(fresh, text, path, targets)
     with_switches = _with_switches(text, path, readings[-1], targets[-1], fresh)
     problems = readings[0].sources.problems
     alone = (
