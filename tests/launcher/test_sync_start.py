@@ -126,7 +126,7 @@ def test_nothing_of_a_sync_remains_once_it_is_committed(here: Path, tmp_path: Pa
             host.upload(index, tree.entries[index], here, lambda _: None)
         host.commit()
         left = sorted(path.name for path in (tmp_path / "there/.gpulaunch-sync").iterdir())
-        assert left == [".gitignore", "lock", "record.json"]
+        assert left == [".gitignore", "lock", "record.json", "tree.sha256"]
         assert sync(here, tmp_path / "there")["titan"].done.written == 0  # the lock is free, too
 
 

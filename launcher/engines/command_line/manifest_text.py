@@ -45,7 +45,7 @@ _FLOW_PAIR = re.compile(
 )
 _OF_CONTAINER = re.compile(r"\\\$\((?P<name>[A-Za-z_]\w*)\)", re.ASCII)
 """A variable that Kubernetes fills in, behind `\\`: `$(MASTER_ADDR)`."""
-_BARE_WORD = re.compile(r"(?<=[\[,])[ \t]*([^\"'\[\],\s](?:[^,\]\" \t]|[ \t]++(?![,\]]))*+)[ \t]*(?=[,\]])")
+_BARE_WORD = re.compile(r"(?<=[\[,])[ \t]*([^\"'\[\],\s](?:[^,\]\" \t]|[ \t]+(?=[^,\] \t]))*)[ \t]*(?=[,\]])")
 _SINGLE_QUOTED = re.compile(r"'([^'\"\\]*)'")
 # No possessive group: Python before 3.11.5 finds nothing with one that has alternatives.
 _QUOTED_COMMENT = re.compile(

@@ -10,7 +10,7 @@ from preflight.frozen import dataclass
 MIN_LITERAL = 4
 """Characters that a literal must have to be worth looking for before the pattern is tried."""
 # What of a pattern matters to where it may be split: escapes and classes whole, groups and bars.
-_TOKEN = re.compile(r"\\.|\[\^?\]?(?:[^\]\\]++|\\.)*+\]|[()|]", re.DOTALL)
+_TOKEN = re.compile(r"\\.|\[\^?\]?(?:[^\]\\]|\\.)*\]|[()|]", re.DOTALL)
 _PLAIN = re.compile(r"(?:[^\\.^$|()\[?*+{]|\\[^a-zA-Z0-9])+", re.DOTALL)
 _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 _QUANTIFIER = re.compile(r"(?:[?*+]|\{[^}]*\})*")
