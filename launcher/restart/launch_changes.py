@@ -2,8 +2,6 @@
 
 from collections.abc import Iterator
 
-from launcher.follow.outcome import Outcome
-from launcher.follow.restart_history import StartRecord
 from launcher.planning.plan import Plan
 from launcher.restart.replacement import HostAssignment
 from preflight.decide.script_args import get_option
@@ -68,23 +66,3 @@ def _precision(old: Plan, new: Plan) -> Iterator[str]:
     if before != now:
         why = new.precision.reasons[0].text if new.precision.reasons else "the hosts are others"
         yield f"mixed precision {before} -> {now}: {why}"
-
-
-def start_record(
-    outcome: Outcome, logs: str, resumed_from: str, changes: tuple[str, ...] = ()
-) -> StartRecord:
-    """Return a start that is over; what it failed of is not judged yet."""
-    return StartRecord(
-        run_id=outcome.plan.run_id,
-        verdict=outcome.verdict,
-        exit_code=outcome.exit_code,
-        why=outcome.why,
-        identity=("", "", ""),
-        world_size=outcome.plan.world_size,
-        mixed_precision=outcome.plan.precision.mixed_precision,
-        hosts=tuple(node.host for node in outcome.plan.nodes),
-        seconds=outcome.seconds,
-        logs=logs,
-        resumed_from=resumed_from,
-        changes=changes,
-    )

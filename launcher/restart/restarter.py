@@ -26,9 +26,10 @@ from launcher.restart.decision import NoRestart, RunFailure, classify_failure, i
 from launcher.restart.hold import Hold, OtherStart, RestartHold, take_hold
 from launcher.restart.host_set import SparePolicy, select_hosts
 from launcher.restart.kernel_log import read_kernel_logs, refine_with_kernel_log
-from launcher.restart.launch_changes import describe_changes, start_record
+from launcher.restart.launch_changes import describe_changes
 from launcher.restart.replacement import HostAssignment, rank_counts_after
 from launcher.restart.restart_order import LoopHistory, RestartOrder, build_spec
+from launcher.restart.start_records import build_start_record
 from launcher.restart.tree_change import note_other_tree
 from launcher.rundir.layout import OUTCOME
 from launcher.rundir.log_store import LogStore
@@ -234,7 +235,9 @@ class RestartLoop(Closing):
         """Note a start that is over."""
         self._attempts += outcome.attempts
         self._before = dict(self._kernel_logs)
-        self._starts.append(start_record(outcome, self._logs_of(outcome), self._resumed_from, self._changes))
+        self._starts.append(
+            build_start_record(outcome, self._logs_of(outcome), self._resumed_from, self._changes)
+        )
 
     def _logs_of(self, outcome: Outcome) -> str:
         main = outcome.plan.nodes[0].host

@@ -14,9 +14,9 @@ from launcher.remote.connection_pool import ConnectionPool
 from launcher.report.outcome import render_launch
 from launcher.restart.decision import NoRestart, classify_failure
 from launcher.restart.hold import OtherStart, RestartHold, take_hold
-from launcher.restart.launch_changes import start_record
 from launcher.restart.restart_order import RestartOrder, known_history, read_order
 from launcher.restart.restarter import RestartContext, RestartLoop
+from launcher.restart.start_records import build_start_record
 from launcher.runs.access import KnownHosts, RunAccess, access_run
 from launcher.runs.attach import AttachedRun
 from launcher.runs.remote_run import RemoteRun
@@ -99,7 +99,7 @@ def _with_history(outcome: Outcome, found: RemoteRun, why: str) -> Outcome:
     if known is None or history is None:
         return outcome
     resumed_from = str(known.get("resumed_from") or "")
-    starts = (*history.starts, start_record(outcome, str(outcome.directory), resumed_from))
+    starts = (*history.starts, build_start_record(outcome, str(outcome.directory), resumed_from))
     return replace(outcome, restarts=replace(history, starts=starts), attempts=len(starts))
 
 
