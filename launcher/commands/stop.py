@@ -16,6 +16,7 @@ from launcher.errors import GpulaunchError, HostError
 from launcher.exit_codes import ExitCode
 from launcher.follow.failures import describe_exit
 from launcher.local.user import user_at_machine
+from launcher.rundir.end_state import explain_stall
 from launcher.runs.last_run import follow_next_starts
 from launcher.runs.remote_run import LAST, MAX_GRACE_S
 from launcher.runs.search import format_hosts
@@ -128,7 +129,8 @@ def error_of(result: "dict[str, Any] | GpulaunchError") -> tuple[str, int]:
             str(pid) for pid in end["remaining_pids"]
         ), ExitCode.NEGATIVE
     if state.get("phase") != "ended" and result.get("alive"):
-        return "has not ended in time", ExitCode.NEGATIVE
+        stall = f"; {explain_stall(result['stall'])}" if result.get("stall") else ""
+        return f"has not ended, though its supervisor was sent SIGKILL{stall}", ExitCode.NEGATIVE
     if state.get("phase") != "ended":
         return (
             "was lost before: its supervisor is gone; gpulaunch clean-zombies shows what it left",

@@ -91,11 +91,20 @@ class Reconnected:
 
 @dataclass(frozen=True, slots=True)
 class HostLost:
-    """The host could not be reached again in time; `still_running`: its ranks may still run."""
+    """The host could not be reached again in time; `still_running`: its ranks may still run.
+
+    `answers`: it is reached, and its part of the run does not end.
+    """
 
     host: str
     why: str
     still_running: bool = False
+    answers: bool = False
+
+    @property
+    def text(self) -> str:
+        """What has become of the host."""
+        return f"{self.host}: {self.why}" if self.answers else f"{self.host}: lost: {self.why}"
 
 
 @dataclass(frozen=True, slots=True)

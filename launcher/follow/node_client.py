@@ -41,6 +41,7 @@ from launcher.follow.events import (
 )
 from launcher.follow.log_offsets import LogOffsets, ResumePoint
 from launcher.follow.poll_interval import poll_interval
+from launcher.follow.stop_patience import StopPatience
 from launcher.planning.plan import NodePlan
 from launcher.remote.shell_errors import explain_no_answer
 from launcher.rundir.end_state import explain_stall
@@ -56,9 +57,6 @@ HEARTBEAT_S = 1.0
 LINK_TIMEOUT_S = 12.0
 """A follower says something every 2 s; after this long the link is dead, whatever TCP believes."""
 START_S = 60.0
-STOP_TIMEOUT_S = 20.0
-STACKS_S = 60.0
-"""How long writing the stacks of the ranks may take on the host."""
 BYE = b"bye\n"
 CUT = (
     "another process has cut it on the host (logrotate?); the local log keeps what came before, and continues"
@@ -117,7 +115,7 @@ class NodeClient(threading.Thread):
         self._refused: StartRefused | None = None  # its start was not answered, and it may run all the same
         self._refused_at = 0.0
         self._done = self._left = False  # the latter: events are no longer read
-        self._give_up_at = float("inf")
+        self._stop_patience = StopPatience(self._awake)
         self._give_up_reason = ""
 
     @property
@@ -132,9 +130,7 @@ class NodeClient(threading.Thread):
         """
         word = b"hung" if stacks else b"failed" if failed else b"stop"
         self._words.append(b"%s %.3f %s\n" % (word, grace_s, one_line(why, 200).encode()))
-        # A run that is to end is not waited for as long as one that is to continue.
-        patience_s = STOP_TIMEOUT_S + (STACKS_S if stacks else 0.0)
-        self._give_up_at = min(self._give_up_at, self._awake.now() + grace_s + patience_s)
+        self._stop_patience.start(grace_s, stacks=stacks)
 
     def mark_lost(self, why: str, *, still_running: bool = False) -> None:
         """Wait for the host no longer: it has died; `still_running`: or it is only not reached."""
@@ -242,7 +238,7 @@ class NodeClient(threading.Thread):
     def _is_lost(self) -> bool:
         # A start that was not answered, and to which no client comes, has ended after its own time.
         patience_s = self._patience_s if self._refused is None else START_TIMEOUT_S
-        return self._silent_s() > patience_s or self._awake.now() > self._give_up_at
+        return self._silent_s() > patience_s or self._stop_patience.is_over
 
     def _converse(
         self,
@@ -357,6 +353,8 @@ class NodeClient(threading.Thread):
             if (stall := header.get("stall")) and not self._is_stalled:
                 self._put_error("the watch over its ranks", explain_stall(stall))
             self._is_stalled = bool(stall)
+            if why := self._stop_patience.explain_end(header):
+                self._finish(HostLost(self.host, why, still_running=True, answers=True))
 
     def _end_of(self, state: dict[str, Any]) -> HostEnded:
         at = state.get("ended")

@@ -15,6 +15,7 @@ class NodeStatus:
     ended: HostEnded | None = None
     lost: str | None = None  # why it was given up
     still_running: bool = False  # although it was lost, as far as is known
+    answers: bool = False  # although it was given up: its part does not end
     disconnected: bool = False  # its link is broken just now
     detached: bool = False  # it has promised to continue without a client
     launcher_ended: bool = False
@@ -86,9 +87,15 @@ class Nodes:
         """The lost hosts on which the run continues, as far as is known, by name."""
         return tuple(sorted(host for host, node in self._known.items() if node.still_running))
 
-    def give_up(self, host: str, why: str) -> None:
+    @property
+    def unending(self) -> frozenset[str]:
+        """The hosts that answer, and were given up because their part does not end."""
+        return frozenset(host for host, node in self._known.items() if node.answers)
+
+    def give_up(self, host: str, why: str, *, still_running: bool = False, answers: bool = False) -> None:
         """Expect nothing more of a host."""
-        self.close(host).lost = why
+        node = self.close(host)
+        node.lost, node.still_running, node.answers = why, still_running, answers
 
     def close(self, host: str) -> NodeStatus:
         """Note that nothing more is to come from a host; return what is known of it."""

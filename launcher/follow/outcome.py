@@ -62,6 +62,7 @@ class Cleanup:
 
     lost: Mapping[str, str] = field(default_factory=dict)  # why
     still_running: tuple[str, ...] = ()  # lost hosts on which the run continues, as far as is known
+    unending: frozenset[str] = frozenset()  # those of them that answer, and whose part does not end
     vanished: tuple[str, ...] = ()  # hosts whose supervisor is gone and has not said how its part ended
     # Pids that could not be ended.
     remaining_pids: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
@@ -172,6 +173,7 @@ def _cleanup(state: RunState) -> Cleanup:
     return Cleanup(
         lost=state.nodes.lost,
         still_running=state.nodes.going_on,
+        unending=state.nodes.unending,
         vanished=state.nodes.vanished,
         remaining_pids={
             host: tuple(end["remaining_pids"]) for host, end in ends.items() if end.get("remaining_pids")

@@ -271,9 +271,8 @@ class RunState:
 
     def _lost(self, lost: HostLost) -> Iterator[Action]:
         """End the run elsewhere without a host that has ended it; one that is only not reached continues."""
-        self.nodes.give_up(lost.host, lost.why)
-        yield Notify(f"{lost.host}: lost: {lost.why}", bad=True)
-        self.nodes[lost.host].still_running = lost.still_running
+        self.nodes.give_up(lost.host, lost.why, still_running=lost.still_running, answers=lost.answers)
+        yield Notify(lost.text, bad=True)
         if not lost.still_running:
             yield from self._stop_others(f"{lost.host} was lost")
 

@@ -69,7 +69,10 @@ def _cleanup_lines(outcome: Outcome) -> Iterator[str]:
         then = "the run continues on the host, if it lives: gpulaunch attach " + outcome.plan.run_id
         if host not in outcome.cleanup.still_running:
             then = "its part of the run has ended, or its supervisor ends it automatically"
-        yield f"{host} was lost ({why}); {then}"
+        if host in outcome.cleanup.unending:
+            yield f"{host} {why}{_alive_ranks(outcome, host)}; {_ask_again(outcome, host)}"
+        else:
+            yield f"{host} was lost ({why}); {then}"
     for host in outcome.cleanup.vanished:
         yield f"{host}: not confirmed that nothing of the run is left: gpulaunch clean-zombies {host}"
     for host, pids in outcome.cleanup.remaining_pids.items():
@@ -80,6 +83,18 @@ def _cleanup_lines(outcome: Outcome) -> Iterator[str]:
         yield "no process of the run is left on any host" + (
             f", port {outcome.plan.main_port} is free" if outcome.cleanup.port_free else ""
         )
+
+
+def _alive_ranks(outcome: Outcome, host: str) -> str:
+    ranks = ", ".join(str(each.rank) for each in outcome.ranks if each.host == host and each.code is None)
+    return f"; rank {ranks} has not ended" if ranks else ""
+
+
+def _ask_again(outcome: Outcome, host: str) -> str:
+    return (
+        f"gpulaunch stop {outcome.plan.run_id} --now asks again, and gpulaunch clean-zombies {host} shows"
+        " what runs"
+    )
 
 
 def _is_loss(outcome: Outcome, cause: Failure) -> bool:

@@ -97,6 +97,7 @@ class _Answer:
     state: _State | None = None
     sizes: dict[str, int] | None = None
     t: float | None = None
+    stall: _Stall | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from launcher.onhost.supervisor.client_files import StopRequest, request_stop
+from launcher.onhost.supervisor.client_files import StopRequest, kill_supervisor, request_stop, write_stop
 from launcher.onhost.supervisor.daemon.launcher import codes_in_its_log
 from launcher.remote.program_source import read_program_source
 from tests.launcher.onhost_driver import ALONE, FAMILY, LAUNCHER, PYTHON, WAIT, Driver, pids_of, up
@@ -182,6 +182,26 @@ def test_killing_the_supervisor_ends_everything(run: Driver) -> None:
     assert end["exit"]["why"] == "the supervisor was killed"
     assert run.event("supervisor_died")["code"] == -9
     assert run.gone() == {}
+
+
+def test_a_supervisor_that_does_not_end_its_run_in_time_is_killed_and_the_run_counts_as_stopped(
+    run: Driver,
+) -> None:
+    run.start(WAIT, ranks=2)
+    up(run, 2)
+    os.kill(pids_of(run.answer)[0], signal.SIGSTOP)
+    write_stop(str(run.run_dir), {"grace_s": 1.0, "why": "enough", "failed": False})
+    kill_supervisor(str(run.run_dir))
+    end = run.ended()["exit"]
+    assert (end["why"], end["cause"]) == ("enough; the supervisor was killed", "request")
+    assert run.gone() == {}
+
+
+def test_a_follower_says_that_the_run_lives_however_much_its_ranks_print(run: Driver) -> None:
+    run.start("import time\nwhile True: print('up', flush=True); time.sleep(0.002)")
+    up(run)
+    said = len(run.alive)
+    run.until(lambda: len(run.alive) > said + 1)
 
 
 def test_killing_supervisor_and_guardian_at_once_ends_every_rank(run: Driver) -> None:

@@ -263,6 +263,19 @@ def test_a_lost_host_stops_the_others_and_is_5() -> None:
     assert (outcome.verdict, outcome.exit_code, outcome.cleanup.is_clean) == ("aborted", 5, False)
 
 
+def test_a_host_that_answers_and_does_not_end_is_named_with_its_ranks_and_what_to_type() -> None:
+    watch = RunState(plan(CPU, CPU))
+    lost = HostLost("b", "has not ended 66 s after it was asked to", still_running=True, answers=True)
+    actions = replay(watch, [*GOOD[:4], Interrupted(), ended("a"), lost])
+    assert "b: has not ended 66 s after it was asked to" in said(actions).splitlines()
+    outcome = come_to(watch)
+    assert (outcome.exit_code, outcome.cleanup.still_running) == (130, ("b",))
+    (line,) = (each for each in render_outcome(outcome) if each.startswith("b "))
+    assert line.startswith(
+        "b has not ended 66 s after it was asked to; rank 1 has not ended; gpulaunch stop "
+    )
+
+
 def test_a_connection_that_comes_back_is_told_and_stops_nobody() -> None:
     watch = RunState(plan(CPU, CPU))
     actions = replay(watch, [Disconnected("b", "reset"), Disconnected("b", "refused"), Reconnected("b")])

@@ -14,6 +14,7 @@ from .processes import is_same, send_signal
 from .run_dir import CLIENT, DETACHED, EVENTS, STOP, read_state
 
 STOP_GRACE_S = 10.0  # from SIGTERM to SIGKILL when the request names no other
+END_S = 15.0  # for a busy supervisor's last words, after SIGKILL and the wait for what that does not end
 
 
 class StopRequest(NamedTuple):
@@ -79,6 +80,20 @@ def request_stop(run_dir: str, request: StopRequest, known: Mapping[str, Any] | 
     send_signal(pid, ticks, signal.SIGTERM)
     send_signal(pid, ticks, signal.SIGCONT)
     return True
+
+
+def kill_supervisor(run_dir: str, known: Mapping[str, Any] | None = None) -> None:
+    """Kill a supervisor that has not ended its run in time: its guardian ends what is left.
+
+    `known` as in request_stop.
+    """
+    state = read_state(run_dir) or known or {}
+    if state.get("phase") == "ended" or not is_on_this_node(state):
+        return
+    for who, number in (("supervisor", signal.SIGKILL), ("guardian", signal.SIGCONT)):
+        if state.get(who):
+            pid, ticks = state[who]
+            send_signal(pid, ticks, number)
 
 
 def write_stop(run_dir: str, said: Mapping[str, Any]) -> None:

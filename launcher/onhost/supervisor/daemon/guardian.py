@@ -8,7 +8,8 @@ import time
 from typing import Any
 
 from ..cgroup_loader import group_of
-from ..end_causes import REFUSED, SUPERVISOR
+from ..client_files import is_stopped_by_person, read_stop_request
+from ..end_causes import REFUSED, REQUEST, SUPERVISOR
 from ..events import write_event
 from ..files import write_file
 from ..gpu_claims import acquire_claims, release_claims
@@ -72,6 +73,8 @@ def guard(run_dir: str, pid: int, spec: dict[str, Any]) -> None:
         os.write(events, died)
     why = "the supervisor was killed" if code < 0 else "the supervisor failed (supervisor.log says why)"
     end = final_state_without_supervisor(left, why, SUPERVISOR)
+    if is_stopped_by_person(run_dir):  # which it has not carried out in time
+        end.update(why="%s; %s" % (read_stop_request(run_dir).why, why), cause=REQUEST)
     write_event(events, "ended", end)
     state.update(phase="ended", exit=end, ended=time.time())
     announce_keeper(run_dir, spec, end, os.getpid())

@@ -6,15 +6,25 @@ import select
 import time
 from typing import Any
 
-from ..client_files import STOP_GRACE_S, StopRequest, detach_run, record_heartbeat, request_stop
+from ..client_files import (
+    END_S,
+    STOP_GRACE_S,
+    StopRequest,
+    detach_run,
+    kill_supervisor,
+    record_heartbeat,
+    request_stop,
+)
 from ..files import read_json
 from ..next_start import is_kept, read_next
 from ..protocol import frame, send_header
 from ..run_dir import SPEC, inspect_run, is_alive, log_sizes, read_state, stall_of
+from ..run_processes import KILL_WAIT_S
 from ._logs import LogReader
 from ._run_watch import RunWatch
 
 ALIVE_EVERY_S = 2.0
+STACKS_S = 60.0  # for the stacks of a run that hangs
 CLIENT_WAIT_S = 5.0
 CLIENT_GONE = "its client is gone, and with it the step of the Slurm job"
 
@@ -50,6 +60,7 @@ class FollowSession:
         self._out = memoryview(b"")
         self._words = b""
         self._next_alive = 0.0
+        self._kill_at = float("inf")  # when a supervisor that was asked to end the run has had its time
         self._wait_s = 0.02
         self._watch = RunWatch(run_dir, read_state(run_dir))
         self._is_quiet = False  # all that was written has been read, and more of it would wake us
@@ -75,16 +86,25 @@ class FollowSession:
         self._out = self._logs.read_new(final=over)
         if self._out:
             self._wait_s = 0.01
-            return False
-        self._wait_s = min(self._wait_s * 1.5, 0.1)
-        self._is_quiet = bool(self._watch.fds)
-        if over:
-            self._out = frame({"end": self._state, "t": time.time()})
-        elif time.monotonic() >= self._next_alive:
-            stall = stall_of(self._run_dir, self._state)
-            self._out = frame({"alive": time.monotonic(), "t": time.time(), "stall": stall})
-            self._next_alive = time.monotonic() + ALIVE_EVERY_S
-        return over
+        else:
+            self._wait_s = min(self._wait_s * 1.5, 0.1)
+            self._is_quiet = bool(self._watch.fds)
+            if over:
+                self._out = frame({"end": self._state, "t": time.time()})
+                return True
+        if not over and time.monotonic() >= self._next_alive:  # however much the ranks print
+            self._out = memoryview(bytes(self._out) + self._say_alive())
+        return False
+
+    def _say_alive(self) -> bytes:
+        """Return the word that the run lives; a supervisor that should have ended it is killed."""
+        now = time.monotonic()
+        self._next_alive = now + ALIVE_EVERY_S
+        if now > self._kill_at:
+            self._kill_at = float("inf")
+            kill_supervisor(self._run_dir, self._state)
+        stall = stall_of(self._run_dir, self._state)
+        return bytes(frame({"alive": now, "t": time.time(), "stall": stall}))
 
     def _running(self) -> bool:
         if self._logs.once:
@@ -141,6 +161,8 @@ class FollowSession:
             why = b" ".join(words[2:]).decode("utf-8", "replace") or "asked to stop"
             request = StopRequest(why, grace_s, stacks=words[0] == b"hung", failed=words[0] != b"stop")
             request_stop(self._run_dir, request, self._state)
+            due = time.monotonic() + grace_s + KILL_WAIT_S + END_S + STACKS_S * request.stacks
+            self._kill_at = min(self._kill_at, due)
         return bool(words) and words[0] == b"bye"
 
 

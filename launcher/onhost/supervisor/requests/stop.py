@@ -1,19 +1,20 @@
-"""stop: request the supervisor to end the run, and wait for it."""
+"""stop: request the supervisor to end the run, and wait for it; kill one that does not."""
 
 import time
 from typing import Any
 
-from ..client_files import STOP_GRACE_S, StopRequest, request_stop
+from ..client_files import END_S, STOP_GRACE_S, StopRequest, kill_supervisor, request_stop
 from ..next_start import stop_keeper
 from ..protocol import send_header
-from ..run_dir import is_alive, read_state
+from ..run_dir import is_alive, read_state, stall_of
 from ..run_processes import KILL_WAIT_S
 
 
 def serve(run_dir: str, request: dict[str, Any]) -> int:
     """Stop a run and send its last state."""
     state = stop_and_wait(run_dir, request)
-    send_header({"state": state, "alive": is_alive(state), "t": time.time()})
+    stall = stall_of(run_dir, state)
+    send_header({"state": state, "alive": is_alive(state), "stall": stall, "t": time.time()})
     return 0
 
 
@@ -23,11 +24,19 @@ def stop_and_wait(run_dir: str, request: dict[str, Any]) -> dict[str, Any]:
     why = str(request.get("why") or "asked to stop")
     if not request_stop(run_dir, StopRequest(why, grace_s)):
         stop_keeper(run_dir, why)
-    give_up = time.monotonic() + grace_s + KILL_WAIT_S + 5.0
+    if not _await_end(run_dir, grace_s + KILL_WAIT_S + END_S):
+        kill_supervisor(run_dir)
+        _await_end(run_dir, KILL_WAIT_S + 5.0)
+    stop_keeper(run_dir, why)  # it failed while it was asked
+    return read_state(run_dir)
+
+
+def _await_end(run_dir: str, timeout_s: float) -> bool:
+    """Return whether nothing minds the run any more within a time."""
+    give_up = time.monotonic() + timeout_s
     while time.monotonic() < give_up:
         state = read_state(run_dir)
         if state.get("phase") == "ended" or not is_alive(state):
-            break
+            return True
         time.sleep(0.05)
-    stop_keeper(run_dir, why)  # it failed while it was asked
-    return read_state(run_dir)
+    return False
