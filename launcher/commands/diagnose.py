@@ -1,6 +1,6 @@
 """gpulaunch diagnose: what killed a run, from its log."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -65,15 +65,27 @@ def command(logs: tuple[str, ...], *, as_json: bool, runs: Path) -> None:
         )
     is_stopped = False
     if failure is not None:
-        echo(f"failed first: {failure.summary}")
+        echo_lines(_failure_lines(failure))
     elif end is not None and end["why"]:  # stopped, a host was lost, the ranks were not as planned
         echo(f"{end['verdict']}: {end['why']}")
         is_stopped = end["verdict"] == "interrupted"
     says_why = failure is not None or (end is not None and end["why"])
+    is_stopped = is_stopped or (failure is not None and failure.hung)
     if says_why and (found.verdict == BENIGN or (found.verdict == UNKNOWN and is_stopped)):
         echo("its logs show no failure")
     else:
         echo_lines(render_diagnosis(found))
+
+
+def _failure_lines(failure: Failure) -> Iterator[str]:
+    """Yield what failed first, and of a hung rank where it stood, which its logs do not say."""
+    yield f"failed first: {failure.summary}"
+    if not failure.hung:
+        return
+    if failure.location:
+        yield f"  at {failure.location} on {one_line(failure.host, 60)}"
+    for line in failure.last_lines:
+        yield f"  | {line}"
 
 
 def _read_end(outcome: Mapping[str, Any]) -> dict[str, str] | None:

@@ -13,7 +13,7 @@ from launcher.local.own_modules import own_modules
 from launcher.rundir.log_store import LogStore
 from launcher.safe_json import read_mapping
 from launcher.text import one_line
-from preflight.diagnosis.result import UNKNOWN, Diagnosis
+from preflight.diagnosis.result import BENIGN, UNKNOWN, Diagnosis
 
 if TYPE_CHECKING:
     from preflight.diagnosis.context import Context
@@ -68,14 +68,18 @@ def read_kept_failure(outcome: Mapping[str, Any]) -> Failure | None:
     host, rank, code = kept.get("host"), kept.get("rank"), kept.get("code")
     if not isinstance(host, str) or not all(value is None or type(value) is int for value in (rank, code)):
         return None
+    lines = kept.get("last_lines")
     return Failure(
         host,
         0.0,
         rank,
         code,
         one_line(str(kept.get("summary") or ""), 2000),
+        one_line(str(kept.get("location") or ""), 500),
+        tuple(one_line(str(line), 300) for line in lines[:SHOWN_LINES]) if isinstance(lines, list) else (),
         hung=outcome.get("hang") is not None or outcome.get("exit_code") == ExitCode.HUNG,
         kernel_oom=one_line(str(kept.get("kernel_oom") or ""), 500),
+        early_end=one_line(str(kept.get("early_end") or ""), 500),
     )
 
 
@@ -88,8 +92,10 @@ def diagnose_kept_run(logs: "Sequence[Log]", failure: Failure | None) -> Diagnos
     from preflight.diagnosis.diagnose import diagnose_logs  # noqa: PLC0415 - as above
 
     everything = diagnose_logs(logs, Context(own_modules=own_modules(Path.cwd())))
-    if failure is None or failure.hung:  # logs of a hung run end with our own SIGTERM
+    if failure is None:
         return everything
+    if failure.hung:
+        return _without_own_end(everything)
     names = {f"{failure.host}/{name}" for name in (f"rank-{failure.rank}.log", "launcher.log")}
     first = diagnose_logs([log for log in logs if log.name in names], _context(failure))
     if not first.causes or first.verdict == UNKNOWN:
@@ -99,6 +105,16 @@ def diagnose_kept_run(logs: "Sequence[Log]", failure: Failure | None) -> Diagnos
     # What says no cause adds nothing to one that is known.
     known = tuple(cause for cause in others if cause.slug != UNKNOWN)
     return replace(everything, verdict=first.verdict, causes=(first.causes[0], *known))
+
+
+def _without_own_end(found: Diagnosis) -> Diagnosis:
+    """Return a diagnosis without what our own SIGTERM made the logs of a hung run end with."""
+    from preflight.diagnosis.signatures.table import CausalDepth, signature  # noqa: PLC0415 - as above
+
+    rows = ((cause, signature(cause.code)) for cause in found.causes if cause.slug != UNKNOWN)
+    causes = tuple(cause for cause, row in rows if row is None or row.depth <= CausalDepth.GENERAL)
+    verdict = causes[0].slug if causes else BENIGN if found.verdict == BENIGN else UNKNOWN
+    return replace(found, verdict=verdict, causes=causes)
 
 
 def _context(failure: Failure) -> "Context":
@@ -114,4 +130,5 @@ def _context(failure: Failure) -> "Context":
         exit_codes=codes,
         exit_signals=tuple(-code for code in codes if code < 0),
         own_modules=own_modules(Path.cwd()),
+        early_end=failure.early_end,
     )

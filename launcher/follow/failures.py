@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import field
+from dataclasses import field, replace
 from typing import Any
 
 from preflight.checks.message_text import format_gib
@@ -37,14 +37,21 @@ class Failure:
     exception: Mapping[str, Any] = field(default_factory=dict)
     hung: bool = False  # nothing showed life any more; what else failed is its end
     kernel_oom: str = ""  # what the kernel's count of out-of-memory kills says of it
+    early_end: str = ""  # which ranks had ended well when this one lost its peer
 
     @property
     def is_consequence(self) -> bool:
         """Whether it looks like the echo of another rank's death."""
-        if self.code in SIGTERM_EXITS:
-            return True
+        if not self.exception:
+            return self.code in SIGTERM_EXITS
         text = f"{self.exception.get('type', '')}: {self.exception.get('message', '')}"
-        return bool(self.exception) and re.search(_CONSEQUENCE, text) is not None
+        return re.search(_CONSEQUENCE, text) is not None
+
+    def after_early_end(self, early_end: str) -> "Failure":
+        """Return it as what followed from the end of ranks without an error, if there were any."""
+        if not early_end:
+            return self
+        return replace(self, early_end=early_end, summary=f"{early_end} before {self.summary}")
 
 
 def find_root_cause(failures: Iterable[Failure]) -> Failure | None:

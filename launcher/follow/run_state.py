@@ -25,6 +25,7 @@ from launcher.follow.failures import Failure, describe_exit_code, find_root_caus
 from launcher.follow.guard_reports import STOP_EXIT, GuardReports, GuardStop
 from launcher.follow.idle_hosts import IdleHosts
 from launcher.follow.node_status import Nodes
+from launcher.follow.rank_reports import RankReports
 from launcher.follow.verification import Verifier
 from launcher.planning.plan import Plan
 from launcher.rundir.end_state import explain_loss, explain_supervisor_end
@@ -94,8 +95,7 @@ class RunState:
         self.stopped_by = ""  # who else asked for the end
         self.signalled = False  # which was no client: a host got SIGTERM
         self.ended_unattended = ""  # a host has ended it because no client followed it
-        self._exceptions: dict[int, HostReport] = {}
-        self._left: set[int] = set()  # ranks whose script has ended
+        self._ranks = RankReports()
         self._quiet = IdleHosts()
 
     @property
@@ -194,10 +194,8 @@ class RunState:
             self.nodes[report.host].detached = True
         elif report.event == "oom":
             self.nodes[report.host].oom = report
-        elif isinstance(rank, int) and report.event == "script_exit":
-            self._left.add(rank)
         elif isinstance(rank, int):
-            self._exceptions[rank] = report
+            self._ranks.add(report, rank)
 
     @property
     def ranks_compared(self) -> bool:
@@ -284,35 +282,16 @@ class RunState:
         code = report.fields.get("code")
         code = code if isinstance(code, int) else None
         self.rank_codes[rank] = code
-        if code == 0 or (report.fields.get("stopping") and self.stopping):
+        is_stopped = report.fields.get("stopping") and self.stopping
+        if code == 0 or (is_stopped and not self._ranks.is_own_failure(rank)):
             return
-        said = self._exceptions.get(rank)
-        if code is None and said is None:
+        if code is None and not self._ranks.has_exception(rank):
             return  # the launcher saw it end and will say how
-        yield from self._fail(self._rank_failure(report, rank, code, said))
-
-    def _rank_failure(
-        self, report: HostReport, rank: int, code: int | None, said: HostReport | None
-    ) -> Failure:
         killed, oom = out_of_memory(self._oom_before(report), code)
-        what = f"rank {rank} on {report.host} {killed or describe_exit_code(code)}"
-        if said is None and rank in self._left and (code is None or code < 0):
-            what += " after its script had ended, while the interpreter shut down"
-        if said is None:
-            return Failure(report.host, report.at, rank, code, what, kernel_oom=oom)
-        error = said.fields
-        first_line = next(iter(str(error.get("message", "")).splitlines()), "")
-        tail = error.get("tail")
-        return Failure(
-            host=report.host,
-            at=said.at,  # when it was raised, not when the interpreter had wound down
-            rank=rank,
-            code=code,
-            summary=f"{what}: {error.get('type')}: {first_line}".removesuffix(": "),
-            location=str(error.get("location", "")),
-            last_lines=tuple(str(line) for line in tail) if isinstance(tail, list) else (),
-            exception=error,
-        )
+        failure = self._ranks.build_failure(report, rank, code, killed, oom)
+        if not self.stopping:
+            self._ranks.first_failure(failure, report.at)
+        yield from self._fail(failure)
 
     def _launcher_exit(self, report: HostReport) -> Iterator[Action]:
         code = report.fields.get("code")

@@ -214,5 +214,6 @@ def _encode_cause(cause: Failure) -> dict[str, Any]:
         "location": one_line(cause.location, 500),
         "exception": cause.exception.get("type"),
         "kernel_oom": one_line(cause.kernel_oom, 500),
+        "early_end": one_line(cause.early_end, 500),
         "last_lines": [sanitize(line) for line in cause.last_lines],
     }

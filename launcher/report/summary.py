@@ -12,8 +12,9 @@ from launcher.rundir.end_state import describe_end, summarize_ends
 from launcher.rundir.layout import RunFiles, choose_metrics_log
 from launcher.rundir.metrics import Sample
 from launcher.rundir.usage_series import COLUMNS, RankSeries
-from launcher.safe_json import read_mappings, read_number
+from launcher.safe_json import read_mapping, read_mappings, read_number
 from launcher.text import align_rows, format_memory, one_line, sanitize, spell_duration
+from preflight.diagnosis.result import UNKNOWN, USER_EXCEPTION
 
 SCHEMA = "gpulaunch.report/1"
 _EVENTS = 40
@@ -80,6 +81,19 @@ def _head(run: RunFiles) -> Iterator[str]:
     cause = outcome.get("root_cause")
     if isinstance(cause, Mapping):
         yield f"root cause: {one_line(str(cause.get('summary', '?')), 400)}"
+        if cause.get("location"):
+            yield one_line(f"  at {cause['location']} on {cause.get('host', '?')}", 600)
+        yield from _diagnosis(read_mapping(outcome.get("diagnosis")))
+
+
+def _diagnosis(kept: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the first cause in the logs; nothing where an exception of the script's own says all."""
+    causes = read_mappings(kept.get("causes"))
+    if not causes or causes[0].get("class") in (USER_EXCEPTION, UNKNOWN):
+        return
+    first = causes[0]
+    yield one_line(f"  diagnosis ({first.get('code', '?')}): {first.get('cause', '?')}", 400)
+    yield one_line(f"  fix: {first.get('fix', '?')}", 400)
 
 
 def _series(run: RunFiles) -> Iterator[tuple[str, Sequence[Sample]]]:

@@ -56,7 +56,7 @@ class Context:
 
     `exit_signals`: signals that ended ranks; `gpu_used`: the greatest share of GPU memory seen in use, 0 to 1;
     `precision`: the plan's mixed precision; `capability`: the lowest of the run's GPUs;
-    `own_modules`: what the user's own directory holds.
+    `own_modules`: what the user's own directory holds; `early_end`: which ranks had ended well when another lost its peer.
     """
 
     kernel_logs: tuple[KernelLog, ...] = ()
@@ -67,6 +67,7 @@ class Context:
     precision: str = ""
     capability: Capability | None = None
     own_modules: frozenset[str] = frozenset()
+    early_end: str = ""
 
 
 def context_of(facts: Iterable[HostFacts], exit_codes: Iterable[int] = ()) -> Context:
@@ -120,6 +121,8 @@ def _added(causes: tuple[Cause, ...], context: Context) -> list[Cause]:
     broken = [
         (xid.text, xid.code) for log in context.kernel_logs for xid in log.xids if xid.code in GPU_FAILED_XIDS
     ]
+    if context.early_end and "S25" not in codes:
+        found.append(_made("S25", "likely", [context.early_end]))
     if broken and "S40" not in codes and (codes & _CUDA_CODES):
         found.insert(0, _made("S40", "likely", [text for text, _ in broken]))
     return found

@@ -68,6 +68,7 @@ def make_run(directory: Path, *, evil: str = "") -> Path:
             "host": "titan",
             "last_lines": [f"E{evil}"],
         },
+        "diagnosis": {"causes": [{"code": "S20", "cause": f"full{evil}", "fix": f"a smaller batch{evil}"}]},
     }
     source = {
         "commit": "c" * 40,

@@ -133,6 +133,41 @@ def test_a_hung_run_has_failed_though_its_logs_show_nothing(tmp_path: Path) -> N
     )
 
 
+@pytest.mark.parametrize(
+    ("log", "cause"),
+    [("step 7\n", "its logs show no failure"), (OOM, "cuda-oom (S20, certain, titan, rank 3)")],
+)
+def test_a_hung_run_shows_where_it_stood_and_not_how_it_was_ended(
+    tmp_path: Path, log: str, cause: str
+) -> None:
+    run = a_run(tmp_path) / RUN
+    (run / "titan" / "rank-3.log").write_text(log)
+    ended = (
+        "W1126 api.py:1010] Sending process 7 closing signal SIGTERM\nChildFailedError: \ntrain.py FAILED\n"
+    )
+    (run / "titan" / "launcher.log").write_text(ended)
+    place = {"location": "/x/train.py:4", "last_lines": ["save (train.py:4)", "<module> (train.py:9)"]}
+    keep_failure(run, code=None, summary="hung: no output for 20 s", **place)
+    document = json.loads((run / "outcome.json").read_text())
+    (run / "outcome.json").write_text(json.dumps({**document, "exit_code": 124}))
+    lines = gpulaunch("diagnose", RUN, "--logs", str(tmp_path)).output.splitlines()
+    assert lines[:4] == [
+        "failed first: hung: no output for 20 s",
+        "  at /x/train.py:4 on titan",
+        "  | save (train.py:4)",
+        "  | <module> (train.py:9)",
+    ]
+    assert lines[4].startswith(cause)
+    assert not {"S73", "S99"} & {cause["code"] for cause in _json_causes(tmp_path)}
+
+
+def _json_causes(runs: Path) -> list[dict[str, str]]:
+    causes: list[dict[str, str]] = json.loads(
+        gpulaunch("diagnose", RUN, "--logs", str(runs), "--json").output
+    )["causes"]
+    return causes
+
+
 def test_without_a_kept_run_the_last_one_is_not_called_a_log(tmp_path: Path) -> None:
     error = gpulaunch("diagnose", "--logs", str(tmp_path)).exception
     assert isinstance(error, BadInput)

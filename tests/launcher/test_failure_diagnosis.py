@@ -40,6 +40,17 @@ def test_the_first_cause_comes_with_evidence_and_fix(tmp_path: Path) -> None:
     assert document["causes"][0]["evidence"]
 
 
+def test_a_rank_that_ended_well_before_is_the_cause_of_a_lost_peer(tmp_path: Path) -> None:
+    log = b"RuntimeError: [gloo/transport/tcp/pair.cc:553] Connection closed by peer [10.0.0.2]:58545\n"
+    outcome = failed()
+    assert outcome.cause.failure is not None
+    cause = replace(outcome.cause.failure, early_end="rank 0 on a had ended with exit code 0")
+    found = diagnosed(tmp_path, log, replace(outcome, cause=replace(outcome.cause, failure=cause)))
+    causes = encode_outcome(found)["diagnosis"]["causes"]
+    assert [each["code"] for each in causes] == ["S25", "S57"]
+    assert causes[0]["evidence"][0]["text"] == "rank 0 on a had ended with exit code 0"
+
+
 def test_a_long_log_is_read_from_its_end(tmp_path: Path) -> None:
     outcome = diagnosed(tmp_path, b"\x1b[31mstep\x1b[0m\r\n" * 200_000 + OOM, failed())
     assert outcome.cause.diagnosis is not None

@@ -16,12 +16,15 @@ from tests.launcher.report_runs import EVIL, make_run, sample, with_usage
 def test_the_text_tells_how_it_ended_its_curves_its_ranks_and_when(tmp_path: Path) -> None:
     run = with_usage(make_run(tmp_path), *(sample(float(n), 50.0) for n in range(5)))
     lines = list(render_summary(read_run(run)))
-    assert lines[:3] == [
+    assert lines[:6] == [
         "job-1: failed: rank 1 failed (exit code 1) after 1 h 2 min",
         "world size 2 on titan, mixed precision bf16",
         "root cause: boom",
+        "  at x.py:1 on titan",
+        "  diagnosis (S20): full",
+        "  fix: a smaller batch",
     ]
-    assert "loss      4 █" in lines[3]
+    assert "loss      4 █" in lines[6]
     assert "lr        0.001 (one value)" in lines
     assert "1     titan  1        2.0 GiB      50 % of its GPU  ▅▅▅▅▅" in lines
     assert lines[-1].endswith("! rank 1 failed")

@@ -81,12 +81,8 @@ def test_the_cause_is_the_first_in_time_not_the_first_to_arrive() -> None:
 
 def test_a_rank_that_died_of_its_peers_death_is_not_the_cause() -> None:
     watch = RunState(plan(CPU, CPU))
-    echo: dict[str, Any] = {
-        "type": "RuntimeError",
-        "message": "[gloo] Connection closed by peer [10.0.0.2]:1",
-    }
     history: list[RunEvent] = [
-        host_report("a", "exception", 4.0, rank=0, **echo),
+        host_report("a", "exception", 4.0, rank=0, **_ECHO),
         host_report("a", "rank_exit", 4.1, rank=0, code=1),
         host_report("b", "rank_exit", 4.2, rank=1, code=-9),
         ended("a"),
@@ -96,6 +92,78 @@ def test_a_rank_that_died_of_its_peers_death_is_not_the_cause() -> None:
     outcome = come_to(watch)
     assert outcome.cause.failure is not None
     assert (outcome.cause.failure.rank, outcome.exit_code) == (1, 137)
+
+
+_ECHO: dict[str, Any] = {"type": "RuntimeError", "message": "[gloo] Connection closed by peer [10.0.0.2]:1"}
+_OOM: dict[str, Any] = {
+    "type": "OutOfMemoryError",
+    "message": "CUDA out of memory. Tried to allocate 2.50 GiB.",
+}
+_BUG: dict[str, Any] = {"type": "ValueError", "message": "bad batch"}
+
+
+@pytest.mark.parametrize(
+    ("first", "other", "raised_at", "code", "cause"),
+    [
+        pytest.param(_ECHO, _OOM, 3.9, 1, 1, id="raised before the echo, ended after it"),
+        pytest.param(_ECHO, _OOM, 4.5, 1, 1, id="reported after the echo, before its rank ended"),
+        pytest.param(_ECHO, _OOM, 3.9, -15, 1, id="ended by our own SIGTERM while it wound down"),
+        pytest.param(_ECHO, _BUG, 5.2, 1, 0, id="raised by a handler of our own SIGTERM"),
+        pytest.param(_BUG, _OOM, 3.9, 1, 1, id="raised before another exception"),
+        pytest.param(_BUG, _OOM, 4.5, 1, 0, id="raised after another exception"),
+        pytest.param({}, _BUG, 3.9, 1, 0, id="raised by the launcher's SIGTERM, the killed rank seen late"),
+    ],
+)
+def test_what_a_rank_raised_counts_though_another_one_ended_first(
+    first: dict[str, Any], other: dict[str, Any], raised_at: float, code: int, cause: int
+) -> None:
+    watch = RunState(plan(CPU, CPU))
+    history: list[RunEvent] = [
+        host_report("b", "exception", raised_at, rank=1, **other),
+        *([host_report("a", "exception", 4.0, rank=0, **first)] if first else []),
+        host_report("a", "rank_exit", 5.0, rank=0, code=1 if first else -9),
+        host_report("b", "rank_exit", 5.3, rank=1, code=code, stopping=True),
+        ended("a"),
+        ended("b"),
+    ]
+    assert len(stops(replay(watch, history))) == 1
+    failure = come_to(watch).cause.failure
+    assert failure is not None
+    assert failure.rank == cause
+
+
+@pytest.mark.parametrize(
+    ("early", "error", "named"),
+    [
+        ({"code": 0, "at": 3.9}, _ECHO, True),
+        ({"code": 0, "at": 4.5}, _ECHO, False),
+        ({"code": 1, "at": 3.9}, _ECHO, False),
+        ({"code": 0, "at": 3.9}, _BUG, False),
+    ],
+)
+def test_a_rank_that_ended_well_before_another_lost_it_is_named(
+    early: dict[str, Any], error: dict[str, Any], *, named: bool
+) -> None:
+    watch = RunState(plan(CPU, CPU))
+    history: list[RunEvent] = [
+        host_report("b", "script_exit", early["at"], rank=1, code=early["code"]),
+        host_report("a", "exception", 4.0, rank=0, **error),
+        host_report("b", "rank_exit", 4.8, rank=1, code=0),
+        host_report("a", "rank_exit", 5.0, rank=0, code=1),
+        ended("a"),
+        ended("b"),
+    ]
+    replay(watch, history)
+    outcome = come_to(watch)
+    failure = outcome.cause.failure
+    assert failure is not None
+    assert (failure.rank, outcome.exit_code) == (0, 1)
+    assert failure.early_end == ("the script of rank 1 on b had ended with exit code 0" if named else "")
+    assert outcome.why.startswith(
+        "the script of rank 1 on b had ended with exit code 0 before rank 0 on a failed"
+        if named
+        else "rank 0 on a failed"
+    )
 
 
 def test_the_exception_is_told_with_its_place_and_last_lines() -> None:

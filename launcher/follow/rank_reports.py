@@ -1,0 +1,77 @@
+"""What ranks report of their own end before their process ends, and what that makes of a failure. Pure."""
+
+from launcher.follow.events import HostReport
+from launcher.follow.failures import Failure, describe_exit_code
+
+_MOST_NAMED = 4
+
+
+class RankReports:
+    """The exceptions and the script ends of a run's ranks."""
+
+    def __init__(self) -> None:
+        self._exceptions: dict[int, HostReport] = {}
+        self._script_exits: dict[int, HostReport] = {}
+        self._raised_by = (
+            0.0  # until when what ranks raised is not the effect of the failure that stops the run
+        )
+
+    def add(self, report: HostReport, rank: int) -> None:
+        """Take an exception, or the end of a rank's script."""
+        reports = self._script_exits if report.event == "script_exit" else self._exceptions
+        reports[rank] = report
+
+    def has_exception(self, rank: int) -> bool:
+        """Whether a rank has raised one that nothing caught."""
+        return rank in self._exceptions
+
+    def is_own_failure(self, rank: int) -> bool:
+        """Whether a rank raised its exception before the one that stops the run, or before an echo's end.
+
+        Interpreters take seconds to wind down, so the first to end need not be the first that failed.
+        """
+        said = self._exceptions.get(rank)
+        return said is not None and said.at <= self._raised_by
+
+    def first_failure(self, failure: Failure, ended_at: float) -> None:
+        """Take the failure that stops the run, of a rank that ended then."""
+        if failure.exception:
+            self._raised_by = ended_at if failure.is_consequence else failure.at
+
+    def build_failure(
+        self, report: HostReport, rank: int, code: int | None, killed: str, kernel_oom: str
+    ) -> Failure:
+        """Return the failure of a rank that has ended; `killed`: how its SIGKILL is reported, if known."""
+        what = f"rank {rank} on {report.host} {killed or describe_exit_code(code)}"
+        said = self._exceptions.get(rank)
+        if said is None and rank in self._script_exits and (code is None or code < 0):
+            what += " after its script had ended, while the interpreter shut down"
+        if said is None:
+            return Failure(report.host, report.at, rank, code, what, kernel_oom=kernel_oom)
+        error = said.fields
+        first_line = next(iter(str(error.get("message", "")).splitlines()), "")
+        tail = error.get("tail")
+        failure = Failure(
+            host=report.host,
+            at=said.at,  # when it was raised, not when the interpreter had wound down
+            rank=rank,
+            code=code,
+            summary=f"{what}: {error.get('type')}: {first_line}".removesuffix(": "),
+            location=str(error.get("location", "")),
+            last_lines=tuple(str(line) for line in tail) if isinstance(tail, list) else (),
+            exception=error,
+        )
+        return failure.after_early_end(self._ended_before(failure)) if failure.is_consequence else failure
+
+    def _ended_before(self, failure: Failure) -> str:
+        """Return which ranks had ended without an error when another one lost its peer."""
+        early = [
+            (rank, report.host)
+            for rank, report in sorted(self._script_exits.items())
+            if report.fields.get("code") == 0 and report.at <= failure.at and rank != failure.rank
+        ]
+        if not early:
+            return ""
+        named = ", ".join(f"rank {rank} on {host}" for rank, host in early[:_MOST_NAMED])
+        more = f" and {len(early) - _MOST_NAMED} more" if len(early) > _MOST_NAMED else ""
+        return f"the script of {named}{more} had ended with exit code 0"
