@@ -245,7 +245,7 @@ def test_a_number_chooses_one_of_several_launches(
     parsed = parse_line(SEVERAL, number=number)
     assert (parsed.program, list(parsed.args), parsed.directory) == (program, args, directory)
     assert parsed.env == {"A": a}
-    assert f"{number} of the 4 commands of the text: the others are left out" in parsed.dropped
+    assert f"{number} of the 5 commands of the text: the others are left out" in parsed.dropped
 
 
 def test_what_is_said_of_a_command_is_by_the_launch_that_is_chosen() -> None:

@@ -377,6 +377,8 @@ def test_the_launch_in_a_container_of_srun_is_typed_out() -> None:
         ('FROM x\nENTRYPOINT ["./train.sh"]\nCMD ["config.yaml"]\n', "./train.sh", ("config.yaml",)),
         ('FROM x\nENTRYPOINT ["./prepare.sh"]\nCMD ["torchrun", "a.py"]\n', "a.py", ()),
         ('FROM x\nENTRYPOINT ["python", "a.py"]\nCMD []\n', "a.py", ()),
+        ("for i in {0..0}; do torchrun a.py $i; done", "a.py", ("0",)),
+        ("services:\n  a:\n    environment:\n    - B=1\n    command: bash run.sh\n", "bash", ("run.sh",)),
         (".PHONY: a.py\nn = 2\n\na.py:\n\ttorchrun --nproc_per_node=$(n) $@ --lr 1\n", "a.py", ("--lr", "1")),
     ],
 )

@@ -6,10 +6,11 @@ nodes or repeats it; else the number that the user gives (`--launch 2`) chooses 
 
 import posixpath
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 
 from launcher.engines.command_line import preparations
 from launcher.engines.command_line.records import Environment, MissingValue
+from launcher.engines.command_line.tables import side_programs
 from launcher.engines.command_line.variables import Value
 from launcher.engines.command_line.words import Word
 from launcher.errors import CommandRefused
@@ -60,7 +61,7 @@ class Choice:
 
     at: int  # of the commands
     commands: int  # that could have been chosen
-    said: tuple[str, ...]  # of those that are left out
+    said: tuple[str, ...] = ()  # of those that are left out
 
 
 def choose_launch(found: Sequence[FoundCommand], number: int | None, *, is_batch: bool = False) -> Choice:
@@ -70,30 +71,32 @@ def choose_launch(found: Sequence[FoundCommand], number: int | None, *, is_batch
 
     Raises CommandRefused for a text of several launches without a number, and for one of none.
     """
-    if all(preparations.is_setup(_without_sudo(one.words)) for one in found):
-        preparations.refuse_setup(_without_sudo(found[0].words))
+    if all(preparations.is_setup(one.words) for one in found):
+        preparations.refuse_setup(found[0].words)
     kept = _without_setup(found)
     if is_batch and any(not _submits(found[at].words) for at in kept):
         kept = tuple(at for at in kept if not _submits(found[at].words))
-    left_out = (found[at].words for at in sorted(set(range(len(found))).difference(kept)))
-    said = tuple(
-        f"{_two(words)}: {_SUBMITS if _submits(words) else preparations.BEFORE}"
-        for words in left_out
-        if not preparations.asks_settings(words)
-    )
+    chosen = _choose(found, kept, number)
+    left_out = sorted(set(range(len(found))).difference(kept))
+    said = tuple(_explain_left_out(found[at].words, is_behind=at > chosen.at) for at in left_out)
+    return replace(chosen, said=(*said, *chosen.said))
+
+
+def _choose(found: Sequence[FoundCommand], kept: Sequence[int], number: int | None) -> Choice:
+    """Return which of the commands that may be the launch is it, and what is said of the others of them."""
     first = found[kept[0]]
     if len(kept) == 1:
-        return Choice(kept[0], 1, said)
+        return Choice(kept[0], 1)
     if found[kept[1]].ended == "|":
         raise _piped(found[kept[1]].words)
     own = _without_node(first.words)
     if len(own) < len(first.words) and all(_without_node(found[at].words) == own for at in kept):
         nodes = f"{_program(first.words)}: the text has it for {len(kept)} nodes, and gpulaunch for each host"
-        return Choice(kept[0], 1, (*said, nodes))
+        return Choice(kept[0], 1, (nodes,))
     distinct = _distinct(found, kept)
     if len(distinct) == 1:
         times = f"{_program(first.words)}: the text starts it {len(kept)} times, and gpulaunch once"
-        return Choice(kept[0], 1, (*said, times))
+        return Choice(kept[0], 1, (times,))
     if number is None or number > len(distinct):
         raise _several([found[at] for at in distinct], number)
     chosen = distinct[number - 1]
@@ -101,7 +104,17 @@ def choose_launch(found: Sequence[FoundCommand], number: int | None, *, is_batch
     if reader := next((found[at] for at in (chosen, *behind) if found[at].ended == "|"), None):
         raise _piped(reader.words)
     others = f"{number} of the {len(distinct)} commands of the text: the others are left out"
-    return Choice(chosen, len(distinct), (*said, others))
+    return Choice(chosen, len(distinct), (others,))
+
+
+def _explain_left_out(words: tuple[Word, ...], *, is_behind: bool) -> str:
+    if settings := preparations.asks_settings(words):
+        why = settings
+    elif _submits(words):
+        why = _SUBMITS
+    else:
+        why = preparations.BEHIND if is_behind else side_programs.BEFORE
+    return f"{_two(words)}: {why}"
 
 
 def _submits(words: Sequence[Word]) -> bool:
@@ -127,7 +140,7 @@ def _without_setup(found: Sequence[FoundCommand]) -> tuple[int, ...]:
     for at, one in enumerate(found):
         is_left_out = (
             (has_launcher and preparations.names_setup_script(one.words))
-            or preparations.is_setup(_without_sudo(one.words))
+            or preparations.is_setup(one.words)
             or preparations.asks_settings(one.words)
             or _is_inline(one.words)
         )
@@ -151,11 +164,7 @@ def _is_inline(words: Sequence[Word]) -> bool:
 
 
 def _two(words: Sequence[Word]) -> str:
-    return " ".join(word.text.strip() for word in words[:2])[:60]
-
-
-def _without_sudo(words: tuple[Word, ...]) -> tuple[Word, ...]:
-    return words[1:] if words[0].text == "sudo" and len(words) > 1 else words
+    return " ".join(word.text.strip() for word in preparations.program_words(words)[:2])[:60]
 
 
 def _without_node(words: Sequence[Word]) -> tuple[str, ...]:

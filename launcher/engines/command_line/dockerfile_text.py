@@ -9,6 +9,7 @@ from dataclasses import field, replace
 from launcher.engines.command_line.preparations import LEFT_OUT, has_launcher, is_python
 from launcher.engines.command_line.records import Task
 from launcher.engines.command_line.words import Word
+from launcher.errors import CommandRefused
 from preflight.frozen import dataclass
 
 _IS_ONE = re.compile(r"\A(?:[ \t]*(?:#[^\n]*|ARG[ \t][^\n]*)?\n)*[ \t]*FROM[ \t]+\S", re.IGNORECASE)
@@ -93,7 +94,8 @@ def tasks_of_dockerfile(text: str) -> tuple[Task, ...] | None:
     if not _IS_ONE.match(text):
         return None
     stage, stages = _Stage(), dict[str, _Stage]()
-    for step in _STEP.finditer(_CONTINUED.sub(" ", text)):
+    steps = list(_STEP.finditer(_CONTINUED.sub(" ", text)))
+    for step in steps:
         name, rest = step["name"], step["rest"].rstrip()
         if name == "FROM" and (head := _STAGE.fullmatch(rest)) is not None:
             base = stages.get(head["base"].lower())
@@ -108,6 +110,11 @@ def tasks_of_dockerfile(text: str) -> tuple[Task, ...] | None:
         if text and not given and not _NO_WORDS.fullmatch(text)
     ]
     command = shells[0] if shells else _joined(words[0], words[1])
+    if not command and any(step["name"] in ("RUN", "COPY", "WORKDIR") for step in steps):
+        raise CommandRefused(
+            "the Dockerfile starts nothing: it has no CMD and no ENTRYPOINT of its own",
+            "write the command that trains: gpulaunch run --hosts A,B -- torchrun SCRIPT",
+        )
     if not command:
         return None
     is_script = any(words) and _SCRIPT.fullmatch(next(filter(None, words))[0]) is not None

@@ -12,7 +12,7 @@ from launcher.engines.command_line.records import Environment, MissingValue, Opt
 from launcher.engines.command_line.refusals import unseen_settings
 from launcher.engines.command_line.settings_text import read_settings
 from launcher.engines.command_line.shell_tests import Files
-from launcher.engines.command_line.words import Word, without_itself, without_values
+from launcher.engines.command_line.words import Word, explain_replaced, without_itself, without_values
 from launcher.errors import CommandRefused
 
 _HOSTS = "the hosts are those of --hosts"
@@ -75,7 +75,7 @@ class CommandLine:
 
     def assign(self, position: int, name: str, value: Word) -> None:
         """Take an environment assignment: owned by the plan, or a variable of the ranks."""
-        is_itself = not value.is_known
+        is_itself, whole = not value.is_known, value.text
         value = without_itself(name, value)
         if is_itself and not value.text:
             return  # NNODES=$NNODES
@@ -94,6 +94,8 @@ class CommandLine:
             return
         if not value.is_known:
             self.lack(without_values((value,), f"the variable {name}"))
+        if value.text != whole:
+            self.dropped.append(explain_replaced(name))
         self.env[name] = value.text
 
     def read_settings(self, name: Word, files: Files | None) -> None:

@@ -3,11 +3,11 @@
 Only the keys that hold commands are looked for, so a part of a manifest is read as the whole is.
 """
 
-import json
 import re
 import shlex
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 
+from launcher.engines.command_line.manifest_command_keys import KEY, TEXT, CommandKey, command_keys, scalar
 from launcher.engines.command_line.manifest_counts import (
     count_variables,
     document_of,
@@ -23,35 +23,18 @@ from launcher.engines.command_line.manifest_lines import (
     mapping_around,
 )
 from launcher.engines.command_line.manifest_remainder import unread_of_manifest
-from launcher.engines.command_line.yaml_scalars import whole_value
+from launcher.engines.command_line.preparations import LEFT_OUT
 from launcher.errors import CommandRefused
-from preflight.frozen import dataclass
 
-_TEXT = r"[^ \t]+(?:[ \t]+[^ \t]+)*"
-"""A value without the blanks around it: `.*?[ \\t]*` takes the square of the time for many blanks."""
-_KEY = re.compile(
-    r"(?P<indent>[ ]*(?:- +)*)(?P<key>command|args|run|script|commands|cmds|entrypoint|cmd"
-    r"|env|envs|environment|environment_variables|variables|secrets|Entrypoint|Args)"
-    rf"[ \t]*:(?:[ \t]+(?P<value>(?:{_TEXT})?))?[ \t]*"
-)
-_BLOCK = re.compile(r"(?P<kind>[|>])[+-]?\d?[ \t]*(?:#.*)?")
-_ITEM = re.compile(rf"(?P<indent>[ ]*)-[ \t]+(?P<value>(?:{_TEXT})?)[ \t]*")
 _NAMED = re.compile(r"[ ]*(?:- +)?name:[ \t]*(?P<name>[\"']?[A-Za-z_]\w*[\"']?)[ \t]*")
-_VALUE = re.compile(rf"[ ]*value:[ \t]*(?P<value>{_TEXT})[ \t]*")
-_PAIR = re.compile(rf"[ ]*(?:- )?(?P<name>[A-Za-z_]\w*)(?:=|:[ \t]+)(?P<value>[ \t]*{_TEXT}|)[ \t]*")
+_VALUE = re.compile(rf"[ ]*value:[ \t]*(?P<value>{TEXT})[ \t]*")
+_PAIR = re.compile(rf"[ ]*(?:- )?(?P<name>[A-Za-z_]\w*)(?:=|:[ \t]+)(?P<value>[ \t]*{TEXT}|)[ \t]*")
 _FLOW_PAIR = re.compile(
     r"[ ]*- +\{[ ]*name:[ ]*(?P<name>[\"']?[A-Za-z_]\w*[\"']?)[ ]*,"
     r"[ ]*value:[ ]*(?P<value>(?:[^{} ]+(?:[ ]+[^{} ]+)*)?)[ ]*\}[ \t]*"
 )
 _OF_CONTAINER = re.compile(r"\\\$\((?P<name>[A-Za-z_]\w*)\)", re.ASCII)
 """A variable that Kubernetes fills in, behind `\\`: `$(MASTER_ADDR)`."""
-_BARE_WORD = re.compile(r"(?<=[\[,])[ \t]*([^\"'\[\],\s](?:[^,\]\" \t]|[ \t]+(?=[^,\] \t]))*)[ \t]*(?=[,\]])")
-_SINGLE_QUOTED = re.compile(r"'([^'\"\\]*)'")
-# No possessive group: Python before 3.11.5 finds nothing with one that has alternatives.
-_QUOTED_COMMENT = re.compile(
-    r"(?P<value>(?:\"(?:[^\"\\]|\\.)*\"|'[^']*'|[^\"'\s]|[ \t]+(?![ \t#]))*)[ \t]+#.*"
-)
-_PLAIN_COMMENT = re.compile(r"(?<![ \t])[ \t]+#.*")
 _SHELL = re.compile(r"(?:/[\w/]+/)?(?:ba|z|da|k)?sh")
 _VARIABLES = ("env", "envs", "environment", "environment_variables", "variables", "secrets")
 """`envs` and `secrets` of SkyPilot, `environment_variables` of Azure ML."""
@@ -76,57 +59,79 @@ _IMAGE = re.compile(r"[ \t]*(?:- )?image:")
 _MOST_LINES = 5_000
 _LONGEST_INPUT, _MOST_FILLED = 1000, 100_000
 """Characters of an input that is filled in, and of all of them in one command."""
-_MOST_COMMANDS = 4
-"""Of one manifest, whose variables are compared: a master and its workers have the same."""
+_MOST_LAUNCHES, _MOST_ALIKE = 20, 4
+"""Of one manifest, and places of one command whose variables are compared: a master and its workers."""
 
-
-@dataclass(frozen=True, slots=True)
-class _Key:
-    """A key that holds a command, and its value: one text or several words."""
-
-    name: str
-    indent: int
-    line: int  # index of its own line
-    end: int  # index of the first line behind its value
-    text: str | None
-    words: tuple[str, ...] = ()
+_SHOWN, _LISTED = 50, 6
+_NOT_STARTED = "another command of the manifest: it is not started"
+_SCRIPT = re.compile(r"(?:^|[\s/])[\w.-]+\.sh(?=\s|$)")
 
 
 def command_of_manifest(text: str, launch: re.Pattern[str]) -> str | None:
-    """Return the one command of a manifest that launches something; None for any other text.
+    """Return the commands of a manifest that launch something, each in a group; None for any other text.
 
-    `launch` matches a launch. Raises CommandRefused for a manifest of several or none.
+    `launch` matches a launch. Raises CommandRefused for a manifest of too many or none.
     """
     lines = text.split("\n")
     if len(lines) > _MOST_LINES:
         return None
-    if not any(_KEY.fullmatch(line) for line in lines):
+    if not any(KEY.fullmatch(line) for line in lines):
         _refuse_image(lines, text, launch)
         return None
-    keys = _without_preparing(list(_keys(lines)), lines)
-    commands: dict[str, list[_Key]] = {}
+    keys = _without_preparing(list(command_keys(lines)), lines)
+    found = _launches(keys, lines, launch)
+    if not found:
+        return _only_command(keys, lines)
+    refuse_ray(lines, next(iter(found))[1])
+    if len(found) > _MOST_LAUNCHES:
+        raise CommandRefused(
+            f"the manifest has more than {_MOST_LAUNCHES} commands that launch something", "paste one of them"
+        )
+    texts = [_whole(lines, places, *said) for said, places in found.items()]
+    started = {key.line for places in found.values() for key in places}
+    return _others(keys, lines, started) + (
+        texts[0] if len(texts) == 1 else "\n".join(f"(\n{text}\n)" for text in texts)
+    )
+
+
+def _launches(
+    keys: list[CommandKey], lines: list[str], launch: re.Pattern[str]
+) -> dict[tuple[str, str], list[CommandKey]]:
+    """Return what is said around each command that launches something, the command, and its keys."""
+    commands: dict[str, list[CommandKey]] = {}
     of_any_node: dict[str, str] = {}
     for key in keys:
         command = _command(key, keys, lines)
         if command is not None and launch.search(command):
             command = of_any_node.setdefault(_NODE_RANK.sub("", command), command)
             commands.setdefault(command, []).append(key)
-    found: dict[tuple[str, str], list[_Key]] = {}
-    for command, places in list(commands.items())[:_MOST_COMMANDS]:
-        for key in places[:_MOST_COMMANDS]:
+    found: dict[tuple[str, str], list[CommandKey]] = {}
+    for command, places in list(commands.items())[: _MOST_LAUNCHES + 1]:
+        for key in places[:_MOST_ALIKE]:
             said = "".join(_surroundings(keys, key, lines, command))
             found.setdefault((said, _with_inputs(command, key, lines)), []).append(key)
-    if found:
-        refuse_ray(lines, next(iter(commands)))
-    elif surely := _only_command(keys, lines):
-        return surely
-    if len(found) > 1:
-        count = max(len(found), len(commands))
-        raise CommandRefused(f"the manifest has {count} commands that launch something", "paste one of them")
-    return next((_whole(lines, places, *texts) for texts, places in found.items()), None)
+        found[next(reversed(found))] += places[_MOST_ALIKE:]
+    return found
 
 
-def _whole(lines: list[str], places: list[_Key], said: str, command: str) -> str:
+def _others(keys: list[CommandKey], lines: list[str], started: Collection[int]) -> str:
+    """Return a line of a shell that names the commands of a manifest on other lines than those."""
+    beside = {
+        (line, key.indent)
+        for key in keys
+        if key.line in started
+        for line in mapping_around(lines, key.line, key.indent)
+    }
+    left = (key for key in keys if key.name != "args" and (key.line, key.indent) not in beside)
+    texts = [_command(key, keys, lines) for key in left]
+    shown = dict.fromkeys(" ".join(text.split())[:_SHOWN] for text in texts if text and text.strip())
+    if not shown:
+        return ""
+    more = f" and {len(shown) - _LISTED} more" if len(shown) > _LISTED else ""
+    return f"{LEFT_OUT} {shlex.quote('; '.join(list(shown)[:_LISTED]) + f'{more}: {_NOT_STARTED}')}\n"
+
+
+def _whole(lines: list[str], places: list[CommandKey], said: str, command: str) -> str:
     """Return a command with what its keys say in front, and the names of those that nothing has read."""
     around = [(key.line, key.indent) for key in places]
     return "".join((said, *unread_of_manifest(lines, around, said), command))
@@ -141,14 +146,14 @@ def _refuse_image(lines: list[str], text: str, launch: re.Pattern[str]) -> None:
         )
 
 
-def _only_command(keys: list[_Key], lines: list[str]) -> str | None:
+def _only_command(keys: list[CommandKey], lines: list[str]) -> str | None:
     """Return what the one container of a manifest starts that is not a launcher: `command: ["./train.sh"]`.
 
     None for other texts. Raises CommandRefused for a container with arguments alone.
     """
     if not is_of_cluster(lines):
         return None
-    commands: dict[str, _Key] = {}
+    commands: dict[str, CommandKey] = {}
     for key in keys:
         command = _command(key, keys, lines) if key.name in _STARTS else None
         if command:
@@ -158,13 +163,28 @@ def _only_command(keys: list[_Key], lines: list[str]) -> str | None:
             "the manifest has arguments and no command: the image says what starts with them",
             "write the command: gpulaunch run --hosts A,B -- torchrun SCRIPT ARGUMENTS",
         )
-    if len(commands) != 1:
+    scripts = {command: key for command, key in commands.items() if _SCRIPT.search(command)}
+    chosen = commands if len(commands) == 1 else scripts
+    if len(chosen) != 1:
+        _refuse_commands(commands)
         return None
-    ((command, key),) = commands.items()
-    return _whole(lines, [key], "".join(_surroundings(keys, key, lines, command)), command)
+    ((command, key),) = chosen.items()
+    text = _whole(lines, [key], "".join(_surroundings(keys, key, lines, command)), command)
+    return _others(keys, lines, [key.line for key in keys if _command(key, keys, lines) == command]) + text
 
 
-def _without_preparing(keys: list[_Key], lines: list[str]) -> list[_Key]:
+def _refuse_commands(commands: Iterable[str]) -> None:
+    """Raise CommandRefused for several commands of which none surely trains."""
+    shown = [" ".join(command.split())[:_SHOWN] for command in commands]
+    if shown:
+        raise CommandRefused(
+            f"the manifest has {len(shown)} commands, and none is a launcher, Python or a script: "
+            + "; ".join(shown[:_LISTED]),
+            "paste the one that trains",
+        )
+
+
+def _without_preparing(keys: list[CommandKey], lines: list[str]) -> list[CommandKey]:
     """Return keys without those of containers that run before the others, where others are left."""
     starts = [at for at, line in enumerate(lines) if _PREPARING.fullmatch(line)]
     inside = {
@@ -173,7 +193,7 @@ def _without_preparing(keys: list[_Key], lines: list[str]) -> list[_Key]:
     return [key for key in keys if key.line not in inside] or keys
 
 
-def _command(key: _Key, keys: list[_Key], lines: list[str]) -> str | None:
+def _command(key: CommandKey, keys: list[CommandKey], lines: list[str]) -> str | None:
     """Return what a key runs as a text of a shell: `args` belong to the `command` in the same mapping."""
     if key.name in _VARIABLES:
         return None
@@ -191,7 +211,7 @@ def _command(key: _Key, keys: list[_Key], lines: list[str]) -> str | None:
     return " ".join(map(_quoted, words)) if len(words) > 1 else "".join(words)
 
 
-def _arguments(key: _Key, keys: list[_Key], lines: list[str]) -> _Key | None:
+def _arguments(key: CommandKey, keys: list[CommandKey], lines: list[str]) -> CommandKey | None:
     """Return the key with the arguments of one that starts a program, wherever it is in the mapping."""
     names = ("args", "command") if key.name == "entrypoint" else ("args",)
     around = mapping_around(lines, key.line, key.indent)
@@ -210,98 +230,7 @@ def _quoted(word: str) -> str:
     return '"' + _OF_CONTAINER.sub(r"${\g<name>}", escaped) + '"'
 
 
-def _keys(lines: list[str]) -> Iterator[_Key]:
-    at = 0
-    while at < len(lines):
-        found = _KEY.fullmatch(lines[at])
-        if found is None:
-            at += 1
-            continue
-        indent, value = len(found["indent"]), found["value"] or ""
-        block = _BLOCK.fullmatch(value)
-        if block is not None:
-            body, end = _block(lines, at + 1, indent)
-            yield _Key(found["key"], indent, at, end, _joined(body, block["kind"]))
-        elif value and not value.startswith("#"):
-            value, end = whole_value(lines, at, value, indent)
-            value = _without_comment(value)
-            listed = _flow(value)
-            yield _Key(found["key"].lower(), indent, at, end, None if listed else _scalar(value), listed)
-        else:
-            words, end = _items(lines, at + 1, indent)
-            yield _Key(found["key"].lower(), indent, at, end, None, words)
-        at = max(end, at + 1)
-
-
-def _block(lines: list[str], start: int, indent: int) -> tuple[list[str], int]:
-    """Return the lines that are deeper than `indent`, without what they have in common."""
-    end = start
-    while end < len(lines) and (not lines[end].strip() or indent_of(lines[end]) > indent):
-        end += 1
-    body = lines[start:end]
-    common = min((indent_of(line) for line in body if line.strip()), default=0)
-    return [line[common:] for line in body], end
-
-
-def _joined(body: list[str], kind: str) -> str:
-    if kind == "|":
-        return "\n".join(body)
-    return "\n".join(" ".join(part.split("\n")) for part in "\n".join(body).strip("\n").split("\n\n"))
-
-
-def _items(lines: list[str], start: int, indent: int) -> tuple[tuple[str, ...], int]:
-    """Return the words of a list below a key: each a line, a block or a quoted text."""
-    words: list[str] = []
-    at = end = start
-    while at < len(lines):
-        if not lines[at].strip() or lines[at].lstrip().startswith("#"):
-            at += 1
-            continue
-        item = _ITEM.fullmatch(lines[at])
-        if item is None or len(item["indent"]) + 2 < indent:
-            break
-        block = _BLOCK.fullmatch(item["value"])
-        if block is not None:
-            body, at = _block(lines, at + 1, len(item["indent"]))
-            words.append(_joined(body, block["kind"]))
-        else:
-            value, at = whole_value(lines, at, item["value"], len(item["indent"]))
-            words.append(_scalar(value))
-        end = at
-    return tuple(words), end
-
-
-def _flow(value: str) -> tuple[str, ...]:
-    """Return the words of `[a, "b"]`; () for any other value."""
-    if not value.startswith("["):
-        return ()
-    quoted = _BARE_WORD.sub(lambda one: json.dumps(one[1]), _SINGLE_QUOTED.sub(r'"\1"', value))
-    for text in (value, quoted):
-        try:
-            words = json.loads(text)
-        except (ValueError, RecursionError):
-            continue
-        return tuple(map(str, words)) if all(isinstance(word, str | int | float) for word in words) else ()
-    return ()
-
-
-def _without_comment(value: str) -> str:
-    """Return a value without the comment behind it."""
-    if not value.startswith(("[", "{", '"', "'")):
-        return _PLAIN_COMMENT.sub("", value)
-    found = _QUOTED_COMMENT.fullmatch(value)
-    return value if found is None else found["value"]
-
-
-def _scalar(value: str) -> str:
-    value = _without_comment(value)
-    if len(value) > 1 and value[0] == value[-1] and value[0] in "\"'":
-        inner = value[1:-1]
-        return inner.replace("''", "'") if value[0] == "'" else re.sub(r"\\([\"\\])", r"\1", inner)
-    return value
-
-
-def _surroundings(keys: list[_Key], command: _Key, lines: list[str], text: str) -> Iterator[str]:
+def _surroundings(keys: list[CommandKey], command: CommandKey, lines: list[str], text: str) -> Iterator[str]:
     """Yield what counts nodes around a command of a text, and the variables that are set beside it."""
     beside = mapping_around(lines, command.line, command.indent)
     yield from count_variables(lines, beside, text)
@@ -311,17 +240,17 @@ def _surroundings(keys: list[_Key], command: _Key, lines: list[str], text: str) 
         for key in keys:
             if key.name in _VARIABLES and key.indent == indent and key.line in around:
                 for name, value in _variables(lines, key):
-                    yield set_variable(name, _scalar(value))
+                    yield set_variable(name, scalar(value))
                 yield from unset_variables(lines[key.line + 1 : end_of_value(lines, key.line, key.indent)])
 
 
-def _is_variable(line: str, key: _Key, column: int, named: str) -> bool:
+def _is_variable(line: str, key: CommandKey, column: int, named: str) -> bool:
     """Whether a pair in small letters is a variable: `http_proxy: URL` of a mapping, not `optional: true`."""
     is_mapping = not named and indent_of(line) == column and not line.lstrip().startswith("- ")
     return is_mapping and key.name in ("env", "envs", "environment_variables")
 
 
-def _with_inputs(command: str, key: _Key, lines: list[str]) -> str:
+def _with_inputs(command: str, key: CommandKey, lines: list[str]) -> str:
     """Return a command with the inputs that the job or its pipeline gives as plain values."""
     if "inputs." not in command:
         return command
@@ -350,7 +279,7 @@ def _inputs(lines: list[str], line: int, indent: int) -> dict[str, str]:
         if each.strip() and indent_of(each) < depth:
             break
         pair = _GIVEN.fullmatch(each)
-        value = _scalar((pair["value"] or "").strip()) if pair is not None else ""
+        value = scalar((pair["value"] or "").strip()) if pair is not None else ""
         if pair is not None and indent_of(each) == depth:
             name = pair["name"]
         elif pair is None or pair["name"] not in _DEFAULTS:
@@ -360,7 +289,7 @@ def _inputs(lines: list[str], line: int, indent: int) -> dict[str, str]:
     return found
 
 
-def _variables(lines: list[str], key: _Key) -> Iterator[tuple[str, str]]:
+def _variables(lines: list[str], key: CommandKey) -> Iterator[tuple[str, str]]:
     at = key.line + 1
     named = ""
     column = next((indent_of(line) for line in lines[at:] if line.strip()[:1] not in ("", "#")), 0)
@@ -368,13 +297,13 @@ def _variables(lines: list[str], key: _Key) -> Iterator[tuple[str, str]]:
         line, at = lines[at], at + 1
         name, value, pair = _NAMED.fullmatch(line), _VALUE.fullmatch(line), _PAIR.fullmatch(line)
         both = _FLOW_PAIR.fullmatch(line)
-        if _KEY.fullmatch(line):
+        if KEY.fullmatch(line):
             return
         if both is not None:
-            yield _scalar(both["name"]), both["value"]
+            yield scalar(both["name"]), both["value"]
             continue
         if name is not None:
-            named = _scalar(name["name"])
+            named = scalar(name["name"])
         elif value is not None and named:
             yield named, value["value"]
             named = ""

@@ -2,11 +2,15 @@
 
 import posixpath
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from launcher.engines.command_line import refusals
-from launcher.engines.command_line.options import RANK_LOGS
+from launcher.engines.command_line.option_reader import read_options
+from launcher.engines.command_line.options import RANK_LOGS, Table
 from launcher.engines.command_line.records import Environment
+from launcher.engines.command_line.tables import side_programs as tables
+from launcher.engines.command_line.tables.mpirun_srun import PREFIXES
+from launcher.engines.command_line.tables.side_programs import BEFORE, MODULES, NOTHING, OF_SHELL
 from launcher.engines.command_line.terminals import SENTENCE, read_lock, read_terminal
 from launcher.engines.command_line.words import Word
 from launcher.errors import CommandRefused
@@ -14,52 +18,15 @@ from launcher.errors import CommandRefused
 INTERPRETER = "the interpreter is that of each host (python: in hosts.yaml)"
 """What is said of every command that enters a Python environment."""
 
-OF_SHELL = "of the shell that it was written for"
-NOTHING = "starts nothing"
-BEFORE = "it comes before the launch: do it on each host first, where it is still to be done"
+BEHIND = "it comes after the launch: do it when the run has ended (on_end: of a run config starts a program)"
 NEEDED_TASK = "task-needed-first"
 """What a file of tasks has in front of the name of one that the launch's own task needs first."""
 
 LEFT_OUT = "left-out-of-the-launch"
 """What a manifest has in front of a sentence about a key that says nothing to gpulaunch."""
 
-_LIMITS = "limits are those of each host; preflight checks them"
-_MODULES = "of this machine only; variables for the ranks go into env:, the interpreter into python:"
-_DROPPED: Mapping[str, str] = {
-    **dict.fromkeys(
-        ("echo", "printf", "pwd", "date", "hostname", "clear", "true", ":", "nvidia-smi"), NOTHING
-    ),
-    **dict.fromkeys(("which", "type", "ls", "whoami", "uname", "free", "df", "env", "printenv"), NOTHING),
-    **dict.fromkeys(("sleep", "nvcc", "lscpu", "jobs", "disown", "wait", "exit", "return"), NOTHING),
-    **dict.fromkeys(
-        ("realpath", "readlink", "basename", "dirname", "nproc", "id", "stat", "du", "tree"), NOTHING
-    ),
-    **dict.fromkeys(
-        (
-            "uptime",
-            "lspci",
-            "lsb_release",
-            "lsblk",
-            "ibstat",
-            "ifconfig",
-            "ip",
-            "netstat",
-            "ss",
-            "lsof",
-            "tput",
-        ),
-        NOTHING,
-    ),
-    **dict.fromkeys(("set", "shift", "shopt", "trap", "alias", "setopt"), OF_SHELL),
-    "mkdir": "make it on each host, where the script does not itself",
-    "wandb": "of this machine only; WANDB_MODE and WANDB_API_KEY go into env:",
-    "ulimit": _LIMITS,
-    "umask": _LIMITS,
-    "module": _MODULES,
-    "ml": _MODULES,
-    "deactivate": OF_SHELL,
-    "tensorboard": "reads what a training writes, and starts none",
-}
+_SHOWN = 60
+_IN_FULL = ("module", "ml", "spack", "ulimit", "umask", "mkdir", "nvm")
 _AFTER = ("tail", "less", "watch", "fg", "bg")
 """Commands that only look at a launch which continues."""
 
@@ -92,65 +59,19 @@ _OF_SHELL = ("cd", "pushd", "popd", "export", "unset", "deactivate", "set", "sou
 _OF_JOB = re.compile(r"\bscontrol show hostnames?\b|\bSLURM_(?:JOB_)?NODELIST\b|^(?:\$\(|`)hostname\b")
 _OF_PROGRAM = re.compile(r"(?:\$\(|`)[ \t]*(?:which|command -v)[ \t]+[\w.+-]+[ \t]*(?:\)|`)", re.ASCII)
 _OF_GPUS = re.compile(r"(?:\$\(|`)[ \t]*nvidia-smi\b")
+_PYTHON = re.compile(r"(?:\S*/)?python[\d.]*")
 _LAUNCHER = re.compile(r"(?:torchrun|accelerate|deepspeed|python[\d.]*)")
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*\+?=", re.ASCII)
-_SETUP = frozenset(
-    (
-        *("pip", "pip3", "pipx", "apt", "apt-get", "yum", "dnf", "brew", "npm", "git", "git-lfs", "gh"),
-        *("wget", "curl", "aria2c", "unzip", "tar", "gunzip", "gzip", "rm", "cp", "mv", "ln", "chmod"),
-        *("chown", "touch", "envsubst", "jq", "sort", "md5sum", "sha256sum", "zip", "7z", "sed", "awk"),
-        *("grep", "find", "rsync", "scp", "gdown", "aws", "gsutil", "azcopy", "kaggle", "vim", "vi", "nano"),
-        *("emacs", "code", "virtualenv", "pkill", "kill", "killall", "ps", "top", "htop", "cat"),
-        *("tail", "less"),
-        *("ssh-keygen", "ssh-copy-id", "systemctl", "service", "scontrol", "sinfo", "squeue", "scancel"),
-        *("huggingface-cli", "hf", "cmake", "cd", "export", "dpkg", "modprobe", "ninja", "jupyter"),
-        *("reboot", "ds_report", "ldconfig", "mktemp", "del", "erase", "xcopy", "robocopy"),
-    )
-)
-"""Programs that install, download, copy, show or end something, whatever follows."""
-
-_BUILDERS = ("make", "ninja", "gmake")
-_BUILD_WORD = re.compile(r"-[jkBs]\w*|\d+|[A-Z_]+=.*|all|build|install|clean|deps|requirements|setup")
-"""Of `make`: a target by another name may be the launch."""
-
-_SETUP_PARTS = {
-    "uv": ("pip", "sync", "venv", "add", "lock", "python", "init", "remove"),
-    "conda": ("create", "install", "env", "update", "init", "config", "remove", "clean", "list", "info"),
-    "poetry": ("install", "add", "lock", "shell", "env", "update"),
-    "pixi": ("install", "add", "init", "lock", "update", "shell", "clean", "info", "list", "global"),
-    "pdm": ("install", "sync", "add", "lock", "init", "update", "use"),
-    "pipenv": ("install", "sync", "lock", "shell", "update"),
-    "mise": ("install", "use", "trust"),
-    "docker": ("build", "pull", "push", "login", "tag", "images", "ps", "rm", "stop", "volume", "network"),
-    "tune": ("download", "ls", "cp", "validate", "cat"),
-    "axolotl": ("fetch",),
-    "modelscope": ("download", "login"),
-    "dvc": ("checkout", "fetch", "pull"),
-    "ollama": ("pull",),
-    "gcloud": ("auth", "builds", "config", "init", "storage"),
-    "az": ("account", "acr", "extension", "login", "storage"),
-}
-_SETUP_PARTS["rye"] = _SETUP_PARTS["pdm"]
-_SETUP_PARTS["podman"] = _SETUP_PARTS["docker"]
-_SETUP_PARTS["mamba"] = _SETUP_PARTS["micromamba"] = _SETUP_PARTS["conda"]
-_RUNS = [[name, "run"] for name in ("uv", "poetry", "pixi", "pdm", "pipenv", "rye")]
-_SETUP_MODULES = (("pip",), ("venv",), ("ensurepip",), ("build",), ("nltk.downloader",))
-_SETUP_COMMANDS = (("spacy", "download"), ("ipykernel", "install"), ("playwright", "install"))
-"""Of `python -m`."""
-
 _SETUP_SCRIPT = re.compile(
     r"(?:.*/)?(?:[a-z\d]+[_.-])*(?:install|setup|download|prepare|init|env|build|compile)(?:[_.-][a-z\d]+)*\.sh",
     re.IGNORECASE,
 )
+_BUILD_WORD = re.compile(r"-[jkBs]\w*|\d+|[A-Z_]+=.*|all|build|install|clean|deps|requirements|setup")
+"""Of `make`: a target by another name may be the launch."""
+
+_OF_SUDO = re.compile(r"-[EHnS]+|--preserve-env")
+_RUNS = [[name, "run"] for name in ("uv", "poetry", "pixi", "pdm", "pipenv", "rye")]
 _STARTS = re.compile(r"train|run|launch|tune|eval|test|main|start", re.IGNORECASE)
-_SETTINGS = (
-    ("accelerate", "config"),
-    ("accelerate", "env"),
-    ("accelerate", "test"),
-    ("huggingface-cli", "login"),
-    ("hf", "auth", "login"),
-    ("hf", "login"),
-)
 _LAUNCHER_MODULES = ("torch.distributed.run", "torch.distributed.launch", "accelerate.commands.launch")
 _LAUNCHES = (
     *("torchrun", "accelerate", "deepspeed", "fabric", "lightning", "mpirun", "mpiexec", "srun", "python"),
@@ -160,7 +81,7 @@ _LAUNCHES = (
 
 def explain_drop(words: tuple[Word, ...], *, after: bool) -> str:
     """Return what is said of a command without effect on the launch; "" for any other. `after`: behind it."""
-    words = _without_assignments(words)
+    words = program_words(words)
     name = posixpath.basename(words[0].text) if words else ""
     if not name:
         return ""
@@ -181,15 +102,24 @@ def explain_drop(words: tuple[Word, ...], *, after: bool) -> str:
     terminal = read_terminal(words, 0)
     if terminal is not None and terminal.start == terminal.end:
         return f"{name}: {SENTENCE}"
-    if name in _DROPPED:
-        return f"{name}: {_DROPPED[name]}"
+    if name in tables.DROPPED:
+        return "" if is_setup(words) else f"{_shown(name, words)}: {tables.DROPPED[name]}"
     if name in ("source", ".") and len(words) > 1 and posixpath.basename(words[1].text) in _RC_FILES:
-        return f"{name} {words[1].text}: {_MODULES}"
-    if name == "eval" and len(words) > 1 and any("hook" in part for part in words[1].unresolved):
-        return f"eval {words[1].text}: {_MODULES}"
+        return f"{name} {words[1].text}: {MODULES}"
+    if (
+        name == "eval"
+        and len(words) > 1
+        and any(hook in part for part in words[1].unresolved for hook in tables.SHELL_HOOKS)
+    ):
+        return f"eval {words[1].text}: {MODULES}"
     said = " ".join(word.text for word in words[1:])
     of_conda = f"{name} {said}: {OF_SHELL}" if name in _CONDAS and said == "deactivate" else ""
     return of_conda or {LEFT_OUT: said, NEEDED_TASK: f"task {said}: {BEFORE}"}.get(name, "")
+
+
+def _shown(name: str, words: Sequence[Word]) -> str:
+    """Return a command as people know it again: with its words, where they say what hosts need."""
+    return " ".join((name, *(word.text for word in words[1:])))[:_SHOWN] if name in _IN_FULL else name
 
 
 def _sets_variable(name: str, first: Sequence[Word]) -> bool:
@@ -206,11 +136,26 @@ def _asks_itself(words: Sequence[Word]) -> bool:
     return of_numactl or is_lock or (is_python(words[0]) and option in ("--version", "-V"))
 
 
-def _without_assignments(words: Sequence[Word]) -> tuple[Word, ...]:
-    """Return a command from its program on: without `DATA=/x/env`, and without `poetry run`."""
+def program_words(words: Sequence[Word]) -> tuple[Word, ...]:
+    """Return a command from its program on: without `DATA=/x/env`, `sudo`, `srun -n 1` and `poetry run`."""
     at = next((at for at, word in enumerate(words) if not _ASSIGNMENT.match(word.text)), len(words))
+    if [word.text for word in words[at : at + 1]] == ["sudo"]:
+        behind = (at for at in range(at + 1, len(words)) if not _OF_SUDO.fullmatch(words[at].text))
+        at = next(behind, at)
+    elif at < len(words) and (table := PREFIXES.get(posixpath.basename(words[at].text))) is not None:
+        at = _behind_prefix(words, at, table)
     is_run = [word.text for word in words[at : at + 2]] in _RUNS and not _is_option(words[at + 2 : at + 3])
     return tuple(words[at + 2 * is_run :])
+
+
+def _behind_prefix(words: Sequence[Word], at: int, table: Table) -> int:
+    """Return where the program behind mpirun or srun is, where it surely trains nothing; else `at`."""
+    try:
+        program = read_options(words, at + 1, table).program
+    except CommandRefused:
+        return at
+    behind = words[program:]
+    return program if behind and (is_setup(behind) or explain_drop(tuple(behind), after=False)) else at
 
 
 def _is_option(first: Sequence[Word]) -> bool:
@@ -279,7 +224,7 @@ def refuse_undecided(words: tuple[Word, ...], *, is_behind: bool) -> None:
 def refuse_setup(words: Sequence[Word]) -> None:
     """Raise CommandRefused for a program that installs, copies or ends something, and trains nothing."""
     if is_setup(words):
-        shown = " ".join(word.text for word in words[:2])
+        shown = " ".join(word.text for word in program_words(words)[:2])
         raise CommandRefused(
             f"{shown} starts no training", "do it on each host yourself, and paste the command that trains"
         )
@@ -287,16 +232,18 @@ def refuse_setup(words: Sequence[Word]) -> None:
 
 def is_setup(words: Sequence[Word]) -> bool:
     """Whether a command installs, downloads, copies or ends something."""
-    words = _without_assignments(words)
+    words = program_words(words)
     name = posixpath.basename(words[0].text) if words else ""
     rest = tuple(word.text for word in words[1:])
-    if name in _SETUP or (name in _BUILDERS and all(map(_BUILD_WORD.fullmatch, rest))):
+    if name in tables.SETUP or (name in tables.BUILDERS and all(map(_BUILD_WORD.fullmatch, rest))):
         return True
+    if name == "nvidia-smi":
+        return not tables.GPU_SETTINGS.isdisjoint(word.partition("=")[0] for word in rest)
     if name.startswith("python") and rest[:1] == ("-m",):
-        return rest[1:2] in _SETUP_MODULES or rest[1:3] in _SETUP_COMMANDS
+        return rest[1:2] in tables.SETUP_MODULES or rest[1:3] in tables.SETUP_COMMANDS
     if name == "gcloud" and rest[:1] == ("compute",):
         return rest[1:2] in (("instances",), ("scp",), ("disks",))
-    return rest[:1] in tuple((part,) for part in _SETUP_PARTS.get(name, ()))
+    return rest[:1] in tuple((part,) for part in tables.SETUP_PARTS.get(name, ()))
 
 
 def names_setup_script(words: Sequence[Word]) -> bool:
@@ -308,10 +255,10 @@ def names_setup_script(words: Sequence[Word]) -> bool:
     return _SETUP_SCRIPT.fullmatch(script) is not None and not _STARTS.search(script)
 
 
-def asks_settings(words: Sequence[Word]) -> bool:
-    """Whether a command only asks for settings or a login, which gpulaunch then finds."""
-    texts = tuple(word.text for word in _without_assignments(words)[:3])
-    return texts[:2] in _SETTINGS or texts in _SETTINGS
+def asks_settings(words: Sequence[Word]) -> str:
+    """Return what is said of a command that only asks for settings or a login; "" for any other."""
+    texts = tuple(word.text for word in program_words(words)[:3])
+    return tables.SETTINGS.get(texts[:2], "") or tables.SETTINGS.get(texts, "")
 
 
 def is_launch(words: Sequence[Word]) -> bool:
@@ -337,6 +284,12 @@ def has_launcher(words: Sequence[Word]) -> bool:
     """Whether a command names a launcher other than python."""
     named = {posixpath.basename(word.text) for word in words}
     return not (named - {"python"}).isdisjoint((*_LAUNCHER_MODULES, *_LAUNCHES))
+
+
+def find_launcher(words: Sequence[Word]) -> str:
+    """Return the first of some words that starts Python or a launcher, with arguments; "" for none."""
+    named = (word for word in words[:-1] if _PYTHON.fullmatch(word.text) or has_launcher((word,)))
+    return next((word.text for word in named), "")
 
 
 def starts_training(words: tuple[Word, ...]) -> bool:

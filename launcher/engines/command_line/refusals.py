@@ -47,6 +47,14 @@ def cut_command(before: str) -> CommandRefused:
     )
 
 
+def declared_launch(name: str, launcher: str) -> CommandRefused:
+    """Return the error for `export A=1 torchrun ...`, which starts nothing."""
+    return CommandRefused(
+        f"{name} has {launcher} among its words, and starts nothing: the launch lacks a line of its own",
+        f"take \\ at the end of the line with {name} out, or write && in front of {launcher}",
+    )
+
+
 def undecided_block(kind: str) -> CommandRefused:
     """Return the error for a launch inside of a loop, or of a condition that the text does not decide."""
     return CommandRefused(

@@ -91,7 +91,8 @@ def _inner_command(name: str, words: Sequence[Word]) -> str:
     program = _entrypoint(words) if name in _VERBS else None
     if program is not None:
         return _shown((program, *words[_image(name, texts) + 1 :]))
-    if any(text in _SHELLS for text in texts) and re.fullmatch(r"-\w*c", "".join(texts[-2:-1])):
+    is_shell = any(text in _SHELLS for text in texts) or _image(name, texts) == len(texts) - 3
+    if is_shell and re.fullmatch(r"-\w*c", "".join(texts[-2:-1])):
         text = texts[-1].strip()
         return "" if "\n" in text else _short(shlex.quote(text))
     named = (at for at, text in enumerate(texts) if _PROGRAM.fullmatch(text))

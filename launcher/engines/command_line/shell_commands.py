@@ -29,6 +29,7 @@ _REDIRECTION = re.compile(r"&?\d?(>>?|<)(&(\d|-)?)?$")
 _FUNCTION = re.compile(r"[ \t]*\)\s*(?:\{(?=\s)|\((?!\())")
 _NAME = re.compile(r"[A-Za-z_][\w:.-]*", re.ASCII)
 _ARGUMENTS = re.compile(r"\$(?:[@*]|\{[@*])")
+_TEXT_OF_EVAL = "its text is the command"
 _DETACH = "a run continues without its client; --detach leaves at once"
 
 
@@ -162,6 +163,10 @@ class CommandReader:
         if (typed := typed_text(words)) is not None:
             shell.dropped.append(f"{name}: {SENTENCE}")
             return self._replay(self.replays.clean(typed), shell.blocks.kind, is_certain=runs is True)
+        if name == "eval" and len(words) > 1 and all(word.is_known for word in words):
+            shell.dropped.append(f"eval: {_TEXT_OF_EVAL}")
+            text = " ".join(word.text for word in words[1:])
+            return self._replay(self.replays.clean(text), shell.blocks.kind, is_certain=runs is True)
         if name in ("source", ".") and len(words) > 1 and not preparations.explain_drop(words, after=False):
             return self._source(words, runs)
         return None

@@ -20,6 +20,7 @@ from launcher.engines.command_line.replays import Replays
 from launcher.engines.command_line.shell_commands import CommandReader
 from launcher.engines.command_line.shell_state import LEAVES, ShellState
 from launcher.engines.command_line.shell_tests import Answer, Files
+from launcher.engines.command_line.tables import side_programs
 from launcher.engines.command_line.variables import Value
 from launcher.engines.command_line.words import Word
 from launcher.engines.command_line.wrappers import strips_program
@@ -34,15 +35,16 @@ _OF_SCRIPT = "dirname: the script is taken to be in the directory that you are i
 _NO_ARGUMENTS = "$@: the text has no arguments of its own"
 _BLOCK = "read where the values of the text decide it, and left out elsewhere"
 _AFTER = "it has no effect after the launch"
-_BEHIND = "it comes after the launch: do it when the run has ended (on_end: of a run config starts a program)"
 _IN_CONDITION = "in a condition that the text does not decide: do it on each host first, where it holds"
 _SBATCH = "for sbatch alone; `slurm:` of a run config says it to gpulaunch submit"
 _IMAGE = "gpulaunch starts no container: start it on each host, and name it in hosts.yaml (via:)"
 _DIRECTIVES = "for its scheduler alone; the hosts are those of --hosts"
 _DIRECTIVE = re.compile(
-    r"^[ \t]*#(?P<mark>SBATCH|PBS|BSUB|COBALT|OAR|PJM|JSUB|FLUX|\$)[ \t:]+(?P<option>-\S+)[^\n]*$",
+    r"^[ \t]*#(?P<mark>SBATCH|PBS|BSUB|COBALT|OAR|PJM|JSUB|FLUX|\$)[ \t:]+(?P<options>-[^\n]*?)"
+    r"(?:[ \t]#[^\n]*)?$",
     re.MULTILINE,
 )
+_OPTION = re.compile(r"-\S+(?:[ \t]+[^-\s]\S*)*")
 _SHOWN = 60
 _MOST_COMMANDS = 1000
 """More than any text that launches something; each keeps the variables that it has."""
@@ -125,7 +127,7 @@ class _Launches:
         elif words[0].text in LEAVES:
             self._leave(words)
         elif shell.take_arguments(words):
-            shell.dropped.append(f"{words[0].text}: {preparations.OF_SHELL}")
+            shell.dropped.append(f"{words[0].text}: {side_programs.OF_SHELL}")
         elif self.is_behind and _filters_log(words, self.ended):
             shell.dropped.append(f"| {words[0].text}: {RANK_LOGS}")
             self.is_left_out = False
@@ -151,7 +153,7 @@ class _Launches:
             del shell.dropped[said:]
             self.behind.append((at, f"{name}: {_AFTER}", ""))
         elif self.ended != "|" and preparations.is_setup(words):
-            self.behind.append((at, f"{name}: {_BEHIND}", f"{name}: {preparations.BEFORE}"))
+            self.behind.append((at, f"{name}: {preparations.BEHIND}", f"{name}: {side_programs.BEFORE}"))
         else:
             return False
         return True
@@ -172,14 +174,14 @@ class _Launches:
             shell.left = "exit"
         elif not shell.blocks.of_arguments:
             shell.lack(refusals.early_end(words))
-        shell.dropped += [f"{name}: {preparations.NOTHING}"] if name in ("exit", "return") else []
+        shell.dropped += [f"{name}: {side_programs.NOTHING}"] if name in ("exit", "return") else []
 
     def _line(self, words: tuple[Word, ...]) -> ShellLine:
         """Return a command as what came before it has prepared it."""
         shell = self.shell
         return ShellLine(
             words,
-            shell.directory,
+            shell.place.path,
             shell.exported_words(),
             tuple(shell.unset),
             shell.environment,
@@ -212,7 +214,7 @@ class _Launches:
             if not preparations.is_preparation(words, line.words):
                 raise error
             shown = " ".join(word.text for word in words[:3])
-            shell.dropped.append(f"{shown}: {_BEHIND if at in self.late else _IN_CONDITION}")
+            shell.dropped.append(f"{shown}: {preparations.BEHIND if at in self.late else _IN_CONDITION}")
         dropped = tuple(filter(None, dict.fromkeys(shell.dropped)))
         return replace(line, dropped=dropped, unknown=unknown, commands=choice.commands)
 
@@ -221,8 +223,8 @@ def _directives(text: str) -> Iterator[str]:
     """Yield what is said of the lines of a batch script that its scheduler reads."""
     options: dict[str, dict[str, None]] = {}
     for found in _DIRECTIVE.finditer(text):
-        shown = found["option"] if found["mark"] == "SBATCH" else found[0].partition(found["mark"])[2].strip()
-        options.setdefault(found["mark"], {})[_cut(shown)] = None
+        given = options.setdefault(found["mark"], {})
+        given |= dict.fromkeys(map(_cut, _OPTION.findall(found["options"])))
     for mark, given in options.items():
         why = _SBATCH if mark == "SBATCH" else _DIRECTIVES
         if image := next((one for one in given if one.startswith("--container-image")), ""):

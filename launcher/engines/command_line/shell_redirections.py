@@ -8,6 +8,7 @@ from launcher.engines.command_line.shell_state import ShellState
 from launcher.engines.command_line.words import Operator, Word
 from launcher.errors import CommandRefused
 
+_WRITTEN = "written by the text alone: write it on each host, where the training reads it"
 _NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _WRITERS = ("cat", "echo", "printf", "tee", "jq", "sed", "envsubst", "scontrol", "sort", "cp")
 _ASSIGNED = re.compile(r"[A-Za-z_]\w*=", re.ASCII)
@@ -31,6 +32,7 @@ def read_here(shell: ShellState, words: list[Word], text: Word) -> None:
         shell.body = text
         shell.writing += [name for name in names[1:] if not name.startswith("-") and name != "tee"]
         shell.written |= dict.fromkeys(shell.writing, text)
+        shell.dropped += [f"{names[0]} > {name}: {_WRITTEN}" for name in shell.writing if "tee" in names]
     elif at := _program_in_place(names):
         words[at:] = [Word("-c"), text]
     elif names[:1] == ["sbatch"]:
@@ -118,6 +120,8 @@ def redirect(
         if is_filter and not operator.startswith("2"):
             shell.writing.append(to)
             shell.written[to] = None if operator.endswith(">>") else shell.body
+            if to and not to.startswith("/dev/"):
+                shell.dropped.append(f"{words[0].text} > {to}: {_WRITTEN}")
             return
         shell.dropped.append(f"{operator} {to}".rstrip() + f": {RANK_LOGS}")
 

@@ -7,14 +7,15 @@ from dataclasses import replace
 
 from launcher.engines.command_line import preparations, refusals
 from launcher.engines.command_line.arithmetic import read_assignment
-from launcher.engines.command_line.parameter_expansion import SUBMITTED
 from launcher.engines.command_line.pipelines import predict_output
 from launcher.engines.command_line.records import Environment, MissingValue
 from launcher.engines.command_line.settings_text import exported_file, read_settings
 from launcher.engines.command_line.shell_blocks import ShellBlocks
 from launcher.engines.command_line.shell_tests import Files
+from launcher.engines.command_line.tables import side_programs
 from launcher.engines.command_line.variables import Value, Variables
-from launcher.engines.command_line.words import Word, without_itself, without_values
+from launcher.engines.command_line.words import Word, explain_replaced, without_itself
+from launcher.engines.command_line.working_directory import WorkingDirectory
 from launcher.errors import CommandRefused
 from preflight.frozen import dataclass
 
@@ -24,11 +25,9 @@ _ELEMENT = re.compile(
 )
 _UNSET_ELEMENT = re.compile(r"([A-Za-z_]\w*)\[[^\[\]]*\]")
 _PAIR = re.compile(r"\[(?P<key>[^\[\]]{1,100})\]=(?P<value>.*)", re.DOTALL)
-_SUBMITTED = re.compile(
-    rf"\$(?:{{(?:{SUBMITTED})(?::?-(?:\"\"|'')?)?}}|(?:{SUBMITTED}))(?:/++(?P<inside>.*))?"
-)
 _DECLARATIONS = ("export", "declare", "local", "readonly", "typeset", "setenv", "set")
 _LOCAL = ("local", "declare", "typeset")
+_WITHOUT_VALUE = "the text does not say its value: env: of a run config does"
 LEAVES = ("break", "continue", "return", "exit")
 
 
@@ -55,11 +54,8 @@ class ShellState:
         self.values.setdefault("OPTIND", "1")
         self.functions: dict[str, str] = {}
         self.locals: list[dict[str, Value | None]] = []  # of the functions that run: what they hide
-        self.directory = ""
         start = environ.get("PWD", "")
-        self.start = start if isinstance(start, str) else ""
-        self.before = ""  # what `cd -` returns to
-        self.stack: list[str] = []  # what `popd` returns to
+        self.place = WorkingDirectory(start if isinstance(start, str) else "")
         self.exports: dict[str, Word] = {}
         self.visible: set[str] = set()  # exported, what no rank needs included
         self.visible_functions: set[str] = set()  # `export -f`
@@ -84,18 +80,18 @@ class ShellState:
         home = self.values.get("HOME")
         if name.startswith("~/") and isinstance(home, str):
             name = posixpath.join(home, name[2:])
-        return self.files(posixpath.join(self.directory, name)) if self.files is not None and name else None
+        return self.files(posixpath.join(self.place.path, name)) if self.files is not None and name else None
 
     def enter_group(self) -> Surroundings:
         """Start a group in parentheses; return what it must not change."""
         self.groups.append(len(self.blocks.open))
         return Surroundings(
             dict(self.values),
-            self.directory,
+            self.place.path,
             dict(self.exports),
             frozenset(self.visible),
             self.environment,
-            tuple(self.stack),
+            self.place.stack,
         )
 
     def restore(self, before: Surroundings, count: int = 1) -> None:
@@ -103,9 +99,9 @@ class ShellState:
         del self.groups[len(self.groups) - count :]
         self.values.clear()
         self.values.update(before.values)
-        self.directory, self.environment = before.directory, before.environment
+        self.place.restore(before.directory, before.stack)
+        self.environment = before.environment
         self.exports, self.visible = dict(before.exports), set(before.visible)
-        self.stack = list(before.stack)
 
     def exported(self) -> Mapping[str, Value]:
         """Return the variables that a shell inside of the text sees."""
@@ -148,7 +144,9 @@ class ShellState:
             self.dropped.append(f"{name} {rest[0].text}: no such file on this machine")
         elif name in ("cd", "pushd", "popd", "source", "."):
             self.lack(refusals.undecided_block(self.blocks.kind))
-        elif not preparations.explain_drop(words, after=True):
+        elif said := preparations.explain_drop(words, after=True):
+            self.dropped += [said] if not said.endswith(side_programs.NOTHING) else []
+        else:
             self.doubtful.append((words, refusals.undecided_block(self.blocks.kind)))
 
     def _is_absent(self, words: tuple[Word, ...]) -> bool:
@@ -179,25 +177,22 @@ class ShellState:
             self._print(rest[1].text, rest[2:])
         elif name == "setenv" and len(rest) == 2:  # NAME VALUE of csh
             self._assign((Word(f"{rest[0].text}={rest[1].text}", rest[1].unresolved),), is_exported=True)
-        elif name == "export" and rest[:1] == (Word("-f"),):
-            self.visible_functions |= {word.text for word in rest[1:]}
-        elif name in _DECLARATIONS or all(map(is_assignment, words)):
-            is_exported = name in ("export", "set") or any(word.text == "-x" for word in rest)
-            if name in _LOCAL and self.locals:
-                self._hide(rest)
-            self._assign(rest if name in _DECLARATIONS else words, is_exported=is_exported)
-            if name in _LOCAL and any(re.fullmatch(r"-[a-zA-Z]*i[a-zA-Z]*", word.text) for word in rest):
-                self._calculate(tuple(word for word in rest if "=" in word.text))
+        elif name in _DECLARATIONS:
+            self._declare(name, rest)
+        elif all(map(is_assignment, words)):
+            self._assign(words, is_exported=False)
         elif name in ("((", "let"):
             self._calculate(rest[:-1] if name == "((" else rest)
         elif name in ("read", "mapfile", "readarray", "unset", "unsetenv"):
             self._lose(name, [word.text for word in rest if not word.text.startswith("-")])
         elif environment is not None:
-            path = environment.path and posixpath.join(self.directory, environment.path)
+            path = environment.path and posixpath.join(self.place.path, environment.path)
             self.environment = replace(environment, path=path)
             self.dropped.append(f"{name} {rest[0].text}: {preparations.INTERPRETER}")
+        elif name == "eval" and len(rest) == 1 and rest[0].is_output:
+            self.lack(refusals.unseen_settings(words))
         elif name in ("source", "."):
-            folder = posixpath.join(self.start, self.directory)
+            folder = self.place.absolute or self.place.path
             is_absent = self._is_absent(rest)
             self.lack(
                 refusals.absent_settings(words, folder) if is_absent else refusals.unseen_settings(words)
@@ -206,15 +201,34 @@ class ShellState:
             return False
         return True
 
+    def _declare(self, name: str, rest: tuple[Word, ...]) -> None:
+        """Take `export` and its like. Raises CommandRefused for those with a launch among their words."""
+        if name == "export" and rest[:1] == (Word("-f"),):
+            self.visible_functions |= {word.text for word in rest[1:]}
+            return
+        if launcher := preparations.find_launcher(rest):
+            raise refusals.declared_launch(name, launcher)
+        if name in _LOCAL and self.locals:
+            self._hide(rest)
+        is_exported = name in ("export", "set") or any(word.text == "-x" for word in rest)
+        self._assign(rest, is_exported=is_exported)
+        if name in _LOCAL and any(re.fullmatch(r"-[a-zA-Z]*i[a-zA-Z]*", word.text) for word in rest):
+            self._calculate(tuple(word for word in rest if "=" in word.text))
+        if name == "export" and rest[:1] == (Word("-n"),):
+            for variable in (word.text.partition("=")[0] for word in rest[1:]):
+                self.exports.pop(variable, None)
+                self.visible.discard(variable)
+
     def _moves(self, name: str, to: tuple[Word, ...]) -> bool:
         """Take `cd`, `pushd` and `popd`; return False for any other command."""
-        if name == "popd":
-            self._enter(self.stack.pop() if self.stack else self.directory)
-        elif name in ("cd", "pushd") and len(to) <= 1:
-            self.stack += [self.directory] if name == "pushd" else []
-            self._change_directory(to[0] if to else Word("~"))
-        else:
+        if name not in ("cd", "pushd", "popd") or (name != "popd" and len(to) > 1):
             return False
+        try:
+            self.place.move(name, to[0] if to else Word("~"))
+        except CommandRefused as error:
+            self.lack(error)
+        if self.place.start:
+            self.values["PWD"] = self.place.absolute
         return True
 
     def take_arguments(self, words: tuple[Word, ...]) -> bool:
@@ -299,22 +313,6 @@ class ShellState:
             elif name:
                 self.values[name] = str(number)
 
-    def _change_directory(self, to: Word) -> None:
-        submitted = _SUBMITTED.fullmatch(to.text) if len(to.unresolved) == 1 else None
-        if submitted is not None:  # the directory that a batch script is submitted in, where it is pasted
-            self.directory, to = "", Word(submitted["inside"] or ".")
-        if not to.is_known:
-            self.lack(without_values((to,), "cd"))
-            return
-        self._enter(
-            self.before if to.text == "-" else posixpath.normpath(posixpath.join(self.directory, to.text))
-        )
-
-    def _enter(self, directory: str) -> None:
-        self.before, self.directory = self.directory, directory
-        if self.start:
-            self.values["PWD"] = posixpath.normpath(posixpath.join(self.start, self.directory))
-
     def assign_array(self, name: str, words: tuple[Word, ...]) -> None:
         """Take `NAME=(WORDS)`, `NAME+=(WORDS)` and `NAME=([KEY]=VALUE ...)`."""
         pairs = [_PAIR.fullmatch(word.text) for word in words]
@@ -352,6 +350,8 @@ class ShellState:
                 )
                 value, lacking = first.text + value, (*first.unresolved, *lacking)
             assigned = without_itself(name, Word(value, lacking))
+            if is_exported and assigned.text not in ("", value) and name != "PATH":
+                self.dropped.append(explain_replaced(name))
             if equals:
                 self.values.pop(name, None)  # one of this machine's environment is not meant
                 self.values[name] = assigned.text if assigned.is_known else assigned
@@ -363,6 +363,8 @@ class ShellState:
                 self.exports[name] = assigned if equals else Word(str(before))
             elif name in self.exports:
                 self.exports[name] = assigned
+            elif is_exported and not equals and name not in self.values:
+                self.dropped.append(f"export {name}: {_WITHOUT_VALUE}")
 
     def _export_file(self, word: Word, *, is_certain: bool = True) -> bool:
         """Take `export $(cat .env | xargs)`; return False for any other word."""

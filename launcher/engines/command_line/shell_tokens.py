@@ -153,7 +153,7 @@ def _written_words(text: str, at: int) -> tuple[int, tuple[str, ...]] | None:
         return None
     end = word_end(text, at)
     parts = expand_braces(text[at:end])
-    return (end, parts) if len(parts) > 1 else None
+    return (end, parts) if parts != (text[at:end],) else None
 
 
 def _joined(words: tuple[Word, ...]) -> Word:

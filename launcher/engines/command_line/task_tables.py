@@ -4,6 +4,7 @@ import json
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from launcher.engines.command_line.preparations import LEFT_OUT
@@ -18,6 +19,18 @@ _TABLES = (
 )
 """Of TOML: pixi, PDM, Poe, Rye, taskipy, Hatch, mise, tox."""
 
+_PROJECT_VARIABLES = (
+    *("env", "envfile", "env_file", "env-vars", "env-files", "activation.env", "activation.scripts"),
+    "env_run_base.set_env",
+    *(
+        f"target.{one}.activation.{key}"
+        for one in ("unix", "linux", "linux-64")
+        for key in ("env", "scripts")
+    ),
+)
+"""Beside the tasks, for all of them: of Poe, PDM, Hatch, pixi, tox, mise."""
+
+_UNSEEN = "it sets what gpulaunch does not see: env: of a run config sets what the ranks read"
 _TEXTS = ("cmd", "shell", "run", "script", "commands", "composite", "sequence")
 _NEEDS = ("depends-on", "depends_on", "deps", "depends")
 _READ_OF_TOX = ("commands", "setenv", "set_env", "changedir", "change_dir")
@@ -68,8 +81,39 @@ def tasks_of_toml(text: str) -> tuple[Task, ...] | None:
         tree = tomllib.loads(text)
     except (ValueError, RecursionError):
         return None
-    tables = (table for path in _TABLES for table in _found(tree, path.split(".")))
-    return tuple(task for table in tables for task in _of_table(table)) or None
+    tasks: list[Task] = []
+    for path in _TABLES:
+        for table, around in _found(tree, path.split(".")):
+            head = "\n".join(_of_project(table, around))
+            tasks += (replace(task, head=head) for task in _of_table(table))
+    return tuple(tasks) or None
+
+
+def _of_project(table: Mapping[str, Any], around: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Yield lines of a shell for what the tables around those of tasks, and `_` in it, set for all tasks."""
+    own = table.get("_")
+    for each in (*around, *([own] if isinstance(own, dict) else ())):
+        for name in _PROJECT_VARIABLES:
+            given: Any = each
+            for part in name.split("."):
+                given = given.get(part) if isinstance(given, dict) else None
+            if given and given is not table:
+                yield from _set_by(name, given)
+        for feature, _ in _found(each, ("feature", "*", "activation")):
+            if each is around[0] and not any(one.get("activation") is feature for one in around):
+                yield _said(f"{', '.join(feature)} of a feature: {_UNSEEN}")
+
+
+def _set_by(name: str, given: Any) -> Iterator[str]:
+    """Yield lines of a shell for a key of a project: its variables, or a sentence for a file or a script."""
+    if not isinstance(given, dict):
+        yield _said(f"{name} {given if isinstance(given, str) else ', '.join(map(str, given))}: {_UNSEEN}")
+        return
+    for one, value in given.items():
+        if isinstance(value, dict | list) or not _is_name(one):
+            yield _said(f"{name}.{one}: {_UNSEEN}")
+        else:
+            yield f"export {one}={shlex.quote(str(value))}"
 
 
 def tasks_of_ini(text: str) -> tuple[Task, ...] | None:
@@ -88,17 +132,19 @@ def tasks_of_ini(text: str) -> tuple[Task, ...] | None:
     return tuple(task for task in tasks if task.text.strip()) or None
 
 
-def _found(tree: Any, path: Sequence[str], depth: int = 0) -> Iterator[Mapping[str, Any]]:
-    """Yield the tables at a path, in which `*` is any name."""
-    if not isinstance(tree, dict) or depth > _MOST_DEPTH:
+def _found(
+    tree: Any, path: Sequence[str], around: tuple[Mapping[str, Any], ...] = ()
+) -> Iterator[tuple[Mapping[str, Any], tuple[Mapping[str, Any], ...]]]:
+    """Yield the tables at a path, in which `*` is any name, and those around each."""
+    if not isinstance(tree, dict) or len(around) > _MOST_DEPTH:
         return
     if not path:
-        yield tree
+        yield tree, around
         return
     names = list(tree) if path[0] == "*" else [path[0]]
     for name in names:
         if name in tree:
-            yield from _found(tree[name], path[1:], depth + 1)
+            yield from _found(tree[name], path[1:], (*around, tree))
 
 
 def _of_table(table: Mapping[str, Any]) -> Iterator[Task]:

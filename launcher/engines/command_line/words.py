@@ -26,6 +26,11 @@ class Word:
         """Whether every part of it has a value."""
         return not self.unresolved
 
+    @property
+    def is_output(self) -> bool:
+        """Whether it is all that a program prints: `$(cat .env)`."""
+        return self.unresolved == (self.text,) and self.text.startswith(("$(", "`"))
+
 
 @dataclass(frozen=True, slots=True)
 class Operator:
@@ -49,6 +54,11 @@ def without_itself(name: str, value: Word) -> Word:
     for part in own:
         text = text.replace(part, "")
     return Word(text, lacking)
+
+
+def explain_replaced(name: str) -> str:
+    """Return what is said of `NAME=$NAME:more`, whose own part has no value."""
+    return f"${name}: the value that a host has itself is replaced by what is written, not extended"
 
 
 def split_open(word: Word) -> tuple[Word, ...]:

@@ -1,0 +1,103 @@
+"""Launches among the commands and variables of a project's files: chosen by number, carried over or named."""
+
+import pytest
+
+from launcher.engines.command_line.parse import parse_line
+from launcher.errors import CommandRefused
+
+_STEPS = """\
+jobs:
+  train:
+    steps:
+    - run: echo "A=1" >> $GITHUB_ENV
+    - run: python prepare.py
+      env: {C: 3}
+    - run: |
+        cd d
+        torchrun a.py
+    - run: python upload.py
+"""
+
+
+def test_a_number_chooses_one_of_the_launches_of_a_manifest() -> None:
+    with pytest.raises(
+        CommandRefused, match=r"3 commands, 1: python prepare\.py; 2: torchrun a\.py; 3: python up"
+    ):
+        parse_line(_STEPS)
+    parsed = parse_line(_STEPS, number=2)
+    assert (parsed.program, parsed.directory, parsed.env) == ("a.py", "d", {})
+    assert parsed.dropped[0].startswith('echo "A=1" >> $GITHUB_ENV: another command of the manifest')
+    assert parse_line(_STEPS, number=3).directory == ""
+
+
+def test_what_a_container_beside_that_of_the_launch_starts_is_named() -> None:
+    pod = "kind: Pod\nspec:\n  containers:\n  - command: [tail, -f, /logs]\n  - command: [torchrun, a.py]\n"
+    assert parse_line(pod).dropped[0].startswith("tail -f /logs: another command of the manifest")
+
+
+def test_containers_of_which_none_trains_are_refused_by_their_commands() -> None:
+    with pytest.raises(
+        CommandRefused, match="2 commands, and none is a launcher, Python or a script: a b; c d"
+    ):
+        parse_line("services:\n  x:\n    command: a b\n  y:\n    command: c d\n")
+
+
+@pytest.mark.parametrize(
+    ("text", "env", "named"),
+    [
+        (
+            '[tool.poe]\nenvfile = "e"\nenv = {A = "1"}\n[tool.poe.tasks]\nt = "torchrun a.py"\n',
+            {"A": "1"},
+            "envfile e",
+        ),
+        (
+            '[tool.pdm.scripts]\n_.env_file = "e"\n_.env.A = "1"\nt = "torchrun a.py"\n',
+            {"A": "1"},
+            "env_file e",
+        ),
+        (
+            '[activation]\nscripts = ["x"]\n[target.unix.activation.env]\nA = "1"\n[tasks]\nt= "python a.py"',
+            {"A": "1"},
+            "activation.scripts x",
+        ),
+        (
+            '[feature.cuda.activation]\nenv = {A = "1"}\n[tasks]\nt = "torchrun a.py"\n',
+            {},
+            "env of a feature",
+        ),
+        (
+            '[envs.x]\nenv-vars = {A = "1"}\n[envs.x.scripts]\nt = "python a.py"\n[envs.y.env-vars]\nB = "1"',
+            {"A": "1"},
+            "",
+        ),
+        ('[env]\nA = "1"\n_.file = "e"\n[tasks.t]\nrun = "torchrun a.py"\n', {"A": "1"}, "env._"),
+        ('[env_run_base]\nset_env = {A = "1"}\n[env.t]\ncommands = [["torchrun", "a.py"]]\n', {"A": "1"}, ""),
+    ],
+)
+def test_variables_beside_the_tasks_of_a_project_are_carried_or_named(
+    text: str, env: dict[str, str], named: str
+) -> None:
+    parsed = parse_line(text)
+    assert (parsed.env, [said.partition(":")[0] for said in parsed.dropped]) == (
+        env,
+        [named] if named else [],
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("export A=1 \\\ntorchrun a.py", "export has torchrun among its words, and starts nothing"),
+        ("declare -x A=1 python3 a.py", "declare has python3 among its words"),
+        ("FROM x\nRUN pip install y\n", "the Dockerfile starts nothing"),
+    ],
+)
+def test_a_text_whose_launch_never_starts_says_so(text: str, said: str) -> None:
+    with pytest.raises(CommandRefused, match=said):
+        parse_line(text)
+
+
+def test_a_command_in_the_place_of_a_program_of_a_container_is_typed_out() -> None:
+    with pytest.raises(CommandRefused) as refusal:
+        parse_line("singularity exec --nv x.sif -c 'cd d && accelerate launch a.py'")
+    assert refusal.value.fix.endswith("-- 'cd d && accelerate launch a.py'")
