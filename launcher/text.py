@@ -3,7 +3,7 @@
 import math
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, TextIO
 
@@ -151,6 +151,18 @@ def align_rows(rows: Sequence[Sequence[str]]) -> Iterator[str]:
     widths = [max(map(len, cells)) for cells in zip(*rows, strict=True)]
     for row in rows:
         yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+
+
+def name_ranks(ranks: Iterable[int]) -> str:
+    """Return `rank 3`, or `ranks 0-6, 9` for several."""
+    spans: list[list[int]] = []
+    for rank in sorted(set(ranks)):
+        if spans and rank == spans[-1][1] + 1:
+            spans[-1][1] = rank
+        else:
+            spans.append([rank, rank])
+    words = ", ".join(str(first) if first == last else f"{first}-{last}" for first, last in spans)
+    return f"rank{'' if words.isdigit() else 's'} {words}"
 
 
 def count_noun(number: int, what: str) -> str:

@@ -47,7 +47,7 @@ def _configs() -> Iterable[str]:
 
 def _runs() -> Iterable[str]:
     from launcher.planning.run_record import records_dir  # noqa: PLC0415
-    from launcher.runs.remote_run import LAST  # noqa: PLC0415
+    from launcher.rundir.run_id import LAST  # noqa: PLC0415
 
     return (LAST, *(path.stem for path in records_dir().glob("*.json")))
 

@@ -9,6 +9,8 @@ import click
 from launcher.commands._completion import complete_hosts
 from launcher.commands._param_types import DurationParam, Function, LocalPathParam
 from launcher.remote.fanout import WIDTH
+from launcher.rundir.run_id import LAST, is_run_id
+from preflight.errors import BadInput
 from preflight.frozen import dataclass
 
 
@@ -81,7 +83,12 @@ def hosts_argument(function: Function) -> Function:
 
     @wraps(function)
     def command(*, hosts: tuple[str, ...], more_hosts: tuple[str, ...], **options: Any) -> Any:
-        return function(hosts=(*hosts, *more_hosts), **options)
+        words = (*hosts, *more_hosts)
+        for word in words:
+            if word == LAST or is_run_id(word):
+                fix = f"gpulaunch ps --all lists all runs; gpulaunch report {word} shows this one"
+                raise BadInput(f"{word} is a run, expected hosts", fix)
+        return function(hosts=words, **options)
 
     option = click.option(
         "--hosts",

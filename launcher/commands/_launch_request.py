@@ -108,13 +108,14 @@ def parse_run_request(config: str | None, extra: tuple[str, ...], options: Launc
         entries, extra_nodes = _split_spares(run_config, entries)
         if extra_nodes and run_config.restart is None and not options.no_restart:
             run_config = replace(run_config, restart=RestartOptions(max=len(extra_nodes)))
-    elif config is None:
-        run_config, entries = choose_code_transfer(replace(run_config, job=job), entries, overrides)
-        job = run_config.job
     words = run_config.restart.spares if run_config.restart is not None else ()
     spares = resolve_local_entries(access.resolve(words), job, run_config.base) if words else ()
     names = {entry.name for entry in entries}
     others = tuple(spare for spare in spares if spare.name not in names)
+    if config is None and not in_step:
+        launched = replace(run_config, job=job)
+        run_config, every = choose_code_transfer(launched, (*entries, *others), overrides)
+        job, entries, others = run_config.job, every[: len(entries)], every[len(entries) :]
     in_job = slurm_job if in_step else None
     return RunRequest(run_config, job, entries, access, (*extra_nodes, *others), in_job)
 

@@ -18,12 +18,12 @@ from launcher.commands._param_types import Function
 from launcher.errors import HostError, HostsUnusable, RunNotKept
 from launcher.local.project import local_runs_dir
 from launcher.planning.run_record import read_run_records
-from launcher.rundir.run_id import run_name
+from launcher.rundir.run_id import LAST, run_name
 from launcher.runs.access import KnownHosts, RunAccess, access_run
 from launcher.runs.expected_run import RunMeaning, find_expected
 from launcher.runs.last_run import find_newer_live, read_local_scope
 from launcher.runs.record_notes import list_gone_hosts
-from launcher.runs.remote_run import LAST, RemoteRun
+from launcher.runs.remote_run import RemoteRun
 from launcher.runs.render import run_line
 from launcher.runs.search import find_in_runs, search_hosts
 from launcher.terminal.output import echo

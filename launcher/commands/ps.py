@@ -15,12 +15,9 @@ from launcher.commands._host_options import HostOptions, host_access_options, ho
 from launcher.commands._job_hosts import reach_run
 from launcher.commands._on_end_notice import deliver_due
 from launcher.config.host_access_words import complete_commands
-from launcher.errors import BadInput
 from launcher.exit_codes import ExitCode
 from launcher.planning.run_record import read_run_records
-from launcher.rundir.run_id import is_run_id
 from launcher.runs.record_notes import describe_gone, describe_silent, list_gone_hosts, list_silent
-from launcher.runs.remote_run import LAST
 from launcher.runs.render import encode_runs, render_runs
 from launcher.runs.search import format_hosts, search, search_hosts, unanswered_lines
 from launcher.slurm.jobs import is_inside, list_own_jobs
@@ -43,10 +40,6 @@ def command(hosts: tuple[str, ...], *, ended: bool, as_json: bool, **given: Any)
     The id of a Slurm job means its nodes, in this command and wherever a command takes RUN.
     Exit code 3: a host that was named did not answer.
     """
-    for word in hosts:
-        if word == LAST or is_run_id(word):
-            fix = f"gpulaunch ps --all lists all runs; gpulaunch report {word} shows this one"
-            raise BadInput(f"{word} is a run, expected hosts", fix)
     access = reach_run(open_host_access(HostOptions(**given)), hosts[0] if len(hosts) == 1 else "", ())
     listed = access.inventory.hosts
     asks_all = bool(ended or hosts or access.nodes)
@@ -63,7 +56,8 @@ def command(hosts: tuple[str, ...], *, ended: bool, as_json: bool, **given: Any)
         echo_json({**document, "exit_code": int(code)})
     elif found.runs:
         columns = os.get_terminal_size(1).columns or None if sys.stdout.isatty() else None
-        echo_lines(render_runs(found.runs, time.time(), columns))
+        names = {entry.name for entry in answered}
+        echo_lines(render_runs(found.runs, time.time(), columns, answered=names))
     else:
         echo(_describe_absence([entry.name for entry in answered], found.other_hosts, ended=ended))
     strays = (f"{run_id}: {words}" for run_id, found_of in found.strays.items() for words in found_of)

@@ -11,8 +11,7 @@ from launcher.commands._remove import confirm_delete, remove_runs
 from launcher.commands._run_options import FoundRunOptions, find_run, run_argument, run_options
 from launcher.errors import BadInput
 from launcher.exit_codes import ExitCode
-from launcher.rundir.run_id import run_name
-from launcher.runs.remote_run import LAST
+from launcher.rundir.run_id import LAST, run_name
 from launcher.runs.render import run_line
 from preflight.frozen import dataclass
 

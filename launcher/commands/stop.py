@@ -1,7 +1,7 @@
 """gpulaunch stop: end a run on all of its nodes, and hear from each that nothing is left."""
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, TypeAlias
 
 import click
 
@@ -12,19 +12,22 @@ from launcher.commands._job_hosts import is_job_id, reach_run
 from launcher.commands._on_end_notice import deliver_due
 from launcher.commands._param_types import DurationParam
 from launcher.commands._run_options import FoundRunOptions, find_run, node_name, open_run, run_options
+from launcher.config.host_sets import fold_hosts
 from launcher.errors import GpulaunchError, HostError
 from launcher.exit_codes import ExitCode
 from launcher.follow.failures import describe_exit
 from launcher.local.user import user_at_machine
 from launcher.rundir.end_state import explain_stall
+from launcher.rundir.run_id import LAST
 from launcher.runs.last_run import follow_next_starts
-from launcher.runs.remote_run import LAST, MAX_GRACE_S
+from launcher.runs.remote_run import MAX_GRACE_S
 from launcher.runs.search import format_hosts
 from launcher.runs.stop import stop_run
 from launcher.slurm.jobs import await_end, cancel_job, cancel_waiting
-from launcher.text import one_line
+from launcher.text import name_ranks, one_line
 from preflight.frozen import dataclass
 
+NodeAnswer: TypeAlias = "dict[str, Any] | GpulaunchError"
 JOB_STOP_TIMEOUT_S = 30.0
 """After its run has ended a job may still fetch and report."""
 
@@ -87,11 +90,12 @@ def command(run: str, **given: Any) -> int:
     names = [node_name(node.host, entry.name) for node, entry in zip(plan.nodes, to.entries, strict=True)]
     nodes = []
     code = 0
-    for node, name, result in zip(plan.nodes, names, results, strict=True):
+    for node, result in zip(plan.nodes, results, strict=True):
         words, worse = error_of(result)
         code = max(code, worse)
-        answer.say(f"{name}: {words}", err=worse != 0)
         nodes.append({"host": node.host, "ended": worse == 0, "message": words, **_encode_end(result)})
+    for words, worse in render_ends(names, results):
+        answer.say(words, err=worse != 0)
     if slurm_job and not await_end(slurm_job, JOB_STOP_TIMEOUT_S):
         cancel_job(slurm_job)
         answer.say(
@@ -105,7 +109,25 @@ def command(run: str, **given: Any) -> int:
     return code
 
 
-def _encode_end(result: "dict[str, Any] | GpulaunchError") -> dict[str, Any]:
+def render_ends(names: Sequence[str], results: Sequence[NodeAnswer]) -> Iterator[tuple[str, int]]:
+    """Yield what the nodes have answered, each with its exit code; nodes whose ranks ended alike together."""
+    alike: dict[object, list[tuple[str, NodeAnswer]]] = {}
+    for name, result in zip(names, results, strict=True):
+        words, worse = error_of(result)
+        ranks = _encode_end(result)["ranks"]
+        kind = words if worse or not ranks else (words.rpartition(")")[2], *sorted(_group_alike(ranks)))
+        alike.setdefault(kind, []).append((name, result))
+    for nodes in alike.values():
+        first = nodes[0][1]
+        if len(nodes) > 1 and not isinstance(first, GpulaunchError):
+            ranks = {rank: code for _, result in nodes for rank, code in _encode_end(result)["ranks"].items()}
+            end = {**((first.get("state") or {}).get("exit") or {}), "ranks": ranks}
+            first = {**first, "state": {**(first.get("state") or {}), "exit": end}}
+        words, worse = error_of(first)
+        yield f"{fold_hosts(tuple(name for name, _ in nodes))}: {words}", worse
+
+
+def _encode_end(result: NodeAnswer) -> dict[str, Any]:
     failed = result if isinstance(result, GpulaunchError) else None
     state = {} if isinstance(result, GpulaunchError) else result.get("state") or {}
     end = state.get("exit") or {}
@@ -117,7 +139,7 @@ def _encode_end(result: "dict[str, Any] | GpulaunchError") -> dict[str, Any]:
     }
 
 
-def error_of(result: "dict[str, Any] | GpulaunchError") -> tuple[str, int]:
+def error_of(result: NodeAnswer) -> tuple[str, int]:
     """Return what one node has answered, and the exit code that follows from it."""
     if isinstance(result, GpulaunchError):
         detail = result.detail if isinstance(result, HostError) else result.message
@@ -142,10 +164,13 @@ def error_of(result: "dict[str, Any] | GpulaunchError") -> tuple[str, int]:
 
 def _rank_ends(codes: Mapping[str, Any]) -> str:
     """Return how the ranks of a node have ended, those that ended alike together."""
-    alike: dict[str, list[str]] = {}
-    for rank, code in sorted(codes.items(), key=lambda pair: (len(pair[0]), pair[0])):
-        alike.setdefault(describe_exit(code), []).append(rank)
-    groups = (
-        f"rank{'s' if len(ranks) > 1 else ''} {', '.join(ranks)}: {words}" for words, ranks in alike.items()
-    )
+    groups = (f"{name_ranks(ranks)}: {words}" for words, ranks in _group_alike(codes).items())
     return "; ".join(groups) or "no rank had started"
+
+
+def _group_alike(codes: Mapping[str, Any]) -> dict[str, list[int]]:
+    """Return the ranks by how they have ended, in words."""
+    alike: dict[str, list[int]] = {}
+    for rank, code in sorted(codes.items(), key=lambda pair: int(pair[0])):
+        alike.setdefault(describe_exit(code), []).append(int(rank))
+    return alike

@@ -125,7 +125,9 @@ class _Reader:
             for name, values in self._expand(written, data[written]).items():
                 if name in raw and ("[" in written or name not in from_range):
                     self._mistake(
-                        f"hosts.{written}", f"{name} is in {from_range.get(name, name)} too; keep one"
+                        f"hosts.{written}",
+                        f"{name} is in {from_range.get(name, name)} too;"
+                        " keep one; names without brackets refine a range",
                     )
                     continue
                 if "[" in written:

@@ -12,7 +12,7 @@ from launcher.follow.restart_history import RestartHistory
 from launcher.follow.run_state import RunState
 from launcher.follow.usage import RankUsage
 from launcher.planning.plan import Plan
-from launcher.text import one_line
+from launcher.text import name_ranks, one_line
 from preflight.diagnosis.result import Diagnosis
 from preflight.frozen import dataclass
 
@@ -217,14 +217,15 @@ def _verdict(state: RunState) -> tuple[Verdict, int, str]:
 def render_unverified(outcome: Outcome) -> Iterator[str]:
     """Yield what ranks did not report of themselves, and why."""
     if outcome.verification.unreported_ranks:
-        ranks = ", ".join(map(str, outcome.verification.unreported_ranks))
-        yield f"not verified: rank {ranks} never set up torch.distributed or accelerate"
+        ranks = name_ranks(outcome.verification.unreported_ranks)
+        yield f"not verified: {ranks} never set up torch.distributed or accelerate"
     if outcome.verification.ranks_without_device and outcome.plan.world_size == 1:
         index = outcome.plan.nodes[0].ranks.slots[0].gpu_index
         yield f"not verified: whether the script used GPU {index}: it never started CUDA through torch"
     elif outcome.verification.ranks_without_device:
-        ranks = ", ".join(map(str, outcome.verification.ranks_without_device))
+        without = outcome.verification.ranks_without_device
+        use = "uses" if len(without) == 1 else "use"
         yield (
-            f"world and ranks are as planned; not verified: which GPU rank {ranks} uses "
+            f"world and ranks are as planned; not verified: which GPU {name_ranks(without)} {use} "
             "(accelerate and DistributedDataParallel report it, and the script uses neither)"
         )

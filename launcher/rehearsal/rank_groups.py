@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from launcher.config.host_sets import host_range
 from launcher.rehearsal.verdict import Proof, RankVerdict
+from launcher.text import name_ranks
 from preflight.frozen import dataclass
 
 _NUMBER = re.compile(r"(?<![\w.-])-?\d+(?:\.\d+)?(?:e[+-]?\d+)?(?![\w.-]*\w)", re.IGNORECASE)
@@ -32,20 +33,7 @@ def group_ranks(ranks: Sequence[RankVerdict]) -> list[RankGroup]:
 
 
 def _name(ranks: Sequence[RankVerdict]) -> str:
-    numbers = ", ".join(_spans([rank.rank for rank in ranks]))
-    word = "rank" if len(ranks) == 1 else "ranks"
-    return f"{word} {numbers} ({host_range(rank.host for rank in ranks)})"
-
-
-def _spans(numbers: Sequence[int]) -> list[str]:
-    """Return 0, 1, 2, 5 as 0-2 and 5."""
-    spans: list[list[int]] = []
-    for number in sorted(numbers):
-        if spans and number == spans[-1][1] + 1:
-            spans[-1][1] = number
-        else:
-            spans.append([number, number])
-    return [str(first) if first == last else f"{first}-{last}" for first, last in spans]
+    return f"{name_ranks(rank.rank for rank in ranks)} ({host_range(rank.host for rank in ranks)})"
 
 
 def _merged(ranks: Sequence[RankVerdict]) -> tuple[Proof, ...]:

@@ -5,10 +5,11 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from launcher.text import one_line, sanitize
+from launcher.config.host_sets import fold_hosts
+from launcher.text import name_ranks, one_line, sanitize
 
 if TYPE_CHECKING:
-    from preflight.diagnosis.stack_analysis import Hang, StackFrame
+    from preflight.diagnosis.stack_analysis import Hang, RankStack, StackFrame
 
 SCHEMA = "gpulaunch.stacks/1"
 _FRAMES = 30
@@ -37,21 +38,23 @@ def encode_hang(hang: "Hang") -> dict[str, Any]:
 
 
 def render_hang(hang: "Hang") -> Iterator[str]:
-    """Yield each rank's place and the calls that led to it, innermost first; outliers come last.
+    """Yield each place and the calls that led to it, innermost first, with its ranks; then the outliers.
 
-    Calls that a rank shares with one before it are reported once; those by which torch enters modules, never.
+    The paths of files differ between hosts, so ranks are compared by what is shown. The calls by which torch
+    enters modules are not.
     """
-    first_ranks: dict[tuple[StackFrame, ...], int] = {}
+    alike: dict[tuple[str, ...], list[RankStack]] = {}
     for standing in hang.stacks:
-        yield sanitize(f"rank {standing.rank} on {standing.host} {standing.location}", keep_lines=False)
-        first = first_ranks.setdefault(standing.frames, standing.rank)
-        if first != standing.rank and standing.frames:
-            yield f"  by the same calls as rank {first}"
-            continue
-        for words in _folded(standing.frames):
-            yield sanitize(f"  {words}", keep_lines=False)
+        alike.setdefault((standing.location, *_folded(standing.frames)), []).append(standing)
+    for (location, *calls), ranks in alike.items():
+        hosts = fold_hosts(tuple(standing.host for standing in ranks))
+        each = "each of " * (len(ranks) > 1)
+        numbers = name_ranks(standing.rank for standing in ranks)
+        yield sanitize(f"{each}{numbers} on {hosts} {location}", keep_lines=False)
+        for call in calls:
+            yield sanitize(f"  {call}", keep_lines=False)
     if hang.missing:
-        yield f"not seen: rank {', '.join(str(rank) for rank in hang.missing)}"
+        yield f"not seen: {name_ranks(hang.missing)}"
     if hang.outliers:
         yield sanitize(hang.summary, keep_lines=False)
 

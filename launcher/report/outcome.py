@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
+from launcher.config.host_sets import fold_hosts
 from launcher.follow.failures import Failure, describe_exit_code
 from launcher.follow.outcome import Outcome, StopCheckpoint, render_unverified
 from launcher.follow.phases import format_phases
@@ -15,12 +16,13 @@ from launcher.report.output_dirs import find_output_dirs, render_output_dirs
 from launcher.report.plan import change_text, redacted
 from launcher.report.restarts import encode_restarts, render_restarts
 from launcher.report.usage import encode_usage, render_usage
-from launcher.text import count_noun, one_line, sanitize
+from launcher.text import count_noun, name_ranks, one_line, sanitize
 from preflight.diagnosis.result import UNKNOWN, USER_EXCEPTION, Diagnosis
 from preflight.facts.json_codec import encode
 
 SCHEMA = "gpulaunch.run/1"
 _SHOWN_LINES = 20
+_FEW_HOSTS = 4
 
 
 def render_launch(plan: Plan, where: str) -> Iterator[str]:
@@ -28,11 +30,22 @@ def render_launch(plan: Plan, where: str) -> Iterator[str]:
     for change in redacted(plan).changes:
         yield change_text(change)
     ranks = count_noun(plan.world_size, "rank")
-    nodes = ", ".join(f"{node.host} ({len(node.ranks.slots)})" for node in plan.nodes)
     port = f", main port {plan.main_port}" if plan.opens_port else ""
     precision = plan.precision.mixed_precision
-    yield f"run {plan.run_id}: {ranks} on {nodes}, mixed precision {precision}{port}"
+    yield f"run {plan.run_id}: {ranks} on {_hosts(plan)}, mixed precision {precision}{port}"
     yield f"logs: {where}"
+
+
+def _hosts(plan: Plan) -> str:
+    """Return the hosts with the ranks of each; of many, those with as many ranks together."""
+    if len(plan.nodes) <= _FEW_HOSTS:
+        return ", ".join(f"{node.host} ({len(node.ranks.slots)})" for node in plan.nodes)
+    alike: dict[int, list[str]] = {}
+    for node in plan.nodes:
+        alike.setdefault(len(node.ranks.slots), []).append(node.host)
+    return ", ".join(
+        f"{fold_hosts(tuple(hosts))} ({count}{' each' * (len(hosts) > 1)})" for count, hosts in alike.items()
+    )
 
 
 def render_outcome(outcome: Outcome) -> Iterator[str]:
@@ -104,13 +117,13 @@ def _is_loss(outcome: Outcome, cause: Failure) -> bool:
 
 def _detached_lines(outcome: Outcome) -> Iterator[str]:
     if not outcome.verification.devices_verified:
-        ranks = ", ".join(
-            map(str, outcome.verification.unreported_ranks + outcome.verification.ranks_without_device)
-        )
+        verification = outcome.verification
+        ranks = (*verification.unreported_ranks, *verification.ranks_without_device)
         what = "set up torch.distributed or accelerate"
         if outcome.plan.world_size == 1:
-            what = "started" if outcome.verification.unreported_ranks else "started CUDA"
-        yield f"not verified yet: rank {ranks} has not {what} so far"
+            what = "started" if verification.unreported_ranks else "started CUDA"
+        has = "has" if len(ranks) == 1 else "have"
+        yield f"not verified yet: {name_ranks(ranks)} {has} not {what} so far"
     yield from _not_kept_lines(outcome)
     run_id = outcome.plan.run_id
     yield f"detached after {outcome.seconds:.1f} s; the run continues. Come back with:"

@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from launcher.config.host_sets import fold_hosts
 from launcher.follow.failures import signal_name
 from launcher.report.deep import render_deep_report
 from launcher.report.html.ticks import format_tick
@@ -75,7 +76,7 @@ def _head(run: RunFiles) -> Iterator[str]:
         columns = (f"{each.get('name', '?')} {spell_duration(each.get('seconds'))}" for each in phases)
         yield sanitize(", ".join(columns), keep_lines=False)
     if plan:
-        hosts = ", ".join(str(node.get("host", "?")) for node in read_mappings(plan.get("nodes")))
+        hosts = fold_hosts(tuple(str(node.get("host", "?")) for node in read_mappings(plan.get("nodes"))))
         words = f"world size {plan.get('world_size', '?')} on {hosts}, mixed precision "
         yield one_line(f"{words}{plan.get('mixed_precision', '?')}", 400)
     cause = outcome.get("root_cause")

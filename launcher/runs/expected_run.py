@@ -6,9 +6,9 @@ from typing import TypeAlias
 from launcher.config.host_sets import fold_hosts
 from launcher.errors import GpulaunchError, HostError, HostsUnusable, RunNotKept
 from launcher.planning.run_record import RunRecord
-from launcher.rundir.run_id import format_start, names_run
+from launcher.rundir.run_id import LAST, format_start, names_run
 from launcher.runs.last_run import SearchScope
-from launcher.runs.remote_run import LAST, RemoteRun
+from launcher.runs.remote_run import RemoteRun
 from launcher.text import one_line
 from preflight.errors import BadInput
 from preflight.frozen import dataclass

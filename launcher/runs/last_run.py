@@ -6,8 +6,8 @@ from pathlib import Path
 from launcher.config.run_config import list_config_folders
 from launcher.local.project import SUFFIXES
 from launcher.local.user import user_name
-from launcher.rundir.run_id import format_start, is_run_id, names_run, run_name
-from launcher.runs.remote_run import LAST, RemoteRun
+from launcher.rundir.run_id import LAST, format_start, is_run_id, names_run, run_name
+from launcher.runs.remote_run import RemoteRun
 from preflight.errors import BadInput
 from preflight.frozen import dataclass
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any
 
+from launcher.config.host_sets import fold_hosts
 from launcher.config.inventory import HostEntry
 from launcher.durations import parse_duration
 from launcher.follow.events import Disconnected, HostEnded, HostLost, LogOutput, RunEvent
@@ -54,7 +55,7 @@ class LogSelection:
         if found:
             return found
         ranks = f"ranks 0 to {plan.world_size - 1}" if plan.world_size > 1 else "rank 0"
-        hosts = ", ".join(node.host for node in plan.nodes)
+        hosts = fold_hosts(tuple(node.host for node in plan.nodes))
         raise BadInput(
             f"{plan.run_id} has no such log: it has {ranks}, on {hosts}", "leave out --rank or --host"
         )

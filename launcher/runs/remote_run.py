@@ -21,7 +21,6 @@ from launcher.runs.progress import PrintedProgress, read_progress
 from preflight.errors import BadInput
 from preflight.frozen import dataclass
 
-LAST = "last"
 MAX_GRACE_S = 86400.0
 _CLOCK_SLACK_S = 300.0
 """By how much the clocks of two machines may differ where both are set."""

@@ -2,10 +2,10 @@
 
 import statistics
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from launcher.config.host_sets import host_range
+from launcher.config.host_sets import fold_hosts, host_range
 from launcher.rundir.end_state import describe_end, explain_stall
 from launcher.runs.remote_run import NodeRun, RemoteRun
 from launcher.text import align_rows, count_noun, format_memory, one_line, sanitize
@@ -18,15 +18,18 @@ _NARROWEST_STATE = 24
 _TITLES = ("RUN", "STATE", "STEP", "LOSS", "HOSTS", "RUNS ON", "BY", "STARTED")
 
 
-def render_runs(runs: Sequence[RemoteRun], now: float, columns: int | None = None) -> Iterator[str]:
+def render_runs(
+    runs: Sequence[RemoteRun], now: float, columns: int | None = None, *, answered: Collection[str] = ()
+) -> Iterator[str]:
     """Yield the table, newest run last, and below it what needs a person's eye.
 
-    `columns` are those of the terminal: where the table is wider, it has fewer columns.
+    `columns` are those of the terminal: where the table is wider, it has fewer columns. `answered` are hosts
+    that have listed all that lives on them.
     """
     rows = [_TITLES, *(_row(run, now) for run in runs)]
     yield from align_rows(rows if columns is None else list(_fit_rows(rows, columns)))
     for run in runs:
-        yield from _remarks(run)
+        yield from _remarks(run, answered)
 
 
 def _fit_rows(rows: Sequence[Sequence[str]], columns: int) -> Iterator[Sequence[str]]:
@@ -137,7 +140,7 @@ def _cpu_use(run: RemoteRun) -> str:
     return words + (f" {format_memory(sum(memory))}" if memory else "")
 
 
-def _remarks(run: RemoteRun) -> Iterator[str]:
+def _remarks(run: RemoteRun, answered: Collection[str]) -> Iterator[str]:
     if run.conflict:
         yield sanitize(f"{run.run_id}: {run.conflict}; --hosts HOST asks one of them only", keep_lines=False)
     if run.next_words:
@@ -155,17 +158,19 @@ def _remarks(run: RemoteRun) -> Iterator[str]:
             words = f"{run.run_id}: {name}: {node.why}; gpulaunch clean-zombies {name} shows what is left"
             words += f", gpulaunch rm {run.run_id} takes it off this list" * run.is_over
             yield sanitize(words, keep_lines=False)
-    over = [node for node in run.nodes if node.status in ("failed", "stopped")]
-    if over and run.status == "running":  # without a client, the others do not know
-        names = ", ".join(node.entry.name for node in over)
-        words = f"it has ended on {names} ({one_line(run.why, 120)}); gpulaunch attach or stop ends the rest"
+    over = [node.entry.name for node in run.nodes if node.status in ("failed", "stopped")]
+    missing = _missing(run) if run.total_nodes > len(run.nodes) else []
+    gone = [name for name in missing if name in answered]
+    if (over or gone) and run.status == "running":  # without a client, the others do not know
+        why = f" ({one_line(run.why, 120)})" if run.why else ""
+        names = fold_hosts((*over, *gone))
+        words = f"it has ended on {names}{why}; gpulaunch attach or stop ends the rest"
         yield sanitize(f"{run.run_id}: {words}", keep_lines=False)
-    missing = run.total_nodes - len(run.nodes)
-    if missing > 0 and run.status == "running":
-        names = ", ".join(_missing(run))
-        yield sanitize(
-            f"{run.run_id}: {missing} of its nodes not asked or not heard: {names}", keep_lines=False
-        )
+    unheard = tuple(name for name in missing if name not in answered)
+    if unheard and run.status == "running":
+        count = run.total_nodes - len(run.nodes) - len(gone)
+        words = f"{count} of its nodes not asked or not heard: {fold_hosts(unheard)}"
+        yield sanitize(f"{run.run_id}: {words}", keep_lines=False)
 
 
 def _missing(run: RemoteRun) -> list[str]:

@@ -11,11 +11,11 @@ from launcher.errors import AgentProtocolError, GpulaunchError, HostError, Hosts
 from launcher.planning.run_record import read_run_records
 from launcher.remote.connection_pool import OpenConnection
 from launcher.remote.fanout import fanout
-from launcher.rundir.run_id import is_run_id, is_run_suffix, names_run
+from launcher.rundir.run_id import LAST, is_run_id, is_run_suffix, names_run
 from launcher.rundir.state_schema import validate_runs
 from launcher.runs.expected_run import BY_WORD, RunMeaning, select_run
 from launcher.runs.record_notes import note_answers
-from launcher.runs.remote_run import LAST, RemoteRun, merge_node_runs
+from launcher.runs.remote_run import RemoteRun, merge_node_runs
 from launcher.runs.request import send_request
 from launcher.text import one_line
 from preflight.errors import BadInput

@@ -4,6 +4,7 @@ import posixpath
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
+from launcher.config.host_sets import fold_hosts
 from launcher.config.inventory import HostEntry
 from launcher.config.sync_options import SyncOptions
 from launcher.errors import ConfigError, SyncFailed
@@ -100,24 +101,35 @@ def render_live_runs(live: Mapping[str, tuple[str, ...]], targets: Mapping[str, 
 
 
 def render_sync(found: Mapping[str, HostSync]) -> Iterator[str]:
-    """Yield what became of each host; hosts of one directory are reported together."""
+    """Yield what became of each host; hosts to which the same happened are reported together."""
+    alike: dict[tuple[str, str], list[str]] = {}
     for name, host in found.items():
-        if host.same_as:
-            owner = "the tree itself" if host.same_as == LOCAL else f"the same directory as on {host.same_as}"
-            yield f"sync: {name}:{host.root} is {owner}; nothing to send"
-            continue
+        alike.setdefault((host.root, _what_happened(host)), []).append(name)
+    for (root, what), names in alike.items():
+        took = max(found[name].seconds for name in names)
+        seconds = "" if found[names[0]].same_as else f" ({took:.1f} s)"
+        yield f"sync: {fold_hosts(tuple(names))}:{root} {what}{seconds}"
+    for name, host in found.items():
         done = host.done
-        sent = f"{count_noun(done.written, 'file')} sent, {format_size(host.sent)}"
-        what = sent if done.written else "up to date"
-        what += "" if host.wire is None else f" as {format_size(host.wire)} by rsync"
-        gone = f", {count_noun(len(done.deleted), 'file')} deleted" if done.deleted else ""
-        yield f"sync: {name}:{host.root} {what}{gone} ({host.seconds:.1f} s)"
+        if host.same_as:
+            continue
         if done.kept:
             yield f"sync: {name} had its own {_names(done.kept)}: kept in {host.done.kept_in}"
         if done.edited:
             yield f"sync: {name} has edits in {_names(done.edited)}, which the tree no longer has: left as is"
         if done.stale:
             yield f"sync: {name} still has {_names(done.stale)} of a former sync; sync.delete removes such"
+
+
+def _what_happened(host: HostSync) -> str:
+    if host.same_as:
+        owner = "the tree itself" if host.same_as == LOCAL else f"the same directory as on {host.same_as}"
+        return f"is {owner}; nothing to send"
+    done = host.done
+    sent = f"{count_noun(done.written, 'file')} sent, {format_size(host.sent)}"
+    what = sent if done.written else "up to date"
+    what += "" if host.wire is None else f" as {format_size(host.wire)} by rsync"
+    return what + (f", {count_noun(len(done.deleted), 'file')} deleted" if done.deleted else "")
 
 
 def _tree_words(tree: SourceTree, version: git.GitState) -> str:

@@ -245,7 +245,7 @@ def test_a_gpu_that_nothing_tells_is_said_to_be_not_verified_and_the_world_to_be
         outcome.verification.ranks_without_device,
     ) == (False, (), (0, 1))
     (line,) = (line for line in render_outcome(outcome) if "not verified" in line)
-    assert line.startswith("world and ranks are as planned; not verified: which GPU rank 0, 1 uses")
+    assert line.startswith("world and ranks are as planned; not verified: which GPU ranks 0-1 use")
 
 
 @pytest.mark.parametrize(

@@ -290,6 +290,8 @@ def test_the_table_shows_state_progress_and_whom_to_ask() -> None:
     assert "5/9" in row
     assert "  a and 1 more  " in row
     assert "1 of its nodes not asked or not heard: b" in remark
+    *_, remark = render_runs(runs, 1090.0, answered={"a", "b"})  # it would have listed what lives
+    assert remark == f"{run_id('r1')}: it has ended on b; gpulaunch attach or stop ends the rest"
     document = json.loads(json.dumps(encode_runs(runs, {"b": "refused"})))
     assert document["runs"][0]["missing"] == ["b"]
 
@@ -359,7 +361,7 @@ def test_a_rank_is_on_one_node_and_a_rank_that_is_not_is_refused() -> None:
     assert LogSelection().only(PLAN.nodes[1]) == ["launcher.log", "rank-1.log", "rank-2.log"]
     with pytest.raises(BadInput, match="ranks 0 to 2"):
         LogSelection(rank=3).nodes(PLAN)
-    with pytest.raises(BadInput, match="on a, b"):
+    with pytest.raises(BadInput, match="on a,b"):
         LogSelection(host="c").nodes(PLAN)
 
 

@@ -1,11 +1,13 @@
 """`gpulaunch run train.py`: a script without a run config."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import click
 import pytest
 from click.testing import CliRunner
 
+from launcher.commands._launch_request import parse_run_request
 from launcher.commands.run import command as run_command
 from launcher.config.inventory import HostEntry
 from launcher.config.run_config import Overrides, RunConfig
@@ -17,6 +19,7 @@ from launcher.config.script_config import (
 from launcher.engines.command_line.gpulaunch_options import find_own_option
 from launcher.errors import BadInput
 from launcher.planning.script_file import makes_workdir, read_script_after_sync, read_script_to_send
+from tests.launcher.test_gpu_wait import run_options
 
 HERE = HostEntry("localhost")
 BOX = HostEntry("root@192.0.2.7:41022", in_inventory=False)
@@ -134,6 +137,18 @@ def test_a_synced_tree_goes_to_the_workdir_of_a_host_or_to_a_directory_of_its_na
     arriving = read_script_after_sync(config)
     assert arriving is not None
     assert arriving.text == Path("train.py").read_text()
+
+
+def test_a_spare_gets_the_tree_in_the_directory_that_it_has_on_the_others(tmp_path: Path) -> None:
+    (tmp_path / "hosts.yaml").write_text("hosts: {a: {}, b: {}, c: {workdir: ~/c}}")
+    given = run_options(sync=True, hosts=("a",), sets=("restart.spares=[b, c, a]",))
+    options = replace(given, inventory=tmp_path / "hosts.yaml", identity_file=None, wait=None)
+    what = parse_run_request(None, ("train.py",), options)
+    assert [(each.name, each.workdir) for each in (*what.entries, *what.spares)] == [
+        ("a", "~/gpulaunch/project"),
+        ("b", "~/gpulaunch/project"),
+        ("c", "~/c"),
+    ]
 
 
 def test_a_sync_makes_the_working_directory_of_a_command_without_a_script_too() -> None:

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from launcher.commands.stop import error_of
+from launcher.commands.stop import NodeAnswer, error_of, render_ends
+from launcher.errors import HostError
 from launcher.follow.failures import describe_exit
 
 
@@ -29,12 +30,30 @@ def test_a_code_is_told_in_words(code: object, words: str) -> None:
     [
         ({}, "ended (no rank had started)"),
         ({"0": -15}, "ended (rank 0: ended by SIGTERM)"),
-        (
-            {str(rank): -15 for rank in range(12)},
-            "ended (ranks 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11: ended by SIGTERM)",
-        ),
+        ({str(rank): -15 for rank in range(12)}, "ended (ranks 0-11: ended by SIGTERM)"),
         ({"0": -15, "1": 0, "2": -15}, "ended (ranks 0, 2: ended by SIGTERM; rank 1: exit code 0)"),
     ],
 )
 def test_ranks_that_ended_alike_are_told_together(codes: dict[str, Any], words: str) -> None:
     assert error_of({"state": {"phase": "ended", "exit": {"ranks": codes}}}) == (words, 0)
+
+
+def test_nodes_whose_ranks_ended_alike_are_one_line() -> None:
+    def ended(*, port_free: bool = True, **codes: int) -> dict[str, Any]:
+        ranks = {name.removeprefix("r"): code for name, code in codes.items()}
+        return {"state": {"phase": "ended", "exit": {"ranks": ranks, "port_free": port_free}}}
+
+    answers: dict[str, NodeAnswer] = {
+        "n1": ended(r0=-15, r1=0),
+        "n2": ended(r2=-15, r3=0),
+        "n3": ended(r4=-9, r5=0),
+        "n4": HostError("n4", "no route"),
+        "n5": HostError("n5", "no route"),
+        "n6": ended(port_free=False, r6=-15, r7=0),
+    }
+    assert list(render_ends(list(answers), list(answers.values()))) == [
+        ("n[1-2]: ended (ranks 0, 2: ended by SIGTERM; ranks 1, 3: exit code 0)", 0),
+        ("n3: ended (rank 4: ended by SIGKILL; rank 5: exit code 0)", 0),
+        ("n[4-5]: not stopped: no route", 3),
+        ("n6: ended (rank 6: ended by SIGTERM; rank 7: exit code 0), its port is still in use", 0),
+    ]

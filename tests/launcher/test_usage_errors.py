@@ -94,6 +94,8 @@ from launcher.cli import execute
             "gpulaunch ps --all lists all runs; gpulaunch report last",
         ),
         ("ps a-20261126-130504-dcbc55", "a-20261126-130504-dcbc55 is a run", "gpulaunch ps --all"),
+        ("top --once last", "last is a run, expected hosts", "gpulaunch ps --all lists all runs"),
+        ("clean-zombies --hosts last", "last is a run, expected hosts", "gpulaunch ps --all lists all runs"),
         ("report --logs . nothing", "nothing: no such run locally", "name a run"),
         ("ps \x1b[2J", None, None),
     ],

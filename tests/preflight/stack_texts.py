@@ -3,7 +3,7 @@
 from preflight.diagnosis.stack_analysis import RankStack, read_stacks
 
 LIB = "/env/lib/python3.11/site-packages/torch"
-RUN = "/home/ada/.local/state/gpulaunch/runs/r1"
+RUN = "/home/ada/.local/state/gpulaunch/runs/box-7ae7b002/r1"
 SHIM = f"""  File "{RUN}/rank.py", line 365 in run
   File "{RUN}/rank.py", line 504 in <module>
 """
