@@ -150,11 +150,14 @@ class SyncClient(Closing):
         adopted = self._ask(tuple[int, ...], line_of({"adopt": list(indices)}), "adopted", ANSWER_S)
         return frozenset(adopted), sent or 0
 
-    def staged(self) -> tuple[str, ...]:
-        """Make sure that the host has all, whole and not yet in place; return the runs that this changes."""
-        answer = self._answer_to(line_of({"staged": True}), "staged", ANSWER_S)
-        live = self._fit(tuple[str, ...], answer.get("live", []))
-        return tuple(one_line(run_id, 80) for run_id in live) if answer["staged"] else ()
+    def staged(self) -> int:
+        """Make sure that the host has all, whole and not yet in place; return how many files change."""
+        return self._ask(int, line_of({"staged": True}), "staged", ANSWER_S)
+
+    def live_runs(self) -> tuple[str, ...]:
+        """Return the runs with a process in the directory on this host."""
+        found = self._ask(tuple[str, ...], line_of({"live": True}), "live", ANSWER_S)
+        return tuple(one_line(run_id, 80) for run_id in found)
 
     def commit(self) -> SyncResult:
         """Put all in place."""

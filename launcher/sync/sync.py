@@ -41,7 +41,7 @@ class HostSync:
     sent: int = 0  # bytes of the files
     wire: int | None = None  # bytes that rsync sent in their place; None: it carried none
     seconds: float = 0.0
-    live: tuple[str, ...] = ()  # runs that work in the directory, where files of it change
+    changes: int = 0  # files that are replaced or deleted
     done: SyncResult = field(default_factory=SyncResult)
 
 
@@ -74,7 +74,9 @@ def send_tree(
         lead = [each for each in opened if not leaders[each.entry.name]]
         with _Progress(say, len(lead)).reporting() as progress:
             staged = _all(lambda each: _stage(sync, tree, each, progress), lead, sync.width)
-        if live := {each.entry.name: host.live for each, host in zip(lead, staged, strict=True) if host.live}:
+        changed = {each.entry.name for each, host in zip(lead, staged, strict=True) if host.changes}
+        affected = [each for each in opened if (leaders[each.entry.name] or each.entry.name) in changed]
+        if live := _find_live(affected):
             sync.on_live_runs(live)
         committed = _all(lambda each: each.at.commit(), lead, sync.width, also=_LAST_STEP)
         for each, host, done in zip(lead, staged, committed, strict=True):
@@ -195,8 +197,14 @@ def _stage(sync: SyncJob, tree: SourceTree, each: _OpenHost, progress: "_Progres
     for index in needed:
         if index not in arrived:
             each.at.upload(index, tree.entries[index], tree.root, progress.add)
-    live = each.at.staged()
-    return HostSync(each.root, "", size, wire if arrived else None, time.monotonic() - started, live)
+    changes = each.at.staged()
+    return HostSync(each.root, "", size, wire if arrived else None, time.monotonic() - started, changes)
+
+
+def _find_live(hosts: Sequence[_OpenHost]) -> dict[str, tuple[str, ...]]:
+    """Return the runs that work in the directory of each of these hosts, where any does."""
+    found = _all(lambda each: each.at.live_runs(), hosts, WIDTH)
+    return {each.entry.name: runs for each, runs in zip(hosts, found, strict=True) if runs}
 
 
 def _all(function: Callable[[Item], Value], items: Sequence[Item], width: int, also: str = "") -> list[Value]:

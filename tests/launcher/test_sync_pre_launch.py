@@ -222,6 +222,31 @@ def test_a_refused_launch_puts_nothing_in_place_under_a_live_run(tmp_path: Path)
     assert listing(there)["train.py"] == "later\n"
 
 
+def test_a_run_is_live_on_each_host_of_a_directory_where_a_sync_would_delete_a_file(tmp_path: Path) -> None:
+    here, there, said = tmp_path / "here", tmp_path / "there", list[str]()
+    write(here, {"train.py": "1\n", "model.py": "1\n"})
+    hosts = SyncHosts((ENTRY, replace(ENTRY, name="l40s")), opener, 4)
+    spec, job = SyncOptions(source=str(here), delete=True), Job(script="train.py", workdir=str(there))
+
+    def send(approve: Callable[[], object]) -> None:
+        said.clear()
+        sync_before_launch(spec, job, hosts, said.append, logs=tmp_path / "runs", approve=approve)
+
+    def refuse() -> None:
+        raise LaunchRefused("the preflight says no")
+
+    send(refuse)
+    (here / "model.py").unlink()
+    with live_run(there, "ft-20261122-104500-0a1b2c"):
+        with pytest.raises(LaunchRefused):
+            send(refuse)
+        assert sorted(listing(there)) == ["model.py", "train.py"]
+        named = [line.partition(" works in ")[0] for line in said if " works in " in line]
+        assert named == [f"sync: ft-20261122-104500-0a1b2c on {host}" for host in ("titan", "l40s")]
+    send(refuse)
+    assert sorted(listing(there)) == ["train.py"]
+
+
 def test_the_preflight_says_no_before_the_code_of_a_live_run_changes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

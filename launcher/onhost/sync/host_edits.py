@@ -22,6 +22,12 @@ def back_up(here: TargetState, path: str, kept_in: str) -> bool:
     return True
 
 
+def list_stale(here: TargetState, present: set[str]) -> list[str]:
+    """Return the files of former syncs that the tree no longer has, and that are as a sync wrote them."""
+    rows = sorted(here.record.rows.items())
+    return [path for path, row in rows if path not in present and row[5] and here.identity(path) == row[0]]
+
+
 def drop_stale(here: TargetState, present: set[str], *, delete: bool) -> dict[str, list[str]]:
     """Delete stale files if requested, except edited ones; return the result for each path."""
     found: dict[str, list[str]] = {"deleted": [], "stale": [], "edited": []}

@@ -12,8 +12,9 @@ stdin, one JSON line each, in this order, and the answers:
   {"adopt": [index, ...]}        {"adopted": [index, ...]}; complete ones that rsync has put in
                                  incoming-N/tree
   {"put": index}, then chunks "<length>\n<zlib bytes>", "0\n" at its end; as often as needed, not answered
-  {"staged": true}               {"staged": count, "live": [run id, ...]}; all complete, none installed
-                                 yet, and the runs that work in the directory
+  {"staged": true}               {"staged": count}; all complete, none installed yet; how many files the
+                                 commit replaces or deletes
+  {"live": true}                 {"live": [run id, ...]}; runs that work in the directory
   {"commit": true}               {"written", "kept", "kept_in", "deleted", "stale", "edited"}; all installed,
                                  and the lock free; only "stamps" may follow
 At the end of stdin all uncommitted files are removed.
@@ -55,7 +56,9 @@ def serve(receiver: ReceiveSession, stream: BinaryIO) -> None:
         elif "put" in header and sync is not None:
             sync.put(int(header["put"]), stream)
         elif "staged" in header and sync is not None:
-            print_answer({"staged": sync.all_staged(), "live": list_live_runs(receiver.directory.root)})
+            print_answer({"staged": sync.count_changes()})
+        elif "live" in header:
+            print_answer({"live": list_live_runs(receiver.directory.root)})
         elif "commit" in header and sync is not None:
             done = sync.commit()
             receiver.close()  # before the answer: the client then waits for nothing more

@@ -6,7 +6,7 @@ from contextlib import ExitStack, suppress
 from typing import Any, BinaryIO
 
 from .errors import SyncRefused
-from .host_edits import back_up, drop_stale
+from .host_edits import back_up, drop_stale, list_stale
 from .install import install, set_mode
 from .lock import boot_id, remove_stale, take_lock
 from .safe_dir import STATE, SafeDirectory, parts_of
@@ -101,15 +101,18 @@ class SyncSession:
         wanted = [index for index in indices if index in self._wanted]
         return [index for index in wanted if self._incoming.adopt(index, self._entries[index])]
 
-    def all_staged(self) -> int:
-        """Return the number of staged entries. Raises SyncRefused when some are missing."""
+    def count_changes(self) -> int:
+        """Return how many files the commit replaces or deletes. Raises SyncRefused when some are missing."""
         if self._incoming.staged != self._wanted:
             raise SyncRefused("not every file came; nothing was written")
-        return len(self._incoming.staged)
+        return len(self._wanted) + (len(list_stale(self._here, self._paths())) if self._delete else 0)
+
+    def _paths(self) -> set[str]:
+        return {entry.path for entry in self._entries}
 
     def commit(self) -> dict[str, Any]:
         """Install all entries, each by one rename."""
-        self.all_staged()
+        self.count_changes()
         here, needed = self._here, [(index, self._entries[index]) for index in self.need]
         kept_in = os.path.join(here.directory.root, STATE, "replaced", self._when())
         kept = [entry.path for _, entry in needed if back_up(here, entry.path, kept_in)]
@@ -122,7 +125,7 @@ class SyncSession:
             install(here, self._incoming, index, entry.path)
         for path, mode, found in here.modes:
             set_mode(here, path, mode, found)
-        dropped = drop_stale(here, {entry.path for entry in self._entries}, delete=self._delete)
+        dropped = drop_stale(here, self._paths(), delete=self._delete)
         now_ns = self._incoming.read_clock() if needed else 0
         for index, entry in needed:
             if index in self._incoming.written_ns:
