@@ -3,34 +3,31 @@
 import json
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from launcher.cleanup.before_launch import clean_before_launch, find_leftovers
-from launcher.commands._answer import confirm
 from launcher.commands._host_access import ask_options
 from launcher.commands._interrupt_prompt import build_ctrl_c_prompt
+from launcher.commands._launch_checks import check_launch
 from launcher.commands._launch_request import LaunchOptions, RunRequest
+from launcher.commands._launch_sync import has_same_tree, refuse_other_tree, sync_tree
 from launcher.commands._on_end_notice import create_notice, deliver
-from launcher.commands._preflight_report import print_report, shorten_error
+from launcher.commands._preflight_report import print_report
 from launcher.config.inventory import HostEntry
 from launcher.config.run_config import RunConfig
 from launcher.error_codes import read_codes
-from launcher.errors import GpulaunchError, LaunchRefused
 from launcher.exit_codes import ExitCode
 from launcher.follow.outcome import Outcome
 from launcher.follow.phases import Stopwatch, format_phases
 from launcher.host_checks.fact_cache import FactCache
 from launcher.host_checks.preflight_options import PreflightOptions
-from launcher.host_checks.render_json import encode_preflight
-from launcher.launch.launch import CheckedLaunch, launch_and_follow, preflight_or_raise
+from launcher.launch.launch import CheckedLaunch, launch_and_follow
 from launcher.launch.request import FollowOptions, LaunchRequest
-from launcher.local.home import at_home
 from launcher.planning.on_end_notice import HeldNotice
-from launcher.planning.script_file import makes_workdir, read_script_after_sync, read_script_to_send
+from launcher.planning.script_file import read_script_to_send
 from launcher.rehearsal.proof_store import describe_proof, fingerprint, save_proof
 from launcher.remote.connection_pool import ConnectionPool
 from launcher.report.end_report import print_outcome
@@ -41,7 +38,6 @@ from launcher.runs.record_notes import note_end
 from launcher.terminal.live_screen import screen_on
 from launcher.terminal.output import echo_json
 from launcher.terminal.screen import Screen
-from launcher.text import one_line
 from launcher.transports.command_consent import consent_for
 
 if TYPE_CHECKING:
@@ -97,12 +93,6 @@ def launch_and_report(what: RunRequest, launch: LaunchRequest, options: LaunchOp
         screen.clear()
 
 
-def _demand_verdict(what: RunRequest, launch: LaunchRequest, options: LaunchOptions, screen: Screen) -> None:
-    from launcher.commands._early_verdict import demand_verdict  # noqa: PLC0415 - under a live run alone
-
-    demand_verdict(what, launch, options, screen)
-
-
 def _conclude(notice: HeldNotice | None, document: Mapping[str, Any], screen: Screen) -> None:
     """Run `on_end:` with how the run has ended, or say who will."""
     if notice is None or not document:
@@ -126,11 +116,7 @@ def _launch_and_report(
     """
     config = what.config
     before, began = Stopwatch(), time.monotonic()
-    if config.sync is not None:
-        with before.phase("sync"):
-            verdict = partial(_demand_verdict, what, launch, options, screen)
-            launch = sync_tree(config, launch, screen, dry_run=options.dry_run, approve=verdict)
-    prepared, left_out = _prepared_in_turn(what, launch, options, screen, before, queues)
+    prepared, launch, left_out = _prepared_in_turn(what, launch, options, screen, before, queues)
     spares = tuple(each for each in what.spares if each not in prepared.launch.entries)
     what = replace(what, spares=spares)
     if options.dry_run:
@@ -215,88 +201,63 @@ def _prepared_in_turn(
     screen: Screen,
     before: Stopwatch,
     queues: ExitStack,
-) -> tuple[CheckedLaunch, Mapping[str, str]]:
-    """Check the hosts; with --wait, when their GPUs are free and it is this run's turn."""
-    if options.wait is None or options.dry_run:
-        return _prepared(what, launch, options, screen, before)
-    from launcher.launch.gpu_wait import GpuWait, check_in_turn  # noqa: PLC0415 - most launches do without it
+) -> tuple[CheckedLaunch, LaunchRequest, Mapping[str, str]]:
+    """Send the tree and check the hosts; with --wait, when their GPUs are free and it is this run's turn.
 
+    Return also the launch as its tree was sent, and who was left out.
+    """
+    sent: list[LaunchRequest] = []
     found: list[Mapping[str, str]] = []
 
     def check() -> CheckedLaunch:
-        current = launch if not waiting.waited else _sent_again(what.config, launch, screen, before)
-        prepared, left_out = _prepared(what, current, options, screen, before)
+        sent.append(_sent(what, launch, options, screen, before, sent))
+        prepared, left_out = check_launch(what, sent[-1], options, screen, before)
         found.append(left_out)
         return prepared
 
+    if options.wait is None or options.dry_run:
+        return check(), sent[-1], found[-1]
+    from launcher.launch.gpu_wait import GpuWait, check_in_turn  # noqa: PLC0415 - most launches do without it
+
     waiting = queues.enter_context(GpuWait(launch, what.job, options.wait, screen.notify))
-    return check_in_turn(waiting, check, before), found[-1]
+    return check_in_turn(waiting, check, before), sent[-1], found[-1]
+
+
+def _sent(
+    what: RunRequest,
+    launch: LaunchRequest,
+    options: LaunchOptions,
+    screen: Screen,
+    before: Stopwatch,
+    earlier: Sequence[LaunchRequest],
+) -> LaunchRequest:
+    """Send the tree; again after a wait: the run has the code of its start, and its record says so.
+
+    Where it would change code under a live run, the hosts are checked first.
+    """
+    config = what.config
+    if config.sync is None:
+        return launch
+
+    def demand() -> None:
+        from launcher.commands._early_verdict import demand_verdict  # noqa: PLC0415 - under a live run alone
+
+        def check(arriving: LaunchRequest, show: "Callable[[PreflightResult], None]") -> None:
+            check_launch(what, arriving, options, screen, Stopwatch(), show)
+
+        demand_verdict(config, launch, screen, check, verbose=options.verbose)
+
+    with before.phase("sync"):
+        sent = sync_tree(config, launch, screen, dry_run=options.dry_run, approve=demand)
+    if earlier and not has_same_tree(earlier[-1], sent):
+        screen.notify("the local tree has changed while the run waited; it starts with the tree as it is now")
+    return sent
 
 
 def _lost_the_gpus(outcome: Outcome) -> bool:
     from launcher.launch.gpu_wait import lost_the_gpus  # noqa: PLC0415 - as above
 
     return lost_the_gpus(outcome)
-
-
-def _sent_again(config: RunConfig, launch: LaunchRequest, screen: Screen, before: Stopwatch) -> LaunchRequest:
-    """Send the tree again after a wait: the run has the code of its start, and its record says so."""
-    if config.sync is None:
-        return launch
-    with before.phase("sync"):
-        sent = sync_tree(config, launch, screen)
-    if _tree_of(sent) != _tree_of(launch):
-        screen.notify("the local tree has changed while the run waited; it starts with the tree as it is now")
-    return sent
-
-
-def _tree_of(launch: LaunchRequest) -> object:
-    return json.loads(dict(launch.extra_files)["source.json"])["content_sha256"]
-
-
-def _prepared(
-    what: RunRequest, launch: LaunchRequest, options: LaunchOptions, screen: Screen, before: Stopwatch
-) -> tuple[CheckedLaunch, Mapping[str, str]]:
-    """Check the hosts, after leftovers have made room where they may; return who was left out, too."""
-    results: list[PreflightResult] = []
-
-    def on_result(result: "PreflightResult") -> None:
-        results.append(result)
-        print_report(screen, result, verbose=options.verbose)
-
-    try:
-        with before.phase("preflight"):
-            prepared, left_out = _check_first(what, launch, on_result)
-        if options.dry_run:
-            return prepared, left_out
-        launch = prepared.launch
-        if _made_room(prepared, screen, options):
-            screen.notify("leftovers were ended; checking the hosts again")
-            with before.phase("preflight"):
-                prepared = preflight_or_raise(launch, on_result)
-        prepared.raise_if_blocked()
-    except GpulaunchError as error:
-        if results:
-            if what.slurm_job is not None:
-                from launcher.commands._job_end import refuse_bad_nodes  # noqa: PLC0415 - only in a job of Slurm
-
-                said = screen.print_line
-                error = refuse_bad_nodes(what, what.slurm_job, results[-1], error, launch.follow.logs, said)
-            error = shorten_error(error, results[-1]).with_document(encode_preflight(results[-1]))
-        raise error from None
-    return prepared, left_out
-
-
-def _check_first(
-    what: RunRequest, launch: LaunchRequest, on_result: "Callable[[PreflightResult], None]"
-) -> tuple[CheckedLaunch, Mapping[str, str]]:
-    """Check the hosts; in a Slurm job its spare nodes take the places of those that are bad."""
-    if what.slurm_job is None or not what.spares:
-        return preflight_or_raise(launch, on_result), {}
-    from launcher.restart.host_set import check_with_spares  # noqa: PLC0415 - most launches do without it
-
-    prepared, lineup = check_with_spares(launch, what.spares, on_result)
-    return prepared, lineup.excluded
 
 
 def _carried_through(what: RunRequest, prepared: CheckedLaunch, screen: Screen, *, verbose: bool) -> Outcome:
@@ -312,7 +273,7 @@ def _carried_through(what: RunRequest, prepared: CheckedLaunch, screen: Screen, 
     def welcome(spare: HostEntry) -> None:
         if config.sync is not None:
             sent = sync_tree(config, replace(prepared.launch, entries=(spare,)), screen)
-            _refuse_other_tree(prepared.launch, sent, spare)
+            refuse_other_tree(prepared.launch, sent, spare)
 
     def follow_other(run_id: str) -> Outcome | None:
         return follow_launched(run_id, prepared.launch, screen, what.spares, report)
@@ -327,64 +288,6 @@ def _carried_through(what: RunRequest, prepared: CheckedLaunch, screen: Screen, 
         verbose=verbose,
     )
     return run_with_restarts(prepared, screen, context)
-
-
-def _refuse_other_tree(first: LaunchRequest, sent: LaunchRequest, spare: HostEntry) -> None:
-    """A tree that was edited since the launch would have a spare run other code than its neighbours."""
-    if _tree_of(first) != _tree_of(sent):
-        raise LaunchRefused(f"the local tree has changed since the launch, so {spare.name} has other code")
-
-
-def sync_tree(
-    config: RunConfig,
-    launch: LaunchRequest,
-    screen: Screen,
-    *,
-    dry_run: bool = False,
-    approve: Callable[[], object] = lambda: None,
-) -> LaunchRequest:
-    """Send the working tree where the run config says so; return the launch that keeps what was sent.
-
-    `approve` raises what keeps the tree from being put in place under a live run.
-    """
-    if config.sync is None:
-        return launch
-    if dry_run:
-        arriving = read_script_after_sync(config)
-        what = (
-            "with the files that they have now"
-            if arriving is None
-            else f"as if {arriving.name} were on them already"
-        )
-        tree = one_line(str(at_home(config.sync.source).resolve()), 400)
-        screen.notify(f"sync: nothing is sent in a dry run; hosts are judged {what}")
-        screen.notify(f"sync: a launch sends {tree}")
-        makes = makes_workdir(config)
-        return replace(
-            launch, preflight=replace(launch.preflight, script_after_sync=arriving, makes_workdir=makes)
-        )
-    from launcher.sync.pre_launch import SyncHosts, sync_before_launch  # noqa: PLC0415 - most launches do without it
-
-    access = SyncHosts(launch.entries, launch.connections.borrow, launch.preflight.width)
-    source = sync_before_launch(
-        config.sync, launch.job, access, screen.notify, logs=launch.follow.logs, approve=approve
-    )
-    return replace(launch, extra_files=(("source.json", source),))
-
-
-def _made_room(prepared: CheckedLaunch, screen: Screen, options: LaunchOptions) -> bool:
-    """End leftovers of the user's own that block the launch, or all of them with --clean."""
-    launch = prepared.launch
-    rooms = find_leftovers(launch.entries, prepared.result.facts)
-    if not options.clean and (prepared.refusal() is None or not any(room.blocks_launch for room in rooms)):
-        return False
-    asks = sys.stdin.isatty() and not options.as_json
-    done = clean_before_launch(
-        rooms, launch.connections, screen.print_line, certain=options.clean, confirm=confirm if asks else None
-    )
-    if rooms and not done:
-        screen.notify("nothing was ended; --clean ends what is proven left over, before the launch")
-    return done
 
 
 def rehearse_first(config: RunConfig, launch: LaunchRequest, screen: Screen) -> bool:

@@ -1,17 +1,24 @@
 """gpulaunch rehearse: prove a launch by a few real steps of the real script on the real hosts."""
 
+from contextlib import ExitStack
 from copy import copy
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import click
 
 from launcher.commands._argv import LaunchCommand
-from launcher.commands._launch import build_launch, open_screen, sync_tree
+from launcher.commands._early_verdict import demand_verdict
+from launcher.commands._launch import build_launch, open_screen
 from launcher.commands._launch_request import LaunchOptions, parse_run_request
+from launcher.commands._launch_sync import sync_tree
 from launcher.commands._preflight_report import print_report, shorten_error
 from launcher.commands.run import command as run_command
 from launcher.exit_codes import ExitCode
 from launcher.host_checks.evaluation import PreflightResult
+from launcher.launch.gpu_wait import GpuWait
+from launcher.launch.launch import raise_if_blocked
 from launcher.rehearsal.proof_store import save_proof
 from launcher.rehearsal.rehearse import DEFAULT_STEPS, rehearse
 from launcher.rehearsal.render import encode_rehearsal, render_rehearsal
@@ -74,8 +81,16 @@ def command(config: str | None, extra: tuple[str, ...], steps: int, *, fit: bool
         results.append(result)
         print_report(screen, result, verbose=options.verbose)
 
+    queues = ExitStack()
     try:
-        launch = sync_tree(what.config, launch, screen)
+        if options.wait is not None:
+            waiting = queues.enter_context(GpuWait(launch, what.job, options.wait, screen.notify))
+            waiting.until_free()
+            launch = replace(launch, on_started=lambda _: queues.close())
+        verdict = partial(
+            demand_verdict, what.config, launch, screen, raise_if_blocked, verbose=options.verbose
+        )
+        launch = sync_tree(what.config, launch, screen, approve=verdict)
         done = rehearse(launch, on_result, screen, steps=steps, fit=fit)
     except GpulaunchError as error:
         if not results:
@@ -83,6 +98,7 @@ def command(config: str | None, extra: tuple[str, ...], steps: int, *, fit: bool
         raise shorten_error(error, results[-1]) from None
     finally:
         screen.clear()
+        queues.close()
         launch.connections.close()
         what.access.close()
     document = encode_rehearsal(done, what.config.name)

@@ -13,7 +13,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
+from launcher.cli import cli
 from launcher.commands import _launch
 from launcher.commands._host_access import HostAccess
 from launcher.commands._launch_request import LaunchOptions, RunRequest
@@ -229,6 +231,18 @@ def test_a_wait_that_runs_out_has_an_exit_code_and_says_who_holds_what(machine: 
 
 
 @pytest.mark.slow
+def test_a_rehearsal_waits_as_a_run_does(
+    machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "train.py").write_text("import torch\n")
+    machine.looks = lambda _: held(machine.facts, 0)
+    words = ["rehearse", "train.py", "--gpus", "all", "--wait", "0s"]
+    with pytest.raises(WaitTimedOut, match="held by pid 4242"):
+        CliRunner().invoke(cli, words, standalone_mode=False, catch_exceptions=False)
+
+
+@pytest.mark.slow
 def test_places_are_kept_until_the_run_has_started(machine: Machine) -> None:
     waiting, _ = machine.client()
     checked = iter([GpusBusy("busy"), None])
@@ -267,10 +281,10 @@ def test_a_run_that_another_one_forestalls_waits_again(
 
     def prepared(
         what: RunRequest, launch: LaunchRequest, options: LaunchOptions, *_: object
-    ) -> tuple[CheckedLaunch, dict[str, str]]:
+    ) -> tuple[CheckedLaunch, LaunchRequest, dict[str, str]]:
         assert options.wait is not None
         waits.append(options.wait)
-        return CheckedLaunch(launch, preflighted(launch.entries, job=JOB), None), {}
+        return CheckedLaunch(launch, preflighted(launch.entries, job=JOB), None), launch, {}
 
     monkeypatch.setattr(_launch, "_prepared_in_turn", prepared)
     monkeypatch.setattr(_launch, "_carried_through", lambda *_, **__: outcomes.pop(0))

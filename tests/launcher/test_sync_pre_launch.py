@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 from launcher.cli import cli
-from launcher.commands._launch import sync_tree
+from launcher.commands._launch_sync import sync_tree
 from launcher.config.run_config import Overrides, RunConfig, load_run_config
 from launcher.config.sync_options import SyncOptions
 from launcher.errors import ConfigError, LaunchRefused
@@ -247,8 +247,11 @@ def test_a_run_is_live_on_each_host_of_a_directory_where_a_sync_would_delete_a_f
     assert sorted(listing(there)) == ["train.py"]
 
 
+@pytest.mark.parametrize(
+    "words", [("run",), ("run", "--wait", "1m"), ("run", "--clean"), ("rehearse", "--wait", "1m")]
+)
 def test_the_preflight_says_no_before_the_code_of_a_live_run_changes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
 ) -> None:
     """The launch asks for more GPUs than any host has."""
     here, there = tmp_path / "here", tmp_path / "there"
@@ -257,8 +260,8 @@ def test_the_preflight_says_no_before_the_code_of_a_live_run_changes(
     write(here, {"t.yaml": f"script: train.py\nworkdir: {there}\nsync: true\ngpus: 64\n"})
     monkeypatch.chdir(here)
     with live_run(there, "ft-20261122-104500-0a1b2c"), pytest.raises(LaunchRefused):
-        CliRunner().invoke(cli, ["run", "-c", "./t.yaml"], standalone_mode=False, catch_exceptions=False)
+        CliRunner().invoke(cli, [*words, "-c", "./t.yaml"], standalone_mode=False, catch_exceptions=False)
     assert listing(there) == {}
     with pytest.raises(LaunchRefused):
-        CliRunner().invoke(cli, ["run", "-c", "./t.yaml"], standalone_mode=False, catch_exceptions=False)
+        CliRunner().invoke(cli, [*words, "-c", "./t.yaml"], standalone_mode=False, catch_exceptions=False)
     assert sorted(listing(there)) == ["t.yaml", "train.py"]

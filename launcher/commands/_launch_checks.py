@@ -1,0 +1,90 @@
+"""The hosts of a launch, checked after leftovers have made room where they may."""
+
+import sys
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from launcher.cleanup.before_launch import clean_before_launch, find_leftovers
+from launcher.commands._answer import confirm
+from launcher.commands._launch_request import LaunchOptions, RunRequest
+from launcher.commands._preflight_report import print_report, shorten_error
+from launcher.errors import GpulaunchError
+from launcher.follow.phases import Stopwatch
+from launcher.host_checks.render_json import encode_preflight
+from launcher.launch.launch import CheckedLaunch, preflight_or_raise
+from launcher.launch.request import LaunchRequest
+from launcher.terminal.screen import Screen
+
+if TYPE_CHECKING:
+    from launcher.host_checks.evaluation import PreflightResult
+
+
+def check_launch(
+    what: RunRequest,
+    launch: LaunchRequest,
+    options: LaunchOptions,
+    screen: Screen,
+    before: Stopwatch,
+    show: "Callable[[PreflightResult], None] | None" = None,
+) -> tuple[CheckedLaunch, Mapping[str, str]]:
+    """Check the hosts, after leftovers have made room where they may; return who was left out, too.
+
+    `show` takes each report in place of the screen. Raises what refuses the launch.
+    """
+    results: list[PreflightResult] = []
+
+    def on_result(result: "PreflightResult") -> None:
+        results.append(result)
+        if show is None:
+            print_report(screen, result, verbose=options.verbose)
+        else:
+            show(result)
+
+    try:
+        with before.phase("preflight"):
+            prepared, left_out = _check_first(what, launch, on_result)
+        if options.dry_run:
+            return prepared, left_out
+        launch = prepared.launch
+        if _made_room(prepared, screen, options):
+            screen.notify("leftovers were ended; checking the hosts again")
+            with before.phase("preflight"):
+                prepared = preflight_or_raise(launch, on_result)
+        prepared.raise_if_blocked()
+    except GpulaunchError as error:
+        if results:
+            if what.slurm_job is not None:
+                from launcher.commands._job_end import refuse_bad_nodes  # noqa: PLC0415 - only in a job of Slurm
+
+                said = screen.print_line
+                error = refuse_bad_nodes(what, what.slurm_job, results[-1], error, launch.follow.logs, said)
+            error = shorten_error(error, results[-1]).with_document(encode_preflight(results[-1]))
+        raise error from None
+    return prepared, left_out
+
+
+def _check_first(
+    what: RunRequest, launch: LaunchRequest, on_result: "Callable[[PreflightResult], None]"
+) -> tuple[CheckedLaunch, Mapping[str, str]]:
+    """Check the hosts; in a Slurm job its spare nodes take the places of those that are bad."""
+    if what.slurm_job is None or not what.spares:
+        return preflight_or_raise(launch, on_result), {}
+    from launcher.restart.host_set import check_with_spares  # noqa: PLC0415 - most launches do without it
+
+    prepared, lineup = check_with_spares(launch, what.spares, on_result)
+    return prepared, lineup.excluded
+
+
+def _made_room(prepared: CheckedLaunch, screen: Screen, options: LaunchOptions) -> bool:
+    """End leftovers of the user's own that block the launch, or all of them with --clean."""
+    launch = prepared.launch
+    rooms = find_leftovers(launch.entries, prepared.result.facts)
+    if not options.clean and (prepared.refusal() is None or not any(room.blocks_launch for room in rooms)):
+        return False
+    asks = sys.stdin.isatty() and not options.as_json
+    done = clean_before_launch(
+        rooms, launch.connections, screen.print_line, certain=options.clean, confirm=confirm if asks else None
+    )
+    if rooms and not done:
+        screen.notify("nothing was ended; --clean ends what is proven left over, before the launch")
+    return done

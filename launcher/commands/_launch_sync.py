@@ -1,0 +1,71 @@
+"""The working tree of a launch, sent where its run config says so."""
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+
+from launcher.config.inventory import HostEntry
+from launcher.config.run_config import RunConfig
+from launcher.errors import LaunchRefused
+from launcher.launch.request import LaunchRequest
+from launcher.local.home import at_home
+from launcher.planning.script_file import makes_workdir, read_script_after_sync
+from launcher.terminal.screen import Screen
+from launcher.text import one_line
+
+
+def sync_tree(
+    config: RunConfig,
+    launch: LaunchRequest,
+    screen: Screen,
+    *,
+    dry_run: bool = False,
+    approve: Callable[[], object] = lambda: None,
+) -> LaunchRequest:
+    """Send the working tree where the run config says so; return the launch that keeps what was sent.
+
+    `approve` raises what keeps the tree from being put in place under a live run.
+    """
+    if config.sync is None:
+        return launch
+    if dry_run:
+        arriving = read_script_after_sync(config)
+        what = (
+            "with the files that they have now"
+            if arriving is None
+            else f"as if {arriving.name} were on them already"
+        )
+        tree = one_line(str(at_home(config.sync.source).resolve()), 400)
+        screen.notify(f"sync: nothing is sent in a dry run; hosts are judged {what}")
+        screen.notify(f"sync: a launch sends {tree}")
+        return expect_tree(config, launch)
+    from launcher.sync.pre_launch import SyncHosts, sync_before_launch  # noqa: PLC0415 - most launches do without it
+
+    access = SyncHosts(launch.entries, launch.connections.borrow, launch.preflight.width)
+    source = sync_before_launch(
+        config.sync, launch.job, access, screen.notify, logs=launch.follow.logs, approve=approve
+    )
+    return replace(launch, extra_files=(("source.json", source),))
+
+
+def expect_tree(config: RunConfig, launch: LaunchRequest) -> LaunchRequest:
+    """Return a launch whose hosts are judged as if they had the tree."""
+    arriving, makes = read_script_after_sync(config), makes_workdir(config)
+    return replace(
+        launch, preflight=replace(launch.preflight, script_after_sync=arriving, makes_workdir=makes)
+    )
+
+
+def has_same_tree(one: LaunchRequest, other: LaunchRequest) -> bool:
+    """Return whether two launches sent the same tree."""
+    return _hash_of(one) == _hash_of(other)
+
+
+def _hash_of(launch: LaunchRequest) -> object:
+    return json.loads(dict(launch.extra_files)["source.json"])["content_sha256"]
+
+
+def refuse_other_tree(first: LaunchRequest, sent: LaunchRequest, spare: HostEntry) -> None:
+    """Raise LaunchRefused where the tree was edited since: a spare would run other code than the others."""
+    if not has_same_tree(first, sent):
+        raise LaunchRefused(f"the local tree has changed since the launch, so {spare.name} has other code")
