@@ -1,9 +1,26 @@
 """What ranks report of their own end before their process ends, and what that makes of a failure. Pure."""
 
+import re
+from collections.abc import Sequence
+
 from launcher.follow.events import HostReport
 from launcher.follow.failures import Failure, describe_exit_code
 
 _MOST_NAMED = 4
+_RAISED_AGAIN = re.compile(r"Caught \w+ in (?:\S+ ){1,4}\S+\.$")
+
+
+def _main_line(message: str, tail: Sequence[str]) -> str:
+    """Return the line of an exception that says why.
+
+    torch raises an exception of a worker or a replica again with its traceback as the message: the last line
+    counts, which `tail` has where the message is too long to be reported in full.
+    """
+    first = next(iter(message.splitlines()), "")
+    if not _RAISED_AGAIN.match(first):
+        return first
+    last = next((line.strip() for line in reversed(tail) if line.strip()), "")
+    return f"{first.rstrip('.')}: {last}".removesuffix(": ")
 
 
 class RankReports:
@@ -49,16 +66,17 @@ class RankReports:
         if said is None:
             return Failure(report.host, report.at, rank, code, what, kernel_oom=kernel_oom)
         error = said.fields
-        first_line = next(iter(str(error.get("message", "")).splitlines()), "")
         tail = error.get("tail")
+        lines = tuple(str(line) for line in tail) if isinstance(tail, list) else ()
+        reason = _main_line(str(error.get("message", "")), lines)
         failure = Failure(
             host=report.host,
             at=said.at,  # when it was raised, not when the interpreter had wound down
             rank=rank,
             code=code,
-            summary=f"{what}: {error.get('type')}: {first_line}".removesuffix(": "),
+            summary=f"{what}: {error.get('type')}: {reason}".removesuffix(": "),
             location=str(error.get("location", "")),
-            last_lines=tuple(str(line) for line in tail) if isinstance(tail, list) else (),
+            last_lines=lines,
             exception=error,
         )
         return failure.after_early_end(self._ended_before(failure)) if failure.is_consequence else failure

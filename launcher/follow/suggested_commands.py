@@ -28,24 +28,27 @@ class NodePlace:
     python: str
     cwd: str  # "" = the user's home on the host
     files: tuple[str, ...]  # below the run directory: script/x.py
+    output: str = ""  # "" = the run config has none
 
 
 def list_places(nodes: Iterable[NodePlan]) -> tuple[NodePlace, ...]:
     """Return where the ranks of a plan run."""
     return tuple(
-        NodePlace(node.host, node.python, node.cwd, tuple(name for name, _ in node.files)) for node in nodes
+        NodePlace(node.host, node.python, node.cwd, tuple(name for name, _ in node.files), node.output_dir)
+        for node in nodes
     )
 
 
 def read_places(plan: Mapping[str, Any]) -> tuple[NodePlace, ...]:
     """Return the same of a plan that is kept as JSON; a node that is damaged has none."""
     return tuple(
-        NodePlace(host, python, cwd, tuple(files))
+        NodePlace(host, python, cwd, tuple(files), output)
         for node in safe_json.read_mappings(plan.get("nodes"))
         if isinstance(host := node.get("host"), str)
         and isinstance(python := node.get("python"), str)
         and isinstance(cwd := node.get("cwd"), str)
         and isinstance(files := node.get("files"), Mapping)
+        and isinstance(output := node.get("output_dir", ""), str)
     )
 
 
@@ -76,7 +79,8 @@ def _with_command(cause: Cause, place: NodePlace | None) -> Cause:
 def _on_host(command: str, place: NodePlace) -> str:
     command = _PYTHON.sub(lambda _: quote_path(place.python), command)
     if command.startswith("df -h . ") and "{" not in place.cwd:
-        command = command.replace(" . ", f" {quote_path(place.cwd or '~')} ", 1)
+        directories = (quote_path(path) for path in dict.fromkeys((place.cwd or "~", place.output)) if path)
+        command = command.replace(" . ", f" {' '.join(directories)} ", 1)
     return command
 
 

@@ -15,7 +15,24 @@ _SHOWN_CAUSES = 3
 _SHOWN_EVIDENCE = 3
 _SHOWN_WARNINGS = 5
 _WIDTH = 150
-_HOST_PROGRAMS = frozenset({"df", "find", "hf", "lscpu", "quota", "sudo", "ulimit"})
+_HOST_PROGRAMS = frozenset(
+    {
+        "df",
+        "find",
+        "hf",
+        "ibstat",
+        "ip",
+        "ls",
+        "lscpu",
+        "mkdir",
+        "nc",
+        "quota",
+        "rocminfo",
+        "ss",
+        "sudo",
+        "ulimit",
+    }
+)
 
 
 def render_diagnosis(diagnosis: Diagnosis) -> list[str]:

@@ -2,6 +2,9 @@
 
 import shlex
 
+_LEAST_MIB = 103
+"""From where on a size in GiB has a digit that is not 0."""
+
 
 def quote_path(path: str) -> str:
     """Return a path as one word of a shell; `~/` stays, because a shell replaces it only unquoted."""
@@ -20,8 +23,8 @@ def round_duration(seconds: float) -> str:
 
 
 def format_gib(mib: float) -> str:
-    """Return MiB as GiB, for messages."""
-    return f"{mib / 1024:.1f} GiB"
+    """Return MiB as GiB, for messages; as MiB where that would be a zero."""
+    return f"{mib:.0f} MiB" if 0 < mib < _LEAST_MIB else f"{mib / 1024:.1f} GiB"
 
 
 def shorten(text: str, length: int) -> str:

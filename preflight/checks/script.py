@@ -172,8 +172,9 @@ def _how_to_find(names: Sequence[str], facts: HostFacts, have: Sequence[str]) ->
         fixes.append(f"install {', '.join(others)} in python: of {facts.host} as on {have[0]}")
     elif others:
         fixes.append(
-            f"{', '.join(others)}: your own module comes with --sync, or by PYTHONPATH in env:;"
-            " a package has to be installed on the hosts"
+            f"{', '.join(others)}: your own module comes with --sync where it lies beside the script, or is"
+            " found in directories of the host that PYTHONPATH in env: names; a package has to be installed"
+            " on the hosts"
         )
     return "; ".join(fixes)
 

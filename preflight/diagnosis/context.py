@@ -24,6 +24,8 @@ _KILLED_BY_OTHERS = (
 _KILLED_FIX = (
     "look for who else has rights on the host: a scheduler's log, kill in a shell history, a watchdog"
 )
+_KERNEL_KILLED = "S77"
+"""Says what is certain where the kernel has counted the kill of a process of the run."""
 _OWN_GROUP = "the run's control group"
 _PID = re.compile(r"\b(?:pid|PID|[Pp]rocess|subprocess)\b\W{0,3}(\d{2,})")
 _KILLED_PID = re.compile(r"[Kk]ill(?:ed|ing)? process (\d+)")
@@ -151,8 +153,12 @@ def _weighed(cause: Cause, context: Context) -> Cause:
     kills = _oom_kills(context)
     if cause.code == "S70" and kills:
         lines = tuple(Evidence(0, None, text, "kernel log") for text in kills[:3])
-        sure: Confidence = "certain" if any(_of_the_run(text, cause) for text in kills) else "likely"
-        return replace(cause, confidence=sure, evidence=(*cause.evidence, *lines))
+        if not any(_of_the_run(text, cause) for text in kills):
+            return replace(cause, confidence="likely", evidence=(*cause.evidence, *lines))
+        known = replace(
+            _made(_KERNEL_KILLED, "certain", []), code=cause.code, evidence=(*lines, *cause.evidence)
+        )
+        return replace(known, location=cause.location, rank=cause.rank, host=cause.host)
     if cause.code == "S70" and context.kernel_logs:
         return replace(
             cause,

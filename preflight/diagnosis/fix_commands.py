@@ -44,6 +44,7 @@ _MEANT = re.compile(r"No such option:? (--?[\w-]{1,80}) Did you mean (--?[\w-]{1
 _NOTEBOOK = re.compile(r"\b[Kk]ernel (?:crashed|appears to have died|has died|died)\b")
 _JOB = re.compile(r"\*\*\* (?:JOB|STEP) (\d{1,12})\b.{0,200} CANCELLED AT")
 _NO_SUCH = re.compile(r"No such file or directory: ['\"]([^'\"]{1,300})['\"]")
+_NO_PARENT = re.compile(r"Parent directory (\S{1,300}) does not exist")
 _SET_VARIABLE = re.compile(
     r"\benvironment variable ['\"`]?([A-Z][A-Z0-9_]{2,60})['\"`]? (?:to|=|as) "
     r"(?:(?P<quote>['\"`])([\w.:/-]{1,60})(?P=quote)|(\d[\w.:/-]{0,60}\b|[Tt]rue\b|[Ff]alse\b))"
@@ -209,6 +210,9 @@ def _stopped(text: str) -> str:
 
 
 def _missing(text: str) -> str:
+    parent = _first(_NO_PARENT, text)
+    if parent:
+        return f"mkdir -p {shell_word(parent)}"
     path = _first(_NO_SUCH, text)
     folder = path.rpartition("/")[0]
     if not folder:

@@ -84,7 +84,11 @@ def test_what_failed_first_by_the_outcome_comes_first_whatever_its_peers_say(tmp
     keep_failure(
         run, kernel_oom="the kernel counted an out-of-memory kill in the run's control group just then"
     )
-    assert "(S70, certain" in gpulaunch("diagnose", RUN, "--logs", str(tmp_path)).output
+    printed = gpulaunch("diagnose", RUN, "--logs", str(tmp_path)).output.splitlines()
+    assert "(S70, certain): the kernel killed a process because" in printed[1]
+    assert printed[2].startswith(
+        "  kernel log: the kernel counted an out-of-memory kill in the run's control"
+    )
 
 
 def test_what_says_no_cause_does_not_follow_a_known_one(tmp_path: Path) -> None:

@@ -93,19 +93,20 @@ def test_a_failed_run_names_the_option_that_sets_a_variable_for_its_ranks(tmp_pa
 @pytest.mark.parametrize(
     ("command", "expected"),
     [
-        ("df -h . /tmp", "df -h ~/x /tmp"),
+        ("df -h . /tmp", "df -h ~/x '/s c' /tmp"),
+        ("ls -ld /data", "ls -ld /data"),
         ("python -m pip install ninja", "~/venv/bin/python -m pip install ninja"),
         ("cp a b/python -m", "cp a b/python -m"),
     ],
 )
 def test_a_command_for_the_host_names_its_interpreter_and_directory(command: str, expected: str) -> None:
-    place = replace(node("b", 1, 1, (None,)), python="~/venv/bin/python", cwd="~/x")
+    place = replace(node("b", 1, 1, (None,)), python="~/venv/bin/python", cwd="~/x", output_dir="/s c")
     cause = Cause(
         "S76", "disk-full", "certain", "c", "f", (Evidence(1, 0, "x", "", "b"),), "", 0, "b", command
     )
     found = with_run_commands(Diagnosis("disk-full", (cause,), ()), list_places((place,)))
     assert found.causes[0].command == expected
-    words = "type on b" if expected != command else "type"
+    words = "type" if command.startswith("cp ") else "type on b"
     assert f"  {words}: {expected}" in render_diagnosis(found)
 
 

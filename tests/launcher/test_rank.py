@@ -173,6 +173,20 @@ def test_the_innermost_exception_and_the_users_line_are_reported(place: Place) -
     assert [event["code"] for event in place.events("script_exit")] == [1]
 
 
+def test_the_users_line_is_reported_where_a_library_raised_while_it_handled_its_own_exception(
+    place: Place,
+) -> None:
+    place.write(
+        "site-packages/lib.py",
+        "def write():\n    raise OSError('full')\n"
+        "def save():\n    try:\n        write()\n    finally:\n        raise RuntimeError('cut')\n",
+    )
+    place.write("s.py", "import sys\nsys.path.append('site-packages')\nimport lib\nlib.save()\n")
+    place.rank("s.py")
+    (event,) = place.events("exception")
+    assert (event["type"], event["location"]) == ("OSError", f"{place.work / 's.py'}:4")
+
+
 def test_a_rank_that_leaves_tells_what_the_kernel_has_counted(place: Place) -> None:
     place.write("s.py", "held = bytearray(200 << 20)\nfor n in range(3_000_000): pass\n")
     assert place.rank("s.py")[0] == 0

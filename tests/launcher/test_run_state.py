@@ -166,6 +166,31 @@ def test_a_rank_that_ended_well_before_another_lost_it_is_named(
     )
 
 
+@pytest.mark.parametrize(
+    ("message", "tail", "shown"),
+    [
+        ("bad\nmore", ["ValueError: bad", "more"], "bad"),
+        (
+            "Caught OSError in DataLoader worker process 0.\nOriginal Traceback (most recent call last):\n",
+            ["OSError: [Errno 28] No space left on device", ""],
+            "Caught OSError in DataLoader worker process 0: OSError: [Errno 28] No space left on device",
+        ),
+        ("Caught OSError in replica 0 on device 0.", [], "Caught OSError in replica 0 on device 0"),
+        ("", [], ""),
+    ],
+)
+def test_what_a_worker_raised_is_the_reason(message: str, tail: list[str], shown: str) -> None:
+    watch = RunState(plan(CPU))
+    history: list[RunEvent] = [
+        host_report("a", "exception", rank=0, type="OSError", message=message, tail=tail),
+        host_report("a", "rank_exit", rank=0, code=1),
+        ended("a"),
+    ]
+    replay(watch, history)
+    expected = f"rank 0 on a failed with exit code 1: OSError: {shown}"
+    assert come_to(watch).why == expected.removesuffix(": ")
+
+
 def test_the_exception_is_told_with_its_place_and_last_lines() -> None:
     watch = RunState(plan(CPU))
     error: dict[str, Any] = {

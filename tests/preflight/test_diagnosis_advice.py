@@ -65,6 +65,7 @@ REFUSED = "srun: error: Unable to allocate resources:"
         ("RuntimeError: CUDA error: invalid device function", "torch.cuda.get_arch_list()"),
         ("RuntimeError: expected scalar type Double but found Float", "x.float()"),
         ("RuntimeError: set the environment variable CUDA_DEVICE_MAX_CONNECTIONS to 1", "MAX_CONNECTIONS=1"),
+        ("RuntimeError: Parent directory ~/ckpt/run1 does not exist.", "mkdir -p ~/ckpt/run1"),
         (f"FileNotFoundError: {NO_FILE} '/data/my set/a.pkl'", "ls -ld '/data/my set'"),
         (f"FileNotFoundError: {NO_FILE} 'logs/rank1.log'", "mkdir -p"),
         (f"FileNotFoundError: {NO_FILE} '/d/cache/ab_doc_idx.npy'", "storage that all hosts share"),

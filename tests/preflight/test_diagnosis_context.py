@@ -21,7 +21,8 @@ def test_the_kernels_oom_line_makes_a_sigkill_certain() -> None:
     context = Context(kernel_logs=(_kernel(kills=("Out of memory: Killed process 512 (python)",)),))
     cause = diagnose(_KILLED, context).causes[0]
     assert (cause.slug, cause.confidence) == ("host-oom-killed", "certain")
-    assert "Killed process 512" in cause.evidence[-1].text
+    assert "Killed process 512" in cause.evidence[0].text
+    assert cause.cause.startswith("the kernel killed a process")
 
 
 @pytest.mark.parametrize(

@@ -62,7 +62,7 @@ class ExitHandler:
             "exception",
             type=type(inner).__qualname__,
             message=str(inner)[:TEXT_LIMIT],
-            location=location(strip_own_frames(inner.__traceback__)),
+            location=location(strip_own_frames(inner.__traceback__), trace),
             tail=[line[:400] for line in lines[-TAIL_LINES:]],
         )
 

@@ -30,8 +30,17 @@ def strip_own_frames(trace: TracebackType | None) -> TracebackType | None:
     return trace
 
 
-def location(trace: TracebackType | None) -> str:
-    """Return file:line of the innermost frame in the user's own code, else of the innermost frame."""
+def location(trace: TracebackType | None, raised_again: TracebackType | None = None) -> str:
+    """Return file:line of the innermost frame in the user's own code, else of the innermost frame.
+
+    What a library raised while it handled its own exception shows the user's code in the second one alone.
+    """
+    found, own = _places(trace)
+    return own or _places(raised_again)[1] or found
+
+
+def _places(trace: TracebackType | None) -> tuple[str, str]:
+    """Return file:line of the innermost frame, and of the innermost one in the user's own code."""
     found = own = ""
     while trace is not None:
         name = trace.tb_frame.f_code.co_filename
@@ -44,4 +53,4 @@ def location(trace: TracebackType | None) -> str:
         if not library:
             own = found
         trace = trace.tb_next
-    return own or found
+    return found, own
