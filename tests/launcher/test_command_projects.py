@@ -30,6 +30,32 @@ def test_a_number_chooses_one_of_the_launches_of_a_manifest() -> None:
     assert parse_line(_STEPS, number=3).directory == ""
 
 
+@pytest.mark.parametrize(
+    ("text", "directory", "env", "named"),
+    [
+        ("n = 2\nt:\n\tcd d\n\texport A=1\n\ttorchrun a.py $(n)\n", "", {}, ["cd d", "export A=1"]),
+        ("n = 2\nt:\n\tcd d && export A=1 && \\\n\ttorchrun a.py $(n)\n", "d", {"A": "1"}, []),
+        (".ONESHELL:\nt:\n\tcd d\n\texport A=1\n\ttorchrun a.py\n", "d", {"A": "1"}, []),
+        (
+            "set dotenv-load\nset working-directory := 'd'\nt $A='1':\n  cd e\n  torchrun a.py\n",
+            "d",
+            {"A": "1"},
+            ["set dotenv-load", "cd e"],
+        ),
+        ("set export\nA := '1'\nt:\n  torchrun a.py\n", "", {"A": "1"}, []),
+        ("t: export A = 1\nt:\n\ttorchrun a.py $(A)\n", "", {"A": "1"}, []),
+        ("export\nA = 1\ninclude x.mk\nt:\n\ttorchrun a.py\n", "", {"A": "1"}, ["include x.mk", "set"]),
+        ("export A B\nA = 1\nt:\n\ttorchrun a.py\nu:\n\techo\n", "", {"A": "1"}, ["export B"]),
+    ],
+)
+def test_recipes_have_the_directory_and_the_variables_that_make_and_just_give_them(
+    text: str, directory: str, env: dict[str, str], named: list[str]
+) -> None:
+    parsed = parse_line(text)
+    assert (parsed.directory, parsed.env) == (directory, env)
+    assert sorted(said.partition(":")[0] for said in parsed.dropped) == sorted(named)
+
+
 def test_what_a_container_beside_that_of_the_launch_starts_is_named() -> None:
     pod = "kind: Pod\nspec:\n  containers:\n  - command: [tail, -f, /logs]\n  - command: [torchrun, a.py]\n"
     assert parse_line(pod).dropped[0].startswith("tail -f /logs: another command of the manifest")

@@ -1,9 +1,12 @@
 """The recipes of a justfile as a shell would get them. Pure."""
 
 import re
+import shlex
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
+from launcher.engines.command_line.preparations import LEFT_OUT
+from launcher.engines.command_line.recipe_lines import without_lost
 from launcher.engines.command_line.records import Task
 
 _HEAD = re.compile(
@@ -13,6 +16,12 @@ _HEAD = re.compile(
 )
 _VARIABLE = re.compile(r"(?:export[ \t]+)?(?P<name>[A-Za-z_][\w-]*)[ \t]*:=[ \t]*(?P<value>.+)")
 _SETTING = re.compile(r"(?:set|alias|import\??|mod\??|unexport)[ \t]+\S.*|\[[\w-]+(?:\(.*\)|:.*)?\]")
+_OF_ALL = re.compile(
+    r"^set[ \t]+(?P<name>export|working-directory|dotenv-[a-z]+)"
+    r"(?:[ \t]*:=[ \t]*(?P<value>\S[^#\n]*?))?[ \t]*(?:#.*)?$",
+    re.MULTILINE,
+)
+_OF_DOTENV = "a file of variables that is not read: env: of a run config sets them"
 _GIVEN = re.compile(
     r"(?P<mark>[+*$]*)(?P<name>[A-Za-z_]\w*)(?:=(?P<default>\"[^\"\n]*\"|'[^'\n]*'|[\w./-]+))?"
 )
@@ -39,6 +48,7 @@ def tasks_of_justfile(text: str) -> tuple[Task, ...] | None:
     values: dict[str, str] = {}
     found: list[tuple[re.Match[str], list[str]]] = []
     exports: list[str] = []
+    settings = {one["name"]: (one["value"] or "true").strip("\"'") for one in _OF_ALL.finditer(text)}
     for line in text.split("\n"):
         if not line.strip() or line.startswith("#"):
             if found:
@@ -62,20 +72,42 @@ def tasks_of_justfile(text: str) -> tuple[Task, ...] | None:
         return None
     if not lines or 2 * sum(_PAIR.match(line) is not None for line in lines) >= len(lines):
         return None
-    return tuple(task for head, body in found if (task := _task(head, body, values, exports)) is not None)
+    shared = (*_said_by(settings, values), *exports)
+    return tuple(task for one, body in found if (task := _task(one, body, values, shared)) is not None)
 
 
-def _task(head: re.Match[str], body: list[str], values: Mapping[str, str], exports: list[str]) -> Task | None:
+def _said_by(settings: Mapping[str, str], values: Mapping[str, str]) -> Iterator[str]:
+    """Yield lines of a shell for settings that hold for all recipes."""
+    if settings.get("export", "false") != "false":
+        yield from (f'export {name}="{value}"' for name, value in values.items() if "-" not in name)
+    if folder := settings.get("working-directory"):
+        yield f"cd {shlex.quote(folder)}"
+    for name, value in settings.items():
+        if name.startswith("dotenv") and value != "false":
+            yield f"{LEFT_OUT} {shlex.quote(f'set {name}: {_OF_DOTENV}')}"
+
+
+def _task(
+    head: re.Match[str], body: list[str], values: Mapping[str, str], shared: Sequence[str]
+) -> Task | None:
     lines = textwrap.dedent("\n".join(body)).strip("\n").split("\n")
-    if lines[0].startswith("#!") and not _SHEBANG.match(lines[0]):
+    if not lines[0].startswith("#!"):
+        lines = textwrap.dedent(without_lost("\n".join(body))).strip("\n").split("\n")
+    elif not _SHEBANG.match(lines[0]):
         return None
-    known = {**values, **_arguments(head["given"])}
+    given = _arguments(head["given"])
+    exports = [
+        f'export {one["name"]}="{given[one["name"]]}"'
+        for one in _GIVEN.finditer(head["given"])
+        if "$" in one["mark"]
+    ]
+    known = {**values, **given}
     filled = (
         _FILLED.sub(lambda one: _value(one["inside"].strip(), known), line.lstrip("@-")) for line in lines
     )
     needs = tuple(re.findall(r"[A-Za-z_][\w-]*", head["needs"]))
     is_certain = bool(values) or any("{{" in line for line in body)
-    return Task(head["name"], "\n".join((*exports, *filled)), needs, is_certain=is_certain)
+    return Task(head["name"], "\n".join((*shared, *exports, *filled)), needs, is_certain=is_certain)
 
 
 def _arguments(given: str) -> Mapping[str, str]:

@@ -1,10 +1,12 @@
 """The recipes of a Makefile as a shell would get them. Pure."""
 
 import re
+import shlex
 from collections.abc import Mapping, Sequence
 from functools import partial
 
-from launcher.engines.command_line.preparations import NEEDED_TASK
+from launcher.engines.command_line.preparations import LEFT_OUT, NEEDED_TASK
+from launcher.engines.command_line.recipe_lines import without_lost
 from launcher.engines.command_line.records import Task
 
 TARGET = re.compile(
@@ -17,6 +19,19 @@ _VARIABLE = re.compile(
     r"^(?:export[ \t]+)?(?P<name>[A-Za-z_]\w*)[ \t]*(?P<mark>[:?+]{0,2}=)[ \t]*(?P<value>[^\n]*)$",
     re.MULTILINE | re.ASCII,
 )
+_SHARED = re.compile(
+    r"^(?P<kind>export|-?include|sinclude)(?:[ \t]+(?P<names>[^=#\n]*[^=#\s]))?[ \t]*(?:#[^\n]*)?$",
+    re.MULTILINE,
+)
+"""What holds for all variables, or comes from another file."""
+
+_OF_TARGET = re.compile(
+    r"^(?P<target>[\w./%-]+)[ \t]*:[ \t]*(?P<line>(?:export[ \t]+)?[A-Za-z_]\w*[ \t]*[:?+]{0,2}=[^\n]*)$",
+    re.MULTILINE | re.ASCII,
+)
+_UNREAD = "it has variables and rules that gpulaunch does not read"
+_TO_ALL = re.compile(r"^(?:export[ \t]*(?:#[^\n]*)?|\.EXPORT_ALL_VARIABLES[ \t]*:.*)$", re.MULTILINE)
+_ONE_SHELL = re.compile(r"^\.ONESHELL[ \t]*:", re.MULTILINE)
 _TARGET_NAME = re.compile(r"[a-z][\w-]*", re.ASCII)
 """Of a task, not of a file."""
 
@@ -60,7 +75,10 @@ def tasks_of_makefile(text: str) -> tuple[Task, ...] | None:
         bodies.append((target, body[0]))
         at = body.end()
     head = "".join((*around, text[at:]))
-    variables = "\n".join(line for line in _joined(head) if _VARIABLE.match(line) or _CONDITION.match(line))
+    kept = (_VARIABLE, _CONDITION, _SHARED)
+    variables = "\n".join(line for line in _joined(head) if any(one.match(line) for one in kept))
+    to_all = "set -a\n" * (_TO_ALL.search(head) is not None)
+    own = without_lost if _ONE_SHELL.search(head) is None else str
     programs = {
         found["name"]: _without_comment(found["value"])
         for found in _VARIABLE.finditer(head)
@@ -69,9 +87,9 @@ def tasks_of_makefile(text: str) -> tuple[Task, ...] | None:
     return tuple(
         Task(
             target["name"],
-            _as_shell(_with_programs(_OWN_NAME.sub(target["name"], body), programs)),
+            _as_shell(_with_programs(_OWN_NAME.sub(target["name"], own(body)), programs)),
             tuple(target["needs"].split()),
-            head=_head(variables),
+            head=to_all + _head("\n".join((variables, *_own_variables(target["name"], head)))),
             is_certain=False,
         )
         for target, body in bodies
@@ -82,15 +100,35 @@ _OWN_NAME = re.compile(r"(?<!\$)\$(?:@|\(@\)|\{@\})")
 """The name of a recipe's own target."""
 
 
+def _own_variables(target: str, head: str) -> list[str]:
+    """Return the variables that a Makefile sets for one target: `train: export A = 1`."""
+    return [found["line"] for found in _OF_TARGET.finditer(head) if found["target"] == target]
+
+
+def _shared(found: re.Match[str]) -> str:
+    """Return a line of a shell for `export NAMES` and `include FILE`."""
+    kind, names = found["kind"], found["names"] or ""
+    if kind == "export":
+        return f"export {names}" if names else ""
+    if re.fullmatch(r"[\w./-]*\.?env[\w.-]*", names):
+        return f"source {names}" if kind == "include" else f"[ -f {names} ] && source {names}"
+    return f"{LEFT_OUT} {shlex.quote(f'{kind} {names}: {_UNREAD}')}"
+
+
 def recipe(text: str) -> str:
     """Return the commands of a text with a target, variables as a shell has them; any other text as it is."""
     if not TARGET.search(text):
         return text
     is_sure = _SPECIAL.search(text) is not None or _NAME.search(text) is not None
+    to_all = "set -a\n" * (_TO_ALL.search(text) is not None)
+    text = text if _ONE_SHELL.search(text) else without_lost(text)
     text = _SPECIAL.sub("", text)
     names = {found["name"] for found in TARGET.finditer(text)}
-    text = _OWN_NAME.sub(names.pop(), text) if len(names) == 1 else text
-    return _head(TARGET.sub(partial(_needed, is_sure=is_sure), text))
+    if len(names) == 1:
+        own = names.pop()
+        text = _OF_TARGET.sub(lambda one: one["line"] if one["target"] == own else one[0], text)
+        text = _OWN_NAME.sub(own, text)
+    return to_all + _head(TARGET.sub(partial(_needed, is_sure=is_sure), text))
 
 
 def _needed(target: re.Match[str], *, is_sure: bool) -> str:
@@ -114,7 +152,8 @@ def _head(text: str) -> str:
         dict.fromkeys(found["name"] for found in _VARIABLE.finditer(text)) if _CONDITION.search(text) else ()
     )
     nothing = "".join(f'{name}="${{{name}:-}}"\n' for name in names)  # where no branch sets it
-    return nothing + _as_shell(_VARIABLE.sub(_assignment, _CONDITION.sub(_condition, text)))
+    text = _SHARED.sub(_shared, _CONDITION.sub(_condition, text))
+    return nothing + _as_shell(_VARIABLE.sub(_assignment, text))
 
 
 def _condition(found: re.Match[str]) -> str:

@@ -103,7 +103,11 @@ def explain_drop(words: tuple[Word, ...], *, after: bool) -> str:
     if terminal is not None and terminal.start == terminal.end:
         return f"{name}: {SENTENCE}"
     if name in tables.DROPPED:
-        return "" if is_setup(words) else f"{_shown(name, words)}: {tables.DROPPED[name]}"
+        return (
+            ""
+            if is_setup(words) or [word.text for word in words[:2]] == ["wandb", "agent"]
+            else f"{_shown(name, words)}: {tables.DROPPED[name]}"
+        )
     if name in ("source", ".") and len(words) > 1 and posixpath.basename(words[1].text) in _RC_FILES:
         return f"{name} {words[1].text}: {MODULES}"
     if (
@@ -138,7 +142,10 @@ def _asks_itself(words: Sequence[Word]) -> bool:
 
 def program_words(words: Sequence[Word]) -> tuple[Word, ...]:
     """Return a command from its program on: without `DATA=/x/env`, `sudo`, `srun -n 1` and `poetry run`."""
-    at = next((at for at, word in enumerate(words) if not _ASSIGNMENT.match(word.text)), len(words))
+    around = (at for at, word in enumerate(words) if not _ASSIGNMENT.match(word.text))
+    at = next(
+        (at for at in around if at + 1 == len(words) or words[at].text not in ("nohup", "time")), len(words)
+    )
     if [word.text for word in words[at : at + 1]] == ["sudo"]:
         behind = (at for at in range(at + 1, len(words)) if not _OF_SUDO.fullmatch(words[at].text))
         at = next(behind, at)
@@ -155,7 +162,12 @@ def _behind_prefix(words: Sequence[Word], at: int, table: Table) -> int:
     except CommandRefused:
         return at
     behind = words[program:]
-    return program if behind and (is_setup(behind) or explain_drop(tuple(behind), after=False)) else at
+    return (
+        program
+        if behind
+        and (is_setup(behind) or names_setup_script(behind) or explain_drop(tuple(behind), after=False))
+        else at
+    )
 
 
 def _is_option(first: Sequence[Word]) -> bool:
@@ -167,7 +179,7 @@ def find_environment(words: tuple[Word, ...]) -> Environment | None:
     name, rest = words[0].text, words[1:]
     if name in ("source", ".") and rest:
         target = rest[0].text
-        if target.endswith("bin/activate"):
+        if target.endswith(("bin/activate", "Scripts/activate")):
             named = rest[1].text if len(rest) > 1 else "base"
             return _activated(posixpath.dirname(posixpath.dirname(target)) or ".", named)
         if target == "activate" or posixpath.basename(target) == "activate":
@@ -239,7 +251,7 @@ def is_setup(words: Sequence[Word]) -> bool:
         return True
     if name == "nvidia-smi":
         return not tables.GPU_SETTINGS.isdisjoint(word.partition("=")[0] for word in rest)
-    if name.startswith("python") and rest[:1] == ("-m",):
+    if rest[:1] == ("-m",) and (name.startswith("python") or not words[0].is_known):
         return rest[1:2] in tables.SETUP_MODULES or rest[1:3] in tables.SETUP_COMMANDS
     if name == "gcloud" and rest[:1] == ("compute",):
         return rest[1:2] in (("instances",), ("scp",), ("disks",))

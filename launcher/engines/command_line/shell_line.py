@@ -45,6 +45,11 @@ _DIRECTIVE = re.compile(
     re.MULTILINE,
 )
 _OPTION = re.compile(r"-\S+(?:[ \t]+[^-\s]\S*)*")
+_OF_TRAINING = re.compile(
+    r"(?:CUDA|NCCL|GLOO|TORCH|PYTORCH|HF|WANDB|OMP|MKL|TRANSFORMERS|TOKENIZERS|UCX|RAY|DS|ACCELERATE)_[A-Z0-9_]+"
+    r"|PYTHONPATH|LD_LIBRARY_PATH|LD_PRELOAD"
+)
+_WITHOUT_VALUE = "the text does not say its value: env: of a run config does"
 _SHOWN = 60
 _MOST_COMMANDS = 1000
 """More than any text that launches something; each keeps the variables that it has."""
@@ -197,6 +202,9 @@ class _Launches:
         shell, found = self.shell, self.found
         shell.dropped += [f"{kind}: {_BLOCK}" for kind in shell.blocks.kinds]
         shell.dropped += _directives(text)
+        shell.dropped += _unexported(text, shell)
+        without = sorted(shell.visible - shell.values.keys() - shell.exports.keys())
+        shell.dropped += [f"export {name}: {_WITHOUT_VALUE}" for name in without]
         if _OWN_PARENT.search(text):
             shell.dropped.append(_OF_SCRIPT)
         if _ARGUMENTS.search(text):
@@ -231,6 +239,15 @@ def _directives(text: str) -> Iterator[str]:
             del given[image]
             yield f"#{mark} {image}: {_IMAGE}"
         yield f"#{mark} {', '.join(given)}: {why}"
+
+
+def _unexported(text: str, shell: ShellState) -> Iterator[str]:
+    """Yield what is said of variables that a text sets for itself, never reads and that trainings read."""
+    for name, value in shell.values.items():
+        if _OF_TRAINING.fullmatch(name) and name not in shell.visible and value != shell.environ.get(name):
+            is_read = re.search(rf"\$\{{?[!#]?{name}\b|\b(?:export|declare)[^\n]*\b{name}\b", text)
+            if is_read is None and not any(name in said for said in shell.dropped):
+                yield f"{name}: set for the text alone and not exported, no rank gets it"
 
 
 def _cut(text: str) -> str:

@@ -26,8 +26,8 @@ _ELEMENT = re.compile(
 _UNSET_ELEMENT = re.compile(r"([A-Za-z_]\w*)\[[^\[\]]*\]")
 _PAIR = re.compile(r"\[(?P<key>[^\[\]]{1,100})\]=(?P<value>.*)", re.DOTALL)
 _DECLARATIONS = ("export", "declare", "local", "readonly", "typeset", "setenv", "set")
+_EXPORTS = re.compile(r"-[a-zA-Z]*x[a-zA-Z]*")
 _LOCAL = ("local", "declare", "typeset")
-_WITHOUT_VALUE = "the text does not say its value: env: of a run config does"
 LEAVES = ("break", "continue", "return", "exit")
 
 
@@ -183,17 +183,17 @@ class ShellState:
             self._assign(words, is_exported=False)
         elif name in ("((", "let"):
             self._calculate(rest[:-1] if name == "((" else rest)
-        elif name in ("read", "mapfile", "readarray", "unset", "unsetenv"):
-            self._lose(name, [word.text for word in rest if not word.text.startswith("-")])
+        elif name in ("unset", "unsetenv"):
+            self._unset([word.text for word in rest if not word.text.startswith("-")])
+        elif name in ("read", "mapfile", "readarray"):
+            for word in rest:
+                self.forget(word.text, is_exported=False, why="read from a terminal or a file")
         elif environment is not None:
             path = environment.path and posixpath.join(self.place.path, environment.path)
             self.environment = replace(environment, path=path)
             self.dropped.append(f"{name} {rest[0].text}: {preparations.INTERPRETER}")
-        elif name == "eval" and len(rest) == 1 and rest[0].is_output:
-            self.lack(refusals.unseen_settings(words))
-        elif name in ("source", "."):
-            folder = self.place.absolute or self.place.path
-            is_absent = self._is_absent(rest)
+        elif name in ("source", ".") or (name == "eval" and len(rest) == 1 and rest[0].is_output):
+            folder, is_absent = self.place.absolute or self.place.path, self._is_absent(rest)
             self.lack(
                 refusals.absent_settings(words, folder) if is_absent else refusals.unseen_settings(words)
             )
@@ -210,7 +210,7 @@ class ShellState:
             raise refusals.declared_launch(name, launcher)
         if name in _LOCAL and self.locals:
             self._hide(rest)
-        is_exported = name in ("export", "set") or any(word.text == "-x" for word in rest)
+        is_exported = name in ("export", "set") or any(map(_EXPORTS.fullmatch, (word.text for word in rest)))
         self._assign(rest, is_exported=is_exported)
         if name in _LOCAL and any(re.fullmatch(r"-[a-zA-Z]*i[a-zA-Z]*", word.text) for word in rest):
             self._calculate(tuple(word for word in rest if "=" in word.text))
@@ -284,14 +284,6 @@ class ShellState:
         else:
             self.values[name] = text
 
-    def _lose(self, command: str, names: list[str]) -> None:
-        """Take variables that a command unsets, or that a person or a file would give."""
-        if command.startswith("unset"):
-            self._unset(names)
-            return
-        for name in names:
-            self.forget(name, is_exported=False, why="read from a terminal or a file")
-
     def _unset(self, names: list[str]) -> None:
         self.unset += [name for name in names if "[" not in name]
         for name in names:
@@ -329,9 +321,10 @@ class ShellState:
         self.values[name.rstrip("+=")] = (*(before if isinstance(before, tuple) else ()), *words)
 
     def _assign(self, words: tuple[Word, ...], *, is_exported: bool) -> None:
-        is_exported = is_exported or self.exports_all
+        of_all = is_exported or self.exports_all
         for word in words:
             element = _ELEMENT.fullmatch(word.text)
+            is_exported = of_all or word.text.startswith("PATH=")  # which every shell exports
             if is_exported and self._export_file(word):
                 continue
             if element is not None:
@@ -363,8 +356,6 @@ class ShellState:
                 self.exports[name] = assigned if equals else Word(str(before))
             elif name in self.exports:
                 self.exports[name] = assigned
-            elif is_exported and not equals and name not in self.values:
-                self.dropped.append(f"export {name}: {_WITHOUT_VALUE}")
 
     def _export_file(self, word: Word, *, is_certain: bool = True) -> bool:
         """Take `export $(cat .env | xargs)`; return False for any other word."""

@@ -16,7 +16,19 @@ _SHOWS = (
     *("ibv_devinfo", "ibv_devices", "rocm-smi", "rocminfo", "amd-smi", "hy-smi", "npu-smi", "xpu-smi"),
     *("lstopo", "lsmod", "lshw", "numastat", "vmstat", "iostat", "dmesg", "ldd", "getconf", "getent"),
     *("groups", "last", "history", "hash", "stty", "reset", "sync", "ping", "dig", "nslookup", "nc"),
-    *("traceroute", "neofetch", "figlet", "banner", "notify-send", "sstat", "sacct", "quota"),
+    *(
+        "traceroute",
+        "neofetch",
+        "figlet",
+        "banner",
+        "notify-send",
+        "sstat",
+        "qstat",
+        "bjobs",
+        "hostnamectl",
+        "sacct",
+        "quota",
+    ),
 )
 """Programs that show or wait for something, whatever follows."""
 
@@ -42,6 +54,7 @@ SETUP = frozenset(
         *("tail", "less"),
         *("ssh-keygen", "ssh-copy-id", "systemctl", "service", "scontrol", "sinfo", "squeue", "scancel"),
         *("huggingface-cli", "hf", "cmake", "cd", "export", "dpkg", "modprobe", "ninja", "jupyter"),
+        *("yq", "perl", "tee", "hdfs", "hadoop", "sacctmgr"),
         *("reboot", "ds_report", "ldconfig", "mktemp", "del", "erase", "xcopy", "robocopy", "sysctl"),
         *("mount", "umount", "swapoff", "swapon", "renice", "fuser", "sbcast", "xhost", "ssh-add", "crontab"),
         *("nvidia-cuda-mps-control", "nvidia-persistenced", "shutdown", "poweroff", "insmod", "useradd"),
@@ -71,7 +84,7 @@ SETUP_PARTS = {
 SETUP_PARTS["rye"] = SETUP_PARTS["pdm"]
 SETUP_PARTS["podman"] = SETUP_PARTS["docker"]
 SETUP_PARTS["mamba"] = SETUP_PARTS["micromamba"] = SETUP_PARTS["conda"]
-SETUP_MODULES = (("pip",), ("venv",), ("ensurepip",), ("build",), ("nltk.downloader",))
+SETUP_MODULES = (("pip",), ("venv",), ("ensurepip",), ("build",), ("nltk.downloader",), ("http.server",))
 SETUP_COMMANDS = (("spacy", "download"), ("ipykernel", "install"), ("playwright", "install"))
 """Of `python -m`."""
 

@@ -1,0 +1,22 @@
+"""Lines of a recipe that change a shell of their own alone: make and just start one for each line. Pure."""
+
+import re
+import shlex
+
+from launcher.engines.command_line.preparations import LEFT_OUT
+
+_LOST = re.compile(
+    r"(?<!\\\n)^(?P<indent>[ \t]+)[@-]{0,2}[ \t]*"
+    r"(?P<line>(?:cd|pushd|export|unset|source|\.|conda[ \t]+activate)[ \t]+[^\n;&|#]*[^\n;&|#\\ \t])[ \t]*$",
+    re.MULTILINE,
+)
+_WHY = "each line of a recipe has a shell of its own, and it has no effect on the next one"
+
+
+def without_lost(body: str) -> str:
+    """Return the lines of a recipe; those that no other line sees (`cd DIR` alone) are named."""
+
+    def named(found: re.Match[str]) -> str:
+        return found["indent"] + f"{LEFT_OUT} {shlex.quote(found['line'] + f': {_WHY}')}"
+
+    return _LOST.sub(named, body)
