@@ -18,10 +18,16 @@ from preflight.frozen import dataclass
 
 MOST_EVIDENCE = 5
 _ABOUT_GPUS = re.compile(r"cuda|gpu|nccl|nvidia|driver|device|distributed", re.IGNORECASE)
-_MISSING_MODULE, _REFUSED_ARGUMENT, _ABORT, _STOPPED = "S89", "S90", "S69", "S78"
+_MISSING_MODULE, _REFUSED_ARGUMENT, _ABORT, _STOPPED, _CUDA_LIBRARY = "S89", "S90", "S69", "S78", "S33"
 # A heap or a stack that the C library found corrupt. Any other abort is how a program ends for a reason of its own.
 _CORRUPT = re.compile(r"corrupt|\b(?:free|malloc|realloc)\(\): |munmap_chunk\(\)|stack smashing")
-_BY_HAND = re.compile(r"^(?:\^C)?KeyboardInterrupt\b")
+# The system's words for a failed call, of which its caller alone knows what it was for.
+_ERRNO_ALONE = re.compile(r"Resource temporarily unavailable|Cannot allocate memory")
+_OF_ERRNO = ("S21", "S48")
+_REFUSED_BY_CUDA = re.compile(
+    r"CUDA (?:driver )?error: invalid argument|cudaErrorInvalidValue|CUDA_ERROR_INVALID_VALUE"
+)
+_BY_HAND = re.compile(r"^(?:\^C)?KeyboardInterrupt\b", re.MULTILINE)
 # The C++ runtime's last words about an exception that nothing caught.
 _THROWN = re.compile(
     r"terminate called after throwing an instance of '([^']{1,200})'(?:\n.{0,400}){0,2}?\n\s*what\(\): +(\S.{0,400})"
@@ -96,17 +102,7 @@ def candidate_of_row(
     )
     if row.code == _MISSING_MODULE:
         cause = with_module_advice(cause, [frame.file for each in chain for frame in each.frames])
-    thrown = _THROWN.search(course.text_from(shown[:1])) if row.code == _ABORT else None
-    if thrown:
-        cause = replace(cause, cause=f"native code threw {thrown[1]} and nothing caught it: {thrown[2]}")
-    elif row.code == _ABORT and not any(_CORRUPT.search(line.text) for line in shown):
-        cause = replace(cause, confidence="possible")
-    if row.code == _STOPPED and any(_BY_HAND.search(line.text) for line in shown):
-        cause = replace(
-            cause,
-            cause="a person stopped the run (Ctrl-C, or a notebook's stop): the traceback shows where it was then",
-            fix="resume from the last checkpoint; where it was stopped because it hung, the shown line is where to look",
-        )
+    cause = _as_said(row, cause, shown, course)
     library = calling_library(chain) if row.code == _REFUSED_ARGUMENT else ""
     if library:
         cause = replace(
@@ -117,6 +113,32 @@ def candidate_of_row(
         )
     aside = any(not _ABOUT_GPUS.search(each.cause.cause) for each in beside if not each.warning_only)
     return Candidate(cause, depth, soft, shown[0], aside, row.broad)
+
+
+def _as_said(row: Signature, cause: Cause, shown: Sequence[Line], course: RunProgress) -> Cause:
+    """Return the cause of a row as the words of its lines narrow it."""
+    text = "\n".join(line.text for line in shown)
+    thrown = _THROWN.search(course.text_from(shown[:1])) if row.code == _ABORT else None
+    if thrown:
+        return replace(cause, cause=f"native code threw {thrown[1]} and nothing caught it: {thrown[2]}")
+    if row.code == _ABORT and not _CORRUPT.search(text):
+        return replace(cause, confidence="possible")
+    if row.broad and row.code in _OF_ERRNO and all(_ERRNO_ALONE.search(line.text) for line in shown):
+        return replace(cause, confidence="possible")
+    if row.code == _CUDA_LIBRARY and _REFUSED_BY_CUDA.search(text):
+        return replace(
+            cause,
+            cause="a CUDA call refused what it was given: a size of 0 or less, memory that was freed, lies on another GPU or is not this process's, or something that this driver does not have",
+            fix="CUDA_LAUNCH_BLOCKING=1 shows which call; where it shares memory between processes or hosts, try without expandable_segments and"
+            " with NCCL_P2P_DISABLE=1",
+        )
+    if row.code == _STOPPED and _BY_HAND.search(text):
+        return replace(
+            cause,
+            cause="a person stopped the run (Ctrl-C, or a notebook's stop): the traceback shows where it was then",
+            fix="resume from the last checkpoint; where it was stopped because it hung, the shown line is where to look",
+        )
+    return cause
 
 
 def with_module_advice(cause: Cause, files: Sequence[str], own: Collection[str] = ()) -> Cause:

@@ -1,6 +1,7 @@
 """What in a log contradicts a cause that is called certain: then it is only likely. Pure."""
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -51,7 +52,15 @@ def doubt_causes(
         else each
         for each in found
     ]
-    return [_as_likely(each) if _is_contested(each, doubted) else each for each in doubted]
+    certain: dict[object, set[str]] = {}
+    for each in doubted:
+        if each.cause.confidence == "certain":
+            certain.setdefault(each.first.stream, set()).add(each.cause.slug)
+    # Which of two causes that one process names came of the other, its lines do not say.
+    return [
+        _as_likely(each) if certain.get(each.first.stream, set()) - {each.cause.slug} else each
+        for each in doubted
+    ]
 
 
 def _as_likely(candidate: Candidate) -> Candidate:
@@ -59,16 +68,6 @@ def _as_likely(candidate: Candidate) -> Candidate:
     if candidate.cause.confidence != "certain":
         return candidate
     return replace(candidate, cause=replace(candidate.cause, confidence="likely"))
-
-
-def _is_contested(candidate: Candidate, others: Sequence[Candidate]) -> bool:
-    """Whether the same process names another cause as firmly: which of the two came of the other its lines do not say."""
-    return any(
-        each.cause.confidence == "certain"
-        and each.cause.slug != candidate.cause.slug
-        and each.first.stream == candidate.first.stream
-        for each in others
-    )
 
 
 def _may_be_a_lost_peer(candidate: Candidate) -> bool:
@@ -102,12 +101,12 @@ def _raised_before_others(found: Sequence[Candidate], raised: Sequence[ParsedExc
         for each in found
         if each.first.order in chains and (each.cause.confidence == "certain" or each.cause.code == USER_CODE)
     ]
-    return frozenset(
-        one.first.order
-        for one in firm
-        for other in firm
-        if other.first.order > one.first.order
-        and other.first.stream == one.first.stream
-        and chains[other.first.order] != chains[one.first.order]
-        and other.cause.slug != one.cause.slug
-    )
+    outlived: set[int] = set()
+    later: dict[object, Counter[tuple[int | None, str | None]]] = {}
+    for each in sorted(firm, key=lambda one: one.first.order, reverse=True):
+        chain, slug = chains[each.first.order], each.cause.slug
+        seen = later.setdefault(each.first.stream, Counter())
+        if seen[None, None] - seen[chain, None] - seen[None, slug] + seen[chain, slug] > 0:
+            outlived.add(each.first.order)
+        seen.update([(None, None), (chain, None), (None, slug), (chain, slug)])
+    return frozenset(outlived)

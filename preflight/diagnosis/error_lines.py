@@ -36,6 +36,9 @@ _BY_WORDS = re.compile(
 _LAST_WORDS = re.compile(
     r"(?:^|: |\] )\W*(?:[Ff]ailed to|[Cc]ould not|Couldn't|[Cc]annot|[Uu]nable to) |: (?:[\w ]+ )?(?:timed out|refused|denied|unreachable|not permitted|No such file or directory)\W*$|: undefined symbol: |: (?:invalid|unrecognized|unknown|illegal|ambiguous) (?:option|argument|choice|command)\b"
 )
+_NOTHING_TO_READ = re.compile(
+    r"(?:^|: |\] )\W{0,4}No (?:valid |usable |matching |training |input )?(?:data|samples?|images?|videos?|files?|examples|records|datasets?|batches)\b.{0,30}\b(?:found|available|loaded|left)\b"
+)
 # Lines that only lead to a message, or close a traceback.
 _EMPTY = re.compile(
     r"Traceback \(most|\b[Ii]f you\b|:\W*$|^\S+ FAILED$|JobState=|no error file defined|^(?:\S*/)?(?:collect2|ld): |^\W*(?:Failures|Root Cause).{0,40}$|^\W*(?:ERROR|Error|FATAL)\W*$|^[-=*#_ ]+$|\b(?:0 (?:errors?|failed|failures?)|(?:errors?|failed|failures?)[=: ]+0)\b"
@@ -51,7 +54,8 @@ def error_lines(
     said = [
         line
         for line in lines[max(course.start, len(lines) - _END) :]
-        if _says_more(lines, line) and not course.moved(line.order, len(lines))
+        if (_says_more(lines, line) or (not failed and _lacks_data(line, course)))
+        and not course.moved(line.order, len(lines))
     ]
     if not failed:
         said = [line for line in _ending(said, _filled(lines)) if not course.outlived(line, 1)]
@@ -92,6 +96,13 @@ def _is_leveled(text: str) -> bool:
     return bool(_BY_LEVEL.search(text) or _BY_LIBRARY.search(text))
 
 
+def _lacks_data(line: Line, course: RunProgress) -> bool:
+    """Whether a line of a run that made no step says that there is nothing to train on."""
+    return (
+        not course.advanced and _NOTHING_TO_READ.search(line.text) is not None and not is_harmless(line.text)
+    )
+
+
 def _filled(lines: Sequence[Line]) -> list[int]:
     """Return the `order` of each of the last lines that are not empty."""
     return [line.order for line in lines[-_END:] if line.text.strip()][-_LAST:]
@@ -106,6 +117,9 @@ def _ending(said: Sequence[Line], last: Sequence[int]) -> list[Line]:
         and (
             _BY_LEVEL.search(line.text)
             or _ENDS.search(line.text)
-            or (line.order in last[-2:] and _LAST_WORDS.search(line.text))
+            or (
+                line.order in last[-2:]
+                and (_LAST_WORDS.search(line.text) or _NOTHING_TO_READ.search(line.text))
+            )
         )
     ]

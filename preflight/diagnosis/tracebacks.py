@@ -40,6 +40,10 @@ _LIBRARY = re.compile(
     r"|^gpulaunch_(?:guard|rank)/|/gpulaunch/runs/(?:[^/]+/){1,2}(?:guard|rank)\.py$"  # between the script and torch
 )
 _BARE = re.compile(r"^[`*]{0,3}(?:(?:\w+\.)*(?:\w{2,}Error|\w*Exception)(?:\(\w+\))?|(?:\w+\.)+Error|" + FAILING_CLASS + r"): (?![-+\d.naif%\s]+$)\S")  # fmt: skip
+# A JVM names the exception that it ends by, then what that came of; Py4J puts it below Python's own.
+_OF_JVM = re.compile(
+    r'(?:Caused by: |: |Exception in thread "[^"]{1,80}" )(?=(?:[a-z_]\w{0,60}\.){1,8}[A-Z]\w{0,80}(?:Error|Exception)\b)'
+)
 # What ends a message that continues below its first line.
 _NOT_A_MESSAGE = re.compile(
     r"Traceback \(|During handling|The above exception|^[=_*#-]{10,}|^\[?[EWIF]\d{4} |^\[\w|^\d{4}-\d\d-\d\d|\d%\|"
@@ -232,6 +236,11 @@ def _of_one_stream(lines: Sequence[Line]) -> Iterator[ParsedException]:
             yield ParsedException(
                 "Exception", lines[index + 1].text.strip(), lines[index], (), chain=chain, bare=True
             )
+        elif found := _OF_JVM.match(text):
+            follows = "" if text.startswith(_IN_THREAD) else "context"
+            chain += 0 if follows else 1
+            yield replace(_bare(lines, index, found.end()), follows=follows, chain=chain)
+            follows = ""
         elif _BARE.match(text) or (_ends_like_type(text) and _is_below_frame(lines, index)):
             chain += 0 if follows else 1
             yield replace(_bare(lines, index), follows=follows, chain=chain)
@@ -261,9 +270,9 @@ def _is_inner(lines: Sequence[Line], index: int) -> bool:
     return any(_INNER.search(text) for text in above) and index > 0
 
 
-def _bare(lines: Sequence[Line], index: int) -> ParsedException:
+def _bare(lines: Sequence[Line], index: int, start: int = 0) -> ParsedException:
     """Return an exception with no traceback above it, or with the frames of one whose start is cut off."""
-    kind, _, message = lines[index].text.lstrip("`*").partition(": ")
+    kind, _, message = lines[index].text[start:].lstrip("`*").partition(": ")
     frames: list[TracebackFrame] = []
     flush = 0  # lines of source that a paste has moved to the margin, with their frame
     for line in reversed(lines[max(0, index - _LONGEST) : index]):

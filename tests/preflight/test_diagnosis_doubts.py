@@ -1,8 +1,17 @@
 """What contradicts a cause that a log names: steps behind it, an exit code, a text that only shows it."""
 
+from dataclasses import replace
+from itertools import count
+
 import pytest
 
+from preflight.diagnosis.candidates import candidates
 from preflight.diagnosis.diagnose import diagnose
+from preflight.diagnosis.doubts import doubt_causes
+from preflight.diagnosis.lines import Log, read_logs
+from preflight.diagnosis.run_progress import RunProgress
+from preflight.diagnosis.signature_matcher import find_hits
+from preflight.diagnosis.tracebacks import parse_exceptions
 
 FRAMES = (
     'Traceback (most recent call last):\n  File "/home/ana/ft/train.py", line 71, in <module>\n    step()\n'
@@ -156,6 +165,41 @@ def test_an_exception_that_only_announces_another_one_is_no_cause_where_that_is_
         + "\n"
     )
     assert (diagnose(log).verdict, diagnose(log).causes) == ("unknown", ())
+
+
+class CountedClass(str):
+    """A class of failure that counts how often it is compared."""
+
+    __slots__ = ()
+    comparisons = count()
+
+    def __ne__(self, other: object) -> bool:
+        next(self.comparisons)
+        return str.__ne__(self, other)
+
+    def __eq__(self, other: object) -> bool:
+        next(self.comparisons)
+        return str.__eq__(self, other)
+
+    __hash__ = str.__hash__
+
+
+def class_comparisons(size: int) -> int:
+    """Return how often classes are compared where one process raised so many exceptions."""
+    lines = read_logs((Log("".join(f"{FRAMES}KeyError: 'zone{n}x'\nturn {n}\n" for n in range(size))),))
+    raised, course = parse_exceptions(lines), RunProgress(lines)
+    found = [
+        replace(each, cause=replace(each.cause, slug=CountedClass(each.cause.slug)))
+        for each in candidates(find_hits(lines), raised, course)
+    ]
+    before = next(CountedClass.comparisons)
+    assert len(doubt_causes(found, raised, course)) == size
+    return next(CountedClass.comparisons) - before - 1
+
+
+def test_twice_as_many_exceptions_are_doubted_in_twice_as_many_comparisons() -> None:
+    few, many = class_comparisons(50), class_comparisons(100)
+    assert many <= 2 * few + 50, (few, many)
 
 
 def test_what_nccl_warned_of_before_it_used_the_network_ended_no_run() -> None:

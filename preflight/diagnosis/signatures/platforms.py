@@ -7,6 +7,11 @@ certain.
 # Statuses of an MPI launcher's own source, and of its help texts.
 _HYDRA = r"\(pm/pmiserv/\S{1,60}\.c:\d+\): "
 
+HEADINGS: tuple[tuple[str, str], ...] = (
+    ("S44", r"\bIt looks like \S.{1,40} failed for some reason|\bFatal error in (?:internal_|P)?MPI_Init|\bAn error occurred in MPI_Init|\bBefore MPI_INIT completed|\bMPI_INIT(?:_THREAD)? (?:has )?failed"),
+)  # fmt: skip
+"""(code of the row, pattern) of what only announces a reason, which is a cause where no line says it."""
+
 PATTERNS: tuple[tuple[str, str], ...] = (
     # The kernel of the host. XFS, ext4 and btrfs print their name and the device (fs/*/super.c, xfs_message.c); soft lockups
     # are of kernel/watchdog.c, stalls of kernel/rcu, traps of arch/x86/kernel/traps.c.
@@ -27,11 +32,10 @@ PATTERNS: tuple[tuple[str, str], ...] = (
     ("S51", r"\betcd\.Etcd[A-Z]\w+: |\bgethostbyname failed|\bgetaddrinfo failed|gaierror: \[Errno -?\d+\]|[Ff]ailed to establish \S{1,40} grpc channel"),
     ("S55", r"\bEI\d{4}: "),  # Ascend's HCCL numbers its errors so
     # Launchers and schedulers. The help texts of Open MPI are in its help-orte-*.txt and help-prte-*.txt.
-    ("S44", r"\b(?:ORTE|PRTE)_ERROR_LOG: |sequential map was requested|\bYour job failed to map|It looks like \S.{1,40} failed for some reason|Fatal error in (?:internal_|P)?MPI_Init|" + _HYDRA + r"connection to proxy \d+ at host|launch failed requeued held|\bUnexpectedAdmissionError\b|pod group is not ready|\bJob was held\b|nodes are available: \d|^error: error validating \"|\bJob not submitted\b|Request aborted by esub|^Unable to run job: |^PBS: .{0,120}\bfailed\b|^condor_submit: ERROR"),
+    ("S44", r"\b(?:ORTE|PRTE)_ERROR_LOG: |sequential map was requested|\bYour job failed to map|" + _HYDRA + r"connection to proxy \d+ at host|launch failed requeued held|\bUnexpectedAdmissionError\b|pod group is not ready|\bJob was held\b|nodes are available: \d|^error: error validating \"|\bJob not submitted\b|Request aborted by esub|^Unable to run job: |^PBS: .{0,120}\bfailed\b|^condor_submit: ERROR"),
     ("S99", r"BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES|\bapplication called MPI_Abort\(|\bHYD[A-Z]{0,4}_\w{2,60} \(|" + _HYDRA + r"|Fatal error in P?MPI_(?!Init)\w+: "),
     ("S76", r"\bnode had condition: .{0,60}DiskPressure|\bDiskFullError\b|^tar: .{1,200}: Wrote only \d|couldn't get temp \w+ file name"),
     ("S77", r"\bnode had condition: .{0,60}MemoryPressure|\bNODE_OUT_OF_MEMORY\b|exceeds? job (?:hard|soft) limit \"[hs]_(?:vmem|rss|data)|\b(?:[Jj]ob|[Cc]ontainer|[Pp]od|[Nn]ode|[Ww]orker|[Tt]ask|[Pp]rocess)\b.{0,60}\bran out-of-memory\b|JobContainerMemoryLimitExceeded|TerminatedByOOMKiller|memory usage exceeded request_memory|killed by the OOM killer|\bkilled by OOM\b|result 'oom-kill'"),
-    ("S75", r"\bulimit: open files: "),
     ("S48", r"\bnode had condition: .{0,60}PIDPressure|OpenBLAS ?: [Pp]rogram (?:will|is) [Tt]erminate"),
     ("S95", r"\bexceeded (?:hard|soft) (?:wallclock|cpu) time|\bMaxRuntimeExceeded\b"),
     ("S96", r"TaintManagerEviction|\bNodeNotReady\b|\bJob was evicted\b|\bJobNodesLost\b|^\s*(?:Warning|Normal) +Preempted\b|\"action\": ?\"(?:terminate|stop|hibernate)\", ?\"time\"|[Jj]ob interrupted for spot"),
@@ -41,10 +45,18 @@ PATTERNS: tuple[tuple[str, str], ...] = (
     ("S111", r"^\s*FATAL: {3,}\S|exec user process caused|\bOCI (?:runtime error|permission denied)|\bch-run\[\d+\]: error: |^Error for command \"|(?<!\wError: )\bunknown (?:flag: -|shorthand flag: ')|[Ii]mage build failed|\bdocker: invalid reference format|\bunable to start container\b|^Error: (?:initializing source|reading manifest|copying system image)|^ERROR: failed to (?:solve|build): |\bFailedLoginToImageRegistry\b"),
     ("S81", r"\bunauthorized: (?:authentication|access|incorrect)|\bdenied: requested access to the resource|\bRequestTimeTooSkewed\b|\b(?:unable|not authorized|not permitted) to (?:assume (?:the )?role\b|perform: \w+:\w)"),
     ("S82", r"\bx509: certificate\b|^ssl\.\w*Error: |\bTunnel connection failed: \d{3}"),
+    # A JVM (Spark, Hadoop, H2O), and what starts one.
+    ("S21", r"\bjava\.lang\.OutOfMemoryError\b|There is insufficient memory for the Java Runtime|\bos::commit_memory\(.{1,80} failed"),
+    ("S77", r"\bContainer killed by YARN for exceeding\b"),
+    ("S110", r"Java gateway process exited before|\bJAVA_HOME is not set\b|Unable to locate a Java Runtime"),
+    ("S104", r"\bUnsupportedClassVersionError\b"),
+    ("S89", r"\bjava\.lang\.(?:NoClassDefFoundError|ClassNotFoundException)\b|Could not find or load main class"),
+    ("S92", r"\bjava\.(?:io\.FileNotFoundException|nio\.file\.NoSuchFileException): |\bUnable to access jarfile\b|(?:Exception|\[PATH_NOT_FOUND\])\S*:? (?:Input p|P)ath does not exist: "),
+    ("S97", r"\bExecutorLostFailure\b|\bRemote RPC client disassociated\b"),
     # Other stacks.
     ("S79", r"cannot execute binary file"),
     ("S41", r"\b(?:start|find|connect to) (?:the )?MPS (?:control )?(?:daemon|server)\b"),
-    ("S102", r"\b(?:isn't|is not|not) (?:implemented|supported) on (?:the )?backend\b"),
+    ("S102", r"\b(?:isn't|is not|not) (?:implemented|supported) on (?:the )?backend\b|\bdoes not support MPI_THREAD_\w+"),
     ("S22", r"\bmiopenStatus(?!Success)[A-Z]\w+|\bMIOpen(?:\(\w{1,10}\))? ?Error\b|\bHIP(?:BLAS|FFT|SPARSE|SOLVER)_STATUS_(?!SUCCESS)\w+|\brocblas_status_(?!success)\w+|\bBlas \w{0,12}GEMM\w* launch failed|cuDNN failed to initialize"),
     ("S20", r"\bHSA_STATUS_ERROR_OUT_OF_RESOURCES\b"),
     ("S103", r"\bjax\.distributed\.initialize\(?\)? (?:must|should|may|can) "),

@@ -43,7 +43,11 @@ _BROAD = tuple(
     replace(_BY_CODE[code], pattern=pattern, broad=True)
     for code, pattern in (*platforms.PATTERNS, *structures.PATTERNS)
 )
-SEARCHED: tuple[Signature, ...] = (*SIGNATURES, *_BROAD)
+_HEADINGS = tuple(
+    replace(_BY_CODE[code], pattern=pattern, depth=CausalDepth.GENERAL, broad=True)
+    for code, pattern in platforms.HEADINGS
+)
+SEARCHED: tuple[Signature, ...] = (*SIGNATURES, *_BROAD, *_HEADINGS)
 """The rows as they are searched for: behind the wordings that a row knows, what its messages are about."""
 
 
