@@ -12,7 +12,7 @@ from launcher.remote.program_source import read_program_source
 from launcher.remote.reachability import CONNECT_TIMEOUT_S, StartProgram, report_untried
 from launcher.text import one_line
 from launcher.transports.base import Stream
-from preflight.facts.host import Reach
+from preflight.facts.host import NOT_LISTENING, Reach
 from preflight.frozen import dataclass
 
 MOST_HOSTS = 64
@@ -144,7 +144,7 @@ def _connected(
         tried = reached[entry.name]
         for target in main.targets if entry.name != main.entry.name else ():
             if target.why:
-                why = f"{main.entry.name} cannot listen on it: {target.why}"
+                why = f"{main.entry.name} {NOT_LISTENING}: {target.why}"
             elif isinstance(tried, GpulaunchError):
                 why = f"could not be tried: {_detail(tried)}"
             else:

@@ -14,7 +14,7 @@ from launcher.remote.fanout import WIDTH, fanout
 from launcher.remote.program_source import read_program_source
 from launcher.text import one_line
 from launcher.transports.base import Connection, Stream
-from preflight.facts.host import Reach
+from preflight.facts.host import NOT_LISTENING, Reach
 from preflight.frozen import dataclass
 
 CONNECT_TIMEOUT_S = 3.0
@@ -188,7 +188,7 @@ def _from_batch(
 def _unheld(entry: HostEntry, targets: ProbeTargets) -> Iterator[Reach]:
     """Yield what is reported of the ports that the main host could not listen on."""
     for held, error in targets.failed:
-        why = f"{targets.main} cannot listen on it: {error}"
+        why = f"{targets.main} {NOT_LISTENING}: {error}"
         yield report_untried(entry, targets.main, targets.address, held, why)
 
 

@@ -8,6 +8,7 @@ from launcher.config.inventory import HostEntry
 from launcher.host_checks.evaluation import PreflightResult
 from preflight.checks.finding import Finding, blocks_launch
 from preflight.facts.gpu import Gpu
+from preflight.facts.host import NOT_LISTENING
 from preflight.facts.missing import Missing
 from preflight.frozen import dataclass
 from preflight.job import Job
@@ -104,6 +105,7 @@ def _fault(host: str, findings: Sequence[Finding]) -> HostFault:
 
 def _guess(lineup: HostAssignment, findings: Sequence[Finding]) -> tuple[HostFault, ...]:
     """Return which host to replace: a main host that no other host reaches, else who came last."""
+    findings = [each for each in findings if NOT_LISTENING not in each.message]  # no host is bad for it
     if not findings:
         return ()
     cut_off = [each for each in findings if each.code == _REACHES_MAIN]

@@ -62,13 +62,17 @@ def is_inside(environ: Mapping[str, str] = os.environ) -> bool:
 
 
 def read_allocation(environ: Mapping[str, str] = os.environ) -> Allocation:
-    """Return the job that we are in. Raises BadInput where we are in none, or in one that is over."""
+    """Return the job that we are in.
+
+    Raises BadInput where we are in none, in one that is over, or are one of several tasks of srun.
+    """
     job = environ.get(JOB_ID, "")
     if not job.isdecimal():
         raise BadInput(
             f"this is not a job of Slurm: SLURM_JOB_ID is {_said(job)}",
             "start gpulaunch inside salloc or sbatch, or let it write the job: gpulaunch submit -c NAME",
         )
+    _refuse_one_task_of_many(environ)
     if environ.get("SLURM_HET_SIZE") or environ.get("SLURM_PACK_SIZE"):
         raise BadInput(
             f"Slurm job {job} is heterogeneous: it consists of several jobs, and one step cannot span them",
@@ -82,6 +86,20 @@ def read_allocation(environ: Mapping[str, str] = os.environ) -> Allocation:
             "leave the shell (or `unset SLURM_JOB_ID`), and ask for a new job",
         )
     return _running(found, environ)
+
+
+def _refuse_one_task_of_many(environ: Mapping[str, str]) -> None:
+    """`srun gpulaunch run`, typed as one types it for torchrun, would launch as often as srun has tasks.
+
+    An interactive shell (`srun -n8 --pty bash`) is the one task that has the terminal.
+    """
+    tasks, task = environ.get("SLURM_STEP_NUM_TASKS", ""), environ.get("SLURM_PROCID", "")
+    if not (tasks.isdecimal() and task.isdecimal()) or int(tasks) < 2 or environ.get("SLURM_PTY_PORT"):
+        return
+    raise BadInput(
+        f"this is task {task} of the {tasks} that srun has started, and each would take all nodes of the job",
+        "leave srun out: gpulaunch starts its own step on all nodes, in a batch script and after salloc",
+    )
 
 
 def _said(job: str) -> str:

@@ -32,7 +32,7 @@ def no_other_run_claims_the_gpus(facts: HostFacts, gpus: tuple[Gpu, ...]) -> Ite
     for gpu in gpus:
         for claim in claims:
             if claim.gpu_uuid == gpu.uuid:
-                yield Problem(_message(facts, claim), _fix(facts, claim), gpu=gpu.index)
+                yield Problem(_message(facts, claim), advise_on_claim(facts, claim), gpu=gpu.index)
 
 
 def _message(facts: HostFacts, claim: GpuClaim) -> str:
@@ -41,7 +41,8 @@ def _message(facts: HostFacts, claim: GpuClaim) -> str:
     return f"claimed by {run} of {claim.user}, {round_duration(max(0.0, now - claim.since_unix))} ago"
 
 
-def _fix(facts: HostFacts, claim: GpuClaim) -> str:
+def advise_on_claim(facts: HostFacts, claim: GpuClaim) -> str:
+    """Return what the owner of a claim, or another user, can do about it."""
     mine = isinstance(facts.identity, Identity) and facts.identity.uid == claim.uid
     if mine and claim.run_id:
         return f"gpulaunch stop {claim.run_id}, wait for it to end, or use other GPUs with --gpus"

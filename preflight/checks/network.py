@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from preflight.checks.finding import Problem, Severity
 from preflight.checks.registry import cluster_check, host_check
 from preflight.checks.unread_facts import is_started_with_options
-from preflight.facts.host import HostFacts, Interface, Network, Reach
+from preflight.facts.host import NOT_LISTENING, HostFacts, Interface, Network, Reach
 from preflight.facts.missing import Missing
 from preflight.job import Job
 
@@ -121,13 +121,19 @@ def every_node_reaches_the_main_host(
         if is_started_with_options(hosts[main]):
             opened = f"start the container of {main} with --network host"
         for item in tries:
-            if not item.ok:
-                yield Problem(
-                    f"cannot connect to {main} at {item.address} port {item.port}: {item.error}",
-                    f"{opened}, or set interface: of {main} in hosts.yaml to a network that both are in",
-                    subject=f"port {item.port}",
-                    hosts=(name,),
+            if item.ok:
+                continue
+            fix = f"{opened}, or set interface: of {main} in hosts.yaml to a network that both are in"
+            if NOT_LISTENING in item.error:
+                fix = (
+                    "run gpulaunch again: another program took the port meanwhile; or choose one with --port"
                 )
+            yield Problem(
+                f"cannot connect to {main} at {item.address} port {item.port}: {item.error}",
+                fix,
+                subject=f"port {item.port}",
+                hosts=(name,),
+            )
 
 
 @cluster_check("NET005", Severity.WARNING)

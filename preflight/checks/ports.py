@@ -10,6 +10,7 @@ from preflight.facts.missing import Missing
 from preflight.job import Expect, Job
 
 _OTHER_PORT = "choose another with --port"
+_LISTENS = "LISTEN"
 _HOLDS_NOTHING = "TIME_WAIT"
 """torch binds with SO_REUSEADDR, which a socket in TIME_WAIT does not hinder."""
 
@@ -41,7 +42,7 @@ def the_main_port_can_be_bound(
     holders = [s for s in ports.sockets if s.port == port and s.state != _HOLDS_NOTHING]
     if bind is None:
         yield Problem(
-            f"port {port} was not tested" + (f", and {_sockets(holders)}" if holders else ""),
+            f"port {port} was not tested" + (f", and {_sockets(facts, holders)}" if holders else ""),
             f"run gpulaunch preflight {facts.host} again",
             subject=f"port {port}",
             severity=Severity.UNKNOWN,
@@ -50,7 +51,7 @@ def the_main_port_can_be_bound(
     if bind.ok:
         return
     kin = [item for item in is_classified(facts, expect).values() if port in item.held.ports]
-    held = "; ".join(describe_holders(item) for item in kin) or _sockets(holders) or bind.error
+    held = "; ".join(describe_holders(item) for item in kin) or _sockets(facts, holders) or bind.error
     other = next((free for free in ports.free if free != port), None)
     fixes = dict.fromkeys(advise_on_holder(facts, item, _OTHER_PORT) for item in kin)
     fix = "; ".join(fixes) or f"sudo ss -tanp 'sport = :{port}' names its owner; {_OTHER_PORT}"
@@ -67,8 +68,15 @@ def the_main_port_can_be_bound(
         )
 
 
-def _sockets(sockets: list[Socket]) -> str:
-    return "; ".join(f"{s.state} on {s.address} by uid {s.uid}, {_pids(s)}" for s in sockets)
+def _sockets(facts: HostFacts, sockets: list[Socket]) -> str:
+    """Name who listens; else who is connected."""
+    shown = [socket for socket in sockets if socket.state == _LISTENS] or sockets
+    return "; ".join(f"{s.state} on {s.address} by {_user(facts, s.uid)}, {_pids(s)}" for s in shown)
+
+
+def _user(facts: HostFacts, uid: int) -> str:
+    rows = () if isinstance(facts.processes, Missing) else facts.processes.processes
+    return next((process.user for process in rows if process.uid == uid), f"uid {uid}")
 
 
 def _pids(socket: Socket) -> str:

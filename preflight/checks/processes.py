@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 
 from preflight.checks.finding import Problem, Severity
+from preflight.checks.gpu_claims import advise_on_claim
 from preflight.checks.holders import (
     LEFT_OVER,
     advise_on_holder,
@@ -87,9 +88,18 @@ def _holder(
     name = "" if isinstance(holder.name, Missing) else f" ({holder.name})"
     yield Problem(
         f"{memory}held by pid {holder.pid}{name}{_why_unseen(facts, holder.pid)}",
-        f"gpulaunch clean-zombies {facts.host}, or ask the owner: sudo fuser -v /dev/nvidia*",
+        _advise_on_unseen(facts, gpu),
         gpu=gpu.index,
     )
+
+
+def _advise_on_unseen(facts: HostFacts, gpu: Gpu) -> str:
+    claims = () if isinstance(facts.claims, Missing) else facts.claims
+    if claim := next((claim for claim in claims if claim.gpu_uuid == gpu.uuid), None):
+        return advise_on_claim(facts, claim)
+    if isinstance(facts.identity, Identity) and not facts.identity.initial_pid_namespace:
+        return _where_it_may_be(facts, gpu)[1]
+    return f"gpulaunch clean-zombies {facts.host}, or ask the owner: sudo fuser -v /dev/nvidia*"
 
 
 def _why_unseen(facts: HostFacts, pid: int) -> str:
@@ -97,7 +107,7 @@ def _why_unseen(facts: HostFacts, pid: int) -> str:
         return f"; whether it is live is not known: {facts.processes.reason}"
     identity = facts.identity
     if isinstance(identity, Identity) and not identity.initial_pid_namespace:
-        return "; the pid belongs to another pid namespace (outside this container), so it cannot be judged"
+        return "; it may be outside this container, or of a user whose files are hidden, so it is not judged"
     if all(process.pid != pid for process in facts.processes.processes):
         return "; this process has ended: a forked child holds the memory, or another container"
     return ""

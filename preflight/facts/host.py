@@ -281,6 +281,10 @@ class HostFacts:
     earlier_gpus: str = ""  # which launch of this client had GPUs on the host; the client says so, too
 
 
+NOT_LISTENING = "cannot listen on it"
+"""In the error of a connect that was not tried: the port of the main host was taken meanwhile."""
+
+
 @dataclass(frozen=True, slots=True)
 class Reach:
     """One real TCP connect from a node to the main host, made by the node itself."""

@@ -72,6 +72,7 @@ def preflighted(
     unreachable: tuple[str, ...] = (),
     cut: tuple[str, ...] = (),
     job: Job = JOB,
+    why: str = "timed out",
 ) -> PreflightResult:
     """Return a judged preflight of healthy hosts but for what overlays say; `cut` ones reach no main host."""
     facts = {}
@@ -83,15 +84,7 @@ def preflighted(
     errors = {name: HostError(name, "no answer") for name in unreachable}
     main = hosts[0].name
     reach = tuple(
-        Reach(
-            name,
-            main,
-            "10.0.0.1",
-            29500,
-            ok=name not in cut,
-            error="timed out" if name in cut else "",
-            ms=1.0,
-        )
+        Reach(name, main, "10.0.0.1", 29500, ok=name not in cut, error=why if name in cut else "", ms=1.0)
         for name in facts
         if name != main
     )

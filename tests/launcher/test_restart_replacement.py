@@ -123,6 +123,12 @@ def test_the_main_host_that_nobody_reaches_is_the_one_that_goes() -> None:
     assert names(settled(three, {}, cut=("b",))) == ["a", "c"]
 
 
+def test_no_host_is_bad_where_the_port_of_the_main_host_was_taken_meanwhile() -> None:
+    three = HostAssignment(entries("a", "b", "c"), entries("s"))
+    taken = preflighted(three.entries, cut=("b", "c"), why="a cannot listen on it: Address already in use")
+    assert exclude_faulty(three, taken, JOB) == three
+
+
 def test_a_spare_that_does_not_fit_the_others_is_not_taken() -> None:
     lineup = settled(HostAssignment(entries("a", "b"), entries("s", "t")), {"s": OLD}, unreachable=("b",))
     assert names(lineup) == ["a", "t"]

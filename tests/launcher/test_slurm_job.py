@@ -241,6 +241,27 @@ def test_a_shell_that_belongs_to_no_job_is_described_as_it_is(environ: dict[str,
 
 
 @pytest.mark.parametrize(
+    ("step", "said"),
+    [
+        ({"SLURM_STEP_NUM_TASKS": "4", "SLURM_PROCID": "0"}, "task 0 of the 4"),
+        ({"SLURM_STEP_NUM_TASKS": "4", "SLURM_PROCID": "3"}, "task 3 of the 4"),
+        ({"SLURM_STEP_NUM_TASKS": "4", "SLURM_PROCID": "0", "SLURM_PTY_PORT": "33069"}, ""),
+        ({"SLURM_STEP_NUM_TASKS": "1", "SLURM_PROCID": "0"}, ""),
+        ({"SLURM_NTASKS": "8", "SLURM_PROCID": "0"}, ""),  # a batch script
+    ],
+)
+def test_one_of_several_tasks_of_srun_launches_nothing(
+    tmp_path: Path, step: dict[str, str], said: str
+) -> None:
+    environ = {**slurm_commands(tmp_path, "17|17|RUNNING|n1\n"), "SLURM_JOB_ID": "17", **step}
+    if not said:
+        assert read_allocation(environ).job == "17"
+        return
+    with pytest.raises(BadInput, match=f"this is {said} that srun has started"):
+        read_allocation(environ)
+
+
+@pytest.mark.parametrize(
     ("squeue", "reason", "said"),
     [
         (
