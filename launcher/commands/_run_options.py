@@ -21,7 +21,7 @@ from launcher.planning.run_record import read_run_records
 from launcher.rundir.run_id import LAST, run_name
 from launcher.runs.access import KnownHosts, RunAccess, access_run
 from launcher.runs.expected_run import RunMeaning, find_expected
-from launcher.runs.last_run import find_newer_live, read_local_scope
+from launcher.runs.last_run import read_local_scope
 from launcher.runs.record_notes import list_gone_hosts
 from launcher.runs.remote_run import RemoteRun
 from launcher.runs.render import run_line
@@ -98,7 +98,7 @@ def find_run(
         raise
     if word in (LAST, run_name(found.run_id)):
         echo(f"{word} is {run_line(found, time.time())}", err=True)
-    if newer := find_newer_live(found, fitting):
+    if newer := scope.newer_live(found, fitting):
         echo(f"a newer run lives, name it to take it: {run_line(newer, time.time())}", err=True)
     return found
 

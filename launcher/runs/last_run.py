@@ -34,7 +34,7 @@ class SearchScope:
         runs = tuple(runs)
         launched = _with_restarts({run.run_id for run in runs if run.from_here}, runs)
         kept = _with_restarts(self.kept, runs)
-        yours = [run for run in runs if run.run_id in launched or _owner(run) == self.user]
+        yours = [run for run in runs if run.run_id in launched or self._owns(run)]
         here = [run for run in runs if run.run_id in kept or (run in yours and run.job in self.jobs)]
         found = here or yours
         if not found:
@@ -52,6 +52,15 @@ class SearchScope:
                 f"name it, or {ours[-1].run_id}, the last that was",
             )
         return found[-1]
+
+    def newer_live(self, chosen: RemoteRun, fitting: Iterable[RemoteRun]) -> RemoteRun | None:
+        """Return the newest run of this user that a word fits as well, where it lives and is newer."""
+        newer = [run for run in fitting if run.is_live and run.started > chosen.started]
+        yours = [run for run in newer if run.from_here or self._owns(run)]
+        return max(yours, key=lambda run: run.started, default=None)
+
+    def _owns(self, run: RemoteRun) -> bool:
+        return _owner(run) == self.user
 
     def last_live(self, runs: Iterable[RemoteRun]) -> RemoteRun:
         """Return the last run that is live, else the last one. Raises BadInput as `last` does."""
@@ -110,12 +119,6 @@ def follow_next_starts(run: RemoteRun, find: Callable[[str], RemoteRun]) -> Remo
         passed.add(following.run_id)
         run = following
     return run
-
-
-def find_newer_live(chosen: RemoteRun, fitting: Iterable[RemoteRun]) -> RemoteRun | None:
-    """Return the newest run that a word fits as well, where that lives and is newer than the chosen one."""
-    newer = [run for run in fitting if run.is_live and run.started > chosen.started]
-    return max(newer, key=lambda run: run.started, default=None)
 
 
 def _with_restarts(known: Collection[str], runs: tuple[RemoteRun, ...]) -> frozenset[str]:

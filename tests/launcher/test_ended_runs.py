@@ -172,6 +172,10 @@ def test_last_is_the_newest_of_this_directory_else_of_yours_and_never_anothers()
     elsewhere = SearchScope(frozenset(), frozenset({"other"}), "ana")
     assert [scope.last(runs).run_id for scope in (kept, by_config, elsewhere)] == [here, here, mine]
     assert [scope.last_live(runs).run_id for scope in (kept, elsewhere)] == [here, mine]
+    newer = kept.newer_live(runs[0], runs)
+    assert newer is not None
+    assert newer.run_id == mine
+    assert kept.newer_live(newer, runs) is None  # bob's is newer, and no run for ana to stop
     with pytest.raises(BadInput, match=f"the newest, {other}, is of bob"):
         SearchScope(frozenset(), frozenset(), "eve").last(runs)
 
