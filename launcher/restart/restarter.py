@@ -10,7 +10,6 @@ from types import TracebackType
 from launcher.config.inventory import HostEntry
 from launcher.config.restart_options import RestartOptions
 from launcher.errors import GpulaunchError, HostError
-from launcher.exit_codes import ExitCode
 from launcher.follow.awake_clock import read_boot_time
 from launcher.follow.outcome import Outcome
 from launcher.follow.phases import Phase
@@ -18,9 +17,10 @@ from launcher.follow.restart_history import RestartHistory, StartRecord
 from launcher.host_checks.evaluation import PreflightResult, read_remote_script
 from launcher.launch.launch import CheckedLaunch, launch_and_follow
 from launcher.launch.request import LaunchRequest
-from launcher.launch.signals import CTRL_C, raise_stop_signals
+from launcher.launch.signals import raise_stop_signals
 from launcher.report.outcome import encode_outcome
 from launcher.report.restarts import encode_restart
+from launcher.restart import pause_signals
 from launcher.restart.checkpoints import Checkpoint, choose_checkpoint, list_checkpoints, resume_args
 from launcher.restart.decision import NoRestart, RunFailure, classify_failure, is_crash_loop, should_restart
 from launcher.restart.hold import Hold, OtherStart, RestartHold, take_hold
@@ -101,8 +101,8 @@ class RestartLoop(Closing):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._hold is not None and isinstance(error, KeyboardInterrupt):
-            self._hold.end(f"stopped by {_stop_name(error)}")  # or its host would start it again
+        if self._hold is not None and pause_signals.stops_run(error, self._launch.follow):
+            self._hold.end(f"stopped by {pause_signals.name_stop(error)}")  # or its host would start it again
         super().__exit__(kind, error, trace)
 
     def close(self) -> None:
@@ -149,16 +149,27 @@ class RestartLoop(Closing):
     def decide(self, outcome: Outcome) -> CheckedLaunch | Outcome:
         """Return the next start, or the whole outcome where none follows, or others have made one."""
         self._add(outcome)
-        try:
-            other = self._resume(outcome)
-            if other is not None:
-                return other
-            following = self.follow_up(outcome)
-        except KeyboardInterrupt as stop:
-            why = f"{_stop_name(stop)} before the next start"
-            stopped = replace(outcome, verdict="interrupted", exit_code=ExitCode.INTERRUPTED, why=why)
-            return self.end(stopped, NoRestart(f"stopped by {_stop_name(stop)}"))
+        tried, following = self._tried, None
+        while following is None:
+            try:
+                if (other := self._resume(outcome)) is not None:
+                    return other
+                following = self.follow_up(outcome)
+            except KeyboardInterrupt as stop:
+                kept, follow = self._hold is not None, self._launch.follow
+                choice = pause_signals.choose(stop, follow, is_kept=kept)
+                if choice != "stay":
+                    return self._interrupted(outcome, stop, leaves=choice == "detach")
+                self._tried = tried  # the pause starts anew
         return self.end(outcome, following) if isinstance(following, NoRestart) else following
+
+    def _interrupted(self, outcome: Outcome, stop: KeyboardInterrupt, *, leaves: bool) -> Outcome:
+        """Return how it ended for a client that leaves it before the next start, or leaves it ended."""
+        by = pause_signals.name_stop(stop)
+        if leaves:
+            self._screen.notify(pause_signals.describe_next(outcome))
+            return self.end(replace(outcome, verdict="detached", exit_code=0), NoRestart(f"left by {by}"))
+        return self.end(pause_signals.interrupt(outcome, by), NoRestart(f"stopped by {by}"))
 
     def _resume(self, outcome: Outcome) -> Outcome | None:
         """Take the right to start it again; return how it ended where others have made another start."""
@@ -277,8 +288,10 @@ class RestartLoop(Closing):
     def _after_a_pause(self, outcome: Outcome, reason: RunFailure) -> CheckedLaunch | NoRestart:
         pause = self._means.options.backoff_before(self._tried)
         self._tried += 1
-        words = f"restart {self._tried} of {self._means.options.max} in {pause:g} s; Ctrl-C leaves it ended"
-        self._screen.notify(words)
+        ctrl_c = pause_signals.describe_ctrl_c(self._launch.follow, is_kept=self._hold is not None)
+        self._screen.notify(
+            f"restart {self._tried} of {self._means.options.max} in {pause:g} s; Ctrl-C {ctrl_c}"
+        )
         time.sleep(pause)
         notice = self._launch.job_notice
         if notice is not None and notice.heard_at:
@@ -381,7 +394,3 @@ class RestartLoop(Closing):
         if checkpoint is None:
             return "there is no checkpoint of this run yet: it starts from step 0"
         return f"resuming from {checkpoint.path}"
-
-
-def _stop_name(stop: BaseException) -> str:
-    return str(stop) or CTRL_C

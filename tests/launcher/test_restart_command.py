@@ -139,15 +139,11 @@ def failing(user: User, *, attached: bool) -> Iterator["subprocess.Popen[str]"]:
 
 
 @pytest.mark.parametrize(
-    ("number", "name", "attached"),
-    [(signal.SIGINT, "Ctrl-C", False), (signal.SIGTERM, "SIGTERM", False), (signal.SIGTERM, "SIGTERM", True)],
-    ids=["ctrl-c", "sigterm", "sigterm-to-attach"],
+    ("number", "name"), [(signal.SIGINT, "Ctrl-C"), (signal.SIGTERM, "SIGTERM")], ids=["ctrl-c", "sigterm"]
 )
-def test_a_stop_in_the_pause_leaves_it_ended(
-    tmp_path: Path, number: int, name: str, *, attached: bool
-) -> None:
+def test_a_stop_in_the_pause_leaves_it_ended(tmp_path: Path, number: int, name: str) -> None:
     user = torchless(User(tmp_path / "home"))
-    with failing(user, attached=attached) as process:
+    with failing(user, attached=False) as process:
         said = read_until(process, "restart 1 of 3 in 200 s")
         process.send_signal(number)
         ended = read_until(process, f"not started again: stopped by {name}")
@@ -160,6 +156,21 @@ def test_a_stop_in_the_pause_leaves_it_ended(
     )
     (following,) = (user.home / "state").glob("gpulaunch/runs/*/*/next.json")
     assert json.loads(following.read_text())["state"] == "ended"  # so that its host starts nothing either
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_to_attach_in_the_pause_leaves_the_next_start_to_others(tmp_path: Path, number: int) -> None:
+    user = torchless(User(tmp_path / "home"))
+    with failing(user, attached=True) as process:
+        said = read_until(process, "restart 1 of 3 in 200 s; Ctrl-C leaves that to others")
+        process.send_signal(number)
+        said += read_until(process, "left before the next start, which its host or the next")
+        said += read_until(process, "detached; the run continues")
+        assert process.wait(30) == 0, said
+    (following,) = (user.home / "state").glob("gpulaunch/runs/*/*/next.json")
+    assert json.loads(following.read_text())["state"] in ("held", "restarting", "waits")
+    stopped = user.gpulaunch("stop", "last")
+    assert stopped.returncode == 0, stopped.stdout + stopped.stderr
 
 
 AGAIN = """

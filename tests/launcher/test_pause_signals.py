@@ -1,0 +1,41 @@
+"""What Ctrl-C and SIGTERM mean in the pause before a restart, by how the client follows the run."""
+
+import pytest
+
+from launcher.launch.request import FollowOptions
+from launcher.launch.signals import InterruptChoice, choose_detach, choose_stop
+from launcher.restart.pause_signals import choose, describe_ctrl_c, stops_run
+
+RUN, RUN_ASKS = FollowOptions(), FollowOptions(choose=lambda: "stay")
+ATTACH = FollowOptions(choose=choose_detach, unasked="detach")
+ATTACH_ASKS = FollowOptions(choose=lambda: "detach", unasked="detach")
+STOP_ON_EXIT = FollowOptions(choose=choose_stop, unasked="detach")
+
+
+@pytest.mark.parametrize(
+    ("follow", "ctrl_c", "sigterm", "words"),
+    [
+        (RUN, "stop", "stop", "leaves it ended"),
+        (RUN_ASKS, "stay", "stop", "asks: stop, detach or stay"),
+        (ATTACH, "detach", "detach", "leaves that to others"),
+        (ATTACH_ASKS, "detach", "detach", "asks: stop, detach or stay"),
+        (STOP_ON_EXIT, "stop", "detach", "leaves it ended"),
+    ],
+)
+def test_a_signal_means_in_the_pause_what_it_means_while_the_run_is_followed(
+    follow: FollowOptions, ctrl_c: InterruptChoice, sigterm: InterruptChoice, words: str
+) -> None:
+    by_hand, by_signal = KeyboardInterrupt(), KeyboardInterrupt("SIGTERM")
+    assert (choose(by_hand, follow, is_kept=True), choose(by_signal, follow, is_kept=True)) == (
+        ctrl_c,
+        sigterm,
+    )
+    assert describe_ctrl_c(follow, is_kept=True) == words
+    assert stops_run(by_signal, follow) == (sigterm == "stop")
+    assert not stops_run(OSError(), follow)
+
+
+def test_a_run_that_no_host_keeps_is_ended_by_leaving_it() -> None:
+    assert choose(KeyboardInterrupt("SIGTERM"), ATTACH, is_kept=False) == "stop"
+    assert choose(KeyboardInterrupt(), RUN_ASKS, is_kept=False) == "stay"
+    assert describe_ctrl_c(ATTACH, is_kept=False) == "leaves it ended"
