@@ -14,7 +14,7 @@ from launcher.planning.plan import Change, NodePlan, Plan
 from launcher.text import count_noun, sanitize
 from preflight.decide.decision import DecisionReason
 from preflight.facts.json_codec import encode
-from preflight.facts.redaction import redact_env, redact_text, redact_value, redact_words
+from preflight.facts.redaction import redact_env, redact_file, redact_text, redact_value, redact_words
 
 PLAN_SCHEMA = "gpulaunch.plan/1"
 
@@ -67,7 +67,7 @@ def redacted(plan: Plan) -> Plan:
                 node,
                 argv=redact_words(node.argv),
                 env=redact_env(node.env),
-                files=tuple((name, redact_text(text)) for name, text in node.files),
+                files=tuple((name, redact_file(name, text)) for name, text in node.files),
                 notes=tuple(redact_text(note) for note in node.notes),
             )
             for node in plan.nodes

@@ -2,12 +2,14 @@
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from launcher.sync.git import GitState
 from launcher.sync.sync import HostSync
 from launcher.sync.tree import SourceTree
 from preflight.facts.json_codec import encode
+from preflight.facts.redaction import redact_diff
 
 SCHEMA = "gpulaunch.source/1"
 FILE = "source.json"
@@ -22,7 +24,7 @@ def encode_source(tree: SourceTree, version: GitState, hosts: Mapping[str, HostS
         "bytes": tree.size,
         "content_sha256": tree.content_hash,
         "listed_by": "git" if tree.from_git else ".gitignore",
-        **encode(version),
+        **encode(replace(version, diff=redact_diff(version.diff))),
         "hosts": {name: _host(host) for name, host in hosts.items()},
     }
 

@@ -55,6 +55,18 @@ _QUOTED = re.compile(
 )
 _ASSIGNED = re.compile(r"(?<![\w.-])(-{0,2}[A-Za-z_][\w.-]{0,100}=)('[^']*'|\"[^\"]*\"|[^\s&#;,'\"]+)")
 
+# Of code: `api_key = "x"`, `os.environ["API_KEY"] = "x"`, `setdefault("API_KEY", "x")`.
+_IN_CODE = re.compile(
+    r"(?<![\w.-])([A-Za-z_][\w.-]{0,100})"
+    r"([\"']\s{0,4},\s{0,20}|(?:[\"']\s{0,4}\]|\s{0,20}:\s{0,4}[\w.]{1,30})?\s{0,20}=\s{0,20})"
+    r"('[^'\n]*'|\"[^\"\n]*\")"
+)
+_IN_SETTINGS = re.compile(
+    r"(?<![\w.-])([A-Za-z_][\w.-]{0,100})([ \t]{0,4}[:=][ \t]{1,20})"
+    r"('[^'\n]*'|\"[^\"\n]*\"|[^\s,{}\[\]#'\"&*|>$][^\n,}#'\"]*)"
+)
+_SETTINGS = (".yaml", ".yml", ".env", ".toml", ".ini", ".cfg", ".conf", ".properties")
+
 
 def is_secret_name(name: str) -> bool:
     """Return whether a variable, an option or a key of this name holds a secret, as names go."""
@@ -98,6 +110,18 @@ def redact_text(text: str) -> str:
     return _ASSIGNED.sub(_assignment, text) if "=" in text else text
 
 
+def redact_file(name: str, text: str) -> str:
+    """Return the text of a file as it may be kept: secrets are named in code and in settings, too."""
+    text = _IN_CODE.sub(_named, redact_text(text))
+    return _IN_SETTINGS.sub(_named, text) if name.endswith(_SETTINGS) else text
+
+
+def redact_diff(diff: str) -> str:
+    """Return a diff of git as it may be kept, each file of it by its name."""
+    files = re.split(r"(?m)^(?=diff --git )", diff)
+    return "".join(redact_file(text.partition("\n")[0].rstrip('"\r'), text) for text in files)
+
+
 def redact_value(name: str, value: str) -> str:
     """Return the value of a variable as it may be shown."""
     return HIDDEN if value and is_secret_name(name) else redact_text(value)
@@ -124,6 +148,13 @@ def _words(words: Iterable[str]) -> Iterator[str]:
         else:
             yield redact_text(word)
         hide_next = word.startswith("-") and not equals and is_secret_name(word)
+
+
+def _named(match: re.Match[str]) -> str:
+    if not is_secret_name(match[1]):
+        return match[0]
+    quote = match[3][0] if match[3][0] in "'\"" else ""
+    return f"{match[1]}{match[2]}{quote}{HIDDEN}{quote}"
 
 
 def _assignment(match: re.Match[str]) -> str:

@@ -105,15 +105,15 @@ def test_what_ran_is_told_and_recorded(tmp_path: Path) -> None:
     git(here, "init", "-q", "-b", "main")
     git(here, "add", ".")
     git(here, "commit", "-qm", "one")
-    write(here, {"train.py": "2\n"})
+    write(here, {"train.py": "api_key='x'\n"})
     text, said = before(tmp_path, SyncOptions(source=str(here)))
     source = json.loads(text)
     assert source["schema"] == "gpulaunch.source/1"
-    assert (source["branch"], source["dirty"], source["files"], source["bytes"]) == ("main", True, 1, 2)
-    assert "-1\n+2\n" in source["diff"]
+    assert (source["branch"], source["dirty"], source["files"], source["bytes"]) == ("main", True, 1, 12)
+    assert "-1\n+api_key=***\n" in source["diff"]
     assert source["hosts"]["titan"]["directory"] == str(tmp_path / "there")
     assert source["hosts"]["titan"]["sent_files"] == 1
-    assert said[0] == f"sync: {here}: 1 file, 2 B, commit {source['commit'][:12]} with edits"
+    assert said[0] == f"sync: {here}: 1 file, 12 B, commit {source['commit'][:12]} with edits"
     assert said[1].startswith(f"sync: titan:{tmp_path}/there 1 file sent, 2 B (")
     again, said = before(tmp_path, SyncOptions(source=str(here)))
     assert "up to date" in said[1]

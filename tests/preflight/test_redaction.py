@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from preflight.facts.redaction import is_secret_name, redact_env, redact_text, redact_words
+from preflight.facts.redaction import is_secret_name, redact_diff, redact_env, redact_text, redact_words
 
 SECRETS = (
     "HF_TOKEN",
@@ -124,6 +124,32 @@ def test_what_looks_like_a_secret_is_hidden_in_any_text(text: str, shown: str) -
 )
 def test_what_is_no_secret_is_shown(text: str) -> None:
     assert redact_text(text) == text
+
+
+_HEAD = "diff --git a/{0} b/{0}\nindex 1..2\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "line", "shown"),
+    [
+        ("t.py", 'api_key = "s3cret"', 'api_key = "***"'),
+        ("t.py", "os.environ['WANDB_API_KEY'] = 's3cret'", "os.environ['WANDB_API_KEY'] = '***'"),
+        ("t.py", 'os.environ.setdefault("HF_TOKEN", "s3cret")', 'os.environ.setdefault("HF_TOKEN", "***")'),
+        ("t.py", 'def f(password: str = "s3cret"):', 'def f(password: str = "***"):'),
+        ("c.yaml", "env: {A_TOKEN: s3cret, LR: 1}", "env: {A_TOKEN: ***, LR: 1}"),
+        ("c.yml", "  WANDB_API_KEY: s3 cret  # mine", "  WANDB_API_KEY: ***# mine"),
+        ("c.toml", "password = 's3cret'", "password = '***'"),
+        (".env", "A_TOKEN=s3cret", "A_TOKEN=***"),
+        ("c.json", '{"api_key": "s3cret"}', '{"api_key": "***"}'),
+        ("t.py", "def f(token: str, pad_token='<pad>'):", "def f(token: str, pad_token='<pad>'):"),
+        ("t.py", 'token = os.environ["HF_TOKEN"]', 'token = os.environ["HF_TOKEN"]'),
+        ("c.yaml", "API_KEY: ${oc.env:KEY}", "API_KEY: ${oc.env:KEY}"),
+    ],
+)
+def test_a_diff_is_kept_without_secrets_of_code_and_of_settings(name: str, line: str, shown: str) -> None:
+    head = _HEAD.format(name)
+    other = _HEAD.format("t.py") + "+token: plain\n"
+    assert redact_diff(f"{head}+{line}\n{other}") == f"{head}+{shown}\n{other}"
 
 
 def test_an_option_of_a_command_names_the_secret_that_follows() -> None:
