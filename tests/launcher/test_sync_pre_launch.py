@@ -114,7 +114,7 @@ def test_what_ran_is_told_and_recorded(tmp_path: Path) -> None:
     assert source["hosts"]["titan"]["directory"] == str(tmp_path / "there")
     assert source["hosts"]["titan"]["sent_files"] == 1
     assert said[0] == f"sync: {here}: 1 file, 12 B, commit {source['commit'][:12]} with edits"
-    assert said[1].startswith(f"sync: titan:{tmp_path}/there 1 file sent, 2 B (")
+    assert said[1].startswith(f"sync: titan:{tmp_path}/there 1 file sent, 12 B (")
     again, said = before(tmp_path, SyncOptions(source=str(here)))
     assert "up to date" in said[1]
     assert json.loads(again)["content_sha256"] == source["content_sha256"]
