@@ -4,6 +4,9 @@ import re
 
 from preflight.errors import BadInput
 
+OTHER_TABLE = r"^\|[^\S\n]*(?!NVIDIA-SMI\b)([A-Za-z]{2,9}-(?:SMI|ML))\b|\bAIP-Util\b"
+"""The head of a table as other makers' programs draw it after nvidia-smi's."""
+
 _OTHERS = (
     (r"\A\s*\Z", "the file is empty", ""),
     (r"\A\x1f[\x8b\ufffd]\x08", "the file is compressed with gzip", "unpack it first: gunzip FILE"),
@@ -32,9 +35,15 @@ _OTHERS = (
     ),
     (r"^\| npu-smi |^\| NPU +Name ", "the file is the output of npu-smi (Huawei Ascend)", ""),
     (r"^\| HL-SMI |\bAIP-Util\b", "the file is the output of hl-smi (Intel Gaudi)", ""),
+    (r"\bMetaX\b|^\| MX-SMI ", "the file is the output of mx-smi (MetaX)", ""),
     (
         r"^\| Device ID \| Device Information|Intel\(R\) Data Center GPU",
         "the file is the output of xpu-smi (Intel)",
+        "",
+    ),
+    (
+        OTHER_TABLE,
+        "the file is the output of another maker's program, and gpulaunch reads those of NVIDIA",
         "",
     ),
     (r"^DCGM_FI_\w+\{|^# HELP DCGM_FI_", "the file holds metrics of the DCGM exporter", ""),

@@ -16,6 +16,7 @@ from preflight.probes.nvidia_smi.values import CUT, NO_PROGRAM, NOT_HELD, find, 
 from preflight.probes.nvidia_smi.xmldoc import xml_tree
 from preflight.smi_reports.apps import BARE_ROW, HEADER, listed_pids
 from preflight.smi_reports.bare_csv import ROW, bare_tree
+from preflight.smi_reports.foreign import OTHER_TABLE
 from preflight.smi_reports.gpustat import JSON as GPUSTAT_JSON
 from preflight.smi_reports.gpustat import ROW as GPUSTAT_ROW
 from preflight.smi_reports.gpustat import json_tree, rows_tree
@@ -33,7 +34,8 @@ from preflight.smi_reports.table import MAX_GPUS, is_closed, table_tree
 
 Facts = dict[str, Any]
 
-_TABLE_HEAD = re.compile(r"^\|[^\S\n]*NVIDIA-SMI [\d.]+ ", re.MULTILINE)
+_HEAD = r"^\|[^\S\n]*NVIDIA-SMI \d[\dx.]* "
+_TABLE_HEAD = re.compile(_HEAD, re.MULTILINE)
 _Q_HEAD = re.compile(r"^=+NVSMI LOG=", re.MULTILINE)
 _LONGEST_ERROR = 4000  # a page that merely quotes an error message is not a recording of one
 _ERROR_LINES = 4
@@ -197,7 +199,9 @@ def _nvitop(text: str) -> Facts:
     if not tree["gpu"]:
         raise ValueError("the panel of nvitop in it lists no GPU")
     facts = _tree_facts(tree)
-    unlisted: Any = [] if is_idle else missing("nvitop shows only as many processes as its screen holds")
+    unlisted: Any = (
+        [] if is_idle else missing("nvitop shows only as many processes as its screen holds", "not-asked")
+    )
     for gpu in facts["gpus"]:
         if gpu["processes"] == NOT_HELD:
             gpu["processes"] = unlisted
@@ -206,7 +210,7 @@ def _nvitop(text: str) -> Facts:
 
 def _headless_table(text: str) -> Facts | None:
     """Return the facts of a table that is cut at its start, None for one of a program with such lines."""
-    return None if re.search(r"NVITOP|HL-SMI|AIP-Util", text) else _table(text)
+    return None if "NVITOP" in text or re.search(OTHER_TABLE, text, re.MULTILINE) else _table(text)
 
 
 def _table_starts(text: str) -> list[int]:
@@ -278,7 +282,7 @@ def gpustat_facts(text: str) -> Facts:
     tree, unlisted = rows_tree(text)
     facts = _tree_facts(tree)
     for index, reason in unlisted.items():
-        facts["gpus"][index]["processes"] = missing(reason)
+        facts["gpus"][index]["processes"] = missing(reason, "not-asked")
     return facts
 
 
@@ -291,7 +295,7 @@ class Form(NamedTuple):
 
 FORMS = (
     Form(r"=NVSMI LOG=|^GPU (?:[0-9A-F]{4}){1,2}:[0-9A-F]{2}:[0-9A-F]{2}\.\d[^\S\n]*$", _q),
-    Form(r"^\|[^\S\n]*NVIDIA-SMI [\d.]+ ", _table),
+    Form(_HEAD, _table),
     Form(NVITOP, _nvitop),
     Form(_ROW, _headless_table),
     Form(r"^GPU \d+: .*\(UUID: ", list_facts),

@@ -36,6 +36,8 @@ _UNSURE_HEADINGS = tuple(
     )
 )
 """`==== node1 ====`, `# node1`, `HOST=node1`, `node1:` and `node1`: commands have such titles too."""
+_COUNTER = re.compile(r"\d+|(?<=[a-z][-_])[A-Za-z]$")
+"""What differs between the names of hosts that are counted: `node-2`, `node-b`."""
 _WITHIN_Q = re.compile(r"\n\s*(?:GPU (?:[0-9A-Fa-f]{4}){1,2}:|[A-Z][\w ]+ : )")
 """Behind the rest of a value that a terminal wrapped."""
 _COLUMN = re.compile(
@@ -83,13 +85,13 @@ def gpustat_parts(text: str) -> Parts:
 
 
 def titled_parts(text: str) -> Iterator[tuple[Parts, bool]]:
-    """Yield (host, text) of each block under a title, and whether the titles differ by numbers alone.
+    """Yield (host, text) of each block under a title, and whether the titles differ by a counter alone.
 
-    Of titles without a mark around them only those count that differ by their numbers alone.
+    Of titles without a mark around them only those count that differ by that alone.
     """
     for number, heading in enumerate(_UNSURE_HEADINGS):
         found = [match for match in heading.finditer(text) if not _WITHIN_Q.match(text, match.end())]
-        shapes = [re.sub(r"\d+", "0", match[1]) for match in found]
+        shapes = [_COUNTER.sub("0", match[1]) for match in found]
         shape = max(set(shapes), key=shapes.count) if shapes else ""
         is_numbered = "0" in shape and len(set(shapes)) == 1
         if number:

@@ -12,9 +12,10 @@ _UUID = re.compile(rf"(?!(?i:{UUID})$)(?:(?=\S*?[-\d])[^\s\[\]]+|GPU-.*|GP?U?)")
 """What holds digits as a UUID does and is not a whole one; other words are reasons why there is none."""
 _NAME = re.compile(
     r"(?:VIDIA|IDIA|DIA|IA|A|esla|sla|la|eForce|Force|orce|rce|ce|uadro|adro|dro|ro|ITAN|TAN|AN) .*"
-    r"|(?:\u2026|\.\.).*|.*(?:\s{2}|\s:|:\s|[=|]|-{3}|\([^()]*$).*"
+    r"|(?:\u2026|\.\.).*|.*[?*#~^_<>{}\"\ufffd].*|.*(?:\s{2}|\s:|:\s|[=|]|-{3}|\([^()]*$).*"
 )
-"""What is left of a maker's name where a line lacks its start, and what runs into another cell."""
+"""What is left of a maker's name where a line lacks its start, what runs into another cell, and characters of
+which no name has one."""
 _PART_OF_NAME = re.compile(
     r".*\b(?:GeF(?!orce\b)|Gen(?!eration\b)|Bla(?!ck(?:well)?\b)|Wor(?!kstation\b)|Edi(?!tion\b)|Lap(?!top\b)"
     r"|Qua(?!dro\b)|Ser(?!(?:ver|ies)\b)|Gra(?!(?:phics|ce)\b)|PRO\d).*"

@@ -12,7 +12,9 @@ from preflight.smi_reports.table import MAX_GPUS
 
 Tree = dict[str, Any]
 
-TOPOLOGY = r"^[^\S\n]*GPU0(?:[^\S\n]+(?:GPU\d{1,2}|NIC\d{1,2}|mlx\w+|\w+_\d{1,2}))*[^\S\n]+CPU Affinity"
+_DEVICES = r"^[^\S\n]*GPU0(?:[^\S\n]+(?:GPU\d{1,2}|NIC\d{1,2}|mlx\w+|\w+_\d{1,2}))*"
+TOPOLOGY = rf"{_DEVICES}(?:[^\S\n]+CPU Affinity|(?=[^\S\n]*\n[^\S\n]*GPU0[^\S\n]+X\b))"
+"""Its first line; that of `topo -p2p` names devices alone, like one that was edited."""
 MONITOR = r"^#[^\S\n]*(?:date,?[^\S\n]+time,?[^\S\n]+)?gpu,?[^\S\n]+\w"
 _ROW = re.compile(r"^[^\S\n]*GPU(\d{1,2})[^\S\n]+\S", re.MULTILINE)
 _VALUE = re.compile(r"-|-?\d{1,12}(?:\.\d+)?|0x[0-9a-f]+|[\d:]{8}")

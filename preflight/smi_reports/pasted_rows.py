@@ -34,6 +34,10 @@ _BARE = tuple(
         (rf"\s*({_PROCESS})\s*", r"| \1 |"),
     )
 )
+_GPUSTAT_ROW = re.compile(
+    r"(?:^|(?<=\s))(?=\[\d{1,2}\] [^|\n\[\]]{1,80}\|[^|\n]{1,80}\|[^|\n]{0,20} / {1,8}\d{1,12} MB)"
+)
+"""In front of a row of gpustat."""
 _LONG_LINE = re.compile(rf"^[^\n]{{0,200}}NVIDIA-SMI [^\n]{{200,}}{_BUS}[^\n]*$", re.MULTILINE)
 _BARE_HEAD = re.compile(rf"^[^\S\n]*{_HEAD}[^\S\n]*$", re.MULTILINE)
 _LONGEST = 60_000
@@ -42,11 +46,18 @@ _LONGEST = 60_000
 
 def with_rows(text: str) -> str:
     """Return a text with the rows of its table in lines of their own, between bars; another text as it is."""
+    if " MB" in text:
+        text = "\n".join(map(_with_gpustat_rows, text.split("\n")))
     if "NVIDIA-SMI" not in text:
         return text
     if _BARE_HEAD.search(text):
         return "\n".join(map(_with_bars, text.split("\n")))
     return _LONG_LINE.sub(_with_lines, text)
+
+
+def _with_gpustat_rows(line: str) -> str:
+    """Return a line with each of its rows in a line of its own, where a shell split text at blanks."""
+    return _GPUSTAT_ROW.sub("\n", line) if len(_GPUSTAT_ROW.findall(line)) > 1 else line
 
 
 def _with_lines(found: re.Match[str]) -> str:

@@ -4,7 +4,7 @@ import codecs
 import html
 import json
 import re
-from itertools import pairwise
+from itertools import pairwise, takewhile
 
 from preflight.smi_reports.csv_dialects import plain_csv
 from preflight.smi_reports.gpustat import JSON as GPUSTAT_JSON
@@ -13,11 +13,12 @@ from preflight.smi_reports.line_breaks import join_pieces, unwrapped
 _ANSI = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b[()][A-Z0-9]|\x1b[=>78]")
 # Known first lines, behind something: a quote's marks, a line's number, its time, its container or host.
 _HEAD = re.compile(
-    r"^([^\n]{1,80}?)(?:\|[^\S\n]*NVIDIA-SMI [\d.]+ |(?<!=)={5,}NVSMI LOG="
+    r"^([^\n]{1,80}?)(?:\|[^\S\n]*NVIDIA-SMI \d[\dx.]* |(?<!=)={5,}NVSMI LOG="
     r"|\bGPU 0: [^\n]*\(UUID: |<\?xml version=|(?:[$#%>][^\S\n])?nvidia-smi[^\S\n][^\n]{0,200}--query-gpu="
     r"|#[^\S\n]*(?:Date[^\S\n]+Time[^\S\n]+)?gpu,?[^\S\n]+(?:pwr|pid|sm|fb)\b|(?<=[^\w\n])GPU0[^\S\n]+X\b"
     r"|\[0\] [^|\n]{1,60}\|[^|\n]{1,60}\|[^|\n]{0,20} / +\d{1,12} MB"
-    r"|(?:timestamp|index|name|uuid|driver_version), ?(?:[a-z_.]{2,}(?: \[[\w/%]{1,5}\])?(?:, ?|$)){2,})",
+    r"|(?:timestamp|index|name|uuid|driver_version), ?(?:(?:[a-z_.]{2,}(?: \[[\w/%]{1,5}\])?(?:, ?|$)){2,}"
+    r"|[a-z]{2,20}\.[a-z.]{2,20}(?: \[[\w/%]{1,5}\])?$))",
     re.MULTILINE,
 )
 _MARK = re.compile(r"[^,\n]{0,60}[\s\]:>]")
@@ -112,12 +113,23 @@ def plain_text(text: str) -> str:
     following = [
         line for above, line in pairwise(below) if line.startswith(found[1].rstrip()) or len(above) != width
     ]  # without what a terminal wrapped
+    if not found[1].strip():
+        following = _of_indented_block(following, found[1])
     prefix = _prefix(found[1], following[:_NEXT_LINES])
     if prefix is None:
         is_csv = _MARK.fullmatch(found[1]) and _CSV_NAME.match(text, found.end(1))
         return f"{text[: found.start()]}\n{text[found.end(1) :]}" if is_csv else text
     whole = join_pieces(lines, lambda line: bool(line) and not prefix.match(line))
     return "\n".join(prefix.sub("", line) for line in whole)
+
+
+def _of_indented_block(following: list[str], blanks: str) -> list[str]:
+    """Return the lines of a block that is indented: a line with less in front of it ends the block.
+
+    Where the first line alone is indented, it is no block, and all lines are returned.
+    """
+    block = list(takewhile(lambda line: not line.strip() or line.startswith(blanks), following))
+    return block if any(map(str.strip, block)) else following
 
 
 def closed_xml(text: str) -> tuple[str, tuple[str, ...]]:
@@ -149,7 +161,7 @@ def _unquoted(text: str) -> str:
     if '"' in text and not re.search(GPUSTAT_JSON, text):
         text = _unquoted_lines("\n".join(map(_logged, text.split("\n"))))
     if "<nvidia_smi_log" not in text and ("<" in text or "&" in text):
-        text = html.unescape(_TAGS.sub("", text))
+        text = html.unescape(_TAGS.sub("", text)).replace("\u00a0", " ")
     text = _BOLD.sub(r"\1", text) if "**" in text else text
     text = re.sub(r"^([^\S\n]*\\\|.*)$", _without_backslashes, text.translate(_BOXES), flags=re.MULTILINE)
     return "\n".join(map(_without_tabs, text.split("\n"))) if "\t" in text else text

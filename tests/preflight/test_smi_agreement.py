@@ -37,6 +37,7 @@ _UUID = "GPU-0a1b2c3d-0000-1111-2222-333344445555"
         ("NVS 510", "NVS 510"),
         ("On", None),
         ("NVID1", None),
+        ("Tesla ?100-SXM2-32GB", None),
     ],
 )
 def test_a_name_that_no_product_has_is_cut(printed: str, name: str | None) -> None:

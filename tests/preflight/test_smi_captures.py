@@ -142,6 +142,7 @@ def test_a_csv_without_names_of_columns_gives_what_its_values_say_and_no_more() 
         "NVIDIA L4\nNVIDIA L4\n",
         "0, NVIDIA L4\n1, NVIDIA L4\n",
         "[2026-11-16 10:00:00] start\nindex, name\n0, NVIDIA L4\n1, NVIDIA L4\n",
+        "# as before:\n# name, memory.total [MiB]\n# NVIDIA L4, 23034 MiB\n# NVIDIA L4, 23034 MiB\n",
     ],
 )
 def test_a_short_csv_names_its_gpus(text: str) -> None:
@@ -212,6 +213,22 @@ def test_a_notebook_holds_what_its_cell_printed() -> None:
         assert gpus(notebook) == gpus(_TABLE)
 
 
+def test_a_table_whose_versions_are_masked_is_read() -> None:
+    masked = re.sub(r"(?<=\d{3}\.)[\d.]+ ", "xx ", "\n".join(f"   {line}" for line in _TABLE.split("\n")))
+    assert ".xx " in masked
+    assert gpus(masked) == gpus(_TABLE)
+
+
+def test_rows_to_be_remapped_are_counted_or_said() -> None:
+    names = ", ".join(
+        f"remapped_rows.{each}" for each in ("correctable", "uncorrectable", "pending", "failure")
+    )
+    for row in ("0, 1, Yes, No", "0, 1, 1, 0"):
+        (gpu,) = gpus(f"index, name, {names}\n0, NVIDIA L4, {row}\n")
+        assert not isinstance(gpu.remap, Missing)
+        assert (gpu.remap.uncorrectable, gpu.remap.pending, gpu.remap.failed) == (1, True, False)
+
+
 def test_a_table_without_modes_of_persistence_is_read() -> None:
     assert [gpu.name for gpu in gpus(_TABLE.replace(" On  |", "     |").replace(" Off  |", "      |"))] == [
         gpu.name for gpu in gpus(_TABLE)
@@ -228,6 +245,8 @@ def test_a_table_without_modes_of_persistence_is_read() -> None:
         ("device,Temperature (Sensor edge) (C),GPU use (%)\ncard0,38.0,0\n", "AMD"),
         ("| NPU   Name   | Health | Power(W) |\n", "npu-smi"),
         ("|   0  HL-225              N/A  | 0000:19:00.0     N/A |     0 |\n| AIP-Util |\n", "Gaudi"),
+        ("| MX-SMI 2.1.9 |\n| 0   MetaX C500  | 0000:08:00.0 | 0% |\n", "mx-smi"),
+        ("|  IX-ML: 3.2.1  |\n| 0    BI-V100    | 00000000:1F:00.0 | 1500MHz |\n", "another maker"),
         ('DCGM_FI_DEV_FB_USED{gpu="0"} 40000\n', "DCGM"),
         ("| GPU ID | Device Information |\n| 0      | Name: NVIDIA H100 |\n", "dcgmi"),
         ("| NVITOP 1.3.2       Driver Version: 550.90.07 |\n", "nvitop"),

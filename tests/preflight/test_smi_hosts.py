@@ -90,6 +90,12 @@ def test_the_matrix_of_topo_is_read_behind_a_terminals_escapes() -> None:
     assert _read("h200-idle.topo.txt").gpu.index == 0
 
 
+@pytest.mark.parametrize("affinity", [("", ""), ("  CPU Affinity", "  0-15"), ("", "  OK")])
+def test_a_matrix_names_gpus_with_and_without_what_stands_behind_it(affinity: tuple[str, str]) -> None:
+    text = f"     GPU0 GPU1{affinity[0]}\nGPU0  X   SYS{affinity[1]}\nGPU1 SYS   X {affinity[1]}\n"
+    assert len(gpus_of(parse_smi(text, "host"))) == 2
+
+
 @pytest.mark.parametrize(
     ("columns", "row", "throttle"),
     [

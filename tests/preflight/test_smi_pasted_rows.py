@@ -50,6 +50,8 @@ def _facts(facts: HostFacts) -> list[object]:
         re.sub(" +", " ", _TABLE.replace("|", " ")),
         _TABLE.replace("00000000:", ""),
         _TABLE.replace("00000000:", "00000000:").replace("|", "\u2502"),
+        "<p>" + _TABLE.replace(" ", "&nbsp;").replace("\n", "<br/>\n") + "</p>",
+        "GPUs:\n\n" + re.sub("^", "   ", _TABLE, flags=re.MULTILINE).rstrip() + "\n\nSo far.\n" * 9,
     ],
     ids=[
         "one line",
@@ -59,6 +61,8 @@ def _facts(facts: HostFacts) -> list[object]:
         "no bars, one blank",
         "no domain",
         "boxes",
+        "blanks of a page",
+        "an indented block",
     ],
 )
 def test_a_table_that_a_page_took_apart_is_read_whole(pasted: str) -> None:

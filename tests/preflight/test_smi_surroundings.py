@@ -91,6 +91,13 @@ def test_recordings_of_two_hosts_are_read_apart_in_every_form(form: str) -> None
             parse_smi(f"{first}\n{second}", "h")
 
 
+@pytest.mark.parametrize("title", ["## node-{}\n\n", "=== node-{} ===\n", "host: node-{}\n"])
+def test_titles_that_differ_by_a_letter_name_hosts(title: str) -> None:
+    one, two = _recorded("2xl40s-busy.table.txt"), _recorded("titan-rtx.table.txt")
+    found = parse_hosts(f"{title.format('a')}{one}\n{title.format('b')}{two}", "h")
+    assert [facts.host for facts in found] == ["node-a", "node-b"]
+
+
 @pytest.mark.parametrize("form", ["table.txt", "q.txt", "q.xml"])
 def test_of_recordings_of_one_host_the_last_counts_unless_it_is_cut(form: str) -> None:
     busy = _recorded(f"2xl40s-busy.{form}")

@@ -45,12 +45,17 @@ def remap(gpu: Json) -> Any:
         {
             "correctable": value_at(gpu, whole, group + "remapped_row_corr", group + "correctable_error"),
             "uncorrectable": value_at(gpu, whole, group + "remapped_row_unc", group + "uncorrectable_error"),
-            "pending": value_at(gpu, yes, group + "remapped_row_pending", group + "pending"),
+            "pending": value_at(gpu, _flag, group + "remapped_row_pending", group + "pending"),
             "failed": value_at(
-                gpu, yes, group + "remapped_row_failure", group + "remapping_failure_occurred"
+                gpu, _flag, group + "remapped_row_failure", group + "remapping_failure_occurred"
             ),
         }
     )
+
+
+def _flag(text: str) -> bool:
+    """Return the truth of Yes and No, which `--query-remapped-rows` prints as 1 and 0."""
+    return text == "1" if text in ("0", "1") else yes(text)
 
 
 def retired(gpu: Json) -> Any:
