@@ -22,7 +22,7 @@ HEAD = (
     r"(?:[ \t](\d{3}\.[\d.]{1,12}))?[ \t]*\n(?=\[\d+\] )"
 )
 """Host, time in the words of its locale, and the driver."""
-_READINGS = re.compile(r"\s*(\d{1,3})\W{0,2}C(?:,\s*(\d{1,3}) %)?")
+_READINGS = re.compile(r"\s*(\d{1,3})(?:\u00c2?[\u00b0']|\ufffd{1,2})?C(?:,\s*(\d{1,3}) %)?")
 _POWER = re.compile(r"(\d{1,5}) /\s*(\d{1,5}) W")
 _MEMORY = re.compile(r"\s*(\d{1,12}) /\s*(\d{1,12}) MB\s*")
 _PROCESS = re.compile(r"([^\s()]{1,200})\((\d{1,12}|\?+)M\)")

@@ -15,6 +15,7 @@ _UUID = re.compile(r"((?:GPU|MIG)-[0-9A-Fa-f-]+)\)")
 """Whole, and not one that was masked (`GPU-xxxx`)."""
 _MIG = re.compile(r"^[^\S\n]+MIG (?:[\w.+]+ +)?Device +\d+:", re.MULTILINE)
 _LINK = re.compile(r"^[^\S\n]*Link (\d{1,4}):(.*)$", re.MULTILINE)
+_STATE = re.compile(r"\s*(?:\d+(?:\.\d+)? GB/s|<inactive>)\s*", re.IGNORECASE)
 
 
 def list_tree(text: str) -> list[tuple[Tree, list[dict[str, Any]]]]:
@@ -38,17 +39,37 @@ def list_tree(text: str) -> list[tuple[Tree, list[dict[str, Any]]]]:
             raise ValueError(f"GPU {len(found)} is not in it")
         found += [(absent, [])] * (index - len(found))
         end = heads[number + 1].start() if number + 1 < len(heads) else len(text)
-        links = [
-            {"link": int(link), "active": "inactive" not in state.lower(), "errors": NOT_HELD}
-            for link, state in _LINK.findall(text[head.end() : end])
-        ]
+        links, *others = _links(text[head.end() : end])
         uuid = _UUID.fullmatch(head[3])
         tree: Tree = {"product_name": head[2], **({"uuid": uuid[1]} if uuid else {})}
         if _MIG.search(text, head.end(), end):
             tree["mig_mode"] = {"current": "Enabled"}
         found.append((tree, links))
+        found += [({}, each) for each in others]  # of GPUs whose first lines are lost
     unseen = unreachable(text) - sum(LOST in str(tree) for tree, _ in found)
     return found + [(absent, [])] * (min(unseen, MAX_GPUS) if found else 0)
+
+
+def _links(text: str) -> list[list[dict[str, Any]]]:
+    """Return the NVLinks of each GPU: where the numbers start again, the first line of a GPU is lost.
+
+    Those of a GPU of which one cannot be read, or is out of order, are left out.
+    """
+    gpus: list[list[tuple[int, str]]] = [[]]
+    for number, state in _LINK.findall(text):
+        links, link = gpus[-1], (int(number), state)
+        if len(links) > 1 and link[0] == links[0][0]:
+            gpus.append([link])
+        elif links[-1:] != [link]:  # and no line that is doubled
+            links.append(link)
+    return [_links_of_gpu(links) for links in gpus]
+
+
+def _links_of_gpu(links: list[tuple[int, str]]) -> list[dict[str, Any]]:
+    numbers = [number for number, _ in links]
+    if numbers != sorted(set(numbers)) or not all(_STATE.fullmatch(state) for _, state in links):
+        return []
+    return [{"link": number, "active": "<" not in state, "errors": NOT_HELD} for number, state in links]
 
 
 LSPCI = r"^(?:[0-9a-f]{4}:)?[0-9a-f]{2}:[0-9a-f]{2}\.\d .*NVIDIA"

@@ -16,12 +16,18 @@ _WHOLE = re.compile(
 """Values that are not the start of others."""
 
 _LEAST_INDENT = 2
+_GROUP = 4
+"""Blanks in front of what is in no group of a GPU."""
 _SIZE = re.compile(r"^\s*(?:Reserved|Used|Free|Used GPU Memory)\s*: \d+(?: M?i?)?$")
 _NUMBER = re.compile(r"\d+(?:\.\d*)?")
 _MEASURED = re.compile(r"_temp$|power_draw|power_limit|^(?:graphics|sm|gpu|memory)$")
 """Keys of which a number has a unit behind it, unless it is cut."""
 _NO_UNIT = re.compile(r"\d+(?: M?i?)?")
 _NAME = re.compile(r"^\s*Product Name\s*: ")
+_CUT_BARS = re.compile(r"\|.*[^|+]$")
+"""Of a table beside it."""
+_HOLE = re.compile(r"\S\s{2,}\S")
+"""A key that lost a word."""
 _PART = re.compile(
     r"^Timestamp\s*: (?!.* [12]\d{3}$)"
     r"|^[^:]+ : (?:Enable|Enabl|Disable|Disabl|Defaul|Not Activ|Not Acti|Activ|Non)$"
@@ -47,6 +53,7 @@ def q_tree(text: str) -> Tree:
     top: Tree = {"gpu": []}
     open_at: list[tuple[int, Tree]] = [(-1, top)]
     is_within = False  # a GPU of which the first line is missing
+    is_lost = False
     above: tuple[Tree, str] | None = None  # where the value of the line above lies
     for at, line in enumerate(lines):
         gpu = _GPU.match(line)
@@ -59,7 +66,7 @@ def q_tree(text: str) -> Tree:
             continue
         words = line.expandtabs().lstrip(" ")
         label, colon, rest = words.partition(":")
-        if not label.strip():
+        if not label.strip() or _HOLE.search(label.strip()):
             above = None
             continue
         is_within |= colon == ":" and line[:1] in " \t" and not top["gpu"]
@@ -68,8 +75,13 @@ def q_tree(text: str) -> Tree:
             _mark_open(*above)
         if not colon and indent < _LEAST_INDENT and len(open_at) > 1 and top["gpu"]:
             continue  # the rest of a long value, or what another program printed
+        is_lost = indent > _GROUP and (is_lost or (" : " in rest and key != "name"))
+        if is_lost:
+            continue  # two lines are one, and in which group those below are is not known
         is_last = at + 1 == len(lines)  # the file ends in it: the last of whole lines is empty
-        is_cut = len(printed[at]) == width or _is_cut(key, rest.strip(), is_last=is_last)
+        is_cut = (
+            rest.startswith("  ") or len(printed[at]) == width or _is_cut(key, rest.strip(), is_last=is_last)
+        )
         value = (CUT if is_cut else rest.strip()) if colon else None
         if indent == 0 and len(open_at) > 1 and top["gpu"]:
             open_at = open_at[:1]  # a line of the top level ends the GPU
@@ -112,7 +124,10 @@ def _cut_width(lines: list[str]) -> int:
     """
     width = max(map(len, lines))
     at_end = [line for line in lines if len(line) == width]
-    if any(_UUID.match(line) or _SIZE.match(line) or _PART.match(line) for line in at_end):
+    if any(
+        _CUT_BARS.match(line) or _UUID.match(line) or _SIZE.match(line) or _PART.match(line)
+        for line in at_end
+    ):
         return width
     return width if len(set(at_end)) > 1 and any(map(_NAME.match, at_end)) else 0
 

@@ -126,7 +126,7 @@ def plain_text(text: str) -> str:
 def _of_indented_block(following: list[str], blanks: str) -> list[str]:
     """Return the lines of a block that is indented: a line with less in front of it ends the block.
 
-    Where the first line alone is indented, it is no block, and all lines are returned.
+    Where the first line alone is indented, all lines are returned.
     """
     block = list(takewhile(lambda line: not line.strip() or line.startswith(blanks), following))
     return block if any(map(str.strip, block)) else following

@@ -23,7 +23,7 @@ _NO_ECC = re.compile(r"Off|On|N/A|ERR!|Unknown Error|Not Supported")
 _SECOND = re.compile(r"\s*(\S+?)\s+(\d+C|N/A|ERR!)\s+(P\d+|N/A|ERR!|Unknown Error)\s+(.*)")
 _POWER = re.compile(r"(\S+) */ *(\S+)")
 _NO_WATTS = re.compile(r"\d[^W]*")
-_MEMORY = re.compile(r"(?<!\S)(\d{1,12})Mi?B */ *(\d{1,12})Mi?B")
+_MEMORY = re.compile(r"\s*(\d{1,12})Mi?B */ *(\d{1,12})Mi?B\s*")
 _NO_MEMORY = re.compile(r"N/A|Not Supported|Unknown Error|ERR!|GPU is lost|Insufficient Permissions")
 _USE = re.compile(r"\s*(\d+%|N/A|ERR!)\s+(\S.*?)\s*")
 _PROCESS = re.compile(
@@ -75,7 +75,7 @@ def table_tree(text: str) -> Tree:
                 tree["gpu"] += [absent_gpu(text) for _ in range(number - len(tree["gpu"]))]
             tree["gpu"].append(row)
         elif row is not None:
-            if "fb_memory_usage" in row and _MEMORY.search(cells[1]) and _SECOND.fullmatch(cells[0]):
+            if "fb_memory_usage" in row and _MEMORY.fullmatch(cells[1]) and _SECOND.fullmatch(cells[0]):
                 row = {}  # of a GPU whose first line is lost
                 tree["gpu"].append(row)
             add_readings(row, cells)
@@ -151,7 +151,7 @@ def _named_row(first: re.Match[str], bus: str, ecc: str) -> Tree:
 
 def add_readings(row: Tree, cells: list[str]) -> None:
     """Put what the cells of a line below a GPU's first one say into its row."""
-    memory, second, use = _MEMORY.search(cells[1]), _SECOND.fullmatch(cells[0]), _USE.fullmatch(cells[2])
+    memory, second, use = _MEMORY.fullmatch(cells[1]), _SECOND.fullmatch(cells[0]), _USE.fullmatch(cells[2])
     if second and "temperature" not in row:
         row["temperature"] = {"gpu_temp": second.group(2)}
         power = _POWER.search(second.group(4))

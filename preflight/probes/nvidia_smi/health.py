@@ -94,6 +94,11 @@ _THROTTLE_WORDS = {
 }
 
 
+_ALWAYS = frozenset({"sw_power_cap", "hw_slowdown"})
+_SINCE_387 = _ALWAYS | {"hw_thermal", "hw_power_brake", "sw_thermal"}
+"""The reasons that drivers print, all of them or none."""
+
+
 def throttle(gpu: Json) -> Any:
     """Return the active reasons for lower clocks."""
     group = gpu.get("clocks_event_reasons", gpu.get("clocks_throttle_reasons"))
@@ -101,8 +106,11 @@ def throttle(gpu: Json) -> Any:
         return value_of(group, not_understood)
     words = {re.sub(r"^clocks_(event|throttle)_reason_", "", key): text for key, text in group.items()}
     known = {_THROTTLE_WORDS[key]: text for key, text in words.items() if key in _THROTTLE_WORDS}
-    if not any(text in ("Active", "Not Active") for text in known.values()):
-        return value_of(next((text for text in known.values() if isinstance(text, str)), None), whole)
+    unread = [text for text in known.values() if text not in ("Active", "Not Active")]
+    if unread or not known:
+        return value_of(unread[0] if unread else None, not_understood)
+    if not known.keys() >= (_SINCE_387 if known.keys() & _SINCE_387 - _ALWAYS else _ALWAYS):
+        return NOT_HELD  # a line of them is lost, which may be one that is active
     active = {name for name, text in known.items() if text == "Active"}
     return [name for _, name in THROTTLE if name in active]
 

@@ -16,6 +16,8 @@ def processes(gpu: Json) -> Any:
         return NOT_HELD
     if isinstance(group, str):
         return [] if group in ("", "None") else value_of(group, not_understood)
+    if not isinstance(group, dict):  # a damaged file has the element twice
+        return not_understood(str(group))
     listed = group.get("process_info", [])
     found, unread = list[Json](), None
     for process in listed if isinstance(listed, list) else [listed]:

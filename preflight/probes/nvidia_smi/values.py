@@ -103,8 +103,8 @@ def all_or_first_missing(values: Json) -> Any:
 
 
 def number(text: str) -> float:
-    """Return the leading number of "81559 MiB", "38 C", "16x"; raises ValueError."""
-    match = re.match(r"\s*(-?\d{1,15}(?:\.\d{1,15})?)(?!\d)", text)
+    """Return the leading number of "81559 MiB", "38 C", "16x"; raises ValueError, for "3?1 MiB" too."""
+    match = re.match(r"\s*(-?\d{1,15}(?:\.\d{1,15})?)(?![\d.?*#_~^])", text)
     if match is None:
         raise ValueError(text)
     return float(match.group(1))
@@ -112,7 +112,7 @@ def number(text: str) -> float:
 
 def dotted(text: str) -> str:
     """Return the version number that `text` starts with; later words are nvidia-smi's remarks on the key."""
-    match = re.match(r"\d+(\.\d+)+", text)
+    match = re.match(r"\d+(\.\d+)+(?!\S)", text)
     if match is None:
         raise ValueError(text)
     return match.group(0)

@@ -1,0 +1,77 @@
+"""Lines that lost or gained characters, and two lines that became one: no exact fact comes out of them."""
+
+from pathlib import Path
+
+import pytest
+
+from preflight.facts.gpu import Gpu
+from preflight.facts.missing import Missing
+from preflight.smi_reports import parse_smi
+from tests.hardware import gpus_of
+
+_FOLDER = Path(__file__).parent / "smi"
+
+
+def _first(name: str, old: str, new: str) -> Gpu:
+    text = (_FOLDER / name).read_text(encoding="utf-8")
+    assert old in text
+    return gpus_of(parse_smi(text.replace(old, new, 1), "h"))[0]
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new", "field"),
+    [
+        ("p100.q.txt", "    HW Slowdown                       : Not Active\n", "", "throttle"),
+        ("p100.q.txt", "SW Power Cap                      : Not A", "SW Power Cap : No\ufffd", "throttle"),
+        ("p100.q.txt", "Persistence Mode                      : D", "Persistence Mode  :  D", "persistence"),
+        ("p100.q.txt", "GPU Current Temp ", "GPU         Temp ", "temperature_c"),
+        ("2xl40s-busy.table.txt", "39120MiB", "39 120MiB", "memory"),
+        ("2xl40s-busy.table.txt", "W / ", "? W / ", "power_w"),
+    ],
+)  # fmt: skip
+def test_a_value_of_a_line_that_is_damaged_is_unknown(name: str, old: str, new: str, field: str) -> None:
+    assert not isinstance(getattr(_first(name, "\n", "\n"), field), Missing)
+    assert isinstance(getattr(_first(name, old, new), field), Missing)
+
+
+def test_counts_of_errors_below_two_lines_that_are_one_are_of_an_unknown_group() -> None:
+    text = (_FOLDER / "h100-remap-pending.q.txt").read_text(encoding="utf-8")
+    start = text.index("Uncorrectable", text.index("Volatile"))
+    end = text.index(" : ", text.index("Aggregate"))
+    (gpu,) = gpus_of(parse_smi(text[: text.index("\n", start)] + text[end:], "h"))
+    assert not isinstance(gpu.ecc, Missing)
+    assert isinstance(gpu.ecc.uncorrected_aggregate, Missing)
+
+
+def test_an_element_of_xml_that_is_there_twice_is_unknown() -> None:
+    text = (_FOLDER / "p100.q.xml").read_text(encoding="utf-8")
+    (gpu,) = gpus_of(parse_smi(text.replace("</gpu>", "<processes></processes></gpu>"), "h"))
+    assert isinstance(gpu.processes, Missing)
+
+
+_LINKS = "".join(f"\t Link {at}: {state}\n" for at, state in enumerate(["25 GB/s", "<inactive>"]))
+_HEADS = [f"GPU {at}: NVIDIA A40 (UUID: GPU-0a1b2c3d-0000-1111-2222-33334444555{at})\n" for at in (0, 1)]
+
+
+@pytest.mark.parametrize(
+    ("text", "active"),
+    [
+        (_HEADS[0] + _LINKS + _HEADS[1] + _LINKS, [[True, False], [True, False]]),
+        (_HEADS[0] + _LINKS + "\ufffd\n" + _LINKS, [[True, False], [True, False]]),
+        (_HEADS[0] + _LINKS.replace("<inactive>", "<inact?ve>") + _HEADS[1] + _LINKS, [None, [True, False]]),
+        (_HEADS[0] + _LINKS.replace("\n", "\n\t Link 0: 25 GB/s\n", 1), [[True, False]]),
+        (_HEADS[0] + _LINKS.replace("Link 0", "Link 4"), [None]),
+    ],
+    ids=["whole", "a lost first line", "a damaged state", "a doubled line", "out of order"],
+)
+def test_links_are_those_of_their_gpu_or_unknown(text: str, active: list[list[bool] | None]) -> None:
+    links = [gpu.nvlinks for gpu in gpus_of(parse_smi(text, "h"))]
+    assert [None if isinstance(each, Missing) else [one.active for one in each] for each in links] == active
+
+
+@pytest.mark.parametrize("version", ["535.1?1.08", "535.104.05\ufffd"])
+def test_a_version_with_another_character_in_it_is_unknown(version: str) -> None:
+    text = (_FOLDER / "p100.q.txt").read_text(encoding="utf-8")
+    printed = text[text.index(": ", text.index("Driver Version")) + 2 :].split("\n")[0]
+    facts = parse_smi(text.replace(printed, version, 1), "h")
+    assert isinstance(facts.driver, Missing) or isinstance(facts.driver.version, Missing)
