@@ -15,7 +15,7 @@ from launcher.follow import protocol
 from launcher.follow.awake_clock import AwakeClock
 from launcher.follow.client_deadlines import ClientTimeout
 from launcher.follow.detach_policy import DetachPolicy, DetachPromise
-from launcher.follow.events import JobEnds, LogOutput, RunEvent, Tick
+from launcher.follow.events import HostStarted, JobEnds, LogOutput, RunEvent, Tick
 from launcher.follow.failures import is_port_conflict
 from launcher.follow.node_client import NodeClient
 from launcher.follow.outcome import Outcome
@@ -279,8 +279,15 @@ class Attempt(FollowedRun):
     def _act(self, event: RunEvent) -> None:
         if isinstance(event, LogOutput):
             self._reporter.output(event)
-        else:
-            self._handle_event(event)
+            return
+        if isinstance(event, HostStarted):
+            for run_id in event.same_work:
+                self._screen.notify(
+                    f"{event.host}: {run_id} runs the same command in the same directory, and both write the"
+                    f" same files unless variables keep them apart: gpulaunch stop {run_id}",
+                    bad=True,
+                )
+        self._handle_event(event)
 
     def _abandon(self) -> None:
         """Leave the run, or end it everywhere: our side has failed (its disk, its terminal)."""

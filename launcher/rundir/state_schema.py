@@ -98,6 +98,7 @@ class _Answer:
     sizes: dict[str, int] | None = None
     t: float | None = None
     stall: _Stall | None = None
+    same_work: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)

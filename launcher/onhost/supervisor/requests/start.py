@@ -30,6 +30,7 @@ from ..run_dir import (
     own_places,
     runs_dir,
 )
+from ._same_work import list_same_work
 
 RESERVE_BYTES = 64 << 10
 UNFINISHED = re.compile(r"\..+\.[0-9a-f]{8}\.\d+")
@@ -44,10 +45,12 @@ def serve(request: dict[str, Any]) -> int:
     spec = request["spec"]
     before = previous_start(spec)
     run_dir = make_run_dir(spec)
-    state = first_state(fork_guardian(spec, run_dir), run_dir)
+    ready = fork_guardian(spec, run_dir)
+    same = list_same_work(spec)  # while the supervisor starts
+    state = first_state(ready, run_dir)
     if before:
         succeed(before, run_dir)
-    send_header({"state": state, "t": time.time()})
+    send_header({"state": state, "t": time.time(), "same_work": same})
     from .follow import follow_started  # compiled while the launcher starts
 
     return follow_started(run_dir)
