@@ -20,6 +20,7 @@ _GONE = re.compile(r"invalid job id", re.IGNORECASE)
 _REASON = re.compile(r"\bReason=(\S+)")
 _OUTPUT = re.compile(r"^\s*StdOut=(\S.*)$", re.MULTILINE)
 _LIVES = ("RUNNING", "COMPLETING", "SUSPENDED", "STOPPED", "CONFIGURING")
+_NEVER = "DependencyNeverSatisfied"
 _WAITS = ("PENDING", "REQUEUED", "REQUEUE_HOLD", "SPECIAL_EXIT")
 _ASK_EVERY_S = 0.5
 _GLANCE_S = 3.0
@@ -114,7 +115,10 @@ def read_job(job: str, environ: Mapping[str, str] = os.environ) -> Allocation:
         return _running(found, environ)
     if state == "PENDING":
         why = f" ({reason})" if (reason := _shown(_REASON, job, environ)) not in ("", "None") else ""
-        fix = f"`squeue -j {job} --start` says when it may start; `gpulaunch stop {job}` cancels it"
+        when = f"`squeue -j {job} --start` says when it may start"
+        if _NEVER in why:
+            when = "it never starts, for a job that it waits for has failed"
+        fix = f"{when}; `gpulaunch stop {job}` cancels it"
         raise BadInput(f"Slurm job {job} waits: it is PENDING{why}", fix)
     fix = "`squeue -u $USER` lists your jobs; where it was submitted, gpulaunch report last shows its run"
     if state and (path := _shown(_OUTPUT, job, environ)):

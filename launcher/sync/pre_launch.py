@@ -1,6 +1,8 @@
 """The sync of a launch: from the run config to the hosts, reported, and recorded with the run."""
 
+import json
 import posixpath
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -16,11 +18,11 @@ from launcher.sync.provenance import encode_source, render_source
 from launcher.sync.sync import LOCAL, HostSync, Say, SyncJob, send_tree
 from launcher.sync.tree import SourceTree, read_tree
 from launcher.text import count_noun, format_size, one_line
-from preflight.checks.message_text import quote_path
 from preflight.frozen import dataclass
 from preflight.job import Job
 
 _NAMED = 3
+_PLAIN = re.compile(r"[~/](?:[\w./ -]*[\w./-])?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,11 +86,17 @@ def list_target_dirs(spec: SyncOptions, job: Job, entries: Sequence[HostEntry]) 
     if homeless:
         unlisted = [entry.name for entry in entries if entry.name in homeless and not entry.in_inventory]
         names = f"{', '.join(unlisted)}: not in hosts.yaml, so check the spelling; else " if unlisted else ""
+        example = _yaml_word(f"~/gpulaunch/{Path.cwd().name}")
         raise ConfigError(
-            f"sync has no directory to write to on {', '.join(homeless)}",
-            f"{names}set one in the run config, such as workdir: ~/gpulaunch/{quote_path(Path.cwd().name)}",
+            f"sync has no directory to write to on {fold_hosts(tuple(homeless))}",
+            f"{names}set one in the run config, such as workdir: {example}",
         )
     return targets
+
+
+def _yaml_word(text: str) -> str:
+    """Return what stands for this text in a run config; quotes of a shell would become a part of it."""
+    return text if _PLAIN.fullmatch(text) else json.dumps(text, ensure_ascii=False)
 
 
 def render_live_runs(live: Mapping[str, tuple[str, ...]], targets: Mapping[str, str]) -> Iterator[str]:

@@ -6,11 +6,13 @@ from pathlib import Path
 import pytest
 
 from launcher.cli import execute
+from launcher.config.inventory import HostEntry
 from launcher.config.inventory_file import load_inventory
 from launcher.config.local_entries import resolve_local_entries
 from launcher.config.run_config import find_config, load_run_config
-from launcher.errors import ConfigError
+from launcher.errors import BadInput, ConfigError
 from launcher.local.project import folders_up, local_runs_dir
+from preflight.job import Job
 from tests.launcher.run_plans import run_id
 
 
@@ -121,3 +123,10 @@ def test_a_command_says_whose_hosts_it_takes(deep: Path, capsys: pytest.CaptureF
     os.chdir(deep)
     execute(["preflight", "titann-"])
     assert "hosts of" not in capsys.readouterr().err
+
+
+def test_a_mac_launches_on_other_hosts_and_not_on_itself() -> None:
+    local, box = HostEntry("localhost"), HostEntry("box")
+    assert resolve_local_entries((box,), Job(), platform="darwin") == (box,)
+    with pytest.raises(BadInput, match="this machine runs macOS, and ranks run on Linux hosts only"):
+        resolve_local_entries((box, local), Job(), platform="darwin")

@@ -290,9 +290,9 @@ def test_a_job_that_cannot_start_as_it_is_comes_with_what_to_change(
     assert (said in hint, bool(said)) == (True, bool(hint))
 
 
-def slurm_commands(folder: Path, squeue: str) -> dict[str, str]:
+def slurm_commands(folder: Path, squeue: str, scontrol: str = "n1\n") -> dict[str, str]:
     """Write a squeue that prints this text and a scontrol that names one node; return what finds them."""
-    for name, text in (("squeue", squeue), ("scontrol", "n1\n")):
+    for name, text in (("squeue", squeue), ("scontrol", scontrol)):
         (folder / name).write_text(f"#!/bin/sh\ncat <<'EOF'\n{text}EOF\n")
         (folder / name).chmod(0o755)
     return {"PATH": f"{folder}:/usr/bin:/bin"}
@@ -308,6 +308,20 @@ def test_the_last_task_of_an_array_is_a_job_of_its_own_though_it_has_the_array_s
     assert read_allocation({**environ, "SLURM_JOB_ID": "18"}).name == "17_0"
     with pytest.raises(BadInput, match="Slurm does not know it any more"):
         read_allocation({**environ, "SLURM_JOB_ID": "20"})
+
+
+@pytest.mark.parametrize(
+    ("reason", "when"),
+    [
+        ("Resources", "`squeue -j 17 --start` says when it may start"),
+        ("DependencyNeverSatisfied", "it never starts, for a job that it waits for has failed"),
+    ],
+)
+def test_a_job_that_waits_comes_with_when_it_starts(tmp_path: Path, reason: str, when: str) -> None:
+    environ = slurm_commands(tmp_path, "17|17|PENDING|\n", f"JobState=PENDING Reason={reason} \n")
+    with pytest.raises(BadInput, match=rf"it is PENDING \({reason}\)") as refusal:
+        read_job("17", environ)
+    assert refusal.value.fix == f"{when}; `gpulaunch stop 17` cancels it"
 
 
 def test_an_array_is_not_one_job_and_its_tasks_are_named(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from launcher.config.inventory import HostEntry
-from launcher.errors import PythonNotFound, StepEnded
+from launcher.errors import ConnectionLost, PythonNotFound, StepEnded
 from launcher.remote.program_source import build_bootstrap_argv, compress_program, read_program_source
 from launcher.sync.sync import SyncJob, send_tree
 from launcher.sync.tree import read_tree
@@ -50,6 +50,24 @@ def test_tasks_that_srun_names_together_are_all_gone() -> None:
         with pytest.raises(StepEnded, match=f"{node}: .*{why}"):
             step.task(node, 20.0)
     step.close()
+
+
+def test_a_step_in_a_job_of_another_user_is_refused_in_words() -> None:
+    said = (
+        "srun: cluster configuration lacks support for cpu binding\n"
+        "srun: error: Unable to create step for job 6: Access/permission denied"
+    )
+    step = SlurmStep(["sh", "-c", 'echo "$0" >&2; exit 1', said], ("n1",), {}, b"")
+
+    def begin() -> None:
+        step.start()
+        step.task("n1", 20.0)
+
+    with pytest.raises((StepEnded, ConnectionLost)) as refusal:  # where srun ends before it is written to
+        begin()
+    step.close()
+    assert "cpu binding" not in refusal.value.detail
+    assert refusal.value.detail.endswith("denied; only the job's own user can start steps in it")
 
 
 @pytest.mark.slow

@@ -28,6 +28,10 @@ _LATE_S = 0.3
 _NODE_FAILED = re.compile(r"error: Node failure on (?P<nodes>[\w.,\[\]-]+)")
 
 
+_NOTICE = b"cluster configuration lacks support for cpu binding"  # what srun says of --cpu-bind=none
+_DENIED = b"Access/permission denied"
+
+
 class SlurmStep:
     """Starts with the first use. Threads may use it side by side."""
 
@@ -176,7 +180,9 @@ class SlurmStep:
                 except BlockingIOError:
                     continue
                 except OSError:
-                    raise ConnectionLost(self.nodes[0], self._ended or "srun has ended") from None
+                    with self._news:  # why, the other threads are about to read
+                        self._news.wait_for(lambda: bool(self._ended), _END_S)
+                    raise ConnectionLost(self.nodes[0], self._ended or "srun takes no more input") from None
 
     def _read_output(self, process: "subprocess.Popen[bytes]") -> None:
         assert process.stdout is not None  # noqa: S101 - asked for in start()
@@ -251,5 +257,6 @@ class SlurmStep:
 
 
 def _last(output: bytes) -> str:
-    said = last_lines(output)
-    return f": {said}" if said else ""
+    said = last_lines(b"\n".join(line for line in output.splitlines() if _NOTICE not in line))
+    owner = "; only the job's own user can start steps in it" * (_DENIED in output)
+    return f": {said}{owner}" if said else ""
