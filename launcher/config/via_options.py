@@ -70,6 +70,12 @@ PRESETS: dict[str, Preset] = {
         options={"namespace": _NAME, "container": _NAME, "context": _CONTEXT},
     ),
 }
+_AS_WORDS = {
+    **dict.fromkeys(("apptainer", "singularity"), "via: [{program}, exec, --nv, IMAGE.sif]"),
+    "nerdctl": "via: [{program}, exec, -i, NAME]",
+    **dict.fromkeys(("lxc", "incus"), "via: [{program}, exec, NAME, --]"),
+}
+"""Programs that enter containers, and how each is written. They have not been tried."""
 _EXPECTED = (
     f"{', '.join(kind for kind, preset in PRESETS.items() if not preset.needs_name)}, a mapping such as"
     " {docker: NAME}, a command as a list of words, or none"
@@ -142,13 +148,23 @@ def _shape(item: YamlNode) -> Via:
         values = {name: _text(part) for name, part in item.value.items()}
         kinds = [name for name in values if name in PRESETS]
         if len(kinds) != 1:
-            raise ValueError(f"{_EXPECTED} (one of {', '.join(PRESETS)} as a key)")
+            hint = next(map(_hint, values), "") or f"one of {', '.join(PRESETS)} as a key"
+            raise ValueError(f"{_EXPECTED} ({hint})")
         options = tuple((name, value) for name, value in values.items() if name != kinds[0])
         return Via(kinds[0], values[kinds[0]], options)
     word = item.value if isinstance(item.value, str) else ""
     if word == NO_VIA or word in PRESETS:
         return Via(word)
-    raise ValueError(_EXPECTED)
+    hint = _hint(word)
+    raise ValueError(f"{_EXPECTED} ({hint})" if hint else _EXPECTED)
+
+
+def _hint(word: str) -> str:
+    """Return how another program that enters containers is written, or which one is meant."""
+    if word in _AS_WORDS:
+        return f"{word} is a list of words: {_AS_WORDS[word].format(program=word)}"
+    near = "" if word in PRESETS else hint_nearest(word, tuple(PRESETS))
+    return near.removeprefix("; ")
 
 
 def _text(item: YamlNode) -> str:

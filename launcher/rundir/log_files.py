@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import BinaryIO
 
 from launcher.errors import BadInput
-from launcher.rundir.layout import is_run
+from launcher.rundir.layout import is_run, read_kept_outcome
 from launcher.rundir.run_id import format_start, names_run, run_name
+from launcher.text import one_line
 from preflight.diagnosis.condensed_log import MOST_WHOLE, LogCondenser
 from preflight.diagnosis.lines import Log
 
@@ -111,6 +112,10 @@ def _of_run(directory: Path) -> list[Log]:
     """Return every log of a run: HOST/rank-N.log and HOST/launcher.log."""
     every = sorted(directory.glob("*.log")) + sorted(directory.glob("*/*.log"))
     files = [path for path in every if not path.name.startswith("stacks-")]
+    if not files and is_run(directory):
+        run, why = one_line(directory.name), read_kept_outcome(directory).get("why")
+        said = f"; {one_line(str(why), 400)}" if why else ""
+        raise BadInput(f"{run}: no logs of it are kept locally{said}", f"gpulaunch fetch {run} brings them")
     if not files:
         raise BadInput(f"{directory}: no logs in this directory", "a run's logs are HOST/rank-N.log")
     return [_of_file(path, str(path.relative_to(directory))) for path in files]

@@ -110,9 +110,12 @@ class Runtime:
             fix = f"is its service up? On {self.host}: systemctl status {self.via.kind}"
             raise ContainersRefused(self.host, f"{self._shown} has no service to talk to: {said}", fix)
         if done.exit_status == _NOT_FOUND:
-            fix = f"install {self.via.kind}, or add it to the PATH of a shell that ssh starts"
+            fix = f"install {self.words[0]}, or add it to the PATH of a shell that ssh starts"
+            if self.words[0] != self.via.kind:
+                fix += f"; without `sudo: true` {self.via.kind} is started as the user of ssh"
             raise CommandMissing(self.host, f"{self.words[0]} cannot be started: {said}", fix)
-        raise PrefixFailed(self.host, f"{self._shown} ended with status {done.exit_status}: {said}")
+        what = f"{self._shown} ended with status {done.exit_status}: {said}"
+        raise PrefixFailed(self.host, what, f"`{self._shown} ps` has to work on {self.host}")
 
     def _absent(self, name: str) -> ContainerNotRunning:
         done = self._ask("ps", "--format", _NAMES)

@@ -330,6 +330,20 @@ def test_what_names_no_log_or_several_is_refused(tmp_path: Path, word: str) -> N
     assert isinstance(gpulaunch("diagnose", word, "--logs", str(runs)).exception, BadInput)
 
 
+@pytest.mark.parametrize("outcome", [{}, {"verdict": "aborted", "why": "titan: no space left"}])
+def test_a_run_whose_logs_are_on_its_hosts_is_fetched_first(tmp_path: Path, outcome: dict[str, str]) -> None:
+    run = tmp_path / RUN
+    run.mkdir()
+    (run / "plan.json").write_text("{}")
+    (run / "outcome.json").write_text(json.dumps(outcome))
+    refused = gpulaunch("diagnose", RUN, "--logs", str(tmp_path)).exception
+    assert isinstance(refused, BadInput)
+    assert refused.message == f"{RUN}: no logs of it are kept locally" + (
+        "; titan: no space left" if outcome else ""
+    )
+    assert refused.fix == f"gpulaunch fetch {RUN} brings them"
+
+
 def test_the_run_that_is_offered_in_place_of_an_unknown_one_is_the_newest(tmp_path: Path) -> None:
     runs = a_run(a_run(tmp_path, "a-20260302-100000-ab12ce"))
     error = gpulaunch("diagnose", "other", "--logs", str(runs)).exception

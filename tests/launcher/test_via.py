@@ -79,7 +79,11 @@ def test_what_hosts_yaml_may_say(tmp_path: Path, written: object, expected: Via)
 @pytest.mark.parametrize(
     ("written", "expected_words"),
     [
-        ("dokcer", "expected docker, podman, a mapping"),
+        ("dokcer", 'did you mean "docker"?'),
+        ({"podmann": "x"}, 'did you mean "podman"?'),
+        ("apptainer", "apptainer is a list of words: via: [apptainer, exec, --nv, IMAGE.sif]"),
+        ({"singularity": "x.sif"}, "via: [singularity, exec, --nv, IMAGE.sif]"),
+        ("{docker}", "expected docker, podman, a mapping"),
         ({"docker": "-v"}, "'-v' is not a name of a container"),
         ({"docker": "a b"}, "'a b' is not a name"),
         ({"docker": "$(id)"}, "is not a name"),
@@ -191,6 +195,14 @@ def test_a_command_that_is_not_installed_is_expected_words_as_that(config_home: 
         opened(Via("command", words=("no-such-kubectl", "exec", "--")))
 
 
+def test_a_host_without_sudo_is_told_from_one_without_docker(programs: Callable[[str, str], None]) -> None:
+    programs("sudo", says("bash: line 1: sudo: command not found", 127))
+    with pytest.raises(CommandMissing) as failed:
+        opened(Via("docker", "train", (("sudo", "true"),)))
+    assert failed.value.fix.startswith("install sudo, or add it to the PATH")
+    assert "without `sudo: true` docker is started" in failed.value.fix
+
+
 def says(text: str, status: int) -> str:
     """Return the shell lines of a program that ends so."""
     return f"echo {shlex.quote(text)} >&2; exit {status}"
@@ -212,7 +224,7 @@ DOCKER_SAYS: list[tuple[str, type[HostError], str, str]] = [
      "not running: exited with status 137, signal 9, out of memory", "docker start train"),
     (f"echo {CONTAINER} paused 0 false", ContainerNotRunning, "not running: paused", "docker unpause train"),
     ("echo hello", PrefixFailed, "said nothing of train's state: hello", ""),
-    ("echo oops >&2; exit 3", PrefixFailed, "ended with status 3: oops", ""),
+    ("echo oops >&2; exit 3", PrefixFailed, "ended with status 3: oops", "`docker ps` has to work on n1"),
 ]  # fmt: skip
 
 
