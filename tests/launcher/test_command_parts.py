@@ -314,6 +314,8 @@ def test_a_program_that_starts_ranks_is_not_started_for_each_gpu(command: str, p
         ("python -m llamafactory.cli train x.yaml", "opaque", "python"),
         ("oumi distributed torchrun -m oumi train -c c.yaml", "torchrun", "oumi"),
         ("oumi distributed accelerate launch a.py", "accelerate", "a.py"),
+        ("python /v/lib/python3.9/site-packages/torch/distributed/run.py a.py", "torchrun", "a.py"),
+        ("python /v/site-packages/accelerate/commands/launch.py a.py", "accelerate", "a.py"),
     ],
 )
 def test_a_launcher_is_known_by_its_module_and_behind_another(
@@ -336,6 +338,8 @@ def test_a_launcher_is_known_by_its_module_and_behind_another(
         ("trl sft --config c.yaml", ["trl"]),
         ("axolotl train c.yaml", ["axolotl"]),
         ("axolotl train c.yaml --launcher torchrun", []),
+        ("./develop 'cd d && torchrun --nnodes 2 a.py'", ["./develop"]),
+        ("nix-shell --run 'torchrun a.py'", ["nix-shell"]),
     ],
 )
 def test_an_argument_that_counts_ranks_is_named(command: str, named: list[str]) -> None:
@@ -353,6 +357,14 @@ def test_a_page_with_a_launch_names_its_configuration_of_an_editor() -> None:
         ("{% if p %}\nexport A=1\n{% endif %}\ntorchrun a.py", "template"),
         ("srun $(head -n 1 commands.txt)", r"which has no value"),
         ("srun -N2 --container-image=x bash -c 'torchrun a.py'", "--container-image"),
+        (
+            "apiVersion: a/v1\nkind: TrainJob\nspec:\n  trainer:\n    numNodes: 2\n",
+            "its cluster says what starts",
+        ),
+        (
+            "- Several GPUs:\n> deepspeed a.py\n- One GPU:\n> deepspeed b.py\n",
+            "2 commands, 1: deepspeed a.py",
+        ),
     ],
 )
 def test_a_command_that_the_text_does_not_say_is_refused_for_that(text: str, said: str) -> None:

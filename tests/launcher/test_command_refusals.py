@@ -32,6 +32,7 @@ LAUNCH = "torchrun --nproc_per_node 2 a.py $X"
         ),
         ("make x; make y", "2 commands, 1: make x; 2: make y", "paste the command that trains"),
         ("torchrun a.py $((5 & 1 == 1))", "which has no value", "write a value"),
+        ("N=2; torchrun a.py $((++N))", "which has no value", "write a value"),
         ("torchrun a.py $((1 << 70))", "which has no value", "write a value"),
         ("torchrun a.py $((5 << 63))", "which has no value", "write a value"),
         ("torchrun a.py $((! 3 < 7))", "which has no value", "write a value"),

@@ -13,6 +13,8 @@ _CALCULATED = re.compile(
     r"\s*(?P<name>[A-Za-z_]\w*)\s*(?:(?P<mark>[+*/%-]?)=(?P<expression>[^=].*)|(?P<step>\+\+|--))\s*",
     re.ASCII,
 )
+_STEP_BEFORE = re.compile(r"\A\s*(\+\+|--)\s*([A-Za-z_]\w*)\s*\Z", re.ASCII)
+_STEP = re.compile(r"(?:\+\+|--)\s*\$?\{?[A-Za-z_]", re.ASCII)
 _GROUP = re.compile(r"\([^()]*\)")
 _BITS = re.compile(r"[&|^]")
 _TRUTHS = re.compile(r"[=!?]|\b(?:and|or)\b|(?<![<>])[<>](?![<>])")
@@ -50,6 +52,8 @@ _LARGEST = (1024, 63)
 
 def evaluate_arithmetic(text: str, values: Values) -> int | None:
     """Return the number of an arithmetic expression, None where a variable of it has none."""
+    if _STEP.search(text):
+        return None  # it sets a variable, too
 
     def number(match: re.Match[str]) -> str:
         value = values.get(match[1])
@@ -73,7 +77,7 @@ def evaluate_arithmetic(text: str, values: Values) -> int | None:
 
 def read_assignment(text: str, values: Values) -> tuple[str, int | None]:
     """Return the variable that `N += 2` sets and its number (None without one), "" for other texts."""
-    found = _CALCULATED.fullmatch(text)
+    found = _CALCULATED.fullmatch(_STEP_BEFORE.sub(r"\2\1", text))
     if found is None:
         return "", None
     name, right = found["name"], found["expression"] or "1"

@@ -20,6 +20,7 @@ _NODE_RANKS = ("--node_rank", "--node-rank", "--machine_rank", "--machine-rank",
 _LISTED = 6
 _LONGEST = 70
 _SUBMITS = "gpulaunch starts what the script starts, and gpulaunch submit hands it to Slurm"
+_BESIDE = "it runs beside the launch: start it on each host yourself, where the training needs it"
 _NO_LAUNCH = (
     "none is a launcher, Python or a script: paste the command that trains"
     " (--launch N starts the Nth of these as it is)"
@@ -48,6 +49,7 @@ class FoundCommand:
 
     line: ShellLine
     ended: str
+    in_background: bool = False  # `&` is behind it
 
     @property
     def words(self) -> tuple[Word, ...]:
@@ -78,7 +80,7 @@ def choose_launch(found: Sequence[FoundCommand], number: int | None, *, is_batch
         kept = tuple(at for at in kept if not _submits(found[at].words))
     chosen = _choose(found, kept, number)
     left_out = sorted(set(range(len(found))).difference(kept))
-    said = tuple(_explain_left_out(found[at].words, is_behind=at > chosen.at) for at in left_out)
+    said = tuple(_explain_left_out(found[at], is_behind=at > chosen.at) for at in left_out)
     return replace(chosen, said=(*said, *chosen.said))
 
 
@@ -107,11 +109,14 @@ def _choose(found: Sequence[FoundCommand], kept: Sequence[int], number: int | No
     return Choice(chosen, len(distinct), (others,))
 
 
-def _explain_left_out(words: tuple[Word, ...], *, is_behind: bool) -> str:
+def _explain_left_out(one: FoundCommand, *, is_behind: bool) -> str:
+    words = one.words
     if settings := preparations.asks_settings(words):
         why = settings
     elif _submits(words):
         why = _SUBMITS
+    elif one.in_background and not preparations.is_setup(words):
+        why = _BESIDE
     else:
         why = preparations.BEHIND if is_behind else side_programs.BEFORE
     return f"{_two(words)}: {why}"
@@ -137,12 +142,14 @@ def _without_setup(found: Sequence[FoundCommand]) -> tuple[int, ...]:
     """
     kept: list[int] = []
     has_launcher = any(preparations.has_launcher(one.words) for one in found)
+    trains = has_launcher or any(preparations.starts_training(one.words) for one in found)
     for at, one in enumerate(found):
         is_left_out = (
             (has_launcher and preparations.names_setup_script(one.words))
             or preparations.is_setup(one.words)
             or preparations.asks_settings(one.words)
             or _is_inline(one.words)
+            or (trains and one.in_background and not _rank(one.words))
         )
         if one.ended == "|" and at:
             if kept[-1:] == [at - 1]:

@@ -158,6 +158,8 @@ def _read_python(line: CommandLine, start: int) -> ParsedCommand:
     python = line.words[start].text
     if kind == "script" and posixpath.basename(line.words[at].text) in _LAUNCHER_FILES:
         return replace(read_launcher(line, at), python=python)  # `python $(which torchrun) ...`
+    if kind == "script" and (file := _launcher_file(line.words[at].text)):
+        return replace(_read_table(line, at + 1, *_MODULES[file]), python=python)
     if kind == "module":
         _refuse_module([word.text for word in line.words[at:]])
         words = tuple(word.text for word in line.words[at : at + 3])
@@ -170,6 +172,12 @@ def _read_python(line: CommandLine, start: int) -> ParsedCommand:
         if _longest(_STARTING_MODULES, words) is not None:
             return with_own_ranks(_record(line, "opaque", "executable", start))
     return with_own_ranks(replace(_record(line, "python", kind, at), python=python))
+
+
+def _launcher_file(path: str) -> tuple[str, ...]:
+    """Return the module of a launcher whose file a path is, `.../torch/distributed/run.py`; () for others."""
+    files = (key for key in _MODULES if "." in key[0] and path.endswith(f"/{key[0].replace('.', '/')}.py"))
+    return next((key for key in files if len(key) == 1), ())
 
 
 def _refuse_module(words: Sequence[str]) -> None:

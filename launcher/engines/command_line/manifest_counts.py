@@ -69,7 +69,7 @@ def count_variables(lines: Sequence[str], beside: range, command: str) -> Iterat
     cards = {found["count"] for at in beside if (found := _CARDS.fullmatch(lines[at]))}
     if nodes and any(lines[at].startswith("num_nodes:") for at in document):
         yield f"{_NODES_OF_SKY}={nodes[1]}\n"
-    if len(cards) == 1:
+    if len(cards) == 1 and _CARDS_OF_SKY in command:
         yield f"{_CARDS_OF_SKY}={cards.pop()}\n"
     if nodes:
         yield _asked("nodes", nodes)

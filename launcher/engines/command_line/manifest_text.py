@@ -139,9 +139,11 @@ def _whole(lines: list[str], places: list[CommandKey], said: str, command: str) 
 
 def _refuse_image(lines: list[str], text: str, launch: re.Pattern[str]) -> None:
     """Raise CommandRefused for a manifest of containers that start what their image says."""
-    if is_of_cluster(lines) and any(map(_IMAGE.match, lines)) and not launch.search(text):
+    is_of_image = is_of_cluster(lines) and any(map(_IMAGE.match, lines))
+    is_object = all(any(line.startswith(key) for line in lines) for key in ("apiVersion:", "kind:", "spec:"))
+    if (is_of_image or is_object) and not launch.search(text):
         raise CommandRefused(
-            "the manifest has no command: its image says what starts",
+            f"the manifest has no command: its {'image' if is_of_image else 'cluster'} says what starts",
             "write the command that trains: gpulaunch run --hosts A,B -- torchrun SCRIPT",
         )
 

@@ -64,6 +64,11 @@ _COUNTS = frozenset(
 """Arguments that say how many ranks a program starts, or which; without their dashes."""
 
 _SHELL = re.compile(r"(?:ba|z|da|k|c|tc|fi)?sh")
+_LAUNCH = re.compile(
+    r"(?:^|[\s;&|(])(?:torchrun|accelerate[ \t]+launch|deepspeed|-m[ \t]+torch\.distributed\.\w+)[ \t]"
+)
+"""A launcher within a word: of a text that a program gets."""
+
 _WORLD = ("nodes", "per_node", "total", "hostfile", "include", "exclude", "node_rank", "config_file")
 _SHOWN = 200
 _SETTINGS = re.compile(r"config|cfg", re.IGNORECASE)
@@ -187,6 +192,11 @@ def _unchanged_counts(record: ParsedCommand) -> tuple[str, ...]:
 
 def _inner_launcher(record: ParsedCommand) -> Iterator[str]:
     """Yield what is said of a launcher among the words of a program, which does not read PET_NNODES."""
+    if _SHELL.fullmatch(posixpath.basename(record.program)) is None and any(map(_LAUNCH.search, record.args)):
+        yield (
+            f"{record.program} gets a text that starts a launcher, and gpulaunch cannot change its options:"
+            " each host trains by what is written in it"
+        )
     pairs = pairwise(record.args)
     inner = next((each for each in pairs if each == ("accelerate", "launch") or each[0] == "deepspeed"), None)
     if inner is not None and not _SHELL.fullmatch(posixpath.basename(record.program)):

@@ -70,6 +70,9 @@ _BUILD_WORD = re.compile(r"-[jkBs]\w*|\d+|[A-Z_]+=.*|all|build|install|clean|dep
 """Of `make`: a target by another name may be the launch."""
 
 _OF_SUDO = re.compile(r"-[EHnS]+|--preserve-env")
+_OF_PERSON = re.compile(r"-[il]+|--login")
+"""Options of a shell that waits for a person."""
+
 _RUNS = [[name, "run"] for name in ("uv", "poetry", "pixi", "pdm", "pipenv", "rye")]
 _STARTS = re.compile(r"train|run|launch|tune|eval|test|main|start", re.IGNORECASE)
 _LAUNCHER_MODULES = ("torch.distributed.run", "torch.distributed.launch", "accelerate.commands.launch")
@@ -81,7 +84,8 @@ _LAUNCHES = (
 
 def explain_drop(words: tuple[Word, ...], *, after: bool) -> str:
     """Return what is said of a command without effect on the launch; "" for any other. `after`: behind it."""
-    words = program_words(words)
+    whole, words = words, program_words(words)
+    is_behind = len(words) < len(whole)  # `srun --pty`
     name = posixpath.basename(words[0].text) if words else ""
     if not name:
         return ""
@@ -89,7 +93,7 @@ def explain_drop(words: tuple[Word, ...], *, after: bool) -> str:
         return f"{name}: {NOTHING}"
     if after and name in ("exec", *_SHELLS) and all(word.text in ("exec", *_SHELLS) for word in words):
         return f"{' '.join(word.text for word in words)}: {NOTHING}"
-    if _asks_itself(words):
+    if _asks_itself(words) or (is_behind and _waits_for_person(words)):
         return f"{name}: {NOTHING}"
     if _sets_variable(name, words[1:2]):
         return ""
@@ -137,7 +141,14 @@ def _asks_itself(words: Sequence[Word]) -> bool:
     name, option = posixpath.basename(words[0].text), words[1].text if len(words) == 2 else ""
     of_numactl = name == "numactl" and option in ("-H", "--hardware", "-s", "--show")
     is_lock = name == "flock" and read_lock(words, 0) == len(words)
-    return of_numactl or is_lock or (is_python(words[0]) and option in ("--version", "-V"))
+    of_version = option in ("--version", "-V") if is_python(words[0]) else option in ("--version", "--help")
+    of_version = of_version and not has_launcher(words[:1])
+    return of_numactl or is_lock or of_version
+
+
+def _waits_for_person(words: Sequence[Word]) -> bool:
+    """Whether a command is a shell without anything to run: `bash -i`."""
+    return words[0].text in _SHELLS and all(_OF_PERSON.fullmatch(word.text) for word in words[1:])
 
 
 def program_words(words: Sequence[Word]) -> tuple[Word, ...]:
@@ -161,13 +172,13 @@ def _behind_prefix(words: Sequence[Word], at: int, table: Table) -> int:
         program = read_options(words, at + 1, table).program
     except CommandRefused:
         return at
-    behind = words[program:]
-    return (
-        program
-        if behind
-        and (is_setup(behind) or names_setup_script(behind) or explain_drop(tuple(behind), after=False))
-        else at
-    )
+    behind = tuple(words[program:])
+    return program if behind and _prepares(behind) else at
+
+
+def _prepares(words: tuple[Word, ...]) -> bool:
+    is_left_out = is_setup(words) or names_setup_script(words) or explain_drop(words, after=False) != ""
+    return is_left_out or _waits_for_person(words)
 
 
 def _is_option(first: Sequence[Word]) -> bool:

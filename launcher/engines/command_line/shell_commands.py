@@ -127,7 +127,7 @@ class CommandReader:
             raise _not_one_command(operator, words)
         if operator == "&":
             shell.dropped.append(f"&: {_DETACH}")
-        yield from self._finish(";" if operator in ("\n", "&", ")") else operator)
+        yield from self._finish(";" if operator in ("\n", ")") else operator)
         if operator == ")":
             shell.restore(self.groups.pop())
             self.words.append(Word("}"))

@@ -23,7 +23,7 @@ from launcher.engines.command_line.shell_tests import Answer, Files
 from launcher.engines.command_line.tables import side_programs
 from launcher.engines.command_line.variables import Value
 from launcher.engines.command_line.words import Word
-from launcher.engines.command_line.wrappers import strips_program
+from launcher.engines.command_line.wrappers import explain_empty, strips_program
 from launcher.errors import CommandRefused
 
 _COMMENT_INSIDE = re.compile(r"\\[ \t]*\n[ \t]*#[^\n]*\n[ \t]*[^\s#]")
@@ -48,6 +48,10 @@ _OPTION = re.compile(r"-\S+(?:[ \t]+[^-\s]\S*)*")
 _OF_TRAINING = re.compile(
     r"(?:CUDA|NCCL|GLOO|TORCH|PYTORCH|HF|WANDB|OMP|MKL|TRANSFORMERS|TOKENIZERS|UCX|RAY|DS|ACCELERATE)_[A-Z0-9_]+"
     r"|PYTHONPATH|LD_LIBRARY_PATH|LD_PRELOAD"
+)
+_BLANK_BEHIND_SIGN = re.compile(r"^(?![ \t]*#)[^\n]*\\[ \t]+\n[ \t]*[^\s#]", re.MULTILINE)
+_BLANK_BEHIND = (
+    "\\: a blank behind it would end the command, which is read as if it went on in the line below"
 )
 _WITHOUT_VALUE = "the text does not say its value: env: of a run config does"
 _SHOWN = 60
@@ -105,7 +109,7 @@ class _Launches:
                 self._take_asked(words, asks)
                 self.ended = end.replace("|&", "|") if end in ("|", "|&") else ";"
                 continue
-            self._take(words)
+            self._take(words, in_background=end == "&")
             shell.blocks.after(end)
             self.ended = end.replace("|&", "|")
 
@@ -119,7 +123,7 @@ class _Launches:
         else:
             self.shell.doubtful.append((words, refusals.asked_launch(self.shell.blocks.open[-1].kind)))
 
-    def _take(self, words: tuple[Word, ...]) -> None:
+    def _take(self, words: tuple[Word, ...], *, in_background: bool = False) -> None:
         shell, runs = self.shell, self.shell.blocks.runs
         if runs is None:
             count = len(shell.doubtful)
@@ -146,7 +150,7 @@ class _Launches:
             preparations.refuse_undecided(words, is_behind=bool(self.found))
             if len(self.found) == _MOST_COMMANDS:
                 raise CommandRefused(f"the text has more than {_MOST_COMMANDS} commands", "paste one launch")
-            self.found.append(FoundCommand(self._line(words), self.ended))
+            self.found.append(FoundCommand(self._line(words), self.ended, in_background=in_background))
             self.is_behind = self.is_behind or preparations.is_launch(words)
 
     def _is_left_behind(self, words: tuple[Word, ...]) -> bool:
@@ -203,6 +207,7 @@ class _Launches:
         shell.dropped += [f"{kind}: {_BLOCK}" for kind in shell.blocks.kinds]
         shell.dropped += _directives(text)
         shell.dropped += _unexported(text, shell)
+        shell.dropped += [_BLANK_BEHIND] if _BLANK_BEHIND_SIGN.search(text) else []
         without = sorted(shell.visible - shell.values.keys() - shell.exports.keys())
         shell.dropped += [f"export {name}: {_WITHOUT_VALUE}" for name in without]
         if _OWN_PARENT.search(text):
@@ -246,7 +251,7 @@ def _unexported(text: str, shell: ShellState) -> Iterator[str]:
     for name, value in shell.values.items():
         if _OF_TRAINING.fullmatch(name) and name not in shell.visible and value != shell.environ.get(name):
             is_read = re.search(rf"\$\{{?[!#]?{name}\b|\b(?:export|declare)[^\n]*\b{name}\b", text)
-            if is_read is None and not any(name in said for said in shell.dropped):
+            if is_read is None and not any(name in said.partition(":")[0] for said in shell.dropped):
                 yield f"{name}: set for the text alone and not exported, no rank gets it"
 
 
@@ -309,6 +314,8 @@ def _without_effect(words: tuple[Word, ...], ended: str, *, after: bool) -> str:
     """
     if ended == "|" and words[0].text in ("tee", "cat"):
         return f"| {words[0].text}: {RANK_LOGS}"
+    if sentence := explain_empty(words):
+        return sentence
     return preparations.explain_drop(words, after=after)
 
 

@@ -71,6 +71,16 @@ def strip_wrapper(words: Sequence[Word], start: int) -> Around | None:
     return None
 
 
+def explain_empty(words: Sequence[Word]) -> str:
+    """Return what is said of a program around commands that has none: `taskset -cp 0-7 $$`; "" for others."""
+    name = posixpath.basename(words[0].text)
+    if name not in tables.OPERANDS or name == "timeout":
+        return ""
+    after = _after_flags(words, 1, tables.VALUE_FLAGS.get(name, ())) + tables.OPERANDS[name]
+    of_process = any(re.fullmatch(r"-[a-zA-Z]*p|--pid", word.text) for word in words[1:after])
+    return tables.TRANSPARENT[name] if of_process or after >= len(words) else ""
+
+
 def strips_program(name: str) -> bool:
     """Return whether a program is one around commands."""
     return name in (
