@@ -64,8 +64,11 @@ class Tunnel:
 
 
 @contextmanager
-def open_tunnel(connection: Connection, program: str) -> Iterator[Tunnel]:
-    """Lend a connection to a program for one command on the host, whose first word `program` replaces."""
+def open_tunnel(connection: Connection, program: str, start_s: float = _START_S) -> Iterator[Tunnel]:
+    """Lend a connection to a program for one command on the host, whose first word `program` replaces.
+
+    `start_s`: how long the program has to come for it.
+    """
     with (
         tempfile.TemporaryDirectory(prefix="gpulaunch-", dir=_folder_of_sockets()) as private,
         socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener,
@@ -73,15 +76,17 @@ def open_tunnel(connection: Connection, program: str) -> Iterator[Tunnel]:
         meeting = Path(private) / "socket"
         listener.bind(str(meeting))
         listener.listen(1)
-        listener.settimeout(_START_S)
+        listener.settimeout(start_s)
         loan = Tunnel(connection, program, listener, meeting)
         thread = threading.Thread(target=loan.serve, daemon=True)
         thread.start()
         try:
             yield loan
         finally:
-            with suppress(OSError):
-                listener.shutdown(socket.SHUT_RDWR)  # wakes an accept that gets no connection
+            # An rsync that refuses its options never comes; a shutdown of the listener ends no accept.
+            with suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as nobody:
+                nobody.setblocking(False)
+                nobody.connect(str(meeting))
             thread.join(_LAST_S)
 
 

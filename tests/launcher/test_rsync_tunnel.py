@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tempfile
 import termios
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -102,6 +103,13 @@ def test_a_relay_that_names_no_command_is_sent_away() -> None:
         odd.connect(loan.rsh[-1])
         socket.send_fds(odd, [b"no JSON\n"], [odd.fileno()])
         assert odd.recv(1) == b""
+
+
+def test_nothing_waits_for_a_program_that_never_comes() -> None:
+    before = set(threading.enumerate())
+    with open_tunnel(HERE, sys.executable, start_s=PATIENCE_S):
+        (waits,) = set(threading.enumerate()) - before
+    assert not waits.is_alive()
 
 
 def test_a_temporary_directory_too_deep_for_a_socket_is_no_obstacle(
