@@ -4,7 +4,7 @@ import re
 
 from preflight.errors import BadInput
 
-OTHER_TABLE = r"^\|[^\S\n]*(?!NVIDIA-SMI\b)([A-Za-z]{2,9}-(?:SMI|ML))\b|\bAIP-Util\b"
+OTHER_TABLE = r"^\|[^\S\n]*(?!NVIDIA-SMI\b)(?:[A-Za-z]{2,9}-(?:SMI|ML)|CNMON)\b|\bAIP-Util\b"
 """The head of a table as other makers' programs draw it after nvidia-smi's."""
 
 _OTHERS = (

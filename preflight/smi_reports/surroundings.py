@@ -3,6 +3,7 @@
 import codecs
 import html
 import json
+import quopri
 import re
 from itertools import pairwise, takewhile
 
@@ -11,6 +12,9 @@ from preflight.smi_reports.gpustat import JSON as GPUSTAT_JSON
 from preflight.smi_reports.line_breaks import join_pieces, unwrapped
 
 _ANSI = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b[()][A-Z0-9]|\x1b[=>78]")
+_SOFT_BREAK = re.compile(r"^[^\n]{74}[^=\n]=$", re.MULTILINE)
+"""Of quoted-printable, in which mails are sent."""
+_INVISIBLE = re.compile("[\u200b-\u200f\u2060\ufeff]")
 # Known first lines, behind something: a quote's marks, a line's number, its time, its container or host.
 _HEAD = re.compile(
     r"^([^\n]{1,80}?)(?:\|[^\S\n]*NVIDIA-SMI \d[\dx.]* |(?<!=)={5,}NVSMI LOG="
@@ -39,7 +43,12 @@ _LOGGED = re.compile(rf'\{{[^\n]*?"(?:{"|".join(_LOG_KEYS)})": ?"[^\n]*\}}\s*$')
 _TAGS = re.compile(r"</?(?:pre|code|span|div|p|samp|tt)\b[^<>\n]{0,200}>|<br ?/?>", re.IGNORECASE)
 _BOLD = re.compile(r"(?<=[|\s])\*\*([^*|\n]{1,60})\*\*(?=[|\s])")
 _BOXES = str.maketrans(
-    {**dict.fromkeys("\u2502\u2503\u2551\uff5c", "|"), **dict.fromkeys("\u2500\u2501", "-"), "\u2550": "="}
+    {
+        **dict.fromkeys("\u2502\u2503\u2551\uff5c", "|"),
+        **dict.fromkeys("\u2500\u2501\u2013", "-"),
+        "\u2014": "--",
+        "\u2550": "=",
+    }
     | {first + digit: str(digit) for first in (0xFF10, 0x0660, 0x06F0) for digit in range(10)}
     | dict.fromkeys("\u250c\u2510\u2514\u2518\u251c\u2524\u252c\u2534\u253c", "+")
     | dict.fromkeys("\u2552\u2555\u2558\u255b\u2564\u2567", "+")
@@ -75,8 +84,12 @@ def decoded(data: bytes) -> str:
 
 def cleaned(text: str) -> str:
     """Return a text without colours, quotes of JSON, tags of web pages and line ends of other systems."""
-    text = _ANSI.sub("", _without_nuls(text).removeprefix("\ufeff"))
+    text = _INVISIBLE.sub("", _ANSI.sub("", _without_nuls(text)))
     text = text.replace("\r\n", "\n").replace("\r", "\n").replace("\u00a0", " ")
+    if ("=3D" in text and "=\n" in text) or _SOFT_BREAK.search(text):
+        text = quopri.decodestring(text.encode()).decode("utf-8", "replace").replace("\u00a0", " ")
+    if text.count("$\n") > _LEAST_SPLIT * text.count("\n"):  # of `cat -A`
+        text = text.replace("$\n", "\n").replace("^I", "\t")
     if "&lt;nvidia_smi_log" in text or "<nvidia_smi_log&gt;" in text:
         text = html.unescape(text).replace("\u00a0", " ")
     return _unquoted(plain_csv(_without_pane(text)))

@@ -247,6 +247,7 @@ def test_a_table_without_modes_of_persistence_is_read() -> None:
         ("|   0  HL-225              N/A  | 0000:19:00.0     N/A |     0 |\n| AIP-Util |\n", "Gaudi"),
         ("| MX-SMI 2.1.9 |\n| 0   MetaX C500  | 0000:08:00.0 | 0% |\n", "mx-smi"),
         ("|  IX-ML: 3.2.1  |\n| 0    BI-V100    | 00000000:1F:00.0 | 1500MHz |\n", "another maker"),
+        ("| CNMON v5.10 |\n| 0   /   MLU370-X8    v1.1.4 |      0000:1a:00.0 | 0%  |\n", "another maker"),
         ('DCGM_FI_DEV_FB_USED{gpu="0"} 40000\n', "DCGM"),
         ("| GPU ID | Device Information |\n| 0      | Name: NVIDIA H100 |\n", "dcgmi"),
         ("| NVITOP 1.3.2       Driver Version: 550.90.07 |\n", "nvitop"),

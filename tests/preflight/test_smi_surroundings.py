@@ -1,6 +1,7 @@
 """What other programs make of the text of nvidia-smi, and files of several recordings."""
 
 import json
+import quopri
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -49,6 +50,9 @@ _CHANGES: dict[str, Callable[[str], str]] = {
     ),
     "bytes as Python shows them": lambda text: repr(text.encode()),
     "a tab in front": _lines(lambda line: f"\t{line}"),
+    "a mail": lambda text: quopri.encodestring(text.encode()).decode(),
+    "cat -A": lambda text: f"$ nvidia-smi -q | cat -A\n{text}".replace("\t", "^I").replace("\n", "$\n"),
+    "blanks of no width": lambda text: text.replace("  ", " \u200b "),
     "the same again": lambda text: f"{text}\n{text}",
 }
 
@@ -65,11 +69,12 @@ def test_a_text_that_another_program_holds_is_read_as_it_was_printed(change: str
     "change",
     [
         lambda text: text.translate(str.maketrans("|-=", "\u2502\u2500\u2550")),
+        lambda text: text.replace("-----", "\u2013\u2013\u2013\u2014"),
         _lines(lambda line: line + "<br>"),
         _lines(lambda line: re.sub(r"([|_])", r"\\\1", line)),
         _lines(lambda line: re.sub(" +", "\t", line)),
     ],
-    ids=["boxes", "breaks", "escaped for Markdown", "a tab for blanks"],
+    ids=["boxes", "dashes", "breaks", "escaped for Markdown", "a tab for blanks"],
 )
 def test_a_table_in_other_characters_is_read(change: Callable[[str], str]) -> None:
     text = _recorded("2xl40s-busy.table.txt")
