@@ -24,8 +24,6 @@ from launcher.slurm.jobs import is_inside, list_own_jobs
 from launcher.terminal.output import echo, echo_json, echo_lines
 from launcher.text import count_noun, sanitize
 
-_FIXES_SHOWN = 3
-
 
 @click.command("ps")
 @hosts_argument
@@ -61,14 +59,13 @@ def command(hosts: tuple[str, ...], *, ended: bool, as_json: bool, **given: Any)
     else:
         echo(_describe_absence([entry.name for entry in answered], found.other_hosts, ended=ended))
     strays = (f"{run_id}: {words}" for run_id, found_of in found.strays.items() for words in found_of)
-    echo_lines((*strays, *unanswered_lines(errors)), err=True)
+    words = access.inventory.access_words
+    fixes = {name: complete_commands(error.fix, words) for name, error in found.errors.items() if code}
+    echo_lines((*strays, *unanswered_lines(errors, fixes)), err=True)
     echo_lines([describe_gone(gone)] if gone else [], err=True)
     silent = () if hosts or access.nodes else list_silent(read_run_records().values(), listed, found.errors)
     echo_lines([describe_silent(silent)] if silent else [], err=True)
     echo_lines(() if hosts else _describe_slurm_jobs(), err=True)
-    fixes = dict.fromkeys(error.fix for error in found.errors.values() if error.fix)
-    typed = [complete_commands(fix, access.inventory.access_words) for fix in fixes]
-    echo_lines([f"  fix: {fix}" for fix in typed][: _FIXES_SHOWN if code else 0], err=True)
     deliver_due(access, answered, {run.run_id for run in found.runs if run.is_live})
     return code
 

@@ -1,6 +1,7 @@
 """Findings for people: a line per host, equal findings folded over hosts, one line per unread fact."""
 
 import re
+import shlex
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from itertools import chain, groupby
@@ -92,6 +93,12 @@ def _without_name(text: str, hosts: tuple[str, ...], instead: str = "HOST") -> s
     return re.sub(rf"(?<![\w.-]){re.escape(hosts[0])}(?![\w.-])", lambda _: instead, text)
 
 
+def _quoted_in_commands(fix: str, hosts: str) -> str:
+    """Quote a range where a shell reads it: zsh refuses brackets that match no file."""
+    command = rf"(\bgpulaunch [\w-]+ (?:--?[\w-]+ ){{0,3}}){re.escape(hosts)}"
+    return re.sub(command, lambda typed: typed[1] + shlex.quote(hosts), fix)
+
+
 def _merge(group: list[Finding]) -> FindingGroup:
     first = group[0]
     hosts = tuple(dict.fromkeys(host for finding in group for host in finding.hosts))
@@ -105,6 +112,7 @@ def _merge(group: list[Finding]) -> FindingGroup:
         # ssh takes one host, our commands a range; they cannot read one that was cut
         takes_range = not _SSH.search(fix) and "..." not in fold_hosts(hosts)
         fix = _without_name(fix, first.hosts, fold_hosts(hosts) if takes_range else hosts[0])
+        fix = _quoted_in_commands(fix, fold_hosts(hosts)) if takes_range else fix
     return FindingGroup(
         severity=first.severity,
         codes=tuple(dict.fromkeys(finding.code for finding in group)),

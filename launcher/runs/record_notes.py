@@ -7,7 +7,7 @@ import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from launcher.config.host_sets import fold_hosts
+from launcher.config.host_sets import fold_hosts, host_range
 from launcher.config.inventory import LOCALHOST
 from launcher.errors import (
     ConnectionRefused,
@@ -56,7 +56,7 @@ def describe_silent(names: Sequence[str]) -> str:
 
 
 def _forget(names: Sequence[str]) -> str:
-    return f"Gone for good? gpulaunch prune {shlex.quote(','.join(names))} --forget"
+    return f"Gone for good? gpulaunch prune {shlex.quote(host_range(names))} --forget"
 
 
 def list_silent(

@@ -173,8 +173,12 @@ def _not_found(word: str, answered: Sequence[str], found: SearchResult) -> Gpula
     return HostsUnusable(tuple(found.errors.values()), "\n".join(lines), fix)
 
 
-def unanswered_lines(errors: Mapping[str, str]) -> Iterator[str]:
-    """Yield why hosts were not asked, by host; reasons that differ in numbers or keys only are one."""
+def unanswered_lines(errors: Mapping[str, str], fixes: Mapping[str, str] | None = None) -> Iterator[str]:
+    """Yield why hosts were not asked, by host; reasons that differ in numbers or keys only are one.
+
+    The fix of the first of them follows, where `fixes` has it and no line before did.
+    """
+    shown = {""}
     alike: dict[str, list[str]] = {}
     for host, reason in errors.items():
         plain = _FINGERPRINT.sub("KEY", reason)
@@ -183,6 +187,10 @@ def unanswered_lines(errors: Mapping[str, str]) -> Iterator[str]:
     for hosts in alike.values():
         more = f" (and {len(hosts) - 1} more like it)" if len(hosts) > 1 else ""
         yield f"{fold_hosts(tuple(hosts))}: not asked: {errors[hosts[0]]}{more}"
+        fix = (fixes or {}).get(hosts[0], "")
+        if fix not in shown:
+            yield f"  fix: {fix}"
+            shown.add(fix)
 
 
 def format_hosts(names: Sequence[str]) -> str:

@@ -11,7 +11,7 @@ from launcher.errors import AgentTimedOut, ConnectionTimedOut, HostError
 from launcher.follow.outcome import Outcome
 from launcher.follow.restart_history import RestartHistory
 from launcher.planning.run_record import build_run_record, note_in_record, read_run_records, save_run_record
-from launcher.runs.record_notes import list_gone_hosts, note_answers, note_end
+from launcher.runs.record_notes import describe_gone, list_gone_hosts, note_answers, note_end
 from tests.launcher.found_runs import PLAN, A, B, found, node_run, over
 from tests.launcher.restart_cases import ended
 from tests.launcher.run_plans import RUN_ID, plan
@@ -51,6 +51,11 @@ def remember(*, at: float = 1.0, over: bool = False, silent: tuple[str, ...] = (
         ([node_run("r2")], BOTH, {}, False),  # perhaps a later start of it, that a host has made
     ],
 )
+def test_many_hosts_are_forgotten_with_one_short_command() -> None:
+    command = "gpulaunch prune 'n[01-24]' --forget"
+    assert describe_gone([f"n{number:02}" for number in range(1, 25)]).endswith(command)
+
+
 def test_a_launch_is_over_once_all_of_its_hosts_have_said_so(
     *, shown: list[dict[str, Any]], answered: set[str], errors: dict[str, HostError], expected: bool
 ) -> None:

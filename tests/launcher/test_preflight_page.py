@@ -239,7 +239,7 @@ def test_hosts_that_are_reached_alike_share_a_column_and_those_that_reach_alike_
 
 def test_a_fix_that_neighbours_share_is_shown_once_below_them() -> None:
     text = between(page(fleet()), 'id="PROC001"', "</section>")
-    assert text.count("Fix for these 8: ") == text.count("clean-zombies h100-[12-13]<") == 1
+    assert text.count("Fix for these 8: ") == text.count("clean-zombies &#x27;h100-[12-13]&#x27;<") == 1
     assert text.index("gpu7") < text.index("Fix for these 8: ")
 
 

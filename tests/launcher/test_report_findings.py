@@ -196,7 +196,7 @@ def test_messages_that_name_their_host_are_folded_with_a_range_in_the_fix() -> N
     ]
     (item,) = group_findings(findings)
     assert item.message == "a-[1-2] holds it"
-    assert item.fix == "gpulaunch clean-zombies a-[1-2]"
+    assert item.fix == "gpulaunch clean-zombies 'a-[1-2]'"
 
 
 def test_names_that_do_not_resolve_are_listed_as_hosts_and_not_as_one_name(

@@ -377,6 +377,9 @@ def test_hosts_that_are_silent_for_one_reason_share_a_line() -> None:
         "n40,titan: not asked: n40 does not resolve (and 1 more like it)",
         "t4: not asked: refused",
     ]
+    fixes = {"n01": "is it up?", "g1": "ask", "n40": "is it up?", "t4": "start sshd"}
+    lines = list(unanswered_lines(errors, fixes))
+    assert [lines[at] for at in (1, 3, 6)] == ["  fix: is it up?", "  fix: ask", "  fix: start sshd"]
 
 
 def test_a_lost_run_is_listed_with_the_way_off_the_list() -> None:
