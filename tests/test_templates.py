@@ -44,7 +44,7 @@ def environ() -> dict[str, str]:
     kept = {
         name: value for name, value in os.environ.items() if name not in ("RANK", "LOCAL_RANK", "WORLD_SIZE")
     }
-    kept |= shimmed("no_compiler no_dtensor")
+    kept |= shimmed("no_compiler no_dtensor known_models")
     return {**kept, "OMP_NUM_THREADS": "1", "ACCELERATE_USE_CPU": "true", "CUDA_VISIBLE_DEVICES": ""}
 
 

@@ -59,7 +59,11 @@ def run_rank(root: Path, script: str, *args: str, shim: str = "", **env: str) ->
 
 def shimmed(shim: str, **more: str) -> dict[str, str]:
     """Return the environment that turns on a shim of tests/shims."""
-    return {"PYTHONPATH": str(SHIMS), "SHIMS": shim, **more} if shim else {}
+    if not shim:
+        return {}
+    # In the home of this session of pytest, which its processes share: see tests/shims/known_models.py.
+    models = {"SHIM_MODELS": f"{os.environ['HOME']}/models"} if "known_models" in shim else {}
+    return {"PYTHONPATH": str(SHIMS), "SHIMS": shim, **models, **more}
 
 
 def _plain_environment() -> dict[str, str]:

@@ -56,7 +56,7 @@ NOTES = {
         guard="G1",
         step=1,
         cause=("Attempting to unscale FP16 gradients", "dtype=torch.float32"),
-        shims=shimmed("cpu_scaler no_compiler no_dtensor"),
+        shims=shimmed("cpu_scaler no_compiler no_dtensor known_models"),
         args=(MODEL,),
     ),
     "1": Note(
@@ -82,7 +82,7 @@ NOTES = {
         guard="G1",
         step=1,
         cause=("the weights become NaN in step 1", "lora_A"),
-        shims=shimmed("no_compiler no_dtensor"),
+        shims=shimmed("no_compiler no_dtensor known_models"),
         args=(MODEL,),
     ),
     "3": Note(

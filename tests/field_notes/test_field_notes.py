@@ -67,9 +67,8 @@ def lint(root: Path, script: str) -> list[dict[str, Any]]:
 
 
 def test_note_0_fails_as_its_author_saw(tmp_path: Path, tiny_model: str) -> None:
-    done = run_rank(
-        tmp_path, scripts.NOTE_0, tiny_model, shim="cpu_scaler no_compiler no_dtensor", GPULAUNCH_GUARD="warn"
-    )
+    shim = "cpu_scaler no_compiler no_dtensor known_models"
+    done = run_rank(tmp_path, scripts.NOTE_0, tiny_model, shim=shim, GPULAUNCH_GUARD="warn")
     assert done.code == 1
     # transformers 5 gives Trainer a fused optimizer; clipping unscales first, and that is what raises.
     assert "Attempting to unscale FP16 gradients." in done.log
@@ -83,9 +82,8 @@ def test_a_rehearsed_trainer_evaluates_and_saves_once_into_the_scratch(
     late = 'eval_strategy="steps", eval_steps=500, save_strategy="steps", save_steps=500'
     script = scripts.NOTE_0_FIXED.replace('save_strategy="no"', late).replace("max_steps=6", "max_steps=600")
     script = script.replace("train_dataset=data)", "train_dataset=data, eval_dataset=data)")
-    done = run_rank(
-        tmp_path, script, tiny_model, shim="cpu_scaler no_compiler no_dtensor", GPULAUNCH_REHEARSE="4"
-    )
+    shim = "cpu_scaler no_compiler no_dtensor known_models"
+    done = run_rank(tmp_path, script, tiny_model, shim=shim, GPULAUNCH_REHEARSE="4")
     assert done.code == 0, done.log[-3000:]
     (measured,) = done.reported("rehearsal")
     assert measured["complete"]
@@ -112,9 +110,8 @@ def test_note_1_fails_without_the_flag_as_with_it(tmp_path: Path) -> None:
 
 
 def test_note_2_kills_its_weights_in_the_first_step(tmp_path: Path, tiny_model: str) -> None:
-    done = run_rank(
-        tmp_path, scripts.NOTE_2, tiny_model, shim="no_compiler no_dtensor", GPULAUNCH_GUARD="warn"
-    )
+    shim = "no_compiler no_dtensor known_models"
+    done = run_rank(tmp_path, scripts.NOTE_2, tiny_model, shim=shim, GPULAUNCH_GUARD="warn")
     first, second = done.reported("guard")[:2]
     assert (first["code"], first["step"]) == ("G1", 1)
     assert (second["code"], second["step"]) == ("G4", 1)

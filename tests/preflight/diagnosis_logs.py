@@ -51,7 +51,8 @@ def _wrapped(log: str, width: int = 80) -> str:
 
 
 def _amid(log: str) -> str:
-    before = "".join(f"step {step} | loss {3 - step / 1000:.4f} | lr 1e-4\n" for step in range(900))
+    """Follow a run of more lines than any part of diagnose looks back."""
+    before = "".join(f"step {step} | loss {3 - step / 1000:.4f} | lr 1e-4\n" for step in range(450))
     return before + log
 
 

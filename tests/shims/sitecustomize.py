@@ -15,6 +15,7 @@ from typing import Any
 
 AFTER = {
     "cpu_scaler": "accelerate.accelerator",
+    "known_models": "transformers.utils.import_utils",
     "no_compiler": "torch._compile",
     "no_dtensor": "torch.distributed",
     "pretended_gpus": "torch",
