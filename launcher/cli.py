@@ -164,8 +164,10 @@ def cli() -> None:
 
 def main() -> None:
     """Run the command line and exit."""
-    # Python 3.12 warns of "\d" in a script that is read, with the line as it is; -W error ended the reading.
-    warnings.simplefilter("ignore")
+    # Python 3.12 warns of "\d" in a script that is read, libraries of what they will change: no user of the
+    # command can act on it, and PYTHONWARNINGS=error is meant for trainings. `python -X dev` shows all.
+    if not sys.flags.dev_mode:
+        warnings.simplefilter("ignore")
     # Few of our objects are in circles; looking for them cost 5 % of a preflight.
     gc.set_threshold(50_000, 20, 20)
     _open_streams()
