@@ -51,11 +51,6 @@ def remember(*, at: float = 1.0, over: bool = False, silent: tuple[str, ...] = (
         ([node_run("r2")], BOTH, {}, False),  # perhaps a later start of it, that a host has made
     ],
 )
-def test_many_hosts_are_forgotten_with_one_short_command() -> None:
-    command = "gpulaunch prune 'n[01-24]' --forget"
-    assert describe_gone([f"n{number:02}" for number in range(1, 25)]).endswith(command)
-
-
 def test_a_launch_is_over_once_all_of_its_hosts_have_said_so(
     *, shown: list[dict[str, Any]], answered: set[str], errors: dict[str, HostError], expected: bool
 ) -> None:
@@ -157,3 +152,8 @@ def test_a_launch_that_is_also_on_another_host_is_not_forgotten(tmp_path: Path) 
     done = user.gpulaunch("prune", "a", "--forget", "--yes")
     assert f"{RUN_ID} is kept, it is on a,b: name all of them" in done.stderr
     assert RUN_ID in read_run_records()
+
+
+def test_many_hosts_are_forgotten_with_one_short_command() -> None:
+    command = "gpulaunch prune 'n[01-24]' --forget"
+    assert describe_gone([f"n{number:02}" for number in range(1, 25)]).endswith(command)
