@@ -52,7 +52,8 @@ def command(logs: tuple[str, ...], *, as_json: bool, runs: Path) -> None:
     found = diagnose_kept_run(read, failure)
     if len(kept) == len(logs) or all(not Path(word).exists() and is_run_name(word) for word in logs):
         # Two runs may have had different interpreters on one host.
-        found = with_run_commands(found, read_places(read_kept_plan(kept[0])) if len(kept) == 1 else ())
+        places = read_places(read_kept_plan(kept[0]), outcome) if len(kept) == 1 else ()
+        found = with_run_commands(found, places)
     if as_json:
         root = None if failure is None else _encode_failure(failure)
         also = {"without_end": open_ended, "end": end, "root_cause": root, "exit_code": int(ExitCode.OK)}

@@ -52,10 +52,13 @@ def add_diagnosis(outcome: Outcome, book: LogStore) -> Outcome:
         for name in names
         if (lines := book.last_lines(cause.host, name, LAST_LINES))
     )
-    found = diagnose_logs(logs, _context(cause))
+    found = diagnose_logs((*logs, *_unwritten(cause, logs)), _context(cause))
     return replace(
         outcome,
-        cause=replace(outcome.cause, diagnosis=with_run_commands(found, list_places(outcome.plan.nodes))),
+        cause=replace(
+            outcome.cause,
+            diagnosis=with_run_commands(found, list_places(outcome.plan.nodes, outcome.run_dirs)),
+        ),
     )
 
 
@@ -97,7 +100,8 @@ def diagnose_kept_run(logs: "Sequence[Log]", failure: Failure | None) -> Diagnos
     if failure.hung:
         return _without_own_end(everything)
     names = {f"{failure.host}/{name}" for name in (f"rank-{failure.rank}.log", "launcher.log")}
-    first = diagnose_logs([log for log in logs if log.name in names], _context(failure))
+    own = [log for log in logs if log.name in names]
+    first = diagnose_logs([*own, *_unwritten(failure, own)], _context(failure))
     if not first.causes or first.verdict == UNKNOWN:
         return everything
     codes = {cause.code for cause in first.causes}
@@ -105,6 +109,18 @@ def diagnose_kept_run(logs: "Sequence[Log]", failure: Failure | None) -> Diagnos
     # What says no cause adds nothing to one that is known.
     known = tuple(cause for cause in others if cause.slug != UNKNOWN)
     return replace(everything, verdict=first.verdict, causes=(first.causes[0], *known))
+
+
+def _unwritten(failure: Failure, logs: "Sequence[Log]") -> "tuple[Log, ...]":
+    """Return the reported exception of a rank as a log, where its own lacks it: the disk was full."""
+    from preflight.diagnosis.lines import Log  # noqa: PLC0415 - as above
+
+    last = next((line.strip() for line in reversed(failure.last_lines) if line.strip()), "")
+    written = (text for log in logs for text in (log.text, *(line.text for line in log.kept)))
+    if not last or any(last in text for text in written):
+        return ()
+    name = f"{failure.host}/rank-{failure.rank} exception"
+    return (Log("\n".join(failure.last_lines), name, failure.rank, failure.host),)
 
 
 def _without_own_end(found: Diagnosis) -> Diagnosis:

@@ -29,26 +29,39 @@ class NodePlace:
     cwd: str  # "" = the user's home on the host
     files: tuple[str, ...]  # below the run directory: script/x.py
     output: str = ""  # "" = the run config has none
+    run_dir: str = ""  # of the run's logs; "" = not known
 
 
-def list_places(nodes: Iterable[NodePlan]) -> tuple[NodePlace, ...]:
-    """Return where the ranks of a plan run."""
+def list_places(
+    nodes: Iterable[NodePlan], run_dirs: Mapping[str, str] | None = None
+) -> tuple[NodePlace, ...]:
+    """Return where the ranks of a plan run; `run_dirs` are by host."""
+    known = run_dirs or {}
     return tuple(
-        NodePlace(node.host, node.python, node.cwd, tuple(name for name, _ in node.files), node.output_dir)
+        NodePlace(
+            node.host,
+            node.python,
+            node.cwd,
+            tuple(name for name, _ in node.files),
+            node.output_dir,
+            known.get(node.host, ""),
+        )
         for node in nodes
     )
 
 
-def read_places(plan: Mapping[str, Any]) -> tuple[NodePlace, ...]:
-    """Return the same of a plan that is kept as JSON; a node that is damaged has none."""
+def read_places(plan: Mapping[str, Any], outcome: Mapping[str, Any]) -> tuple[NodePlace, ...]:
+    """Return the same of a plan and an outcome that are kept as JSON; a node that is damaged has none."""
+    run_dirs = safe_json.read_mapping(outcome.get("run_dirs"))
     return tuple(
-        NodePlace(host, python, cwd, tuple(files), output)
+        NodePlace(host, python, cwd, tuple(files), output, run_dir)
         for node in safe_json.read_mappings(plan.get("nodes"))
         if isinstance(host := node.get("host"), str)
         and isinstance(python := node.get("python"), str)
         and isinstance(cwd := node.get("cwd"), str)
         and isinstance(files := node.get("files"), Mapping)
         and isinstance(output := node.get("output_dir", ""), str)
+        and isinstance(run_dir := run_dirs.get(host, ""), str)
     )
 
 
@@ -79,8 +92,9 @@ def _with_command(cause: Cause, place: NodePlace | None) -> Cause:
 def _on_host(command: str, place: NodePlace) -> str:
     command = _PYTHON.sub(lambda _: quote_path(place.python), command)
     if command.startswith("df -h . ") and "{" not in place.cwd:
-        directories = (quote_path(path) for path in dict.fromkeys((place.cwd or "~", place.output)) if path)
-        command = command.replace(" . ", f" {' '.join(directories)} ", 1)
+        directories = dict.fromkeys((place.cwd or "~", place.output, place.run_dir))
+        named = " ".join(quote_path(path) for path in directories if path)
+        command = command.replace(" . ", f" {named} ", 1)
     return command
 
 

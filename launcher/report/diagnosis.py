@@ -16,22 +16,8 @@ _SHOWN_EVIDENCE = 3
 _SHOWN_WARNINGS = 5
 _WIDTH = 150
 _HOST_PROGRAMS = frozenset(
-    {
-        "df",
-        "find",
-        "hf",
-        "ibstat",
-        "ip",
-        "ls",
-        "lscpu",
-        "mkdir",
-        "nc",
-        "quota",
-        "rocminfo",
-        "ss",
-        "sudo",
-        "ulimit",
-    }
+    {"df", "find", "hf", "ibstat", "ip", "ls", "lscpu", "mkdir", "nc", "quota", "rocminfo", "ss", "sudo"}
+    | {"ulimit", "wandb"}
 )
 
 

@@ -45,6 +45,7 @@ _ABSENT = re.compile(r"\bExecution of replica \d+ failed: ")
 _TRIED_AGAIN = frozenset({"rendezvous-timeout", "nccl-network", "ssh-access"})
 _NCCL_KINDS = frozenset({SYSTEM_ERROR, "S131"})
 _UNSTARTED = frozenset({"S44", "S111"})
+_GATED, _REFUSED = "S80", "S81"
 # Messages of kernels, GPU code and libraries that no exception carries.
 _UNCARRIED = re.compile(r"NCCL|NVRM|[Gg]loo|\.cu:\d|^ssh: ")
 _NCCL_WARNS = re.compile(r"(\S{1,100}:\d+):\d+ \[\d+\] .{0,80}NCCL WARN ")
@@ -104,6 +105,8 @@ def candidates(
         for each in found
     ]
     found = [each for each in found if not echoes_lost_peer(each, found)]
+    if any(each.cause.code == _GATED for each in found):  # its HTTP status is printed first
+        found = [replace(each, broad=each.broad or each.cause.code == _REFUSED) for each in found]
     explained = any(each.depth <= CausalDepth.GENERAL and not each.warning_only for each in found)
     return [*found, *(each for each in own if not (explained and each.warning_only))]
 

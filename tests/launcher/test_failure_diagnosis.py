@@ -40,6 +40,17 @@ def test_the_first_cause_comes_with_evidence_and_fix(tmp_path: Path) -> None:
     assert document["causes"][0]["evidence"]
 
 
+def test_an_exception_that_the_full_disk_kept_out_of_the_log_is_diagnosed(tmp_path: Path) -> None:
+    outcome = failed()
+    assert outcome.cause.failure is not None
+    lines = ("Traceback (most recent call last):", "OSError: [Errno 28] No space left on device")
+    cause = replace(outcome.cause.failure, last_lines=lines)
+    for log, source in ((b"step 1\n", "b/rank-1 exception"), ("\n".join(lines).encode(), "")):
+        found = diagnosed(tmp_path, log, replace(outcome, cause=replace(outcome.cause, failure=cause)))
+        causes = encode_outcome(found)["diagnosis"]["causes"]
+        assert [(each["code"], each["evidence"][0]["source"]) for each in causes] == [("S76", source)]
+
+
 def test_a_rank_that_ended_well_before_is_the_cause_of_a_lost_peer(tmp_path: Path) -> None:
     log = b"RuntimeError: [gloo/transport/tcp/pair.cc:553] Connection closed by peer [10.0.0.2]:58545\n"
     outcome = failed()
@@ -93,7 +104,7 @@ def test_a_failed_run_names_the_option_that_sets_a_variable_for_its_ranks(tmp_pa
 @pytest.mark.parametrize(
     ("command", "expected"),
     [
-        ("df -h . /tmp", "df -h ~/x '/s c' /tmp"),
+        ("df -h . /tmp", "df -h ~/x '/s c' /r/paper /tmp"),
         ("ls -ld /data", "ls -ld /data"),
         ("python -m pip install ninja", "~/venv/bin/python -m pip install ninja"),
         ("cp a b/python -m", "cp a b/python -m"),
@@ -104,7 +115,7 @@ def test_a_command_for_the_host_names_its_interpreter_and_directory(command: str
     cause = Cause(
         "S76", "disk-full", "certain", "c", "f", (Evidence(1, 0, "x", "", "b"),), "", 0, "b", command
     )
-    found = with_run_commands(Diagnosis("disk-full", (cause,), ()), list_places((place,)))
+    found = with_run_commands(Diagnosis("disk-full", (cause,), ()), list_places((place,), {"b": "/r/paper"}))
     assert found.causes[0].command == expected
     words = "type" if command.startswith("cp ") else "type on b"
     assert f"  {words}: {expected}" in render_diagnosis(found)

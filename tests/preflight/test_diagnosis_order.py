@@ -41,6 +41,16 @@ NO_TPU = (
     "05:12:08 [I] Unable to initialize backend 'tpu': Failed to open libtpu.so: cannot open shared object"
     " file: No such file or directory\n"
 )
+GATED = """Traceback (most recent call last):
+httpx.HTTPStatusError: Client error '401 Unauthorized' for url 'https://hub.example/a/b/resolve/main/config.json'
+
+The above exception was the direct cause of the following exception:
+
+Traceback (most recent call last):
+huggingface_hub.errors.GatedRepoError: 401 Client Error.
+
+Access to model a/b is restricted. You must have access to it and be authenticated to access it.
+"""
 
 
 @pytest.mark.parametrize(
@@ -64,6 +74,7 @@ NO_TPU = (
         (NO_TPU + STEPS + CANCELLED.format(3), ["S78"]),
         ("Terminated at Fri Apr 25 11:32:20 2025\nExited with exit code 1.\n", ["S99"]),
         ("urllib.error.URLError: <urlopen error [Errno 101] Network is unreachable>\n", ["S82"]),
+        (GATED, ["S80", "S81"]),
     ],
     ids=[
         "a second run that is well", "the second run's own failure", "jobs appended",
@@ -72,7 +83,7 @@ NO_TPU = (
         "an own module", "a package's module", "nohup twice", "conda's word",
         "a traceback without its head",
         "a printed config", "a backend that is not there",
-        "the scheduler's summary", "no way to a server",
+        "the scheduler's summary", "no way to a server", "a gated repository",
     ],
 )  # fmt: skip
 def test_what_ended_the_run_comes_first(log: str, codes: list[str]) -> None:
