@@ -1,5 +1,6 @@
 """gpulaunch fetch: copy the logs and the output of a run to this machine."""
 
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from launcher.commands._run_options import (
     run_argument,
     run_options,
 )
+from launcher.config.host_sets import fold_hosts
 from launcher.config.inventory import HostEntry
 from launcher.errors import GpulaunchError, HostError
 from launcher.exit_codes import ExitCode
@@ -103,9 +105,13 @@ def command(run: str, **given: Any) -> int:
     code = 0
     hosts = []
     results = list(fanout(one, nodes, width=access.width))
-    for (node, entry), result in zip(nodes, results, strict=True):
-        code = max(code, _print_result(answer, node_name(node.host, entry.name), result))
+    for (node, _), result in zip(nodes, results, strict=True):
         hosts.append({"host": node.host, **_encode_fetched(result)})
+    names = [node_name(node.host, entry.name) for node, entry in nodes]
+    for line in render_fetched(dict(zip(names, results, strict=True))):
+        answer.say(line)
+    for name, result in zip(names, results, strict=True):
+        code = max(code, _print_problem(answer, name, result))
     for path in _absent_paths(options.paths, results):
         answer.say(f"no host has {one_line(path)} in the output of {plan.run_id}", err=True)
         code = max(code, ExitCode.NEGATIVE)
@@ -153,14 +159,25 @@ def _encode_fetched(result: FetchResult | GpulaunchError) -> dict[str, Any]:
     return {**encode(result), "error": None}
 
 
-def _print_result(answer: Answer, host: str, result: FetchResult | GpulaunchError) -> int:
+def render_fetched(results: Mapping[str, FetchResult | GpulaunchError]) -> Iterator[str]:
+    """Yield what came from the hosts, those with as many files together."""
+    alike: dict[int, list[str]] = {}
+    came = {host: result for host, result in results.items() if isinstance(result, FetchResult)}
+    for host, result in came.items():
+        alike.setdefault(result.files, []).append(host)
+    for files, hosts in alike.items():
+        each, together = (" each", " together") if len(hosts) > 1 else ("", "")
+        size = format_size(sum(came[host].bytes for host in hosts))
+        yield f"{fold_hosts(tuple(hosts))}: {count_noun(files, 'file')}{each}, {size}{together}"
+
+
+def _print_problem(answer: Answer, host: str, result: FetchResult | GpulaunchError) -> int:
     if isinstance(result, GpulaunchError):
         detail = result.detail if isinstance(result, HostError) else result.message
         answer.say(f"{host}: {one_line(detail, 400)}", err=True)
         if result.fix:
             answer.say(f"  fix: {result.fix}", err=True)
         return ExitCode.UNREACHABLE
-    answer.say(f"{host}: {count_noun(result.files, 'file')}, {format_size(result.bytes)}")
     for words in result.skipped:
         answer.say(f"{host}: not read: {one_line(words, 300)}", err=True)
     return ExitCode.NEGATIVE if result.skipped else 0

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from launcher.config.host_sets import fold_hosts
 from launcher.planning.plan import Plan
 from launcher.restart.replacement import HostAssignment
 from preflight.decide.script_args import get_option
@@ -11,9 +12,12 @@ from preflight.job import Job
 def describe_changes(old: Plan, new: Plan, lineup: HostAssignment, job: Job) -> Iterator[str]:
     """Yield who is left out and who comes in, then what that does to the world and to the numbers."""
     here = {entry.name for entry in lineup.entries}
+    alike: dict[str, list[str]] = {}
     for host, why in lineup.excluded.items():
         if host not in here:
-            yield f"{host} is left out: {why}"
+            alike.setdefault(why, []).append(host)
+    for why, hosts in alike.items():
+        yield f"{'each of ' * (len(hosts) > 1)}{fold_hosts(tuple(hosts))} is left out: {why}"
     for host, whose in lineup.replaces.items():
         if host in lineup.reduced_gpus:
             continue

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from launcher.commands.fetch import render_fetched
 from launcher.config.inventory import HostEntry
 from launcher.errors import HostError
 from launcher.follow import protocol
@@ -22,7 +23,7 @@ from launcher.planning.run_record import build_run_record, read_record
 from launcher.remote.connection_pool import OpenConnection
 from launcher.rundir.run_id import make_run_id
 from launcher.rundir.state_schema import validate_runs
-from launcher.runs.fetch import FileReceiver, fetch_host
+from launcher.runs.fetch import FetchResult, FileReceiver, fetch_host
 from launcher.runs.request import RequestDenied, send_request
 from launcher.transports.base import Endpoint, iter_stdout
 from launcher.transports.local import LocalConnection
@@ -392,3 +393,12 @@ def test_of_a_run_without_an_output_directory_a_path_is_where_its_script_ran(tmp
     assert list(find_chosen(places, "absent")) == []
     with pytest.raises(OSError, match="not below"):
         list(find_chosen(places, "/etc"))
+
+
+def test_hosts_with_as_many_files_share_a_line() -> None:
+    came = {f"n{number}": FetchResult(13, 1024 * number) for number in (1, 2, 3)}
+    refused = HostError("n4", "no answer")
+    assert list(render_fetched({**came, "n4": refused, "n5": FetchResult(1, 512)})) == [
+        "n[1-3]: 13 files each, 6.0 KiB together",
+        "n5: 1 file, 512 B",
+    ]

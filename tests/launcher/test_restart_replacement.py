@@ -170,6 +170,16 @@ def changes(
     return list(describe_changes(plans[0], plans[1], lineup, job))
 
 
+def test_hosts_that_are_left_out_for_one_reason_share_a_line() -> None:
+    lineup = HostAssignment(entries("n1", "n2", "n3"))
+    for host in ("n2", "n3"):
+        lineup = replace_host(lineup, host, "it was lost (no answer)")
+    assert (
+        changes(lineup, ("n1", "n2", "n3"), JOB, {})[0]
+        == "each of n[2-3] is left out: it was lost (no answer)"
+    )
+
+
 def test_a_smaller_world_is_said_with_what_it_does_to_the_batch() -> None:
     job = replace(JOB, script="t.py", args=("--batch-size", "8", "--acc", "4"), batch_args=BATCH)
     lineup = replace_host(HostAssignment(entries("a", "b", "c")), "b", "it was lost (no answer)")
