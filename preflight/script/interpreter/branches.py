@@ -69,13 +69,20 @@ def read_if(it: "Interpreter", node: ast.If) -> None:
     leave_branches(it, node.test, taken, it.state)
     if len(it.continues) == left:
         it.tests.pop()  # else what follows in this turn depends on it
-    if elsewhere and taken.dead and isinstance(node.body[-1], (ast.Return, ast.Continue, ast.Break)):
+    if _says_who_goes_on(node.test, elsewhere) and taken.dead and isinstance(node.body[-1], _LEAVES):
         it.contexts.append(elsewhere)  # to the end of the block around it, or of the function
         it.guard = it.place(node) if elsewhere == RANK_0 else it.guard
     it.state = merge_states([taken, it.state])
 
 
 _HELD = "rank 0 alone has "
+_LEAVES = (ast.Return, ast.Continue, ast.Break)
+
+
+def _says_who_goes_on(test: ast.expr, elsewhere: str) -> bool:
+    """Whether only ranks of some kind pass a condition; after `if done and rank == 0: return` all may."""
+    some = isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And)
+    return elsewhere != "" and not (some and elsewhere == BY_RANK)
 
 
 def _assigned(body: list[ast.stmt]) -> Iterator[tuple[str, ast.expr]]:
@@ -111,7 +118,8 @@ def _is_held_by_rank_0(it: "Interpreter", test: ast.expr) -> bool:
 def _by_value(value: Value, places: tuple[str, str]) -> tuple[str, str]:
     """Return where the branches of a condition of this value run, else by its text."""
     if isinstance(value, RankValue) and value.first is not None:
-        return (RANK_0, OTHER_RANKS) if value.first else (OTHER_RANKS, RANK_0)
+        there, elsewhere = (RANK_0, OTHER_RANKS) if value.first else (OTHER_RANKS, RANK_0)
+        return there if value.sure is not False else BY_RANK, elsewhere if value.sure is not True else BY_RANK
     if not all(places) and may_be_rank(value):
         return places[0] or BY_RANK, places[1] or BY_RANK
     return places

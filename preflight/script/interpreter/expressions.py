@@ -167,7 +167,13 @@ def _bool_operation(it: "Interpreter", node: ast.BoolOp) -> Value:
             before.append((part, value))
     firsts = (item for item in seen if isinstance(item, RankValue) and item.first is not stops_at)
     first = next((item for item in firsts if item.first is not None), None)
+    if first is not None and any(not _tells_as(item, first) for item in seen):
+        return RankValue(first=first.first, sure=not stops_at)  # the other parts may have been to blame
     return first or (join((*seen, value)) if seen else value)
+
+
+def _tells_as(item: Value, first: RankValue) -> bool:
+    return isinstance(item, RankValue) and item.first is first.first
 
 
 def _joined_text(it: "Interpreter", node: ast.JoinedStr) -> Value:

@@ -36,7 +36,7 @@ def case_matches(it: "Interpreter", case: ast.match_case, subject: Value) -> boo
 def place_of_case(it: "Interpreter", case: ast.match_case, subject: Value, before: Sequence[str]) -> str:
     """Return which ranks come to a case of `match rank:`; `before` are those of the cases before it."""
     guard = it.evaluate(case.guard) if case.guard is not None else UNKNOWN
-    if isinstance(guard, RankValue) and guard.first is not None:
+    if isinstance(guard, RankValue) and guard.first is not None and guard.sure is not False:
         return RANK_0 if guard.first else OTHER_RANKS
     if not isinstance(subject, RankValue):
         return ""

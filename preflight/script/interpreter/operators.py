@@ -64,13 +64,17 @@ def unary(it: "Interpreter", node: ast.UnaryOp) -> Value:
     if isinstance(node.op, ast.Not):
         known = truth(value)
         if known is None and isinstance(value, RankValue):
-            return RankValue(first=None if value.first is None else not value.first)
+            return RankValue(first=_opposite(value.first), sure=_opposite(value.sure))
         if known is None:
             return RankValue() if may_be_rank(value) else UNKNOWN
         return Const(not known, _default_among(it, value))
     if isinstance(node.op, ast.USub) and isinstance(value, Const) and isinstance(value.value, (int, float)):
         return Const(-value.value)
     return UNKNOWN
+
+
+def _opposite(answer: bool | None) -> bool | None:
+    return None if answer is None else not answer
 
 
 def binary(it: "Interpreter", node: ast.BinOp) -> Value:

@@ -59,10 +59,10 @@ def open_file(it: "Interpreter", path: Value, mode: Value | None, call: Call) ->
 
 
 def note_folder(it: "Interpreter", path: Value, seen: Call) -> None:
-    """Send the rules a folder that is made, where the script is one of several ranks and it may exist."""
-    fresh = truth(seen.get("exist_ok", 2) or FALSE) is False and not seen.open
-    if fresh and (it.state.grouped or it.state.wrapped):
-        it.emit(ScriptEvent("write", seen.place, None, seen, "folder", {"path": path}))
+    """Send the rules a folder that is made and may exist, before the script joins its ranks too."""
+    if truth(seen.get("exist_ok", 2) or FALSE) is False and not seen.open:
+        name = "write" if it.state.grouped or it.state.wrapped else "early folder"
+        it.emit(ScriptEvent(name, seen.place, None, seen, "folder", {"path": path}))
 
 
 def note_result(it: "Interpreter", path: Value, call: Call) -> None:

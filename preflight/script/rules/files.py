@@ -13,6 +13,7 @@ from preflight.script.interpreter.branch_conditions import (
     OTHER_RANKS,
     RANK_0,
     SPAWNED,
+    UNCALLED,
 )
 from preflight.script.interpreter.events import ScriptEvent
 from preflight.script.interpreter.values import (
@@ -27,6 +28,7 @@ from preflight.script.interpreter.values import (
     is_by_rank,
     text_of,
 )
+from preflight.script.rules.certainty import doubted, doubts_of
 from preflight.script.rules.registry import Level, RuleHit, rule
 from preflight.script.source import walk
 
@@ -36,6 +38,8 @@ if TYPE_CHECKING:
 _OF_SOME = frozenset({RANK_0, OTHER_RANKS, BY_RANK, ONE_PROCESS, ONE_RANK, CPU})
 _OF_RANK_0 = r"writer|logger|tracker|verbose|wandb|\brun\b|progress|\bbar\b|saves|should_save"
 """Names in conditions that scripts make on rank 0 only."""
+_FOUND = "every rank makes this folder, and all but the first find that it exists"
+_EXIST_OK = "os.makedirs(..., exist_ok=True)"
 _EXISTS = r"(?i)exists|is_?dir|is_?file"
 _OF_PATHS = re.compile(r"path|file|dest|out", re.IGNORECASE)
 _FIRST_RANK = {
@@ -48,7 +52,11 @@ _OF_KERNEL = re.compile(r"/(?:dev/(?!shm/|mqueue/)|proc/|sys/)")
 """Files that keep nothing of what is written: every process may write to them."""
 
 
-@rule("R405", "write")
+_JOINED = "joins a launch's ranks"
+_EARLY = "folder made before that "
+
+
+@rule("R405", "write", "early folder", "process group", "accelerator", "train", "end")
 def one_file_of_every_rank(it: "Interpreter", event: ScriptEvent) -> Iterator[RuleHit]:
     """Every rank writes the same file, or makes the same folder.
 
@@ -59,6 +67,24 @@ def one_file_of_every_rank(it: "Interpreter", event: ScriptEvent) -> Iterator[Ru
     written, arrays and tables count as weights do, where the path is known to be the same on every rank.
     Source: torch.distributed's tutorials: rank 0 saves; Python's os.makedirs.
     """
+    if event.name == "write":
+        yield from _of_all(it, event)
+    elif event.name == "early folder":
+        for hit in _of_all(it, event):
+            level = doubted(hit, "R405", doubts_of(it, hit.place)).level
+            it.notes.setdefault(f"{_EARLY}{level.value}", []).append(hit.place)
+    elif event.name != "end":
+        by_launch = event.name != "train" or (it.target.processes or 1) > 1
+        if by_launch and it.contexts.count(SPAWNED) + it.contexts.count(UNCALLED) == 0:
+            it.notes.setdefault(_JOINED, []).append(event.place)
+    elif it.notes.get(_JOINED):
+        for level in (Level.INFO, Level.WARNING):
+            for place in dict.fromkeys(it.notes.get(f"{_EARLY}{level.value}", ())):
+                yield RuleHit(place, _FOUND, _EXIST_OK, level)
+
+
+def _of_all(it: "Interpreter", event: ScriptEvent) -> Iterator[RuleHit]:
+    """Yield what is wrong where all ranks write, if the script is one of several ranks."""
     if it.target.processes == 1 or not _OF_SOME.isdisjoint(it.contexts) or event.call is None:
         return
     if it.target.processes is None and it.target.spawns and SPAWNED not in it.contexts:
@@ -73,8 +99,7 @@ def one_file_of_every_rank(it: "Interpreter", event: ScriptEvent) -> Iterator[Ru
     if event.what == "folder":
         tests = " ".join("exists" if test is None else ast.unparse(test) for test in around)
         level = Level.INFO if re.search(_EXISTS, tests) else Level.WARNING
-        message = "every rank makes this folder, and all but the first find that it exists"
-        yield RuleHit(event.place, message, "os.makedirs(..., exist_ok=True)", level)
+        yield RuleHit(event.place, _FOUND, _EXIST_OK, level)
         return
     message = "every rank writes this file, and no path by rank or branch of rank 0 keeps them apart"
     level = Level.WARNING

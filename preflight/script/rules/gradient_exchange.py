@@ -37,7 +37,8 @@ _OF_WEIGHTS = re.compile(
 _MEASURED = re.compile(
     r"(?:^|_)(?:loss|losses|acc|accuracy|correct|total|metric|metrics|count|num|n|samples|hits|err|error|score"
     r"|time|stop|flag|signal|epoch|step|stats?|auc|f1|top\d|meter|running|val|eval|results?|perf|rewards?"
-    r"|preds?|predictions|seen|intersection|union|targets?|labels?)(?:_|\d|$)"
+    r"|preds?|predictions|seen|intersection|union|targets?|labels?|ratios?|norms?|tokens?|ppl|perplexity"
+    r"|throughput|elapsed|duration|mfu|psnr|ssim|dice|iou|mse|mae|rmse|bleu|wer|cer)(?:_|\d|$)"
 )
 """Names of numbers that ranks put together to print them: no gradients and no weights."""
 _JUDGED = (ast.Name, ast.Attribute, ast.Call)

@@ -273,7 +273,7 @@ def process_group_without_a_device(it: "Interpreter", event: ScriptEvent) -> Ite
             it.notes.setdefault("device set", []).append(event.place)
     elif event.name == "cuda":
         it.notes.setdefault("cuda used", []).append(event.place)
-    elif event.name == "ddp" and event.values.get("ids", NONE) == NONE:
+    elif event.name == "ddp" and _names_no_device(event.values.get("ids", NONE)):
         return
     elif event.name != "end":
         it.notes.setdefault("device set", []).append(event.place)
@@ -290,6 +290,11 @@ def process_group_without_a_device(it: "Interpreter", event: ScriptEvent) -> Ite
             if it.sources.unread():
                 level, message = Level.WARNING, f"{message}, unless a module that could not be read does it"
             yield RuleHit(it.notes["process group"][0], message, fix, level)
+
+
+def _names_no_device(ids: Value) -> bool:
+    """Whether DDP takes the current device: by no device_ids, or by [None], of torch.device("cuda").index."""
+    return ids == NONE or (isinstance(ids, Seq) and not ids.open and set(ids.items) == {NONE})
 
 
 @rule("D206", "data parallel")

@@ -11,7 +11,10 @@ parser = argparse.ArgumentParser()
 parser.add_argument("--name")
 args = parser.parse_args()
 torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
-Path("before").mkdir()
+Path("before").mkdir()  # expect: R405 warning
+os.makedirs("kept", exist_ok=True)
+if os.environ["RANK"] == "0":
+    os.makedirs("of one")
 dist.init_process_group("nccl")
 Path("runs").mkdir(parents=True)  # expect: R405 warning
 (Path("runs") / args.name).mkdir()  # expect: R405 warning

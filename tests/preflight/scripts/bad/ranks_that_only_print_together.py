@@ -25,6 +25,9 @@ class Trainer:
                 loss.backward()
                 self.optimizer.step()  # expect: R406 warning
             dist.all_reduce(loss, op=dist.ReduceOp.AVG)
+            norms = [weight.grad.norm() for weight in self.model.parameters()]
+            update_ratio = sum(norms) / len(norms)
+            dist.all_reduce(update_ratio)
             dist.broadcast_object_list([self.weights(), epoch])
             typer.echo(loss)
 
