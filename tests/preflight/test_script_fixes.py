@@ -94,6 +94,11 @@ FIXES: dict[str, tuple[str, str, str]] = {
     ),
     "R408": ("marked_ready_twice", "find_unused_parameters=True", "find_unused_parameters=False"),
     "R409": ("plain_scaler_of_shards", 'torch.amp.GradScaler("cuda")', "ShardedGradScaler()"),
+    "R410": (
+        "data_fetched_and_divided_by_every_rank",
+        "dist.init_process_group(",
+        "torch.manual_seed(1); dist.init_process_group(",
+    ),
     "V301": ("nocuda", "no_cuda=False, ", ""),
     "V302": ("old_keywords", 'dtype="float32"', 'torch_dtype="float32"'),
 }

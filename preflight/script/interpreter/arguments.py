@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from preflight.script.interpreter.interpreter import Interpreter
 
 _OF_TRAINING = re.compile(r"pytorch|torch|ddp|fsdp|dist|deepspeed|multi|lora|peft")
+_HALF = re.compile(r"fp16|float16|half|f16|16(?:-mixed)?|fp16[-_]mixed|amp")
+"""Choices of an option that train in fp16."""
 _ABSENT = ExternalName("argparse.SUPPRESS")
 """The default of an option that the namespace has only where it is given."""
 _SWITCHES = {"store_true": (FALSE, TRUE), "store_false": (TRUE, FALSE)}
@@ -48,6 +50,7 @@ class DeclaredOption:
     kind: str  # "int", "float", "str", "bool", "" for other types
     choice: str = ""  # one that is not the default and starts, or changes, the training of several ranks
     choices: tuple[str, ...] = ()
+    half: str = ""  # one that is not the default, and trains in fp16
     group: int = 0  # the group of which one option must be given
 
     def trains(self) -> bool:
@@ -115,7 +118,15 @@ def _declared(names: list[str], call: Call) -> DeclaredOption:
     listed = call.get("choices")
     choices = tuple(text_of(item) or "" for item in listed.items) if isinstance(listed, Seq) else ()
     others = (word for word in choices if word != text_of(default) and _OF_TRAINING.search(word))
-    return DeclaredOption(flags, dest, default, None, kind, next(others, ""), choices)
+    half = _half_choice(listed.items, default) if isinstance(listed, Seq) else ""
+    return DeclaredOption(flags, dest, default, None, kind, next(others, ""), choices, half)
+
+
+def _half_choice(items: tuple[Value, ...], default: Value) -> str:
+    """Return the choice that trains in fp16, "" where there is none or the default does."""
+    named = [(item, str(item.value)) for item in items if isinstance(item, Const)]
+    halves = [(item, word) for item, word in named if _HALF.fullmatch(word.lower())]
+    return halves[0][1] if halves and all(item != default for item, _ in halves) else ""
 
 
 def choosing_flag(it: "Interpreter", value: Value, choice: str) -> str:

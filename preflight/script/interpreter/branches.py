@@ -216,4 +216,5 @@ def _known_places(it: "Interpreter", node: ast.If | ast.IfExp) -> tuple[str, str
 def _may_raise(body: list[ast.stmt]) -> bool:
     """Whether a branch ends the path by a raise or a call, seen without following it."""
     last = body[-1] if body else None
-    return isinstance(last, (ast.Raise, ast.Expr, ast.If, ast.Try, ast.With))
+    ends = isinstance(last, (ast.Raise, ast.Expr, ast.If, ast.Try, ast.With))
+    return ends or any(isinstance(item, ast.Raise) for item in body)

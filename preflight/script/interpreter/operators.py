@@ -64,7 +64,7 @@ def unary(it: "Interpreter", node: ast.UnaryOp) -> Value:
     if isinstance(node.op, ast.Not):
         known = truth(value)
         if known is None and isinstance(value, RankValue):
-            return RankValue(first=_opposite(value.first), sure=_opposite(value.sure))
+            return RankValue(first=_opposite(answer=value.first), sure=_opposite(answer=value.sure))
         if known is None:
             return RankValue() if may_be_rank(value) else UNKNOWN
         return Const(not known, _default_among(it, value))
@@ -73,7 +73,7 @@ def unary(it: "Interpreter", node: ast.UnaryOp) -> Value:
     return UNKNOWN
 
 
-def _opposite(answer: bool | None) -> bool | None:
+def _opposite(*, answer: bool | None) -> bool | None:
     return None if answer is None else not answer
 
 

@@ -69,6 +69,7 @@ def closed_switches(it: "Interpreter") -> tuple[str, ...]:
     off = [item.flags[-1] for item in asked if (item.when_given, item.default) == (TRUE, FALSE)]
     off += [f"{item.flags[-1]}={item.choice}" for item in asked if item.choice]
     off += [f"{item.flags[-1]}={item.opened()}" for item in asked if item.opened()]
+    off += [f"{item.flags[-1]}={item.half}" for item in it.declared.values() if item.flags and item.half]
     fields = {
         name
         for info in it.classes.values()

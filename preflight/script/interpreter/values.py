@@ -43,7 +43,7 @@ class RankValue:
     """What differs from rank to rank: LOCAL_RANK, a process index, a comparison with one."""
 
     first: bool | None = field(default=None, compare=False)  # of a comparison: True on rank 0 only, or not
-    sure: bool | None = field(default=None, compare=False)  # the one answer that tells it, None: both do
+    sure: bool | None = field(default=None, compare=False)  # the answer from which this follows, None: either
 
 
 @dataclass(frozen=True, slots=True)

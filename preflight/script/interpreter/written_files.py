@@ -61,7 +61,7 @@ def open_file(it: "Interpreter", path: Value, mode: Value | None, call: Call) ->
 def note_folder(it: "Interpreter", path: Value, seen: Call) -> None:
     """Send the rules a folder that is made and may exist, before the script joins its ranks too."""
     if truth(seen.get("exist_ok", 2) or FALSE) is False and not seen.open:
-        name = "write" if it.state.grouped or it.state.wrapped else "early folder"
+        name = "write" if it.state.grouped or it.state.wrapped else "early write"
         it.emit(ScriptEvent(name, seen.place, None, seen, "folder", {"path": path}))
 
 

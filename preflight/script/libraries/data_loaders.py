@@ -102,6 +102,26 @@ def _gives_parts(it: Interpreter, sampler: Value) -> bool:
     return False
 
 
+def _random_split(it: Interpreter, call: Call) -> Value:
+    """torch.utils.data.random_split(dataset, lengths): by torch's own seed where no generator is given."""
+    if (call.get("generator", 2) or NONE) == NONE and not call.open:
+        it.emit(ScriptEvent("random split", call.place, None, call))
+    return UNKNOWN
+
+
+def _train_test_split(it: Interpreter, call: Call) -> Value:
+    """Sklearn's train_test_split(*arrays): by numpy's own seed where no random_state is given."""
+    if (call.get("random_state") or NONE) == NONE and call.get("shuffle") != FALSE and not call.open:
+        it.emit(ScriptEvent("random split", call.place, None, call))
+    return UNKNOWN
+
+
+CALLS: dict[str, Callable[[Interpreter, Call], Value]] = {
+    "torch.utils.data.random_split": _random_split,
+    "torch.utils.data.dataset.random_split": _random_split,
+    "sklearn.model_selection.train_test_split": _train_test_split,
+}
+
 _SAMPLERS = (
     *("RandomSampler", "SequentialSampler", "SubsetRandomSampler", "WeightedRandomSampler"),
     *("DistributedSampler", "BatchSampler"),

@@ -4,7 +4,17 @@ from collections.abc import Callable
 
 from preflight.script.interpreter.events import Call, ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
-from preflight.script.interpreter.values import FALSE, NONE, TRUE, UNKNOWN, Ref, Value, alternatives, text_of
+from preflight.script.interpreter.values import (
+    FALSE,
+    NONE,
+    TRUE,
+    UNKNOWN,
+    Ref,
+    Value,
+    alternatives,
+    text_of,
+    truth,
+)
 from preflight.script.interpreter.written_files import note_folder, note_result, open_file, replaces
 
 _PATHS = (
@@ -73,6 +83,17 @@ def open_by_form(it: Interpreter, name: str, call: Call) -> Value | None:
     """Return the file that some library's open(path, "wb") gives; None of another call."""
     opens = name.endswith(".open") and replaces(call.get("mode", 1))
     return _open(it, call) if opens else None
+
+
+_DOWNLOADS = ("torchvision.datasets.", "torchaudio.datasets.")
+
+
+def note_download(it: Interpreter, name: str, call: Call) -> None:
+    """Send the rules a dataset that downloads its files, before the script joins its ranks too."""
+    if name.startswith(_DOWNLOADS) and truth(call.get("download") or FALSE) is True:
+        event = "write" if it.state.grouped or it.state.wrapped else "early write"
+        path = call.get("root", 0) or UNKNOWN
+        it.emit(ScriptEvent(event, call.at("download"), None, call, "download", {"path": path}))
 
 
 def note_saved_model(it: Interpreter, call: Call) -> None:

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 _ALONE = "alone in "
 _IN = "rank 0 takes part in "
-_OTHERS = "others take part"
+OTHERS = "others take part"
+"""Note of what the other ranks take part in, in a branch without rank 0."""
 _GROUPS = "groups of all ranks"
 _OF_ALL = {
     "train": "trainer.train()",
@@ -59,8 +60,8 @@ def rank_0_alone_in_a_collective(it: "Interpreter", event: ScriptEvent) -> Itera
         return
     # A branch of the others in a function that rank 0 alone calls now: others come to it from elsewhere.
     if OTHER_RANKS in it.contexts or (BY_RANK in it.contexts and RANK_0 not in it.contexts):
-        it.notes.setdefault(_OTHERS, []).append(event.place)
-        it.notes.setdefault(f"{_OTHERS} {_function(it)}", []).append(event.place)
+        it.notes.setdefault(OTHERS, []).append(event.place)
+        it.notes.setdefault(f"{OTHERS} {_function(it)}", []).append(event.place)
     elif RANK_0 in it.contexts:
         level = (
             Level.ERROR
@@ -122,9 +123,9 @@ def _met_in_functions(it: "Interpreter") -> tuple[set[CodeLocation], bool]:
     """
     met, unmet = set[CodeLocation](), False
     for name in list(it.notes):
-        if name.startswith(f"{_OTHERS} "):
+        if name.startswith(f"{OTHERS} "):
             others = set(it.notes[name])
-            alone = set(it.notes.get(f"{_IN}{name.removeprefix(f'{_OTHERS} ')}", []))
+            alone = set(it.notes.get(f"{_IN}{name.removeprefix(f'{OTHERS} ')}", []))
             met |= alone if others - alone else alone & others
             unmet = unmet or not alone
     return met, unmet

@@ -29,6 +29,7 @@ from preflight.script.interpreter.values import (
     text_of,
 )
 from preflight.script.rules.certainty import doubted, doubts_of
+from preflight.script.rules.collectives import OTHERS
 from preflight.script.rules.registry import Level, RuleHit, rule
 from preflight.script.source import walk
 
@@ -38,8 +39,6 @@ if TYPE_CHECKING:
 _OF_SOME = frozenset({RANK_0, OTHER_RANKS, BY_RANK, ONE_PROCESS, ONE_RANK, CPU})
 _OF_RANK_0 = r"writer|logger|tracker|verbose|wandb|\brun\b|progress|\bbar\b|saves|should_save"
 """Names in conditions that scripts make on rank 0 only."""
-_FOUND = "every rank makes this folder, and all but the first find that it exists"
-_EXIST_OK = "os.makedirs(..., exist_ok=True)"
 _EXISTS = r"(?i)exists|is_?dir|is_?file"
 _OF_PATHS = re.compile(r"path|file|dest|out", re.IGNORECASE)
 _FIRST_RANK = {
@@ -50,13 +49,23 @@ _FIRST_RANK = {
 }
 _OF_KERNEL = re.compile(r"/(?:dev/(?!shm/|mqueue/)|proc/|sys/)")
 """Files that keep nothing of what is written: every process may write to them."""
+JOINED = "joins a launch's ranks"
+"""Note of where the script becomes one of the ranks that a launch has started."""
+_EARLY = "written before that: "
+_SAID = {
+    "folder": (
+        "every rank makes this folder, and all but the first find that it exists",
+        "os.makedirs(..., exist_ok=True)",
+    ),
+    "download": (
+        "every rank downloads this dataset into one folder, at the first run",
+        "rank 0 first: download=rank == 0, a barrier, and the others after it",
+    ),
+}
+_FETCHED = "downloaded by some ranks first"
 
 
-_JOINED = "joins a launch's ranks"
-_EARLY = "folder made before that "
-
-
-@rule("R405", "write", "early folder", "process group", "accelerator", "train", "end")
+@rule("R405", "write", "early write", "process group", "accelerator", "train", "end")
 def one_file_of_every_rank(it: "Interpreter", event: ScriptEvent) -> Iterator[RuleHit]:
     """Every rank writes the same file, or makes the same folder.
 
@@ -64,42 +73,52 @@ def one_file_of_every_rank(it: "Interpreter", event: ScriptEvent) -> Iterator[Ru
     ("PytorchStreamReader failed", "unexpected EOF") where one ends later than another reads. Of a folder only
     the first rank makes it; the others stop with FileExistsError, behind `if not os.path.exists(...)` now and
     then. What FSDP or DeepSpeed gathers, all ranks gather and rank 0 writes. Files that are opened to be
-    written, arrays and tables count as weights do, where the path is known to be the same on every rank.
-    Source: torch.distributed's tutorials: rank 0 saves; Python's os.makedirs.
+    written, arrays and tables count as weights do, where the path is known to be the same on every rank. So
+    do datasets of torchvision and torchaudio with download=True, unless rank 0 comes first: the others read
+    half of an archive, or one of two writers.
+    Source: torch.distributed's tutorials: rank 0 saves; Python's os.makedirs; torchvision/datasets/utils.py,
+    which downloads into the file's own place.
     """
     if event.name == "write":
         yield from _of_all(it, event)
-    elif event.name == "early folder":
+    elif event.name == "early write":
         for hit in _of_all(it, event):
             level = doubted(hit, "R405", doubts_of(it, hit.place)).level
-            it.notes.setdefault(f"{_EARLY}{level.value}", []).append(hit.place)
+            it.notes.setdefault(f"{_EARLY}{level.value} {event.what}", []).append(hit.place)
     elif event.name != "end":
         by_launch = event.name != "train" or (it.target.processes or 1) > 1
         if by_launch and it.contexts.count(SPAWNED) + it.contexts.count(UNCALLED) == 0:
-            it.notes.setdefault(_JOINED, []).append(event.place)
-    elif it.notes.get(_JOINED):
-        for level in (Level.INFO, Level.WARNING):
-            for place in dict.fromkeys(it.notes.get(f"{_EARLY}{level.value}", ())):
-                yield RuleHit(place, _FOUND, _EXIST_OK, level)
+            it.notes.setdefault(JOINED, []).append(event.place)
+    elif it.notes.get(JOINED):
+        for what, said in _SAID.items():
+            for level in (Level.INFO, Level.WARNING):
+                for place in dict.fromkeys(it.notes.get(f"{_EARLY}{level.value} {what}", ())):
+                    yield RuleHit(place, *said, level)
 
 
 def _of_all(it: "Interpreter", event: ScriptEvent) -> Iterator[RuleHit]:
     """Yield what is wrong where all ranks write, if the script is one of several ranks."""
-    if it.target.processes == 1 or not _OF_SOME.isdisjoint(it.contexts) or event.call is None:
+    if it.target.processes == 1 or event.call is None:
+        return
+    if not _OF_SOME.isdisjoint(it.contexts):
+        if event.what == "download":
+            it.notes.setdefault(_FETCHED, []).append(event.place)
         return
     if it.target.processes is None and it.target.spawns and SPAWNED not in it.contexts:
         return  # of the process that starts the ranks
     if is_by_rank(event.values["path"]) or _is_of_kernel(event.values["path"]):
+        return
+    if event.what == "download" and _comes_after_others(it):
         return
     around = list(_tests_around(it, event.call.node))
     if any(_is_of_rank_0(it, test) for test in around if test is not None):
         return
     if event.values.get("opened") != TRUE and _in_memory(it, event.call.node):
         return
-    if event.what == "folder":
+    if event.what in _SAID:
         tests = " ".join("exists" if test is None else ast.unparse(test) for test in around)
         level = Level.INFO if re.search(_EXISTS, tests) else Level.WARNING
-        yield RuleHit(event.place, _FOUND, _EXIST_OK, level)
+        yield RuleHit(event.place, *_SAID[event.what], level)
         return
     message = "every rank writes this file, and no path by rank or branch of rank 0 keeps them apart"
     level = Level.WARNING
@@ -108,6 +127,12 @@ def _of_all(it: "Interpreter", event: ScriptEvent) -> Iterator[RuleHit]:
     elif event.what == "result" and any(text_of(item) is None for item in alternatives(event.values["path"])):
         level, message = Level.INFO, f"{message}, unless the path does"  # of weights it seldom does
     yield RuleHit(event.place, message, f"if {_first_rank(it)}: before it", level)
+
+
+def _comes_after_others(it: "Interpreter") -> bool:
+    """Whether one rank comes to a download first, or alone, as Lightning sees to."""
+    names = {getattr(it.functions[key].node, "name", "") for key in it.stack if key in it.functions}
+    return bool(it.notes.get(_FETCHED) or it.notes.get(OTHERS)) or "prepare_data" in names
 
 
 def _first_rank(it: "Interpreter") -> str:

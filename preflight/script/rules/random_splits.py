@@ -1,0 +1,54 @@
+"""Rule R410: data that each rank divides at random for itself."""
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from preflight.script.interpreter.branch_conditions import (
+    BY_RANK,
+    ONE_PROCESS,
+    ONE_RANK,
+    OTHER_RANKS,
+    RANK_0,
+    SPAWNED,
+    UNCALLED,
+)
+from preflight.script.interpreter.events import ScriptEvent
+from preflight.script.rules.files import JOINED
+from preflight.script.rules.registry import Level, RuleHit, rule
+from preflight.script.source import all_names
+
+if TYPE_CHECKING:
+    import ast
+
+    from preflight.script.interpreter.interpreter import Interpreter
+
+_SPLITS = "divided at random"
+_OF_STARTED = "divided at random by ranks that the script starts"
+_OF_SOME = frozenset({RANK_0, OTHER_RANKS, BY_RANK, UNCALLED, ONE_PROCESS, ONE_RANK})
+_MESSAGE = "each rank divides the data in its own way: some validate on what others train on"
+
+
+@rule("R410", "random split", "end")
+def split_of_each_rank(it: "Interpreter", event: ScriptEvent) -> Iterator[RuleHit]:
+    """Each rank divides the data at random for itself, and nothing is seeded.
+
+    Every process draws from a seed of its own. What one rank keeps for validation others train on, so the
+    validation loss says nothing; a sampler over parts that differ leaves samples out and repeats others. A
+    generator with a seed, or one seed for all ranks before the split, divides alike.
+    Source: torch.utils.data.random_split; two processes of torch 2.13 have unlike seeds.
+    """
+    if event.name != "end":
+        if _OF_SOME.isdisjoint(it.contexts):
+            it.notes.setdefault(_OF_STARTED if SPAWNED in it.contexts else _SPLITS, []).append(event.place)
+        return
+    of_launch = it.notes.get(_SPLITS, ()) if it.notes.get(JOINED) else ()
+    places = dict.fromkeys((*of_launch, *it.notes.get(_OF_STARTED, ())))
+    if not places or it.target.processes == 1 or not it.state.wrapped:
+        return
+    if not any(it.sources.parser.find(_names_a_seed, source.tree) for source in it.sources.files()):
+        for place in places:
+            yield RuleHit(place, _MESSAGE, "generator=torch.Generator().manual_seed(0)", Level.WARNING)
+
+
+def _names_a_seed(nodes: Sequence["ast.AST"]) -> bool:
+    return any("seed" in name.lower() or "determinis" in name.lower() for name in all_names(nodes))
