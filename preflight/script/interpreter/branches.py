@@ -69,7 +69,7 @@ def read_if(it: "Interpreter", node: ast.If) -> None:
     leave_branches(it, node.test, taken, it.state)
     if len(it.continues) == left:
         it.tests.pop()  # else what follows in this turn depends on it
-    if _says_who_goes_on(node.test, elsewhere) and taken.dead and isinstance(node.body[-1], _LEAVES):
+    if _says_who_goes_on(node.test, value, elsewhere) and taken.dead and isinstance(node.body[-1], _LEAVES):
         it.contexts.append(elsewhere)  # to the end of the block around it, or of the function
         it.guard = it.place(node) if elsewhere == RANK_0 else it.guard
     it.state = merge_states([taken, it.state])
@@ -79,9 +79,10 @@ _HELD = "rank 0 alone has "
 _LEAVES = (ast.Return, ast.Continue, ast.Break)
 
 
-def _says_who_goes_on(test: ast.expr, elsewhere: str) -> bool:
+def _says_who_goes_on(test: ast.expr, value: Value, elsewhere: str) -> bool:
     """Whether only ranks of some kind pass a condition; after `if done and rank == 0: return` all may."""
     some = isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And)
+    some = some or (isinstance(value, RankValue) and value.sure is not None)
     return elsewhere != "" and not (some and elsewhere == BY_RANK)
 
 
@@ -123,6 +124,15 @@ def _by_value(value: Value, places: tuple[str, str]) -> tuple[str, str]:
     if not all(places) and may_be_rank(value):
         return places[0] or BY_RANK, places[1] or BY_RANK
     return places
+
+
+def is_of_several(it: "Interpreter", op: ast.boolop, part: ast.expr) -> bool:
+    """Whether a part of a condition says nothing in a launch of several: `world_size <= 1 or rank == 0`."""
+    if it.target.processes == 1:
+        return False
+    if id(part) not in it.branch_places:
+        it.branch_places[id(part)] = branch_places(part)
+    return it.branch_places[id(part)][isinstance(op, ast.And)] == ONE_PROCESS
 
 
 def place_of_turns(it: "Interpreter", test: ast.expr, value: Value) -> str:

@@ -9,7 +9,7 @@ from preflight.facts.script import CodeLocation
 from preflight.script.interpreter import calls, classes, operators, rank_values, switches
 from preflight.script.interpreter.assignments import assign
 from preflight.script.interpreter.attributes import get_attribute, member, special
-from preflight.script.interpreter.branches import read_choice, read_rest
+from preflight.script.interpreter.branches import is_of_several, read_choice, read_rest
 from preflight.script.interpreter.texts import concatenated
 from preflight.script.interpreter.values import (
     MAX_ALTERNATIVES,
@@ -163,8 +163,11 @@ def _bool_operation(it: "Interpreter", node: ast.BoolOp) -> Value:
             answers = isinstance(value, Const) and isinstance(value.value, bool)
             return value if answers or not seen else join((*seen, value))
         if known is None:
-            seen.append(value)
             before.append((part, value))
+            if value is UNKNOWN and is_of_several(it, node.op, part):
+                value = seen[-1] if seen else value
+            else:
+                seen.append(value)
     firsts = (item for item in seen if isinstance(item, RankValue) and item.first is not stops_at)
     first = next((item for item in firsts if item.first is not None), None)
     if first is not None and any(not _tells_as(item, first) for item in seen):

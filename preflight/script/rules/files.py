@@ -155,7 +155,16 @@ def _tests_around(it: "Interpreter", node: ast.Call) -> Iterator[ast.expr | None
         if not isinstance(each, (ast.If, ast.While, ast.Try)):
             continue
         if each.body[0].lineno <= node.lineno <= (each.end_lineno or 0):
-            yield None if isinstance(each, ast.Try) else each.test
+            if not isinstance(each, ast.Try):
+                yield each.test
+            elif any(map(_catches_files, each.handlers)):
+                yield None
+
+
+def _catches_files(handler: ast.ExceptHandler) -> bool:
+    """Whether a handler is reached where a folder or file exists: not one of a KeyboardInterrupt."""
+    named = ast.unparse(handler.type) if handler.type else "Exception"
+    return re.search(r"Exception|OSError|IOError|FileExists|Environment", named) is not None
 
 
 def _is_of_rank_0(it: "Interpreter", test: ast.expr) -> bool:

@@ -22,5 +22,13 @@ Path("runs").mkdir(parents=True)  # expect: R405 warning
 (Path("runs") / f"{dist.get_rank()}").mkdir()
 if dist.get_rank() == 0:
     Path("models").mkdir()
+try:
+    Path("parts").mkdir()  # expect: R405 warning
+except KeyboardInterrupt:
+    print("stopped")
+try:
+    Path("kept").mkdir()
+except FileExistsError:
+    print("kept")
 if not Path("cache").exists():
     Path("cache").mkdir()

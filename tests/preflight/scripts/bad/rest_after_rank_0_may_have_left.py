@@ -21,6 +21,22 @@ def export(model):
     torch.save(model.module.state_dict(), "model.pt")  # expect: R405 warning
 
 
+def copy(model):
+    leaves = resumes("state.json") and dist.get_rank() == 0
+    if leaves:
+        return
+    torch.save(model.module.state_dict(), "copy.pt")  # expect: R405 warning
+
+
+def leads(number, world_size):
+    return world_size <= 1 or number == 0
+
+
+def log(loss, world_size):
+    if leads(dist.get_rank(), world_size):
+        dist.all_reduce(loss)  # expect: R404 error
+
+
 def gather(loss):
     done = resumes("state.json")
     if not (dist.get_rank() != 0 or done):
@@ -33,4 +49,6 @@ torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
 dist.init_process_group("nccl")
 model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 4).cuda())
 export(model)
+copy(model)
+log(model(torch.zeros(2, 4)).sum(), len(os.environ["NODES"]))
 gather(model(torch.zeros(2, 4)).sum())
