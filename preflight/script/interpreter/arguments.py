@@ -53,6 +53,12 @@ class DeclaredOption:
     half: str = ""  # one that is not the default, and trains in fp16
     group: int = 0  # the group of which one option must be given
 
+    @property
+    def flag(self) -> str:
+        """The flag that messages name: none that turns it off, as --no-amp does beside --amp."""
+        off = {f"--no{dash}{flag[2:]}" for flag in self.flags for dash in ("", "-")}
+        return next((flag for flag in reversed(self.flags) if flag not in off), self.flags[-1])
+
     def trains(self) -> bool:
         """Whether the script trains where it is given."""
         return self.when_given is not None and TRAINS.search(self.dest) is not None
@@ -85,7 +91,7 @@ def add_argument(it: "Interpreter", owner: Ref | Element, call: Call) -> Value:
     entry = it.new(HeapObject("option", call.place, {"default": declared.default}))
     it.declared[entry.id] = declared
     if declared.flags and isinstance(declared.default, Const) and declared.default.place is not None:
-        it.option_places[declared.default.place] = declared.flags[-1]
+        it.option_places[declared.default.place] = declared.flag
     it.work.add(len(options.items) // 4)  # all of them are measured again
     it.change(owner.id, options=Seq((*options.items, entry)))
     it.emit(ScriptEvent("option", call.place, entry.id, call, names[0]))
@@ -134,7 +140,7 @@ def choosing_flag(it: "Interpreter", value: Value, choice: str) -> str:
     spots = [place_of(item) for item in alternatives(value)] if it.target.args is None else []
     for declared in it.declared.values() if any(spot in it.option_places for spot in spots) else ():
         if choice in declared.choices and place_of(declared.default) in spots:
-            return declared.flags[-1]
+            return declared.flag
     return ""
 
 

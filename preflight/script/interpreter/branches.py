@@ -69,7 +69,11 @@ def read_if(it: "Interpreter", node: ast.If) -> None:
     leave_branches(it, node.test, taken, it.state)
     if len(it.continues) == left:
         it.tests.pop()  # else what follows in this turn depends on it
-    if _says_who_goes_on(node.test, value, elsewhere) and taken.dead and isinstance(node.body[-1], _LEAVES):
+    if (
+        _says_who_goes_on(node.test, value, there, elsewhere)
+        and taken.dead
+        and isinstance(node.body[-1], _LEAVES)
+    ):
         it.contexts.append(elsewhere)  # to the end of the block around it, or of the function
         it.guard = it.place(node) if elsewhere == RANK_0 else it.guard
     it.state = merge_states([taken, it.state])
@@ -79,11 +83,14 @@ _HELD = "rank 0 alone has "
 _LEAVES = (ast.Return, ast.Continue, ast.Break)
 
 
-def _says_who_goes_on(test: ast.expr, value: Value, elsewhere: str) -> bool:
-    """Whether only ranks of some kind pass a condition; after `if done and rank == 0: return` all may."""
+def _says_who_goes_on(test: ast.expr, value: Value, there: str, elsewhere: str) -> bool:
+    """Whether only ranks of some kind pass a condition; after `if done and rank == 0: return` all may.
+
+    What `if distributed and rank != 0: return` asks besides is mostly whether there are ranks.
+    """
     some = isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And)
     some = some or (isinstance(value, RankValue) and value.sure is not None)
-    return elsewhere != "" and not (some and elsewhere == BY_RANK)
+    return elsewhere != "" and not (some and there == RANK_0 and elsewhere == BY_RANK)
 
 
 def _assigned(body: list[ast.stmt]) -> Iterator[tuple[str, ast.expr]]:
