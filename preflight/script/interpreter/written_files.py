@@ -1,5 +1,6 @@
 """What a script writes beside its weights: folders, files that it opens, tables and arrays."""
 
+import ast
 import re
 from typing import TYPE_CHECKING
 
@@ -22,7 +23,9 @@ if TYPE_CHECKING:
 _OF_TABLES = frozenset({"to_csv", "to_parquet", "to_pickle", "to_excel", "to_feather"})
 """Methods of pandas whose first argument is the file."""
 _OF_PATHS = frozenset({"write_text", "write_bytes"})
-METHODS = frozenset({"mkdir", "open", "savefig", *_OF_TABLES, *_OF_PATHS})
+_OF_PIPELINES = re.compile(r"(?:^|_)pipe(?:line)?s?(?:_|\d|$)", re.IGNORECASE)
+"""Names of what saves the weights of several models, where a tokenizer of no known class saves none."""
+METHODS = frozenset({"mkdir", "open", "savefig", "save_pretrained", *_OF_TABLES, *_OF_PATHS})
 """Methods by whose name a call may write, whatever object they are of."""
 _REPLACES = re.compile(r"[bt+]{0,2}[wx][bt+]{0,2}")
 """A mode; what `open` of an unknown object has first may be a path that starts with the same letter."""
@@ -41,6 +44,8 @@ def note_method(it: "Interpreter", name: str, owner: Value, call: Call) -> Value
         path = call.get("path_or_buf", 0) or call.get("path", 0)
         if path is not None:
             note_result(it, path, call)
+    elif name == "save_pretrained":
+        _note_pipeline(it, call)
     elif name == "savefig" and call.args:
         note_result(it, call.args[0], call)
     elif name == "open" and len(call.args) + ("mode" in call.kwargs) > 1:
@@ -49,6 +54,16 @@ def note_method(it: "Interpreter", name: str, owner: Value, call: Call) -> Value
     elif name == "open" and replaces(call.get("mode", 0)):
         return open_file(it, owner, call.get("mode", 0), call)
     return UNKNOWN
+
+
+def _note_pipeline(it: "Interpreter", call: Call) -> None:
+    """pipeline.save_pretrained(folder) of diffusers."""
+    func = call.node.func
+    owner = func.value if isinstance(func, ast.Attribute) else func
+    named = getattr(owner, "attr", getattr(owner, "id", ""))
+    if _OF_PIPELINES.search(named) and not call.open and (it.state.grouped or it.state.wrapped):
+        values = {"path": call.get("save_directory", 0) or UNKNOWN, "opened": FALSE}
+        it.emit(ScriptEvent("write", call.place, None, call, "file", values))
 
 
 def open_file(it: "Interpreter", path: Value, mode: Value | None, call: Call) -> Value:

@@ -79,21 +79,22 @@ def _open(it: Interpreter, call: Call) -> Value:
     return open_file(it, _path(call, 0), call.get("mode", 1), call)
 
 
-def open_by_form(it: Interpreter, name: str, call: Call) -> Value | None:
-    """Return the file that some library's open(path, "wb") gives; None of another call."""
-    opens = name.endswith(".open") and replaces(call.get("mode", 1))
-    return _open(it, call) if opens else None
-
-
 _DOWNLOADS = ("torchvision.datasets.", "torchaudio.datasets.")
 
 
-def note_download(it: Interpreter, name: str, call: Call) -> None:
+def _note_download(it: Interpreter, name: str, call: Call) -> None:
     """Send the rules a dataset that downloads its files, before the script joins its ranks too."""
     if name.startswith(_DOWNLOADS) and truth(call.get("download") or FALSE) is True:
         event = "write" if it.state.grouped or it.state.wrapped else "early write"
         path = call.get("root", 0) or UNKNOWN
         it.emit(ScriptEvent(event, call.at("download"), None, call, "download", {"path": path}))
+
+
+def open_by_form(it: Interpreter, name: str, call: Call) -> Value | None:
+    """Return the file that some library's open(path, "wb") gives; None of another call, or of a download."""
+    _note_download(it, name, call)
+    opens = name.endswith(".open") and replaces(call.get("mode", 1))
+    return _open(it, call) if opens else None
 
 
 def note_saved_model(it: Interpreter, call: Call) -> None:

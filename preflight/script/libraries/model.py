@@ -179,7 +179,6 @@ class LibraryModel:
         found = files.open_by_form(it, name, call)
         if found is not None:
             return found
-        files.note_download(it, name, call)
         root, _ = root_and_last(name)
         if root in runners.ROOTS:
             return runners.run(it, root, call)

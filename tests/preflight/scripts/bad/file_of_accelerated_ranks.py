@@ -3,6 +3,8 @@ import json
 
 import torch
 from accelerate import Accelerator
+from diffusers import StableDiffusionPipeline
+from transformers import AutoTokenizer
 
 accelerator = Accelerator()
 with open("config.json", "w") as file:  # expect: R405 warning
@@ -14,3 +16,8 @@ for _ in range(10):
     accelerator.backward(model(torch.ones(4, 4)).sum())
     optimizer.step()
     optimizer.zero_grad()
+pipeline = StableDiffusionPipeline.from_pretrained("base", unet=accelerator.unwrap_model(model))
+pipeline.save_pretrained("out")  # expect: R405 warning
+if accelerator.is_main_process:
+    pipeline.save_pretrained("out")
+AutoTokenizer.from_pretrained("base").save_pretrained("out")
