@@ -61,8 +61,8 @@ def command(logs: tuple[str, ...], *, as_json: bool, runs: Path) -> None:
         return
     for name in open_ended:
         echo(
-            f"{one_line(name)}: no end of it is kept locally: it is live, or ended when no client followed"
-            f" it; the rest of its logs: gpulaunch fetch {one_line(name)}"
+            f"{one_line(name)}: no end of it is kept locally: it is live, ended when no client followed it,"
+            f" or could not be written; the rest of its logs: gpulaunch fetch {one_line(name)}"
         )
     is_stopped = False
     if failure is not None:

@@ -69,8 +69,8 @@ def _head(run: RunFiles) -> Iterator[str]:
     elif run.ends:
         yield f"{name}: {one_line(describe_end(*summarize_ends(run.ends)), 200)}"
     else:
-        fetch = "gpulaunch fetch brings how it ended"
-        yield f"{name}: no outcome is kept locally: it is live, or ended when no client followed it; {fetch}"
+        reasons = "it is live, ended when no client followed it, or could not be written"
+        yield f"{name}: no outcome is kept locally: {reasons}; gpulaunch fetch brings how it ended"
     phases = read_mappings(outcome.get("phases"))
     if phases:
         columns = (f"{each.get('name', '?')} {spell_duration(each.get('seconds'))}" for each in phases)

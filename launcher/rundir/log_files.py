@@ -87,12 +87,14 @@ def find_local_run(word: str, runs: Path, *, takes_logs: bool = True) -> Path:
     if named or len(found) == 1:
         return max(named or found, key=_started)
     if found:
-        names = ", ".join(path.name for path in found[-5:])
+        names, jobs = ", ".join(path.name for path in found[-5:]), {run_name(path.name) for path in found}
+        newest = f", or {jobs.pop()} for the newest" if len(jobs) == 1 else ""
         raise BadInput(
-            f"{word} is ambiguous, it starts the ids of several runs: {names}", "name one of them in full"
+            f"{word} is ambiguous, it starts the ids of several runs: {names}",
+            f"name one of them in full{newest}",
         )
     latest = (
-        f"; the latest local run is {max(kept, key=_started).name}"
+        f"; the latest local run is {max(kept, key=_started).name}, gpulaunch fetch RUN brings another one"
         if kept
         else f"; no run is kept in {runs}: gpulaunch fetch RUN brings one"
     )

@@ -327,7 +327,9 @@ def test_the_name_of_runs_is_the_newest_of_them(tmp_path: Path) -> None:
 @pytest.mark.parametrize("word", ["paper-2026", "other", "no/such/file.log", ""])
 def test_what_names_no_log_or_several_is_refused(tmp_path: Path, word: str) -> None:
     runs = a_run(a_run(tmp_path), "paper-20260302-100000-ab12ce")
-    assert isinstance(gpulaunch("diagnose", word, "--logs", str(runs)).exception, BadInput)
+    refused = gpulaunch("diagnose", word, "--logs", str(runs)).exception
+    assert isinstance(refused, BadInput)
+    assert refused.fix.endswith(", or paper for the newest") == (word == "paper-2026")
 
 
 @pytest.mark.parametrize("outcome", [{}, {"verdict": "aborted", "why": "titan: no space left"}])
@@ -348,7 +350,7 @@ def test_the_run_that_is_offered_in_place_of_an_unknown_one_is_the_newest(tmp_pa
     runs = a_run(a_run(tmp_path, "a-20260302-100000-ab12ce"))
     error = gpulaunch("diagnose", "other", "--logs", str(runs)).exception
     assert isinstance(error, BadInput)
-    assert "the latest local run is a-20260302-100000-ab12ce" in error.fix
+    assert "the latest local run is a-20260302-100000-ab12ce, gpulaunch fetch RUN brings" in error.fix
 
 
 def test_a_healthy_log_has_no_failure() -> None:

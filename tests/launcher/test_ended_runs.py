@@ -96,7 +96,8 @@ def test_a_report_of_a_fetched_run_without_an_outcome_says_why_it_ended(tmp_path
     host.mkdir(parents=True)
     (host / "rank-0.log").write_text("line\n")
     (tmp_path / "r-1" / "plan.json").write_text(json.dumps({"run_id": "r-1"}))
-    rest = "r-1: no end of it is kept locally: it is live, or ended when no client followed it"
+    rest = "r-1: no end of it is kept locally: it is live, ended when no client followed it, or could not be"
+    rest += " written"
     done = CliRunner().invoke(diagnose, ["r-1", "--logs", str(tmp_path)])
     assert done.output.splitlines() == [
         f"{rest}; the rest of its logs: gpulaunch fetch r-1",
