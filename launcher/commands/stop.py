@@ -171,6 +171,7 @@ def _rank_ends(codes: Mapping[str, Any]) -> str:
 def _group_alike(codes: Mapping[str, Any]) -> dict[str, list[int]]:
     """Return the ranks by how they have ended, in words."""
     alike: dict[str, list[int]] = {}
-    for rank, code in sorted(codes.items(), key=lambda pair: int(pair[0])):
-        alike.setdefault(describe_exit(code), []).append(int(rank))
+    numbers = {int(rank): code for rank, code in codes.items() if rank.isascii() and rank.isdigit()}
+    for rank, code in sorted(numbers.items()):
+        alike.setdefault(describe_exit(code), []).append(rank)
     return alike
