@@ -104,7 +104,7 @@ def candidates(
         weigh_peers_end(_unanchored(each, [*found, *own], anchored) if each in plain else each, found)
         for each in found
     ]
-    found = [each for each in found if not echoes_lost_peer(each, found)]
+    found = [_behind_an_end(each, found) for each in found if not echoes_lost_peer(each, found)]
     if any(each.cause.code == _GATED for each in found):  # its HTTP status is printed first
         found = [replace(each, broad=each.broad or each.cause.code == _REFUSED) for each in found]
     explained = any(each.depth <= CausalDepth.GENERAL and not each.warning_only for each in found)
@@ -291,6 +291,14 @@ def _unanchored(candidate: Candidate, others: Sequence[Candidate], anchored: Col
         return candidate
     cause = replace(candidate.cause, confidence="possible")
     return replace(candidate, cause=cause, depth=depth, warning_only=True)
+
+
+def _behind_an_end(candidate: Candidate, others: Sequence[Candidate]) -> Candidate:
+    """Let what a line only warns of rank behind a line that says how the process ended."""
+    if not candidate.warning_only or candidate.depth is not CausalDepth.ROOT:
+        return candidate
+    ended = any(each.depth is CausalDepth.ENDING and not each.warning_only for each in others)
+    return replace(candidate, depth=CausalDepth.ENDING) if ended else candidate
 
 
 def _was_only_logged(raised: ParsedException, course: RunProgress) -> bool:

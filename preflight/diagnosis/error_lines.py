@@ -20,7 +20,7 @@ _MOST_SHOWN = 300
 # A program's own word for an error: the level of a logger, or what a tool writes before its message.
 _BY_LEVEL = re.compile(
     r"\b(?:ERROR|FATAL|CRITICAL|SEVERE)\b(?![\w.]*=)|\"?level\W{1,4}(?:error|fatal|critical)\b"
-    r"|(?:^|[\]:>*] ?)(?:[\w./-]+ )?(?:[Ff]atal )?(?:[Ee]rror|[Ff]atal)(?: \d+)?(?:: |! )(?!\s*[-\d.]+\s*$)|^\W{0,4}(?:An )?[Ee]rror (?:in|while|when|at|occurred)\b|^:1:\w+\.cpp +:\d+ *:"
+    r"|(?:^|[\]:>*] ?)(?:[\w./-]+ )?(?:[Ff]atal )?(?:[Ee]rror|[Ff]atal)(?: \d+)?(?:: |! )(?!\s*[-\d.]+\s*$)|^\W{0,4}(?:An )?[Ee]rror (?:in|while|when|at|occurred)\b|^(?:ERRO|FATA)\[\d{4}\] |^:1:\w+\.cpp +:\d+ *:"
 )
 # A program that says why it ends, whatever level it gives the line.
 _ENDS = re.compile(

@@ -75,5 +75,5 @@ def cuda_status(*names: str) -> str:
     return (
         rf"cudaError(?:{'|'.join(names)})\b|CUDA_ERROR_(?:{of_driver or 'NONE_SUCH'})\b"
         rf"|cuda runtime error \((?:{value})\)|THCudaCheck FAIL .{{1,300}}\berror=(?:{value})\b|[Cc]uda failure (?:{value})\b|CUDA failure (?:{value})\b"
-        rf"|(?:CUDA|Cuda|cuda) [Ee]rror:? ?(?:{value})\b(?![.%])|CUDA [Ee]rror code ?=? ?(?:{value})\b|cudaError(?:_t)?[ (:=]{{1,3}}(?:{value})\b|CUresult[ (:=]{{1,3}}(?:{value})\b"
+        rf"|(?:CUDA|Cuda|cuda) [Ee]rror:? ?(?:{value})\b(?![.%])|CUDA [Ee]rror code ?=? ?(?:{value})\b|cudaError(?:_t)?[ (:=]{{1,3}}(?:{value})\b|CUresult[ (:=]{{1,3}}(?:{value})\b|\bcu(?:da)?[A-Z]\w{{2,40}} failed with error (?:{value})\b"
     )

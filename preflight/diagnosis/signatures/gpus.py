@@ -109,7 +109,7 @@ ROWS: tuple[Signature, ...] = (
               r"|NCCL backend (?:requires|not available)|doesn't have NCCL built in|no CUDA-capable device is detected"
               r"|has failed because it couldn't communicate with the NVIDIA driver|Attempting to deserialize object on a CUDA device but"
               r"|could not select device driver .{0,20}with capabilities: \[\[gpu\]\]|libnvidia-ml\.so\.?\d?: cannot open shared object"
-              r"|NVML Shared Library Not Found|\b(?:NVML|nvml) init failed|\bERROR_(?:LIBRARY_NOT_FOUND|DRIVER_NOT_LOADED)\b|NVMLError_(?:DriverNotLoaded|LibraryNotFound|Uninitialized)\b|unresolvable CDI devices? nvidia|libcuda\.so(?:\.1)?: cannot open shared object|" + cuda_status("StubLibrary", "NoDevice")
+              r"|NVML Shared Library Not Found|\b(?:NVML|nvml) init failed|\bERROR_(?:LIBRARY_NOT_FOUND|DRIVER_NOT_LOADED)\b|NVMLError_(?:DriverNotLoaded|LibraryNotFound|Uninitialized)\b|unresolvable CDI devices? nvidia|\b[Uu]nknown (?:or invalid )?runtime (?:name: |specified )nvidia\b|\bfailed to create NVIDIA Container Runtime\b|libcuda\.so(?:\.1)?: cannot open shared object|" + cuda_status("StubLibrary", "NoDevice")
               + r"|[Nn]o (?:NVIDIA )?GPUs? (?:found|detected|available|is available)[.!]? *(?:A GPU|This|Training|Please|You|$|\()|RuntimeError: CUDA is not available"
               r"|CUDA is not available\. (?:Training|This|Please|A GPU)|torch\.cuda\.is_available\(\) (?:is|returned|should be) (?:False|True)"
               r"|[Nn]o supported gpu backend found|[Nn]o accelerator (?:is )?(?:found|available)|requires? (?:a )?(?:CUDA|GPU|NVIDIA) ?(?:GPU|device)?,? but (?:none|no)"

@@ -25,7 +25,7 @@ ROWS: tuple[Signature, ...] = (
               r"|CUBLAS_STATUS_ALLOC_FAILED|CUDNN_STATUS_ALLOC_FAILED|CUSOLVER_STATUS_ALLOC_FAILED|cuDNN error: CUDNN_STATUS_ALLOC"
               r"|Failed to CUDA calloc|Cuda failure (?:\d+ )?'?out of memory|NCCL WARN.{0,80}out of memory|ncclUnhandledCudaError.{0,120}out of memory"
               r"|Triton Error \[CUDA\]: out of memory|cudaMalloc\w* failed:? out of memory|CUDA failure 2: out of memory"
-              r"|No available memory for the cache blocks|\b(?:can be stored in (?:the )?KV cache|larger than the available KV cache memory)\b|Free memory on device .{0,80}less than desired|modules are dispatched on the CPU or the disk|not enough GPU memory|GPU memory (?:is )?exhausted|RESOURCE_EXHAUSTED: Out of memory|CUDA_OUT_OF_MEMORY"
+              r"|No available memory for the cache blocks|\b(?:can be stored in (?:the )?KV cache|larger than the available KV cache memory)\b|Free memory on device .{0,80}less than desired|modules are dispatched on the CPU or the disk|not enough GPU memory|GPU memory (?:is )?exhausted|RESOURCE_EXHAUSTED: Out of memory|Ran out of memory in memory space (?:hbm|HBM|vmem|smem)\b|CUDA_OUT_OF_MEMORY"
               r"|[Cc]uda\w* [Ee]rror:? (?:2 )?\(?out of memory|UR_RESULT_ERROR_OUT_OF_(?:DEVICE_MEMORY|RESOURCES)|[Oo]ut of memory at line \d+ in file .{0,200}\.(?:cu|cpp)",
               "the GPU's memory is full; look first whether others hold some of it (gpulaunch preflight HOST)",
               "smaller batch with more accumulation, gradient checkpointing; PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True"
@@ -36,7 +36,7 @@ ROWS: tuple[Signature, ...] = (
               r"|[Dd]etected \d+ oom[-_]kill event|Some of (?:your processes|the step tasks) (?:may )?have been (?:killed by the"
               r" cgroup out-of-memory handler|OOM Killed)|slurmstepd: error: .{0,60}[Ee]xceeded (?:job|step) memory limit"
               r"|State[:=] ?OUT_OF_MEMORY|OUT_OF_ME[M+]|Exceeded (?:job|step) memory limit at some point|killed by the cgroup out-of-memory"
-              r"|TERM_(?:MEMLIMIT|SWAP)\b|job killed: p?v?mem \d+\w* exceeded limit|job killed after exceeding memory usage limit|oom_kill_process|Killed process \d+ \(.{1,40}\).{0,20} total-vm"
+              r"|killed because it exceeded (?:the|its) memory limit|TERM_(?:MEMLIMIT|SWAP)\b|job killed: p?v?mem \d+\w* exceeded limit|job killed after exceeding memory usage limit|oom_kill_process|Killed process \d+ \(.{1,40}\).{0,20} total-vm"
               r"|task was killed due to the node running low on memory|Task was killed due to the node running low on memory"
               r"|Workers? \(tasks / actors\) killed due to memory pressure|ray\.exceptions\.OutOfMemoryError|Container killed on request\."
               r" Exit code is 137|exceeded its memory (?:limit|request)|The node was low on resource: memory|reason: OOM(?:Killed|Killing)"
@@ -62,6 +62,6 @@ ROWS: tuple[Signature, ...] = (
               "the GPU is nearly full, an earlier assert broke its context, or cuBLAS or cuDNN of another version is loaded",
               "as for CUDA out of memory, then CUDA_LAUNCH_BLOCKING=1; unset LD_LIBRARY_PATH; a torch that is newer than the GPU", "known"),
     Signature("S74", "shm", ENDING,
-              r"\bSIGBUS\b|^(?:\S+: line \d+: +\d+ )?Bus error\b|Fatal Python error: Bus error|Bus error +\(core dumped\)|" + ended_by_signal(7, "SIGBUS"),
+              r"\bSIGBUS\b|^(?:\S+: line \d+: +\d+ )?Bus error\b|Fatal Python error: Bus error|Bus error +\(core dumped\)|zsh: bus error\b|" + ended_by_signal(7, "SIGBUS"),
               "a bus error, nearly always a full /dev/shm", "docker run --ipc=host or --shm-size=16g", "source"),
 )  # fmt: skip

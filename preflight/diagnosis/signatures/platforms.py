@@ -42,7 +42,7 @@ PATTERNS: tuple[tuple[str, str], ...] = (
     ("S78", r"\b[Jj]ob deleted at request of "),
     ("S97", r"\bhas been marked dead because\b"),
     # Containers and registries.
-    ("S111", r"^\s*FATAL: {3,}\S|exec user process caused|\bOCI (?:runtime error|permission denied)|\bch-run\[\d+\]: error: |^Error for command \"|(?<!\wError: )\bunknown (?:flag: -|shorthand flag: ')|[Ii]mage build failed|\bdocker: invalid reference format|\bunable to start container\b|^Error: (?:initializing source|reading manifest|copying system image)|^ERROR: failed to (?:solve|build): |\bFailedLoginToImageRegistry\b"),
+    ("S111", r"^\s*FATAL: {3,}\S|exec user process caused|\bOCI (?:runtime error|permission denied)|\bch-run\[\d+\]: error: |^Error for command \"|(?<!\wError: )\bunknown (?:flag: -|shorthand flag: ')|[Ii]mage build failed|^ERROR: for \S{1,80} {1,4}Cannot (?:create|start) |\bdocker: invalid reference format|\bunable to start container\b|^Error: (?:initializing source|reading manifest|copying system image)|^ERROR: failed to (?:solve|build): |\bFailedLoginToImageRegistry\b"),
     ("S81", r"\bunauthorized: (?:authentication|access|incorrect)|\bdenied: requested access to the resource|\bRequestTimeTooSkewed\b|\b(?:unable|not authorized|not permitted) to (?:assume (?:the )?role\b|perform: \w+:\w)"),
     ("S82", r"\bx509: certificate\b|^ssl\.\w*Error: |\bTunnel connection failed: \d{3}"),
     # A JVM (Spark, Hadoop, H2O), and what starts one.
@@ -55,12 +55,13 @@ PATTERNS: tuple[tuple[str, str], ...] = (
     ("S97", r"\bExecutorLostFailure\b|\bRemote RPC client disassociated\b"),
     # Other stacks.
     ("S79", r"cannot execute binary file"),
+    ("S136", r"\[(?:ERROR|CRITICAL)\] [A-Z_]{2,20}\(\d+,\w+,.{0,200}\[mindspore/ccsrc/(?:runtime/(?:device|hardware)|plugin/device)/"),
     ("S41", r"\b(?:start|find|connect to) (?:the )?MPS (?:control )?(?:daemon|server)\b"),
     ("S102", r"\b(?:isn't|is not|not) (?:implemented|supported) on (?:the )?backend\b|\bdoes not support MPI_THREAD_\w+"),
     ("S22", r"\bmiopenStatus(?!Success)[A-Z]\w+|\bMIOpen(?:\(\w{1,10}\))? ?Error\b|\bHIP(?:BLAS|FFT|SPARSE|SOLVER)_STATUS_(?!SUCCESS)\w+|\brocblas_status_(?!success)\w+|\bBlas \w{0,12}GEMM\w* launch failed|cuDNN failed to initialize"),
     ("S20", r"\bHSA_STATUS_ERROR_OUT_OF_RESOURCES\b"),
     ("S103", r"\bjax\.distributed\.initialize\(?\)? (?:must|should|may|can) "),
-    ("S68", r"\bptxas (?:exited|returned)\b|^nvcc fatal +: |\bninja: build stopped|Failed to find nvcc\b|\bMicrosoft Visual C\+\+ \S{1,10} or greater is required|unsupported Microsoft Visual Studio version"),
+    ("S68", r"\bptxas (?:exited|returned)\b|^nvcc fatal +: |\bninja: build stopped|^ninja: (?:error|fatal): |^FAILED: .{0,300}\.(?:o|obj|so)\b|Failed to find nvcc\b|\bMicrosoft Visual C\+\+ \S{1,10} or greater is required|unsupported Microsoft Visual Studio version"),
     ("S108", r"\bArrowInvalid: (?:Expected to read|Not an? |Invalid |Could not open Parquet|Couldn't deserialize)"),
     ("S93", r"\bfilelock\.\S{0,20}Timeout: |The file lock '.{1,300}' could not be acquired|: buffer nbytes != file bytes \d|^(?:rm|mv|rmdir|umount): .{1,200}: Device or resource busy|\bfailed to mount file system"),
 )  # fmt: skip

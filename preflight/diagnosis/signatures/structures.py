@@ -84,7 +84,7 @@ PATTERNS: tuple[tuple[str, str], ...] = (
     )),
     ("S50", _raised(r"\b[Pp]ort\b.{0,40}\b(?:in use|taken|occupied|already used|not free|unavailable)\b")),
     ("S52", _raised(r"\b(?:[Tt]imed out|[Tt]ime-?out)\b.{0,100}\b(?:ranks?|nodes?|peers?|barrier|collective|store|rendezvous|process groups?)\b", r"\b(?:[Bb]arrier|collective|store|rendezvous|process group)\b.{0,80}\b(?:[Tt]imed out|[Tt]ime-?out)\b")),
-    ("S49", r"\bDist(?:Network|Store)Error: "),
+    ("S49", r"\bDist(?:Network|Store)Error: |\b[Ff]ailed to (?:meet|join|reach|complete) (?:the )?rendezvous\b"),
     ("S17", _raised(r"\bparameters? that requires? (?:a )?grad", r"\b(?:does not|do not|doesn't|don't|[Nn]one of .{0,40}) (?:have )?requires?[ _]grad\b", r"\boptimizer got an empty parameter list", r"\b[Nn]o (?:trainable|learnable) (?:param|weight|layer)")),
     ("S19", _raised(
         r"\b(?:[Nn]a[Nn]s?|NANs?|[Ii]nfs?|non-?finite|not finite|infinite)\b.{0,60}\b(?:values|loss(?:es)?|[Gg]rad(?:ient)?s?|grad[ _]norms?|logits|weights|activations|parameters)\b",
@@ -148,6 +148,7 @@ PATTERNS: tuple[tuple[str, str], ...] = (
     ("S82", r"^(?:redis\.exceptions\.)?ConnectionError: Error -?\d+ connecting to \S{1,80}:\d+\. "),
     ("S98", r"\b(?:hydra|omegaconf)\.errors\.[A-Z]\w+: "),
     ("S33", _raised(r"\b(?:NVSHMEM|CUPTI|nvJitLink|NVRTC|NVML)\b.{0,60}\b(?:failed|[Ee]rror)\b", r"\bCUDA (?:driver )?error: (?!.{0,80}captur)[A-Za-z]")),
+    ("S33", r"\bcu(?:da)?(?:Ctx|Event|Stream|Launch|Mem|Module|Graph)[A-Z]\w{1,30}(?:\(\))? failed\b"),
     ("S33", r"\bCUDA_ERROR_(?:NOT_SUPPORTED|NOT_PERMITTED|NOT_FOUND|SHARED_OBJECT_\w+|LAUNCH_TIMEOUT|DEINITIALIZED|TIMEOUT)\b"),
     ("S55", r"\bNCCL operation nccl\w+\(.{0,400}\) failed: (?:in(?:valid|ternal) |unhandled )|\bDistBackendError: |\bNCCL [Ee]rror in:? |\bHCCL function error: "),
     ("S68", r"^torch\._(?:dynamo|inductor)\.[\w.]+:? |^triton\.[\w.]*(?:Error|Exception|Failure)\w*:? |BackendCompilerFailed|^(?:Internal)?TorchDynamo\w*Error|InductorError|LoweringException|backend='inductor' raised"),
