@@ -4,10 +4,13 @@ import math
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from launcher.report.html.ticks import format_tick
 from launcher.rundir.layout import read_run_metrics
-from launcher.rundir.metrics import Sample
+
+if TYPE_CHECKING:
+    from launcher.rundir.metrics import Sample
 
 BLOCKS = "▁▂▃▄▅▆▇█"
 ASCII = "_.-=+*%#"
@@ -48,7 +51,7 @@ def render_curves(directory: Path, *, ascii_only: bool = False) -> Iterator[str]
             yield render_series(name, samples, ascii_only=ascii_only)
 
 
-def render_series(name: str, samples: Sequence[Sample], *, ascii_only: bool = False) -> str:
+def render_series(name: str, samples: "Sequence[Sample]", *, ascii_only: bool = False) -> str:
     """Return `loss  2.31 ▇▅▃▁ 0.42 (120 values)`."""
     values = [sample.value for sample in samples]
     bars = draw_sparkline(values, ascii_only=ascii_only)

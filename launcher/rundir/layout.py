@@ -20,6 +20,8 @@ OUTCOME = "outcome.json"
 PLAN = "plan.json"
 EVENTS = "events.jsonl"
 MAX_DOCUMENT = 64 << 20
+_PRINTED = (b"loss", b"norm", b"scale")
+"""One of them, in any case, is in each line that preflight.diagnosis.series takes a loss or a norm from."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,18 +173,25 @@ def choose_metrics_log(logs: Iterable[RankLog]) -> RankLog | None:
 
 def read_run_metrics(directory: Path, *, limit: int | None = None) -> "Metrics | None":
     """Return what the first rank that prints a loss says; None: none does. `limit`: bytes of a log."""
-    from launcher.rundir.metrics import read_metrics  # noqa: PLC0415 - as above
-
     for path in rank_logs(directory):
         try:
             if limit is not None and path.stat().st_size > limit:
                 return None
+            if not _may_print_loss(path):
+                continue
+            from launcher.rundir.metrics import read_metrics  # noqa: PLC0415 - its patterns take long
+
             metrics = read_metrics(path)
         except OSError:
             continue
         if metrics.loss or metrics.norm:
             return metrics
     return None
+
+
+def _may_print_loss(path: Path) -> bool:
+    with path.open("rb") as file:
+        return any(word in line for line in map(bytes.lower, file) for word in _PRINTED)
 
 
 def rank_logs(directory: Path) -> list[Path]:

@@ -9,6 +9,7 @@ import pytest
 
 from launcher.exit_codes import ExitCode
 from launcher.local.installed_version import installed_version
+from launcher.rundir.layout import read_run_metrics
 from launcher.transports.ssh.paramiko_import import _VersionAlone
 
 IMPORTED = "import sys, {modules}; print(*sys.modules)"
@@ -76,6 +77,22 @@ def test_lint_imports_later_what_only_run_configs_need(module: str) -> None:
 @pytest.fixture(scope="module")
 def of_run() -> frozenset[str]:
     return imported("launcher.commands.run, launcher.commands._launch")
+
+
+@pytest.mark.parametrize(
+    ("log", "read"),
+    [("up\n", False), ("Loss/train: 2.5\n", True), ("LOSS 2.5", True), ("step 1 grad_norm: 0.5\n", True)],
+)
+def test_the_end_of_a_run_imports_what_reads_numbers_where_a_rank_may_have_printed_them(
+    log: str, tmp_path: Path, *, read: bool
+) -> None:
+    (tmp_path / "host").mkdir()
+    (tmp_path / "host" / "rank-0.log").write_text(log)
+    curves = (
+        f"pathlib, launcher.report.sparkline as s; list(s.render_curves(pathlib.Path({str(tmp_path)!r})))"
+    )
+    assert ("launcher.rundir.metrics" in imported(curves)) is read
+    assert (read_run_metrics(tmp_path) is not None) is read
 
 
 @pytest.mark.parametrize("module", AFTER_THE_CONNECTION)
