@@ -7,7 +7,7 @@ from launcher.follow.events import HostReport
 from launcher.follow.failures import Failure, describe_exit_code
 
 _MOST_NAMED = 4
-_RAISED_AGAIN = re.compile(r"Caught \w+ in (?:\S+ ){1,4}\S+\.$")
+_RAISED_AGAIN = r"Caught \w+ in (?:\S+ ){1,4}\S+\.$"  # compiled when a rank fails, by the cache of `re`
 
 
 def _main_line(message: str, tail: Sequence[str]) -> str:
@@ -17,7 +17,7 @@ def _main_line(message: str, tail: Sequence[str]) -> str:
     counts, which `tail` has where the message is too long to be reported in full.
     """
     first = next(iter(message.splitlines()), "")
-    if not _RAISED_AGAIN.match(first):
+    if not re.match(_RAISED_AGAIN, first):
         return first
     last = next((line.strip() for line in reversed(tail) if line.strip()), "")
     return f"{first.rstrip('.')}: {last}".removesuffix(": ")
