@@ -2,6 +2,7 @@
 
 import codecs
 import json
+import math
 import re
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from preflight.facts.missing import Missing
 
 SCHEMA = "gpulaunch.record/1"
 _SMI = re.compile(r"^\| NVIDIA-SMI \d|^=+NVSMI LOG=|<nvidia_smi_log>|^GPU \d+: .*\(UUID: ", re.MULTILINE)
+_SCHEMA_KEY = re.compile(r'"schema": ?"gpulaunch\.record/')
 _FIX = "gpulaunch record HOST -o FILE writes a recording; --from-smi FILE reads what nvidia-smi printed"
 
 
@@ -97,22 +99,35 @@ def _document(text: str) -> Any:
     if not text.strip():
         raise _UnreadableError("empty")
     try:
-        return json.loads(text, object_pairs_hook=_once_each)
+        return json.loads(text, object_pairs_hook=_once_each, parse_float=_finite, parse_constant=_finite)
     except json.JSONDecodeError as failure:
-        if _SMI.search(text):
-            fix = "gpulaunch preflight --from-smi FILE"
-            raise _UnreadableError("what nvidia-smi printed, and no recording", fix) from None
-        if failure.msg == "Extra data" and text[failure.pos :].lstrip().startswith("{"):
-            raise _UnreadableError(
-                "holds several recordings", f"give each a file of its own; {_FIX}"
-            ) from None
-        opened = text.lstrip().startswith("{")
-        at_end = text[failure.pos :].count("\n") <= 1 and not text.rstrip().endswith("}")
-        if opened and at_end:
-            raise _UnreadableError(
-                "cut: it ends within a value or an object", f"copy it again; {_FIX}"
-            ) from None
-        raise
+        raise _explain(text, failure) or failure from None
+
+
+def _explain(text: str, failure: json.JSONDecodeError) -> _UnreadableError | None:
+    """Return what a text is that is not JSON, None where it is not known."""
+    if _SMI.search(text):
+        return _UnreadableError(
+            "what nvidia-smi printed, and no recording", "gpulaunch preflight --from-smi FILE"
+        )
+    opened, behind = text.lstrip().startswith("{"), text[failure.pos :].strip()
+    if failure.msg == "Extra data" and behind.startswith("{"):
+        return _UnreadableError("holds several recordings", f"give each a file of its own; {_FIX}")
+    if (opened and failure.msg == "Extra data") or (not opened and _SCHEMA_KEY.search(text)):
+        return _UnreadableError(
+            "holds other text beside a recording", f"leave only the object in the file; {_FIX}"
+        )
+    at_end = not behind or (behind.count("\n") <= 1 and not behind.endswith("}"))
+    if opened and at_end:
+        return _UnreadableError("cut: it ends within a value or an object", f"copy it again; {_FIX}")
+    return None
+
+
+def _finite(digits: str) -> float:
+    number = float(digits)
+    if not math.isfinite(number):
+        raise _UnreadableError(f"{digits[:60]} is not a finite number")
+    return number
 
 
 def _once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

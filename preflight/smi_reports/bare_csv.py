@@ -35,6 +35,8 @@ _HEADING = re.compile(r"[^\S\n]*[a-z_]+(?:\.[a-z_]+)*, [a-z_]")
 _MAKER_ALONE = re.compile(r"(?:^|, ?)NVIDIA[^\S\n]*$")
 """The end of a line that a terminal wrapped within a name: the next one starts with the rest."""
 
+_REST = re.compile(r"[.\d][\d.]{0,12},")
+"""What continues a number at the end of the line above."""
 _TWO_PARTS = re.compile(r"\d{3}\.\d{2}")
 _BARE_NUMBER = re.compile(r"\d+(?:\.\d+)?")
 _UNNAMED = "the columns of the CSV have no names; record it again without noheader"
@@ -63,6 +65,9 @@ def bare_tree(text: str) -> tuple[Tree, str] | None:
     edges = {len(line) for line in timed if _HEADING.match(line)}
     at_edge = (_row(bare) for line, bare in zip(timed, lines, strict=True) if len(line) in edges)
     short = {row[-1] for row in at_edge if row is not None}
+    for above, line in pairwise(lines):
+        if _REST.match(line) and _row(line) is None and (continued := _row(above)):
+            short.add(continued[-1])
     headless = {line.split(",")[0].strip() for above, line in pairwise(timed) if _MAKER_ALONE.search(above)}
     for index, row in _newest(rows, kinds, times):
         places = kinds if len(row) == width else [_kind_of_cut(value, kinds) for value in row]

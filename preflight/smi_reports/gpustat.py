@@ -25,7 +25,7 @@ HEAD = (
 _READINGS = re.compile(r"\s*(\d{1,3})(?:\u00c2?[\u00b0']|\ufffd{1,2})?C(?:,\s*(\d{1,3}) %)?")
 _POWER = re.compile(r"(\d{1,5}) /\s*(\d{1,5}) W")
 _MEMORY = re.compile(r"\s*(\d{1,12}) /\s*(\d{1,12}) MB\s*")
-_PROCESS = re.compile(r"([^\s()]{1,200})\((\d{1,12}|\?+)M\)")
+_PROCESS = re.compile(r"([^\s()\ufffd]{1,200})\((\d{1,12}|\?+)M\)")
 _PID = re.compile(r"(?:[^/:]*:)?([^/]*)/(\d{1,10})")
 _FULL_COMMAND = re.compile(
     r"^[^\S\n]*\+-+[^\S\n]*(\d{1,10})[^\S\n]+\([^\S\n]*\d{1,6}%,[^()\n]{1,12}\): (\S+)", re.MULTILINE

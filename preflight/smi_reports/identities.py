@@ -8,21 +8,26 @@ from preflight.smi_reports.bare_csv import UUID
 
 Tree = dict[str, Any]
 
-_UUID = re.compile(rf"(?!(?i:{UUID})$)(?:(?=\S*?[-\d])[^\s\[\]]+|GPU-.*|GP?U?)")
+_WORD = r"None|On|Off|Yes|No|(?:Not )?Active|Enabled|Disabled|Default|Supported|WDDM|TCC"
+"""Values of other keys."""
+_UUID = re.compile(rf"(?!(?i:{UUID})$)(?:(?=\S*?[-\d])[^\s\[\]]+|GPU-.*|GP?U?|{_WORD})")
 """What holds digits as a UUID does and is not a whole one; other words are reasons why there is none."""
 _NAME = re.compile(
     r"(?:VIDIA|IDIA|DIA|IA|A|esla|sla|la|eForce|Force|orce|rce|ce|uadro|adro|dro|ro|ITAN|TAN|AN) .*"
-    r"|(?:\u2026|\.\.).*|.*\.{3}.+|.*[?*#~^_<>{}&\"\ufffd].*|.*[^.]\.{1,2}|.*\dMi?B\b.*|.* (?:ff?|n|O)"
+    r"|(?:\u2026|\.\.).*|.*\.{3}.+|.*[?*#~^_<>{}&\"\ufffd].*|.*[^.]\.{1,2}|.*\dMi?B\b.*"
+    r"|.* (?:Off?|On?|ff?|n)\.{0,3}"
     r"|(?!NVIDIA )[A-Z]{1,6} (?:GeForce|Tesla|Quadro)\b.*|.*(?:\s{2}|\s:|:\s|[=|]|-{3}|\([^()]*$).*"
 )
 """What is left of a maker's name where a line lacks its start, what runs into another cell, and characters of
 which no name has one."""
 _PART_OF_NAME = re.compile(
     r".*\b(?:GeF(?!orce\b)|Gen(?!eration\b)|Bla(?!ck(?:well)?\b)|Wor(?!kstation Edition\b)|Edi(?!tion\b)"
-    r"|Lap(?!top(?! G(?!PU))\b)|Qua(?!dro\b)|Ser(?!(?:ver|ies)\b)|Gra(?!(?:phics|ce)\b)|PRO\d"
-    r"|with(?! Max-Q Design\b)|Blackwell Server(?! Edition\b)|NVIDIA A[13-9]$|(?<!\d)GB\b).*"
+    r"|Lap(?!top(?! G(?!PU))\b)|Qua(?!dro\b)|Ser(?!(?:ver|ies)\b)|Gra(?!(?:phics|ce)\b)|PRO\d|TIT(?!AN\b)"
+    r"|SX(?!M)|PCI(?!e|E)|with(?! Max-Q Design\b)|Blackwell Server(?! Edition\b)|NVIDIA A[13-9]$"
+    r"|(?<!\d)GB\b).*"
     r"|.*\d (?:W|C|MiB|MHz)"
-    r"|(?!nvidia|geforce|tesla|quadro)[a-z]{1,8} .*|[(/].*|None|On|Off"
+    r"|(?!nvidia|geforce|tesla|quadro)[a-z]{1,8} .*|[(/].*|\d.*"
+    rf"|{_WORD}"
     r"|NVIDIA(?: [A-Za-z]{1,2})?|(?:gpu_)?name|NV(?!(?:IDIA|S)\b).*|.*%|[^\[]*\].*"
     r"|(?!.*TITAN).*\b(?:GeForce|RTX|GTX|Quadro|Tesla|PRO)|.*GeForce (?:RTX \d{1,3}|GTX (?:\d{1,2}|1\d\d))"
 )

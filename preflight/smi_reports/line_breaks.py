@@ -10,6 +10,8 @@ from preflight.smi_reports.pasted_rows import with_rows
 from preflight.smi_reports.qindent import is_flat
 
 _EDGE = re.compile(r"^\+-{19,}(?:\n-+){0,8}\n-*\+(?=\n\|[^\S\n]*NVIDIA-SMI )", re.MULTILINE)
+_WIDTHS = (56, 79, 89, 91)
+"""Of the upper edge: of drivers to 346, to 530, to 545, and since."""
 _Q_VALUE = re.compile(r"^(?:Driver Version|Attached GPUs|    [A-Z][\w ]*?)( +): ", re.MULTILINE)
 _Q_ALONE = re.compile(r"GPU (?:[0-9A-Fa-f]{4}){1,2}:|=+NVSMI LOG|(?: {4})+\S|\S[^:\n]{0,40}: ")
 _NARROWEST = 20
@@ -33,6 +35,8 @@ def _unwrapped_table(text: str) -> str:
         return text
     pieces = edge[0].split("\n")
     width, whole = len(pieces[0]), sum(map(len, pieces))
+    if whole not in _WIDTHS:
+        return text  # the pieces are cut, too
     joined = list[str]()
     for line in text.split("\n"):
         last = joined[-1] if joined else ""

@@ -45,7 +45,9 @@ def list_tree(text: str) -> list[tuple[Tree, list[dict[str, Any]]]]:
         if _MIG.search(text, head.end(), end):
             tree["mig_mode"] = {"current": "Enabled"}
         found.append((tree, links))
-        found += [({}, each) for each in others]  # of GPUs whose first lines are lost
+        found += [
+            ({}, each) for each in others[: MAX_GPUS - len(found)]
+        ]  # of GPUs whose first lines are lost
     unseen = unreachable(text) - sum(LOST in str(tree) for tree, _ in found)
     return found + [(absent, [])] * (min(unseen, MAX_GPUS) if found else 0)
 

@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from preflight.probes.nvidia_smi.values import CUT
 from preflight.smi_reports.table import MAX_GPUS
 
 Tree = dict[str, Any]
@@ -26,6 +27,8 @@ _READINGS = {
     "sm": "utilization/gpu_util",
     "pclk": "clocks/sm_clock",
 }
+_CUT_ROW = "@cut"
+"""Key of a row that is cut."""
 _REST_OF_NAMES = re.compile(r"[^\S\n]*(?!#)[a-z]")
 _TIMES = ("date", "time")
 _KINDS = ("C", "G", "C+G", "M", "M+C")
@@ -53,13 +56,12 @@ def monitor_tree(text: str) -> tuple[Tree, bool]:
         raise ValueError("its lines are wrapped, and which of its values is in which column is not known")
     names = re.split(r"[,\s]+", lines[start].lstrip("# \t").strip().lower())
     rows = list(_rows(lines[start + 1 :], names))
-    if not rows:
+    whole = [row for row in rows if _CUT_ROW not in row]
+    if not whole:
         raise ValueError("it has the names of columns and no values")
-    gpus: list[Tree] = [{} for _ in range(max(int(row["gpu"]) for row in rows) + 1)]
+    gpus: list[Tree] = [{} for _ in range(max(int(row["gpu"]) for row in whole) + 1)]
     if "pid" in names:
-        for row in _last_state(rows):
-            group = gpus[int(row["gpu"])].setdefault("processes", {"process_info": []})
-            group["process_info"] += _process(row)
+        _add_processes(gpus, _last_state([row for row in rows if int(row["gpu"]) < len(gpus)]))
         return {"gpu": gpus}, True
     for row in rows:
         for name, path in _READINGS.items():
@@ -70,12 +72,16 @@ def monitor_tree(text: str) -> tuple[Tree, bool]:
 
 
 def _rows(lines: list[str], names: list[str]) -> Iterator[dict[str, str]]:
-    """Yield the values of each line by the names of their columns; a line that is cut is left out."""
+    """Yield the values of each line by the names of their columns, of a process that is cut its GPU."""
     last = len(names) - 1
     is_named = names[-1] in ("command", "name")
     for line in lines:
         values = re.split(r"[ \t]*,[ \t]*|[ \t]+", line.strip(), maxsplit=last if is_named else 0)
-        if line.lstrip().startswith("#") or len(values) != len(names):
+        if line.lstrip().startswith("#"):
+            continue
+        if len(values) != len(names):
+            if names[:2] == ["gpu", "pid"] and values[0].isdigit() and int(values[0]) < MAX_GPUS:
+                yield {"gpu": values[0], "pid": line, _CUT_ROW: ""}
             continue
         row = dict(zip(names, values, strict=True))
         numbers = values[:last] if is_named else values
@@ -107,6 +113,16 @@ def _last_state(rows: list[dict[str, str]]) -> list[dict[str, str]]:
         states[-1].append(row)
     most = max(len({row["gpu"] for row in state}) for state in states)
     return next(state for state in reversed(states) if len({row["gpu"] for row in state}) == most)
+
+
+def _add_processes(gpus: list[Tree], rows: list[dict[str, str]]) -> None:
+    """Put processes on their GPUs; one whose only rows are cut has no known list."""
+    for row in rows:
+        group = gpus[int(row["gpu"])].setdefault("processes", {"process_info": []})
+        group["process_info"] += [] if _CUT_ROW in row else _process(row)
+    for index in {int(row["gpu"]) for row in rows if _CUT_ROW in row}:
+        if not gpus[index]["processes"]["process_info"]:
+            gpus[index]["processes"] = CUT
 
 
 def _process(row: dict[str, str]) -> list[Tree]:

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from itertools import pairwise
 from typing import Any
 
+from preflight.probes.nvidia_smi.health import ASKED
 from preflight.probes.nvidia_smi.values import CUT
 from preflight.smi_reports.apps import HEADER, column_names
 from preflight.smi_reports.bare_csv import MAKE, NAME, UUID
@@ -128,7 +129,7 @@ def _clock_reasons(row: dict[str, str]) -> dict[str, str]:
     if _MASK.fullmatch(mask):
         return {name: "Active" if int(mask, 16) & bit else "Not Active" for bit, name in _REASON_BITS}
     whole = set(found.values()) <= {"Active", "Not Active"} and found.keys() >= _SLOWDOWNS
-    return found if whole else {}
+    return {**found, ASKED: ""} if whole else {}
 
 
 def _repeats(row: list[str], names: list[str]) -> bool:

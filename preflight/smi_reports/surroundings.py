@@ -98,7 +98,7 @@ def cleaned(text: str) -> str:
 def _without_nuls(text: str) -> str:
     """Return a text without NULs: many are those of UTF-16, others are where a file has lost a block."""
     if text.count("\0") * _UTF_16 > len(text):
-        return text.replace("\0", "")
+        return re.sub("\0{2,}", "\ufffd", text.strip("\0")).replace("\0", "")
     return text.strip("\0").replace("\0", "\ufffd")
 
 

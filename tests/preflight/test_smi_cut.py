@@ -225,13 +225,15 @@ def test_a_table_that_is_cut_at_its_right_keeps_every_gpu(
 
 @pytest.mark.parametrize("width", [40, 60, 72])
 def test_a_table_that_a_terminal_wrapped_is_read_whole(width: int) -> None:
-    text = _WIDE.format(0, 1, 0)
-    lines = text.replace("|   0  NV", "|  0  NV").replace("|   1  NV", "|  1  NV").split("\n")
-    even = "\n".join(line[:72] + line[-1] if len(line) > 73 else line for line in lines)
+    text = (Path(__file__).parent / "smi" / "2xl40s-busy.table.txt").read_text(encoding="utf-8")
     wrapped = "\n".join(
-        line[at : at + width] for line in even.split("\n") for at in range(0, max(1, len(line)), width)
+        line[at : at + width] for line in text.split("\n") for at in range(0, max(1, len(line)), width)
     )
-    assert gpus_of(parse_smi(wrapped, "host")) == gpus_of(parse_smi(even, "host"))
+    assert gpus_of(parse_smi(wrapped, "host")) == gpus_of(parse_smi(text, "host"))
+    pieces = "\n".join(line[: width - 9] for line in wrapped.split("\n"))
+    listed = [gpu.processes for gpu in gpus_of(parse_smi(pieces, "host"))]
+    found = [one for each in listed if not isinstance(each, Missing) for one in each]
+    assert all(isinstance(one.used_mib, Missing) for one in found)
 
 
 def test_a_gpu_that_the_driver_cannot_reach_is_a_row_of_a_csv() -> None:

@@ -24,7 +24,9 @@ def _first(name: str, old: str, new: str) -> Gpu:
         ("p100.q.txt", "    HW Slowdown                       : Not Active\n", "", "throttle"),
         ("p100.q.txt", "SW Power Cap                      : Not A", "SW Power Cap : No\ufffd", "throttle"),
         ("p100.q.txt", "Persistence Mode                      : D", "Persistence Mode  :  D", "persistence"),
+        ("p100.q.txt", "        Idle ", "        Id\ufffde ", "throttle"),
         ("p100.q.txt", "GPU Current Temp ", "GPU         Temp ", "temperature_c"),
+        ("p100.q.txt", "GPU UUID                              : G", "GPU UUID : Enabled\n    X : G", "uuid"),
         ("2xl40s-busy.table.txt", "39120MiB", "39 120MiB", "memory"),
         ("2xl40s-busy.table.txt", "W / ", "? W / ", "power_w"),
     ],
@@ -47,6 +49,14 @@ def test_an_element_of_xml_that_is_there_twice_is_unknown() -> None:
     text = (_FOLDER / "p100.q.xml").read_text(encoding="utf-8")
     (gpu,) = gpus_of(parse_smi(text.replace("</gpu>", "<processes></processes></gpu>"), "h"))
     assert isinstance(gpu.processes, Missing)
+
+
+def test_a_row_of_a_process_that_is_cut_leaves_its_gpu_in_no_list_of_idle_ones() -> None:
+    head = "# gpu  pid  type  sm  command\n# Idx    #   C/G   %  name\n"
+    gpus = gpus_of(
+        parse_smi(f"{head}    0  812     C  97  python\n    1  90\n    1    -     -   -  -\n", "h")
+    )
+    assert [isinstance(gpu.processes, Missing) for gpu in gpus] == [False, True]
 
 
 _LINKS = "".join(f"\t Link {at}: {state}\n" for at, state in enumerate(["25 GB/s", "<inactive>"]))

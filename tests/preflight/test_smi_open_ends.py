@@ -280,3 +280,9 @@ def test_a_short_row_of_a_lost_gpu_among_rows_without_names_is_one_of_its_own() 
     assert (first.pci_bus_id, last.pci_bus_id) == ("0000:05:00.0", "0000:06:00.0")
     assert isinstance(lost.name, Missing)
     assert lost.name.code == "gpu-lost"
+
+
+def test_a_version_with_its_rest_on_the_next_line_is_unknown() -> None:
+    rows = "".join(f"{at}, NVIDIA L40S, 610.43\n.02, 46068 MiB\n" for at in range(2))
+    driver = parse_smi(rows, "h").driver
+    assert isinstance(driver, Missing) or isinstance(driver.version, Missing)
