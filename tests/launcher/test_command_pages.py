@@ -353,3 +353,24 @@ def test_a_launch_in_a_terminal_is_chosen_among_commands_of_a_cloud() -> None:
     with pytest.raises(CommandRefused, match="2 commands") as caught:
         parse_line("sudo -u x tmux send-keys -t t 'python a.py' Enter\nsome-tool -x")
     assert caught.value.fix.startswith("choose one: --launch 1")
+
+
+def test_what_takes_the_place_of_a_container_keeps_its_variables() -> None:
+    """`-e A=1` of docker, and the environment of a job of Ray, go in front of the launch that is named."""
+    for text, launch in (
+        ("docker run -e A=1 --env=B='x y' img torchrun t.py", "A=1 B='x y' torchrun t.py"),
+        ("apptainer exec -e --env A=1,B=2 x.sif python t.py", "A=1 B=2 python t.py"),
+        ("docker run -e A=1,B=2 -e HOME img python t.py -e C=3", "A=1,B=2 python t.py -e C=3"),
+        ('ray job submit --runtime-env-json=\'{"env_vars": {"A": 1}}\' -- python3 t.py', "A=1 python3 t.py"),
+    ):
+        with pytest.raises(CommandRefused) as refusal:
+            parse_line(text)
+        assert refusal.value.fix is not None
+        assert refusal.value.fix.endswith(f"-- {launch}")
+
+
+def test_a_path_that_extends_itself_without_export_is_named() -> None:
+    """`PYTHONPATH=$PYTHONPATH:src` alone reads only itself: no rank gets it."""
+    said = parse_line("PYTHONPATH=$PYTHONPATH:src\ntorchrun a.py").dropped
+    assert said == ("PYTHONPATH: set for the text alone and not exported, no rank gets it",)
+    assert not parse_line("PYTHONPATH=src\ntorchrun a.py $PYTHONPATH").dropped

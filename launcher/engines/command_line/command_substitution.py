@@ -101,13 +101,12 @@ def _computed_path(command: str, values: Values, split: Split, depth: int) -> st
         return None if lacking else posixpath.normpath(posixpath.join(here, folder))
     named = _PATH_PART.fullmatch(command)
     if named is not None:
-        path, lacking = join_tokens(split(named["path"], depth + 1))
+        parts = split(named["path"], depth + 1)
+        path, lacking = join_tokens(parts)
         is_option = path.startswith("-") and " -- " not in command
-        return (
-            None
-            if lacking or is_option
-            else _path_part(named["part"], path, (named["suffix"] or "").strip("\"'"))
-        )
+        if lacking or is_option or len(parts) != 1 or (named["suffix"] and named["part"] == "dirname"):
+            return None
+        return _path_part(named["part"], path, (named["suffix"] or "").strip("\"'"))
     real = _REAL_PATH.fullmatch(command)
     if real is not None:
         path, lacking = join_tokens(split(real["path"], depth + 1))

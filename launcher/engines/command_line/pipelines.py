@@ -5,6 +5,7 @@ r"""What a pipeline of small programs prints whose input the text gives. Pure, a
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from itertools import takewhile
 
 _SETS = re.compile(r"\[?:(\w+):\]?")
 _CLASSES = {
@@ -37,12 +38,12 @@ def predict_output(commands: Sequence[Sequence[str]]) -> str | None:
 def _source(words: Sequence[str]) -> str | None:
     name, rest = words[0], list(words[1:])
     if name == "echo":
-        flags = {word for word in rest[:1] if word in ("-n", "-e", "-E", "-ne", "-en")}
+        flags = tuple(takewhile(re.compile(r"-[neE]+").fullmatch, rest))
         text = " ".join(rest[len(flags) :])
         if "\\" in text:
             return None
-        return text if flags & {"-n", "-ne", "-en"} else f"{text}\n"
-    if name == "printf":
+        return text if "n" in "".join(flags) else f"{text}\n"
+    if name == "printf" and not "".join(rest[:1]).startswith("-"):
         if len(rest) == 1 and "%" not in rest[0]:
             return None if re.search(r"\\[^n]", rest[0]) else rest[0].replace("\\n", "\n")
         return "".join(f"{word}\n" for word in rest[1:]) if rest[:1] == ["%s\\n"] else _formatted(rest)
@@ -89,10 +90,10 @@ def _sequence(words: Sequence[str]) -> str | None:
 
 
 def _translated(text: str, words: Sequence[str]) -> str | None:
-    flags = [word for word in words if re.fullmatch(r"-[ds]+", word)]
-    sets = [_characters(word) for word in words if word not in flags]
-    if flags == ["-d"] and len(sets) == 1 and sets[0] is not None:
-        return text.translate(dict.fromkeys(map(ord, sets[0])))
+    flags = {flag for word in words if re.fullmatch(r"-[a-zA-Z]+", word) for flag in word[1:]}
+    sets = [_characters(word) for word in words if not re.fullmatch(r"-[a-zA-Z]+", word)]
+    if "d" in flags <= {"d", "c", "C"} and len(sets) == 1 and sets[0] is not None:
+        return "".join(one for one in text if (one in sets[0]) == (flags != {"d"}))
     if flags or len(sets) != 2 or sets[0] is None or not sets[1]:
         return None
     to = sets[1].ljust(len(sets[0]), sets[1][-1])
@@ -103,7 +104,9 @@ def _characters(word: str) -> str | None:
     named = _SETS.fullmatch(word)
     if named is not None:
         return _CLASSES.get(named[1])
-    word = word.replace("\\n", "\n").replace("\\t", "\t").replace("\\\\", "\\")
+    if re.search(r"\\(?![nt\\])|\[[:=]", word) or {"[", "*", "]"} <= set(word):  # `[x*3]` is a repetition
+        return None
+    word = re.sub(r"\\([nt\\])", lambda found: {"n": "\n", "t": "\t"}.get(found[1], "\\"), word)
     return re.sub(
         r"(\w)-(\w)", lambda found: "".join(map(chr, range(ord(found[1]), ord(found[2]) + 1))), word
     )
@@ -148,10 +151,15 @@ def _column(text: str, words: Sequence[str]) -> str | None:
 
 def _substituted(text: str, words: Sequence[str]) -> str | None:
     found = _SUBSTITUTION.fullmatch(words[-1]) if len(words) == 1 or words[:1] == ("-e",) else None
-    if found is None or not _PLAIN_PATTERN.fullmatch(found[2]) or re.search(r"[\\&]", found[3]):
+    if (
+        found is None
+        or not _PLAIN_PATTERN.fullmatch(found[2])
+        or not found[2]
+        or re.search(r"[\\&]", found[3])
+    ):
         return None
     count = -1 if found[4] else 1
-    return "".join(f"{line.replace(found[2], found[3], count)}\n" for line in text.splitlines())
+    return "\n".join(line.replace(found[2], found[3], count) for line in text.split("\n"))
 
 
 def _ends(text: str, words: Sequence[str], *, first: bool) -> str | None:
@@ -180,6 +188,6 @@ _FILTERS: Mapping[str, Callable[[str, Sequence[str]], str | None]] = {
     "tail": lambda text, words: _ends(text, words, first=False),
     "grep": _found,
     "xargs": lambda text, words: (
-        None if words or re.search(r"['\"\\]", text) else " ".join(text.split()) + "\n"
+        None if words or re.search(r"['\"\\]|^\s*-", text) else " ".join(text.split()) + "\n"
     ),
 }

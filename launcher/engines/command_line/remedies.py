@@ -1,5 +1,6 @@
 """What takes the place of a program in front of a launch, in the words that the line has. Pure."""
 
+import json
 import re
 import shlex
 from collections.abc import Sequence
@@ -16,6 +17,16 @@ _PROGRAM = re.compile(r"(?:[./][\w./-]*/)?[\w.-]+")
 _EXECUTES = ("docker", "podman", "kubectl")
 """Programs that `via:` knows by name."""
 
+_LAUNCH = "gpulaunch run --hosts A,B -- "
+_ENV_OPTIONS = ("-e", "--env", "-E", "--genv", "--environment-variable")
+_RUNTIME_ENV = "--runtime-env-json"
+_LISTED = re.compile(r",(?=[A-Za-z_]\w{0,100}=)")
+"""Between the variables of one option: `--env A=1,B=2`."""
+
+_NEVER = re.compile(r"(?!)")
+_OF_HOST = ("HOME", "PATH", "USER")
+
+_VARIABLE = re.compile(r"([A-Za-z_]\w*)(?:=(.*))?", re.DOTALL)
 _SHELLS = ("bash", "sh", "zsh")
 _EXEC_VALUES = ("-u", "--user", "-w", "--workdir", "-e", "--env", "--env-file", "--detach-keys", "-c", "-n")
 _SHOWN = 200
@@ -48,10 +59,41 @@ def typed_fix(name: str, words: Sequence[Word]) -> str:
         user = next((after for text, after in pairwise(texts) if text == "-u"), "")
         return f"leave it out, and name {user}@HOST with --hosts" if user else ""
     if name in tables.CONTAINERS:
-        return _container_fix(name, words)
+        return _with_variables(name, _container_fix(name, words), words)
     if name in tables.SCHEDULERS:
-        return _scheduler_fix(words)
+        return _with_variables(name, _scheduler_fix(words), words)
     return _batch_script_fix(texts) if name == "sbatch" else ""
+
+
+def _with_variables(program: str, fix: str, words: Sequence[Word]) -> str:
+    """Return a fix with the variables in front of its launch that the options of the program give it."""
+    mark = _LISTED if program.startswith(("singularity", "apptainer")) else _NEVER
+    given: dict[str, str] = {}
+    for word, following in pairwise((*words, Word(""))):
+        if word.text == "--" or is_python(word) or has_launcher((word,)):
+            break
+        name, equals, value = word.text.partition("=")
+        source = Word(value, word.unresolved) if equals else following
+        value = source.text
+        for part in mark.split(value) if name in _ENV_OPTIONS else ():
+            pair = _VARIABLE.fullmatch(part)
+            if pair is not None and part not in _OF_HOST:
+                shown = f"${part}" if pair[2] is None else _typed(Word(pair[2], source.unresolved))
+                given[pair[1]] = f"{pair[1]}={shown}"
+        if name == _RUNTIME_ENV:
+            given |= _of_runtime(value)
+    return fix.replace(_LAUNCH, f"{_LAUNCH}{_short(' '.join(given.values()))} ") if given else fix
+
+
+def _of_runtime(text: str) -> dict[str, str]:
+    """Return the variables of an environment of Ray, each as it is typed."""
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        return {}
+    variables = found.get("env_vars") if isinstance(found, dict) else None
+    pairs = variables.items() if isinstance(variables, dict) else ()
+    return {name: f"{name}={shlex.quote(str(value))}" for name, value in pairs if _VARIABLE.fullmatch(name)}
 
 
 def refuse_submitter(name: str, words: Sequence[Word]) -> None:
@@ -115,7 +157,10 @@ def _image(name: str, texts: Sequence[str]) -> int:
     verb = next((at for at, text in enumerate(texts) if text in _VERBS.get(name, ())), len(texts))
     at = verb + 1
     while at < len(texts) and texts[at].startswith("-"):
-        at += 1 if "=" in texts[at] or _FLAG.fullmatch(texts[at]) else 2
+        is_alone = (
+            "=" in texts[at] or _FLAG.fullmatch(texts[at]) or "".join(texts[at + 1 : at + 2])[:1] == "-"
+        )
+        at += 1 if is_alone else 2
     return at
 
 

@@ -250,7 +250,8 @@ def _unexported(text: str, shell: ShellState) -> Iterator[str]:
     """Yield what is said of variables that a text sets for itself, never reads and that trainings read."""
     for name, value in shell.values.items():
         if _OF_TRAINING.fullmatch(name) and name not in shell.visible and value != shell.environ.get(name):
-            is_read = re.search(rf"\$\{{?[!#]?{name}\b|\b(?:export|declare)[^\n]*\b{name}\b", text)
+            others = re.sub(rf"(?<![\w$-]){name}=(?:\"[^\"\n]*\"|'[^'\n]*'|[^\s;&]*)", "", text)
+            is_read = re.search(rf"\$\{{?[!#]?{name}\b|\b(?:export|declare)[^\n]*\b{name}\b", others)
             if is_read is None and not any(name in said.partition(":")[0] for said in shell.dropped):
                 yield f"{name}: set for the text alone and not exported, no rank gets it"
 
