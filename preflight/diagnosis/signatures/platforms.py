@@ -51,7 +51,7 @@ PATTERNS: tuple[tuple[str, str], ...] = (
     ("S110", r"Java gateway process exited before|\bJAVA_HOME is not set\b|Unable to locate a Java Runtime"),
     ("S104", r"\bUnsupportedClassVersionError\b"),
     ("S89", r"\bjava\.lang\.(?:NoClassDefFoundError|ClassNotFoundException)\b|Could not find or load main class"),
-    ("S92", r"\bjava\.(?:io\.FileNotFoundException|nio\.file\.NoSuchFileException): |\bUnable to access jarfile\b|(?:Exception|\[PATH_NOT_FOUND\])\S*:? (?:Input p|P)ath does not exist: "),
+    ("S92", r"\bjava\.(?:io\.FileNotFoundException|nio\.file\.NoSuchFileException): |\bUnable to access jarfile\b|(?:Exception|\[PATH_NOT_FOUND\])\S{0,80}:? (?:Input p|P)ath does not exist: "),
     ("S97", r"\bExecutorLostFailure\b|\bRemote RPC client disassociated\b"),
     # Other stacks.
     ("S79", r"cannot execute binary file"),
