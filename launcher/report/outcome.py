@@ -99,8 +99,8 @@ def _cleanup_lines(outcome: Outcome) -> Iterator[str]:
 
 
 def _alive_ranks(outcome: Outcome, host: str) -> str:
-    ranks = ", ".join(str(each.rank) for each in outcome.ranks if each.host == host and each.code is None)
-    return f"; rank {ranks} has not ended" if ranks else ""
+    ranks = [each.rank for each in outcome.ranks if each.host == host and each.code is None]
+    return f"; {name_ranks(ranks)} {'has' if len(ranks) == 1 else 'have'} not ended" if ranks else ""
 
 
 def _ask_again(outcome: Outcome, host: str) -> str:
