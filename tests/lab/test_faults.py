@@ -110,8 +110,9 @@ def test_a_run_hangs_when_nothing_lives_on_any_of_its_hosts(laptop: Laptop) -> R
     began = time.monotonic()
     code, output = laptop.run("stacks", laptop.run_id, "--hosts", ",".join(laptop.names()))
     assert code == 0, output
-    assert "rank 0 on " in output
-    assert f"rank 1 on {laptop.hosts[1].name} executes " in output
+    # Ranks that execute the same are one line: rank 1 may still be in its loop.
+    apart = "rank 0 on " in output and f"rank 1 on {laptop.hosts[1].name} executes " in output
+    assert apart or "each of ranks 0-1 on " in output, output
     code, output = running.end()
     seconds = time.monotonic() - began
     assert code == 124, output
