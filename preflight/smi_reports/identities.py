@@ -27,6 +27,7 @@ _PART_OF_NAME = re.compile(
     r"|(?<!\d)GB\b).*"
     r"|.*\d (?:W|C|MiB|MHz)"
     r"|(?!nvidia|geforce|tesla|quadro)[a-z]{1,8} .*|[(/].*|\d.*"
+    r"|.{1,3}|[a-z]{1,20}|RO \d.*|NVIDIA RTX \d{1,3}|.* Ge"
     rf"|{_WORD}"
     r"|NVIDIA(?: [A-Za-z]{1,2})?|(?:gpu_)?name|NV(?!(?:IDIA|S)\b).*|.*%|[^\[]*\].*"
     r"|(?!.*TITAN).*\b(?:GeForce|RTX|GTX|Quadro|Tesla|PRO)|.*GeForce (?:RTX \d{1,3}|GTX (?:\d{1,2}|1\d\d))"
