@@ -30,8 +30,6 @@ from launcher.planning.on_end_notice import HeldNotice
 from launcher.planning.script_file import read_script_to_send
 from launcher.rehearsal.proof_store import describe_proof, fingerprint, save_proof
 from launcher.remote.connection_pool import ConnectionPool
-from launcher.report.end_report import print_outcome
-from launcher.report.outcome import encode_outcome
 from launcher.rundir.layout import OUTCOME
 from launcher.rundir.log_store import LogStore, demand_room
 from launcher.runs.record_notes import note_end
@@ -117,6 +115,9 @@ def _launch_and_report(
     config = what.config
     before, began = Stopwatch(), time.monotonic()
     prepared, launch, left_out = _prepared_in_turn(what, launch, options, screen, before, queues)
+    from launcher.report.end_report import print_outcome  # noqa: PLC0415 - most of it came while the hosts answered
+    from launcher.report.outcome import encode_outcome  # noqa: PLC0415 - as above
+
     spares = tuple(each for each in what.spares if each not in prepared.launch.entries)
     what = replace(what, spares=spares)
     if options.dry_run:
@@ -186,7 +187,8 @@ def _with_stop_checkpoint(outcome: Outcome, config: RunConfig, launch: LaunchReq
     """Return the outcome with the checkpoint that the run wrote when it was stopped, and keep it so."""
     if outcome.verdict != "interrupted" or config.disconnect.before_stop is None:
         return outcome
-    from launcher.restart.checkpoints import find_stop_checkpoint  # noqa: PLC0415 - most runs do without it
+    from launcher.report.outcome import encode_outcome  # noqa: PLC0415 - most runs do without it
+    from launcher.restart.checkpoints import find_stop_checkpoint  # noqa: PLC0415 - as above
 
     found = find_stop_checkpoint(outcome, launch, config.restart, time.monotonic())
     outcome = replace(outcome, stop_checkpoint=found)

@@ -4,7 +4,6 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from launcher.cleanup.before_launch import clean_before_launch, find_leftovers
 from launcher.commands._answer import confirm
 from launcher.commands._launch_request import LaunchOptions, RunRequest
 from launcher.commands._preflight_report import print_report, shorten_error
@@ -77,6 +76,8 @@ def _check_first(
 
 def _made_room(prepared: CheckedLaunch, screen: Screen, options: LaunchOptions) -> bool:
     """End leftovers of the user's own that block the launch, or all of them with --clean."""
+    from launcher.cleanup.before_launch import clean_before_launch, find_leftovers  # noqa: PLC0415
+
     launch = prepared.launch
     rooms = find_leftovers(launch.entries, prepared.result.facts)
     if not options.clean and (prepared.refusal() is None or not any(room.blocks_launch for room in rooms)):

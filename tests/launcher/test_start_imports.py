@@ -62,7 +62,15 @@ def test_a_run_imports_later_what_only_some_runs_need(module: str, of_run: froze
     assert module not in of_run
 
 
-@pytest.mark.parametrize("module", ["launcher.host_checks.evaluation", "launcher.launch.attempt"])
+@pytest.mark.parametrize(
+    "module",
+    [
+        "launcher.cleanup.before_launch",
+        "launcher.host_checks.evaluation",
+        "launcher.launch.attempt",
+        "launcher.report.outcome",
+    ],
+)
 def test_a_run_asks_its_hosts_before_it_imports_what_judges_and_starts(
     module: str, of_run: frozenset[str]
 ) -> None:
