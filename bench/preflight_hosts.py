@@ -34,7 +34,7 @@ GATHER = """
 import sys
 from pathlib import Path
 from launcher.remote.agent import AgentRequest, gather_facts
-from launcher.config.inventory_file import load_inventory
+from launcher.config.inventory_reader import load_inventory
 from launcher.transports.base import OpenOptions
 from launcher.transports.ssh.endpoint import opener_for
 inventory = load_inventory(Path(sys.argv[1]))
@@ -150,7 +150,7 @@ def _ways(inventory: Path, ssh_config: Path, names: list[str], home: Path) -> di
 
 def _addresses(inventory: Path, ssh_config: Path, names: list[str]) -> list[dict[str, object]]:
     """Return what bare paramiko is told: where the hosts are, and which files prove both sides."""
-    from launcher.config.inventory_file import load_inventory  # noqa: PLC0415 - not measured, not imported otherwise
+    from launcher.config.inventory_reader import load_inventory  # noqa: PLC0415 - not measured, not imported otherwise
     from launcher.transports.ssh.endpoint import build_endpoint  # noqa: PLC0415
 
     loaded = load_inventory(inventory)
@@ -169,7 +169,7 @@ def _addresses(inventory: Path, ssh_config: Path, names: list[str]) -> list[dict
 
 def _agent(inventory: Path, names: list[str]) -> dict[str, str]:
     """Return the command and the input that run the agent as gather does."""
-    from launcher.config.inventory_file import load_inventory  # noqa: PLC0415
+    from launcher.config.inventory_reader import load_inventory  # noqa: PLC0415
     from launcher.remote import agent as gather  # noqa: PLC0415 - not measured, not imported otherwise
     from launcher.remote import program_source  # noqa: PLC0415
 
@@ -180,7 +180,7 @@ def _agent(inventory: Path, names: list[str]) -> dict[str, str]:
 
 
 def _all_hosts(inventory: Path) -> list[str]:
-    from launcher.config.inventory_file import load_inventory  # noqa: PLC0415 - not measured, not imported otherwise
+    from launcher.config.inventory_reader import load_inventory  # noqa: PLC0415 - not measured, not imported otherwise
 
     return list(load_inventory(inventory).hosts)
 

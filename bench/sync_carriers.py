@@ -19,7 +19,7 @@ from pathlib import Path
 
 from bench.common import ROOT, Cost, Target, side_by_side, tell
 from bench.loopback import Loopback
-from launcher.config.inventory_file import load_inventory
+from launcher.config.inventory_reader import load_inventory
 from launcher.sync import rsync
 from launcher.sync.sync import SyncJob, send_tree
 from launcher.sync.tree import read_tree

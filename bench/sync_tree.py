@@ -21,7 +21,7 @@ from pathlib import Path
 from bench.common import ROOT, Cost, Target, cost_of_command, tell
 from bench.loopback import Loopback
 from bench.sync_carriers import cpu_s
-from launcher.config.inventory_file import load_inventory
+from launcher.config.inventory_reader import load_inventory
 from launcher.sync.sync import SyncJob, send_tree
 from launcher.sync.tree import read_tree
 from launcher.transports.base import OpenOptions

@@ -33,7 +33,7 @@ def _completion(names: Callable[[], Iterable[str]]) -> Completion:
 
 def _hosts() -> Iterable[str]:
     from launcher.config.inventory import ALL, LOCALHOST  # noqa: PLC0415 - only while a person types
-    from launcher.config.inventory_file import load_inventory  # noqa: PLC0415 - only while a person types
+    from launcher.config.inventory_reader import load_inventory  # noqa: PLC0415 - only while a person types
 
     loaded = load_inventory(None)
     return (*loaded.hosts, *loaded.groups, LOCALHOST, ALL)

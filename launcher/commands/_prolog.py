@@ -12,7 +12,7 @@ from launcher.config.inventory import LOCALHOST
 from launcher.config.local_entries import resolve_local_entries
 from launcher.errors import BadInput, GpulaunchError
 from launcher.exit_codes import ExitCode
-from launcher.host_checks.prolog import check_node
+from launcher.host_checks.node_health import check_node
 from launcher.terminal.output import echo
 from launcher.text import one_line
 from preflight.job import Job

@@ -7,7 +7,7 @@ import click
 from launcher.commands._answer import Answer, json_option
 from launcher.commands._completion import complete_hosts
 from launcher.commands._host_options import inventory_option
-from launcher.config.inventory_file import load_inventory
+from launcher.config.inventory_reader import load_inventory
 from launcher.errors import BadInput
 from launcher.terminal.output import echo_lines
 from launcher.text import one_line

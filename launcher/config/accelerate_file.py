@@ -27,7 +27,7 @@ DEEPSPEED_FILE = "deepspeed.json"
 
 def read_accelerate_file(path: Path) -> AccelerateSettings:
     """Return what the file says. Raises ConfigError where it is not YAML, and CommandRefused for its keys."""
-    from launcher.config.yaml_text import read_file  # noqa: PLC0415 - runs without such a file need no yaml
+    from launcher.config.yaml_reader import read_file  # noqa: PLC0415 - runs without such a file need no yaml
 
     read_file(path, ConfigIssues())  # with bounds, and with the line of a mistake
     return read_settings(_values(path.read_text(encoding="utf-8-sig")), str(path))
@@ -35,14 +35,14 @@ def read_accelerate_file(path: Path) -> AccelerateSettings:
 
 def read_settings_text(text: str, source: str) -> AccelerateSettings:
     """Return what the text of a config file says, as `read_accelerate_file` does."""
-    from launcher.config.yaml_text import parse_text  # noqa: PLC0415 - as above
+    from launcher.config.yaml_reader import parse_text  # noqa: PLC0415 - as above
 
     parse_text(text, source, ConfigIssues())
     return read_settings(_values(text), source)
 
 
 def _values(text: str) -> Any:
-    from launcher.config.yaml_nodes import load_values  # noqa: PLC0415 - as above
+    from launcher.config.yaml_bounds import load_values  # noqa: PLC0415 - as above
 
     return load_values(text) or {}
 

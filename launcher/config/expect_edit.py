@@ -6,7 +6,7 @@ from typing import Any
 
 import yaml
 
-from launcher.config.yaml_nodes import compose
+from launcher.config.yaml_bounds import compose
 from launcher.errors import BadInput
 
 Floors = Mapping[str, Mapping[str, float]]

@@ -82,7 +82,7 @@ class RunConfig:
 
 def load_run_config(name_or_path: str, overrides: Overrides | None = None) -> RunConfig:
     """Return a run config by name or path. Raises ConfigError with every mistake of file and overrides."""
-    from launcher.config.yaml_text import read_file  # noqa: PLC0415 - yaml is a tenth of a run's imports
+    from launcher.config.yaml_reader import read_file  # noqa: PLC0415 - yaml is a tenth of a run's imports
 
     path = find_config(name_or_path)
     mistakes = ConfigIssues()
@@ -308,7 +308,7 @@ def _words(word: str) -> list[str]:
 
 
 def _parse(text: str, source: str, mistakes: ConfigIssues) -> YamlNode:
-    from launcher.config.yaml_text import parse_text  # noqa: PLC0415 - as above
+    from launcher.config.yaml_reader import parse_text  # noqa: PLC0415 - as above
 
     return parse_text(text, source, mistakes, in_file=False)
 

@@ -11,8 +11,8 @@ from launcher import safe_json
 from launcher.local.home import user_state_dir
 from launcher.local.safe_paths import write_below
 from launcher.safe_json import read_mapping, read_number
+from preflight.deep.comparison import Reading
 from preflight.deep.measurements import Former
-from preflight.deep.readings import Reading
 
 SCHEMA = 2
 FILE = "best.json"

@@ -8,7 +8,7 @@ from launcher.config.inventory import Inventory
 from launcher.errors import BadInput
 from launcher.local.atomic_write import check_writable, write_atomic
 from launcher.text import one_line
-from preflight.deep.readings import Reading
+from preflight.deep.comparison import Reading
 
 SHARE = 0.95
 KEYS = ("gemm_tflops", "memory_gbs", "h2d_gbs", "allreduce_gbs")

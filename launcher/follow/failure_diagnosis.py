@@ -9,7 +9,7 @@ from launcher.exit_codes import ExitCode
 from launcher.follow.failures import Failure
 from launcher.follow.outcome import Outcome
 from launcher.follow.suggested_commands import list_places, with_run_commands
-from launcher.local.own_modules import own_modules
+from launcher.local.importable_modules import own_modules
 from launcher.rundir.log_store import LogStore
 from launcher.safe_json import read_mapping
 from launcher.text import one_line

@@ -7,7 +7,7 @@ import libcst
 from libcst import matchers
 from libcst.metadata import MetadataWrapper, ParentNodeProvider, PositionProvider
 
-from launcher.lint.codes import DTYPE_CODES
+from launcher.lint.fixable_codes import DTYPE_CODES
 from launcher.lint.scopes import Scopes
 
 _RENAMED = {"tokenizer": "processing_class", "evaluation_strategy": "eval_strategy", "no_cuda": "use_cpu"}

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from launcher.errors import BadInput
-from launcher.lint.codes import FIXABLE
+from launcher.lint.fixable_codes import FIXABLE
 from launcher.lint.scopes import Scopes
 from preflight.facts.script import CodeLocation
 from preflight.frozen import dataclass

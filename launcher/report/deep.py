@@ -7,10 +7,10 @@ from launcher.report.trend import Trend
 from launcher.safe_json import read_number
 from launcher.text import one_line, spell_duration
 from preflight.checks.finding import Finding, encode_finding
+from preflight.deep.comparison import Reading, read_values
 from preflight.deep.margins import median
 from preflight.deep.matrix import PairMatrix, build_node_matrices, build_peer_matrices
 from preflight.deep.measurements import DeepRun, RankDeep
-from preflight.deep.readings import Reading, read_values
 from preflight.facts.json_codec import encode
 from preflight.frozen import dataclass
 

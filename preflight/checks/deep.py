@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from preflight.checks.finding import Problem, Severity
 from preflight.checks.registry import deep_check
+from preflight.deep.comparison import Reading, read_values
 from preflight.deep.digests import judge_digests
 from preflight.deep.hung_ranks import Culprit, find_culprits, find_hung_step, has_reported, takes_part
 from preflight.deep.margins import FADE
@@ -17,7 +18,6 @@ from preflight.deep.rate_text import (
     fade_of,
     format_rate,
 )
-from preflight.deep.readings import Reading, read_values
 
 _SEVERITIES = {"warning": Severity.WARNING, "critical": Severity.CRITICAL, "unknown": Severity.UNKNOWN}
 _BUSY_FIX = "measure again when the host is idle"

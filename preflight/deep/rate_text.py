@@ -1,8 +1,8 @@
 """Measured rates as text, beside what is expected of them."""
 
+from preflight.deep.comparison import Reading
 from preflight.deep.margins import median
 from preflight.deep.measurements import RankDeep
-from preflight.deep.readings import Reading
 
 _SOURCES = {
     "peers": "that its peers in this run reach",

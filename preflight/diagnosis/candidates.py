@@ -7,17 +7,10 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from preflight.diagnosis.candidate import Candidate, candidate_of_row
-from preflight.diagnosis.class_names import is_of_another_package, words_of
 from preflight.diagnosis.device_assertions import by_printed_assertions
 from preflight.diagnosis.lines import Line
 from preflight.diagnosis.long_messages import hits_of_long_messages
-from preflight.diagnosis.own_exceptions import (
-    LAUNCHER_ERRORS,
-    cut_reports,
-    is_known,
-    row_of_type,
-    user_exceptions,
-)
+from preflight.diagnosis.package_exceptions import is_of_another_package, words_of
 from preflight.diagnosis.peers_ends import SYSTEM_ERROR, echoes_lost_peer, weigh_peers_end
 from preflight.diagnosis.raising_places import row_over_words
 from preflight.diagnosis.run_progress import RunProgress
@@ -25,6 +18,13 @@ from preflight.diagnosis.shown_text import is_shown_text
 from preflight.diagnosis.signature_matcher import SignatureHit, first_match, is_harmless
 from preflight.diagnosis.signatures.table import CausalDepth, Signature
 from preflight.diagnosis.tracebacks import MOST_BELOW, ParsedException, is_quoted, wraps_another
+from preflight.diagnosis.user_exceptions import (
+    LAUNCHER_ERRORS,
+    cut_reports,
+    is_known,
+    row_of_type,
+    user_exceptions,
+)
 
 _SHORT_END = 3
 _SOURCE_ABOVE, _MOST_OF_SOURCE = 4, 2000

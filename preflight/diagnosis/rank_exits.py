@@ -5,11 +5,11 @@ from collections.abc import Iterator, Sequence
 
 from preflight.diagnosis.candidate import Candidate, evidence_of
 from preflight.diagnosis.lines import Line
-from preflight.diagnosis.own_exceptions import LAUNCHER_ERRORS
 from preflight.diagnosis.result import USER_CODE, USER_EXCEPTION, Cause, Confidence
 from preflight.diagnosis.run_progress import RunProgress
 from preflight.diagnosis.signatures.table import CausalDepth, signature
 from preflight.diagnosis.tracebacks import ParsedException
+from preflight.diagnosis.user_exceptions import LAUNCHER_ERRORS
 from preflight.frozen import dataclass
 
 _RANK = re.compile(r"^\s*rank\s+: (\d{1,6}) \(local_rank: \d+\)")

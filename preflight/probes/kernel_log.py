@@ -5,7 +5,7 @@ import os
 
 from .commands import run_command
 from .fact import Emit, missing
-from .kernel_lines import parse_kernel_log
+from .kernel_log_parser import parse_kernel_log
 
 
 def probe_kernel_log(emit: Emit) -> None:

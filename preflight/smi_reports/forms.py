@@ -10,16 +10,16 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 from preflight.probes.fact import missing
-from preflight.probes.kernel_lines import parse_kernel_log
+from preflight.probes.kernel_log_parser import parse_kernel_log
 from preflight.probes.nvidia_smi.tree import tree_driver, tree_gpus
 from preflight.probes.nvidia_smi.values import CUT, NO_PROGRAM, NOT_HELD, find, smi_error, value_of, whole
 from preflight.probes.nvidia_smi.xmldoc import xml_tree
-from preflight.smi_reports.apps import BARE_ROW, HEADER, listed_pids
-from preflight.smi_reports.bare_csv import ROW, bare_tree
+from preflight.smi_reports.compute_apps import BARE_ROW, HEADER, listed_pids
 from preflight.smi_reports.foreign import OTHER_TABLE
 from preflight.smi_reports.gpustat import JSON as GPUSTAT_JSON
 from preflight.smi_reports.gpustat import ROW as GPUSTAT_ROW
 from preflight.smi_reports.gpustat import json_tree, rows_tree
+from preflight.smi_reports.headerless_csv import ROW, bare_tree
 from preflight.smi_reports.identities import mark_cut_values
 from preflight.smi_reports.lists import LSPCI, list_tree, lspci_gpus
 from preflight.smi_reports.monitors import MONITOR, TOPOLOGY, monitor_tree, topology_tree

@@ -8,8 +8,8 @@ import json
 import re
 from typing import Any
 
-from preflight.smi_reports.open_lines import OpenLines
 from preflight.smi_reports.table import MAX_GPUS
+from preflight.smi_reports.truncated_lines import TruncatedLines
 
 Tree = dict[str, Any]
 
@@ -46,7 +46,7 @@ def rows_tree(text: str) -> tuple[Tree, dict[int, str]]:
     cut = _CUT_ROW.search(text)
     head = re.search(HEAD, text, re.MULTILINE)
     tree: Tree = {"gpu": [{} for _ in range(max(found, default=-1) + 1)]}
-    if head and head[2] and not OpenLines(text).may_lack(head[0].rstrip("\n")):
+    if head and head[2] and not TruncatedLines(text).may_lack(head[0].rstrip("\n")):
         tree["driver_version"] = head[2]
     unlisted: dict[int, str] = {}
     for index, match in found.items():

@@ -4,7 +4,7 @@ import re
 from typing import Any
 
 from preflight.probes.nvidia_smi.values import CUT
-from preflight.smi_reports.bare_csv import UUID
+from preflight.smi_reports.headerless_csv import UUID
 
 Tree = dict[str, Any]
 

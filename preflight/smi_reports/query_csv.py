@@ -8,8 +8,8 @@ from typing import Any
 
 from preflight.probes.nvidia_smi.health import ASKED
 from preflight.probes.nvidia_smi.values import CUT
-from preflight.smi_reports.apps import HEADER, column_names
-from preflight.smi_reports.bare_csv import MAKE, NAME, UUID
+from preflight.smi_reports.compute_apps import HEADER, column_names
+from preflight.smi_reports.headerless_csv import MAKE, NAME, UUID
 from preflight.smi_reports.repeats import last_listing, last_of_each, latest
 from preflight.smi_reports.table import LOST, MAX_GPUS, NO_ANSWER, absent_gpu, unreachable
 

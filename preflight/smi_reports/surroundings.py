@@ -9,7 +9,7 @@ from itertools import pairwise, takewhile
 
 from preflight.smi_reports.csv_dialects import plain_csv
 from preflight.smi_reports.gpustat import JSON as GPUSTAT_JSON
-from preflight.smi_reports.line_breaks import join_pieces, unwrapped
+from preflight.smi_reports.wrapped_lines import join_pieces, unwrapped
 
 _ANSI = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b[()][A-Z0-9]|\x1b[=>78]")
 _SOFT_BREAK = re.compile(r"^[^\n]{74}[^=\n]=$", re.MULTILINE)

@@ -3,9 +3,9 @@
 import re
 from typing import Any
 
-from preflight.smi_reports.bare_csv import MAKE, UUID
-from preflight.smi_reports.open_lines import OpenLines
+from preflight.smi_reports.headerless_csv import MAKE, UUID
 from preflight.smi_reports.table import MAX_GPUS
+from preflight.smi_reports.truncated_lines import TruncatedLines
 
 Tree = dict[str, Any]
 
@@ -24,7 +24,7 @@ _PLACES = {"Model": "product_name", "GPU UUID": "uuid", "Bus Location": "@id", "
 
 def collected_tree(text: str) -> Tree:
     """Return the GPUs and the driver that collect_env names. Raises ValueError where it names none."""
-    start, lines = text.index("GPU models and configuration:"), OpenLines(text)
+    start, lines = text.index("GPU models and configuration:"), TruncatedLines(text)
     block = text[start:].partition("\n\n")[0]
     cut = {
         found: lines.may_lack(found[0]) or _REST.match(block, found.end())

@@ -173,7 +173,7 @@ def _run_dirs(folder: Path) -> Read:
 
 
 def _yaml(folder: Path) -> Read:
-    from launcher.config.inventory_file import load_inventory
+    from launcher.config.inventory_reader import load_inventory
     from launcher.config.run_config import load_run_config
     from launcher.errors import BadInput
 

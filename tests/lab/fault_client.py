@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from launcher.config.disconnect_options import DisconnectOptions
-from launcher.config.inventory_file import load_inventory
+from launcher.config.inventory_reader import load_inventory
 from launcher.launch.attempt import Attempt
 from launcher.launch.request import FollowOptions, LaunchRequest
 from launcher.planning.plan import NodePlan, Plan

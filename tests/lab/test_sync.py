@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from launcher.config.inventory import HostEntry
-from launcher.config.inventory_file import load_inventory
+from launcher.config.inventory_reader import load_inventory
 from launcher.errors import GpulaunchError
 from launcher.sync.host import SyncClient
 from launcher.sync.sync import HostSync, SyncJob, send_tree

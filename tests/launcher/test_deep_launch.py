@@ -11,7 +11,7 @@ import yaml
 from launcher.cli import execute
 from launcher.config.expect_edit import set_expectations
 from launcher.config.inventory import HostEntry
-from launcher.config.inventory_file import load_inventory
+from launcher.config.inventory_reader import load_inventory
 from launcher.deep.best_values import FILE, KEPT, BestValues
 from launcher.deep.measurement import build_run
 from launcher.deep.save_expect import calculate_floors, save_floors
@@ -24,8 +24,8 @@ from launcher.follow.run_state import RunState
 from launcher.host_checks.evaluation import PreflightResult
 from launcher.report.deep import DeepReport, encode_deep, render_deep_report
 from preflight.checks.runner import check_deep
+from preflight.deep.comparison import read_values
 from preflight.deep.measurements import Unmeasured
-from preflight.deep.readings import read_values
 from preflight.facts.host import HostFacts
 from preflight.job import Job
 from tests.launcher.run_plans import NOWHERE, plan

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from launcher.cli import cli
 from launcher.commands._param_types import DurationParam, PrecisionParam
-from launcher.config.inventory_file import load_inventory
+from launcher.config.inventory_reader import load_inventory
 from launcher.config.run_config import load_run_config
 from launcher.durations import format_duration, parse_duration
 from launcher.errors import ConfigError

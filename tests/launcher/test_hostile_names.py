@@ -12,7 +12,7 @@ import pytest
 
 from launcher.config.host_names import is_host, is_plain_host, is_user
 from launcher.config.inventory import HostEntry, Inventory, check_entry
-from launcher.config.inventory_file import load_inventory
+from launcher.config.inventory_reader import load_inventory
 from launcher.errors import BadInput, ConfigError, HostError
 from launcher.planning.run_record import read_record
 from launcher.transports.base import OpenOptions

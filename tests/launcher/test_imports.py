@@ -21,8 +21,8 @@ DOORS = {
     "socket": ("launcher/transports/", *ON_HOST),
     "torch": ("launcher/onhost/",),
     "yaml": (
-        "launcher/config/yaml_text.py",
-        "launcher/config/yaml_nodes.py",
+        "launcher/config/yaml_reader.py",
+        "launcher/config/yaml_bounds.py",
         "launcher/config/expect_edit.py",
         "preflight/script/interpreter/config_files.py",
     ),

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 from launcher.commands.init import command
 from launcher.config.inventory import HostEntry
-from launcher.config.inventory_file import load_inventory
+from launcher.config.inventory_reader import load_inventory
 from launcher.config.run_config import load_run_config
 from launcher.errors import BadInput, ConnectionRefused, HostsUnusable, PythonNotFound
 from launcher.local.home import from_home

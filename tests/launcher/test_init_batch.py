@@ -6,7 +6,7 @@ import pytest
 from click.testing import CliRunner
 
 from launcher.commands.init import command
-from launcher.config.inventory_file import load_inventory
+from launcher.config.inventory_reader import load_inventory
 from launcher.config.run_config import load_run_config
 from launcher.errors import BadInput
 from launcher.scaffold.sbatch_reader import read_batch_script

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from launcher.config.inventory import HostEntry, Inventory
-from launcher.config.inventory_file import find_misnamed_inventory, load_inventory
+from launcher.config.inventory_reader import find_misnamed_inventory, load_inventory
 from launcher.errors import BadInput, ConfigError
 
 EXAMPLE = Path(__file__).parents[2] / "hosts.example.yaml"

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from launcher.config.inventory import Inventory
-from launcher.config.inventory_file import load_inventory
+from launcher.config.inventory_reader import load_inventory
 from launcher.transports.base import Connection, OpenOptions
 from launcher.transports.ssh.endpoint import opener_for
 from tests.lab import needs

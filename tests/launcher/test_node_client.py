@@ -30,7 +30,7 @@ from launcher.follow.events import (
 from launcher.follow.log_offsets import ResumePoint
 from launcher.follow.node_client import NodeClient
 from launcher.follow.stop_patience import StopPatience
-from launcher.onhost.supervisor.daemon.run_state import answer_start
+from launcher.onhost.supervisor.daemon.supervised_run import answer_start
 from launcher.onhost.supervisor.node import node_name
 from launcher.transports.base import Endpoint, Stream
 from launcher.transports.local import LocalConnection, LocalStream

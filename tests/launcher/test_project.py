@@ -7,7 +7,7 @@ import pytest
 
 from launcher.cli import execute
 from launcher.config.inventory import HostEntry
-from launcher.config.inventory_file import load_inventory
+from launcher.config.inventory_reader import load_inventory
 from launcher.config.local_entries import resolve_local_entries
 from launcher.config.run_config import find_config, load_run_config
 from launcher.errors import BadInput, ConfigError

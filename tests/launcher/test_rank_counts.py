@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from launcher.config.inventory import resolve_rank_counts
-from launcher.config.inventory_file import load_inventory
+from launcher.config.inventory_reader import load_inventory
 from launcher.config.run_config import Overrides, load_run_config
 from launcher.errors import BadInput, ConfigError
 from preflight.decide.gpu_assignment import RanksRefused, map_ranks

@@ -11,7 +11,7 @@ import pytest
 from launcher.onhost.supervisor.daemon import restore_run_dir
 from launcher.onhost.supervisor.daemon.client_liveness import ClientLiveness
 from launcher.onhost.supervisor.daemon.restore_run_dir import SETTLE_S, RunDirRestorer
-from launcher.onhost.supervisor.daemon.run_state import SupervisedRun
+from launcher.onhost.supervisor.daemon.supervised_run import SupervisedRun
 from launcher.onhost.supervisor.run_dir import EVENTS, SPEC, STATE
 
 LOG = "rank-0.log"

@@ -19,7 +19,7 @@ from launcher.config.inventory import HostEntry
 from launcher.config.restart_options import RESTART_KEYS, RestartOptions
 from launcher.config.slurm_options import SLURM_KEYS, SlurmSpec
 from launcher.config.sync_options import SYNC_KEYS
-from launcher.config.yaml_text import parse_text
+from launcher.config.yaml_reader import parse_text
 from launcher.config.yaml_tree import ConfigIssues
 from preflight.job import Expect, Job
 from tests.pages.configuration import render_reference

@@ -8,7 +8,7 @@ import pytest
 
 from launcher.cli import execute
 from launcher.config.inventory import Inventory
-from launcher.config.inventory_file import load_inventory
+from launcher.config.inventory_reader import load_inventory
 from launcher.transports.ssh.config_export import export_config
 from tests.launcher.sshd import require_ssh
 

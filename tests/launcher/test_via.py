@@ -12,7 +12,7 @@ import pytest
 
 from launcher import cli
 from launcher.config.inventory import HostEntry, Inventory
-from launcher.config.inventory_file import load_inventory
+from launcher.config.inventory_reader import load_inventory
 from launcher.config.via_options import Via
 from launcher.errors import (
     BadInput,

@@ -12,7 +12,7 @@ import pytest
 
 from launcher.config.host_ranges import expand_ranges
 from launcher.config.inventory import Inventory
-from launcher.config.inventory_file import load_inventory
+from launcher.config.inventory_reader import load_inventory
 from launcher.config.run_config import load_run_config
 from launcher.errors import BadInput, ConfigError
 

@@ -7,7 +7,7 @@ from typing import Any
 import yaml
 
 from launcher.config.inventory import Inventory
-from launcher.config.inventory_file import load_inventory
+from launcher.config.inventory_reader import load_inventory
 from launcher.config.via_options import Via
 from launcher.transports import open_endpoint
 from launcher.transports.base import Connection, Endpoint, OpenOptions

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from preflight.facts.host import KernelLog
 from preflight.facts.json_codec import decode
 from preflight.facts.missing import Missing
-from preflight.probes.kernel_lines import _OTHER, _WORDS, _XID, parse_kernel_log
+from preflight.probes.kernel_log_parser import _OTHER, _WORDS, _XID, parse_kernel_log
 from preflight.probes.pci import pci_bus_id
 from tests.extra_recordings import SMI
 

@@ -11,12 +11,12 @@ from preflight.diagnosis.diagnose import diagnose
 from preflight.diagnosis.error_lines import error_lines
 from preflight.diagnosis.lines import Line, Log
 from preflight.diagnosis.live_diagnosis import LiveDiagnosis
-from preflight.diagnosis.own_exceptions import user_exceptions
 from preflight.diagnosis.raising_places import row_of_place
 from preflight.diagnosis.run_progress import RunProgress
 from preflight.diagnosis.series import Point
 from preflight.diagnosis.tracebacks import ParsedException, TracebackFrame, parse_exceptions
 from preflight.diagnosis.trends import detect_anomalies
+from preflight.diagnosis.user_exceptions import user_exceptions
 from preflight.facts.host import KernelLog, Xid
 from preflight.facts.missing import Missing
 from preflight.facts.xid_table import GPU_FAILED_XIDS

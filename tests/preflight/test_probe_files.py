@@ -12,7 +12,7 @@ import pytest
 
 from preflight.probes import cgroup, limits, ports
 from preflight.probes.fact import missing
-from preflight.probes.kernel_lines import parse_kernel_log
+from preflight.probes.kernel_log_parser import parse_kernel_log
 from preflight.probes.request import read_request
 
 

@@ -8,7 +8,7 @@ import posixpath
 from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
 
-from launcher.engines.command_line import preparations
+from launcher.engines.command_line import side_commands
 from launcher.engines.command_line.records import Environment, MissingValue
 from launcher.engines.command_line.tables import side_programs
 from launcher.engines.command_line.variables import Value
@@ -73,8 +73,8 @@ def choose_launch(found: Sequence[FoundCommand], number: int | None, *, is_batch
 
     Raises CommandRefused for a text of several launches without a number, and for one of none.
     """
-    if all(preparations.is_setup(one.words) for one in found):
-        preparations.refuse_setup(found[0].words)
+    if all(side_commands.is_setup(one.words) for one in found):
+        side_commands.refuse_setup(found[0].words)
     kept = _without_setup(found)
     if is_batch and any(not _submits(found[at].words) for at in kept):
         kept = tuple(at for at in kept if not _submits(found[at].words))
@@ -111,14 +111,14 @@ def _choose(found: Sequence[FoundCommand], kept: Sequence[int], number: int | No
 
 def _explain_left_out(one: FoundCommand, *, is_behind: bool) -> str:
     words = one.words
-    if settings := preparations.asks_settings(words):
+    if settings := side_commands.asks_settings(words):
         why = settings
     elif _submits(words):
         why = _SUBMITS
-    elif one.in_background and not preparations.is_setup(words):
+    elif one.in_background and not side_commands.is_setup(words):
         why = _BESIDE
     else:
-        why = preparations.BEHIND if is_behind else side_programs.BEFORE
+        why = side_commands.BEHIND if is_behind else side_programs.BEFORE
     return f"{_two(words)}: {why}"
 
 
@@ -141,13 +141,13 @@ def _without_setup(found: Sequence[FoundCommand]) -> tuple[int, ...]:
     Raises CommandRefused for a launch that reads the output of such a one.
     """
     kept: list[int] = []
-    has_launcher = any(preparations.has_launcher(one.words) for one in found)
-    trains = has_launcher or any(preparations.starts_training(one.words) for one in found)
+    has_launcher = any(side_commands.has_launcher(one.words) for one in found)
+    trains = has_launcher or any(side_commands.starts_training(one.words) for one in found)
     for at, one in enumerate(found):
         is_left_out = (
-            (has_launcher and preparations.names_setup_script(one.words))
-            or preparations.is_setup(one.words)
-            or preparations.asks_settings(one.words)
+            (has_launcher and side_commands.names_setup_script(one.words))
+            or side_commands.is_setup(one.words)
+            or side_commands.asks_settings(one.words)
             or _is_inline(one.words)
             or (trains and one.in_background and not _rank(one.words))
         )
@@ -155,7 +155,7 @@ def _without_setup(found: Sequence[FoundCommand]) -> tuple[int, ...]:
             if kept[-1:] == [at - 1]:
                 is_left_out = False
             elif not is_left_out:
-                if preparations.starts_training(one.words):
+                if side_commands.starts_training(one.words):
                     raise _piped(one.words)
                 is_left_out = True
         if not is_left_out:
@@ -171,7 +171,7 @@ def _is_inline(words: Sequence[Word]) -> bool:
 
 
 def _two(words: Sequence[Word]) -> str:
-    return " ".join(word.text.strip() for word in preparations.program_words(words)[:2])[:60]
+    return " ".join(word.text.strip() for word in side_commands.program_words(words)[:2])[:60]
 
 
 def _without_node(words: Sequence[Word]) -> tuple[str, ...]:
@@ -218,15 +218,15 @@ def _several(found: Sequence[FoundCommand], number: int | None) -> CommandRefuse
 
 def _rank(words: tuple[Word, ...]) -> int:
     """Return how likely a command is the launch: a launcher, a script of Python, one of a shell, others."""
-    if preparations.has_launcher(words):
+    if side_commands.has_launcher(words):
         return 3
-    if preparations.starts_training(words):
+    if side_commands.starts_training(words):
         return 2
     parts = [Word(part) for word in words for part in word.text.split()]  # ssh HOST 'torchrun ...'
-    names_one = any(map(preparations.is_python, parts)) or any(
+    names_one = any(map(side_commands.is_python, parts)) or any(
         word.text.endswith((".sh", ".py")) for word in words
     )
-    return 1 if names_one or preparations.has_launcher(parts) else 0
+    return 1 if names_one or side_commands.has_launcher(parts) else 0
 
 
 def _described(found: Sequence[FoundCommand]) -> tuple[str, tuple[str, ...]]:

@@ -4,7 +4,7 @@ import re
 import shlex
 from collections.abc import Iterator, Mapping
 
-from launcher.engines.command_line.preparations import LEFT_OUT
+from launcher.engines.command_line.side_commands import LEFT_OUT
 from launcher.engines.command_line.unread_keys import unread_keys
 
 _EXECUTABLE = re.compile(r"^[ \t]*executable[ \t]*=[ \t]*\S", re.MULTILINE | re.IGNORECASE)

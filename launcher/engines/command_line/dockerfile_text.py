@@ -6,8 +6,8 @@ import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import field, replace
 
-from launcher.engines.command_line.preparations import LEFT_OUT, has_launcher, is_python
 from launcher.engines.command_line.records import Task
+from launcher.engines.command_line.side_commands import LEFT_OUT, has_launcher, is_python
 from launcher.engines.command_line.words import Word
 from launcher.errors import CommandRefused
 from preflight.frozen import dataclass

@@ -5,9 +5,9 @@ import shlex
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 
-from launcher.engines.command_line.preparations import LEFT_OUT
 from launcher.engines.command_line.recipe_lines import without_lost
 from launcher.engines.command_line.records import Task
+from launcher.engines.command_line.side_commands import LEFT_OUT
 
 _HEAD = re.compile(
     r"@?(?P<name>[A-Za-z_][\w-]*)"

@@ -11,10 +11,10 @@ from launcher.engines.command_line.line import CommandLine
 from launcher.engines.command_line.option_reader import FoundOption, read_interspersed, read_options
 from launcher.engines.command_line.options import Table
 from launcher.engines.command_line.own_ranks import with_own_ranks
-from launcher.engines.command_line.preparations import refuse_setup
 from launcher.engines.command_line.records import LauncherKind, ParsedCommand, ProgramKind, Request
 from launcher.engines.command_line.remedies import refuse_submitter
 from launcher.engines.command_line.request import LAST_COUNTS, check_counts, for_each_host, request_of
+from launcher.engines.command_line.side_commands import refuse_setup
 from launcher.engines.command_line.tables.accelerate import ACCELERATE
 from launcher.engines.command_line.tables.colossalai import COLOSSALAI
 from launcher.engines.command_line.tables.composer import COMPOSER

@@ -5,9 +5,9 @@ import shlex
 from collections.abc import Mapping, Sequence
 from functools import partial
 
-from launcher.engines.command_line.preparations import LEFT_OUT, NEEDED_TASK
 from launcher.engines.command_line.recipe_lines import without_lost
 from launcher.engines.command_line.records import Task
+from launcher.engines.command_line.side_commands import LEFT_OUT, NEEDED_TASK
 
 TARGET = re.compile(
     r"^(?P<name>[\w./%-]+)[ \t]*:(?![=:])(?P<needs>[^=#\n]*)(?:#[^\n]*)?\n(?=(?:[ \t]*(?:#[^\n]*)?\n)*\t)",

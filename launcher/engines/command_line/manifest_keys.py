@@ -5,7 +5,7 @@ import shlex
 from collections.abc import Iterator, Sequence
 
 from launcher.engines.command_line.manifest_counts import is_of_azure
-from launcher.engines.command_line.preparations import LEFT_OUT
+from launcher.engines.command_line.side_commands import LEFT_OUT
 from launcher.engines.command_line.tables.side_programs import BEFORE
 
 _VALUE = r"[ ]+(?P<value>[^#\s]+(?:[ \t]+[^#\s]+)*)[ \t]*(?:#.*)?"

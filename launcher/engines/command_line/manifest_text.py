@@ -23,7 +23,7 @@ from launcher.engines.command_line.manifest_lines import (
     mapping_around,
 )
 from launcher.engines.command_line.manifest_remainder import unread_of_manifest
-from launcher.engines.command_line.preparations import LEFT_OUT
+from launcher.engines.command_line.side_commands import LEFT_OUT
 from launcher.errors import CommandRefused
 
 _NAMED = re.compile(r"[ ]*(?:- +)?name:[ \t]*(?P<name>[\"']?[A-Za-z_]\w*[\"']?)[ \t]*")

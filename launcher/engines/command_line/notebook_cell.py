@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from launcher.engines.command_line.page_blocks import LAUNCH
-from launcher.engines.command_line.preparations import LEFT_OUT
+from launcher.engines.command_line.side_commands import LEFT_OUT
 from launcher.errors import CommandRefused
 
 _SHELL = re.compile(r"[ \t]*!+[ \t]*(?=[\w.$\"'/~])")

@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Iterator
 
 from launcher.engines.command_line.editor_text import command_of_editor
-from launcher.engines.command_line.preparations import LEFT_OUT
+from launcher.engines.command_line.side_commands import LEFT_OUT
 
 PROGRAMS = (
     r"(?:torchrun|accelerate|deepspeed|python[\d.]*|mpirun|srun|composer|colossalai"

@@ -3,7 +3,7 @@
 import re
 import shlex
 
-from launcher.engines.command_line.preparations import LEFT_OUT
+from launcher.engines.command_line.side_commands import LEFT_OUT
 
 _LOST = re.compile(
     r"(?<!\\\n)^(?P<indent>[ \t]+)[@-]{0,2}[ \t]*"

@@ -7,7 +7,7 @@ those of the function. Nothing is run; the values of variables decide, see `Shel
 import re
 from collections.abc import Generator, Iterable, Iterator, Mapping
 
-from launcher.engines.command_line import preparations, refusals
+from launcher.engines.command_line import refusals, side_commands
 from launcher.engines.command_line import shell_redirections as redirections
 from launcher.engines.command_line.arithmetic import evaluate_arithmetic
 from launcher.engines.command_line.replays import Replays
@@ -167,7 +167,7 @@ class CommandReader:
             shell.dropped.append(f"eval: {_TEXT_OF_EVAL}")
             text = " ".join(word.text for word in words[1:])
             return self._replay(self.replays.clean(text), shell.blocks.kind, is_certain=runs is True)
-        if name in ("source", ".") and len(words) > 1 and not preparations.explain_drop(words, after=False):
+        if name in ("source", ".") and len(words) > 1 and not side_commands.explain_drop(words, after=False):
             return self._source(words, runs)
         return None
 
@@ -383,7 +383,7 @@ class CommandReader:
 
 
 def _not_one_command(operator: str, words: list[Word]) -> CommandRefused:
-    if operator == "(" and words and words[0].text in preparations.LOOPS:
+    if operator == "(" and words and words[0].text in side_commands.LOOPS:
         return refusals.undecided_block(words[0].text)
     if not all(word.is_known for word in words):
         return without_values(words, "the line")

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from launcher.engines.command_line import preparations, refusals
+from launcher.engines.command_line import refusals, side_commands
 from launcher.engines.command_line.candidates import FoundCommand, ShellLine, choose_launch
 from launcher.engines.command_line.options import RANK_LOGS
 from launcher.engines.command_line.page_text import commands_text
@@ -147,22 +147,22 @@ class _Launches:
             self.is_left_out = True
         elif self.is_behind or not shell.prepare(words):
             self.is_left_out = False
-            preparations.refuse_undecided(words, is_behind=bool(self.found))
+            side_commands.refuse_undecided(words, is_behind=bool(self.found))
             if len(self.found) == _MOST_COMMANDS:
                 raise CommandRefused(f"the text has more than {_MOST_COMMANDS} commands", "paste one launch")
             self.found.append(FoundCommand(self._line(words), self.ended, in_background=in_background))
-            self.is_behind = self.is_behind or preparations.is_launch(words)
+            self.is_behind = self.is_behind or side_commands.is_launch(words)
 
     def _is_left_behind(self, words: tuple[Word, ...]) -> bool:
         """Take what only a later launch sees of the text; return False for any other command."""
         shell = self.shell
         said = len(shell.dropped)
         name, at = words[0].text, len(self.found)
-        if shell.prepare(words) or preparations.is_of_shell(words):
+        if shell.prepare(words) or side_commands.is_of_shell(words):
             del shell.dropped[said:]
             self.behind.append((at, f"{name}: {_AFTER}", ""))
-        elif self.ended != "|" and preparations.is_setup(words):
-            self.behind.append((at, f"{name}: {preparations.BEHIND}", f"{name}: {side_programs.BEFORE}"))
+        elif self.ended != "|" and side_commands.is_setup(words):
+            self.behind.append((at, f"{name}: {side_commands.BEHIND}", f"{name}: {side_programs.BEFORE}"))
         else:
             return False
         return True
@@ -214,7 +214,7 @@ class _Launches:
             shell.dropped.append(_OF_SCRIPT)
         if _ARGUMENTS.search(text):
             shell.dropped.append(_NO_ARGUMENTS)
-        if all(preparations.is_setup(one.words) for one in found) and (shell.doubtful or not found):
+        if all(side_commands.is_setup(one.words) for one in found) and (shell.doubtful or not found):
             raise shell.doubtful[0][1] if shell.doubtful else _no_command(shell)
         if len(found) > 1 and _COMMENT_INSIDE.search(text):
             raise refusals.cut_command(found[1].words[0].text)
@@ -224,10 +224,10 @@ class _Launches:
         shell.dropped += [after if at > choice.at else before for at, after, before in self.behind]
         unknown = (*line.unknown, *_unwritten(line, shell))
         for at, (words, error) in enumerate(shell.doubtful):
-            if not preparations.is_preparation(words, line.words):
+            if not side_commands.is_preparation(words, line.words):
                 raise error
             shown = " ".join(word.text for word in words[:3])
-            shell.dropped.append(f"{shown}: {preparations.BEHIND if at in self.late else _IN_CONDITION}")
+            shell.dropped.append(f"{shown}: {side_commands.BEHIND if at in self.late else _IN_CONDITION}")
         dropped = tuple(filter(None, dict.fromkeys(shell.dropped)))
         return replace(line, dropped=dropped, unknown=unknown, commands=choice.commands)
 
@@ -299,12 +299,12 @@ def _unwritten(line: ShellLine, shell: ShellState) -> tuple[MissingValue, ...]:
 def _starts_launch(words: tuple[Word, ...]) -> bool:
     """Whether a command is a launcher that starts something, or a program in front of one."""
     at = next((at for at, word in enumerate(words) if "=" not in word.text), 0)
-    names_one = strips_program(words[at].text) and preparations.has_launcher(words[at + 1 :])
+    names_one = strips_program(words[at].text) and side_commands.has_launcher(words[at + 1 :])
     starts = any(not word.text.startswith("-") for word in words[at + 1 :])
     return (
         starts
-        and (names_one or preparations.has_launcher(words[at : at + 1]))
-        and (not preparations.explain_drop(words, after=False) and preparations.is_launch(words))
+        and (names_one or side_commands.has_launcher(words[at : at + 1]))
+        and (not side_commands.explain_drop(words, after=False) and side_commands.is_launch(words))
     )
 
 
@@ -317,9 +317,9 @@ def _without_effect(words: tuple[Word, ...], ended: str, *, after: bool) -> str:
         return f"| {words[0].text}: {RANK_LOGS}"
     if sentence := explain_empty(words):
         return sentence
-    return preparations.explain_drop(words, after=after)
+    return side_commands.explain_drop(words, after=after)
 
 
 def _filters_log(words: tuple[Word, ...], ended: str) -> bool:
     """Whether a command only shows or keeps what the one in front of a pipe prints."""
-    return ended == "|" and words[0].text in preparations.LOG_FILTERS
+    return ended == "|" and words[0].text in side_commands.LOG_FILTERS

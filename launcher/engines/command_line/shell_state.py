@@ -5,11 +5,11 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 
-from launcher.engines.command_line import preparations, refusals
+from launcher.engines.command_line import refusals, side_commands
 from launcher.engines.command_line.arithmetic import read_assignment
+from launcher.engines.command_line.env_file import exported_file, read_settings
 from launcher.engines.command_line.pipelines import predict_output
 from launcher.engines.command_line.records import Environment, MissingValue
-from launcher.engines.command_line.settings_text import exported_file, read_settings
 from launcher.engines.command_line.shell_blocks import ShellBlocks
 from launcher.engines.command_line.shell_tests import Files
 from launcher.engines.command_line.tables import side_programs
@@ -115,7 +115,7 @@ class ShellState:
             first = value[0] if isinstance(value, tuple) and value else value
             word = Word(first) if isinstance(first, str) else first
             word = self.exports.get(name) if not isinstance(word, Word) else word
-            if word is not None and not preparations.explain_needless(word):
+            if word is not None and not side_commands.explain_needless(word):
                 found.append((name, word))
         return tuple(found)
 
@@ -138,13 +138,13 @@ class ShellState:
         elif name in ("read", "mapfile", "readarray", "unset") or rest[:1] == (Word("-v"),):
             for word in rest[1:2] if name == "printf" else rest:
                 self.forget(word.text.partition("[")[0], is_exported=False)
-        elif preparations.is_setup(words) and not preparations.is_of_shell(words):
+        elif side_commands.is_setup(words) and not side_commands.is_of_shell(words):
             self.dropped.append(f"{name}: do it on each host yourself, where it is needed")
         elif name in ("source", ".") and self._is_absent(rest):
             self.dropped.append(f"{name} {rest[0].text}: no such file on this machine")
         elif name in ("cd", "pushd", "popd", "source", "."):
             self.lack(refusals.undecided_block(self.blocks.kind))
-        elif said := preparations.explain_drop(words, after=True):
+        elif said := side_commands.explain_drop(words, after=True):
             self.dropped += [said] if not said.endswith(side_programs.NOTHING) else []
         else:
             self.doubtful.append((words, refusals.undecided_block(self.blocks.kind)))
@@ -170,7 +170,7 @@ class ShellState:
     def prepare(self, words: tuple[Word, ...]) -> bool:
         """Take a command that only prepares the launch; return False for any other."""
         name, rest = words[0].text, words[1:]
-        environment = preparations.find_environment(words)
+        environment = side_commands.find_environment(words)
         if self._moves(name, rest):
             pass
         elif name == "printf" and len(rest) > 1:
@@ -191,7 +191,7 @@ class ShellState:
         elif environment is not None:
             path = environment.path and posixpath.join(self.place.path, environment.path)
             self.environment = replace(environment, path=path)
-            self.dropped.append(f"{name} {rest[0].text}: {preparations.INTERPRETER}")
+            self.dropped.append(f"{name} {rest[0].text}: {side_commands.INTERPRETER}")
         elif name in ("source", ".") or (name == "eval" and len(rest) == 1 and rest[0].is_output):
             folder, is_absent = self.place.absolute or self.place.path, self._is_absent(rest)
             self.lack(
@@ -206,7 +206,7 @@ class ShellState:
         if name == "export" and rest[:1] == (Word("-f"),):
             self.visible_functions |= {word.text for word in rest[1:]}
             return
-        if launcher := preparations.find_launcher(rest):
+        if launcher := side_commands.find_launcher(rest):
             raise refusals.declared_launch(name, launcher)
         if name in _LOCAL and self.locals:
             self._hide(rest)
@@ -350,7 +350,7 @@ class ShellState:
                 self.values[name] = assigned.text if assigned.is_known else assigned
             if is_exported:
                 self.visible.add(name)
-            if is_exported and (why := preparations.explain_needless(assigned)):
+            if is_exported and (why := side_commands.explain_needless(assigned)):
                 self.dropped.append(f"export {name}: {why}")
             elif is_exported and (equals or isinstance(before, str)):
                 self.exports[name] = assigned if equals else Word(str(before))

@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from launcher.engines.command_line.dockerfile_text import tasks_of_dockerfile
 from launcher.engines.command_line.justfile_text import tasks_of_justfile
 from launcher.engines.command_line.makefile_text import names_of_tasks, tasks_of_makefile
-from launcher.engines.command_line.preparations import NEEDED_TASK
 from launcher.engines.command_line.records import Task
+from launcher.engines.command_line.side_commands import NEEDED_TASK
 from launcher.engines.command_line.task_tables import tasks_of_ini, tasks_of_json, tasks_of_toml
 from launcher.errors import CommandRefused
 

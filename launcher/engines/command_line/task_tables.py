@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from launcher.engines.command_line.preparations import LEFT_OUT
 from launcher.engines.command_line.records import Task
+from launcher.engines.command_line.side_commands import LEFT_OUT
 from launcher.engines.command_line.unread_keys import unread_keys
 
 _TABLES = (

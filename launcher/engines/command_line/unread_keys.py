@@ -6,7 +6,7 @@ A reader says which keys it has read; what is harmless is listed with the reason
 import shlex
 from collections.abc import Collection, Iterable
 
-from launcher.engines.command_line.preparations import LEFT_OUT
+from launcher.engines.command_line.side_commands import LEFT_OUT
 
 _NAMES = (
     *("name", "label", "labels", "description", "title", "version", "id", "tags", "type", "kind", "metadata"),

@@ -4,7 +4,7 @@ import math
 
 from ..client_files import STOP_GRACE_S, StopRequest, is_detached, seconds_since_heartbeat
 from ..end_causes import NO_CLIENT
-from .run_state import SupervisedRun
+from .supervised_run import SupervisedRun
 
 
 class ClientLiveness:

@@ -19,7 +19,7 @@ from ..protocol import RequestRefused
 from ..run_dir import EVENTS, RESERVE, STATE, read_state
 from ..run_processes import end_all
 from .daemonize import daemonize
-from .run_state import SupervisedRun, answer_start
+from .supervised_run import SupervisedRun, answer_start
 from .supervisor import supervise
 
 

@@ -10,8 +10,8 @@ from typing import Any
 from ..client_files import StopRequest, seconds_since_heartbeat
 from ..end_causes import HANG
 from ..run_dir import STACKS
-from .run_state import SupervisedRun
 from .sidecar import Sidecar
+from .supervised_run import SupervisedRun
 
 STACKS_WAIT_S = 60.0  # after this long, end the run without stack traces
 CLIENT_GONE_S = 30.0  # a client unheard for this long no longer decides

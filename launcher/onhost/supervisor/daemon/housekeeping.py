@@ -7,7 +7,7 @@ import time
 from ..files import append_line
 from ..node import Heartbeat
 from ..run_dir import HEARTBEAT, RECENT, RECENT_BEFORE, SIZES, log_sizes
-from .run_state import SupervisedRun
+from .supervised_run import SupervisedRun
 
 SIZES_EVERY_S = 30.0  # resolution of `logs --since 2h`
 RECENT_EVERY_S = 1.0  # and of `--since 5s`

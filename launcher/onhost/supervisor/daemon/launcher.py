@@ -10,7 +10,7 @@ from ..environment import drop_variables, run_markers
 from ..processes import PR_SET_PDEATHSIG, prctl, ticks_of
 from ..protocol import RequestRefused
 from ..run_dir import LAUNCHER_LOG
-from .run_state import SupervisedRun
+from .supervised_run import SupervisedRun
 
 RANK = "{run_dir}/rank.py"
 # Of the one rank of accelerate's simple launcher, and of each that failed under torch's elastic one.

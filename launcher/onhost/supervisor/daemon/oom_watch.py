@@ -3,7 +3,7 @@
 import time
 from typing import Any
 
-from .run_state import SupervisedRun
+from .supervised_run import SupervisedRun
 
 EVERY_S = 1.0
 

@@ -14,7 +14,7 @@ from ..client_files import record_heartbeat
 from ..files import CHUNK, read_json, write_file
 from ..run_dir import DETACHED, SPEC, STATE, USAGE
 from .client_liveness import ClientLiveness
-from .run_state import SupervisedRun
+from .supervised_run import SupervisedRun
 
 SETTLE_S = 1.0  # what deletes the directory ends first, or finds it filled again and fails
 RETRY_S = 5.0  # between attempts after a failure

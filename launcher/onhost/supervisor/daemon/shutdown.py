@@ -11,8 +11,8 @@ from ..processes import signal_all
 from ..run_processes import KILL_WAIT_S, find_run_processes
 from .launcher import Launcher
 from .ranks import RankTable
-from .run_state import SupervisedRun
 from .sidecar import Sidecar
+from .supervised_run import SupervisedRun
 
 LAUNCHER_EXIT_S = 3.0  # how long the launcher may take to exit once its ranks are gone
 RUNNING, RANKS_WARNED, RANKS_SIGNALLED, ALL_SIGNALLED, KILLED = range(5)

@@ -7,7 +7,7 @@ import sys
 from ..environment import run_markers
 from ..processes import send_signal, ticks_of
 from ..run_dir import GAUGE
-from .run_state import SupervisedRun
+from .supervised_run import SupervisedRun
 
 
 class Sidecar:

@@ -22,9 +22,9 @@ from .launcher import Launcher, codes_in_its_log
 from .oom_watch import OomWatch
 from .ranks import EndedRank, RankTable
 from .restore_run_dir import RunDirRestorer
-from .run_state import SupervisedRun, answer_start
 from .shutdown import Shutdown
 from .sidecar import GaugeSidecar
+from .supervised_run import SupervisedRun, answer_start
 from .wakeup import Wakeup
 
 IDLE_TICK_S = 1.0  # of the periodic records and the kernel's count of kills; the rest wakes the loop

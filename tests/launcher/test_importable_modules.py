@@ -1,6 +1,6 @@
 from pathlib import Path
 
-from launcher.local.own_modules import own_modules
+from launcher.local.importable_modules import own_modules
 
 
 def test_files_packages_and_src_are_ones_own_and_data_is_not(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """Lines whose end may be missing, as the text around them shows. Pure."""
 
 
-class OpenLines:
+class TruncatedLines:
     """Which lines of a text may be cut at their right.
 
     The last one is open where the text does not end its line. Others are where different lines are as long as

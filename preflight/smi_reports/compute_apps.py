@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from preflight.probes.nvidia_smi.values import CUT
-from preflight.smi_reports.open_lines import OpenLines
+from preflight.smi_reports.truncated_lines import TruncatedLines
 
 HEADER = r"^(?:[a-z_]+(?:\.[a-z_]+)*, *)*pid(?:, *[a-z_]+(?:\.[a-z_]+)*(?: \[MiB\])?)+[^\S\n]*$"
 BARE_ROW = r"^[^\S\n]*\d+, (\[[\w/ ]+\]|[^,\n]+), (\[[\w/ ]+\]|\d+ MiB)[^\S\n]*$"
@@ -21,7 +21,7 @@ def column_names(cells: list[str]) -> list[str]:
 
 def app_rows(text: str) -> list[dict[str, str]] | None:
     """Return the rows of the last list by the names of its columns; None without a list with names."""
-    lines, open_ = text.split("\n"), OpenLines(text)
+    lines, open_ = text.split("\n"), TruncatedLines(text)
     rows: list[dict[str, str]] | None = None
     for at, line in enumerate(lines):
         asked = _QUERY.search(line)
@@ -53,7 +53,7 @@ def processes_by_gpu(text: str) -> dict[str, list[dict[str, Any]]] | None:
     return found
 
 
-def _rows(names: list[str], lines: Iterable[str], open_: OpenLines) -> list[dict[str, str]]:
+def _rows(names: list[str], lines: Iterable[str], open_: TruncatedLines) -> list[dict[str, str]]:
     """Return the rows below a line of names, to the first line that is none; the last value may be CUT."""
     found = []
     for line in lines:

@@ -41,7 +41,7 @@ def load_inventory(path: Path | None) -> Inventory:
         return load_inventory(found) if found else Inventory()
     _refuse_key(path)
     mistakes = ConfigIssues()
-    from launcher.config.yaml_text import read_file  # noqa: PLC0415 - yaml is a tenth of a run's imports
+    from launcher.config.yaml_reader import read_file  # noqa: PLC0415 - yaml is a tenth of a run's imports
 
     root = read_file(path, mistakes, first_lines=_FIRST_LINES)
     data = INVENTORY.read(root, mistakes) or {}

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import yaml
 
-from launcher.config import yaml_nodes
+from launcher.config import yaml_bounds
 from launcher.config.yaml_tree import ConfigIssues, YamlNode, YamlValue
 from launcher.errors import ConfigError
 
@@ -65,8 +65,8 @@ def _decode(data: bytes, shown: str) -> str:
 def parse_text(text: str, source: str, mistakes: ConfigIssues, *, in_file: bool = True) -> YamlNode:
     """Return YAML text as an Item tree; raises ConfigError with the line where it is not YAML."""
     try:
-        node = yaml_nodes.compose(text)
-    except yaml_nodes.YamlLimitExceeded as error:
+        node = yaml_bounds.compose(text)
+    except yaml_bounds.YamlLimitExceeded as error:
         where = f"{source}:{error.line}" if in_file else source
         raise ConfigError(f"{where}: {error}") from None
     except yaml.MarkedYAMLError as error:
