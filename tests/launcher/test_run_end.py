@@ -194,6 +194,10 @@ def test_a_supervisor_that_does_not_end_its_run_in_time_is_killed_and_the_run_co
     kill_supervisor(str(run.run_dir))
     end = run.ended()["exit"]
     assert (end["why"], end["cause"]) == ("enough; the supervisor was killed", "request")
+    assert end["requested"]  # so that no start follows, also where no other client hears of it
+    said = [each["event"] for each in run.events if each["event"] in ("stopping", "supervisor_died", "ended")]
+    assert said == ["stopping", "supervisor_died", "ended"]
+    assert run.event("stopping")["requested"]
     assert run.gone() == {}
 
 

@@ -66,6 +66,10 @@ def guard(run_dir: str, pid: int, spec: dict[str, Any]) -> None:
     events = -1  # a write to it fails, as all others do, when the run directory is gone
     with contextlib.suppress(OSError):
         events = os.open(os.path.join(run_dir, EVENTS), os.O_WRONLY | os.O_APPEND)
+    stop = read_stop_request(run_dir) if is_stopped_by_person(run_dir) else None
+    if stop is not None and state.get("phase") != "stopping":  # the supervisor has not said so
+        said = {"cause": REQUEST, "requested": True, "grace_s": stop.grace_s}
+        write_event(events, "stopping", {"why": stop.why, **said})
     died = write_event(events, "supervisor_died", {"code": code})
     left = end_all(run_dir, {os.getpid()}, group_of(run_dir, state))
     with contextlib.suppress(OSError):
@@ -73,8 +77,8 @@ def guard(run_dir: str, pid: int, spec: dict[str, Any]) -> None:
         os.write(events, died)
     why = "the supervisor was killed" if code < 0 else "the supervisor failed (supervisor.log says why)"
     end = final_state_without_supervisor(left, why, SUPERVISOR)
-    if is_stopped_by_person(run_dir):  # which it has not carried out in time
-        end.update(why="%s; %s" % (read_stop_request(run_dir).why, why), cause=REQUEST)
+    if stop is not None:
+        end.update(why="%s; %s" % (stop.why, why), cause=REQUEST, requested=True)
     write_event(events, "ended", end)
     state.update(phase="ended", exit=end, ended=time.time())
     announce_keeper(run_dir, spec, end, os.getpid())
