@@ -47,6 +47,11 @@ _TOKENS = re.compile(
 )
 _SHORTEST_TOKEN = len("xoxb-") + 10
 _BEARER = re.compile(r"\b((?:Bearer|Authorization:\s*Basic)\s+)[\w.~+/=-]{8,}")
+_LOGIN = re.compile(
+    r"(\bwandb[ .]login(?:[ (]{1,3}--?[\w-]{1,30}(?:=[^\s\"']{1,100})?){0,4}[ (]{1,3}[\"']?)[\w-]{40,}"
+)
+_RANDOM = re.compile(r"(?=(?:[^0-9]*[0-9]){3})(?=[^A-Za-z]*[A-Za-z])[A-Za-z0-9+/=]{24,}")
+"""No name of a column: letters and several digits without a break, as long as a key of a service."""
 _PRIVATE_KEY = re.compile(
     r"(-----BEGIN [A-Z ]{0,30}PRIVATE KEY-----)(?s:.*?)(-----END [A-Z ]{0,30}PRIVATE KEY-----|\Z)"
 )
@@ -90,6 +95,13 @@ def _is_secret_word(word: str, before: str) -> bool:
     return word.endswith(_SECRET_ENDS) or word in _SECRET_WORDS or (word == "key" and before in _KEYED)
 
 
+def _is_secret(name: str, value: str) -> bool:
+    """Return whether a value beside a name is a secret; `key` alone names also columns and functions."""
+    if is_secret_name(name):
+        return True
+    return name.strip("-=").lower() == "key" and _RANDOM.fullmatch(value.strip("'\"")) is not None
+
+
 def redact_text(text: str) -> str:
     """Return text without what looks like a secret: passwords in URLs, tokens of known services, keys.
 
@@ -103,6 +115,8 @@ def redact_text(text: str) -> str:
         text = _NAME_IN_URL.sub(rf"\1{HIDDEN}@", text)
     if "Bearer" in text or "Basic" in text:
         text = _BEARER.sub(rf"\1{HIDDEN}", text)
+    if "wandb" in text:
+        text = _LOGIN.sub(rf"\1{HIDDEN}", text)
     if len(text) >= _SHORTEST_TOKEN:
         text = _TOKENS.sub(HIDDEN, text)
     if ":" in text:
@@ -140,10 +154,10 @@ def redact_words(words: Iterable[str]) -> tuple[str, ...]:
 def _words(words: Iterable[str]) -> Iterator[str]:
     hide_next = False
     for word in words:
-        option, equals, _ = word.partition("=")
+        option, equals, value = word.partition("=")
         if hide_next and not word.startswith("-"):
             yield HIDDEN
-        elif equals and " " not in option and is_secret_name(option):
+        elif equals and " " not in option and _is_secret(option, value):
             yield f"{option}={HIDDEN}"
         else:
             yield redact_text(word)
@@ -151,18 +165,18 @@ def _words(words: Iterable[str]) -> Iterator[str]:
 
 
 def _named(match: re.Match[str]) -> str:
-    if not is_secret_name(match[1]):
+    if not _is_secret(match[1], match[3]):
         return match[0]
     quote = match[3][0] if match[3][0] in "'\"" else ""
     return f"{match[1]}{match[2]}{quote}{HIDDEN}{quote}"
 
 
 def _assignment(match: re.Match[str]) -> str:
-    return f"{match[1]}{HIDDEN}" if is_secret_name(match[1]) else match[0]
+    return f"{match[1]}{HIDDEN}" if _is_secret(match[1], match[2]) else match[0]
 
 
 def _pair(match: re.Match[str]) -> str:
     """Hide the value of a pair of JSON or of a dict of Python."""
-    if not is_secret_name(match[2]):
+    if not _is_secret(match[2], match[4]):
         return match[0]
     return f"{match[1]}{match[2]}{match[1]}{match[3]}{match[4][0]}{HIDDEN}{match[4][0]}"

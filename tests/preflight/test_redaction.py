@@ -73,6 +73,9 @@ def test_a_name_that_holds_none(name: str) -> None:
     assert redact_env({name: "plain-value"}) == {name: "plain-value"}
 
 
+_LONG = "0a1b2c3d4e" * 4
+
+
 @pytest.mark.parametrize(
     ("text", "shown"),
     [
@@ -86,6 +89,13 @@ def test_a_name_that_holds_none(name: str) -> None:
         ("{'api_key' : 's3cret', 'lr': '1'}", "{'api_key' : '***', 'lr': '1'}"),
         ("export HF_TOKEN='s3 cret'; python t.py", "export HF_TOKEN=***; python t.py"),
         ("Authorization: Bearer s3crets3cret", "Authorization: Bearer ***"),
+        (f'wandb.login(key="{_LONG}")', "wandb.login(key=***)"),
+        (
+            f"wandb login --relogin --host=https://w.example {_LONG}",
+            "wandb login --relogin --host=https://w.example ***",
+        ),
+        (f'wandb.login("{_LONG}")', 'wandb.login("***")'),
+        (f'Task.set_credentials({{"key": "{_LONG}"}})', 'Task.set_credentials({"key": "***"})'),
         (
             "-----BEGIN RSA PRIVATE KEY-----\ns3cret\n-----END RSA PRIVATE KEY-----",
             "-----BEGIN RSA PRIVATE KEY-----***-----END RSA PRIVATE KEY-----",
@@ -120,6 +130,9 @@ def test_what_looks_like_a_secret_is_hidden_in_any_text(text: str, shown: str) -
         "hf_models/llama",
         "Basic training of a model",
         "rank=3 token_type=1",
+        'sorted(rows, key="validation_loss_of_the_second_epoch_1")[0]',
+        "frame.sort_values(key='length_of_the_tokenized_sentence')",
+        f"commit={_LONG} wandb login",
     ],
 )
 def test_what_is_no_secret_is_shown(text: str) -> None:
@@ -141,6 +154,7 @@ _HEAD = "diff --git a/{0} b/{0}\nindex 1..2\n"
         ("c.toml", "password = 's3cret'", "password = '***'"),
         (".env", "A_TOKEN=s3cret", "A_TOKEN=***"),
         ("c.json", '{"api_key": "s3cret"}', '{"api_key": "***"}'),
+        ("t.py", f"wandb.login(key = '{_LONG}')", "wandb.login(key = '***')"),
         ("t.py", "def f(token: str, pad_token='<pad>'):", "def f(token: str, pad_token='<pad>'):"),
         ("t.py", 'token = os.environ["HF_TOKEN"]', 'token = os.environ["HF_TOKEN"]'),
         ("c.yaml", "API_KEY: ${oc.env:KEY}", "API_KEY: ${oc.env:KEY}"),
