@@ -238,7 +238,7 @@ def execute(argv: Sequence[str], group: click.Command = cli) -> int:
 
 
 def _typed_again(fix: str, argv: Sequence[str]) -> str:
-    from launcher.config.host_access_words import (  # noqa: PLC0415 - only for a mistake
+    from launcher.config.host_access_args import (  # noqa: PLC0415 - only for a mistake
         complete_commands,
         complete_run_commands,
         read_access_words,

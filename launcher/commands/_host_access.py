@@ -8,12 +8,12 @@ import click
 from click.core import ParameterSource
 
 from launcher.commands._host_options import HostOptions
-from launcher.config.host_access_words import read_access_words
+from launcher.config.host_access_args import read_access_words
 from launcher.config.inventory import FILE_NAME, HostEntry, Inventory
 from launcher.config.inventory_reader import find_misnamed_inventory, load_inventory
 from launcher.follow.job_end import JobEndNotice
 from launcher.local.key_mode import describe_open_key
-from launcher.remote.shards.access import ShardAccess
+from launcher.remote.shards.connection_options import ShardAccess
 from launcher.remote.shards.terminal_questions import SharedAnswers
 from launcher.terminal.output import ask_secret, ask_visibly, echo
 from launcher.transports.base import Confirm, Connection, OpenOptions, Prompt

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from launcher.config.host_sets import fold_hosts
+from launcher.config.node_sets import fold_hosts
 from launcher.host_checks.render_text import render_report
 from launcher.host_checks.shown_info import note_shown
 from launcher.terminal.cell_width import StyledLine

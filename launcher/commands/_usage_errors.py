@@ -108,8 +108,8 @@ def _login_line(words: Sequence[str]) -> str:
     """
     host, *command = words
     command = command[1:] if command[:1] == ["--"] else command
-    from launcher.config.host_sets import host_range  # noqa: PLC0415 - only for a mistake
     from launcher.config.inventory_reader import load_inventory  # noqa: PLC0415 - as above
+    from launcher.config.node_sets import host_range  # noqa: PLC0415 - only for a mistake
     from launcher.transports.ssh.endpoint import build_endpoint  # noqa: PLC0415 - as above
     from launcher.transports.ssh.ssh_command import ssh_line  # noqa: PLC0415 - as above
 

@@ -25,7 +25,7 @@ from launcher.commands._run_options import (
     run_argument,
     run_options,
 )
-from launcher.config.host_access_words import complete_run_commands
+from launcher.config.host_access_args import complete_run_commands
 from launcher.exit_codes import ExitCode
 from launcher.launch.request import FollowOptions
 from launcher.launch.signals import choose_detach, choose_stop

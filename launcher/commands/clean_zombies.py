@@ -32,7 +32,7 @@ from launcher.commands._answer import confirm
 from launcher.commands._host_access import HostAccess, open_host_access
 from launcher.commands._host_options import HostOptions, host_access_options, hosts_argument
 from launcher.commands._param_types import DurationParam
-from launcher.config.host_access_words import complete_commands
+from launcher.config.host_access_args import complete_commands
 from launcher.config.inventory import LOCALHOST, HostEntry
 from launcher.errors import BadInput, GpulaunchError, HostError, PathRefused
 from launcher.exit_codes import ExitCode

@@ -11,8 +11,8 @@ from launcher.commands._usage_errors import WrongUsage
 from launcher.errors import BadInput
 from launcher.exit_codes import ExitCode
 from launcher.terminal.output import echo_json, echo_lines
+from preflight.checks.check_docs import find_check_text
 from preflight.checks.explain import render_explanation
-from preflight.checks.lookup import find_check_text
 
 _NARROWEST = 20
 _PARAGRAPHS = ("Fix: ", "Source: ", "(", " ", "- ", "|")

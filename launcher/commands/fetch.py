@@ -15,8 +15,8 @@ from launcher.commands._run_options import (
     run_argument,
     run_options,
 )
-from launcher.config.host_sets import fold_hosts
 from launcher.config.inventory import HostEntry
+from launcher.config.node_sets import fold_hosts
 from launcher.errors import GpulaunchError, HostError
 from launcher.exit_codes import ExitCode
 from launcher.local.project import local_runs_dir

@@ -13,9 +13,9 @@ from launcher.commands._argv import is_text
 from launcher.commands._host_access import open_host_access
 from launcher.commands._host_options import HostOptions, host_access_options
 from launcher.commands._param_types import launch_option
-from launcher.config.host_access_words import complete_commands, without_key
-from launcher.config.host_sets import fold_hosts, host_range
+from launcher.config.host_access_args import complete_commands, without_key
 from launcher.config.inventory import FILE_NAME, LOCALHOST, HostEntry
+from launcher.config.node_sets import fold_hosts, host_range
 from launcher.config.run_config import Overrides
 from launcher.config.script_config import (
     build_config_for_command,

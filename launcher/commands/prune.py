@@ -11,7 +11,7 @@ from launcher.commands._host_access import HostAccess, open_host_access
 from launcher.commands._host_options import HostOptions, host_access_options, hosts_argument
 from launcher.commands._param_types import DurationParam
 from launcher.commands._remove import confirm_delete, encode_errors, remove_runs
-from launcher.config.host_sets import fold_hosts
+from launcher.config.node_sets import fold_hosts
 from launcher.durations import format_duration
 from launcher.exit_codes import ExitCode
 from launcher.planning.on_end_notice import delete_notice

@@ -14,7 +14,7 @@ from launcher.commands._host_access import open_host_access
 from launcher.commands._host_options import HostOptions, host_access_options, hosts_argument
 from launcher.commands._job_hosts import reach_run
 from launcher.commands._on_end_notice import deliver_due
-from launcher.config.host_access_words import complete_commands
+from launcher.config.host_access_args import complete_commands
 from launcher.exit_codes import ExitCode
 from launcher.planning.run_record import read_run_records
 from launcher.runs.record_notes import describe_gone, describe_silent, list_gone_hosts, list_silent

@@ -9,7 +9,7 @@ from launcher.commands._job_hosts import reach_run
 from launcher.commands._run_options import FoundRunOptions, find_run, open_run, run_argument, run_options
 from launcher.errors import HostError, RunAlreadyEnded
 from launcher.exit_codes import ExitCode
-from launcher.report.hang import SCHEMA, encode_hang, render_hang
+from launcher.report.stacks import SCHEMA, encode_hang, render_hang
 from launcher.runs.remote_run import RemoteRun
 from launcher.runs.search import unanswered_lines
 from launcher.runs.stacks import request_stacks

@@ -12,7 +12,7 @@ from launcher.commands._job_hosts import is_job_id, reach_run
 from launcher.commands._on_end_notice import deliver_due
 from launcher.commands._param_types import DurationParam
 from launcher.commands._run_options import FoundRunOptions, find_run, node_name, open_run, run_options
-from launcher.config.host_sets import fold_hosts
+from launcher.config.node_sets import fold_hosts
 from launcher.errors import GpulaunchError, HostError
 from launcher.exit_codes import ExitCode
 from launcher.follow.failures import describe_exit

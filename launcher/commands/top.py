@@ -17,8 +17,8 @@ from launcher.commands._param_types import DurationParam, LocalPathParam
 from launcher.commands._run_options import FoundRunOptions, find_run
 from launcher.commands.clean_zombies import clean_hosts, interactive_options
 from launcher.commands.stacks import show_stacks
-from launcher.config.host_sets import fold_hosts
 from launcher.config.inventory import HostEntry
+from launcher.config.node_sets import fold_hosts
 from launcher.errors import BadInput
 from launcher.exit_codes import ExitCode
 from launcher.planning.run_record import read_run_records

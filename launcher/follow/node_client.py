@@ -41,7 +41,7 @@ from launcher.follow.events import (
 )
 from launcher.follow.log_offsets import LogOffsets, ResumePoint
 from launcher.follow.poll_interval import poll_interval
-from launcher.follow.stop_patience import StopPatience
+from launcher.follow.stop_timeout import StopPatience
 from launcher.planning.plan import NodePlan
 from launcher.remote.shell_errors import explain_no_answer
 from launcher.rundir.end_state import explain_stall

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, TypeAlias
 
-from launcher.config.host_sets import fold_hosts
 from launcher.config.inventory import HostEntry
+from launcher.config.node_sets import fold_hosts
 from launcher.errors import GpulaunchError, LaunchRefused
 from launcher.planning.main_address_and_port import LOOPBACK, choose_main_address
 from launcher.remote.agent import AgentRequest, GatherOptions, GatherResult, gather_facts
@@ -15,7 +15,7 @@ from launcher.remote.agent_sessions import AgentSessions
 from launcher.remote.connection_pool import OpenConnection
 from launcher.remote.earlier_facts import EarlierOf
 from launcher.remote.reachability import Listener, StartProgram, start_listener
-from launcher.remote.shards.access import ShardAccess
+from launcher.remote.shards.connection_options import ShardAccess
 from launcher.remote.shards.count import SHARD_WIDTH
 from launcher.terminal.output import echo, leave_questions
 from launcher.transports.base import Connection

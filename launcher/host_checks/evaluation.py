@@ -7,9 +7,9 @@ import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field, replace
 
-from launcher.config.host_access_words import complete_commands
-from launcher.config.host_sets import fold_hosts
+from launcher.config.host_access_args import complete_commands
 from launcher.config.inventory import HostEntry
+from launcher.config.node_sets import fold_hosts
 from launcher.engines.choice import choose_engine
 from launcher.errors import GpulaunchError, HostError
 from launcher.host_checks.preflight_options import PreflightOptions

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from launcher.host_checks.fact_cache import FactCache
 from launcher.remote.fanout import WIDTH
-from launcher.remote.shards.access import ShardAccess
+from launcher.remote.shards.connection_options import ShardAccess
 from preflight.frozen import dataclass
 
 if TYPE_CHECKING:

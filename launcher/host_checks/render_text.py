@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import chain, groupby
 from typing import TYPE_CHECKING
 
-from launcher.config.host_sets import fold_hosts, host_range
+from launcher.config.node_sets import fold_hosts, host_range
 from launcher.host_checks.merged_findings import merge_findings
 from launcher.terminal.cell_width import Span, StyledLine
 from launcher.text import count_noun, one_line, sanitize, spell_duration

@@ -21,7 +21,7 @@ from launcher.engines.base import (
 )
 from launcher.engines.choice import choose_engine
 from launcher.errors import LaunchRefused
-from launcher.planning.default_config import describe_effect_on_cpu, take_default_config
+from launcher.planning.accelerate_default_config import describe_effect_on_cpu, take_default_config
 from launcher.planning.main_address_and_port import (
     MainPort,
     choose_interface,

@@ -6,7 +6,7 @@ A rank of which anything is not proven is never folded with one that measured so
 import re
 from collections.abc import Sequence
 
-from launcher.config.host_sets import host_range
+from launcher.config.node_sets import host_range
 from launcher.rehearsal.verdict import Proof, RankVerdict
 from launcher.text import name_ranks
 from preflight.frozen import dataclass

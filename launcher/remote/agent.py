@@ -22,7 +22,7 @@ from launcher.errors import (
     MalformedFacts,
     ProgramNotStarted,
 )
-from launcher.local.fanout_patience import PROGRAM, released_place
+from launcher.local.fanout_places import PROGRAM, released_place
 from launcher.remote.agent_sessions import AgentSessions
 from launcher.remote.connection_pool import OpenConnection
 from launcher.remote.earlier_facts import EarlierFacts, EarlierOf, fill_in

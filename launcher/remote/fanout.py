@@ -8,10 +8,10 @@ from contextlib import nullcontext, suppress
 from typing import Generic, TypeAlias, TypeVar
 
 from launcher.errors import DescriptorsExhausted, GpulaunchError
-from launcher.local import fanout_patience
+from launcher.local import fanout_places
 from launcher.local.deferral import Deferral, Deferred
 from launcher.local.descriptors import is_exhausted, raise_descriptor_limit, spare_descriptors
-from launcher.local.fanout_patience import Places
+from launcher.local.fanout_places import Places
 
 Item = TypeVar("Item")
 Value = TypeVar("Value")
@@ -121,7 +121,7 @@ class _Crew(Generic[Item, Value]):
         if now - self._counted >= _TURN_S:  # not for each of thousands of hosts that end together
             self._counted = now
             waiting = tuple(self._deferred.values())
-            self._long_deferred = sum(began <= now - fanout_patience.PATIENCE_S for began in waiting)
+            self._long_deferred = sum(began <= now - fanout_places.PATIENCE_S for began in waiting)
         threads = self._places.width + min(_GROWTH * waits, MOST_WAITS)
         self._room = min(threads + _GROWTH * self._long_deferred, self._most)
         fresh = min(self._pending.qsize(), self._room - self._open)

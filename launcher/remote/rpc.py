@@ -11,7 +11,7 @@ from typing import Any
 
 from launcher import safe_json
 from launcher.errors import AgentProtocolError, AgentTimedOut, HostError
-from launcher.local.fanout_patience import PROGRAM, released_place
+from launcher.local.fanout_places import PROGRAM, released_place
 from launcher.remote.program_source import command_with_stdin, read_program_source
 from launcher.remote.shell_errors import explain_no_answer
 from launcher.text import last_lines, one_line

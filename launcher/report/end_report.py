@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import TextIO
 
-from launcher.config.host_access_words import complete_run_commands
+from launcher.config.host_access_args import complete_run_commands
 from launcher.follow.outcome import Outcome
 from launcher.report.outcome import render_outcome
 from launcher.terminal.screen import Screen

@@ -4,17 +4,17 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from launcher.config.host_sets import fold_hosts
+from launcher.config.node_sets import fold_hosts
 from launcher.follow.failures import Failure, describe_exit_code
 from launcher.follow.outcome import Outcome, StopCheckpoint, render_unverified
 from launcher.follow.phases import format_phases
 from launcher.planning.plan import Plan
 from launcher.report.diagnosis import encode_diagnosis
 from launcher.report.diagnosis import render_diagnosis as diagnosis_text
-from launcher.report.hang import encode_hang
 from launcher.report.output_dirs import find_output_dirs, render_output_dirs
 from launcher.report.plan import change_text, redacted
 from launcher.report.restarts import encode_restarts, render_restarts
+from launcher.report.stacks import encode_hang
 from launcher.report.usage import encode_usage, render_usage
 from launcher.text import count_noun, name_ranks, one_line, sanitize
 from preflight.diagnosis.result import UNKNOWN, USER_EXCEPTION, Diagnosis

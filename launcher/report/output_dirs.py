@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
-from launcher.config.host_sets import fold_hosts
 from launcher.config.inventory import LOCALHOST
+from launcher.config.node_sets import fold_hosts
 from launcher.follow.outcome import Outcome
 from launcher.text import one_line
 

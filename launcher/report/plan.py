@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from launcher.config.host_sets import fold_hosts
+from launcher.config.node_sets import fold_hosts
 from launcher.engines.base import RUN_DIR
 from launcher.host_checks.merged_findings import merge_findings
 from launcher.host_checks.render_json import encode_merged_finding

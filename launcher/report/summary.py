@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from launcher.config.host_sets import fold_hosts
+from launcher.config.node_sets import fold_hosts
 from launcher.follow.failures import signal_name
 from launcher.report.deep import render_deep_report
 from launcher.report.html.ticks import format_tick

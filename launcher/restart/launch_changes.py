@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from launcher.config.host_sets import fold_hosts
+from launcher.config.node_sets import fold_hosts
 from launcher.planning.plan import Plan
 from launcher.restart.replacement import HostAssignment
 from preflight.decide.script_args import get_option

@@ -23,11 +23,11 @@ from launcher.report.restarts import encode_restart
 from launcher.restart import pause_signals
 from launcher.restart.checkpoints import Checkpoint, choose_checkpoint, list_checkpoints, resume_args
 from launcher.restart.decision import NoRestart, RunFailure, classify_failure, is_crash_loop, should_restart
-from launcher.restart.hold import Hold, OtherStart, RestartHold, take_hold
 from launcher.restart.host_set import SparePolicy, select_hosts
 from launcher.restart.kernel_evidence import read_kernel_logs, refine_with_kernel_log
 from launcher.restart.launch_changes import describe_changes
 from launcher.restart.replacement import HostAssignment, rank_counts_after
+from launcher.restart.restart_lock import Hold, OtherStart, RestartHold, take_hold
 from launcher.restart.restart_order import LoopHistory, RestartOrder, build_spec
 from launcher.restart.start_records import build_start_record
 from launcher.restart.tree_change import note_other_tree

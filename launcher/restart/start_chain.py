@@ -13,7 +13,7 @@ from launcher.launch.signals import raise_stop_signals
 from launcher.remote.connection_pool import ConnectionPool
 from launcher.report.outcome import render_launch
 from launcher.restart.decision import NoRestart, classify_failure
-from launcher.restart.hold import OtherStart, RestartHold, take_hold
+from launcher.restart.restart_lock import OtherStart, RestartHold, take_hold
 from launcher.restart.restart_order import RestartOrder, known_history, read_order
 from launcher.restart.restarter import RestartContext, RestartLoop
 from launcher.restart.start_records import build_start_record

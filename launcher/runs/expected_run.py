@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TypeAlias
 
-from launcher.config.host_sets import fold_hosts
+from launcher.config.node_sets import fold_hosts
 from launcher.errors import GpulaunchError, HostError, HostsUnusable, RunNotKept
 from launcher.planning.run_record import RunRecord
 from launcher.rundir.run_id import LAST, format_start, names_run

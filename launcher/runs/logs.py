@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any
 
-from launcher.config.host_sets import fold_hosts
 from launcher.config.inventory import HostEntry
+from launcher.config.node_sets import fold_hosts
 from launcher.durations import parse_duration
 from launcher.follow.events import Disconnected, HostEnded, HostLost, LogOutput, RunEvent
 from launcher.follow.log_offsets import ResumePoint

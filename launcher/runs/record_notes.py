@@ -7,8 +7,8 @@ import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from launcher.config.host_sets import fold_hosts, host_range
 from launcher.config.inventory import LOCALHOST
+from launcher.config.node_sets import fold_hosts, host_range
 from launcher.errors import (
     ConnectionRefused,
     ConnectionTimedOut,

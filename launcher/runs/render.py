@@ -5,7 +5,7 @@ import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from launcher.config.host_sets import fold_hosts, host_range
+from launcher.config.node_sets import fold_hosts, host_range
 from launcher.rundir.end_state import describe_end, explain_stall
 from launcher.runs.remote_run import NodeRun, RemoteRun
 from launcher.text import align_rows, count_noun, format_memory, one_line, sanitize

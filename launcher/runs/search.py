@@ -5,8 +5,8 @@ import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from launcher.config.host_sets import fold_hosts
 from launcher.config.inventory import ALL, LOCALHOST, HostEntry, Inventory
+from launcher.config.node_sets import fold_hosts
 from launcher.errors import AgentProtocolError, GpulaunchError, HostError, HostsUnusable
 from launcher.planning.run_record import read_run_records
 from launcher.remote.connection_pool import OpenConnection

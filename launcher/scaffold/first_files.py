@@ -9,8 +9,8 @@ from itertools import groupby
 from pathlib import PurePosixPath
 
 from launcher.config.host_ranges import SshTarget, expand_ranges, parse_ssh_target
-from launcher.config.host_sets import host_range
 from launcher.config.inventory import LOCALHOST, HostEntry
+from launcher.config.node_sets import host_range
 from launcher.config.script_config import SYNC_ROOT
 from launcher.errors import BadInput
 from launcher.scaffold.interpreters import PythonEnvironment, choose_interpreter

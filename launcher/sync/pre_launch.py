@@ -6,8 +6,8 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from launcher.config.host_sets import fold_hosts
 from launcher.config.inventory import HostEntry
+from launcher.config.node_sets import fold_hosts
 from launcher.config.sync_options import SyncOptions
 from launcher.errors import ConfigError, SyncFailed
 from launcher.local.home import at_home

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from launcher.config.inventory import HostEntry
 from launcher.local.descriptors import raise_descriptor_limit
-from launcher.local.fanout_patience import Places
+from launcher.local.fanout_places import Places
 from launcher.planning.run_record import RunRecord, read_run_records
 from launcher.remote.connection_pool import OpenConnection
 from launcher.remote.fanout import WIDTH, fanout

@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from launcher.config.inventory import HostEntry
 from launcher.errors import GpulaunchError, HostError
-from launcher.local.fanout_patience import Places
+from launcher.local.fanout_places import Places
 from launcher.remote import rpc
 from launcher.remote.agent import ALL_BUT_USE, AgentRequest, query_agent
 from launcher.remote.connection_pool import OpenConnection

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import Protocol, runtime_checkable
 
 from launcher.errors import CommandTimedOut, ConnectionLost, HostError, OutputTooLarge, ProgramNotStarted
-from launcher.local.fanout_patience import PROGRAM, released_place
+from launcher.local.fanout_places import PROGRAM, released_place
 from launcher.transports.base import Closing, CommandResult, IsWhole, Stream
 from preflight.checks.message_text import quote_path
 

@@ -5,12 +5,10 @@ from collections.abc import Iterator
 from preflight.checks.finding import Problem, Severity
 from preflight.checks.registry import deep_check
 from preflight.deep.comparison import Reading, read_values
-from preflight.deep.digests import judge_digests
 from preflight.deep.hung_ranks import Culprit, find_culprits, find_hung_step, has_reported, takes_part
 from preflight.deep.margins import FADE
 from preflight.deep.matrix import PairMatrix, build_node_matrices, build_peer_matrices
 from preflight.deep.measurements import STEP_CODES, DeepRun, RankDeep
-from preflight.deep.pairs import Pair
 from preflight.deep.rate_text import (
     describe_sensors,
     describe_shortfall,
@@ -18,6 +16,8 @@ from preflight.deep.rate_text import (
     fade_of,
     format_rate,
 )
+from preflight.deep.silent_corruption import judge_digests
+from preflight.deep.slow_links import Pair
 
 _SEVERITIES = {"warning": Severity.WARNING, "critical": Severity.CRITICAL, "unknown": Severity.UNKNOWN}
 _BUSY_FIX = "measure again when the host is idle"

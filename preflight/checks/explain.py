@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from preflight.checks.lookup import CheckText
+from preflight.checks.check_docs import CheckText
 
 _SCOPES = {
     "host": "about one host",

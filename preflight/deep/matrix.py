@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from preflight.deep.margins import PATH, median
 from preflight.deep.measurements import DeepRun, RankDeep, Transfer
-from preflight.deep.pairs import Pair, PairVerdict, judge_pairs
+from preflight.deep.slow_links import Pair, PairVerdict, judge_pairs
 from preflight.frozen import dataclass
 
 

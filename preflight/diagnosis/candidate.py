@@ -6,10 +6,10 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Self
 
+from preflight.diagnosis.exception_origins import calling_library
 from preflight.diagnosis.fix_commands import command_for
 from preflight.diagnosis.lines import Line
 from preflight.diagnosis.missing_modules import module_advice
-from preflight.diagnosis.raising_places import calling_library
 from preflight.diagnosis.result import Cause, Confidence, Evidence
 from preflight.diagnosis.run_progress import RunProgress, is_warning_line
 from preflight.diagnosis.signatures.table import CausalDepth, Signature

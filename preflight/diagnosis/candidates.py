@@ -8,13 +8,13 @@ from typing import TypeAlias
 
 from preflight.diagnosis.candidate import Candidate, candidate_of_row
 from preflight.diagnosis.device_assertions import by_printed_assertions
+from preflight.diagnosis.exception_origins import row_over_words
 from preflight.diagnosis.lines import Line
 from preflight.diagnosis.long_messages import hits_of_long_messages
 from preflight.diagnosis.package_exceptions import is_of_another_package, words_of
-from preflight.diagnosis.peers_ends import SYSTEM_ERROR, echoes_lost_peer, weigh_peers_end
-from preflight.diagnosis.raising_places import row_over_words
+from preflight.diagnosis.process_ends import SYSTEM_ERROR, echoes_lost_peer, weigh_peers_end
+from preflight.diagnosis.quoted_text import is_shown_text
 from preflight.diagnosis.run_progress import RunProgress
-from preflight.diagnosis.shown_text import is_shown_text
 from preflight.diagnosis.signature_matcher import SignatureHit, first_match, is_harmless
 from preflight.diagnosis.signatures.table import CausalDepth, Signature
 from preflight.diagnosis.tracebacks import MOST_BELOW, ParsedException, is_quoted, wraps_another

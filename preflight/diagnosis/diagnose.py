@@ -11,15 +11,15 @@ from preflight.diagnosis.candidate import MOST_EVIDENCE, Candidate, evidence_of
 from preflight.diagnosis.candidates import candidates
 from preflight.diagnosis.condensed_log import condense
 from preflight.diagnosis.context import Context, apply_context
-from preflight.diagnosis.doubts import doubt_causes
+from preflight.diagnosis.contradictions import doubt_causes
 from preflight.diagnosis.error_lines import error_lines
 from preflight.diagnosis.lines import Line, Log, read_logs
+from preflight.diagnosis.quoted_text import is_shown_text
 from preflight.diagnosis.rank_exits import exit_candidates
 from preflight.diagnosis.result import BENIGN, NAN_LOSS, UNKNOWN, BenignWarning, Cause, Diagnosis, Evidence
 from preflight.diagnosis.run_progress import RunProgress, ends_in_error, is_warning_line
 from preflight.diagnosis.series import Point, read_points
 from preflight.diagnosis.shell_failures import behind_schedulers_end
-from preflight.diagnosis.shown_text import is_shown_text
 from preflight.diagnosis.signature_matcher import JoinedLines, find_hits, is_harmless, shape
 from preflight.diagnosis.signatures.table import NOTICES, CausalDepth, signature
 from preflight.diagnosis.tracebacks import is_quoted, parse_exceptions, without_ignored, without_outlived

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 
 from preflight.diagnosis.candidate import Candidate, evidence_of
 from preflight.diagnosis.lines import Line
+from preflight.diagnosis.quoted_text import is_shown_text
 from preflight.diagnosis.result import SAID_CODE, UNKNOWN, Cause
 from preflight.diagnosis.run_progress import RunProgress, is_warning_line
-from preflight.diagnosis.shown_text import is_shown_text
 from preflight.diagnosis.signature_matcher import first_match, is_harmless
 from preflight.diagnosis.signatures.table import CausalDepth
 from preflight.diagnosis.tracebacks import is_quoted

@@ -5,8 +5,8 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from preflight.diagnosis.folded_tracebacks import unfold
 from preflight.diagnosis.line_unwrap import unwrap_lines
+from preflight.diagnosis.one_line_tracebacks import unfold
 from preflight.diagnosis.paste_marks import without_marks
 from preflight.diagnosis.prefix_templates import find_prefixes
 from preflight.diagnosis.progress_bars import match_bar

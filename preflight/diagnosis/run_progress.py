@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from functools import cached_property
 
 from preflight.diagnosis.lines import Line
+from preflight.diagnosis.quoted_text import is_shown_text
 from preflight.diagnosis.reported_errors import FAILING_CLASS
 from preflight.diagnosis.run_starts import last_start
-from preflight.diagnosis.shown_text import is_shown_text
 from preflight.diagnosis.signature_matcher import JoinedLines, is_harmless
 from preflight.diagnosis.signatures.model import AnyOf
 from preflight.diagnosis.step_counters import (

@@ -56,8 +56,9 @@ class Process:
 
     The agent sends those that matter: GPU holders, ranks, launchers, DataLoader workers, zombies, stopped
     ones, holders of asked-for ports, every ancestor and child of these, the command that an init such as tini
-    runs, and every live process that one of them names in GPULAUNCH_SUPERVISOR (preflight/probes/marks.py).
-    So a supervisor of the agent's own PID namespace that has neither a row nor a place in `unread` is gone.
+    runs, and every live process that one of them names in GPULAUNCH_SUPERVISOR
+    (preflight/probes/supervisor_mark.py). So a supervisor of the agent's own
+    PID namespace that has neither a row nor a place in `unread` is gone.
     """
 
     pid: int

@@ -17,7 +17,7 @@ from preflight.frozen import dataclass
 from preflight.leftovers import process_tree as tree_of
 from preflight.leftovers.process_tree import ProcessTree
 from preflight.leftovers.reapers import Bond, is_reaper, judge_parentage
-from preflight.probes.marks import RunMark, parse_mark
+from preflight.probes.supervisor_mark import RunMark, parse_mark
 
 DEFAULT_STOPPED_S = 600.0
 _SLURM_STEP = "slurmstepd"

@@ -23,9 +23,9 @@ from preflight.script.interpreter.arguments import DeclaredOption
 from preflight.script.interpreter.events import ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.values import NONE, TRUE, Const, Device, Value, text_of
+from preflight.script.libraries.call_table import LibraryModel
 from preflight.script.libraries.hf_arguments import TRL_DEFAULT_SINCE, class_name
 from preflight.script.libraries.lightning_size import lightning_size
-from preflight.script.libraries.model import LibraryModel
 from preflight.script.libraries.training_step import trainings
 from preflight.script.library_names import root_and_last
 from preflight.script.lint import LintResult, lint_for

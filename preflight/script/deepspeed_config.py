@@ -15,7 +15,7 @@ from preflight.script.bounds import no_collections
 from preflight.script.interpreter.events import Call
 from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.values import Const, Map, OneOf, Seq, Value
-from preflight.script.libraries.model import LibraryModel
+from preflight.script.libraries.call_table import LibraryModel
 from preflight.script.library_names import is_arguments_class, root_and_last
 from preflight.script.source import Parser, Sources
 from preflight.script.target import RankTarget

@@ -13,10 +13,10 @@ from preflight.script.findings import LintResult as LintResult  # noqa: PLC0414
 from preflight.script.interpreter.branch_conditions import CPU, ONE_PROCESS, RANK_0, UNCALLED
 from preflight.script.interpreter.events import ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
-from preflight.script.interpreter.remainder import RemainderReader
 from preflight.script.interpreter.switches import closed_switches, worth_a_reading
+from preflight.script.interpreter.unreached_code import RemainderReader
 from preflight.script.interpreter.values import Value
-from preflight.script.libraries.model import LibraryModel
+from preflight.script.libraries.call_table import LibraryModel
 from preflight.script.rules.all_rules import RULES
 from preflight.script.rules.certainty import LOWER, OF_ALL_RANKS, OF_OLD_GPUS, UNREAD, doubted, doubts_of
 from preflight.script.rules.registry import Level, RuleHit, rules_of

@@ -1,6 +1,6 @@
 """A saved output of nvidia-smi (and its neighbours) -> HostFacts, for what it holds.
 
-`surroundings` takes away what is around the lines, `hosts` separates hosts, `captures` reads the
+`surroundings` takes away what is around the lines, `hosts` separates hosts, `several_commands` reads the
 commands of one host, and `forms` what one command printed.
 """
 
@@ -12,9 +12,7 @@ from preflight.facts import json_codec
 from preflight.facts.host import HostFacts
 from preflight.probes.fact import missing, truncate
 from preflight.probes.nvidia_smi.values import NOT_HELD
-from preflight.smi_reports.captures import read_capture
 from preflight.smi_reports.excerpt import excerpt
-from preflight.smi_reports.foreign import unrecognised
 from preflight.smi_reports.hosts import (
     Parts,
     column_parts,
@@ -24,8 +22,10 @@ from preflight.smi_reports.hosts import (
     prompted_parts,
     titled_parts,
 )
-from preflight.smi_reports.repeats import DifferentHostsError
+from preflight.smi_reports.repeated_recordings import DifferentHostsError
+from preflight.smi_reports.several_commands import read_capture
 from preflight.smi_reports.surroundings import cleaned, decoded, plain_text
+from preflight.smi_reports.unsupported_files import unrecognised
 
 __all__ = ["decoded", "parse_hosts", "parse_smi"]
 

@@ -15,22 +15,22 @@ from preflight.probes.nvidia_smi.tree import tree_driver, tree_gpus
 from preflight.probes.nvidia_smi.values import CUT, NO_PROGRAM, NOT_HELD, find, smi_error, value_of, whole
 from preflight.probes.nvidia_smi.xmldoc import xml_tree
 from preflight.smi_reports.compute_apps import BARE_ROW, HEADER, listed_pids
-from preflight.smi_reports.foreign import OTHER_TABLE
 from preflight.smi_reports.gpustat import JSON as GPUSTAT_JSON
 from preflight.smi_reports.gpustat import ROW as GPUSTAT_ROW
 from preflight.smi_reports.gpustat import json_tree, rows_tree
 from preflight.smi_reports.headerless_csv import ROW, bare_tree
 from preflight.smi_reports.identities import mark_cut_values
-from preflight.smi_reports.lists import LSPCI, list_tree, lspci_gpus
 from preflight.smi_reports.monitors import MONITOR, TOPOLOGY, monitor_tree, topology_tree
 from preflight.smi_reports.nvitop import HEAD as NVITOP
 from preflight.smi_reports.nvitop import nvitop_tree
 from preflight.smi_reports.qtext import q_tree
 from preflight.smi_reports.query_csv import csv_tree
-from preflight.smi_reports.repeats import keep_processes, latest
+from preflight.smi_reports.repeated_recordings import keep_processes, latest
+from preflight.smi_reports.short_outputs import LSPCI, list_tree, lspci_gpus
 from preflight.smi_reports.surroundings import closed_xml
 from preflight.smi_reports.system_reports import COLLECTED, INFORMATION, collected_tree, information_tree
 from preflight.smi_reports.table import MAX_GPUS, is_closed, table_tree
+from preflight.smi_reports.unsupported_files import OTHER_TABLE
 
 Facts = dict[str, Any]
 

@@ -10,7 +10,7 @@ from itertools import compress, pairwise
 from typing import Any
 
 from preflight.probes.nvidia_smi.capability import capability
-from preflight.smi_reports.repeats import last_listing, last_of_each
+from preflight.smi_reports.repeated_recordings import last_listing, last_of_each
 from preflight.smi_reports.table import LOST, MAX_GPUS, absent_gpu, unreachable
 
 Tree = dict[str, Any]

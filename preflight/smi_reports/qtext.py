@@ -4,7 +4,7 @@ import re
 from typing import Any
 
 from preflight.probes.nvidia_smi.values import CUT
-from preflight.smi_reports.qindent import indented, is_flat
+from preflight.smi_reports.lost_indent import indented, is_flat
 
 Tree = dict[str, Any]
 

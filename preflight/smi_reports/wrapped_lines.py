@@ -6,8 +6,8 @@ A terminal cuts each line at its width, so every piece but the last of a line is
 import re
 from collections.abc import Callable
 
+from preflight.smi_reports.lost_indent import is_flat
 from preflight.smi_reports.pasted_rows import with_rows
-from preflight.smi_reports.qindent import is_flat
 
 _EDGE = re.compile(r"^\+-{19,}(?:\n-+){0,8}\n-*\+(?=\n\|[^\S\n]*NVIDIA-SMI )", re.MULTILINE)
 _WIDTHS = (56, 79, 89, 91)

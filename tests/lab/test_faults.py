@@ -13,7 +13,7 @@ from concurrent.futures import Future
 
 import pytest
 
-from launcher.config.host_sets import host_range
+from launcher.config.node_sets import host_range
 from tests.lab import clock, network, sshd
 from tests.lab.fault_runs import Laptop, claims, until
 from tests.lab.fault_scripts import COUNT, EXPECTED, STUBBORN, STUCK, some

@@ -10,8 +10,8 @@ import weakref
 import pytest
 
 from launcher.errors import HostError
-from launcher.local import fanout_patience
-from launcher.local.fanout_patience import released_place
+from launcher.local import fanout_places
+from launcher.local.fanout_places import released_place
 from launcher.remote import fanout as module
 from launcher.remote.fanout import fanout
 
@@ -64,7 +64,7 @@ def test_no_hosts_is_no_work() -> None:
 
 
 def test_silent_hosts_hold_no_place_of_those_that_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fanout_patience, "PATIENCE_S", 0.01)
+    monkeypatch.setattr(fanout_places, "PATIENCE_S", 0.01)
     over, lock, running, most = threading.Event(), threading.Lock(), [0], [0]
     answered: list[int] = []
 
@@ -91,7 +91,7 @@ def test_silent_hosts_hold_no_place_of_those_that_answer(monkeypatch: pytest.Mon
 
 
 def test_threads_are_bounded_whatever_the_number_of_silent_hosts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fanout_patience, "PATIENCE_S", 0.0)
+    monkeypatch.setattr(fanout_places, "PATIENCE_S", 0.0)
     monkeypatch.setattr(module, "MOST_WAITS", 8)
     before, seen = threading.active_count(), [0]
 
@@ -160,14 +160,14 @@ def test_an_error_that_is_kept_keeps_nothing_of_what_was_read() -> None:
 
 
 def test_no_more_hosts_are_asked_at_once_where_all_are_slow_alike() -> None:
-    place = fanout_patience.Places(4)
-    kind = fanout_patience.Awaited("an answer", 6.0)
-    assert place.patience_s(kind) == 6 * fanout_patience.PATIENCE_S
+    place = fanout_places.Places(4)
+    kind = fanout_places.Awaited("an answer", 6.0)
+    assert place.patience_s(kind) == 6 * fanout_places.PATIENCE_S
     place.note_answer(kind, 0.001)
-    assert place.patience_s(kind) == fanout_patience.PATIENCE_S
+    assert place.patience_s(kind) == fanout_places.PATIENCE_S
     for _ in range(400):
         place.note_answer(kind, 8.0)
     assert place.patience_s(kind) > 15
     assert (
-        place.patience_s(fanout_patience.KEYS) == fanout_patience.PATIENCE_S
+        place.patience_s(fanout_places.KEYS) == fanout_places.PATIENCE_S
     )  # what other answers take is not known yet

@@ -29,7 +29,7 @@ from launcher.follow.events import (
 )
 from launcher.follow.log_offsets import ResumePoint
 from launcher.follow.node_client import NodeClient
-from launcher.follow.stop_patience import StopPatience
+from launcher.follow.stop_timeout import StopPatience
 from launcher.onhost.supervisor.daemon.supervised_run import answer_start
 from launcher.onhost.supervisor.node import node_name
 from launcher.transports.base import Endpoint, Stream

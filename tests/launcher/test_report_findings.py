@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 
 from launcher.commands._preflight_report import shorten_error
-from launcher.config.host_sets import host_range
 from launcher.config.inventory import HostEntry
+from launcher.config.node_sets import host_range
 from launcher.errors import (
     AuthenticationFailed,
     ConnectionRefused,

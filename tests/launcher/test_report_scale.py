@@ -9,8 +9,8 @@ from types import FrameType
 import pytest
 from ClusterShell.NodeSet import NodeSet
 
-from launcher.config.host_sets import fold_hosts, host_range
 from launcher.config.inventory import HostEntry
+from launcher.config.node_sets import fold_hosts, host_range
 from launcher.errors import HostError, NameNotResolved
 from launcher.host_checks.evaluation import PreflightResult, evaluate_facts
 from launcher.host_checks.render_json import encode_preflight

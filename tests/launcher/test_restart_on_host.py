@@ -34,7 +34,7 @@ from launcher.remote.client_pack import pack_client
 from launcher.remote.connection_pool import ConnectionPool
 from launcher.restart import restarter
 from launcher.restart.decision import NoRestart
-from launcher.restart.hold import Hold, OtherStart
+from launcher.restart.restart_lock import Hold, OtherStart
 from launcher.restart.restart_order import LoopHistory, RestartOrder, build_spec, known_history, read_order
 from launcher.restart.restarter import RestartContext, RestartLoop
 from launcher.terminal.screen import Screen

@@ -16,7 +16,7 @@ import pytest
 from bench.mute_hosts import STAGES, MuteHosts
 from launcher.config.inventory import HostEntry, Inventory
 from launcher.errors import HostError
-from launcher.local import fanout_patience
+from launcher.local import fanout_places
 from launcher.remote import fanout as module
 from launcher.remote.fanout import fanout
 from launcher.runs.search import search
@@ -96,7 +96,7 @@ def details(endpoints: list[Endpoint], width: int) -> list[str]:
 def test_silent_hosts_wait_at_the_same_time_whatever_the_width(
     greeting: bytes, detail: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fanout_patience, "PATIENCE_S", 0.01)
+    monkeypatch.setattr(fanout_places, "PATIENCE_S", 0.01)
     with Silent.up(30, greeting) as silent:
         hosts = [
             Endpoint(f"h{n}", "ssh", "127.0.0.1", silent.port, connect_timeout_s=60.0) for n in range(30)
@@ -121,7 +121,7 @@ def test_hosts_behind_a_silent_jump_host_share_its_one_time_out() -> None:
 def test_hosts_behind_a_jump_host_share_its_connection_and_its_time_out_at_any_stage(
     stage: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fanout_patience, "PATIENCE_S", 0.02)
+    monkeypatch.setattr(fanout_places, "PATIENCE_S", 0.02)
     key = paramiko.Ed25519Key.from_private_key_file(str(keygen(tmp_path / "key", "ed25519")))
     with MuteHosts.up(stage, key) as mute:
         jump = Endpoint(
@@ -205,7 +205,7 @@ def asked(endpoints: list[Endpoint], width: int) -> tuple[list[str], int]:
 def test_silent_hosts_cost_one_time_out_and_few_threads_for_any_number(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(fanout_patience, "PATIENCE_S", 0.02)
+    monkeypatch.setattr(fanout_places, "PATIENCE_S", 0.02)
     needs.require_descriptors(1100)
     with Silent.up(400) as silent:
         hosts = [
@@ -247,7 +247,7 @@ def saying(*said: bytes, hangs_up: bool = False) -> Iterator[int]:
 def test_hosts_of_every_kind_are_said_the_same_of_whether_their_waits_take_threads(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fanout_patience, "PATIENCE_S", 0.02)
+    monkeypatch.setattr(fanout_places, "PATIENCE_S", 0.02)
     with (
         Sshd.up(tmp_path / "sshd") as sshd,
         Silent.up(99) as silent,
@@ -316,7 +316,7 @@ def test_the_addresses_of_a_name_are_tried_in_turn(tmp_path: Path, monkeypatch: 
 def test_hosts_that_go_silent_at_any_stage_delay_no_host_that_answers(
     stage: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fanout_patience, "PATIENCE_S", 0.02)
+    monkeypatch.setattr(fanout_places, "PATIENCE_S", 0.02)
     order: list[str] = []
     with (
         Sshd.up(tmp_path / "sshd") as sshd,
@@ -349,7 +349,7 @@ from launcher.errors import HostError
 from launcher.remote.fanout import fanout
 from launcher.transports import import_ssh, open_endpoint
 from launcher.transports.base import Endpoint, OpenOptions
-import launcher.transports.ssh.dialler
+import launcher.transports.ssh.parallel_dial
 import_ssh()
 resource.setrlimit(resource.RLIMIT_NOFILE, (40, 40))
 hosts = [Endpoint(f"h{n}", "ssh", "127.0.0.1", int(sys.argv[1]), connect_timeout_s=0.1) for n in range(150)]
@@ -382,7 +382,7 @@ def test_runs_and_gpus_of_silent_hosts_are_asked_for_without_threads(
     ask: Callable[[list[HostEntry], Callable[[HostEntry], Connection]], list[str]],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(fanout_patience, "PATIENCE_S", 0.02)
+    monkeypatch.setattr(fanout_places, "PATIENCE_S", 0.02)
     monkeypatch.setattr(module, "MOST_WAITS", 0)
     with Silent.up(60) as silent:
         entries = [HostEntry(f"h{n}", address="127.0.0.1", port=silent.port) for n in range(60)]

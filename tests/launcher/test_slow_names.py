@@ -13,13 +13,13 @@ from typing import Any
 import pytest
 
 from launcher.errors import NameNotResolved
-from launcher.local import fanout_patience
+from launcher.local import fanout_places
 from launcher.remote.fanout import fanout
 from launcher.transports.base import Endpoint, OpenOptions
 from launcher.transports.ssh import dial
-from launcher.transports.ssh import lookups as lookups_module
+from launcher.transports.ssh import dns_lookups as lookups_module
 from launcher.transports.ssh.connection import SshOpener
-from launcher.transports.ssh.lookups import Lookups
+from launcher.transports.ssh.dns_lookups import Lookups
 from tests.launcher.sshd import Sshd
 
 NEVER, LATE = "never.example", "late.example"
@@ -75,7 +75,7 @@ def test_a_silent_name_server_costs_one_time_out_and_few_threads(monkeypatch: py
         raise socket.gaierror(socket.EAI_AGAIN, "Temporary failure in name resolution")
 
     monkeypatch.setattr(socket, "getaddrinfo", ask)
-    monkeypatch.setattr(fanout_patience, "PATIENCE_S", 0.01)
+    monkeypatch.setattr(fanout_places, "PATIENCE_S", 0.01)
     monkeypatch.setattr(dial, "lookups", Lookups(8))
     names = [Endpoint(f"h{n}", "ssh", f"h{n}.example", connect_timeout_s=0.5) for n in range(60)]
     try:

@@ -24,7 +24,7 @@ from preflight.script.interpreter.values import (
     Unknown,
     Value,
 )
-from preflight.script.libraries.model import LibraryModel
+from preflight.script.libraries.call_table import LibraryModel
 from preflight.script.source import Sources
 from tests.preflight.script_cases import HERE, targets_of
 

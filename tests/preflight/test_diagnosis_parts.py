@@ -9,9 +9,9 @@ from preflight.diagnosis.condensed_log import LogCondenser, condense
 from preflight.diagnosis.context import Context, context_of
 from preflight.diagnosis.diagnose import diagnose
 from preflight.diagnosis.error_lines import error_lines
+from preflight.diagnosis.exception_origins import row_of_place
 from preflight.diagnosis.lines import Line, Log
 from preflight.diagnosis.live_diagnosis import LiveDiagnosis
-from preflight.diagnosis.raising_places import row_of_place
 from preflight.diagnosis.run_progress import RunProgress
 from preflight.diagnosis.series import Point
 from preflight.diagnosis.tracebacks import ParsedException, TracebackFrame, parse_exceptions

@@ -12,7 +12,6 @@ import psutil
 import pytest
 
 from preflight.probes.fact import missing
-from preflight.probes.marks import parse_mark
 from preflight.probes.namespaces import namespace_pids, own_namespace
 from preflight.probes.processes import table
 from preflight.probes.processes.proc_pid import ProcessStat, gpu_devices, open_files, read_stat
@@ -20,6 +19,7 @@ from preflight.probes.processes.row import process_row
 from preflight.probes.processes.selection import select_pids
 from preflight.probes.processes.table import _supervisors, process_table
 from preflight.probes.processes.walk import ProcessWalk
+from preflight.probes.supervisor_mark import parse_mark
 
 # --- which processes matter ---
 

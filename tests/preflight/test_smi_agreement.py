@@ -5,7 +5,7 @@ import pytest
 from preflight.errors import BadInput
 from preflight.facts.missing import Missing
 from preflight.smi_reports import parse_smi
-from preflight.smi_reports.repeats import Tree, keep_processes
+from preflight.smi_reports.repeated_recordings import Tree, keep_processes
 from tests.hardware import gpus_of
 
 _UUID = "GPU-0a1b2c3d-0000-1111-2222-333344445555"

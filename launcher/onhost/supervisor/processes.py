@@ -81,7 +81,7 @@ def mark_of(pid: int, ticks: int) -> str:
     """Return the identity of a process of this PID namespace, in the form of the marker in its children.
 
     The boot id is the same in all containers of a machine and their pids are not, so the namespaces are part
-    of the identity (preflight/probes/marks.py reads it).
+    of the identity (preflight/probes/supervisor_mark.py reads it).
     """
     return ":".join([boot_id(), *own_namespaces(), str(pid), str(ticks)])
 

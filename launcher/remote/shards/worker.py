@@ -18,7 +18,7 @@ from typing import BinaryIO
 from launcher.config.inventory import HostEntry
 from launcher.errors import GpulaunchError
 from launcher.local.deferral import Deferred
-from launcher.local.fanout_patience import Places
+from launcher.local.fanout_places import Places
 from launcher.remote.agent import AgentRequest, read_document, send_agent, start_agent
 from launcher.remote.fanout import fanout
 from launcher.remote.program_source import frame_program

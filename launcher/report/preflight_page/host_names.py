@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from launcher.config.host_sets import fold_hosts, host_range
+from launcher.config.node_sets import fold_hosts, host_range
 from launcher.report.html.escape import text
 from launcher.text import count_noun
 

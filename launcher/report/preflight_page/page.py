@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from string import Template
 from typing import Any
 
-from launcher.config.host_sets import fold_hosts
+from launcher.config.node_sets import fold_hosts
 from launcher.config.template_dir import templates_dir
 from launcher.host_checks.evaluation import PreflightResult
 from launcher.host_checks.render_json import encode_preflight, verdict

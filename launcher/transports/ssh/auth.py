@@ -17,7 +17,7 @@ from paramiko.ssh_exception import PartialAuthentication
 
 from launcher.errors import AuthenticationFailed, ConnectionLost, ConnectionTimedOut
 from launcher.local.descriptors import raise_if_exhausted
-from launcher.local.fanout_patience import LOGIN, await_in_place, released_place
+from launcher.local.fanout_places import LOGIN, await_in_place, released_place
 from launcher.local.home import at_home
 from launcher.transports.base import Confirm, Endpoint, Prompt
 from launcher.transports.ssh import host_keys, known_hosts

@@ -13,7 +13,7 @@ import paramiko
 
 from launcher.errors import CommandTimedOut, ConnectionTimedOut, HostError
 from launcher.local.descriptors import raise_if_exhausted
-from launcher.local.fanout_patience import SESSION, released_place
+from launcher.local.fanout_places import SESSION, released_place
 from launcher.transports.base import Closing, CommandResult, Endpoint, IsWhole, OpenOptions
 from launcher.transports.command import run_to_completion, timed_out
 from launcher.transports.quoting import quote_argv

@@ -13,10 +13,10 @@ from typing import Self
 
 from launcher.errors import ConnectionRefused, ConnectionTimedOut, HostError, NameNotResolved
 from launcher.local.descriptors import is_exhausted, raise_if_exhausted
-from launcher.local.fanout_patience import CONNECTION, released_place
+from launcher.local.fanout_places import CONNECTION, released_place
 from launcher.text import one_line
 from launcher.transports.base import Endpoint
-from launcher.transports.ssh.lookups import Address, Lookups
+from launcher.transports.ssh.dns_lookups import Address, Lookups
 
 _KEEPALIVE_IDLE_S = 15
 _KEEPALIVE_EVERY_S = 5

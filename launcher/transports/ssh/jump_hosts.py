@@ -16,7 +16,7 @@ from launcher.errors import (
     NameNotResolved,
 )
 from launcher.local.descriptors import is_exhausted
-from launcher.local.fanout_patience import released_place
+from launcher.local.fanout_places import released_place
 from launcher.transports.base import Endpoint
 from launcher.transports.ssh.transport import SshTransport
 

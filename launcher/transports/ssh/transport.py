@@ -18,7 +18,7 @@ from paramiko.common import MSG_CHANNEL_REQUEST, cMSG_CHANNEL_REQUEST
 from paramiko.packet import Packetizer
 
 from launcher.errors import ConnectionLost, HostError
-from launcher.local.fanout_patience import GREETING, KEYS, SESSION, await_in_place, released_place
+from launcher.local.fanout_places import GREETING, KEYS, SESSION, await_in_place, released_place
 from launcher.transports.base import Endpoint
 from launcher.transports.ssh.dial import ProxySocket, handshake_timeout
 

@@ -50,7 +50,7 @@ ROWS: tuple[Signature, ...] = (
               r"|memory allocation of \d+ bytes failed|OpenBLAS error: Memory allocation still failed|\[WinError (?:8|14|1455)\]|paging file is too small|, error code: <1455>",
               "the host gave a process no memory: its memory is full, a limit is reached (`ulimit -v`, a job's), or one request was too large",
               "`free -g` and `ulimit -v` on the host; fewer workers or ranks, load in parts", "known"),
-    # `raising_places` makes it of S20 where page-locked memory was wanted.
+    # `exception_origins` makes it of S20 where page-locked memory was wanted.
     Signature("S127", "host-oom-killed", ROOT, r"cudaHost(?:Alloc|Register).{0,40}out of memory|[Ff]ailed to (?:allocate|pin|register) (?:\S+ ){0,4}(?:pinned|page-locked) (?:host )?memory",
               "the host has no page-locked memory to give (pin_memory): its memory, or the job's share of it, is full; it is not the GPU's",
               "pin_memory=False, fewer DataLoader workers, or less kept pinned (offload_optimizer pin_memory: false in DeepSpeed); free -g on the host", "run"),

@@ -4,8 +4,8 @@ import os
 from typing import Any
 
 from ..fact import Json, truncate
-from ..marks import RunMark, parse_mark
 from ..namespaces import namespace_pids, own_namespace
+from ..supervisor_mark import RunMark, parse_mark
 from ..users import user_name
 from .process_fields import import_psutil
 from .row import process_row

@@ -9,7 +9,7 @@ from preflight.script.interpreter import written_files
 from preflight.script.interpreter.assignments import insert, put_back
 from preflight.script.interpreter.config_files import loaded
 from preflight.script.interpreter.events import Call
-from preflight.script.interpreter.texts import formatted, joined
+from preflight.script.interpreter.string_formats import formatted, joined
 from preflight.script.interpreter.values import NONE, UNKNOWN, Const, Map, Seq, Value, join, merged, text_of
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from preflight.script.interpreter import calls, classes, operators, rank_values,
 from preflight.script.interpreter.assignments import assign
 from preflight.script.interpreter.attributes import get_attribute, member, special
 from preflight.script.interpreter.branches import is_of_several, read_choice, read_rest
-from preflight.script.interpreter.texts import concatenated
+from preflight.script.interpreter.string_formats import concatenated
 from preflight.script.interpreter.values import (
     MAX_ALTERNATIVES,
     NONE,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from preflight.facts.script import CodeLocation
 from preflight.script.interpreter.rank_values import note_choice
-from preflight.script.interpreter.texts import percent
+from preflight.script.interpreter.string_formats import percent
 from preflight.script.interpreter.values import (
     OF_RANK,
     UNKNOWN,

@@ -11,7 +11,7 @@ from preflight.script.interpreter.branches import note_choice_of_rank_0
 from preflight.script.interpreter.contexts import context_kinds
 from preflight.script.interpreter.decorators import wrapped_function
 from preflight.script.interpreter.events import unwrap_value
-from preflight.script.interpreter.matches import case_matches, place_of_case
+from preflight.script.interpreter.match_patterns import case_matches, place_of_case
 from preflight.script.interpreter.state import State, merge_states
 from preflight.script.interpreter.values import (
     NONE,

@@ -313,7 +313,7 @@ def own_attribute(name: str) -> str:
 class HeapObject:
     """An object the script made: a model, an optimizer, an Accelerator... with what is known of it.
 
-    `kind` is one of the words of preflight.script.libraries.model; `attrs` are its known attributes.
+    `kind` is one of the words of preflight.script.libraries.call_table; `attrs` are its known attributes.
     """
 
     kind: str

@@ -25,9 +25,9 @@ from preflight.script.interpreter.values import (
     truth,
 )
 from preflight.script.libraries import callbacks, hf_arguments
-from preflight.script.libraries.checkpoints import is_in_float32
 from preflight.script.libraries.environment import effective_precision
 from preflight.script.libraries.gradient_scale import unscale_gradients
+from preflight.script.libraries.hub_checkpoints import is_in_float32
 from preflight.script.libraries.models import attach_adapters, dtype_of, new_model
 from preflight.script.library_names import MODEL_MAKERS, is_model_class, root_and_last
 

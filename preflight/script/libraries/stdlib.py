@@ -34,7 +34,7 @@ from preflight.script.interpreter.values import (
     text_of,
 )
 from preflight.script.interpreter.written_files import open_file
-from preflight.script.libraries import lookups
+from preflight.script.libraries import class_registries
 
 
 def _number(convert: type[int] | type[float]) -> Callable[[Interpreter, Call], Value]:
@@ -218,7 +218,7 @@ def _exit(it: Interpreter, _call: Call) -> Value:
 
 
 CALLS: dict[str, Callable[[Interpreter, Call], Value]] = {
-    **lookups.CALLS,
+    **class_registries.CALLS,
     "builtins.int": _number(int),
     "builtins.float": _number(float),
     "builtins.str": _str,
@@ -248,7 +248,7 @@ CALLS: dict[str, Callable[[Interpreter, Call], Value]] = {
 }
 
 METHODS: dict[tuple[str, str], Callable[[Interpreter, Ref | Element, Call], Value]] = {
-    **lookups.METHODS,
+    **class_registries.METHODS,
     ("file", "read"): _file_itself,
     ("file", "__enter__"): _file_itself,
     ("parser", "add_argument"): arguments.add_argument,
@@ -263,7 +263,7 @@ METHODS: dict[tuple[str, str], Callable[[Interpreter, Ref | Element, Call], Valu
 }
 
 CLASSES = {
-    **lookups.CLASSES,
+    **class_registries.CLASSES,
     **dict.fromkeys(_PARSERS, "parser"),
     "argparse.Namespace": "namespace",
     "tap.Tap": "typed options",

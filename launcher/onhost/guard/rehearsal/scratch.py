@@ -7,7 +7,7 @@ import sys
 from typing import Any
 
 from ..context import GuardContext, Report
-from .protect_output import protect_output
+from .output_protection import protect_output
 
 SCRATCH = ".gpulaunch-rehearsal"
 

@@ -6,8 +6,8 @@ from itertools import count
 import pytest
 
 from preflight.diagnosis.candidates import candidates
+from preflight.diagnosis.contradictions import doubt_causes
 from preflight.diagnosis.diagnose import diagnose
-from preflight.diagnosis.doubts import doubt_causes
 from preflight.diagnosis.lines import Log, read_logs
 from preflight.diagnosis.run_progress import RunProgress
 from preflight.diagnosis.signature_matcher import find_hits

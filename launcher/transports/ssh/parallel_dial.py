@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 from launcher.local.descriptors import raise_if_exhausted
 from launcher.transports.base import Endpoint
 from launcher.transports.ssh import dial
-from launcher.transports.ssh.lookups import Address, Answer
+from launcher.transports.ssh.dns_lookups import Address, Answer
 
 Dialled: TypeAlias = "socket.socket | BaseException"
 

@@ -36,6 +36,7 @@ from preflight.script.interpreter.values import (
 )
 from preflight.script.libraries import (
     absl_flags,
+    builtin_functions,
     collectives,
     data_loaders,
     deepspeed_engine,
@@ -49,13 +50,12 @@ from preflight.script.libraries import (
     lightning,
     list_classes,
     models,
-    plain_calls,
     pytorch,
-    records,
+    record_classes,
     runners,
     stdlib,
+    threads_and_processes,
     timm_scaler,
-    workers,
 )
 from preflight.script.libraries.absl_flags import FLAGS, flag_value
 from preflight.script.libraries.casts import EACH
@@ -90,8 +90,8 @@ _CALLS = {
     **absl_flags.CALLS,
     **functional.CALLS,
     **environment.CALLS,
-    **plain_calls.CALLS,
-    **records.CALLS,
+    **builtin_functions.CALLS,
+    **record_classes.CALLS,
     **devices.CALLS,
     **pytorch.CALLS,
     **huggingface.CALLS,
@@ -101,7 +101,7 @@ _CALLS = {
     **files.CALLS,
     **data_loaders.CALLS,
     **horovod.CALLS,
-    **workers.CALLS,
+    **threads_and_processes.CALLS,
 }
 _CLASSES = {
     **stdlib.CLASSES,
@@ -111,7 +111,7 @@ _CLASSES = {
     **data_loaders.CLASSES,
     **list_classes.CLASSES,
     **timm_scaler.CLASSES,
-    **workers.CLASSES,
+    **threads_and_processes.CLASSES,
 }
 _CONSTRUCT = {
     **stdlib.CONSTRUCT,
@@ -121,12 +121,12 @@ _CONSTRUCT = {
     **data_loaders.CONSTRUCT,
     **list_classes.CONSTRUCT,
     **timm_scaler.CONSTRUCT,
-    **workers.CONSTRUCT,
+    **threads_and_processes.CONSTRUCT,
 }
 _METHODS = {
     **stdlib.METHODS,
     **functional.METHODS,
-    **records.METHODS,
+    **record_classes.METHODS,
     **pytorch.METHODS,
     **huggingface.METHODS,
     **lightning.METHODS,
@@ -135,7 +135,7 @@ _METHODS = {
     **deepspeed_engine.METHODS,
     **list_classes.METHODS,
     **timm_scaler.METHODS,
-    **workers.METHODS,
+    **threads_and_processes.METHODS,
 }
 _ATTRIBUTES = {**huggingface.ATTRIBUTES, **lightning.ATTRIBUTES}
 

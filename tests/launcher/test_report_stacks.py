@@ -1,6 +1,6 @@
 """Where ranks stand, told for people."""
 
-from launcher.report.hang import encode_hang, render_hang
+from launcher.report.stacks import encode_hang, render_hang
 from preflight.diagnosis.stack_analysis import RankStack, StackFrame, find_outliers
 
 SITE = "/venv/lib/python3.11/site-packages/torch/nn/modules"

@@ -9,7 +9,7 @@ from preflight.probes.nvidia_smi.values import NOT_HELD
 from preflight.smi_reports.compute_apps import processes_by_gpu
 from preflight.smi_reports.forms import CSV_NAMES, gpustat_facts, kernel_facts, list_facts, read_form
 from preflight.smi_reports.gpustat import ROW as GPUSTAT_ROW
-from preflight.smi_reports.lists import LSPCI, lspci_gpus
+from preflight.smi_reports.short_outputs import LSPCI, lspci_gpus
 
 Facts = dict[str, Any]
 

@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import TypeAlias
 
-from launcher.local.fanout_patience import released_place
+from launcher.local.fanout_places import released_place
 
 Address: TypeAlias = tuple[
     socket.AddressFamily, tuple[str, int] | tuple[str, int, int, int] | tuple[int, bytes]

@@ -5,7 +5,7 @@ from itertools import pairwise
 from typing import Any
 
 from preflight.probes.nvidia_smi.values import NOT_HELD
-from preflight.smi_reports.repeats import latest
+from preflight.smi_reports.repeated_recordings import latest
 from preflight.smi_reports.table import LOST, MAX_GPUS, absent_gpu, unreachable
 
 Tree = dict[str, Any]

@@ -4,13 +4,13 @@ import json
 import subprocess
 import sys
 
-from preflight.checks.lookup import CheckText, find_check_text
+from preflight.checks.check_docs import CheckText, find_check_text
 from preflight.checks.runner import load_checks
 
 ALONE = """
 import json, sys
 from preflight.checks.explain import render_explanation
-from preflight.checks.lookup import find_check_text
+from preflight.checks.check_docs import find_check_text
 text = render_explanation(find_check_text("PROC001"))
 json.dump([name for name in sys.modules if name.startswith("preflight.")], sys.stdout)
 """
@@ -28,6 +28,6 @@ def test_one_check_is_explained_without_checks_and_facts() -> None:
     done = subprocess.run([sys.executable, "-c", ALONE], capture_output=True, text=True, check=True)
     assert sorted(json.loads(done.stdout)) == [
         "preflight.checks",
+        "preflight.checks.check_docs",
         "preflight.checks.explain",
-        "preflight.checks.lookup",
     ]

@@ -8,7 +8,7 @@ import pytest
 from launcher.cli import execute
 from launcher.commands._host_access import open_host_access
 from launcher.commands._host_options import HostOptions
-from launcher.config.host_access_words import (
+from launcher.config.host_access_args import (
     complete_commands,
     complete_run_commands,
     read_access_words,
