@@ -388,6 +388,8 @@ def test_the_launch_in_a_container_of_srun_is_typed_out() -> None:
     [
         ('FROM x\nENTRYPOINT ["./train.sh"]\nCMD ["config.yaml"]\n', "./train.sh", ("config.yaml",)),
         ('FROM x\nENTRYPOINT ["./prepare.sh"]\nCMD ["torchrun", "a.py"]\n', "a.py", ()),
+        ('FROM x\nENTRYPOINT ["x.sh"]\nCMD ["run.py", "1"]\n', "x.sh", ("run.py", "1")),
+        ('FROM x\nENTRYPOINT ["/e.sh"]\nCMD ["./run.sh"]\n', "./run.sh", ()),
         ('FROM x\nENTRYPOINT ["python", "a.py"]\nCMD []\n', "a.py", ()),
         ("for i in {0..0}; do torchrun a.py $i; done", "a.py", ("0",)),
         ("services:\n  a:\n    environment:\n    - B=1\n    command: bash run.sh\n", "bash", ("run.sh",)),

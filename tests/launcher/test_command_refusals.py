@@ -32,6 +32,12 @@ LAUNCH = "torchrun --nproc_per_node 2 a.py $X"
         ),
         ("make x; make y", "2 commands, 1: make x; 2: make y", "paste the command that trains"),
         ("torchrun a.py $((5 & 1 == 1))", "which has no value", "write a value"),
+        ("torchrun a.py $(echo 0,1 | tr --delete , | wc -c)", "which has no value", "write a value"),
+        (
+            'services:\n  a:\n    entrypoint: ["./e.sh"]\n    command: torchrun a.py\n',
+            "2 commands, 1: ./e.sh torchrun a.py",
+            "--launch",
+        ),
         ("N=2; torchrun a.py $((++N))", "which has no value", "write a value"),
         ("torchrun a.py $((1 << 70))", "which has no value", "write a value"),
         ("torchrun a.py $((5 << 63))", "which has no value", "write a value"),

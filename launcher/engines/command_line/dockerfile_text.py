@@ -20,7 +20,8 @@ _TRAINING = re.compile(
 )
 
 _SCRIPT = re.compile(r"(?:[.~]{0,2}/)[\w./-]+|[\w-]+\.(?:sh|bash|py)")
-_PROGRAM = re.compile(r"(?:/\S+/)?(?:ba|z|da|k)?sh|\S+\.(?:sh|py)")
+_PROGRAM = re.compile(r"(?:/\S+/)?(?:ba|z|da|k)?sh|\S*/\S+\.(?:sh|py)")
+"""What `exec "$@"` starts: a script without a directory is not in PATH, but an argument."""
 _NO_WORDS = re.compile(r"\[[ \t]*\][ \t]*")
 _BUILD = re.compile(r"(?:DEBIAN|PIP|LC|UV|CONDA|POETRY)_\w+|LANG|LANGUAGE|TZ|SHELL")
 """What a build or the programs of the image read, and no training."""

@@ -6,6 +6,7 @@ Only the keys that hold commands are looked for, so a part of a manifest is read
 import re
 import shlex
 from collections.abc import Collection, Iterable, Iterator
+from contextlib import suppress
 
 from launcher.engines.command_line.manifest_command_keys import KEY, TEXT, CommandKey, command_keys, scalar
 from launcher.engines.command_line.manifest_counts import (
@@ -207,10 +208,17 @@ def _command(key: CommandKey, keys: list[CommandKey], lines: list[str]) -> str |
         return f"{key.text} {behind}" if behind else key.text
     words = key.words
     if more is not None:
-        words += more.words or (() if more.text is None else (more.text,))
+        words += more.words or _split(more.text or "", is_line=key.name == "entrypoint")
     if len(words) > 2 and _SHELL.fullmatch(words[0]) and re.fullmatch(r"-\w*c", words[-2]):
         return words[-1]
     return " ".join(map(_quoted, words)) if len(words) > 1 else "".join(words)
+
+
+def _split(text: str, *, is_line: bool) -> tuple[str, ...]:
+    """Return the words of arguments that are one text; of Compose it is a line, which is split."""
+    with suppress(ValueError):
+        return tuple(shlex.split(text)) if is_line else (text,) * bool(text)
+    return (text,)
 
 
 def _arguments(key: CommandKey, keys: list[CommandKey], lines: list[str]) -> CommandKey | None:

@@ -90,8 +90,9 @@ def _sequence(words: Sequence[str]) -> str | None:
 
 
 def _translated(text: str, words: Sequence[str]) -> str | None:
-    flags = {flag for word in words if re.fullmatch(r"-[a-zA-Z]+", word) for flag in word[1:]}
-    sets = [_characters(word) for word in words if not re.fullmatch(r"-[a-zA-Z]+", word)]
+    options = [word for word in words if word.startswith("-") and word != "-"]
+    flags = set("".join(word[1:] for word in options))  # of `--delete` a dash, which none of these is
+    sets = [_characters(word) for word in words if word not in options]
     if "d" in flags <= {"d", "c", "C"} and len(sets) == 1 and sets[0] is not None:
         return "".join(one for one in text if (one in sets[0]) == (flags != {"d"}))
     if flags or len(sets) != 2 or sets[0] is None or not sets[1]:
