@@ -2,7 +2,7 @@
 
 from launcher.commands._launch_request import LaunchOptions, RunRequest
 from launcher.commands._preflight_report import shorten_error
-from launcher.engines.command_line.records import missing_values
+from launcher.engines.command_line.parsed_command import missing_values
 from launcher.errors import GpulaunchError
 from launcher.host_checks.render_json import encode_preflight
 from launcher.launch.launch import CheckedLaunch

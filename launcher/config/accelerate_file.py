@@ -16,7 +16,7 @@ from launcher.engines.accelerate_settings import (
     with_options,
 )
 from launcher.engines.base import RUN_DIR
-from launcher.engines.command_line.records import OptionUse, ParsedCommand, Request
+from launcher.engines.command_line.parsed_command import OptionUse, ParsedCommand, Request
 from launcher.errors import ConfigError
 from launcher.local.home import at_home
 from preflight.job import DeepSpeedConfig

@@ -18,7 +18,7 @@ from launcher.config.inventory import HostEntry
 from launcher.config.yaml_tree import YamlNode
 from launcher.engines.accelerate_settings import section_options
 from launcher.engines.base import ENGINES
-from launcher.engines.command_line.records import HostFilter, ParsedCommand, Request
+from launcher.engines.command_line.parsed_command import HostFilter, ParsedCommand, Request
 from launcher.errors import BadInput, CommandRefused
 from launcher.local.home import at_home
 from preflight.job import CommandRequest, Job

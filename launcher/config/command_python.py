@@ -4,7 +4,7 @@ import os
 import posixpath
 from collections.abc import Iterator
 
-from launcher.engines.command_line.records import Environment, ParsedCommand
+from launcher.engines.command_line.parsed_command import Environment, ParsedCommand
 from launcher.local.home import at_home
 
 

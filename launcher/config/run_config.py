@@ -27,7 +27,7 @@ from launcher.config.sync_options import SyncOptions
 from launcher.config.template_dir import templates_dir
 from launcher.config.yaml_tree import ConfigIssues, YamlNode, nearest
 from launcher.engines.base import ENGINES
-from launcher.engines.command_line.records import ParsedCommand, require_values
+from launcher.engines.command_line.parsed_command import ParsedCommand, require_values
 from launcher.errors import ConfigError
 from launcher.local.home import at_home, user_config_dir
 from launcher.local.project import FOLDER, SUFFIXES, folders_up

@@ -15,7 +15,7 @@ from dataclasses import field, replace
 from typing import Any, TypeAlias
 
 from launcher.engines.command_line import values
-from launcher.engines.command_line.records import OptionUse, Request
+from launcher.engines.command_line.parsed_command import OptionUse, Request
 from launcher.errors import CommandRefused
 from preflight.frozen import dataclass
 

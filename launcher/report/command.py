@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from launcher.engines.command_line.records import OptionUse, ParsedCommand
+from launcher.engines.command_line.parsed_command import OptionUse, ParsedCommand
 from launcher.planning.plan import Change, Plan
 from launcher.report.plan import change_text
 from launcher.text import sanitize

@@ -16,7 +16,7 @@ from launcher.engines.accelerate_settings import (
     with_options,
 )
 from launcher.engines.command_line.parse import parse_line
-from launcher.engines.command_line.records import HostFilter, Request
+from launcher.engines.command_line.parsed_command import HostFilter, Request
 from launcher.errors import CommandRefused
 
 FSDP = """

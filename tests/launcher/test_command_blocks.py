@@ -3,9 +3,9 @@
 import pytest
 
 from launcher.engines.command_line.parse import parse_line
-from launcher.engines.command_line.records import require_values
-from launcher.engines.command_line.shell_tests import decide
-from launcher.engines.command_line.words import Word
+from launcher.engines.command_line.parsed_command import require_values
+from launcher.engines.command_line.shell.bracket_tests import decide
+from launcher.engines.command_line.shell.words import Word
 from launcher.errors import CommandRefused
 
 LAUNCH = "torchrun --nproc_per_node 2 a.py $X"

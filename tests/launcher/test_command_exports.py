@@ -3,7 +3,7 @@
 import pytest
 
 from launcher.engines.command_line.parse import parse_line
-from launcher.engines.command_line.records import Request
+from launcher.engines.command_line.parsed_command import Request
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from launcher.engines.command_line.parse import parse_line
-from launcher.engines.command_line.records import Environment, ParsedCommand, Request
+from launcher.engines.command_line.parsed_command import Environment, ParsedCommand, Request
 from launcher.errors import CommandRefused
 
 _RST = """\

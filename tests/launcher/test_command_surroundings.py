@@ -6,7 +6,7 @@ import pytest
 
 from launcher.config.run_config import build_command_config
 from launcher.engines.command_line.parse import parse_line
-from launcher.engines.command_line.records import Request
+from launcher.engines.command_line.parsed_command import Request
 from launcher.errors import CommandRefused
 from launcher.report.command import encode_command, render_command
 from tests.hardware import titan

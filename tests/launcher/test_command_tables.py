@@ -124,7 +124,7 @@ def test_no_spelling_is_of_two_options(table: Table) -> None:
 
 
 def test_options_that_set_a_field_set_one_that_exists() -> None:
-    from launcher.engines.command_line.records import Request  # noqa: PLC0415
+    from launcher.engines.command_line.parsed_command import Request  # noqa: PLC0415
 
     fields = set(Request.__slots__)
     rows: list[LauncherOption] = [option for table in TABLES for option in table.options]

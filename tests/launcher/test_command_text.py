@@ -6,7 +6,7 @@ import pytest
 
 from launcher.commands._argv import _is_command
 from launcher.engines.command_line.parse import parse_line
-from launcher.engines.command_line.records import Environment, Request
+from launcher.engines.command_line.parsed_command import Environment, Request
 
 
 def test_a_script_for_one_launch_is_one_command() -> None:

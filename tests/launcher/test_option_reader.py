@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from launcher.engines.command_line.option_reader import read_options
 from launcher.engines.command_line.options import Table
 from launcher.engines.command_line.parse import parse_line
+from launcher.engines.command_line.shell.words import plain
 from launcher.engines.command_line.tables.accelerate import ACCELERATE
 from launcher.engines.command_line.tables.torchrun import TORCHRUN
-from launcher.engines.command_line.words import plain
 from launcher.errors import CommandRefused
 from tests.launcher.test_command_tables import accelerate_parser, options_of, torchrun_parser
 

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from launcher.engines.command_line.parse import parse_command, parse_line
-from launcher.engines.command_line.records import HostFilter, ParsedCommand, Request, require_values
+from launcher.engines.command_line.parsed_command import HostFilter, ParsedCommand, Request, require_values
 from launcher.errors import CommandRefused
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from launcher.engines.command_line.parse import parse_line
-from launcher.engines.command_line.records import ParsedCommand
+from launcher.engines.command_line.parsed_command import ParsedCommand
 from launcher.errors import CommandRefused
 
 _LAUNCH = "torchrun --nproc_per_node 2 a.py --lr 1"

@@ -9,10 +9,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
 
 from launcher.engines.command_line import side_commands
-from launcher.engines.command_line.records import Environment, MissingValue
+from launcher.engines.command_line.parsed_command import Environment, MissingValue
+from launcher.engines.command_line.shell.variables import Value
+from launcher.engines.command_line.shell.words import Word
 from launcher.engines.command_line.tables import side_programs
-from launcher.engines.command_line.variables import Value
-from launcher.engines.command_line.words import Word
 from launcher.errors import CommandRefused
 from preflight.frozen import dataclass
 

@@ -11,9 +11,10 @@ from launcher.engines.command_line.line import CommandLine
 from launcher.engines.command_line.option_reader import FoundOption, read_interspersed, read_options
 from launcher.engines.command_line.options import Table
 from launcher.engines.command_line.own_ranks import with_own_ranks
-from launcher.engines.command_line.records import LauncherKind, ParsedCommand, ProgramKind, Request
+from launcher.engines.command_line.parsed_command import LauncherKind, ParsedCommand, ProgramKind, Request
 from launcher.engines.command_line.remedies import refuse_submitter
 from launcher.engines.command_line.request import LAST_COUNTS, check_counts, for_each_host, request_of
+from launcher.engines.command_line.shell.words import require_known, without_values
 from launcher.engines.command_line.side_commands import refuse_setup
 from launcher.engines.command_line.tables.accelerate import ACCELERATE
 from launcher.engines.command_line.tables.colossalai import COLOSSALAI
@@ -21,7 +22,6 @@ from launcher.engines.command_line.tables.composer import COMPOSER
 from launcher.engines.command_line.tables.deepspeed import DEEPSPEED
 from launcher.engines.command_line.tables.fabric import FABRIC
 from launcher.engines.command_line.tables.torchrun import LAUNCH, TORCHRUN, TUNE
-from launcher.engines.command_line.words import require_known, without_values
 from launcher.errors import CommandRefused
 
 _PYTHON = re.compile(r"(pypy|python)[0-9.]*(-dbg|t)?")

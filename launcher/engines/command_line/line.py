@@ -5,14 +5,14 @@ import re
 from collections.abc import Iterable
 
 from launcher.engines.command_line import values
-from launcher.engines.command_line.env_file import read_settings
-from launcher.engines.command_line.manifest_counts import ASKED
+from launcher.engines.command_line.manifests.counts import ASKED
 from launcher.engines.command_line.option_reader import FoundOption
 from launcher.engines.command_line.options import LauncherOption, ValueKind
-from launcher.engines.command_line.records import Environment, MissingValue, OptionUse
+from launcher.engines.command_line.parsed_command import Environment, MissingValue, OptionUse
 from launcher.engines.command_line.refusals import unseen_settings
-from launcher.engines.command_line.shell_tests import Files
-from launcher.engines.command_line.words import Word, explain_replaced, without_itself, without_values
+from launcher.engines.command_line.shell.bracket_tests import Files
+from launcher.engines.command_line.shell.env_file import read_settings
+from launcher.engines.command_line.shell.words import Word, explain_replaced, without_itself, without_values
 from launcher.errors import CommandRefused
 
 _HOSTS = "the hosts are those of --hosts"

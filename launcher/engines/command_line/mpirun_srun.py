@@ -6,8 +6,8 @@ from launcher.engines.command_line import values
 from launcher.engines.command_line.line import VARIABLES, CommandLine
 from launcher.engines.command_line.option_reader import FoundOption, read_options
 from launcher.engines.command_line.remedies import with_launch
+from launcher.engines.command_line.shell.words import Word, require_known, without_itself
 from launcher.engines.command_line.tables.mpirun_srun import PREFIXES
-from launcher.engines.command_line.words import Word, require_known, without_itself
 from launcher.errors import CommandRefused
 
 

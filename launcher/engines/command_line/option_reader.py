@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from difflib import SequenceMatcher, get_close_matches
 
 from launcher.engines.command_line.options import OPTIONAL, LauncherOption, Table
-from launcher.engines.command_line.records import OptionUse
-from launcher.engines.command_line.words import Word
+from launcher.engines.command_line.parsed_command import OptionUse
+from launcher.engines.command_line.shell.words import Word
 from launcher.errors import CommandRefused
 from preflight.frozen import dataclass
 

@@ -2,7 +2,7 @@
 
 from typing import Literal, TypeAlias
 
-from launcher.engines.command_line.records import Fate
+from launcher.engines.command_line.parsed_command import Fate
 from preflight.frozen import dataclass
 
 ValueKind: TypeAlias = Literal[

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from launcher.engines.command_line.records import ParsedCommand
+from launcher.engines.command_line.parsed_command import ParsedCommand
 from launcher.engines.command_line.tables.torchrun import TORCHRUN
 from launcher.errors import CommandRefused
 

@@ -10,17 +10,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from launcher.engines.command_line.candidates import ShellLine
+from launcher.engines.command_line.launch_text import split_line
 from launcher.engines.command_line.launchers import read_launcher
 from launcher.engines.command_line.line import CommandLine
 from launcher.engines.command_line.mpirun_srun import read_prefix
-from launcher.engines.command_line.records import ParsedCommand
+from launcher.engines.command_line.parsed_command import ParsedCommand
 from launcher.engines.command_line.refusals import is_early_end
-from launcher.engines.command_line.shell_line import split_line
-from launcher.engines.command_line.shell_tests import Files
+from launcher.engines.command_line.shell.bracket_tests import Files
+from launcher.engines.command_line.shell.variables import Value
+from launcher.engines.command_line.shell.words import Word, plain, without_values
 from launcher.engines.command_line.side_commands import has_launcher, is_python
 from launcher.engines.command_line.tables.mpirun_srun import PREFIXES
-from launcher.engines.command_line.variables import Value
-from launcher.engines.command_line.words import Word, plain, without_values
 from launcher.engines.command_line.wrappers import strip_wrapper, strips_program
 from launcher.errors import CommandRefused
 from preflight.frozen import dataclass

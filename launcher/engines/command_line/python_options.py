@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from launcher.engines.command_line.records import ProgramKind
-from launcher.engines.command_line.words import Word
+from launcher.engines.command_line.parsed_command import ProgramKind
+from launcher.engines.command_line.shell.words import Word
 from launcher.errors import CommandRefused
 
 _FLAGS: dict[str, dict[str, str]] = {

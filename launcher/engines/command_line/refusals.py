@@ -1,6 +1,6 @@
 """Why a text cannot be read as one launch, and what to paste in its place."""
 
-from launcher.engines.command_line.words import Word
+from launcher.engines.command_line.shell.words import Word
 from launcher.errors import CommandRefused
 
 _WITHOUT_FILE = (

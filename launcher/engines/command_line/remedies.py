@@ -6,9 +6,9 @@ import shlex
 from collections.abc import Sequence
 from itertools import pairwise
 
+from launcher.engines.command_line.shell.words import Word
 from launcher.engines.command_line.side_commands import has_launcher, is_launch, is_python
 from launcher.engines.command_line.tables import wrappers as tables
-from launcher.engines.command_line.words import Word
 from launcher.errors import CommandRefused
 
 _PROGRAM = re.compile(r"(?:[./][\w./-]*/)?[\w.-]+")

@@ -7,7 +7,7 @@ from typing import Any
 
 from launcher.engines.command_line import values
 from launcher.engines.command_line.option_reader import FoundOption
-from launcher.engines.command_line.records import OptionUse, Request
+from launcher.engines.command_line.parsed_command import OptionUse, Request
 from launcher.errors import CommandRefused
 
 _LOOPBACK = ("", "localhost", "127.0.0.1", "::1", "0.0.0.0")  # noqa: S104 - what lines say, nothing is bound

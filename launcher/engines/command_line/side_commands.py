@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from launcher.engines.command_line import refusals
 from launcher.engines.command_line.option_reader import read_options
 from launcher.engines.command_line.options import RANK_LOGS, Table
-from launcher.engines.command_line.records import Environment
+from launcher.engines.command_line.parsed_command import Environment
+from launcher.engines.command_line.shell.terminals import SENTENCE, read_lock, read_terminal
+from launcher.engines.command_line.shell.words import Word
 from launcher.engines.command_line.tables import side_programs as tables
 from launcher.engines.command_line.tables.mpirun_srun import PREFIXES
 from launcher.engines.command_line.tables.side_programs import BEFORE, MODULES, NOTHING, OF_SHELL
-from launcher.engines.command_line.terminals import SENTENCE, read_lock, read_terminal
-from launcher.engines.command_line.words import Word
 from launcher.errors import CommandRefused
 
 INTERPRETER = "the interpreter is that of each host (python: in hosts.yaml)"

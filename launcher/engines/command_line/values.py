@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from itertools import islice, product
 
 from launcher.engines.command_line.options import ValueKind
-from launcher.engines.command_line.records import HostFilter, PerNode
+from launcher.engines.command_line.parsed_command import HostFilter, PerNode
 from launcher.errors import CommandRefused
 from preflight.job import Precision
 

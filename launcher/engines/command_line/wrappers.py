@@ -4,12 +4,12 @@ import posixpath
 import re
 from collections.abc import Sequence
 
-from launcher.engines.command_line.records import Environment
+from launcher.engines.command_line.parsed_command import Environment
 from launcher.engines.command_line.remedies import typed_fix
+from launcher.engines.command_line.shell.terminals import SENTENCE, read_lock, read_terminal
+from launcher.engines.command_line.shell.words import Word
 from launcher.engines.command_line.side_commands import INTERPRETER, has_launcher, is_python
 from launcher.engines.command_line.tables import wrappers as tables
-from launcher.engines.command_line.terminals import SENTENCE, read_lock, read_terminal
-from launcher.engines.command_line.words import Word
 from launcher.errors import CommandRefused
 from preflight.frozen import dataclass
 

@@ -13,7 +13,7 @@ from launcher.engines.command_line.options import (
     owned,
     refused,
 )
-from launcher.engines.command_line.records import TUNE_RUN
+from launcher.engines.command_line.parsed_command import TUNE_RUN
 
 OPTIONS: tuple[LauncherOption, ...] = (
     owned("--nnodes", FROM_HOSTS, kind="nodes", sets="nodes"),

@@ -1,0 +1,70 @@
+"""Assignments and calls of PowerShell as a POSIX shell writes them. Pure.
+
+Only forms that no script of a POSIX shell has are taken: `$lr = 1`, `$a = @("x", "y")` with `@a`,
+`& python a.py`.
+"""
+
+import re
+
+from launcher.engines.command_line.dialects.word_lists import VALUE, VALUE_END
+
+_ENVIRONMENT = re.compile(r"\$env:(\w+)[ \t]*=[ \t]*", re.IGNORECASE)
+_ASSIGNED = re.compile(  # not within `[[ ... &&`, where it compares
+    rf"(?<![&|\[(\\]\n)^[ \t]*(?:\[\w+\][ \t]*)?\$(\w+)[ \t]+=[ \t]+({VALUE}){VALUE_END}", re.MULTILINE
+)
+_LIST = re.compile(r"^[ \t]*\$(?P<name>\w+)[ \t]*=[ \t]*@\((?P<words>[^()]*)\)[ \t]*$", re.MULTILINE)
+_PARAMETERS = re.compile(
+    r"^[ \t]*param[ \t]*\((?P<given>(?:[^()]|\([^()]*\)){0,4000})\)", re.MULTILINE | re.IGNORECASE
+)
+_PARAMETER = re.compile(r"\$(?P<name>\w+)[ \t]*=[ \t]*(?P<value>\"[^\"\n]*\"|'[^'\n]*'|[\w./-]+)")
+_OWN_FOLDER = re.compile(r"\$PSScriptRoot(?P<path>(?:[\\/][\w.-]+)*)", re.IGNORECASE)
+_PYTHON = re.compile(r"^[ \t]*py(?:[ \t]+-3(?:\.\d+)?)?[ \t]+(?=-[mu]\b|[\w./\\]+\.py\b)", re.MULTILINE)
+_ACTIVATED = re.compile(
+    r"^[ \t]*(?:[.&][ \t]+)?(?P<path>[\w.\\/-]+)[\\/]Scripts[\\/]activate(?:\.ps1)?[ \t]*$",
+    re.MULTILINE | re.IGNORECASE,
+)
+_COMMENT = re.compile(r"^[ \t]*#.*$|[ \t]#[^\"'\n]*$", re.MULTILINE)
+_CALL = re.compile(r"^[ \t]*&[ \t]+(?=[\w.\"'$/\\])", re.MULTILINE)
+_COMMANDS = (
+    (
+        re.compile(
+            r"^[ \t]*(?:Write-(?:Host|Output|Verbose|Information)|Read-Host)\b.*$",
+            re.MULTILINE | re.IGNORECASE,
+        ),
+        "",
+    ),
+    (re.compile(r"^[ \t]*New-Item\b.*$", re.MULTILINE | re.IGNORECASE), "mkdir"),
+    (re.compile(r"^[ \t]*Set-Location[ \t]+(?:-Path[ \t]+)?", re.MULTILINE | re.IGNORECASE), "cd "),
+    (re.compile(r"(?<![ \t])[ \t]*\|[ \t]*Out-(?:Null|Host)\b", re.IGNORECASE), ""),
+    (
+        re.compile(r"\|[ \t]*Tee-Object\b(?:[ \t]+-\w+(?=[ \t]+-|$))*(?:[ \t]+-FilePath)?", re.IGNORECASE),
+        "| tee",
+    ),
+)
+
+
+def of_powershell(text: str) -> str:
+    """Return a text as a POSIX shell writes it."""
+    given = _PARAMETERS.search(text)
+    if given is not None:
+        values = (f"${one['name']} = {one['value']}" for one in _PARAMETER.finditer(given["given"]))
+        text = f"{text[: given.start()]}{chr(10).join(values)}\n{text[given.end() :]}"
+    text = _CALL.sub("", _ENVIRONMENT.sub(r"export \1=", text))
+    lists: list[str] = []
+
+    def written(found: re.Match[str]) -> str:
+        lists.append(found["name"])
+        words = _COMMENT.sub("", found["words"]).replace(",", " ")
+        return f"{found['name']}=({' '.join(words.split())})"
+
+    text = _LIST.sub(written, text)
+    for name in dict.fromkeys(lists):
+        text = re.sub(rf"(?<=[ \t])@{name}\b", f'"${{{name}[@]}}"', text)
+    text = _OWN_FOLDER.sub(lambda found: f".{found['path'].replace(chr(92), '/')}", text)
+    text = _PYTHON.sub("python ", text)
+    text = _ACTIVATED.sub(
+        lambda found: f"source {found['path'].replace(chr(92), '/').removeprefix('./')}/bin/activate", text
+    )
+    for pattern, command in _COMMANDS:
+        text = pattern.sub(command, text)
+    return _ASSIGNED.sub(r"\1=\2", text)

@@ -1,0 +1,325 @@
+"""One launch in a text as a person copies it from a page or a script. Pure.
+
+Continued lines and comments are understood, and what prepares or follows the command: `cd DIR &&`,
+`export NAME=VALUE`, `NAME=VALUE` and arrays in lines before it, `source .../activate`, `&`, `2>&1 | tee log`.
+Conditions, loops and functions are read where the text's own values decide them, and left out where they
+launch nothing. Several commands are not one launch, but for one that a page prints for each node.
+"""
+
+import posixpath
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from launcher.engines.command_line import refusals, side_commands
+from launcher.engines.command_line.candidates import FoundCommand, ShellLine, choose_launch
+from launcher.engines.command_line.options import RANK_LOGS
+from launcher.engines.command_line.pages.page import commands_text
+from launcher.engines.command_line.parsed_command import MissingValue
+from launcher.engines.command_line.shell.bracket_tests import Answer, Files
+from launcher.engines.command_line.shell.commands import CommandReader
+from launcher.engines.command_line.shell.replay_limits import Replays
+from launcher.engines.command_line.shell.state import LEAVES, ShellState
+from launcher.engines.command_line.shell.variables import Value
+from launcher.engines.command_line.shell.words import Word
+from launcher.engines.command_line.tables import side_programs
+from launcher.engines.command_line.wrappers import explain_empty, strips_program
+from launcher.errors import CommandRefused
+
+_COMMENT_INSIDE = re.compile(r"\\[ \t]*\n[ \t]*#[^\n]*\n[ \t]*[^\s#]")
+_ARGUMENTS = re.compile(r"\$(?:[@*#]|\{[@*])")
+_OWN_PARENT = re.compile(
+    r"\bdirname[ \t]+(?:--[ \t]+)?[\"']?\$(?:0|\{0\}|\{?BASH_SOURCE)[^)\n]{0,20}\)[\"']?/\.\."
+)
+_OF_SCRIPT = "dirname: the script is taken to be in the directory that you are in, and .. is what is above it"
+_NO_ARGUMENTS = "$@: the text has no arguments of its own"
+_BLOCK = "read where the values of the text decide it, and left out elsewhere"
+_AFTER = "it has no effect after the launch"
+_IN_CONDITION = "in a condition that the text does not decide: do it on each host first, where it holds"
+_SBATCH = "for sbatch alone; `slurm:` of a run config says it to gpulaunch submit"
+_IMAGE = "gpulaunch starts no container: start it on each host, and name it in hosts.yaml (via:)"
+_DIRECTIVES = "for its scheduler alone; the hosts are those of --hosts"
+_DIRECTIVE = re.compile(
+    r"^[ \t]*#(?P<mark>SBATCH|PBS|BSUB|COBALT|OAR|PJM|JSUB|FLUX|\$)[ \t:]+(?P<options>-[^\n]*?)"
+    r"(?:[ \t]#[^\n]*)?$",
+    re.MULTILINE,
+)
+_OPTION = re.compile(r"-\S+(?:[ \t]+[^-\s]\S*)*")
+_OF_TRAINING = re.compile(
+    r"(?:CUDA|NCCL|GLOO|TORCH|PYTORCH|HF|WANDB|OMP|MKL|TRANSFORMERS|TOKENIZERS|UCX|RAY|DS|ACCELERATE)_[A-Z0-9_]+"
+    r"|PYTHONPATH|LD_LIBRARY_PATH|LD_PRELOAD"
+)
+_BLANK_BEHIND_SIGN = re.compile(r"^(?![ \t]*#)[^\n]*\\[ \t]+\n[ \t]*[^\s#]", re.MULTILINE)
+_BLANK_BEHIND = (
+    "\\: a blank behind it would end the command, which is read as if it went on in the line below"
+)
+_WITHOUT_VALUE = "the text does not say its value: env: of a run config does"
+_SHOWN = 60
+_MOST_COMMANDS = 1000
+"""More than any text that launches something; each keeps the variables that it has."""
+
+_LONGEST_TEXT = 250_000
+
+
+def split_line(
+    text: str,
+    environ: Mapping[str, Value],
+    files: Files | None = None,
+    functions: Mapping[str, str] | None = None,
+    number: int | None = None,
+) -> ShellLine:
+    """Split a text of one command; `environ` fills in `$NAME`, and what it lacks stays unresolved.
+
+    `files` gives the texts of files beside it, which `source` reads; `functions` are those of a shell around
+    it; `number` chooses one of several commands. Raises CommandRefused for several commands without one, for
+    launches in a loop or a condition that the text does not decide, and for quotes that do not end.
+    """
+    launches = _Launches(ShellState(environ, files))
+    launches.shell.functions.update(functions or {})
+    launches.read(text)
+    return launches.line(text, number)
+
+
+class _Launches:
+    """What a text launches, in its order."""
+
+    def __init__(self, shell: ShellState) -> None:
+        self.shell = shell
+        self.found: list[FoundCommand] = []
+        self.is_behind = False  # a command that may be the launch
+        self.behind: list[tuple[int, str, str]] = []  # how many are in front; what is said after, and before
+        self.late: list[int] = []  # of the commands that may run, those behind such a one
+        self.ended = ""  # what is in front of the next command
+        self.is_left_out = False  # the command in front of a pipe
+
+    def read(self, text: str) -> None:
+        """Take every command of a text."""
+        shell = self.shell
+        if len(text) > _LONGEST_TEXT:
+            raise CommandRefused(
+                f"the text has {len(text):,} characters, more than a launch script", "paste the launch alone"
+            )
+        if "\0" in text:
+            raise CommandRefused("the text has a NUL character, which no command has", "paste it as text")
+        reader = CommandReader(commands_text(text), shell, Replays(commands_text))
+        for words, end in reader.commands():
+            self.ended = "|" if shell.is_piped else self.ended
+            asks = shell.blocks.asks_next
+            if shell.blocks.take(words, end, shell.values):
+                self._take_asked(words, asks)
+                self.ended = end.replace("|&", "|") if end in ("|", "|&") else ";"
+                continue
+            self._take(words, in_background=end == "&")
+            shell.blocks.after(end)
+            self.ended = end.replace("|&", "|")
+
+    def _take_asked(self, words: tuple[Word, ...], asks: Answer) -> None:
+        """Take a launch that a condition asks for its exit code: `if torchrun train.py; then`."""
+        words = words[1:] if words[0].text == "!" else words
+        if asks is False or not words or not _starts_launch(words):
+            return
+        if asks:
+            self._take(words)
+        else:
+            self.shell.doubtful.append((words, refusals.asked_launch(self.shell.blocks.open[-1].kind)))
+
+    def _take(self, words: tuple[Word, ...], *, in_background: bool = False) -> None:
+        shell, runs = self.shell, self.shell.blocks.runs
+        if runs is None:
+            count = len(shell.doubtful)
+            shell.leave_out(words)
+            self.late += range(count, len(shell.doubtful)) if self.is_behind else ()
+        elif runs is False:
+            pass
+        elif self.ended == "|" and self.is_left_out:
+            pass  # ps | grep | sh behind the launch: its first command is said
+        elif words[0].text in LEAVES:
+            self._leave(words)
+        elif shell.take_arguments(words):
+            shell.dropped.append(f"{words[0].text}: {side_programs.OF_SHELL}")
+        elif self.is_behind and _filters_log(words, self.ended):
+            shell.dropped.append(f"| {words[0].text}: {RANK_LOGS}")
+            self.is_left_out = False
+        elif sentence := _without_effect(words, self.ended, after=bool(self.found)):
+            shell.dropped.append(sentence)
+            self.is_left_out = self.is_behind
+        elif self.is_behind and self._is_left_behind(words):
+            self.is_left_out = True
+        elif self.is_behind or not shell.prepare(words):
+            self.is_left_out = False
+            side_commands.refuse_undecided(words, is_behind=bool(self.found))
+            if len(self.found) == _MOST_COMMANDS:
+                raise CommandRefused(f"the text has more than {_MOST_COMMANDS} commands", "paste one launch")
+            self.found.append(FoundCommand(self._line(words), self.ended, in_background=in_background))
+            self.is_behind = self.is_behind or side_commands.is_launch(words)
+
+    def _is_left_behind(self, words: tuple[Word, ...]) -> bool:
+        """Take what only a later launch sees of the text; return False for any other command."""
+        shell = self.shell
+        said = len(shell.dropped)
+        name, at = words[0].text, len(self.found)
+        if shell.prepare(words) or side_commands.is_of_shell(words):
+            del shell.dropped[said:]
+            self.behind.append((at, f"{name}: {_AFTER}", ""))
+        elif self.ended != "|" and side_commands.is_setup(words):
+            self.behind.append((at, f"{name}: {side_commands.BEHIND}", f"{name}: {side_programs.BEFORE}"))
+        else:
+            return False
+        return True
+
+    def _leave(self, words: tuple[Word, ...]) -> None:
+        """Take `break`, `continue`, `return` or `exit`, with which the text may end in front of its launch.
+
+        A text that asks for arguments ends because it has none; what the launch lacks says so.
+        """
+        shell, name = self.shell, words[0].text
+        if name == "return":
+            shell.left = name if shell.returns else ""
+        elif name != "exit":
+            shell.left = name if shell.loops else ""
+        elif shell.groups and not shell.blocks.of_arguments:
+            shell.blocks.leave_group(shell.groups[-1], words[1].text if len(words) > 1 else "")
+        elif self.is_behind:
+            shell.left = "exit"
+        elif not shell.blocks.of_arguments:
+            shell.lack(refusals.early_end(words))
+        shell.dropped += [f"{name}: {side_programs.NOTHING}"] if name in ("exit", "return") else []
+
+    def _line(self, words: tuple[Word, ...]) -> ShellLine:
+        """Return a command as what came before it has prepared it."""
+        shell = self.shell
+        return ShellLine(
+            words,
+            shell.place.path,
+            shell.exported_words(),
+            tuple(shell.unset),
+            shell.environment,
+            unknown=tuple(dict.fromkeys(shell.unknown)),
+            exported=shell.exported(),
+            functions={
+                name: shell.functions[name] for name in shell.visible_functions & shell.functions.keys()
+            },
+        )
+
+    def line(self, text: str, number: int | None) -> ShellLine:
+        """Return the one command of the text. Raises CommandRefused for none and for several."""
+        shell, found = self.shell, self.found
+        shell.dropped += [f"{kind}: {_BLOCK}" for kind in shell.blocks.kinds]
+        shell.dropped += _directives(text)
+        shell.dropped += _unexported(text, shell)
+        shell.dropped += [_BLANK_BEHIND] if _BLANK_BEHIND_SIGN.search(text) else []
+        without = sorted(shell.visible - shell.values.keys() - shell.exports.keys())
+        shell.dropped += [f"export {name}: {_WITHOUT_VALUE}" for name in without]
+        if _OWN_PARENT.search(text):
+            shell.dropped.append(_OF_SCRIPT)
+        if _ARGUMENTS.search(text):
+            shell.dropped.append(_NO_ARGUMENTS)
+        if all(side_commands.is_setup(one.words) for one in found) and (shell.doubtful or not found):
+            raise shell.doubtful[0][1] if shell.doubtful else _no_command(shell)
+        if len(found) > 1 and _COMMENT_INSIDE.search(text):
+            raise refusals.cut_command(found[1].words[0].text)
+        choice = choose_launch(found, number, is_batch=_DIRECTIVE.search(text) is not None)
+        line = found[choice.at].line
+        shell.dropped += choice.said
+        shell.dropped += [after if at > choice.at else before for at, after, before in self.behind]
+        unknown = (*line.unknown, *_unwritten(line, shell))
+        for at, (words, error) in enumerate(shell.doubtful):
+            if not side_commands.is_preparation(words, line.words):
+                raise error
+            shown = " ".join(word.text for word in words[:3])
+            shell.dropped.append(f"{shown}: {side_commands.BEHIND if at in self.late else _IN_CONDITION}")
+        dropped = tuple(filter(None, dict.fromkeys(shell.dropped)))
+        return replace(line, dropped=dropped, unknown=unknown, commands=choice.commands)
+
+
+def _directives(text: str) -> Iterator[str]:
+    """Yield what is said of the lines of a batch script that its scheduler reads."""
+    options: dict[str, dict[str, None]] = {}
+    for found in _DIRECTIVE.finditer(text):
+        given = options.setdefault(found["mark"], {})
+        given |= dict.fromkeys(map(_cut, _OPTION.findall(found["options"])))
+    for mark, given in options.items():
+        why = _SBATCH if mark == "SBATCH" else _DIRECTIVES
+        if image := next((one for one in given if one.startswith("--container-image")), ""):
+            del given[image]
+            yield f"#{mark} {image}: {_IMAGE}"
+        yield f"#{mark} {', '.join(given)}: {why}"
+
+
+def _unexported(text: str, shell: ShellState) -> Iterator[str]:
+    """Yield what is said of variables that a text sets for itself, never reads and that trainings read."""
+    for name, value in shell.values.items():
+        if _OF_TRAINING.fullmatch(name) and name not in shell.visible and value != shell.environ.get(name):
+            others = re.sub(rf"(?<![\w$-]){name}=(?:\"[^\"\n]*\"|'[^'\n]*'|[^\s;&]*)", "", text)
+            is_read = re.search(rf"\$\{{?[!#]?{name}\b|\b(?:export|declare)[^\n]*\b{name}\b", others)
+            if is_read is None and not any(name in said.partition(":")[0] for said in shell.dropped):
+                yield f"{name}: set for the text alone and not exported, no rank gets it"
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
+
+
+def _no_command(shell: ShellState) -> CommandRefused:
+    if shell.functions:
+        return CommandRefused(
+            f"the text has a shell function, {next(iter(shell.functions))}", "paste the command inside of it"
+        )
+    if shell.blocks.kinds:
+        return refusals.undecided_block(tuple(shell.blocks.kinds)[-1])
+    return CommandRefused(
+        "the line has no command", "paste it from torchrun, accelerate or python on, to its end"
+    )
+
+
+def _unwritten(line: ShellLine, shell: ShellState) -> tuple[MissingValue, ...]:
+    """Return files that a launch names, that the text writes in front of it and that do not exist yet."""
+    parts = {
+        posixpath.normpath(part) for word in line.words for part in re.split(r"[=,:]", word.text) if part
+    }
+    lacking: list[MissingValue] = []
+    for name, body in shell.written.items():
+        if not name or posixpath.normpath(name) not in parts:
+            continue
+        local = shell.text_of(name)
+        if local is None:
+            message, fix = "is not written yet", "write it as the text does, and launch then"
+        elif body is not None and body.is_known and local.split() != body.text.split():
+            message, fix = (
+                "is another one on this machine",
+                "write it as the text does, or take that part out",
+            )
+        else:
+            shell.dropped.append(f"{name}: taken as it is on this machine")
+            continue
+        lacking.append(MissingValue(f"the launch reads {name}, which the text writes, and it {message}", fix))
+    return tuple(lacking)
+
+
+def _starts_launch(words: tuple[Word, ...]) -> bool:
+    """Whether a command is a launcher that starts something, or a program in front of one."""
+    at = next((at for at, word in enumerate(words) if "=" not in word.text), 0)
+    names_one = strips_program(words[at].text) and side_commands.has_launcher(words[at + 1 :])
+    starts = any(not word.text.startswith("-") for word in words[at + 1 :])
+    return (
+        starts
+        and (names_one or side_commands.has_launcher(words[at : at + 1]))
+        and (not side_commands.explain_drop(words, after=False) and side_commands.is_launch(words))
+    )
+
+
+def _without_effect(words: tuple[Word, ...], ended: str, *, after: bool) -> str:
+    """Return what is said of a command without effect on the launch; "" for any other.
+
+    `after`: behind another command.
+    """
+    if ended == "|" and words[0].text in ("tee", "cat"):
+        return f"| {words[0].text}: {RANK_LOGS}"
+    if sentence := explain_empty(words):
+        return sentence
+    return side_commands.explain_drop(words, after=after)
+
+
+def _filters_log(words: tuple[Word, ...], ended: str) -> bool:
+    """Whether a command only shows or keeps what the one in front of a pipe prints."""
+    return ended == "|" and words[0].text in side_commands.LOG_FILTERS

@@ -1,0 +1,131 @@
+"""Keys of a manifest that hold a command or variables, and their values: a text, a list, a block. Pure."""
+
+import json
+import re
+from collections.abc import Iterator
+
+from launcher.engines.command_line.manifests.lines import indent_of
+from launcher.engines.command_line.manifests.yaml_scalars import whole_value
+from preflight.frozen import dataclass
+
+TEXT = r"[^ \t]+(?:[ \t]+[^ \t]+)*"
+"""A value without the blanks around it: `.*?[ \\t]*` takes the square of the time for many blanks."""
+KEY = re.compile(
+    r"(?P<indent>[ ]*(?:- +)*)(?P<key>command|args|run|script|commands|cmds|entrypoint|cmd"
+    r"|env|envs|environment|environment_variables|variables|secrets|Entrypoint|Args)"
+    rf"[ \t]*:(?:[ \t]+(?P<value>(?:{TEXT})?))?[ \t]*"
+)
+_BLOCK = re.compile(r"(?P<kind>[|>])[+-]?\d?[ \t]*(?:#.*)?")
+_ITEM = re.compile(rf"(?P<indent>[ ]*)-[ \t]+(?P<value>(?:{TEXT})?)[ \t]*")
+_BARE_WORD = re.compile(r"(?<=[\[,])[ \t]*([^\"'\[\],\s](?:[^,\]\" \t]|[ \t]+(?=[^,\] \t]))*)[ \t]*(?=[,\]])")
+_SINGLE_QUOTED = re.compile(r"'([^'\"\\]*)'")
+# No possessive group: Python before 3.11.5 finds nothing with one that has alternatives.
+_QUOTED_COMMENT = re.compile(
+    r"(?P<value>(?:\"(?:[^\"\\]|\\.)*\"|'[^']*'|[^\"'\s]|[ \t]+(?![ \t#]))*)[ \t]+#.*"
+)
+_PLAIN_COMMENT = re.compile(r"(?<![ \t])[ \t]+#.*")
+
+
+@dataclass(frozen=True, slots=True)
+class CommandKey:
+    """A key that holds a command, and its value: one text or several words."""
+
+    name: str
+    indent: int
+    line: int  # index of its own line
+    end: int  # index of the first line behind its value
+    text: str | None
+    words: tuple[str, ...] = ()
+
+
+def command_keys(lines: list[str]) -> Iterator[CommandKey]:
+    """Yield the keys of a manifest that hold a command or variables, in its order."""
+    at = 0
+    while at < len(lines):
+        found = KEY.fullmatch(lines[at])
+        if found is None:
+            at += 1
+            continue
+        indent, value = len(found["indent"]), found["value"] or ""
+        block = _BLOCK.fullmatch(value)
+        if block is not None:
+            body, end = _block(lines, at + 1, indent)
+            yield CommandKey(found["key"], indent, at, end, _joined(body, block["kind"]))
+        elif value and not value.startswith("#"):
+            value, end = whole_value(lines, at, value, indent)
+            value = _without_comment(value)
+            listed = _flow(value)
+            yield CommandKey(found["key"].lower(), indent, at, end, None if listed else scalar(value), listed)
+        else:
+            words, end = _items(lines, at + 1, indent)
+            yield CommandKey(found["key"].lower(), indent, at, end, None, words)
+        at = max(end, at + 1)
+
+
+def _block(lines: list[str], start: int, indent: int) -> tuple[list[str], int]:
+    """Return the lines that are deeper than `indent`, without what they have in common."""
+    end = start
+    while end < len(lines) and (not lines[end].strip() or indent_of(lines[end]) > indent):
+        end += 1
+    body = lines[start:end]
+    common = min((indent_of(line) for line in body if line.strip()), default=0)
+    return [line[common:] for line in body], end
+
+
+def _joined(body: list[str], kind: str) -> str:
+    if kind == "|":
+        return "\n".join(body)
+    return "\n".join(" ".join(part.split("\n")) for part in "\n".join(body).strip("\n").split("\n\n"))
+
+
+def _items(lines: list[str], start: int, indent: int) -> tuple[tuple[str, ...], int]:
+    """Return the words of a list below a key: each a line, a block or a quoted text."""
+    words: list[str] = []
+    at = end = start
+    while at < len(lines):
+        if not lines[at].strip() or lines[at].lstrip().startswith("#"):
+            at += 1
+            continue
+        item = _ITEM.fullmatch(lines[at])
+        if item is None or len(item["indent"]) + 2 < indent:
+            break
+        block = _BLOCK.fullmatch(item["value"])
+        if block is not None:
+            body, at = _block(lines, at + 1, len(item["indent"]))
+            words.append(_joined(body, block["kind"]))
+        else:
+            value, at = whole_value(lines, at, item["value"], len(item["indent"]))
+            words.append(scalar(value))
+        end = at
+    return tuple(words), end
+
+
+def _flow(value: str) -> tuple[str, ...]:
+    """Return the words of `[a, "b"]`; () for any other value."""
+    if not value.startswith("["):
+        return ()
+    quoted = _BARE_WORD.sub(lambda one: json.dumps(one[1]), _SINGLE_QUOTED.sub(r'"\1"', value))
+    for text in (value, quoted):
+        try:
+            words = json.loads(text)
+        except (ValueError, RecursionError):
+            continue
+        return tuple(map(str, words)) if all(isinstance(word, str | int | float) for word in words) else ()
+    return ()
+
+
+def _without_comment(value: str) -> str:
+    """Return a value without the comment behind it."""
+    if not value.startswith(("[", "{", '"', "'")):
+        return _PLAIN_COMMENT.sub("", value)
+    found = _QUOTED_COMMENT.fullmatch(value)
+    return value if found is None else found["value"]
+
+
+def scalar(value: str) -> str:
+    """Return a value without its quotes and the comment behind it."""
+    value = _without_comment(value)
+    if len(value) > 1 and value[0] == value[-1] and value[0] in "\"'":
+        inner = value[1:-1]
+        return inner.replace("''", "'") if value[0] == "'" else re.sub(r"\\([\"\\])", r"\1", inner)
+    return value

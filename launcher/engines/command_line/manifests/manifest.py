@@ -1,0 +1,325 @@
+"""The command in a manifest: of a container of Kubernetes or Compose, of a step of CI, of a task. Pure.
+
+Only the keys that hold commands are looked for, so a part of a manifest is read as the whole is.
+"""
+
+import re
+import shlex
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import suppress
+
+from launcher.engines.command_line.manifests.command_keys import KEY, TEXT, CommandKey, command_keys, scalar
+from launcher.engines.command_line.manifests.counts import (
+    count_variables,
+    document_of,
+    is_of_cluster,
+    refuse_ray,
+)
+from launcher.engines.command_line.manifests.keys import set_variable, texts_of_keys, unset_variables
+from launcher.engines.command_line.manifests.lines import (
+    end_of_value,
+    indent_of,
+    is_behind,
+    levels_around,
+    mapping_around,
+)
+from launcher.engines.command_line.manifests.remainder import unread_of_manifest
+from launcher.engines.command_line.side_commands import LEFT_OUT
+from launcher.errors import CommandRefused
+
+_NAMED = re.compile(r"[ ]*(?:- +)?name:[ \t]*(?P<name>[\"']?[A-Za-z_]\w*[\"']?)[ \t]*")
+_VALUE = re.compile(rf"[ ]*value:[ \t]*(?P<value>{TEXT})[ \t]*")
+_PAIR = re.compile(rf"[ ]*(?:- )?(?P<name>[A-Za-z_]\w*)(?:=|:[ \t]+)(?P<value>[ \t]*{TEXT}|)[ \t]*")
+_FLOW_PAIR = re.compile(
+    r"[ ]*- +\{[ ]*name:[ ]*(?P<name>[\"']?[A-Za-z_]\w*[\"']?)[ ]*,"
+    r"[ ]*value:[ ]*(?P<value>(?:[^{} ]+(?:[ ]+[^{} ]+)*)?)[ ]*\}[ \t]*"
+)
+_OF_CONTAINER = re.compile(r"\\\$\((?P<name>[A-Za-z_]\w*)\)", re.ASCII)
+"""A variable that Kubernetes fills in, behind `\\`: `$(MASTER_ADDR)`."""
+_SHELL = re.compile(r"(?:/[\w/]+/)?(?:ba|z|da|k)?sh")
+_VARIABLES = ("env", "envs", "environment", "environment_variables", "variables", "secrets")
+"""`envs` and `secrets` of SkyPilot, `environment_variables` of Azure ML."""
+
+_INPUT = re.compile(r"\$\{\{[ ]*(?P<of_parent>parent\.)?inputs\.(?P<name>\w+)[ ]*\}\}")
+_INPUTS = re.compile(r"(?P<indent>[ ]*)inputs:[ \t]*(?:#.*)?")
+_GIVEN = re.compile(r"[ ]*(?P<name>\w+):(?:[ \t]+(?P<value>[^#\s]+(?:[ \t]+[^#\s]+)*)?)?[ \t]*(?:#.*)?")
+_DEFAULTS = ("value", "default")
+"""Of an input of Azure ML that has a type."""
+
+_NO_VALUE = ("null", "~")
+_TEXT_KEYS = ("run", "script", "commands", "cmds", "cmd")
+_STARTS = ("command", "entrypoint")
+_PREPARING = re.compile(r"[ ]*initContainers:[ \t]*(?:#.*)?")
+_NODE_RANK = re.compile(r"[ \t]+--(?:node|machine)[_-]rank[= \t]\d{1,4}(?=[\s\\]|$)")
+"""In which the commands of a master and of its workers differ."""
+
+_OPEN = re.compile(r"(\{\{[^{}\n]{1,80}\}\}|(?<==)\{[A-Za-z]\w*\}$)")
+"""What a template fills in within a word: `--lr={{ .Values.lr }}`, `--nnodes={nodes}`."""
+
+_IMAGE = re.compile(r"[ \t]*(?:- )?image:")
+_MOST_LINES = 5_000
+_LONGEST_INPUT, _MOST_FILLED = 1000, 100_000
+"""Characters of an input that is filled in, and of all of them in one command."""
+_MOST_LAUNCHES, _MOST_ALIKE = 20, 4
+"""Of one manifest, and places of one command whose variables are compared: a master and its workers."""
+
+_SHOWN, _LISTED = 50, 6
+_NOT_STARTED = "another command of the manifest: it is not started"
+_SCRIPT = re.compile(r"(?:^|[\s/])[\w.-]+\.sh(?=\s|$)")
+
+
+def command_of_manifest(text: str, launch: re.Pattern[str]) -> str | None:
+    """Return the commands of a manifest that launch something, each in a group; None for any other text.
+
+    `launch` matches a launch. Raises CommandRefused for a manifest of too many or none.
+    """
+    lines = text.split("\n")
+    if len(lines) > _MOST_LINES:
+        return None
+    if not any(KEY.fullmatch(line) for line in lines):
+        _refuse_image(lines, text, launch)
+        return None
+    keys = _without_preparing(list(command_keys(lines)), lines)
+    found = _launches(keys, lines, launch)
+    if not found:
+        return _only_command(keys, lines)
+    refuse_ray(lines, next(iter(found))[1])
+    if len(found) > _MOST_LAUNCHES:
+        raise CommandRefused(
+            f"the manifest has more than {_MOST_LAUNCHES} commands that launch something", "paste one of them"
+        )
+    texts = [_whole(lines, places, *said) for said, places in found.items()]
+    started = {key.line for places in found.values() for key in places}
+    return _others(keys, lines, started) + (
+        texts[0] if len(texts) == 1 else "\n".join(f"(\n{text}\n)" for text in texts)
+    )
+
+
+def _launches(
+    keys: list[CommandKey], lines: list[str], launch: re.Pattern[str]
+) -> dict[tuple[str, str], list[CommandKey]]:
+    """Return what is said around each command that launches something, the command, and its keys."""
+    commands: dict[str, list[CommandKey]] = {}
+    of_any_node: dict[str, str] = {}
+    for key in keys:
+        command = _command(key, keys, lines)
+        if command is not None and launch.search(command):
+            command = of_any_node.setdefault(_NODE_RANK.sub("", command), command)
+            commands.setdefault(command, []).append(key)
+    found: dict[tuple[str, str], list[CommandKey]] = {}
+    for command, places in list(commands.items())[: _MOST_LAUNCHES + 1]:
+        for key in places[:_MOST_ALIKE]:
+            said = "".join(_surroundings(keys, key, lines, command))
+            found.setdefault((said, _with_inputs(command, key, lines)), []).append(key)
+        found[next(reversed(found))] += places[_MOST_ALIKE:]
+    return found
+
+
+def _others(keys: list[CommandKey], lines: list[str], started: Collection[int]) -> str:
+    """Return a line of a shell that names the commands of a manifest on other lines than those."""
+    beside = {
+        (line, key.indent)
+        for key in keys
+        if key.line in started
+        for line in mapping_around(lines, key.line, key.indent)
+    }
+    left = (key for key in keys if key.name != "args" and (key.line, key.indent) not in beside)
+    texts = [_command(key, keys, lines) for key in left]
+    shown = dict.fromkeys(" ".join(text.split())[:_SHOWN] for text in texts if text and text.strip())
+    if not shown:
+        return ""
+    more = f" and {len(shown) - _LISTED} more" if len(shown) > _LISTED else ""
+    return f"{LEFT_OUT} {shlex.quote('; '.join(list(shown)[:_LISTED]) + f'{more}: {_NOT_STARTED}')}\n"
+
+
+def _whole(lines: list[str], places: list[CommandKey], said: str, command: str) -> str:
+    """Return a command with what its keys say in front, and the names of those that nothing has read."""
+    around = [(key.line, key.indent) for key in places]
+    return "".join((said, *unread_of_manifest(lines, around, said), command))
+
+
+def _refuse_image(lines: list[str], text: str, launch: re.Pattern[str]) -> None:
+    """Raise CommandRefused for a manifest of containers that start what their image says."""
+    is_of_image = is_of_cluster(lines) and any(map(_IMAGE.match, lines))
+    is_object = all(any(line.startswith(key) for line in lines) for key in ("apiVersion:", "kind:", "spec:"))
+    if (is_of_image or is_object) and not launch.search(text):
+        raise CommandRefused(
+            f"the manifest has no command: its {'image' if is_of_image else 'cluster'} says what starts",
+            "write the command that trains: gpulaunch run --hosts A,B -- torchrun SCRIPT",
+        )
+
+
+def _only_command(keys: list[CommandKey], lines: list[str]) -> str | None:
+    """Return what the one container of a manifest starts that is not a launcher: `command: ["./train.sh"]`.
+
+    None for other texts. Raises CommandRefused for a container with arguments alone.
+    """
+    if not is_of_cluster(lines):
+        return None
+    commands: dict[str, CommandKey] = {}
+    for key in keys:
+        command = _command(key, keys, lines) if key.name in _STARTS else None
+        if command:
+            commands.setdefault(command, key)
+    if not commands and any(key.name == "args" for key in keys):
+        raise CommandRefused(
+            "the manifest has arguments and no command: the image says what starts with them",
+            "write the command: gpulaunch run --hosts A,B -- torchrun SCRIPT ARGUMENTS",
+        )
+    scripts = {command: key for command, key in commands.items() if _SCRIPT.search(command)}
+    chosen = commands if len(commands) == 1 else scripts
+    if len(chosen) != 1:
+        _refuse_commands(commands)
+        return None
+    ((command, key),) = chosen.items()
+    text = _whole(lines, [key], "".join(_surroundings(keys, key, lines, command)), command)
+    return _others(keys, lines, [key.line for key in keys if _command(key, keys, lines) == command]) + text
+
+
+def _refuse_commands(commands: Iterable[str]) -> None:
+    """Raise CommandRefused for several commands of which none surely trains."""
+    shown = [" ".join(command.split())[:_SHOWN] for command in commands]
+    if shown:
+        raise CommandRefused(
+            f"the manifest has {len(shown)} commands, and none is a launcher, Python or a script: "
+            + "; ".join(shown[:_LISTED]),
+            "paste the one that trains",
+        )
+
+
+def _without_preparing(keys: list[CommandKey], lines: list[str]) -> list[CommandKey]:
+    """Return keys without those of containers that run before the others, where others are left."""
+    starts = [at for at, line in enumerate(lines) if _PREPARING.fullmatch(line)]
+    inside = {
+        at for start in starts for at in range(start, end_of_value(lines, start, indent_of(lines[start])))
+    }
+    return [key for key in keys if key.line not in inside] or keys
+
+
+def _command(key: CommandKey, keys: list[CommandKey], lines: list[str]) -> str | None:
+    """Return what a key runs as a text of a shell: `args` belong to the `command` in the same mapping."""
+    if key.name in _VARIABLES:
+        return None
+    if key.name in _TEXT_KEYS and key.words:
+        return "\n".join(key.words)
+    more = _arguments(key, keys, lines) if key.name in _STARTS else None
+    if key.text is not None:
+        behind = more.text if more is not None and key.name == "entrypoint" else None
+        return f"{key.text} {behind}" if behind else key.text
+    words = key.words
+    if more is not None:
+        words += more.words or _split(more.text or "", is_line=key.name == "entrypoint")
+    if len(words) > 2 and _SHELL.fullmatch(words[0]) and re.fullmatch(r"-\w*c", words[-2]):
+        return words[-1]
+    return " ".join(map(_quoted, words)) if len(words) > 1 else "".join(words)
+
+
+def _split(text: str, *, is_line: bool) -> tuple[str, ...]:
+    """Return the words of arguments that are one text; of Compose it is a line, which is split."""
+    with suppress(ValueError):
+        return tuple(shlex.split(text)) if is_line else (text,) * bool(text)
+    return (text,)
+
+
+def _arguments(key: CommandKey, keys: list[CommandKey], lines: list[str]) -> CommandKey | None:
+    """Return the key with the arguments of one that starts a program, wherever it is in the mapping."""
+    names = ("args", "command") if key.name == "entrypoint" else ("args",)
+    around = mapping_around(lines, key.line, key.indent)
+    beside = range(around.start - 1, around.stop)  # with the line of its `- `
+    return next(
+        (one for one in keys if one.indent == key.indent and one.name in names and one.line in beside), None
+    )
+
+
+def _quoted(word: str) -> str:
+    """Return a word of a container's command as a shell has it."""
+    escaped = re.sub(r"([\\\"`$])", r"\\\1", word)
+    if _OF_CONTAINER.search(escaped) is None:
+        parts = _OPEN.split(word)
+        return "".join(part if at % 2 else shlex.quote(part) for at, part in enumerate(parts) if part) or "''"
+    return '"' + _OF_CONTAINER.sub(r"${\g<name>}", escaped) + '"'
+
+
+def _surroundings(keys: list[CommandKey], command: CommandKey, lines: list[str], text: str) -> Iterator[str]:
+    """Yield what counts nodes around a command of a text, and the variables that are set beside it."""
+    beside = mapping_around(lines, command.line, command.indent)
+    yield from count_variables(lines, beside, text)
+    yield from texts_of_keys(lines, beside, document_of(lines, beside), command.indent)
+    levels = list(levels_around(lines, command.line, command.indent))
+    for around, indent, _ in reversed(levels):  # a step's own variables count before those of its job
+        for key in keys:
+            if key.name in _VARIABLES and key.indent == indent and key.line in around:
+                for name, value in _variables(lines, key):
+                    yield set_variable(name, scalar(value))
+                yield from unset_variables(lines[key.line + 1 : end_of_value(lines, key.line, key.indent)])
+
+
+def _is_variable(line: str, key: CommandKey, column: int, named: str) -> bool:
+    """Whether a pair in small letters is a variable: `http_proxy: URL` of a mapping, not `optional: true`."""
+    is_mapping = not named and indent_of(line) == column and not line.lstrip().startswith("- ")
+    return is_mapping and key.name in ("env", "envs", "environment_variables")
+
+
+def _with_inputs(command: str, key: CommandKey, lines: list[str]) -> str:
+    """Return a command with the inputs that the job or its pipeline gives as plain values."""
+    if "inputs." not in command:
+        return command
+    own, outer = _inputs(lines, key.line, key.indent), _inputs(lines, len(lines) - 1, 0)
+    room = _MOST_FILLED
+
+    def given(found: re.Match[str]) -> str:
+        nonlocal room
+        value = (outer if found["of_parent"] else own).get(found["name"], found[0])
+        value = _INPUT.sub(lambda one: outer.get(one["name"], one[0]), value) if room > 0 else found[0]
+        room -= len(value)
+        return value
+
+    return _INPUT.sub(given, command)
+
+
+def _inputs(lines: list[str], line: int, indent: int) -> dict[str, str]:
+    """Return the plain values of the `inputs:` with an indent that are beside a line."""
+    beside = mapping_around(lines, line, indent)
+    heads = (at for at in beside if (head := _INPUTS.fullmatch(lines[at])) and len(head[1]) == indent)
+    start = next(heads, len(lines)) + 1
+    depth = next((indent_of(each) for each in lines[start:] if each.strip()), 0)
+    found: dict[str, str] = {}
+    name = ""
+    for each in lines[start:] if depth > indent else ():
+        if each.strip() and indent_of(each) < depth:
+            break
+        pair = _GIVEN.fullmatch(each)
+        value = scalar((pair["value"] or "").strip()) if pair is not None else ""
+        if pair is not None and indent_of(each) == depth:
+            name = pair["name"]
+        elif pair is None or pair["name"] not in _DEFAULTS:
+            continue
+        if value and value[0] not in "{[|>&*" and len(value) <= _LONGEST_INPUT:
+            found[name] = value
+    return found
+
+
+def _variables(lines: list[str], key: CommandKey) -> Iterator[tuple[str, str]]:
+    at = key.line + 1
+    named = ""
+    column = next((indent_of(line) for line in lines[at:] if line.strip()[:1] not in ("", "#")), 0)
+    while at < len(lines) and not is_behind(lines[at], key.indent):
+        line, at = lines[at], at + 1
+        name, value, pair = _NAMED.fullmatch(line), _VALUE.fullmatch(line), _PAIR.fullmatch(line)
+        both = _FLOW_PAIR.fullmatch(line)
+        if KEY.fullmatch(line):
+            return
+        if both is not None:
+            yield scalar(both["name"]), both["value"]
+            continue
+        if name is not None:
+            named = scalar(name["name"])
+        elif value is not None and named:
+            yield named, value["value"]
+            named = ""
+        elif (
+            pair is not None
+            and pair["value"] not in ("", *_NO_VALUE)
+            and (pair["name"].isupper() or _is_variable(line, key, column, named))
+        ):
+            yield pair["name"], pair["value"]

@@ -1,0 +1,1 @@
+"""Pages, notebooks and terminals that show commands: the commands without what is around them. Pure."""

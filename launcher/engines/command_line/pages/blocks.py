@@ -1,0 +1,124 @@
+"""The blocks of a page that hold its commands: fences, directives, code within a sentence. Pure."""
+
+import re
+import shlex
+import textwrap
+from collections.abc import Iterator
+
+from launcher.engines.command_line.side_commands import LEFT_OUT
+from launcher.engines.command_line.task_files.editor_config import command_of_editor
+
+PROGRAMS = (
+    r"(?:torchrun|accelerate|deepspeed|python[\d.]*|mpirun|srun|composer|colossalai"
+    r"|swift(?=[ \t]+(?:sft|pt|rlhf)\b)|(?:llamafactory-cli|axolotl)(?=[ \t]+train\b)|tune(?=[ \t]+run\b))"
+)
+LAUNCH = rf"(?:[A-Za-z_]\w*=\S*[ \t]+)*{PROGRAMS}"
+LAUNCH_LINE = re.compile(rf"^[ \t]*{LAUNCH}\b", re.MULTILINE)
+LAUNCH_INSIDE = re.compile(rf"(?:^|[\s;&|(/]){PROGRAMS}\b")
+_MARK = re.compile(r"^[ \t]*(?:```|~~~)[ \t]*+(?P<kind>[\w+.-]*+)[^`~\n]*+$", re.MULTILINE)
+_DIRECTIVE = re.compile(
+    r"(?P<indent>[ \t]*)\.\. (?:code|code-block|sourcecode|parsed-literal)::[ \t]*(?P<kind>[\w+.-]*)[ \t]*"
+)
+_OPTION = re.compile(r"[ \t]+:[\w-]+:.*")
+_OTHER = ("python", "py", "json", "toml", "text", "txt", "output", "log", "ini", "latex", "cpp", "c")
+"""Languages of blocks that hold no command."""
+
+_PROSE = re.compile(r"^[ \t]*(?:[#>*-]+[ \t]*|\d{1,2}[.)][ \t]+)?[^\W\d_][^=$\n|;]*$", re.MULTILINE)
+_OTHER_LETTER = re.compile(
+    r"[ \t]*(?:\d{1,2}[.)\u3001][ \t]*|[#>*-]+[ \t]*)?(?![A-Za-z])[^\W\d_][^\"'`\\\n]*"
+)
+"""A line that starts with a letter of no program's name: a sentence of Chinese, Japanese or Russian."""
+
+_RUNNERS = r"(?:(?:uv|poetry|pixi|pdm|pipenv)[ \t]+run[ \t]+(?:-\S+[ \t]+)*|nohup[ \t]+)?"
+_INLINE = re.compile(rf"(?<![=\w\"'(\\])`((?:[A-Za-z_]\w*=\S*[ \t]+)*{_RUNNERS}{PROGRAMS}[ \t][^`\n]+)`")
+_SENTENCE = re.compile(r"\s*(?:[-*+>#]+[ \t]+|\d{1,2}[.)][ \t]+)?(?:[A-Z][a-z]|`|[A-Z]?(?![A-Za-z])[^\W\d_])")
+_EDITOR = "launch.json: the page has a configuration of an editor, too; paste it alone to launch it"
+_QUOTE = re.compile(r"[ \t]*>(?!>) ?")
+_CALLOUT = re.compile(r"\[!\w+\]")
+_CHANGED = re.compile(r"^(?:diff |index |@@ |[ +-]|$)")
+_ADDED = re.compile(rf"^\+[ \t]*{LAUNCH}\b", re.MULTILINE)
+_CONTINUED = re.compile(r"(?:\\|[ \t][\^`])[ \t]*$")
+
+
+def blocks_of_page(text: str) -> str:
+    """Return the commands of a page without the sentences around them; any other text as it is."""
+    text = _unquoted(text)
+    if ".. code" in text or ".. sourcecode" in text or ".. parsed" in text:
+        text = "\n".join(_with_fences(text.split("\n")))
+    text = _fenced(text)
+    if _ADDED.search(text):
+        text = _after_change(text)
+    if "`" in text and not LAUNCH_LINE.search(text) and _SENTENCE.match(text):
+        text = "\n".join(_INLINE.findall(text)) or text
+    return text if text.isascii() or not LAUNCH_LINE.search(text) else "\n".join(_without_sentences(text))
+
+
+def _unquoted(text: str) -> str:
+    """Return what a quotation of a page or a mail says: each of its lines starts with `>`."""
+    lines = text.strip().split("\n")
+    if len(lines) < 2 or not all(line.lstrip().startswith(">") for line in lines):
+        return text
+    said = [_QUOTE.sub("", line) for line in lines]
+    return "\n".join(line for line in said if not _CALLOUT.match(line))
+
+
+def _with_fences(lines: list[str]) -> Iterator[str]:
+    """Yield lines of reStructuredText with fences around what a directive shows."""
+    at = 0
+    while at < len(lines):
+        found = _DIRECTIVE.fullmatch(lines[at])
+        if found is None:
+            yield lines[at]
+            at += 1
+            continue
+        at += 1
+        while at < len(lines) and _OPTION.fullmatch(lines[at]):
+            at += 1
+        start, depth = at, len(found["indent"])
+        while at < len(lines) and (not lines[at].strip() or _indent(lines[at]) > depth):
+            at += 1
+        yield from (f"```{found['kind']}", textwrap.dedent("\n".join(lines[start:at])).strip("\n"), "```")
+
+
+def _indent(line: str) -> int:
+    return len(line) - len(line.lstrip(" \t"))
+
+
+def _fenced(text: str) -> str:
+    """Return what is within the fences of a page, where a launch is in one and none is around them."""
+    marks = list(_MARK.finditer(text))
+    if len(marks) < 2 or len(marks) % 2:
+        return text
+    ends = [0, *(found.end() for found in marks)]
+    starts = [*(found.start() for found in marks), len(text)]
+    parts = [text[start:end] for start, end in zip(ends, starts, strict=True)]
+    around = "\n".join(parts[::2])
+    if around.strip() and (not _PROSE.search(around) or LAUNCH_LINE.search(around)):
+        return text
+    blocks = [(found["kind"].lower(), part) for found, part in zip(marks[::2], parts[1::2], strict=True)]
+    inside = [_after_change(part) if kind == "diff" else part for kind, part in blocks if kind not in _OTHER]
+    configured = [part for kind, part in blocks if kind.startswith("json") and command_of_editor(part)]
+    if any(map(LAUNCH_INSIDE.search, inside)):
+        said = [f"{LEFT_OUT} {shlex.quote(_EDITOR)}"] if configured else []
+        return "\n".join((*said, *inside))
+    return "\n".join(configured) or text
+
+
+def _after_change(text: str) -> str:
+    """Return the lines that a change of a file leaves; any other text as it is."""
+    lines = text.strip("\n").split("\n")
+    if not all(map(_CHANGED.match, lines)) or not _ADDED.search(text):
+        return text
+    kept = (line for line in lines if line[:1] in ("+", " ", "") and not line.startswith("+++"))
+    return "\n".join(line[1:] for line in kept)
+
+
+def _without_sentences(text: str) -> Iterator[str]:
+    """Yield lines without those of a page in another script, but for what a text in quotes continues."""
+    above, is_quoted = "", False
+    for line in text.split("\n"):
+        is_sentence = _OTHER_LETTER.fullmatch(line) is not None and LAUNCH_INSIDE.search(line) is None
+        if not is_sentence or is_quoted or _CONTINUED.search(above):
+            yield line
+        is_quoted ^= line.replace('\\"', "").count('"') % 2 == 1 and not line.lstrip().startswith("#")
+        above = line

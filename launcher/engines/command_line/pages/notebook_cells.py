@@ -1,0 +1,164 @@
+"""The shell commands in the cells of a notebook, whose other lines are Python. Pure."""
+
+import ast
+import json
+import re
+import shlex
+from collections.abc import Iterator
+from typing import Any
+
+from launcher.engines.command_line.pages.blocks import LAUNCH
+from launcher.engines.command_line.side_commands import LEFT_OUT
+from launcher.errors import CommandRefused
+
+_SHELL = re.compile(r"[ \t]*!+[ \t]*(?=[\w.$\"'/~])")
+_MAGIC = re.compile(r"[ \t]*%")
+_SHELL_CELL = re.compile(r"\s*%%(?:bash|sh|shell|script)\b")
+_STARTS = re.compile(r"^[ \t]*!", re.MULTILINE)
+_OTHER_CELL = re.compile(r"\s*%%(?!(?:time|capture|bash|sh|shell|script)\b)")
+"""A cell in another language, or one that writes a file."""
+
+_SETS = re.compile(r"\b(?:environ|putenv|chdir|load_dotenv)\b")
+_NOT_READ = "Python, and not read: what it sets goes into env: of a run config"
+_SHOWN = 60
+_LAUNCH = re.compile(rf"[ \t]*{LAUNCH}[ \t]+[^\s=]")
+_CONTINUED = re.compile(r"\\[ \t]*$")
+_VARIABLE = re.compile(
+    r"os\.environ\[(?P<quote>[\"'])(?P<name>[A-Za-z_]\w*)(?P=quote)\][ \t]*=[ \t]*(?P<value>.+)"
+)
+_CALL = re.compile(r"os\.(?P<name>environ\.(?:update|setdefault)|chdir)\((?P<given>[^#]*)\)[ \t]*(?:#.*)?")
+_NAME = re.compile(r"(?P<name>[A-Za-z_]\w*)[ \t]*=[ \t]*(?P<value>.+)")
+
+
+def commands_of_notebook(text: str) -> str:
+    """Return the cells with commands of a notebook's file (.ipynb), as one cell; any other text as it is.
+
+    Raises CommandRefused for a notebook without one.
+    """
+    if not text.lstrip().startswith("{") or '"cells"' not in text:
+        return text
+    try:
+        tree = json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+    cells = tree.get("cells") if isinstance(tree, dict) else None
+    if not isinstance(cells, list):
+        return text
+    sources = [
+        one.get("source", "") for one in cells if isinstance(one, dict) and one.get("cell_type") == "code"
+    ]
+    codes = ["".join(map(str, source)) if isinstance(source, list) else str(source) for source in sources]
+    kept = [_typed(code) for code in codes if not _OTHER_CELL.match(code)]
+    if not any(_STARTS.search(code) for code in kept):
+        raise CommandRefused(
+            "the notebook has no cell that starts a command (!torchrun, %%bash)",
+            "paste the command that trains, or write its cells into a script: jupyter nbconvert --to script",
+        )
+    return "\n".join(kept)
+
+
+def _typed(code: str) -> str:
+    """Return a cell, of which a cell of a shell has `!` in front of each command."""
+    if not _SHELL_CELL.match(code):
+        return code
+    lines, above = code.split("\n")[1:], ""
+    typed: list[str] = []
+    for line in lines:
+        typed.append(line if _CONTINUED.search(above) or not line.strip() else f"!{line}")
+        above = line
+    return "\n".join(typed)
+
+
+def shell_of_cell(text: str) -> str:
+    """Return the commands behind `!` of a cell, and as assignments the Python variables that they can name.
+
+    A text without such a line is returned as it is.
+    """
+    lines = text.split("\n")
+    if not any(_SHELL.match(line) for line in lines) or _starts_otherwise(lines):
+        return text
+    return "\n".join(_shell_lines(lines))
+
+
+def _starts_otherwise(lines: list[str]) -> bool:
+    """Whether a command of a shell is beside those behind `!`: the text is a list, not a cell."""
+    above = ""
+    for line in lines:
+        is_first = not _CONTINUED.search(above)
+        above = line
+        if not is_first or _SHELL.match(line) or _MAGIC.match(line) or line.lstrip().startswith("#"):
+            continue
+        if re.match(r"[ \t]*(?:>>>[ \t]|\$[ \t]|(?:export|cd)[ \t])", line) or _LAUNCH.match(line):
+            return True
+    return False
+
+
+def _shell_lines(lines: list[str]) -> Iterator[str]:
+    names: list[str] = []
+    above = ""
+    is_shell = False
+    for line in lines:
+        if not _CONTINUED.search(above):
+            is_shell = _SHELL.match(line) is not None or _MAGIC.match(line) is not None
+            if not is_shell:
+                name, assignment = _assignment(line)
+                names += [name] if name else []
+                yield from (assignment,) if assignment else _said(line)
+        above = line
+        if is_shell:
+            yield _filled(line, names)
+
+
+def _filled(line: str, names: list[str]) -> str:
+    """Return a line in which `{NAME}` of a Python variable is `${NAME}`."""
+    for name in names:
+        line = re.sub(rf"(?<!\$)\{{{name}\}}", f"${{{name}}}", line)
+    return line
+
+
+def _said(line: str) -> Iterator[str]:
+    """Yield what is said of a line of Python that may set what a command sees."""
+    text = line.strip()
+    if _SETS.search(text) and not text.startswith(("#", "import ", "from ", "print")):
+        shown = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
+        yield f"{LEFT_OUT} {shlex.quote(f'{shown}: {_NOT_READ}')}"
+
+
+def _assignment(line: str) -> tuple[str, str]:
+    """Return the name and the assignment that a line of Python is to a shell, "" for any other line.
+
+    What a line below a condition or in a function sets is not known.
+    """
+    variable, call = _VARIABLE.match(line), _CALL.fullmatch(line.rstrip())
+    if call is not None:
+        return "", _called(call["name"], call["given"])
+    found = variable or _NAME.match(line)
+    value = None if found is None else _literal(found["value"])
+    if found is None or not isinstance(value, str | int | float):
+        return "", ""
+    return found["name"], f"{'export ' if variable else ''}{found['name']}={shlex.quote(str(value))}"
+
+
+def _called(name: str, given: str) -> str:
+    """Return what a call that sets variables or the directory is to a shell, "" for what is not read."""
+    values = _literal(f"({given},)" if given else "()")
+    if name == "chdir" and isinstance(values, tuple) and [type(one) for one in values] == [str]:
+        return f"cd {shlex.quote(values[0])}"
+    if name == "environ.setdefault" and isinstance(values, tuple) and len(values) == 2:
+        values = ({values[0]: f"${{{values[0]}:-{values[1]}}}"},)
+    elif name != "environ.update":
+        return ""
+    pairs = values[0] if isinstance(values, tuple) and values and isinstance(values[0], dict) else {}
+    if not all(isinstance(one, str) and one.isidentifier() for one in pairs):
+        return ""
+    quote = str if name == "environ.setdefault" else shlex.quote
+    exports = (f"export {one}={quote(str(value))}" for one, value in pairs.items())
+    return "; ".join(exports)
+
+
+def _literal(text: str) -> Any:
+    """Return the value that a text of Python writes out, None where it computes one."""
+    try:
+        return ast.literal_eval(text.strip())
+    except (ValueError, SyntaxError, MemoryError, RecursionError, TypeError):
+        return None

@@ -1,0 +1,267 @@
+"""The commands of a text as a page, a terminal or a notebook shows them: without what is around. Pure.
+
+Fences, backticks and prompts are left out, and what a terminal printed between prompts. Magics of a
+notebook and assignments of other shells become what a POSIX shell calls the same; so do files written in
+place whose text only becomes a variable.
+"""
+
+import json
+import re
+import shlex
+from bisect import bisect_right
+
+from launcher.engines.command_line.dialects.posix_text import with_posix_syntax
+from launcher.engines.command_line.manifests.manifest import command_of_manifest
+from launcher.engines.command_line.pages.blocks import LAUNCH, LAUNCH_INSIDE, LAUNCH_LINE, blocks_of_page
+from launcher.engines.command_line.pages.notebook_cells import commands_of_notebook, shell_of_cell
+from launcher.engines.command_line.pages.python_text import refuse_python
+from launcher.engines.command_line.shell.expansions import with_quotes
+from launcher.engines.command_line.task_files.condor import command_of_condor
+from launcher.engines.command_line.task_files.editor_config import command_of_editor
+from launcher.errors import CommandRefused
+
+_SHELL = (  # ana@gpu1:~/x$, [ana@gpu1 x]$, ana@mac x %, and the arrows of zsh's themes
+    r"[\w.-]+@[\w.-]+:[^\s$#%]*[$#%]|\[[\w.-]+@[\w.-]+[ \t][^\]\n]{0,200}\][$#%]"
+    r"|[\w.-]+@[\w.-]+[ \t]+[\w~/]\S*[ \t]+[$#%]|[A-Za-z][\w-]{0,15}\$"
+    r"|\u279c[ \t]{2,}\S+(?:[ \t]+git:\([^()\n]*\))?(?:[ \t]+[\u2717\u2714])?|[\u276f\u279c\u03bb](?=[ \t])"
+)
+_ENTERED = r"^[ \t]*(?:\([\w./~-]+\)[ \t]*)?"
+_PROMPT = re.compile(
+    rf"{_ENTERED}(?:(?:{_SHELL}|[$%>])[ \t]+|>>>[ \t]+!?|PS [^\s>]*>[ \t]+|[A-Z]:\\[^\s>]*>[ \t]*"
+    r"|!(?![ \t]+(?:[\[({]|test\b))[ \t]*)",
+    re.MULTILINE,
+)
+_SHELL_PROMPT = re.compile(rf"{_ENTERED}(?:{_SHELL}|\$)[ \t]+")
+_ROOT_PROMPT = re.compile(rf"\s*#[ \t]+(?={LAUNCH}\b)")
+_HISTORY = re.compile(
+    r"^(?::[ \t]\d{9,11}:\d+;|[ \t]*\d{1,6}\*?[ \t]{1,3}"
+    r"(?:\d{4}-\d\d-\d\d[ \t]+\d\d:\d\d(?::\d\d)?[ \t]+)?(?=[A-Za-z_./]))"
+)
+_HEADING = re.compile(r"[ \t]*(?:[A-Z][\w ,()'-]*:?)?")
+_FENCE = re.compile(
+    r"^[ \t]*(?:(?:```|~~~)[^`~\n]*+|%%(?:bash|sh|shell|script|time|capture)\b.*)[ \t]*$", re.MULTILINE
+)
+_QUOTES = re.compile(r"\A\s*\"{3}[ \t]*\n(.*)^[ \t]*\"{3}\s*\Z", re.MULTILINE | re.DOTALL)
+_CODE = re.compile(r"\s*`([^`]+)`\s*")
+_SENTENCE = re.compile(rf"\s*[A-Z][^`\n]{{0,300}}`({LAUNCH}[ \t][^`\n]+)`[^`]{{0,300}}")
+_CONTINUED = re.compile(r"(?:\\|[ \t][\^`])[ \t]*$")
+_INVISIBLE = {
+    **dict.fromkeys((0x200B, 0x200C, 0x200D, 0x2060, 0xFEFF), None),
+    **dict.fromkeys((*range(0x2000, 0x200B), 0x202F, 0x205F, 0x3000), " "),
+}
+"""Characters that a page puts between words, and no person types."""
+
+_TASKS = re.compile(
+    r"^(?:\[[^\n]*\][ \t]*$|[^\s#][^\n:]*:[^\n]*\n\s|[ \t]*FROM[ \t])|\A\s*\{", re.MULTILINE | re.IGNORECASE
+)
+"""What a file of tasks has: a section, a recipe, an image, or one object of JSON."""
+
+_LIST_MARK = re.compile(rf"^[ \t]*(?:[-*+\u2022]|\d{{1,2}}[.)])[ \t]+(?=`?{LAUNCH}\b)", re.MULTILINE)
+_ITEM_HEADING = re.compile(r"^[ \t]*[-*+][ \t]+[A-Z][^\n`$=]{0,100}:[ \t]*$", re.MULTILINE)
+_LABEL = re.compile(
+    rf"^[ \t]*(?:- )?(?:[A-Z][\w -]{{0,30}}:|(?:command|run|cmd|script):|CMD|ENTRYPOINT|RUN)[ \t]+"
+    rf"(?=`?{LAUNCH}\b)|^[ \t]*RUN[ \t]+(?=[a-z])",
+    re.MULTILINE,
+)
+_WORDS = re.compile(
+    r"\s*(?:CMD|ENTRYPOINT|\"?(?:command|args)\"?:)?\s*(?P<words>\[\s*\".*\"\s*,?\s*\])\s*,?\s*", re.DOTALL
+)
+_KEY = re.compile(r"[ \t]*(?:command|args|entrypoint):[ \t]*")
+_QUOTED_ITEM = re.compile(r"^([\"'])(.*)\1$")
+_REDIRECTED = re.compile(r"[ \t]*>[ \t]+[^-\s]\S*(?:[ \t]+2>&1)?[ \t]*&?[ \t]*")
+_COMMENT_BEHIND = re.compile(r"\\[ \t]+#[^\n]*$", re.MULTILINE)
+_TO_PROCESS = re.compile(r">[ \t]*>\([^()\n]*\)")  # exec > >(tee -a log)
+
+_HERE_LINE = re.compile(
+    r"(?P<head>.*?)(?<!<)<<-?(?!<)[ \t]*(?P<quote>['\"]?)(?P<tag>[A-Za-z_]\w*)(?P=quote)(?P<rest>.*)"
+)
+_CLOSES = re.compile(r"[ \t]*\)\"?[ \t]*")
+_READ = re.compile(r"[ \t]*read[ \t](?:-\S+[ \t]+|''[ \t]+|\"\"[ \t]+)*(?P<name>[A-Za-z_]\w*)[ \t]*")
+_ASSIGNED_CAT = re.compile(r"[ \t]*(?P<name>(?:export[ \t]+)?[A-Za-z_]\w*)=\"?\$\([ \t]*cat[ \t]*")
+_OF_TEMPLATE = re.compile(r"[ \t]*\{%[-+]?[ \t]*(?P<word>\w+)[^\n]*%\}[ \t]*")
+_MAGICS = (
+    (re.compile(r"^[ \t]*%cd[ \t]+", re.MULTILINE), "!cd "),
+    (re.compile(r"^[ \t]*%(?:set_)?env[ \t]+(\w+)[ \t]*[= \t][ \t]*(?=\S)", re.MULTILINE), r"!export \1="),
+    (re.compile(r"^[ \t]*%run[ \t]+(?=\S+\.py\b)", re.MULTILINE), "!python "),
+    (re.compile(r"^[ \t]*%(?:pip|conda|load_ext|matplotlib|autoreload)\b.*$", re.MULTILINE), ""),
+    (re.compile(r"^[ \t]*%time[ \t]+(?=!)", re.MULTILINE), ""),
+    (re.compile(r"^[ \t]*EXPORT[ \t]+(?=\w+=)", re.MULTILINE), "export "),
+)
+"""Magics of IPython."""
+
+
+def commands_text(text: str) -> str:
+    """Return the commands of a text that was copied from a page, a terminal or a notebook."""
+    text = commands_of_notebook(text.translate(_INVISIBLE))
+    text = blocks_of_page(text)
+    refuse_python(text, LAUNCH_INSIDE)
+    document = _document(text)
+    text = _without_template(text) if document is None and "{%" in text else text
+    text = _recipe(_without_numbers(_argv_text(text) if document is None else document))
+    text = _LABEL.sub("", _LIST_MARK.sub("", _ITEM_HEADING.sub("", text)))
+    code = _CODE.fullmatch(text) or _SENTENCE.fullmatch(text) or _QUOTES.fullmatch(text)
+    text = _FENCE.sub("", code[1] if code else text)
+    root = _ROOT_PROMPT.match(text)
+    typed = text[root.end() :] if root is not None else ""
+    if typed and _is_one_command(typed) and not LAUNCH_LINE.search(typed.partition("\n")[2]):
+        text = typed  # else the first line is a comment: `# srun ... \`, and the launch below it
+    for pattern, shell in _MAGICS:
+        text = pattern.sub(shell, text)
+    text = with_posix_syntax(text)
+    text = _TO_PROCESS.sub("> log", text)
+    text = _COMMENT_BEHIND.sub(r"\\", text)
+    return _with_assignments(_without_prompts(_typed_lines(shell_of_cell(text))))
+
+
+def _without_template(text: str) -> str:
+    """Return a text without lines of a template that only decide comments: `{% if partition %}`.
+
+    Raises CommandRefused for one that decides commands.
+    """
+    depth, kept = 0, list[str]()
+    for line in text.split("\n"):
+        found = _OF_TEMPLATE.fullmatch(line)
+        if found is None:
+            if depth > 0 and line.strip() and not line.lstrip().startswith("#"):
+                raise CommandRefused(
+                    f"the text is a template, which decides whether it has {line.strip()[:40]}",
+                    "paste what the template makes",
+                )
+            kept.append(line)
+        elif found["word"].startswith("end"):
+            depth -= 1
+        elif found["word"] in ("if", "for", "with", "macro", "block", "filter"):
+            depth += 1
+    return "\n".join(kept)
+
+
+def _recipe(text: str) -> str:
+    """Return the commands of a Makefile's recipe; any other text as it is."""
+    if "\n\t" not in text:
+        return text
+    from launcher.engines.command_line.task_files.makefile import recipe  # noqa: PLC0415 - few texts have one
+
+    return recipe(text)
+
+
+def _document(text: str) -> str | None:
+    """Return the commands of a file of an editor, a cluster or a project; None for any other text."""
+    command = command_of_editor(text) or command_of_condor(text) or command_of_manifest(text, LAUNCH_INSIDE)
+    if command is not None or not _TASKS.search(text):
+        return command
+    from launcher.engines.command_line.task_files.task_choice import launches_of_tasks  # noqa: PLC0415 - few texts are one
+
+    return launches_of_tasks(text, LAUNCH_INSIDE)
+
+
+def _argv_text(text: str) -> str:
+    """Return the command of a Dockerfile or a manifest that lists its words.
+
+    `CMD ["torchrun", "a.py"]`, or `command:` with `- torchrun` and `- a.py` below it.
+    """
+    listed = _WORDS.fullmatch(text.strip())
+    if listed is not None:
+        try:
+            words = json.loads(listed["words"])
+        except (ValueError, RecursionError):
+            return text
+        return shlex.join(words) if words and all(isinstance(word, str) for word in words) else text
+    lines = [line.strip() for line in text.splitlines() if line.strip() and not _KEY.fullmatch(line)]
+    items = [_QUOTED_ITEM.sub(r"\2", line[2:].strip()) for line in lines if line.startswith("- ")]
+    is_command = len(items) == len(lines) > 1 and not any(char.isspace() for char in items[0])
+    return shlex.join(items) if is_command else text
+
+
+def _without_prompts(text: str) -> str:
+    """Leave out prompts, of continued lines (`> `) too, but no redirection that starts such a line."""
+    lines: list[str] = []
+    above = ""
+    has_prompt = False
+    for line in text.split("\n"):
+        is_continued = _CONTINUED.search(above) is not None
+        prompt = _PROMPT.match(line)
+        if is_continued and not has_prompt and _REDIRECTED.fullmatch(line):
+            prompt = None
+        elif not is_continued:
+            has_prompt = prompt is not None
+        lines.append(line if prompt is None else line[prompt.end() :])
+        above = line
+    return "\n".join(lines)
+
+
+def _with_assignments(text: str) -> str:
+    """Return a text with assignments for files in place that only become a variable."""
+    lines = text.split("\n")
+    ends: dict[str, list[int]] = {}
+    for number, line in enumerate(lines):
+        ends.setdefault(line.strip(" \t"), []).append(number)
+    kept: list[str] = []
+    at = 0
+    while at < len(lines):
+        found = _HERE_LINE.fullmatch(lines[at]) if "<<" in lines[at] else None
+        after = ends.get(found["tag"], []) if found is not None else []
+        number = bisect_right(after, at)
+        if found is None or number == len(after):
+            kept.append(lines[at])
+            at += 1
+            continue
+        end = after[number]
+        is_closed = end + 1 < len(lines) and _CLOSES.fullmatch(lines[end + 1]) is not None
+        assigned = _as_assignment(found, "\n".join(lines[at + 1 : end]), is_closed=is_closed)
+        end += 2 if is_closed else 1
+        kept += lines[at:end] if assigned is None else [assigned]
+        at = end
+    return "\n".join(kept)
+
+
+def _as_assignment(found: re.Match[str], body: str, *, is_closed: bool) -> str | None:
+    """Return what a file in place says to a variable or to the screen; None for one that is written."""
+    head, body = found["head"], body.rstrip("\n\\")
+    if re.fullmatch(r"\s*cat\s*", head) and not found["rest"].strip():
+        return ""
+    named = _READ.fullmatch(head) if not is_closed else _ASSIGNED_CAT.fullmatch(head)
+    if named is None or found["rest"].strip():
+        return None
+    quoted = shlex.quote(body) if found["quote"] else f'"{with_quotes(body)}"'
+    return f"{named['name']}={quoted}"
+
+
+def _is_one_command(text: str) -> bool:
+    """Whether every line continues the one above it, or is a comment."""
+    above = ""
+    for line in text.rstrip().split("\n"):
+        if above and not _CONTINUED.search(above) and not line.lstrip().startswith("#"):
+            return False
+        above = line
+    return True
+
+
+def _without_numbers(text: str) -> str:
+    """Leave out what `history` and the file of zsh's history put in front of every command."""
+    lines = text.split("\n")
+    starts = [line for above, line in zip(["", *lines], lines, strict=False) if not _CONTINUED.search(above)]
+    if not any(map(_HISTORY.match, starts)) or any(
+        line.strip() and not _HISTORY.match(line) for line in starts
+    ):
+        return text
+    return "\n".join(_HISTORY.sub("", line) for line in lines)
+
+
+def _typed_lines(text: str) -> str:
+    """Return the lines that were typed, where prompts distinguish them from what the terminal printed."""
+    lines = text.strip("\n").split("\n")
+    first = next((number for number, line in enumerate(lines) if _SHELL_PROMPT.match(line)), 0)
+    if all(map(_HEADING.fullmatch, lines[:first])):
+        lines = lines[first:]
+    if not _SHELL_PROMPT.match(lines[0]):
+        return text
+    typed: list[str] = []
+    printed: list[str] = []
+    is_open = False
+    for line in lines:
+        is_typed = is_open or _PROMPT.match(line) is not None
+        (typed if is_typed else printed).append(line)
+        is_open = is_typed and _CONTINUED.search(line) is not None
+    is_one_command = not any(LAUNCH_LINE.match(line) for line in printed)
+    closes = "\n".join(typed).count('"') % 2 == 0 == "\n".join(typed).count("'") % 2
+    return "\n".join(typed) if is_one_command and closes else text

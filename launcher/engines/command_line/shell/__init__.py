@@ -1,0 +1,1 @@
+"""Shell text as a POSIX shell reads it: words, variables, conditions, loops, files. Pure."""

@@ -1,0 +1,151 @@
+"""Arithmetic of a shell, in whole numbers: `$((2 * N))`, `((N > 4))`. Pure."""
+
+import ast
+import operator
+import re
+from collections.abc import Callable
+
+from launcher.engines.command_line.shell.variables import Values, arguments
+
+_OPERAND = re.compile(r"\$?\{?([A-Za-z_]\w*)\}?", re.ASCII)
+_ARITHMETIC = re.compile(r"[\d\s+*/%()<>=!&|^~?:-]{1,120}", re.ASCII)
+_CALCULATED = re.compile(
+    r"\s*(?P<name>[A-Za-z_]\w*)\s*(?:(?P<mark>[+*/%-]?)=(?P<expression>[^=].*)|(?P<step>\+\+|--))\s*",
+    re.ASCII,
+)
+_STEP_BEFORE = re.compile(r"\A\s*(\+\+|--)\s*([A-Za-z_]\w*)\s*\Z", re.ASCII)
+_STEP = re.compile(r"(?:\+\+|--)\s*\$?\{?[A-Za-z_]", re.ASCII)
+_GROUP = re.compile(r"\([^()]*\)")
+_BITS = re.compile(r"[&|^]")
+_TRUTHS = re.compile(r"[=!?]|\b(?:and|or)\b|(?<![<>])[<>](?![<>])")
+
+
+def _quotient(left: int, right: int) -> int:
+    """Return a quotient that is rounded towards zero, as in C."""
+    size = abs(left) // abs(right)
+    return size if (left < 0) == (right < 0) else -size
+
+
+_OPERATORS: dict[type[ast.operator], Callable[[int, int], int]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: _quotient,
+    ast.Mod: lambda left, right: left - right * _quotient(left, right),
+    ast.LShift: lambda left, right: left << _shift(right),
+    ast.RShift: lambda left, right: left >> _shift(right),
+    ast.BitAnd: operator.and_,
+    ast.BitOr: operator.or_,
+    ast.BitXor: operator.xor,
+}
+_COMPARISONS: dict[type[ast.cmpop], Callable[[int, int], bool]] = {
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+}
+_LARGEST = (1024, 63)
+"""Base and exponent of a power."""
+
+
+def evaluate_arithmetic(text: str, values: Values) -> int | None:
+    """Return the number of an arithmetic expression, None where a variable of it has none."""
+    if _STEP.search(text):
+        return None  # it sets a variable, too
+
+    def number(match: re.Match[str]) -> str:
+        value = values.get(match[1])
+        return f"({value})" if isinstance(value, str) and _ARITHMETIC.fullmatch(value.strip()) else "\0"
+
+    filled = _OPERAND.sub(
+        number, text[:400].replace('"', "").replace("$#", str(len(arguments(values) or ())))
+    ).strip()
+    if not _ARITHMETIC.fullmatch(filled):
+        return None
+    filled = _with_choice(filled).replace("&&", " and ").replace("||", " or ")
+    if _needs_parentheses(filled):
+        return None
+    filled = " ".join(re.sub(r"!(?!=)", " not ", filled).split())  # places are those of one line
+    try:
+        tree = ast.parse(filled, mode="eval")
+        return None if _binds_otherwise(filled, tree) else _computed(tree.body)
+    except (SyntaxError, ValueError, ZeroDivisionError, OverflowError):
+        return None
+
+
+def read_assignment(text: str, values: Values) -> tuple[str, int | None]:
+    """Return the variable that `N += 2` sets and its number (None without one), "" for other texts."""
+    found = _CALCULATED.fullmatch(_STEP_BEFORE.sub(r"\2\1", text))
+    if found is None:
+        return "", None
+    name, right = found["name"], found["expression"] or "1"
+    mark = found["mark"] or (found["step"] or "")[:1]
+    return name, evaluate_arithmetic(f"{name} {mark} ({right})" if mark else right, values)
+
+
+def _in_64_bits(number: int) -> int:
+    """Return a number as it is; raises ValueError for one that a shell would wrap around."""
+    if not -1 << 63 <= number < 1 << 63:
+        raise ValueError(number)
+    return number
+
+
+def _shift(places: int) -> int:
+    """Return a number of places; raises ValueError for one that no 64 bits have."""
+    if not 0 <= places <= _LARGEST[1]:
+        raise ValueError(places)
+    return places
+
+
+def _needs_parentheses(text: str) -> bool:
+    """Whether bits and comparisons are in one group: C compares first, Python last."""
+    while text:
+        groups = _GROUP.findall(text) or [text]
+        if any(_BITS.search(group) and _TRUTHS.search(group) for group in groups):
+            return True
+        text = _GROUP.sub("0", text) if groups != [text] else ""
+    return False
+
+
+def _binds_otherwise(text: str, tree: ast.AST) -> bool:
+    """Whether a sign takes more than in a shell, which reads `! A == B` as `(! A) == B`, and `-A ** B` so."""
+    signs = [node for node in ast.walk(tree) if isinstance(node, ast.UnaryOp)]
+    return any(
+        isinstance(node.operand, (ast.BinOp, ast.Compare))
+        and "(" not in text[node.col_offset : node.operand.col_offset]
+        for node in signs
+    )
+
+
+def _with_choice(text: str) -> str:
+    """Return an expression with `A ? B : C` as Python has it; the parts may have parentheses around them."""
+    found = re.fullmatch(r"([^?:]+)\?([^?:]+):(.+)", text)
+    return text if found is None else f"({found[2]}) if ({found[1]}) else ({_with_choice(found[3].strip())})"
+
+
+def _computed(node: ast.expr) -> int:
+    if isinstance(node, ast.Constant) and isinstance(node.value, int):
+        return _in_64_bits(node.value)
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        return -_computed(node.operand)
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Invert):
+        return ~_computed(node.operand)
+    if isinstance(node, ast.BinOp) and type(node.op) in _OPERATORS:
+        return _in_64_bits(_OPERATORS[type(node.op)](_computed(node.left), _computed(node.right)))
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Pow):
+        base, exponent = _computed(node.left), _computed(node.right)
+        if abs(base) <= _LARGEST[0] and 0 <= exponent <= _LARGEST[1]:
+            return _in_64_bits(int(base**exponent))
+    if isinstance(node, ast.IfExp):
+        return _computed(node.body if _computed(node.test) else node.orelse)
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+        return int(not _computed(node.operand))
+    if isinstance(node, ast.BoolOp):
+        values = [bool(_computed(value)) for value in node.values]
+        return int(all(values) if isinstance(node.op, ast.And) else any(values))
+    if isinstance(node, ast.Compare) and len(node.ops) == 1 and type(node.ops[0]) in _COMPARISONS:
+        compare = _COMPARISONS[type(node.ops[0])]
+        return int(compare(_computed(node.left), _computed(node.comparators[0])))
+    raise ValueError(ast.dump(node))

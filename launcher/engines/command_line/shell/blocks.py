@@ -1,0 +1,303 @@
+"""Conditions and loops of a text: which of its commands run. Pure, and nothing is run for it.
+
+The text's own values decide a condition where they can (`[ -z "$NAME" ]`, `case $NAME in`): the commands of
+the other branch are left out. A loop whose words the text does not have and the answer of a program decide
+nothing.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+
+from launcher.engines.command_line.shell.bracket_tests import (
+    Answer,
+    Files,
+    both,
+    decide,
+    either,
+    matches,
+    opposite,
+    tested_text,
+)
+from launcher.engines.command_line.shell.variables import Values
+from launcher.engines.command_line.shell.words import Word
+from launcher.errors import CommandRefused
+
+_TESTS = ("[", "[[", "test", "((")
+_OPENING = ("if", "while", "until", "for", "select", "case", "{")
+_ENDING = ("fi", "done", "esac", "}")
+_ALONE = ("if", "elif", "then", "else", "while", "until", "do", "{")
+"""Words of a shell that a command follows without an operator."""
+
+_ANSWERS: Mapping[str, Answer] = {"true": True, ":": True, "false": False, "getopts": False}
+"""Of commands; `getopts` finds no argument in a text that has none."""
+
+_DEEPEST = 100
+"""Of blocks within blocks: each command asks all that are around it."""
+
+_ARGUMENT = re.compile(r"\$(?:[1-9@*]|\{[1-9@*])")
+
+
+class _List:
+    """Commands that `&&` and `||` join: whether the next of them runs."""
+
+    def __init__(self) -> None:
+        self.status: Answer = True  # of what has been read
+        self.operator = ""  # in front of the next command
+        self.is_presumed = False  # a program would say whether it succeeds
+        self.of_arguments = False  # a test in it asks for arguments, which the text does not have
+
+    @property
+    def guard(self) -> Answer:
+        """Whether the next command runs; None where the text does not decide it."""
+        if self.operator == "||":
+            return None if self.is_presumed else opposite(self.status)
+        return self.status if self.operator == "&&" else True
+
+    def take(self, value: Answer, end: str, *, is_presumed: bool = False) -> Answer:
+        """Take how a command ends, and what follows it; return how the list has ended so far.
+
+        A program behind a test is one that succeeds: `[ A ] && program || other` is a choice.
+        """
+        if end in ("|", "|&"):
+            return self.status
+        if self.operator:
+            value = (both if self.operator == "&&" else either)(self.status, value)
+        else:
+            self.is_presumed = is_presumed
+        self.status, self.operator = value, end if end in ("&&", "||") else ""
+        if not self.operator:
+            self.of_arguments = False
+        return None if self.is_presumed else value
+
+
+class _Block:
+    """One condition, loop or group that is open."""
+
+    def __init__(self, kind: str, around: _List, *, in_condition: bool) -> None:
+        self.kind = kind
+        self.around = around  # the list that it is in
+        self.in_condition = in_condition
+        self.runs: Answer = True  # the branch that is read
+        self.value: Answer = None  # of the condition, as far as it has been read
+        self.taken: Answer = False  # whether an earlier branch has run
+        self.operator = ""  # in front of the next command of the condition
+        self.subject: str | None = None  # what `case` compares
+        self.awaits_pattern = kind == "case"
+        self.is_negated = False  # `! {`
+        self.is_left = False  # `exit` in parentheses
+        self.of_arguments = around.of_arguments  # its condition asks for arguments
+
+
+class ShellBlocks:
+    """Follows the conditions and loops of a text, command by command."""
+
+    def __init__(self, files: Files | None = None) -> None:
+        self.files = files
+        self.open: list[_Block] = []
+        self.list = _List()
+        self.last: Answer = True  # how the last list ended
+        self.asked = False  # the call of a function is behind a test of arguments
+        self.test = "test"  # the last one, as the text has it
+        self.kinds: dict[str, None] = {}  # what the text has had, in its order
+
+    @property
+    def runs(self) -> Answer:
+        """Whether the next command runs; None where the text does not decide it."""
+        result = self.list.guard
+        for block in self.open:
+            result = both(result, block.runs)
+        return result
+
+    @property
+    def kind(self) -> str:
+        """The innermost condition or loop that the text does not decide."""
+        undecided = [block.kind for block in self.open if block.runs is None]
+        return undecided[-1] if undecided else self.test
+
+    @property
+    def awaits_pattern(self) -> bool:
+        """Whether the next words are a pattern of `case`."""
+        return bool(self.open) and self.open[-1].awaits_pattern
+
+    @property
+    def in_condition(self) -> bool:
+        """Whether the next command is the condition of a block."""
+        return bool(self.open) and self.open[-1].in_condition
+
+    @property
+    def asks_next(self) -> Answer:
+        """Whether the next command runs, which is the condition of a block; a loop may ask it again."""
+        if not self.in_condition:
+            return False
+        block = self.open[-1]
+        is_once = block.kind == "if" and not block.operator
+        return both(self.runs, opposite(block.taken)) if is_once else None
+
+    @property
+    def of_arguments(self) -> bool:
+        """Whether a condition around the next command asks for arguments of the text."""
+        return self.asked or self.list.of_arguments or any(block.of_arguments for block in self.open)
+
+    def take(self, words: tuple[Word, ...], end: str, values: Values) -> bool:
+        """Take a command that is of the shell alone; return False for any other. `end` is what follows it."""
+        name = words[0].text
+        if name == "((" and is_assignment(words[1].text):
+            return False
+        if name in _TESTS or (name == "!" and len(words) > 1 and words[1].text in _TESTS):
+            self._take_test(words, end, values)
+        elif name == "case":
+            self._begin(name)
+            self.open[-1].subject = _joined_text(words[1:-1], values)
+            self.open[-1].of_arguments |= any(map(_asks_arguments, words))
+        elif [word.text for word in words] == ["!", "{"]:
+            self._begin("{")
+            self.open[-1].is_negated = True
+        elif name in _OPENING:
+            self._begin(name, is_empty=name == "for" and [word.text for word in words[2:]] in ([], ["in"]))
+        elif name in ("elif", "else", "then", "do") and self.open:
+            self._next_branch(self.open[-1], name)
+        elif name in _ENDING and self.open:
+            self._end(self.open.pop(), end)
+        elif self.in_condition:
+            self._condition(_ANSWERS.get(name), end)
+        elif name in ("true", "false", ":") and (end in ("&&", "||") or len(words) == 1):
+            self.last = self.list.take(name != "false", end)
+        else:
+            return False
+        return True
+
+    def take_pattern(self, words: tuple[Word, ...], values: Values) -> None:
+        """Take the patterns in front of `)`, which `|` has separated."""
+        block = self.open[-1]
+        block.awaits_pattern = False
+        hit: Answer = False
+        for word in words:
+            hit = either(hit, None if block.subject is None else matches(block.subject, word, values))
+        block.runs = both(opposite(block.taken), hit)
+        block.taken = either(block.taken, hit)
+
+    def end_pattern(self) -> None:
+        """Take `;;`, behind the commands of a pattern."""
+        if self.open and self.open[-1].kind == "case":
+            self.open[-1].awaits_pattern = True
+            self.open[-1].runs = False
+        self.list = _List()
+
+    def after(self, end: str, *, is_presumed: bool = True) -> None:
+        """Take what follows a command that was none of the shell's."""
+        self.last = self.list.take(True, end, is_presumed=is_presumed)
+
+    def doubt(self, kind: str, at: int) -> None:
+        """Take what leaves a loop or a function under a condition that the text does not decide.
+
+        `at` is how many blocks are around it.
+        """
+        block = _Block(kind, _List(), in_condition=False)
+        block.runs = None
+        self.open.insert(at, block)
+
+    def leave_group(self, at: int, code: str) -> None:
+        """Take `exit CODE` in parentheses, which ends their commands alone; `at` blocks are around them."""
+        if at < len(self.open):
+            block = self.open[at]
+            block.is_left, block.runs = True, False
+            block.value = code == "0" if code.isdecimal() else None if code else self.last
+
+    def inside(self) -> Callable[[], None]:
+        """Start the commands of a loop, a function or a file; return what leaves them again."""
+        opened, around, asked = len(self.open), self.list, self.asked
+        self.asked = self.of_arguments
+        self.list = _List()
+
+        def leave() -> None:
+            del self.open[opened:]
+            self.list, self.asked = around, asked
+
+        return leave
+
+    def _begin(self, kind: str, *, is_empty: bool = False) -> None:
+        if len(self.open) == _DEEPEST:
+            raise CommandRefused(
+                f"the text has more than {_DEEPEST} conditions within each other", "paste the launch alone"
+            )
+        is_condition = kind in ("if", "while", "until")
+        guard = self.list.guard
+        block = _Block(kind, self.list, in_condition=is_condition)
+        if is_condition:
+            block.taken = opposite(guard)
+        elif kind == "case":
+            block.runs, block.taken = False, opposite(guard)
+        else:
+            block.value = False if is_empty else None
+            block.runs = guard if kind == "{" else False if is_empty else None
+        self.list = _List()
+        self.open.append(block)
+        if kind == "{":
+            self.last = None  # of a group without commands
+        else:
+            self.kinds[kind] = None
+
+    def _end(self, block: _Block, end: str) -> None:
+        self.list = block.around
+        value = block.value if block.is_left else self.last if block.kind == "{" else None
+        value = opposite(value) if block.is_negated else value
+        if self.in_condition:
+            self._condition(value, end)
+        elif value is None:
+            self.last = self.list.take(None if block.is_negated else True, end, is_presumed=True)
+        else:
+            self.last = self.list.take(value, end)
+
+    def _next_branch(self, block: _Block, name: str) -> None:
+        block.in_condition = name == "elif"
+        if name == "then":
+            block.runs = both(opposite(block.taken), block.value)
+            block.taken = either(block.taken, block.value)
+        elif name == "do":
+            is_never = block.value is (block.kind == "until") and block.value is not None
+            block.runs = False if is_never else None
+        else:
+            block.runs = opposite(block.taken)
+        block.value, block.operator = None, ""
+        self.list = _List()
+
+    def _take_test(self, words: tuple[Word, ...], end: str, values: Values) -> None:
+        if words[0].text in _TESTS:
+            self.test = words[0].text
+        value = decide(words, values, self.files)
+        asks = any(map(_asks_arguments, words))
+        if self.in_condition:
+            self.open[-1].of_arguments |= asks
+            self._condition(value, end)
+        else:
+            self.list.of_arguments |= asks
+            self.last = self.list.take(value, end)
+
+    def _condition(self, value: Answer, end: str) -> None:
+        block = self.open[-1]
+        if block.operator == "&&":
+            value = both(block.value, value)
+        elif block.operator == "||":
+            value = either(block.value, value)
+        elif block.operator in ("|", "|&"):
+            value = None
+        block.value, block.operator = value, end
+
+
+def _joined_text(words: tuple[Word, ...], values: Values) -> str | None:
+    texts = [tested_text(word, values) for word in words]
+    return None if None in texts else " ".join(text for text in texts if text is not None)
+
+
+def _asks_arguments(word: Word) -> bool:
+    return word.is_count or "$#" in word.text or any(_ARGUMENT.match(part) for part in word.unresolved)
+
+
+def is_assignment(expression: str) -> bool:
+    """Whether `((EXPRESSION))` sets a variable and asks nothing."""
+    return re.search(r"\+\+|--|(?<![<>=!])=(?!=)", expression) is not None
+
+
+def is_alone(word: str) -> bool:
+    """Whether a command may follow a word of the shell without an operator between them."""
+    return word in _ALONE

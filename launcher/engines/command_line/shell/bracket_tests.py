@@ -1,0 +1,234 @@
+"""What a test of a shell says: `[ -z "$A" ]`, `[[ $A == b* && -f c ]]`, `((N > 1))`. Pure.
+
+The text's own values decide it where they can. A file decides it only where the text may read files: see
+`Files`.
+"""
+
+import fnmatch
+import re
+from collections.abc import Callable, Mapping
+from typing import TypeAlias
+
+from launcher.engines.command_line.shell.arithmetic import evaluate_arithmetic
+from launcher.engines.command_line.shell.variables import Values
+from launcher.engines.command_line.shell.words import Word
+
+Answer: TypeAlias = bool | None
+"""Of a condition; None where the text does not decide it."""
+
+Files: TypeAlias = Callable[[str], str | None]
+"""The text of a small file beside the text that is read, None where there is none."""
+
+_POSITIONAL = re.compile(r"\$(?:[0-9@*]|\{[0-9@*]+(?::?-)?\})")
+_NAMED = re.compile(r"\$(?:([A-Za-z_]\w*)|\{([A-Za-z_]\w*)\})", re.ASCII)
+_OF_SHELL = re.compile(
+    r"HOSTNAME|HOSTTYPE|OSTYPE|MACHTYPE|E?UID|PPID|RANDOM|SECONDS|LINENO|EPOCH\w+|BASH\w*|SHELLOPTS|IFS"
+)
+"""Variables that every shell sets."""
+
+_OF_JOB = re.compile(
+    r"(?:SLURM|PBS|LSB|SGE|PJM|OMPI|PMIX?|KUBERNETES|POD|SM|CONDA|CUDA|NVIDIA|MASTER|NPROC)_?\w*"
+    r"|(?:LOCAL_|NODE_|GROUP_)?RANK|(?:LOCAL_)?WORLD_SIZE|NNODES|NUM_NODES|VIRTUAL_ENV"
+    r"|USER|LOGNAME|SHELL|TERM|DISPLAY|TMPDIR|LANG|PATH|HOME|PWD"
+)
+"""Variables that a scheduler, a container or a login sets: empty only where a test asks for that."""
+
+_NUMBER = re.compile(r"[+-]?[0-9]{1,12}")
+_NUMBERS: Mapping[str, Callable[[int, int], bool]] = {
+    "-eq": int.__eq__,
+    "-ne": int.__ne__,
+    "-lt": int.__lt__,
+    "-le": int.__le__,
+    "-gt": int.__gt__,
+    "-ge": int.__ge__,
+}
+_TEXTS = ("=", "==", "!=", "=~", "<", ">")
+_SORTED_ALIKE = ("[0-9]*", "[a-z]*", "[A-Z]*")
+"""Texts that every language sorts alike."""
+
+_PLAIN_EXPRESSION = re.compile(r"[\w^$.*+?\[\]/ :,=-]{1,80}", re.ASCII)
+_LONGEST = 200
+_FILE_TESTS = ("-f", "-e", "-r", "-s", "-a")
+
+
+def decide(words: tuple[Word, ...], values: Values, files: Files | None = None) -> Answer:
+    """Return what a test says, its brackets included; None where it is not known."""
+    is_opposite = words[0].text == "!"
+    rest = words[1:] if is_opposite else words
+    if rest[0].text == "((":
+        number = evaluate_arithmetic(rest[1].text, values)
+        return None if number is None else (number != 0) is not is_opposite
+    is_double = rest[0].text == "[["
+    rest = rest[1:-1] if rest[-1].text in ("]", "]]") else rest[1:]
+    answer = _Test(rest, values, files, is_double=is_double).answer()
+    return opposite(answer) if is_opposite else answer
+
+
+class _Test:
+    """Reads the words between the brackets, `-o` and `||` binding less than `-a` and `&&`."""
+
+    def __init__(
+        self, words: tuple[Word, ...], values: Values, files: Files | None, *, is_double: bool
+    ) -> None:
+        self.words = words
+        self.values = values
+        self.files = files
+        self.is_double = is_double
+        self.at = 0
+
+    def answer(self) -> Answer:
+        value = self._either()
+        if self.at == len(self.words):
+            return value
+        # a shell refuses such a test, and continues as after a "no"
+        return None if self.is_double or not all(word.is_known for word in self.words) else False
+
+    def _next(self) -> str:
+        return self.words[self.at].text if self.at < len(self.words) else ""
+
+    def _either(self) -> Answer:
+        value = self._both()
+        while self._next() == ("||" if self.is_double else "-o"):
+            self.at += 1
+            value = either(value, self._both())
+        return value
+
+    def _both(self) -> Answer:
+        value = self._one()
+        while self._next() == ("&&" if self.is_double else "-a"):
+            self.at += 1
+            value = both(value, self._one())
+        return value
+
+    def _one(self) -> Answer:
+        left = len(self.words) - self.at
+        if self._next() == "!" and left > 1:
+            self.at += 1
+            return opposite(self._one())
+        if self._next() == "(" and left > 2:
+            self.at += 1
+            value = self._either()
+            is_closed = self._next() == ")"
+            self.at += 1
+            return value if is_closed else None
+        second = self.words[self.at + 1].text if left > 1 else ""
+        if left > 2 and (second in _NUMBERS or second in _TEXTS):
+            self.at += 3
+            return self._compared(self.words[self.at - 3], second, self.words[self.at - 1])
+        first = self._next()
+        ends = (*(("&&", "||", ")") if self.is_double else ("-a", "-o", ")")), "")
+        if re.fullmatch(r"-[a-zA-Z]", first) and (second not in ends or (left > 1 and second == "")):
+            self.at += 2
+            return self._asked(first, self.words[self.at - 1])
+        if left < 1:
+            return False  # `[ $NAME ]`, where NAME is empty
+        self.at += 1
+        if first in ("-z", "-n"):  # of an array or variable that is empty
+            return first == "-z"
+        text = _text(self.words[self.at - 1], self.values, is_asked=True)
+        return None if text is None or re.fullmatch(r"-[a-zA-Z]", first) else text != ""
+
+    def _asked(self, operator: str, word: Word) -> Answer:
+        if operator == "-v":
+            known = tested_text(word, self.values)
+            return None if not known or known not in self.values else True
+        text = _text(word, self.values, is_asked=operator in ("-z", "-n"))
+        if operator in ("-z", "-n"):
+            return None if text is None else (text == "") is (operator == "-z")
+        if operator in _FILE_TESTS and self.files is not None and text and self.files(text) is not None:
+            return True
+        return None
+
+    def _compared(self, first: Word, operator: str, second: Word) -> Answer:
+        left, right = self._text(first), self._text(second)
+        if operator in ("=", "==", "!=") and left is not None:
+            answer = matches(left, second, self.values) if self.is_double else _equal(left, right)
+            return answer if operator != "!=" else opposite(answer)
+        if left is None or right is None:
+            return None
+        if operator in _NUMBERS:
+            if self.is_double:  # as in arithmetic, where nothing is 0
+                left, right = left or "0", right or "0"
+            are_numbers = _NUMBER.fullmatch(left) and _NUMBER.fullmatch(right)
+            return _NUMBERS[operator](int(left), int(right)) if are_numbers else None
+        if operator in ("<", ">"):
+            return _is_sorted(left, right) if operator == "<" else _is_sorted(right, left)
+        if (
+            operator == "=~"
+            and self.is_double
+            and _PLAIN_EXPRESSION.fullmatch(right)
+            and len(left) <= _LONGEST
+        ):
+            return _searched(right, left)
+        return None
+
+    def _text(self, word: Word) -> str | None:
+        return tested_text(word, self.values)
+
+
+def _is_sorted(first: str, second: str) -> Answer:
+    """Return whether a text comes before another; None where the language decides the order."""
+    is_same_everywhere = any(
+        re.fullmatch(kind, first) and re.fullmatch(kind, second) for kind in _SORTED_ALIKE
+    )
+    return first < second if is_same_everywhere else None
+
+
+def _equal(left: str, right: str | None) -> Answer:
+    return None if right is None else left == right
+
+
+def _searched(expression: str, text: str) -> Answer:
+    """Return whether a regular expression without groups finds something in a short text."""
+    try:
+        return re.search(expression, text, re.ASCII) is not None
+    except re.error:
+        return None
+
+
+def matches(text: str, pattern: Word, values: Values) -> Answer:
+    """Return whether a text is what a pattern of `case` or `[[` says; None where the pattern has no value."""
+    is_glob = pattern.unresolved == (pattern.text,) and not re.search(r"[$`<]", pattern.text)
+    shown = pattern.text if is_glob else tested_text(pattern, values)
+    if shown is None or re.search(r"[@!+?*]\(", shown):
+        return None
+    if re.search(r"[*?\[]", shown):
+        return fnmatch.fnmatchcase(text, shown.replace("[^", "[!"))
+    return text == shown
+
+
+def tested_text(word: Word, values: Values) -> str | None:
+    """Return the text of a word as a test compares it; None where a part of it has no value.
+
+    Arguments of the text are empty, and so are variables that nothing sets.
+    """
+    return _text(word, values, is_asked=False)
+
+
+def _text(word: Word, values: Values, *, is_asked: bool) -> str | None:
+    text = word.text
+    for part in word.unresolved:
+        named = _NAMED.fullmatch(part)
+        name = (named[1] or named[2]) if named is not None else ""
+        is_set = not name or name in values or _OF_SHELL.fullmatch(name)
+        if not _POSITIONAL.fullmatch(part) and (is_set or (not is_asked and _OF_JOB.fullmatch(name))):
+            return None
+        text = text.replace(part, "", 1)
+    return text
+
+
+def both(left: Answer, right: Answer) -> Answer:
+    """Return `left && right`."""
+    if left is False or right is False:
+        return False
+    return None if left is None or right is None else True
+
+
+def either(left: Answer, right: Answer) -> Answer:
+    """Return `left || right`."""
+    return opposite(both(opposite(left), opposite(right)))
+
+
+def opposite(value: Answer) -> Answer:
+    """Return `! value`."""
+    return None if value is None else not value

@@ -1,0 +1,394 @@
+"""The commands of a text in the order in which a shell runs them: loops, functions, files of settings.
+
+A loop whose words the text gives yields its commands once for each of them, the call of a function yields
+those of the function. Nothing is run; the values of variables decide, see `ShellState`.
+"""
+
+import re
+from collections.abc import Generator, Iterable, Iterator, Mapping
+
+from launcher.engines.command_line import refusals, side_commands
+from launcher.engines.command_line.shell import redirections
+from launcher.engines.command_line.shell.arithmetic import evaluate_arithmetic
+from launcher.engines.command_line.shell.block_extents import find_keyword
+from launcher.engines.command_line.shell.blocks import ShellBlocks, is_alone
+from launcher.engines.command_line.shell.bracket_tests import Answer
+from launcher.engines.command_line.shell.getopts import asks_options, end_of_options, read_options
+from launcher.engines.command_line.shell.replay_limits import Replays
+from launcher.engines.command_line.shell.state import ShellState, Surroundings
+from launcher.engines.command_line.shell.terminals import SENTENCE, typed_text
+from launcher.engines.command_line.shell.tokens import ShellTokens
+from launcher.engines.command_line.shell.words import Word, without_values
+from launcher.errors import CommandRefused
+
+Command = tuple[tuple[Word, ...], str]
+"""The words of a command and the operator behind it."""
+
+_ARRAY = re.compile(r"[A-Za-z_]\w*\+?=", re.ASCII)
+_REDIRECTION = re.compile(r"&?\d?(>>?|<)(&(\d|-)?)?$")
+_FUNCTION = re.compile(r"[ \t]*\)\s*(?:\{(?=\s)|\((?!\())")
+_NAME = re.compile(r"[A-Za-z_][\w:.-]*", re.ASCII)
+_ARGUMENTS = re.compile(r"\$(?:[@*]|\{[@*])")
+_TEXT_OF_EVAL = "its text is the command"
+_DETACH = "a run continues without its client; --detach leaves at once"
+
+
+class CommandReader:
+    """Reads the commands of a text; what they leave behind is in `shell`."""
+
+    def __init__(self, text: str, shell: ShellState, replays: Replays) -> None:
+        self.text = text
+        self.shell = shell
+        self.replays = replays
+        self.tokens = ShellTokens(text, shell.values)
+        self.words: list[Word] = []
+        self.groups: list[Surroundings] = []
+        self.has_array = False
+        self.is_behind_loop = False
+        self.start = 0  # of the command that is read
+
+    def commands(self) -> Iterator[Command]:
+        """Yield every command, without redirections and arrays. Raises CommandRefused."""
+        for token in self.tokens:
+            if isinstance(token, Word):
+                yield from self._word(token)
+            else:
+                yield from self._operator(token.text)
+            if self.shell.left:
+                if self.groups:  # of a function in parentheses
+                    self.shell.restore(self.groups[0], len(self.groups))
+                return
+        if self.words or self.is_behind_loop:
+            yield from self._finish("")
+
+    def _word(self, word: Word) -> Iterator[Command]:
+        words, blocks = self.words, self.shell.blocks
+        if words == [Word("}")]:  # of a page, as no shell takes it
+            yield self._taken(), ";"
+        words.append(word)
+        first = words[0].text
+        self.tokens.splits = not (
+            (first == "[[" and word.text != "]]") or (first == "case" and word.text != "in")
+        )
+        if blocks.awaits_pattern:
+            if words == [Word("esac")]:
+                blocks.open[-1].awaits_pattern = False
+        elif first == "case" and word.text == "in" and len(words) > 2:
+            yield self._taken(), ";"
+        elif first == "function" and word.text == "{" and len(words) == 3:
+            self._define(words[1].text)
+        elif len(words) == 1 and first in ("while", "until") and blocks.runs and not blocks.in_condition:
+            yield from self._while(first)
+        elif (len(words) == 1 and is_alone(first)) or (first == "!" and word.text == "{" and len(words) == 2):
+            yield self._taken(), ";"
+
+    def _taken(self) -> tuple[Word, ...]:
+        words = tuple(self.words)
+        self.words.clear()
+        return words
+
+    def _operator(self, operator: str) -> Iterator[Command]:
+        words, shell = self.words, self.shell
+        if shell.blocks.awaits_pattern:
+            if operator == ")":
+                shell.blocks.take_pattern(self._taken(), shell.values)
+        elif words and words[0].text == "[[" and words[-1].text != "]]" and not operator.startswith("<<"):
+            words += [Word(operator)] if operator != "\n" else []  # a test may continue below
+        elif operator == "(" and words and _ARRAY.fullmatch(words[-1].text):
+            shell.assign_array(words.pop().text, redirections.array(self.tokens))
+            self.has_array = not words
+        elif operator == "(" and self._is_function():
+            self._define(words[-1].text)
+        elif operator in ("<<", "<<-"):
+            redirections.read_here(shell, words, redirections.target(self.tokens))
+        elif operator == "<<<":
+            text = redirections.target(self.tokens)
+            redirections.read_text(shell, words, text, is_end_of_loop=self._ends_loop())
+            self.has_array = not words
+        elif _REDIRECTION.fullmatch(operator):
+            redirections.redirect(shell, words, operator, self.tokens, is_end_of_loop=self._ends_loop())
+        elif operator in (";;", ";&", ";;&"):
+            yield from self._finish(";")
+            shell.blocks.end_pattern()
+        else:
+            yield from self._group(operator)
+
+    def _ends_loop(self) -> bool:
+        return self.is_behind_loop or self.words[:1] == [Word("done")]
+
+    def _group(self, operator: str) -> Iterator[Command]:
+        """Take what ends a command, or a parenthesis. Raises CommandRefused for one of no group."""
+        words, shell = self.words, self.shell
+        if operator == "(" and words in ([], [Word("!")]):
+            self.groups.append(shell.enter_group())
+            yield (*self._taken(), Word("{")), ";"
+            return
+        if operator in "()" and not (operator == ")" and self.groups):
+            raise _not_one_command(operator, words)
+        if operator == "&":
+            shell.dropped.append(f"&: {_DETACH}")
+        yield from self._finish(";" if operator in ("\n", ")") else operator)
+        if operator == ")":
+            shell.restore(self.groups.pop())
+            self.words.append(Word("}"))
+
+    def _finish(self, end: str) -> Iterator[Command]:
+        """Yield the command that ends, or the commands of the loop, the function or the file that it is."""
+        shell, words = self.shell, self._taken()
+        shell.writing, shell.body, inner = [], None, None
+        if self.is_behind_loop or (not words and self.has_array):
+            shell.blocks.after(end)
+            self.is_behind_loop = False
+        elif words:
+            inner = self._inner(words)
+            if inner is None:
+                yield words, end
+            else:
+                yield from inner
+                shell.blocks.after(end)
+        shell.is_piped = end in ("|", "|&") and (not words or inner is not None)
+        self.has_array = False
+        self.start = self.tokens.at
+
+    def _inner(self, words: tuple[Word, ...]) -> Iterator[Command] | None:
+        """Return the commands that one stands for; None for any other."""
+        shell, name = self.shell, words[0].text
+        runs = shell.blocks.runs
+        if runs is False or shell.blocks.in_condition:
+            return None
+        if name == "for" and runs:
+            return self._for(words)
+        if name in shell.functions:
+            return self._call(words, runs)
+        if (typed := typed_text(words)) is not None:
+            shell.dropped.append(f"{name}: {SENTENCE}")
+            return self._replay(self.replays.clean(typed), shell.blocks.kind, is_certain=runs is True)
+        if name == "eval" and len(words) > 1 and all(word.is_known for word in words):
+            shell.dropped.append(f"eval: {_TEXT_OF_EVAL}")
+            text = " ".join(word.text for word in words[1:])
+            return self._replay(self.replays.clean(text), shell.blocks.kind, is_certain=runs is True)
+        if name in ("source", ".") and len(words) > 1 and not side_commands.explain_drop(words, after=False):
+            return self._source(words, runs)
+        return None
+
+    def _replay(self, text: str, kind: str, *, is_certain: bool = True) -> Generator[Command, None, bool]:
+        """Yield the commands of a text within the text, and leave the conditions that are open at its end.
+
+        Returns whether a condition that the text does not decide has left it early.
+        """
+        shell = self.shell
+        leave = shell.blocks.inside()
+        opened = len(shell.blocks.open)
+        self.replays.count(text)
+        self.replays.depth += 1
+        if not is_certain:
+            shell.blocks.doubt(kind, opened)
+        has_doubts = False
+        for command in CommandReader(text, shell, self.replays).commands():
+            yield command
+            if shell.doubts:
+                shell.doubts, has_doubts = False, True
+                shell.blocks.doubt(kind, opened)
+        self.replays.depth -= 1
+        leave()
+        return has_doubts
+
+    def _find(self, at: int, word: str) -> tuple[int, int] | None:
+        """Return the span of a word of the block around `at`. Raises CommandRefused as `Replays.count`."""
+        found = find_keyword(self.text, at, (word,))
+        self.replays.look((len(self.text) if found is None else found[1]) - at)
+        return found
+
+    def _loop_body(self) -> str | None:
+        """Return what is between the next `do` and its `done`, and continue behind it; None without one."""
+        start = self._find(self.tokens.at, "do")
+        end = self._find(start[1], "done") if start is not None else None
+        if start is None or end is None or self.text[self.tokens.at : start[0]].strip(" \t\r\n;"):
+            return None
+        self.tokens.seek(end[1])
+        self.is_behind_loop = True
+        return self.text[start[1] : end[0]]
+
+    def _for(self, words: tuple[Word, ...]) -> Iterator[Command] | None:
+        """Return the commands of `for NAME in WORDS`, once for each word; None where a word has no value."""
+        if len(words) > 1 and words[1].text == "((":
+            return self._count(words[2].text)
+        if len(words) < 2 or not _NAME.fullmatch(words[1].text) or not all(word.is_known for word in words):
+            return None
+        given = self.shell.values.get("@")
+        values = words[3:] if len(words) > 2 else given if isinstance(given, tuple) else ()
+        if not all(word.is_known for word in values):
+            return None
+        name, body = words[1].text, self._loop_body()
+        return None if body is None else self._rounds(({name: word.text} for word in values), body)
+
+    def _rounds(self, rounds: Iterable[Mapping[str, str]], body: str) -> Iterator[Command]:
+        shell = self.shell
+        is_certain = True
+        shell.blocks.kinds["for"] = None
+        for values in rounds:
+            shell.values.update(values)
+            shell.loops += 1
+            has_doubts = yield from self._replay(body, "for", is_certain=is_certain)
+            shell.loops -= 1
+            is_certain = is_certain and not has_doubts
+            if self._leaves_loop():
+                return
+
+    def _leaves_loop(self) -> bool:
+        """Whether `break`, `return` or `exit` has ended a loop; `continue` only ends its round."""
+        left = self.shell.left
+        if left in ("break", "continue"):
+            self.shell.left = ""
+        return left not in ("", "continue")
+
+    def _count(self, expression: str) -> Iterator[Command] | None:
+        """Return the commands of `for ((i = 0; i < 4; i++))`; None where a number has no value."""
+        start, *rest = [part.strip() for part in expression.split(";")]
+        values = self.shell.values
+        found = re.fullmatch(r"([A-Za-z_]\w*)\s*=\s*(.+)", start)
+        first = evaluate_arithmetic(found[2], values) if found is not None else None
+        if found is None or first is None or len(rest) != 2:
+            return None
+        name, (condition, step) = found[1], rest
+        if evaluate_arithmetic(condition, {**values, name: str(first)}) is None:
+            return None
+        body = self._loop_body()
+        return None if body is None else self._counted(name, first, condition, step, body)
+
+    def _counted(self, name: str, first: int, condition: str, step: str, body: str) -> Iterator[Command]:
+        shell = self.shell
+        shell.values[name] = str(first)
+
+        def rounds() -> Iterator[Mapping[str, str]]:
+            while evaluate_arithmetic(condition, shell.values):
+                yield {}
+                self.replays.count(step)
+                if not shell.prepare((Word("let"), Word(step))):
+                    return
+
+        yield from self._rounds(rounds(), body)
+
+    def _while(self, kind: str) -> Iterator[Command]:
+        """Yield the commands of a loop whose condition the values of the text decide, or its first word."""
+        start = self.tokens.at
+        do = self._find(start, "do")
+        condition = self.text[start : do[0]] if do is not None else ""
+        options = asks_options(condition) if do is not None else None
+        given = self.shell.values.get("@")
+        if do is not None and options is not None and isinstance(given, tuple) and given:
+            yield from self._options(*options, given, do[0])
+            return
+        wanted = kind == "while"
+        is_test = re.match(r"\s*(?:!\s*)?(?:\[|\(\(|test\b)", condition)
+        if do is None or not is_test or self._decided(condition) is not wanted:
+            yield self._taken(), ";"
+            return
+        self.words.clear()
+        self.tokens.seek(do[0])
+        body = self._loop_body() or ""
+
+        def rounds() -> Iterator[Mapping[str, str]]:
+            while self._decided(condition) is wanted:
+                yield {}
+
+        yield from self._rounds(rounds(), body)
+
+    def _options(self, spec: str, name: str, given: tuple[Word, ...], do: int) -> Iterator[Command]:
+        """Yield the commands of `while getopts`, once for each option that the text gives itself."""
+        self.words.clear()
+        self.tokens.seek(do)
+        body = self._loop_body() or ""
+        words = [word.text for word in given]
+        if all(word.is_known for word in given):
+            yield from self._rounds(read_options(spec, name, words), body)
+            self.shell.values.update({name: "?", "OPTIND": end_of_options(words, spec)})
+        else:
+            yield from self._replay(body, "while", is_certain=False)
+
+    def _decided(self, condition: str) -> Answer:
+        """Return what the condition of a loop says."""
+        blocks, other = self.shell.blocks, ShellBlocks(self.shell.files)
+        self.replays.count(condition)
+        self.shell.blocks = other
+        answer: Answer = None
+        try:
+            for words, end in CommandReader(
+                f"if {condition}\nthen :\nfi", self.shell, self.replays
+            ).commands():
+                if words[0].text == ":" and not other.in_condition:
+                    answer = other.runs
+                    break
+                other.take(words, end, self.shell.values)
+        finally:
+            self.shell.blocks = blocks
+        return answer
+
+    def _is_function(self) -> bool:
+        words = self.words
+        named = len(words) == 1 or (len(words) == 2 and words[0].text == "function")
+        return (
+            named
+            and _NAME.fullmatch(words[-1].text) is not None
+            and _FUNCTION.match(self.text, self.tokens.at) is not None
+        )
+
+    def _define(self, name: str) -> None:
+        """Take a function, whose name or brace has just been read."""
+        head = _FUNCTION.match(self.text, self.tokens.at)
+        start = self.tokens.at if head is None or self.words[-1].text == "{" else head.end()
+        is_group = self.text[start - 1] == "("
+        end = self._find(start, ")" if is_group else "}")
+        if end is None:
+            raise CommandRefused(
+                f"the text has a shell function, {name}, without its end",
+                "paste all of it, or the command alone",
+            )
+        body = self.text[start : end[0]]
+        self.shell.functions[name] = f"({body})" if is_group else body
+        self.words.clear()
+        self.tokens.seek(end[1])
+        self.is_behind_loop = True
+
+    def _call(self, words: tuple[Word, ...], runs: Answer) -> Iterator[Command]:
+        """Yield the commands of a function; where the call may not run, what it sets has no value."""
+        shell = self.shell
+        has_words = any(word.text for word in words[1:]) or "@" in shell.values
+        is_of_text = not has_words and _ARGUMENTS.search(self.text, self.start, self.tokens.at)
+        shell.enter_function(None if is_of_text else words[1:])
+        shell.returns += 1
+        yield from self._replay(shell.functions[words[0].text], shell.blocks.kind, is_certain=runs is True)
+        shell.returns -= 1
+        shell.leave_function()
+        shell.left = "" if shell.left == "return" else shell.left
+
+    def _source(self, words: tuple[Word, ...], runs: Answer) -> Iterator[Command] | None:
+        """Return the commands of a file of settings; None for one that is not beside the text."""
+        shell = self.shell
+        text = shell.text_of(words[1].text) if words[1].is_known else None
+        return None if text is None else self._sourced(words, runs, text)
+
+    def _sourced(self, words: tuple[Word, ...], runs: Answer, text: str) -> Iterator[Command]:
+        shell = self.shell
+        hidden = {name: shell.values.get(name) for name in ("BASH_SOURCE", "@")}
+        shell.values["BASH_SOURCE"] = words[1].text
+        if len(words) > 2:
+            shell.values["@"] = words[2:]
+        shell.dropped.append(f"{words[0].text} {words[1].text}: read as it is on this machine")
+        shell.returns += 1
+        yield from self._replay(self.replays.clean(text), shell.blocks.kind, is_certain=runs is True)
+        shell.returns -= 1
+        shell.give_back(hidden)
+        shell.left = "" if shell.left == "return" else shell.left
+
+
+def _not_one_command(operator: str, words: list[Word]) -> CommandRefused:
+    if operator == "(" and words and words[0].text in side_commands.LOOPS:
+        return refusals.undecided_block(words[0].text)
+    if not all(word.is_known for word in words):
+        return without_values(words, "the line")
+    if operator == "(" and len(words) == 1:
+        return CommandRefused(
+            f"the text has a shell function, {words[0].text}", "paste the command inside of it"
+        )
+    return CommandRefused("the line has a subshell, in parentheses", "paste the command inside of it")

@@ -1,0 +1,93 @@
+"""Expansions of a shell (`$NAME`, `${NAME:-default}`, `$((1 + 2))`), and nothing is run for them. Pure.
+
+What needs a running shell stays unresolved: `$(hostname)`, `$RANDOM`, `$1`. `$@` is empty and `$#` is 0: a
+text that is pasted has no arguments of its own, but for those that `set --` and the call of a function give.
+"""
+
+import re
+
+from launcher.engines.command_line.shell.arithmetic import evaluate_arithmetic
+from launcher.engines.command_line.shell.block_extents import OPENERS, closing
+from launcher.engines.command_line.shell.command_substitution import substitute
+from launcher.engines.command_line.shell.parameter_expansion import expand_parameter, expand_value
+from launcher.engines.command_line.shell.variables import (
+    DEEPEST,
+    Expansion,
+    Split,
+    Values,
+    arguments,
+    given_argument,
+)
+
+_MARK = re.compile(r"\"|(?<!\\)(?:\$[({]|`)")
+_TEMPLATE = re.compile(r"\$\{\{[^{}\n]*\}\}")
+"""What a workflow or a job of Azure ML fills in: `${{inputs.data}}`."""
+
+_PART = re.compile(r"\$\{(?!\w+\})|\$\((?!\()|`")
+_SIMPLE = re.compile(r"\$(?P<name>[A-Za-z_]\w*|[0-9@*#?$!-])", re.ASCII)
+
+
+def expand(text: str, at: int, values: Values, split: Split, depth: int = 0) -> Expansion | None:
+    """Return the expansion that starts at a place; None where the character stands for itself.
+
+    Raises CommandRefused for one that does not end.
+    """
+    template = _TEMPLATE.match(text, at)
+    if template is not None:
+        return Expansion(template.end(), unresolved=template[0])
+    if text[at] == "`" or (text[at] == "$" and text[at : at + 2] in OPENERS):
+        end = closing(text, at)
+        return _bracketed(text[at:end], end, values, split, depth)
+    simple = _SIMPLE.match(text, at)
+    if simple is None:
+        return None
+    given = arguments(values)
+    if simple["name"] in "@*":
+        return Expansion(simple.end(), words=given or (), is_joined=simple["name"] == "*")
+    if simple["name"] == "#":
+        return Expansion(simple.end(), text=str(len(given or ())), is_count=given is None)
+    if simple["name"].isdecimal() and simple["name"] != "0" and given is not None:
+        return given_argument(given, int(simple["name"]), simple.end())
+    return expand_value(values.get(simple["name"]), simple[0], simple.end())
+
+
+def fill_parts(expression: str, values: Values, split: Split, depth: int) -> str:
+    """Return an arithmetic expression with what `${#NAME}`, `${NAME:-2}` and `$(...)` in it stand for.
+
+    A plain variable stays, which a loop changes; so does what has no value.
+    """
+    parts: list[str] = []
+    at = 0
+    while depth < DEEPEST and (found := _PART.search(expression, at)) is not None:
+        one = expand(expression, found.start(), values, split, depth + 1)
+        if one is None or one.text is None:
+            break
+        parts += [expression[at : found.start()], one.text or "0"]
+        at = one.end
+    return "".join((*parts, expression[at:]))
+
+
+def with_quotes(body: str) -> str:
+    """Return a text in place as it is within double quotes: its own are characters, but in `$(...)`."""
+    parts: list[str] = []
+    at = 0
+    while (found := _MARK.search(body, at)) is not None:
+        end = found.end() if found[0] == '"' else closing(body, found.start())
+        parts += [body[at : found.start()], r"\"" if found[0] == '"' else body[found.start() : end]]
+        at = end
+    return "".join((*parts, body[at:]))
+
+
+def _bracketed(shown: str, end: int, values: Values, split: Split, depth: int) -> Expansion:
+    """Return what `$(...)`, `$((...))`, `$[...]`, `${...}` or a command in backticks stands for."""
+    if shown.startswith("${"):
+        return expand_parameter(shown, end, values, split, depth)
+    number = None
+    if shown.startswith("$((") and shown.endswith("))"):
+        number = evaluate_arithmetic(fill_parts(shown[3:-2], values, split, depth), values)
+    elif shown.startswith("$["):
+        number = evaluate_arithmetic(fill_parts(shown[2:-1], values, split, depth), values)
+    if number is not None:
+        return Expansion(end, text=str(number))
+    said = substitute(shown, values, split, depth)
+    return Expansion(end, unresolved=shown) if said is None else Expansion(end, text=said)

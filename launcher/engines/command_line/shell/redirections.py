@@ -1,0 +1,155 @@
+"""What commands in front of a launch read and write: files, texts in place, logs. Pure."""
+
+import re
+from collections.abc import Iterator
+
+from launcher.engines.command_line.options import RANK_LOGS
+from launcher.engines.command_line.shell.state import ShellState
+from launcher.engines.command_line.shell.words import Operator, Word
+from launcher.errors import CommandRefused
+
+_WRITTEN = "written by the text alone: write it on each host, where the training reads it"
+_NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+_WRITERS = ("cat", "echo", "printf", "tee", "jq", "sed", "envsubst", "scontrol", "sort", "cp")
+_ASSIGNED = re.compile(r"[A-Za-z_]\w*=", re.ASCII)
+_SHELL = re.compile(r"(?:/[\w/]+/)?(?:ba|z|da|k)?sh")
+_PYTHON = re.compile(r"(?:/[\w./-]*/)?python[\d.]*", re.ASCII)
+
+
+def read_here(shell: ShellState, words: list[Word], text: Word) -> None:
+    """Take a text in place: a variable of `read`, a file or the screen of `cat`, a program of python.
+
+    Raises CommandRefused for any other command that reads it.
+    """
+    names = [word.text for word in words]
+    if names[:1] == ["read"] and _NAME.fullmatch(names[-1]) and shell.blocks.runs is not False:
+        if shell.blocks.runs:
+            shell.values[names[-1]] = text.text.rstrip("\n") if text.is_known else text
+        else:
+            shell.forget(names[-1], is_exported=False)
+        words[:] = [Word(":")]
+    elif names[:1] == ["cat"] or names[:1] == ["tee"] or names[:2] == ["sudo", "tee"]:
+        shell.body = text
+        shell.writing += [name for name in names[1:] if not name.startswith("-") and name != "tee"]
+        shell.written |= dict.fromkeys(shell.writing, text)
+        shell.dropped += [f"{names[0]} > {name}: {_WRITTEN}" for name in shell.writing if "tee" in names]
+    elif at := _program_in_place(names):
+        words[at:] = [Word("-c"), text]
+    elif names[:1] == ["sbatch"]:
+        shell.dropped.append(f"{' '.join(names)}: gpulaunch starts the script that it gets itself")
+        words[:] = [Word("eval"), text]
+    elif names[:1] not in (["ssh"], ["mail"], [":"]) and shell.blocks.runs is not False:
+        raise CommandRefused(
+            f"the text gives {names[0] if names else 'a command'} its input in place (<<)",
+            "write what it does into a file first, and paste the launch alone",
+        )
+
+
+def _program_in_place(names: list[str]) -> int:
+    """Return how many words are in front of a program that python or a shell reads from its input; else 0."""
+    if names[:1] == ["srun"] or _SHELL.fullmatch(names[0] if names else ""):
+        at = next((at for at, name in enumerate(names) if _SHELL.fullmatch(name)), len(names))
+        return at + 1 if at < len(names) and set(names[at + 1 :]) <= {"-s", "-l", "-e", "-"} else 0
+    at = next((at for at, name in enumerate(names) if not _ASSIGNED.match(name)), 0)
+    rest = names[at + 1 :]
+    is_program = "-" in rest or all(name.startswith("-") for name in rest)
+    return at + 1 if names[at:] and is_program and _PYTHON.fullmatch(names[at]) else 0
+
+
+def read_text(shell: ShellState, words: list[Word], text: Word, *, is_end_of_loop: bool) -> None:
+    """Take `IFS=, read -r NAME NAME <<< TEXT` and `mapfile -t NAME <<< TEXT`.
+
+    A loop that reads a text is one that the text does not decide. Raises CommandRefused for any other text in
+    place.
+    """
+    if is_end_of_loop:
+        return
+    shown = [word.text for word in words]
+    if shown[:1] in (["mapfile"], ["readarray"]) and _NAME.fullmatch(shown[-1]):
+        lines = text.text.removesuffix("\n").split("\n")
+        if shell.blocks.runs and text.is_known and shown[1:-1] == ["-t"]:
+            shell.values[shown[-1]] = tuple(map(Word, lines))
+        elif shell.blocks.runs is not False:
+            shell.forget(shown[-1], is_exported=False, why="read from a text")
+        words.clear()
+        return
+    is_read = shown[:1] == ["read"] or shown[1:2] == ["read"]
+    names = [name for name in shown[shown.index("read") + 1 :] if _NAME.fullmatch(name)] if is_read else []
+    if not names:
+        if shell.blocks.runs is False:
+            return
+        raise CommandRefused("the text gives a command its input (<<<)", "paste the launch alone")
+    separator = shown[0].removeprefix("IFS=") if shown[0].startswith("IFS=") else None
+    is_array = any(re.fullmatch(r"-\w*a", word) for word in shown)
+    fields = text.text.split(separator or None, -1 if is_array else len(names) - 1)
+    for number, name in enumerate(names):
+        if shell.blocks.runs is None:
+            shell.forget(name, is_exported=False)
+        elif shell.blocks.runs and not text.is_known:
+            shell.values[name] = text
+        elif shell.blocks.runs:
+            field = fields[number].strip() if number < len(fields) else ""
+            shell.values[name] = tuple(map(Word, fields)) if is_array else field
+    words.clear()
+
+
+def redirect(
+    shell: ShellState,
+    words: list[Word],
+    operator: str,
+    tokens: Iterator[Word | Operator],
+    *,
+    is_end_of_loop: bool,
+) -> None:
+    """Take `> FILE` or `< FILE` of a command. Raises CommandRefused for an input, which ranks do not have."""
+    to = "" if re.search(r"&[\d-]$", operator) else target(tokens).text
+    if shell.blocks.runs is False:
+        return
+    if operator.endswith("<") and (names := _read_names(words)):
+        for name in names:
+            shell.forget(name, is_exported=False, why="read from a terminal or a file")
+        words[:] = [Word(":")]
+        return
+    is_filter = bool(words) and words[0].text in _WRITERS
+    if operator.endswith("<") and to != "/dev/null" and not is_end_of_loop and not is_filter:
+        raise CommandRefused(
+            f"the line reads {to} as its input, and ranks have none",
+            "give the file to the script as an argument",
+        )
+    if not operator.endswith("<"):
+        if is_filter and not operator.startswith("2"):
+            shell.writing.append(to)
+            shell.written[to] = None if operator.endswith(">>") else shell.body
+            if to and not to.startswith("/dev/"):
+                shell.dropped.append(f"{words[0].text} > {to}: {_WRITTEN}")
+            return
+        shell.dropped.append(f"{operator} {to}".rstrip() + f": {RANK_LOGS}")
+
+
+def _read_names(words: list[Word]) -> list[str]:
+    """Return the variables that `IFS=, read -r NAME NAME` or `mapfile -t NAME` sets; [] for others."""
+    texts = [word.text for word in words]
+    at = next((at for at, text in enumerate(texts) if not _ASSIGNED.match(text)), 0)
+    is_read = texts[at : at + 1] in (["read"], ["mapfile"], ["readarray"])
+    return [text for text in texts[at + 1 :] if _NAME.fullmatch(text)] if is_read else []
+
+
+def target(tokens: Iterator[Word | Operator]) -> Word:
+    """Return the word behind a redirection. Raises CommandRefused where the text ends."""
+    token = next(tokens, None)
+    if isinstance(token, Word):
+        return token
+    raise CommandRefused("the line ends after a redirection", "take > out, or name its file")
+
+
+def array(tokens: Iterator[Word | Operator]) -> tuple[Word, ...]:
+    """Return the words of an array up to its parenthesis. Raises CommandRefused for one without an end."""
+    words: list[Word] = []
+    for token in tokens:
+        if isinstance(token, Word):
+            words.append(token)
+        elif token.text == ")":
+            return tuple(words)
+        elif token.text != "\n":
+            break
+    raise CommandRefused("the array has no end", "close its parenthesis, or paste all of it")

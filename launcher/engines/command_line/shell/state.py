@@ -1,0 +1,391 @@
+"""What the commands in front of a launch leave behind: variables, a directory, an environment. Pure."""
+
+import posixpath
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+
+from launcher.engines.command_line import refusals, side_commands
+from launcher.engines.command_line.parsed_command import Environment, MissingValue
+from launcher.engines.command_line.shell.arithmetic import read_assignment
+from launcher.engines.command_line.shell.blocks import ShellBlocks
+from launcher.engines.command_line.shell.bracket_tests import Files
+from launcher.engines.command_line.shell.env_file import exported_file, read_settings
+from launcher.engines.command_line.shell.pipelines import predict_output
+from launcher.engines.command_line.shell.variables import Value, Variables
+from launcher.engines.command_line.shell.words import Word, explain_replaced, without_itself
+from launcher.engines.command_line.shell.working_directory import WorkingDirectory
+from launcher.engines.command_line.tables import side_programs
+from launcher.errors import CommandRefused
+from preflight.frozen import dataclass
+
+_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*\+?=", re.ASCII)
+_ELEMENT = re.compile(
+    r"(?P<name>[A-Za-z_]\w*)\[(?P<key>[^\[\]=]{1,100})\](?P<add>\+?)=(?P<value>.*)", re.DOTALL
+)
+_UNSET_ELEMENT = re.compile(r"([A-Za-z_]\w*)\[[^\[\]]*\]")
+_PAIR = re.compile(r"\[(?P<key>[^\[\]]{1,100})\]=(?P<value>.*)", re.DOTALL)
+_DECLARATIONS = ("export", "declare", "local", "readonly", "typeset", "setenv", "set")
+_EXPORTS = re.compile(r"-[a-zA-Z]*x[a-zA-Z]*")
+_LOCAL = ("local", "declare", "typeset")
+LEAVES = ("break", "continue", "return", "exit")
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What a group in parentheses gives back at its end."""
+
+    values: dict[str, Value]
+    directory: str
+    exports: dict[str, Word]
+    visible: frozenset[str]
+    environment: Environment | None
+    stack: tuple[str, ...]
+
+
+class ShellState:
+    """What commands in front of the launch leave behind."""
+
+    def __init__(self, environ: Mapping[str, Value], files: Files | None = None) -> None:
+        self.environ = environ
+        self.files = files
+        self.blocks = ShellBlocks(files)
+        self.values = Variables(environ, lambda: self.blocks.runs is True)
+        self.values.setdefault("OPTIND", "1")
+        self.functions: dict[str, str] = {}
+        self.locals: list[dict[str, Value | None]] = []  # of the functions that run: what they hide
+        start = environ.get("PWD", "")
+        self.place = WorkingDirectory(start if isinstance(start, str) else "")
+        self.exports: dict[str, Word] = {}
+        self.visible: set[str] = set()  # exported, what no rank needs included
+        self.visible_functions: set[str] = set()  # `export -f`
+        self.exports_all = False  # `set -a`
+        self.unset: list[str] = []
+        self.environment: Environment | None = None
+        self.dropped: list[str] = []
+        self.unknown: list[MissingValue] = []
+        self.doubtful: list[tuple[tuple[Word, ...], CommandRefused]] = []  # programs that may run
+        self.written: dict[str, Word | None] = {}  # files that the text writes, and what of them it says
+        self.writing: list[str] = []  # those of the command that is read
+        self.body: Word | None = None  # the text in place of that command
+        self.loops = 0  # around the next command
+        self.returns = 0  # functions and files around it
+        self.groups: list[int] = []  # in parentheses around it: how many blocks are around each
+        self.left = ""  # "break", "continue", "return" or "exit", until what it leaves is left
+        self.doubts = False  # a condition that the text does not decide may have left something
+        self.is_piped = False  # the next command reads what commands in parentheses print
+
+    def text_of(self, name: str) -> str | None:
+        """Return the text of a file beside the text; None where it is none that may be read."""
+        home = self.values.get("HOME")
+        if name.startswith("~/") and isinstance(home, str):
+            name = posixpath.join(home, name[2:])
+        return self.files(posixpath.join(self.place.path, name)) if self.files is not None and name else None
+
+    def enter_group(self) -> Surroundings:
+        """Start a group in parentheses; return what it must not change."""
+        self.groups.append(len(self.blocks.open))
+        return Surroundings(
+            dict(self.values),
+            self.place.path,
+            dict(self.exports),
+            frozenset(self.visible),
+            self.environment,
+            self.place.stack,
+        )
+
+    def restore(self, before: Surroundings, count: int = 1) -> None:
+        """Take back what groups in parentheses have changed; `count` of them end."""
+        del self.groups[len(self.groups) - count :]
+        self.values.clear()
+        self.values.update(before.values)
+        self.place.restore(before.directory, before.stack)
+        self.environment = before.environment
+        self.exports, self.visible = dict(before.exports), set(before.visible)
+
+    def exported(self) -> Mapping[str, Value]:
+        """Return the variables that a shell inside of the text sees."""
+        return {**self.environ, **{name: self.values[name] for name in self.visible & self.values.keys()}}
+
+    def exported_words(self) -> tuple[tuple[str, Word], ...]:
+        """Return the variables that a program sees now, but for those that no rank needs."""
+        found: list[tuple[str, Word]] = []
+        for name in (*self.exports, *sorted(self.visible - self.exports.keys())):
+            value = self.values.get(name)
+            first = value[0] if isinstance(value, tuple) and value else value
+            word = Word(first) if isinstance(first, str) else first
+            word = self.exports.get(name) if not isinstance(word, Word) else word
+            if word is not None and not side_commands.explain_needless(word):
+                found.append((name, word))
+        return tuple(found)
+
+    def leave_out(self, words: tuple[Word, ...]) -> None:
+        """Take a command of which the text does not decide whether it runs: what it sets has no value."""
+        name, rest = words[0].text, words[1:]
+        is_declaration = name in _DECLARATIONS
+        if name in ("((", "let"):
+            self._calculate(rest[:-1] if name == "((" else rest, is_certain=False)
+        elif name in LEAVES:
+            self.doubts = (
+                self.doubts
+                or name in ("break", "continue")
+                or (name == "return" and [word.text for word in rest] in ([], ["0"]))
+            )
+        elif is_declaration or all(map(is_assignment, words)):
+            for word in rest if is_declaration else words:
+                self._export_file(word, is_certain=False)
+                self.forget(word.text.partition("=")[0].rstrip("+"), is_exported=name == "export")
+        elif name in ("read", "mapfile", "readarray", "unset") or rest[:1] == (Word("-v"),):
+            for word in rest[1:2] if name == "printf" else rest:
+                self.forget(word.text.partition("[")[0], is_exported=False)
+        elif side_commands.is_setup(words) and not side_commands.is_of_shell(words):
+            self.dropped.append(f"{name}: do it on each host yourself, where it is needed")
+        elif name in ("source", ".") and self._is_absent(rest):
+            self.dropped.append(f"{name} {rest[0].text}: no such file on this machine")
+        elif name in ("cd", "pushd", "popd", "source", "."):
+            self.lack(refusals.undecided_block(self.blocks.kind))
+        elif said := side_commands.explain_drop(words, after=True):
+            self.dropped += [said] if not said.endswith(side_programs.NOTHING) else []
+        else:
+            self.doubtful.append((words, refusals.undecided_block(self.blocks.kind)))
+
+    def _is_absent(self, words: tuple[Word, ...]) -> bool:
+        """Whether a file of settings that a condition guards is none of this machine's."""
+        name = words[0].text if words and words[0].is_known else ""
+        is_relative = bool(name) and not name.startswith(("/", "~"))
+        return self.files is not None and is_relative and self.text_of(name) is None
+
+    def lack(self, error: CommandRefused) -> None:
+        """Take what the launch needs and the text does not say."""
+        self.unknown.append(MissingValue(error.message, error.fix))
+
+    def forget(self, name: str, *, is_exported: bool, why: str = "set in a condition") -> None:
+        """Take a variable whose value the text does not decide."""
+        if re.fullmatch(r"[A-Za-z_]\w*", name):
+            shown = f"${name} ({why})"
+            self.values[name] = Word(shown, (shown,))
+            if is_exported or self.exports_all or name in self.exports:
+                self.exports[name] = Word(shown, (shown,))
+
+    def prepare(self, words: tuple[Word, ...]) -> bool:
+        """Take a command that only prepares the launch; return False for any other."""
+        name, rest = words[0].text, words[1:]
+        environment = side_commands.find_environment(words)
+        if self._moves(name, rest):
+            pass
+        elif name == "printf" and len(rest) > 1:
+            self._print(rest[1].text, rest[2:])
+        elif name == "setenv" and len(rest) == 2:  # NAME VALUE of csh
+            self._assign((Word(f"{rest[0].text}={rest[1].text}", rest[1].unresolved),), is_exported=True)
+        elif name in _DECLARATIONS:
+            self._declare(name, rest)
+        elif all(map(is_assignment, words)):
+            self._assign(words, is_exported=False)
+        elif name in ("((", "let"):
+            self._calculate(rest[:-1] if name == "((" else rest)
+        elif name in ("unset", "unsetenv"):
+            self._unset([word.text for word in rest if not word.text.startswith("-")])
+        elif name in ("read", "mapfile", "readarray"):
+            for word in rest:
+                self.forget(word.text, is_exported=False, why="read from a terminal or a file")
+        elif environment is not None:
+            path = environment.path and posixpath.join(self.place.path, environment.path)
+            self.environment = replace(environment, path=path)
+            self.dropped.append(f"{name} {rest[0].text}: {side_commands.INTERPRETER}")
+        elif name in ("source", ".") or (name == "eval" and len(rest) == 1 and rest[0].is_output):
+            folder, is_absent = self.place.absolute or self.place.path, self._is_absent(rest)
+            self.lack(
+                refusals.absent_settings(words, folder) if is_absent else refusals.unseen_settings(words)
+            )
+        else:
+            return False
+        return True
+
+    def _declare(self, name: str, rest: tuple[Word, ...]) -> None:
+        """Take `export` and its like. Raises CommandRefused for those with a launch among their words."""
+        if name == "export" and rest[:1] == (Word("-f"),):
+            self.visible_functions |= {word.text for word in rest[1:]}
+            return
+        if launcher := side_commands.find_launcher(rest):
+            raise refusals.declared_launch(name, launcher)
+        if name in _LOCAL and self.locals:
+            self._hide(rest)
+        is_exported = name in ("export", "set") or any(map(_EXPORTS.fullmatch, (word.text for word in rest)))
+        self._assign(rest, is_exported=is_exported)
+        if name in _LOCAL and any(re.fullmatch(r"-[a-zA-Z]*i[a-zA-Z]*", word.text) for word in rest):
+            self._calculate(tuple(word for word in rest if "=" in word.text))
+        if name == "export" and rest[:1] == (Word("-n"),):
+            for variable in (word.text.partition("=")[0] for word in rest[1:]):
+                self.exports.pop(variable, None)
+                self.visible.discard(variable)
+
+    def _moves(self, name: str, to: tuple[Word, ...]) -> bool:
+        """Take `cd`, `pushd` and `popd`; return False for any other command."""
+        if name not in ("cd", "pushd", "popd") or (name != "popd" and len(to) > 1):
+            return False
+        try:
+            self.place.move(name, to[0] if to else Word("~"))
+        except CommandRefused as error:
+            self.lack(error)
+        if self.place.start:
+            self.values["PWD"] = self.place.absolute
+        return True
+
+    def take_arguments(self, words: tuple[Word, ...]) -> bool:
+        """Take `set -- WORDS`, `set -a` and `shift`; return False for any other command."""
+        name, rest = words[0].text, [word.text for word in words[1:]]
+        given = self.values.get("@")
+        if name == "set" and "--" in rest:
+            self.values["@"] = words[rest.index("--") + 2 :]
+        elif name == "set" and rest and rest[0] in ("-a", "+a"):
+            self.exports_all = rest[0] == "-a"
+        elif name == "set" and rest[:1] in (["-o"], ["+o"]) and rest[1:] == ["allexport"]:
+            self.exports_all = rest[0] == "-o"
+        elif name == "shift" and isinstance(given, tuple):
+            count = int(rest[0]) if rest and rest[0].isdecimal() else 1
+            self.values["@"] = given[count:] if count <= len(given) else given
+        else:
+            return False
+        return True
+
+    def enter_function(self, given: tuple[Word, ...] | None) -> None:
+        """Take the arguments of a function until `leave_function`; None where they are those of the text."""
+        self.locals.append({"@": self.values.get("@")})
+        if given is not None:
+            self.values["@"] = given
+
+    def leave_function(self) -> None:
+        """Give back what the variables of a function hid."""
+        self.give_back(self.locals.pop())
+
+    def give_back(self, hidden: Mapping[str, Value | None]) -> None:
+        """Set variables to what they were; None for one that was not set."""
+        for name, value in hidden.items():
+            if value is None:
+                self.values.pop(name, None)
+            else:
+                self.values[name] = value
+
+    def _hide(self, words: tuple[Word, ...]) -> None:
+        """Keep what `local NAME` hides until the function ends."""
+        for word in words:
+            name = word.text.partition("=")[0]
+            if not name.startswith("-"):
+                self.locals[-1].setdefault(name, self.values.get(name))
+                if "=" not in word.text:
+                    self.values[name] = ""
+
+    def _print(self, name: str, words: tuple[Word, ...]) -> None:
+        """Take `printf -v NAME FORMAT WORDS`; what is not understood of it has no value."""
+        is_known = bool(words) and all(word.is_known for word in words)
+        text = predict_output([["printf", *(word.text for word in words)]]) if is_known else None
+        if text is None:
+            self.forget(name, is_exported=False, why="printf -v")
+        else:
+            self.values[name] = text
+
+    def _unset(self, names: list[str]) -> None:
+        self.unset += [name for name in names if "[" not in name]
+        for name in names:
+            element = _UNSET_ELEMENT.fullmatch(name)
+            if element is not None and isinstance(self.values.get(element[1]), tuple):
+                self.forget(element[1], is_exported=False, why="without an element")
+            self.values.pop(name, None)
+            self.exports.pop(name, None)
+            self.visible.discard(name)
+
+    def _calculate(self, words: tuple[Word, ...], *, is_certain: bool = True) -> None:
+        """Take `let NAME=EXPRESSION` and `((NAME = EXPRESSION))`: what cannot be calculated has no value."""
+        for word in words:
+            name, number = read_assignment(word.text, self.values)
+            if name and not is_certain:
+                self.forget(name, is_exported=False)
+            elif name and number is None:
+                self.values.pop(name, None)
+            elif name:
+                self.values[name] = str(number)
+
+    def assign_array(self, name: str, words: tuple[Word, ...]) -> None:
+        """Take `NAME=(WORDS)`, `NAME+=(WORDS)` and `NAME=([KEY]=VALUE ...)`."""
+        pairs = [_PAIR.fullmatch(word.text) for word in words]
+        if words and all(pairs):
+            for word, pair in zip(words, pairs, strict=True):
+                if pair is not None:
+                    self._assign_element(name.rstrip("+="), pair["key"], Word(pair["value"], word.unresolved))
+            return
+        if self.blocks.runs is None:
+            self.forget(name.rstrip("+="), is_exported=False)
+        if self.blocks.runs is not True:
+            return
+        before = self.values.get(name.rstrip("+=")) if name.endswith("+=") else ()
+        self.values[name.rstrip("+=")] = (*(before if isinstance(before, tuple) else ()), *words)
+
+    def _assign(self, words: tuple[Word, ...], *, is_exported: bool) -> None:
+        of_all = is_exported or self.exports_all
+        for word in words:
+            element = _ELEMENT.fullmatch(word.text)
+            is_exported = of_all or word.text.startswith("PATH=")  # which every shell exports
+            if is_exported and self._export_file(word):
+                continue
+            if element is not None:
+                given = Word(element["value"], word.unresolved)
+                self._assign_element(element["name"], element["key"], given)
+                continue
+            name, equals, value = word.text.partition("=")
+            if word.text.startswith("-"):
+                continue
+            before = self.values.get(name.rstrip("+"))
+            lacking = word.unresolved
+            if name.endswith("+"):
+                name = name[:-1]
+                first = (
+                    before if isinstance(before, Word) else Word(before if isinstance(before, str) else "")
+                )
+                value, lacking = first.text + value, (*first.unresolved, *lacking)
+            assigned = without_itself(name, Word(value, lacking))
+            if is_exported and assigned.text not in ("", value) and name != "PATH":
+                self.dropped.append(explain_replaced(name))
+            if equals:
+                self.values.pop(name, None)  # one of this machine's environment is not meant
+                self.values[name] = assigned.text if assigned.is_known else assigned
+            if is_exported:
+                self.visible.add(name)
+            if is_exported and (why := side_commands.explain_needless(assigned)):
+                self.dropped.append(f"export {name}: {why}")
+            elif is_exported and (equals or isinstance(before, str)):
+                self.exports[name] = assigned if equals else Word(str(before))
+            elif name in self.exports:
+                self.exports[name] = assigned
+
+    def _export_file(self, word: Word, *, is_certain: bool = True) -> bool:
+        """Take `export $(cat .env | xargs)`; return False for any other word."""
+        name = exported_file(word)
+        if name is None:
+            return False
+        text = self.text_of(name) if name and is_certain else None
+        if text is not None:
+            self.dropped.append(f"export {word.text}: {name} is read as it is on this machine")
+            settings = tuple(
+                Word(f"{key}={value.text}", value.unresolved) for key, value in read_settings(text)
+            )
+            self._assign(settings, is_exported=True)
+        elif is_certain or not self._is_absent((Word(name),)):
+            self.lack(refusals.unseen_settings((Word("export"), word)))
+        return True
+
+    def _assign_element(self, name: str, key: str, value: Word) -> None:
+        """Take `NAME[KEY]=VALUE`: an element of a list, or of a table under its key."""
+        known: Value = value.text if value.is_known and self.blocks.runs else value
+        if self.blocks.runs is not True:
+            shown = f"${{{name}[{key}]}} (set in a condition)"
+            known = value = Word(shown, (shown,))
+        words = self.values.get(name)
+        if isinstance(words, tuple) and key.isdecimal() and int(key) <= len(words):
+            self.values[name] = (*words[: int(key)], value, *words[int(key) + 1 :])
+        else:
+            self.values[f"{name}[{key}]"] = known
+
+
+def is_assignment(word: Word) -> bool:
+    """Whether a word is `NAME=VALUE`, `NAME+=VALUE` or `NAME[KEY]=VALUE`."""
+    return _ASSIGNMENT.match(word.text) is not None or _ELEMENT.match(word.text) is not None

@@ -1,0 +1,86 @@
+"""`tmux`, `screen` and `flock`, which keep a terminal or a lock for a command: where it is. Pure."""
+
+import posixpath
+import re
+from collections.abc import Sequence
+from itertools import pairwise
+
+from launcher.engines.command_line.shell.words import Word
+from preflight.frozen import dataclass
+
+SENTENCE = "a run continues without its client; --detach leaves at once"
+_NEW = ("new", "new-session", "neww", "new-window")
+_SEND = ("send", "send-keys")
+_KEY = re.compile(r"[Cc]-[A-Za-z]|Enter|ENTER|KPEnter|Escape|Tab")
+_ENDED = re.compile(r"(?:\\[nr]|\\015|\^M|\s)+$")
+"""Behind a text that `screen -X stuff` types."""
+
+_LOOKS = re.compile(r"-(?:[dD]?[rRx]{1,2}|ls|list|wipe)")
+"""Options of screen that show a terminal which is kept already."""
+
+_VALUES = {"tmux": re.compile(r"-[snctxyFeLSf]"), "screen": re.compile(r"-[A-Za-z]*S|-Logfile|-[cehpstT]")}
+"""Options with a value, in a word of its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Terminal:
+    """The command of a terminal that is kept; none where `start` is `end`."""
+
+    start: int
+    end: int
+    directory: str = ""  # in which a new one starts
+
+
+def read_terminal(words: Sequence[Word], start: int) -> Terminal | None:
+    """Return what a terminal is kept for; None for any other command, and for what cannot be looked into."""
+    name = posixpath.basename(words[start].text)
+    if name not in _VALUES:
+        return None
+    texts = [word.text for word in words]
+    at = _after_options(texts, start + 1, name)
+    end = len(texts)
+    if name == "screen":
+        is_nothing = "-X" in texts[start + 1 : at] or any(map(_LOOKS.fullmatch, texts[start + 1 : at]))
+        return Terminal(end, end) if is_nothing else Terminal(at, end)
+    verb, behind = texts[at] if at < end else "", at + 1
+    at = _after_options(texts, behind, name)
+    if verb in _SEND:
+        end -= next((number for number, key in enumerate(reversed(texts)) if not _KEY.fullmatch(key)), 0)
+        return Terminal(at, max(at, end))
+    if verb not in _NEW:
+        return Terminal(end, end)
+    folders = (after for option, after in pairwise(texts[behind:at]) if option == "-c")
+    return Terminal(min(at, end), end, next(folders, ""))
+
+
+def typed_text(words: Sequence[Word]) -> str | None:
+    """Return what a command types into a terminal that is kept, as a text of a shell.
+
+    A new terminal without a command starts in its directory. None for any other command.
+    """
+    texts = [word.text for word in words]
+    name = posixpath.basename(texts[0])
+    if name == "screen" and texts[-3:-1] == ["-X", "stuff"]:
+        return _ENDED.sub("", texts[-1])
+    terminal = read_terminal(words, 0) if name == "tmux" else None
+    if terminal is None:
+        return None
+    if terminal.start == terminal.end:
+        return f'cd "{terminal.directory}"' if terminal.directory else None
+    is_sent = not frozenset(_NEW).intersection(texts[1 : terminal.start])
+    return texts[terminal.start] if is_sent and terminal.end == terminal.start + 1 else None
+
+
+def read_lock(words: Sequence[Word], start: int) -> int:
+    """Return where the command of `flock [OPTIONS] FILE [-c] COMMAND` starts; the end where it has none."""
+    at = start + 1
+    while at < len(words) and words[at].text.startswith("-"):
+        at += 2 if words[at].text in ("-w", "--wait", "--timeout", "-E", "--conflict-exit-code") else 1
+    at += 2 if [word.text for word in words[at + 1 : at + 2]] in (["-c"], ["--command"]) else 1
+    return min(at, len(words))
+
+
+def _after_options(texts: Sequence[str], at: int, name: str) -> int:
+    while at < len(texts) and texts[at].startswith("-"):
+        at += 2 if _VALUES[name].fullmatch(texts[at]) else 1
+    return min(at, len(texts))

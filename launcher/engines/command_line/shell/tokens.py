@@ -1,0 +1,371 @@
+"""Split text as a POSIX shell does: words and operators, quotes and variables. Pure; nothing is executed."""
+
+import re
+from collections import deque
+from collections.abc import Iterator
+
+from launcher.engines.command_line.shell.block_extents import HereText, closing, here_text, no_end, word_end
+from launcher.engines.command_line.shell.braces import expand_braces
+from launcher.engines.command_line.shell.expansions import expand, fill_parts, with_quotes
+from launcher.engines.command_line.shell.variables import Values
+from launcher.engines.command_line.shell.words import Operator, Word, split_open
+from launcher.errors import CommandRefused
+
+# `\` as in POSIX, `\\` as pages show it that escape it, `^` of cmd.exe, a backtick of PowerShell
+_CONTINUED = re.compile(r"(?:\\{1,2}|(?<=[ \t])[\^`])[ \t]*(?:\r?\n|\Z)")
+_PLACEHOLDER = re.compile(
+    r"<[^\W\d_](?:[^<>|&;()\n]|\([^<>|&;()\n]{0,80}\)){0,80}(?<![\s])>"
+    r"|<\.\w[^<>|&;()\n]{0,80}>|\{(?!\w+\.\.)[A-Za-z][\w ./-]*\}"
+    r"|<[A-Z][A-Z0-9 _./-]{0,60}(?:\| ?[A-Z0-9 _./-]{1,60}){0,5}>|<\\?#\w[\w -]{0,40}>"
+    r"|\[[A-Za-z]\w{0,30}(?:\|[A-Za-z]\w{0,30}){1,8}\]|\{[A-Za-z]\w{0,30}(?:\|[A-Za-z]\w{0,30}){1,8}\}"
+    r"|\{\{[^{}\n]{1,80}\}\}"
+    r"|\[(?i:optional|other|additional|further)(?: [a-z]{1,20}){1,3}\]"
+)
+_BRACKETED = re.compile(r"\[[A-Z][A-Z0-9]*(?:[_-][A-Z0-9]+)+\]")
+_QUOTED_PLACEHOLDER = re.compile(
+    r"(?:[\w.-]+=)?<(?:path|your|name|output|dir\w*)(?:[ _][^<>]{1,80})>|[A-Z]:(?:\\[\w. -]+){2,}\\?",
+    re.IGNORECASE,
+)
+_WINDOWS_VARIABLE = re.compile(r"%[A-Z][A-Z_]{2,}%")
+_WINDOWS_PATH = re.compile(r"(?:[\w.-]+\\(?!_))+[\w.-]+\.(?:py|sh|ya?ml|json|exe)(?![\w.\\/-])", re.ASCII)
+_WINDOWS_DRIVE = re.compile(r"[A-Za-z]:\\[^\s'\"|&;<>]*")
+_OTHER_HOME = re.compile(r"~[a-z_][a-z\d_-]*(?=/)")  # of a user of that name
+_HOME = re.compile(r"~(?=[/\s;&|()<>]|\Z)")
+_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "\\": "\\", "'": "'", '"': '"'}
+"""Of `$'...'`; others stay as they are written."""
+
+_HAS_BRACES = re.compile(r"[^\s;&|()<>{}]*(?:\$\{[^{}\s]*\}[^\s;&|()<>{}]*)*\{[^{}\s]*(?:,|\.\.)[^{}\s]*\}")
+_BRACES = re.compile(r"\{[^{}\s'\"]{0,200}(?:,|\.\.)[^{}\s'\"]{0,200}\}")
+_OPERATOR = re.compile(r"&&|\|\||\|&|&>>|&>|;;|<<[<-]?|\d?>>|\d?>&(?:\d|-)?|\d?>|\d?<|[;&|()\n]")
+_PLAIN = re.compile(r"[\w=:./,+@%-]+", re.ASCII)
+_ASSIGNED = re.compile(r"[A-Za-z_]\w*=", re.ASCII)
+_ELLIPSIS = re.compile(r"(?:[^\s=]*=)?(?:\.\.\.|\u2026)|\[(?:--?[a-z][\w-]*|(?i:options|args|arguments))\]")
+_ARITHMETIC = re.compile(r"\(\((?P<inner>(?:[^()\n]|\([^()\n]*\))*)\)\)")
+_PROCESS = re.compile(r"[<>]\((?!\()")
+_ENDS = frozenset(("\n", ";", ";;", "&", "&&", "|", "||", "(", ")"))
+_BEFORE_COMMAND = frozenset(("if", "elif", "then", "else", "while", "until", "do", "for", "{", "!"))
+_ONLY_ARRAY = re.compile(
+    r'"\$(?:@|\{@(?::(?P<from>\d{1,4}))?\}|\{!?(?P<name>[A-Za-z_]\w*)\[@\](?::(?P<first>\d{1,4}))?\})"',
+    re.ASCII,
+)
+"""Every word of it is a word, and none where it has none."""
+
+_MOST_WORDS = 100_000
+_LONGEST_WORD = 1_000_000
+_SPACE = " \t\r\u00a0"
+_SMART = {"\u201c": '"', "\u201d": '"', "\u2018": "'", "\u2019": "'", "\u2013": "--", "\u2014": "--"}
+
+
+class ShellTokens(Iterator[Word | Operator]):
+    """The words and operators of a text, variables filled in from `values` when a word is reached.
+
+    Iterating raises CommandRefused for a quote that does not end, for typographic quotes and dashes, and for
+    a text whose variables make more of it than a command can be.
+    """
+
+    def __init__(self, text: str, values: Values, depth: int = 0) -> None:
+        self.text = text
+        self.at = 0  # behind the last token
+        self._values = values
+        self._depth = depth
+        self.splits = True  # the values of variables at their blanks; not between `[[` and `]]`
+        self._waiting: deque[Word | Operator] = deque()
+        self._count = 0
+        self._is_first = True  # of its command
+        self._here: HereText | None = None  # below the line that is read
+
+    def __next__(self) -> Word | Operator:
+        while not self._waiting:
+            if self.at >= len(self.text):
+                raise StopIteration
+            self._read()
+        return self._waiting.popleft()
+
+    def seek(self, at: int) -> None:
+        """Continue behind a loop or a function that was read elsewhere."""
+        self.at, self._is_first = at, False
+
+    def _read(self) -> None:
+        text, at = self.text, self.at
+        continued = _CONTINUED.match(text, at)
+        calculated = _ARITHMETIC.match(text, at) if self._is_first else None
+        if continued is not None:
+            self.at = continued.end()
+        elif text[at] in _SPACE:
+            self.at += 1
+        elif text[at] == "#":
+            end = text.find("\n", at)
+            self.at = len(text) if end < 0 else end
+        elif calculated is not None:
+            inner = fill_parts(calculated["inner"], self._values, self._again, self._depth)
+            self._waiting += (Word("(("), Word(inner), Word("))"))
+            self.at, self._is_first = calculated.end(), False
+        elif (
+            _PLACEHOLDER.match(text, at) is None
+            and not _PROCESS.match(text, at)
+            and (operator := _OPERATOR.match(text, at)) is not None
+        ):
+            self._read_operator(operator[0])
+        else:
+            self._read_word()
+
+    def _again(self, text: str, depth: int) -> tuple[Word | Operator, ...]:
+        return tuple(ShellTokens(text, self._values, depth))
+
+    def _read_operator(self, operator: str) -> None:
+        self._waiting.append(Operator(operator))
+        here = here_text(self.text, self.at, self._here.end + 1 if self._here else 0)
+        if operator in ("<<", "<<-") and here is not None:
+            self._waiting.append(self._body(here))
+            self.at, self._here = here.operator_end, here
+            return
+        self.at, self._is_first = self.at + len(operator), operator in _ENDS
+        if operator == "\n" and self._here is not None:
+            self.at, self._here = self._here.end, None
+
+    def _body(self, here: HereText) -> Word:
+        """Return a text in place as one word."""
+        if here.is_quoted or not re.search(r"[$`\\]", here.body):
+            return Word(here.body)
+        quoted = f'"{with_quotes(here.body)}"'
+        return next(iter(_WordReader(quoted, 0, self._values, self._depth).words()), Word(""))
+
+    def _read_word(self) -> None:
+        written = _written_words(self.text, self.at)
+        if written:
+            end, parts = written
+            words = tuple(
+                word for part in parts for word in _WordReader(part, 0, self._values, self._depth).words()
+            )
+        else:
+            reader = _WordReader(self.text, self.at, self._values, self._depth, splits=self.splits)
+            words, end = tuple(reader.words()), reader.at
+        self._count += len(words)
+        if self._count > _MOST_WORDS or any(len(word.text) > _LONGEST_WORD for word in words):
+            raise CommandRefused("the variables of the text grow without end", "paste one launch")
+        self._waiting += words
+        self.at, self._is_first = end, len(words) == 1 and words[0].text in _BEFORE_COMMAND
+
+
+def _written_words(text: str, at: int) -> tuple[int, tuple[str, ...]] | None:
+    """Return where the word at a place ends and what its braces make of it; None for one without braces."""
+    if not _HAS_BRACES.match(text, at) or _PLACEHOLDER.match(text, at) or _ASSIGNED.match(text, at):
+        return None
+    end = word_end(text, at)
+    parts = expand_braces(text[at:end])
+    return (end, parts) if parts != (text[at:end],) else None
+
+
+def _joined(words: tuple[Word, ...]) -> Word:
+    """Return the words of an array as the value of a variable has them."""
+    return Word(
+        " ".join(word.text for word in words), tuple(part for word in words for part in word.unresolved)
+    )
+
+
+class _WordReader:
+    """Reads the word that starts at a place, which can become several or none."""
+
+    def __init__(self, text: str, at: int, values: Values, depth: int, *, splits: bool = True) -> None:
+        self.text = text
+        self.at = at
+        self.values = values
+        self.depth = depth
+        self.splits = splits
+        self.done: list[Word] = []
+        self.current: str | None = None
+        self.unresolved: list[str] = []
+        self.is_count = False
+        self.patterns = False  # whether a shell would look for files, or write several words
+
+    def words(self) -> list[Word]:
+        while self.at < len(self.text) and self._read_part():
+            pass
+        self._finish()
+        return self.done
+
+    def _read_part(self) -> bool:
+        """Read a quote, a variable or a character; return False where the word ends."""
+        char = self.text[self.at]
+        if self._read_windows_path():
+            return True
+        plain = _PLAIN.match(self.text, self.at)
+        if plain is not None:
+            self._add(plain[0])
+            self.at = plain.end()
+            return True
+        continued = _CONTINUED.match(self.text, self.at)
+        if continued is not None:
+            self.at = continued.end()
+            return False
+        placeholder = _PLACEHOLDER.match(self.text, self.at)
+        if placeholder is not None:
+            self._add_unresolved(placeholder[0])
+            self.at = placeholder.end()
+        elif self.current is None and _PROCESS.match(self.text, self.at):
+            end = closing(self.text, self.at)
+            self._add_unresolved(self.text[self.at : end])
+            self.at = end
+        elif char in _SPACE or char in "\n;&|()<>":
+            return False
+        elif self.text.startswith("$'", self.at):
+            self._read_escaped()
+        elif char == "'":
+            self._read_single_quoted()
+        elif char == '"':
+            self._read_double_quoted()
+        elif char == "\\":
+            self._add(self.text[self.at + 1 : self.at + 2])
+            self.at += 2
+        elif char in "$`" and self._read_expansion(is_quoted=not self.splits):
+            pass
+        else:
+            self._read_character(char)
+        return True
+
+    def _read_windows_path(self) -> bool:
+        """Read a path of Windows: hosts have a relative one with slashes, and one of a drive not at all."""
+        windows = _WINDOWS_PATH.match(self.text, self.at) if self.current is None else None
+        is_start = self.current is None or self.current.endswith("=")
+        drive = _WINDOWS_DRIVE.match(self.text, self.at) if is_start else None
+        if windows is not None:
+            path = windows[0].replace("\\", "/")
+            program = path.removesuffix(".exe")  # of an environment, which hosts have in bin
+            self._add(path if program == path else program.replace("/Scripts/", "/bin/"))
+        elif drive is not None:
+            self._add_unresolved(drive[0])
+        found = windows or drive
+        self.at = found.end() if found is not None else self.at
+        return found is not None
+
+    def _read_character(self, char: str) -> None:
+        """Take a character as it is, but for `~`, `*` and `{a,b}`."""
+        self._check_typographic(char)
+        is_assigned = self.current is not None and _ASSIGNED.fullmatch(self.current) is not None
+        home = self.values.get("HOME")
+        is_start = self.current is None or is_assigned
+        other = _OTHER_HOME.match(self.text, self.at) if is_start and char == "~" else None
+        if is_start and _HOME.match(self.text, self.at):
+            self._add(home if isinstance(home, str) else char)
+        elif other is not None:
+            self._add_unresolved(other[0])
+            self.at += len(other[0]) - 1
+        else:
+            self._add(char)
+        if char == "*" or (char == "{" and _BRACES.match(self.text, self.at)):
+            self.patterns = True
+        self.at += 1
+
+    def _read_single_quoted(self) -> None:
+        end = self.text.find("'", self.at + 1)
+        if end < 0:
+            raise no_end("'", self.text[self.at : self.at + 20])
+        self._add_quoted(self.text[self.at + 1 : end])
+        self.at = end + 1
+
+    def _read_escaped(self) -> None:
+        """Read `$'...'`, in which a backslash stands for more than itself."""
+        found = re.compile(r"\$'((?:[^'\\]|\\.)*)'", re.DOTALL).match(self.text, self.at)
+        if found is None:
+            raise no_end("'", self.text[self.at : self.at + 20])
+        self._add(re.sub(r"\\(.)", lambda one: _ESCAPES.get(one[1], one[0]), found[1], flags=re.DOTALL))
+        self.at = found.end()
+
+    def _add_quoted(self, text: str) -> None:
+        """Add what was in quotes: as it is, but for `<path to model>` and paths of Windows."""
+        (self._add_unresolved if _QUOTED_PLACEHOLDER.fullmatch(text) else self._add)(text)
+
+    def _read_double_quoted(self) -> None:
+        array = _ONLY_ARRAY.match(self.text, self.at)
+        if array is not None and self._is_empty(array):
+            self.at = array.end()
+            return
+        start, before = self.at, self.current or ""
+        self.at += 1
+        self._add("")
+        while self.at < len(self.text):
+            char = self.text[self.at]
+            if char == '"':
+                self.at += 1
+                quoted = (self.current or "")[len(before) :]
+                if not self.unresolved and _QUOTED_PLACEHOLDER.fullmatch(quoted):
+                    self.unresolved.append(quoted)
+                return
+            following = self.text[self.at + 1 : self.at + 2]
+            if char == "\\" and following == "\n":
+                self.at += 2
+            elif char == "\\" and following and following in '"\\$`':
+                self._add(following)
+                self.at += 2
+            elif char not in "$`" or not self._read_expansion(is_quoted=True):
+                self._add(char)
+                self.at += 1
+        raise no_end('"', self.text[start : start + 20])
+
+    def _is_empty(self, array: re.Match[str]) -> bool:
+        """Whether a quoted array, or what is left of it behind a place, has no word at all."""
+        words = self.values.get(array["name"] or "@", None if array["name"] else ())
+        skipped = int(array["first"] or 0) if array["name"] else max(int(array["from"] or 1) - 1, 0)
+        return isinstance(words, tuple) and not words[skipped:]
+
+    def _read_expansion(self, *, is_quoted: bool) -> bool:
+        found = expand(self.text, self.at, self.values, self._split, self.depth)
+        if found is None:
+            return False
+        self.at = found.end
+        self.is_count = self.is_count or found.is_count
+        if found.unresolved:
+            self._add_unresolved(found.unresolved)
+        elif found.open is not None:
+            is_one = is_quoted or _ASSIGNED.match(self.current or "") is not None
+            self._add_array((found.open,) if is_one else split_open(found.open))
+        elif found.text is None:
+            is_one = (is_quoted and found.is_joined) or _ASSIGNED.match(self.current or "") is not None
+            self._add_array((_joined(found.words),) if is_one and found.words else found.words)
+        elif is_quoted or _ASSIGNED.match(self.current or ""):
+            self._add(found.text)
+        else:
+            self._add_split(found.text)
+        return True
+
+    def _split(self, text: str, depth: int) -> tuple[Word | Operator, ...]:
+        """Read the default of a variable, or a command whose output takes its place."""
+        return tuple(ShellTokens(text, self.values, depth))
+
+    def _add_array(self, value: tuple[Word, ...]) -> None:
+        for number, word in enumerate(value[:_MOST_WORDS]):
+            if number:
+                self._finish()
+            self._add(word.text)
+            self.unresolved += word.unresolved
+
+    def _add_split(self, value: str) -> None:
+        for number, part in enumerate(re.split(r"\s+", value)):
+            if number:
+                self._finish()
+            if part:
+                self._add(part)
+
+    def _add(self, text: str) -> None:
+        self.current = (self.current or "") + text
+
+    def _add_unresolved(self, text: str) -> None:
+        self._add(text)
+        self.unresolved.append(text)
+
+    def _finish(self) -> None:
+        if self.current is not None:
+            is_open = self.patterns and not _ASSIGNED.match(self.current)
+            value = self.current.rpartition("=")[2] if self.current.startswith("-") else self.current
+            if is_open or _ELLIPSIS.fullmatch(self.current) or _BRACKETED.fullmatch(value):
+                self.unresolved.append(self.current)
+            self.unresolved += _WINDOWS_VARIABLE.findall(self.current)
+            self.done.append(Word(self.current, tuple(self.unresolved), self.is_count))
+        self.current, self.unresolved, self.patterns, self.is_count = None, [], False, False
+
+    def _check_typographic(self, char: str) -> None:
+        if char in _SMART and (self.current is None or char in "\u201c\u201d\u2018\u2019"):
+            raise CommandRefused(
+                f"the line has a typographic {char!r} at {self.text[self.at : self.at + 20]!r}, no ASCII one",
+                f"write {_SMART[char]}",
+            )

@@ -1,0 +1,58 @@
+"""Variables of a text, and what an expansion of one stands for."""
+
+from collections.abc import Callable, Mapping
+from typing import TypeAlias
+
+from launcher.engines.command_line.shell.words import Operator, Word
+from preflight.frozen import dataclass
+
+Value: TypeAlias = str | Word | tuple[Word, ...]
+Values: TypeAlias = Mapping[str, Value]
+"""Variables: a text, a text of which a part has no value yet, or the words of an array."""
+
+
+class Variables(dict[str, Value]):
+    """Variables that an expansion may set: `${NAME:=default}`, where its command runs."""
+
+    def __init__(self, values: Values, may_assign: Callable[[], bool]) -> None:
+        super().__init__(values)
+        self.may_assign = may_assign
+
+
+DEEPEST = 20
+"""Defaults within defaults; no person writes more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Expansion:
+    """One expansion of a text: what it stands for, and where it ends."""
+
+    end: int
+    words: tuple[Word, ...] = ()  # of an array; () and no text: nothing at all
+    text: str | None = None  # None: see `words` and `unresolved`
+    open: Word | None = None  # a text of which a part has no value
+    unresolved: str = ""  # the expansion itself, where only a running shell knows its value
+    is_count: bool = False  # of arguments that the text does not have
+    is_joined: bool = False  # one word in double quotes: `"${ARRAY[*]}"`
+
+
+Split: TypeAlias = Callable[[str, int], tuple[Word | Operator, ...]]
+"""Reads a text, at a depth, as words and operators."""
+
+
+def join_tokens(tokens: tuple[Word | Operator, ...]) -> tuple[str, tuple[str, ...]]:
+    """Return words as one text, and what of it is unresolved."""
+    lacking = (one.unresolved if isinstance(one, Word) else (one.text,) for one in tokens)
+    return " ".join(one.text for one in tokens), tuple(part for parts in lacking for part in parts)
+
+
+def arguments(values: Values) -> tuple[Word, ...] | None:
+    """Return the arguments of a function, or those that `set --` gives; None for those of the text itself."""
+    given = values.get("@")
+    return given if isinstance(given, tuple) else None
+
+
+def given_argument(given: tuple[Word, ...], number: int, end: int) -> Expansion:
+    """Return an argument of a function, which is empty where its call has too few."""
+    one = given[number - 1] if number <= len(given) else Word("")
+    return Expansion(end, text=one.text) if one.is_known else Expansion(end, open=one)

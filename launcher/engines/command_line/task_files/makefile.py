@@ -1,0 +1,206 @@
+"""The recipes of a Makefile as a shell would get them. Pure."""
+
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+from functools import partial
+
+from launcher.engines.command_line.parsed_command import Task
+from launcher.engines.command_line.side_commands import LEFT_OUT, NEEDED_TASK
+from launcher.engines.command_line.task_files.recipe_lines import without_lost
+
+TARGET = re.compile(
+    r"^(?P<name>[\w./%-]+)[ \t]*:(?![=:])(?P<needs>[^=#\n]*)(?:#[^\n]*)?\n(?=(?:[ \t]*(?:#[^\n]*)?\n)*\t)",
+    re.MULTILINE,
+)
+_BODY = re.compile(r"(?:(?:\t[^\n]*|[ \t]*(?:#[^\n]*)?)(?:\n|\Z))*")
+_SPECIAL = re.compile(r"^\.[A-Z_]+[ \t]*:[^\n]*$", re.MULTILINE)
+_VARIABLE = re.compile(
+    r"^(?:export[ \t]+)?(?P<name>[A-Za-z_]\w*)[ \t]*(?P<mark>[:?+]{0,2}=)[ \t]*(?P<value>[^\n]*)$",
+    re.MULTILINE | re.ASCII,
+)
+_SHARED = re.compile(
+    r"^(?P<kind>export|-?include|sinclude)(?:[ \t]+(?P<names>[^=#\n]*[^=#\s]))?[ \t]*(?:#[^\n]*)?$",
+    re.MULTILINE,
+)
+"""What holds for all variables, or comes from another file."""
+
+_OF_TARGET = re.compile(
+    r"^(?P<target>[\w./%-]+)[ \t]*:[ \t]*(?P<line>(?:export[ \t]+)?[A-Za-z_]\w*[ \t]*[:?+]{0,2}=[^\n]*)$",
+    re.MULTILINE | re.ASCII,
+)
+_UNREAD = "it has variables and rules that gpulaunch does not read"
+_TO_ALL = re.compile(r"^(?:export[ \t]*(?:#[^\n]*)?|\.EXPORT_ALL_VARIABLES[ \t]*:.*)$", re.MULTILINE)
+_ONE_SHELL = re.compile(r"^\.ONESHELL[ \t]*:", re.MULTILINE)
+_TARGET_NAME = re.compile(r"[a-z][\w-]*", re.ASCII)
+"""Of a task, not of a file."""
+
+_SILENT = re.compile(r"^\t[@-]{1,2}[ \t]*", re.MULTILINE)
+_CONDITION = re.compile(
+    r"^[ ]*(?:(?P<else>else[ \t]+)?(?P<kind>ifn?def|ifn?eq)\b[ \t]*(?P<rest>[^\n]*)"
+    r"|(?P<end>else|endif)[ \t]*(?:#.*)?)$",
+    re.MULTILINE,
+)
+_PAIR = re.compile(
+    r"\((?P<left>[^,\n]*),(?P<right>[^\n]*)\)"
+    r"|[\"'](?P<first>[^\"'\n]*)[\"'][ \t]+[\"'](?P<second>[^\"'\n]*)[\"']"
+)
+_CONTINUED = re.compile(r"\\\n[ \t]*")
+_PROGRAM = re.compile(r"\b(?:torchrun|accelerate|deepspeed|python[\d.]*|mpirun|srun|composer|colossalai)\b")
+_GIVEN = re.compile(
+    r"(?<!\$)\$[({](?P<name>(?:\w+_)?(?:ARGS|FLAGS|OPTS|OPTIONS)|(?:\w+_)?(?:args|flags|opts))[)}]", re.ASCII
+)
+"""What a user adds behind `make train`: empty where nothing does."""
+
+_NAME = re.compile(r"(?<!\$)\$[({](?P<name>[A-Za-z_]\w*)[)}]", re.ASCII)
+_OR = re.compile(
+    r"(?<!\$)\$\(or[ \t]+\$[({](?P<name>[A-Za-z_]\w*)[)}],[ \t]*(?P<other>[^(),${}\n]*)\)", re.ASCII
+)
+_SHELL = re.compile(r"(?<!\$)\$\(shell[ \t]+(?=[^()\n]*\))")
+
+
+def tasks_of_makefile(text: str) -> tuple[Task, ...] | None:
+    """Return the targets of a Makefile that has several; None for any other text."""
+    targets = list(TARGET.finditer(text))
+    if len(targets) < 2:
+        return None
+    bodies: list[tuple[re.Match[str], str]] = []
+    around: list[str] = []
+    at = 0
+    for target in targets:
+        body = _BODY.match(text, target.end())
+        if target.start() < at or body is None:
+            continue
+        around.append(text[at : target.start()])
+        bodies.append((target, body[0]))
+        at = body.end()
+    head = "".join((*around, text[at:]))
+    kept = (_VARIABLE, _CONDITION, _SHARED)
+    variables = "\n".join(line for line in _joined(head) if any(one.match(line) for one in kept))
+    to_all = "set -a\n" * (_TO_ALL.search(head) is not None)
+    own = without_lost if _ONE_SHELL.search(head) is None else str
+    programs = {
+        found["name"]: _without_comment(found["value"])
+        for found in _VARIABLE.finditer(head)
+        if "$" not in found["value"]
+    }
+    return tuple(
+        Task(
+            target["name"],
+            _as_shell(_with_programs(_OWN_NAME.sub(target["name"], own(body)), programs)),
+            tuple(target["needs"].split()),
+            head=to_all + _head("\n".join((variables, *_own_variables(target["name"], head)))),
+            is_certain=False,
+        )
+        for target, body in bodies
+    )
+
+
+_OWN_NAME = re.compile(r"(?<!\$)\$(?:@|\(@\)|\{@\})")
+"""The name of a recipe's own target."""
+
+
+def _own_variables(target: str, head: str) -> list[str]:
+    """Return the variables that a Makefile sets for one target: `train: export A = 1`."""
+    return [found["line"] for found in _OF_TARGET.finditer(head) if found["target"] == target]
+
+
+def _shared(found: re.Match[str]) -> str:
+    """Return a line of a shell for `export NAMES` and `include FILE`."""
+    kind, names = found["kind"], found["names"] or ""
+    if kind == "export":
+        return f"export {names}" if names else ""
+    if re.fullmatch(r"[\w./-]*\.?env[\w.-]*", names):
+        return f"source {names}" if kind == "include" else f"[ -f {names} ] && source {names}"
+    return f"{LEFT_OUT} {shlex.quote(f'{kind} {names}: {_UNREAD}')}"
+
+
+def recipe(text: str) -> str:
+    """Return the commands of a text with a target, variables as a shell has them; any other text as it is."""
+    if not TARGET.search(text):
+        return text
+    is_sure = _SPECIAL.search(text) is not None or _NAME.search(text) is not None
+    to_all = "set -a\n" * (_TO_ALL.search(text) is not None)
+    text = text if _ONE_SHELL.search(text) else without_lost(text)
+    text = _SPECIAL.sub("", text)
+    names = {found["name"] for found in TARGET.finditer(text)}
+    if len(names) == 1:
+        own = names.pop()
+        text = _OF_TARGET.sub(lambda one: one["line"] if one["target"] == own else one[0], text)
+        text = _OWN_NAME.sub(own, text)
+    return to_all + _head(TARGET.sub(partial(_needed, is_sure=is_sure), text))
+
+
+def _needed(target: re.Match[str], *, is_sure: bool) -> str:
+    return "".join(
+        f"{NEEDED_TASK} {name}\n" for name in names_of_tasks(target["needs"].split(), is_sure=is_sure)
+    )
+
+
+def names_of_tasks(needs: Sequence[str], *, is_sure: bool) -> list[str]:
+    """Return which needs of a target are tasks, not files; of a text that may be a label, one alone."""
+    return [name for name in needs if _TARGET_NAME.fullmatch(name)] if is_sure or len(needs) == 1 else []
+
+
+def _joined(text: str) -> list[str]:
+    return _CONTINUED.sub(" ", text).split("\n")
+
+
+def _head(text: str) -> str:
+    """Return variables, and the conditions around them, as a shell has them."""
+    names = (
+        dict.fromkeys(found["name"] for found in _VARIABLE.finditer(text)) if _CONDITION.search(text) else ()
+    )
+    nothing = "".join(f'{name}="${{{name}:-}}"\n' for name in names)  # where no branch sets it
+    text = _SHARED.sub(_shared, _CONDITION.sub(_condition, text))
+    return nothing + _as_shell(_VARIABLE.sub(_assignment, text))
+
+
+def _condition(found: re.Match[str]) -> str:
+    """Return a condition of make; what `ifdef` asks for is set where it is not empty."""
+    kind = found["kind"]
+    if kind is None:
+        return "fi" if found["end"] == "endif" else "else"
+    negated, word = kind.startswith("ifn"), "elif" if found["else"] else "if"
+    if kind in ("ifdef", "ifndef"):
+        return f'{word} [ -{"z" if negated else "n"} "${{{found["rest"].strip()}:-}}" ]; then'
+    pair = _PAIR.fullmatch(found["rest"].strip())
+    if pair is None:
+        return f"{word} condition-of-make; then"
+    left, right = (pair["left"] or pair["first"] or ""), (pair["right"] or pair["second"] or "")
+    return f'{word} [ "{left.strip()}" {"!=" if negated else "="} "{right.strip()}" ]; then'
+
+
+def _as_shell(body: str) -> str:
+    body = _SHELL.sub("$(", _OR.sub(r"${\g<name>:-\g<other>}", body))
+    given = _GIVEN.sub(r"${\g<name>:-}", _SILENT.sub("\t", body))
+    return _NAME.sub(r"${\g<name>}", given).replace("$$", "$")
+
+
+def _without_comment(value: str) -> str:
+    return value.partition(" #")[0].rstrip()
+
+
+def _with_programs(body: str, programs: Mapping[str, str]) -> str:
+    """Return a recipe with the programs that variables name in their places: `$(PYTHON) train.py`."""
+
+    def filled(found: re.Match[str]) -> str:
+        value = programs.get(found["name"], "")
+        return value if _PROGRAM.search(value) else found[0]
+
+    return _NAME.sub(filled, body)
+
+
+def _assignment(found: re.Match[str]) -> str:
+    value = _without_comment(found["value"])
+    if found["mark"] == "=" and found[0].startswith(f"{found['name']}={value}") and " " not in value:
+        return found[0]
+    is_exported = found[0].startswith("export")
+    return f"{'export ' if is_exported else ''}{_assigned(found['name'], found['mark'], value)}"
+
+
+def _assigned(name: str, mark: str, value: str) -> str:
+    quoted = '"' + value.replace('"', r"\"") + '"'
+    if mark == "?=":
+        return f"{name}={quoted}" if '"' in value else f'{name}="${{{name}:-{value}}}"'
+    return f'{name}="${name} {value}"' if mark == "+=" else f"{name}={quoted}"
