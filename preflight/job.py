@@ -98,6 +98,7 @@ class Job:
     precision_args: dict[str, tuple[str, ...]] = field(default_factory=dict)
     main_port: int = DEFAULT_MAIN_PORT
     env: dict[str, str] = field(default_factory=dict)
+    receives_tree: bool = False  # a sync is to write the working directory before the launch
     workdir: str = ""  # "" = the host's own, else the user's home (localhost: the current directory)
     subdirectory: str = ""  # that the ranks start in (`cd DIR && ...`), from `workdir`; "" = `workdir` itself
     output: str = ""  # where the script writes, relative to the directory that the ranks start in

@@ -78,9 +78,9 @@ def command(
     """Find the Python environments of hosts; write ./hosts.yaml, and a run config for SCRIPT or COMMAND.
 
     Of a batch script of Slurm the command becomes `command:` and its #SBATCH lines become `slurm:`.
-    Of each host an environment with torch is taken, one that has accelerate too before others; others are
-    named. On the hosts nothing is changed. A file that exists is left as it is, and what it lacks is
-    shown. Exit code 3: a host did not answer, and nothing was written.
+    Of each host an environment with torch is taken, one for its GPUs and with accelerate before others;
+    others are named. On the hosts nothing is changed. A file that exists is left as it is, and what it
+    lacks is shown. Exit code 3: a host did not answer, and nothing was written.
     """
     options = HostOptions(**given)
     run = _run(words, launch) if words else None
@@ -180,11 +180,16 @@ def _next_steps(rows: Sequence[HostDraft], place: Path, run: _Run | None, *, is_
 
 
 def _checks(rows: Sequence[HostDraft], place: Path, run: _Run | None, *, is_edited: bool) -> list[str]:
-    lacking = [row.name for row in rows if choose_interpreter(row.environments) is None]
-    if lacking and run is not None and run.script and _does_without_torch(run.script):
-        lacking = []  # the dry run says what such a script lacks
-    install = f"install torch on {fold_hosts(tuple(lacking))}, or set python: in {place}" if lacking else ""
-    first = [install] if install and not is_edited else []
+    chosen = {row.name: choose_interpreter(row.environments) for row in rows}
+    lacking = [name for name, each in chosen.items() if each is None]
+    blind = [name for name, each in chosen.items() if each is not None and each.misses_gpus]
+    if (lacking or blind) and run is not None and run.script and _does_without_torch(run.script):
+        lacking, blind = [], []  # the dry run says what such a script lacks
+    lacks = (("torch", lacking), ("a build of torch for CUDA, as preflight says,", blind))
+    installs = [f"{what} on {fold_hosts(tuple(names))}" for what, names in lacks if names]
+    first = [f"install {' and '.join(installs)}, or set python: in {place}"] if installs else []
+    if is_edited:
+        first = []
     if run is None:
         names = tuple(row.name for row in rows)
         words = ",".join(names) if len(names) <= _LISTED else shlex.quote(host_range(names))
@@ -192,7 +197,7 @@ def _checks(rows: Sequence[HostDraft], place: Path, run: _Run | None, *, is_edit
     config = shlex.quote(run.name)
     if run.batch is not None:
         return [f"gpulaunch submit --config {config} --dry-run"]
-    if lacking:
+    if installs:
         return [*first, f"gpulaunch preflight --config {config}"]
     return [f"gpulaunch run --config {config} --dry-run"]
 

@@ -50,7 +50,7 @@ def _shared() -> list[click.Parameter]:
     cls=LaunchCommand,
     epilog=_EXAMPLES,
     params=_shared(),
-    options_metavar="[OPTIONS] {SCRIPT | -c NAME}",
+    options_metavar="[OPTIONS] {SCRIPT | -c NAME | -- COMMAND...}",
 )
 @click.option(
     "--steps",

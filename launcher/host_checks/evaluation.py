@@ -90,7 +90,7 @@ def evaluate_facts(
     main = entries[0].name
     is_launch = how.as_one_launch and not how.from_file
     script = read_remote_script(entries[0], facts[main], job) if is_launch and main in facts else None
-    settled = resolve_gpus(job, facts.values())
+    settled = resolve_gpus(replace(job, receives_tree=how.makes_workdir), facts.values())
     if script is not None or job.script or job.module:
         settled, _ = choose_engine(settled, script, facts.values())
     use, decided = _would_use(entries, gathered, settled, script) if is_launch else (None, None)
@@ -164,8 +164,6 @@ def _after_transfer(gathered: GatherResult, options: PreflightOptions) -> Gather
         gathered = replace(gathered, facts=_with_script(gathered.facts, options.sent))
     if options.script_after_sync is not None:
         gathered = replace(gathered, facts=_with_script(gathered.facts, options.script_after_sync))
-    if options.makes_workdir:
-        gathered = replace(gathered, facts=_with_workdir(gathered.facts))
     return gathered
 
 
@@ -218,16 +216,6 @@ def _with_script(facts: Mapping[str, HostFacts], sent: ScriptFile) -> dict[str, 
     raw = sent.text.encode()
     script = ScriptFacts(sent.name, hashlib.sha256(raw).hexdigest(), len(raw), sent.text)
     return {name: replace(host, script=script) for name, host in facts.items()}
-
-
-def _with_workdir(facts: Mapping[str, HostFacts]) -> dict[str, HostFacts]:
-    """Return the facts as they will be once a sync has made the directory."""
-    there = dict(facts)
-    for name, host in facts.items():
-        if not isinstance(host.paths, Missing):
-            paths = (replace(one, exists=True if one.role == "workdir" else one.exists) for one in host.paths)
-            there[name] = replace(host, paths=tuple(paths))
-    return there
 
 
 def read_remote_script(entry: HostEntry, main: HostFacts, job: Job) -> ScriptAnalysis | None:

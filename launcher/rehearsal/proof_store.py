@@ -106,7 +106,7 @@ def list_changes_since(before: Mapping[str, Any], now: Fingerprint) -> tuple[str
     if before["script"] != now.script or not now.script:
         found.append("the script" if now.script else "the script (it cannot be read locally)")
     if before["config"] != now.config:
-        found.append("the config")
+        found.append("the run config or its arguments")
     if tuple(before["hosts"]) != now.hosts:
         found.append("the hosts")
     elif {host: list(uuids) for host, uuids in now.gpus.items()} != before["gpus"]:

@@ -32,6 +32,7 @@ class HostDraft:
     target: SshTarget
     environments: tuple[PythonEnvironment, ...]
     identity_file: str = ""  # local, as it is to be written
+    workdir: str = ""  # that hosts.yaml gives it already
 
 
 def name_hosts(
@@ -46,6 +47,7 @@ def name_hosts(
             spot,
             found.get(entry.name, ()),
             "" if entry.is_local else identity_file,
+            entry.workdir,
         )
         for spot, entry in zip(spots, entries, strict=True)
     )
@@ -164,12 +166,11 @@ def render_run_config(
         "# args: [--lr, 1e-4]     # arguments that every launch gets",
         "# output: out            # where the script writes: gpulaunch fetch copies it to this machine",
     ]
-    if any(host.name != LOCALHOST for host in hosts):
-        there = posixpath.join(SYNC_ROOT, project)
-        rows += [
-            f"workdir: {_scalar(there)}   # on the hosts",
-            "sync: true               # this directory is sent to the hosts before each launch",
-        ]
+    elsewhere = [host for host in hosts if host.name != LOCALHOST]
+    if not all(host.workdir for host in elsewhere):
+        rows.append(f"workdir: {_scalar(posixpath.join(SYNC_ROOT, project))}   # on the hosts")
+    if elsewhere:
+        rows.append("sync: true               # this directory is sent to the hosts before each launch")
     return "\n".join(rows) + "\n"
 
 

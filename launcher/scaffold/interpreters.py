@@ -55,6 +55,11 @@ class PythonEnvironment:
         return ", ".join([f"Python {self.python}", *(have or ["no torch"])])
 
     @property
+    def misses_gpus(self) -> bool:
+        """Whether its torch is a build for CPUs, by the local version of its wheel, on a host with GPUs."""
+        return self.beside_gpus and self.torch.endswith("+cpu")
+
+    @property
     def is_too_old(self) -> bool:
         """Whether gpulaunch's own programs cannot run on it."""
         numbers = self.python.split(".")[:2]
@@ -85,9 +90,16 @@ def list_interpreters(
 
 
 def choose_interpreter(found: Sequence[PythonEnvironment]) -> PythonEnvironment | None:
-    """Return the one to take: it trains, has accelerate and transformers if any has; the first of equals."""
+    """Return the one to take: it trains, has accelerate and transformers if any has; the first of equals.
+
+    One whose torch can use the GPUs of its host comes before all others.
+    """
     able = [each for each in found if each.torch and not each.is_too_old]
-    return max(able, key=lambda each: (bool(each.accelerate), bool(each.transformers)), default=None)
+    return max(
+        able,
+        key=lambda each: (not each.misses_gpus, bool(each.accelerate), bool(each.transformers)),
+        default=None,
+    )
 
 
 def _search(connection: Connection, failure: PythonNotFound) -> str:

@@ -21,42 +21,56 @@ _RUN_DIR_MIB = 200
 
 
 @host_check("DISK001", gate=True)
-def the_paths_can_be_written(paths: tuple[PathFacts, ...]) -> Iterator[Problem]:
+def the_paths_can_be_written(paths: tuple[PathFacts, ...], job: Job) -> Iterator[Problem]:
     """The working directory exists; output, cache, temporary and run directories can be written.
 
     A job that cannot write its checkpoint finds out hours after the start. The run directory, where gpulaunch
-    keeps records and logs, lies in the home: by NFS root may not write to it (root_squash).
+    keeps records and logs, lies in the home: by NFS root may not write to it (root_squash). Where a sync
+    fills the working directory before the launch, that must be writable, too.
 
     Fix: create the directory or have its owner changed; point `workdir:`, `output:` or HF_HOME elsewhere; for
-    the run directory log in as the owner of the home, or set XDG_STATE_HOME on the host to a local disk.
-    Source: access(2) on the path or its nearest existing parent.
+    the run directory log in as the owner of the home, or set XDG_STATE_HOME on the host to a local disk. The
+    kernel may have made a file system read-only after errors of its disk: that is the administrator's.
+    Source: access(2) on the path or its nearest existing parent, statvfs.
     """
+    written = _written(job)
     for item in paths:
         subject, where = f"{item.role} {item.path}".strip(), item.resolved or item.path
-        wanted, what = (
-            (item.exists, "exists") if item.role == "workdir" else (item.writable, "can be written")
-        )
+        is_read = item.role == "workdir" and item.role not in written
+        wanted, what = (item.exists, "exists") if is_read else (item.writable, "can be written")
         if isinstance(wanted, Missing):
-            if item.role == "workdir" or item.role in _WRITTEN:
+            if is_read or item.role in written:
                 yield Problem(
                     f"whether {where} {what} is not known: {wanted.reason}",
                     f"on the host: ls -ld {quote_path(where)}; df {quote_path(where)}",
                     subject=subject,
                     severity=Severity.UNKNOWN,
                 )
-        elif item.role == "workdir" and not item.exists:
+        elif is_read and not item.exists:
             yield Problem(
-                f"{item.resolved or item.path} does not exist",
-                f"mkdir -p {quote_path(item.resolved or item.path)}   (or correct workdir:)",
+                f"{where} does not exist",
+                f"mkdir -p {quote_path(where)}   (or correct workdir:)",
                 subject=subject,
             )
-        elif item.role in _WRITTEN and not item.writable:
-            yield Problem(
-                f"{item.resolved or item.path} cannot be written by this user{_squashed(item)}",
-                _OTHERWISE.get(item.role, f"ask its owner, or choose another {item.role}"),
-                subject=subject,
-                severity=Severity.WARNING if item.role == "hf_cache" else None,
-            )
+        elif item.role in written and not item.writable:
+            message, fix = _unwritable(item, where)
+            severity = Severity.WARNING if item.role == "hf_cache" else None
+            yield Problem(message, fix, subject=subject, severity=severity)
+
+
+def _written(job: Job) -> tuple[str, ...]:
+    """Return the roles of what the launch or the job writes: the working directory, where a sync fills it."""
+    return ("workdir", *_WRITTEN) if job.receives_tree else _WRITTEN
+
+
+def _unwritable(item: PathFacts, where: str) -> tuple[str, str]:
+    """Return why a path cannot be written, and what helps."""
+    otherwise = _OTHERWISE.get(item.role, f"choose another {item.role}")
+    if item.read_only:
+        look = f"on the host: findmnt -T {quote_path(where)}; sudo dmesg says whether its disk has failed"
+        return f"{where} is on a file system that is mounted read-only", f"{look}; {otherwise}"
+    fix = otherwise if item.role in _OTHERWISE else f"ask its owner, or {otherwise}"
+    return f"{where} cannot be written by this user{_squashed(item)}", fix
 
 
 def _squashed(item: PathFacts) -> str:
@@ -66,11 +80,12 @@ def _squashed(item: PathFacts) -> str:
 
 
 @host_check("DISK002", Severity.WARNING)
-def there_is_room(paths: tuple[PathFacts, ...], expect: Expect) -> Iterator[Problem]:
+def there_is_room(paths: tuple[PathFacts, ...], expect: Expect, job: Job) -> Iterator[Problem]:
     """The file systems that the job writes to have free space and inodes.
 
     A full disk truncates the checkpoint that was to save the run. One that is full already (no MiB, no inode)
-    ends the launch at its first file, and is critical where the launch writes: output, run directory, /tmp.
+    ends the launch at its first file, and is critical where the launch writes: output, run directory, /tmp,
+    and the working directory of a sync.
 
     Fix: `df -h`, `df -i`, `du -xsh *`; remove old checkpoints; `gpulaunch prune` removes old runs; choose
     another output directory.
@@ -78,7 +93,8 @@ def there_is_room(paths: tuple[PathFacts, ...], expect: Expect) -> Iterator[Prob
     """
     reported: set[object] = set()
     # A mount is reported for what matters.
-    for item in sorted(paths, key=lambda item: item.role not in _NEEDED):
+    needed = ("workdir", *_NEEDED) if job.receives_tree else _NEEDED
+    for item in sorted(paths, key=lambda item: item.role not in needed):
         mount = (item.source, item.free_mib)
         if mount in reported:
             continue
@@ -90,13 +106,12 @@ def there_is_room(paths: tuple[PathFacts, ...], expect: Expect) -> Iterator[Prob
                 subject=subject,
                 severity=Severity.UNKNOWN,
             )
-        full = _full(item) if item.role in _NEEDED else ""
-        short = (
-            f"no {full} free at {where}: the launch cannot write to it" if full else _shortage(item, expect)
-        )
+        full, stops = _full(item), item.role in needed
+        short = f"no {full} free at {where}" if full else _shortage(item, expect)
         if short:
             reported.add(mount)
-            severity = Severity.CRITICAL if full else None
+            severity = Severity.CRITICAL if full and stops else None
+            short += ": the launch cannot write to it" if severity else ""
             yield Problem(short, _room(item, inodes="inode" in short), subject=subject, severity=severity)
 
 

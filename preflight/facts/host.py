@@ -208,6 +208,7 @@ class PathFacts:
     free_inodes_percent: Fact[float]
     filesystem: Fact[str]  # "ext4", "nfs4", "overlay", ...
     source: Fact[str]  # what is mounted at it: a device, server:/export
+    read_only: bool = False  # the mount; False also where that was not read
 
 
 @dataclass(frozen=True, slots=True)

@@ -90,4 +90,5 @@ def _path_facts(role: str, path: str, mounts: list[tuple[str, str, str]]) -> Jso
         "free_mib": room if lacking else (room.f_bfree if reserve else room.f_bavail) * room.f_frsize >> 20,
         "total_mib": room if lacking else room.f_blocks * room.f_frsize >> 20,
         "free_inodes_percent": room if lacking else inodes,
+        "read_only": not lacking and bool(room.f_flag & os.ST_RDONLY),
     }

@@ -71,6 +71,10 @@ def test_the_environment_that_trains_is_taken() -> None:
     assert choose_interpreter([BARE, HALF]) is HALF
     assert choose_interpreter([HALF, CONDA]) is CONDA
     assert choose_interpreter([BARE]) is None
+    blind = replace(CONDA, torch="2.6.0+cpu", beside_gpus=True)
+    assert choose_interpreter([blind, replace(HALF, beside_gpus=True)]) == replace(HALF, beside_gpus=True)
+    assert choose_interpreter([blind]) is blind
+    assert choose_interpreter([replace(blind, beside_gpus=False), HALF]) == replace(blind, beside_gpus=False)
     old = PythonEnvironment("/opt/conda/bin/python", "3.8.18", "2.4.1", "1.0.1", "4.46.3")
     assert choose_interpreter([old, HALF]) is HALF
     assert choose_interpreter([old]) is None
@@ -100,6 +104,9 @@ def test_what_is_written_is_read_back_as_it_was_meant(home: Path) -> None:
     )
     assert config.sync is not None
     assert home.name not in render_run_config("a.py", rows, "p")
+    listed = name_hosts([HostEntry("titan", workdir="~/project"), HostEntry("localhost")], found)
+    assert "\nsync: true" in render_run_config("a.py", listed, "p")
+    assert "workdir" not in render_run_config("a.py", listed, "p"), "that of hosts.yaml is meant"
     here = render_run_config("a.py", name_hosts([HostEntry("localhost")], {}), "p")
     assert "sync" not in here
 
@@ -218,21 +225,28 @@ def test_without_an_environment_no_run_is_recommended(
 
 
 @pytest.mark.parametrize(
-    ("imported", "steps"),
+    ("torch", "imported", "steps"),
     [
-        ("jax", "next: gpulaunch run --config train --dry-run\n"),
-        ("torch", "next: install torch on titan, or set python: in hosts.yaml\n"),
+        ("", "jax", "gpulaunch run --config train --dry-run\n"),
+        ("", "torch", "install torch on titan, or set python: in hosts.yaml\n"),
+        ("2.6.0+cpu", "jax", "gpulaunch run --config train --dry-run\n"),
+        (
+            "2.6.0+cpu",
+            "torch",
+            "install a build of torch for CUDA, as preflight says, on titan, or set python: ",
+        ),
+        ("2.6.0+cu124", "torch", "gpulaunch run --config train --dry-run\n"),
     ],
 )
 def test_torch_is_to_be_installed_for_scripts_that_use_it(
-    home: Path, monkeypatch: pytest.MonkeyPatch, imported: str, steps: str
+    home: Path, monkeypatch: pytest.MonkeyPatch, torch: str, imported: str, steps: str
 ) -> None:
-    bare = PythonEnvironment("/usr/bin/python3", "3.11.2")
+    bare = PythonEnvironment("/usr/bin/python3", "3.11.2", torch, beside_gpus=True)
     monkeypatch.setattr("launcher.commands.init.list_interpreters", lambda *_, **__: [(bare,)])
     Path("train.py").write_text("import layers\n")
     Path("layers.py").write_text(f"import {imported}\n")
     result = CliRunner().invoke(command, ["train.py", "--hosts", "titan"])
-    assert result.output.partition("gpulaunch/train.yaml: written\n")[2].startswith(steps)
+    assert result.output.partition("gpulaunch/train.yaml: written\nnext: ")[2].startswith(steps)
 
 
 def test_a_key_that_hosts_yaml_names_is_not_typed_again(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -218,7 +218,7 @@ def test_what_has_changed_since_is_named() -> None:
     before = NOW.as_json()
     assert list_changes_since(before, NOW) == ()
     assert list_changes_since(before, replace(NOW, script="xyz")) == ("the script",)
-    assert list_changes_since(before, replace(NOW, config="other")) == ("the config",)
+    assert list_changes_since(before, replace(NOW, config="other")) == ("the run config or its arguments",)
     assert list_changes_since(before, replace(NOW, gpus={"titan": ("GPU-9",)})) == ("the GPUs",)
     assert list_changes_since(before, replace(NOW, versions={"titan": {"torch": "2.14.0"}})) == (
         "torch on titan (2.13.0 -> 2.14.0)",
@@ -335,7 +335,9 @@ def test_fit_halves_the_batch_until_it_fits(tmp_path: Path) -> None:
     written = load_run_config(str(tmp_path / "job.yaml"), Overrides()).job
     fits = fingerprint(replace(written, args=("--bs", "2", "--acc", "2")), {}, None)
     assert document["fingerprint"]["config"] == fits.config
-    assert "the config" in list_changes_since(document["fingerprint"], fingerprint(written, {}, None))
+    assert "the run config or its arguments" in list_changes_since(
+        document["fingerprint"], fingerprint(written, {}, None)
+    )
 
 
 STOLEN = """

@@ -84,7 +84,8 @@ def test_hosts_that_do_not_answer_are_one_finding_whatever_their_addresses() -> 
 
 @pytest.mark.parametrize("makes", [False, True])
 def test_a_directory_that_the_sync_makes_is_not_missed(makes: bool) -> None:  # noqa: FBT001
-    absent = PathFacts("workdir", "~/x", "/h/x", False, False, *[Missing("not asked", "not-asked")] * 5)
+    unread = Missing("not asked", "not-asked")
+    absent = PathFacts("workdir", "~/x", "/h/x", False, True, unread, unread, unread, unread, unread)
     facts = replace(host({}, "a"), paths=(absent,))
     options = PreflightOptions(makes_workdir=makes)
     result = evaluate_facts([HostEntry("a")], GatherResult({"a": facts}, {}), Job(), options=options)

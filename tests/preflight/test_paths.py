@@ -11,10 +11,11 @@ from preflight.probes import paths
 
 def room(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *, euid: int, **more: int) -> tuple[int, float]:
     kept = {"f_frsize": 1 << 20, "f_blocks": 1000, "f_files": 1_000_000, "f_bfree": 50, "f_bavail": 0}
-    found = SimpleNamespace(**kept, **{"f_ffree": 9, "f_favail": 0} | more)
+    found = SimpleNamespace(**kept, **{"f_ffree": 9, "f_favail": 0, "f_flag": 0} | more)
     monkeypatch.setattr(os, "statvfs", lambda _: found)
     monkeypatch.setattr(os, "geteuid", lambda: euid)
     facts = paths._path_facts("output", str(tmp_path), [])
+    assert facts["read_only"] is bool(found.f_flag & os.ST_RDONLY)
     return facts["free_mib"], facts["free_inodes_percent"]
 
 
@@ -26,4 +27,4 @@ def test_what_a_file_system_keeps_back_is_roots_alone(
 
 
 def test_no_inode_left_is_none(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    assert room(monkeypatch, tmp_path, euid=0, f_ffree=0)[1] == 0.0
+    assert room(monkeypatch, tmp_path, euid=0, f_ffree=0, f_flag=os.ST_RDONLY)[1] == 0.0

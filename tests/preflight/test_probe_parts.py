@@ -157,7 +157,7 @@ def test_what_is_readable_is_returned_and_nothing_else(tmp_path: Path) -> None:
 
 
 ROOM = {"f_frsize": 4096, "f_blocks": 1024, "f_bfree": 512, "f_bavail": 256, "f_files": 200}
-ROOM |= {"f_ffree": 100, "f_favail": 50}
+ROOM |= {"f_ffree": 100, "f_favail": 50, "f_flag": 0}
 
 
 @pytest.mark.parametrize(

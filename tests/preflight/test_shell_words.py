@@ -12,6 +12,7 @@ from preflight.checks.message_text import quote_path
 from preflight.checks.paths import the_paths_can_be_written
 from preflight.facts.host import PathFacts
 from preflight.facts.missing import Missing
+from preflight.job import Job
 
 ODD = ("~/x;touch PWNED", "/x/$(touch PWNED)", "a`touch PWNED`", "x'y; touch PWNED", "-x & touch PWNED", "~")
 
@@ -55,6 +56,6 @@ def test_a_directory_that_is_to_be_made_is_one_word() -> None:
     unknown = Missing("not asked", "not-asked")
     rest = (unknown, unknown, unknown, unknown, unknown)
     item = PathFacts("workdir", "~/x", "/h/x; id", False, False, *rest)
-    (problem,) = the_paths_can_be_written((item,))
+    (problem,) = the_paths_can_be_written((item,), Job())
     assert problem.fix is not None
     assert problem.fix.startswith("mkdir -p '/h/x; id' ")

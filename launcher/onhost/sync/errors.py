@@ -26,11 +26,12 @@ def describe_os_error(error: OSError, target: str) -> SyncRefused:
     if error.errno == errno.ENOSPC:
         return SyncRefused(
             "no space left (or no inodes) for %s" % target,
-            "make room on the host, or set sync.to to another disk",
+            "make room on the host (df -h %s; df -i), or set sync.to to another disk" % target,
         )
     if error.errno == errno.EROFS:
         return SyncRefused(
-            "%s is on a read-only file system" % place, "set sync.to to a directory you may write"
+            "%s is on a read-only file system" % place,
+            "set sync.to to a directory you may write (findmnt -T %s shows the mount)" % target,
         )
     if error.errno in (errno.EACCES, errno.EPERM):
         me = os.environ.get("USER") or "uid %d" % os.getuid()
