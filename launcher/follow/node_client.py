@@ -187,6 +187,8 @@ class NodeClient(threading.Thread):
             self._refused_at = self._awake.now()
             if not self._may_run:
                 self._finish(self._refused)
+            else:
+                self._put_error("its start", f"{error.detail}; asking whether it runs all the same")
 
     def _start_over_any(self, argv: tuple[str, ...], body: bytes) -> None:
         """Start over a connection that was held open, or a new one where that has died meanwhile."""

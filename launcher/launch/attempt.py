@@ -40,6 +40,7 @@ from launcher.report.outcome import encode_outcome, render_launch
 from launcher.report.plan import encode_plan
 from launcher.rundir.layout import OUTCOME
 from launcher.rundir.log_store import LogStore, run_directory
+from launcher.rundir.run_id import is_run_id
 from launcher.terminal.hangup import drop_terminal, is_terminal_closed
 from launcher.terminal.output import echo
 from launcher.terminal.screen import Screen
@@ -281,7 +282,7 @@ class Attempt(FollowedRun):
             self._reporter.output(event)
             return
         if isinstance(event, HostStarted):
-            for run_id in event.same_work:
+            for run_id in filter(is_run_id, event.same_work):  # a host names it for a command
                 self._screen.notify(
                     f"{event.host}: {run_id} runs the same command in the same directory, and both write the"
                     f" same files unless variables keep them apart: gpulaunch stop {run_id}",

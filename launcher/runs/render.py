@@ -5,6 +5,7 @@ import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from launcher.config.disconnect_options import START_TIMEOUT_S
 from launcher.config.node_sets import fold_hosts, host_range
 from launcher.rundir.end_state import describe_end, explain_stall
 from launcher.runs.remote_run import NodeRun, RemoteRun
@@ -29,7 +30,8 @@ def render_runs(
     rows = [_TITLES, *(_row(run, now) for run in runs)]
     yield from align_rows(rows if columns is None else list(_fit_rows(rows, columns)))
     for run in runs:
-        yield from _remarks(run, answered)
+        yield from _remarks(run)
+        yield from _remarks_on_nodes(run, answered, now)
 
 
 def _fit_rows(rows: Sequence[Sequence[str]], columns: int) -> Iterator[Sequence[str]]:
@@ -102,7 +104,10 @@ def _hosts(run: RemoteRun) -> str:
 def _state(run: RemoteRun) -> str:
     condition = run.status
     if condition == "finished":
-        return "finished 0"
+        known = len(run.nodes)
+        return (
+            "finished 0" if known >= run.total_nodes else f"finished 0 on {known} of {run.total_nodes} nodes"
+        )
     if condition in ("failed", "stopped", "lost") and run.why:
         return one_line(describe_end(condition, run.why), 70)
     if condition == "waiting":
@@ -140,7 +145,7 @@ def _cpu_use(run: RemoteRun) -> str:
     return words + (f" {format_memory(sum(memory))}" if memory else "")
 
 
-def _remarks(run: RemoteRun, answered: Collection[str]) -> Iterator[str]:
+def _remarks(run: RemoteRun) -> Iterator[str]:
     if run.conflict:
         yield sanitize(f"{run.run_id}: {run.conflict}; --hosts HOST asks one of them only", keep_lines=False)
     if run.next_words:
@@ -158,16 +163,28 @@ def _remarks(run: RemoteRun, answered: Collection[str]) -> Iterator[str]:
             words = f"{run.run_id}: {name}: {node.why}; gpulaunch clean-zombies {name} shows what is left"
             words += f", gpulaunch rm {run.run_id} takes it off this list" * run.is_over
             yield sanitize(words, keep_lines=False)
-    over = [node.entry.name for node in run.nodes if node.status in ("failed", "stopped")]
-    missing = _missing(run) if run.total_nodes > len(run.nodes) else []
-    gone = [name for name in missing if name in answered]
-    if (over or gone) and run.status == "running":  # without a client, the others do not know
-        why = f" ({one_line(run.why, 120)})" if run.why else ""
-        names = fold_hosts((*over, *gone))
-        words = f"it has ended on {names}{why}; gpulaunch attach or stop ends the rest"
+
+
+def _remarks_on_nodes(run: RemoteRun, answered: Collection[str], now: float) -> Iterator[str]:
+    """Yield on which nodes something else has happened than on the others, as far as is known."""
+    missing = tuple(_missing(run) if run.total_nodes > len(run.nodes) else ())
+    gone = tuple(name for name in missing if name in answered)
+    if gone and run.status in ("finished", "failed", "stopped"):
+        has = "has" if len(gone) == 1 else "have"
+        words = f"{fold_hosts(gone)} {has} no record of it: it was not started or has been removed"
         yield sanitize(f"{run.run_id}: {words}", keep_lines=False)
+    if run.status != "running":
+        return
     unheard = tuple(name for name in missing if name not in answered)
-    if unheard and run.status == "running":
+    over = tuple(node.entry.name for node in run.nodes if node.status in ("failed", "stopped"))
+    why = f" ({one_line(run.why, 120)})" if run.why else ""
+    ends = [f"has ended on {fold_hosts(over)}{why}"] if over else []
+    if gone and now - run.started > START_TIMEOUT_S:
+        ends.append(f"does not run on {fold_hosts(gone)}")
+    if ends:  # without a client, the others do not know
+        words = f"it {' and '.join(ends)}; gpulaunch attach or stop ends the rest"
+        yield sanitize(f"{run.run_id}: {words}", keep_lines=False)
+    if unheard:
         count = run.total_nodes - len(run.nodes) - len(gone)
         words = f"{count} of its nodes not asked or not heard: {fold_hosts(unheard)}"
         yield sanitize(f"{run.run_id}: {words}", keep_lines=False)

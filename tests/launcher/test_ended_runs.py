@@ -146,6 +146,10 @@ def test_a_run_that_has_ended_on_one_host_only_says_so_and_is_not_over() -> None
     assert "(rank 1 failed with exit code 7); gpulaunch attach or stop ends the rest" in remark
     (half,) = found((B, [failed]))
     assert not half.is_over  # the other host was not heard
+    (half,) = found((A, [over()]))
+    _, row, remark = render_runs([half], 5000.0, answered={"a", "b"})
+    assert "finished 0 on 1 of 2 nodes" in row
+    assert remark.endswith("b has no record of it: it was not started or has been removed")
 
 
 def launched_by(who: str, run: str, at: float) -> dict[str, Any]:

@@ -307,7 +307,9 @@ def test_a_start_that_was_not_answered_and_not_carried_out_is_refused_with_its_r
 ) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     never = LateStart(clock := SetClock(), starts=False)
-    (refused,) = follow_to_the_end(never, "print('done')", clock)
+    waits, refused = follow_to_the_end(never, "print('done')", clock)
+    assert isinstance(waits, HostReport)  # so that the client is not silent meanwhile
+    assert "whether it runs all the same" in waits.fields["error"]
     assert refused == StartRefused("a", "the supervisor's channel ended")
     assert never.asked > 1
 
@@ -329,7 +331,7 @@ def test_a_host_that_is_not_reached_after_a_start_without_an_answer_is_lost(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: HostError
 ) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    (lost,) = follow_to_the_end(NotReached(error), "print('done')", RacingClock())
+    _, lost = follow_to_the_end(NotReached(error), "print('done')", RacingClock())
     assert isinstance(lost, HostLost)
     assert lost.why.startswith("not reached again for ")
 

@@ -291,7 +291,8 @@ def test_the_table_shows_state_progress_and_whom_to_ask() -> None:
     assert "  a and 1 more  " in row
     assert "1 of its nodes not asked or not heard: b" in remark
     *_, remark = render_runs(runs, 1090.0, answered={"a", "b"})  # it would have listed what lives
-    assert remark == f"{run_id('r1')}: it has ended on b; gpulaunch attach or stop ends the rest"
+    assert remark == f"{run_id('r1')}: it does not run on b; gpulaunch attach or stop ends the rest"
+    assert len(list(render_runs(runs, 1010.0, answered={"a", "b"}))) == 2  # b may be about to start it
     document = json.loads(json.dumps(encode_runs(runs, {"b": "refused"})))
     assert document["runs"][0]["missing"] == ["b"]
 
