@@ -14,32 +14,46 @@ def shown(path: Path) -> str:
     return path.relative_to(ROOT).as_posix()
 
 
+def imports(path: Path, *, types: bool = False, later: bool = True) -> frozenset[str]:
+    """Return the modules, and the names out of them, that a file imports.
+
+    `types`: for type checkers too; `later`: in functions too, when they are called.
+    """
+    return frozenset(
+        name
+        for name, for_types, in_function in _read_imports(path)
+        if types >= for_types and later >= in_function
+    )
+
+
 @functools.cache
-def imports(path: Path, *, types: bool = False) -> frozenset[str]:
-    """Return the modules, and the names out of them, that a file imports; `types`: for type checkers too."""
-    found: set[str] = set()
-    pending: list[ast.AST] = [ast.parse(path.read_text())]
+def _read_imports(path: Path) -> frozenset[tuple[str, bool, bool]]:
+    """Return names with whether only type checkers import them, and whether a function does."""
+    found: set[tuple[str, bool, bool]] = set()
+    pending: list[tuple[ast.AST, bool, bool]] = [(ast.parse(path.read_text()), False, False)]
     while pending:
-        node = pending.pop()
-        if not types and isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
-            continue
+        node, types, later = pending.pop()
+        names: tuple[str, ...] = ()
         if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
+            names = tuple(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             module = node.module or ""
             if node.level:
                 assert is_on_host(path), f"{shown(path)}: a relative import hides which room it reaches"
                 above = ".".join(path.relative_to(ROOT).parts[: -node.level])
                 module = f"{above}.{module}".removesuffix(".")
-            found |= {module, *(f"{module}.{alias.name}" for alias in node.names)}
+            names = (module, *(f"{module}.{alias.name}" for alias in node.names))
         elif not isinstance(node, ast.expr):  # no expression imports
-            pending += ast.iter_child_nodes(node)
+            types |= isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
+            later |= isinstance(node, ast.FunctionDef)
+            pending += ((child, types, later) for child in ast.iter_child_nodes(node))
+        found |= {(name, types, later) for name in names}
     return frozenset(found)
 
 
-def reached(path: Path, modules: set[str], *, types: bool = False) -> set[str]:
+def reached(path: Path, modules: set[str], *, types: bool = False, later: bool = True) -> set[str]:
     """Return our modules that a file imports; `from package import module` reaches the module."""
-    found = imports(path, types=types) & modules
+    found = imports(path, types=types, later=later) & modules
     return {name for name in found if not any(other.startswith(name + ".") for other in found)}
 
 

@@ -1,15 +1,12 @@
 """A run that fails while no client is there: its host restarts it, or it waits for a client that attaches."""
 
-import base64
 import io
 import json
 import os
-import re
 import signal
 import subprocess
 import sys
 import time
-import zlib
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
@@ -30,7 +27,6 @@ from launcher.onhost.supervisor.client_files import detach_run, record_heartbeat
 from launcher.onhost.supervisor.daemon import restart_keeper
 from launcher.onhost.supervisor.node import node_location
 from launcher.onhost.supervisor.processes import ticks_of
-from launcher.remote.client_pack import pack_client
 from launcher.remote.connection_pool import ConnectionPool
 from launcher.restart import restarter
 from launcher.restart.decision import NoRestart
@@ -131,14 +127,6 @@ def test_a_run_whose_client_was_killed_is_restarted_from_its_checkpoint(
     assert next_start.read_next(str(main))["run_id"] in [
         each["run_id"] for each in outcome["restarts"]["starts"]
     ]
-
-
-def test_the_client_that_hosts_get_is_whole() -> None:
-    files = json.loads(zlib.decompress(base64.b85decode(pack_client())))
-    known = {name[:-3].replace("/", ".").removesuffix(".__init__") for name in files}
-    asked = re.compile(r"^ *(?:from|import) ((?:launcher|preflight)\b[\w.]*)", re.MULTILINE)
-    lacking = {(name, each) for name, text in files.items() for each in asked.findall(text)}
-    assert {pair for pair in lacking if pair[1] not in known} == set()
 
 
 # the keeper, and who has the right to start a run again
