@@ -169,3 +169,10 @@ def test_a_text_that_ends_with_a_script_is_a_command(tmp_path: Path, monkeypatch
     assert seen == [True, True, False, False, True, False, False, True, True, True]
     assert not _is_command(["run", "torchrun a.py"], {"extra": ("torchrun a.py",), "config": "c"})
     assert not _is_command(["run", "--", "a.py", "x y"], {"extra": ("a.py", "x y")})
+
+
+def test_parts_without_a_value_are_marked_once_each() -> None:
+    """A variable that doubles what lacks a value: each of 65,536 parts is found behind the one before."""
+    parsed = parse_line("\n".join(("A=$Q", *["A=$A$A"] * 16, "torchrun a.py $A")), {})
+    assert parsed.args == ("$Q" * 2**16,)
+    assert parse_line("A='$Q x'\nB=$A$Q\ntorchrun a.py b$Q $B c", {}).args == ("b$Q", "$Q", "x$Q", "c")

@@ -8,11 +8,11 @@ import posixpath
 from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
 
-from launcher.engines.command_line import side_commands
+from launcher.engines.command_line import remedies, side_commands
 from launcher.engines.command_line.parsed_command import Environment, MissingValue
 from launcher.engines.command_line.shell.variables import Value
 from launcher.engines.command_line.shell.words import Word
-from launcher.engines.command_line.tables import side_programs
+from launcher.engines.command_line.tables import side_programs, wrappers
 from launcher.errors import CommandRefused
 from preflight.frozen import dataclass
 
@@ -195,6 +195,10 @@ def _program(words: tuple[Word, ...]) -> str:
 
 
 def _piped(reader: tuple[Word, ...]) -> CommandRefused:
+    name = posixpath.basename(reader[0].text)
+    if name in wrappers.REPEATERS and side_commands.find_launcher(reader):
+        why, fix = wrappers.REFUSED[name]
+        return CommandRefused(f"{name}: {why}", remedies.typed_fix(name, reader[1:]) or fix)
     return CommandRefused(
         f"the line pipes into {reader[0].text}",
         "leave the pipe out, or pipe the output of gpulaunch run itself",
@@ -209,10 +213,22 @@ def _several(found: Sequence[FoundCommand], number: int | None) -> CommandRefuse
     what = f"{len(found)} commands, {alike}{shown}{more}"
     ranks = [_rank(one.words) for one in found]
     one = 1 + ranks.index(max(ranks))
+    hosts = remedies.hosts_of_ssh([line.words for line in found])
+    if number is None and hosts:
+        return CommandRefused(
+            f"the text starts the launch on {len(hosts)} hosts by ssh, {shown}{more}", _without_ssh(hosts)
+        )
     rest = "; do what the others do on each host yourself" if len(list(filter(None, ranks))) == 1 else ""
     return CommandRefused(
         f"the text has {what}" if number is None else f"the text has no launch {number}, but {what}",
         f"choose one: --launch {one} (launch: {one} in a run config){rest}" if max(ranks) else _NO_LAUNCH,
+    )
+
+
+def _without_ssh(hosts: Sequence[str]) -> str:
+    return (
+        "paste the launch that one of them starts, without ssh and the number of its node, and name all:"
+        f" gpulaunch run --hosts {','.join(hosts)} -- LAUNCH"
     )
 
 

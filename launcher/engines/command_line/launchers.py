@@ -8,7 +8,12 @@ from dataclasses import replace
 
 from launcher.engines.command_line import python_options
 from launcher.engines.command_line.line import CommandLine
-from launcher.engines.command_line.option_reader import FoundOption, read_interspersed, read_options
+from launcher.engines.command_line.option_reader import (
+    FoundOption,
+    OptionsResult,
+    read_interspersed,
+    read_options,
+)
 from launcher.engines.command_line.options import Table
 from launcher.engines.command_line.own_ranks import with_own_ranks
 from launcher.engines.command_line.parsed_command import LauncherKind, ParsedCommand, ProgramKind, Request
@@ -233,7 +238,7 @@ def _read_table(line: CommandLine, start: int, launcher: LauncherKind, table: Ta
     return replace(
         record,
         local_rank_option=_local_rank_option(launcher, names, kind),
-        remarks=_misplaced(table, record.args, record.program),
+        remarks=(*_misplaced(table, record.args, record.program), *_taken(reading, record.program, table)),
     )
 
 
@@ -281,6 +286,14 @@ def _misplaced(table: Table, args: tuple[str, ...], program: str) -> tuple[str, 
         for name in dict.fromkeys(names)
         if known[name].sets in _WORLD and name.startswith("--")
     )
+
+
+def _taken(reading: OptionsResult, program: str, table: Table) -> Iterator[str]:
+    """Name options in front of the script and behind it: click takes both for the launcher."""
+    in_front = {one.option for one in reading.found if one.use.position < reading.program}
+    for one in reading.found:
+        if one.use.position > reading.program and one.option in in_front:
+            yield f"{one.use.spelling} is behind {program} too: {table.owner} takes both, and {program} none"
 
 
 def _local_rank_option(launcher: LauncherKind, names: set[str], kind: ProgramKind) -> str:

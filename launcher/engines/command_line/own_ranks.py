@@ -17,12 +17,13 @@ _STARTER = re.compile(
 """How scripts and modules are called that start another script; deepy.py is of GPT-NeoX."""
 
 _COUNT = re.compile(r"--?(?:nproc|nnodes|num[_-]gpus|num[_-]machines|ngpus)(?:[_-]per[_-]node)?(?:=.*)?")
-_RAY = re.compile(r"(?:verl\.trainer\.main_\w+|openrlhf\.cli\.train_\w*ray)")
+RAY = re.compile(r"(?:verl\.trainer\.main_\w+|openrlhf\.cli\.train_\w*ray)")
 """Modules that start workers of Ray on all GPUs (verl/trainer/main_ppo.py, openrlhf/cli/train_ppo_ray.py)."""
 
 _OF_VERL = re.compile(r"\+?trainer\.(?:n_gpus_per_node|nnodes)=.*")
 _MAIN = re.compile(r"(?:.*[./])?main_\w+?(?:\.py)?")
 _ONCE = "on one host write it into a script, which is started once: gpulaunch run --hosts A -- bash SCRIPT"
+ON_RAY = f"{_ONCE}; on several, start Ray on them yourself, and then it on one"
 _OF_NEOX = "deepy"
 """Of GPT-NeoX: what its script gets comes from configurations that deepy.py reads."""
 
@@ -102,10 +103,10 @@ def _refuse_nested(record: ParsedCommand) -> None:
         return
     name, args = _name(record), record.args
     is_of_verl = _MAIN.fullmatch(record.program) is not None and any(map(_OF_VERL.fullmatch, args))
-    if (record.program_kind == "module" and _RAY.fullmatch(record.program)) or is_of_verl:
+    if (record.program_kind == "module" and RAY.fullmatch(record.program)) or is_of_verl:
         raise CommandRefused(
             f"{record.program} starts workers of Ray on all GPUs, and gpulaunch would start it for each GPU",
-            f"{_ONCE}; on several, start Ray on them yourself, and then it on one",
+            ON_RAY,
         )
     if record.program in ("horovod.run", "horovod.runner", "mpi4py", "mpi4py.run"):
         raise CommandRefused(

@@ -1,11 +1,13 @@
 """What takes the place of a program in front of a launch, in the words that the line has. Pure."""
 
 import json
+import posixpath
 import re
 import shlex
 from collections.abc import Sequence
 from itertools import pairwise
 
+from launcher.engines.command_line import own_ranks
 from launcher.engines.command_line.shell.words import Word
 from launcher.engines.command_line.side_commands import has_launcher, is_launch, is_python
 from launcher.engines.command_line.tables import wrappers as tables
@@ -28,6 +30,7 @@ _OF_HOST = ("HOME", "PATH", "USER")
 
 _VARIABLE = re.compile(r"([A-Za-z_]\w*)(?:=(.*))?", re.DOTALL)
 _SHELLS = ("bash", "sh", "zsh")
+_FOR_PERSON = ("-i", "-l", "-il", "-li", "--login")
 _EXEC_VALUES = ("-u", "--user", "-w", "--workdir", "-e", "--env", "--env-file", "--detach-keys", "-c", "-n")
 _SHOWN = 200
 _CONDITIONAL = re.compile(r" \([a-z ]+\)$")
@@ -55,6 +58,8 @@ def typed_fix(name: str, words: Sequence[Word]) -> str:
     if name == "ssh":
         at = next((at for at, text in enumerate(texts) if _is_host(texts, at, text)), None)
         return f"leave ssh {texts[at]} out, and write --hosts {texts[at]}" if at is not None else ""
+    if name in tables.REPEATERS:
+        return "leave it and ssh out, and write --hosts A,B" if "ssh" in texts else ""
     if name == "sudo":
         user = next((after for text, after in pairwise(texts) if text == "-u"), "")
         return f"leave it out, and name {user}@HOST with --hosts" if user else ""
@@ -63,6 +68,18 @@ def typed_fix(name: str, words: Sequence[Word]) -> str:
     if name in tables.SCHEDULERS:
         return _with_variables(name, _scheduler_fix(words), words)
     return _batch_script_fix(texts) if name == "sbatch" else ""
+
+
+def hosts_of_ssh(commands: Sequence[Sequence[Word]]) -> tuple[str, ...]:
+    """Return the hosts of commands that all are ssh to hosts that the text names; () for any others."""
+    hosts: list[str] = []
+    for words in commands:
+        texts = [word.text for word in words[1:]]
+        at = next((at for at, text in enumerate(texts) if _is_host(texts, at, text)), None)
+        if words[0].text != "ssh" or at is None or not words[at + 1].is_known:
+            return ()
+        hosts.append(texts[at])
+    return tuple(dict.fromkeys(hosts))
 
 
 def _with_variables(program: str, fix: str, words: Sequence[Word]) -> str:
@@ -119,7 +136,9 @@ def with_launch(error: CommandRefused, words: Sequence[Word]) -> CommandRefused:
 def _container_fix(name: str, words: Sequence[Word]) -> str:
     """Return the launch that a line of docker or its like holds, and where its container is named."""
     command = _inner_command(name, words)
-    if not command:
+    if not command or all(
+        posixpath.basename(part) in _SHELLS or part in _FOR_PERSON for part in command.split()
+    ):
         return _NO_INNER_COMMAND if name in _VERBS else ""
     running = _running_container(words) if name in _EXECUTES else ""
     start = "" if running else "start the container on each host, "
@@ -172,6 +191,9 @@ def _behind_image(name: str, texts: Sequence[str]) -> int:
 def _scheduler_fix(words: Sequence[Word]) -> str:
     """Return the launch that a line of a scheduler holds: behind `--`, in quotes, or from its launcher on."""
     texts = [word.text for word in words]
+    workers = next(filter(own_ranks.RAY.fullmatch, texts), "")
+    if workers:
+        return f"{workers} starts workers of Ray itself: {own_ranks.ON_RAY}"
     behind = words[texts.index("--") + 1 :] if "--" in texts else ()
     if "--script" in texts[:-1]:  # of torchx
         behind = (Word("torchrun"), Word(texts[texts.index("--script") + 1]), *behind)

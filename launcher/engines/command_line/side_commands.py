@@ -63,7 +63,7 @@ _PYTHON = re.compile(r"(?:\S*/)?python[\d.]*")
 _LAUNCHER = re.compile(r"(?:torchrun|accelerate|deepspeed|python[\d.]*)")
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*\+?=", re.ASCII)
 _SETUP_SCRIPT = re.compile(
-    r"(?:.*/)?(?:[a-z\d]+[_.-])*(?:install|setup|download|prepare|init|env|build|compile)(?:[_.-][a-z\d]+)*\.sh",
+    r"(?:.*/)?(?:[a-z\d]+[_.-])*(?:install|setup|download|unpack|extract|prepare|init|env|build|compile)(?:[_.-][a-z\d]+)*\.sh",
     re.IGNORECASE,
 )
 _BUILD_WORD = re.compile(r"-[jkBs]\w*|\d+|[A-Z_]+=.*|all|build|install|clean|deps|requirements|setup")
@@ -162,8 +162,17 @@ def program_words(words: Sequence[Word]) -> tuple[Word, ...]:
         at = next(behind, at)
     elif at < len(words) and (table := PREFIXES.get(posixpath.basename(words[at].text))) is not None:
         at = _behind_prefix(words, at, table)
+    if at < len(words) and posixpath.basename(words[at].text) == "flock":
+        return _under_lock(words[at:])
     is_run = [word.text for word in words[at : at + 2]] in _RUNS and not _is_option(words[at + 2 : at + 3])
     return tuple(words[at + 2 * is_run :])
+
+
+def _under_lock(words: Sequence[Word]) -> tuple[Word, ...]:
+    """Return the command that `flock` keeps a lock for; the whole where it has none."""
+    behind = tuple(words[read_lock(words, 0) :])
+    is_text = len(behind) == 1 and words[-2].text in ("-c", "--command")
+    return tuple(map(Word, behind[0].text.split())) if is_text else behind or tuple(words)
 
 
 def _behind_prefix(words: Sequence[Word], at: int, table: Table) -> int:

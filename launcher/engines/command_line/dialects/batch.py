@@ -10,6 +10,8 @@ _IS_ONE = re.compile(
     r"|@?set[ \t]+\"\w+=)",
     re.MULTILINE | re.IGNORECASE,
 )
+_NAMED = re.compile(r"^[ \t]*@?set[ \t]+\"?(\w+)=", re.MULTILINE | re.IGNORECASE)
+_READ = re.compile(r"%([A-Za-z_]\w*)%")
 _NOTHING = re.compile(
     r"[ \t]*(?:@?(?:rem|setlocal|endlocal|pause|title|cls|color|chcp|echo|timeout|set[ \t]+/[ap])\b"
     r"|@?echo\.|:).*",
@@ -55,7 +57,7 @@ _UNDECIDED = "condition-of-cmd"
 
 def of_batch(text: str) -> str:
     """Return a text as a POSIX shell writes it."""
-    if text.startswith("#!") or not _IS_ONE.search(text):
+    if text.startswith("#!") or not (_IS_ONE.search(text) or _reads_what_it_sets(text)):
         return text
     lines: list[str] = []
     is_continued = False
@@ -63,6 +65,12 @@ def of_batch(text: str) -> str:
         lines.append(_values(line) if is_continued else _line(line))
         is_continued = re.search(r"\^[ \t]*$", line) is not None
     return "\n".join(lines)
+
+
+def _reads_what_it_sets(text: str) -> bool:
+    """Whether a text has `set NAME=` and `%NAME%`, as only cmd.exe writes a variable."""
+    named = {name.upper() for name in _NAMED.findall(text)}
+    return bool(named) and not named.isdisjoint(name.upper() for name in _READ.findall(text))
 
 
 def _line(line: str) -> str:

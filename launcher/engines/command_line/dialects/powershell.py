@@ -6,6 +6,7 @@ Only forms that no script of a POSIX shell has are taken: `$lr = 1`, `$a = @("x"
 
 import re
 
+from launcher.engines.command_line.dialects.powershell_blocks import with_blocks
 from launcher.engines.command_line.dialects.word_lists import VALUE, VALUE_END
 
 _ENVIRONMENT = re.compile(r"\$env:(\w+)[ \t]*=[ \t]*", re.IGNORECASE)
@@ -17,6 +18,16 @@ _PARAMETERS = re.compile(
     r"^[ \t]*param[ \t]*\((?P<given>(?:[^()]|\([^()]*\)){0,4000})\)", re.MULTILINE | re.IGNORECASE
 )
 _PARAMETER = re.compile(r"\$(?P<name>\w+)[ \t]*=[ \t]*(?P<value>\"[^\"\n]*\"|'[^'\n]*'|[\w./-]+)")
+_OF_SCRIPT = re.compile(r"^[ \t]*\[CmdletBinding\([^()\n]*\)\][ \t]*$", re.MULTILINE | re.IGNORECASE)
+_QUOTED = r"(?:\"[^\"\n]*\"|'[^'\n]*')"
+_STARTED = re.compile(
+    r"^[ \t]*(?:\$\w+[ \t]*=[ \t]*)?Start-Process[ \t]+(?:-FilePath[ \t]+)?(?P<program>[\w.\\/\"'-]+)"
+    rf"[ \t]+-ArgumentList[ \t]+(?:@\()?(?P<words>{_QUOTED}(?:[ \t]*,[ \t]*{_QUOTED})*)\)?"
+    r"(?:[ \t]+-(?:NoNewWindow|PassThru|Wait))*[ \t]*$",
+    re.MULTILINE | re.IGNORECASE,
+)
+_BETWEEN = re.compile(r"(?<=[\"'])[ \t]*,[ \t]*(?=[\"'])")
+_PROPERTY = re.compile(r"^[ \t]*\$\w+[ \t]*=[ \t]*\$\w+(?:\.\w+)+[ \t]*$", re.MULTILINE)
 _OWN_FOLDER = re.compile(r"\$PSScriptRoot(?P<path>(?:[\\/][\w.-]+)*)", re.IGNORECASE)
 _PYTHON = re.compile(r"^[ \t]*py(?:[ \t]+-3(?:\.\d+)?)?[ \t]+(?=-[mu]\b|[\w./\\]+\.py\b)", re.MULTILINE)
 _ACTIVATED = re.compile(
@@ -45,6 +56,9 @@ _COMMANDS = (
 
 def of_powershell(text: str) -> str:
     """Return a text as a POSIX shell writes it."""
+    text = _OF_SCRIPT.sub("", with_blocks(text))
+    text = _STARTED.sub(lambda found: f"{found['program']} {_BETWEEN.sub(' ', found['words'])}", text)
+    text = _PROPERTY.sub("", text)
     given = _PARAMETERS.search(text)
     if given is not None:
         values = (f"${one['name']} = {one['value']}" for one in _PARAMETER.finditer(given["given"]))

@@ -70,10 +70,11 @@ def unread_of_manifest(
     """
     keys: dict[str, None] = {}
     known = set(_WORD.findall(produced))
+    asked = tuple(word for word in known if word.startswith(ASKED))
     for line, indent in places:
         for around, column, inside in levels_around(lines, line, indent):
             for key, value in _keys(lines, around, column, inside):
-                if not _is_read(key, value, known, produced):
+                if _CALLED.get(key, key) not in known and not _is_read(key, value, asked, produced):
                     keys[key] = None
             for at in around:
                 if at != inside and (template := _template(lines[at], column)):
@@ -81,13 +82,12 @@ def unread_of_manifest(
     yield from (f"{text}\n" for text in unread_keys(keys, _STRUCTURE))
 
 
-def _is_read(key: str, value: str, known: set[str], produced: str) -> bool:
-    asked = [word for word in known if word.startswith(ASKED)]
+def _is_read(key: str, value: str, asked: Sequence[str], produced: str) -> bool:
     counts = (f"_{key}", _COUNTED_WITH.get(key, f"_{key}"))
     counted = any(word.endswith(counts) for word in asked)
     is_entered = f"cd {shlex.quote(value)}\n" in produced
     is_in = len(value) > _SHORT and value in produced
-    return _CALLED.get(key, key) in known or counted or is_entered or is_in
+    return counted or is_entered or is_in
 
 
 def _template(line: str, column: int) -> str:

@@ -16,6 +16,7 @@ LAUNCH = rf"(?:[A-Za-z_]\w*=\S*[ \t]+)*{PROGRAMS}"
 LAUNCH_LINE = re.compile(rf"^[ \t]*{LAUNCH}\b", re.MULTILINE)
 LAUNCH_INSIDE = re.compile(rf"(?:^|[\s;&|(/]){PROGRAMS}\b")
 _MARK = re.compile(r"^[ \t]*(?:```|~~~)[ \t]*+(?P<kind>[\w+.-]*+)[^`~\n]*+$", re.MULTILINE)
+_GLUED = re.compile(r"^(?P<line>[^`\n]*[^`\s])[ \t]*```[ \t]*$", re.MULTILINE)
 _DIRECTIVE = re.compile(
     r"(?P<indent>[ \t]*)\.\. (?:code|code-block|sourcecode|parsed-literal)::[ \t]*(?P<kind>[\w+.-]*)[ \t]*"
 )
@@ -43,6 +44,8 @@ _CONTINUED = re.compile(r"(?:\\|[ \t][\^`])[ \t]*$")
 def blocks_of_page(text: str) -> str:
     """Return the commands of a page without the sentences around them; any other text as it is."""
     text = _unquoted(text)
+    if "```" in text and len(_MARK.findall(text)) % 2:  # the fence ends behind the last word of a line
+        text = _GLUED.sub(r"\g<line>\n```", text)
     if ".. code" in text or ".. sourcecode" in text or ".. parsed" in text:
         text = "\n".join(_with_fences(text.split("\n")))
     text = _fenced(text)

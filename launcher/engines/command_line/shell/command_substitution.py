@@ -21,7 +21,7 @@ _PATH_PART = re.compile(
     r"(?P<part>basename|dirname) (?:-- )?(?P<path>\$\(.*\)|\S+|\"[^\"]*\")(?: (?P<suffix>[\w.\"'-]+))?"
 )
 _EXPR = re.compile(r"expr (.+)")
-_DATE = re.compile(r"date \+(?P<quote>[\"']?)(?P<format>[^\"']*)(?P=quote)")
+_DATE = re.compile(r"date (?P<around>[\"']?)\+(?P<quote>[\"']?)(?P<format>[^\"']*)(?P=quote)(?P=around)")
 _OWN_PATH = r"[\"']?\$(?:0|\{0\}|\{BASH_SOURCE(?:\[0\])?(?::-\$0)?\}|BASH_SOURCE)[\"']?"
 _OWN_FOLDER = re.compile(
     rf"dirname (?:-- )?[\"']?(?:\$\((?:realpath|readlink -f) (?:-- )?{_OWN_PATH}\)|{_OWN_PATH})[\"']?"
@@ -103,6 +103,10 @@ def _computed_path(command: str, values: Values, split: Split, depth: int) -> st
     if named is not None:
         parts = split(named["path"], depth + 1)
         path, lacking = join_tokens(parts)
+        if lacking and _OWN_FOLDER.fullmatch(
+            f"{named['part']} {path}"
+        ):  # DIR=$(dirname $FILE) of $(realpath $0)
+            return _named(f"{named['part']} {path}", values)
         is_option = path.startswith("-") and " -- " not in command
         if lacking or is_option or len(parts) != 1 or (named["suffix"] and named["part"] == "dirname"):
             return None

@@ -38,6 +38,12 @@ _REPLACED = re.compile(
     r"(?:/(?P<new>(?:\\.|[^\\{}$`\"'&])*))?",
     re.ASCII,
 )
+_WITH_VARIABLES = re.compile(
+    r"(?P<head>[A-Za-z_]\w*(?:##?|%%?|/[/#%]?(?:\\.|[^/\\\[\]{}$`\"'])*+/))(?P<word>[^\\`]{1,200})", re.ASCII
+)
+"""`${NAME%"$END"}` and `${NAME/OLD/$NEW}`: a part or what takes its place comes from variables."""
+
+_PLAIN = re.compile(r"[^\\{}$`\"'&*?\[\]]*")
 _CASE = re.compile(r"(?P<name>[A-Za-z_]\w*)(?P<mark>\^\^?|,,?)", re.ASCII)
 _SLICE = re.compile(r"(?P<name>[A-Za-z_]\w*):(?P<first>\d{1,4}| -\d{1,4})(?::(?P<count>\d{1,4}))?", re.ASCII)
 _LENGTH = re.compile(r"#(?P<name>[A-Za-z_]\w*)", re.ASCII)
@@ -89,7 +95,7 @@ def expand_parameter(shown: str, end: int, values: Values, split: Split, depth: 
     counted_words = values.get(counted["name"]) if counted is not None else None
     if isinstance(counted_words, tuple) and all(map(_is_one_word, counted_words)):
         return Expansion(end, text=str(len(counted_words)))
-    changed = _changed(inner, values)
+    changed = _changed(_with_known_word(inner, split, depth), values)
     if changed is not None:
         return Expansion(end, text=changed)
     match = _PARAMETER.fullmatch(inner)
@@ -98,6 +104,17 @@ def expand_parameter(shown: str, end: int, values: Values, split: Split, depth: 
     if match["index"]:
         return _element(match, place)
     return _parameter(match, place, given)
+
+
+def _with_known_word(inner: str, split: Split, depth: int) -> str:
+    """Return an expansion with the values of the variables in its last word; as it is where one has none."""
+    found = _WITH_VARIABLES.fullmatch(inner) if depth < DEEPEST and ("$" in inner or '"' in inner) else None
+    if found is None or found["word"] != found["word"].strip():
+        return inner
+    tokens = split(found["word"], depth + 1)
+    text, lacking = join_tokens(tokens)
+    is_one = len(tokens) == 1 and not lacking and _PLAIN.fullmatch(text) is not None
+    return f"{found['head']}{text}" if is_one else inner
 
 
 def _is_one_word(word: Word) -> bool:
@@ -177,6 +194,8 @@ def _defaulted(match: re.Match[str], value: Value | None, name: str, place: _Pla
             and values.may_assign()
         ):
             values[name] = text
+        if lacking and mark != ":+" and "\\" not in text:  # it stays the text around what lacks a value
+            return Expansion(place.end, open=Word(text, lacking))
         return place.unresolved() if lacking else Expansion(place.end, text=text)
     return place.of(value)
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from launcher.errors import CommandRefused
 from preflight.frozen import dataclass
 
+_MARKED = re.compile(r"\0(\d+)\0")
 _PATTERN = re.compile(r"\*|\{[^}]*(?:,|\.\.)")
 _WHICH = re.compile(r"(?:\$\(|`)(?:which|command -v) ([\w.-]+)(?:\)|`)", re.ASCII)
 _OF_WINDOWS = re.compile(r"[A-Za-z]:\\")
@@ -63,15 +64,20 @@ def explain_replaced(name: str) -> str:
 
 def split_open(word: Word) -> tuple[Word, ...]:
     """Split a text at its blanks, but not within parts that have no value yet."""
-    text = word.text
+    marked: list[str] = []
+    missing: set[str] = set()
+    at = 0
     for number, part in enumerate(word.unresolved):
-        text = text.replace(part, f"\0{number}\0", 1)
+        start = -1 if part in missing else word.text.find(part, at)
+        if start < 0:
+            missing.add(part)
+            continue
+        marked += (word.text[at:start], f"\0{number}\0")
+        at = start + len(part)
     found: list[Word] = []
-    for piece in text.split():
-        numbers = [int(number) for number in re.findall(r"\0(\d+)\0", piece)]
-        for number in numbers:
-            piece = piece.replace(f"\0{number}\0", word.unresolved[number])  # noqa: PLW2901
-        found.append(Word(piece, tuple(word.unresolved[number] for number in numbers)))
+    for piece in "".join((*marked, word.text[at:])).split():
+        lacking = tuple(word.unresolved[int(number)] for number in _MARKED.findall(piece))
+        found.append(Word(_MARKED.sub(lambda mark: word.unresolved[int(mark[1])], piece), lacking))
     return tuple(found)
 
 

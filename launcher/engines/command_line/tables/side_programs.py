@@ -76,6 +76,7 @@ SETUP_PARTS = {
     "docker": ("build", "pull", "push", "login", "tag", "images", "ps", "rm", "stop", "volume", "network"),
     "tune": ("download", "ls", "cp", "validate", "cat"),
     "axolotl": ("fetch",),
+    "enroot": ("import", "create", "remove", "list"),
     "modelscope": ("download", "login"),
     "dvc": ("checkout", "fetch", "pull"),
     "ollama": ("pull",),
@@ -83,6 +84,14 @@ SETUP_PARTS = {
     "az": ("account", "acr", "extension", "login", "storage"),
 }
 SETUP_PARTS["rye"] = SETUP_PARTS["pdm"]
+SETUP_PARTS["apptainer"] = SETUP_PARTS["singularity"] = (
+    "build",
+    "pull",
+    "push",
+    "inspect",
+    "cache",
+    "remote",
+)
 SETUP_PARTS["podman"] = SETUP_PARTS["docker"]
 SETUP_PARTS["mamba"] = SETUP_PARTS["micromamba"] = SETUP_PARTS["conda"]
 SETUP_MODULES = (("pip",), ("venv",), ("ensurepip",), ("build",), ("nltk.downloader",), ("http.server",))
@@ -96,6 +105,9 @@ SETTINGS: Mapping[tuple[str, ...], str] = {
     ("huggingface-cli", "login"): BEFORE,
     ("hf", "auth", "login"): BEFORE,
     ("hf", "login"): BEFORE,
+    **dict.fromkeys(
+        (("mlflow", "ui"), ("mlflow", "server")), "reads what a training writes, and starts none"
+    ),
 }
 """Programs that ask for settings or a login, with what is said of each."""
 

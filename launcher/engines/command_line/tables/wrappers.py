@@ -9,8 +9,13 @@ _CONTAINER = (
     "starts a container of its own, in which gpulaunch can verify no rank",
     "leave it out, and name the container of each host in hosts.yaml (via:)",
 )
-_TO_HOSTS = ("pdsh", "pssh", "parallel-ssh", "clush", "mussh", "parallel", "xargs", "dsh")
+_TO_HOSTS = ("pdsh", "pssh", "parallel-ssh", "clush", "mussh", "dsh")
 _HOSTS = ("would start the command on hosts of its own", "leave it out, and write --hosts A,B")
+REPEATERS = ("parallel", "xargs", "rush")
+_REPEATS = (
+    "starts the command once for each line or word that it gets",
+    "launch one of these commands, with its words filled in; --gpus N and --hosts A,B say on what",
+)
 SCHEDULERS = (
     *("aprun", "jsrun", "lrun", "prun", "flux", "qsub", "bsub", "condor_submit", "oarsub", "dsub"),
     *("torchx", "sky", "runai", "modal", "ray", "gcloud", "ngc", "pbsdsh", "blaunch", "ibrun", "gantry"),
@@ -161,6 +166,7 @@ REFUSED: dict[str, tuple[str, str]] = {
     **dict.fromkeys(("dotenv", "direnv", "doppler", "infisical"), _VARIABLES),
     **dict.fromkeys(CONTAINERS, (f"it {_CONTAINER[0]}", _CONTAINER[1])),
     **dict.fromkeys(_TO_HOSTS, (f"it {_HOSTS[0]}", _HOSTS[1])),
+    **dict.fromkeys(REPEATERS, (f"it {_REPEATS[0]}", _REPEATS[1])),
     **dict.fromkeys(SCHEDULERS, (f"it {_SCHEDULER[0]}", _SCHEDULER[1])),
     **{name: (f"it {_PROFILER[0]}", _PROFILER[1].format(name=name)) for name in _PROFILERS},
 }
