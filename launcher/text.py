@@ -165,6 +165,6 @@ def name_ranks(ranks: Iterable[int]) -> str:
     return f"rank{'' if words.isdigit() else 's'} {words}"
 
 
-def count_noun(number: int, what: str) -> str:
+def count_noun(number: int, noun: str) -> str:
     """Return a number with its noun: 1 rank, 4 ranks."""
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -39,7 +39,7 @@ def keep_first_start(job: Allocation, logs: Path) -> None:
 
 
 def refuse_bad_nodes(
-    what: RunRequest, job: Allocation, result: PreflightResult, error: GpulaunchError, logs: Path, say: Say
+    request: RunRequest, job: Allocation, result: PreflightResult, error: GpulaunchError, logs: Path, say: Say
 ) -> GpulaunchError:
     """Return the error to raise after a preflight in a job: another one where single nodes are at fault."""
     lineup = HostAssignment(result.entries)
@@ -47,16 +47,16 @@ def refuse_bad_nodes(
     shared = len(found) == len(result.entries) > 1  # what all have in common condemns none
     if not found or shared:
         return error
-    _give_up(job, found, what, logs, say)
+    _give_up(job, found, request, logs, say)
     return BadNodeError(error.message, error.fix)
 
 
 def conclude_job(
-    what: RunRequest, job: Allocation, outcome: Outcome, left_out: Mapping[str, str], logs: Path, say: Say
+    request: RunRequest, job: Allocation, outcome: Outcome, left_out: Mapping[str, str], logs: Path, say: Say
 ) -> int:
     """Requeue the job where that helps, and report bad nodes; return the exit code."""
-    limit = what.config.slurm.requeue if what.config.slurm is not None else 0
-    end = read_announced_end(outcome, what.access.job_notice)
+    limit = request.config.slurm.requeue if request.config.slurm is not None else 0
+    end = read_announced_end(outcome, request.access.job_notice)
     if end is not None:
         handler = signal.signal(signal.SIGTERM, signal.SIG_IGN)  # as below
         why = requeue_as_it_is(job, limit, record_path(logs, job))
@@ -74,7 +74,7 @@ def conclude_job(
         if everyone:
             _report(BadNodes(job.job, everyone, "replaced"), say)
         return outcome.exit_code
-    _give_up(job, everyone, what, logs, say)
+    _give_up(job, everyone, request, logs, say)
     return ExitCode.BAD_NODE
 
 
@@ -115,8 +115,8 @@ def _bad_nodes(outcome: Outcome) -> dict[str, str]:
     return found
 
 
-def _give_up(job: Allocation, nodes: Mapping[str, str], what: RunRequest, logs: Path, say: Say) -> None:
-    limit = what.config.slurm.requeue if what.config.slurm is not None else 0
+def _give_up(job: Allocation, nodes: Mapping[str, str], request: RunRequest, logs: Path, say: Say) -> None:
+    limit = request.config.slurm.requeue if request.config.slurm is not None else 0
     signal.signal(signal.SIGTERM, signal.SIG_IGN)  # to requeue a job ends it: this process must still report
     _report(exclude_and_requeue(job, nodes, limit, record_path(logs, job)), say)
 

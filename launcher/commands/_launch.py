@@ -42,25 +42,26 @@ if TYPE_CHECKING:
     from launcher.host_checks.evaluation import PreflightResult
 
 
-def build_launch(what: RunRequest, options: LaunchOptions) -> LaunchRequest:
+def build_launch(request: RunRequest, options: LaunchOptions) -> LaunchRequest:
     """Return the launch that the options of `run` and `rehearse` describe."""
     return LaunchRequest(
-        entries=what.entries,
-        job=what.job,
-        connections=ConnectionPool(what.access.open),
+        entries=request.entries,
+        job=request.job,
+        connections=ConnectionPool(request.access.open),
         preflight=PreflightOptions(
-            sent=read_script_to_send(what.config),
-            ignore=read_codes(options.ignore) | what.config.ignore,
-            access_words=what.access.inventory.access_words,
-            width=what.access.width,
-            shards=what.access.shards if options.dry_run else None,  # no launch uses their connections again
+            sent=read_script_to_send(request.config),
+            ignore=read_codes(options.ignore) | request.config.ignore,
+            access_words=request.access.inventory.access_words,
+            width=request.access.width,
+            # no launch uses the connections of shards again
+            shards=request.access.shards if options.dry_run else None,
             cache=None if options.max_age is None else FactCache(options.max_age),
         ),
         follow=FollowOptions(
-            what.config.disconnect, logs=options.logs, detach=options.detach, all_ranks=options.all_ranks
+            request.config.disconnect, logs=options.logs, detach=options.detach, all_ranks=options.all_ranks
         ),
-        identity_file=what.access.inventory.identity_file,
-        job_notice=what.access.job_notice,
+        identity_file=request.access.inventory.identity_file,
+        job_notice=request.access.job_notice,
     )
 
 
@@ -70,21 +71,21 @@ def open_screen(options: LaunchOptions) -> Screen:
     return screen_on(stream, plain=options.plain, all_ranks=options.all_ranks)
 
 
-def launch_and_report(what: RunRequest, launch: LaunchRequest, options: LaunchOptions) -> int:
+def launch_and_report(request: RunRequest, launch: LaunchRequest, options: LaunchOptions) -> int:
     """Carry `gpulaunch run` through; return its exit code."""
     screen = open_screen(options)
     if not options.dry_run:
         demand_room(launch.follow.logs)
-    if what.config.on_end is not None and not what.config.on_end.is_typed and not options.dry_run:
-        consent_for(ask_options(options)).demand_end_command(what.config.on_end.words, what.config.path)
+    if request.config.on_end is not None and not request.config.on_end.is_typed and not options.dry_run:
+        consent_for(ask_options(options)).demand_end_command(request.config.on_end.words, request.config.path)
     launch = replace(launch, follow=replace(launch.follow, choose=build_ctrl_c_prompt(screen, again="stop")))
     try:
         with ExitStack() as queues:
-            notice = create_notice(what.config, launch.follow.logs)
+            notice = create_notice(request.config, launch.follow.logs)
             if notice is not None:
                 queues.callback(notice.close)
                 launch = replace(launch, follow=replace(launch.follow, on_start=notice.keep))
-            code, document = _launch_and_report(what, launch, options, screen, queues)
+            code, document = _launch_and_report(request, launch, options, screen, queues)
             _conclude(notice, document, screen)
             return code
     finally:
@@ -106,24 +107,24 @@ def _conclude(notice: HeldNotice | None, document: Mapping[str, Any], screen: Sc
 
 
 def _launch_and_report(
-    what: RunRequest, launch: LaunchRequest, options: LaunchOptions, screen: Screen, queues: ExitStack
+    request: RunRequest, launch: LaunchRequest, options: LaunchOptions, screen: Screen, queues: ExitStack
 ) -> tuple[int, Mapping[str, Any]]:
     """Return the exit code, and how the run ended as JSON, {} where nothing was started.
 
     `queues` holds this run's places in them, where it waits for GPUs, until it has started.
     """
-    config = what.config
+    config = request.config
     before, began = Stopwatch(), time.monotonic()
-    prepared, launch, left_out = _prepared_in_turn(what, launch, options, screen, before, queues)
+    prepared, launch, left_out = _prepared_in_turn(request, launch, options, screen, before, queues)
     from launcher.report.end_report import print_outcome  # noqa: PLC0415 - most of it came while the hosts answered
     from launcher.report.outcome import encode_outcome  # noqa: PLC0415 - as above
 
-    spares = tuple(each for each in what.spares if each not in prepared.launch.entries)
-    what = replace(what, spares=spares)
+    spares = tuple(each for each in request.spares if each not in prepared.launch.entries)
+    request = replace(request, spares=spares)
     if options.dry_run:
         from launcher.commands._plan_output import show_plan  # noqa: PLC0415 - only for a dry run
 
-        return show_plan(prepared, what, options), {}
+        return show_plan(prepared, request, options), {}
     if options.deep:
         from launcher.commands._deep import measure_first  # noqa: PLC0415 - most launches do without it
 
@@ -142,31 +143,33 @@ def _launch_and_report(
     if words:
         screen.notify(words, bad="rehearse again" in words or "not prove" in words)
     screen.notify(format_phases(before.phases))
-    prepared = _resumed(what, prepared, screen, verbose=options.verbose)
+    prepared = _resumed(request, prepared, screen, verbose=options.verbose)
     launch = replace(prepared.launch, earlier_phases=before.phases)
-    outcome = _carried_through(what, replace(prepared, launch=launch), screen, verbose=options.verbose)
+    outcome = _carried_through(request, replace(prepared, launch=launch), screen, verbose=options.verbose)
     if options.wait is not None and _lost_the_gpus(outcome):
         screen.notify(f"{outcome.why}; this run waits again")
         queues.close()
         left_s = max(0.0, options.wait - (time.monotonic() - began))
-        return _launch_and_report(what, launch, replace(options, wait=left_s), screen, queues)
-    outcome = _with_stop_checkpoint(outcome, what.config, launch)
+        return _launch_and_report(request, launch, replace(options, wait=left_s), screen, queues)
+    outcome = _with_stop_checkpoint(outcome, request.config, launch)
     note_end(outcome)
     print_outcome(outcome, screen)
     code = outcome.exit_code
-    if what.slurm_job is not None:
+    if request.slurm_job is not None:
         from launcher.commands._job_end import conclude_job  # noqa: PLC0415 - only in a job of Slurm
 
-        code = conclude_job(what, what.slurm_job, outcome, left_out, launch.follow.logs, screen.print_line)
+        code = conclude_job(
+            request, request.slurm_job, outcome, left_out, launch.follow.logs, screen.print_line
+        )
     document = {**encode_outcome(outcome), "exit_code": int(code)}
     if options.as_json:
         echo_json(document)
     return code, document
 
 
-def _resumed(what: RunRequest, prepared: CheckedLaunch, screen: Screen, *, verbose: bool) -> CheckedLaunch:
+def _resumed(request: RunRequest, prepared: CheckedLaunch, screen: Screen, *, verbose: bool) -> CheckedLaunch:
     """Return the launch as a job continues that Slurm has started again."""
-    job, spec = what.slurm_job, what.config.restart
+    job, spec = request.slurm_job, request.config.restart
     if job is None or spec is None or not spec.resume_args:
         return prepared
     from launcher.commands._job_end import keep_first_start, record_path  # noqa: PLC0415 - only in such a job
@@ -197,7 +200,7 @@ def _with_stop_checkpoint(outcome: Outcome, config: RunConfig, launch: LaunchReq
 
 
 def _prepared_in_turn(
-    what: RunRequest,
+    request: RunRequest,
     launch: LaunchRequest,
     options: LaunchOptions,
     screen: Screen,
@@ -212,8 +215,8 @@ def _prepared_in_turn(
     found: list[Mapping[str, str]] = []
 
     def check() -> CheckedLaunch:
-        sent.append(_sent(what, launch, options, screen, before, sent))
-        prepared, left_out = check_launch(what, sent[-1], options, screen, before)
+        sent.append(_sent(request, launch, options, screen, before, sent))
+        prepared, left_out = check_launch(request, sent[-1], options, screen, before)
         found.append(left_out)
         return prepared
 
@@ -221,12 +224,12 @@ def _prepared_in_turn(
         return check(), sent[-1], found[-1]
     from launcher.launch.gpu_wait import GpuWait, check_in_turn  # noqa: PLC0415 - most launches do without it
 
-    waiting = queues.enter_context(GpuWait(launch, what.job, options.wait, screen.notify))
+    waiting = queues.enter_context(GpuWait(launch, request.job, options.wait, screen.notify))
     return check_in_turn(waiting, check, before), sent[-1], found[-1]
 
 
 def _sent(
-    what: RunRequest,
+    request: RunRequest,
     launch: LaunchRequest,
     options: LaunchOptions,
     screen: Screen,
@@ -237,7 +240,7 @@ def _sent(
 
     Where it would change code under a live run, the hosts are checked first.
     """
-    config = what.config
+    config = request.config
     if config.sync is None:
         return launch
 
@@ -245,7 +248,7 @@ def _sent(
         from launcher.commands._early_verdict import demand_verdict  # noqa: PLC0415 - under a live run alone
 
         def check(arriving: LaunchRequest, show: "Callable[[PreflightResult], None]") -> None:
-            check_launch(what, arriving, options, screen, Stopwatch(), show)
+            check_launch(request, arriving, options, screen, Stopwatch(), show)
 
         demand_verdict(config, launch, screen, check, verbose=options.verbose)
 
@@ -262,9 +265,11 @@ def _lost_the_gpus(outcome: Outcome) -> bool:
     return lost_the_gpus(outcome)
 
 
-def _carried_through(what: RunRequest, prepared: CheckedLaunch, screen: Screen, *, verbose: bool) -> Outcome:
+def _carried_through(
+    request: RunRequest, prepared: CheckedLaunch, screen: Screen, *, verbose: bool
+) -> Outcome:
     """Run to the end, through the restarts that the run config allows."""
-    config = what.config
+    config = request.config
     if config.restart is None:
         return launch_and_follow(prepared, screen)
     from launcher.restart.restarter import RestartContext, run_with_restarts  # noqa: PLC0415
@@ -278,11 +283,11 @@ def _carried_through(what: RunRequest, prepared: CheckedLaunch, screen: Screen, 
             refuse_other_tree(prepared.launch, sent, spare)
 
     def follow_other(run_id: str) -> Outcome | None:
-        return follow_launched(run_id, prepared.launch, screen, what.spares, report)
+        return follow_launched(run_id, prepared.launch, screen, request.spares, report)
 
     context = RestartContext(
         config.restart,
-        what.spares,
+        request.spares,
         welcome,
         report,
         follow_other,

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def check_launch(
-    what: RunRequest,
+    request: RunRequest,
     launch: LaunchRequest,
     options: LaunchOptions,
     screen: Screen,
@@ -41,7 +41,7 @@ def check_launch(
 
     try:
         with before.phase("preflight"):
-            prepared, left_out = _check_first(what, launch, on_result)
+            prepared, left_out = _check_first(request, launch, on_result)
         if options.dry_run:
             return prepared, left_out
         launch = prepared.launch
@@ -52,25 +52,27 @@ def check_launch(
         prepared.raise_if_blocked()
     except GpulaunchError as error:
         if results:
-            if what.slurm_job is not None:
+            if request.slurm_job is not None:
                 from launcher.commands._job_end import refuse_bad_nodes  # noqa: PLC0415 - only in a job of Slurm
 
                 said = screen.print_line
-                error = refuse_bad_nodes(what, what.slurm_job, results[-1], error, launch.follow.logs, said)
+                error = refuse_bad_nodes(
+                    request, request.slurm_job, results[-1], error, launch.follow.logs, said
+                )
             error = shorten_error(error, results[-1]).with_document(encode_preflight(results[-1]))
         raise error from None
     return prepared, left_out
 
 
 def _check_first(
-    what: RunRequest, launch: LaunchRequest, on_result: "Callable[[PreflightResult], None]"
+    request: RunRequest, launch: LaunchRequest, on_result: "Callable[[PreflightResult], None]"
 ) -> tuple[CheckedLaunch, Mapping[str, str]]:
     """Check the hosts; in a Slurm job its spare nodes take the places of those that are bad."""
-    if what.slurm_job is None or not what.spares:
+    if request.slurm_job is None or not request.spares:
         return preflight_or_raise(launch, on_result), {}
     from launcher.restart.host_set import check_with_spares  # noqa: PLC0415 - most launches do without it
 
-    prepared, lineup = check_with_spares(launch, what.spares, on_result)
+    prepared, lineup = check_with_spares(launch, request.spares, on_result)
     return prepared, lineup.excluded
 
 

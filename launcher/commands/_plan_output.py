@@ -12,10 +12,10 @@ from launcher.report.restarts import describe_unattended_restart, encode_restart
 from launcher.terminal.output import echo_json, echo_lines
 
 
-def show_plan(prepared: CheckedLaunch, what: RunRequest, options: LaunchOptions) -> int:
+def show_plan(prepared: CheckedLaunch, request: RunRequest, options: LaunchOptions) -> int:
     """Print the plan, also where findings stop it; those are raised then."""
-    spec, spares, as_json = what.config.restart, what.spares, options.as_json
-    pasted = what.config.command
+    spec, spares, as_json = request.config.restart, request.spares, options.as_json
+    pasted = request.config.command
     refusal = prepared.refusal() or (missing_values(pasted) if pasted is not None else None)
     try:
         plan = prepared.plan()
@@ -36,7 +36,7 @@ def show_plan(prepared: CheckedLaunch, what: RunRequest, options: LaunchOptions)
         text = render_plan(plan, show_secrets=secrets, verbose=options.verbose)
         echo_lines(text.removesuffix("\n").split("\n"))
         if spec is not None:
-            lone = describe_unattended_restart(len(plan.nodes), continues=what.config.disconnect.continues)
+            lone = describe_unattended_restart(len(plan.nodes), continues=request.config.disconnect.continues)
             echo_lines(("", *render_restart_policy(spec, spares, show_secrets=secrets), lone))
     if refusal is not None:
         raise refusal.with_document(document)

@@ -186,13 +186,13 @@ def describe_usage_error(error: click.ClickException, command: str) -> tuple[str
     return _plain(error.message), help_line
 
 
-def _path_fix(error: click.BadParameter, what: str) -> str:
+def _path_fix(error: click.BadParameter, kind: str) -> str:
     """Return what to type in place of a path that cannot be used."""
-    if "directory" in what:
+    if "directory" in kind:
         return "name a file"
-    if "is a file" in what:
+    if "is a file" in kind:
         return "name a directory"
-    if "does not exist" not in what:
+    if "does not exist" not in kind:
         return "name a file that you may read and write"
     listed = error.param is not None and error.param.name == "inventory"
     return (

@@ -93,13 +93,13 @@ class _Edits:
         words = self._break.join([*([""] if missing else []), *block, ""])
         self._changes.append((len(self._text), 1, len(self._text), words))
 
-    def add_to_flow(self, node: yaml.Node, words: str) -> None:
+    def add_to_flow(self, node: yaml.Node, text: str) -> None:
         """Add a pair before the closing brace of a mapping."""
-        self._flows.setdefault(id(node), (node, []))[1].append(words)
+        self._flows.setdefault(id(node), (node, []))[1].append(text)
 
-    def replace(self, node: yaml.Node, words: str) -> None:
+    def replace(self, node: yaml.Node, text: str) -> None:
         """Put words in the place of a value."""
-        self._changes.append((node.start_mark.index, 0, node.end_mark.index, words))
+        self._changes.append((node.start_mark.index, 0, node.end_mark.index, text))
 
     def result(self) -> str:
         """Return the new text."""

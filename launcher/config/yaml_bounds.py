@@ -15,8 +15,8 @@ _PURE_BYTES = 1 << 16
 class YamlLimitExceeded(yaml.YAMLError):
     """The text nests too deep, holds too many values, or an alias of it does. `line` counts from 1."""
 
-    def __init__(self, line: int, words: str) -> None:
-        super().__init__(words)
+    def __init__(self, line: int, message: str) -> None:
+        super().__init__(message)
         self.line = line
 
 

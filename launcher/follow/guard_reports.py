@@ -28,7 +28,7 @@ class GuardReports:
     def __init__(self, *, stops: bool) -> None:
         self._stops = stops
         self._facts: dict[int, tuple[str, Mapping[str, Any]]] = {}
-        self._said: set[str] = set()
+        self._reported: set[str] = set()
         self.rehearsal: dict[int, Mapping[str, Any]] = {}
         self.events: list[tuple[str, int, Mapping[str, Any]]] = []  # host, rank, fields of a "guard" event
 
@@ -45,8 +45,8 @@ class GuardReports:
         text = f"{where} [{one_line(str(fields.get('code')), 20)}]: {message}"
         if fields.get("stops"):
             yield GuardStop(f"the guard stopped rank {rank} on {host} {text}", tuple(_details(fields)))
-        elif text not in self._said:  # every rank sees the same; once is enough
-            self._said.add(text)
+        elif text not in self._reported:  # every rank sees the same; once is enough
+            self._reported.add(text)
             yield f"the guard of rank {rank} on {host} warns {text}"
 
     def compare_ranks(self, host: str, rank: int, fields: Mapping[str, Any]) -> Iterator[str | GuardStop]:
@@ -69,17 +69,20 @@ class GuardReports:
         dtypes = ["+".join(sorted(dict(each.get("dtypes") or {}))) for each in (known, fields)]
         if dtypes[0] != dtypes[1]:
             yield self._unlike("trainable dtypes", (other, other_host, dtypes[0]), (rank, host, dtypes[1]))
-        if fields.get("versions") != known.get("versions") and "versions" not in self._said:
-            self._said.add("versions")
+        if fields.get("versions") != known.get("versions") and "versions" not in self._reported:
+            self._reported.add("versions")
             yield (
                 f"rank {other} on {other_host} and rank {rank} on {host} run different versions [G7]: "
                 f"{known.get('versions')} and {fields.get('versions')}"
             )
 
-    def _unlike(self, what: str, one: tuple[int, str, Any], other: tuple[int, str, Any]) -> str | GuardStop:
+    def _unlike(
+        self, subject: str, one: tuple[int, str, Any], other: tuple[int, str, Any]
+    ) -> str | GuardStop:
         text = (
-            f"{what}: {one_line(str(one[2]), 80)} in rank {one[0]} on {one[1]}; {one_line(str(other[2]), 80)}"
-            f" in rank {other[0]} on {other[1]} [G7]; DDP would mix their gradients without an error"
+            f"{subject}: {one_line(str(one[2]), 80)} in rank {one[0]} on {one[1]};"
+            f" {one_line(str(other[2]), 80)} in rank {other[0]} on {other[1]} [G7];"
+            " DDP would mix their gradients without an error"
         )
         return self._wrong(
             text, "fix: decide precision and dtypes once for all ranks, not from each rank's own GPU"

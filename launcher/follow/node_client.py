@@ -103,7 +103,7 @@ class NodeClient(threading.Thread):
         self.poll_s = poll_interval(1)  # how long a host is waited for before words are sent to it
         self._stream: Stream | None = None
         self._beat = 0.0
-        self._words: deque[bytes] = deque()
+        self._outbox: deque[bytes] = deque()
         self.offsets = LogOffsets(known)
         self.options = known.options  # of each request to follow it, after a broken connection too
         self._rests = dict.fromkeys(LINES, b"")
@@ -129,7 +129,7 @@ class NodeClient(threading.Thread):
         `stacks`: it hangs, and the stacks of its ranks are written before that. `failed`: no person stops it.
         """
         word = b"hung" if stacks else b"failed" if failed else b"stop"
-        self._words.append(b"%s %.3f %s\n" % (word, grace_s, one_line(why, 200).encode()))
+        self._outbox.append(b"%s %.3f %s\n" % (word, grace_s, one_line(why, 200).encode()))
         self._stop_patience.start(grace_s, stacks=stacks)
 
     def mark_lost(self, why: str, *, still_running: bool = False) -> None:
@@ -139,11 +139,11 @@ class NodeClient(threading.Thread):
 
     def detach(self) -> None:
         """Have the run continue without us; the host answers with the event "detached"."""
-        self._words.append(b"detach\n")
+        self._outbox.append(b"detach\n")
 
     def close(self) -> None:
         """Follow no more; the run continues on the host, or ends as its `on_disconnect` says."""
-        self._words.append(BYE)
+        self._outbox.append(BYE)
 
     def run(self) -> None:
         """Follow to the end, through as many connections as it takes."""
@@ -211,7 +211,7 @@ class NodeClient(threading.Thread):
                 return
             if self._running_there or attempt:
                 time.sleep(BACKOFF_S[min(attempt, len(BACKOFF_S) - 1)])
-            if self._words and self._words[-1] == BYE:
+            if self._outbox and self._outbox[-1] == BYE:
                 self._done = self._left = True
                 return
             try:
@@ -290,9 +290,9 @@ class NodeClient(threading.Thread):
 
     def _send_words(self, stream: Stream) -> None:
         now = time.monotonic()
-        while self._words:
-            stream.write(self._words[0])
-            if self._words.popleft() == BYE:
+        while self._outbox:
+            stream.write(self._outbox[0])
+            if self._outbox.popleft() == BYE:
                 self._done = self._left = True
             self._beat = now
         if now - self._beat > HEARTBEAT_S:
@@ -386,8 +386,8 @@ class NodeClient(threading.Thread):
             at = float(event["t"]) + (self._skew_s or 0.0)
             self._put(HostReport(self.host, event["event"], event, at))
 
-    def _put_error(self, what: str, error: str) -> None:
-        self._put(HostReport(self.host, "internal_error", {"what": what, "error": error}, time.time()))
+    def _put_error(self, task: str, error: str) -> None:
+        self._put(HostReport(self.host, "internal_error", {"what": task, "error": error}, time.time()))
 
     def _see_clock(self, header: Mapping[str, Any]) -> None:
         if header.get("t") is not None:

@@ -47,7 +47,7 @@ class PeerCheck:
         self._answers: queue.SimpleQueue[tuple[str, Mapping[str, bool]]] = queue.SimpleQueue()
         self._reaches: set[tuple[str, str]] = set()  # (who asks, whom) when all was well
         self._failed: dict[str, dict[str, int]] = {}  # of a silent host, by who asked: since its last answer
-        self._said: set[str] = set()
+        self._reported: set[str] = set()
         self._next: dict[str, float] = {}
         self._retries: list[float] = []
 
@@ -62,7 +62,7 @@ class PeerCheck:
         self._take(dropped)
         for host in [host for host in self._failed if host not in dropped]:
             del self._failed[host]
-            self._said.discard(host)
+            self._reported.discard(host)
         if self._retries and self._clock() >= self._retries[0]:
             self._retries.pop(0)
             self._ask_unknown(dropped)
@@ -74,8 +74,8 @@ class PeerCheck:
         for host, failed in self._failed.items():
             counts = {asker: failed[asker] for asker in self._askers(dropped) if asker in failed}
             sure = [asker for asker, count in counts.items() if count >= MAX_FAILED_PROBES]
-            if sure and all(counts.values()) and host not in self._said:
-                self._said.add(host)
+            if sure and all(counts.values()) and host not in self._reported:
+                self._reported.add(host)
                 yield host, f"{sure[0]}, which could connect to it before, gets no answer from it either"
 
     def _take(self, dropped: Collection[str]) -> None:

@@ -30,7 +30,7 @@ class RankDigests:
         }
         self._lines: dict[int, int] = {}
         self._latest: tuple[int, str] | None = None
-        self._said: dict[str, tuple[str, set[int]]] = {}  # without digits: the first such line, who said it
+        self._alarms: dict[str, tuple[str, set[int]]] = {}  # without digits: the first such line, who said it
         self._next: float | None = None
 
     @property
@@ -57,11 +57,11 @@ class RankDigests:
             self._lines[rank] = digest.lines
             for line in digest.said:
                 key = line.translate(_DIGITS)
-                if key not in self._said and len(self._said) < _MAX_ALARMS:
-                    self._said[key] = (line, set())
+                if key not in self._alarms and len(self._alarms) < _MAX_ALARMS:
+                    self._alarms[key] = (line, set())
                     yield rank, line
-                if key in self._said:
-                    self._said[key][1].add(rank)
+                if key in self._alarms:
+                    self._alarms[key][1].add(rank)
 
     def due(self, now: float) -> Iterator[str]:
         """Yield what the ranks have printed so far, once a minute by a growing clock."""
@@ -78,7 +78,7 @@ class RankDigests:
             return
         hint = f"gpulaunch fetch {self._run_id} --logs-only"
         yield f"{self._count()}, which their hosts keep: {hint}"
-        said = sorted(self._said.values(), key=lambda kind: -len(kind[1]))
+        said = sorted(self._alarms.values(), key=lambda kind: -len(kind[1]))
         for line, ranks in said[:_MAX_SHOWN]:
             count = "1 rank" if len(ranks) == 1 else f"{len(ranks):,} ranks"
             yield f"{count}: {one_line(line, _LONGEST)}"

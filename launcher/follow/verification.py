@@ -89,7 +89,7 @@ class Verifier:
             for slot in node.ranks.slots
         }
         self._reported: dict[int, dict[str, Any]] = {}
-        self._said: set[str] = set()
+        self._notified: set[str] = set()
         # The ranks that have not reported it yet: each report is judged in the same time for any number.
         self._unheard = set(self._expected)
         self._without_world = set(self._expected)
@@ -125,11 +125,11 @@ class Verifier:
         if wrong:
             self.mismatches = wrong
             return
-        if self.devices_verified and "placed" not in self._said:
-            self._said.add("placed")
+        if self.devices_verified and "placed" not in self._notified:
+            self._notified.add("placed")
             yield self._placed_words()
-        if self.precision_verified and "precise" not in self._said:
-            self._said.add("precise")
+        if self.precision_verified and "precise" not in self._notified:
+            self._notified.add("precise")
             yield f"mixed precision {self._plan.precision.mixed_precision} in every rank, as planned"
 
     def unreported_ranks(self) -> tuple[int, ...]:

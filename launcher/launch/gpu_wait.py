@@ -115,7 +115,7 @@ class GpuWait(Closing):
         self._queue: WaitQueue | None = None
         self.has_turn = False
         self.waited = False
-        self._said: tuple[str, ...] = ()
+        self._last_news: tuple[str, ...] = ()
         self._say_again_at = 0.0
 
     def until_free(self) -> bool:
@@ -213,9 +213,9 @@ class GpuWait(Closing):
         """Say what is waited for when it has changed, and now and then."""
         now = time.monotonic()
         news = tuple(_CHANGES.sub("", each) for each in reasons)
-        if news == self._said and now < self._say_again_at:
+        if news == self._last_news and now < self._say_again_at:
             return
-        self._said, self._say_again_at = news, now + AGAIN_S
+        self._last_news, self._say_again_at = news, now + AGAIN_S
         left = spell_duration(max(0.0, self._deadline - now))
         self._say(f"waiting for GPUs, {left} left; Ctrl-C leaves the queue")
         for line in _bounded(reasons):

@@ -60,12 +60,12 @@ def explain_no_answer(
     return None
 
 
-def explain_no_python(host: str, python: str, said: str) -> PythonNotFound:
+def explain_no_python(host: str, python: str, output: str) -> PythonNotFound:
     """Return what is reported where the interpreter cannot be started."""
     fix = f"set `python:` of {host} in hosts.yaml to the training environment's interpreter ({_search(host)})"
-    if any(words in said.lower() for words in ("is a directory", "permission denied")) and "/" in python:
+    if any(words in output.lower() for words in ("is a directory", "permission denied")) and "/" in python:
         fix += f"; if {python} is an environment's directory, to {python.rstrip('/')}/bin/python"
-    return PythonNotFound(host, f"{python} cannot be started on the host: {said}", fix)
+    return PythonNotFound(host, f"{python} cannot be started on the host: {output}", fix)
 
 
 def _old_python(host: str, python: str, version: str) -> PythonNotFound:

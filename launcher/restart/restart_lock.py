@@ -81,12 +81,12 @@ class RestartHold(Closing):
             self._stream.close()
             self._connection.close()
 
-    def _say(self, words: str) -> bool:
+    def _say(self, message: str) -> bool:
         if self._closed.is_set():
             return False
         try:
             with self._lock:
-                self._stream.write(f"{words}\n".encode())
+                self._stream.write(f"{message}\n".encode())
                 frame = read_next_frame(self._entry, self._stream, self._reader, ANSWER_S)
         except HostError:
             return False

@@ -218,9 +218,9 @@ class _Reader:
             self._before_stop = match["name"]
         self._note("signal", value, "gpulaunch gets the warning; before_stop says what ranks get")
 
-    def _note(self, name: str, value: str, what: str) -> None:
+    def _note(self, name: str, value: str, meaning: str) -> None:
         option = f"--{name}" if value == "true" else f"--{name}={value}"
-        self._notes.append(f"{option} -> {what}")
+        self._notes.append(f"{option} -> {meaning}")
 
 
 def _number(text: str | None) -> int:

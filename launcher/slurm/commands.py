@@ -68,9 +68,9 @@ def missing_command_error(name: str) -> BadInput:
     return BadInput(f"the PATH has no command {name}", _NO_SLURM)
 
 
-def last_words(said: bytes) -> str:
+def last_words(output: bytes) -> str:
     """Return the last lines of what a command of Slurm said, without its name before each."""
-    lines = [line.strip() for line in _PREFIX.sub("", sanitize(said)).splitlines() if line.strip()]
+    lines = [line.strip() for line in _PREFIX.sub("", sanitize(output)).splitlines() if line.strip()]
     return one_line("; ".join(lines[-3:]), 300)
 
 

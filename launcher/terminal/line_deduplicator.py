@@ -93,33 +93,33 @@ class LineDeduplicator:
         for said in waiting:
             yield from self._judge(said)
 
-    def _judge(self, said: LogLine) -> Iterator[LogLine]:
-        if self._is_repeated(said):
+    def _judge(self, log_line: LogLine) -> Iterator[LogLine]:
+        if self._is_repeated(log_line):
             self.folded += 1
         else:
-            yield self._show(said)
+            yield self._show(log_line)
 
-    def _show(self, said: LogLine) -> LogLine:
-        _keep(self._shown, said.key, (said.source, said.at))
-        return said
+    def _show(self, log_line: LogLine) -> LogLine:
+        _keep(self._shown, log_line.key, (log_line.source, log_line.at))
+        return log_line
 
-    def _is_repeated(self, said: LogLine) -> bool:
-        if said.key in self._leading:
+    def _is_repeated(self, log_line: LogLine) -> bool:
+        if log_line.key in self._leading:
             return True
-        speaker, at = self._shown.get(said.key, (said.source, 0.0))
-        return speaker != said.source and said.at - at < DEDUP_WINDOW_S
+        speaker, at = self._shown.get(log_line.key, (log_line.source, 0.0))
+        return speaker != log_line.source and log_line.at - at < DEDUP_WINDOW_S
 
-    def _is_traceback(self, said: LogLine) -> bool:
+    def _is_traceback(self, log_line: LogLine) -> bool:
         """Whether the line belongs to one; its last line is the first that is not indented."""
-        line = _uncoloured(said.line)
+        line = _uncoloured(log_line.line)
         if _HEADER in line and _bare(line).startswith(_HEADER):
-            self._in_traceback.add(said.source)
+            self._in_traceback.add(log_line.source)
             return True
-        if said.source not in self._in_traceback:
+        if log_line.source not in self._in_traceback:
             return False
         bare = _bare(line)
         if bare.strip() and not bare.startswith((" ", *_BETWEEN)):
-            self._in_traceback.discard(said.source)
+            self._in_traceback.discard(log_line.source)
         return True
 
 

@@ -96,8 +96,8 @@ class LiveScreen(Screen):
         else:
             self._show(self._folding.add((host, log), lines, now))
 
-    def _show(self, said: Iterable[LogLine]) -> None:
-        for each in said:
+    def _show(self, lines: Iterable[LogLine]) -> None:
+        for each in lines:
             host, log = each.source
             self._wait_for_frame(host, log, (each.line,))
 

@@ -43,7 +43,7 @@ class Consent:
     def __init__(self, options: OpenOptions) -> None:
         self._options = options
         self._lock = threading.Lock()
-        self._said: dict[Command, bool] = {}
+        self._answers: dict[Command, bool] = {}
 
     def demand(self, endpoint: Endpoint) -> None:
         """Raise CommandNotAllowed unless the user's own file or the user allows the endpoint's command."""
@@ -74,18 +74,18 @@ class Consent:
             "if you trust it: run at a terminal, and answer yes; or run without it: --set on_end=",
         )
 
-    def allows(self, command: Command, what: str) -> bool:
-        """Return whether the user allows a command, asked once at most; `what` heads the question."""
+    def allows(self, command: Command, heading: str) -> bool:
+        """Return whether the user allows a command, asked once at most; `heading` heads the question."""
         with self._lock:
-            if command not in self._said:
-                self._said[command] = command in read_allowed_commands() or self._ask(command, what)
-        return self._said[command]
+            if command not in self._answers:
+                self._answers[command] = command in read_allowed_commands() or self._ask(command, heading)
+        return self._answers[command]
 
-    def _ask(self, command: Command, what: str) -> bool:
+    def _ask(self, command: Command, heading: str) -> bool:
         if self._options.confirm is None:
             return False
         shown = shlex.join(command[1])
-        lines: tuple[str, ...] = (what, *(shown[at : at + _LINE] for at in range(0, len(shown), _LINE)))
+        lines: tuple[str, ...] = (heading, *(shown[at : at + _LINE] for at in range(0, len(shown), _LINE)))
         question = _QUESTION.format(_IN_DIRECTORY if command[2] else "")
         with suppress(EOFError):
             for _ in range(_TRIES):

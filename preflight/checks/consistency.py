@@ -18,7 +18,7 @@ Hosts = Mapping[str, HostFacts]
 
 def _differ(
     hosts: Hosts,
-    what: str,
+    subject: str,
     section: Callable[[HostFacts], T | Missing],
     read: Callable[[T], str | Missing],
     why: str,
@@ -34,7 +34,7 @@ def _differ(
     if len(groups) > 1:
         ordered = sorted(groups.items(), key=lambda group: (-len(group[1]), group[0]))
         listed = "; ".join(f"{value} on {', '.join(names)}" for value, names in ordered)
-        yield Problem(f"{what} differs: {listed}; {why}", fix, subject=what)
+        yield Problem(f"{subject} differs: {listed}; {why}", fix, subject=subject)
 
 
 def _python(facts: HostFacts) -> PythonEnv | Missing:

@@ -250,9 +250,9 @@ def _rank_of(deep: DeepRun, reading: Reading) -> RankDeep:
     return next(rank for rank in deep.ranks if rank.rank == reading.rank)
 
 
-def _problem(rank: RankDeep, words: str, fix: str, severity: Severity = Severity.CRITICAL) -> Problem:
+def _problem(rank: RankDeep, message: str, fix: str, severity: Severity = Severity.CRITICAL) -> Problem:
     subject = f"gpu{rank.gpu}" if rank.gpu is not None else f"rank {rank.rank}"
-    return Problem(words, fix, subject, severity, hosts=(rank.host,))
+    return Problem(message, fix, subject, severity, hosts=(rank.host,))
 
 
 def _of_most(matrix: PairMatrix, *names: str) -> str:

@@ -83,7 +83,7 @@ def the_driver_answers(facts: HostFacts, job: Job) -> Iterator[Problem]:
         return
 
 
-def _unanswered(what: str, fact: Missing) -> Problem:
+def _unanswered(source: str, fact: Missing) -> Problem:
     if fact.code == "timeout":
         return Problem(
             f"the driver does not answer ({fact.reason}); a launch would hang in the same way", FIND_HANGING
@@ -99,7 +99,7 @@ def _unanswered(what: str, fact: Missing) -> Problem:
             f"{RESTART_CONTAINER}; on a host: sudo dmesg | grep -i nvrm, then reboot",
         )
     fix = fix_missing(fact) if fact.code == "not-asked" else "nvidia-smi"
-    return Problem(f"{what} could not be read: {fact.reason}", fix, severity=Severity.UNKNOWN)
+    return Problem(f"{source} could not be read: {fact.reason}", fix, severity=Severity.UNKNOWN)
 
 
 @host_check("DRV002", gpu_only=True)

@@ -15,12 +15,12 @@ REPORTED_ELSEWHERE = ("gpu-lost", "reset-required")
 """A GPU that answers nothing is one finding (GPU003), not one per value."""
 
 
-def report_unreadable(gpu: Gpu, what: str, missing: Missing) -> Iterator[Problem]:
-    """Say that `what` of a GPU could not be read: nothing where GPUs of this kind do not have it."""
+def report_unreadable(gpu: Gpu, quantity: str, missing: Missing) -> Iterator[Problem]:
+    """Say that `quantity` of a GPU could not be read: nothing where GPUs of this kind do not have it."""
     if missing.code in ("not-supported", *REPORTED_ELSEWHERE):
         return
     yield Problem(
-        f"{what} not checked: {missing.reason}",
+        f"{quantity} not checked: {missing.reason}",
         fix_missing(missing),
         severity=Severity.UNKNOWN,
         gpu=gpu.index,
@@ -28,11 +28,11 @@ def report_unreadable(gpu: Gpu, what: str, missing: Missing) -> Iterator[Problem
     )
 
 
-def report_required(gpu: Gpu, what: str, missing: Missing) -> Iterator[Problem]:
+def report_required(gpu: Gpu, quantity: str, missing: Missing) -> Iterator[Problem]:
     """Say that a value which the launch depends on could not be read, whatever the reason."""
     if missing.code not in REPORTED_ELSEWHERE:
         yield Problem(
-            f"{what} not known: {missing.reason}",
+            f"{quantity} not known: {missing.reason}",
             fix_missing(missing),
             severity=Severity.UNKNOWN,
             gpu=gpu.index,

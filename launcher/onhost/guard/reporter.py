@@ -16,15 +16,15 @@ class GuardReporter:
         self.stops = stops  # the policy; off when it is too late to stop
         self._training = training
         self._leaving = leaving
-        self._said: set[str] = set()
+        self._reported: set[str] = set()
 
     def report(self, wrong: Violation, step: int) -> None:
         """Report a violation once; end the rank where the policy is to stop."""
         stops = wrong.fatal and self.stops
         key = "%s %s" % (wrong.code, wrong.message[:12])
-        if key in self._said and not stops:
+        if key in self._reported and not stops:
             return
-        self._said.add(key)
+        self._reported.add(key)
         training = self._training
         about = wrong.parameters
         names = names_of(training.torch, about, training.optimizers) if len(about) else []

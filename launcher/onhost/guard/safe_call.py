@@ -47,12 +47,12 @@ class SafeCaller:
         has_cuda = torch.version.cuda or getattr(torch.version, "hip", None)
         self._is_capturing = is_capturing if has_cuda else _no
 
-    def call(self, what: str, look: Callable[..., None], *args: Any) -> None:
+    def call(self, check: str, look: Callable[..., None], *args: Any) -> None:
         """Run a check.
 
         An exception in it is reported once, disables the check, and never reaches the script.
         """
-        if what in self._off:
+        if check in self._off:
             return
         torch = self._training.torch
         try:
@@ -62,10 +62,10 @@ class SafeCaller:
             else:
                 look(*args)
         except Exception as error:
-            self._off.add(what)
+            self._off.add(check)
             with contextlib.suppress(Exception):
                 self._training.tools.report(
-                    "internal_error", what="the guard's attempt to " + what, error=repr(error)[:2000]
+                    "internal_error", what="the guard's attempt to " + check, error=repr(error)[:2000]
                 )
 
 

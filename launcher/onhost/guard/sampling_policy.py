@@ -89,12 +89,12 @@ class SamplingPolicy:
         """Return whether to check values in this step."""
         return self._chosen or self.suspicious
 
-    def record_bad(self, what: str, step: int) -> None:
+    def record_bad(self, quantity: str, step: int) -> None:
         """Record a non-finite value with its first step."""
-        self.first_bad.setdefault(what, step)
+        self.first_bad.setdefault(quantity, step)
 
-    def record_suspicion(self, what: str, step: int) -> None:
+    def record_suspicion(self, quantity: str, step: int) -> None:
         """Record a non-finite value, and have the coming steps checked."""
         self.suspicious = True
         self.quiet = False
-        self.record_bad(what, step)
+        self.record_bad(quantity, step)

@@ -12,13 +12,13 @@ TEXT_LIMIT = 4000
 Report = Callable[..., None]
 
 
-def run_safely(what: str, report: Report, action: Callable[[], object]) -> None:
+def run_safely(task: str, report: Report, action: Callable[[], object]) -> None:
     """Run one of our own actions; its failure is reported and never reaches the script."""
     try:
         action()
     except Exception as error:
         with contextlib.suppress(Exception):
-            report("internal_error", what=what, error=repr(error)[:TEXT_LIMIT])
+            report("internal_error", what=task, error=repr(error)[:TEXT_LIMIT])
 
 
 class RankContext:

@@ -96,7 +96,7 @@ def kill_supervisor(run_dir: str, known: Mapping[str, Any] | None = None) -> Non
             send_signal(pid, ticks, number)
 
 
-def write_stop(run_dir: str, said: Mapping[str, Any]) -> None:
+def write_stop(run_dir: str, document: Mapping[str, Any]) -> None:
     """Write stop.json; on a full disk an empty one: a person asked, so that no restart follows.
 
     The signal that comes with it means: stop with the default grace.
@@ -104,7 +104,7 @@ def write_stop(run_dir: str, said: Mapping[str, Any]) -> None:
     path = os.path.join(run_dir, STOP)
     with contextlib.suppress(OSError):
         try:
-            write_file(path, json.dumps(said))
+            write_file(path, json.dumps(document))
         except OSError:
             os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
 

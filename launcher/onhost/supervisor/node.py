@@ -55,10 +55,10 @@ def node_location() -> dict[str, str]:
     return {"boot_id": boot_id(), "pid_ns": pids, "time_ns": times, "host": os.uname().nodename}
 
 
-def is_on_this_node(said: Mapping[str, Any]) -> bool:
+def is_on_this_node(location: Mapping[str, Any]) -> bool:
     """Return whether pids recorded at this location are valid for this process."""
     here = node_location()
-    return all(said.get(name) == here[name] for name in ("boot_id", "pid_ns", "time_ns"))
+    return all(location.get(name) == here[name] for name in ("boot_id", "pid_ns", "time_ns"))
 
 
 def life_tag() -> str:

@@ -136,10 +136,10 @@ def connect_failure(endpoint: Endpoint, failures: list[OSError]) -> HostError:
     return HostError(endpoint.name, f"cannot connect to {where}: {said}")
 
 
-def handshake_timeout(endpoint: Endpoint, what: str) -> ConnectionTimedOut:
-    """Return the error of a host that accepts connections and then does `what`, which is too little."""
+def handshake_timeout(endpoint: Endpoint, symptom: str) -> ConnectionTimedOut:
+    """Return the error of a host that accepts connections and then shows `symptom`: too little."""
     message = (
-        f"port {endpoint.port} accepted the connection but {what} within {endpoint.connect_timeout_s:g} s"
+        f"port {endpoint.port} accepted the connection but {symptom} within {endpoint.connect_timeout_s:g} s"
     )
     return ConnectionTimedOut(endpoint.name, message, "is its sshd overloaded, or is it another service?")
 

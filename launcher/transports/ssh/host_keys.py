@@ -160,9 +160,9 @@ def _changed(endpoint: Endpoint, known: known_hosts.HostKeys, key: paramiko.PKey
     return HostKeyChanged(endpoint.name, message, fix)
 
 
-def _revoked(endpoint: Endpoint, key: paramiko.PKey, what: str = "ITS HOST KEY") -> HostKeyChanged:
+def _revoked(endpoint: Endpoint, key: paramiko.PKey, subject: str = "ITS HOST KEY") -> HostKeyChanged:
     message = (
-        f"{what} IS REVOKED in known_hosts: its holder is not to be trusted. "
+        f"{subject} IS REVOKED in known_hosts: its holder is not to be trusted. "
         f"It shows {key.get_name()} {known_hosts.fingerprint(key.asbytes())}"
     )
     return HostKeyChanged(endpoint.name, message, "ask the administrator of the host why its key was revoked")

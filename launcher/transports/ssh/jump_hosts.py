@@ -122,9 +122,9 @@ def open_through(via: SshTransport, hop: Endpoint, endpoint: Endpoint) -> parami
         raise kind(endpoint.name, f"cannot connect to {where}: {said}", fix) from None
 
 
-def _forward_error(said: str, hop: str) -> tuple[type[HostError], str]:
+def _forward_error(message: str, hop: str) -> tuple[type[HostError], str]:
     """Choose class and fix by the jump host's words: sshd passes on strerror, gai_strerror or its own."""
-    words = said.lower()
+    words = message.lower()
     if "refused" in words:
         return ConnectionRefused, "is sshd running on it, and is this its port?"
     if "timed out" in words:

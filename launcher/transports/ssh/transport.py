@@ -53,10 +53,10 @@ _SIGNATURES = (
 """Of host keys and of ours. SHA-1 and MD5 are in none of these lists, and so not offered by any paramiko."""
 
 
-def connection_lost(host: str, what: str, failure: BaseException | None) -> ConnectionLost:
+def connection_lost(host: str, event: str, failure: BaseException | None) -> ConnectionLost:
     """Return the error of a connection that a host ended; an EOFError gives no reason of its own."""
     why = str(failure or "") or "the host hung up"
-    return ConnectionLost(host, f"{what}: {why}", "is its sshd overloaded (MaxStartups), or restarting?")
+    return ConnectionLost(host, f"{event}: {why}", "is its sshd overloaded (MaxStartups), or restarting?")
 
 
 def _known(wanted: tuple[str, ...], has: Iterable[str]) -> tuple[str, ...]:

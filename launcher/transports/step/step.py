@@ -66,7 +66,7 @@ class SlurmStep:
         self._not_started: dict[str, str] = {}  # node -> the program that its task could not become, and why
         self._streams: dict[tuple[str, str], StepStream] = {}
         self._channels = 0
-        self._said = b""
+        self._stderr = b""
         self._threads: list[threading.Thread] = []
         self._ended = ""
 
@@ -105,7 +105,7 @@ class SlurmStep:
                 if node in self._gone or self._ended:
                     break
                 if not self._news.wait(max(0.0, deadline - time.monotonic())):
-                    said = _last(self._said)
+                    said = _last(self._stderr)
                     raise HostError(node, f"its task has not started within {timeout_s:g} s{said}")
         self._raise_if_gone(node)
         return self._hello[node]
@@ -195,7 +195,7 @@ class SlurmStep:
         time.sleep(0.05)  # what it has said last is read by the other thread
         how = f"ended by signal {-status}" if status < 0 else f"exit status {status}"
         with self._news:
-            self._ended = f"the Slurm step has ended ({how}){_last(self._said)}"
+            self._ended = f"the Slurm step has ended ({how}){_last(self._stderr)}"
             streams = tuple(self._streams.values())
             self._news.notify_all()
         for stream in streams:
@@ -225,7 +225,7 @@ class SlurmStep:
         rest = b""
         with process.stderr as errors:
             while data := errors.read(1 << 16):
-                self._said = (self._said + data)[-_KEPT:]
+                self._stderr = (self._stderr + data)[-_KEPT:]
                 *lines, rest = (rest + data).split(b"\n")
                 for line in lines:
                     self._note_error(sanitize(line, keep_lines=False))
@@ -241,7 +241,7 @@ class SlurmStep:
         if found is None:
             return
         why = "Slurm reports that the node has failed" if failed else f"its task has ended: {found['how']}"
-        why += "" if failed else _last(self._said)
+        why += "" if failed else _last(self._stderr)
         # srun says what several tasks have in common once: n[2-3]: tasks 1-2: Killed
         names = {name for part in split_ranges(found["nodes"]) for name in expand_or_empty(part)}
         for node in names.intersection(self.nodes):

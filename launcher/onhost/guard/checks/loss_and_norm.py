@@ -65,7 +65,7 @@ class LossMonitor:
                 reading = AsyncRead(torch, [torch.stack(values)])
                 self._readings.submit(reading, functools.partial(self._arrived, what, steps))
 
-    def _take(self, what: str, value: Any) -> None:
+    def _take(self, quantity: str, value: Any) -> None:
         """Record a number; one on the CPU is checked at once."""
         if isinstance(value, (list, tuple)) or not hasattr(value, "numel"):
             return
@@ -74,9 +74,9 @@ class LossMonitor:
         if type(value) is not self._training.torch.Tensor or value.device.type != "cpu":
             value = local(value)
         if value.device.type == "cpu":
-            self._judge(what, float(value))
+            self._judge(quantity, float(value))
             return
-        notes = self._kept[what]
+        notes = self._kept[quantity]
         notes.append((self._step_to_come(), value))
         if len(notes) >= KEPT:
             self.send()
@@ -84,21 +84,21 @@ class LossMonitor:
     def _step_to_come(self) -> int:
         return self._training.step_now() + 1
 
-    def _arrived(self, what: str, steps: list[int], reading: AsyncRead) -> None:
+    def _arrived(self, quantity: str, steps: list[int], reading: AsyncRead) -> None:
         for step, number in zip(steps, reading.numbers()):  # noqa: B905 - Python 3.9
-            self._judge(what, number, step)
+            self._judge(quantity, number, step)
 
-    def _judge(self, what: str, number: float, step: int | None = None) -> None:
+    def _judge(self, quantity: str, number: float, step: int | None = None) -> None:
         """Check a number of a step.
 
         Without `step` it belongs to the coming one, whose number is computed only if needed.
         """
-        self._heard(what, number)
+        self._heard(quantity, number)
         has_scaler = self._training.has_scaler
-        if math.isfinite(number) or (has_scaler and what != "loss"):
+        if math.isfinite(number) or (has_scaler and quantity != "loss"):
             return  # the scaler itself skips the step
         step = self._step_to_come() if step is None else step
-        self._evidence.record_suspicion(what, step)
+        self._evidence.record_suspicion(quantity, step)
         if not has_scaler:
             fix = "look at this step's data, the learning rate, and fp16 that overflows in the forward"
-            self._reporter.report(Violation("G4", "the %s is not finite" % what, fix), step)
+            self._reporter.report(Violation("G4", "the %s is not finite" % quantity, fix), step)

@@ -42,12 +42,12 @@ class Rehearsal:
             "torch.utils.data.dataloader": functools.partial(self._samples.watch_loaders, safety=safety),
         }
 
-    def on_value(self, what: str, number: float) -> None:
+    def on_value(self, quantity: str, number: float) -> None:
         """Record a loss or a gradient norm."""
-        if what == "loss":
+        if quantity == "loss":
             self._losses.append(number)
         if not math.isfinite(number):
-            self._non_finite.add(what)
+            self._non_finite.add(quantity)
 
     def before_step(self, optimizer: Any) -> None:
         """Record the parameters that have a gradient."""

@@ -32,9 +32,9 @@ class StepTimer:
         self.complete = True
         self._end()
 
-    def record(self, what: str) -> None:
+    def record(self, event: str) -> None:
         """Record the first evaluation or save."""
-        self.events.setdefault(what, round(time.monotonic() - self._times[0], 3))
+        self.events.setdefault(event, round(time.monotonic() - self._times[0], 3))
 
     def after_first(self) -> int:
         """Return the number of steps that have ended since the first one."""

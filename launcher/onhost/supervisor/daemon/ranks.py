@@ -28,7 +28,7 @@ class RankTable:
 
     def __init__(self, bell: Wakeup) -> None:
         self._bell = bell
-        self._said: dict[int, int] = {}  # by rank: the exit code that it announced
+        self._announced: dict[int, int] = {}  # by rank: the exit code that it announced
         self.living: dict[int, LiveRank] = {}
         self.codes: dict[int, int | None] = {}
 
@@ -36,7 +36,7 @@ class RankTable:
         """Register a rank from its event; each one is then watched through a pidfd."""
         name = event.get("event")
         if name == "script_exit":
-            self._said[int(event["rank"])] = int(event["code"])
+            self._announced[int(event["rank"])] = int(event["code"])
         if name != "rank":
             return
         pid = int(event["pid"])
@@ -61,9 +61,9 @@ class RankTable:
         for pid, known in list(self.living.items()):
             found = read_stat(pid)
             if found is None or found.start_ticks != known.ticks:
-                yield self.drop(pid, self._said.get(known.rank))
+                yield self.drop(pid, self._announced.get(known.rank))
             elif not found.lives:
-                yield self.drop(pid, exit_code_of(pid, found.status, self._said.get(known.rank)))
+                yield self.drop(pid, exit_code_of(pid, found.status, self._announced.get(known.rank)))
 
     def drop(self, pid: int, code: int | None) -> EndedRank:
         """Remove a live rank that has ended."""
@@ -79,7 +79,7 @@ class RankTable:
         return [rank for rank, code in self.codes.items() if code is None]
 
 
-def exit_code_of(pid: int, status: int, said: int | None) -> int | None:
+def exit_code_of(pid: int, status: int, announced: int | None) -> int | None:
     """Return the exit code of a zombie by its status in /proc, or by its parent, us; else what it said.
 
     The kernel shows the status 0 to who may not trace the process: one whose program has file capabilities
@@ -96,7 +96,7 @@ def exit_code_of(pid: int, status: int, said: int | None) -> int | None:
     try:
         ended = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT | os.WNOHANG)
     except OSError:
-        return said
+        return announced
     if ended is None:
-        return said
+        return announced
     return ended.si_status if ended.si_code == os.CLD_EXITED else -ended.si_status

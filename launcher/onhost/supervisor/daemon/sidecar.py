@@ -13,10 +13,10 @@ from .supervised_run import SupervisedRun
 class Sidecar:
     """Child process whose failure never affects the run."""
 
-    def __init__(self, run: SupervisedRun, name: str, what: str) -> None:
+    def __init__(self, run: SupervisedRun, name: str, role: str) -> None:
         self._run = run
         self._name = name
-        self._what = what
+        self._role = role
         self.pid = self._ticks = 0
 
     def is_there(self) -> bool:
@@ -39,7 +39,7 @@ class Sidecar:
                 setsigdef=(signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGPIPE),
             )
         except (OSError, ValueError) as error:
-            self._run.emit_failure("the attempt to " + self._what, error)
+            self._run.emit_failure("the attempt to " + self._role, error)
             return
         self._ticks = ticks_of(self.pid)
 
@@ -54,7 +54,7 @@ class Sidecar:
         self.pid = self._ticks = 0
         if not as_it_should:
             error = "it ended with code %d; supervisor.log may say why" % code
-            self._run.emit_failure("the attempt to " + self._what, error)
+            self._run.emit_failure("the attempt to " + self._role, error)
 
 
 class GaugeSidecar(Sidecar):

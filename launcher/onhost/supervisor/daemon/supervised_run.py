@@ -61,9 +61,9 @@ class SupervisedRun:
         """Add an event."""
         self.events.write(name, **fields)
 
-    def emit_failure(self, what: str, error: object) -> None:
+    def emit_failure(self, task: str, error: object) -> None:
         """Report a failure of a side task; the run continues."""
-        self.emit("internal_error", what=what, error=str(error))
+        self.emit("internal_error", what=task, error=str(error))
 
     def save(self, phase: str) -> None:
         """Write state.json."""

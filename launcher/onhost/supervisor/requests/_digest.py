@@ -34,7 +34,7 @@ class LogDigest:
         self.last = b""
         self._offset = 0
         self._rest = b""
-        self._said: dict[str, tuple[str, int]] = {}  # without digits: the first such line, and how many
+        self._alarms: dict[str, tuple[str, int]] = {}  # without digits: the first such line, and how many
 
     def read(self, fd: int, most: int) -> bool:
         """Read what is new, at most so many chunks; return whether there were whole lines in it."""
@@ -61,15 +61,15 @@ class LogDigest:
 
     def _note(self, line: str) -> None:
         key = line.translate(DIGITS)
-        if key in self._said:
-            first, count = self._said[key]
-            self._said[key] = (first, count + 1)
-        elif len(self._said) < MAX_ALARMS:
-            self._said[key] = (line, 1)
+        if key in self._alarms:
+            first, count = self._alarms[key]
+            self._alarms[key] = (first, count + 1)
+        elif len(self._alarms) < MAX_ALARMS:
+            self._alarms[key] = (line, 1)
 
     def document(self) -> dict[str, Any]:
         """Return it as JSON."""
-        return {"lines": self.lines, "last": text_of(self.last), "said": dict(self._said.values())}
+        return {"lines": self.lines, "last": text_of(self.last), "said": dict(self._alarms.values())}
 
 
 class HeldLogs:

@@ -58,7 +58,7 @@ class FollowSession:
         self._viewer = bool(request.get("viewer"))  # read-only: its presence keeps no attached run alive
         self._state: dict[str, Any] = {}
         self._out = memoryview(b"")
-        self._words = b""
+        self._unread = b""
         self._next_alive = 0.0
         self._kill_at = float("inf")  # when a supervisor that was asked to end the run has had its time
         self._wait_s = 0.02
@@ -146,7 +146,7 @@ class FollowSession:
             return True
         if not data:
             return True
-        *words, self._words = (self._words + data).split(b"\n")
+        *words, self._unread = (self._unread + data).split(b"\n")
         return any([self._obey(word.split()) for word in words])  # noqa: C419 - every word must be handled
 
     def _obey(self, words: list[bytes]) -> bool:

@@ -41,9 +41,9 @@ class QueueSession:
         self._name = name
         self._gpus = gpus
         self._ticket: tuple[str, int] | None = None
-        self._said: list[list[str]] | None = None
+        self._reported: list[list[str]] | None = None
         self._say_at = 0.0
-        self._words = b""
+        self._unread = b""
 
     def run(self) -> None:
         """Hold the ticket while the client lives and its file exists. Raises OSError."""
@@ -63,7 +63,7 @@ class QueueSession:
                 release(*self._ticket)
 
     def _obey(self, data: bytes) -> None:
-        *words, self._words = (self._words[-100:] + data).split(b"\n")
+        *words, self._unread = (self._unread[-100:] + data).split(b"\n")
         if b"join" in words and self._ticket is None:
             self._ticket = make_ticket(self._directory, self._name, self._gpus)
 
@@ -75,8 +75,8 @@ class QueueSession:
             return False
         ahead = [[each.user, each.name] for each in tickets_ahead(self._directory, self._ticket[0])]
         now = time.monotonic()
-        if ahead != self._said or now >= self._say_at:
-            self._said, self._say_at = ahead, now + SAY_S
+        if ahead != self._reported or now >= self._say_at:
+            self._reported, self._say_at = ahead, now + SAY_S
             with contextlib.suppress(BrokenPipeError):
                 write_all(1, bytes(frame({"ahead": len(ahead), "who": ahead[:MAX_SHOWN], "t": time.time()})))
         return True

@@ -74,14 +74,14 @@ def hear(run_dir: str) -> None:
                     write_all(1, frame({"noted": noted, "next": read_next(run_dir)}))
 
 
-def obey(run_dir: str, word: str, words: str) -> bool:
+def obey(run_dir: str, word: str, argument: str) -> bool:
     """Note what the client has decided; return False when it was stopped meanwhile."""
     if read_next(run_dir).get("state") == RESTARTED and word == RESTARTED:
         return True  # the new start has said so itself
     if not is_kept(read_next(run_dir)):
         return False
     if word == RESTARTED:
-        write_next(run_dir, RESTARTED, run_id=words, by="client")
+        write_next(run_dir, RESTARTED, run_id=argument, by="client")
     elif word == ENDED:
-        write_next(run_dir, ENDED, why=words[:500], by="client")
+        write_next(run_dir, ENDED, why=argument[:500], by="client")
     return True
