@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from launcher.cleanup.clean import CleanResult, GpuMemoryChange, list_unreadable, list_unseen
+from launcher.config.node_sets import fold_hosts
 from launcher.text import format_memory, one_line, spell_duration
 from preflight.facts.host import HostFacts
 from preflight.facts.json_codec import encode
@@ -27,6 +28,21 @@ def render_selection(facts: HostFacts, choice: CleanSelection) -> list[str]:
         lines += _process_lines("keep", facts, each)
     lines += [f"  not seen: {one_line(text)}" for text in list_unseen(facts)]
     return lines
+
+
+def render_selections(
+    hosts: Iterable[tuple[HostFacts, CleanSelection]], filters: CleanFilter
+) -> Iterator[str]:
+    """Yield what was found on each host; hosts with the same words and no process share their lines."""
+    alike: dict[tuple[str, ...], list[str]] = {}
+    for facts, choice in hosts:
+        head, *rest = (*render_selection(facts, choice), *render_named_pids(facts, choice, filters))
+        shows = choice.automatic or choice.needs_confirmation or _worth_showing(choice)
+        words = (head.removeprefix(f"{facts.host}: "), *rest)
+        alike.setdefault((facts.host if shows else "", *words), []).append(facts.host)
+    for (_, head, *rest), names in alike.items():
+        yield f"{fold_hosts(tuple(names))}: {head}"
+        yield from rest
 
 
 def render_question(count: int) -> str:

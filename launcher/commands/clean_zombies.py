@@ -23,10 +23,9 @@ from launcher.cleanup.clean import (
 from launcher.cleanup.render import (
     encode_clean,
     encode_host,
-    render_named_pids,
     render_question,
     render_result,
-    render_selection,
+    render_selections,
 )
 from launcher.commands._answer import confirm
 from launcher.commands._host_access import HostAccess, open_host_access
@@ -163,9 +162,8 @@ class _CleanSession:
         found, errors = self._look(entries)
         for host in found:
             refuse_unknown(host.facts, self.clean_options.filter)
-        for host in found:
-            named = render_named_pids(host.facts, host.choice, self.clean_options.filter)
-            self.print_lines((*render_selection(host.facts, host.choice), *named))
+        chosen = ((host.facts, host.choice) for host in found)
+        self.print_lines(render_selections(chosen, self.clean_options.filter))
         for error in errors.values():
             fix = complete_commands(error.fix, self.access.inventory.access_words)
             self.print_lines((error.message, *((f"  fix: {fix}",) if fix else ())))

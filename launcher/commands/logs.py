@@ -1,6 +1,7 @@
 """gpulaunch logs: what the ranks of a run have printed."""
 
 import sys
+from collections.abc import Mapping
 from typing import Any
 
 import click
@@ -68,13 +69,13 @@ def command(run: str, **given: Any) -> int:
         raise BadInput("--json prints one document, and --follow has no end", "leave one of them out")
     _, found, to = open_named_run(run, options)
     if options.as_json:
-        return _document(to, selection)
+        return _document(to, selection, found.silent)
     disk_is_full = False
     if options.rank is not None and not sys.stdout.isatty():
-        viewed = show_logs(to.plan, to.entries, to.open, selection, _raw)
+        viewed = show_logs(to, selection, _raw, found.silent)
     else:
         screen = Screen(sys.stdout)
-        viewed = show_logs(to.plan, to.entries, to.open, selection, screen.output)
+        viewed = show_logs(to, selection, screen.output, found.silent)
         screen.finish()
         disk_is_full = screen.disk_is_full
     if has_hung_up():  # its signal ended the view before a write could fail
@@ -99,14 +100,14 @@ def _since(options: LogsOptions) -> dict[str, float] | None:
     return parse_since(options.since) if options.since else None
 
 
-def _document(to: RunAccess, selection: LogSelection) -> int:
+def _document(to: RunAccess, selection: LogSelection, silent: Mapping[str, str]) -> int:
     """Print every log as text in one document."""
     logs: dict[tuple[str, str], bytearray] = {}
 
     def keep(host: str, log: str, data: bytes, _now: float) -> None:
         logs.setdefault((host, log), bytearray()).extend(data)
 
-    lost = show_logs(to.plan, to.entries, to.open, selection, keep).lost
+    lost = show_logs(to, selection, keep, silent).lost
     answer = Answer("gpulaunch.logs/1", as_json=True)
     return answer.finish(
         ExitCode.UNREACHABLE if lost else ExitCode.OK,

@@ -3,11 +3,10 @@
 import queue
 import re
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from launcher.config.inventory import HostEntry
 from launcher.config.node_sets import fold_hosts
 from launcher.durations import parse_duration
 from launcher.follow.events import Disconnected, HostEnded, HostLost, LogOutput, RunEvent
@@ -15,14 +14,16 @@ from launcher.follow.log_offsets import ResumePoint
 from launcher.follow.node_client import LEAVE_S, QUEUE_LENGTH, NodeClient
 from launcher.launch.signals import capture_signals
 from launcher.planning.plan import NodePlan, Plan
-from launcher.remote.connection_pool import OpenConnection
+from launcher.runs.access import RunAccess
 from preflight.errors import BadInput
 from preflight.frozen import dataclass
 
 Sink = Callable[[str, str, bytes, float], None]
 """Takes (host, log, bytes, now)."""
 
+NOBODY: Mapping[str, str] = {}
 PATIENCE_S = 60.0
+_KEPT_LINES = 20_000  # some megabytes
 _POLL_S = 0.1
 _BYTES = re.compile(r"(\d{1,15})(B|kB|KB|MB|GB)")
 _SIZES = {"B": 1, "kB": 1000, "KB": 1000, "MB": 1000**2, "GB": 1000**3}
@@ -67,6 +68,11 @@ class LogSelection:
         ranks = range(node.first_rank, node.first_rank + len(node.ranks.slots))
         return ["launcher.log", *(f"rank-{rank}.log" for rank in ranks)]
 
+    def is_short(self, plan: Plan) -> bool:
+        """Return whether so few last lines are wanted that they can be kept until all have arrived."""
+        lines = (self.since or {}).get("lines")
+        return not self.follow and lines is not None and lines * plan.world_size <= _KEPT_LINES
+
     def _in(self, node: NodePlan) -> bool:
         assert self.rank is not None  # noqa: S101 - the caller has asked
         return 0 <= self.rank - node.first_rank < len(node.ranks.slots)
@@ -85,13 +91,39 @@ def parse_since(word: str) -> dict[str, float]:
     )
 
 
+class _KeptLines:
+    """The output of short logs, kept until all has arrived, to be shown in an order."""
+
+    def __init__(self, order: Sequence[tuple[str, str]]) -> None:
+        self._logs = {log: bytearray() for log in order}
+
+    def add(self, host: str, log: str, data: bytes, _now: float) -> None:
+        """Keep what has come of a log."""
+        self._logs.setdefault((host, log), bytearray()).extend(data)
+
+    def show(self, show: Sink) -> None:
+        """Show each log that anything has come of."""
+        for (host, log), data in self._logs.items():
+            if data:
+                show(host, log, bytes(data), time.monotonic())
+
+
 def show_logs(
-    plan: Plan, entries: Iterable[HostEntry], open_entry: OpenConnection, selection: LogSelection, show: Sink
+    to: RunAccess, selection: LogSelection, show: Sink, silent: Mapping[str, str] = NOBODY
 ) -> LogsResult:
-    """Show the logs, to the end of the run with `follow`, until Ctrl-C; return how the hosts stood."""
+    """Show the logs, to the end of the run with `follow`, until Ctrl-C; return how the hosts stood.
+
+    `silent` are hosts that did not answer just now, and why: without `follow` none of them is asked again.
+    A few last lines of each log are shown in the order of the ranks, other logs as they arrive.
+    """
     events: queue.Queue[RunEvent] = queue.Queue(QUEUE_LENGTH)
-    by_host = {node.host: entry for node, entry in zip(plan.nodes, entries, strict=True)}
-    open_hosts = {node.host: node for node in selection.nodes(plan)}
+    by_host = {node.host: entry for node, entry in zip(to.plan.nodes, to.entries, strict=True)}
+    nodes = selection.nodes(to.plan)
+    quiet = NOBODY if selection.follow else silent
+    lost = {node.host: why for node in nodes if (why := quiet.get(by_host[node.host].name))}
+    open_hosts = {node.host: node for node in nodes if node.host not in lost}
+    kept = _KeptLines([(node.host, log) for node in nodes for log in selection.only(node)])
+    sink = kept.add if selection.is_short(to.plan) else show
     followers = []
     for node in open_hosts.values():
         options: dict[str, object] = {
@@ -102,32 +134,32 @@ def show_logs(
         if selection.since is not None:
             options["since"] = dict(selection.since)
         follower = NodeClient(
-            plan.run_id,
+            to.plan.run_id,
             node,
-            partial(open_entry, by_host[node.host]),
+            partial(to.open, by_host[node.host]),
             ResumePoint(options=options),
             patience_s=PATIENCE_S,
             events=events,
         )
         follower.start()
         followers.append(follower)
-    lost: dict[str, str] = {}
     states: dict[int, Mapping[str, Any]] = {}
     with capture_signals() as interrupts:
         while open_hosts and not interrupts.pop():
             match _next(events):
                 case LogOutput(host=host, log=log, data=data):
-                    show(host, log, data, time.monotonic())
+                    sink(host, log, data, time.monotonic())
                 case HostEnded(host=host, state=state):
                     states[open_hosts.pop(host).node_rank] = state
                 case HostLost(host=host, why=why):
-                    lost[host] = why
+                    lost[host] = why.removeprefix(f"{host}: ")
                     del open_hosts[host]
                 case Disconnected(host=host, why=why) if host not in lost and not selection.follow:
-                    lost[host] = why
+                    lost[host] = why.removeprefix(f"{host}: ")
                     del open_hosts[host]
                 case _:
                     pass
+    kept.show(show)
     for follower in followers:
         follower.close()
     deadline = time.monotonic() + LEAVE_S

@@ -1,7 +1,7 @@
 """Runs as the hosts report them, put together over their nodes. Pure."""
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import replace
+from dataclasses import field, replace
 from typing import Any
 
 from launcher.config.disconnect_options import DEFAULT_GRACE_S
@@ -127,6 +127,8 @@ class RemoteRun:
     nodes: tuple[NodeRun, ...]
     from_here: bool = False  # this machine has launched it, and `launched` is its own record
     conflict: str = ""  # why it is not known which of the hosts that report it are right
+    # Hosts that could not be reached in the search for it, with the reason; theirs or not.
+    silent: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def status(self) -> RunStatus:

@@ -3,6 +3,7 @@
 import re
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from launcher.config.inventory import ALL, LOCALHOST, HostEntry, Inventory
@@ -21,6 +22,7 @@ from launcher.text import one_line
 from preflight.errors import BadInput
 from preflight.frozen import dataclass
 
+_NOT_REACHED = ("HOST001", "HOST002", "HOST003", "HOST004")
 _NAMED = 6
 _WORD = re.compile(r"[\w.-]+")
 _FINGERPRINT = re.compile(r"SHA256:[\w+/=]+")
@@ -132,7 +134,9 @@ def find_in_runs(
         if word == LAST or names_run(word, run_id):
             for words in strays:
                 warn(f"{run_id}: {words}")
-    return choose_run(word, hosts, found, meaning)
+    chosen = choose_run(word, hosts, found, meaning)
+    silent = {name: error.detail for name, error in found.errors.items() if error.code in _NOT_REACHED}
+    return replace(chosen, silent=silent)
 
 
 def choose_run(

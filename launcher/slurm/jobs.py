@@ -164,6 +164,8 @@ def list_own_jobs(environ: Mapping[str, str] = os.environ) -> tuple[str, ...]:
 
     Nothing where Slurm is absent or does not answer soon; only the newest jobs are looked at.
     """
+    from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 - only where Slurm is
+
     commands = open_local_commands(step_environment(environ))
 
     def answer(*argv: str) -> str:
@@ -175,10 +177,12 @@ def list_own_jobs(environ: Mapping[str, str] = os.environ) -> tuple[str, ...]:
     listed = answer("squeue", "-h", "-t", "RUNNING", "-u", user_name(), "-S", "-i", "-o", "%A|%i").split()
     pairs = [line.partition("|") for line in listed]
     jobs = [(own, name) for own, _, name in pairs if _JOB_NAME.fullmatch(own) and _JOB_NAME.fullmatch(name)]
-    scripts = {
-        name: answer("scontrol", "write", "batch_script", own, "-") for own, name in jobs[:_MOST_LOOKED_AT]
-    }
-    return tuple(name for name, script in scripts.items() if "gpulaunch" in script)
+    looked_at = jobs[:_MOST_LOOKED_AT]
+    with ThreadPoolExecutor(_MOST_LOOKED_AT) as pool:  # a controller that is slow is waited for once
+        scripts = pool.map(lambda job: answer("scontrol", "write", "batch_script", job[0], "-"), looked_at)
+        return tuple(
+            name for (_, name), script in zip(looked_at, scripts, strict=True) if "gpulaunch" in script
+        )
 
 
 def _described(state: str) -> str:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from launcher.cleanup.clean import refuse_unknown
-from launcher.cleanup.render import render_named_pids, render_selection
+from launcher.cleanup.render import render_named_pids, render_selection, render_selections
 from launcher.errors import BadInput
 from preflight.facts.host import BindTest, HostFacts, Ports, ProcessTable, Socket, UnreadableProcess
 from preflight.facts.missing import Missing
@@ -51,6 +51,18 @@ def test_what_could_not_be_judged_is_told_and_nothing_is_called_clean() -> None:
         assert head.endswith(": not everything could be judged")
         assert rest
     assert "  not seen: pid 77 (mallory) could not be judged: ValueError: odd" in rest
+
+
+def test_hosts_with_the_same_words_share_them_and_one_with_a_process_does_not() -> None:
+    clean, left = Scene(random.Random(1)), Scene(random.Random(1))
+    scenes.dead_launch(left)
+    hosts = [("n1", clean), ("n2", left), ("n3", clean), ("n4", left)]
+    named = [replace(scene.facts(), host=name) for name, scene in hosts]
+    chosen = [(facts, select_to_kill(classify(facts), CleanFilter())) for facts in named]
+    lines = list(render_selections(chosen, CleanFilter()))
+    heads = [line.partition(":")[0] for line in lines if not line.startswith(" ")]
+    assert heads == ["n[1,3]", "n2", "n4"]
+    assert lines[0] == "n[1,3]: nothing left over that may be ended"
 
 
 def named(scene: Scene, facts: HostFacts, wish: CleanFilter) -> list[str]:

@@ -8,15 +8,18 @@ from typing import Any
 import pytest
 
 from launcher.config.inventory import HostEntry
+from launcher.errors import ConnectionRefused
 from launcher.planning.run_record import build_run_record, read_record
 from launcher.rundir.run_id import format_start, make_run_id, names_run
 from launcher.rundir.state_schema import validate_runs
+from launcher.runs.access import RunAccess
 from launcher.runs.expected_run import select_run
-from launcher.runs.logs import LogSelection, parse_since
+from launcher.runs.logs import LogSelection, _KeptLines, parse_since, show_logs
 from launcher.runs.progress import PrintedProgress, read_progress
 from launcher.runs.remote_run import merge_node_runs
 from launcher.runs.render import encode_runs, render_runs
 from launcher.runs.search import unanswered_lines
+from launcher.transports.base import Connection
 from preflight.errors import BadInput
 from tests.launcher.found_runs import PLAN, A, B, found, node_run, over
 from tests.launcher.run_plans import run_id
@@ -354,6 +357,41 @@ def test_since_is_a_time_ago_or_bytes(word: str, since: dict[str, float]) -> Non
 def test_since_is_nothing_else(word: str) -> None:
     with pytest.raises(BadInput, match="neither"):
         parse_since(word)
+
+
+def test_logs_ask_no_host_again_that_was_silent_just_now_but_to_follow() -> None:
+    opened: list[str] = []
+
+    def refuse(entry: HostEntry) -> Connection:
+        opened.append(entry.name)
+        raise ConnectionRefused(entry.name, "it refused")
+
+    to = RunAccess(PLAN, (A, B), (), refuse)
+    shown = show_logs(to, LogSelection(), lambda *_: None, {"b": "no answer"})
+    assert (dict(shown.lost)["b"], opened) == ("no answer", ["a"])
+    assert shown.lost["a"] == "it refused", "its name stands in front already"
+
+
+@pytest.mark.parametrize(
+    ("selection", "short"),
+    [
+        (LogSelection(since={"lines": 5}), True),
+        (LogSelection(since={"lines": 10**6}), False),
+        (LogSelection(since={"lines": 5}, follow=True), False),
+        (LogSelection(since={"bytes": 5}), False),
+        (LogSelection(), False),
+    ],
+)
+def test_a_few_last_lines_are_shown_in_the_order_of_the_ranks(
+    selection: LogSelection, *, short: bool
+) -> None:
+    assert selection.is_short(PLAN) is short
+    shown: list[tuple[str, str, bytes]] = []
+    kept = _KeptLines([(node.host, log) for node in PLAN.nodes for log in selection.only(node)])
+    for host, log, data in (("b", "rank-2.log", b"2"), ("a", "rank-0.log", b"0"), ("b", "rank-2.log", b"3")):
+        kept.add(host, log, data, 0.0)
+    kept.show(lambda host, log, data, _now: shown.append((host, log, data)))
+    assert shown == [("a", "rank-0.log", b"0"), ("b", "rank-2.log", b"23")]
 
 
 def test_a_rank_is_on_one_node_and_a_rank_that_is_not_is_refused() -> None:
