@@ -57,7 +57,8 @@ def test_a_step_in_a_job_of_another_user_is_refused_in_words() -> None:
         "srun: cluster configuration lacks support for cpu binding\n"
         "srun: error: Unable to create step for job 6: Access/permission denied"
     )
-    step = SlurmStep(["sh", "-c", 'echo "$0" >&2; exit 1', said], ("n1",), {}, b"")
+    late = '(sleep 0.2; echo "$0" >&2) > /dev/null & exit 1'  # its words are read after its end is seen
+    step = SlurmStep(["sh", "-c", late, said], ("n1",), {}, b"")
 
     def begin() -> None:
         step.start()

@@ -25,6 +25,8 @@ _KEPT = 1 << 14
 _TASK = re.compile(r"(?:srun|slurmstepd): error: (?P<nodes>[\w.,\[\]-]+): tasks? [\d,-]+: (?P<how>.+)")
 _NOT_STARTED = re.compile(r"slurmstepd-(?P<node>[\w.-]+): error: execve\(\): (?P<program>.+): (?P<why>[^:]+)")
 _LATE_S = 0.3
+_LAST_WORDS_S = 5.0
+"""Until srun's messages are read to their end, which a process that it left behind may hold open."""
 _NODE_FAILED = re.compile(r"error: Node failure on (?P<nodes>[\w.,\[\]-]+)")
 
 
@@ -91,7 +93,7 @@ class SlurmStep:
             )
             assert self._process.stdin is not None  # noqa: S101 - asked for above
             os.set_blocking(self._process.stdin.fileno(), False)
-            for work in (self._read_output, self._read_errors):
+            for work in (self._read_errors, self._read_output):
                 self._threads.append(threading.Thread(target=work, args=(self._process,), daemon=True))
                 self._threads[-1].start()
         greeting = json.dumps({"magic": self._magic, "linger_s": self._linger_s}).encode() + b"\n"
@@ -192,7 +194,7 @@ class SlurmStep:
                 for found in reader.feed(data):
                     self._take(found)
         status = process.wait()
-        time.sleep(0.05)  # what it has said last is read by the other thread
+        self._threads[0].join(_LAST_WORDS_S)  # it reads what srun has said last
         how = f"ended by signal {-status}" if status < 0 else f"exit status {status}"
         with self._news:
             self._ended = f"the Slurm step has ended ({how}){_last(self._stderr)}"
