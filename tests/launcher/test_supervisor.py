@@ -232,7 +232,7 @@ def test_two_runs_of_one_name_are_refused(run: Driver) -> None:
 
 
 def test_a_live_run_with_the_same_command_in_the_same_directory_is_named_at_the_start(run: Driver) -> None:
-    run.start(WAIT, "--lr", "1")
+    run.start(WAIT, "--lr", "1", disconnect_s=None)  # it is not followed while others start
 
     def name_same(run_id: str, rate: str) -> object:
         other = Driver(run.home, run_id)
