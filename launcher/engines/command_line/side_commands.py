@@ -269,6 +269,8 @@ def is_setup(words: Sequence[Word]) -> bool:
     rest = tuple(word.text for word in words[1:])
     if name in tables.SETUP or (name in tables.BUILDERS and all(map(_BUILD_WORD.fullmatch, rest))):
         return True
+    if name == "ssh":
+        return _ends_others(rest)
     if name == "nvidia-smi":
         return not tables.GPU_SETTINGS.isdisjoint(word.partition("=")[0] for word in rest)
     if rest[:1] == ("-m",) and (name.startswith("python") or not words[0].is_known):
@@ -276,6 +278,16 @@ def is_setup(words: Sequence[Word]) -> bool:
     if name == "gcloud" and rest[:1] == ("compute",):
         return rest[1:2] in (("instances",), ("scp",), ("disks",))
     return rest[:1] in tuple((part,) for part in tables.SETUP_PARTS.get(name, ()))
+
+
+def _ends_others(rest: Sequence[str]) -> bool:
+    """Whether ssh with these words only ends processes or copies something on its host: `ssh a "pkill x"`."""
+    text = " ".join(rest[1:])
+    remote = [part.strip().removeprefix("sudo ") for part in text.replace("&&", ";").split(";")]
+    programs = [part.split(maxsplit=1)[0] for part in remote if part]
+    is_host = bool(programs) and not rest[0].startswith("-")
+    launches = has_launcher([Word(part) for part in text.split()])
+    return is_host and not launches and all(name in tables.SETUP and name != "cd" for name in programs)
 
 
 def names_setup_script(words: Sequence[Word]) -> bool:

@@ -59,6 +59,8 @@ def of_batch(text: str) -> str:
     """Return a text as a POSIX shell writes it."""
     if text.startswith("#!") or not (_IS_ONE.search(text) or _reads_what_it_sets(text)):
         return text
+    written = {name.upper(): name for name in reversed(_NAMED.findall(text))}
+    text = _READ.sub(lambda found: f"%{written.get(found[1].upper(), found[1])}%", text)
     lines: list[str] = []
     is_continued = False
     for line in text.split("\n"):

@@ -27,6 +27,12 @@ _STARTED = re.compile(
     re.MULTILINE | re.IGNORECASE,
 )
 _BETWEEN = re.compile(r"(?<=[\"'])[ \t]*,[ \t]*(?=[\"'])")
+_APPENDED = re.compile(
+    rf"^(?P<indent>[ \t]*)\$(?P<name>\w+)[ \t]+\+=[ \t]+(?P<words>{_QUOTED})[ \t]*$", re.MULTILINE
+)
+_RANGE = re.compile(
+    r"^[ \t]*\$(?P<name>\w+)[ \t]*=[ \t]*(?P<first>\d{1,6})\.\.(?P<last>\d{1,6})[ \t]*$", re.MULTILINE
+)
 _PROPERTY = re.compile(r"^[ \t]*\$\w+[ \t]*=[ \t]*\$\w+(?:\.\w+)+[ \t]*$", re.MULTILINE)
 _OWN_FOLDER = re.compile(r"\$PSScriptRoot(?P<path>(?:[\\/][\w.-]+)*)", re.IGNORECASE)
 _PYTHON = re.compile(r"^[ \t]*py(?:[ \t]+-3(?:\.\d+)?)?[ \t]+(?=-[mu]\b|[\w./\\]+\.py\b)", re.MULTILINE)
@@ -71,9 +77,14 @@ def of_powershell(text: str) -> str:
         words = _COMMENT.sub("", found["words"]).replace(",", " ")
         return f"{found['name']}=({' '.join(words.split())})"
 
-    text = _LIST.sub(written, text)
+    text = _RANGE.sub(r"\g<name>=({\g<first>..\g<last>})", _LIST.sub(written, text))
+    if lists:
+        text = _APPENDED.sub(
+            lambda one: f"{one['indent']}{one['name']}+=({one['words']})" if one["name"] in lists else one[0],
+            text,
+        )
     for name in dict.fromkeys(lists):
-        text = re.sub(rf"(?<=[ \t])@{name}\b", f'"${{{name}[@]}}"', text)
+        text = re.sub(rf"(?<=[ \t])[@$]{name}(?![\w.\[])(?![ \t]*[+=])", f'"${{{name}[@]}}"', text)
     text = _OWN_FOLDER.sub(lambda found: f".{found['path'].replace(chr(92), '/')}", text)
     text = _PYTHON.sub("python ", text)
     text = _ACTIVATED.sub(

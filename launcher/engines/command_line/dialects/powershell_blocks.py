@@ -13,10 +13,12 @@ _IS_ONE = re.compile(
 )
 _IF = re.compile(r"[ \t]*(?P<other>\}?[ \t]*else)?if[ \t]*\((?P<condition>.*)\)[ \t]*\{[ \t]*", re.IGNORECASE)
 _ELSE = re.compile(r"[ \t]*\}?[ \t]*else[ \t]*\{[ \t]*", re.IGNORECASE)
-_NEXT = re.compile(r"[ \t]*else(?:if)?\b.*\{[ \t]*", re.IGNORECASE)
+_NEXT = re.compile(r"[ \t]*(?:else(?:if)?|catch|finally)\b.*\{[ \t]*", re.IGNORECASE)
 _EACH = re.compile(
     r"[ \t]*foreach[ \t]*\([ \t]*\$(?P<name>\w+)[ \t]+in[ \t]+(?P<words>.+)\)[ \t]*\{[ \t]*", re.IGNORECASE
 )
+_TRY = re.compile(r"[ \t]*try[ \t]*\{[ \t]*", re.IGNORECASE)
+_HANDLED = re.compile(r"[ \t]*\}?[ \t]*(?:catch|finally)\b[^{}]*\{[ \t]*", re.IGNORECASE)
 _OTHER_LOOP = re.compile(r"[ \t]*(?:for|while)[ \t]*\(.*\)[ \t]*\{[ \t]*", re.IGNORECASE)
 _COMPARED = re.compile(
     r"[ \t]*\$(?P<name>\w+)[ \t]+-(?P<how>eq|ne|gt|ge|lt|le)[ \t]+"
@@ -39,7 +41,7 @@ def _lines(lines: list[str]) -> Iterator[str]:
     for at, line in enumerate(lines):
         start = _start(line)
         if start is not None:
-            is_other = start.startswith("el")
+            is_other = start.startswith("el") or _HANDLED.fullmatch(line) is not None
             if not is_other:
                 open_blocks.append("done" if start.endswith("do") else "fi")
             yield start if open_blocks or not is_other else line
@@ -59,6 +61,10 @@ def _start(line: str) -> str | None:
         return f"{'elif' if found['other'] else 'if'} {_condition(found['condition'])}; then"
     if _ELSE.fullmatch(line):
         return "else"
+    if _TRY.fullmatch(line):
+        return "if true; then"
+    if _HANDLED.fullmatch(line):
+        return "elif false; then"
     each = _EACH.fullmatch(line)
     if each is not None:
         words = _words(each["words"])

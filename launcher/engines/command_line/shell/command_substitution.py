@@ -110,6 +110,8 @@ def _computed_path(command: str, values: Values, split: Split, depth: int) -> st
         is_option = path.startswith("-") and " -- " not in command
         if lacking or is_option or len(parts) != 1 or (named["suffix"] and named["part"] == "dirname"):
             return None
+        if named["part"] == "dirname" and path == "." != named["path"].strip("\"'"):
+            return None  # above the directory of the script, which may have any name
         return _path_part(named["part"], path, (named["suffix"] or "").strip("\"'"))
     real = _REAL_PATH.fullmatch(command)
     if real is not None:

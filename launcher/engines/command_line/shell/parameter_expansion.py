@@ -43,6 +43,9 @@ _WITH_VARIABLES = re.compile(
 )
 """`${NAME%"$END"}` and `${NAME/OLD/$NEW}`: a part or what takes its place comes from variables."""
 
+_OF_VARIABLE = re.compile(
+    r"(?P<head>[A-Za-z_]\w*/[/#%]?)(?P<old>\"?\$\w+\"?)(?P<rest>/.*)", re.ASCII | re.DOTALL
+)
 _PLAIN = re.compile(r"[^\\{}$`\"'&*?\[\]]*")
 _CASE = re.compile(r"(?P<name>[A-Za-z_]\w*)(?P<mark>\^\^?|,,?)", re.ASCII)
 _SLICE = re.compile(r"(?P<name>[A-Za-z_]\w*):(?P<first>\d{1,4}| -\d{1,4})(?::(?P<count>\d{1,4}))?", re.ASCII)
@@ -95,7 +98,8 @@ def expand_parameter(shown: str, end: int, values: Values, split: Split, depth: 
     counted_words = values.get(counted["name"]) if counted is not None else None
     if isinstance(counted_words, tuple) and all(map(_is_one_word, counted_words)):
         return Expansion(end, text=str(len(counted_words)))
-    changed = _changed(_with_known_word(inner, split, depth), values)
+    known = _with_known_word(_with_known_pattern(inner, split, depth), split, depth)
+    changed = _changed(known, values)
     if changed is not None:
         return Expansion(end, text=changed)
     match = _PARAMETER.fullmatch(inner)
@@ -115,6 +119,14 @@ def _with_known_word(inner: str, split: Split, depth: int) -> str:
     text, lacking = join_tokens(tokens)
     is_one = len(tokens) == 1 and not lacking and _PLAIN.fullmatch(text) is not None
     return f"{found['head']}{text}" if is_one else inner
+
+
+def _with_known_pattern(inner: str, split: Split, depth: int) -> str:
+    """Return `${NAME/$OLD/NEW}` with the value of OLD."""
+    found = _OF_VARIABLE.fullmatch(inner) if depth < DEEPEST else None
+    text, lacking = join_tokens(split(found["old"], depth + 1)) if found is not None else ("", ())
+    is_plain = bool(text) and not lacking and "/" not in text and _PLAIN.fullmatch(text) is not None
+    return f"{found['head']}{text}{found['rest']}" if found is not None and is_plain else inner
 
 
 def _is_one_word(word: Word) -> bool:
@@ -183,7 +195,8 @@ def _defaulted(match: re.Match[str], value: Value | None, name: str, place: _Pla
     if mark.endswith("+") or (mark and not is_set):
         if is_set is not mark.endswith("+"):
             return Expansion(place.end, text="")
-        text, lacking = join_tokens(place.split(match["word"], place.depth + 1))
+        tokens = place.split(match["word"], place.depth + 1)
+        text, lacking = join_tokens(tokens)
         if not text and name in SUBMITTED.split("|"):
             return place.unresolved()
         if (
@@ -194,6 +207,13 @@ def _defaulted(match: re.Match[str], value: Value | None, name: str, place: _Pla
             and values.may_assign()
         ):
             values[name] = text
+        if (
+            match["word"][:1] in ("'", '"')
+            and len(tokens) == 1
+            and any(map(str.isspace, text))
+            and not lacking
+        ):
+            return Expansion(place.end, words=(Word(text),))  # quotes keep it one word
         if lacking and mark != ":+" and "\\" not in text:  # it stays the text around what lacks a value
             return Expansion(place.end, open=Word(text, lacking))
         return place.unresolved() if lacking else Expansion(place.end, text=text)

@@ -9,7 +9,7 @@ _CONTAINER = (
     "starts a container of its own, in which gpulaunch can verify no rank",
     "leave it out, and name the container of each host in hosts.yaml (via:)",
 )
-_TO_HOSTS = ("pdsh", "pssh", "parallel-ssh", "clush", "mussh", "dsh")
+_TO_HOSTS = ("pdsh", "pssh", "parallel-ssh", "clush", "mussh", "dsh", "ds_ssh")
 _HOSTS = ("would start the command on hosts of its own", "leave it out, and write --hosts A,B")
 REPEATERS = ("parallel", "xargs", "rush")
 _REPEATS = (
