@@ -193,6 +193,28 @@ def test_what_a_task_does_first_is_named() -> None:
     assert first.startswith("setup: it comes before the launch")
 
 
+@pytest.mark.parametrize(
+    ("text", "words", "env"),
+    [
+        (
+            "- run: x\n  env:\n    A_X: 1\n  working-directory: n\n- run: torchrun b.py\n  env:\n    B: 2\n",
+            ("torchrun", "b.py"),
+            {"B": "2"},
+        ),
+        (
+            "- command: [nginx]\n  args: [serve]\n- command: [torchrun]\n  args: [b.py]\n",
+            ("torchrun", "b.py"),
+            {},
+        ),
+    ],
+)
+def test_an_item_has_nothing_of_the_item_before_it(
+    text: str, words: tuple[str, ...], env: dict[str, str]
+) -> None:
+    parsed = parse_line(text)
+    assert (parsed.words, parsed.env, parsed.directory) == (words, env, "")
+
+
 def test_variables_end_with_their_key() -> None:
     assert parse_line(_SKY).env == {"LR": "0.1"}
     below = (

@@ -36,6 +36,8 @@ class CommandKey:
     end: int  # index of the first line behind its value
     text: str | None
     words: tuple[str, ...] = ()
+    around: range = range(0)  # the lines of the mapping that it is in
+    arguments: "CommandKey | None" = None  # the key of what a program gets that this one starts
 
 
 def command_keys(lines: list[str]) -> Iterator[CommandKey]:

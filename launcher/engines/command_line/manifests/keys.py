@@ -49,7 +49,6 @@ _OF_PLAN = "the plan takes GPUs of each host"
 
 def texts_of_keys(lines: Sequence[str], beside: range, document: range, indent: int) -> Iterator[str]:
     """Yield lines of a shell for what keys say: `beside` a command at an indent, and in its document."""
-    beside = range(max(beside.start - 1, 0), beside.stop)  # with the line of its `- `
     yield from _directory(lines, beside, document, indent)
     for at in beside:
         if (found := _DEVICES.fullmatch(lines[at])) is not None:

@@ -7,9 +7,14 @@ _MOST_LEVELS = 30
 
 
 def mapping_around(lines: Sequence[str], line: int, indent: int) -> range:
-    """Return the lines of the mapping at an indent that a line is in."""
+    """Return the lines of the mapping at an indent that a line is in.
+
+    The first line of a mapping that is an item of a list has the mark of the item.
+    """
     first = last = line
-    while first > 0 and not _is_outside(lines[first - 1], indent):
+    while first > 0 and not _is_item(lines[first], indent):
+        if _is_outside(lines[first - 1], indent) and not _is_item(lines[first - 1], indent):
+            break
         first -= 1
     while last < len(lines) - 1 and not _is_outside(lines[last + 1], indent):
         last += 1
@@ -17,15 +22,11 @@ def mapping_around(lines: Sequence[str], line: int, indent: int) -> range:
 
 
 def levels_around(lines: Sequence[str], line: int, indent: int) -> Iterator[tuple[range, int, int]]:
-    """Yield the mappings that have a line, from the inner one: their lines, their indent, the line in them.
-
-    The first line of a mapping that is an item of a list has the mark of the item.
-    """
+    """Yield the mappings that have a line, from the inner one: their lines, indent, and the line in them."""
     for _ in range(_MOST_LEVELS):
         around = mapping_around(lines, line, indent)
-        first = around.start - (around.start > 0 and _is_item(lines[around.start - 1], indent))
-        yield range(first, around.stop), indent, line
-        line = first - 1
+        yield around, indent, line
+        line = around.start - 1
         while line >= 0 and (_is_blank(lines[line]) or indent_of(lines[line]) >= indent):
             line -= 1
         if line < 0 or lines[line].startswith("---"):

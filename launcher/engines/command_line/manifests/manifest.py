@@ -7,6 +7,7 @@ import re
 import shlex
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
+from dataclasses import replace
 
 from launcher.engines.command_line.manifests.command_keys import KEY, TEXT, CommandKey, command_keys, scalar
 from launcher.engines.command_line.manifests.counts import (
@@ -79,7 +80,7 @@ def command_of_manifest(text: str, launch: re.Pattern[str]) -> str | None:
     if not any(KEY.fullmatch(line) for line in lines):
         _refuse_image(lines, text, launch)
         return None
-    keys = _without_preparing(list(command_keys(lines)), lines)
+    keys = _with_places(_without_preparing(list(command_keys(lines)), lines), lines)
     found = _launches(keys, lines, launch)
     if not found:
         return _only_command(keys, lines)
@@ -90,7 +91,7 @@ def command_of_manifest(text: str, launch: re.Pattern[str]) -> str | None:
         )
     texts = [_whole(lines, places, *said) for said, places in found.items()]
     started = {key.line for places in found.values() for key in places}
-    return _others(keys, lines, started) + (
+    return _others(keys, started) + (
         texts[0] if len(texts) == 1 else "\n".join(f"(\n{text}\n)" for text in texts)
     )
 
@@ -102,7 +103,7 @@ def _launches(
     commands: dict[str, list[CommandKey]] = {}
     of_any_node: dict[str, str] = {}
     for key in keys:
-        command = _command(key, keys, lines)
+        command = _command(key)
         if command is not None and launch.search(command):
             command = of_any_node.setdefault(_NODE_RANK.sub("", command), command)
             commands.setdefault(command, []).append(key)
@@ -115,16 +116,12 @@ def _launches(
     return found
 
 
-def _others(keys: list[CommandKey], lines: list[str], started: Collection[int]) -> str:
+def _others(keys: list[CommandKey], started: Collection[int]) -> str:
     """Return a line of a shell that names the commands of a manifest on other lines than those."""
-    beside = {
-        (line, key.indent)
-        for key in keys
-        if key.line in started
-        for line in mapping_around(lines, key.line, key.indent)
-    }
+    places = {(key.around, key.indent) for key in keys if key.line in started}
+    beside = {(line, indent) for around, indent in places for line in around}
     left = (key for key in keys if key.name != "args" and (key.line, key.indent) not in beside)
-    texts = [_command(key, keys, lines) for key in left]
+    texts = [_command(key) for key in left]
     shown = dict.fromkeys(" ".join(text.split())[:_SHOWN] for text in texts if text and text.strip())
     if not shown:
         return ""
@@ -158,7 +155,7 @@ def _only_command(keys: list[CommandKey], lines: list[str]) -> str | None:
         return None
     commands: dict[str, CommandKey] = {}
     for key in keys:
-        command = _command(key, keys, lines) if key.name in _STARTS else None
+        command = _command(key) if key.name in _STARTS else None
         if command:
             commands.setdefault(command, key)
     if not commands and any(key.name == "args" for key in keys):
@@ -173,7 +170,7 @@ def _only_command(keys: list[CommandKey], lines: list[str]) -> str | None:
         return None
     ((command, key),) = chosen.items()
     text = _whole(lines, [key], "".join(_surroundings(keys, key, lines, command)), command)
-    return _others(keys, lines, [key.line for key in keys if _command(key, keys, lines) == command]) + text
+    return _others(keys, [key.line for key in keys if _command(key) == command]) + text
 
 
 def _refuse_commands(commands: Iterable[str]) -> None:
@@ -196,13 +193,13 @@ def _without_preparing(keys: list[CommandKey], lines: list[str]) -> list[Command
     return [key for key in keys if key.line not in inside] or keys
 
 
-def _command(key: CommandKey, keys: list[CommandKey], lines: list[str]) -> str | None:
+def _command(key: CommandKey) -> str | None:
     """Return what a key runs as a text of a shell: `args` belong to the `command` in the same mapping."""
     if key.name in _VARIABLES:
         return None
     if key.name in _TEXT_KEYS and key.words:
         return "\n".join(key.words)
-    more = _arguments(key, keys, lines) if key.name in _STARTS else None
+    more = key.arguments
     if key.text is not None:
         behind = more.text if more is not None and key.name == "entrypoint" else None
         return f"{key.text} {behind}" if behind else key.text
@@ -221,14 +218,23 @@ def _split(text: str, *, is_line: bool) -> tuple[str, ...]:
     return (text,)
 
 
-def _arguments(key: CommandKey, keys: list[CommandKey], lines: list[str]) -> CommandKey | None:
-    """Return the key with the arguments of one that starts a program, wherever it is in the mapping."""
-    names = ("args", "command") if key.name == "entrypoint" else ("args",)
-    around = mapping_around(lines, key.line, key.indent)
-    beside = range(around.start - 1, around.stop)  # with the line of its `- `
-    return next(
-        (one for one in keys if one.indent == key.indent and one.name in names and one.line in beside), None
-    )
+def _with_places(keys: list[CommandKey], lines: list[str]) -> list[CommandKey]:
+    """Return keys with the lines of their mappings, and with the key of a program's arguments."""
+    around: dict[int, range] = {}
+    first: dict[tuple[range, int, str], CommandKey] = {}
+    placed: list[CommandKey] = []
+    for key in keys:
+        if key.line not in around.get(key.indent, ()):
+            around[key.indent] = mapping_around(lines, key.line, key.indent)
+        placed.append(replace(key, around=around[key.indent]))
+        first.setdefault((around[key.indent], key.indent, key.name), placed[-1])
+
+    def arguments(key: CommandKey) -> CommandKey | None:
+        names = ("args", "command") if key.name == "entrypoint" else ("args",) if key.name in _STARTS else ()
+        found = (first.get((key.around, key.indent, name)) for name in names)
+        return min((one for one in found if one is not None), key=lambda one: one.line, default=None)
+
+    return [replace(key, arguments=arguments(key)) for key in placed]
 
 
 def _quoted(word: str) -> str:

@@ -56,6 +56,9 @@ _CALLED = {"device_ids": "CUDA_VISIBLE_DEVICES", "accelerators": "SKYPILOT_NUM_G
 _COUNTED_WITH = {"replicas": "_parallelism"}
 """A key that multiplies another one."""
 
+_MOST_PLACES = 50
+"""Of one command, which are looked around."""
+
 _SHORT = 4
 """A value with as many characters may be in a sentence by chance."""
 
@@ -71,7 +74,7 @@ def unread_of_manifest(
     keys: dict[str, None] = {}
     known = set(_WORD.findall(produced))
     asked = tuple(word for word in known if word.startswith(ASKED))
-    for line, indent in places:
+    for line, indent in places[:_MOST_PLACES]:
         for around, column, inside in levels_around(lines, line, indent):
             for key, value in _keys(lines, around, column, inside):
                 if _CALLED.get(key, key) not in known and not _is_read(key, value, asked, produced):
