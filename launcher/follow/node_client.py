@@ -3,7 +3,6 @@
 import queue
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any
@@ -26,6 +25,7 @@ from launcher.errors import (
 )
 from launcher.follow import protocol
 from launcher.follow.awake_clock import AwakeClock
+from launcher.follow.client_messages import ClientMessages
 from launcher.follow.events import (
     DigestReport,
     Disconnected,
@@ -53,11 +53,9 @@ from launcher.transports.base import Connection, Stream
 EVENTS = "events.jsonl"
 LINES = (EVENTS, "usage.jsonl")
 """What the supervisor, the ranks and the gauge write, a JSON document a line; all else is output."""
-HEARTBEAT_S = 1.0
 LINK_TIMEOUT_S = 12.0
 """A follower says something every 2 s; after this long the link is dead, whatever TCP believes."""
 START_S = 60.0
-BYE = b"bye\n"
 CUT = (
     "another process has cut it on the host (logrotate?); the local log keeps what came before, and continues"
 )
@@ -102,8 +100,7 @@ class NodeClient(threading.Thread):
         self._events = events
         self.poll_s = poll_interval(1)  # how long a host is waited for before words are sent to it
         self._stream: Stream | None = None
-        self._beat = 0.0
-        self._outbox: deque[bytes] = deque()
+        self._messages = ClientMessages()
         self.offsets = LogOffsets(known)
         self.options = known.options  # of each request to follow it, after a broken connection too
         self._rests = dict.fromkeys(LINES, b"")
@@ -128,8 +125,7 @@ class NodeClient(threading.Thread):
 
         `stacks`: it hangs, and the stacks of its ranks are written before that. `failed`: no person stops it.
         """
-        word = b"hung" if stacks else b"failed" if failed else b"stop"
-        self._outbox.append(b"%s %.3f %s\n" % (word, grace_s, one_line(why, 200).encode()))
+        self._messages.stop(grace_s, why, stacks=stacks, failed=failed)
         self._stop_patience.start(grace_s, stacks=stacks)
 
     def mark_lost(self, why: str, *, still_running: bool = False) -> None:
@@ -139,11 +135,11 @@ class NodeClient(threading.Thread):
 
     def detach(self) -> None:
         """Have the run continue without us; the host answers with the event "detached"."""
-        self._outbox.append(b"detach\n")
+        self._messages.detach()
 
     def close(self) -> None:
         """Follow no more; the run continues on the host, or ends as its `on_disconnect` says."""
-        self._outbox.append(BYE)
+        self._messages.close()
 
     def run(self) -> None:
         """Follow to the end, through as many connections as it takes."""
@@ -166,7 +162,7 @@ class NodeClient(threading.Thread):
             except queue.Full:
                 if self._stream is not None:
                     with suppress(HostError):
-                        self._send_words(self._stream)
+                        self._send_messages(self._stream)
             else:
                 return
 
@@ -211,7 +207,7 @@ class NodeClient(threading.Thread):
                 return
             if self._running_there or attempt:
                 time.sleep(BACKOFF_S[min(attempt, len(BACKOFF_S) - 1)])
-            if self._outbox and self._outbox[-1] == BYE:
+            if self._messages.ends:
                 self._done = self._left = True
                 return
             try:
@@ -286,18 +282,11 @@ class NodeClient(threading.Thread):
             if now - heard > (LINK_TIMEOUT_S if answered else START_S):
                 raise HostError(self.host, f"nothing heard for {now - heard:.0f} s")
             if answered:
-                self._send_words(stream)
+                self._send_messages(stream)
 
-    def _send_words(self, stream: Stream) -> None:
-        now = time.monotonic()
-        while self._outbox:
-            stream.write(self._outbox[0])
-            if self._outbox.popleft() == BYE:
-                self._done = self._left = True
-            self._beat = now
-        if now - self._beat > HEARTBEAT_S:
-            self._beat = now
-            stream.write(b"beat\n")
+    def _send_messages(self, stream: Stream) -> None:
+        if self._messages.send(stream):
+            self._done = self._left = True
 
     def _ended(self, stream: Stream, stderr: bytes, noise: bytes | None) -> HostError:
         """Return why the channel ended; `noise` is what came in place of an answer, None after the answer."""

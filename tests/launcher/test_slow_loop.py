@@ -64,7 +64,7 @@ def test_a_client_that_shows_nothing_reads_no_further_and_says_that_it_lives() -
     thread.start()
     wait_until(events.full)
     stream.written.clear()
-    client._beat = 0.0  # it is time to say so again
+    client._messages._sent_at = 0.0  # it is time to say so again
     wait_until(lambda: b"beat\n" in stream.written)
     assert stream.reads <= QUEUE_LENGTH + 2  # the marker, what waits in the queue, and what is at its door
     client._left = client._done = True  # who follows has gone
