@@ -101,8 +101,8 @@ class _KeptLines:
         """Keep what has come of a log."""
         self._logs.setdefault((host, log), bytearray()).extend(data)
 
-    def show(self, show: Sink) -> None:
-        """Show each log that anything has come of."""
+    def give_to(self, show: Sink) -> None:
+        """Give the sink each log that anything has come of."""
         for (host, log), data in self._logs.items():
             if data:
                 show(host, log, bytes(data), time.monotonic())
@@ -159,7 +159,7 @@ def show_logs(
                     del open_hosts[host]
                 case _:
                     pass
-    kept.show(show)
+    kept.give_to(show)
     for follower in followers:
         follower.close()
     deadline = time.monotonic() + LEAVE_S

@@ -390,7 +390,7 @@ def test_a_few_last_lines_are_shown_in_the_order_of_the_ranks(
     kept = _KeptLines([(node.host, log) for node in PLAN.nodes for log in selection.only(node)])
     for host, log, data in (("b", "rank-2.log", b"2"), ("a", "rank-0.log", b"0"), ("b", "rank-2.log", b"3")):
         kept.add(host, log, data, 0.0)
-    kept.show(lambda host, log, data, _now: shown.append((host, log, data)))
+    kept.give_to(lambda host, log, data, _now: shown.append((host, log, data)))
     assert shown == [("a", "rank-0.log", b"0"), ("b", "rank-2.log", b"23")]
 
 
