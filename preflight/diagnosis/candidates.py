@@ -2,9 +2,8 @@
 
 import re
 import sys
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
-from typing import TypeAlias
 
 from preflight.diagnosis.candidate import Candidate, candidate_of_row
 from preflight.diagnosis.device_assertions import by_printed_assertions
@@ -12,8 +11,9 @@ from preflight.diagnosis.exception_origins import row_over_words
 from preflight.diagnosis.lines import Line
 from preflight.diagnosis.long_messages import hits_of_long_messages
 from preflight.diagnosis.package_exceptions import is_of_another_package, words_of
-from preflight.diagnosis.process_ends import SYSTEM_ERROR, echoes_lost_peer, weigh_peers_end
+from preflight.diagnosis.process_ends import echoes_lost_peer, lost_its_store, weigh_peers_end
 from preflight.diagnosis.quoted_text import is_shown_text
+from preflight.diagnosis.repeated_statuses import by_named_status, with_last_errors
 from preflight.diagnosis.run_progress import RunProgress
 from preflight.diagnosis.signature_matcher import SignatureHit, first_match, is_harmless
 from preflight.diagnosis.signatures.table import CausalDepth, Signature
@@ -35,15 +35,10 @@ _MANY_STEPS = 10
 """Steps behind a line that show, where nothing failed, that the run outlived it."""
 _IN_A_SENTENCE = re.compile(r"(?:\b[A-Za-z]+ ){4}\S{0,60}(?:Error|Exception|ERROR)|: '[^']{0,200}Error: ")
 _SAYS_ERROR = re.compile(r"[Ee]rror|ERROR|Exception|FATAL|fatal")
-_Place: TypeAlias = tuple[object, int]
-_SOME_STATUS = "S33"
-_NAMES_STATUS, _STATUS_BELOW = re.compile(r"Search for [`'\"]cudaError\w+['\"] in "), 4
-_LAST_ERROR = re.compile(r"\bLast error: (\S.*)")
 # Of XLA's rendezvous, and of a participant that does not come to it.
 _STUCK, _UNSTUCK = "may be stuck", "Thread is unstuck"
 _ABSENT = re.compile(r"\bExecution of replica \d+ failed: ")
 _TRIED_AGAIN = frozenset({"rendezvous-timeout", "nccl-network", "ssh-access"})
-_NCCL_KINDS = frozenset({SYSTEM_ERROR, "S131"})
 _UNSTARTED = frozenset({"S44", "S111"})
 _GATED, _REFUSED = "S80", "S81"
 # Messages of kernels, GPU code and libraries that no exception carries.
@@ -57,6 +52,9 @@ _OTHER_FAILURES = re.compile(r"^\s*Failures:")
 _ROOT_CAUSE = re.compile(r"Root Cause \(first observed failure\)")
 # A warning, but of a process that continues without the GPU that it was started for.
 _NO_CUDA = re.compile(r"CUDA initialization: ")
+_OF_A_GPU = re.compile(r"\b(?:CUDA|cuda|GPUs?|NVIDIA|compute capability)\b")
+# What a script prints of weights that it leaves out; where torch refuses them, the lines are in its exception.
+_WEIGHTS, _LEFT_OUT = "S88", re.compile(r"\s*size mismatch for [\w.]+: copying a param")
 # The c10d store writes these also where the script catches the exception, or takes another port.
 _SOCKET_LOG = re.compile(r"^\[[EW]\d* ?.{0,60}\bsocket\.(?:cpp|hpp)\b")
 _NOTEBOOK_HEAD = re.compile(r"^\w+ {2,}Traceback \(most recent call last\)")
@@ -83,8 +81,11 @@ def candidates(
         if not course.moved(chain[-1].line.order, last)
         and not (chain[0].reported and _was_only_logged(chain[0], course))
     ]
-    own = user_exceptions(open_ends, hits, course)
-    found = [candidate_of_row(each, chains, course, beside=own) for each in _by_code(dead, course)]
+    own = [_for_want_of_cuda(each, dead) for each in user_exceptions(open_ends, hits, course)]
+    found = [
+        lost_its_store(candidate_of_row(each, chains, course, beside=own), chains)
+        for each in _by_code(dead, course)
+    ]
     if not course.failing:
         waiting = _waiting(found, dead, course)
         found = [
@@ -104,6 +105,7 @@ def candidates(
         weigh_peers_end(_unanchored(each, [*found, *own], anchored) if each in plain else each, found)
         for each in found
     ]
+    found = [_if_left_out(each, own, anchored) for each in found]
     found = [_behind_an_end(each, found) for each in found if not echoes_lost_peer(each, found)]
     if any(each.cause.code == _GATED for each in found):  # its HTTP status is printed first
         found = [replace(each, broad=each.broad or each.cause.code == _REFUSED) for each in found]
@@ -144,7 +146,7 @@ def _messages(
         else hit
         for hit in shown
     ]
-    shown = _with_last_errors(_by_named_status(shown), raised, course.lines)
+    shown = with_last_errors(by_named_status(shown), raised, course.lines)
     shown += _of_wrapped(raised)
     if shown or raised:
         return shown
@@ -173,52 +175,10 @@ def _cut_raise(lines: Sequence[Line]) -> int:
     return sys.maxsize if framed else found
 
 
-def _by_named_status(shown: Sequence[SignatureHit]) -> list[SignatureHit]:
-    """Return the hits, where torch names a status below an exception without that line, which decides where the message is unknown."""
-    named: dict[_Place, SignatureHit] = {
-        (hit.line.stream, hit.line.order): hit for hit in shown if _NAMES_STATUS.match(hit.line.text)
-    }
-    below = {hit.line.order: _just_below(hit.line, named) for hit in shown} if named else {}
-    repeated = {reference.line.order for reference in below.values() if reference is not None}
-    return [
-        SignatureHit(reference.row, hit.line)
-        if (reference := below.get(hit.line.order)) and hit.row.code == _SOME_STATUS
-        else hit
-        for hit in shown
-        if hit.line.order not in repeated
-    ]
-
-
-def _just_below(line: Line, named: Mapping[_Place, SignatureHit]) -> SignatureHit | None:
-    places = ((line.stream, line.order + below) for below in range(1, _STATUS_BELOW))
-    return next((named[place] for place in places if place in named), None)
-
-
 def _source(course: RunProgress, line: Line) -> str:
     """Return the source of an exception's innermost call: what its process printed right above the message."""
     above = course.lines[max(0, line.order - _SOURCE_ABOVE) : line.order]
     return "\n".join(each.text[:_MOST_OF_SOURCE] for each in above if each.stream == line.stream)
-
-
-def _with_last_errors(
-    shown: Sequence[SignatureHit], raised: Sequence[ParsedException], lines: Sequence[Line]
-) -> list[SignatureHit]:
-    """Return the hits with those of what NCCL wrote last, which says more than the kind of its error."""
-    found = {each.line.order: hits for each in raised if (hits := _of_last_error(each, lines))}
-    said = {order for start in found for order in range(start, start + MOST_BELOW + 1)}
-    kept = [hit for hit in shown if hit.line.order not in said or hit.row.code not in _NCCL_KINDS]
-    return [*kept, *(hit for hits in found.values() for hit in hits)]
-
-
-def _of_last_error(raised: ParsedException, lines: Sequence[Line]) -> list[SignatureHit]:
-    """Return the hits of what NCCL itself wrote last, which torch repeats below its own message without NCCL's prefix."""
-    said = _LAST_ERROR.search(raised.below)
-    row = first_match(f"NCCL WARN {said[1]}") if said else None
-    if said is None or row is None or row.depth is not CausalDepth.ROOT:
-        return []
-    below = lines[raised.line.order + 1 : raised.line.order + 1 + MOST_BELOW]
-    own = [line for line in below if said[1].startswith(line.text.strip() or "\0")]
-    return [SignatureHit(row, line) for line in (*own[:1], raised.line)]
 
 
 def _of_wrapped(raised: Sequence[ParsedException]) -> list[SignatureHit]:
@@ -291,6 +251,32 @@ def _unanchored(candidate: Candidate, others: Sequence[Candidate], anchored: Col
         return candidate
     cause = replace(candidate.cause, confidence="possible")
     return replace(candidate, cause=cause, depth=depth, warning_only=True)
+
+
+def _if_left_out(candidate: Candidate, own: Sequence[Candidate], anchored: Collection[int]) -> Candidate:
+    """Let weights that a script left out, and said so, rank behind an exception that the same process raised later."""
+    first = candidate.first
+    if (
+        candidate.cause.code != _WEIGHTS
+        or first.order in anchored
+        or not _LEFT_OUT.match(first.text)
+        or not any(each.first.stream == first.stream and each.first.order > first.order for each in own)
+    ):
+        return candidate
+    cause = replace(candidate.cause, confidence="possible")
+    return replace(candidate, cause=cause, depth=CausalDepth.GENERAL, warning_only=True)
+
+
+def _for_want_of_cuda(own: Candidate, hits: Sequence[SignatureHit]) -> Candidate:
+    """Let an exception about the GPU rank behind the warning of its process that says why CUDA did not start."""
+    if not _OF_A_GPU.search(own.cause.cause) or not any(
+        hit.line.stream == own.first.stream
+        and hit.line.order < own.first.order
+        and _NO_CUDA.search(hit.line.text)
+        for hit in hits
+    ):
+        return own
+    return replace(own, cause=replace(own.cause, confidence="possible"), depth=CausalDepth.GENERAL)
 
 
 def _behind_an_end(candidate: Candidate, others: Sequence[Candidate]) -> Candidate:

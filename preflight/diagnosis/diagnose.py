@@ -14,6 +14,7 @@ from preflight.diagnosis.context import Context, apply_context
 from preflight.diagnosis.contradictions import doubt_causes
 from preflight.diagnosis.error_lines import error_lines
 from preflight.diagnosis.lines import Line, Log, read_logs
+from preflight.diagnosis.outlived_exceptions import without_ignored, without_outlived
 from preflight.diagnosis.quoted_text import is_shown_text
 from preflight.diagnosis.rank_exits import exit_candidates
 from preflight.diagnosis.result import BENIGN, NAN_LOSS, UNKNOWN, BenignWarning, Cause, Diagnosis, Evidence
@@ -22,7 +23,7 @@ from preflight.diagnosis.series import Point, read_points
 from preflight.diagnosis.shell_failures import behind_schedulers_end
 from preflight.diagnosis.signature_matcher import JoinedLines, find_hits, is_harmless, shape
 from preflight.diagnosis.signatures.table import NOTICES, CausalDepth, signature
-from preflight.diagnosis.tracebacks import is_quoted, parse_exceptions, without_ignored, without_outlived
+from preflight.diagnosis.tracebacks import is_quoted, parse_exceptions
 
 _MOST_OF_A_SENTENCE = 6
 """Lines of a text that is a person's report and not a log."""

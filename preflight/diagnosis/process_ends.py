@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from preflight.diagnosis.candidate import Candidate
 from preflight.diagnosis.signatures.table import CausalDepth
+from preflight.diagnosis.tracebacks import ParsedException
 
 _WATCHDOG = "S54"
 _FAILED_OR_TIMED_OUT = "Some NCCL operations have failed or timed out"
@@ -13,6 +14,9 @@ _REMOTE_ERROR = re.compile(r"ncclRemoteError|remote process exited")
 SYSTEM_ERROR = "S55"
 _WAITED_FOR_PEER = re.compile(r"(?i:gloo).{0,200}(?:[Tt]ime(?:d )?out|closed by peer|reset by peer)")
 _ABORT, _CRASH, _STOPPED, _FAILED_RANK = "S69", "S71", "S73", "S99"
+_UNREACHED = "S51"
+_STORE_FAILED = re.compile(r"connection to the C10d store has failed|error of type RendezvousConnectionError")
+_WAS_CONNECTED = re.compile(r"\b(?:Broken pipe|Connection (?:was )?reset|[Cc]onnection closed)\b")
 _KILLED = "S70"
 _KILLS = frozenset({_KILLED, _CRASH, "S72", "S74"})
 # Exit codes as containers and supervisors report them: of a process that was killed, and of one that ended itself.
@@ -42,6 +46,19 @@ def weigh_peers_end(candidate: Candidate, others: Sequence[Candidate]) -> Candid
     if killed and waits and candidate.first.order < min(waits):
         return replace(candidate, depth=CausalDepth.GENERAL)
     return candidate
+
+
+def lost_its_store(candidate: Candidate, chains: Sequence[Sequence[ParsedException]]) -> Candidate:
+    """Let torch's agent rank behind others that lost a store which it had reached: the agent that served it has ended."""
+    if candidate.cause.code != _UNREACHED or not all(
+        _STORE_FAILED.search(each.text) for each in candidate.cause.evidence
+    ):
+        return candidate
+    failed = [chain for chain in chains if any(_STORE_FAILED.search(each.message) for each in chain)]
+    if not any(_WAS_CONNECTED.search(each.message) for chain in failed for each in chain):
+        return candidate
+    cause = replace(candidate.cause, confidence="possible")
+    return replace(candidate, cause=cause, depth=CausalDepth.VICTIM)
 
 
 def echoes_lost_peer(candidate: Candidate, others: Sequence[Candidate]) -> bool:

@@ -36,7 +36,7 @@ _FAILED = AnyOf(
 _DONE = AnyOf(
     r"['\"]train_runtime['\"]\s*:|[Tt]raining (?:is )?(?:completed?|done|finished|complete)\b|[Ff]inished training|Trainer\.fit` stopped: `max_\w+=|\btrain(?:ing)? done\b|[Jj]ob completed successfully"
     r"|Training time \d|[Ss]aved? (?:final|last) (?:model|checkpoint)|^All done\b|^done\.?$|^Done\.?$|[Rr]un (?:finished|completed) successfully|worker group successfully finished|WorkerState\.SUCCEEDED|exits successfully|finished successfully|All \d+ ranks? finished|state: COMPLETED|State: COMPLETED"
-    r"|\d+ epochs completed in|训练(?:已经?)?(?:完成|结束)|[Tt]reinamento conclu[ií]do|[Ee]ntrenamiento (?:completado|finalizado|terminado)|[Ee]ntraînement terminé|[Tt]raining (?:erfolgreich )?(?:abgeschlossen|beendet)|[Ff]inal (?:loss|accuracy|eval|val)\w*\b.{0,20}[\d.]"
+    r"|\d+ epochs completed in|训练(?:已经?)?(?:完成|结束)|[Tt]reinamento conclu[ií]do|[Ee]ntrenamiento (?:completado|finalizado|terminado)|[Ee]ntraînement terminé|[Tt]raining (?:erfolgreich )?(?:abgeschlossen|beendet)|[Ff]inal (?:loss|accuracy|eval|val)\w*\b.{0,20}[\d.]|^# Avg bus bandwidth\b"
 )
 END_PATTERNS = (_FAILED, _DONE)
 _MOVES = re.compile(r"(?<![\w])(?:train[_/ ])?\w*[Ll](?:oss|OSS)['\"]?\s*[:=|]?\s*['\"]?\d+\.\d")
@@ -46,7 +46,7 @@ _ADVANCES = re.compile(
 """Other signs that a run makes progress."""
 _SOFT = AnyOf(
     r"\b[Ww]arn(?:ing)?\b|Warning: |(?<!=)\bWARN(?:ING)?\b|(?<!=)\bINFO\b|(?<!=)\bDEBUG\b|(?<!fork: )\b[Rr]etry(?! (?:count|limit))|(?<!after \d )(?<!after \d\d )(?<!Max )[Rr]etri(?:es|ed)\b|[Ii]gnor(?:ed|ing)|[Ss]kipp(?:ed|ing)|[Ff]all(?:ing)? ?back|[Ff]allback|[Rr]ecover|(?<!un)[Hh]andled\b|^[\d: .,-]{8,30}\[?I\]? |^\[I\] "
-    r"|^\[?W\d{4} |^\[W |\bwill (?:use|try|be)\b|\bif you\b|[Tt]o avoid|[Pp]lease (?:consider|see|note)|\[I \S+|[Rr]esum(?:ed|ing)|may (?:be|cause|lead)|[Dd]efaulting|thrown while requesting|: [WI] \w+/\w+|succeeded\b|\b[Hh]andlers? (?:is |are )?(?:installed|registered|set)\b"
+    r"|^\[?W\d{4} |^\[W |\bwill (?:use|try|be)\b|\bif you\b|[Tt]o avoid|[Pp]lease (?:consider|see|note)|\[I \S+|[Rr]esum(?:ed|ing)|may (?:be|cause|lead)|[Dd]efaulting|thrown while requesting|: [WI] \w+/\w+|succeeded\b|using NumPy 1\.x cannot be run|\b[Hh]andlers? (?:is |are )?(?:installed|registered|set)\b"
 )
 _HARD = re.compile(
     r"NCCL WARN|^\[?F\d{4} [\d:]{8}|\bWARN Call to ibv_|NET/OFI (?:Couldn't|OFI NCCL failure)|NCCL INFO \S+\.cc:\d+ -> [1-7]\b|process received SIG|may be stuck[.:]|death signal|Unable to determine the device|GPU is lost|closing signal|forcefully exiting via|oom|slurmstepd|NVRM|Fatal Python error|Execution of replica \d+ failed: |Pod:? \S+ exited with code [1-9]|[Tt]ermination is imminent|^\s*Warning +(?:Preempt|Evict|Failed|BackOff|OOM|Unexpected|Unschedul|NodeNotReady)|node had condition|rcu: INFO|page fault \(src_id|marked dead because|killed because it|TCP connect to a peer MPI|Reason: CapacityError"

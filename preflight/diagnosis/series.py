@@ -19,7 +19,7 @@ _NORM = re.compile(
     re.IGNORECASE,
 )
 _SCALE = re.compile(
-    r"(?<![\w.])(?:(?:loss|grad|amp|fp16 grad)[_ -]?scale|reducing (?:loss scale )?to|reducing loss scale to)"
+    r"(?<![\w.])(?:(?:loss|grad|amp|fp16 grad)[_ -]?scale|(?:reducing|setting) (?:loss scale )?to)"
     + _SEPARATOR
     + _VALUE,
     re.IGNORECASE,

@@ -9,7 +9,7 @@ from preflight.diagnosis.listed_source import ARROW, is_listed
 from preflight.diagnosis.reported_errors import FAILING_CLASS, reported_error
 from preflight.frozen import dataclass
 
-_HEADER = re.compile(r"Traceback \(most recent call last\)")
+HEADER = re.compile(r"Traceback \(most recent call last\)")
 _FRAME = re.compile(
     r'^\s*File "(?P<file>[^"]+)", line (?P<line>\d{1,9})(?:, in (?P<name>\S+))?'
     r"|^\s*(?:File )?(?P<short>(?:[~/.\w]|<ipython|<string)[\w./~<> -]*(?:\.py|>)):(?P<shortline>\d{1,9}),? in (?P<shortname>\S+)"
@@ -26,8 +26,8 @@ _ENDS_LIKE_ERROR = re.compile(
 _NOT_AN_EXCEPTION = re.compile(
     r"^(?:[A-Za-z]:\\|Traceback|File|During|The above|Original|INFO|WARNING|ERROR|DEBUG|CRITICAL|Epoch|Cell|Step|Loss|Note|See|Warning|Error)\b"
 )
-_CAUSE = "The above exception was the direct cause of the following exception"
-_CONTEXT = "During handling of the above exception, another exception occurred"
+CAUSE = "The above exception was the direct cause of the following exception"
+CONTEXT = "During handling of the above exception, another exception occurred"
 # A worker's own traceback, printed inside the message of what was raised again for it.
 _INNER = re.compile(
     r"Original Traceback|-- Process \d+ terminated with the following error|RemoteTraceback|^\"\"\"$|ray::\w|failed to import on the worker"
@@ -50,16 +50,12 @@ _NOT_A_MESSAGE = re.compile(
 )
 MOST_BELOW = 6  # lines below the first one of a message that are read
 _LONE = re.compile(r"^(?:\w+\.)*\w{2,}(?:Error|Exception)$")
-_STEP = re.compile(r"\d%\|.{0,200}(?:it/s|s/it)|[Ll]oss['\"]?\s*[:=|]?\s*['\"]?\d+\.\d")
-_IN_THREAD, _IGNORED, _NOT_LOGGED = "Exception in thread", "Exception ignored in", "--- Logging error ---"
+IN_THREAD = "Exception in thread"
 _IN_WORKER = re.compile(r"Exception in background worker \d+:$")  # its message is below it
-_WARNS = re.compile(r".{0,400}\b\w*Warning: .{0,200}\b[Ii]gnor(?:ing|ed)\b")
-_AMID_OTHERS = 8  # lines in which the next one of the same process is looked for
-_QUEUE_ENDED = re.compile(r"(?:EOFError|BrokenPipeError|ConnectionResetError)\b")
 _CXX_FRAME, _RICH_SOURCE = re.compile(r"^\s*(?:frame )?#\d+:? "), re.compile(r"^\s*(?:❱ *)?\d+ │")
 _DEEPEST_SOURCE = 10  # lines of source that Python prints below one frame, marks included
 # A traceback longer than this is a recursion; what counts is at its end and is found without the rest.
-_LONGEST = 400
+LONGEST_TRACEBACK = 400
 _FRAMES_ARE_INDENTED, _SOURCE_BELOW = 2, 2  # blanks; lines of source and marks below most frames
 
 
@@ -129,78 +125,10 @@ def parse_exceptions(lines: Sequence[Line]) -> tuple[ParsedException, ...]:
     return tuple(sorted(found, key=lambda raised: raised.line.order))
 
 
-def without_ignored(lines: Sequence[Line]) -> Sequence[Line]:
-    """Return the lines with those empty that show exceptions which Python ignored: nothing ends by them.
-
-    So does its logging, which reports a message that does not fit its arguments; that a log cannot be written may matter.
-    """
-    return _blank(lines, [index for index, line in enumerate(lines) if _is_ignored(lines, index, line.text)])
-
-
-def _is_ignored(lines: Sequence[Line], index: int, text: str) -> bool:
-    """Whether nothing ends by the traceback that this line announces: a warning shows it, or a thread whose queue has ended."""
-    if text.startswith(_IGNORED):
-        return True
-    if text.startswith(_NOT_LOGGED):
-        return not any("[Errno " in lines[each].text for each in _of_traceback(lines, index))
-    if text.startswith(_IN_THREAD):
-        shown = [lines[each].text for each in _of_traceback(lines, index)]
-        return _QUEUE_ENDED.match(shown[-1]) is not None and any(
-            "multiprocessing/connection.py" in each for each in shown
-        )
-    if "gnor" in text and _WARNS.match(text):
-        stream = lines[index].stream
-        own = [each.text for each in lines[index + 1 : index + 1 + _AMID_OTHERS] if each.stream == stream]
-        return any(map(_HEADER.match, [each for each in own if each != text][:1]))
-    return False
-
-
-def without_outlived(lines: Sequence[Line]) -> Sequence[Line]:
-    """Return the lines with those empty that show exceptions of threads behind which the same process made steps."""
-    threads = [index for index, line in enumerate(lines) if line.text.startswith(_IN_THREAD)]
-    if not threads:
-        return lines
-    last: dict[object, int] = {}
-    for index in range(len(lines) - 1, threads[0], -1):
-        line = lines[index]
-        stream = line.stream
-        if last.get(stream, -1) < 0 and _STEP.search(line.text):
-            last[stream] = index if stream in last else -1  # the last step but one
-    return _blank(lines, [at for at in threads if at < last.get(lines[at].stream, -1)])
-
-
-def _blank(lines: Sequence[Line], places: Sequence[int]) -> Sequence[Line]:
-    """Return the lines with those of the tracebacks empty that these places announce."""
-    if not places:
-        return lines
-    kept = list(lines)
-    for start in places:
-        for index in _of_traceback(lines, start):
-            kept[index] = replace(lines[index], text="")
-    return kept
-
-
-def _of_traceback(lines: Sequence[Line], start: int) -> Iterator[int]:
-    """Yield the places of a traceback's lines, from one above it to its exception; collectors double lines."""
-    stream, text = lines[start].stream, lines[start].text
-    ended = False
-    for index in range(start, min(len(lines), start + _LONGEST)):
-        line = lines[index]
-        if line.stream != stream:
-            continue
-        if line.text != text:
-            own = line.text[:1].isspace() or _HEADER.search(line.text)
-            linked = _CAUSE in line.text or _CONTEXT in line.text
-            if (ended and not linked) or not (own or linked or _named(line.text)):
-                return
-            text, ended = line.text, not (own or linked)
-        yield index
-
-
 def frames_below(lines: Sequence[Line], order: int) -> tuple[TracebackFrame, ...]:
     """Return the frames right below a line (`lines[order]`): of an exception that another one reports, and is cut off."""
     found: list[TracebackFrame] = []
-    for line in lines[order + 1 : order + _LONGEST]:
+    for line in lines[order + 1 : order + LONGEST_TRACEBACK]:
         frame = _FRAME.match(line.text)
         if frame:
             found.append(_frame_of(frame))
@@ -218,26 +146,26 @@ def _of_one_stream(lines: Sequence[Line]) -> Iterator[ParsedException]:
     follows, chain, index, in_thread = "", 0, 0, False
     while index < len(lines):
         text = lines[index].text
-        if _HEADER.search(text):
+        if HEADER.search(text):
             linked = follows or ("cause" if _is_inner(lines, index) else "")
             chain += 0 if linked else 1
             in_thread = (in_thread and bool(follows)) or (  # the process lives on
-                index > 0 and lines[index - 1].text.startswith(_IN_THREAD)
+                index > 0 and lines[index - 1].text.startswith(IN_THREAD)
             )
             raised, index = _one(lines, index)
             if raised is not None:
                 yield replace(raised, follows=linked, chain=chain, bare=in_thread)
                 follows = ""
             continue
-        if _CAUSE in text or _CONTEXT in text:
-            follows = "cause" if _CAUSE in text else "context"
+        if CAUSE in text or CONTEXT in text:
+            follows = "cause" if CAUSE in text else "context"
         elif _IN_WORKER.match(text) and lines[index + 1 : index + 2]:
             chain += 1
             yield ParsedException(
                 "Exception", lines[index + 1].text.strip(), lines[index], (), chain=chain, bare=True
             )
         elif found := _OF_JVM.match(text):
-            follows = "" if text.startswith(_IN_THREAD) else "context"
+            follows = "" if text.startswith(IN_THREAD) else "context"
             chain += 0 if follows else 1
             yield replace(_bare(lines, index, found.end()), follows=follows, chain=chain)
             follows = ""
@@ -256,7 +184,7 @@ def _ends_like_type(text: str) -> bool:
     """Whether a line names an exception, which may have no message or a name of its own."""
     if _LONE.match(text):
         return True
-    named = _named(text) if ": " in text else None
+    named = named_exception(text) if ": " in text else None
     return named is not None and ("." in named["type"] or _ENDS_LIKE_ERROR.search(named["type"]) is not None)
 
 
@@ -275,14 +203,14 @@ def _bare(lines: Sequence[Line], index: int, start: int = 0) -> ParsedException:
     kind, _, message = lines[index].text[start:].lstrip("`*").partition(": ")
     frames: list[TracebackFrame] = []
     flush = 0  # lines of source that a paste has moved to the margin, with their frame
-    for line in reversed(lines[max(0, index - _LONGEST) : index]):
+    for line in reversed(lines[max(0, index - LONGEST_TRACEBACK) : index]):
         frame = _FRAME.match(line.text)
         if frame and not (flush and line.text[:1].isspace()):
             frames.insert(0, _frame_of(frame))
             flush = 0
         elif not line.text[:1].isspace():
             flush += 1
-            if flush > _SOURCE_BELOW or _HEADER.search(line.text) or _named(line.text):
+            if flush > _SOURCE_BELOW or HEADER.search(line.text) or named_exception(line.text):
                 break
         elif frame:
             break
@@ -306,9 +234,9 @@ def _one(lines: Sequence[Line], start: int) -> tuple[ParsedException | None, int
     file = ""
     indent = lines[start].text[: len(lines[start].text) - len(lines[start].text.lstrip())]
     boxed = "traceback :" in lines[start].text
-    for index in range(start + 1, min(len(lines), start + _LONGEST)):
+    for index in range(start + 1, min(len(lines), start + LONGEST_TRACEBACK)):
         text = lines[index].text
-        if _HEADER.search(text):
+        if HEADER.search(text):
             return None, index
         frame = _FRAME.match(text)
         if frame:
@@ -324,7 +252,7 @@ def _one(lines: Sequence[Line], start: int) -> tuple[ParsedException | None, int
                 if boxed and text.startswith("    ") and not text.startswith("      ")
                 else text.removeprefix(indent)
             )
-        named = _named(text)
+        named = named_exception(text)
         if named and (frames or named["message"]):
             return ParsedException(
                 named["type"], named["message"] or "", lines[index], tuple(frames), below=_below(lines, index)
@@ -344,7 +272,7 @@ def _below(lines: Sequence[Line], index: int) -> str:
             return statement
     found: list[str] = []
     for line in lines[index + 1 : index + 1 + MOST_BELOW]:
-        if _NOT_A_MESSAGE.search(line.text) or _FRAME.match(line.text) or _named(line.text):
+        if _NOT_A_MESSAGE.search(line.text) or _FRAME.match(line.text) or named_exception(line.text):
             break
         found.append(line.text.strip())
     return " ".join(found)
@@ -374,7 +302,7 @@ def _indent(text: str) -> int:
     return len(text) - len(text.lstrip())
 
 
-def _named(text: str) -> re.Match[str] | None:
+def named_exception(text: str) -> re.Match[str] | None:
     """Return the exception that a line names, None when it names none."""
     if text[:1].isspace() or _NOT_AN_EXCEPTION.match(text):
         return None

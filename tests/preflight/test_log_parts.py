@@ -143,6 +143,7 @@ def test_below_a_box_words_are_broken_at_its_width(first: str, second: str, *, i
         ("━━━━━━━━ 12/20 RuntimeError: x", "", "RuntimeError: x"),
         ("12it [00:03, 3.2it/s] RuntimeError: x", "", "RuntimeError: x"),
         ("3/9 [=====>....] RuntimeError: x", "", "RuntimeError: x"),
+        ("12it [00:03, 3.2it/s]--- Logging error ---", "", "--- Logging error ---"),
         (
             "12it [00:03, 3.2it/s, loss=2.1] RuntimeError: x",
             "12it [00:03, 3.2it/s, loss=2.1] ",

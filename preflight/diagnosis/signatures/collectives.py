@@ -27,6 +27,16 @@ ROWS: tuple[Signature, ...] = (
               "NCCL has no usable network interface, or its ports are closed",
               "NCCL_SOCKET_IFNAME=IF GLOO_SOCKET_IFNAME=IF with the interface of the main address; open the ephemeral ports"
               " between the hosts", "thread"),
+    Signature("S62", "collective-mismatch", ROOT,
+              r"[Dd]etected mismatch between collectives|[Mm]ismatch(?:ed)? (?:between )?collective|op\.preamble\.length <= op\.nbytes"
+              r"|[Mm]onitored [Bb]arrier encountered error|Received data size doesn't match expected size|NET/Socket : .{0,80}message truncated : |NCCL WARN NET/IB ?: .{0,120}collective mismatch error, local size|^(?:\w+\.)*DistributedOperationException|DDP expects same model across all ranks"
+              r"|DDP expects same params across|appears not to match (?:sizes|strides) of the same param|verify_params_across_processes"
+              r"|inconsistent \d+ params|[Uu]neven inputs|Detected that rank \d+ .{0,40}different (?:number|collective)|collectives? (?:differ|do not match|are out of sync)"
+              r"|has different sequence number|Shapes across devices:|Impossible to apply the desired operation due to inadequate shapes"
+              r"|[Mm]ismatched (?:sizes|shapes) across ranks|world_size times input tensor size|size times world[_ ]size|number of collective participants"
+              r"|scatter/gather must (?:have|match)|ProcessGroup\w+::\w+: invalid tensor (?:size|type)",
+              "the ranks took different code paths, or their tensors differ in size",
+              "the same data length, configuration and precision on all ranks; TORCH_DISTRIBUTED_DEBUG=DETAIL names the call", "source"),
     Signature("S67", "nccl-network", ROOT,
               r"NET/IB ?: Got (?:async event|completion).{0,200}(?:error|err|event)|Connect to \S+ failed ?: (?:Software caused connection abort|Connection timed out|Connection refused|Network is unreachable)"
               r"|NCCL WARN Call to ibv_\w+ failed|\b(?:ibv|fi)_\w+(?:\(\))? failed|NET/IB.{0,160}(?:timeout|error 12|status=12|vendor err|local work queue|retry exceeded)"
@@ -51,16 +61,6 @@ ROWS: tuple[Signature, ...] = (
               "a rank ended before the others and without an error, which then lost it: it has fewer batches, or left its loop early",
               "the same number of steps on every rank: drop_last=True and a DistributedSampler, model.join(), or a `break` that all"
               " ranks take together", "run"),
-    Signature("S62", "collective-mismatch", ROOT,
-              r"[Dd]etected mismatch between collectives|[Mm]ismatch(?:ed)? (?:between )?collective|op\.preamble\.length <= op\.nbytes"
-              r"|[Mm]onitored [Bb]arrier encountered error|Received data size doesn't match expected size|NET/Socket : .{0,80}message truncated : |^(?:\w+\.)*DistributedOperationException|DDP expects same model across all ranks"
-              r"|DDP expects same params across|appears not to match (?:sizes|strides) of the same param|verify_params_across_processes"
-              r"|inconsistent \d+ params|[Uu]neven inputs|Detected that rank \d+ .{0,40}different (?:number|collective)|collectives? (?:differ|do not match|are out of sync)"
-              r"|has different sequence number|Shapes across devices:|Impossible to apply the desired operation due to inadequate shapes"
-              r"|[Mm]ismatched (?:sizes|shapes) across ranks|world_size times input tensor size|size times world[_ ]size|number of collective participants"
-              r"|scatter/gather must (?:have|match)|ProcessGroup\w+::\w+: invalid tensor (?:size|type)",
-              "the ranks took different code paths, or their tensors differ in size",
-              "the same data length, configuration and precision on all ranks; TORCH_DISTRIBUTED_DEBUG=DETAIL names the call", "source"),
     Signature("S102", "collective-unsupported", ROOT,
               r"^RuntimeError: Invalid scalar type$|data type (?:is not supported )?for NCCL process group|ProcessGroup\w+ does(?: not|n't) support|Tensors must be CUDA and dense"
               r"|Float8 dtypes are not \w+ supported for NCCL|Cannot use ReduceOp\.\w+ with|[Bb]ackend (?:nccl|gloo|mpi|ucc|xccl|hccl) does not (?:support|implement) \w+|No backend type associated with device type|FP8 reduction support begins|NCCL WARN No algorithm/protocol available",

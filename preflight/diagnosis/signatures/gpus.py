@@ -94,7 +94,7 @@ ROWS: tuple[Signature, ...] = (
               r"|API call is not supported in the installed CUDA driver|found an older CUDA driver|Please update your (?:GPU|NVIDIA) driver",
               "the driver is older than the wheel's CUDA", "install the wheel of an older CUDA, or a newer driver", "known"),
     Signature("S36", "driver-mismatch", ROOT,
-              r"Error 80[234]: |system not yet initialized|NVLink SHARP \(NVLS\) Multicast memory|\bcuMulticast\w+ failed|system has unsupported display driver|forward compatibility was attempted on non supported HW"
+              r"Error 80[234]: |\(error 80[234]\)|[Ss]ystem not yet initialized|NVLink SHARP \(NVLS\) Multicast memory|\bcuMulticast\w+ failed|system has unsupported display driver|[Ff]orward compatibility was attempted on non supported HW"
               r"|unsupported display driver / cuda driver combination"
               r"|GPU fabric is not ready|" + cuda_status("SystemNotReady", "SystemDriverMismatch", "CompatNotSupportedOnDevice", "FabricNotReady"),
               "802, or no NVLS memory: the fabric manager does not run; 803: driver and CUDA libraries differ; 804: cuda-compat on a GPU that"

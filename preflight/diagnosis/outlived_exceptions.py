@@ -1,0 +1,104 @@
+"""Tracebacks of exceptions that no process ended by: ignored, only shown, or of a thread that the run outlived. Pure."""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from preflight.diagnosis.lines import Line
+from preflight.diagnosis.tracebacks import (
+    CAUSE,
+    CONTEXT,
+    HEADER,
+    IN_THREAD,
+    LONGEST_TRACEBACK,
+    named_exception,
+)
+
+_IGNORED, _NOT_LOGGED = "Exception ignored in", "--- Logging error ---"
+_WARNS = re.compile(r".{0,400}\b\w*Warning: .{0,200}\b[Ii]gnor(?:ing|ed)\b")
+_AMID_OTHERS = 8  # lines in which the next one of the same process is looked for
+# NumPy 2 shows the stack that imports a module built for NumPy 1, under a traceback's heading; no exception ends it.
+_HEADING, _OF_NUMPY = "Traceback (most recent call last):", "modules will need time to support NumPy 2"
+_QUEUE_ENDED = re.compile(r"(?:EOFError|BrokenPipeError|ConnectionResetError)\b")
+_STEP = re.compile(r"\d%\|.{0,200}(?:it/s|s/it)|[Ll]oss['\"]?\s*[:=|]?\s*['\"]?\d+\.\d")
+
+
+def without_ignored(lines: Sequence[Line]) -> Sequence[Line]:
+    """Return the lines with those empty that show exceptions which Python ignored: nothing ends by them.
+
+    So does its logging, which reports a message that does not fit its arguments; that a log cannot be written may matter.
+    """
+    return _blank(lines, [index for index, line in enumerate(lines) if _is_ignored(lines, index, line.text)])
+
+
+def _is_ignored(lines: Sequence[Line], index: int, text: str) -> bool:
+    """Whether nothing ends by the traceback that this line announces: a warning shows it, or a thread whose queue has ended."""
+    if text.startswith(_IGNORED):
+        return True
+    if text.startswith(_HEADING):
+        return _shows_stack(lines, index)
+    if text.startswith(_NOT_LOGGED):
+        return not any("[Errno " in lines[each].text for each in _of_traceback(lines, index))
+    if text.startswith(IN_THREAD):
+        shown = [lines[each].text for each in _of_traceback(lines, index)]
+        return _QUEUE_ENDED.match(shown[-1]) is not None and any(
+            "multiprocessing/connection.py" in each for each in shown
+        )
+    if "gnor" in text and _WARNS.match(text):
+        stream = lines[index].stream
+        own = [each.text for each in lines[index + 1 : index + 1 + _AMID_OTHERS] if each.stream == stream]
+        return any(map(HEADER.match, [each for each in own if each != text][:1]))
+    return False
+
+
+def _shows_stack(lines: Sequence[Line], head: int) -> bool:
+    """Whether what NumPy says of such a module is right above a heading, and no other heading in between."""
+    stream = lines[head].stream
+    for line in reversed(lines[max(0, head - _AMID_OTHERS) : head]):
+        if line.stream == stream and (_OF_NUMPY in line.text or line.text.startswith(_HEADING)):
+            return _OF_NUMPY in line.text
+    return False
+
+
+def without_outlived(lines: Sequence[Line]) -> Sequence[Line]:
+    """Return the lines with those empty that show exceptions of threads behind which the same process made steps."""
+    threads = [index for index, line in enumerate(lines) if line.text.startswith(IN_THREAD)]
+    if not threads:
+        return lines
+    last: dict[object, int] = {}
+    for index in range(len(lines) - 1, threads[0], -1):
+        line = lines[index]
+        stream = line.stream
+        if last.get(stream, -1) < 0 and _STEP.search(line.text):
+            last[stream] = index if stream in last else -1  # the last step but one
+    return _blank(lines, [at for at in threads if at < last.get(lines[at].stream, -1)])
+
+
+def _blank(lines: Sequence[Line], places: Sequence[int]) -> Sequence[Line]:
+    """Return the lines with those of the tracebacks empty that these places announce."""
+    if not places:
+        return lines
+    kept = list(lines)
+    for start in places:
+        for index in _of_traceback(lines, start):
+            kept[index] = replace(lines[index], text="")
+    return kept
+
+
+def _of_traceback(lines: Sequence[Line], start: int) -> Iterator[int]:
+    """Yield the places of a traceback's lines, from one above it to its exception; collectors double lines."""
+    stream, text = lines[start].stream, lines[start].text
+    ended, shown_only = False, text.startswith(_HEADING)
+    for index in range(start, min(len(lines), start + LONGEST_TRACEBACK)):
+        line = lines[index]
+        if line.stream != stream:
+            continue
+        if line.text != text:
+            own = line.text[:1].isspace() or HEADER.search(line.text)
+            linked = CAUSE in line.text or CONTEXT in line.text
+            if shown_only and not own:
+                return
+            if (ended and not linked) or not (own or linked or named_exception(line.text)):
+                return
+            text, ended = line.text, not (own or linked)
+        yield index
