@@ -20,6 +20,7 @@ OUTCOME = "outcome.json"
 PLAN = "plan.json"
 EVENTS = "events.jsonl"
 MAX_DOCUMENT = 64 << 20
+_BLOCK = 1 << 20
 _PRINTED = (b"loss", b"norm", b"scale")
 """One of them, in any case, is in each line that preflight.diagnosis.series takes a loss or a norm from."""
 
@@ -190,8 +191,13 @@ def read_run_metrics(directory: Path, *, limit: int | None = None) -> "Metrics |
 
 
 def _may_print_loss(path: Path) -> bool:
-    with path.open("rb") as file:
-        return any(word in line for line in map(bytes.lower, file) for word in _PRINTED)
+    text = b""
+    with path.open("rb") as file:  # in blocks: a progress bar is one line
+        while block := file.read(_BLOCK):
+            text = text[1 - max(map(len, _PRINTED)) :] + block.lower()
+            if any(word in text for word in _PRINTED):
+                return True
+    return False
 
 
 def rank_logs(directory: Path) -> list[Path]:
