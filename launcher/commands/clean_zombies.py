@@ -33,6 +33,7 @@ from launcher.commands._host_options import HostOptions, host_access_options, ho
 from launcher.commands._param_types import DurationParam
 from launcher.config.host_access_args import complete_commands
 from launcher.config.inventory import LOCALHOST, HostEntry
+from launcher.config.local_entries import require_linux
 from launcher.errors import BadInput, GpulaunchError, HostError, PathRefused
 from launcher.exit_codes import ExitCode
 from launcher.local.home import user_state_dir
@@ -125,6 +126,7 @@ def command(hosts: tuple[str, ...], **given: Any) -> int:
     options = CleanZombiesOptions(**given)
     access = open_host_access(options)
     entries = access.resolve(hosts or (LOCALHOST,))
+    require_linux(entries, "gpulaunch clean-zombies HOST")
     if options.pids and len(entries) > 1:
         raise BadInput("--pid names a process of one host, but several hosts are named", "name one host")
     return clean_hosts(access, entries, options)

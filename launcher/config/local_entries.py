@@ -20,14 +20,21 @@ def resolve_local_entries(
 
     Raises BadInput for the local host where that runs another system than Linux.
     """
-    if platform != "linux" and any(entry.is_local for entry in entries):
-        name = {"darwin": "macOS"}.get(platform, platform)
-        raise BadInput(
-            f"this machine runs {name}, and ranks run on Linux hosts only",
-            "name hosts: --hosts HOST, or hosts: in the run config",
-        )
+    require_linux(entries, platform=platform)
     here = str((Path.cwd() / base).resolve())
     return tuple(
         replace(entry, workdir=here) if entry.is_local and not (entry.workdir or job.workdir) else entry
         for entry in map(limit_to_visible, entries)
     )
+
+
+def require_linux(
+    entries: Sequence[HostEntry],
+    fix: str = "name hosts: --hosts HOST, or hosts: in the run config",
+    *,
+    platform: str = sys.platform,
+) -> None:
+    """Raise BadInput where the local host is among the entries and runs another system than Linux."""
+    if platform != "linux" and any(entry.is_local for entry in entries):
+        name = {"darwin": "macOS"}.get(platform, platform)
+        raise BadInput(f"this machine runs {name}, and ranks run on Linux hosts only", fix)

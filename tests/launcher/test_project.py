@@ -8,7 +8,7 @@ import pytest
 from launcher.cli import execute
 from launcher.config.inventory import HostEntry
 from launcher.config.inventory_reader import load_inventory
-from launcher.config.local_entries import resolve_local_entries
+from launcher.config.local_entries import require_linux, resolve_local_entries
 from launcher.config.run_config import find_config, load_run_config
 from launcher.errors import BadInput, ConfigError
 from launcher.local.project import folders_up, local_runs_dir
@@ -130,3 +130,7 @@ def test_a_mac_launches_on_other_hosts_and_not_on_itself() -> None:
     assert resolve_local_entries((box,), Job(), platform="darwin") == (box,)
     with pytest.raises(BadInput, match="this machine runs macOS, and ranks run on Linux hosts only"):
         resolve_local_entries((box, local), Job(), platform="darwin")
+    with pytest.raises(BadInput, match="this machine runs macOS") as refused:
+        require_linux((local,), "gpulaunch clean-zombies HOST", platform="darwin")
+    assert refused.value.fix == "gpulaunch clean-zombies HOST"
+    require_linux((box,), platform="darwin")
