@@ -34,7 +34,7 @@ _BY_WORDS = re.compile(
     r"|undefined symbol|unsupported|not supported|not permitted|does not exist|[Mm]ismatch(?:es)?|[Uu]nreachable|[Mm]issing|[Ii]nvalid|[Ee]xceeded|is not defined|failure)\b|\b[Ff]ailed[.:!]|\bfailed$|\b(?:terminated|exited|died|crashed) unexpectedly\b"
 )
 _LAST_WORDS = re.compile(
-    r"(?:^|: |\] )\W*(?:[Ff]ailed to|[Cc]ould not|Couldn't|[Cc]annot|[Uu]nable to) |: (?:[\w ]+ )?(?:timed out|refused|denied|unreachable|not permitted|No such file or directory)\W*$|: undefined symbol: |: (?:invalid|unrecognized|unknown|illegal|ambiguous) (?:option|argument|choice|command)\b"
+    r"(?:^|: |\] )\W{0,20}(?:[Ff]ailed to|[Cc]ould not|Couldn't|[Cc]annot|[Uu]nable to) |: (?:[\w ]+ )?(?:timed out|refused|denied|unreachable|not permitted|No such file or directory)\W*$|: undefined symbol: |: (?:invalid|unrecognized|unknown|illegal|ambiguous) (?:option|argument|choice|command)\b"
 )
 _NOTHING_TO_READ = re.compile(
     r"(?:^|: |\] )\W{0,4}No (?:valid |usable |matching |training |input )?(?:data|samples?|images?|videos?|files?|examples|records|datasets?|batches)\b.{0,30}\b(?:found|available|loaded|left)\b"

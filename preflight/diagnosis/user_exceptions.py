@@ -26,7 +26,7 @@ _TYPE_IN_WRAPPER = re.compile(
 )
 _TASK = re.compile(r"\bray::([\w.]{1,120}\(\))")
 # What native code raises whatever has failed in it, and what it says where tensors that the script made are at fault.
-_OF_NATIVE_CODE = re.compile(r"RuntimeError|\w*RuntimeError|InternalError|UnknownError|SystemError")
+_OF_NATIVE_CODE = re.compile(r"\w*RuntimeError|InternalError|UnknownError|SystemError")
 _OF_TENSORS = re.compile(
     r"\b[Ss]hapes?\b|\b[Ss]izes\b|\b[Ss]ize of tensor\b|\b[Ss]ize mismatch\b|\b[Ee]xp(?:and|ect)ed size\b|\bdim(?:ension)?s?\b|\bindex\b|\binplace operation\b|\brequires? grad(?:ient)?|\belements? of\b|\bbackward\b.{0,40}\bsecond time\b|\bleaf [Vv]ariable"
 )

@@ -60,15 +60,17 @@ _QUOTED = re.compile(
 )
 _ASSIGNED = re.compile(r"(?<![\w.-])(-{0,2}[A-Za-z_][\w.-]{0,100}=)('[^']*'|\"[^\"]*\"|[^\s&#;,'\"]+)")
 
-# Of code: `api_key = "x"`, `os.environ["API_KEY"] = "x"`, `setdefault("API_KEY", "x")`.
+# Of code: `api_key = "x"`, `os.environ["API_KEY"] = "x"`, `setdefault("API_KEY", "x")`; a diff has `-` in front.
 _IN_CODE = re.compile(
-    r"(?<![\w.-])([A-Za-z_][\w.-]{0,100})"
+    r"(?:(?<![\w.-])|(?<=^-))([A-Za-z_][\w.-]{0,100})"
     r"([\"']\s{0,4},\s{0,20}|(?:[\"']\s{0,4}\]|\s{0,20}:\s{0,4}[\w.]{1,30})?\s{0,20}=\s{0,20})"
-    r"('[^'\n]*'|\"[^\"\n]*\")"
+    r"('[^'\n]*'|\"[^\"\n]*\")",
+    re.MULTILINE,
 )
 _IN_SETTINGS = re.compile(
-    r"(?<![\w.-])([A-Za-z_][\w.-]{0,100})([ \t]{0,4}[:=][ \t]{1,20})"
-    r"('[^'\n]*'|\"[^\"\n]*\"|[^\s,{}\[\]#'\"&*|>$][^\n,}#'\"]*)"
+    r"(?:(?<![\w.-])|(?<=^-))([A-Za-z_][\w.-]{0,100})([ \t]{0,4}[:=][ \t]{1,20})"
+    r"('[^'\n]*'|\"[^\"\n]*\"|[^\s,{}\[\]#'\"&*|>$][^\n,}#'\"]*)",
+    re.MULTILINE,
 )
 _SETTINGS = (".yaml", ".yml", ".env", ".toml", ".ini", ".cfg", ".conf", ".properties")
 

@@ -13,7 +13,7 @@ from preflight.smi_reports.table import MAX_GPUS
 
 Tree = dict[str, Any]
 
-_DEVICES = r"^[^\S\n]*GPU0(?:[^\S\n]+(?:GPU\d{1,2}|NIC\d{1,2}|mlx\w+|\w+_\d{1,2}))*"
+_DEVICES = r"^[^\S\n]*GPU0(?:[^\S\n]+(?:GPU\d{1,2}|NIC\d{1,2}|mlx\w+|(?!mlx)\w+_\d{1,2}))*"
 TOPOLOGY = rf"{_DEVICES}(?:[^\S\n]+CPU Affinity|(?=[^\S\n]*\n[^\S\n]*GPU0[^\S\n]+X\b))"
 """Its first line; that of `topo -p2p` names devices alone, like one that was edited."""
 MONITOR = r"^#[^\S\n]*(?:date,?[^\S\n]+time,?[^\S\n]+)?gpu,?[^\S\n]+\w"

@@ -163,7 +163,8 @@ _HEAD = "diff --git a/{0} b/{0}\nindex 1..2\n"
 def test_a_diff_is_kept_without_secrets_of_code_and_of_settings(name: str, line: str, shown: str) -> None:
     head = _HEAD.format(name)
     other = _HEAD.format("t.py") + "+token: plain\n"
-    assert redact_diff(f"{head}+{line}\n{other}") == f"{head}+{shown}\n{other}"
+    for mark in "+-":
+        assert redact_diff(f"{head}{mark}{line}\n{other}") == f"{head}{mark}{shown}\n{other}"
 
 
 def test_an_option_of_a_command_names_the_secret_that_follows() -> None:

@@ -229,6 +229,14 @@ def test_rows_to_be_remapped_are_counted_or_said() -> None:
         assert (gpu.remap.uncorrectable, gpu.remap.pending, gpu.remap.failed) == (1, True, False)
 
 
+def test_a_driver_that_prints_one_reason_of_heat_alone_says_what_lowers_the_clocks() -> None:
+    text = (Path(__file__).parent / "smi" / "2xl40s-busy.q.txt").read_text(encoding="utf-8")
+    of_384 = re.sub(r" +(?:HW Thermal|HW Power Brake|Display Clock) .*\n", "", text)
+    assert of_384.count("SW Thermal Slowdown") == 2
+    assert [gpu.throttle for gpu in gpus(of_384)] == [gpu.throttle for gpu in gpus(text)]
+    assert all(isinstance(gpu.throttle, tuple) for gpu in gpus(text))
+
+
 def test_a_table_without_modes_of_persistence_is_read() -> None:
     assert [gpu.name for gpu in gpus(_TABLE.replace(" On  |", "     |").replace(" Off  |", "      |"))] == [
         gpu.name for gpu in gpus(_TABLE)

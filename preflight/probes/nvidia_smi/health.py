@@ -96,7 +96,8 @@ _THROTTLE_WORDS = {
 
 _ALWAYS = frozenset({"idle", "sw_power_cap", "hw_slowdown"})
 _SINCE_387 = _ALWAYS | {"hw_thermal", "hw_power_brake", "sw_thermal"}
-"""The reasons that drivers print, all of them or none."""
+"""The reasons that drivers print, all of them or none. Driver 384 has sw_thermal of the later ones alone."""
+_LATER = frozenset({"hw_thermal", "hw_power_brake", "display_clocks"})
 ASKED = "@asked"
 """Key of a group of which only some reasons were asked for."""
 
@@ -111,7 +112,7 @@ def throttle(gpu: Json) -> Any:
     unread = [text for text in known.values() if text not in ("Active", "Not Active")]
     if unread or not known:
         return value_of(unread[0] if unread else None, not_understood)
-    printed = _SINCE_387 if known.keys() & _SINCE_387 - _ALWAYS else _ALWAYS
+    printed = _SINCE_387 if known.keys() & _LATER else _ALWAYS
     if ASKED not in group and not known.keys() >= printed:
         return NOT_HELD  # a line of them is lost, which may be one that is active
     active = {name for name, text in known.items() if text == "Active"}
