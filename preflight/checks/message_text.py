@@ -3,7 +3,7 @@
 import shlex
 
 _LEAST_MIB = 103
-"""From where on a size in GiB has a digit that is not 0."""
+"""A tenth of a GiB: below it a digit behind the point says nothing."""
 
 
 def quote_path(path: str) -> str:

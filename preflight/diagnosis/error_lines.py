@@ -37,7 +37,7 @@ _LAST_WORDS = re.compile(
     r"(?:^|: |\] )\W{0,20}(?:[Ff]ailed to|[Cc]ould not|Couldn't|[Cc]annot|[Uu]nable to) |: (?:[\w ]+ )?(?:timed out|refused|denied|unreachable|not permitted|No such file or directory)\W*$|: undefined symbol: |: (?:invalid|unrecognized|unknown|illegal|ambiguous) (?:option|argument|choice|command)\b"
 )
 _NOTHING_TO_READ = re.compile(
-    r"(?:^|: |\] )\W{0,4}No (?:valid |usable |matching |training |input )?(?:data|samples?|images?|videos?|files?|examples|records|datasets?|batches)\b.{0,30}\b(?:found|available|loaded|left)\b"
+    r"(?:^|: |\] )\W{0,4}No (?:valid |usable |matching |training |input )?(?:data|samples?|images?|videos?|files?|examples|records|datasets?|batches)\b.{0,30}\b(?:found|available|loaded|left (?:after|for))\b"
 )
 # Lines that only lead to a message, or close a traceback.
 _EMPTY = re.compile(

@@ -25,7 +25,7 @@ ROWS: tuple[Signature, ...] = (
               r"|CUBLAS_STATUS_ALLOC_FAILED|CUDNN_STATUS_ALLOC_FAILED|CUSOLVER_STATUS_ALLOC_FAILED|cuDNN error: CUDNN_STATUS_ALLOC"
               r"|Failed to CUDA calloc|Cuda failure (?:\d+ )?'?out of memory|NCCL WARN.{0,80}out of memory|ncclUnhandledCudaError.{0,120}out of memory"
               r"|Triton Error \[CUDA\]: out of memory|cudaMalloc\w* failed:? out of memory|CUDA failure 2: out of memory"
-              r"|No available memory for the cache blocks|\b(?:can be stored in (?:the )?KV cache|larger than the available KV cache memory)\b|Free memory on device .{0,80}less than desired|modules are dispatched on the CPU or the disk|not enough GPU memory|GPU memory (?:is )?exhausted|RESOURCE_EXHAUSTED: Out of memory|Ran out of memory in memory space (?:hbm|HBM|vmem|smem)\b|CUDA_OUT_OF_MEMORY"
+              r"|No available memory for the cache blocks|\b(?:can be stored in (?:the )?KV cache|larger than the available KV cache memory)\b|Free memory on device .{0,80}less than desired|modules are dispatched on the CPU or the disk|not enough GPU memory|GPU memory (?:is )?exhausted|RESOURCE_EXHAUSTED: Out of memory|Ran out of memory in memory space (?:hbm|HBM)\b|CUDA_OUT_OF_MEMORY"
               r"|[Cc]uda\w* [Ee]rror:? (?:2 )?\(?out of memory|UR_RESULT_ERROR_OUT_OF_(?:DEVICE_MEMORY|RESOURCES)|[Oo]ut of memory at line \d+ in file .{0,200}\.(?:cu|cpp)",
               "the GPU's memory is full; look first whether others hold some of it (gpulaunch preflight HOST)",
               "smaller batch with more accumulation, gradient checkpointing; PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True"
@@ -48,7 +48,7 @@ ROWS: tuple[Signature, ...] = (
               r"|numpy\.?\w*\._exceptions\.(?:_Array)?MemoryError|_ArrayMemoryError|std::bad_alloc|\[Errno 12\]"
               r"|malloc of size \d+ failed|fatal error: runtime: out of memory|ArrowMemoryError|Unable to allocate [\d.]+ [KMGT]iB for an array"
               r"|memory allocation of \d+ bytes failed|OpenBLAS error: Memory allocation still failed|\[WinError (?:8|14|1455)\]|paging file is too small|, error code: <1455>",
-              "the host gave a process no memory: its memory is full, a limit is reached (`ulimit -v`, a job's), or one request was too large",
+              "the host gave a process no memory: its memory is full, a limit is reached (`ulimit -v`, a job's, -Xmx or spark.driver.memory of a JVM), or one request was too large",
               "`free -g` and `ulimit -v` on the host; fewer workers or ranks, load in parts", "known"),
     # `exception_origins` makes it of S20 where page-locked memory was wanted.
     Signature("S127", "host-oom-killed", ROOT, r"cudaHost(?:Alloc|Register).{0,40}out of memory|[Ff]ailed to (?:allocate|pin|register) (?:\S+ ){0,4}(?:pinned|page-locked) (?:host )?memory",

@@ -38,7 +38,7 @@ PATTERNS: tuple[tuple[str, str], ...] = (
     ("S99", r"BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES|\bapplication called MPI_Abort\(|\bHYD[A-Z]{0,4}_\w{2,60} \(|" + _HYDRA + r"|Fatal error in P?MPI_(?!Init)\w+: "),
     ("S76", r"\bnode had condition: .{0,60}DiskPressure|\bDiskFullError\b|^tar: .{1,200}: Wrote only \d|couldn't get temp \w+ file name"),
     ("S77", r"\bnode had condition: .{0,60}MemoryPressure|\bNODE_OUT_OF_MEMORY\b|exceeds? job (?:hard|soft) limit \"[hs]_(?:vmem|rss|data)|\b(?:[Jj]ob|[Cc]ontainer|[Pp]od|[Nn]ode|[Ww]orker|[Tt]ask|[Pp]rocess)\b.{0,60}\bran out-of-memory\b|JobContainerMemoryLimitExceeded|TerminatedByOOMKiller|memory usage exceeded request_memory|killed by the OOM killer|\bkilled by OOM\b|result 'oom-kill'"),
-    ("S48", r"\bnode had condition: .{0,60}PIDPressure|OpenBLAS ?: [Pp]rogram (?:will|is) [Tt]erminate"),
+    ("S48", r"\bnode had condition: .{0,60}PIDPressure|\bjava\.lang\.OutOfMemoryError: unable to create |OpenBLAS ?: [Pp]rogram (?:will|is) [Tt]erminate"),
     ("S95", r"\bexceeded (?:hard|soft) (?:wallclock|cpu) time|\bMaxRuntimeExceeded\b"),
     ("S96", r"TaintManagerEviction|\bNodeNotReady\b|\bJob was evicted\b|\bJobNodesLost\b|^\s*(?:Warning|Normal) +Preempted\b|\"action\": ?\"(?:terminate|stop|hibernate)\", ?\"time\"|[Jj]ob interrupted for spot"),
     ("S78", r"\b[Jj]ob deleted at request of "),
@@ -48,7 +48,7 @@ PATTERNS: tuple[tuple[str, str], ...] = (
     ("S81", r"\bunauthorized: (?:authentication|access|incorrect)|\bdenied: requested access to the resource|\bRequestTimeTooSkewed\b|\b(?:unable|not authorized|not permitted) to (?:assume (?:the )?role\b|perform: \w+:\w)"),
     ("S82", r"\bx509: certificate\b|^ssl\.\w*Error: |\bTunnel connection failed: \d{3}"),
     # A JVM (Spark, Hadoop, H2O), and what starts one.
-    ("S21", r"\bjava\.lang\.OutOfMemoryError\b|There is insufficient memory for the Java Runtime|\bos::commit_memory\(.{1,80} failed"),
+    ("S21", r"\bjava\.lang\.OutOfMemoryError\b(?!: unable to create )|There is insufficient memory for the Java Runtime|\bos::commit_memory\(.{1,80} failed"),
     ("S77", r"\bContainer killed by YARN for exceeding\b"),
     ("S110", r"Java gateway process exited before|\bJAVA_HOME is not set\b|Unable to locate a Java Runtime"),
     ("S104", r"\bUnsupportedClassVersionError\b"),
@@ -63,7 +63,7 @@ PATTERNS: tuple[tuple[str, str], ...] = (
     ("S22", r"\bmiopenStatus(?!Success)[A-Z]\w+|\bMIOpen(?:\(\w{1,10}\))? ?Error\b|\bHIP(?:BLAS|FFT|SPARSE|SOLVER)_STATUS_(?!SUCCESS)\w+|\brocblas_status_(?!success)\w+|\bBlas \w{0,12}GEMM\w* launch failed|cuDNN failed to initialize"),
     ("S20", r"\bHSA_STATUS_ERROR_OUT_OF_RESOURCES\b"),
     ("S103", r"\bjax\.distributed\.initialize\(?\)? (?:must|should|may|can) "),
-    ("S68", r"\bptxas (?:exited|returned)\b|^nvcc fatal +: |\bninja: build stopped|^ninja: (?:error|fatal): |^FAILED: .{0,300}\.(?:o|obj|so)\b|Failed to find nvcc\b|\bMicrosoft Visual C\+\+ \S{1,10} or greater is required|unsupported Microsoft Visual Studio version"),
+    ("S68", r"\bptxas (?:exited|returned)\b|^nvcc fatal +: |\bninja: build stopped|^ninja: (?:error|fatal): |^FAILED: .{0,300}\.(?:o|obj|so)\b|Failed to find nvcc\b|\bRan out of memory in memory space (?:vmem|smem)\b|\bMicrosoft Visual C\+\+ \S{1,10} or greater is required|unsupported Microsoft Visual Studio version"),
     ("S108", r"\bArrowInvalid: (?:Expected to read|Not an? |Invalid |Could not open Parquet|Couldn't deserialize)"),
     ("S93", r"\bfilelock\.\S{0,20}Timeout: |The file lock '.{1,300}' could not be acquired|: buffer nbytes != file bytes \d|^(?:rm|mv|rmdir|umount): .{1,200}: Device or resource busy|\bfailed to mount file system"),
 )  # fmt: skip

@@ -148,7 +148,7 @@ PATTERNS: tuple[tuple[str, str], ...] = (
     ("S82", r"^(?:redis\.exceptions\.)?ConnectionError: Error -?\d+ connecting to \S{1,80}:\d+\. "),
     ("S98", r"\b(?:hydra|omegaconf)\.errors\.[A-Z]\w+: "),
     ("S33", _raised(r"\b(?:NVSHMEM|CUPTI|nvJitLink|NVRTC|NVML)\b.{0,60}\b(?:failed|[Ee]rror)\b", r"\bCUDA (?:driver )?error: (?!.{0,80}captur)[A-Za-z]")),
-    ("S33", r"\bcu(?:da)?(?:Ctx|Event|Stream|Launch|Mem|Module|Graph)[A-Z]\w{1,30}(?:\(\))? failed\b"),
+    ("S33", r"\bcu(?:da)?(?:Ctx|Event|Stream|Launch|Mem|Module|Graph)[A-Z]\w{1,30}(?:\(\))? failed\b(?!: (?:context is destroyed|invalid device context))"),  # else cleaned up too late
     ("S33", r"\bCUDA_ERROR_(?:NOT_SUPPORTED|NOT_PERMITTED|NOT_FOUND|SHARED_OBJECT_\w+|LAUNCH_TIMEOUT|DEINITIALIZED|TIMEOUT)\b"),
     ("S55", r"\bNCCL operation nccl\w+\(.{0,400}\) failed: (?:in(?:valid|ternal) |unhandled )|\bDistBackendError: |\bNCCL [Ee]rror in:? |\bHCCL function error: "),
     ("S68", r"^torch\._(?:dynamo|inductor)\.[\w.]+:? |^triton\.[\w.]*(?:Error|Exception|Failure)\w*:? |BackendCompilerFailed|^(?:Internal)?TorchDynamo\w*Error|InductorError|LoweringException|backend='inductor' raised"),
