@@ -60,7 +60,7 @@ _QUOTED = re.compile(
 )
 _ASSIGNED = re.compile(r"(?<![\w.-])(-{0,2}[A-Za-z_][\w.-]{0,100}=)('[^']*'|\"[^\"]*\"|[^\s&#;,'\"]+)")
 
-# Of code: `api_key = "x"`, `os.environ["API_KEY"] = "x"`, `setdefault("API_KEY", "x")`; a diff has `-` in front.
+# Of code: `api_key = "x"`, `os.environ["API_KEY"] = "x"`, `setdefault("API_KEY", "x")`; behind a diff's `-`.
 _IN_CODE = re.compile(
     r"(?:(?<![\w.-])|(?<=^-))([A-Za-z_][\w.-]{0,100})"
     r"([\"']\s{0,4},\s{0,20}|(?:[\"']\s{0,4}\]|\s{0,20}:\s{0,4}[\w.]{1,30})?\s{0,20}=\s{0,20})"
