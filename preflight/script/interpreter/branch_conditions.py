@@ -30,8 +30,8 @@ _RANK = (
     rf"|get_rank\(\)|process_index|process_id)|{_VARIABLE})"
 )
 _COUNT = (
-    r"(?:\w+\.)*(?:device_count\(\)|get_world_size\(\)|world_size|num_processes"
-    r"|n_?gpus?|num_gpus|gpu_count|ngpus\w*|n_?procs?|num_procs?)"
+    r"(?:\w+\.)*(?:device_count(?:\(\))?|get_world_size\(\)|world_size|num_processes"
+    r"|n_?gpus?|num_gpus|gpu_count|ngpus\w*|n_?procs?|num_procs?|n_?devices|num_devices)"
 )
 COUNT = re.compile(r"gpus|procs?$|num_?gpu|processes|world_?size|n_?nodes|num_nodes")
 """Of options that say the number of ranks: with more than one, the branch of several is taken."""

@@ -18,7 +18,7 @@ from preflight.script.interpreter.branch_conditions import (
 )
 from preflight.script.interpreter.rank_values import PARTED, forget_choice
 from preflight.script.interpreter.scaled_branches import enter_branch, leave_branches
-from preflight.script.interpreter.state import merge_states
+from preflight.script.interpreter.state import State, merge_states
 from preflight.script.interpreter.values import (
     NONE,
     Const,
@@ -76,7 +76,16 @@ def read_if(it: "Interpreter", node: ast.If) -> None:
     ):
         it.contexts.append(elsewhere)  # to the end of the block around it, or of the function
         it.guard = it.place(node) if elsewhere == RANK_0 else it.guard
+    if maybe:
+        _note_open(it, node, taken)
     it.state = merge_states([taken, it.state])
+
+
+def _note_open(it: "Interpreter", node: ast.If, taken: State) -> None:
+    """Note the lines of each branch that another path goes past, which what follows may not have seen."""
+    for body, past in ((node.body, it.state), (node.orelse, taken)):
+        if body and not past.dead:
+            it.open_branches.add((it.source.path, body[0].lineno, body[-1].end_lineno or 0))
 
 
 _HELD = "rank 0 alone has "

@@ -115,9 +115,7 @@ class Interpreter:
     worker_draws: list[Draw] | None = None  # those of the thread that is being read
 
     def __init__(self, sources: Sources, target: RankTarget, library: Library, listener: Listener) -> None:
-        self.sources = sources
-        self.target = target
-        self.library = library
+        self.sources, self.target, self.library = sources, target, library
         self.work = WorkBudget()
         self.state = State(work=self.work)
         self.excesses: dict[str, None] = {}  # values that were too large, with their places
@@ -145,6 +143,7 @@ class Interpreter:
         self.passed_value: ast.expr | None = None  # what a call of the script's own gives a name to
         self.option_places: dict[CodeLocation, str] = {}  # where defaults of options are written, with flags
         self.defaults: dict[tuple[str, int, int], str] = {}  # lines that a default takes, and its context
+        self.open_branches = set[tuple[str, int, int]]()  # lines of branches that other paths go past
         self.starred: dict[str, None] = {}  # libraries of which all names are imported
         self.closed: dict[str, None] = {}  # attributes that are off and left a branch out
         self.notes: dict[str, list[CodeLocation]] = {}  # what rules remember of what came before

@@ -25,7 +25,9 @@ _OF_TABLES = frozenset({"to_csv", "to_parquet", "to_pickle", "to_excel", "to_fea
 _OF_PATHS = frozenset({"write_text", "write_bytes"})
 _OF_PIPELINES = re.compile(r"(?:^|_)pipe(?:line)?s?(?:_|\d|$)", re.IGNORECASE)
 """Names of what saves the weights of several models, where a tokenizer of no known class saves none."""
-METHODS = frozenset({"mkdir", "open", "savefig", "save_pretrained", *_OF_TABLES, *_OF_PATHS})
+OF_ADAPTERS = frozenset({"save_lora_weights", "save_lora_adapter"})
+"""How diffusers writes adapters: of the pipeline's class, and of the model."""
+METHODS = frozenset({"mkdir", "open", "savefig", "save_pretrained", *OF_ADAPTERS, *_OF_TABLES, *_OF_PATHS})
 """Methods by whose name a call may write, whatever object they are of."""
 _REPLACES = re.compile(r"[bt+]{0,2}[wx][bt+]{0,2}")
 """A mode; what `open` of an unknown object has first may be a path that starts with the same letter."""
@@ -44,6 +46,8 @@ def note_method(it: "Interpreter", name: str, owner: Value, call: Call) -> Value
         path = call.get("path_or_buf", 0) or call.get("path", 0)
         if path is not None:
             note_result(it, path, call)
+    elif name in OF_ADAPTERS:
+        _note_weights(it, call)
     elif name == "save_pretrained":
         _note_pipeline(it, call)
     elif name == "savefig" and call.args:
@@ -61,7 +65,12 @@ def _note_pipeline(it: "Interpreter", call: Call) -> None:
     func = call.node.func
     owner = func.value if isinstance(func, ast.Attribute) else func
     named = getattr(owner, "attr", getattr(owner, "id", ""))
-    if _OF_PIPELINES.search(named) and not call.open and (it.state.grouped or it.state.wrapped):
+    if _OF_PIPELINES.search(named):
+        _note_weights(it, call)
+
+
+def _note_weights(it: "Interpreter", call: Call) -> None:
+    if not call.open and "is_main_process" not in call.kwargs and (it.state.grouped or it.state.wrapped):
         values = {"path": call.get("save_directory", 0) or UNKNOWN, "opened": FALSE}
         it.emit(ScriptEvent("write", call.place, None, call, "file", values))
 

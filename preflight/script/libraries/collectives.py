@@ -22,6 +22,8 @@ from preflight.script.interpreter.values import (
 
 FORWARD_OF_ONE = "forward of one rank"
 """Note of where rank 0 alone calls the model inside of DDP."""
+PACKAGES = ("torch.distributed", "deepspeed.comm")
+"""What has these functions: DeepSpeed's own calls those of torch."""
 _PLAIN = (
     *("barrier", "monitored_barrier", "all_reduce", "all_gather", "all_gather_object"),
     "all_gather_into_tensor",
@@ -125,7 +127,7 @@ def note_state_dict(it: Interpreter, model: int, call: Call) -> None:
 
 
 CALLS: dict[str, Callable[[Interpreter, Call], Value]] = {
-    **{f"torch.distributed.{name}": collective(name) for name in _PLAIN},
+    **{f"{package}.{name}": collective(name) for package in PACKAGES for name in _PLAIN},
     **{name: collective(name.rsplit(".", 1)[-1]) for name in _SHARDED},
     **{
         f"accelerate.utils.{name}": collective(name)

@@ -24,6 +24,7 @@ from preflight.script.interpreter.values import (
     text_of,
 )
 from preflight.script.libraries.casts import members
+from preflight.script.libraries.collectives import PACKAGES
 
 
 def init_process_group(it: Interpreter, call: Call) -> Value:
@@ -159,10 +160,16 @@ CALLS: dict[str, Callable[[Interpreter, Call], Value]] = {
     "torch.distributed.fsdp.FullyShardedDataParallel": _gathering,
     "torch.distributed.fsdp.fully_shard": fsdp,
     "torch.distributed._composable.fsdp.fully_shard": fsdp,
-    "torch.distributed.get_rank": lambda _it, _call: RankValue(),
     "torch.distributed.get_node_local_rank": lambda _it, _call: RankValue(),
-    "torch.distributed.get_world_size": lambda it, _call: Const(it.target.world),
-    "torch.distributed.is_initialized": _is_initialized,
+    **{
+        f"{package}.{name}": model
+        for package in PACKAGES
+        for name, model in (
+            ("get_rank", lambda _it, _call: RankValue()),
+            ("get_world_size", lambda it, _call: Const(it.target.world)),
+            ("is_initialized", _is_initialized),
+        )
+    },
     "torch.multiprocessing.spawn": spawn,
     **dict.fromkeys(("detectron2.engine.launch", "detectron2.engine.launch.launch"), _launch),
     "timm.utils.init_distributed_device": _init_distributed_device,

@@ -15,7 +15,14 @@ from preflight.script.interpreter.values import (
     text_of,
     truth,
 )
-from preflight.script.interpreter.written_files import note_folder, note_result, open_file, replaces
+from preflight.script.interpreter.written_files import (
+    OF_ADAPTERS,
+    note_folder,
+    note_method,
+    note_result,
+    open_file,
+    replaces,
+)
 
 _PATHS = (
     "file",
@@ -91,8 +98,11 @@ def _note_download(it: Interpreter, name: str, call: Call) -> None:
 
 
 def open_by_form(it: Interpreter, name: str, call: Call) -> Value | None:
-    """Return the file that some library's open(path, "wb") gives; None of another call, or of a download."""
+    """Return the file that a library's open(path, "wb") gives; None of calls that write and open nothing."""
     _note_download(it, name, call)
+    last = name.rpartition(".")[2]
+    if last in OF_ADAPTERS:  # StableDiffusionPipeline.save_lora_weights(folder, layers)
+        return note_method(it, last, UNKNOWN, call)
     opens = name.endswith(".open") and replaces(call.get("mode", 1))
     return _open(it, call) if opens else None
 

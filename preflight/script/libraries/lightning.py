@@ -139,7 +139,9 @@ def _fit(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
 def _group(it: Interpreter, owner: Ref | Element) -> None:
     """Note that a Trainer or Fabric makes a process group, where it has several devices."""
     thing = it.thing(owner)
-    it.state.grouped = it.state.grouped or (thing is not None and not _is_of_one(it, thing.get("devices")))
+    if thing is not None and not _is_of_one(it, thing.get("devices")):
+        it.state.grouped = True
+        it.emit(ScriptEvent("joined", thing.place, None))
 
 
 def _is_of_one(it: Interpreter, devices: Value) -> bool:

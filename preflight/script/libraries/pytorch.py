@@ -93,11 +93,11 @@ def _optimizer(it: Interpreter, ref: Ref, name: str, call: Call) -> None:
         library=Const(root_and_last(name)[0]),
         models=Seq(tuple(Ref(model) for model in held)),
         either=Seq(tuple(Ref(inner) for model in _either(params) for inner in trained_with(it, model))),
+        masters=Const({any(True for _ in models_in(item)) for item in alternatives(params)} == {True, False}),
         eps=call.get("eps") or (UNKNOWN if call.open else NONE),
         fused=call.get("fused") or FALSE,
         accelerator=NONE,
-        scaled=FALSE,
-        unscaled=FALSE,
+        **dict.fromkeys(("scaled", "unscaled"), FALSE),
     )
 
 

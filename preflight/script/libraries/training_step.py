@@ -49,7 +49,9 @@ class TrainingStep:
         options = alternatives(self.dtype)
         known = all(isinstance(item, Dtype) or item == NONE for item in options)
         recast = any(isinstance(item, Dtype) for item in alternatives(self.model.get("recast", FALSE)))
-        possible = tuple(item for item in options if isinstance(item, Dtype)) if known and not recast else ()
+        masters = len(options) > 1 and self.optimizer is not None and self.optimizer.get("masters") == TRUE
+        judged = known and not recast and not masters  # who casts the model steps float32 copies
+        possible = tuple(item for item in options if isinstance(item, Dtype)) if judged else ()
         object.__setattr__(self, "_possible", possible)
 
     def switched_at(self) -> tuple[CodeLocation, ...]:

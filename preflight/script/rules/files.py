@@ -65,7 +65,7 @@ _SAID = {
 _FETCHED = "downloaded by some ranks first"
 
 
-@rule("R405", "write", "early write", "process group", "accelerator", "train", "end")
+@rule("R405", "write", "early write", "process group", "accelerator", "joined", "train", "end")
 def one_file_of_every_rank(it: "Interpreter", event: ScriptEvent) -> Iterator[RuleHit]:
     """Every rank writes the same file, or makes the same folder.
 

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from preflight.facts.script import CodeLocation
@@ -202,8 +203,26 @@ def model_spread_over_gpus(it: "Interpreter", event: ScriptEvent) -> Iterator[Ru
             message = "the model's layers are spread over GPUs by number, the same in every rank"
             yield RuleHit(event.place, message, "remove .parallelize(); one GPU per rank", level)
         return
-    for model in _trained(it, event):
-        yield from _judge_map(it, model.get("device_map"), model.get("device_map_at"), model.place)
+    models = list(_trained(it, event))
+    for model in models:
+        value = model.get("device_map")
+        spot = getattr(model.get("device_map_at"), "place", None) or model.place
+        both = len(models) > 1 and all(_spreads(other.get("device_map")) for other in models)
+        doubtful = not both and _is_left_out(it, spot)
+        for hit in _judge_map(it, value, spot):
+            yield _doubtful(hit) if doubtful and MAYBE not in it.contexts else hit
+
+
+def _doubtful(hit: RuleHit) -> RuleHit:
+    """Return a hit about a model that may not be the one: it, or its map, is made in one of two branches."""
+    if hit.level is not Level.ERROR:
+        return hit
+    return replace(hit, level=Level.WARNING, message=f"{hit.message}, where this branch is taken")
+
+
+def _is_left_out(it: "Interpreter", place: CodeLocation) -> bool:
+    """Whether a line is in a branch that some path to what is judged now goes past."""
+    return any(path == place.path and first <= place.line <= last for path, first, last in it.open_branches)
 
 
 def _trained(it: "Interpreter", event: ScriptEvent) -> Iterator[HeapObject]:
@@ -218,15 +237,17 @@ def _trained(it: "Interpreter", event: ScriptEvent) -> Iterator[HeapObject]:
             yield model
 
 
-def _judge_map(it: "Interpreter", value: Value, spot: Value, fallback: CodeLocation) -> Iterator[RuleHit]:
-    place = getattr(spot, "place", None) or fallback
+def _spreads(value: Value) -> bool:
+    return all(text_of(item) in _SPREAD for item in alternatives(value))
+
+
+def _judge_map(it: "Interpreter", value: Value, place: CodeLocation) -> Iterator[RuleHit]:
     related = _origins(value, place)
     options = alternatives(value)
     names = [text_of(item) for item in options]
     several = it.target.processes is None or it.target.processes > 1
     if any(name in _SPREAD for name in names):
-        sure = all(name in _SPREAD for name in names)
-        level = Level.ERROR if sure and it.target.processes and several else Level.WARNING
+        level = Level.ERROR if _spreads(value) and it.target.processes and several else Level.WARNING
         if not several:
             level = Level.INFO
         message = "the trained model is spread over all GPUs, which no launch of several processes can train"
