@@ -12,7 +12,7 @@ from preflight.facts.missing import Missing
 from preflight.job import Job, Precision
 from preflight.script.analyze import analyze_script
 from preflight.script.lint import LintResult, lint_for
-from preflight.script.source import Parser
+from preflight.script.syntax_trees import Parser
 from preflight.script.target import RankTarget
 
 

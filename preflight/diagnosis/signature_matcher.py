@@ -130,10 +130,31 @@ def first_match(text: str) -> Signature | None:
     return _first(_rows_of(_shape_of(text)), text)
 
 
-@lru_cache(maxsize=512)
+@lru_cache(maxsize=2048)
 def _rows_of(its_shape: bytes) -> _Rows:
     """Return the rows that a shape may match; a log has many exceptions and few shapes of them."""
-    return [(row, alternative) for literal, row, alternative in _table() if literal in its_shape]
+    table, (of_word, others) = _table(), _places_of_literals()
+    literals = [each for word in set(_WORD.findall(its_shape)) for each in of_word.get(word, ())]
+    found = {at for literal, places in (*literals, *others) if literal in its_shape for at in places}
+    return [table[at][1:] for at in sorted(found)]
+
+
+_Places = tuple[bytes, list[int]]
+"""A literal, and where in the table it stands."""
+
+
+@cache
+def _places_of_literals() -> tuple[dict[bytes, list[_Places]], list[_Places]]:
+    """Return the places of literals by a word that is whole in them, and of those without one."""
+    places: dict[bytes, list[int]] = {}
+    for at, (literal, _, _) in enumerate(_table()):
+        places.setdefault(literal, []).append(at)
+    of_word: dict[bytes, list[_Places]] = {}
+    others = list[_Places]()
+    for each in places.items():
+        words = _words_within(each[0])
+        (of_word.setdefault(max(words, key=len), []) if words else others).append(each)
+    return of_word, others
 
 
 def _active(shapes: set[bytes]) -> dict[bytes, _Rows]:

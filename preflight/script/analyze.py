@@ -30,7 +30,8 @@ from preflight.script.libraries.training_step import trainings
 from preflight.script.library_names import root_and_last
 from preflight.script.lint import LintResult, lint_for
 from preflight.script.rules.registry import Level
-from preflight.script.source import Finder, Parser, Sources
+from preflight.script.source import Finder, Sources
+from preflight.script.syntax_trees import Parser
 from preflight.script.target import ASSUMED_CAPABILITIES, RankTarget
 from preflight.script.torch_use import does_without_torch
 

@@ -17,7 +17,8 @@ from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.values import Const, Map, OneOf, Seq, Value
 from preflight.script.libraries.call_table import LibraryModel
 from preflight.script.library_names import is_arguments_class, root_and_last
-from preflight.script.source import Parser, Sources
+from preflight.script.source import Sources
+from preflight.script.syntax_trees import Parser
 from preflight.script.target import RankTarget
 
 _KEYWORDS = {

@@ -20,7 +20,8 @@ from preflight.script.libraries.call_table import LibraryModel
 from preflight.script.rules.all_rules import RULES
 from preflight.script.rules.certainty import LOWER, OF_ALL_RANKS, OF_OLD_GPUS, UNREAD, doubted, doubts_of
 from preflight.script.rules.registry import Level, RuleHit, rules_of
-from preflight.script.source import Finder, Parser, Source, Sources, spawns_ranks
+from preflight.script.source import Finder, Source, Sources, spawns_ranks
+from preflight.script.syntax_trees import Parser
 from preflight.script.target import ASSUMED_CAPABILITIES, RankTarget, differ_by_gpu
 
 _IGNORE = re.compile(r"#\s*gpulaunch:\s*ignore(?:\[([A-Z0-9,\s]+)\])?")

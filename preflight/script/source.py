@@ -10,30 +10,21 @@ from typing import TypeVar, cast
 
 from preflight.facts.script import CodeLocation
 from preflight.frozen import dataclass
-from preflight.script.bounds import MAX_MODULE, MAX_WORDS, count_words, most_words, no_collections
+from preflight.script.bounds import MAX_MODULE, MAX_WORDS
 from preflight.script.library_names import KNOWN_ROOTS, QUIET_ROOTS
+from preflight.script.syntax_trees import Parser, walk
 
 T = TypeVar("T")
 Finder = Callable[[str], str | None]
 """Returns the text of a file by its path, and by FOLDER/* the names of the modules in it; None: none."""
 
-MAX_MODULES = 60
+_MODULES = 60
+"""Modules that are read whatever they hold, as far as MAX_WORDS goes."""
 _TRAINS = re.compile(
     r"\bbackward\(|\bGradScaler\b|\binit_process_group\(|\bset_device\(|\boptim\.[A-Z]\w+\(|\bDistributedDataParallel\b"
 )
-_MAX_TRAINING = 2 * MAX_MODULES
-"""As many modules in all where those beyond MAX_MODULES train, scale or place: the faults are in these."""
-_PLAIN = frozenset(
-    {*("ctx", "op", "ops", "id", "attr", "arg", "kind"), *("module", "level", "asname", "type_comment")}
-)
-_PARTS = {
-    kind: () if kind is ast.Constant else tuple(name for name in kind._fields if name not in _PLAIN)
-    for kind in vars(ast).values()
-    if isinstance(kind, type) and issubclass(kind, ast.AST)
-}
-"""The fields of each kind of node that may hold others."""
-_BLOCKS = ("body", "handlers", "orelse", "finalbody", "cases")
-"""The fields of statements, handlers and cases that hold statements."""
+_WORDS = MAX_WORDS * 3 // 4
+"""Beyond it further modules are read only if they train, scale or place: the faults are in these."""
 _INSTALLED = sys.stdlib_module_names | KNOWN_ROOTS - {"datasets", "evaluate", "value"}
 """Packages that hide a folder of their name without an `__init__.py`. Scripts name folders like the three."""
 _STARTS = re.compile(r"(?:spawn|start_processes|launch|Process)\b")
@@ -78,87 +69,6 @@ class Source:
         return place
 
 
-class Parser:
-    """Syntax trees by their texts: what a script is read for shares them. They take most of the memory."""
-
-    def __init__(self) -> None:
-        self._trees: dict[tuple[str, str], ast.Module] = {}
-        self._most_words = 0  # never too few
-        self._unread, self._uncounted = list[str](), list[str]()  # bounded by their length, and more closely
-        self._nodes: dict[int, list[ast.AST]] = {}
-        self._imports: dict[int, list[tuple[str, int]]] = {}
-        self._found: dict[tuple[int, Callable[..., object]], object] = {}
-        self._made: dict[tuple[str, Callable[[str], object]], object] = {}
-        self.branch_places: dict[int, tuple[str, str]] = {}  # by condition: each reading asks at every visit
-        self.newer: dict[str, SyntaxError] = {}  # files for a newer Python, with what stops this one
-
-    def parse(self, path: str, text: str) -> ast.Module:
-        """Return the tree of a text. Raises SyntaxError, ValueError, RecursionError, MemoryError."""
-        text = text.removeprefix("\ufeff")
-        if len(text) > MAX_MODULE:
-            raise ValueError(f"too large: more than {MAX_MODULE} characters")
-        if (path, text) not in self._trees:
-            self._most_words += len(text)
-            self._unread.append(text)
-            if self._most_words > MAX_WORDS:
-                self._count()
-            with no_collections():
-                self._trees[path, text] = self._tree(path, text)
-        return self._trees[path, text]
-
-    def _tree(self, path: str, text: str) -> ast.Module:
-        try:
-            return ast.parse(text, filename=path)
-        except SyntaxError as error:
-            from preflight.script.newer_syntax import replace_newer_syntax  # noqa: PLC0415 - few scripts need it
-
-            plain = replace_newer_syntax(text)
-            if plain == text:
-                raise
-            try:
-                tree = ast.parse(plain, filename=path)
-            except SyntaxError:
-                raise error from None
-            self.newer[path] = error
-            return tree
-
-    def _count(self) -> None:
-        """Replace the bound by a closer one, and that by a count where it is not close enough."""
-        self._most_words += sum(most_words(text) - len(text) for text in self._unread)
-        self._uncounted += self._unread
-        self._unread.clear()
-        if self._most_words <= MAX_WORDS:
-            return
-        self._most_words += sum(count_words(text) - most_words(text) for text in self._uncounted)
-        self._uncounted.clear()
-        if self._most_words > MAX_WORDS:
-            raise ValueError(f"too large: more than {MAX_WORDS} words and signs in all")
-
-    def imports(self, tree: ast.Module) -> list[tuple[str, int]]:
-        """Return what a file imports, each with its number of dots."""
-        if id(tree) not in self._imports:
-            self._imports[id(tree)] = list(_imports(tree))
-        return self._imports[id(tree)]
-
-    def nodes(self, tree: ast.Module) -> list[ast.AST]:
-        """Return all nodes of a file, itself first."""
-        if id(tree) not in self._nodes:
-            self._nodes[id(tree)] = walk(tree)
-        return self._nodes[id(tree)]
-
-    def find(self, what: Callable[[list[ast.AST]], T], tree: ast.Module) -> T:
-        """Return what a function finds among the nodes of a file: one search serves every reading."""
-        if (id(tree), what) not in self._found:
-            self._found[id(tree), what] = what(self.nodes(tree))
-        return cast("T", self._found[id(tree), what])
-
-    def make(self, what: Callable[[str], T], text: str) -> T:
-        """Return what a function makes of a text, the same in every reading. What it raises is raised."""
-        if (text, what) not in self._made:
-            self._made[text, what] = what(text)
-        return cast("T", self._made[text, what])
-
-
 class Sources:
     """The files of one script: itself, and what it imports from its own folders."""
 
@@ -174,7 +84,7 @@ class Sources:
     @property
     def problems(self) -> list[str]:
         """What could not be read, and so was not judged."""
-        many = f"more than {MAX_MODULES} modules: {self._left} of them were not read"
+        many = f"more than {_WORDS} words and signs in all: {self._left} modules were not read"
         return [*self._problems, *([many] if self._left else [])]
 
     def add(self, path: str, text: str) -> Source:
@@ -268,7 +178,7 @@ class Sources:
         if path in self._read:
             return self._read[path]
         text = self._find(path) if self._find is not None else None
-        if text is not None and not self._has_room(text):
+        if text is not None and not self._has_room(path, text):
             self._left += 1
             text = None
         source: Source | None = None
@@ -282,9 +192,11 @@ class Sources:
         self._read[path] = source
         return source
 
-    def _has_room(self, text: str) -> bool:
-        count = len(self.files())
-        return count < MAX_MODULES or (count < _MAX_TRAINING and _TRAINS.search(text) is not None)
+    def _has_room(self, path: str, text: str) -> bool:
+        """Whether a module is read, or has a reason of its own not to be."""
+        if len(self.files()) < _MODULES or _TRAINS.search(text) or len(text) > MAX_MODULE:
+            return True
+        return self.parser.has_room(path, text, _WORDS)
 
     def _parse(self, path: str, text: str, package: str | None = None) -> Source:
         folder = posixpath.dirname(path)
@@ -320,32 +232,6 @@ def _project_folders(folder: str, root: str) -> Iterator[str]:
     for item in dict.fromkeys((above, *project, f"{folder}/src", f"{above}/src", top)):
         if item not in ("", "/"):
             yield item
-
-
-def walk(tree: ast.AST) -> list[ast.AST]:
-    """Return the nodes in the order of `ast.walk`, in a fifth of its time, without operators and contexts."""
-    nodes = [tree]
-    for node in nodes:  # which grows
-        for name in _PARTS[type(node)]:
-            part = getattr(node, name, None)
-            if type(part) is list:
-                nodes += [item for item in part if isinstance(item, ast.AST)]
-            elif isinstance(part, ast.AST):
-                nodes.append(part)
-    return nodes
-
-
-def _imports(tree: ast.Module) -> Iterator[tuple[str, int]]:
-    """Yield what a file imports, outer blocks first. Imports are statements: no expression is looked at."""
-    blocks: list[Sequence[ast.AST]] = [tree.body]
-    for block in blocks:  # which grows
-        for node in block:
-            if isinstance(node, ast.Import):
-                yield from ((alias.name, 0) for alias in node.names)
-            elif isinstance(node, ast.ImportFrom):
-                yield node.module or "", node.level
-            else:
-                blocks += [getattr(node, name) for name in _BLOCKS if hasattr(node, name)]
 
 
 def used_by_program(nodes: list[ast.AST]) -> frozenset[str] | None:

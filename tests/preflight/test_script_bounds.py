@@ -107,10 +107,11 @@ def test_a_script_that_cannot_be_parsed_within_bounds_is_not_judged(text: str, r
     assert reason in analyze_script(text, "train.py").problem
 
 
-def test_of_too_many_modules_those_that_train_are_read_and_the_rest_is_counted() -> None:
+def test_of_too_large_modules_those_that_train_are_read_and_the_rest_is_counted() -> None:
     clip = "scaler.scale(loss).backward()\nclip_grad_norm_(model.parameters(), 1.0)\nscaler.step(optimizer)\n"
     head = "from torch.nn.utils import clip_grad_norm_\ndef train(model, loss, optimizer, scaler):\n"
     files = {f"plain{number}.py": "x = 1\n" for number in range(70)}
+    files |= {f"many{number}.py": "x = [" + "1," * 25_000 + "]\n" for number in range(7)}
     files["loop.py"] = head + "".join(f"    {line}\n" for line in clip.splitlines())
     text = "".join(f"import {name[:-3]}\n" for name in files)
     text += (
@@ -123,7 +124,8 @@ def test_of_too_many_modules_those_that_train_are_read_and_the_rest_is_counted()
         ("P116", "loop.py")
     ]
     assert "loop.py" in result.files
-    assert result.problems == ("more than 60 modules: 11 of them were not read",)
+    assert {f"plain{number}.py" for number in range(70)} <= set(result.files)
+    assert result.problems == ("more than 300000 words and signs in all: 2 modules were not read",)
 
 
 def test_a_module_that_is_too_large_is_not_judged_and_the_script_is() -> None:

@@ -4,7 +4,7 @@ import ast
 import re
 from collections.abc import Sequence
 
-from preflight.script.source import walk
+from preflight.script.syntax_trees import walk
 
 RANK_0 = "rank 0"
 OTHER_RANKS = "all ranks but 0"

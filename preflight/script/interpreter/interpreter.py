@@ -41,7 +41,8 @@ from preflight.script.interpreter.values import (
     float32_of_its_own,
 )
 from preflight.script.library_names import TRAINS, is_named_trainer
-from preflight.script.source import PLACE, Source, Sources, used_by_program, used_names, walk
+from preflight.script.source import PLACE, Source, Sources, used_by_program, used_names
+from preflight.script.syntax_trees import walk
 from preflight.script.target import RankTarget
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from preflight.script.interpreter.values import (
     is_by_rank,
     join,
 )
-from preflight.script.source import walk
+from preflight.script.syntax_trees import walk
 
 if TYPE_CHECKING:
     from preflight.script.interpreter.interpreter import Interpreter

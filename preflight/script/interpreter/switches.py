@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from preflight.script.interpreter.branch_conditions import ONE_RANK, WITHOUT, is_of_ranks, may_matter
 from preflight.script.interpreter.values import FALSE, TRUE, Const, Value
-from preflight.script.source import walk
+from preflight.script.syntax_trees import walk
 
 if TYPE_CHECKING:
     from preflight.script.interpreter.arguments import DeclaredOption

@@ -25,7 +25,7 @@ from preflight.script.interpreter.values import (
     alternatives,
     is_by_rank,
 )
-from preflight.script.source import walk
+from preflight.script.syntax_trees import walk
 
 _PROCESSES = ("multiprocessing.Process", "torch.multiprocessing.Process", "multiprocessing.context.Process")
 _OF_PROCESSES = frozenset(map(Const, _PROCESSES))

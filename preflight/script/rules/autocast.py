@@ -9,7 +9,7 @@ from preflight.script.interpreter.branch_conditions import MAYBE
 from preflight.script.interpreter.events import ScriptEvent
 from preflight.script.interpreter.values import TRUE, Dtype, Ref, alternatives, text_of
 from preflight.script.rules.registry import Level, RuleHit, rule
-from preflight.script.source import walk
+from preflight.script.syntax_trees import walk
 
 if TYPE_CHECKING:
     from preflight.script.interpreter.interpreter import Interpreter

@@ -28,7 +28,8 @@ from preflight.script.libraries.data_loaders import divides
 from preflight.script.rules.certainty import doubted, doubts_of
 from preflight.script.rules.method_calls import has_unknown_call, note_call, owners_of
 from preflight.script.rules.registry import Level, RuleHit, rule
-from preflight.script.source import all_names, walk
+from preflight.script.source import all_names
+from preflight.script.syntax_trees import walk
 
 if TYPE_CHECKING:
     from preflight.script.interpreter.interpreter import Interpreter

@@ -31,7 +31,7 @@ from preflight.script.interpreter.values import (
 from preflight.script.rules.certainty import doubted, doubts_of
 from preflight.script.rules.collectives import OTHERS
 from preflight.script.rules.registry import Level, RuleHit, rule
-from preflight.script.source import walk
+from preflight.script.syntax_trees import walk
 
 if TYPE_CHECKING:
     from preflight.script.interpreter.interpreter import Interpreter

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from preflight.script.interpreter.values import ExternalName
-from preflight.script.source import all_names, walk
+from preflight.script.source import all_names
+from preflight.script.syntax_trees import walk
 
 if TYPE_CHECKING:
     from preflight.script.interpreter.interpreter import Interpreter

@@ -4,7 +4,8 @@ import ast
 import re
 from collections.abc import Iterable, Iterator
 
-from preflight.script.source import Source, Sources, walk
+from preflight.script.source import Source, Sources
+from preflight.script.syntax_trees import walk
 
 _TRAINED = re.compile(
     r"model|(?:^|_)net(?:work|_|$)|optim|param|grads?(?:_|$)|student|teacher|generator|discriminator|critic"
