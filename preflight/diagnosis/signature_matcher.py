@@ -140,7 +140,7 @@ def _rows_of(its_shape: bytes) -> _Rows:
 
 
 _Places = tuple[bytes, list[int]]
-"""A literal, and where in the table it stands."""
+"""A literal, and its places in the table."""
 
 
 @cache

@@ -39,7 +39,7 @@ _REPLACED = re.compile(
     re.ASCII,
 )
 _WITH_VARIABLES = re.compile(
-    r"(?P<head>[A-Za-z_]\w*(?:##?|%%?|/[/#%]?(?:\\.|[^/\\\[\]{}$`\"'])*+/))(?P<word>[^\\`]{1,200})", re.ASCII
+    r"(?P<head>[A-Za-z_]\w*(?:##?|%%?|/[/#%]?(?:\\.|[^/\\\[\]{}$`\"'])*/))(?P<word>[^\\`]{1,200})", re.ASCII
 )
 """`${NAME%"$END"}` and `${NAME/OLD/$NEW}`: a part or what takes its place comes from variables."""
 
