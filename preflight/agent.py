@@ -15,10 +15,10 @@ The contract with its sender (`launcher.remote.agent`):
   script with what then follows on stdin; the end of stdin ends it sooner.
 * request: `{"host": str, "ports": [int], "pids": [int], "free_ports": int, "seed": str, "paths":
   {role: path}, "script": str, "modules": [names], "python_path": str, "library_path": str, "skip": [names of
-  facts], "known": {...}, "deadline_s": float}`; every key may be absent. `modules` are what a script imports
-  that does not lie on the host. `python_path` and `library_path` are the launch's own PYTHONPATH and
-  LD_LIBRARY_PATH. `pids` are reported whatever they are, other processes where they matter. `known` is what
-  an earlier answer held: `boot_id`, `nvidia_module`, `driver`, `packages` (packages_stamp) and `gpus`
+  facts], "known": {...}, "deadline_s": float}`; every key may be absent. `modules` are what a script on
+  its way imports and does not bring along. `python_path` and `library_path` are the launch's own PYTHONPATH
+  and LD_LIBRARY_PATH. `pids` are reported whatever they are, other processes where they matter. `known` is
+  what an earlier answer held: `boot_id`, `nvidia_module`, `driver`, `packages` (packages_stamp) and `gpus`
   (UUIDs); where boot and driver are the same, the answer leaves out the packages under that stamp, and of
   these GPUs what cannot change. An empty path for the roles hf_cache, tmp and run_dir means the one that
   Hugging Face, Python or gpulaunch would use on the host.

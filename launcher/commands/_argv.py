@@ -53,39 +53,35 @@ class LaunchCommand(click.Command):
             if error.option_name == "-p":  # the same for all commands
                 raise
             raise WrongUsage(*_place(error, given, ctx), ctx) from None
-        _refuse_two_scripts(given, ctx)
-        _refuse_lone_host(given, ctx)
+        _refuse_loose_word(given, ctx)
         ctx.params["pasted"] = _is_command(given, ctx.params)
         return left
 
 
-def _refuse_two_scripts(given: list[str], ctx: click.Context) -> None:
-    """Raise WrongUsage for a script beside a run config, whose script would get it as an argument."""
-    words = ctx.params.get("extra") or ()
-    config, ours = ctx.params.get("config"), given[: given.index("--")] if "--" in given else given
-    if config is None or not words or words[0] not in ours or not words[0].endswith(".py"):
+def _refuse_loose_word(given: list[str], ctx: click.Context) -> None:
+    """Raise WrongUsage for a word before `--` beside the script: a host, an argument, a second script."""
+    words, config = ctx.params.get("extra") or (), ctx.params.get("config")
+    loose = words[: len(words) - len(given[given.index("--") + 1 :])] if "--" in given else words
+    if config is None:
+        is_script = bool(loose) and (loose[0].endswith(".py") or Path(loose[0]).is_file())
+        loose = loose[1:] if is_script else ()
+    if not loose:
         return
+    word, place = one_line(loose[0], 100), given.index(loose[0])
+    if config is not None and word.endswith(".py"):
+        name = one_line(config, 100)
+        raise WrongUsage(
+            f"a script and a run config: {word} and {name}",
+            f"leave one out; an argument of the config's script goes after --: -c {name} -- {word}",
+            ctx,
+        )
+    before = one_line(given[place - 1], 100) if given[max(place - 2, 0)] == "--hosts" else ""
     raise WrongUsage(
-        f"a script and a run config: {one_line(words[0], 100)} and {one_line(config, 100)}",
-        f"leave one out; an argument of the config's script goes after --: -c {one_line(config, 100)} --"
-        f" {one_line(words[0], 100)}",
+        f"{word}{before and f' after --hosts {before}'} would be an argument of the script",
+        f"{f'--hosts {before},{word} names both' if before else f'a host: --hosts {word}'};"
+        " an argument of the script goes after --",
         ctx,
     )
-
-
-def _refuse_lone_host(given: list[str], ctx: click.Context) -> None:
-    """Raise WrongUsage for `SCRIPT --hosts A B`, where the script would get B, and run on A alone."""
-    ours = given[: given.index("--")] if "--" in given else given
-    words = ctx.params.get("extra") or ()
-    arguments = words[1:] if ctx.params.get("config") is None else words
-    for option, host, word in zip(ours, ours[1:], ours[2:], strict=False):
-        if option == "--hosts" and word in arguments and not word.startswith("-"):
-            first, second = one_line(host, 100), one_line(word, 100)
-            raise WrongUsage(
-                f"{second} after --hosts {first} would be an argument of the script",
-                f"--hosts {first},{second} names both; an argument of the script goes after --",
-                ctx,
-            )
 
 
 def _is_command(given: list[str], params: Mapping[str, Any]) -> bool:

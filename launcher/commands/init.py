@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from launcher.commands._answer import Answer, json_option
-from launcher.commands._argv import is_text
+from launcher.commands._argv import LaunchCommand, is_text
 from launcher.commands._host_access import open_host_access
 from launcher.commands._host_options import HostOptions, host_access_options
 from launcher.commands._param_types import launch_option
@@ -17,12 +17,7 @@ from launcher.config.host_access_args import complete_commands, without_key
 from launcher.config.inventory import FILE_NAME, LOCALHOST, HostEntry
 from launcher.config.node_sets import fold_hosts, host_range
 from launcher.config.run_config import Overrides
-from launcher.config.script_config import (
-    build_config_for_command,
-    refuse_shell_script,
-    require_directory,
-    suggest_script,
-)
+from launcher.config.script_config import absent_script, build_config_for_command, refuse_shell_script
 from launcher.errors import BadInput, GpulaunchError, HostError, HostsUnusable, join_messages
 from launcher.local.atomic_write import write_atomic
 from launcher.local.home import from_home
@@ -66,14 +61,22 @@ class _Run:
     hosts: tuple[str, ...] = ()  # that the command names
 
 
-@click.command("init", epilog=_EXAMPLES, options_metavar="[OPTIONS] [SCRIPT | -- COMMAND...]")
-@click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="")
+@click.command(
+    "init", cls=LaunchCommand, epilog=_EXAMPLES, options_metavar="[OPTIONS] [SCRIPT | -- COMMAND...]"
+)
+@click.argument("extra", nargs=-1, type=click.UNPROCESSED, metavar="")
 @click.option("--hosts", multiple=True, metavar="WORDS", help="As for ssh; repeatable. Default: localhost.")
 @launch_option
 @json_option
 @host_access_options
 def command(
-    words: tuple[str, ...], *, hosts: tuple[str, ...], launch: int | None, as_json: bool, **given: Any
+    extra: tuple[str, ...],
+    *,
+    hosts: tuple[str, ...],
+    launch: int | None,
+    as_json: bool,
+    pasted: bool,
+    **given: Any,
 ) -> int:
     """Find the Python environments of hosts; write ./hosts.yaml, and a run config for SCRIPT or COMMAND.
 
@@ -83,7 +86,7 @@ def command(
     lacks is shown. Exit code 3: a host did not answer, and nothing was written.
     """
     options = HostOptions(**given)
-    run = _run(words, launch) if words else None
+    run = _run(extra, launch, pasted=pasted) if extra else None
     access = open_host_access(options)
     entries = access.resolve(hosts or (run.hosts if run else ()) or (LOCALHOST,))
     found = _found(entries, list_interpreters(entries, access.open, width=access.width))
@@ -141,16 +144,18 @@ def _batch_run(text: str, stem: str, launch: int | None) -> _Run | None:
     return _Run(stem or config.name, launch=launch, batch=script)
 
 
-def _run(words: tuple[str, ...], launch: int | None) -> _Run:
-    """Return what the words start. Raises BadInput where it is neither a local script nor a command."""
+def _run(words: tuple[str, ...], launch: int | None, *, pasted: bool) -> _Run:
+    """Return what the words start. Raises BadInput where it is neither a local script nor a command.
+
+    `pasted`: they are a command by their place behind `--` or by their first word.
+    """
     script = words[0]
     if len(words) == 1 and Path(script).is_dir():
         raise BadInput(f"{script} is a directory, expected a script or a command", "gpulaunch init train.py")
-    if len(words) == 1 and not is_text(script) and (script.endswith(_SCRIPTS) or Path(script).is_file()):
+    is_script = script.endswith(_SCRIPTS) or Path(script).is_file()
+    if not is_text(script) and (len(words) == 1 if is_script else not pasted):
         if not Path(script).is_file():
-            require_directory(script)
-            fix = f"{suggest_script(Path(script))}name a file of this machine, or a command"
-            raise BadInput(f"{script}: no such script locally", fix)
+            raise absent_script(script)
         if (
             not script.endswith(".py")
             and (job := _batch_run(_head(script), Path(script).stem, launch)) is not None

@@ -61,11 +61,10 @@ def build_config_for_script(words: Sequence[str], overrides: Overrides) -> RunCo
             f"name a script in it: {script.rstrip('/')}/train.py",
         )
     if not Path(script).is_file():
-        require_directory(script)
-        raise BadInput(
-            f"{script}: no such script locally",
-            f"{suggest_script(Path(script))}name a local file; or a run config, with --config; or, where the"
-            " script lies on the hosts only, add --set send_script=false",
+        raise absent_script(
+            script,
+            ", a run config after --config; or, where the script lies on the hosts only, add"
+            " --set send_script=false",
         )
     return config
 
@@ -101,13 +100,19 @@ def refuse_shell_script(script: str, command: str) -> None:
         raise BadInput(f"{script} is a {what}, expected a Python script", fix)
 
 
-def suggest_script(script: Path) -> str:
-    """Return `did you mean "x"? Otherwise `, for the file of its kind beside it that is spelled alike."""
-    beside = [path.name for path in islice(script.parent.glob(f"*{script.suffix}"), _MOST_BESIDE)]
+def absent_script(script: str, others: str = "") -> BadInput:
+    """Return the error for a local script that does not exist; `others`: what else the word may be."""
+    require_directory(script)
+    path = Path(script)
+    beside = [each.name for each in islice(path.parent.glob(f"*{path.suffix}"), _MOST_BESIDE)]
     from difflib import get_close_matches  # noqa: PLC0415 - only for a mistake
 
-    close = get_close_matches(script.name, beside, n=1, cutoff=0.75)
-    return f"did you mean {script.with_name(close[0])}? Otherwise " if close else ""
+    close = get_close_matches(path.name, beside, n=1, cutoff=0.75)
+    meant = f"did you mean {path.with_name(close[0])}? Otherwise " if close else ""
+    return BadInput(
+        f"{script}: no such script locally",
+        f"{meant}name a local file; a host goes after --hosts, a command after --{others}",
+    )
 
 
 def build_config_for_command(words: Sequence[str], overrides: Overrides) -> RunConfig:

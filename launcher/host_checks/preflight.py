@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import lru_cache, partial
+from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,6 +29,7 @@ from preflight.probes.script_imports import imported_names
 
 if TYPE_CHECKING:
     from launcher.host_checks.evaluation import PreflightResult
+    from launcher.planning.plan import ScriptFile
 
 FREE_PORTS = 4
 """Ports that each host proves free: one to use instead of the main port, others in case it is stolen."""
@@ -136,7 +138,7 @@ def build_agent_request(entry: HostEntry, job: Job, options: PreflightOptions | 
         script="" if job.send_script else job.script,
         python_path=env.get("PYTHONPATH", ""),
         library_path=env.get("LD_LIBRARY_PATH"),
-        modules=_imports(how.sent.text) if how.sent is not None else (),
+        modules=_modules_to_find(how.sent or how.script_after_sync, env.get("PYTHONPATH", "")),
         skip=how.skip if job.wants_gpus else (*how.skip, "cuda"),
         known={} if earlier is None else earlier.key(),
         deadline_s=how.deadline_s,
@@ -144,12 +146,20 @@ def build_agent_request(entry: HostEntry, job: Job, options: PreflightOptions | 
 
 
 @lru_cache(maxsize=4)
-def _imports(text: str) -> tuple[str, ...]:
-    """Return the modules that a script to send imports; it travels alone, so none of them is its own."""
+def _modules_to_find(script: "ScriptFile | None", python_path: str) -> tuple[str, ...] | None:
+    """Return the modules that a script on its way imports and that do not come with it."""
+    if script is None:
+        return None
     try:
-        return tuple(imported_names(text))
+        names = imported_names(script.text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return ()
+    if script.workdir is None:
+        return tuple(names)
+    beside = [
+        str(script.workdir / place) for place in (posixpath.dirname(script.name), *python_path.split(":"))
+    ]
+    return tuple(name for name in names if PathFinder.find_spec(name, beside) is None)
 
 
 def _port_to_use(main: HostFacts, *, job: Job) -> int:

@@ -17,8 +17,9 @@ def read_script_after_sync(config: RunConfig) -> ScriptFile | None:
     """Return the script that a sync would put on the hosts, None where none surely is. Raises BadInput."""
     if config.sync is None or config.sync.to or not config.job.script:
         return None
-    here = at_home(config.sync.source) / config.job.script_in_tree
-    return _read(here, config.job.script) if here.is_file() else None
+    tree = at_home(config.sync.source)
+    here = tree / config.job.script_in_tree
+    return _read(here, config.job.script, tree / config.job.subdirectory) if here.is_file() else None
 
 
 def makes_workdir(config: RunConfig) -> bool:
@@ -26,8 +27,8 @@ def makes_workdir(config: RunConfig) -> bool:
     return config.sync is not None and not config.sync.to
 
 
-def _read(path: Path, name: str) -> ScriptFile:
+def _read(path: Path, name: str, workdir: Path | None = None) -> ScriptFile:
     try:
-        return ScriptFile(name, path.read_text(encoding="utf-8"))
+        return ScriptFile(name, path.read_text(encoding="utf-8"), workdir)
     except UnicodeDecodeError:
         raise BadInput(f"{path}: the script to send is not UTF-8 text", "save it as UTF-8") from None

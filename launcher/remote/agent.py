@@ -70,7 +70,7 @@ class AgentRequest:
     seed: str = ""
     paths: dict[str, str] = field(default_factory=dict)
     script: str = ""
-    modules: tuple[str, ...] = ()  # that the script imports, where it does not lie on the host
+    modules: tuple[str, ...] | None = None  # that a script on its way imports and does not bring along
     python_path: str = ""  # PYTHONPATH of the launch, where it has one of its own
     library_path: str | None = None  # LD_LIBRARY_PATH of the launch, likewise
     skip: tuple[str, ...] = ()

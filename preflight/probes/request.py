@@ -20,7 +20,7 @@ class ProbeRequest(NamedTuple):
     seed: str
     paths: dict[str, str]
     script: str
-    modules: tuple[str, ...]
+    modules: tuple[str, ...] | None
     python_path: str
     skip: frozenset[str]
     deadline_s: float
@@ -41,7 +41,7 @@ def read_request(request: Json, pynvml: bytes | None) -> ProbeRequest:
         script=str(request.get("script") or ""),
         python_path=str(request.get("python_path") or ""),
         library_path=None if request.get("library_path") is None else str(request["library_path"]),
-        modules=tuple(str(name) for name in request.get("modules") or ()),
+        modules=None if request.get("modules") is None else tuple(map(str, request["modules"])),
         skip=frozenset(request.get("skip") or ()) | (frozenset() if request.get("script") else {"script"}),
         deadline_s=float(request.get("deadline_s") or _DEADLINE_S),
         pynvml=pynvml,

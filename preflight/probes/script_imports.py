@@ -14,17 +14,17 @@ _MOST_SCRIPT = 512 << 10
 def absent_modules(ask: ProbeRequest, folders: list[str]) -> Any:
     """Return the modules that the script imports first of all and that are in none of `folders`.
 
-    These are the request's own list, or the script's as it lies on the host: imports in a function, a
+    These are the request's own list, else the script's as it lies on the host: imports in a function, a
     condition or a `try` may never happen, and do not count.
     """
-    names = list(ask.modules)
+    names = ask.modules
     workdir = resolve(ask.paths.get("workdir") or "~")
     more = [
         os.path.join(workdir, os.path.expanduser(name)) for name in ask.python_path.split(os.pathsep) if name
     ]
-    if not names and ask.script:
+    if ask.script:
         path = os.path.join(workdir, os.path.expanduser(ask.script))
-        names = imported_modules(path)
+        names = tuple(imported_modules(path)) if names is None else names
         more.insert(0, os.path.dirname(path))
     if not names:
         return missing("no script is known", "not-asked")

@@ -126,7 +126,7 @@ def test_prune_deletes_what_ended_long_ago_and_nothing_else(home: Home) -> None:
     assert code == 0, screen
     assert {path.name for path in home.runs.iterdir()} == {NEW, ALIVE, LOST}
     again = home.gpulaunch("prune", "--yes")
-    assert (again.returncode, again.stdout) == (0, "no run ended more than 30d ago\n")
+    assert (again.returncode, again.stdout) == (0, "no run on localhost ended more than 30d ago\n")
     assert home.gpulaunch("prune", "--yes", "--older-than", "0s").returncode == 0
     assert {path.name for path in home.runs.iterdir()} == {ALIVE, LOST}
     wrong = home.gpulaunch("prune", "--older-than", "soon")

@@ -18,6 +18,8 @@ from launcher.config.script_config import (
 )
 from launcher.engines.command_line.gpulaunch_options import find_own_option
 from launcher.errors import BadInput
+from launcher.host_checks.preflight import build_agent_request
+from launcher.host_checks.preflight_options import PreflightOptions
 from launcher.planning.script_file import makes_workdir, read_script_after_sync, read_script_to_send
 from tests.launcher.test_gpu_wait import run_options
 
@@ -134,9 +136,14 @@ def test_a_synced_tree_goes_to_the_workdir_of_a_host_or_to_a_directory_of_its_na
     assert [entry.workdir for entry in entries] == ["~/gpulaunch/project", "~/project", ""]
     _, entries = prepared("train.py", sync=True, sets=("workdir=~/there",))
     assert entries == (BOX,)
+    Path("mine").mkdir()
+    Path("train.py").write_text("import mine, wandb\n")
     arriving = read_script_after_sync(config)
     assert arriving is not None
     assert arriving.text == Path("train.py").read_text()
+    asked = build_agent_request(BOX, config.job, PreflightOptions(script_after_sync=arriving))
+    assert (asked.script, asked.modules) == ("train.py", ("wandb",))
+    assert build_agent_request(BOX, config.job).modules is None
 
 
 def test_a_spare_gets_the_tree_in_the_directory_that_it_has_on_the_others(tmp_path: Path) -> None:
@@ -203,6 +210,9 @@ def test_sync_on_the_command_line_keeps_what_a_config_says_of_it() -> None:
             "alone.py --hosts a b",
             "b after --hosts a would be an argument of the script; --hosts a,b names both",
         ),
+        ("alone.py root@192.0.2.7 -n", "root@192.0.2.7 would be an argument of the script; a host: --hosts"),
+        ("alone.py 3 -- --lr 1", "3 would be an argument of the script; a host: --hosts 3; an"),
+        ("-c x titan", "titan would be an argument of the script; a host: --hosts titan"),
         ("alone.py --host titan", "has no option --host; did you mean --hosts?"),
         (
             "--num_processes 2 alone.py",

@@ -53,6 +53,9 @@ def test_what_neither_script_nor_interpreter_has_is_absent(tmp_path: Path) -> No
     assert absent_modules(more, import_path({})) == ["__future_no__"]
     sent = read_request({"modules": ["os", "helper", "pytest"]}, None)
     assert absent_modules(sent, [*import_path({}), *sys.path]) == ["helper"]
+    tree = read_request({**request, "modules": ["helper", "packaging_that_nobody_has"]}, None)  # on its way
+    assert absent_modules(tree, import_path({})) == ["packaging_that_nobody_has"]
+    assert isinstance(absent_modules(read_request({**request, "modules": []}, None), []), dict)
     assert isinstance(absent_modules(read_request({}, None), []), dict | Missing)
     (tmp_path / "train.py").write_text("import\n")
     assert isinstance(absent_modules(read_request(request, None), []), dict)
