@@ -7,12 +7,14 @@ nodes or repeats it; else the number that the user gives (`--launch 2`) chooses 
 import posixpath
 from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
+from itertools import pairwise
 
 from launcher.engines.command_line import remedies, side_commands
 from launcher.engines.command_line.parsed_command import Environment, MissingValue
 from launcher.engines.command_line.shell.variables import Value
 from launcher.engines.command_line.shell.words import Word
 from launcher.engines.command_line.tables import side_programs, wrappers
+from launcher.engines.command_line.tables.mpirun_srun import PREFIXES
 from launcher.errors import CommandRefused
 from preflight.frozen import dataclass
 
@@ -164,10 +166,10 @@ def _without_setup(found: Sequence[FoundCommand]) -> tuple[int, ...]:
 
 
 def _is_inline(words: Sequence[Word]) -> bool:
-    """Whether a command is `python -c TEXT`, which prepares or shows something."""
-    at = next((at for at, word in enumerate(words) if "=" not in word.text), 0)
-    is_text = [word.text for word in words[at + 1 : at + 2]] == ["-c"]
-    return is_text and posixpath.basename(words[at].text).startswith("python")
+    """Whether a command is `python -c TEXT`, behind srun too, which prepares or shows something."""
+    pairs = pairwise(words)
+    is_text = any(side_commands.is_python(one) and following.text == "-c" for one, following in pairs)
+    return is_text and not side_commands.has_launcher([one for one in words if one.text not in PREFIXES])
 
 
 def _two(words: Sequence[Word]) -> str:

@@ -83,6 +83,9 @@ _PROCESS_COUNTS = ("total", "per_node")
 _SUBMITTING = ("submitit", "ray", "rq", "slurm")
 """How launchers of Hydra that hand runs to a cluster are called."""
 
+_BARE = re.compile(r"[^/]+(?<!\.sh)(?<!\.bash)")
+"""A program by its name alone, and no script of a shell."""
+
 _NO_PROGRAM = re.compile(r"[\[\]{}()\"'<>=,;|]|:$")
 _SHOWN = 40
 
@@ -114,10 +117,7 @@ def read_launcher(line: CommandLine, start: int) -> ParsedCommand:
     if [word.text for word in line.words[start : start + 2]] == ["tune", "run"]:
         return _read_tune(line, start)
     _refuse_no_program(name, [word.text for word in line.words[start + 1 :]])
-    if text == name and not name.endswith((".sh", ".bash")):
-        refuse_submitter(name, line.words[start + 1 :])
-    record = _record(line, "opaque", "executable", start)
-    return with_own_ranks(record)
+    return with_own_ranks(_record(line, "opaque", "executable", start))
 
 
 def _refuse_no_program(name: str, args: Sequence[str]) -> None:
@@ -313,25 +313,28 @@ def _record(
     line: CommandLine,
     launcher: LauncherKind,
     kind: ProgramKind,
-    program: int,
+    start: int,
     others: tuple[int, ...] | None = None,
 ) -> ParsedCommand:
-    indices = range(program + 1, len(line.words)) if others is None else others[1:]
+    indices = range(start + 1, len(line.words)) if others is None else others[1:]
     kept = [word for one in line.found if one.option.fate == "kept" for word in one.words]
     chosen = [word for one in line.found if one.option.sets in _CHOICES for word in one.words]
-    _refuse_submitting(word.text for word in (line.words[index] for index in indices))
-    needed = (*kept, *chosen, *(line.words[index] for index in (program, *indices)))
+    program, *args = (line.words[index] for index in (start, *indices))
+    _refuse_submitting(word.text for word in args)
+    if launcher == "python" or (launcher == "opaque" and _BARE.fullmatch(program.text)):
+        refuse_submitter(program.text, args)
+    needed = (*kept, *chosen, program, *args)
     if any(not word.is_known for word in needed):
         error = without_values(needed, "the line")
-        if not line.words[program].is_known:
+        if not program.is_known:
             raise error
         line.lack(error)
     return ParsedCommand(
         words=tuple(word.text for word in line.words),
         launcher=launcher,
         program_kind=kind,
-        program=line.words[program].text,
-        args=tuple(line.words[index].text for index in indices),
+        program=program.text,
+        args=tuple(word.text for word in args),
         request=_request(line, launcher),
         env=dict(line.env),
         unset=tuple(line.unset),

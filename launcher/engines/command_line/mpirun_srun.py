@@ -1,12 +1,13 @@
 """mpirun, horovodrun and srun in front of a command: taken off, what they ask for taken over."""
 
 import posixpath
+from collections.abc import Sequence
 
 from launcher.engines.command_line import values
 from launcher.engines.command_line.line import VARIABLES, CommandLine
 from launcher.engines.command_line.option_reader import FoundOption, read_options
 from launcher.engines.command_line.remedies import with_launch
-from launcher.engines.command_line.shell.words import Word, require_known, without_itself
+from launcher.engines.command_line.shell.words import Word, require_known, without_itself, without_values
 from launcher.engines.command_line.tables.mpirun_srun import PREFIXES
 from launcher.errors import CommandRefused
 
@@ -22,22 +23,35 @@ def read_prefix(line: CommandLine, start: int) -> int | None:
     if line.prefix:
         raise CommandRefused(f"{table.owner} inside of {line.prefix}", "leave one of them out")
     line.prefix = table.owner
-    try:
-        reading = read_options(line.words, start + 1, table)
-    except CommandRefused as error:
-        raise with_launch(error, line.words[start + 1 :]) from error
-    if any(word.text == ":" for word in line.words[reading.program :]):
+    found: list[FoundOption] = []
+    at = start + 1
+    while True:
+        try:
+            reading = read_options(line.words, at, table)
+        except CommandRefused as error:
+            raise with_launch(error, line.words[start + 1 :]) from error
+        found += reading.found
+        at = reading.program
+        if not (line.words[at:] and line.words[at].is_open and _starts_option(line.words[at + 1 :])):
+            break
+        line.lack(without_values(line.words[at : at + 1], table.owner))
+        at += 1
+    if any(word.text == ":" for word in line.words[at:]):
         raise CommandRefused(
             f"{table.owner} starts several programs, with : between them", "launch one program on all hosts"
         )
-    for one in reading.found:
+    for one in found:
         line.found.append(one)
         if one.option.kind == "variables":
             _take_variables(line, one)
         elif one.option.kind == "directory":
             require_known(one.words[0], one.use.spelling)
             line.enter(None, one.use.value)
-    return reading.program
+    return at
+
+
+def _starts_option(words: Sequence[Word]) -> bool:
+    return bool(words) and words[0].text.startswith("-")
 
 
 def _take_variables(line: CommandLine, one: FoundOption) -> None:

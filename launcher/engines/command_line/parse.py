@@ -14,8 +14,8 @@ from launcher.engines.command_line.launch_text import split_line
 from launcher.engines.command_line.launchers import read_launcher
 from launcher.engines.command_line.line import CommandLine
 from launcher.engines.command_line.mpirun_srun import read_prefix
-from launcher.engines.command_line.parsed_command import ParsedCommand
-from launcher.engines.command_line.refusals import is_early_end
+from launcher.engines.command_line.parsed_command import MissingValue, ParsedCommand
+from launcher.engines.command_line.refusals import is_early_end, of_arguments
 from launcher.engines.command_line.shell.bracket_tests import Files
 from launcher.engines.command_line.shell.variables import Value
 from launcher.engines.command_line.shell.words import Word, plain, without_values
@@ -70,14 +70,16 @@ def parse_line(
     text with several commands of which `number`, from 1, chooses none.
     """
     inside = _Inside(environ or {}, files, number)
-    shell = split_line(text, inside.environ, files, number=number)
+    unknown: tuple[MissingValue, ...] = ()
     try:
+        shell = split_line(text, inside.environ, files, number=number)
+        unknown = shell.unknown
         return _parse(shell, inside)
     except CommandRefused as error:
-        early = next((one for one in shell.unknown if is_early_end(one.message)), None)
-        if early is None:
-            raise
-        raise CommandRefused(early.message, early.fix) from error
+        early = next((one for one in unknown if is_early_end(one.message)), None)
+        if early is not None:
+            raise CommandRefused(early.message, early.fix) from error
+        raise of_arguments(error, text) from error
 
 
 def names_program(name: str) -> bool:
@@ -135,8 +137,7 @@ def _parse(shell: ShellLine, inside: _Inside) -> ParsedCommand:
 
 def _is_open_prefix(words: Sequence[Word]) -> bool:
     """Whether a variable without a value is in front of a launcher: `mpirun -np 8 $BIND python a.py`."""
-    is_open = len(words) > 1 and words[0].unresolved == (words[0].text,)
-    return is_open and words[0].text.startswith("$") and (is_python(words[1]) or has_launcher(words[1:]))
+    return len(words) > 1 and words[0].is_open and (is_python(words[1]) or has_launcher(words[1:]))
 
 
 def _check_number(number: int | None, commands: int) -> None:
@@ -180,8 +181,8 @@ def _inner_line(words: tuple[Word, ...], at: int, shell: ShellLine, inside: _Ins
     try:
         inner = split_line(words[-1].text, inside.environ, inside.files, shell.functions, inside.number)
     except CommandRefused:
-        if _LAUNCHER_INSIDE.search(words[-1].text):
-            raise  # as a whole it would start ranks of its own on each host
+        if not words[-1].text.strip() or _LAUNCHER_INSIDE.search(words[-1].text):
+            raise  # as a whole it would start nothing, or ranks of its own on each host
         return None
     return inner if _starts_launcher(inner, inside) else None
 

@@ -1,5 +1,7 @@
 """Why a text cannot be read as one launch, and what to paste in its place."""
 
+import re
+
 from launcher.engines.command_line.shell.words import Word
 from launcher.errors import CommandRefused
 
@@ -8,6 +10,8 @@ _WITHOUT_FILE = (
     " script: gpulaunch run ... -- bash SCRIPT"
 )
 _ENDS = "the text ends with"
+_WITHOUT_PROGRAM = re.compile(r"has no (?:script|program) to start$|names no script|^the line has no command$")
+_FOR_ARGUMENTS = re.compile(r"(?P<quote>\"?)\$(?:[@*]|\{[@*][^}\n]*\})(?P=quote)")
 
 
 def unseen_settings(words: tuple[Word, ...]) -> CommandRefused:
@@ -44,6 +48,25 @@ def cut_command(before: str) -> CommandRefused:
     return CommandRefused(
         f"the command ends before {before}: the line above is a comment, or lacks its \\",
         "take the comment out, or write \\ at the end of the line above",
+    )
+
+
+def of_arguments(error: CommandRefused, text: str) -> CommandRefused:
+    """Return the error for a text whose own arguments are what it launches; any other error as it is."""
+    found = _FOR_ARGUMENTS.search(text) if _WITHOUT_PROGRAM.search(error.message) else None
+    if found is None:
+        return error
+    return CommandRefused(
+        f"the text launches what its own arguments name, {found[0]}, and it has none",
+        f"write the script and its arguments in place of {found[0]}",
+    )
+
+
+def template_choice(line: str) -> CommandRefused:
+    """Return the error for a line of a command or of its variables that only a template decides."""
+    return CommandRefused(
+        f"the text is a template, which decides whether it has {line.strip()[:40]}",
+        "paste what the template makes",
     )
 
 

@@ -73,15 +73,16 @@ def typed_fix(name: str, words: Sequence[Word]) -> str:
 def hosts_of_ssh(commands: Sequence[Sequence[Word]]) -> tuple[str, ...]:
     """Return the hosts of commands that all are ssh to hosts that the text names; () for any others."""
     hosts: list[str] = []
-    alike: set[str] = set()
+    launches: list[str] = []
     for words in commands:
         texts = [word.text for word in words[1:]]
         at = next((at for at, text in enumerate(texts) if _is_host(texts, at, text)), None)
         if words[0].text != "ssh" or at is None or not words[at + 1].is_known:
             return ()
         hosts.append(texts[at])
-        name = re.escape(texts[at].rpartition("@")[2])
-        alike.add(re.sub(rf"(?<![\w.-]){name}(?![\w.-])|\d+", "", " ".join(texts[at + 1 :])))
+        launches.append(" ".join(texts[at + 1 :]))
+    names = "|".join(re.escape(host.rpartition("@")[2]) for host in sorted(hosts, key=len, reverse=True))
+    alike = {re.sub(rf"(?<![\w.-])(?:{names})(?![\w.-])|\d+", "", launch) for launch in launches}
     return tuple(dict.fromkeys(hosts)) if len(alike) == 1 else ()
 
 

@@ -12,13 +12,16 @@ TEXT = r"[^ \t]+(?:[ \t]+[^ \t]+)*"
 """A value without the blanks around it: `.*?[ \\t]*` takes the square of the time for many blanks."""
 KEY = re.compile(
     r"(?P<indent>[ ]*(?:- +)*)(?P<key>command|args|run|script|commands|cmds|entrypoint|cmd"
-    r"|env|envs|environment|environment_variables|variables|secrets|Entrypoint|Args)"
+    r"|env|envs|envVars|environment|environment_variables|variables|secrets|Entrypoint|Args"
+    r"|arguments(?=[ \t]*:[ \t]*\[))"
     rf"[ \t]*:(?:[ \t]+(?P<value>(?:{TEXT})?))?[ \t]*"
 )
 _BLOCK = re.compile(r"(?P<kind>[|>])[+-]?\d?[ \t]*(?:#.*)?")
 _ITEM = re.compile(rf"(?P<indent>[ ]*)-[ \t]+(?P<value>(?:{TEXT})?)[ \t]*")
-_BARE_WORD = re.compile(r"(?<=[\[,])[ \t]*([^\"'\[\],\s](?:[^,\]\" \t]|[ \t]+(?=[^,\] \t]))*)[ \t]*(?=[,\]])")
-_SINGLE_QUOTED = re.compile(r"'([^'\"\\]*)'")
+_FLOW_WORD = re.compile(
+    r"\"(?:[^\"\\]|\\.)*\"|'(?P<quoted>(?:[^']|'')*)'"
+    r"|(?<=[\[,])[ \t]*(?P<bare>[^\"'\[\],\s](?:[^,\]\" \t]|[ \t]+(?=[^,\] \t]))*)[ \t]*(?=[,\]])"
+)
 # No possessive group: Python before 3.11.5 finds nothing with one that has alternatives.
 _QUOTED_COMMENT = re.compile(
     r"(?P<value>(?:\"(?:[^\"\\]|\\.)*\"|'[^']*'|[^\"'\s]|[ \t]+(?![ \t#]))*)[ \t]+#.*"
@@ -48,19 +51,20 @@ def command_keys(lines: list[str]) -> Iterator[CommandKey]:
         if found is None:
             at += 1
             continue
+        name = found["key"].lower().replace("arguments", "args")  # `arguments: [...]` of Beaker
         indent, value = len(found["indent"]), found["value"] or ""
         block = _BLOCK.fullmatch(value)
         if block is not None:
             body, end = _block(lines, at + 1, indent)
-            yield CommandKey(found["key"], indent, at, end, _joined(body, block["kind"]))
+            yield CommandKey(name, indent, at, end, _joined(body, block["kind"]))
         elif value and not value.startswith("#"):
             value, end = whole_value(lines, at, value, indent)
             value = _without_comment(value)
             listed = _flow(value)
-            yield CommandKey(found["key"].lower(), indent, at, end, None if listed else scalar(value), listed)
+            yield CommandKey(name, indent, at, end, None if listed else scalar(value), listed)
         else:
             words, end = _items(lines, at + 1, indent)
-            yield CommandKey(found["key"].lower(), indent, at, end, None, words)
+            yield CommandKey(name, indent, at, end, None, words)
         at = max(end, at + 1)
 
 
@@ -106,14 +110,19 @@ def _flow(value: str) -> tuple[str, ...]:
     """Return the words of `[a, "b"]`; () for any other value."""
     if not value.startswith("["):
         return ()
-    quoted = _BARE_WORD.sub(lambda one: json.dumps(one[1]), _SINGLE_QUOTED.sub(r'"\1"', value))
-    for text in (value, quoted):
+    for text in (value, _FLOW_WORD.sub(_as_json, value)):
         try:
             words = json.loads(text)
         except (ValueError, RecursionError):
             continue
         return tuple(map(str, words)) if all(isinstance(word, str | int | float) for word in words) else ()
     return ()
+
+
+def _as_json(word: re.Match[str]) -> str:
+    """Return a word of a list as JSON has it."""
+    quoted, bare = word["quoted"], word["bare"]
+    return word[0] if quoted is bare is None else json.dumps(bare or (quoted or "").replace("''", "'"))
 
 
 def _without_comment(value: str) -> str:

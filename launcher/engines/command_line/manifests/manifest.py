@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 
+from launcher.engines.command_line import refusals
 from launcher.engines.command_line.manifests.command_keys import KEY, TEXT, CommandKey, command_keys, scalar
 from launcher.engines.command_line.manifests.counts import (
     count_variables,
@@ -38,8 +39,8 @@ _FLOW_PAIR = re.compile(
 _OF_CONTAINER = re.compile(r"\\\$\((?P<name>[A-Za-z_]\w*)\)", re.ASCII)
 """A variable that Kubernetes fills in, behind `\\`: `$(MASTER_ADDR)`."""
 _SHELL = re.compile(r"(?:/[\w/]+/)?(?:ba|z|da|k)?sh")
-_VARIABLES = ("env", "envs", "environment", "environment_variables", "variables", "secrets")
-"""`envs` and `secrets` of SkyPilot, `environment_variables` of Azure ML."""
+_VARIABLES = ("env", "envs", "envvars", "environment", "environment_variables", "variables", "secrets")
+"""`envs` and `secrets` of SkyPilot, `envVars` of Beaker, `environment_variables` of Azure ML."""
 
 _INPUT = re.compile(r"\$\{\{[ ]*(?P<of_parent>parent\.)?inputs\.(?P<name>\w+)[ ]*\}\}")
 _INPUTS = re.compile(r"(?P<indent>[ ]*)inputs:[ \t]*(?:#.*)?")
@@ -54,8 +55,11 @@ _PREPARING = re.compile(r"[ ]*initContainers:[ \t]*(?:#.*)?")
 _NODE_RANK = re.compile(r"[ \t]+--(?:node|machine)[_-]rank[= \t]\d{1,4}(?=[\s\\]|$)")
 """In which the commands of a master and of its workers differ."""
 
-_OPEN = re.compile(r"(\{\{[^{}\n]{1,80}\}\}|(?<==)\{[A-Za-z]\w*\}$)")
-"""What a template fills in within a word: `--lr={{ .Values.lr }}`, `--nnodes={nodes}`."""
+_OPEN = re.compile(r"(\{\{[^{}\n]{1,80}\}\}|(?<==)\{[A-Za-z]\w*\}$|\$\{?[A-Za-z_]\w*\}?)")
+"""What a template fills in within a word: `--lr={{ .Values.lr }}`, `--nnodes={nodes}`, `$NODES` of envsubst."""
+
+_DECIDES = re.compile(r"[ \t]*\{[{%]-?[ \t]*(?:if|range|with|for)\b.*[%}]\}[ \t]*")
+"""A line of Helm or Jinja that decides whether the lines below it are there."""
 
 _IMAGE = re.compile(r"[ \t]*(?:- )?image:")
 _MOST_LINES = 5_000
@@ -85,6 +89,7 @@ def command_of_manifest(text: str, launch: re.Pattern[str]) -> str | None:
     if not found:
         return _only_command(keys, lines)
     refuse_ray(lines, next(iter(found))[1])
+    _refuse_template(keys, [key for places in found.values() for key in places], lines)
     if len(found) > _MOST_LAUNCHES:
         raise CommandRefused(
             f"the manifest has more than {_MOST_LAUNCHES} commands that launch something", "paste one of them"
@@ -114,6 +119,16 @@ def _launches(
             found.setdefault((said, _with_inputs(command, key, lines)), []).append(key)
         found[next(reversed(found))] += places[_MOST_ALIKE:]
     return found
+
+
+def _refuse_template(keys: list[CommandKey], started: list[CommandKey], lines: list[str]) -> None:
+    """Raise CommandRefused for words or variables of a command that a template may leave out."""
+    mappings = {(key.around, key.indent) for key in started}
+    for key in keys:
+        end = end_of_value(lines, key.line, key.indent) if (key.around, key.indent) in mappings else 0
+        for at in range(key.line + 1, min(end + 1, len(lines) - 1)):
+            if _DECIDES.fullmatch(lines[at]) and (at < end or lines[at + 1].lstrip().startswith("- ")):
+                raise refusals.template_choice(lines[at + 1])
 
 
 def _others(keys: list[CommandKey], started: Collection[int]) -> str:

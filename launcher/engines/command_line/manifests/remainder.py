@@ -33,6 +33,7 @@ _GROUPS = (
         "environment_variables",
         "env",
         "envs",
+        "envVars",
         "environment",
         "variables",
         "secrets",
@@ -42,7 +43,7 @@ _GROUPS = (
 """Keys whose own keys are looked at."""
 
 _STRUCTURE = (
-    *("spec", "template", "jobs", "services", "steps", "containers", "command", "args", "entrypoint", "run"),
+    *("spec", "template", "jobs", "services", "steps", "containers", "command", "args", "arguments", "entrypoint", "run"),
     *("script", "commands", "cmds", "cmd", "Entrypoint", "Args", "inputs", "defaults", "value", "valueFrom"),
     *("pytorchReplicaSpecs", "mpiReplicaSpecs", "Launcher", "Master", "Worker", "replicaSpecs", "uses"),
 )

@@ -10,6 +10,7 @@ import re
 import shlex
 from bisect import bisect_right
 
+from launcher.engines.command_line import refusals
 from launcher.engines.command_line.dialects.posix_text import with_posix_syntax
 from launcher.engines.command_line.manifests.manifest import command_of_manifest
 from launcher.engines.command_line.pages.blocks import LAUNCH, LAUNCH_INSIDE, LAUNCH_LINE, blocks_of_page
@@ -18,7 +19,6 @@ from launcher.engines.command_line.pages.python_text import refuse_python
 from launcher.engines.command_line.shell.expansions import with_quotes
 from launcher.engines.command_line.task_files.condor import command_of_condor
 from launcher.engines.command_line.task_files.editor_config import command_of_editor
-from launcher.errors import CommandRefused
 
 _SHELL = (  # ana@gpu1:~/x$, [ana@gpu1 x]$, ana@mac x %, and the arrows of zsh's themes
     r"[\w.-]+@[\w.-]+:[^\s$#%]*[$#%]|\[[\w.-]+@[\w.-]+[ \t][^\]\n]{0,200}\][$#%]"
@@ -123,10 +123,7 @@ def _without_template(text: str) -> str:
         found = _OF_TEMPLATE.fullmatch(line)
         if found is None:
             if depth > 0 and line.strip() and not line.lstrip().startswith("#"):
-                raise CommandRefused(
-                    f"the text is a template, which decides whether it has {line.strip()[:40]}",
-                    "paste what the template makes",
-                )
+                raise refusals.template_choice(line)
             kept.append(line)
         elif found["word"].startswith("end"):
             depth -= 1

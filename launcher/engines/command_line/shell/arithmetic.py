@@ -5,9 +5,9 @@ import operator
 import re
 from collections.abc import Callable
 
-from launcher.engines.command_line.shell.variables import Values, arguments
+from launcher.engines.command_line.shell.variables import Values, arguments, given_argument
 
-_OPERAND = re.compile(r"\$?\{?([A-Za-z_]\w*)\}?", re.ASCII)
+_OPERAND = re.compile(r"\$?\{?([A-Za-z_]\w*)\}?|\$\{?([1-9]\d{0,3})\}?", re.ASCII)
 _ARITHMETIC = re.compile(r"[\d\s+*/%()<>=!&|^~?:-]{1,120}", re.ASCII)
 _CALCULATED = re.compile(
     r"\s*(?P<name>[A-Za-z_]\w*)\s*(?:(?P<mark>[+*/%-]?)=(?P<expression>[^=].*)|(?P<step>\+\+|--))\s*",
@@ -54,13 +54,15 @@ def evaluate_arithmetic(text: str, values: Values) -> int | None:
     """Return the number of an arithmetic expression, None where a variable of it has none."""
     if _STEP.search(text):
         return None  # it sets a variable, too
+    given = arguments(values)
 
     def number(match: re.Match[str]) -> str:
-        value = values.get(match[1])
+        is_argument = match[2] is not None and given is not None
+        value = given_argument(given or (), int(match[2]), 0).text if is_argument else values.get(match[1])
         return f"({value})" if isinstance(value, str) and _ARITHMETIC.fullmatch(value.strip()) else "\0"
 
     filled = _OPERAND.sub(
-        number, text[:400].replace('"', "").replace("$#", str(len(arguments(values) or ())))
+        number, text[:400].replace('"', "").replace("$#", str(len(given or ())))
     ).strip()
     if not _ARITHMETIC.fullmatch(filled):
         return None

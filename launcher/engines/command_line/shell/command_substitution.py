@@ -27,7 +27,8 @@ _OWN_FOLDER = re.compile(
     rf"dirname (?:-- )?[\"']?(?:\$\((?:realpath|readlink -f) (?:-- )?{_OWN_PATH}\)|{_OWN_PATH})[\"']?"
 )
 _ENTERED = re.compile(
-    r"cd (?:-P )?(?:-- )?(?P<folder>.+?)(?: [&1]?>\s*/dev/null(?: 2>&1)?)? ?(?:&&|;) ?pwd(?: -P)?"
+    r"cd (?:-P )?(?:-- )?(?P<folder>.+?)(?P<below>(?: ?(?:&&|;) ?cd [\w./][\w./-]*)*)"
+    r"(?: [&1]?>\s*/dev/null(?: 2>&1)?)? ?(?:&&|;) ?pwd(?: -P)?"
 )
 _JOINED_ARRAY = re.compile(
     r"(?:local )?IFS=(?P<quote>[\"']?)(?P<mark>[^\s\"';$]?)(?P=quote) ?; ?(?P<command>(?:echo|printf) .*)",
@@ -98,7 +99,8 @@ def _computed_path(command: str, values: Values, split: Split, depth: int) -> st
     entered = _ENTERED.fullmatch(command)
     if entered is not None and isinstance(here, str):
         folder, lacking = join_tokens(split(entered["folder"], depth + 1))
-        return None if lacking else posixpath.normpath(posixpath.join(here, folder))
+        below = re.findall(r" ([\w./-]+)", entered["below"])[1::2]
+        return None if lacking else posixpath.normpath(posixpath.join(here, folder, *below))
     named = _PATH_PART.fullmatch(command)
     if named is not None:
         parts = split(named["path"], depth + 1)

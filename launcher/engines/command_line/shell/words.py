@@ -28,6 +28,11 @@ class Word:
         return not self.unresolved
 
     @property
+    def is_open(self) -> bool:
+        """Whether it is all one variable without a value, which may stand for no word or for several."""
+        return len(self.unresolved) == 1 and self.text[:1] == "$" and self.unresolved[0].startswith(self.text)
+
+    @property
     def is_output(self) -> bool:
         """Whether it is all that a program prints: `$(cat .env)`."""
         return self.unresolved == (self.text,) and self.text.startswith(("$(", "`"))
