@@ -1,6 +1,7 @@
 """How the nodes of a run are reached: by the user's words, never by a record's alone."""
 
 import ipaddress
+import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
@@ -95,7 +96,7 @@ def _entry(
         return known.inventory.lookup(node.host)
     if known.consent is not None and known.consent(_question(run, way)):
         return way
-    fix = f"list it in hosts.yaml, or add --hosts {node.host}"
+    fix = f"list it in hosts.yaml, or add --hosts {shlex.quote(node.host)}"
     words = f"not asked: only the record of {run.run_id} names it; it is in no local file"
     raise HostNotContacted(way.name, words, fix)
 

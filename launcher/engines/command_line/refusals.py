@@ -10,7 +10,9 @@ _WITHOUT_FILE = (
     " script: gpulaunch run ... -- bash SCRIPT"
 )
 _ENDS = "the text ends with"
-_WITHOUT_PROGRAM = re.compile(r"has no (?:script|program) to start$|names no script|^the line has no command$")
+_WITHOUT_PROGRAM = re.compile(
+    r"has no (?:script|program) to start$|names no script|^the line has no command$"
+)
 _FOR_ARGUMENTS = re.compile(r"(?P<quote>\"?)\$(?:[@*]|\{[@*][^}\n]*\})(?P=quote)")
 
 

@@ -27,6 +27,7 @@ _STARTED = re.compile(
     re.MULTILINE | re.IGNORECASE,
 )
 _BETWEEN = re.compile(r"(?<=[\"'])[ \t]*,[ \t]*(?=[\"'])")
+_SHELL = re.compile(r"(?:powershell|pwsh)(?:\.exe)?\Z", re.IGNORECASE)
 _APPENDED = re.compile(
     rf"^(?P<indent>[ \t]*)\$(?P<name>\w+)[ \t]+\+=[ \t]+(?P<words>{_QUOTED})[ \t]*$", re.MULTILINE
 )
@@ -45,7 +46,7 @@ _CALL = re.compile(r"^[ \t]*&[ \t]+(?=[\w.\"'$/\\])", re.MULTILINE)
 _COMMANDS = (
     (
         re.compile(
-            r"^[ \t]*(?:Write-(?:Host|Output|Verbose|Information)|Read-Host)\b.*$",
+            r"^[ \t]*(?:Write-(?:Host|Output|Verbose|Information)|Read-Host|Start-Sleep|Pause)\b.*$",
             re.MULTILINE | re.IGNORECASE,
         ),
         "",
@@ -63,7 +64,9 @@ _COMMANDS = (
 def of_powershell(text: str) -> str:
     """Return a text as a POSIX shell writes it."""
     text = _OF_SCRIPT.sub("", with_blocks(text))
-    text = _STARTED.sub(lambda found: f"{found['program']} {_BETWEEN.sub(' ', found['words'])}", text)
+    text = _STARTED.sub(
+        lambda found: f"{_SHELL.sub('bash -c', found['program'])} {_BETWEEN.sub(' ', found['words'])}", text
+    )
     text = _PROPERTY.sub("", text)
     given = _PARAMETERS.search(text)
     if given is not None:
@@ -85,6 +88,7 @@ def of_powershell(text: str) -> str:
         )
     for name in dict.fromkeys(lists):
         text = re.sub(rf"(?<=[ \t])[@$]{name}(?![\w.\[])(?![ \t]*[+=])", f'"${{{name}[@]}}"', text)
+        text = re.sub(rf"\${name}\[(\$?\w+)\]", rf"${{{name}[\1]}}", text)
     text = _OWN_FOLDER.sub(lambda found: f".{found['path'].replace(chr(92), '/')}", text)
     text = _PYTHON.sub("python ", text)
     text = _ACTIVATED.sub(

@@ -11,15 +11,30 @@ _IS_ONE = re.compile(
     r"|^[ \t]*(?:\[CmdletBinding\b|param[ \t]*\(|\$\w+[ \t]+=[ \t])",
     re.MULTILINE | re.IGNORECASE,
 )
-_IF = re.compile(r"[ \t]*(?P<other>\}?[ \t]*else)?if[ \t]*\((?P<condition>.*)\)[ \t]*\{[ \t]*", re.IGNORECASE)
-_ELSE = re.compile(r"[ \t]*\}?[ \t]*else[ \t]*\{[ \t]*", re.IGNORECASE)
-_NEXT = re.compile(r"[ \t]*(?:else(?:if)?|catch|finally)\b.*\{[ \t]*", re.IGNORECASE)
-_EACH = re.compile(
-    r"[ \t]*foreach[ \t]*\([ \t]*\$(?P<name>\w+)[ \t]+in[ \t]+(?P<words>.+)\)[ \t]*\{[ \t]*", re.IGNORECASE
+_LABEL = r"\"[^\"{}\n]*\"|'[^'{}\n]*'|\d+|default"
+_HEAD = (
+    r"(?:\}?[ \t]*(?:else)?if|foreach|for|while|switch)[ \t]*\([^\n]*?\)"
+    rf"|(?:\}}[ \t]*)?(?:else|try|finally|catch)|{_LABEL}"
 )
-_TRY = re.compile(r"[ \t]*try[ \t]*\{[ \t]*", re.IGNORECASE)
-_HANDLED = re.compile(r"[ \t]*\}?[ \t]*(?:catch|finally)\b[^{}]*\{[ \t]*", re.IGNORECASE)
-_OTHER_LOOP = re.compile(r"[ \t]*(?:for|while)[ \t]*\(.*\)[ \t]*\{[ \t]*", re.IGNORECASE)
+_BRACE_BELOW = re.compile(rf"^([ \t]*(?:{_HEAD}))[ \t]*\n[ \t]*\{{[ \t]*$", re.MULTILINE | re.IGNORECASE)
+_IN_LINE = re.compile(
+    rf"^(?P<head>[ \t]*(?:{_HEAD}))[ \t]*\{{(?P<body>(?:[^{{}}\n]|\$\{{\w+\}})*)\}}[ \t]*",
+    re.MULTILINE | re.IGNORECASE,
+)
+_BETWEEN = re.compile(r";|\"[^\"]*\"|'[^']*'")
+_MOST_BLOCKS = 100
+_START = re.compile(
+    r"[ \t]*\}?[ \t]*(?:(?P<word>if|elseif|else[ \t]+if|foreach|for|while|switch)[ \t]*\((?P<inside>.*)\)"
+    rf"|(?P<other>else|try|catch\b[^{{}}]*|finally)|(?P<label>{_LABEL}))[ \t]*\{{[ \t]*",
+    re.IGNORECASE,
+)
+_NEXT = re.compile(r"[ \t]*(?:else(?:if)?|catch|finally)\b.*\{[ \t]*", re.IGNORECASE)
+_EACH = re.compile(r"[ \t]*\$(?P<name>\w+)[ \t]+in[ \t]+(?P<words>.+)", re.IGNORECASE)
+_COUNTED = re.compile(
+    r"[ \t]*\$(?P<name>\w+)[ \t]*=[ \t]*(?P<first>\d{1,6})[ \t]*;[ \t]*\$(?P=name)[ \t]+-(?P<how>lt|le)[ \t]+"
+    r"(?P<last>\$?\w+)[ \t]*;[ \t]*\$(?P=name)\+\+[ \t]*",
+    re.IGNORECASE,
+)
 _COMPARED = re.compile(
     r"[ \t]*\$(?P<name>\w+)[ \t]+-(?P<how>eq|ne|gt|ge|lt|le)[ \t]+"
     r"(?P<value>\d+|\"[^\"$`]*\"|'[^']*')[ \t]*",
@@ -29,22 +44,41 @@ _LIST = re.compile(r"[ \t]*(?:@\()?(?P<words>[\w.\"', \t/-]+?)\)?[ \t]*")
 _RANGE = re.compile(r"[ \t]*(?P<first>\d{1,6})\.\.(?P<last>\d{1,6})[ \t]*")
 _VARIABLE = re.compile(r"[ \t]*\$(?P<name>\w+)[ \t]*")
 _UNDECIDED = "condition-of-powershell"
+_ENDS = {"if": "fi", "try": "fi", "switch": "esac", "label": ";;"}
+"""What ends a block of a POSIX shell; `done` ends a loop."""
 
 
 def with_blocks(text: str) -> str:
     """Return a text of PowerShell with its blocks as a POSIX shell writes them; any other as it is."""
-    return "\n".join(_lines(text.split("\n"))) if "{" in text and _IS_ONE.search(text) else text
+    return "\n".join(_lines(_laid_out(text).split("\n"))) if "{" in text and _IS_ONE.search(text) else text
+
+
+def _laid_out(text: str) -> str:
+    """Return a text whose braces are at the ends of the lines that they are of: `if (...) { a }` is three."""
+    text = _BRACE_BELOW.sub(r"\1 {", text)
+    for _ in range(_MOST_BLOCKS):  # of a line
+        laid_out = _IN_LINE.sub(lambda one: f"{one['head']} {{\n{_statements(one['body'])}\n}}\n", text)
+        if laid_out == text:
+            break
+        text = laid_out
+    return text
+
+
+def _statements(body: str) -> str:
+    """Return the statements of a line, each on its own."""
+    return _BETWEEN.sub(lambda one: "\n" if one[0] == ";" else one[0], body)
 
 
 def _lines(lines: list[str]) -> Iterator[str]:
     open_blocks: list[str] = []  # what ends each
     for at, line in enumerate(lines):
-        start = _start(line)
-        if start is not None:
-            is_other = start.startswith("el") or _HANDLED.fullmatch(line) is not None
+        found = _START.fullmatch(line)
+        kind = next(filter(None, found.groups()[:1] + found.groups()[2:3]), "label").lower() if found else ""
+        if found is not None and (kind != "label" or open_blocks[-1:] == ["esac"]):
+            is_other = kind.startswith(("else", "catch", "finally"))
             if not is_other:
-                open_blocks.append("done" if start.endswith("do") else "fi")
-            yield start if open_blocks or not is_other else line
+                open_blocks.append(_ENDS.get(kind, "done"))
+            yield _start(kind, found) if open_blocks or not is_other else line
         elif open_blocks and line.strip() == "}":
             following = next((after for after in lines[at + 1 : at + 4] if after.strip()), "")
             yield "" if open_blocks[-1] == "fi" and _NEXT.fullmatch(following) else open_blocks.pop()
@@ -54,22 +88,25 @@ def _lines(lines: list[str]) -> Iterator[str]:
             yield line
 
 
-def _start(line: str) -> str | None:
-    """Return the line that starts a block, or its other branch; None for any other."""
-    found = _IF.fullmatch(line)
-    if found is not None:
-        return f"{'elif' if found['other'] else 'if'} {_condition(found['condition'])}; then"
-    if _ELSE.fullmatch(line):
-        return "else"
-    if _TRY.fullmatch(line):
-        return "if true; then"
-    if _HANDLED.fullmatch(line):
-        return "elif false; then"
-    each = _EACH.fullmatch(line)
-    if each is not None:
-        words = _words(each["words"])
-        return f"for {each['name']} in {words}; do" if words else f"while {_UNDECIDED}; do"
-    return f"while {_UNDECIDED}; do" if _OTHER_LOOP.fullmatch(line) else None
+def _start(kind: str, found: re.Match[str]) -> str:
+    """Return the line that starts a block of a kind, or its other branch."""
+    inside = found["inside"] or ""
+    if kind in ("if", "elseif") or kind.split() == ["else", "if"]:
+        return f"{'if' if kind == 'if' else 'elif'} {_condition(inside)}; then"
+    if kind in ("try", "else"):
+        return "if true; then" if kind == "try" else "else"
+    if kind == "label":
+        return "*)" if found["label"].lower() == "default" else f"{found['label'].lower()})"
+    if kind == "switch":
+        name = _VARIABLE.fullmatch(inside)
+        return f'case "${{{name["name"]},,}}" in' if name is not None else f'case "$({_UNDECIDED})" in'
+    each, counted = _EACH.fullmatch(inside), _COUNTED.fullmatch(inside)
+    if kind == "foreach" and each is not None and (words := _words(each["words"])):
+        return f"for {each['name']} in {words}; do"
+    if kind == "for" and counted is not None:
+        name, mark = counted["name"], "<" if counted["how"].lower() == "lt" else "<="
+        return f"for (({name}={counted['first']}; {name}{mark}{counted['last']}; {name}++)); do"
+    return f"while {_UNDECIDED}; do" if kind in ("for", "foreach", "while") else "elif false; then"
 
 
 def _condition(text: str) -> str:
@@ -79,7 +116,7 @@ def _condition(text: str) -> str:
     how, value = found["how"].lower(), found["value"]
     if not value.isdecimal():
         how = {"eq": "=", "ne": "!="}.get(how, "")
-        return f'[ "${found["name"]}" {how} {value} ]' if how else _UNDECIDED
+        return f'[ "${{{found["name"]},,}}" {how} {value.lower()} ]' if how else _UNDECIDED
     return f'[ "${found["name"]}" -{how} {value} ]'
 
 

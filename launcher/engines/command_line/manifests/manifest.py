@@ -56,7 +56,7 @@ _NODE_RANK = re.compile(r"[ \t]+--(?:node|machine)[_-]rank[= \t]\d{1,4}(?=[\s\\]
 """In which the commands of a master and of its workers differ."""
 
 _OPEN = re.compile(r"(\{\{[^{}\n]{1,80}\}\}|(?<==)\{[A-Za-z]\w*\}$|\$\{?[A-Za-z_]\w*\}?)")
-"""What a template fills in within a word: `--lr={{ .Values.lr }}`, `--nnodes={nodes}`, `$NODES` of envsubst."""
+"""What a template fills in within a word: `--lr={{ .Values.lr }}`, `--n={nodes}`, `$NODES` of envsubst."""
 
 _DECIDES = re.compile(r"[ \t]*\{[{%]-?[ \t]*(?:if|range|with|for)\b.*[%}]\}[ \t]*")
 """A line of Helm or Jinja that decides whether the lines below it are there."""
@@ -65,7 +65,7 @@ _IMAGE = re.compile(r"[ \t]*(?:- )?image:")
 _MOST_LINES = 5_000
 _LONGEST_INPUT, _MOST_FILLED = 1000, 100_000
 """Characters of an input that is filled in, and of all of them in one command."""
-_MOST_LAUNCHES, _MOST_ALIKE = 20, 4
+_MOST_LAUNCHES, _MOST_ALIKE = 50, 4
 """Of one manifest, and places of one command whose variables are compared: a master and its workers."""
 
 _SHOWN, _LISTED = 50, 6

@@ -43,7 +43,8 @@ _GROUPS = (
 """Keys whose own keys are looked at."""
 
 _STRUCTURE = (
-    *("spec", "template", "jobs", "services", "steps", "containers", "command", "args", "arguments", "entrypoint", "run"),
+    "arguments",
+    *("spec", "template", "jobs", "services", "steps", "containers", "command", "args", "entrypoint", "run"),
     *("script", "commands", "cmds", "cmd", "Entrypoint", "Args", "inputs", "defaults", "value", "valueFrom"),
     *("pytorchReplicaSpecs", "mpiReplicaSpecs", "Launcher", "Master", "Worker", "replicaSpecs", "uses"),
 )

@@ -61,9 +61,7 @@ def evaluate_arithmetic(text: str, values: Values) -> int | None:
         value = given_argument(given or (), int(match[2]), 0).text if is_argument else values.get(match[1])
         return f"({value})" if isinstance(value, str) and _ARITHMETIC.fullmatch(value.strip()) else "\0"
 
-    filled = _OPERAND.sub(
-        number, text[:400].replace('"', "").replace("$#", str(len(given or ())))
-    ).strip()
+    filled = _OPERAND.sub(number, text[:400].replace('"', "").replace("$#", str(len(given or ())))).strip()
     if not _ARITHMETIC.fullmatch(filled):
         return None
     filled = _with_choice(filled).replace("&&", " and ").replace("||", " or ")

@@ -20,7 +20,8 @@ _TRAINING = re.compile(
 )
 
 _SCRIPT = re.compile(r"(?:[.~]{0,2}/)[\w./-]+|[\w-]+\.(?:sh|bash|py)")
-_PROGRAM = re.compile(r"(?:/\S+/)?(?:ba|z|da|k)?sh|\S*/\S+\.(?:sh|py)")
+_SHELL = re.compile(r"(?:/\S+/)?(?:ba|z|da|k)?sh")
+_PROGRAM = re.compile(rf"{_SHELL.pattern}|\S*/\S+\.(?:sh|py)")
 """What `exec "$@"` starts: a script without a directory is not in PATH, but an argument."""
 _NO_WORDS = re.compile(r"\[[ \t]*\][ \t]*")
 _BUILD = re.compile(r"(?:DEBIAN|PIP|LC|UV|CONDA|POETRY)_\w+|LANG|LANGUAGE|TZ|SHELL")
@@ -118,8 +119,9 @@ def tasks_of_dockerfile(text: str) -> tuple[Task, ...] | None:
         )
     if not command:
         return None
-    is_script = any(words) and _SCRIPT.fullmatch(next(filter(None, words))[0]) is not None
-    entry = words[0][0] if _prepares(words[0], words[1]) else ""
+    given = [*words[0], *words[1]]
+    is_script = any(map(_SCRIPT.fullmatch, (*given[:1], _script(given))))
+    entry = _script(words[0]) if _prepares(words[0], words[1]) else ""
     return (Task("CMD", "\n".join((*_prepared(stage, entry), command)), starts=is_script),)
 
 
@@ -150,9 +152,15 @@ def _filled(value: str, seen: Mapping[str, str]) -> str:
     )
 
 
+def _script(words: list[str]) -> str:
+    """Return the program that words start: a script behind the shell that runs it."""
+    is_shell = len(words) > 1 and _SHELL.fullmatch(words[0]) is not None
+    return words[is_shell] if words else ""
+
+
 def _prepares(entry: list[str], words: list[str]) -> bool:
     """Whether a script in front of a program prepares the container; any other word is its argument."""
-    if not (entry and words and entry[0].endswith(".sh")):
+    if not (words and _script(entry).endswith(".sh")):
         return False
     first = Word(words[0])
     return is_python(first) or has_launcher((first,)) or _PROGRAM.fullmatch(words[0]) is not None
