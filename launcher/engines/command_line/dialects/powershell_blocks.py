@@ -104,8 +104,8 @@ def _start(kind: str, found: re.Match[str]) -> str:
     if kind == "foreach" and each is not None and (words := _words(each["words"])):
         return f"for {each['name']} in {words}; do"
     if kind == "for" and counted is not None:
-        name, mark = counted["name"], "<" if counted["how"].lower() == "lt" else "<="
-        return f"for (({name}={counted['first']}; {name}{mark}{counted['last']}; {name}++)); do"
+        one, mark = counted["name"], "<" if counted["how"].lower() == "lt" else "<="
+        return f"for (({one}={counted['first']}; {one}{mark}{counted['last']}; {one}++)); do"
     return f"while {_UNDECIDED}; do" if kind in ("for", "foreach", "while") else "elif false; then"
 
 
