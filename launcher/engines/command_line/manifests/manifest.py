@@ -59,7 +59,7 @@ _OPEN = re.compile(r"(\{\{[^{}\n]{1,80}\}\}|(?<==)\{[A-Za-z]\w*\}$|\$\{?[A-Za-z_
 """What a template fills in within a word: `--lr={{ .Values.lr }}`, `--n={nodes}`, `$NODES` of envsubst."""
 
 _DECIDES = re.compile(r"[ \t]*\{[{%]-?[ \t]*(?:if|range|with|for)\b.*[%}]\}[ \t]*")
-"""A line of Helm or Jinja that decides whether the lines below it are there."""
+"""A line of Helm or Jinja that decides whether the text has the lines below it."""
 
 _IMAGE = re.compile(r"[ \t]*(?:- )?image:")
 _MOST_LINES = 5_000
