@@ -28,8 +28,6 @@ _ENVIRONMENT_ERRNOS = frozenset(
 COLUMNS = 80
 _SHOWN_NAME = 60
 _FULL_ERRNOS = frozenset({errno.ENOSPC, errno.EDQUOT})
-
-
 GROUPS: dict[str, dict[str, str]] = {
     "Get started": {"init": "Find the hosts' Python environments; write the first files."},
     "Check and launch": {

@@ -6,8 +6,6 @@ from launcher.exit_codes import ExitCode
 from preflight.errors import BadInput, GpulaunchError, MalformedFacts
 
 __all__ = ["BadInput", "GpulaunchError", "MalformedFacts"]  # these come from preflight
-
-
 _SHOWN_ERRORS = 8
 
 

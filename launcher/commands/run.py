@@ -29,8 +29,6 @@ Examples:
   gpulaunch run -c paper_r64 --hosts "l40s-[01-02]" -- --epochs 1
   gpulaunch run -c paper_r64 --restarts 2 --hang-timeout 30m
 """
-
-
 MOST_WAIT_S = 7 * 86400.0
 """Hosts delete files from /tmp that are unchanged for ten days, and a ticket in a queue may not change."""
 

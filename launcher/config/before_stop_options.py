@@ -50,6 +50,4 @@ BEFORE_STOP_KEYS: tuple[Field, ...] = (
         f"{DEFAULT_WAIT_S:g}",
     ),
 )
-
-
 BEFORE_STOP = Record(BEFORE_STOP_KEYS, BeforeStop, "a mapping of signal, ranks and wait_s")

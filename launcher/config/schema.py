@@ -42,8 +42,6 @@ from preflight.job import DEFAULT_MAIN_PORT
 GUARD_MODES = ("stop", "warn", "off")
 BATCH_KINDS = ("batch", "accumulation")
 _ENV_NAME = r"[A-Za-z_][A-Za-z0-9_]*"
-
-
 _ENV = MapOf(Scalar(), "an environment variable's name", _ENV_NAME)
 
 

@@ -41,8 +41,6 @@ SYNC_KEYS: tuple[Field, ...] = (
     ),
     Field("max_mib", Integer(1, 10**7), "A larger tree is a mistake, in MiB.", "2048", str(MAX_MIB)),
 )
-
-
 _EXPECTED = "true or false, or a mapping of from, to, exclude, delete, max_mib"
 _FLAG = Boolean(_EXPECTED)
 _MAPPING = Record(

@@ -25,8 +25,6 @@ from preflight.frozen import dataclass
 from preflight.job import Precision
 
 MAX_RECORDS = 200
-
-
 SCHEMA = "gpulaunch.launch/1"
 _MOST_RANKS = 1 << 20
 

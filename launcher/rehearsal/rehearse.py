@@ -4,6 +4,7 @@ The guard in each rank stops it and measures (launcher/onhost/guard/). The scrip
 links to its own one, where its output folder is empty; that directory is removed afterwards.
 """
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
@@ -16,13 +17,12 @@ from launcher.launch.launch import CheckedLaunch, launch_and_follow, raise_if_bl
 from launcher.launch.request import LaunchRequest
 from launcher.planning.plan import NodePlan
 from launcher.rehearsal.batch_args import halve_batch
-from launcher.rehearsal.gpu_use import calculate_gpu_use
 from launcher.rehearsal.proof_store import Fingerprint, fingerprint
 from launcher.rehearsal.verdict import Proof, RehearsalVerdict, evaluate_rehearsal
 from launcher.remote.program_source import ISOLATED
 from launcher.remote.rpc import find_answer
 from launcher.report.plan import encode_plan
-from launcher.rundir.usage_series import read_usage
+from launcher.rundir.usage_series import RankSeries, read_usage
 from launcher.terminal.screen import Screen
 from launcher.text import one_line
 from preflight.frozen import dataclass
@@ -131,3 +131,21 @@ def _cleaned(node: NodePlan, answer: Mapping[str, Any]) -> Proof:
     if not answer.get("removed"):
         return Proof("scratch", False, f"{answer.get('scratch')} on {node.host} could not be removed")
     return Proof("output", True, f"no file of a real run was touched on {node.host}, none was left behind")
+
+
+def calculate_gpu_use(series: RankSeries, measured: Mapping[str, Any], clock_offset_s: float) -> float | None:
+    """Return the mean percentage between the ends of the first and the last step; None: no sample in that
+    time.
+
+    `measured` is the guard's; its times are of the host's clock, which `clock_offset_s` brings to ours.
+    """
+    span = measured.get("stepping")
+    if not isinstance(span, list) or len(span) != 2:
+        return None
+    begin, end = (float(at) + clock_offset_s for at in span)
+    inside = [
+        percent
+        for at, percent in zip(series.at, series.values["busy"], strict=True)
+        if begin <= at <= end and math.isfinite(percent)
+    ]
+    return sum(inside) / len(inside) if inside else None

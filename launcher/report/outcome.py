@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
+from launcher.config.inventory import LOCALHOST
 from launcher.config.node_sets import fold_hosts
 from launcher.follow.failures import Failure, describe_exit_code
 from launcher.follow.outcome import Outcome, StopCheckpoint, render_unverified
@@ -11,7 +12,6 @@ from launcher.follow.phases import format_phases
 from launcher.planning.plan import Plan
 from launcher.report.diagnosis import encode_diagnosis
 from launcher.report.diagnosis import render_diagnosis as diagnosis_text
-from launcher.report.output_dirs import find_output_dirs, render_output_dirs
 from launcher.report.plan import change_text, redacted
 from launcher.report.restarts import encode_restarts, render_restarts
 from launcher.report.stacks import encode_hang
@@ -230,3 +230,42 @@ def _encode_cause(cause: Failure) -> dict[str, Any]:
         "early_end": one_line(cause.early_end, 500),
         "last_lines": [sanitize(line) for line in cause.last_lines],
     }
+
+
+def find_output_dirs(outcome: Outcome) -> dict[str, str]:
+    """Return {host: directory} of the hosts on which the run config says where the script writes."""
+    return {
+        node.host: node.output_dir.replace("{run_dir}", outcome.run_dirs.get(node.host, "{run_dir}"))
+        for node in outcome.plan.nodes
+        if node.output_dir
+    }
+
+
+def render_output_dirs(outcome: Outcome) -> Iterator[str]:
+    """Yield a line for each directory with output; of a run without `output`, where its script ran.
+
+    The plan of a run that was found on its hosts has no argv, and knows of neither directory.
+    Of the local machine a command would copy what is local already. A Slurm job mostly ends with its step; no
+    command reaches its nodes then.
+    """
+    if not outcome.run_dirs:
+        return  # no host has started anything
+    remote = [node for node in outcome.plan.nodes if node.host != LOCALHOST]
+    known = find_output_dirs(outcome)
+    by_place: dict[str, list[str]] = {}
+    for host, place in known.items():
+        by_place.setdefault(place, []).append(host)
+    for place, hosts in by_place.items():
+        on = "" if hosts == [LOCALHOST] else f" on {fold_hosts(tuple(hosts))}"
+        yield f"output: {one_line(place, 400)}{on}"
+    if not remote or outcome.slurm_job:
+        return
+    fetch = f"gpulaunch fetch {outcome.plan.run_id}"
+    if known:
+        yield f"to copy it to this machine: {fetch}"
+        return
+    places = sorted({node.cwd or "~" for node in remote if node.argv})
+    where = f"in {one_line(', '.join(places))} " if places else ""
+    on = fold_hosts(tuple(node.host for node in remote))
+    path = "--path PATH" if places else "(--path PATH if its config names no output)"
+    yield f"to copy what the script wrote {where}on {on}: {fetch} {path}"

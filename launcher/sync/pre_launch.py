@@ -4,7 +4,9 @@ import json
 import posixpath
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from launcher.config.inventory import HostEntry
 from launcher.config.node_sets import fold_hosts
@@ -13,14 +15,18 @@ from launcher.errors import ConfigError, SyncFailed
 from launcher.local.home import at_home
 from launcher.remote.connection_pool import OpenConnection
 from launcher.sync import git
+from launcher.sync.git import GitState
 from launcher.sync.hash_cache import HashCache
-from launcher.sync.provenance import encode_source, render_source
 from launcher.sync.sync import LOCAL, HostSync, Say, SyncJob, send_tree
 from launcher.sync.tree import SourceTree, read_tree
 from launcher.text import count_noun, format_size, one_line
+from preflight.facts.json_codec import encode
+from preflight.facts.redaction import redact_diff
 from preflight.frozen import dataclass
 from preflight.job import Job
 
+SCHEMA = "gpulaunch.source/1"
+FILE = "source.json"
 _NAMED = 3
 _PLAIN = re.compile(r"[~/](?:[\w./ -]*[\w./-])?")
 
@@ -162,3 +168,33 @@ def _refuse_without_script(tree: SourceTree, spec: SyncOptions, job: Job) -> Non
 def _names(paths: Sequence[str]) -> str:
     shown = ", ".join(one_line(path, 80) for path in paths[:_NAMED])
     return shown + (f" and {len(paths) - _NAMED} more" if len(paths) > _NAMED else "")
+
+
+def encode_source(tree: SourceTree, version: GitState, hosts: Mapping[str, HostSync]) -> dict[str, Any]:
+    """Return the document source.json of a run, schema gpulaunch.source/1."""
+    return {
+        "schema": SCHEMA,
+        "from": str(tree.root),
+        "files": len(tree.entries),
+        "bytes": tree.size,
+        "content_sha256": tree.content_hash,
+        "listed_by": "git" if tree.from_git else ".gitignore",
+        **encode(replace(version, diff=redact_diff(version.diff))),
+        "hosts": {name: _host(host) for name, host in hosts.items()},
+    }
+
+
+def render_source(document: Mapping[str, Any]) -> str:
+    """Return the document as the text that is kept."""
+    return json.dumps(document, indent=1) + "\n"
+
+
+def _host(host: HostSync) -> dict[str, Any]:
+    return {
+        "directory": host.root,
+        "same_as": host.same_as,
+        "sent_files": host.done.written,
+        "sent_bytes": host.sent,
+        "deleted": len(host.done.deleted),
+        "seconds": round(host.seconds, 3),
+    }

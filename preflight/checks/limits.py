@@ -12,8 +12,6 @@ from preflight.facts.missing import Missing
 from preflight.job import Expect, Job
 
 RDMA_MEMLOCK_KIB = 64 * 1024
-
-
 _PODS = ("kubernetes", "kubepods")
 """Words of `container` in the facts for a pod, which gets the limits of its node's runtime."""
 

@@ -11,8 +11,6 @@ _FOLDERS = ("/usr/lib/wsl/lib/", "/usr/local/nvidia/lib64/", "/usr/lib64-nvidia/
 """Where containers, WSL2, Colab and NixOS keep the driver's libraries; the loader may not search these."""
 
 _DEVICE = re.compile(r"nvidia(ctl|-uvm|\d+)")
-
-
 _SYSTEM_FOLDERS = ("/usr/lib/x86_64-linux-gnu/", "/usr/lib/aarch64-linux-gnu/", "/usr/lib64/")
 """Where distributions install them, and the loader of any process looks after LD_LIBRARY_PATH."""
 

@@ -1,12 +1,37 @@
 """Facts out of a handful of files of the kernel that do not hang."""
 
-from .claims import gpu_claims
-from .fact import Emit, fact
-from .identity import identity
-from .infiniband import infiniband
-from .launch_environment import launch_environ
-from .limits import limits
+import os
+import re
+import resource
+import time
+from functools import partial
+
+from .cgroup import cpu_count, memory_limit_mib
+from .claim_files import CLAIMS_DIR, Place, newest_by_owner, read_claim
+from .earlier_facts import BOOT_ID, nvidia_module
+from .fact import Emit, Json, fact, missing
+from .files import link_target, read_int, read_text, text_or
+from .namespaces import own_namespace
 from .pci import pci_gpus
+from .users import user_name
+
+_INITIAL_PID_NAMESPACE = "pid:[4026531836]"  # PROC_PID_INIT_INO of include/linux/proc_ns.h
+_CLAIMS_DIR = CLAIMS_DIR
+_CLAIM = re.compile(r"gpulaunch-claim-([A-Za-z0-9_-]{1,100})\.[0-9a-z]{1,64}")
+_LAUNCH_NAMES = re.compile(
+    r"(CUDA|NCCL|GLOO|ACCELERATE|PET|TORCH|TORCHELASTIC|PYTORCH|OMP|MKL|HF|TRANSFORMERS|NVIDIA|UCX|FI|SLURM|GPULAUNCH"
+    r"|FSDP|DEEPSPEED|XLA|TOKENIZERS|WANDB|KUBERNETES_SERVICE|NVTE|TRITON|BITSANDBYTES|CUBLAS|CUDNN)_\w+"
+    r"|RANK|LOCAL_RANK|WORLD_SIZE|LOCAL_WORLD_SIZE|NODE_RANK|GROUP_RANK|ROLE_RANK|MASTER_ADDR|MASTER_PORT"
+    r"|LD_LIBRARY_PATH|LD_PRELOAD|PYTHONPATH|PYTHONHOME|PYTHONSTARTUP|VIRTUAL_ENV|CONDA_PREFIX|TMPDIR|PATH"
+    r"|(HTTP|HTTPS|ALL|NO)_PROXY|(http|https|all|no)_proxy"
+)
+_SECRET_NAME = re.compile(
+    r"TOKEN(?!IZERS)|SECRET|PASSW|CREDENTIAL|API_?KEY|ACCESS_?KEY|_KEY$|AUTH|COOKIE", re.IGNORECASE
+)
+_SECRET_VALUE = re.compile(
+    r"://[^/\s]*@|\b(hf_|sk-|ghp_|gho_|github_pat_|glpat-|xox[abp]-|AKIA)\w{8,}|^[0-9a-fA-F]{32,}$|\beyJ[\w-]{10,}\."
+)
+INFINIBAND = "/sys/class/infiniband"
 
 
 def probe_host(emit: Emit) -> None:
@@ -17,3 +42,137 @@ def probe_host(emit: Emit) -> None:
     emit("infiniband", fact(infiniband))
     emit("pci_gpus", fact(pci_gpus))
     emit("claims", fact(gpu_claims))
+
+
+def infiniband() -> list[Json]:
+    """Return facts.IbPort for each port; none on a host without InfiniBand."""
+    ports = []
+    for device in sorted(os.listdir(INFINIBAND)) if os.path.isdir(INFINIBAND) else []:
+        for port in sorted(os.listdir("%s/%s/ports" % (INFINIBAND, device)), key=int):
+            folder = "%s/%s/ports/%s" % (INFINIBAND, device, port)
+            rate = re.match(r"[\d.]+", text_or(folder + "/rate"))
+            ports.append(
+                {
+                    "device": device,
+                    "port": int(port),
+                    "state": text_or(folder + "/state").split(":")[-1].strip(),
+                    "rate_gbps": float(rate.group(0))
+                    if rate
+                    else missing("the port names no rate", "not-supported"),
+                    "link_layer": text_or(folder + "/link_layer"),
+                    "link_downed": fact(partial(read_int, folder + "/counters/link_downed")),
+                }
+            )
+    return ports
+
+
+def limits() -> Json:
+    """Return facts.Limits."""
+    memory = {
+        key: int(kib) // 1024 for key, kib in re.findall(r"(\w+):\s+(\d+) kB", read_text("/proc/meminfo"))
+    }
+    shm = fact(lambda: os.statvfs("/dev/shm"))  # noqa: S108 - measured, not used
+    unlimited = resource.RLIM_INFINITY
+    memlock, nofile, nproc = (
+        resource.getrlimit(which)
+        for which in (resource.RLIMIT_MEMLOCK, resource.RLIMIT_NOFILE, resource.RLIMIT_NPROC)
+    )
+    return {
+        "cpus": cpu_count(),
+        "memory_total_mib": memory.get("MemTotal", 0),
+        "memory_available_mib": memory.get("MemAvailable", memory.get("MemFree", 0)),
+        "memory_limit_mib": fact(memory_limit_mib),
+        "swap_total_mib": memory.get("SwapTotal", 0),
+        "swap_used_mib": memory.get("SwapTotal", 0) - memory.get("SwapFree", 0),
+        "load_1min": os.getloadavg()[0],
+        "shm_total_mib": shm if isinstance(shm, dict) else shm.f_blocks * shm.f_frsize >> 20,
+        "shm_free_mib": shm if isinstance(shm, dict) else shm.f_bavail * shm.f_frsize >> 20,
+        "memlock_kib": -1 if memlock[0] == unlimited else memlock[0] // 1024,
+        "nofile": -1 if nofile[0] == unlimited else nofile[0],
+        "nofile_hard": -1 if nofile[1] == unlimited else nofile[1],
+        "nproc": -1 if nproc[0] == unlimited else nproc[0],
+    }
+
+
+def launch_environ() -> dict[str, str]:
+    """Return the variables that a launch from this process would inherit; what looks like a secret stays
+    in it.
+    """
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if _LAUNCH_NAMES.fullmatch(name) and not _SECRET_NAME.search(name) and not _SECRET_VALUE.search(value)
+    }
+
+
+def gpu_claims() -> list[Json]:
+    """Return facts.GpuClaim for every live claim: a run of its owner holds its lock, in this boot."""
+    place = Place(text_or("/proc/sys/kernel/random/boot_id"), own_namespace("pid"))
+    found = []
+    for path in sorted(newest_by_owner(_CLAIMS_DIR, _CLAIM.fullmatch)):
+        name, claim = _CLAIM.fullmatch(os.path.basename(path)), read_claim(path, place)
+        if name is None or claim is None or not claim[2]:
+            continue
+        said, uid, _ = claim
+        found.append(
+            {
+                "gpu_uuid": name.group(1),
+                "run_id": said["run_id"],
+                "user": user_name(uid),
+                "uid": uid,
+                "pid": said["pid"],
+                "since_unix": said["since"],
+            }
+        )
+    return found
+
+
+def identity() -> Json:
+    """Return facts.Identity."""
+    kernel = os.uname().release
+    namespace = link_target("/proc/self/ns/pid")
+    initial = namespace == _INITIAL_PID_NAMESPACE
+    return {
+        "hostname": os.uname().nodename,
+        "boot_id": text_or(BOOT_ID),
+        "uid": os.getuid(),
+        "user": user_name(os.getuid()),
+        "kernel": kernel,
+        "nvidia_module": nvidia_module(),
+        "gpu_device_files": gpu_device_files(),
+        "machine": os.uname().machine,
+        "now_unix": time.time(),
+        "uptime_s": float(read_text("/proc/uptime").split()[0]),
+        "container": _container(kernel, initial=initial),
+        "initial_pid_namespace": initial,
+        "pid_namespace": own_namespace("pid"),
+        "time_namespace": own_namespace("time"),
+    }
+
+
+def gpu_device_files(folder: str = "/dev") -> list[str]:
+    """Return the device files of NVIDIA's GPUs; those of the driver alone (nvidiactl) are none of them."""
+    try:
+        names = [name for name in os.listdir(folder) if re.fullmatch(r"nvidia\d+", name)]
+    except OSError:
+        return []
+    return ["%s/%s" % (folder, name) for name in sorted(names, key=lambda name: int(name[6:]))]
+
+
+def _container(kernel: str, *, initial: bool) -> str:
+    """Return what says that this is not a plain host, or ""."""
+    if os.path.exists("/run/.containerenv"):
+        return "podman"
+    if "KUBERNETES_SERVICE_HOST" in os.environ or os.path.exists("/var/run/secrets/kubernetes.io"):
+        return "kubernetes"
+    if os.path.exists("/.dockerenv"):
+        return "docker"
+    named = text_or("/run/systemd/container") or os.environ.get("container", "")  # noqa: SIM112 - its name
+    if named:
+        return named
+    found = re.search(r"docker|kubepods|libpod|containerd|lxc", text_or("/proc/1/cgroup"))
+    if found:
+        return found.group(0)
+    if "microsoft" in kernel.lower():
+        return "wsl2"
+    return "" if initial else "pid-namespace"

@@ -250,10 +250,10 @@ def _claims(folder: Path) -> Read:
     from launcher.onhost.supervisor import gpu_claims as taken
     from launcher.onhost.supervisor import wait_tickets as tickets
     from launcher.onhost.supervisor.processes import boot_id, own_namespaces
-    from preflight.probes import claims
+    from preflight.probes import host
 
     path = folder / "gpulaunch-claim-GPU-1.x"
-    claims._CLAIMS_DIR = str(folder)
+    host._CLAIMS_DIR = str(folder)
     fd = os.open(path, os.O_RDWR | os.O_CREAT)
     taken.lock(fd)  # a claim counts while its file is locked
     ticket, mine = tickets.make_ticket(str(folder), "mine", ["GPU-1"])
@@ -265,7 +265,7 @@ def _claims(folder: Path) -> Read:
             data = data.replace(word, value.encode())  # a claim counts on its own machine only
         os.ftruncate(fd, 0)
         os.pwrite(fd, data, 0)
-        json.dumps(claims.gpu_claims(), allow_nan=False)
+        json.dumps(host.gpu_claims(), allow_nan=False)
         taken.conflict_of(str(folder), "GPU-1", {})
         os.ftruncate(mine, 0)
         os.pwrite(mine, data, 0)

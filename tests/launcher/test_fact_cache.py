@@ -20,7 +20,7 @@ from launcher.remote.earlier_facts import EarlierFacts, FixedGpu, parts_to_keep,
 from preflight.facts.host import HostFacts
 from preflight.facts.json_codec import decode, encode
 from preflight.facts.missing import Missing
-from preflight.probes.nvml.gpu_fields import FIXED_FIELDS
+from preflight.probes.nvml.gpus import FIXED_FIELDS
 
 RECORDING = Path(__file__).parents[1] / "preflight/recordings/8xh100.json"
 TITAN = HostEntry("titan")

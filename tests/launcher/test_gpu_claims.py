@@ -15,8 +15,8 @@ from launcher.onhost.supervisor import gpu_claims as claims
 from preflight.facts.gpu import GpuClaim
 from preflight.facts.json_codec import decode
 from preflight.probes import claim_files
-from preflight.probes import claims as probe
-from preflight.probes.claims import gpu_claims
+from preflight.probes import host as probe
+from preflight.probes.host import gpu_claims
 from tests.launcher.onhost_driver import Driver, pids_of
 
 pytestmark = pytest.mark.slow

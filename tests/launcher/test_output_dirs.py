@@ -4,8 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from launcher.report.outcome import encode_outcome, render_outcome
-from launcher.report.output_dirs import find_output_dirs, render_output_dirs
+from launcher.report.outcome import encode_outcome, find_output_dirs, render_outcome, render_output_dirs
 from tests.launcher.run_events import GOOD, over
 from tests.launcher.run_plans import RUN_ID
 

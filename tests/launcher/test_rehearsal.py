@@ -16,11 +16,9 @@ from launcher.follow.outcome import EndCause, Measurements, Outcome, build_outco
 from launcher.follow.run_state import RunState
 from launcher.planning.plan import ScriptFile
 from launcher.rehearsal.batch_args import halve_batch
-from launcher.rehearsal.gpu_use import calculate_gpu_use
 from launcher.rehearsal.proof_store import Fingerprint, fingerprint, list_changes_since
-from launcher.rehearsal.rank_groups import group_ranks, merge_texts
-from launcher.rehearsal.rehearse import RehearsalResult, build_rehearsal_job
-from launcher.rehearsal.render import encode_rehearsal, render_rehearsal
+from launcher.rehearsal.rehearse import RehearsalResult, build_rehearsal_job, calculate_gpu_use
+from launcher.rehearsal.render import encode_rehearsal, group_ranks, merge_texts, render_rehearsal
 from launcher.rehearsal.verdict import Proof, RankVerdict, RehearsalVerdict, evaluate_rehearsal
 from launcher.rundir.usage_series import RankSeries
 from preflight.decide.script_args import get_option

@@ -12,8 +12,8 @@ from launcher.cli import execute
 from launcher.exit_codes import ExitCode
 from launcher.terminal.cell_width import paint_line, text_width
 from launcher.top.frame import calculate_table_height, render_frame, render_text_page
+from launcher.top.full_screen import decode_keys
 from launcher.top.key_actions import Position, press, settle
-from launcher.top.key_decoder import decode_keys
 from launcher.top.row_order import RowOptions, build_rows, count_totals
 from launcher.top.table import Line, render_gpu_table, render_run_table
 from preflight.leftovers.classify import ProcessClass

@@ -27,7 +27,7 @@ from preflight.facts.missing import Missing
 from preflight.probes.assembly import assemble_paths
 from preflight.probes.fact import Emit, Json, missing
 from preflight.probes.nvidia_smi.tree import tree_gpu
-from preflight.probes.nvml.gpu_fields import GPU_FIELDS
+from preflight.probes.nvml.gpus import GPU_FIELDS
 from preflight.probes.paths import probe_paths
 from preflight.probes.ports import bind_error
 from preflight.probes.probe_runner import PARTS, Probe, run_probes

@@ -16,7 +16,7 @@ from preflight.facts.json_codec import decode
 from preflight.probes import earlier_facts
 from preflight.probes.earlier_facts import packages_stamp, read_known
 from preflight.probes.files import text_or
-from preflight.probes.nvml.gpu_fields import FIXED_FIELDS
+from preflight.probes.nvml.gpus import FIXED_FIELDS
 from tests.hardware import gpus_of
 from tests.lab.silicon import load_profile, stage
 from tests.preflight.agent_runs import packed_pynvml, payload, streamed

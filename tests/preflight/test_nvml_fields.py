@@ -8,7 +8,7 @@ import pynvml
 import pytest
 
 from preflight.probes.nvml.answers import as_text, fact_nvml, nvml_missing
-from preflight.probes.nvml.gpu_fields import GPU_FIELDS
+from preflight.probes.nvml.gpus import GPU_FIELDS
 from preflight.probes.nvml.processes import processes
 
 MIB = 1 << 20

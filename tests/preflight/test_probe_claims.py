@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from preflight.probes import claim_files, claims, namespaces
+from preflight.probes import claim_files, host, namespaces
 from preflight.probes.files import text_or
 
 
@@ -63,10 +63,10 @@ BAD_FIELDS: list[dict[str, Any]] = [
 def test_a_claim_counts_while_its_lock_is_held(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, run: tuple[str, int, float | None] | None
 ) -> None:
-    monkeypatch.setattr(claims, "_CLAIMS_DIR", str(tmp_path))
+    monkeypatch.setattr(host, "_CLAIMS_DIR", str(tmp_path))
     fd = put_claim(tmp_path, text)
     try:
-        found = claims.gpu_claims()
+        found = host.gpu_claims()
         since = os.fstat(fd).st_mtime
     finally:
         os.close(fd)
@@ -76,13 +76,13 @@ def test_a_claim_counts_while_its_lock_is_held(
     assert [(each["gpu_uuid"], each["uid"]) for each in found] == [("GPU-1", os.getuid())]
     (row,) = found
     assert (row["run_id"], row["pid"], row["since_unix"]) == (*run[:2], since if run[2] is None else run[2])
-    assert claims.gpu_claims() == []  # closed, and so no longer held
+    assert host.gpu_claims() == []  # closed, and so no longer held
 
 
 def test_what_is_not_a_file_of_a_claim_is_passed_over(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(claims, "_CLAIMS_DIR", str(tmp_path))
+    monkeypatch.setattr(host, "_CLAIMS_DIR", str(tmp_path))
     fds = [
         put_claim(tmp_path, json.dumps(claim()), "gpulaunch-claim-GPU-1.free", locked=False),
         put_claim(tmp_path, json.dumps(claim()), "gpulaunch-claim-GPU-1.UPPER"),
@@ -92,17 +92,17 @@ def test_what_is_not_a_file_of_a_claim_is_passed_over(
     (tmp_path / "gpulaunch-claim-GPU-1.folder").mkdir()
     os.mkfifo(tmp_path / "gpulaunch-claim-GPU-1.fifo")
     try:
-        assert claims.gpu_claims() == []
+        assert host.gpu_claims() == []
     finally:
         for fd in fds:
             os.close(fd)
 
 
 def test_of_one_owner_the_newest_256_claims_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(claims, "_CLAIMS_DIR", str(tmp_path))
+    monkeypatch.setattr(host, "_CLAIMS_DIR", str(tmp_path))
     for number in range(258):
         path = tmp_path / f"gpulaunch-claim-GPU-{number}.a"
         path.write_text("")
         os.utime(path, (number, number))
-    found = {Path(each).name for each in claim_files.newest_by_owner(str(tmp_path), claims._CLAIM.fullmatch)}
+    found = {Path(each).name for each in claim_files.newest_by_owner(str(tmp_path), host._CLAIM.fullmatch)}
     assert found == {f"gpulaunch-claim-GPU-{number}.a" for number in range(2, 258)}

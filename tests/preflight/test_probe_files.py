@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from preflight.probes import cgroup, limits, ports
+from preflight.probes import cgroup, host, ports
 from preflight.probes.fact import missing
 from preflight.probes.kernel_log_parser import parse_kernel_log
 from preflight.probes.request import read_request
@@ -97,8 +97,8 @@ HELD = {"memory_total_mib": 4, "memory_available_mib": 2, "swap_total_mib": 6, "
 def test_memory_and_swap_are_those_of_the_kernel(
     monkeypatch: pytest.MonkeyPatch, text: str, held: dict[str, int]
 ) -> None:
-    monkeypatch.setattr(limits, "read_text", lambda _: text)
-    assert held.items() <= limits.limits().items()
+    monkeypatch.setattr(host, "read_text", lambda _: text)
+    assert held.items() <= host.limits().items()
 
 
 @pytest.mark.parametrize(
@@ -115,7 +115,7 @@ def test_limits_are_those_of_the_session(
     monkeypatch.setattr(resource, "getrlimit", lambda _: (soft, hard))
     room = SimpleNamespace(f_blocks=3 << 10, f_frsize=4096, f_bavail=2 << 10)
     monkeypatch.setattr(os, "statvfs", lambda _: room)
-    assert {**said, "shm_total_mib": 12, "shm_free_mib": 8}.items() <= limits.limits().items()
+    assert {**said, "shm_total_mib": 12, "shm_free_mib": 8}.items() <= host.limits().items()
 
 
 @pytest.mark.parametrize(

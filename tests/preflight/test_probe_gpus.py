@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from preflight.probes import gpus, peer_to_peer
+from preflight.probes import gpus, system
 from preflight.probes.driver_library import refused_device_files
 from preflight.probes.fact import missing
 from preflight.probes.gpu_enums import THROTTLE
@@ -140,7 +140,7 @@ def chain(length: int) -> bytes:
     ],
 )
 def test_acs_is_found_in_a_list_of_capabilities(config: bytes, control: int) -> None:
-    assert peer_to_peer._acs_control(config) == control
+    assert system._acs_control(config) == control
 
 
 @pytest.mark.parametrize(
@@ -163,11 +163,11 @@ def test_a_bridge_that_redirects_traffic_is_found(
         (tmp_path / name).mkdir()
         (tmp_path / name / "class").write_text(kind)
         (tmp_path / name / "config").write_bytes(config)
-    monkeypatch.setattr(peer_to_peer, "PCI", str(tmp_path))
-    monkeypatch.setattr(peer_to_peer, "pci_gpus", lambda: [{"bus_id": "x"}])
-    assert peer_to_peer.acs_enabled() == enabled
-    monkeypatch.setattr(peer_to_peer, "pci_gpus", list)
-    assert peer_to_peer.acs_enabled() == missing("there is no NVIDIA device on the PCI bus", "not-found")
+    monkeypatch.setattr(system, "PCI", str(tmp_path))
+    monkeypatch.setattr(system, "pci_gpus", lambda: [{"bus_id": "x"}])
+    assert system.acs_enabled() == enabled
+    monkeypatch.setattr(system, "pci_gpus", list)
+    assert system.acs_enabled() == missing("there is no NVIDIA device on the PCI bus", "not-found")
 
 
 # --- names and numbers ---

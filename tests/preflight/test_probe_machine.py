@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from preflight.probes import identity, system
+from preflight.probes import host, system
 from preflight.probes.fact import missing
 from preflight.probes.processes.proc_pid import read_stat
 from preflight.probes.processes.walk import ProcessWalk
@@ -49,7 +49,7 @@ def test_a_script_of_512_kib_is_read_for_its_modules(tmp_path: Path, data: bytes
 
 
 def test_the_machine_is_the_one_that_others_see() -> None:
-    found = identity.identity()
+    found = host.identity()
     assert (found["hostname"], found["machine"]) == (os.uname().nodename, os.uname().machine)
     assert (found["uid"], found["kernel"]) == (os.getuid(), os.uname().release)
     assert found["initial_pid_namespace"] is (found["pid_namespace"] == "4026531836")

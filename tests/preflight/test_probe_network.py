@@ -7,7 +7,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from preflight.probes import infiniband, network, pci, sockets
+from preflight.probes import host, network, pci, sockets
 from preflight.probes.fact import missing
 
 
@@ -18,14 +18,14 @@ def lay_out(root: Path, files: dict[str, str]) -> None:
 
 
 def test_ports_of_infiniband_are_those_of_sysfs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(infiniband, "INFINIBAND", str(tmp_path / "none"))
-    assert infiniband.infiniband() == []
-    monkeypatch.setattr(infiniband, "INFINIBAND", str(tmp_path))
+    monkeypatch.setattr(host, "INFINIBAND", str(tmp_path / "none"))
+    assert host.infiniband() == []
+    monkeypatch.setattr(host, "INFINIBAND", str(tmp_path))
     one = {"rate": "200 Gb/sec (4X HDR)", "state": "4: ACTIVE", "link_layer": "InfiniBand"}
     lay_out(tmp_path, {f"mlx5_1/ports/1/{name}": text for name, text in one.items()})
     lay_out(tmp_path, {"mlx5_0/ports/10/state": "1: DOWN\n", "mlx5_0/ports/2/rate": "2.5 Gb/sec"})
     lay_out(tmp_path, {"mlx5_1/ports/1/counters/link_downed": "3\n"})
-    first, second, third = infiniband.infiniband()
+    first, second, third = host.infiniband()
     unknown = missing("the port names no rate", "not-supported")
     assert (first["device"], first["port"], first["rate_gbps"], first["state"]) == ("mlx5_0", 2, 2.5, "")
     assert (second["port"], second["rate_gbps"], second["state"]) == (10, unknown, "DOWN")

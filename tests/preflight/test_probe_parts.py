@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from preflight.probes import kernel_log, limits, network, paths
+from preflight.probes import host, kernel_log, network, paths
 from preflight.probes.assembly import assemble_gpus, assemble_paths, merge_named, named_pids
 from preflight.probes.commands import run_command
 from preflight.probes.fact import exception_reason, fact, missing, start_thread, truncate, with_timeout
@@ -268,7 +268,7 @@ def test_the_kernel_log_comes_from_the_first_source_that_has_it(
 
 def test_the_load_is_that_of_the_last_minute(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "getloadavg", lambda: (1.5, 5.5, 15.5))
-    assert limits.limits()["load_1min"] == 1.5
+    assert host.limits()["load_1min"] == 1.5
 
 
 @pytest.mark.parametrize(
@@ -278,7 +278,7 @@ def test_a_limit_that_is_none_is_told_as_minus_one(
     monkeypatch: pytest.MonkeyPatch, both: tuple[int, int], told: tuple[int, ...]
 ) -> None:
     monkeypatch.setattr(resource, "getrlimit", lambda _: both)
-    found = limits.limits()
+    found = host.limits()
     assert tuple(found[name] for name in ("memlock_kib", "nofile", "nofile_hard", "nproc")) == told
 
 

@@ -28,8 +28,6 @@ _LATE_S = 0.3
 _LAST_WORDS_S = 5.0
 """Until srun's messages are read to their end, which a process that it left behind may hold open."""
 _NODE_FAILED = re.compile(r"error: Node failure on (?P<nodes>[\w.,\[\]-]+)")
-
-
 _NOTICE = b"cluster configuration lacks support for cpu binding"  # what srun says of --cpu-bind=none
 _DENIED = b"Access/permission denied"
 

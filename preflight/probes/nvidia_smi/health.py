@@ -92,8 +92,6 @@ _THROTTLE_WORDS = {
     "display_clock_setting": "display_clocks",
     "display_clocks_setting": "display_clocks",
 }
-
-
 _ALWAYS = frozenset({"idle", "sw_power_cap", "hw_slowdown"})
 _SINCE_387 = _ALWAYS | {"hw_thermal", "hw_power_brake", "sw_thermal"}
 """The reasons that drivers print, all of them or none. Driver 384 has sw_thermal of the later ones alone."""

@@ -8,7 +8,6 @@ from ..gpu_enums import NO_RESERVE
 from ..pci import pci_bus_id
 from .capability import capability
 from .health import ecc, recovery, remap, retired, throttle
-from .links import fabric, pcie
 from .processes import processes
 from .values import (
     CUT,
@@ -138,3 +137,31 @@ def _memory(gpu: Json) -> Any:
     if reserved == NOT_HELD:
         reserved = missing(NO_RESERVE, "not-supported")
     return {**values, "reserved_mib": reserved}
+
+
+def pcie(gpu: Json) -> Any:
+    """Return facts.PcieLink."""
+    xml, text = "pci/pci_gpu_link_info/", "pci/gpu_link_info/"
+    return all_or_first_missing(
+        {
+            "generation": value_at(
+                gpu, whole, xml + "pcie_gen/current_link_gen", text + "pcie_generation/current"
+            ),
+            "generation_max": value_at(
+                gpu, whole, xml + "pcie_gen/max_link_gen", text + "pcie_generation/max"
+            ),
+            "width": value_at(
+                gpu, whole, xml + "link_widths/current_link_width", text + "link_width/current"
+            ),
+            "width_max": value_at(gpu, whole, xml + "link_widths/max_link_width", text + "link_width/max"),
+        }
+    )
+
+
+def fabric(gpu: Json) -> Any:
+    """Return facts.Fabric."""
+    states = {"completed": "completed", "in progress": "in_progress", "not started": "not_started"}
+    state = value_at(gpu, lambda text: states[text.strip().lower()], "fabric/state")
+    if isinstance(state, dict):
+        return state
+    return {"state": state, "status": (find(gpu, "fabric/status") or "n/a").lower()}
