@@ -145,16 +145,13 @@ def render_result(cleaned: CleanResult) -> list[str]:
     for each in cleaned.killed:
         signals = f" ({', '.join(each.signals)})" if each.signals else ""
         lines.append(f"{cleaned.host}: pid {each.pid}: {one_line(each.result)}{signals}")
-    lines += [f"{cleaned.host}: GPU {gpu.index}: {_memory(gpu)}" for gpu in cleaned.gpus if _is_shown(gpu)]
+    shown = [gpu for gpu in cleaned.gpus if gpu.before_mib != gpu.after_mib or gpu.after_mib is None]
+    lines += [f"{cleaned.host}: GPU {gpu.index}: {_memory(gpu)}" for gpu in shown]
     lines += [f"{cleaned.host}: port {port}: held -> free" for port in cleaned.ports_freed]
     lines += [f"{cleaned.host}: port {port} is still held" for port in cleaned.ports_still_held]
     if cleaned.audit:
         lines.append(f"{cleaned.host}: audit log: {one_line(cleaned.audit)}")
     return lines
-
-
-def _is_shown(gpu: GpuMemoryChange) -> bool:
-    return gpu.before_mib != gpu.after_mib or gpu.after_mib is None
 
 
 def _memory(gpu: GpuMemoryChange) -> str:

@@ -180,7 +180,10 @@ class _CleanSession:
                 host.entry.name: encode_host(host.facts, host.choice, cleaned.get(host.entry.name))
                 for host in found
             }
-            failures = [(name, _code(error), error.message) for name, error in errors.items()]
+            failures = [
+                (name, error.code if isinstance(error, HostError) else "", error.message)
+                for name, error in errors.items()
+            ]
             echo_json(encode_clean(parts, failures, code))
         return code
 
@@ -215,9 +218,8 @@ class _CleanSession:
     ) -> dict[str, tuple[ClassifiedProcess, ...]]:
         """Return what may be ended on each host: what is certain, and the rest after a yes."""
         to_confirm = sum(len(host.choice.needs_confirmation) for host in found)
-        yes = options.yes or (
-            to_confirm > 0 and not options.as_json and _may_ask() and confirm(render_question(to_confirm))
-        )
+        may_ask = to_confirm > 0 and not options.as_json and sys.stdin.isatty()
+        yes = options.yes or (may_ask and confirm(render_question(to_confirm)))
         if to_confirm and not yes:
             self.print_lines((f"{to_confirm} left as they are; add --yes to end what is shown as `end?`",))
         return {
@@ -259,20 +261,12 @@ def _table(earlier: dict[str, HostFacts], entry: HostEntry) -> ProcessTable | No
     return facts.processes if facts is not None and isinstance(facts.processes, ProcessTable) else None
 
 
-def _may_ask() -> bool:
-    return sys.stdin.isatty()
-
-
 def _keep_audit(done: CleanResult, chosen: tuple[ClassifiedProcess, ...], place: Path) -> None:
     """The host has its own audit log; a full local disk must not hide what was done on the host."""
     try:
         write_audit(done, chosen, place)
     except (OSError, PathRefused) as error:
         echo(f"{done.host}: the local audit log could not be written: {error}", err=True)
-
-
-def _code(error: GpulaunchError) -> str:
-    return error.code if isinstance(error, HostError) else ""
 
 
 def _exit_code(

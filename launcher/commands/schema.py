@@ -2,7 +2,7 @@
 
 import click
 
-from launcher.config.schema import SCHEMAS
+from launcher.config.schema import SCHEMAS, build_schema
 from launcher.terminal.output import echo_json
 
 
@@ -14,4 +14,4 @@ def command(what: str) -> None:
     In VS Code or any editor with the YAML language server, save it beside the file and put this on its first
     line: `# yaml-language-server: $schema=hosts.schema.json`
     """
-    echo_json(SCHEMAS[what]())
+    echo_json(build_schema(what))

@@ -96,10 +96,6 @@ def _specifier(item: YamlNode) -> str:
     return text
 
 
-def _versions_schema() -> Schema:
-    return {"type": "string", "pattern": r"^ *(==|!=|>=|<=|>|<) *[0-9][0-9. *,<>=!]*$"}
-
-
 def _gpu_list(parts: Sequence[YamlNode]) -> tuple[int | str, ...]:
     """Return indices and UUIDs, with ranges (`0-3`) written out. Raises ValueError with what was expected."""
     expected = "a list of GPU indices or UUIDs, each once, such as 0-3,6 or [0, 1]"
@@ -155,4 +151,8 @@ def gpus(words: tuple[str, ...], *, count: bool) -> Custom:
 
 ADDRESS = Custom(_ADDRESS.expected, _address, _ADDRESS.schema)
 INTERPRETER = Custom("a path on the host", _interpreter, _PATH.schema)
-VERSIONS = Custom("a version specifier such as >=570", _specifier, _versions_schema)
+VERSIONS = Custom(
+    "a version specifier such as >=570",
+    _specifier,
+    lambda: {"type": "string", "pattern": r"^ *(==|!=|>=|<=|>|<) *[0-9][0-9. *,<>=!]*$"},
+)

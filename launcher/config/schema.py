@@ -4,8 +4,6 @@ The tables drive validation, the JSON Schemas that editors complete from (`gpula
 and docs/configuration.md (tests/pages/configuration.py).
 """
 
-from collections.abc import Callable
-
 from launcher.config.before_stop_options import BEFORE_STOP
 from launcher.config.disconnect_options import DEFAULT_GRACE_S, DEFAULT_TIMEOUT_S, MIN_TIMEOUT_S, POLICIES
 from launcher.config.expect_options import EXPECT_KEYS
@@ -366,16 +364,11 @@ INVENTORY = Section(INVENTORY_KEYS, elsewhere=_elsewhere_than_on_top)
 CONFIG = Section(CONFIG_KEYS, elsewhere=_elsewhere)
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
+SCHEMAS = {"hosts": ("gpulaunch hosts.yaml", INVENTORY), "config": ("gpulaunch run config", CONFIG)}
+"""Title and keys of each file that has a JSON Schema."""
 
 
-def build_hosts_schema() -> Schema:
-    """Return the JSON Schema of hosts.yaml."""
-    return {"$schema": _DIALECT, "title": "gpulaunch hosts.yaml", **INVENTORY.schema()}
-
-
-def build_config_schema() -> Schema:
-    """Return the JSON Schema of a run config."""
-    return {"$schema": _DIALECT, "title": "gpulaunch run config", **CONFIG.schema()}
-
-
-SCHEMAS: dict[str, Callable[[], Schema]] = {"hosts": build_hosts_schema, "config": build_config_schema}
+def build_schema(file: str) -> Schema:
+    """Return the JSON Schema of `hosts` or `config`."""
+    title, keys = SCHEMAS[file]
+    return {"$schema": _DIALECT, "title": title, **keys.schema()}

@@ -10,7 +10,6 @@ from launcher.deep.targets import (
     DeepOptions,
     build_deep_job,
     choose_hosts,
-    exclude_entries,
     list_blocked_hosts,
     settle_gpus,
 )
@@ -100,7 +99,7 @@ def _prepare(launch: LaunchRequest, result: PreflightResult, options: DeepOption
         left_out += tuple(Unmeasured(name, None, why) for name, why in bad.items())
         if not bad:
             return _without_cluster_findings(request, checked, left_out)
-        request = replace(request, entries=exclude_entries(request.entries, bad))
+        request = replace(request, entries=tuple(each for each in request.entries if each.name not in bad))
         if not request.entries:
             break
     return _Prepared(None, left_out)

@@ -1,6 +1,6 @@
 """What of the hosts the deep checks measure: every GPU that is free; the rest is not known, and why. Pure."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 
 from launcher.config.inventory import HostEntry
@@ -134,8 +134,3 @@ def list_blocked_hosts(result: PreflightResult) -> dict[str, str]:
         for finding in result.findings
         if blocks_launch(finding) and len(finding.hosts) == 1
     }
-
-
-def exclude_entries(entries: Sequence[HostEntry], names: dict[str, str]) -> tuple[HostEntry, ...]:
-    """Return the entries of all hosts but these."""
-    return tuple(entry for entry in entries if entry.name not in names)

@@ -63,11 +63,11 @@ def _written_for(script: ScriptAnalysis) -> tuple[str, str, str]:
 
 def _installed(job: Job, hosts: Iterable[HostFacts]) -> tuple[str, str, str]:
     what = "reading the script does not decide it" if job.script else "the module is not read"
-    lacking = [facts.host for facts in hosts if _lacks_accelerate(facts)]
+    lacking = [
+        facts.host
+        for facts in hosts
+        if not isinstance(facts.python, Missing) and "accelerate" not in facts.python.packages
+    ]
     if lacking:
         return "torchrun", f"{what}, and {lacking[0]} has no accelerate", "installed packages"
     return "accelerate", f"{what}, and no host lacks accelerate", "installed packages"
-
-
-def _lacks_accelerate(facts: HostFacts) -> bool:
-    return not isinstance(facts.python, Missing) and "accelerate" not in facts.python.packages

@@ -7,6 +7,7 @@ hosts in the order of their queues' own identity, so no two can each hold what t
 import re
 import time
 from collections.abc import Mapping, Sequence
+from operator import attrgetter
 
 from launcher.config.inventory import HostEntry
 from launcher.errors import AgentProtocolError, GpulaunchError, HostError
@@ -92,10 +93,6 @@ def _client(each: object) -> str:
     return one_line(f"{user} ({name})" if name else str(user), 80)
 
 
-def _queue_of(ticket: HostTicket) -> str:
-    return ticket.queue
-
-
 class WaitQueue(Closing):
     """The places of one launch on all of its hosts."""
 
@@ -106,7 +103,8 @@ class WaitQueue(Closing):
         label = re.sub(r"[^A-Za-z0-9_.-]", "_", name)[:80] or "run"
         opened = fanout(lambda entry: open_ticket(entry, pool, label, gpus[entry.name]), entries)
         self._tickets: list[HostTicket] = []
-        for ticket in sorted((each for each in opened if isinstance(each, HostTicket)), key=_queue_of):
+        tickets = (each for each in opened if isinstance(each, HostTicket))
+        for ticket in sorted(tickets, key=attrgetter("queue")):
             if self._tickets and self._tickets[-1].queue == ticket.queue:
                 ticket.close()  # two names of one host
             else:

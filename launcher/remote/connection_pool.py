@@ -3,11 +3,11 @@
 import threading
 from collections.abc import Callable, Iterable
 from types import TracebackType
-from typing import TypeAlias
+from typing import TypeAlias, Unpack
 
 from launcher.config.inventory import HostEntry
 from launcher.errors import HostError
-from launcher.transports.base import Closing, CommandResult, Connection, IsWhole, Stream
+from launcher.transports.base import Closing, CommandResult, Connection, RunOptions, Stream
 
 OpenConnection: TypeAlias = Callable[[HostEntry], Connection]
 """Opens a connection to a host of the inventory, or raises the HostError that says why not."""
@@ -65,19 +65,9 @@ class _PooledConnection(Closing):
         """See base.Connection."""
         return self._own().command_line(argv)
 
-    def run(
-        self,
-        argv: Iterable[str],
-        *,
-        stdin: bytes = b"",
-        timeout_s: float = 60.0,
-        max_output: int = 64 << 20,
-        is_whole: IsWhole | None = None,
-    ) -> CommandResult:
+    def run(self, argv: Iterable[str], **options: Unpack[RunOptions]) -> CommandResult:
         """See base.Connection."""
-        return self._own().run(
-            argv, stdin=stdin, timeout_s=timeout_s, max_output=max_output, is_whole=is_whole
-        )
+        return self._own().run(argv, **options)
 
     def start(self, argv: Iterable[str]) -> Stream:
         """See base.Connection."""

@@ -1,6 +1,5 @@
 """Loss, gradient norm, learning rate and throughput over a run, as its logs print them."""
 
-import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import field
@@ -161,11 +160,6 @@ def in_steps(samples: Sequence[Sample]) -> tuple[list[float], str]:
         if len(known) == len(values) and rising and len(set(known)) > len(known) // 2:
             return known, name
     return [float(place + 1) for place in range(len(samples))], "value in the log"
-
-
-def finite(samples: Iterable[Sample]) -> list[float]:
-    """Return the values that are numbers."""
-    return [sample.value for sample in samples if math.isfinite(sample.value)]
 
 
 def _lines(file: BinaryIO) -> Iterator[tuple[int, bytes]]:

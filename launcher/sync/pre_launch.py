@@ -26,7 +26,6 @@ from preflight.frozen import dataclass
 from preflight.job import Job
 
 SCHEMA = "gpulaunch.source/1"
-FILE = "source.json"
 _NAMED = 3
 _PLAIN = re.compile(r"[~/](?:[\w./ -]*[\w./-])?")
 
@@ -82,7 +81,7 @@ def sync_before_launch(
     for line in render_sync(found):
         say(line)
     ((tree, version),) = known
-    return render_source(encode_source(tree, version, found))
+    return json.dumps(encode_source(tree, version, found), indent=1) + "\n"
 
 
 def list_target_dirs(spec: SyncOptions, job: Job, entries: Sequence[HostEntry]) -> dict[str, str]:
@@ -182,11 +181,6 @@ def encode_source(tree: SourceTree, version: GitState, hosts: Mapping[str, HostS
         **encode(replace(version, diff=redact_diff(version.diff))),
         "hosts": {name: _host(host) for name, host in hosts.items()},
     }
-
-
-def render_source(document: Mapping[str, Any]) -> str:
-    """Return the document as the text that is kept."""
-    return json.dumps(document, indent=1) + "\n"
 
 
 def _host(host: HostSync) -> dict[str, Any]:

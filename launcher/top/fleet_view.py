@@ -11,7 +11,7 @@ from launcher.text import one_line
 from launcher.top.holders import GpuHolders
 from launcher.top.host_monitor import HostState
 from launcher.top.monitor_answer import GpuSample
-from launcher.top.views import FleetView, GpuView, Holder, HostPhase, HostView, RunView
+from launcher.top.views import FleetView, GpuView, HostPhase, HostView, RunView
 from preflight.decide.gpu_assignment import explain_unusable
 from preflight.facts.gpu import Gpu
 from preflight.facts.missing import Fact, Missing
@@ -69,7 +69,10 @@ def _gpu(gpu: Gpu, state: HostState, since_s: float) -> GpuView:
     uuid = "" if isinstance(gpu.uuid, Missing) else gpu.uuid
     sample = state.samples.get(uuid) or _sample_of(gpu)
     holders = state.holders.get(gpu.index, _NOT_SEEN)
-    aged = tuple(holder if holder.age_s is None else _older(holder, since_s) for holder in holders.processes)
+    aged = tuple(
+        holder if holder.age_s is None else replace(holder, age_s=holder.age_s + since_s)
+        for holder in holders.processes
+    )
     return GpuView(
         gpu.index,
         uuid,
@@ -86,10 +89,6 @@ def _gpu(gpu: Gpu, state: HostState, since_s: float) -> GpuView:
         holders.held,
         one_line(explain_unusable(gpu), 120),
     )
-
-
-def _older(holder: Holder, since_s: float) -> Holder:
-    return replace(holder, age_s=(holder.age_s or 0.0) + since_s)
 
 
 def _sample_of(gpu: Gpu) -> GpuSample:

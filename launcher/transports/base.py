@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from types import TracebackType
-from typing import Literal, Protocol, Self, TypeAlias
+from typing import Literal, Protocol, Self, TypeAlias, TypedDict, Unpack
 
 from launcher.config.via_options import Via
 from preflight.frozen import dataclass
@@ -68,8 +68,13 @@ class CommandResult:
     stderr: bytes
 
 
-IsWhole: TypeAlias = Callable[[bytes], bool]
-"""Whether stdout is all that a command has to say."""
+class RunOptions(TypedDict, total=False):
+    """What `Connection.run` takes beside argv; `run_to_completion` has the defaults."""
+
+    stdin: bytes
+    timeout_s: float
+    max_output: int  # bytes of stdout, and of stderr
+    is_whole: Callable[[bytes], bool] | None  # whether stdout is all that the command has to say
 
 
 class Stream(Protocol):
@@ -132,15 +137,7 @@ class Connection(Protocol):
     def command_line(self, argv: Iterable[str]) -> str:
         """Return what a person types into a local shell to run argv on the host, for messages."""
 
-    def run(
-        self,
-        argv: Iterable[str],
-        *,
-        stdin: bytes = b"",
-        timeout_s: float = 60.0,
-        max_output: int = 64 << 20,
-        is_whole: IsWhole | None = None,
-    ) -> CommandResult:
+    def run(self, argv: Iterable[str], **options: Unpack[RunOptions]) -> CommandResult:
         """Run to the end; a program that does not exist ends with 127, one that may not be run with 126.
 
         Once it has ended, what holds its output open is waited for a while, unless that `is_whole`.

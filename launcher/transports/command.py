@@ -4,16 +4,17 @@ import contextlib
 import threading
 import time
 from abc import abstractmethod
-from collections.abc import Iterable
-from typing import Protocol, runtime_checkable
+from collections.abc import Callable, Iterable
+from typing import Protocol, Unpack, runtime_checkable
 
 from launcher.errors import CommandTimedOut, ConnectionLost, HostError, OutputTooLarge, ProgramNotStarted
 from launcher.local.fanout_places import PROGRAM, released_place
-from launcher.transports.base import Closing, CommandResult, IsWhole, Stream
+from launcher.transports.base import Closing, CommandResult, RunOptions, Stream
 from preflight.checks.message_text import quote_path
 
 _STDERR_TURN_S = 0.25
 """While stdout is silent, stderr is drained this often."""
+RUN_S = 60.0
 HELD_OPEN_S = 5.0
 """For so long more output of a command that has ended is waited for: what it, or a start-up file of the login
 shell, has left running in the background may hold the output open for good."""
@@ -42,15 +43,7 @@ class KillableConnection(Closing):
         """Return the words themselves; see the contract."""
         return " ".join(map(quote_path, argv))
 
-    def run(
-        self,
-        argv: Iterable[str],
-        *,
-        stdin: bytes = b"",
-        timeout_s: float = 60.0,
-        max_output: int = 64 << 20,
-        is_whole: IsWhole | None = None,
-    ) -> CommandResult:
+    def run(self, argv: Iterable[str], **options: Unpack[RunOptions]) -> CommandResult:
         """Run to the end; see the contract. What still runs at the deadline is killed, group and all.
 
         A program that cannot be started answers as a shell does.
@@ -61,9 +54,7 @@ class KillableConnection(Closing):
         except ProgramNotStarted as failure:
             return CommandResult(failure.status, b"", f"{argv[0]}: {failure.why}\n".encode())
         try:
-            return run_to_completion(
-                stream, self.name, stdin, timeout_s=timeout_s, max_output=max_output, is_whole=is_whole
-            )
+            return run_to_completion(stream, self.name, **options)
         except HostError:
             stream.kill()
             raise
@@ -81,12 +72,12 @@ class KillableConnection(Closing):
 def run_to_completion(
     stream: Stream,
     host: str,
-    stdin: bytes,
     *,
-    timeout_s: float,
-    max_output: int,
+    stdin: bytes = b"",
+    timeout_s: float = RUN_S,
+    max_output: int = 64 << 20,
+    is_whole: Callable[[bytes], bool] | None = None,
     held_open_s: float = HELD_OPEN_S,
-    is_whole: IsWhole | None = None,
 ) -> CommandResult:
     """Feed, drain both outputs side by side, and wait for the status, all within `timeout_s`.
 

@@ -8,11 +8,12 @@ import re
 import shlex
 import time
 from collections.abc import Iterable
+from typing import Unpack
 
 from launcher.config.via_options import COMMAND, Via, fill_places
 from launcher.errors import CommandMissing, HostError, PrefixFailed
 from launcher.text import one_line, sanitize
-from launcher.transports.base import Closing, CommandResult, Connection, IsWhole, Stream
+from launcher.transports.base import Closing, CommandResult, Connection, RunOptions, Stream
 from launcher.transports.command import KillableStream
 from launcher.transports.quoting import quote_argv
 from preflight.facts.redaction import redact_words
@@ -83,20 +84,9 @@ class PrefixConnection(Closing):
         """Return the prefix, without its secrets, with the command; see the contract."""
         return self._base.command_line(redact_words(self._prefix.plain_argv(tuple(argv))))
 
-    def run(
-        self,
-        argv: Iterable[str],
-        *,
-        stdin: bytes = b"",
-        timeout_s: float = 60.0,
-        max_output: int = 64 << 20,
-        is_whole: IsWhole | None = None,
-    ) -> CommandResult:
+    def run(self, argv: Iterable[str], **options: Unpack[RunOptions]) -> CommandResult:
         """Run to the end; see the contract."""
-        words = self._prefix.argv(argv)
-        return self._base.run(
-            words, stdin=stdin, timeout_s=timeout_s, max_output=max_output, is_whole=is_whole
-        )
+        return self._base.run(self._prefix.argv(argv), **options)
 
     def start(self, argv: Iterable[str]) -> Stream:
         """Start and stream; see the contract."""

@@ -20,8 +20,7 @@ from launcher.onhost.gauge import ranks
 from launcher.onhost.gauge.ranks import ProcessTrees
 from launcher.onhost.supervisor.daemon.ranks import RankTable
 from launcher.onhost.supervisor.daemon.wakeup import Wakeup
-from launcher.onhost.supervisor.requests._run_watch import RunWatch
-from launcher.onhost.supervisor.requests.follow import CLIENT_WAIT_S, FollowSession
+from launcher.onhost.supervisor.requests.follow import CLIENT_WAIT_S, FollowSession, RunWatch
 from tests.launcher.onhost_driver import WAIT, Driver, pids_of, up
 
 LONG_S = 60.0

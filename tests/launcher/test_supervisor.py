@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from launcher.follow.protocol import MARKER, FrameReader
-from launcher.onhost.supervisor.requests._gpu_use import gpu_use
 from launcher.onhost.supervisor.requests._logs import LogReader
+from launcher.onhost.supervisor.requests.list import gpu_use
 from launcher.onhost.supervisor.run_dir import CLIENT
 from launcher.remote.program_source import read_program_source
 from launcher.rundir.end_state import condition_after

@@ -5,7 +5,7 @@ import shlex
 import signal
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from launcher.errors import CommandTimedOut, ConnectionLost, OutputTooLarge, ProgramNotStarted
 from launcher.remote.program_source import build_bootstrap_argv, compress_program, read_program_source
-from launcher.transports.base import Connection, Endpoint, IsWhole, iter_stdout
+from launcher.transports.base import Connection, Endpoint, iter_stdout
 from launcher.transports.command import run_to_completion
 from launcher.transports.local import LocalConnection
 from launcher.transports.prefix import Prefix, PrefixConnection
@@ -160,7 +160,7 @@ class Held(NamedTuple):
     """Why more output of a command that has ended is not waited for."""
 
     held_open_s: float
-    is_whole: IsWhole | None
+    is_whole: Callable[[bytes], bool] | None
 
 
 @pytest.mark.parametrize(
@@ -175,7 +175,7 @@ def test_what_a_command_leaves_running_is_not_waited_for(
     leave = f"sleep 60 & echo $! >{tmp_path}/pid; echo done; exit 3"
     stream = connection.start(("sh", "-c", leave))
     try:
-        done = run_to_completion(stream, connection.name, b"", timeout_s=50, max_output=100, **held._asdict())
+        done = run_to_completion(stream, connection.name, timeout_s=50, max_output=100, **held._asdict())
     finally:
         stream.close()
         os.kill(int((tmp_path / "pid").read_text()), signal.SIGKILL)
@@ -217,7 +217,7 @@ class EndedStream:
 
 
 def test_output_that_comes_after_the_end_of_its_command_is_not_lost() -> None:
-    done = run_to_completion(EndedStream(), "a", b"", timeout_s=20, max_output=100, held_open_s=0.0)
+    done = run_to_completion(EndedStream(), "a", timeout_s=20, max_output=100, held_open_s=0.0)
     assert done.stdout == b"late"
 
 

@@ -11,8 +11,6 @@ from .safe_dir import SafeDirectory
 
 SETTLED_NS = 2 * 10**9
 """A file changed this shortly before it was hashed may change again within one tick of its clock."""
-
-
 TICK_NS = 50 * 10**6
 """Longer than a tick of a clock that counts fractions of a second; the longest of Linux is 10 ms."""
 

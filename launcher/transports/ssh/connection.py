@@ -8,14 +8,15 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import lru_cache
+from typing import Unpack
 
 import paramiko
 
 from launcher.errors import CommandTimedOut, ConnectionTimedOut, HostError
 from launcher.local.descriptors import raise_if_exhausted
 from launcher.local.fanout_places import SESSION, released_place
-from launcher.transports.base import Closing, CommandResult, Endpoint, IsWhole, OpenOptions
-from launcher.transports.command import run_to_completion, timed_out
+from launcher.transports.base import Closing, CommandResult, Endpoint, OpenOptions, RunOptions
+from launcher.transports.command import RUN_S, run_to_completion, timed_out
 from launcher.transports.quoting import quote_argv
 from launcher.transports.ssh import auth, host_keys
 from launcher.transports.ssh.channel import SshStream
@@ -48,23 +49,14 @@ class SshConnection(Closing):
         """Return `ssh HOST COMMAND`; see the contract."""
         return ssh_line(self._endpoint.ssh_words, argv)
 
-    def run(
-        self,
-        argv: Iterable[str],
-        *,
-        stdin: bytes = b"",
-        timeout_s: float = 60.0,
-        max_output: int = 64 << 20,
-        is_whole: IsWhole | None = None,
-    ) -> CommandResult:
+    def run(self, argv: Iterable[str], **options: Unpack[RunOptions]) -> CommandResult:
         """Run to the end; see the contract."""
+        timeout_s = options.get("timeout_s", RUN_S)
         deadline = time.monotonic() + timeout_s
         with contextlib.closing(self._exec(argv, deadline)) as stream:
-            left_s = deadline - time.monotonic()
+            options["timeout_s"] = deadline - time.monotonic()
             try:
-                return run_to_completion(
-                    stream, self.name, stdin, timeout_s=left_s, max_output=max_output, is_whole=is_whole
-                )
+                return run_to_completion(stream, self.name, **options)
             except CommandTimedOut:
                 raise timed_out(self.name, timeout_s) from None
 

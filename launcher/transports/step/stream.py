@@ -88,7 +88,7 @@ class StepStream:
     def read(self, timeout_s: float) -> bytes | None:
         """Return the next stdout bytes, b"" at the end, None when nothing came in time."""
         with self._news:
-            if not self._wait(self._has_news, timeout_s):
+            if not self._wait(lambda: bool(self._out) or self._out_ended or self._is_over(), timeout_s):
                 return None
             data = bytes(self._out[:_CHUNK])
             del self._out[: len(data)]
@@ -157,9 +157,6 @@ class StepStream:
 
     def _is_over(self) -> bool:
         return self._status is not None or bool(self._lost)
-
-    def _has_news(self) -> bool:
-        return bool(self._out) or self._out_ended or self._is_over()
 
     def _wait(self, done: Callable[[], bool], timeout_s: float) -> bool:
         """Wait for news until it is so; return whether it is."""

@@ -1,18 +1,25 @@
 """list: this user's runs on this host: the live and the lost ones, and on request the ended ones."""
 
+import contextlib
 import os
 import time
 from typing import Any
 
+from preflight.probes.commands import run_command
+
+from ...event_reader import MALFORMED, parse_event
 from ..client_files import is_detached, seconds_since_heartbeat
 from ..files import read_json, read_tail
 from ..gpu_claims import user_name
 from ..next_start import is_kept, read_next
 from ..node import host_of
 from ..protocol import send_header
-from ..run_dir import SPEC, every_place, inspect_run, is_of_this_node, own_places, runs_in, stall_of
-from ._gpu_use import gpu_use, last_sample, sampled_use
+from ..run_dir import SPEC, USAGE, every_place, inspect_run, is_of_this_node, own_places, runs_in, stall_of
 
+SAMPLE_BYTES = 65536  # one sample of the largest host is a tenth of it
+FRESH_S = 30.0
+SMI = ["nvidia-smi", "--query-gpu=uuid,utilization.gpu,memory.used", "--format=csv,noheader,nounits"]
+SMI_S = 5.0
 MAX_NAMED = 50  # runs of one other node
 TAIL = 8 << 10  # of rank 0's log, for step and loss
 MAX_LISTED = (
@@ -89,3 +96,33 @@ def gpu_use_of(runs: list[dict[str, Any]]) -> dict[str, list[float]]:
         run["usage"] = last_sample(run["run_dir"]) if run["alive"] else None
         use.update(sampled_use(run["usage"] or {}))
     return use if gpus <= set(use) else {**gpu_use(), **use}
+
+
+def last_sample(run_dir: str) -> dict[str, Any] | None:
+    """Return the gauge's last sample of a run, None when it is too old."""
+    for line in reversed(read_tail(os.path.join(run_dir, USAGE), SAMPLE_BYTES).splitlines()):
+        sample = parse_event(line)
+        with contextlib.suppress(*MALFORMED):
+            fresh = abs(time.time() - sample["t"]) < FRESH_S
+            return sample if fresh and isinstance(sample.get("gpus"), dict) else None
+    return None
+
+
+def sampled_use(sample: dict[str, Any]) -> dict[str, list[float]]:
+    """Return {GPU UUID: [percent busy, MiB used]} of the GPUs whose sample has both."""
+    found: dict[str, list[float]] = {}
+    for uuid, gpu in (sample.get("gpus") or {}).items():
+        with contextlib.suppress(*MALFORMED):
+            found[uuid] = [round(float(gpu["busy"])), round(float(gpu["memory_mib"]))]
+    return found
+
+
+def gpu_use() -> dict[str, list[float]]:
+    """Return {GPU UUID: [percent busy, MiB used]} from nvidia-smi; empty if it reports none."""
+    found: dict[str, list[float]] = {}
+    with contextlib.suppress(OSError):
+        for line in run_command(SMI, SMI_S).text.splitlines():
+            with contextlib.suppress(ValueError):
+                uuid, percent, memory = (word.strip() for word in line.split(","))
+                found[uuid] = [int(percent), int(memory)]
+    return found
