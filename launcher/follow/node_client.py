@@ -39,13 +39,14 @@ from launcher.follow.events import (
     RunEvent,
     StartRefused,
 )
+from launcher.follow.failures import describe_exit_code
 from launcher.follow.log_offsets import LogOffsets, ResumePoint
 from launcher.follow.poll_interval import poll_interval
 from launcher.follow.stop_timeout import StopPatience
 from launcher.planning.plan import NodePlan
 from launcher.remote.shell_errors import explain_no_answer
 from launcher.rundir.end_state import explain_stall
-from launcher.rundir.event_schema import validate_event
+from launcher.rundir.event_schema import is_time, validate_event
 from launcher.rundir.state_schema import validate_answer, validate_frame, validate_state
 from launcher.text import last_lines, one_line
 from launcher.transports.base import Connection, Stream
@@ -104,13 +105,16 @@ class NodeClient(threading.Thread):
         self.offsets = LogOffsets(known)
         self.options = known.options  # of each request to follow it, after a broken connection too
         self._rests = dict.fromkeys(LINES, b"")
-        self._skew_s: float | None = None  # this clock minus the host's, smallest seen: the least delayed
+        # This clock minus the host's, smallest seen, the least delayed: of its wall clock, which may be set,
+        # and of its monotonic one, which never is.
+        self._skews: dict[str, float] = {}
         self._awake = awake or AwakeClock()
         self._heard = self._awake.now()
         self._running_there = self._is_stalled = self._given_up = self._still_running = False
         self._may_run = False  # it was asked to start, and nothing says that it did not
         self._refused: StartRefused | None = None  # its start was not answered, and it may run all the same
         self._refused_at = 0.0
+        self._late_s = LATE_START_S  # after which a start that was not answered comes about no more
         self._done = self._left = False  # the latter: events are no longer read
         self._stop_patience = StopPatience(self._awake)
         self._give_up_reason = ""
@@ -298,6 +302,9 @@ class NodeClient(threading.Thread):
                 self._may_run = False
                 return refusal
         said = last_lines(stderr or noise or b"")
+        if status is not None:  # its program has ended, too: what it has not made by now it never will
+            self._late_s = 0.0
+            said = said or f"its program {describe_exit_code(status)}"
         return HostError(self.host, "the supervisor's channel ended" + (f": {said}" if said else ""))
 
     def _on_start(self, answer: dict[str, Any]) -> None:
@@ -312,7 +319,7 @@ class NodeClient(threading.Thread):
 
     def _on_follow(self, answer: dict[str, Any]) -> None:
         if "refused" in answer:
-            if self._refused is not None and self._awake.now() - self._refused_at < LATE_START_S:
+            if self._refused is not None and self._awake.now() - self._refused_at < self._late_s:
                 raise HostError(self.host, str(answer["refused"]))  # asked again: it may be about to start
             self._finish(self._refused or HostLost(self.host, str(answer["refused"])))
             return
@@ -329,6 +336,7 @@ class NodeClient(threading.Thread):
         header = frame.header
         _demand(validate_frame(header))
         self._see_clock(header)
+        self._see_clock({"m": header.get("alive")})
         if "log" in header:
             self._on_log(header, frame.data)
         elif header.get("digest"):
@@ -340,7 +348,7 @@ class NodeClient(threading.Thread):
         elif "end" in header:
             wrong = validate_state(header["end"])
             odd = f"how it ended is not understood: {one_line(wrong, 160)}"
-            self._finish(HostLost(self.host, odd) if wrong else self._end_of(dict(header["end"])))
+            self._finish(HostLost(self.host, odd) if wrong else self._end_of(header))
         elif "alive" in header:
             if (stall := header.get("stall")) and not self._is_stalled:
                 self._put_error("the watch over its ranks", explain_stall(stall))
@@ -348,9 +356,10 @@ class NodeClient(threading.Thread):
             if why := self._stop_patience.explain_end(header):
                 self._finish(HostLost(self.host, why, still_running=True, answers=True))
 
-    def _end_of(self, state: dict[str, Any]) -> HostEnded:
-        at = state.get("ended")
-        ours = float(at) + (self._skew_s or 0.0) if isinstance(at, int | float) else None
+    def _end_of(self, header: Mapping[str, Any]) -> HostEnded:
+        state = dict(header["end"])
+        at, now = state.get("ended"), header.get("t")
+        ours = time.time() - (now - at) if is_time(at) and is_time(now) else None
         return HostEnded(self.host, state, ours)
 
     def _on_log(self, header: Mapping[str, Any], data: bytes) -> None:
@@ -372,16 +381,18 @@ class NodeClient(threading.Thread):
                 continue
             if validate_event(event):
                 continue  # the file lies in the user's hands; a line that is not ours says nothing to us
-            at = float(event["t"]) + (self._skew_s or 0.0)
+            clock = "m" if "m" in self._skews and is_time(event.get("m")) else "t"
+            at = event[clock] + self._skews.get(clock, 0.0)
             self._put(HostReport(self.host, event["event"], event, at))
 
     def _put_error(self, task: str, error: str) -> None:
         self._put(HostReport(self.host, "internal_error", {"what": task, "error": error}, time.time()))
 
     def _see_clock(self, header: Mapping[str, Any]) -> None:
-        if header.get("t") is not None:
-            skew = time.time() - float(header["t"])
-            self._skew_s = skew if self._skew_s is None else min(self._skew_s, skew)
+        for clock in ("t", "m"):
+            if is_time(at := header.get(clock)):
+                skew = time.time() - at
+                self._skews[clock] = min(skew, self._skews.get(clock, skew))
 
 
 def _demand(misfit: str) -> None:

@@ -4,7 +4,7 @@ What fits cannot end the loop of a run; what does not is not an event of ours, a
 """
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeGuard
 
 from preflight.errors import MalformedFacts
 from preflight.facts.json_codec import decode
@@ -131,12 +131,16 @@ _SHAPES: dict[str, type[Any]] = {
 }
 
 
+def is_time(value: object) -> TypeGuard[float]:
+    """Return whether a value is a time in seconds, by whichever clock of a host."""
+    return not isinstance(value, bool) and isinstance(value, int | float) and 0 <= value < _LATEST
+
+
 def validate_event(event: object) -> str:
     """Return what is wrong with a line of events.jsonl or usage.jsonl, "" where it fits."""
     if not isinstance(event, dict) or not isinstance(name := event.get("event"), str):
         return "not an event"
-    at = event.get("t")
-    if isinstance(at, bool) or not isinstance(at, int | float) or not 0 <= at < _LATEST:
+    if not is_time(event.get("t")):
         return "it has no time"
     try:
         decode(_SHAPES.get(name, _Any), event)

@@ -32,6 +32,7 @@ from launcher.follow.node_client import NodeClient
 from launcher.follow.stop_timeout import StopPatience
 from launcher.onhost.supervisor.daemon.supervised_run import answer_start
 from launcher.onhost.supervisor.node import node_name
+from launcher.onhost.supervisor.protocol import frame
 from launcher.transports.base import Endpoint, Stream
 from launcher.transports.local import LocalConnection, LocalStream
 from tests.launcher.odd_hosts import STATE, Host, Sent, frames
@@ -107,7 +108,7 @@ class HeldRequest:
     def read_stderr(self) -> bytes:
         return b""
 
-    def wait(self, _timeout_s: float) -> None:
+    def wait(self, _timeout_s: float) -> int | None:
         return None
 
     def close(self) -> None:
@@ -181,11 +182,12 @@ class NotReached(BrokenStart):
 class SetAnswers(Host):
     """Answers no request to start, and each other one with the next of these bytes."""
 
-    def __init__(self, *answers: bytes) -> None:
+    def __init__(self, *answers: bytes, start: HeldRequest | None = None) -> None:
         self._answers = iter(answers)
+        self._start = start or HeldRequest()
 
     def start(self, argv: Iterable[str]) -> Stream:
-        return cast("Stream", HeldRequest()) if "start" in argv else Sent(next(self._answers))
+        return cast("Stream", self._start) if "start" in argv else Sent(next(self._answers))
 
 
 class RacingClock(AwakeClock):
@@ -277,6 +279,19 @@ def test_a_host_that_answers_again_is_not_given_up_for_its_silence_before(
     assert not any(isinstance(each, HostLost) for each in came)
 
 
+def follow_set_answers(
+    host: Host,
+    events: "queue.Queue[RunEvent]",
+    start: "Callable[[], bytes] | ResumePoint" = lambda: b"start it",
+    awake: AwakeClock | None = None,
+) -> NodeClient:
+    """Follow a run of one node on a host whose answers are set, to the end."""
+    node, patience_s = plan((None,)).nodes[0], float("inf")
+    client = NodeClient(RUN, node, lambda: host, start, patience_s=patience_s, events=events, awake=awake)
+    client.run()
+    return client
+
+
 def follow_to_the_end(
     connection: LocalConnection, script: str, awake: AwakeClock | None = None
 ) -> list[RunEvent]:
@@ -314,6 +329,40 @@ def test_a_start_that_was_not_answered_and_not_carried_out_is_refused_with_its_r
     assert never.asked > 1
 
 
+class Killed(HeldRequest):
+    """A program that was killed before it had answered."""
+
+    def wait(self, _timeout_s: float) -> int:
+        return -9
+
+
+def test_a_start_whose_program_was_killed_is_asked_about_once_and_refused() -> None:
+    events: queue.Queue[RunEvent] = queue.Queue()
+    host = SetAnswers(frames({"refused": "no such run"}), start=Killed())
+    follow_set_answers(host, events)
+    why = "the supervisor's channel ended: its program was ended by signal 9 (SIGKILL)"
+    assert list(events.queue)[-1] == StartRefused("a", why)
+
+
+@pytest.mark.parametrize("step_s", [0.0, 86400.0, -86400.0])
+def test_events_keep_their_times_though_a_host_sets_its_clock(step_s: float) -> None:
+    events: queue.Queue[RunEvent] = queue.Queue()
+    log, now = {"log": "events.jsonl"}, time.time()
+    lines = [{"event": "detached", "t": 1e9 + clock, "m": m} for m, clock in ((69.0, 0.0), (71.0, step_s))]
+    first, second = (json.dumps(line) + "\n" for line in lines)
+    words = [
+        frame({"alive": 70.0, "t": 1e9}),
+        frame({**log, "offset": 0, "size": len(first)}, first.encode()),
+        frame({"alive": 72.0, "t": 1e9 + 2.0 + step_s}),
+        frame({**log, "offset": len(first), "size": len(second)}, second.encode()),
+        frame({"end": {**STATE, "phase": "ended", "ended": 1e9 + 2.0 + step_s}, "t": 1e9 + 3.0 + step_s}),
+    ]
+    host = Host(frames({"state": STATE, "t": 1e9}) + b"".join(map(bytes, words)))
+    follow_set_answers(host, events, ResumePoint())
+    at = [each.at for each in events.queue if isinstance(each, HostReport | HostEnded)]
+    assert [each - now for each in at if each is not None] == pytest.approx([-1.0, -1.0, -1.0], abs=0.5)
+
+
 def test_a_start_that_is_carried_out_late_is_followed_all_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -339,15 +388,7 @@ def test_a_host_that_is_not_reached_after_a_start_without_an_answer_is_lost(
 def test_a_run_that_was_found_after_such_a_start_and_is_gone_is_lost_and_not_refused() -> None:
     events: queue.Queue[RunEvent] = queue.Queue()
     host = SetAnswers(frames({"state": STATE}), frames({"refused": "no such run"}))
-    NodeClient(
-        RUN,
-        plan((None,)).nodes[0],
-        lambda: host,
-        lambda: b"start it",
-        patience_s=float("inf"),
-        events=events,
-        awake=RacingClock(),
-    ).run()
+    follow_set_answers(host, events, awake=RacingClock())
     assert list(events.queue)[-1] == HostLost("a", "no such run")
 
 

@@ -102,7 +102,6 @@ def test_a_run_is_over_when_all_its_nodes_are_and_its_first_failure_is_told() ->
         over("r2", ranks=[1]),
         over("r2", ranks={"0": "x"}),
         over("r2", ranks={"x": 0}),
-        node_run("r2", state={"started": 9000.0}),
         over("r2", remaining_pids=5),
         over("r2", why=[1]),
     ],
@@ -135,6 +134,14 @@ def test_a_hosts_own_clock_is_not_believed() -> None:
     answer = {"runs": [node_run()], "t": 5000.0 + 86400, "user": "ana"}
     (run,) = merge_node_runs([(A, answer, 5000.0)]).runs
     assert run.started == 1000.0 - 86400
+
+
+def test_a_run_is_found_on_a_host_that_has_set_its_clock_back_since() -> None:
+    mine = node_run(state={"started": 5000.0 + 6 * 3600})
+    mine["spec"]["launch"] = {**mine["spec"]["launch"], "at": 900.0}
+    listed, problem = validate_runs({"runs": [mine], "t": 5000.0, "user": "ana"})
+    (run,) = merge_node_runs([(A, listed, 5000.0)]).runs
+    assert (problem, run.status, run.started) == ("", "running", 900.0)
 
 
 @pytest.mark.parametrize(
