@@ -25,7 +25,6 @@ from launcher.planning.plan import NodePlan
 from launcher.remote.fanout import fanout
 from launcher.rundir.log_store import run_directory, safe_name
 from launcher.runs.fetch import FetchResult, FileReceiver, fetch_host
-from launcher.runs.search import format_hosts
 from launcher.text import count_noun, format_size, one_line
 from preflight.errors import BadInput
 from preflight.facts.json_codec import encode
@@ -87,12 +86,9 @@ def command(run: str, **given: Any) -> int:
     if options.host:
         nodes = [pair for pair in nodes if options.host in (pair[0].host, pair[1].name)]
         if not nodes:
-            names = [
-                node_name(node.host, entry.name) for node, entry in zip(plan.nodes, to.entries, strict=True)
-            ]
-            raise BadInput(
-                f"{plan.run_id} has no node called {options.host}", f"it ran on {format_hosts(names)}"
-            )
+            both = zip(plan.nodes, to.entries, strict=True)
+            where = fold_hosts(tuple(node_name(node.host, entry.name) for node, entry in both))
+            raise BadInput(f"{plan.run_id} has no node called {options.host}", f"it ran on {where}")
     directory = options.to or run_directory(local_runs_dir(), plan.run_id)
 
     def one(pair: tuple[NodePlan, HostEntry]) -> FetchResult:

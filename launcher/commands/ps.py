@@ -15,11 +15,12 @@ from launcher.commands._host_options import HostOptions, host_access_options, ho
 from launcher.commands._job_hosts import reach_run
 from launcher.commands._on_end_notice import deliver_due
 from launcher.config.host_access_args import complete_commands
+from launcher.config.node_sets import fold_hosts
 from launcher.exit_codes import ExitCode
 from launcher.planning.run_record import read_run_records
 from launcher.runs.record_notes import describe_gone, describe_silent, list_gone_hosts, list_silent
 from launcher.runs.render import encode_runs, render_runs
-from launcher.runs.search import format_hosts, search, search_hosts, unanswered_lines
+from launcher.runs.search import search, search_hosts, unanswered_lines
 from launcher.slurm.jobs import is_inside, list_own_jobs
 from launcher.terminal.output import echo, echo_json, echo_lines
 from launcher.text import count_noun, sanitize
@@ -81,7 +82,7 @@ def _describe_slurm_jobs() -> Iterator[str]:
 def _describe_absence(answered: Sequence[str], other_hosts: Iterable[str], *, ended: bool) -> str:
     if not answered:
         return "no host answered"
-    names = format_hosts(list(other_hosts))
+    names = fold_hosts(tuple(other_hosts))
     others = f" (their home also has runs of {names})" if names else ""
     found, more = ("no run", "") if ended else ("no run lives", "; gpulaunch ps --all lists ended ones")
-    return f"{found} on {format_hosts(answered)}{others}{more}"
+    return f"{found} on {fold_hosts(tuple(answered))}{others}{more}"

@@ -21,7 +21,7 @@ from launcher.rundir.end_state import explain_stall
 from launcher.rundir.run_id import LAST
 from launcher.runs.last_run import follow_next_starts
 from launcher.runs.remote_run import MAX_GRACE_S
-from launcher.runs.search import format_hosts
+from launcher.runs.request import RequestDenied
 from launcher.runs.stop import stop_run
 from launcher.slurm.jobs import await_end, cancel_job, cancel_waiting
 from launcher.text import name_ranks, one_line
@@ -60,7 +60,7 @@ def command(run: str, **given: Any) -> int:
     be the id of a Slurm job: its run is stopped, which ends the job; one that waits is cancelled. Without RUN
     it is the last one that has not ended, after a question. Two who stop one run do no harm: the shorter
     grace counts. Exit code 0: every node has answered that nothing of the run is left, or no run is live; 1:
-    something cannot be ended, or you said no; 3: a node could not be reached.
+    something cannot be ended, or you said no; 3: a node could not be reached; 5: one has nothing of the run.
     """
     options = StopOptions(**given)
     answer = Answer("gpulaunch.stop/1", as_json=options.as_json)
@@ -102,7 +102,7 @@ def command(run: str, **given: Any) -> int:
             f"Slurm job {slurm_job} had not ended {JOB_STOP_TIMEOUT_S:g} s after its run; it is cancelled"
         )
     if code == 0:
-        answer.say(f"{plan.run_id} has ended on {format_hosts(names)}; no process of it is left")
+        answer.say(f"{plan.run_id} has ended on {fold_hosts(tuple(names))}; no process of it is left")
     code = answer.finish(code, run_id=plan.run_id, nodes=nodes)
     if code == 0:
         deliver_due(access, to.entries)
@@ -141,6 +141,8 @@ def _encode_end(result: NodeAnswer) -> dict[str, Any]:
 
 def error_of(result: NodeAnswer) -> tuple[str, int]:
     """Return what one node has answered, and the exit code that follows from it."""
+    if isinstance(result, RequestDenied):  # it was reached, and has nothing of the run, or not of its own
+        return f"not stopped: {result.detail}", ExitCode.ABORTED
     if isinstance(result, GpulaunchError):
         detail = result.detail if isinstance(result, HostError) else result.message
         return f"not stopped: {one_line(detail, 300)}", ExitCode.UNREACHABLE

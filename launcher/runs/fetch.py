@@ -230,7 +230,7 @@ def _receive(host: str, stream: Stream, receiver: FileReceiver) -> None:
                 if not answered:
                     answered = True
                     if "refused" in frame.header:
-                        raise RequestDenied(f"{host}: {one_line(str(frame.header['refused']), 300)}")
+                        raise RequestDenied(host, frame.header["refused"])
                 elif "file" in frame.header:
                     receiver.write(frame.header, frame.data)
                 elif "end" in frame.header:

@@ -228,7 +228,7 @@ def _port_in(answer: Mapping[str, Any], host: str) -> int:
     """Return the port that a host forwards. Raises RequestDenied with its reason, AgentProtocolError."""
     if "refused" in answer:
         fix = one_line(str(answer.get("fix", "")), 300)
-        raise RequestDenied(f"{host}: {one_line(str(answer['refused']), 300)}", fix)
+        raise RequestDenied(host, answer["refused"], fix)
     port = answer.get("port")
     if type(port) is not int or not 0 < port <= _LARGEST_PORT:
         raise AgentProtocolError(host, "its answer names no port")

@@ -14,7 +14,11 @@ ANSWER_S = 60.0
 
 
 class RequestDenied(BadInput):
-    """The host has answered that it cannot do what was asked; the message says why."""
+    """The host has answered that it cannot do what was asked; `detail` says why."""
+
+    def __init__(self, host: str, refusal: object, fix: str = "") -> None:
+        self.detail = one_line(str(refusal), 300)
+        super().__init__(f"{host}: {self.detail}", fix)
 
 
 def send_request(
@@ -33,7 +37,7 @@ def send_request(
     try:
         for frame in reader.feed(done.stdout):
             if "refused" in frame.header:
-                raise RequestDenied(f"{connection.name}: {one_line(str(frame.header['refused']), 300)}")
+                raise RequestDenied(connection.name, frame.header["refused"])
             return dict(frame.header)
     except protocol.ProtocolError as error:
         raise HostError(connection.name, f"its answer cannot be read: {error}") from None

@@ -23,7 +23,6 @@ from preflight.errors import BadInput
 from preflight.frozen import dataclass
 
 _NOT_REACHED = ("HOST001", "HOST002", "HOST003", "HOST004")
-_NAMED = 6
 _WORD = re.compile(r"[\w.-]+")
 _FINGERPRINT = re.compile(r"SHA256:[\w+/=]+")
 _NUMBER = re.compile(r"\d+")
@@ -162,10 +161,10 @@ def choose_run(
 
 def _not_found(word: str, answered: Sequence[str], found: SearchResult) -> GpulaunchError:
     """Return that no host which answered has a run of this name; with silent ones that is not known."""
-    where = format_hosts(answered)
+    where = fold_hosts(tuple(answered))
     what = "no run" if word == LAST else f'no run called "{word}"'
     if found.other_hosts and word != LAST:
-        owners = format_hosts(list(found.other_hosts))
+        owners = fold_hosts(tuple(found.other_hosts))
         silent = f"; these did not answer: {fold_hosts(tuple(found.errors))}" if found.errors else ""
         what = f"{what} of its own was found on {where}; one is in its home, of {owners}{silent}"
         return BadInput(what, "name its own host with --hosts, or in hosts.yaml")
@@ -195,11 +194,6 @@ def unanswered_lines(errors: Mapping[str, str], fixes: Mapping[str, str] | None 
         if fix not in shown:
             yield f"  fix: {fix}"
             shown.add(fix)
-
-
-def format_hosts(names: Sequence[str]) -> str:
-    """Return hosts as one names them in a sentence."""
-    return ", ".join(names) if len(names) <= _NAMED else f"{len(names)} hosts"
 
 
 def find_runs_of_other_hosts(answers: Iterable[Mapping[str, Any]]) -> dict[str, tuple[str, ...]]:

@@ -7,6 +7,7 @@ import pytest
 from launcher.commands.stop import NodeAnswer, error_of, render_ends
 from launcher.errors import HostError
 from launcher.follow.failures import describe_exit
+from launcher.runs.request import RequestDenied
 
 
 @pytest.mark.parametrize(
@@ -49,11 +50,13 @@ def test_nodes_whose_ranks_ended_alike_are_one_line() -> None:
         "n3": ended(r4=-9, r5=0),
         "n4": HostError("n4", "no route"),
         "n5": HostError("n5", "no route"),
+        "n8": RequestDenied("n8", "no run called r"),
         "n6": ended(port_free=False, r6=-15, r7=0),
     }
     assert list(render_ends(list(answers), list(answers.values()))) == [
         ("n[1-2]: ended (ranks 0, 2: ended by SIGTERM; ranks 1, 3: exit code 0)", 0),
         ("n3: ended (rank 4: ended by SIGKILL; rank 5: exit code 0)", 0),
         ("n[4-5]: not stopped: no route", 3),
+        ("n8: not stopped: no run called r", 5),
         ("n6: ended (rank 6: ended by SIGTERM; rank 7: exit code 0), its port is still in use", 0),
     ]
