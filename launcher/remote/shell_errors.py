@@ -4,6 +4,7 @@ One rule for every program that is sent to hosts: what `preflight` says of a hos
 """
 
 import shlex
+from pathlib import PurePosixPath
 
 from launcher.errors import AgentProtocolError, HostError, LoginShellDisabled, PythonNotFound
 from launcher.remote.program_source import EXIT_OLD_PYTHON, ISOLATED
@@ -30,7 +31,7 @@ def explain_no_answer(
     `connection` is the one to the host, for a command to type.
     """
     said = last_lines(stderr)
-    if status in _CANNOT_START:
+    if status in _CANNOT_START and (not said or PurePosixPath(python).name in said):
         return explain_no_python(host, python, said or f"exit status {status}")
     if status == EXIT_OLD_PYTHON:
         return _old_python(host, python, one_line(stderr.split(b"\n")[-1], 40))
@@ -41,22 +42,18 @@ def explain_no_answer(
         if connection is None
         else connection.command_line((python, "-V"))
     )
+    fix = (
+        f"{line} must print a version and ask nothing: a start-up file that fails, exits or asks, a forced"
+        " command, or an account whose login shell is nologin takes what gpulaunch sends"
+    )
+    nothing = f"{python} ran nothing of gpulaunch"
     # Every program of ours that fails says why on stderr.
-    if status is not None and 0 < status < _CANNOT_START[0] and not said:
-        words = last_lines(noise) or "it said nothing"
-        return LoginShellDisabled(
-            host,
-            f"{python} ran nothing of gpulaunch (exit status {status}): {words}",
-            f"check with: {line}; an account whose login shell is nologin runs no programs",
-        )
+    if status in _CANNOT_START or (status is not None and 0 < status < _CANNOT_START[0] and not said):
+        words = said or last_lines(noise) or "it said nothing"
+        return LoginShellDisabled(host, f"{nothing} (exit status {status}): {words}", fix)
     if status == 0:  # every program of ours that ends well has answered
         words = last_lines(noise) or said
-        return AgentProtocolError(
-            host,
-            f"{python} ran nothing of gpulaunch" + (f", but: {words}" if words else "; it said nothing"),
-            f"{line} must print a version and ask nothing: a start-up file of the login shell that exits or"
-            " asks, or a forced command, takes what gpulaunch sends",
-        )
+        return AgentProtocolError(host, nothing + (f", but: {words}" if words else "; it said nothing"), fix)
     return None
 
 

@@ -85,6 +85,11 @@ def test_good_answers_are_kept_beside_bad_neighbours(sshd: Sshd) -> None:
             LoginShellDisabled,
             "ran nothing of gpulaunch",
         ),
+        (
+            "echo '/root/.bashrc: line 1: zsh: No such file' >&2; exit 127",
+            LoginShellDisabled,
+            "ran nothing of gpulaunch (exit status 127): /root/.bashrc: line 1",
+        ),
         ("exit 127", PythonNotFound, "cannot be started on the host: exit status 127"),
         ("echo Traceback >&2; echo 'ValueError: \033[31mboom' >&2; exit 1", AgentCrashed, "ValueError: boom"),
         ("kill -11 $$", AgentCrashed, "ended by signal 11"),

@@ -49,7 +49,7 @@ def test_a_path_is_one_word_for_the_shell_here_and_for_the_one_there(tmp_path: P
 def test_what_to_do_quotes_what_hosts_yaml_says() -> None:
     refusal = explain_no_answer("gpu-01", "~/python;id", 1, stderr=b"")
     assert refusal is not None
-    assert refusal.fix.startswith("check with: ~/'python;id' -V on gpu-01;")
+    assert refusal.fix.startswith("~/'python;id' -V on gpu-01 must print a version")
 
 
 def test_a_directory_that_is_to_be_made_is_one_word() -> None:
