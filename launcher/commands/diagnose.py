@@ -71,8 +71,9 @@ def command(logs: tuple[str, ...], *, as_json: bool, runs: Path) -> None:
         echo(f"{end['verdict']}: {end['why']}")
         is_stopped = end["verdict"] == "interrupted"
     says_why = failure is not None or (end is not None and end["why"])
-    is_stopped = is_stopped or (failure is not None and failure.hung)
-    if says_why and (found.verdict == BENIGN or (found.verdict == UNKNOWN and is_stopped)):
+    is_well = end is not None and end["verdict"] == "finished"  # whatever its ranks have printed
+    is_known = is_stopped or is_well or (failure is not None and failure.hung)
+    if (says_why and found.verdict == BENIGN) or (is_known and found.verdict == UNKNOWN):
         echo("its logs show no failure")
     else:
         echo_lines(render_diagnosis(found))

@@ -177,7 +177,7 @@ class RunState:
         elif report.event == "launcher_exit":
             yield from self._launcher_exit(report)
         elif report.event == "supervisor_died":
-            what = explain_supervisor_end(report.fields.get("code"))
+            what = f"{report.host}: {explain_supervisor_end(report.fields.get('code'))}"
             yield from self._fail(Failure(report.host, report.at, None, None, what))
         elif report.event in ("guard", "guard_facts", "rehearsal") and isinstance(rank, int):
             yield from self._guard_report(report, rank)

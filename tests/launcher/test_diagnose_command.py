@@ -127,6 +127,14 @@ def test_a_run_that_no_rank_has_ended_is_shown_with_the_reason_of_its_end(
     assert json.loads(gpulaunch("diagnose", RUN, "--logs", str(tmp_path), "--json").output)["end"] == end
 
 
+def test_a_run_that_finished_has_not_failed_whatever_its_ranks_have_printed(tmp_path: Path) -> None:
+    run = a_run(tmp_path) / RUN
+    (run / "titan" / "rank-3.log").write_text("ChildFailedError: \ntrain.py FAILED\n")
+    (run / "plan.json").write_text("{}")
+    (run / "outcome.json").write_text(json.dumps({"verdict": "finished", "why": "", "root_cause": None}))
+    assert gpulaunch("diagnose", RUN, "--logs", str(tmp_path)).output == "its logs show no failure\n"
+
+
 def test_a_hung_run_has_failed_though_its_logs_show_nothing(tmp_path: Path) -> None:
     run = a_run(tmp_path) / RUN
     (run / "titan" / "rank-3.log").write_text("step 7\n")

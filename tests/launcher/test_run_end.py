@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from launcher.follow import protocol
 from launcher.onhost.supervisor.client_files import StopRequest, kill_supervisor, request_stop, write_stop
 from launcher.onhost.supervisor.daemon.launcher import codes_in_its_log
 from launcher.remote.program_source import read_program_source
@@ -217,6 +218,9 @@ def test_killing_supervisor_and_guardian_at_once_ends_every_rank(run: Driver) ->
     end = run.ended()
     assert (end["phase"], end["loss"]) == ("running", "killed")  # nobody was left to write another
     assert run.gone() == {}
+    run.end, seen = None, {name: len(log) for name, log in run.logs.items()}
+    run.open("follow", protocol.follow_request(run.run_id, seen, once=True))  # as `logs` looks
+    assert run.ended()["loss"] == "killed"
 
 
 def test_a_guardian_that_was_stopped_goes_with_its_run(run: Driver) -> None:
@@ -333,8 +337,6 @@ os._exit(0)
 
 
 def test_stop_as_a_command_of_its_own_waits_for_the_end(run: Driver) -> None:
-    from launcher.follow import protocol  # noqa: PLC0415 - only here
-
     run.start(WAIT, disconnect_s=None)
     up(run)
     argv = ("env", f"XDG_STATE_HOME={run.home}", *protocol.command(PYTHON, "stop", "r1"))

@@ -336,7 +336,7 @@ def test_a_supervisor_that_failed_is_not_called_killed(code: int, what: str) -> 
     watch = RunState(plan(CPU))
     replay(watch, [host_report("a", "supervisor_died", code=code), ended("a")])
     assert watch.root_cause is not None
-    assert watch.root_cause.summary == what
+    assert watch.root_cause.summary == f"a: {what}"
 
 
 def test_a_lost_host_stops_the_others_and_is_5() -> None:

@@ -133,7 +133,7 @@ class FollowSession:
                 self._out = frame({"end": self._state, "t": time.time()})
                 return True
         if not over and time.monotonic() >= self._next_alive:  # however much the ranks print
-            self._out = memoryview(bytes(self._out) + self._say_alive())
+            self._out = memoryview(self._say_alive() + bytes(self._out))  # first: its clock dates the events
         return False
 
     def _say_alive(self) -> bytes:
@@ -147,12 +147,9 @@ class FollowSession:
         return bytes(frame({"alive": now, "t": time.time(), "stall": stall}))
 
     def _running(self) -> bool:
-        if self._logs.once:
-            self._state = read_state(self._run_dir)
-            return False
         # The last state read remains valid when the run directory has been deleted.
         self._state, alive = inspect_run(self._run_dir, self._state)
-        return self._state.get("phase") != "ended" and alive
+        return self._state.get("phase") != "ended" and alive and not self._logs.once
 
     def _collect_guardian(self) -> None:
         if not is_kept(read_next(self._run_dir)):  # else it stays, until it is known who restarts the run
