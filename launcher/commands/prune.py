@@ -18,7 +18,7 @@ from launcher.planning.on_end_notice import delete_notice
 from launcher.planning.run_record import delete_run_record, read_run_records
 from launcher.runs.remote_run import RemoteRun
 from launcher.runs.render import run_line
-from launcher.runs.search import format_hosts, search, search_hosts, unanswered_lines
+from launcher.runs.search import search, search_hosts, unanswered_lines
 from launcher.text import count_noun
 from preflight.errors import BadInput
 from preflight.frozen import dataclass
@@ -90,7 +90,7 @@ def command(hosts: tuple[str, ...], **given: Any) -> int:
         answer.say(run_line(run, now))
     if not old:
         asked = [entry.name for entry in entries if entry.name not in {**found.errors, **found.other_hosts}]
-        ended = f"no run on {format_hosts(asked)} ended more than {format_duration(age)} ago"
+        ended = f"no run on {fold_hosts(tuple(asked))} ended more than {format_duration(age)} ago"
         answer.say(ended if asked else "no host answered")
         return remove_runs([], access.open, answer, named)
     if options.dry_run:
