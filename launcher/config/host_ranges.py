@@ -1,7 +1,7 @@
 """What a word that names hosts means: ranges (ClusterShell's node-set syntax) and ssh's user@host:port."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 
 from launcher.config.host_names import HOST_RULE, USER_RULE, is_host, is_user
 from launcher.errors import BadInput
@@ -84,10 +84,13 @@ def split_ranges(word: str) -> list[str]:
     return [part for part in parts if part]
 
 
-def expand_ranges(word: str, groups: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
+def expand_ranges(
+    word: str, groups: Mapping[str, tuple[str, ...]], hosts: Container[str] = ()
+) -> tuple[str, ...]:
     """Return the names that a range stands for, as ClusterShell reads it (`a[1-3]!a2`, `@group&...`).
 
-    Raises BadInput for a malformed range, for one of more than MAX_HOSTS hosts and for an empty result.
+    A group needs no @ where no host has its name. Raises BadInput for a malformed range, for one of more than
+    MAX_HOSTS hosts and for an empty result.
     """
     if len(word) > _LONGEST_WORD:
         raise BadInput(f'"{word[:40]}..." is too long for a host: {len(word)} characters')
@@ -105,13 +108,17 @@ def expand_ranges(word: str, groups: Mapping[str, tuple[str, ...]]) -> tuple[str
     from ClusterShell.NodeUtils import GroupResolver, GroupResolverError, GroupSource  # noqa: PLC0415
 
     source = GroupSource("hosts", {name: ",".join(members) for name, members in groups.items()})
+    parts = re.split(r"([!&^])", "".join(word.split()))
+    sets = "".join(f"@{each}" if each in groups and each not in hosts else each for each in parts)
     try:
-        names = tuple(str(name) for name in NodeSet(word, resolver=GroupResolver(source)))
+        found = [str(name) for name in NodeSet(sets, resolver=GroupResolver(source))]
     except (NodeSetException, GroupResolverError, ValueError, AssertionError) as error:  # numbers without end
         raise _no_range(word, str(error)) from None
-    if not names:
+    if not found:
         raise BadInput(f'"{word}" names no host')
-    return names
+    listed = [name for part in parts for name in groups.get(part.removeprefix("@"), ())]
+    order = {name: place for place, name in enumerate(listed)}
+    return tuple(sorted(found, key=lambda name: order.get(name, len(order))))
 
 
 def _no_range(word: str, why: str) -> BadInput:

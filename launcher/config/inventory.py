@@ -74,8 +74,8 @@ class Inventory:
     def resolve(self, words: Iterable[str]) -> tuple[HostEntry, ...]:
         """Return the hosts that words name, each once, in the order given.
 
-        A word is a name, a range, a group (`ada` or `@ada`), `all`, `localhost`, or, as with ssh, an unlisted
-        `host`, `user@host`, `user@host:port`, `[::1]:22`. Raises BadInput.
+        A word is a name, a range, a group (`ada` or `@ada`), `all`, `localhost`, such words with `!` between
+        them, or, as with ssh, an unlisted `host`, `user@host`, `user@host:port`, `[::1]:22`. Raises BadInput.
         """
         found: dict[str, HostEntry] = {}
         for word in dict.fromkeys(words):
@@ -152,7 +152,7 @@ class Inventory:
         parts = host_ranges.split_ranges(word)
         if parts and parts != [word]:
             return tuple(name for part in parts for name in self._expand(part))
-        return host_ranges.expand_ranges(word, self.groups | {ALL: tuple(self.hosts)})
+        return host_ranges.expand_ranges(word, self.groups | {ALL: tuple(self.hosts)}, self.hosts)
 
 
 def _numbered_alike(name: str, other: str) -> bool:

@@ -4,12 +4,13 @@ What this module imports is most of a preflight; it is loaded while the first ho
 """
 
 import hashlib
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field, replace
 
 from launcher.config.host_access_args import complete_commands
 from launcher.config.inventory import HostEntry
-from launcher.config.node_sets import fold_hosts
+from launcher.config.node_sets import fold_hosts, host_range
 from launcher.engines.choice import choose_engine
 from launcher.errors import GpulaunchError, HostError
 from launcher.host_checks.preflight_options import PreflightOptions
@@ -195,7 +196,11 @@ def _would_use(
     entries: Sequence[HostEntry], gathered: GatherResult, job: Job, script: ScriptAnalysis | None
 ) -> tuple[LaunchPreview, LaunchDecisions | None]:
     if gathered.errors:
-        return LaunchPreview(problem=f"{fold_hosts(tuple(gathered.errors))} cannot be used"), None
+        from launcher.slurm.jobs import is_inside  # noqa: PLC0415 - only where a host is to be left out
+
+        good = host_range(entry.name for entry in entries if entry.name not in gathered.errors)
+        fix = f"the others alone: --hosts {shlex.quote(good)}" if good and not is_inside() else ""
+        return LaunchPreview(problem=f"{fold_hosts(tuple(gathered.errors))} cannot be used", fix=fix), None
     pairs = [(entry, gathered.facts[entry.name]) for entry in entries]
     try:
         settled = decide_launch(pairs, job, run_id="preflight", script=script)

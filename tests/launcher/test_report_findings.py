@@ -235,7 +235,10 @@ def test_a_host_that_does_not_answer_is_a_finding_with_its_own_code() -> None:
     result = result_of({"titan": {}}, {"l40s-01": ConnectionTimedOut("l40s-01", "no answer", "ping l40s-01")})
     assert result.exit_code == 1
     assert "CRITICAL  HOST004 on l40s-01: no answer" in text(result)
-    assert "no launch on these hosts: l40s-01 cannot be used" in text(result)
+    assert (
+        "no launch on these hosts: l40s-01 cannot be used\n  fix: the others alone: --hosts titan\n"
+        in text(result)
+    )
 
 
 def test_text_from_hosts_cannot_steer_the_terminal() -> None:
