@@ -37,8 +37,8 @@ def assign(it: "Interpreter", target: ast.expr, value: Value) -> None:
         assign(it, target.value, Seq((value,), open=True))
     elif isinstance(target, ast.Attribute):
         whole = it.evaluate(target.value)
-        if isinstance(whole, Map):  # of EasyDict and the like: an attribute is an entry
-            _set_entry(it, target, whole, Const(target.attr), value)
+        if maps := _maps(whole):  # of EasyDict and the like: an attribute is an entry
+            _set_entry(it, target, maps, Const(target.attr), value)
             return
         for owner in alternatives(whole):
             set_attribute(it, owner, target.attr, value, target)
@@ -158,8 +158,8 @@ def _set_item(it: "Interpreter", target: ast.Subscript, value: Value) -> None:
     if isinstance(owner, ExternalName):
         it.library.call(it, f"{owner.name}.__setitem__", unwrap_value(it, target, (key, value)))
         return
-    if isinstance(owner, Map):
-        _set_entry(it, target, owner, key, value)
+    if maps := _maps(owner):
+        _set_entry(it, target, maps, key, value)
     elif isinstance(owner, Seq):
         place = _index(owner, key)
         items = [
@@ -203,12 +203,20 @@ def delete_item(it: "Interpreter", target: ast.Subscript) -> None:
         put_back(it, target.value, Seq(items, owner.open or place is None))
 
 
+def _maps(value: Value) -> list[Map]:
+    """Return the dicts that a value may be, none where it may be something else."""
+    maps = [item for item in alternatives(value) if isinstance(item, Map)]
+    return maps if len(maps) == len(alternatives(value)) else []
+
+
 def _set_entry(
-    it: "Interpreter", target: ast.Subscript | ast.Attribute, owner: Map, key: Value, value: Value
+    it: "Interpreter", target: ast.Subscript | ast.Attribute, owners: list[Map], key: Value, value: Value
 ) -> None:
-    items, places = dict(owner.items), dict(owner.places)
-    if isinstance(key, Const):
-        items[key.value] = value
-        places[key.value] = it.place(target)
-    content = Map(tuple(items.items()), owner.open or not isinstance(key, Const), places)
-    put_back(it, target.value, content)
+    contents = []
+    for owner in owners:
+        items, places = dict(owner.items), dict(owner.places)
+        if isinstance(key, Const):
+            items[key.value] = value
+            places[key.value] = it.place(target)
+        contents.append(Map(tuple(items.items()), owner.open or not isinstance(key, Const), places))
+    put_back(it, target.value, join(contents))

@@ -304,7 +304,7 @@ def _give_back(it: "Interpreter", info: "FuncInfo", func: Func, seen: "Call", fr
         written |= {each.arg: node for each, node in zip(parameters, seen.node.args, strict=False)}
     for name, node in written.items():
         value = it.state.frames.get(frame, {}).get(name) if name in filled else None
-        if isinstance(value, (Map, Seq)) and isinstance(node, (ast.Name, ast.Attribute, ast.Subscript)):
+        if value is not None and isinstance(node, (ast.Name, ast.Attribute, ast.Subscript)):
             put_back(it, node, value)
 
 

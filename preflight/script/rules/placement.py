@@ -366,8 +366,9 @@ def rendezvous_fixed_by_the_script(it: "Interpreter", event: ScriptEvent) -> Ite
         yield from _own_address(it)
     if event.name == "environ" and event.what in _RENDEZVOUS:
         value = event.values.get("value")
-        if event.what == "WORLD_SIZE" and value == Const(str(it.target.processes)):
-            return  # the launch's own
+        own = value == Const(str(it.target.world)) and (it.target.processes or place_of(value) is None)
+        if event.what == "WORLD_SIZE" and own:
+            return  # the launch's own: of an unknown one, what is written nowhere
         if isinstance(value, Const) and str(value.value) != "-1":  # how scripts say that none is given
             message = f"{event.what}={value.value!s} overrules the launch's own"
             fix = f'os.environ.setdefault("{event.what}", ...), or leave it to the launch'
