@@ -13,7 +13,7 @@ from preflight.script.findings import LintResult as LintResult  # noqa: PLC0414
 from preflight.script.interpreter.branch_conditions import CPU, ONE_PROCESS, RANK_0, UNCALLED
 from preflight.script.interpreter.events import ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
-from preflight.script.interpreter.switches import closed_switches, worth_a_reading
+from preflight.script.interpreter.switches import can_be_combined, closed_switches
 from preflight.script.interpreter.unreached_code import RemainderReader
 from preflight.script.interpreter.values import Value
 from preflight.script.libraries.call_table import LibraryModel
@@ -190,7 +190,12 @@ def _with_switches(
         kept = _OF_SCALERS | _OF_RANKS if of_ranks else _OF_SCALERS
         return [_lowered(item, keep_warning=item.code in kept) for item in more]
 
-    for flag in worth_a_reading(plain.switches[:_MOST_SWITCHES], more_with):
+    switches = plain.switches[:_MOST_SWITCHES]
+    together = tuple(filter(can_be_combined, switches))
+    more = more_with(together) if len(together) > 1 else None  # None: that shows nothing of each
+    for flag in switches:
+        if more is not None and flag in together and _places(more) <= found.keys():
+            continue  # most change nothing, and another has brought the rest
         for item in more_with((flag,)) or ():
             key = (item.code, item.place)
             found.setdefault(key, replace(item, message=f"{item.message}, with {flag}"))
@@ -341,9 +346,7 @@ def _only_some(
 
 
 def _other_halves(found: Sequence[LintFinding]) -> list[LintFinding]:
-    """A fault of two places is reported at both: where it is judged, and as an info where its other half
-    is.
-    """
+    """Return an info at the other half of each fault of two places, beside the one where it is judged."""
     reported = {(item.code, item.place.path, item.place.line) for item in found}
     halves: dict[tuple[str, str, int], LintFinding] = {}
     for item in found:
@@ -351,10 +354,8 @@ def _other_halves(found: Sequence[LintFinding]) -> list[LintFinding]:
             key = (item.code, place.path, place.line)
             if key not in reported:
                 message = f"part of {item.code} at {item.place}: {item.message}"
-                halves.setdefault(
-                    key,
-                    LintFinding(item.code, Level.INFO, place, item.title, message, item.fix, (), item.place),
-                )
+                other = replace(item, place=place, related=(), part_of=item.place)
+                halves.setdefault(key, replace(other, level=Level.INFO, message=message))
     return list(halves.values())
 
 

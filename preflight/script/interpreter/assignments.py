@@ -2,6 +2,7 @@
 
 import ast
 from dataclasses import replace
+from functools import reduce
 from typing import TYPE_CHECKING
 
 from preflight.script.interpreter import calls, classes
@@ -36,9 +37,9 @@ def assign(it: "Interpreter", target: ast.expr, value: Value) -> None:
     elif isinstance(target, ast.Starred):
         assign(it, target.value, Seq((value,), open=True))
     elif isinstance(target, ast.Attribute):
-        whole = it.evaluate(target.value)
-        if maps := _maps(whole):  # of EasyDict and the like: an attribute is an entry
-            _set_entry(it, target, maps, Const(target.attr), value)
+        whole = _whole_map(it.evaluate(target.value))
+        if isinstance(whole, Map):  # of EasyDict and the like: an attribute is an entry
+            _set_entry(it, target, whole, Const(target.attr), value)
             return
         for owner in alternatives(whole):
             set_attribute(it, owner, target.attr, value, target)
@@ -154,12 +155,12 @@ def _widened(one: Map, other: Map) -> Map:
 
 
 def _set_item(it: "Interpreter", target: ast.Subscript, value: Value) -> None:
-    owner, key = it.evaluate(target.value), it.evaluate(target.slice)
+    owner, key = _whole_map(it.evaluate(target.value)), it.evaluate(target.slice)
     if isinstance(owner, ExternalName):
         it.library.call(it, f"{owner.name}.__setitem__", unwrap_value(it, target, (key, value)))
         return
-    if maps := _maps(owner):
-        _set_entry(it, target, maps, key, value)
+    if isinstance(owner, Map):
+        _set_entry(it, target, owner, key, value)
     elif isinstance(owner, Seq):
         place = _index(owner, key)
         items = [
@@ -203,20 +204,19 @@ def delete_item(it: "Interpreter", target: ast.Subscript) -> None:
         put_back(it, target.value, Seq(items, owner.open or place is None))
 
 
-def _maps(value: Value) -> list[Map]:
-    """Return the dicts that a value may be, none where it may be something else."""
-    maps = [item for item in alternatives(value) if isinstance(item, Map)]
-    return maps if len(maps) == len(alternatives(value)) else []
+def _whole_map(value: Value) -> Value:
+    """Return the dict that has what each of several has that a value may be; any other value as it is."""
+    items = alternatives(value)
+    maps = [item for item in items if isinstance(item, Map)]
+    return reduce(_widened, maps) if len(maps) == len(items) else value
 
 
 def _set_entry(
-    it: "Interpreter", target: ast.Subscript | ast.Attribute, owners: list[Map], key: Value, value: Value
+    it: "Interpreter", target: ast.Subscript | ast.Attribute, owner: Map, key: Value, value: Value
 ) -> None:
-    contents = []
-    for owner in owners:
-        items, places = dict(owner.items), dict(owner.places)
-        if isinstance(key, Const):
-            items[key.value] = value
-            places[key.value] = it.place(target)
-        contents.append(Map(tuple(items.items()), owner.open or not isinstance(key, Const), places))
-    put_back(it, target.value, join(contents))
+    items, places = dict(owner.items), dict(owner.places)
+    if isinstance(key, Const):
+        items[key.value] = value
+        places[key.value] = it.place(target)
+    content = Map(tuple(items.items()), owner.open or not isinstance(key, Const), places)
+    put_back(it, target.value, content)

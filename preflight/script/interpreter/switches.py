@@ -2,7 +2,7 @@
 
 import ast
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from preflight.script.interpreter.branch_conditions import ONE_RANK, WITHOUT, is_of_ranks, may_matter
@@ -103,14 +103,6 @@ def _is_number(item: "DeclaredOption") -> bool:
     return isinstance(item.default, Const) and type(item.default.value) is int
 
 
-def worth_a_reading(
-    switches: tuple[str, ...], more_with: Callable[[tuple[str, ...]], Sequence[object] | None]
-) -> tuple[str, ...]:
-    """Return the switches to read the script with, one by one: most change nothing, which one reading shows.
-
-    That reading leaves out those that end a run early or exclude others. It shows nothing where none trains.
-    """
-    together = tuple(flag for flag in switches if not _ALONE.search(flag))
-    if len(together) < 2 or more_with(together) != []:
-        return switches
-    return tuple(flag for flag in switches if flag not in together)
+def can_be_combined(flag: str) -> bool:
+    """Whether a switch may be given beside others: it ends no run early and excludes none."""
+    return _ALONE.search(flag) is None
