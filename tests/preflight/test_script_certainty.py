@@ -177,7 +177,10 @@ def test_enough_visible_gpus_for_the_ranks_are_no_error(value: str, level: Level
 
 
 def test_a_script_that_starts_its_ranks_is_one_process_unless_the_launch_says_otherwise() -> None:
-    assert not [item.code for item in lint(dedent(SPAWNED), "train.py").findings if item.code[0] == "D"]
+    for sizes in ((None, None), (1, None)):
+        targets = [RankTarget((8, 0), size) for size in sizes]
+        found = lint(dedent(SPAWNED), "train.py", targets).findings
+        assert not [item.code for item in found if item.code[0] == "D"]
     plain = dedent(SPAWNED).replace("mp.spawn", "print")
     assert {item.code for item in lint(plain, "train.py").findings if item.code[0] == "D"} == {"D201"}
 
