@@ -1,5 +1,6 @@
 """The table of the benchmarks: what scripts print becomes rows, and what falls behind says so."""
 
+from dataclasses import replace
 from importlib.util import find_spec
 
 import pytest
@@ -26,7 +27,9 @@ def test_the_table_counts_what_reaches_its_goal() -> None:
 def test_scripts_of_the_table_exist_and_measure() -> None:
     assert all(find_spec(f"bench.{script.name}") for script in SCRIPTS)
     (growth,) = [script for script in SCRIPTS if script.name == "report_growth"]
-    assert [row.name.split(":")[1] for row in measure(growth, short=True)] == [
+    few = tuple("10" if word.isdigit() else word for word in growth.short or ())
+    assert few != growth.short
+    assert [row.name.split(":")[1] for row in measure(replace(growth, short=few), short=True)] == [
         " judge",
         " text",
         " json",

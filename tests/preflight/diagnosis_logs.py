@@ -2,16 +2,32 @@
 
 import html
 import json
-from collections.abc import Callable, Iterator
+import os
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 LOGS = Path(__file__).parent / "logs"
+ALL_FROM = 1000
+"""From so many EXAMPLES on, every form is tried on every log."""
 
 
 def blocks(name: str) -> list[tuple[str, str]]:
     """Return (heading, log) of each log in a file; a line "#### HEADING" begins one."""
     parts = (LOGS / name).read_text(encoding="utf-8").split("#### ")[1:]
     return [(heading, log) for heading, _, log in (part.partition("\n") for part in parts)]
+
+
+HITS = blocks("hits.txt")
+OTHERS = [*blocks("composed.txt"), *blocks("healthy.txt")]
+
+_T = TypeVar("_T")
+
+
+def in_turn(logs: Sequence[_T], turn: int, share: int) -> list[_T]:
+    """Return one in `share` of the logs, others with the next turn; all of them for many EXAMPLES."""
+    every = int(os.environ.get("EXAMPLES", "0")) >= ALL_FROM
+    return [log for at, log in enumerate(logs) if every or (at + turn) % share == 0]
 
 
 def near_misses() -> list[tuple[str, str]]:

@@ -1,7 +1,6 @@
 import re
 import time
 from dataclasses import replace
-from functools import cache
 from pathlib import Path
 
 import pytest
@@ -19,10 +18,9 @@ from tests.failures.kinds import KINDS
 from tests.failures.provoke import provoke
 from tests.field_notes.ranks import shimmed
 from tests.preflight.diagnosis_logs import (
-    AROUND_WHOLE_LOGS,
+    HITS,
     LOGS,
-    NAME_A_RANK,
-    SEEN_THROUGH,
+    OTHERS,
     blocks,
     messages,
     near_misses,
@@ -31,8 +29,6 @@ from tests.preflight.diagnosis_logs import (
 )
 from tests.preflight.transcripts import kept_transcripts, log_transcript
 
-HITS = blocks("hits.txt")
-OTHERS = [*blocks("composed.txt"), *blocks("healthy.txt")]
 JUDGED = blocks("judged.txt")
 RECORDED = recorded()
 
@@ -148,9 +144,9 @@ def test_a_message_is_known_with_a_traceback_and_alone() -> None:
     above = 'Traceback (most recent call last):\n  File "/home/u/train.py", line 3, in <module>\n    main()\n'
     logs = [(slug, f"{before}{message}\n") for slug, message in messages() for before in (above, "")]
     wrong = [
-        (slug, log, diagnose(log).verdict)
+        (slug, log, found)
         for slug, log in logs
-        if diagnose(log).verdict != slug and (slug != "user-exception" or log.startswith(above))
+        if (found := diagnose(log).verdict) != slug and (slug != "user-exception" or log.startswith(above))
     ]
     assert wrong == []
 
@@ -171,36 +167,6 @@ def test_enough_failures_were_provoked_for_real() -> None:
     assert len([slug for slug, _ in RECORDED if slug != BENIGN]) >= 35
 
 
-@pytest.mark.parametrize("name", SEEN_THROUGH)
-def test_what_stands_around_lines_is_seen_through(name: str) -> None:
-    wrong = []
-    for heading, log in [(heading.split()[1], log) for heading, log in HITS] + OTHERS:
-        found = diagnose(SEEN_THROUGH[name](log)).verdict
-        if found != heading.split()[0]:
-            wrong.append((heading, found, log[:80]))
-    assert wrong == []
-
-
-# Where one line tells nothing of a prefix, and where the words of a level are all that there is.
-_LONG_LOGS = {
-    heading: log
-    for heading, log in whole_logs().items()
-    if log.count("\n") >= 8 and "a notebook" not in heading
-}
-_SHARE = 4
-"""One in so many of these logs is tried with each change, another one with the next."""
-
-
-def _first_cause(log: str) -> tuple[str, list[tuple[str, str]]]:
-    found = diagnose(log)
-    return found.verdict, [(each.code, each.confidence) for each in found.causes[:1]]
-
-
-@cache
-def _first_cause_of(heading: str) -> tuple[str, list[tuple[str, str]]]:
-    return _first_cause(_LONG_LOGS[heading])
-
-
 @pytest.mark.parametrize(
     ("said", "verdict"),
     [
@@ -216,20 +182,6 @@ def _first_cause_of(heading: str) -> tuple[str, list[tuple[str, str]]]:
 )
 def test_what_a_person_says_of_a_failure_is_not_called_benign(said: str, verdict: str) -> None:
     assert diagnose(said).verdict == verdict
-
-
-@pytest.mark.parametrize("name", AROUND_WHOLE_LOGS)
-def test_a_log_says_the_same_in_whatever_form_it_comes(name: str) -> None:
-    turn = list(AROUND_WHOLE_LOGS).index(name)
-    logs = [each for at, each in enumerate(_LONG_LOGS.items()) if (at + turn) % _SHARE == 0]
-    logs = [each for each in logs if name not in NAME_A_RANK or "rank" not in each[1]]
-    changed = AROUND_WHOLE_LOGS[name]
-    wrong = [
-        (heading, before, found)
-        for heading, log in logs
-        if (found := _first_cause(changed(log))) != (before := _first_cause_of(heading))
-    ]
-    assert wrong == []
 
 
 def test_most_logs_that_others_recorded_are_named_by_their_first_cause() -> None:

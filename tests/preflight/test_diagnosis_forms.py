@@ -1,0 +1,66 @@
+"""A log says the same in whatever form it comes: behind stamps and labels, in records, quoted, wrapped."""
+
+from functools import cache
+
+import pytest
+
+from preflight.diagnosis.diagnose import diagnose
+from tests.preflight.diagnosis_logs import (
+    AROUND_WHOLE_LOGS,
+    HITS,
+    NAME_A_RANK,
+    OTHERS,
+    SEEN_THROUGH,
+    in_turn,
+    whole_logs,
+)
+
+
+@pytest.mark.parametrize("name", SEEN_THROUGH)
+def test_what_stands_around_lines_is_seen_through(name: str) -> None:
+    logs = [(heading.split()[1], log) for heading, log in HITS] + OTHERS
+    wrong = []
+    for heading, log in in_turn(logs, list(SEEN_THROUGH).index(name), 3):
+        found = diagnose(SEEN_THROUGH[name](log)).verdict
+        if found != heading.split()[0]:
+            wrong.append((heading, found, log[:80]))
+    assert wrong == []
+
+
+# Where one line tells nothing of a prefix, and where the words of a level are all that there is.
+_LONG_LOGS = {
+    heading: log
+    for heading, log in whole_logs().items()
+    if log.count("\n") >= 8 and "a notebook" not in heading
+}
+
+
+def _first_cause(log: str) -> tuple[str, list[tuple[str, str]]]:
+    found = diagnose(log)
+    return found.verdict, [(each.code, each.confidence) for each in found.causes[:1]]
+
+
+@cache
+def _first_cause_of(heading: str) -> tuple[str, list[tuple[str, str]]]:
+    return _first_cause(_LONG_LOGS[heading])
+
+
+@pytest.mark.parametrize("name", AROUND_WHOLE_LOGS)
+def test_a_log_says_the_same_in_whatever_form_it_comes(name: str) -> None:
+    logs = in_turn(list(_LONG_LOGS.items()), list(AROUND_WHOLE_LOGS).index(name), 8)
+    changed = AROUND_WHOLE_LOGS[name]
+    wrong = [
+        (heading, before, found)
+        for heading, log in logs
+        if name not in NAME_A_RANK or "rank" not in log
+        if (found := _first_cause(changed(log))) != (before := _first_cause_of(heading))
+    ]
+    assert wrong == []
+
+
+def test_every_log_is_tried_in_some_form(monkeypatch: pytest.MonkeyPatch) -> None:
+    for forms, share in ((SEEN_THROUGH, 3), (AROUND_WHOLE_LOGS, 8)):
+        tried = {at for turn in range(len(forms)) for at in in_turn(range(100), turn, share)}
+        assert tried == set(range(100))
+    monkeypatch.setenv("EXAMPLES", "1000")
+    assert in_turn(range(100), 5, 8) == list(range(100))
