@@ -3,6 +3,7 @@
 import ast
 import functools
 from pathlib import Path
+from typing import NamedTuple
 
 ROOT = Path(__file__).parents[2]
 SOURCES = sorted(path for room in ("launcher", "preflight") for path in (ROOT / room).rglob("*.py"))
@@ -21,15 +22,23 @@ def imports(path: Path, *, types: bool = False, later: bool = True) -> frozenset
     """
     return frozenset(
         name
-        for name, for_types, in_function in _read_imports(path)
+        for name, for_types, in_function in read(path).imported
         if types >= for_types and later >= in_function
     )
 
 
+class Module(NamedTuple):
+    """What a file imports, and how long its functions are."""
+
+    imported: frozenset[tuple[str, bool, bool]]  # whether only for type checkers, and whether in a function
+    functions: tuple[tuple[str, int], ...]  # with lines
+
+
 @functools.cache
-def _read_imports(path: Path) -> frozenset[tuple[str, bool, bool]]:
-    """Return names with whether only type checkers import them, and whether a function does."""
+def read(path: Path) -> Module:
+    """Parse a file, once in each process of the tests."""
     found: set[tuple[str, bool, bool]] = set()
+    functions: list[tuple[str, int]] = []
     pending: list[tuple[ast.AST, bool, bool]] = [(ast.parse(path.read_text()), False, False)]
     while pending:
         node, types, later = pending.pop()
@@ -45,10 +54,12 @@ def _read_imports(path: Path) -> frozenset[tuple[str, bool, bool]]:
             names = (module, *(f"{module}.{alias.name}" for alias in node.names))
         elif not isinstance(node, ast.expr):  # no expression imports
             types |= isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
-            later |= isinstance(node, ast.FunctionDef)
+            if isinstance(node, ast.FunctionDef):
+                later = True
+                functions.append((node.name, (node.end_lineno or 0) - node.lineno + 1))
             pending += ((child, types, later) for child in ast.iter_child_nodes(node))
         found |= {(name, types, later) for name in names}
-    return frozenset(found)
+    return Module(frozenset(found), tuple(functions))
 
 
 def reached(path: Path, modules: set[str], *, types: bool = False, later: bool = True) -> set[str]:

@@ -1,6 +1,5 @@
 """Names as a reader of the code meets them: one class name for one class, modules named by nouns."""
 
-import ast
 import re
 from collections import defaultdict
 from collections.abc import Iterator
@@ -31,9 +30,8 @@ def sources(*folders: str) -> Iterator[Path]:
 def test_one_public_class_name_stands_for_one_class() -> None:
     places = defaultdict(list)
     for path in sources("launcher", "preflight"):
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-                places[node.name].append(path.relative_to(ROOT).as_posix())
+        for name in re.findall(r"^ *class ([^\W_]\w*)[(:\[]", path.read_text(), re.MULTILINE):
+            places[name].append(path.relative_to(ROOT).as_posix())
     assert len(places) > 300
     assert {name: where for name, where in places.items() if len(where) > 1} == {}
 

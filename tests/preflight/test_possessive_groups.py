@@ -10,14 +10,15 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 _REPEATS = (re._constants.POSSESSIVE_REPEAT, re._constants.ATOMIC_GROUP)  # type: ignore[attr-defined]
+_SIGN = re.compile(r"[*+?}](?:['\"]\s*\w*['\"])?\+|\(\?>")
 _CHOICE = re._constants.BRANCH  # type: ignore[attr-defined]
 
 
 def patterns(source: str) -> Iterator[str]:
     """The string constants of a module that may be patterns with a possessive repeat or an atomic group."""
-    for node in ast.walk(ast.parse(source)):
+    for node in ast.walk(ast.parse(source)) if _SIGN.search(source) else ():
         text = node.value if isinstance(node, ast.Constant) else None
-        if isinstance(text, str) and re.search(r"[*+?}]\+|\(\?>", text):
+        if isinstance(text, str) and _SIGN.search(text):
             yield text
 
 

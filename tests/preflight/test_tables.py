@@ -140,12 +140,14 @@ def test_errors_of_the_system_are_those_of_linux() -> None:
 FAULTS = (46, 48, 61, 62, 64, 74, 79, 94, 95, 109, 110, 119, 120, 121, 136, 140, 143, 145, 149, 154)
 
 
-@pytest.mark.parametrize("code", [*range(1, 160)])
-def test_only_xids_of_a_broken_gpu_are_a_cause(code: int) -> None:
-    kernel = KernelLog("dmesg", (Xid(code, "0000:3b:00.0", Missing("none"), "Xid"),), (), ())
+def test_only_xids_of_a_broken_gpu_are_a_cause() -> None:
     error = "RuntimeError: NCCL error in: x.cpp:1, unhandled cuda error, NCCL version 2.20\n"
-    codes = {cause.code for cause in diagnose(error, Context(kernel_logs=(kernel,))).causes}
-    assert ("S40" in codes) == (code in FAULTS)
+    named = []
+    for code in range(1, 160):
+        kernel = KernelLog("dmesg", (Xid(code, "0000:3b:00.0", Missing("none"), "Xid"),), (), ())
+        if "S40" in {cause.code for cause in diagnose(error, Context(kernel_logs=(kernel,))).causes}:
+            named.append(code)
+    assert tuple(named) == FAULTS
 
 
 def test_notices_that_may_not_be_ignored() -> None:
