@@ -19,7 +19,7 @@ from launcher.errors import HostError, HostsUnusable, RunNotKept
 from launcher.local.project import local_runs_dir
 from launcher.planning.run_record import read_run_records
 from launcher.rundir.run_id import LAST, run_name
-from launcher.runs.access import KnownHosts, RunAccess, access_run
+from launcher.runs.access import KnownHosts, RunAccess, access_run, open_heard
 from launcher.runs.expected_run import RunMeaning, find_expected
 from launcher.runs.last_run import read_local_scope
 from launcher.runs.record_notes import list_gone_hosts
@@ -116,9 +116,12 @@ def warn(text: str) -> None:
     echo(text, err=True)
 
 
-def open_run(run: RemoteRun, access: HostAccess, options: FoundRunOptions) -> RunAccess:
+def open_run(
+    run: RemoteRun, access: HostAccess, options: FoundRunOptions, *, waits: bool = False
+) -> RunAccess:
     """Return the plan of a run and the way to its nodes; see `access_run`.
 
+    `waits`: who follows the run waits for hosts that did not answer just now; others do not ask them again.
     Raises BadInput when no record has the plan.
     """
     hosts = access.nodes or search_hosts(access.inventory, options.hosts)
@@ -126,14 +129,16 @@ def open_run(run: RemoteRun, access: HostAccess, options: FoundRunOptions) -> Ru
     person = sys.stdin.isatty() and sys.stderr.isatty()
     consent = confirm if person else None
     known = KnownHosts(entries, access.inventory, partial(is_named, None), consent)
-    return access_run(run, known, access.open)
+    return access_run(run, known, access.open if waits else partial(open_heard, run.silent, access.open))
 
 
-def open_named_run(run: str, options: FoundRunOptions) -> tuple[HostAccess, RemoteRun, RunAccess]:
+def open_named_run(
+    run: str, options: FoundRunOptions, *, waits: bool = False
+) -> tuple[HostAccess, RemoteRun, RunAccess]:
     """Return how the hosts of RUN are reached, the run, and its plan; see `find_run` and `open_run`."""
     access = reach_run(open_host_access(options), run, options.hosts)
     found = find_run(run, access, options)
-    return access, found, open_run(found, access, options)
+    return access, found, open_run(found, access, options, waits=waits)
 
 
 def list_access_words(access: HostAccess, options: FoundRunOptions) -> tuple[str, ...]:

@@ -70,7 +70,7 @@ def command(run: str, **given: Any) -> int:
     run's; 0 after detaching.
     """
     options = AttachOptions(**given)
-    access, found, to = open_named_run(run, options)
+    access, found, to = open_named_run(run, options, waits=True)
     to.demand()  # to follow a part of it would end the rest: a host that is not heard counts as lost
     plan, run_words = to.plan, list_access_words(access, options)
     stream = sys.stderr if options.as_json else sys.stdout
@@ -113,6 +113,6 @@ def command(run: str, **given: Any) -> int:
 def _find_start(access: HostAccess, options: AttachOptions, run_id: str) -> tuple[RemoteRun, RunAccess]:
     """Return a start by its run id. Raises BadInput, or HostError when no host answered."""
     found = find_run(run_id, access, options)
-    to = open_run(found, access, options)
+    to = open_run(found, access, options, waits=True)
     to.demand()
     return found, to

@@ -1,7 +1,6 @@
 """gpulaunch logs: what the ranks of a run have printed."""
 
 import sys
-from collections.abc import Mapping
 from typing import Any
 
 import click
@@ -67,15 +66,15 @@ def command(run: str, **given: Any) -> int:
     )
     if options.as_json and options.follow:
         raise BadInput("--json prints one document, and --follow has no end", "leave one of them out")
-    _, found, to = open_named_run(run, options)
+    _, found, to = open_named_run(run, options, waits=options.follow)
     if options.as_json:
-        return _document(to, selection, found.silent)
+        return _document(to, selection)
     disk_is_full = False
     if options.rank is not None and not sys.stdout.isatty():
-        viewed = show_logs(to, selection, _raw, found.silent)
+        viewed = show_logs(to, selection, _raw)
     else:
         screen = Screen(sys.stdout)
-        viewed = show_logs(to, selection, screen.output, found.silent)
+        viewed = show_logs(to, selection, screen.output)
         screen.finish()
         disk_is_full = screen.disk_is_full
     if has_hung_up():  # its signal ended the view before a write could fail
@@ -100,14 +99,14 @@ def _since(options: LogsOptions) -> dict[str, float] | None:
     return parse_since(options.since) if options.since else None
 
 
-def _document(to: RunAccess, selection: LogSelection, silent: Mapping[str, str]) -> int:
+def _document(to: RunAccess, selection: LogSelection) -> int:
     """Print every log as text in one document."""
     logs: dict[tuple[str, str], bytearray] = {}
 
     def keep(host: str, log: str, data: bytes, _now: float) -> None:
         logs.setdefault((host, log), bytearray()).extend(data)
 
-    lost = show_logs(to, selection, keep, silent).lost
+    lost = show_logs(to, selection, keep).lost
     answer = Answer("gpulaunch.logs/1", as_json=True)
     return answer.finish(
         ExitCode.UNREACHABLE if lost else ExitCode.OK,

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from launcher.config.inventory import LOCALHOST, HostEntry, Inventory
-from launcher.errors import BadInput, HostNotContacted
+from launcher.errors import BadInput, HostError, HostNotContacted
 from launcher.planning.plan import NodePlan, Plan
 from launcher.planning.run_record import RunRecord
 from launcher.remote.connection_pool import OpenConnection
@@ -49,6 +49,13 @@ class RunAccess:
         """Raise the HostNotContacted of the first node that may not be opened."""
         for _, why in self.refused:
             raise why
+
+
+def open_heard(silent: Mapping[str, HostError], open_entry: OpenConnection, entry: HostEntry) -> Connection:
+    """Open a host, unless it did not answer just now. Raises its HostError."""
+    if entry.name in silent:
+        raise silent[entry.name]
+    return open_entry(entry)
 
 
 def access_run(run: RemoteRun, known: KnownHosts, open_known: OpenConnection) -> RunAccess:

@@ -21,7 +21,6 @@ from preflight.frozen import dataclass
 Sink = Callable[[str, str, bytes, float], None]
 """Takes (host, log, bytes, now)."""
 
-NOBODY: Mapping[str, str] = {}
 PATIENCE_S = 60.0
 _KEPT_LINES = 20_000  # some megabytes
 _POLL_S = 0.1
@@ -108,20 +107,15 @@ class _KeptLines:
                 show(host, log, bytes(data), time.monotonic())
 
 
-def show_logs(
-    to: RunAccess, selection: LogSelection, show: Sink, silent: Mapping[str, str] = NOBODY
-) -> LogsResult:
+def show_logs(to: RunAccess, selection: LogSelection, show: Sink) -> LogsResult:
     """Show the logs, to the end of the run with `follow`, until Ctrl-C; return how the hosts stood.
 
-    `silent` are hosts that did not answer just now, and why: without `follow` none of them is asked again.
     A few last lines of each log are shown in the order of the ranks, other logs as they arrive.
     """
     events: queue.Queue[RunEvent] = queue.Queue(QUEUE_LENGTH)
     by_host = {node.host: entry for node, entry in zip(to.plan.nodes, to.entries, strict=True)}
     nodes = selection.nodes(to.plan)
-    quiet = NOBODY if selection.follow else silent
-    lost = {node.host: why for node in nodes if (why := quiet.get(by_host[node.host].name))}
-    open_hosts = {node.host: node for node in nodes if node.host not in lost}
+    open_hosts = {node.host: node for node in nodes}
     kept = _KeptLines([(node.host, log) for node in nodes for log in selection.only(node)])
     sink = kept.add if selection.is_short(to.plan) else show
     followers = []
@@ -143,6 +137,7 @@ def show_logs(
         )
         follower.start()
         followers.append(follower)
+    lost: dict[str, str] = {}
     states: dict[int, Mapping[str, Any]] = {}
     with capture_signals() as interrupts:
         while open_hosts and not interrupts.pop():

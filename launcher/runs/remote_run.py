@@ -7,6 +7,7 @@ from typing import Any
 from launcher.config.disconnect_options import DEFAULT_GRACE_S
 from launcher.config.inventory import HostEntry
 from launcher.config.via_options import Via
+from launcher.errors import HostError
 from launcher.planning.run_record import RunRecord, read_record
 from launcher.rundir.end_state import (
     _WORST,
@@ -130,7 +131,7 @@ class RemoteRun:
     from_here: bool = False  # this machine has launched it, and `launched` is its own record
     conflict: str = ""  # why it is not known which of the hosts that report it are right
     # Hosts that could not be reached in the search for it, with the reason; theirs or not.
-    silent: Mapping[str, str] = field(default_factory=dict)
+    silent: Mapping[str, HostError] = field(default_factory=dict)
 
     @property
     def status(self) -> RunStatus:

@@ -134,7 +134,7 @@ def find_in_runs(
             for words in strays:
                 warn(f"{run_id}: {words}")
     chosen = choose_run(word, hosts, found, meaning)
-    silent = {name: error.detail for name, error in found.errors.items() if error.code in _NOT_REACHED}
+    silent = {name: error for name, error in found.errors.items() if error.code in _NOT_REACHED}
     return replace(chosen, silent=silent)
 
 

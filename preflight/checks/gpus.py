@@ -35,7 +35,7 @@ def there_are_enough_gpus(gpus: tuple[Gpu, ...], use: GpuSelection, job: Job) ->
     elif len(use.candidates) < use.needed:
         yield Problem(
             f"{use.needed} GPUs are wanted and {len(use.candidates)} of {len(gpus)} may be used",
-            f"--gpus {len(use.candidates)}, or leave this host out of --hosts",
+            f"--gpus {len(use.candidates)} or fewer, as every host allows; or leave this host out of --hosts",
         )
     twice = (
         [word for word, times in Counter(job.gpus).items() if times > 1]

@@ -3,16 +3,17 @@
 import json
 import time
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
 
 from launcher.config.inventory import HostEntry
-from launcher.errors import ConnectionRefused
+from launcher.errors import ConnectionRefused, HostError
 from launcher.planning.run_record import build_run_record, read_record
 from launcher.rundir.run_id import format_start, make_run_id, names_run
 from launcher.rundir.state_schema import validate_runs
-from launcher.runs.access import RunAccess
+from launcher.runs.access import RunAccess, open_heard
 from launcher.runs.expected_run import select_run
 from launcher.runs.logs import LogSelection, _KeptLines, parse_since, show_logs
 from launcher.runs.progress import PrintedProgress, read_progress
@@ -366,16 +367,16 @@ def test_since_is_nothing_else(word: str) -> None:
         parse_since(word)
 
 
-def test_logs_ask_no_host_again_that_was_silent_just_now_but_to_follow() -> None:
+def test_who_looks_once_asks_no_host_again_that_was_silent_just_now() -> None:
     opened: list[str] = []
 
     def refuse(entry: HostEntry) -> Connection:
         opened.append(entry.name)
         raise ConnectionRefused(entry.name, "it refused")
 
-    to = RunAccess(PLAN, (A, B), (), refuse)
-    shown = show_logs(to, LogSelection(), lambda *_: None, {"b": "no answer"})
-    assert (dict(shown.lost)["b"], opened) == ("no answer", ["a"])
+    to = RunAccess(PLAN, (A, B), (), partial(open_heard, {"b": HostError("b", "no answer")}, refuse))
+    shown = show_logs(to, LogSelection(), lambda *_: None)
+    assert (dict(shown.lost)["b"], set(opened)) == ("no answer", {"a"})
     assert shown.lost["a"] == "it refused", "its name stands in front already"
 
 
