@@ -16,7 +16,6 @@ from launcher.errors import AgentProtocolError, BadInput
 from launcher.local.safe_paths import open_below
 from launcher.remote import rpc
 from launcher.transports.base import Connection
-from preflight.facts.gpu import Gpu
 from preflight.facts.host import HostFacts, ProcessTable
 from preflight.facts.missing import Missing
 from preflight.frozen import dataclass
@@ -158,7 +157,7 @@ def refuse_unknown(facts: HostFacts, filters: CleanFilter) -> None:
 
     Raises BadInput.
     """
-    present = {gpu.index for gpu in facts.gpus} if not isinstance(facts.gpus, Missing) else set()
+    present = {gpu.index for gpu in facts.known_gpus}
     for index in sorted(set(filters.gpus) - present):
         if isinstance(facts.gpus, Missing) and facts.gpus.code not in _NO_GPUS:
             raise BadInput(f"the GPUs of {facts.host} could not be read: {facts.gpus.reason}", "try again")
@@ -289,8 +288,8 @@ def _memory(before: HostFacts, after: HostFacts) -> tuple[GpuMemoryChange, ...]:
 
 
 def _used(facts: HostFacts) -> dict[int, int | None]:
-    gpus: tuple[Gpu, ...] = () if isinstance(facts.gpus, Missing) else facts.gpus
-    return {gpu.index: None if isinstance(gpu.memory, Missing) else gpu.memory.used_mib for gpu in gpus}
+    memory = {gpu.index: gpu.memory for gpu in facts.known_gpus}
+    return {index: None if isinstance(known, Missing) else known.used_mib for index, known in memory.items()}
 
 
 def _ports_held(wanted_ports: tuple[int, ...], after: HostFacts) -> tuple[int, ...]:

@@ -132,7 +132,7 @@ def describe_held(facts: HostFacts, each: ClassifiedProcess) -> str:
 
 
 def _share(facts: HostFacts, index: int, pid: int) -> str:
-    for gpu in () if isinstance(facts.gpus, Missing) else facts.gpus:
+    for gpu in facts.known_gpus:
         for listed in () if gpu.index != index or isinstance(gpu.processes, Missing) else gpu.processes:
             if listed.pid == pid and not isinstance(listed.used_mib, Missing):
                 return f" ({format_memory(listed.used_mib)})"

@@ -98,10 +98,8 @@ def _no_ranks(entry: HostEntry, facts: HostFacts, job: Job) -> str:
 
 def _left_out_gpus(entry: HostEntry, facts: HostFacts, job: Job) -> Iterator[Unmeasured]:
     """Yield each GPU that the job may use and that is not free, with who holds it."""
-    if isinstance(facts.gpus, Missing) or not job.wants_gpus:
-        return
     wanted = select_gpus(facts, job, entry.gpus).candidates
-    for gpu in facts.gpus:
+    for gpu in facts.known_gpus:
         if gpu.index in wanted:
             one = replace(job, gpus=(gpu.index,))
             refusal = _no_ranks(entry, facts, one)

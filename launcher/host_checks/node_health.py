@@ -53,8 +53,7 @@ def check_node(entry: HostEntry, opener: OpenConnection, ignore: frozenset[str])
     ]
     seconds = time.monotonic() - began
     if not bad:
-        gpus = 0 if isinstance(facts.gpus, Missing) else len(facts.gpus)
-        return NodeHealth(fit=True, line=f"ok: {count_noun(gpus, 'GPU')}, {seconds:.1f} s")
+        return NodeHealth(fit=True, line=f"ok: {count_noun(len(facts.known_gpus), 'GPU')}, {seconds:.1f} s")
     first = max(bad, key=lambda each: each.severity is Severity.CRITICAL)
     subject = f" {first.subject}" if first.subject else ""
     more = f" (and {len(bad) - 1} more)" if len(bad) > 1 else ""
@@ -63,8 +62,7 @@ def check_node(entry: HostEntry, opener: OpenConnection, ignore: frozenset[str])
 
 def _has_gpus(facts: HostFacts) -> bool:
     """Return whether the node has GPUs, as far as its bus or its driver says so."""
-    on_bus = isinstance(facts.pci_gpus, Missing) or bool(facts.pci_gpus)
-    return on_bus or (not isinstance(facts.gpus, Missing) and bool(facts.gpus))
+    return isinstance(facts.pci_gpus, Missing) or bool(facts.pci_gpus or facts.known_gpus)
 
 
 def _makes_unfit(finding: Finding) -> bool:

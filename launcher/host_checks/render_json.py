@@ -79,7 +79,6 @@ def encode_host(result: "PreflightResult", name: str, *, facts: bool) -> dict[st
 def _summary(facts: HostFacts) -> dict[str, Any]:
     """Return the few facts that people ask for first; null where they were not read."""
     packages = {} if isinstance(facts.python, Missing) else facts.python.packages
-    gpus = () if isinstance(facts.gpus, Missing) else facts.gpus
     return {
         "hostname": None if isinstance(facts.identity, Missing) else facts.identity.hostname,
         "driver": None if isinstance(facts.driver, Missing) else facts.driver.version,
@@ -97,7 +96,7 @@ def _summary(facts: HostFacts) -> dict[str, Any]:
                 "memory_used_mib": None if isinstance(gpu.memory, Missing) else gpu.memory.used_mib,
                 "memory_total_mib": None if isinstance(gpu.memory, Missing) else gpu.memory.total_mib,
             }
-            for gpu in gpus
+            for gpu in facts.known_gpus
         ],
         "missing": {
             name: encode(value)

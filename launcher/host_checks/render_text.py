@@ -258,8 +258,8 @@ def _quiet_lines(result: "PreflightResult", quiet: list[str]) -> Iterator[Styled
 def summary(facts: HostFacts) -> str:
     """Return "2x NVIDIA L40S, driver 595.80, torch 2.13.0, accelerate 1.15.0" of one host."""
     parts = []
-    if not isinstance(facts.gpus, Missing) and facts.gpus:
-        names = [g.name if not isinstance(g.name, Missing) else "unknown GPU" for g in facts.gpus]
+    if facts.known_gpus:
+        names = [g.name if not isinstance(g.name, Missing) else "unknown GPU" for g in facts.known_gpus]
         parts += [f"{names.count(name)}x {name}" for name in dict.fromkeys(names)]
     else:
         parts.append("no GPU")
@@ -362,7 +362,7 @@ def _fact_lines(facts: HostFacts) -> Iterator[str]:
         who = facts.identity
         place = f", in {who.container}" if who.container else ""
         yield f"  {one_line(f'{who.user} on {who.hostname}, Linux {who.kernel}{place}')}"
-    for gpu in () if isinstance(facts.gpus, Missing) else facts.gpus:
+    for gpu in facts.known_gpus:
         yield f"  {one_line(_gpu_line(gpu))}"
     for name in sorted(HostFacts.__dataclass_fields__):
         value = getattr(facts, name)

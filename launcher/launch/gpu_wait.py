@@ -56,12 +56,9 @@ def busy_findings(
 
 def wanted_gpus(facts: HostFacts, entry: HostEntry, job: Job) -> tuple[str, ...]:
     """Return the UUIDs of the GPUs that the job may use on a host."""
-    if isinstance(facts.gpus, Missing):
-        return ()
     candidates = select_gpus(facts, job, entry.gpus).candidates
-    return tuple(
-        gpu.uuid for gpu in facts.gpus if gpu.index in candidates and not isinstance(gpu.uuid, Missing)
-    )
+    known = [gpu.uuid for gpu in facts.known_gpus if gpu.index in candidates]
+    return tuple(uuid for uuid in known if not isinstance(uuid, Missing))
 
 
 @dataclass(frozen=True, slots=True)

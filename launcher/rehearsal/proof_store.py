@@ -51,10 +51,7 @@ def fingerprint(job: Job, facts: Mapping[str, HostFacts], sent: ScriptFile | Non
         script=script,
         config=hashlib.sha256(json.dumps(settings, sort_keys=True, default=str).encode()).hexdigest(),
         hosts=tuple(facts),
-        gpus={
-            name: () if isinstance(host.gpus, Missing) else tuple(str(gpu.uuid) for gpu in host.gpus)
-            for name, host in facts.items()
-        },
+        gpus={name: tuple(str(gpu.uuid) for gpu in host.known_gpus) for name, host in facts.items()},
         versions={name: _versions(host) for name, host in facts.items()},
     )
 

@@ -137,7 +137,6 @@ def parts_to_keep(facts: HostFacts, before: EarlierFacts | None, now_unix: float
         part: before.read_unix[part] if before is not None and part in facts.reused else now_unix
         for part in (GPUS, PACKAGES)
     }
-    gpus = () if isinstance(facts.gpus, Missing) else facts.gpus
     python = None if isinstance(facts.python, Missing) else facts.python
     stamp = "" if python is None else python.packages_stamp
     return EarlierFacts(
@@ -146,7 +145,9 @@ def parts_to_keep(facts: HostFacts, before: EarlierFacts | None, now_unix: float
         driver="" if isinstance(facts.driver, Missing) else facts.driver.version,
         packages_stamp=stamp,
         packages=Packages(python.packages, python.torch_cuda, python.nccl) if python and stamp else None,
-        gpus={gpu.uuid: _fixed(gpu) for gpu in gpus if isinstance(gpu.uuid, str) and _is_whole(gpu)},
+        gpus={
+            gpu.uuid: _fixed(gpu) for gpu in facts.known_gpus if isinstance(gpu.uuid, str) and _is_whole(gpu)
+        },
         read_unix=read,
     )
 

@@ -141,9 +141,8 @@ def _once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _check_gpus(facts: HostFacts) -> None:
     """Raise MalformedFacts for GPUs that no host has: two of one number, more memory in use than there is."""
-    gpus = () if isinstance(facts.gpus, Missing) else facts.gpus
     seen: set[int] = set()
-    for place, gpu in enumerate(gpus):
+    for place, gpu in enumerate(facts.known_gpus):
         if gpu.index in seen:
             raise MalformedFacts(f"$.gpus[{place}].index: {gpu.index} is that of another GPU too")
         seen.add(gpu.index)

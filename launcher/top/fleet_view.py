@@ -59,10 +59,8 @@ def _note(state: HostState, phase: HostPhase) -> str:
 
 
 def _gpus(state: HostState, now: float) -> tuple[GpuView, ...]:
-    if state.facts is None or isinstance(state.facts.gpus, Missing):
-        return ()
-    since_s = now - state.facts_at
-    return tuple(_gpu(gpu, state, since_s) for gpu in state.facts.gpus)
+    known = () if state.facts is None else state.facts.known_gpus
+    return tuple(_gpu(gpu, state, now - state.facts_at) for gpu in known)
 
 
 def _gpu(gpu: Gpu, state: HostState, since_s: float) -> GpuView:

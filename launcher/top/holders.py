@@ -30,13 +30,11 @@ class GpuHolders:
 
 def find_holders(facts: HostFacts) -> Mapping[int, GpuHolders]:
     """Return who is on each GPU, by its index."""
-    if isinstance(facts.gpus, Missing):
-        return {}
     classified = classify(facts)
     blind = isinstance(facts.processes, Missing)
     claims = {} if isinstance(facts.claims, Missing) else {_bare(c.gpu_uuid): c for c in facts.claims}
     found: dict[int, GpuHolders] = {}
-    for gpu in facts.gpus:
+    for gpu in facts.known_gpus:
         holders = _holders(facts, gpu, classified)
         claim = None if isinstance(gpu.uuid, Missing) else claims.get(_bare(gpu.uuid))
         busy = any(holder.kind not in _NOBODY for holder in holders)

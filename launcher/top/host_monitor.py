@@ -177,7 +177,7 @@ class HostMonitor:
 
     def _gpu_uuids(self) -> list[str]:
         facts = self.state.facts
-        gpus = () if facts is None or isinstance(facts.gpus, Missing) else facts.gpus
+        gpus = () if facts is None else facts.known_gpus
         return [gpu.uuid for gpu in gpus if not isinstance(gpu.uuid, Missing)]
 
     def _take_answers(self, connection: Connection, channel: Stream) -> None:

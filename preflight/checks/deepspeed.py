@@ -169,11 +169,9 @@ def deepspeed_precision_fits(hosts: Hosts, job: Job, ranks: Ranks) -> Iterator[P
 def _used_gpus(hosts: Hosts, ranks: Ranks) -> Iterator[tuple[str, Gpu]]:
     """Yield each host's first GPU of each model that ranks use."""
     for host, node in ranks.items():
-        uuids = {slot.gpu_uuid for slot in node.slots if slot.gpu_uuid}
-        gpus = hosts[host].gpus
         seen: set[object] = set()
-        for gpu in () if isinstance(gpus, Missing) else gpus:
-            if gpu.uuid in uuids and (gpu.name, gpu.capability) not in seen:
+        for gpu in node.gpus_of(hosts[host]):
+            if (gpu.name, gpu.capability) not in seen:
                 seen.add((gpu.name, gpu.capability))
                 yield host, gpu
 
@@ -304,8 +302,5 @@ def deepspeed_offload_memory_is_there(hosts: Hosts, job: Job, ranks: Ranks) -> I
 
 def _gpu_memory(facts: HostFacts, node: NodeRanks) -> int:
     """Return the memory of the GPUs that the ranks of a host use, in MiB, as far as it is known."""
-    uuids = {slot.gpu_uuid for slot in node.slots}
-    gpus = () if isinstance(facts.gpus, Missing) else facts.gpus
-    return sum(
-        gpu.memory.total_mib for gpu in gpus if gpu.uuid in uuids and not isinstance(gpu.memory, Missing)
-    )
+    known = (gpu.memory for gpu in node.gpus_of(facts))
+    return sum(memory.total_mib for memory in known if not isinstance(memory, Missing))

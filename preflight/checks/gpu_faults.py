@@ -77,7 +77,7 @@ def no_xid_since_boot(facts: HostFacts, expect: Expect) -> Iterator[Problem]:
 
 
 def _unread_log(facts: HostFacts, log: Missing) -> Iterator[Problem]:
-    if not isinstance(facts.gpus, Missing) and facts.gpus and all(_well(gpu) for gpu in facts.gpus):
+    if facts.known_gpus and all(map(_well, facts.known_gpus)):
         yield Problem(
             f"the kernel log cannot be read ({log.reason}); the driver says that no GPU needs recovery",
             "to read it: ask the administrator to add you to group adm, or kernel.dmesg_restrict=0",
@@ -99,8 +99,7 @@ def _well(gpu: Gpu) -> bool:
 
 def _said_well(facts: HostFacts, bus: str) -> bool:
     index = _index_at(facts, bus)
-    gpus = () if isinstance(facts.gpus, Missing) else facts.gpus
-    return any(gpu.index == index and _well(gpu) for gpu in gpus)
+    return any(gpu.index == index and _well(gpu) for gpu in facts.known_gpus)
 
 
 def _by_gpu(log: KernelLog) -> dict[tuple[str, int], list[Xid]]:
@@ -115,7 +114,7 @@ def _index_at(facts: HostFacts, bus: str) -> int | None:
     none.
     """
     key = _slot(bus)
-    for gpu in () if isinstance(facts.gpus, Missing) else facts.gpus:
+    for gpu in facts.known_gpus:
         if not isinstance(gpu.pci_bus_id, Missing) and key and _slot(gpu.pci_bus_id) == key:
             return gpu.index
     return None

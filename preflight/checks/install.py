@@ -63,8 +63,7 @@ def _index(facts: HostFacts) -> str:
     """Return the index that fits, "" when none does or the driver is not known."""
     if isinstance(facts.driver, Missing) or not release(facts.driver.version):
         return ""
-    gpus = () if isinstance(facts.gpus, Missing) else facts.gpus
-    known = [gpu.capability for gpu in gpus if not isinstance(gpu.capability, Missing)]
+    known = [gpu.capability for gpu in facts.known_gpus if not isinstance(gpu.capability, Missing)]
     known = [capability for capability in known if capability >= OLDEST]  # older ones are to be left out
     machine = "" if isinstance(facts.identity, Missing) else facts.identity.machine
     return find_wheel_index(known, facts.driver.version, machine)

@@ -57,7 +57,7 @@ def one_precision_suits_all_hosts(hosts: Mapping[str, HostFacts], job: Job) -> I
     ] = {}  # the hosts of each, in order: a list would be searched for each GPU
     for name, facts in hosts.items():
         use = select_gpus(facts, job)
-        for gpu in () if isinstance(facts.gpus, Missing) else facts.gpus:
+        for gpu in facts.known_gpus:
             limit = find_hardware_limit(gpu) if gpu.index in use.candidates else None
             if limit is not None and not isinstance(limit, Missing):
                 best.setdefault(limit.best, {})[name] = None

@@ -214,11 +214,9 @@ def nothing_is_left_over(
 
 def _told_with_its_gpu(facts: HostFacts, item: ClassifiedProcess) -> bool:
     """Return whether PROC001 names it as the holder of a GPU."""
-    if isinstance(facts.gpus, Missing):
-        return False
     return any(
         item.kind in LEFT_OVER or any(holder.pid == item.process.pid for holder in gpu.processes)
-        for gpu in facts.gpus
+        for gpu in facts.known_gpus
         if gpu.index in item.held.gpus and not isinstance(gpu.processes, Missing)
     )
 

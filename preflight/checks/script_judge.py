@@ -47,14 +47,12 @@ def _hardware(hosts: Mapping[str, HostFacts], job: Job) -> tuple[list[Capability
     size = 0
     for facts in hosts.values():
         try:
-            slots = map_ranks(facts, job).slots
+            node = map_ranks(facts, job)
         except GpulaunchError:
             return [], None
-        size += len(slots)
-        chosen = {slot.gpu_uuid for slot in slots}
-        for gpu in () if isinstance(facts.gpus, Missing) else facts.gpus:
-            if gpu.uuid in chosen:
-                if isinstance(gpu.capability, Missing):
-                    return [], size
-                found[gpu.capability] = None
+        size += len(node.slots)
+        for gpu in node.gpus_of(facts):
+            if isinstance(gpu.capability, Missing):
+                return [], size
+            found[gpu.capability] = None
     return list(found), size or None

@@ -1,5 +1,7 @@
 """The values that precision and rank planning decide, with the reasons they give."""
 
+from preflight.facts.gpu import Gpu
+from preflight.facts.host import HostFacts
 from preflight.frozen import dataclass
 from preflight.job import Precision
 
@@ -44,3 +46,8 @@ class NodeRanks:
     slots: tuple[RankSlot, ...]
     single_gpu_visible: bool
     reasons: tuple[DecisionReason, ...]
+
+    def gpus_of(self, facts: HostFacts) -> list[Gpu]:
+        """Return those of the host's known GPUs that a rank uses."""
+        used = {slot.gpu_uuid for slot in self.slots}
+        return [gpu for gpu in facts.known_gpus if gpu.uuid in used]

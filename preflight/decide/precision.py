@@ -161,11 +161,7 @@ def _all_cpu(ranks: Mapping[str, NodeRanks]) -> bool:
 def _ceilings(hosts: Mapping[str, HostFacts], ranks: Mapping[str, NodeRanks]) -> list[HardwareLimit]:
     found: dict[str, HardwareLimit] = {}
     for host, node in ranks.items():
-        gpus = hosts[host].gpus
-        chosen = {slot.gpu_uuid for slot in node.slots}
-        for gpu in () if isinstance(gpus, Missing) else gpus:
-            if gpu.uuid not in chosen:
-                continue
+        for gpu in node.gpus_of(hosts[host]):
             limit = find_hardware_limit(gpu, host)
             if isinstance(limit, Missing):
                 raise PrecisionRefused(

@@ -282,6 +282,11 @@ class HostFacts:
     reused: dict[str, float] = field(default_factory=dict)
     earlier_gpus: str = ""  # which launch of this client had GPUs on the host; the client says so, too
 
+    @property
+    def known_gpus(self) -> tuple[Gpu, ...]:
+        """The GPUs, none where they could not be read; where that differs, look at `gpus`."""
+        return () if isinstance(self.gpus, Missing) else self.gpus
+
 
 NOT_LISTENING = "cannot listen on it"
 """In the error of a connect that was not tried: the port of the main host was taken meanwhile."""

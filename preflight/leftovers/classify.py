@@ -125,7 +125,7 @@ def holding(facts: HostFacts, process: Process) -> HeldResources:
     """
     if tree_of.is_dead(process):
         return HeldResources((), ())
-    minors = {f"/dev/nvidia{_minor(gpu)}": gpu.index for gpu in _gpus(facts)}
+    minors = {f"/dev/nvidia{_minor(gpu)}": gpu.index for gpu in facts.known_gpus}
     opened = sorted({minors[path] for path in tree_of.gpu_files(process) if path in minors})
     ports: set[int] = set()
     if not isinstance(facts.ports, Missing):
@@ -140,13 +140,9 @@ def _listed(facts: HostFacts, pid: int) -> tuple[int, ...]:
         return ()
     return tuple(
         gpu.index
-        for gpu in _gpus(facts)
+        for gpu in facts.known_gpus
         if not isinstance(gpu.processes, Missing) and any(each.pid == pid for each in gpu.processes)
     )
-
-
-def _gpus(facts: HostFacts) -> tuple[Gpu, ...]:
-    return () if isinstance(facts.gpus, Missing) else facts.gpus
 
 
 def _minor(gpu: Gpu) -> int:
@@ -163,7 +159,7 @@ def _frozen(table: ProcessTable, earlier: ProcessTable | None) -> frozenset[tupl
 
 def _gpus_idle(facts: HostFacts) -> bool:
     """Whether every GPU says that it is at 0 %. A GPU that does not say is not idle."""
-    return all(gpu.utilization_percent == 0 for gpu in _gpus(facts))
+    return all(gpu.utilization_percent == 0 for gpu in facts.known_gpus)
 
 
 def _matters(process: Process, holds: HeldResources) -> bool:

@@ -106,8 +106,7 @@ def _tiles(result: PreflightResult) -> Iterator[tuple[str, object]]:
     yield "hosts ok", f"{sum(each not in _BAD for each in verdicts)} of {len(verdicts)}"
     for word in (*_BAD, "warning"):
         yield f"hosts {word}", verdicts.count(word)
-    gpus = [facts.gpus for facts in result.facts.values() if not isinstance(facts.gpus, Missing)]
-    yield "GPUs seen", sum(map(len, gpus))
+    yield "GPUs seen", sum(len(facts.known_gpus) for facts in result.facts.values())
 
 
 def _foot(result: PreflightResult, made_at: float, version: str) -> Iterator[str]:
