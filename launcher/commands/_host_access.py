@@ -1,8 +1,13 @@
 """How a command reaches the hosts that its command line names."""
 
+import os
+import re
+import stat
 import sys
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import field, replace
+from pathlib import Path
 
 import click
 from click.core import ParameterSource
@@ -11,14 +16,42 @@ from launcher.commands._host_options import HostOptions
 from launcher.config.host_access_args import read_access_words
 from launcher.config.inventory import FILE_NAME, HostEntry, Inventory
 from launcher.config.inventory_reader import find_misnamed_inventory, load_inventory
+from launcher.errors import BadInput
 from launcher.follow.job_end import JobEndNotice
-from launcher.local.key_mode import describe_open_key
+from launcher.local.home import at_home, shorten_path
 from launcher.remote.shards.connection_options import ShardAccess
 from launcher.remote.shards.terminal_questions import SharedAnswers
 from launcher.terminal.output import ask_secret, ask_visibly, echo
 from launcher.transports.base import Confirm, Connection, OpenOptions, Prompt
 from launcher.transports.ssh.endpoint import opener_for
+from preflight.checks.message_text import quote_path
 from preflight.frozen import dataclass
+
+_OTHERS = 0o077
+_HEAD = re.compile(rb"-----BEGIN [A-Z ]{0,30}PRIVATE KEY-----")
+"""Of the private keys that OpenSSH reads. A public one names a key of the agent, and may be open to all."""
+
+
+def describe_open_key(file: str) -> str:
+    """Return what is wrong with a key of the user's that others may read, and the fix; "" where nothing is.
+
+    gpulaunch takes such a key, and a command that it prints for ssh would not. The rule is OpenSSH's
+    (`sshkey_perm_ok`): it refuses a key of the user's own with any right of group or others.
+    """
+    with suppress(OSError, ValueError, BadInput):  # where it is offered, it is reported
+        path = at_home(file)
+        status = path.stat()
+        mode = stat.S_IMODE(status.st_mode)
+        is_open = stat.S_ISREG(status.st_mode) and status.st_uid == os.getuid() and mode & _OTHERS
+        if is_open and _is_private(path):
+            name = quote_path(shorten_path(file))
+            return f"{name} has mode {mode:o}: others have rights on it, so ssh refuses it; chmod 600 {name}"
+    return ""
+
+
+def _is_private(path: Path) -> bool:
+    with path.open("rb") as file:
+        return _HEAD.match(file.read(64)) is not None
 
 
 def _nothing() -> None:

@@ -13,7 +13,7 @@ from launcher.commands._host_access import ask_options
 from launcher.commands._interrupt_prompt import build_ctrl_c_prompt
 from launcher.commands._launch_checks import check_launch
 from launcher.commands._launch_request import LaunchOptions, RunRequest
-from launcher.commands._launch_sync import has_same_tree, refuse_other_tree, sync_tree
+from launcher.commands._launch_sync import demand_verdict, has_same_tree, refuse_other_tree, sync_tree
 from launcher.commands._on_end_notice import create_notice, deliver
 from launcher.commands._preflight_report import print_report
 from launcher.config.inventory import HostEntry
@@ -244,14 +244,10 @@ def _sent(
     if config.sync is None:
         return launch
 
-    def demand() -> None:
-        from launcher.commands._early_verdict import demand_verdict  # noqa: PLC0415 - under a live run alone
+    def check(arriving: LaunchRequest, show: "Callable[[PreflightResult], None]") -> None:
+        check_launch(request, arriving, options, screen, Stopwatch(), show)
 
-        def check(arriving: LaunchRequest, show: "Callable[[PreflightResult], None]") -> None:
-            check_launch(request, arriving, options, screen, Stopwatch(), show)
-
-        demand_verdict(config, launch, screen, check, verbose=options.verbose)
-
+    demand = partial(demand_verdict, config, launch, screen, check, verbose=options.verbose)
     with before.phase("sync"):
         sent = sync_tree(config, launch, screen, dry_run=options.dry_run, approve=demand)
     if earlier and not has_same_tree(earlier[-1], sent):
@@ -260,7 +256,7 @@ def _sent(
 
 
 def _lost_the_gpus(outcome: Outcome) -> bool:
-    from launcher.launch.gpu_wait import lost_the_gpus  # noqa: PLC0415 - as above
+    from launcher.launch.gpu_wait import lost_the_gpus  # noqa: PLC0415 - most launches do without it
 
     return lost_the_gpus(outcome)
 

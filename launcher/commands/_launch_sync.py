@@ -3,15 +3,20 @@
 import json
 from collections.abc import Callable
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
+from launcher.commands._preflight_report import print_report
 from launcher.config.inventory import HostEntry
 from launcher.config.run_config import RunConfig
-from launcher.errors import LaunchRefused
+from launcher.errors import GpulaunchError, LaunchRefused
 from launcher.launch.request import LaunchRequest
 from launcher.local.home import at_home
 from launcher.planning.script_file import makes_workdir, read_script_after_sync
 from launcher.terminal.screen import Screen
 from launcher.text import one_line
+
+if TYPE_CHECKING:
+    from launcher.host_checks.evaluation import PreflightResult
 
 
 def sync_tree(
@@ -69,3 +74,25 @@ def refuse_other_tree(first: LaunchRequest, sent: LaunchRequest, spare: HostEntr
     """Raise LaunchRefused where the tree was edited since: a spare would run other code than the others."""
     if not has_same_tree(first, sent):
         raise LaunchRefused(f"the local tree has changed since the launch, so {spare.name} has other code")
+
+
+def demand_verdict(
+    config: RunConfig,
+    launch: LaunchRequest,
+    screen: Screen,
+    check: "Callable[[LaunchRequest, Callable[[PreflightResult], None]], object]",
+    *,
+    verbose: bool = False,
+) -> None:
+    """Raise what refuses this launch, so that nothing of its tree is put in place.
+
+    `check` judges a launch as the one that follows will, and gives its reports; those of a refusal are shown.
+    """
+    results: list[PreflightResult] = []
+    try:
+        check(expect_tree(config, launch), results.append)
+    except GpulaunchError as error:
+        for result in results:
+            print_report(screen, result, verbose=verbose)
+        screen.notify("sync: nothing was put in place")
+        raise error from None

@@ -9,10 +9,9 @@ from typing import Any
 import click
 
 from launcher.commands._argv import LaunchCommand
-from launcher.commands._early_verdict import demand_verdict
 from launcher.commands._launch import build_launch, open_screen
 from launcher.commands._launch_request import LaunchOptions, parse_run_request
-from launcher.commands._launch_sync import sync_tree
+from launcher.commands._launch_sync import demand_verdict, sync_tree
 from launcher.commands._preflight_report import print_report, shorten_error
 from launcher.commands.run import command as run_command
 from launcher.exit_codes import ExitCode

@@ -7,10 +7,9 @@ from pathlib import Path
 import pytest
 
 from launcher.cli import execute
-from launcher.commands._preflight_report import render_todays_report
+from launcher.commands._preflight_report import DAY_S, MOST_KEPT, note_shown, render_todays_report
 from launcher.host_checks.evaluation import PreflightResult
 from launcher.host_checks.render_text import render_report
-from launcher.host_checks.shown_info import DAY_S, MOST_KEPT, note_shown
 from launcher.terminal.cell_width import paint_line
 from preflight.checks.finding import Finding, Severity
 from tests.launcher.preflight_fleets import fleet
