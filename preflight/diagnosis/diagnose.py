@@ -13,6 +13,7 @@ from preflight.diagnosis.condensed_log import condense
 from preflight.diagnosis.context import Context, apply_context
 from preflight.diagnosis.contradictions import doubt_causes
 from preflight.diagnosis.error_lines import error_lines
+from preflight.diagnosis.exception_shapes import judged_exceptions
 from preflight.diagnosis.lines import Line, Log, read_logs
 from preflight.diagnosis.outlived_exceptions import without_ignored, without_outlived
 from preflight.diagnosis.quoted_text import is_shown_text
@@ -61,9 +62,9 @@ def _diagnose(lines: Sequence[Line], context: Context | None, *, beside_earlier:
     calm = without_outlived(lines)
     if calm is not lines and not RunProgress(calm).failing:  # else a thread may be why the others failed
         lines = calm
-    raised = parse_exceptions(lines)
+    raised, hits = judged_exceptions(parse_exceptions(lines), find_hits(lines))
     course = RunProgress(lines)
-    found = candidates(find_hits(lines), raised, course)
+    found = candidates(hits, raised, course)
     found = doubt_causes(found, raised, course)
     found += exit_candidates(lines, raised, found, course)
     found += _from_series(lines)

@@ -133,27 +133,34 @@ def first_match(text: str) -> Signature | None:
 @lru_cache(maxsize=2048)
 def _rows_of(its_shape: bytes) -> _Rows:
     """Return the rows that a shape may match; a log has many exceptions and few shapes of them."""
-    table, (of_word, others) = _table(), _places_of_literals()
+    of_word, others = _literals_by_word()
     literals = [each for word in set(_WORD.findall(its_shape)) for each in of_word.get(word, ())]
-    found = {at for literal, places in (*literals, *others) if literal in its_shape for at in places}
-    return [table[at][1:] for at in sorted(found)]
+    return _rows_with(frozenset(literal for literal in (*literals, *others) if literal in its_shape))
 
 
-_Places = tuple[bytes, list[int]]
-"""A literal, and its places in the table."""
+@lru_cache(maxsize=2048)
+def _rows_with(literals: frozenset[bytes]) -> _Rows:
+    """Return the rows of some literals, in the order of the table."""
+    return tuple(_table()[at][1:] for at in sorted(at for each in literals for at in _places_in_table()[each]))
 
 
 @cache
-def _places_of_literals() -> tuple[dict[bytes, list[_Places]], list[_Places]]:
-    """Return the places of literals by a word that is whole in them, and of those without one."""
+def _places_in_table() -> dict[bytes, list[int]]:
+    """Return {literal: its places in the table}."""
     places: dict[bytes, list[int]] = {}
     for at, (literal, _, _) in enumerate(_table()):
         places.setdefault(literal, []).append(at)
-    of_word: dict[bytes, list[_Places]] = {}
-    others = list[_Places]()
-    for each in places.items():
-        words = _words_within(each[0])
-        (of_word.setdefault(max(words, key=len), []) if words else others).append(each)
+    return places
+
+
+@cache
+def _literals_by_word() -> tuple[dict[bytes, list[bytes]], list[bytes]]:
+    """Return the literals by a word that is whole in them, and those without one."""
+    of_word: dict[bytes, list[bytes]] = {}
+    others = list[bytes]()
+    for literal in _places_in_table():
+        words = _words_within(literal)
+        (of_word.setdefault(max(words, key=len), []) if words else others).append(literal)
     return of_word, others
 
 
@@ -162,15 +169,12 @@ def _active(shapes: set[bytes]) -> dict[bytes, _Rows]:
     each_shape = list(shapes)
     everything = b"\n".join(each_shape)
     words = frozenset(_WORD.findall(everything)) if len(everything) >= _MUCH else None
-    entries: dict[int, list[tuple[Signature, Alternative]]] = {}
-    places: dict[bytes, tuple[int, ...]] = {}
-    for literal, row, alternative in _table():
-        if literal not in places:
-            absent = words and not words.issuperset(_words_within(literal))
-            places[literal] = () if absent else tuple(places_of(literal, everything))
-        for place in places[literal]:
-            entries.setdefault(place, []).append((row, alternative))
-    return {each_shape[place]: tuple(rows) for place, rows in entries.items()}
+    held: dict[int, list[bytes]] = {}
+    for literal in _places_in_table():
+        if not words or words.issuperset(_words_within(literal)):
+            for place in places_of(literal, everything):
+                held.setdefault(place, []).append(literal)
+    return {each_shape[place]: _rows_with(frozenset(literals)) for place, literals in held.items()}
 
 
 @cache

@@ -1,0 +1,66 @@
+"""Of very many exceptions in a log those that are judged: some of each shape, and of unlike shapes the first and the last. Pure."""
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import TypeVar
+
+from preflight.diagnosis.signature_matcher import SignatureHit
+from preflight.diagnosis.tracebacks import ParsedException
+
+_MANY = 100
+"""Exceptions of a log that are all judged."""
+_FEW = 5
+"""Chains of one shape that are judged at the log's start, and again at its end: as many as a cause shows as evidence."""
+_MOST_UNLIKE = 30
+"""Of the chains that no row knows, so many unlike ones are judged at the start, and again at the end: a cause is the first of them."""
+# What differs between exceptions for one reason: what is quoted, paths, addresses, numbers.
+_VARIES = re.compile(
+    r"'[^']{0,400}'|\"[^\"]{0,400}\"|\S{0,200}/\S{0,400}|\b(?:0x)?[\da-f]{8,}\b|[\d.]+", re.IGNORECASE
+)
+Item = TypeVar("Item")
+
+
+def judged_exceptions(
+    raised: Sequence[ParsedException], hits: Sequence[SignatureHit]
+) -> tuple[Sequence[ParsedException], Sequence[SignatureHit]]:
+    """Return the exceptions that are judged, and the hits without those on the other ones' lines."""
+    if len(raised) <= _MANY:
+        return raised, hits
+    codes = {hit.line.order: hit.row.code for hit in hits}
+    chains: dict[object, list[ParsedException]] = {}
+    for each in raised:
+        chains.setdefault((each.line.stream, each.chain), []).append(each)
+    by_shape: dict[object, list[list[ParsedException]]] = {}
+    for chain in chains.values():
+        by_shape.setdefault(_shape_of(chain, codes), []).append(chain)
+    unknown = [shape for shape, (chain, *_) in by_shape.items() if not _is_matched(chain, codes)]
+    left_out = set(unknown).difference(_ends(unknown, _MOST_UNLIKE))
+    kept = {
+        each.line.order
+        for shape, like in by_shape.items()
+        if shape not in left_out
+        for chain in _ends(like, _FEW)
+        for each in chain
+    }
+    dropped = {each.line.order for each in raised}.difference(kept)
+    return (
+        [each for each in raised if each.line.order in kept],
+        [hit for hit in hits if hit.line.order not in dropped],
+    )
+
+
+def _shape_of(chain: Sequence[ParsedException], codes: dict[int, str]) -> tuple[object, ...]:
+    """Return what chains of one reason have in common: the process, the places, the rows and the words that do not vary."""
+    return (
+        chain[0].line.stream,
+        *((each.follows, each.type, each.location and each.location.function, codes.get(each.line.order), _VARIES.sub("0", each.message)) for each in chain),
+    )
+
+
+def _is_matched(chain: Sequence[ParsedException], codes: dict[int, str]) -> bool:
+    return any(each.line.order in codes for each in chain)
+
+
+def _ends(items: Sequence[Item], most: int) -> Iterable[Item]:
+    """Return so many of the first and so many of the last items."""
+    return items if len(items) <= 2 * most else [*items[:most], *items[-most:]]
