@@ -31,7 +31,9 @@ _MOST_OF_A_SENTENCE = 6
 _HEADER = "Traceback (most"  # it may be cut off itself
 _CUT = 2
 """Lines at a log's end of which one shows code where it is cut within a traceback."""
-_IN_A_SENTENCE = re.compile(r"[\s(\"'`*](?=(?:[A-Za-z_]\w{0,40}\.){0,6}[A-Z]\w{0,40}(?:Error|Exception): \S)")
+_IN_A_SENTENCE = re.compile(
+    r"(?:[\s(\"'`*]|(?<=[^\x00-\x7f]))(?=(?:[A-Za-z_]\w{0,40}\.){0,6}[A-Z]\w{0,40}(?:Error|Exception): \S)"
+)
 # A person who says how a run ended, and shows no line of it.
 _COMPLAINT = re.compile(
     r"(?=.{0,400}(?:\b[a-z']{1,20},? ){5})(?!.{0,30}\d\d:\d\d).{0,400}\b(?:crash(?:es|ed|ing)?|hang(?:s|ing)?|hung|froze|freezes?|stuck|won't (?:move|start|continue)|(?:gets?|got|was|is) killed|dies|died|(?<!not )(?<!n't )fail(?:s|ed)?|does(?: not|n't) (?:work|start|run)|stop(?:s|ped) (?:suddenly|unexpectedly|without))\b"

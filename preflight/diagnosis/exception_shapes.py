@@ -53,7 +53,16 @@ def _shape_of(chain: Sequence[ParsedException], codes: dict[int, str]) -> tuple[
     """Return what chains of one reason have in common: the process, the places, the rows and the words that do not vary."""
     return (
         chain[0].line.stream,
-        *((each.follows, each.type, each.location and each.location.function, codes.get(each.line.order), _VARIES.sub("0", each.message)) for each in chain),
+        *(
+            (
+                each.follows,
+                each.type,
+                each.location and each.location.function,
+                codes.get(each.line.order),
+                _VARIES.sub("0", each.message),
+            )
+            for each in chain
+        ),
     )
 
 

@@ -31,7 +31,7 @@ _NEW_NUMPY = re.compile(
     r"_ARRAY_API|NumPy 1\.x|Numpy is not available|removed in the NumPy 2|version of numpy is 0x2"
 )
 _OLD_PROTOBUF = "'protobuf<=3.20.3'"
-_SCRIPT = re.compile(r"([\w./-]+\.py): error: ")
+_SCRIPT = re.compile(r"(?<![\w./-])([\w./-]+\.py): error: ")
 _HOST_AND_PORT = re.compile(
     r"\(([\w.-]{2,80}), (\d{2,5})\)|\[?\b((?:\d{1,3}\.){3}\d{1,3}|[a-z][\w-]*(?:\.[\w-]+)*)\]?:(\d{4,5})\b(?!\])"
 )
@@ -103,6 +103,7 @@ _BY_WORDS: dict[str, tuple[tuple[str, str], ...]] = {
     "S122": (("", "sudo sysctl fs.inotify.max_user_watches=524288 fs.inotify.max_user_instances=1024"),),
     "S76": ((r"[Qq]uota|\[Errno 122\]|os error 122", "quota -s"),),
     "S79": (("", "lscpu | grep -E 'Model name|avx'"),),
+    "S113": ((r"\\r\W|\^M|^(?:: |': )", "sed -i 's/\\r$//' SCRIPT takes the line ends of Windows away"),),
     "S115": (
         (r"[Ww]andb.{0,200}(?:[Kk]ey|[Ll]og ?in|[Pp]ermission|[Aa]uthent|[Ee]ntity|\b40[13]\b)", "wandb login"),
         (r"[Ww]andb", "export WANDB_MODE=offline"),

@@ -17,6 +17,8 @@ _PROMPT = re.compile(
 )
 _TRACED = re.compile(r"\+{1,3} \S.{0,400}?[\s/]([\w.-]{1,80}\.py)\b")
 _USAGE = re.compile(r"^\S+\.py: error: ")
+# A command of a script that ended by this; the next command printed what comes far behind it.
+_COMMAND_ENDED = re.compile(r"(?:\S+\.py: )?error: |\S{1,300}: line \d{1,6}: \S{1,80}: command not found$")
 _LAUNCHED = re.compile(
     r"ChildFailedError|sigkill_handler|local_rank|^srun: |ProcessRaisedException|\bray\b|NCCL|DistBackend|c10d|CalledProcessError"
 )
@@ -40,7 +42,8 @@ _AGAIN = re.compile(
 _TABLE_OF_RANKS = re.compile(r"Root Cause \(first observed failure\)")
 _HOST_IN_TABLE, _TIME_IN_TABLE = re.compile(r"\s*host {1,8}: (\S+)"), re.compile(r"\s*time {1,8}: (\S+)")
 _ROWS_OF_TABLE = 8
-_ANOTHER_RUN = 100
+_ANOTHER_RUN, _ANOTHER_COMMAND = 100, 40
+"""Lines without a failure behind one that show that another run, or another command, was started."""
 _SHORTEST_RUN = 15
 _SHORTEST_LINE = 8
 _BEGINNING = 12
@@ -68,7 +71,7 @@ def last_start(lines: Sequence[Line], failing: Sequence[Line]) -> int:
     if len(lines) > _SHORTEST_RUN and len(ranks - {None}) <= 1:  # torch names the rank in tracebacks alone
         start = max(start, _started_alike(lines, failing), _after_counted_again(lines, failing))
     if len(lines) > _SHORTEST_RUN and of_one:
-        start = max(start, _after_ended_process(failing))
+        start = max(start, _after_ended_process(failing, len(lines)))
     start = start if len(lines) - start >= _SHORTEST_RUN else 0
     start = max(
         start, *(after(lines, failing) for after in (_after_traced_command, _after_retry, _after_launcher))
@@ -181,23 +184,24 @@ def _after_launcher(lines: Sequence[Line], failing: Sequence[Line]) -> int:
     return start
 
 
-def _after_ended_process(failing: Sequence[Line]) -> int:
-    """Return the place behind an error that ended a process, where the one process of the next run raised its own.
+def _after_ended_process(failing: Sequence[Line], end: int) -> int:
+    """Return the place behind an error that ended a process, where another one wrote what follows up to the log's `end`.
 
-    A wrong command line ends it at once. Behind an exception, a hundred lines of other things show that another run was
-    started, or that it was handled. Launched ranks are left alone: one may fail while the others continue.
+    A wrong command line ends it at once, as whatever ends a command of a script. Behind an exception, a hundred lines of other
+    things and one more exception show that another run was started, or that it was handled. Launched ranks are left alone: one may
+    fail while the others continue.
     """
     if any(_LAUNCHED.search(line.text) for line in failing):
         return 0
     last = max((line.order for line in failing if _RAISED.match(line.text)), default=0)
-    return max(
-        (
-            line.order + 1
-            for line, following in pairwise(failing)
-            if line.order < last and (_USAGE.match(line.text) or following.order - line.order >= _ANOTHER_RUN)
-        ),
-        default=0,
-    )
+    orders = [line.order for line in failing]
+    ends = [
+        line.order + 1
+        for line, following in zip(failing, [*orders[1:], end], strict=True)
+        if (line.order < last and (_USAGE.match(line.text) or following - line.order >= _ANOTHER_RUN))
+        or (following - line.order > _ANOTHER_COMMAND and _COMMAND_ENDED.match(line.text))
+    ]
+    return max(ends, default=0)
 
 
 def _after_whole_traceback(lines: Sequence[Line], failing: Sequence[Line]) -> int:

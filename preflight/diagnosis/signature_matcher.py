@@ -13,7 +13,7 @@ _ERRNO = re.compile(r"\[Errno (\d{1,3})\]|\(os error (\d{1,3})\)|\bOs \{ code: (
 _STORAGE, _PEER = frozenset({"S93"}), frozenset({"S57", "S59", "S82", "S81", "S51", "S52", "S49"})
 # Linux numbers, asm-generic/errno-base.h and errno.h.
 _BY_ERRNO: dict[int, frozenset[str]] = {
-    2: frozenset({"S92", "S84", "S68", "S37", "S82", "S83", "S27"}),
+    2: frozenset({"S92", "S113", "S84", "S68", "S37", "S82", "S83", "S27"}),
     5: _STORAGE, 13: frozenset({"S94", "S120"}), 1: frozenset({"S94", "S120"}),
     11: frozenset({"S48", "S93"}), 12: frozenset({"S21", "S60"}), 20: frozenset({"S92"}), 21: frozenset({"S92"}),
     22: _STORAGE, 23: frozenset({"S75"}), 24: frozenset({"S75", "S122"}), 28: frozenset({"S76", "S60", "S122"}), 30: _STORAGE, 32: _PEER,
@@ -141,7 +141,9 @@ def _rows_of(its_shape: bytes) -> _Rows:
 @lru_cache(maxsize=2048)
 def _rows_with(literals: frozenset[bytes]) -> _Rows:
     """Return the rows of some literals, in the order of the table."""
-    return tuple(_table()[at][1:] for at in sorted(at for each in literals for at in _places_in_table()[each]))
+    return tuple(
+        _table()[at][1:] for at in sorted(at for each in literals for at in _places_in_table()[each])
+    )
 
 
 @cache

@@ -39,7 +39,7 @@ _LIBRARY = re.compile(
     r"(?:site|dist)-packages/|/lib(?:64)?/python3|/[Pp]ython\d*/[Ll]ib/|\.exe/__main__\.py$|^<frozen|^<string>|importlib|/conda-bld/|^<__array|/torchinductor_|^\w[\w/]*\.pyx$|/bin/(?![\w.-]*\.py$)[\w.-]+$|/(?:envs/[^/]+|\.?v?env\w*|\w*conda\d*|local|usr)/bin/[\w.-]+$"
     r"|^gpulaunch_(?:guard|rank)/|/gpulaunch/runs/(?:[^/]+/){1,2}(?:guard|rank)\.py$"  # between the script and torch
 )
-_BARE = re.compile(r"^[`*]{0,3}(?:(?:\w+\.)*(?:\w{2,}Error|\w*Exception)(?:\(\w+\))?|(?:\w+\.)+Error|" + FAILING_CLASS + r"): (?![-+\d.naif%\s]+$)\S")  # fmt: skip
+_BARE = re.compile(r"^[`*]{0,3}(?a:(?:\w+\.)*(?:\w{2,}Error|\w*Exception)(?:\(\w+\))?|(?:\w+\.)+Error|" + FAILING_CLASS + r"): (?![-+\d.naif%\s]+$)\S")  # fmt: skip
 # A JVM names the exception that it ends by, then what that came of; Py4J puts it below Python's own.
 _OF_JVM = re.compile(
     r'(?:Caused by: |: |Exception in thread "[^"]{1,80}" )(?=(?:[a-z_]\w{0,60}\.){1,8}[A-Z]\w{0,80}(?:Error|Exception)\b)'
@@ -169,7 +169,11 @@ def _of_one_stream(lines: Sequence[Line]) -> Iterator[ParsedException]:
             chain += 0 if follows else 1
             yield replace(_bare(lines, index, found.end()), follows=follows, chain=chain)
             follows = ""
-        elif _BARE.match(text) or (_ends_like_type(text) and _is_below_frame(lines, index)):
+        elif (
+            _BARE.match(text)
+            or (_ends_like_type(text) and _is_below_frame(lines, index))
+            or (text.endswith(":") and _LONE.match(text[:-1]) and _below(lines, index))
+        ):
             chain += 0 if follows else 1
             yield replace(_bare(lines, index), follows=follows, chain=chain)
             follows = ""
@@ -217,7 +221,7 @@ def _bare(lines: Sequence[Line], index: int, start: int = 0) -> ParsedException:
     continued = bool(frames) or any(line.text[:1].isspace() for line in lines[index + 1 : index + 2])
     below = _below(lines, index) if continued or not message else ""
     return ParsedException(
-        kind.partition("(")[0], message, lines[index], tuple(frames), bare=not frames, below=below
+        kind.partition("(")[0].rstrip(":"), message, lines[index], tuple(frames), bare=not frames, below=below
     )
 
 

@@ -221,6 +221,12 @@ NOHUP = "nohup: ignoring input and appending output to 'nohup.out'"
         ([tracked("a"), *filler(8), tracked("b"), *filler(20)], (12,), 0),
         ([*filler(5), "train.py: error: no such option", *filler(30), "KeyError: 3"], (5, 36), 6),
         ([*filler(5), "train.py: error: no such option", *filler(30)], (5,), 0),
+        ([*filler(5), "train.py: error: no such option", *filler(40)], (5,), 6),
+        ([*filler(5), "train.py: error: no such option", *filler(39)], (5,), 0),
+        ([*filler(5), "run.sh: line 7: conda: command not found", *filler(40)], (5,), 6),
+        ([*filler(5), "error: subprocess-exited-with-error", *filler(40), "Killed"], (5, 46), 6),
+        ([*filler(5), "train.py: error: no such option", "srun: error: x", *filler(40)], (5, 6), 0),
+        ([*filler(5), "RuntimeError: x", *filler(99)], (5,), 0),
         (
             [*filler(5), "a.py: error: x", *filler(2), "a.py: error: y", *filler(30), "KeyError: 3"],
             (5, 8, 39),
