@@ -34,6 +34,7 @@ from launcher.scaffold.first_files import (
 )
 from launcher.scaffold.interpreters import PythonEnvironment, choose_interpreter, list_interpreters
 from launcher.scaffold.sbatch_reader import BatchScript, read_batch_script
+from launcher.text import count_noun
 from preflight.frozen import dataclass
 
 _MAX_BYTES = 1 << 20
@@ -251,7 +252,7 @@ def _describe_result(row: HostDraft) -> str:
     if chosen is None and old:
         return f"{old[0].path} ({old[0].describe}) is too old: gpulaunch needs Python 3.9"
     if chosen is None:
-        return f"no environment with torch among {len(row.environments)}"
+        return f"{count_noun(len(row.environments), 'environment')} found, none with torch"
     return f"{chosen.path} ({chosen.describe})"
 
 

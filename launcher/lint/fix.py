@@ -1,6 +1,7 @@
 """Mechanical fixes of lint's findings: what is changed, what is left to people and why."""
 
 import difflib
+import sys
 from collections.abc import Iterable
 from typing import Any
 
@@ -83,5 +84,5 @@ def _library() -> Any:
     try:
         import libcst  # noqa: PLC0415 - only --fix needs it
     except ImportError:
-        raise BadInput("--fix needs LibCST", "pip install 'gpulaunch[fix]'") from None
+        raise BadInput("--fix needs LibCST", f"{sys.executable} -m pip install libcst") from None
     return libcst

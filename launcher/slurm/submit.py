@@ -85,7 +85,7 @@ def describe_job(job: str, spec: SlurmSpec) -> str:
     first = re.match(r"\d+", spec.sbatch.get("array", ""))
     name = f"{job}_{first[0]}" if first is not None else job
     tasks = ", an array; of a task" if first is not None else ""
-    return f"job {job}{tasks}: gpulaunch logs {name} -f, attach {name}, stop {name}"
+    return f"job {job}{tasks}: gpulaunch logs {name} -f; gpulaunch attach {name}; gpulaunch stop {name}"
 
 
 def describe_wait(job: str, reason: str) -> str:

@@ -198,7 +198,7 @@ def test_init_writes_what_is_not_there_and_leaves_what_is(home: Path) -> None:
 @pytest.mark.parametrize(
     ("bare", "said"),
     [
-        (PythonEnvironment("/usr/bin/python3", "3.11.2"), "no environment with torch among 1"),
+        (PythonEnvironment("/usr/bin/python3", "3.11.2"), "1 environment found, none with torch"),
         (
             PythonEnvironment("/opt/conda/bin/python", "3.8.18", "2.4.1"),
             "/opt/conda/bin/python (Python 3.8.18, torch 2.4.1) is too old: gpulaunch needs Python 3.9",

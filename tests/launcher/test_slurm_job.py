@@ -339,9 +339,12 @@ def test_a_submitted_array_is_followed_by_its_tasks() -> None:
     spec = SlurmSpec(sbatch={"array": "3-5%2"})
     assert (
         describe_job("17", spec)
-        == "job 17, an array; of a task: gpulaunch logs 17_3 -f, attach 17_3, stop 17_3"
+        == "job 17, an array; of a task: gpulaunch logs 17_3 -f; gpulaunch attach 17_3; gpulaunch stop 17_3"
     )
-    assert describe_job("17", SlurmSpec()) == "job 17: gpulaunch logs 17 -f, attach 17, stop 17"
+    assert (
+        describe_job("17", SlurmSpec())
+        == "job 17: gpulaunch logs 17 -f; gpulaunch attach 17; gpulaunch stop 17"
+    )
     assert "#SBATCH --output=slurm-%A_%a.out\n" in render_batch_script("a", spec, ["true"], workdir="")
 
 

@@ -55,7 +55,8 @@ libraries, and code built at run time.
 (`--yes` in scripts). It names float32 at load or in the cast after it, renames `tokenizer` and
 `evaluation_strategy`, drops `device_map`, and uses `accelerator.device` and `accelerator.backward(...)` where
 an Accelerator is at hand. What needs a choice (a dtype that is computed, a function that does not have the
-Accelerator) is left, with the reason. It needs `pip install 'gpulaunch[fix]'`.
+Accelerator) is left, with the reason. It needs LibCST beside gpulaunch
+(`pip install libcst`).
 """
 
 
