@@ -125,6 +125,8 @@ def _invoke_other(it: "Interpreter", func: Value, seen: "Call") -> Value:
         it.state.device_set = True
     elif name in written_files.METHODS:
         return written_files.note_method(it, name, func, seen)
+    elif name == "train_test_split":
+        return it.library.call(it, f"datasets.Dataset.{name}", seen)
     elif not isinstance(func, (Element, Dtype)):  # torch.cuda.FloatTensor(...)
         it.sought.setdefault(name, seen)
         unknown_steps.note_step(it, name, func, seen)
@@ -295,8 +297,7 @@ def _in_itself(it: "Interpreter", node: _Def, key: int) -> bool:
 
 def _give_back(it: "Interpreter", info: "FuncInfo", func: Func, seen: "Call", frame: int) -> None:
     """Give the caller's names the lists and dicts that the function has changed in place."""
-    filled = it.filled.pop(frame, None)
-    if not filled:
+    if not (filled := it.filled.pop(frame, None)):
         return
     parameters = [*info.node.args.posonlyargs, *info.node.args.args][func.bound is not None :]
     written: dict[str, ast.expr] = {word.arg: word.value for word in seen.node.keywords if word.arg}

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 
 PARTED = "parted by rank"
 SEEDED = "seeded by rank"
-"""Notes of where a script chooses items, or seeds what draws them, by the rank."""
+SEEDED_ALIKE = "seeded alike"
+"""Notes of where a script chooses items, or seeds what draws them, by the rank; or seeds all ranks alike."""
 RANKS = frozenset(
     {
         *("rank", "local_rank", "global_rank", "world_rank", "dist_rank", "ddp_rank", "dp_rank", "proc_id"),
@@ -88,6 +89,8 @@ def given_by(it: "Interpreter", func: Value, call: Call, result: Value) -> Value
     seeded = by_rank and ("seed" in name or name in _GENERATORS or "seed" in named_words)
     if seeded or ("device_specific" in call.kwargs and call.kwargs["device_specific"] == TRUE):
         it.notes.setdefault(SEEDED, []).append(call.place)
+    elif "seed" in name:
+        it.notes.setdefault(SEEDED_ALIKE, []).append(call.place)
     if (name in RANKS or name in _FIRSTS) and it.target.world > 1:
         return RankValue(first=True if name in _FIRSTS else None)
     return OF_RANK if is_by_rank(func) or (by_rank and name not in _MOVES) else result

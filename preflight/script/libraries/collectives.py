@@ -7,7 +7,6 @@ from preflight.script.interpreter.branch_conditions import RANK_0
 from preflight.script.interpreter.events import Call, ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.values import (
-    FALSE,
     NONE,
     TRUE,
     UNKNOWN,
@@ -17,7 +16,6 @@ from preflight.script.interpreter.values import (
     Value,
     alternatives,
     heap_id,
-    truth,
 )
 
 FORWARD_OF_ONE = "forward of one rank"
@@ -88,7 +86,8 @@ def _sharded_method(name: str) -> Callable[[Interpreter, Ref | Element, Call], V
 
     def model(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
         thing = it.thing(owner)
-        if thing is not None and truth(thing.get("sharded", FALSE)) and not _is_unprepared(it, call):
+        of_all = name == "save_state" or not _is_unprepared(it, call)
+        if thing is not None and thing.get("always_sharded") == TRUE and of_all:
             emit_collective(it, call, name)
         return UNKNOWN
 

@@ -110,8 +110,9 @@ def _random_split(it: Interpreter, call: Call) -> Value:
 
 
 def _train_test_split(it: Interpreter, call: Call) -> Value:
-    """Sklearn's train_test_split(*arrays): by numpy's own seed where no random_state is given."""
-    if (call.get("random_state") or NONE) == NONE and call.get("shuffle") != FALSE and not call.open:
+    """Sklearn's function, and a method of datasets of Hugging Face: by numpy's own seed without another."""
+    seeds = (call.get(word) or NONE for word in ("random_state", "seed", "generator"))
+    if all(seed == NONE for seed in seeds) and call.get("shuffle") != FALSE and not call.open:
         it.emit(ScriptEvent("random split", call.place, None, call))
     return UNKNOWN
 
@@ -120,6 +121,7 @@ CALLS: dict[str, Callable[[Interpreter, Call], Value]] = {
     "torch.utils.data.random_split": _random_split,
     "torch.utils.data.dataset.random_split": _random_split,
     "sklearn.model_selection.train_test_split": _train_test_split,
+    "datasets.Dataset.train_test_split": _train_test_split,
 }
 
 _SAMPLERS = (

@@ -48,6 +48,7 @@ def _accelerator(it: Interpreter, ref: Ref, name: str, call: Call) -> None:
         mixed_precision=effective,
         requested=requested,
         sharded=Const(shards),
+        always_sharded=Const(any(NONE not in alternatives(plugin or NONE) for plugin in plugins)),
         cpu=call.get("cpu") or FALSE,
     )
     it.change(ref.id, requested_at=Dtype("at", call.at("mixed_precision")))

@@ -13,6 +13,7 @@ from preflight.script.interpreter.branch_conditions import (
     UNCALLED,
 )
 from preflight.script.interpreter.events import ScriptEvent
+from preflight.script.interpreter.rank_values import SEEDED, SEEDED_ALIKE
 from preflight.script.rules.files import JOINED
 from preflight.script.rules.registry import Level, RuleHit, rule
 from preflight.script.source import all_names
@@ -24,30 +25,39 @@ if TYPE_CHECKING:
 
 _SPLITS = "divided at random"
 _OF_STARTED = "divided at random by ranks that the script starts"
+_APART = "divided at random after seeds by rank"
+_TRAINED = "trained by a Trainer"
 _OF_SOME = frozenset({RANK_0, OTHER_RANKS, BY_RANK, UNCALLED, ONE_PROCESS, ONE_RANK})
 _MESSAGE = "each rank divides the data in its own way: some validate on what others train on"
+_FIX = "seed=0, random_state=0 or generator=torch.Generator().manual_seed(0), as the function names it"
 
 
-@rule("R410", "random split", "end")
+@rule("R410", "random split", "train", "end")
 def split_of_each_rank(it: "Interpreter", event: ScriptEvent) -> Iterator[RuleHit]:
-    """Each rank divides the data at random for itself, and nothing is seeded.
+    """Each rank divides the data at random for itself, and nothing seeds all ranks alike.
 
     Every process draws from a seed of its own. What one rank keeps for validation others train on, so the
     validation loss says nothing; a sampler over parts that differ leaves samples out and repeats others. A
-    generator with a seed, or one seed for all ranks before the split, divides alike.
+    generator with a seed, or one seed for all ranks before the split, divides alike; a seed by rank does not.
     Source: torch.utils.data.random_split; two processes of torch 2.13 have unlike seeds.
     """
+    if event.name == "train":
+        it.notes.setdefault(_TRAINED, []).append(event.place)
+    elif event.name != "end" and _OF_SOME.isdisjoint(it.contexts):
+        it.notes.setdefault(_OF_STARTED if SPAWNED in it.contexts else _SPLITS, []).append(event.place)
+        if it.notes.get(SEEDED):
+            it.notes.setdefault(_APART, []).append(event.place)
     if event.name != "end":
-        if _OF_SOME.isdisjoint(it.contexts):
-            it.notes.setdefault(_OF_STARTED if SPAWNED in it.contexts else _SPLITS, []).append(event.place)
         return
     of_launch = it.notes.get(_SPLITS, ()) if it.notes.get(JOINED) else ()
     places = dict.fromkeys((*of_launch, *it.notes.get(_OF_STARTED, ())))
-    if not places or it.target.processes == 1 or not it.state.wrapped:
+    if it.target.processes == 1 or not (it.state.wrapped or it.notes.get(_TRAINED)):
         return
-    if not any(it.sources.parser.find(_names_a_seed, source.tree) for source in it.sources.files()):
-        for place in places:
-            yield RuleHit(place, _MESSAGE, "generator=torch.Generator().manual_seed(0)", Level.WARNING)
+    seeded = any(it.sources.parser.find(_names_a_seed, source.tree) for source in it.sources.files())
+    apart = () if it.notes.get(SEEDED_ALIKE) else it.notes.get(_APART, ())
+    for place in places:
+        if not seeded or place in apart:
+            yield RuleHit(place, _MESSAGE, _FIX, Level.WARNING)
 
 
 def _names_a_seed(nodes: Sequence["ast.AST"]) -> bool:

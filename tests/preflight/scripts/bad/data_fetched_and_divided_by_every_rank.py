@@ -5,6 +5,7 @@ import os
 
 import torch
 import torch.distributed as dist
+from datasets import load_dataset
 from sklearn.model_selection import train_test_split
 from torch.utils.data import DataLoader, DistributedSampler, random_split
 from torchvision import datasets
@@ -16,6 +17,7 @@ data = datasets.CIFAR10("data", train=True, download=True)  # expect: R405 warni
 names = datasets.CIFAR10("data", train=False, download=False)
 train, val = random_split(data, [45000, 5000])  # expect: R410 warning
 ids, held = train_test_split(range(100), test_size=0.1)  # expect: R410 warning
+parts = load_dataset("json")["train"].train_test_split(0.1)  # expect: R410 warning
 kept, rest = train_test_split(range(100), test_size=0.1, random_state=0)
 if dist.get_rank() == 0:
     shown, _ = random_split(data, [8, 49992])

@@ -1,0 +1,22 @@
+"""All ranks divide the data by one seed, and draw by one of their own afterwards."""
+# target: capability=8.0 processes=4
+
+import os
+
+import torch
+import torch.distributed as dist
+from torch.utils.data import DataLoader, DistributedSampler, random_split
+
+dist.init_process_group("nccl")
+torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+torch.manual_seed(42)
+train, val = random_split(range(100), [90, 10])
+torch.manual_seed(42 + dist.get_rank())
+sampler = DistributedSampler(train)
+model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 4).cuda())
+optimizer = torch.optim.AdamW(model.parameters())
+for epoch in range(3):
+    sampler.set_epoch(epoch)
+    for batch in DataLoader(train, batch_size=8, sampler=sampler):
+        model(batch).sum().backward()
+        optimizer.step()
