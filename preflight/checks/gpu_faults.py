@@ -9,7 +9,7 @@ from preflight.checks.unread_facts import judge_each_gpu
 from preflight.facts.gpu import Gpu
 from preflight.facts.host import HostFacts, KernelLog, Xid
 from preflight.facts.missing import Missing
-from preflight.facts.xid_table import explain_xid
+from preflight.facts.xid_table import explain_xid, fix_xid
 from preflight.job import Expect
 
 _RECOVERY_FIX: dict[str, str] = {
@@ -58,7 +58,7 @@ def no_xid_since_boot(facts: HostFacts, expect: Expect) -> Iterator[Problem]:
         yield from _unread_log(facts, log)
         return
     for (bus, code), entries in _by_gpu(log).items():
-        last = entries[-1]
+        last, calm = entries[-1], ""
         fatal = code in expect.fatal_xids
         if not fatal and (code in expect.program_xids or not _recent(facts, last, expect.recent_xid_s)):
             severity = Severity.INFO
@@ -66,13 +66,15 @@ def no_xid_since_boot(facts: HostFacts, expect: Expect) -> Iterator[Problem]:
             severity = Severity.CRITICAL
         else:
             severity = Severity.WARNING
+            calm = "the driver asks for no recovery now; if it returns: " if fatal else ""
+        index = _index_at(facts, bus)
         times = f"{len(entries)} times, last" if len(entries) > 1 else "once,"
         yield Problem(
             f"Xid {code} ({explain_xid(code)}) {times} {_when(facts, last)}",
-            f"sudo dmesg | grep -i xid; https://docs.nvidia.com/deploy/xid-errors for {code}",
-            subject="" if _index_at(facts, bus) is not None else bus,
+            calm + fix_xid(code, bus if index is None else str(index)),
+            subject="" if index is not None else bus,
             severity=severity,
-            gpu=_index_at(facts, bus),
+            gpu=index,
         )
 
 

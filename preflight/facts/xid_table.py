@@ -41,6 +41,25 @@ GPU_FAILED_XIDS = (46, 48, 61, 62, 64, 74, 79, 94, 95, 109, 110, 119, 120, 121, 
 Others are also a program's or the driver's, or only recorded.
 """
 
+_RESET = "end its processes, then: sudo nvidia-smi --gpu-reset -i {gpu}"
+_MEMORY = f"{_RESET}; if it returns, have the GPU replaced"
+_FIXES: tuple[tuple[str, tuple[int, ...]], ...] = (
+    ("look at the program that ran then: compute-sanitizer python SCRIPT", (*ADDRESS_FAULT_XIDS, 43)),
+    ("nothing to do for it: look for what came before", (45,)),
+    (_MEMORY, (48, 63, 64, 92, 94, 95, 140)),
+    ("nvidia-smi nvlink -e -i {gpu}; " + _MEMORY, (74,)),
+    ("ask the administrator to power-cycle the host; if it returns: reseat the card and its power", (79,)),
+    (_RESET + "; if that fails, reboot the host", (46, 61, 62, 69, 109, 110, 119, 120, 121, 143)),
+    ("nvidia-smi -q -i {gpu} | grep -i recovery says what it asks for", (154,)),
+)
+"""What NVIDIA's catalogue advises to do at once."""
+
+
+def fix_xid(code: int, gpu: str) -> str:
+    """Return what to do about an Xid of a GPU, which is its number or its bus id."""
+    fix = next((fix for fix, codes in _FIXES if code in codes), "")
+    return fix.format(gpu=gpu) or f"https://docs.nvidia.com/deploy/xid-errors says what to do for {code}"
+
 
 def any_xid(codes: tuple[int, ...]) -> str:
     """Return the pattern of one of these numbers."""

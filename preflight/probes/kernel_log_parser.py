@@ -7,6 +7,11 @@ from .fact import Json, missing, truncate
 from .pci import pci_bus_id
 
 _XID = re.compile(r"NVRM: Xid \((?:PCI:)?([0-9a-fA-F:.]+)[^)]*\): (\d+)(.*)")
+_FALLEN = re.compile(r"NVRM:.*fallen off the bus")
+_NAMED = re.compile(
+    r"NVRM:.*\bGPU (?:at )?(?:PCI:)?([0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}(?:\.\d)?)"
+)
+_OFF_THE_BUS = 79
 _OOM = re.compile(r"\b(Out of memory|Memory cgroup out of memory|oom-kill|Killed process \d+)")
 _OTHER = re.compile(
     r"fallen off the bus|\bSXid\b|nvidia[-_]peermem.*(error|fail|invalid)|API mismatch|RmInitAdapter failed"
@@ -33,22 +38,27 @@ def parse_kernel_log(text: str) -> Json:
     xids: list[Json] = []
     oom_kills: list[str] = []
     other: list[str] = []
+    bus = ""
     for line in _lines_of_interest(text):
+        named = _NAMED.search(line)
+        bus = pci_bus_id(named.group(1)) if named else bus
         xid = _XID.search(line) if "Xid" in line else None
+        fallen = _FALLEN.search(line) if bus and xid is None else None
         if xid:
-            xids.append(
-                {
-                    "code": int(xid.group(2)),
-                    "pci_bus_id": pci_bus_id(xid.group(1)),
-                    "at_uptime_s": _uptime_of(line),
-                    "text": truncate(xid.group(0)),
-                }
-            )
+            xids.append(_xid(int(xid.group(2)), pci_bus_id(xid.group(1)), line, xid.group(0)))
+        elif fallen and not any(
+            (known["code"], known["pci_bus_id"]) == (_OFF_THE_BUS, bus) for known in xids
+        ):
+            xids.append(_xid(_OFF_THE_BUS, bus, line, fallen.group(0)))  # the driver gives some no number
         elif _OOM.search(line) and "Kill" in line:
             oom_kills.append(truncate(_body(line)))
         elif _OTHER.search(line):
             other.append(truncate(_body(line)))
     return {"xids": xids[-_MOST_LINES:], "oom_kills": oom_kills[-_MOST_LINES:], "other": other[-_MOST_LINES:]}
+
+
+def _xid(code: int, bus: str, line: str, text: str) -> Json:
+    return {"code": code, "pci_bus_id": bus, "at_uptime_s": _uptime_of(line), "text": truncate(text)}
 
 
 def _lines_of_interest(text: str) -> list[str]:

@@ -7,12 +7,12 @@ from hypothesis import strategies as st
 from preflight.facts.host import KernelLog
 from preflight.facts.json_codec import decode
 from preflight.facts.missing import Missing
-from preflight.probes.kernel_log_parser import _OTHER, _WORDS, _XID, parse_kernel_log
+from preflight.probes.kernel_log_parser import _FALLEN, _NAMED, _OTHER, _WORDS, _XID, parse_kernel_log
 from preflight.probes.pci import pci_bus_id
 from tests.extra_recordings import SMI
 
 ASCII = st.characters(codec="ascii")
-EXPRESSIONS = (_XID, _OTHER)
+EXPRESSIONS = (_XID, _OTHER, _FALLEN, _NAMED)
 XID = "NVRM: Xid (PCI:0000:9b:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus."
 
 
@@ -35,6 +35,18 @@ def test_an_xid_is_read_from_every_form(line: str, uptime_s: float | None) -> No
     (xid,) = read(line).xids
     assert (xid.code, xid.pci_bus_id) == (79, "0000:9b:00.0")
     assert (None if isinstance(xid.at_uptime_s, Missing) else xid.at_uptime_s) == uptime_s
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        "NVRM: The NVIDIA GPU 0000:9b:00.0\n   NVRM: (PCI ID: 10de:26b5)\n  NVRM: fallen off the bus",
+        "[   49.2] NVRM: GPU at 0000:9b:00.0 has fallen off the bus.\nNVRM: os_pci_init_handle",
+        f"{XID}\nNVRM: GPU 0000:9b:00.0: GPU has fallen off the bus.",
+    ],
+)
+def test_a_gpu_that_fell_off_the_bus_without_a_number_is_an_xid_79(lines: str) -> None:
+    assert [(xid.code, xid.pci_bus_id) for xid in read(lines).xids] == [(79, "0000:9b:00.0")]
 
 
 def test_an_old_xid_without_pci_word_is_read() -> None:
