@@ -8,14 +8,17 @@ from preflight.smi_reports.headerless_csv import UUID
 
 Tree = dict[str, Any]
 
-_WORD = r"None|On|Off|Yes|No|(?:Not )?Active|Enabled|Disabled|Default|Supported|WDDM|TCC"
+_WORD = (
+    r"None|On|Off|Yes|No|(?:Not )?Active|Enabled|Disabled|Default|Supported|WDDM|TCC|Prohibited|Exclusive_.*"
+)
 """Values of other keys."""
-_UUID = re.compile(rf"(?!(?i:{UUID})$)(?:(?=\S*?[-\d])[^\s\[\]]+|GPU-.*|GP?U?|{_WORD})")
+_UUID = re.compile(rf"(?!(?i:{UUID})$)(?:(?=\S*?[-\d])[^\s\[\]]+|\d.*|GPU-.*|GP?U?|{_WORD})")
 """What holds digits as a UUID does and is not a whole one; other words are reasons why there is none."""
 _NAME = re.compile(
     r"(?:VIDIA|IDIA|DIA|IA|A|esla|sla|la|eForce|Force|orce|rce|ce|uadro|adro|dro|ro|ITAN|TAN|AN) .*"
     r"|(?:\u2026|\.\.).*|.*\.{3}.+|.*[?*#~^_<>{}&\"\ufffd].*|.*[^.]\.{1,2}|.*\dMi?B\b.*"
     r"|.* (?:Off?|On?|ff?|n)\.{0,3}"
+    r"|[^\[]+\[.*"
     r"|(?!NVIDIA )[A-Z]{1,6} (?:GeForce|Tesla|Quadro)\b.*|.*(?:\s{2}|\s:|:\s|[=|]|-{3}|\([^()]*$).*"
 )
 """What is left of a maker's name where a line lacks its start, what runs into another cell, and characters of

@@ -34,6 +34,13 @@ _PART = re.compile(
 )
 """Of a word that others do not start with, and of a time without its year."""
 
+_SINCE_450 = frozenset({"sram_correctable", "dram_correctable", "dram_uncorrectable"})
+_ECC_NAMES = (
+    frozenset({"single_bit", "double_bit"}),
+    _SINCE_450 | {"sram_uncorrectable"},
+    _SINCE_450 | {"sram_uncorrectable_parity", "sram_uncorrectable_sec_ded"},
+)
+"""Of drivers before 450, before 530, and since."""
 _UUID = re.compile(
     r"^\s*GPU UUID\s*: (?!N/A)(?!GPU-[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}\s*$)"
 )
@@ -61,8 +68,11 @@ def q_tree(text: str) -> Tree:
             if is_within and "attached_gpus" not in top:
                 top = {"gpu": [{key: value for key, value in top.items() if key != "gpu"}], "cut": True}
             is_within = False
-            top["gpu"].append({"@id": gpu.group(1)})
-            open_at = [(-1, top), (0, top["gpu"][-1])]
+            known = next((each for each in top["gpu"] if each.get("@id") == gpu[1]), None)
+            if known is None:  # and no line that is doubled
+                known = {"@id": gpu[1]}
+                top["gpu"].append(known)
+            open_at = [(-1, top), (0, known)]
             continue
         words = line.expandtabs().lstrip(" ")
         label, colon, rest = words.partition(":")
@@ -107,6 +117,11 @@ def _mark_cut_groups(gpu: Tree) -> None:
     if isinstance(modes, dict) and "current" in modes:
         modes.setdefault("pending", CUT)
     _mark_cut_sizes(gpu.get("fb_memory_usage"), ("total", "reserved", "used", "free"))
+    errors = gpu.get("ecc_errors")
+    for group in errors.values() if isinstance(errors, dict) else ():
+        if isinstance(group, dict) and not any(names <= group.keys() for names in _ECC_NAMES):
+            # a line is lost, which may be the one that is not 0
+            group.update((name, CUT) for name, value in group.items() if value == "0")
     _mark_cut_processes(gpu)
 
 

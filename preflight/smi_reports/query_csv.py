@@ -133,10 +133,9 @@ def _clock_reasons(row: dict[str, str]) -> dict[str, str]:
 
 
 def _repeats(row: list[str], names: list[str]) -> bool:
-    """Whether a row is the line of names again: cut, or behind a mark."""
+    """Whether a row is the line of names again, which may be damaged."""
     shown = column_names(row)
-    first = shown[0] == names[0] or (len(names) > 1 and shown[0].endswith(f" {names[0]}"))
-    return first and (shown[0] == names[0] or shown[1:] == names[1:])
+    return 2 * sum(name in names for name in shown) >= len(shown)
 
 
 def _refuse_misplaced(row: Iterable[tuple[str, str]], gpu: Tree, units: dict[str, str]) -> None:

@@ -16,6 +16,8 @@ _UUID = re.compile(r"((?:GPU|MIG)-[0-9A-Fa-f-]+)\)")
 _MIG = re.compile(r"^[^\S\n]+MIG (?:[\w.+]+ +)?Device +\d+:", re.MULTILINE)
 _LINK = re.compile(r"^[^\S\n]*Link (\d{1,4}):(.*)$", re.MULTILINE)
 _STATE = re.compile(r"\s*(?:\d+(?:\.\d+)? GB/s|<inactive>)\s*", re.IGNORECASE)
+_COUNTER = re.compile(r"[\w ]{1,60}:\s*(?:(\d{1,18})|\S+)\s*")
+"""Of `nvlink -e`, which has them of links that are up."""
 
 
 def list_tree(text: str) -> list[tuple[Tree, list[dict[str, Any]]]]:
@@ -25,29 +27,29 @@ def list_tree(text: str) -> list[tuple[Tree, list[dict[str, Any]]]]:
     Raises ValueError where the numbers are those of no host.
     """
     heads = list(_GPU.finditer(text))
-    starts = [at for at, head in enumerate(heads) if at == 0 or int(head[1]) <= int(heads[at - 1][1])]
-    if len(starts) > 1:
+    numbers = [int(head[1]) for head in heads]
+    starts = [at for at, number in enumerate(numbers) if at == 0 or number <= numbers[at - 1]]
+    if len(set(numbers)) < len(numbers):
         places = [heads[at].start() for at in starts]
         texts = [text[start:end] for start, end in pairwise([*places, len(text)])]
         lists = [list_tree(each) for each in texts]
         return lists[latest([{"gpu": [tree for tree, _ in each]} for each in lists], texts)]
     found: list[tuple[Tree, list[dict[str, Any]]]] = []
     absent = absent_gpu(text)
-    for number, head in enumerate(heads):
-        index = int(head.group(1))
+    ends = [*(head.start() for head in heads[1:]), len(text)]
+    for index, head, end in sorted(zip(numbers, heads, ends, strict=True), key=lambda block: block[0]):
         if index < len(found) or index >= MAX_GPUS:
             raise ValueError(f"GPU {len(found)} is not in it")
         found += [(absent, [])] * (index - len(found))
-        end = heads[number + 1].start() if number + 1 < len(heads) else len(text)
         links, *others = _links(text[head.end() : end])
         uuid = _UUID.fullmatch(head[3])
         tree: Tree = {"product_name": head[2], **({"uuid": uuid[1]} if uuid else {})}
         if _MIG.search(text, head.end(), end):
             tree["mig_mode"] = {"current": "Enabled"}
         found.append((tree, links))
-        found += [
-            ({}, each) for each in others[: MAX_GPUS - len(found)]
-        ]  # of GPUs whose first lines are lost
+        found += [({}, each) for each in others[: MAX_GPUS - len(found)]]  # their first lines are lost
+    most = max((len(links) for _, links in found), default=0)
+    found = [(tree, [] if _lacks_links(links, most) else links) for tree, links in found]
     unseen = unreachable(text) - sum(LOST in str(tree) for tree, _ in found)
     return found + [(absent, [])] * (min(unseen, MAX_GPUS) if found else 0)
 
@@ -57,21 +59,34 @@ def _links(text: str) -> list[list[dict[str, Any]]]:
 
     Those of a GPU of which one cannot be read, or is out of order, are left out.
     """
-    gpus: list[list[tuple[int, str]]] = [[]]
+    gpus: list[list[tuple[int, list[str]]]] = [[]]
     for number, state in _LINK.findall(text):
-        links, link = gpus[-1], (int(number), state)
-        if len(links) > 1 and link[0] == links[0][0]:
-            gpus.append([link])
-        elif links[-1:] != [link]:  # and no line that is doubled
-            links.append(link)
+        links = gpus[-1]
+        if len(links) > 1 and int(number) == links[0][0]:
+            gpus.append([(int(number), [state])])
+        elif not links or links[-1][0] != int(number):
+            links.append((int(number), [state]))
+        elif state not in links[-1][1]:  # and no line that is doubled
+            links[-1][1].append(state)
     return [_links_of_gpu(links) for links in gpus]
 
 
-def _links_of_gpu(links: list[tuple[int, str]]) -> list[dict[str, Any]]:
-    numbers = [number for number, _ in links]
-    if numbers != sorted(set(numbers)) or not all(_STATE.fullmatch(state) for _, state in links):
-        return []
-    return [{"link": number, "active": "<" not in state, "errors": NOT_HELD} for number, state in links]
+def _links_of_gpu(links: list[tuple[int, list[str]]]) -> list[dict[str, Any]]:
+    found, is_read = list[dict[str, Any]](), [number for number, _ in links] == sorted({n for n, _ in links})
+    for number, states in links:
+        counters = [match for match in map(_COUNTER.fullmatch, states) if match]
+        is_read &= len(counters) == len(states) or (
+            len(states) == 1 and _STATE.fullmatch(states[0]) is not None
+        )
+        errors = sum(int(match[1] or 0) for match in counters) if counters else NOT_HELD
+        found.append({"link": number, "active": "<" not in states[0], "errors": errors})
+    return found if is_read else []
+
+
+def _lacks_links(links: list[dict[str, Any]], count: int) -> bool:
+    """Whether GPUs have more links than those listed, which say nothing bad: one that is lost may."""
+    is_well = all(link["active"] and link["errors"] in (0, NOT_HELD) for link in links)
+    return is_well and len(links) < max([count, *(link["link"] + 1 for link in links)])
 
 
 LSPCI = r"^(?:[0-9a-f]{4}:)?[0-9a-f]{2}:[0-9a-f]{2}\.\d .*NVIDIA"

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable
+from itertools import groupby
 from typing import Any
 
 from preflight.probes.nvidia_smi.values import CUT
@@ -34,10 +35,10 @@ _OLD_PROCESS = re.compile(r"^\|\s+(\d{1,4})\s+(\d{1,10})\s+()(\S.*?)\s+(\d+)MB\s
 _NOT_LISTED = re.compile(r"^\|\s+(\d{1,4})\s+Not Supported\s*\|\s*$")
 
 _CUT_PROCESS = re.compile(
-    r"^\|\s+(\d{1,4})\s+(?:(?:N/A|\d+)\s+(?:N/A|\d+)\s+)?(?:(\d{1,10})(?:\s+([CGM]+(?:\+[CGM]+)*)(?:\s+(\S.*))?)?)?()$"
+    r"^\|\s+(\d{1,4})\s+(?:(?:N/A|\d+)\s+(?:N/A|\d+)\s+)?(?:(\d{1,10})(?:\s+([CGM]+(?:\+[CGM]+)*)(?:\s+([^\s|][^|]*))?)?)?()$"
 )
-_UNREAD = re.compile(r"^\|\s+(\d{1,4})(?:\s.*)?$")
-"""A row of a process that is cut before its pid, or damaged."""
+_UNREAD = re.compile(r"^\|\s+(\d{1,4})(?:\s[^|]*)?$|^(?!\|[^|]*\|\s*$).*(?:\dMiB|N/A)\s*\|\s*$")
+"""A row of a process that is cut before its pid, or damaged: of any GPU where it has no number."""
 _WINDOWS_MODELS = ("WDDM", "MCDM")
 """Models of Windows in which the system manages the memory, and nvidia-smi names none of a process."""
 LOST = "GPU is lost"
@@ -61,8 +62,8 @@ def table_tree(text: str) -> Tree:
     table, old, processes = text.partition("Compute processes:")
     if not old:
         table, _, processes = text.partition("Processes:")
-    row: Tree | None = None
-    for line in table.partition("MIG devices:")[0].split("\n"):
+    row, is_again = None, False
+    for line, _ in groupby(table.partition("MIG devices:")[0].split("\n")):  # none that is doubled
         start = line.strip()
         cells = start.removeprefix("|").removesuffix("|").split("|")
         if not start.startswith("|") or len(cells) > _CELLS:
@@ -70,12 +71,11 @@ def table_tree(text: str) -> Tree:
         cells += [""] * (_CELLS - len(cells))  # behind what is left of a line that is cut
         found = _first_row(cells, len(tree["gpu"]))
         if found is not None:
-            number, row = found
-            if len(tree["gpu"]) < number < MAX_GPUS:
-                tree["gpu"] += [absent_gpu(text) for _ in range(number - len(tree["gpu"]))]
-            tree["gpu"].append(row)
+            row = _placed_row(tree["gpu"], *found, text)
+            is_again = row is not found[1]
         elif row is not None:
-            if "fb_memory_usage" in row and _MEMORY.fullmatch(cells[1]) and _SECOND.fullmatch(cells[0]):
+            is_another = "fb_memory_usage" in row and not is_again
+            if is_another and _MEMORY.fullmatch(cells[1]) and _SECOND.fullmatch(cells[0]):
                 row = {}  # of a GPU whose first line is lost
                 tree["gpu"].append(row)
             add_readings(row, cells)
@@ -85,6 +85,20 @@ def table_tree(text: str) -> Tree:
     if processes:
         _processes(tree["gpu"], processes)
     return tree
+
+
+def _placed_row(gpus: list[Tree], number: int, row: Tree, text: str) -> Tree:
+    """Put a GPU's row at its number and return it, or the one that is there where the line is doubled."""
+    known = gpus[number] if number < len(gpus) else {"@id": ""}
+    if "@id" in row and known.get("@id") == row["@id"]:
+        return known
+    if "@id" not in known:  # nothing was read of it, or what is doubled of another
+        gpus[number] = row
+        return row
+    if len(gpus) < number < MAX_GPUS:
+        gpus += [absent_gpu(text) for _ in range(number - len(gpus))]
+    gpus.append(row)
+    return row
 
 
 def unreachable(text: str, gpus: Iterable[Tree] = ()) -> int:
@@ -189,20 +203,26 @@ def _processes(gpus: list[Tree], text: str) -> None:
     """
     by_index: dict[int, list[Tree]] = {index: [] for index in range(len(gpus))}
     doubtful, unlisted, last = set[int](), set[int](), -1
-    for line in text.split("\n"):
+    for line in dict.fromkeys(text.split("\n")):  # none that is doubled
         match = _PROCESS.match(line) or _OLD_PROCESS.match(line)
         left = line.rstrip(" |\r\t")
-        match = match or _NOT_LISTED.match(line) or _CUT_PROCESS.match(left) or _UNREAD.match(left)
-        if match is None or int(match.group(1)) not in by_index:
+        match = (
+            match
+            or _NOT_LISTED.match(line)
+            or _CUT_PROCESS.match(left)
+            or _UNREAD.match(left)
+            or _UNREAD.match(line)
+        )
+        if match is None or int(match[1] or 0) not in by_index:
             continue
-        last = int(match.group(1))
+        if match[1] is None:
+            doubtful.update(by_index)
+            continue
+        last = int(match[1])
         if match.re is _NOT_LISTED:
             unlisted.add(last)
             continue
-        if match.re is _UNREAD:
-            doubtful.add(last)
-            continue
-        pid, kind, name, used = match.groups()[1:]
+        pid, kind, name, used = match.groups()[1:] if match.re is not _UNREAD else (None,) * 4
         if match.re is _OLD_PROCESS:
             kind, used = "C", f"{used}MiB"
         if pid is None or kind is None or not int(pid):

@@ -28,12 +28,70 @@ def _first(name: str, old: str, new: str) -> Gpu:
         ("p100.q.txt", "GPU Current Temp ", "GPU         Temp ", "temperature_c"),
         ("p100.q.txt", "GPU UUID                              : G", "GPU UUID : Enabled\n    X : G", "uuid"),
         ("2xl40s-busy.table.txt", "39120MiB", "39 120MiB", "memory"),
+        ("2xl40s-busy.table.txt", "|    0   N/A  N/A ", "/A ", "memory"),
+        ("2xl40s-busy.table.txt", "39100MiB |\n|    1", "39100MiB ||    1", "memory"),
+        ("8xa100-mig.nvlink.txt", "\t Link 4: 25 GB/s\n", "", "nvlinks"),
+        ("8xa100-mig.nvlink.txt", "\t Link 11: 25 GB/s\n", "", "nvlinks"),
         ("2xl40s-busy.table.txt", "W / ", "? W / ", "power_w"),
     ],
 )  # fmt: skip
 def test_a_value_of_a_line_that_is_damaged_is_unknown(name: str, old: str, new: str, field: str) -> None:
     assert not isinstance(getattr(_first(name, "\n", "\n"), field), Missing)
     assert isinstance(getattr(_first(name, old, new), field), Missing)
+
+
+@pytest.mark.parametrize("name", ["2xl40s-busy.table.txt", "2xl40s-busy.q.txt", "2xl40s-busy.list.txt"])
+def test_a_line_that_is_doubled_is_no_gpu_and_no_process_of_its_own(name: str) -> None:
+    lines = (_FOLDER / name).read_text(encoding="utf-8").split("\n")
+    whole = gpus_of(parse_smi("\n".join(lines), "h"))
+    for at, line in enumerate(lines):
+        if "q.txt" in name and not line.startswith("GPU "):
+            continue
+        gpus = gpus_of(parse_smi("\n".join([*lines[: at + 1], *lines[at:]]), "h"))
+        assert [(gpu.pci_bus_id, gpu.memory) for gpu in gpus] == [
+            (gpu.pci_bus_id, gpu.memory) for gpu in whole
+        ]
+        if name.endswith("table.txt"):
+            assert [gpu.processes for gpu in gpus] == [gpu.processes for gpu in whole]
+
+
+def test_rows_in_another_order_are_the_gpus_of_their_numbers() -> None:
+    first, second = _rows("2xl40s-busy.table.txt")
+    text = (_FOLDER / "2xl40s-busy.table.txt").read_text(encoding="utf-8")
+    swapped = text.replace(first, "*").replace(second, first).replace("*", second)
+    assert gpus_of(parse_smi(swapped, "h")) == gpus_of(parse_smi(text, "h"))
+    names = [f"GPU {at}: NVIDIA A10G (UUID: GPU-3f8a1b6e-0000-4c1d-9e2a-00000000000{at})" for at in (2, 1, 0)]
+    listed = gpus_of(parse_smi("\n".join(names) + "\n", "h"))
+    assert [str(gpu.uuid)[-1] for gpu in listed if gpu.name == "NVIDIA A10G"] == ["0", "1", "2"]
+
+
+def _rows(name: str) -> list[str]:
+    lines = (_FOLDER / name).read_text(encoding="utf-8").split("\n")
+    starts = [at for at, line in enumerate(lines) if line.startswith("|   ") and "NVIDIA L40S" in line]
+    return ["\n".join(lines[at : at + 3]) for at in starts]
+
+
+def test_error_counters_of_nvlinks_are_those_of_one_gpu() -> None:
+    counters = "".join(
+        f"\t Link {link}: {word} Errors: {3 if link == 1 and word == 'CRC' else 0}\n"
+        for link in range(4)
+        for word in ("Replay", "Recovery", "CRC")
+    )
+    text = f"GPU 0: NVIDIA A100-SXM4-80GB (UUID: GPU-3f8a1b6e-0000-4c1d-9e2a-000000000000)\n{counters}"
+    (gpu,) = gpus_of(parse_smi(text, "h"))
+    assert not isinstance(gpu.nvlinks, Missing)
+    assert [(link.active, link.errors) for link in gpu.nvlinks] == [
+        (True, 0),
+        (True, 3),
+        (True, 0),
+        (True, 0),
+    ]
+
+
+def test_errors_of_which_a_line_is_lost_are_not_counted_as_none() -> None:
+    gpu = _first("h100-remap-pending.q.txt", "            SRAM Uncorrectable ", "            X ")
+    assert not isinstance(gpu.ecc, Missing)
+    assert isinstance(gpu.ecc.uncorrected_volatile, Missing)
 
 
 def test_counts_of_errors_below_two_lines_that_are_one_are_of_an_unknown_group() -> None:

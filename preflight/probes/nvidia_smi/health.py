@@ -96,6 +96,8 @@ _ALWAYS = frozenset({"idle", "sw_power_cap", "hw_slowdown"})
 _SINCE_387 = _ALWAYS | {"hw_thermal", "hw_power_brake", "sw_thermal"}
 """The reasons that drivers print, all of them or none. Driver 384 has sw_thermal of the later ones alone."""
 _LATER = frozenset({"hw_thermal", "hw_power_brake", "display_clocks"})
+_BELOW = ("sync_boost", "unknown")
+"""Words of which drivers print one below the first four, even where they print none of the later ones."""
 ASKED = "@asked"
 """Key of a group of which only some reasons were asked for."""
 
@@ -111,7 +113,8 @@ def throttle(gpu: Json) -> Any:
     if unread or not known:
         return value_of(unread[0] if unread else None, not_understood)
     printed = _SINCE_387 if known.keys() & _LATER else _ALWAYS
-    if ASKED not in group and not known.keys() >= printed:
+    is_whole = known.keys() >= printed and not words.keys().isdisjoint(_BELOW)
+    if ASKED not in group and not is_whole:
         return NOT_HELD  # a line of them is lost, which may be one that is active
     active = {name for name, text in known.items() if text == "Active"}
     return [name for _, name in THROTTLE if name in active]

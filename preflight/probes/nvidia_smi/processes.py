@@ -27,7 +27,10 @@ def processes(gpu: Json) -> Any:
             continue
         used = value_at(process, whole, "used_memory", "used_gpu_memory")
         name = value_at(process, str, "process_name", "name")
-        kind = _kind(find(process, "type") or "C", used, name)
+        letters = find(process, "type")
+        kind = _kind(
+            letters if isinstance(letters, str) and not set(letters) - set("CGM+") else "C", used, name
+        )
         found += [{"pid": pid, "kind": kind, "used_mib": used, "name": name}]
     if unread is not None and not found:
         return unread
