@@ -242,14 +242,17 @@ def gpus_of_a_host_are_alike(gpus: tuple[Gpu, ...], use: GpuSelection) -> Iterat
     Fix: list the GPUs of one model under `gpus:`.
     Source: NVML names.
     """
-    models = Counter(
-        gpu.name for gpu in gpus if gpu.index in use.candidates and not isinstance(gpu.name, Missing)
-    )
+    models: dict[str, list[str]] = {}
+    for gpu in gpus:
+        if gpu.index in use.candidates and not isinstance(gpu.name, Missing):
+            models.setdefault(gpu.name, []).append(str(gpu.index))
     if len(models) > 1:
-        listed = ", ".join(f"{times}x {model}" for model, times in models.most_common())
+        by_count = sorted(models.items(), key=lambda item: -len(item[1]))
+        listed = ", ".join(f"{len(indices)}x {model}" for model, indices in by_count)
+        model, indices = by_count[0]
         yield Problem(
             f"unlike GPUs: {listed}; the slowest one sets the pace",
-            "list the GPUs of one model under gpus: in the run config or hosts.yaml",
+            f"take those of one model with --gpus or gpus:, as --gpus {','.join(indices)} ({model})",
         )
 
 

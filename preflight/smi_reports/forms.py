@@ -29,7 +29,7 @@ from preflight.smi_reports.repeated_recordings import keep_processes, latest
 from preflight.smi_reports.short_outputs import LSPCI, list_tree, lspci_gpus
 from preflight.smi_reports.surroundings import closed_xml
 from preflight.smi_reports.system_reports import COLLECTED, INFORMATION, collected_tree, information_tree
-from preflight.smi_reports.table import MAX_GPUS, is_closed, table_tree
+from preflight.smi_reports.table import MAX_GPUS, UNLISTED, is_closed, table_tree
 from preflight.smi_reports.unsupported_files import OTHER_TABLE
 
 Facts = dict[str, Any]
@@ -177,19 +177,19 @@ def _table(text: str) -> Facts:
     keep_processes(trees[: place + 1])
     tree, text = trees[place], texts[place]
     facts = _tree_facts(tree)
+    unread: tuple[str, ...] = ("memory", "processes")
+    cut = "the file is cut in its list of processes"
     if "rocesses:" not in text:  # "Compute processes:" before driver 346
-        count = len(facts["gpus"])
-        reason = f"the file is cut before its list of processes: the host has at least {_counted(count)}"
-        for gpu in facts["gpus"]:
-            gpu["processes"] = missing(reason, "not-asked")
-    elif not is_closed(text.partition("rocesses:")[2]):
-        for gpu in facts["gpus"] if isinstance(facts["gpus"], list) else ():
-            unread = [name for name in ("memory", "processes") if gpu[name] == NOT_HELD]
-            gpu.update(
-                dict.fromkeys(unread, missing("the file is cut in its list of processes", "not-asked"))
-            )
-    for gpu, row in zip(facts["gpus"] if isinstance(facts["gpus"], list) else (), tree["gpu"], strict=False):
-        if "processes" in row and "fb_memory_usage" not in row:
+        count = _counted(len(facts["gpus"]))
+        cut = f"the file is cut before its list of processes: the host has at least {count}"
+        unread = ("processes",)
+    elif is_closed(text.partition("rocesses:")[2]):
+        unread = ()
+    for gpu, row in zip(facts["gpus"], tree["gpu"], strict=False):
+        gpu.update({name: missing(cut, "not-asked") for name in unread if gpu[name] == NOT_HELD})
+        if row.get("processes") == UNLISTED:
+            gpu["processes"] = missing(f"nvidia-smi says {UNLISTED!r} of them", "not-asked")
+        elif "processes" in row and "fb_memory_usage" not in row:
             gpu["memory"] = value_of(CUT, whole)
     return facts
 

@@ -32,7 +32,9 @@ _PROCESS = re.compile(
 )
 # Drivers before 346 list compute processes only, and name no type.
 _OLD_PROCESS = re.compile(r"^\|\s+(\d{1,4})\s+(\d{1,10})\s+()(\S.*?)\s+(\d+)MB\s*\|\s*$")
-_NOT_LISTED = re.compile(r"^\|\s+(\d{1,4})\s+Not Supported\s*\|\s*$")
+UNLISTED = "Not Supported"
+"""What drivers before 390 say of the processes on a GeForce: there may be some."""
+_NOT_LISTED = re.compile(rf"^\|\s+(\d{{1,4}})\s+{UNLISTED}\s*\|\s*$")
 
 _CUT_PROCESS = re.compile(
     r"^\|\s+(\d{1,4})\s+(?:(?:N/A|\d+)\s+(?:N/A|\d+)\s+)?(?:(\d{1,10})(?:\s+([CGM]+(?:\+[CGM]+)*)(?:\s+([^\s|][^|]*))?)?)?()$"
@@ -88,7 +90,7 @@ def table_tree(text: str) -> Tree:
 
 
 def _placed_row(gpus: list[Tree], number: int, row: Tree, text: str) -> Tree:
-    """Put a GPU's row at its number and return it, or the one that is there where the line is doubled."""
+    """Put a GPU's row at its number and return it, or the known one where the line is doubled."""
     known = gpus[number] if number < len(gpus) else {"@id": ""}
     if "@id" in row and known.get("@id") == row["@id"]:
         return known
@@ -235,7 +237,7 @@ def _processes(gpus: list[Tree], text: str) -> None:
         doubtful |= set(range(max(last, 0), len(gpus)))
     for index, gpu in enumerate(gpus):
         if index in unlisted:
-            gpu["processes"] = "N/A"
+            gpu["processes"] = UNLISTED
             continue
         if is_absent(gpu):
             continue

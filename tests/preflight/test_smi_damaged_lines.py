@@ -59,7 +59,9 @@ def test_rows_in_another_order_are_the_gpus_of_their_numbers() -> None:
     first, second = _rows("2xl40s-busy.table.txt")
     text = (_FOLDER / "2xl40s-busy.table.txt").read_text(encoding="utf-8")
     swapped = text.replace(first, "*").replace(second, first).replace("*", second)
+    doubled = text.replace(first, f"{first}\n{first}")
     assert gpus_of(parse_smi(swapped, "h")) == gpus_of(parse_smi(text, "h"))
+    assert gpus_of(parse_smi(doubled, "h")) == gpus_of(parse_smi(text, "h"))
     names = [f"GPU {at}: NVIDIA A10G (UUID: GPU-3f8a1b6e-0000-4c1d-9e2a-00000000000{at})" for at in (2, 1, 0)]
     listed = gpus_of(parse_smi("\n".join(names) + "\n", "h"))
     assert [str(gpu.uuid)[-1] for gpu in listed if gpu.name == "NVIDIA A10G"] == ["0", "1", "2"]
@@ -143,3 +145,15 @@ def test_a_version_with_another_character_in_it_is_unknown(version: str) -> None
     printed = text[text.index(": ", text.index("Driver Version")) + 2 :].split("\n")[0]
     facts = parse_smi(text.replace(printed, version, 1), "h")
     assert isinstance(facts.driver, Missing) or isinstance(facts.driver.version, Missing)
+
+
+def test_columns_in_percent_are_columns_and_not_supported_is_no_empty_list() -> None:
+    names = "utilization.gpu [%], utilization.memory [%], memory.total [MiB], memory.used [MiB]"
+    (gpu,) = gpus_of(parse_smi(f"{names}\n0 %, 0 %, 10989 MiB, 2102 MiB\n", "h"))
+    assert not isinstance(gpu.memory, Missing)
+    assert gpu.memory.used_mib == 2102
+    layouts = (_FOLDER.parent / "smi_layouts.txt").read_text(encoding="utf-8")
+    table = layouts.partition("### driver325\t")[2].partition("\n")[2].partition("### ")[0]
+    for old in gpus_of(parse_smi(table, "h")):
+        assert isinstance(old.processes, Missing)
+        assert old.processes.code == "not-asked"
