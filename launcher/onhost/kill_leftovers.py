@@ -21,6 +21,8 @@ import sys
 import time
 from typing import Any, Dict, List, Optional, Set, Tuple
 
+from preflight.probes.namespaces import own_namespace, proc_is_ours
+
 from .answer import print_answer
 from .procfs import read_stat
 
@@ -48,25 +50,6 @@ def own_ancestors() -> Set[int]:
     return pids
 
 
-def namespace(kind: str) -> str:
-    """Return the inode of this PID or time namespace, "0" where the kernel has none, "" if unknown."""
-    try:
-        found = re.match(r"\w+:\[([0-9]+)\]$", os.readlink("/proc/self/ns/" + kind))
-    except FileNotFoundError:
-        return "0" if kind == "time" else ""
-    except OSError:
-        return ""
-    return found.group(1) if found else ""
-
-
-def proc_is_ours() -> bool:
-    """Return whether /proc numbers processes as signals do; after `unshare --pid` alone it does not."""
-    try:
-        return os.readlink("/proc/self") == str(os.getpid())
-    except OSError:
-        return False
-
-
 def is_held(pid: int, fd: int) -> bool:
     """Return whether a pidfd refers to the process that /proc shows under this pid."""
     try:
@@ -85,7 +68,7 @@ def live_reason(pid: int, mark: str) -> str:
         with open("/proc/%d/status" % pid, "rb") as file:
             pids = re.search(rb"^NSpid:((?:\t[0-9]+)+)$", file.read(), re.MULTILINE)
         with open("/proc/sys/kernel/random/boot_id") as boot:
-            here = [boot.read().strip(), namespace("pid"), namespace("time")]
+            here = [boot.read().strip(), own_namespace("pid"), own_namespace("time")]
         inside = (
             len(pids.group(1).split()) == 1
             if pids

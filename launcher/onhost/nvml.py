@@ -9,8 +9,6 @@ import threading
 import time
 from typing import Any, Callable
 
-LIBRARY = "libnvidia-ml.so.1"
-FOLDERS = ("/usr/lib/wsl/lib/", "/usr/local/nvidia/lib64/", "/usr/lib64-nvidia/", "/run/opengl-driver/lib/")
 MAX_PROCESSES = 256  # of one GPU
 PROCESS_WORDS = 6  # nvmlProcessInfo_v2_t as 32-bit words: pid, padding, memory (2), GPU and compute instance
 ANSWER_S = 1.0  # how long a sample waits for NVML
@@ -33,13 +31,12 @@ class Nvml:
         self.call("nvmlInit_v2")
 
     def _load(self) -> Any:
-        refused: OSError | None = None
-        for folder in ("", *FOLDERS):
-            try:
-                return self.c.CDLL(folder + LIBRARY)
-            except OSError as error:
-                refused = refused or error
-        raise NvmlError("NVML cannot be loaded: %s" % refused)
+        from preflight.probes.driver_library import load_library
+
+        library, _, refused = load_library("libnvidia-ml.so.1")
+        if library is None:
+            raise NvmlError("NVML cannot be loaded: %s" % refused)
+        return library
 
     def call(self, name: str, *arguments: Any) -> None:
         """Call a function. Raises NvmlError when it does not return 0."""

@@ -19,8 +19,9 @@ _SHARED = ("answer", "event_reader", "nvml", "procfs")
 
 _SHARED_IMPORT = re.compile(rf"^( *from )\.(\.*)({'|'.join(_SHARED)}) import ", re.MULTILINE)
 
-_PROBE_IMPORT = re.compile(r"^from preflight\.probes\.(claim_files|commands) import ", re.MULTILINE)
-"""A module of the agent that travels with every program whose modules import it."""
+_PROBES = ("claim_files", "commands", "driver_library", "namespaces")
+_PROBE_IMPORT = re.compile(rf"^( *from )preflight\.probes\.({'|'.join(_PROBES)}) import ", re.MULTILINE)
+"""A module of the agent that imports no other one travels with every program whose modules import it."""
 
 _DOCSTRING = re.compile(r'^( *)r?"""[^"\\]*(?:(?:\\.|"(?!""))[^"\\]*)*"""$', re.MULTILINE)
 
@@ -88,7 +89,8 @@ def bundle(name: str, door: Path, modules: Iterable[Path]) -> bytes:
         main = with_shared_nearer(main)
         sources = {name: with_shared_nearer(text) for name, text in sources.items()}
     sources |= {name: bare_text(_ON_HOST / f"{name}.py") for name in sorted(wanted)}
-    probes = {found[1] for text in sources.values() for found in _PROBE_IMPORT.finditer(text)}
+    probes = {found[2] for text in (main, *sources.values()) for found in _PROBE_IMPORT.finditer(text)}
+    main = with_probes_near(main, name)
     sources = {name: with_probes_near(text, name) for name, text in sources.items()}
     sources |= {name: bare_text(_TOP / "preflight" / "probes" / f"{name}.py") for name in sorted(probes)}
     ahead = bare_text(_ON_HOST / "loader.py")
@@ -103,7 +105,7 @@ def with_shared_nearer(text: str) -> str:
 def with_probes_near(text: str, module: str) -> str:
     """Return a module's text with modules of the agent imported from the top of its own program."""
     dots = "." * (1 + module.count("."))
-    return _PROBE_IMPORT.sub(rf"from {dots}\1 import ", text)
+    return _PROBE_IMPORT.sub(rf"\1{dots}\2 import ", text)
 
 
 def bare_text(path: Path) -> str:

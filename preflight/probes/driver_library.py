@@ -1,4 +1,4 @@
-"""Libraries and device files of the NVIDIA driver, as this user finds them."""
+"""Libraries and device files of the NVIDIA driver, as this user finds them. Imports nothing of ours."""
 
 import contextlib
 import ctypes

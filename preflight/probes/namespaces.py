@@ -1,16 +1,14 @@
-"""PID and time namespaces: in which of them a pid and a start time mean something."""
+"""PID and time namespaces: where a pid and a start time mean something. Imports nothing of ours."""
 
 import os
 import re
-
-from .files import link_target, read_text
 
 _INODE = re.compile(r"\w+:\[([0-9]{1,20})\]")
 
 
 def own_namespace(kind: str) -> str:
     """Return the inode of our "pid" or "time" namespace, "0" where the kernel has none, "" if unreadable."""
-    found = _INODE.fullmatch(link_target("/proc/self/ns/" + kind))
+    found = _INODE.fullmatch(_link("/proc/self/ns/" + kind))
     if found:
         return found.group(1)
     return "" if os.path.exists("/proc/self/ns/" + kind) or not os.path.exists("/proc/self/ns") else "0"
@@ -22,7 +20,14 @@ def proc_is_ours() -> bool:
     `unshare --pid` without --mount-proc leaves the /proc of the parent namespace: what it calls 4242 is
     another process than the one that a signal to 4242 reaches.
     """
-    return link_target("/proc/self") == str(os.getpid())
+    return _link("/proc/self") == str(os.getpid())
+
+
+def _link(path: str) -> str:
+    try:
+        return os.readlink(path)
+    except OSError:
+        return ""
 
 
 def namespace_pids(pid: int) -> list[int]:
@@ -30,7 +35,8 @@ def namespace_pids(pid: int) -> list[int]:
 
     A kernel before 4.1 does not say; then a process in our own namespace is known by the link.
     """
-    found = re.search(r"^NSpid:((?:\t[0-9]+)+)$", read_text("/proc/%d/status" % pid), re.MULTILINE)
+    with open("/proc/%d/status" % pid, "rb") as file:
+        found = re.search(rb"^NSpid:((?:\t[0-9]+)+)$", file.read(), re.MULTILINE)
     if found:
         return [int(word) for word in found.group(1).split()]
     if os.readlink("/proc/%d/ns/pid" % pid) == os.readlink("/proc/self/ns/pid"):

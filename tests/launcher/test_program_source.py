@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from launcher.remote.program_source import (
+    _PROBES,
     build_bootstrap_argv,
     bundle,
     compress_program,
@@ -122,9 +123,10 @@ def test_what_travels_lacks_nothing_but_docstrings(name: str) -> None:
     _, main, parts = (ast.literal_eval(argument) for argument in last.value.args[:3])
     others = {module: f"launcher/onhost/{module}.py" for module in SHARED}
     if name != "agent":
-        others |= {module: f"preflight/probes/{module}.py" for module in ("claim_files", "commands")}
+        others |= {module: f"preflight/probes/{module}.py" for module in _PROBES}
     for module in others.keys() & parts.keys():
-        assert program(parts.pop(module)) == program((root / others[module]).read_text())
+        shared = (root / others[module]).read_text()
+        assert program(parts.pop(module)) == program(with_probes_near(shared, module))
     for module, text in {name: main, **parts}.items():
         path = door.parent.joinpath(*module.split("."))
         file = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
@@ -136,7 +138,7 @@ def test_what_travels_lacks_nothing_but_docstrings(name: str) -> None:
 
 def imported(text: str) -> set[str]:
     """Return which shared modules a program's text holds, and which it imports."""
-    return {name for name in SHARED if f"{name} import" in text}
+    return {name for name in (*SHARED, *_PROBES) if f"{name} import" in text}
 
 
 @pytest.mark.parametrize(
@@ -157,4 +159,4 @@ def test_a_program_of_one_file_travels_with_the_shared_modules_it_imports(name: 
     assert isinstance(last.value, ast.Call)
     _, main, parts = (ast.literal_eval(argument) for argument in last.value.args[:3])
     assert set(parts) == imported(main) | {each for text in parts.values() for each in imported(text)}
-    assert program(main) == program(file.read_text())
+    assert program(main) == program(with_probes_near(file.read_text(), name))

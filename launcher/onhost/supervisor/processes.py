@@ -2,9 +2,10 @@
 
 import errno
 import os
-import re
 import signal
 from typing import Iterator
+
+from preflight.probes.namespaces import own_namespace, proc_is_ours
 
 from ..procfs import is_alive, read_stat
 
@@ -34,30 +35,15 @@ def boot_id() -> str:
         return ""
 
 
-def pid_namespace() -> str:
-    """Return the PID namespace of this process: pids of another one mean nothing."""
-    return _link("/proc/self/ns/pid")
-
-
 def own_namespaces() -> tuple[str, str]:
     """Return the inodes of this process's PID and time namespace, which scope pids and start times.
 
     "0": the kernel has no such namespaces; "": unknown, also where /proc numbers the processes of another
     one (`unshare --pid` without --mount-proc).
     """
-    if _link("/proc/self") != str(os.getpid()):
+    if not proc_is_ours():
         return "", ""
-    links = pid_namespace(), _link("/proc/self/ns/time")
-    found = [re.fullmatch(r"\w+:\[([0-9]+)\]", link) for link in links]
-    pids, times = (match.group(1) if match else "" for match in found)
-    return pids, times or ("" if os.path.lexists("/proc/self/ns/time") else "0")
-
-
-def _link(path: str) -> str:
-    try:
-        return os.readlink(path)
-    except OSError:
-        return ""
+    return own_namespace("pid"), own_namespace("time")
 
 
 def is_same(pid: int, ticks: int) -> bool:
