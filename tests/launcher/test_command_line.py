@@ -146,7 +146,7 @@ def of_kind(parsed: ParsedCommand) -> tuple[str, str, str]:
         ("torchrun ^\n --nnodes 1 `\n --tee 3 \\\\\n a.py", ("torchrun", "script", "a.py")),
         ("sh -xeuc 'torchrun a.py'", ("torchrun", "script", "a.py")),
         ("bash -c 'cd x; make; ./run'", ("opaque", "executable", "bash")),
-        ("bash -c ./run.sh", ("opaque", "executable", "bash")),
+        ("bash -c ./run.sh", ("opaque", "executable", "./run.sh")),
         ("composer -n 2 --world_size 4 --node_rank 0 a.py", ("composer", "script", "a.py")),
         ("composer -n 8 -m pkg.train", ("composer", "module", "pkg.train")),
         ("colossalai run -H a,b a.py --nproc_per_node 2", ("colossalai", "script", "a.py")),

@@ -212,7 +212,8 @@ def _repeated_program(record: ParsedCommand) -> Iterator[str]:
     """Yield what is said of a program that mpirun or srun would start once for each rank."""
     request = record.request
     ranks = request.per_node or (request.total or 1) // (request.nodes or 1)
-    if record.prefix and isinstance(ranks, int) and ranks > 1:
+    counts = any(use.owner == record.prefix and use.sets in ("total", "per_node") for use in record.owned)
+    if counts and isinstance(ranks, int) and ranks > 1:
         yield (
             f"{record.prefix} would start {record.program} {ranks} times on a host, and gpulaunch starts it"
             " once: it has to start its ranks itself"

@@ -184,11 +184,14 @@ def _inner_line(words: tuple[Word, ...], at: int, shell: ShellLine, inside: _Ins
         if not words[-1].text.strip() or _LAUNCHER_INSIDE.search(words[-1].text):
             raise  # as a whole it would start nothing, or ranks of its own on each host
         return None
-    return inner if _starts_launcher(inner, inside) else None
+    is_bare = all(word.text == "-c" for word in flags)
+    return inner if _starts_launcher(inner, inside, is_bare=is_bare) else None
 
 
-def _starts_launcher(shell: ShellLine, inside: _Inside) -> bool:
+def _starts_launcher(shell: ShellLine, inside: _Inside, *, is_bare: bool) -> bool:
+    """Whether a text starts a launcher, or is all that a shell without other options would do: one program."""
     try:
-        return _parse(shell, replace(inside, number=None, depth=inside.depth + 1)).launcher != "opaque"
+        parsed = _parse(shell, replace(inside, number=None, depth=inside.depth + 1))
+        return parsed.launcher != "opaque" or (is_bare and not (parsed.dropped or parsed.directory))
     except CommandRefused:
         return True  # said again, of the whole line

@@ -255,6 +255,6 @@ def _batch_script_fix(texts: Sequence[str]) -> str:
     script = next((text for text in texts if text.endswith(tables.BATCH_SUFFIXES)), "")
     if not script and texts and not texts[-1].startswith("-"):
         script = texts[-1]
-    if any(text.startswith("--wrap") for text in texts) or not script:
+    if any(text.startswith("--wrap") for text in texts) or not script or script.startswith("$"):
         return tables.REFUSED["sbatch"][1]
     return f"gpulaunch init {shlex.quote(script)} makes a run config of it"

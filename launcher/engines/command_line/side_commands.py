@@ -273,6 +273,8 @@ def is_setup(words: Sequence[Word]) -> bool:
         return _ends_others(rest)
     if name == "nvidia-smi":
         return not tables.GPU_SETTINGS.isdisjoint(word.partition("=")[0] for word in rest)
+    if name.startswith("python") and rest and posixpath.basename(rest[0]) == "setup.py":
+        return True
     if rest[:1] == ("-m",) and (name.startswith("python") or not words[0].is_known):
         return rest[1:2] in tables.SETUP_MODULES or rest[1:3] in tables.SETUP_COMMANDS
     if name == "gcloud" and rest[:1] == ("compute",):

@@ -30,7 +30,9 @@ _AZURE = re.compile(
     r"\$schema:[ ]*[\"']?https://azuremlschemas|[ ]*(?:environment|compute):[ ]*[\"']?azureml:"
 )
 _CONTAINERS = re.compile(r"[ ]*(?:- +)?containers:[ ]*(?:#.*)?")
-_SERVICES = re.compile(r"services:[ ]*(?:#.*)?")
+_RUNS = re.compile(r"(?:services|jobs|resources):[ ]*(?:#.*)?|type:[ ]*[\"']?task[\"']?[ ]*(?:#.*)?")
+"""What Compose, a workflow, SkyPilot and a task of dstack have at their start."""
+
 _CARDS = re.compile(
     r"[ ]+accelerators:[ ]*(?:[\"'{][ ]*)?[\w.-]+[ ]*:[ ]*(?P<count>\d{1,3})[ ]*(?:[\"'}][ ]*)?(?:#.*)?"
 )
@@ -97,8 +99,8 @@ def _nodes(lines: Sequence[str], beside: range, document: range) -> tuple[str, s
 
 
 def is_of_cluster(lines: Sequence[str]) -> bool:
-    """Whether a manifest surely has containers that a cluster or Compose starts, or is a job of Azure ML."""
-    if is_of_azure(lines) or any(map(_SERVICES.fullmatch, lines)):
+    """Whether a manifest surely has commands that a cluster, a workflow or Compose starts."""
+    if is_of_azure(lines) or any(map(_RUNS.fullmatch, lines)):
         return True
     kinds = [found["kind"] for line in lines if (found := _KIND.fullmatch(line))]
     return any(kind in _WORKLOADS for kind in kinds) and any(map(_CONTAINERS.fullmatch, lines))

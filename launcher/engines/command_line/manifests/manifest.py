@@ -58,6 +58,10 @@ _NODE_RANK = re.compile(r"[ \t]+--(?:node|machine)[_-]rank[= \t]\d{1,4}(?=[\s\\]
 _OPEN = re.compile(r"(\{\{[^{}\n]{1,80}\}\}|(?<==)\{[A-Za-z]\w*\}$|\$\{?[A-Za-z_]\w*\}?)")
 """What a template fills in within a word: `--lr={{ .Values.lr }}`, `--n={nodes}`, `$NODES` of envsubst."""
 
+_COMPOSE = re.compile(r"^services:", re.MULTILINE)
+_DOLLAR = "\ue000"
+"""What stands for the `$$` of Compose while a word is quoted: a dollar of the container's own shell."""
+
 _DECIDES = re.compile(r"[ \t]*\{[{%]-?[ \t]*(?:if|range|with|for)\b.*[%}]\}[ \t]*")
 """A line of Helm or Jinja that decides whether the text has the lines below it."""
 
@@ -78,7 +82,7 @@ def command_of_manifest(text: str, launch: re.Pattern[str]) -> str | None:
 
     `launch` matches a launch. Raises CommandRefused for a manifest of too many or none.
     """
-    lines = text.split("\n")
+    lines = (text.replace("$$", _DOLLAR) if _COMPOSE.search(text) else text).split("\n")
     if len(lines) > _MOST_LINES:
         return None
     if not any(KEY.fullmatch(line) for line in lines):
@@ -147,7 +151,7 @@ def _others(keys: list[CommandKey], started: Collection[int]) -> str:
 def _whole(lines: list[str], places: list[CommandKey], said: str, command: str) -> str:
     """Return a command with what its keys say in front, and the names of those that nothing has read."""
     around = [(key.line, key.indent) for key in places]
-    return "".join((said, *unread_of_manifest(lines, around, said), command))
+    return "".join((said, *unread_of_manifest(lines, around, said), command)).replace(_DOLLAR, "$")
 
 
 def _refuse_image(lines: list[str], text: str, launch: re.Pattern[str]) -> None:
@@ -170,7 +174,7 @@ def _only_command(keys: list[CommandKey], lines: list[str]) -> str | None:
         return None
     commands: dict[str, CommandKey] = {}
     for key in keys:
-        command = _command(key) if key.name in _STARTS else None
+        command = _command(key) if key.name in (*_STARTS, "run", "commands") else None
         if command:
             commands.setdefault(command, key)
     if not commands and any(key.name == "args" for key in keys):

@@ -10,7 +10,7 @@ from launcher.engines.command_line.task_files.editor_config import command_of_ed
 
 PROGRAMS = (
     r"(?:torchrun|accelerate|deepspeed|python[\d.]*|mpirun|srun|composer|colossalai"
-    r"|swift(?=[ \t]+(?:sft|pt|rlhf)\b)|(?:llamafactory-cli|axolotl)(?=[ \t]+train\b)|tune(?=[ \t]+run\b))"
+    r"|swift(?=[ \t]+(?:sft|pt|rlhf)\b)|(?:llamafactory-cli|axolotl)(?=[ \t]+train\b)|(?:tune|fabric)(?=[ \t]+run\b))"
 )
 LAUNCH = rf"(?:[A-Za-z_]\w*=\S*[ \t]+)*{PROGRAMS}"
 LAUNCH_LINE = re.compile(rf"^[ \t]*{LAUNCH}\b", re.MULTILINE)
@@ -23,6 +23,9 @@ _DIRECTIVE = re.compile(
 _OPTION = re.compile(r"[ \t]+:[\w-]+:.*")
 _OTHER = ("python", "py", "json", "toml", "text", "txt", "output", "log", "ini", "latex", "cpp", "c")
 """Languages of blocks that hold no command."""
+
+_MANIFEST = ("yaml", "yml")
+"""A file of settings, where it has no launch."""
 
 _PROSE = re.compile(r"^[ \t]*(?:[#>*-]+[ \t]*|\d{1,2}[.)][ \t]+)?[^\W\d_][^=$\n|;]*$", re.MULTILINE)
 _OTHER_LETTER = re.compile(
@@ -99,6 +102,7 @@ def _fenced(text: str) -> str:
     if around.strip() and (not _PROSE.search(around) or LAUNCH_LINE.search(around)):
         return text
     blocks = [(found["kind"].lower(), part) for found, part in zip(marks[::2], parts[1::2], strict=True)]
+    blocks = [(kind, part) for kind, part in blocks if kind not in _MANIFEST or LAUNCH_INSIDE.search(part)]
     inside = [_after_change(part) if kind == "diff" else part for kind, part in blocks if kind not in _OTHER]
     configured = [part for kind, part in blocks if kind.startswith("json") and command_of_editor(part)]
     if any(map(LAUNCH_INSIDE.search, inside)):

@@ -110,6 +110,10 @@ def expand_parameter(shown: str, end: int, values: Values, split: Split, depth: 
     return _parameter(match, place, given)
 
 
+_LITERAL = re.compile(r"[\w.,:/=+@%?&;|()# -]*[&;|()#][\w.,:/=+@%&;|()# -]*")
+"""A word whose operators are characters within `${...}`."""
+
+
 def _with_known_word(inner: str, split: Split, depth: int) -> str:
     """Return an expansion with the values of the variables in its last word; as it is where one has none."""
     found = _WITH_VARIABLES.fullmatch(inner) if depth < DEEPEST and ("$" in inner or '"' in inner) else None
@@ -196,7 +200,7 @@ def _defaulted(match: re.Match[str], value: Value | None, name: str, place: _Pla
         if is_set is not mark.endswith("+"):
             return Expansion(place.end, text="")
         tokens = place.split(match["word"], place.depth + 1)
-        text, lacking = join_tokens(tokens)
+        text, lacking = (match["word"], ()) if _LITERAL.fullmatch(match["word"]) else join_tokens(tokens)
         if not text and name in SUBMITTED.split("|"):
             return place.unresolved()
         if (

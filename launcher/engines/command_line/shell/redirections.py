@@ -35,7 +35,7 @@ def read_here(shell: ShellState, words: list[Word], text: Word) -> None:
         shell.dropped += [f"{names[0]} > {name}: {_WRITTEN}" for name in shell.writing if "tee" in names]
     elif at := _program_in_place(names):
         words[at:] = [Word("-c"), text]
-    elif names[:1] == ["sbatch"]:
+    elif names[:1] in (["sbatch"], ["qsub"], ["bsub"]):
         shell.dropped.append(f"{' '.join(names)}: gpulaunch starts the script that it gets itself")
         words[:] = [Word("eval"), text]
     elif names[:1] not in (["ssh"], ["mail"], [":"]) and shell.blocks.runs is not False:
