@@ -6,8 +6,10 @@ from collections.abc import Sequence
 from launcher.engines.command_line import values
 from launcher.engines.command_line.line import VARIABLES, CommandLine
 from launcher.engines.command_line.option_reader import FoundOption, read_options
+from launcher.engines.command_line.options import Table
 from launcher.engines.command_line.remedies import with_launch
 from launcher.engines.command_line.shell.words import Word, require_known, without_itself, without_values
+from launcher.engines.command_line.side_commands import has_launcher
 from launcher.engines.command_line.tables.mpirun_srun import PREFIXES
 from launcher.errors import CommandRefused
 
@@ -23,35 +25,38 @@ def read_prefix(line: CommandLine, start: int) -> int | None:
     if line.prefix:
         raise CommandRefused(f"{table.owner} inside of {line.prefix}", "leave one of them out")
     line.prefix = table.owner
-    found: list[FoundOption] = []
-    at = start + 1
-    while True:
-        try:
-            reading = read_options(line.words, at, table)
-        except CommandRefused as error:
-            raise with_launch(error, line.words[start + 1 :]) from error
-        found += reading.found
-        at = reading.program
-        if not (line.words[at:] and line.words[at].is_open and _starts_option(line.words[at + 1 :])):
-            break
+    at = _read_options(line, start + 1, table)
+    launches = has_launcher(line.words[start + 1 :])
+    while launches and _is_open_option(line.words[at : at + 2]):
         line.lack(without_values(line.words[at : at + 1], table.owner))
-        at += 1
-    if any(word.text == ":" for word in line.words[at:]):
+        at = _read_options(line, at + 1, table)
+    return at
+
+
+def _is_open_option(words: Sequence[Word]) -> bool:
+    """Whether a variable without a value is in front of another option, and is no interpreter."""
+    options = [word.text for word in words[1:] if word.text.startswith("-")]
+    return bool(options) and words[0].is_open and options[0] not in ("-m", "-u")
+
+
+def _read_options(line: CommandLine, start: int, table: Table) -> int:
+    """Take the options of a prefix; return the first word that is none."""
+    try:
+        reading = read_options(line.words, start, table)
+    except CommandRefused as error:
+        raise with_launch(error, line.words[start:]) from error
+    if any(word.text == ":" for word in line.words[reading.program :]):
         raise CommandRefused(
             f"{table.owner} starts several programs, with : between them", "launch one program on all hosts"
         )
-    for one in found:
+    for one in reading.found:
         line.found.append(one)
         if one.option.kind == "variables":
             _take_variables(line, one)
         elif one.option.kind == "directory":
             require_known(one.words[0], one.use.spelling)
             line.enter(None, one.use.value)
-    return at
-
-
-def _starts_option(words: Sequence[Word]) -> bool:
-    return bool(words) and words[0].text.startswith("-")
+    return reading.program
 
 
 def _take_variables(line: CommandLine, one: FoundOption) -> None:

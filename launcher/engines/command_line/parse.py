@@ -189,9 +189,9 @@ def _inner_line(words: tuple[Word, ...], at: int, shell: ShellLine, inside: _Ins
 
 
 def _starts_launcher(shell: ShellLine, inside: _Inside, *, is_bare: bool) -> bool:
-    """Whether a text starts a launcher, or is all that a shell without other options would do: one program."""
+    """Whether a text starts a launcher, or is all that a shell alone would do: one program."""
     try:
         parsed = _parse(shell, replace(inside, number=None, depth=inside.depth + 1))
-        return parsed.launcher != "opaque" or (is_bare and not (parsed.dropped or parsed.directory))
     except CommandRefused:
         return True  # said again, of the whole line
+    return parsed.launcher != "opaque" or (is_bare and not (parsed.dropped or parsed.directory))

@@ -32,34 +32,26 @@ def request_of(found: Iterable[FoundOption]) -> Request:
             if value is None:
                 continue
             before = uses.get(name)
-            is_repeated = (
-                before is not None
-                and (before.name, before.owner) == (one.use.name, one.use.owner)
-                and one.use.owner in LAST_COUNTS
-            )
-            if _gives_way(before, one.use):
-                fields[name], uses[name] = value, one.use
-                continue
             if before is not None and _gives_way(one.use, before):
                 continue
-            if (
-                name in fields
-                and fields[name] != value
-                and not is_repeated
-                and "environment" not in (one.use.owner, uses[name].owner)
-            ):
+            if before is not None and fields[name] != value and not _replaces(one.use, before):
                 raise CommandRefused(
-                    f"the line asks for two things: {uses[name].text} and {one.use.text}",
-                    "leave one of them out",
+                    f"the line asks for two things: {before.text} and {one.use.text}", "leave one of them out"
                 )
             fields[name], uses[name] = value, one.use
     return Request(**fields)
 
 
-def _gives_way(one: OptionUse | None, other: OptionUse) -> bool:
+def _replaces(one: OptionUse, before: OptionUse) -> bool:
+    """Whether an option counts in place of an earlier one that asks for something else."""
+    is_repeated = (before.name, before.owner) == (one.name, one.owner) and one.owner in LAST_COUNTS
+    return is_repeated or _gives_way(before, one) or "environment" in (one.owner, before.owner)
+
+
+def _gives_way(one: OptionUse, other: OptionUse) -> bool:
     """Whether torchrun ignores an option beside another: --master_port beside --rdzv_endpoint."""
-    is_static = one is not None and one.name in ("--master_port", "--master_addr")
-    return is_static and one is not None and one.owner == other.owner and other.name == "--rdzv_endpoint"
+    is_static = one.name in ("--master_port", "--master_addr")
+    return is_static and one.owner == other.owner and other.name == "--rdzv_endpoint"
 
 
 def _is_blank(one: FoundOption) -> bool:

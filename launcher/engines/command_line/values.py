@@ -63,12 +63,9 @@ def nodes(name: str, text: str) -> int:
 
 def per_node(name: str, text: str) -> PerNode:
     """Return a count per node, or one of gpu, cpu, auto."""
-    if text == "gpu":
-        return "gpu"
-    if text == "cpu":
-        return "cpu"
-    if text == "auto":
-        return "auto"
+    known: dict[str, PerNode] = {"gpu": "gpu", "cpu": "cpu", "auto": "auto"}
+    if text in known:
+        return known[text]
     if not is_number(text.strip()):
         raise CommandRefused(
             f"{name} is {text!r}, and takes a number, gpu, cpu or auto",

@@ -28,7 +28,6 @@ _START = re.compile(
     rf"|(?P<other>else|try|catch\b[^{{}}]*|finally)|(?P<label>{_LABEL}))[ \t]*\{{[ \t]*",
     re.IGNORECASE,
 )
-_NEXT = re.compile(r"[ \t]*(?:else(?:if)?|catch|finally)\b.*\{[ \t]*", re.IGNORECASE)
 _EACH = re.compile(r"[ \t]*\$(?P<name>\w+)[ \t]+in[ \t]+(?P<words>.+)", re.IGNORECASE)
 _COUNTED = re.compile(
     r"[ \t]*\$(?P<name>\w+)[ \t]*=[ \t]*(?P<first>\d{1,6})[ \t]*;[ \t]*\$(?P=name)[ \t]+-(?P<how>lt|le)[ \t]+"
@@ -72,31 +71,39 @@ def _statements(body: str) -> str:
 def _lines(lines: list[str]) -> Iterator[str]:
     open_blocks: list[str] = []  # what ends each
     for at, line in enumerate(lines):
-        found = _START.fullmatch(line)
-        kind = next(filter(None, found.groups()[:1] + found.groups()[2:3]), "label").lower() if found else ""
-        if found is not None and (kind != "label" or open_blocks[-1:] == ["esac"]):
-            is_other = kind.startswith(("else", "catch", "finally"))
+        kind, inside = _start(line)
+        is_other = kind.startswith(("else", "catch", "finally"))
+        if kind and (open_blocks or not is_other) and (kind != "label" or open_blocks[-1:] == ["esac"]):
             if not is_other:
                 open_blocks.append(_ENDS.get(kind, "done"))
-            yield _start(kind, found) if open_blocks or not is_other else line
+            yield _written(kind, inside)
         elif open_blocks and line.strip() == "}":
             following = next((after for after in lines[at + 1 : at + 4] if after.strip()), "")
-            yield "" if open_blocks[-1] == "fi" and _NEXT.fullmatch(following) else open_blocks.pop()
+            goes_on = _start(following)[0].startswith(("else", "catch", "finally"))
+            yield "" if open_blocks[-1] == "fi" and goes_on else open_blocks.pop()
         else:
             if open_blocks and line.rstrip().endswith("{"):
                 open_blocks.append("}")
             yield line
 
 
-def _start(kind: str, found: re.Match[str]) -> str:
-    """Return the line that starts a block of a kind, or its other branch."""
-    inside = found["inside"] or ""
-    if kind in ("if", "elseif") or kind.split() == ["else", "if"]:
-        return f"{'if' if kind == 'if' else 'elif'} {_condition(inside)}; then"
+def _start(line: str) -> tuple[str, str]:
+    """Return which kind of block a line starts, "" for none, and what is in its parentheses or quotes."""
+    found = _START.fullmatch(line)
+    if found is None:
+        return "", ""
+    kind = (found["word"] or found["other"] or "label").lower()
+    return " ".join(kind.split()).replace("else if", "elseif"), found["inside"] or found["label"] or ""
+
+
+def _written(kind: str, inside: str) -> str:
+    """Return the line that starts a block of a kind, or its other branch, in a POSIX shell."""
+    if kind in ("if", "elseif"):
+        return f"{kind.replace('else', 'el')} {_condition(inside)}; then"
     if kind in ("try", "else"):
         return "if true; then" if kind == "try" else "else"
     if kind == "label":
-        return "*)" if found["label"].lower() == "default" else f"{found['label'].lower()})"
+        return f"{inside.lower()})".replace("default)", "*)")
     if kind == "switch":
         name = _VARIABLE.fullmatch(inside)
         return f'case "${{{name["name"]},,}}" in' if name is not None else f'case "$({_UNDECIDED})" in'

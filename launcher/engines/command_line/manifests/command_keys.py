@@ -60,7 +60,7 @@ def command_keys(lines: list[str]) -> Iterator[CommandKey]:
         elif value and not value.startswith("#"):
             value, end = whole_value(lines, at, value, indent)
             value = _without_comment(value)
-            listed = _flow(value)
+            listed = flow_words(value)
             yield CommandKey(name, indent, at, end, None if listed else scalar(value), listed)
         else:
             words, end = _items(lines, at + 1, indent)
@@ -106,8 +106,8 @@ def _items(lines: list[str], start: int, indent: int) -> tuple[tuple[str, ...], 
     return tuple(words), end
 
 
-def _flow(value: str) -> tuple[str, ...]:
-    """Return the words of `[a, "b"]`; () for any other value."""
+def flow_words(value: str) -> tuple[str, ...]:
+    """Return the words of `[a, "b"]`, as YAML and JSON write lists; () for any other value."""
     if not value.startswith("["):
         return ()
     for text in (value, _FLOW_WORD.sub(_as_json, value)):

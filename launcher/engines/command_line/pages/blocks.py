@@ -10,7 +10,8 @@ from launcher.engines.command_line.task_files.editor_config import command_of_ed
 
 PROGRAMS = (
     r"(?:torchrun|accelerate|deepspeed|python[\d.]*|mpirun|srun|composer|colossalai"
-    r"|swift(?=[ \t]+(?:sft|pt|rlhf)\b)|(?:llamafactory-cli|axolotl)(?=[ \t]+train\b)|(?:tune|fabric)(?=[ \t]+run\b))"
+    r"|swift(?=[ \t]+(?:sft|pt|rlhf)\b)|(?:llamafactory-cli|axolotl)(?=[ \t]+train\b)"
+    r"|(?:tune|fabric)(?=[ \t]+run\b))"
 )
 LAUNCH = rf"(?:[A-Za-z_]\w*=\S*[ \t]+)*{PROGRAMS}"
 LAUNCH_LINE = re.compile(rf"^[ \t]*{LAUNCH}\b", re.MULTILINE)

@@ -5,13 +5,13 @@ notebook and assignments of other shells become what a POSIX shell calls the sam
 place whose text only becomes a variable.
 """
 
-import json
 import re
 import shlex
 from bisect import bisect_right
 
 from launcher.engines.command_line import refusals
 from launcher.engines.command_line.dialects.posix_text import with_posix_syntax
+from launcher.engines.command_line.manifests.command_keys import flow_words, scalar
 from launcher.engines.command_line.manifests.manifest import command_of_manifest
 from launcher.engines.command_line.pages.blocks import LAUNCH, LAUNCH_INSIDE, LAUNCH_LINE, blocks_of_page
 from launcher.engines.command_line.pages.notebook_cells import commands_of_notebook, shell_of_cell
@@ -66,8 +66,6 @@ _LABEL = re.compile(
 _WORDS = re.compile(
     r"\s*(?:CMD|ENTRYPOINT|\"?(?:command|args)\"?:)?\s*(?P<words>\[\s*\".*\"\s*,?\s*\])\s*,?\s*", re.DOTALL
 )
-_KEY = re.compile(r"[ \t]*(?:command|args|entrypoint):[ \t]*")
-_QUOTED_ITEM = re.compile(r"^([\"'])(.*)\1$")
 _REDIRECTED = re.compile(r"[ \t]*>[ \t]+[^-\s]\S*(?:[ \t]+2>&1)?[ \t]*&?[ \t]*")
 _COMMENT_BEHIND = re.compile(r"\\[ \t]+#[^\n]*$", re.MULTILINE)
 _TO_PROCESS = re.compile(r">[ \t]*>\([^()\n]*\)")  # exec > >(tee -a log)
@@ -158,13 +156,9 @@ def _argv_text(text: str) -> str:
     """
     listed = _WORDS.fullmatch(text.strip())
     if listed is not None:
-        try:
-            words = json.loads(listed["words"])
-        except (ValueError, RecursionError):
-            return text
-        return shlex.join(words) if words and all(isinstance(word, str) for word in words) else text
-    lines = [line.strip() for line in text.splitlines() if line.strip() and not _KEY.fullmatch(line)]
-    items = [_QUOTED_ITEM.sub(r"\2", line[2:].strip()) for line in lines if line.startswith("- ")]
+        return shlex.join(flow_words(listed["words"])) or text
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    items = [scalar(line[2:].strip()) for line in lines if line.startswith("- ")]
     is_command = len(items) == len(lines) > 1 and not any(char.isspace() for char in items[0])
     return shlex.join(items) if is_command else text
 

@@ -1,11 +1,11 @@
 """What the container of a Dockerfile starts. Pure."""
 
-import json
 import re
 import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import field, replace
 
+from launcher.engines.command_line.manifests.command_keys import flow_words
 from launcher.engines.command_line.parsed_command import Task
 from launcher.engines.command_line.shell.words import Word
 from launcher.engines.command_line.side_commands import LEFT_OUT, has_launcher, is_python
@@ -105,7 +105,7 @@ def tasks_of_dockerfile(text: str) -> tuple[Task, ...] | None:
             stages[(head["name"] or "").lower()] = stage
         else:
             stage.take(name, rest)
-    words = [_words(stage.started[name]) for name in ("ENTRYPOINT", "CMD")]
+    words = [list(flow_words(stage.started[name])) for name in ("ENTRYPOINT", "CMD")]
     shells = [
         text
         for text, given in zip(stage.started.values(), words, strict=True)
@@ -173,15 +173,6 @@ def _joined(entry: list[str], words: list[str]) -> str:
     given = [*entry, *words]
     is_text = len(given) == 3 and re.fullmatch(r"-\w*c", given[1])
     return given[2] if is_text else shlex.join(given)
-
-
-def _words(text: str) -> list[str]:
-    """Return the words of `["torchrun", "a.py"]`; [] for a text of a shell."""
-    try:
-        words = json.loads(text) if text.startswith("[") else []
-    except (ValueError, RecursionError):
-        return []
-    return words if all(isinstance(word, str) for word in words) else []
 
 
 def _variables(text: str) -> dict[str, str]:
