@@ -37,7 +37,7 @@ def strip_wrapper(words: Sequence[Word], start: int) -> Around | None:
     """
     text = words[start].text
     assignment = _ASSIGNMENT.fullmatch(text)
-    if assignment is not None:
+    if assignment is not None and not (start + 1 == len(words) and _is_launch_text(assignment[2])):
         value = Word(assignment[2], words[start].unresolved)
         return Around(start + 1, ((start, assignment[1], value),))
     name = posixpath.basename(text)
@@ -69,6 +69,12 @@ def strip_wrapper(words: Sequence[Word], start: int) -> Around | None:
     if name in tables.RUNNERS and _runs_command(words, start, name):
         return _strip_runner(words, start, name)
     return None
+
+
+def _is_launch_text(value: str) -> bool:
+    """Whether a value has a launch behind it: `A=1 torchrun a.py` is a text that a terminal gets."""
+    behind = [Word(part) for part in value.split()[1:]]
+    return any(is_python(word) or has_launcher((word,)) for word in behind)
 
 
 def explain_empty(words: Sequence[Word]) -> str:

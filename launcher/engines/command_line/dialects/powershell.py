@@ -26,6 +26,7 @@ _STARTED = re.compile(
     r"(?:[ \t]+-(?:NoNewWindow|PassThru|Wait))*[ \t]*$",
     re.MULTILINE | re.IGNORECASE,
 )
+_COMMA = re.compile(rf",|{_QUOTED}")
 _BETWEEN = re.compile(r"(?<=[\"'])[ \t]*,[ \t]*(?=[\"'])")
 _SHELL = re.compile(r"(?:powershell|pwsh)(?:\.exe)?\Z", re.IGNORECASE)
 _APPENDED = re.compile(
@@ -77,7 +78,7 @@ def of_powershell(text: str) -> str:
 
     def written(found: re.Match[str]) -> str:
         lists.append(found["name"])
-        words = _COMMENT.sub("", found["words"]).replace(",", " ")
+        words = _COMMA.sub(lambda one: " " if one[0] == "," else one[0], _COMMENT.sub("", found["words"]))
         return f"{found['name']}=({' '.join(words.split())})"
 
     text = _RANGE.sub(r"\g<name>=({\g<first>..\g<last>})", _LIST.sub(written, text))

@@ -111,8 +111,9 @@ def _launches(
     """Return what is said around each command that launches something, the command, and its keys."""
     commands: dict[str, list[CommandKey]] = {}
     of_any_node: dict[str, str] = {}
+    of_another = {key.arguments.line for key in keys if key.arguments is not None}
     for key in keys:
-        command = _command(key)
+        command = _command(key) if key.name != "args" or key.line not in of_another else None
         if command is not None and launch.search(command):
             command = of_any_node.setdefault(_NODE_RANK.sub("", command), command)
             commands.setdefault(command, []).append(key)

@@ -56,6 +56,9 @@ _NAME = re.compile(r"(?<!\$)\$[({](?P<name>[A-Za-z_]\w*)[)}]", re.ASCII)
 _OR = re.compile(
     r"(?<!\$)\$\(or[ \t]+\$[({](?P<name>[A-Za-z_]\w*)[)}],[ \t]*(?P<other>[^(),${}\n]*)\)", re.ASCII
 )
+_DEEPEST, _LONGEST = 5, 100_000
+"""Variables within variables, and characters of a recipe that they fill."""
+
 _SHELL = re.compile(r"(?<!\$)\$\(shell[ \t]+(?=[^()\n]*\))")
 
 
@@ -79,15 +82,11 @@ def tasks_of_makefile(text: str) -> tuple[Task, ...] | None:
     variables = "\n".join(line for line in _joined(head) if any(one.match(line) for one in kept))
     to_all = "set -a\n" * (_TO_ALL.search(head) is not None)
     own = without_lost if _ONE_SHELL.search(head) is None else str
-    programs = {
-        found["name"]: _without_comment(found["value"])
-        for found in _VARIABLE.finditer(head)
-        if "$" not in found["value"]
-    }
+    values = _texts(head)
     return tuple(
         Task(
             target["name"],
-            _as_shell(_with_programs(_OWN_NAME.sub(target["name"], own(body)), programs)),
+            _as_shell(_with_texts(_OWN_NAME.sub(target["name"], own(body)), values)),
             tuple(target["needs"].split()),
             head=to_all + _head("\n".join((variables, *_own_variables(target["name"], head)))),
             is_certain=False,
@@ -128,7 +127,8 @@ def recipe(text: str) -> str:
         own = names.pop()
         text = _OF_TARGET.sub(lambda one: one["line"] if one["target"] == own else one[0], text)
         text = _OWN_NAME.sub(own, text)
-    return to_all + _head(TARGET.sub(partial(_needed, is_sure=is_sure), text))
+    text = TARGET.sub(partial(_needed, is_sure=is_sure), text)
+    return to_all + _head(_with_texts(text, _texts(text)))
 
 
 def _needed(target: re.Match[str], *, is_sure: bool) -> str:
@@ -181,14 +181,30 @@ def _without_comment(value: str) -> str:
     return value.partition(" #")[0].rstrip()
 
 
-def _with_programs(body: str, programs: Mapping[str, str]) -> str:
-    """Return a recipe with the programs that variables name in their places: `$(PYTHON) train.py`."""
+def _texts(head: str) -> Mapping[str, str]:
+    """Return variables that a shell reads again where make puts them: programs, and values with quotes.
 
-    def filled(found: re.Match[str]) -> str:
-        value = programs.get(found["name"], "")
-        return value if _PROGRAM.search(value) else found[0]
+    Of a text with conditions, programs alone: a branch that is not taken sets nothing.
+    """
+    values: dict[str, str] = {}
+    for found in _VARIABLE.finditer(head):
+        name, value = found["name"], _without_comment(found["value"])
+        is_kept = name in values and found["mark"] == "?="
+        before = f"{values[name]} " if name in values and found["mark"] == "+=" else ""
+        values[name] = values[name] if is_kept else f"{before}{value}"
+    program = rf"{_PROGRAM.pattern}(?!.*\$)"
+    read_again = re.compile(program if _CONDITION.search(head) else rf"[\"']|{program}")
+    return {name: value for name, value in values.items() if read_again.search(value)}
 
-    return _NAME.sub(filled, body)
+
+def _with_texts(body: str, values: Mapping[str, str]) -> str:
+    """Return a recipe with the texts of variables in their places: `$(PYTHON) train.py $(ARGS)`."""
+    for _ in range(_DEEPEST):
+        filled = _NAME.sub(lambda one: values.get(one["name"], one[0]), body)
+        if filled == body or len(filled) > _LONGEST:
+            break
+        body = filled
+    return body
 
 
 def _assignment(found: re.Match[str]) -> str:
