@@ -34,7 +34,7 @@ def read_prefix(line: CommandLine, start: int) -> int | None:
 
 
 def _is_open_option(words: Sequence[Word]) -> bool:
-    """Whether a variable without a value is in front of another option, and is no interpreter."""
+    """Whether a variable without a value may stand for options: another one follows, and none of python."""
     options = [word.text for word in words[1:] if word.text.startswith("-")]
     return bool(options) and words[0].is_open and options[0] not in ("-m", "-u")
 
