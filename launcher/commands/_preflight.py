@@ -22,7 +22,7 @@ from launcher.local.gzip_data import DamagedGzipError, unpacked
 from launcher.remote.agent import GatherResult
 from launcher.terminal.output import echo, echo_lines
 from preflight.frozen import dataclass
-from preflight.job import GpuRequest, Job
+from preflight.job import DEFAULT_MAIN_PORT, GpuRequest, Job
 
 if TYPE_CHECKING:
     from launcher.host_checks.answers import JsonLines, TextAnswers
@@ -97,13 +97,11 @@ def _request(hosts: tuple[str, ...], options: PreflightCommandOptions) -> _Prefl
         cache=None if options.max_age is None else FactCache(options.max_age),
     )
     if options.config is None:
-        job = Job(gpus="auto")
-        if options.gpus:
-            job = replace(job, gpus=parse_gpus(options.gpus))
-        if options.port:
-            job = replace(job, main_port=options.port)
-        if options.precision:
-            job = replace(job, precision=options.precision)
+        job = Job(
+            gpus=parse_gpus(options.gpus) if options.gpus else "auto",
+            main_port=options.port or DEFAULT_MAIN_PORT,
+            precision=options.precision or "auto",
+        )
         return _PreflightRequest(job, hosts or (LOCALHOST,), how, names_hosts=bool(hosts))
     from launcher.config.run_config import Overrides, load_run_config  # noqa: PLC0415 - only for a run config
     from launcher.planning.script_file import (  # noqa: PLC0415 - as above

@@ -17,7 +17,12 @@ from launcher.config.host_access_args import complete_commands, without_key
 from launcher.config.inventory import FILE_NAME, LOCALHOST, HostEntry
 from launcher.config.node_sets import fold_hosts, host_range
 from launcher.config.run_config import Overrides
-from launcher.config.script_config import absent_script, build_config_for_command, refuse_shell_script
+from launcher.config.script_config import (
+    PLACES_OF_WORDS,
+    absent_script,
+    build_config_for_command,
+    refuse_shell_script,
+)
 from launcher.errors import BadInput, GpulaunchError, HostError, HostsUnusable, join_messages
 from launcher.local.atomic_write import write_atomic
 from launcher.local.home import from_home
@@ -156,7 +161,7 @@ def _run(words: tuple[str, ...], launch: int | None, *, pasted: bool) -> _Run:
     is_script = script.endswith(_SCRIPTS) or Path(script).is_file()
     if not is_text(script) and (len(words) == 1 if is_script else not pasted):
         if not Path(script).is_file():
-            raise absent_script(script)
+            raise absent_script(script, PLACES_OF_WORDS)
         if (
             not script.endswith(".py")
             and (job := _batch_run(_head(script), Path(script).stem, launch)) is not None
@@ -181,11 +186,6 @@ def _next_steps(rows: Sequence[HostDraft], place: Path, run: _Run | None, *, is_
 
     `is_edited`: the file at `place` is to get the lines that were shown first.
     """
-    steps = [f"write the lines above into {place}"] if is_edited else []
-    return [*steps, *_checks(rows, place, run, is_edited=is_edited)]
-
-
-def _checks(rows: Sequence[HostDraft], place: Path, run: _Run | None, *, is_edited: bool) -> list[str]:
     chosen = {row.name: choose_interpreter(row.environments) for row in rows}
     lacking = [name for name, each in chosen.items() if each is None]
     blind = [name for name, each in chosen.items() if each is not None and each.misses_gpus]
@@ -193,19 +193,19 @@ def _checks(rows: Sequence[HostDraft], place: Path, run: _Run | None, *, is_edit
         lacking, blind = [], []  # the dry run says what such a script lacks
     lacks = (("torch", lacking), ("a build of torch for CUDA, as preflight says,", blind))
     installs = [f"{what} on {fold_hosts(tuple(names))}" for what, names in lacks if names]
-    first = [f"install {' and '.join(installs)}, or set python: in {place}"] if installs else []
-    if is_edited:
-        first = []
+    first = [f"write the lines above into {place}"] if is_edited else []
+    if installs and not is_edited and not (run is not None and run.batch is not None):
+        first = [f"install {' and '.join(installs)}, or set python: in {place}"]
     if run is None:
         names = tuple(row.name for row in rows)
         words = ",".join(names) if len(names) <= _LISTED else shlex.quote(host_range(names))
         return [*first, f"gpulaunch preflight {words}"]
     config = shlex.quote(run.name)
     if run.batch is not None:
-        return [f"gpulaunch submit --config {config} --dry-run"]
+        return [*first, f"gpulaunch submit --config {config} --dry-run"]
     if installs:
         return [*first, f"gpulaunch preflight --config {config}"]
-    return [f"gpulaunch run --config {config} --dry-run"]
+    return [*first, f"gpulaunch run --config {config} --dry-run"]
 
 
 def _does_without_torch(script: str) -> bool:

@@ -21,6 +21,8 @@ from launcher.config.run_config import (
 from launcher.errors import BadInput
 from launcher.local.project import SUFFIXES
 
+PLACES_OF_WORDS = "name a local file; a host goes after --hosts, a command after --"
+_ON_HOSTS = "or, where the code lies on the hosts only, add --set send_script=false"
 SYNC_ROOT = "~/gpulaunch"
 """Where the trees of scripts without a run config are kept on hosts that have no workdir."""
 
@@ -61,11 +63,7 @@ def build_config_for_script(words: Sequence[str], overrides: Overrides) -> RunCo
             f"name a script in it: {script.rstrip('/')}/train.py",
         )
     if not Path(script).is_file():
-        raise absent_script(
-            script,
-            ", a run config after --config; or, where the script lies on the hosts only, add"
-            " --set send_script=false",
-        )
+        raise absent_script(script, f"{PLACES_OF_WORDS}, a run config after --config; {_ON_HOSTS}")
     return config
 
 
@@ -100,8 +98,8 @@ def refuse_shell_script(script: str, command: str) -> None:
         raise BadInput(f"{script} is a {what}, expected a Python script", fix)
 
 
-def absent_script(script: str, others: str = "") -> BadInput:
-    """Return the error for a local script that does not exist; `others`: what else the word may be."""
+def absent_script(script: str, fix: str) -> BadInput:
+    """Return the error for a local script that does not exist; a file spelled alike is named, too."""
     require_directory(script)
     path = Path(script)
     beside = [each.name for each in islice(path.parent.glob(f"*{path.suffix}"), _MOST_BESIDE)]
@@ -109,10 +107,7 @@ def absent_script(script: str, others: str = "") -> BadInput:
 
     close = get_close_matches(path.name, beside, n=1, cutoff=0.75)
     meant = f"did you mean {path.with_name(close[0])}? Otherwise " if close else ""
-    return BadInput(
-        f"{script}: no such script locally",
-        f"{meant}name a local file; a host goes after --hosts, a command after --{others}",
-    )
+    return BadInput(f"{script}: no such script locally", f"{meant}{fix}")
 
 
 def build_config_for_command(words: Sequence[str], overrides: Overrides) -> RunConfig:
@@ -122,8 +117,7 @@ def build_config_for_command(words: Sequence[str], overrides: Overrides) -> RunC
     if folder and not (_explicit(overrides) or Path(folder).is_dir()):
         raise BadInput(
             f"cd {folder}: no such local directory",
-            "start gpulaunch where the command is typed today; or, where the code lies on the hosts only, add"
-            " --set send_script=false",
+            f"start gpulaunch where the command is typed today; {_ON_HOSTS}",
         )
     program = config.job.command.executable
     if "/" in program and Path(program).is_file() and not os.access(program, os.X_OK):
@@ -132,12 +126,7 @@ def build_config_for_command(words: Sequence[str], overrides: Overrides) -> RunC
             f"chmod +x {shlex.quote(program)}; or name its interpreter: -- bash {shlex.quote(program)}",
         )
     if script and not (config.job.send_script or _explicit(overrides) or Path(script).is_file()):
-        require_directory(script)
-        raise BadInput(
-            f"{script}: no such local script",
-            "cd to where the command is typed today; or, where the script lies on the hosts only, add"
-            " --set send_script=false",
-        )
+        raise absent_script(script, f"cd to where the command is typed today; {_ON_HOSTS}")
     return config
 
 

@@ -14,7 +14,6 @@ from launcher.config.node_sets import fold_hosts, host_range
 from launcher.engines.choice import choose_engine
 from launcher.errors import GpulaunchError, HostError
 from launcher.host_checks.preflight_options import PreflightOptions
-from launcher.planning.plan import ScriptFile
 from launcher.planning.planner import LaunchDecisions, decide_launch
 from launcher.remote.agent import GatherResult
 from preflight.checks.finding import Finding, Severity, exit_code
@@ -161,11 +160,13 @@ def _complete(findings: Sequence[Finding], words: tuple[str, ...]) -> Sequence[F
 
 def _after_transfer(gathered: GatherResult, options: PreflightOptions) -> GatherResult:
     """Return the facts as they are once the script or the tree has arrived."""
-    if options.sent is not None:
-        gathered = replace(gathered, facts=_with_script(gathered.facts, options.sent))
-    if options.script_after_sync is not None:
-        gathered = replace(gathered, facts=_with_script(gathered.facts, options.script_after_sync))
-    return gathered
+    arriving = options.sent or options.script_after_sync
+    if arriving is None:
+        return gathered
+    raw = arriving.text.encode()
+    script = ScriptFacts(arriving.name, hashlib.sha256(raw).hexdigest(), len(raw), arriving.text)
+    facts = {name: replace(host, script=script) for name, host in gathered.facts.items()}
+    return replace(gathered, facts=facts)
 
 
 def _from_error(error: HostError, ignore: frozenset[str]) -> Finding:
@@ -214,13 +215,6 @@ def _would_use(
         world_size=settled.world.size,
     )
     return preview, settled
-
-
-def _with_script(facts: Mapping[str, HostFacts], sent: ScriptFile) -> dict[str, HostFacts]:
-    """Return the facts with the script that the launch will bring along."""
-    raw = sent.text.encode()
-    script = ScriptFacts(sent.name, hashlib.sha256(raw).hexdigest(), len(raw), sent.text)
-    return {name: replace(host, script=script) for name, host in facts.items()}
 
 
 def read_remote_script(entry: HostEntry, main: HostFacts, job: Job) -> ScriptAnalysis | None:
