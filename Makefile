@@ -43,7 +43,7 @@ lint: $(VENV)/.dev
 	$(BIN)/python .ci/check-prose
 
 suite: $(VENV)/.dev
-	@FUZZ_S=$(or $(FUZZ_S),2) EXAMPLES=$(or $(EXAMPLES),100) .ci/run-suite $(BIN)/python
+	@FUZZ_S=$(or $(FUZZ_S),1) EXAMPLES=$(or $(EXAMPLES),100) .ci/run-suite $(BIN)/python
 
 fuzz: $(VENV)/.dev
 	$(BIN)/python -m tests.fuzz.fuzz $(if $(INPUT),--input $(INPUT),--seconds $(or $(FUZZ_S),600) $(if $(SEED),--seed $(SEED)) $(DOORS))

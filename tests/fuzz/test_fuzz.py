@@ -1,6 +1,6 @@
 """Every door holds against inputs that nobody thought of; and the fuzzer sees it when one does not.
 
-FUZZ_S is for how many seconds each door is tried (`make test`: 2; alone: 1); FUZZ_SEED gives other inputs.
+FUZZ_S is for how many seconds each door is tried (`make test` and alone: 1); FUZZ_SEED gives other inputs.
 """
 
 import os
