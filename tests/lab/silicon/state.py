@@ -1,15 +1,21 @@
 """Writes a profile as the flat state that the simulated library reads, and lays out its directory."""
 
+import functools
 import io
+import marshal
 import shutil
 import zipfile
 from collections.abc import Iterator
+from importlib.util import MAGIC_NUMBER
 from pathlib import Path
 
+from tests.environment import first_lines
 from tests.lab.silicon.build import CUDA_NAME, LIBRARY_NAME, library
 from tests.lab.silicon.profile import GpuProfile, ListedProcess, Profile, Values
 
 HERE = Path(__file__).parent
+UNCHECKED = (1).to_bytes(4, "little") + bytes(8)
+"""In the head of a compiled module (PEP 552): known by a hash, which is not compared."""
 MOUNT_POINT = "/run/gpulaunch-silicon"
 """Where the library looks when SILICON_STATE does not name another directory."""
 
@@ -65,17 +71,25 @@ def write_state(profile: Profile, directory: Path) -> None:
     fresh.rename(target)
 
 
+@functools.cache
 def _smi_program() -> bytes:
-    """The stand-in and what it imports as one executable file, so that it runs where no checkout is."""
+    """The stand-in and what it imports as one executable file, so that it runs where no checkout is.
+
+    Under the Python of the tests, and as it has compiled it: python3 may be a script that chooses a Python.
+    """
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w") as archive:
         for package in ("tests", "tests/lab", "tests/lab/silicon"):
             archive.writestr(f"{package}/__init__.py", "")
         for module in ("compute.py", "smi_rows.py", "smi_query.py", "smi_text.py", "nvidia_smi.py"):
-            archive.writestr(f"tests/lab/silicon/{module}", (HERE / module).read_text())
+            text = (HERE / module).read_text()
+            archive.writestr(f"tests/lab/silicon/{module}", text)
+            code = compile(text, module, "exec", dont_inherit=True)
+            compiled = MAGIC_NUMBER + UNCHECKED + marshal.dumps(code)
+            archive.writestr(f"tests/lab/silicon/{module}c", compiled)
         start = "import sys\nfrom tests.lab.silicon.nvidia_smi import main\nsys.exit(main(sys.argv[1:]))\n"
         archive.writestr("__main__.py", start)
-    return b"#!/usr/bin/env python3\n" + packed.getvalue()
+    return first_lines("-IS").encode() + packed.getvalue()
 
 
 def stage(profile: Profile, directory: Path) -> Path:
