@@ -57,11 +57,6 @@ def build_config_for_script(words: Sequence[str], overrides: Overrides) -> RunCo
         )
     if script.endswith(SUFFIXES) or (not Path(script).exists() and script in list_configs()):
         raise BadInput(f"{script} is a run config, not a script", f"gpulaunch run --config {script}")
-    if Path(script).is_dir():
-        raise BadInput(
-            f"{script} is a directory, expected a script",
-            f"name a script in it: {script.rstrip('/')}/train.py",
-        )
     if not Path(script).is_file():
         raise absent_script(script, f"{PLACES_OF_WORDS}, a run config after --config; {_ON_HOSTS}")
     return config
@@ -102,6 +97,10 @@ def absent_script(script: str, fix: str) -> BadInput:
     """Return the error for a local script that does not exist; a file spelled alike is named, too."""
     require_directory(script)
     path = Path(script)
+    if path.is_dir():
+        return BadInput(
+            f"{script} is a directory, expected a script", f"name a script in it: {path / 'train.py'}"
+        )
     beside = [each.name for each in islice(path.parent.glob(f"*{path.suffix}"), _MOST_BESIDE)]
     from difflib import get_close_matches  # noqa: PLC0415 - only for a mistake
 
@@ -120,6 +119,8 @@ def build_config_for_command(words: Sequence[str], overrides: Overrides) -> RunC
             f"start gpulaunch where the command is typed today; {_ON_HOSTS}",
         )
     program = config.job.command.executable
+    if "/" in program and Path(program).is_dir():
+        raise absent_script(program, "")
     if "/" in program and Path(program).is_file() and not os.access(program, os.X_OK):
         raise BadInput(
             f"{program} is not executable",

@@ -332,6 +332,13 @@ def test_a_file_that_does_not_exist_is_no_command(home: Path, name: str) -> None
     assert refused.value.fix.startswith(f"did you mean {beside}? Otherwise name a local file; ")
 
 
+@pytest.mark.parametrize("words", [["."], ["--", "./sub"]])
+def test_a_directory_is_neither_script_nor_command(home: Path, words: list[str]) -> None:
+    Path("sub").mkdir()
+    with pytest.raises(BadInput, match="is a directory, expected a script"):
+        CliRunner().invoke(command, words, catch_exceptions=False)
+
+
 def test_the_name_of_a_script_may_need_quotes(home: Path) -> None:
     Path("my tr\u00e4in.py").write_text("print(1)\n")
     done = CliRunner().invoke(command, ["my tr\u00e4in.py"])
