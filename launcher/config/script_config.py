@@ -62,12 +62,6 @@ def build_config_for_script(words: Sequence[str], overrides: Overrides) -> RunCo
     return config
 
 
-def require_directory(path: str) -> None:
-    """Raise FileNotFoundError where a relative path names nothing because the current directory is gone."""
-    if not posixpath.isabs(path):
-        Path.cwd()
-
-
 def refuse_shell_script(script: str, command: str) -> None:
     """Raise BadInput for a local file that a shell runs: Python would report a syntax error in it.
 
@@ -94,14 +88,19 @@ def refuse_shell_script(script: str, command: str) -> None:
 
 
 def absent_script(script: str, fix: str) -> BadInput:
-    """Return the error for a local script that does not exist; a file spelled alike is named, too."""
-    require_directory(script)
+    """Return the error for a local script that does not exist; a file spelled alike is named, too.
+
+    Raises FileNotFoundError where the current directory is gone.
+    """
     path = Path(script)
+    if not path.is_absolute():
+        Path.cwd()
     if path.is_dir():
         return BadInput(
             f"{script} is a directory, expected a script", f"name a script in it: {path / 'train.py'}"
         )
-    beside = [each.name for each in islice(path.parent.glob(f"*{path.suffix}"), _MOST_BESIDE)]
+    files = islice(path.parent.glob("*"), _MOST_BESIDE)
+    beside = [each.name for each in files if each.suffix == path.suffix]
     from difflib import get_close_matches  # noqa: PLC0415 - only for a mistake
 
     close = get_close_matches(path.name, beside, n=1, cutoff=0.75)

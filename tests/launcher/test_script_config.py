@@ -82,6 +82,7 @@ def test_a_script_needs_no_config_and_the_words_after_it_are_its_own() -> None:
             "did you mean train.py? Otherwise name a local file",
         ),
         (("far.py",), "far.py: no such script locally", "--set send_script=false"),
+        (("a.**",), "a.**: no such script locally", "name a local file"),
         (("src",), "src is a directory, expected a script", "name a script in it"),
         (("job.sh",), "job.sh is a shell script, expected a Python script", "gpulaunch run -- bash job.sh"),
         (
