@@ -11,8 +11,9 @@ import click
 from launcher.commands._host_access import HostAccess
 from launcher.commands._host_options import SRUN, SSH, Transport
 from launcher.config.inventory import HostEntry, find_local_python
+from launcher.config.slurm_options import is_inside_job
 from launcher.errors import BadInput
-from launcher.slurm.jobs import Allocation, is_inside, read_allocation, read_job
+from launcher.slurm.jobs import Allocation, read_allocation, read_job
 from launcher.transports.base import Connection
 
 _JOB_ID = re.compile(r"\d+(?:_\d+)?", re.ASCII)
@@ -20,7 +21,7 @@ _JOB_ID = re.compile(r"\d+(?:_\d+)?", re.ASCII)
 
 def find_job(transport: Transport | None, *, names_hosts: bool, detach: bool = False) -> Allocation | None:
     """Return the job whose nodes are to be taken, None where hosts are meant. Raises BadInput, SlurmError."""
-    if transport is None and (names_hosts or not is_inside()):
+    if transport is None and (names_hosts or not is_inside_job()):
         return None
     if transport == SSH and names_hosts:
         return None

@@ -1,5 +1,6 @@
 """`slurm:` of a run config: the job that `gpulaunch submit` asks for."""
 
+import os
 import re
 from collections.abc import Callable
 from dataclasses import field
@@ -9,6 +10,7 @@ from launcher.config.yaml_tree import ConfigIssues, YamlNode
 from launcher.durations import format_duration, parse_duration
 from preflight.frozen import dataclass
 
+JOB_ID = "SLURM_JOB_ID"
 DEFAULT_WARN_S = 300.0
 _WARN_SHARE = 0.1
 _SHORTEST_WARNED_S = 300.0
@@ -143,3 +145,8 @@ def _check(entries: dict[str, YamlNode], mistakes: ConfigIssues) -> None:
 SLURM = Record(
     SLURM_KEYS, SlurmSpec, "a mapping of nodes, gpus_per_node, time, partition, sbatch and so on", _check
 )
+
+
+def is_inside_job() -> bool:
+    """Return whether this process belongs to a job of Slurm."""
+    return bool(os.environ.get(JOB_ID, ""))

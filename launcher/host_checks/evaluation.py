@@ -11,6 +11,7 @@ from dataclasses import field, replace
 from launcher.config.host_access_args import complete_commands
 from launcher.config.inventory import HostEntry
 from launcher.config.node_sets import fold_hosts, host_range
+from launcher.config.slurm_options import is_inside_job
 from launcher.engines.choice import choose_engine
 from launcher.errors import GpulaunchError, HostError
 from launcher.host_checks.preflight_options import PreflightOptions
@@ -197,10 +198,8 @@ def _would_use(
     entries: Sequence[HostEntry], gathered: GatherResult, job: Job, script: ScriptAnalysis | None
 ) -> tuple[LaunchPreview, LaunchDecisions | None]:
     if gathered.errors:
-        from launcher.slurm.jobs import is_inside  # noqa: PLC0415 - only where a host is to be left out
-
         good = host_range(entry.name for entry in entries if entry.name not in gathered.errors)
-        fix = f"the others alone: --hosts {shlex.quote(good)}" if good and not is_inside() else ""
+        fix = f"the others alone: --hosts {shlex.quote(good)}" if good and not is_inside_job() else ""
         return LaunchPreview(problem=f"{fold_hosts(tuple(gathered.errors))} cannot be used", fix=fix), None
     pairs = [(entry, gathered.facts[entry.name]) for entry in entries]
     try:

@@ -6,13 +6,13 @@ import time
 from collections.abc import Mapping
 
 from launcher.config.host_names import is_plain_host
+from launcher.config.slurm_options import JOB_ID
 from launcher.errors import BadInput, SlurmError
 from launcher.local.user import user_name
 from launcher.slurm.commands import open_local_commands, run_slurm, step_environment
 from launcher.text import one_line
 from preflight.frozen import dataclass
 
-JOB_ID = "SLURM_JOB_ID"
 RESUBMITS = "GPULAUNCH_RESUBMITS"
 """How many jobs before this one were given up for a new one: each starts with no restarts of its own."""
 _DOWN = ("down", "fail", "unknown", "powered", "rebooting")
@@ -55,11 +55,6 @@ class _JobState:
     name: str  # 17, 17_3, or 17_[4-9] of tasks that wait
     state: str
     nodelist: str
-
-
-def is_inside(environ: Mapping[str, str] = os.environ) -> bool:
-    """Return whether this process belongs to a job of Slurm."""
-    return bool(environ.get(JOB_ID, ""))
 
 
 def read_allocation(environ: Mapping[str, str] = os.environ) -> Allocation:

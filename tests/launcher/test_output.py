@@ -352,7 +352,7 @@ def test_what_hosts_tell_of_runs_steers_nothing(tmp_path: Path, monkeypatch: pyt
     for module in (rm, stop, stacks, _run_options):
         monkeypatch.setattr(module, "find_run", lambda *_, **__: run)
     for module in (stop, stacks, _run_options):
-        monkeypatch.setattr(module, "open_run", lambda *_: to)
+        monkeypatch.setattr(module, "open_run", lambda *_, **__: to)
     monkeypatch.setattr(_remove, "remove_run", lambda *_: [*errors().values()])
     monkeypatch.setattr(stop, "stop_run", lambda *_, **__: [ended, ConnectionLost("b", HOSTILE)])
     monkeypatch.setattr(fetch, "fetch_host", lambda *_, **__: FetchResult(1, 1, [HOSTILE]))
