@@ -148,6 +148,14 @@ def few_pages_are_retired(gpu: Gpu, pages: RetiredPages, expect: Expect) -> Iter
         )
 
 
+_TROUBLES = (
+    ("RmInitAdapter failed", "if nvidia-smi -L does not list the GPU, power-cycle the host"),
+    ("API mismatch", "sudo reboot: programs have another driver than the kernel module"),
+    ("infoROM is corrupted", "ask the administrator to have the GPU's infoROM repaired, or the GPU replaced"),
+)
+"""Messages without an Xid that say what is wrong, and what to do."""
+
+
 @host_check("HEAL014", Severity.INFO)
 def the_kernel_killed_nothing(facts: HostFacts) -> Iterator[Problem]:
     """The kernel has ended no process for lack of memory since boot, and reports no other NVIDIA trouble.
@@ -166,8 +174,13 @@ def the_kernel_killed_nothing(facts: HostFacts) -> Iterator[Problem]:
             f"{shorten(kernel_log.oom_kills[-1], 120)}",
             "sudo dmesg | grep -i 'killed process'",
         )
-    if kernel_log.other:
+    for words, fix in _TROUBLES:
+        said = [line for line in kernel_log.other if words in line]
+        if said:
+            yield Problem(f"the driver says: {shorten(said[-1], 160)}", fix, severity=Severity.WARNING)
+    others = [line for line in kernel_log.other if not any(words in line for words, _ in _TROUBLES)]
+    if others:
         yield Problem(
-            f"other NVIDIA messages: {len(kernel_log.other)}; the last: {shorten(kernel_log.other[-1], 160)}",
+            f"other NVIDIA messages: {len(others)}; the last: {shorten(others[-1], 160)}",
             "sudo dmesg | grep -iE 'nvrm|nvidia'",
         )

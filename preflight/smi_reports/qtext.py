@@ -34,13 +34,6 @@ _PART = re.compile(
 )
 """Of a word that others do not start with, and of a time without its year."""
 
-_SINCE_450 = frozenset({"sram_correctable", "dram_correctable", "dram_uncorrectable"})
-_ECC_NAMES = (
-    frozenset({"single_bit", "double_bit"}),
-    _SINCE_450 | {"sram_uncorrectable"},
-    _SINCE_450 | {"sram_uncorrectable_parity", "sram_uncorrectable_sec_ded"},
-)
-"""Of drivers before 450, before 530, and since."""
 _UUID = re.compile(
     r"^\s*GPU UUID\s*: (?!N/A)(?!GPU-[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}\s*$)"
 )
@@ -117,11 +110,6 @@ def _mark_cut_groups(gpu: Tree) -> None:
     if isinstance(modes, dict) and "current" in modes:
         modes.setdefault("pending", CUT)
     _mark_cut_sizes(gpu.get("fb_memory_usage"), ("total", "reserved", "used", "free"))
-    errors = gpu.get("ecc_errors")
-    for group in errors.values() if isinstance(errors, dict) else ():
-        if isinstance(group, dict) and not any(names <= group.keys() for names in _ECC_NAMES):
-            # a line is lost, which may be the one that is not 0
-            group.update((name, CUT) for name, value in group.items() if value == "0")
     _mark_cut_processes(gpu)
 
 

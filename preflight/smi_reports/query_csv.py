@@ -33,9 +33,9 @@ _COLUMNS = {
     "persistence_mode": "persistence_mode",
     "mig.mode.current": "mig_mode/current",
     "ecc.mode.current": "ecc_mode/current",
-    "ecc.errors.corrected.volatile.total": "ecc_errors/volatile/dram_correctable",
-    "ecc.errors.uncorrected.volatile.total": "ecc_errors/volatile/dram_uncorrectable",
-    "ecc.errors.uncorrected.aggregate.total": "ecc_errors/aggregate/dram_uncorrectable",
+    "ecc.errors.corrected.volatile.total": "ecc_errors/volatile/single_bit/total",
+    "ecc.errors.uncorrected.volatile.total": "ecc_errors/volatile/double_bit/total",
+    "ecc.errors.uncorrected.aggregate.total": "ecc_errors/aggregate/double_bit/total",
     **dict.fromkeys(
         ("retired_pages.single_bit_ecc.count", "retired_pages.sbe"), "retired_pages/single_bit_ecc"
     ),

@@ -159,7 +159,7 @@ def _named_row(first: re.Match[str], bus: str, ecc: str) -> Tree:
         row["driver_model"] = first.group(3)
     if ecc.isdigit():
         row["ecc_mode"] = {"current": "Enabled"}
-        row["ecc_errors"] = {"volatile": {"dram_uncorrectable": ecc}}
+        row["ecc_errors"] = {"volatile": {"double_bit": {"total": ecc}}}
     elif _NO_ECC.fullmatch(ecc):
         row["ecc_mode"] = {"current": "Disabled" if ecc == "Off" else ecc}
     return row

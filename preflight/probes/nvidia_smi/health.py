@@ -18,14 +18,14 @@ def ecc(gpu: Json) -> Any:
         group = (gpu.get("ecc_errors") or {}).get(since) if isinstance(gpu.get("ecc_errors"), dict) else None
         if not isinstance(group, dict):
             return NOT_HELD
-        texts = [
-            text
-            for key, text in group.items()
-            if re.match(r"[sd]ram_%s" % word, key) and isinstance(text, str)
-        ]
+        keys = [key for key in group if re.match(r"[sd]ram_%s" % word, key) and isinstance(group[key], str)]
         old_total = find(group, old + "/total")
-        values = [value_of(text, whole) for text in texts or ([old_total] if old_total is not None else [])]
+        texts = [group[key] for key in keys] or ([old_total] if old_total is not None else [])
+        values = [value_of(text, whole) for text in texts]
         known = [value for value in values if isinstance(value, int)]
+        is_split = any("_parity" in key or "_sec" in key for key in keys)
+        if keys and len(keys) < 2 + is_split and not any(known):
+            return NOT_HELD  # a line of them is lost, which may be the one that is not 0
         return sum(known) if known else (values[0] if values else NOT_HELD)
 
     return {
