@@ -8,6 +8,7 @@ from dataclasses import replace
 from preflight.diagnosis.candidate import Candidate, candidate_of_row
 from preflight.diagnosis.device_assertions import by_printed_assertions
 from preflight.diagnosis.exception_origins import row_over_words
+from preflight.diagnosis.exception_shapes import chains_of
 from preflight.diagnosis.lines import Line
 from preflight.diagnosis.long_messages import hits_of_long_messages
 from preflight.diagnosis.package_exceptions import is_of_another_package, words_of
@@ -70,7 +71,7 @@ def candidates(
     if course.failing and course.continued(last):
         return []
     raised = [each for each in raised if each.line.order >= course.start]
-    chains = _chains(raised)
+    chains = chains_of(raised)
     hits = by_printed_assertions([hit for hit in hits if hit.line.order >= course.start])
     hits = _messages(hits, raised, course)
     hits = _not_continued(_not_overtaken(hits, chains), course)
@@ -293,13 +294,6 @@ def _was_only_logged(raised: ParsedException, course: RunProgress) -> bool:
     at_end = order >= len(course.lines) - _CUT
     failed = any(line.order > order for line in course.failing)
     return course.continued(order) or not (at_end or failed)
-
-
-def _chains(raised: Sequence[ParsedException]) -> list[list[ParsedException]]:
-    by_chain: dict[tuple[object, int], list[ParsedException]] = {}
-    for each in raised:
-        by_chain.setdefault((each.line.stream, each.chain), []).append(each)
-    return list(by_chain.values())
 
 
 def _by_code(

@@ -1,7 +1,7 @@
 """Of very many exceptions in a log those that are judged: some of each shape, and of unlike shapes the first and the last. Pure."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
 from preflight.diagnosis.signature_matcher import SignatureHit
@@ -27,49 +27,35 @@ def judged_exceptions(
     if len(raised) <= _MANY:
         return raised, hits
     codes = {hit.line.order: hit.row.code for hit in hits}
-    chains: dict[object, list[ParsedException]] = {}
-    for each in raised:
-        chains.setdefault((each.line.stream, each.chain), []).append(each)
-    by_shape: dict[object, list[list[ParsedException]]] = {}
-    for chain in chains.values():
-        by_shape.setdefault(_shape_of(chain, codes), []).append(chain)
-    unknown = [shape for shape, (chain, *_) in by_shape.items() if not _is_matched(chain, codes)]
-    left_out = set(unknown).difference(_ends(unknown, _MOST_UNLIKE))
-    kept = {
-        each.line.order
-        for shape, like in by_shape.items()
-        if shape not in left_out
-        for chain in _ends(like, _FEW)
-        for each in chain
-    }
-    dropped = {each.line.order for each in raised}.difference(kept)
+    alike: dict[object, list[list[ParsedException]]] = {}
+    for chain in chains_of(raised):
+        alike.setdefault(tuple(_shape_of(each, codes) for each in chain), []).append(chain)
+    known = [like for like in alike.values() if any(each.line.order in codes for each in like[0])]
+    unknown = [like for like in alike.values() if not any(each.line.order in codes for each in like[0])]
+    judged = [*known, *_ends(unknown, _MOST_UNLIKE)]
+    kept = {each.line.order for like in judged for chain in _ends(like, _FEW) for each in chain}
+    dropped = {each.line.order for each in raised} - kept
     return (
         [each for each in raised if each.line.order in kept],
         [hit for hit in hits if hit.line.order not in dropped],
     )
 
 
-def _shape_of(chain: Sequence[ParsedException], codes: dict[int, str]) -> tuple[object, ...]:
-    """Return what chains of one reason have in common: the process, the places, the rows and the words that do not vary."""
-    return (
-        chain[0].line.stream,
-        *(
-            (
-                each.follows,
-                each.type,
-                each.location and each.location.function,
-                codes.get(each.line.order),
-                _VARIES.sub("0", each.message),
-            )
-            for each in chain
-        ),
-    )
+def chains_of(raised: Sequence[ParsedException]) -> list[list[ParsedException]]:
+    """Return the exceptions of each process that belong together."""
+    chains: dict[object, list[ParsedException]] = {}
+    for each in raised:
+        chains.setdefault((each.line.stream, each.chain), []).append(each)
+    return list(chains.values())
 
 
-def _is_matched(chain: Sequence[ParsedException], codes: dict[int, str]) -> bool:
-    return any(each.line.order in codes for each in chain)
+def _shape_of(raised: ParsedException, codes: Mapping[int, str]) -> tuple[object, ...]:
+    """Return what exceptions of one reason have in common: the process, the place, the row and the words that do not vary."""
+    function = raised.location and raised.location.function
+    code, words = codes.get(raised.line.order), _VARIES.sub("0", raised.message)
+    return raised.line.stream, raised.follows, raised.type, function, code, words
 
 
-def _ends(items: Sequence[Item], most: int) -> Iterable[Item]:
+def _ends(items: Sequence[Item], most: int) -> Sequence[Item]:
     """Return so many of the first and so many of the last items."""
     return items if len(items) <= 2 * most else [*items[:most], *items[-most:]]

@@ -133,9 +133,7 @@ def first_match(text: str) -> Signature | None:
 @lru_cache(maxsize=2048)
 def _rows_of(its_shape: bytes) -> _Rows:
     """Return the rows that a shape may match; a log has many exceptions and few shapes of them."""
-    of_word, others = _literals_by_word()
-    literals = [each for word in set(_WORD.findall(its_shape)) for each in of_word.get(word, ())]
-    return _rows_with(frozenset(literal for literal in (*literals, *others) if literal in its_shape))
+    return _rows_with(frozenset(literal for literal in _places_in_table() if literal in its_shape))
 
 
 @lru_cache(maxsize=2048)
@@ -153,17 +151,6 @@ def _places_in_table() -> dict[bytes, list[int]]:
     for at, (literal, _, _) in enumerate(_table()):
         places.setdefault(literal, []).append(at)
     return places
-
-
-@cache
-def _literals_by_word() -> tuple[dict[bytes, list[bytes]], list[bytes]]:
-    """Return the literals by a word that is whole in them, and those without one."""
-    of_word: dict[bytes, list[bytes]] = {}
-    others = list[bytes]()
-    for literal in _places_in_table():
-        words = _words_within(literal)
-        (of_word.setdefault(max(words, key=len), []) if words else others).append(literal)
-    return of_word, others
 
 
 def _active(shapes: set[bytes]) -> dict[bytes, _Rows]:
