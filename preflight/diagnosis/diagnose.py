@@ -21,7 +21,6 @@ from preflight.diagnosis.rank_exits import exit_candidates
 from preflight.diagnosis.result import BENIGN, NAN_LOSS, UNKNOWN, BenignWarning, Cause, Diagnosis, Evidence
 from preflight.diagnosis.run_progress import RunProgress, ends_in_error, is_warning_line
 from preflight.diagnosis.series import Point, read_points
-from preflight.diagnosis.shell_failures import behind_schedulers_end
 from preflight.diagnosis.signature_matcher import JoinedLines, find_hits, is_harmless, shape
 from preflight.diagnosis.signatures.table import NOTICES, CausalDepth, signature
 from preflight.diagnosis.tracebacks import is_quoted, parse_exceptions
@@ -78,7 +77,6 @@ def _diagnose(lines: Sequence[Line], context: Context | None, *, beside_earlier:
         or _ends_in_traceback(lines, course)
     )
     found += error_lines(lines, found, course, failed=failed)
-    found = behind_schedulers_end(found)
     ordered = sorted(found, key=lambda candidate: candidate.key)
     causes = tuple(candidate.cause for candidate in ordered)
     if context is not None:

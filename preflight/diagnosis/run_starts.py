@@ -30,6 +30,7 @@ _IN_SCRIPT = re.compile(
 _OF_ANOTHER = re.compile(
     r"During handling of|The above exception|Exception (?:in thread|ignored)|Original Traceback|^Process \S+:|Logging error|RemoteTraceback"
 )
+_OF_A_SHELL = re.compile(r"\S{1,300}: line \d{1,6}: (?! *\d+ )")
 # What a loop of a script, a launcher or a scheduler says when it starts a run again that has ended.
 _RETRIED = re.compile(
     r"\W*(?:[\d: T.,-]{8,30}\W+)?(?:(?:INFO|WARN(?:ING)?|ERROR)\W+)?(?:(?:[Rr]e-?)?[Aa]ttempt|ATTEMPT|[Tt]ry|[Rr]etry|RETRY|[Rr]un|RUN|[Rr]estart|RESTART)(?: number| no\.?)?:? {0,3}#?\d{1,3}(?: ?(?:of|/) ?\d{1,3})?\W{0,80}$"
@@ -74,7 +75,11 @@ def last_start(lines: Sequence[Line], failing: Sequence[Line]) -> int:
         start = max(start, _after_ended_process(failing, len(lines)))
     start = start if len(lines) - start >= _SHORTEST_RUN else 0
     start = max(
-        start, *(after(lines, failing) for after in (_after_traced_command, _after_retry, _after_launcher))
+        start,
+        *(
+            after(lines, failing)
+            for after in (_after_command_of_job, _after_traced_command, _after_retry, _after_launcher)
+        ),
     )
     return max(start, _after_whole_traceback(lines, failing)) if of_one else start
 
@@ -83,6 +88,12 @@ def _after_other_jobs(lines: Sequence[Line]) -> int:
     """Return the place behind the end of the last Slurm job but one."""
     ends = [(match[1], line.order) for line in lines if (match := _JOB.search(line.text))]
     return max((order + 1 for (job, order), (later, _) in pairwise(ends) if job != later), default=0)
+
+
+def _after_command_of_job(lines: Sequence[Line], failing: Sequence[Line]) -> int:
+    """Return the place behind what a batch script said of its own commands, where a scheduler ended the job later: it ran on."""
+    end = max((line.order for line in failing if _JOB.search(line.text)), default=0)
+    return max((line.order + 1 for line in lines[:end] if _OF_A_SHELL.match(line.text)), default=0)
 
 
 def _after_nohup(lines: Sequence[Line], failing: Sequence[Line]) -> int:
