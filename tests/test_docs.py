@@ -13,6 +13,7 @@ import yaml
 from launcher.cli import COMMANDS
 from launcher.config.schema import SCHEMAS, build_schema
 from launcher.engines.command_line.gpulaunch_options import OTHER_LAUNCHERS
+from tests.pages import signatures
 
 ROOT = Path(__file__).parents[1]
 CHECK = ROOT / ".ci/check-prose"
@@ -169,3 +170,7 @@ def test_the_hook_before_a_commit_runs_what_ci_runs() -> None:
     assert (hook["entry"], hook["language"], hook["always_run"]) == ("make lint", "system", True)
     recipe = (ROOT / "Makefile").read_text().partition("\nlint:")[2].partition("\n\n")[0]
     assert ".ci/check-prose" in recipe
+
+
+def test_the_page_of_the_causes_is_current() -> None:
+    assert (ROOT / "docs/signatures.md").read_text(encoding="utf-8") == signatures.render_page()

@@ -12,7 +12,7 @@ import pytest
 from tests.conftest import FreshLab
 from tests.lab import actors, clock, software
 from tests.lab.connections import connect_between, ssh
-from tests.lab.hosts import Lab
+from tests.lab.hosts import Lab, LabHost
 
 pytestmark = pytest.mark.lab
 
@@ -85,12 +85,21 @@ def test_daemons_escape_their_session_and_parent(lab: Lab) -> None:
             assert session not in (actor.pid, daemon)
 
 
+def environment_of(host: LabHost, pid: int) -> list[bytes]:
+    """Return the variables of a process, once it has some: it has none while it becomes another program."""
+    deadline = time.monotonic() + 30
+    while not (held := host.path(f"/proc/{pid}/environ").read_bytes()):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    return held.split(b"\0")
+
+
 def test_orphan_ranks_carry_the_launch_in_their_environment(lab: Lab) -> None:
     host = lab.hosts[0]
     with actors.orphan_ranks(host, 2, main_port=29511, user="alice", env={"GPULAUNCH_RUN_ID": "r1"}) as actor:
         for number in range(2):
             rank = actor.cast[f"rank{number}"]
-            environ = host.path(f"/proc/{rank}/environ").read_bytes().split(b"\0")
+            environ = environment_of(host, rank)
             assert host.parent(rank) == 1
             assert {b"LOCAL_RANK=%d" % number, b"MASTER_PORT=29511", b"GPULAUNCH_RUN_ID=r1"} <= set(environ)
             assert host.path(f"/proc/{rank}").stat().st_uid == 2001

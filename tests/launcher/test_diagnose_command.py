@@ -19,9 +19,7 @@ from launcher.rundir.log_files import STDIN, read_log
 from preflight.diagnosis.diagnose import diagnose_logs
 from preflight.diagnosis.explain import signature_codes
 from preflight.diagnosis.lines import Log, read_logs
-from tests.pages.signatures import render_page
 
-DOCS = Path(__file__).parents[2] / "docs"
 RUN = "paper-20260301-100000-ab12cd"
 OOM = """Traceback (most recent call last):
   File "train.py", line 7, in <module>
@@ -397,7 +395,3 @@ def test_a_class_of_causes_is_explained_by_its_codes() -> None:
 def test_every_code_can_be_explained() -> None:
     for code in signature_codes():
         assert gpulaunch("explain", code).output.startswith(f"{code}: ")
-
-
-def test_the_page_of_the_causes_is_current() -> None:
-    assert (DOCS / "signatures.md").read_text(encoding="utf-8") == render_page()

@@ -1,6 +1,5 @@
 """All text leaves through one door, and no name, log or answer of a host steers the terminal through it."""
 
-import ast
 import io
 import json
 import os
@@ -38,7 +37,6 @@ from preflight.errors import MalformedFacts
 from preflight.facts.host import HostFacts
 from preflight.facts.json_codec import decode, encode
 from tests.launcher.found_runs import A, B, node_run, over
-from tests.launcher.sources import SOURCES, is_on_host, shown
 from tests.preflight.golden_cases import host
 from tests.preflight.scenes import Scene, dead_launch
 
@@ -50,38 +48,6 @@ HOSTILE = (
 )
 SGR = re.compile(r"\x1b\[[0-9;]*m")
 BIDI = ("RLO", "LRO", "RLE", "LRE", "PDF", "RLI", "LRI", "FSI", "PDI")
-DOOR = "launcher/terminal/output.py"
-OTHER_DOORS = {
-    "launcher/commands/_answer.py": {"click.confirm"},
-    "launcher/text.py": {"Console"},  # of the table that host_checks/live_table.py fills with cleaned words
-    "launcher/terminal/outlet.py": {"self._stream.write"},  # what screens have painted
-}
-FORBIDDEN = re.compile(
-    r"click\.(?:echo|secho|echo_via_pager|confirm|prompt)|(?:builtins\.)?(?:print|input)|\w+\.show_?"
-    r"|sys\.(?:__)?std(?:out|err)(?:__)?(?:\.buffer)?\.(?:write|writelines)"
-    r"|getpass\.getpass|(?:rich\.console\.)?Console"
-)
-MAY_PRINT = re.compile(
-    r"\b(?:click|print|input|getpass|Console|show_?|stdout|stderr|__stdout__|__stderr__|_?stream)\b"
-)
-"""A word that each of these has."""
-STREAM = re.compile(r"(?:self\.)?_?stream\.(?:write|writelines)")
-OURS = re.compile(r"(?:self|screen)\.show")
-ON_SCREENS = tuple(
-    f"launcher/{room}"
-    for room in (
-        "cleanup/",
-        "commands/",
-        "host_checks/",
-        "lint/",
-        "rehearsal/",
-        "report/",
-        "runs/render.py",
-        "terminal/",
-        "top/",
-    )
-)
-"""Where a stream is one for people; elsewhere it leads to a host."""
 
 
 class Terminal(io.StringIO):
@@ -102,34 +68,6 @@ def assert_harmless(text: str, *, colours: bool) -> None:
     assert not re.search(r"^==> FORGED", rest, re.MULTILINE)
     for codes in SGR.findall(text):
         assert not {"8", "5", "6"} & set(codes[2:-1].split(";")[:1])
-
-
-def test_nothing_is_printed_but_through_the_door() -> None:
-    found = {shown(path): _prints(path) for path in SOURCES if not is_on_host(path)}
-    assert found.pop(DOOR)  # the rule does see what it forbids
-    found = {
-        name: calls - OTHER_DOORS.get(name, set()) - ALLOWED.get(name, set()) for name, calls in found.items()
-    }
-    assert {name: calls for name, calls in found.items() if calls} == {}
-
-
-def _prints(path: Path) -> set[str]:
-    """Return what a module calls of what prints, and "from click" where it imports names out of it."""
-    text = path.read_text()
-    if not MAY_PRINT.search(text):
-        return set()
-    tree = ast.parse(text)
-    calls = {ast.unparse(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
-    found = {call for call in calls if FORBIDDEN.fullmatch(call) and not OURS.fullmatch(call)}
-    if shown(path).startswith(ON_SCREENS):
-        found |= {call for call in calls if STREAM.fullmatch(call)}
-    named = {each.module for each in ast.walk(tree) if isinstance(each, ast.ImportFrom)}
-    return found | ({"from click"} & {f"from {module}" for module in named})
-
-
-ALLOWED = {
-    "launcher/cli.py": {"error.show"}  # into a string, whose lines go through the door
-}
 
 
 @given(st.lists(st.tuples(st.sampled_from(["", "31", "1;31", HOSTILE, "m"]), st.text())), st.booleans())

@@ -1,0 +1,43 @@
+"""Files that a fetch writes: whole or not under their name, and only where they belong."""
+
+from pathlib import Path
+
+import pytest
+
+from launcher.onhost.supervisor.requests.fetch import key_of
+from launcher.runs.fetch import FileReceiver
+
+
+def test_a_file_that_is_not_whole_does_not_have_its_name(tmp_path: Path) -> None:
+    receiver = FileReceiver(tmp_path / "h")
+    receiver.write({"file": "output/m", "offset": 0, "whole": 10, "mtime_ns": 5, "grows": False}, b"12345")
+    receiver.close()
+    assert not (tmp_path / "h" / "output" / "m").exists()
+    assert receiver.missing() == {"have": {}, "part": {key_of("output/m"): [[10, 5, 5]]}, "ends": {}}
+
+
+@pytest.mark.parametrize(
+    "name", ["../x", "/etc/x", "output/../../x", "a//b", "", "a/./b", "a\0b", "link/x", "output/deep/../x"]
+)
+def test_a_name_that_leads_elsewhere_is_refused(tmp_path: Path, name: str) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (tmp_path / "h").mkdir()
+    (tmp_path / "h" / "link").symlink_to(outside)
+    receiver = FileReceiver(tmp_path / "h")
+    receiver.write({"file": name, "offset": 0, "whole": 1, "mtime_ns": 5, "grows": False}, b"1")
+    assert len(receiver.fetched.skipped) == 1
+    assert receiver.fetched.files == 0
+    assert list(outside.iterdir()) == []
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["h", "outside"]
+
+
+def test_a_link_in_the_place_of_a_log_is_not_written_through(tmp_path: Path) -> None:
+    victim = tmp_path / "victim"
+    victim.write_text("precious")
+    (tmp_path / "h").mkdir()
+    (tmp_path / "h" / "rank-0.log").symlink_to(victim)
+    receiver = FileReceiver(tmp_path / "h")
+    receiver.write({"file": "rank-0.log", "offset": 0, "whole": 1, "mtime_ns": 5, "grows": True}, b"1")
+    assert "is a symbolic link" in receiver.fetched.skipped[0]
+    assert victim.read_text() == "precious"
