@@ -36,6 +36,9 @@ Nothing that the command itself does could take the place of this option: Python
 the working directory before the first statement of `-c`. Python 2 does not have it, and says so.
 """
 
+ARRIVES_S = 600
+"""For a program to arrive: sshd does not notice for hours that a client has vanished in between."""
+
 # That first line, written out. Raw reads only: what follows on stdin is the program's, and a buffer would
 # take it too. It compiles on every Python that has -I, so that an old one is distinguished from a broken one.
 _LOADER = """\
@@ -43,7 +46,9 @@ import sys
 if sys.version_info < (3, 9):
     sys.stderr.write(sys.version.split()[0])
     sys.exit({exit_old_python})
+import signal
 import zlib
+signal.alarm({arrives_s})
 stdin = open(0, "rb", 0, closefd=False)
 size, data = int(stdin.readline()), b""
 while len(data) < size:
@@ -51,6 +56,7 @@ while len(data) < size:
     if not part:
         sys.exit("gpulaunch: {name} did not arrive whole")
     data += part
+signal.alarm(0)
 exec(compile(zlib.decompress(data), "{name}", "exec"), {{"__name__": "__main__"}})
 """
 
@@ -125,7 +131,7 @@ def build_bootstrap_argv(python: str, *args: str, site: bool = False) -> tuple[s
 @cache
 def compress_program(source: bytes, name: str = "gpulaunch") -> bytes:
     """Return a program as the command reads it, packed once for all; NAME is what tracebacks call it."""
-    loader = _LOADER.format(name=name, exit_old_python=EXIT_OLD_PYTHON)
+    loader = _LOADER.format(name=name, exit_old_python=EXIT_OLD_PYTHON, arrives_s=ARRIVES_S)
     return b"exec(%a)\n" % loader + frame_program(source)
 
 

@@ -65,8 +65,8 @@ class ExpectedRun:
         meant = "" if self.word == self.run_id else f"{self.word} is {self.run_id}: "
         answer, hosts = ("answers and has", "the host") if one else ("answer and have", "the hosts")
         return RunNotKept(
-            f"{meant}{names} {answer} nothing of {self.run_id}; it was removed from another machine, or the"
-            f" disk of {hosts} is new, as when a rented one is started again"
+            f"{meant}{names} {answer} nothing of {self.run_id}; it was removed from another machine, is"
+            f" another user's, or the disk of {hosts} is new, as when a rented one is started again"
         )
 
 

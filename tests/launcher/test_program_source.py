@@ -1,12 +1,14 @@
 """A program of several modules travels as one text."""
 
 import ast
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from launcher.remote import program_source
 from launcher.remote.program_source import (
     _PROBES,
     build_bootstrap_argv,
@@ -160,3 +162,19 @@ def test_a_program_of_one_file_travels_with_the_shared_modules_it_imports(name: 
     _, main, parts = (ast.literal_eval(argument) for argument in last.value.args[:3])
     assert set(parts) == imported(main) | {each for text in parts.values() for each in imported(text)}
     assert program(main) == program(with_probes_near(file.read_text(), name))
+
+
+def test_a_program_that_does_not_arrive_is_waited_for_only_so_long_and_then_not_timed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(program_source, "ARRIVES_S", 1)
+    whole = compress_program(b"import signal, sys\nsys.exit(signal.alarm(0))", "timed")
+    argv = build_bootstrap_argv(sys.executable)
+    ends = []
+    for data in (whole, whole[:-1]):
+        with subprocess.Popen(argv, stdin=subprocess.PIPE) as process:  # whose end stays open
+            assert process.stdin is not None
+            process.stdin.write(data)
+            process.stdin.flush()
+            ends.append(process.wait(60))
+    assert ends == [0, -signal.SIGALRM]

@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import zlib
 from typing import Any
 
@@ -9,6 +10,7 @@ from .files import write_all
 
 MARKER = "GPULAUNCH-RUN-1"
 REFUSED = 3
+ARRIVES_S = 600  # for a request, the client.pack of a start included
 TRUNCATED = "the request did not arrive whole"
 
 
@@ -23,8 +25,10 @@ class RequestRefused(Exception):
 def read_request() -> bytes:
     """Return the request on stdin: its length as a line, then the compressed text.
 
-    Reads not a byte more: the rest belongs to the follower. Raises RequestRefused where it did not arrive.
+    Reads not a byte more: the rest belongs to the follower. Raises RequestRefused where it did not arrive; a
+    client that vanishes in between ends this process, which sshd would keep for hours.
     """
+    signal.alarm(ARRIVES_S)
     line = b""
     while not line.endswith(b"\n"):
         byte = os.read(0, 1)
@@ -37,6 +41,7 @@ def read_request() -> bytes:
         if not part:
             raise RequestRefused(TRUNCATED)
         data += part
+    signal.alarm(0)
     return zlib.decompress(data)
 
 
