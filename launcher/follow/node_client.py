@@ -108,6 +108,7 @@ class NodeClient(threading.Thread):
         # This clock minus the host's, smallest seen, the least delayed: of its wall clock, which may be set,
         # and of its monotonic one, which never is.
         self._skews: dict[str, float] = {}
+        self._ended_at: float | None = None
         self._awake = awake or AwakeClock()
         self._heard = self._awake.now()
         self._running_there = self._is_stalled = self._given_up = self._still_running = False
@@ -359,8 +360,9 @@ class NodeClient(threading.Thread):
     def _end_of(self, header: Mapping[str, Any]) -> HostEnded:
         state = dict(header["end"])
         at, now = state.get("ended"), header.get("t")
-        ours = time.time() - (now - at) if is_time(at) and is_time(now) else None
-        return HostEnded(self.host, state, ours)
+        if self._ended_at is None and is_time(at) and is_time(now):  # a full disk took no such event
+            self._ended_at = time.time() - (now - at)
+        return HostEnded(self.host, state, self._ended_at)
 
     def _on_log(self, header: Mapping[str, Any], data: bytes) -> None:
         """Take a log's next bytes, or its first ones after it was cut on the host."""
@@ -383,6 +385,8 @@ class NodeClient(threading.Thread):
                 continue  # the file lies in the user's hands; a line that is not ours says nothing to us
             clock = "m" if "m" in self._skews and is_time(event.get("m")) else "t"
             at = event[clock] + self._skews.get(clock, 0.0)
+            if event["event"] == "ended":
+                self._ended_at = at
             self._put(HostReport(self.host, event["event"], event, at))
 
     def _put_error(self, task: str, error: str) -> None:

@@ -26,7 +26,7 @@ MAX_GRACE_S = 86400.0
 _CLOCK_SLACK_S = 300.0
 """By how much the clocks of two machines may differ where both are set."""
 _CLOCK_STEP_S = 3600.0
-"""A launch takes less: a host that says that it began later has set its clock since."""
+"""A launch takes less: a host that says otherwise has set its clock since."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,10 +193,13 @@ class RemoteRun:
 
     @property
     def started(self) -> float:
-        """When it started, by our clock; when it was launched, where a host's clock was set back since."""
-        at = min(float(node.state.get("started") or 0.0) - node.clock_offset_s for node in self.nodes)
-        launched = self.record.at if self.record is not None else at
-        return launched if at > launched + _CLOCK_STEP_S else at
+        """When it started, by our clock; when it was launched, where hosts have set theirs since."""
+        times = [float(node.state.get("started") or 0.0) - node.clock_offset_s for node in self.nodes]
+        if self.record is None:
+            return min(times)
+        launched = self.record.at
+        nearest = min(times, key=lambda at: abs(at - launched))
+        return nearest if abs(nearest - launched) < _CLOCK_STEP_S else launched
 
     @property
     def ended(self) -> float | None:

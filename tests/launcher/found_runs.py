@@ -14,7 +14,7 @@ PLAN = plan((None,), (None, None))
 
 def node_run(word: str = "r1", node_rank: int = 0, **fields: Any) -> dict[str, Any]:
     mine = replace(PLAN, run_id=run_id(word))
-    record = build_run_record(mine, mine.nodes[node_rank], (A, B))
+    record = {**build_run_record(mine, mine.nodes[node_rank], (A, B)), "at": 1000.0}
     spec = {"node_rank": node_rank, "nodes": 2, "ranks": 1, "first_rank": node_rank, "launch": record}
     state = {"phase": "running", "started": 1000.0 + node_rank, **fields.pop("state", {})}
     return {"run_id": run_id(word), "spec": spec, "state": state, "alive": True, **fields}

@@ -127,17 +127,19 @@ def test_what_a_supervisor_tells_is_understood() -> None:
 
 
 def test_a_hosts_own_clock_is_not_believed() -> None:
-    answer = {"runs": [node_run()], "t": 5000.0 + 86400, "user": "ana"}
+    answer = {"runs": [node_run(state={"started": 1002.0 + 86400})], "t": 5000.0 + 86400, "user": "ana"}
     (run,) = merge_node_runs([(A, answer, 5000.0)]).runs
-    assert run.started == 1000.0 - 86400
+    assert run.started == 1002.0
 
 
-def test_a_run_is_found_on_a_host_that_has_set_its_clock_back_since() -> None:
-    mine = node_run(state={"started": 5000.0 + 6 * 3600})
-    mine["spec"]["launch"] = {**mine["spec"]["launch"], "at": 900.0}
+@pytest.mark.parametrize("set_by_s", [-6 * 3600, 86400])
+def test_a_run_is_found_and_dated_on_hosts_that_have_set_their_clocks_since(set_by_s: int) -> None:
+    mine, other = node_run(state={"started": 1010.0 - set_by_s}), node_run(node_rank=1)
     listed, problem = validate_runs({"runs": [mine], "t": 5000.0, "user": "ana"})
     (run,) = merge_node_runs([(A, listed, 5000.0)]).runs
-    assert (problem, run.status, run.started) == ("", "running", 900.0)
+    assert (problem, run.status, run.started) == ("", "running", 1000.0)
+    (run,) = merge_node_runs([(A, listed, 5000.0), (B, {"runs": [other]}, 5000.0)]).runs
+    assert run.started == 1001.0, "by the host whose clock was not set"
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from ..client_files import (
 from ..files import read_json
 from ..inotify import CREATE, DELETE, DELETE_SELF, MODIFY, MOVE_SELF, MOVED_TO, OVERFLOW, Inotify
 from ..next_start import is_kept, read_next
+from ..node import is_on_this_node
 from ..protocol import frame, send_header
 from ..run_dir import SPEC, STATE, inspect_run, is_alive, log_sizes, read_state, stall_of
 from ..run_processes import KILL_WAIT_S
@@ -74,7 +75,8 @@ def serve(run_dir: str, request: dict[str, Any]) -> int:
     state = read_state(run_dir)
     if not request.get("viewer"):
         record_heartbeat(run_dir)
-    send_header({"state": state, "alive": is_alive(state), "sizes": log_sizes(run_dir), "t": time.time()})
+    clocks = {"t": time.time(), "m": time.monotonic() if is_on_this_node(state) else None}  # of one boot
+    send_header({"state": state, "alive": is_alive(state), "sizes": log_sizes(run_dir), **clocks})
     return FollowSession(run_dir, request).run()
 
 
@@ -133,7 +135,7 @@ class FollowSession:
                 self._out = frame({"end": self._state, "t": time.time()})
                 return True
         if not over and time.monotonic() >= self._next_alive:  # however much the ranks print
-            self._out = memoryview(self._say_alive() + bytes(self._out))  # first: its clock dates the events
+            self._out = memoryview(bytes(self._out) + self._say_alive())
         return False
 
     def _say_alive(self) -> bytes:

@@ -53,7 +53,7 @@ def serve(request: dict[str, Any]) -> int:
     state = first_state(ready, run_dir)
     if before:
         succeed(before, run_dir)
-    send_header({"state": state, "t": time.time(), "same_work": same})
+    send_header({"state": state, "t": time.time(), "m": time.monotonic(), "same_work": same})
     from .follow import follow_started  # compiled while the launcher starts
 
     return follow_started(run_dir)
