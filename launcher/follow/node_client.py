@@ -40,6 +40,7 @@ from launcher.follow.events import (
     StartRefused,
 )
 from launcher.follow.failures import describe_exit_code
+from launcher.follow.host_clock import HostClock
 from launcher.follow.log_offsets import LogOffsets, ResumePoint
 from launcher.follow.poll_interval import poll_interval
 from launcher.follow.stop_timeout import StopPatience
@@ -105,9 +106,7 @@ class NodeClient(threading.Thread):
         self.offsets = LogOffsets(known)
         self.options = known.options  # of each request to follow it, after a broken connection too
         self._rests = dict.fromkeys(LINES, b"")
-        # This clock minus the host's, smallest seen, the least delayed: of its wall clock, which may be set,
-        # and of its monotonic one, which never is.
-        self._skews: dict[str, float] = {}
+        self._clock = HostClock()
         self._ended_at: float | None = None
         self._awake = awake or AwakeClock()
         self._heard = self._awake.now()
@@ -314,7 +313,7 @@ class NodeClient(threading.Thread):
             return
         _demand(validate_answer(answer))
         self._running_there = True
-        self._see_clock(answer)
+        self._clock.see(t=answer.get("t"), m=answer.get("m"))
         run_dir, same = str((answer.get("state") or {}).get("run_dir") or ""), answer.get("same_work") or ()
         self._put(HostStarted(self.host, run_dir, same_work=tuple(one_line(each, 80) for each in same)))
 
@@ -329,15 +328,14 @@ class NodeClient(threading.Thread):
             self._put(Reconnected(self.host))
             return
         self._running_there, self._refused = True, None
-        self._see_clock(answer)
+        self._clock.see(t=answer.get("t"), m=answer.get("m"))
         run_dir = str((answer.get("state") or {}).get("run_dir") or "")
         self._put(HostStarted(self.host, run_dir, dict(answer.get("sizes") or {})))
 
     def _on_frame(self, frame: protocol.Frame) -> None:
         header = frame.header
         _demand(validate_frame(header))
-        self._see_clock(header)
-        self._see_clock({"m": header.get("alive")})
+        self._clock.see(t=header.get("t"), m=header.get("alive"))
         if "log" in header:
             self._on_log(header, frame.data)
         elif header.get("digest"):
@@ -383,20 +381,13 @@ class NodeClient(threading.Thread):
                 continue
             if validate_event(event):
                 continue  # the file lies in the user's hands; a line that is not ours says nothing to us
-            clock = "m" if "m" in self._skews and is_time(event.get("m")) else "t"
-            at = event[clock] + self._skews.get(clock, 0.0)
+            at = self._clock.date(event)
             if event["event"] == "ended":
                 self._ended_at = at
             self._put(HostReport(self.host, event["event"], event, at))
 
     def _put_error(self, task: str, error: str) -> None:
         self._put(HostReport(self.host, "internal_error", {"what": task, "error": error}, time.time()))
-
-    def _see_clock(self, header: Mapping[str, Any]) -> None:
-        for clock in ("t", "m"):
-            if is_time(at := header.get(clock)):
-                skew = time.time() - at
-                self._skews[clock] = min(skew, self._skews.get(clock, skew))
 
 
 def _demand(misfit: str) -> None:

@@ -195,9 +195,7 @@ class RemoteRun:
     def started(self) -> float:
         """When it started, by our clock; when it was launched, where hosts have set theirs since."""
         times = [float(node.state.get("started") or 0.0) - node.clock_offset_s for node in self.nodes]
-        if self.record is None:
-            return min(times)
-        launched = self.record.at
+        launched = self.record.at if self.record is not None else min(times)
         nearest = min(times, key=lambda at: abs(at - launched))
         return nearest if abs(nearest - launched) < _CLOCK_STEP_S else launched
 
