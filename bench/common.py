@@ -62,14 +62,16 @@ def cost_of_command(
     return Cost(_cpu(resource.RUSAGE_CHILDREN) - before, wall_s)
 
 
-def as_installed(folder: Path) -> dict[str, str]:
+def as_installed(folder: Path | None = None) -> dict[str, str]:
     """Return an environment in which this checkout's modules are byte-compiled, as pip leaves installed ones.
 
     Otherwise, where PYTHONDONTWRITEBYTECODE is set, each start would compile ours and nobody else's. The
-    first run of each way fills `folder` and is not to be measured.
+    first run of each way fills `folder` and is not to be measured. Without a folder it is kept beside the
+    sources: torch and transformers, which pip has compiled, take a minute to compile anew.
     """
     kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    return {**kept, "PYTHONPATH": str(ROOT), "PYTHONPYCACHEPREFIX": str(folder)}
+    prefix = {} if folder is None else {"PYTHONPYCACHEPREFIX": str(folder)}
+    return {**kept, "PYTHONPATH": str(ROOT), **prefix}
 
 
 def median(costs: Sequence[Cost]) -> Cost:

@@ -124,7 +124,7 @@ def until_said(way: Way, place: Path) -> float:
 def measure(case: Case, rounds: int, place: Path) -> dict[str, float]:
     """Return the median seconds of each way, and of the ratios of gpulaunch to the other two."""
     accelerate = Path(sys.executable).with_name("accelerate")
-    env = as_installed(place / "bytecode")
+    env = as_installed()
     ways = {
         "accelerate launch": plain((sys.executable, str(accelerate), "launch"), case, env),
         "accelerate.commands.launch": plain((sys.executable, "-m", "accelerate.commands.launch"), case, env),
