@@ -30,6 +30,10 @@ def read_prefix(line: CommandLine, start: int) -> int | None:
     while launches and _is_open_option(line.words[at : at + 2]):
         line.lack(without_values(line.words[at : at + 1], table.owner))
         at = _read_options(line, at + 1, table)
+    if any(word.text == ":" for word in line.words[at:]):
+        raise CommandRefused(
+            f"{table.owner} starts several programs, with : between them", "launch one program on all hosts"
+        )
     return at
 
 
@@ -45,10 +49,6 @@ def _read_options(line: CommandLine, start: int, table: Table) -> int:
         reading = read_options(line.words, start, table)
     except CommandRefused as error:
         raise with_launch(error, line.words[start:]) from error
-    if any(word.text == ":" for word in line.words[reading.program :]):
-        raise CommandRefused(
-            f"{table.owner} starts several programs, with : between them", "launch one program on all hosts"
-        )
     for one in reading.found:
         line.found.append(one)
         if one.option.kind == "variables":

@@ -8,7 +8,7 @@ from launcher.engines.command_line.parsed_command import Environment
 from launcher.engines.command_line.remedies import typed_fix
 from launcher.engines.command_line.shell.terminals import SENTENCE, read_lock, read_terminal
 from launcher.engines.command_line.shell.words import Word
-from launcher.engines.command_line.side_commands import INTERPRETER, has_launcher, is_python
+from launcher.engines.command_line.side_commands import INTERPRETER, find_launcher, has_launcher, is_python
 from launcher.engines.command_line.tables import wrappers as tables
 from launcher.errors import CommandRefused
 from preflight.frozen import dataclass
@@ -37,7 +37,8 @@ def strip_wrapper(words: Sequence[Word], start: int) -> Around | None:
     """
     text = words[start].text
     assignment = _ASSIGNMENT.fullmatch(text)
-    if assignment is not None and not (start + 1 == len(words) and _is_launch_text(assignment[2])):
+    is_last = start + 1 == len(words)  # of a terminal: "A=1 torchrun a.py" is a text
+    if assignment is not None and not (is_last and find_launcher([*map(Word, text.split()[1:])])):
         value = Word(assignment[2], words[start].unresolved)
         return Around(start + 1, ((start, assignment[1], value),))
     name = posixpath.basename(text)
@@ -69,12 +70,6 @@ def strip_wrapper(words: Sequence[Word], start: int) -> Around | None:
     if name in tables.RUNNERS and _runs_command(words, start, name):
         return _strip_runner(words, start, name)
     return None
-
-
-def _is_launch_text(value: str) -> bool:
-    """Whether a value has a launch behind it: `A=1 torchrun a.py` is a text that a terminal gets."""
-    behind = [Word(part) for part in value.split()[1:]]
-    return any(is_python(word) or has_launcher((word,)) for word in behind)
 
 
 def explain_empty(words: Sequence[Word]) -> str:

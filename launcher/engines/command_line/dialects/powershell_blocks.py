@@ -11,23 +11,20 @@ _IS_ONE = re.compile(
     r"|^[ \t]*(?:\[CmdletBinding\b|param[ \t]*\(|\$\w+[ \t]+=[ \t])",
     re.MULTILINE | re.IGNORECASE,
 )
-_LABEL = r"\"[^\"{}\n]*\"|'[^'{}\n]*'|\d+|default"
 _HEAD = (
-    r"(?:\}?[ \t]*(?:else)?if|foreach|for|while|switch)[ \t]*\([^\n]*?\)"
-    rf"|(?:\}}[ \t]*)?(?:else|try|finally|catch)|{_LABEL}"
+    r"(?P<head>[ \t]*(?:\}[ \t]*)?"
+    r"(?:(?P<word>(?:else[ \t]*)?if|foreach|for|while|switch)[ \t]*\((?P<inside>[^\n]*?)\)"
+    r"|(?P<other>else|try|catch\b[^{}\n]*|finally)|(?P<label>\"[^\"{}\n]*\"|'[^'{}\n]*'|\d+|default)))[ \t]*"
 )
-_BRACE_BELOW = re.compile(rf"^([ \t]*(?:{_HEAD}))[ \t]*\n[ \t]*\{{[ \t]*$", re.MULTILINE | re.IGNORECASE)
+"""What is in front of the brace of a block; a label is one of `switch`."""
+
+_BRACE_BELOW = re.compile(rf"^{_HEAD}\n[ \t]*\{{[ \t]*$", re.MULTILINE | re.IGNORECASE)
 _IN_LINE = re.compile(
-    rf"^(?P<head>[ \t]*(?:{_HEAD}))[ \t]*\{{(?P<body>(?:[^{{}}\n]|\$\{{\w+\}})*)\}}[ \t]*",
-    re.MULTILINE | re.IGNORECASE,
+    rf"^{_HEAD}\{{(?P<body>(?:[^{{}}\n]|\$\{{\w+\}})*)\}}[ \t]*", re.MULTILINE | re.IGNORECASE
 )
+_START = re.compile(rf"{_HEAD}\{{[ \t]*", re.IGNORECASE)
 _BETWEEN = re.compile(r";|\"[^\"]*\"|'[^']*'")
 _MOST_BLOCKS = 100
-_START = re.compile(
-    r"[ \t]*\}?[ \t]*(?:(?P<word>if|elseif|else[ \t]+if|foreach|for|while|switch)[ \t]*\((?P<inside>.*)\)"
-    rf"|(?P<other>else|try|catch\b[^{{}}]*|finally)|(?P<label>{_LABEL}))[ \t]*\{{[ \t]*",
-    re.IGNORECASE,
-)
 _EACH = re.compile(r"[ \t]*\$(?P<name>\w+)[ \t]+in[ \t]+(?P<words>.+)", re.IGNORECASE)
 _COUNTED = re.compile(
     r"[ \t]*\$(?P<name>\w+)[ \t]*=[ \t]*(?P<first>\d{1,6})[ \t]*;[ \t]*\$(?P=name)[ \t]+-(?P<how>lt|le)[ \t]+"
@@ -54,7 +51,7 @@ def with_blocks(text: str) -> str:
 
 def _laid_out(text: str) -> str:
     """Return a text whose braces are at the ends of the lines that they are of: `if (...) { a }` is three."""
-    text = _BRACE_BELOW.sub(r"\1 {", text)
+    text = _BRACE_BELOW.sub(r"\g<head> {", text)
     for _ in range(_MOST_BLOCKS):  # of a line
         laid_out = _IN_LINE.sub(lambda one: f"{one['head']} {{\n{_statements(one['body'])}\n}}\n", text)
         if laid_out == text:
@@ -93,7 +90,7 @@ def _start(line: str) -> tuple[str, str]:
     if found is None:
         return "", ""
     kind = (found["word"] or found["other"] or "label").lower()
-    return " ".join(kind.split()).replace("else if", "elseif"), found["inside"] or found["label"] or ""
+    return "".join(kind.split()) if found["word"] else kind, found["inside"] or found["label"] or ""
 
 
 def _written(kind: str, inside: str) -> str:

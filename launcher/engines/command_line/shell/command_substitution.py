@@ -27,7 +27,7 @@ _OWN_FOLDER = re.compile(
     rf"dirname (?:-- )?[\"']?(?:\$\((?:realpath|readlink -f) (?:-- )?{_OWN_PATH}\)|{_OWN_PATH})[\"']?"
 )
 _ENTERED = re.compile(
-    r"cd (?:-P )?(?:-- )?(?P<folder>.+?)(?P<below>(?: ?(?:&&|;) ?cd [\w./][\w./-]*)*)"
+    r"cd (?:-P )?(?:-- )?(?P<folder>.+?)(?P<below>(?: ?(?:&&|;) ?cd [\w./][\w./-]*){0,9})"
     r"(?: [&1]?>\s*/dev/null(?: 2>&1)?)? ?(?:&&|;) ?pwd(?: -P)?"
 )
 _JOINED_ARRAY = re.compile(

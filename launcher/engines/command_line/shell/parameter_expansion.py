@@ -110,7 +110,7 @@ def expand_parameter(shown: str, end: int, values: Values, split: Split, depth: 
     return _parameter(match, place, given)
 
 
-_LITERAL = re.compile(r"[\w.,:/=+@%?&;|()# -]*[&;|()#][\w.,:/=+@%&;|()# -]*")
+_LITERAL = re.compile(r"[\w.,:/=+@%? -]*[&;|()#][\w.,:/=+@%&;|()# -]*")
 """A word whose operators are characters within `${...}`."""
 
 

@@ -56,8 +56,8 @@ _NAME = re.compile(r"(?<!\$)\$[({](?P<name>[A-Za-z_]\w*)[)}]", re.ASCII)
 _OR = re.compile(
     r"(?<!\$)\$\(or[ \t]+\$[({](?P<name>[A-Za-z_]\w*)[)}],[ \t]*(?P<other>[^(),${}\n]*)\)", re.ASCII
 )
-_DEEPEST, _LONGEST = 5, 100_000
-"""Variables within variables, and characters of a recipe that they fill."""
+_DEEPEST, _LONGEST = 5, 500_000
+"""Variables within variables, and characters of a recipe with all that they may fill."""
 
 _SHELL = re.compile(r"(?<!\$)\$\(shell[ \t]+(?=[^()\n]*\))")
 
@@ -192,18 +192,22 @@ def _texts(head: str) -> Mapping[str, str]:
         is_kept = name in values and found["mark"] == "?="
         before = f"{values[name]} " if name in values and found["mark"] == "+=" else ""
         values[name] = values[name] if is_kept else f"{before}{value}"
-    program = rf"{_PROGRAM.pattern}(?!.*\$)"
-    read_again = re.compile(program if _CONDITION.search(head) else rf"[\"']|{program}")
-    return {name: value for name, value in values.items() if read_again.search(value)}
+    has_conditions = _CONDITION.search(head) is not None
+    return {
+        name: value
+        for name, value in values.items()
+        if ("$" not in value and _PROGRAM.search(value))
+        or (not has_conditions and ('"' in value or "'" in value))
+    }
 
 
 def _with_texts(body: str, values: Mapping[str, str]) -> str:
     """Return a recipe with the texts of variables in their places: `$(PYTHON) train.py $(ARGS)`."""
+    longest = max(map(len, values.values()), default=0)
     for _ in range(_DEEPEST):
-        filled = _NAME.sub(lambda one: values.get(one["name"], one[0]), body)
-        if filled == body or len(filled) > _LONGEST:
+        if len(body) + body.count("$") * longest > _LONGEST:
             break
-        body = filled
+        body = _NAME.sub(lambda one: values.get(one["name"], one[0]), body)
     return body
 
 
