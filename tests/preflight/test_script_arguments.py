@@ -101,3 +101,39 @@ def test_an_option_is_what_argparse_makes_of_the_launchs_arguments(kind: str, li
     parser = names["p"]
     assert isinstance(parser, argparse.ArgumentParser)
     assert read(SCRIPT.format(OPTIONS[kind][0]), line) == str(parser.parse_args(line.split()).x)
+
+
+PARSERS = """import argparse
+import sys
+p, q = argparse.ArgumentParser(), argparse.ArgumentParser(add_help=False)
+p.add_argument("--x", default="no")
+q.add_argument("-y", "--y_y", default="1")
+q.add_argument("--on", action="store_true")
+def parse(argv=None):
+    return p.parse_known_args(argv)[0]
+a = {}
+"""
+WAYS = (
+    *(
+        "parse()",
+        "parse(None)",
+        "parse(sys.argv[1:])",
+        "parse(argv=sys.argv[1:])",
+        "parse([])",
+        "parse(['--x', 'own'])",
+    ),
+    *("p.parse_args(q.parse_known_args()[1])", "p.parse_args(q.parse_known_args(sys.argv[1:])[1])"),
+    "p.parse_args('--x own'.split())",
+)
+LINES = ("", "--x bf16", "--x=bf16 --on", "--y_y 2 --x fp16", "-y=2 --on --x bf16", "--on --x fp16 --y_y=3")
+
+
+@pytest.mark.parametrize("line", LINES)
+@pytest.mark.parametrize("way", WAYS)
+def test_a_parser_reads_what_it_is_given(way: str, line: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.argv", ["train.py", *line.split()])
+    text = PARSERS.format(way)
+    names: dict[str, object] = {}
+    exec(text, names)
+    use = 'from accelerate import Accelerator\nAccelerator(mixed_precision=f"{a.x}")\n'
+    assert read(text + use, line) == str(getattr(names["a"], "x", None))

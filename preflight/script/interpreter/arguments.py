@@ -181,21 +181,56 @@ def set_defaults(it: "Interpreter", owner: Ref | Element, call: Call) -> Value:
 
 def parse_known_args(it: "Interpreter", owner: Ref | Element, call: Call) -> Value:
     """Return the namespace and the rest."""
-    return Seq((parse_args(it, owner, call), Seq((), open=True)))
+    return Seq((parse_args(it, owner, call), _rest(it, it.thing(owner), _words(it, call))))
 
 
 def parse_args(it: "Interpreter", owner: Ref | Element, call: Call) -> Value:
     """Return the namespace: the launch's arguments where they are known, the defaults otherwise."""
-    given = list(it.target.args) if it.target.args is not None and not call.args else None
-    return it.new(HeapObject("namespace", call.place, _values(it, it.thing(owner), given)))
+    return it.new(HeapObject("namespace", call.place, _values(it, it.thing(owner), _words(it, call))))
+
+
+def command_line(it: "Interpreter") -> Value | None:
+    """Return sys.argv, None where the launch's arguments are not known."""
+    return None if it.target.args is None else Seq((UNKNOWN, *map(Const, it.target.args)))
+
+
+def _words(it: "Interpreter", call: Call) -> list[str] | None:
+    """Return the words that a parser is given, or the launch's; None where they are not known."""
+    given = call.get("args", 0) or NONE
+    if given == NONE:
+        return None if it.target.args is None else list(it.target.args)
+    words = [text_of(item) for item in given.items] if isinstance(given, Seq) and not given.open else [None]
+    known = [word for word in words if word is not None]
+    return known if len(known) == len(words) else None
+
+
+def _rest(it: "Interpreter", thing: HeapObject | None, words: list[str] | None) -> Value:
+    """Return the words that are no option of a parser, nor the value of one."""
+    if words is None:
+        return Seq((), open=True)
+    options = _options(it, thing)
+    takes = {flag: item.when_given is None for item in options for flag in item.flags}
+    positional = any(not item.flags for item in options)
+    rest, taken = [], positional
+    for word in words:
+        flag, equals, _ = word.partition("=")
+        if word.startswith("-"):
+            taken = positional or (takes.get(flag, False) and not equals)
+        if flag not in takes and not (taken and not word.startswith("-")):
+            rest.append(Const(word))
+    return Seq(tuple(rest))
+
+
+def _options(it: "Interpreter", thing: HeapObject | None) -> list[DeclaredOption]:
+    known = thing.get("options", Seq(())) if thing else Seq(())
+    entries = known.items if isinstance(known, Seq) else ()
+    return [it.declared[item.id] for item in entries if isinstance(item, Ref) and item.id in it.declared]
 
 
 def _values(it: "Interpreter", thing: HeapObject | None, given: list[str] | None) -> dict[str, Value]:
     """Return what a parser gives each of its options, those of its commands included."""
-    known = thing.get("options", Seq(())) if thing else Seq(())
     values: dict[str, Value] = {}
-    entries = known.items if isinstance(known, Seq) else ()
-    options = [it.declared[item.id] for item in entries if isinstance(item, Ref) and item.id in it.declared]
+    options = _options(it, thing)
     named = {word.partition("=")[0] for word in it.target.switches}
     chosen = {item.group for item in options if named.intersection(item.flags)}
     trains = {item.group for item in options if item.trains()}

@@ -5,6 +5,7 @@ import re
 from functools import lru_cache
 
 from preflight.facts.script import CodeLocation
+from preflight.script.interpreter.arguments import command_line
 from preflight.script.interpreter.assignments import assign
 from preflight.script.interpreter.calls import call_function, invoke, taint
 from preflight.script.interpreter.classes import method_of
@@ -144,11 +145,12 @@ class LibraryModel:
     """The Library that the interpreter asks."""
 
     def constant(self, it: Interpreter, name: str, node: ast.AST) -> Value | None:
-        """Return torch's dtypes and absl's flags; other names stay names."""
-        dtype = _DTYPES.get(name)
-        if dtype is None:
-            return flag_value(it, name.removeprefix(FLAGS)) if name.startswith(FLAGS) else None
-        return Dtype(dtype, it.place(node))
+        """Return torch's dtypes, absl's flags and the launch's command line; other names stay names."""
+        if name in _DTYPES:
+            return Dtype(_DTYPES[name], it.place(node))
+        if name == "sys.argv":
+            return command_line(it)
+        return flag_value(it, name.removeprefix(FLAGS)) if name.startswith(FLAGS) else None
 
     def exported(self, it: Interpreter, name: str, node: ast.AST) -> Value | None:
         """Return what a name is that a script gets by `import *`, None when the library has none such."""
@@ -250,11 +252,8 @@ class LibraryModel:
             models.parameter_assigned(it, owner, name, value, place)
         elif it.kind(owner) == "model config" and name in ("_attn_implementation", "attn_implementation"):
             node = ast.Call(func=ast.Name(id=name, ctx=ast.Load()), args=[], keywords=[])
-            it.emit(
-                ScriptEvent(
-                    "attention", place, None, Call(node, place, (), {name: value}, {name: place}, open=False)
-                )
-            )
+            made = Call(node, place, (), {name: value}, {name: place}, open=False)
+            it.emit(ScriptEvent("attention", place, None, made))
         elif isinstance(owner, Ref) and it.kind(owner) == "arguments":
             it.emit(ScriptEvent("argument set", place, owner.id, None, name, {"value": value}))
 
