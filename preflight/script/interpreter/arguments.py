@@ -205,7 +205,7 @@ def _words(it: "Interpreter", call: Call) -> list[str] | None:
 
 
 def _rest(it: "Interpreter", thing: HeapObject | None, words: list[str] | None) -> Value:
-    """Return the words that are no option of a parser, nor the value of one."""
+    """Return the words that a parser does not take as options or their values."""
     if words is None:
         return Seq((), open=True)
     options = _options(it, thing)
@@ -242,11 +242,9 @@ def _values(it: "Interpreter", thing: HeapObject | None, given: list[str] | None
         suppressed = thing is not None and thing.get("argument_default") == _ABSENT
         if value == _ABSENT or (suppressed and NONE in alternatives(value)):
             continue
-        values[declared.dest] = value
-        if declared.is_local_rank() and given is None and it.target.world > 1:
-            values[declared.dest] = (
-                RankValue()
-            )  # what torch.distributed.launch and deepspeed pass to each rank
+        # What torch.distributed.launch and deepspeed pass to each rank.
+        of_rank = declared.is_local_rank() and given is None and it.target.world > 1
+        values[declared.dest] = RankValue() if of_rank else value
     for name, value in thing.attrs.items() if thing else ():
         if name.startswith("default:"):
             values.setdefault(name.removeprefix("default:"), value)

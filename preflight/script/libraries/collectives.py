@@ -71,23 +71,18 @@ def collective(name: str) -> Callable[[Interpreter, Call], Value]:
     return model
 
 
-def collective_method(name: str) -> Callable[[Interpreter, Ref | Element, Call], Value]:
-    """Return the model of a method that all ranks must call."""
+def collective_method(
+    name: str, *, of_shards: bool = False
+) -> Callable[[Interpreter, Ref | Element, Call], Value]:
+    """Return the model of a method that all ranks must call.
 
-    def model(it: Interpreter, _owner: Ref | Element, call: Call) -> Value:
-        emit_collective(it, call, name)
-        return UNKNOWN
-
-    return model
-
-
-def _sharded_method(name: str) -> Callable[[Interpreter, Ref | Element, Call], Value]:
-    """A method of Accelerator that all ranks must call where DeepSpeed or FSDP shards the model."""
+    `of_shards`: of Accelerator, and only where DeepSpeed or FSDP shards the model.
+    """
 
     def model(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
-        thing = it.thing(owner)
-        of_all = name == "save_state" or not _is_unprepared(it, call)
-        if thing is not None and thing.get("always_sharded") == TRUE and of_all:
+        thing = it.thing(owner) if of_shards else None
+        sharded = thing is not None and thing.get("always_sharded") == TRUE
+        if not of_shards or (sharded and (name == "save_state" or not _is_unprepared(it, call))):
             emit_collective(it, call, name)
         return UNKNOWN
 
@@ -147,7 +142,7 @@ METHODS: dict[tuple[str, str], Callable[[Interpreter, Ref | Element, Call], Valu
         for name in ("gather", "gather_for_metrics", "reduce", "pad_across_processes")
     },
     **{
-        ("accelerator", name): _sharded_method(name)
+        ("accelerator", name): collective_method(name, of_shards=True)
         for name in ("save_state", "save_model", "get_state_dict")
     },
     **{

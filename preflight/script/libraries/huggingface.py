@@ -50,14 +50,11 @@ def _accelerator(it: Interpreter, ref: Ref, name: str, call: Call) -> None:
         sharded=Const(shards),
         always_sharded=Const(any(NONE not in alternatives(plugin or NONE) for plugin in plugins)),
         cpu=call.get("cpu") or FALSE,
+        requested_at=Dtype("at", call.at("mixed_precision")),
     )
-    it.change(ref.id, requested_at=Dtype("at", call.at("mixed_precision")))
     it.state.device_set = it.state.grouped = True
-    it.emit(
-        ScriptEvent(
-            "accelerator", call.place, ref.id, call, "", {"requested": requested, "effective": effective}
-        )
-    )
+    values = {"requested": requested, "effective": effective}
+    it.emit(ScriptEvent("accelerator", call.place, ref.id, call, "", values))
 
 
 def _partial_state(it: Interpreter, _ref: Ref, _name: str, _call: Call) -> None:
