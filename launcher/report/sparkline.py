@@ -10,7 +10,7 @@ from launcher.report.html.ticks import format_tick
 from launcher.rundir.layout import read_run_metrics
 
 if TYPE_CHECKING:
-    from launcher.rundir.metrics import Sample
+    from launcher.rundir.log_metrics import Sample
 
 BLOCKS = "▁▂▃▄▅▆▇█"
 ASCII = "_.-=+*%#"

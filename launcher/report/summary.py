@@ -11,7 +11,7 @@ from launcher.report.html.ticks import format_tick
 from launcher.report.sparkline import draw_sparkline, render_series
 from launcher.rundir.end_state import describe_end, summarize_ends
 from launcher.rundir.layout import RunFiles, choose_metrics_log
-from launcher.rundir.metrics import Sample
+from launcher.rundir.log_metrics import Sample
 from launcher.rundir.usage_series import COLUMNS, RankSeries
 from launcher.safe_json import read_mapping, read_mappings, read_number
 from launcher.text import align_rows, format_memory, one_line, sanitize, spell_duration

@@ -12,7 +12,7 @@ from launcher.rundir.usage_series import RankSeries, read_usage
 from preflight.frozen import dataclass
 
 if TYPE_CHECKING:
-    from launcher.rundir.metrics import Metrics
+    from launcher.rundir.log_metrics import Metrics
 
 OUTCOME = "outcome.json"
 """The file that keeps it, beside the local logs."""
@@ -154,7 +154,7 @@ def _events(path: Path) -> tuple[LoggedEvent, ...]:
 
 
 def _log(path: Path) -> RankLog:
-    from launcher.rundir.metrics import read_metrics  # noqa: PLC0415 - a launch only writes logs
+    from launcher.rundir.log_metrics import read_metrics  # noqa: PLC0415 - a launch only writes logs
 
     name = f"{path.parent.name}/{path.name}"
     return RankLog(rank_of(path), path.parent.name, name, read_metrics(path))
@@ -180,7 +180,7 @@ def read_run_metrics(directory: Path, *, limit: int | None = None) -> "Metrics |
                 return None
             if not _may_print_loss(path):
                 continue
-            from launcher.rundir.metrics import read_metrics  # noqa: PLC0415 - its patterns take long
+            from launcher.rundir.log_metrics import read_metrics  # noqa: PLC0415 - its patterns take long
 
             metrics = read_metrics(path)
         except OSError:

@@ -11,9 +11,9 @@ from launcher.terminal.cell_width import Painted, Span
 from launcher.terminal.colours import split_spans
 from launcher.terminal.line_buffer import LineBuffer
 from launcher.terminal.line_deduplicator import LineDeduplicator, LogLine
-from launcher.terminal.progress import ProgressParser
 from launcher.terminal.screen import LEADING, Screen
 from launcher.terminal.status_line import StatusValues, StepAge, render_status
+from launcher.terminal.step_progress import ProgressParser
 from launcher.text import can_redraw, sanitize
 
 FRAME_S = 0.1

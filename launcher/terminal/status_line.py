@@ -6,7 +6,7 @@ from dataclasses import field
 
 from launcher.follow.usage import RankUsage
 from launcher.terminal.cell_width import Span, text_width
-from launcher.terminal.progress import ProgressValues
+from launcher.terminal.step_progress import ProgressValues
 from launcher.text import count_noun, format_clock, format_memory
 from preflight.checks.message_text import round_duration
 from preflight.frozen import dataclass

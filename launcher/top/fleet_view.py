@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from launcher.runs.remote_run import MergedRuns, RemoteRun
-from launcher.terminal.progress import ProgressValues
+from launcher.terminal.step_progress import ProgressValues
 from launcher.text import one_line
 from launcher.top.holders import GpuHolders
 from launcher.top.host_monitor import HostState

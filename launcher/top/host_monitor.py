@@ -21,7 +21,7 @@ from launcher.remote.connection_pool import OpenConnection
 from launcher.remote.program_source import command_with_stdin, read_program_source
 from launcher.rundir.state_schema import validate_runs
 from launcher.runs.request import send_request
-from launcher.terminal.progress import ProgressParser, ProgressValues
+from launcher.terminal.step_progress import ProgressParser, ProgressValues
 from launcher.top.holders import GpuHolders, find_holders
 from launcher.top.monitor_answer import GpuSample, LogTail, MonitorAnswer, parse_answer
 from launcher.transports.base import Connection, Stream

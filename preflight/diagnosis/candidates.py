@@ -7,11 +7,10 @@ from dataclasses import replace
 
 from preflight.diagnosis.candidate import Candidate, candidate_of_row
 from preflight.diagnosis.device_assertions import by_printed_assertions
-from preflight.diagnosis.exception_origins import row_over_words
+from preflight.diagnosis.exception_origins import is_of_another_package, row_over_words, words_of
 from preflight.diagnosis.exception_shapes import chains_of
 from preflight.diagnosis.lines import Line
 from preflight.diagnosis.long_messages import hits_of_long_messages
-from preflight.diagnosis.package_exceptions import is_of_another_package, words_of
 from preflight.diagnosis.process_ends import echoes_lost_peer, lost_its_store, weigh_peers_end
 from preflight.diagnosis.quoted_text import is_shown_text
 from preflight.diagnosis.repeated_statuses import by_named_status, with_last_errors

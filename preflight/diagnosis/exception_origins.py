@@ -1,4 +1,4 @@
-"""Which row an exception belongs to by the module that raised it, where its message says little. Pure."""
+"""Which row an exception belongs to by the package of its class and the module that raised it. Pure."""
 
 import re
 from collections.abc import Sequence
@@ -65,6 +65,25 @@ _RAISED_IN: tuple[tuple[str, frozenset[str], re.Pattern[str]], ...] = (
     ("S81", frozenset({"ValueError"}), re.compile(r"/huggingface_hub/_login\.py:")),
     ("S106", frozenset({"TypeError", "AttributeError", "PicklingError"}), re.compile(r"/multiprocessing/reduction\.py:")),
 )  # fmt: skip
+
+# Classes whose name says what failed only in the package that they are of.
+_HUB = frozenset({
+    "huggingface_hub", "transformers", "datasets", "diffusers", "evaluate", "peft", "sentence_transformers", "tokenizers",
+})  # fmt: skip
+_AWS = frozenset({"botocore", "boto3", "aiobotocore", "aioboto3", "s3fs"})
+_OWNERS = {
+    **dict.fromkeys(
+        ("RepositoryNotFoundError", "RevisionNotFoundError", "EntryNotFoundError", "LocalEntryNotFoundError",
+         "GatedRepoError", "HfHubHTTPError", "HFValidationError", "LocalTokenNotFoundError", "OfflineModeIsEnabled"),
+        _HUB,
+    ),
+    **dict.fromkeys(("NoCredentialsError", "EndpointConnectionError"), _AWS),
+    "DefaultCredentialsError": frozenset({"google"}),
+    "ClientConnectorError": frozenset({"aiohttp"}),
+    "UnpicklingError": frozenset({"_pickle", "pickle", "cloudpickle", "dill", "torch"}),
+    "SafetensorError": frozenset({"safetensors", "safetensors_rust"}),
+    "BadZipFile": frozenset({"zipfile"}),
+}  # fmt: skip
 
 # What its own allocator does not get on a GPU torch calls "CUDA out of memory".
 _NO_MEMORY = "CUDA error: out of memory"
@@ -151,3 +170,14 @@ def _reads_data(raised: ParsedException) -> bool:
     return (
         raised.name in _ANY_READERS_ERRORS and bool(paths) and _READS_DATA_ONLY.search(paths[-1]) is not None
     )
+
+
+def is_of_another_package(raised: ParsedException) -> bool:
+    """Whether a package of its own names a class as a well-known one is named; Python prints no module of a script's own."""
+    owners = _OWNERS.get(raised.name)
+    return owners is not None and "." in raised.type and raised.type.partition(".")[0] not in owners
+
+
+def words_of(raised: ParsedException) -> str:
+    """Return type and message as they are looked up in the table: of another package's class the message alone counts."""
+    return f"Exception: {raised.message or raised.below}" if is_of_another_package(raised) else raised.text

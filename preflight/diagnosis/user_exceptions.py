@@ -6,9 +6,8 @@ from dataclasses import replace
 
 from preflight.diagnosis.candidate import Candidate, candidate_of_row, evidence_of, place_of
 from preflight.diagnosis.exception_advice import ANY_ADVICE, advice_for
-from preflight.diagnosis.exception_origins import row_of_place
+from preflight.diagnosis.exception_origins import row_of_place, words_of
 from preflight.diagnosis.fix_commands import command_for
-from preflight.diagnosis.package_exceptions import words_of
 from preflight.diagnosis.result import USER_CODE, USER_EXCEPTION, Cause
 from preflight.diagnosis.run_progress import RunProgress, is_warning_line
 from preflight.diagnosis.signature_matcher import SignatureHit, first_match, is_harmless

@@ -11,6 +11,7 @@ from .claim_files import CLAIMS_DIR, Place, newest_by_owner, read_claim
 from .earlier_facts import BOOT_ID, nvidia_module
 from .fact import Emit, Json, fact, missing
 from .files import link_target, read_int, read_text, text_or
+from .launch_environment import launch_environ
 from .namespaces import own_namespace
 from .pci import pci_gpus
 from .users import user_name
@@ -18,19 +19,6 @@ from .users import user_name
 _INITIAL_PID_NAMESPACE = "pid:[4026531836]"  # PROC_PID_INIT_INO of include/linux/proc_ns.h
 _CLAIMS_DIR = CLAIMS_DIR
 _CLAIM = re.compile(r"gpulaunch-claim-([A-Za-z0-9_-]{1,100})\.[0-9a-z]{1,64}")
-_LAUNCH_NAMES = re.compile(
-    r"(CUDA|NCCL|GLOO|ACCELERATE|PET|TORCH|TORCHELASTIC|PYTORCH|OMP|MKL|HF|TRANSFORMERS|NVIDIA|UCX|FI|SLURM|GPULAUNCH"
-    r"|FSDP|DEEPSPEED|XLA|TOKENIZERS|WANDB|KUBERNETES_SERVICE|NVTE|TRITON|BITSANDBYTES|CUBLAS|CUDNN)_\w+"
-    r"|RANK|LOCAL_RANK|WORLD_SIZE|LOCAL_WORLD_SIZE|NODE_RANK|GROUP_RANK|ROLE_RANK|MASTER_ADDR|MASTER_PORT"
-    r"|LD_LIBRARY_PATH|LD_PRELOAD|PYTHONPATH|PYTHONHOME|PYTHONSTARTUP|VIRTUAL_ENV|CONDA_PREFIX|TMPDIR|PATH"
-    r"|(HTTP|HTTPS|ALL|NO)_PROXY|(http|https|all|no)_proxy"
-)
-_SECRET_NAME = re.compile(
-    r"TOKEN(?!IZERS)|SECRET|PASSW|CREDENTIAL|API_?KEY|ACCESS_?KEY|_KEY$|AUTH|COOKIE", re.IGNORECASE
-)
-_SECRET_VALUE = re.compile(
-    r"://[^/\s]*@|\b(hf_|sk-|ghp_|gho_|github_pat_|glpat-|xox[abp]-|AKIA)\w{8,}|^[0-9a-fA-F]{32,}$|\beyJ[\w-]{10,}\."
-)
 INFINIBAND = "/sys/class/infiniband"
 
 
@@ -91,17 +79,6 @@ def limits() -> Json:
         "nofile": -1 if nofile[0] == unlimited else nofile[0],
         "nofile_hard": -1 if nofile[1] == unlimited else nofile[1],
         "nproc": -1 if nproc[0] == unlimited else nproc[0],
-    }
-
-
-def launch_environ() -> dict[str, str]:
-    """Return the variables that a launch from this process would inherit; what looks like a secret stays
-    in it.
-    """
-    return {
-        name: value
-        for name, value in os.environ.items()
-        if _LAUNCH_NAMES.fullmatch(name) and not _SECRET_NAME.search(name) and not _SECRET_VALUE.search(value)
     }
 
 

@@ -16,8 +16,8 @@ from launcher.report.html.ticks import choose_ticks
 from launcher.report.sparkline import draw_sparkline, render_curves
 from launcher.rundir.layout import read_run
 from launcher.rundir.log_files import find_local_run
+from launcher.rundir.log_metrics import CHUNK, Metrics, in_steps, metrics_of, read_metrics
 from launcher.rundir.log_store import LogStore
-from launcher.rundir.metrics import CHUNK, Metrics, in_steps, metrics_of, read_metrics
 from launcher.text import spell_duration
 from tests.launcher.report_runs import EVIL, make_run, parsed
 

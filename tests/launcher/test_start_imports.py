@@ -26,7 +26,7 @@ ONLY_SOME_RUNS = (
     "launcher.rehearsal.rehearse",  # --rehearse
     "launcher.remote.client_pack",  # `restart:`
     "launcher.restart.decision",
-    "launcher.rundir.metrics",  # a rank that has printed
+    "launcher.rundir.log_metrics",  # a rank that has printed
     "launcher.transports.on_end_command",  # `on_end:`
     "click.shell_completion",  # a person who types
     "preflight.checks.deep",  # --deep
@@ -99,7 +99,7 @@ def test_the_end_of_a_run_imports_what_reads_numbers_where_a_rank_may_have_print
     curves = (
         f"pathlib, launcher.report.sparkline as s; list(s.render_curves(pathlib.Path({str(tmp_path)!r})))"
     )
-    assert ("launcher.rundir.metrics" in imported(curves)) is read
+    assert ("launcher.rundir.log_metrics" in imported(curves)) is read
     assert (read_run_metrics(tmp_path) is not None) is read
 
 

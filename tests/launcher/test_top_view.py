@@ -11,7 +11,7 @@ import pytest
 from launcher.config.inventory import HostEntry
 from launcher.errors import AgentProtocolError, ConnectionTimedOut
 from launcher.local.fanout_places import Places
-from launcher.terminal.progress import ProgressValues
+from launcher.terminal.step_progress import ProgressValues
 from launcher.top.document import encode_view
 from launcher.top.fleet_view import build_view, view_host
 from launcher.top.frame import render_processes

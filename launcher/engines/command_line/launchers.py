@@ -19,7 +19,7 @@ from launcher.engines.command_line.own_ranks import with_own_ranks
 from launcher.engines.command_line.parsed_command import LauncherKind, ParsedCommand, ProgramKind, Request
 from launcher.engines.command_line.remedies import refuse_submitter
 from launcher.engines.command_line.request import LAST_COUNTS, check_counts, for_each_host, request_of
-from launcher.engines.command_line.shell.words import require_known, without_values
+from launcher.engines.command_line.shell.missing_values import require_known, without_values
 from launcher.engines.command_line.side_commands import refuse_setup
 from launcher.engines.command_line.tables.accelerate import ACCELERATE
 from launcher.engines.command_line.tables.colossalai import COLOSSALAI

@@ -12,7 +12,8 @@ from launcher.engines.command_line.parsed_command import Environment, MissingVal
 from launcher.engines.command_line.refusals import unseen_settings
 from launcher.engines.command_line.shell.bracket_tests import Files
 from launcher.engines.command_line.shell.env_file import read_settings
-from launcher.engines.command_line.shell.words import Word, explain_replaced, without_itself, without_values
+from launcher.engines.command_line.shell.missing_values import without_values
+from launcher.engines.command_line.shell.words import Word, explain_replaced, without_itself
 from launcher.errors import CommandRefused
 
 _HOSTS = "the hosts are those of --hosts"

@@ -8,7 +8,8 @@ from launcher.engines.command_line.line import VARIABLES, CommandLine
 from launcher.engines.command_line.option_reader import FoundOption, read_options
 from launcher.engines.command_line.options import Table
 from launcher.engines.command_line.remedies import with_launch
-from launcher.engines.command_line.shell.words import Word, require_known, without_itself, without_values
+from launcher.engines.command_line.shell.missing_values import require_known, without_values
+from launcher.engines.command_line.shell.words import Word, without_itself
 from launcher.engines.command_line.side_commands import has_launcher
 from launcher.engines.command_line.tables.mpirun_srun import PREFIXES
 from launcher.errors import CommandRefused

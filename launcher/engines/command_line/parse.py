@@ -17,8 +17,9 @@ from launcher.engines.command_line.mpirun_srun import read_prefix
 from launcher.engines.command_line.parsed_command import MissingValue, ParsedCommand
 from launcher.engines.command_line.refusals import is_early_end, of_arguments
 from launcher.engines.command_line.shell.bracket_tests import Files
+from launcher.engines.command_line.shell.missing_values import without_values
 from launcher.engines.command_line.shell.variables import Value
-from launcher.engines.command_line.shell.words import Word, plain, without_values
+from launcher.engines.command_line.shell.words import Word, plain
 from launcher.engines.command_line.side_commands import has_launcher, is_python
 from launcher.engines.command_line.tables.mpirun_srun import PREFIXES
 from launcher.engines.command_line.wrappers import strip_wrapper, strips_program

@@ -9,7 +9,7 @@ from launcher.report.html.escape import text
 from launcher.report.html.svg import HUES, Chart, EventMark, Series, color, render_svg
 from launcher.report.html.ticks import format_tick
 from launcher.rundir.layout import LoggedEvent, RankLog, RunFiles, choose_metrics_log
-from launcher.rundir.metrics import Sample, in_steps
+from launcher.rundir.log_metrics import Sample, in_steps
 from launcher.rundir.usage_series import RankSeries
 from launcher.text import sanitize
 

@@ -14,11 +14,12 @@ from launcher.engines.command_line.shell.block_extents import find_keyword
 from launcher.engines.command_line.shell.blocks import ShellBlocks, is_alone
 from launcher.engines.command_line.shell.bracket_tests import Answer
 from launcher.engines.command_line.shell.getopts import asks_options, end_of_options, read_options
+from launcher.engines.command_line.shell.missing_values import without_values
 from launcher.engines.command_line.shell.replay_limits import Replays
 from launcher.engines.command_line.shell.state import ShellState, Surroundings
 from launcher.engines.command_line.shell.terminals import SENTENCE, typed_text
 from launcher.engines.command_line.shell.tokens import ShellTokens
-from launcher.engines.command_line.shell.words import Word, without_values
+from launcher.engines.command_line.shell.words import Word
 from launcher.errors import CommandRefused
 
 Command = tuple[tuple[Word, ...], str]

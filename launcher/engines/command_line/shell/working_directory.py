@@ -3,8 +3,9 @@
 import posixpath
 import re
 
+from launcher.engines.command_line.shell.missing_values import without_values
 from launcher.engines.command_line.shell.parameter_expansion import SUBMITTED
-from launcher.engines.command_line.shell.words import Word, without_values
+from launcher.engines.command_line.shell.words import Word
 
 _SUBMITTED = re.compile(
     rf"\$(?:{{(?:{SUBMITTED})(?::?-(?:\"\"|'')?)?}}|(?:{SUBMITTED}))(?:/++(?P<inside>.*))?"

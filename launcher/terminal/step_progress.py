@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from preflight.frozen import dataclass
 
 if TYPE_CHECKING:
-    from launcher.rundir.metrics import Metrics, Sample
+    from launcher.rundir.log_metrics import Metrics, Sample
 
 TAIL = 8192
 _PATIENCE_S = 2.0
@@ -122,7 +122,7 @@ def _cut(tail: bytes) -> tuple[bytes, bytes]:
 
 
 def _read(tail: bytes) -> ProgressValues:
-    from launcher.rundir.metrics import metrics_of  # noqa: PLC0415 - its patterns take long; no rank has printed yet
+    from launcher.rundir.log_metrics import metrics_of  # noqa: PLC0415 - its patterns take long; no rank has printed yet
 
     lines = [line for line in re.split(rb"[\r\n]", _SEQUENCE.sub(b"", tail)) if line]
     metrics = metrics_of((0, line) for line in lines)
@@ -149,7 +149,7 @@ def _last_step(lines: Sequence[bytes]) -> tuple[int | None, int | None, str]:
 
 def _with_pace_of(bar: str, reading: ProgressValues) -> ProgressValues:
     """Return the reading with the steps per second of this bar, where nothing better is printed."""
-    from launcher.rundir.metrics import metrics_of  # noqa: PLC0415 - as above
+    from launcher.rundir.log_metrics import metrics_of  # noqa: PLC0415 - as above
 
     rate = _rate(metrics_of([(0, bar.encode())]))
     better = reading.rate is not None and reading.rate[1] != "steps"

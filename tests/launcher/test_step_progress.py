@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from launcher.terminal.progress import ProgressParser, ProgressValues
 from launcher.terminal.status_line import StatusValues, StepAge, render_status
+from launcher.terminal.step_progress import ProgressParser, ProgressValues
 from launcher.text import format_clock
 
 TRAINER = b"{'loss': '5.048', 'grad_norm': '2.697', 'learning_rate': '2e-05', 'epoch': '0.03'}\n"

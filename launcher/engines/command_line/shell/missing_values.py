@@ -1,0 +1,56 @@
+"""The error for words that still lack a value, and what to do about each kind. Pure."""
+
+import re
+from collections.abc import Sequence
+
+from launcher.engines.command_line.shell.words import Word
+from launcher.errors import CommandRefused
+
+_PATTERN = re.compile(r"\*|\{[^}]*(?:,|\.\.)")
+_WHICH = re.compile(r"(?:\$\(|`)(?:which|command -v) ([\w.-]+)(?:\)|`)", re.ASCII)
+_OF_WINDOWS = re.compile(r"[A-Za-z]:\\")
+_ARGUMENT = re.compile(r"\$(?:[0-9]|\{[0-9]+\})")
+_SHOWN, _NAMED = 60, 8
+
+
+def require_known(word: Word, where: str) -> None:
+    """Raise CommandRefused for a word that a shell or a person would still have to fill in."""
+    if not word.is_known:
+        raise without_values((word,), where)
+
+
+def without_values(words: Sequence[Word], where: str) -> CommandRefused:
+    """Return the error for words without values, each part that lacks one named once."""
+    parts = tuple(dict.fromkeys(part[:_SHOWN] for word in words for part in word.unresolved))[:_NAMED]
+    they = "them" if len(parts) > 1 else "it"
+    if all(_PATTERN.search(part) and "$" not in part for part in parts):
+        return CommandRefused(
+            f"{where} has {', '.join(parts)}, which a shell would replace",
+            "write the names, or put it in quotes",
+        )
+    if all(_ARGUMENT.fullmatch(part) for part in parts):
+        return CommandRefused(
+            f"{where} has {', '.join(parts)}, {'arguments' if len(parts) > 1 else 'an argument'} of a script",
+            f"write a value for {they}, or launch the script: gpulaunch run ... -- bash SCRIPT ARGUMENTS",
+        )
+    if any(map(_ARGUMENT.fullmatch, parts)):
+        return CommandRefused(
+            f"{where} has {', '.join(parts)}, arguments of a script and what is made of them",
+            f"write a value for {they}, or launch the script: gpulaunch run ... -- bash SCRIPT ARGUMENTS",
+        )
+    if any(map(_OF_WINDOWS.match, parts)):
+        return CommandRefused(
+            f"{where} has {', '.join(parts)}, a path of Windows", "write the path that the hosts have"
+        )
+    programs = [_WHICH.fullmatch(part) for part in parts]
+    if len(parts) == 1 and programs[0] is not None:
+        name = programs[0][1]
+        return CommandRefused(
+            f"{where} has {parts[0]}, a path that each host has another of",
+            f"write --no_python {name} in place of it (torchrun, accelerate), or its module: -m MODULE",
+        )
+    are_variables = all(part.startswith("$") and not part.startswith("$(") for part in parts)
+    return CommandRefused(
+        f"{where} has {', '.join(parts)}, which {'have' if len(parts) > 1 else 'has'} no value",
+        f"export {they}, or write the value" if are_variables else f"write a value for {they}",
+    )
