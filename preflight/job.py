@@ -86,6 +86,7 @@ class Job:
     name: str = ""
     script: str = ""  # path on the hosts, relative to the directory that the ranks start in
     module: str = ""  # python -m MODULE
+    typed: tuple[str, ...] = ()  # the words of the command that launches it; (): none does yet
     command: CommandRequest = CommandRequest()  # where the run was given as the command that starts it today
     args: tuple[str, ...] = ()
     send_script: bool = False  # the script is beside the local config and travels with the launch

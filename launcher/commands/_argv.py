@@ -19,6 +19,8 @@ _VERY_CLOSE = 0.85
 """How alike an option is to a key of a run config; `--mode` and `module` are less."""
 _SHORT = len("-x")
 _SCRIPT_PATH = re.compile(r"[\w./~][\w./~ -]*\.py")
+TYPED = "gpulaunch.typed"
+"""Where click's context keeps the words of the command."""
 LAUNCHERS = ("torchrun", "accelerate", "deepspeed", "python", "python3", "fabric")
 """First words that are not a script of the user."""
 
@@ -55,6 +57,7 @@ class LaunchCommand(click.Command):
             raise WrongUsage(*_place(error, given, ctx), ctx) from None
         _refuse_loose_word(given, ctx)
         ctx.params["pasted"] = _is_command(given, ctx.params)
+        ctx.meta[TYPED] = (*ctx.command_path.split(), *given)
         return left
 
 

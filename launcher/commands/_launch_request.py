@@ -4,6 +4,9 @@ import shlex
 from dataclasses import replace
 from pathlib import Path
 
+import click
+
+from launcher.commands._argv import TYPED
 from launcher.commands._host_access import HostAccess, open_host_access
 from launcher.commands._host_options import SSH, HostOptions, Transport
 from launcher.commands._job_hosts import find_job, reach_job
@@ -147,7 +150,9 @@ def _read_config(
         found = load_run_config(config, overrides)
     else:
         found = (build_config_for_command if options.pasted else build_config_for_script)(extra, overrides)
-    return replace(found, job=replace(found.job, name=options.name)) if options.name else found
+    context = click.get_current_context(silent=True)
+    typed = () if context is None else context.meta.get(TYPED, ())
+    return replace(found, job=replace(found.job, name=options.name or found.job.name, typed=typed))
 
 
 def _split_spares(

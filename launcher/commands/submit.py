@@ -1,6 +1,7 @@
 """gpulaunch submit: a run as a job of Slurm."""
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -77,8 +78,9 @@ def command(config: str | None, extra: tuple[str, ...], **given: Any) -> int:
             f"{found.path} has no `slurm:`, so it does not say which nodes to ask for",
             "add, for example: slurm: {nodes: 2, gpus_per_node: 8, time: 12:00:00}",
         )
-    access = open_host_access(options)
     words = (config, *(f"--set={text}" for text in options.sets), *(("--", *extra) if extra else ()))
+    _refuse_wrong_args(found, ("gpulaunch", "submit", "-c", *words))
+    access = open_host_access(options)
     job = reason = ""
     if options.login:
         text, job, reason = _submit_there(found, words, access, options)
@@ -96,6 +98,27 @@ def command(config: str | None, extra: tuple[str, ...], **given: Any) -> int:
     if hint := describe_wait(job, reason):
         answer.say(hint)
     return answer.finish(0, job=job or None, pending_reason=reason or None, script=text)
+
+
+def _refuse_wrong_args(found: RunConfig, typed: tuple[str, ...]) -> None:
+    """Raise BadInput for arguments that would end the run once its job has waited for its nodes."""
+    from launcher.planning.script_file import read_script_of_job  # noqa: PLC0415 - what submits is fast to start
+    from preflight.checks.script_args import describe_refused_args  # noqa: PLC0415 - as above
+    from preflight.script.parser_reader import read_parser  # noqa: PLC0415 - as above
+    from preflight.script.syntax_trees import Parser  # noqa: PLC0415 - as above
+
+    script = read_script_of_job(found)
+    if script is None or "SCR005" in found.ignore or found.job.command.local_rank_option:
+        return
+    try:
+        parser = read_parser(Parser(), script.name, script.text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return  # the preflight in the job says so
+    refused = (
+        () if parser is None else describe_refused_args(parser, script.name, replace(found.job, typed=typed))
+    )
+    for problem in refused:
+        raise BadInput(f"SCR005 at {problem.subject}: {problem.message}", problem.fix)
 
 
 def _config_fix(words: tuple[str, ...]) -> str:

@@ -22,6 +22,15 @@ def read_script_after_sync(config: RunConfig) -> ScriptFile | None:
     return _read(here, config.job.script, tree / config.job.subdirectory) if here.is_file() else None
 
 
+def read_script_of_job(config: RunConfig) -> ScriptFile | None:
+    """Return the script of a job that is submitted locally, None where none surely is. Raises BadInput."""
+    found = read_script_to_send(config) or read_script_after_sync(config)
+    here = Path(config.job.script_in_tree)
+    if found is None and config.job.script and not config.job.workdir and here.is_file():
+        return _read(here, config.job.script)
+    return found
+
+
 def makes_workdir(config: RunConfig) -> bool:
     """Whether a sync would make the working directory on the hosts."""
     return config.sync is not None and not config.sync.to

@@ -6,6 +6,8 @@ from preflight.frozen import dataclass
 
 Style: TypeAlias = Literal["trainer", "trl", "accelerate", "torch", "unknown"]
 
+OptionValue: TypeAlias = str | int | float | bool | None
+
 LIBRARIES = ("accelerate", "trl", "lightning", "pytorch_lightning", "deepspeed")
 """Libraries whose import says which launcher a script is for."""
 
@@ -63,6 +65,38 @@ class LightningSize:
 
 
 @dataclass(frozen=True, slots=True)
+class ParserArgument:
+    """One `add_argument`: an option, or a positional argument where no name starts with a dash."""
+
+    place: CodeLocation
+    names: tuple[str, ...]
+    action: str = "store"  # as argparse spells it; "boolean" is BooleanOptionalAction
+    kind: str = ""  # "int", "float" or "str" as Python converts them; "": any text may be right
+    nargs: int | str | None = None
+    choices: tuple[OptionValue, ...] | None = None  # None: any, or not known
+    required: bool = False
+    default: OptionValue = None
+    group: int = 0  # of the options that exclude each other; 0: none
+
+    @property
+    def shown(self) -> str:
+        """The name that messages have."""
+        return next((name for name in self.names if name.startswith("--")), self.names[0])
+
+
+@dataclass(frozen=True, slots=True)
+class ScriptParser:
+    """The parser whose `parse_args()` every start of the script reaches, with the whole command line."""
+
+    place: CodeLocation  # of parse_args
+    arguments: tuple[ParserArgument, ...]
+    required_groups: tuple[int, ...] = ()  # of which one option must be given
+    groups: int = 0  # their number
+    add_help: bool = True
+    allow_abbrev: bool = True
+
+
+@dataclass(frozen=True, slots=True)
 class ScriptAnalysis:
     """All that the planner wants to know about a script. Evidence is `file:line: text`, "" when none.
 
@@ -88,4 +122,5 @@ class ScriptAnalysis:
     reads_all: bool = False  # all of it was read, and every module of its own that it imports
     without_torch: bool = False  # all of it was read, and nothing that it imports uses torch
     lightning: tuple[LightningSize, ...] = ()
+    parser: ScriptParser | None = None  # None: reading does not prove what its own parser takes
     problem: str = ""  # why the script could not be read (syntax error), "" when it was

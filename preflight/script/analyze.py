@@ -14,6 +14,7 @@ from preflight.facts.script import (
     Option,
     PrecisionSite,
     ScriptAnalysis,
+    ScriptParser,
     Style,
 )
 from preflight.frozen import dataclass
@@ -29,6 +30,7 @@ from preflight.script.libraries.lightning_size import lightning_size
 from preflight.script.libraries.training_step import trainings
 from preflight.script.library_names import root_and_last
 from preflight.script.lint import LintResult, lint_for
+from preflight.script.parser_reader import read_parser
 from preflight.script.rules.registry import Level
 from preflight.script.source import Finder, Sources
 from preflight.script.syntax_trees import Parser
@@ -44,6 +46,7 @@ _OF_A_RANK = re.compile(
 _TAKES_LOCAL_RANK = re.compile(
     r"local[-_]rank|parse_known_args|add_config_arguments|HfArgumentParser|from_argparse_args|parents *="
 )
+_LOCAL_RANK = re.compile(r"--local[-_]rank")
 _IMPORT = re.compile(r"^[ \t]*(?:import|from)[ \t]+(\w+)", re.MULTILINE)
 
 _MAX_SWITCHES = 8
@@ -104,6 +107,7 @@ def analyze_script(
         return ScriptAnalysis(path, "unknown", "", (), (), problem=f"{path}: {error}")
     seen = one
     lines = text.splitlines()
+    own_parser = read_parser(parser, path, text)
     sites = tuple(  # a value that depends on the GPU is not known beforehand
         site if other.sites.get(place, site).value == site.value else replace(site, value="")
         for place, site in seen.sites.items()
@@ -119,7 +123,7 @@ def analyze_script(
         style_evidence=_evidence(seen.style_at, lines, path),
         reads_rank=_reads_rank(lines, path),
         imports=_imports(text),
-        refuses_local_rank=_refuses_local_rank(lines, path),
+        refuses_local_rank=_refuses_local_rank(lines, path, own_parser),
         places_device=_evidence(seen.placed, lines, path) if proven else "",
         precision=sites,
         options=tuple(seen.options.values()),
@@ -132,6 +136,7 @@ def analyze_script(
         reads_all=seen.reads_all,
         without_torch=seen.without_torch,
         lightning=tuple(seen.lightning.values()),
+        parser=own_parser,
     )
 
 
@@ -143,8 +148,12 @@ def _reads_rank(lines: list[str], path: str) -> str:
     return ""
 
 
-def _refuses_local_rank(lines: list[str], path: str) -> str:
+def _refuses_local_rank(lines: list[str], path: str, own_parser: ScriptParser | None) -> str:
     """Return where its own argparse parser reads all arguments, if it declares no local rank."""
+    if own_parser is not None:
+        names = (name for item in own_parser.arguments for name in item.names)
+        place = own_parser.place
+        return "" if any(map(_LOCAL_RANK.match, names)) else f"{place}: {lines[place.line - 1].strip()}"
     code = "\n".join(line.partition("#")[0] for line in lines)
     if "ArgumentParser(" not in code or _TAKES_LOCAL_RANK.search(code):
         return ""

@@ -51,7 +51,7 @@ def test_every_key_has_a_field_and_every_field_a_key() -> None:
         "launch",  # which command of `command:`
     }
     assert names(schema.CONFIG_KEYS) - elsewhere == fields(Job) - {
-        *("name", "rehearse_steps"),
+        *("name", "rehearse_steps", "typed"),
         "subdirectory",  # of `command: cd DIR && ...`
         "uses_torch",  # of what the script imports
         "gpus_by_auto",  # of what the hosts have

@@ -15,7 +15,7 @@ from pathlib import Path
 from preflight.checks.runner import load_checks
 from preflight.diagnosis.diagnose import diagnose
 from preflight.diagnosis.signatures.table import signature
-from preflight.facts.script import CodeLocation, ScriptAnalysis
+from preflight.facts.script import CodeLocation, ScriptAnalysis, ScriptParser
 from preflight.script.analyze import analyze_script
 from preflight.script.lint import LintFinding, lint_for
 from preflight.script.target import RankTarget
@@ -66,7 +66,10 @@ def _analysis(analysis: ScriptAnalysis) -> Iterable[str]:
     """Yield the fields that say something; records one by one, of a line of code only its place."""
     for name in ScriptAnalysis.__dataclass_fields__:
         value = getattr(analysis, name)
-        if name == "path" or value in ("", ()) or (name, value) == ("without_torch", False):
+        if name == "path" or value in ("", (), None) or (name, value) == ("without_torch", False):
+            continue
+        if isinstance(value, ScriptParser):
+            yield " ".join([f"parser: {_place(value.place)}", *(item.shown for item in value.arguments)])
             continue
         records = value if isinstance(value, tuple) and not isinstance(value[0], str) else (value,)
         for record in records:

@@ -1,0 +1,359 @@
+"""The argparse parser of a script, where reading proves all of it. Nothing is executed.
+
+From the first statement of the script on, only what surely runs is followed: straight code, functions that
+are called by their names, conditions that are decided (`__name__ == "__main__"`). A parser that anything else
+has a hand in is not known: another function or module gets it, a loop or a branch adds to it, sys.argv is
+edited, a part of the command line is parsed. Source of the rules: Python's own argparse.
+"""
+
+import ast
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import field, replace
+from enum import Enum
+from typing import TypeAlias
+
+from preflight.facts.script import CodeLocation, ScriptParser
+from preflight.frozen import dataclass
+from preflight.script.declared_arguments import Declarations, Unproven, read_argument
+from preflight.script.parser_syntax import (
+    HARMLESS,
+    find_argparse,
+    find_constants,
+    find_functions,
+    last_name,
+    may_leave,
+    names_in,
+    outer_statements,
+    refuse_edited_command_line,
+)
+from preflight.script.syntax_trees import Parser, walk
+
+_MAX_STEPS = 5000
+_MAX_DEPTH = 20
+_LOOKS = frozenset(
+    {"print_help", "print_usage", "format_help", "format_usage", "get_default", "set_defaults"}
+)
+"""Methods of a parser after which it takes the same arguments."""
+_SAME_FUNCTION = frozenset({"record", "no_grad", "inference_mode"})
+"""Decorators whose function runs as it is called."""
+_SHOWN = frozenset({"prog", "usage", "description", "epilog", "formatter_class", "argument_default"})
+"""Keywords of ArgumentParser that change nothing about what it takes."""
+_SWITCHES = frozenset({"add_help", "allow_abbrev"})
+
+
+class _Known(Enum):
+    NONE = "None"
+    ARGV = "sys.argv[1:]"
+
+
+@dataclass(slots=True)
+class _Built:
+    """A parser as far as it was read."""
+
+    add_help: bool = True
+    allow_abbrev: bool = True
+    escaped: bool = False  # something that is not read has it
+    declared: Declarations = field(default_factory=Declarations)
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    parser: _Built
+    number: int  # 0: its options do not exclude each other
+
+
+_Value: TypeAlias = _Built | _Group | _Known | None
+_Names: TypeAlias = dict[str, _Value]
+
+
+class _Found(Exception):
+    def __init__(self, parser: ScriptParser) -> None:
+        self.parser = parser
+
+
+class _Returned(Exception):
+    def __init__(self, value: _Value) -> None:
+        self.value = value
+
+
+def read_parser(parser: Parser, path: str, text: str) -> ScriptParser | None:
+    """Return the parser that gets the script's command line, None where reading does not prove it."""
+    if "ArgumentParser" not in text:
+        return None
+    tree = parser.parse(path, text)
+    try:
+        _Reader(path, tree, parser.nodes(tree)).run()
+    except _Found as found:
+        return found.parser
+    except (Unproven, _Returned):
+        return None
+    return None
+
+
+class _Reader:
+    def __init__(self, path: str, tree: ast.Module, nodes: Sequence[ast.AST]) -> None:
+        self._path, self._tree = path, tree
+        self._makers, self._module = find_argparse(nodes)
+        if not self._makers and not self._module:
+            raise Unproven
+        refuse_edited_command_line(nodes, self._module)
+        self._functions = find_functions(tree)
+        self._globals: _Names = {}
+        self._constants = find_constants(nodes)
+        self._relevant = self._find_relevant()
+        self._unread: set[str] = set()  # names in code that is not followed
+        self._steps = self._depth = 0
+        self._sure = True  # nothing that was passed over may have ended the function or the script
+
+    def run(self) -> None:
+        """Follow the script. Raises _Found, or Unproven."""
+        self._block(self._tree.body, self._globals)
+
+    # --- what is of interest -----------------------------------------------------------------
+
+    def _find_relevant(self) -> frozenset[str]:
+        """Return the names in the module that lead to a parser: it, or functions that make or use one."""
+        found = {*self._makers, *self._module}
+        mentions = {name: names_in(node.body) for name, node in self._functions.items()}
+        assigned = [
+            (target.id, names_in([node.value]))
+            for node in outer_statements(self._tree)
+            if isinstance(node, ast.Assign)
+            for target in node.targets
+            if isinstance(target, ast.Name)
+        ]
+        parts = [*mentions.items(), *assigned]
+        size = -1
+        while size != len(found):
+            size = len(found)
+            found |= {name for name, named in parts if not found.isdisjoint(named)}
+        return frozenset(found)
+
+    def _matters(self, nodes: Iterable[ast.AST], names: _Names) -> bool:
+        """Whether anything in these nodes leads to a parser or its command line."""
+        here = {name for name, value in names.items() if value not in (None, _Known.NONE)}
+        return not self._relevant.union(here).isdisjoint(names_in(nodes))
+
+    # --- statements --------------------------------------------------------------------------
+
+    def _block(self, body: Sequence[ast.stmt], names: _Names) -> None:
+        for node in body:
+            self._steps += 1
+            if self._steps > _MAX_STEPS:
+                raise Unproven
+            self._statement(node, names)
+
+    def _statement(self, node: ast.stmt, names: _Names) -> None:
+        match node:
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+                self._define(node, names)
+            case ast.Global(shared) if self._relevant.intersection(shared):
+                raise Unproven
+            case ast.If():
+                self._if(node, names)
+            case ast.Return():
+                raise _Returned(None if node.value is None else self._value(node.value, names))
+            case ast.With() if self._matters(node.body, names):
+                self._escape([self._value(item.context_expr, names) for item in node.items])
+                self._block(node.body, names)
+            case ast.Try() if self._matters([node], names):
+                self._try(node, names)
+            case ast.Expr():
+                self._value(node.value, names)
+            case ast.Assign() | ast.AnnAssign():
+                self._assign(node, names)
+            case _:
+                self._pass_over([node], names)
+
+    def _define(self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef, names: _Names) -> None:
+        if names is not self._globals and self._matters(node.body, names):
+            raise Unproven  # of a function within a function
+        if self._functions.get(node.name) is not node:
+            self._unread |= names_in(node.body)
+
+    def _if(self, node: ast.If, names: _Names) -> None:
+        taken = self._decide(node.test, names)
+        if taken is not None:
+            self._block(node.body if taken else node.orelse, names)
+        else:
+            self._pass_over([node], names)
+
+    def _decide(self, test: ast.expr, names: _Names) -> bool | None:
+        """Return what a condition is, None where it is not known."""
+        match test:
+            case ast.Compare(ast.Name("__name__"), [ast.Eq()], [ast.Constant("__main__")]):
+                return True
+            case ast.Compare(ast.Name(name), [ast.Is() | ast.IsNot() as sign], [ast.Constant(None)]):
+                value = names.get(name)
+                return None if value is None else (value is _Known.NONE) == isinstance(sign, ast.Is)
+            case ast.Name(name) if names.get(name) is _Known.NONE:
+                return False
+            case ast.UnaryOp(ast.Not(), ast.Name(name)) if names.get(name) is _Known.NONE:
+                return True
+        return None
+
+    def _try(self, node: ast.Try, names: _Names) -> None:
+        """Follow `try: main()`, where no handler keeps the script alive after argparse has ended it."""
+        caught = names_in([item.type for item in node.handlers if item.type is not None])
+        bare = any(item.type is None for item in node.handlers)
+        if bare or {"SystemExit", "BaseException"} & caught or len(node.body) != 1 or node.finalbody:
+            raise Unproven
+        self._block(node.body, names)
+
+    def _pass_over(self, nodes: Sequence[ast.AST], names: _Names) -> None:
+        """Pass over what may run or not."""
+        if self._matters(nodes, names):
+            raise Unproven
+        for node in (inner for item in nodes for inner in walk(item)):
+            self._sure = self._sure and not may_leave(node)
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+                names[node.id] = None
+
+    def _assign(self, node: ast.Assign | ast.AnnAssign, names: _Names) -> None:
+        value = None if node.value is None else self._value(node.value, names)
+        for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
+            if isinstance(target, ast.Name):
+                names[target.id] = value
+            elif self._matters([target], names):
+                raise Unproven
+            elif isinstance(value, _Built | _Group):
+                self._escape([value])
+
+    # --- expressions -------------------------------------------------------------------------
+
+    def _value(self, node: ast.expr, names: _Names) -> _Value:
+        """Follow an expression that surely runs; return the parser, group or command line that it is."""
+        match node:
+            case ast.Constant(None):
+                return _Known.NONE
+            case ast.Name(name):
+                if name in self._functions and name in self._relevant:
+                    raise Unproven  # who gets it may call it
+                return names.get(name, self._globals.get(name))
+            case ast.Subscript(
+                ast.Attribute(ast.Name("sys"), "argv"), ast.Slice(ast.Constant(1), None, None)
+            ):
+                return _Known.ARGV
+            case ast.Call():
+                return self._call(node, names)
+        if not self._matters([node], names):
+            self._sure = self._sure and not any(map(may_leave, walk(node)))
+            return None
+        if isinstance(node, ast.IfExp | ast.BoolOp | ast.Lambda | ast.NamedExpr | ast.comprehension) or any(
+            isinstance(item, ast.comprehension) for item in ast.iter_child_nodes(node)
+        ):
+            raise Unproven
+        held = [self._value(item, names) for item in ast.iter_child_nodes(node) if isinstance(item, ast.expr)]
+        self._escape(held)
+        return None
+
+    def _call(self, node: ast.Call, names: _Names) -> _Value:
+        func = node.func
+        if self._is_maker(func):
+            return _make(node)
+        if isinstance(func, ast.Name) and func.id in self._functions:
+            given = [self._value(item, names) for item in node.args]
+            named = {item.arg: self._value(item.value, names) for item in node.keywords}
+            held = any(isinstance(item, _Built | _Group) for item in (*given, *named.values()))
+            if func.id in self._relevant or held:
+                return self._enter(self._functions[func.id], given, named)
+            return None
+        owner = self._value(func.value, names) if isinstance(func, ast.Attribute) else None
+        if owner is _Known.ARGV:
+            raise Unproven  # argv.pop()
+        if isinstance(owner, _Built | _Group) and isinstance(func, ast.Attribute):
+            return self._method(owner, func.attr, node, names)
+        parts = [*node.args, *(item.value for item in node.keywords)]
+        reached = [self._value(item, names) for item in parts]
+        self._escape([] if last_name(func) in HARMLESS else reached)
+        if not isinstance(func, ast.Attribute | ast.Name) and self._matters([func], names):
+            raise Unproven
+        self._sure = self._sure and not may_leave(node)
+        return None
+
+    def _escape(self, values: Iterable[_Value]) -> None:
+        for value in values:
+            if value is _Known.ARGV:
+                raise Unproven
+            if isinstance(value, _Built | _Group):
+                (value.parser if isinstance(value, _Group) else value).escaped = True
+
+    def _is_maker(self, func: ast.expr) -> bool:
+        match func:
+            case ast.Name(name):
+                return name in self._makers
+            case ast.Attribute(ast.Name(module), "ArgumentParser"):
+                return module in self._module
+        return False
+
+    def _method(self, owner: _Built | _Group, name: str, node: ast.Call, names: _Names) -> _Value:
+        parser, group = (owner.parser, owner.number) if isinstance(owner, _Group) else (owner, 0)
+        parts = [*node.args, *(item.value for item in node.keywords)]
+        leading = self._relevant - self._makers - self._module
+        if name != "parse_args" and not leading.isdisjoint(names_in(parts)):
+            raise Unproven
+        match name:
+            case "add_argument":
+                place = CodeLocation(self._path, node.lineno, node.col_offset + 1)
+                argument = read_argument(node, place, self._constants, self._module)
+                parser.declared.add(replace(argument, group=group))
+            case "add_argument_group" if not group:
+                return _Group(parser, 0)
+            case "add_mutually_exclusive_group" if not group:
+                return _Group(parser, parser.declared.add_group(node))
+            case "parse_args" if isinstance(owner, _Built):
+                self._parse(owner, node, parts, names)
+            case _ if name not in _LOOKS:
+                raise Unproven
+        return None
+
+    def _parse(self, parser: _Built, node: ast.Call, parts: list[ast.expr], names: _Names) -> None:
+        """Raise _Found for a parser that gets the whole command line. Raises Unproven for another one."""
+        given = {item.arg: item.value for item in node.keywords}
+        words = given.get("args", node.args[0] if node.args else None)
+        whole = words is None or self._value(words, names) in (_Known.NONE, _Known.ARGV)
+        shared = any(isinstance(self._globals.get(name), _Built | _Group) for name in self._unread)
+        lost = parser.escaped or shared or any(isinstance(part, ast.Starred) for part in parts)
+        if not whole or not self._sure or lost:
+            raise Unproven
+        declared = parser.declared
+        place = CodeLocation(self._path, node.lineno, node.col_offset + 1)
+        arguments, required = tuple(declared.arguments), tuple(declared.required_groups)
+        raise _Found(
+            ScriptParser(place, arguments, required, declared.groups, parser.add_help, parser.allow_abbrev)
+        )
+
+    def _enter(
+        self, function: ast.FunctionDef, given: list[_Value], named: Mapping[str | None, _Value]
+    ) -> _Value:
+        """Follow a function of the script that is called; return what it returns."""
+        spec = function.args
+        decorated = any(last_name(item) not in _SAME_FUNCTION for item in function.decorator_list)
+        yields = any(isinstance(item, ast.Yield | ast.YieldFrom) for item in walk(function))
+        positional = [*spec.posonlyargs, *spec.args]
+        if decorated or yields or None in named or len(given) > len(positional) or self._depth > _MAX_DEPTH:
+            raise Unproven
+        names: _Names = {}
+        defaults = [*([None] * (len(positional) - len(spec.defaults))), *spec.defaults, *spec.kw_defaults]
+        for item, default in zip([*positional, *spec.kwonlyargs], defaults, strict=True):
+            is_none = isinstance(default, ast.Constant) and default.value is None
+            names[item.arg] = named.get(item.arg, _Known.NONE if is_none else None)
+        names |= {item.arg: value for item, value in zip(positional, given, strict=False)}
+        self._depth += 1
+        try:
+            self._block(function.body, names)
+        except _Returned as returned:
+            return returned.value
+        finally:
+            self._depth -= 1
+        return None
+
+
+def _make(node: ast.Call) -> _Built:
+    built = _Built()
+    for item in node.keywords:
+        if item.arg in _SWITCHES and isinstance(item.value, ast.Constant):
+            setattr(built, str(item.arg), bool(item.value.value))
+        elif item.arg not in _SHOWN:
+            built.escaped = True  # parents, another prefix, files of arguments
+    return built
