@@ -31,6 +31,7 @@ _READS_DATA_ONLY = re.compile(
 )
 # It decodes what is not the path of a file (runtime/config.py), as one that this host lacks.
 _DEEPSPEED_CONFIG = re.compile(r"/deepspeed/runtime/config\.py$")
+_ASSERTS_PATH = re.compile(r"AssertionError: assert [\w.]{1,60}\.(?:exists|isfile|isdir|is_file|is_dir)\(")
 _DOWNLOADS = re.compile(r"/(?:requests|httpx2?|urllib3|aiohttp|huggingface_hub|wandb|mlflow|botocore)/")
 # A library that makes an object of another one.
 _CALLS_LIBRARIES = re.compile(
@@ -141,8 +142,8 @@ def row_of_place(chain: Sequence[ParsedException]) -> Signature | None:
     for each in chain:
         if each.name in _READING_ERRORS and any(_READS_MODELS.search(frame.path) for frame in each.frames):
             return signature("S85")
-        if each.type == "binascii.Error" and any(
-            map(_DEEPSPEED_CONFIG.search, (at.path for at in each.frames))
+        if _ASSERTS_PATH.match(each.text) or (
+            each.type == "binascii.Error" and any(_DEEPSPEED_CONFIG.search(at.path) for at in each.frames)
         ):
             row = signature("S92")
             return row and replace(row, broad=True)

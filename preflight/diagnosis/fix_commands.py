@@ -4,6 +4,8 @@ import re
 from collections.abc import Callable
 from shlex import quote
 
+from preflight.facts.package_names import package_of_module
+
 _RENAMED = {
     "tokenizer": "processing_class", "evaluation_strategy": "eval_strategy", "max_seq_length": "max_length", "no_cuda": "use_cpu",
     "use_auth_token": "token", "torch_dtype": "dtype", "use_flash_attention_2": "attn_implementation='flash_attention_2'",
@@ -49,6 +51,11 @@ _SET_VARIABLE = re.compile(
     r"\benvironment variable ['\"`]?([A-Z][A-Z0-9_]{2,60})['\"`]? (?:to|=|as) "
     r"(?:(?P<quote>['\"`])([\w.:/-]{1,60})(?P=quote)|(\d[\w.:/-]{0,60}\b|[Tt]rue\b|[Ff]alse\b))"
 )
+_UNITS_PER_GIB = {"G": 1.0, "M": 1024.0, "K": 1024.0**2}
+_MUCH, _OTHERS_HOLD_GIB = 0.2, 2.0
+"""Share of a GPU's memory, and GiB: what CUDA itself takes for a process is less."""
+_PRODUCT = re.compile(r"shapes cannot be multiplied \(\d+x(\d+) and (\d+)x\d+\)")
+_CHANNELS = re.compile(r"expected input\[.{1,60}\] to have (\d+) channels, but got (\d+) channels")
 _FILE = re.compile(r"(?<!File )['\"](/[^'\"]+)['\"]")
 
 
@@ -59,6 +66,7 @@ _BY_WORDS: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     "S16": ((r"undefined symbol|cannot open shared object", "python -m pip install --force-reinstall --no-deps --no-build-isolation flash-attn"),),
     "S20": ((r"\bResourceExhaustedError\b|tensorflow[./]", "export TF_GPU_ALLOCATOR=cuda_malloc_async helps where memory is in pieces"),),
+    "S22": ((r"\b[Xx][Ll][Aa]\b|/xla/|jax", "export XLA_PYTHON_CLIENT_PREALLOCATE=false, and end what else holds the GPU (nvidia-smi): JAX takes three quarters of its memory at the start"),),
     "S26": (("", "gradient_checkpointing_kwargs={'use_reentrant': False}"),),
     "S32": (
         (r"\bhip|\bHIP\b|\bgfx\d", "rocminfo | grep -m1 gfx names the architecture that the build must have"),
@@ -71,6 +79,10 @@ _BY_WORDS: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     "S38": (("", "CUDA_LAUNCH_BLOCKING=1 python train.py"),),
     "S125": (("", "CUDA_LAUNCH_BLOCKING=1 python train.py"),),
+    "S39": (
+        (r"n_classes|[Tt]arget|[Ll]abel", "print(labels.min(), labels.max()) before the loss: 0 to the number of classes - 1, ignore_index aside"),
+        (r"srcIndex|vocab|[Ee]mbedding", "print(input_ids.max()): less than the rows of the embedding (model.resize_token_embeddings(len(tokenizer)))"),
+    ),
     "S44": (
         (r"[Cc]redential|[Mm]unge", "munge -n | ssh NODE unmunge; ssh NODE date"),
         (r"kubectl|\bpods?\b|kubelet|Error from server|Insufficient \w+(?:\.com/gpu)?$", "kubectl describe pod POD"),
@@ -105,8 +117,14 @@ _BY_WORDS: dict[str, tuple[tuple[str, str], ...]] = {
     "S79": (("", "lscpu | grep -E 'Model name|avx'"),),
     "S113": ((r"\\r\W|\^M|^(?:: |': )", "sed -i 's/\\r$//' SCRIPT takes the line ends of Windows away"),),
     "S115": (
+        (r"[Pp]ermission|\b403\b|[Ff]orbidden", "wandb login --relogin, with entity= and project= of wandb.init (or WANDB_ENTITY) that this login may write to"),
         (r"[Ww]andb.{0,200}(?:[Kk]ey|[Ll]og ?in|[Pp]ermission|[Aa]uthent|[Ee]ntity|\b40[13]\b)", "wandb login"),
         (r"[Ww]andb", "export WANDB_MODE=offline"),
+    ),
+    "S88": (
+        (r"Missing key\(s\)[^\n]{0,40}\"module\.", "load into model.module: the model is wrapped (DataParallel, DDP), the checkpoint is of the model within"),
+        (r"(?:Unexpected|unexpected) key(?:\(s\))?[^\n]{0,40}\"(module|_orig_mod)\.", "load {key.removeprefix('module.').removeprefix('_orig_mod.'): value for key, value in state.items()}: it was saved of a wrapped or compiled model"),
+        (r"Unexpected key\(s\)[^\n]{0,4000}\"(?:epoch|iteration|global_step|optimizer\w*|state_dict|model|\w+_state_dict)\"", "the file holds more than weights: load the part of it that they are in, checkpoint['...'], of the keys that the message calls unexpected"),
     ),
     "S91": (("", "python -m pip install -U bitsandbytes"),),
     "S92": (
@@ -114,8 +132,10 @@ _BY_WORDS: dict[str, tuple[tuple[str, str], ...]] = {
         (r"binascii\.Error|existing deepspeed config", "ls -l CONFIG.json on every host: DeepSpeed takes a path that does not exist for a config in base64"),
     ),
     "S98": (
+        (r"not in struct|[Mm]issing key |unknown key in a struct|Could not override", "+KEY=VALUE adds a key that the config lacks (full_key: in the message); python SCRIPT --cfg job shows the config"),
         (r"\b(?:hydra|omegaconf)\.errors\.", "python SCRIPT --cfg job shows the config; KEY=VALUE sets what it lacks"),
-        (r"--local[-_]rank", 'read LOCAL_RANK from the environment, or add_argument("--local-rank", "--local_rank", type=int)'),
+        (r"error: .{0,80}--local[-_]rank", 'read LOCAL_RANK from the environment, or add_argument("--local-rank", "--local_rank", type=int)'),
+        (r"arguments: .{0,80}(?:torch\.distributed|--(?:nproc|nnodes|node|rdzv|master|use|standalone|num_(?:processes|machines)|main_process|multi_gpu)[\w-]*)\b", "the launcher's options belong before the script: torchrun --nproc_per_node N SCRIPT ARGUMENTS"),
     ),
     "S104": ((r"static TLS block", "export LD_PRELOAD=FILE with the library of the message, or import its package before all others"),
              (r"torchvision|custom C\+\+ ops", "python -m pip install --force-reinstall torch torchvision --index-url URL")),
@@ -232,11 +252,40 @@ def _variable(text: str) -> str:
 
 
 def _of_exception(text: str) -> str:
-    return _shadowed(text) or _variable(text)
+    return _shadowed(text) or _variable(text) or _features(text)
+
+
+def _features(text: str) -> str:
+    """Return what a layer was given beside what it was made for."""
+    product, channels = _PRODUCT.search(text), _CHANNELS.search(text)
+    if product and product[1] != product[2]:
+        return f"the input has {product[1]} features, and the layer's weight takes {product[2]}: give it what it was made for, or make it with in_features={product[1]}"
+    return f"the input has {channels[2]} channels, and the layer takes {channels[1]}" if channels else ""
+
+
+def _memory(text: str) -> str:
+    """Return who holds a GPU's memory by the numbers of torch's message, older or newer: others, or pieces that torch keeps."""
+    total = _gib(text, r"capac\w+ of ", "") or _gib(text, "", " total capacity")
+    allocated = _gib(text, "", " (?:already|is) allocated")
+    kept = _gib(text, "", " is reserved") or max(0.0, _gib(text, "", " (?:reserved|cached)") - allocated)
+    own = _gib(text, "this process has ", "") or allocated + kept
+    others = total - _gib(text, "", " (?:is )?free") - own if " free" in text else 0.0
+    if own and others > max(_OTHERS_HOLD_GIB, _MUCH * total):
+        return f"nvidia-smi shows who holds {others:.1f} of the {total:.1f} GiB of that GPU; this process has {own:.1f}"
+    return "export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True" if kept > _MUCH * total > 0 else ""
+
+
+def _gib(text: str, before: str, after: str) -> float:
+    """Return the first size in GiB between two patterns, 0 where there is none."""
+    found = re.search(rf"{before}\b([\d.]+) ([KMG])iB{after}", text)
+    return float(found[1]) / _UNITS_PER_GIB[found[2]] if found else 0.0
 
 
 def _shadowed(text: str) -> str:
     module = _first(_OF_MODULE, text)
+    package = package_of_module(module)
+    if package and package.replace("-", "_") != module.lower():
+        return f"python -m pip install --force-reinstall {package}, which {module} is of; a package {module} is another one"
     return f"python -c 'import {module}; print({module}.__file__)'" if module else ""
 
 
@@ -248,6 +297,7 @@ def _fitting(text: str) -> str:
 
 _MAKERS: dict[str, Callable[[str], str]] = {
     "S00": _of_exception,
+    "S20": _memory,
     "S50": _port,
     "S51": _reachable,
     "S76": _disk,

@@ -50,6 +50,8 @@ _NOT_A_MESSAGE = re.compile(
 )
 MOST_BELOW = 6  # lines below the first one of a message that are read
 _LONE = re.compile(r"^(?:\w+\.)*\w{2,}(?:Error|Exception)$")
+# No code: where several processes print at once, the blanks before it are another one's.
+_NUMBERED_ERROR = re.compile(r"\s+\w*Error: \[(?:Errno|WinError) \d+\]")
 IN_THREAD = "Exception in thread"
 _IN_WORKER = re.compile(r"Exception in background worker \d+:$")  # its message is below it
 _CXX_FRAME, _RICH_SOURCE = re.compile(r"^\s*(?:frame )?#\d+:? "), re.compile(r"^\s*(?:❱ *)?\d+ │")
@@ -290,7 +292,7 @@ def is_quoted(lines: Sequence[Line], line: Line) -> bool:
     if is_listed(lines, line):
         return True
     depth = _indent(text)
-    if not depth:
+    if not depth or _NUMBERED_ERROR.match(text):
         return False
     for above in reversed(lines[max(0, line.order - _DEEPEST_SOURCE) : line.order]):
         if above.stream != line.stream:

@@ -16,6 +16,11 @@ NO_GLIBC = "version `GLIBC_2.34' not found"
 NO_GLIBCXX = "version `GLIBCXX_3.4.30' not found (required by /opt/conda/lib/libicu.so)"
 NO_FILE = "[Errno 2] No such file or directory:"
 NO_DLL = "Could not find module 'd:\\\\env\\\\dgl\\\\dgl.dll' (or one of its dependencies)."
+FULL = "CUDA out of memory. Tried to allocate 1 GiB"
+OF_24 = "(GPU 0; 24 GiB total capacity;"
+ASSERTED = "k.cu:8: f: block: [0,0,0], thread: [8,0,0] Assertion `t >= 0 && t < n_classes` failed."
+NEWER = "GPU 0 has a total capacity of 24 GiB of which 1.1 GiB is free."
+UNFIT = "RuntimeError: Error(s) in loading state_dict for Net:"
 COMMAND = "subprocess.CalledProcessError: Command '['/opt/bin/python', '-u', 'tools/train.py', '--x']'"
 USAGE = "usage: train.py [-h] [--lr LR]\ntrain.py: error: unrecognized arguments:"
 REFUSED = "srun: error: Unable to allocate resources:"
@@ -73,6 +78,25 @@ REFUSED = "srun: error: Unable to allocate resources:"
         ("ImportError: cannot import name 'Qwen9' from 'transformers.models.qwen9'", "pip show transformers"),
         ("ValueError: environment variable 'START_METHOD' to 'spawn', please", "START_METHOD=spawn"),
         (f"FileNotFoundError: {NO_DLL}", 'dumpbin /dependents "dgl.dll"'),
+        (
+            f"RuntimeError: {FULL} {OF_24} 1 GiB already allocated; 8 MiB free; 1.5 GiB reserved in",
+            "who holds 22.5 of the 24.0",
+        ),
+        (
+            f"RuntimeError: {FULL} {OF_24} 8 GiB already allocated; 8 MiB free; 23 GiB reserved in",
+            "expandable_segments",
+        ),
+        (
+            f"torch.OutOfMemoryError: {FULL} {NEWER} this process has 3 GiB memory in use.",
+            "who holds 19.9 of",
+        ),
+        ("RuntimeError: mat1 and mat2 shapes cannot be multiplied (389x10 and 8x128)", "in_features=10"),
+        ("RuntimeError: expected input[8, 4, 64, 64] to have 3 channels, but got 4 channels", "4 channels"),
+        (f'{UNFIT} Missing key(s) in state_dict: "module.fc.weight"', "into model.module"),
+        (f'{UNFIT} Unexpected key(s) in state_dict: "_orig_mod.fc.weight"', "removeprefix('_orig_mod.')"),
+        (f'{UNFIT} Unexpected key(s) in state_dict: "epoch", "net_state_dict"', "checkpoint['...']"),
+        ("AttributeError: module 'hydra' has no attribute 'main'", "--force-reinstall hydra-core"),
+        ("wandb.errors.CommError: Error 403: permission denied", "entity="),
     ],
 )
 def test_a_command_fits_the_exception(message: str, command: str) -> None:
@@ -83,6 +107,8 @@ def test_a_command_fits_the_exception(message: str, command: str) -> None:
     "message",
     [
         "ValueError: expected environment variable DATA_ROOT to be set",
+        f"RuntimeError: {FULL} {OF_24} 5 GiB already allocated)",
+        f"RuntimeError: {FULL} {OF_24} 22 GiB already allocated; 8 MiB free; 23 GiB reserved in",
         "ValueError: set the environment variable TOKEN_OF_SITE to your key",
         "ValueError: set the environment variable DATA_ROOT to a directory",
         "RuntimeError: the environment variable LOCAL_RANK as launchers set it",
@@ -99,6 +125,13 @@ def test_words_of_a_sentence_are_no_command(message: str) -> None:
     [
         (f"{USAGE} --local-rank=0\n", "LOCAL_RANK"),
         (f"{USAGE} --lrr 3\n", "train.py --help"),
+        (f"{USAGE} --nproc_per_node 2\n", "belong before the script"),
+        ("Could not override 'trainer.gpus'.\nKey 'gpus' is not in struct\n", "+KEY=VALUE"),
+        (
+            "k.cu:8: f: block: [0,0,0], thread: [8,0,0] Assertion `t >= 0 && t < n_classes` failed.\n",
+            "labels",
+        ),
+        ("E external/xla/cuda_blas.cc:188] failed to create cublas handle: resource\n", "XLA_PYTHON"),
         (f"{REFUSED} Requested node configuration is not available\n", "sinfo -o"),
         ("qsub: Job violates queue and/or server resource limits\n", "qstat"),
         ("srun: error: Protocol authentication error: Invalid authentication credential\n", "unmunge"),

@@ -50,7 +50,7 @@ ROWS: tuple[Notice, ...] = (
            "harmless: the compiler tries kernels, and leaves out those that do not fit this GPU", safe=True),
     notice("W29", r"PMIX ERROR: \w+ in file \S{0,200}\bgds_ds\d\d",
            "harmless: PMIx continues with another store (PMIX_MCA_gds=hash silences it)", safe=True),
-    notice("W30", r"\bulimit: .{1,60}: cannot modify limit",
-           "harmless where nothing else fails: the shell continues with the limit that it has", safe=True),
+    notice("W30", r"\bulimit: .{1,60}: cannot modify limit|\bsh: (?:cannot set terminal process group|no job control in this shell)",
+           "harmless where nothing else fails: the shell continues without it", safe=True),
     notice("W31", r"\bNRT:nrt_close\b", "harmless: Neuron's runtime was left open when the process ended", safe=True),
 )  # fmt: skip

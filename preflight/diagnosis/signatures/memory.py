@@ -40,7 +40,7 @@ ROWS: tuple[Signature, ...] = (
               r"|task was killed due to the node running low on memory|Task was killed due to the node running low on memory"
               r"|Workers? \(tasks / actors\) killed due to memory pressure|ray\.exceptions\.OutOfMemoryError|Container killed on request\."
               r" Exit code is 137|exceeded its memory (?:limit|request)|The node was low on resource: memory|reason: OOM(?:Killed|Killing)"
-              r"|exceeded memory limit|exceeds the memory usage threshold of |\bfailed due to oom\b|has gone over memory limit|exceeded MEM usage hard limit|systemd-oomd\[?.{0,40}[Kk]illed|[Kk]illed \S{1,200} due to memory (?:pressure|used)|[Ss]ending SIG(?:TERM|KILL) to process \d.{0,80}\b(?:oom_score|badness)\b|[Ss]ending SIGKILL to .{0,120}\bOOM",
+              r"|exceeded memory limit|session crashed after using all available RAM|exceeds the memory usage threshold of |\bfailed due to oom\b|has gone over memory limit|exceeded MEM usage hard limit|systemd-oomd\[?.{0,40}[Kk]illed|[Kk]illed \S{1,200} due to memory (?:pressure|used)|[Ss]ending SIG(?:TERM|KILL) to process \d.{0,80}\b(?:oom_score|badness)\b|[Ss]ending SIGKILL to .{0,120}\bOOM",
               "the kernel killed a process because the host's or the job's memory limit was reached",
               "fewer DataLoader workers or ranks per host, low_cpu_mem_usage, a higher memory limit", "run"),
     Signature("S21", "host-oom-killed", ROOT,
@@ -58,7 +58,7 @@ ROWS: tuple[Signature, ...] = (
               r"CUBLAS_STATUS_(?:NOT_INITIALIZED|EXECUTION_FAILED|INVALID_VALUE|INTERNAL_ERROR|ARCH_MISMATCH|NOT_SUPPORTED)"
               r"|CUDNN_STATUS_\w{0,40}(?:NOT_INITIALIZED|INTERNAL_ERROR|NOT_SUPPORTED|BAD_PARAM|MAPPING_ERROR|SUBLIBRARY_\w+|VERSION_MISMATCH)"
               r"|cuDNN version incompatibility|[Uu]nable to find an engine to execute this computation|CUFFT_INTERNAL_ERROR|CUSPARSE_STATUS_\w+"
-              r"|[Cc]ould not (?:create|load) (?:cudnn|library libcudnn)|CUSOLVER_STATUS_\w+|Unable to load any of \{libcudnn",
+              r"|(?:[Cc]ould not|[Ff]ailed to) (?:create|load) (?:cudnn|cublas|library libcudnn)|CUSOLVER_STATUS_\w+|Unable to load any of \{libcudnn",
               "the GPU is nearly full, an earlier assert broke its context, or cuBLAS or cuDNN of another version is loaded",
               "as for CUDA out of memory, then CUDA_LAUNCH_BLOCKING=1; unset LD_LIBRARY_PATH; a torch that is newer than the GPU", "known"),
     Signature("S74", "shm", ENDING,
