@@ -13,9 +13,13 @@ from preflight.smi_reports.truncated_lines import TruncatedLines
 
 Tree = dict[str, Any]
 
-ROW = r"^\[\d{1,2}\] [^|\n]{1,80}\|[^|\n]{1,80}\|[^|\n]{0,20} / +\d{1,12} MB(?: *\||[^\S\n]*$)"
+_BARS = r"(?: \[[| ]+\])?"
+"""Of the memory in use: proposed in wookayin/gpustat issue 140."""
+ROW = rf"^\[\d{{1,2}}\] [^|\n]{{1,80}}\|[^|\n]{{1,80}}\|{_BARS}[^|\n]{{0,20}} / +\d+ MB(?: *\||[^\S\n]*$)"
 JSON = r'"query_time"\s*:[^\n]{0,100}\n?\s*"gpus"\s*:\s*\['
-_ROW = re.compile(r"^\[(\d{1,2})\] ([^|\n]{1,80}?) *\|([^|\n]*)\|([^|\n]*)(?:\|([^\n]*))?$", re.MULTILINE)
+_ROW = re.compile(
+    r"^\[(\d{1,2})\] ([^|\n]{1,80}?) *\|([^|\n]*)\|" + _BARS + r"([^|\n]*)(?:\|([^\n]*))?$", re.MULTILINE
+)
 _CUT_ROW = re.compile(r"^\[(\d{1,2})\] \S[^\n]*\Z", re.MULTILINE)
 HEAD = (
     r"^([A-Za-z0-9][\w.-]{0,252})[ \t]{1,20}[^\n|]{0,60}?\d\d:\d\d:\d\d[^\n|]{0,40}?"

@@ -19,6 +19,7 @@ MAKE = r"(?:NVIDIA|Tesla|GeForce|Quadro|GRID|TITAN)"
 """How names of GPUs start."""
 NAME = rf"{MAKE}\b[\w .()+/-]{{1,60}}"
 UUID = r"GPU-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
+_UUID_START = re.compile(r"G(?:P(?:U(?:-[0-9a-f-]{0,36})?)?)?\d{0,2}", re.IGNORECASE)
 _BUS = r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.\d"
 _KINDS = (
     (re.compile(NAME), "product_name"),
@@ -50,6 +51,8 @@ def bare_tree(text: str) -> tuple[Tree, str] | None:
     rows = [row for line in lines if (row := _row(line)) is not None]
     if not rows:
         return None
+    if any(map(_is_joined, rows)):
+        raise ValueError("a row of its CSV is cut within its UUID and goes on as the next")
     width = max(map(len, rows))
     whole = [row for row in rows if len(row) == width]
     ends = (rows[0] if _row(lines[0]) else None, None if text.endswith("\n") else _row(lines[-1]))
@@ -84,6 +87,8 @@ def bare_tree(text: str) -> tuple[Tree, str] | None:
         if any(LOST in value for value in row):
             gpu = {"product_name": LOST, "uuid": LOST}
         tree["gpu"] += [absent] * (index - len(tree["gpu"])) + [gpu]
+    if _row(lines[-1]) is None and re.match(rf"{len(tree['gpu'])},", lines[-1]):
+        tree["gpu"].append(absent)  # of whose row the cut left no name and no UUID
     unseen = unreachable(text) - sum(LOST in str(gpu) for gpu in tree["gpu"])
     tree["gpu"] += [absent] * min(unseen, MAX_GPUS)
     unread = [value for kind, value in zip(kinds, whole[0], strict=True) if not kind]
@@ -127,6 +132,13 @@ def _row(line: str) -> list[str] | None:
     values = [value.strip() for value in next(csv.reader([line], skipinitialspace=True), [])]
     known = re.compile(rf"{NAME}|{UUID}", re.IGNORECASE)
     return values if any(known.fullmatch(value) or LOST in value for value in values) else None
+
+
+def _is_joined(row: list[str]) -> bool:
+    """Whether a row that is cut within its UUID lost its end of line as well."""
+    uuids = [at for at, value in enumerate(row) if re.fullmatch(UUID, value, re.IGNORECASE)]
+    starts = [at for at, value in enumerate(row) if at not in uuids and _UUID_START.fullmatch(value)]
+    return len({row[at] for at in uuids}) > 1 or bool(uuids and starts and starts[0] < uuids[-1])
 
 
 def _kind_of_cut(value: str, kinds: list[str]) -> str:

@@ -333,6 +333,12 @@ def test_a_value_that_is_a_reset_says_that_the_gpu_needs_one() -> None:
         ('[{"device_name": "AMD Radeon RX 7900 XTX", "gpu_util": "73%"}]\n', "AMD"),
         ("timestamp, gpu_name, pid, gpu_utilization [%], max_memory_usage [MiB]\n", "accounting"),
         ("# gpu   pwr\n# Idx     W\n", "no values"),
+        ("    FB Memory Usage\n        Used        : 4 MiB\n", "without the line that names its GPU"),
+        ("0, G1, GPU-2f2e3d4c-5111-6222-7333-844455556667, NVIDIA L4, 20 MiB\n", "cut within its UUID"),
+        (
+            "GPU-1f2e3d4c-5111-6222-7333-84445555666, NVIDIA L4, GPU-2f2e3d4c-5111-6222-7333-844455556667\n",
+            "cut within its UUID",
+        ),
         ("        GPU1    GPU0    CPU Affinity\nGPU1 X SYS 0-7\n", "unrecognised"),
     ],
 )

@@ -45,6 +45,7 @@ def _json(**changes: object) -> str:
         f"ann@node1:~$ gpustat -P\n{_HEAD}{_ROWS}",
         "".join(f"> {line}\n" for line in (_HEAD + _ROWS).split("\n")),
         " ".join((_HEAD + _ROWS).split()),
+        (_HEAD + _ROWS).replace("| 40000", "| [||||    ] 40000"),
     ],
 )
 def test_rows_say_names_memory_and_who_holds_a_gpu(text: str) -> None:

@@ -282,6 +282,12 @@ def test_a_short_row_of_a_lost_gpu_among_rows_without_names_is_one_of_its_own() 
     assert lost.name.code == "gpu-lost"
 
 
+def test_a_last_row_that_is_cut_before_its_name_is_a_gpu() -> None:
+    row = "{0}, GPU-{0}f2e3d4c-1111-2222-3333-444455556666, NVIDIA L4\n"
+    gpus = gpus_of(parse_smi(row.format(0) + row.format(1) + "2, GPU-2f2e3d\n", "h"))
+    assert [isinstance(gpu.uuid, Missing) for gpu in gpus] == [False, False, True]
+
+
 def test_a_version_with_its_rest_on_the_next_line_is_unknown() -> None:
     rows = "".join(f"{at}, NVIDIA L40S, 610.43\n.02, 46068 MiB\n" for at in range(2))
     driver = parse_smi(rows, "h").driver
