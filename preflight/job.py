@@ -162,8 +162,8 @@ class Expect:
     retired_pages: int = 10
     nvlink_errors: int = 0
     recent_xid_s: float = 7200.0  # an Xid that does not alone condemn the GPU is reported for this long
-    fatal_xids: tuple[int, ...] = (48, 74, 79, 95, 119, 120, 140)  # the GPU needs a reset or a technician
-    program_xids: tuple[int, ...] = (13, 31, 43, 45)  # usually a program's own fault, or its end
+    fatal_xids: tuple[int, ...] = (46, 48, 62, 64, 74, 79, 95, 109, 110, 119, 120, 136, 140, 143, 158)
+    program_xids: tuple[int, ...] = (11, 13, 25, 31, 43, 45, 69, 137)  # usually its own fault, or its end
     stopped_s: float = 600.0  # a stopped process older than this is half dead
     gemm_tflops: float | None = None  # measured floors, for the deep checks
     memory_gbs: float | None = None

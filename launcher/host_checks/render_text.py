@@ -139,7 +139,13 @@ def _same_hosts_and_words(folded: Iterable[FindingGroup]) -> list[FindingGroup]:
         seen = joined.get(key)
         subjects = () if seen is None else tuple(dict.fromkeys((*seen.subjects, *item.subjects)))
         joined[key] = replace(item, subjects=subjects, fix=fix) if subjects else item
-    return list(joined.values())
+    return [
+        replace(item, fix=item.fix.replace("-i INDEX", f"-i {_indices(item)}")) for item in joined.values()
+    ]
+
+
+def _indices(item: FindingGroup) -> str:
+    return ",".join(subject.removeprefix("gpu") for subject in item.subjects) or "INDEX"
 
 
 def render_report(

@@ -51,34 +51,34 @@ def exclusive_gpus_are_free(
     """
     mps = not isinstance(facts.system, Missing) and facts.system.mps_control
     known = is_classified(facts, expect)
-    free: list[int] = []
+    free: dict[str, list[str]] = {}
     for gpu in gpus:
         if gpu.compute_mode not in ("exclusive_process", "exclusive_thread"):
             continue
+        mode = gpu.compute_mode.title()  # as nvidia-smi writes it
         if isinstance(gpu.processes, Missing):
-            yield from report_unreadable(gpu, "processes on a GPU in Exclusive_Process mode", gpu.processes)
+            yield from report_unreadable(gpu, f"processes on a GPU in {mode} mode", gpu.processes)
             continue
         holders = [process for process in gpu.processes if process.kind == "compute"]
         if mps or any(process.kind == "mps" for process in gpu.processes):
-            message = "compute mode is Exclusive_Process with an MPS server: processes share it through MPS"
+            message = f"compute mode is {mode} with an MPS server: processes share it through MPS"
             yield Problem(message, "nothing to do", severity=Severity.INFO, gpu=gpu.index)
         elif holders:
             seen = {p.pid: same_process(facts, gpu, known.get(p.pid)) for p in holders}
             held = ", ".join(_named(p, seen[p.pid]) for p in holders)
             remedies = dict.fromkeys(_remedy(facts, gpu, item) for item in seen.values())
             yield Problem(
-                f"compute mode is Exclusive_Process and {held} holds it: a rank on it dies with "
+                f"compute mode is {mode} and {held} holds it: a rank on it dies with "
                 '"device(s) is/are busy or unavailable"',
                 f"{'; '.join(remedies)}; to share it: {_DEFAULT.format(index=gpu.index)}",
                 gpu=gpu.index,
             )
         elif gpu.index in use.candidates:
-            free.append(gpu.index)
-    if free:
+            free.setdefault(mode, []).append(str(gpu.index))
+    for mode, indices in free.items():
         yield Problem(
-            f"compute mode of GPU {', '.join(map(str, free))} is Exclusive_Process: one process each, "
-            "so every rank "
-            "gets its own GPU and nothing else may touch it",
+            f"compute mode of GPU {', '.join(indices)} is {mode}: one process each, so every rank gets its "
+            "own GPU and nothing else may touch it",
             "nothing to do; to allow sharing, root: nvidia-smi -c DEFAULT",
             severity=Severity.INFO,
         )

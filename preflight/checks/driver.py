@@ -125,10 +125,12 @@ def the_driver_runs_this_torch(
     """The driver is new enough for the CUDA that torch was built with.
 
     With an older driver torch says "The NVIDIA driver on your system is too old", finds no GPU, and trains on
-    the CPU or stops. Minor versions of one CUDA major are compatible; a new major needs a new driver.
+    the CPU or stops. Minor versions of one CUDA major are compatible; a new major needs a new driver, or the
+    libraries of NVIDIA's forward compatibility (cuda-compat), with which the driver names the newer CUDA.
 
     Fix: a newer driver, or a torch wheel of an older CUDA.
-    Source: CUDA release notes, table of minimum driver versions; CUDA 13 needs R580.
+    Source: CUDA release notes, table of minimum driver versions; CUDA 13 needs R580; NVIDIA's guide to CUDA
+    compatibility.
     """
     build = python.torch_cuda
     if isinstance(build, Missing) or not release(build) or not job.uses_torch:
@@ -146,12 +148,18 @@ def the_driver_runs_this_torch(
             "nvidia-smi --query-gpu=driver_version --format=csv",
             severity=Severity.UNKNOWN,
         )
-    elif compare(release(driver.version), release(floor)) < 0:
+    elif compare(release(driver.version), release(floor)) < 0 and not _runs_newer(driver, build):
         yield Problem(
             f"torch was built with CUDA {build}, which needs driver {floor} or newer; this is "
             f"{driver.version}",
             f"ask the administrator for driver {floor}+, or: {install_command(facts, python, ('torch',))}",
         )
+
+
+def _runs_newer(driver: Driver, build: str) -> bool:
+    """Whether libcuda is of a newer CUDA than the kernel's driver."""
+    cuda = driver.cuda_version
+    return not isinstance(cuda, Missing) and compare(release(cuda)[:1], release(build)[:1]) >= 0
 
 
 @host_check("DRV004", gpu_only=True)

@@ -9,7 +9,7 @@ from preflight.checks.unread_facts import judge_each_gpu
 from preflight.facts.gpu import Gpu
 from preflight.facts.host import HostFacts, KernelLog, Xid
 from preflight.facts.missing import Missing
-from preflight.facts.xid_table import explain_xid, fix_xid
+from preflight.facts.xid_table import RECOVERY_XID, asked_recovery, condemns_gpu, explain_xid, fix_xid
 from preflight.job import Expect
 
 _RECOVERY_FIX: dict[str, str] = {
@@ -20,7 +20,9 @@ _RECOVERY_FIX: dict[str, str] = {
     "drain_and_reset": "end all processes on the host's GPUs, then: sudo nvidia-smi --gpu-reset -i {index}",
     "bus_reset": "ask the administrator to reset the PCI bus, or power-cycle the host",
     "recover_imex": "ask the administrator to restart nvidia-imex",
+    "none": "nothing to do: the driver asks for no recovery any more",
 }
+_NVLINK, _OFF_THE_BUS = 74, 79
 
 
 @host_check("HEAL001", gpu_only=True)
@@ -46,40 +48,55 @@ def no_xid_since_boot(facts: HostFacts, expect: Expect) -> Iterator[Problem]:
     """The kernel log holds no NVIDIA error (Xid) since boot that condemns a GPU.
 
     Some Xids mean that the GPU must be reset or replaced; others that a program misbehaved. The first kind
-    stops a launch unless the GPU was reset since; the second is reported for a while and stops nothing. Where
-    the log cannot be read but every GPU's driver says that no recovery is needed, that is taken for an
-    answer.
+    stops a launch unless the driver says that no recovery is needed now, as Xid 154 does where it names an
+    action; the second is reported for a while and stops nothing. A link error (74) beside a GPU that fell off
+    the bus condemns that one alone. Where the log cannot be read but every GPU's driver says that no recovery
+    is needed, that is taken for an answer.
 
     Fix: NVIDIA's Xid catalogue says per code; `expect: {fatal_xids: [...]}` is the site's own list.
-    Source: kernel log lines "NVRM: Xid"; https://docs.nvidia.com/deploy/xid-errors.
+    Source: kernel log lines "NVRM: Xid"; preflight/facts/xid_table.py, after NVIDIA's Xid catalogue.
     """
     log = facts.kernel_log
     if isinstance(log, Missing):
         yield from _unread_log(facts, log)
         return
-    for (bus, code), entries in _by_gpu(log).items():
-        last, calm = entries[-1], ""
-        fatal = code in expect.fatal_xids
-        if not fatal and (code in expect.program_xids or not _recent(facts, last, expect.recent_xid_s)):
-            severity = Severity.INFO
-        elif fatal and not _said_well(facts, bus):
-            severity = Severity.CRITICAL
-        else:
-            severity = Severity.WARNING
-            calm = "the driver asks for no recovery now; if it returns: " if fatal else ""
+    found = _by_gpu(log)
+    for (bus, code), entries in found.items():
         index = _index_at(facts, bus)
+        severity, fix = _judge(facts, expect, found, entries)
         times = f"{len(entries)} times, last" if len(entries) > 1 else "once,"
         yield Problem(
-            f"Xid {code} ({explain_xid(code)}) {times} {_when(facts, last)}",
-            calm + fix_xid(code, bus if index is None else str(index)),
+            f"Xid {code} ({explain_xid(code)}) {times} {_when(facts, entries[-1])}",
+            fix.format(index=bus if index is None else index),
             subject="" if index is not None else bus,
             severity=severity,
             gpu=index,
         )
 
 
+def _judge(
+    facts: HostFacts, expect: Expect, found: dict[tuple[str, int], list[Xid]], entries: list[Xid]
+) -> tuple[Severity, str]:
+    """Return how much the Xids of one code on one GPU matter, and what to do."""
+    last = entries[-1]
+    bus, code = last.pci_bus_id, last.code
+    asked = "".join(asked_recovery(xid.text) for xid in found.get((bus, RECOVERY_XID), [])[-1:])
+    fix = fix_xid(code, "{index}")
+    if code == RECOVERY_XID:
+        fix = _RECOVERY_FIX.get(asked, fix)
+        entries = [last]
+    if code == _NVLINK and any(other == _OFF_THE_BUS and at != bus for at, other in found):
+        return Severity.WARNING, "nothing to do: the link ended with the other GPU, which fell off the bus"
+    if any(condemns_gpu(code, xid.text, expect.fatal_xids) for xid in entries):
+        if asked == "none" or _said_well(facts, bus):
+            return Severity.WARNING, f"the driver asks for no recovery now; if it returns: {fix}"
+        return Severity.CRITICAL, fix
+    quiet = code in expect.program_xids or asked == "none" or not _recent(facts, last, expect.recent_xid_s)
+    return Severity.INFO if quiet else Severity.WARNING, fix
+
+
 def _unread_log(facts: HostFacts, log: Missing) -> Iterator[Problem]:
-    if facts.known_gpus and all(map(_well, facts.known_gpus)):
+    if facts.known_gpus and all(gpu.needs_no_recovery for gpu in facts.known_gpus):
         yield Problem(
             f"the kernel log cannot be read ({log.reason}); the driver says that no GPU needs recovery",
             "to read it: ask the administrator to add you to group adm, or kernel.dmesg_restrict=0",
@@ -95,13 +112,9 @@ def _unread_log(facts: HostFacts, log: Missing) -> Iterator[Problem]:
     )
 
 
-def _well(gpu: Gpu) -> bool:
-    return isinstance(gpu.recovery_action, str) and gpu.recovery_action.lower() == "none"
-
-
 def _said_well(facts: HostFacts, bus: str) -> bool:
     index = _index_at(facts, bus)
-    return any(gpu.index == index and _well(gpu) for gpu in facts.known_gpus)
+    return any(gpu.index == index and gpu.needs_no_recovery for gpu in facts.known_gpus)
 
 
 def _by_gpu(log: KernelLog) -> dict[tuple[str, int], list[Xid]]:

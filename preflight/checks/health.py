@@ -17,11 +17,13 @@ from preflight.job import Expect
 def no_row_remap_waits(gpu: Gpu, remap: RowRemap) -> Iterator[Problem]:
     """No GPU has a memory row remap pending or failed.
 
-    Pending: a bad row is still in use until the next reset, and the job that touches it dies. Failed: the GPU
-    has no spare rows left and must be replaced.
+    Pending: memory failed, its pages are out of use, and a spare row takes their place at the next reset.
+    Other work may continue (NVIDIA), and DCGM fails such a GPU: a long job should not start on it. Failed:
+    the GPU has no spare rows left and must be replaced. Rows that were remapped before do no harm.
 
     Fix: pending: reset the GPU (root). Failed: ask the administrator for a replacement.
-    Source: NVML nvmlDeviceGetRemappedRows; NVIDIA GPU memory error management guide.
+    Source: NVML nvmlDeviceGetRemappedRows; NVIDIA's guide to GPU memory errors, "Error Recovery and Response
+    Flags"; DCGM_FR_PENDING_ROW_REMAP.
     """
     if remap.failed:
         yield Problem(
@@ -30,7 +32,7 @@ def no_row_remap_waits(gpu: Gpu, remap: RowRemap) -> Iterator[Problem]:
         )
     elif remap.pending:
         yield Problem(
-            "a bad memory row waits to be remapped and is still in use",
+            "a bad memory row waits to be remapped",
             f"end its processes, then: sudo nvidia-smi --gpu-reset -i {gpu.index}",
         )
 

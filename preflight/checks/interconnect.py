@@ -36,17 +36,20 @@ def the_nvswitch_fabric_is_ready(_: Gpu, fabric: Fabric, facts: HostFacts) -> It
 
 @host_check("HEAL006", Severity.WARNING, gpu_only=True)
 @judge_each_gpu("nvlinks", "NVLink")
-def nvlinks_are_up(gpu: Gpu, links: tuple[NvLink, ...], expect: Expect) -> Iterator[Problem]:
+def nvlinks_are_up(
+    gpu: Gpu, links: tuple[NvLink, ...], expect: Expect, facts: HostFacts
+) -> Iterator[Problem]:
     """Every NVLink of a GPU is up and without errors, where any is.
 
     With a link down NCCL goes through PCIe: the job runs, several times slower.
 
     Fix: reset the GPUs (root), reseat the bridge, or ask the administrator.
     Source: NVML nvmlDeviceGetNvLinkState and its error counters. A GPU whose links are all down has no
-    bridge.
+    bridge, unless it is the only one of an even number: bridges join pairs, and switches all.
     """
     down = [link.link for link in links if not link.active]
-    if down and len(down) < len(links):
+    linked = sum(map(_has_link, facts.known_gpus))
+    if down and (len(down) < len(links) or (linked % 2 and linked == len(facts.known_gpus) - 1)):
         yield Problem(
             f"NVLink {', '.join(map(str, down))} of {len(links)} down: traffic goes through PCIe",
             f"nvidia-smi nvlink -s -i {gpu.index}; then ask the administrator",
@@ -54,6 +57,10 @@ def nvlinks_are_up(gpu: Gpu, links: tuple[NvLink, ...], expect: Expect) -> Itera
     errors = sum(link.errors for link in links if not isinstance(link.errors, Missing))
     if errors > expect.nvlink_errors:
         yield Problem(f"{errors} NVLink errors", f"nvidia-smi nvlink -e -i {gpu.index}")
+
+
+def _has_link(gpu: Gpu) -> bool:
+    return not isinstance(gpu.nvlinks, Missing) and any(link.active for link in gpu.nvlinks)
 
 
 @host_check("HEAL007", Severity.WARNING)

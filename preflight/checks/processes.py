@@ -99,7 +99,14 @@ def _advise_on_unseen(facts: HostFacts, gpu: Gpu) -> str:
         return advise_on_claim(facts, claim)
     if isinstance(facts.identity, Identity) and not facts.identity.initial_pid_namespace:
         return _where_it_may_be(facts, gpu)[1]
-    return f"gpulaunch clean-zombies {facts.host}, or ask the owner: sudo fuser -v /dev/nvidia*"
+    return f"{_clean(facts)}, or ask the owner: sudo fuser -v /dev/nvidia*"
+
+
+def _clean(facts: HostFacts) -> str:
+    """Return the command for leftovers; a saved file is called as its host by chance alone."""
+    is_saved = not isinstance(facts.driver, Missing) and facts.driver.source == "file"
+    where = "HOST, which is where this file was saved" if is_saved else facts.host
+    return f"gpulaunch clean-zombies {where}"
 
 
 def _why_unseen(facts: HostFacts, pid: int) -> str:
@@ -139,7 +146,7 @@ def memory_in_use_is_explained(
 
 def _where_it_may_be(facts: HostFacts, gpu: Gpu) -> tuple[str, str]:
     """Return where a process may be that is not visible, and what to do: a container shows its own alone."""
-    clean = f"gpulaunch clean-zombies {facts.host}"
+    clean = _clean(facts)
     identity = facts.identity
     if isinstance(identity, Identity) and identity.container == "wsl2":
         close = "close what uses the GPU in Windows (its Task Manager shows that)"

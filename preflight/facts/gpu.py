@@ -137,6 +137,11 @@ class Gpu:
     fabric: Fact[Fabric]
     recovery_action: Fact[str]  # "none", "gpu_reset", "node_reboot", "drain_p2p", "drain_and_reset", ...
 
+    @property
+    def needs_no_recovery(self) -> bool:
+        """Whether the driver says so; those before 570 say nothing."""
+        return isinstance(self.recovery_action, str) and self.recovery_action.lower() == "none"
+
 
 @dataclass(frozen=True, slots=True)
 class PciGpu:

@@ -52,7 +52,7 @@ def bare_tree(text: str) -> tuple[Tree, str] | None:
     if not rows:
         return None
     if any(map(_is_joined, rows)):
-        raise ValueError("a row of its CSV is cut within its UUID and goes on as the next")
+        raise ValueError("a row of its CSV is cut within its UUID, and the next row follows in the same line")
     width = max(map(len, rows))
     whole = [row for row in rows if len(row) == width]
     ends = (rows[0] if _row(lines[0]) else None, None if text.endswith("\n") else _row(lines[-1]))

@@ -181,6 +181,11 @@ def test_equal_words_of_several_gpus_are_one_finding_of_the_document() -> None:
     assert merged == [(["gpu0", "gpu1"], 2)]
 
 
+def test_the_fix_of_several_gpus_names_them() -> None:
+    overlay: dict[str, object] = {f"gpus.{index}.recovery_action": "gpu_reset" for index in (0, 1)}
+    assert "sudo nvidia-smi --gpu-reset -i 0,1\n" in text(result_of({"titan": overlay}))
+
+
 def test_the_order_of_findings_does_not_change_what_is_folded() -> None:
     findings = list(result_of({f"l40s-{i:02}": RESET for i in range(1, 5)}).findings)
     whole = {(item.codes, frozenset(item.hosts)) for item in group_findings(findings)}

@@ -94,7 +94,13 @@ def test_a_host_whose_gate_facts_are_missing_is_never_fine(fact: str) -> None:
 
 def test_a_crash_of_one_check_hides_no_other() -> None:
     findings = check_host(
-        host({"driver.version": "560.35.05", "gpus.0.recovery_action": "gpu_reset"}),
+        host(
+            {
+                "driver.version": "560.35.05",
+                "driver.cuda_version": "12.6",
+                "gpus.0.recovery_action": "gpu_reset",
+            }
+        ),
         Job(),
         Expect(driver="nonsense"),
     )

@@ -47,7 +47,7 @@ _FAULTY = gpu(
     temperature_c=99,
     temperature_slowdown_c=90,
     pcie=PcieLink(4, 4, 4, 16),
-    nvlinks=(NvLink(0, active=False, errors=0),),
+    nvlinks=(NvLink(0, active=False, errors=0), NvLink(1, active=True, errors=0)),
     fabric=Fabric("in_progress", "success"),
     recovery_action="gpu_reset",
     processes=(ComputeProcess(4242, "compute", 500, "python"),),

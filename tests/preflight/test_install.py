@@ -61,7 +61,7 @@ def _host(**more: Any) -> HostFacts:
     ("code", "changes"),
     [
         ("ENV003", {"python.torch_cuda": "cpu"}),
-        ("DRV003", {"python.torch_cuda": "13.0"}),
+        ("DRV003", {"python.torch_cuda": "13.0", "driver.cuda_version": "12.8"}),
         ("GPU006", {"python.torch_cuda": "12.8", "python.packages": {"torch": "2.11.0", "accelerate": "1.8"},
                     "gpus.0.capability": [7, 0]}),
         ("ENV002", {"python.packages": {"accelerate": "1.8"}}),

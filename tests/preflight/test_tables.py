@@ -137,7 +137,7 @@ def test_errors_of_the_system_are_those_of_linux() -> None:
     assert set(_BY_ERRNO) == {getattr(errno, name) for name in names.split()}
 
 
-FAULTS = (46, 48, 61, 62, 64, 74, 79, 94, 95, 109, 110, 119, 120, 121, 136, 140, 143, 145, 149, 154)
+FAULTS = (46, 48, 61, 62, 64, 74, 79, 94, 95, 109, 110, 119, 120, 136, 140, 143, 145, 149, 154, 158)
 
 
 def test_only_xids_of_a_broken_gpu_are_a_cause() -> None:
