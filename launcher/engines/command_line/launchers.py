@@ -19,7 +19,11 @@ from launcher.engines.command_line.own_ranks import with_own_ranks
 from launcher.engines.command_line.parsed_command import LauncherKind, ParsedCommand, ProgramKind, Request
 from launcher.engines.command_line.remedies import refuse_submitter
 from launcher.engines.command_line.request import LAST_COUNTS, check_counts, for_each_host, request_of
-from launcher.engines.command_line.shell.missing_values import require_known, without_values
+from launcher.engines.command_line.shell.missing_values import (
+    require_known,
+    with_placeholders,
+    without_values,
+)
 from launcher.engines.command_line.side_commands import refuse_setup
 from launcher.engines.command_line.tables.accelerate import ACCELERATE
 from launcher.engines.command_line.tables.colossalai import COLOSSALAI
@@ -323,7 +327,7 @@ def _record(
     _refuse_submitting(word.text for word in args)
     if launcher == "python" or (launcher == "opaque" and _BARE.fullmatch(program.text)):
         refuse_submitter(program.text, args)
-    needed = (*kept, *chosen, program, *args)
+    needed = (*kept, *chosen, program, *map(with_placeholders, args))
     if any(not word.is_known for word in needed):
         error = without_values(needed, "the line")
         if not program.is_known:

@@ -12,7 +12,7 @@ from launcher.engines.command_line.parsed_command import Environment, MissingVal
 from launcher.engines.command_line.refusals import unseen_settings
 from launcher.engines.command_line.shell.bracket_tests import Files
 from launcher.engines.command_line.shell.env_file import read_settings
-from launcher.engines.command_line.shell.missing_values import without_values
+from launcher.engines.command_line.shell.missing_values import with_placeholders, without_values
 from launcher.engines.command_line.shell.words import Word, explain_replaced, without_itself
 from launcher.errors import CommandRefused
 
@@ -77,7 +77,7 @@ class CommandLine:
     def assign(self, position: int, name: str, value: Word) -> None:
         """Take an environment assignment: owned by the plan, or a variable of the ranks."""
         is_itself, whole = not value.is_known, value.text
-        value = without_itself(name, value)
+        value = with_placeholders(without_itself(name, value), is_variable=True)
         if is_itself and not value.text:
             return  # NNODES=$NNODES
         option = VARIABLES.get(name) or _option_of_key(name)

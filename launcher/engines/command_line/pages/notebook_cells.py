@@ -11,7 +11,7 @@ from launcher.engines.command_line.pages.blocks import LAUNCH
 from launcher.engines.command_line.side_commands import LEFT_OUT
 from launcher.errors import CommandRefused
 
-_SHELL = re.compile(r"[ \t]*!+[ \t]*(?=[\w.$\"'/~])")
+_SHELL = re.compile(r"[ \t]*!+[ \t]*(?=[\w.$\"'/~(])")
 _MAGIC = re.compile(r"[ \t]*%")
 _SHELL_CELL = re.compile(r"\s*%%(?:bash|sh|shell|script)\b")
 _STARTS = re.compile(r"^[ \t]*!", re.MULTILINE)

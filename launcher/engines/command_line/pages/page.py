@@ -27,7 +27,7 @@ _SHELL = (  # ana@gpu1:~/x$, [ana@gpu1 x]$, ana@mac x %, and the arrows of zsh's
 )
 _ENTERED = r"^[ \t]*(?:\([\w./~-]+\)[ \t]*)?"
 _PROMPT = re.compile(
-    rf"{_ENTERED}(?:(?:{_SHELL}|[$%>])[ \t]+|>>>[ \t]+!?|PS [^\s>]*>[ \t]+|[A-Z]:\\[^\s>]*>[ \t]*"
+    rf"{_ENTERED}(?:(?:{_SHELL}|[$%>]|>>>)[ \t]+(?:!(?=[\w.]))?|PS [^\s>]*>[ \t]+|[A-Z]:\\[^\s>]*>[ \t]*"
     r"|!(?![ \t]+(?:[\[({]|test\b))[ \t]*)",
     re.MULTILINE,
 )
@@ -78,6 +78,10 @@ _READ = re.compile(r"[ \t]*read[ \t](?:-\S+[ \t]+|''[ \t]+|\"\"[ \t]+)*(?P<name>
 _ASSIGNED_CAT = re.compile(r"[ \t]*(?P<name>(?:export[ \t]+)?[A-Za-z_]\w*)=\"?\$\([ \t]*cat[ \t]*")
 _OF_TEMPLATE = re.compile(r"[ \t]*\{%[-+]?[ \t]*(?P<word>\w+)[^\n]*%\}[ \t]*")
 _MAGICS = (
+    (  # a shell of its own, which the lines below are not in
+        re.compile(r"^[ \t]*![ \t]*(cd[ \t][^\n;&]*(?:;|&&)(?:[^\n]*\\[ \t]*\n)*[^\n]*)$", re.MULTILINE),
+        r"!(\1)",
+    ),
     (re.compile(r"^[ \t]*%cd[ \t]+", re.MULTILINE), "!cd "),
     (re.compile(r"^[ \t]*%(?:set_)?env[ \t]+(\w+)[ \t]*[= \t][ \t]*(?=\S)", re.MULTILINE), r"!export \1="),
     (re.compile(r"^[ \t]*%run[ \t]+(?=\S+\.py\b)", re.MULTILINE), "!python "),

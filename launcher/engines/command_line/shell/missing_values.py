@@ -11,6 +11,32 @@ _WHICH = re.compile(r"(?:\$\(|`)(?:which|command -v) ([\w.-]+)(?:\)|`)", re.ASCI
 _OF_WINDOWS = re.compile(r"[A-Za-z]:\\")
 _ARGUMENT = re.compile(r"\$(?:[0-9]|\{[0-9]+\})")
 _SHOWN, _NAMED = 60, 8
+_TO_FILL = re.compile(
+    r"(?i:(?<![\w.-])(?:path/to/|your[_-]\w|(?:replace|change|fill)[_-](?:me|this|with)\b)|_to_your_\w"
+    r"|\A(?:hf_|sk-)?x{4,}\Z)|(?<![\w.-])PATH_TO_[A-Z]"
+)
+"""In a part of a value that a page leaves to its reader: `/path/to/data`, `YOUR_API_KEY`."""
+
+_NAMED_PART = re.compile(r"(?i:<(?:path|your|name|output|dir\w*|hf|wandb|api)[ _-][^<>]{1,80}>)")
+"""In angles, among arguments, whose `<image>` is a token of a model."""
+
+_OF_VARIABLE = re.compile(r"<[A-Za-z][^<>|]{0,80}>|\$\{\{[^{}]{0,80}\}\}|\$\{[A-Za-z_][^{}]{0,80}\}")
+_BETWEEN = re.compile(r"[\s=,;'\"()\[\]{}<>]+")
+
+
+def with_placeholders(word: Word, *, is_variable: bool = False) -> Word:
+    """Return a word whose placeholders of a page have no value: `/path/to/data`, `<your token>`.
+
+    `is_variable`: it is the value of one, in which all that is in angles or braces is one.
+    """
+    if not word.is_known:
+        return word
+    text = word.text
+    is_alone = is_variable and not any(map(str.isspace, text))  # no command that a script runs
+    parts = (_OF_VARIABLE if is_alone else _NAMED_PART).findall(text)
+    value = text.partition("=")[2] or text
+    parts += filter(_TO_FILL.search, () if parts else _BETWEEN.split(value))
+    return Word(text, tuple(parts)) if parts else word
 
 
 def require_known(word: Word, where: str) -> None:
@@ -49,7 +75,7 @@ def without_values(words: Sequence[Word], where: str) -> CommandRefused:
             f"{where} has {parts[0]}, a path that each host has another of",
             f"write --no_python {name} in place of it (torchrun, accelerate), or its module: -m MODULE",
         )
-    are_variables = all(part.startswith("$") and not part.startswith("$(") for part in parts)
+    are_variables = all(part.startswith("$") and not part.endswith(")") for part in parts)
     return CommandRefused(
         f"{where} has {', '.join(parts)}, which {'have' if len(parts) > 1 else 'has'} no value",
         f"export {they}, or write the value" if are_variables else f"write a value for {they}",

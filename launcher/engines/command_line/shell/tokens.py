@@ -19,13 +19,10 @@ _PLACEHOLDER = re.compile(
     r"|<[A-Z][A-Z0-9 _./-]{0,60}(?:\| ?[A-Z0-9 _./-]{1,60}){0,5}>|<\\?#\w[\w -]{0,40}>"
     r"|\[[A-Za-z]\w{0,30}(?:\|[A-Za-z]\w{0,30}){1,8}\]|\{[A-Za-z]\w{0,30}(?:\|[A-Za-z]\w{0,30}){1,8}\}"
     r"|\{\{[^{}\n]{1,80}\}\}"
-    r"|\[(?i:optional|other|additional|further)(?: [a-z]{1,20}){1,3}\]"
+    r"|\[[A-Za-z][\w-]{0,30}(?: [A-Za-z][\w-]{0,30}){1,8}\]"
 )
 _BRACKETED = re.compile(r"\[[A-Z][A-Z0-9]*(?:[_-][A-Z0-9]+)+\]")
-_QUOTED_PLACEHOLDER = re.compile(
-    r"(?:[\w.-]+=)?<(?:path|your|name|output|dir\w*)(?:[ _][^<>]{1,80})>|[A-Z]:(?:\\[\w. -]+){2,}\\?",
-    re.IGNORECASE,
-)
+_QUOTED_DRIVE = re.compile(r"[A-Za-z]:(?:\\[\w. -]+){2,}\\?")
 _WINDOWS_VARIABLE = re.compile(r"%[A-Z][A-Z_]{2,}%")
 _WINDOWS_PATH = re.compile(r"(?:[\w.-]+\\(?!_))+[\w.-]+\.(?:py|sh|ya?ml|json|exe)(?![\w.\\/-])", re.ASCII)
 _WINDOWS_DRIVE = re.compile(r"[A-Za-z]:\\[^\s'\"|&;<>]*")
@@ -272,8 +269,8 @@ class _WordReader:
         self.at = found.end()
 
     def _add_quoted(self, text: str) -> None:
-        """Add what was in quotes: as it is, but for `<path to model>` and paths of Windows."""
-        (self._add_unresolved if _QUOTED_PLACEHOLDER.fullmatch(text) else self._add)(text)
+        """Add what was in quotes: as it is, but for paths of Windows."""
+        (self._add_unresolved if _QUOTED_DRIVE.fullmatch(text) else self._add)(text)
 
     def _read_double_quoted(self) -> None:
         array = _ONLY_ARRAY.match(self.text, self.at)
@@ -288,7 +285,7 @@ class _WordReader:
             if char == '"':
                 self.at += 1
                 quoted = (self.current or "")[len(before) :]
-                if not self.unresolved and _QUOTED_PLACEHOLDER.fullmatch(quoted):
+                if not self.unresolved and _QUOTED_DRIVE.fullmatch(quoted):
                     self.unresolved.append(quoted)
                 return
             following = self.text[self.at + 1 : self.at + 2]
