@@ -266,7 +266,7 @@ def test_conda_run_names_an_environment() -> None:
         ("sbatch job.sbatch", "submits a script", "gpulaunch init job.sbatch"),
         ("sbatch -N 2 --gres gpu:8 'my job.sh' --lr 1", "submits a script", "gpulaunch init 'my job.sh'"),
         ("sbatch -N 2 job", "submits a script", "gpulaunch init job makes"),
-        ("sbatch --wrap 'torchrun a.py'", "submits a script", "launch the command that is in the script"),
+        ("sbatch --wrap 'torchrun a.py'", "submits a script", "launch what it wraps"),
         ("docker run x torchrun a.py", "container", "hosts.yaml"),
         ("docker run -v $PWD:/w y:1 bash -c 'cd w; torchrun a.py'", "container", "-- 'cd w; torchrun a.py'"),
         ("docker compose run t python a.py --x 'a b'", "container", "-- python a.py --x 'a b'"),

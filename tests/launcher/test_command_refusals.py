@@ -53,17 +53,17 @@ LAUNCH = "torchrun --nproc_per_node 2 a.py $X"
         (f"[ -d d ] && {LAUNCH}", "loop or condition ([)", "bash SCRIPT"),
         (f"[[ -d d ]] && {{ {LAUNCH}; }}", "loop or condition ({)", "bash SCRIPT"),
         (f"case $X in a) {LAUNCH};; esac", "loop or condition (case)", "bash SCRIPT"),
-        (f"X=1; if [ -d d ]; then X=2; fi; {LAUNCH}", "$X (set in a condition), which", "write the value"),
+        (f"X=1; if [ -d d ]; then X=2; fi; {LAUNCH}", "$X (set in a condition), which", "write a value"),
         (
-            f"X=(1); if [ -d d ]; then X+=(2); fi; {LAUNCH}",
+            'X=(1); if [ -d d ]; then X+=(2); fi; torchrun a.py "${X[@]}"',
             "$X (set in a condition), which",
-            "write the value",
+            "write a value",
         ),
         (f"if [ -d d ]; then cd d; fi; {LAUNCH}", "loop or condition (if)", "bash SCRIPT"),
         (
             f"if [ -d d ]; then export Y=2; fi; X=1; {LAUNCH}",
             "variable Y has $Y (set in a condition)",
-            "write the value",
+            "write a value",
         ),
         ("torchrun a.py $1 ${2}", "$1, ${2}, arguments of a script", "SCRIPT ARGUMENTS"),
         (

@@ -5,6 +5,7 @@ nodes or repeats it; else the number that the user gives (`--launch 2`) chooses 
 """
 
 import posixpath
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
 from itertools import pairwise
@@ -21,7 +22,8 @@ from preflight.frozen import dataclass
 _NODE_RANKS = ("--node_rank", "--node-rank", "--machine_rank", "--machine-rank", "NODE_RANK")
 _LISTED = 6
 _LONGEST = 70
-_SUBMITS = "gpulaunch starts what the script starts, and gpulaunch submit hands it to Slurm"
+_LONGEST_LAUNCH = 400
+SUBMITS = "gpulaunch starts what the script starts, and gpulaunch submit hands it to Slurm"
 _BESIDE = "it runs beside the launch: start it on each host yourself, where the training needs it"
 _NO_LAUNCH = (
     "none is a launcher, Python or a script: paste the command that trains"
@@ -78,8 +80,8 @@ def choose_launch(found: Sequence[FoundCommand], number: int | None, *, is_batch
     if all(side_commands.is_setup(one.words) for one in found):
         side_commands.refuse_setup(found[0].words)
     kept = _without_setup(found)
-    if is_batch and any(not _submits(found[at].words) for at in kept):
-        kept = tuple(at for at in kept if not _submits(found[at].words))
+    if is_batch and any(not submits(found[at].words) for at in kept):
+        kept = tuple(at for at in kept if not submits(found[at].words))
     chosen = _choose(found, kept, number)
     left_out = sorted(set(range(len(found))).difference(kept))
     said = tuple(_explain_left_out(found[at], is_behind=at > chosen.at) for at in left_out)
@@ -93,14 +95,14 @@ def _choose(found: Sequence[FoundCommand], kept: Sequence[int], number: int | No
         return Choice(kept[0], 1)
     if found[kept[1]].ended == "|":
         raise _piped(found[kept[1]].words)
-    own = _without_node(first.words)
-    if len(own) < len(first.words) and all(_without_node(found[at].words) == own for at in kept):
-        nodes = f"{_program(first.words)}: the text has it for {len(kept)} nodes, and gpulaunch for each host"
-        return Choice(kept[0], 1, (nodes,))
     distinct = _distinct(found, kept)
     if len(distinct) == 1:
-        times = f"{_program(first.words)}: the text starts it {len(kept)} times, and gpulaunch once"
-        return Choice(kept[0], 1, (times,))
+        is_of_nodes = len(_without(_NODE_RANKS, first.words)) < len(first.words)
+        times = f"has it for {len(kept)} nodes" if is_of_nodes else f"starts it {len(kept)} times"
+        once = "for each host" if is_of_nodes else "once"
+        return Choice(kept[0], 1, (f"{_program(first.words)}: the text {times}, and gpulaunch {once}",))
+    if number is None:
+        _refuse_unlike_nodes([found[at].words for at in distinct])
     if number is None or number > len(distinct):
         raise _several([found[at] for at in distinct], number)
     chosen = distinct[number - 1]
@@ -115,8 +117,8 @@ def _explain_left_out(one: FoundCommand, *, is_behind: bool) -> str:
     words = one.words
     if settings := side_commands.asks_settings(words):
         why = settings
-    elif _submits(words):
-        why = _SUBMITS
+    elif submits(words):
+        why = SUBMITS
     elif one.in_background and not side_commands.is_setup(words):
         why = _BESIDE
     else:
@@ -124,17 +126,32 @@ def _explain_left_out(one: FoundCommand, *, is_behind: bool) -> str:
     return f"{_two(words)}: {why}"
 
 
-def _submits(words: Sequence[Word]) -> bool:
+def submits(words: Sequence[Word]) -> bool:
+    """Whether a command hands a script to a scheduler."""
     return posixpath.basename(words[0].text) in ("sbatch", "qsub", "bsub")
 
 
 def _distinct(found: Sequence[FoundCommand], kept: Sequence[int]) -> tuple[int, ...]:
-    """Return commands without those that repeat an earlier one with all that prepares it."""
+    """Return commands without those that repeat an earlier one, on another node too."""
     seen: dict[object, int] = {}
     for at in kept:
         line = found[at].line
-        seen.setdefault((line.words, line.exports, line.directory, line.environment), at)
+        words = _without(_NODE_RANKS, line.words)
+        is_of_node = len(words) < len(line.words)
+        around = () if is_of_node else (line.exports, line.directory, line.environment)
+        seen.setdefault((words, around), at)
     return tuple(seen.values())
+
+
+def _refuse_unlike_nodes(commands: Sequence[tuple[Word, ...]]) -> None:
+    """Raise CommandRefused for one launch whose nodes start unlike numbers of ranks."""
+    counted = (*_NODE_RANKS, "--nproc_per_node", "--nproc-per-node", "NPROC_PER_NODE")
+    are_of_nodes = all(len(_without(_NODE_RANKS, words)) < len(words) for words in commands)
+    if are_of_nodes and len({_without(counted, words) for words in commands}) == 1:
+        raise CommandRefused(
+            f"the text starts one launch on {len(commands)} nodes, each with another number of ranks",
+            "paste one of them without its count: each GPU gets a rank, or those that gpus: of a host names",
+        )
 
 
 def _without_setup(found: Sequence[FoundCommand]) -> tuple[int, ...]:
@@ -176,15 +193,15 @@ def _two(words: Sequence[Word]) -> str:
     return " ".join(word.text.strip() for word in side_commands.program_words(words)[:2])[:60]
 
 
-def _without_node(words: Sequence[Word]) -> tuple[str, ...]:
-    """Return the words of a command without the number of its node."""
+def _without(names: Sequence[str], words: Sequence[Word]) -> tuple[str, ...]:
+    """Return the words of a command without some options: the number of its node."""
     kept: list[str] = []
     is_value = False
     for word in words:
         name, equals, _ = word.text.partition("=")
         if is_value:
             is_value = False
-        elif name in _NODE_RANKS:
+        elif name in names:
             is_value = not equals
         else:
             kept.append(word.text)
@@ -215,10 +232,11 @@ def _several(found: Sequence[FoundCommand], number: int | None) -> CommandRefuse
     what = f"{len(found)} commands, {alike}{shown}{more}"
     ranks = [_rank(one.words) for one in found]
     one = 1 + ranks.index(max(ranks))
-    hosts = remedies.hosts_of_ssh([line.words for line in found])
+    hosts, launch = remedies.launch_of_ssh([line.words for line in found])
     if number is None and hosts:
         return CommandRefused(
-            f"the text starts the launch on {len(hosts)} hosts by ssh, {shown}{more}", _without_ssh(hosts)
+            f"the text starts the launch on {len(hosts)} hosts by ssh, {shown}{more}",
+            _without_ssh(hosts, launch),
         )
     rest = "; do what the others do on each host yourself" if len(list(filter(None, ranks))) == 1 else ""
     return CommandRefused(
@@ -227,10 +245,11 @@ def _several(found: Sequence[FoundCommand], number: int | None) -> CommandRefuse
     )
 
 
-def _without_ssh(hosts: Sequence[str]) -> str:
+def _without_ssh(hosts: Sequence[str], launch: str) -> str:
+    shown = shlex.quote(launch) if len(launch) <= _LONGEST_LAUNCH else "LAUNCH"
     return (
-        "paste the launch that one of them starts, without ssh and the number of its node, and name all:"
-        f" gpulaunch run --hosts {','.join(hosts)} -- LAUNCH"
+        "launch what one of them starts, without ssh, and name all:"
+        f" gpulaunch run --hosts {','.join(hosts)} -- {shown}"
     )
 
 

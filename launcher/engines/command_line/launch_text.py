@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from launcher.engines.command_line import refusals, side_commands
-from launcher.engines.command_line.candidates import FoundCommand, ShellLine, choose_launch
+from launcher.engines.command_line.candidates import SUBMITS, FoundCommand, ShellLine, choose_launch, submits
 from launcher.engines.command_line.options import RANK_LOGS
 from launcher.engines.command_line.pages.page import commands_text
 from launcher.engines.command_line.parsed_command import MissingValue
@@ -55,6 +55,7 @@ _BLANK_BEHIND = (
     "\\: a blank behind it would end the command, which is read as if it went on in the line below"
 )
 _WITHOUT_VALUE = "the text does not say its value: env: of a run config does"
+_ITSELF = re.compile(r"\$(?:0|\{0\}|\{?BASH_SOURCE(?:\[0\])?\}?)")
 _SHOWN = 60
 _MOST_COMMANDS = 1000
 """More than any text that launches something; each keeps the variables that it has."""
@@ -92,6 +93,7 @@ class _Launches:
         self.late: list[int] = []  # of the commands that may run, those behind such a one
         self.ended = ""  # what is in front of the next command
         self.is_left_out = False  # the command in front of a pipe
+        self.is_submitted = False  # the text itself, to a scheduler
 
     def read(self, text: str) -> None:
         """Take every command of a text."""
@@ -134,6 +136,9 @@ class _Launches:
             pass
         elif self.ended == "|" and self.is_left_out:
             pass  # ps | grep | sh behind the launch: its first command is said
+        elif _submits_itself(words):
+            shell.dropped.append(f"{words[0].text}: {SUBMITS}")
+            self.is_submitted = True
         elif words[0].text in LEAVES:
             self._leave(words)
         elif shell.take_arguments(words):
@@ -178,6 +183,8 @@ class _Launches:
             shell.left = name if shell.returns else ""
         elif name != "exit":
             shell.left = name if shell.loops else ""
+        elif self.is_submitted:
+            pass  # of the shell that hands the text to the scheduler
         elif shell.groups and not shell.blocks.of_arguments:
             shell.blocks.leave_group(shell.groups[-1], words[1].text if len(words) > 1 else "")
         elif self.is_behind:
@@ -231,6 +238,11 @@ class _Launches:
             shell.dropped.append(f"{shown}: {side_commands.BEHIND if at in self.late else _IN_CONDITION}")
         dropped = tuple(filter(None, dict.fromkeys(shell.dropped)))
         return replace(line, dropped=dropped, unknown=unknown, commands=choice.commands)
+
+
+def _submits_itself(words: tuple[Word, ...]) -> bool:
+    """Whether a command hands the text that it is in to a scheduler: `sbatch --nodes=2 $0`."""
+    return submits(words) and any(_ITSELF.fullmatch(word.text) for word in words[1:])
 
 
 def _directives(text: str) -> Iterator[str]:

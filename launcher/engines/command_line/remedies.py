@@ -67,23 +67,23 @@ def typed_fix(name: str, words: Sequence[Word]) -> str:
         return _with_variables(name, _container_fix(name, words), words)
     if name in tables.SCHEDULERS:
         return _with_variables(name, _scheduler_fix(words), words)
-    return _batch_script_fix(texts) if name == "sbatch" else ""
+    return _batch_script_fix(words) if name == "sbatch" else ""
 
 
-def hosts_of_ssh(commands: Sequence[Sequence[Word]]) -> tuple[str, ...]:
-    """Return the hosts of commands that all are ssh to hosts that the text names; () for any others."""
+def launch_of_ssh(commands: Sequence[Sequence[Word]]) -> tuple[tuple[str, ...], str]:
+    """Return hosts that the text names and starts one launch on by ssh, and the launch; () for others."""
     hosts: list[str] = []
     launches: list[str] = []
     for words in commands:
         texts = [word.text for word in words[1:]]
         at = next((at for at, text in enumerate(texts) if _is_host(texts, at, text)), None)
         if words[0].text != "ssh" or at is None or not words[at + 1].is_known:
-            return ()
+            return (), ""
         hosts.append(texts[at])
         launches.append(" ".join(texts[at + 1 :]))
     names = "|".join(re.escape(host.rpartition("@")[2]) for host in sorted(hosts, key=len, reverse=True))
     alike = {re.sub(rf"(?<![\w.-])(?:{names})(?![\w.-])|\d+", "", launch) for launch in launches}
-    return tuple(dict.fromkeys(hosts)) if len(alike) == 1 else ()
+    return (tuple(dict.fromkeys(hosts)), launches[0]) if len(alike) == 1 else ((), "")
 
 
 def _with_variables(program: str, fix: str, words: Sequence[Word]) -> str:
@@ -153,7 +153,7 @@ def _container_fix(name: str, words: Sequence[Word]) -> str:
 def _inner_command(name: str, words: Sequence[Word]) -> str:
     """Return the command that a container or a scheduler would run, as it is typed; "" where none is seen."""
     texts = [word.text for word in words]
-    program = _entrypoint(words) if name in _VERBS else None
+    program = _value_of("--entrypoint", words) if name in _VERBS else None
     if program is not None:
         return _shown((program, *words[_image(name, texts) + 1 :]))
     is_shell = any(text in _SHELLS for text in texts) or _image(name, texts) == len(texts) - 3
@@ -166,11 +166,11 @@ def _inner_command(name: str, words: Sequence[Word]) -> str:
     return _shown(words[min(at, _behind_image(name, texts)) :])
 
 
-def _entrypoint(words: Sequence[Word]) -> Word | None:
-    """Return the program that a line of docker names beside its image."""
+def _value_of(option: str, words: Sequence[Word]) -> Word | None:
+    """Return the value of an option, in its word or behind it."""
     for word, following in pairwise((*words, Word(""))):
         name, equals, value = word.text.partition("=")
-        if name == "--entrypoint":
+        if name == option:
             return Word(value, word.unresolved) if equals else following
     return None
 
@@ -250,11 +250,15 @@ def _is_host(texts: Sequence[str], at: int, text: str) -> bool:
     return not text.startswith("-") and not is_value and re.fullmatch(r"[\w.@:-]+", text) is not None
 
 
-def _batch_script_fix(texts: Sequence[str]) -> str:
+def _batch_script_fix(words: Sequence[Word]) -> str:
     """Return what takes the place of `sbatch`: its script is the first file among its words."""
+    wrapped = _value_of("--wrap", words)
+    if wrapped is not None:
+        return f"launch what it wraps: {_LAUNCH}{_short(shlex.quote(wrapped.text.strip()))}"
+    texts = [word.text for word in words]
     script = next((text for text in texts if text.endswith(tables.BATCH_SUFFIXES)), "")
     if not script and texts and not texts[-1].startswith("-"):
         script = texts[-1]
-    if any(text.startswith("--wrap") for text in texts) or not script or script.startswith("$"):
+    if not script or script.startswith("$"):
         return tables.REFUSED["sbatch"][1]
     return f"gpulaunch init {shlex.quote(script)} makes a run config of it"

@@ -48,6 +48,9 @@ def strip_wrapper(words: Sequence[Word], start: int) -> Around | None:
         return Around(terminal.start, directory=terminal.directory, dropped=said, end=terminal.end)
     if name == "flock":
         return Around(read_lock(words, start), dropped=("flock: gpulaunch starts one run at a time itself",))
+    behind = _after_flags(words, start + 1, ("-u", "-g")) if name == "sudo" else len(words)
+    if behind < len(words) and words[behind].text in tables.CONTAINERS:
+        return strip_wrapper(words, behind)
     if name in tables.REFUSED and (text == name or text.startswith("/")):  # ./watch is the user's own
         why, fix = tables.REFUSED[name]
         if name == "tox" and (inside := _tox_command(words, start)):

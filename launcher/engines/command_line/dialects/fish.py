@@ -27,6 +27,7 @@ _ASKED = re.compile(r"\bset[ \t]+-q[ \t]+([A-Za-z_]\w*)")
 _CLOSED = {"if": "fi", "while": "done", "for": "done", "function": "}", "begin": "}"}
 _COUNT = re.compile(r"(?<=[ \t])\(count[ \t]+\$(\w+)\)")
 _COMMAND = re.compile(r"(?<=[ \t])(?<!then )\(([^()\n]+)\)")
+_QUOTED = re.compile(r"(?<=[ \t])'[^'\n]*'")
 _ARGUMENT = re.compile(r"\$argv\[(\d)\]")
 _JOINED = ((re.compile(r";[ \t]*and[ \t]+"), " && "), (re.compile(r";[ \t]*or[ \t]+"), " || "))
 _JOINED_BELOW = ((re.compile(r"\n[ \t]*and[ \t]+"), " && "), (re.compile(r"\n[ \t]*or[ \t]+"), " || "))
@@ -40,6 +41,7 @@ def of_fish(text: str) -> str:
         return text
     for pattern, operator in (*_JOINED, *(_JOINED_BELOW if _END.search(text) else ())):
         text = pattern.sub(operator, text)
+    text = _QUOTED.sub(lambda one: one[0].replace("\\\\", "\\"), text) if is_own else text
     text = _ARGUMENT.sub(r"$\1", _blocks(text) or text)
     text = re.sub(r"\$argv\b", '"$@"', text)
     text = _COUNT.sub(r"${#\1[@]}", text)

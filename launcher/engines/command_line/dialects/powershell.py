@@ -6,7 +6,7 @@ Only forms that no script of a POSIX shell has are taken: `$lr = 1`, `$a = @("x"
 
 import re
 
-from launcher.engines.command_line.dialects.powershell_blocks import with_blocks
+from launcher.engines.command_line.dialects.powershell_blocks import is_one, with_blocks
 from launcher.engines.command_line.dialects.word_lists import VALUE, VALUE_END
 
 _ENVIRONMENT = re.compile(r"\$env:(\w+)[ \t]*=[ \t]*", re.IGNORECASE)
@@ -27,6 +27,9 @@ _STARTED = re.compile(
     re.MULTILINE | re.IGNORECASE,
 )
 _COMMA = re.compile(rf",|{_QUOTED}")
+_USED = re.compile(rf"{_QUOTED}|(?<=[ \t=])\$(?P<name>\w+)(?=[ \t]|$)", re.MULTILINE)
+"""A variable, which is one word whatever it has."""
+
 _BETWEEN = re.compile(r"(?<=[\"'])[ \t]*,[ \t]*(?=[\"'])")
 _SHELL = re.compile(r"(?:powershell|pwsh)(?:\.exe)?\Z", re.IGNORECASE)
 _APPENDED = re.compile(
@@ -44,6 +47,7 @@ _ACTIVATED = re.compile(
 )
 _COMMENT = re.compile(r"^[ \t]*#.*$|[ \t]#[^\"'\n]*$", re.MULTILINE)
 _CALL = re.compile(r"^[ \t]*&[ \t]+(?=[\w.\"'$/\\])", re.MULTILINE)
+_DOUBLED = re.compile(r"'((?:[^'\n\"]|'')*)'")
 _COMMANDS = (
     (
         re.compile(
@@ -62,9 +66,17 @@ _COMMANDS = (
 )
 
 
+def _once(found: re.Match[str]) -> str:
+    """Return a text in single quotes, in which `''` is one, as a POSIX shell has it."""
+    text = re.sub(r"([\\$`])", r"\\\1", found[1].replace("''", "'"))
+    return f'"{text}"' if "''" in found[1] else found[0]
+
+
 def of_powershell(text: str) -> str:
     """Return a text as a POSIX shell writes it."""
-    text = _OF_SCRIPT.sub("", with_blocks(text))
+    text = _OF_SCRIPT.sub(
+        "", with_blocks(_DOUBLED.sub(_once, text) if "''" in text and is_one(text) else text)
+    )
     text = _STARTED.sub(
         lambda found: f"{_SHELL.sub('bash -c', found['program'])} {_BETWEEN.sub(' ', found['words'])}", text
     )
@@ -97,4 +109,6 @@ def of_powershell(text: str) -> str:
     )
     for pattern, command in _COMMANDS:
         text = pattern.sub(command, text)
-    return _ASSIGNED.sub(r"\1=\2", text)
+    texts = {name for name, _ in _ASSIGNED.findall(text)}
+    text = _ASSIGNED.sub(r"\1=\2", text)
+    return _USED.sub(lambda one: f'"{one[0]}"' if one["name"] in texts else one[0], text)

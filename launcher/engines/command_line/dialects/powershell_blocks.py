@@ -46,7 +46,12 @@ _ENDS = {"if": "fi", "try": "fi", "switch": "esac", "label": ";;"}
 
 def with_blocks(text: str) -> str:
     """Return a text of PowerShell with its blocks as a POSIX shell writes them; any other as it is."""
-    return "\n".join(_lines(_laid_out(text).split("\n"))) if "{" in text and _IS_ONE.search(text) else text
+    return "\n".join(_lines(_laid_out(text).split("\n"))) if "{" in text and is_one(text) else text
+
+
+def is_one(text: str) -> bool:
+    """Whether a text has what only PowerShell writes."""
+    return _IS_ONE.search(text) is not None
 
 
 def _laid_out(text: str) -> str:

@@ -167,26 +167,25 @@ def _refuse_image(lines: list[str], text: str, launch: re.Pattern[str]) -> None:
 
 
 def _only_command(keys: list[CommandKey], lines: list[str]) -> str | None:
-    """Return what the one container of a manifest starts that is not a launcher: `command: ["./train.sh"]`.
+    """Return what the one container or step of a manifest starts: `command: ["./train.sh"]`.
 
     None for other texts. Raises CommandRefused for a container with arguments alone.
     """
-    if not is_of_cluster(lines):
-        return None
     commands: dict[str, CommandKey] = {}
     for key in keys:
-        command = _command(key) if key.name in (*_STARTS, "run", "commands") else None
+        command = _command(key) if key.name in (*_STARTS, *_TEXT_KEYS) else None
         if command:
             commands.setdefault(command, key)
-    if not commands and any(key.name == "args" for key in keys):
+    of_cluster = is_of_cluster(lines)
+    if of_cluster and not commands and any(key.name == "args" for key in keys):
         raise CommandRefused(
             "the manifest has arguments and no command: the image says what starts with them",
             "write the command: gpulaunch run --hosts A,B -- torchrun SCRIPT ARGUMENTS",
         )
     scripts = {command: key for command, key in commands.items() if _SCRIPT.search(command)}
-    chosen = commands if len(commands) == 1 else scripts
+    chosen = commands if of_cluster and len(commands) == 1 else scripts
     if len(chosen) != 1:
-        _refuse_commands(commands)
+        _refuse_commands(commands if of_cluster else ())
         return None
     ((command, key),) = chosen.items()
     text = _whole(lines, [key], "".join(_surroundings(keys, key, lines, command)), command)

@@ -57,7 +57,7 @@ _TASKS = re.compile(
 """What a file of tasks has: a section, a recipe, an image, or one object of JSON."""
 
 _LIST_MARK = re.compile(rf"^[ \t]*(?:[-*+\u2022]|\d{{1,2}}[.)])[ \t]+(?=`?{LAUNCH}\b)", re.MULTILINE)
-_ITEM_HEADING = re.compile(r"^[ \t]*[-*+][ \t]+[A-Z][^\n`$=]{0,100}:[ \t]*$", re.MULTILINE)
+_ITEM_OF_PROSE = re.compile(r"^[ \t]*[-*+][ \t]+[A-Z][^\n`$=]{0,300}$", re.MULTILINE)
 _LABEL = re.compile(
     rf"^[ \t]*(?:- )?(?:[A-Z][\w -]{{0,30}}:|(?:command|run|cmd|script):|CMD|ENTRYPOINT|RUN)[ \t]+"
     rf"(?=`?{LAUNCH}\b)|^[ \t]*RUN[ \t]+(?=[a-z])",
@@ -100,7 +100,7 @@ def commands_text(text: str) -> str:
     document = _document(text)
     text = _without_template(text) if document is None and "{%" in text else text
     text = _recipe(_without_numbers(_argv_text(text) if document is None else document))
-    text = _LABEL.sub("", _LIST_MARK.sub("", _ITEM_HEADING.sub("", text)))
+    text = _LABEL.sub("", _LIST_MARK.sub("", _ITEM_OF_PROSE.sub("", text)))
     code = _CODE.fullmatch(text) or _SENTENCE.fullmatch(text) or _QUOTES.fullmatch(text)
     text = _FENCE.sub("", code[1] if code else text)
     root = _ROOT_PROMPT.match(text)

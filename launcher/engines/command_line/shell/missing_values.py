@@ -1,4 +1,4 @@
-"""The error for words that still lack a value, and what to do about each kind. Pure."""
+"""Words that still lack a value: what a page leaves to its reader, and the error for each kind. Pure."""
 
 import re
 from collections.abc import Sequence

@@ -313,12 +313,14 @@ class ShellState:
                 if pair is not None:
                     self._assign_element(name.rstrip("+="), pair["key"], Word(pair["value"], word.unresolved))
             return
+        name, is_added = name.rstrip("+="), name.endswith("+=")
+        value = self.values.get(name) if is_added else ()
+        before = value if isinstance(value, tuple) else ()
         if self.blocks.runs is None:
-            self.forget(name.rstrip("+="), is_exported=False)
-        if self.blocks.runs is not True:
-            return
-        before = self.values.get(name.rstrip("+=")) if name.endswith("+=") else ()
-        self.values[name.rstrip("+=")] = (*(before if isinstance(before, tuple) else ()), *words)
+            shown = f"${name} (set in a condition)"
+            self.values[name] = (*before, Word(shown, (shown,)))
+        elif self.blocks.runs:
+            self.values[name] = (*before, *words)
 
     def _assign(self, words: tuple[Word, ...], *, is_exported: bool) -> None:
         of_all = is_exported or self.exports_all

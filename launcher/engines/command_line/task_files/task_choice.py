@@ -35,6 +35,7 @@ _RUN_SCRIPT = re.compile(
 )
 """A script that a tool starts with Python."""
 
+_SCRIPT = re.compile(r"(?:^|[\s/])[\w.-]+\.sh(?=\s|$)")
 _PYTHON = re.compile(r"\bpython[\d.]*\b")
 _LONGEST = 100_000
 _LISTED = 8
@@ -55,6 +56,7 @@ def launches_of_tasks(text: str, launch: re.Pattern[str]) -> str | None:
         for task in tasks
         if task.starts or launch.search(_TOOLS.sub("", task.text)) or _RUN_SCRIPT.search(task.text)
     ]
+    launching = launching or [task for task in tasks if len(tasks) == 1 and _SCRIPT.search(task.text)]
     if not launching:
         return _without_launch(tasks)
     needed = {name for task in launching for name in task.needs}
