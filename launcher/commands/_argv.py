@@ -1,6 +1,7 @@
 """The command line of a launch: misplaced options of the script and of other launchers are reported."""
 
 import os
+import posixpath
 import re
 import shlex
 from collections.abc import Collection, Mapping
@@ -55,8 +56,9 @@ class LaunchCommand(click.Command):
             if error.option_name == "-p":  # the same for all commands
                 raise
             raise WrongUsage(*_place(error, given, ctx), ctx) from None
-        _refuse_loose_word(given, ctx)
         ctx.params["pasted"] = _is_command(given, ctx.params)
+        if not ctx.params["pasted"]:
+            _refuse_loose_word(given, ctx)
         ctx.meta[TYPED] = (*ctx.command_path.split(), *given)
         return left
 
@@ -65,24 +67,25 @@ def _refuse_loose_word(given: list[str], ctx: click.Context) -> None:
     """Raise WrongUsage for a word before `--` beside the script: a host, an argument, a second script."""
     words, config = ctx.params.get("extra") or (), ctx.params.get("config")
     loose = words[: len(words) - len(given[given.index("--") + 1 :])] if "--" in given else words
+    start = ["-c", config] if config is not None else list(words[:1])
     if config is None:
         is_script = bool(loose) and (loose[0].endswith(".py") or Path(loose[0]).is_file())
-        loose = loose[1:] if is_script else ()
+        words, loose = words[1:], loose[1:] if is_script else ()
     if not loose:
         return
     word, place = one_line(loose[0], 100), given.index(loose[0])
+    argument = one_line(shlex.join([*start, "--", *words]), 200)
     if config is not None and word.endswith(".py"):
-        name = one_line(config, 100)
         raise WrongUsage(
-            f"a script and a run config: {word} and {name}",
-            f"leave one out; an argument of the config's script goes after --: -c {name} -- {word}",
+            f"a script and a run config: {word} and {one_line(config, 100)}",
+            f"leave one out; an argument of the config's script goes after --: {argument}",
             ctx,
         )
     before = one_line(given[place - 1], 100) if given[max(place - 2, 0)] == "--hosts" else ""
     raise WrongUsage(
         f"{word}{before and f' after --hosts {before}'} would be an argument of the script",
         f"{f'--hosts {before},{word} names both' if before else f'a host: --hosts {word}'};"
-        " an argument of the script goes after --",
+        f" an argument of the script goes last, after --: {argument}",
         ctx,
     )
 
@@ -96,7 +99,7 @@ def _is_command(given: list[str], params: Mapping[str, Any]) -> bool:
         return True
     if words[0].endswith((".py", *SUFFIXES)):
         return False
-    if words[0] in LAUNCHERS and not Path(words[0]).is_file():
+    if posixpath.basename(words[0]) in LAUNCHERS and ("/" in words[0] or not Path(words[0]).is_file()):
         return True
     first = given.index("--") if "--" in given else len(given)
     return len(given) - first - 1 == len(words)
@@ -108,7 +111,7 @@ def _place(error: click.NoSuchOption, given: list[str], ctx: click.Context) -> t
     option, at = _typed(error.option_name, given)
     name = one_line(option, 100)
     wrong = f"{command} has no option {name}"
-    launcher = next((word for word in given if word in LAUNCHERS), "")
+    launcher = next((word for word in given if posixpath.basename(word) in LAUNCHERS), "")
     if launcher:
         return wrong, f"a command goes after --: {command} --hosts A,B -- {launcher} ..."
     from launcher.engines.command_line.gpulaunch_options import find_own_option  # noqa: PLC0415 - only for a mistake

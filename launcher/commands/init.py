@@ -156,8 +156,9 @@ def _run(words: tuple[str, ...], launch: int | None, *, pasted: bool) -> _Run:
     `pasted`: they are a command by their place behind `--` or by their first word.
     """
     script = words[0]
-    is_script = script.endswith(_SCRIPTS) or Path(script).exists()
-    if not is_text(script) and (len(words) == 1 if is_script else not pasted):
+    if not is_text(script) and (
+        len(words) == 1 if script.endswith(_SCRIPTS) or Path(script).exists() else not pasted
+    ):
         if not Path(script).is_file():
             raise absent_script(script, PLACES_OF_WORDS)
         if (

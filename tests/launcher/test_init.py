@@ -315,8 +315,9 @@ def test_a_command_is_written_down_as_a_run_config(home: Path) -> None:
     assert config.job.env == {"NCCL_DEBUG": "INFO"}
     assert config.command is not None
     assert config.command.request.per_node == 2
-    refused = CliRunner().invoke(command, ["--", "torchrun", "--nproc_per_nod", "2", "none.py"])
-    assert isinstance(refused.exception, BadInput)
+    longer_than_a_name = f"torchrun --nproc_per_node 2 none.py {'x' * 300}"
+    for wrong in (["--", "torchrun", "--nproc_per_nod", "2", "none.py"], [longer_than_a_name]):
+        assert isinstance(CliRunner().invoke(command, wrong).exception, BadInput)
 
 
 @pytest.mark.parametrize("name", ["tran.py", "job.sbatch", "start.sh", "root@192.0.2.7:22", "titan"])

@@ -212,7 +212,8 @@ def test_sync_on_the_command_line_keeps_what_a_config_says_of_it() -> None:
             "b after --hosts a would be an argument of the script; --hosts a,b names both",
         ),
         ("alone.py root@192.0.2.7 -n", "root@192.0.2.7 would be an argument of the script; a host: --hosts"),
-        ("alone.py 3 -- --lr 1", "3 would be an argument of the script; a host: --hosts 3; an"),
+        ("alone.py 3 -- --lr 1", "an argument of the script goes last, after --: alone.py -- 3 --lr 1\n"),
+        ("-n /usr/bin/python3 alone.py --lr 1", "a command goes after --: gpulaunch run --hosts A,B -- /usr"),
         ("-c x titan", "titan would be an argument of the script; a host: --hosts titan"),
         ("alone.py --host titan", "has no option --host; did you mean --hosts?"),
         (
