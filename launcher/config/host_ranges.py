@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Container, Mapping
+from functools import partial
 
 from launcher.config.host_names import HOST_RULE, USER_RULE, is_host, is_user
 from launcher.errors import BadInput
@@ -90,7 +91,7 @@ def expand_ranges(
     """Return the names that a range stands for, as ClusterShell reads it (`a[1-3]!a2`, `@group&...`).
 
     A group needs no @ where no host has its name. Raises BadInput for a malformed range, for one of more than
-    MAX_HOSTS hosts and for an empty result.
+    MAX_HOSTS hosts, for an empty result, and where nothing of what is to be left out is among the hosts.
     """
     if len(word) > _LONGEST_WORD:
         raise BadInput(f'"{word[:40]}..." is too long for a host: {len(word)} characters')
@@ -107,9 +108,13 @@ def expand_ranges(
 
     source = GroupSource("hosts", {name: ",".join(members) for name, members in groups.items()})
     parts = re.split(r"([!&^])", "".join(word.split()))
-    sets = "".join(f"@{each}" if each in groups and each not in hosts else each for each in parts)
+    sets = [f"@{each}" if each in groups and each not in hosts else each for each in parts]
+    nodes = partial(NodeSet, resolver=GroupResolver(source))
     try:
-        found = [str(name) for name in NodeSet(sets, resolver=GroupResolver(source))]
+        found = [str(name) for name in nodes("".join(sets))]
+        for at, sign in enumerate(sets):
+            if sign == "!" and not nodes("".join(sets[:at])) & nodes(sets[at + 1]):
+                raise BadInput(f'"{word}" leaves nothing out: {parts[at + 1]} is not among {parts[at - 1]}')
     except (NodeSetException, GroupResolverError, ValueError, AssertionError) as error:  # numbers without end
         raise _no_range(word, str(error)) from None
     if not found:

@@ -4,13 +4,8 @@ The tables drive validation, the JSON Schemas that editors complete from (`gpula
 and docs/configuration.md (tests/pages/configuration.py).
 """
 
-from launcher.config.disconnect_options import (
-    BEFORE_STOP,
-    DEFAULT_GRACE_S,
-    DEFAULT_TIMEOUT_S,
-    MIN_TIMEOUT_S,
-    POLICIES,
-)
+from launcher.config.before_stop_options import BEFORE_STOP
+from launcher.config.disconnect_options import DEFAULT_GRACE_S, DEFAULT_TIMEOUT_S, MIN_TIMEOUT_S, POLICIES
 from launcher.config.expect_options import EXPECT_KEYS
 from launcher.config.host_fields import ADDRESS, INTERPRETER, gpus
 from launcher.config.host_names import USER_PATTERN

@@ -198,7 +198,8 @@ def _would_use(
     entries: Sequence[HostEntry], gathered: GatherResult, job: Job, script: ScriptAnalysis | None
 ) -> tuple[LaunchPreview, LaunchDecisions | None]:
     if gathered.errors:
-        good = host_range(entry.name for entry in entries if entry.name not in gathered.errors)
+        main, *others = [entry.name for entry in entries if entry.name not in gathered.errors] or [""]
+        good = ",".join(filter(None, (main, host_range(others))))  # the main host stays the first
         fix = f"the others alone: --hosts {shlex.quote(good)}" if good and not is_inside_job() else ""
         return LaunchPreview(problem=f"{fold_hosts(tuple(gathered.errors))} cannot be used", fix=fix), None
     pairs = [(entry, gathered.facts[entry.name]) for entry in entries]

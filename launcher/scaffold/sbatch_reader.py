@@ -8,7 +8,7 @@ import re
 import shlex
 from collections.abc import Iterator, Mapping
 
-from launcher.config.disconnect_options import SIGNALS
+from launcher.config.before_stop_options import SIGNALS
 from launcher.config.slurm_options import OPTIONS_OF_KEYS, PLAIN_NAME, TIME
 from launcher.errors import BadInput
 from preflight.frozen import dataclass

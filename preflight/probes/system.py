@@ -1,4 +1,4 @@
-"""Kernel modules, the driver's services, and processes that hang in the kernel."""
+"""Kernel modules, the driver's services, ACS and IOMMU, and processes that hang in the kernel."""
 
 import errno
 import os

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from launcher.config.disconnect_options import BeforeStop
+from launcher.config.before_stop_options import BeforeStop
 from launcher.config.run_config import load_run_config
 from launcher.errors import ConfigError
 from tests.field_notes.ranks import SHIMS, shimmed

@@ -166,6 +166,7 @@ def test_localhost_with_an_address_is_a_host_like_others(tmp_path: Path) -> None
     [
         "",
         "-oProxyCommand=x",
+        "ada!titan",
         "a b",
         "a\nb",
         "@nobody",

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from launcher.commands.schema import command
 from launcher.config import schema
 from launcher.config import value_types as kinds
-from launcher.config.disconnect_options import BEFORE_STOP_KEYS, BeforeStop
+from launcher.config.before_stop_options import BEFORE_STOP_KEYS, BeforeStop
 from launcher.config.expect_options import EXPECT_KEYS
 from launcher.config.inventory import HostEntry
 from launcher.config.restart_options import RESTART_KEYS, RestartOptions

@@ -1,6 +1,6 @@
 """docs/configuration.md's tables, from the tables that drive validation."""
 
-from launcher.config.disconnect_options import BEFORE_STOP_KEYS
+from launcher.config.before_stop_options import BEFORE_STOP_KEYS
 from launcher.config.expect_options import EXPECT_KEYS
 from launcher.config.restart_options import RESTART_KEYS
 from launcher.config.schema import CONFIG_KEYS, HOST_KEYS, INVENTORY_KEYS

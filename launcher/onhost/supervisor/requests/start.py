@@ -212,7 +212,10 @@ def first_state(ready: int, run_dir: str) -> dict[str, Any]:
 
 
 def list_same_work(spec: dict[str, Any]) -> list[str]:
-    """Return the ids of live runs of this host that were given the same work."""
+    """Return the ids of live runs of this host that were given the same work.
+
+    GPUs have claims; a run on the CPU, or on other GPUs, that is typed twice would write over its own files.
+    """
     work = _work_of(spec)
     if work is None:
         return []
