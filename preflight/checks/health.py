@@ -152,7 +152,10 @@ def few_pages_are_retired(gpu: Gpu, pages: RetiredPages, expect: Expect) -> Iter
 
 _TROUBLES = (
     ("RmInitAdapter failed", "if nvidia-smi -L does not list the GPU, power-cycle the host"),
-    ("API mismatch", "sudo reboot: programs have another driver than the kernel module"),
+    (
+        "API mismatch",
+        "if nvidia-smi fails: sudo reboot, as programs have another driver than the kernel module",
+    ),
     ("infoROM is corrupted", "ask the administrator to have the GPU's infoROM repaired, or the GPU replaced"),
 )
 """Messages without an Xid that say what is wrong, and what to do."""

@@ -39,6 +39,7 @@ def parse_kernel_log(text: str) -> Json:
     oom_kills: list[str] = []
     other: list[str] = []
     bus = ""
+    fallen_off: set[str] = set()
     for line in _lines_of_interest(text):
         named = _NAMED.search(line)
         bus = pci_bus_id(named.group(1)) if named else bus
@@ -46,14 +47,13 @@ def parse_kernel_log(text: str) -> Json:
         fallen = _FALLEN.search(line) if bus and xid is None else None
         if xid:
             xids.append(_xid(int(xid.group(2)), pci_bus_id(xid.group(1)), line, xid.group(0)))
-        elif fallen and not any(
-            (known["code"], known["pci_bus_id"]) == (_OFF_THE_BUS, bus) for known in xids
-        ):
+        elif fallen and bus not in fallen_off:
             xids.append(_xid(_OFF_THE_BUS, bus, line, fallen.group(0)))  # the driver gives some no number
         elif _OOM.search(line) and "Kill" in line:
             oom_kills.append(truncate(_body(line)))
         elif _OTHER.search(line):
             other.append(truncate(_body(line)))
+        fallen_off.update(each["pci_bus_id"] for each in xids[-1:] if each["code"] == _OFF_THE_BUS)
     return {"xids": xids[-_MOST_LINES:], "oom_kills": oom_kills[-_MOST_LINES:], "other": other[-_MOST_LINES:]}
 
 
