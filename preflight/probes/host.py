@@ -16,6 +16,7 @@ from .namespaces import own_namespace
 from .pci import pci_gpus
 from .users import user_name
 
+_CLAIMS_DIR = CLAIMS_DIR
 _INITIAL_PID_NAMESPACE = "pid:[4026531836]"  # PROC_PID_INIT_INO of include/linux/proc_ns.h
 _CLAIM = re.compile(r"gpulaunch-claim-([A-Za-z0-9_-]{1,100})\.[0-9a-z]{1,64}")
 INFINIBAND = "/sys/class/infiniband"
@@ -85,7 +86,7 @@ def gpu_claims() -> list[Json]:
     """Return facts.GpuClaim for every live claim: a run of its owner holds its lock, in this boot."""
     place = Place(text_or("/proc/sys/kernel/random/boot_id"), own_namespace("pid"))
     found = []
-    for path in sorted(newest_by_owner(CLAIMS_DIR, _CLAIM.fullmatch)):
+    for path in sorted(newest_by_owner(_CLAIMS_DIR, _CLAIM.fullmatch)):
         name, claim = _CLAIM.fullmatch(os.path.basename(path)), read_claim(path, place)
         if name is None or claim is None or not claim[2]:
             continue

@@ -253,7 +253,7 @@ def _claims(folder: Path) -> Read:
     from preflight.probes import host
 
     path = folder / "gpulaunch-claim-GPU-1.x"
-    host.CLAIMS_DIR = str(folder)
+    host._CLAIMS_DIR = str(folder)
     fd = os.open(path, os.O_RDWR | os.O_CREAT)
     taken.lock(fd)  # a claim counts while its file is locked
     ticket, mine = tickets.make_ticket(str(folder), "mine", ["GPU-1"])

@@ -194,7 +194,7 @@ def test_the_agent_tells_live_claims_with_their_owner() -> None:
 
 def claim_result(place: str, monkeypatch: pytest.MonkeyPatch) -> tuple[str, list[dict[str, Any]]]:
     """Return what both readers say of the GPU: the supervisor's before a start, and the agent's."""
-    monkeypatch.setattr(probe, "CLAIMS_DIR", place)
+    monkeypatch.setattr(probe, "_CLAIMS_DIR", place)
     return claims.conflict_of(place, GPU, {}), [claim for claim in gpu_claims() if claim["gpu_uuid"] == GPU]
 
 

@@ -63,7 +63,7 @@ BAD_FIELDS: list[dict[str, Any]] = [
 def test_a_claim_counts_while_its_lock_is_held(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, run: tuple[str, int, float | None] | None
 ) -> None:
-    monkeypatch.setattr(host, "CLAIMS_DIR", str(tmp_path))
+    monkeypatch.setattr(host, "_CLAIMS_DIR", str(tmp_path))
     fd = put_claim(tmp_path, text)
     try:
         found = host.gpu_claims()
@@ -82,7 +82,7 @@ def test_a_claim_counts_while_its_lock_is_held(
 def test_what_is_not_a_file_of_a_claim_is_passed_over(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(host, "CLAIMS_DIR", str(tmp_path))
+    monkeypatch.setattr(host, "_CLAIMS_DIR", str(tmp_path))
     fds = [
         put_claim(tmp_path, json.dumps(claim()), "gpulaunch-claim-GPU-1.free", locked=False),
         put_claim(tmp_path, json.dumps(claim()), "gpulaunch-claim-GPU-1.UPPER"),
@@ -99,7 +99,7 @@ def test_what_is_not_a_file_of_a_claim_is_passed_over(
 
 
 def test_of_one_owner_the_newest_256_claims_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(host, "CLAIMS_DIR", str(tmp_path))
+    monkeypatch.setattr(host, "_CLAIMS_DIR", str(tmp_path))
     for number in range(258):
         path = tmp_path / f"gpulaunch-claim-GPU-{number}.a"
         path.write_text("")
