@@ -18,7 +18,7 @@ _TYPES = {"int": int, "float": float, "str": str}
 _SEVERAL = ("?", "*", "+")
 _BY_VERSION = re.compile(r"-(?=\.?\d)(?!\d+$|\d*\.\d+$)")
 """Negative numbers such as -1e-4, which Python before 3.14 takes for options."""
-_UNEXPANDED = re.compile(r"[$`]|\{scratch\}")
+_UNEXPANDED = re.compile(r"[$`]")
 """A word that is another one by the time the script gets it."""
 _REQUIRED = "the following arguments are required: "
 
@@ -41,12 +41,19 @@ class _Ended(Exception):
     """The script prints its help or its version, and ends."""
 
 
+_FORMATTER = argparse.HelpFormatter("", width=80)
+
+
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         raise _Refused(message)
 
     def exit(self, status: int = 0, message: str | None = None) -> NoReturn:  # noqa: ARG002 - as its base has it
         raise _Ended
+
+    def _get_formatter(self) -> argparse.HelpFormatter:
+        """Return one for all arguments: a new one asks for the size of the terminal, each time."""
+        return _FORMATTER
 
     def print_help(self, file: object = None) -> None:  # noqa: ARG002 - as its base has it
         raise _Ended
