@@ -66,7 +66,7 @@ _BY_WORDS: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     "S16": ((r"undefined symbol|cannot open shared object", "python -m pip install --force-reinstall --no-deps --no-build-isolation flash-attn"),),
     "S20": ((r"\bResourceExhaustedError\b|tensorflow[./]", "export TF_GPU_ALLOCATOR=cuda_malloc_async helps where memory is in pieces"),),
-    "S22": ((r"\b[Xx][Ll][Aa]\b|/xla/|jax", "export XLA_PYTHON_CLIENT_PREALLOCATE=false, and end what else holds the GPU (nvidia-smi): JAX takes three quarters of its memory at the start"),),
+    "S22": ((r"\b[Xx][Ll][Aa]\b|/xla/|jax", "export XLA_PYTHON_CLIENT_PREALLOCATE=false (JAX takes 75 % of a GPU at its start); nvidia-smi shows what else is on it"),),
     "S26": (("", "gradient_checkpointing_kwargs={'use_reentrant': False}"),),
     "S32": (
         (r"\bhip|\bHIP\b|\bgfx\d", "rocminfo | grep -m1 gfx names the architecture that the build must have"),
@@ -86,6 +86,7 @@ _BY_WORDS: dict[str, tuple[tuple[str, str], ...]] = {
     "S44": (
         (r"[Cc]redential|[Mm]unge", "munge -n | ssh NODE unmunge; ssh NODE date"),
         (r"kubectl|\bpods?\b|kubelet|Error from server|Insufficient \w+(?:\.com/gpu)?$", "kubectl describe pod POD"),
+        (r"not enough slots", "mpirun -np N -H HOST:SLOTS,... with a slot for each GPU; --oversubscribe where it counts too few cores"),
         (r"mpirun|mpiexec|MPI_I(?:nit|NIT)|orted|prte|PMIX|PMI\b", "which mpirun, on every host"),
         (r"\bqsub\b|\bPBS\b|pbs_", "qstat -xf JOB"),
         (r"\b(?:srun|sbatch|salloc|slurmstepd)\b", "sinfo -o '%P %l %D %G %N %T' lists partitions, limits and GPUs"),
@@ -123,8 +124,8 @@ _BY_WORDS: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     "S88": (
         (r"Missing key\(s\)[^\n]{0,40}\"module\.", "load into model.module: the model is wrapped (DataParallel, DDP), the checkpoint is of the model within"),
-        (r"(?:Unexpected|unexpected) key(?:\(s\))?[^\n]{0,40}\"(module|_orig_mod)\.", "load {key.removeprefix('module.').removeprefix('_orig_mod.'): value for key, value in state.items()}: it was saved of a wrapped or compiled model"),
-        (r"Unexpected key\(s\)[^\n]{0,4000}\"(?:epoch|iteration|global_step|optimizer\w*|state_dict|model|\w+_state_dict)\"", "the file holds more than weights: load the part of it that they are in, checkpoint['...'], of the keys that the message calls unexpected"),
+        (r"(?:Unexpected|unexpected) key(?:\(s\))?[^\n]{0,40}\"(module|_orig_mod)\.", "{key.removeprefix('module.').removeprefix('_orig_mod.'): value for key, value in state.items()}"),
+        (r"Unexpected key\(s\)[^\n]{0,4000}\"(?:epoch|iteration|global_step|optimizer\w*|state_dict|model|\w+_state_dict)\"", "the file holds more than weights: load_state_dict(checkpoint['...']) with one of the keys that are unexpected"),
     ),
     "S91": (("", "python -m pip install -U bitsandbytes"),),
     "S92": (

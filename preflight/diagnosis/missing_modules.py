@@ -14,7 +14,10 @@ _REQUIRED = re.compile(
     r"(?<![\w.-])([A-Za-z][\w-]*(?:(?:[<>=!~]=|[<>])[\w.*]+,?)+)(?=`? is required\b|.{0,80}\bbut (?:found|you have|got)\b)"
 )
 """A version that a package asks for, in the words of an error that names the installed one."""
-_LACKED_NAME = re.compile(r"cannot import name ['\"](\w{1,100})['\"] from ['\"]([\w.]{1,200})['\"]")
+_LACKED_NAME = re.compile(
+    r"cannot import name ['\"](?P<name>\w{1,100})['\"] from ['\"](?P<of>[\w.]{1,200})['\"]"
+    r"|module ['\"](?P<module>[\w.]{1,200})['\"] has no attribute ['\"](?P<attribute>\w{1,100})['\"]"
+)
 _NO_VERSION = re.compile(r"No matching distribution found for (\S+)")
 _PREFIX = re.compile(r"^(?P<prefix>.*)/lib(?:64)?/python3[\d.]*/(?:site|dist)-packages/")
 _SITE = re.compile(r"(?:site|dist)-packages/|/lib(?:64)?/python3|^<")
@@ -35,8 +38,9 @@ def module_advice(text: str, files: Sequence[str], own: Collection[str] = ()) ->
             "python3 -m venv DIR",
         )
     lacks = _LACKED_NAME.search(text)
-    if lacks and package_of_module(_top(lacks[2])) and not _own_root(_top(lacks[2]), files):
-        return _other_version(lacks[2], files, lacks[1])
+    holder = (lacks["of"] or lacks["module"]) if lacks else ""
+    if lacks and package_of_module(_top(holder)) and not _own_root(_top(holder), files):
+        return _other_version(holder, files, lacks["name"] or lacks["attribute"])
     wanted = _NO_VERSION.search(text)
     if wanted:
         return ModuleAdvice(

@@ -19,6 +19,8 @@ _SHARE = 0.05
 _DROP_FROM = 0.05
 """A loss that was above this and is printed as 0.0 in the next step has not converged to it."""
 _SCALE_FLOOR = 1e-3
+_LOW_SCALE = 16
+"""Three steps skipped in a row at such scales: a search that starts at 2**16 has long found its own."""
 _SKIPPED = 40
 """Steps skipped in a row that no search for a scale needs: 2**40 is more than where it starts."""
 _REDUCED = re.compile(r"reducing (?:loss scale )?to (\d[\d.]*)")
@@ -130,6 +132,8 @@ def _scale_collapsed(points: Sequence[Point]) -> Anomaly | None:
         or [p for p in skipped[-2:] if p.scale is not None and p.scale <= 1][1:]
     ):
         return Anomaly(COLLAPSE_CODE, _COLLAPSED, skipped[-5:])
+    if len([p for p in skipped[-3:] if p.scale is not None and p.scale <= _LOW_SCALE]) == 3:
+        return Anomaly(COLLAPSE_CODE, _COLLAPSED, skipped[-5:], "likely")
     scales = [point for point in points if point.scale is not None and not point.overflow]
     tail = [point for point in scales[-3:] if point.scale is not None and point.scale < _SCALE_FLOOR]
     if not tail or len(tail) < min(3, len(scales)) or len(scales) < 2:

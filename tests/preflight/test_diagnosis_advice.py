@@ -30,6 +30,7 @@ REFUSED = "srun: error: Unable to allocate resources:"
     ("message", "command"),
     [
         ("ModuleNotFoundError: No module named 'peft.tuners.old'", "python -m pip show peft"),
+        ("AttributeError: module 'torch' has no attribute 'amp'", "python -m pip show torch"),
         ("ModuleNotFoundError: No module named 'google.protobuf'", "pip install protobuf"),
         ("ModuleNotFoundError: No module named 'google.auth.x'", "install google-auth"),
         ("ImportError: tokenizers>=0.21,<0.22 is required, but found 0.19.1", "'tokenizers>=0.21,<0.22'"),
@@ -138,6 +139,7 @@ def test_words_of_a_sentence_are_no_command(message: str) -> None:
         ("Warning  Failed  4s  kubelet  Error: ErrImagePull\n", "kubectl describe pod"),
         ("An MPI process is aborting\n Reason:     Before MPI_INIT completed\n", "which mpirun"),
         ("error: externally-managed-environment\n", "python3 -m venv"),
+        ("There are not enough slots available in the system to satisfy the 8 slots\n", "-H HOST:SLOTS"),
         ("ERROR: No matching distribution found for torch==9.9\n", "pip index versions torch"),
         ("slurmstepd-n1: error: *** JOB 1495 ON n1 CANCELLED AT 2026-04-28T15:07:03 ***\n", "sacct -j 1495"),
         (f"{COMMAND} returned non-zero exit status 2.\n", "python tools/train.py --help"),
