@@ -90,7 +90,7 @@ def check_host(
         problems = list(_not_collected_once(problems))
     return tuple(
         _finding(check, problem, (facts.host,), ignore)
-        for check, problem in _spare_gpus_demoted(problems, use)
+        for check, problem in _spare_gpus_demoted(problems, use, job)
     )
 
 
@@ -194,11 +194,14 @@ def _not_collected_once(problems: list[ReportCheck]) -> Iterator[ReportCheck]:
             yield check, Problem(NOT_HELD, "run the preflight on the host itself", severity=Severity.INFO)
 
 
-def _spare_gpus_demoted(problems: list[ReportCheck], use: GpuSelection) -> Iterator[ReportCheck]:
-    """Turn what would stop a launch into a warning where it is about a GPU that the job can do without."""
+def _spare_gpus_demoted(problems: list[ReportCheck], use: GpuSelection, job: Job) -> Iterator[ReportCheck]:
+    """Turn what would stop a launch into a warning where it is about a GPU that the job can do without.
+
+    Where it cannot, its fix says how many GPUs to ask for, so that it can.
+    """
     stopping = (Severity.CRITICAL, Severity.UNKNOWN)
     bad = {p.gpu for check, p in problems if p.gpu is not None and (p.severity or check.severity) in stopping}
-    enough = len(use.candidates - bad) >= use.needed
+    left = len(use.candidates - bad)
     for check, problem in problems:
         severity = problem.severity or check.severity
         if problem.gpu is None or severity not in stopping:
@@ -206,11 +209,18 @@ def _spare_gpus_demoted(problems: list[ReportCheck], use: GpuSelection) -> Itera
         elif problem.gpu not in use.candidates:
             why = "this launch does not use it"
             yield check, replace(problem, severity=Severity.WARNING, message=f"{problem.message} ({why})")
-        elif enough:
+        elif left >= use.needed:
             why = f"left out of this launch: {use.needed} of the others are enough"
             yield check, replace(problem, severity=Severity.WARNING, message=f"{problem.message} ({why})")
         else:
-            yield check, problem
+            says = left > 0 and not isinstance(job.gpus, tuple)
+            yield check, replace(problem, fix=_leaving_out(problem.fix, left)) if says else problem
+
+
+def _leaving_out(fix: str, left: int) -> str:
+    """Return the fix with the option that has a launch use the `left` good GPUs of a host alone."""
+    with_others = fix.replace("other GPUs with --gpus", f"other GPUs with --gpus {left}")
+    return f"{fix}; or leave it out: --gpus {left}" if with_others == fix else with_others
 
 
 def _finding(check: Check, problem: Problem, hosts: tuple[str, ...], ignore: frozenset[str]) -> Finding:

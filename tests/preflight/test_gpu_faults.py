@@ -56,3 +56,16 @@ def test_an_xid_weighs_as_nvidias_catalogue_says(code: int, text: str, severity:
 def test_a_recovery_that_was_done_ends_what_asked_for_it() -> None:
     done = (154, _RECOVERY + "0x1 (GPU Reset Required) to 0x0 (None)")
     assert {found.severity.value for found in _said_of((119, ""), done)} == {"warning", "info"}
+
+
+@pytest.mark.parametrize(
+    ("gpus", "fix"),
+    [
+        ("all", "-i 0; or leave it out: --gpus 1"),
+        (2, "-i 0; or leave it out: --gpus 1"),
+        ((0, 1), "-i 0"),  # by their numbers: which others, the user knows
+    ],
+)
+def test_the_fix_of_one_bad_gpu_says_how_to_launch_without_it(gpus: object, fix: str) -> None:
+    found = check_host(host({"gpus.0.recovery_action": "gpu_reset"}), make_job({"gpus": gpus}), Expect())
+    assert [each.fix.endswith(fix) for each in found if each.code == "HEAL001"] == [True]
