@@ -6,7 +6,6 @@ from launcher.exit_codes import ExitCode
 from preflight.errors import BadInput, GpulaunchError, MalformedFacts
 
 __all__ = ["BadInput", "GpulaunchError", "MalformedFacts"]  # these come from preflight
-_SHOWN_ERRORS = 8
 
 
 class ConfigError(BadInput, code="config"):
@@ -160,13 +159,6 @@ class HostsUnusable(GpulaunchError, exit_code=ExitCode.UNREACHABLE, code="hosts"
     def __init__(self, errors: Sequence[HostError], message: str, fix: str = "") -> None:
         super().__init__(message, fix)
         self.hosts = tuple(error.host for error in errors)
-
-
-def join_messages(errors: Sequence[GpulaunchError]) -> str:
-    """Return a line for each of several errors, of many for the first of them."""
-    words = [error.message for error in errors[:_SHOWN_ERRORS]]
-    more = [f"{len(errors) - _SHOWN_ERRORS} more hosts"] if len(errors) > _SHOWN_ERRORS else []
-    return "\n".join([*words, *more])
 
 
 class LaunchRefused(GpulaunchError, exit_code=ExitCode.NEGATIVE, code="refused"):

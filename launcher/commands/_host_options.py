@@ -1,5 +1,6 @@
 """What every command that talks to hosts takes on its command line, in one place."""
 
+from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias, cast
@@ -34,16 +35,24 @@ transport_option = click.option(
     help="Inside a Slurm job: take its nodes by srun (default where no hosts are named) or by ssh.",
 )
 
-inventory_option = click.option(
-    "-i",
-    "--inventory",
-    type=LocalPathParam(exists=True, dir_okay=False),
-    help="Use this file instead of ./hosts.yaml, that of a parent directory, or the user's own.",
-)
+
+def _inventory_option(*, exists: bool) -> Callable[[Function], Function]:
+    return click.option(
+        "-i",
+        "--inventory",
+        type=LocalPathParam(exists=exists, dir_okay=False),
+        help="Use this file instead of ./hosts.yaml, that of a parent directory, or the user's own.",
+    )
 
 
-def host_access_options(function: Function) -> Function:
-    """Add --inventory, --identity-file, --accept-new-host-keys and --parallel to a command."""
+inventory_option = _inventory_option(exists=True)
+
+
+def host_access_options(function: Function, *, writes: bool = False) -> Function:
+    """Add --inventory, --identity-file, --accept-new-host-keys and --parallel to a command.
+
+    `writes`: it makes the file of --inventory where there is none.
+    """
     for option in (
         click.option(
             "--parallel",
@@ -63,7 +72,7 @@ def host_access_options(function: Function) -> Function:
             type=LocalPathParam(exists=True, dir_okay=False),
             help="The private key to offer first to every host, as ssh's -i.",
         ),
-        inventory_option,
+        _inventory_option(exists=not writes),
     ):
         function = option(function)
     return function

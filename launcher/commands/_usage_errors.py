@@ -195,9 +195,7 @@ def _path_fix(error: click.BadParameter, kind: str) -> str:
     if "does not exist" not in kind:
         return "name a file that you may read and write"
     listed = error.param is not None and error.param.name == "inventory"
-    return (
-        "gpulaunch init writes a hosts.yaml; or name one that exists" if listed else "name a file that exists"
-    )
+    return "gpulaunch init -i FILE --hosts HOSTS writes one" if listed else "name a file that exists"
 
 
 def _parameter(error: click.BadParameter) -> str:

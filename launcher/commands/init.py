@@ -2,6 +2,7 @@
 
 import shlex
 from collections.abc import Sequence
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,8 @@ from launcher.config.script_config import (
     build_config_for_command,
     refuse_shell_script,
 )
-from launcher.errors import BadInput, GpulaunchError, HostError, HostsUnusable, join_messages
+from launcher.errors import BadInput, GpulaunchError, HostError, HostsUnusable
+from launcher.host_checks.host_errors import fold_errors
 from launcher.local.atomic_write import write_atomic
 from launcher.local.home import from_home
 from launcher.local.project import FOLDER
@@ -74,7 +76,7 @@ class _Run:
 @click.option("--hosts", multiple=True, metavar="WORDS", help="As for ssh; repeatable. Default: localhost.")
 @launch_option
 @json_option
-@host_access_options
+@partial(host_access_options, writes=True)
 def command(
     extra: tuple[str, ...],
     *,
@@ -239,7 +241,7 @@ def _found(
         else:
             found[entry.name] = result
     if len(errors) > 1:
-        raise HostsUnusable(errors, join_messages(errors), errors[0].fix)
+        raise HostsUnusable(errors, *fold_errors(errors))
     if errors:
         raise errors[0]
     return found

@@ -95,7 +95,7 @@ def _without_name(text: str, hosts: tuple[str, ...], instead: str = "HOST") -> s
 
 def _quoted_in_commands(fix: str, hosts: str) -> str:
     """Quote a range where a shell reads it: zsh refuses brackets that match no file."""
-    command = rf"(\bgpulaunch [\w-]+ (?:--?[\w-]+ ){{0,3}}){re.escape(hosts)}"
+    command = rf"(\bgpulaunch [\w-]+ (?:--?[\w-]+ (?:[^\s-]\S* )?){{0,3}}?){re.escape(hosts)}"
     return re.sub(command, lambda typed: typed[1] + shlex.quote(hosts), fix)
 
 

@@ -210,5 +210,7 @@ class SyncClient(Closing):
         answer = self._answers.next(timeout_s)
         if "error" in answer:
             message = f"{self.host}: {one_line(str(answer['error']), 500)}"
-            raise SyncFailed(message, one_line(str(answer.get("fix", "")), 300))
+            failure = SyncFailed(message, one_line(str(answer.get("fix", "")), 300))
+            failure.hosts = (self.host,)
+            raise failure
         return answer

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from launcher.config.inventory import HostEntry
-from launcher.errors import GpulaunchError, HostError, HostsUnusable, SyncFailed, join_messages
+from launcher.errors import GpulaunchError, HostError, HostsUnusable, SyncFailed
 from launcher.remote.connection_pool import OpenConnection
 from launcher.remote.fanout import WIDTH, fanout
 from launcher.sync.host import SyncClient, SyncResult
@@ -219,11 +219,13 @@ def _all(function: Callable[[Item], Value], items: Sequence[Item], width: int, a
     if len(errors) == 1 and not also:
         raise errors[0]
     if errors:
-        message = join_messages(errors) + also
+        from launcher.host_checks.host_errors import fold_errors  # noqa: PLC0415 - only for a failure
+
+        message, fix = fold_errors(errors)
         unusable = [error for error in errors if isinstance(error, HostError)]
         if len(unusable) == len(errors):
-            raise HostsUnusable(unusable, message, errors[0].fix)
-        raise SyncFailed(message, errors[0].fix)
+            raise HostsUnusable(unusable, message + also, fix)
+        raise SyncFailed(message + also, fix)
     return good
 
 

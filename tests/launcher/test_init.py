@@ -264,6 +264,8 @@ def test_a_listed_host_without_an_environment_is_to_get_one_before_its_preflight
 ) -> None:
     bare = PythonEnvironment("/usr/bin/python3", "3.11.2")
     monkeypatch.setattr("launcher.commands.init.list_interpreters", lambda *_, **__: [(bare,)])
+    made = CliRunner().invoke(command, ["-i", "new.yaml", "--hosts", "titan"])
+    assert "new.yaml: written\n" in made.output
     Path("lab.yaml").write_text("hosts: {titan: {python: python3.14}}\n")
     result = CliRunner().invoke(command, ["-i", "lab.yaml", "--hosts", "titan"])
     assert result.output.endswith(
@@ -280,7 +282,7 @@ def test_all_hosts_that_do_not_answer_are_named_at_once(home: Path, monkeypatch:
     monkeypatch.setattr("launcher.commands.init.list_interpreters", results)
     with pytest.raises(HostsUnusable) as caught:
         CliRunner().invoke(command, ["--hosts", "n[1-3]"], catch_exceptions=False)
-    assert caught.value.message == "n1: no\nn3: no"
+    assert caught.value.message == "n[1,3]: no"
     assert not (home / "project/hosts.yaml").exists()
 
 

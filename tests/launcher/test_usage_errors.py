@@ -70,7 +70,11 @@ from launcher.cli import execute
         ("run a.py --gpus=", '--gpus: expected a value, got ""', "leave --gpus out, or give it a value"),
         ("preflight --html  a", '--html: expected a value, got ""', "leave --html out, or give it a value"),
         ("rehearse -c ", '-c: expected a value, got ""', "leave -c out, or give it a value"),
-        ("ps -i none.yaml", "--inventory: none.yaml does not exist", "gpulaunch init writes a hosts.yaml"),
+        (
+            "ps -i none.yaml",
+            "--inventory: none.yaml does not exist",
+            "gpulaunch init -i FILE --hosts HOSTS writes one",
+        ),
         ("ps --identity-file=~root/none.pem", "--identity-file: /", "name a file that exists"),
         ("preflight --from none.json", "--from: none.json does not exist", "name a file that exists"),
         ("record a -o /", "--output: / is a directory", "name a file"),
