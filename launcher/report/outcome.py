@@ -17,7 +17,7 @@ from launcher.report.restarts import encode_restarts, render_restarts
 from launcher.report.stacks import encode_hang
 from launcher.report.usage import encode_usage, render_usage
 from launcher.text import count_noun, name_ranks, one_line, sanitize
-from preflight.diagnosis.result import UNKNOWN, USER_EXCEPTION, Diagnosis
+from preflight.diagnosis.result import Diagnosis, says_more
 from preflight.facts.json_codec import encode
 
 SCHEMA = "gpulaunch.run/1"
@@ -154,7 +154,11 @@ def _cause_lines(outcome: Outcome, cause: Failure) -> Iterator[str]:
 
 def _diagnosis_lines(diagnosis: Diagnosis | None) -> Iterator[str]:
     """Yield the first cause with its evidence and fix; nothing where its own exception says all."""
-    if diagnosis is None or not diagnosis.causes or diagnosis.verdict in (USER_EXCEPTION, UNKNOWN):
+    if (
+        diagnosis is None
+        or not diagnosis.causes
+        or not says_more(diagnosis.causes[0].code, diagnosis.verdict)
+    ):
         return
     first, *rest = diagnosis_text(replace(diagnosis, causes=diagnosis.causes[:1], warnings=()))
     yield f"diagnosis: {first}"

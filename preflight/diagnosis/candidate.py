@@ -10,6 +10,7 @@ from preflight.diagnosis.exception_origins import calling_library
 from preflight.diagnosis.fix_commands import command_for
 from preflight.diagnosis.lines import Line
 from preflight.diagnosis.missing_modules import module_advice
+from preflight.diagnosis.refused_arguments import correct_argument, describe_refusal
 from preflight.diagnosis.result import Cause, Confidence, Evidence
 from preflight.diagnosis.run_progress import RunProgress, is_warning_line
 from preflight.diagnosis.signatures.table import CausalDepth, Signature
@@ -19,6 +20,7 @@ from preflight.frozen import dataclass
 MOST_EVIDENCE = 5
 _ABOUT_GPUS = re.compile(r"cuda|gpu|nccl|nvidia|driver|device|distributed", re.IGNORECASE)
 _MISSING_MODULE, _REFUSED_ARGUMENT, _ABORT, _STOPPED, _CUDA_LIBRARY = "S89", "S90", "S69", "S78", "S33"
+_REFUSED_LINE = "S98"
 # A heap or a stack that the C library found corrupt. Any other abort is how a program ends for a reason of its own.
 _CORRUPT = re.compile(r"corrupt|\b(?:free|malloc|realloc)\(\): |munmap_chunk\(\)|stack smashing")
 # The system's words for a failed call, of which its caller alone knows what it was for.
@@ -121,6 +123,9 @@ def _as_said(row: Signature, cause: Cause, shown: Sequence[Line], course: RunPro
     thrown = _THROWN.search(course.text_from(shown[:1])) if row.code == _ABORT else None
     if thrown:
         return replace(cause, cause=f"native code threw {thrown[1]} and nothing caught it: {thrown[2]}")
+    if row.code == _REFUSED_LINE and (said := describe_refusal(shown[0].text)):
+        instead = correct_argument(shown[0], course.lines) if cause.command.endswith(" --help") else ""
+        return replace(cause, cause=f"{cause.cause}: {said}", command=instead or cause.command)
     if row.code == _ABORT and not _CORRUPT.search(text):
         return replace(cause, confidence="possible")
     if row.broad and row.code in _OF_ERRNO and all(_ERRNO_ALONE.search(line.text) for line in shown):

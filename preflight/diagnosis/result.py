@@ -66,3 +66,8 @@ class Diagnosis:
     verdict: str
     causes: tuple[Cause, ...]
     warnings: tuple[BenignWarning, ...]
+
+
+def says_more(code: str, slug: str) -> bool:
+    """Return whether a cause says more than the last lines above it: an exception in no row says all itself."""
+    return code != USER_CODE and slug != UNKNOWN

@@ -125,7 +125,12 @@ def test_words_of_a_sentence_are_no_command(message: str) -> None:
     ("log", "command"),
     [
         (f"{USAGE} --local-rank=0\n", "LOCAL_RANK"),
-        (f"{USAGE} --lrr 3\n", "train.py --help"),
+        (f"{USAGE} --warm 3\n", "train.py --help"),
+        (f"{USAGE} --lrr 3\n", "write --lr instead of --lrr"),
+        (
+            "t.py: error: argument -o/--opt: invalid choice: 'adamm' (choose from 'adam', 'sgd')\n",
+            "--opt adam ",
+        ),
         (f"{USAGE} --nproc_per_node 2\n", "belong before the script"),
         ("Could not override 'trainer.gpus'.\nKey 'gpus' is not in struct\n", "+KEY=VALUE"),
         (

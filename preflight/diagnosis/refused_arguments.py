@@ -1,0 +1,53 @@
+"""What a script's parser says of its command line, and what was meant. The words are those of argparse. Pure."""
+
+import re
+from collections.abc import Iterator, Sequence
+from difflib import get_close_matches
+from itertools import takewhile
+
+from preflight.diagnosis.lines import Line
+
+_SAID = re.compile(r"(?:\berror|\bERROR|\bError|not used by the HfArgumentParser): (\S.{0,300})")
+_UNKNOWN = re.compile(r"unrecognized arguments: (.{1,2000})")
+_CHOICE = re.compile(
+    r"argument (?:\S+/)?(\S{1,80}): invalid choice: '?([^'\s]{1,80})'? \((?:choose from|maybe you meant:?) (.{1,2000})\)"
+)
+_OPTION = re.compile(r"(?<![\w-])--?[A-Za-z][\w-]{0,80}")
+_CLOSE = 0.75
+_LONGEST_USAGE = 400
+
+
+def describe_refusal(text: str) -> str:
+    """Return what the parser says of the arguments, "" where it says no more than that it refuses them."""
+    found = _SAID.search(text)
+    return found[1].strip() if found else ""
+
+
+def correct_argument(line: Line, lines: Sequence[Line]) -> str:
+    """Return what to write instead of a refused option or value, by the usage above the line; "" where unknown."""
+    choice, unknown = _CHOICE.search(line.text), _UNKNOWN.search(line.text)
+    if choice:
+        near = get_close_matches(choice[2], re.findall(r"[\w.:/+-]+", choice[3]), n=1, cutoff=_CLOSE)
+        return f"write {choice[1]} {near[0]} instead of {choice[2]}" if near else ""
+    if unknown is None:
+        return ""
+    known = {_plain(word): word for word in _OPTION.findall("\n".join(_usage(line, lines)))}
+    for word in _OPTION.findall(unknown[1]):
+        near = get_close_matches(_plain(word), known, n=1, cutoff=_CLOSE)
+        if near:
+            return f"write {known[near[0]]} instead of {word}"
+    return ""
+
+
+def _usage(line: Line, lines: Sequence[Line]) -> Iterator[str]:
+    """Yield the lines of the parser's usage, the last first: they are right above what it says of the mistake."""
+    first = max(0, line.order - _LONGEST_USAGE)
+    own = (each for each in reversed(lines[first : line.order]) if each.rank == line.rank)
+    for each in takewhile(lambda each: each.source == line.source, own):
+        yield each.text
+        if "usage: " in each.text:
+            return
+
+
+def _plain(option: str) -> str:
+    return option.lstrip("-").replace("_", "-").lower()
