@@ -33,7 +33,7 @@ def command(run: str, **given: Any) -> int:
     """Delete RUN's directory (logs, records) on every host of it. Its output and the local files stay.
 
     RUN is the first characters of one id, or `last`, which is always asked about. Only what is over is
-    deleted. Exit code 1: a host refused, or you said no; 3: a host could not be reached.
+    deleted. Exit code 1: it is not over, a host refused, or you said no; 3: a host could not be reached.
     """
     options = RemoveOptions(**given)
     access = open_host_access(options)
@@ -44,6 +44,11 @@ def command(run: str, **given: Any) -> int:
     answer = Answer("gpulaunch.removal/1", as_json=options.as_json)
     if run not in (LAST, run_name(found.run_id)):  # which `find_run` has shown
         answer.say(run_line(found, time.time()))
+    if found.status in ("running", "stopping", "waiting"):
+        answer.say(
+            f"{found.run_id} is not over, and is kept; gpulaunch stop {found.run_id} ends it", err=True
+        )
+        return answer.finish(ExitCode.NEGATIVE, runs=[], unreachable={})
     if not confirm_delete("Delete its logs and records on the hosts?", answer, yes=options.yes, fix=fix):
         return answer.finish(ExitCode.NEGATIVE, runs=[], unreachable={})
     return remove_runs([found], access.open, answer)

@@ -3,18 +3,17 @@
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from typing import NamedTuple
 
 from launcher.follow.run_state import RunState
 from launcher.text import spell_duration
-from preflight.frozen import dataclass
 
 START, RUN, END = "start", "run", "end"
 QUIET_S = 60.0
 """Ranks that run and set up no world for so long are past their start, as far as can be seen."""
 
 
-@dataclass(frozen=True, slots=True)
-class Phase:
+class Phase(NamedTuple):
     """A part of a run that is over."""
 
     name: str
@@ -99,6 +98,8 @@ class Phases:
         return None if self._ending is not None and found is not None and found > self._ending else found
 
 
-def format_phases(phases: Iterable[Phase]) -> str:
-    """Return `preflight 0.9 s, start 3.1 s, run 5 min 12 s`."""
-    return ", ".join(f"{phase.name} {spell_duration(phase.seconds)}" for phase in phases)
+def format_phases(phases: Iterable[tuple[object, object]]) -> str:
+    """Return `start 1: 40.2 s, preflight 0.9 s, start 3.1 s, run 5 min 12 s`."""
+    return ", ".join(
+        f"{name}{':' * str(name)[-1:].isdigit()} {spell_duration(seconds)}" for name, seconds in phases
+    )

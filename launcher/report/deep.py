@@ -129,6 +129,10 @@ def render_deep_report(document: Mapping[str, Any], *, ascii_only: bool = False)
         yield from _value_lines(label, rows, ascii_only=ascii_only)
     for matrix in _rows(document, "matrices"):
         yield from _matrix_lines(matrix)
+
+
+def render_unmeasured(document: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what was not measured, where DEEP001 of the same document is not shown beside it."""
     for each in _rows(document, "unmeasured"):
         gpu = "" if each.get("gpu") is None else f" GPU {each.get('gpu')}"
         yield one_line(f"not measured: {each.get('host')}{gpu}: {each.get('why')}", 300)

@@ -6,7 +6,8 @@ from typing import Any
 
 from launcher.config.node_sets import fold_hosts
 from launcher.follow.failures import signal_name
-from launcher.report.deep import render_deep_report
+from launcher.follow.phases import format_phases
+from launcher.report.deep import render_deep_report, render_unmeasured
 from launcher.report.html.ticks import format_tick
 from launcher.report.sparkline import draw_sparkline, render_series
 from launcher.rundir.end_state import describe_end, summarize_ends
@@ -15,7 +16,7 @@ from launcher.rundir.log_metrics import Sample
 from launcher.rundir.usage_series import COLUMNS, RankSeries
 from launcher.safe_json import read_mapping, read_mappings, read_number
 from launcher.text import align_rows, format_memory, one_line, sanitize, spell_duration
-from preflight.diagnosis.result import UNKNOWN, USER_EXCEPTION
+from preflight.diagnosis.result import says_more
 
 SCHEMA = "gpulaunch.report/1"
 _EVENTS = 40
@@ -30,6 +31,7 @@ def render_summary(run: RunFiles, *, ascii_only: bool = False) -> Iterator[str]:
     yield from _ranks(run, ascii_only=ascii_only)
     if run.deep:
         yield from render_deep_report(run.deep, ascii_only=ascii_only)
+        yield from render_unmeasured(run.deep)
     if run.events:
         yield "events:"
     began = run.events[0].at if run.events else 0.0
@@ -73,8 +75,8 @@ def _head(run: RunFiles) -> Iterator[str]:
         yield f"{name}: no outcome is kept locally: {reasons}; gpulaunch fetch brings how it ended"
     phases = read_mappings(outcome.get("phases"))
     if phases:
-        columns = (f"{each.get('name', '?')} {spell_duration(each.get('seconds'))}" for each in phases)
-        yield sanitize(", ".join(columns), keep_lines=False)
+        words = format_phases((each.get("name", "?"), each.get("seconds")) for each in phases)
+        yield sanitize(words, keep_lines=False)
     if plan:
         hosts = fold_hosts(tuple(str(node.get("host", "?")) for node in read_mappings(plan.get("nodes"))))
         words = f"world size {plan.get('world_size', '?')} on {hosts}, mixed precision "
@@ -90,7 +92,7 @@ def _head(run: RunFiles) -> Iterator[str]:
 def _diagnosis(kept: Mapping[str, Any]) -> Iterator[str]:
     """Yield the first cause in the logs; nothing where an exception of the script's own says all."""
     causes = read_mappings(kept.get("causes"))
-    if not causes or causes[0].get("class") in (USER_EXCEPTION, UNKNOWN):
+    if not causes or not says_more(str(causes[0].get("code")), str(causes[0].get("class"))):
         return
     first = causes[0]
     yield one_line(f"  diagnosis ({first.get('code', '?')}): {first.get('cause', '?')}", 400)

@@ -303,7 +303,7 @@ class RestartLoop(Closing):
 
     def _prepare(self, outcome: Outcome, reason: RunFailure) -> CheckedLaunch | NoRestart:
         spec, before = self._means.options, self._before
-        begun = (*self._launch.earlier_phases, Phase(f"attempt {len(self._starts)}", outcome.seconds))
+        begun = (*self._launch.earlier_phases, Phase(f"start {len(self._starts)}", outcome.seconds))
         last = replace(self._launch, extra_files=self._first.extra_files, job=self._job, earlier_phases=begun)
         choice = SparePolicy(self._spares, spec.exclude_failed_hosts, self._means.prepare_spare)
         settled = select_hosts(last, outcome, reason, choice)

@@ -212,14 +212,8 @@ class AttachedRun(FollowedRun):
         return outcome
 
     def _duration(self) -> float:
-        """Return how long it ran, by its hosts' clocks: this client followed a part of it only."""
-        times = [
-            float(end) - float(begin)
-            for ended in self._state.nodes.ended.values()
-            if isinstance(begin := ended.state.get("started"), int | float)
-            and isinstance(end := ended.state.get("ended"), int | float)
-        ]
-        return max(times, default=sum(phase.seconds for phase in self._reporter.phases.finish()))
+        """Return how long it ran, by its hosts' events: this client followed a part of it only."""
+        return sum(phase.seconds for phase in self._reporter.phases.finish())
 
 
 def _kept_outcome(directory: Path, run: RemoteRun, plan: Plan) -> tuple[Mapping[str, Any], frozenset[str]]:

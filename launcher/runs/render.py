@@ -167,7 +167,7 @@ def _remarks(run: RemoteRun) -> Iterator[str]:
 
 def _remarks_on_nodes(run: RemoteRun, answered: Collection[str], now: float) -> Iterator[str]:
     """Yield on which nodes something else has happened than on the others, as far as is known."""
-    missing = tuple(_missing(run) if run.total_nodes > len(run.nodes) else ())
+    missing = tuple(_missing(run))
     gone = tuple(name for name in missing if name in answered)
     if gone and run.status in ("finished", "failed", "stopped"):
         has = "has" if len(gone) == 1 else "have"
@@ -192,17 +192,17 @@ def _remarks_on_nodes(run: RemoteRun, answered: Collection[str], now: float) -> 
 
 def _missing(run: RemoteRun) -> list[str]:
     if run.record is None:
-        return ["unknown"]
+        return ["unknown"] if run.total_nodes > len(run.nodes) else []
     here = {int(node.fields["spec"].get("node_rank") or 0) for node in run.nodes}
     return [node.host for node in run.record.plan.nodes if node.node_rank not in here]
 
 
 def _encode_run(run: RemoteRun) -> dict[str, Any]:
-    progress = run.progress
+    progress, missing = run.progress, _missing(run)
     return {
         "run_id": run.run_id,
         "job": run.job,
-        "state": run.status,
+        "state": "unknown" if run.status == "finished" and missing else run.status,
         "why": one_line(run.why, 500),
         "step": progress.step,
         "steps": progress.steps,
@@ -218,7 +218,7 @@ def _encode_run(run: RemoteRun) -> dict[str, Any]:
         "world_size": run.spec.get("world_size"),
         "total_nodes": run.total_nodes,
         "nodes": [_encode_node(node) for node in run.nodes],
-        "missing": _missing(run) if run.total_nodes > len(run.nodes) else [],
+        "missing": missing,
     }
 
 

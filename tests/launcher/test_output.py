@@ -287,7 +287,8 @@ def test_what_hosts_tell_of_runs_steers_nothing(tmp_path: Path, monkeypatch: pyt
     ended = {"state": {"phase": "ended", "exit": {"ranks": {f"0{HOSTILE}": HOSTILE}}}}
     for module in (ps, prune):
         monkeypatch.setattr(module, "search", lambda *_, **__: found)
-    for module in (rm, stop, stacks, _run_options):
+    monkeypatch.setattr(rm, "find_run", lambda *_, **__: runs()[1])
+    for module in (stop, stacks, _run_options):
         monkeypatch.setattr(module, "find_run", lambda *_, **__: run)
     for module in (stop, stacks, _run_options):
         monkeypatch.setattr(module, "open_run", lambda *_, **__: to)

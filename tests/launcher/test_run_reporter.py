@@ -9,7 +9,7 @@ import pytest
 
 from launcher.follow.events import HostReport, HostStarted, Interrupted, LogOutput, RunEvent, Tick
 from launcher.follow.outcome import build_outcome
-from launcher.follow.phases import QUIET_S, Phase, Phases, Stopwatch
+from launcher.follow.phases import QUIET_S, Phase, Phases, Stopwatch, format_phases
 from launcher.follow.run_state import RunState
 from launcher.follow.usage import UsageTracker
 from launcher.launch.reporter import RunReporter
@@ -115,6 +115,10 @@ def test_launchers_are_heard_until_the_run_is_stopped_and_files_have_the_rest(
     assert (
         followed.book.directory / "a" / "launcher.log"
     ).read_bytes() == b"no such module\nSignalException\n"
+
+
+def test_an_earlier_start_is_told_apart_from_its_duration() -> None:
+    assert format_phases([("start 1", 69.0), ("start", 0.4)]) == "start 1: 1 min 9 s, start 0.4 s"
 
 
 @pytest.mark.parametrize(

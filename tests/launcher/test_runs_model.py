@@ -303,6 +303,8 @@ def test_the_table_shows_state_progress_and_whom_to_ask() -> None:
     assert len(list(render_runs(runs, 1010.0, answered={"a", "b"}))) == 2  # b may be about to start it
     document = json.loads(json.dumps(encode_runs(runs, {"b": "refused"})))
     assert document["runs"][0]["missing"] == ["b"]
+    (part,) = encode_runs(found((A, [over()])), {})["runs"]
+    assert (part["state"], part["missing"]) == ("unknown", ["b"])  # no end of the whole run
 
 
 def test_a_narrow_terminal_gets_a_table_of_fewer_columns() -> None:

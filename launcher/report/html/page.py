@@ -5,6 +5,7 @@ from string import Template
 from typing import Any
 
 from launcher.config.template_dir import templates_dir
+from launcher.follow.phases import format_phases
 from launcher.report.html.charts import MOST_EVENTS, render_charts
 from launcher.report.html.escape import clock, reasons, render_pairs, render_table, render_tiles, text
 from launcher.rundir.layout import RankLog, RunFiles, choose_metrics_log
@@ -78,10 +79,7 @@ def _facts(run: RunFiles) -> Iterator[tuple[str, object]]:
         yield "first event", clock(run.events[0].at)
     phases = read_mappings(outcome.get("phases"))
     if phases:
-        yield (
-            "phases",
-            ", ".join(f"{each.get('name', '?')} {spell_duration(each.get('seconds'))}" for each in phases),
-        )
+        yield "phases", format_phases((each.get("name", "?"), each.get("seconds")) for each in phases)
     if plan:
         yield "job", plan.get("job", "")
         yield "hosts", ", ".join(str(node.get("host", "?")) for node in read_mappings(plan.get("nodes")))
