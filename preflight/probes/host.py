@@ -1,4 +1,4 @@
-"""A host's identity, limits, launch variables, InfiniBand ports and GPU claims: files that do not hang."""
+"""A host's identity, limits, InfiniBand ports and GPU claims: files that do not hang."""
 
 import os
 import re

@@ -13,7 +13,7 @@ _ACTIONS = frozenset(
         *("help", "version"),
     }
 )
-_KINDS = frozenset({"int", "float", "str"})
+KINDS = frozenset({"int", "float", "str"})
 _SHOWN = frozenset({"help", "metavar", "dest", "const", "version", "deprecated"})
 """Keywords that change nothing about what is taken."""
 _MAX_CHOICES = 1000
@@ -84,7 +84,7 @@ def _action(node: ast.expr | None, modules: Collection[str]) -> str:
 def _kind(node: ast.expr | None) -> str:
     if node is None:
         return "str"
-    return node.id if isinstance(node, ast.Name) and node.id in _KINDS else ""
+    return node.id if isinstance(node, ast.Name) and node.id in KINDS else ""
 
 
 def _nargs(node: ast.expr | None) -> int | str | None:

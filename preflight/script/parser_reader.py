@@ -14,9 +14,10 @@ from typing import TypeAlias
 
 from preflight.facts.script import CodeLocation, ScriptParser
 from preflight.frozen import dataclass
-from preflight.script.declared_arguments import Declarations, Unproven, read_argument
+from preflight.script.declared_arguments import KINDS, Declarations, Unproven, read_argument
 from preflight.script.parser_syntax import (
     HARMLESS,
+    count_bindings,
     find_argparse,
     find_constants,
     find_functions,
@@ -39,6 +40,8 @@ _SAME_FUNCTION = frozenset({"record", "no_grad", "inference_mode"})
 _SHOWN = frozenset({"prog", "usage", "description", "epilog", "formatter_class", "argument_default"})
 """Keywords of ArgumentParser that change nothing about what it takes."""
 _SWITCHES = frozenset({"add_help", "allow_abbrev"})
+_BY_TEXT = frozenset({"exec", "globals", "locals"})
+"""Functions that reach a parser without its name."""
 
 
 class _Known(Enum):
@@ -99,7 +102,10 @@ class _Reader:
         refuse_edited_command_line(nodes, self._module)
         self._functions = find_functions(tree)
         self._globals: _Names = {}
-        self._constants = find_constants(nodes)
+        bound = count_bindings(nodes)
+        if not KINDS.isdisjoint(bound):
+            raise Unproven
+        self._constants = find_constants(nodes, bound)
         self._relevant = self._find_relevant()
         self._unread: set[str] = set()  # names in code that is not followed
         self._steps = self._depth = 0
@@ -113,7 +119,7 @@ class _Reader:
 
     def _find_relevant(self) -> frozenset[str]:
         """Return the names in the module that lead to a parser: it, or functions that make or use one."""
-        found = {*self._makers, *self._module}
+        found = {*self._makers, *self._module, *_BY_TEXT}
         mentions = {name: names_in(node.body) for name, node in self._functions.items()}
         assigned = [
             (target.id, names_in([node.value]))
@@ -166,8 +172,10 @@ class _Reader:
                 self._pass_over([node], names)
 
     def _define(self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef, names: _Names) -> None:
-        if names is not self._globals and self._matters(node.body, names):
-            raise Unproven  # of a function within a function
+        inside = node.body if names is not self._globals else []  # of a function within a function
+        defaults = [] if isinstance(node, ast.ClassDef) else [*node.args.defaults, *node.args.kw_defaults]
+        if self._matters([*inside, *filter(None, defaults), *node.decorator_list], names):
+            raise Unproven
         if self._functions.get(node.name) is not node:
             self._unread |= names_in(node.body)
 
@@ -251,6 +259,8 @@ class _Reader:
         func = node.func
         if self._is_maker(func):
             return _make(node)
+        if isinstance(func, ast.Name) and func.id in _BY_TEXT:
+            raise Unproven
         if isinstance(func, ast.Name) and func.id in self._functions:
             given = [self._value(item, names) for item in node.args]
             named = {item.arg: self._value(item.value, names) for item in node.keywords}

@@ -1,7 +1,8 @@
 """Where a script names argparse, functions and the command line: syntax alone. Nothing is executed."""
 
 import ast
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 
 from preflight.script.declared_arguments import Unproven
 from preflight.script.syntax_trees import walk
@@ -100,13 +101,38 @@ def find_functions(tree: ast.Module) -> dict[str, ast.FunctionDef]:
     }
 
 
-def find_constants(nodes: Sequence[ast.AST]) -> dict[str, ast.expr]:
-    """Return what names are assigned, of those that are bound once in the whole file."""
-    stores: dict[str, int] = {}
-    values: dict[str, ast.expr] = {}
+def count_bindings(nodes: Iterable[ast.AST]) -> Counter[str]:
+    """Return how often each name is bound in the whole file: assigned, imported, defined or a parameter."""
+    bound: Counter[str] = Counter()
     for node in nodes:
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-            stores[node.id] = stores.get(node.id, 0) + 1
-        elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
-            values[node.targets[0].id] = node.value
-    return {name: value for name, value in values.items() if stores[name] == 1}
+        match node:
+            case ast.Name(name, ast.Store() | ast.Del()) | ast.arg(name):
+                bound[name] += 1
+            case ast.FunctionDef(name) | ast.AsyncFunctionDef(name) | ast.ClassDef(name):
+                bound[name] += 1
+            case ast.alias(name, other):
+                bound[other or name.partition(".")[0]] += 1
+    return bound
+
+
+def find_constants(nodes: Sequence[ast.AST], bound: Mapping[str, int]) -> dict[str, ast.expr]:
+    """Return what names are assigned, of those that are bound once, and that nothing may change."""
+    looks: set[int] = set()
+    for node in nodes:
+        if isinstance(node, ast.keyword) and node.arg == "choices":
+            looks.add(id(node.value))
+        elif isinstance(node, ast.Compare):
+            looks.update(map(id, node.comparators))
+    handed_on = {
+        node.id
+        for node in nodes
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and id(node) not in looks
+    }
+    return {
+        target.id: node.value
+        for node in nodes
+        if isinstance(node, ast.Assign)
+        for target in node.targets[:1]
+        if isinstance(target, ast.Name) and bound[target.id] == 1
+        if isinstance(node.value, ast.Tuple) or target.id not in handed_on
+    }

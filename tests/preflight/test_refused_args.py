@@ -89,6 +89,22 @@ def test_argparse_has_the_verdict(line: str, expected: list[tuple[str, str]]) ->
         assert _runs(_OPTIONS + _PARSE, line.split()) == (not expected)
 
 
+@pytest.mark.parametrize(
+    "choices",
+    [
+        "C = ['a']\nC.append('b')",
+        "C = ['a']\nregister(C)",
+        "C = ('a',)\nfrom models import C",
+        "C = ('a',)\ndef other(C): pass",
+    ],
+)
+def test_choices_that_may_change_refuse_nothing(choices: str) -> None:
+    added = "import argparse\nparser = argparse.ArgumentParser()\nparser.add_argument('--m', choices=C)\n"
+    assert _kinds(f"{choices}\n{added}{_PARSE}", "--m b") == []
+    known = f"C = ['a']\n{added}{_PARSE}assert args.m in C\n"
+    assert _kinds(known, "--m b") == [("value", "--m")]
+
+
 _NAMES = ["--alpha", "--alpha_b", "--beta", "-c", "--gamma-d"]
 _WORDS = [
     *_NAMES,
