@@ -52,7 +52,7 @@ _NO_VALUE = ("null", "~")
 _TEXT_KEYS = ("run", "script", "commands", "cmds", "cmd")
 _STARTS = ("command", "entrypoint")
 _PREPARING = re.compile(r"[ ]*initContainers:[ \t]*(?:#.*)?")
-_NODE_RANK = re.compile(r"[ \t]+--(?:node|machine)[_-]rank[= \t]\d{1,4}(?=[\s\\]|$)")
+_NODE_RANK = re.compile(r"(?<![ \t])[ \t]+--(?:node|machine)[_-]rank[= \t]\d{1,4}(?=[\s\\]|$)")
 """In which the commands of a master and of its workers differ."""
 
 _OPEN = re.compile(r"(\{\{[^{}\n]{1,80}\}\}|(?<==)\{[A-Za-z]\w*\}$|\$\{?[A-Za-z_]\w*\}?)")
