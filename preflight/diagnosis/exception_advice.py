@@ -3,7 +3,7 @@
 import re
 
 ANY_ADVICE = "read the message and that line: gpulaunch knows no general cure for it"
-# (type or "" for any, words of its message, what usually is wrong and how to see it), of which the first that fits counts.
+# (types or "" for any, words of its message, what usually is wrong and how to see it), of which the first that fits counts.
 _ADVICE: tuple[tuple[str, str, str], ...] = (
     ("AttributeError", r"'NoneType' object", "a value is None at that line: what should have made it returned nothing, or was not called"),
     ("AttributeError", r"^module '", "that module has no such name: its version differs from what the script was written for, or a file of the same name hides it"),
@@ -18,8 +18,7 @@ _ADVICE: tuple[tuple[str, str, str], ...] = (
     ("ZeroDivisionError", "", "a count is 0 at that line: a loader without batches, or fewer samples than ranks times the batch size"),
     ("StopIteration", "", "an iterator was empty or ran out: a loader without batches, another length on this rank, or the parameters() of a replica of nn.DataParallel, empty since torch 1.5 (take the device of an input, or start one process per GPU)"),
     ("SyntaxError", "", "Python cannot parse that line or the end of the one above: a half-done edit or merge, or a file for a newer Python than this one"),
-    ("IndentationError", "", "blanks and tabs of that line do not fit those above it: a half-done edit, or a paste"),
-    ("TabError", "", "blanks and tabs of that line do not fit those above it: a half-done edit, or a paste"),
+    ("IndentationError|TabError", "", "blanks and tabs of that line do not fit those above it: a half-done edit, or a paste"),
     ("NotImplementedError", "", "the object at that line has no such method for what it is given: its base class says so"),
     ("RecursionError", "", "the function at that line calls itself without an end: often __getattr__ of a wrapper, or a circular structure"),
     ("AssertionError", "", "what that line asserts does not hold: print both sides of it before"),
@@ -29,8 +28,7 @@ _ADVICE: tuple[tuple[str, str, str], ...] = (
     ("ImportError", r"^cannot import name", "the module that the message names lacks that name: an older or newer version, a file of the same name, or a circular import"),
     ("RuntimeError", r"powers of two when computing in half precision", "run the FFT in float32 (x.float(), outside of autocast): cuFFT takes half precision for sizes of a power of two alone"),
     ("CUDARuntimeError", r"invalid argument", "a CUDA call got a size of 0 or less, or memory that was freed or lies on another GPU: CUDA_LAUNCH_BLOCKING=1 shows which call"),
-    ("RuntimeError", r"\bsizes?\b|\bshapes?\b|dimension", "print the shapes of the tensors at that line on the rank that failed"),
-    ("ValueError", r"\bshapes?\b|dimension|broadcast", "print the shapes of the arrays at that line on the rank that failed"),
+    ("RuntimeError|ValueError", r"\bsizes?\b|\bshapes?\b|dimension|broadcast", "print the shapes of the tensors or arrays at that line on the rank that failed"),
     ("", r"\benvironment variables?\b", "set the variable that the message names, for every rank (env: of the run config)"),
     ("ValueError", r"unpack", "what is unpacked at that line has another number of parts: print it"),
 )  # fmt: skip
@@ -38,5 +36,7 @@ _ADVICE: tuple[tuple[str, str, str], ...] = (
 
 def advice_for(name: str, message: str) -> str:
     """Return what usually is wrong where an exception of a type is raised, and how to see it."""
-    fits = (advice for kind, words, advice in _ADVICE if kind in (name, "") and re.search(words, message))
-    return next(fits, ANY_ADVICE)
+    for types, words, advice in _ADVICE:
+        if name in (types or name).split("|") and re.search(words, message):
+            return advice
+    return ANY_ADVICE

@@ -62,6 +62,7 @@ _RAISED_IN: tuple[tuple[str, frozenset[str], re.Pattern[str]], ...] = (
     ("S49", frozenset({"RuntimeError", "ValueError"}), re.compile(r"/torch/distributed/(?:rendezvous|elastic/rendezvous/)")),
     ("S89", frozenset({"OSError", "FileNotFoundError"}), re.compile(r"/ctypes/__init__\.py:")),
     ("S90", frozenset({"TypeError"}), _CALLS_LIBRARIES),
+    ("S98", frozenset({"ValueError"}), re.compile(r"/torch/distributed/(?:run|launch)\.py:")),
     ("S104", frozenset({"AttributeError"}), _IMPORTED),
     ("S81", frozenset({"ValueError"}), re.compile(r"/huggingface_hub/_login\.py:")),
     ("S106", frozenset({"TypeError", "AttributeError", "PicklingError"}), re.compile(r"/multiprocessing/reduction\.py:")),

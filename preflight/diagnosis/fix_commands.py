@@ -133,8 +133,7 @@ _BY_WORDS: dict[str, tuple[tuple[str, str], ...]] = {
         (r"binascii\.Error|existing deepspeed config", "ls -l CONFIG.json on every host: DeepSpeed takes a path that does not exist for a config in base64"),
     ),
     "S98": (
-        (r"not in struct|[Mm]issing key |unknown key in a struct|Could not override", "+KEY=VALUE adds a key that the config lacks (full_key: in the message); python SCRIPT --cfg job shows the config"),
-        (r"\b(?:hydra|omegaconf)\.errors\.", "python SCRIPT --cfg job shows the config; KEY=VALUE sets what it lacks"),
+        (r"\b(?:hydra|omegaconf)\.errors\.|in struct|Missing key |unknown key in a struct|Could not override|You must specify|Primary config", "python SCRIPT --cfg job shows the config; KEY=VALUE sets a key of it, +KEY=VALUE adds one"),
         (r"error: .{0,80}--local[-_]rank", 'read LOCAL_RANK from the environment, or add_argument("--local-rank", "--local_rank", type=int)'),
         (r"arguments: .{0,80}(?:torch\.distributed|--(?:nproc|nnodes|node|rdzv|master|use|standalone|num_(?:processes|machines)|main_process|multi_gpu)[\w-]*)\b", "the launcher's options belong before the script: torchrun --nproc_per_node N SCRIPT ARGUMENTS"),
     ),

@@ -43,6 +43,7 @@ _WRITTEN = re.compile(
 _PANIC = re.compile(
     r"\W?thread '[^']{1,80}' (?:\(\d+\) )?panicked at (?:\S+:\d+:\d+:$)?'?(?P<message>.*?)(?:', \S+:\d+(?::\d+)?)?$"
 )
+_BEHIND_QUOTE = re.compile(r"['\"`]\.? +(?=[A-Z][a-z]*\b[ ',])")
 _LONGEST = 600
 
 
@@ -64,7 +65,7 @@ def reported_error(text: str) -> tuple[str, str] | None:
     if report is None:
         return None
     name = next((name for name, words in _BY_TYPE if words.found_in(text)), None)
-    message = report[0].partition(": ")[2] or report[0]
+    message = _BEHIND_QUOTE.split(report[0].partition(": ")[2] or report[0], maxsplit=1)[0]
     return (name, message.strip(" \"'}")) if name else None
 
 
