@@ -59,14 +59,12 @@ def no_uncorrected_memory_errors(gpu: Gpu, ecc: Ecc) -> Iterator[Problem]:
 
 
 _THROTTLES = {
-    "hw_slowdown": "the hardware slows it down (heat or power)",
+    "hw": "the hardware slows it down (heat or power)",
     "hw_thermal": "it is too hot",
-    "hw_thermal_slowdown": "it is too hot",
     "sw_thermal": "the driver slows it down because of heat",
-    "sw_thermal_slowdown": "the driver slows it down because of heat",
     "hw_power_brake": "the power supply asks it to slow down",
-    "hw_power_brake_slowdown": "the power supply asks it to slow down",
 }
+"""Without the ending "_slowdown", which not every source writes."""
 
 
 @host_check("HEAL008", Severity.WARNING, gpu_only=True)
@@ -79,10 +77,11 @@ def no_gpu_is_throttled(gpu: Gpu, active: tuple[str, ...]) -> Iterator[Problem]:
     Fix: cooling, power cables, power supply: ask the administrator.
     Source: NVML nvmlDeviceGetCurrentClocksEventReasons.
     """
-    reasons = [_THROTTLES[reason] for reason in active if reason in _THROTTLES]
+    names = (reason.removesuffix("_slowdown") for reason in active)
+    reasons = dict.fromkeys(_THROTTLES[name] for name in names if name in _THROTTLES)
     if reasons:
         yield Problem(
-            f"it is throttled: {', '.join(dict.fromkeys(reasons))}",
+            f"it is throttled: {', '.join(reasons)}",
             f"nvidia-smi -q -d PERFORMANCE -i {gpu.index}; check cooling and power cables",
         )
 
@@ -110,7 +109,7 @@ def persistence_mode_is_on(gpus: tuple[Gpu, ...]) -> Iterator[Problem]:
     """Persistence mode is on.
 
     With it off the driver forgets the GPU whenever no process uses it: seconds at each start, and settings
-    such as the compute mode's neighbours are lost.
+    such as a power limit are lost.
 
     Fix: root: `nvidia-smi -pm 1`, or the nvidia-persistenced service.
     Source: NVML nvmlDeviceGetPersistenceMode.
@@ -156,7 +155,10 @@ _TROUBLES = (
         "API mismatch",
         "if nvidia-smi fails: sudo reboot, as programs have another driver than the kernel module",
     ),
-    ("infoROM is corrupted", "ask the administrator to have the GPU's infoROM repaired, or the GPU replaced"),
+    (
+        "infoROM is corrupted",
+        "ask the administrator to reboot the host; if it returns, have the GPU replaced",
+    ),
 )
 """Messages without an Xid that say what is wrong, and what to do."""
 

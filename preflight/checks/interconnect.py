@@ -20,7 +20,8 @@ def the_nvswitch_fabric_is_ready(_: Gpu, fabric: Fabric, facts: HostFacts) -> It
     Until the fabric manager has set the switches up, every CUDA call fails with "system not yet initialized"
     (error 802), on all GPUs of the host.
 
-    Fix: root: `systemctl restart nvidia-fabricmanager`; its version must equal the driver's.
+    Fix: root, while no job computes on the host: `systemctl restart nvidia-fabricmanager`; its version must
+    equal the driver's.
     Source: NVML nvmlDeviceGetGpuFabricInfoV; NVIDIA fabric manager user guide.
     """
     manager = "" if isinstance(facts.system, Missing) else facts.system.fabric_manager
@@ -30,7 +31,7 @@ def the_nvswitch_fabric_is_ready(_: Gpu, fabric: Fabric, facts: HostFacts) -> It
         yield Problem(
             f"has not joined the NVSwitch fabric: {fabric.state.replace('_', ' ')}, "
             f"status {fabric.status or 'unknown'}{said}",
-            "sudo systemctl restart nvidia-fabricmanager",
+            "end the jobs on the host's GPUs, then: sudo systemctl restart nvidia-fabricmanager",
         )
 
 
