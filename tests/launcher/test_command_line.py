@@ -345,7 +345,7 @@ def test_conda_run_names_an_environment() -> None:
             "write it as the text does",
         ),
         ("run() { torchrun a.py; }", "shell function, run", "inside of it"),
-        ("torchrun a.py (b) c", "subshell", "inside of it"),
+        ("torchrun a.py (b) c", "no parenthesis behind", "in quotes"),
         ("[ -d x ] && torchrun a.py", "loop or condition ([)", "one launch"),
         (". ./env.sh && torchrun a.py", ". ./env.sh sets what gpulaunch cannot see", "bash SCRIPT"),
         ("cd $(hostname) && torchrun a.py", "cd has $(hostname)", "write a value"),

@@ -77,7 +77,7 @@ class CommandLine:
     def assign(self, position: int, name: str, value: Word) -> None:
         """Take an environment assignment: owned by the plan, or a variable of the ranks."""
         is_itself, whole = not value.is_known, value.text
-        value = with_placeholders(without_itself(name, value), is_variable=True)
+        value = with_placeholders(without_itself(name, value), is_setting=True)
         if is_itself and not value.text:
             return  # NNODES=$NNODES
         option = VARIABLES.get(name) or _option_of_key(name)

@@ -184,7 +184,7 @@ def _read_values(
     else:
         values = tuple(words[at + 1 : at + 1 + option.values])
         _check_values(values, match, table, known)
-    values = tuple(map(with_placeholders, values))
+    values = tuple(with_placeholders(value, is_setting=True) for value in values)
     width = 1 + len(values) - (match.attached is not None)
     texts = tuple(value.text for value in values)
     _check_choice(values, match, table)

@@ -69,6 +69,7 @@ _SETUP_SCRIPT = re.compile(
 _BUILD_WORD = re.compile(r"-[jkBs]\w*|\d+|[A-Z_]+=.*|all|build|install|clean|deps|requirements|setup")
 """Of `make`: a target by another name may be the launch."""
 
+SHELL_SCRIPT = re.compile(r"(?:^|[\s/])[\w.-]+\.sh(?=\s|$)")
 _OF_SUDO = re.compile(r"-[EHnS]+|--preserve-env")
 _OF_PERSON = re.compile(r"-[il]+|--login")
 """Options of a shell that waits for a person."""

@@ -26,7 +26,7 @@ from launcher.engines.command_line.manifests.lines import (
     mapping_around,
 )
 from launcher.engines.command_line.manifests.remainder import unread_of_manifest
-from launcher.engines.command_line.side_commands import LEFT_OUT
+from launcher.engines.command_line.side_commands import LEFT_OUT, SHELL_SCRIPT
 from launcher.errors import CommandRefused
 
 _NAMED = re.compile(r"[ ]*(?:- +)?name:[ \t]*(?P<name>[\"']?[A-Za-z_]\w*[\"']?)[ \t]*")
@@ -74,7 +74,6 @@ _MOST_LAUNCHES, _MOST_ALIKE = 50, 4
 
 _SHOWN, _LISTED = 50, 6
 _NOT_STARTED = "another command of the manifest: it is not started"
-_SCRIPT = re.compile(r"(?:^|[\s/])[\w.-]+\.sh(?=\s|$)")
 
 
 def command_of_manifest(text: str, launch: re.Pattern[str]) -> str | None:
@@ -182,7 +181,7 @@ def _only_command(keys: list[CommandKey], lines: list[str]) -> str | None:
             "the manifest has arguments and no command: the image says what starts with them",
             "write the command: gpulaunch run --hosts A,B -- torchrun SCRIPT ARGUMENTS",
         )
-    scripts = {command: key for command, key in commands.items() if _SCRIPT.search(command)}
+    scripts = {command: key for command, key in commands.items() if SHELL_SCRIPT.search(command)}
     chosen = commands if of_cluster and len(commands) == 1 else scripts
     if len(chosen) != 1:
         _refuse_commands(commands if of_cluster else ())

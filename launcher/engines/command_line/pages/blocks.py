@@ -3,7 +3,7 @@
 import re
 import shlex
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from launcher.engines.command_line.side_commands import LEFT_OUT
 from launcher.engines.command_line.task_files.editor_config import command_of_editor
@@ -31,8 +31,12 @@ _MANIFEST = ("yaml", "yml")
 _PROSE = re.compile(r"^[ \t]*(?:[#>*-]+[ \t]*|\d{1,2}[.)][ \t]+)?[^\W\d_][^=$\n|;]*$", re.MULTILINE)
 _OTHER_LETTER = re.compile(
     r"[ \t]*(?:\d{1,2}[.)\u3001][ \t]*|[#>*-]+[ \t]*)?(?![A-Za-z])[^\W\d_][^\"'`\\\n]*"
+    r"|[ \t]*[A-Z][a-z]+,?(?:[ \t]+[\w',()-]+){2,30}[ \t]*[:.\uff1a][ \t]*"
 )
-"""A line that starts with a letter of no program's name: a sentence of Chinese, Japanese or Russian."""
+"""A line that starts with a letter of no program's name (Chinese, Russian), or that ends a sentence."""
+
+_OF_FILE = re.compile(r"<<|^[ \t]*(?:- )?[\w-]+:(?:[ \t]|$)", re.MULTILINE)
+"""A text in place, or a key of a manifest, whose lines may look like sentences."""
 
 _RUNNERS = r"(?:(?:uv|poetry|pixi|pdm|pipenv)[ \t]+run[ \t]+(?:-\S+[ \t]+)*|nohup[ \t]+)?"
 _INLINE = re.compile(rf"(?<![=\w\"'(\\])`((?:[A-Za-z_]\w*=\S*[ \t]+)*{_RUNNERS}{PROGRAMS}[ \t][^`\n]+)`")
@@ -42,7 +46,15 @@ _QUOTE = re.compile(r"[ \t]*>(?!>) ?")
 _CALLOUT = re.compile(r"\[!\w+\]")
 _CHANGED = re.compile(r"^(?:diff |index |@@ |[ +-]|$)")
 _ADDED = re.compile(rf"^\+[ \t]*{LAUNCH}\b", re.MULTILINE)
-_CONTINUED = re.compile(r"(?:\\|[ \t][\^`])[ \t]*$")
+CONTINUED = re.compile(r"(?:\\|[ \t][\^`])[ \t]*$")
+
+
+def with_continued(lines: Iterable[str]) -> Iterator[tuple[str, bool]]:
+    """Yield lines, and whether each continues the command of the line above it."""
+    above = ""
+    for line in lines:
+        yield line, CONTINUED.search(above) is not None
+        above = line
 
 
 def blocks_of_page(text: str) -> str:
@@ -57,7 +69,8 @@ def blocks_of_page(text: str) -> str:
         text = _after_change(text)
     if "`" in text and not LAUNCH_LINE.search(text) and _SENTENCE.match(text):
         text = "\n".join(_INLINE.findall(text)) or text
-    return text if text.isascii() or not LAUNCH_LINE.search(text) else "\n".join(_without_sentences(text))
+    is_file = text.isascii() and _OF_FILE.search(text) is not None
+    return text if is_file or not LAUNCH_LINE.search(text) else "\n".join(_without_sentences(text))
 
 
 def _unquoted(text: str) -> str:
@@ -123,10 +136,9 @@ def _after_change(text: str) -> str:
 
 def _without_sentences(text: str) -> Iterator[str]:
     """Yield lines without those of a page in another script, but for what a text in quotes continues."""
-    above, is_quoted = "", False
-    for line in text.split("\n"):
+    is_quoted = False
+    for line, goes_on in with_continued(text.split("\n")):
         is_sentence = _OTHER_LETTER.fullmatch(line) is not None and LAUNCH_INSIDE.search(line) is None
-        if not is_sentence or is_quoted or _CONTINUED.search(above):
+        if not is_sentence or is_quoted or goes_on:
             yield line
         is_quoted ^= line.replace('\\"', "").count('"') % 2 == 1 and not line.lstrip().startswith("#")
-        above = line

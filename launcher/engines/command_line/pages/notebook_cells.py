@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Iterator
 from typing import Any
 
-from launcher.engines.command_line.pages.blocks import LAUNCH
+from launcher.engines.command_line.pages.blocks import LAUNCH, with_continued
 from launcher.engines.command_line.side_commands import LEFT_OUT
 from launcher.errors import CommandRefused
 
@@ -22,7 +22,6 @@ _SETS = re.compile(r"\b(?:environ|putenv|chdir|load_dotenv)\b")
 _NOT_READ = "Python, and not read: what it sets goes into env: of a run config"
 _SHOWN = 60
 _LAUNCH = re.compile(rf"[ \t]*{LAUNCH}[ \t]+[^\s=]")
-_CONTINUED = re.compile(r"\\[ \t]*$")
 _VARIABLE = re.compile(
     r"os\.environ\[(?P<quote>[\"'])(?P<name>[A-Za-z_]\w*)(?P=quote)\][ \t]*=[ \t]*(?P<value>.+)"
 )
@@ -61,12 +60,8 @@ def _typed(code: str) -> str:
     """Return a cell, of which a cell of a shell has `!` in front of each command."""
     if not _SHELL_CELL.match(code):
         return code
-    lines, above = code.split("\n")[1:], ""
-    typed: list[str] = []
-    for line in lines:
-        typed.append(line if _CONTINUED.search(above) or not line.strip() else f"!{line}")
-        above = line
-    return "\n".join(typed)
+    lines = with_continued(code.split("\n")[1:])
+    return "\n".join(line if goes_on or not line.strip() else f"!{line}" for line, goes_on in lines)
 
 
 def shell_of_cell(text: str) -> str:
@@ -82,11 +77,8 @@ def shell_of_cell(text: str) -> str:
 
 def _starts_otherwise(lines: list[str]) -> bool:
     """Whether a command of a shell is beside those behind `!`: the text is a list, not a cell."""
-    above = ""
-    for line in lines:
-        is_first = not _CONTINUED.search(above)
-        above = line
-        if not is_first or _SHELL.match(line) or _MAGIC.match(line) or line.lstrip().startswith("#"):
+    for line, goes_on in with_continued(lines):
+        if goes_on or _SHELL.match(line) or _MAGIC.match(line) or line.lstrip().startswith("#"):
             continue
         if re.match(r"[ \t]*(?:>>>[ \t]|\$[ \t]|(?:export|cd)[ \t])", line) or _LAUNCH.match(line):
             return True
@@ -95,16 +87,14 @@ def _starts_otherwise(lines: list[str]) -> bool:
 
 def _shell_lines(lines: list[str]) -> Iterator[str]:
     names: list[str] = []
-    above = ""
     is_shell = False
-    for line in lines:
-        if not _CONTINUED.search(above):
+    for line, goes_on in with_continued(lines):
+        if not goes_on:
             is_shell = _SHELL.match(line) is not None or _MAGIC.match(line) is not None
             if not is_shell:
                 name, assignment = _assignment(line)
                 names += [name] if name else []
                 yield from (assignment,) if assignment else _said(line)
-        above = line
         if is_shell:
             yield _filled(line, names)
 

@@ -13,7 +13,14 @@ from launcher.engines.command_line import refusals
 from launcher.engines.command_line.dialects.posix_text import with_posix_syntax
 from launcher.engines.command_line.manifests.command_keys import flow_words, scalar
 from launcher.engines.command_line.manifests.manifest import command_of_manifest
-from launcher.engines.command_line.pages.blocks import LAUNCH, LAUNCH_INSIDE, LAUNCH_LINE, blocks_of_page
+from launcher.engines.command_line.pages.blocks import (
+    CONTINUED,
+    LAUNCH,
+    LAUNCH_INSIDE,
+    LAUNCH_LINE,
+    blocks_of_page,
+    with_continued,
+)
 from launcher.engines.command_line.pages.notebook_cells import commands_of_notebook, shell_of_cell
 from launcher.engines.command_line.pages.python_text import refuse_python
 from launcher.engines.command_line.shell.expansions import with_quotes
@@ -44,7 +51,6 @@ _FENCE = re.compile(
 _QUOTES = re.compile(r"\A\s*\"{3}[ \t]*\n(.*)^[ \t]*\"{3}\s*\Z", re.MULTILINE | re.DOTALL)
 _CODE = re.compile(r"\s*`([^`]+)`\s*")
 _SENTENCE = re.compile(rf"\s*[A-Z][^`\n]{{0,300}}`({LAUNCH}[ \t][^`\n]+)`[^`]{{0,300}}")
-_CONTINUED = re.compile(r"(?:\\|[ \t][\^`])[ \t]*$")
 _INVISIBLE = {
     **dict.fromkeys((0x200B, 0x200C, 0x200D, 0x2060, 0xFEFF), None),
     **dict.fromkeys((*range(0x2000, 0x200B), 0x202F, 0x205F, 0x3000), " "),
@@ -170,17 +176,14 @@ def _argv_text(text: str) -> str:
 def _without_prompts(text: str) -> str:
     """Leave out prompts, of continued lines (`> `) too, but no redirection that starts such a line."""
     lines: list[str] = []
-    above = ""
     has_prompt = False
-    for line in text.split("\n"):
-        is_continued = _CONTINUED.search(above) is not None
+    for line, is_continued in with_continued(text.split("\n")):
         prompt = _PROMPT.match(line)
         if is_continued and not has_prompt and _REDIRECTED.fullmatch(line):
             prompt = None
         elif not is_continued:
             has_prompt = prompt is not None
         lines.append(line if prompt is None else line[prompt.end() :])
-        above = line
     return "\n".join(lines)
 
 
@@ -225,7 +228,7 @@ def _is_one_command(text: str) -> bool:
     """Whether every line continues the one above it, or is a comment."""
     above = ""
     for line in text.rstrip().split("\n"):
-        if above and not _CONTINUED.search(above) and not line.lstrip().startswith("#"):
+        if above and not CONTINUED.search(above) and not line.lstrip().startswith("#"):
             return False
         above = line
     return True
@@ -234,7 +237,7 @@ def _is_one_command(text: str) -> bool:
 def _without_numbers(text: str) -> str:
     """Leave out what `history` and the file of zsh's history put in front of every command."""
     lines = text.split("\n")
-    starts = [line for above, line in zip(["", *lines], lines, strict=False) if not _CONTINUED.search(above)]
+    starts = [line for line, goes_on in with_continued(lines) if not goes_on]
     if not any(map(_HISTORY.match, starts)) or any(
         line.strip() and not _HISTORY.match(line) for line in starts
     ):
@@ -256,7 +259,7 @@ def _typed_lines(text: str) -> str:
     for line in lines:
         is_typed = is_open or _PROMPT.match(line) is not None
         (typed if is_typed else printed).append(line)
-        is_open = is_typed and _CONTINUED.search(line) is not None
+        is_open = is_typed and CONTINUED.search(line) is not None
     is_one_command = not any(LAUNCH_LINE.match(line) for line in printed)
     closes = "\n".join(typed).count('"') % 2 == 0 == "\n".join(typed).count("'") % 2
     return "\n".join(typed) if is_one_command and closes else text

@@ -392,4 +392,9 @@ def _not_one_command(operator: str, words: list[Word]) -> CommandRefused:
         return CommandRefused(
             f"the text has a shell function, {words[0].text}", "paste the command inside of it"
         )
+    if operator == "(" and words:
+        shown = f"{' '.join(word.text for word in words)[:40]} ... ("
+        return CommandRefused(
+            f"a shell takes no parenthesis behind a command: {shown}", "leave it out, or put it in quotes"
+        )
     return CommandRefused("the line has a subshell, in parentheses", "paste the command inside of it")

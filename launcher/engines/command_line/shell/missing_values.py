@@ -20,20 +20,22 @@ _TO_FILL = re.compile(
 _NAMED_PART = re.compile(r"(?i:<(?:path|your|name|output|dir\w*|hf|wandb|api)[ _-][^<>]{1,80}>)")
 """In angles, among arguments, whose `<image>` is a token of a model."""
 
-_OF_VARIABLE = re.compile(r"<[A-Za-z][^<>|]{0,80}>|\$\{\{[^{}]{0,80}\}\}|\$\{[A-Za-z_][^{}]{0,80}\}")
+_OF_SETTING = re.compile(
+    r"<[A-Za-z][^<>|]{0,80}>|\A\[[A-Za-z][\w-]{0,80}\]\Z|\$\{\{[^{}]{0,80}\}\}|\$\{[A-Za-z_][^{}]{0,80}\}"
+)
 _BETWEEN = re.compile(r"[\s=,;'\"()\[\]{}<>]+")
 
 
-def with_placeholders(word: Word, *, is_variable: bool = False) -> Word:
+def with_placeholders(word: Word, *, is_setting: bool = False) -> Word:
     """Return a word whose placeholders of a page have no value: `/path/to/data`, `<your token>`.
 
-    `is_variable`: it is the value of one, in which all that is in angles or braces is one.
+    `is_setting`: it is the value of a variable or a launcher's option, in which a name in brackets is one.
     """
     if not word.is_known:
         return word
     text = word.text
-    is_alone = is_variable and not any(map(str.isspace, text))  # no command that a script runs
-    parts = (_OF_VARIABLE if is_alone else _NAMED_PART).findall(text)
+    is_alone = is_setting and not any(map(str.isspace, text))  # no command that a script runs
+    parts = (_OF_SETTING if is_alone else _NAMED_PART).findall(text)
     value = text.partition("=")[2] or text
     parts += filter(_TO_FILL.search, () if parts else _BETWEEN.split(value))
     return Word(text, tuple(parts)) if parts else word

@@ -9,7 +9,7 @@ import shlex
 from collections.abc import Callable, Sequence
 
 from launcher.engines.command_line.parsed_command import Task
-from launcher.engines.command_line.side_commands import NEEDED_TASK
+from launcher.engines.command_line.side_commands import NEEDED_TASK, SHELL_SCRIPT
 from launcher.engines.command_line.task_files.dockerfile import tasks_of_dockerfile
 from launcher.engines.command_line.task_files.justfile import tasks_of_justfile
 from launcher.engines.command_line.task_files.makefile import names_of_tasks, tasks_of_makefile
@@ -35,7 +35,6 @@ _RUN_SCRIPT = re.compile(
 )
 """A script that a tool starts with Python."""
 
-_SCRIPT = re.compile(r"(?:^|[\s/])[\w.-]+\.sh(?=\s|$)")
 _PYTHON = re.compile(r"\bpython[\d.]*\b")
 _LONGEST = 100_000
 _LISTED = 8
@@ -56,7 +55,7 @@ def launches_of_tasks(text: str, launch: re.Pattern[str]) -> str | None:
         for task in tasks
         if task.starts or launch.search(_TOOLS.sub("", task.text)) or _RUN_SCRIPT.search(task.text)
     ]
-    launching = launching or [task for task in tasks if len(tasks) == 1 and _SCRIPT.search(task.text)]
+    launching = launching or [task for task in tasks if len(tasks) == 1 and SHELL_SCRIPT.search(task.text)]
     if not launching:
         return _without_launch(tasks)
     needed = {name for task in launching for name in task.needs}
