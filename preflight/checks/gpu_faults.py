@@ -6,7 +6,7 @@ from preflight.checks.finding import Problem, Severity
 from preflight.checks.message_text import round_duration
 from preflight.checks.registry import host_check
 from preflight.checks.unread_facts import judge_each_gpu
-from preflight.facts.gpu import Gpu
+from preflight.facts.gpu import Gpu, slot_of
 from preflight.facts.host import HostFacts, KernelLog, Xid
 from preflight.facts.missing import Missing
 from preflight.facts.xid_table import RECOVERY_XID, asked_recovery, condemns_gpu, explain_xid, fix_xid
@@ -62,7 +62,8 @@ def no_xid_since_boot(facts: HostFacts, expect: Expect) -> Iterator[Problem]:
         return
     found = _by_gpu(log)
     for (bus, code), entries in found.items():
-        index = _index_at(facts, bus)
+        gpu = _gpu_at(facts, bus)
+        index = None if gpu is None else gpu.index
         severity, fix = _judge(facts, expect, found, entries)
         times = f"{len(entries)} times, last" if len(entries) > 1 else "once,"
         yield Problem(
@@ -88,7 +89,8 @@ def _judge(
     if code == _NVLINK and any(other == _OFF_THE_BUS and at != bus for at, other in found):
         return Severity.WARNING, "nothing to do: the link ended with the other GPU, which fell off the bus"
     if any(condemns_gpu(code, xid.text, expect.fatal_xids) for xid in entries):
-        if asked == "none" or _said_well(facts, bus):
+        gpu = _gpu_at(facts, bus)
+        if asked == "none" or (gpu is not None and gpu.needs_no_recovery):
             return Severity.WARNING, f"the driver asks for no recovery now; if it returns: {fix}"
         return Severity.CRITICAL, fix
     quiet = code in expect.program_xids or asked == "none" or not _recent(facts, last, expect.recent_xid_s)
@@ -112,11 +114,6 @@ def _unread_log(facts: HostFacts, log: Missing) -> Iterator[Problem]:
     )
 
 
-def _said_well(facts: HostFacts, bus: str) -> bool:
-    index = _index_at(facts, bus)
-    return any(gpu.index == index and gpu.needs_no_recovery for gpu in facts.known_gpus)
-
-
 def _by_gpu(log: KernelLog) -> dict[tuple[str, int], list[Xid]]:
     found: dict[tuple[str, int], list[Xid]] = {}
     for xid in log.xids:
@@ -124,20 +121,10 @@ def _by_gpu(log: KernelLog) -> dict[tuple[str, int], list[Xid]]:
     return found
 
 
-def _index_at(facts: HostFacts, bus: str) -> int | None:
-    """Return the GPU at a bus address as the kernel writes it ("0000:65:00"), None when the message has
-    none.
-    """
-    key = _slot(bus)
-    for gpu in facts.known_gpus:
-        if not isinstance(gpu.pci_bus_id, Missing) and key and _slot(gpu.pci_bus_id) == key:
-            return gpu.index
-    return None
-
-
-def _slot(bus: str) -> str:
-    domain, _, rest = bus.lower().partition(":")
-    return f"{domain.lstrip('0')}:{rest.partition('.')[0]}" if rest else ""
+def _gpu_at(facts: HostFacts, bus: str) -> Gpu | None:
+    """Return the GPU at a bus address, None where the kernel's message has none."""
+    slots = {slot_of(gpu.pci_bus_id): gpu for gpu in facts.known_gpus if isinstance(gpu.pci_bus_id, str)}
+    return slots.get(slot_of(bus)) if slot_of(bus) else None
 
 
 def _age(facts: HostFacts, xid: Xid) -> float | None:

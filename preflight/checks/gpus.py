@@ -13,7 +13,7 @@ from preflight.checks.versions import release
 from preflight.checks.wheels import OLDEST, Wheel, find_wheel, runs_on
 from preflight.decide.gpu_signs import find_gpu_leftovers, find_gpu_promises
 from preflight.decide.usable_gpus import GpuSelection
-from preflight.facts.gpu import Gpu, PciGpu
+from preflight.facts.gpu import Gpu, PciGpu, slot_of
 from preflight.facts.host import HostFacts, PythonEnv
 from preflight.facts.missing import Missing
 from preflight.job import Expect, Job
@@ -141,8 +141,8 @@ def the_driver_lists_all_gpus_of_the_bus(
     visible = len(pci_gpus) - len(bound)
     severity = Severity.CRITICAL if len(use.candidates) < use.needed else Severity.WARNING
     if visible > len(gpus):
-        listed = {_bus_key(gpu.pci_bus_id) for gpu in gpus if not isinstance(gpu.pci_bus_id, Missing)}
-        lacking = [p.bus_id for p in pci_gpus if p not in bound and _bus_key(p.bus_id) not in listed]
+        listed = {slot_of(gpu.pci_bus_id) for gpu in gpus if not isinstance(gpu.pci_bus_id, Missing)}
+        lacking = [p.bus_id for p in pci_gpus if p not in bound and slot_of(p.bus_id) not in listed]
         yield Problem(
             f"the bus shows {visible} NVIDIA GPUs, the driver lists {len(gpus)}; not listed: "
             f"{', '.join(lacking) or 'unknown'}",
@@ -162,12 +162,6 @@ def the_driver_lists_all_gpus_of_the_bus(
             "ask the administrator, or correct expect: {gpus: ...} in hosts.yaml",
             severity=Severity.CRITICAL if len(gpus) < expect.gpus else Severity.WARNING,
         )
-
-
-def _bus_key(bus_id: str) -> str:
-    """Return a form in which "00000000:65:00.0" and "0000:65:00.0" are equal."""
-    domain, _, rest = bus_id.lower().partition(":")
-    return f"{domain.lstrip('0')}:{rest}"
 
 
 @host_check("GPU005", gpu_only=True)

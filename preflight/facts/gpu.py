@@ -162,3 +162,9 @@ class GpuClaim:
     uid: int
     pid: int
     since_unix: float
+
+
+def slot_of(bus_id: str) -> str:
+    """Return a form in which "00000000:65:00.0", "0000:65:00.0" and "0000:65:00" are equal, "" for no bus."""
+    domain, _, rest = bus_id.lower().partition(":")
+    return f"{domain.lstrip('0')}:{rest.partition('.')[0]}" if rest else ""

@@ -77,7 +77,7 @@ _OTHERS = (
     (
         (
             r"^[^\S\n]*(?:Product Name|GPU UUID|Compute Mode|FB Memory Usage|ECC Errors|Remapped Rows"
-            r"|Retired Pages|Clocks (?:Throttle|Event) Reasons|Temperature|Utilization)[^\S\n]*(?::[^\S\n]|$)"
+            r"|Retired Pages|Clocks (?:Throttle|Event) Reasons)[^\S\n]*(?::[^\S\n]|$)"
         ),
         "the file is a part of nvidia-smi -q without the line that names its GPU (GPU 00000000:65:00.0)",
         "",
