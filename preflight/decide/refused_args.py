@@ -16,6 +16,8 @@ Kind: TypeAlias = Literal["unknown", "missing", "value"]
 
 _TYPES = {"int": int, "float": float, "str": str}
 _SEVERAL = ("?", "*", "+")
+_MOST_OPEN = 3
+"""argparse tries all ways to share words among such arguments, in exponential time."""
 _BY_VERSION = re.compile(r"-(?=\.?\d)(?!\d+$|\d*\.\d+$)")
 """Negative numbers such as -1e-4, which Python before 3.14 takes for options."""
 _UNEXPANDED = re.compile(r"[$`]")
@@ -63,6 +65,8 @@ def find_refused_args(parser: ScriptParser, args: Sequence[str]) -> tuple[Refuse
     """Return what of a command line ends the script, () where nothing is proven to."""
     if any(_UNEXPANDED.search(word) or _BY_VERSION.match(word) for word in args):
         return ()
+    if _count_open(parser) > _MOST_OPEN:
+        return ()
     try:
         refused = _Verdict(parser, args).refused()
     except (_Ended, AttributeError, TypeError, ValueError, RecursionError, argparse.ArgumentError):
@@ -76,9 +80,7 @@ class _Verdict:
     def __init__(self, parser: ScriptParser, args: Sequence[str]) -> None:
         self._parser, self._args = parser, list(args)
         self._names = {_name_in_errors(item): item for item in parser.arguments}
-        self._counts_vary = any(
-            not item.names[0].startswith("-") and item.nargs in _SEVERAL for item in parser.arguments
-        )
+        self._counts_vary = _count_open(parser) > 0
 
     def refused(self) -> tuple[RefusedArgument, ...]:
         """Return all that argparse says of the words, and what it would say once that is repaired.
@@ -117,6 +119,11 @@ class _Verdict:
         words = options or ([] if self._counts_vary else [word for word in extras if word != "--"][:1])
         says = f"unrecognized arguments: {' '.join(extras)}"
         return tuple(RefusedArgument("unknown", word, says) for word in words)
+
+
+def _count_open(parser: ScriptParser) -> int:
+    """Return how many positional arguments take one or several words."""
+    return sum(item.nargs in _SEVERAL and not item.names[0].startswith("-") for item in parser.arguments)
 
 
 def _name_in_errors(item: ParserArgument) -> str:

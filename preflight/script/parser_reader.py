@@ -12,7 +12,7 @@ from dataclasses import field, replace
 from enum import Enum
 from typing import TypeAlias
 
-from preflight.facts.script import CodeLocation, ScriptParser
+from preflight.facts.script import CodeLocation, ParserArgument, ScriptParser
 from preflight.frozen import dataclass
 from preflight.script.declared_arguments import KINDS, Declarations, Unproven, read_argument
 from preflight.script.parser_syntax import (
@@ -30,6 +30,7 @@ from preflight.script.parser_syntax import (
 from preflight.script.syntax_trees import Parser, walk
 
 _MAX_STEPS = 5000
+_NODES_PER_STEP = 100
 _MAX_DEPTH = 20
 _LOOKS = frozenset(
     {"print_help", "print_usage", "format_help", "format_usage", "get_default", "set_defaults"}
@@ -39,6 +40,8 @@ _SAME_FUNCTION = frozenset({"record", "no_grad", "inference_mode"})
 """Decorators whose function runs as it is called."""
 _SHOWN = frozenset({"prog", "usage", "description", "epilog", "formatter_class", "argument_default"})
 """Keywords of ArgumentParser that change nothing about what it takes."""
+_OF_DEEPSPEED = ("--deepspeed", "--deepspeed_config", "--deepscale", "--deepscale_config", "--deepspeed_mpi")
+"""What deepspeed.add_config_arguments adds. Source: deepspeed/__init__.py of 0.19 and older."""
 _SWITCHES = frozenset({"add_help", "allow_abbrev"})
 _BY_TEXT = frozenset({"exec", "globals", "locals"})
 """Functions that reach a parser without its name."""
@@ -88,7 +91,7 @@ def read_parser(parser: Parser, path: str, text: str) -> ScriptParser | None:
         _Reader(path, tree, parser.nodes(tree)).run()
     except _Found as found:
         return found.parser
-    except (Unproven, _Returned):
+    except (Unproven, _Returned, RecursionError):
         return None
     return None
 
@@ -107,6 +110,7 @@ class _Reader:
             raise Unproven
         self._constants = find_constants(nodes, bound)
         self._relevant = self._find_relevant()
+        self._known_names: dict[int, set[str]] = {}
         self._unread: set[str] = set()  # names in code that is not followed
         self._steps = self._depth = 0
         self._sure = True  # nothing that was passed over may have ended the function or the script
@@ -129,16 +133,23 @@ class _Reader:
             if isinstance(target, ast.Name)
         ]
         parts = [*mentions.items(), *assigned]
-        size = -1
-        while size != len(found):
-            size = len(found)
-            found |= {name for name, named in parts if not found.isdisjoint(named)}
-        return frozenset(found)
+        for _ in range(_MAX_DEPTH):
+            more = {name for name, named in parts if not found.isdisjoint(named)}
+            if more <= found:
+                return frozenset(found)
+            found |= more
+        raise Unproven
 
     def _matters(self, nodes: Iterable[ast.AST], names: _Names) -> bool:
         """Whether anything in these nodes leads to a parser or its command line."""
         here = {name for name, value in names.items() if value not in (None, _Known.NONE)}
-        return not self._relevant.union(here).isdisjoint(names_in(nodes))
+        return any(not self._relevant.union(here).isdisjoint(self._names_of(node)) for node in nodes)
+
+    def _names_of(self, node: ast.AST) -> set[str]:
+        """Return the names in a node, looked for once: blocks within blocks ask often."""
+        if id(node) not in self._known_names:
+            self._known_names[id(node)] = names_in([node])
+        return self._known_names[id(node)]
 
     # --- statements --------------------------------------------------------------------------
 
@@ -212,7 +223,9 @@ class _Reader:
         """Pass over what may run or not."""
         if self._matters(nodes, names):
             raise Unproven
-        for node in (inner for item in nodes for inner in walk(item)):
+        held = [inner for item in nodes for inner in walk(item)]
+        self._steps += len(held) // _NODES_PER_STEP
+        for node in held:
             self._sure = self._sure and not may_leave(node)
             if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
                 names[node.id] = None
@@ -258,7 +271,7 @@ class _Reader:
     def _call(self, node: ast.Call, names: _Names) -> _Value:
         func = node.func
         if self._is_maker(func):
-            return _make(node)
+            return self._make(node, names)
         if isinstance(func, ast.Name) and func.id in _BY_TEXT:
             raise Unproven
         if isinstance(func, ast.Name) and func.id in self._functions:
@@ -274,6 +287,8 @@ class _Reader:
         if isinstance(owner, _Built | _Group) and isinstance(func, ast.Attribute):
             return self._method(owner, func.attr, node, names)
         parts = [*node.args, *(item.value for item in node.keywords)]
+        if isinstance(func, ast.Attribute) and ast.unparse(func) == "deepspeed.add_config_arguments":
+            return self._add_of_deepspeed(node, names)
         reached = [self._value(item, names) for item in parts]
         self._escape([] if last_name(func) in HARMLESS else reached)
         if not isinstance(func, ast.Attribute | ast.Name) and self._matters([func], names):
@@ -295,6 +310,31 @@ class _Reader:
             case ast.Attribute(ast.Name(module), "ArgumentParser"):
                 return module in self._module
         return False
+
+    def _make(self, node: ast.Call, names: _Names) -> _Built:
+        built = _Built()
+        for item in node.keywords:
+            if item.arg in _SWITCHES and isinstance(item.value, ast.Constant):
+                setattr(built, str(item.arg), bool(item.value.value))
+            elif item.arg == "parents" and isinstance(item.value, ast.List):
+                for parent in [self._value(part, names) for part in item.value.elts]:
+                    if not isinstance(parent, _Built) or parent.add_help or parent.declared.groups:
+                        raise Unproven
+                    built.escaped = built.escaped or parent.escaped
+                    built.declared.arguments += parent.declared.arguments
+            elif item.arg not in _SHOWN:
+                built.escaped = True  # another prefix, files of arguments
+        return built
+
+    def _add_of_deepspeed(self, node: ast.Call, names: _Names) -> _Built:
+        parser = self._value(node.args[0], names) if len(node.args) == 1 and not node.keywords else None
+        if not isinstance(parser, _Built):
+            raise Unproven
+        for name in _OF_DEEPSPEED:
+            action = "store" if name.endswith("_config") else "store_true"
+            place = CodeLocation(self._path, node.lineno, node.col_offset + 1)
+            parser.declared.add(ParserArgument(place, (name,), action))
+        return parser
 
     def _method(self, owner: _Built | _Group, name: str, node: ast.Call, names: _Names) -> _Value:
         parser, group = (owner.parser, owner.number) if isinstance(owner, _Group) else (owner, 0)
@@ -357,13 +397,3 @@ class _Reader:
         finally:
             self._depth -= 1
         return None
-
-
-def _make(node: ast.Call) -> _Built:
-    built = _Built()
-    for item in node.keywords:
-        if item.arg in _SWITCHES and isinstance(item.value, ast.Constant):
-            setattr(built, str(item.arg), bool(item.value.value))
-        elif item.arg not in _SHOWN:
-            built.escaped = True  # parents, another prefix, files of arguments
-    return built
