@@ -1,6 +1,7 @@
 """Faults that the driver and the kernel report: recovery actions and Xids."""
 
 from collections.abc import Iterator
+from itertools import takewhile
 
 from preflight.checks.finding import Problem, Severity
 from preflight.checks.message_text import round_duration
@@ -60,11 +61,10 @@ def no_xid_since_boot(facts: HostFacts, expect: Expect) -> Iterator[Problem]:
     if isinstance(log, Missing):
         yield from _unread_log(facts, log)
         return
-    found = _by_gpu(log)
-    for (bus, code), entries in found.items():
+    for (bus, code), entries in _by_gpu(log).items():
         gpu = _gpu_at(facts, bus)
         index = None if gpu is None else gpu.index
-        severity, fix = _judge(facts, expect, found, entries)
+        severity, fix = _judge(facts, log, expect, entries)
         times = f"{len(entries)} times, last" if len(entries) > 1 else "once,"
         yield Problem(
             f"Xid {code} ({explain_xid(code)}) {times} {_when(facts, entries[-1])}",
@@ -75,24 +75,25 @@ def no_xid_since_boot(facts: HostFacts, expect: Expect) -> Iterator[Problem]:
         )
 
 
-def _judge(
-    facts: HostFacts, expect: Expect, found: dict[tuple[str, int], list[Xid]], entries: list[Xid]
-) -> tuple[Severity, str]:
+def _judge(facts: HostFacts, log: KernelLog, expect: Expect, entries: list[Xid]) -> tuple[Severity, str]:
     """Return how much the Xids of one code on one GPU matter, and what to do."""
     last = entries[-1]
-    bus, code = last.pci_bus_id, last.code
-    asked = "".join(asked_recovery(xid.text) for xid in found.get((bus, RECOVERY_XID), [])[-1:])
+    bus, code, gpu = last.pci_bus_id, last.code, _gpu_at(facts, last.pci_bus_id)
+    later = takewhile(lambda xid: xid is not last, reversed(log.xids))
+    says = (xid.text for xid in (*later, last) if (xid.pci_bus_id, xid.code) == (bus, RECOVERY_XID))
+    asked = asked_recovery(next(says, ""))
     fix = fix_xid(code, "{index}")
     if code == RECOVERY_XID:
         fix = _RECOVERY_FIX.get(asked, fix)
         entries = [last]
-    if code == _NVLINK and any(other == _OFF_THE_BUS and at != bus for at, other in found):
+    if code == _NVLINK and any(xid.code == _OFF_THE_BUS and xid.pci_bus_id != bus for xid in log.xids):
         return Severity.WARNING, "nothing to do: the link ended with the other GPU, which fell off the bus"
     if any(condemns_gpu(code, xid.text, expect.fatal_xids) for xid in entries):
-        gpu = _gpu_at(facts, bus)
         if asked == "none" or (gpu is not None and gpu.needs_no_recovery):
             return Severity.WARNING, f"the driver asks for no recovery now; if it returns: {fix}"
-        return Severity.CRITICAL, fix
+        mute = gpu is not None and isinstance(gpu.recovery_action, Missing)
+        done = "; once that is done, --ignore HEAL002: this driver does not say that it is" if mute else ""
+        return Severity.CRITICAL, fix + done
     quiet = code in expect.program_xids or asked == "none" or not _recent(facts, last, expect.recent_xid_s)
     return Severity.INFO if quiet else Severity.WARNING, fix
 

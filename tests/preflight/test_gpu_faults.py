@@ -56,6 +56,14 @@ def test_an_xid_weighs_as_nvidias_catalogue_says(code: int, text: str, severity:
 def test_a_recovery_that_was_done_ends_what_asked_for_it() -> None:
     done = (154, _RECOVERY + "0x1 (GPU Reset Required) to 0x0 (None)")
     assert {found.severity.value for found in _said_of((119, ""), done)} == {"warning", "info"}
+    assert {found.severity.value for found in _said_of(done, (119, ""))} == {"critical", "info"}, (
+        "a new fault"
+    )
+
+
+def test_a_driver_that_does_not_report_recovery_has_a_way_on_after_it() -> None:
+    (found,) = _said_of((119, ""))
+    assert "--ignore HEAL002" in found.fix
 
 
 @pytest.mark.parametrize(
