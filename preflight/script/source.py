@@ -27,6 +27,7 @@ _WORDS = MAX_WORDS * 3 // 4
 """Beyond it further modules are read only if they train, scale or place: the faults are in these."""
 _INSTALLED = sys.stdlib_module_names | KNOWN_ROOTS - {"datasets", "evaluate", "value"}
 """Packages that hide a folder of their name without an `__init__.py`. Scripts name folders like the three."""
+_JOINS = frozenset({"init_process_group", "set_device", "init_distributed", "init_distributed_mode"})
 _STARTS = re.compile(r"(?:spawn|start_processes|launch|Process)\b")
 """Texts without these start no ranks; of others the tree decides. A `\\b` in front triples the time."""
 PLACE = "gpulaunch_place"
@@ -282,4 +283,4 @@ def spawns_ranks(source: Source, parser: Parser) -> bool:
     if launch and launch.args and len(launch.args) + len(launch.keywords) > 1:
         return isinstance(launch.args[0], ast.Name)  # launch(main, gpus, ...) of detectron2
     target = any(word.arg == "target" for node in calls for word in node.keywords)
-    return target and "Process" in names and bool(names.keys() & {"init_process_group", "set_device"})
+    return target and "Process" in names and bool(names.keys() & _JOINS)

@@ -52,6 +52,7 @@ class DeclaredOption:
     choices: tuple[str, ...] = ()
     half: str = ""  # one that is not the default, and trains in fp16
     group: int = 0  # the group of which one option must be given
+    given: bool = False  # by the script itself, to its parser: a launch has no say
 
     @property
     def flag(self) -> str:
@@ -186,7 +187,14 @@ def parse_known_args(it: "Interpreter", owner: Ref | Element, call: Call) -> Val
 
 def parse_args(it: "Interpreter", owner: Ref | Element, call: Call) -> Value:
     """Return the namespace: the launch's arguments where they are known, the defaults otherwise."""
-    return it.new(HeapObject("namespace", call.place, _values(it, it.thing(owner), _words(it, call))))
+    thing, words = it.thing(owner), _words(it, call)
+    values = _values(it, thing, words)
+    if words is not None and it.target.args is None:  # the script's own words: no launch gives others
+        for entry in _entries(it, thing):
+            declared = it.declared[entry] = replace(it.declared[entry], given=True)
+            if isinstance(declared.default, Const) and declared.default.place is not None:
+                it.option_places.pop(declared.default.place, None)
+    return it.new(HeapObject("namespace", call.place, values))
 
 
 def command_line(it: "Interpreter") -> Value | None:
@@ -222,9 +230,13 @@ def _rest(it: "Interpreter", thing: HeapObject | None, words: list[str] | None) 
 
 
 def _options(it: "Interpreter", thing: HeapObject | None) -> list[DeclaredOption]:
+    return [it.declared[entry] for entry in _entries(it, thing)]
+
+
+def _entries(it: "Interpreter", thing: HeapObject | None) -> list[int]:
     known = thing.get("options", Seq(())) if thing else Seq(())
     entries = known.items if isinstance(known, Seq) else ()
-    return [it.declared[item.id] for item in entries if isinstance(item, Ref) and item.id in it.declared]
+    return [item.id for item in entries if isinstance(item, Ref) and item.id in it.declared]
 
 
 def _values(it: "Interpreter", thing: HeapObject | None, given: list[str] | None) -> dict[str, Value]:

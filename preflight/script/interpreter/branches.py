@@ -212,16 +212,21 @@ def _known_branch(it: "Interpreter", node: ast.If, *, known: bool) -> None:
     if without and body:
         it.defaults[it.source.path, body[0].lineno, body[-1].end_lineno or 0] = without
         switches.note_derived(it, body, without)
-    ends = len(it.returns), len(it.breaks), len(it.continues)
+    ends = ways_out(it)
     before = it.state.fork() if _may_raise(body) else None
     outer_guard = it.guard
     it.guard = it.place(node) if place == RANK_0 else outer_guard
     _execute_in(it, body, without, place if place in _OF_RANKS else "")
     it.guard = outer_guard
-    if before is not None and it.state.dead and (len(it.returns), len(it.breaks), len(it.continues)) == ends:
+    if before is not None and it.state.dead and ways_out(it) == ends:
         it.state = before
         _give_asked(it, node.test, known=known)
         it.execute(other)
+
+
+def ways_out(it: "Interpreter") -> tuple[int, int, int]:
+    """Return how often a path has left its function or a turn of its loop: one that raises has not."""
+    return len(it.returns), len(it.breaks), len(it.continues)
 
 
 def _give_asked(it: "Interpreter", test: ast.expr, *, known: bool) -> None:

@@ -228,7 +228,7 @@ def is_same(left: Value, right: Value) -> bool | None:
     if one in _COMPARED and other in _COMPARED:
         if one in (Seq, Map) and other in (Seq, Map):
             return None
-        if one is Device and other is Const:
+        if one is Device and other is Const and not is_none(right):
             return None
         return left == right
     return left == right if is_none(left) or is_none(right) else None  # a function, a rank: not None

@@ -126,11 +126,11 @@ def _try(it: "Interpreter", node: ast.Try) -> None:
 
     Imports are taken to succeed, and variables of the launch to be set, unless the body always raises.
     """
-    before = it.state.fork()
+    before, left = it.state.fork(), branches.ways_out(it)
     execute(it, node.body)
     ended = it.state.fork()
+    always = ended.dead and branches.ways_out(it) == left
     execute(it, node.orelse)
-    always = it.state.dead and ended.dead
     paths = [it.state]
     imports = any(isinstance(item, (ast.Import, ast.ImportFrom)) for item in node.body)
     environ = not imports and any(_names_environ(item) for item in node.body)

@@ -65,11 +65,12 @@ def note_derived(it: "Interpreter", body: Sequence[ast.stmt], context: str) -> N
 
 def closed_switches(it: "Interpreter") -> tuple[str, ...]:
     """Return the switches that are off by default and may open a branch that was left out, as flags."""
-    asked = [item for item in it.declared.values() if item.flags and item.dest in it.closed]
+    options = [item for item in it.declared.values() if item.flags and not item.given]
+    asked = [item for item in options if item.dest in it.closed]
     off = [item.flag for item in asked if (item.when_given, item.default) == (TRUE, FALSE)]
     off += [f"{item.flag}={item.choice}" for item in asked if item.choice]
     off += [f"{item.flag}={item.opened()}" for item in asked if item.opened()]
-    off += [f"{item.flag}={item.half}" for item in it.declared.values() if item.flags and item.half]
+    off += [f"{item.flag}={item.half}" for item in options if item.half]
     fields = {
         name
         for info in it.classes.values()

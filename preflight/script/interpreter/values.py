@@ -14,6 +14,10 @@ MAX_ALTERNATIVES = 8
 """More possible values than this are as good as unknown."""
 
 
+GIVEN = "os.environ of a rank."
+"""Before the name of a variable that each launch sets, to what is not known."""
+
+
 @dataclass(frozen=True, slots=True)
 class Unknown:
     """Nothing is known. Rules stay silent or warn on it; it is never an error."""
@@ -237,6 +241,8 @@ def truth(value: Value) -> bool | None:
 def _truth(value: Value) -> bool | None:
     if isinstance(value, Const):
         return bool(value.value)
+    if isinstance(value, ExternalName) and value.name.startswith(GIVEN):
+        return True
     if isinstance(value, (Unknown, RankValue, ExternalName)):
         return None  # a library's name may be a setting
     if isinstance(value, (Seq, Map)):

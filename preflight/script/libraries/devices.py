@@ -120,9 +120,11 @@ CALLS: dict[str, Callable[[Interpreter, Call], Value]] = {
     "torch.cuda.device": _set_device,
     "torch.set_default_device": _set_default_device,
     "torch.Generator": _tensor,
-    "torch.cuda.current_device": lambda it, _: (
-        Device("cuda", of_rank=True) if it.state.device_set else UNKNOWN
+    **dict.fromkeys(
+        ("torch.cuda.current_device", "torch.accelerator.current_device_index"),
+        lambda it, _: Device("cuda", of_rank=True) if it.state.device_set else UNKNOWN,
     ),
+    "torch.accelerator.current_accelerator": lambda it, _: Device("cuda") if it.target.capability else NONE,
     "torch.cuda.synchronize": _cuda_work,
     "torch.cuda.mem_get_info": _cuda_work,
     "torch.load": _load,

@@ -25,6 +25,7 @@ from preflight.script.interpreter.values import (
 )
 from preflight.script.libraries.casts import members
 from preflight.script.libraries.collectives import PACKAGES
+from preflight.script.libraries.models import dtype_of
 
 
 def init_process_group(it: Interpreter, call: Call) -> Value:
@@ -112,30 +113,39 @@ def _keeps_whole(call: Call) -> bool:
     )
 
 
+def _sharding_dtype(it: Interpreter, call: Call) -> Value:
+    """FSDP's MixedPrecision(param_dtype, ...), MixedPrecisionPolicy of fully_shard: what ranks compute in."""
+    dtype = dtype_of(call.get("param_dtype", 0), call.at("param_dtype"))
+    it.emit(ScriptEvent("sharding dtype", call.place, None, call, "", {"dtype": dtype}))
+    return UNKNOWN
+
+
 def spawn(it: Interpreter, call: Call) -> Value:
     """torch.multiprocessing.spawn(f, args): f is called with a rank before its arguments."""
-    func, args = call.get("fn", 0), call.get("args", 1)
-    if isinstance(func, (Func, Ref)):
-        given = args.items if isinstance(args, Seq) else ()
-        depth = len(it.contexts)
-        it.contexts += [SPAWNED, SPAWNED_RANK]
-        invoke(it, func, Call(call.node, call.place, (RankValue(), *given), {}, {}, open=False))
-        del it.contexts[depth:]
-    return UNKNOWN
+    return _start_ranks(it, call, call.get("fn", 0), call.get("args", 1), RankValue())
 
 
 def _launch(it: Interpreter, call: Call) -> Value:
     """detectron2's launch(main, num_gpus_per_machine, ...): each rank has its group and its device."""
-    func, args = call.get("main_func", 0), call.get("args", 5)
+    dead = it.state.dead
+    _start_ranks(it, call, call.get("main_func", 0), call.get("args", 5))
+    it.state.dead = dead
+    return UNKNOWN
+
+
+def _start_ranks(
+    it: Interpreter, call: Call, func: Value | None, args: Value | None, *first: RankValue
+) -> Value:
+    """Read what each rank calls that the script starts; without a rank of its own it has a group already."""
     if isinstance(func, (Func, Ref)):
-        given = args.items if isinstance(args, Seq) else ()
-        depth, dead = len(it.contexts), it.state.dead
+        depth = len(it.contexts)
         it.contexts += [SPAWNED, SPAWNED_RANK]
-        it.state.device_set = it.state.grouped = True
-        it.emit(ScriptEvent("process group", call.place, None, call, "nccl"))
+        if not first:
+            it.state.device_set = it.state.grouped = True
+            it.emit(ScriptEvent("process group", call.place, None, call, "nccl"))
+        given = (*first, *(args.items if isinstance(args, Seq) else ()))
         invoke(it, func, Call(call.node, call.place, given, {}, {}, open=False))
         del it.contexts[depth:]
-        it.state.dead = dead
     return UNKNOWN
 
 
@@ -160,6 +170,8 @@ CALLS: dict[str, Callable[[Interpreter, Call], Value]] = {
     "torch.distributed.fsdp.FullyShardedDataParallel": _gathering,
     "torch.distributed.fsdp.fully_shard": fsdp,
     "torch.distributed._composable.fsdp.fully_shard": fsdp,
+    "torch.distributed.fsdp.MixedPrecision": _sharding_dtype,
+    "torch.distributed.fsdp.MixedPrecisionPolicy": _sharding_dtype,
     "torch.distributed.get_node_local_rank": lambda _it, _call: RankValue(),
     **{
         f"{package}.{name}": model

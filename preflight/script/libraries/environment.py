@@ -6,11 +6,13 @@ from collections.abc import Callable
 from preflight.script.interpreter.events import Call, ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.values import (
+    GIVEN,
     NONE,
     OF_RANK,
     TRUE,
     UNKNOWN,
     Const,
+    ExternalName,
     HeapObject,
     Map,
     RankValue,
@@ -48,10 +50,10 @@ def environment(
         return TRUE if contains else own
     if name in _RANK_NAMES:
         return TRUE if contains else RankValue()
-    if name in _OF_RANKS:
+    if name in _OF_RANKS or name == "CUDA_VISIBLE_DEVICES":
         if contains:
             return TRUE
-        return Const(str(it.target.world)) if name == "WORLD_SIZE" else UNKNOWN
+        return Const(str(it.target.world)) if name == "WORLD_SIZE" else ExternalName(f"{GIVEN}{name}")
     if name == "ACCELERATE_MIXED_PRECISION" and it.target.launch and not contains:
         return Const(it.target.launch)
     if default is None:

@@ -320,7 +320,10 @@ def _moving_average(it: Interpreter, call: Call) -> Value:
 
 CALLS: dict[str, Callable[[Interpreter, Call], Value]] = {
     **dict.fromkeys(("torch.autograd.backward", "torch.Tensor.backward"), _backward),
-    **{f"torch.nn.utils.clip_grad_{name}": _clip for name in ("norm_", "norm", "value_")},
+    **{
+        f"torch.nn.utils.clip_{name}": _clip
+        for name in ("grad_norm_", "grad_norm", "grad_value_", "grads_with_norm_")
+    },
     "deepspeed.add_config_arguments": lambda _, call: call.get("parser", 0) or UNKNOWN,
     "torch.compile": _wrapped,
     "torch.nn.Parameter": _parameter,

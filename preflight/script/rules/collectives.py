@@ -21,6 +21,8 @@ _ALONE = "alone in "
 _IN = "rank 0 takes part in "
 OTHERS = "others take part"
 """Note of what the other ranks take part in, in a branch without rank 0."""
+_LEFT = "rank 0 left out of "
+_PARTED = "by rank in some way"
 _GROUPS = "groups of all ranks"
 _OF_ALL = {
     "train": "trainer.train()",
@@ -42,7 +44,7 @@ def rank_0_alone_in_a_collective(it: "Interpreter", event: ScriptEvent) -> Itera
     trainer.evaluate(), DeepSpeed's engine.save_checkpoint() and a step of a model that DDP wraps, which all
     ranks must call. So is forward() of a model in DDP with batch normalization, in eval() too: DDP broadcasts
     its buffers. A branch of the other ranks that takes part in one is taken for the counterpart: of those of
-    its own function, or, where that has none, of all.
+    its own function, or, where that has none, of all. Where rank 0 takes part in none, they wait for it.
     Source: torch.distributed's documentation; reproduced on two gloo ranks with torch 2.13; deepspeed's
     engine.py, where save_checkpoint() starts with a barrier.
     """
@@ -51,6 +53,8 @@ def rank_0_alone_in_a_collective(it: "Interpreter", event: ScriptEvent) -> Itera
     if event.name == "end":
         met, unmet = _met_in_functions(it)
         yield from () if unmet else _waiting(it, met)
+        if not any(name.startswith((_ALONE, _IN)) for name in it.notes):
+            yield from _without_rank_0(it)
         return
     if event.name in ("step", "scaler step") and not _is_shared(it, event):
         return
@@ -62,6 +66,10 @@ def rank_0_alone_in_a_collective(it: "Interpreter", event: ScriptEvent) -> Itera
     if OTHER_RANKS in it.contexts or (BY_RANK in it.contexts and RANK_0 not in it.contexts):
         it.notes.setdefault(OTHERS, []).append(event.place)
         it.notes.setdefault(f"{OTHERS} {_function(it)}", []).append(event.place)
+        alone = OTHER_RANKS in it.contexts and event.name == "collective"
+        level = doubted(RuleHit(event.place, "", "", Level.WARNING), "R404", doubts_of(it, event.place)).level
+        name = f"{_LEFT}{level.value} {event.what}()" if alone else _PARTED
+        it.notes.setdefault(name, []).append(event.place)
     elif RANK_0 in it.contexts:
         level = (
             Level.ERROR
@@ -75,6 +83,16 @@ def rank_0_alone_in_a_collective(it: "Interpreter", event: ScriptEvent) -> Itera
         it.notes.setdefault(f"{_IN}{_function(it)}", []).append(event.place)
         if it.guard is not None:
             it.notes.setdefault(f"guard of {event.place}", []).append(it.guard)
+
+
+def _without_rank_0(it: "Interpreter") -> Iterator[RuleHit]:
+    """Yield what the other ranks alone take part in, where no branch of rank 0 takes part in anything."""
+    for name, places in list(it.notes.items()) if not it.notes.get(_PARTED) else ():
+        for place in dict.fromkeys(places) if name.startswith(_LEFT) else ():
+            level, what = name.removeprefix(_LEFT).split(" ", 1)
+            message = f"rank 0 does not come to this {what}, and the others wait for it"
+            fix = f"call {what} on every rank: move it out of the branch of the others"
+            yield RuleHit(place, message, fix, Level(level))
 
 
 def _is_never_taken(it: "Interpreter") -> bool:

@@ -216,7 +216,10 @@ def same_order_in_every_epoch(it: "Interpreter", event: ScriptEvent) -> Iterator
     """
     if event.name == "epoch set":
         sampler = it.thing(event.ref)
-        note_call(it, "set_epoch", sampler.place if sampler is not None else None, event.place)
+        owner = sampler.place if sampler is not None else None
+        if sampler is not None and sampler.get("reshuffles") == FALSE:
+            owner = event.place  # what is made at one place may shuffle for training alone
+        note_call(it, "set_epoch", owner, event.place)
     elif event.name == "end":
         yield from _shuffled_alike(it)
     elif any(map(_goes_over_again, it.drawn)) and "no_grad" not in it.contexts:

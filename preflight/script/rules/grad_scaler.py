@@ -296,7 +296,7 @@ def flash_attention_on_old_gpus(it: "Interpreter", event: ScriptEvent) -> Iterat
         yield RuleHit(call.at(keyword), message, fix, Level.ERROR, (written,) if written else ())
 
 
-@rule("P131", "accelerator", "lightning", "arguments", "argument set", "load", "autocast")
+@rule("P131", "accelerator", "lightning", "arguments", "argument set", "load", "autocast", "sharding dtype")
 def bf16_on_gpus_that_emulate_it(it: "Interpreter", event: ScriptEvent) -> Iterator[RuleHit]:
     """bf16 is fixed in the script, and these GPUs only emulate it.
 
@@ -319,11 +319,11 @@ _OF_CHOICE = re.compile(r"b?f(?:loat)?16|half|amp\b|precision|dtype", re.IGNOREC
 
 
 def _fixed_bf16(it: "Interpreter", event: ScriptEvent) -> RuleHit | None:
+    if event.name in ("load", "autocast", "sharding dtype"):
+        return _named_bf16(event)
     thing = it.thing(event.ref)
     if thing is None:
         return None
-    if event.name in ("load", "autocast"):
-        return _named_bf16(event)
     if event.name == "argument set":
         if event.what != "bf16" or not truth(event.values.get("value", NONE)):
             return None
@@ -343,7 +343,7 @@ def _fixed_bf16(it: "Interpreter", event: ScriptEvent) -> RuleHit | None:
 
 
 def _named_bf16(event: ScriptEvent) -> RuleHit | None:
-    """A model loaded, or autocast, in bf16, whatever the GPU."""
+    """A model loaded, sharded or in autocast in bf16, whatever the GPU."""
     dtype = event.values.get("dtype")
     if not isinstance(dtype, Dtype) or dtype.name != "bfloat16" or event.values.get("enabled") == FALSE:
         return None

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from preflight.facts.script import CodeLocation
-from preflight.script.interpreter.branch_conditions import MAYBE, SPAWNED_RANK, UNCALLED
+from preflight.script.interpreter.branch_conditions import MAYBE, ONE_RANK, SPAWNED_RANK, UNCALLED
 from preflight.script.interpreter.events import ScriptEvent
 from preflight.script.interpreter.values import (
     NONE,
@@ -376,7 +376,7 @@ def rendezvous_fixed_by_the_script(it: "Interpreter", event: ScriptEvent) -> Ite
             if it.target.processes is None and it.target.spawns and event.what == "MASTER_ADDR":
                 it.notes.setdefault(f"{_OWN_ADDRESS}{value.value!s}", []).append(event.place)
                 return
-            if event.what == "MASTER_PORT":
+            if event.what == "MASTER_PORT" and ONE_RANK not in it.contexts:
                 it.notes.setdefault("own port", []).append(event.place)
             yield RuleHit(event.place, message, fix, Level.INFO if of_slurm else Level.WARNING)
         return

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from preflight.script.interpreter.events import ScriptEvent
-from preflight.script.interpreter.values import FALSE, NONE, Class, ExternalName
+from preflight.script.interpreter.values import FALSE, NONE, Class, Const, ExternalName
 from preflight.script.library_names import root_and_last
 from preflight.script.rules.registry import Level, RuleHit, rule
 
@@ -47,11 +47,17 @@ def removed_keyword(it: "Interpreter", event: ScriptEvent) -> Iterator[RuleHit]:
                 fix = f"{instead}=" if instead else f"remove {old}"
                 level = Level.INFO if old in call.maybe else _since(new)
                 yield RuleHit(call.at(old), f"{old} is gone in transformers 5", fix, level)
-    elif event.name == "load" and new is not False:
+    elif event.name == "load" and new is not False and not _is_of_unsloth(it, event):
         for old in _QUANTIZED:
             if old in call.kwargs and call.kwargs[old] not in (FALSE, NONE):
                 fix = f"quantization_config=BitsAndBytesConfig({old}=True)"
                 yield RuleHit(call.at(old), f"{old} is gone in transformers 5", fix, _since(new))
+
+
+def _is_of_unsloth(it: "Interpreter", event: ScriptEvent) -> bool:
+    """Whether unsloth loads the model: its own load_in_4bit is none of transformers'."""
+    thing = it.thing(event.ref)
+    return thing is not None and thing.get("library") == Const("unsloth")
 
 
 def _tokenizer(it: "Interpreter", event: ScriptEvent) -> Iterator[RuleHit]:
