@@ -21,6 +21,7 @@ from preflight.script.interpreter.values import (
     Seq,
     Value,
     alternatives,
+    heap_id,
     text_of,
     truth,
 )
@@ -80,9 +81,7 @@ def _prepares_model(it: Interpreter, call: Call) -> bool:
 
 def _accelerator_backward(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
     it.state.scaled = False
-    it.emit(
-        ScriptEvent("backward", call.place, owner.id if isinstance(owner, Ref) else None, call, "accelerator")
-    )
+    it.emit(ScriptEvent("backward", call.place, heap_id(owner), call, "accelerator"))
     for item in alternatives(call.first):
         scaler = item.get("__scaler__") if isinstance(item, Map) else None
         if isinstance(scaler, Ref):

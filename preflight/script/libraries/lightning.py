@@ -23,6 +23,7 @@ from preflight.script.interpreter.values import (
     Seq,
     Value,
     alternatives,
+    heap_id,
     join,
     place_of,
     text_of,
@@ -240,9 +241,7 @@ def _setup(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
 
 
 def _backward(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
-    it.emit(
-        ScriptEvent("backward", call.place, owner.id if isinstance(owner, Ref) else None, call, "accelerator")
-    )
+    it.emit(ScriptEvent("backward", call.place, heap_id(owner), call, "accelerator"))
     return NONE
 
 

@@ -187,17 +187,8 @@ def _backward(it: Interpreter, call: Call) -> Value:
 
 
 def _clip(it: Interpreter, call: Call) -> Value:
-    params = call.get("parameters", 0) or UNKNOWN
-    it.emit(
-        ScriptEvent(
-            "clip",
-            call.place,
-            None,
-            call,
-            "",
-            {"models": Seq(tuple(Ref(model) for model in models_in(params)))},
-        )
-    )
+    models = Seq(tuple(Ref(model) for model in models_in(call.get("parameters", 0) or UNKNOWN)))
+    it.emit(ScriptEvent("clip", call.place, None, call, "", {"models": models}))
     return UNKNOWN
 
 
@@ -229,19 +220,12 @@ def construct_module(it: Interpreter, ref: Ref, name: str, call: Call) -> None:
     _note_half_part(it, dtype)
     if dtype != NONE:
         it.emit(ScriptEvent("layer", call.at("dtype"), ref.id, call, "", {"dtype": dtype}))
-    for item in alternatives(call.get("device") or NONE):
+    given = call.get("device") or NONE
+    for item in alternatives(given):
         device = as_device(item)
         if isinstance(device, Device) and device.kind == "cuda":
-            it.emit(
-                ScriptEvent(
-                    "cuda",
-                    call.at("device"),
-                    ref.id,
-                    call,
-                    "model",
-                    device_use(device, item, call.get("device") or NONE),
-                )
-            )
+            use = device_use(device, item, given)
+            it.emit(ScriptEvent("cuda", call.at("device"), ref.id, call, "model", use))
 
 
 def _note_half_part(it: Interpreter, dtype: Value) -> None:
