@@ -76,6 +76,7 @@ _BY_WORDS: dict[str, tuple[tuple[str, str], ...]] = {
     "S37": (
         (r"stub library", "unset LD_LIBRARY_PATH: it leads to the stubs of the CUDA toolkit, which are for linkers"),
         (r"Attempting to deserialize", "torch.load(FILE, map_location='cpu') where no GPU is wanted"),
+        (r"NCCL built in", "init_process_group('gloo') on Windows and macOS, whose torch has no NCCL"),
     ),
     "S38": (("", "CUDA_LAUNCH_BLOCKING=1 python train.py"),),
     "S125": (("", "CUDA_LAUNCH_BLOCKING=1 python train.py"),),
@@ -135,8 +136,10 @@ _BY_WORDS: dict[str, tuple[tuple[str, str], ...]] = {
     "S98": (
         (r"\b(?:hydra|omegaconf)\.errors\.|in struct|Missing key |unknown key in a struct|Could not override|You must specify|Primary config", "python SCRIPT --cfg job shows the config; KEY=VALUE sets a key of it, +KEY=VALUE adds one"),
         (r"error: .{0,80}--local[-_]rank", 'read LOCAL_RANK from the environment, or add_argument("--local-rank", "--local_rank", type=int)'),
-        (r"arguments: .{0,80}(?:torch\.distributed|--(?:nproc|nnodes|node|rdzv|master|use|standalone|num_(?:processes|machines)|main_process|multi_gpu)[\w-]*)\b", "the launcher's options belong before the script: torchrun --nproc_per_node N SCRIPT ARGUMENTS"),
+        (r"torchrun: error: .{0,80}--\w+-\w", "write its - as _ (--nproc_per_node), which every torchrun takes: torch before 2.0 knows no other"),
+        (r"(?<!launch)\.py: error: unrecognized arguments: .{0,80}(?:torch\.distributed|--(?:nproc|nnodes|node|rdzv|master|use|standalone|num_(?:processes|machines)|main_process|multi_gpu)[\w-]*)\b", "the launcher's options belong before the script: torchrun --nproc_per_node N SCRIPT ARGUMENTS"),
     ),
+    "S102": ((r"NCCL built in", "init_process_group('gloo'), or run it on Linux (WSL): torch for Windows and macOS has no NCCL"),),
     "S104": ((r"static TLS block", "export LD_PRELOAD=FILE with the library of the message, or import its package before all others"),
              (r"torchvision|custom C\+\+ ops", "python -m pip install --force-reinstall torch torchvision --index-url URL")),
     "S108": (("", "find DIR -type f -size 0 lists empty files"),),
@@ -269,10 +272,12 @@ def _memory(text: str) -> str:
     allocated = _gib(text, "", " (?:already|is) allocated")
     kept = _gib(text, "", " is reserved") or max(0.0, _gib(text, "", " (?:reserved|cached)") - allocated)
     own = _gib(text, "this process has ", "") or allocated + kept
-    others = total - _gib(text, "", " (?:is )?free") - own if " free" in text else 0.0
+    free = _gib(text, "", " (?:is )?free")
+    others = total - free - own if " free" in text else 0.0
     if own and others > max(_OTHERS_HOLD_GIB, _MUCH * total):
         return f"nvidia-smi shows who holds {others:.1f} of the {total:.1f} GiB of that GPU; this process has {own:.1f}"
-    return "export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True" if kept > _MUCH * total > 0 else ""
+    in_pieces = kept > _MUCH * total > 0 and _gib(text, "Tried to allocate ", "") <= free + kept
+    return "export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True" if in_pieces else ""
 
 
 def _gib(text: str, before: str, after: str) -> float:

@@ -17,11 +17,13 @@ NO_GLIBCXX = "version `GLIBCXX_3.4.30' not found (required by /opt/conda/lib/lib
 NO_FILE = "[Errno 2] No such file or directory:"
 NO_DLL = "Could not find module 'd:\\\\env\\\\dgl\\\\dgl.dll' (or one of its dependencies)."
 FULL = "CUDA out of memory. Tried to allocate 1 GiB"
+WANTED = "CUDA out of memory. Tried to allocate 17 GiB"
 OF_24 = "(GPU 0; 24 GiB total capacity;"
 ASSERTED = "k.cu:8: f: block: [0,0,0], thread: [8,0,0] Assertion `t >= 0 && t < n_classes` failed."
 NEWER = "GPU 0 has a total capacity of 24 GiB of which 1.1 GiB is free."
 UNFIT = "RuntimeError: Error(s) in loading state_dict for Net:"
 COMMAND = "subprocess.CalledProcessError: Command '['/opt/bin/python', '-u', 'tools/train.py', '--x']'"
+ON_WINDOWS = FRAMES.replace("/home/ana", "C:\\ana").replace("/", "\\")
 USAGE = "usage: train.py [-h] [--lr LR]\ntrain.py: error: unrecognized arguments:"
 REFUSED = "srun: error: Unable to allocate resources:"
 
@@ -110,6 +112,8 @@ def test_a_command_fits_the_exception(message: str, command: str) -> None:
         "ValueError: expected environment variable DATA_ROOT to be set",
         f"RuntimeError: {FULL} {OF_24} 5 GiB already allocated)",
         f"RuntimeError: {FULL} {OF_24} 22 GiB already allocated; 8 MiB free; 23 GiB reserved in",
+        f"RuntimeError: {FULL}. {NEWER} this process has 22 GiB memory in use. 15 GiB is allocated by",
+        f"RuntimeError: {WANTED} {OF_24} 8 GiB already allocated; 9 GiB free; 15 GiB reserved in",
         "ValueError: set the environment variable TOKEN_OF_SITE to your key",
         "ValueError: set the environment variable DATA_ROOT to a directory",
         "RuntimeError: the environment variable LOCAL_RANK as launchers set it",
@@ -132,6 +136,8 @@ def test_words_of_a_sentence_are_no_command(message: str) -> None:
             "--opt adam ",
         ),
         (f"{USAGE} --nproc_per_node 2\n", "belong before the script"),
+        ("torchrun: error: unrecognized arguments: --nproc-per-node=1\n", "as _ (--nproc_per_node)"),
+        (f"{ON_WINDOWS}RuntimeError: Distributed package doesn't have NCCL built in\n", "(WSL)"),
         ("Could not override 'trainer.gpus'.\nKey 'gpus' is not in struct\n", "+KEY=VALUE"),
         (
             "k.cu:8: f: block: [0,0,0], thread: [8,0,0] Assertion `t >= 0 && t < n_classes` failed.\n",
