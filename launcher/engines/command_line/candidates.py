@@ -5,7 +5,6 @@ nodes or repeats it; else the number that the user gives (`--launch 2`) chooses 
 """
 
 import posixpath
-import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
 from itertools import pairwise
@@ -22,7 +21,6 @@ from preflight.frozen import dataclass
 _NODE_RANKS = ("--node_rank", "--node-rank", "--machine_rank", "--machine-rank", "NODE_RANK")
 _LISTED = 6
 _LONGEST = 70
-_LONGEST_LAUNCH = 400
 SUBMITS = "gpulaunch starts what the script starts, and gpulaunch submit hands it to Slurm"
 _BESIDE = "it runs beside the launch: start it on each host yourself, where the training needs it"
 _NO_LAUNCH = (
@@ -232,24 +230,12 @@ def _several(found: Sequence[FoundCommand], number: int | None) -> CommandRefuse
     what = f"{len(found)} commands, {alike}{shown}{more}"
     ranks = [_rank(one.words) for one in found]
     one = 1 + ranks.index(max(ranks))
-    hosts, launch = remedies.launch_of_ssh([line.words for line in found])
-    if number is None and hosts:
-        return CommandRefused(
-            f"the text starts the launch on {len(hosts)} hosts by ssh, {shown}{more}",
-            _without_ssh(hosts, launch),
-        )
+    if number is None and (fix := remedies.without_ssh([line.words for line in found])):
+        return CommandRefused(f"the text starts the launch on several hosts by ssh, {shown}{more}", fix)
     rest = "; do what the others do on each host yourself" if len(list(filter(None, ranks))) == 1 else ""
     return CommandRefused(
         f"the text has {what}" if number is None else f"the text has no launch {number}, but {what}",
         f"choose one: --launch {one} (launch: {one} in a run config){rest}" if max(ranks) else _NO_LAUNCH,
-    )
-
-
-def _without_ssh(hosts: Sequence[str], launch: str) -> str:
-    shown = shlex.quote(launch) if len(launch) <= _LONGEST_LAUNCH else "LAUNCH"
-    return (
-        "launch what one of them starts, without ssh, and name all:"
-        f" gpulaunch run --hosts {','.join(hosts)} -- {shown}"
     )
 
 

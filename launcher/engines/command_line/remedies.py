@@ -32,7 +32,7 @@ _VARIABLE = re.compile(r"([A-Za-z_]\w*)(?:=(.*))?", re.DOTALL)
 _SHELLS = ("bash", "sh", "zsh")
 _FOR_PERSON = ("-i", "-l", "-il", "-li", "--login")
 _EXEC_VALUES = ("-u", "--user", "-w", "--workdir", "-e", "--env", "--env-file", "--detach-keys", "-c", "-n")
-_SHOWN = 200
+_SHOWN, _LONGEST_LAUNCH = 200, 400
 _CONDITIONAL = re.compile(r" \([a-z ]+\)$")
 """Behind a variable that the text sets where a condition holds."""
 
@@ -70,20 +70,23 @@ def typed_fix(name: str, words: Sequence[Word]) -> str:
     return _batch_script_fix(words) if name == "sbatch" else ""
 
 
-def launch_of_ssh(commands: Sequence[Sequence[Word]]) -> tuple[tuple[str, ...], str]:
-    """Return hosts that the text names and starts one launch on by ssh, and the launch; () for others."""
-    hosts: list[str] = []
+def without_ssh(commands: Sequence[Sequence[Word]]) -> str:
+    """Return what takes the place of commands that all start one launch by ssh; "" for any others."""
+    hosts: dict[str, None] = {}
     launches: list[str] = []
     for words in commands:
         texts = [word.text for word in words[1:]]
         at = next((at for at, text in enumerate(texts) if _is_host(texts, at, text)), None)
         if words[0].text != "ssh" or at is None or not words[at + 1].is_known:
-            return (), ""
-        hosts.append(texts[at])
+            return ""
+        hosts[texts[at]] = None
         launches.append(" ".join(texts[at + 1 :]))
     names = "|".join(re.escape(host.rpartition("@")[2]) for host in sorted(hosts, key=len, reverse=True))
     alike = {re.sub(rf"(?<![\w.-])(?:{names})(?![\w.-])|\d+", "", launch) for launch in launches}
-    return (tuple(dict.fromkeys(hosts)), launches[0]) if len(alike) == 1 else ((), "")
+    if len(alike) > 1:
+        return ""
+    launch = shlex.quote(launches[0]) if len(launches[0]) <= _LONGEST_LAUNCH else "LAUNCH"
+    return f"launch what one of them starts, without ssh: gpulaunch run --hosts {','.join(hosts)} -- {launch}"
 
 
 def _with_variables(program: str, fix: str, words: Sequence[Word]) -> str:
