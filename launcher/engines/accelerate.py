@@ -1,6 +1,6 @@
 """The accelerate engine: `accelerate launch` on each node, configured by one YAML file. Pure.
 
-    <python> -m accelerate.commands.launch --config_file {run_dir}/accelerate.yaml
+    <python> {run_dir}/start_launcher.py -m accelerate.commands.launch --config_file {run_dir}/accelerate.yaml
         [--rdzv_conf timeout=N --log_dir {run_dir}/torchelastic]
         {run_dir}/rank.py SCRIPT args...          or          {run_dir}/rank.py -m MODULE args...
 
@@ -18,7 +18,15 @@ on the command line, and this does.
 from collections.abc import Iterator
 
 from launcher.engines.accelerate_config import config_yaml, has_strategy
-from launcher.engines.base import RANK_PROGRAM, RUN_DIR, Engine, NodeSetup, World, torch_settings
+from launcher.engines.base import (
+    LAUNCHER_PROGRAM,
+    RANK_PROGRAM,
+    RUN_DIR,
+    Engine,
+    NodeSetup,
+    World,
+    torch_settings,
+)
 from launcher.engines.single_rank import accelerate_variables, describe_start, needs_no_launcher, rank_argv
 
 MODULE = "accelerate.commands.launch"
@@ -35,7 +43,7 @@ class Accelerate:
         # What accelerate's config file does not take.
         settings = torch_settings(world, node)
         return (
-            *(node.python, "-m", MODULE, "--config_file", f"{RUN_DIR}/{CONFIG}"),
+            *(node.python, LAUNCHER_PROGRAM, "-m", MODULE, "--config_file", f"{RUN_DIR}/{CONFIG}"),
             *(settings if world.size > 1 or node.accelerate_config else node.launcher_args),
             *(RANK_PROGRAM, *node.words),
         )

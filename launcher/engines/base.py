@@ -10,6 +10,8 @@ The contract with the host (`{run_dir}` is the node's own directory for this run
 is the script's command line as `python` itself would take it (`SCRIPT args...`, or `-m MODULE args...`;
 `--exec PROGRAM args...` for a program that is not a Python script), so what follows the first word is the
 script's, whatever it looks like.
+- `start_launcher.py` is `launcher/onhost/start_launcher.py`: `start_launcher.py -m MODULE args...` becomes a
+launcher of ranks as `python -m` would, in less CPU.
 - `expected.json` in the run directory is what the ranks must find (see `expected`).
 - GPULAUNCH_MASK=1: rank/ narrows CUDA_VISIBLE_DEVICES to its LOCAL_RANK-th entry before torch is imported.
 """
@@ -26,6 +28,7 @@ from preflight.job import EngineTraits, Precision
 
 RUN_DIR = "{run_dir}"
 RANK_PROGRAM = f"{RUN_DIR}/rank.py"
+LAUNCHER_PROGRAM = f"{RUN_DIR}/start_launcher.py"
 TORCH_LOGS = f"{RUN_DIR}/torchelastic"
 """Without one torch's launcher leaves a directory in the host's temporary directory after every run."""
 RENDEZVOUS_TIMEOUT_S = 300

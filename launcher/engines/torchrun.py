@@ -1,8 +1,8 @@
 """The torchrun engine: `torch.distributed.run` on each node, with a static rendezvous. Pure.
 
-    <python> -m torch.distributed.run --nnodes M --node_rank I --nproc_per_node N
-        --master_addr ADDRESS --master_port PORT --rdzv_backend static --rdzv_id RUN
-        --rdzv_conf timeout=N --log_dir {run_dir}/torchelastic
+    <python> {run_dir}/start_launcher.py -m torch.distributed.run
+        --nnodes M --node_rank I --nproc_per_node N --master_addr ADDRESS --master_port PORT
+        --rdzv_backend static --rdzv_id RUN --rdzv_conf timeout=N --log_dir {run_dir}/torchelastic
         {run_dir}/rank.py SCRIPT args...          or          {run_dir}/rank.py -m MODULE args...
 
 A world of one rank is started without it (single_rank.py). A static rendezvous takes the node's rank as it
@@ -18,7 +18,7 @@ ACCELERATE_USE_CPU where its ranks are on the CPU; no other program reads either
 
 from collections.abc import Iterator
 
-from launcher.engines.base import RANK_PROGRAM, Engine, NodeSetup, World, torch_settings
+from launcher.engines.base import LAUNCHER_PROGRAM, RANK_PROGRAM, Engine, NodeSetup, World, torch_settings
 from launcher.engines.single_rank import describe_start, needs_no_launcher, rank_argv, torch_variables
 
 MODULE = "torch.distributed.run"
@@ -32,7 +32,7 @@ class Torchrun:
         if needs_no_launcher(world, node):
             return rank_argv(node)
         return (
-            *(node.python, "-m", MODULE),
+            *(node.python, LAUNCHER_PROGRAM, "-m", MODULE),
             *("--nnodes", str(world.nodes)),
             *("--node_rank", str(node.node_rank)),
             *("--nproc_per_node", str(len(node.ranks.slots))),

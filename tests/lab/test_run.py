@@ -122,7 +122,7 @@ def test_a_plain_torch_script_trains_under_torchrun_on_unequal_hosts(lab: Lab, c
     assert "no process of the run is left on any host, port 29500 is free" in output
     plan = json.loads(next(cli.home.glob("gpulaunch-runs/*/plan.json")).read_text())
     assert plan["engine"] == "torchrun"
-    assert plan["nodes"][1]["argv"][1:3] == ["-m", "torch.distributed.run"]
+    assert plan["nodes"][1]["argv"][2:4] == ["-m", "torch.distributed.run"]
 
 
 def test_a_failing_rank_under_torchrun_stops_every_host_and_is_named(lab: Lab, cli: Cli) -> None:

@@ -196,7 +196,7 @@ def test_deepspeed_scripts_get_what_its_launcher_gives() -> None:
     assert (
         "GPULAUNCH_LOCAL_RANK_OPTION" not in plan("deepspeed --no_local_rank train.py", titan(1)).nodes[0].env
     )
-    assert node.argv[2] == "torch.distributed.run"
+    assert node.argv[3] == "torch.distributed.run"
 
 
 ARGPARSE = """\

@@ -63,7 +63,10 @@ def test_the_launcher_is_called_as_a_module_of_the_hosts_own_python() -> None:
     node = build_plan(
         [(HostEntry("a", python="/v/bin/python"), titan())], Job(script="t.py"), run_id="r"
     ).nodes[0]
-    assert node.argv[:3] == ("/v/bin/python", "-m", "accelerate.commands.launch")
+    assert node.argv[:4] == (
+        *("/v/bin/python", "{run_dir}/start_launcher.py"),
+        *("-m", "accelerate.commands.launch"),
+    )
 
 
 def test_a_world_of_one_whose_launcher_has_an_option_uses_the_simple_launcher() -> None:

@@ -101,7 +101,7 @@ def test_the_engine_is_the_one_that_the_script_is_written_for(
     assert made.engine == engine
     (reason,) = [each for each in made.reasons if each.text.startswith(f"{engine} starts the ranks")]
     assert why in reason.text
-    assert made.nodes[0].argv[2] == MODULES[engine]
+    assert made.nodes[0].argv[3] == MODULES[engine]
     assert f"{reason.text} [{reason.source}]" in render_plan(made)
 
 
@@ -174,7 +174,7 @@ def test_one_rank_is_started_without_a_launcher_unless_that_has_something_to_do(
         plan(DDP, titan(1), engine=engine, command=option_given).nodes,
         plan(DDP, titan(1), engine=engine).nodes,  # of the run config
     ):
-        assert {node.argv[2] for node in nodes} == {MODULES[name]}
+        assert {node.argv[3] for node in nodes} == {MODULES[name]}
         assert not any(text.startswith(note) for node in nodes for text in node.notes)
 
 

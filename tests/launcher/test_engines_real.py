@@ -16,6 +16,7 @@ from launcher.config.inventory import HostEntry
 from launcher.engines.base import ENGINES, RUN_DIR, NodeSetup, World, expected, load_engine
 from launcher.planning.plan import NodePlan, Plan
 from launcher.planning.planner import build_plan
+from launcher.remote.program_source import read_program_source
 from preflight.facts.host import BindTest, Ports
 from preflight.facts.missing import Missing
 from preflight.job import CommandRequest, Job
@@ -125,6 +126,7 @@ def _start(node: NodePlan, tmp_path: Path, extra_env: dict[str, str]) -> "subpro
     for name, text in node.files:
         (run_dir / name).write_text(text)
     (run_dir / "rank.py").write_text(PASS_THROUGH)
+    (run_dir / "start_launcher.py").write_bytes(read_program_source("start_launcher"))
     env = _scrubbed({**os.environ, **extra_env}, node.unset)
     env |= {name: value.replace(RUN_DIR, str(run_dir)) for name, value in node.env.items()}
     env["OUT"] = str(tmp_path)

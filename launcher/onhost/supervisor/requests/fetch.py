@@ -29,6 +29,7 @@ from ._logs import GROWING, is_cut_at
 INTERNAL_FILES = (
     "rank.py",
     "guard.py",
+    "start_launcher.py",
     GAUGE,
     STACKS,
     CGROUP,
