@@ -103,11 +103,11 @@ class _Reader:
         if not self._makers and not self._module:
             raise Unproven
         refuse_edited_command_line(nodes, self._module)
-        self._functions = find_functions(tree)
         self._globals: _Names = {}
         bound = count_bindings(nodes)
         if not KINDS.isdisjoint(bound):
             raise Unproven
+        self._functions = find_functions(tree, bound)
         self._constants = find_constants(nodes, bound)
         self._relevant = self._find_relevant()
         self._known_names: dict[int, set[str]] = {}

@@ -87,20 +87,6 @@ def outer_statements(tree: ast.Module) -> list[ast.stmt]:
     return found
 
 
-def find_functions(tree: ast.Module) -> dict[str, ast.FunctionDef]:
-    """Return the functions of the module whose names are bound once."""
-    bound: dict[str, int] = {}
-    for node in tree.body:
-        for inner in [node] if isinstance(node, ast.FunctionDef | ast.ClassDef) else walk(node):
-            if isinstance(inner, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-                bound[inner.name] = bound.get(inner.name, 0) + 1
-            elif isinstance(inner, ast.Name) and isinstance(inner.ctx, ast.Store):
-                bound[inner.id] = bound.get(inner.id, 0) + 1
-    return {
-        node.name: node for node in tree.body if isinstance(node, ast.FunctionDef) and bound[node.name] == 1
-    }
-
-
 def count_bindings(nodes: Iterable[ast.AST]) -> Counter[str]:
     """Return how often each name is bound in the whole file: assigned, imported, defined or a parameter."""
     bound: Counter[str] = Counter()
@@ -113,6 +99,12 @@ def count_bindings(nodes: Iterable[ast.AST]) -> Counter[str]:
             case ast.alias(name, other):
                 bound[other or name.partition(".")[0]] += 1
     return bound
+
+
+def find_functions(tree: ast.Module, bound: Mapping[str, int]) -> dict[str, ast.FunctionDef]:
+    """Return the functions of the module whose names are bound once in the whole file."""
+    functions = (node for node in tree.body if isinstance(node, ast.FunctionDef))
+    return {node.name: node for node in functions if bound[node.name] == 1}
 
 
 def find_constants(nodes: Sequence[ast.AST], bound: Mapping[str, int]) -> dict[str, ast.expr]:
