@@ -26,7 +26,7 @@ SHOWN_LINES = 20
 def add_last_lines(outcome: Outcome, book: LogStore) -> Outcome:
     """Return the outcome with what the log of the root cause ended with, where no exception has it."""
     cause = outcome.cause.failure
-    if cause is None or cause.last_lines:
+    if cause is None or cause.last_lines or cause.hung:  # a hung one's end with our own SIGTERM
         return outcome
     log = "launcher.log" if cause.rank is None else f"rank-{cause.rank}.log"
     lines = book.last_lines(cause.host, log, SHOWN_LINES)
