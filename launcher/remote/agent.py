@@ -28,7 +28,7 @@ from launcher.remote.connection_pool import OpenConnection
 from launcher.remote.earlier_facts import EarlierFacts, EarlierOf, fill_in
 from launcher.remote.fanout import WIDTH, fanout
 from launcher.remote.program_source import build_bootstrap_argv, compress_program, read_agent_source
-from launcher.remote.shell_errors import explain_no_answer, explain_no_python
+from launcher.remote.shell_errors import describe_login_check, explain_no_answer, explain_no_python
 from launcher.text import last_lines, one_line
 from launcher.transports.base import Connection, Stream
 from preflight.facts.host import HostFacts
@@ -344,12 +344,13 @@ def _ended_early(
         if refusal is not None:
             return refusal
     said = last_lines(stderr)
+    fix = "" if answer.begun else describe_login_check(host, python, connection)
     if status == _EXIT_BAD_PAYLOAD:
-        return AgentCrashed(host, f"the request did not arrive whole: {said}")
+        return AgentCrashed(host, f"the request did not arrive whole: {said}", fix)
     ended = f"ended by signal {-status}" if status is not None and status < 0 else f"exit status {status}"
     where = "in the middle of its answer" if answer.begun else "before its answer"
     return AgentCrashed(
-        host, f"the agent ended {where} ({ended}): {said or answer.noise or 'it said nothing'}"
+        host, f"the agent ended {where} ({ended}): {said or answer.noise or 'it said nothing'}", fix
     )
 
 

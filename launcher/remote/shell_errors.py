@@ -37,15 +37,7 @@ def explain_no_answer(
         return _old_python(host, python, one_line(stderr.split(b"\n")[-1], 40))
     if status == _WRONG_USAGE and _NO_SUCH_OPTION.encode() in stderr:
         return _old_python(host, python, "2")
-    line = (
-        f"{quote_path(python)} -V on {host}"
-        if connection is None
-        else connection.command_line((python, "-V"))
-    )
-    fix = (
-        f"{line} must print a version and ask nothing: a start-up file that fails, exits or asks, a forced"
-        " command, or an account whose login shell is nologin takes what gpulaunch sends"
-    )
+    fix = describe_login_check(host, python, connection)
     nothing = f"{python} ran nothing of gpulaunch"
     # Every program of ours that fails says why on stderr.
     if status in _CANNOT_START or (status is not None and 0 < status < _CANNOT_START[0] and not said):
@@ -55,6 +47,19 @@ def explain_no_answer(
         words = last_lines(noise) or said
         return AgentProtocolError(host, nothing + (f", but: {words}" if words else "; it said nothing"), fix)
     return None
+
+
+def describe_login_check(host: str, python: str, connection: Connection | None) -> str:
+    """Return what to type where something else than the interpreter may have taken what gpulaunch sent."""
+    line = (
+        f"{quote_path(python)} -V on {host}"
+        if connection is None
+        else connection.command_line((python, "-V"))
+    )
+    return (
+        f"{line} must print a version and ask nothing: a start-up file that fails, exits or asks, a forced"
+        " command, or an account whose login shell is nologin takes what gpulaunch sends"
+    )
 
 
 def explain_no_python(host: str, python: str, output: str) -> PythonNotFound:

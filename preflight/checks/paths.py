@@ -46,6 +46,12 @@ def the_paths_can_be_written(paths: tuple[PathFacts, ...], job: Job) -> Iterator
                     subject=subject,
                     severity=Severity.UNKNOWN,
                 )
+        elif item.file_in_way and (is_read or item.role in written):
+            yield Problem(
+                f"{where} cannot be a directory: {item.file_in_way} is a file",
+                f"rename it on the host, or {_OTHERWISE.get(item.role, f'choose another {item.role}')}",
+                subject=subject,
+            )
         elif is_read and not item.exists:
             yield Problem(
                 f"{where} does not exist",

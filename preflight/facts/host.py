@@ -209,6 +209,7 @@ class PathFacts:
     filesystem: Fact[str]  # "ext4", "nfs4", "overlay", ...
     source: Fact[str]  # what is mounted at it: a device, server:/export
     read_only: bool = False  # the mount; False also where that was not read
+    file_in_way: str = ""  # a file where a directory is wanted: the path, or the nearest parent that exists
 
 
 @dataclass(frozen=True, slots=True)

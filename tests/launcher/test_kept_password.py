@@ -47,6 +47,7 @@ def test_a_reconnect_asks_no_second_time_and_a_changed_password_is_asked_for() -
     assert connect(ring, "one")
     assert connect(ring, "one")
     assert len(asked) == 2
+    assert asked[0] == "ada@gpu1: password (ssh-copy-id 192.0.2.1 spares it): "
     assert connect(ring, "two")  # changed meanwhile
     assert connect(ring, "two")
     assert len(asked) == 3

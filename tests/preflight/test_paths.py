@@ -28,3 +28,21 @@ def test_what_a_file_system_keeps_back_is_roots_alone(
 
 def test_no_inode_left_is_none(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     assert room(monkeypatch, tmp_path, euid=0, f_ffree=0, f_flag=os.ST_RDONLY)[1] == 0.0
+
+
+@pytest.mark.parametrize(
+    ("role", "path", "in_way"),
+    [
+        ("output", "file/below", "file"),
+        ("run_dir", "file", "file"),
+        ("script", "file", ""),
+        ("tmp", "none", ""),
+    ],
+)
+def test_a_file_where_a_directory_is_wanted_is_named(
+    tmp_path: Path, role: str, path: str, in_way: str
+) -> None:
+    (tmp_path / "file").touch()
+    facts = paths._path_facts(role, str(tmp_path / path), [])
+    assert facts["file_in_way"] == (str(tmp_path / in_way) if in_way else "")
+    assert facts["writable"] is not bool(in_way)

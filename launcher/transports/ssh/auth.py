@@ -317,7 +317,8 @@ def _by_password(
         return False
     # A code may be good for one login only.
     kept = ring.accepted_password(endpoint) if method == "password" else None
-    question = "password: "
+    spares = f" ({ssh_copy_id(endpoint)} spares it)" if method == "password" else ""
+    question = f"password{spares}: "
     for _ in range(_PASSWORD_TRIES):
         password, kept = ring.ask_password(endpoint, question) if kept is None else kept, None
         if password is None:
@@ -334,7 +335,7 @@ def _by_password(
                 ring.keep_password(endpoint, password)
             return True
         ring.forget_password(endpoint, password)
-        question = "not accepted; password: "
+        question = f"not accepted; password{spares}: "
     attempts.tried[-_PASSWORD_TRIES:] = [f"{method}, {_PASSWORD_TRIES} times"]
     return False
 
