@@ -37,7 +37,8 @@ def with_placeholders(word: Word, *, is_setting: bool = False) -> Word:
     is_alone = is_setting and not any(map(str.isspace, text))  # no command that a script runs
     parts = (_OF_SETTING if is_alone else _NAMED_PART).findall(text)
     value = text.partition("=")[2] or text
-    parts += filter(_TO_FILL.search, () if parts else _BETWEEN.split(value))
+    is_prose = " " in text and "=" not in text  # a prompt, which may speak of path/to/file
+    parts += filter(_TO_FILL.search, () if parts or is_prose else _BETWEEN.split(value))
     return Word(text, tuple(parts)) if parts else word
 
 
