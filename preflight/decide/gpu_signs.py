@@ -19,7 +19,7 @@ _ALL = "all"
 _ALLOCATED = ("SLURM_JOB_GPUS", "SLURM_STEP_GPUS")
 _NO_GPUS = frozenset({"", "void", "none", "-1", "NoDevFiles"})
 _ASKS_WHETHER = re.compile(r"\bis_available\(|\bdevice_count\(|[\"']gloo[\"']")
-_NCCL = re.compile(r"[\"']nccl[\"']")
+_NCCL = re.compile(r"^[^#\n]*[\"']nccl[\"']", re.MULTILINE)
 
 
 def find_gpu_hardware(facts: HostFacts) -> Iterator[str]:

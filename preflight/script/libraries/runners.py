@@ -4,7 +4,7 @@ from preflight.script.interpreter.calls import invoke
 from preflight.script.interpreter.classes import method_of
 from preflight.script.interpreter.events import Call
 from preflight.script.interpreter.interpreter import Interpreter
-from preflight.script.interpreter.values import UNKNOWN, Class, Func, Value
+from preflight.script.interpreter.values import UNKNOWN, Class, Func, Ref, Value
 from preflight.script.library_names import TRAINS
 
 ROOTS = frozenset(
@@ -17,20 +17,20 @@ ROOTS = frozenset(
 
 def run(it: Interpreter, root: str, call: Call) -> Value:
     """Call what such a library is given, without arguments; return the object of a class."""
-    for argument in (*call.args, call.get("config_class") or UNKNOWN):
+    for argument in (*call.args, *(call.get(word) or UNKNOWN for word in ("config_class", "component"))):
+        thing = it.thing(argument) if isinstance(argument, Ref) and root == "fire" else None
+        cls = argument if thing is None else thing.get("__class__")
         if isinstance(argument, Func):
             invoke(it, argument, _without_arguments(call))
-        elif isinstance(argument, Class):
-            return _started(it, argument, call, methods=root == "fire")
+        elif isinstance(cls, Class):
+            made = invoke(it, cls, _without_arguments(call)) if thing is None else argument
+            return _started(it, cls, made, call) if root == "fire" else made
     return UNKNOWN
 
 
-def _started(it: Interpreter, cls: Class, call: Call, *, methods: bool) -> Value:
-    """Return the object that a runner makes of a class; fire then calls one of its methods."""
-    made = invoke(it, cls, _without_arguments(call))
-    names = (
-        [name for info in it.mro(cls.key) for name in info.names if TRAINS.search(name)] if methods else []
-    )
+def _started(it: Interpreter, cls: Class, made: Value, call: Call) -> Value:
+    """Return the object of a class, of which fire calls one method."""
+    names = (name for info in it.mro(cls.key) for name in info.names if TRAINS.search(name))
     for name in dict.fromkeys(names):
         method = method_of(it, made, name)
         before = it.state.fork()
