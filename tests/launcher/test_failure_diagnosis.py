@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from launcher.follow.failure_diagnosis import add_diagnosis
+from launcher.follow.failure_diagnosis import add_diagnosis, add_last_lines
 from launcher.follow.outcome import Outcome
 from launcher.follow.suggested_commands import list_places, with_run_commands
 from launcher.report.diagnosis import render_diagnosis
@@ -72,6 +72,25 @@ def test_an_own_exception_is_not_told_twice(tmp_path: Path) -> None:
     own = b'Traceback (most recent call last):\n  File "/x.py", line 3, in <module>\nValueError: no\n'
     lines = list(render_outcome(diagnosed(tmp_path, own, failed())))
     assert not any(line.startswith("diagnosis") for line in lines)
+
+
+def test_a_refused_argument_is_told_with_what_was_meant(tmp_path: Path) -> None:
+    refusal = b"usage: t.py [-h] [--lr LR]\nt.py: error: unrecognized arguments: --lrr 3\n"
+    lines = list(render_outcome(diagnosed(tmp_path, refusal, failed())))
+    assert any(line.endswith("write --lr instead of --lrr") for line in lines)
+
+
+def test_what_our_own_signal_made_a_log_end_with_is_no_cause_of_a_hang(tmp_path: Path) -> None:
+    book = LogStore(tmp_path)
+    book.write("b", "rank-1.log", 0, b"ChildFailedError\n")
+    outcome = failed()
+    assert outcome.cause.failure is not None
+    ends = []
+    for hung in (False, True):
+        cause = replace(outcome.cause, failure=replace(outcome.cause.failure, last_lines=(), hung=hung))
+        told = add_last_lines(replace(outcome, cause=cause), book).cause.failure
+        ends.append(told and told.last_lines)
+    assert ends == [("ChildFailedError",), ()]
 
 
 def test_a_good_end_has_no_diagnosis(tmp_path: Path) -> None:
