@@ -76,7 +76,11 @@ def describe_refused_args(
     if not job.typed:  # more may be given when it is launched
         refused = tuple(item for item in refused if item.kind != "missing")
     repair = _Repair(name, parser, job)
-    found = [repair.describe(item) for item in refused if not repair.is_meant(item)]
+    found = [repair.describe(item) for item in refused if item.kind != "missing"]
+    missing = [item for item in refused if item.kind == "missing" and not repair.is_meant(item)]
+    local = [item for item in missing if _is_local_rank(_shown(item))]
+    groups = ([item for item in missing if item not in local], local)
+    found += [repair.describe_missing(group) for group in groups if group]
     for message, fix, place, corrected in found:  # the command has all corrections only now
         yield Problem(message, repair.line.with_command(fix) if corrected else fix, place)
 
@@ -141,21 +145,26 @@ class _Repair:
 
     def is_meant(self, item: "RefusedArgument") -> bool:
         """Whether it is missing only because an option before it is misspelt."""
-        return item.kind == "missing" and not self._meant.isdisjoint(
-            item.argument.names if item.argument else ()
-        )
+        return not self._meant.isdisjoint(item.argument.names if item.argument else ())
+
+    def describe_missing(self, items: Sequence["RefusedArgument"]) -> _Said:
+        """Return what is said of all required arguments that lack, and of the place of the first."""
+        names = [_shown(item) for item in items]
+        place, them = str((items[0].argument or self._parser).place), "it" if len(names) == 1 else "them"
+        message = f"{self._path} requires {', '.join(names)}, and this launch does not give {them}"
+        if _is_local_rank(names[0]):
+            default = 'default=int(os.environ["LOCAL_RANK"])'
+            return message, f"{default} in place of required: torchrun does not pass it", place, False
+        corrected = [self.line.add(*((name,) if name.startswith("-") else ()), "VALUE") for name in names]
+        return message, f"add {', '.join(names)}", place, all(corrected)
 
     def describe(self, item: "RefusedArgument") -> _Said:
-        """Return what is wrong, how to repair it, and where the script says so."""
+        """Return what is wrong with an argument that was given, how to repair it, and its place."""
         place = str((item.argument or self._parser).place)
         if item.kind == "value":
             fix, corrected = self._value(item.argument)
             says = redact_text(shorten(item.says, _MOST_WORDS))
             return f"the parser of {self._path} ends every rank: {says}", fix, place, corrected
-        if item.kind == "missing":
-            name = item.word if item.argument is None else item.argument.shown
-            fix, corrected = self._missing(name)
-            return f"{self._path} requires {name}, and this launch does not give it", fix, place, corrected
         name = shorten(item.word.partition("=")[0], _MOST_LETTERS)
         if not name.startswith("-"):
             message = f"{self._path} takes no further argument, and gets {redact_text(name)}"
@@ -180,14 +189,6 @@ class _Repair:
         known = ", ".join(item.shown for item in self._parser.arguments if item.shown[0] == "-")
         return f"leave it out; its options: {shorten(known, _MOST_WORDS) or 'none'}", False
 
-    def _missing(self, name: str) -> tuple[str, bool]:
-        if name.strip("-").replace("-", "_") == "local_rank":
-            return (
-                'default=int(os.environ["LOCAL_RANK"]) in place of required: torchrun does not pass it',
-                False,
-            )
-        return f"add {name}", self.line.add(*((name,) if name.startswith("-") else ()), "VALUE")
-
     def _value(self, argument: ParserArgument | None) -> tuple[str, bool]:
         if argument is None:
             return "give what it asks for", False
@@ -200,6 +201,14 @@ class _Repair:
     def _name_meant(self, near: str, corrected: bool) -> tuple[str, bool]:  # noqa: FBT001 - what it says of the line
         where = "" if corrected or not self._job.typed else " It is in `args:` of the run config"
         return f"did you mean {near}?{where}", corrected
+
+
+def _shown(item: "RefusedArgument") -> str:
+    return item.word if item.argument is None else item.argument.shown
+
+
+def _is_local_rank(name: str) -> bool:
+    return name.strip("-").replace("-", "_") == "local_rank"
 
 
 def _find_near(name: str, names: Sequence[str]) -> str:
