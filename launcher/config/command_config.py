@@ -18,7 +18,7 @@ from launcher.config.inventory import HostEntry
 from launcher.config.yaml_tree import YamlNode
 from launcher.engines.accelerate_settings import section_options
 from launcher.engines.base import ENGINES
-from launcher.engines.command_line.parsed_command import HostFilter, ParsedCommand, Request
+from launcher.engines.command_line.parsed_command import HostFilter, MissingValue, ParsedCommand, Request
 from launcher.errors import BadInput, CommandRefused
 from launcher.local.home import at_home
 from preflight.job import CommandRequest, Job
@@ -61,7 +61,15 @@ def read_command(words: Sequence[str], number: int | None = None) -> ParsedComma
     parsed = (
         parse_line(words[0], known, _text_beside, number) if is_text else parse_command(words, known, number)
     )
-    return _from_this_directory(parsed) if parsed.directory else parsed
+    parsed = _from_this_directory(parsed) if parsed.directory else parsed
+    unknown = tuple(one for one in parsed.unknown if not _is_here(one, parsed.directory))
+    return replace(parsed, unknown=unknown)
+
+
+def _is_here(missing: MissingValue, folder: str) -> bool:
+    """Whether every part that looks left open names a file: `your_config.yaml`, once a person has made it."""
+    names = [posixpath.join(folder, part) for part in missing.parts]
+    return names != [] and all(map(os.path.exists, names))  # Path.exists raises for a name that is too long
 
 
 def _text_beside(name: str) -> str | None:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from launcher.config.command_config import read_command
 from launcher.config.inventory import HostEntry
 from launcher.config.run_config import Overrides, load_run_config
 from launcher.config.script_config import build_config_for_command
@@ -53,6 +54,20 @@ def test_a_command_runs_in_the_directory_that_it_enters(home: Path) -> None:
     entry = HostEntry("titan", workdir="/w")
     assert build_agent_request(entry, job).paths["workdir"] == "/w/proj/sub"
     assert checkpoint_dir(entry, job) == "/w/proj/sub"
+
+
+def test_what_a_page_leaves_open_is_a_value_once_a_file_has_that_name(home: Path) -> None:
+    line = (
+        "export HF_HOME=path/to/cache; cd proj && torchrun t.py --config your_config.yaml --data /path/to/x"
+    )
+    assert [one.message for one in read_command([line]).unknown] == [
+        "the variable HF_HOME has path/to/cache, which has no value",
+        "the line has your_config.yaml, /path/to/x, which have no value",
+    ]
+    (home / "proj" / "path" / "to" / "cache").mkdir(parents=True)
+    (home / "proj" / "your_config.yaml").write_text("")
+    assert [one.parts for one in read_command([line]).unknown] == [("your_config.yaml", "/path/to/x")]
+    assert not read_command([line.replace("/path/to/x", "path/to")]).unknown
 
 
 def test_a_deepspeed_config_in_the_script_is_read(home: Path) -> None:

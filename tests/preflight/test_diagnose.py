@@ -273,6 +273,7 @@ def test_a_first_exception_that_is_in_no_row_is_named_with_its_place() -> None:
         "gpulaunch_guard/torch_hooks.py",
         "/home/ana/.local/state/gpulaunch/runs/t-1/guard.py",
         "/home/ana/.local/state/gpulaunch/runs/box-7ae7b002/t-1/rank.py",
+        "/home/ana/.local/state/gpulaunch/runs/box-7ae7b002/t-1/start_launcher.py",
     ],
 )
 def test_a_frame_of_gpulaunch_itself_is_not_the_users_line(ours: str) -> None:

@@ -125,6 +125,14 @@ def test_words_of_a_sentence_are_no_command(message: str) -> None:
     assert not diagnose(f"{FRAMES}{message}\n").causes[0].command
 
 
+def test_hyphens_are_the_mistake_only_where_torchrun_does_not_know_an_option_of_its_own() -> None:
+    for said in (
+        "argument --nproc-per-node/--nproc_per_node: expected one argument",
+        "unrecognized arguments: --num-gpus",
+    ):
+        assert not diagnose(f"torchrun: error: {said}\n").causes[0].command
+
+
 @pytest.mark.parametrize(
     ("log", "command"),
     [

@@ -332,7 +332,7 @@ def _record(
         error = without_values(needed, "the line")
         if not program.is_known:
             raise error
-        line.lack(error)
+        line.lack(error, tuple(part for word in needed for part in word.unresolved))
     return ParsedCommand(
         words=tuple(word.text for word in line.words),
         launcher=launcher,

@@ -94,7 +94,7 @@ class CommandLine:
             self.dropped.append(_THREADS)
             return
         if not value.is_known:
-            self.lack(without_values((value,), f"the variable {name}"))
+            self.lack(without_values((value,), f"the variable {name}"), value.unresolved)
         if value.text != whole:
             self.dropped.append(explain_replaced(name))
         self.env[name] = value.text
@@ -112,9 +112,9 @@ class CommandLine:
             if variable not in self.env:
                 self.assign(-1, variable, value)
 
-    def lack(self, error: CommandRefused) -> None:
+    def lack(self, error: CommandRefused, parts: tuple[str, ...] = ()) -> None:
         """Take what the launch needs and the line does not say."""
-        self.unknown.append(MissingValue(error.message, error.fix))
+        self.unknown.append(MissingValue(error.message, error.fix, parts))
 
     def take(self, found: Iterable[FoundOption]) -> None:
         """Take options of the launcher, without labels that have no value."""

@@ -116,6 +116,7 @@ class MissingValue:
 
     message: str
     fix: str
+    parts: tuple[str, ...] = ()  # of arguments; a file of that name shows that one is a value
 
 
 @dataclass(frozen=True, slots=True)

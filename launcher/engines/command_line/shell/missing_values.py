@@ -57,26 +57,22 @@ def without_values(words: Sequence[Word], where: str) -> CommandRefused:
             f"{where} has {', '.join(parts)}, which a shell would replace",
             "write the names, or put it in quotes",
         )
-    if all(_ARGUMENT.fullmatch(part) for part in parts):
-        return CommandRefused(
-            f"{where} has {', '.join(parts)}, {'arguments' if len(parts) > 1 else 'an argument'} of a script",
-            f"write a value for {they}, or launch the script: gpulaunch run ... -- bash SCRIPT ARGUMENTS",
-        )
     if any(map(_ARGUMENT.fullmatch, parts)):
+        what = "arguments of a script" if len(parts) > 1 else "an argument of a script"
+        made = "" if all(map(_ARGUMENT.fullmatch, parts)) else " and what is made of them"
         return CommandRefused(
-            f"{where} has {', '.join(parts)}, arguments of a script and what is made of them",
+            f"{where} has {', '.join(parts)}, {what}{made}",
             f"write a value for {they}, or launch the script: gpulaunch run ... -- bash SCRIPT ARGUMENTS",
         )
     if any(map(_OF_WINDOWS.match, parts)):
         return CommandRefused(
             f"{where} has {', '.join(parts)}, a path of Windows", "write the path that the hosts have"
         )
-    programs = [_WHICH.fullmatch(part) for part in parts]
-    if len(parts) == 1 and programs[0] is not None:
-        name = programs[0][1]
+    program = _WHICH.fullmatch(parts[0]) if len(parts) == 1 else None
+    if program is not None:
         return CommandRefused(
             f"{where} has {parts[0]}, a path that each host has another of",
-            f"write --no_python {name} in place of it (torchrun, accelerate), or its module: -m MODULE",
+            f"write --no_python {program[1]} in place of it (torchrun, accelerate), or its module: -m MODULE",
         )
     are_variables = all(part.startswith("$") and not part.endswith(")") for part in parts)
     return CommandRefused(
