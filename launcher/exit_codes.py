@@ -58,7 +58,7 @@ NEGATIVE_MEANS: dict[str, str] = {
     "stop": "something cannot be ended, or you said no",
     "stacks": "the run is over: it has no stacks any more",
     "fetch": "a file could not be read on the host, or no host has a `--path`",
-    "rm": "a host refused, or you said no",
+    "rm": "the run is not over, a host refused, or you said no",
     "prune": "a host refused, or you said no",
 }
 """What NEGATIVE means, by command; the others do not return it."""

@@ -90,11 +90,13 @@ def open_host_access(
     host_options: HostOptions, *, prompt: Prompt = ask_secret, confirm: Confirm = ask_visibly
 ) -> HostAccess:
     """Return how to reach hosts; gpulaunch asks for secrets only at a terminal, by `prompt` and `confirm`."""
-    loaded = load_inventory(host_options.inventory)
-    if host_options.inventory is None and loaded.path is not None and loaded.path.parts[0] == "..":
+    named = host_options.inventory
+    is_new = named is not None and not named.exists()  # `init` writes it; other commands refuse such a name
+    loaded = Inventory(named) if is_new else load_inventory(named)
+    if named is None and loaded.path is not None and loaded.path.parts[0] == "..":
         # Found in a parent directory: the user neither named it nor works beside it.
         echo(f"hosts of {loaded.path}", err=True)
-    if host_options.inventory is None and (other := find_misnamed_inventory()) is not None:
+    if named is None and (other := find_misnamed_inventory()) is not None:
         echo(f"{other} is not read: gpulaunch reads {FILE_NAME}; mv {other} {FILE_NAME}", err=True)
     if host_options.identity_file is not None:
         loaded = replace(loaded, identity_file=str(host_options.identity_file.absolute()))

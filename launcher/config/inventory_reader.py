@@ -39,8 +39,6 @@ def load_inventory(path: Path | None) -> Inventory:
         users = user_config_dir() / FILE_NAME
         found = find_up(FILE_NAME) or (users if users.is_file() else None)
         return load_inventory(found) if found else Inventory()
-    if not path.exists():
-        return Inventory(path)  # `gpulaunch init` writes it
     _refuse_key(path)
     mistakes = ConfigIssues()
     from launcher.config.yaml_reader import read_file  # noqa: PLC0415 - yaml is a tenth of a run's imports

@@ -120,7 +120,9 @@ def test_a_deleted_run_directory_does_not_unhinge_a_run(laptop: Laptop, table: T
 
 def test_much_output_one_long_line_and_binary_arrive_byte_for_byte(laptop: Laptop, table: Table) -> None:
     screen = laptop.home / "screen"
-    running = laptop.launch("print('up', flush=True)\n" + MUCH, hosts=1, screen=screen)
+    running = laptop.launch(
+        "import time\nprint('up', flush=True)\ntime.sleep(2)\n" + MUCH, hosts=1, screen=screen
+    )
     running.until(lambda text: "] up\n" in text)
     before_kib = memory_kib(running.process.pid)
     code, output = running.end(200)
