@@ -46,19 +46,13 @@ def the_paths_can_be_written(paths: tuple[PathFacts, ...], job: Job) -> Iterator
                     subject=subject,
                     severity=Severity.UNKNOWN,
                 )
-        elif item.file_in_way and (is_read or item.role in written):
-            yield Problem(
-                f"{where} cannot be a directory: {item.file_in_way} is a file",
-                f"rename it on the host, or {_OTHERWISE.get(item.role, f'choose another {item.role}')}",
-                subject=subject,
-            )
-        elif is_read and not item.exists:
+        elif is_read and not item.exists and not item.file_in_way:
             yield Problem(
                 f"{where} does not exist",
                 f"mkdir -p {quote_path(where)}   (or correct workdir:)",
                 subject=subject,
             )
-        elif item.role in written and not item.writable:
+        elif item.file_in_way if is_read else (item.role in written and not item.writable):
             message, fix = _unwritable(item, where)
             severity = Severity.WARNING if item.role == "hf_cache" else None
             yield Problem(message, fix, subject=subject, severity=severity)
@@ -72,6 +66,11 @@ def _written(job: Job) -> tuple[str, ...]:
 def _unwritable(item: PathFacts, where: str) -> tuple[str, str]:
     """Return why a path cannot be written, and what helps."""
     otherwise = _OTHERWISE.get(item.role, f"choose another {item.role}")
+    if item.file_in_way:
+        return (
+            f"{where} cannot be a directory: {item.file_in_way} is a file",
+            f"rename it on the host, or {otherwise}",
+        )
     if item.read_only:
         look = f"on the host: findmnt -T {quote_path(where)}; sudo dmesg says whether its disk has failed"
         return f"{where} is on a file system that is mounted read-only", f"{look}; {otherwise}"

@@ -28,7 +28,7 @@ _ADVICE: tuple[tuple[str, str, str], ...] = (
     ("ImportError", r"^cannot import name", "the module that the message names lacks that name: an older or newer version, a file of the same name, or a circular import"),
     ("RuntimeError", r"powers of two when computing in half precision", "run the FFT in float32 (x.float(), outside of autocast): cuFFT takes half precision for sizes of a power of two alone"),
     ("CUDARuntimeError", r"invalid argument", "a CUDA call got a size of 0 or less, or memory that was freed or lies on another GPU: CUDA_LAUNCH_BLOCKING=1 shows which call"),
-    ("RuntimeError|ValueError", r"\bsizes?\b|\bshapes?\b|dimension|broadcast", "print the shapes of the tensors or arrays at that line on the rank that failed"),
+    ("RuntimeError|ValueError", r"(?<!batch )\bsizes?\b|\bshapes?\b|dimension", "print the shapes of the tensors or arrays at that line on the rank that failed"),
     ("", r"\benvironment variables?\b", "set the variable that the message names, for every rank (env: of the run config)"),
     ("ValueError", r"unpack", "what is unpacked at that line has another number of parts: print it"),
 )  # fmt: skip

@@ -176,6 +176,8 @@ def test_a_command_is_one_of_the_launcher_in_the_log(log: str, command: str) -> 
     ("message", "fix"),
     [
         ("SyntaxError: invalid syntax", "cannot parse"),
+        ("ValueError: no batch size is given", "no general cure"),
+        ("ValueError: could not broadcast input array from shape (3,) into shape (4,)", "print the shapes"),
         ("RuntimeError: sizes are powers of two when computing in half precision", "FFT in float32"),
         ("cupy.cuda.CUDARuntimeError: cudaErrorInvalidValue: invalid argument", "CUDA_LAUNCH_BLOCKING=1"),
         ("KeyError: 'SLURM_PROCID'", "os.environ"),
