@@ -15,7 +15,7 @@ from tests.launcher.layers import (
     edges,
     unit,
 )
-from tests.launcher.sources import ROOT, read
+from tests.launcher.sources import ROOT, read, shown
 
 
 def test_circles_are_found() -> None:
@@ -77,3 +77,9 @@ def test_modules_and_functions_are_short() -> None:
         long += [f"{name}.{each}" for each, lines in read(path).functions if lines > MOST_LINES_OF_FUNCTION]
     assert sum(len(read(path).functions) for path in MODULES.values()) > 5000
     assert long == []
+
+
+def test_modules_of_tests_and_benchmarks_are_short() -> None:
+    found = [path for room in ("tests", "bench") for path in (ROOT / room).rglob("*.py")]
+    assert len(found) > 500
+    assert [shown(path) for path in found if path.read_bytes().count(b"\n") > MOST_LINES_OF_MODULE] == []
