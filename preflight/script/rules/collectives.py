@@ -86,13 +86,17 @@ def rank_0_alone_in_a_collective(it: "Interpreter", event: ScriptEvent) -> Itera
 
 
 def _without_rank_0(it: "Interpreter") -> Iterator[RuleHit]:
-    """Yield what the other ranks alone take part in, where no branch of rank 0 takes part in anything."""
+    """Yield what the other ranks alone take part in, where no branch of rank 0 takes part in anything.
+
+    A note where code was not read: rank 0 may come to the counterpart in it.
+    """
+    unread = it.sources.unread()
     for name, places in list(it.notes.items()) if not it.notes.get(_PARTED) else ():
         for place in dict.fromkeys(places) if name.startswith(_LEFT) else ():
             level, what = name.removeprefix(_LEFT).split(" ", 1)
             message = f"rank 0 does not come to this {what}, and the others wait for it"
             fix = f"call {what} on every rank: move it out of the branch of the others"
-            yield RuleHit(place, message, fix, Level(level))
+            yield RuleHit(place, message, fix, Level.INFO if unread else Level(level))
 
 
 def _is_never_taken(it: "Interpreter") -> bool:
