@@ -1,5 +1,6 @@
 """The modules that a script imports, looked for as its interpreter would."""
 
+import site
 import sys
 from pathlib import Path
 
@@ -59,3 +60,11 @@ def test_what_neither_script_nor_interpreter_has_is_absent(tmp_path: Path) -> No
     assert isinstance(absent_modules(read_request({}, None), []), dict | Missing)
     (tmp_path / "train.py").write_text("import\n")
     assert isinstance(absent_modules(read_request(request, None), []), dict)
+
+
+def test_the_users_own_packages_count_as_for_their_python(monkeypatch: pytest.MonkeyPatch) -> None:
+    users = site.getusersitepackages()
+    monkeypatch.setattr(sys, "path", ["/lib"])
+    monkeypatch.setattr(sys, "base_prefix", sys.prefix)  # no virtual environment
+    assert import_path({}) == [users, "/lib"]
+    assert import_path({"PYTHONNOUSERSITE": "1", "PYTHONPATH": "/more:near"}) == ["/more", "/lib"]
