@@ -18,6 +18,8 @@ from preflight.frozen import dataclass
 from preflight.job import Job
 
 _NUMBER = re.compile(r"(?<![\w.-])-?\d+(?:\.\d+)?(?:e[+-]?\d+)?(?![\w.-]*\w)", re.IGNORECASE)
+_MARKS = {True: "ok", False: "NOT OK", None: "NOT SEEN"}
+_GUARD_KEYS = ("code", "severity", "stops", "step", "message", "fix", "parameters")
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,9 +28,6 @@ class RankGroup:
 
     name: str
     proofs: tuple[Proof, ...]
-
-
-_MARKS = {True: "ok", False: "NOT OK", None: "NOT SEEN"}
 
 
 def render_rehearsal(done: RehearsalResult, job: Job) -> Iterator[str]:
@@ -121,9 +120,6 @@ def encode_rehearsal(done: RehearsalResult, config: str) -> dict[str, Any]:
         "fingerprint": done.fingerprint.as_json(),
         "run": encode_outcome(done.outcome),
     }
-
-
-_GUARD_KEYS = ("code", "severity", "stops", "step", "message", "fix", "parameters")
 
 
 def _encode_proof(proof: Proof) -> dict[str, Any]:

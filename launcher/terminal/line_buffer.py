@@ -13,6 +13,13 @@ from launcher.text import HIDDEN
 _PLAIN = bytes((*b"\t\n", *range(0x20, 0x7F)))
 _NO_CONTROL = bytes((0x1B, *range(0x80, 0x100)))
 _SGR = re.compile(r"\x1b\[[0-9;]{0,64}m")
+BAR_EVERY_S = 2.0
+BAR_AT_MOST_EVERY_S = 60.0
+"""A bar that runs for hours is reported less and less often, or a file would fill with it."""
+PROMPT_AFTER_S = 2.0
+_SETTLED_AFTER_S = 0.5
+_SMALL_BLOCK = 1 << 10
+"""Bytes that are cut into lines as soon as one of these needs care."""
 
 
 def read_plain(block: bytes, *, coloured: bool) -> str | None:
@@ -43,15 +50,6 @@ def _has_long_line(block: bytes) -> bool:
         if not at:
             return True
     return False
-
-
-BAR_EVERY_S = 2.0
-BAR_AT_MOST_EVERY_S = 60.0
-"""A bar that runs for hours is reported less and less often, or a file would fill with it."""
-PROMPT_AFTER_S = 2.0
-_SETTLED_AFTER_S = 0.5
-_SMALL_BLOCK = 1 << 10
-"""Bytes that are cut into lines as soon as one of these needs care."""
 
 
 class LineBuffer:

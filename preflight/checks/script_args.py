@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from preflight.checks.finding import Problem
 from preflight.checks.message_text import shorten
 from preflight.checks.registry import cluster_check
-from preflight.decide.script_args import read_option_values
+from preflight.decide.script_args import nearest_option, nearest_word, read_option_values
 from preflight.facts.redaction import redact_text, redact_words
 from preflight.facts.script import ParserArgument, ScriptAnalysis, ScriptParser
 from preflight.job import Job
@@ -41,8 +41,6 @@ _OF_LAUNCHERS = {
     "mixed-precision": "--precision WHICH",
 }
 _MOST_WORDS, _MOST_LETTERS = 300, 60
-_CLOSE = 0.75
-"""How alike a misspelt word is to the right one."""
 _WHOLE = re.compile(r"\d{1,9}(?:\.\d{0,9})?(?:[eE]\+?\d)?")
 
 
@@ -174,7 +172,7 @@ class _Repair:
 
     def _unknown(self, name: str) -> tuple[str, bool]:
         options = [option for item in self._parser.arguments for option in item.names if option[0] == "-"]
-        near = _find_near(name, options)
+        near = nearest_option(name, options)
         if name == self._job.command.local_rank_option:
             return 'the launcher passes it: add_argument("--local_rank", "--local-rank", type=int)', False
         if name in OWN_SWITCHES | OWN_OPTIONS and near.replace("_", "-") != name:
@@ -211,25 +209,12 @@ def _is_local_rank(name: str) -> bool:
     return name.strip("-").replace("-", "_") == "local_rank"
 
 
-def _find_near(name: str, names: Sequence[str]) -> str:
-    """Return the option that is spelled most like a name, "" where none is."""
-    for option in names:
-        if option.lstrip("-").replace("_", "-").lower() == name.lstrip("-").replace("_", "-").lower():
-            return option
-    from difflib import get_close_matches  # noqa: PLC0415 - only for a mistake
-
-    long = [option for option in names if option.startswith("--")]
-    return next(iter(get_close_matches(name, long, n=1, cutoff=_CLOSE)), "")
-
-
 def _find_near_value(argument: ParserArgument, given: str) -> str:
     """Return the choice that is spelled most like a value, or a whole number such as 1e5 as an int."""
-    from difflib import get_close_matches  # noqa: PLC0415 - only for a mistake
-
     choices = [str(choice) for choice in argument.choices or ()]
     same = [choice for choice in choices if choice.lower() == given.lower()]
     if choices:
-        return next(iter(same or get_close_matches(given, choices, n=1, cutoff=_CLOSE)), "")
+        return same[0] if same else nearest_word(given, choices)
     if argument.kind == "int" and _WHOLE.fullmatch(given):
         number = float(given)
         return str(int(number)) if number.is_integer() else ""

@@ -1,6 +1,6 @@
 """A script's own arguments: what an option is given; precision switches that agree with the launch. Pure."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 
 from preflight.facts.script import Option, ScriptAnalysis
@@ -9,6 +9,8 @@ from preflight.job import PRECISIONS, Job, Precision
 
 _TRUE = frozenset({"true", "1", "yes", "on"})
 _FALSE = frozenset({"false", "0", "no", "off"})
+_CLOSE = 0.75
+"""How alike a misspelt word is to the right one, by difflib."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +26,24 @@ def read_option_values(args: tuple[str, ...]) -> Iterator[tuple[str, str]]:
     for word, following in pairwise((*args, "")):
         name, equals, value = word.partition("=")
         yield name, value if equals else following
+
+
+def nearest_option(name: str, options: Sequence[str]) -> str:
+    """Return the option that is spelled most like a name, whatever its dashes and case, "" where none is."""
+    plain = {_plain(option): option for option in reversed(options)}
+    long = [word for word in plain if len(word) > 1]
+    return plain.get(_plain(name)) or plain.get(nearest_word(_plain(name), long), "")
+
+
+def nearest_word(word: str, words: Sequence[str]) -> str:
+    """Return the one of `words` that a word is a misspelling of, "" where none is."""
+    from difflib import get_close_matches  # noqa: PLC0415 - only for a mistake
+
+    return next(iter(get_close_matches(word, words, n=1, cutoff=_CLOSE)), "")
+
+
+def _plain(option: str) -> str:
+    return option.lstrip("-").replace("_", "-").lower()
 
 
 def get_option(args: tuple[str, ...], option: str) -> int | None:

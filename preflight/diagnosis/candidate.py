@@ -10,7 +10,7 @@ from preflight.diagnosis.exception_origins import calling_library
 from preflight.diagnosis.fix_commands import command_for
 from preflight.diagnosis.lines import Line
 from preflight.diagnosis.missing_modules import module_advice
-from preflight.diagnosis.refused_arguments import correct_argument, describe_refusal
+from preflight.diagnosis.parser_messages import correct_argument, describe_refusal
 from preflight.diagnosis.result import Cause, Confidence, Evidence
 from preflight.diagnosis.run_progress import RunProgress, is_warning_line
 from preflight.diagnosis.signatures.table import CausalDepth, Signature

@@ -38,6 +38,13 @@ from ..nvml import GpuSampler
 from .liveness import QUIET_S, IdleTimer, activity_reason
 from .ranks import RankSampler
 
+USAGE = "usage.jsonl"
+SCHEMA = "gpulaunch.usage/1"
+EVENTS = "events.jsonl"
+EVERY_S = 5.0
+FIRST_SAMPLE_S = 0.5  # until there is a rank
+NVML_TIMEOUT_S = 30.0  # after this NVML counts as hung
+
 
 class StepReader:
     """The last step of each rank; `drawn` is by GPU: the mean power while its rank made steps."""
@@ -73,14 +80,6 @@ def read_number(path: str) -> int | None:
             return int(file.read(32))
     except (OSError, ValueError):
         return None
-
-
-USAGE = "usage.jsonl"
-SCHEMA = "gpulaunch.usage/1"
-EVENTS = "events.jsonl"
-EVERY_S = 5.0
-FIRST_SAMPLE_S = 0.5  # until there is a rank
-NVML_TIMEOUT_S = 30.0  # after this NVML counts as hung
 
 
 class Gauge:

@@ -25,6 +25,10 @@ from ..run_processes import KILL_WAIT_S
 from ._logs import LINES, LogReader
 
 DELETIONS = DELETE | DELETE_SELF | MOVE_SELF | OVERFLOW
+ALIVE_EVERY_S = 2.0
+STACKS_S = 60.0  # for the stacks of a run that hangs
+CLIENT_WAIT_S = 5.0
+CLIENT_GONE = "its client is gone, and with it the step of the Slurm job"
 
 
 class RunWatch:
@@ -62,12 +66,6 @@ class RunWatch:
             self.close()
             return True
         return any(name in LINES or name == STATE or name.endswith(".log") for _, name in changes)
-
-
-ALIVE_EVERY_S = 2.0
-STACKS_S = 60.0  # for the stacks of a run that hangs
-CLIENT_WAIT_S = 5.0
-CLIENT_GONE = "its client is gone, and with it the step of the Slurm job"
 
 
 def serve(run_dir: str, request: dict[str, Any]) -> int:

@@ -2,9 +2,9 @@
 
 import re
 from collections.abc import Iterator, Sequence
-from difflib import get_close_matches
 from itertools import takewhile
 
+from preflight.decide.script_args import nearest_option, nearest_word
 from preflight.diagnosis.lines import Line
 
 _SAID = re.compile(r"(?:\berror|\bERROR|\bError|not used by the HfArgumentParser): (\S.{0,300})")
@@ -13,7 +13,6 @@ _CHOICE = re.compile(
     r"argument (?:\S+/)?(\S{1,80}): invalid choice: '?([^'\s]{1,80})'? \((?:choose from|maybe you meant:?) (.{1,2000})\)"
 )
 _OPTION = re.compile(r"(?<![\w-])--?[A-Za-z][\w-]{0,80}")
-_CLOSE = 0.75
 _LONGEST_USAGE = 400
 
 
@@ -27,16 +26,13 @@ def correct_argument(line: Line, lines: Sequence[Line]) -> str:
     """Return what to write instead of a refused option or value, by the usage above the line; "" where unknown."""
     choice, unknown = _CHOICE.search(line.text), _UNKNOWN.search(line.text)
     if choice:
-        near = get_close_matches(choice[2], re.findall(r"[\w.:/+-]+", choice[3]), n=1, cutoff=_CLOSE)
-        return f"write {choice[1]} {near[0]} instead of {choice[2]}" if near else ""
+        near = nearest_word(choice[2], re.findall(r"[\w.:/+-]+", choice[3]))
+        return f"write {choice[1]} {near} instead of {choice[2]}" if near else ""
     if unknown is None:
         return ""
-    known = {_plain(word): word for word in _OPTION.findall("\n".join(_usage(line, lines)))}
-    for word in _OPTION.findall(unknown[1]):
-        near = get_close_matches(_plain(word), known, n=1, cutoff=_CLOSE)
-        if near:
-            return f"write {known[near[0]]} instead of {word}"
-    return ""
+    known = _OPTION.findall("\n".join(_usage(line, lines)))
+    meant = ((word, nearest_option(word, known)) for word in _OPTION.findall(unknown[1]))
+    return next((f"write {near} instead of {word}" for word, near in meant if near), "")
 
 
 def _usage(line: Line, lines: Sequence[Line]) -> Iterator[str]:
@@ -47,7 +43,3 @@ def _usage(line: Line, lines: Sequence[Line]) -> Iterator[str]:
         yield each.text
         if "usage: " in each.text:
             return
-
-
-def _plain(option: str) -> str:
-    return option.lstrip("-").replace("_", "-").lower()
