@@ -20,7 +20,7 @@ from preflight.frozen import dataclass
 MOST_EVIDENCE = 5
 _ABOUT_GPUS = re.compile(r"cuda|gpu|nccl|nvidia|driver|device|distributed", re.IGNORECASE)
 _MISSING_MODULE, _REFUSED_ARGUMENT, _ABORT, _STOPPED, _CUDA_LIBRARY = "S89", "S90", "S69", "S78", "S33"
-_REFUSED_LINE = "S98"
+_REFUSED_LINE, _NO_PROGRAM = "S98", "S110"
 # A heap or a stack that the C library found corrupt. Any other abort is how a program ends for a reason of its own.
 _CORRUPT = re.compile(r"corrupt|\b(?:free|malloc|realloc)\(\): |munmap_chunk\(\)|stack smashing")
 # The system's words for a failed call, of which its caller alone knows what it was for.
@@ -28,6 +28,9 @@ _ERRNO_ALONE = re.compile(r"Resource temporarily unavailable|Cannot allocate mem
 _OF_ERRNO = ("S21", "S48")
 _REFUSED_BY_CUDA = re.compile(
     r"CUDA (?:driver )?error: invalid argument|cudaErrorInvalidValue|CUDA_ERROR_INVALID_VALUE"
+)
+_NOT_ACTIVATED = re.compile(
+    r"^CondaError: Run 'conda init' before|to use 'conda activate'|^Environment(?:Name|Location)NotFound|\bactivate: No such file or directory$|\bconda: command not found$"
 )
 _BY_HAND = re.compile(r"^(?:\^C)?KeyboardInterrupt\b", re.MULTILINE)
 # The C++ runtime's last words about an exception that nothing caught.
@@ -126,6 +129,14 @@ def _as_said(row: Signature, cause: Cause, shown: Sequence[Line], course: RunPro
     if row.code == _REFUSED_LINE and (said := describe_refusal(shown[0].text)):
         instead = correct_argument(shown[0], course.lines) if cause.command.endswith(" --help") else ""
         return replace(cause, cause=f"{cause.cause}: {said}", command=instead or cause.command)
+    if row.code == _MISSING_MODULE and (missed := _not_activated(shown[0], cause, course)) is not None:
+        return replace(
+            cause,
+            cause=f"the environment was not activated (line {missed.number}), so another Python runs, which lacks a package that the script imports",
+            fix="activate it before the command, and stop the script where that fails (set -e); a package is to be installed only where it is missing in that environment too",
+            command=command_for(_NO_PROGRAM, missed.text) or cause.command,
+            confidence=cause.confidence if missed.order >= course.start else "likely",
+        )
     if row.code == _ABORT and not _CORRUPT.search(text):
         return replace(cause, confidence="possible")
     if row.broad and row.code in _OF_ERRNO and all(_ERRNO_ALONE.search(line.text) for line in shown):
@@ -144,6 +155,12 @@ def _as_said(row: Signature, cause: Cause, shown: Sequence[Line], course: RunPro
             fix="resume from the last checkpoint; where it was stopped because it hung, the shown line is where to look",
         )
     return cause
+
+
+def _not_activated(lacking: Line, cause: Cause, course: RunProgress) -> Line | None:
+    """Return the line above a missing package in which the start script failed to take its environment."""
+    above = course.lines[: lacking.order] if "-m pip" in cause.command else ()
+    return next((line for line in above if _NOT_ACTIVATED.search(line.text)), None)
 
 
 def with_module_advice(cause: Cause, files: Sequence[str], own: Collection[str] = ()) -> Cause:

@@ -22,6 +22,7 @@ _OLDER = {
     "use_cpu": "no_cuda",
     "dtype": "torch_dtype",
 }
+ACTIVATE_CONDA = 'eval "$(conda shell.bash hook)" && conda activate ENV, in the script that starts the run'
 _ARGUMENT = re.compile(r"unexpected keyword argument ['\"]?(\w+)")
 _PORT = re.compile(
     r"port[`'\": ]+(\d{2,5})\b|\]?:(\d{4,5})\b(?=.{0,40}(?:in use|EADDR|errno))|[Pp]ort `?(\d{2,5})"
@@ -43,7 +44,6 @@ _OF_MODULE = re.compile(r"AttributeError: (?:partially initialized )?module '([A
 _REFUSED = re.compile(r"'(?:-u|-X\w*)', '([\w./-]{1,300}\.py)'.{0,4000}returned non-zero exit status 2\b")
 _PADDLE_RANK = re.compile(r"trainer process with rank=\[(\d{1,5})")
 _MEANT = re.compile(r"No such option:? (--?[\w-]{1,80}) Did you mean (--?[\w-]{1,80})\?")
-_NOTEBOOK = re.compile(r"\b[Kk]ernel (?:crashed|appears to have died|has died|died)\b")
 _JOB = re.compile(r"\*\*\* (?:JOB|STEP) (\d{1,12})\b.{0,200} CANCELLED AT")
 _NO_SUCH = re.compile(r"No such file or directory: ['\"]([^'\"]{1,300})['\"]")
 _NO_PARENT = re.compile(r"Parent directory (\S{1,300}) does not exist")
@@ -84,6 +84,7 @@ _BY_WORDS: dict[str, tuple[tuple[str, str], ...]] = {
         (r"n_classes|[Tt]arget|[Ll]abel", "print(labels.min(), labels.max()) before the loss: 0 to the number of classes - 1, ignore_index aside"),
         (r"srcIndex|vocab|[Ee]mbedding", "print(input_ids.max()): less than the rows of the embedding (model.resize_token_embeddings(len(tokenizer)))"),
     ),
+    "S42": ((r"notebook", "restart the kernel, and before notebook_launcher let no cell start CUDA (torch.cuda.*, .to('cuda'), imports that do)"),),
     "S44": (
         (r"[Cc]redential|[Mm]unge", "munge -n | ssh NODE unmunge; ssh NODE date"),
         (r"kubectl|\bpods?\b|kubelet|Error from server|Insufficient \w+(?:\.com/gpu)?$", "kubectl describe pod POD"),
@@ -117,7 +118,16 @@ _BY_WORDS: dict[str, tuple[tuple[str, str], ...]] = {
     "S122": (("", "sudo sysctl fs.inotify.max_user_watches=524288 fs.inotify.max_user_instances=1024"),),
     "S76": ((r"[Qq]uota|\[Errno 122\]|os error 122", "quota -s"),),
     "S79": (("", "lscpu | grep -E 'Model name|avx'"),),
-    "S113": ((r"\\r\W|\^M|^(?:: |': )", "sed -i 's/\\r$//' SCRIPT takes the line ends of Windows away"),),
+    "S110": (
+        (r"CondaError: Run|to use 'conda activate'", ACTIVATE_CONDA),
+        (r"Environment(?:Name|Location)NotFound", "conda env list names those that this host has"),
+        (r"modulefile|Lmod has detected", "module spider NAME says which there are, and what they want loaded before"),
+    ),
+    "S113": (
+        (r"\\r\W|\^M|^(?:: |': )", "sed -i 's/\\r$//' SCRIPT takes the line ends of Windows away"),
+        (r"' is not recognized as|Missing expression after unary", "write the command in one line: cmd continues a line with ^, PowerShell with `, and neither with \\"),
+        (r"(?:[=-]\S{0,80}: (?:command )?not found$|not found: -)", "end the line above that argument with \\ as its last character: a blank or a comment behind it ends the command"),
+    ),
     "S115": (
         (r"[Pp]ermission|\b403\b|[Ff]orbidden", "wandb login --relogin, with entity= and project= of wandb.init (or WANDB_ENTITY) that this login may write to"),
         (r"[Ww]andb.{0,200}(?:[Kk]ey|[Ll]og ?in|[Pp]ermission|[Aa]uthent|[Ee]ntity|\b40[13]\b)", "wandb login"),
@@ -136,8 +146,13 @@ _BY_WORDS: dict[str, tuple[tuple[str, str], ...]] = {
     "S98": (
         (r"\b(?:hydra|omegaconf)\.errors\.|in struct|Missing key |unknown key in a struct|Could not override|You must specify|Primary config", "python SCRIPT --cfg job shows the config; KEY=VALUE sets a key of it, +KEY=VALUE adds one"),
         (r"error: .{0,80}--local[-_]rank", 'read LOCAL_RANK from the environment, or add_argument("--local-rank", "--local_rank", type=int)'),
-        (r"torchrun: error: unrecognized arguments: (?:.{0,80} )?--(?:nproc-per|node-rank|rdzv-|master-|max-restarts|monitor-interval|start-method|log-dir|no-python|run-path)", "write its - as _ (--nproc_per_node), which every torchrun takes: torch before 2.0 knows no other"),
+        (r"(?:torchrun|\b(?:run|launch)\.py): error: unrecognized arguments: (?:.{0,80} )?--(?:nproc-per|node-rank|rdzv-|master-|max-restarts|monitor-interval|start-method|log-dir|no-python|run-path)", "write its - as _ (--nproc_per_node), which every torchrun takes: torch before 2.0 knows no other"),
         (r"(?<!launch)\.py: error: unrecognized arguments: .{0,80}(?:torch\.distributed|--(?:nproc|nnodes|node|rdzv|master|use|standalone|num_(?:processes|machines)|main_process|multi_gpu)[\w-]*)\b", "the launcher's options belong before the script: torchrun --nproc_per_node N SCRIPT ARGUMENTS"),
+    ),
+    "S97": ((r"\b[Kk]ernel (?:crashed|appears to have died|has died|died)\b", "jupyter nbconvert --to script NOTEBOOK.ipynb, then python -X faulthandler NOTEBOOK.py; sudo dmesg -T | grep -i oom"),),
+    "S99": (
+        (r"\bAlgorithmError\b|\bExecuteUserScriptError\b", "aws logs tail /aws/sagemaker/TrainingJobs --since 1d --log-stream-name-prefix JOB, whose streams end in the hosts' names (algo-1)"),
+        (r"\breplica \S{1,40} exited with a non-zero status", "gcloud ai custom-jobs stream-logs JOB, or the log explorer's link in the message"),
     ),
     "S102": ((r"NCCL built in", "init_process_group('gloo'), or run it on Linux (WSL): torch for Windows and macOS has no NCCL"),),
     "S104": ((r"static TLS block", "export LD_PRELOAD=FILE with the library of the message, or import its package before all others"),
@@ -223,8 +238,6 @@ def _ended(text: str) -> str:
         return f"less log/workerlog.{worker}, which is that rank's output (--log_dir of paddle.distributed.launch)"
     if refused:
         return f"python {shell_word(refused[1])} --help: with status 2 Python says that arguments are refused, or that it finds no such script"
-    if _NOTEBOOK.search(text):
-        return "jupyter nbconvert --to script NOTEBOOK.ipynb, then python -X faulthandler NOTEBOOK.py; sudo dmesg -T | grep -i oom"
     return "grep -il error /tmp/ray/session_latest/logs/*" if _RAY.search(text) else ""
 
 

@@ -12,6 +12,8 @@ _UNKNOWN = re.compile(r"unrecognized arguments: (.{1,2000})")
 _CHOICE = re.compile(
     r"argument (?:\S+/)?(\S{1,80}): invalid choice: '?([^'\s]{1,80})'? \((?:choose from|maybe you meant:?) (.{1,2000})\)"
 )
+_VALUE = re.compile(r"argument (?:\S+/)?(\S{1,80}): invalid (\w{1,40}) value: '(.{0,200})'$")
+_PLACEHOLDER = re.compile(r"[{}<>$\[\]]|[A-Z]+_[A-Z_]+$")
 _OPTION = re.compile(r"(?<![\w-])--?[A-Za-z][\w-]{0,80}")
 _LONGEST_USAGE = 400
 
@@ -28,11 +30,21 @@ def correct_argument(line: Line, lines: Sequence[Line]) -> str:
     if choice:
         near = nearest_word(choice[2], re.findall(r"[\w.:/+-]+", choice[3]))
         return f"write {choice[1]} {near} instead of {choice[2]}" if near else ""
+    if value := _VALUE.search(line.text):
+        return _correct_value(*value.groups())
     if unknown is None:
         return ""
     known = _OPTION.findall("\n".join(_usage(line, lines)))
     meant = ((word, nearest_option(word, known)) for word in _OPTION.findall(unknown[1]))
     return next((f"write {near} instead of {word}" for word, near in meant if near), "")
+
+
+def _correct_value(name: str, kind: str, value: str) -> str:
+    if not value:
+        return f"echo what the start script puts behind {name}: that variable or argument of the script ($1, ${{NAME}}) is empty"
+    if _PLACEHOLDER.search(value):
+        return f"write a value in place of {value}, which only stands for one"
+    return f"write {name} with a value that {kind}() takes, as {value} is none"
 
 
 def _usage(line: Line, lines: Sequence[Line]) -> Iterator[str]:

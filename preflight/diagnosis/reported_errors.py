@@ -33,11 +33,15 @@ _OF_TENSORFLOW = r"\bBaseCollectiveExecutor::StartAbort (?!(?i:out.of.range|canc
 _STATUS = re.compile(
     rf"(?:(?P<xla>{_OF_XLA})|{_OF_TENSORFLOW})(?P<status>[A-Za-z]+(?:[ _][A-Za-z]+){{0,2}}): (?P<message>.*)"
 )
-WORDINGS = AnyOf("|".join([*(pattern for _, pattern in _WORDINGS), _OF_XLA, _OF_TENSORFLOW]))
+WORDINGS = AnyOf("|".join([*(pattern for _, pattern in _WORDINGS), _OF_XLA, _OF_TENSORFLOW, r"<class '[\w.]{1,120}(?:Error|Exception)'>"]))
 _BY_TYPE = tuple((name, AnyOf(pattern)) for name, pattern in _WORDINGS)
 # An exception as its constructor would be written, as Hydra and loggers of objects show one.
 _WRITTEN = re.compile(
     r"(?P<type>(?:\w+\.)*\w+(?:Error|Exception))\((?P<quote>['\"])(?P<message>.+)(?P=quote),?\)$"
+)
+# An exception as `sys.exc_info()` or the arguments of `sys.excepthook` show it.
+_BY_CLASS = re.compile(
+    r"<class '(?P<type>(?:\w+\.)*\w+(?:Error|Exception))'>[\s,:>-]{1,8}(?P<message>\S.*?)(?:, <traceback object at \w+>\)?)?$"
 )
 # What a thread of Rust prints before it ends (library/std/src/panicking.rs); newer ones put the message below the place.
 _PANIC = re.compile(
@@ -53,6 +57,10 @@ def reported_error(text: str) -> tuple[str, str] | None:
     written = _WRITTEN.match(text) if text.endswith(")") else None
     if written is not None:
         return written["type"], written["message"]
+    raised = _BY_CLASS.search(text) if "<class '" in text else None
+    if raised is not None:
+        shown = _WRITTEN.match(raised["message"])
+        return raised["type"], shown["message"] if shown else raised["message"]
     panic = _PANIC.match(text) if "panicked at " in text else None
     if panic is not None:
         return "PanicException", panic["message"]

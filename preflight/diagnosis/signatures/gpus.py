@@ -50,7 +50,7 @@ ROWS: tuple[Signature, ...] = (
               r"|Pointer argument \(at \d+\) cannot be accessed from Triton|Cannot copy out of meta tensor|Placeholder storage has not been allocated on MPS|all tensors must be on devices\[0\]",
               "tensors on different GPUs, or a batch or a model left on the CPU", "accelerator.device, prepare for model and DataLoader; without accelerate .to(device) for both", "known"),
     Signature("S42", "cuda-reinit-in-fork", ROOT,
-              r"Cannot re-?initialize CUDA in forked subprocess|CUDA has been initialized before the `?notebook_launcher"
+              r"Cannot re-?initialize CUDA in forked subprocess|CUDA has been initialized before the `?notebook_launcher|verifying a stable environment for the notebook launcher|multi-GPU training from your notebook, you need to avoid"
               r"|training from your notebook, the `?Accelerator|must use the 'spawn' start method"
               r"|To use CUDA with multiprocessing, you must|Poison fork in .{0,40}CUDA",
               "a process forked after CUDA was in use (a DataLoader worker, a pool)",

@@ -123,7 +123,7 @@ ROWS: tuple[Signature, ...] = (
               "run that code under accelerator.autocast(), or cast its inputs to the weights' dtype", "run"),
     Signature("S18", "nan-loss", ROOT,
               r"(?<!\w)(?<!val )(?<!eval )(?<!test )(?<!validation )(?:[Tt]rain\w*[_ /])?[Ll]oss(?: value)? (?:is|was|became) (?:nan|NaN|NAN|inf|Inf|infinite)\b(?! \w+ filter)|[Ll]oss is (?:nan|inf|-inf), stopping"
-              r"|Current loss scale already at minimum|loss returned in \S+ is (?:nan|NaN|inf)|Detected nan and/or inf values|Minimum loss scale reached|grad_scale is too small, exiting|[Mm]odel diverged with loss"
+              r"|Current loss scale already at minimum|loss returned in \S+ is (?:nan|NaN|inf)|Detected nan and/or inf values|Minimum loss(?: scale reached|\.$)|grad_scale is too small, exiting|[Mm]odel diverged with loss"
               r"|Loss became infinite or NaN|found (?:NaN|Inf|nan|inf) in (?:local|loss|global)|\bUnexpected result (?:nan|inf)\b|NaN (?:or Inf )?(?:found|detected|encountered) in"
               r" (?:loss|local|grad|the loss|training loss)|[Nn]on-finite loss|(?:[Nn]an|NaN|NAN) (?:loss|grad norm) (?:encountered|detected|occur)"
               r"|[Ii]nvalid loss, terminating|loss is not finite|Monitored metric \S*loss\S* = (?:nan|inf) is not finite"

@@ -91,7 +91,7 @@ ROWS: tuple[Signature, ...] = (
               "a file of the data set is cut off, empty, or not what its name says",
               "find it: open every file once with the reader that failed, and copy or download it again", "known"),
     Signature("S98", "user-exception", ROOT,
-              r"not used by the HfArgumentParser|Unsupported nproc_per_node value|: error: (?:unrecognized arguments|the following arguments are required|argument \S+: |ambiguous option|one of the arguments|invalid choice)|^[Uu]nknown option:? -|^ERROR: (?:The function received no value for|Could not consume arg)|^\W{0,3}Error: (?:unrecognized arguments: |No such (?:option|command)|Missing (?:argument|option|command|parameter)|Invalid value for |Got unexpected extra argument|Option '?--?\S{1,60} requires an argument)",
+              r"not used by the HfArgumentParser|Unsupported nproc_per_node value|: error: (?:unrecognized arguments|the following arguments are required|argument \S+: |ambiguous option|one of the arguments|invalid choice)|^\S{1,80}\.py: error: \S|^[Uu]nknown option:? -|^ERROR: (?:The function received no value for|Could not consume arg)|^\W{0,3}Error: (?:unrecognized arguments: |No such (?:option|command)|Missing (?:argument|option|command|parameter)|Invalid value for |Got unexpected extra argument|Option '?--?\S{1,60} requires an argument)",
               "the command line, or the configuration, is not what the script takes",
               "change the argument that the message names: python SCRIPT --help shows what the script takes", "run"),
 )  # fmt: skip
