@@ -33,7 +33,16 @@ _OF_TENSORFLOW = r"\bBaseCollectiveExecutor::StartAbort (?!(?i:out.of.range|canc
 _STATUS = re.compile(
     rf"(?:(?P<xla>{_OF_XLA})|{_OF_TENSORFLOW})(?P<status>[A-Za-z]+(?:[ _][A-Za-z]+){{0,2}}): (?P<message>.*)"
 )
-WORDINGS = AnyOf("|".join([*(pattern for _, pattern in _WORDINGS), _OF_XLA, _OF_TENSORFLOW, r"<class '[\w.]{1,120}(?:Error|Exception)'>"]))
+WORDINGS = AnyOf(
+    "|".join(
+        [
+            *(pattern for _, pattern in _WORDINGS),
+            _OF_XLA,
+            _OF_TENSORFLOW,
+            r"<class '[\w.]{1,120}(?:Error|Exception)'>",
+        ]
+    )
+)
 _BY_TYPE = tuple((name, AnyOf(pattern)) for name, pattern in _WORDINGS)
 # An exception as its constructor would be written, as Hydra and loggers of objects show one.
 _WRITTEN = re.compile(
