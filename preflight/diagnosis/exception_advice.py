@@ -11,7 +11,7 @@ _ADVICE: tuple[tuple[str, str, str], ...] = (
     ("AttributeError", r"^type object '", "that class has no such name in the installed version: compare it (pip show) with the one that the script's requirements name"),
     ("AttributeError", "", "print the type of the object at that line, and its version's documentation"),
     ("KeyError", r"^'[A-Z][A-Z0-9]*_[A-Z0-9_]+'$", "the mapping at that line lacks the key; where it is os.environ, set the variable for every rank (env: of the run config)"),
-    ("KeyError", r"is not in the .{0,80}\bregistry", "nothing registered that name: import the module that does (custom_imports of the config, the package's register_all_modules), spell it as there, or install the version that has it"),
+    ("KeyError", r"is not in the .{0,80}\bregistry", "nothing registered that name: import the module that does (custom_imports of the config, the package's register_all_modules), spell it as that module does, or install the version that has it"),
     ("KeyError", r"already registered in", "two modules register that name: a copy of the package in the working directory beside the installed one, or the decorator twice"),
     ("KeyError", "", "the mapping at that line lacks the key: print its keys, and compare them with the config, batch or checkpoint that it came from"),
     ("IndexError", r"out of bounds for (?:dimension|axis)", "print the shape of the tensor or array at that line on the rank that failed: a dimension is smaller than the index"),

@@ -121,7 +121,7 @@ _BY_WORDS: dict[str, tuple[tuple[str, str], ...]] = {
     "S110": (
         (r"CondaError: Run|to use 'conda activate'", ACTIVATE_CONDA),
         (r"Environment(?:Name|Location)NotFound", "conda env list names those that this host has"),
-        (r"modulefile|Lmod has detected", "module spider NAME says which there are, and what they want loaded before"),
+        (r"modulefile|Lmod has detected", "module spider NAME lists its versions, and what each wants loaded before"),
     ),
     "S113": (
         (r"\\r\W|\^M|^(?:: |': )", "sed -i 's/\\r$//' SCRIPT takes the line ends of Windows away"),

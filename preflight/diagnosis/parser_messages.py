@@ -43,7 +43,7 @@ def _correct_value(name: str, kind: str, value: str) -> str:
     if not value:
         return f"echo what the start script puts behind {name}: that variable or argument of the script ($1, ${{NAME}}) is empty"
     if _PLACEHOLDER.search(value):
-        return f"write a value in place of {value}, which only stands for one"
+        return f"write a value in place of {value}, which is a placeholder"
     return f"write {name} with a value that {kind}() takes, as {value} is none"
 
 
