@@ -216,7 +216,7 @@ def test_a_program_of_this_machine_is_no_variable_of_the_ranks() -> None:
 @pytest.mark.parametrize(
     ("text", "message", "fix"),
     [
-        ("fit submit --nodes 2 -- torchrun a.py", "fit: it has a launch behind its --", "-- torchrun a.py"),
+        ("fit submit --nodes 2 -- torchrun a.py", "fit: it has a launch among its words", "-- torchrun a.py"),
         ("az ml job create --file job.yml", "az: it hands the command to a scheduler", "--hosts"),
         ("gcloud ai custom-jobs create --config=a.yaml", "gcloud: it hands the command", "--hosts"),
     ],

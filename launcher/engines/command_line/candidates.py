@@ -5,6 +5,7 @@ nodes or repeats it; else the number that the user gives (`--launch 2`) chooses 
 """
 
 import posixpath
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
 from itertools import pairwise
@@ -19,6 +20,9 @@ from launcher.errors import CommandRefused
 from preflight.frozen import dataclass
 
 _NODE_RANKS = ("--node_rank", "--node-rank", "--machine_rank", "--machine-rank", "NODE_RANK")
+_OF_NODE = re.compile(r"RANK$|_ADDR$|_IP$|_ID$|(?:^|_)(?:HOST(?:NAME)?|NODE)$|_PORT$")
+"""Variables that say which node a launch is for, in place of which the plan counts."""
+
 _LISTED = 6
 _LONGEST = 70
 SUBMITS = "gpulaunch starts what the script starts, and gpulaunch submit hands it to Slurm"
@@ -96,6 +100,8 @@ def _choose(found: Sequence[FoundCommand], kept: Sequence[int], number: int | No
     distinct = _distinct(found, kept)
     if len(distinct) == 1:
         is_of_nodes = len(_without(_NODE_RANKS, first.words)) < len(first.words)
+        if is_of_nodes:
+            _refuse_unlike_variables([found[at].line for at in kept])
         times = f"has it for {len(kept)} nodes" if is_of_nodes else f"starts it {len(kept)} times"
         once = "for each host" if is_of_nodes else "once"
         return Choice(kept[0], 1, (f"{_program(first.words)}: the text {times}, and gpulaunch {once}",))
@@ -149,6 +155,19 @@ def _refuse_unlike_nodes(commands: Sequence[tuple[Word, ...]]) -> None:
         raise CommandRefused(
             f"the text starts one launch on {len(commands)} nodes, each with another number of ranks",
             "paste one of them without its count: each GPU gets a rank, or those that gpus: of a host names",
+        )
+
+
+def _refuse_unlike_variables(lines: Sequence[ShellLine]) -> None:
+    """Raise CommandRefused for one launch whose nodes get unlike variables, but for those of the plan."""
+    given = [{name: value.text for name, value in line.exports} for line in lines]
+    unlike = [
+        name for name in given[0] if len({one.get(name) for one in given}) > 1 and not _OF_NODE.search(name)
+    ]
+    if unlike:
+        raise CommandRefused(
+            f"the text starts one launch on {len(lines)} nodes, each with another {', '.join(unlike)}",
+            "paste one of them without that, and give each host its own value (env: in hosts.yaml)",
         )
 
 
@@ -232,6 +251,11 @@ def _several(found: Sequence[FoundCommand], number: int | None) -> CommandRefuse
     one = 1 + ranks.index(max(ranks))
     if number is None and (fix := remedies.without_ssh([line.words for line in found])):
         return CommandRefused(f"the text starts the launch on several hosts by ssh, {shown}{more}", fix)
+    if not max(ranks) and 2 * sum(line.words[0].text.endswith(":") for line in found) > len(found):
+        raise CommandRefused(
+            "the text is a file of settings (NAME: VALUE), and not a command",
+            "paste the command that reads it: gpulaunch run --hosts A,B -- torchrun SCRIPT.py --config FILE",
+        )
     rest = "; do what the others do on each host yourself" if len(list(filter(None, ranks))) == 1 else ""
     return CommandRefused(
         f"the text has {what}" if number is None else f"the text has no launch {number}, but {what}",

@@ -7,7 +7,7 @@ _GPUS = (
 )
 _MODULE = "write module: NAME in a run config"
 OTHER_LAUNCHERS = {
-    **dict.fromkeys(("--num_processes", "--num_gpus", "--nproc_per_node"), _GPUS),
+    **dict.fromkeys(("--num_processes", "--num_gpus", "--nproc_per_node", "--nproc"), _GPUS),
     "--gpu_ids": "--gpus 0,1: these GPUs of each host",
     **dict.fromkeys(("--num_machines", "--nnodes", "--hostfile", "--machine_rank", "--node_rank"), _HOSTS),
     **dict.fromkeys(("--main_process_ip", "--master_addr"), _HOSTS),

@@ -14,6 +14,7 @@ from dataclasses import replace
 from launcher.engines.command_line import refusals, side_commands
 from launcher.engines.command_line.candidates import SUBMITS, FoundCommand, ShellLine, choose_launch, submits
 from launcher.engines.command_line.options import RANK_LOGS
+from launcher.engines.command_line.pages.blocks import LAUNCH_LINE
 from launcher.engines.command_line.pages.page import commands_text
 from launcher.engines.command_line.parsed_command import MissingValue
 from launcher.engines.command_line.shell.bracket_tests import Answer, Files
@@ -222,8 +223,12 @@ class _Launches:
             shell.dropped.append(_OF_SCRIPT)
         if _ARGUMENTS.search(text):
             shell.dropped.append(_NO_ARGUMENTS)
-        if all(side_commands.is_setup(one.words) for one in found) and (shell.doubtful or not found):
-            raise shell.doubtful[0][1] if shell.doubtful else _no_command(shell)
+        if all(side_commands.is_setup(one.words) for one in found):
+            for name, body in shell.written.items():
+                if body is not None and LAUNCH_LINE.search(body.text):
+                    raise refusals.written_launch(name)
+            if shell.doubtful or not found:
+                raise shell.doubtful[0][1] if shell.doubtful else _no_command(shell)
         if len(found) > 1 and _COMMENT_INSIDE.search(text):
             raise refusals.cut_command(found[1].words[0].text)
         choice = choose_launch(found, number, is_batch=_DIRECTIVE.search(text) is not None)
@@ -280,9 +285,7 @@ def _no_command(shell: ShellState) -> CommandRefused:
         )
     if shell.blocks.kinds:
         return refusals.undecided_block(tuple(shell.blocks.kinds)[-1])
-    return CommandRefused(
-        "the line has no command", "paste it from torchrun, accelerate or python on, to its end"
-    )
+    return refusals.no_command()
 
 
 def _unwritten(line: ShellLine, shell: ShellState) -> tuple[MissingValue, ...]:

@@ -20,8 +20,8 @@ from launcher.engines.command_line.parsed_command import LauncherKind, ParsedCom
 from launcher.engines.command_line.remedies import refuse_submitter
 from launcher.engines.command_line.request import LAST_COUNTS, check_counts, for_each_host, request_of
 from launcher.engines.command_line.shell.missing_values import (
+    arguments_with_placeholders,
     require_known,
-    with_placeholders,
     without_values,
 )
 from launcher.engines.command_line.side_commands import refuse_setup
@@ -327,7 +327,7 @@ def _record(
     _refuse_submitting(word.text for word in args)
     if launcher == "python" or (launcher == "opaque" and _BARE.fullmatch(program.text)):
         refuse_submitter(program.text, args)
-    needed = (*kept, *chosen, program, *map(with_placeholders, args))
+    needed = (*kept, *chosen, program, *arguments_with_placeholders(args))
     if any(not word.is_known for word in needed):
         error = without_values(needed, "the line")
         if not program.is_known:

@@ -15,7 +15,7 @@ from launcher.engines.command_line.launchers import read_launcher
 from launcher.engines.command_line.line import CommandLine
 from launcher.engines.command_line.mpirun_srun import read_prefix
 from launcher.engines.command_line.parsed_command import MissingValue, ParsedCommand
-from launcher.engines.command_line.refusals import is_early_end, of_arguments
+from launcher.engines.command_line.refusals import is_early_end, of_arguments, refuse_continued
 from launcher.engines.command_line.shell.bracket_tests import Files
 from launcher.engines.command_line.shell.missing_values import without_values
 from launcher.engines.command_line.shell.variables import Value
@@ -75,12 +75,15 @@ def parse_line(
     try:
         shell = split_line(text, inside.environ, files, number=number)
         unknown = shell.unknown
-        return _parse(shell, inside)
+        parsed = _parse(shell, inside)
     except CommandRefused as error:
         early = next((one for one in unknown if is_early_end(one.message)), None)
         if early is not None:
             raise CommandRefused(early.message, early.fix) from error
         raise of_arguments(error, text) from error
+    if parsed.launcher != "opaque":
+        refuse_continued(text, parsed.args)
+    return parsed
 
 
 def names_program(name: str) -> bool:

@@ -1,6 +1,8 @@
 """Why a text cannot be read as one launch, and what to paste in its place."""
 
 import re
+from collections.abc import Sequence
+from itertools import pairwise
 
 from launcher.engines.command_line.shell.words import Word
 from launcher.errors import CommandRefused
@@ -9,6 +11,7 @@ _WITHOUT_FILE = (
     "write its variables in front of the command (NAME=VALUE torchrun ...), or launch the whole"
     " script: gpulaunch run ... -- bash SCRIPT"
 )
+_PROGRAM = re.compile(r"torchrun|deepspeed|python[\d.]*")
 _ENDS = "the text ends with"
 _WITHOUT_PROGRAM = re.compile(
     r"has no (?:script|program) to start$|names no script|^the line has no command$"
@@ -45,12 +48,38 @@ def is_early_end(message: str) -> bool:
     return message.startswith(_ENDS)
 
 
+def no_command() -> CommandRefused:
+    """Return the error for a text that starts nothing."""
+    return CommandRefused(
+        "the line has no command", "paste it from torchrun, accelerate or python on, to its end"
+    )
+
+
+def written_launch(name: str) -> CommandRefused:
+    """Return the error for a text that only writes a file with a launch."""
+    return CommandRefused(
+        f"the text writes {name}, which has the launch, and starts nothing",
+        f'write it as the text does, and launch what it has: gpulaunch run --hosts A,B -- "$(cat {name})"',
+    )
+
+
 def cut_command(before: str) -> CommandRefused:
     """Return the error for a command that a comment or a line without its sign ends too early."""
     return CommandRefused(
         f"the command ends before {before}: the line above is a comment, or lacks its \\",
         "take the comment out, or write \\ at the end of the line above",
     )
+
+
+def refuse_continued(text: str, args: Sequence[str]) -> None:
+    """Raise CommandRefused for a command that a sign at its end joins to the launch in the line below."""
+    for program, script in pairwise(args):
+        start = rf"\\[ \t]*\n[ \t]*{re.escape(program)}[ \t]+{re.escape(script)}(?!\S)"
+        if _PROGRAM.fullmatch(program) and script.endswith(".py") and re.search(start, text):
+            raise CommandRefused(
+                f"the command goes on with {program} {script}: the line above ends with \\",
+                "take the \\ at the end of that line out, or paste one of the two commands",
+            )
 
 
 def of_arguments(error: CommandRefused, text: str) -> CommandRefused:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from launcher.engines.command_line import own_ranks
+from launcher.engines.command_line.refusals import no_command
 from launcher.engines.command_line.shell.words import Word
 from launcher.engines.command_line.side_commands import has_launcher, is_launch, is_python
 from launcher.engines.command_line.tables import wrappers as tables
@@ -29,6 +30,11 @@ _NEVER = re.compile(r"(?!)")
 _OF_HOST = ("HOME", "PATH", "USER")
 
 _VARIABLE = re.compile(r"([A-Za-z_]\w*)(?:=(.*))?", re.DOTALL)
+_HANDS_ON = re.compile(
+    r"[A-Z][a-z]+,?\b.*|[\w.-]*(?:submit|launch|queue|sub)[\w.-]* .*"
+    r"|[^\s.]+ (?:submit|run|launch|jobs?|create|start|train)"
+)
+_SENTENCE = re.compile(r"[A-Z][a-z]+,?(?: [^\s-]\S*){3,40}[.:!]")
 _SHELLS = ("bash", "sh", "zsh")
 _FOR_PERSON = ("-i", "-l", "-il", "-li", "--login")
 _EXEC_VALUES = ("-u", "--user", "-w", "--workdir", "-e", "--env", "--env-file", "--detach-keys", "-c", "-n")
@@ -121,14 +127,21 @@ def _of_runtime(text: str) -> dict[str, str]:
 
 
 def refuse_submitter(name: str, words: Sequence[Word]) -> None:
-    """Raise CommandRefused for an unknown program with a launch behind its `--`: `x submit -- torchrun`."""
+    """Raise CommandRefused for an unknown program with a launch among its words: `x submit torchrun`.
+
+    Without `--` in front of the launch it is one that its own words, or a sentence, say to hand on.
+    """
     texts = [word.text for word in words]
-    at = texts.index("--") + 1 if "--" in texts else len(texts)
-    if at < len(texts) and (is_python(words[at]) or has_launcher(words[at : at + 1])):
+    starts = (at for at in range(len(words)) if is_python(words[at]) or has_launcher(words[at : at + 1]))
+    at = next((at for at in starts if is_launch(words[at:])), len(texts))
+    before = texts[at - 1] if 0 < at < len(texts) else "-"
+    if before == "--" or (not before.startswith("-") and _HANDS_ON.fullmatch(" ".join((name, *texts[:1])))):
         raise CommandRefused(
-            f"{name}: it has a launch behind its --, and starts that itself or hands it on",
+            f"{name}: it has a launch among its words, and starts that itself or hands it on",
             f"leave it and its options out: gpulaunch run --hosts A,B -- {_shown(words[at:])}",
         )
+    if _SENTENCE.fullmatch(" ".join((name, *texts))):
+        raise no_command()
 
 
 def with_launch(error: CommandRefused, words: Sequence[Word]) -> CommandRefused:

@@ -39,7 +39,6 @@ _COMMANDS = (
     (re.compile(r"^[ \t]*start[ \t]+(?:\"[^\"]*\"[ \t]+)?(?:/\w+[ \t]+)*", re.IGNORECASE), ""),
     (re.compile(r"^[ \t]*cd[ \t]+/d[ \t]+", re.IGNORECASE), "cd "),
     (re.compile(r"\bpython\.exe\b", re.IGNORECASE), "python"),
-    (re.compile(r"(?<=[\w.}])\\(?=[\w.$])"), "/"),
     (re.compile(r"(?<![ \t])[ \t]*\^[ \t]*$"), r" \\"),
 )
 _PART = "part-of"

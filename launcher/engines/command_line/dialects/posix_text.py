@@ -8,15 +8,32 @@ _MARKS = re.compile(
     r"|\$PSScriptRoot|\bparam[ \t]*\(|^[ \t]*(?:@echo\b|rem[ \t]|::|pause\b|call[ \t]|setlocal\b)",
     re.MULTILINE | re.IGNORECASE,
 )
+_OF_WINDOWS = re.compile(
+    r"^[ \t]*(?:PS )?[A-Z]:\\[^\n>]*>|[ \t]\^[ \t]*$"
+    r"|(?<![\w\\])(?:[\w.-]+\\(?!_))+[\w.-]+\.(?:py|sh|ya?ml|json|exe)(?![\w.\\/-])",
+    re.MULTILINE | re.ASCII,
+)
+_SEPARATOR = re.compile(r"[A-Za-z]:\\[^\s'\"|&;<>]*|(?<=[\w.}])\\(?=[\w.$])", re.ASCII)
+_EXECUTABLE = re.compile(r"((?:[\w.-]+/)+[\w.-]+)\.exe\b", re.ASCII)
 
 
 def with_posix_syntax(text: str) -> str:
     """Return a text without what another shell writes in its own way."""
+    is_of_windows = _OF_WINDOWS.search(text) is not None
     if not _MARKS.search(text):
-        return text
+        return _with_slashes(text) if is_of_windows else text
     from launcher.engines.command_line.dialects.batch import of_batch  # noqa: PLC0415 - few texts need these
     from launcher.engines.command_line.dialects.csh import of_csh  # noqa: PLC0415
     from launcher.engines.command_line.dialects.fish import of_fish  # noqa: PLC0415
     from launcher.engines.command_line.dialects.powershell import of_powershell  # noqa: PLC0415
 
-    return of_fish(of_csh(of_powershell(of_batch(text))))
+    batch = of_batch(text)
+    is_of_windows |= batch is not text
+    text = of_fish(of_csh(of_powershell(batch)))
+    return _with_slashes(text) if is_of_windows else text
+
+
+def _with_slashes(text: str) -> str:
+    """Return a text of Windows with its paths as hosts have them; those of a drive stay as they are."""
+    text = _SEPARATOR.sub(lambda found: "/" if found[0] == "\\" else found[0], text)
+    return _EXECUTABLE.sub(lambda found: found[1].replace("/Scripts/", "/bin/"), text)

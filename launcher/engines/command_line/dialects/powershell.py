@@ -32,9 +32,23 @@ _USED = re.compile(rf"{_QUOTED}|(?<=[ \t=])\$(?P<name>\w+)(?=[ \t]|$)", re.MULTI
 
 _BETWEEN = re.compile(r"(?<=[\"'])[ \t]*,[ \t]*(?=[\"'])")
 _SHELL = re.compile(r"(?:powershell|pwsh)(?:\.exe)?\Z", re.IGNORECASE)
-_APPENDED = re.compile(
-    rf"^(?P<indent>[ \t]*)\$(?P<name>\w+)[ \t]+\+=[ \t]+(?P<words>{_QUOTED})[ \t]*$", re.MULTILINE
+_NEW_LIST = re.compile(
+    r"(?:\[|New-Object[ \t]+['\"]?)System\.Collections\.(?:ArrayList|Generic\.List\[\w+\])"
+    r"(?:\]::new\(\)|['\"]?)[ \t]*$",
+    re.MULTILINE | re.IGNORECASE,
 )
+_ADDED = re.compile(
+    r"^(?P<indent>[ \t]*)(?:\[void\][ \t]*|\$null[ \t]*=[ \t]*)?\$(?P<name>\w+)\.Add\((?P<words>[^()\n]*)\)"
+    r"(?:[ \t]*\|[ \t]*Out-Null)?[ \t]*$",
+    re.MULTILINE | re.IGNORECASE,
+)
+_APPENDED = re.compile(
+    r"^(?P<indent>[ \t]*)\$(?P<name>\w+)[ \t]+\+=[ \t]+"
+    rf"(?P<words>{_QUOTED}(?:[ \t]*\+[ \t]*\$\w+)?|\$\w+)[ \t]*$",
+    re.MULTILINE,
+)
+_BOOLEAN = re.compile(r"(?<=[ \t])\$(?:true|false)(?=[ \t]*$)", re.MULTILINE | re.IGNORECASE)
+_JOINED = re.compile(r"(?:\"([^\"\n]*)\"|'([^'\n$`]*)')[ \t]*\+[ \t]*\$(\w+)")
 _RANGE = re.compile(
     r"^[ \t]*\$(?P<name>\w+)[ \t]*=[ \t]*(?P<first>\d{1,6})\.\.(?P<last>\d{1,6})[ \t]*$", re.MULTILINE
 )
@@ -72,6 +86,11 @@ def _once(found: re.Match[str]) -> str:
     return f'"{text}"' if "''" in found[1] else found[0]
 
 
+def _one_word(found: re.Match[str]) -> str:
+    """Return a text and a variable behind it as one word: `"--rank=" + $rank`."""
+    return f'"{found[1] or found[2] or ""}${{{found[3]}}}"'
+
+
 def of_powershell(text: str) -> str:
     """Return a text as a POSIX shell writes it."""
     text = _OF_SCRIPT.sub(
@@ -80,11 +99,12 @@ def of_powershell(text: str) -> str:
     text = _STARTED.sub(
         lambda found: f"{_SHELL.sub('bash -c', found['program'])} {_BETWEEN.sub(' ', found['words'])}", text
     )
-    text = _PROPERTY.sub("", text)
+    text = _ADDED.sub(r"\g<indent>$\g<name> += \g<words>", _NEW_LIST.sub("@()", _PROPERTY.sub("", text)))
     given = _PARAMETERS.search(text)
     if given is not None:
         values = (f"${one['name']} = {one['value']}" for one in _PARAMETER.finditer(given["given"]))
         text = f"{text[: given.start()]}{chr(10).join(values)}\n{text[given.end() :]}"
+    text = _BOOLEAN.sub(lambda found: found[0][1:].capitalize(), text)
     text = _CALL.sub("", _ENVIRONMENT.sub(r"export \1=", text))
     lists: list[str] = []
 
@@ -96,7 +116,11 @@ def of_powershell(text: str) -> str:
     text = _RANGE.sub(r"\g<name>=({\g<first>..\g<last>})", _LIST.sub(written, text))
     if lists:
         text = _APPENDED.sub(
-            lambda one: f"{one['indent']}{one['name']}+=({one['words']})" if one["name"] in lists else one[0],
+            lambda one: (
+                f"{one['indent']}{one['name']}+=({_JOINED.sub(_one_word, one['words'])})"
+                if one["name"] in lists
+                else one[0]
+            ),
             text,
         )
     for name in dict.fromkeys(lists):

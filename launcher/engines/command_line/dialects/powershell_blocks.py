@@ -33,9 +33,11 @@ _COUNTED = re.compile(
 )
 _COMPARED = re.compile(
     r"[ \t]*\$(?P<name>\w+)[ \t]+-(?P<how>eq|ne|gt|ge|lt|le)[ \t]+"
-    r"(?P<value>\d+|\"[^\"$`]*\"|'[^']*')[ \t]*",
+    r"(?P<value>\d+|\"[^\"$`]*\"|'[^']*'|\$?(?:true|false))[ \t]*",
     re.IGNORECASE,
 )
+_IS_TRUE = re.compile(r"[ \t]*(?P<not>!|-not\b)?[ \t]*\$(?P<name>\w+)[ \t]*", re.IGNORECASE)
+_FALSE = ('""', "0", "False")
 _LIST = re.compile(r"[ \t]*(?:@\()?(?P<words>[\w.\"', \t/-]+?)\)?[ \t]*")
 _RANGE = re.compile(r"[ \t]*(?P<first>\d{1,6})\.\.(?P<last>\d{1,6})[ \t]*")
 _VARIABLE = re.compile(r"[ \t]*\$(?P<name>\w+)[ \t]*")
@@ -119,7 +121,11 @@ def _written(kind: str, inside: str) -> str:
 
 
 def _condition(text: str) -> str:
-    found = _COMPARED.fullmatch(text)
+    found, asked = _COMPARED.fullmatch(text), _IS_TRUE.fullmatch(text)
+    if asked is not None:
+        same, joined = (" == ", " || ") if asked["not"] else (" != ", " && ")
+        value = f'"${asked["name"]}"'
+        return f"[[ {joined.join(value + same + none for none in _FALSE)} ]]"
     if found is None:
         return _UNDECIDED
     how, value = found["how"].lower(), found["value"]

@@ -40,7 +40,9 @@ _OF_FILE = re.compile(r"<<|^[ \t]*(?:- )?[\w-]+:(?:[ \t]|$)", re.MULTILINE)
 
 _RUNNERS = r"(?:(?:uv|poetry|pixi|pdm|pipenv)[ \t]+run[ \t]+(?:-\S+[ \t]+)*|nohup[ \t]+)?"
 _INLINE = re.compile(rf"(?<![=\w\"'(\\])`((?:[A-Za-z_]\w*=\S*[ \t]+)*{_RUNNERS}{PROGRAMS}[ \t][^`\n]+)`")
-_SENTENCE = re.compile(r"\s*(?:[-*+>#]+[ \t]+|\d{1,2}[.)][ \t]+)?(?:[A-Z][a-z]|`|[A-Z]?(?![A-Za-z])[^\W\d_])")
+_SENTENCE = re.compile(
+    r"\s*(?:(?:[-*+>#]+|[^\w\s\x00-\x7f]+|\d{1,2}[.)])[ \t]+)?(?:[A-Z][a-z]|`|[A-Z]?(?![A-Za-z])[^\W\d_])"
+)
 _EDITOR = "launch.json: the page has a configuration of an editor, too; paste it alone to launch it"
 _QUOTE = re.compile(r"[ \t]*>(?!>) ?")
 _CALLOUT = re.compile(r"\[!\w+\]")

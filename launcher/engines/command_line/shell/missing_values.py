@@ -1,7 +1,8 @@
 """Words that still lack a value: what a page leaves to its reader, and the error for each kind. Pure."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import zip_longest
 
 from launcher.engines.command_line.shell.words import Word
 from launcher.errors import CommandRefused
@@ -12,7 +13,7 @@ _OF_WINDOWS = re.compile(r"[A-Za-z]:\\")
 _ARGUMENT = re.compile(r"\$(?:[0-9]|\{[0-9]+\})")
 _SHOWN, _NAMED = 60, 8
 _TO_FILL = re.compile(
-    r"(?i:(?<![\w.-])(?:path/to/|your[_-]\w|(?:replace|change|fill)[_-](?:me|this|with)\b)|_to_your_\w"
+    r"(?i:(?<![\w.-])(?:path/to/|your[_/-]\w|(?:replace|change|fill)[_-](?:me|this|with)\b)|_to_your_\w"
     r"|\A(?:hf_|sk-)?x{4,}\Z)|(?<![\w.-])PATH_TO_[A-Z]"
 )
 """In a part of a value that a page leaves to its reader: `/path/to/data`, `YOUR_API_KEY`."""
@@ -23,6 +24,7 @@ _NAMED_PART = re.compile(r"(?i:<(?:path|your|name|output|dir\w*|hf|wandb|api)[ _
 _OF_SETTING = re.compile(
     r"<[A-Za-z][^<>|]{0,80}>|\A\[[A-Za-z][\w-]{0,80}\]\Z|\$\{\{[^{}]{0,80}\}\}|\$\{[A-Za-z_][^{}]{0,80}\}"
 )
+_BY_NAME = re.compile(r"(?:[A-Z][A-Z0-9]*_)+(?:PATH|DIR|DIRECTORY|FILE|FOLDER|ROOT)")
 _BETWEEN = re.compile(r"[\s=,;'\"()\[\]{}<>]+")
 
 
@@ -40,6 +42,18 @@ def with_placeholders(word: Word, *, is_setting: bool = False) -> Word:
     is_prose = " " in text and "=" not in text  # a prompt, which may speak of path/to/file
     parts += filter(_TO_FILL.search, () if parts or is_prose else _BETWEEN.split(value))
     return Word(text, tuple(parts)) if parts else word
+
+
+def arguments_with_placeholders(args: Sequence[Word]) -> Iterator[Word]:
+    """Yield arguments as `with_placeholders` returns them: `--data DATA_DIR` too, which no value follows.
+
+    `OUTPUT_DIR out` sets a key of a configuration (yacs).
+    """
+    for word, following in zip_longest(args, args[1:]):
+        value = word.text.partition("=")[2] or word.text
+        is_last = following is None or following.text.startswith("-") or _BY_NAME.fullmatch(following.text)
+        is_left = word.is_known and is_last and _BY_NAME.fullmatch(value)
+        yield Word(word.text, (value,)) if is_left else with_placeholders(word)
 
 
 def require_known(word: Word, where: str) -> None:

@@ -22,7 +22,6 @@ _PLACEHOLDER = re.compile(
 _BRACKETED = re.compile(r"\[[A-Z][A-Z0-9]*(?:[_-][A-Z0-9]+)+\]")
 _QUOTED_DRIVE = re.compile(r"[A-Za-z]:(?:\\[\w. -]+){2,}\\?")
 _WINDOWS_VARIABLE = re.compile(r"%[A-Z][A-Z_]{2,}%")
-_WINDOWS_PATH = re.compile(r"(?:[\w.-]+\\(?!_))+[\w.-]+\.(?:py|sh|ya?ml|json|exe)(?![\w.\\/-])", re.ASCII)
 _WINDOWS_DRIVE = re.compile(r"[A-Za-z]:\\[^\s'\"|&;<>]*")
 _OTHER_HOME = re.compile(r"~[a-z_][a-z\d_-]*(?=/)")  # of a user of that name
 _HOME = re.compile(r"~(?=[/\s;&|()<>]|\Z)")
@@ -182,7 +181,7 @@ class _WordReader:
     def _read_part(self) -> bool:
         """Read a quote, a variable or a character; return False where the word ends."""
         char = self.text[self.at]
-        if self._read_windows_path():
+        if self._read_windows_drive():
             return True
         plain = _PLAIN.match(self.text, self.at)
         if plain is not None:
@@ -218,20 +217,14 @@ class _WordReader:
             self._read_character(char)
         return True
 
-    def _read_windows_path(self) -> bool:
-        """Read a path of Windows: hosts have a relative one with slashes, and one of a drive not at all."""
-        windows = _WINDOWS_PATH.match(self.text, self.at) if self.current is None else None
+    def _read_windows_drive(self) -> bool:
+        """Read a path of a drive of Windows, which no host has."""
         is_start = self.current is None or self.current.endswith("=")
         drive = _WINDOWS_DRIVE.match(self.text, self.at) if is_start else None
-        if windows is not None:
-            path = windows[0].replace("\\", "/")
-            program = path.removesuffix(".exe")  # of an environment, which hosts have in bin
-            self._add(path if program == path else program.replace("/Scripts/", "/bin/"))
-        elif drive is not None:
+        if drive is not None:
             self._add_unresolved(drive[0])
-        found = windows or drive
-        self.at = found.end() if found is not None else self.at
-        return found is not None
+            self.at = drive.end()
+        return drive is not None
 
     def _read_character(self, char: str) -> None:
         """Take a character as it is, but for `~`, `*` and `{a,b}`."""
