@@ -77,7 +77,7 @@ def refuse_continued(text: str, args: Sequence[str]) -> None:
         start = rf"\\[ \t]*\n[ \t]*{re.escape(program)}[ \t]+{re.escape(script)}(?!\S)"
         if _PROGRAM.fullmatch(program) and script.endswith(".py") and re.search(start, text):
             raise CommandRefused(
-                f"the command goes on with {program} {script}: the line above ends with \\",
+                f"the command continues with {program} {script}: the line above ends with \\",
                 "take the \\ at the end of that line out, or paste one of the two commands",
             )
 
