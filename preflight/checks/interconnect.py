@@ -51,8 +51,9 @@ def nvlinks_are_up(
     down = [link.link for link in links if not link.active]
     linked = sum(map(_has_link, facts.known_gpus))
     if down and (len(down) < len(links) or (linked % 2 and linked == len(facts.known_gpus) - 1)):
+        count = max(link.link for link in links) + 1
         yield Problem(
-            f"NVLink {', '.join(map(str, down))} of {len(links)} down: traffic goes through PCIe",
+            f"NVLink {', '.join(map(str, down))} of {count} down: traffic goes through PCIe",
             f"nvidia-smi nvlink -s -i {gpu.index}; then ask the administrator",
         )
     errors = sum(link.errors for link in links if not isinstance(link.errors, Missing))

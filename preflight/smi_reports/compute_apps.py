@@ -9,6 +9,9 @@ from preflight.probes.nvidia_smi.values import CUT
 from preflight.smi_reports.truncated_lines import TruncatedLines
 
 HEADER = r"^(?:[a-z_]+(?:\.[a-z_]+)*, *)*pid(?:, *[a-z_]+(?:\.[a-z_]+)*(?: \[MiB\])?)+[^\S\n]*$"
+ASKED = rf"{HEADER}|--query-(?:compute-)?apps=[^\n]+\n[^\n,]{{1,80}}, "
+"""What asked for the list, above it: the names of its columns, or the command with `noheader`."""
+
 BARE_ROW = r"^[^\S\n]*\d+, (\[[\w/ ]+\]|[^,\n]+), (\[[\w/ ]+\]|\d+ MiB)[^\S\n]*$"
 _QUERY = re.compile(r"--query-(?:compute-)?apps=([\w.,]+)")
 _USED = ("used_gpu_memory", "used_memory")

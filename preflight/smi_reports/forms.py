@@ -14,7 +14,7 @@ from preflight.probes.kernel_log_parser import parse_kernel_log
 from preflight.probes.nvidia_smi.tree import tree_driver, tree_gpus
 from preflight.probes.nvidia_smi.values import CUT, NO_PROGRAM, NOT_HELD, find, smi_error, value_of, whole
 from preflight.probes.nvidia_smi.xmldoc import xml_tree
-from preflight.smi_reports.compute_apps import BARE_ROW, HEADER, listed_pids
+from preflight.smi_reports.compute_apps import ASKED, BARE_ROW, listed_pids
 from preflight.smi_reports.gpustat import JSON as GPUSTAT_JSON
 from preflight.smi_reports.gpustat import ROW as GPUSTAT_ROW
 from preflight.smi_reports.gpustat import json_tree, rows_tree
@@ -108,7 +108,7 @@ def _xml(text: str) -> Facts:
     trees = [xml_tree(whole) for whole, _ in closed]
     place = latest(trees, texts)
     tree, inside = trees[place], closed[place][1]
-    facts = _counted_facts(tree) if inside else _tree_facts(tree)
+    facts = _counted_facts(tree)
     if "processes" in inside and isinstance(facts["gpus"], list):
         shown = [gpu for gpu in facts["gpus"] if isinstance(gpu["name"], str)]
         if shown and isinstance(shown[-1]["processes"], list):
@@ -124,7 +124,7 @@ def _q(text: str) -> Facts:
 
 
 def _counted_facts(tree: Facts) -> Facts:
-    """Return the facts of a tree; where it is cut, the GPUs that it counts exist and are unknown."""
+    """Return the facts of a tree; GPUs that it counts and does not show are unknown: cut, or not asked."""
     facts = _tree_facts(tree)
     attached = value_of(find(tree, "attached_gpus"), whole)
     if find(tree, "attached_gpus") is None and isinstance(facts["gpus"], list):
@@ -133,7 +133,7 @@ def _counted_facts(tree: Facts) -> Facts:
     last = gpus[-1:] if isinstance(gpus, list) else [gpus]
     cut = bool(last) and (len(facts["gpus"]) != attached or "processes" not in last[0])
     if cut and isinstance(attached, int) and attached <= MAX_GPUS:
-        unknown = missing(f"the file is cut: it counts {attached} GPUs", "not-asked")
+        unknown = missing(f"the file counts {attached} GPUs and does not show it", "not-asked")
         held = dict(zip(_places(facts["gpus"], attached), facts["gpus"], strict=True))
         absent = dict.fromkeys(facts["gpus"][0], unknown)
         count = max([attached, *(index + 1 for index in held)])
@@ -307,7 +307,7 @@ FORMS = (
     Form(INFORMATION, lambda text: _tree_facts(information_tree(text))),
     Form(TOPOLOGY, lambda text: _tree_facts(topology_tree(text))),
     Form(MONITOR, _monitor),
-    Form(HEADER, _compute_apps),
+    Form(ASKED, _compute_apps),
     Form(GPUSTAT_ROW, gpustat_facts),
     Form(GPUSTAT_JSON, lambda text: _tree_facts(json_tree(text))),
     Form(ROW, _bare_csv),

@@ -11,12 +11,10 @@ from typing import Any
 
 from preflight.probes.nvidia_smi.capability import capability
 from preflight.smi_reports.repeated_recordings import last_listing, last_of_each
-from preflight.smi_reports.table import LOST, MAX_GPUS, absent_gpu, unreachable
+from preflight.smi_reports.table import LOST, MAKE, MAX_GPUS, absent_gpu, unreachable
 
 Tree = dict[str, Any]
 
-MAKE = r"(?:NVIDIA|Tesla|GeForce|Quadro|GRID|TITAN)"
-"""How names of GPUs start."""
 NAME = rf"{MAKE}\b[\w .()+/-]{{1,60}}"
 UUID = r"GPU-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 _UUID_START = re.compile(r"G(?:P(?:U(?:-[0-9a-f-]{0,36})?)?)?\d{0,2}", re.IGNORECASE)
@@ -52,7 +50,7 @@ def bare_tree(text: str) -> tuple[Tree, str] | None:
     if not rows:
         return None
     if any(map(_is_joined, rows)):
-        raise ValueError("a row of its CSV is cut within its UUID, and the next row follows in the same line")
+        raise ValueError("a row of its CSV is cut, and the next one follows in the same line")
     width = max(map(len, rows))
     whole = [row for row in rows if len(row) == width]
     ends = (rows[0] if _row(lines[0]) else None, None if text.endswith("\n") else _row(lines[-1]))
@@ -135,7 +133,9 @@ def _row(line: str) -> list[str] | None:
 
 
 def _is_joined(row: list[str]) -> bool:
-    """Whether a row that is cut within its UUID lost its end of line as well."""
+    """Whether a row that is cut within its UUID, or the line of names, lost its end of line as well."""
+    if _HEADING.match(", ".join(row)):
+        return True
     uuids = [at for at, value in enumerate(row) if re.fullmatch(UUID, value, re.IGNORECASE)]
     starts = [at for at, value in enumerate(row) if at not in uuids and _UUID_START.fullmatch(value)]
     return len({row[at] for at in uuids}) > 1 or bool(uuids and starts and starts[0] < uuids[-1])

@@ -13,7 +13,7 @@ _TITLE = r"(?!(?!(?:\d+\.){3}\d)[\d.]+(?![\w.-]))[A-Za-z0-9][A-Za-z0-9.-]{0,252}
 """Of a host alone: without underscores, and not a number or a version, but an address."""
 _PREFIXES = (
     re.compile(rf"({_NAME}):(?: |$)"),  # pdsh, clush, srun --label
-    re.compile(rf"\[({_NAME})\](?: (?:out|err))?:?(?: |$)"),  # fabric, orte, torchrun
+    re.compile(rf"\[(?:pod/)?({_NAME})(?:/[\w.-]+)?\](?: (?:out|err))?:?(?: |$)"),  # torchrun, kubectl
     re.compile(rf"({_NAME}) *\|(?: |$)"),  # containers of Compose
 )
 _LEAST_PREFIXED = 0.9

@@ -1,6 +1,7 @@
 """Values that cannot be whole, whatever form they come from: names, UUIDs, versions, sums of memory. Pure."""
 
 import re
+from collections import Counter
 from typing import Any
 
 from preflight.probes.nvidia_smi.values import CUT
@@ -14,9 +15,10 @@ _WORD = (
 """Values of other keys."""
 _UUID = re.compile(rf"(?!(?i:{UUID})$)(?:(?=\S*?[-\d])[^\s\[\]]+|\d.*|GPU-.*|GP?U?|{_WORD})")
 """What holds digits as a UUID does and is not a whole one; other words are reasons why there is none."""
+_WHOLE_UUID = re.compile(UUID, re.IGNORECASE)
 _NAME = re.compile(
     r"(?:VIDIA|IDIA|DIA|IA|A|esla|sla|la|eForce|Force|orce|rce|ce|uadro|adro|dro|ro|ITAN|TAN|AN) .*"
-    r"|(?:\u2026|\.\.).*|.*\.{3}.+|.*[?*#~^_<>{}&\"\ufffd].*|.*[^.]\.{1,2}|.*\dMi?B\b.*"
+    r"|(?:\u2026|\.\.).*|.*\.{3}.+|.*[?*#~^_<>{}&\"\ufffd].*|.*[^.]\.{1,2}|.*\dMi?B\b.*|.*\d:\d.*"
     r"|.* (?:Off?|On?|ff?|n)\.{0,3}"
     r"|[^\[]+\[.*"
     r"|(?!NVIDIA )[A-Z]{1,6} (?:GeForce|Tesla|Quadro)\b.*|.*(?:\s{2}|\s:|:\s|[=|]|-{3}|\([^()]*$).*"
@@ -49,12 +51,23 @@ _ROUNDED_MIB = 2
 def mark_cut_values(tree: Tree) -> None:
     """Mark the driver's version, and names, UUIDs and sizes of GPUs, where a part of them is missing."""
     gpus = tree.get("gpu", [])
-    for gpu in gpus if isinstance(gpus, list) else [gpus]:
+    gpus = gpus if isinstance(gpus, list) else [gpus]
+    _mark_shared_uuids([gpu for gpu in gpus if isinstance(gpu, dict)])
+    for gpu in gpus:
         for key, part in _PARTS:
             _mark(gpu, key, part)
         _mark_unequal_sums(gpu.get("fb_memory_usage"))
     for key in ("driver_version", "kmd_version"):
         _mark(tree, key, _VERSION)
+
+
+def _mark_shared_uuids(gpus: list[Tree]) -> None:
+    """Mark a UUID that several GPUs have: of all but one it is another's."""
+    count = Counter(str(gpu.get("uuid", "")).lower() for gpu in gpus)
+    for gpu in gpus:
+        uuid = str(gpu.get("uuid", ""))
+        if count[uuid.lower()] > 1 and _WHOLE_UUID.fullmatch(uuid):
+            gpu["uuid"] = CUT
 
 
 def _mark(inside: Any, key: str, part: re.Pattern[str]) -> None:

@@ -9,6 +9,8 @@ from preflight.smi_reports.lost_indent import indented, is_flat
 Tree = dict[str, Any]
 
 _GPU = re.compile(r"^GPU ((?:[0-9A-Fa-f]{4}){1,2}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.\d)\s*$")
+_GPU_REST = re.compile(r"^(?!(?:[\dA-Fa-f]{4}){1,2}:)(?:G?P?U? )?[\dA-Fa-f:]{0,11}:[\dA-Fa-f]{2}()\.\d\s*$")
+"""Such a line that lost some of its characters."""
 _WHOLE = re.compile(
     r".* (?:MiB|GiB|W|C|MHz|%|mV|KB/s)|N/A|(?:Not )?Active|Enabled|Disabled|None|Default|Yes|No"
     r"|GPU-[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}"
@@ -56,14 +58,14 @@ def q_tree(text: str) -> Tree:
     is_lost = False
     above: tuple[Tree, str] | None = None  # where the value of the line above lies
     for at, line in enumerate(lines):
-        gpu = _GPU.match(line)
+        gpu = _GPU.match(line) or _GPU_REST.match(line)
         if gpu:
             if is_within and "attached_gpus" not in top:
                 top = {"gpu": [{key: value for key, value in top.items() if key != "gpu"}], "cut": True}
             is_within = False
             known = next((each for each in top["gpu"] if each.get("@id") == gpu[1]), None)
             if known is None:  # and no line that is doubled
-                known = {"@id": gpu[1]}
+                known = {"@id": gpu[1] or CUT}
                 top["gpu"].append(known)
             open_at = [(-1, top), (0, known)]
             continue

@@ -9,9 +9,9 @@ from typing import Any
 from preflight.probes.nvidia_smi.health import ASKED
 from preflight.probes.nvidia_smi.values import CUT
 from preflight.smi_reports.compute_apps import HEADER, column_names
-from preflight.smi_reports.headerless_csv import MAKE, NAME, UUID
+from preflight.smi_reports.headerless_csv import NAME, UUID
 from preflight.smi_reports.repeated_recordings import last_listing, last_of_each, latest
-from preflight.smi_reports.table import LOST, MAX_GPUS, NO_ANSWER, absent_gpu, unreachable
+from preflight.smi_reports.table import LOST, MAKE, MAX_GPUS, NO_ANSWER, absent_gpu, unreachable
 
 Tree = dict[str, Any]
 

@@ -16,6 +16,10 @@ _UUID = re.compile(r"((?:GPU|MIG)-[0-9A-Fa-f-]+)\)")
 _MIG = re.compile(r"^[^\S\n]+MIG (?:[\w.+]+ +)?Device +\d+:", re.MULTILINE)
 _LINK = re.compile(r"^[^\S\n]*Link (\d{1,4}):(.*)$", re.MULTILINE)
 _STATE = re.compile(r"\s*(?:\d+(?:\.\d+)? GB/s|<inactive>)\s*", re.IGNORECASE)
+_ALL_DOWN = re.compile(r"all (?:links|NVLinks) are inactive", re.IGNORECASE)
+"""What `nvlink -s` says in place of the links of a GPU none of which is up."""
+
+_INACTIVE = {"link": 0, "active": False, "errors": NOT_HELD}
 _COUNTER = re.compile(r"[\w ]{1,60}:\s*(?:(\d{1,18})|\S+)\s*")
 """Of `nvlink -e`, which has them of links that are up."""
 
@@ -41,7 +45,8 @@ def list_tree(text: str) -> list[tuple[Tree, list[dict[str, Any]]]]:
         if index < len(found) or index >= MAX_GPUS:
             raise ValueError(f"GPU {len(found)} is not in it")
         found += [(absent, [])] * (index - len(found))
-        links, *others = _links(text[head.end() : end])
+        block = text[head.end() : end]
+        links, *others = [[_INACTIVE]] if _ALL_DOWN.search(block) else _links(block)
         uuid = _UUID.fullmatch(head[3])
         tree: Tree = {"product_name": head[2], **({"uuid": uuid[1]} if uuid else {})}
         if _MIG.search(text, head.end(), end):
@@ -49,7 +54,11 @@ def list_tree(text: str) -> list[tuple[Tree, list[dict[str, Any]]]]:
         found.append((tree, links))
         found += [({}, each) for each in others[: MAX_GPUS - len(found)]]  # their first lines are lost
     most = max((len(links) for _, links in found), default=0)
-    found = [(tree, [] if _lacks_links(links, most) else links) for tree, links in found]
+    down = [{**_INACTIVE, "link": number} for number in range(max(most, 1))]
+    found = [
+        (tree, down if links == [_INACTIVE] else [] if _lacks_links(links, most) else links)
+        for tree, links in found
+    ]
     unseen = unreachable(text) - sum(LOST in str(tree) for tree, _ in found)
     return found + [(absent, [])] * (min(unseen, MAX_GPUS) if found else 0)
 
@@ -57,7 +66,8 @@ def list_tree(text: str) -> list[tuple[Tree, list[dict[str, Any]]]]:
 def _links(text: str) -> list[list[dict[str, Any]]]:
     """Return the NVLinks of each GPU: where the numbers start again, the first line of a GPU is lost.
 
-    Those of a GPU of which one cannot be read, or is out of order, are left out.
+    Those of a GPU of which one cannot be read, or is out of order, are left out: a number that comes again
+    and starts no list without gaps is one of those.
     """
     gpus: list[list[tuple[int, list[str]]]] = [[]]
     for number, state in _LINK.findall(text):
@@ -68,7 +78,8 @@ def _links(text: str) -> list[list[dict[str, Any]]]:
             links.append((int(number), [state]))
         elif state not in links[-1][1]:  # and no line that is doubled
             links[-1][1].append(state)
-    return [_links_of_gpu(links) for links in gpus]
+    is_row = all([number for number, _ in links] == [*range(len(links))] for links in gpus if len(gpus) > 1)
+    return [_links_of_gpu(links) for links in gpus] if is_row else [[]]
 
 
 def _links_of_gpu(links: list[tuple[int, list[str]]]) -> list[dict[str, Any]]:

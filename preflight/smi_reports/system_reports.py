@@ -3,19 +3,19 @@
 import re
 from typing import Any
 
-from preflight.smi_reports.headerless_csv import MAKE, UUID
-from preflight.smi_reports.table import MAX_GPUS
+from preflight.smi_reports.headerless_csv import UUID
+from preflight.smi_reports.table import MAKE, MAX_GPUS
 from preflight.smi_reports.truncated_lines import TruncatedLines
 
 Tree = dict[str, Any]
 
-COLLECTED = r"^GPU models and configuration:"
+COLLECTED = r"^GPU models and configuration *:"
 INFORMATION = rf"^Model:[ \t]+{MAKE}\b.*\n(?:.*\n){{0,4}}(?:IRQ|GPU UUID):"
 _LISTED = re.compile(r"GPU (\d{1,2}): ([^\n(]+?)[ \t]*$", re.MULTILINE)
 _REST = re.compile(r"\n(?!GPU \d|[A-Z][\w ()]{2,60}:)[ \t]*\S")
 """Of a name that a terminal wrapped."""
 
-_DRIVER = re.compile(r"^Nvidia driver version: ([\d.]+)", re.MULTILINE)
+_DRIVER = re.compile(r"^Nvidia driver version *: ([\d.]+)", re.MULTILINE)
 _FIELD = re.compile(r"^([A-Z][\w ]+):[ \t]+(\S[^\n]*?)[ \t]*$", re.MULTILINE)
 _UUID = re.compile(rf"{UUID}|.*\?.*", re.IGNORECASE)
 """Only root sees it, others read `GPU-????????-????-...`."""
@@ -24,7 +24,7 @@ _PLACES = {"Model": "product_name", "GPU UUID": "uuid", "Bus Location": "@id", "
 
 def collected_tree(text: str) -> Tree:
     """Return the GPUs and the driver that collect_env names. Raises ValueError where it names none."""
-    start, lines = text.index("GPU models and configuration:"), TruncatedLines(text)
+    start, lines = text.index("GPU models and configuration"), TruncatedLines(text)
     block = text[start:].partition("\n\n")[0]
     cut = {
         found: lines.may_lack(found[0]) or _REST.match(block, found.end())

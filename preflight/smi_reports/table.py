@@ -16,6 +16,10 @@ _HEAD = re.compile(
 
 _FIRST = re.compile(r"\s*(\d{1,4})\s+(\S.*?)(?:\s+(On|Off|WDDM|TCC|MCDM|N/A|ERR!))?\s*")
 """The mode of persistence is missing where a table was edited, and in the table of vGPUs."""
+MAKE = r"(?:NVIDIA|Tesla|GeForce|Quadro|GRID|TITAN)"
+"""How names of GPUs start."""
+
+_NUMBER_BLANKS = 2
 _BUS = re.compile(r"\s*((?:[0-9A-Fa-f]{4,8}:)?[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.\d|N/A(?= +N/A))\b.*")
 """Of a Jetson's GPU, which is on no bus, it is N/A; in tables drawn by hand it lacks its domain."""
 _CUT_FIRST = re.compile(r"\s*(\d{1,4})\s+((?!N/A\b)[A-Z].*?)(?:\s{2,}\S{0,4})?\s*")
@@ -25,7 +29,7 @@ _SECOND = re.compile(r"\s*(\S+?)\s+(\d+C|N/A|ERR!)\s+(P\d+|N/A|ERR!|Unknown Erro
 _POWER = re.compile(r"(\S+) */ *(\S+)")
 _NO_WATTS = re.compile(r"\d[^W]*")
 _MEMORY = re.compile(r"\s*(\d{1,12})Mi?B */ *(\d{1,12})Mi?B\s*")
-_NO_MEMORY = re.compile(r"N/A|Not Supported|Unknown Error|ERR!|GPU is lost|Insufficient Permissions")
+_NO_MEMORY = re.compile(rf"{CUT}|N/A|Not Supported|Unknown Error|ERR!|GPU is lost|Insufficient Permissions")
 _USE = re.compile(r"\s*(\d+%|N/A|ERR!)\s+(\S.*?)\s*")
 _PROCESS = re.compile(
     r"^\|\s+(\d{1,4})\s+(?:(?:N/A|\d+)\s+(?:N/A|\d+)\s+)?(\d{1,10})\s+([CGM]+(?:\+[CGM]+)*)\s+([^\s|](?:[^|\ufffd]*[^\s|\ufffd])?)\s+(\d+MiB|N/A)\s*\|\s*$"
@@ -41,12 +45,14 @@ _CUT_PROCESS = re.compile(
 )
 _UNREAD = re.compile(r"^\|\s+(\d{1,4})(?:\s[^|]*)?$|^(?!\|[^|]*\|\s*$).*(?:\dMiB|N/A)\s*\|\s*$")
 """A row of a process that is cut before its pid, or damaged: of any GPU where it has no number."""
+_TYPE_BLANKS = 3
+"""Between the type of a process and its name: where there are more, the name has lost its start."""
 _WINDOWS_MODELS = ("WDDM", "MCDM")
 """Models of Windows in which the system manages the memory, and nvidia-smi names none of a process."""
 LOST = "GPU is lost"
 NO_ANSWER = re.compile(r"GPU is lost|[Uu]nable to determine the device handle")
 _UNREACHABLE = re.compile(
-    r"[Uu]nable to determine the device handle for [Gg][Pp][Uu] ?(?:\d+: )?([0-9A-Fa-f:.]+)"
+    r"[Uu]nable to determine the device handle for [Gg][Pp][Uu] ?(?:\d+: )?([0-9A-Fa-f]+[:.][0-9A-Fa-f:.]*)"
 )
 _SHORT_BUS = len("03:00.0")
 MAX_GPUS = 64
@@ -64,7 +70,8 @@ def table_tree(text: str) -> Tree:
     table, old, processes = text.partition("Compute processes:")
     if not old:
         table, _, processes = text.partition("Processes:")
-    row, is_again = None, False
+    row, is_again, widths = None, False, _widths(table)
+    above = list[str]()
     for line, _ in groupby(table.partition("MIG devices:")[0].split("\n")):  # none that is doubled
         start = line.strip()
         cells = start.removeprefix("|").removesuffix("|").split("|")
@@ -76,10 +83,12 @@ def table_tree(text: str) -> Tree:
             row = _placed_row(tree["gpu"], *found, text)
             is_again = row is not found[1]
         elif row is not None:
-            is_another = "fb_memory_usage" in row and not is_again
+            cells = _without_lost(cells, widths)
+            is_another = "fb_memory_usage" in row and not is_again and cells != above
             if is_another and _MEMORY.fullmatch(cells[1]) and _SECOND.fullmatch(cells[0]):
                 row = {}  # of a GPU whose first line is lost
                 tree["gpu"].append(row)
+            above = cells if _SECOND.fullmatch(cells[0]) else above
             add_readings(row, cells)
     if tree["gpu"]:
         unseen = unreachable(text, tree["gpu"]) - sum(LOST in str(gpu) for gpu in tree["gpu"])
@@ -87,6 +96,24 @@ def table_tree(text: str) -> Tree:
     if processes:
         _processes(tree["gpu"], processes)
     return tree
+
+
+_MOST_LOST = 3
+"""Characters of a cell that a byte or two lost on the way; with more missing its blanks were taken away."""
+
+
+def _widths(table: str) -> list[int]:
+    """Return the widths of the cells by the lines between the rows, [] where none is whole."""
+    edge = re.search(r"^[|+]([-=]{9,})\+([-=]{9,})\+([-=]{9,})[|+]\s*$", table, re.MULTILINE)
+    return [len(part) for part in edge.groups()] if edge else []
+
+
+def _without_lost(cells: list[str], widths: list[int]) -> list[str]:
+    """Return cells with CUT for the one that is narrower than its column, where the others are not."""
+    lost = [width - len(cell) for cell, width in zip(cells, widths, strict=False)]
+    if lost.count(0) != _CELLS - 1 or not 0 < max(lost) <= _MOST_LOST:
+        return cells
+    return [f" {CUT} " if count else cell for count, cell in zip(lost, cells, strict=True)]
 
 
 def _placed_row(gpus: list[Tree], number: int, row: Tree, text: str) -> Tree:
@@ -139,20 +166,25 @@ def _first_row(cells: list[str], count: int) -> tuple[int, Tree] | None:
     cut = cut or (None if any(cells[1:]) else _CUT_FIRST.fullmatch(cells[0]))
     if cut is None or cells[2].strip() or int(cut.group(1)) < count:
         return None
-    name = _name(cut.group(2))
+    name = _name(cut)
     is_whole = bool(cells[1].strip()) or cells[0][cut.end(2) :].startswith("  ")
     return int(cut.group(1)), {
         "product_name": name if is_whole or name == "ERR!" else f"{name.rstrip('.')}..."
     }
 
 
-def _name(cell: str) -> str:
-    """Return a name without what is left of the mode of persistence behind it, where that is cut."""
-    return re.sub(r"\s{2,}\S{0,4}$", "", cell)
+def _name(first: re.Match[str]) -> str:
+    """Return a name without what is left of the mode of persistence behind it, where that is cut.
+
+    It starts two blanks behind the number: one of no known maker that starts later has lost its start.
+    """
+    is_moved = first.start(2) - first.end(1) > _NUMBER_BLANKS and not re.match(MAKE, first.group(2))
+    has_mode = first.re is _FIRST and first.group(3)
+    return CUT if is_moved else first.group(2) if has_mode else re.sub(r"\s{2,}\S{0,4}$", "", first.group(2))
 
 
 def _named_row(first: re.Match[str], bus: str, ecc: str) -> Tree:
-    row: Tree = {"@id": bus, "product_name": _name(first.group(2))}
+    row: Tree = {"@id": bus, "product_name": _name(first)}
     if first.group(3) in ("On", "Off"):
         row["persistence_mode"] = first.group(3)
     elif first.group(3) in _WINDOWS_MODELS:
@@ -197,6 +229,27 @@ def _mig_mode(word: str) -> Tree:
     return {"current": current, "pending": pending if word.endswith("*") else current}
 
 
+def _process_row(line: str) -> re.Match[str] | None:
+    """Return what a line of the list of processes says: of a row with or without its bars, or of a part."""
+    barred, left = f"|{line.rstrip(' |')} |" if line.startswith("    ") else line, line.rstrip(" |\r\t")
+    return (
+        _PROCESS.match(barred)
+        or _OLD_PROCESS.match(line)
+        or _NOT_LISTED.match(barred)
+        or _CUT_PROCESS.match(left)
+        or _UNREAD.match(left)
+        or _UNREAD.match(line)
+    )
+
+
+def _marked(process: re.Match[str]) -> str | None:
+    """Return the name of a process, with dots where blanks say that a part of it was overwritten."""
+    name = process.group(4)
+    if name and process.re is not _OLD_PROCESS and process.start(4) - process.end(3) > _TYPE_BLANKS:
+        name = f"...{name}"
+    return f"{name.partition('  ')[0]}..." if name and "  " in name else name
+
+
 def _processes(gpus: list[Tree], text: str) -> None:
     """Put each listed process on its GPU, by the GPU's place in the table.
 
@@ -206,15 +259,7 @@ def _processes(gpus: list[Tree], text: str) -> None:
     by_index: dict[int, list[Tree]] = {index: [] for index in range(len(gpus))}
     doubtful, unlisted, last = set[int](), set[int](), -1
     for line in dict.fromkeys(text.split("\n")):  # none that is doubled
-        match = _PROCESS.match(line) or _OLD_PROCESS.match(line)
-        left = line.rstrip(" |\r\t")
-        match = (
-            match
-            or _NOT_LISTED.match(line)
-            or _CUT_PROCESS.match(left)
-            or _UNREAD.match(left)
-            or _UNREAD.match(line)
-        )
+        match = _process_row(line)
         if match is None or int(match[1] or 0) not in by_index:
             continue
         if match[1] is None:
@@ -224,14 +269,14 @@ def _processes(gpus: list[Tree], text: str) -> None:
         if match.re is _NOT_LISTED:
             unlisted.add(last)
             continue
-        pid, kind, name, used = match.groups()[1:] if match.re is not _UNREAD else (None,) * 4
+        pid, kind, _, used = match.groups()[1:] if match.re is not _UNREAD else (None,) * 4
         if match.re is _OLD_PROCESS:
             kind, used = "C", f"{used}MiB"
         if pid is None or kind is None or not int(pid):
             doubtful.add(last)
             continue
         cut = "N/A" if "driver_model" in gpus[last] else CUT
-        process = {"pid": pid, "type": kind, "process_name": name, "used_memory": used or cut}
+        process = {"pid": pid, "type": kind, "process_name": _marked(match), "used_memory": used or cut}
         by_index[last].append({key: value for key, value in process.items() if value})
     if not is_closed(text):
         doubtful |= set(range(max(last, 0), len(gpus)))

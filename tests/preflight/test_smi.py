@@ -253,7 +253,7 @@ def test_a_cut_text_counts_the_gpus_it_lost() -> None:
     gpus = gpus_of(parse_smi(text[: len(text) * 3 // 8], "host"))
     assert len(gpus) == 8
     assert not isinstance(gpus[0].uuid, Missing)
-    assert gpus[7].uuid == Missing("the file is cut: it counts 8 GPUs", "not-asked")
+    assert gpus[7].uuid == Missing("the file counts 8 GPUs and does not show it", "not-asked")
 
 
 LSPCI_NN = (
@@ -334,10 +334,10 @@ def test_a_value_that_is_a_reset_says_that_the_gpu_needs_one() -> None:
         ("timestamp, gpu_name, pid, gpu_utilization [%], max_memory_usage [MiB]\n", "accounting"),
         ("# gpu   pwr\n# Idx     W\n", "no values"),
         ("    FB Memory Usage\n        Used        : 4 MiB\n", "without the line that names its GPU"),
-        ("0, G1, GPU-2f2e3d4c-5111-6222-7333-844455556667, NVIDIA L4, 20 MiB\n", "cut within its UUID"),
+        ("0, G1, GPU-2f2e3d4c-5111-6222-7333-844455556667, NVIDIA L4, 20 MiB\n", "is cut, and the next one"),
         (
             "GPU-1f2e3d4c-5111-6222-7333-84445555666, NVIDIA L4, GPU-2f2e3d4c-5111-6222-7333-844455556667\n",
-            "cut within its UUID",
+            "is cut, and the next one",
         ),
         ("        GPU1    GPU0    CPU Affinity\nGPU1 X SYS 0-7\n", "unrecognised"),
     ],

@@ -1,12 +1,14 @@
 """Lines that lost or gained characters, and two lines that became one: no exact fact comes out of them."""
 
+import re
 from pathlib import Path
 
 import pytest
 
+from preflight.errors import BadInput
 from preflight.facts.gpu import Gpu
 from preflight.facts.missing import Missing
-from preflight.smi_reports import parse_smi
+from preflight.smi_reports import parse_hosts, parse_smi
 from tests.hardware import gpus_of
 
 _FOLDER = Path(__file__).parent / "smi"
@@ -33,9 +35,14 @@ def _first(name: str, old: str, new: str) -> Gpu:
         ("8xa100-mig.nvlink.txt", "\t Link 4: 25 GB/s\n", "", "nvlinks"),
         ("8xa100-mig.nvlink.txt", "\t Link 11: 25 GB/s\n", "", "nvlinks"),
         ("2xl40s-busy.table.txt", "W / ", "? W / ", "power_w"),
+        ("2xl40s-busy.table.txt", "39120MiB", "39MiB", "memory"),
+        ("2xl40s-busy.table.txt", "NVIDIA L40S", "       L40S", "name"),
+        ("2xl40s-busy.list.txt", "{uuids[0]}", "{uuids[1]}", "uuid"),
     ],
 )  # fmt: skip
 def test_a_value_of_a_line_that_is_damaged_is_unknown(name: str, old: str, new: str, field: str) -> None:
+    uuids = re.findall(r"GPU-[0-9a-f-]{36}", (_FOLDER / name).read_text(encoding="utf-8"))
+    old, new = (text.format(uuids=uuids) if "uuids" in text else text for text in (old, new))
     assert not isinstance(getattr(_first(name, "\n", "\n"), field), Missing)
     assert isinstance(getattr(_first(name, old, new), field), Missing)
 
@@ -157,3 +164,67 @@ def test_columns_in_percent_are_columns_and_not_supported_is_no_empty_list() -> 
     for old in gpus_of(parse_smi(table, "h")):
         assert isinstance(old.processes, Missing)
         assert old.processes.code == "not-asked"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "name"),
+    [
+        ("C   /home", "C        ", ".../ada/venvs/train/bin/python"),
+        ("venvs/train", "venvs  rain", "/home/ada/venvs..."),
+    ],
+)
+def test_the_name_of_a_process_says_where_blanks_took_a_part_of_it(old: str, new: str, name: str) -> None:
+    processes = _first("2xl40s-busy.table.txt", old, new).processes
+    assert not isinstance(processes, Missing)
+    assert [process.name for process in processes if process.kind == "compute"] == [name]
+
+
+def test_the_row_of_a_process_without_its_first_bar_is_read() -> None:
+    text = "2xl40s-busy.table.txt"
+    assert _first(text, "|    0   N/A", "    0   N/A") == _first(text, "\n", "\n")
+
+
+def test_a_gpu_of_q_whose_line_is_damaged_keeps_its_place() -> None:
+    text = (_FOLDER / "2xl40s-busy.q.txt").read_text(encoding="utf-8")
+    damaged = gpus_of(parse_smi(text.replace("\nGPU 00000000:", "\nGPU 0000000:", 1), "h"))
+    assert [gpu.uuid for gpu in damaged] == [gpu.uuid for gpu in gpus_of(parse_smi(text, "h"))]
+
+
+def test_gpus_that_xml_counts_and_does_not_show_exist() -> None:
+    text = (_FOLDER / "titan-rtx.q.xml").read_text(encoding="utf-8")
+    shown, *others = gpus_of(parse_smi(text.replace("gpus>1<", "gpus>3<"), "h"))
+    assert shown.name == "TITAN RTX"
+    assert [str(gpu.name) for gpu in others] == [str(others[0].name)] * 2
+    assert "counts 3 GPUs" in str(others[0].name)
+
+
+def test_a_gpu_all_of_whose_links_are_down_has_as_many_as_the_others() -> None:
+    text = (_FOLDER / "8xa100-mig.nvlink.txt").read_text(encoding="utf-8")
+    links = "\n".join(text.split("\n")[1:13])
+    down = text.replace(links, "NVML: Unable to retrieve NVLink information as all links are inactive", 1)
+    first, second, *_ = gpus_of(parse_smi(down, "h"))
+    assert not isinstance(first.nvlinks, Missing)
+    assert [(link.link, link.active) for link in first.nvlinks] == [(at, False) for at in range(12)]
+    assert second.nvlinks == gpus_of(parse_smi(text, "h"))[1].nvlinks
+    again = gpus_of(parse_smi(text.replace("Link 4:", "Link 0:", 1), "h"))
+    assert len(again) == 8
+    assert isinstance(again[0].nvlinks, Missing)
+
+
+def test_a_sentence_about_a_gpu_without_its_bus_is_no_lost_gpu() -> None:
+    said = '# nvidia-smi prints "Unable to determine the device handle for GPU ..."\nnvidia-smi -L\n'
+    with pytest.raises(BadInput):
+        parse_smi(f"{said}nvidia-smi --query-gpu=name,uuid --format=csv\n", "h")
+
+
+def test_the_pods_of_kubectl_are_hosts() -> None:
+    rows = [f"[pod/train-{at}/main] {line}" for at in (0, 1) for line in _table(at)]
+    assert [(facts.host, gpus_of(facts)[0].name) for facts in parse_hosts("\n".join(rows), "h")] == [
+        ("train-0", "NVIDIA L40S"),
+        ("train-1", "NVIDIA L40S"),
+    ]
+
+
+def _table(pid: int) -> list[str]:
+    text = (_FOLDER / "2xl40s-busy.table.txt").read_text(encoding="utf-8")
+    return text.replace("4242", f"424{pid}").rstrip("\n").split("\n")

@@ -35,7 +35,10 @@ def _json(**changes: object) -> str:
         **changes,
     }
     head = {"hostname": "node1", "driver_version": "535.104.05", "query_time": "2026-11-16T10:00:00"}
-    return json.dumps({**head, "gpus": [{"index": at, **gpu} for at in range(2)]}, indent=4)
+    return json.dumps(
+        {**head, "gpus": [{**gpu, "index": at, "uuid": f"{str(gpu['uuid'])[:-1]}{at}"} for at in range(2)]},
+        indent=4,
+    )
 
 
 @pytest.mark.parametrize(
@@ -118,7 +121,7 @@ def test_a_row_that_is_cut_is_a_gpu_of_which_nothing_is_known() -> None:
 def test_its_json_is_read_whole_or_cut() -> None:
     for text in (_json(), json.dumps(json.loads(_json()))):
         first, _ = gpus_of(parse_smi(text, "h"))
-        assert (first.uuid, first.temperature_c) == ("GPU-b880161d-d33a-5723-859a-f4e8e956b3aa", 35)
+        assert (first.uuid, first.temperature_c) == ("GPU-b880161d-d33a-5723-859a-f4e8e956b3a0", 35)
         assert isinstance(first.power_w, Missing)
         assert not isinstance(first.processes, Missing)
         assert [each.pid for each in first.processes] == [7]

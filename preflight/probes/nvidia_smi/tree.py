@@ -164,4 +164,4 @@ def fabric(gpu: Json) -> Any:
     state = value_at(gpu, lambda text: states[text.strip().lower()], "fabric/state")
     if isinstance(state, dict):
         return state
-    return {"state": state, "status": (find(gpu, "fabric/status") or "n/a").lower()}
+    return {"state": state, "status": (find(gpu, "fabric/status") or "").lower()}
