@@ -15,6 +15,7 @@ from launcher.config.slurm_options import is_inside_job
 from launcher.engines.choice import choose_engine
 from launcher.errors import GpulaunchError, HostError
 from launcher.host_checks.preflight_options import PreflightOptions
+from launcher.planning.main_address_and_port import list_taken_ports
 from launcher.planning.planner import LaunchDecisions, decide_launch
 from launcher.remote.agent import GatherResult
 from preflight.checks.finding import Finding, Severity, exit_code
@@ -94,7 +95,7 @@ def evaluate_facts(
     settled = resolve_gpus(replace(job, receives_tree=how.makes_workdir), facts.values())
     if script is not None or job.script or job.module:
         settled, _ = choose_engine(settled, script, facts.values())
-    use, decided = _would_use(entries, gathered, settled, script) if is_launch else (None, None)
+    use, decided = _would_use(entries, gathered, settled, script, reach) if is_launch else (None, None)
     settled = _without_needless_torch(settled, job, script, decided)
     ignored = {entry.name: how.ignore | entry.ignore for entry in entries}
     findings: list[Finding] = [_from_error(error, ignored[name]) for name, error in gathered.errors.items()]
@@ -195,7 +196,11 @@ def _not_collected(facts: Mapping[str, HostFacts], job: Job) -> tuple[str, ...]:
 
 
 def _would_use(
-    entries: Sequence[HostEntry], gathered: GatherResult, job: Job, script: ScriptAnalysis | None
+    entries: Sequence[HostEntry],
+    gathered: GatherResult,
+    job: Job,
+    script: ScriptAnalysis | None,
+    reach: tuple[Reach, ...],
 ) -> tuple[LaunchPreview, LaunchDecisions | None]:
     if gathered.errors:
         main, *others = [entry.name for entry in entries if entry.name not in gathered.errors] or [""]
@@ -204,7 +209,8 @@ def _would_use(
         return LaunchPreview(problem=f"{fold_hosts(tuple(gathered.errors))} cannot be used", fix=fix), None
     pairs = [(entry, gathered.facts[entry.name]) for entry in entries]
     try:
-        settled = decide_launch(pairs, job, run_id="preflight", script=script)
+        taken = list_taken_ports(reach)
+        settled = decide_launch(pairs, job, run_id="preflight", script=script, avoid_ports=taken)
     except GpulaunchError as refusal:
         return LaunchPreview(problem=refusal.message, fix=refusal.fix), None
     because = settled.precision.reasons

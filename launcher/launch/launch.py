@@ -12,7 +12,7 @@ from launcher.follow.peer_check import SSH_PORT, PeerAddress
 from launcher.follow.phases import Phase
 from launcher.host_checks.preflight import preflight
 from launcher.launch.request import LaunchRequest
-from launcher.planning.main_address_and_port import choose_main_address
+from launcher.planning.main_address_and_port import choose_main_address, list_taken_ports
 from launcher.planning.plan import Plan
 from launcher.planning.planner import build_plan
 from launcher.planning.run_record import list_run_ids
@@ -50,7 +50,7 @@ class CheckedLaunch:
             script=self.script,
             sent=self.launch.preflight.sent,
             findings=self.result.findings,
-            avoid_ports=avoid_ports,
+            avoid_ports=avoid_ports | list_taken_ports(self.result.reach),
         )
         before = self.launch.follow.disconnect.before_stop
         env = before.environment() if before is not None else {}

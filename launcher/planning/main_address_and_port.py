@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from launcher.config.inventory import HostEntry
 from launcher.errors import LaunchRefused
 from preflight.decide.decision import DecisionReason
-from preflight.facts.host import HostFacts, Interface, Network, Ports
+from preflight.facts.host import HostFacts, Interface, Network, Ports, Reach
 from preflight.facts.missing import Missing
 from preflight.frozen import dataclass
 from preflight.job import DEFAULT_MAIN_PORT
@@ -117,6 +117,11 @@ def choose_main_port(facts: HostFacts, requested: int, *, needed: bool, avoid: f
             "--port N with a port that is free on it",
         )
     return MainPort(free, f"port {requested} on {facts.host}: {trouble}")
+
+
+def list_taken_ports(reach: Iterable[Reach]) -> frozenset[int]:
+    """Return the ports that another program, often a second launch, took while this preflight tested them."""
+    return frozenset(each.port for each in reach if each.port_was_taken)
 
 
 def choose_port_of_one_rank(facts: HostFacts, requested: int, *, avoid: frozenset[int]) -> MainPort:

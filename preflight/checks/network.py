@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from preflight.checks.finding import Problem, Severity
 from preflight.checks.registry import cluster_check, host_check
 from preflight.checks.unread_facts import is_started_with_options
-from preflight.facts.host import NOT_LISTENING, HostFacts, Interface, Network, Reach
+from preflight.facts.host import HostFacts, Interface, Network, Reach
 from preflight.facts.missing import Missing
 from preflight.job import Job
 
@@ -97,6 +97,9 @@ def every_node_reaches_the_main_host(
     wait of many minutes at the rendezvous; one that opens only the main port, as a hang in NCCL, which uses
     ephemeral ports.
 
+    Where another program, such as a second launch, took the main port meanwhile and another one is free,
+    gpulaunch uses that one and this is a warning.
+
     Fix: open the ports between the nodes, or choose an address of a network that is open, with `interface:`.
     A container with a network of its own cannot be reached from other hosts: `docker run --network host`.
     Source: NCCL troubleshooting guide, networking; reproduced with nftables.
@@ -124,16 +127,26 @@ def every_node_reaches_the_main_host(
             if item.ok:
                 continue
             fix = f"{opened}, or set interface: of {main} in hosts.yaml to a network that both are in"
-            if NOT_LISTENING in item.error:
+            severity, instead = Severity.CRITICAL, ""
+            if item.port_was_taken:
                 fix = (
                     "run gpulaunch again: another program took the port meanwhile; or choose one with --port"
                 )
+                if has_other_port(hosts[main], item.port):
+                    severity, instead = Severity.WARNING, ", another will be used instead"
+                    fix = "choose a port with --port where a firewall opens only some"
             yield Problem(
-                f"cannot connect to {main} at {item.address} port {item.port}: {item.error}",
+                f"cannot connect to {main} at {item.address} port {item.port}: {item.error}{instead}",
                 fix,
                 subject=f"port {item.port}",
+                severity=severity,
                 hosts=(name,),
             )
+
+
+def has_other_port(facts: HostFacts, port: int) -> bool:
+    """Return whether another port of the host was proven free."""
+    return not isinstance(facts.ports, Missing) and any(free != port for free in facts.ports.free)
 
 
 @cluster_check("NET005", Severity.WARNING)

@@ -304,3 +304,8 @@ class Reach:
     ok: bool
     error: str
     ms: float
+
+    @property
+    def port_was_taken(self) -> bool:
+        """Whether the main host could not listen on its port, which it had found free before."""
+        return NOT_LISTENING in self.error

@@ -7,7 +7,10 @@ from typing import Any
 import pytest
 
 from launcher.config.inventory import HostEntry
+from launcher.launch.launch import CheckedLaunch
+from launcher.launch.request import LaunchRequest
 from launcher.planning.planner import build_plan
+from launcher.remote.connection_pool import ConnectionPool
 from launcher.restart.launch_changes import describe_changes
 from launcher.restart.replacement import (
     HostAssignment,
@@ -16,6 +19,8 @@ from launcher.restart.replacement import (
     rank_counts_after,
     replace_host,
 )
+from launcher.transports.local import LocalConnection
+from preflight.checks.finding import blocks_launch
 from preflight.job import Job
 from tests.launcher.restart_cases import JOB, entries, preflighted
 
@@ -127,6 +132,11 @@ def test_no_host_is_bad_where_the_port_of_the_main_host_was_taken_meanwhile() ->
     three = HostAssignment(entries("a", "b", "c"), entries("s"))
     taken = preflighted(three.entries, cut=("b", "c"), why="a cannot listen on it: Address already in use")
     assert exclude_faulty(three, taken, JOB) == three
+    assert not any(map(blocks_launch, taken.findings))
+    launch = LaunchRequest(entries=three.entries, job=JOB, connections=ConnectionPool(LocalConnection))
+    assert CheckedLaunch(launch, taken, None).plan().main_port == 20417
+    assert taken.would_use is not None
+    assert taken.would_use.main_port == 20417
 
 
 def test_a_spare_that_does_not_fit_the_others_is_not_taken() -> None:
