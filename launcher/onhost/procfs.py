@@ -21,8 +21,8 @@ class ProcStat(NamedTuple):
 
     @property
     def lives(self) -> bool:
-        """Whether the process is not a zombie."""
-        return self.state not in "ZX"
+        """Whether any thread of it is left: until then even a zombie holds its files, ports and GPUs."""
+        return self.state not in "ZX" or self.threads > 1
 
 
 def read_stat(pid: int) -> ProcStat | None:
@@ -79,5 +79,5 @@ def children_of(table: dict[int, ProcStat]) -> dict[int, list[int]]:
 
 
 def is_alive(stat: ProcStat | None, start_ticks: int) -> bool:
-    """Return whether a process has this start time and is not a zombie."""
+    """Return whether a process has this start time and lives."""
     return stat is not None and stat.start_ticks == start_ticks and stat.lives

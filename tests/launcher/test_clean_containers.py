@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from launcher.onhost import kill_leftovers
-from launcher.onhost.supervisor.processes import mark_of, ticks_of
+from launcher.onhost.supervisor.processes import mark_of, send_signal, ticks_of
 from launcher.onhost.supervisor.run_processes import find_run_processes, has_run_marker, supervisor_mark
 from launcher.remote.program_source import command_with_stdin, read_program_source
 from launcher.remote.rpc import find_answer
@@ -23,8 +23,10 @@ from preflight.facts.host import HostFacts
 from preflight.facts.missing import Missing
 from preflight.leftovers.classify import ClassifiedProcess, ProcessClass, classify
 from preflight.leftovers.selection import CleanFilter, select_to_kill
+from tests.lab.fault_runs import until
 from tests.lab.needs import why_no_namespaces
 from tests.preflight.agent_runs import run_agent
+from tests.preflight.test_agent_processes import PTHREAD_EXIT
 
 ROOT = Path(__file__).parents[2]
 PIDS = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"]
@@ -225,6 +227,16 @@ def test_a_run_does_not_end_its_namesake_in_a_container(port: int, tmp_path: Pat
         found = find_run_processes(str(run_dir), set())
         assert {pid: ticks for pid, ticks in found.items() if pid not in others} == {ours: ticks_of(ours)}
         os.kill(ours, signal.SIGKILL)
+
+
+def test_a_rank_is_of_its_run_until_its_last_thread_has_ended(tmp_path: Path) -> None:
+    with subprocess.Popen([sys.executable, "-c", PTHREAD_EXIT], stdout=subprocess.PIPE) as half_dead:
+        assert half_dead.stdout is not None
+        half_dead.stdout.readline()
+        until(lambda: Path(f"/proc/{half_dead.pid}/stat").read_text().split()[2] == "Z", 10.0)
+        send_signal(half_dead.pid, find_run_processes(str(tmp_path), set())[half_dead.pid], signal.SIGKILL)
+        assert half_dead.wait() == -signal.SIGKILL
+    assert half_dead.pid not in find_run_processes(str(tmp_path), set())
 
 
 def test_a_host_whose_processes_cannot_be_judged_is_not_called_clean(tmp_path: Path) -> None:

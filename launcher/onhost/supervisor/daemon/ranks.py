@@ -62,7 +62,7 @@ class RankTable:
             found = read_stat(pid)
             if found is None or found.start_ticks != known.ticks:
                 yield self.drop(pid, self._announced.get(known.rank))
-            elif not found.lives:
+            elif found.state in "ZX":  # it has failed, even where a thread of it hangs in a driver
                 yield self.drop(pid, exit_code_of(pid, found.status, self._announced.get(known.rank)))
 
     def drop(self, pid: int, code: int | None) -> EndedRank:
