@@ -134,7 +134,11 @@ def test_no_host_is_bad_where_the_port_of_the_main_host_was_taken_meanwhile() ->
     taken = preflighted(three.entries, cut=("b", "c"), why="a cannot listen on it: Address already in use")
     assert exclude_faulty(three, taken, JOB) == three
     assert not any(map(blocks_launch, taken.findings))
-    launch = LaunchRequest(entries=three.entries, job=JOB, connections=ConnectionPool(lambda entry: LocalConnection(Endpoint(entry.name, "local"))))
+    launch = LaunchRequest(
+        entries=three.entries,
+        job=JOB,
+        connections=ConnectionPool(lambda entry: LocalConnection(Endpoint(entry.name, "local"))),
+    )
     assert CheckedLaunch(launch, taken, None).plan().main_port == 20417
     assert taken.would_use is not None
     assert taken.would_use.main_port == 20417
