@@ -137,7 +137,7 @@ def test_no_host_is_bad_where_the_port_of_the_main_host_was_taken_meanwhile() ->
     launch = LaunchRequest(
         entries=three.entries,
         job=JOB,
-        connections=ConnectionPool(lambda entry: LocalConnection(Endpoint(entry.name, "local"))),
+        connections=ConnectionPool(lambda entry: LocalConnection(Endpoint(entry.name, "local", ""))),
     )
     assert CheckedLaunch(launch, taken, None).plan().main_port == 20417
     assert taken.would_use is not None
