@@ -14,13 +14,15 @@ from typing import Any
 
 from launcher.config.accelerate_file import find_local_default
 from launcher.config.command_python import find_python_of_line
+from launcher.config.hostfile import read_hostfile
 from launcher.config.inventory import HostEntry
 from launcher.config.yaml_tree import YamlNode
 from launcher.engines.accelerate_settings import section_options
 from launcher.engines.base import ENGINES
-from launcher.engines.command_line.parsed_command import HostFilter, MissingValue, ParsedCommand, Request
-from launcher.errors import BadInput, CommandRefused
+from launcher.engines.command_line.parsed_command import MissingValue, ParsedCommand, Request
+from launcher.errors import CommandRefused
 from launcher.local.home import at_home
+from launcher.local.small_files import read_small_text
 from preflight.job import CommandRequest, Job
 
 _ENGINES = {
@@ -77,11 +79,7 @@ def _text_beside(name: str) -> str | None:
     path = Path(name)
     if path.is_absolute() and not path.is_relative_to(Path.cwd()):
         return None
-    try:
-        is_small = path.is_file() and path.stat().st_size <= _LARGEST_SETTINGS
-        return path.read_text(encoding="utf-8-sig") if is_small else None
-    except (OSError, ValueError):
-        return None
+    return read_small_text(path, _LARGEST_SETTINGS)
 
 
 def _from_this_directory(parsed: ParsedCommand) -> ParsedCommand:
@@ -192,7 +190,7 @@ def line_gpus(parsed: ParsedCommand) -> str | tuple[int | str, ...]:
 
 def line_hosts(parsed: ParsedCommand) -> tuple[str, ...]:
     """Return the hosts that a command names, in its order, without those that it excludes as a whole."""
-    named = [*parsed.request.include, *parsed.request.hosts, *_hostfile(parsed)]
+    named = [*parsed.request.include, *parsed.request.hosts, *read_hostfile(parsed.request.hostfile)]
     excluded = {one.host for one in parsed.request.exclude if not one.gpus}
     return tuple(dict.fromkeys(one.host for one in named if one.host not in excluded))
 
@@ -255,7 +253,7 @@ def _counts(
 ) -> tuple[int | dict[str, int] | None, tuple[HostEntry, ...]]:
     """Return the number of ranks on each host, and the hosts that get any."""
     request = parsed.request
-    slots = {one.host: one.slots for one in (*request.hosts, *_hostfile(parsed)) if one.slots}
+    slots = {one.host: one.slots for one in (*request.hosts, *read_hostfile(request.hostfile)) if one.slots}
     if isinstance(request.per_node, int):
         return request.per_node, entries
     if slots and request.total:
@@ -284,30 +282,6 @@ def _filled(
         )
     counts = {name: count for name, count in counts.items() if count}
     return counts, tuple(entry for entry in entries if entry.name in counts)
-
-
-def _hostfile(parsed: ParsedCommand) -> tuple[HostFilter, ...]:
-    """Read the hostfile of a command: `HOST slots=N` a line, as DeepSpeed and Open MPI take it."""
-    name = parsed.request.hostfile
-    if not name:
-        return ()
-    try:
-        lines = at_home(name).read_text(encoding="utf-8").splitlines()
-    except (OSError, ValueError) as error:
-        raise BadInput(f"{name}: the hostfile of the command cannot be read: {error}") from None
-    found = [_hostfile_line(name, number, line) for number, line in enumerate(lines, 1)]
-    return tuple(one for one in found if one is not None)
-
-
-def _hostfile_line(name: str, number: int, line: str) -> HostFilter | None:
-    words = line.partition("#")[0].split()
-    if not words:
-        return None
-    host, colon, count = words[0].partition(":")
-    slots = next((word.partition("=")[2] for word in words[1:] if word.startswith("slots=")), count)
-    if (colon or len(words) > 1) and not slots.isdecimal():
-        raise BadInput(f"{name}:{number}: expected HOST slots=N, got {line.strip()!r}")
-    return HostFilter(host, slots=int(slots) if slots else None)
 
 
 def _environment(parsed: ParsedCommand) -> dict[str, str]:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from launcher.local.home import at_home
+from launcher.local.small_files import read_small_text
 from preflight.decide.script_args import read_option_values
 from preflight.job import DeepSpeedConfig
 
@@ -23,7 +24,7 @@ def argument_config(args: tuple[str, ...], folder: Path) -> DeepSpeedConfig | No
     """
     for option, name in read_option_values(args):
         if option in _OPTIONS and name and not name.startswith("-"):
-            text = _text(folder / at_home(name))
+            text = read_small_text(folder / at_home(name), _LARGEST)
             if text is not None:
                 return DeepSpeedConfig(name, text)
     return None
@@ -31,7 +32,7 @@ def argument_config(args: tuple[str, ...], folder: Path) -> DeepSpeedConfig | No
 
 def script_config(script: Path, name: str, args: tuple[str, ...]) -> DeepSpeedConfig | None:
     """Return the config that a local script holds or names itself, None where reading it shows none."""
-    text = _text(script) or ""
+    text = read_small_text(script, _LARGEST) or ""
     if not _GIVES_CONFIG.search(text):
         return None
     from preflight.script.deepspeed_config import find_script_config  # noqa: PLC0415 - a third of our modules
@@ -39,7 +40,7 @@ def script_config(script: Path, name: str, args: tuple[str, ...]) -> DeepSpeedCo
     found = find_script_config(text, name, args)
     if found is None or not found.file:
         return None if found is None else found.config
-    content = _text(at_home(found.file))
+    content = read_small_text(at_home(found.file), _LARGEST)
     return None if content is None else DeepSpeedConfig(found.file, content)
 
 
@@ -55,10 +56,3 @@ def section_config(config: Mapping[str, Any], source: str) -> DeepSpeedConfig | 
             path = section.get(f"offload_{what}_nvme_path")
             zero[f"offload_{what}"] = {"device": device, **({"nvme_path": path} if path else {})}
     return DeepSpeedConfig(source or "accelerate's options", json.dumps({"zero_optimization": zero}))
-
-
-def _text(path: Path) -> str | None:
-    try:
-        return path.read_text(encoding="utf-8-sig") if path.stat().st_size <= _LARGEST else None
-    except (OSError, ValueError):
-        return None

@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 from launcher.errors import CommandRefused
+from launcher.local.small_files import read_small_text
 
 _IMPORT = re.compile(r"^[ \t]*(?:import|from)[ \t]+(horovod|mpi4py)\b", re.MULTILINE)
 _LARGEST = 1_000_000
@@ -18,10 +19,7 @@ def refuse_other_rendezvous(script: Path) -> None:
 
     Horovod reads HOROVOD_RANK and the address of a server that horovodrun keeps (horovod/runner/gloo_run.py).
     """
-    try:
-        text = script.read_text(encoding="utf-8-sig") if script.stat().st_size <= _LARGEST else ""
-    except (OSError, ValueError):
-        return
+    text = read_small_text(script, _LARGEST) or ""
     found = _IMPORT.search(text)
     if found is None:
         return

@@ -192,11 +192,12 @@ def _refuse_neighbours(config: RunConfig) -> None:
 
 def _refuse_lone(script: Path) -> None:
     """A script that needs its neighbours fails on the hosts with ModuleNotFoundError."""
+    from launcher.local.source_files import read_source  # noqa: PLC0415 - as below
     from preflight.script.source import Sources  # noqa: PLC0415 - only where a script is sent
 
-    sources = Sources(_text)
+    sources = Sources(read_source)
     try:
-        source = sources.add(script.as_posix(), _text(script.as_posix()) or "")
+        source = sources.add(script.as_posix(), read_source(script.as_posix()) or "")
     except (SyntaxError, ValueError, RecursionError):
         return  # preflight reports it, which reads it too
     modules = sources.own_modules(source)
@@ -207,10 +208,3 @@ def _refuse_lone(script: Path) -> None:
         f"{script} imports {', '.join(modules[:_NAMED])}{more}, but only {script} itself would be sent",
         _SYNC.format(target=f"{SYNC_ROOT}/{Path.cwd().name}"),
     )
-
-
-def _text(path: str) -> str | None:
-    try:
-        return Path(path).read_text(encoding="utf-8-sig")
-    except (OSError, ValueError):
-        return None

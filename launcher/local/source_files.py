@@ -1,4 +1,4 @@
-"""Source files of a local training script: of a module that it imports the text, never executed."""
+"""Texts of local files that a training script is judged by: its own, of the modules that it imports."""
 
 import os.path
 from pathlib import Path
