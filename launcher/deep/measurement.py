@@ -126,11 +126,9 @@ def _without_cluster_findings(
 def build_run(outcome: Outcome, left_out: tuple[Unmeasured, ...] = ()) -> DeepRun:
     """Return what the ranks of a run reported, by the plan's own ranks and GPUs."""
     ranks = []
-    for node in outcome.plan.nodes:
-        for slot in node.ranks.slots:
-            number = node.first_rank + slot.local_rank
-            rank = RankDeep(number, node.host, slot.gpu_index, local_rank=slot.local_rank)
-            ranks.append(add_reports(rank, outcome.measurements.deep.get(number, ())))
+    for number, node, slot in outcome.plan.slots:
+        rank = RankDeep(number, node.host, slot.gpu_index, local_rank=slot.local_rank)
+        ranks.append(add_reports(rank, outcome.measurements.deep.get(number, ())))
     failure, hang = outcome.cause.failure, outcome.cause.hang
     stacks = {
         each.rank: tuple(frame.description for frame in each.frames[:_SHOWN_FRAMES])

@@ -134,9 +134,7 @@ class Outcome:
 def build_outcome(state: RunState, directory: Path, seconds: float, attempts: int) -> Outcome:
     """Return what a watched run came to."""
     verdict, code, why = _verdict(state)
-    hosts = {
-        node.first_rank + slot.local_rank: node.host for node in state.plan.nodes for slot in node.ranks.slots
-    }
+    hosts = {rank: node.host for rank, node, _ in state.plan.slots}
     guarding = state.guarding
     return Outcome(
         plan=state.plan,

@@ -25,9 +25,7 @@ class RankDigests:
 
     def __init__(self, plan: Plan) -> None:
         self._run_id = plan.run_id
-        self._host_of = {
-            node.first_rank + slot.local_rank: node.host for node in plan.nodes for slot in node.ranks.slots
-        }
+        self._host_of = {rank: node.host for rank, node, _ in plan.slots}
         self._lines: dict[int, int] = {}
         self._latest: tuple[int, str] | None = None
         self._alarms: dict[str, tuple[str, set[int]]] = {}  # without digits: the first such line, who said it

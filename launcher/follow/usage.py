@@ -6,6 +6,7 @@ from typing import Any
 
 from launcher.planning.plan import Plan
 from launcher.safe_json import read_mapping, read_number
+from launcher.text import group_alike
 from preflight.frozen import dataclass
 
 
@@ -67,14 +68,8 @@ class UsageTracker:
     """Takes every sample of every host."""
 
     def __init__(self, plan: Plan) -> None:
-        self._slots = {
-            node.first_rank + slot.local_rank: (node.host, slot.gpu_uuid)
-            for node in plan.nodes
-            for slot in node.ranks.slots
-        }
-        self._ranks_of: dict[str, list[int]] = {}
-        for rank, (host, _) in self._slots.items():
-            self._ranks_of.setdefault(host, []).append(rank)
+        self._slots = {rank: (node.host, slot.gpu_uuid) for rank, node, slot in plan.slots}
+        self._ranks_of = group_alike((node.host, rank) for rank, node, _ in plan.slots)
         self._series = {rank: {name: _Series() for name in _NAMES} for rank in self._slots}
         self._samples = dict.fromkeys(self._slots, 0)
         self._with_peak: set[int] = set()  # ranks that gave the kernel's count of their peak memory

@@ -15,7 +15,6 @@ class ExpectedRank:
 
     rank: int
     host: str
-    local_rank: int
     world_size: int
     slot: RankSlot
     mixed_precision: str
@@ -30,7 +29,7 @@ def list_mismatches(expected: ExpectedRank, host: str, reported: Mapping[str, An
     if host != expected.host:
         yield f"rank {expected.rank} runs on {host} instead of {expected.host}"
     wanted: dict[str, object] = {
-        "local_rank": expected.local_rank,
+        "local_rank": expected.slot.local_rank,
         "world_size": expected.world_size,
         "world_rank": expected.rank,
         "mixed_precision": expected.mixed_precision,
@@ -77,16 +76,8 @@ class Verifier:
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
         self._expected = {
-            node.first_rank + slot.local_rank: ExpectedRank(
-                rank=node.first_rank + slot.local_rank,
-                host=node.host,
-                local_rank=slot.local_rank,
-                world_size=plan.world_size,
-                slot=slot,
-                mixed_precision=plan.precision.mixed_precision,
-            )
-            for node in plan.nodes
-            for slot in node.ranks.slots
+            rank: ExpectedRank(rank, node.host, plan.world_size, slot, plan.precision.mixed_precision)
+            for rank, node, slot in plan.slots
         }
         self._reported: dict[int, dict[str, Any]] = {}
         self._notified: set[str] = set()

@@ -3,14 +3,14 @@
 What `--dry-run` prints is this very object, and it is what runs.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from launcher.engines.base import opens_port
 from preflight.checks.finding import Finding
-from preflight.decide.decision import Decision, DecisionReason, NodeRanks
+from preflight.decide.decision import Decision, DecisionReason, NodeRanks, RankSlot
 from preflight.frozen import dataclass
 
 
@@ -62,6 +62,12 @@ class Plan:
     engine: str = "accelerate"  # which engine of launcher/engines/ starts the ranks
     # Without a sign of life for so long, it is ended; None: it is reported.
     hang_timeout_s: float | None = None
+
+    @property
+    def slots(self) -> Iterator[tuple[int, NodePlan, RankSlot]]:
+        """Every rank of the launch, with its node and its place on the host."""
+        for node in self.nodes:
+            yield from ((node.first_rank + slot.local_rank, node, slot) for slot in node.ranks.slots)
 
     @property
     def opens_port(self) -> bool:

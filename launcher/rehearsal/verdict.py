@@ -112,13 +112,11 @@ def _world(outcome: Outcome) -> Proof:
 
 
 def _ranks(outcome: Outcome, gpu_use: Mapping[int, float]) -> Iterator[RankVerdict]:
-    for node in outcome.plan.nodes:
-        for slot in node.ranks.slots:
-            rank = node.first_rank + slot.local_rank
-            measured = outcome.measurements.rehearsal.get(rank, {})
-            proofs = tuple(_proofs(outcome.plan, slot, measured))
-            use = gpu_use.get(rank) if slot.gpu_uuid is not None else None
-            yield RankVerdict(rank, node.host, proofs, _step_s(measured), measured, use)
+    for rank, node, slot in outcome.plan.slots:
+        measured = outcome.measurements.rehearsal.get(rank, {})
+        proofs = tuple(_proofs(outcome.plan, slot, measured))
+        use = gpu_use.get(rank) if slot.gpu_uuid is not None else None
+        yield RankVerdict(rank, node.host, proofs, _step_s(measured), measured, use)
 
 
 def _proofs(plan: Plan, slot: RankSlot, seen: Mapping[str, Any]) -> Iterator[Proof]:

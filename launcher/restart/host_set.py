@@ -9,7 +9,6 @@ from launcher.follow.outcome import Outcome
 from launcher.host_checks.evaluation import PreflightResult
 from launcher.launch.launch import CheckedLaunch, preflight_hosts
 from launcher.launch.request import LaunchRequest
-from launcher.planning.plan import Plan
 from launcher.restart.decision import RunFailure
 from launcher.restart.replacement import (
     HostAssignment,
@@ -108,19 +107,11 @@ def _welcomed(
 
 def _condemned(outcome: Outcome, reason: RunFailure) -> tuple[HostFault, ...]:
     """Return the GPU that a rank's own log says has failed: a contained fault shows nowhere else."""
-    found = _gpu_of(outcome.plan, reason.rank) if reason.rank is not None else None
-    if found is None:
-        return ()
-    host, uuid, index = found
-    return (HostFault(host, f"gpu{index}: {reason.description}", (uuid,)),)
-
-
-def _gpu_of(plan: Plan, rank: int) -> tuple[str, str, int] | None:
-    for node in plan.nodes:
-        for slot in node.ranks.slots:
-            if node.first_rank + slot.local_rank == rank and slot.gpu_uuid and slot.gpu_index is not None:
-                return node.host, slot.gpu_uuid, slot.gpu_index
-    return None
+    return tuple(
+        HostFault(node.host, f"gpu{slot.gpu_index}: {reason.description}", (slot.gpu_uuid,))
+        for rank, node, slot in outcome.plan.slots
+        if rank == reason.rank and slot.gpu_uuid and slot.gpu_index is not None
+    )
 
 
 def check_with_spares(
