@@ -5,11 +5,13 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, TextIO, TypeVar
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+Key = TypeVar("Key")
+Value = TypeVar("Value")
 PIPE_WIDTH = 160
 """Columns of a table that goes into a pipe or a file, where no terminal says how wide it is."""
 
@@ -168,3 +170,16 @@ def name_ranks(ranks: Iterable[int]) -> str:
 def count_noun(number: int, noun: str) -> str:
     """Return a number with its noun: 1 rank, 4 ranks."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def group_alike(pairs: Iterable[tuple[Key, Value]]) -> dict[Key, tuple[Value, ...]]:
+    """Return the values by their keys, in order of occurrence: what is alike is reported together."""
+    groups: dict[Key, list[Value]] = {}
+    for key, value in pairs:
+        groups.setdefault(key, []).append(value)
+    return {key: tuple(values) for key, values in groups.items()}
+
+
+def count_alike(names: Sequence[str]) -> str:
+    """Return "7x NVIDIA L40S, 1x TITAN RTX" for names."""
+    return ", ".join(f"{names.count(name)}x {name}" for name in dict.fromkeys(names))

@@ -10,7 +10,8 @@ class GpulaunchError(Exception):
     `message` says what is wrong and why it matters; `fix` is what to type next, or empty when the message
     already says it. `exit_code` is what the process returns (see docs/exit-codes.md); `code` and `hosts` are
     what --json says of it. `document` is what a command had to say before it failed: --json adds the error.
-    `summary` is what a terminal shows in place of message and fix, where a report above has both.
+    `summary` is what a terminal shows in place of message and fix, where a report above has both. `detail` is
+    the message for a line that names the host already.
     """
 
     exit_code: ClassVar[int] = 2
@@ -35,7 +36,7 @@ class GpulaunchError(Exception):
 
     def __init__(self, message: str, fix: str = "") -> None:
         super().__init__(message)
-        self.message = message
+        self.message = self.detail = message
         self.fix = fix
 
     def __reduce__(self) -> tuple[Any, ...]:

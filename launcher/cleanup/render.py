@@ -5,7 +5,7 @@ from typing import Any
 
 from launcher.cleanup.clean import CleanResult, GpuMemoryChange, list_unreadable, list_unseen
 from launcher.config.node_sets import fold_hosts
-from launcher.text import format_memory, one_line, spell_duration
+from launcher.text import format_memory, group_alike, one_line, spell_duration
 from preflight.facts.host import HostFacts
 from preflight.facts.json_codec import encode
 from preflight.facts.missing import Missing
@@ -34,14 +34,15 @@ def render_selections(
     hosts: Iterable[tuple[HostFacts, CleanSelection]], filters: CleanFilter
 ) -> Iterator[str]:
     """Yield what was found on each host; hosts with the same words and no process share their lines."""
-    alike: dict[tuple[str, ...], list[str]] = {}
-    for facts, choice in hosts:
+
+    def words(facts: HostFacts, choice: CleanSelection) -> tuple[str, ...]:
         head, *rest = (*render_selection(facts, choice), *render_named_pids(facts, choice, filters))
         shows = choice.automatic or choice.needs_confirmation or _worth_showing(choice)
-        words = (head.removeprefix(f"{facts.host}: "), *rest)
-        alike.setdefault((facts.host if shows else "", *words), []).append(facts.host)
+        return (facts.host if shows else "", head.removeprefix(f"{facts.host}: "), *rest)
+
+    alike = group_alike((words(facts, choice), facts.host) for facts, choice in hosts)
     for (_, head, *rest), names in alike.items():
-        yield f"{fold_hosts(tuple(names))}: {head}"
+        yield f"{fold_hosts(names)}: {head}"
         yield from rest
 
 

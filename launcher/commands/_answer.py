@@ -4,7 +4,7 @@ from typing import Any
 
 import click
 
-from launcher.errors import ConfirmationRequired, GpulaunchError, HostError
+from launcher.errors import ConfirmationRequired, GpulaunchError
 from launcher.terminal.cell_width import StyledLine
 from launcher.terminal.output import echo, echo_json
 from launcher.text import sanitize
@@ -44,8 +44,7 @@ def encode_error(error: GpulaunchError | None) -> dict[str, Any] | None:
     """Return the error of one host as a document holds it; None where there is none."""
     if error is None:
         return None
-    message = error.detail if isinstance(error, HostError) else error.message
-    return {"code": error.code, "message": message, "fix": error.fix}
+    return {"code": error.code, "message": error.detail, "fix": error.fix}
 
 
 def confirm(question: str, *, err: bool = False) -> bool:

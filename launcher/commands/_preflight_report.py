@@ -47,7 +47,7 @@ def shorten_error(error: GpulaunchError, result: "PreflightResult") -> Gpulaunch
     """Return the error that ends a launch, in short where the report above it holds the whole."""
     if error.message in {each.message for each in result.errors.values()}:
         codes = ",".join(sorted({each.code for each in result.errors.values()}))
-        hosts = fold_hosts(tuple(result.errors))
+        hosts = fold_hosts(result.errors)
         return error.with_summary(f"nothing was started: {hosts} cannot be used ({codes})")
     if result.would_use is not None and error.message == result.would_use.problem:
         return error.with_summary("nothing was started: these hosts allow no launch")

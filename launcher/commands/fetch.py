@@ -17,7 +17,7 @@ from launcher.commands._run_options import (
 )
 from launcher.config.inventory import HostEntry
 from launcher.config.node_sets import fold_hosts
-from launcher.errors import GpulaunchError, HostError
+from launcher.errors import GpulaunchError
 from launcher.exit_codes import ExitCode
 from launcher.local.project import local_runs_dir
 from launcher.local.safe_paths import path_below
@@ -25,7 +25,7 @@ from launcher.planning.plan import NodePlan
 from launcher.remote.fanout import fanout
 from launcher.rundir.log_store import run_directory, safe_name
 from launcher.runs.fetch import FetchResult, FileReceiver, fetch_host
-from launcher.text import count_noun, format_size, one_line
+from launcher.text import count_noun, format_size, group_alike, one_line
 from preflight.errors import BadInput
 from preflight.facts.json_codec import encode
 from preflight.frozen import dataclass
@@ -87,7 +87,7 @@ def command(run: str, **given: Any) -> int:
         nodes = [pair for pair in nodes if options.host in (pair[0].host, pair[1].name)]
         if not nodes:
             both = zip(plan.nodes, to.entries, strict=True)
-            where = fold_hosts(tuple(node_name(node.host, entry.name) for node, entry in both))
+            where = fold_hosts(node_name(node.host, entry.name) for node, entry in both)
             raise BadInput(f"{plan.run_id} has no node called {options.host}", f"it ran on {where}")
     directory = options.to or run_directory(local_runs_dir(), plan.run_id)
 
@@ -157,20 +157,16 @@ def _encode_fetched(result: FetchResult | GpulaunchError) -> dict[str, Any]:
 
 def render_fetched(results: Mapping[str, FetchResult | GpulaunchError]) -> Iterator[str]:
     """Yield what came from the hosts, those with as many files together."""
-    alike: dict[int, list[str]] = {}
     came = {host: result for host, result in results.items() if isinstance(result, FetchResult)}
-    for host, result in came.items():
-        alike.setdefault(result.files, []).append(host)
-    for files, hosts in alike.items():
+    for files, hosts in group_alike((result.files, host) for host, result in came.items()).items():
         each, together = (" each", " together") if len(hosts) > 1 else ("", "")
         size = format_size(sum(came[host].bytes for host in hosts))
-        yield f"{fold_hosts(tuple(hosts))}: {count_noun(files, 'file')}{each}, {size}{together}"
+        yield f"{fold_hosts(hosts)}: {count_noun(files, 'file')}{each}, {size}{together}"
 
 
 def _print_problem(answer: Answer, host: str, result: FetchResult | GpulaunchError) -> int:
     if isinstance(result, GpulaunchError):
-        detail = result.detail if isinstance(result, HostError) else result.message
-        answer.say(f"{host}: {one_line(detail, 400)}", err=True)
+        answer.say(f"{host}: {one_line(result.detail, 400)}", err=True)
         if result.fix:
             answer.say(f"  fix: {result.fix}", err=True)
         return ExitCode.UNREACHABLE

@@ -101,7 +101,7 @@ def command(
     rows = name_hosts(entries, found, from_home(access.inventory.identity_file))
     answer = Answer("gpulaunch.init/1", as_json=as_json)
     for text, alike in groupby(rows, _describe_result):
-        answer.say(f"{fold_hosts(tuple(row.name for row in alike))}: {text}")
+        answer.say(f"{fold_hosts(row.name for row in alike)}: {text}")
     place = access.inventory.path or Path(FILE_NAME)
     if run is not None:
         _make_folder(Path(FOLDER))
@@ -193,7 +193,7 @@ def _next_steps(rows: Sequence[HostDraft], place: Path, run: _Run | None, *, is_
     if (lacking or blind) and run is not None and run.script and _does_without_torch(run.script):
         lacking, blind = [], []  # the dry run says what such a script lacks
     lacks = (("torch", lacking), ("a build of torch for CUDA, as preflight says,", blind))
-    installs = [f"{what} on {fold_hosts(tuple(names))}" for what, names in lacks if names]
+    installs = [f"{what} on {fold_hosts(names)}" for what, names in lacks if names]
     first = [f"write the lines above into {place}"] if is_edited else []
     if installs and not is_edited and not (run is not None and run.batch is not None):
         first = [f"install {' and '.join(installs)}, or set python: in {place}"]

@@ -83,7 +83,7 @@ def _describe_slurm_jobs() -> Iterator[str]:
 def _describe_absence(answered: Sequence[str], other_hosts: Iterable[str], *, ended: bool) -> str:
     if not answered:
         return "no host answered"
-    names = fold_hosts(tuple(other_hosts))
+    names = fold_hosts(other_hosts)
     others = f" (their home also has runs of {names})" if names else ""
     found, more = ("no run", "") if ended else ("no run lives", "; gpulaunch ps --all lists ended ones")
-    return f"{found} on {fold_hosts(tuple(answered))}{others}{more}"
+    return f"{found} on {fold_hosts(answered)}{others}{more}"

@@ -7,7 +7,7 @@ import click
 from launcher.commands._host_access import HostAccess, open_host_access
 from launcher.commands._job_hosts import reach_run
 from launcher.commands._run_options import FoundRunOptions, find_run, open_run, run_argument, run_options
-from launcher.errors import HostError, RunAlreadyEnded
+from launcher.errors import RunAlreadyEnded
 from launcher.exit_codes import ExitCode
 from launcher.report.stacks import SCHEMA, encode_hang, render_hang
 from launcher.runs.remote_run import RemoteRun
@@ -42,10 +42,7 @@ def show_stacks(found: RemoteRun, access: HostAccess, options: FoundRunOptions, 
     to = open_run(found, access, options)
     plan = to.plan
     hang, errors = request_stacks(plan, to.entries, to.open)
-    reasons = {
-        host: one_line(error.detail if isinstance(error, HostError) else error.message, 300)
-        for host, error in errors.items()
-    }
+    reasons = {host: one_line(error.detail, 300) for host, error in errors.items()}
     code = ExitCode.UNREACHABLE if reasons else ExitCode.OK
     if as_json:
         document = {"schema": SCHEMA, "run_id": plan.run_id, **encode_hang(hang), "unreachable": reasons}

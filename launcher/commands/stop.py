@@ -13,7 +13,7 @@ from launcher.commands._on_end_notice import deliver_due
 from launcher.commands._param_types import DurationParam
 from launcher.commands._run_options import FoundRunOptions, find_run, node_name, open_run, run_options
 from launcher.config.node_sets import fold_hosts
-from launcher.errors import GpulaunchError, HostError
+from launcher.errors import GpulaunchError
 from launcher.exit_codes import ExitCode
 from launcher.follow.failures import describe_exit
 from launcher.local.user import user_at_machine
@@ -24,7 +24,7 @@ from launcher.runs.remote_run import MAX_GRACE_S
 from launcher.runs.request import RequestDenied
 from launcher.runs.stop import stop_run
 from launcher.slurm.jobs import await_end, cancel_job, cancel_waiting
-from launcher.text import name_ranks, one_line
+from launcher.text import group_alike, name_ranks, one_line
 from preflight.frozen import dataclass
 
 NodeAnswer: TypeAlias = "dict[str, Any] | GpulaunchError"
@@ -102,7 +102,7 @@ def command(run: str, **given: Any) -> int:
             f"Slurm job {slurm_job} had not ended {JOB_STOP_TIMEOUT_S:g} s after its run; it is cancelled"
         )
     if code == 0:
-        answer.say(f"{plan.run_id} has ended on {fold_hosts(tuple(names))}; no process of it is left")
+        answer.say(f"{plan.run_id} has ended on {fold_hosts(names)}; no process of it is left")
     code = answer.finish(code, run_id=plan.run_id, nodes=nodes)
     if code == 0:
         deliver_due(access, to.entries)
@@ -111,20 +111,21 @@ def command(run: str, **given: Any) -> int:
 
 def render_ends(names: Sequence[str], results: Sequence[NodeAnswer]) -> Iterator[tuple[str, int]]:
     """Yield what the nodes have answered, each with its exit code; nodes whose ranks ended alike together."""
-    alike: dict[object, list[tuple[str, NodeAnswer]]] = {}
-    for name, result in zip(names, results, strict=True):
+
+    def kind(result: NodeAnswer) -> object:
         words, worse = error_of(result)
         ranks = _encode_end(result)["ranks"]
-        kind = words if worse or not ranks else (words.rpartition(")")[2], *sorted(_group_alike(ranks)))
-        alike.setdefault(kind, []).append((name, result))
-    for nodes in alike.values():
+        return words if worse or not ranks else (words.rpartition(")")[2], *sorted(_ranks_by_end(ranks)))
+
+    pairs = zip(names, results, strict=True)
+    for nodes in group_alike((kind(result), (name, result)) for name, result in pairs).values():
         first = nodes[0][1]
         if len(nodes) > 1 and not isinstance(first, GpulaunchError):
             ranks = {rank: code for _, result in nodes for rank, code in _encode_end(result)["ranks"].items()}
             end = {**((first.get("state") or {}).get("exit") or {}), "ranks": ranks}
             first = {**first, "state": {**(first.get("state") or {}), "exit": end}}
         words, worse = error_of(first)
-        yield f"{fold_hosts(tuple(name for name, _ in nodes))}: {words}", worse
+        yield f"{fold_hosts(name for name, _ in nodes)}: {words}", worse
 
 
 def _encode_end(result: NodeAnswer) -> dict[str, Any]:
@@ -144,8 +145,7 @@ def error_of(result: NodeAnswer) -> tuple[str, int]:
     if isinstance(result, RequestDenied):  # it was reached, and has nothing of the run, or not of its own
         return f"not stopped: {result.detail}", ExitCode.ABORTED
     if isinstance(result, GpulaunchError):
-        detail = result.detail if isinstance(result, HostError) else result.message
-        return f"not stopped: {one_line(detail, 300)}", ExitCode.UNREACHABLE
+        return f"not stopped: {one_line(result.detail, 300)}", ExitCode.UNREACHABLE
     state = result.get("state") or {}
     end = state.get("exit") or {}
     if end.get("remaining_pids"):
@@ -166,14 +166,11 @@ def error_of(result: NodeAnswer) -> tuple[str, int]:
 
 def _rank_ends(codes: Mapping[str, Any]) -> str:
     """Return how the ranks of a node have ended, those that ended alike together."""
-    groups = (f"{name_ranks(ranks)}: {words}" for words, ranks in _group_alike(codes).items())
+    groups = (f"{name_ranks(ranks)}: {words}" for words, ranks in _ranks_by_end(codes).items())
     return "; ".join(groups) or "no rank had started"
 
 
-def _group_alike(codes: Mapping[str, Any]) -> dict[str, list[int]]:
+def _ranks_by_end(codes: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
     """Return the ranks by how they have ended, in words."""
-    alike: dict[str, list[int]] = {}
     numbers = {int(rank): code for rank, code in codes.items() if rank.isascii() and rank.isdigit()}
-    for rank, code in sorted(numbers.items()):
-        alike.setdefault(describe_exit(code), []).append(rank)
-    return alike
+    return group_alike((describe_exit(code), rank) for rank, code in sorted(numbers.items()))

@@ -26,7 +26,7 @@ from launcher.runs.record_notes import describe_gone, list_gone_hosts
 from launcher.runs.search import search_hosts
 from launcher.terminal.bottom_area import read_size
 from launcher.terminal.output import ask_secret, ask_visibly, echo, echo_json, echo_lines
-from launcher.text import PIPE_WIDTH
+from launcher.text import PIPE_WIDTH, group_alike
 from launcher.top.dashboard import Dashboard
 from launcher.top.document import encode_view
 from launcher.top.fleet import Fleet
@@ -119,12 +119,8 @@ def _print_table(view: FleetView) -> None:
     echo_lines(render_gpu_table(build_rows(view, RowOptions()), width))
     echo_lines([[], *render_run_table(view.runs, width)] if view.runs else [])
     echo(summary(count_totals(view.hosts)))
-    names_by_fix: dict[str, list[str]] = {}
-    for host in view.hosts:
-        if host.fix:
-            names_by_fix.setdefault(host.fix, []).append(host.name)
-    for fix, names in names_by_fix.items():
-        echo(f"{fold_hosts(tuple(names))}: fix: {fix}", err=True)
+    for fix, names in group_alike((host.fix, host.name) for host in view.hosts if host.fix).items():
+        echo(f"{fold_hosts(names)}: fix: {fix}", err=True)
 
 
 def _show(hosts: tuple[str, ...], options: TopOptions) -> int:

@@ -37,9 +37,13 @@ def host_range(hosts: Iterable[str]) -> str:
     return ",".join([*folded, *other])
 
 
-@lru_cache(maxsize=512)
-def fold_hosts(hosts: tuple[str, ...]) -> str:
+def fold_hosts(hosts: Iterable[str]) -> str:
     """Return `host_range`, cut with the number of hosts where it is longer than a line; for messages."""
+    return _fold_hosts(tuple(hosts))
+
+
+@lru_cache(maxsize=512)
+def _fold_hosts(hosts: tuple[str, ...]) -> str:
     whole = host_range(hosts)
     if len(whole) <= _LONGEST:
         return whole

@@ -35,8 +35,7 @@ class TextAnswers:
         if isinstance(result, HostFacts):
             said = f"answered  {entry.name}: {summary(result)}"
         else:
-            detail = result.detail if isinstance(result, HostError) else result.message
-            said = f"no answer {entry.name}: {one_line(detail, _LONGEST)}"
+            said = f"no answer {entry.name}: {one_line(result.detail, _LONGEST)}"
         echo(f"{said} ({time.monotonic() - self._started:.1f} s)")
 
 

@@ -60,7 +60,7 @@ def name_awaited_hosts(entries: Iterable[HostEntry], on_done: OnHostDone | None)
     except KeyboardInterrupt:
         leave_questions()
         if awaited:
-            echo(f"interrupted: no answer yet from {fold_hosts(tuple(awaited))}", err=True)
+            echo(f"interrupted: no answer yet from {fold_hosts(awaited)}", err=True)
         raise
 
 

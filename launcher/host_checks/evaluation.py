@@ -18,6 +18,7 @@ from launcher.host_checks.preflight_options import PreflightOptions
 from launcher.planning.main_address_and_port import list_taken_ports
 from launcher.planning.planner import LaunchDecisions, decide_launch
 from launcher.remote.agent import GatherResult
+from launcher.text import group_alike
 from preflight.checks.finding import Finding, Severity, exit_code
 from preflight.checks.registry import CHECKS, ClockOffset
 from preflight.checks.runner import PlannedLaunch, check_cluster, check_host, list_checks_without_facts
@@ -56,7 +57,9 @@ class PreflightResult:
     not_collected: tuple[str, ...] = ()  # checks that this source holds no facts for
     clocks: dict[str, ClockOffset] = field(default_factory=dict)
     script: ScriptAnalysis | None = None  # as it lies on the main host, or will
-    _by_host: dict[str, list[Finding]] = field(init=False, compare=False, repr=False)  # set when first asked
+    _by_host: dict[str, tuple[Finding, ...]] = field(
+        init=False, compare=False, repr=False
+    )  # set when first asked
 
     @property
     def exit_code(self) -> int:
@@ -68,12 +71,9 @@ class PreflightResult:
         try:
             by_host = self._by_host
         except AttributeError:
-            by_host = {}
-            for finding in self.findings:
-                for name in finding.hosts:
-                    by_host.setdefault(name, []).append(finding)
+            by_host = group_alike((name, finding) for finding in self.findings for name in finding.hosts)
             object.__setattr__(self, "_by_host", by_host)
-        return tuple(by_host.get(host, ()))
+        return by_host.get(host, ())
 
 
 def evaluate_facts(
@@ -206,7 +206,7 @@ def _would_use(
         main, *others = [entry.name for entry in entries if entry.name not in gathered.errors] or [""]
         good = ",".join(filter(None, (main, host_range(others))))  # the main host stays the first
         fix = f"the others alone: --hosts {shlex.quote(good)}" if good and not is_inside_job() else ""
-        return LaunchPreview(problem=f"{fold_hosts(tuple(gathered.errors))} cannot be used", fix=fix), None
+        return LaunchPreview(problem=f"{fold_hosts(gathered.errors)} cannot be used", fix=fix), None
     pairs = [(entry, gathered.facts[entry.name]) for entry in entries]
     try:
         taken = list_taken_ports(reach)

@@ -6,7 +6,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from launcher.config.inventory import HostEntry
-from launcher.errors import GpulaunchError, HostError
+from launcher.errors import GpulaunchError
 from launcher.text import one_line, open_console, supports_color
 from preflight.facts.host import HostFacts
 
@@ -48,12 +48,7 @@ class HostTable:
     def host_done(self, entry: HostEntry, result: "HostFacts | GpulaunchError") -> None:
         """Take one host's answer; called as it comes."""
         seconds = time.monotonic() - self._started
-        if isinstance(result, HostError):
-            said = result.detail
-        elif isinstance(result, GpulaunchError):
-            said = result.message
-        else:
-            said = "answered"
+        said = result.detail if isinstance(result, GpulaunchError) else "answered"
         self._state[entry.name] = f"{seconds:.1f} s  {one_line(said, 60)}"
 
     def _table(self) -> "Table":

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 
+from launcher.text import group_alike
 from preflight.checks.finding import Finding
 from preflight.frozen import dataclass
 
@@ -17,16 +18,16 @@ class MergedFinding:
 
 def merge_findings(findings: Iterable[Finding]) -> tuple[MergedFinding, ...]:
     """Join what differs in its subject only, and what its check calls alike; order is kept."""
-    groups: dict[tuple[object, ...], list[Finding]] = {}
-    for each in findings:
+
+    def kind(each: Finding) -> tuple[object, ...]:
         words = (each.alike,) if each.alike else (each.message, each.fix)
-        key = (each.code, each.severity, each.hosts, each.ignored, each.gate, words)
-        groups.setdefault(key, []).append(each)
+        return (each.code, each.severity, each.hosts, each.ignored, each.gate, words)
+
     return tuple(
         MergedFinding(
             group[0],
             tuple(dict.fromkeys(finding.subject for finding in group if finding.subject)),
             len(group),
         )
-        for group in groups.values()
+        for group in group_alike((kind(each), each) for each in findings).values()
     )

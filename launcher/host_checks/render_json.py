@@ -4,6 +4,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from launcher.host_checks.merged_findings import MergedFinding, merge_findings
+from launcher.text import group_alike
 from preflight.checks.finding import Finding, Severity, encode_finding
 from preflight.facts.host import HostFacts
 from preflight.facts.json_codec import encode
@@ -26,13 +27,11 @@ def encode_preflight(result: "PreflightResult", *, facts: bool = False) -> dict[
 def build_preflight_document(result: "PreflightResult", *, facts: bool = False) -> dict[str, Any]:
     """Return the document with a function for each host and for what is reached, for `lay_out_pieces`."""
     merged = merge_findings(result.findings)
-    shared: dict[str, list[int]] = {}
-    for place, each in enumerate(merged):
-        for name in each.finding.hosts if len(each.finding.hosts) > 1 else ():
-            shared.setdefault(name, []).append(place)
+    among = [each.finding.hosts if len(each.finding.hosts) > 1 else () for each in merged]
+    shared = group_alike((name, place) for place, names in enumerate(among) for name in names)
 
     def host(name: str) -> dict[str, Any]:
-        return {**encode_host(result, name, facts=facts), "shared_findings": shared.get(name, [])}
+        return {**encode_host(result, name, facts=facts), "shared_findings": list(shared.get(name, ()))}
 
     return {
         "schema": SCHEMA,

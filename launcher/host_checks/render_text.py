@@ -2,7 +2,7 @@
 
 import re
 import shlex
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain, groupby
 from typing import TYPE_CHECKING
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from launcher.config.node_sets import fold_hosts, host_range
 from launcher.host_checks.merged_findings import merge_findings
 from launcher.terminal.cell_width import Span, StyledLine
-from launcher.text import count_noun, one_line, sanitize, spell_duration
+from launcher.text import count_alike, count_noun, group_alike, one_line, sanitize, spell_duration
 from preflight.checks.finding import Finding, Severity
 from preflight.checks.registry import NOT_HELD
 from preflight.facts.gpu import Gpu
@@ -51,20 +51,17 @@ class FindingGroup:
 
 def group_findings(findings: Iterable[Finding]) -> tuple[FindingGroup, ...]:
     """Join the same words on several hosts or subjects, and the checks that one unread fact hides."""
-    by_words: dict[tuple[object, ...], list[Finding]] = {}
-    for finding in findings:
-        unread = finding.message == NOT_HELD or (
-            finding.severity is Severity.UNKNOWN and finding.message.startswith("not checked: ")
-        )
-        key = (
-            finding.severity,
-            finding.ignored,
-            "" if unread else finding.code,
-            *((finding.alike,) if finding.alike else _words(finding, unread=unread)),
-        )
-        by_words.setdefault(key, []).append(finding)
+    by_words = group_alike((_kind(finding), finding) for finding in findings)
     folded = [_merge(group) for group in by_words.values()]
     return tuple(sorted(_same_hosts_and_words(folded), key=lambda f: (f.ignored, _ORDER.index(f.severity))))
+
+
+def _kind(finding: Finding) -> tuple[object, ...]:
+    unread = finding.message == NOT_HELD or (
+        finding.severity is Severity.UNKNOWN and finding.message.startswith("not checked: ")
+    )
+    words = (finding.alike,) if finding.alike else _words(finding, unread=unread)
+    return (finding.severity, finding.ignored, "" if unread else finding.code, *words)
 
 
 def _words(finding: Finding, *, unread: bool) -> tuple[str, str, str]:
@@ -99,7 +96,7 @@ def _quoted_in_commands(fix: str, hosts: str) -> str:
     return re.sub(command, lambda typed: typed[1] + shlex.quote(hosts), fix)
 
 
-def _merge(group: list[Finding]) -> FindingGroup:
+def _merge(group: Sequence[Finding]) -> FindingGroup:
     first = group[0]
     hosts = tuple(dict.fromkeys(host for finding in group for host in finding.hosts))
     message, fix = first.message, first.fix
@@ -212,13 +209,11 @@ def _rows(line: StyledLine) -> int:
 
 def _one_for_each_code(folded: Iterable[FindingGroup]) -> tuple[FindingGroup, ...]:
     """Join the groups of a code and verdict, whatever they say: the first stands for all."""
-    groups: dict[tuple[object, ...], list[FindingGroup]] = {}
-    for item in folded:
-        groups.setdefault((item.ignored, item.severity, item.codes), []).append(item)
-    return tuple(_joined(group) for group in groups.values())
+    groups = group_alike(((item.ignored, item.severity, item.codes), item) for item in folded)
+    return tuple(map(_joined, groups.values()))
 
 
-def _joined(group: list[FindingGroup]) -> FindingGroup:
+def _joined(group: Sequence[FindingGroup]) -> FindingGroup:
     first = group[0]
     if len(group) == 1:
         return first
@@ -254,11 +249,8 @@ def _notable(findings: Iterable[Finding]) -> bool:
 
 def _quiet_lines(result: "PreflightResult", quiet: list[str]) -> Iterator[StyledLine]:
     """Say "fine" once for hosts that look the same."""
-    groups: dict[str, list[str]] = {}
-    for name in quiet:
-        groups.setdefault(summary(result.facts[name]), []).append(name)
-    for text, names in groups.items():
-        yield [_label("pass"), ("", f" {fold_hosts(tuple(names))}: {text}")]
+    for text, names in group_alike((summary(result.facts[name]), name) for name in quiet).items():
+        yield [_label("pass"), ("", f" {fold_hosts(names)}: {text}")]
 
 
 def summary(facts: HostFacts) -> str:
@@ -266,14 +258,14 @@ def summary(facts: HostFacts) -> str:
     parts = []
     if facts.known_gpus:
         names = [g.name if not isinstance(g.name, Missing) else "unknown GPU" for g in facts.known_gpus]
-        parts += [f"{names.count(name)}x {name}" for name in dict.fromkeys(names)]
+        parts.append(count_alike(names))
     else:
         parts.append("no GPU")
     if not isinstance(facts.driver, Missing):
         parts.append(f"driver {facts.driver.version}")
     if not isinstance(facts.python, Missing):
-        for name in ("torch", "accelerate"):
-            parts.append(f"{name} {facts.python.packages.get(name, 'absent')}")
+        packages = facts.python.packages
+        parts += [f"{name} {packages.get(name, 'absent')}" for name in ("torch", "accelerate")]
     return one_line(", ".join(parts), 400)
 
 
@@ -330,11 +322,7 @@ _PARTS = {"packages": "packages", "gpus": "what GPUs cannot change"}
 
 def render_reused_facts(facts: Iterable[HostFacts]) -> Iterator[str]:
     """Yield a line for each part that hosts did not send again, with its age."""
-    ages: dict[str, list[float]] = {}
-    for host in facts:
-        for part, age_s in host.reused.items():
-            ages.setdefault(part, []).append(age_s)
-    for part, found in ages.items():
+    for part, found in group_alike(part for host in facts for part in host.reused.items()).items():
         span = " to ".join(dict.fromkeys((spell_duration(min(found)), spell_duration(max(found)))))
         words = _PARTS.get(part, one_line(part, 40))
         yield f"not read again of {count_noun(len(found), 'host')}: {words}, read {span} ago"

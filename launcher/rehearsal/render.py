@@ -11,7 +11,7 @@ from launcher.rehearsal.proof_store import SCHEMA
 from launcher.rehearsal.rehearse import RehearsalResult
 from launcher.rehearsal.verdict import Proof, RankVerdict, RehearsalVerdict
 from launcher.report.outcome import encode_outcome
-from launcher.text import name_ranks, sanitize, spell_duration
+from launcher.text import group_alike, name_ranks, sanitize, spell_duration
 from preflight.facts.json_codec import encode
 from preflight.facts.redaction import redact_words
 from preflight.frozen import dataclass
@@ -131,12 +131,13 @@ def group_ranks(ranks: Sequence[RankVerdict]) -> list[RankGroup]:
 
     A rank of which anything is not proven is never folded with one that measured something else.
     """
-    groups: dict[object, list[RankVerdict]] = {}
-    for rank in ranks:
+
+    def kind(rank: RankVerdict) -> tuple[bool, object]:
         whole = all(proof.ok for proof in rank.proofs)
-        key: object = tuple(proof.name for proof in rank.proofs) if whole else rank.proofs
-        groups.setdefault((whole, key), []).append(rank)
-    return [RankGroup(_name(same), _merged(same)) for same in groups.values()]
+        return whole, tuple(proof.name for proof in rank.proofs) if whole else rank.proofs
+
+    alike = group_alike((kind(rank), rank) for rank in ranks).values()
+    return [RankGroup(_name(same), _merged(same)) for same in alike]
 
 
 def _name(ranks: Sequence[RankVerdict]) -> str:

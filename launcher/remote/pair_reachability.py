@@ -106,7 +106,7 @@ def probe_pairs(
         else:
             members[entry.name] = result
     if main.name not in members:
-        why = f"{main.name} could not listen: {_detail(refused[main.name])}"
+        why = f"{main.name} could not listen: {refused[main.name].detail}"
         address = addresses[main.name]
         return tuple(report_untried(entry, main.name, address, port, why) for entry in entries[1:])
     found = _connected(entries, members, refused, width)
@@ -146,14 +146,10 @@ def _connected(
             if target.why:
                 why = f"{main.entry.name} {NOT_LISTENING}: {target.why}"
             elif isinstance(tried, GpulaunchError):
-                why = f"could not be tried: {_detail(tried)}"
+                why = f"could not be tried: {tried.detail}"
             else:
                 continue
             to_main.append(report_untried(entry, target.host, target.address, target.port, why))
         for each in () if isinstance(tried, GpulaunchError) else tried:
             (to_main if each.to_host == main.entry.name else others).append(each)
     return (*to_main, *others)
-
-
-def _detail(error: GpulaunchError) -> str:
-    return error.detail if isinstance(error, HostError) else error.message

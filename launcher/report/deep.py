@@ -5,7 +5,7 @@ from typing import Any
 
 from launcher.report.trend import Trend
 from launcher.safe_json import read_number
-from launcher.text import one_line, spell_duration
+from launcher.text import count_noun, group_alike, one_line, spell_duration
 from preflight.checks.finding import Finding, encode_finding
 from preflight.deep.comparison import Reading, read_values
 from preflight.deep.margins import median
@@ -118,13 +118,10 @@ def _encode_matrix(matrix: PairMatrix) -> dict[str, Any]:
 def render_deep_report(document: Mapping[str, Any], *, ascii_only: bool = False) -> Iterator[str]:
     """Yield a document as text. It may come from a file, so nothing of it is trusted."""
     ranks = _rows(document, "ranks")
-    count = f"{len(ranks)} rank{'s' * (len(ranks) != 1)}"
     ended = one_line(str(document.get("ended") or ""), 200)
     took = spell_duration(read_number(document.get("seconds")) or 0.0)
-    yield f"deep checks: {count} in {took}{f'; {ended}' if ended else ''}"
-    values: dict[str, list[Mapping[str, Any]]] = {}
-    for each in _rows(document, "values"):
-        values.setdefault(str(each.get("label")), []).append(each)
+    yield f"deep checks: {count_noun(len(ranks), 'rank')} in {took}{f'; {ended}' if ended else ''}"
+    values = group_alike((str(each.get("label")), each) for each in _rows(document, "values"))
     for label, rows in values.items():
         yield from _value_lines(label, rows, ascii_only=ascii_only)
     for matrix in _rows(document, "matrices"):

@@ -16,7 +16,7 @@ from launcher.report.plan import change_text, redacted
 from launcher.report.restarts import encode_restarts, render_restarts
 from launcher.report.stacks import encode_hang
 from launcher.report.usage import encode_usage, render_usage
-from launcher.text import count_noun, name_ranks, one_line, sanitize
+from launcher.text import count_noun, group_alike, name_ranks, one_line, sanitize
 from preflight.diagnosis.result import Diagnosis, says_more
 from preflight.facts.json_codec import encode
 
@@ -40,11 +40,9 @@ def _hosts(plan: Plan) -> str:
     """Return the hosts with the ranks of each; of many, those with as many ranks together."""
     if len(plan.nodes) <= _FEW_HOSTS:
         return ", ".join(f"{node.host} ({len(node.ranks.slots)})" for node in plan.nodes)
-    alike: dict[int, list[str]] = {}
-    for node in plan.nodes:
-        alike.setdefault(len(node.ranks.slots), []).append(node.host)
+    alike = group_alike((len(node.ranks.slots), node.host) for node in plan.nodes)
     return ", ".join(
-        f"{fold_hosts(tuple(hosts))} ({count}{' each' * (len(hosts) > 1)})" for count, hosts in alike.items()
+        f"{fold_hosts(hosts)} ({count}{' each' * (len(hosts) > 1)})" for count, hosts in alike.items()
     )
 
 
@@ -256,11 +254,8 @@ def render_output_dirs(outcome: Outcome) -> Iterator[str]:
         return  # no host has started anything
     remote = [node for node in outcome.plan.nodes if node.host != LOCALHOST]
     known = find_output_dirs(outcome)
-    by_place: dict[str, list[str]] = {}
-    for host, place in known.items():
-        by_place.setdefault(place, []).append(host)
-    for place, hosts in by_place.items():
-        on = "" if hosts == [LOCALHOST] else f" on {fold_hosts(tuple(hosts))}"
+    for place, hosts in group_alike((place, host) for host, place in known.items()).items():
+        on = "" if hosts == (LOCALHOST,) else f" on {fold_hosts(hosts)}"
         yield f"output: {one_line(place, 400)}{on}"
     if not remote or outcome.slurm_job:
         return
@@ -270,6 +265,6 @@ def render_output_dirs(outcome: Outcome) -> Iterator[str]:
         return
     places = sorted({node.cwd or "~" for node in remote if node.argv})
     where = f"in {one_line(', '.join(places))} " if places else ""
-    on = fold_hosts(tuple(node.host for node in remote))
+    on = fold_hosts(node.host for node in remote)
     path = "--path PATH" if places else "(--path PATH if its config names no output)"
     yield f"to copy what the script wrote {where}on {on}: {fetch} {path}"

@@ -11,7 +11,7 @@ from launcher.engines.base import RUN_DIR
 from launcher.host_checks.merged_findings import merge_findings
 from launcher.host_checks.render_json import encode_merged_finding
 from launcher.planning.plan import Change, NodePlan, Plan
-from launcher.text import count_noun, sanitize
+from launcher.text import count_noun, group_alike, sanitize
 from preflight.decide.decision import DecisionReason
 from preflight.facts.json_codec import encode
 from preflight.facts.redaction import redact_env, redact_file, redact_text, redact_value, redact_words
@@ -101,7 +101,9 @@ def _command(node: NodePlan) -> str:
     return " ".join(_quote(word) for word in node.argv)
 
 
-def _lines(plan: Plan, groups: list[list[NodePlan]], world_size: int, *, verbose: bool) -> Iterator[str]:
+def _lines(
+    plan: Plan, groups: list[tuple[NodePlan, ...]], world_size: int, *, verbose: bool
+) -> Iterator[str]:
     """Yield the lines of a plan whose nodes are the first of each group."""
     ranks, hosts = count_noun(world_size, "rank"), count_noun(sum(map(len, groups)), "host")
     name = f"{plan.job_name}: " if plan.job_name else ""
@@ -120,25 +122,25 @@ def _lines(plan: Plan, groups: list[list[NodePlan]], world_size: int, *, verbose
         yield ""
         yield from _node_lines(node, verbose=verbose)
         if len(group) > 1:
-            others = fold_hosts(tuple(each.host for each in group[1:]))
+            others = fold_hosts(each.host for each in group[1:])
             more = count_noun(len(group) - 1, "more host")
             yield f"  and so on {more}, each with its own ranks and GPUs: {others}"
 
 
-def _alike_nodes(nodes: Sequence[NodePlan]) -> list[list[NodePlan]]:
+def _alike_nodes(nodes: Sequence[NodePlan]) -> list[tuple[NodePlan, ...]]:
     """Group the nodes that read alike but for their numbers; few nodes are groups of their own."""
     if len(nodes) <= _MOST_NODES:
-        return [[node] for node in nodes]
-    groups: dict[object, list[NodePlan]] = {}
-    for node in nodes:
+        return [(node,) for node in nodes]
+
+    def kind(node: NodePlan) -> object:
         number = str(node.node_rank)
         argv = tuple("" if word == number else word.removesuffix(f"={number}") for word in node.argv)
         slots = tuple((slot.gpu_index, slot.gpu_name) for slot in node.ranks.slots)
         gpus = ",".join(node.gpus)
         env = tuple(sorted((name, "" if value == gpus else value) for name, value in node.env.items()))
-        key = (argv, slots, env, node.cwd, node.unset, node.ranks.single_gpu_visible)  # the notes follow
-        groups.setdefault(key, []).append(node)
-    return list(groups.values())
+        return (argv, slots, env, node.cwd, node.unset, node.ranks.single_gpu_visible)  # the notes follow
+
+    return list(group_alike((kind(node), node) for node in nodes).values())
 
 
 def _merged_reasons(reasons: Sequence[DecisionReason], names: set[str]) -> Iterator[tuple[str, str]]:
@@ -151,7 +153,7 @@ def _merged_reasons(reasons: Sequence[DecisionReason], names: set[str]) -> Itera
         merged.setdefault(key, []).extend([host] if own else [])
     for (words, source), hosts in merged.items():
         text = re.sub("^has ", "have ", words) if len(hosts) > 1 else words
-        yield (f"{fold_hosts(tuple(hosts))} {text}" if hosts else text), source
+        yield (f"{fold_hosts(hosts)} {text}" if hosts else text), source
 
 
 def _node_lines(node: NodePlan, *, verbose: bool) -> Iterator[str]:

@@ -6,10 +6,10 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from launcher.config.node_sets import fold_hosts
-from launcher.text import name_ranks, one_line, sanitize
+from launcher.text import group_alike, name_ranks, one_line, sanitize
 
 if TYPE_CHECKING:
-    from preflight.diagnosis.stack_analysis import Hang, RankStack, StackFrame
+    from preflight.diagnosis.stack_analysis import Hang, StackFrame
 
 SCHEMA = "gpulaunch.stacks/1"
 _FRAMES = 30
@@ -43,11 +43,9 @@ def render_hang(hang: "Hang") -> Iterator[str]:
     The paths of files differ between hosts, so ranks are compared by what is shown. The calls by which torch
     enters modules are not.
     """
-    alike: dict[tuple[str, ...], list[RankStack]] = {}
-    for standing in hang.stacks:
-        alike.setdefault((standing.location, *_folded(standing.frames)), []).append(standing)
+    alike = group_alike(((each.location, *_folded(each.frames)), each) for each in hang.stacks)
     for (location, *calls), ranks in alike.items():
-        hosts = fold_hosts(tuple(standing.host for standing in ranks))
+        hosts = fold_hosts(standing.host for standing in ranks)
         each = "each of " * (len(ranks) > 1)
         numbers = name_ranks(standing.rank for standing in ranks)
         yield sanitize(f"{each}{numbers} on {hosts} {location}", keep_lines=False)

@@ -78,7 +78,7 @@ def _head(run: RunFiles) -> Iterator[str]:
         words = format_phases((each.get("name", "?"), each.get("seconds")) for each in phases)
         yield sanitize(words, keep_lines=False)
     if plan:
-        hosts = fold_hosts(tuple(str(node.get("host", "?")) for node in read_mappings(plan.get("nodes"))))
+        hosts = fold_hosts(str(node.get("host", "?")) for node in read_mappings(plan.get("nodes")))
         words = f"world size {plan.get('world_size', '?')} on {hosts}, mixed precision "
         yield one_line(f"{words}{plan.get('mixed_precision', '?')}", 400)
     cause = outcome.get("root_cause")

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from launcher.config.node_sets import fold_hosts
 from launcher.planning.plan import Plan
 from launcher.restart.replacement import HostAssignment
+from launcher.text import group_alike
 from preflight.decide.script_args import get_option
 from preflight.job import Job
 
@@ -12,12 +13,9 @@ from preflight.job import Job
 def describe_changes(old: Plan, new: Plan, lineup: HostAssignment, job: Job) -> Iterator[str]:
     """Yield who is left out and who comes in, then what that does to the world and to the numbers."""
     here = {entry.name for entry in lineup.entries}
-    alike: dict[str, list[str]] = {}
-    for host, why in lineup.excluded.items():
-        if host not in here:
-            alike.setdefault(why, []).append(host)
-    for why, hosts in alike.items():
-        yield f"{'each of ' * (len(hosts) > 1)}{fold_hosts(tuple(hosts))} is left out: {why}"
+    left_out = ((why, host) for host, why in lineup.excluded.items() if host not in here)
+    for why, hosts in group_alike(left_out).items():
+        yield f"{'each of ' * (len(hosts) > 1)}{fold_hosts(hosts)} is left out: {why}"
     for host, whose in lineup.replaces.items():
         if host in lineup.reduced_gpus:
             continue

@@ -54,14 +54,14 @@ class ExpectedRun:
         return self._forgotten(own)
 
     def _silent(self, errors: list[HostError]) -> HostsUnusable:
-        names = fold_hosts(tuple(error.host for error in errors))
+        names = fold_hosts(error.host for error in errors)
         what = self.run_id if self.word == self.run_id else f"{self.word}, {self.run_id},"
         verb = "was" if len(errors) == 1 else "were"
         words = f"{what} is on {names}, which {verb} not reached: {one_line(errors[0].detail, 300)}"
         return HostsUnusable(errors, words, errors[0].fix)
 
     def _forgotten(self, own: list[str]) -> RunNotKept:
-        names, one = fold_hosts(tuple(own)), len(own) == 1
+        names, one = fold_hosts(own), len(own) == 1
         meant = "" if self.word == self.run_id else f"{self.word} is {self.run_id}: "
         answer, hosts = ("answers and has", "the host") if one else ("answer and have", "the hosts")
         return RunNotKept(

@@ -55,7 +55,7 @@ class LogSelection:
         if found:
             return found
         ranks = f"ranks 0 to {plan.world_size - 1}" if plan.world_size > 1 else "rank 0"
-        hosts = fold_hosts(tuple(node.host for node in plan.nodes))
+        hosts = fold_hosts(node.host for node in plan.nodes)
         raise BadInput(
             f"{plan.run_id} has no such log: it has {ranks}, on {hosts}", "leave out --rank or --host"
         )

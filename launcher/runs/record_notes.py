@@ -45,14 +45,12 @@ def list_gone_hosts(records: Iterable[RunRecord], listed: Collection[str]) -> tu
 def describe_gone(names: Sequence[str]) -> str:
     """Return that hosts are not asked, why, and how they are."""
     what = "what was launched on them from this machine is over, and they did not answer the last time"
-    return f"{fold_hosts(tuple(names))}: not asked: {what}; gpulaunch ps --all asks. {_forget(names)}"
+    return f"{fold_hosts(names)}: not asked: {what}; gpulaunch ps --all asks. {_forget(names)}"
 
 
 def describe_silent(names: Sequence[str]) -> str:
     """Return how hosts are no longer asked that are known by their launches alone."""
-    return (
-        f"{fold_hosts(tuple(names))}: asked because of what was launched from this machine. {_forget(names)}"
-    )
+    return f"{fold_hosts(names)}: asked because of what was launched from this machine. {_forget(names)}"
 
 
 def _forget(names: Sequence[str]) -> str:

@@ -1,6 +1,6 @@
 """Runs as the hosts report them, put together over their nodes. Pure."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import field, replace
 from typing import Any
 
@@ -19,6 +19,7 @@ from launcher.rundir.end_state import (
 )
 from launcher.rundir.run_id import earliest_start, is_run_id
 from launcher.runs.progress import PrintedProgress, read_progress
+from launcher.text import group_alike
 from preflight.errors import BadInput
 from preflight.frozen import dataclass
 
@@ -158,9 +159,7 @@ class RemoteRun:
     def later(self, states: Mapping[int, Mapping[str, Any]]) -> "RemoteRun":
         """Return it as nodes (by their rank) have reported their state since."""
         nodes = tuple(
-            replace(node, fields={**node.fields, "state": state})
-            if (state := states.get(int(node.fields["spec"].get("node_rank") or 0)))
-            else node
+            replace(node, fields={**node.fields, "state": states.get(node.rank) or node.state})
             for node in self.nodes
         )
         return replace(self, nodes=nodes)
@@ -298,17 +297,19 @@ def merge_node_runs(
     """
     answers = tuple(answers)
     requested = {*names, *(entry.name for entry, _, _ in answers)}
-    nodes: dict[str, list[NodeRun]] = {}
-    for entry, answer, now in answers:
-        for fields in answer.get("runs", ()):
-            ahead = float(answer.get("t") or now) - now
-            user = str(answer.get("user") or "")
-            node = NodeRun(entry, fields, answer.get("gpu_use") or {}, ahead, user)
-            nodes.setdefault(str(fields["run_id"]), []).append(node)
+    nodes = group_alike(
+        (str(node.fields["run_id"]), node) for answer in answers for node in _list_nodes(*answer)
+    )
     claims = [_Claims(run_id, each, requested, (known or {}).get(run_id)) for run_id, each in nodes.items()]
     runs = [run for each in claims if (run := each.put_together()) is not None]
     strays = {each.run_id: each.strays for each in claims if each.strays}
     return MergedRuns(tuple(sorted(runs, key=lambda run: run.started)), strays)
+
+
+def _list_nodes(entry: HostEntry, answer: Mapping[str, Any], now: float) -> Iterator[NodeRun]:
+    ahead, user = float(answer.get("t") or now) - now, str(answer.get("user") or "")
+    for fields in answer.get("runs", ()):
+        yield NodeRun(entry, fields, answer.get("gpu_use") or {}, ahead, user)
 
 
 class _Claims:
@@ -365,11 +366,8 @@ class _Claims:
 
     def _stray_words(self, node: NodeRun) -> str:
         record = self._known or node.record
-        owner = (
-            record.entries[node.rank].name
-            if record is not None and 0 <= node.rank < len(record.entries)
-            else "none of its hosts"
-        )
+        entries = () if record is None else record.entries
+        owner = entries[node.rank].name if 0 <= node.rank < len(entries) else "none of its hosts"
         by = "was launched locally on" if self._known is not None else "is, by its record, on"
         return f"{node.entry.name} reports node {node.rank} of it, which {by} {owner}: not believed"
 

@@ -17,8 +17,9 @@ class RequestDenied(BadInput):
     """The host has answered that it cannot do what was asked; `detail` says why."""
 
     def __init__(self, host: str, refusal: object, fix: str = "") -> None:
-        self.detail = one_line(str(refusal), 300)
-        super().__init__(f"{host}: {self.detail}", fix)
+        detail = one_line(str(refusal), 300)
+        super().__init__(f"{host}: {detail}", fix)
+        self.detail = detail
 
 
 def send_request(

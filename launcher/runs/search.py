@@ -18,7 +18,7 @@ from launcher.runs.expected_run import BY_WORD, RunMeaning, select_run
 from launcher.runs.record_notes import note_answers
 from launcher.runs.remote_run import RemoteRun, merge_node_runs
 from launcher.runs.request import send_request
-from launcher.text import one_line
+from launcher.text import group_alike, one_line
 from preflight.errors import BadInput
 from preflight.frozen import dataclass
 
@@ -161,11 +161,11 @@ def choose_run(
 
 def _not_found(word: str, answered: Sequence[str], found: SearchResult) -> GpulaunchError:
     """Return that no host which answered has a run of this name; with silent ones that is not known."""
-    where = fold_hosts(tuple(answered))
+    where = fold_hosts(answered)
     what = "no run" if word == LAST else f'no run called "{word}"'
     if found.other_hosts and word != LAST:
-        owners = fold_hosts(tuple(found.other_hosts))
-        silent = f"; these did not answer: {fold_hosts(tuple(found.errors))}" if found.errors else ""
+        owners = fold_hosts(found.other_hosts)
+        silent = f"; these did not answer: {fold_hosts(found.errors)}" if found.errors else ""
         what = f"{what} of its own was found on {where}; one is in its home, of {owners}{silent}"
         return BadInput(what, "name its own host with --hosts, or in hosts.yaml")
     fix = "gpulaunch ps --all lists runs; --hosts HOST looks on a host that is not in hosts.yaml"
@@ -182,14 +182,14 @@ def unanswered_lines(errors: Mapping[str, str], fixes: Mapping[str, str] | None 
     The fix of the first of them follows, where `fixes` has it and no line before did.
     """
     shown = {""}
-    alike: dict[str, list[str]] = {}
-    for host, reason in errors.items():
-        plain = _FINGERPRINT.sub("KEY", reason)
-        words = ("HOST" if word == host else word for word in _WORD.findall(plain))
-        alike.setdefault(_NUMBER.sub("#", " ".join(words)), []).append(host)
-    for hosts in alike.values():
+
+    def kind(host: str, reason: str) -> str:
+        words = _WORD.findall(_FINGERPRINT.sub("KEY", reason))
+        return _NUMBER.sub("#", " ".join("HOST" if word == host else word for word in words))
+
+    for hosts in group_alike((kind(host, reason), host) for host, reason in errors.items()).values():
         more = f" (and {len(hosts) - 1} more like it)" if len(hosts) > 1 else ""
-        yield f"{fold_hosts(tuple(hosts))}: not asked: {errors[hosts[0]]}{more}"
+        yield f"{fold_hosts(hosts)}: not asked: {errors[hosts[0]]}{more}"
         fix = (fixes or {}).get(hosts[0], "")
         if fix not in shown:
             yield f"  fix: {fix}"

@@ -19,7 +19,7 @@ from launcher.sync.git import GitState
 from launcher.sync.hash_cache import HashCache
 from launcher.sync.sync import LOCAL, HostSync, Say, SyncJob, send_tree
 from launcher.sync.tree import SourceTree, read_tree
-from launcher.text import count_noun, format_size, one_line
+from launcher.text import count_noun, format_size, group_alike, one_line
 from preflight.facts.json_codec import encode
 from preflight.facts.redaction import redact_diff
 from preflight.frozen import dataclass
@@ -93,7 +93,7 @@ def list_target_dirs(spec: SyncOptions, job: Job, entries: Sequence[HostEntry]) 
         names = f"{', '.join(unlisted)}: not in hosts.yaml, so check the spelling; else " if unlisted else ""
         example = _yaml_word(f"~/gpulaunch/{Path.cwd().name}")
         raise ConfigError(
-            f"sync has no directory to write to on {fold_hosts(tuple(homeless))}",
+            f"sync has no directory to write to on {fold_hosts(homeless)}",
             f"{names}set one in the run config, such as workdir: {example}",
         )
     return targets
@@ -115,13 +115,11 @@ def render_live_runs(live: Mapping[str, tuple[str, ...]], targets: Mapping[str, 
 
 def render_sync(found: Mapping[str, HostSync]) -> Iterator[str]:
     """Yield what became of each host; hosts to which the same happened are reported together."""
-    alike: dict[tuple[str, str], list[str]] = {}
-    for name, host in found.items():
-        alike.setdefault((host.root, _what_happened(host)), []).append(name)
+    alike = group_alike(((host.root, _what_happened(host)), name) for name, host in found.items())
     for (root, what), names in alike.items():
         took = max(found[name].seconds for name in names)
         seconds = "" if found[names[0]].same_as else f" ({took:.1f} s)"
-        yield f"sync: {fold_hosts(tuple(names))}:{root} {what}{seconds}"
+        yield f"sync: {fold_hosts(names)}:{root} {what}{seconds}"
     for name, host in found.items():
         done = host.done
         if host.same_as:

@@ -45,8 +45,7 @@ def view_host(state: HostState, now: float) -> HostView:
 
 def _note(state: HostState, phase: HostPhase) -> str:
     if phase == "lost" and state.error is not None:
-        detail = getattr(state.error, "detail", state.error.message)
-        return one_line(str(detail), _NOTE)
+        return one_line(state.error.detail, _NOTE)
     if state.facts is not None and isinstance(state.facts.gpus, Missing):
         missing = state.facts.gpus
         return one_line(_NO_GPU.get(missing.code, f"GPUs not read: {missing.reason}"), _NOTE)

@@ -260,10 +260,8 @@ class HostMonitor:
     def _list_runs(self, connection: Connection) -> tuple[Mapping[str, Any], str]:
         try:
             answer = send_request(connection, self.state.entry.python, {"mode": "list"})
-        except HostError as error:  # GPUs are shown all the same
+        except GpulaunchError as error:  # GPUs are shown all the same
             return {}, error.detail
-        except GpulaunchError as error:
-            return {}, error.message
         runs, problem = validate_runs(answer)
         return runs, problem
 

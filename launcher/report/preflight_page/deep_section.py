@@ -6,7 +6,7 @@ from typing import Any
 
 from launcher.report.html.escape import text
 from launcher.report.preflight_page.sparkline import render_sparkline
-from launcher.text import count_noun, spell_duration
+from launcher.text import count_noun, group_alike, spell_duration
 
 _MOST_STRIPS = 64
 """Of one value; the slowest. The JSON in the page has all."""
@@ -38,7 +38,7 @@ def render_deep(document: Row) -> Iterator[str]:
     ended = f"; {text(document['ended'])}" if document["ended"] else ""
     took = spell_duration(document["seconds"])
     yield f'<p class="soft">Measured on {count_noun(len(ranks), "rank")} in {took}{ended}.</p>'
-    for label, rows in _by_label(document["values"]).items():
+    for label, rows in group_alike((each["label"], each) for each in document["values"]).items():
         yield from _strips(label, rows)
     matrices = sorted(document["matrices"], key=_count_slow, reverse=True)
     for matrix in matrices[:_MOST_MATRICES]:
@@ -52,13 +52,6 @@ def render_deep(document: Row) -> Iterator[str]:
             for each in document["unmeasured"]
         )
         yield f"<ul>{''.join(lines)}</ul>"
-
-
-def _by_label(values: Sequence[Row]) -> dict[str, list[Row]]:
-    found: dict[str, list[Row]] = {}
-    for each in values:
-        found.setdefault(each["label"], []).append(each)
-    return found
 
 
 def _member(row: Row) -> str:

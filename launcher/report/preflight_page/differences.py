@@ -6,7 +6,7 @@ from typing import TypeVar
 from launcher.host_checks.evaluation import PreflightResult
 from launcher.report.html.escape import text
 from launcher.report.preflight_page.host_names import host_list
-from launcher.text import count_noun
+from launcher.text import count_alike, count_noun, group_alike
 from preflight.facts.gpu import Gpu
 from preflight.facts.host import HostFacts, Network, PythonEnv
 from preflight.facts.missing import Missing
@@ -58,12 +58,9 @@ def find_differences(facts: Mapping[str, HostFacts]) -> tuple[Difference, ...]:
     """Return the properties of which hosts have different values; what was not read is a value of its own."""
     found = []
     for name, read in PROPERTIES.items():
-        groups: dict[str, list[str]] = {}
-        for host, known in facts.items():
-            groups.setdefault(read(known), []).append(host)
+        groups = group_alike((read(known), host) for host, known in facts.items())
         if len(groups) > 1:
-            ordered = sorted(groups.items(), key=lambda group: -len(group[1]))
-            found.append(Difference(name, tuple((value, tuple(hosts)) for value, hosts in ordered)))
+            found.append(Difference(name, tuple(sorted(groups.items(), key=lambda group: -len(group[1])))))
     return tuple(found)
 
 
@@ -101,8 +98,7 @@ def _package(name: str) -> Callable[[HostFacts], str]:
 
 
 def _models(gpus: tuple[Gpu, ...]) -> str:
-    names = [_NOT_READ if isinstance(gpu.name, Missing) else gpu.name for gpu in gpus]
-    return ", ".join(f"{names.count(name)}x {name}" for name in dict.fromkeys(names)) or "none"
+    return count_alike([_NOT_READ if isinstance(gpu.name, Missing) else gpu.name for gpu in gpus]) or "none"
 
 
 def _mtu(network: Network) -> int | None:

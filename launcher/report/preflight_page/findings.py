@@ -9,7 +9,7 @@ from launcher.report.html.escape import text
 from launcher.report.preflight_page.fix_commands import split_fix
 from launcher.report.preflight_page.heat_map import CRITICAL, INFO, UNKNOWN, WARNING
 from launcher.report.preflight_page.host_names import host_list
-from launcher.text import count_noun
+from launcher.text import count_noun, group_alike
 from preflight.checks.finding import Severity
 from preflight.checks.runner import load_checks
 from preflight.frozen import dataclass
@@ -41,15 +41,13 @@ class CodeSection:
 
 def build_code_sections(result: PreflightResult) -> tuple[CodeSection, ...]:
     """Return the findings by code, in the order of their worst one."""
-    by_code: dict[str, list[FindingGroup]] = {}
-    for group in group_findings(result.findings):
-        by_code.setdefault(group.codes[0], []).append(group)
+    by_code = group_alike((group.codes[0], group) for group in group_findings(result.findings))
     named = set(by_code)
     sections = []
     for code, groups in by_code.items():
         others = dict.fromkeys(each for group in groups for each in group.codes if each not in named)
         named |= set(others)
-        sections.append(CodeSection(code, tuple(others), tuple(groups)))
+        sections.append(CodeSection(code, tuple(others), groups))
     return tuple(sections)
 
 

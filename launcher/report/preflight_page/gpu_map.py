@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from launcher.host_checks.evaluation import PreflightResult
 from launcher.report.html.escape import text
 from launcher.report.preflight_page.host_names import render_row_head
-from launcher.text import count_noun, format_memory
+from launcher.text import count_alike, count_noun, format_memory, group_alike
 from preflight.checks.finding import Severity
 from preflight.facts.gpu import Gpu
 from preflight.facts.missing import Missing
@@ -50,13 +50,14 @@ def render_gpu_map(result: PreflightResult) -> Iterator[str]:
 
 def build_gpu_rows(result: PreflightResult) -> list[tuple[tuple[GpuSquare, ...], tuple[str, ...]]]:
     """Return the squares of each kind of host and its hosts; the most bad GPUs first, then the fullest."""
-    groups: dict[tuple[GpuSquare, ...], list[str]] = {}
-    for name, facts in result.facts.items():
-        if not isinstance(facts.gpus, Missing):
-            bad = {f.subject for f in result.of(name) if f.severity in _BAD and not f.ignored}
-            groups.setdefault(tuple(_of(gpu, bad) for gpu in facts.gpus), []).append(name)
-    rows = [(squares, tuple(hosts)) for squares, hosts in groups.items()]
-    return sorted(rows, key=lambda row: _weight(row[0]), reverse=True)
+
+    def squares(name: str, gpus: tuple[Gpu, ...]) -> tuple[GpuSquare, ...]:
+        bad = {f.subject for f in result.of(name) if f.severity in _BAD and not f.ignored}
+        return tuple(_of(gpu, bad) for gpu in gpus)
+
+    known = ((name, facts.gpus) for name, facts in result.facts.items())
+    rows = group_alike((squares(name, gpus), name) for name, gpus in known if not isinstance(gpus, Missing))
+    return sorted(rows.items(), key=lambda row: _weight(row[0]), reverse=True)
 
 
 def _of(gpu: Gpu, bad: set[str]) -> GpuSquare:
@@ -79,8 +80,7 @@ def _weight(squares: tuple[GpuSquare, ...]) -> tuple[int, int, int]:
 
 
 def _models(squares: tuple[GpuSquare, ...]) -> str:
-    names = [each.name for each in squares]
-    models = ", ".join(f"{names.count(name)}x {name}" for name in dict.fromkeys(names))
+    models = count_alike([each.name for each in squares])
     return f'<span class="model">{text(models)}</span>' if models else ""
 
 

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from launcher.host_checks.evaluation import PreflightResult
 from launcher.report.html.escape import text
 from launcher.report.preflight_page.host_names import render_row_head
+from launcher.text import group_alike
 from preflight.checks.finding import Finding, Severity
 from preflight.checks.registry import Check, family_of
 from preflight.checks.runner import load_checks
@@ -88,13 +89,13 @@ def build_heat_rows(
     `measured` are the hosts of the deep checks; they say nothing of another one.
     """
     without = _unasked(result)
-    groups: dict[tuple[HeatCell, ...], list[str]] = {}
-    for entry in result.entries:
-        answered = entry.name in result.facts
-        unasked = without if entry.name in measured else without | {_DEEP}
-        cells = tuple(_cells(result.of(entry.name), columns, unasked, answered=answered))
-        groups.setdefault(cells, []).append(entry.name)
-    rows = (HeatRow(tuple(hosts), cells) for cells, hosts in groups.items())
+
+    def cells(name: str) -> tuple[HeatCell, ...]:
+        unasked = without if name in measured else without | {_DEEP}
+        return tuple(_cells(result.of(name), columns, unasked, answered=name in result.facts))
+
+    alike = group_alike((cells(entry.name), entry.name) for entry in result.entries)
+    rows = (HeatRow(hosts, cells) for cells, hosts in alike.items())
     return tuple(sorted(rows, key=_weight, reverse=True))
 
 
@@ -124,9 +125,7 @@ def _unasked(result: PreflightResult) -> frozenset[str]:
 def _cells(
     findings: tuple[Finding, ...], columns: tuple[str, ...], unasked: frozenset[str], *, answered: bool
 ) -> Iterator[HeatCell]:
-    by_family: dict[str, list[Finding]] = {}
-    for finding in findings:
-        by_family.setdefault(family_of(finding.code), []).append(finding)
+    by_family = group_alike((family_of(finding.code), finding) for finding in findings)
     for family in columns:
         of_family = by_family.get(family, ())
         states = [INFO if each.ignored else _OF_SEVERITY[each.severity] for each in of_family]

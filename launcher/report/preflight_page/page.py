@@ -46,7 +46,7 @@ def render_preflight_page(
     policy = f"style-src {_hash_of(style)}; script-src {_hash_of(script)}"
     template = Template((folder / "page.html.tmpl").read_text(encoding="utf-8"))
     return template.substitute(
-        title=text(f"gpulaunch preflight of {fold_hosts(tuple(each.name for each in result.entries))}"),
+        title=text(f"gpulaunch preflight of {fold_hosts(each.name for each in result.entries)}"),
         policy=f"default-src 'none'; {policy}; base-uri 'none'; form-action 'none'",
         style=style,
         script=script,
@@ -82,7 +82,7 @@ def _named_hosts(result: PreflightResult) -> tuple[str, ...]:
 
 
 def _named(result: PreflightResult, chosen: set[str]) -> str:
-    return fold_hosts(tuple(name for name in _named_hosts(result) if name in chosen))
+    return fold_hosts(name for name in _named_hosts(result) if name in chosen)
 
 
 def _head(result: PreflightResult) -> Iterator[str]:

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from launcher.host_checks.evaluation import PreflightResult
 from launcher.report.html.escape import text
 from launcher.report.preflight_page.host_names import host_list, render_row_head
-from launcher.text import count_noun
+from launcher.text import count_noun, group_alike
 from preflight.facts.host import Reach
 from preflight.frozen import dataclass
 
@@ -61,12 +61,13 @@ def reach_columns(reach: Sequence[Reach]) -> tuple[Column, ...]:
     for each in reach:
         tries = ok.setdefault((each.to_host, each.port), {})
         tries[each.from_host] = tries.get(each.from_host, True) and each.ok
-    groups: dict[object, list[Target]] = {}
-    for target, tries in ok.items():
+
+    def pattern(target: Target) -> object:
         # No host connects to itself: its own cell is like any other.
-        pattern = tuple(sender == target[0] or tries.get(sender) for sender in senders)
-        groups.setdefault(target if target[0] == main else pattern, []).append(target)
-    return tuple(map(tuple, groups.values()))
+        alike = tuple(sender == target[0] or ok[target].get(sender) for sender in senders)
+        return target if target[0] == main else alike
+
+    return tuple(group_alike((pattern(target), target) for target in ok).values())
 
 
 def reach_rows(reach: Sequence[Reach], columns: Sequence[Column]) -> tuple[ReachRow, ...]:
@@ -76,19 +77,17 @@ def reach_rows(reach: Sequence[Reach], columns: Sequence[Column]) -> tuple[Reach
     for each in reach:
         at = place[each.to_host, each.port]
         by_host.setdefault(each.from_host, {}).setdefault(at, []).append(each)
-    groups: dict[tuple[bool | None, ...], list[str]] = {}
-    for host, tries in by_host.items():
-        pattern = tuple(
-            all(each.ok for each in tries[at]) if at in tries else None for at in range(len(columns))
-        )
-        groups.setdefault(pattern, []).append(host)
+    places = range(len(columns))
+    groups = group_alike(
+        (tuple(all(each.ok for each in tries[at]) if at in tries else None for at in places), host)
+        for host, tries in by_host.items()
+    )
     ordered = sorted(groups.items(), key=lambda group: -sum(ok is False for ok in group[0]))
     return tuple(
         ReachRow(
-            tuple(hosts),
+            hosts,
             tuple(
-                _connection([each for host in hosts for each in by_host[host].get(at, ())])
-                for at in range(len(columns))
+                _connection([each for host in hosts for each in by_host[host].get(at, ())]) for at in places
             ),
         )
         for _, hosts in ordered
@@ -113,7 +112,7 @@ def _matrix(reach: Sequence[Reach], columns: Sequence[Column]) -> Iterator[str]:
 
 
 def _head(column: Column, main: str) -> str:
-    names = tuple(name for name, _ in column)
+    names = [name for name, _ in column]
     port = f"port {column[0][1]}" if names[0] == main else "a port of their own"
     return f"{host_list(names)}<br>{port}"
 
@@ -135,20 +134,18 @@ def _failures(failed: Sequence[Reach]) -> Iterator[str]:
     """Yield the failed connects in words: those to one port together, then those of one host."""
     if not failed:
         return
-    to_port: dict[tuple[str, str, str], list[str]] = {}
-    for each in failed:
-        to_port.setdefault((each.to_host, f"{each.address} port {each.port}", each.error), []).append(
-            each.from_host
-        )
+    to_port = group_alike(
+        ((each.to_host, f"{each.address} port {each.port}", each.error), each.from_host) for each in failed
+    )
     lines: list[str] = []
     from_one: dict[tuple[str, str], list[tuple[str, str]]] = {}
     for (to_host, where, error), hosts in to_port.items():
         if len(hosts) > 1:
-            lines.append(f"{host_list(tuple(hosts))} to {text(to_host)}, {text(where)}: {text(error)}")
+            lines.append(f"{host_list(hosts)} to {text(to_host)}, {text(where)}: {text(error)}")
         else:
             from_one.setdefault((hosts[0], error), []).append((to_host, where))
     for (host, error), targets in from_one.items():
-        names = host_list(tuple(dict.fromkeys(name for name, _ in targets)))
+        names = host_list(dict.fromkeys(name for name, _ in targets))
         where = f", {text(targets[0][1])}" if len(targets) == 1 else ""
         lines.append(f"{text(host)} to {names}{where}: {text(error)}")
     yield '<ul class="failures">'
