@@ -39,7 +39,7 @@ _SAYS_ERROR = re.compile(r"[Ee]rror|ERROR|Exception|FATAL|fatal")
 _STUCK, _UNSTUCK = "may be stuck", "Thread is unstuck"
 _ABSENT = re.compile(r"\bExecution of replica \d+ failed: ")
 _TRIED_AGAIN = frozenset({"rendezvous-timeout", "nccl-network", "ssh-access"})
-_UNSTARTED = frozenset({"S44", "S111"})
+_UNSTARTED = frozenset({"S44", "S110", "S111", "S113"})
 _GATED, _REFUSED = "S80", "S81"
 # Messages of kernels, GPU code and libraries that no exception carries.
 _UNCARRIED = re.compile(r"NCCL|NVRM|[Gg]loo|\.cu:\d|^ssh: ")

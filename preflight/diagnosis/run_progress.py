@@ -151,6 +151,9 @@ class RunProgress:
         """
         if self._steps_behind(after) >= FEWEST_STEPS and writer_ended(self._counted, after):
             return False
+        at = self.lines[after : after + 1]
+        if any(line.text.endswith("command not found") and self.outlived(line) for line in at):
+            return True  # a shell says so, which has no buffer
         if self.moved(after, sys.maxsize) or any(
             order > after and _AGENT_SUCCEEDED.search(self.lines[order].text) for order in self.done
         ):

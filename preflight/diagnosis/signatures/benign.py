@@ -40,7 +40,7 @@ ROWS: tuple[Notice, ...] = (
            safe=True),
     notice("W24", r"Flash ?Attention 2(?:\.0)? (?:only supports .{0,60}but the current dy?t?ype in|without specifying a torch dtype)|Flash Attention 2\.0 with a model not initialized on GPU",
            "harmless under mixed precision: the model is in float32 and is cast", safe=True),
-    notice("W25", r"CondaError: Run 'conda init' before|Failed to set NUMA affinity|(?<!Error: )Unable to initialize backend '(?:tpu|rocm|cuda)': ",
+    notice("W25", r"Failed to set NUMA affinity|(?<!Error: )Unable to initialize backend '(?:tpu|rocm|cuda)': ",
            "harmless: a module or device that this run does not use", safe=True),
     notice("W26", r"(?:srun|slurmstepd): error: (?:x11: |task/cgroup: unable to add task|Unable to create TMPDIR|couldn't chdir to .{0,200} going to )|^error: unable to open file /\S{0,60}slurm-spank-x11",
            "harmless: Slurm continues without a display, in another directory or without that process in its cgroup", safe=True),
