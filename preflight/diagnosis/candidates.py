@@ -40,6 +40,7 @@ _STUCK, _UNSTUCK = "may be stuck", "Thread is unstuck"
 _ABSENT = re.compile(r"\bExecution of replica \d+ failed: ")
 _TRIED_AGAIN = frozenset({"rendezvous-timeout", "nccl-network", "ssh-access"})
 _UNSTARTED = frozenset({"S44", "S110", "S111", "S113"})
+_TAKEN = re.compile(r": (?:-\S+|[\w.]+=\S*): (?:command )?not found$|: command not found: -")  # by a shell
 _GATED, _REFUSED = "S80", "S81"
 # Messages of kernels, GPU code and libraries that no exception carries.
 _UNCARRIED = re.compile(r"NCCL|NVRM|[Gg]loo|\.cu:\d|^ssh: ")
@@ -209,10 +210,13 @@ def _not_continued(hits: Sequence[SignatureHit], course: RunProgress) -> list[Si
     """Return the hits without NCCL's warnings behind which the same process continues with the network that it chose.
 
     Nor those of a thread that waited in XLA's rendezvous until the others came, or for one that had failed, nor what
-    kept a job from its start where the job then made steps.
+    kept a job from its start where the job then made steps, nor a parser's about arguments that the shell took for
+    a command of their own.
     """
     lines = course.lines
     hits = [hit for hit in hits if hit.row.code not in _UNSTARTED or not course.outlived(hit.line)]
+    if any(hit.row.code == "S113" and _TAKEN.search(hit.line.text) for hit in hits):
+        hits = [hit for hit in hits if "arguments are required" not in hit.line.text]
     stuck = [hit.line.order for hit in hits if _STUCK in hit.line.text]
     if stuck:
         freed = max((line.order for line in lines if _UNSTUCK in line.text), default=-1)

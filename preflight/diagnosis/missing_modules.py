@@ -83,6 +83,8 @@ def _own_root(top: str, files: Sequence[str]) -> str:
     """Return the directory that holds the module, where a frame of the user's own code lies in it or beside it."""
     for file in files:
         parts = file.split("/")
+        if f"/{top}/examples/" in file:  # a clone of its repository, which holds the module deeper
+            continue
         if top and not _SITE.search(file) and (top in parts[1:-1] or parts[-1] == f"{top}.py"):
             at = parts.index(top) if top in parts[1:-1] else len(parts) - 1
             return "/".join(parts[:at]) or "/"

@@ -9,13 +9,14 @@ from preflight.diagnosis.listed_source import ARROW, is_listed
 from preflight.diagnosis.reported_errors import FAILING_CLASS, reported_error
 from preflight.frozen import dataclass
 
+_OF_NOTEBOOK = re.compile(r"(?P<type>[A-Z]\w+) {2,}Traceback \(most recent call last\)")  # before the message
 HEADER = re.compile(r"Traceback \(most recent call last\)")
 _FRAME = re.compile(
     r'^\s*File "(?P<file>[^"]+)", line (?P<line>\d{1,9})(?:, in (?P<name>\S+))?'
     r"|^\s*(?:File )?(?P<short>(?:[~/.\w]|<ipython|<string)[\w./~<> -]*(?:\.py|>)):(?P<shortline>\d{1,9}),? in (?P<shortname>\S+)"
 )
 _CELL = re.compile(
-    r"^(?:Cell (?P<cell>In *\[\d+\]), line (?P<line>\d{1,9})|(?:File )?(?P<file>[~/<][^\s(]*) in )"
+    r"^(?:Cell (?P<cell>In *\[\d+\]), line (?P<line>\d{1,9})|(?:File )?\[?(?P<file>[~/<][^\s(\]]*)(?:\]\(https?://\S{1,80}\))? in )"
 )
 _EXCEPTION = re.compile(
     r"^[`*]{0,3}(?P<type>(?:[A-Za-z_]\w*\.)*(?:[A-Z_]\w*)|[a-z_]\w*(?:\.\w+)*(?:Error|Exception)|[a-z_]\w*\.(?:error|timeout)|[a-z_]\w*(?:\.\w+)*\.[a-z]+[A-Z]\w*)(?:\((?P<inner>\w+)\))?(?:: ?(?P<message>.*))?$"
@@ -263,7 +264,9 @@ def _one(lines: Sequence[Line], start: int) -> tuple[ParsedException | None, int
             return ParsedException(
                 named["type"], named["message"] or "", lines[index], tuple(frames), below=_below(lines, index)
             ), index + 1
-    return None, start + 1
+    head = _OF_NOTEBOOK.match(lines[start].text)
+    cut = ParsedException(head["type"], "", lines[start], tuple(frames)) if head and frames else None
+    return cut, start + 1
 
 
 def _below(lines: Sequence[Line], index: int) -> str:

@@ -17,7 +17,7 @@ from preflight.diagnosis.tracebacks import MOST_BELOW, ParsedException, frames_b
 # They only report that a child ended, or that the end was requested.
 LAUNCHER_ERRORS = frozenset({
     "ChildFailedError", "CalledProcessError", "SignalException", "SystemExit", "ProcessExitedException",
-    "ProcessRaisedException", "ActorUnavailableError", "ActorDiedError", "RayActorError", "WorkerCrashedError", "EngineDeadError", "AlgorithmError", "ExecuteUserScriptError", "UnexpectedStatusException", "TrainingFailedError",
+    "ProcessRaisedException", "ActorUnavailableError", "ActorDiedError", "RayActorError", "WorkerCrashedError", "EngineDeadError", "AlgorithmError", "ExecuteUserScriptError", "UnexpectedStatusException", "TrainingFailedError", "TuneError",
 })  # fmt: skip
 _DIED = "S97"
 _TYPE_IN_WRAPPER = re.compile(
