@@ -9,7 +9,7 @@ from launcher.launch.launch import CheckedLaunch
 from launcher.report.command import encode_command, render_command, without_edits
 from launcher.report.plan import encode_plan, render_plan
 from launcher.report.restarts import describe_unattended_restart, encode_restart_policy, render_restart_policy
-from launcher.terminal.output import echo_json, echo_lines
+from launcher.terminal.output import echo_json, echo_lines, echo_text
 
 
 def show_plan(prepared: CheckedLaunch, request: RunRequest, options: LaunchOptions) -> int:
@@ -34,7 +34,7 @@ def show_plan(prepared: CheckedLaunch, request: RunRequest, options: LaunchOptio
             echo_lines(render_command(pasted, plan, show_secrets=secrets))
             plan = without_edits(pasted, plan)
         text = render_plan(plan, show_secrets=secrets, verbose=options.verbose)
-        echo_lines(text.removesuffix("\n").split("\n"))
+        echo_text(text)
         if spec is not None:
             lone = describe_unattended_restart(len(plan.nodes), continues=request.config.disconnect.continues)
             echo_lines(("", *render_restart_policy(spec, spares, show_secrets=secrets), lone))

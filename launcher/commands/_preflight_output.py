@@ -5,16 +5,16 @@ import time
 from pathlib import Path
 from typing import Any
 
+from launcher.commands._html_page import leave_page
 from launcher.commands._preflight_options import PreflightCommandOptions
 from launcher.commands._preflight_report import render_todays_report
 from launcher.host_checks.answers import encode_preflight_summary
 from launcher.host_checks.evaluation import PreflightResult
 from launcher.host_checks.render_json import build_preflight_document
 from launcher.host_checks.render_text import render_report
-from launcher.local.atomic_write import write_atomic
 from launcher.report.deep import DeepReport, encode_deep, render_deep_report
 from launcher.terminal.json_text import lay_out_pieces
-from launcher.terminal.output import echo, echo_json_pieces, echo_json_text, echo_lines, no_utf8
+from launcher.terminal.output import echo_json_pieces, echo_json_text, echo_lines, no_utf8
 from launcher.version import version
 
 _JSON_DEPTH = 4
@@ -46,8 +46,4 @@ def _write_page(result: PreflightResult, target: Path, deep: dict[str, Any] | No
     from launcher.report.preflight_page.page import render_preflight_page  # noqa: PLC0415 - only for a page
 
     page = render_preflight_page(result, made_at=time.time(), version=version(), deep=deep)
-    if target == Path("-"):
-        echo_lines(page.removesuffix("\n").split("\n"))
-        return
-    write_atomic(target, page)
-    echo(f"{target}: {len(page) / 1024:.0f} KiB", err=True)
+    leave_page(page, target)

@@ -5,6 +5,7 @@ from typing import Any
 
 import click
 
+from launcher.commands._answer import json_option
 from launcher.commands._deep_options import DeepCommandOptions, deep_options
 from launcher.commands._host_access import open_host_access
 from launcher.commands._host_options import Transport, host_access_options, hosts_argument, transport_option
@@ -39,7 +40,7 @@ class BenchOptions(DeepCommandOptions):
 @click.command("bench", epilog=_EXAMPLES)
 @hosts_argument
 @click.option("--gpus", default="", metavar="WHICH", help="all, none, auto, or indices (0-3,6) or UUIDs.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@json_option
 @deep_options("")
 @transport_option
 @host_access_options

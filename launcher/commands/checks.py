@@ -2,6 +2,7 @@
 
 import click
 
+from launcher.commands._answer import json_option
 from launcher.error_codes import host_codes
 from launcher.exit_codes import ExitCode
 from launcher.terminal.output import echo, echo_json
@@ -10,7 +11,7 @@ from preflight.checks.runner import load_checks
 
 
 @click.command()
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@json_option
 def command(*, as_json: bool) -> None:
     """List every check of a preflight: code, verdict, and what is true when it passes."""
     checks = load_checks().values()

@@ -27,7 +27,7 @@ from launcher.cleanup.render import (
     render_result,
     render_selections,
 )
-from launcher.commands._answer import confirm
+from launcher.commands._answer import confirm, json_option
 from launcher.commands._host_access import HostAccess, open_host_access
 from launcher.commands._host_options import HostOptions, host_access_options, hosts_argument
 from launcher.commands._param_types import DurationParam
@@ -114,7 +114,7 @@ class CleanZombiesOptions(HostOptions):
 @click.option(
     "--grace", type=DurationParam(0, 3600), default="10s", show_default=True, help="From SIGTERM to SIGKILL."
 )
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@json_option
 @host_access_options
 def command(hosts: tuple[str, ...], **given: Any) -> int:
     """End what dead runs left on HOSTS (default: localhost): ranks, DataLoader workers, port holders.

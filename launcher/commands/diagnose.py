@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from launcher.commands._answer import json_option
 from launcher.commands._param_types import logs_option
 from launcher.exit_codes import ExitCode
 from launcher.follow.failure_diagnosis import diagnose_kept_run, read_kept_failure
@@ -29,7 +30,7 @@ Examples:
 
 @click.command("diagnose", epilog=_EXAMPLES)
 @click.argument("logs", nargs=-1, metavar="[FILE|RUN|-]...")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@json_option
 @logs_option("Where `gpulaunch run` kept its logs.", "runs")
 def command(logs: tuple[str, ...], *, as_json: bool, runs: Path) -> None:
     """Say what killed a run, how sure that is, the lines that prove it, and what to do.

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 
 import click
 
+from launcher.commands._answer import json_option
 from launcher.commands._completion import complete_codes
 from launcher.commands._usage_errors import WrongUsage
 from launcher.errors import BadInput
@@ -27,7 +28,7 @@ Examples:
 
 @click.command(epilog=_EXAMPLES)
 @click.argument("codes", nargs=-1, metavar="CODE...", shell_complete=complete_codes)
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@json_option
 def command(codes: tuple[str, ...], *, as_json: bool) -> None:
     """Say what the CODE of a finding or a cause means, why it matters, how to fix it, and its source.
 

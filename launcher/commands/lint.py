@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from launcher.commands._answer import confirm
+from launcher.commands._answer import confirm, json_option
 from launcher.commands._completion import complete_configs
 from launcher.commands._param_types import PrecisionParam
 from launcher.config.precision_names import PRECISIONS
@@ -18,7 +18,7 @@ from launcher.exit_codes import ExitCode
 from launcher.lint.render import lint_json, lint_lines, sarif
 from launcher.local.installed_version import installed_version
 from launcher.local.source_files import read_source
-from launcher.terminal.output import echo, echo_json, echo_lines
+from launcher.terminal.output import echo, echo_json, echo_lines, echo_text
 from preflight.facts.gpu import Capability
 from preflight.facts.script import CodeLocation
 from preflight.frozen import dataclass
@@ -81,7 +81,7 @@ class LintOptions:
 @click.option("--quiet", is_flag=True, help="Leave out what is only worth knowing.")
 @click.option("--fix", is_flag=True, help="Show mechanical fixes as a diff, and write them after a yes.")
 @click.option("-y", "--yes", is_flag=True, help="With --fix: write without asking.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@json_option
 @click.option("--sarif", "as_sarif", is_flag=True, help="Print SARIF 2.1.0.")
 def command(scripts: tuple[Path, ...], config: str, **given: Any) -> int:
     """Read training scripts, and the modules of their own that they import, without executing them."""
@@ -137,7 +137,7 @@ def _fix_all(
         left += fixing.unfixed
         if fixing.text != before:
             change[name] = fixing.text
-            echo_lines(diff(before, fixing.text, name).removesuffix("\n").split("\n"))
+            echo_text(diff(before, fixing.text, name))
     for item in left:
         echo(f"{item.place}: {item.code} is left to you: {item.reason}")
     if not change:

@@ -4,6 +4,7 @@ from typing import Any
 
 import click
 
+from launcher.commands._answer import json_option
 from launcher.commands._completion import complete_codes
 from launcher.commands._deep_options import deep_flag, deep_options
 from launcher.commands._host_options import (
@@ -39,7 +40,7 @@ Examples:
     help="Show findings of CODE, but let them stop nothing.",
 )
 @click.option("--separately", is_flag=True, help="Judge each host for itself, not all as one launch.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@json_option
 @click.option(
     "--jsonl",
     "as_jsonl",

@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from launcher.commands._answer import json_option
 from launcher.commands._host_access import open_host_access
 from launcher.commands._host_options import HostOptions, host_access_options, hosts_argument
 from launcher.commands._job_hosts import reach_run
@@ -30,7 +31,7 @@ from launcher.text import count_noun, sanitize
 @click.command("ps")
 @hosts_argument
 @click.option("--all", "-a", "ended", is_flag=True, help="Also runs that are over.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@json_option
 @host_access_options
 def command(hosts: tuple[str, ...], *, ended: bool, as_json: bool, **given: Any) -> int:
     """List your runs on HOSTS: those that run, and those that were lost.

@@ -4,15 +4,15 @@ from pathlib import Path
 
 import click
 
+from launcher.commands._html_page import leave_page
 from launcher.commands._param_types import LocalPathParam, logs_option
 from launcher.commands._run_options import run_argument
 from launcher.exit_codes import ExitCode
-from launcher.local.atomic_write import write_atomic
 from launcher.report.html.page import render_page
 from launcher.report.summary import encode_summary, render_summary
-from launcher.rundir.layout import RunFiles, read_run
+from launcher.rundir.layout import read_run
 from launcher.rundir.log_files import find_local_run
-from launcher.terminal.output import echo, echo_json, echo_lines, no_utf8
+from launcher.terminal.output import echo_json, echo_lines, no_utf8
 
 _EXAMPLES = """\b
 Examples:
@@ -40,17 +40,8 @@ def command(run: str, target: Path | None, runs: Path, *, as_json: bool) -> None
     """
     found = read_run(find_local_run(run, runs, takes_logs=False))
     if target is not None:
-        _write(found, target)
+        leave_page(render_page(found), target)
     if as_json:
         echo_json({**encode_summary(found), "exit_code": int(ExitCode.OK)})
     elif target is None:
         echo_lines(render_summary(found, ascii_only=no_utf8()))
-
-
-def _write(found: RunFiles, target: Path) -> None:
-    page = render_page(found)
-    if str(target) == "-":
-        echo_lines(page.removesuffix("\n").split("\n"))
-        return
-    write_atomic(target, page)
-    echo(f"{target}: {len(page.encode()) / 1024:.0f} KiB", err=True)

@@ -4,6 +4,7 @@ from typing import Any
 
 import click
 
+from launcher.commands._answer import json_option
 from launcher.commands._host_access import HostAccess, open_host_access
 from launcher.commands._job_hosts import reach_run
 from launcher.commands._run_options import FoundRunOptions, find_run, open_run, run_argument, run_options
@@ -19,7 +20,7 @@ from launcher.text import one_line
 
 @click.command("stacks")
 @run_argument
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@json_option
 @run_options
 def command(run: str, *, as_json: bool, **given: Any) -> int:
     """Show what every rank of RUN is executing (its name, the start of its id, or `last`); it continues.

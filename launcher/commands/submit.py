@@ -24,7 +24,7 @@ from launcher.slurm.submit import (
     render_batch_script,
     submit_job,
 )
-from launcher.terminal.output import echo_lines
+from launcher.terminal.output import echo_text
 from launcher.text import one_line
 from preflight.frozen import dataclass
 
@@ -92,7 +92,7 @@ def command(config: str | None, extra: tuple[str, ...], **given: Any) -> int:
             reason = read_wait_reason(local, job)
     answer = Answer("gpulaunch.submit/1", as_json=options.as_json)
     if not job and not options.as_json:
-        echo_lines(text.removesuffix("\n").split("\n"))
+        echo_text(text)
     if job:
         answer.say(describe_job(job, found.slurm))
     if hint := describe_wait(job, reason):

@@ -28,14 +28,14 @@ _FOLDERS = re.compile(r"\.?v?env|bin|.*/envs/[^/]+")
 
 def _fitting(kind: Text, item: YamlNode, expected: str) -> str:
     """Return the text where it fits the kind. Raises ValueError."""
-    text = item.value if isinstance(item.value, str) else ""
+    text = item.text
     if len(text) > MAX_TEXT or not re.fullmatch(kind.pattern, text):
         raise ValueError(expected)
     return text
 
 
 def _address(item: YamlNode) -> str:
-    text = item.value if isinstance(item.value, str) else ""
+    text = item.text
     try:
         spot = parse_ssh_target(text)
     except BadInput:
@@ -88,7 +88,7 @@ def _which(words: list[str]) -> str:
 
 
 def _specifier(item: YamlNode) -> str:
-    text = item.value if isinstance(item.value, str) else ""
+    text = item.text
     try:
         check_specifier(text)
     except BadInput as error:
@@ -101,7 +101,7 @@ def _gpu_list(parts: Sequence[YamlNode]) -> tuple[int | str, ...]:
     expected = "a list of GPU indices or UUIDs, each once, such as 0-3,6 or [0, 1]"
     found: list[int | str] = []
     for part in parts:
-        text = part.value if isinstance(part.value, str) else ""
+        text = part.text
         if match := _GPU_RANGE.fullmatch(text):
             first, last = int(match[1]), int(match[2] or match[1])
             if first > last:
@@ -128,7 +128,7 @@ def gpus(words: tuple[str, ...], *, count: bool) -> Custom:
             return _gpu_list(item.value)
         if item.value in words:
             return item.value
-        text = item.value if isinstance(item.value, str) else ""
+        text = item.text
         if count and text == "0":
             raise ValueError(f"{expected} (none for CPU ranks, [0] for the GPU with index 0)")
         if count and re.fullmatch(r"[1-9][0-9]{0,3}", text) and int(text) <= MAX_GPUS:

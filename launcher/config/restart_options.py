@@ -108,7 +108,7 @@ def _refuse_other_braces(entries: dict[str, YamlNode], mistakes: ConfigIssues) -
     """Find {ckpt} and {chekpoint}: nothing would fill them in."""
     args = entries.get("resume_args")
     for part in args.value if args is not None and isinstance(args.value, tuple) else ():
-        for name in _BRACES.findall(part.value if isinstance(part.value, str) else ""):
+        for name in _BRACES.findall(part.text):
             if name != "checkpoint":
                 near = hint_nearest(name, ("checkpoint",)) or f"; only {CHECKPOINT} is"
                 mistakes.add(part, f"{{{name}}} is not filled in{near}")

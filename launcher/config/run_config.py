@@ -56,6 +56,20 @@ class Overrides:
     is_plan: bool = False  # only a plan is made of it: values that the command lacks may lack
 
 
+_KEYS_OF_OPTIONS = {
+    "port": "main_port",
+    "precision": "precision",
+    "guard": "guard",
+    "restarts": "restart.max",
+    "launch": "launch",
+    "hang_timeout": "hang_timeout",
+    "on_disconnect": "on_disconnect",
+    "disconnect_timeout": "disconnect_timeout",
+    "grace": "grace",
+}
+"""What options set whose value is a text."""
+
+
 @dataclass(frozen=True, slots=True)
 class RunConfig:
     """A run config, validated. `hosts` are words for `Inventory.resolve`.
@@ -283,19 +297,9 @@ def _overriding(overrides: Overrides, mistakes: ConfigIssues) -> Iterator[tuple[
         yield "hosts", YamlNode(words, "--hosts", key="hosts")
     if overrides.gpus:
         yield "gpus", _parse(overrides.gpus, "--gpus", mistakes)
-    if overrides.port:
-        yield "main_port", YamlNode(overrides.port, "--port")
-    if overrides.precision:
-        yield "precision", YamlNode(overrides.precision, "--precision")
-    if overrides.guard:
-        yield "guard", YamlNode(overrides.guard, "--guard")
-    if overrides.restarts:
-        yield "restart.max", YamlNode(overrides.restarts, "--restarts")
-    if overrides.launch:
-        yield "launch", YamlNode(overrides.launch, "--launch")
-    for key in ("hang_timeout", "on_disconnect", "disconnect_timeout", "grace"):
-        if text := getattr(overrides, key):
-            yield key, YamlNode(text, f"--{key.replace('_', '-')}")
+    for name, key in _KEYS_OF_OPTIONS.items():
+        if text := getattr(overrides, name):
+            yield key, YamlNode(text, f"--{name.replace('_', '-')}")
 
 
 def _words(word: str) -> list[str]:

@@ -46,7 +46,7 @@ _ENV = MapOf(Scalar(), "an environment variable's name", _ENV_NAME)
 def _read_code(item: YamlNode) -> str:
     from preflight.checks.explain import list_codes  # noqa: PLC0415 - the checks are loaded only where one is named
 
-    code = item.value.upper() if isinstance(item.value, str) else ""
+    code = item.text.upper()
     known = list_codes(host_codes())
     if code not in known:
         raise ValueError(

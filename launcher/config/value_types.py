@@ -141,7 +141,7 @@ class Boolean:
     expected: str = "true or false"
 
     def read(self, item: YamlNode, mistakes: ConfigIssues) -> bool | None:
-        text = item.value.lower() if isinstance(item.value, str) else ""
+        text = item.text.lower()
         if text in _TRUE | _FALSE:
             return text in _TRUE
         mistakes.expected(item, self.expected)

@@ -152,7 +152,7 @@ def _shape(item: YamlNode) -> Via:
             raise ValueError(f"{_EXPECTED} ({hint})")
         options = tuple((name, value) for name, value in values.items() if name != kinds[0])
         return Via(kinds[0], values[kinds[0]], options)
-    word = item.value if isinstance(item.value, str) else ""
+    word = item.text
     if word == NO_VIA or word in PRESETS:
         return Via(word)
     hint = _hint(word)

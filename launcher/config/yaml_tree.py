@@ -28,6 +28,11 @@ class YamlNode:
     key: str = ""  # dotted path: "hosts.titan.port"
 
     @property
+    def text(self) -> str:
+        """The text of a scalar, "" of anything else."""
+        return self.value if isinstance(self.value, str) else ""
+
+    @property
     def kind(self) -> str:
         """What this is, in the words of a message."""
         if self.value is None:

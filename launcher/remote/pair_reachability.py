@@ -9,15 +9,19 @@ from launcher.errors import AgentProtocolError, GpulaunchError, HostError
 from launcher.remote import rpc
 from launcher.remote.fanout import WIDTH, fanout
 from launcher.remote.program_source import read_program_source
-from launcher.remote.reachability import CONNECT_TIMEOUT_S, StartProgram, report_untried
-from launcher.text import one_line
+from launcher.remote.reachability import (
+    CONNECT_TIMEOUT_S,
+    PROBE_NAME,
+    StartProgram,
+    read_reached,
+    report_untried,
+)
 from launcher.transports.base import Stream
 from preflight.facts.host import NOT_LISTENING, Reach
 from preflight.frozen import dataclass
 
 MOST_HOSTS = 64
 """Of so many hosts each connects to each; with more, all connect to the main host only."""
-_NAME = "the reachability probe"
 _START_S = 15.0
 _LET_GO_S = 2.0
 
@@ -40,7 +44,7 @@ class _Member:
         self.address = address
         self.stream = stream
         self.targets: tuple[_Target, ...] = ()
-        self._answers = rpc.Answers(stream, entry.name, entry.python, _NAME)
+        self._answers = rpc.Answers(stream, entry.name, entry.python, PROBE_NAME)
 
     def read_ports(self, timeout_s: float) -> None:
         """Take the ports. Raises HostError."""
@@ -49,22 +53,14 @@ class _Member:
             name, address = self.entry.name, self.address
             self.targets = tuple(_Target(name, address, int(port), str(why)) for port, why in listening)
         except (KeyError, TypeError, ValueError):
-            raise AgentProtocolError(self.entry.name, f"the answer of {_NAME} was not understood") from None
+            raise AgentProtocolError(
+                self.entry.name, f"the answer of {PROBE_NAME} was not understood"
+            ) from None
 
     def read_reached(self, targets: Sequence[_Target], timeout_s: float) -> tuple[Reach, ...]:
         """Return how the connects to these targets went. Raises HostError."""
-        try:
-            answers = self._answers.next(timeout_s)["reached"]
-            return tuple(
-                self._reach(target, one_line(str(error)), float(ms))
-                for target, (_, _, error, ms) in zip(targets, answers, strict=True)
-            )
-        except (KeyError, TypeError, ValueError):
-            raise AgentProtocolError(self.entry.name, f"the answer of {_NAME} was not understood") from None
-
-    def _reach(self, target: _Target, error: str, ms: float) -> Reach:
-        name = self.entry.name
-        return Reach(name, target.host, target.address, target.port, ok=not error, error=error, ms=ms)
+        places = [(target.host, target.address, target.port) for target in targets]
+        return read_reached(self.entry.name, self._answers.next(timeout_s), places)
 
 
 def probe_pairs(

@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, TypeAlias
 
@@ -31,7 +31,7 @@ _FEW_BATCHES = 4
 _KNOCK_S = 3.0
 _NOBODY = ("no answer", "No route to host", "Network is unreachable", "Host is down", "Connection timed out")
 """What a connect says where no host answers; every other error came from a host that lives."""
-_NAME = "the reachability probe"
+PROBE_NAME = "the reachability probe"
 
 
 def probe_reachability(
@@ -124,7 +124,7 @@ def start_listener(
     }
     try:
         stream = _start(begin, main, request)
-        listening = rpc.Answers(stream, main.name, main.python, _NAME).next(_START_S)["listening"]
+        listening = rpc.Answers(stream, main.name, main.python, PROBE_NAME).next(_START_S)["listening"]
         ports = tuple(int(held) for held, error in listening if not error)
         failed = tuple((int(held), str(error)) for held, error in listening if error)
     except (HostError, KeyError, TypeError, ValueError) as failure:
@@ -156,14 +156,10 @@ def probe_targets(
         "nonce": "",  # to be accepted is enough
         "timeout_s": _KNOCK_S,
     }
-    answer = rpc.call(connection, python, "reachability", request, name=_NAME, timeout_s=_START_S + _KNOCK_S)
-    try:
-        errors = [str(error) for _, _, error, _ in answer["reached"]]
-    except (KeyError, TypeError, ValueError):
-        errors = []
-    if len(errors) != len(targets):
-        raise AgentProtocolError(connection.name, f"the answer of {_NAME} was not understood")
-    return tuple(not error.startswith(_NOBODY) for error in errors)
+    timeout_s = _START_S + _KNOCK_S
+    answer = rpc.call(connection, python, "reachability", request, name=PROBE_NAME, timeout_s=timeout_s)
+    reached = read_reached(connection.name, answer, [("", *target) for target in targets])
+    return tuple(not reach.error.startswith(_NOBODY) for reach in reached)
 
 
 def _from_batch(
@@ -197,23 +193,22 @@ def _reached(
 ) -> tuple[Reach, ...]:
     if isinstance(stream, GpulaunchError):
         raise stream
-    answers = rpc.Answers(stream, entry.name, entry.python, _NAME)
+    answers = rpc.Answers(stream, entry.name, entry.python, PROBE_NAME)
     answer = answers.next(max(0.1, deadline - time.monotonic()))
+    return read_reached(entry.name, answer, [(targets.main, targets.address, held) for held in targets.ports])
+
+
+def read_reached(
+    name: str, answer: Mapping[str, Any], targets: Sequence[tuple[str, str, int]]
+) -> tuple[Reach, ...]:
+    """Return how a host's connects to (host, address, port) went. Raises AgentProtocolError."""
     try:
         return tuple(
-            Reach(
-                entry.name,
-                targets.main,
-                str(address),
-                int(held),
-                ok=not error,
-                error=one_line(str(error)),
-                ms=float(ms),
-            )
-            for address, held, error, ms in answer["reached"]
+            Reach(name, *target, ok=not error, error=one_line(str(error)), ms=float(ms))
+            for target, (_, _, error, ms) in zip(targets, answer["reached"], strict=True)
         )
     except (KeyError, TypeError, ValueError):
-        raise AgentProtocolError(entry.name, f"the answer of {_NAME} was not understood") from None
+        raise AgentProtocolError(name, f"the answer of {PROBE_NAME} was not understood") from None
 
 
 def _start(begin: StartProgram, entry: HostEntry, request: dict[str, Any]) -> Stream:

@@ -32,6 +32,11 @@ def echo_lines(lines: Iterable[StyledLine], *, err: bool = False) -> None:
         echo(line, err=err)
 
 
+def echo_text(text: str) -> None:
+    """Print a text of several lines; its last newline is the end of its last line."""
+    echo_lines(text.removesuffix("\n").split("\n"))
+
+
 def echo_json(document: Any, *, indent: int | None = 1) -> None:
     """Print a document for programs."""
     import json  # noqa: PLC0415 - --help and explain print none
