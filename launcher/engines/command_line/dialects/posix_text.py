@@ -9,11 +9,14 @@ _MARKS = re.compile(
     re.MULTILINE | re.IGNORECASE,
 )
 _OF_WINDOWS = re.compile(
-    r"^[ \t]*(?:PS )?[A-Z]:\\[^\n>]*>|[ \t]\^[ \t]*$"
+    r"^[ \t]*(?:PS )?[A-Z]:\\[^\n>]*>|\"[A-Za-z]:\\|[ \t]\^[ \t]*$"
     r"|(?<![\w\\])(?:[\w.-]+\\(?!_))+[\w.-]+\.(?:py|sh|ya?ml|json|exe)(?![\w.\\/-])",
     re.MULTILINE | re.ASCII,
 )
 _SEPARATOR = re.compile(r"[A-Za-z]:\\[^\s'\"|&;<>]*|(?<=[\w.}])\\(?=[\w.$])", re.ASCII)
+_LAST = re.compile(r"(?<=\")([A-Za-z]:[^\"\n]*[^\"\n\\])\\(?=\"(?:\s|$))")
+"""Of a path in quotes, before which it would be one of the path."""
+
 _EXECUTABLE = re.compile(r"((?:[\w.-]+/)+[\w.-]+)\.exe\b", re.ASCII)
 
 
@@ -26,9 +29,10 @@ def with_posix_syntax(text: str) -> str:
     from launcher.engines.command_line.dialects.csh import of_csh  # noqa: PLC0415
     from launcher.engines.command_line.dialects.fish import of_fish  # noqa: PLC0415
     from launcher.engines.command_line.dialects.powershell import of_powershell  # noqa: PLC0415
+    from launcher.engines.command_line.dialects.powershell_blocks import is_one  # noqa: PLC0415
 
-    batch = of_batch(text)
-    is_of_windows |= batch is not text
+    batch = of_batch(text := _LAST.sub(r"\1", text))
+    is_of_windows |= batch is not text or is_one(text)
     text = of_fish(of_csh(of_powershell(batch)))
     return _with_slashes(text) if is_of_windows else text
 

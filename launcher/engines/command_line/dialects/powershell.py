@@ -44,15 +44,21 @@ _ADDED = re.compile(
 )
 _APPENDED = re.compile(
     r"^(?P<indent>[ \t]*)\$(?P<name>\w+)[ \t]+\+=[ \t]+"
-    rf"(?P<words>{_QUOTED}(?:[ \t]*\+[ \t]*\$\w+)?|\$\w+)[ \t]*$",
+    rf"(?P<words>{_QUOTED}|\$\w+)[ \t]*$",
     re.MULTILINE,
 )
 _BOOLEAN = re.compile(r"(?<=[ \t])\$(?:true|false)(?=[ \t]*$)", re.MULTILINE | re.IGNORECASE)
-_JOINED = re.compile(r"(?:\"([^\"\n]*)\"|'([^'\n$`]*)')[ \t]*\+[ \t]*\$(\w+)")
+_CLOSE = re.compile(r"^([ \t]*\$\w+)=(?![=\s])", re.MULTILINE)
+_TERM = rf"(?:{_QUOTED}|\$\w+)"
+_JOINED = re.compile(
+    rf"^(?P<head>[ \t]*\$\w+[ \t]+\+?=[ \t]+)(?P<terms>{_TERM}(?:[ \t]*\+[ \t]*{_TERM})+)[ \t]*$",
+    re.MULTILINE,
+)
+_CALCULATED = re.compile(r"^[ \t]*(?:\[\w+\][ \t]*)?\$(\w+)[ \t]*=[ \t]*[^=\s].*$", re.MULTILINE)
+"""An assignment of what only PowerShell calculates."""
 _RANGE = re.compile(
     r"^[ \t]*\$(?P<name>\w+)[ \t]*=[ \t]*(?P<first>\d{1,6})\.\.(?P<last>\d{1,6})[ \t]*$", re.MULTILINE
 )
-_PROPERTY = re.compile(r"^[ \t]*\$\w+[ \t]*=[ \t]*\$\w+(?:\.\w+)+[ \t]*$", re.MULTILINE)
 _OWN_FOLDER = re.compile(r"\$PSScriptRoot(?P<path>(?:[\\/][\w.-]+)*)", re.IGNORECASE)
 _PYTHON = re.compile(r"^[ \t]*py(?:[ \t]+-3(?:\.\d+)?)?[ \t]+(?=-[mu]\b|[\w./\\]+\.py\b)", re.MULTILINE)
 _ACTIVATED = re.compile(
@@ -86,20 +92,26 @@ def _once(found: re.Match[str]) -> str:
     return f'"{text}"' if "''" in found[1] else found[0]
 
 
-def _one_word(found: re.Match[str]) -> str:
-    """Return a text and a variable behind it as one word: `"--rank=" + $rank`."""
-    return f'"{found[1] or found[2] or ""}${{{found[3]}}}"'
+def _as_text(found: re.Match[str]) -> str:
+    """Return texts and variables that are joined as one text: `"--rank=" + $rank`."""
+    terms = re.findall(_TERM, found["terms"])
+    if all(term.startswith("$") for term in terms):
+        return found[0]  # numbers
+    parts = (term if term.startswith("$") else term[1:-1] for term in terms)
+    text = "".join(re.sub(r"\$(\w+)", r"${\1}", part) for part in parts)
+    return f'{found["head"]}"{text}"'
 
 
 def of_powershell(text: str) -> str:
     """Return a text as a POSIX shell writes it."""
-    text = _OF_SCRIPT.sub(
-        "", with_blocks(_DOUBLED.sub(_once, text) if "''" in text and is_one(text) else text)
-    )
+    is_own = is_one(text)
+    text = _OF_SCRIPT.sub("", with_blocks(_DOUBLED.sub(_once, text) if "''" in text and is_own else text))
     text = _STARTED.sub(
         lambda found: f"{_SHELL.sub('bash -c', found['program'])} {_BETWEEN.sub(' ', found['words'])}", text
     )
-    text = _ADDED.sub(r"\g<indent>$\g<name> += \g<words>", _NEW_LIST.sub("@()", _PROPERTY.sub("", text)))
+    text = _CLOSE.sub(r"\1 = ", text) if is_own else text
+    text = _ADDED.sub(r"\g<indent>$\g<name> += \g<words>", _NEW_LIST.sub("@()", text))
+    text = _JOINED.sub(_as_text, text)
     given = _PARAMETERS.search(text)
     if given is not None:
         values = (f"${one['name']} = {one['value']}" for one in _PARAMETER.finditer(given["given"]))
@@ -116,11 +128,7 @@ def of_powershell(text: str) -> str:
     text = _RANGE.sub(r"\g<name>=({\g<first>..\g<last>})", _LIST.sub(written, text))
     if lists:
         text = _APPENDED.sub(
-            lambda one: (
-                f"{one['indent']}{one['name']}+=({_JOINED.sub(_one_word, one['words'])})"
-                if one["name"] in lists
-                else one[0]
-            ),
+            lambda one: f"{one['indent']}{one['name']}+=({one['words']})" if one["name"] in lists else one[0],
             text,
         )
     for name in dict.fromkeys(lists):
@@ -135,4 +143,5 @@ def of_powershell(text: str) -> str:
         text = pattern.sub(command, text)
     texts = {name for name, _ in _ASSIGNED.findall(text)}
     text = _ASSIGNED.sub(r"\1=\2", text)
+    text = _CALCULATED.sub(r"unset \1", text) if is_own else text
     return _USED.sub(lambda one: f'"{one[0]}"' if one["name"] in texts else one[0], text)

@@ -78,9 +78,12 @@ def without_values(words: Sequence[Word], where: str) -> CommandRefused:
             f"{where} has {', '.join(parts)}, {what}{made}",
             f"write a value for {they}, or launch the script: gpulaunch run ... -- bash SCRIPT ARGUMENTS",
         )
-    if any(map(_OF_WINDOWS.match, parts)):
+    if paths := [part for part in parts if _OF_WINDOWS.match(part)]:
+        others = ", ".join(part for part in parts if part not in paths)
+        lacking = f", and no value for {others}" if others else ""
         return CommandRefused(
-            f"{where} has {', '.join(parts)}, a path of Windows", "write the path that the hosts have"
+            f"{where} has {', '.join(paths)}, a path of Windows{lacking}",
+            "write the path that the hosts have",
         )
     program = _WHICH.fullmatch(parts[0]) if len(parts) == 1 else None
     if program is not None:
