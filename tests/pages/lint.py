@@ -36,8 +36,8 @@ are an info then, and R406 is silent. The names of what was read so are printed,
 
 Reading has bounds: 400,000 steps, 300,000 words and signs in all modules (400,000 with those that train),
 values of 20,000 items, strings of 65,536 characters, integers of 4,096 bits. What lies beyond them is
-reported as `not judged:`, in JSON under `problems`, in SARIF as a notification, and by preflight as an
-unknown SCR001.
+reported as `not judged:`, in JSON (`--json`) under `problems`, in SARIF (`--sarif`) as a notification, and by
+preflight as an unknown SCR001.
 
 A fault that two lines make together (float16 weights in one, `fp16=True` in the other) is reported at the
 line to change; the other is under `see:`, in `related`, and in JSON an info of its own with `part_of`.
