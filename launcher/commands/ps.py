@@ -18,11 +18,13 @@ from launcher.commands._on_end_notice import deliver_due
 from launcher.config.host_access_args import complete_commands
 from launcher.config.node_sets import fold_hosts
 from launcher.config.slurm_options import is_inside_job
+from launcher.errors import SlurmError
 from launcher.exit_codes import ExitCode
 from launcher.planning.run_record import read_run_records
 from launcher.runs.record_notes import describe_gone, describe_silent, list_gone_hosts, list_silent
 from launcher.runs.render import encode_runs, render_runs
 from launcher.runs.search import search, search_hosts, unanswered_lines
+from launcher.slurm.commands import NO_CLUSTER
 from launcher.slurm.jobs import list_own_jobs
 from launcher.terminal.output import echo, echo_json, echo_lines
 from launcher.text import count_noun, sanitize
@@ -75,7 +77,12 @@ def command(hosts: tuple[str, ...], *, ended: bool, as_json: bool, **given: Any)
 
 def _describe_slurm_jobs() -> Iterator[str]:
     """Yield on a login node which commands list the runs of this user's Slurm jobs."""
-    jobs = list_own_jobs() if shutil.which("squeue") and not is_inside_job() else ()
+    try:
+        jobs = list_own_jobs() if shutil.which("squeue") and not is_inside_job() else ()
+    except SlurmError as silence:
+        if NO_CLUSTER not in silence.message:  # else Slurm's commands are merely installed
+            yield f"runs of Slurm jobs may be missing from this list: {silence.message}"
+        return
     if jobs:
         what = f"{count_noun(len(jobs), 'Slurm job')} of yours with gpulaunch"
         yield f"the runs of {what} are not in this list: gpulaunch ps {', gpulaunch ps '.join(jobs)}"

@@ -13,12 +13,16 @@ from launcher.transports.local import LocalConnection
 TIMEOUT_S = 60.0
 _ABSENT = 127
 _NO_SLURM = "load the site's Slurm module, or go to a login node (`which srun` must find it)"
+_PING = "is the controller up, or only busy? `scontrol ping` says so"
+NO_CLUSTER = "configuration source"
+"""In what Slurm's commands say on a machine that belongs to no cluster."""
 _REMEDIES = (
     (
-        "configuration source",
+        NO_CLUSTER,
         "this machine is not in the cluster: use a login node, or name the site's slurm.conf in SLURM_CONF",
     ),
-    ("contact slurm controller", "is the controller up? `scontrol ping` says so"),
+    ("contact slurm controller", _PING),
+    ("socket timed out", _PING),
     ("invalid account", "`sacctmgr show assoc user=$USER` lists your accounts and partitions"),
     ("munge", "munge must run on this machine with the cluster's key: `munge -n | unmunge` says so"),
 )
@@ -51,8 +55,7 @@ def run_slurm(
     try:
         done = connection.run(argv, stdin=text.encode(), timeout_s=timeout_s)
     except CommandTimedOut:
-        fix = "is its controller up? `scontrol ping` says so"
-        raise SlurmError(f"{argv[0]} has not answered within {timeout_s:g} s", fix) from None
+        raise SlurmError(f"{argv[0]} has not answered within {timeout_s:g} s", _PING) from None
     if done.exit_status == _ABSENT:
         raise missing_command_error(argv[0])
     if done.exit_status:

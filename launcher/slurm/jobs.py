@@ -157,24 +157,24 @@ def _list_states(job: str, environ: Mapping[str, str]) -> list[_JobState]:
 def list_own_jobs(environ: Mapping[str, str] = os.environ) -> tuple[str, ...]:
     """Return this user's jobs that run and whose batch script names gpulaunch, the newest first.
 
-    Nothing where Slurm is absent or does not answer soon; only the newest jobs are looked at.
+    Only the newest jobs are looked at. Raises SlurmError where Slurm does not answer soon.
     """
     from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 - only where Slurm is
 
     commands = open_local_commands(step_environment(environ))
 
-    def answer(*argv: str) -> str:
+    def read_script(job: str) -> str:
         try:
-            return run_slurm(commands, argv, timeout_s=_GLANCE_S)
+            return run_slurm(commands, ("scontrol", "write", "batch_script", job, "-"), timeout_s=_GLANCE_S)
         except (BadInput, SlurmError):
             return ""
 
-    listed = answer("squeue", "-h", "-t", "RUNNING", "-u", user_name(), "-S", "-i", "-o", "%A|%i").split()
-    pairs = [line.partition("|") for line in listed]
+    argv = ("squeue", "-h", "-t", "RUNNING", "-u", user_name(), "-S", "-i", "-o", "%A|%i")
+    pairs = [line.partition("|") for line in run_slurm(commands, argv, timeout_s=_GLANCE_S).split()]
     jobs = [(own, name) for own, _, name in pairs if _JOB_NAME.fullmatch(own) and _JOB_NAME.fullmatch(name)]
     looked_at = jobs[:_MOST_LOOKED_AT]
     with ThreadPoolExecutor(_MOST_LOOKED_AT) as pool:  # a controller that is slow is waited for once
-        scripts = pool.map(lambda job: answer("scontrol", "write", "batch_script", job[0], "-"), looked_at)
+        scripts = pool.map(read_script, [own for own, _ in looked_at])
         return tuple(
             name for (_, name), script in zip(looked_at, scripts, strict=True) if "gpulaunch" in script
         )

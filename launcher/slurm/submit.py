@@ -14,6 +14,7 @@ from launcher.transports.base import Connection
 _IN_DIRECTORY = 'cd "$1" && shift && exec "$@"'
 _MAKE_DIRECTORIES = """cd "$1" && shift &&
 for path do mkdir -p -- "$path" || [ "${path#/}" != "$path" ] || exit 1; done"""
+_MAYBE = "Slurm may take the job all the same: look at `squeue --me` before you submit again"
 _FIXES = (
     ("invalid partition", "`sinfo -o %P` lists the partitions; set `partition` of slurm:"),
     (
@@ -24,6 +25,8 @@ _FIXES = (
     ("node count", "`sinfo` shows how many nodes the partition has; set `nodes` of slurm:"),
     ("node configuration", "`sinfo -o '%P %G %c %m'` shows what nodes have; set `gpus_per_node` of slurm:"),
     ("gres", "`sinfo -o '%P %G'` shows which GPUs nodes have; set `gpus_per_node` of slurm:"),
+    ("socket timed out", _MAYBE),
+    ("has not answered", _MAYBE),
     ("time limit", "`sinfo -o '%P %l'` shows the limits; set `time` of slurm:"),
 )
 _NODES_FIX = "`sinfo -o '%P %D'` shows how many nodes the partition has; set `nodes` of slurm:"
