@@ -12,7 +12,7 @@ from launcher.follow.restart_history import RestartHistory
 from launcher.follow.run_state import RunState
 from launcher.follow.usage import RankUsage
 from launcher.planning.plan import Plan
-from launcher.text import name_ranks, one_line
+from launcher.text import name_ranks
 from preflight.diagnosis.result import Diagnosis
 from preflight.frozen import dataclass
 
@@ -180,11 +180,6 @@ def _cleanup(state: RunState) -> Cleanup:
     )
 
 
-def _follows(stopped_by: str, cause: Failure | None) -> bool:
-    """Return whether a client stopped a host because of this failure on another one."""
-    return cause is not None and one_line(cause.summary, 200) == stopped_by
-
-
 def _verdict(state: RunState) -> tuple[Verdict, int, str]:
     if state.verification.mismatches:
         return "verification_failed", ExitCode.VERIFICATION_FAILED, state.verification.mismatches[0]
@@ -196,7 +191,7 @@ def _verdict(state: RunState) -> tuple[Verdict, int, str]:
         return "interrupted", ExitCode.INTERRUPTED, state.job_ends.why
     if state.interrupts and (cause is None or state.stopped_by_interrupt):
         return "interrupted", ExitCode.INTERRUPTED, state.interrupted_by
-    if state.stopped_by and not _follows(state.stopped_by, cause):
+    if state.stopped_by:
         return "interrupted", ExitCode.INTERRUPTED, state.stopped_by
     if state.ended_unattended:
         return "aborted", ExitCode.ABORTED, state.ended_unattended

@@ -91,7 +91,7 @@ class RunState:
         self.interrupted_by = ""
         self.job_ends: JobEnds | None = None
         self.stopped_by_interrupt = False
-        self.stopping = ""
+        self.stopping, self._stopped_for_failure = "", False
         self.stopped_by = ""  # who else asked for the end
         self.signalled = False  # which was no client: a host got SIGTERM
         self.ended_unattended = ""  # a host has ended it because no client followed it
@@ -237,7 +237,7 @@ class RunState:
         if self.stopping or any(failure.hung for failure in self.failures):
             return
         self.failures.append(Failure(host, at, None, None, why, hung=True))
-        self.stopping = why
+        self.stopping, self._stopped_for_failure = why, True
         then = "" if self._over else "; collecting the stacks of all ranks, then stopping all nodes"
         yield Notify(f"{why}{then}", bad=True)
         if (hosts := self.open_hosts) and not self._over:
@@ -257,6 +257,9 @@ class RunState:
         if self.stopping or self.failures:
             return
         why = str(report.fields.get("why") or "")
+        if report.fields.get("cause") == "peer":
+            yield from self._fail(Failure(report.host, float("inf"), None, None, why))
+            return
         if report.fields.get("requested"):
             self.stopped_by = why or "another client"
         else:
@@ -320,7 +323,8 @@ class RunState:
             and self._after_main_s is not None
             and self.open_hosts
         ):
-            yield StopHosts(self.open_hosts, self._after_main_s, self.stopping)
+            failed = self._stopped_for_failure
+            yield StopHosts(self.open_hosts, self._after_main_s, self.stopping, failed=failed)
         left = (ended.state.get("exit") or {}).get("remaining_pids")
         if left:
             pids = ", ".join(str(pid) for pid in left)
@@ -369,7 +373,8 @@ class RunState:
             yield from self._interrupted(Interrupted(event.why))
 
     def _stop_all(self, why: str, grace_s: float, *, failed: bool = False) -> Iterator[Action]:
-        self.stopping = self.stopping or why
+        if not self.stopping:
+            self.stopping, self._stopped_for_failure = why, failed
         if not self._over and (hosts := self.open_hosts):
             yield StopHosts(hosts, grace_s, why, failed=failed)
 

@@ -79,7 +79,7 @@ def _cleanup_lines(outcome: Outcome) -> Iterator[str]:
     for host, why in outcome.cleanup.lost.items():
         then = "the run continues on the host, if it lives: gpulaunch attach " + outcome.plan.run_id
         if host not in outcome.cleanup.still_running:
-            then = "its part of the run has ended, or its supervisor ends it automatically"
+            then = f"if it lives, gpulaunch stop {outcome.plan.run_id} ends what is left of the run on it"
         if host in outcome.cleanup.unending:
             yield f"{host} {why}{_alive_ranks(outcome, host)}; {_ask_again(outcome, host)}"
         else:

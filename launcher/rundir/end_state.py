@@ -7,7 +7,7 @@ from typing import Any, Literal, TypeAlias
 from launcher.text import spell_duration
 
 RunStatus: TypeAlias = Literal["running", "stopping", "waiting", "finished", "failed", "stopped", "lost"]
-_FAILURES = frozenset({"rank", "hang", "supervisor", "refused"})
+_FAILURES = frozenset({"rank", "hang", "supervisor", "refused", "peer"})
 _STOPS = frozenset({"request", "signal", "no_client"})
 """What a supervisor names as the cause of an end (launcher/onhost/supervisor/end_causes.py); after the cause
 `exit`, or one that we do not know, the exit codes decide."""

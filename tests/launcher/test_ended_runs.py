@@ -120,7 +120,7 @@ def test_the_reason_of_a_run_is_that_of_the_node_whose_end_began_first() -> None
     failed = over(
         node_rank=1, ranks={"1": 7}, why="rank 1 failed with exit code 7", since=1990.0, ended=2005.0
     )
-    stopped = over(ranks={"0": -9}, why="rank 1 on b failed with exit code 7", requested=True, since=1991.0)
+    stopped = over(ranks={"0": -9}, why="rank 1 on b failed with exit code 7", cause="peer", since=1991.0)
     (run,) = found((A, [stopped]), (B, [failed]))
     assert run.how == "failed: rank 1 failed with exit code 7"
     by_hand = over(ranks={"0": 1}, why="stopped by ana@x", requested=True)
@@ -273,7 +273,7 @@ def test_rm_names_the_last_run_and_deletes_it_only_after_a_yes(home: Home) -> No
 
 
 PAST: list[RunEvent] = [
-    host_report("b", "stopping", 5.1, why="rank 0 on a failed with exit code 3", grace_s=3, requested=True),
+    host_report("b", "stopping", 5.1, why="rank 0 on a failed with exit code 3", grace_s=3, cause="peer"),
     host_report("b", "rank_exit", 5.2, rank=1, code=-15, stopping=True),
     placed("a", 0, 2),
     host_report("a", "rank_exit", 5.0, rank=0, code=3, stopping=False),
@@ -289,6 +289,22 @@ def test_a_run_that_is_over_is_not_stopped_again_and_the_failure_that_ended_it_i
     assert "stopping every node" not in said(actions)
     outcome = build_outcome(watch, NOWHERE, 1.0, 1)
     assert (outcome.verdict, outcome.exit_code) == ("failed", 3)
+
+
+def test_hosts_that_a_client_ended_for_a_lost_one_are_not_stopped_by_a_person() -> None:
+    watch = RunState(plan(CPU, CPU))
+    stopping = host_report("a", "stopping", why="b was lost", grace_s=3, cause="peer", requested=True)
+    (stop,) = stops(replay(watch, [stopping, ended("a"), ended("b")]))
+    assert stop.failed
+    outcome = build_outcome(watch, NOWHERE, 1.0, 1)
+    assert (outcome.verdict, outcome.exit_code, outcome.why) == ("failed", 5, "b was lost")
+
+
+def test_the_end_of_the_main_host_makes_no_person_of_a_failure() -> None:
+    watch = RunState(plan(CPU, CPU), after_main_s=5.0)
+    failed = host_report("a", "rank_exit", rank=0, code=3)
+    asked = stops(replay(watch, [placed("a", 0, 2), placed("b", 1, 2), failed, ended("a")]))
+    assert [(stop.hosts, stop.failed) for stop in asked] == [(("a", "b"), True), (("b",), True)]
 
 
 def test_phases_begin_with_the_run_whatever_was_heard_first() -> None:

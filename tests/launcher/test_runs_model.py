@@ -62,6 +62,7 @@ def test_a_host_asked_under_two_names_counts_once() -> None:
         (over(ranks={}, why="its keeper had to end it", cause="supervisor"), "failed"),
         (over(ranks={}, why="GPU x is claimed by run y", cause="refused"), "failed"),
         (over(ranks={"0": 1}, why="stopped: a peer failed", cause="request", requested=True), "stopped"),
+        (over(ranks={"0": -15}, why="b was lost", cause="peer", requested=True), "failed"),
         (over(ranks={"0": -15}, why="the host is killed by its owner", cause="signal"), "stopped"),
         (over(ranks={"0": 1}, why="every client failed to come", cause="no_client"), "stopped"),
         (over(ranks={"0": 0}, why="failed?", cause="exit"), "finished"),

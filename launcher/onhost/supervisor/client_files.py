@@ -6,7 +6,7 @@ import os
 import signal
 from typing import Any, Mapping, NamedTuple
 
-from .end_causes import HANG, REQUEST, SIGNAL
+from .end_causes import HANG, PEER, REQUEST, SIGNAL
 from .events import write_event
 from .files import read_json, seconds_since, write_file, write_time
 from .node import is_on_this_node
@@ -122,7 +122,7 @@ def read_stop_request(run_dir: str, default_s: float = STOP_GRACE_S) -> StopRequ
     """
     said = read_json(os.path.join(run_dir, STOP)) or {}
     grace = said.get("grace_s")
-    cause = REQUEST if said else SIGNAL
+    cause = (PEER if said.get("failed") else REQUEST) if said else SIGNAL
     return StopRequest(
         str(said.get("why") or "asked to stop (SIGTERM)"),
         float(grace) if isinstance(grace, (int, float)) else default_s,
