@@ -183,3 +183,12 @@ def group_alike(pairs: Iterable[tuple[Key, Value]]) -> dict[Key, tuple[Value, ..
 def count_alike(names: Sequence[str]) -> str:
     """Return "7x NVIDIA L40S, 1x TITAN RTX" for names."""
     return ", ".join(f"{names.count(name)}x {name}" for name in dict.fromkeys(names))
+
+
+def name_first(names: Sequence[str], most: int, total: int = 0) -> str:
+    """Return the first `most` names and the number of the others: `a, b and 3 more`.
+
+    `total`: the number of all, where `names` are only some.
+    """
+    left = max(len(names), total) - len(names[:most])
+    return ", ".join(names[:most]) + (f" and {left} more" if left else "")

@@ -20,6 +20,7 @@ from launcher.config.run_config import (
 )
 from launcher.errors import BadInput
 from launcher.local.project import SUFFIXES
+from launcher.text import name_first
 
 PLACES_OF_WORDS = "name a local file; a host goes after --hosts, a command after --"
 _ON_HOSTS = "or, where the code lies on the hosts only, add --set send_script=false"
@@ -185,7 +186,7 @@ def _refuse_neighbours(config: RunConfig) -> None:
     if names:
         what = f"only {job.script}" if job.script else "nothing"
         raise BadInput(
-            f"the command needs {', '.join(names[:_NAMED])}, and {what} would be sent to the hosts",
+            f"the command needs {name_first(names, _NAMED)}, and {what} would be sent to the hosts",
             _SYNC.format(target=f"{SYNC_ROOT}/{Path.cwd().name}"),
         )
 
@@ -203,8 +204,7 @@ def _refuse_lone(script: Path) -> None:
     modules = sources.own_modules(source)
     if not modules:
         return
-    more = f" and {len(modules) - _NAMED} more" if len(modules) > _NAMED else ""
     raise BadInput(
-        f"{script} imports {', '.join(modules[:_NAMED])}{more}, but only {script} itself would be sent",
+        f"{script} imports {name_first(modules, _NAMED)}, but only {script} itself would be sent",
         _SYNC.format(target=f"{SYNC_ROOT}/{Path.cwd().name}"),
     )

@@ -7,7 +7,7 @@ have a GPU each (G6) is judged by this module, from what each reported at its fi
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from launcher.text import one_line
+from launcher.text import name_first, one_line
 from preflight.frozen import dataclass
 
 STOP_EXIT = 86
@@ -97,7 +97,7 @@ class GuardReports:
 def _details(fields: Mapping[str, Any]) -> Iterator[str]:
     names = fields.get("parameters")
     if isinstance(names, list) and names:
-        total = fields.get("parameters_total", len(names))
-        more = f" and {total - len(names)} more" if isinstance(total, int) and total > len(names) else ""
-        yield one_line(f"parameters: {', '.join(map(str, names))}{more}", 2000)
+        total = fields.get("parameters_total")
+        shown = name_first([*map(str, names)], len(names), total if isinstance(total, int) else 0)
+        yield one_line(f"parameters: {shown}", 2000)
     yield one_line(f"fix: {fields.get('fix', '')}", 2000)

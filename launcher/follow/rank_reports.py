@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from launcher.follow.events import HostReport
 from launcher.follow.failures import Failure, describe_exit_code
+from launcher.text import name_first
 
 _MOST_NAMED = 4
 _RAISED_AGAIN = r"Caught \w+ in (?:\S+ ){1,4}\S+\.$"  # compiled when a rank fails, by the cache of `re`
@@ -83,12 +84,9 @@ class RankReports:
     def _ended_before(self, failure: Failure) -> str:
         """Return which ranks had ended without an error when another one lost its peer."""
         early = [
-            (rank, report.host)
+            f"rank {rank} on {report.host}"
             for rank, report in sorted(self._script_exits.items())
             if report.fields.get("code") == 0 and report.at <= failure.at and rank != failure.rank
         ]
-        if not early:
-            return ""
-        named = ", ".join(f"rank {rank} on {host}" for rank, host in early[:_MOST_NAMED])
-        more = f" and {len(early) - _MOST_NAMED} more" if len(early) > _MOST_NAMED else ""
-        return f"the script of {named}{more} had ended with exit code 0"
+        named = name_first(early, _MOST_NAMED)
+        return f"the script of {named} had ended with exit code 0" if early else ""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from launcher.config.node_sets import fold_hosts, host_range
 from launcher.host_checks.merged_findings import merge_findings
 from launcher.terminal.cell_width import Span, StyledLine
-from launcher.text import count_alike, count_noun, group_alike, one_line, sanitize, spell_duration
+from launcher.text import count_alike, count_noun, group_alike, name_first, one_line, sanitize, spell_duration
 from preflight.checks.finding import Finding, Severity
 from preflight.checks.registry import NOT_HELD
 from preflight.facts.gpu import Gpu
@@ -294,8 +294,7 @@ def _finding_lines(
 ) -> Iterator[StyledLine]:
     word = "ignored" if item.ignored else item.severity.value
     codes = " ".join(item.codes)
-    more = f" and {len(item.subjects) - _SUBJECTS_SHOWN} more" if len(item.subjects) > _SUBJECTS_SHOWN else ""
-    about = f" {', '.join(item.subjects[:_SUBJECTS_SHOWN])}{more}" if item.subjects else ""
+    about = f" {name_first(item.subjects, _SUBJECTS_SHOWN)}" if item.subjects else ""
     yield [_label(word), ("", f" {codes} on {names(item.hosts)}{about}: {item.message}")]
     if with_fix and not item.ignored:
         yield from _fix_lines(item.fix, 1, _FIX_INDENT)

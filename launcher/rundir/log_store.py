@@ -23,7 +23,7 @@ from launcher.local.safe_paths import (
 )
 from launcher.rundir.log_cuts import LOG_CUTS, add_cut, read_end, read_starts
 from launcher.rundir.run_id import is_run_id
-from launcher.text import one_line, sanitize
+from launcher.text import name_first, one_line, sanitize
 
 EVENTS = "events.jsonl"
 EVENT_SCHEMA = "gpulaunch.event/1"
@@ -172,8 +172,7 @@ class LogStore:
     def find_deleted(self) -> str:
         """Return which local logs are gone, or shorter than they were written, "" for none."""
         gone = [_name(*key) for key, size in self._sizes.items() if self._length(key) < size]
-        more = f" and {len(gone) - 1} more" if len(gone) > 1 else ""
-        return f"{gone[0]}{more} was deleted or cut locally" if gone else ""
+        return f"{name_first(gone, 1)} was deleted or cut locally" if gone else ""
 
     def _length(self, key: tuple[str, str]) -> int:
         try:

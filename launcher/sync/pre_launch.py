@@ -19,7 +19,7 @@ from launcher.sync.git import GitState
 from launcher.sync.hash_cache import HashCache
 from launcher.sync.sync import LOCAL, HostSync, Say, SyncJob, send_tree
 from launcher.sync.tree import SourceTree, read_tree
-from launcher.text import count_noun, format_size, group_alike, one_line
+from launcher.text import count_noun, format_size, group_alike, name_first, one_line
 from preflight.facts.json_codec import encode
 from preflight.facts.redaction import redact_diff
 from preflight.frozen import dataclass
@@ -163,8 +163,7 @@ def _refuse_without_script(tree: SourceTree, spec: SyncOptions, job: Job) -> Non
 
 
 def _names(paths: Sequence[str]) -> str:
-    shown = ", ".join(one_line(path, 80) for path in paths[:_NAMED])
-    return shown + (f" and {len(paths) - _NAMED} more" if len(paths) > _NAMED else "")
+    return name_first([one_line(path, 80) for path in paths[:_NAMED]], _NAMED, len(paths))
 
 
 def encode_source(tree: SourceTree, version: GitState, hosts: Mapping[str, HostSync]) -> dict[str, Any]:

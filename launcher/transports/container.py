@@ -13,7 +13,7 @@ from launcher.errors import (
     HostError,
     PrefixFailed,
 )
-from launcher.text import last_lines, sanitize
+from launcher.text import last_lines, name_first, sanitize
 from launcher.transports.base import CommandResult, Connection
 from launcher.transports.prefix import Prefix
 from preflight.frozen import dataclass
@@ -87,7 +87,7 @@ class Runtime:
         names = _names(done)
         if len(names) == 1:
             return names[0].partition(",")[0]
-        shown = ", ".join(names[:_SHOWN_NAMES]) + (", ..." if len(names) > _SHOWN_NAMES else "")
+        shown = name_first(names, _SHOWN_NAMES)
         what = f"{len(names)} containers run: {shown}" if names else "no container runs"
         fix = f"name it: via: {{{self.via.kind}: NAME}}" if names else f"{self._shown} ps -a lists them all"
         raise ContainerNotRunning(self.host, what, fix)
@@ -119,7 +119,7 @@ class Runtime:
 
     def _absent(self, name: str) -> ContainerNotRunning:
         done = self._ask("ps", "--format", _NAMES)
-        names = ", ".join(_names(done)[:_SHOWN_NAMES]) if done.exit_status == 0 else ""
+        names = name_first(_names(done), _SHOWN_NAMES) if done.exit_status == 0 else ""
         fix = f"running now: {names}" if names else f"{self._shown} ps -a lists all of them"
         if self.via.kind == "podman":
             fix += "; podman shows to each user that user's own"

@@ -9,7 +9,7 @@ from launcher.report.html.escape import text
 from launcher.report.preflight_page.fix_commands import split_fix
 from launcher.report.preflight_page.heat_map import CRITICAL, INFO, UNKNOWN, WARNING
 from launcher.report.preflight_page.host_names import host_list
-from launcher.text import count_noun, group_alike
+from launcher.text import count_noun, group_alike, name_first
 from preflight.checks.finding import Severity
 from preflight.checks.runner import load_checks
 from preflight.frozen import dataclass
@@ -117,9 +117,7 @@ def _group(group: FindingGroup, *, fix_of: int) -> Iterator[str]:
     """Yield one finding; its fix is that of `fix_of` findings, 0 where it comes with a later one."""
     letter, word = _LETTERS.get(group.severity, INFO), group.severity.value
     ignored = ", ignored" if group.ignored else ""
-    about = ", ".join(group.subjects[:_MOST_SUBJECTS])
-    if len(group.subjects) > _MOST_SUBJECTS:
-        about += f" and {len(group.subjects) - _MOST_SUBJECTS} more"
+    about = name_first(group.subjects, _MOST_SUBJECTS)
     many = (
         f' <span class="soft">{count_noun(len(group.hosts), "host")}</span>' if len(group.hosts) > 1 else ""
     )
