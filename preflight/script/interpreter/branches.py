@@ -1,7 +1,6 @@
 """Branches of the language: what a condition says of where its branches run, and which of them are read."""
 
 import ast
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from preflight.script.interpreter import switches
@@ -16,17 +15,19 @@ from preflight.script.interpreter.branch_conditions import (
     places_by_rank,
     places_of,
 )
-from preflight.script.interpreter.rank_values import PARTED, forget_choice
+from preflight.script.interpreter.rank_values import PARTED, asked, forget_choice, of_ranks
 from preflight.script.interpreter.scaled_branches import enter_branch, leave_branches
 from preflight.script.interpreter.state import State, merge_states
 from preflight.script.interpreter.values import (
     NONE,
     Const,
+    OneOf,
     RankValue,
+    Ref,
     Value,
-    alternatives,
     join,
     may_be_rank,
+    own_attribute,
     truth,
 )
 
@@ -48,7 +49,6 @@ def read_if(it: "Interpreter", node: ast.If) -> None:
     if id(node) not in it.branch_places:
         it.branch_places[id(node)] = places_of(node, it.source.lines)
     there, elsewhere = _by_value(value, it.branch_places[id(node)])
-    there = there or (RANK_0 if _is_held_by_rank_0(it, node.test) else "")
     other = it.state.fork()
     maybe = "" if it.loop_depth else MAYBE  # what one turn of a loop leaves out is done in another
     left = len(it.continues)
@@ -58,14 +58,10 @@ def read_if(it: "Interpreter", node: ast.If) -> None:
     it.guard = it.place(node) if there == RANK_0 else outer_guard
     _execute_in(it, node.body, there, maybe)
     taken, it.state = it.state, other
-    made = dict(_assigned(node.body)) if there == RANK_0 else {}
     enter_branch(it, node.test, holds=False)
     it.guard = it.place(node) if elsewhere == RANK_0 else outer_guard
     _execute_in(it, node.orelse, elsewhere, maybe)
     it.guard = outer_guard
-    for name, target in made.items():
-        if it.evaluate(target) == NONE:
-            it.notes.setdefault(f"{_HELD}{name}", []).append(it.place(node))
     leave_branches(it, node.test, taken, it.state)
     if len(it.continues) == left:
         it.tests.pop()  # else what follows in this turn depends on it
@@ -78,7 +74,12 @@ def read_if(it: "Interpreter", node: ast.If) -> None:
         it.guard = it.place(node) if elsewhere == RANK_0 else it.guard
     if maybe:
         _note_open(it, node, taken)
+    placed = there in _BY_FIRST and not (taken.dead or it.state.dead)
+    targets = _assigned([*node.body, *node.orelse]) if placed else []
+    ours, theirs = (_values(it, state, targets) for state in (taken, it.state))
     it.state = merge_states([taken, it.state])
+    for target, one, rest in zip(targets, ours, theirs, strict=True):
+        _hold(it, target, of_ranks(one, rest, first=there == RANK_0))
 
 
 def _note_open(it: "Interpreter", node: ast.If, taken: State) -> None:
@@ -88,7 +89,7 @@ def _note_open(it: "Interpreter", node: ast.If, taken: State) -> None:
             it.open_branches.add((it.source.path, body[0].lineno, body[-1].end_lineno or 0))
 
 
-_HELD = "rank 0 alone has "
+_BY_FIRST = (RANK_0, OTHER_RANKS)
 _LEAVES = (ast.Return, ast.Continue, ast.Break)
 
 
@@ -102,38 +103,34 @@ def _says_who_goes_on(test: ast.expr, value: Value, there: str, elsewhere: str) 
     return elsewhere != "" and not (some and there == RANK_0 and elsewhere == BY_RANK)
 
 
-def _assigned(body: list[ast.stmt]) -> Iterator[tuple[str, ast.expr]]:
-    """Yield the names and attributes that statements set, with what reads them."""
-    for statement in body:
-        for target in statement.targets if isinstance(statement, ast.Assign) else ():
-            if isinstance(target, (ast.Name, ast.Attribute)):
-                yield ast.unparse(target), target
+def _assigned(body: list[ast.stmt]) -> list[ast.expr]:
+    """Return the names and attributes that statements set, each once."""
+    assigned = (target for item in body if isinstance(item, ast.Assign) for target in item.targets)
+    named = (target for target in assigned if isinstance(target, (ast.Name, ast.Attribute)))
+    return list({ast.unparse(target): target for target in named}.values())
 
 
-def note_choice_of_rank_0(it: "Interpreter", node: ast.Assign) -> None:
-    """Note what `writer = SummaryWriter() if rank == 0 else None` gives to rank 0 alone."""
-    choice = node.value
-    if not isinstance(choice, ast.IfExp) or not it.notes.get(f"{_HELD}{it.place(choice)}"):
-        return
-    if isinstance(choice.orelse, ast.Constant) and choice.orelse.value is None:
-        for name, _ in _assigned([node]):
-            it.notes.setdefault(f"{_HELD}{name}", []).append(it.place(node))
+def _values(it: "Interpreter", state: State, targets: list[ast.expr]) -> list[Value]:
+    """Return what names and attributes are in a state."""
+    outer, it.state = it.state, state
+    found = [it.evaluate(target) for target in targets]
+    it.state = outer
+    return found
 
 
-def _is_held_by_rank_0(it: "Interpreter", test: ast.expr) -> bool:
-    """Whether a condition asks for what rank 0 alone has: a writer that is None on the others."""
-    parts = test.values if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And) else [test]
-    for part in parts:
-        is_not = isinstance(part, ast.Compare) and isinstance(part.ops[0], ast.IsNot)
-        asked = part.left if is_not and isinstance(part, ast.Compare) else part
-        held = isinstance(asked, (ast.Name, ast.Attribute)) and it.notes.get(f"{_HELD}{ast.unparse(asked)}")
-        if held and NONE in alternatives(it.evaluate(asked)):
-            return True
-    return False
+def _hold(it: "Interpreter", target: ast.expr, value: Value) -> None:
+    """Give a name or attribute the value that differs with the rank."""
+    if isinstance(value, OneOf) and isinstance(target, ast.Name):
+        it.bind(target.id, value)
+    elif isinstance(value, OneOf) and isinstance(target, ast.Attribute):
+        owner = it.evaluate(target.value)
+        if isinstance(owner, Ref):
+            it.change(owner.id, **{own_attribute(target.attr): value})
 
 
 def _by_value(value: Value, places: tuple[str, str]) -> tuple[str, str]:
     """Return where the branches of a condition of this value run, else by its text."""
+    value = asked(value)
     if isinstance(value, RankValue) and value.first is not None:
         there, elsewhere = (RANK_0, OTHER_RANKS) if value.first else (OTHER_RANKS, RANK_0)
         return there if value.sure is not False else BY_RANK, elsewhere if value.sure is not True else BY_RANK
@@ -166,13 +163,11 @@ def read_choice(it: "Interpreter", node: ast.IfExp, value: Value) -> Value:
         return it.evaluate(node.orelse if places[0] == ONE_PROCESS else node.body)
     found, depth = [], len(it.contexts)
     placed = _by_value(value, places)
-    if placed[0] == RANK_0:
-        it.notes.setdefault(f"{_HELD}{it.place(node)}", []).append(it.place(node))
     for part, place in zip((node.body, node.orelse), placed, strict=True):
         it.contexts += [place] if place in _OF_RANKS else []
         found.append(it.evaluate(part))
         del it.contexts[depth:]
-    return join(found)
+    return of_ranks(found[0], found[1], first=placed[0] == RANK_0) if placed[0] in _BY_FIRST else join(found)
 
 
 def read_rest(

@@ -168,9 +168,10 @@ def _bool_operation(it: "Interpreter", node: ast.BoolOp) -> Value:
                 value = seen[-1] if seen else value
             else:
                 seen.append(value)
-    firsts = (item for item in seen if isinstance(item, RankValue) and item.first is not stops_at)
+    said = [rank_values.asked(item) for item in seen]
+    firsts = (item for item in said if isinstance(item, RankValue) and item.first is not stops_at)
     first = next((item for item in firsts if item.first is not None), None)
-    if first is not None and any(not _tells_as(item, first) for item in seen):
+    if first is not None and any(not _tells_as(item, first) for item in said):
         return RankValue(first=first.first, sure=not stops_at)  # the other parts may have been to blame
     return first or (join((*seen, value)) if seen else value)
 

@@ -4,10 +4,11 @@ import ast
 import operator
 import posixpath
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from preflight.facts.script import CodeLocation
-from preflight.script.interpreter.rank_values import note_choice
+from preflight.script.interpreter.rank_values import asked, note_choice
 from preflight.script.interpreter.string_formats import percent
 from preflight.script.interpreter.values import (
     OF_RANK,
@@ -63,7 +64,8 @@ def unary(it: "Interpreter", node: ast.UnaryOp) -> Value:
     value = it.evaluate(node.operand)
     if isinstance(node.op, ast.Not):
         known = truth(value)
-        if known is None and isinstance(value, RankValue):
+        value = asked(value)
+        if isinstance(value, RankValue):
             return RankValue(first=_opposite(answer=value.first), sure=_opposite(answer=value.sure))
         if known is None:
             return RankValue() if may_be_rank(value) else UNKNOWN
@@ -134,7 +136,8 @@ def compare(it: "Interpreter", node: ast.Compare) -> Value:
         place = place or _default_among(it, left, right)
         if answer is None:
             note_choice(it, node, left, right)
-            return _by_rank(node, left, right)
+            told = asked(left, partial(_compared_with, it, op, right)) if len(node.ops) == 1 else left
+            return _by_rank(node, left, right) if told is left else told
         if answer is not True:
             return Const(value=False, place=place)
         left = right
@@ -179,6 +182,10 @@ def _compared(it: "Interpreter", op: ast.cmpop, left: Value, right: Value) -> bo
         _compared_one(it, op, one, other) for one in alternatives(left) for other in alternatives(right)
     }
     return answers.pop() if len(answers) == 1 else None
+
+
+def _compared_with(it: "Interpreter", op: ast.cmpop, right: Value, left: Value) -> bool | None:
+    return _compared(it, op, left, right)
 
 
 def _compared_one(it: "Interpreter", op: ast.cmpop, left: Value, right: Value) -> bool | None:

@@ -1,6 +1,7 @@
 """What differs from rank to rank because the rank is in it: parts of data, seeds, paths."""
 
 import ast
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from preflight.script.interpreter.branch_conditions import OTHER_RANKS, RANK_0
@@ -18,6 +19,7 @@ from preflight.script.interpreter.values import (
     alternatives,
     is_by_rank,
     join,
+    truth,
 )
 from preflight.script.syntax_trees import walk
 
@@ -68,6 +70,30 @@ def answered(it: "Interpreter", value: Value) -> Value:
         return value
     places = [place for place in it.contexts[it.call_contexts :] if place in (RANK_0, OTHER_RANKS)]
     return RankValue(first=(places[-1] == RANK_0) is value.value) if places else value
+
+
+def of_ranks(value: Value, other: Value, *, first: bool) -> Value:
+    """Return what has one value on rank 0 (`first`) or on the other ranks, and another where it has not."""
+    one, rest = alternatives(value), alternatives(other)
+    held = {item: first for item in one if item not in rest} | {
+        item: not first for item in rest if item not in one
+    }
+    joined = join((value, other))
+    return OneOf(joined.values, held) if isinstance(joined, OneOf) else joined
+
+
+def asked(value: Value, answer: Callable[[Value], bool | None] = truth) -> Value:
+    """Return what a question about a value that differs with the rank says of it; else the value itself."""
+    if type(value) is not OneOf or not value.held:
+        return value
+    answers = [(answer(item), value.held.get(item)) for item in value.values]
+    for told in (True, False):
+        holders = {first for said, first in answers if said is not (not told)}
+        if len(holders) == 1 and None not in holders:
+            others = {first for said, first in answers if said is not told}
+            both = len(others) == 1 and None not in others and others != holders
+            return RankValue(first=holders.pop() is told, sure=None if both else told)
+    return value
 
 
 def without_contradiction(values: list[Value]) -> list[Value]:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 from preflight.script.interpreter import branches, calls, classes, loops, rank_values
 from preflight.script.interpreter.assignments import assign, delete_item, note_second_name
 from preflight.script.interpreter.branch_conditions import MAYBE, RANK_0
-from preflight.script.interpreter.branches import note_choice_of_rank_0
 from preflight.script.interpreter.contexts import context_kinds
 from preflight.script.interpreter.decorators import wrapped_function
 from preflight.script.interpreter.events import unwrap_value
@@ -58,8 +57,6 @@ def _assign(it: "Interpreter", node: ast.Assign) -> None:
         value = _counted(it, value) if _is_same(node.value.left, node.targets[0]) else value
     for target in node.targets:
         assign(it, target, value)
-    if type(node.value) is ast.IfExp:
-        note_choice_of_rank_0(it, node)
     note_second_name(it, node, value)
 
 

@@ -156,9 +156,11 @@ class OneOf:
     """One of several values, depending on what reading cannot know; equal in any order.
 
     The order is the script's: a set's differs from run to run, and so would what is reported of the first.
+    `held` says of those that rank 0 alone has True, of those that only other ranks have False.
     """
 
     values: tuple["Value", ...] = field(compare=False)
+    held: "Mapping[Value, bool] | None" = field(default=None, compare=False, repr=False)
     _compared: frozenset["Value"] = field(init=False, repr=False)
     weight: int = field(init=False, compare=False, repr=False)
     depth: int = field(init=False, compare=False, repr=False)
@@ -229,7 +231,21 @@ def join(values: Iterable[Value]) -> Value:
         flat = {OF_RANK if item == UNKNOWN else item: None for item in flat}  # by rank on one path, or all
     if len(flat) == 1:
         return next(iter(flat))
-    return OneOf(tuple(flat)) if len(flat) <= MAX_ALTERNATIVES else UNKNOWN
+    if len(flat) > MAX_ALTERNATIVES:
+        return UNKNOWN
+    held = [dict(value.held) for value in values if type(value) is OneOf and value.held]
+    return OneOf(tuple(flat), _held_alike(values, held) if held else None)
+
+
+def _held_alike(values: "Sequence[Value]", held: list[dict["Value", bool]]) -> dict["Value", bool]:
+    """Return which of several values the same ranks have wherever one may be of them."""
+    found = {item: first for each in held for item, first in each.items()}
+    for value in values:
+        known = (value.held if isinstance(value, OneOf) else None) or {}
+        for item in alternatives(value):
+            if item in found and known.get(item) is not found[item]:
+                del found[item]
+    return found
 
 
 def truth(value: Value) -> bool | None:

@@ -137,7 +137,7 @@ def clipping_scaled_gradients(it: "Interpreter", event: ScriptEvent) -> Iterator
             continue
         if it.state.scaled and not _unscaled(it, model):
             yield _clipped_scaled(it, event)
-    if not models and it.state.scaled:
+    if not models and it.state.scaled and not _unscaled(it, None):
         yield _clipped_scaled(it, event)
 
 
@@ -147,17 +147,17 @@ def _clipped_scaled(it: "Interpreter", event: ScriptEvent) -> RuleHit:
     return RuleHit(event.place, message, "call scaler.unscale_(optimizer) first", level)
 
 
-def _unscaled(it: "Interpreter", model: Ref) -> bool:
+def _unscaled(it: "Interpreter", model: Ref | None) -> bool:
     """Whether an optimizer of the model may have been unscaled, or never meets a scaler."""
-    mine = _optimizers_of(it, model)
-    return any(thing.get("unscaled", FALSE) != FALSE for thing in mine)
+    return any(thing.get("unscaled", FALSE) != FALSE for thing in _optimizers_of(it, model))
 
 
-def _optimizers_of(it: "Interpreter", model: Ref) -> list[HeapObject]:
+def _optimizers_of(it: "Interpreter", model: Ref | None) -> list[HeapObject]:
     """Return the optimizers that step a model; where none is known, those that step nothing known, or all."""
     optimizers = [thing for thing in it.state.heap.values() if thing.kind == "optimizer"]
     mine = [thing for thing in optimizers if model in getattr(thing.get("models"), "items", ())]
-    mine = mine or [thing for thing in optimizers if not getattr(thing.get("models"), "items", ())]
+    if model is not None and not mine:
+        mine = [thing for thing in optimizers if not getattr(thing.get("models"), "items", ())]
     return mine or optimizers  # where none is known, unscale_ itself ends what is scaled
 
 
