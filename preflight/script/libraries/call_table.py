@@ -78,6 +78,7 @@ _MODEL_NAME = re.compile(
 )
 _OF_ENGINES = re.compile(r"accelerator|fabric|engine|trainer|strategy|booster|scaler", re.IGNORECASE)
 """Names of what takes a loss and scales it, where reading does not know what it is."""
+_ITERATED = ("instance", "list", "loader")
 _HALVES = (Dtype("float16"), Dtype("bfloat16"))
 _AT_HOME = {"peft": re.compile("Peft"), "trl": re.compile(r"(Trainer|Config|ValueHead)$")}
 _ELSEWHERE = re.compile(r"Peft|ValueHead$|(SFT|DPO|ORPO|KTO|CPO|GRPO|RLOO|PPO|Reward)(Trainer|Config)$")
@@ -282,12 +283,12 @@ class LibraryModel:
         return OF_RANK if is_by_rank(iterable) else UNKNOWN
 
     def _yielded(self, it: Interpreter, iterable: Ref) -> Value:
-        """Return what the __iter__ of a class of the script yields."""
-        made_here = it.kind(iterable) in ("instance", "list", "loader")
-        method = method_of(it, iterable, "__iter__") if made_here else None
+        """Return what the __iter__ of a class of the script yields, or a list of modules."""
+        method = method_of(it, iterable, "__iter__") if it.kind(iterable) in _ITERATED else None
         if method is None:
-            listed = it.kind(iterable) == "list"
-            return self.element(it, list_classes.items_of(it, iterable)) if listed else UNKNOWN
+            if it.kind(iterable) == "list":
+                return self.element(it, list_classes.items_of(it, iterable))
+            return join(part for name, part in it.state.heap[iterable.id].attrs.items() if name.isdigit())
         node = it.functions[method.key].node
         made = call_function(it, method, unwrap_value(it, node, ()))
         return UNKNOWN if made == iterable else self.element(it, made)

@@ -1,10 +1,37 @@
 # target: capability=8.0 processes=4
 """What rank 0 alone holds, in an attribute or by a conditional expression; an `and` behind its rank."""
 import os
+from enum import Enum
 
 import torch
 import torch.distributed as dist
 import tqdm
+
+
+class Role(Enum):
+    LEADER = 1
+    WORKER = 2
+
+
+class Team:
+    def __init__(self, several=True):
+        self.role = Role.LEADER if dist.get_rank() == 0 else Role.WORKER
+        self.quiet = False
+        if several:
+            if dist.get_rank() != 0:
+                self.quiet = True
+
+    def share(self, loss):
+        if self.role is Role.LEADER:
+            dist.broadcast(loss, 0)  # expect: R404 error
+        if self.role != Role.LEADER:
+            return
+        dist.all_reduce(loss)  # expect: R404 error
+
+    def report(self, loss):
+        if not self.quiet:
+            dist.all_reduce(loss)  # expect: R404 error
+            torch.save(loss, "loss.pt")
 
 
 class Log:
@@ -23,6 +50,9 @@ dist.init_process_group("nccl")
 torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
 loss = torch.zeros(1).cuda()
 log = Log()
+team = Team()
+team.share(loss)
+team.report(loss)
 bar = tqdm.tqdm(range(3)) if dist.get_rank() == 0 else None
 for step in range(3):
     log.add(loss)

@@ -4,12 +4,24 @@ from torch.utils.checkpoint import checkpoint
 from transformers import AutoModel, TrainingArguments
 
 
+class Layer(torch.nn.Module):
+    again = False
+
+    def forward(self, x):
+        return checkpoint(torch.relu, x, use_reentrant=True) if self.again else x  # expect: R408 warning
+
+
 class Net(torch.nn.Module):
     def __init__(self):
         super().__init__()
         self.block = torch.nn.Linear(4, 4)
+        self.layers = torch.nn.ModuleList(Layer() for _ in range(3))
+        for layer in self.layers:
+            layer.again = True
 
     def forward(self, x):
+        for layer in self.layers:
+            x = layer(x)
         return checkpoint(self.block, x, use_reentrant=True)  # expect: R408 warning
 
 

@@ -47,3 +47,10 @@ optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 scaler = torch.amp.GradScaler("cuda") if args.precision == "amp" else None
 epoch(model, optimizer, scaler)
 half_epoch(model, optimizer, scaler, args.precision)
+scaler = torch.amp.GradScaler("cuda")
+for batch in loader():
+    scaler.scale(model(batch).mean()).backward()
+    scaler.unscale_(optimizer)
+    torch.nn.utils.clip_grad_norm_([p for group in optimizer.param_groups for p in group["params"]], 1.0)
+    scaler.step(optimizer)
+    scaler.update()

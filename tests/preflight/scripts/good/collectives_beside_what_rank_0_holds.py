@@ -18,3 +18,18 @@ for step in range(3):
         dist.reduce(loss, 0)
 dist.is_initialized() and dist.barrier()
 dist.get_rank() == 0 or print(loss)
+
+role = "main" if dist.get_rank() == 0 else "worker"
+name = "run"
+if dist.get_rank() == 0:
+    name = "main"
+if role == "main":
+    torch.save(loss, "loss.pt")
+    dist.broadcast(loss, 0)
+else:
+    dist.broadcast(loss, 0)
+if role != "other":
+    dist.reduce(loss, 0)
+role = "main"
+if role == name or name != "main":
+    dist.reduce(loss, 0)
