@@ -4,7 +4,7 @@ import ast
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar, cast
 
-from preflight.script.bounds import MAX_MODULE, MAX_WORDS, count_words, most_words, no_collections
+from preflight.script.bounds import MAX_MODULE, MAX_WORDS, count_words, no_collections
 
 T = TypeVar("T")
 
@@ -27,7 +27,7 @@ class Parser:
     def __init__(self) -> None:
         self._trees: dict[tuple[str, str], ast.Module] = {}
         self._most_words = 0  # never too few
-        self._unread, self._uncounted = list[str](), list[str]()  # bounded by their length, and more closely
+        self._uncounted = list[str]()  # bounded by their length
         self._nodes: dict[int, list[ast.AST]] = {}
         self._imports: dict[int, list[tuple[str, int]]] = {}
         self._found: dict[tuple[int, Callable[..., object]], object] = {}
@@ -42,7 +42,7 @@ class Parser:
             raise ValueError(f"too large: more than {MAX_MODULE} characters")
         if (path, text) not in self._trees:
             self._most_words += len(text)
-            self._unread.append(text)
+            self._uncounted.append(text)
             self._tighten(MAX_WORDS)
             if self._most_words > MAX_WORDS:
                 raise ValueError(f"too large: more than {MAX_WORDS} words and signs in all")
@@ -74,13 +74,9 @@ class Parser:
         return self._most_words + len(text) <= most or self._most_words + count_words(text) <= most
 
     def _tighten(self, most: int) -> None:
-        """Replace the bound by a closer one where it passes a limit, and that by a count if it does still."""
+        """Replace the bound by a count where it passes a limit."""
         if self._most_words > most:
-            self._most_words += sum(most_words(text) - len(text) for text in self._unread)
-            self._uncounted += self._unread
-            self._unread.clear()
-        if self._most_words > most:
-            self._most_words += sum(count_words(text) - most_words(text) for text in self._uncounted)
+            self._most_words += sum(count_words(text) - len(text) for text in self._uncounted)
             self._uncounted.clear()
 
     def imports(self, tree: ast.Module) -> list[tuple[str, int]]:

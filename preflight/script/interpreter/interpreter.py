@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from preflight.facts.script import CodeLocation
 from preflight.script import bounds
-from preflight.script.bounds import TooLong, WorkBudget, excess, is_small, weight
+from preflight.script.bounds import SMALL, TooLong, WorkBudget, excess, is_small, weight
 from preflight.script.interpreter import calls, expressions, statements
 from preflight.script.interpreter.branch_conditions import UNCALLED
 from preflight.script.interpreter.call_cache import CallCache
@@ -348,7 +348,9 @@ class Interpreter:
         if work.steps > bounds.MAX_STEPS:
             raise TooLong
         value = _HANDLERS.get(type(node), _PARTS)(self, node)
-        if type(value) in _OF_ONE_SIZE or is_small(value):
+        if type(value) in _OF_ONE_SIZE or (type(value) is ExternalName and len(value.name) < SMALL):
+            return value
+        if is_small(value):
             return value
         work.copy(weight(value))
         return self.held(value, node)

@@ -50,10 +50,15 @@ def exchanges_gradients(it: "Interpreter") -> bool:
     own = set(_own_names(it))
     parser = it.sources.parser
     trees = [source.tree for source in it.sources.files()]
-    used = frozenset[str]().union(*(parser.find(all_names, tree) for tree in trees))
     kept = []
-    for tree in trees:
-        unused = set(_unused_ids(parser.find(_functions, tree), used))
+    for tree in trees:  # what a function exchanges that nothing names is not exchanged
+        users = [tree, *trees]  # mostly its own file: the names of the others are seldom looked for
+        idle = (
+            each
+            for each in parser.find(_functions, tree)
+            if not any(each.name in parser.find(all_names, user) for user in users)
+        )
+        unused = {id(part) for each in idle for part in walk(each)}
         kept.append([node for node in parser.find(_judged_nodes, tree) if id(node) not in unused])
         names = {_used_name(node) for node in kept[-1] if isinstance(node, (ast.Name, ast.Attribute))}
         if any(map(_NAMED.search, names - own)):
@@ -124,12 +129,6 @@ def _functions(nodes: Sequence[ast.AST]) -> list[ast.FunctionDef]:
     methods = {id(each) for node in nodes if isinstance(node, ast.ClassDef) for each in node.body}
     functions = [node for node in nodes if isinstance(node, ast.FunctionDef) and not node.decorator_list]
     return [node for node in functions if id(node) not in methods and node.name != "main"]
-
-
-def _unused_ids(functions: Iterable[ast.FunctionDef], used: frozenset[str]) -> Iterator[int]:
-    """Yield the parts of functions that nothing names: what they would exchange is not exchanged."""
-    for node in functions:
-        yield from map(id, walk(node)) if node.name not in used else ()
 
 
 def _feature_ids(nodes: Iterable[ast.AST]) -> Iterator[int]:

@@ -51,7 +51,7 @@ def split_of_each_rank(it: "Interpreter", event: ScriptEvent) -> Iterator[RuleHi
         return
     of_launch = it.notes.get(_SPLITS, ()) if it.notes.get(JOINED) else ()
     places = dict.fromkeys((*of_launch, *it.notes.get(_OF_STARTED, ())))
-    if it.target.processes == 1 or not (it.state.wrapped or it.notes.get(_TRAINED)):
+    if not places or it.target.processes == 1 or not (it.state.wrapped or it.notes.get(_TRAINED)):
         return
     seeded = any(it.sources.parser.find(_names_a_seed, source.tree) for source in it.sources.files())
     apart = () if it.notes.get(SEEDED_ALIKE) else it.notes.get(_APART, ())
