@@ -316,32 +316,29 @@ def _merged(
     keys = dict.fromkeys(key for reading in readings for key in reading.hits)
     found = []
     for code, place in keys:
-        hits = [reading.hits[code, place] for reading in readings if (code, place) in reading.hits]
+        where = [
+            (target, reading.hits[code, place])
+            for target, reading in zip(targets, readings, strict=True)
+            if (code, place) in reading.hits and (target.before_ampere or code not in OF_OLD_GPUS)
+        ]
+        if not where:
+            continue
+        hits = [hit for _, hit in where]
         worst = max(hits, key=lambda hit: _RANK[hit.level])
-        everywhere = len(hits) == len(readings)
-        if not everywhere:
-            worst = _only_some(worst, targets, readings, (code, place), certain=certain)
+        if len(hits) < len(readings):
+            worst = _only_some(worst, code, [target for target, _ in where], certain=certain)
         related = _elsewhere(place, [spot for hit in hits for spot in hit.related])
         title = RULES[code].title
         found.append(LintFinding(code, worst.level, place, title, worst.message, worst.fix, related))
     return found
 
 
-def _only_some(
-    hit: RuleHit,
-    targets: Sequence[RankTarget],
-    readings: Sequence[_TargetRun],
-    key: tuple[str, CodeLocation],
-    *,
-    certain: bool,
-) -> RuleHit:
-    where = [target for target, reading in zip(targets, readings, strict=True) if key in reading.hits]
+def _only_some(hit: RuleHit, code: str, where: Sequence[RankTarget], *, certain: bool) -> RuleHit:
     if certain:
         names = ", ".join(_capability(target) for target in where)
         return replace(hit, message=f"{hit.message} (on {names})")
-    old = all(target.capability is not None and target.capability < (8, 0) for target in where)
-    level = Level.WARNING if hit.level is Level.ERROR and key[0] not in OF_OLD_GPUS else Level.INFO
-    kind = "GPUs before Ampere" if old else "Ampere and newer GPUs"
+    level = Level.WARNING if hit.level is Level.ERROR and code not in OF_OLD_GPUS else Level.INFO
+    kind = "GPUs before Ampere" if all(target.before_ampere for target in where) else "Ampere and newer GPUs"
     return replace(hit, level=level, message=f"{hit.message} (on {kind})")
 
 

@@ -33,6 +33,11 @@ class RankTarget:
         """The world size that the script gets: where it is not known, one of several processes."""
         return self.processes or SEVERAL
 
+    @property
+    def before_ampere(self) -> bool:
+        """Whether the GPU is older than Ampere; a CPU rank has none."""
+        return self.capability is not None and self.capability < (8, 0)
+
     def version(self, distribution: str) -> tuple[int, ...] | None:
         """Return a version as numbers, e.g. (5, 23), None when it is not known."""
         text = self.versions.get(distribution)

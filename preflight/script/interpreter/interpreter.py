@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from preflight.facts.script import CodeLocation
 from preflight.script import bounds
-from preflight.script.bounds import SMALL, TooLong, WorkBudget, excess, is_small, weight
+from preflight.script.bounds import TooLong, WorkBudget, excess, is_small, weight
 from preflight.script.interpreter import calls, expressions, statements
 from preflight.script.interpreter.branch_conditions import UNCALLED
 from preflight.script.interpreter.call_cache import CallCache
@@ -162,7 +162,7 @@ class Interpreter:
         self.sought, self.sought_modules = dict[str, Call](), dict[ModuleName, None]()
         self.global_names: dict[int, dict[str, int]] = {}
         self.frame = self._next = 0
-        # asked: on other GPUs what was read may differ; repeated: a loop is read again
+        # asked_gpu: the script asks which GPU it has, and reads differently on others; repeated: a loop again
         self.complete, self.asked_gpu, self.repeated = True, False, False
         self.changed_variables: set[str] = set()  # of the environment, by the script; "" stands for any
         self._listener = listener
@@ -348,9 +348,7 @@ class Interpreter:
         if work.steps > bounds.MAX_STEPS:
             raise TooLong
         value = _HANDLERS.get(type(node), _PARTS)(self, node)
-        if type(value) in _OF_ONE_SIZE or (type(value) is ExternalName and len(value.name) < SMALL):
-            return value
-        if is_small(value):
+        if type(value) in _OF_ONE_SIZE or is_small(value):
             return value
         work.copy(weight(value))
         return self.held(value, node)

@@ -3,7 +3,6 @@
 from collections.abc import Callable
 
 from preflight.script.interpreter.events import Call, ScriptEvent
-from preflight.script.interpreter.hardware import before_ampere, capability_of
 from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.values import (
     FALSE,
@@ -33,13 +32,15 @@ def _bf16_supported(it: Interpreter, call: Call) -> Value:
         return FALSE
     strict = truth(call.get("including_emulation", 0) or TRUE) is False
     old = it.target.at_least("torch", 2, 3) is False
-    return Const(not before_ampere(it) if strict or old else True)
+    it.asked_gpu = it.asked_gpu or strict or old
+    return Const(not it.target.before_ampere if strict or old else True)
 
 
 def _capability(it: Interpreter, call: Call) -> Value:
     it.emit(ScriptEvent("capability asked", call.place, None, call))
-    capability = capability_of(it)
-    return UNKNOWN if capability is None else Seq(tuple(Const(number) for number in capability))
+    capability = it.target.capability
+    it.asked_gpu = it.asked_gpu or capability is not None
+    return UNKNOWN if capability is None else Seq(tuple(map(Const, capability)))
 
 
 def _device(it: Interpreter, call: Call) -> Value:

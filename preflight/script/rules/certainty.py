@@ -17,7 +17,10 @@ if TYPE_CHECKING:
 OF_ALL_RANKS = frozenset({"D201", "D202", "D203", "D204", "D205", "D206"})
 """Faults of ranks that do the same; what rank 0 alone does is none of these."""
 OF_OLD_GPUS = frozenset({"P109", "P121", "P130", "P131"})
-"""What is a fault on GPUs before Ampere and right on all others: a note where the GPUs are not known."""
+"""What is a fault on GPUs before Ampere and right on all others: a note where the GPUs are not known.
+
+The rules judge as if for such a GPU, and a target with another has none of these: one reading serves both.
+"""
 _OF_ORDER = frozenset({"D202", "D205"})
 """Faults of what comes first, or never: what calls a function may come before all of it."""
 UNREAD = "unread"

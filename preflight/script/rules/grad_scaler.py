@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from preflight.script.interpreter.branch_conditions import MAYBE
 from preflight.script.interpreter.events import ScriptEvent
-from preflight.script.interpreter.hardware import before_ampere
 from preflight.script.interpreter.values import (
     FALSE,
     NONE,
@@ -193,7 +192,7 @@ def bf16_support_counts_emulation(it: "Interpreter", event: ScriptEvent) -> Iter
     call = event.call
     if call is None or truth(call.get("including_emulation", 0) or TRUE) is False:
         return
-    if it.target.at_least("torch", 2, 3) is False or not before_ampere(it):
+    if it.target.at_least("torch", 2, 3) is False:
         return
     message = "this says True on GPUs that only emulate bf16"
     fix = "torch.cuda.is_bf16_supported(including_emulation=False), or get_device_capability() >= (8, 0)"
@@ -275,7 +274,7 @@ def fp16_wherever_there_is_a_gpu(it: "Interpreter", event: ScriptEvent) -> Itera
 
 
 @rule("P130", "load", "attention")
-def flash_attention_on_old_gpus(it: "Interpreter", event: ScriptEvent) -> Iterator[RuleHit]:
+def flash_attention_on_old_gpus(_it: "Interpreter", event: ScriptEvent) -> Iterator[RuleHit]:
     """flash_attention_2 on GPUs before Ampere.
 
     "FlashAttention only supports Ampere GPUs or newer."
@@ -288,8 +287,6 @@ def flash_attention_on_old_gpus(it: "Interpreter", event: ScriptEvent) -> Iterat
         value = call.get(keyword)
         if text_of(value) != "flash_attention_2" and (keyword[:3] != "use" or value != TRUE):
             continue
-        if not before_ampere(it):
-            return
         written = place_of(value)
         message = "flash_attention_2 needs compute capability 8.0 or newer"
         fix = 'attn_implementation="sdpa"'
@@ -304,7 +301,7 @@ def bf16_on_gpus_that_emulate_it(it: "Interpreter", event: ScriptEvent) -> Itera
     Source: torch.cuda.is_bf16_supported counts emulation since torch 2.3.
     """
     hit = _fixed_bf16(it, event)
-    if hit is None or not before_ampere(it):
+    if hit is None:
         return
     chosen = any(_OF_CHOICE.search(ast.unparse(test)) for test in it.tests)
     if chosen or MAYBE in it.contexts:

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 from preflight.facts.script import CodeLocation
 from preflight.script.interpreter.branch_conditions import UNCALLED
 from preflight.script.interpreter.events import ScriptEvent
-from preflight.script.interpreter.hardware import before_ampere
 from preflight.script.interpreter.values import FALSE, NONE, TRUE, Const, Dtype, alternatives, text_of, truth
 from preflight.script.libraries.training_step import TrainingStep, trainings
 from preflight.script.library_names import ADAM_LIKE
@@ -246,7 +245,7 @@ def trl_default_is_bf16(it: "Interpreter", event: ScriptEvent) -> Iterator[RuleH
     thing = it.thing(event.ref)
     if thing is None or thing.get("trl") != TRUE or thing.get("bf16") != NONE:
         return
-    if thing.get("requested") == Const("bf16") and before_ampere(it):
+    if thing.get("requested") == Const("bf16"):
         message = "without bf16= TRL turns bf16 on, which these GPUs only emulate"
         yield RuleHit(event.place, message, "bf16=False, fp16=True", Level.WARNING)
 
