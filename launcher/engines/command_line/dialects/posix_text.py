@@ -9,11 +9,13 @@ _MARKS = re.compile(
     re.MULTILINE | re.IGNORECASE,
 )
 _OF_WINDOWS = re.compile(
-    r"^[ \t]*(?:PS )?[A-Z]:\\[^\n>]*>|\"[A-Za-z]:\\|[ \t]\^[ \t]*$"
+    r"^[ \t]*(?:PS )?[A-Z]:\\[^\n>]*>|[ \t]\^[ \t]*$"
     r"|(?<![\w\\])(?:[\w.-]+\\(?!_))+[\w.-]+\.(?:py|sh|ya?ml|json|exe)(?![\w.\\/-])",
     re.MULTILINE | re.ASCII,
 )
-_SEPARATOR = re.compile(r"[A-Za-z]:\\[^\s'\"|&;<>]*|(?<=[\w.}])\\(?=[\w.$])", re.ASCII)
+_SEPARATOR = re.compile(
+    r"\"[^\"\n]*[+?|(\[^][^\"\n]*\"|[A-Za-z]:\\[^\s'\"|&;<>]*|(?<=[\w.}])\\(?=[\w.$])", re.ASCII
+)
 _LAST = re.compile(r"(?<=\")([A-Za-z]:[^\"\n]*[^\"\n\\])\\(?=\"(?:\s|$))")
 """Of a path in quotes, before which it would be one of the path."""
 

@@ -54,7 +54,7 @@ _JOINED = re.compile(
     rf"^(?P<head>[ \t]*\$\w+[ \t]+\+?=[ \t]+)(?P<terms>{_TERM}(?:[ \t]*\+[ \t]*{_TERM})+)[ \t]*$",
     re.MULTILINE,
 )
-_CALCULATED = re.compile(r"^[ \t]*(?:\[\w+\][ \t]*)?\$(\w+)[ \t]*=[ \t]*[^=\s].*$", re.MULTILINE)
+_CALCULATED = re.compile(r"^[ \t]*(?:\[\w+\][ \t]*)?\$(\w+)[ \t]*\+?=[ \t]*[^=\s].*$", re.MULTILINE)
 """An assignment of what only PowerShell calculates."""
 _RANGE = re.compile(
     r"^[ \t]*\$(?P<name>\w+)[ \t]*=[ \t]*(?P<first>\d{1,6})\.\.(?P<last>\d{1,6})[ \t]*$", re.MULTILINE

@@ -37,6 +37,8 @@ _COMPARED = re.compile(
     re.IGNORECASE,
 )
 _IS_TRUE = re.compile(r"[ \t]*(?P<not>!|-not\b)?[ \t]*\$(?P<name>\w+)[ \t]*", re.IGNORECASE)
+_QUOTED_FALSE = re.compile(r"=[ \t]*[\"'](?:0|False)[\"']", re.IGNORECASE)
+_ASKED = re.compile(r"(?<=\bif)([ \t]*\([^()\n]*\$\w+[ \t]*)\)", re.IGNORECASE)
 _FALSE = ('""', "0", "False")
 _LIST = re.compile(r"[ \t]*(?:@\()?(?P<words>[\w.\"', \t/-]+?)\)?[ \t]*")
 _RANGE = re.compile(r"[ \t]*(?P<first>\d{1,6})\.\.(?P<last>\d{1,6})[ \t]*")
@@ -48,7 +50,11 @@ _ENDS = {"if": "fi", "try": "fi", "switch": "esac", "label": ";;"}
 
 def with_blocks(text: str) -> str:
     """Return a text of PowerShell with its blocks as a POSIX shell writes them; any other as it is."""
-    return "\n".join(_lines(_laid_out(text).split("\n"))) if "{" in text and is_one(text) else text
+    if "{" not in text or not is_one(text):
+        return text
+    if _QUOTED_FALSE.search(text):  # a text, which is true
+        text = _ASKED.sub(r"\1 -is known)", text)
+    return "\n".join(_lines(_laid_out(text).split("\n")))
 
 
 def is_one(text: str) -> bool:
@@ -131,7 +137,7 @@ def _condition(text: str) -> str:
     how, value = found["how"].lower(), found["value"]
     if not value.isdecimal():
         how = {"eq": "=", "ne": "!="}.get(how, "")
-        return f'[ "${{{found["name"]},,}}" {how} {value.lower()} ]' if how else _UNDECIDED
+        return f'[ "${{{found["name"]},,}}" {how} {value.lower().lstrip("$")} ]' if how else _UNDECIDED
     return f'[ "${found["name"]}" -{how} {value} ]'
 
 

@@ -25,6 +25,9 @@ _OF_SETTING = re.compile(
     r"<[A-Za-z][^<>|]{0,80}>|\A\[[A-Za-z][\w-]{0,80}\]\Z|\$\{\{[^{}]{0,80}\}\}|\$\{[A-Za-z_][^{}]{0,80}\}"
 )
 _BY_NAME = re.compile(r"(?:[A-Z][A-Z0-9]*_)+(?:PATH|DIR|DIRECTORY|FILE|FOLDER|ROOT)")
+_OF_NAME = re.compile(r"-.*(?:env|var|key|name)", re.IGNORECASE)
+"""In an option that takes the name of a variable: `--token-env HF_TOKEN_FILE`."""
+
 _BETWEEN = re.compile(r"[\s=,;'\"()\[\]{}<>]+")
 
 
@@ -49,11 +52,13 @@ def arguments_with_placeholders(args: Sequence[Word]) -> Iterator[Word]:
 
     `OUTPUT_DIR out` sets a key of a configuration (yacs).
     """
+    before = ""
     for word, following in zip_longest(args, args[1:]):
         value = word.text.partition("=")[2] or word.text
         is_last = following is None or following.text.startswith("-") or _BY_NAME.fullmatch(following.text)
-        is_left = word.is_known and is_last and _BY_NAME.fullmatch(value)
+        is_left = word.is_known and is_last and _BY_NAME.fullmatch(value) and not _OF_NAME.match(before)
         yield Word(word.text, (value,)) if is_left else with_placeholders(word)
+        before = word.text
 
 
 def require_known(word: Word, where: str) -> None:
