@@ -100,13 +100,12 @@ def _choose(found: Sequence[FoundCommand], kept: Sequence[int], number: int | No
     distinct = _distinct(found, kept)
     if len(distinct) == 1:
         is_of_nodes = len(_without(_NODE_RANKS, first.words)) < len(first.words)
-        if is_of_nodes:
-            _refuse_unlike_variables([found[at].line for at in kept])
+        _refuse_unlike_nodes([found[at].line for at in kept])
         times = f"has it for {len(kept)} nodes" if is_of_nodes else f"starts it {len(kept)} times"
         once = "for each host" if is_of_nodes else "once"
         return Choice(kept[0], 1, (f"{_program(first.words)}: the text {times}, and gpulaunch {once}",))
     if number is None:
-        _refuse_unlike_nodes([found[at].words for at in distinct])
+        _refuse_unlike_nodes([found[at].line for at in distinct])
     if number is None or number > len(distinct):
         raise _several([found[at] for at in distinct], number)
     chosen = distinct[number - 1]
@@ -147,27 +146,24 @@ def _distinct(found: Sequence[FoundCommand], kept: Sequence[int]) -> tuple[int, 
     return tuple(seen.values())
 
 
-def _refuse_unlike_nodes(commands: Sequence[tuple[Word, ...]]) -> None:
-    """Raise CommandRefused for one launch whose nodes start unlike numbers of ranks."""
+def _refuse_unlike_nodes(lines: Sequence[ShellLine]) -> None:
+    """Raise CommandRefused for one launch whose nodes get unlike counts of ranks or variables."""
     counted = (*_NODE_RANKS, "--nproc_per_node", "--nproc-per-node", "NPROC_PER_NODE")
-    are_of_nodes = all(len(_without(_NODE_RANKS, words)) < len(words) for words in commands)
-    if are_of_nodes and len({_without(counted, words) for words in commands}) == 1:
-        raise CommandRefused(
-            f"the text starts one launch on {len(commands)} nodes, each with another number of ranks",
-            "paste one of them without its count: each GPU gets a rank, or those that gpus: of a host names",
-        )
-
-
-def _refuse_unlike_variables(lines: Sequence[ShellLine]) -> None:
-    """Raise CommandRefused for one launch whose nodes get unlike variables, but for those of the plan."""
+    if any(len(_without(_NODE_RANKS, line.words)) == len(line.words) for line in lines):
+        return
     given = [{name: value.text for name, value in line.exports} for line in lines]
-    unlike = [
-        name for name in given[0] if len({one.get(name) for one in given}) > 1 and not _OF_NODE.search(name)
-    ]
-    if unlike:
+    names = [name for name in given[0] if len({one.get(name) for one in given}) > 1]
+    unlike = [name for name in names if not _OF_NODE.search(name)]
+    if len({_without(_NODE_RANKS, line.words) for line in lines}) > 1:
+        what, fix = "number of ranks", "each GPU gets a rank, or those that gpus: of a host names"
+    elif unlike:
+        what, fix = ", ".join(unlike), "env: in hosts.yaml gives each host its own value"
+    else:
+        return
+    if len({_without(counted, line.words) for line in lines}) == 1:
         raise CommandRefused(
-            f"the text starts one launch on {len(lines)} nodes, each with another {', '.join(unlike)}",
-            "paste one of them without that, and give each host its own value (env: in hosts.yaml)",
+            f"the text starts one launch on {len(lines)} nodes, each with another {what}",
+            f"paste one of them without it: {fix}",
         )
 
 
