@@ -21,6 +21,7 @@ _REASON = re.compile(r"\bReason=(\S+)")
 _OUTPUT = re.compile(r"^\s*StdOut=(\S.*)$", re.MULTILINE)
 _LIVES = ("RUNNING", "COMPLETING", "SUSPENDED", "STOPPED", "CONFIGURING")
 _NEVER = "DependencyNeverSatisfied"
+_HELD = re.compile("held|hold", re.IGNORECASE)
 _WAITS = ("PENDING", "REQUEUED", "REQUEUE_HOLD", "SPECIAL_EXIT")
 _ASK_EVERY_S = 0.5
 _GLANCE_S = 3.0
@@ -113,6 +114,8 @@ def read_job(job: str, environ: Mapping[str, str] = os.environ) -> Allocation:
         when = f"`squeue -j {job} --start` says when it may start"
         if _NEVER in why:
             when = "it never starts, for a job that it waits for has failed"
+        elif _HELD.search(why):
+            when = f"`scontrol release {job}` lets it start; `sinfo -R` names nodes that failed"
         fix = f"{when}; `gpulaunch stop {job}` cancels it"
         raise BadInput(f"Slurm job {job} waits: it is PENDING{why}", fix)
     fix = "`squeue -u $USER` lists your jobs; where it was submitted, gpulaunch report last shows its run"
