@@ -1,18 +1,14 @@
 """How a node of a run ended, by the `exit` of its state.json, and how a whole run did. Pure."""
 
-import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal, TypeAlias
 
 from launcher.text import spell_duration
 
 RunStatus: TypeAlias = Literal["running", "stopping", "waiting", "finished", "failed", "stopped", "lost"]
-_FAILURES = frozenset({"rank", "hang", "supervisor", "refused", "peer"})
 _STOPS = frozenset({"request", "signal", "no_client"})
-"""What a supervisor names as the cause of an end (launcher/onhost/supervisor/end_causes.py); after the cause
-`exit`, or one that we do not know, the exit codes decide."""
-_FAILURE_WORDS = re.compile("failed|killed|hung|ended by signal")
-"""Of supervisors that named no cause yet: their sentences do not change any more."""
+"""What a supervisor names as the cause of an end that nothing has failed for
+(launcher/onhost/supervisor/end_causes.py). After `exit`, which has no reason, the exit codes decide."""
 _WORST: tuple[RunStatus, ...] = ("running", "stopping", "waiting", "lost", "failed", "stopped", "finished")
 
 _LOSSES = {
@@ -24,25 +20,11 @@ _LOSSES = {
 
 def condition_after(end: Mapping[str, Any]) -> RunStatus:
     """Return what a node has come to, by the `exit` of its state.json."""
-    cause = end.get("cause")
-    if not isinstance(cause, str):
-        return _condition_by_words(end)
-    if cause in _STOPS:
+    if str(end.get("cause")) in _STOPS:
         return "stopped"  # whatever its ranks made of SIGTERM
-    if cause in _FAILURES or _has_failed_rank(end) or end.get("launcher_code"):
+    if end.get("why") or _has_failed_rank(end) or end.get("launcher_code"):
         return "failed"
     return "finished"
-
-
-def _condition_by_words(end: Mapping[str, Any]) -> RunStatus:
-    why = str(end.get("why") or "")
-    if why and end.get("requested"):
-        return "stopped"
-    if _has_failed_rank(end):
-        return "failed"
-    if why:
-        return "failed" if _FAILURE_WORDS.search(why) else "stopped"
-    return "failed" if end.get("launcher_code") else "finished"
 
 
 def _has_failed_rank(end: Mapping[str, Any]) -> bool:

@@ -106,6 +106,7 @@ def test_a_report_of_a_fetched_run_without_an_outcome_says_why_it_ended(tmp_path
     end = {
         "ranks": {"0": -15},
         "why": "no client has followed this attached run for 60 s",
+        "cause": "no_client",
         "launcher_code": 1,
     }
     (host / "state.json").write_text(json.dumps({"phase": "ended", "exit": end}))
@@ -123,7 +124,7 @@ def test_the_reason_of_a_run_is_that_of_the_node_whose_end_began_first() -> None
     stopped = over(ranks={"0": -9}, why="rank 1 on b failed with exit code 7", cause="peer", since=1991.0)
     (run,) = found((A, [stopped]), (B, [failed]))
     assert run.how == "failed: rank 1 failed with exit code 7"
-    by_hand = over(ranks={"0": 1}, why="stopped by ana@x", requested=True)
+    by_hand = over(ranks={"0": 1}, why="stopped by ana@x", cause="request", requested=True)
     (run,) = found((A, [by_hand]))
     assert run.how == "stopped by ana@x"
     (run,) = found((A, [over(ranks={"0": -15}, why="hung: no output for 60 s")]))
