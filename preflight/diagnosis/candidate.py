@@ -57,9 +57,21 @@ class Candidate:
     broad: bool = False  # taken by what the message is about
 
     @classmethod
-    def of_series(cls, cause: Cause, first: Line) -> Self:
-        """Return what the losses of a log accuse."""
-        return cls(cause, CausalDepth.ROOT, warning_only=False, first=first)
+    def shown_by(
+        cls,
+        shown: Sequence[Line],
+        depth: CausalDepth,
+        kind: tuple[str, str],
+        confidence: Confidence,
+        words: tuple[str, str],
+        *,
+        location: str = "",
+        command: str = "",
+    ) -> Self:
+        """Return a cause of a kind (code, class), in words of its own (cause, fix), that lines show: it is of the first one's rank."""
+        at, found = shown[0], evidence_of(shown)
+        cause = Cause(*kind, confidence, *words, found, location, at.rank, at.host, command)
+        return cls(cause, depth, warning_only=False, first=at)
 
     @property
     def key(self) -> tuple[int, bool, bool, float, int]:

@@ -17,18 +17,18 @@ _ENDED_WELL = re.compile(
 _PASSED = re.compile(
     r"^=+ (?:[\d]+ (?:skipped|xfailed|deselected|warnings?), )*\d+ passed\b(?!.{0,80}\b(?:failed|errors?)\b)"
 )
-# What a host says of its network is what it says where the peer's process has died.
-_NETWORK = "S67"
-_PEER_MAY_HAVE_DIED = re.compile(
-    r"Got completion|CQE with error|[Rr]etry (?:count(?:er)? )?exceeded|RETRY_EXC|Connection (?:refused|timed out|reset)|Connect timeout"
-)
-_GPU_LOST = "S40"
-_CUDA_OOM = "S20"
-_CUDA_SAYS = re.compile(
-    r"CUDA (?:driver )?error: out of memory|cudaErrorMemoryAllocation|CUDA_ERROR_OUT_OF_MEMORY|Failed to CUDA calloc"
-)
-_XID = "NVRM: Xid "
-_GPU_FAILED = re.compile(rf"NVRM: Xid .{{0,60}}: {any_xid(GPU_FAILED_XIDS)}")
+_ALSO_OF_OTHERS = {
+    # What a host says of its network is what it says where the peer's process has died.
+    "S67": re.compile(
+        r"Got completion|CQE with error|[Rr]etry (?:count(?:er)? )?exceeded|RETRY_EXC|Connection (?:refused|timed out|reset)|Connect timeout"
+    ),
+    # Xids that do not say that the GPU failed.
+    "S40": re.compile(rf"NVRM: Xid (?!.{{0,60}}: {any_xid(GPU_FAILED_XIDS)})"),
+    # CUDA, not torch's allocator: the host's page-locked memory is CUDA's too, and NCCL says so of any allocation.
+    "S20": re.compile(
+        r"CUDA (?:driver )?error: out of memory|cudaErrorMemoryAllocation|CUDA_ERROR_OUT_OF_MEMORY|Failed to CUDA calloc"
+    ),
+}
 _END = 6
 """Lines at a log's end in which an exit code is the run's."""
 
@@ -43,12 +43,7 @@ def doubt_causes(
     outlived = _raised_before_others(found, raised)
     doubted = [
         _as_likely(each)
-        if ended_well
-        or each.first.order in outlived
-        or course.outlived(each.first)
-        or _may_be_a_lost_peer(each)
-        or _may_be_a_living_gpu(each)
-        or _may_be_host_memory(each)
+        if ended_well or each.first.order in outlived or course.outlived(each.first) or _says_too_little(each)
         else each
         for each in found
     ]
@@ -70,24 +65,10 @@ def _as_likely(candidate: Candidate) -> Candidate:
     return replace(candidate, cause=replace(candidate.cause, confidence="likely"))
 
 
-def _may_be_a_lost_peer(candidate: Candidate) -> bool:
-    """Whether all that accuses the network is also printed where only the process at its other end is gone."""
-    lines = candidate.cause.evidence
-    return candidate.cause.code == _NETWORK and all(_PEER_MAY_HAVE_DIED.search(each.text) for each in lines)
-
-
-def _may_be_a_living_gpu(candidate: Candidate) -> bool:
-    """Whether all that accuses a GPU are Xids that do not say that it failed."""
-    lines = candidate.cause.evidence
-    return candidate.cause.code == _GPU_LOST and all(
-        _XID in each.text and not _GPU_FAILED.search(each.text) for each in lines
-    )
-
-
-def _may_be_host_memory(candidate: Candidate) -> bool:
-    """Whether the lack of memory is one that CUDA reports, and not torch's allocator: page-locked memory of the host is CUDA's too, and NCCL says so of any failed allocation."""
-    lines = candidate.cause.evidence
-    return candidate.cause.code == _CUDA_OOM and all(_CUDA_SAYS.search(each.text) for each in lines)
+def _says_too_little(candidate: Candidate) -> bool:
+    """Whether all that accuses is also printed where the cause is another one."""
+    words = _ALSO_OF_OTHERS.get(candidate.cause.code)
+    return words is not None and all(words.search(each.text) for each in candidate.cause.evidence)
 
 
 def _raised_before_others(found: Sequence[Candidate], raised: Sequence[ParsedException]) -> frozenset[int]:

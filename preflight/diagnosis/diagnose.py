@@ -7,7 +7,7 @@ from dataclasses import replace
 from operator import itemgetter
 
 from preflight.diagnosis import trends
-from preflight.diagnosis.candidate import MOST_EVIDENCE, Candidate, evidence_of
+from preflight.diagnosis.candidate import MOST_EVIDENCE, Candidate
 from preflight.diagnosis.candidates import candidates
 from preflight.diagnosis.condensed_log import condense
 from preflight.diagnosis.context import Context, apply_context
@@ -170,17 +170,9 @@ def _from_series(lines: Sequence[Line]) -> list[Candidate]:
         return []
     first = min(bad, key=lambda each: each.points[0].line.order)
     shown = [point.line for point in first.points[:MOST_EVIDENCE]]
-    cause = Cause(
-        code=first.code,
-        slug=NAN_LOSS,
-        confidence=first.confidence,
-        cause=f"{first.description}: pure fp16 training, a model made for bf16 in fp16, too high a learning rate, or bad data",
-        fix=_NAN_FIX,
-        evidence=evidence_of(shown),
-        rank=shown[0].rank,
-        host=shown[0].host,
-    )
-    return [Candidate.of_series(cause, shown[0])]
+    said = f"{first.description}: pure fp16 training, a model made for bf16 in fp16, too high a learning rate, or bad data"
+    kind = (first.code, NAN_LOSS)
+    return [Candidate.shown_by(shown, CausalDepth.ROOT, kind, first.confidence, (said, _NAN_FIX))]
 
 
 def _is_code(lines: Sequence[Line], point: Point) -> bool:

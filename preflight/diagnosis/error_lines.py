@@ -3,10 +3,10 @@
 import re
 from collections.abc import Sequence
 
-from preflight.diagnosis.candidate import Candidate, evidence_of
+from preflight.diagnosis.candidate import Candidate
 from preflight.diagnosis.lines import Line
 from preflight.diagnosis.quoted_text import is_shown_text
-from preflight.diagnosis.result import SAID_CODE, UNKNOWN, Cause
+from preflight.diagnosis.result import SAID_CODE, UNKNOWN
 from preflight.diagnosis.run_progress import RunProgress, is_warning_line
 from preflight.diagnosis.signature_matcher import first_match, is_harmless
 from preflight.diagnosis.signatures.table import CausalDepth
@@ -63,17 +63,11 @@ def error_lines(
     line = next(iter(leveled or (() if found else said)), None)
     if line is None:
         return []
-    cause = Cause(
-        code=SAID_CODE,
-        slug=UNKNOWN,
-        confidence="possible",
-        cause=f"the first error at the log's end says: {line.text.strip()[:_MOST_SHOWN]}",
-        fix="no row of the table knows these words: read the lines around it, and what that program's manual says of them",
-        evidence=evidence_of([line]),
-        rank=line.rank,
-        host=line.host,
+    words = (
+        f"the first error at the log's end says: {line.text.strip()[:_MOST_SHOWN]}",
+        "no row of the table knows these words: read the lines around it, and what that program's manual says of them",
     )
-    return [Candidate(cause, CausalDepth.GENERAL, warning_only=False, first=line)]
+    return [Candidate.shown_by([line], CausalDepth.GENERAL, (SAID_CODE, UNKNOWN), "possible", words)]
 
 
 def _says_more(lines: Sequence[Line], line: Line) -> bool:

@@ -2,10 +2,11 @@
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
-from preflight.diagnosis.candidate import Candidate, evidence_of
+from preflight.diagnosis.candidate import Candidate
 from preflight.diagnosis.lines import Line
-from preflight.diagnosis.result import USER_CODE, USER_EXCEPTION, Cause, Confidence
+from preflight.diagnosis.result import USER_CODE, USER_EXCEPTION
 from preflight.diagnosis.run_progress import RunProgress
 from preflight.diagnosis.signatures.table import CausalDepth, signature
 from preflight.diagnosis.tracebacks import ParsedException
@@ -84,20 +85,14 @@ def _own_exit(exits: Sequence[ReportedExit], raised: Sequence[ParsedException]) 
     if root is None or not 0 < root.code <= _MOST_EXIT_CODE or ranks & {None, root.rank}:
         return None
     certain = bool(ranks) or root.code > 1  # others' tracebacks were kept, so its own would have been
-    confidence: Confidence = "likely" if certain else "possible"
-    cause = Cause(
-        code=USER_CODE,
-        slug=USER_EXCEPTION,
-        confidence=confidence,
-        cause=f"rank {root.rank} ended itself with exit code {root.code} and raised no exception: sys.exit or os._exit in the script",
-        fix=f"find the exit with code {root.code} in the script; what rank {root.rank} printed last says why",
-        evidence=evidence_of([root.line]),
-        rank=root.rank,
-        host=root.line.host,
+    depth = CausalDepth.ENDING if certain else CausalDepth.VICTIM
+    words = (
+        f"rank {root.rank} ended itself with exit code {root.code} and raised no exception: sys.exit or os._exit in the script",
+        f"find the exit with code {root.code} in the script; what rank {root.rank} printed last says why",
     )
-    return Candidate(
-        cause, CausalDepth.ENDING if certain else CausalDepth.VICTIM, warning_only=False, first=root.line
-    )
+    kind = (USER_CODE, USER_EXCEPTION)
+    found = Candidate.shown_by([root.line], depth, kind, "likely" if certain else "possible", words)
+    return replace(found, cause=replace(found.cause, rank=root.rank))
 
 
 def _ended_early(
@@ -117,18 +112,9 @@ def _ended_early(
     last = done[-1] if done else _row_of_peer_that_left(lines, exits, first.first)
     if last is None:
         return None
-    cause = Cause(
-        code=row.code,
-        slug=row.slug,
-        confidence="likely",
-        cause=row.cause,
-        fix=row.fix,
-        evidence=evidence_of([last, first.first]),
-        location=first.cause.location,
-        rank=last.rank,
-        host=last.host,
-    )
-    return Candidate(cause, CausalDepth.GENERAL, warning_only=False, first=last)
+    shown, kind, words = (last, first.first), (row.code, row.slug), (row.cause, row.fix)
+    location = first.cause.location
+    return Candidate.shown_by(shown, CausalDepth.GENERAL, kind, "likely", words, location=location)
 
 
 def _row_of_peer_that_left(lines: Sequence[Line], exits: Sequence[ReportedExit], lost: Line) -> Line | None:

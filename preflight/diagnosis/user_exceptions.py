@@ -4,11 +4,11 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 
-from preflight.diagnosis.candidate import Candidate, candidate_of_row, evidence_of, place_of
+from preflight.diagnosis.candidate import Candidate, candidate_of_row, place_of
 from preflight.diagnosis.exception_advice import ANY_ADVICE, advice_for
 from preflight.diagnosis.exception_origins import row_of_place, words_of
 from preflight.diagnosis.fix_commands import command_for
-from preflight.diagnosis.result import USER_CODE, USER_EXCEPTION, Cause
+from preflight.diagnosis.result import USER_CODE, USER_EXCEPTION
 from preflight.diagnosis.run_progress import RunProgress, is_warning_line
 from preflight.diagnosis.signature_matcher import SignatureHit, first_match, is_harmless
 from preflight.diagnosis.signatures.table import CausalDepth, Signature
@@ -19,7 +19,7 @@ LAUNCHER_ERRORS = frozenset({
     "ChildFailedError", "CalledProcessError", "SignalException", "SystemExit", "ProcessExitedException",
     "ProcessRaisedException", "ActorUnavailableError", "ActorDiedError", "RayActorError", "WorkerCrashedError", "EngineDeadError", "AlgorithmError", "ExecuteUserScriptError", "UnexpectedStatusException", "TrainingFailedError", "TuneError",
 })  # fmt: skip
-_DIED = "S97"
+_DIED, _KIND = "S97", (USER_CODE, USER_EXCEPTION)
 _TYPE_IN_WRAPPER = re.compile(
     r"\bRayTaskError\((?P<ray>\w{1,80})\)|\bCaught (?P<type>\w{1,80}) in (?P<who>(?:DataLoader worker|replica|pin memory thread|train worker)\b)"
 )
@@ -128,18 +128,12 @@ def _of_cut_report(raised: ParsedException, name: str, course: RunProgress) -> C
     named, task = _TYPE_IN_WRAPPER.search(raised.line.text), _TASK.search(raised.message)
     who = named["who"] if named else ""
     by = f"a {who}" if who else task[1] if task else "a task of Ray"
-    cause = Cause(
-        code=USER_CODE,
-        slug=USER_EXCEPTION,
-        confidence="likely",
-        cause=f"{by} raised {name}; what it said is not in this log",
-        fix=f"read the message in the whole log{'' if who else f', or in {_RAY_LOGS}'}{_usual(name)}",
-        evidence=evidence_of([raised.line]),
-        location=place_of([below]),
-        rank=raised.line.rank,
-        host=raised.line.host,
+    words = (
+        f"{by} raised {name}; what it said is not in this log",
+        f"read the message in the whole log{'' if who else f', or in {_RAY_LOGS}'}{_usual(name)}",
     )
-    return Candidate(cause, CausalDepth.GENERAL, warning_only=False, first=raised.line)
+    shown, location = (raised.line,), place_of([below])
+    return Candidate.shown_by(shown, CausalDepth.GENERAL, _KIND, "likely", words, location=location)
 
 
 def _usual(name: str) -> str:
@@ -161,24 +155,16 @@ def _of_exception(
 ) -> Candidate:
     text = without_emphasis(raised.text)
     unsure = raised.bare or wraps_another(raised) or _may_be_native(raised, course)
-    cause = Cause(
-        code=USER_CODE,
-        slug=USER_EXCEPTION,
-        confidence="possible" if unsure else "likely",
-        cause=f"the script raised {text}",
-        fix=advice_for(raised.name, raised.message),
-        evidence=evidence_of([raised.line]),
+    found = Candidate.shown_by(
+        (raised.line,),
+        CausalDepth.GENERAL if unsure else CausalDepth.ROOT,
+        _KIND,
+        "possible" if unsure else "likely",
+        (f"the script raised {text}", advice_for(raised.name, raised.message)),
         location=place_of([raised, *chain]),
-        rank=raised.line.rank,
-        host=raised.line.host,
         command=command_for(USER_CODE, raised.text),
     )
-    return Candidate(
-        cause,
-        CausalDepth.GENERAL if unsure else CausalDepth.ROOT,
-        warning_only=raised.bare or wraps_another(raised),
-        first=raised.line,
-    )
+    return replace(found, warning_only=raised.bare or wraps_another(raised))
 
 
 def _may_be_native(raised: ParsedException, course: RunProgress) -> bool:
