@@ -19,20 +19,34 @@ from preflight.frozen import dataclass
 
 MOST_EVIDENCE = 5
 _ABOUT_GPUS = re.compile(r"cuda|gpu|nccl|nvidia|driver|device|distributed", re.IGNORECASE)
-_MISSING_MODULE, _REFUSED_ARGUMENT, _ABORT, _STOPPED, _CUDA_LIBRARY = "S89", "S90", "S69", "S78", "S33"
-_REFUSED_LINE, _NO_PROGRAM = "S98", "S110"
+_MISSING_MODULE, _REFUSED_ARGUMENT, _ABORT, _REFUSED_LINE, _NO_PROGRAM = "S89", "S90", "S69", "S98", "S110"
+TAKEN_FOR_A_COMMAND = re.compile(
+    r": (?:-\S+|[\w.]+=\S*): (?:command )?not found$|: command not found: -|'-[^']*' is not recognized as|Missing expression after unary"
+)
+"""How a shell says that it took an argument for a command."""
 # A heap or a stack that the C library found corrupt. Any other abort is how a program ends for a reason of its own.
 _CORRUPT = re.compile(r"corrupt|\b(?:free|malloc|realloc)\(\): |munmap_chunk\(\)|stack smashing")
 # The system's words for a failed call, of which its caller alone knows what it was for.
 _ERRNO_ALONE = re.compile(r"Resource temporarily unavailable|Cannot allocate memory")
 _OF_ERRNO = ("S21", "S48")
-_REFUSED_BY_CUDA = re.compile(
-    r"CUDA (?:driver )?error: invalid argument|cudaErrorInvalidValue|CUDA_ERROR_INVALID_VALUE"
-)
+# (row, words of its lines, what they narrow it to, and the fix of that), of which the first that fits counts.
+_NARROWED = (
+    ("S33", re.compile(r"CUDA (?:driver )?error: invalid argument|cudaErrorInvalidValue|CUDA_ERROR_INVALID_VALUE"),
+     "a CUDA call refused what it was given: a size of 0 or less, memory that was freed, lies on another GPU or is not this process's, or something that this driver does not have",
+     "CUDA_LAUNCH_BLOCKING=1 shows which call; where it shares memory between processes or hosts, try without expandable_segments and with NCCL_P2P_DISABLE=1"),
+    ("S44", re.compile(r"\bFailedScheduling\b|nodes are available: \d"),
+     "no node of the cluster has free what the pod asks for, or none of those that it may use",
+     "ask for less, wait until a node is free, or correct the pod's nodeSelector and tolerations; a GPU counts only where the device plugin runs (kubectl describe node NODE)"),
+    ("S78", re.compile(r"^(?:\^C)?KeyboardInterrupt\b", re.MULTILINE),
+     "a person stopped the run (Ctrl-C, or a notebook's stop): the traceback shows where it was then",
+     "resume from the last checkpoint; where it was stopped because it hung, the shown line is where to look"),
+    ("S113", TAKEN_FOR_A_COMMAND,
+     "the command in the start script ends too early: the shell takes an argument of its next line for a command",
+     "end each line of the command but the last as its shell continues one (\\ in sh, ^ in cmd, ` in PowerShell), and with nothing behind that"),
+)  # fmt: skip
 _NOT_ACTIVATED = re.compile(
     r"^CondaError: Run 'conda init' before|to use 'conda activate'|^Environment(?:Name|Location)NotFound|\bactivate: No such file or directory$|\bconda: command not found$"
 )
-_BY_HAND = re.compile(r"^(?:\^C)?KeyboardInterrupt\b", re.MULTILINE)
 # The C++ runtime's last words about an exception that nothing caught.
 _THROWN = re.compile(
     r"terminate called after throwing an instance of '([^']{1,200})'(?:\n.{0,400}){0,2}?\n\s*what\(\): +(\S.{0,400})"
@@ -141,7 +155,8 @@ def _as_said(row: Signature, cause: Cause, shown: Sequence[Line], course: RunPro
     if row.code == _REFUSED_LINE and (said := describe_refusal(shown[0].text)):
         instead = correct_argument(shown[0], course.lines) if cause.command.endswith(" --help") else ""
         return replace(cause, cause=f"{cause.cause}: {said}", command=instead or cause.command)
-    if row.code == _MISSING_MODULE and (missed := _not_activated(shown[0], cause, course)) is not None:
+    missed = _not_activated(shown[0], course) if "-m pip" in cause.command else None
+    if missed is not None and row.code == _MISSING_MODULE:
         return replace(
             cause,
             cause=f"the environment was not activated (line {missed.number}), so another Python runs, which lacks a package that the script imports",
@@ -153,26 +168,14 @@ def _as_said(row: Signature, cause: Cause, shown: Sequence[Line], course: RunPro
         return replace(cause, confidence="possible")
     if row.broad and row.code in _OF_ERRNO and all(_ERRNO_ALONE.search(line.text) for line in shown):
         return replace(cause, confidence="possible")
-    if row.code == _CUDA_LIBRARY and _REFUSED_BY_CUDA.search(text):
-        return replace(
-            cause,
-            cause="a CUDA call refused what it was given: a size of 0 or less, memory that was freed, lies on another GPU or is not this process's, or something that this driver does not have",
-            fix="CUDA_LAUNCH_BLOCKING=1 shows which call; where it shares memory between processes or hosts, try without expandable_segments and"
-            " with NCCL_P2P_DISABLE=1",
-        )
-    if row.code == _STOPPED and _BY_HAND.search(text):
-        return replace(
-            cause,
-            cause="a person stopped the run (Ctrl-C, or a notebook's stop): the traceback shows where it was then",
-            fix="resume from the last checkpoint; where it was stopped because it hung, the shown line is where to look",
-        )
-    return cause
+    narrowed = (words for code, pattern, *words in _NARROWED if row.code == code and pattern.search(text))
+    said, fix = next(narrowed, (cause.cause, cause.fix))
+    return replace(cause, cause=said, fix=fix)
 
 
-def _not_activated(lacking: Line, cause: Cause, course: RunProgress) -> Line | None:
+def _not_activated(lacking: Line, course: RunProgress) -> Line | None:
     """Return the line above a missing package in which the start script failed to take its environment."""
-    above = course.lines[: lacking.order] if "-m pip" in cause.command else ()
-    return next((line for line in above if _NOT_ACTIVATED.search(line.text)), None)
+    return next((line for line in course.lines[: lacking.order] if _NOT_ACTIVATED.search(line.text)), None)
 
 
 def with_module_advice(cause: Cause, files: Sequence[str], own: Collection[str] = ()) -> Cause:

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 
-from preflight.diagnosis.candidate import Candidate, candidate_of_row
+from preflight.diagnosis.candidate import TAKEN_FOR_A_COMMAND, Candidate, candidate_of_row
 from preflight.diagnosis.device_assertions import by_printed_assertions
 from preflight.diagnosis.exception_origins import is_of_another_package, row_over_words, words_of
 from preflight.diagnosis.exception_shapes import chains_of
@@ -40,7 +40,6 @@ _STUCK, _UNSTUCK = "may be stuck", "Thread is unstuck"
 _ABSENT = re.compile(r"\bExecution of replica \d+ failed: ")
 _TRIED_AGAIN = frozenset({"rendezvous-timeout", "nccl-network", "ssh-access"})
 _UNSTARTED = frozenset({"S44", "S110", "S111", "S113"})
-_TAKEN = re.compile(r": (?:-\S+|[\w.]+=\S*): (?:command )?not found$|: command not found: -")  # by a shell
 _GATED, _REFUSED = "S80", "S81"
 # Messages of kernels, GPU code and libraries that no exception carries.
 _UNCARRIED = re.compile(r"NCCL|NVRM|[Gg]loo|\.cu:\d|^ssh: ")
@@ -215,7 +214,7 @@ def _not_continued(hits: Sequence[SignatureHit], course: RunProgress) -> list[Si
     """
     lines = course.lines
     hits = [hit for hit in hits if hit.row.code not in _UNSTARTED or not course.outlived(hit.line)]
-    if any(hit.row.code == "S113" and _TAKEN.search(hit.line.text) for hit in hits):
+    if any(hit.row.code == "S113" and TAKEN_FOR_A_COMMAND.search(hit.line.text) for hit in hits):
         hits = [hit for hit in hits if "arguments are required" not in hit.line.text]
     stuck = [hit.line.order for hit in hits if _STUCK in hit.line.text]
     if stuck:

@@ -174,13 +174,10 @@ def _weighed(cause: Cause, context: Context) -> Cause:
         return replace(cause, confidence="likely")
     if cause.code == "S22" and context.gpu_used is not None and context.gpu_used > _FULL:
         return replace(cause, slug="cuda-oom", confidence="likely")
-    if cause.code == "S74" and context.shm_free_mib is not None and context.shm_free_mib < _SHM_LITTLE_MIB:
-        return replace(cause, confidence="certain")
-    if cause.code == "S38" and any(
-        xid.code in ADDRESS_FAULT_XIDS for log in context.kernel_logs for xid in log.xids
-    ):
-        return replace(cause, confidence="certain")
-    return cause
+    shm, xids = context.shm_free_mib, {xid.code for log in context.kernel_logs for xid in log.xids}
+    little, at_fault = shm is not None and shm < _SHM_LITTLE_MIB, not xids.isdisjoint(ADDRESS_FAULT_XIDS)
+    proved = (cause.code == "S74" and little) or (cause.code == "S38" and at_fault)
+    return replace(cause, confidence="certain") if proved else cause
 
 
 def _of_the_run(kill: str, cause: Cause) -> bool:
@@ -190,11 +187,8 @@ def _of_the_run(kill: str, cause: Cause) -> bool:
 
 
 def _names_own(cause: Cause, context: Context) -> bool:
-    return any(module in each.text for each in cause.evidence for module in _quoted(context.own_modules))
-
-
-def _quoted(names: Iterable[str]) -> Iterable[str]:
-    return (f"No module named '{name}{end}" for name in names for end in ("'", "."))
+    named = [f"No module named '{name}{end}" for name in context.own_modules for end in ("'", ".")]
+    return any(words in each.text for each in cause.evidence for words in named)
 
 
 def _oom_kills(context: Context) -> list[str]:

@@ -126,7 +126,7 @@ _BY_WORDS: dict[str, tuple[tuple[str, str], ...]] = {
     "S113": (
         (r"\\r\W|\^M|^(?:: |': )", "sed -i 's/\\r$//' SCRIPT takes the line ends of Windows away"),
         (r"' is not recognized as|Missing expression after unary", "write the command in one line: cmd continues a line with ^, PowerShell with `, and neither with \\"),
-        (r"(?:[=-]\S{0,80}: (?:command )?not found$|not found: -)", "end the line above that argument with \\ as its last character: a blank or a comment behind it ends the command"),
+        (r"[=-]\S{0,80}: (?:command )?not found$|not found: -", "end the line above that argument with \\ as its last character: a blank or a comment behind it ends the command"),
     ),
     "S115": (
         (r"[Pp]ermission|\b403\b|[Ff]orbidden", "wandb login --relogin, with entity= and project= of wandb.init (or WANDB_ENTITY) that this login may write to"),

@@ -138,10 +138,8 @@ def _scale_collapsed(points: Sequence[Point]) -> Anomaly | None:
     tail = [point for point in scales[-3:] if point.scale is not None and point.scale < _SCALE_FLOOR]
     if not tail or len(tail) < min(3, len(scales)) or len(scales) < 2:
         return None
-    rounded = all(
-        point.scale == 0 for point in tail
-    )  # less than a half, where it is printed without a fraction
-    return Anomaly(COLLAPSE_CODE, _COLLAPSED, tuple(tail), "likely" if rounded else "certain")
+    small = any(point.scale for point in tail)  # else it is printed without its fraction
+    return Anomaly(COLLAPSE_CODE, _COLLAPSED, tuple(tail), "certain" if small else "likely")
 
 
 def _skipped_at_the_end(points: Sequence[Point]) -> list[Point]:
