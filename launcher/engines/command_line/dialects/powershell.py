@@ -59,6 +59,7 @@ _CALCULATED = re.compile(r"^[ \t]*(?:\[\w+\][ \t]*)?\$(\w+)[ \t]*\+?=[ \t]*[^=\s
 _RANGE = re.compile(
     r"^[ \t]*\$(?P<name>\w+)[ \t]*=[ \t]*(?P<first>\d{1,6})\.\.(?P<last>\d{1,6})[ \t]*$", re.MULTILINE
 )
+_PROPERTY = re.compile(r"^[ \t]*\$\w+[ \t]*=[ \t]*\$\w+(?:\.\w+)+[ \t]*$", re.MULTILINE)
 _OWN_FOLDER = re.compile(r"\$PSScriptRoot(?P<path>(?:[\\/][\w.-]+)*)", re.IGNORECASE)
 _PYTHON = re.compile(r"^[ \t]*py(?:[ \t]+-3(?:\.\d+)?)?[ \t]+(?=-[mu]\b|[\w./\\]+\.py\b)", re.MULTILINE)
 _ACTIVATED = re.compile(
@@ -111,7 +112,7 @@ def of_powershell(text: str) -> str:
     )
     text = _CLOSE.sub(r"\1 = ", text) if is_own else text
     text = _ADDED.sub(r"\g<indent>$\g<name> += \g<words>", _NEW_LIST.sub("@()", text))
-    text = _JOINED.sub(_as_text, text)
+    text = _JOINED.sub(_as_text, _PROPERTY.sub("", text))
     given = _PARAMETERS.search(text)
     if given is not None:
         values = (f"${one['name']} = {one['value']}" for one in _PARAMETER.finditer(given["given"]))
