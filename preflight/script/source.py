@@ -281,6 +281,7 @@ def spawns_ranks(source: Source, parser: Parser) -> bool:
         return True
     launch = names.get("launch")
     if launch and launch.args and len(launch.args) + len(launch.keywords) > 1:
-        return isinstance(launch.args[0], ast.Name)  # launch(main, gpus, ...) of detectron2
+        of_fabric = isinstance(launch.func, ast.Attribute) and "Fabric(" in source.text
+        return isinstance(launch.args[0], ast.Name) and not of_fabric  # launch(main, gpus) of detectron2
     target = any(word.arg == "target" for node in calls for word in node.keywords)
     return target and "Process" in names and bool(names.keys() & _JOINS)

@@ -13,6 +13,7 @@ def main(fabric, lr):
         loss = model(torch.ones(1, 2, device="cuda:0")).sum()  # expect: D201 error
         loss.backward()  # expect: P124 error
         optimizer.step()
+    torch.save(model.state_dict(), "model.pt")  # expect: R405 warning
 
 
 if __name__ == "__main__":
