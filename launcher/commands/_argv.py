@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from launcher.commands._usage_errors import WrongUsage
+from launcher.commands._usage_errors import OTHER_OPTIONS, WrongUsage
 from launcher.local.project import SUFFIXES
 from launcher.text import one_line
 
@@ -119,6 +119,8 @@ def _place(error: click.NoSuchOption, given: list[str], ctx: click.Context) -> t
     ours = find_own_option(name)
     if ours:
         return f"{name} is an option of another launcher", f"in gpulaunch: {ours}"
+    if meant := OTHER_OPTIONS.get((str(ctx.info_name), name)):
+        return wrong, meant
     from difflib import get_close_matches  # noqa: PLC0415 - only for a mistake
 
     close = get_close_matches(name, error.possibilities or (), n=1, cutoff=_CLOSE)
@@ -126,6 +128,10 @@ def _place(error: click.NoSuchOption, given: list[str], ctx: click.Context) -> t
         return wrong, f"did you mean {close[0]}?"
     known = [spelling for param in ctx.command.params for spelling in param.opts]
     fix = f"options of the script go last, after --: {command} {_split_line(given, at, known)}"
+    root = ctx.find_root().command
+    run = root.get_command(ctx, "run") if isinstance(root, click.Group) and ctx.info_name != "run" else None
+    if run is not None and any(name in param.opts for param in run.params):
+        return wrong, f"gpulaunch run has it; {fix}"
     if name == "--env":
         return wrong, f"a variable of the ranks: --set env.NAME=VALUE; {fix}"
     setting = _setting(name)

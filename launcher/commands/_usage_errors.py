@@ -47,7 +47,10 @@ OTHER_NAMES = {
 """What other tools call these commands."""
 
 _JOB_KEYS = ("nodes", "time", "partition", "account", "qos", "requeue")
-_OTHER_OPTIONS = {
+OTHER_OPTIONS = {
+    ("", "-p"): "write a port with its host: user@host:port",  # as ssh has it
+    ("", "-V"): "gpulaunch --version",
+    ("init", "--force"): "move hosts.yaml or the run config away first: init changes no file that exists",
     ("logs", "--tail"): "the last lines: -n N",
     ("logs", "--grep"): "gpulaunch logs RUN | grep WORDS",
     ("stop", "--all"): "name the run; gpulaunch ps lists those that live",
@@ -59,7 +62,7 @@ _OTHER_OPTIONS = {
         for key in _JOB_KEYS
     },
 }
-"""What other tools have options for, by our command."""
+"""What other tools have options for, by our command, "" for each."""
 
 
 class WrongUsage(click.UsageError):
@@ -154,21 +157,15 @@ def describe_usage_error(error: click.ClickException, command: str) -> tuple[str
     if isinstance(error, WrongUsage):
         return error.message, error.fix
     if isinstance(error, click.NoSuchOption):
-        if error.option_name == "-p":  # as ssh has it
-            return f"{path} has no option -p", "write a port with its host: user@host:port"
         from difflib import get_close_matches  # noqa: PLC0415 - only for a mistake
 
-        if error.option_name in _OF_COMMANDS and path == "gpulaunch":
-            fix = f"options go after the command: gpulaunch COMMAND {error.option_name}"
-            return f"gpulaunch has no option {error.option_name}", fix
-        if error.option_name == "-V":
-            return f"{path} has no option -V", "gpulaunch --version"
-        meant = _OTHER_OPTIONS.get((path.rpartition(" ")[2], error.option_name))
-        if meant:
-            return f"{path} has no option {error.option_name}", meant
-        close = get_close_matches(error.option_name, error.possibilities or (), n=1, cutoff=0.75)
-        name = one_line(error.option_name, _SHOWN)
-        return f"{path} has no option {name}", f"did you mean {close[0]}?" if close else help_line
+        option = error.option_name
+        fix = OTHER_OPTIONS.get((path.rpartition(" ")[2], option)) or OTHER_OPTIONS.get(("", option))
+        if option in _OF_COMMANDS and path == "gpulaunch":
+            fix = f"options go after the command: gpulaunch COMMAND {option}"
+        close = get_close_matches(option, error.possibilities or (), n=1, cutoff=0.75)
+        fix = fix or (f"did you mean {close[0]}?" if close else help_line)
+        return f"{path} has no option {one_line(option, _SHOWN)}", fix
     if isinstance(error, click.MissingParameter):
         return f"{path} needs {_parameter(error)}", help_line
     path_error = re.match(_PATH, error.message) if isinstance(error, click.BadParameter) else None

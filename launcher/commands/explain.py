@@ -36,7 +36,9 @@ def command(codes: tuple[str, ...], *, as_json: bool) -> None:
     """
     if not codes:
         raise WrongUsage("gpulaunch explain needs CODE", "gpulaunch checks lists the codes")
-    explanations = [(code, *explain(code)) for word in codes for code in find_codes(word)]
+    explanations = [
+        (code, *explain(code)) for word in ",".join(codes).split(",") for code in find_codes(word)
+    ]
     if as_json:
         rows = [{"code": code, "kind": kind, "text": text} for code, kind, text in explanations]
         echo_json({"schema": "gpulaunch.explain/1", "exit_code": int(ExitCode.OK), "codes": rows})
@@ -104,11 +106,19 @@ def _explain_other(code: str) -> tuple[str, str]:
 
 
 def _unknown(code: str) -> BadInput:
+    if not code.replace("-", "").replace("_", "").isalnum():
+        return BadInput(
+            "expected a code, such as PROC001 or cuda-oom", "an error: gpulaunch diagnose - reads it"
+        )
     from difflib import get_close_matches  # noqa: PLC0415
 
     from launcher.commands._completion import all_codes  # noqa: PLC0415
 
-    near = get_close_matches(code, list(all_codes()), n=3, cutoff=0.6)
+    codes, letters = list(all_codes()), code.rstrip("0123456789")
+    alike = [each for each in codes if each.rstrip("0123456789") == letters]
+    number = code.removeprefix(letters).lstrip("0")
+    near = [each for each in sorted(alike) if number in ("", each.removeprefix(letters).lstrip("0"))]
+    near = near or get_close_matches(code, codes, n=3, cutoff=0.6)
     return BadInput(
         f"no finding {code}",
         f"did you mean {', '.join(near)}?"

@@ -1,5 +1,6 @@
 """gpulaunch forward: a port of a run's host, on this machine."""
 
+import re
 import time
 from contextlib import suppress
 from typing import Any
@@ -9,7 +10,8 @@ import click
 from launcher.commands._answer import Answer, json_option
 from launcher.commands._run_options import FoundRunOptions, open_named_run, run_argument, run_options
 from launcher.config.inventory import HostEntry
-from launcher.errors import BadInput, HostError
+from launcher.errors import BadInput, GpulaunchError, HostError
+from launcher.rundir.run_id import LAST
 from launcher.runs.access import RunAccess
 from launcher.runs.forward import open_forward
 from launcher.transports.loopback import ADDRESS, LoopbackListener
@@ -54,7 +56,12 @@ def command(run: str, **given: Any) -> int:
     """
     options = ForwardOptions(**given)
     local, remote = _ports(options.port)
-    *_, to = open_named_run(run, options)
+    try:
+        *_, to = open_named_run(run, options)
+    except GpulaunchError as error:
+        if re.fullmatch(r"(\d+:)?\d+", run):  # as well a port, where RUN is left out
+            error.fix = f"a port of the last run: gpulaunch forward {LAST} {run}; else {error.fix}"
+        raise
     entry = _entry(to, options.host)
     try:
         listener = LoopbackListener(local)

@@ -43,7 +43,8 @@ def parse_ssh_target(word: str) -> SshTarget:
         raise BadInput(f'"{word}" is not a host: expected host, user@host, user@host:port or [IPv6]:port')
     parts = match.groupdict()
     if not is_host(match["host"]):
-        raise BadInput(f'"{word}" is not a host: the name may hold {HOST_RULE}')
+        fix = "several at once: a range, l40s-[01-04], or all" if set(word) & set("*?[{") else ""
+        raise BadInput(f'"{word}" is not a host: the name may hold {HOST_RULE}', fix)
     if match["user"] and not is_user(match["user"]):
         raise BadInput(f'"{word}" is not a host: the user\'s name may hold {USER_RULE}')
     port = parts.get("port")

@@ -346,7 +346,9 @@ def _judge_together(root: YamlNode, data: dict[str, Any], mistakes: ConfigIssues
             if key in entries and entries[key].source != COMMAND_SOURCE:
                 mistakes.add(entries[key], "the command says it; keep one of them")
     elif meant.isdisjoint(("script", "module", "command")):
-        mistakes.add(root, "nothing to run: expected script: PATH, module: NAME or command: WORDS")
+        is_inventory = "hosts" in entries and isinstance(entries["hosts"].value, dict)
+        lacks = "a hosts.yaml, which goes after -i" if is_inventory else "nothing to run"
+        mistakes.add(root, f"{lacks}: expected script: PATH, module: NAME or command: WORDS")
     if "launch" in entries and "command" not in meant:
         mistakes.add(entries["launch"], "only for a command: it chooses one of several commands of its text")
     if "processes_per_host" in entries and data.get("gpus", "all") not in ("none", "auto"):

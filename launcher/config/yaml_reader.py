@@ -16,6 +16,7 @@ _NULL_TEXTS = frozenset({"", "~", "null", "Null", "NULL"})
 _MERGE_KEY = "<<"
 # From the start of a word alone: linear.
 _BARE_RANGE = re.compile(r"(?<![\w.@-])[\w.@-]+\[[0-9,/-]+\][\w.-]*")
+_BARE_GLOB = re.compile(r"(?:^|[\s\[,{])(\*[^\s,\]}]*)")
 _PLAIN_TAGS = frozenset(
     f"tag:yaml.org,2002:{name}"
     for name in ("str", "int", "float", "bool", "null", "timestamp", "map", "seq", "merge", "value")
@@ -94,6 +95,9 @@ def _yaml_message(error: yaml.MarkedYAMLError, text: str, source: str, *, in_fil
     bare = _BARE_RANGE.search(here)
     if bare and "'['" in problem:
         return f'{where}: not valid YAML: a range needs quotes: "{bare[0]}"'
+    glob = _BARE_GLOB.search(here)
+    if glob and "alias" in f"{error.context} {error.problem}":
+        return f'{where}: not valid YAML: a pattern needs quotes: "{glob[1]}"'
     return f"{where}: not valid YAML: {problem}{context}"
 
 

@@ -135,10 +135,10 @@ class Attempt(FollowedRun):
             if follow.on_start is not None:
                 follow.on_start(self._plan.run_id)
         self._book.add_event("started")
-        for line in (*render_launch(self._plan, str(self._book.directory)), self._disconnect_words()):
-            self._screen.notify(line)
-        with self._following() as interrupts:
+        with self._following() as interrupts:  # its signals are answers, not a silent end
             try:
+                for line in (*render_launch(self._plan, str(self._book.directory)), self._disconnect_words()):
+                    self._screen.notify(line)
                 self._loop(interrupts)
             except BaseException:
                 self._abandon()

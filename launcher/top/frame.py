@@ -115,6 +115,8 @@ def _header(view: FleetView, position: Position, rows: int, fit: int, width: int
     clock = time.strftime("%H:%M:%S", time.localtime(view.time_unix))
     options = position.options
     chosen = f"order: {options.sort}  shown: {options.only}{', by host' if options.by_host else ''}"
+    if not rows and options.only != "all":
+        chosen += "  no such GPU: Escape shows all"
     if rows > fit:
         chosen += f"  lines {position.offset + 1} to {min(position.offset + fit, rows)} of {rows}"
     return [

@@ -31,7 +31,7 @@ def press(position: Position, key: str, rows: Sequence[Row], height: int) -> tup
     if position.page != "table":
         return _on_text(position, key, height), None
     if key in _PAGES:
-        opens = key == "?" or position.selected is not None
+        opens = key == "?" or any(row.key == position.selected for row in rows)
         return (replace(position, page=_PAGES[key], offset=0) if opens else position), None
     if key in _ACTIONS:
         return position, _ACTIONS[key]

@@ -224,6 +224,7 @@ def test_pauses_double_up_to_a_limit() -> None:
 
 
 MISTAKES: dict[str, tuple[str, dict[str, object], str]] = {
+    "hosts": ("hosts: {a: {}}", {}, "a hosts.yaml, which goes after -i: expected script: PATH"),
     "nothing to run": ("{}", {}, "nothing to run: expected script: PATH, module: NAME or command: WORDS"),
     "script and module": (
         "script: a\nmodule: b",

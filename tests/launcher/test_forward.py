@@ -282,3 +282,14 @@ def test_the_ports() -> None:
     for text in ("", "0", "65536", "a", "1:2:3", "1:", "-1", "²"):
         with pytest.raises(BadInput, match="port"):
             _ports(text)
+
+
+def test_a_port_in_the_place_of_the_run_is_told_where_it_goes(monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_run(*_: object) -> None:
+        raise BadInput("no run called so", "gpulaunch ps")
+
+    monkeypatch.setattr(forward_command, "open_named_run", no_run)
+    for run, told in (("6006", True), ("9000:6006", True), ("train", False)):
+        with pytest.raises(BadInput) as caught:
+            forward_command.command.main(["--", run], standalone_mode=False)
+        assert (f"forward last {run};" in caught.value.fix) is told

@@ -1,10 +1,21 @@
 """What Ctrl-C and SIGTERM mean in the pause before a restart, by how the client follows the run."""
 
+import signal
+from pathlib import Path
+from types import SimpleNamespace
+
 import pytest
 
-from launcher.launch.request import FollowOptions
-from launcher.launch.signals import InterruptChoice, choose_detach, choose_stop
+from launcher.config.inventory import HostEntry
+from launcher.launch.attempt import Attempt
+from launcher.launch.request import FollowOptions, LaunchRequest
+from launcher.launch.signals import CTRL_C, InterruptChoice, choose_detach, choose_stop
+from launcher.remote.connection_pool import ConnectionPool
 from launcher.restart.pause_signals import choose, describe_ctrl_c, stops_run
+from launcher.rundir.run_id import make_run_id
+from launcher.terminal.screen import Screen
+from preflight.job import Job
+from tests.lab.fault_client import plain_plan
 
 RUN, RUN_ASKS = FollowOptions(), FollowOptions(choose=lambda: "stay")
 ATTACH = FollowOptions(choose=choose_detach, unasked="detach")
@@ -39,3 +50,25 @@ def test_a_run_that_no_host_keeps_is_ended_by_leaving_it() -> None:
     assert choose(KeyboardInterrupt("SIGTERM"), ATTACH, is_kept=False) == "stop"
     assert choose(KeyboardInterrupt(), RUN_ASKS, is_kept=False) == "stay"
     assert describe_ctrl_c(ATTACH, is_kept=False) == "leaves it ended"
+
+
+def test_ctrl_c_right_behind_the_name_of_a_run_is_an_answer(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """It ended the command without a word where it came before the run was followed."""
+    monkeypatch.chdir(tmp_path)
+    screen = Screen()
+    monkeypatch.setattr(screen, "notify", lambda *_, **__: signal.raise_signal(signal.SIGINT))
+    follow = FollowOptions(keeps_record=False)
+    monkeypatch.setattr(Attempt, "_follower", lambda *_: SimpleNamespace(start=lambda: None))
+    entry = HostEntry("a")
+    launch = LaunchRequest(
+        (entry,), Job(name="plain"), ConnectionPool(lambda _: pytest.fail("connects")), follow=follow
+    )
+    attempt = Attempt(launch, plain_plan(make_run_id("r"), ["a"], 1, "", claims=False), screen)
+    counted: list[str] = []
+    monkeypatch.setattr(attempt, "_loop", lambda signals: counted.append(signals.pop()))
+    monkeypatch.setattr(attempt, "_act", lambda _: pytest.fail("over"))
+    with pytest.raises((pytest.fail.Exception, KeyboardInterrupt)):
+        attempt.start_and_follow()
+    assert counted == [CTRL_C]

@@ -209,6 +209,16 @@ def test_a_narrow_window_keeps_whole_words_and_the_way_to_help() -> None:
         assert lines[-1].startswith("q quit  ? help  o order")
 
 
+def test_a_filter_that_fits_nothing_says_so_and_opens_nothing() -> None:
+    """A line chosen before is not on the screen, so no key may act on it."""
+    idle = fleet(IDLE)
+    before = settle(Position(), build_rows(idle, RowOptions()), 9)
+    position, _ = press(before, "m", build_rows(idle, before.options), 9)
+    rows = build_rows(idle, position.options)
+    assert "no such GPU: Escape shows all" in text(render_frame(idle, rows, position, (80, 20)))[1]
+    assert press(settle(position, rows, 9), "enter", rows, 9)[0].page == "table"
+
+
 @pytest.mark.parametrize("width", [40, 59, 80])
 def test_what_folded_hosts_have_is_below_each_other_in_a_narrow_window_too(width: int) -> None:
     view = fleet(IDLE, host("longer-name", gpu(0)))

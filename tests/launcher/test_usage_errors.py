@@ -20,6 +20,16 @@ from launcher.cli import execute
         ("--json ps", "gpulaunch has no option --json", "options go after the command: gpulaunch COMMAND"),
         ("-V", "gpulaunch has no option -V", "gpulaunch --version"),
         ("explain FOO", "no finding FOO", "gpulaunch checks lists those of preflight"),
+        ("explain gpu", "no finding GPU", "did you mean GPU001, GPU002"),
+        ("explain host7", "no finding HOST7", "did you mean HOST007?"),
+        ("explain RuntimeError:", "expected a code", "an error: gpulaunch diagnose - reads it"),
+        ("init a.py --dry-run", "gpulaunch init has no option --dry-run", "gpulaunch run has it"),
+        (
+            "init a.py --force",
+            "gpulaunch init has no option --force",
+            "move hosts.yaml or the run config away first",
+        ),
+        ("preflight l40s*", '"l40s*" is not a host', "several at once: a range, l40s-[01-04], or all"),
         ("preflight a --ignore PROC01", "--ignore: no check PROC01", "did you mean PROC001?"),
         (
             "preflight -p 22 a",

@@ -172,7 +172,7 @@ def _load(file: str, passphrase: str | None) -> _Loaded:
         return ENCRYPTED  # cryptography raises TypeError where a passphrase is needed and none was given
     except (ValueError, paramiko.SSHException, UnknownKeyType, NotImplementedError) as failure:
         if file.endswith(_PUBLIC):
-            return f"a public key, whose private key no agent has: that is {file.removesuffix(_PUBLIC)}"
+            return f"a public key, whose private key no agent has: name {file.removesuffix(_PUBLIC)} instead"
         return f"not a usable private key ({type(failure).__name__})"
 
 
