@@ -229,12 +229,12 @@ def _kernels(gpu: Gpu, wheel: Wheel, torch: str, fix: str) -> Iterator[Problem]:
 
 @host_check("GPU007", Severity.WARNING, gpu_only=True)
 def gpus_of_a_host_are_alike(gpus: tuple[Gpu, ...], use: GpuSelection) -> Iterator[Problem]:
-    """All GPUs that the job uses on this host are of one model.
+    """All GPUs that the job uses on this host are of one model, and those of a model have one power limit.
 
     Data-parallel ranks wait for the slowest, and the smallest memory decides the batch size.
 
-    Fix: list the GPUs of one model under `gpus:`.
-    Source: NVML names.
+    Fix: list the GPUs of one model under `gpus:`; set the limit of the others (root: `nvidia-smi -pl`).
+    Source: NVML names and enforced power limits; boards of one name differ by a few per cent.
     """
     models: dict[str, list[str]] = {}
     for gpu in gpus:
@@ -248,6 +248,27 @@ def gpus_of_a_host_are_alike(gpus: tuple[Gpu, ...], use: GpuSelection) -> Iterat
             f"unlike GPUs: {listed}; the slowest one sets the pace",
             f"take those of one model with --gpus or gpus:, as --gpus {','.join(indices)} ({model})",
         )
+    yield from _lower_limits([gpu for gpu in gpus if gpu.index in use.candidates])
+
+
+_ALIKE = 0.9
+"""Of the highest power limit of a model."""
+
+
+def _lower_limits(gpus: list[Gpu]) -> Iterator[Problem]:
+    limits = [
+        (gpu.index, gpu.name, gpu.power_limit_w)
+        for gpu in gpus
+        if isinstance(gpu.name, str) and isinstance(gpu.power_limit_w, float)
+    ]
+    for index, model, watts in limits:
+        most = max(limit for _, other, limit in limits if other == model)
+        if watts < _ALIKE * most:
+            yield Problem(
+                f"its power limit is {watts:g} W, that of another {model} {most:g} W: it sets the pace",
+                f"sudo nvidia-smi -i {index} -pl {most:g}",
+                gpu=index,
+            )
 
 
 ON_THE_CPU = "to train on the CPU: --gpus none, or gpus: none in the run config"

@@ -18,8 +18,9 @@ def no_row_remap_waits(gpu: Gpu, remap: RowRemap) -> Iterator[Problem]:
     """No GPU has a memory row remap pending or failed.
 
     Pending: memory failed, its pages are out of use, and a spare row takes their place at the next reset.
-    Other work may continue (NVIDIA), and DCGM fails such a GPU: a long job should not start on it. Failed:
-    the GPU has no spare rows left and must be replaced. Rows that were remapped before do no harm.
+    DCGM fails such a GPU, so a long job should not start on it; where the driver (570 and later) says that no
+    recovery is needed now, work may continue. Failed: the GPU has no spare rows left and must be replaced.
+    Rows that were remapped before do no harm.
 
     Fix: pending: reset the GPU (root). Failed: ask the administrator for a replacement.
     Source: NVML nvmlDeviceGetRemappedRows; NVIDIA's guide to GPU memory errors, "Error Recovery and Response
@@ -31,10 +32,16 @@ def no_row_remap_waits(gpu: Gpu, remap: RowRemap) -> Iterator[Problem]:
             "ask the administrator to have the GPU replaced",
         )
     elif remap.pending:
-        yield Problem(
-            "a bad memory row waits to be remapped",
-            f"end its processes, then: sudo nvidia-smi --gpu-reset -i {gpu.index}",
-        )
+        yield _after_reset(gpu, "a bad memory row waits to be remapped")
+
+
+def _after_reset(gpu: Gpu, message: str) -> Problem:
+    """Return what a reset ends; a warning where the driver asks for no recovery now."""
+    reset = f"sudo nvidia-smi --gpu-reset -i {gpu.index}"
+    if gpu.needs_no_recovery:
+        fix = f"the driver asks for no recovery now; when the GPU is free: {reset}"
+        return Problem(message, fix, severity=Severity.WARNING)
+    return Problem(message, f"end its processes, then: {reset}")
 
 
 @host_check("HEAL004", gpu_only=True)
@@ -42,7 +49,8 @@ def no_row_remap_waits(gpu: Gpu, remap: RowRemap) -> Iterator[Problem]:
 def no_uncorrected_memory_errors(gpu: Gpu, ecc: Ecc) -> Iterator[Problem]:
     """No GPU has met an uncorrectable memory error since its driver was loaded.
 
-    Each one ended a program. GPUs without ECC (GeForce) do not count them, and nothing is said about those.
+    Each one ended a program; where the driver (570 and later) says that no recovery is needed now, that is a
+    warning. GPUs without ECC (GeForce) do not count them, and nothing is said about those.
 
     Fix: reset the GPU (root); if they come back, have it replaced.
     Source: NVML nvmlDeviceGetTotalEccErrors, volatile uncorrected.
@@ -52,10 +60,8 @@ def no_uncorrected_memory_errors(gpu: Gpu, ecc: Ecc) -> Iterator[Problem]:
         if ecc.enabled:
             yield from report_unreadable(gpu, "ECC error count", count)
     elif count > 0:
-        yield Problem(
-            f"{count} uncorrectable memory error{'s' if count > 1 else ''} since the driver was loaded",
-            f"end its processes, then: sudo nvidia-smi --gpu-reset -i {gpu.index}",
-        )
+        errors = f"{count} uncorrectable memory error{'s' if count > 1 else ''}"
+        yield _after_reset(gpu, f"{errors} since the driver was loaded")
 
 
 _THROTTLES = {

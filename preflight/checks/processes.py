@@ -21,7 +21,7 @@ from preflight.facts.host import HostFacts, Identity, ProcessTable
 from preflight.facts.missing import Missing
 from preflight.job import Expect, Job
 from preflight.leftovers.classify import ClassifiedProcess, ProcessClass
-from preflight.leftovers.process_tree import ProcessTree
+from preflight.leftovers.process_tree import SYSTEM_NAMES, ProcessTree
 from preflight.leftovers.reapers import is_reaper
 from preflight.probes.nvidia_smi.processes import MPS_SERVER
 
@@ -86,9 +86,11 @@ def _holder(
         )
         return
     name = "" if isinstance(holder.name, Missing) else f" ({holder.name})"
+    is_service = isinstance(holder.name, str) and holder.name.rpartition("/")[2] in SYSTEM_NAMES
     yield Problem(
         f"{memory}held by pid {holder.pid}{name}{_why_unseen(facts, holder.pid)}",
         _advise_on_unseen(facts, gpu),
+        severity=Severity.INFO if is_service else None,
         gpu=gpu.index,
     )
 

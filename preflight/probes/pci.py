@@ -16,6 +16,8 @@ def pci_gpus() -> list[Json]:
         folder = "%s/%s" % (PCI, bus_id)
         if text_or(folder + "/vendor") != "0x10de" or not text_or(folder + "/class").startswith("0x03"):
             continue
+        if os.path.islink(folder + "/physfn"):
+            continue  # a virtual function, for a virtual machine: the host's driver lists the physical one
         driver = os.path.basename(link_target(folder + "/driver"))
         found.append(
             {

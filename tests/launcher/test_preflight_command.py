@@ -87,7 +87,7 @@ def test_record_then_judge_gives_the_same_facts(tmp_path: Path) -> None:
 
 SAVED: tuple[tuple[str, int, str], ...] = (
     ("titan-rtx.q.xml", 0, "OK "),
-    ("h100-remap-pending.q.txt", 1, "HEAL003"),
+    ("h100-remap-pending.q.txt", 0, "HEAL003"),
     ("8xa100-mig.table.txt", 1, "GPU005"),
     ("8xh100-broken.table.txt", 1, "DRV001"),
     ("error_not-loaded.table.txt", 1, "DRV001"),

@@ -173,7 +173,7 @@ def test_gpus_are_squares_with_the_share_of_memory_in_use() -> None:
     rows = build_gpu_rows(fleet())
     assert [hosts for _, hosts in rows][:2] == [("h100-12", "h100-13"), ("h100-07",)]
     assert [square.used for square in rows[0][0]] == [63, 64, 65, 66, 67, 68, 69, 70]
-    assert [square.bad for square in rows[1][0]] == [False, False, True, False, True, False, True, False]
+    assert [square.bad for square in rows[1][0]] == [False, False, True, False, True, False, False, False]
     assert rows[1][0][2].used is None
 
 

@@ -69,8 +69,8 @@ def test_a_driver_that_does_not_report_recovery_has_a_way_on_after_it() -> None:
 @pytest.mark.parametrize(
     ("gpus", "fix"),
     [
-        ("all", "-i 0; or leave it out: --gpus 1"),
-        (2, "-i 0; or leave it out: --gpus 1"),
+        ("all", "-i 0; or leave it out: --gpus 1 takes the others"),
+        (2, "-i 0; or leave it out: --gpus 1 takes the others"),
         ((0, 1), "-i 0"),  # by their numbers: which others, the user knows
     ],
 )

@@ -42,10 +42,12 @@ def test_gpus_of_the_bus_are_nvidias_display_controllers(
         ("0000:3b:00.0", "0x10de", "0x030200"),
         ("0000:3b:00.1", "0x10de", "0x040300"),
         ("0000:01:00.0", "0x10de", "0x030000"),
+        ("0000:3b:00.4", "0x10de", "0x030200"),
         ("0000:00:02.0", "0x8086", "0x030000"),
     ):
         lay_out(tmp_path, {f"{bus}/vendor": vendor, f"{bus}/class": kind, f"{bus}/device": "0x26b9\n"})
     (tmp_path / "0000:3b:00.0" / "driver").symlink_to("/sys/bus/pci/drivers/nvidia")
+    (tmp_path / "0000:3b:00.4" / "physfn").symlink_to("../0000:3b:00.0")
     unbound = missing("no driver is bound to it", "not-found")
     assert pci.pci_gpus() == [
         {"bus_id": "0000:01:00.0", "device_id": "26b9", "driver": unbound},

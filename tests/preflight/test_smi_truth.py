@@ -284,3 +284,12 @@ def test_a_list_whose_instances_of_mig_have_no_profile_is_one_of_mig() -> None:
     uuid = "b8ea3855-276c-c9cb-b366-c6fa655957c5"
     text = f"GPU 0: A100 (UUID: GPU-{uuid})\n  MIG Device 0: (UUID: MIG-GPU-{uuid}/1/0)\n"
     assert [gpu.mig_enabled for gpu in read(text)] == [True]
+
+
+def test_the_slowdown_of_a_gpu_that_tells_margins_alone_is_known() -> None:
+    """An H100 at 29 C prints margins of 58 C to its limit and -2 C for the slowdown, which is at 89 C."""
+    text = (Path(__file__).parent / "smi" / "2xl40s-busy.q.txt").read_text(encoding="utf-8")
+    for label, value in (("GPU T.Limit Temp        ", "58 C"), ("GPU Slowdown T.Limit Temp", "-2 C")):
+        text = re.sub(rf"({label} *: )N/A", rf"\g<1>{value}", text)
+    first = read(re.sub(r"(GPU Current Temp *: )3\d C", r"\g<1>29 C", text))[0]
+    assert first.temperature_slowdown_c == 89

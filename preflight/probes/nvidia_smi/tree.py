@@ -69,9 +69,7 @@ def tree_gpu(gpu: Json, index: int) -> Json:
         "remap": remap(gpu),
         "retired_pages": retired(gpu),
         "temperature_c": value_at(gpu, whole, "temperature/gpu_temp", "temperature/gpu_current_temp"),
-        "temperature_slowdown_c": value_at(
-            gpu, whole, "temperature/gpu_temp_slow_threshold", "temperature/gpu_slowdown_temp"
-        ),
+        "temperature_slowdown_c": _slowdown_temperature(gpu),
         "throttle": throttle(gpu),
         "power_w": value_at(gpu, number, *_POWER_DRAWS),
         "power_limit_w": value_at(
@@ -89,6 +87,19 @@ def tree_gpu(gpu: Json, index: int) -> Json:
         "fabric": fabric(gpu),
         "recovery_action": recovery(gpu),
     }
+
+
+def _slowdown_temperature(gpu: Json) -> Any:
+    """Return the temperature of slowdown; of newer GPUs it follows from the margins to it (T.Limit)."""
+    paths = (
+        ("gpu_temp", "gpu_current_temp"),
+        ("gpu_temp_tlimit", "gpu_t_limit_temp"),
+        ("gpu_temp_slow_tlimit_threshold", "gpu_slowdown_t_limit_temp"),
+    )
+    parts = [value_at(gpu, whole, *["temperature/" + name for name in names]) for names in paths]
+    if all(isinstance(part, int) for part in parts):
+        return parts[0] + parts[1] - parts[2]
+    return value_at(gpu, whole, "temperature/gpu_temp_slow_threshold", "temperature/gpu_slowdown_temp")
 
 
 def _bus_id(text: str) -> str:
