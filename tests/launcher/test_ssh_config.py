@@ -105,13 +105,18 @@ def test_a_local_user_without_a_name_logs_in_as_whom_it_names(tmp_path: Path) ->
     ("typed", "fix"),
     [
         ("titann.invalid", 'did you mean "titan.invalid" of hosts.yaml?'),
+        (
+            "behind.invalid",
+            "check the spelling, or set `address:` in hosts.yaml or HostName in ~/.ssh/config",
+        ),
         ("bastoin.invalid", 'did you mean "bastion.invalid" of your ssh_config?'),
     ],
 )
 def test_a_name_that_does_not_resolve_is_compared_with_the_known_ones(
     typed: str, fix: str, tmp_path: Path
 ) -> None:
-    (tmp_path / "config").write_text("Host bastio*.invalid other bastion.invalid\n Port 2\n")
+    text = "Host bastio*.invalid other bastion.invalid\n Port 2\n"
+    (tmp_path / "config").write_text(f"{text}Host behind.invalid\n ProxyJump nobody.invalid\n")
     inventory = Inventory(hosts={"titan.invalid": HostEntry("titan.invalid", "127.0.0.1")})
     opener = opener_for(inventory, OpenOptions(), tmp_path / "config")
     with pytest.raises(NameNotResolved) as caught:
@@ -119,9 +124,14 @@ def test_a_name_that_does_not_resolve_is_compared_with_the_known_ones(
     assert caught.value.fix == fix
 
 
-def test_a_jump_host_that_does_not_resolve_is_compared_with_the_listed_ones(tmp_path: Path) -> None:
-    (tmp_path / "config").write_text("")
-    entry = HostEntry("titan", "127.0.0.1", jump=("ada@bastoin.invalid",))
+@pytest.mark.parametrize(
+    ("text", "jump"), [("", ("ada@bastoin.invalid",)), ("Host titan\n ProxyJump ada@bastoin.invalid\n", ())]
+)
+def test_a_jump_host_that_does_not_resolve_is_compared_with_the_listed_ones(
+    text: str, jump: tuple[str, ...], tmp_path: Path
+) -> None:
+    (tmp_path / "config").write_text(text)
+    entry = HostEntry("titan", "127.0.0.1", jump=jump)
     bastion = HostEntry("bastion.invalid", "127.0.0.1")
     inventory = Inventory(hosts={one.name: one for one in (entry, bastion)})
     with pytest.raises(NameNotResolved) as caught:

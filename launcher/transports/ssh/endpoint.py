@@ -37,6 +37,7 @@ _OF_ONE_HOST = frozenset({
     "proxyjump", "proxycommand", "userknownhostsfile", "hostkeyalias",
 })  # fmt: skip
 """Keywords by which a name is another host, or is reached otherwise, than its address."""
+_JUMP = "jump host "
 _Values: TypeAlias = dict[str, list[ConfigLine]]
 
 
@@ -69,10 +70,8 @@ def opener_for(
 
 def _unlisted_name(entry: HostEntry, inventory: Inventory, error: NameNotResolved) -> str:
     """Return the name that was not found, where hosts.yaml does not list it: a jump host's or the host's."""
-    for word in entry.jump:
-        if error.detail.startswith(f"jump host {word}:"):
-            hop = inventory.lookup(word.removeprefix("ssh://"))
-            return "" if hop.in_inventory else hop.alias
+    if error.detail.startswith(_JUMP):  # of hosts.yaml or of ssh_config
+        entry = inventory.lookup(error.detail.removeprefix(_JUMP).partition(": ")[0].removeprefix("ssh://"))
     return "" if entry.in_inventory else entry.alias
 
 
