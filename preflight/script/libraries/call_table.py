@@ -288,7 +288,8 @@ class LibraryModel:
         if method is None:
             if it.kind(iterable) == "list":
                 return self.element(it, list_classes.items_of(it, iterable))
-            return join(part for name, part in it.state.heap[iterable.id].attrs.items() if name.isdigit())
+            thing = it.thing(iterable)  # none where it was made on a path that has ended
+            return join(part for name, part in thing.attrs.items() if name.isdigit()) if thing else UNKNOWN
         node = it.functions[method.key].node
         made = call_function(it, method, unwrap_value(it, node, ()))
         return UNKNOWN if made == iterable else self.element(it, made)
