@@ -7,7 +7,7 @@ with the arguments of the call that may mean it, else with its defaults, and not
 import ast
 import re
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from preflight.facts.script import CodeLocation
@@ -132,18 +132,26 @@ class RemainderReader:
         it.contexts = [UNCALLED]
         with it.within(self._main, it.modules[self._main.path]):
             read_modules(it)
-        for source in it.sources.files():
-            for each in it.sources.parser.find(definitions, source.tree):
-                self._known[id(each.node)] = each
+        files = self._define(it.sources.files(), _OF_TRAINING | {"Trainer", "TrainingArguments"})
         own = {key: each for key, each in self._known.items() if _trains(each.calls)}
         while own:
             self._training |= own.keys()
-            names = {each.node.name for each in own.values()} - _UNSAID
+            names = {each.node.name for each in own.values()}
+            files = self._define(files, names)
+            names -= _UNSAID
             own = {
                 key: each
                 for key, each in self._known.items()
                 if key not in self._training and not names.isdisjoint(each.calls)
             }
+
+    def _define(self, files: list[Source], names: Iterable[str]) -> list[Source]:
+        """Note what files define that write any of these names; return the others."""
+        written = re.compile("|".join(map(re.escape, names)))
+        for source in filter(lambda file: written.search(file.text), files):
+            for each in self._it.sources.parser.find(definitions, source.tree):
+                self._known[id(each.node)] = each
+        return [source for source in files if not written.search(source.text)]
 
     def _roots(self) -> Iterator[tuple[str, Func | Class, Call | None]]:
         """Yield what to read, with the name of a method of a class, and the call that may mean it."""
