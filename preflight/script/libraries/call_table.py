@@ -290,8 +290,7 @@ class LibraryModel:
                 return self.element(it, list_classes.items_of(it, iterable))
             thing = it.thing(iterable)  # none where it was made on a path that has ended
             return join(part for name, part in thing.attrs.items() if name.isdigit()) if thing else UNKNOWN
-        node = it.functions[method.key].node
-        made = call_function(it, method, unwrap_value(it, node, ()))
+        made = call_function(it, method, unwrap_value(it, it.functions[method.key].node, ()))
         return UNKNOWN if made == iterable else self.element(it, made)
 
     def raw_backward(self, it: Interpreter, call: Call) -> None:
