@@ -198,6 +198,21 @@ def test_an_option_behind_the_script_is_remarked() -> None:
     assert parse_line("deepspeed --hostfile=hosts train.py --lr 1").remarks == ()
 
 
+@pytest.mark.parametrize("program", [("torchrun", "a.py"), ("python", "a.py"), ("fit",)])
+def test_a_name_in_capitals_is_what_a_person_types(program: tuple[str, ...]) -> None:
+    words = (*program, "--mode", "TRAIN_DIR")
+    typed, pasted = parse_command(words), parse_line(" ".join(words))
+    assert [remark.partition(":")[0] for remark in typed.remarks] == ["TRAIN_DIR"]
+    assert not typed.unknown
+    assert not pasted.remarks
+    assert [(one.message, one.fix) for one in pasted.unknown] == [
+        (
+            "the line has TRAIN_DIR, which has no value",
+            "write a value for it (args: of a run config takes words as they are)",
+        )
+    ]
+
+
 def test_conda_run_names_an_environment() -> None:
     parsed = parse_line("conda run --no-capture-output -n train python a.py")
     assert parsed.environment == Environment("conda", "train")
@@ -337,7 +352,6 @@ def test_conda_run_names_an_environment() -> None:
             "ends with exit 1 before it launches something",
             "a value",
         ),
-        ("env -S 'A=1 python' a.py", "in one word", "words of their own"),
         ("mpirun -np 1 -H a python a.py : -np 1 -H b python a.py", "several programs", "one program"),
         (
             "cat <<EOT > ds.json\n{}\nEOT\ndeepspeed a.py --deepspeed ds.json",

@@ -12,6 +12,7 @@ from itertools import pairwise
 
 from launcher.engines.command_line import remedies, side_commands
 from launcher.engines.command_line.parsed_command import Environment, MissingValue
+from launcher.engines.command_line.shell.missing_values import with_placeholders
 from launcher.engines.command_line.shell.variables import Value
 from launcher.engines.command_line.shell.words import Word
 from launcher.engines.command_line.tables import side_programs, wrappers
@@ -244,7 +245,8 @@ def _several(found: Sequence[FoundCommand], number: int | None) -> CommandRefuse
     more = f"; {len(found) - _LISTED} more" if len(found) > _LISTED else ""
     what = f"{len(found)} commands, {alike}{shown}{more}"
     ranks = [_rank(one.words) for one in found]
-    one = 1 + ranks.index(max(ranks))
+    said = [(rank, all(map(_says_all, line.words))) for rank, line in zip(ranks, found, strict=True)]
+    one = 1 + said.index(max(said))
     if number is None and (fix := remedies.without_ssh([line.words for line in found])):
         return CommandRefused(f"the text starts the launch on several hosts by ssh, {shown}{more}", fix)
     if not max(ranks) and 2 * sum(line.words[0].text.endswith(":") for line in found) > len(found):
@@ -257,6 +259,10 @@ def _several(found: Sequence[FoundCommand], number: int | None) -> CommandRefuse
         f"the text has {what}" if number is None else f"the text has no launch {number}, but {what}",
         f"choose one: --launch {one} (launch: {one} in a run config){rest}" if max(ranks) else _NO_LAUNCH,
     )
+
+
+def _says_all(word: Word) -> bool:
+    return with_placeholders(word).is_known
 
 
 def _rank(words: tuple[Word, ...]) -> int:
@@ -292,7 +298,7 @@ def _described(found: Sequence[FoundCommand]) -> tuple[str, tuple[str, ...]]:
     if start < 2 or not script:
         return "", tuple(_cut(" ".join(text)) for text in texts)
     program = next(word for word in common if "=" not in word)
-    return f"{program} {script} with ", tuple(
+    return f"{' '.join(dict.fromkeys((program, script)))} with ", tuple(
         _cut(" ".join(text[start : len(text) - behind])) or "nothing more" for text in texts
     )
 

@@ -20,10 +20,12 @@ from launcher.engines.command_line.parsed_command import LauncherKind, ParsedCom
 from launcher.engines.command_line.remedies import refuse_submitter
 from launcher.engines.command_line.request import LAST_COUNTS, check_counts, for_each_host, request_of
 from launcher.engines.command_line.shell.missing_values import (
-    arguments_with_placeholders,
+    named_like_variables,
     require_known,
+    with_placeholders,
     without_values,
 )
+from launcher.engines.command_line.shell.words import Word
 from launcher.engines.command_line.side_commands import refuse_setup
 from launcher.engines.command_line.tables.accelerate import ACCELERATE
 from launcher.engines.command_line.tables.colossalai import COLOSSALAI
@@ -84,12 +86,8 @@ _WORLD = ("nodes", "per_node", "total", "hostfile", "include", "exclude", "node_
 _CHOICES = ("gpus", "hosts", "hostfile", "include", "exclude", "config_file", "precision")
 """What the plan does not decide for itself: without a value the launch would be another one."""
 _PROCESS_COUNTS = ("total", "per_node")
-_SUBMITTING = ("submitit", "ray", "rq", "slurm")
-"""How launchers of Hydra that hand runs to a cluster are called."""
-
-_BARE = re.compile(r"[^/]+(?<!\.sh)(?<!\.bash)")
-"""A program by its name alone, and no script of a shell."""
-
+_AS_TYPED = "an argument as it is typed; where it is the name of a value, write the value"
+_LITERAL = " (args: of a run config takes words as they are)"
 _NO_PROGRAM = re.compile(r"[\[\]{}()\"'<>=,;|]|:$")
 _SHOWN = 40
 
@@ -242,7 +240,11 @@ def _read_table(line: CommandLine, start: int, launcher: LauncherKind, table: Ta
     return replace(
         record,
         local_rank_option=_local_rank_option(launcher, names, kind),
-        remarks=(*_misplaced(table, record.args, record.program), *_taken(reading, record.program, table)),
+        remarks=(
+            *record.remarks,
+            *_misplaced(table, record.args, record.program),
+            *_taken(reading, record.program, table),
+        ),
     )
 
 
@@ -324,12 +326,14 @@ def _record(
     kept = [word for one in line.found if one.option.fate == "kept" for word in one.words]
     chosen = [word for one in line.found if one.option.sets in _CHOICES for word in one.words]
     program, *args = (line.words[index] for index in (start, *indices))
-    _refuse_submitting(word.text for word in args)
-    if launcher == "python" or (launcher == "opaque" and _BARE.fullmatch(program.text)):
-        refuse_submitter(program.text, args)
-    needed = (*kept, *chosen, program, *arguments_with_placeholders(args))
+    refuse_submitter(launcher, program.text, args)
+    named = tuple(named_like_variables(args))
+    left = () if line.is_typed else tuple(Word(name, (name,)) for name in named)
+    own = (*kept, *chosen, program)
+    needed = (*own, *map(with_placeholders, args), *left)
     if any(not word.is_known for word in needed):
-        error = without_values(needed, "the line")
+        literal = _LITERAL if all(word.is_known for word in own) else ""
+        error = without_values(needed, "the line", literal)
         if not program.is_known:
             raise error
         line.lack(error, tuple(part for word in needed for part in word.unresolved))
@@ -350,17 +354,8 @@ def _record(
         directory=line.directory,
         dropped=tuple(line.dropped),
         unknown=tuple(dict.fromkeys(line.unknown)),
+        remarks=tuple(f"{name}: {_AS_TYPED}" for name in named if line.is_typed),
     )
-
-
-def _refuse_submitting(args: Iterable[str]) -> None:
-    """Raise CommandRefused for an argument with which Hydra hands the program to a cluster."""
-    for arg in args:
-        if arg.lstrip("+").startswith("hydra/launcher=") and arg.partition("=")[2].startswith(_SUBMITTING):
-            raise CommandRefused(
-                f"{arg}: Hydra hands the runs to a cluster of its own, and gpulaunch starts processes itself",
-                "leave it and hydra.launcher.* out, and name the hosts with --hosts",
-            )
 
 
 def _request(line: CommandLine, launcher: LauncherKind) -> Request:

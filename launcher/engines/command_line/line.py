@@ -62,8 +62,9 @@ def _option_of_key(name: str) -> LauncherOption | None:
 class CommandLine:
     """Collects what wrappers, prefixes and the launcher of one line ask for."""
 
-    def __init__(self, words: tuple[Word, ...]) -> None:
+    def __init__(self, words: tuple[Word, ...], *, is_typed: bool = False) -> None:
         self.words = words
+        self.is_typed = is_typed  # word by word, and no text that was copied
         self.found: list[FoundOption] = []
         self.env: dict[str, str] = {}
         self.unset: list[str] = []

@@ -64,6 +64,11 @@ _COUNTS = frozenset(
 )
 """Arguments that say how many ranks a program starts, or which; without their dashes."""
 
+_OF_SERVICE = re.compile(
+    r"--(?:remote|queue|cluster|namespace|instance-type|job-queue)(?:[ =]|$)|--with[ =](?:kubernetes|batch)\b"
+)
+"""What says where a service starts the program."""
+
 _SHELL = re.compile(r"(?:ba|z|da|k|c|tc|fi)?sh")
 _LAUNCH = re.compile(
     r"(?:^|[\s;&|(])(?:torchrun|accelerate[ \t]+launch|deepspeed|-m[ \t]+torch\.distributed\.\w+)[ \t]"
@@ -94,7 +99,7 @@ def with_own_ranks(record: ParsedCommand) -> ParsedCommand:
     if record.launcher == "opaque":
         said = (*_unchanged_counts(record), *_inner_launcher(record), *_repeated_program(record))
     known = [one.partition(" ")[0] for one in said]
-    return replace(record, remarks=(*said, *_own_ranks(record, known)))
+    return replace(record, remarks=(*record.remarks, *said, *_own_ranks(record, known)))
 
 
 def _refuse_nested(record: ParsedCommand) -> None:
@@ -152,6 +157,12 @@ def _own_ranks(record: ParsedCommand, known: Sequence[str]) -> Iterator[str]:
                 f"{name} is an argument of {program}: the plan counts ranks without it, and starts one for"
                 " each GPU even where the program would start ranks of its own by it"
             )
+    service = next(filter(_OF_SERVICE.match, map(" ".join, pairwise((*record.args, "")))), "")
+    if service and (record.launcher == "opaque" or service.startswith("--with")):
+        yield (
+            f"{service.split()[0]} is an argument of {program}, which may hand work to a cluster: gpulaunch"
+            " starts it on every host, and sees nothing that it hands on"
+        )
     if ("--launcher", "slurm") in pairwise(record.args) or "--launcher=slurm" in record.args:
         yield f"--launcher slurm: {program} would take its ranks from Slurm; write --launcher pytorch"
     started = _ALONE.get((program, "".join(record.args[:1])), "")

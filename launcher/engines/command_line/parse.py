@@ -14,15 +14,16 @@ from launcher.engines.command_line.launch_text import split_line
 from launcher.engines.command_line.launchers import read_launcher
 from launcher.engines.command_line.line import CommandLine
 from launcher.engines.command_line.mpirun_srun import read_prefix
+from launcher.engines.command_line.pages.other_text import refuse_other_text
 from launcher.engines.command_line.parsed_command import MissingValue, ParsedCommand
-from launcher.engines.command_line.refusals import is_early_end, of_arguments, refuse_continued
+from launcher.engines.command_line.refusals import is_early_end, of_text, refuse_continued
 from launcher.engines.command_line.shell.bracket_tests import Files
 from launcher.engines.command_line.shell.missing_values import without_values
 from launcher.engines.command_line.shell.variables import Value
 from launcher.engines.command_line.shell.words import Word, plain
 from launcher.engines.command_line.side_commands import has_launcher, is_python
 from launcher.engines.command_line.tables.mpirun_srun import PREFIXES
-from launcher.engines.command_line.wrappers import strip_wrapper, strips_program
+from launcher.engines.command_line.wrappers import is_split_text, strip_wrapper, strips_program
 from launcher.errors import CommandRefused
 from preflight.frozen import dataclass
 
@@ -47,6 +48,7 @@ class _Inside:
     files: Files | None = None
     number: int | None = None  # of the command that is chosen
     depth: int = 0
+    is_typed: bool = False  # word by word
 
 
 def parse_command(
@@ -58,7 +60,7 @@ def parse_command(
     of that text, from 1. Raises CommandRefused, with what is wrong and what to write instead, for options
     that no launcher has or that gpulaunch cannot honour, and for lines that contradict themselves.
     """
-    return _parse(ShellLine(plain(words)), _Inside(environ or {}, number=number))
+    return _parse(ShellLine(plain(words)), _Inside(environ or {}, number=number, is_typed=True))
 
 
 def parse_line(
@@ -80,10 +82,18 @@ def parse_line(
         early = next((one for one in unknown if is_early_end(one.message)), None)
         if early is not None:
             raise CommandRefused(early.message, early.fix) from error
-        raise of_arguments(error, text) from error
-    if parsed.launcher != "opaque":
+        refuse_other_text(text)
+        raise of_text(error, text) from error
+    if parsed.launcher == "opaque":
+        refuse_other_text(text)
+    if parsed.launcher != "opaque" and parsed.program_kind != "executable":
         refuse_continued(text, parsed.args)
-    return parsed
+    return replace(parsed, unknown=tuple(_of_text(one, text) for one in parsed.unknown))
+
+
+def _of_text(missing: MissingValue, text: str) -> MissingValue:
+    error = of_text(CommandRefused(missing.message, missing.fix), text)
+    return replace(missing, fix=error.fix)
 
 
 def names_program(name: str) -> bool:
@@ -93,7 +103,7 @@ def names_program(name: str) -> bool:
 
 
 def _parse(shell: ShellLine, inside: _Inside) -> ParsedCommand:
-    line = CommandLine(shell.words)
+    line = CommandLine(shell.words, is_typed=inside.is_typed)
     _prepare(line, shell)
     at, commands, wrappers = 0, shell.commands, 0
     while at < len(line.words):
@@ -170,12 +180,13 @@ def _inner_line(words: tuple[Word, ...], at: int, shell: ShellLine, inside: _Ins
         if words[at].unresolved == (words[at].text.strip(),):
             raise without_values(words[at : at + 1], "the command")  # $(head -n 1 commands.txt)
         name, words = "eval", (*words[: at + 1], words[at])  # "torchrun a.py", quoted as a whole
-    if name not in ("eval", *_SHELLS) or at + 1 == len(words):
+    is_split = name == "env" and is_split_text(words, at)
+    if not (is_split or name in ("eval", *_SHELLS)) or at + 1 == len(words):
         return None
     if inside.depth >= _DEEPEST:
         raise CommandRefused("the line has texts within texts", _ALONE)
-    if name == "eval":
-        text = " ".join(word.text for word in words[at + 1 :])
+    if is_split or name == "eval":
+        text = " ".join(word.text for word in words[at + 1 + is_split :])
         return split_line(text, inside.environ, inside.files, shell.functions, inside.number)
     flags = words[at + 1 : -1]
     if not flags or not any(_TEXT_OPTION.fullmatch(word.text) for word in flags[-1:]):

@@ -13,6 +13,7 @@ _WITHOUT_FILE = (
 )
 _PROGRAM = re.compile(r"torchrun|deepspeed|python[\d.]*")
 _ENDS = "the text ends with"
+_NAME = re.compile(r"\$\{?([A-Za-z_]\w*)", re.ASCII)
 _WITHOUT_PROGRAM = re.compile(
     r"has no (?:script|program) to start$|names no script|^the line has no command$"
 )
@@ -82,8 +83,12 @@ def refuse_continued(text: str, args: Sequence[str]) -> None:
             )
 
 
-def of_arguments(error: CommandRefused, text: str) -> CommandRefused:
-    """Return the error for a text whose own arguments are what it launches; any other error as it is."""
+def of_text(error: CommandRefused, text: str) -> CommandRefused:
+    """Return an error with what the text itself says to it: a value in a comment, arguments that it lacks."""
+    for name in _NAME.findall(error.message):
+        if re.search(rf"^[ \t]*#[ \t]*(?:export[ \t]+)?{name}=", text, re.MULTILINE):
+            fix = f"take the # in front of {name}= out, or write the value"
+            return CommandRefused(error.message, fix)
     found = _FOR_ARGUMENTS.search(text) if _WITHOUT_PROGRAM.search(error.message) else None
     if found is None:
         return error

@@ -8,9 +8,10 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from launcher.engines.command_line import own_ranks
+from launcher.engines.command_line.parsed_command import LauncherKind
 from launcher.engines.command_line.refusals import no_command
 from launcher.engines.command_line.shell.words import Word
-from launcher.engines.command_line.side_commands import has_launcher, is_launch, is_python
+from launcher.engines.command_line.side_commands import find_launcher, has_launcher, is_launch, is_python
 from launcher.engines.command_line.tables import wrappers as tables
 from launcher.errors import CommandRefused
 
@@ -34,6 +35,13 @@ _HANDS_ON = re.compile(
     r"[A-Z][a-z]+,?\b.*|[\w.-]*(?:submit|launch|queue|sub)[\w.-]* .*"
     r"|[^\s.]+ (?:submit|run|launch|jobs?|create|start|train)"
 )
+_OF_HYDRA = re.compile(r"\+*hydra/launcher=(?:submitit|ray|rq|slurm)")
+"""A launcher of Hydra that hands runs to a cluster."""
+
+_BARE = re.compile(r"[^/]+(?<!\.sh)(?<!\.bash)")
+"""A program by its name alone, and no script of a shell."""
+
+_HANDS_OVER = re.compile(r"(?:[a-z]+ )?(?:submit|up|deploy|apply|daemon|enqueue)(?!\S)")
 _SENTENCE = re.compile(r"[A-Z][a-z]+,?(?: [^\s-]\S*){3,40}[.:!]")
 _SHELLS = ("bash", "sh", "zsh")
 _FOR_PERSON = ("-i", "-l", "-il", "-li", "--login")
@@ -126,13 +134,21 @@ def _of_runtime(text: str) -> dict[str, str]:
     return {name: f"{name}={shlex.quote(str(value))}" for name, value in pairs if _VARIABLE.fullmatch(name)}
 
 
-def refuse_submitter(name: str, words: Sequence[Word]) -> None:
-    """Raise CommandRefused for an unknown program with a launch among its words: `x submit torchrun`.
+def refuse_submitter(launcher: LauncherKind, name: str, words: Sequence[Word]) -> None:
+    """Raise CommandRefused for a program whose words say to hand a launch on: `x submit torchrun`, Hydra's.
 
     Without `--` in front of the launch it is one that its own words, or a sentence, say to hand on.
     """
     texts = [word.text for word in words]
-    starts = (at for at in range(len(words)) if is_python(words[at]) or has_launcher(words[at : at + 1]))
+    if hydra := next(filter(_OF_HYDRA.match, texts), ""):
+        raise CommandRefused(
+            f"{hydra}: Hydra hands the runs to a cluster of its own, and gpulaunch starts processes itself",
+            "leave it and hydra.launcher.* out, and name the hosts with --hosts",
+        )
+    is_program = launcher == "opaque" and _BARE.fullmatch(name) is not None
+    if not is_program and launcher != "python":
+        return
+    starts = (at for at in range(len(words) - 1) if find_launcher(words[at : at + 2]) == texts[at])
     at = next((at for at in starts if is_launch(words[at:])), len(texts))
     before = texts[at - 1] if 0 < at < len(texts) else "-"
     if before == "--" or (not before.startswith("-") and _HANDS_ON.fullmatch(" ".join((name, *texts[:1])))):
@@ -140,6 +156,9 @@ def refuse_submitter(name: str, words: Sequence[Word]) -> None:
             f"{name}: it has a launch among its words, and starts that itself or hands it on",
             f"leave it and its options out: gpulaunch run --hosts A,B -- {_shown(words[at:])}",
         )
+    handed = _HANDS_OVER.match(" ".join(texts[:2])) if is_program else None
+    if handed is not None:
+        raise CommandRefused(f"{name} {handed[0]}: it {tables.SCHEDULER[0]}", tables.SCHEDULER[1])
     if _SENTENCE.fullmatch(" ".join((name, *texts))):
         raise no_command()
 

@@ -3,6 +3,7 @@
 import posixpath
 import re
 from collections.abc import Sequence
+from itertools import pairwise
 
 from launcher.engines.command_line import refusals
 from launcher.engines.command_line.option_reader import read_options
@@ -60,6 +61,9 @@ _OF_JOB = re.compile(r"\bscontrol show hostnames?\b|\bSLURM_(?:JOB_)?NODELIST\b|
 _OF_PROGRAM = re.compile(r"(?:\$\(|`)[ \t]*(?:which|command -v)[ \t]+[\w.+-]+[ \t]*(?:\)|`)", re.ASCII)
 _OF_GPUS = re.compile(r"(?:\$\(|`)[ \t]*nvidia-smi\b")
 _PYTHON = re.compile(r"(?:\S*/)?python[\d.]*")
+_STARTED = re.compile(r"[-$]|(?:launch|run|train|sft|pt|rlhf|python|torchrun|bash|sh)\Z|\S*[./]")
+"""What a launcher has behind it, and a name in a list has not: `--languages java python`."""
+
 _LAUNCHER = re.compile(r"(?:torchrun|accelerate|deepspeed|python[\d.]*)")
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*\+?=", re.ASCII)
 _SETUP_SCRIPT = re.compile(
@@ -334,8 +338,9 @@ def has_launcher(words: Sequence[Word]) -> bool:
 
 
 def find_launcher(words: Sequence[Word]) -> str:
-    """Return the first of some words that starts Python or a launcher, with arguments; "" for none."""
-    named = (word for word in words[:-1] if _PYTHON.fullmatch(word.text) or has_launcher((word,)))
+    """Return the first of some words that starts Python or a launcher, with what it starts; "" for none."""
+    pairs = (pair for pair in pairwise(words) if _STARTED.match(pair[1].text))
+    named = (word for word, _ in pairs if _PYTHON.fullmatch(word.text) or has_launcher((word,)))
     return next((word.text for word in named), "")
 
 

@@ -11,7 +11,7 @@ from launcher.engines.command_line.side_commands import LEFT_OUT
 _NAMES = (
     *("name", "label", "labels", "description", "title", "version", "id", "tags", "type", "kind", "metadata"),
     *("apiVersion", "$schema", "display_name", "displayName", "experiment_name", "annotations", "help"),
-    *("container_name", "run_name", "stage", "category", "Description", "Documentation"),
+    *("container_name", "run_name", "stage", "category", "desc", "Description", "Documentation"),
 )
 """What only names a thing."""
 

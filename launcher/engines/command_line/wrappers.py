@@ -56,7 +56,7 @@ def strip_wrapper(words: Sequence[Word], start: int) -> Around | None:
         if name == "tox" and (inside := _tox_command(words, start)):
             return Around(inside, dropped=(f"tox exec: {INTERPRETER}",))
         raise CommandRefused(f"{name}: {why}", typed_fix(name, words[start + 1 :]) or fix)
-    if name == "env":
+    if name == "env" and not is_split_text(words, start):
         return _strip_env(words, start)
     if name in tables.TRANSPARENT:
         after = _after_flags(words, start + 1, tables.VALUE_FLAGS.get(name, ()))
@@ -112,6 +112,11 @@ def _runs_command(words: Sequence[Word], start: int, tool: str) -> bool:
     return at < len(words) and words[at].text == "run"
 
 
+def is_split_text(words: Sequence[Word], start: int) -> bool:
+    """Whether `env` splits its words itself: `env -S "A=1 torchrun a.py"`."""
+    return any(word.text in ("-S", "--split-string") for word in words[start + 1 : start + 2])
+
+
 def _strip_env(words: Sequence[Word], start: int) -> Around:
     at, unset, assignments, directory = start + 1, [], [], ""
     while at < len(words):
@@ -127,8 +132,6 @@ def _strip_env(words: Sequence[Word], start: int) -> Around:
                 directory = words[at].text
         elif text.startswith("--unset="):
             unset.append(text.partition("=")[2])
-        elif text in ("-S", "--split-string"):
-            raise CommandRefused(f"env {text}: its words are in one word", "write them as words of their own")
         elif text.startswith("-") and text != "--":
             raise CommandRefused(
                 f"env {text}: gpulaunch does not start ranks in an empty environment",

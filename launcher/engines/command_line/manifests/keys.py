@@ -10,7 +10,7 @@ from launcher.engines.command_line.tables.side_programs import BEFORE
 
 _VALUE = r"[ ]+(?P<value>[^#\s]+(?:[ \t]+[^#\s]+)*)[ \t]*(?:#.*)?"
 _DIRECTORY = re.compile(
-    rf"(?:[ ]*(?:- +)*)(?P<key>working-directory|workingDir|working_dir|workdir):{_VALUE}"
+    rf"(?:[ ]*(?:- +)*)(?P<key>working-directory|workingDir|working_dir|workdir|dir):{_VALUE}"
 )
 _CODE = re.compile(rf"[ ]*(?:- +)*(?P<key>code):{_VALUE}")
 """Of Azure ML: the folder that is sent, in which the command starts."""

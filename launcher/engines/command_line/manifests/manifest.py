@@ -42,8 +42,13 @@ _SHELL = re.compile(r"(?:/[\w/]+/)?(?:ba|z|da|k)?sh")
 _VARIABLES = ("env", "envs", "envvars", "environment", "environment_variables", "variables", "secrets")
 """`envs` and `secrets` of SkyPilot, `envVars` of Beaker, `environment_variables` of Azure ML."""
 
-_INPUT = re.compile(r"\$\{\{[ ]*(?P<of_parent>parent\.)?inputs\.(?P<name>\w+)[ ]*\}\}")
-_INPUTS = re.compile(r"(?P<indent>[ ]*)inputs:[ \t]*(?:#.*)?")
+_INPUT = re.compile(r"(?:\$\{\{[ ]*(?P<of_parent>parent\.)?inputs|\{\{[ ]*)\.(?P<name>\w+)[ ]*\}\}")
+"""Of Azure ML, and the variables of a Taskfile: `{{.GPUS}}`."""
+
+_TYPED = {"CLI_ARGS": ""}
+"""What a person types behind the name of a task."""
+
+_INPUTS = re.compile(r"(?P<indent>[ ]*)(?:inputs|vars):[ \t]*(?:#.*)?")
 _GIVEN = re.compile(r"[ ]*(?P<name>\w+):(?:[ \t]+(?P<value>[^#\s]+(?:[ \t]+[^#\s]+)*)?)?[ \t]*(?:#.*)?")
 _DEFAULTS = ("value", "default")
 """Of an input of Azure ML that has a type."""
@@ -286,9 +291,9 @@ def _is_variable(line: str, key: CommandKey, column: int, named: str) -> bool:
 
 def _with_inputs(command: str, key: CommandKey, lines: list[str]) -> str:
     """Return a command with the inputs that the job or its pipeline gives as plain values."""
-    if "inputs." not in command:
+    if _INPUT.search(command) is None:
         return command
-    own, outer = _inputs(lines, key.line, key.indent), _inputs(lines, len(lines) - 1, 0)
+    own, outer = _inputs(lines, key.line, key.indent), _TYPED | _inputs(lines, len(lines) - 1, 0)
     room = _MOST_FILLED
 
     def given(found: re.Match[str]) -> str:

@@ -44,8 +44,20 @@ _GROUPS = (
 
 _STRUCTURE = (
     "arguments",
-    *("spec", "template", "jobs", "services", "steps", "containers", "command", "args", "entrypoint", "run"),
-    *("script", "commands", "cmds", "cmd", "Entrypoint", "Args", "inputs", "defaults", "value", "valueFrom"),
+    *(
+        "defaults",
+        "spec",
+        "template",
+        "jobs",
+        "services",
+        "steps",
+        "containers",
+        "command",
+        "args",
+        "entrypoint",
+        "run",
+    ),
+    *("script", "commands", "cmds", "cmd", "Entrypoint", "Args", "inputs", "vars", "value", "valueFrom"),
     *("pytorchReplicaSpecs", "mpiReplicaSpecs", "Launcher", "Master", "Worker", "replicaSpecs", "uses"),
 )
 """What a command is in, or has beside it for its own reader: `inputs:` count only where it names them."""

@@ -35,16 +35,20 @@ _STARTERS = ("env", "exec", "sudo", "nohup", "time", "run")
 """Words in front of a launch that belong to it, as those of prose do not."""
 
 
-def refuse_python(text: str, launch: re.Pattern[str]) -> None:
+def refuse_python(text: str, launch: re.Pattern[str], *, is_read: bool = True) -> None:
     """Raise CommandRefused for a program in Python, with the command that its job starts where it says one.
 
     A cell of a notebook with commands in it is none, nor a text with a command that `launch` finds and Python
-    does not read.
+    does not read. Of a text that no shell reads (`is_read` false), a part without imports is one.
     """
-    if not _IMPORT.search(text) or _TYPED.search(text):
+    if is_read and (not _IMPORT.search(text) or _TYPED.search(text)):
         return
     program = _program(text)
-    if program is None and launch.search(text):
+    if program is None and (launch.search(text) or not is_read):
+        return
+    if not is_read and not any(
+        isinstance(node, ast.Call) for node in ast.walk(program or ast.Module([], []))
+    ):
         return
     entry, command = _ENTRY.search(text), _COMMAND.search(text)
     started = next(_started(program, launch), "") if program is not None else ""

@@ -11,6 +11,9 @@ _PATTERN = re.compile(r"\*|\{[^}]*(?:,|\.\.)")
 _WHICH = re.compile(r"(?:\$\(|`)(?:which|command -v) ([\w.-]+)(?:\)|`)", re.ASCII)
 _OF_WINDOWS = re.compile(r"[A-Za-z]:\\")
 _ARGUMENT = re.compile(r"\$(?:[0-9]|\{[0-9]+\})")
+_OPEN = re.compile(r"[$`<{%*\[]|\.\.\.|\u2026")
+"""In what has no value for certain."""
+
 _SHOWN, _NAMED = 60, 8
 _TO_FILL = re.compile(
     r"(?i:(?<![\w.-])(?:path/to/|your[_/-]\w|(?:replace|change|fill)[_-](?:me|this|with)\b)|_to_your_\w"
@@ -25,7 +28,7 @@ _OF_SETTING = re.compile(
     r"<[A-Za-z][^<>|]{0,80}>|\A\[[A-Za-z][\w-]{0,80}\]\Z|\$\{\{[^{}]{0,80}\}\}|\$\{[A-Za-z_][^{}]{0,80}\}"
 )
 _BY_NAME = re.compile(r"(?:[A-Z][A-Z0-9]*_)+(?:PATH|DIR|DIRECTORY|FILE|FOLDER|ROOT)")
-_OF_NAME = re.compile(r"-.*(?:env|var|key|name)", re.IGNORECASE)
+_OF_NAME = re.compile(r"-.*(?:env|var|key|name|column|field)", re.IGNORECASE)
 """In an option that takes the name of a variable: `--token-env HF_TOKEN_FILE`."""
 
 _BETWEEN = re.compile(r"[\s=,;'\"()\[\]{}<>]+")
@@ -47,8 +50,8 @@ def with_placeholders(word: Word, *, is_setting: bool = False) -> Word:
     return Word(text, tuple(parts)) if parts else word
 
 
-def arguments_with_placeholders(args: Sequence[Word]) -> Iterator[Word]:
-    """Yield arguments as `with_placeholders` returns them: `--data DATA_DIR` too, which no value follows.
+def named_like_variables(args: Sequence[Word]) -> Iterator[str]:
+    """Yield values of arguments that may be left to their reader: `--data DATA_DIR`, which no value follows.
 
     `OUTPUT_DIR out` sets a key of a configuration (yacs).
     """
@@ -56,8 +59,8 @@ def arguments_with_placeholders(args: Sequence[Word]) -> Iterator[Word]:
     for word, following in zip_longest(args, args[1:]):
         value = word.text.partition("=")[2] or word.text
         is_last = following is None or following.text.startswith("-") or _BY_NAME.fullmatch(following.text)
-        is_left = word.is_known and is_last and _BY_NAME.fullmatch(value) and not _OF_NAME.match(before)
-        yield Word(word.text, (value,)) if is_left else with_placeholders(word)
+        if word.is_known and is_last and _BY_NAME.fullmatch(value) and not _OF_NAME.match(before):
+            yield value
         before = word.text
 
 
@@ -67,8 +70,11 @@ def require_known(word: Word, where: str) -> None:
         raise without_values((word,), where)
 
 
-def without_values(words: Sequence[Word], where: str) -> CommandRefused:
-    """Return the error for words without values, each part that lacks one named once."""
+def without_values(words: Sequence[Word], where: str, literal: str = "") -> CommandRefused:
+    """Return the error for words without values, each part that lacks one named once.
+
+    `literal` says how a part is taken as it is, where it only looks as if it were left open.
+    """
     parts = tuple(dict.fromkeys(part[:_SHOWN] for word in words for part in word.unresolved))[:_NAMED]
     they = "them" if len(parts) > 1 else "it"
     if all(_PATTERN.search(part) and "$" not in part for part in parts):
@@ -99,5 +105,7 @@ def without_values(words: Sequence[Word], where: str) -> CommandRefused:
     are_variables = all(part.startswith("$") and not part.endswith(")") for part in parts)
     return CommandRefused(
         f"{where} has {', '.join(parts)}, which {'have' if len(parts) > 1 else 'has'} no value",
-        f"export {they}, or write the value" if are_variables else f"write a value for {they}",
+        f"export {they}, or write the value"
+        if are_variables
+        else f"write a value for {they}{'' if any(map(_OPEN.search, parts)) else literal}",
     )

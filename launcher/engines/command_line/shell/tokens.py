@@ -20,7 +20,7 @@ _PLACEHOLDER = re.compile(
     r"|\[[A-Za-z][\w-]{0,30}(?:[ |][A-Za-z][\w-]{0,30}){1,8}\]|\{\{[^{}\n]{1,80}\}\}"
 )
 _BRACKETED = re.compile(r"\[[A-Z][A-Z0-9]*(?:[_-][A-Z0-9]+)+\]")
-_QUOTED_DRIVE = re.compile(r"[A-Za-z]:\\(?:[\w. -]{3,}|[\w. -]+[\\/][\w. \\/-]*)")
+_QUOTED_DRIVE = re.compile(r"[A-Za-z]:\\(?!n[A-Z ])(?:[\w. -]{3,}|[\w. -]+[\\/][\w. \\/-]*)")  # no "Q:\nWhy"
 _WINDOWS_VARIABLE = re.compile(r"%[A-Z][A-Z_]{2,}%")
 _WINDOWS_DRIVE = re.compile(r"[A-Za-z]:\\[^\s'\"|&;<>]*")
 _OTHER_HOME = re.compile(r"~[a-z_][a-z\d_-]*(?=/)")  # of a user of that name

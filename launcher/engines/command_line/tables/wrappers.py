@@ -21,9 +21,9 @@ SCHEDULERS = (
     *("torchx", "sky", "runai", "modal", "ray", "gcloud", "ngc", "pbsdsh", "blaunch", "ibrun", "gantry"),
     *("spring.submit", "runpodctl", "vastai", "det", "mcli", "dstack", "volc", "eai", "beaker", "yhbatch"),
     *("msub", "jsub", "cqsub", "llsubmit", "hfai", "rlaunch", "clearml-task", "az", "arena", "dlc", "xpk"),
-    *("polyaxon", "anyscale", "vh", "lep"),
+    *("polyaxon", "anyscale", "vh", "lep", "pyflyte"),
 )
-_SCHEDULER = (
+SCHEDULER = (
     "hands the command to a scheduler of its own, and gpulaunch starts processes itself",
     "leave it and its options out, and name the hosts with --hosts",
 )
@@ -167,7 +167,7 @@ REFUSED: dict[str, tuple[str, str]] = {
     **dict.fromkeys(CONTAINERS, (f"it {_CONTAINER[0]}", _CONTAINER[1])),
     **dict.fromkeys(_TO_HOSTS, (f"it {_HOSTS[0]}", _HOSTS[1])),
     **dict.fromkeys(REPEATERS, (f"it {_REPEATS[0]}", _REPEATS[1])),
-    **dict.fromkeys(SCHEDULERS, (f"it {_SCHEDULER[0]}", _SCHEDULER[1])),
+    **dict.fromkeys(SCHEDULERS, (f"it {SCHEDULER[0]}", SCHEDULER[1])),
     **{name: (f"it {_PROFILER[0]}", _PROFILER[1].format(name=name)) for name in _PROFILERS},
 }
 """Programs whose work gpulaunch does itself, or cannot honour: why, and what to do."""
