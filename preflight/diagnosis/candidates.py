@@ -14,6 +14,7 @@ from preflight.diagnosis.long_messages import hits_of_long_messages
 from preflight.diagnosis.process_ends import echoes_lost_peer, lost_its_store, weigh_peers_end
 from preflight.diagnosis.quoted_text import is_shown_text
 from preflight.diagnosis.repeated_statuses import by_named_status, with_last_errors
+from preflight.diagnosis.result import USER_CODE
 from preflight.diagnosis.run_progress import RunProgress
 from preflight.diagnosis.signature_matcher import SignatureHit, first_match, is_harmless
 from preflight.diagnosis.signatures.table import CausalDepth, Signature
@@ -40,7 +41,7 @@ _STUCK, _UNSTUCK = "may be stuck", "Thread is unstuck"
 _ABSENT = re.compile(r"\bExecution of replica \d+ failed: ")
 _TRIED_AGAIN = frozenset({"rendezvous-timeout", "nccl-network", "ssh-access"})
 _UNSTARTED = frozenset({"S44", "S110", "S111", "S113"})
-_GATED, _REFUSED = "S80", "S81"
+_GATED, _REFUSED, _NO_GPU = "S80", "S81", "S37"
 # Messages of kernels, GPU code and libraries that no exception carries.
 _UNCARRIED = re.compile(r"NCCL|NVRM|[Gg]loo|\.cu:\d|^ssh: ")
 _NCCL_WARNS = re.compile(r"(\S{1,100}:\d+):\d+ \[\d+\] .{0,80}NCCL WARN ")
@@ -83,7 +84,7 @@ def candidates(
     ]
     own = [_for_want_of_cuda(each, dead) for each in user_exceptions(open_ends, hits, course)]
     found = [
-        lost_its_store(candidate_of_row(each, chains, course, beside=own), chains)
+        _for_want_of_cuda(lost_its_store(candidate_of_row(each, chains, course, beside=own), chains), dead)
         for each in _by_code(dead, course)
     ]
     if not course.failing:
@@ -213,7 +214,7 @@ def _not_continued(hits: Sequence[SignatureHit], course: RunProgress) -> list[Si
     a command of their own.
     """
     lines = course.lines
-    hits = [hit for hit in hits if hit.row.code not in _UNSTARTED or not course.outlived(hit.line)]
+    hits = [hit for hit in hits if hit.row.code not in _UNSTARTED or not course.stepped(hit.line)]
     if any(hit.row.code == "S113" and TAKEN_FOR_A_COMMAND.search(hit.line.text) for hit in hits):
         hits = [hit for hit in hits if "arguments are required" not in hit.line.text]
     stuck = [hit.line.order for hit in hits if _STUCK in hit.line.text]
@@ -252,8 +253,7 @@ def _unanchored(candidate: Candidate, others: Sequence[Candidate], anchored: Col
         depth = CausalDepth.GENERAL
     else:
         return candidate
-    cause = replace(candidate.cause, confidence="possible")
-    return replace(candidate, cause=cause, depth=depth, warning_only=True)
+    return candidate.possibly(depth, warning_only=True)
 
 
 def _if_left_out(candidate: Candidate, own: Sequence[Candidate], anchored: Collection[int]) -> Candidate:
@@ -266,20 +266,22 @@ def _if_left_out(candidate: Candidate, own: Sequence[Candidate], anchored: Colle
         or not any(each.first.stream == first.stream and each.first.order > first.order for each in own)
     ):
         return candidate
-    cause = replace(candidate.cause, confidence="possible")
-    return replace(candidate, cause=cause, depth=CausalDepth.GENERAL, warning_only=True)
+    return candidate.possibly(CausalDepth.GENERAL, warning_only=True)
 
 
-def _for_want_of_cuda(own: Candidate, hits: Sequence[SignatureHit]) -> Candidate:
-    """Let an exception about the GPU rank behind the warning of its process that says why CUDA did not start."""
-    if not _OF_A_GPU.search(own.cause.cause) or not any(
-        hit.line.stream == own.first.stream
-        and hit.line.order < own.first.order
+def _for_want_of_cuda(candidate: Candidate, hits: Sequence[SignatureHit]) -> Candidate:
+    """Let an exception about the GPU, or that none is seen, rank behind the warning of its process that says why CUDA did not start."""
+    cause, first = candidate.cause, candidate.first
+    about = cause.code == _NO_GPU or (cause.code == USER_CODE and _OF_A_GPU.search(cause.cause))
+    if not about or not any(
+        hit.line.stream == first.stream
+        and hit.line.order < first.order
+        and hit.row.code != cause.code
         and _NO_CUDA.search(hit.line.text)
         for hit in hits
     ):
-        return own
-    return replace(own, cause=replace(own.cause, confidence="possible"), depth=CausalDepth.GENERAL)
+        return candidate
+    return candidate.possibly(CausalDepth.GENERAL)
 
 
 def _behind_an_end(candidate: Candidate, others: Sequence[Candidate]) -> Candidate:
@@ -361,7 +363,7 @@ def _waiting(
     ended = len(course.lines) - _SHORT_END
     last = {hit.row.code for hit in hits if hit.line.order >= ended}
     return [
-        replace(each, cause=replace(each.cause, confidence="possible"))
+        each.possibly(each.depth)
         for each in found
         if each.cause.slug in _TRIED_AGAIN
         and each.cause.code in last

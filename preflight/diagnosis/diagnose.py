@@ -85,23 +85,30 @@ def _diagnose(lines: Sequence[Line], context: Context | None, *, beside_earlier:
         causes = _beside_earlier(causes, lines[: course.start])
     nothing = UNKNOWN if failed or _failed(context) or _is_complaint(lines, course) else BENIGN
     warnings = _warnings(lines)
-    if not causes and nothing == BENIGN and course.start and beside_earlier:
-        warnings = (*_of_earlier(lines[: course.start]), *warnings)
+    ended = course.start or max((each.line.order + 1 for each in raised), default=0)
+    if not causes and nothing == BENIGN and ended and beside_earlier:
+        warnings = (*_of_earlier(lines[:ended], outlived=not course.start), *warnings)
     return Diagnosis(causes[0].slug if causes else nothing, causes, warnings)
 
 
-def _of_earlier(earlier: Sequence[Line]) -> tuple[BenignWarning, ...]:
-    """Return how the run before ended, where it failed: a note only, as the last one in the log went well."""
+def _of_earlier(earlier: Sequence[Line], *, outlived: bool) -> tuple[BenignWarning, ...]:
+    """Return how the run before ended, or what this one outlived: a note only, as the last one in the log went well."""
     return tuple(
         BenignWarning(
-            cause.code, safe=False, verdict=_said_of_earlier(earlier, cause), number=cause.evidence[0].number
+            cause.code, False, _said_of_earlier(earlier, cause, outlived=outlived), cause.evidence[0].number
         )
         for cause in _diagnose(earlier, None, beside_earlier=False).causes[:1]
     )
 
 
-def _said_of_earlier(earlier: Sequence[Line], cause: Cause) -> str:
-    return f"an earlier run in this log (up to line {earlier[-1].number}) ended otherwise: {cause.cause}"
+def _said_of_earlier(earlier: Sequence[Line], cause: Cause, *, outlived: bool = False) -> str:
+    end = earlier[-1].number
+    what = (
+        f"the run continued behind a failure at line {end}"
+        if outlived
+        else f"an earlier run in this log (up to line {end}) ended otherwise"
+    )
+    return f"{what}: {cause.cause}"
 
 
 def _beside_earlier(causes: tuple[Cause, ...], earlier: Sequence[Line]) -> tuple[Cause, ...]:

@@ -17,10 +17,13 @@ _ABORT, _CRASH, _STOPPED, _FAILED_RANK = "S69", "S71", "S73", "S99"
 _UNREACHED = "S51"
 _STORE_FAILED = re.compile(r"connection to the C10d store has failed|error of type RendezvousConnectionError")
 _WAS_CONNECTED = re.compile(r"\b(?:Broken pipe|Connection (?:was )?reset|[Cc]onnection closed)\b")
-_KILLED = "S70"
+_KILLED, _CANCELLED = "S70", "S78"
 _KILLS = frozenset({_KILLED, _CRASH, "S72", "S74"})
 # Exit codes as containers and supervisors report them: of a process that was killed, and of one that ended itself.
-_KILLED_EXIT = re.compile(r"\b(?:code|status)\W{1,3}(?:137|-9)\b")
+_STOPPED_BY_OTHERS = {
+    _KILLED: re.compile(r"\b(?:code|status)\W{1,3}(?:137|-9)\b"),
+    _CANCELLED: re.compile(r"slurmstepd: error: \*{3} STEP \S+ ON \S+ CANCELLED AT \S+ \*{3}"),
+}
 _OWN_EXIT = re.compile(
     r"\bexit(?:ed|s)?(?: with)?[ _](?:code|status)\W{1,3}(?!12[89]|1[3-9]\d|2\d\d)[1-9]\d{0,2}\b",
     re.IGNORECASE,
@@ -34,9 +37,8 @@ def weigh_peers_end(candidate: Candidate, others: Sequence[Candidate]) -> Candid
         return replace(candidate, depth=CausalDepth.VICTIM)
     if candidate.cause.code == _STOPPED and any(each.cause.code == _FAILED_RANK for each in others):
         return replace(candidate, warning_only=True)
-    if candidate.cause.code == _KILLED and _stopped_behind(candidate, others):
-        cause = replace(candidate.cause, confidence="possible")
-        return replace(candidate, cause=cause, depth=CausalDepth.VICTIM)
+    if _stopped_behind(candidate, others):
+        return candidate.possibly(CausalDepth.VICTIM)
     peers_killed = any(each.cause.code in _KILLS and not each.warning_only for each in others)
     if candidate.cause.code == SYSTEM_ERROR and peers_killed:
         gloo = all(_WAITED_FOR_PEER.search(each.text) for each in candidate.cause.evidence)
@@ -57,8 +59,7 @@ def lost_its_store(candidate: Candidate, chains: Sequence[Sequence[ParsedExcepti
     failed = [chain for chain in chains if any(_STORE_FAILED.search(each.message) for each in chain)]
     if not any(_WAS_CONNECTED.search(each.message) for chain in failed for each in chain):
         return candidate
-    cause = replace(candidate.cause, confidence="possible")
-    return replace(candidate, cause=cause, depth=CausalDepth.VICTIM)
+    return candidate.possibly(CausalDepth.VICTIM)
 
 
 def echoes_lost_peer(candidate: Candidate, others: Sequence[Candidate]) -> bool:
@@ -71,11 +72,9 @@ def echoes_lost_peer(candidate: Candidate, others: Sequence[Candidate]) -> bool:
     )
 
 
-def _stopped_behind(killed: Candidate, others: Sequence[Candidate]) -> bool:
-    """Whether only exit codes say that processes were killed, behind one that ended itself: what started them stops the rest then."""
-    return all(_KILLED_EXIT.search(each.text) for each in killed.cause.evidence) and any(
-        each.cause.code == _FAILED_RANK
-        and each.first.order < killed.first.order
-        and _OWN_EXIT.search(each.first.text)
-        for each in others
-    )
+def _stopped_behind(stopped: Candidate, others: Sequence[Candidate]) -> bool:
+    """Whether all that says that processes were stopped is behind one that ended itself: what started them stops the rest then."""
+    words = _STOPPED_BY_OTHERS.get(stopped.cause.code)
+    own = [each.first for each in others if each.cause.code == _FAILED_RANK]
+    ended = any(at.order < stopped.first.order and _OWN_EXIT.search(at.text) for at in own)
+    return words is not None and ended and all(words.search(each.text) for each in stopped.cause.evidence)

@@ -139,6 +139,10 @@ class RunProgress:
         """Whether the process of a line seems to have made steps behind it, and nothing shows that it failed after those."""
         if self._ends_job(line.order) or (self.failing and self.failing[-1].order > line.order + _ECHOED):
             return False
+        return self.stepped(line, enough)
+
+    def stepped(self, line: Line, enough: int = _MOVES_ENOUGH) -> bool:
+        """Whether the process of a line made steps behind it, however it ended."""
         steps = [order for order in (*self._moves, *self._steps) if order > line.order]
         return sum(1 for order in steps if self.lines[order].stream == line.stream) >= enough
 
@@ -166,11 +170,11 @@ class RunProgress:
     def _done_after(self, after: int) -> bool:
         """Whether the run said that it was done, in more than the words that a shell script prints when Python has died."""
         said = [order for order in self.done if order > after]
-        if not said or not _IS_EXCEPTION.match(
-            self.lines[after].text if 0 <= after < len(self.lines) else ""
-        ):
-            return bool(said)
-        return said[-1] - after > _ECHOED or not all(_ECHO.match(self.lines[order].text) for order in said)
+        text = self.lines[after].text if after >= 0 else ""
+        echoed = _ECHOED if _IS_EXCEPTION.match(text) else 2 * text.endswith(": command not found")
+        return any(order > after + echoed for order in said) or not all(
+            _ECHO.match(self.lines[order].text) for order in said
+        )
 
     def text_from(self, lines: Sequence[Line]) -> str:
         """Return lines with what is right below each: messages of several lines end in it."""
@@ -221,7 +225,7 @@ def is_warning_line(text: str) -> bool:
     return _SOFT.found_in(text) and not _HARD.search(text) and not _IS_EXCEPTION.match(text)
 
 
-_IS_EXCEPTION = re.compile(r"[`'\"*]{0,3}(?:\w+\.)*\w+(?:Error|Exception|Interrupt): ")
+_IS_EXCEPTION = re.compile(r"[`'\"*]{0,3}(?:\w+\.)*\w+(?:Error|Exception|Interrupt|NotFound): ")
 
 
 def _written_at_once(text: str) -> bool:

@@ -12,7 +12,11 @@ _SEPARATOR = r"['\"]?\s*(?:\((?:avg|mean|smoothed)\))?\s*(?:[:=|]|\bis\b|\s)\s*"
 # The name before the value: "loss", "train_loss", "lm loss", "Loss/train", "loss_cls"; what belongs to evaluation,
 # scaling or bookkeeping is left out below.
 _LOSS = re.compile(
-    r"(?<![\w.])(?P<name>(?:[a-z]\w*[ _/.-])?\w*loss(?:[_/]\w+)?)" + _SEPARATOR + _VALUE, re.IGNORECASE
+    r"(?<![\w.])(?P<name>(?:[a-z]\w*[ _/.-])?\w*(?:loss(?:[_/]\w+)?|cross_entropy|nll))"
+    + _SEPARATOR
+    + r"(?:\{[^{}]{0,80}?\bvalue['\"]\s*:\s*)?"
+    + _VALUE,
+    re.IGNORECASE,
 )
 _NORM = re.compile(
     r"(?<![\w.])(?:\w+[_/])?(?:grad(?:ient)?s?[_ /-]?norm|gnorm|global[_ ]?norm)" + _SEPARATOR + _VALUE,
@@ -32,7 +36,7 @@ _PLAIN = re.compile(
     r"^(?:.*[_/ .-])?(?:train(?:ing)?[_/ ])?(?:total[_ ]|lm[_ ]|avg[_ ]|avr[_ ]|mean[_ ]|running[_ ])?loss$",
     re.IGNORECASE,
 )
-_WORDS = ("loss", "norm", "scale", "LOSS", "Loss")
+_WORDS = ("loss", "norm", "scale", "LOSS", "Loss", "cross_entropy", "nll")
 _TABLE_HEAD = re.compile(r"\b\w*loss\b.*\b\w*loss\b", re.IGNORECASE)
 _TABLE_ROW = re.compile(
     r"^\s*\d+/\d+\s+[\d.]+[GM]B?\s+(?P<values>(?:[-+]?(?:nan|inf|[\d.]+)\s+){2,})", re.IGNORECASE
@@ -122,7 +126,7 @@ def _loss(text: str) -> tuple[int, int] | None:
 
 def _is_choice(text: str, found: re.Match[str]) -> bool:
     """Whether the value belongs to a word behind it: "loss 2x smaller", "loss 0 errors"."""
-    return re.match(r"\s*(?:%|x\b|errors?\b|warnings?\b)", text[found.end() :]) is not None
+    return re.match(r"\s*(?:%|(?:x|errors?|warnings?)\b(?!\s*[:=]))", text[found.end() :]) is not None
 
 
 def _span(pattern: re.Pattern[str], text: str) -> tuple[int, int] | None:

@@ -11,6 +11,8 @@ from preflight.frozen import dataclass
 
 # fp16 scaling looks for its scale at the start, and now and then a step is skipped: that is not a failure.
 _NORMS_IN_A_ROW = 3
+_SOUND = 10
+"""Steps whose norm was sound before one that is not: no search for a scale."""
 _ZEROS_IN_A_ROW = 3
 _LOSSES = 3
 _ROUNDED = re.compile(r"loss\b\W{1,5}0\.00+(?!\d)", re.IGNORECASE)
@@ -100,9 +102,21 @@ def _norms_stay_nan(points: Sequence[Point]) -> Anomaly | None:
     norms = [point for point in points if point.norm is not None]
     tail = _tail(norms, bad=True)
     if len(tail) < _NORMS_IN_A_ROW:
-        return None
+        return _norm_nan_at_last(points, norms)
     what = "the gradient norm stays NaN or infinite: no step changes the weights for the better"
     return Anomaly(NAN_CODE, what, tail, "likely" if _still_falls(points) else "certain")
+
+
+def _norm_nan_at_last(points: Sequence[Point], norms: Sequence[Point]) -> Anomaly | None:
+    """Return the last norm where it alone is NaN: the weights are lost by it, if no loss scale had the step skipped."""
+    scaled = any(point.scale is not None or point.overflow for point in points)
+    if scaled or len(norms) <= _SOUND or any(is_bad(point.norm) for point in norms[:-1]):
+        return None
+    last = norms[-1]
+    if last is not points[-1] or not math.isnan(last.norm or 0):
+        return None
+    what = "the last gradient norm is NaN: with a loss scale that step is skipped, without one every weight is NaN behind it"
+    return Anomaly(NAN_CODE, what, (last,), "possible")
 
 
 def _still_falls(points: Sequence[Point]) -> bool:

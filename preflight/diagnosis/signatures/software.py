@@ -60,7 +60,7 @@ ROWS: tuple[Signature, ...] = (
               " the environment again", "run"),
     Signature("S91", "missing-module", ROOT,
               r"[Rr]equires (?:the latest version of )?`?bitsandbytes|CUDA Setup failed despite|CUDA SETUP: (?:Setup Failed|CUDA detection failed)|[Bb]its[Aa]nd[Bb]ytes.{0,120}(?:not|isn't) (?:installed|available|compiled)|The installed version of bitsandbytes was compiled without GPU support"
-              r"|libbitsandbytes_\w+\.so.{0,60}(?:No such file|cannot open|undefined)|undefined symbol: c(?:get_managed_ptr|quantize|dequantize|adam32bit)\w*|Using `bitsandbytes` \S+ quantization requires|CPU-only version of bitsandbytes|the information from python -m bitsandbytes|Could not find module \S?.{0,240}libbitsandbytes",
+              r"|libbitsandbytes_\w+\.so.{0,60}(?:No such file|cannot open|undefined)|undefined symbol: c(?:get_managed_ptr|quantize|dequantize|adam32bit)\w*|'NoneType' object has no attribute 'c(?:de)?(?:quantize_|get_managed|adam|lion|gemm_|igemm)\w*|Using `bitsandbytes` \S+ quantization requires|CPU-only version of bitsandbytes|the information from python -m bitsandbytes|Could not find module \S?.{0,240}libbitsandbytes",
               "bitsandbytes is missing or built for another CUDA", "pip install -U bitsandbytes", "run"),
     Signature("S89", "missing-module", ROOT,
               r"ModuleNotFoundError: |ImportError: (?!.{0,300}(?:partially initialized|attempted relative|circular import|cannot import name))|ImportError: No module named|: No module named ['\"]?[\w.]+['\"]?$|PackageNotFoundError|DistributionNotFound|is not available => install it using|is not installed => run"
