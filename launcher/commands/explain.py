@@ -12,6 +12,7 @@ from launcher.commands._usage_errors import WrongUsage
 from launcher.errors import BadInput
 from launcher.exit_codes import ExitCode
 from launcher.terminal.output import echo_json, echo_lines
+from launcher.text import one_line
 from preflight.checks.check_docs import find_check_text
 from preflight.checks.explain import render_explanation
 
@@ -34,11 +35,10 @@ def command(codes: tuple[str, ...], *, as_json: bool) -> None:
 
     A class of causes that `gpulaunch diagnose` names, such as cuda-oom, stands for its codes.
     """
-    if not codes:
+    words = " ".join(codes).replace(",", " ").split()
+    if not words:
         raise WrongUsage("gpulaunch explain needs CODE", "gpulaunch checks lists the codes")
-    explanations = [
-        (code, *explain(code)) for word in ",".join(codes).split(",") for code in find_codes(word)
-    ]
+    explanations = [(code, *explain(code)) for word in words for code in find_codes(word)]
     if as_json:
         rows = [{"code": code, "kind": kind, "text": text} for code, kind, text in explanations]
         echo_json({"schema": "gpulaunch.explain/1", "exit_code": int(ExitCode.OK), "codes": rows})
@@ -107,9 +107,8 @@ def _explain_other(code: str) -> tuple[str, str]:
 
 def _unknown(code: str) -> BadInput:
     if not code.replace("-", "").replace("_", "").isalnum():
-        return BadInput(
-            "expected a code, such as PROC001 or cuda-oom", "an error: gpulaunch diagnose - reads it"
-        )
+        what = f"no finding {one_line(code, 40)}: expected a code, such as PROC001 or cuda-oom"
+        return BadInput(what, "the text of an error: gpulaunch diagnose - reads it")
     from difflib import get_close_matches  # noqa: PLC0415
 
     from launcher.commands._completion import all_codes  # noqa: PLC0415

@@ -60,7 +60,8 @@ def command(run: str, **given: Any) -> int:
         *_, to = open_named_run(run, options)
     except GpulaunchError as error:
         if re.fullmatch(r"(\d+:)?\d+", run):  # as well a port, where RUN is left out
-            error.fix = f"a port of the last run: gpulaunch forward {LAST} {run}; else {error.fix}"
+            other = f"; else {error.fix}" if error.fix else ""
+            error.fix = f"a port of the last run: gpulaunch forward {LAST} {run}{other}"
         raise
     entry = _entry(to, options.host)
     try:

@@ -18,7 +18,7 @@ from launcher.commands._on_end_notice import deliver_due
 from launcher.config.host_access_args import complete_commands
 from launcher.config.node_sets import fold_hosts
 from launcher.config.slurm_options import is_inside_job
-from launcher.errors import SlurmError
+from launcher.errors import BadInput, SlurmError
 from launcher.exit_codes import ExitCode
 from launcher.planning.run_record import read_run_records
 from launcher.runs.record_notes import describe_gone, describe_silent, list_gone_hosts, list_silent
@@ -79,9 +79,10 @@ def _describe_slurm_jobs() -> Iterator[str]:
     """Yield on a login node which commands list the runs of this user's Slurm jobs."""
     try:
         jobs = list_own_jobs() if shutil.which("squeue") and not is_inside_job() else ()
-    except SlurmError as silence:
+    except (BadInput, SlurmError) as silence:
         if NO_CLUSTER not in silence.message:  # else Slurm's commands are merely installed
             yield f"runs of Slurm jobs may be missing from this list: {silence.message}"
+            yield from [f"  fix: {silence.fix}"] if silence.fix else []
         return
     if jobs:
         what = f"{count_noun(len(jobs), 'Slurm job')} of yours with gpulaunch"

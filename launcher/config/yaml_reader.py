@@ -97,7 +97,8 @@ def _yaml_message(error: yaml.MarkedYAMLError, text: str, source: str, *, in_fil
         return f'{where}: not valid YAML: a range needs quotes: "{bare[0]}"'
     glob = _BARE_GLOB.search(here)
     if glob and "alias" in f"{error.context} {error.problem}":
-        return f'{where}: not valid YAML: a pattern needs quotes: "{glob[1]}"'
+        anchor = f", an alias its anchor above: &{glob[1][1:]}" if glob[1][1:].isalnum() else ""
+        return f'{where}: not valid YAML: a pattern needs quotes: "{glob[1]}"{anchor}'
     return f"{where}: not valid YAML: {problem}{context}"
 
 

@@ -256,9 +256,9 @@ class RunState:
         self.signalled |= report.fields.get("cause") == "signal"
         if self.stopping or self.failures:
             return
-        why = str(report.fields.get("why") or "")
-        if report.fields.get("cause") == "peer":
-            yield from self._fail(Failure(report.host, float("inf"), None, None, why))
+        cause, why = report.fields.get("cause"), str(report.fields.get("why") or "")
+        if cause in ("peer", "hang"):  # a client asked, and no person
+            yield from self._fail(Failure(report.host, float("inf"), None, None, why, hung=cause == "hang"))
             return
         if report.fields.get("requested"):
             self.stopped_by = why or "another client"

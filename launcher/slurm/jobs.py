@@ -22,6 +22,7 @@ _OUTPUT = re.compile(r"^\s*StdOut=(\S.*)$", re.MULTILINE)
 _LIVES = ("RUNNING", "COMPLETING", "SUSPENDED", "STOPPED", "CONFIGURING")
 _NEVER = "DependencyNeverSatisfied"
 _HELD = re.compile("held|hold", re.IGNORECASE)
+_HELD_BY_ADMIN = "JobHeldAdmin"
 _WAITS = ("PENDING", "REQUEUED", "REQUEUE_HOLD", "SPECIAL_EXIT")
 _ASK_EVERY_S = 0.5
 _GLANCE_S = 3.0
@@ -114,6 +115,8 @@ def read_job(job: str, environ: Mapping[str, str] = os.environ) -> Allocation:
         when = f"`squeue -j {job} --start` says when it may start"
         if _NEVER in why:
             when = "it never starts, for a job that it waits for has failed"
+        elif _HELD_BY_ADMIN in why:
+            when = "an administrator holds it: ask for `scontrol release`"
         elif _HELD.search(why):
             when = f"`scontrol release {job}` lets it start; `sinfo -R` names nodes that failed"
         fix = f"{when}; `gpulaunch stop {job}` cancels it"
@@ -160,7 +163,8 @@ def _list_states(job: str, environ: Mapping[str, str]) -> list[_JobState]:
 def list_own_jobs(environ: Mapping[str, str] = os.environ) -> tuple[str, ...]:
     """Return this user's jobs that run and whose batch script names gpulaunch, the newest first.
 
-    Only the newest jobs are looked at. Raises SlurmError where Slurm does not answer soon.
+    Only the newest jobs are looked at. Raises SlurmError where Slurm does not answer soon, and
+    BadInput where squeue cannot be started.
     """
     from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 - only where Slurm is
 

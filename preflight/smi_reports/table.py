@@ -76,6 +76,7 @@ def table_tree(text: str) -> Tree:
         start = line.strip()
         cells = start.removeprefix("|").removesuffix("|").split("|")
         if not start.startswith("|") or len(cells) > _CELLS:
+            above = []  # below a line between GPUs the same readings are those of another one
             continue
         cells += [""] * (_CELLS - len(cells))  # behind what is left of a line that is cut
         found = _first_row(cells, len(tree["gpu"]))

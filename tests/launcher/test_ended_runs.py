@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from launcher.exit_codes import ExitCode
 from launcher.follow.events import RunEvent
 from launcher.follow.outcome import build_outcome
 from launcher.follow.phases import Phases
@@ -289,13 +290,19 @@ def test_a_run_that_is_over_is_not_stopped_again_and_the_failure_that_ended_it_i
     assert (outcome.verdict, outcome.exit_code) == ("failed", 3)
 
 
-def test_hosts_that_a_client_ended_for_a_lost_one_are_not_stopped_by_a_person() -> None:
+@pytest.mark.parametrize(
+    ("cause", "why", "code"),
+    [("peer", "b was lost", ExitCode.ABORTED), ("hang", "hung: no output for 60 s", ExitCode.HUNG)],
+)
+def test_hosts_that_another_client_ended_for_a_failure_are_not_stopped_by_a_person(
+    cause: str, why: str, code: int
+) -> None:
     watch = RunState(plan(CPU, CPU))
-    stopping = host_report("a", "stopping", why="b was lost", grace_s=3, cause="peer", requested=True)
+    stopping = host_report("a", "stopping", why=why, grace_s=3, cause=cause, requested=True)
     (stop,) = stops(replay(watch, [stopping, ended("a"), ended("b")]))
     assert stop.failed
     outcome = build_outcome(watch, NOWHERE, 1.0, 1)
-    assert (outcome.verdict, outcome.exit_code, outcome.why) == ("failed", 5, "b was lost")
+    assert (outcome.verdict, outcome.exit_code, outcome.why) == ("failed", code, why)
 
 
 def test_the_end_of_the_main_host_makes_no_person_of_a_failure() -> None:

@@ -315,6 +315,7 @@ def test_the_last_task_of_an_array_is_a_job_of_its_own_though_it_has_the_array_s
     [
         ("Resources", "`squeue -j 17 --start` says when it may start"),
         ("DependencyNeverSatisfied", "it never starts, for a job that it waits for has failed"),
+        ("JobHeldAdmin", "an administrator holds it: ask for `scontrol release`"),
         *(
             (reason, "`scontrol release 17` lets it start; `sinfo -R` names nodes that failed")
             for reason in ("launch_failed_requeued_held", "JobHeldUser", "JobHoldMaxRequeue")

@@ -36,8 +36,19 @@ def test_jobs_of_slurm_that_start_gpulaunch_are_named(tmp_path: Path) -> None:
     assert f"{words}gpulaunch ps 17, gpulaunch ps 18_3\n" in done.stderr
 
 
-def test_a_cluster_that_does_not_answer_costs_no_list_and_is_named(tmp_path: Path) -> None:
-    silence = "slurm_load_jobs error: Socket timed out on send/recv operation"
-    done = login_node(tmp_path, f"#!/bin/sh\necho 'squeue: {silence}' >&2; exit 1\n").gpulaunch("ps")
-    words = "runs of Slurm jobs may be missing from this list: squeue: "
-    assert (done.returncode, done.stderr) == (0, f"{words}{silence}\n")
+SILENCE = "slurm_load_jobs error: Socket timed out on send/recv operation"
+
+
+@pytest.mark.parametrize(
+    ("squeue", "why", "fix"),
+    [
+        (f"echo 'squeue: {SILENCE}' >&2; exit 1", f"squeue: {SILENCE}", "is the controller up, or only busy?"),
+        ("exec absent-program", "the PATH has no command squeue", "load the site's Slurm module"),
+    ],
+)
+def test_a_cluster_that_does_not_answer_costs_no_list_and_is_named(
+    squeue: str, why: str, fix: str, tmp_path: Path
+) -> None:
+    done = login_node(tmp_path, f"#!/bin/sh\n{squeue}\n").gpulaunch("ps")
+    said = f"runs of Slurm jobs may be missing from this list: {why}\n  fix: {fix}"
+    assert (done.returncode, done.stderr[: len(said)]) == (0, said)

@@ -62,6 +62,14 @@ def test_a_line_that_is_doubled_is_no_gpu_and_no_process_of_its_own(name: str) -
             assert [gpu.processes for gpu in gpus] == [gpu.processes for gpu in whole]
 
 
+def test_a_gpu_that_lost_its_first_line_counts_though_the_one_above_reads_alike() -> None:
+    text = (_FOLDER / "2xl40s-busy.table.txt").read_text(encoding="utf-8").replace(" 1100MiB", "39120MiB")
+    lines = [line for line in text.split("\n") if not line.startswith("|   1  NVIDIA")]
+    assert [gpu.memory for gpu in gpus_of(parse_smi("\n".join(lines), "h"))] == [
+        gpu.memory for gpu in gpus_of(parse_smi(text, "h"))
+    ]
+
+
 def test_rows_in_another_order_are_the_gpus_of_their_numbers() -> None:
     first, second = _rows("2xl40s-busy.table.txt")
     text = (_FOLDER / "2xl40s-busy.table.txt").read_text(encoding="utf-8")
