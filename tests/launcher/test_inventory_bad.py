@@ -54,7 +54,10 @@ CASES: dict[str, tuple[bytes, str]] = {
     ),
     "pattern without quotes": (b"groups: {a: [*.ckpt, b]}\n", 'a pattern needs quotes: "*.ckpt"'),
     "pattern without quotes in a list": (b"groups:\n  a:\n  - *\n", 'a pattern needs quotes: "*"'),
-    "alias without its anchor": (b"groups: {a: *hots}\n", 'quotes: "*hots", an alias its anchor above: &hots'),
+    "alias without its anchor": (
+        b"groups: {a: *hots}\n",
+        'quotes: "*hots", an alias its anchor above: &hots',
+    ),
     "range without quotes as a key": (b"hosts: {node-[01-02]: }\n", 'a range needs quotes: "node-[01-02]"'),
     "user and port in the address": (
         b"hosts: {a: {address: 'root@10.0.0.7:2222'}}\n",

@@ -42,7 +42,11 @@ SILENCE = "slurm_load_jobs error: Socket timed out on send/recv operation"
 @pytest.mark.parametrize(
     ("squeue", "why", "fix"),
     [
-        (f"echo 'squeue: {SILENCE}' >&2; exit 1", f"squeue: {SILENCE}", "is the controller up, or only busy?"),
+        (
+            f"echo 'squeue: {SILENCE}' >&2; exit 1",
+            f"squeue: {SILENCE}",
+            "is the controller up, or only busy?",
+        ),
         ("exec absent-program", "the PATH has no command squeue", "load the site's Slurm module"),
     ],
 )

@@ -22,7 +22,11 @@ from launcher.cli import execute
         ("explain FOO", "no finding FOO", "gpulaunch checks lists those of preflight"),
         ("explain gpu", "no finding GPU", "did you mean GPU001, GPU002"),
         ("explain host7", "no finding HOST7", "did you mean HOST007?"),
-        ("explain RuntimeError:", "no finding RUNTIMEERROR:: expected a code", "the text of an error: gpulaunch diagnose -"),
+        (
+            "explain RuntimeError:",
+            "no finding RUNTIMEERROR:: expected a code",
+            "the text of an error: gpulaunch diagnose -",
+        ),
         ("explain FOO,", "no finding FOO", "gpulaunch checks lists those of preflight"),
         ("explain ,", "gpulaunch explain needs CODE", "gpulaunch checks lists the codes"),
         ("init a.py --dry-run", "gpulaunch init has no option --dry-run", "gpulaunch run has it"),
