@@ -13,9 +13,10 @@ from launcher.follow.failure_diagnosis import diagnose_kept_run, read_kept_failu
 from launcher.follow.failures import Failure
 from launcher.follow.suggested_commands import read_places, with_run_commands
 from launcher.report.diagnosis import encode_diagnosis, render_diagnosis
-from launcher.rundir.layout import has_end, read_kept_outcome, read_kept_plan
+from launcher.rundir.layout import has_end, read_kept_outcome, read_kept_plan, read_kept_source
 from launcher.rundir.log_files import LAST, find_local_run, list_run_directories, read_logs
 from launcher.rundir.run_id import is_run_name, run_name
+from launcher.sync.missing_files import name_left_out
 from launcher.terminal.output import echo, echo_json, echo_lines
 from launcher.text import one_line
 from preflight.diagnosis.result import BENIGN, UNKNOWN
@@ -55,6 +56,9 @@ def command(logs: tuple[str, ...], *, as_json: bool, runs: Path) -> None:
         # Two runs may have had different interpreters on one host.
         places = read_places(read_kept_plan(kept[0]), outcome) if len(kept) == 1 else ()
         found = with_run_commands(found, places)
+        if places:
+            starts = {place.host: place.cwd for place in places}
+            found = name_left_out(found, read_kept_source(kept[0]), starts)
     if as_json:
         root = None if failure is None else _encode_failure(failure)
         also = {"without_end": open_ended, "end": end, "root_cause": root, "exit_code": int(ExitCode.OK)}

@@ -14,6 +14,7 @@ class SyncOptions:
     source: str = "."  # local, relative to the current directory
     to: str = ""  # on the hosts; "" = the job's working directory
     exclude: tuple[str, ...] = ()  # patterns as in .gitignore
+    include: tuple[str, ...] = ()  # paths in the tree, whatever .gitignore says
     delete: bool = False  # remove what a former sync sent and the tree no longer has
     max_mib: int = MAX_MIB
 
@@ -33,6 +34,12 @@ SYNC_KEYS: tuple[Field, ...] = (
         '["*.ckpt", "data/"]',
     ),
     Field(
+        "include",
+        ListOf(Text("a path in the tree"), allow_scalar=True),
+        "Files and directories that are sent although .gitignore leaves them out.",
+        "data/",
+    ),
+    Field(
         "delete",
         Boolean(),
         "Remove from the host what a former sync sent and the tree no longer has.",
@@ -41,7 +48,7 @@ SYNC_KEYS: tuple[Field, ...] = (
     ),
     Field("max_mib", Integer(1, 10**7), "A larger tree is a mistake, in MiB.", "2048", str(MAX_MIB)),
 )
-_EXPECTED = "true or false, or a mapping of from, to, exclude, delete, max_mib"
+_EXPECTED = "true or false, or a mapping of from, to, exclude, include, delete, max_mib"
 _FLAG = Boolean(_EXPECTED)
 _MAPPING = Record(
     SYNC_KEYS,

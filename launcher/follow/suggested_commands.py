@@ -84,7 +84,7 @@ def _with_command(cause: Cause, place: NodePlace | None) -> Cause:
         return replace(cause, command=f"gpulaunch run ... {options}")
     if place is None:
         return cause
-    if not cause.command and cause.slug == _MISSING_FILE and _lies_here(cause, place):
+    if cause.slug == _MISSING_FILE and _lies_here(cause, place):
         return replace(cause, command="gpulaunch run ... --sync")
     return replace(cause, command=_on_host(cause.command, place))
 

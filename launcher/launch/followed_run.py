@@ -4,6 +4,7 @@ import queue
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 from launcher.follow.client_deadlines import StopDeadline
 from launcher.follow.events import Interrupted, RunEvent, Tick
@@ -17,6 +18,7 @@ from launcher.follow.run_state import RunState
 from launcher.launch.reporter import RunReporter
 from launcher.launch.signals import SignalCounter, capture_signals
 from launcher.local.user import user_at_machine
+from launcher.rundir.layout import read_kept_source
 from launcher.rundir.log_store import LogStore
 from launcher.terminal.screen import Screen
 
@@ -112,4 +114,10 @@ class FollowedRun:
         outcome = build_outcome(self._state, self._book.directory, duration_s, attempt)
         outcome = add_stacks(outcome, self._book)
         outcome = add_diagnosis(add_last_lines(outcome, self._book), self._book)
+        if outcome.cause.diagnosis is not None and (source := read_kept_source(self._book.directory)):
+            from launcher.sync.missing_files import name_left_out  # noqa: PLC0415 - only a failure needs it
+
+            starts = {node.host: node.cwd for node in outcome.plan.nodes}
+            found = name_left_out(outcome.cause.diagnosis, source, starts)
+            outcome = replace(outcome, cause=replace(outcome.cause, diagnosis=found))
         return self._reporter.with_measurements(outcome, earlier)

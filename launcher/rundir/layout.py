@@ -87,7 +87,7 @@ def read_run(directory: Path) -> RunFiles:
         directory=directory,
         plan=plan,
         outcome=outcome,
-        source=_document(directory / "source.json"),
+        source=read_kept_source(directory),
         deep=_document(directory / "deep.json"),
         events=_events(directory / EVENTS),
         logs=tuple(_log(path) for path in rank_logs(directory)),
@@ -104,6 +104,11 @@ def read_kept_plan(directory: Path) -> Mapping[str, Any]:
 def read_kept_outcome(directory: Path) -> Mapping[str, Any]:
     """Return how a run ended as it is kept locally, {} where it is not. Its text is untrusted."""
     return _document(directory / OUTCOME)
+
+
+def read_kept_source(directory: Path) -> Mapping[str, Any]:
+    """Return what a sync sent for a run as it is kept locally, {} without one. Its text is untrusted."""
+    return _document(directory / "source.json")
 
 
 def is_run(directory: Path) -> bool:

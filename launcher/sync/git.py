@@ -103,6 +103,13 @@ def list_files(root: Path, is_out: Callable[[str], bool]) -> list[str]:
     return sorted(names)
 
 
+def find_ignore_rule(root: Path, name: str) -> str:
+    """Return which line makes git ignore a path, such as `.gitignore:3 (data/)`; "" for none."""
+    done = _git(root, "check-ignore", "-v", "--", name)
+    found = re.match(r"(.+?):(\d+):([^!].*)\t", done.stdout.decode("utf-8", "replace"))
+    return f"{one_line(found[1], 120)}:{found[2]} ({one_line(found[3], 80)})" if found else ""
+
+
 def read_git_state(root: Path, checkouts: Sequence[str] = ()) -> GitState:
     """Return what the tree is a version of; `checkouts` are those inside it, whose edits count too."""
     head = _git(root, "rev-parse", "--verify", "--quiet", "HEAD")

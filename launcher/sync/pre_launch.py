@@ -17,6 +17,7 @@ from launcher.remote.connection_pool import OpenConnection
 from launcher.sync import git
 from launcher.sync.git import GitState
 from launcher.sync.hash_cache import HashCache
+from launcher.sync.left_out import LeftOut, find_left_out, list_inputs
 from launcher.sync.sync import LOCAL, HostSync, Say, SyncJob, send_tree
 from launcher.sync.tree import SourceTree, read_tree
 from launcher.text import count_noun, format_size, group_alike, name_first, one_line
@@ -55,10 +56,14 @@ def sync_before_launch(
     """
     targets = list_target_dirs(spec, job, hosts.entries)
     known: list[tuple[SourceTree, git.GitState]] = []
+    left_out: dict[str, LeftOut] = {}
 
     def read() -> SourceTree:
-        tree = read_tree(at_home(spec.source), exclude=spec.exclude, max_mib=spec.max_mib, logs=logs)
+        tree = read_tree(
+            at_home(spec.source), exclude=spec.exclude, max_mib=spec.max_mib, logs=logs, include=spec.include
+        )
         _refuse_without_script(tree, spec, job)
+        left_out.update((each.path, each) for each in _list_left_out(tree, spec, job))
         version = git.read_git_state(tree.root, tree.checkouts) if tree.from_git else git.GitState()
         known.append((tree, version))
         say(_tree_words(tree, version))
@@ -72,7 +77,7 @@ def sync_before_launch(
         approve()
 
     try:
-        sync = SyncJob(read, targets, spec.delete, hosts.width, found_live)
+        sync = SyncJob(read, targets, spec.delete, hosts.width, found_live, lambda: tuple(left_out))
         found = send_tree(sync, hosts.entries, hosts.opener, say)
     except SyncFailed:
         for tree, _ in known:
@@ -81,7 +86,9 @@ def sync_before_launch(
     for line in render_sync(found):
         say(line)
     ((tree, version),) = known
-    return json.dumps(encode_source(tree, version, found), indent=1) + "\n"
+    for line in render_left_out(tree, spec, left_out, found):
+        say(line)
+    return json.dumps(encode_source(tree, version, found, spec), indent=1) + "\n"
 
 
 def list_target_dirs(spec: SyncOptions, job: Job, entries: Sequence[HostEntry]) -> dict[str, str]:
@@ -162,11 +169,43 @@ def _refuse_without_script(tree: SourceTree, spec: SyncOptions, job: Job) -> Non
     )
 
 
+def _list_left_out(tree: SourceTree, spec: SyncOptions, job: Job) -> Iterator[LeftOut]:
+    """Yield what the job's script seems to read and the tree lacks.
+
+    Where the tree goes elsewhere than the script's directory (`to`), relative paths say nothing of it.
+    """
+    if spec.to or posixpath.isabs(job.subdirectory):
+        return
+    sent = {entry.path for entry in tree.entries}
+    script = tree.root / job.script_in_tree
+    text = script.read_text(encoding="utf-8", errors="replace") if job.script_in_tree in sent else ""
+    for path in list_inputs(text, job.args, job.subdirectory, job.output):
+        if path not in sent and (found := find_left_out(tree.root, path, spec.exclude)):
+            yield found
+
+
+def render_left_out(
+    tree: SourceTree, spec: SyncOptions, left_out: Mapping[str, LeftOut], hosts: Mapping[str, HostSync]
+) -> Iterator[str]:
+    """Yield what hosts lack of what the script seems to read, and what sends it."""
+    room = (spec.max_mib << 20) - tree.size
+    for path, what in left_out.items():
+        lacking = [name for name, host in hosts.items() if path in host.lacks]
+        if lacking:
+            command = what.command(tree.root, lacking[0], hosts[lacking[0]].root, room)
+            yield (
+                f"sync: {one_line(path, 120)} exists locally and not on {fold_hosts(lacking)}: {what.rule}."
+                f" To send {what.amount}: {command}"
+            )
+
+
 def _names(paths: Sequence[str]) -> str:
     return name_first([one_line(path, 80) for path in paths[:_NAMED]], _NAMED, len(paths))
 
 
-def encode_source(tree: SourceTree, version: GitState, hosts: Mapping[str, HostSync]) -> dict[str, Any]:
+def encode_source(
+    tree: SourceTree, version: GitState, hosts: Mapping[str, HostSync], spec: SyncOptions
+) -> dict[str, Any]:
     """Return the document source.json of a run, schema gpulaunch.source/1."""
     return {
         "schema": SCHEMA,
@@ -174,6 +213,8 @@ def encode_source(tree: SourceTree, version: GitState, hosts: Mapping[str, HostS
         "files": len(tree.entries),
         "bytes": tree.size,
         "content_sha256": tree.content_hash,
+        "exclude": list(spec.exclude),
+        "max_mib": spec.max_mib,
         "listed_by": "git" if tree.from_git else ".gitignore",
         **encode(replace(version, diff=redact_diff(version.diff))),
         "hosts": {name: _host(host) for name, host in hosts.items()},

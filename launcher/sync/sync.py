@@ -43,6 +43,7 @@ class HostSync:
     seconds: float = 0.0
     changes: int = 0  # files that are replaced or deleted
     done: SyncResult = field(default_factory=SyncResult)
+    lacks: tuple[str, ...] = ()  # of the wanted paths
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +56,8 @@ class SyncJob:
     width: int = WIDTH
     # Called with live runs by host before anything changes under them; what it raises ends the sync.
     on_live_runs: Callable[[Mapping[str, tuple[str, ...]]], object] = lambda _: None
+    # Returns paths that each host looks for in its directory once the tree is in place.
+    list_wanted: Callable[[], Sequence[str]] = tuple
 
 
 def send_tree(
@@ -79,8 +82,11 @@ def send_tree(
         if live := _find_live(affected):
             sync.on_live_runs(live)
         committed = _all(lambda each: each.at.commit(), lead, sync.width, also=_LAST_STEP)
+        wanted = sync.list_wanted()
         for each, host, done in zip(lead, staged, committed, strict=True):
-            found[each.entry.name] = replace(host, done=done)
+            seen = each.at.stamps(wanted) if wanted else ()
+            lacks = tuple(path for path, stamp in zip(wanted, seen, strict=True) if stamp is None)
+            found[each.entry.name] = replace(host, done=done, lacks=lacks)
         _await_sight(sync, tree, opened, leaders, say)
         return found
 

@@ -4,7 +4,7 @@ import hashlib
 import os
 import re
 import stat
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TypeAlias
@@ -55,7 +55,14 @@ class SourceTree:
         return hash_tree(self.entries)
 
 
-def read_tree(root: Path, *, exclude: tuple[str, ...], max_mib: int, logs: Path | None = None) -> SourceTree:
+def read_tree(
+    root: Path,
+    *,
+    exclude: tuple[str, ...],
+    max_mib: int,
+    logs: Path | None = None,
+    include: Sequence[str] = (),
+) -> SourceTree:
     """Return what is to be sent of a directory. `logs` is where runs are kept locally: never a part of it.
 
     Raises ConfigError for no such directory and a pattern that is none, SyncFailed for a file that cannot be
@@ -74,6 +81,7 @@ def read_tree(root: Path, *, exclude: tuple[str, ...], max_mib: int, logs: Path 
     look = _TreeWalk(root)
     try:
         names, checkouts = _by_git(root, out) if by_git else (_by_walking(root, out), ())
+        names = sorted({*names, *_included(root, include, out)}) if include else names
         found = [pair for name in names if (pair := look.at(name))]
     except OSError as error:
         raise _unreadable(Path(error.filename or root), error) from None
@@ -143,15 +151,33 @@ def _by_git(root: Path, out: Ignore) -> tuple[list[str], tuple[str, ...]]:
     return sorted(names), tuple(sorted(checkouts))
 
 
-def _by_walking(root: Path, out: Ignore) -> list[str]:
-    """Return the files of a tree without git; .gitignore files are honoured as git does."""
+def _included(root: Path, include: Sequence[str], out: Ignore) -> Iterator[str]:
+    """Yield the files of these paths, which may have a shell's wildcards. Raises ConfigError for none."""
+    for pattern in include:
+        inside = pattern.strip("/")
+        found = list(root.glob(inside)) if inside and ".." not in inside.split("/") else []
+        if not found:
+            raise ConfigError(
+                f"sync.include: {one_line(pattern, 120)} is not in {root}", "name a path below sync.from"
+            )
+        for path in found:
+            name = path.relative_to(root).as_posix()
+            if path.is_dir() and not path.is_symlink():
+                if not _is_out(root, name, out) and not out.excludes_directory(name):
+                    yield from _by_walking(root, out, name + "/", honours_ignore=False)
+            elif not _is_out(root, name, out):
+                yield name
+
+
+def _by_walking(root: Path, out: Ignore, start: str = "", *, honours_ignore: bool = True) -> list[str]:
+    """Return the files of a tree without git; .gitignore files are honoured as git does, or not at all."""
     names: list[str] = []
-    todo: list[tuple[str, _Rules]] = [("", ())]
+    todo: list[tuple[str, _Rules]] = [(start, ())]
     while todo:
         below, rules = todo.pop()
         _refuse_too_deep(root, below.split("/"))
         ignore = root / below / ".gitignore"
-        if ignore.is_file() and not ignore.is_symlink():
+        if honours_ignore and ignore.is_file() and not ignore.is_symlink():
             rules = (*rules, (below, _rules_of(ignore)))
         for entry in _entries_of(root / below):
             is_directory = entry.is_dir(follow_symlinks=False)

@@ -1,0 +1,164 @@
+"""Files of a tree that a script reads and a sync leaves out: what kept them back, and what sends them."""
+
+import ast
+import os
+import posixpath
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from launcher.sync import git
+from launcher.sync.ignore import Ignore
+from launcher.text import format_size, one_line
+from preflight.checks.message_text import quote_path
+from preflight.frozen import dataclass
+
+_OUTPUT = re.compile(
+    r"(?:^|[-_.])(?:out|outputs?|logs?|logging|saves?|dest|results?|cache|tmp|works?|runs?|exp|ckpts?|checkpoints?)"
+    r"(?:[-_.]|$)"
+)
+_INPUT = re.compile(r"resume|load|from|init|restore|pretrained|input")
+_WRITE = re.compile(
+    r"""["'][wax]b?\+?b?["']|mkdir|makedirs|\bto_[a-z]+\(|dump|[Ss]ave|[Ww]rite|FileHandler|basicConfig"""
+)
+_MAX_FILES = 20_000
+"""Of a directory whose size is summed; with more it is not for a sync anyway."""
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """A path of the tree that no sync sends."""
+
+    path: str
+    rule: str  # which line leaves it out
+    top: str  # it, or the highest directory above it that is left out as a whole
+    size: int | None  # bytes of `top`; None: too many files to count
+    link: str = ""  # what `top` points at, out of the tree: that is never sent
+
+    def command(self, root: Path, host: str, target: str, room: int) -> str:
+        """Return what brings it to the host; `room`: the bytes that a sync may send besides the tree."""
+        if self.link:
+            end = "/" * (root / self.top).is_dir()
+            goal = posixpath.normpath(posixpath.join(target, posixpath.dirname(self.top), self.link))
+            source = str((root / self.top).resolve())
+            return f"rsync -a {quote_path(source + end)} {host}:{quote_path(goal + end)}"
+        if self.size is not None and self.size <= room:
+            return f"gpulaunch run ... --set sync.include={quote_path(self.top)}"
+        here = "" if root == Path.cwd() else f"{root}/./"
+        return f"rsync -aR {quote_path(here + self.top)} {host}:{quote_path(target)}/"
+
+    @property
+    def amount(self) -> str:
+        """What a send would carry: `data/, 3.2 GiB`."""
+        size = f"over {_MAX_FILES} files" if self.size is None else format_size(self.size)
+        return f"{one_line(self.top, 120)} ({size})"
+
+
+def find_left_out(root: Path, path: str, exclude: Sequence[str]) -> LeftOut | None:
+    """Return why a path that exists below `root` is not sent; None where it is, or no rule is known."""
+    name = posixpath.normpath(path)
+    if name.startswith(("..", "/", ".git/")) or name == "." or not os.path.exists(root / name):  # noqa: PTH110 - no path raises
+        return None
+    parts = name.split("/")
+    for count in range(1, len(parts) + 1):
+        top = "/".join(parts[:count])
+        is_link = (root / top).is_symlink()
+        if is_link and not (root / top).resolve().is_relative_to(root):
+            link = str((root / top).readlink())
+            return LeftOut(name, f"{top} is a link to {link}", top, _size(root / top), link)
+        is_directory = (root / top).is_dir() and not is_link
+        if rule := _rule(root, top, exclude, is_directory=is_directory):
+            return LeftOut(name, rule, top + "/" * is_directory, _size(root / top))
+    return None
+
+
+def list_inputs(script: str, args: Sequence[str], subdirectory: str, output: str) -> tuple[str, ...]:
+    """Return the paths that a script seems to read, by its arguments and its text, relative to the tree.
+
+    What it writes, by an option's name or the call that names it, is none.
+    """
+    written = {posixpath.normpath(output)} if output else set[str]()
+    found = dict.fromkeys(_of_args(args))
+    with suppress(SyntaxError, ValueError, RecursionError):
+        lines = script.splitlines()
+        for call in (node for node in ast.walk(ast.parse(script)) if isinstance(node, ast.Call)):
+            text = "\n".join(lines[call.lineno - 1 : call.end_lineno])
+            words = [node.value for node in ast.walk(call) if isinstance(node, ast.Constant)]
+            names = [word for word in words if isinstance(word, str) and 1 < len(word) < 300]
+            options = [name for name in names if name.startswith("-")]
+            if _WRITE.search(text) or any(_is_output(name) for name in options):
+                written.update(posixpath.normpath(name) for name in names)
+            else:
+                found.update(dict.fromkeys(names))
+    return tuple(
+        posixpath.normpath(posixpath.join(subdirectory, name))
+        for name in found
+        if written.isdisjoint(_with_parents(posixpath.normpath(name)))
+    )
+
+
+def writes_there(root: Path, place: str) -> bool:
+    """Whether a line of a script, "train.py:12", writes by its look: what it names need not be sent."""
+    name, _, number = place.rpartition(":")
+    with suppress(OSError, ValueError, IndexError):
+        lines = (root / name).read_text(encoding="utf-8", errors="replace").splitlines()
+        return _WRITE.search(lines[int(number) - 1]) is not None
+    return False
+
+
+def _with_parents(name: str) -> Iterator[str]:
+    while name not in ("", "/"):
+        yield name
+        name = posixpath.dirname(name)
+
+
+def _of_args(args: Sequence[str]) -> Iterator[str]:
+    option = ""
+    for word in args:
+        name, equals, value = word.partition("=")
+        if word.startswith("-") and not equals:
+            option = word
+            continue
+        if not _is_output(name if equals else option):
+            yield value if equals else word
+        option = ""
+
+
+def _is_output(option: str) -> bool:
+    return _OUTPUT.search(option) is not None and _INPUT.search(option) is None
+
+
+def _rule(root: Path, name: str, exclude: Sequence[str], *, is_directory: bool) -> str:
+    for pattern in exclude:
+        if Ignore.from_lines([pattern]).says(name, is_directory=is_directory):
+            return f"sync.exclude ({pattern})"
+    above = [*Path(name).parents][:-1]
+    base = next((root / path for path in above if (root / path / ".git").exists()), root)
+    if git.is_checkout(base):
+        return git.find_ignore_rule(base, (root / name).relative_to(base).as_posix())
+    for path in (*above, Path()):
+        below = name if path == Path() else name.removeprefix(f"{path.as_posix()}/")
+        file = root / path / ".gitignore"
+        lines = (
+            file.read_text(encoding="utf-8", errors="surrogateescape").split("\n") if file.is_file() else []
+        )
+        for number, line in reversed([*enumerate(lines, 1)]):
+            said = Ignore.from_lines([line]).says(below, is_directory=is_directory)
+            if said is not None:
+                return f"{file.relative_to(root)}:{number} ({one_line(line, 80)})" if said else ""
+    return ""
+
+
+def _size(path: Path) -> int | None:
+    if not path.is_dir():
+        return path.stat().st_size
+    total = count = 0
+    for folder, _, names in os.walk(path):
+        count += len(names) + 1
+        if count > _MAX_FILES:
+            return None
+        for name in names:
+            with suppress(OSError):
+                total += os.lstat(os.path.join(folder, name)).st_size  # noqa: PTH118 - a hundred times as fast
+    return total

@@ -1,0 +1,117 @@
+"""What a script reads and a sync leaves out: found before the launch, and named in the diagnosis."""
+
+from pathlib import Path
+
+import pytest
+
+from launcher.errors import ConfigError
+from launcher.sync.left_out import find_left_out, list_inputs
+from launcher.sync.missing_files import name_left_out
+from launcher.sync.tree import read_tree
+from preflight.diagnosis.result import Cause, Diagnosis, Evidence
+from tests.launcher.sync_tree import git, write
+
+
+@pytest.mark.parametrize(
+    ("script", "args", "expected"),
+    [
+        ("", ("--data", "d/x", "--lr=3"), ("d/x", "3")),
+        ("", ("--output_dir", "out", "--log-file=l.txt", "in.txt"), ("in.txt",)),
+        ("", ("--resume_from_checkpoint", "out/c"), ("out/c",)),
+        ("", ("data.path=d/x", "hydra.run.dir=r"), ("d/x",)),
+        ("open('d/x')", (), ("d/x",)),
+        ("open('out/x', 'w')\nos.listdir('out/x')", (), ()),
+        ("os.makedirs('out')\nf('out/a')", (), ()),
+        ("f('o/a')", ("p/o/b",), ("p/o/b", "o/a")),
+        ("p.add_argument('--data', default='d/x')", (), ("--data", "d/x")),
+        ("p.add_argument('--save-dir', default='d/x')", (), ()),
+        ("X = 'd/x'", (), ()),
+        ("not python", ("a",), ("a",)),
+    ],
+)
+def test_what_a_script_reads_is_listed(script: str, args: tuple[str, ...], expected: tuple[str, ...]) -> None:
+    assert list_inputs(script, args, "", "") == expected
+
+
+def test_a_path_is_seen_from_the_tree_and_the_output_is_none() -> None:
+    assert list_inputs("", ("a", "../b", "o/c"), "sub", "o") == ("sub/a", "b")
+
+
+@pytest.mark.parametrize("by_git", [True, False])
+@pytest.mark.parametrize(
+    ("path", "found"),
+    [
+        ("data/x", (".gitignore:2 (data/)", "data/")),
+        ("sub/a.json", ("sub/.gitignore:1 (*.json)", "sub/a.json")),
+        ("sub/kept.json", None),
+        ("e.ckpt", ("sync.exclude (*.ckpt)", "e.ckpt")),
+        ("train.py", None),
+        ("nowhere", None),
+        ("..", None),
+        ("a\0b", None),
+    ],
+)
+def test_the_rule_that_leaves_a_path_out_is_named(
+    tmp_path: Path, path: str, found: tuple[str, str] | None, *, by_git: bool
+) -> None:
+    files = ("data/x", "sub/a.json", "sub/kept.json", "e.ckpt", "train.py")
+    write(tmp_path, {**dict.fromkeys(files, "1"), ".gitignore": "# c\ndata/\n"})
+    write(tmp_path, {"sub/.gitignore": "*.json\n!kept.json\n"})
+    if by_git:
+        git(tmp_path, "init", "-q")
+    left_out = find_left_out(tmp_path, path, ("*.ckpt",))
+    assert (None if left_out is None else (left_out.rule, left_out.top)) == found
+
+
+def test_a_large_directory_and_a_link_are_for_rsync(tmp_path: Path) -> None:
+    write(tmp_path, {"here/data/x": "12", "pool/y": "3", "here/.gitignore": "data/"})
+    here = tmp_path / "here"
+    (here / "pool").symlink_to(tmp_path / "pool")
+    data, pool = (find_left_out(here, path, ()) for path in ("data/x", "pool/y"))
+    assert data is not None
+    assert pool is not None
+    assert data.command(here, "b", "/t", 2) == "gpulaunch run ... --set sync.include=data/"
+    assert data.command(here, "b", "/t", 1) == f"rsync -aR {here}/./data/ b:/t/"
+    assert pool.command(here, "b", "/t", 9) == f"rsync -a {tmp_path}/pool/ b:{tmp_path}/pool/"
+
+
+def test_an_included_path_is_sent_whatever_gitignore_says(tmp_path: Path) -> None:
+    write(tmp_path, dict.fromkeys(("data/x.txt", "data/y.bin", "data/.git/c", "train.py"), "1"))
+    write(tmp_path, {".gitignore": "data/\n"})
+
+    def sent(*include: str) -> list[str]:
+        tree = read_tree(tmp_path, exclude=("y.bin",), max_mib=1, include=include)
+        return [entry.path for entry in tree.entries]
+
+    assert sent() == [".gitignore", "train.py"]
+    assert sent("/data/") == sent("data/*.txt") == [".gitignore", "data/x.txt", "train.py"]
+    for none in ("dta", "../x", "/"):
+        with pytest.raises(ConfigError, match=r"sync\.include"):
+            sent(none)
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "expected"),
+    [
+        ("No such file or directory: 'data/x'", "r", ("sync.include=data/", "")),
+        ("Unable to find '/there/data/x'", "r", ("sync.include=data/", "")),
+        ("No such file or directory: '{here}/data/x'", "r", ("sync.include=data/", "name it data/x in")),
+        ("No such file or directory: '{here}/train.py'", "r", ("", "name it train.py")),
+        ("No such file or directory: 'data/x'", "open(p, 'w')", ("ls -ld data", "general")),
+        ("No such file or directory: 'data/y'", "r", ("ls -ld data", "general")),
+        ("No such file or directory: '/other/data/x'", "r", ("ls -ld data", "general")),
+    ],
+)
+def test_a_missing_file_that_was_left_out_is_named_as_such(
+    tmp_path: Path, text: str, line: str, expected: tuple[str, str]
+) -> None:
+    write(tmp_path, {"data/x": "1", "train.py": line, ".gitignore": "data/"})
+    evidence = (Evidence(1, 0, "FileNotFoundError: " + text.format(here=tmp_path), "", "b"),)
+    place = "/there/train.py:1"
+    cause = Cause("S92", "missing-file", "likely", "c", "general", evidence, place, 0, "b", "ls -ld data")
+    source = {"from": str(tmp_path), "hosts": {"b": {"directory": "/there"}}}
+    (found,) = name_left_out(Diagnosis("missing-file", (cause,), ()), source, {"b": "~/there"}).causes
+    assert expected[0] in found.command
+    assert expected[1] in found.fix
+    for damaged in ({}, {"from": str(tmp_path)}, {**source, "hosts": 3}):
+        assert name_left_out(Diagnosis("missing-file", (cause,), ()), damaged, {}).causes == (cause,)
