@@ -230,8 +230,7 @@ def _program(words: tuple[Word, ...]) -> str:
 def _piped(reader: tuple[Word, ...]) -> CommandRefused:
     name = posixpath.basename(reader[0].text)
     if name in wrappers.REPEATERS and side_commands.find_launcher(reader):
-        why, fix = wrappers.REFUSED[name]
-        return CommandRefused(f"{name}: {why}", remedies.typed_fix(name, reader[1:]) or fix)
+        return remedies.refused_program(name, reader[1:])
     return CommandRefused(
         f"the line pipes into {reader[0].text}",
         "leave the pipe out, or pipe the output of gpulaunch run itself",
@@ -254,6 +253,8 @@ def _several(found: Sequence[FoundCommand], number: int | None) -> CommandRefuse
             "the text is a file of settings (NAME: VALUE), and not a command",
             "paste the command that reads it: gpulaunch run --hosts A,B -- torchrun SCRIPT.py --config FILE",
         )
+    if set(names := [posixpath.basename(line.words[0].text) for line in found]) <= set(wrappers.SCHEDULERS):
+        return remedies.refused_program(names[-1], found[-1].words[1:])
     rest = "; do what the others do on each host yourself" if len(list(filter(None, ranks))) == 1 else ""
     return CommandRefused(
         f"the text has {what}" if number is None else f"the text has no launch {number}, but {what}",

@@ -65,7 +65,9 @@ _COUNTS = frozenset(
 """Arguments that say how many ranks a program starts, or which; without their dashes."""
 
 _OF_SERVICE = re.compile(
-    r"--(?:remote|queue|cluster|namespace|instance-type|job-queue)(?:[ =]|$)|--with[ =](?:kubernetes|batch)\b"
+    r"--(?:remote|queue|cluster|namespace|instance-type|job-queue)(?:[ =]|$)"
+    r"|--(?:with|backend)[ =](?:kubernetes|batch|databricks)\b"
+    r"|(?:\S*/)?\w*slurm\w*\.sh "
 )
 """What says where a service starts the program."""
 
@@ -157,11 +159,12 @@ def _own_ranks(record: ParsedCommand, known: Sequence[str]) -> Iterator[str]:
                 f"{name} is an argument of {program}: the plan counts ranks without it, and starts one for"
                 " each GPU even where the program would start ranks of its own by it"
             )
-    service = next(filter(_OF_SERVICE.match, map(" ".join, pairwise((*record.args, "")))), "")
+    pairs = map(" ".join, pairwise((record.program, *record.args, "")))
+    service = next(filter(_OF_SERVICE.match, pairs), "")
     if service and (record.launcher == "opaque" or service.startswith("--with")):
         yield (
-            f"{service.split()[0]} is an argument of {program}, which may hand work to a cluster: gpulaunch"
-            " starts it on every host, and sees nothing that it hands on"
+            f"{service.split()[0]}: {program} may hand work to a cluster; gpulaunch starts it on every host,"
+            " and sees nothing that it hands on"
         )
     if ("--launcher", "slurm") in pairwise(record.args) or "--launcher=slurm" in record.args:
         yield f"--launcher slurm: {program} would take its ranks from Slurm; write --launcher pytorch"

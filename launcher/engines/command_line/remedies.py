@@ -66,6 +66,12 @@ _NO_INNER_COMMAND = (
 )
 
 
+def refused_program(name: str, words: Sequence[Word]) -> CommandRefused:
+    """Return the error for a program of `tables.REFUSED` with these words behind it."""
+    why, fix = tables.REFUSED[name]
+    return CommandRefused(f"{name}: {why}", typed_fix(name, words) or fix)
+
+
 def typed_fix(name: str, words: Sequence[Word]) -> str:
     """Return what takes the place of a program with these words, "" where its table says all."""
     texts = [word.text for word in words]

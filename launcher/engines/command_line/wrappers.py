@@ -5,7 +5,7 @@ import re
 from collections.abc import Sequence
 
 from launcher.engines.command_line.parsed_command import Environment
-from launcher.engines.command_line.remedies import typed_fix
+from launcher.engines.command_line.remedies import refused_program
 from launcher.engines.command_line.shell.terminals import SENTENCE, read_lock, read_terminal
 from launcher.engines.command_line.shell.words import Word
 from launcher.engines.command_line.side_commands import INTERPRETER, find_launcher, has_launcher, is_python
@@ -52,10 +52,9 @@ def strip_wrapper(words: Sequence[Word], start: int) -> Around | None:
     if behind < len(words) and words[behind].text in tables.CONTAINERS:
         return strip_wrapper(words, behind)
     if name in tables.REFUSED and (text == name or text.startswith("/")):  # ./watch is the user's own
-        why, fix = tables.REFUSED[name]
         if name == "tox" and (inside := _tox_command(words, start)):
             return Around(inside, dropped=(f"tox exec: {INTERPRETER}",))
-        raise CommandRefused(f"{name}: {why}", typed_fix(name, words[start + 1 :]) or fix)
+        raise refused_program(name, words[start + 1 :])
     if name == "env" and not is_split_text(words, start):
         return _strip_env(words, start)
     if name in tables.TRANSPARENT:

@@ -42,8 +42,15 @@ _SHELL = re.compile(r"(?:/[\w/]+/)?(?:ba|z|da|k)?sh")
 _VARIABLES = ("env", "envs", "envvars", "environment", "environment_variables", "variables", "secrets")
 """`envs` and `secrets` of SkyPilot, `envVars` of Beaker, `environment_variables` of Azure ML."""
 
-_INPUT = re.compile(r"(?:\$\{\{[ ]*(?P<of_parent>parent\.)?inputs|\{\{[ ]*)\.(?P<name>\w+)[ ]*\}\}")
+_ELSE = r"(?:[ ]*\|[ ]*default[ ]+[\"']?(?P<default>[^\"'{}| ]+)[\"']?)"
+_INPUT = re.compile(
+    r"(?:\$\{\{[ ]*(?P<of_parent>parent\.)?inputs|\{\{[ ]*)\.(?P<name>\w+)" + rf"{_ELSE}?[ ]*\}}\}}"
+)
 """Of Azure ML, and the variables of a Taskfile: `{{.GPUS}}`."""
+
+_GIVEN_ELSE = re.compile(rf"\{{\{{[ ]*\.\w+{_ELSE}[ ]*\}}\}}")
+_SHORT_TASK = re.compile(r"^(  [\w:-]+:)[ ]+(?=[A-Za-z])", re.MULTILINE)
+"""A task with its one command: `train: torchrun train.py`."""
 
 _TYPED = {"CLI_ARGS": ""}
 """What a person types behind the name of a task."""
@@ -86,6 +93,8 @@ def command_of_manifest(text: str, launch: re.Pattern[str]) -> str | None:
 
     `launch` matches a launch. Raises CommandRefused for a manifest of too many or none.
     """
+    if re.search(r"^tasks:[ \t]*$", text, re.MULTILINE):
+        text = _SHORT_TASK.sub(r"\1\n    cmd: ", text)
     lines = (text.replace("$$", _DOLLAR) if _COMPOSE.search(text) else text).split("\n")
     if len(lines) > _MOST_LINES:
         return None
@@ -299,7 +308,8 @@ def _with_inputs(command: str, key: CommandKey, lines: list[str]) -> str:
     def given(found: re.Match[str]) -> str:
         nonlocal room
         value = (outer if found["of_parent"] else own).get(found["name"], found[0])
-        value = _INPUT.sub(lambda one: outer.get(one["name"], one[0]), value) if room > 0 else found[0]
+        value = _INPUT.sub(lambda one: outer.get(one["name"], one["default"] or one[0]), value)
+        value = value if room > 0 else found[0]
         room -= len(value)
         return value
 
@@ -319,6 +329,7 @@ def _inputs(lines: list[str], line: int, indent: int) -> dict[str, str]:
             break
         pair = _GIVEN.fullmatch(each)
         value = scalar((pair["value"] or "").strip()) if pair is not None else ""
+        value = _GIVEN_ELSE.sub(r"\g<default>", value)
         if pair is not None and indent_of(each) == depth:
             name = pair["name"]
         elif pair is None or pair["name"] not in _DEFAULTS:

@@ -28,6 +28,13 @@ _OTHER = ("python", "py", "json", "toml", "text", "txt", "output", "log", "ini",
 _MANIFEST = ("yaml", "yml")
 """A file of settings, where it has no launch."""
 
+_PRINTED = re.compile(
+    r"(?:[^\n]*\d%\||\s*\{'\w+': -?\d|(?:\[\w+\]:?[ \t]*)?Traceback \(most recent call last\)"
+    r"|\[?\d{4}-\d\d-\d\d[ T]\d\d:\d\d|\[(?:rank)?\d+\]:?[ \t]|\[?(?:INFO|WARNING|ERROR|DEBUG)\b"
+    r"|(?i:epoch|step|iter(?:ation)?)[ :\[]+\d|[ \t]+File \")[^\n]*"
+)
+"""A line of a progress bar, of a logger or of a traceback."""
+
 _PROSE = re.compile(r"^[ \t]*(?:[#>*-]+[ \t]*|\d{1,2}[.)][ \t]+)?[^\W\d_][^=$\n|;]*$", re.MULTILINE)
 _OTHER_LETTER = re.compile(
     r"[ \t]*(?:\d{1,2}[.)\u3001][ \t]*|[#>*-]+[ \t]*)?(?![A-Za-z])[^\W\d_][^\"'`\\\n]*"
@@ -75,6 +82,12 @@ def blocks_of_page(text: str) -> str:
     return text if is_file or not LAUNCH_LINE.search(text) else "\n".join(_without_sentences(text))
 
 
+def is_printed(text: str) -> bool:
+    """Whether a text is what a program printed: most of its lines are, and none is a launch."""
+    lines = [line for line in text.split("\n") if line.strip()]
+    return 2 * sum(map(bool, map(_PRINTED.fullmatch, lines))) > len(lines) and not LAUNCH_LINE.search(text)
+
+
 def _unquoted(text: str) -> str:
     """Return what a quotation of a page or a mail says: each of its lines starts with `>`."""
     lines = text.strip().split("\n")
@@ -119,6 +132,7 @@ def _fenced(text: str) -> str:
         return text
     blocks = [(found["kind"].lower(), part) for found, part in zip(marks[::2], parts[1::2], strict=True)]
     blocks = [(kind, part) for kind, part in blocks if kind not in _MANIFEST or LAUNCH_INSIDE.search(part)]
+    blocks = [(kind, part) for kind, part in blocks if not is_printed(part)]
     inside = [_after_change(part) if kind == "diff" else part for kind, part in blocks if kind not in _OTHER]
     configured = [part for kind, part in blocks if kind.startswith("json") and command_of_editor(part)]
     if any(map(LAUNCH_INSIDE.search, inside)):

@@ -2,7 +2,7 @@
 
 import re
 
-from launcher.engines.command_line.pages.blocks import LAUNCH_INSIDE, LAUNCH_LINE
+from launcher.engines.command_line.pages.blocks import LAUNCH_INSIDE, is_printed
 from launcher.engines.command_line.pages.python_text import refuse_python
 from launcher.errors import CommandRefused
 
@@ -12,13 +12,6 @@ _OTHERS = (
     (re.compile(r"(?:.*\n)*?(?:rule|checkpoint)[ \t]+\w+:[ \t]*(?:#.*)?\n"), "a rule of Snakemake"),
     (re.compile(r"(?:.*\n)*?process[ \t]+\w+[ \t]*\{[ \t]*\n"), "a process of Nextflow"),
 )
-_PRINTED = re.compile(
-    r"(?:[^\n]*\d%\||\s*\{'\w+': -?\d|(?:\[\w+\]:?[ \t]*)?Traceback \(most recent call last\)"
-    r"|\[?\d{4}-\d\d-\d\d[ T]\d\d:\d\d|\[(?:rank)?\d+\]:?[ \t]|\[?(?:INFO|WARNING|ERROR|DEBUG)\b"
-    r"|(?i:epoch|step|iter(?:ation)?)[ :\[]+\d|[ \t]+File \")[^\n]*"
-)
-"""A line of a progress bar, of a logger or of a traceback."""
-
 _LONGEST, _SHOWN = 100_000, 200
 
 
@@ -27,14 +20,13 @@ def refuse_other_text(text: str) -> None:
     if len(text) > _LONGEST:
         return
     refuse_python(text, LAUNCH_INSIDE, is_read=False)
-    lines = [line for line in text.split("\n") if line.strip()]
-    if 2 * sum(map(bool, map(_PRINTED.fullmatch, lines))) > len(lines) and not LAUNCH_LINE.search(text):
+    if is_printed(text):
         raise CommandRefused(
             "the text is what a program printed, and not a command",
             f"{_PASTE}; gpulaunch diagnose FILE reads such a log",
         )
     what = next((what for pattern, what in _OTHERS if pattern.match(text)), "")
     if what:
-        launch = next(filter(LAUNCH_INSIDE.search, (line.strip(" \t\"'") for line in lines)), "")
+        launch = next(filter(LAUNCH_INSIDE.search, (line.strip(" \t\"'") for line in text.split("\n"))), "")
         filled = f", its names filled in: gpulaunch run --hosts A,B -- {launch[:_SHOWN]}"
         raise CommandRefused(f"the text is {what}, and not a command", f"{_PASTE}{filled if launch else ''}")

@@ -16,6 +16,7 @@ _TYPED = re.compile(r"^[ \t]*[!%$]", re.MULTILINE)
 _ENTRY = re.compile(
     r"\b(?:entry_point|entry_script|script)[ \t]*=[ \t]*[\"'](?P<script>[\w./-]+\.(?P<kind>py|sh))[\"']"
 )
+_ENTERED = re.compile(r"^(?:>>>|\.\.\.)[ \t]?", re.MULTILINE)
 _LONGEST_COMMAND = 2000
 _COMMAND = re.compile(
     r"(?:\b(?:command|entrypoint)[ \t]*=|[\"'](?:command|entrypoint)[\"'][ \t]*:)"
@@ -43,7 +44,7 @@ def refuse_python(text: str, launch: re.Pattern[str], *, is_read: bool = True) -
     """
     if is_read and (not _IMPORT.search(text) or _TYPED.search(text)):
         return
-    program = _program(text)
+    program = _program(text if is_read else _ENTERED.sub("", text))
     if program is None and (launch.search(text) or not is_read):
         return
     if not is_read and not any(

@@ -21,7 +21,7 @@ SCHEDULERS = (
     *("torchx", "sky", "runai", "modal", "ray", "gcloud", "ngc", "pbsdsh", "blaunch", "ibrun", "gantry"),
     *("spring.submit", "runpodctl", "vastai", "det", "mcli", "dstack", "volc", "eai", "beaker", "yhbatch"),
     *("msub", "jsub", "cqsub", "llsubmit", "hfai", "rlaunch", "clearml-task", "az", "arena", "dlc", "xpk"),
-    *("polyaxon", "anyscale", "vh", "lep", "pyflyte"),
+    *("polyaxon", "anyscale", "vh", "lep", "pyflyte", "helm"),
 )
 SCHEDULER = (
     "hands the command to a scheduler of its own, and gpulaunch starts processes itself",
