@@ -161,6 +161,11 @@ def _shape(item: YamlNode) -> Via:
 
 def _hint(word: str) -> str:
     """Return how another program that enters containers is written, or which one is meant."""
+    program, *rest = re.split(r"[\s:]+", word)
+    if program in PRESETS and rest:
+        names = [each for each in rest if each != "exec" and not each.startswith("-")]
+        is_plain = len(names) == 1 and re.fullmatch(_NAME, names[0])
+        return f"did you mean {{{program}: {names[0] if is_plain else 'NAME'}}}?"
     if word in _AS_WORDS:
         return f"{word} is a list of words: {_AS_WORDS[word].format(program=word)}"
     near = "" if word in PRESETS else hint_nearest(word, tuple(PRESETS))

@@ -76,7 +76,10 @@ def make_directory(directory: Path, name: str = "") -> Path:
             place.mkdir(mode=PRIVATE_DIRECTORY, exist_ok=True)
         except FileNotFoundError:  # as /proc answers
             Path.cwd()  # raises where it is the current directory that is gone
-            raise PathRefused(f"no directory can be made at {one_line(str(place))}") from None
+            raise PathRefused(
+                f"no directory can be made at {one_line(str(place))}",
+                "name another directory, such as --logs DIR",
+            ) from None
     return path
 
 

@@ -188,7 +188,8 @@ def unanswered_lines(errors: Mapping[str, str], fixes: Mapping[str, str] | None 
         return _NUMBER.sub("#", " ".join("HOST" if word == host else word for word in words))
 
     for hosts in group_alike((kind(host, reason), host) for host, reason in errors.items()).values():
-        more = f" (and {len(hosts) - 1} more like it)" if len(hosts) > 1 else ""
+        bare = {errors[host].replace(host, "") for host in hosts}
+        more = " (the others alike)" if len(bare) > 1 else ""
         yield f"{fold_hosts(hosts)}: not asked: {errors[hosts[0]]}{more}"
         fix = (fixes or {}).get(hosts[0], "")
         if fix not in shown:

@@ -110,18 +110,21 @@ def test_a_local_user_without_a_name_logs_in_as_whom_it_names(tmp_path: Path) ->
             "check the spelling, or set `address:` in hosts.yaml or HostName in ~/.ssh/config",
         ),
         ("bastoin.invalid", 'did you mean "bastion.invalid" of your ssh_config?'),
+        ("other", '{config}:6: "hostnme" is not a keyword of ssh_config; did you mean "hostname"?'),
+        ("bare", "add a line `HostName ADDRESS` below `Host bare` in your ssh_config"),
     ],
 )
 def test_a_name_that_does_not_resolve_is_compared_with_the_known_ones(
     typed: str, fix: str, tmp_path: Path
 ) -> None:
-    text = "Host bastio*.invalid other bastion.invalid\n Port 2\n"
-    (tmp_path / "config").write_text(f"{text}Host behind.invalid\n ProxyJump nobody.invalid\n")
+    text = "Host bastio*.invalid bastion.invalid\n Port 2\n"
+    more = "Host behind.invalid\n ProxyJump nobody.invalid\nHost other\n Hostnme 127.0.0.1\nHost bare\n"
+    (tmp_path / "config").write_text(text + more)
     inventory = Inventory(hosts={"titan.invalid": HostEntry("titan.invalid", "127.0.0.1")})
     opener = opener_for(inventory, OpenOptions(), tmp_path / "config")
     with pytest.raises(NameNotResolved) as caught:
         opener(inventory.lookup(typed))
-    assert caught.value.fix == fix
+    assert caught.value.fix == fix.format(config=tmp_path / "config")
 
 
 @pytest.mark.parametrize(

@@ -80,6 +80,10 @@ def test_what_hosts_yaml_may_say(tmp_path: Path, written: object, expected: Via)
     ("written", "expected_words"),
     [
         ("dokcer", 'did you mean "docker"?'),
+        ("docker train", "did you mean {docker: train}?"),
+        ("podman:train", "did you mean {podman: train}?"),
+        ("docker exec -it train", "did you mean {docker: train}?"),
+        ("kubectl exec -n ns pod -c c --", "did you mean {kubectl: NAME}?"),
         ({"podmann": "x"}, 'did you mean "podman"?'),
         ("apptainer", "apptainer is a list of words: via: [apptainer, exec, --nv, IMAGE.sif]"),
         ({"singularity": "x.sif"}, "via: [singularity, exec, --nv, IMAGE.sif]"),

@@ -10,10 +10,12 @@ from typing import TypeAlias
 from launcher.config.host_names import HOST_RULE, is_host
 from launcher.config.inventory import HostEntry, Inventory, check_entry
 from launcher.config.via_options import COMMAND, Via
+from launcher.config.yaml_tree import hint_nearest
 from launcher.errors import BadInput, ConfigError, DescriptorsExhausted, HostNotContacted, NameNotResolved
 from launcher.local.descriptors import is_exhausted
 from launcher.local.home import at_home, shorten_path
 from launcher.local.user import login_name
+from launcher.text import one_line
 from launcher.transports import open_endpoint
 from launcher.transports.base import Connection, Endpoint, NewHostKeys, OpenOptions
 from launcher.transports.command_consent import is_users_own
@@ -57,6 +59,8 @@ def opener_for(
             near = inventory.suggest(name, named_hosts(ssh_config))
             if not near:
                 raise
+            if near == name:  # a block of ssh_config that gives it no address
+                raise NameNotResolved(entry.name, error.detail, _address_fix(name, ssh_config)) from None
             is_listed = near in inventory.hosts or near in inventory.groups
             place = "hosts.yaml" if is_listed else "your ssh_config"
             raise NameNotResolved(entry.name, error.detail, f'did you mean "{near}" of {place}?') from None
@@ -73,6 +77,14 @@ def _unlisted_name(entry: HostEntry, inventory: Inventory, error: NameNotResolve
     if error.detail.startswith(_JUMP):  # of hosts.yaml or of ssh_config
         entry = inventory.lookup(error.detail.removeprefix(_JUMP).partition(": ")[0].removeprefix("ssh://"))
     return "" if entry.in_inventory else entry.alias
+
+
+def _address_fix(name: str, ssh_config: Path | None) -> str:
+    """Return what gives a host of ssh_config its address: a keyword that was meant, or one more line."""
+    for key, lines in lookup(ssh_config, name).items():
+        if hint := hint_nearest(key, ("hostname",)):
+            return f'{lines[0].where}: "{one_line(key, 60)}" is not a keyword of ssh_config{hint}'
+    return f"add a line `HostName ADDRESS` below `Host {name}` in your ssh_config"
 
 
 def build_endpoint(entry: HostEntry, inventory: Inventory, ssh_config: Path | None = None) -> Endpoint:
