@@ -27,6 +27,8 @@ BEFORE = "it comes before the launch: do it on each host first, where it is stil
         ("if [ -n $M ]; then if [ -d d ]; then X=1; fi; else X=2; fi", ["2"]),
         ("if [ -z $M ]; then if [ -n $M ]; then X=1; fi; X=2; fi", ["2"]),
         ("X=1; [ -n $M ] && X=2", ["1"]),
+        ("X=4; [[ $X =~ ^[[:digit:]]+$ ]] && X=2", ["2"]),
+        ("X=a4; [[ $X == *[[:digit:]] ]] && X=2", ["2"]),
         ("X=1; [ -z $M ] && X=2", ["2"]),
         ("X=1; [ -z $M ] || X=2", ["1"]),
         ("X=1; [ -n $M ] && X=2 || X=3", ["3"]),

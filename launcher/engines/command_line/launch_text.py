@@ -188,11 +188,16 @@ class _Launches:
             pass  # of the shell that hands the text to the scheduler
         elif shell.groups and not shell.blocks.of_arguments:
             shell.blocks.leave_group(shell.groups[-1], words[1].text if len(words) > 1 else "")
-        elif self.is_behind:
+        elif self.is_behind and not self._may_continue():
             shell.left = "exit"
         elif not shell.blocks.of_arguments:
             shell.lack(refusals.early_end(words))
         shell.dropped += [f"{name}: {side_programs.NOTHING}"] if name in ("exit", "return") else []
+
+    def _may_continue(self) -> bool:
+        """Whether a text that ends by its condition may go on, to its launch: nothing in front surely trains."""
+        is_asked = self.shell.blocks.open or self.shell.blocks.list.operator
+        return bool(is_asked) and not any(side_commands.starts_training(one.words) for one in self.found)
 
     def _line(self, words: tuple[Word, ...]) -> ShellLine:
         """Return a command as what came before it has prepared it."""

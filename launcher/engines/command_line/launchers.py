@@ -88,7 +88,9 @@ _CHOICES = ("gpus", "hosts", "hostfile", "include", "exclude", "config_file", "p
 _PROCESS_COUNTS = ("total", "per_node")
 _AS_TYPED = "an argument as it is typed; where it is the name of a value, write the value"
 _LITERAL = " (args: of a run config takes words as they are)"
-_NO_PROGRAM = re.compile(r"[\[\]{}()\"'<>=,;|]|:$")
+_NO_PROGRAM = re.compile(
+    r"[\[\]{}()\"'<>=,;|]|:$|^(?:FROM|then|elif|else|fi|do|done|esac|function|begin|switch|end|not)\Z"
+)
 _SHOWN = 40
 
 

@@ -46,7 +46,21 @@ _TEXTS = ("=", "==", "!=", "=~", "<", ">")
 _SORTED_ALIKE = ("[0-9]*", "[a-z]*", "[A-Z]*")
 """Texts that every language sorts alike."""
 
-_PLAIN_EXPRESSION = re.compile(r"[\w^$.*+?\[\]/ :,=-]{1,80}", re.ASCII)
+_LETTERS = {
+    "digit": "0-9",
+    "alpha": "A-Za-z",
+    "upper": "A-Z",
+    "lower": "a-z",
+    "blank": " \t",
+    "alnum": "0-9A-Za-z",
+}
+_CLASS = re.compile(rf"\[:({'|'.join(_LETTERS)}):\]")
+_PLAIN_EXPRESSION = re.compile(
+    r"(?!.*[*+?]{2}|(?:[^*+?]*[*+?]){4})(?:[\w^$.*+?/ :,=-]|\[\^?(?:[\w$.*+?/ \t:,=]|-(?!-))+\]){1,80}",
+    re.ASCII,
+)
+"""A regular expression that Python reads as bash does, and soon."""
+
 _LONGEST = 200
 _FILE_TESTS = ("-f", "-e", "-r", "-s", "-a")
 
@@ -153,14 +167,7 @@ class _Test:
             return _NUMBERS[operator](int(left), int(right)) if are_numbers else None
         if operator in ("<", ">"):
             return _is_sorted(left, right) if operator == "<" else _is_sorted(right, left)
-        if (
-            operator == "=~"
-            and self.is_double
-            and _PLAIN_EXPRESSION.fullmatch(right)
-            and len(left) <= _LONGEST
-        ):
-            return _searched(right, left)
-        return None
+        return _searched(right, left) if operator == "=~" and self.is_double else None
 
     def _text(self, word: Word) -> str | None:
         return tested_text(word, self.values)
@@ -179,18 +186,27 @@ def _equal(left: str, right: str | None) -> Answer:
 
 
 def _searched(expression: str, text: str) -> Answer:
-    """Return whether a regular expression without groups finds something in a short text."""
+    """Return whether a plain regular expression finds something in a short text; None for any other."""
+    expression = _with_letters(expression)
+    if _PLAIN_EXPRESSION.fullmatch(expression) is None or len(text) > _LONGEST:
+        return None
     try:
         return re.search(expression, text, re.ASCII) is not None
     except re.error:
         return None
 
 
+def _with_letters(pattern: str) -> str:
+    """Return a pattern with the letters of `[:digit:]` and the like, which Python does not know."""
+    return _CLASS.sub(lambda found: _LETTERS[found[1]], pattern)
+
+
 def matches(text: str, pattern: Word, values: Values) -> Answer:
     """Return whether a text is what a pattern of `case` or `[[` says; None where the pattern has no value."""
     is_glob = pattern.unresolved == (pattern.text,) and not re.search(r"[$`<]", pattern.text)
     shown = pattern.text if is_glob else tested_text(pattern, values)
-    if shown is None or re.search(r"[@!+?*]\(", shown):
+    shown = None if shown is None else _with_letters(shown)
+    if shown is None or re.search(r"[@!+?*]\(|\[[:.=]", shown):
         return None
     if re.search(r"[*?\[]", shown):
         return fnmatch.fnmatchcase(text, shown.replace("[^", "[!"))
