@@ -49,6 +49,8 @@ CSV_NAMES = (
     r"(name|uuid|gpu_uuid|index|pci\.bus_id|memory\.total)( \[\w+\])?(,|[^\S\n]*$)"
 )
 _AT_PROMPT = re.compile(r"(?:\([\w.-]{1,64}\) )?[\w.-]{0,64}[@:~\]][^\n]{0,100}?[$#%>] |[$#%>] ")
+_OF_KERNEL = r"NVRM:|\[ *\d+\.\d{6}\]|\d+,\d+,\d+,[^;\n]*;|kern *:"
+_DATED = r"\[[^\[\]!\n]*\d[.:]\d[^\[\]\n]*\](?!\()|<\d+>|\w{3} +\d+ [\d:]{8} |\d{4}-\d\d-\d\dT"
 _LONGEST_LINE = 8192  # all columns of --query-gpu take five thousand characters
 
 
@@ -90,7 +92,7 @@ def _error(text: str) -> Facts | None:
 
 
 def _kernel_log(text: str) -> Facts | None:
-    if not re.search(r"NVRM:|nvidia|\bkernel\b|^\[ *\d+\.\d{6}\]|^\d+,\d+,\d+,|^kern *:", text, re.MULTILINE):
+    if not re.search(rf"NVRM:|nvidia|\bkernel\b|^(?:{_OF_KERNEL})", text, re.MULTILINE):
         return None  # lines with dates of something else
     return kernel_facts(text)
 
@@ -232,8 +234,9 @@ def _counted(count: int) -> str:
     return f"{count} GPU{'' if count == 1 else 's'}"
 
 
-def _csv(text: str) -> Facts:
-    return _tree_facts(csv_tree(text))
+def _csv(text: str) -> Facts | None:
+    tree = csv_tree(text)
+    return _tree_facts(tree) if tree else None
 
 
 def list_facts(text: str) -> Facts:
@@ -312,9 +315,7 @@ FORMS = (
     Form(GPUSTAT_JSON, lambda text: _tree_facts(json_tree(text))),
     Form(ROW, _bare_csv),
     Form(BARE_ROW, _compute_apps),
-    Form(
-        r"^(\[[^\]\n]+\]|<\d+>|\d+,\d+,\d+,|kern *:|\w{3} +\d+ [\d:]{8} |\d{4}-\d\d-\d\dT|NVRM:)", _kernel_log
-    ),
+    Form(rf"^(?:{_OF_KERNEL}|{_DATED})", _kernel_log),
     Form(LSPCI, lambda text: {"pci_gpus": lspci_gpus(text)}),
 )
 """Forms in the order they are tried; XML comes before.

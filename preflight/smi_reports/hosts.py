@@ -4,6 +4,7 @@ Lines that carry a host's name, blocks under a line that names one, and prompts 
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 
 from preflight.smi_reports.gpustat import HEAD
@@ -92,7 +93,7 @@ def titled_parts(text: str) -> Iterator[tuple[Parts, bool]]:
     for number, heading in enumerate(_UNSURE_HEADINGS):
         found = [match for match in heading.finditer(text) if not _WITHIN_Q.match(text, match.end())]
         shapes = [_COUNTER.sub("0", match[1]) for match in found]
-        shape = max(set(shapes), key=shapes.count) if shapes else ""
+        shape = Counter(shapes).most_common(1)[0][0] if shapes else ""
         is_numbered = "0" in shape and len(set(shapes)) == 1
         if number:
             found = [match for match, own in zip(found, shapes, strict=True) if own == shape and "0" in own]

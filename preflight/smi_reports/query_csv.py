@@ -59,11 +59,21 @@ _COLUMNS = {
     "fabric.status": "fabric/status",
     "gpu_recovery_action": "gpu_recovery_action",
 }
+_FIELD = re.compile(
+    r"\w+\.[\w.]+|\w+_(?:version|mode|serial)|display_\w+|timestamp|count|index|serial|pstate|board_id|gpu"
+)
+"""Names of other columns of nvidia-smi."""
 
 
 def csv_tree(text: str) -> Tree:
-    """Return the tree of `--query-gpu=... --format=csv`; raises ValueError where a row does not fit."""
+    """Return the tree of `--query-gpu=... --format=csv`, {} where most columns are of something else.
+
+    Raises ValueError where a row does not fit.
+    """
     lines = _csv_lines(text)
+    names = column_names(lines[0].rstrip(", ").split(",")) if lines else []
+    if 2 * sum(name in _COLUMNS or _FIELD.fullmatch(name) is not None for name in names) <= len(names):
+        return {}
     starts = [at for at, line in enumerate(lines) if line == lines[0]]  # again for each time or host
     absent = absent_gpu(text)
     parts = [lines[start:end] for start, end in pairwise([*starts, len(lines)])]

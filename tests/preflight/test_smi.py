@@ -340,6 +340,11 @@ def test_a_value_that_is_a_reset_says_that_the_gpu_needs_one() -> None:
             "is cut, and the next one",
         ),
         ("        GPU1    GPU0    CPU Affinity\nGPU1 X SYS 0-7\n", "unrecognised"),
+        ("employee_id,name,email\n1,Ada,ada@example.org\n", "unrecognised"),
+        ("index,old,new\n0,a,b\n1,b,c\n", "unrecognised"),
+        ("[![Paper 2.1](https://a.b)](https://a.c)\n\nNeeds an nvidia GPU.\n", "unrecognised"),
+        ("0,0,0,0\n0,0,0,0\n", "without the names of its columns"),
+        ("\n".join(f"word{number}" for number in range(20_000)), "unrecognised"),
     ],
 )
 def test_a_refused_file_is_named_by_what_it_is(text: str, words: str) -> None:
