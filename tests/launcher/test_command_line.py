@@ -352,17 +352,6 @@ def test_conda_run_names_an_environment() -> None:
             "ends with exit 1 before it launches something",
             "a value",
         ),
-        (
-            "make fast\n[ -z $M ] && exit 1\nsrun ./fast",
-            "2 commands, 1: make fast; 2: srun ./fast",
-            "choose one",
-        ),
-        ("FROM python:3.12", "FROM is the name of no program", "paste it"),
-        (
-            f"X={'a' * 199}\n[[ $X =~ a*a*a*a*a*a*b ]] && torchrun a.py",
-            "loop or condition ([[)",
-            "one launch",
-        ),
         ("mpirun -np 1 -H a python a.py : -np 1 -H b python a.py", "several programs", "one program"),
         (
             "cat <<EOT > ds.json\n{}\nEOT\ndeepspeed a.py --deepspeed ds.json",

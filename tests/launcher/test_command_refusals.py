@@ -50,6 +50,17 @@ LAUNCH = "torchrun --nproc_per_node 2 a.py $X"
             "1: make x; 2: python a.py",
             "--launch 2 (launch: 2 in a run config); do what",
         ),
+        (
+            "make fast\n[ -z $M ] && exit 1\nsrun ./fast",
+            "2 commands, 1: make fast; 2: srun ./fast",
+            "choose one",
+        ),
+        ("FROM python:3.12", "FROM is the name of no program", "paste it"),
+        (
+            f"X={'a' * 199}\n[[ $X =~ a*a*a*a*a*a*b ]] && torchrun a.py",
+            "loop or condition ([[)",
+            "one launch",
+        ),
         (f"[ -d d ] && {LAUNCH}", "loop or condition ([)", "bash SCRIPT"),
         (f"[[ -d d ]] && {{ {LAUNCH}; }}", "loop or condition ({)", "bash SCRIPT"),
         (f"case $X in a) {LAUNCH};; esac", "loop or condition (case)", "bash SCRIPT"),

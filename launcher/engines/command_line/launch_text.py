@@ -195,7 +195,7 @@ class _Launches:
         shell.dropped += [f"{name}: {side_programs.NOTHING}"] if name in ("exit", "return") else []
 
     def _may_continue(self) -> bool:
-        """Whether a text whose condition ends it may go on: nothing in front surely trains."""
+        """Whether a text whose condition ends it may continue: nothing in front surely trains."""
         is_asked = self.shell.blocks.open or self.shell.blocks.list.operator
         return bool(is_asked) and not any(side_commands.starts_training(one.words) for one in self.found)
 
