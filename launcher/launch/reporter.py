@@ -21,6 +21,8 @@ USAGE_EVERY_S = 1.0
 """How often the screen gets what ranks use; many hosts measure at moments of their own."""
 STALLED_EVERY_S = 1.0
 """How often all ranks are looked at for one that logs no more steps."""
+LAG_S = 10.0
+"""How long after the end of a host's part its logs may still come without a word."""
 _LINE_END = re.compile(rb"[\r\n]")
 _SAVED = re.compile(rb"sav(?:ing|ed)\b.{0,80}checkpoint", re.IGNORECASE)
 _MOST_CHECKPOINTS = 200
@@ -56,7 +58,8 @@ class RunReporter:
         self._clock = clock
         self._live = LiveLogScanner()
         self._phase = ("", 0.0)
-        self._start_reported = False
+        self._start_reported = self._lag_reported = False
+        self._ended_at: dict[str, float] = {}  # by host
         self._failure_reported = False
         self._usage_reported_at = self._judged_steps = float("-inf")
         self._checkpoints: set[str] = set()
@@ -65,6 +68,7 @@ class RunReporter:
         """Keep bytes of a log; show them from one offset on. From `new_from` on they are of now."""
         self._book.write(output.host, output.log, output.offset, output.data)
         self._say_what_failed()
+        self._say_lag(output.host)
         if self.digests is not None and output.log.startswith("rank-") and output.log != _MAIN:
             return  # of a rank that has failed, from its first byte on: the end shows what matters
         fresh = output.data[max(0, shown_from - output.offset) :]
@@ -103,6 +107,8 @@ class RunReporter:
                 yield action
         if isinstance(event, HostReport):
             self._note_end(event)
+            if event.event == "ended":
+                self._ended_at[event.host] = event.at
         if at is not None and not (self._over and isinstance(event, Tick)):
             self._see_phase(float(at))
 
@@ -154,6 +160,14 @@ class RunReporter:
                 f"local logs are no longer written ({self._book.failed}); {still_running}its hosts keep all"
             )
             self._screen.notify(f"{words}: gpulaunch fetch {self._state.plan.run_id}", bad=True)
+
+    def _say_lag(self, host: str) -> None:
+        """Say once that logs still come of what has ended: ranks may print faster than they are shown."""
+        behind = time.time() - self._ended_at.get(host, float("inf"))
+        if behind > LAG_S and not (self._lag_reported or self._over):
+            self._lag_reported = True
+            rest = f"Ctrl-C and detach leave the rest on it: gpulaunch logs {self._state.plan.run_id} -n 100"
+            self.say(f"{host}: the run ended {spell_duration(behind)} ago, and its logs still come; {rest}")
 
     def with_measurements(self, outcome: Outcome, before: tuple[Phase, ...] = ()) -> Outcome:
         """Return the outcome with what was measured meanwhile; `before`: phases that came before this run."""

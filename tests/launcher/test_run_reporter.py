@@ -2,6 +2,7 @@
 
 import io
 import json
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -55,6 +56,17 @@ class Followed:
 
 def at(seconds: float, event: HostReport) -> HostReport:
     return HostReport(event.host, event.event, event.fields, seconds)
+
+
+def test_logs_that_come_long_after_the_end_are_told_once(tmp_path: Path) -> None:
+    run = Followed(tmp_path, CPU, CPU)
+    logs = [LogOutput(host, "rank-0.log", 2 * number, b"1\n") for number in range(3) for host in ("a", "b")]
+    run.take(*logs[:2], at(time.time() - 1.0, host_report("b", "ended")), *logs[2:4])
+    assert "still come" not in run.stream.getvalue()
+    run.take(at(time.time() - 65.0, host_report("a", "ended")), *logs[4:], *logs[4:])
+    (note,) = [text for text in run.notes() if "still come" in text]
+    assert note.startswith("a: the run ended 1 min 5 s ago, and its logs still come; Ctrl-C and detach leave")
+    assert run.stream.getvalue().count("still come") == 1
 
 
 def test_start_ends_when_every_rank_is_verified() -> None:
