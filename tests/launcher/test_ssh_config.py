@@ -111,6 +111,7 @@ def test_a_local_user_without_a_name_logs_in_as_whom_it_names(tmp_path: Path) ->
         ),
         ("bastoin.invalid", 'did you mean "bastion.invalid" of your ssh_config?'),
         ("other", '{config}:6: "hostnme" is not a keyword of ssh_config; did you mean "hostname"?'),
+        ("moved", "correct HostName in {config}:10"),
         ("bare", "add a line `HostName ADDRESS` below `Host bare` in your ssh_config"),
     ],
 )
@@ -119,6 +120,7 @@ def test_a_name_that_does_not_resolve_is_compared_with_the_known_ones(
 ) -> None:
     text = "Host bastio*.invalid bastion.invalid\n Port 2\n"
     more = "Host behind.invalid\n ProxyJump nobody.invalid\nHost other\n Hostnme 127.0.0.1\nHost bare\n"
+    more += "Host moved\n HostKeyAlias m\n HostName gone.invalid\n"
     (tmp_path / "config").write_text(text + more)
     inventory = Inventory(hosts={"titan.invalid": HostEntry("titan.invalid", "127.0.0.1")})
     opener = opener_for(inventory, OpenOptions(), tmp_path / "config")

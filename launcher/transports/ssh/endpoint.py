@@ -80,8 +80,11 @@ def _unlisted_name(entry: HostEntry, inventory: Inventory, error: NameNotResolve
 
 
 def _address_fix(name: str, ssh_config: Path | None) -> str:
-    """Return what gives a host of ssh_config its address: a keyword that was meant, or one more line."""
-    for key, lines in lookup(ssh_config, name).items():
+    """Return what gives a host of ssh_config its address: what to correct, or one more line."""
+    known = lookup(ssh_config, name)
+    if "hostname" in known:
+        return f"correct HostName in {known['hostname'][0].where}"
+    for key, lines in known.items():
         if hint := hint_nearest(key, ("hostname",)):
             return f'{lines[0].where}: "{one_line(key, 60)}" is not a keyword of ssh_config{hint}'
     return f"add a line `HostName ADDRESS` below `Host {name}` in your ssh_config"
