@@ -326,7 +326,8 @@ def _report(error: GpulaunchError) -> GpulaunchError:
 def _of_system(error: OSError) -> GpulaunchError:
     where = f": {error.filename}" if error.filename else ""
     if error.errno in _FULL_ERRNOS:
-        return RunAborted(f"no space left{where}", "make room, then try again")
+        fix = "make room, then try again" if where else "make room where the output goes, then try again"
+        return RunAborted(f"no space left{where}", fix)
     if error.errno in _ENVIRONMENT_ERRNOS and where:
         return RunAborted(f"{error.strerror or error}{where}")
     if error.errno == errno.ENAMETOOLONG:

@@ -136,7 +136,9 @@ def _rule(root: Path, name: str, exclude: Sequence[str], *, is_directory: bool) 
     above = [*Path(name).parents][:-1]
     base = next((root / path for path in above if (root / path / ".git").exists()), root)
     if git.is_checkout(base):
-        return git.find_ignore_rule(base, (root / name).relative_to(base).as_posix())
+        rule = git.find_ignore_rule(base, (root / name).relative_to(base).as_posix())
+        below = "" if base == root or not rule or rule.startswith("/") else f"{base.relative_to(root)}/"
+        return below + rule
     for path in (*above, Path()):
         below = name if path == Path() else name.removeprefix(f"{path.as_posix()}/")
         file = root / path / ".gitignore"

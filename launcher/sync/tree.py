@@ -137,8 +137,9 @@ def _by_git(root: Path, out: Ignore) -> tuple[list[str], tuple[str, ...]]:
             path = below + name.rstrip("/")
             if _is_out(root, path, out):
                 continue
-            is_directory = (root / path).is_dir() and not (root / path).is_symlink()
-            if is_directory and git.is_checkout(root / path):
+            # git answers for a submodule that is not checked out, too: from the checkout above it
+            has_own = (root / path / ".git").exists() and not (root / path).is_symlink()
+            if has_own and git.is_checkout(root / path):
                 todo.append(path + "/")
                 checkouts.append(path)
             else:
@@ -251,6 +252,8 @@ class _TreeWalk:
         if not stat.S_ISREG(status.st_mode):
             if not stat.S_ISDIR(status.st_mode):
                 self.notes.append(f"{name} is not a regular file and is not sent")
+            elif not _entries_of(Path(path)):
+                self.notes.append(f"{name} is empty: a submodule? `git submodule update --init` fills it")
             return None
         return name, status
 

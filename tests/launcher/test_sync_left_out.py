@@ -115,3 +115,22 @@ def test_a_missing_file_that_was_left_out_is_named_as_such(
     assert expected[1] in found.fix
     for damaged in ({}, {"from": str(tmp_path)}, {**source, "hosts": 3}):
         assert name_left_out(Diagnosis("missing-file", (cause,), ()), damaged, {}).causes == (cause,)
+
+
+def test_a_submodule_that_is_not_checked_out_is_named(tmp_path: Path) -> None:
+    write(tmp_path, {"lib/a.py": "1", "top/train.py": "2"})
+    for name in ("lib", "top"):
+        git(tmp_path / name, "init", "-q")
+        git(tmp_path / name, "add", ".")
+        git(tmp_path / name, "commit", "-qm", "one")
+    git(tmp_path / "top", "-c", "protocol.file.allow=always", "submodule", "-q", "add", "../lib", "sub")
+    git(tmp_path / "top", "commit", "-qm", "two")
+    git(tmp_path / "top", "submodule", "-q", "deinit", "-f", "sub")
+    tree = read_tree(tmp_path / "top", exclude=(), max_mib=1)
+    assert [entry.path for entry in tree.entries] == [".gitmodules", "train.py"]
+    assert tree.notes == ("sub is empty: a submodule? `git submodule update --init` fills it",)
+    git(tmp_path / "top", "-c", "protocol.file.allow=always", "submodule", "-q", "update", "--init")
+    write(tmp_path / "top", {"sub/w.bin": "1", "sub/.gitignore": "*.bin"})
+    left_out = find_left_out(tmp_path / "top", "sub/w.bin", ())
+    assert left_out is not None
+    assert left_out.rule == "sub/.gitignore:1 (*.bin)"
