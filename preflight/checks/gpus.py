@@ -229,46 +229,61 @@ def _kernels(gpu: Gpu, wheel: Wheel, torch: str, fix: str) -> Iterator[Problem]:
 
 @host_check("GPU007", Severity.WARNING, gpu_only=True)
 def gpus_of_a_host_are_alike(gpus: tuple[Gpu, ...], use: GpuSelection) -> Iterator[Problem]:
-    """All GPUs that the job uses on this host are of one model, and those of a model have one power limit.
+    """All GPUs that the job uses on this host are of one model, and those of a model are set up alike.
 
-    Data-parallel ranks wait for the slowest, and the smallest memory decides the batch size.
+    Data-parallel ranks wait for the slowest, and the smallest memory decides the batch size. A GPU with a
+    lower power limit than another of its model is slower; one without ECC hides the errors of its memory.
 
-    Fix: list the GPUs of one model under `gpus:`; set the limit of the others (root: `nvidia-smi -pl`).
-    Source: NVML names and enforced power limits; boards of one name differ by a few per cent.
+    Fix: list the GPUs of one model under `gpus:`; set the others up alike (root: `nvidia-smi -pl`, `-e`).
+    Source: NVML names, memory, enforced power limits and ECC modes. Makers of GeForce boards choose the
+    limits themselves, as 350 to 420 W for the RTX 3090.
     """
-    models: dict[str, list[str]] = {}
+    models: dict[str, list[Gpu]] = {}
     for gpu in gpus:
-        if gpu.index in use.candidates and not isinstance(gpu.name, Missing):
-            models.setdefault(gpu.name, []).append(str(gpu.index))
+        if gpu.index in use.candidates and isinstance(gpu.name, str):
+            models.setdefault(_model_of(gpu, gpu.name), []).append(gpu)
     if len(models) > 1:
         by_count = sorted(models.items(), key=lambda item: -len(item[1]))
-        listed = ", ".join(f"{len(indices)}x {model}" for model, indices in by_count)
-        model, indices = by_count[0]
+        listed = ", ".join(f"{len(alike)}x {model}" for model, alike in by_count)
+        model, indices = by_count[0][0], ",".join(str(gpu.index) for gpu in by_count[0][1])
         yield Problem(
             f"unlike GPUs: {listed}; the slowest one sets the pace",
-            f"take those of one model with --gpus or gpus:, as --gpus {','.join(indices)} ({model})",
+            f"take those of one model with --gpus or gpus:, as --gpus {indices} ({model})",
         )
-    yield from _lower_limits([gpu for gpu in gpus if gpu.index in use.candidates])
+    for model, alike in models.items():
+        if "..." not in model:
+            yield from _unlike_settings(model, alike)
 
 
-_ALIKE = 0.9
-"""Of the highest power limit of a model."""
+def _model_of(gpu: Gpu, name: str) -> str:
+    """Return the name of a GPU's model, with its memory where a table cut the name short."""
+    if not name.endswith("...") or isinstance(gpu.memory, Missing):
+        return name
+    return f"{name} with {gpu.memory.total_mib / 1024:.0f} GiB"
 
 
-def _lower_limits(gpus: list[Gpu]) -> Iterator[Problem]:
-    limits = [
-        (gpu.index, gpu.name, gpu.power_limit_w)
-        for gpu in gpus
-        if isinstance(gpu.name, str) and isinstance(gpu.power_limit_w, float)
-    ]
-    for index, model, watts in limits:
-        most = max(limit for _, other, limit in limits if other == model)
-        if watts < _ALIKE * most:
+def _unlike_settings(model: str, gpus: list[Gpu]) -> Iterator[Problem]:
+    limits = {gpu.index: gpu.power_limit_w for gpu in gpus if isinstance(gpu.power_limit_w, float)}
+    most = max(limits.values(), default=0.0)
+    for index, watts in limits.items():
+        if watts < (_ALIKE_BOARDS if "GeForce" in model else _ALIKE) * most:
             yield Problem(
                 f"its power limit is {watts:g} W, that of another {model} {most:g} W: it sets the pace",
                 f"sudo nvidia-smi -i {index} -pl {most:g}",
                 gpu=index,
             )
+    modes = {gpu.index: gpu.ecc.enabled for gpu in gpus if not isinstance(gpu.ecc, Missing)}
+    for index, is_on in modes.items():
+        if not is_on and any(modes.values()):
+            yield Problem(
+                f"ECC is off on it, and on on another {model}: errors of its memory stay unseen",
+                f"sudo nvidia-smi -i {index} -e 1, then reboot",
+                gpu=index,
+            )
+
+
+_ALIKE, _ALIKE_BOARDS = 0.9, 0.75
+"""Of the highest power limit of a model: of NVIDIA's own boards, and of those of several makers."""
 
 
 ON_THE_CPU = "to train on the CPU: --gpus none, or gpus: none in the run config"

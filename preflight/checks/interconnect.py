@@ -51,9 +51,9 @@ def nvlinks_are_up(
     down = [link.link for link in links if not link.active]
     linked = sum(map(_has_link, facts.known_gpus))
     if down and (len(down) < len(links) or (linked % 2 and linked == len(facts.known_gpus) - 1)):
-        count = max(link.link for link in links) + 1
+        some = f"NVLink {', '.join(map(str, down))} of {max(link.link for link in links) + 1}"
         yield Problem(
-            f"NVLink {', '.join(map(str, down))} of {count} down: traffic goes through PCIe",
+            f"{some if len(down) < len(links) else 'all NVLinks'} down: traffic goes through PCIe",
             f"nvidia-smi nvlink -s -i {gpu.index}; then ask the administrator",
         )
     errors = sum(link.errors for link in links if not isinstance(link.errors, Missing))
@@ -103,19 +103,22 @@ def infiniband_is_up(facts: HostFacts) -> Iterator[Problem]:
 
 @host_check("HEAL010", Severity.INFO, gpu_only=True)
 @judge_each_gpu("pcie", "PCIe link")
-def pcie_links_are_wide(gpu: Gpu, pcie: PcieLink) -> Iterator[Problem]:
+def pcie_links_are_wide(gpu: Gpu, pcie: PcieLink, facts: HostFacts) -> Iterator[Problem]:
     """Every GPU's PCIe link has its full width.
 
-    A narrow link is often a badly seated card or riser. The generation falls on an idle GPU and is
-    not judged.
+    A narrow link is often a badly seated card or riser, and a warning where most GPUs of the host have their
+    full width. The generation falls on an idle GPU and is not judged.
 
     Fix: reseat the card; look at the slot's wiring (many boards give x8 to the second slot).
     Source: NVML current and maximum link width.
     """
+    links = [each.pcie for each in facts.known_gpus if not isinstance(each.pcie, Missing)]
+    wide = sum(link.width == link.width_max for link in links)
     if 0 < pcie.width < pcie.width_max:
         yield Problem(
             f"PCIe link runs with {pcie.width} of {pcie.width_max} lanes",
             f"nvidia-smi -q -d PCI -i {gpu.index}; ask the administrator to reseat the card",
+            severity=Severity.WARNING if 2 * wide > len(facts.known_gpus) else None,
         )
 
 

@@ -220,7 +220,8 @@ def _spare_gpus_demoted(problems: list[ReportCheck], use: GpuSelection, job: Job
 def _leaving_out(fix: str, left: int) -> str:
     """Return the fix with the option that has a launch use the `left` good GPUs of a host alone."""
     with_others = fix.replace("other GPUs with --gpus", f"other GPUs with --gpus {left}")
-    return f"{fix}; or leave it out: --gpus {left} takes the others" if with_others == fix else with_others
+    others = "the other" if left == 1 else "the others"
+    return f"{fix}; or leave it out: --gpus {left} takes {others}" if with_others == fix else with_others
 
 
 def _finding(check: Check, problem: Problem, hosts: tuple[str, ...], ignore: frozenset[str]) -> Finding:

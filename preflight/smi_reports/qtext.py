@@ -125,7 +125,7 @@ def _cut_width(lines: list[str]) -> int:
     """Return the length at which all lines are cut, else 0.
 
     A UUID, a size, a time or a word shows it that is not whole, or a name that is as long as another of the
-    longest lines: in a whole text a UUID is longer.
+    longest lines whose value may continue.
     """
     width = max(map(len, lines))
     at_end = [line for line in lines if len(line) == width]
@@ -134,7 +134,8 @@ def _cut_width(lines: list[str]) -> int:
         for line in at_end
     ):
         return width
-    return width if len(set(at_end)) > 1 and any(map(_NAME.match, at_end)) else 0
+    unended = {line for line in at_end if not _WHOLE.fullmatch(line.partition(" : ")[2].rstrip())}
+    return width if len(unended) > 1 and any(map(_NAME.match, unended)) else 0
 
 
 def _mark_cut_sizes(group: Any, names: tuple[str, ...]) -> None:

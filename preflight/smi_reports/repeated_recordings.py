@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any, TypeVar
 
+from preflight.probes.nvidia_smi.values import CUT
 from preflight.smi_reports.table import LOST
 
 Tree = dict[str, Any]
@@ -113,7 +114,7 @@ def _mib(holder: Tree) -> int:
 def _are_one(left: tuple[tuple[str, ...], ...], right: tuple[tuple[str, ...], ...]) -> bool:
     """Whether two lists may be of the same GPUs."""
     pairs = zip(left, right, strict=False)
-    return not any(_differ(*values) for one, two in pairs for values in zip(one, two, strict=True))
+    return not any(differ(*values) for one, two in pairs for values in zip(one, two, strict=True))
 
 
 def _gpus(tree: Tree) -> list[Tree]:
@@ -121,8 +122,9 @@ def _gpus(tree: Tree) -> list[Tree]:
     return [gpu for gpu in (gpus if isinstance(gpus, list) else [gpus]) if isinstance(gpu, dict)]
 
 
-def _differ(left: str, right: str) -> bool:
-    """Whether two values are not the same, of which one may be cut."""
+def differ(left: str, right: str) -> bool:
+    """Whether two values are not the same, of which one may be cut, with "..." or without."""
+    left, right = left.removesuffix("..."), right.removesuffix("...")
     return not (left.startswith(right) or right.startswith(left))
 
 
@@ -132,9 +134,6 @@ def _identity(gpu: Tree) -> tuple[str, ...]:
     uuid, name = str(gpu.get("uuid", "")), str(gpu.get("product_name", ""))
     bus = gpu.get("@id") or (pci.get("bus_id") if isinstance(pci, dict) else None)
     total = str(memory.get("total", "")) if isinstance(memory, dict) else ""
-    return (
-        uuid if _UUID.fullmatch(uuid) else "",
-        str(bus or "").lower(),
-        "" if name == LOST or "..." in name else name,
-        total if _MEMORY.fullmatch(total) else "",
-    )
+    total = total if _MEMORY.fullmatch(total) else ""
+    values = (uuid if _UUID.fullmatch(uuid) else "", str(bus or "").lower(), name, total)
+    return tuple("" if value in (LOST, CUT) else value for value in values)

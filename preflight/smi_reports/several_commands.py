@@ -9,6 +9,7 @@ from preflight.probes.nvidia_smi.values import NOT_HELD
 from preflight.smi_reports.compute_apps import processes_by_gpu
 from preflight.smi_reports.forms import CSV_NAMES, gpustat_facts, kernel_facts, list_facts, read_form
 from preflight.smi_reports.gpustat import ROW as GPUSTAT_ROW
+from preflight.smi_reports.repeated_recordings import differ
 from preflight.smi_reports.short_outputs import LSPCI, lspci_gpus
 
 Facts = dict[str, Any]
@@ -90,15 +91,9 @@ def _are_same(gpus: list[Facts], others: list[Facts]) -> bool:
     for gpu, other in zip(gpus, others, strict=True):
         for name in ("name", "uuid", "pci_bus_id"):
             one, two = gpu[name], other[name]
-            if isinstance(one, str) and isinstance(two, str) and not _begins(one, two):
+            if isinstance(one, str) and isinstance(two, str) and differ(one, two):
                 return False
     return True
-
-
-def _begins(one: str, two: str) -> bool:
-    """Whether two texts are the same, of which one may end in "..."."""
-    one, two = one.removesuffix("..."), two.removesuffix("...")
-    return one.startswith(two) or two.startswith(one)
 
 
 def _take_over(gpus: list[Facts], others: list[Facts]) -> None:

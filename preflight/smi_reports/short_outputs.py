@@ -16,10 +16,9 @@ _UUID = re.compile(r"((?:GPU|MIG)-[0-9A-Fa-f-]+)\)")
 _MIG = re.compile(r"^[^\S\n]+MIG (?:[\w.+]+ +)?Device +\d+:", re.MULTILINE)
 _LINK = re.compile(r"^[^\S\n]*Link (\d{1,4}):(.*)$", re.MULTILINE)
 _STATE = re.compile(r"\s*(?:\d+(?:\.\d+)? GB/s|<inactive>)\s*", re.IGNORECASE)
-_ALL_DOWN = re.compile(r"all (?:links|NVLinks) are inactive", re.IGNORECASE)
+_ALL_DOWN = re.compile(r"^[^\n()]*\ball (?:NVL|l)inks are inactive.*$", re.MULTILINE | re.IGNORECASE)
 """What `nvlink -s` says in place of the links of a GPU none of which is up."""
 
-_NONE_UP = [{"link": 0, "active": False, "errors": NOT_HELD}]
 _COUNTER = re.compile(r"[\w ]{1,60}:\s*(?:(\d{1,18})|\S+)\s*")
 """Of `nvlink -e`, which has them of links that are up."""
 
@@ -45,8 +44,7 @@ def list_tree(text: str) -> list[tuple[Tree, list[dict[str, Any]]]]:
         if index < len(found) or index >= MAX_GPUS:
             raise ValueError(f"GPU {len(found)} is not in it")
         found += [(absent, [])] * (index - len(found))
-        block = text[head.end() : end]
-        links, *others = [_NONE_UP] if _ALL_DOWN.search(block) else _links(block)
+        links, *others = _links(_ALL_DOWN.sub("Link 0: <inactive>", text[head.end() : end]))
         uuid = _UUID.fullmatch(head[3])
         tree: Tree = {"product_name": head[2], **({"uuid": uuid[1]} if uuid else {})}
         if _MIG.search(text, head.end(), end):
@@ -54,11 +52,7 @@ def list_tree(text: str) -> list[tuple[Tree, list[dict[str, Any]]]]:
         found.append((tree, links))
         found += [({}, each) for each in others[: MAX_GPUS - len(found)]]  # their first lines are lost
     most = max((len(links) for _, links in found), default=0)
-    down = [{**_NONE_UP[0], "link": number} for number in range(max(most, 1))]
-    found = [
-        (tree, down if links is _NONE_UP else [] if _lacks_links(links, most) else links)
-        for tree, links in found
-    ]
+    found = [(tree, [] if _lacks_links(links, most) else links) for tree, links in found]
     unseen = unreachable(text) - sum(LOST in str(tree) for tree, _ in found)
     return found + [(absent, [])] * (min(unseen, MAX_GPUS) if found else 0)
 

@@ -151,8 +151,10 @@ def is_absent(gpu: Tree) -> bool:
 
 
 def is_closed(processes: str) -> bool:
-    """Whether the list of processes goes to its lower edge."""
-    return re.search(r"^\+-{20,}", processes, re.MULTILINE) is not None
+    """Whether the list of processes goes to its lower edge, or says that it is empty."""
+    return (
+        re.search(r"^\+-{20,}|^\|\s+No running (?:compute )?processes", processes, re.MULTILINE) is not None
+    )
 
 
 def _first_row(cells: list[str], count: int) -> tuple[int, Tree] | None:

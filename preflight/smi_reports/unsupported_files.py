@@ -7,103 +7,68 @@ from preflight.errors import BadInput
 OTHER_TABLE = r"^\|[^\S\n]*(?!NVIDIA-SMI\b)(?:[A-Za-z]{2,9}-(?:SMI|ML)|CNMON)\b|\bAIP-Util\b"
 """The head of a table as other makers' programs draw it after nvidia-smi's."""
 
-_OTHERS = (
-    (r"\A\s*\Z", "the file is empty", ""),
-    (r"\A\x1f[\x8b\ufffd]\x08", "the file is compressed with gzip", "unpack it first: gunzip FILE"),
-    (r"\A(?:BZh\d|\ufffd7zXZ|\(\ufffd/\ufffd)", "the file is compressed", "unpack it first"),
-    (r"\APK\x03\x04", "the file is a zip archive", "unpack it first"),
-    (
-        r"\A(?:[\x89\ufffd]PNG\r?\n|\ufffd{3,4}[\s\S]{0,6}(?:JFIF|Exif)|GIF8|RIFF....WEBP)",
-        "the file is a picture",
-        "paste what nvidia-smi prints as text",
+_OTHERS = {
+    r"\A\s*\Z": "is empty",
+    r"\A\x1f[\x8b\ufffd]\x08": "is compressed with gzip; unpack it first: gunzip FILE",
+    r"\A(?:BZh\d|\ufffd7zXZ|\(\ufffd/\ufffd)": "is compressed; unpack it first",
+    r"\APK\x03\x04": "is a zip archive; unpack it first",
+    r"\A(?:[\x89\ufffd]PNG\r?\n|\ufffd{3,4}[\s\S]{0,6}(?:JFIF|Exif)|GIF8|RIFF....WEBP)": (
+        "is a picture; paste what nvidia-smi prints as text"
     ),
-    (r"\A%PDF-", "the file is a PDF document", "paste what nvidia-smi prints as text"),
-    (r"\A\x7fELF|\AMZ[\s\S]{40}", "the file is a program", ""),
-    (
-        r'\A\s*\{\s*"schema": *"gpulaunch\.record/',
-        "the file is a recording of gpulaunch",
-        "gpulaunch preflight --from FILE reads it",
+    r"\A%PDF-": "is a PDF document; paste what nvidia-smi prints as text",
+    r"\A\x7fELF|\AMZ[\s\S]{40}": "is a program",
+    r'\A\s*\{\s*"schema": *"gpulaunch\.record/': (
+        "is a recording of gpulaunch; gpulaunch preflight --from FILE reads it"
     ),
     (
-        (
-            r"ROCm System Management Interface|^\| AMD-SMI |amdgpu version:|AMD (?:Instinct|Radeon)"
-            r"|\bgfx\d{3,4}\b|\bAvgPwr\b|GPU Memory Allocated \(VRAM%\)|\(Sensor (?:edge|junction|mem)\)"
-            r"|^device,(?:[^,\n]{0,80}\([^,\n]{0,40}\),?)+[^\S\n]*$"
-        ),
-        "the file is the output of AMD's tools, and gpulaunch reads those of NVIDIA",
-        "",
+        r"ROCm System Management Interface|^\| AMD-SMI |amdgpu version:|AMD (?:Instinct|Radeon)"
+        r"|\bgfx\d{3,4}\b|\bAvgPwr\b|GPU Memory Allocated \(VRAM%\)|\(Sensor (?:edge|junction|mem)\)"
+        r"|^device,(?:[^,\n]{0,80}\([^,\n]{0,40}\),?)+[^\S\n]*$"
+    ): "is the output of AMD's tools, and gpulaunch reads those of NVIDIA",
+    r"^\| npu-smi |^\| NPU +Name ": "is the output of npu-smi (Huawei Ascend)",
+    r"^\| HL-SMI |\bAIP-Util\b": "is the output of hl-smi (Intel Gaudi)",
+    r"\bMetaX\b|^\| MX-SMI ": "is the output of mx-smi (MetaX)",
+    r"^\| Device ID \| Device Information|Intel\(R\) Data Center GPU": "is the output of xpu-smi (Intel)",
+    OTHER_TABLE: "is the output of another maker's program, and gpulaunch reads those of NVIDIA",
+    r"^DCGM_FI_\w+\{|^# HELP DCGM_FI_": "holds metrics of the DCGM exporter",
+    r"^\| GPU ID \| Device Information|^\| Diagnostic +\| Result|^Successfully ran diagnostic": (
+        "is the output of dcgmi"
     ),
-    (r"^\| npu-smi |^\| NPU +Name ", "the file is the output of npu-smi (Huawei Ascend)", ""),
-    (r"^\| HL-SMI |\bAIP-Util\b", "the file is the output of hl-smi (Intel Gaudi)", ""),
-    (r"\bMetaX\b|^\| MX-SMI ", "the file is the output of mx-smi (MetaX)", ""),
-    (
-        r"^\| Device ID \| Device Information|Intel\(R\) Data Center GPU",
-        "the file is the output of xpu-smi (Intel)",
-        "",
+    r"NVIDIA-SMI [\d.]+ +Driver Version:[^\n]{200}": (
+        "is a table of nvidia-smi on one line, whose rows are not whole; paste it again as preformatted text"
     ),
-    (
-        OTHER_TABLE,
-        "the file is the output of another maker's program, and gpulaunch reads those of NVIDIA",
-        "",
+    r"^[^\S\n|]*NVIDIA-SMI [\d.]+ +Driver Version:": (
+        "is a table of nvidia-smi without its bars, whose rows are not whole; "
+        "paste it again as preformatted text"
     ),
-    (r"^DCGM_FI_\w+\{|^# HELP DCGM_FI_", "the file holds metrics of the DCGM exporter", ""),
-    (
-        r"^\| GPU ID \| Device Information|^\| Diagnostic +\| Result|^Successfully ran diagnostic",
-        "the file is the output of dcgmi",
-        "",
-    ),
-    (
-        r"NVIDIA-SMI [\d.]+ +Driver Version:[^\n]{200}",
-        "the file is a table of nvidia-smi on one line, whose rows are not whole",
-        "paste it again as preformatted text",
+    r"^[^\S\n]*Device \d+ \[[^]\n]+\] PCIe GEN": "is the output of nvtop",
+    r"\bRAM \d+/\d+MB\b.*\bGR3D_FREQ\b": "is the output of tegrastats (a Jetson)",
+    r"^\|[^\S\n]*(?:MIG devices|(?:GPU|Compute) instance(?:s| profiles)):": "lists MIG instances alone",
+    r"^\|[^\n]{0,200}\d+Mi?B / +\d+Mi?B|^\|[^\n]{0,200} \d+MiB \|[^\S\n]*$": (
+        "holds rows of a table without those that number and name the GPUs"
     ),
     (
-        r"^[^\S\n|]*NVIDIA-SMI [\d.]+ +Driver Version:",
-        "the file is a table of nvidia-smi without its bars, whose rows are not whole",
-        "paste it again as preformatted text",
+        r"^[^\S\n]*(?:Product Name|GPU UUID|Compute Mode|FB Memory Usage|ECC Errors|Remapped Rows"
+        r"|Retired Pages|Clocks (?:Throttle|Event) Reasons)[^\S\n]*(?::[^\S\n]|$)"
+    ): "is a part of nvidia-smi -q without the line that names its GPU (GPU 00000000:65:00.0)",
+    r"^(?:[a-z_]+, )*gpu_utilization \[%\](?:, [a-z_]+(?: \[[%\w]+\])?)+,?[^\S\n]*$": (
+        "lists what accounting has recorded of processes, and not the GPUs of the host"
     ),
-    (r"^[^\S\n]*Device \d+ \[[^]\n]+\] PCIe GEN", "the file is the output of nvtop", ""),
-    (r"\bRAM \d+/\d+MB\b.*\bGR3D_FREQ\b", "the file is the output of tegrastats (a Jetson)", ""),
-    (
-        r"^\|[^\S\n]*(?:MIG devices|(?:GPU|Compute) instance(?:s| profiles)):",
-        "the file lists MIG instances alone",
-        "",
+    r"^(?:timestamp|[a-z_]+(?:\.[a-z_]+)+)(?: \[[\w/%]+\])?(?:, [a-z_.]+(?: \[[\w/%]+\])?)*[^\S\n]*$": (
+        "is a CSV of --query-gpu that names no GPU; ask for index, name and uuid too"
     ),
-    (
-        r"^\|[^\n]{0,200}\d+Mi?B / +\d+Mi?B|^\|[^\n]{0,200} \d+MiB \|[^\S\n]*$",
-        "the file holds rows of a table without those that number and name the GPUs",
-        "",
+    r"\A(?:[^\S\n]*(?:\d[\d./: ]*|\[?N/A\]?)(?: (?:MiB|%|W|MHz))?(?:,[^\S\n]*|\n)){2,}\Z": (
+        "is a CSV without the names of its columns; "
+        "record it again without noheader, with index, name and uuid too"
     ),
-    (
-        (
-            r"^[^\S\n]*(?:Product Name|GPU UUID|Compute Mode|FB Memory Usage|ECC Errors|Remapped Rows"
-            r"|Retired Pages|Clocks (?:Throttle|Event) Reasons)[^\S\n]*(?::[^\S\n]|$)"
-        ),
-        "the file is a part of nvidia-smi -q without the line that names its GPU (GPU 00000000:65:00.0)",
-        "",
-    ),
-    (
-        r"^(?:[a-z_]+, )*gpu_utilization \[%\](?:, [a-z_]+(?: \[[%\w]+\])?)+,?[^\S\n]*$",
-        "the file lists what accounting has recorded of processes, and not the GPUs of the host",
-        "",
-    ),
-    (
-        r"^(?:timestamp|[a-z_]+(?:\.[a-z_]+)+)(?: \[[\w/%]+\])?(?:, [a-z_.]+(?: \[[\w/%]+\])?)*[^\S\n]*$",
-        "the file is a CSV of --query-gpu that names no GPU",
-        "ask for index, name and uuid too",
-    ),
-    (
-        r"\A(?:[^\S\n]*(?:\d[\d./: ]*|\[?N/A\]?)(?: (?:MiB|%|W|MHz))?(?:,[^\S\n]*|\n)){2,}\Z",
-        "the file is a CSV without the names of its columns",
-        "record it again without noheader, with index, name and uuid too",
-    ),
-)
-"""What a text looks like, what it is, and what to do; "" for the list of what is read."""
+}
+"""What a text looks like -> what the file is or does, and behind a semicolon what to do with it."""
 
 
 def unrecognised(text: str, expected: str) -> BadInput:
     """Return the error for a text that no reader knows; `expected` lists what is read."""
-    for pattern, message, fix in _OTHERS:
+    for pattern, said in _OTHERS.items():
         if re.search(pattern, text, re.MULTILINE):
-            return BadInput(message, fix or f"record one of {expected}")
+            what, _, fix = said.partition("; ")
+            return BadInput(f"the file {what}", fix or f"record one of {expected}")
     return BadInput("unrecognised nvidia-smi output", f"record one of {expected}")

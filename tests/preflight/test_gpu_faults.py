@@ -1,5 +1,7 @@
 """Xids as NVIDIA's catalogue has them: whose failure each is, and what is said to do about it."""
 
+from dataclasses import replace
+
 import pytest
 
 from preflight.checks.finding import Finding
@@ -69,11 +71,20 @@ def test_a_driver_that_does_not_report_recovery_has_a_way_on_after_it() -> None:
 @pytest.mark.parametrize(
     ("gpus", "fix"),
     [
-        ("all", "-i 0; or leave it out: --gpus 1 takes the others"),
-        (2, "-i 0; or leave it out: --gpus 1 takes the others"),
+        ("all", "-i 0; or leave it out: --gpus 1 takes the other"),
+        (2, "-i 0; or leave it out: --gpus 1 takes the other"),
         ((0, 1), "-i 0"),  # by their numbers: which others, the user knows
     ],
 )
 def test_the_fix_of_one_bad_gpu_says_how_to_launch_without_it(gpus: object, fix: str) -> None:
     found = check_host(host({"gpus.0.recovery_action": "gpu_reset"}), make_job({"gpus": gpus}), Expect())
     assert [each.fix.endswith(fix) for each in found if each.code == "HEAL001"] == [True]
+
+
+@pytest.mark.parametrize(("others", "severity"), [(1, "info"), (2, "warning")])
+def test_a_narrow_link_is_a_warning_where_most_gpus_have_wide_ones(others: int, severity: str) -> None:
+    facts = host({"gpus.0.pcie.width": 4})
+    narrow, wide = facts.known_gpus
+    gpus = (narrow, *(replace(wide, index=index) for index in range(1, others + 1)))
+    found = check_host(replace(facts, gpus=gpus), make_job({}), Expect())
+    assert [each.severity.value for each in found if each.code == "HEAL010"] == [severity]

@@ -206,17 +206,33 @@ def test_gpus_that_xml_counts_and_does_not_show_exist() -> None:
     assert "counts 3 GPUs" in str(others[0].name)
 
 
-def test_a_gpu_all_of_whose_links_are_down_has_as_many_as_the_others() -> None:
+def test_a_gpu_all_of_whose_links_are_down_has_links() -> None:
     text = (_FOLDER / "8xa100-mig.nvlink.txt").read_text(encoding="utf-8")
     links = "\n".join(text.split("\n")[1:13])
     down = text.replace(links, "NVML: Unable to retrieve NVLink information as all links are inactive", 1)
     first, second, *_ = gpus_of(parse_smi(down, "h"))
     assert not isinstance(first.nvlinks, Missing)
-    assert [(link.link, link.active) for link in first.nvlinks] == [(at, False) for at in range(12)]
+    assert [(link.link, link.active) for link in first.nvlinks] == [(0, False)]
     assert second.nvlinks == gpus_of(parse_smi(text, "h"))[1].nvlinks
     again = gpus_of(parse_smi(text.replace("Link 4:", "Link 0:", 1), "h"))
     assert len(again) == 8
     assert isinstance(again[0].nvlinks, Missing)
+
+
+def test_two_tables_of_one_host_are_not_of_two_where_a_name_of_one_is_damaged() -> None:
+    text = (_FOLDER / "2xl40s-busy.table.txt").read_text(encoding="utf-8")
+    assert len(parse_hosts(text.replace("NVIDIA L40S", "       L40S", 1) + text, "h")) == 1
+
+
+def test_a_name_as_long_as_a_whole_uuid_is_whole() -> None:
+    name = "NVIDIA RTX PRO 2000 Blackwell Laptop GPU"
+    assert _first("2xl40s-busy.q.txt", "NVIDIA L40S", name).name == name
+
+
+def test_a_table_that_ends_in_no_running_processes_lists_none() -> None:
+    text = (_FOLDER / "titan-rtx.table.txt").read_text(encoding="utf-8")
+    none = text[: text.index("No running processes found") + 30]
+    assert gpus_of(parse_smi(none, "h"))[0].processes == ()
 
 
 def test_a_sentence_about_a_gpu_without_its_bus_is_no_lost_gpu() -> None:

@@ -188,3 +188,10 @@ def test_lines_that_docker_or_a_logger_keeps_as_json_are_lines(key: str) -> None
     table = _recorded("2xl40s-busy.table.txt")
     lines = [json.dumps({key: line + "\n", "stream": "stdout"}) for line in table.split("\n")]
     assert _whole(parse_smi("\n".join(lines), "h")) == _whole(parse_smi(table, "h"))
+
+
+def test_a_csv_in_comments_below_its_command_is_read() -> None:
+    command = "nvidia-smi --query-gpu=index,name,memory.used,memory.total --format=csv"
+    rows = "# index, name, memory.used [MiB], memory.total [MiB]\n# 0, Tesla T4, 7234 MiB, 15360 MiB\n"
+    (gpu,) = gpus_of(parse_smi(f"{command}\n\n# Output:\n{rows}", "h"))
+    assert gpu.name == "Tesla T4"
