@@ -30,21 +30,19 @@ def read_accelerate_file(path: Path) -> AccelerateSettings:
     from launcher.config.yaml_reader import read_file  # noqa: PLC0415 - runs without such a file need no yaml
 
     read_file(path, ConfigIssues())  # with bounds, and with the line of a mistake
-    return read_settings(_values(path.read_text(encoding="utf-8-sig")), str(path))
+    return read_settings_text(path.read_text(encoding="utf-8-sig"), str(path))
 
 
 def read_settings_text(text: str, source: str) -> AccelerateSettings:
     """Return what the text of a config file says, as `read_accelerate_file` does."""
-    from launcher.config.yaml_reader import parse_text  # noqa: PLC0415 - as above
+    from launcher.config.yaml_bounds import YamlLimitExceeded, load_values  # noqa: PLC0415 - as above
+    from launcher.config.yaml_reader import parse_text  # noqa: PLC0415
 
     parse_text(text, source, ConfigIssues())
-    return read_settings(_values(text), source)
-
-
-def _values(text: str) -> Any:
-    from launcher.config.yaml_bounds import load_values  # noqa: PLC0415 - as above
-
-    return load_values(text) or {}
+    try:
+        return read_settings(load_values(text) or {}, source)
+    except YamlLimitExceeded as error:
+        raise ConfigError(f"{source}:{error.line}: {error}") from None
 
 
 def find_local_default(environ: Mapping[str, str]) -> Path | None:

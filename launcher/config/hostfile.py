@@ -4,6 +4,8 @@ from launcher.engines.command_line.parsed_command import HostFilter
 from launcher.errors import BadInput
 from launcher.local.home import at_home
 
+_MOST_DIGITS = 6
+
 
 def read_hostfile(name: str) -> tuple[HostFilter, ...]:
     """Return the hosts of a hostfile, none where no name is given. Raises BadInput."""
@@ -23,6 +25,6 @@ def _read_line(name: str, number: int, line: str) -> HostFilter | None:
         return None
     host, colon, count = words[0].partition(":")
     slots = next((word.partition("=")[2] for word in words[1:] if word.startswith("slots=")), count)
-    if (colon or len(words) > 1) and not slots.isdecimal():
+    if (colon or len(words) > 1) and not (slots.isdecimal() and len(slots) <= _MOST_DIGITS):
         raise BadInput(f"{name}:{number}: expected HOST slots=N, got {line.strip()!r}")
     return HostFilter(host, slots=int(slots) if slots else None)

@@ -4,16 +4,21 @@ libyaml composes by recursion, so 50,000 brackets end the process, and an alias 
 each time: a few kilobytes can mean gigabytes. The events of the parser cost neither, so they are read first.
 """
 
+import json
+import re
+
 import yaml
 
 MAX_DEPTH = 24
 MAX_VALUES = 100_000
+MAX_DIGITS = 300
+_LONG_NUMBER = re.compile(rf"[-+]?[0-9][0-9a-fA-F_:xo.]{{{MAX_DIGITS}}}")
 _PURE_BYTES = 1 << 16
 """Up to this size an error is looked for again with the pure loader, which words it better and is slow."""
 
 
 class YamlLimitExceeded(yaml.YAMLError):
-    """The text nests too deep, holds too many values, or an alias of it does. `line` counts from 1."""
+    """The text nests too deep, holds too many values or one that cannot be built. `line` counts from 1."""
 
     def __init__(self, line: int, message: str) -> None:
         super().__init__(message)
@@ -35,13 +40,23 @@ def compose(text: str) -> yaml.Node | None:
         except yaml.YAMLError:
             if len(text) > _PURE_BYTES:
                 raise
-    return _compose(text, yaml.SafeLoader)
+    try:
+        return _compose(text, yaml.SafeLoader)
+    except ValueError as error:  # an escape of a character that Unicode does not have
+        raise YamlLimitExceeded(1, f"not valid YAML: {error}") from None
 
 
 def load_values(text: str) -> object:
-    """Return the document as other programs read it: `no` is False. Raises as `compose`."""
+    """Return the document as other programs read it: `no` is False. Raises as `compose`, and for dates."""
     compose(text)
-    return yaml.safe_load(text)
+    try:
+        values = yaml.safe_load(text)
+        json.dumps(values)
+    except yaml.MarkedYAMLError as error:
+        raise YamlLimitExceeded(_line(error.problem_mark), str(error.problem)) from None
+    except (ValueError, AttributeError, TypeError) as error:  # PyYAML reads 2024-13-45 as a date, and fails
+        raise YamlLimitExceeded(1, f"a value that a launch cannot take: {error}") from None
+    return values
 
 
 def _compose(text: str, loader: type[yaml.SafeLoader]) -> yaml.Node | None:
@@ -64,6 +79,8 @@ def _check_events(text: str, loader: type[yaml.SafeLoader]) -> bool:
         if isinstance(event, yaml.CollectionEndEvent):
             depth -= 1
             continue
+        if isinstance(event, yaml.ScalarEvent) and not event.style and _LONG_NUMBER.match(event.value):
+            raise YamlLimitExceeded(_line(event.start_mark), f"a number of more than {MAX_DIGITS} digits")
         values += isinstance(event, yaml.NodeEvent)
         has_alias = has_alias or isinstance(event, yaml.AliasEvent)
         depth += isinstance(event, yaml.CollectionStartEvent)

@@ -1,5 +1,6 @@
 """A user's accelerate config file on its way into the files of a launch."""
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -46,6 +47,24 @@ def accelerate_yaml(node: int, made: Plan) -> dict[str, object]:
 def with_default(facts: HostFacts, text: str) -> HostFacts:
     assert isinstance(facts.python, PythonEnv)
     return replace(facts, python=replace(facts.python, accelerate_config=text))
+
+
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        ("2001-13-45", ":1: a value that a launch cannot take: month must be in 1..12"),
+        ("2001-12-31", "Object of type date"),
+        ("!!python/object/apply:os.system [id]", ":2: could not determine a constructor for the tag"),
+        ("{? [a] : b}", ":2: found unhashable key"),
+        ("9" * 5000, ":2: a number of more than 300 digits"),
+    ],
+)
+def test_a_value_that_no_launch_takes_is_told_with_its_file(tmp_path: Path, value: str, reason: str) -> None:
+    (tmp_path / "a.yaml").write_text(
+        f"distributed_type: DEEPSPEED\ndeepspeed_config: {{zero_stage: {value}}}\n"
+    )
+    with pytest.raises(BadInput, match=re.escape(reason)):
+        read_accelerate_fields(tmp_path / "a.yaml")
 
 
 def test_a_named_file_reaches_every_host(tmp_path: Path) -> None:

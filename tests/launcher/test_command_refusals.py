@@ -1,10 +1,13 @@
 """Texts that do not decide what runs: each is refused, with the reason and the way out."""
 
+from pathlib import Path
+
 import pytest
 
+from launcher.config.hostfile import read_hostfile
 from launcher.engines.command_line.parse import parse_line
 from launcher.engines.command_line.parsed_command import require_values
-from launcher.errors import CommandRefused
+from launcher.errors import BadInput, CommandRefused
 
 LAUNCH = "torchrun --nproc_per_node 2 a.py $X"
 
@@ -138,3 +141,10 @@ def test_what_the_text_does_not_decide_is_refused(text: str, message: str, fix: 
         require_values(parse_line(text))
     assert message in caught.value.message
     assert fix in caught.value.fix
+
+
+@pytest.mark.parametrize("line", ["b slots=two", f"b slots={'9' * 5000}", "b:", "b 4"])
+def test_a_hostfile_is_refused_with_the_line_of_its_mistake(tmp_path: Path, line: str) -> None:
+    (tmp_path / "hosts").write_text(f"a slots=2\n{line}\n")
+    with pytest.raises(BadInput, match=":2: expected HOST slots=N"):
+        read_hostfile(str(tmp_path / "hosts"))

@@ -237,6 +237,7 @@ def test_match_and_include_are_followed(tmp_path: Path) -> None:
     ("text", "words"),
     [
         ("Host titan\n Port ssh\n", "config:2: port: expected a number from 1 to 65535"),
+        (f"Host titan\n Port {'9' * 5000}\n", "config:2: port: expected a number from 1 to 65535"),
         ("\n\nPort\n", "config:3: expected `Keyword value`"),
         ("ConnectTimeout soon\n", "config:1: connecttimeout: expected a time such as 20 or 1m"),
         ('User "ada\n', "config:1: .* has a quote without its partner"),

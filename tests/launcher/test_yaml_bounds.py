@@ -45,6 +45,8 @@ TEXTS = {
         "m0: &m0 {a: b}\n" + "".join(f"m{n}: &m{n} {{<<: [*m{n - 1}, *m{n - 1}]}}\n" for n in range(1, 40)),
         "nested too deep",
     ),
+    "digits": (f"a: 1\nhosts: 0x{'f' * 9000}\n", "a number of more than 300 digits"),
+    "a character beyond Unicode": ('hosts: "\\U0011FFFF"\n', "not valid YAML"),
     "values": ("hosts: [" + "a," * 300_000 + "]", "more than 100000 values"),
     "anchors": ("- &a\n" * 180_000, "found duplicate anchor"),
     "unknown keys": (

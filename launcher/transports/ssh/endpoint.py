@@ -28,6 +28,7 @@ DEFAULT_CONNECT_TIMEOUT_S = 10.0
 _DEEPEST_JUMP = 8
 _MOST_GUESSES = 8  # each is compared with every listed name
 _LONGEST_CONNECT_TIMEOUT_S = 3600
+_MOST_DIGITS = 9
 _STRICT: dict[str, NewHostKeys] = {
     **dict.fromkeys(("yes", "true"), "refuse"),
     "ask": "ask",
@@ -260,7 +261,7 @@ def _number(values: _Values, key: str, default: int, largest: int) -> int:
     if not lines:
         return default
     text = lines[0].text
-    if not text.isdecimal() or not 0 < int(text) <= largest:
+    if not text.isdecimal() or len(text) > _MOST_DIGITS or not 0 < int(text) <= largest:
         raise ConfigError(f"{lines[0].where}: {key}: expected a number from 1 to {largest}, got {text!r}")
     return int(text)
 
