@@ -8,6 +8,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 from launcher.engines.command_line.parsed_command import ParsedCommand
+from launcher.engines.command_line.tables.names import names
 from launcher.engines.command_line.tables.torchrun import TORCHRUN
 from launcher.errors import CommandRefused
 
@@ -29,37 +30,11 @@ _OF_NEOX = "deepy"
 
 
 _COUNTS = frozenset(
-    (
-        *(
-            "nproc",
-            "nproc_per_node",
-            "n_gpus",
-            "ngpus",
-            "num_gpus",
-            "gpus",
-            "devices",
-            "num_devices",
-            "n_devices",
-        ),
-        *(
-            "num_nodes",
-            "nnodes",
-            "n_nodes",
-            "nodes",
-            "num_processes",
-            "num_machines",
-            "machine_rank",
-            "node_rank",
-        ),
-        *("world_size", "distributed_world_size", "n_gpus_per_node", "gpus_per_node", "num_gpus_per_node"),
-        *(
-            "gpu_ranks",
-            "gpu_ids",
-            "dist_url",
-            "multiprocessing_distributed",
-            "distributed_port",
-            "master_port",
-        ),
+    names(
+        "nproc nproc_per_node n_gpus ngpus num_gpus gpus devices num_devices n_devices num_nodes nnodes"
+        " n_nodes nodes num_processes num_machines machine_rank node_rank world_size distributed_world_size"
+        " n_gpus_per_node gpus_per_node num_gpus_per_node gpu_ranks gpu_ids dist_url"
+        " multiprocessing_distributed distributed_port master_port"
     )
 )
 """Arguments that say how many ranks a program starts, or which; without their dashes."""

@@ -13,6 +13,7 @@ from launcher.engines.command_line.shell.terminals import SENTENCE, read_lock, r
 from launcher.engines.command_line.shell.words import Word
 from launcher.engines.command_line.tables import side_programs as tables
 from launcher.engines.command_line.tables.mpirun_srun import PREFIXES
+from launcher.engines.command_line.tables.names import names
 from launcher.engines.command_line.tables.side_programs import BEFORE, MODULES, NOTHING, OF_SHELL
 from launcher.errors import CommandRefused
 
@@ -31,29 +32,15 @@ _IN_FULL = ("module", "ml", "spack", "ulimit", "umask", "mkdir", "nvm")
 _AFTER = ("tail", "less", "watch", "fg", "bg")
 """Commands that only look at a launch which continues."""
 
-LOG_FILTERS = (
-    "tee",
-    "cat",
-    "grep",
-    "egrep",
-    "sed",
-    "awk",
-    "ts",
-    "tail",
-    "head",
-    "less",
-    "logger",
-    "rotatelogs",
-)
+LOG_FILTERS = names("tee cat grep egrep sed awk ts tail head less logger rotatelogs")
 """Programs that only show or keep what a launch prints: `| grep --line-buffered loss`."""
 
 _SHELLS = ("bash", "sh", "zsh", "fish", "$SHELL", "/bin/bash")
 """What stays in a terminal whose command has ended: `torchrun a.py; exec bash`."""
 
 LOOPS = ("for", "while", "until", "if", "case", "select", "{", "[", "[[", "test")
-_RC_FILES = (
-    *(".bashrc", ".bash_profile", ".profile", ".zshrc", ".cshrc"),
-    *("conda.sh", "conda.csh", "mamba.sh", "modules.sh", "modules.csh"),
+_RC_FILES = names(
+    ".bashrc .bash_profile .profile .zshrc .cshrc conda.sh conda.csh mamba.sh modules.sh modules.csh"
 )
 _CONDAS = ("conda", "mamba", "micromamba", "pyenv")
 _OF_SHELL = ("cd", "pushd", "popd", "export", "unset", "deactivate", "set", "source", ".", "conda")
@@ -81,9 +68,9 @@ _OF_PERSON = re.compile(r"-[il]+|--login")
 _RUNS = [[name, "run"] for name in ("uv", "poetry", "pixi", "pdm", "pipenv", "rye")]
 _STARTS = re.compile(r"train|run|launch|tune|eval|test|main|start", re.IGNORECASE)
 _LAUNCHER_MODULES = ("torch.distributed.run", "torch.distributed.launch", "accelerate.commands.launch")
-_LAUNCHES = (
-    *("torchrun", "accelerate", "deepspeed", "fabric", "lightning", "mpirun", "mpiexec", "srun", "python"),
-    *("composer", "colossalai", "tune", "swift", "llamafactory-cli", "axolotl", "xtuner"),
+_LAUNCHES = names(
+    "torchrun accelerate deepspeed fabric lightning mpirun mpiexec srun python composer colossalai tune"
+    " swift llamafactory-cli axolotl xtuner"
 )
 
 

@@ -7,102 +7,42 @@ import shlex
 from collections.abc import Collection, Iterable
 
 from launcher.engines.command_line.side_commands import LEFT_OUT
+from launcher.engines.command_line.tables.names import names
 
-_NAMES = (
-    *("name", "label", "labels", "description", "title", "version", "id", "tags", "type", "kind", "metadata"),
-    *("apiVersion", "$schema", "display_name", "displayName", "experiment_name", "annotations", "help"),
-    *("container_name", "run_name", "stage", "category", "desc", "Description", "Documentation"),
+_NAMES = names(
+    "name label labels description title version id tags type kind metadata apiVersion $schema"
+    " display_name displayName experiment_name annotations help container_name run_name stage category desc"
+    " Description Documentation"
 )
 """What only names a thing."""
 
-_PLACES = (
-    *("runs-on", "compute", "nodeSelector", "tolerations", "affinity", "schedulerName", "queue", "namespace"),
-    *("priorityClassName", "serviceAccountName", "serviceAccount", "imagePullPolicy", "imagePullSecrets"),
-    *(
-        "backoffLimit",
-        "ttlSecondsAfterFinished",
-        "on",
-        "permissions",
-        "concurrency",
-        "cloud",
-        "region",
-        "zone",
-    ),
-    *("After", "Wants", "Requires", "WantedBy", "universe", "requirements", "rank", "WantGPU"),
-    *("completionMode", "completions", "topologySpreadConstraints", "terminationGracePeriodSeconds"),
+_PLACES = names(
+    "runs-on compute nodeSelector tolerations affinity schedulerName queue namespace priorityClassName"
+    " serviceAccountName serviceAccount imagePullPolicy imagePullSecrets backoffLimit"
+    " ttlSecondsAfterFinished on permissions concurrency cloud region zone After Wants Requires WantedBy"
+    " universe requirements rank WantGPU completionMode completions topologySpreadConstraints"
+    " terminationGracePeriodSeconds"
 )
 """Where and when a cluster starts it: the hosts are those of --hosts, and it starts at once."""
 
-_SIZES = (
-    *(
-        "cpu",
-        "cpus",
-        "memory",
-        "disk",
-        "disk_size",
-        "request_cpus",
-        "request_memory",
-        "request_disk",
-        "ephemeral-storage",
-    ),
-    *(
-        "slots",
-        "machine_type",
-        "machineType",
-        "instance_type",
-        "accelerator_type",
-        "gpu_type",
-        "driver",
-        "capabilities",
-    ),
+_SIZES = names(
+    "cpu cpus memory disk disk_size request_cpus request_memory request_disk ephemeral-storage slots"
+    " machine_type machineType instance_type accelerator_type gpu_type driver capabilities"
 )
 """Which machine a cluster chooses; preflight looks at the hosts that there are."""
 
-_SCREEN = (
-    *("console", "justMyCode", "presentation", "internalConsoleOptions", "redirectOutput", "showReturnValue"),
-    *(
-        "problemMatcher",
-        "group",
-        "isBackground",
-        "runOptions",
-        "icon",
-        "detail",
-        "request",
-        "purpose",
-        "subProcess",
-    ),
-    *(
-        "StandardOutput",
-        "StandardError",
-        "SyslogIdentifier",
-        "stdout_logfile",
-        "stderr_logfile",
-        "redirect_stderr",
-    ),
-    *(
-        "stdout_logfile_maxbytes",
-        "stderr_logfile_maxbytes",
-        "stdout_logfile_backups",
-        "stderr_logfile_backups",
-    ),
-    *(
-        "stdin_open",
-        "tty",
-        "logging",
-        "output",
-        "error",
-        "log",
-        "notification",
-        "notify_user",
-        "stream_output",
-        "stream_error",
-    ),
+_SCREEN = names(
+    "console justMyCode presentation internalConsoleOptions redirectOutput showReturnValue problemMatcher"
+    " group isBackground runOptions icon detail request purpose subProcess StandardOutput StandardError"
+    " SyslogIdentifier stdout_logfile stderr_logfile redirect_stderr stdout_logfile_maxbytes"
+    " stderr_logfile_maxbytes stdout_logfile_backups stderr_logfile_backups stdin_open tty logging output"
+    " error log notification notify_user stream_output stream_error"
 )
 """What a person sees; every rank has a log of its own."""
 
-_AGAIN = (
-    *("restart", "restartPolicy", "Restart", "RestartSec", "Type", "autostart", "autorestart", "startsecs"),
-    *("startretries", "stopwaitsecs", "killasgroup", "stopasgroup", "TimeoutStopSec", "KillMode", "priority"),
+_AGAIN = names(
+    "restart restartPolicy Restart RestartSec Type autostart autorestart startsecs startretries"
+    " stopwaitsecs killasgroup stopasgroup TimeoutStopSec KillMode priority"
 )
 """When it starts again or ends, which `restart:` and gpulaunch stop do."""
 

@@ -106,7 +106,7 @@ def _tox_command(words: Sequence[Word], start: int) -> int:
 
 def _runs_command(words: Sequence[Word], start: int, tool: str) -> bool:
     """Whether the word behind the options of a tool is `run`."""
-    with_value = tables.VALUES.get(tables.SAME.get(tool, tool), set())
+    with_value = tables.VALUES.get(tables.SAME.get(tool, tool), ())
     at = _after_flags(words, start + 1, tuple(with_value))
     return at < len(words) and words[at].text == "run"
 
@@ -195,7 +195,7 @@ def _task(words: Sequence[Word], at: int, tool: str) -> tuple[str, ...]:
 
 def _read_flags(words: Sequence[Word], at: int, kind: str, given: dict[str, str]) -> int:
     """Read options of a tool; return where they end."""
-    flags, with_value = tables.FLAGS.get(kind, set()), tables.VALUES.get(kind, set())
+    flags, with_value = tables.FLAGS.get(kind, ()), tables.VALUES.get(kind, ())
     while at < len(words) and words[at].text.startswith("-"):
         name, equals, value = words[at].text.partition("=")
         if (name == "--" and not equals) or (name in ("-m", "--module") and kind == "uv"):

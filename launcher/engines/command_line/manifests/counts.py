@@ -7,6 +7,7 @@ itself still counts.
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
+from launcher.engines.command_line.tables.names import names
 from launcher.errors import CommandRefused
 
 _COUNT = re.compile(
@@ -15,16 +16,7 @@ _COUNT = re.compile(
 _KIND = re.compile(r"kind:[ ]*[\"']?(?P<kind>\w+)[\"']?[ ]*(?:#.*)?")
 _REPLICATED = re.compile(r"(?:PyTorch|Torch|MPI)[A-Za-z]*Job")
 _REPLICAS = re.compile(r"[ ]*(?:- +)*(?P<role>[A-Za-z]\w*):[ ]*(?:#.*)?")
-_WORKLOADS = (
-    "Job",
-    "Pod",
-    "PyTorchJob",
-    "JobSet",
-    "TrainJob",
-    "StatefulSet",
-    "Deployment",
-    "LeaderWorkerSet",
-)
+_WORKLOADS = names("Job Pod PyTorchJob JobSet TrainJob StatefulSet Deployment LeaderWorkerSet")
 _SHOWN = 200
 _AZURE = re.compile(
     r"\$schema:[ ]*[\"']?https://azuremlschemas|[ ]*(?:environment|compute):[ ]*[\"']?azureml:"

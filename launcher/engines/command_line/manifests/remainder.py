@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from launcher.engines.command_line.manifests.counts import ASKED
 from launcher.engines.command_line.manifests.lines import end_of_value, indent_of, levels_around
+from launcher.engines.command_line.tables.names import names
 from launcher.engines.command_line.unread_keys import unread_keys
 
 _KEY = re.compile(
@@ -14,51 +15,16 @@ _KEY = re.compile(
 _IN_FLOW = re.compile(r"[{,][ ]*[\"']?(?P<key>[\w./-]+)[\"']?[ ]*:(?P<value>[^{},]*)")
 _TEMPLATE = re.compile(r"[ ]*(?P<line>\{[{%].*[%}]\})[ \t]*")
 _OF_TEMPLATE = re.compile(r"\{[{%]-?[ ]*(?:end\w*|else)[ ]*-?[%}]\}")
-_GROUPS = (
-    *(
-        "resources",
-        "limits",
-        "requests",
-        "reservations",
-        "code_source",
-        "snapshot",
-        "devices",
-        "deploy",
-        "distribution",
-        "machineSpec",
-    ),
-    *(
-        "spec",
-        "template",
-        "environment_variables",
-        "env",
-        "envs",
-        "envVars",
-        "environment",
-        "variables",
-        "secrets",
-        "defaults",
-    ),
+_GROUPS = names(
+    "resources limits requests reservations code_source snapshot devices deploy distribution machineSpec"
+    " spec template environment_variables env envs envVars environment variables secrets defaults"
 )
 """Keys whose own keys are looked at."""
 
-_STRUCTURE = (
-    "arguments",
-    *(
-        "defaults",
-        "spec",
-        "template",
-        "jobs",
-        "services",
-        "steps",
-        "containers",
-        "command",
-        "args",
-        "entrypoint",
-        "run",
-    ),
-    *("script", "commands", "cmds", "cmd", "Entrypoint", "Args", "inputs", "vars", "value", "valueFrom"),
-    *("pytorchReplicaSpecs", "mpiReplicaSpecs", "Launcher", "Master", "Worker", "replicaSpecs", "uses"),
+_STRUCTURE = names(
+    "arguments defaults spec template jobs services steps containers command args entrypoint run script"
+    " commands cmds cmd Entrypoint Args inputs vars value valueFrom pytorchReplicaSpecs mpiReplicaSpecs"
+    " Launcher Master Worker replicaSpecs uses"
 )
 """What a command is in, or has beside it for its own reader: `inputs:` count only where it names them."""
 

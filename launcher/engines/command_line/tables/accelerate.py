@@ -14,6 +14,7 @@ from launcher.engines.command_line.options import (
     owned,
     refused,
 )
+from launcher.engines.command_line.tables.names import names
 
 _SET = "set where the launch has several ranks"
 _TPU = "gpulaunch launches on GPUs and CPUs"
@@ -85,10 +86,9 @@ GENERAL: tuple[LauncherOption, ...] = (
 _DYNAMO = (
     kept(
         "--dynamo_backend",
-        choices=(
-            *("no", "eager", "aot_eager", "inductor", "aot_ts_nvfuser", "nvprims_nvfuser", "cudagraphs"),
-            *("ofi", "fx2trt", "onnxrt", "tensorrt", "aot_torchxla_trace_once", "torhchxla_trace_once"),
-            "tvm",
+        choices=names(
+            "no eager aot_eager inductor aot_ts_nvfuser nvprims_nvfuser cudagraphs ofi fx2trt onnxrt"
+            " tensorrt aot_torchxla_trace_once torhchxla_trace_once tvm"
         ),
     ),
     kept("--dynamo_mode", choices=("default", "reduce-overhead", "max-autotune")),

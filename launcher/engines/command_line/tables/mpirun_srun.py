@@ -16,6 +16,7 @@ from launcher.engines.command_line.options import (
     owned,
     refused,
 )
+from launcher.engines.command_line.tables.names import names
 
 _VARIABLE = "becomes a variable of the ranks"
 _MPI = "no MPI starts the processes; NCCL and gloo find their own ways"
@@ -84,20 +85,19 @@ MPIRUN = Table(
 )
 
 _HOROVOD = "it tunes Horovod's own exchange, which no rank of gpulaunch has"
-_HOROVOD_VALUES = (
-    *("--fusion-threshold-mb", "--cycle-time-ms", "--cache-capacity", "--autotune-log-file"),
-    *("--autotune-warmup-samples", "--autotune-steps-per-sample", "--autotune-bayes-opt-max-samples"),
-    *("--autotune-gaussian-process-noise", "--elastic-timeout", "--reset-limit", "--timeline-filename"),
-    *("--stall-check-warning-time-seconds", "--stall-check-shutdown-time-seconds", "--binding-args"),
-    *("--num-nccl-streams", "--thread-affinity", "--gloo-timeout-seconds", "--log-level"),
+_HOROVOD_VALUES = names(
+    "--fusion-threshold-mb --cycle-time-ms --cache-capacity --autotune-log-file --autotune-warmup-samples"
+    " --autotune-steps-per-sample --autotune-bayes-opt-max-samples --autotune-gaussian-process-noise"
+    " --elastic-timeout --reset-limit --timeline-filename --stall-check-warning-time-seconds"
+    " --stall-check-shutdown-time-seconds --binding-args --num-nccl-streams --thread-affinity"
+    " --gloo-timeout-seconds --log-level"
 )
-_HOROVOD_FLAGS = (
-    *("--disable-cache", "--hierarchical-allreduce", "--no-hierarchical-allreduce"),
-    *("--hierarchical-allgather", "--no-hierarchical-allgather", "--torus-allreduce", "--no-torus-allreduce"),
-    *("--autotune", "--no-autotune", "--timeline-mark-cycles", "--no-timeline-mark-cycles"),
-    *("--no-stall-check", "--stall-check", "--tcp", "--mpi-threads-disable", "--no-mpi-threads-disable"),
-    *("--log-with-timestamp", "--log-without-timestamp", "--prefix-output-with-timestamp"),
-    *("--log-hide-timestamp", "--no-log-hide-timestamp"),
+_HOROVOD_FLAGS = names(
+    "--disable-cache --hierarchical-allreduce --no-hierarchical-allreduce --hierarchical-allgather"
+    " --no-hierarchical-allgather --torus-allreduce --no-torus-allreduce --autotune --no-autotune"
+    " --timeline-mark-cycles --no-timeline-mark-cycles --no-stall-check --stall-check --tcp"
+    " --mpi-threads-disable --no-mpi-threads-disable --log-with-timestamp --log-without-timestamp"
+    " --prefix-output-with-timestamp --log-hide-timestamp --no-log-hide-timestamp"
 )
 
 HOROVODRUN = Table(
@@ -172,19 +172,16 @@ HOROVODRUN = Table(
     both_dashes=False,
 )
 
-_SRUN_FLAGS = (
-    *("--quit-on-interrupt", "--spread-job", "--reboot", "--external", "--interactive", "--no-shell"),
-    *("--bell", "--no-bell", "--stepmgr"),
+_SRUN_FLAGS = names(
+    "--quit-on-interrupt --spread-job --reboot --external --interactive --no-shell --bell --no-bell --stepmgr"
 )
 _SRUN_VALUES: Mapping[str, tuple[str, ...]] = {
     FROM_PLAN: ("--gpus-per-node", "--gres", "--gpus-per-task", "--gpus-per-socket", "--tres-per-task"),
-    _SLURM: (
-        *("--gpu-freq", "--tmp", "--switches", "--task-epilog", "--task-prolog", "--epilog", "--prolog"),
-        *("--profile", "--acctg-freq", "--deadline", "--time-min", "--wckey", "--cluster-constraint"),
-        *("--prefer", "--uid", "--gid", "--mem", "--mem-per-gpu", "--mem-per-cpu", "--reservation"),
-        *("--jobid", "--bb", "--bbf", "--delay-boot", "--extra", "--gres-flags", "--launch-cmd"),
-        *("--launcher-opts", "--mail-type", "--mail-user", "--mcs-label", "--msg-timeout", "--segment"),
-        *("--wait-for-switch",),
+    _SLURM: names(
+        "--gpu-freq --tmp --switches --task-epilog --task-prolog --epilog --prolog --profile --acctg-freq"
+        " --deadline --time-min --wckey --cluster-constraint --prefer --uid --gid --mem --mem-per-gpu"
+        " --mem-per-cpu --reservation --jobid --bb --bbf --delay-boot --extra --gres-flags --launch-cmd"
+        " --launcher-opts --mail-type --mail-user --mcs-label --msg-timeout --segment --wait-for-switch"
     ),
     _BIND: ("--tres-bind", "--mem-bind", "--hint", "--cpu-freq"),
     RANK_LOGS: ("--open-mode", "--slurmd-debug"),
@@ -266,11 +263,11 @@ SRUN = Table(
         refused("--container-workdir", "srun's container plug-in does not run", _CONTAINER_FIX),
         *(
             refused(name, "srun's container plug-in does not run", _CONTAINER_FIX, values=OPTIONAL)
-            for name in (
-                *("--environment", "--container", "--container-id", "--container-save", "--container-env"),
-                *("--container-writable", "--container-readonly", "--container-remap-root"),
-                *("--no-container-remap-root", "--container-entrypoint", "--no-container-entrypoint"),
-                "--container-entrypoint-log",
+            for name in names(
+                "--environment --container --container-id --container-save --container-env"
+                " --container-writable --container-readonly --container-remap-root"
+                " --no-container-remap-root --container-entrypoint --no-container-entrypoint"
+                " --container-entrypoint-log"
             )
         ),
         *(owned(name, _SLURM, values=0) for name in _SRUN_FLAGS),

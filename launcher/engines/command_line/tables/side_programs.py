@@ -2,33 +2,21 @@
 
 from collections.abc import Mapping
 
+from launcher.engines.command_line.tables.names import names
+
 OF_SHELL = "of the shell that it was written for"
 NOTHING = "starts nothing"
 BEFORE = "it comes before the launch: do it on each host first, where it is still to be done"
 _LIMITS = "limits are those of each host; preflight checks them"
 MODULES = "of this machine only; variables for the ranks go into env:, the interpreter into python:"
-_SHOWS = (
-    *("echo", "printf", "pwd", "date", "hostname", "clear", "true", ":", "nvidia-smi", "which", "type", "ls"),
-    *("whoami", "uname", "free", "df", "env", "printenv", "sleep", "nvcc", "lscpu", "jobs", "disown", "wait"),
-    *("exit", "return", "logout", "realpath", "readlink", "basename", "dirname", "nproc", "id", "stat", "du"),
-    *("tree", "uptime", "lspci", "lsb_release", "lsblk", "ifconfig", "ip", "netstat", "ss", "lsof", "tput"),
-    *("ibstat", "ibstatus", "ibhosts", "iblinkinfo", "ibdev2netdev", "ofed_info", "rdma", "show_gids"),
-    *("ibv_devinfo", "ibv_devices", "rocm-smi", "rocminfo", "amd-smi", "hy-smi", "npu-smi", "xpu-smi"),
-    *("lstopo", "lsmod", "lshw", "numastat", "vmstat", "iostat", "dmesg", "ldd", "getconf", "getent"),
-    *("groups", "last", "history", "hash", "stty", "reset", "sync", "ping", "dig", "nslookup", "nc"),
-    *(
-        "traceroute",
-        "neofetch",
-        "figlet",
-        "banner",
-        "notify-send",
-        "sstat",
-        "qstat",
-        "bjobs",
-        "hostnamectl",
-        "sacct",
-        "quota",
-    ),
+_SHOWS = names(
+    "echo printf pwd date hostname clear true : nvidia-smi which type ls whoami uname free df env printenv"
+    " sleep nvcc lscpu jobs disown wait exit return logout realpath readlink basename dirname nproc id stat"
+    " du tree uptime lspci lsb_release lsblk ifconfig ip netstat ss lsof tput ibstat ibstatus ibhosts"
+    " iblinkinfo ibdev2netdev ofed_info rdma show_gids ibv_devinfo ibv_devices rocm-smi rocminfo amd-smi"
+    " hy-smi npu-smi xpu-smi lstopo lsmod lshw numastat vmstat iostat dmesg ldd getconf getent groups last"
+    " history hash stty reset sync ping dig nslookup nc traceroute neofetch figlet banner notify-send sstat"
+    " qstat bjobs hostnamectl sacct quota"
 )
 """Programs that show or wait for something, whatever follows."""
 
@@ -45,21 +33,16 @@ DROPPED: Mapping[str, str] = {
 """Programs without an effect on hosts, with what is said of each."""
 
 SETUP = frozenset(
-    (
-        *("pip", "pip3", "pipx", "apt", "apt-get", "yum", "dnf", "brew", "npm", "git", "git-lfs", "gh"),
-        *("wget", "curl", "aria2c", "unzip", "tar", "gunzip", "gzip", "rm", "cp", "mv", "ln", "chmod"),
-        *("chown", "touch", "envsubst", "jq", "sort", "md5sum", "sha256sum", "zip", "7z", "sed", "awk"),
-        *("grep", "find", "rsync", "scp", "gdown", "aws", "gsutil", "azcopy", "kaggle", "vim", "vi", "nano"),
-        *("emacs", "code", "virtualenv", "pkill", "kill", "killall", "ps", "top", "htop", "cat"),
-        *("tail", "less", "head", "tr", "wc", "cut", "uniq", "column", "nl", "paste", "fold", "tac", "rev"),
-        *("diff", "cmp", "hexdump", "xxd", "od"),
-        *("ssh-keygen", "ssh-copy-id", "systemctl", "service", "scontrol", "sinfo", "squeue", "scancel"),
-        *("huggingface-cli", "hf", "cmake", "cd", "export", "dpkg", "modprobe", "ninja", "jupyter"),
-        *("yq", "perl", "tee", "hdfs", "hadoop", "sacctmgr"),
-        *("reboot", "ds_report", "ldconfig", "mktemp", "del", "erase", "xcopy", "robocopy", "sysctl"),
-        *("mount", "umount", "swapoff", "swapon", "renice", "fuser", "sbcast", "xhost", "ssh-add", "crontab"),
-        *("nvidia-cuda-mps-control", "nvidia-persistenced", "shutdown", "poweroff", "insmod", "useradd"),
-        *("truncate", "split", "install", "patch", "rclone", "s5cmd", "lfs", "dd", "fallocate", "iptables"),
+    names(
+        "pip pip3 pipx apt apt-get yum dnf brew npm git git-lfs gh wget curl aria2c unzip tar gunzip gzip"
+        " rm cp mv ln chmod chown touch envsubst jq sort md5sum sha256sum zip 7z sed awk grep find rsync"
+        " scp gdown aws gsutil azcopy kaggle vim vi nano emacs code virtualenv pkill kill killall ps top"
+        " htop cat tail less head tr wc cut uniq column nl paste fold tac rev diff cmp hexdump xxd od"
+        " ssh-keygen ssh-copy-id systemctl service scontrol sinfo squeue scancel huggingface-cli hf cmake"
+        " cd export dpkg modprobe ninja jupyter yq perl tee hdfs hadoop sacctmgr reboot ds_report ldconfig"
+        " mktemp del erase xcopy robocopy sysctl mount umount swapoff swapon renice fuser sbcast xhost"
+        " ssh-add crontab nvidia-cuda-mps-control nvidia-persistenced shutdown poweroff insmod useradd"
+        " truncate split install patch rclone s5cmd lfs dd fallocate iptables"
     )
 )
 """Programs that install, download, copy, show or end something, whatever follows."""
@@ -84,14 +67,7 @@ SETUP_PARTS = {
     "az": ("account", "acr", "extension", "login", "storage"),
 }
 SETUP_PARTS["rye"] = SETUP_PARTS["pdm"]
-SETUP_PARTS["apptainer"] = SETUP_PARTS["singularity"] = (
-    "build",
-    "pull",
-    "push",
-    "inspect",
-    "cache",
-    "remote",
-)
+SETUP_PARTS["apptainer"] = SETUP_PARTS["singularity"] = names("build pull push inspect cache remote")
 SETUP_PARTS["podman"] = SETUP_PARTS["docker"]
 SETUP_PARTS["mamba"] = SETUP_PARTS["micromamba"] = SETUP_PARTS["conda"]
 SETUP_MODULES = (("pip",), ("venv",), ("ensurepip",), ("build",), ("nltk.downloader",), ("http.server",))
@@ -112,21 +88,13 @@ SETTINGS: Mapping[tuple[str, ...], str] = {
 """Programs that ask for settings or a login, with what is said of each."""
 
 GPU_SETTINGS = frozenset(
-    (
-        *("-pm", "-c", "-pl", "-lgc", "-rgc", "-lmc", "-rmc", "-ac", "-rac", "-e", "-mig", "-r", "-am"),
-        *("--persistence-mode", "--compute-mode", "--power-limit", "--lock-gpu-clocks", "--gpu-reset"),
-        *("--applications-clocks", "--ecc-config", "--multi-instance-gpu", "mig", "--lock-memory-clocks"),
+    names(
+        "-pm -c -pl -lgc -rgc -lmc -rmc -ac -rac -e -mig -r -am --persistence-mode --compute-mode"
+        " --power-limit --lock-gpu-clocks --gpu-reset --applications-clocks --ecc-config"
+        " --multi-instance-gpu mig --lock-memory-clocks"
     )
 )
 """Words of nvidia-smi that change a GPU; all others show something."""
 
-SHELL_HOOKS = (
-    "hook",
-    "ssh-agent",
-    "shellenv",
-    "dircolors",
-    "lesspipe",
-    "starship",
-    "register-python-argcomplete",
-)
+SHELL_HOOKS = names("hook ssh-agent shellenv dircolors lesspipe starship register-python-argcomplete")
 """Parts of `eval "$(PROGRAM)"` that set up a shell of this machine."""

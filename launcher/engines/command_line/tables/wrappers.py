@@ -1,10 +1,13 @@
 """Words around a command, as tables: environments, what only times or detaches, what is refused."""
 
-CONTAINERS = (
-    *("docker", "podman", "nvidia-docker", "singularity", "apptainer", "enroot", "shifter", "ch-run"),
-    *("kubectl", "oc", "nerdctl", "udocker", "docker-compose", "podman-compose", "podman-hpc"),
-    *("apptainer_wrapper", "singularity_wrapper"),  # of CSC, around the container of a module
+from launcher.engines.command_line.tables.names import names
+
+CONTAINERS = names(
+    "docker podman nvidia-docker singularity apptainer enroot shifter ch-run kubectl oc nerdctl udocker"
+    " docker-compose podman-compose podman-hpc apptainer_wrapper singularity_wrapper"
 )
+"""The last two are of CSC, around the container of a module."""
+
 _CONTAINER = (
     "starts a container of its own, in which gpulaunch can verify no rank",
     "leave it out, and name the container of each host in hosts.yaml (via:)",
@@ -16,20 +19,19 @@ _REPEATS = (
     "starts the command once for each line or word that it gets",
     "launch one of these commands, with its words filled in; --gpus N and --hosts A,B say on what",
 )
-SCHEDULERS = (
-    *("aprun", "jsrun", "lrun", "prun", "flux", "qsub", "bsub", "condor_submit", "oarsub", "dsub"),
-    *("torchx", "sky", "runai", "modal", "ray", "gcloud", "ngc", "pbsdsh", "blaunch", "ibrun", "gantry"),
-    *("spring.submit", "runpodctl", "vastai", "det", "mcli", "dstack", "volc", "eai", "beaker", "yhbatch"),
-    *("msub", "jsub", "cqsub", "llsubmit", "hfai", "rlaunch", "clearml-task", "az", "arena", "dlc", "xpk"),
-    *("polyaxon", "anyscale", "vh", "lep", "pyflyte", "helm"),
+SCHEDULERS = names(
+    "aprun jsrun lrun prun flux qsub bsub condor_submit oarsub dsub torchx sky runai modal ray gcloud ngc"
+    " pbsdsh blaunch ibrun gantry spring.submit runpodctl vastai det mcli dstack volc eai beaker yhbatch"
+    " msub jsub cqsub llsubmit hfai rlaunch clearml-task az arena dlc xpk polyaxon anyscale vh lep pyflyte"
+    " helm"
 )
 SCHEDULER = (
     "hands the command to a scheduler of its own, and gpulaunch starts processes itself",
     "leave it and its options out, and name the hosts with --hosts",
 )
-_PROFILERS = (
-    *("nsys", "ncu", "nvprof", "rocprof", "compute-sanitizer", "cuda-memcheck", "cuda-gdb", "gdb"),
-    *("valgrind", "strace", "ltrace", "perf", "py-spy", "austin", "scalene", "memray", "viztracer"),
+_PROFILERS = names(
+    "nsys ncu nvprof rocprof compute-sanitizer cuda-memcheck cuda-gdb gdb valgrind strace ltrace perf"
+    " py-spy austin scalene memray viztracer"
 )
 _PROFILER = (
     "would watch the launcher, and not the ranks",
@@ -52,45 +54,29 @@ RUNNERS = ("uv", "poetry", "pipenv", "pdm", "rye", "hatch", "pixi", "conda", "ma
 """Tools whose `run` starts a command in an environment."""
 
 FLAGS = {
-    "uv": {
-        *("--frozen", "--locked", "--no-sync", "--active", "--exact", "--isolated", "--all-extras"),
-        *("--no-dev", "-q", "--quiet", "-v", "--verbose", "--offline", "--no-project", "--no-config"),
-        *("--dev", "--all-groups", "--no-default-groups", "--all-packages", "-n", "--no-cache"),
-        *("--no-progress", "--no-editable"),
-    },
-    "conda": {"--no-capture-output", "--live-stream", "-v", "--verbose", "--debug-wrapper-scripts", "-s"},
-    "poetry": {"-q", "--quiet", "-n", "--no-interaction", "--no-ansi", "-v"},
-    "pixi": {
-        *("--frozen", "--locked", "--no-install", "--as-is", "-v", "-q", "-x", "--executable"),
-        "--clean-env",
-    },
-    "pdm": {"-s", "--site-packages", "--no-site-packages"},
-    "pipenv": {"-q", "--quiet", "-v", "--verbose"},
+    "uv": names(
+        "--frozen --locked --no-sync --active --exact --isolated --all-extras --no-dev -q --quiet -v"
+        " --verbose --offline --no-project --no-config --dev --all-groups --no-default-groups"
+        " --all-packages -n --no-cache --no-progress --no-editable"
+    ),
+    "conda": names("--no-capture-output --live-stream -v --verbose --debug-wrapper-scripts -s"),
+    "poetry": names("-q --quiet -n --no-interaction --no-ansi -v"),
+    "pixi": names("--frozen --locked --no-install --as-is -v -q -x --executable --clean-env"),
+    "pdm": names("-s --site-packages --no-site-packages"),
+    "pipenv": names("-q --quiet -v --verbose"),
 }
 """Options of these tools without a value."""
 
 VALUES = {
-    "uv": {
-        *("--extra", "--group", "--only-group", "--no-group", "--package", "--project", "--directory", "-p"),
-        *(
-            "--env-file",
-            "--python",
-            "--index-url",
-            "--default-index",
-            "--index",
-            "--no-extra",
-            "-i",
-            "--cache-dir",
-        ),
-    },
-    "conda": {
-        *("-n", "--name", "-p", "--prefix", "--cwd", "-r", "--root-prefix", "-a", "--attach", "-e"),
-        "--env",
-    },
-    "poetry": {"-C", "--directory", "-P", "--project"},
-    "pixi": {"-e", "--environment", "--manifest-path"},
-    "pdm": {"-p", "--project", "--env-file"},
-    "hatch": {"-e", "--env"},
+    "uv": names(
+        "--extra --group --only-group --no-group --package --project --directory -p --env-file --python"
+        " --index-url --default-index --index --no-extra -i --cache-dir"
+    ),
+    "conda": names("-n --name -p --prefix --cwd -r --root-prefix -a --attach -e --env"),
+    "poetry": names("-C --directory -P --project"),
+    "pixi": names("-e --environment --manifest-path"),
+    "pdm": names("-p --project --env-file"),
+    "hatch": names("-e --env"),
 }
 """Options of these tools with one value; `-e A=1` of micromamba sets a variable."""
 
@@ -122,9 +108,9 @@ VALUE_FLAGS = {
     "exec": ("-a",),
     "time": ("-f", "-o"),
     "nice": ("-n",),
-    "numactl": (
-        *("-N", "-m", "-C", "-i", "-p", "-w", "-P", "--cpunodebind", "--membind", "--physcpubind"),
-        *("--interleave", "--preferred", "--preferred-many", "--weighted-interleave"),
+    "numactl": names(
+        "-N -m -C -i -p -w -P --cpunodebind --membind --physcpubind --interleave --preferred"
+        " --preferred-many --weighted-interleave"
     ),
     "ionice": ("-c", "-n"),
     "timeout": ("-k", "-s", "--kill-after", "--signal"),

@@ -9,6 +9,7 @@ from launcher.engines.command_line.manifests.command_keys import flow_words
 from launcher.engines.command_line.parsed_command import Task
 from launcher.engines.command_line.shell.words import Word
 from launcher.engines.command_line.side_commands import LEFT_OUT, has_launcher, is_python
+from launcher.engines.command_line.tables.names import names
 from launcher.errors import CommandRefused
 from preflight.frozen import dataclass
 
@@ -27,18 +28,7 @@ _NO_WORDS = re.compile(r"\[[ \t]*\][ \t]*")
 _BUILD = re.compile(r"(?:DEBIAN|PIP|LC|UV|CONDA|POETRY)_\w+|LANG|LANGUAGE|TZ|SHELL")
 """What a build or the programs of the image read, and no training."""
 
-_HARMLESS = (
-    "ENV",
-    "ARG",
-    "WORKDIR",
-    "CMD",
-    "ENTRYPOINT",
-    "LABEL",
-    "EXPOSE",
-    "HEALTHCHECK",
-    "STOPSIGNAL",
-    "MAINTAINER",
-)
+_HARMLESS = names("ENV ARG WORKDIR CMD ENTRYPOINT LABEL EXPOSE HEALTHCHECK STOPSIGNAL MAINTAINER")
 """What is read, or says nothing of a training."""
 
 _STAGE = re.compile(r"(?:--\S+[ \t]+)*(?P<base>\S+)(?:[ \t]+as[ \t]+(?P<name>\S+))?[ \t]*", re.IGNORECASE)

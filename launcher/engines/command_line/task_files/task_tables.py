@@ -9,13 +9,13 @@ from typing import Any
 
 from launcher.engines.command_line.parsed_command import Task
 from launcher.engines.command_line.side_commands import LEFT_OUT
+from launcher.engines.command_line.tables.names import names
 from launcher.engines.command_line.unread_keys import unread_keys
 
-_TABLES = (
-    *("tool.pixi.tasks", "tool.pixi.feature.*.tasks", "tool.pixi.target.*.tasks", "tasks"),
-    *("feature.*.tasks", "target.*.tasks", "tool.pdm.scripts", "tool.poe.tasks", "tool.rye.scripts"),
-    *("tool.taskipy.tasks", "tool.hatch.envs.*.scripts", "envs.*.scripts", "scripts", "tool.tox.env"),
-    "env",
+_TABLES = names(
+    "tool.pixi.tasks tool.pixi.feature.*.tasks tool.pixi.target.*.tasks tasks feature.*.tasks"
+    " target.*.tasks tool.pdm.scripts tool.poe.tasks tool.rye.scripts tool.taskipy.tasks"
+    " tool.hatch.envs.*.scripts envs.*.scripts scripts tool.tox.env env"
 )
 """Of TOML: pixi, PDM, Poe, Rye, taskipy, Hatch, mise, tox."""
 
