@@ -2,6 +2,7 @@
 
 import posixpath
 import re
+import shlex
 from collections.abc import Sequence
 from itertools import pairwise
 
@@ -25,7 +26,7 @@ NEEDED_TASK = "task-needed-first"
 """What a file of tasks has in front of the name of one that the launch's own task needs first."""
 
 LEFT_OUT = "left-out-of-the-launch"
-"""What a manifest has in front of a sentence about a key that says nothing to gpulaunch."""
+"""What a text has in front of a sentence about a part of it that says nothing to gpulaunch."""
 
 _SHOWN = 60
 _IN_FULL = ("module", "ml", "spack", "ulimit", "umask", "mkdir", "nvm")
@@ -72,6 +73,11 @@ _LAUNCHES = names(
     "torchrun accelerate deepspeed fabric lightning mpirun mpiexec srun python composer colossalai tune"
     " swift llamafactory-cli axolotl xtuner"
 )
+
+
+def say_left_out(sentence: str) -> str:
+    """Return a line of a shell that says what is left out of a launch."""
+    return f"{LEFT_OUT} {shlex.quote(sentence)}"
 
 
 def explain_drop(words: tuple[Word, ...], *, after: bool) -> str:

@@ -3,10 +3,9 @@
 A reader says which keys it has read; what is harmless is listed with the reason, and all others are named.
 """
 
-import shlex
 from collections.abc import Collection, Iterable
 
-from launcher.engines.command_line.side_commands import LEFT_OUT
+from launcher.engines.command_line.side_commands import say_left_out
 from launcher.engines.command_line.tables.names import names
 
 _NAMES = names(
@@ -59,4 +58,4 @@ def unread_keys(keys: Iterable[str], read: Collection[str]) -> tuple[str, ...]:
     if not left:
         return ()
     more = f" and {len(left) - _LISTED} more" if len(left) > _LISTED else ""
-    return (f"{LEFT_OUT} {shlex.quote(', '.join(left[:_LISTED]) + f'{more}: {_WHY}')}",)
+    return (say_left_out(f"{', '.join(left[:_LISTED])}{more}: {_WHY}"),)

@@ -5,7 +5,7 @@ import shlex
 from collections.abc import Iterator, Sequence
 
 from launcher.engines.command_line.manifests.counts import is_of_azure
-from launcher.engines.command_line.side_commands import LEFT_OUT
+from launcher.engines.command_line.side_commands import say_left_out
 from launcher.engines.command_line.tables.side_programs import BEFORE
 
 _VALUE = r"[ ]+(?P<value>[^#\s]+(?:[ \t]+[^#\s]+)*)[ \t]*(?:#.*)?"
@@ -79,7 +79,7 @@ def unset_variables(lines: Sequence[str]) -> Iterator[str]:
 
 
 def _said(sentence: str) -> str:
-    return f"{LEFT_OUT} {shlex.quote(sentence)}\n"
+    return say_left_out(sentence) + "\n"
 
 
 def _directory(lines: Sequence[str], beside: range, document: range, indent: int) -> Iterator[str]:

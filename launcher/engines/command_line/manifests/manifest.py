@@ -26,7 +26,7 @@ from launcher.engines.command_line.manifests.lines import (
     mapping_around,
 )
 from launcher.engines.command_line.manifests.remainder import unread_of_manifest
-from launcher.engines.command_line.side_commands import LEFT_OUT, SHELL_SCRIPT
+from launcher.engines.command_line.side_commands import SHELL_SCRIPT, say_left_out
 from launcher.errors import CommandRefused
 
 _NAMED = re.compile(r"[ ]*(?:- +)?name:[ \t]*(?P<name>[\"']?[A-Za-z_]\w*[\"']?)[ \t]*")
@@ -159,7 +159,7 @@ def _others(keys: list[CommandKey], started: Collection[int]) -> str:
     if not shown:
         return ""
     more = f" and {len(shown) - _LISTED} more" if len(shown) > _LISTED else ""
-    return f"{LEFT_OUT} {shlex.quote('; '.join(list(shown)[:_LISTED]) + f'{more}: {_NOT_STARTED}')}\n"
+    return say_left_out(f"{'; '.join(list(shown)[:_LISTED])}{more}: {_NOT_STARTED}") + "\n"
 
 
 def _whole(lines: list[str], places: list[CommandKey], said: str, command: str) -> str:

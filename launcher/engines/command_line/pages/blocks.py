@@ -1,11 +1,10 @@
 """The blocks of a page that hold its commands: fences, directives, code within a sentence. Pure."""
 
 import re
-import shlex
 import textwrap
 from collections.abc import Iterable, Iterator
 
-from launcher.engines.command_line.side_commands import LEFT_OUT
+from launcher.engines.command_line.side_commands import say_left_out
 from launcher.engines.command_line.task_files.editor_config import command_of_editor
 
 PROGRAMS = (
@@ -136,7 +135,7 @@ def _fenced(text: str) -> str:
     inside = [_after_change(part) if kind == "diff" else part for kind, part in blocks if kind not in _OTHER]
     configured = [part for kind, part in blocks if kind.startswith("json") and command_of_editor(part)]
     if any(map(LAUNCH_INSIDE.search, inside)):
-        said = [f"{LEFT_OUT} {shlex.quote(_EDITOR)}"] if configured else []
+        said = [say_left_out(_EDITOR)] if configured else []
         return "\n".join((*said, *inside))
     return "\n".join(configured) or text
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from launcher.engines.command_line.pages.blocks import LAUNCH, with_continued
-from launcher.engines.command_line.side_commands import LEFT_OUT
+from launcher.engines.command_line.side_commands import say_left_out
 from launcher.errors import CommandRefused
 
 _SHELL = re.compile(r"[ \t]*!+[ \t]*(?=[\w.$\"'/~(])")
@@ -111,7 +111,7 @@ def _said(line: str) -> Iterator[str]:
     text = line.strip()
     if _SETS.search(text) and not text.startswith(("#", "import ", "from ", "print")):
         shown = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
-        yield f"{LEFT_OUT} {shlex.quote(f'{shown}: {_NOT_READ}')}"
+        yield say_left_out(f"{shown}: {_NOT_READ}")
 
 
 def _assignment(line: str) -> tuple[str, str]:

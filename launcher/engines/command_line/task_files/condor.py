@@ -4,7 +4,7 @@ import re
 import shlex
 from collections.abc import Iterator, Mapping
 
-from launcher.engines.command_line.side_commands import LEFT_OUT
+from launcher.engines.command_line.side_commands import say_left_out
 from launcher.engines.command_line.unread_keys import unread_keys
 
 _EXECUTABLE = re.compile(r"^[ \t]*executable[ \t]*=[ \t]*\S", re.MULTILINE | re.IGNORECASE)
@@ -64,9 +64,9 @@ def _lines(macros: Mapping[str, str], how: str) -> Iterator[str]:
         if equals and name.isidentifier():
             yield f"export {name}={_quoted(value, macros)}\n"
     if cards := macros.get("request_gpus") or macros.get("requestgpus"):
-        yield f"{LEFT_OUT} {shlex.quote(f'request_gpus {cards}: {_OF_PLAN}')}\n"
+        yield say_left_out(f"request_gpus {cards}: {_OF_PLAN}") + "\n"
     if how not in ("", "1"):
-        yield f"{LEFT_OUT} {shlex.quote(f'queue {how}: {_ONCE}')}\n"
+        yield say_left_out(f"queue {how}: {_ONCE}") + "\n"
     used = {one["name"].lower() for one in _MACRO.finditer(" ".join(macros.values()))}
     yield from (f"{text}\n" for text in unread_keys(macros, used.union(_READ)))
     words = (macros["executable"], *_words(macros.get("arguments", ""), None))

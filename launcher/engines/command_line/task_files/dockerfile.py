@@ -8,7 +8,7 @@ from dataclasses import field, replace
 from launcher.engines.command_line.manifests.command_keys import flow_words
 from launcher.engines.command_line.parsed_command import Task
 from launcher.engines.command_line.shell.words import Word
-from launcher.engines.command_line.side_commands import LEFT_OUT, has_launcher, is_python
+from launcher.engines.command_line.side_commands import has_launcher, is_python, say_left_out
 from launcher.engines.command_line.tables.names import names
 from launcher.errors import CommandRefused
 from preflight.frozen import dataclass
@@ -118,14 +118,14 @@ def tasks_of_dockerfile(text: str) -> tuple[Task, ...] | None:
 def _prepared(stage: _Stage, entry: str) -> Iterator[str]:
     """Yield lines of a shell for the steps in front of what a stage starts."""
     if stage.directory:
-        yield _said(f"WORKDIR {stage.directory}: {_OF_IMAGE}")
+        yield say_left_out(f"WORKDIR {stage.directory}: {_OF_IMAGE}")
     left = [name for name in stage.variables if not (_TRAINING.fullmatch(name) or _BUILD.fullmatch(name))]
     if left:
-        yield _said(f"ENV {', '.join(left)}: {_OF_ENV}")
+        yield say_left_out(f"ENV {', '.join(left)}: {_OF_ENV}")
     if stage.made:
-        yield _said(f"{', '.join(stage.made)}: {_MADE}")
+        yield say_left_out(f"{', '.join(stage.made)}: {_MADE}")
     if entry.endswith(".sh"):
-        yield _said(f"ENTRYPOINT {entry}: {_OF_CONTAINER}")
+        yield say_left_out(f"ENTRYPOINT {entry}: {_OF_CONTAINER}")
     for name, value in stage.variables.items():
         quoted = f'"{value}"' if _REFERENCE.search(value) else shlex.quote(value)
         if _TRAINING.fullmatch(name) or name not in ("PATH", "LD_LIBRARY_PATH"):
@@ -174,7 +174,3 @@ def _variables(text: str) -> dict[str, str]:
         return {}
     found = (pair.partition("=") for pair in pairs)
     return {name: value for name, equals, value in found if equals}
-
-
-def _said(sentence: str) -> str:
-    return f"{LEFT_OUT} {shlex.quote(sentence)}"

@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Iterator
 from typing import Any
 
-from launcher.engines.command_line.side_commands import LEFT_OUT
+from launcher.engines.command_line.side_commands import say_left_out
 from launcher.engines.command_line.unread_keys import unread_keys
 from launcher.errors import CommandRefused
 
@@ -72,8 +72,7 @@ def _command(one: dict[str, Any]) -> str:
     words = given if isinstance(given, str) else " ".join(_quoted(word) for word in given)
     lines = [f"export {name}={shlex.quote(str(value))}" for name, value in _environment(one)]
     if isinstance(one.get("envFile"), str):
-        sentence = f"envFile {_filled(one['envFile'])}: {_NOT_READ}"
-        lines.append(f"{LEFT_OUT} {shlex.quote(sentence)}")
+        lines.append(say_left_out(f"envFile {_filled(one['envFile'])}: {_NOT_READ}"))
     options = one["options"] if isinstance(one.get("options"), dict) else {}
     folder = one.get("cwd", options.get("cwd"))
     if isinstance(folder, str) and _filled(folder) != ".":

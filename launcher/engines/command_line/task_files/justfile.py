@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 
 from launcher.engines.command_line.parsed_command import Task
-from launcher.engines.command_line.side_commands import LEFT_OUT
+from launcher.engines.command_line.side_commands import say_left_out
 from launcher.engines.command_line.task_files.recipe_lines import without_lost
 
 _HEAD = re.compile(
@@ -84,7 +84,7 @@ def _said_by(settings: Mapping[str, str], values: Mapping[str, str]) -> Iterator
         yield f"cd {shlex.quote(folder)}"
     for name, value in settings.items():
         if name.startswith("dotenv") and value != "false":
-            yield f"{LEFT_OUT} {shlex.quote(f'set {name}: {_OF_DOTENV}')}"
+            yield say_left_out(f"set {name}: {_OF_DOTENV}")
 
 
 def _task(

@@ -1,12 +1,11 @@
 """The recipes of a Makefile as a shell would get them. Pure."""
 
 import re
-import shlex
 from collections.abc import Mapping, Sequence
 from functools import partial
 
 from launcher.engines.command_line.parsed_command import Task
-from launcher.engines.command_line.side_commands import LEFT_OUT, NEEDED_TASK
+from launcher.engines.command_line.side_commands import NEEDED_TASK, say_left_out
 from launcher.engines.command_line.task_files.recipe_lines import without_lost
 
 TARGET = re.compile(
@@ -111,7 +110,7 @@ def _shared(found: re.Match[str]) -> str:
         return f"export {names}" if names else ""
     if re.fullmatch(r"[\w./-]*\.?env[\w.-]*", names):
         return f"source {names}" if kind == "include" else f"[ -f {names} ] && source {names}"
-    return f"{LEFT_OUT} {shlex.quote(f'{kind} {names}: {_UNREAD}')}"
+    return say_left_out(f"{kind} {names}: {_UNREAD}")
 
 
 def recipe(text: str) -> str:

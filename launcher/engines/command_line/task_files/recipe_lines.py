@@ -1,9 +1,8 @@
 """Lines of a recipe that change a shell of their own alone: make and just start one for each line. Pure."""
 
 import re
-import shlex
 
-from launcher.engines.command_line.side_commands import LEFT_OUT
+from launcher.engines.command_line.side_commands import say_left_out
 
 _LOST = re.compile(
     r"(?<!\\\n)^(?P<indent>[ \t]+)[@-]{0,2}[ \t]*"
@@ -17,6 +16,6 @@ def without_lost(body: str) -> str:
     """Return the lines of a recipe; those that no other line sees (`cd DIR` alone) are named."""
 
     def named(found: re.Match[str]) -> str:
-        return found["indent"] + f"{LEFT_OUT} {shlex.quote(found['line'] + f': {_WHY}')}"
+        return found["indent"] + say_left_out(f"{found['line']}: {_WHY}")
 
     return _LOST.sub(named, body)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from launcher.engines.command_line.parsed_command import Task
-from launcher.engines.command_line.side_commands import LEFT_OUT
+from launcher.engines.command_line.side_commands import say_left_out
 from launcher.engines.command_line.tables.names import names
 from launcher.engines.command_line.unread_keys import unread_keys
 
@@ -101,17 +101,19 @@ def _of_project(table: Mapping[str, Any], around: Sequence[Mapping[str, Any]]) -
                 yield from _set_by(name, given)
         for feature, _ in _found(each, ("feature", "*", "activation")):
             if each is around[0] and not any(one.get("activation") is feature for one in around):
-                yield _said(f"{', '.join(feature)} of a feature: {_UNSEEN}")
+                yield say_left_out(f"{', '.join(feature)} of a feature: {_UNSEEN}")
 
 
 def _set_by(name: str, given: Any) -> Iterator[str]:
     """Yield lines of a shell for a key of a project: its variables, or a sentence for a file or a script."""
     if not isinstance(given, dict):
-        yield _said(f"{name} {given if isinstance(given, str) else ', '.join(map(str, given))}: {_UNSEEN}")
+        yield say_left_out(
+            f"{name} {given if isinstance(given, str) else ', '.join(map(str, given))}: {_UNSEEN}"
+        )
         return
     for one, value in given.items():
         if isinstance(value, dict | list) or not _is_name(one):
-            yield _said(f"{name}.{one}: {_UNSEEN}")
+            yield say_left_out(f"{name}.{one}: {_UNSEEN}")
         else:
             yield f"export {one}={shlex.quote(str(value))}"
 
@@ -192,12 +194,8 @@ def _entered(folder: str) -> tuple[str, ...]:
     """Return the command that enters a folder of the project; an absolute one is of the machine."""
     folder = _OF_PROJECT.sub("", folder)
     if folder.startswith(("/", "{", "%", "$", "~")):
-        return (_said(f"{folder}: {_OF_MACHINE}"),)
+        return (say_left_out(f"{folder}: {_OF_MACHINE}"),)
     return (f"cd {shlex.quote(folder)}",) if folder.strip("./") or ".." in folder else ()
-
-
-def _said(sentence: str) -> str:
-    return f"{LEFT_OUT} {shlex.quote(sentence)}"
 
 
 def _sections(text: str) -> list[tuple[str, list[tuple[str, str]]]]:
