@@ -1,8 +1,9 @@
 """The rows and tables that say what every option of a launcher is, and how its parser reads it."""
 
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from launcher.engines.command_line.parsed_command import Fate
+from launcher.engines.command_line.tables.names import names
 from preflight.frozen import dataclass
 
 ValueKind: TypeAlias = Literal[
@@ -75,19 +76,26 @@ class Table:
         return found
 
 
-def owned(name: str, why: str, **more: object) -> LauncherOption:
+def owned(name: str, why: str, **more: Any) -> LauncherOption:
     """Return a row for an option that the plan replaces."""
-    return LauncherOption(name, "owned", why, **more)  # type: ignore[arg-type]
+    return _row(name, "owned", why, "", **more)
 
 
-def kept(name: str, why: str = "", **more: object) -> LauncherOption:
+def kept(name: str, why: str = "", **more: Any) -> LauncherOption:
     """Return a row for an option that goes to the launcher unchanged."""
-    return LauncherOption(name, "kept", why, **more)  # type: ignore[arg-type]
+    return _row(name, "kept", why, "", **more)
 
 
-def refused(name: str, why: str, fix: str, **more: object) -> LauncherOption:
+def refused(name: str, why: str, fix: str, **more: Any) -> LauncherOption:
     """Return a row for an option that gpulaunch cannot honour."""
-    return LauncherOption(name, "refused", why, fix, **more)  # type: ignore[arg-type]
+    return _row(name, "refused", why, fix, **more)
+
+
+def _row(
+    name: str, fate: Fate, why: str, fix: str, *, also: str = "", choices: str = "", **more: Any
+) -> LauncherOption:
+    """Return a row; `also` and `choices` are texts of spellings and values."""
+    return LauncherOption(name, fate, why, fix, also=names(also), choices=names(choices), **more)
 
 
 FROM_HOSTS = "the hosts are those of --hosts, in its order"

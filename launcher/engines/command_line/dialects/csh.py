@@ -5,7 +5,7 @@ A condition that is not understood is one that the text does not decide.
 
 import re
 
-from launcher.engines.command_line.dialects.word_lists import VALUE, VALUE_END, with_lists
+from launcher.engines.command_line.dialects.word_lists import VALUE, VALUE_END, with_blocks, with_lists
 
 _CALCULATED = re.compile(
     r"^[ \t]*@[ \t]+(\w+[ \t]*(?:[-+*/%]?=[^=;#\n][^;#\n]{0,200}|\+\+|--))(?=[ \t]*(?:$|;|#))", re.MULTILINE
@@ -28,7 +28,7 @@ _UNDECIDED = "condition-of-csh"
 def of_csh(text: str) -> str:
     """Return a text as a POSIX shell writes it."""
     if _BLOCK.search(text) or re.match(r"\s*#![^\n]*csh\b", text):
-        text = _blocks(text) or text
+        text = with_blocks(text.split("\n"), _translated) or text
     return with_lists(_CALCULATED.sub(r"((\1))", text), _SET, _assignment)
 
 
@@ -36,18 +36,6 @@ def _assignment(found: re.Match[str]) -> tuple[str, bool]:
     words = found["words"]
     value = found["text"] if words is None else f"({words.strip()})"
     return f"{found['name']}={value}", words is not None
-
-
-def _blocks(text: str) -> str | None:
-    """Return a text with the blocks of a POSIX shell; None where they do not close as those of csh do."""
-    open_: list[str] = []
-    lines: list[str] = []
-    for line in text.split("\n"):
-        translated = _translated(line.strip(), open_)
-        if translated is None:
-            return None
-        lines.append(line if translated == line.strip() else translated)
-    return None if open_ else "\n".join(lines)
 
 
 def _translated(line: str, open_: list[str]) -> str | None:

@@ -5,8 +5,9 @@ or the blocks of fish, those that mean something else in it (`set A 1`).
 """
 
 import re
+from itertools import chain
 
-from launcher.engines.command_line.dialects.word_lists import VALUE, VALUE_END, with_lists
+from launcher.engines.command_line.dialects.word_lists import VALUE, VALUE_END, with_blocks, with_lists
 
 _FLAGS = r"(?:-[agxUl]{1,3}[ \t]+|--(?:global|export|local|universal|append)[ \t]+){0,4}"
 _VALUE = rf"(?:{VALUE}|-[^\s|&;()]*)"
@@ -62,16 +63,10 @@ def _assignment(found: re.Match[str]) -> tuple[str, bool]:
 
 def _blocks(text: str) -> str | None:
     """Return a text with the blocks of a POSIX shell; None where they do not close as those of fish do."""
-    open_: list[str] = []
-    lines: list[str] = []
-    for line in text.split("\n"):
-        parts = line.split(";") if _OPENED.match(line.strip()) and _END.search(line) else [line]
-        for part in parts:
-            translated = _translated(part.strip(), open_)
-            if translated is None:
-                return None
-            lines.append(part if translated == part.strip() else translated)
-    return None if open_ else "\n".join(lines)
+    lines = text.split("\n")
+    starts = [_OPENED.match(line.strip()) and _END.search(line) for line in lines]
+    parts = (line.split(";") if start else [line] for line, start in zip(lines, starts, strict=True))
+    return with_blocks(chain.from_iterable(parts), _translated)
 
 
 def _translated(line: str, open_: list[str]) -> str | None:

@@ -1,7 +1,7 @@
 """Assignments of lists in fish and csh, which name all words at once, as a POSIX shell writes them. Pure."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 VALUE = r"(?:'[^'\n]*'|\"[^\"\n]*\"|`[^`\n]*`|[^\s'\"`=|&;()-][^\s|&;()]*)"
 VALUE_END = r"(?=[ \t]*(?:$|;|#))"
@@ -32,6 +32,18 @@ def with_lists(
         text,
     )
     return re.sub(rf"(?P<open>\"?)\$(?P<name>{names})\b(?!\[)(?P<close>\"?)", _all_words, text)
+
+
+def with_blocks(lines: Iterable[str], translated: Callable[[str, list[str]], str | None]) -> str | None:
+    """Return lines as `translated` writes each; None where one has no form or a block stays open."""
+    open_: list[str] = []
+    written: list[str] = []
+    for line in lines:
+        one = translated(line.strip(), open_)
+        if one is None:
+            return None
+        written.append(line if one == line.strip() else one)
+    return None if open_ else "\n".join(written)
 
 
 def _all_words(found: re.Match[str]) -> str:

@@ -14,7 +14,6 @@ from launcher.engines.command_line.options import (
     owned,
     refused,
 )
-from launcher.engines.command_line.tables.names import names
 
 _SET = "set where the launch has several ranks"
 _TPU = "gpulaunch launches on GPUs and CPUs"
@@ -32,7 +31,7 @@ GENERAL: tuple[LauncherOption, ...] = (
         "its sections are taken over, its world and addresses are the plan's",
         sets="config_file",
     ),
-    kept("--quiet", values=0, also=("-q",)),
+    kept("--quiet", values=0, also="-q"),
     owned("--cpu", "read as gpus: none", values=0, sets="on_cpu"),
     owned("--multi_gpu", _SET, values=0),
     refused("--tpu", _TPU, _NO_TPU, values=0),
@@ -41,7 +40,7 @@ GENERAL: tuple[LauncherOption, ...] = (
         "read as precision; decided for the GPUs of all hosts",
         kind="precision",
         sets="precision",
-        choices=("no", "fp16", "bf16", "fp8"),
+        choices="no fp16 bf16 fp8",
     ),
     owned("--num_processes", FROM_PLAN, kind="int", sets="total"),
     owned("--num_machines", FROM_HOSTS, kind="int", sets="nodes"),
@@ -57,14 +56,14 @@ GENERAL: tuple[LauncherOption, ...] = (
     owned("--machine_rank", FROM_RANKS, kind="int", sets="node_rank"),
     owned("--main_process_ip", FROM_MAIN, sets="main_address"),
     owned("--main_process_port", FROM_PORT, kind="int", sets="main_port"),
-    kept("--tee", also=("-t",)),
+    kept("--tee", also="-t"),
     kept("--log_dir", "the logs of each rank are in gpulaunch-runs as well", sets="log_dir"),
     kept("--role", "a word in front of each line; left out where its value is not known", is_label=True),
     owned("--rdzv_backend", STATIC_RENDEZVOUS, kind="backend"),
     owned("--rdzv_conf", "its timeout is kept; the rest is of other rendezvous", kind="rendezvous_conf"),
     owned("--max_restarts", "restart: of the run config does it", kind="int", sets="max_restarts"),
     kept("--monitor_interval", kind="float"),
-    owned("--module", "the program is a module", values=0, also=("-m",)),
+    owned("--module", "the program is a module", values=0, also="-m"),
     owned("--no_python", "the program is started without python", values=0),
     refused("--tpu_cluster", _TPU, _NO_TPU, values=0),
     owned("--no_tpu_cluster", "gpulaunch launches on no TPU", values=0),
@@ -86,12 +85,12 @@ GENERAL: tuple[LauncherOption, ...] = (
 _DYNAMO = (
     kept(
         "--dynamo_backend",
-        choices=names(
+        choices=(
             "no eager aot_eager inductor aot_ts_nvfuser nvprims_nvfuser cudagraphs ofi fx2trt onnxrt"
             " tensorrt aot_torchxla_trace_once torhchxla_trace_once tvm"
         ),
     ),
-    kept("--dynamo_mode", choices=("default", "reduce-overhead", "max-autotune")),
+    kept("--dynamo_mode", choices="default reduce-overhead max-autotune"),
     kept("--dynamo_use_fullgraph", values=0),
     kept("--dynamo_use_dynamic", values=0),
     kept("--dynamo_use_regional_compilation", values=0),
@@ -118,7 +117,7 @@ _DEEPSPEED = (
 
 _FSDP = (
     kept("--use_fsdp", "`distributed_type: FSDP`", values=0),
-    kept("--fsdp_version", choices=("1", "2")),
+    kept("--fsdp_version", choices="1 2"),
     kept("--fsdp_offload_params"),
     kept("--fsdp_min_num_params", kind="int"),
     kept("--fsdp_sharding_strategy"),
@@ -167,15 +166,15 @@ _MEGATRON = (
 )
 
 _FP8 = (
-    kept("--fp8_backend", choices=("ao", "te", "msamp")),
+    kept("--fp8_backend", choices="ao te msamp"),
     kept("--fp8_use_autocast_during_eval", values=0),
     kept("--fp8_margin", kind="int"),
     kept("--fp8_interval", kind="int"),
-    kept("--fp8_format", choices=("HYBRID", "E4M3", "E5M2")),
+    kept("--fp8_format", choices="HYBRID E4M3 E5M2"),
     kept("--fp8_amax_history_len", kind="int"),
-    kept("--fp8_amax_compute_algo", choices=("max", "most_recent")),
+    kept("--fp8_amax_compute_algo", choices="max most_recent"),
     kept("--fp8_override_linear_precision"),
-    kept("--fp8_opt_level", choices=("O1", "O2")),
+    kept("--fp8_opt_level", choices="O1 O2"),
     kept("--fp8_enable_fsdp_float8_all_gather"),
     kept("--fp8_pad_inner_dim"),
 )
@@ -186,10 +185,10 @@ _PARALLELISM = (
     kept("--parallelism_config_dp_shard_size", kind="int"),
     kept("--parallelism_config_tp_size", kind="int"),
     kept("--parallelism_config_cp_size", kind="int"),
-    kept("--parallelism_config_cp_backend", choices=("torch",)),
+    kept("--parallelism_config_cp_backend", choices="torch"),
     kept("--parallelism_config_cp_comm_strategy"),
     kept("--parallelism_config_sp_size", kind="int"),
-    kept("--parallelism_config_sp_backend", choices=("deepspeed",)),
+    kept("--parallelism_config_sp_backend", choices="deepspeed"),
     kept("--parallelism_config_sp_seq_length"),
     kept("--parallelism_config_sp_seq_length_is_variable"),
     kept("--parallelism_config_sp_attn_implementation"),

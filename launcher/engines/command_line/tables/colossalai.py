@@ -16,7 +16,7 @@ VERSION = "0.5"
 COLOSSALAI = Table(
     "colossalai",
     (
-        owned("--host", FROM_HOSTS, also=("-H", "-host"), kind="host_names", sets="hosts"),
+        owned("--host", FROM_HOSTS, also="-H -host", kind="host_names", sets="hosts"),
         owned("--hostfile", FROM_HOSTS, sets="hostfile"),
         owned("--include", FROM_HOSTS, kind="host_names", sets="include"),
         owned("--exclude", "leave the host out of --hosts", kind="host_names", sets="exclude"),

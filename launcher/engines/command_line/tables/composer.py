@@ -19,7 +19,7 @@ VERSION = "0.32"
 COMPOSER = Table(
     "composer",
     (
-        owned("--nproc", FROM_PLAN, also=("-n",), kind="per_node", sets="per_node"),
+        owned("--nproc", FROM_PLAN, also="-n", kind="per_node", sets="per_node"),
         owned("--world_size", FROM_HOSTS, kind="int", sets="total"),
         owned("--base_rank", FROM_RANKS, kind="int"),
         owned("--node_rank", FROM_RANKS, kind="int", sets="node_rank"),
@@ -27,9 +27,9 @@ COMPOSER = Table(
         owned("--master_port", FROM_PORT, kind="int", sets="main_port"),
         owned("--stdout", RANK_LOGS),
         owned("--stderr", RANK_LOGS),
-        owned("--verbose", RANK_LOGS, also=("-v",), values=0),
-        owned("--module_mode", "the program is a module", values=0, also=("-m",)),
-        owned("--command_mode", "the program is started without python", values=0, also=("-c",)),
+        owned("--verbose", RANK_LOGS, also="-v", values=0),
+        owned("--module_mode", "the program is a module", values=0, also="-m"),
+        owned("--command_mode", "the program is started without python", values=0, also="-c"),
         refused("--version", "it prints the version, and starts nothing", "leave it out", values=0),
     ),
     both_dashes=False,

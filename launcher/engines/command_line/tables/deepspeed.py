@@ -22,13 +22,11 @@ _CORES = "gpulaunch binds no cores; OMP_NUM_THREADS is set for each rank"
 _ENV = "the interpreter is that of each host"
 
 OPTIONS: tuple[LauncherOption, ...] = (
-    owned("--hostfile", "gpulaunch reads the hosts and their slots from it", also=("-H",), sets="hostfile"),
-    owned("--include", "read as hosts and their GPUs", also=("-i",), kind="node_filters", sets="include"),
-    owned(
-        "--exclude", "read as hosts and GPUs to leave out", also=("-e",), kind="node_filters", sets="exclude"
-    ),
+    owned("--hostfile", "gpulaunch reads the hosts and their slots from it", also="-H", sets="hostfile"),
+    owned("--include", "read as hosts and their GPUs", also="-i", kind="node_filters", sets="include"),
+    owned("--exclude", "read as hosts and GPUs to leave out", also="-e", kind="node_filters", sets="exclude"),
     owned("--num_nodes", FROM_HOSTS, kind="int", sets="nodes"),
-    owned("--num_gpus", FROM_PLAN, also=("--num_accelerators",), kind="int", sets="per_node"),
+    owned("--num_gpus", FROM_PLAN, also="--num_accelerators", kind="int", sets="per_node"),
     owned("--master_port", FROM_PORT, kind="int", sets="main_port"),
     owned("--master_addr", FROM_MAIN, sets="main_address"),
     owned("--node_rank", FROM_RANKS, kind="int", sets="node_rank"),
@@ -46,7 +44,7 @@ OPTIONS: tuple[LauncherOption, ...] = (
         "--autotuning",
         "the autotuner starts many runs of its own, each with a launcher of its own",
         "run the autotuner on one host with deepspeed, then launch with the configuration that it wrote",
-        choices=("tune", "run"),
+        choices="tune run",
     ),
     owned("--bind_cores_to_rank", _CORES, values=0),
     owned("--bind_core_list", _CORES),
@@ -56,8 +54,8 @@ OPTIONS: tuple[LauncherOption, ...] = (
         f"{_ENV}, and no activation script is run",
         "write python: PATH/bin/python for the host in hosts.yaml",
     ),
-    owned("--log_level", _QUIET, choices=("debug", "info", "warning", "error", "critical")),
-    owned("--quiet", _QUIET, values=0, also=("-q",)),
+    owned("--log_level", _QUIET, choices="debug info warning error critical"),
+    owned("--quiet", _QUIET, values=0, also="-q"),
 )
 
 DEEPSPEED = Table("deepspeed", OPTIONS, both_dashes=False)

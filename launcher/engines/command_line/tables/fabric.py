@@ -16,7 +16,7 @@ OPTIONS: tuple[LauncherOption, ...] = (
         "--accelerator",
         "LT_ACCELERATOR of each rank",
         kind="accelerator",
-        choices=("cpu", "gpu", "cuda", "mps", "tpu", "auto"),
+        choices="cpu gpu cuda mps tpu auto",
     ),
     kept("--strategy", "LT_STRATEGY of each rank"),
     owned("--devices", "read as GPUs of each host; sets LT_DEVICES of each", kind="devices", sets="per_node"),

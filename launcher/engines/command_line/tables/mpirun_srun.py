@@ -24,60 +24,51 @@ _BIND = "processes are bound by the plan's GPUs only"
 _SLURM = "the hosts are those of --hosts; nothing is submitted to Slurm"
 _DIRECTORY = "becomes the directory of the ranks, below that of each host"
 _STOP = "gpulaunch ends the ranks of all hosts when one fails"
+_PRINTS = "it prints, and starts nothing"
+_ELASTIC = "an elastic job changes its world while it runs"
+_NAME_HOSTS = "leave it out, and name the hosts with --hosts"
+_CONTAINER = "srun's container plug-in does not run"
 
 MPIRUN = Table(
     "mpirun",
     (
-        owned("-np", FROM_PLAN, also=("-n", "--np", "--n", "-c"), kind="int", sets="total"),
-        owned(
-            "-npernode",
-            FROM_PLAN,
-            also=("--npernode", "-N", "-ppn", "--ppn", "-perhost"),
-            kind="int",
-            sets="per_node",
-        ),
-        owned("--host", FROM_HOSTS, also=("-H", "-host", "-hosts"), kind="host_slots", sets="hosts"),
-        owned(
-            "--hostfile",
-            FROM_HOSTS,
-            also=("-hostfile", "-machinefile", "--machinefile", "-f"),
-            sets="hostfile",
-        ),
+        owned("-np", FROM_PLAN, also="-n --np --n -c", kind="int", sets="total"),
+        owned("-npernode", FROM_PLAN, also="--npernode -N -ppn --ppn -perhost", kind="int", sets="per_node"),
+        owned("--host", FROM_HOSTS, also="-H -host -hosts", kind="host_slots", sets="hosts"),
+        owned("--hostfile", FROM_HOSTS, also="-hostfile -machinefile --machinefile -f", sets="hostfile"),
         owned("-x", _VARIABLE, kind="variables"),
-        owned("-genv", _VARIABLE, kind="variables", values=2, also=("-env",)),
-        owned("-genvlist", _VARIABLE, kind="variables", also=("-envlist",)),
+        owned("-genv", _VARIABLE, kind="variables", values=2, also="-env"),
+        owned("-genvlist", _VARIABLE, kind="variables", also="-envlist"),
         owned("--env", _VARIABLE, kind="variables"),
         owned(
             "-genvall",
             "the ranks get the host's own environment",
             values=0,
-            also=("-envall", "--envall", "--envnone"),
+            also="-envall --envall --envnone",
         ),
-        owned("-mca", _MPI, also=("--mca", "-gmca", "--gmca", "--prtemca", "--pmixmca"), values=2),
-        owned(
-            "-bind-to", _BIND, also=("--bind-to", "--cpu-bind", "--mem-bind", "--gpu-bind", "--depth", "-d")
-        ),
-        owned("-map-by", _BIND, also=("--map-by", "-rank-by", "--rank-by", "-ppr", "--ppr")),
-        owned("--bind-to-core", _BIND, also=("-bind-to-core", "--bind-to-none", "-bind-to-none"), values=0),
-        owned("--oversubscribe", FROM_PLAN, also=("-oversubscribe",), values=0),
-        owned("--allow-run-as-root", _MPI, also=("-allow-run-as-root",), values=0),
+        owned("-mca", _MPI, also="--mca -gmca --gmca --prtemca --pmixmca", values=2),
+        owned("-bind-to", _BIND, also="--bind-to --cpu-bind --mem-bind --gpu-bind --depth -d"),
+        owned("-map-by", _BIND, also="--map-by -rank-by --rank-by -ppr --ppr"),
+        owned("--bind-to-core", _BIND, also="-bind-to-core --bind-to-none -bind-to-none", values=0),
+        owned("--oversubscribe", FROM_PLAN, also="-oversubscribe", values=0),
+        owned("--allow-run-as-root", _MPI, also="-allow-run-as-root", values=0),
         owned(
             "--tag-output",
             RANK_LOGS,
-            also=("-tag-output", "--timestamp-output", "-l", "-prepend-rank", "--line-buffer", "--label"),
+            also="-tag-output --timestamp-output -l -prepend-rank --line-buffer --label",
             values=0,
         ),
-        owned("--output-filename", RANK_LOGS, also=("-output-filename", "--output")),
+        owned("--output-filename", RANK_LOGS, also="-output-filename --output"),
         owned(
             "--report-bindings",
             _BIND,
-            also=("-report-bindings", "--display-map", "--nooversubscribe", "--no-vni"),
+            also="-report-bindings --display-map --nooversubscribe --no-vni",
             values=0,
         ),
-        owned("--prefix", _MPI, also=("-prefix",)),
-        owned("-quiet", RANK_LOGS, also=("--quiet", "-q", "-v", "--verbose"), values=0),
-        owned("-launcher", OWN_SSH, also=("-bootstrap", "-iface")),
-        owned("-wdir", _DIRECTORY, also=("--wdir", "-wd", "--wd"), kind="directory"),
+        owned("--prefix", _MPI, also="-prefix"),
+        owned("-quiet", RANK_LOGS, also="--quiet -q -v --verbose", values=0),
+        owned("-launcher", OWN_SSH, also="-bootstrap -iface"),
+        owned("-wdir", _DIRECTORY, also="--wdir -wd --wd", kind="directory"),
     ),
     style="getopt",
     both_dashes=False,
@@ -103,16 +94,16 @@ _HOROVOD_FLAGS = names(
 HOROVODRUN = Table(
     "horovodrun",
     (
-        owned("-np", FROM_PLAN, also=("--num-proc",), kind="int", sets="total"),
-        owned("--hosts", FROM_HOSTS, also=("-H",), kind="host_slots", sets="hosts"),
-        owned("--hostfile", FROM_HOSTS, also=("-hostfile",), sets="hostfile"),
-        owned("--ssh-port", OWN_SSH, also=("-p",), kind="int"),
-        owned("--ssh-identity-file", OWN_SSH, also=("-i",)),
+        owned("-np", FROM_PLAN, also="--num-proc", kind="int", sets="total"),
+        owned("--hosts", FROM_HOSTS, also="-H", kind="host_slots", sets="hosts"),
+        owned("--hostfile", FROM_HOSTS, also="-hostfile", sets="hostfile"),
+        owned("--ssh-port", OWN_SSH, also="-p", kind="int"),
+        owned("--ssh-identity-file", OWN_SSH, also="-i"),
         owned("--start-timeout", "gpulaunch has its own limits for a start", kind="int"),
         owned(
             "--network-interfaces",
             "gpulaunch finds the interfaces that reach the other hosts",
-            also=("--network-interface",),
+            also="--network-interface",
         ),
         owned("--output-filename", RANK_LOGS),
         owned("--verbose", RANK_LOGS, values=0),
@@ -121,52 +112,14 @@ HOROVODRUN = Table(
         owned("--mpi-args", _MPI),
         *(owned(name, _HOROVOD) for name in _HOROVOD_VALUES),
         *(owned(name, _HOROVOD, values=0) for name in _HOROVOD_FLAGS),
-        refused(
-            "--check-build",
-            "it prints how Horovod is built, and starts nothing",
-            "leave it out",
-            also=("-cb",),
-            values=0,
-        ),
-        refused(
-            "--version", "it prints the version, and starts nothing", "leave it out", also=("-v",), values=0
-        ),
-        refused(
-            "--config-file",
-            "gpulaunch does not read options of horovodrun from a file",
-            "write them in the command",
-        ),
-        refused(
-            "--jsrun",
-            "the hosts would be those of a job of LSF",
-            "leave it out, and name the hosts with --hosts",
-            values=0,
-        ),
-        refused(
-            "--min-np",
-            "an elastic job changes its world while it runs",
-            "leave it out; -np N is the size",
-            also=("--min-num-proc",),
-            kind="int",
-        ),
-        refused(
-            "--max-np",
-            "an elastic job changes its world while it runs",
-            "leave it out; -np N is the size",
-            also=("--max-num-proc",),
-            kind="int",
-        ),
-        refused(
-            "--host-discovery-script",
-            "an elastic job changes its hosts while it runs",
-            "name the hosts with --hosts",
-        ),
-        refused(
-            "--slots-per-host",
-            "an elastic job changes its hosts while it runs",
-            "name the hosts with --hosts",
-            also=("--slots",),
-        ),
+        refused("--check-build", _PRINTS, "leave it out", also="-cb", values=0),
+        refused("--version", _PRINTS, "leave it out", also="-v", values=0),
+        refused("--config-file", "gpulaunch reads no options from a file", "write them in the command"),
+        refused("--jsrun", "the hosts would be those of a job of LSF", _NAME_HOSTS, values=0),
+        refused("--min-np", _ELASTIC, "leave it out; -np N is the size", also="--min-num-proc", kind="int"),
+        refused("--max-np", _ELASTIC, "leave it out; -np N is the size", also="--max-num-proc", kind="int"),
+        refused("--host-discovery-script", _ELASTIC, _NAME_HOSTS),
+        refused("--slots-per-host", _ELASTIC, _NAME_HOSTS, also="--slots"),
     ),
     style="argparse",
     both_dashes=False,
@@ -174,6 +127,7 @@ HOROVODRUN = Table(
 
 _SRUN_FLAGS = names(
     "--quit-on-interrupt --spread-job --reboot --external --interactive --no-shell --bell --no-bell --stepmgr"
+    " --contiguous --use-min-nodes"
 )
 _SRUN_VALUES: Mapping[str, tuple[str, ...]] = {
     FROM_PLAN: ("--gpus-per-node", "--gres", "--gpus-per-task", "--gpus-per-socket", "--tres-per-task"),
@@ -187,104 +141,99 @@ _SRUN_VALUES: Mapping[str, tuple[str, ...]] = {
     RANK_LOGS: ("--open-mode", "--slurmd-debug"),
     _MPI: ("--mpi", "--network"),
 }
-_SRUN_OPTIONAL = ("--compress", "--get-user-env", "--priority", "--send-libs", "--x11", "--bcast-exclude")
+_SRUN_OPTIONAL = names(
+    "--compress --get-user-env --priority --send-libs --x11 --bcast-exclude --nice --exclusive"
+)
 """Options of srun about the job and its terminal; a third has a value only behind `=`."""
 
 _CONTAINER_FIX = "leave it out, and write the container in hosts.yaml"
+_CONTAINER_OPTIONS = names(
+    "--environment --container --container-id --container-save --container-env --container-writable"
+    " --container-readonly --container-remap-root --no-container-remap-root --container-entrypoint"
+    " --no-container-entrypoint --container-entrypoint-log"
+)
 
 SRUN = Table(
     "srun",
     (
-        owned("--nodes", FROM_HOSTS, also=("-N",), kind="nodes", sets="nodes"),
-        owned("--ntasks", FROM_PLAN, also=("-n",), kind="int", sets="total"),
+        owned("--nodes", FROM_HOSTS, also="-N", kind="nodes", sets="nodes"),
+        owned("--ntasks", FROM_PLAN, also="-n", kind="int", sets="total"),
         owned("--ntasks-per-node", FROM_PLAN, kind="int", sets="per_node"),
-        owned("--gpus", FROM_PLAN, also=("-G",)),
+        owned("--gpus", FROM_PLAN, also="-G"),
         owned("--ntasks-per-gpu", FROM_PLAN, kind="int"),
-        owned("--nodelist", FROM_HOSTS, also=("-w",), kind="host_names", sets="hosts"),
-        owned("--exclude", "leave the host out of --hosts", also=("-x",), kind="host_names", sets="exclude"),
+        owned("--nodelist", FROM_HOSTS, also="-w", kind="host_names", sets="hosts"),
+        owned("--exclude", "leave the host out of --hosts", also="-x", kind="host_names", sets="exclude"),
         owned("--export", _VARIABLE, kind="variables"),
-        owned("--output", RANK_LOGS, also=("-o",)),
-        owned("--error", RANK_LOGS, also=("-e",)),
-        owned("--input", "the ranks read no input", also=("-i",)),
-        owned("--label", RANK_LOGS, also=("-l",), values=0),
-        owned("--unbuffered", "python runs unbuffered in every rank", also=("-u",), values=0),
-        owned("--kill-on-bad-exit", _STOP, also=("-K",), values=OPTIONAL),
-        owned("--wait", _STOP, also=("-W",)),
-        owned("--cpus-per-task", _BIND, also=("-c",), kind="int"),
-        owned("--cpu-bind", _BIND, also=("--cpu_bind",)),
-        owned("--gpu-bind", _BIND, also=("--accel-bind",)),
+        owned("--output", RANK_LOGS, also="-o"),
+        owned("--error", RANK_LOGS, also="-e"),
+        owned("--input", "the ranks read no input", also="-i"),
+        owned("--label", RANK_LOGS, also="-l", values=0),
+        owned("--unbuffered", "python runs unbuffered in every rank", also="-u", values=0),
+        owned("--kill-on-bad-exit", _STOP, also="-K", values=OPTIONAL),
+        owned("--wait", _STOP, also="-W"),
+        owned("--cpus-per-task", _BIND, also="-c", kind="int"),
+        owned("--cpu-bind", _BIND, also="--cpu_bind"),
+        owned("--gpu-bind", _BIND, also="--accel-bind"),
         owned("--cores-per-socket", _BIND, kind="int"),
         owned("--sockets-per-node", _BIND, kind="int"),
         owned("--ntasks-per-core", FROM_PLAN, kind="int"),
         owned("--ntasks-per-socket", FROM_PLAN, kind="int"),
-        owned("--core-spec", _BIND, also=("-S",), kind="int"),
+        owned("--core-spec", _BIND, also="-S", kind="int"),
         owned("--exact", _BIND, values=0),
-        owned("--relative", FROM_HOSTS, also=("-r",)),
-        owned("--contiguous", _SLURM, values=0),
-        owned("--immediate", _SLURM, also=("-I",), values=OPTIONAL),
-        owned("--nice", _SLURM, values=OPTIONAL),
-        owned("--begin", _SLURM, also=("-b",)),
-        owned("--dependency", _SLURM, also=("-d",)),
-        owned("--comment", _SLURM, also=("--quotatype",)),
-        owned("--clusters", _SLURM, also=("-M",)),
-        owned("--licenses", _SLURM, also=("-L",)),
+        owned("--relative", FROM_HOSTS, also="-r"),
+        owned("--immediate", _SLURM, also="-I", values=OPTIONAL),
+        owned("--begin", _SLURM, also="-b"),
+        owned("--dependency", _SLURM, also="-d"),
+        owned("--comment", _SLURM, also="--quotatype"),
+        owned("--clusters", _SLURM, also="-M"),
+        owned("--licenses", _SLURM, also="-L"),
         owned("--mincpus", _SLURM, kind="int"),
         owned("--signal", _STOP),
-        owned("--no-kill", _STOP, also=("-k",), values=OPTIONAL),
-        owned("--disable-status", _STOP, also=("-X",), values=0),
-        owned("--no-allocate", _SLURM, also=("-Z",), values=0),
+        owned("--no-kill", _STOP, also="-k", values=OPTIONAL),
+        owned("--disable-status", _STOP, also="-X", values=0),
+        owned("--no-allocate", _SLURM, also="-Z", values=0),
         owned("--propagate", "limits are those of each host", values=OPTIONAL),
         owned("--bcast", "the script travels with --sync", values=OPTIONAL),
         owned("--export-file", "variables of the ranks are env: of a run config"),
-        owned("--use-min-nodes", _SLURM, values=0),
         owned("--resv-ports", _MPI, values=OPTIONAL),
-        owned("--no-container-mount-home", "srun's container plug-in does not run", values=0),
-        owned("--container-mount-home", "srun's container plug-in does not run", values=0),
-        owned("--distribution", "ranks follow from the order of the hosts", also=("-m",)),
+        owned("--no-container-mount-home", _CONTAINER, values=0),
+        owned("--container-mount-home", _CONTAINER, values=0),
+        owned("--distribution", "ranks follow from the order of the hosts", also="-m"),
         owned("--threads-per-core", _BIND, kind="int"),
-        owned("--exclusive", _SLURM, values=OPTIONAL),
-        owned("--overlap", _SLURM, also=("-O",), values=0),
-        owned("--oversubscribe", _SLURM, also=("-s",), values=0),
+        owned("--overlap", _SLURM, also="-O", values=0),
+        owned("--oversubscribe", _SLURM, also="-s", values=0),
         owned("--pty", "the ranks have no terminal", values=OPTIONAL),
-        owned("--partition", _SLURM, also=("-p",)),
-        owned("--account", _SLURM, also=("-A",)),
-        owned("--qos", _SLURM, also=("-q",)),
-        owned("--time", _SLURM, also=("-t",)),
-        owned("--job-name", _SLURM, also=("-J",)),
-        owned("--constraint", _SLURM, also=("-C",)),
-        owned("--async", _SLURM, also=("-a",), values=0),
-        owned("--preserve-env", _SLURM, also=("-E",), values=0),
-        owned("--verbose", RANK_LOGS, also=("-v",), values=0),
-        owned("--quiet", RANK_LOGS, also=("-Q",), values=0),
-        owned("--chdir", _DIRECTORY, also=("-D",), kind="directory"),
-        refused("--container-image", "srun's container plug-in does not run", _CONTAINER_FIX),
-        refused("--container-mounts", "srun's container plug-in does not run", _CONTAINER_FIX),
-        refused("--container-name", "srun's container plug-in does not run", _CONTAINER_FIX),
-        refused("--container-workdir", "srun's container plug-in does not run", _CONTAINER_FIX),
+        owned("--partition", _SLURM, also="-p"),
+        owned("--account", _SLURM, also="-A"),
+        owned("--qos", _SLURM, also="-q"),
+        owned("--time", _SLURM, also="-t"),
+        owned("--job-name", _SLURM, also="-J"),
+        owned("--constraint", _SLURM, also="-C"),
+        owned("--async", _SLURM, also="-a", values=0),
+        owned("--preserve-env", _SLURM, also="-E", values=0),
+        owned("--verbose", RANK_LOGS, also="-v", values=0),
+        owned("--quiet", RANK_LOGS, also="-Q", values=0),
+        owned("--chdir", _DIRECTORY, also="-D", kind="directory"),
         *(
-            refused(name, "srun's container plug-in does not run", _CONTAINER_FIX, values=OPTIONAL)
-            for name in names(
-                "--environment --container --container-id --container-save --container-env"
-                " --container-writable --container-readonly --container-remap-root"
-                " --no-container-remap-root --container-entrypoint --no-container-entrypoint"
-                " --container-entrypoint-log"
-            )
+            refused(name, _CONTAINER, _CONTAINER_FIX)
+            for name in names("--container-image --container-mounts --container-name --container-workdir")
         ),
+        *(refused(name, _CONTAINER, _CONTAINER_FIX, values=OPTIONAL) for name in _CONTAINER_OPTIONS),
         *(owned(name, _SLURM, values=0) for name in _SRUN_FLAGS),
         *(owned(name, why) for why, names in _SRUN_VALUES.items() for name in names),
         *(owned(name, _SLURM, values=OPTIONAL) for name in _SRUN_OPTIONAL),
-        owned("--hold", _SLURM, also=("-H",), values=0),
+        owned("--hold", _SLURM, also="-H", values=0),
         owned("--overcommit", _BIND, values=0),
         owned("--thread-spec", _BIND, kind="int"),
-        owned("--threads", _BIND, also=("-T",), kind="int"),
+        owned("--threads", _BIND, also="-T", kind="int"),
         owned("--cpus-per-gpu", _BIND, kind="int"),
-        owned("--extra-node-info", _BIND, also=("-B",)),
+        owned("--extra-node-info", _BIND, also="-B"),
         owned("--ntasks-per-tres", FROM_PLAN, kind="int"),
         *(
-            refused(name, "it prints, and starts nothing", "leave it out", values=0)
+            refused(name, _PRINTS, "leave it out", values=0)
             for name in ("--help", "--usage", "--version", "-V", "--test-only")
         ),
-        refused("--nodefile", "the hosts would be in a file", "name the hosts with --hosts", also=("-F",)),
+        refused("--nodefile", "the hosts would be in a file", _NAME_HOSTS, also="-F"),
         refused("--multi-prog", "each rank would run a program of its own", "launch one program", values=0),
         refused(
             "--het-group", "the parts of a heterogeneous job are launches of their own", "launch one part"
