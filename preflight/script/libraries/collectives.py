@@ -3,6 +3,7 @@
 import ast
 from collections.abc import Callable
 
+from preflight.script.interpreter.assignments import put_back
 from preflight.script.interpreter.branch_conditions import RANK_0
 from preflight.script.interpreter.events import Call, ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
@@ -13,6 +14,7 @@ from preflight.script.interpreter.values import (
     Element,
     ExternalName,
     Ref,
+    Seq,
     Value,
     alternatives,
     heap_id,
@@ -42,6 +44,11 @@ _SHARDED = (
     ),
 )
 """Functions that gather what ranks hold parts of."""
+_FILLED = {
+    **dict.fromkeys(("broadcast_object_list", "all_gather_object"), "object_list"),
+    "scatter_object_list": "scatter_object_output_list",
+}
+"""The first argument, a list, of functions that put into it what other ranks send."""
 
 
 _WORLD = ExternalName("torch.distributed.group.WORLD")
@@ -66,9 +73,17 @@ def collective(name: str) -> Callable[[Interpreter, Call], Value]:
             if isinstance(part, ast.Attribute)
         ]
         it.state.wrapped = it.state.wrapped or (name == "all_reduce" and "grad" in given)
+        _fill(it, call, name)
         return UNKNOWN
 
     return model
+
+
+def _fill(it: Interpreter, call: Call, name: str) -> None:
+    """Forget what each rank has put into a list that the call fills."""
+    if name in _FILLED and isinstance(own := call.get(_FILLED[name], 0), Seq):
+        named = [word.value for word in call.node.keywords if word.arg == _FILLED[name]]
+        put_back(it, [*call.node.args, *named][0], Seq((UNKNOWN,) * len(own.items), own.open))
 
 
 def collective_method(

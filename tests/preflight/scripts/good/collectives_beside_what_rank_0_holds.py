@@ -33,3 +33,19 @@ if role != "other":
 role = "main"
 if role == name or name != "main":
     dist.reduce(loss, 0)
+
+settings = {"lr": 1} if dist.get_rank() == 0 else {}
+box, stop = [settings], False
+dist.broadcast_object_list(box)
+settings = box[0]
+if settings:
+    dist.reduce(loss, 0)
+for step in range(3):
+    if dist.get_rank() == 0 and step == 2:
+        stop = True
+    told = [stop]
+    dist.broadcast_object_list(object_list=told, src=0)
+    stop = told[0]
+    if stop:
+        break
+    dist.all_reduce(loss)
