@@ -103,12 +103,9 @@ def _of_earlier(earlier: Sequence[Line], *, outlived: bool) -> tuple[BenignWarni
 
 def _said_of_earlier(earlier: Sequence[Line], cause: Cause, *, outlived: bool = False) -> str:
     end = earlier[-1].number
-    what = (
-        f"the run continued behind a failure at line {end}"
-        if outlived
-        else f"an earlier run in this log (up to line {end}) ended otherwise"
-    )
-    return f"{what}: {cause.cause}"
+    if outlived:
+        return f"the run continued behind a failure at line {end}: {cause.cause}"
+    return f"an earlier run in this log (up to line {end}) ended otherwise: {cause.cause}"
 
 
 def _beside_earlier(causes: tuple[Cause, ...], earlier: Sequence[Line]) -> tuple[Cause, ...]:

@@ -1,7 +1,7 @@
 """What `gpulaunch explain` says of a signature or a notice."""
 
 from preflight.diagnosis.result import COLLAPSE_CODE, NAN_CODE, SAID_CODE, USER_CODE, ZERO_CODE
-from preflight.diagnosis.signatures.table import NOTICES, SIGNATURES, CausalDepth
+from preflight.diagnosis.signatures.table import NOTICES, SIGNATURES, CausalDepth, Signature
 from preflight.frozen import dataclass
 
 STALLED_CODE = "S24"
@@ -40,30 +40,26 @@ DERIVED_CAUSES: tuple[DerivedCause, ...] = (
     DerivedCause(STALLED_CODE, "stalled", "a running job logs no more steps (said by `run`, never by a log alone)",
          "py-spy dump --pid PID on the rank that is silent"),
 )  # fmt: skip
+_CAUSES: tuple[Signature | DerivedCause, ...] = (*SIGNATURES, *DERIVED_CAUSES)
 
 
 def signature_codes() -> tuple[str, ...]:
     """Return every code that a diagnosis can name, causes first."""
-    rows = [row.code for row in SIGNATURES]
-    return tuple(sorted({*rows, *(each.code for each in DERIVED_CAUSES)})) + tuple(
-        each.code for each in NOTICES
-    )
+    return (*sorted({row.code for row in _CAUSES}), *(each.code for each in NOTICES))
 
 
 def codes_of_class(slug: str) -> tuple[str, ...]:
     """Return the codes of a class of causes, () where none is called so."""
-    rows = [(row.code, row.slug) for row in SIGNATURES] + [(row.code, row.slug) for row in DERIVED_CAUSES]
-    return tuple(dict.fromkeys(code for code, its_slug in rows if its_slug == slug))
+    return tuple(dict.fromkeys(row.code for row in _CAUSES if row.slug == slug))
 
 
 def explain_signature(code: str) -> str | None:
     """Return the text of a code, None when it is not a signature's and no notice's."""
-    row = next((row for row in SIGNATURES if row.code == code), None)
+    row = next((row for row in _CAUSES if row.code == code), None)
+    if isinstance(row, DerivedCause):
+        return f"{code}: {row.cause}\n({row.slug})\n\nFix: {row.fix}\n"
     if row is not None:
         return f"{code}: {row.cause}\n({row.slug}, {DEPTHS[row.depth]})\n\nFix: {row.fix}\nSource: {SOURCES[row.source]}\n"
-    made = next((each for each in DERIVED_CAUSES if each.code == code), None)
-    if made is not None:
-        return f"{code}: {made.cause}\n({made.slug})\n\nFix: {made.fix}\n"
     notice = next((each for each in NOTICES if each.code == code), None)
     if notice is not None:
         return f"{code}: {notice.verdict}\n({'may be ignored' if notice.safe else 'must be looked at'})\n"

@@ -70,9 +70,8 @@ class LiveDiagnosis:
         self._order += 1
         line = Line(self._order, bare, shown, host, host, self._order, parse_timestamp(part))
         point = self._reader.point_of(line)
-        return self._step(key, point, at_s) if point is not None else []
-
-    def _step(self, key: tuple[str, int | None], point: Point, at_s: float | None) -> list[LiveWarning]:
+        if point is None:
+            return []
         points = self._points.setdefault(key, deque(maxlen=_KEPT_POINTS))
         points.append(point)
         if at_s is not None:

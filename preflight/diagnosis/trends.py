@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import takewhile
 
 from preflight.diagnosis.result import COLLAPSE_CODE, NAN_CODE, ZERO_CODE, Confidence
@@ -72,8 +72,8 @@ def _loss_nan(points: Sequence[Point]) -> Anomaly | None:
         return None
     ends_bad = hits[-1] is losses[-1]
     often = len(hits) >= 2 and _count(hits) >= _SHARE * _count(losses)
-    stays = len(list(takewhile(lambda point: is_bad(point.loss), reversed(losses)))) >= _LOSSES
-    if ends_bad or (often and not _recovered(losses, hits)):
+    stays = len(_last_while(lambda point: is_bad(point.loss), losses)) >= _LOSSES
+    if ends_bad or (often and not _recovered(losses)):
         return Anomaly(
             NAN_CODE, "the loss is NaN or infinite", hits, "certain" if often or stays else "likely"
         )
@@ -85,22 +85,16 @@ def _count(points: Sequence[Point]) -> int:
     return sum(point.line.stands_for for point in points)
 
 
-def _recovered(losses: Sequence[Point], hits: Sequence[Point]) -> bool:
-    """Whether only the search for a loss scale at the start printed them: all sound since, and for long."""
-    last = next(index for index, point in enumerate(losses) if point is hits[-1])
-    sound = _count(losses[last + 1 :])
-    return (
-        len(hits) == last + 1 - _first(losses, hits) and sound >= 3 * len(hits) and _first(losses, hits) <= 2
-    )
-
-
-def _first(losses: Sequence[Point], hits: Sequence[Point]) -> int:
-    return next(index for index, point in enumerate(losses) if point is hits[0])
+def _recovered(losses: Sequence[Point]) -> bool:
+    """Whether only the search for a loss scale at the start printed bad losses: all sound since, and for long."""
+    bad = [index for index, point in enumerate(losses) if is_bad(point.loss)]
+    sound = _count(losses[bad[-1] + 1 :])
+    return len(bad) == bad[-1] + 1 - bad[0] and sound >= 3 * len(bad) and bad[0] <= 2
 
 
 def _norms_stay_nan(points: Sequence[Point]) -> Anomaly | None:
     norms = [point for point in points if point.norm is not None]
-    tail = _tail(norms, bad=True)
+    tail = _last_while(lambda point: is_bad(point.norm), norms)
     if len(tail) < _NORMS_IN_A_ROW:
         return _norm_nan_at_last(points, norms)
     what = "the gradient norm stays NaN or infinite: no step changes the weights for the better"
@@ -128,14 +122,9 @@ def _still_falls(points: Sequence[Point]) -> bool:
     return sum(losses[-third:]) < sum(losses[:third])
 
 
-def _tail(norms: Sequence[Point], *, bad: bool) -> tuple[Point, ...]:
-    """Return the last points whose norm is all bad (or all sound)."""
-    found: list[Point] = []
-    for point in reversed(norms):
-        if is_bad(point.norm) is not bad:
-            break
-        found.append(point)
-    return tuple(reversed(found))
+def _last_while(holds: Callable[[Point], bool], points: Sequence[Point]) -> tuple[Point, ...]:
+    """Return the last points, for all of which something holds."""
+    return tuple(takewhile(holds, reversed(points)))[::-1]
 
 
 def _scale_collapsed(points: Sequence[Point]) -> Anomaly | None:
@@ -182,11 +171,7 @@ def _lower(point: Point, later: Point) -> bool:
 
 def _loss_stuck_at_zero(points: Sequence[Point]) -> Anomaly | None:
     losses = [point for point in points if point.loss is not None]
-    zeros: list[Point] = []
-    for point in reversed(losses):
-        if point.loss != 0 or point.rewarded or (point.norm is not None and point.norm != 0):
-            break
-        zeros.append(point)
+    zeros = _last_while(lambda point: point.loss == 0 and not point.rewarded and not point.norm, losses)
     if len(zeros) < _ZEROS_IN_A_ROW:
         return None
     before = losses[-len(zeros) - 1].loss if len(zeros) < len(losses) else None
@@ -198,6 +183,6 @@ def _loss_stuck_at_zero(points: Sequence[Point]) -> Anomaly | None:
         ZERO_CODE,
         "the loss is exactly 0.0 step after step: NaN losses that the trainer leaves out of its average, or no"
         " token of the data is trained on (every label is -100)",
-        tuple(reversed(zeros)),
+        zeros,
         "likely",
     )
