@@ -14,6 +14,8 @@ from preflight.job import Expect, Job
 RDMA_MEMLOCK_KIB = 64 * 1024
 _PODS = ("kubernetes", "kubepods")
 """Words of `container` in the facts for a pod, which gets the limits of its node's runtime."""
+_LEAST_MEMORY_MIB = 512
+"""A launcher and one CPU rank with torch were ended in a group of 250 MiB."""
 
 
 def _raised(facts: HostFacts, limit: str, in_container: str, elsewhere: str) -> str:
@@ -111,13 +113,20 @@ def memory_is_available(limits: Limits, expect: Expect) -> Iterator[Problem]:
     neighbours.
 
     Fix: see who holds it with `ps aux --sort=-rss | head`; in a container raise its limit.
-    Source: /proc/meminfo, the cgroup's memory.max; threshold `memory_available_percent` of `expect:`.
+    Source: /proc/meminfo; the cgroup's memory.max, of 512 MiB at least; threshold
+    `memory_available_percent` of `expect:`.
     """
     total = limits.memory_total_mib
     if total > 0 and 100.0 * limits.memory_available_mib / total < expect.memory_available_percent:
         yield Problem(
             f"{format_gib(limits.memory_available_mib)} of {format_gib(total)} memory are available",
             "ps aux --sort=-rss | head shows who holds it",
+        )
+    limit = limits.memory_limit_mib
+    if not isinstance(limit, Missing) and limit < _LEAST_MEMORY_MIB:
+        yield Problem(
+            f"the control group of this login may use {limit} MiB: the kernel ends ranks that import torch",
+            "raise its limit: docker run --memory, MemoryMax= of systemd, the memory that the job asks for",
         )
 
 

@@ -228,6 +228,7 @@ EATS = """
 import os, time
 print("up", flush=True)
 if os.environ["RANK"] == "1":
+    {0}
     held = []
     while True:
         held.append(os.urandom(1 << 20) * 8)
@@ -235,15 +236,17 @@ time.sleep(60)
 """
 
 
-def test_a_real_kill_for_want_of_memory_is_told_before_the_rank_that_died(
-    run: Driver, limited: Limited
+@pytest.mark.parametrize("died", ["rank", "launcher"])
+def test_a_real_kill_for_want_of_memory_is_told_before_what_died(
+    run: Driver, limited: Limited, died: str
 ) -> None:
     run.prefix = limited.prefix
-    start(run, EATS, ranks=2)
+    chosen = {"rank": "", "launcher": 'open(f"/proc/{os.getppid()}/oom_score_adj", "w").write("1000")'}
+    start(run, EATS.replace("{0}", chosen[died]), ranks=2)
     end = run.ended()
-    assert end["exit"]["ranks"]["1"] == -9
+    assert (end["exit"]["ranks"]["1"] if died == "rank" else end["exit"]["launcher_code"]) == -9
     names = [event["event"] for event in run.events]
-    assert names.index("oom") < names.index("rank_exit")
+    assert names.index("oom") < names.index(f"{died}_exit")
     oom = run.event("oom")
     assert (oom["count"], oom["scope"], oom["limit"]) == (1, "group", 200 << 20)
     assert run.gone() == {}

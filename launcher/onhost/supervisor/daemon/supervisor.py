@@ -156,6 +156,7 @@ class Supervisor:
             self._launcher_ended(code)
 
     def _launcher_ended(self, code: int) -> None:
+        self._memory.check(at_once=True)
         self._launcher.code = code
         said = codes_in_its_log(self._run.dir, self._ranks.unseen()) if code else {}
         for rank, its_code in said.items():
