@@ -69,6 +69,16 @@ def test_logs_that_come_long_after_the_end_are_told_once(tmp_path: Path) -> None
     assert run.stream.getvalue().count("still come") == 1
 
 
+@pytest.mark.parametrize(("ranks", "then"), [(1, "the run continues"), (2, "its ranks have ended")])
+def test_a_run_that_is_left_continues_unless_its_ranks_have_ended(
+    tmp_path: Path, ranks: int, then: str
+) -> None:
+    run = Followed(tmp_path, CPU, CPU)
+    run.take(*(host_report("ab"[rank], "rank_exit", rank=rank, code=0) for rank in range(ranks)))
+    left = replace(build_outcome(run.watch, tmp_path, 1.0, 1), verdict="detached")
+    assert f"detached after 1.0 s; {then}. Come back with:" in list(render_outcome(left))
+
+
 def test_start_ends_when_every_rank_is_verified() -> None:
     watch = RunState(plan(CPU, CPU))
     phases = Phases(watch)
