@@ -129,9 +129,9 @@ def every_node_reaches_the_main_host(
             fix = f"{opened}, or set interface: of {main} in hosts.yaml to a network that both are in"
             severity, instead = Severity.CRITICAL, ""
             if item.port_was_taken:
-                fix = (
-                    "run gpulaunch again: another program took the port meanwhile; or choose one with --port"
-                )
+                taken = ": another program took the port meanwhile; or choose one with --port"
+                lacking = f"; if it stays, look at ulimit -n and ss -s on {main}"  # for an ephemeral port
+                fix = f"run gpulaunch again{taken if item.port else lacking}"
                 if has_other_port(hosts[main], item.port):
                     severity, instead = Severity.WARNING, ", another will be used instead"
                     fix = "choose a port with --port where a firewall opens only some"
@@ -145,8 +145,10 @@ def every_node_reaches_the_main_host(
 
 
 def has_other_port(facts: HostFacts, port: int) -> bool:
-    """Return whether another port of the host was proven free."""
-    return not isinstance(facts.ports, Missing) and any(free != port for free in facts.ports.free)
+    """Return whether another port of the host was proven free; it takes no place of 0, an ephemeral one."""
+    return (
+        port > 0 and not isinstance(facts.ports, Missing) and any(free != port for free in facts.ports.free)
+    )
 
 
 @cluster_check("NET005", Severity.WARNING)
