@@ -1,4 +1,4 @@
-"""What the shell completes beside commands and options: hosts, run configs, runs and codes.
+"""What the shell completes beside commands and options: hosts, run configs, runs, codes and files.
 
 Completion prints no error into the line that a person is typing: what cannot be read completes to nothing.
 """
@@ -61,6 +61,19 @@ def all_codes() -> Iterable[str]:
     from preflight.script.rules.all_rules import rule_codes  # noqa: PLC0415
 
     return (*list_codes(host_codes()), *GUARD_CODES, *rule_codes(), *signature_codes())
+
+
+def complete_files(ctx: click.Context, param: click.Parameter, incomplete: str) -> "list[CompletionItem]":
+    """Let the shell complete local files, as it does for words of a script."""
+    from click.shell_completion import CompletionItem  # noqa: PLC0415 - only while a person types
+
+    del ctx, param
+    return [CompletionItem(incomplete, type="file")]
+
+
+def complete_logs(ctx: click.Context, param: click.Parameter, incomplete: str) -> "list[CompletionItem]":
+    """Complete runs, or local files where no run has this start."""
+    return [*complete_files(ctx, param, incomplete), *complete_runs(ctx, param, incomplete)]
 
 
 complete_hosts = _completion(_hosts)

@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from launcher.commands._answer import json_option
+from launcher.commands._completion import complete_logs
 from launcher.commands._param_types import logs_option
 from launcher.exit_codes import ExitCode
 from launcher.follow.failure_diagnosis import diagnose_kept_run, read_kept_failure
@@ -30,7 +31,7 @@ Examples:
 
 
 @click.command("diagnose", epilog=_EXAMPLES)
-@click.argument("logs", nargs=-1, metavar="[FILE|RUN|-]...")
+@click.argument("logs", nargs=-1, metavar="[FILE|RUN|-]...", shell_complete=complete_logs)
 @json_option
 @logs_option("Where `gpulaunch run` kept its logs.", "runs")
 def command(logs: tuple[str, ...], *, as_json: bool, runs: Path) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 import click
 
 from launcher.commands._argv import LaunchCommand
-from launcher.commands._completion import complete_codes, complete_hosts
+from launcher.commands._completion import complete_codes, complete_files, complete_hosts
 from launcher.commands._deep_options import deep_flag
 from launcher.commands._host_options import host_access_options, max_age_option, transport_option
 from launcher.commands._param_types import (
@@ -124,7 +124,9 @@ MOST_WAIT_S = 7 * 86400.0
 @logs_option("Local directory for the full log of each rank.")
 @transport_option
 @host_access_options
-@click.argument("extra", nargs=-1, type=click.UNPROCESSED, metavar="[-- ARGS]...")
+@click.argument(
+    "extra", nargs=-1, type=click.UNPROCESSED, shell_complete=complete_files, metavar="[-- ARGS]..."
+)
 def command(config: str | None, extra: tuple[str, ...], **given: Any) -> int:
     """Check the hosts, launch the training on all of them, and follow it to its end.
 

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from launcher.commands._answer import Answer, json_option
-from launcher.commands._completion import complete_hosts
+from launcher.commands._completion import complete_files, complete_hosts
 from launcher.commands._host_access import HostAccess, open_host_access
 from launcher.commands._host_options import HostOptions, host_access_options
 from launcher.commands._param_types import config_option, logs_option, set_option
@@ -62,7 +62,9 @@ Examples:
 @logs_option("With --login: this directory of the tree is not sent.")
 @json_option
 @host_access_options
-@click.argument("extra", nargs=-1, type=click.UNPROCESSED, metavar="[-- ARGS]...")
+@click.argument(
+    "extra", nargs=-1, type=click.UNPROCESSED, shell_complete=complete_files, metavar="[-- ARGS]..."
+)
 def command(config: str | None, extra: tuple[str, ...], **given: Any) -> int:
     """Submit a run config to Slurm as one batch job, whose nodes `gpulaunch run` then takes.
 

@@ -252,6 +252,14 @@ def test_the_shell_completes(words: list[str], incomplete: str, expected: list[s
     assert [item.value for item in completion.get_completions(words, incomplete)] == expected
 
 
+@pytest.mark.parametrize(
+    "words", [["run"], ["init"], ["rehearse"], ["run", "a.py", "--"], ["lint"], ["diagnose"], ["submit"]]
+)
+def test_the_shell_completes_files_where_one_is_named(words: list[str]) -> None:
+    found = ShellComplete(cli.cli, {}, "gpulaunch", "_GPULAUNCH_COMPLETE").get_completions(words, "tr")
+    assert [(item.type, item.value) for item in found] == [("file", "tr")]
+
+
 def test_completion_works_through_the_real_program() -> None:
     environ = {
         **os.environ,
