@@ -16,6 +16,7 @@ from typing import Any, TypeAlias
 
 from launcher.engines.command_line import values
 from launcher.engines.command_line.parsed_command import OptionUse, Request
+from launcher.engines.command_line.tables.names import names
 from launcher.errors import CommandRefused
 from preflight.frozen import dataclass
 
@@ -33,10 +34,10 @@ SECTIONS = {
 
 _OWNER = "accelerate"
 STRATEGIES = {"--use_fsdp": "FSDP", "--use_deepspeed": "DEEPSPEED", "--use_megatron_lm": "MEGATRON_LM"}
-_DEEPSPEED_KEYS = (
-    *("deepspeed_config_file", "zero_stage", "offload_optimizer_device", "offload_param_device"),
-    *("offload_optimizer_nvme_path", "offload_param_nvme_path", "gradient_accumulation_steps"),
-    *("gradient_clipping", "zero3_init_flag", "zero3_save_16bit_model", "deepspeed_moe_layer_cls_names"),
+_DEEPSPEED_KEYS = names(
+    "deepspeed_config_file zero_stage offload_optimizer_device offload_param_device"
+    " offload_optimizer_nvme_path offload_param_nvme_path gradient_accumulation_steps gradient_clipping"
+    " zero3_init_flag zero3_save_16bit_model deepspeed_moe_layer_cls_names"
 )
 _PLANNED_TYPES = ("NO", "MULTI_GPU", "MULTI_CPU")
 # accelerate 1.15 reads the last two from its options only; they stay as the user wrote them
@@ -51,21 +52,18 @@ _OWNED_KEYS: Mapping[str, tuple[object, str]] = {
     "main_process_ip": (None, "the plan takes the first host's address, as the others reach it"),
     "main_process_port": (None, "read as the main port; gpulaunch takes another free one when it is busy"),
     "rdzv_backend": ("static", "every host joins a static rendezvous at the main host"),
-    "same_network": (None, ""),
     "use_cpu": (False, "read as gpus: none"),
     "mixed_precision": (None, "read as precision; decided for the GPUs of all hosts"),
     "main_training_function": ("main", "for notebooks and TPUs only"),
     "mpirun_config": (None, "no MPI starts the processes"),
-    "tpu_name": (None, ""),
-    "tpu_zone": (None, ""),
     "tpu_use_cluster": (False, "gpulaunch launches on no TPU"),
-    "tpu_use_sudo": (None, ""),
-    "tpu_vm": (None, ""),
-    "tpu_env": (None, ""),
-    "command_file": (None, ""),
-    "commands": (None, ""),
     "fp16": (None, "read as precision; decided for the GPUs of all hosts"),
-    "dynamo_backend": (None, ""),
+    **dict.fromkeys(
+        names(
+            "same_network dynamo_backend command_file commands tpu_name tpu_zone tpu_use_sudo tpu_vm tpu_env"
+        ),
+        (None, ""),
+    ),
 }
 _FROM_FILTER = "read as hosts and their GPUs; DeepSpeed's own launcher does not run"
 _DEEPSPEED_OWNED = {
@@ -285,5 +283,5 @@ def default_config_paths(environ: Mapping[str, str]) -> tuple[str, ...]:
     home = environ.get("HF_HOME") or posixpath.join(
         environ.get("XDG_CACHE_HOME") or "~/.cache", "huggingface"
     )
-    names = ("default_config.yaml", "default_config.json")
-    return tuple(posixpath.join(home, "accelerate", name) for name in names)
+    files = ("default_config.yaml", "default_config.json")
+    return tuple(posixpath.join(home, "accelerate", name) for name in files)

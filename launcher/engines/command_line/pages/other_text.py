@@ -2,13 +2,14 @@
 
 import re
 
-from launcher.engines.command_line.pages.blocks import LAUNCH_INSIDE, is_printed
+from launcher.engines.command_line.pages.blocks import LAUNCH_INSIDE, LAUNCH_LINE, is_printed
 from launcher.engines.command_line.pages.python_text import refuse_python
 from launcher.errors import CommandRefused
 
 _PASTE = "paste the command that trains, from torchrun, accelerate or python on"
+_XML = "XML"
 _OTHERS = (
-    (re.compile(r"\s*<(?:\?xml\b|[A-Za-z][\w.-]*(?:\s+[\w:.-]+=\"[^\"<>]*\")+\s*/?>)"), "XML"),
+    (re.compile(r"\s*<(?:\?xml\b|[A-Za-z][\w.-]*(?:\s+[\w:.-]+=\"[^\"<>]*\")+\s*/?>)"), _XML),
     (re.compile(r"(?:.*\n)*?(?:rule|checkpoint)[ \t]+\w+:[ \t]*(?:#.*)?\n"), "a rule of Snakemake"),
     (re.compile(r"(?:.*\n)*?process[ \t]+\w+[ \t]*\{[ \t]*\n"), "a process of Nextflow"),
 )
@@ -26,7 +27,7 @@ def refuse_other_text(text: str) -> None:
             f"{_PASTE}; gpulaunch diagnose FILE reads such a log",
         )
     what = next((what for pattern, what in _OTHERS if pattern.match(text)), "")
-    if what:
+    if what and not (what == _XML and LAUNCH_LINE.search(text)):  # a page of HTML
         launch = next(filter(LAUNCH_INSIDE.search, (line.strip(" \t\"'") for line in text.split("\n"))), "")
         filled = f", its names filled in: gpulaunch run --hosts A,B -- {launch[:_SHOWN]}"
         raise CommandRefused(f"the text is {what}, and not a command", f"{_PASTE}{filled if launch else ''}")
