@@ -26,7 +26,7 @@ from launcher.engines.command_line.manifests.lines import (
     mapping_around,
 )
 from launcher.engines.command_line.manifests.remainder import unread_of_manifest
-from launcher.engines.command_line.side_commands import SHELL_SCRIPT, say_left_out
+from launcher.engines.command_line.side_commands import NEEDED_TASK, SHELL_SCRIPT, say_left_out
 from launcher.errors import CommandRefused
 
 _NAMED = re.compile(r"[ ]*(?:- +)?name:[ \t]*(?P<name>[\"']?[A-Za-z_]\w*[\"']?)[ \t]*")
@@ -51,6 +51,9 @@ _INPUT = re.compile(
 _GIVEN_ELSE = re.compile(rf"\{{\{{[ ]*\.\w+{_ELSE}[ ]*\}}\}}")
 _SHORT_TASK = re.compile(r"^(  [\w:-]+:)[ ]+(?=[A-Za-z])", re.MULTILINE)
 """A task with its one command: `train: torchrun train.py`."""
+
+_TASK = re.compile(r"task:[ ]+([\w:-]+)[ ]*\Z")
+"""Another task of a Taskfile, among its commands."""
 
 _TYPED = {"CLI_ARGS": ""}
 """What a person types behind the name of a task."""
@@ -230,7 +233,7 @@ def _command(key: CommandKey) -> str | None:
     if key.name in _VARIABLES:
         return None
     if key.name in _TEXT_KEYS and key.words:
-        return "\n".join(key.words)
+        return "\n".join(_TASK.sub(rf"{NEEDED_TASK} \1", word) for word in key.words)
     more = key.arguments
     if key.text is not None:
         behind = more.text if more is not None and key.name == "entrypoint" else None

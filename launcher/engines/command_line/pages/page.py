@@ -27,10 +27,11 @@ from launcher.engines.command_line.shell.expansions import with_quotes
 from launcher.engines.command_line.task_files.condor import command_of_condor
 from launcher.engines.command_line.task_files.editor_config import command_of_editor
 
-_SHELL = (  # ana@gpu1:~/x$, [ana@gpu1 x]$, ana@mac x %, and the arrows of zsh's themes
+_SHELL = (  # ana@gpu1:~/x$, [ana@gpu1 x]$, ana@mac x %, arrows of zsh's themes, and the `+` of `set -x`
     r"[\w.-]+@[\w.-]+:[^\s$#%]*[$#%]|\[[\w.-]+@[\w.-]+[ \t][^\]\n]{0,200}\][$#%]"
     r"|[\w.-]+@[\w.-]+[ \t]+[\w~/]\S*[ \t]+[$#%]|[A-Za-z][\w-]{0,15}\$"
     r"|\u279c[ \t]{2,}\S+(?:[ \t]+git:\([^()\n]*\))?(?:[ \t]+[\u2717\u2714])?|[\u276f\u279c\u03bb](?=[ \t])"
+    rf"|\+{{1,4}}(?=[ \t]+{LAUNCH}\b)"
 )
 _ENTERED = r"^[ \t]*(?:\([\w./~-]+\)[ \t]*)?"
 _PROMPT = re.compile(
@@ -62,7 +63,7 @@ _TASKS = re.compile(
 )
 """What a file of tasks has: a section, a recipe, an image, or one object of JSON."""
 
-_LIST_MARK = re.compile(rf"^[ \t]*(?:[-*+\u2022]|\d{{1,2}}[.)])[ \t]+(?=`?{LAUNCH}\b)", re.MULTILINE)
+_LIST_MARK = re.compile(rf"^[ \t]*(?:[-*\u2022]|\d{{1,2}}[.)])[ \t]+(?=`?{LAUNCH}\b)", re.MULTILINE)
 _ITEM_OF_PROSE = re.compile(r"^[ \t]*[-*+][ \t]+[A-Z][^\n`$=]{0,300}$", re.MULTILINE)
 _LABEL = re.compile(
     rf"^[ \t]*(?:- )?(?:[A-Z][\w -]{{0,30}}:|(?:command|run|cmd|script):|CMD|ENTRYPOINT|RUN)[ \t]+"

@@ -227,15 +227,11 @@ def _defaulted(match: re.Match[str], value: Value | None, name: str, place: _Pla
 def _without_part(text: str, mark: str, pattern: str) -> str:
     """Return what `${NAME#PATTERN}` and `${NAME%PATTERN}` leave; a double mark takes off the longest part."""
     matched = re.compile(fnmatch.translate(pattern.replace("[^", "[!")))
-    cuts = range(len(text) + 1)
-    if mark[0] == "#":
-        for cut in reversed(cuts) if mark == "##" else cuts:
-            if matched.fullmatch(text[:cut]):
-                return text[cut:]
-    else:
-        for cut in cuts if mark == "%%" else reversed(cuts):
-            if matched.fullmatch(text[cut:]):
-                return text[:cut]
+    for size in sorted(range(len(text) + 1), reverse=len(mark) > 1):
+        cut = size if mark[0] == "#" else len(text) - size
+        part, rest = (text[:cut], text[cut:]) if mark[0] == "#" else (text[cut:], text[:cut])
+        if matched.fullmatch(part):
+            return rest
     return text
 
 

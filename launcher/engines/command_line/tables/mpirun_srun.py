@@ -245,11 +245,7 @@ SRUN = Table(
 )
 
 PREFIXES = {
-    "mpirun": MPIRUN,
-    "mpiexec": MPIRUN,
-    "mpiexec.hydra": MPIRUN,
-    "orterun": MPIRUN,
-    "prterun": MPIRUN,
+    **dict.fromkeys(names("mpirun mpiexec mpiexec.hydra orterun prterun"), MPIRUN),
     "horovodrun": HOROVODRUN,
     "srun": SRUN,
 }

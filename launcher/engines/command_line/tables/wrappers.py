@@ -86,22 +86,16 @@ INSTALLS = {"--with", "-w", "--with-editable", "--with-requirements", "--script"
 SAME = {"mamba": "conda", "micromamba": "conda", "rye": "pipenv"}
 """Tools that take the options of another."""
 
-TRANSPARENT = {
-    "nohup": "nohup: a run continues without its client; --detach leaves at once",
-    "time": "time: the report says how long the run took",
-    "exec": "exec: gpulaunch starts the processes itself",
-    "command": "command: gpulaunch starts the processes itself",
-    "setsid": "setsid: a run continues without its client; --detach leaves at once",
-    "caffeinate": "caffeinate: a run continues without its client",
-    "stdbuf": "stdbuf: python runs unbuffered in every rank",
-    "unbuffer": "unbuffer: python runs unbuffered in every rank",
-    "numactl": "numactl: it would bind all ranks of a host alike, and is left out",
-    "taskset": "taskset: it would bind all ranks of a host alike, and is left out",
-    "timeout": "timeout: it would end one host's launcher alone, and is left out; gpulaunch stop ends a run",
-    "chrt": "chrt: the priority of processes is left as it is",
-    "ionice": "ionice: the priority of disks is left as it is",
-    "nice": "nice: the priority of processes is left as it is",
+_SAID_OF = {
+    "a run continues without its client; --detach leaves at once": ("nohup", "setsid", "caffeinate"),
+    "the report says how long the run took": ("time",),
+    "gpulaunch starts the processes itself": ("exec", "command"),
+    "python runs unbuffered in every rank": ("stdbuf", "unbuffer"),
+    "it would bind all ranks of a host alike, and is left out": ("numactl", "taskset"),
+    "it would end one host's launcher alone, and is left out; gpulaunch stop ends a run": ("timeout",),
+    "the priority of processes and disks is left as it is": ("chrt", "ionice", "nice"),
 }
+TRANSPARENT = {name: f"{name}: {why}" for why, programs in _SAID_OF.items() for name in programs}
 """Programs that change nothing of a launch, with what is said of each."""
 
 VALUE_FLAGS = {
