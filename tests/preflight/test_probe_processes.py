@@ -13,7 +13,7 @@ import pytest
 
 from preflight.probes.fact import missing
 from preflight.probes.namespaces import namespace_pids, own_namespace
-from preflight.probes.processes import table
+from preflight.probes.processes import selection, table
 from preflight.probes.processes.proc_pid import ProcessStat, gpu_devices, open_files, read_stat
 from preflight.probes.processes.row import process_row
 from preflight.probes.processes.selection import select_pids
@@ -84,6 +84,16 @@ def test_this_process_and_its_parent_are_no_part_of_it() -> None:
     above = mine._replace(pid=mine.ppid, ppid=1, state="D")
     walk.stats = {above.pid: above, child.pid: child._replace(ppid=above.pid), 1: stat(1)._replace(pid=1)}
     assert select_pids(walk) == set()
+
+
+def test_a_launcher_above_the_agent_matters_only_for_what_it_holds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(selection, "_is_launch", lambda each: each.comm == "gpulaunch")
+    monkeypatch.setattr(os, "getppid", lambda: GONE + 12)
+    client, other = stat(10, comm="gpulaunch"), stat(20, comm="gpulaunch")
+    family = (client, stat(11, 10), stat(12, 11))
+    assert select_pids(walk_of(*family)) == set()
+    assert select_pids(walk_of(*family, other)) == {1, other.pid}
+    assert select_pids(walk_of(*family, gpu=(10,))) == {1, client.pid, GONE + 11}
 
 
 def test_all_processes_are_those_that_psutil_sees() -> None:

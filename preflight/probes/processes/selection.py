@@ -22,6 +22,7 @@ def select_pids(walk: ProcessWalk) -> set[int]:
     """Return the pids that matter (see facts.Process), without the agent and its own probes."""
     mine = {os.getpid(), os.getppid()}
     mine |= {pid for pid, stat in walk.stats.items() if stat.ppid in mine}
+    above = walk.ancestors(os.getppid())  # the client, where this is its host too: no launch of its own
     core = {pid for pids in walk.holders.values() for pid in pids}
     for pid, stat in walk.stats.items():
         if pid in walk.kernel or pid in mine:
@@ -29,7 +30,8 @@ def select_pids(walk: ProcessWalk) -> set[int]:
         files = walk.gpu_files.get(pid)
         # unreadable: another user's, no reason to send it.
         holds_gpu = isinstance(files, list) and files != []
-        if stat.state in "ZTtD" or stat.comm in _WORKER_COMMS or holds_gpu or _is_launch(stat):
+        matters = stat.state in "ZTtD" or stat.comm in _WORKER_COMMS or holds_gpu
+        if matters or (pid not in above and _is_launch(stat)):
             core.add(pid)
     core -= mine
     chosen = set(core)
