@@ -60,8 +60,3 @@ def category_of(cause: Cause) -> FailureCategory:
     if cause.code == "S70" and cause.confidence == "certain":
         return CATEGORIES["oom"]
     return _OF.get(cause.code) or _OF.get(cause.slug, CATEGORIES["unknown"])
-
-
-def classes() -> frozenset[str]:
-    """Return every class and code that the table has a row for."""
-    return frozenset(_OF)

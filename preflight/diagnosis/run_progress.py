@@ -73,6 +73,7 @@ _MOVES_ENOUGH = 3
 _LONGEST = 2000
 """Characters of a line in which signs are looked for."""
 _BELOW = 4
+_NO_PROGRAM = re.compile(r"command not found$|' is not recognized as an internal or external command,")
 _ECHO = re.compile(
     r"\W*(?:(?:\w+ )?(?:job|training|run|experiment|script|all)\b )?(?:\w+ )?(?:is )?(?:done|finished|completed?)(?: successfully)?[\s.!=]*(?:(?:at|on) .{0,40})?$",
     re.IGNORECASE,
@@ -156,7 +157,7 @@ class RunProgress:
         if self._steps_behind(after) >= FEWEST_STEPS and writer_ended(self._counted, after):
             return False
         at = self.lines[after : after + 1]
-        if any(line.text.endswith("command not found") and self.outlived(line) for line in at):
+        if any(_NO_PROGRAM.search(line.text) and self.outlived(line) for line in at):
             return True  # a shell says so, which has no buffer
         if self.moved(after, sys.maxsize) or any(
             order > after and _AGENT_SUCCEEDED.search(self.lines[order].text) for order in self.done
@@ -171,7 +172,7 @@ class RunProgress:
         """Whether the run said that it was done, in more than the words that a shell script prints when Python has died."""
         said = [order for order in self.done if order > after]
         text = self.lines[after].text if after >= 0 else ""
-        echoed = _ECHOED if _IS_EXCEPTION.match(text) else 2 * text.endswith(": command not found")
+        echoed = _ECHOED if _IS_EXCEPTION.match(text) else 2 * bool(_NO_PROGRAM.search(text))
         return any(order > after + echoed for order in said) or not all(
             _ECHO.match(self.lines[order].text) for order in said
         )

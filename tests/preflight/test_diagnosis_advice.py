@@ -179,6 +179,8 @@ def test_hyphens_are_the_mistake_only_where_torchrun_does_not_know_an_option_of_
         ("The replica workerpool0-0 exited with a non-zero status of 1.\n", "gcloud ai custom-jobs"),
         ("An issue was found when verifying a stable environment for the notebook launcher.\n", "restart"),
         ("UCX  ERROR ibv_reg_mr failed: Cannot allocate memory\n", "ulimit -l unlimited"),
+        ("jaxlib.XlaRuntimeError: RESOURCE_EXHAUSTED: Out of memory allocating 9 bytes\n", "jax.checkpoint"),
+        ("ERROR: LoadError: Out of GPU memory trying to allocate 8.141 GiB\n", "CUDA.reclaim()"),
     ],
 )
 def test_a_command_is_one_of_the_launcher_in_the_log(log: str, command: str) -> None:
