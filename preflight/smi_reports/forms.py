@@ -37,6 +37,7 @@ Facts = dict[str, Any]
 _HEAD = r"^\|[^\S\n]*NVIDIA-SMI \d[\dx.]* "
 _TABLE_HEAD = re.compile(_HEAD, re.MULTILINE)
 _Q_HEAD = re.compile(r"^=+NVSMI LOG=", re.MULTILINE)
+_ASKED_GPU = re.compile(r"nvidia-smi\b[^\n]* (?:-i|--id)[ =]?(\d{1,2})(?![\d,:.])")
 _LONGEST_ERROR = 4000  # a page that merely quotes an error message is not a recording of one
 _ERROR_LINES = 4
 _ERRORS = (
@@ -122,11 +123,12 @@ def _q(text: str) -> Facts:
     starts = [match.start() for match in _Q_HEAD.finditer(text)]
     texts = [text[start:end] for start, end in pairwise([0, *starts[1:], len(text)])]
     trees = [q_tree(each) for each in texts]
-    return _counted_facts(trees[latest(trees, texts)])
+    asked = _ASKED_GPU.search(text)
+    return _counted_facts(trees[latest(trees, texts)], int(asked[1]) if asked else 0)
 
 
-def _counted_facts(tree: Facts) -> Facts:
-    """Return the facts of a tree; GPUs that it counts and does not show are unknown: cut, or not asked."""
+def _counted_facts(tree: Facts, asked: int = 0) -> Facts:
+    """Return the facts of a tree; GPUs that it counts and does not show are unknown: cut, or not `asked`."""
     facts = _tree_facts(tree)
     attached = value_of(find(tree, "attached_gpus"), whole)
     if find(tree, "attached_gpus") is None and isinstance(facts["gpus"], list):
@@ -136,7 +138,7 @@ def _counted_facts(tree: Facts) -> Facts:
     cut = bool(last) and (len(facts["gpus"]) != attached or "processes" not in last[0])
     if cut and isinstance(attached, int) and attached <= MAX_GPUS:
         unknown = missing(f"the file counts {attached} GPUs and does not show it", "not-asked")
-        held = dict(zip(_places(facts["gpus"], attached), facts["gpus"], strict=True))
+        held = dict(zip(_places(facts["gpus"], attached, asked), facts["gpus"], strict=True))
         absent = dict.fromkeys(facts["gpus"][0], unknown)
         count = max([attached, *(index + 1 for index in held)])
         facts["gpus"] = [{**held.get(index, absent), "index": index} for index in range(count)]
@@ -161,11 +163,11 @@ def _placed(gpus: list[Facts], *, starts_within: bool) -> list[Facts]:
     return [{**held.get(index, absent), "index": index} for index in range(minors[-1] + 1)]
 
 
-def _places(gpus: list[Facts], attached: int) -> list[int]:
+def _places(gpus: list[Facts], attached: int, asked: int) -> list[int]:
     """Return the numbers of GPUs of which others are left out: of their device files, as far as said."""
     minors = [gpu["minor"] if isinstance(gpu["minor"], int) else -1 for gpu in gpus]
     known = minors == sorted(set(minors)) and minors[0] >= 0 and minors[-1] < attached
-    return minors if known else list(range(len(gpus)))
+    return minors if known else [asked] if len(gpus) == 1 else list(range(len(gpus)))
 
 
 def _table(text: str) -> Facts:

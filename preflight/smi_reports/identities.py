@@ -30,7 +30,7 @@ _PART_OF_NAME = re.compile(
     r"|Lap(?!top(?! G(?!PU))\b)|Qua(?!dro\b)|Ser(?!(?:ver|ies)\b)|Gra(?!(?:phics|ce)\b)|PRO\d|TIT(?!AN\b)"
     r"|SX(?!M)|PCI(?!e|E)|with(?! Max-Q Design\b)|Blackwell Server(?! Edition\b)|NVIDIA A[13-9]$"
     r"|(?<!\d)GB\b).*"
-    r"|.*\d (?:W|C|MiB|MHz)"
+    r"|.*\d (?:W|C|MiB|MHz)|.*-(?:SXM\d?|PCIE)-\d{0,3}"
     r"|(?!nvidia|geforce|tesla|quadro)[a-z]{1,8} .*|[(/].*|\d.*"
     r"|.{1,3}|[a-z]{1,20}|RO \d.*|NVIDIA RTX \d{1,3}|.* Ge"
     rf"|{_WORD}"

@@ -234,7 +234,7 @@ def _mig_mode(word: str) -> Tree:
 
 def _process_row(line: str) -> re.Match[str] | None:
     """Return what a line of the list of processes says: of a row with or without its bars, or of a part."""
-    barred, left = f"|{line.rstrip(' |')} |" if line.startswith("    ") else line, line.rstrip(" |\r\t")
+    barred, left = re.sub(r"^(?:    |\|\|)(.*?)[ |]*$", r"|   \1 |", line), line.rstrip(" |\r\t")
     return (
         _PROCESS.match(barred)
         or _OLD_PROCESS.match(line)

@@ -38,6 +38,8 @@ def _first(name: str, old: str, new: str) -> Gpu:
         ("2xl40s-busy.table.txt", "39120MiB", "39MiB", "memory"),
         ("2xl40s-busy.table.txt", "NVIDIA L40S", "       L40S", "name"),
         ("2xl40s-busy.list.txt", "{uuids[0]}", "{uuids[1]}", "uuid"),
+        ("8xa100-mig.table.txt", "SXM4-80GB", "SXM4-80  ", "name"),
+        ("2xl40s-busy.q.xml", "<total>46068", "<total>4 068", "memory"),
     ],
 )  # fmt: skip
 def test_a_value_of_a_line_that_is_damaged_is_unknown(name: str, old: str, new: str, field: str) -> None:
@@ -190,6 +192,7 @@ def test_the_name_of_a_process_says_where_blanks_took_a_part_of_it(old: str, new
 def test_the_row_of_a_process_without_its_first_bar_is_read() -> None:
     text = "2xl40s-busy.table.txt"
     assert _first(text, "|    0   N/A", "    0   N/A") == _first(text, "\n", "\n")
+    assert _first(text, "|    0   N/A", "||    0   N/A") == _first(text, "\n", "\n")
 
 
 def test_a_gpu_of_q_whose_line_is_damaged_keeps_its_place() -> None:
@@ -227,6 +230,14 @@ def test_two_tables_of_one_host_are_not_of_two_where_a_name_of_one_is_damaged() 
 def test_a_name_as_long_as_a_whole_uuid_is_whole() -> None:
     name = "NVIDIA RTX PRO 2000 Blackwell Laptop GPU"
     assert _first("2xl40s-busy.q.txt", "NVIDIA L40S", name).name == name
+
+
+@pytest.mark.parametrize(("option", "index"), [("-i 3", 3), ("--id=5", 5), ("-i 0,1", 0), ("", 0)])
+def test_the_one_gpu_that_a_command_asks_for_has_its_number(option: str, index: int) -> None:
+    said = "Attached GPUs  : 8\nGPU 00000000:5E:00.0\n    Temperature\n        GPU Current Temp  : 33 C\n"
+    text = f"$ nvidia-smi -q -d TEMPERATURE {option}\n\n====NVSMI LOG====\n\n{said}"
+    gpus = gpus_of(parse_smi(text, "h"))
+    assert (len(gpus), [gpu.index for gpu in gpus if gpu.temperature_c == 33]) == (8, [index])
 
 
 def test_a_table_that_ends_in_no_running_processes_lists_none() -> None:

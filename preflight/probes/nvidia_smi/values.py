@@ -103,8 +103,8 @@ def all_or_first_missing(values: Json) -> Any:
 
 
 def number(text: str) -> float:
-    """Return the leading number of "81559 MiB", "38 C", "16x"; raises ValueError, for "3?1 MiB" too."""
-    match = re.match(r"\s*(-?\d{1,15}(?:\.\d{1,15})?)(?![\d.?*#_~^])", text)
+    """Return the leading number of "81559 MiB", "38 C", "16x"; raises ValueError, for "3?1" and "3 1" too."""
+    match = re.match(r"\s*(-?\d{1,15}(?:\.\d{1,15})?)(?![\d.?*#_~^]|\s+\d)", text)
     if match is None:
         raise ValueError(text)
     return float(match.group(1))
