@@ -177,7 +177,7 @@ def _unquoted(text: str) -> str:
     if "<nvidia_smi_log" not in text and ("<" in text or "&" in text):
         text = html.unescape(_TAGS.sub("", text)).replace("\u00a0", " ")
     text = _BOLD.sub(r"\1", text) if "**" in text else text
-    text = re.sub(r"^([^\S\n]*\\\|.*)$", _without_backslashes, text.translate(_BOXES), flags=re.MULTILINE)
+    text = re.sub(r"^([^\S\n]*\\[|+].*)$", _without_backslashes, text.translate(_BOXES), flags=re.MULTILINE)
     return "\n".join(map(_without_tabs, text.split("\n"))) if "\t" in text else text
 
 

@@ -72,9 +72,10 @@ def test_a_text_that_another_program_holds_is_read_as_it_was_printed(change: str
         lambda text: text.replace("-----", "\u2013\u2013\u2013\u2014"),
         _lines(lambda line: line + "<br>"),
         _lines(lambda line: re.sub(r"([|_])", r"\\\1", line)),
+        lambda text: text.replace("|", "\\|").replace("+-", "\\+-"),
         _lines(lambda line: re.sub(" +", "\t", line)),
     ],
-    ids=["boxes", "dashes", "breaks", "escaped for Markdown", "a tab for blanks"],
+    ids=["boxes", "dashes", "breaks", "escaped for Markdown", "escaped edges", "a tab for blanks"],
 )
 def test_a_table_in_other_characters_is_read(change: Callable[[str], str]) -> None:
     text = _recorded("2xl40s-busy.table.txt")
