@@ -257,7 +257,7 @@ def _expectations(
     if facts is None:
         return
     if others:
-        middle, margins = median(others), value.margins[facts.device]
+        middle, margins = median(others), value.margins["gpu" if rank.on_gpu else "cpu"]
         yield Expectation("peers", middle, margins.warning * middle, margins.critical * middle)
     if former is not None:
         yield Expectation("own best", former.best, OWN_BEST * former.best)

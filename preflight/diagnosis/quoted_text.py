@@ -24,6 +24,11 @@ _LONGEST_HUNK = 60
 _CHANGE = re.compile(
     r"\s{0,8}(?:--|[*•-]) (?:\w[\w/.,-]{0,40}: )?(?:Fix|Add|Remove|Change|Allow|Correct|Prevent|Avoid|Improve|Handle|Document|Ensure|Update|Clarify|Don't|Do not|Make|Treat|Log|When|If)(?:e?d|e?s)?\b"
 )
+# What a page tells of a failure that a reader may meet.
+_TOLD = re.compile(
+    r"(?!\s*[\w.]*(?:Error|Exception)\b).{0,400}?\b(?:(?:[Ii]f|[Ww]hen(?:ever)?) (?:you|one|users?|we) (?:run into|encounter|see|get|face|hit)\b"
+    r"|[Tt]his can happen\b|[Uu]sers? reports?\b)"
+)
 _RESULT = re.compile(r"\b(?:PASSED|XFAIL|xfail|SKIPPED|XPASS)\b")
 
 
@@ -36,7 +41,7 @@ def is_shown_text(lines: Sequence[Line], line: Line) -> bool:
         return True
     if _COMMENT.match(text):  # one alone is a heading
         return any(_COMMENT.match(each.text) for each in _beside(lines, line.order))
-    if _RESULT.search(text):
+    if _RESULT.search(text) or _TOLD.match(text):
         return True
     if _CHANGE.match(text):
         return text.lstrip().startswith("-- ") or any(
