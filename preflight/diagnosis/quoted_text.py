@@ -24,7 +24,7 @@ _LONGEST_HUNK = 60
 _CHANGE = re.compile(
     r"\s{0,8}(?:--|[*•-]) (?:\w[\w/.,-]{0,40}: )?(?:Fix|Add|Remove|Change|Allow|Correct|Prevent|Avoid|Improve|Handle|Document|Ensure|Update|Clarify|Don't|Do not|Make|Treat|Log|When|If)(?:e?d|e?s)?\b"
 )
-# What a page tells of a failure that a reader may meet.
+# What a page says of a failure that a reader may meet.
 _TOLD = re.compile(
     r"(?!\s*[\w.]*(?:Error|Exception)\b).{0,400}?\b(?:(?:[Ii]f|[Ww]hen(?:ever)?) (?:you|one|users?|we) (?:run into|encounter|see|get|face|hit)\b"
     r"|[Tt]his can happen\b|[Uu]sers? reports?\b)"
