@@ -2,6 +2,7 @@
 
 import shlex
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import partial
 from itertools import groupby
 from pathlib import Path
@@ -15,6 +16,7 @@ from launcher.commands._completion import complete_files
 from launcher.commands._host_access import open_host_access
 from launcher.commands._host_options import HostOptions, host_access_options
 from launcher.commands._param_types import launch_option
+from launcher.config.command_config import read_command
 from launcher.config.host_access_args import complete_commands, without_key
 from launcher.config.inventory import FILE_NAME, LOCALHOST, HostEntry
 from launcher.config.node_sets import fold_hosts, host_range
@@ -25,7 +27,8 @@ from launcher.config.script_config import (
     build_config_for_command,
     refuse_shell_script,
 )
-from launcher.errors import BadInput, GpulaunchError, HostError, HostsUnusable
+from launcher.engines.command_line.parsed_command import MissingValue
+from launcher.errors import BadInput, CommandRefused, GpulaunchError, HostError, HostsUnusable
 from launcher.host_checks.host_errors import fold_errors
 from launcher.local.atomic_write import write_atomic
 from launcher.local.home import from_home
@@ -64,7 +67,7 @@ class _Run:
 
     name: str
     script: str = ""
-    command: str = ""  # in place of a script
+    command: str | tuple[str, ...] = ""  # in place of a script
     launch: int | None = None  # which of several commands of it
     batch: BatchScript | None = None  # of Slurm, in place of both
     hosts: tuple[str, ...] = ()  # that the command names
@@ -174,8 +177,19 @@ def _run(words: tuple[str, ...], launch: int | None, *, pasted: bool) -> _Run:
     if len(words) == 1 and (job := _batch_run(words[0], "", launch)) is not None:
         return job
     config = build_config_for_command(words, Overrides(launch=str(launch or "")))
+    known = config.command.unknown if config.command is not None else ()
+    hosts = config.hosts if config.names_hosts else ()
+    return _Run(config.name, command=_written(words, launch, known), launch=launch, hosts=hosts)
+
+
+def _written(
+    words: tuple[str, ...], launch: int | None, known: tuple[MissingValue, ...]
+) -> str | tuple[str, ...]:
+    """Return words as one text, but for those that a text would not be read as: `--mode TRAIN_DIR`."""
     line = words[0] if len(words) == 1 else shlex.join(words)
-    return _Run(config.name, command=line, launch=launch, hosts=config.hosts if config.names_hosts else ())
+    with suppress(CommandRefused):
+        return line if len(words) == 1 or read_command((line,), launch).unknown == known else words
+    return words
 
 
 def _head(path: str) -> str:

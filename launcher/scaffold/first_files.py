@@ -143,7 +143,7 @@ def render_run_config(
     project: str,
     *,
     name: str = "",
-    command: str = "",
+    command: str | Sequence[str] = "",
     launch: int | None = None,
 ) -> str:
     """Return a run config of a local script for hosts, or of a command that starts one today.
@@ -156,7 +156,8 @@ def render_run_config(
     if any(each.beside_gpus for host in hosts for each in host.environments):
         gpus = ["gpus: all                # of each host; a launch is refused where one lacks its GPUs"]
     if command:
-        program, gpus = f"command: {_scalar(command)}", []  # the command says which GPUs
+        written = _scalar(command) if isinstance(command, str) else json.dumps(list(command))
+        program, gpus = f"command: {written}", []  # the command says which GPUs
     rows = [
         f"# gpulaunch run --config {shlex.quote(stem)}. {_KEYS}",
         program,

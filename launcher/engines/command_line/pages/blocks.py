@@ -34,7 +34,9 @@ _PRINTED = re.compile(
 )
 """A line of a progress bar, of a logger or of a traceback."""
 
-_PROSE = re.compile(r"^[ \t]*(?:[#>*-]+[ \t]*|\d{1,2}[.)][ \t]+)?[^\W\d_][^=$\n|;]*$", re.MULTILINE)
+_PROSE = re.compile(
+    r"^[ \t]*(?:[#>*-]+[ \t]*|\d{1,2}[.)][ \t]+)?[^\W\d_][^=$\n|;]*$|^[ \t]*</?[a-z][^\n]*>$", re.MULTILINE
+)
 _OTHER_LETTER = re.compile(
     r"[ \t]*(?:\d{1,2}[.)\u3001][ \t]*|[#>*-]+[ \t]*)?(?![A-Za-z])[^\W\d_][^\"'`\\\n]*"
     r"|[ \t]*[A-Z][a-z]+,?(?:[ \t]+[\w',()-]+){2,30}[ \t]*[:.\uff1a][ \t]*"
