@@ -25,7 +25,7 @@ from preflight.smi_reports.nvitop import HEAD as NVITOP
 from preflight.smi_reports.nvitop import nvitop_tree
 from preflight.smi_reports.qtext import q_tree
 from preflight.smi_reports.query_csv import csv_tree
-from preflight.smi_reports.repeated_recordings import keep_processes, latest
+from preflight.smi_reports.repeated_recordings import gpus_in, keep_processes, latest
 from preflight.smi_reports.short_outputs import LSPCI, list_tree, lspci_gpus
 from preflight.smi_reports.surroundings import closed_xml
 from preflight.smi_reports.system_reports import COLLECTED, INFORMATION, collected_tree, information_tree
@@ -133,9 +133,8 @@ def _counted_facts(tree: Facts, asked: int = 0) -> Facts:
     attached = value_of(find(tree, "attached_gpus"), whole)
     if find(tree, "attached_gpus") is None and isinstance(facts["gpus"], list):
         facts["gpus"] = _placed(facts["gpus"], starts_within="cut" in tree)
-    gpus = tree.get("gpu", [])
-    last = gpus[-1:] if isinstance(gpus, list) else [gpus]
-    cut = bool(last) and (len(facts["gpus"]) != attached or "processes" not in last[0])
+    gpus = gpus_in(tree)
+    cut = bool(gpus) and (len(facts["gpus"]) != attached or "processes" not in gpus[-1])
     if cut and isinstance(attached, int) and attached <= MAX_GPUS:
         unknown = missing(f"the file counts {attached} GPUs and does not show it", "not-asked")
         held = dict(zip(_places(facts["gpus"], attached, asked), facts["gpus"], strict=True))

@@ -6,6 +6,7 @@ from typing import Any
 
 from preflight.probes.nvidia_smi.values import CUT
 from preflight.smi_reports.headerless_csv import UUID
+from preflight.smi_reports.repeated_recordings import gpus_in
 
 Tree = dict[str, Any]
 
@@ -50,10 +51,8 @@ _ROUNDED_MIB = 2
 
 def mark_cut_values(tree: Tree) -> None:
     """Mark the driver's version, and names, UUIDs and sizes of GPUs, where a part of them is missing."""
-    gpus = tree.get("gpu", [])
-    gpus = gpus if isinstance(gpus, list) else [gpus]
-    _mark_shared_uuids([gpu for gpu in gpus if isinstance(gpu, dict)])
-    for gpu in gpus:
+    _mark_shared_uuids(gpus_in(tree))
+    for gpu in gpus_in(tree):
         for key, part in _PARTS:
             _mark(gpu, key, part)
         _mark_unequal_sums(gpu.get("fb_memory_usage"))

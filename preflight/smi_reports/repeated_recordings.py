@@ -36,7 +36,7 @@ def latest(trees: list[Tree], texts: list[str]) -> int:
     A recording that is cut has fewer GPUs than those before it. Raises DifferentHostsError where a GPU of one
     recording is not that of another, by UUID, bus, name or memory; `texts` are those of the trees.
     """
-    ids = [tuple(map(_identity, _gpus(tree))) for tree in trees]
+    ids = [tuple(map(_identity, gpus_in(tree))) for tree in trees]
     groups, group_of = list[list[int]](), dict[tuple[tuple[str, ...], ...], list[int]]()
     for place, each in enumerate(ids):
         if each not in group_of:  # and no list that a loop printed thousands of times
@@ -90,9 +90,9 @@ def keep_processes(trees: list[Tree]) -> None:
 
     A container lists no process of its host: the memory of those is still in use then.
     """
-    for place, gpu in enumerate(_gpus(trees[-1])):
+    for place, gpu in enumerate(gpus_in(trees[-1])):
         for tree in reversed(trees[:-1] if _listed(gpu) == [] else ()):
-            earlier = _listed(_gpus(tree)[place]) if place < len(_gpus(tree)) else None
+            earlier = _listed(gpus_in(tree)[place]) if place < len(gpus_in(tree)) else None
             if earlier and all(map(_mib, earlier)) and sum(map(_mib, earlier)) <= _mib(gpu):
                 gpu["processes"] = {"process_info": earlier}
                 break
@@ -117,7 +117,8 @@ def _are_one(left: tuple[tuple[str, ...], ...], right: tuple[tuple[str, ...], ..
     return not any(differ(*values) for one, two in pairs for values in zip(one, two, strict=True))
 
 
-def _gpus(tree: Tree) -> list[Tree]:
+def gpus_in(tree: Tree) -> list[Tree]:
+    """Return the GPUs of a tree, of which XML with one has no list."""
     gpus = tree.get("gpu", [])
     return [gpu for gpu in (gpus if isinstance(gpus, list) else [gpus]) if isinstance(gpu, dict)]
 
