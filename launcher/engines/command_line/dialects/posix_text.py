@@ -10,7 +10,7 @@ _MARKS = re.compile(
 )
 _OF_WINDOWS = re.compile(
     r"^[ \t]*(?:PS )?[A-Z]:\\[^\n>]*>|[ \t]\^[ \t]*$"
-    r"|(?<![\w\\])(?:[\w.-]+\\(?!_))+[\w.-]+\.(?:py|sh|ya?ml|json|exe)(?![\w.\\/-])",
+    r"|(?<![\w.\\-])(?:[\w.-]+\\(?!_))+[\w.-]+\.(?:py|sh|ya?ml|json|exe)(?![\w.\\/-])",
     re.MULTILINE | re.ASCII,
 )
 _SEPARATOR = re.compile(
@@ -19,7 +19,7 @@ _SEPARATOR = re.compile(
 _LAST = re.compile(r"(?<=\")([A-Za-z]:[^\"\n]*[^\"\n\\])\\(?=\"(?:\s|$))")
 """Of a path in quotes, before which it would be one of the path."""
 
-_EXECUTABLE = re.compile(r"((?:[\w.-]+/)+[\w.-]+)\.exe\b", re.ASCII)
+_EXECUTABLE = re.compile(r"(?<![\w.-])((?:[\w.-]+/){1,40}[\w.-]+)\.exe\b", re.ASCII)
 
 
 def with_posix_syntax(text: str) -> str:
