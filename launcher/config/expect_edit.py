@@ -43,7 +43,7 @@ def _checked(old: str, new: str, floors: Floors) -> str:
         hosts = dict(wanted.get("hosts") or {})
         for host, values in floors.items():
             entry = dict(hosts.get(host) or {})  # copies: an alias of it stays as it is
-            numbers = {name: _number(value) for name, value in values.items()}
+            numbers = {name: float(_plain(value)) for name, value in values.items()}
             hosts[host] = {**entry, "expect": {**(entry.get("expect") or {}), **numbers}}
         wanted["hosts"] = hosts
         same = yaml.safe_load(new) == wanted
@@ -55,11 +55,6 @@ def _checked(old: str, new: str, floors: Floors) -> str:
             f"hosts.yaml cannot be edited for {', '.join(floors)}", f"add this under hosts:\n{lines}"
         )
     return new
-
-
-def _number(value: float) -> float:
-    found: float = yaml.safe_load(_plain(value))
-    return found
 
 
 def _plain(value: float) -> str:

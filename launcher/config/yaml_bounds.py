@@ -29,7 +29,7 @@ def compose(text: str) -> yaml.Node | None:
     """Return the one document in the text, None where it is empty.
 
     Aliases are resolved, so a node can occur several times; all together are at most MAX_VALUES values,
-    MAX_DEPTH deep. Raises Unbounded, or another yaml.YAMLError where the text is not YAML.
+    MAX_DEPTH deep. Raises YamlLimitExceeded, or another yaml.YAMLError where the text is not YAML.
     """
     fast = getattr(yaml, "CSafeLoader", None)
     if fast is not None:
@@ -72,7 +72,7 @@ def _line(mark: object) -> int:
 
 
 def _check_events(text: str, loader: type[yaml.SafeLoader]) -> bool:
-    """Return whether there are aliases. Raises Unbounded."""
+    """Return whether there are aliases. Raises YamlLimitExceeded."""
     depth = values = 0
     has_alias = False
     for event in yaml.parse(text, Loader=loader):
@@ -98,7 +98,7 @@ class _Measure:
         self._known: dict[int, tuple[int, int]] = {}
 
     def of(self, node: yaml.Node, depth: int) -> tuple[int, int]:
-        """Return (values, levels). Raises Unbounded."""
+        """Return (values, levels). Raises YamlLimitExceeded."""
         line = _line(node.start_mark)
         if id(node) not in self._known:
             if depth > MAX_DEPTH:

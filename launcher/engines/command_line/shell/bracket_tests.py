@@ -156,7 +156,8 @@ class _Test:
     def _compared(self, first: Word, operator: str, second: Word) -> Answer:
         left, right = self._text(first), self._text(second)
         if operator in ("=", "==", "!=") and left is not None:
-            answer = matches(left, second, self.values) if self.is_double else _equal(left, right)
+            plain = None if right is None else left == right
+            answer = matches(left, second, self.values) if self.is_double else plain
             return answer if operator != "!=" else opposite(answer)
         if left is None or right is None:
             return None
@@ -179,10 +180,6 @@ def _is_sorted(first: str, second: str) -> Answer:
         re.fullmatch(kind, first) and re.fullmatch(kind, second) for kind in _SORTED_ALIKE
     )
     return first < second if is_same_everywhere else None
-
-
-def _equal(left: str, right: str | None) -> Answer:
-    return None if right is None else left == right
 
 
 def _searched(expression: str, text: str) -> Answer:
