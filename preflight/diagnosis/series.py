@@ -51,7 +51,7 @@ MAX_PRINTED = 600
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """One logged step; a value that the line does not hold is None. `rewarded`: reinforcement, whose loss may be 0."""
+    """One logged step; a value that the line does not hold is None. `rewarded`: one that may be 0, of reinforcement or by another name."""
 
     line: Line
     loss: float | None
@@ -83,7 +83,8 @@ class PointReader:
         loss, norm, scale = (float(text[slice(*span)]) if span else None for span in spans)
         if scale is not None and (scale < 0 or _CHOSEN.search(text)):  # Megatron's -1 is bf16
             scale = None
-        return Point(line, loss, norm, scale, "reward" in text, "verflow" in text or "OVERFLOW" in text)
+        rewarded = "reward" in text or "loss" not in text.lower()
+        return Point(line, loss, norm, scale, rewarded, "verflow" in text or "OVERFLOW" in text)
 
 
 def read_points(lines: Sequence[Line]) -> tuple[Point, ...]:

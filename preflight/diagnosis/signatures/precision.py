@@ -131,7 +131,7 @@ ROWS: tuple[Signature, ...] = (
               r"|[Ll]oss (?:exploded|diverged)\b.{0,40}(?:nan|inf|stop|abort)|reducing loss scale to 0(?:\.0)?$"
               r"|[Tt]raining (?:diverged|has diverged)|[Gg]radients? (?:contain|contains|are|is) (?:nan|NaN|NAN)"
               r"|The loss of the current iteration is (?:nan|NaN|inf)|reducing loss scale to \d(?:\.\d+)?e-\d\d"
-              r"|ERROR.{0,60}\bloss\b.{0,20}\b(?:nan|NaN)\b|(?:[Ss]top(?:p(?:ing|ed))?|[Aa]bort(?:ing|ed)?|[Tt]erminat(?:ing|ed)|[Hh]alt(?:ing|ed)?|[Ee]xit(?:ing|ed)?)\b.{0,60}\b(?:loss|[Gg]rad\w*(?:[ _]norm)?) (?:is|was|became|has been|turned) (?:now )?(?:nan|NaN|NAN|inf|Inf|[Nn]on-?finite|not finite)\b|\b[Gg]rad\w*[ _]norm (?:is|was|became|has been|turned) (?:nan|NaN|NAN|inf|Inf|[Nn]on-?finite|not finite)\b.{0,80}\b(?:stop|abort|terminat|halt|exit)",
+              r"|ERROR.{0,60}\bloss\b.{0,20}\b(?:nan|NaN)\b|(?:[Ss]top(?:p(?:ing|ed))?|[Aa]bort(?:ing|ed)?|[Tt]erminat(?:ing|ed)|[Hh]alt(?:ing|ed)?|[Ee]xit(?:ing|ed)?)\b.{0,60}\b(?:loss|[Gg]rad\w*(?:[ _]norm)?) (?:is|was|became|has been|turned) (?:now )?(?:nan|NaN|NAN|inf|Inf|[Nn]on-?finite|not finite)\b|\b[Gg]rad\w*[ _]norm (?:is|was|became|has been|turned) (?:nan|NaN|NAN|inf|Inf|[Nn]on-?finite|not finite)\b.{0,80}\b(?:stopp|abort|terminat|halt|exit)(?:ing|ed)\b",
               "the loss is NaN or infinite, or the loss scale fell to its minimum: pure fp16 training, a model made for"
               " bf16 in fp16, too high a learning rate, or bad data",
               "float32 parameters with mixed precision (bf16 where the GPUs have it), a lower learning rate; gpulaunch"
