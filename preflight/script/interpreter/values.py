@@ -351,6 +351,12 @@ class HeapObject:
         return HeapObject(self.kind, self.place, MappingProxyType({**self.attrs, **changes}))
 
 
+def modules_of(listed: HeapObject | None) -> list[Ref]:
+    """Return the modules of a Sequential or ModuleList; none where it was made on a path that has ended."""
+    attrs = listed.attrs if listed else {}
+    return [part for name, part in attrs.items() if name.isdigit() and isinstance(part, Ref)]
+
+
 def join_things(one: HeapObject, other: HeapObject) -> HeapObject:
     """Return what is known of an object that was treated differently on two paths."""
     if one is other or one == other:

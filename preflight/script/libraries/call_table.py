@@ -33,6 +33,7 @@ from preflight.script.interpreter.values import (
     alternatives,
     is_by_rank,
     join,
+    modules_of,
     text_of,
 )
 from preflight.script.libraries import (
@@ -288,8 +289,7 @@ class LibraryModel:
         if method is None:
             if it.kind(iterable) == "list":
                 return self.element(it, list_classes.items_of(it, iterable))
-            thing = it.thing(iterable)  # none where it was made on a path that has ended
-            return join(part for name, part in thing.attrs.items() if name.isdigit()) if thing else UNKNOWN
+            return join(modules_of(it.thing(iterable)))
         made = call_function(it, method, unwrap_value(it, it.functions[method.key].node, ()))
         return UNKNOWN if made == iterable else self.element(it, made)
 

@@ -66,9 +66,6 @@ def collective(name: str) -> Callable[[Interpreter, Call], Value]:
 
     def model(it: Interpreter, call: Call) -> Value:
         emit_collective(it, call, name)
-        for node, value in zip(call.node.args, call.args, strict=False):
-            if isinstance(value, Seq) and name != "new_group":
-                put_back(it, node, UNKNOWN)  # filled with what other ranks hold
         given = [
             part.attr
             for item in call.node.args[:1]

@@ -14,8 +14,8 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from preflight.facts.script import CodeLocation
-from preflight.script.interpreter.calls import call_function
-from preflight.script.interpreter.events import Call, ScriptEvent
+from preflight.script.interpreter.calls import call_function, invoke
+from preflight.script.interpreter.events import Call, ScriptEvent, unwrap_value
 from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.values import (
     FALSE,
@@ -36,6 +36,7 @@ from preflight.script.interpreter.values import (
     alternatives,
     heap_id,
     join,
+    modules_of,
     text_of,
 )
 from preflight.script.libraries.casts import EACH, OWN_DTYPE, cast, members, set_trained_dtype
@@ -264,7 +265,8 @@ def attach_adapters(it: Interpreter, model: int, config: Value, call: Call, *, a
         dtype = Dtype(dtype.name, call.at("autocast_adapter_dtype"))
     lora = it.thing(config) if isinstance(config, Ref) else None
     extra = lora is not None and (
-        _given(lora.get("modules_to_save")) or text_of(lora.get("bias")) in ("all", "lora_only")
+        lora.get("modules_to_save") not in (NONE, UNKNOWN)
+        or text_of(lora.get("bias")) in ("all", "lora_only")
     )
     it.change(
         model,
@@ -280,10 +282,6 @@ def attach_adapters(it: Interpreter, model: int, config: Value, call: Call, *, a
     it.emit(ScriptEvent("adapters", call.place, model, call, "", {"config": config, "base": base}))
 
 
-def _given(value: Value) -> bool:
-    return value != NONE and not (isinstance(value, type(UNKNOWN)))
-
-
 def _add_adapter(it: Interpreter, _owner: Ref | Element, model: int, call: Call) -> None:
     """The add_adapter of transformers and diffusers: float32 or the base's dtype, depending on versions."""
     config = call.get("adapter_config", 0) or call.get("config", 0) or UNKNOWN
@@ -291,11 +289,18 @@ def _add_adapter(it: Interpreter, _owner: Ref | Element, model: int, call: Call)
     attach_adapters(it, model, config, call, autocast=autocast)
 
 
+def _call(it: Interpreter, owner: Ref | Element, _model: int, call: Call) -> None:
+    """Call a model; a Sequential calls its modules."""
+    note_forward(it, owner, call)
+    for part in modules_of(it.thing(owner)):
+        invoke(it, part, unwrap_value(it, call.node, (UNKNOWN,)))
+
+
 _Effect: TypeAlias = Callable[[Interpreter, Ref | Element, int, Call], None]
 _EFFECTS: dict[str, tuple[_Effect, Value | None]] = {
     "requires_grad_": (_require_grad, None),
     "apply": (_apply, None),
-    "__call__": (lambda it, owner, _model, call: note_forward(it, owner, call), UNKNOWN),
+    "__call__": (_call, UNKNOWN),
     "add_adapter": (_add_adapter, NONE),
     "gradient_checkpointing_enable": (_checkpoint_activations, NONE),
     "enable_gradient_checkpointing": (_checkpoint_activations, NONE),
@@ -356,11 +361,10 @@ def parameter_assigned(it: Interpreter, owner: Element, name: str, value: Value,
 def _uniform(thing: HeapObject | None) -> str:
     """Return the dtype of every parameter of a model, "" where they may differ."""
     dtype = thing.get("dtype") if thing else UNKNOWN
-    plain = thing is not None and thing.get("adapters") == NONE and thing.get("mixed", NONE) == NONE
-    known = isinstance(dtype, Dtype) and dtype.name not in (OWN_DTYPE, "checkpoint")
-    if thing is None or not plain or not known or not isinstance(dtype, Dtype):
+    if thing is None or not isinstance(dtype, Dtype) or dtype.name in (OWN_DTYPE, "checkpoint"):
         return ""
-    return dtype.name if thing.get("upcast") == FALSE and thing.get("touched") != TRUE else ""
+    plain = thing.get("adapters") == NONE and thing.get("mixed", NONE) == NONE
+    return dtype.name if plain and thing.get("upcast") == FALSE and thing.get("touched") != TRUE else ""
 
 
 def _needs_grad(thing: HeapObject | None) -> Value:

@@ -11,6 +11,11 @@ class Layer(torch.nn.Module):
         return checkpoint(torch.relu, x, use_reentrant=True) if self.again else x  # expect: R408 warning
 
 
+class Block(torch.nn.Module):
+    def forward(self, x):
+        return checkpoint(torch.relu, x, use_reentrant=True)  # expect: R408 warning
+
+
 class Net(torch.nn.Module):
     def __init__(self):
         super().__init__()
@@ -18,10 +23,15 @@ class Net(torch.nn.Module):
         self.layers = torch.nn.ModuleList(Layer() for _ in range(3))
         for layer in self.layers:
             layer.again = True
+        blocks = []
+        for _ in range(3):
+            blocks.append(Block())
+        self.blocks = torch.nn.Sequential(torch.nn.ReLU(), torch.nn.Sequential(*blocks))
 
     def forward(self, x):
         for layer in self.layers:
             x = layer(x)
+        x = self.blocks(x)
         return checkpoint(self.block, x, use_reentrant=True)  # expect: R408 warning
 
 

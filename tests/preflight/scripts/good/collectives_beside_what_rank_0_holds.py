@@ -49,3 +49,12 @@ for step in range(3):
     if stop:
         break
     dist.all_reduce(loss)
+
+def share(listed):
+    dist.broadcast_object_list(listed, src=0)
+
+
+shared = ["last.pt" if dist.get_rank() == 0 else None]
+share(shared)
+if shared[0]:
+    dist.reduce(loss, 0)
