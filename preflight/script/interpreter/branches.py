@@ -30,11 +30,12 @@ from preflight.script.interpreter.values import (
     own_attribute,
     truth,
 )
+from preflight.script.syntax_trees import walk
 
 if TYPE_CHECKING:
     from preflight.script.interpreter.interpreter import Interpreter
 
-_OF_RANKS = frozenset({RANK_0, OTHER_RANKS, BY_RANK})
+OF_RANKS = frozenset({RANK_0, OTHER_RANKS, BY_RANK})
 
 
 def read_if(it: "Interpreter", node: ast.If) -> None:
@@ -105,7 +106,8 @@ def _says_who_goes_on(test: ast.expr, value: Value, there: str, elsewhere: str) 
 
 def _assigned(body: list[ast.stmt]) -> list[ast.expr]:
     """Return the names and attributes that statements set, each once."""
-    assigned = (target for item in body if isinstance(item, ast.Assign) for target in item.targets)
+    parts = (part for item in body for part in walk(item) if isinstance(part, ast.Assign))
+    assigned = (target for part in parts for target in part.targets)
     named = (target for target in assigned if isinstance(target, (ast.Name, ast.Attribute)))
     return list({ast.unparse(target): target for target in named}.values())
 
@@ -164,7 +166,7 @@ def read_choice(it: "Interpreter", node: ast.IfExp, value: Value) -> Value:
     found, depth = [], len(it.contexts)
     placed = _by_value(value, places)
     for part, place in zip((node.body, node.orelse), placed, strict=True):
-        it.contexts += [place] if place in _OF_RANKS else []
+        it.contexts += [place] if place in OF_RANKS else []
         found.append(it.evaluate(part))
         del it.contexts[depth:]
     return of_ranks(found[0], found[1], first=placed[0] == RANK_0) if placed[0] in _BY_FIRST else join(found)
@@ -211,7 +213,7 @@ def _known_branch(it: "Interpreter", node: ast.If, *, known: bool) -> None:
     before = it.state.fork() if _may_raise(body) else None
     outer_guard = it.guard
     it.guard = it.place(node) if place == RANK_0 else outer_guard
-    _execute_in(it, body, without, place if place in _OF_RANKS else "")
+    _execute_in(it, body, without, place if place in OF_RANKS else "")
     it.guard = outer_guard
     if before is not None and it.state.dead and ways_out(it) == ends:
         it.state = before

@@ -70,6 +70,14 @@ OWN_STEP = "own"
 
 
 @dataclass(frozen=True, slots=True)
+class Loop:
+    """A loop that is read, and inside of how many contexts it is."""
+
+    place: CodeLocation
+    depth: int
+
+
+@dataclass(frozen=True, slots=True)
 class Draw:
     """A loop, or `next`, that draws from one of some data loaders, inside of how many other loops."""
 

@@ -19,7 +19,7 @@ from preflight.script.interpreter.branch_conditions import UNCALLED
 from preflight.script.interpreter.call_cache import CallCache
 from preflight.script.interpreter.choices import only_uses
 from preflight.script.interpreter.decorators import is_command
-from preflight.script.interpreter.events import Call, ClassInfo, Draw, FuncInfo, ScriptEvent
+from preflight.script.interpreter.events import Call, ClassInfo, Draw, FuncInfo, Loop, ScriptEvent
 from preflight.script.interpreter.module_names import ModuleName
 from preflight.script.interpreter.state import State
 from preflight.script.interpreter.values import (
@@ -132,7 +132,7 @@ class Interpreter:
         self.block: list[ast.stmt] = []  # of the `with` whose context managers are being evaluated
         self.stack: list[int] = []
         self.returns: list[tuple[Value, State]] = []
-        self.breaks, self.continues = list[State](), list[State]()
+        self.breaks, self.continues, self.loops = list[State](), list[State](), list[Loop]()
         self.tests: list[ast.expr] = []  # conditions, of the loop around, that are not known
         self.scaled_if: dict[str, bool] = {}  # conditions, and whether the loss is scaled where they hold
         self.yields: list[Value] | None = None

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from preflight.script.interpreter.assignments import assign
 from preflight.script.interpreter.branch_conditions import RANK_0
 from preflight.script.interpreter.branches import place_of_turns
-from preflight.script.interpreter.events import Draw
+from preflight.script.interpreter.events import Draw, Loop
 from preflight.script.interpreter.state import merge_states
 from preflight.script.interpreter.values import Seq, names_of, truth
 
@@ -83,6 +83,7 @@ def _loop(
     broken = False
     outer_repeated = it.repeated
     depth, guard = len(it.contexts), it.guard
+    it.loops.append(Loop(it.place(node), depth))
     for number, begin in enumerate(turns):
         it.repeated = outer_repeated or (same and number > 0)
         it.tests = []
@@ -97,6 +98,7 @@ def _loop(
             if not it.breaks or not same:
                 break
             it.state = merge_states(it.breaks)  # what ends the loop on one path need not end it on another
+    it.loops.pop()
     it.loop_depth -= 1
     it.open_loops -= same
     it.repeated, it.tests = outer_repeated, outer_tests

@@ -30,12 +30,15 @@ _OF_ALL = {
     "buffers": "forward() of a model that DDP wraps, which broadcasts its buffers",
     **dict.fromkeys(("step", "scaler step"), "backward() and step() of a model that DDP or FSDP wraps"),
 }
+_MET, _LEAVES, _LEAVE = "all take part in ", "rank 0 leaves ", "others leave "
+_GONE = "rank 0 alone leaves this loop, and the others wait for it in the next turn"
+_TOGETHER = "leave it on every rank: broadcast what rank 0 decides"
 _ASKS_SHARDS = re.compile(r"fsdp|FSDP|FullySharded|deepspeed|zero_?3")
 _OF_ZERO_3 = frozenset({"load_checkpoint", "save_16bit_model", "save_fp16_model"})
 """Methods of DeepSpeed's engine that wait for all ranks where ZeRO-3 parts the weights, and not before."""
 
 
-@rule("R404", "collective", "train", "evaluate", "step", "scaler step", "buffers", "end")
+@rule("R404", "collective", "train", "evaluate", "step", "scaler step", "buffers", "break", "end")
 def rank_0_alone_in_a_collective(it: "Interpreter", event: ScriptEvent) -> Iterator[RuleHit]:
     """A barrier, broadcast, reduction or the like is reached by rank 0 only.
 
@@ -44,13 +47,18 @@ def rank_0_alone_in_a_collective(it: "Interpreter", event: ScriptEvent) -> Itera
     trainer.evaluate(), DeepSpeed's engine.save_checkpoint() and a step of a model that DDP wraps, which all
     ranks must call. So is forward() of a model in DDP with batch normalization, in eval() too: DDP broadcasts
     its buffers. A branch of the other ranks that takes part in one is taken for the counterpart: of those of
-    its own function, or, where that has none, of all. Where rank 0 takes part in none, they wait for it.
+    its own function, or, where that has none, of all. Where rank 0 takes part in none, they wait for it; so do
+    they where it alone leaves a loop early, as with a decision to stop that it keeps to itself.
     Source: torch.distributed's documentation; reproduced on two gloo ranks with torch 2.13; deepspeed's
     engine.py, where save_checkpoint() starts with a barrier.
     """
     if it.target.processes == 1:
         return
+    if event.name == "break":
+        _note_left(it, event.place)
+        return
     if event.name == "end":
+        yield from _left_alone(it)
         met, unmet = _met_in_functions(it)
         yield from () if unmet else _waiting(it, met)
         if not any(name.startswith((_ALONE, _IN)) for name in it.notes):
@@ -83,6 +91,26 @@ def rank_0_alone_in_a_collective(it: "Interpreter", event: ScriptEvent) -> Itera
         it.notes.setdefault(f"{_IN}{_function(it)}", []).append(event.place)
         if it.guard is not None:
             it.notes.setdefault(f"guard of {event.place}", []).append(it.guard)
+    elif BY_RANK not in it.contexts:
+        for loop in it.loops:
+            it.notes.setdefault(f"{_MET}{loop.place}", []).append(event.place)
+
+
+def _note_left(it: "Interpreter", place: CodeLocation) -> None:
+    """Note who leaves a loop by a break that some ranks come to."""
+    loop = it.loops[-1]
+    alone = it.contexts[loop.depth :].count(RANK_0) and OTHER_RANKS not in it.contexts[loop.depth :]
+    if RANK_0 not in it.contexts[: loop.depth]:
+        it.notes.setdefault(f"{_LEAVES if alone else _LEAVE}{loop.place}", []).append(place)
+
+
+def _left_alone(it: "Interpreter") -> Iterator[RuleHit]:
+    """Yield where rank 0 alone leaves a loop in which all ranks take part in something."""
+    for name, places in list(it.notes.items()):
+        loop = name.removeprefix(_LEAVES)
+        if loop != name and f"{_LEAVE}{loop}" not in it.notes:
+            for met in it.notes.get(f"{_MET}{loop}", ())[:1]:
+                yield RuleHit(places[0], _GONE, _TOGETHER, Level.WARNING, (met,))
 
 
 def _without_rank_0(it: "Interpreter") -> Iterator[RuleHit]:

@@ -61,3 +61,16 @@ for step in range(3):
         bar.update(1)
 dist.get_rank() == 0 and dist.barrier()  # expect: R404 error
 dist.get_rank() == 0 and "VERBOSE" in os.environ and dist.barrier()  # expect: R404 error
+stop = False
+for step in range(9):
+    dist.all_reduce(loss)
+    if dist.get_rank() == 0:
+        print(step)
+        if loss.item() < 0.1:
+            stop = True
+    if stop:
+        break  # expect: R404 warning
+while "MORE" in os.environ:
+    if dist.get_rank() == 0 and loss.item() < 0.1:
+        break  # expect: R404 warning
+    dist.all_reduce(loss)

@@ -58,3 +58,20 @@ shared = ["last.pt" if dist.get_rank() == 0 else None]
 share(shared)
 if shared[0]:
     dist.reduce(loss, 0)
+for step in range(9):
+    dist.reduce(loss, 0)
+    for each in range(step) if dist.get_rank() == 0 else ():
+        print(each)
+    if dist.get_rank() == 0:
+        while loss.item() > step:
+            if step == 4:
+                break
+        stop = torch.tensor(int(loss.item() < 0.1)).cuda()
+        dist.broadcast(stop, 0)
+        if stop:
+            break
+    else:
+        stop = torch.zeros(1).cuda()
+        dist.broadcast(stop, 0)
+        if stop:
+            break
