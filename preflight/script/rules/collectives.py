@@ -47,8 +47,8 @@ def rank_0_alone_in_a_collective(it: "Interpreter", event: ScriptEvent) -> Itera
     trainer.evaluate(), DeepSpeed's engine.save_checkpoint() and a step of a model that DDP wraps, which all
     ranks must call. So is forward() of a model in DDP with batch normalization, in eval() too: DDP broadcasts
     its buffers. A branch of the other ranks that takes part in one is taken for the counterpart: of those of
-    its own function, or, where that has none, of all. Where rank 0 takes part in none, they wait for it; so do
-    they where it alone leaves a loop early, as with a decision to stop that it keeps to itself.
+    its own function, or, where that has none, of all. Where rank 0 takes part in none, they wait for it.
+    So do they where it alone leaves a loop early, as by a decision to stop that it keeps to itself.
     Source: torch.distributed's documentation; reproduced on two gloo ranks with torch 2.13; deepspeed's
     engine.py, where save_checkpoint() starts with a barrier.
     """
