@@ -1,6 +1,6 @@
 """gpulaunch diagnose: what killed a run, from its log."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,14 @@ from launcher.follow.failure_diagnosis import diagnose_kept_run, read_kept_failu
 from launcher.follow.failures import Failure
 from launcher.follow.suggested_commands import read_places, with_run_commands
 from launcher.report.diagnosis import encode_diagnosis, render_diagnosis
-from launcher.rundir.layout import has_end, read_kept_outcome, read_kept_plan, read_kept_source
+from launcher.rundir.end_state import summarize_ends
+from launcher.rundir.layout import (
+    has_end,
+    read_kept_ends,
+    read_kept_outcome,
+    read_kept_plan,
+    read_kept_source,
+)
 from launcher.rundir.log_files import LAST, find_local_run, list_run_directories, read_logs
 from launcher.rundir.run_id import is_run_name, run_name
 from launcher.sync.missing_files import name_left_out
@@ -51,7 +58,8 @@ def command(logs: tuple[str, ...], *, as_json: bool, runs: Path) -> None:
     kept = list_run_directories(logs, runs)
     open_ended = [path.name for path in kept if not has_end(path)]
     outcome = read_kept_outcome(kept[0]) if len(kept) == len(logs) == 1 else {}
-    failure, end = read_kept_failure(outcome), _read_end(outcome)
+    ends = tuple(read_kept_ends(kept[0])) if len(kept) == len(logs) == 1 else ()
+    failure, end = read_kept_failure(outcome), _read_end(outcome, ends)
     found = diagnose_kept_run(read, failure)
     if len(kept) == len(logs) or all(not Path(word).exists() and is_run_name(word) for word in logs):
         # Two runs may have had different interpreters on one host.
@@ -96,9 +104,15 @@ def _failure_lines(failure: Failure) -> Iterator[str]:
         yield f"  | {line}"
 
 
-def _read_end(outcome: Mapping[str, Any]) -> dict[str, str] | None:
-    """Return how a kept run ended, None where it is not known. Its text is untrusted."""
+def _read_end(outcome: Mapping[str, Any], ends: Sequence[Mapping[str, Any]]) -> dict[str, str] | None:
+    """Return how a kept run ended, None where it is not known. Its text is untrusted.
+
+    `ends` are those of its nodes: a run that no client followed to its end has no outcome.
+    """
     verdict, why = outcome.get("verdict"), outcome.get("why") or ""
+    if not outcome and ends:
+        status, said = summarize_ends(ends)
+        verdict, why = ("interrupted", said) if status == "stopped" else (None, "")
     if not isinstance(verdict, str) or not isinstance(why, str):
         return None
     return {"verdict": one_line(verdict, 40), "why": one_line(why, 400)}

@@ -92,7 +92,7 @@ def read_run(directory: Path) -> RunFiles:
         events=_events(directory / EVENTS),
         logs=tuple(_log(path) for path in rank_logs(directory)),
         usage=read_usage(directory, plan, behind if isinstance(behind, dict) else {}),
-        ends=tuple(_ends(directory)),
+        ends=tuple(read_kept_ends(directory)),
     )
 
 
@@ -118,10 +118,10 @@ def is_run(directory: Path) -> bool:
 
 def has_end(directory: Path) -> bool:
     """Return whether it is kept how a run ended: its client saw it, or `gpulaunch fetch` brought it."""
-    return (directory / OUTCOME).is_file() or any(True for _ in _ends(directory))
+    return (directory / OUTCOME).is_file() or any(True for _ in read_kept_ends(directory))
 
 
-def _ends(directory: Path) -> Iterator[Mapping[str, Any]]:
+def read_kept_ends(directory: Path) -> Iterator[Mapping[str, Any]]:
     """Yield the `exit` of every node that has ended, with the name of its directory as `host`."""
     for path in sorted(directory.glob("*/state.json")):
         state = _document(path)

@@ -6,7 +6,7 @@ from typing import TypeAlias
 from launcher.config.node_sets import fold_hosts
 from launcher.errors import GpulaunchError, HostError, HostsUnusable, RunNotKept
 from launcher.planning.run_record import RunRecord
-from launcher.rundir.run_id import LAST, format_start, names_run
+from launcher.rundir.run_id import LAST, format_start, names_run, run_name
 from launcher.runs.last_run import SearchScope
 from launcher.runs.remote_run import RemoteRun
 from launcher.text import one_line
@@ -103,8 +103,8 @@ def select_run(runs: Iterable[RemoteRun], word: str, choose: RunChoice | None = 
         raise BadInput(f"{what} was found on the hosts that answered", "gpulaunch ps --all HOST...")
     if word == LAST:
         return _believed((choose and choose(word, runs)) or runs[-1])
-    exact = [run for run in runs if run.run_id == word]
-    begun = exact or [run for run in runs if names_run(word, run.run_id)]
+    exact = [run for run in runs if word in (run.run_id, run_name(run.run_id))]
+    begun = exact if len(exact) == 1 else [run for run in runs if names_run(word, run.run_id)]
     if len(begun) == 1:
         return _believed(begun[0])
     if not begun:

@@ -242,6 +242,7 @@ def test_the_name_of_several_runs_means_the_newest_and_to_stop_the_one_that_live
     (longer,) = found((A, [launched_by("ana@x", "a-b", 10.0)]))
     assert select_run((live, longer, newest), "a", scope.newest) == newest
     assert select_run((live, newest), "a", scope.live) == live
+    assert select_run((live, longer), "a", scope.exact) == live  # the one that has this name
     assert select_run((ended, newest), "a-2", scope.live) == newest  # which is over: so stop says
     for word, choose in (("a-2", scope.newest), ("a", scope.exact), ("a", scope.live)):
         with pytest.raises(BadInput, match="is ambiguous, it starts the ids of"):  # a and a-b both live
