@@ -22,6 +22,7 @@ _INPUT = re.compile(r"resume|load|from|init|restore|pretrained|input")
 _WRITE = re.compile(
     r"""["'][wax]b?\+?b?["']|mkdir|makedirs|\bto_[a-z]+\(|dump|[Ss]ave|[Ww]rite|FileHandler|basicConfig"""
 )
+_EXCLUDE = "sync.exclude"
 _MAX_FILES = 20_000
 """Of a directory whose size is summed; with more it is not for a sync anyway."""
 
@@ -43,7 +44,8 @@ class LeftOut:
             goal = posixpath.normpath(posixpath.join(target, posixpath.dirname(self.top), self.link))
             source = str((root / self.top).resolve())
             return f"rsync -a {quote_path(source + end)} {host}:{quote_path(goal + end)}"
-        if self.size is not None and self.size <= room:
+        is_excluded = self.rule.startswith(_EXCLUDE)  # by the user's own word, which counts more
+        if self.size is not None and self.size <= room and not is_excluded:
             return f"gpulaunch run ... --set sync.include={quote_path(self.top)}"
         here = "" if root == Path.cwd() else f"{root}/./"
         return f"rsync -aR {quote_path(here + self.top)} {host}:{quote_path(target)}/"
@@ -132,7 +134,7 @@ def _is_output(option: str) -> bool:
 def _rule(root: Path, name: str, exclude: Sequence[str], *, is_directory: bool) -> str:
     for pattern in exclude:
         if Ignore.from_lines([pattern]).says(name, is_directory=is_directory):
-            return f"sync.exclude ({pattern})"
+            return f"{_EXCLUDE} ({pattern})"
     above = [*Path(name).parents][:-1]
     base = next((root / path for path in above if (root / path / ".git").exists()), root)
     if git.is_checkout(base):

@@ -71,6 +71,9 @@ def test_a_large_directory_and_a_link_are_for_rsync(tmp_path: Path) -> None:
     assert data is not None
     assert pool is not None
     assert data.command(here, "b", "/t", 2) == "gpulaunch run ... --set sync.include=data/"
+    by_word = find_left_out(here, "data/x", ("data",))
+    assert by_word is not None
+    assert by_word.command(here, "b", "/t", 2).startswith("rsync ")
     assert data.command(here, "b", "/t", 1) == f"rsync -aR {here}/./data/ b:/t/"
     assert pool.command(here, "b", "/t", 9) == f"rsync -a {tmp_path}/pool/ b:{tmp_path}/pool/"
 

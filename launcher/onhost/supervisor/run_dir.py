@@ -41,7 +41,7 @@ from .node import (
     life_tag,
     node_name,
 )
-from .processes import boot_id, is_same, is_stopped
+from .processes import boot_id, is_same, is_stopped, ticks_of
 from .protocol import RequestRefused
 
 SPEC = "spec.json"
@@ -239,4 +239,6 @@ def loss_of(state: dict[str, Any]) -> str | None:
         return None
     if before != here:
         return "host"
-    return "killed" if is_on_this_node(state) else "container"
+    # The kernel gives the number of a namespace again: what began before PID 1 was in another one.
+    began = (state.get("supervisor") or [0])[-1]
+    return "killed" if is_on_this_node(state) and began >= ticks_of(1) else "container"
