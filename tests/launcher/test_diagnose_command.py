@@ -125,16 +125,6 @@ def test_a_run_that_no_rank_has_ended_is_shown_with_the_reason_of_its_end(
     assert json.loads(gpulaunch("diagnose", RUN, "--logs", str(tmp_path), "--json").output)["end"] == end
 
 
-def test_a_run_that_was_stopped_without_a_client_has_not_failed(tmp_path: Path) -> None:
-    run = a_run(tmp_path) / RUN
-    (run / "titan" / "rank-3.log").write_text("ChildFailedError: \ntrain.py FAILED\n")
-    (run / "plan.json").write_text("{}")
-    end = {"launcher_code": -15, "ranks": {"3": -15}, "why": "stopped by ana@x", "cause": "request"}
-    (run / "titan" / "state.json").write_text(json.dumps({"phase": "ended", "exit": end}))
-    printed = gpulaunch("diagnose", RUN, "--logs", str(tmp_path)).output
-    assert printed == "interrupted: stopped by ana@x\nits logs show no failure\n"
-
-
 def test_a_run_that_finished_has_not_failed_whatever_its_ranks_have_printed(tmp_path: Path) -> None:
     run = a_run(tmp_path) / RUN
     (run / "titan" / "rank-3.log").write_text("ChildFailedError: \ntrain.py FAILED\n")
