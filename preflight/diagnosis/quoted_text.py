@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from itertools import takewhile
 
 from preflight.diagnosis.lines import Line
 
@@ -35,9 +36,7 @@ _RESULT = re.compile(r"\b(?:PASSED|XFAIL|xfail|SKIPPED|XPASS)\b")
 def is_shown_text(lines: Sequence[Line], line: Line) -> bool:
     """Whether a line of a log (`lines[line.order]`) shows a text that names a failure, and reports none."""
     text = line.text
-    if _OPTION.match(text) or _COMMAND.match(text) or _CODE.match(text) or _DOCSTRING.match(text):
-        return True
-    if _LISTED_LITERAL.match(text):
+    if any(each.match(text) for each in (_OPTION, _COMMAND, _CODE, _DOCSTRING, _LISTED_LITERAL)):
         return True
     if _COMMENT.match(text):  # one alone is a heading
         return any(_COMMENT.match(each.text) for each in _beside(lines, line.order))
@@ -55,9 +54,5 @@ def _beside(lines: Sequence[Line], order: int) -> Sequence[Line]:
 
 
 def _in_hunk(lines: Sequence[Line], order: int) -> bool:
-    for above in reversed(lines[max(0, order - _LONGEST_HUNK) : order]):
-        if _HUNK.match(above.text):
-            return True
-        if not _OF_DIFFERENCE.match(above.text):
-            return False
-    return False
+    above = (each.text for each in reversed(lines[max(0, order - _LONGEST_HUNK) : order]))
+    return any(map(_HUNK.match, takewhile(_OF_DIFFERENCE.match, above)))
