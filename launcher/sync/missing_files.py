@@ -5,7 +5,7 @@ import posixpath
 import re
 from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from launcher import safe_json
@@ -48,7 +48,7 @@ def _with_left_out(cause: Cause, source: Mapping[str, Any], start: str) -> Cause
     if writes_there(root, posixpath.relpath(posixpath.join(target, cause.location), target)):
         return cause
     exclude = [text for text in kept if isinstance(text, str)] if isinstance(kept, list) else []
-    cwd = start if start.startswith("/") else target
+    cwd = start if start.startswith("/") else _below(target, start.removeprefix("~"))
     for match in (match for each in cause.evidence for match in _PATHS.finditer(each.text)):
         path = match[1] or match[2] or match[3]
         is_local = path.startswith(f"{root}/") and os.path.exists(path)  # noqa: PTH110 - no path raises
@@ -67,3 +67,9 @@ def _with_left_out(cause: Cause, source: Mapping[str, Any], start: str) -> Cause
             start = posixpath.relpath(posixpath.join(target, name), cwd)
             return replace(cause, cause=words, fix=f"name it {one_line(start, 200)}", command="")
     return cause
+
+
+def _below(target: str, start: str) -> str:
+    """Return where ranks start in a tree whose directory is known, by the end that the two share."""
+    above = next((part for part in map(str, PurePosixPath(start, "_").parents) if target.endswith(part)), "")
+    return target + start.removeprefix(above) if len(above) > 1 else target

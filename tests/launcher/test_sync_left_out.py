@@ -96,6 +96,7 @@ def test_an_included_path_is_sent_whatever_gitignore_says(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("text", "line", "expected"),
     [
+        ("No such file or directory: '../data/x'", "r", ("ls -ld data", "general")),
         ("No such file or directory: 'data/x'", "r", ("sync.include=data/", "")),
         ("Unable to find '/there/data/x'", "r", ("sync.include=data/", "")),
         ("No such file or directory: '{here}/data/x'", "r", ("sync.include=data/", "name it data/x in")),
@@ -137,3 +138,15 @@ def test_a_submodule_that_is_not_checked_out_is_named(tmp_path: Path) -> None:
     left_out = find_left_out(tmp_path / "top", "sub/w.bin", ())
     assert left_out is not None
     assert left_out.rule == "sub/.gitignore:1 (*.bin)"
+
+
+@pytest.mark.parametrize(
+    ("start", "missing"), [("~/there/sub", "x"), ("~/there", "sub/x"), ("/r/there/sub", "x"), ("", "sub/x")]
+)
+def test_a_missing_file_is_found_from_where_the_ranks_start(tmp_path: Path, start: str, missing: str) -> None:
+    write(tmp_path, {"sub/x": "1", ".gitignore": "x"})
+    evidence = (Evidence(1, 0, f"FileNotFoundError: '{missing}'", "", "b"),)
+    cause = Cause("S92", "missing-file", "likely", "c", "general", evidence, "", 0, "b", "")
+    source = {"from": str(tmp_path), "hosts": {"b": {"directory": "/r/there"}}}
+    (found,) = name_left_out(Diagnosis("missing-file", (cause,), ()), source, {"b": start}).causes
+    assert found.command.endswith("--set sync.include=sub/x")
