@@ -19,6 +19,8 @@ _OUTPUT = re.compile(
     r"(?:[-_.]|$)"
 )
 _INPUT = re.compile(r"resume|load|from|init|restore|pretrained|input")
+_PLACE = re.compile(r"data|dir|path|file|folder|root|input|model|resume")
+"""Of an option whose value is a path without a slash; others, such as --report_to wandb, are names."""
 _WRITE = re.compile(
     r"""["'][wax]b?\+?b?["']|mkdir|makedirs|\bto_[a-z]+\(|dump|[Ss]ave|[Ww]rite|FileHandler|basicConfig"""
 )
@@ -89,10 +91,11 @@ def list_inputs(script: str, args: Sequence[str], subdirectory: str, output: str
             words = [node.value for node in ast.walk(call) if isinstance(node, ast.Constant)]
             names = [word for word in words if isinstance(word, str) and 1 < len(word) < 300]
             options = [name for name in names if name.startswith("-")]
+            options += [keyword.arg or "" for keyword in call.keywords]
             if _WRITE.search(text) or any(_is_output(name) for name in options):
                 written.update(posixpath.normpath(name) for name in names)
             else:
-                found.update(dict.fromkeys(names))
+                found.update(dict.fromkeys(name for name in names if "/" in name or "." in name))
     return tuple(
         posixpath.normpath(posixpath.join(subdirectory, name))
         for name in found
@@ -122,8 +125,9 @@ def _of_args(args: Sequence[str]) -> Iterator[str]:
         if word.startswith("-") and not equals:
             option = word
             continue
-        if not _is_output(name if equals else option):
-            yield value if equals else word
+        named, text = (name, value) if equals else (option, word)
+        if not _is_output(named) and ("/" in text or "." in text or _PLACE.search(named)):
+            yield text
         option = ""
 
 

@@ -15,7 +15,10 @@ from tests.launcher.sync_tree import git, write
 @pytest.mark.parametrize(
     ("script", "args", "expected"),
     [
-        ("", ("--data", "d/x", "--lr=3"), ("d/x", "3")),
+        ("", ("--data", "d/x", "--lr=3"), ("d/x",)),
+        ("", ("--data", "d", "--report_to", "wandb"), ("d",)),
+        ("A(report_to='wandb', load='d/x')", (), ("d/x",)),
+        ("A(output_dir='./out', data='./d')\nload('out/x')", (), ()),
         ("", ("--output_dir", "out", "--log-file=l.txt", "in.txt"), ("in.txt",)),
         ("", ("--resume_from_checkpoint", "out/c"), ("out/c",)),
         ("", ("data.path=d/x", "hydra.run.dir=r"), ("d/x",)),
@@ -23,10 +26,10 @@ from tests.launcher.sync_tree import git, write
         ("open('out/x', 'w')\nos.listdir('out/x')", (), ()),
         ("os.makedirs('out')\nf('out/a')", (), ()),
         ("f('o/a')", ("p/o/b",), ("p/o/b", "o/a")),
-        ("p.add_argument('--data', default='d/x')", (), ("--data", "d/x")),
+        ("p.add_argument('--data', default='d/x')", (), ("d/x",)),
         ("p.add_argument('--save-dir', default='d/x')", (), ()),
         ("X = 'd/x'", (), ()),
-        ("not python", ("a",), ("a",)),
+        ("not python", ("a.x",), ("a.x",)),
     ],
 )
 def test_what_a_script_reads_is_listed(script: str, args: tuple[str, ...], expected: tuple[str, ...]) -> None:
@@ -34,7 +37,7 @@ def test_what_a_script_reads_is_listed(script: str, args: tuple[str, ...], expec
 
 
 def test_a_path_is_seen_from_the_tree_and_the_output_is_none() -> None:
-    assert list_inputs("", ("a", "../b", "o/c"), "sub", "o") == ("sub/a", "b")
+    assert list_inputs("", ("./a", "../b", "o/c"), "sub", "o") == ("sub/a", "b")
 
 
 @pytest.mark.parametrize("by_git", [True, False])
