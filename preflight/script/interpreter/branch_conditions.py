@@ -49,7 +49,8 @@ _ASKS_RANK = re.compile(
     r"|process_index|proc_id|global_zero|procid|localid"
 )
 _OTHERS = re.compile(
-    rf"{_RANK} (?:!=|>) '?0'?|{_RANK} >= 1|{_RANK} not in [\[(](?:-1, 0|0, -1)[\])]|not {_FIRST_WORD}",
+    rf"{_RANK} (?:!=|>) '?0'?|{_RANK} >= 1|(?:\w+\.)*get_rank\(\)"
+    rf"|{_RANK} not in [\[(](?:-1, 0|0, -1)[\])]|not {_FIRST_WORD}",
     re.IGNORECASE,
 )
 _ONE = re.compile(rf"{_COUNT} (?:==|<=) [01]|{_COUNT} < [12]|{_OF_ACCELERATE} == {_NO}", re.IGNORECASE)

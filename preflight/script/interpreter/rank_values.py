@@ -72,9 +72,15 @@ def answered(it: "Interpreter", value: Value) -> Value:
     return RankValue(first=(places[-1] == RANK_0) is value.value) if places else value
 
 
+def _had_by(value: Value, *, first: bool) -> list[Value]:
+    """Return what a value may be on rank 0, or on the other ranks."""
+    held = (value.held if isinstance(value, OneOf) else None) or {}
+    return [item for item in alternatives(value) if held.get(item, first) is first]
+
+
 def of_ranks(value: Value, other: Value, *, first: bool) -> Value:
     """Return what has one value on rank 0 (`first`) or on the other ranks, and another where it has not."""
-    one, rest = alternatives(value), alternatives(other)
+    one, rest = _had_by(value, first=first), _had_by(other, first=not first)
     held = {item: first for item in one if item not in rest} | {
         item: not first for item in rest if item not in one
     }

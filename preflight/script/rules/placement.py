@@ -15,7 +15,6 @@ from preflight.script.interpreter.values import (
     Device,
     HeapObject,
     Map,
-    RankValue,
     Ref,
     Seq,
     Value,
@@ -175,7 +174,7 @@ def visible_devices_set_by_the_script(it: "Interpreter", event: ScriptEvent) -> 
     if event.what != "CUDA_VISIBLE_DEVICES":
         return
     it.notes.setdefault(_SEEN_GPUS, []).append(event.place)
-    if any(isinstance(item, RankValue) for item in alternatives(value or NONE)):
+    if is_by_rank(value):
         it.notes.setdefault(_OWN_GPU, []).append(event.place)
         return
     level = _level(it)

@@ -34,6 +34,12 @@ class Team:
             torch.save(loss, "loss.pt")
 
 
+def keep(loss):
+    if dist.get_rank():
+        return
+    dist.all_reduce(loss)  # expect: R404 error
+
+
 class Log:
     def __init__(self):
         self.file = None
@@ -53,6 +59,7 @@ log = Log()
 team = Team()
 team.share(loss)
 team.report(loss)
+keep(loss)
 bar = tqdm.tqdm(range(3)) if dist.get_rank() == 0 else None
 for step in range(3):
     log.add(loss)
