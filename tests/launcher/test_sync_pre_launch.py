@@ -57,6 +57,9 @@ def test_the_command_line_can_ask_for_a_sync(tmp_path: Path) -> None:
         max_mib=9, delete=True
     )
     assert load(tmp_path, "sync: true", "sync=false").sync is None
+    assert load(tmp_path, "sync: Yes", "sync.include=data/").sync == SyncOptions(include=("data/",))
+    with pytest.raises(ConfigError, match="no keys of its own"):
+        load(tmp_path, "sync: false", "sync.include=data/")
 
 
 @pytest.mark.parametrize(
