@@ -1,6 +1,7 @@
 """Files of a tree that a script reads and a sync leaves out: what kept them back, and what sends them."""
 
 import ast
+import json
 import os
 import posixpath
 import re
@@ -25,6 +26,7 @@ _WRITE = re.compile(
     r"""["'][wax]b?\+?b?["']|mkdir|makedirs|\bto_[a-z]+\(|dump|[Ss]ave|[Ww]rite|FileHandler|basicConfig"""
 )
 _EXCLUDE = "sync.exclude"
+_PLAIN = re.compile(r"(?!(?:null|~)\Z)[\w~./](?:[\w./ -]*[\w./-])?", re.IGNORECASE)
 _MAX_FILES = 20_000
 """Of a directory whose size is summed; with more it is not for a sync anyway."""
 
@@ -39,8 +41,11 @@ class LeftOut:
     size: int | None  # bytes of `top`; None: too many files to count
     link: str = ""  # what `top` points at, out of the tree: that is never sent
 
-    def command(self, root: Path, host: str, target: str, room: int) -> str:
-        """Return what brings it to the host; `room`: the bytes that a sync may send besides the tree."""
+    def command(self, root: Path, host: str, target: str, room: int, include: Sequence[str] = ()) -> str:
+        """Return what brings it to the host.
+
+        `room`: the bytes that a sync may send besides the tree; `include`: what it includes already.
+        """
         if self.link:
             end = "/" * (root / self.top).is_dir()
             goal = posixpath.normpath(posixpath.join(target, posixpath.dirname(self.top), self.link))
@@ -48,8 +53,10 @@ class LeftOut:
             return f"rsync -a {quote_path(source + end)} {host}:{quote_path(goal + end)}"
         is_excluded = self.rule.startswith(_EXCLUDE)  # by the user's own word, which counts more
         if self.size is not None and self.size <= room and not is_excluded:
-            return f"gpulaunch run ... --set sync.include={quote_path(self.top)}"
-        here = "" if root == Path.cwd() else f"{root}/./"
+            paths = [*dict.fromkeys((*include, self.top))]
+            value = json.dumps(paths, ensure_ascii=False) if len(paths) > 1 else yaml_word(self.top)
+            return f"gpulaunch run ... --set sync.include={quote_path(value)}"
+        here = "./" if root == Path.cwd() else f"{root}/./"  # no option, and no host: -x, a:b
         return f"rsync -aR {quote_path(here + self.top)} {host}:{quote_path(target)}/"
 
     @property
@@ -57,6 +64,11 @@ class LeftOut:
         """What a send would carry: `data/, 3.2 GiB`."""
         size = f"over {_MAX_FILES} files" if self.size is None else format_size(self.size)
         return f"{one_line(self.top, 120)} ({size})"
+
+
+def yaml_word(text: str) -> str:
+    """Return what stands for this text in a run config; quotes of a shell would become a part of it."""
+    return text if _PLAIN.fullmatch(text) else json.dumps(text, ensure_ascii=False)
 
 
 def find_left_out(root: Path, path: str, exclude: Sequence[str]) -> LeftOut | None:
@@ -84,7 +96,7 @@ def list_inputs(script: str, args: Sequence[str], subdirectory: str, output: str
     """
     written = {posixpath.normpath(output)} if output else set[str]()
     found = dict.fromkeys(_of_args(args))
-    with suppress(SyntaxError, ValueError, RecursionError):
+    with suppress(SyntaxError, ValueError, RecursionError, MemoryError):
         lines = script.splitlines()
         for call in (node for node in ast.walk(ast.parse(script)) if isinstance(node, ast.Call)):
             text = "\n".join(lines[call.lineno - 1 : call.end_lineno])
@@ -104,11 +116,16 @@ def list_inputs(script: str, args: Sequence[str], subdirectory: str, output: str
 
 
 def writes_there(root: Path, place: str) -> bool:
-    """Whether a line of a script, "train.py:12", writes by its look: what it names need not be sent."""
+    """Whether a line of a script, "train.py:12", writes by its look: what it names need not be sent.
+
+    The place is of a log and untrusted: no device, no pipe and nothing outside the tree is read.
+    """
     name, _, number = place.rpartition(":")
-    with suppress(OSError, ValueError, IndexError):
-        lines = (root / name).read_text(encoding="utf-8", errors="replace").splitlines()
-        return _WRITE.search(lines[int(number) - 1]) is not None
+    with suppress(OSError, ValueError, IndexError, RuntimeError):
+        path = (root / name).resolve()
+        if path.is_relative_to(root) and path.is_file():
+            lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+            return _WRITE.search(lines[int(number) - 1]) is not None
     return False
 
 
@@ -136,9 +153,9 @@ def _is_output(option: str) -> bool:
 
 
 def _rule(root: Path, name: str, exclude: Sequence[str], *, is_directory: bool) -> str:
-    for pattern in exclude:
-        if Ignore.from_lines([pattern]).says(name, is_directory=is_directory):
-            return f"{_EXCLUDE} ({pattern})"
+    _, pattern, is_out = _last_word(exclude, name, is_directory=is_directory)
+    if is_out:
+        return f"{_EXCLUDE} ({one_line(pattern, 80)})"
     above = [*Path(name).parents][:-1]
     base = next((root / path for path in above if (root / path / ".git").exists()), root)
     if git.is_checkout(base):
@@ -148,14 +165,20 @@ def _rule(root: Path, name: str, exclude: Sequence[str], *, is_directory: bool) 
     for path in (*above, Path()):
         below = name if path == Path() else name.removeprefix(f"{path.as_posix()}/")
         file = root / path / ".gitignore"
-        lines = (
-            file.read_text(encoding="utf-8", errors="surrogateescape").split("\n") if file.is_file() else []
-        )
-        for number, line in reversed([*enumerate(lines, 1)]):
-            said = Ignore.from_lines([line]).says(below, is_directory=is_directory)
-            if said is not None:
-                return f"{file.relative_to(root)}:{number} ({one_line(line, 80)})" if said else ""
+        text = file.read_text(encoding="utf-8-sig", errors="surrogateescape") if file.is_file() else ""
+        number, line, said = _last_word(text.split("\n"), below, is_directory=is_directory)
+        if said is not None:
+            return f"{file.relative_to(root)}:{number} ({one_line(line, 80)})" if said else ""
     return ""
+
+
+def _last_word(lines: Sequence[str], name: str, *, is_directory: bool) -> tuple[int, str, bool | None]:
+    """Return the last pattern that names a path, with its number and whether it leaves the path out."""
+    for number, line in reversed([*enumerate(lines, 1)]):
+        said = Ignore.from_lines([line]).says(name, is_directory=is_directory)
+        if said is not None:
+            return number, line, said
+    return 0, "", None
 
 
 def _size(path: Path) -> int | None:

@@ -4,12 +4,14 @@ import os
 import posixpath
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from launcher import safe_json
 from launcher.config.sync_options import MAX_MIB
+from launcher.errors import SyncFailed
 from launcher.sync.left_out import find_left_out, writes_there
 from launcher.text import one_line
 from preflight.diagnosis.result import Cause, Diagnosis
@@ -30,36 +32,37 @@ def name_left_out(found: Diagnosis, source: Mapping[str, Any], starts: Mapping[s
     """
     if not isinstance(source.get("from"), str):
         return found
-    causes = (
-        _with_left_out(cause, source, starts.get(cause.host, ""))
-        if cause.slug == _MISSING_FILE and cause.command.startswith(_LOOK)
-        else cause
-        for cause in found.causes
-    )
-    return replace(found, causes=tuple(causes))
+    with suppress(SyncFailed, OSError):  # git refuses the checkout by now: the diagnosis stays
+        causes = (
+            _with_left_out(cause, source, starts.get(cause.host, ""))
+            if cause.slug == _MISSING_FILE and cause.command.startswith(_LOOK)
+            else cause
+            for cause in found.causes
+        )
+        return replace(found, causes=tuple(causes))
+    return found
 
 
 def _with_left_out(cause: Cause, source: Mapping[str, Any], start: str) -> Cause:
     host = safe_json.read_mapping(safe_json.read_mapping(source.get("hosts")).get(cause.host))
-    target, kept = host.get("directory"), source.get("exclude")
+    target = host.get("directory")
     root = Path(source["from"])
     if not isinstance(target, str) or not target:
         return cause
     if writes_there(root, posixpath.relpath(posixpath.join(target, cause.location), target)):
         return cause
-    exclude = [text for text in kept if isinstance(text, str)] if isinstance(kept, list) else []
     cwd = start if start.startswith("/") else _below(target, start.removeprefix("~"))
     for match in (match for each in cause.evidence for match in _PATHS.finditer(each.text)):
         path = match[1] or match[2] or match[3]
         is_local = path.startswith(f"{root}/") and os.path.exists(path)  # noqa: PTH110 - no path raises
         name = posixpath.relpath(posixpath.join(cwd, path), root if is_local else target)
-        left_out = find_left_out(root, name, exclude)
+        left_out = find_left_out(root, name, _texts(source.get("exclude")))
         shown = one_line(name, 120)
         if left_out is not None:
             words = f"{shown} exists locally, and the sync left it out: {left_out.rule}"
             limit, sent = (safe_json.read_number(source.get(key)) for key in ("max_mib", "bytes"))
             room = (int(limit or MAX_MIB) << 20) - int(sent or 0)
-            command = left_out.command(root, cause.host, target, room)
+            command = left_out.command(root, cause.host, target, room, _texts(source.get("include")))
             also = f", and name it {shown} in the arguments of the script" if is_local else ""
             return replace(cause, cause=words, fix=f"send {left_out.amount}{also}", command=command)
         if is_local and str(root) != target:
@@ -67,6 +70,10 @@ def _with_left_out(cause: Cause, source: Mapping[str, Any], start: str) -> Cause
             start = posixpath.relpath(posixpath.join(target, name), cwd)
             return replace(cause, cause=words, fix=f"name it {one_line(start, 200)}", command="")
     return cause
+
+
+def _texts(kept: object) -> list[str]:
+    return [text for text in kept if isinstance(text, str)] if isinstance(kept, list) else []
 
 
 def _below(target: str, start: str) -> str:

@@ -2,7 +2,6 @@
 
 import json
 import posixpath
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +16,7 @@ from launcher.remote.connection_pool import OpenConnection
 from launcher.sync import git
 from launcher.sync.git import GitState
 from launcher.sync.hash_cache import HashCache
-from launcher.sync.left_out import LeftOut, find_left_out, list_inputs
+from launcher.sync.left_out import LeftOut, find_left_out, list_inputs, yaml_word
 from launcher.sync.sync import LOCAL, HostSync, Say, SyncJob, send_tree
 from launcher.sync.tree import SourceTree, read_tree
 from launcher.text import count_noun, format_size, group_alike, name_first, one_line
@@ -28,7 +27,6 @@ from preflight.job import Job
 
 SCHEMA = "gpulaunch.source/1"
 _NAMED = 3
-_PLAIN = re.compile(r"[~/](?:[\w./ -]*[\w./-])?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,17 +96,12 @@ def list_target_dirs(spec: SyncOptions, job: Job, entries: Sequence[HostEntry]) 
     if homeless:
         unlisted = [entry.name for entry in entries if entry.name in homeless and not entry.in_inventory]
         names = f"{', '.join(unlisted)}: not in hosts.yaml, so check the spelling; else " if unlisted else ""
-        example = _yaml_word(f"~/gpulaunch/{Path.cwd().name}")
+        example = yaml_word(f"~/gpulaunch/{Path.cwd().name}")
         raise ConfigError(
             f"sync has no directory to write to on {fold_hosts(homeless)}",
             f"{names}set one in the run config, such as workdir: {example}",
         )
     return targets
-
-
-def _yaml_word(text: str) -> str:
-    """Return what stands for this text in a run config; quotes of a shell would become a part of it."""
-    return text if _PLAIN.fullmatch(text) else json.dumps(text, ensure_ascii=False)
 
 
 def render_live_runs(live: Mapping[str, tuple[str, ...]], targets: Mapping[str, str]) -> Iterator[str]:
@@ -163,8 +156,10 @@ def _refuse_without_script(tree: SourceTree, spec: SyncOptions, job: Job) -> Non
     path = job.script_in_tree
     if path.startswith(("../", "/", "~")) or any(entry.path == path for entry in tree.entries):
         return
+    left_out = find_left_out(tree.root, path, spec.exclude)
     raise ConfigError(
-        f"{path} is not among the files that sync would send from {tree.root}",
+        f"{path} is not among the files that sync would send from {tree.root}"
+        + (f": {left_out.rule}" if left_out else ""),
         "start gpulaunch in the project's directory, set sync.from, or see what .gitignore leaves out",
     )
 
@@ -189,10 +184,13 @@ def render_left_out(
 ) -> Iterator[str]:
     """Yield what hosts lack of what the script seems to read, and what sends it."""
     room = (spec.max_mib << 20) - tree.size
+    include = spec.include
     for path, what in left_out.items():
         lacking = [name for name, host in hosts.items() if path in host.lacks]
-        if lacking:
-            command = what.command(tree.root, lacking[0], hosts[lacking[0]].root, room)
+        if lacking and what.top not in include:
+            command = what.command(tree.root, lacking[0], hosts[lacking[0]].root, room, include)
+            if command.startswith("gpulaunch "):
+                include, room = (*include, what.top), room - (what.size or 0)  # --set replaces the whole list
             yield (
                 f"sync: {one_line(path, 120)} exists locally and not on {fold_hosts(lacking)}: {what.rule}."
                 f" To send {what.amount}: {command}"
@@ -214,6 +212,7 @@ def encode_source(
         "bytes": tree.size,
         "content_sha256": tree.content_hash,
         "exclude": list(spec.exclude),
+        "include": list(spec.include),
         "max_mib": spec.max_mib,
         "listed_by": "git" if tree.from_git else ".gitignore",
         **encode(replace(version, diff=redact_diff(version.diff))),

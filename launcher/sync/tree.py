@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import posixpath
 import re
 import stat
 from collections.abc import Iterator, Sequence
@@ -155,8 +156,13 @@ def _by_git(root: Path, out: Ignore) -> tuple[list[str], tuple[str, ...]]:
 def _included(root: Path, include: Sequence[str], out: Ignore) -> Iterator[str]:
     """Yield the files of these paths, which may have a shell's wildcards. Raises ConfigError for none."""
     for pattern in include:
-        inside = pattern.strip("/")
-        found = list(root.glob(inside)) if inside and ".." not in inside.split("/") else []
+        inside = posixpath.normpath(pattern.strip("/"))
+        try:
+            found = [root / inside] if os.path.lexists(root / inside) else list(root.glob(inside))
+        except ValueError:  # a**b
+            found = []
+        inner = {path for path in {each.parent for each in found} if path.resolve() == path}
+        found = [path for path in found if path.parent in inner and path != root and path.name != ".."]
         if not found:
             raise ConfigError(
                 f"sync.include: {one_line(pattern, 120)} is not in {root}", "name a path below sync.from"

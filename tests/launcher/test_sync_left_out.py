@@ -1,13 +1,20 @@
 """What a script reads and a sync leaves out: found before the launch, and named in the diagnosis."""
 
+import os
+import shlex
 from pathlib import Path
 
 import pytest
 
+from launcher.config.run_config import Overrides, load_run_config
+from launcher.config.sync_options import SyncOptions
 from launcher.errors import ConfigError
-from launcher.sync.left_out import find_left_out, list_inputs
+from launcher.onhost.sync.target_state import TreeEntry
+from launcher.sync.left_out import find_left_out, list_inputs, writes_there
 from launcher.sync.missing_files import name_left_out
-from launcher.sync.tree import read_tree
+from launcher.sync.pre_launch import render_left_out
+from launcher.sync.sync import HostSync
+from launcher.sync.tree import SourceTree, read_tree
 from preflight.diagnosis.result import Cause, Diagnosis, Evidence
 from tests.launcher.sync_tree import git, write
 
@@ -30,6 +37,7 @@ from tests.launcher.sync_tree import git, write
         ("p.add_argument('--save-dir', default='d/x')", (), ()),
         ("X = 'd/x'", (), ()),
         ("not python", ("a.x",), ("a.x",)),
+        ("-" * 90_000 + "1", (), ()),
     ],
 )
 def test_what_a_script_reads_is_listed(script: str, args: tuple[str, ...], expected: tuple[str, ...]) -> None:
@@ -77,6 +85,8 @@ def test_a_large_directory_and_a_link_are_for_rsync(tmp_path: Path) -> None:
     by_word = find_left_out(here, "data/x", ("data",))
     assert by_word is not None
     assert by_word.command(here, "b", "/t", 2).startswith("rsync ")
+    listed = data.command(here, "b", "/t", 2, ["a b"])  # --set replaces the list of a file
+    assert listed == """gpulaunch run ... --set sync.include='["a b", "data/"]'"""
     assert data.command(here, "b", "/t", 1) == f"rsync -aR {here}/./data/ b:/t/"
     assert pool.command(here, "b", "/t", 9) == f"rsync -a {tmp_path}/pool/ b:{tmp_path}/pool/"
 
@@ -90,8 +100,15 @@ def test_an_included_path_is_sent_whatever_gitignore_says(tmp_path: Path) -> Non
         return [entry.path for entry in tree.entries]
 
     assert sent() == [".gitignore", "train.py"]
-    assert sent("/data/") == sent("data/*.txt") == [".gitignore", "data/x.txt", "train.py"]
-    for none in ("dta", "../x", "/"):
+    assert (
+        sent("/data/")
+        == sent("data/*.txt")
+        == sent("**")
+        == sent("./data/../data/x.txt")
+        == [".gitignore", "data/x.txt", "train.py"]
+    )
+    (tmp_path / "out").symlink_to("/")
+    for none in ("dta", "../x", "/", ".", "..", "a**b", "out/etc"):
         with pytest.raises(ConfigError, match=r"sync\.include"):
             sent(none)
 
@@ -153,3 +170,39 @@ def test_a_missing_file_is_found_from_where_the_ranks_start(tmp_path: Path, star
     source = {"from": str(tmp_path), "hosts": {"b": {"directory": "/r/there"}}}
     (found,) = name_left_out(Diagnosis("missing-file", (cause,), ()), source, {"b": start}).causes
     assert found.command.endswith("--set sync.include=sub/x")
+
+
+@pytest.mark.parametrize(
+    "name", ["a", "[a]", "a: b", "#a", "null", "~", "a b", "-a", "*", "2", "true", "{a}"]
+)
+def test_the_named_command_sends_a_path_of_any_name(tmp_path: Path, name: str) -> None:
+    write(tmp_path, {name: "1", ".gitignore": "*\n"})
+    left_out = find_left_out(tmp_path, name, ("x", "!x"))
+    assert left_out is not None
+    (word,) = shlex.split(left_out.command(tmp_path, "b", "/t", 2))[4:]
+    config = tmp_path / ".yaml"
+    config.write_text("command: python -m a\nsync: true\n")
+    sync = load_run_config(str(config), Overrides(key_values=(word,))).sync
+    assert sync is not None
+    assert [
+        entry.path for entry in read_tree(tmp_path, exclude=(), max_mib=1, include=sync.include).entries
+    ] == [name]
+
+
+def test_each_command_includes_what_those_before_it_send(tmp_path: Path) -> None:
+    write(tmp_path, {"a": "1", "b/c": "1", "b/d": "1", "e": "12", ".gitignore": "*"})
+    spec = SyncOptions(include=("f",))
+    left_out = {path: find_left_out(tmp_path, path, ()) for path in ("a", "b/c", "b/d", "e")}
+    known = {path: what for path, what in left_out.items() if what is not None}
+    tree = SourceTree(tmp_path, (TreeEntry("f", "f", 0, (512 << 20) - 4, ""),), from_git=False, notes=())
+    lines = [*render_left_out(tree, spec, known, {"n": HostSync("/t", lacks=(*known, "g"))})]
+    lists = [line.partition("sync.include=")[2] for line in lines]
+    assert lists == ["""'["f", "a"]'""", """'["f", "a", "b/"]'""", ""]
+    assert [line.count("rsync -aR") for line in lines] == [0, 0, 1]
+
+
+def test_what_a_log_names_is_read_in_the_tree_alone(tmp_path: Path) -> None:
+    write(tmp_path, {"tree/a.py": "open(p, 'w')", "b.py": "open(p, 'w')"})
+    os.mkfifo(tmp_path / "tree/pipe")
+    places = ("a.py:1", "../b.py:1", f"{tmp_path}/b.py:1", "/dev/zero:1", "pipe:1", "a.py:9", "a.py")
+    assert [place for place in places if writes_there(tmp_path / "tree", place)] == ["a.py:1"]
