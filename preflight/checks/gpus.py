@@ -241,7 +241,7 @@ def gpus_of_a_host_are_alike(gpus: tuple[Gpu, ...], use: GpuSelection) -> Iterat
     models: dict[str, list[Gpu]] = {}
     for gpu in gpus:
         if gpu.index in use.candidates and isinstance(gpu.name, str):
-            models.setdefault(_model_of(gpu, gpu.name), []).append(gpu)
+            models.setdefault(_model_of(gpu, gpu.name, gpus), []).append(gpu)
     if len(models) > 1:
         by_count = sorted(models.items(), key=lambda item: -len(item[1]))
         listed = ", ".join(f"{len(alike)}x {model}" for model, alike in by_count)
@@ -255,11 +255,17 @@ def gpus_of_a_host_are_alike(gpus: tuple[Gpu, ...], use: GpuSelection) -> Iterat
             yield from _unlike_settings(model, alike)
 
 
-def _model_of(gpu: Gpu, name: str) -> str:
-    """Return the name of a GPU's model, with its memory where a table cut the name short."""
-    if not name.endswith("...") or isinstance(gpu.memory, Missing):
+def _model_of(gpu: Gpu, name: str, gpus: tuple[Gpu, ...]) -> str:
+    """Return the name of a GPU's model, with its memory where a table cut the name short.
+
+    ECC takes a sixteenth of it on some boards, and one whose memory is unknown is taken for the largest.
+    """
+    alike = [each.memory for each in gpus if each.name == name and not isinstance(each.memory, Missing)]
+    if not name.endswith("...") or not alike:
         return name
-    return f"{name} with {gpu.memory.total_mib / 1024:.0f} GiB"
+    most = max(memory.total_mib for memory in alike)
+    own = most if isinstance(gpu.memory, Missing) else gpu.memory.total_mib
+    return f"{name} with {(own if own < _ALIKE * most else most) / 1024:.0f} GiB"
 
 
 def _unlike_settings(model: str, gpus: list[Gpu]) -> Iterator[Problem]:
@@ -283,7 +289,7 @@ def _unlike_settings(model: str, gpus: list[Gpu]) -> Iterator[Problem]:
 
 
 _ALIKE, _ALIKE_BOARDS = 0.9, 0.75
-"""Of the highest power limit of a model: of NVIDIA's own boards, and of those of several makers."""
+"""Of the highest power limit or the largest memory of a model: of NVIDIA's own boards, and of those of several makers."""
 
 
 ON_THE_CPU = "to train on the CPU: --gpus none, or gpus: none in the run config"

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from itertools import takewhile
 
 from preflight.diagnosis.lines import Line
+from preflight.diagnosis.signature_matcher import first_match
 
 _OPTION = re.compile(r"\s+--?\w[^ ]*(?: [^ ]+){0,6} {2,}\S")
 # A shell's prompt or trace, Python's, IPython's.
@@ -25,10 +26,9 @@ _LONGEST_HUNK = 60
 _CHANGE = re.compile(
     r"\s{0,8}(?:--|[*•-]) (?:\w[\w/.,-]{0,40}: )?(?:Fix|Add|Remove|Change|Allow|Correct|Prevent|Avoid|Improve|Handle|Document|Ensure|Update|Clarify|Don't|Do not|Make|Treat|Log|When|If)(?:e?d|e?s)?\b"
 )
-# What a page says of a failure that a reader may meet.
+# What a page says of a failure that a reader may meet; a message says so behind its failure.
 _TOLD = re.compile(
-    r"(?!\s*[\w.]*(?:Error|Exception)\b).{0,400}?\b(?:(?:[Ii]f|[Ww]hen(?:ever)?) (?:you|one|users?|we) (?:run into|encounter|see|get|face|hit)\b"
-    r"|[Tt]his can happen\b|[Uu]sers? reports?\b)"
+    r"\b(?:(?:[Ii]f|[Ww]hen(?:ever)?) (?:you|one|users?|we) (?:run into|encounter|see|get|face|hit)\b|[Tt]his can happen\b|[Uu]sers? reports?\b)"
 )
 _RESULT = re.compile(r"\b(?:PASSED|XFAIL|xfail|SKIPPED|XPASS)\b")
 
@@ -40,7 +40,8 @@ def is_shown_text(lines: Sequence[Line], line: Line) -> bool:
         return True
     if _COMMENT.match(text):  # one alone is a heading
         return any(_COMMENT.match(each.text) for each in _beside(lines, line.order))
-    if _RESULT.search(text) or _TOLD.match(text):
+    told = _TOLD.search(text)
+    if _RESULT.search(text) or (told and not first_match(text[: told.start()])):
         return True
     if _CHANGE.match(text):
         return text.lstrip().startswith("-- ") or any(

@@ -107,7 +107,8 @@ def _norm_nan_at_last(points: Sequence[Point], norms: Sequence[Point]) -> Anomal
     if scaled or len(norms) <= _SOUND or any(is_bad(point.norm) for point in norms[:-1]):
         return None
     last = norms[-1]
-    if last is not points[-1] or not math.isnan(last.norm or 0):
+    told_alike = (last.loss is None) == (norms[-2].loss is None)  # and not in a sentence
+    if last is not points[-1] or not told_alike or not math.isnan(last.norm or 0):
         return None
     what = "the last gradient norm is NaN: with a loss scale that step is skipped, without one every weight is NaN behind it"
     return Anomaly(NAN_CODE, what, (last,), "possible")

@@ -122,7 +122,7 @@ ROWS: tuple[Signature, ...] = (
               "a half-precision model fed float32 (or the reverse) outside autocast",
               "run that code under accelerator.autocast(), or cast its inputs to the weights' dtype", "run"),
     Signature("S18", "nan-loss", ROOT,
-              r"(?<!\w)(?<!val )(?<!eval )(?<!test )(?<!validation )(?:[Tt]rain\w*[_ /])?[Ll]oss(?: value)? (?:is|was|became) (?:nan|NaN|NAN|inf|Inf|infinite)\b(?! \w+ filter)|[Ll]oss is (?:nan|inf|-inf), stopping"
+              r"(?<!\w)(?<!val )(?<!eval )(?<!test )(?<!validation )(?<!if )(?<!when )(?<!if the )(?<!when the )(?:[Tt]rain\w*[_ /])?[Ll]oss(?: value)? (?:is|was|became) (?:nan|NaN|NAN|inf|Inf|infinite)\b(?! \w+ filter)|[Ll]oss is (?:nan|inf|-inf), stopping"
               r"|Current loss scale already at minimum|loss returned in \S+ is (?:nan|NaN|inf)|Detected nan and/or inf values|Minimum loss scale reached|FloatingPointError: Minimum loss\b|grad_scale is too small, exiting|[Mm]odel diverged with loss"
               r"|Loss became infinite or NaN|found (?:NaN|Inf|nan|inf) in (?:local|loss|global)|\bUnexpected result (?:nan|inf)\b|NaN (?:or Inf )?(?:found|detected|encountered) in"
               r" (?:loss|local|grad|the loss|training loss)|[Nn]on-finite loss|(?:[Nn]an|NaN|NAN) (?:loss|grad norm) (?:encountered|detected|occur)"
@@ -131,7 +131,7 @@ ROWS: tuple[Signature, ...] = (
               r"|[Ll]oss (?:exploded|diverged)\b.{0,40}(?:nan|inf|stop|abort)|reducing loss scale to 0(?:\.0)?$"
               r"|[Tt]raining (?:diverged|has diverged)|[Gg]radients? (?:contain|contains|are|is) (?:nan|NaN|NAN)"
               r"|The loss of the current iteration is (?:nan|NaN|inf)|reducing loss scale to \d(?:\.\d+)?e-\d\d"
-              r"|ERROR.{0,60}\bloss\b.{0,20}\b(?:nan|NaN)\b|(?:[Ss]top(?:p(?:ing|ed))?|[Aa]bort(?:ing|ed)?|[Tt]erminat(?:ing|ed)|[Hh]alt(?:ing|ed)?|[Ee]xit(?:ing|ed)?)\b.{0,60}\b(?:loss|[Gg]rad\w*(?:[ _]norm)?) (?:is|was|became|has been|turned) (?:now )?(?:nan|NaN|NAN|inf|Inf|[Nn]on-?finite|not finite)\b|\b[Gg]rad\w*[ _]norm (?:is|was|became|has been|turned) (?:nan|NaN|NAN|inf|Inf|[Nn]on-?finite|not finite)\b.{0,80}\b(?:stopp|abort|terminat|halt|exit)(?:ing|ed)\b",
+              r"|ERROR.{0,60}\bloss\b.{0,20}\b(?:nan|NaN)\b|(?<!\w)(?:[Ss]top(?:p(?:ing|ed))?|[Aa]bort(?:ing|ed)?|[Tt]erminat(?:ing|ed)|[Hh]alt(?:ing|ed)?|[Ee]xit(?:ing|ed)?)\b(?:(?!\b(?:if|when|whenever|once|unless|case)\b).){0,60}\b(?:loss|[Gg]rad\w*(?:[ _]norm)?) (?:is|was|became|has been|turned) (?:now )?(?:nan|NaN|NAN|inf|Inf|[Nn]on-?finite|not finite)\b|\b[Gg]rad\w*[ _]norm (?:is|was|became|has been|turned) (?:nan|NaN|NAN|inf|Inf|[Nn]on-?finite|not finite)\b(?:(?!\b(?:skip|before|not|if)).){0,80}\b(?:stopp|abort|terminat|halt|exit)(?:ing|ed)\b",
               "the loss is NaN or infinite, or the loss scale fell to its minimum: pure fp16 training, a model made for"
               " bf16 in fp16, too high a learning rate, or bad data",
               "float32 parameters with mixed precision (bf16 where the GPUs have it), a lower learning rate; gpulaunch"

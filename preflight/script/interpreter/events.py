@@ -71,10 +71,11 @@ OWN_STEP = "own"
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """A loop that is read, and inside of how many contexts it is."""
+    """A loop that is read, and inside of how many contexts and calls it is."""
 
     place: CodeLocation
     depth: int
+    calls: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -95,9 +95,15 @@ def _operation(node: ast.AugAssign) -> ast.BinOp:
     return operation
 
 
-def _break(it: "Interpreter", node: ast.Break) -> None:
-    if not branches.OF_RANKS.isdisjoint(it.contexts[it.loops[-1].depth :]):
+def _leave_loop(it: "Interpreter", node: ast.Break | ast.Return) -> None:
+    """Tell of a way out of the loop around that ranks come to."""
+    loop = it.loops[-1] if it.loops else None
+    if loop and loop.calls == len(it.stack) and not branches.OF_RANKS.isdisjoint(it.contexts[loop.depth :]):
         it.emit(ScriptEvent("break", it.place(node)))
+
+
+def _break(it: "Interpreter", node: ast.Break) -> None:
+    _leave_loop(it, node)
     it.breaks.append(it.state.fork())
     it.state.dead = True
 
@@ -110,6 +116,7 @@ def _continue(it: "Interpreter", _node: ast.Continue) -> None:
 def _return(it: "Interpreter", node: ast.Return) -> None:
     it.named_value = node.value  # by the caller, if at all
     value = it.evaluate(node.value) if node.value else NONE
+    _leave_loop(it, node)
     it.returns.append((rank_values.answered(it, value), it.state.fork()))
     it.state.dead = True
 

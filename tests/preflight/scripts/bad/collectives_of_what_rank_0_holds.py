@@ -16,6 +16,7 @@ class Role(Enum):
 class Team:
     def __init__(self, several=True):
         self.role = Role.LEADER if dist.get_rank() == 0 else Role.WORKER
+        self.stop = False
         self.quiet = False
         if several:
             if dist.get_rank() != 0:
@@ -32,6 +33,22 @@ class Team:
         if not self.quiet:
             dist.all_reduce(loss)  # expect: R404 error
             torch.save(loss, "loss.pt")
+
+
+    def train(self, loss):
+        for _ in range(9):
+            dist.all_reduce(loss)
+            if dist.get_rank() == 0 and loss.item() < 0.1:
+                self.stop = True
+            if self.stop:
+                break  # expect: R404 warning
+
+
+def train(loss):
+    for _ in range(9):
+        dist.all_reduce(loss)
+        if dist.get_rank() == 0 and loss.item() < 0.1:
+            return  # expect: R404 warning
 
 
 def keep(loss):
@@ -59,6 +76,8 @@ log = Log()
 team = Team()
 team.share(loss)
 team.report(loss)
+team.train(loss)
+train(loss)
 keep(loss)
 bar = tqdm.tqdm(range(3)) if dist.get_rank() == 0 else None
 for step in range(3):

@@ -75,3 +75,19 @@ for step in range(9):
         dist.broadcast(stop, 0)
         if stop:
             break
+
+
+def follow(loss):
+    while True:
+        told = [loss.item() < 0.1]
+        dist.broadcast_object_list(told, src=0)
+        if dist.get_rank() == 0:
+            print(told)
+            if told[0]:
+                break
+        elif told[0]:
+            return
+        dist.all_reduce(loss)
+
+
+follow(loss)
