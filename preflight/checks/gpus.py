@@ -289,7 +289,7 @@ def _unlike_settings(model: str, gpus: list[Gpu]) -> Iterator[Problem]:
 
 
 _ALIKE, _ALIKE_BOARDS = 0.9, 0.75
-"""Of the highest power limit or the largest memory of a model: of NVIDIA's own boards, and of those of several makers."""
+"""Of the most power or memory of a model: of NVIDIA's own boards, and of those of several makers."""
 
 
 ON_THE_CPU = "to train on the CPU: --gpus none, or gpus: none in the run config"

@@ -351,10 +351,10 @@ class HeapObject:
         return HeapObject(self.kind, self.place, MappingProxyType({**self.attrs, **changes}))
 
 
-def modules_of(listed: HeapObject | None) -> list[Ref]:
+def modules_of(listed: HeapObject | None) -> list[Value]:
     """Return the modules of a Sequential or ModuleList; none where it was made on a path that has ended."""
     attrs = listed.attrs if listed else {}
-    return [part for name, part in attrs.items() if name.isdigit() and isinstance(part, Ref)]
+    return [part for name, part in attrs.items() if name.isdigit()]
 
 
 def join_things(one: HeapObject, other: HeapObject) -> HeapObject:
