@@ -96,7 +96,7 @@ def _operation(node: ast.AugAssign) -> ast.BinOp:
 
 
 def _leave_loop(it: "Interpreter", node: ast.Break | ast.Return) -> None:
-    """Tell of a way out of the loop around that ranks come to."""
+    """Report a way out of the loop around that ranks come to."""
     loop = it.loops[-1] if it.loops else None
     if loop and loop.calls == len(it.stack) and not branches.OF_RANKS.isdisjoint(it.contexts[loop.depth :]):
         it.emit(ScriptEvent("break", it.place(node)))
