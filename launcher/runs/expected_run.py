@@ -92,7 +92,7 @@ def find_expected(
 
 
 def select_run(runs: Iterable[RemoteRun], word: str, choose: RunChoice | None = None) -> RemoteRun:
-    """Return the run that a word means: `last`, a whole id, the start of exactly one, or its last part.
+    """Return the run that a word means: `last`, a whole id or name, the start of exactly one, or its last part.
 
     `choose` says which of several that the word fits is meant, if any; without it `last` is the newest.
     Raises BadInput.
@@ -104,7 +104,7 @@ def select_run(runs: Iterable[RemoteRun], word: str, choose: RunChoice | None = 
     if word == LAST:
         return _believed((choose and choose(word, runs)) or runs[-1])
     exact = [run for run in runs if word in (run.run_id, run_name(run.run_id))]
-    begun = exact if len(exact) == 1 else [run for run in runs if names_run(word, run.run_id)]
+    begun = exact or [run for run in runs if names_run(word, run.run_id)]
     if len(begun) == 1:
         return _believed(begun[0])
     if not begun:
