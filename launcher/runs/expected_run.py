@@ -85,14 +85,15 @@ def find_expected(
     word: str, scope: SearchScope, records: Mapping[str, RunRecord], *, live_wanted: bool
 ) -> ExpectedRun | None:
     """Return the newest launch of this machine that a word means, those of this directory first."""
-    named = [run_id for run_id in records if word == LAST or names_run(word, run_id)]
+    called = [run_id for run_id in records if word == run_name(run_id)]
+    named = called or [run_id for run_id in records if word == LAST or names_run(word, run_id)]
     own = [each for each in named if each in scope.kept or records[each].plan.job_name in scope.jobs]
     run_id = word if word in records else max(own or named, key=format_start, default="")
     return ExpectedRun(word, records[run_id], live_wanted) if run_id else None
 
 
 def select_run(runs: Iterable[RemoteRun], word: str, choose: RunChoice | None = None) -> RemoteRun:
-    """Return the run that a word means: `last`, a whole id or name, the start of exactly one, or its last part.
+    """Return the run that a word means: `last`, a whole id or name, the start of one, or its last part.
 
     `choose` says which of several that the word fits is meant, if any; without it `last` is the newest.
     Raises BadInput.

@@ -87,6 +87,9 @@ def test_the_newest_launch_of_this_directory_is_expected_before_any_other() -> N
     assert expected("last", SearchScope(frozenset({OLD}), frozenset({"x"}), "ana")) == OTHER
     assert expected("0a1b2e", here) == OTHER
     assert expected("y", here) is None
+    longer = OTHER.replace(OTHER[: OTHER.index("-")], "r1x")
+    records[longer] = launch(longer, B)
+    assert expected("r1", SearchScope(frozenset({longer}), frozenset(), "ana")) != longer  # a whole name wins
 
 
 def test_a_run_that_may_be_on_a_silent_host_is_no_mistake_of_the_command_line() -> None:
