@@ -19,7 +19,9 @@ _TOP = Path(__file__).parents[2]
 _LEFT_OUT = frozenset(
     {
         *("launcher/commands", "launcher/scaffold", "launcher/lint", "launcher/top", "launcher/cleanup"),
-        *("launcher/deep", "launcher/rehearsal", "launcher/slurm", "launcher/sync"),
+        *("launcher/deep", "launcher/rehearsal", "launcher/slurm"),
+        *("launcher/sync/host.py", "launcher/sync/nfs_cache.py", "launcher/sync/pre_launch.py"),
+        *("launcher/sync/rsync.py", "launcher/sync/sync.py"),
         *("launcher/report/html", "launcher/report/preflight_page"),
         *("launcher/report/end_report.py", "launcher/report/sparkline.py", "launcher/report/summary.py"),
         *("preflight/smi_reports", "launcher/cli.py", "launcher/__main__.py"),

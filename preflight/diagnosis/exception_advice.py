@@ -29,7 +29,7 @@ _ADVICE: tuple[tuple[str, str, str], ...] = (
     ("TypeError", r"\bmust be (?:a )?\w+, not \w+|\bexpected (?:a )?\w+,? (?:but )?got \w+", "an argument at that line has another type than the function takes: print its type, and convert it before (torch.as_tensor for a list)"),
     ("TypeError", r"'NoneType'|not NoneType\b", "a value is None at that line: what should have made it returned nothing"),
     ("ImportError", r"^cannot import name", "the module that the message names lacks that name: an older or newer version, a file of the same name, or a circular import"),
-    ("", r"\bchat[_ ]template\b", "this tokenizer has no chat template: take that of the instruct model, or set tokenizer.chat_template to the format that the data has"),
+    ("ValueError", r"\bchat[_ ]template\b", "this tokenizer has no chat template: take that of the instruct model, or set tokenizer.chat_template to the format that the data has"),
     ("", r"\bpad(?:ding)?[_ ]token\b", "set one before the first batch: tokenizer.pad_token = tokenizer.eos_token, and model.config.pad_token_id to its id"),
     ("TemplateError|UndefinedError|TemplateSyntaxError", "", "the chat template refuses a conversation of the data: print the one that failed (roles in turn, each message with role and content)"),
     ("CastError|DatasetGenerationCastError|DatasetGenerationError", "", "the files of the data set differ in their columns or types: load those of one kind (data_files=), or say which they are (features=)"),

@@ -162,7 +162,7 @@ def test_a_file_that_is_no_key_is_named(sshd: Sshd, tmp_path: Path) -> None:
 
 def test_a_public_key_is_called_that_with_its_private_one(sshd: Sshd, tmp_path: Path) -> None:
     key = keygen(tmp_path / "key", "ed25519")
-    with pytest.raises(AuthenticationFailed, match=f"a public key, .* no agent has: that is {key};"):
+    with pytest.raises(AuthenticationFailed, match=f"a public key, .* no agent has: name {key} instead"):
         sshd.open(identity_files=(f"{key}.pub",))
 
 
