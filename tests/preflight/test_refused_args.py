@@ -90,6 +90,23 @@ def test_argparse_has_the_verdict(line: str, expected: list[tuple[str, str]]) ->
 
 
 @pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("--data_dir d in out", []),
+        ("--data_dir d in", [("missing", "out")]),
+        ("--data_dir d", [("missing", "source"), ("missing", "out")]),
+        ("--data_dir d --steps", [("value", "--steps")]),
+        ("in --step 1 --lrr 2", [("unknown", "--lrr"), ("missing", "--data_dir")]),
+        ("--data_dri d --steps", [("value", "--steps")]),
+    ],
+)
+def test_arguments_without_an_option_may_lack_too(line: str, expected: list[tuple[str, str]]) -> None:
+    script = f"{_OPTIONS}parser.add_argument('source')\nparser.add_argument('out')\n{_PARSE}"
+    assert _kinds(script, line) == expected
+    assert _runs(script, line.split()) == (not expected)
+
+
+@pytest.mark.parametrize(
     "choices",
     [
         "C = ['a']\nC.append('b')",
