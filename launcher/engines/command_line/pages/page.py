@@ -98,11 +98,14 @@ _MAGICS = (
 )
 """Magics of IPython."""
 
+_TRACED = re.compile(rf"^\+{{1,4}} (?=(?:[A-Z_]+=\S*\n\+{{1,4}} ){{1,20}}{LAUNCH}\b)", re.MULTILINE)
+"""In front of `A=1`, which `set -x` prints on a line of its own for `A=1 torchrun ...`."""
+
 
 def commands_text(text: str) -> str:
     """Return the commands of a text that was copied from a page, a terminal or a notebook."""
     text = commands_of_notebook(text.translate(_INVISIBLE))
-    text = blocks_of_page(text)
+    text = blocks_of_page(_TRACED.sub("export ", text))
     refuse_python(text, LAUNCH_INSIDE)
     document = _document(text)
     text = _without_template(text) if document is None and "{%" in text else text
