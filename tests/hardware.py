@@ -113,5 +113,11 @@ _LIMITS = {
 
 
 def gpus_of(facts: HostFacts) -> tuple[Gpu, ...]:
-    assert not isinstance(facts.gpus, Missing)
+    assert not isinstance(facts.gpus, Missing), facts.gpus
     return facts.gpus
+
+
+def shown_gpus(facts: HostFacts) -> tuple[Gpu, ...]:
+    """Return the GPUs that a file shows, as a host with no others numbers them: it may leave some out."""
+    shown = [gpu for gpu in gpus_of(facts) if not isinstance(gpu.name, Missing)]
+    return tuple(replace(gpu, index=index) for index, gpu in enumerate(shown))

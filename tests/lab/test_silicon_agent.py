@@ -12,6 +12,7 @@ from preflight.facts.host import HostFacts
 from preflight.facts.missing import Missing
 from preflight.smi_reports import parse_smi
 from tests.extra_recordings import extra
+from tests.hardware import gpus_of, shown_gpus
 from tests.lab.silicon.ask import environment, smi
 from tests.lab.silicon.from_xml import profile_from_xml
 from tests.lab.silicon.profile import Profile, load_profile, profile_names
@@ -31,12 +32,6 @@ ONLY_GPUS = {
 def ask_agent(profile: Profile, directory: Path, request: Mapping[str, Any] = ONLY_GPUS) -> Answer:
     """The agent's answer on a host with these GPUs."""
     return run_agent(request, environ=environment(stage(profile, directory)))
-
-
-def gpus(facts: HostFacts) -> tuple[Gpu, ...]:
-    """The GPUs, which must have been read."""
-    assert not isinstance(facts.gpus, Missing), facts.gpus
-    return facts.gpus
 
 
 def disagreements(one: Any, other: Any, where: str) -> Iterator[str]:
@@ -78,9 +73,10 @@ def test_a_recording_gives_the_same_facts_as_a_file_and_through_nvml(path: Path,
     from_file = parse_smi(text, "recorded")
     from_nvml = ask_agent(profile_from_xml(text, path.stem), tmp_path).facts
     assert list(disagreements(from_file.driver, replace_source(from_nvml).driver, "driver")) == []
-    pairs = list(zip(in_order(gpus(from_file)), in_order(gpus(from_nvml)), strict=True))
+    pairs = list(zip(in_order(shown_gpus(from_file)), in_order(gpus_of(from_nvml)), strict=True))
     assert [found for at, pair in enumerate(pairs) for found in disagreements(*pair, f"gpu{at}")] == []
-    assert all(held_by(as_file) <= held_by(as_nvml) for as_file, as_nvml in pairs)
+    reckoned = {"temperature_slowdown_c"}  # of margins, by the reader of files alone
+    assert all(held_by(as_file) - reckoned <= held_by(as_nvml) for as_file, as_nvml in pairs)
 
 
 def replace_source(facts: HostFacts) -> HostFacts:
@@ -94,7 +90,7 @@ def replace_source(facts: HostFacts) -> HostFacts:
 def test_the_agent_reads_every_profile(name: str, tmp_path: Path) -> None:
     profile = load_profile(name)
     answer = ask_agent(profile, tmp_path)
-    found = gpus(answer.facts)
+    found = gpus_of(answer.facts)
     assert len(found) == len(profile.gpus)
     for gpu, ours in zip(found, profile.gpus, strict=True):
         if "nvmlDeviceGetHandleByIndex" in ours.calls:
@@ -111,9 +107,9 @@ def test_the_agent_reads_every_profile(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["2xl40s-exclusive", "8xa100-mig", "p100", "8xb200"])
 def test_the_agent_says_the_same_through_nvidia_smi(name: str, tmp_path: Path) -> None:
     profile = load_profile(name)
-    through_nvml = gpus(ask_agent(profile, tmp_path).facts)
+    through_nvml = gpus_of(ask_agent(profile, tmp_path).facts)
     printed = smi(tmp_path, "-q", "-x").stdout
-    through_smi = gpus(parse_smi(printed, "printed"))
+    through_smi = gpus_of(parse_smi(printed, "printed"))
     pairs = list(zip(in_order(through_nvml), in_order(through_smi), strict=True))
     assert [found for at, pair in enumerate(pairs) for found in disagreements(*pair, f"gpu{at}")] == []
 
@@ -125,20 +121,20 @@ def test_without_pynvml_the_agent_asks_nvidia_smi(name: str, tmp_path: Path) -> 
     through_smi = run_agent(ONLY_GPUS, environ=environment(tmp_path), pynvml=b"").facts
     assert not isinstance(through_smi.driver, Missing)
     assert through_smi.driver.source == "nvidia-smi"
-    pairs = list(zip(in_order(gpus(through_nvml)), in_order(gpus(through_smi)), strict=True))
+    pairs = list(zip(in_order(gpus_of(through_nvml)), in_order(gpus_of(through_smi)), strict=True))
     assert [found for at, pair in enumerate(pairs) for found in disagreements(*pair, f"gpu{at}")] == []
 
 
 def test_a_mode_and_a_holder_reach_the_facts(tmp_path: Path) -> None:
     profile = load_profile("8xa100-mig")
-    found = gpus(ask_agent(profile, tmp_path).facts)
+    found = gpus_of(ask_agent(profile, tmp_path).facts)
     assert [gpu.mig_enabled for gpu in found] == [False] * 3 + [True] + [False] * 4
     assert not isinstance(found[3].processes, Missing)
     assert [process.pid for process in found[3].processes] == [22107]
 
 
 def test_trouble_reaches_the_facts(tmp_path: Path) -> None:
-    found = gpus(ask_agent(load_profile("8xh100-broken"), tmp_path).facts)
+    found = gpus_of(ask_agent(load_profile("8xh100-broken"), tmp_path).facts)
     assert found[4].recovery_action == "gpu_reset"
     assert isinstance(found[4].utilization_percent, Missing)
     assert found[4].utilization_percent.code == "reset-required"
@@ -170,7 +166,7 @@ def test_a_gpu_that_hangs_costs_the_others_nothing(tmp_path: Path) -> None:
         lambda deadline_s: ask_agent(profile, tmp_path, {**ONLY_GPUS, "deadline_s": deadline_s}), is_told
     )
     assert is_told(facts)
-    first = gpus(facts)[0]
+    first = gpus_of(facts)[0]
     assert (first.name, is_given_up(first.utilization_percent)) == ("NVIDIA L40S", True)
 
 

@@ -73,7 +73,7 @@ GOLDEN = (
     ),
     Golden(
         "a100-sxm4-80gb_driver-535.54.03_mig.xml",
-        1,
+        4,
         "535.54.03",
         "12.2",
         "NVIDIA A100-SXM4-80GB",
