@@ -18,7 +18,7 @@ from launcher.rundir.end_state import (
     explain_loss,
 )
 from launcher.rundir.run_id import earliest_start, is_run_id
-from launcher.runs.progress import PrintedProgress, read_progress
+from launcher.terminal.step_progress import ProgressValues, read_tail
 from launcher.text import group_alike
 from preflight.errors import BadInput
 from preflight.frozen import dataclass
@@ -256,10 +256,10 @@ class RemoteRun:
         return min(max(0.0, *known), MAX_GRACE_S) if known else DEFAULT_GRACE_S
 
     @property
-    def progress(self) -> PrintedProgress:
+    def progress(self) -> ProgressValues:
         """Step and loss by the log of the lowest rank found."""
         first = min(self.nodes, key=lambda node: node.fields["spec"].get("first_rank") or 0)
-        return read_progress(str(first.fields.get("tail") or ""))
+        return read_tail(str(first.fields.get("tail") or "").encode("utf-8", "replace"))
 
     @property
     def unattended_s(self) -> float | None:

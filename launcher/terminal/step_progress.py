@@ -66,7 +66,7 @@ class ProgressParser:
         """Return its progress. `bars`: what the lowest rank is drawing."""
         for rank in self._due(now):
             whole, self._tails[rank] = _cut(self._tails[rank])
-            found = _read(whole)
+            found = read_tail(whole)
             if not found.empty:
                 self._source_rank = rank
                 self._reading = _newer(self._reading, found)
@@ -121,7 +121,8 @@ def _cut(tail: bytes) -> tuple[bytes, bytes]:
     return tail[:end], tail[end:]
 
 
-def _read(tail: bytes) -> ProgressValues:
+def read_tail(tail: bytes) -> ProgressValues:
+    """Return the last of each that the end of a log prints; it may start anywhere."""
     from launcher.rundir.log_metrics import metrics_of  # noqa: PLC0415 - its patterns take long; no rank has printed yet
 
     lines = [line for line in re.split(rb"[\r\n]", _SEQUENCE.sub(b"", tail)) if line]

@@ -1,8 +1,11 @@
-"""All hosts of the screen, each followed by a thread of its own."""
+"""All hosts of the screen, each followed by a thread of its own, and what is shown of them."""
 
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import TypeVar
 
 from launcher.config.inventory import HostEntry
 from launcher.local.descriptors import raise_descriptor_limit
@@ -10,14 +13,25 @@ from launcher.local.fanout_places import Places
 from launcher.planning.run_record import RunRecord, read_run_records
 from launcher.remote.connection_pool import OpenConnection
 from launcher.remote.fanout import WIDTH, fanout
-from launcher.runs.remote_run import MergedRuns, merge_node_runs
-from launcher.top.fleet_view import build_view
+from launcher.runs.remote_run import MergedRuns, RemoteRun, merge_node_runs
+from launcher.text import one_line
+from launcher.top.holders import GpuHolders
 from launcher.top.host_monitor import HostMonitor, HostState
-from launcher.top.views import FleetView
+from launcher.top.monitor_answer import GpuSample
+from launcher.top.views import FleetView, GpuView, HostPhase, HostView, RunView
 from launcher.transports.base import Closing, Connection
+from preflight.decide.gpu_assignment import explain_unusable
+from preflight.facts.gpu import Gpu
+from preflight.facts.missing import Fact, Missing
 
+T = TypeVar("T")
 _CLOSE_S = 1.0
 """How long the end waits for connections to close; those that hang end with the process."""
+STALE_S = 12.0
+"""A monitor answers every 5 s: without two of these answers its numbers are the past."""
+_NOTE = 200
+_NO_GPU = {"no-devices": "no GPU", "no-library": "no GPU (no NVIDIA driver)"}
+_NOT_SEEN = GpuHolders((), None, None)
 
 
 class Fleet(Closing):
@@ -100,3 +114,107 @@ class _HeldConnection(Closing):
 
     def close(self) -> None:
         """Leave it open."""
+
+
+def build_view(states: Sequence[HostState], merged: MergedRuns, now: float, time_unix: float) -> FleetView:
+    """Return the view at `now` (monotonic clock) and `time_unix` (wall clock)."""
+    hosts = tuple(view_host(state, now) for state in states)
+    seen = Counter(run_id for host in hosts for gpu in host.gpus for run_id in gpu.run_ids)
+    return FleetView(time_unix, hosts, tuple(_runs(merged.runs, states, seen, now)))
+
+
+def view_host(state: HostState, now: float) -> HostView:
+    """Return one host as it is to be shown."""
+    age_s = now - state.heard_at if state.heard_at else None
+    phase: HostPhase = state.phase
+    if phase == "live" and age_s is not None and age_s > STALE_S:
+        phase = "silent"
+    retry_s = max(0.0, state.retry_at - now) if phase == "lost" and state.retry_at else None
+    fix = state.error.fix if phase == "lost" and state.error is not None else ""
+    return HostView(state.entry.name, phase, age_s, _gpus(state, now), _note(state, phase), fix, retry_s)
+
+
+def _note(state: HostState, phase: HostPhase) -> str:
+    if phase == "lost" and state.error is not None:
+        return one_line(state.error.detail, _NOTE)
+    if state.facts is not None and isinstance(state.facts.gpus, Missing):
+        missing = state.facts.gpus
+        return one_line(_NO_GPU.get(missing.code, f"GPUs not read: {missing.reason}"), _NOTE)
+    reasons = [state.missing] if state.missing else []
+    if state.facts is not None and isinstance(state.facts.processes, Missing):
+        reasons.append(f"processes could not be read: {state.facts.processes.reason}")
+    if state.runs_error:
+        reasons.append(f"runs could not be listed: {state.runs_error}")
+    return one_line("; ".join(reasons), _NOTE)
+
+
+def _gpus(state: HostState, now: float) -> tuple[GpuView, ...]:
+    known = () if state.facts is None else state.facts.known_gpus
+    return tuple(_gpu(gpu, state, now - state.facts_at) for gpu in known)
+
+
+def _gpu(gpu: Gpu, state: HostState, since_s: float) -> GpuView:
+    uuid = "" if isinstance(gpu.uuid, Missing) else gpu.uuid
+    sample = state.samples.get(uuid) or _sample_of(gpu)
+    holders = state.holders.get(gpu.index, _NOT_SEEN)
+    aged = tuple(
+        holder if holder.age_s is None else replace(holder, age_s=holder.age_s + since_s)
+        for holder in holders.processes
+    )
+    return GpuView(
+        gpu.index,
+        uuid,
+        one_line(_known(gpu.name) or "", 60),
+        sample.busy_percent,
+        sample.used_mib,
+        None if isinstance(gpu.memory, Missing) else gpu.memory.total_mib,
+        sample.power_w,
+        sample.power_limit_w,
+        sample.temperature_c,
+        sample.throttle,
+        aged,
+        holders.claimed_by,
+        holders.held,
+        one_line(explain_unusable(gpu), 120),
+    )
+
+
+def _sample_of(gpu: Gpu) -> GpuSample:
+    """Return what the agent has read of a GPU of which no sample has come yet."""
+    used = None if isinstance(gpu.memory, Missing) else gpu.memory.used_mib
+    return GpuSample(
+        _known(gpu.utilization_percent),
+        used,
+        _known(gpu.power_w),
+        _known(gpu.power_limit_w),
+        _known(gpu.temperature_c),
+        _known(gpu.throttle),
+    )
+
+
+def _known(value: Fact[T]) -> T | None:
+    return None if isinstance(value, Missing) else value
+
+
+def _runs(
+    runs: Iterable[RemoteRun], states: Sequence[HostState], seen: Mapping[str, int], now: float
+) -> Iterable[RunView]:
+    by_host = {state.entry.name: state for state in states}
+    for run in runs:
+        if run.status not in ("running", "stopping", "waiting"):
+            continue
+        leading = min(run.nodes, key=lambda node: node.rank)
+        planned = sum(len(node.fields["spec"].get("gpus") or ()) for node in run.nodes)
+        reasons = by_host[leading.entry.name].progress.get(run.run_id)
+        values = reasons.values if reasons is not None else run.progress
+        yield RunView(
+            one_line(run.run_id, 100),
+            run.status,
+            tuple(node.entry.name for node in run.nodes),
+            max(planned, seen.get(run.run_id, 0)),
+            values.step,
+            values.steps,
+            values.loss,
+            values.eta_s,
+            None if reasons is None else now - reasons.grew_at,
+        )

@@ -9,11 +9,17 @@ from preflight.diagnosis.line_unwrap import unwrap_lines
 from preflight.diagnosis.one_line_tracebacks import unfold
 from preflight.diagnosis.paste_marks import without_marks
 from preflight.diagnosis.prefix_templates import find_prefixes
-from preflight.diagnosis.progress_bars import match_bar
 from preflight.diagnosis.structured_records import printed_lines
 from preflight.diagnosis.timestamps import parse_timestamp
 from preflight.frozen import dataclass
 
+# A progress bar glued to what was printed after it: " 25%|██▌   | 5/20 [00:00<00:00, 77.45it/s]RuntimeError: ...",
+# or behind the blanks that wipe a longer one.
+_BAR = re.compile(r"^.{0,120}?\d{1,3}%\|[^|]{0,200}\|[^\[\]]{0,60}\[[^\]]{0,120}\](?:\s{5,}|\s?)")
+# The same without a total, "12it [00:03, 3.2it/s, loss=2.1]", and those of Keras and rich.
+_OPEN_BAR = re.compile(
+    r"^.{0,80}?(?:\d+it \[[^\]]{0,120}\]|\d+/\d+ \[[=>.]{5,60}\][^A-Z\[]{0,160}|[━╸╺╾]{5,80} [\d/.%• :a-z-]{0,60})\s?(?=[\[A-Z]|--- [A-Z])"
+)
 MAX_LINE = 8192
 """Characters of a line that are read; a longer one (a dumped tensor, a 50 MB line) says it in its start."""
 
@@ -233,3 +239,12 @@ def _unbox(text: str) -> str:
         inner = stripped[1:-1].rstrip()
         return inner.removeprefix(" ")
     return text
+
+
+def match_bar(text: str) -> re.Match[str] | None:
+    """Return the progress bar that a line starts with, None where it starts with none."""
+    if "%|" in text and (bar := _BAR.match(text)) is not None:
+        return bar
+    if "it [" in text or "=]" in text or ">." in text or "━━" in text:
+        return _OPEN_BAR.match(text)
+    return None

@@ -12,10 +12,10 @@ from launcher.planning.run_record import build_run_record, read_record
 from launcher.rundir.run_id import format_start, make_run_id, names_run
 from launcher.rundir.state_schema import validate_runs
 from launcher.runs.expected_run import select_run
-from launcher.runs.progress import PrintedProgress, read_progress
 from launcher.runs.remote_run import merge_node_runs
 from launcher.runs.render import encode_runs, render_runs
 from launcher.runs.search import unanswered_lines
+from launcher.terminal.step_progress import ProgressValues, read_tail
 from preflight.errors import BadInput
 from tests.launcher.found_runs import PLAN, A, B, found, node_run, over
 from tests.launcher.run_plans import run_id
@@ -266,24 +266,25 @@ def test_a_records_names_and_numbers_are_those_of_a_launch() -> None:
 @pytest.mark.parametrize(
     ("text", "progress"),
     [
-        ("", PrintedProgress(None, None, None)),
-        ("step 3 loss: 0.5\nstep 4 loss: 0.25\n", PrintedProgress(4, None, 0.25)),
-        ("{'loss': 1.5, 'grad_norm': 2.0, 'epoch': 0.1}\n", PrintedProgress(None, None, 1.5)),
+        ("", ProgressValues(None, None, None)),
+        ("step 3 loss: 0.5\nstep 4 loss: 0.25\n", ProgressValues(4, None, 0.25)),
+        ("{'loss': 1.5, 'grad_norm': 2.0, 'epoch': 0.1}\n", ProgressValues(None, None, 1.5)),
         (
             " 30%|###   | 40/120 [00:12<00:24,  3.3it/s]\r 31%| | 41/120 [00:13<",
-            PrintedProgress(41, 120, None),
+            ProgressValues(40, 120, None),
         ),
-        ("global_step=7 train_loss=nan", PrintedProgress(7, None, None)),
-        ("Step 10 of 200, eval_loss: 3.0, val_loss=4", PrintedProgress(10, 200, None)),
-        ("loss_scale: 65536", PrintedProgress(None, None, None)),
-        ("step 9/20 loss 0.84 lr 0.1\n", PrintedProgress(9, 20, 0.84)),
-        ("step 9 | loss 0.5 | val loss 0.9", PrintedProgress(9, None, 0.5)),
-        ("step 3\nstep " + "9" * 5000, PrintedProgress(3, None, None)),
-        ("9" * 5000 + "/7 [00:12<", PrintedProgress(None, None, None)),
+        ("global_step=7 train_loss=nan", ProgressValues(7, None, None)),
+        ("Step 10 of 200, eval_loss: 3.0, val_loss=4", ProgressValues(10, 200, None)),
+        ("loss_scale: 65536", ProgressValues(None, None, None)),
+        ("step 9/20 loss 0.84 lr 0.1\n", ProgressValues(9, 20, 0.84)),
+        ("step 9 | loss 0.5 | val loss 0.9", ProgressValues(9, None, 0.5)),
+        ("step 3\nstep " + "9" * 5000, ProgressValues(3, None, None)),
+        ("9" * 5000 + "/7 [00:12<", ProgressValues(None, None, None)),
+        ("120/120 [00:12<00:00]\n3/120 [00:01<00:20]\n10/10 [00:01<00:00]", ProgressValues(3, 120, None)),
     ],
 )
-def test_step_and_loss_are_read_from_the_end_of_a_log(text: str, progress: PrintedProgress) -> None:
-    read = read_progress(text)
+def test_step_and_loss_are_read_from_the_end_of_a_log(text: str, progress: ProgressValues) -> None:
+    read = read_tail(text.encode())
     assert (read.step, read.steps) == (progress.step, progress.steps)
     if "nan" not in text:
         assert read.loss == progress.loss

@@ -13,7 +13,7 @@ from launcher.errors import AgentProtocolError, ConnectionTimedOut
 from launcher.local.fanout_places import Places
 from launcher.terminal.step_progress import ProgressValues
 from launcher.top.document import encode_view
-from launcher.top.fleet_view import build_view, view_host
+from launcher.top.fleet import build_view, view_host
 from launcher.top.frame import render_processes
 from launcher.top.holders import find_holders, shorten_command
 from launcher.top.host_monitor import INSPECT_EVERY_S, HostMonitor, HostState, LogProgress, _Schedule

@@ -1,20 +1,21 @@
 """A rehearsal inside a rank: a few steps of the real script, measured and reported once."""
 
+import contextlib
 import functools
 import math
+import os
 from types import ModuleType
-from typing import Any, Callable
+from typing import Any, Callable, Iterable
 
 from ..checks.grad_scaler import ScalerMonitor
 from ..checks.non_finite import FiniteMonitor
 from ..parameter_names import MAX_NAMES, names_of
+from ..patches import rename
 from ..safe_call import SafeCaller
 from ..sampling_policy import SamplingPolicy
 from ..tensors import first_cuda, histogram, trained_parameters
 from ..training_state import TrainingState, WatchedOptimizer, mixed_precision
 from .hf_trainer import TrainerHooks
-from .memory_stats import memory_stats, state_dtypes
-from .sample_counter import SampleCounter
 from .step_timer import StepTimer
 
 MAX_LOSSES = 200
@@ -119,3 +120,75 @@ class Rehearsal:
             "gpu": training.tools.gpu_uuid(device) if device is not None else "",
             "memory": memory_stats(torch, device),
         }
+
+
+class SampleCounter:
+    """Count of samples from DataLoaders, by dataset."""
+
+    def __init__(self) -> None:
+        self._given: dict[int, int] = {}
+        self._given_before: dict[int, int] = {}  # the same, at the end of the first step
+
+    def watch_loaders(self, module: ModuleType, safety: SafeCaller) -> None:
+        """Hook into torch.utils.data.dataloader."""
+        base: Any = getattr(module, "_BaseDataLoaderIter")  # noqa: B009 - a private class of torch
+        original = base.__next__
+
+        def following(iterator: Any) -> Any:
+            batch = original(iterator)
+            if safety.is_active():
+                safety.call("count samples", self._gave, iterator, batch)
+            return batch
+
+        base.__next__ = rename(original, following)
+
+    def first_step_ended(self) -> None:
+        """Start the count: samples of the first step were loaded during warm-up."""
+        self._given_before = dict(self._given)
+
+    def per_step(self, steps: int) -> float | None:
+        """Return the training samples per step over the last `steps`, None when no DataLoader was seen."""
+        given = [count - self._given_before.get(key, 0) for key, count in self._given.items()]
+        return max(given) / steps if steps > 0 and given and max(given) > 0 else None
+
+    def _gave(self, iterator: Any, batch: Any) -> None:
+        key = id(iterator._dataset)  # noqa: SLF001 - torch's own name for it
+        self._given[key] = self._given.get(key, 0) + _length(batch)
+
+
+def _length(batch: Any) -> int:
+    """Return the number of samples in a batch: the first dimension of its first tensor."""
+    if isinstance(batch, dict):
+        batch = list(batch.values())
+    if isinstance(batch, (list, tuple)):
+        return next((size for size in map(_length, batch) if size), 0)
+    shape: Any = getattr(batch, "shape", ())
+    return int(shape[0]) if len(shape) else 0
+
+
+def memory_stats(torch: Any, device: Any) -> dict[str, Any]:
+    """Return peak and total memory in MiB: the GPU's, and this process's own."""
+    import resource
+
+    found: dict[str, Any] = {"rss_peak_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10}
+    with contextlib.suppress(OSError, ValueError):
+        found["host_total_mib"] = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") >> 20
+    if device is not None:
+        free, total = torch.cuda.mem_get_info(device)
+        found["gpu_peak_allocated_mib"] = torch.cuda.max_memory_allocated(device) >> 20
+        found["gpu_peak_reserved_mib"] = torch.cuda.max_memory_reserved(device) >> 20
+        found["gpu_total_mib"] = total >> 20
+        found["gpu_free_mib"] = free >> 20
+    return found
+
+
+def state_dtypes(torch: Any, optimizers: Iterable[Any]) -> dict[str, int]:
+    """Return the dtypes of the optimizers' per-element state."""
+    return histogram(
+        value.dtype
+        for optimizer in optimizers
+        for moments in optimizer.state.values()
+        if isinstance(moments, dict)
+        for value in moments.values()
+        if isinstance(value, torch.Tensor) and value.dim() > 0
+    )
