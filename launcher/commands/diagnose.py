@@ -22,8 +22,8 @@ from launcher.rundir.layout import (
     read_kept_plan,
     read_kept_source,
 )
-from launcher.rundir.log_files import LAST, find_local_run, list_run_directories, read_logs
-from launcher.rundir.run_id import is_run_name, run_name
+from launcher.rundir.log_files import find_local_run, list_run_directories, read_logs
+from launcher.rundir.run_id import LAST, is_run_name, run_name
 from launcher.sync.missing_files import name_left_out
 from launcher.terminal.output import echo, echo_json, echo_lines
 from launcher.text import one_line

@@ -5,8 +5,6 @@ by the boot id, which no two machines share. What is in a file that is not one o
 """
 
 import hashlib
-import os
-import stat
 import time
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -15,7 +13,7 @@ from pathlib import Path
 from launcher.config.inventory import HostEntry
 from launcher.errors import GpulaunchError
 from launcher.local.home import user_state_dir
-from launcher.local.safe_paths import write_below
+from launcher.local.safe_paths import read_own_file, write_below
 from launcher.remote.earlier_facts import EarlierFacts, parts_to_keep, select_young_part
 from launcher.safe_json import loads
 from launcher.terminal.json_text import lay_out_json
@@ -70,12 +68,7 @@ def _file_name(entry: HostEntry) -> str:
 
 def _load(path: Path) -> EarlierFacts | None:
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
-        with os.fdopen(fd, "rb") as file:
-            found = os.fstat(fd)
-            if not stat.S_ISREG(found.st_mode) or found.st_uid != os.getuid() or found.st_size > _LARGEST:
-                return None
-            return decode(EarlierFacts, loads(file.read(_LARGEST + 1)))
+        return decode(EarlierFacts, loads(read_own_file(path, _LARGEST)))
     except (OSError, ValueError, GpulaunchError):
         return None
 

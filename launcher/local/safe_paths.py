@@ -7,6 +7,7 @@ the user's own word, so it may be or contain a link.
 
 import errno
 import os
+import stat
 from contextlib import suppress
 from pathlib import Path
 
@@ -111,6 +112,16 @@ def write_below(directory: Path, name: str, text: str) -> Path:
             fresh.unlink(missing_ok=True)
         raise OSError(error.errno, error.strerror, str(path)) from None
     return path
+
+
+def read_own_file(path: Path, largest: int) -> bytes:
+    """Return a regular file of this user's, b"" for any other and a larger one (in bytes). Raises OSError."""
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+    with os.fdopen(fd, "rb") as file:
+        found = os.fstat(fd)
+        if not stat.S_ISREG(found.st_mode) or found.st_uid != os.getuid() or found.st_size > largest:
+            return b""
+        return file.read(largest + 1)
 
 
 def _is_name(part: str) -> bool:

@@ -213,7 +213,15 @@ def decode_document(
 
     The client knows whose facts they are; no answer says it. `earlier` has what the host may have left out.
     """
-    return replace(_decode(host, document, earlier), host=known_as)
+    try:
+        answer = json.loads(document)
+        fill_in(answer, earlier, time.time())
+        return replace(decode(HostFacts, answer), host=known_as)
+    except (ValueError, RecursionError) as failure:
+        raise AgentProtocolError(host, f"its answer is not JSON: {one_line(str(failure), 120)}") from None
+    except MalformedFacts as failure:
+        words = f"its answer does not hold facts: {one_line(failure.message, 160)}"
+        raise AgentProtocolError(host, words) from None
 
 
 def _send(stream: Stream, payload: bytes) -> None:
@@ -319,19 +327,6 @@ class _Answer:
         if end < 0 or not length.isdigit() or int(length) > MAX_ANSWER:
             raise AgentProtocolError(self._host, f"its answer announces no length: {one_line(length, 60)!r}")
         self._body = (end + 1, end + 1 + int(length))
-
-
-def _decode(host: str, document: bytes, earlier: EarlierFacts | None = None) -> HostFacts:
-    try:
-        answer = json.loads(document)
-        fill_in(answer, earlier, time.time())
-        return decode(HostFacts, answer)
-    except (ValueError, RecursionError) as failure:
-        raise AgentProtocolError(host, f"its answer is not JSON: {one_line(str(failure), 120)}") from None
-    except MalformedFacts as failure:
-        raise AgentProtocolError(
-            host, f"its answer does not hold facts: {one_line(failure.message, 160)}"
-        ) from None
 
 
 def _ended_early(

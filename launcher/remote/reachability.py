@@ -1,9 +1,9 @@
 """Whether every node reaches the main host: a real TCP connect from each, on the port that will be used."""
 
 import os
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any, TypeAlias
 
 from launcher.config.inventory import HostEntry
@@ -26,8 +26,6 @@ StartProgram: TypeAlias = Callable[[str, bytes, bytes], Stream]
 _START_S = 15.0
 """For a program to start on a loaded host."""
 _LET_GO_S = 2.0
-_FEW_BATCHES = 4
-"""Beyond these, hosts may have to be connected to again."""
 _KNOCK_S = 3.0
 _NOBODY = ("no answer", "No route to host", "Network is unreachable", "Host is down", "Connection timed out")
 """What a connect says where no host answers; every other error came from a host that lives."""
@@ -54,13 +52,11 @@ def probe_reachability(
     listener = start_listener(main, begin, address=address, port=port, callers=len(others), width=width)
     if listener.targets is None:
         return tuple(report_untried(entry, main.name, address, port, listener.refusal) for entry in others)
+    ask = partial(probe_from, begin=begin, targets=listener.targets)
     batches = (others[first : first + width] for first in range(0, len(others), width))
-    at_once = len(others) > _FEW_BATCHES * width
-    found = tuple(
-        reach for batch in batches for reach in _from_batch(batch, begin, listener.targets, at_once=at_once)
-    )
+    results = [result for batch in batches for result in fanout(ask, batch, width=width)]
     listener.release_ports()
-    return found
+    return tuple(reach for found in results if not isinstance(found, GpulaunchError) for reach in found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,12 +131,17 @@ def start_listener(
 
 def probe_from(entry: HostEntry, begin: StartProgram, targets: ProbeTargets) -> tuple[Reach, ...]:
     """Let one host connect to the targets; nothing is raised for it."""
+    places = [(targets.main, targets.address, held) for held in targets.ports]
     try:
-        stream = _start(begin, entry, targets.request)
-        found = _reached(entry, stream, targets, time.monotonic() + _START_S + CONNECT_TIMEOUT_S)
-    except HostError as failure:
+        answers = rpc.Answers(_start(begin, entry, targets.request), entry.name, entry.python, PROBE_NAME)
+        found = read_reached(entry.name, answers.next(_START_S + CONNECT_TIMEOUT_S), places)
+    except GpulaunchError as failure:
         found = targets.missed(entry, failure.detail)
-    return (*found, *_unheld(entry, targets))
+    unheld = (
+        report_untried(entry, targets.main, targets.address, held, f"{targets.main} {NOT_LISTENING}: {why}")
+        for held, why in targets.failed
+    )
+    return (*found, *unheld)
 
 
 def probe_targets(
@@ -160,42 +161,6 @@ def probe_targets(
     answer = rpc.call(connection, python, "reachability", request, name=PROBE_NAME, timeout_s=timeout_s)
     reached = read_reached(connection.name, answer, [("", *target) for target in targets])
     return tuple(not reach.error.startswith(_NOBODY) for reach in reached)
-
-
-def _from_batch(
-    batch: Sequence[HostEntry], begin: StartProgram, targets: ProbeTargets, *, at_once: bool
-) -> tuple[Reach, ...]:
-    """Start all, then read all: they connect at the same time, and no thread waits for each."""
-    # Where agents wait this is one message each, and a thread for each would cost more.
-    side_by_side = len(batch) if at_once else 1
-    results = fanout(lambda entry: _start(begin, entry, targets.request), batch, width=side_by_side)
-    started = {entry.name: result for entry, result in zip(batch, results, strict=True)}
-    deadline = time.monotonic() + _START_S + CONNECT_TIMEOUT_S
-    found: list[Reach] = []
-    for entry in batch:
-        try:
-            found += _reached(entry, started[entry.name], targets, deadline)
-        except HostError as failure:
-            found += targets.missed(entry, failure.detail)
-        found += _unheld(entry, targets)
-    return tuple(found)
-
-
-def _unheld(entry: HostEntry, targets: ProbeTargets) -> Iterator[Reach]:
-    """Yield what is reported of the ports that the main host could not listen on."""
-    for held, error in targets.failed:
-        why = f"{targets.main} {NOT_LISTENING}: {error}"
-        yield report_untried(entry, targets.main, targets.address, held, why)
-
-
-def _reached(
-    entry: HostEntry, stream: Stream | GpulaunchError, targets: ProbeTargets, deadline: float
-) -> tuple[Reach, ...]:
-    if isinstance(stream, GpulaunchError):
-        raise stream
-    answers = rpc.Answers(stream, entry.name, entry.python, PROBE_NAME)
-    answer = answers.next(max(0.1, deadline - time.monotonic()))
-    return read_reached(entry.name, answer, [(targets.main, targets.address, held) for held in targets.ports])
 
 
 def read_reached(

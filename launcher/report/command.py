@@ -27,6 +27,21 @@ class Correction:
     launched: tuple[str, ...]
     edits: tuple[Change, ...]
     left_out: tuple[str, ...]  # what is around the command, and what looks like a mistake in it
+    unknown: tuple[tuple[str, str], ...]  # options that no launcher knows, each with what to do
+
+    @property
+    def redacted(self) -> "Correction":
+        """The same without secrets, by their names and by their look."""
+        return Correction(
+            redact_words(self.pasted),
+            redact_words(self.launched),
+            tuple(
+                Change(e.field, redact_value(e.field, e.old), redact_value(e.field, e.new), e.why)
+                for e in self.edits
+            ),
+            tuple(map(redact_text, self.left_out)),
+            tuple((redact_text(what), redact_text(fix)) for what, fix in self.unknown),
+        )
 
 
 def correction(parsed: ParsedCommand, plan: Plan) -> Correction:
@@ -50,9 +65,9 @@ def correction(parsed: ParsedCommand, plan: Plan) -> Correction:
         for place, index in enumerate(span):
             words[index] = new[place] if place < len(new) else None
     launched = tuple(word for word in words if word is not None)
-    return Correction(
-        parsed.words, launched, tuple(edits), (*parsed.dropped, *parsed.remarks, *_interpreters(parsed, plan))
-    )
+    left_out = (*parsed.dropped, *parsed.remarks, *_interpreters(parsed, plan))
+    unknown = tuple((each.message, each.fix) for each in parsed.unknown)
+    return Correction(parsed.words, launched, tuple(edits), left_out, unknown)
 
 
 def _interpreters(parsed: ParsedCommand, plan: Plan) -> Iterator[str]:
@@ -67,14 +82,13 @@ def _interpreters(parsed: ParsedCommand, plan: Plan) -> Iterator[str]:
 def render_command(parsed: ParsedCommand, plan: Plan, *, show_secrets: bool = False) -> Iterator[str]:
     """Yield both lines and what was changed from one to the other, for people."""
     found = correction(parsed, plan)
-    shown = _as_it_is if show_secrets else redact_text
-    yield sanitize(f"command:  {_line(found.pasted, show_secrets=show_secrets)}", keep_lines=False)
+    shown = found if show_secrets else found.redacted
+    yield sanitize(f"command:  {shlex.join(shown.pasted)}", keep_lines=False)
     if found.launched != found.pasted:
-        yield sanitize(f"becomes:  {_line(found.launched, show_secrets=show_secrets)}", keep_lines=False)
-    edits = found.edits if show_secrets else tuple(map(_redacted, found.edits))
-    yield from (sanitize(f"  {change_text(edit)}", keep_lines=False) for edit in edits)
-    for sentence in (*found.left_out, *(f"{each.message}: {each.fix}" for each in parsed.unknown)):
-        yield sanitize(f"  {shown(sentence)}", keep_lines=False)
+        yield sanitize(f"becomes:  {shlex.join(shown.launched)}", keep_lines=False)
+    unknown = (f"{what}: {fix}" for what, fix in shown.unknown)
+    for sentence in (*map(change_text, shown.edits), *shown.left_out, *unknown):
+        yield sanitize(f"  {sentence}", keep_lines=False)
     yield ""
 
 
@@ -87,15 +101,14 @@ def without_edits(parsed: ParsedCommand, plan: Plan) -> Plan:
 def encode_command(parsed: ParsedCommand, plan: Plan, *, show_secrets: bool = False) -> dict[str, Any]:
     """Return both lines and the edits as plain JSON types."""
     found = correction(parsed, plan)
-    shown = _as_it_is if show_secrets else redact_text
-    edits = found.edits if show_secrets else tuple(map(_redacted, found.edits))
+    found = found if show_secrets else found.redacted
     return {
         "launcher": parsed.launcher,
-        "words": list(found.pasted if show_secrets else redact_words(found.pasted)),
-        "launched": list(found.launched if show_secrets else redact_words(found.launched)),
-        "edits": [{"what": e.field, "old": e.old, "new": e.new, "why": e.why} for e in edits],
-        "left_out": list(map(shown, found.left_out)),
-        "unknown": [{"what": shown(each.message), "fix": shown(each.fix)} for each in parsed.unknown],
+        "words": list(found.pasted),
+        "launched": list(found.launched),
+        "edits": [{"what": e.field, "old": e.old, "new": e.new, "why": e.why} for e in found.edits],
+        "left_out": list(found.left_out),
+        "unknown": [{"what": what, "fix": fix} for what, fix in found.unknown],
     }
 
 
@@ -120,16 +133,3 @@ def _why(use: OptionUse, plan: Plan) -> str:
     if use.sets in ("per_node", "total"):
         return f"{hosts}: {use.reason}" if use.reason else hosts
     return use.reason
-
-
-def _line(words: tuple[str, ...], *, show_secrets: bool) -> str:
-    return shlex.join(words if show_secrets else redact_words(words))
-
-
-def _as_it_is(text: str) -> str:
-    return text
-
-
-def _redacted(change: Change) -> Change:
-    what = change.field
-    return Change(what, redact_value(what, change.old), redact_value(what, change.new), change.why)

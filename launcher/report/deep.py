@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from launcher.report.trend import Trend
-from launcher.safe_json import read_number
+from launcher.safe_json import read_mappings, read_number
 from launcher.text import count_noun, group_alike, one_line, spell_duration
 from preflight.checks.finding import Finding, encode_finding
 from preflight.deep.comparison import Reading, read_values
@@ -199,10 +199,7 @@ def _matrix_lines(matrix: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _rows(document: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:
-    found = document.get(key)
-    return (
-        [row for row in found[: _MOST_ROWS * 16] if isinstance(row, dict)] if isinstance(found, list) else []
-    )
+    return read_mappings(document.get(key))[: _MOST_ROWS * 16]
 
 
 def _numbers(values: object) -> list[float]:

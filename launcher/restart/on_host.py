@@ -20,6 +20,7 @@ from launcher.launch.request import FollowOptions
 from launcher.launch.signals import choose_detach
 from launcher.local.safe_paths import write_below
 from launcher.remote.connection_pool import ConnectionPool
+from launcher.restart.restart_lock import Hold
 from launcher.restart.restart_order import RestartOrder, read_order
 from launcher.restart.restarter import RestartLoop
 from launcher.restart.start_chain import FollowContext, restart_loop
@@ -28,7 +29,7 @@ from launcher.runs.attach import AttachedRun
 from launcher.runs.remote_run import RemoteRun
 from launcher.runs.search import find_in_runs
 from launcher.terminal.screen import Screen
-from launcher.transports.base import Closing, Connection, Endpoint
+from launcher.transports.base import Connection, Endpoint
 from launcher.transports.local import LocalConnection
 from preflight.errors import BadInput
 
@@ -46,8 +47,8 @@ class OwnScreen(Screen):
         """Show nothing of it."""
 
 
-class KeeperHold(Closing):
-    """The right to start the run again, which the keeper that has started this client holds."""
+class KeeperHold(Hold):
+    """The right, held and given back by the keeper that has started this client, which notes the result."""
 
     def __init__(self, run_dir: Path) -> None:
         self._next = run_dir / "next.json"
@@ -58,17 +59,6 @@ class KeeperHold(Closing):
             return bool(json.loads(self._next.read_text())["state"] == "restarting")
         except (OSError, ValueError, KeyError):
             return False
-
-    def restarted(self, run_id: str) -> bool:
-        """Do nothing: on this host the new start has noted it."""
-        return bool(run_id)
-
-    def end(self, why: str) -> bool:
-        """Do nothing: the keeper notes the result."""
-        return bool(why)
-
-    def close(self) -> None:
-        """Do nothing: the keeper gives it back."""
 
 
 def main() -> int:

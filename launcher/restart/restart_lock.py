@@ -2,9 +2,10 @@
 
 import threading
 import time
+from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import Any, Protocol
+from typing import Any
 
 from launcher.config.inventory import HostEntry
 from launcher.errors import HostError
@@ -30,23 +31,26 @@ class OtherStart:
     run_id: str
 
 
-class Hold(Protocol):
-    """The right to start a run again."""
+class Hold(Closing):
+    """The right to start a run again. Where it notes nothing, another process does."""
 
+    @abstractmethod
     def confirm(self) -> bool:
         """Return whether the right is still held: the run was not stopped, no link was lost."""
 
     def restarted(self, run_id: str) -> bool:
         """Note that the run continues as another one."""
+        return bool(run_id)
 
     def end(self, why: str) -> bool:
         """Note that no further start follows."""
+        return bool(why)
 
     def close(self) -> None:
         """Give the right back; what was not decided, the next client or the host decides."""
 
 
-class RestartHold(Closing):
+class RestartHold(Hold):
     """The right, for as long as the connection lives; `order` is what a restart needs, where it was asked."""
 
     def __init__(

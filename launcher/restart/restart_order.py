@@ -14,6 +14,7 @@ from typing import Any
 from launcher.config.disconnect_options import DisconnectOptions
 from launcher.config.inventory import HostEntry
 from launcher.config.restart_options import RestartOptions
+from launcher.follow.outcome import Outcome
 from launcher.follow.restart_history import RestartHistory, StartRecord
 from launcher.host_checks.preflight_options import PreflightOptions
 from launcher.launch.request import FollowOptions, LaunchRequest
@@ -143,3 +144,23 @@ def known_history(known: object, stop_reason: str) -> RestartHistory | None:
         return RestartHistory(decode(int, known.get("max")), starts, stop_reason)
     except MalformedFacts:
         return None
+
+
+def build_start_record(
+    outcome: Outcome, logs: str, resumed_from: str, changes: tuple[str, ...] = ()
+) -> StartRecord:
+    """Return a start that is over; what it failed of is not judged yet."""
+    return StartRecord(
+        run_id=outcome.plan.run_id,
+        verdict=outcome.verdict,
+        exit_code=outcome.exit_code,
+        why=outcome.why,
+        identity=("", "", ""),
+        world_size=outcome.plan.world_size,
+        mixed_precision=outcome.plan.precision.mixed_precision,
+        hosts=tuple(node.host for node in outcome.plan.nodes),
+        seconds=outcome.seconds,
+        logs=logs,
+        resumed_from=resumed_from,
+        changes=changes,
+    )

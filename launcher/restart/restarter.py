@@ -28,8 +28,7 @@ from launcher.restart.kernel_evidence import read_kernel_logs, refine_with_kerne
 from launcher.restart.launch_changes import describe_changes
 from launcher.restart.replacement import HostAssignment, rank_counts_after
 from launcher.restart.restart_lock import Hold, OtherStart, RestartHold, take_hold
-from launcher.restart.restart_order import LoopHistory, RestartOrder, build_spec
-from launcher.restart.start_records import build_start_record
+from launcher.restart.restart_order import LoopHistory, RestartOrder, build_spec, build_start_record
 from launcher.restart.tree_change import note_other_tree
 from launcher.rundir.layout import OUTCOME
 from launcher.rundir.log_store import LogStore

@@ -14,9 +14,8 @@ from launcher.remote.connection_pool import ConnectionPool
 from launcher.report.outcome import render_launch
 from launcher.restart.decision import NoRestart, classify_failure
 from launcher.restart.restart_lock import OtherStart, RestartHold, take_hold
-from launcher.restart.restart_order import RestartOrder, known_history, read_order
+from launcher.restart.restart_order import RestartOrder, build_start_record, known_history, read_order
 from launcher.restart.restarter import RestartContext, RestartLoop
-from launcher.restart.start_records import build_start_record
 from launcher.runs.access import KnownHosts, RunAccess, access_run
 from launcher.runs.attach import AttachedRun
 from launcher.runs.remote_run import RemoteRun

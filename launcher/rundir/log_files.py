@@ -11,14 +11,13 @@ from typing import BinaryIO
 
 from launcher.errors import BadInput
 from launcher.rundir.layout import is_run, read_kept_outcome
-from launcher.rundir.run_id import format_start, names_run, run_name
+from launcher.rundir.run_id import LAST, format_start, names_run, run_name
 from launcher.text import one_line
 from preflight.diagnosis.condensed_log import MOST_WHOLE, LogCondenser
 from preflight.diagnosis.lines import Log
 
 _BLOCK = 1 << 20
 _MOST_NAMES = 5
-LAST = "last"
 STDIN = "stdin"
 _RANK = re.compile(r"rank-(\d+)\.log$")
 _PACKED = {b"\x1f\x8b": "zcat", b"BZh": "bzcat", b"\xfd7zXZ\x00": "xzcat", b"\x28\xb5\x2f\xfd": "zstdcat"}

@@ -9,7 +9,6 @@ is not kept (git: Documentation/technical/racy-git). What is in the cache that i
 import hashlib
 import json
 import os
-import stat
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -17,7 +16,7 @@ from typing import TypeAlias
 
 from launcher.errors import GpulaunchError
 from launcher.local.home import user_cache_dir
-from launcher.local.safe_paths import write_below
+from launcher.local.safe_paths import read_own_file, write_below
 
 SCHEMA = "gpulaunch.tree-hashes/2"
 _SETTLED_NS = 2 * 10**9
@@ -86,12 +85,7 @@ def _stamp(status: os.stat_result) -> _Stamp:
 
 def _read(path: Path) -> dict[str, tuple[_Stamp, str]]:
     """Return what a cache holds. Raises one of _GARBAGE."""
-    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
-    with os.fdopen(fd, "rb") as file:
-        found = os.fstat(fd)
-        if not stat.S_ISREG(found.st_mode) or found.st_uid != os.getuid() or found.st_size > _LARGEST:
-            return {}
-        checksum, _, text = file.read(_LARGEST + 1).partition(b"\n")
+    checksum, _, text = read_own_file(path, _LARGEST).partition(b"\n")
     document = json.loads(text) if checksum.decode() == _checksum(text) else {}
     if document["schema"] != SCHEMA:
         return {}

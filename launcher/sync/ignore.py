@@ -36,7 +36,11 @@ class InvalidPattern(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class _Pattern:
+class Pattern:
+    """A line of a .gitignore; lines are counted from 1."""
+
+    text: str
+    number: int
     parts: tuple[re.Pattern[str] | None, ...]
     excludes: bool
     directories_only: bool
@@ -55,17 +59,17 @@ class _Pattern:
 class Ignore:
     """A list of patterns; the last that names a path decides."""
 
-    def __init__(self, patterns: Sequence[_Pattern]) -> None:
+    def __init__(self, patterns: Sequence[Pattern]) -> None:
         self._patterns = tuple(reversed(patterns))
         self._directories: dict[str, bool] = {"": False}
 
     @classmethod
     def from_lines(cls, lines: Iterable[str], *, strict: bool = False) -> Self:
         """Read them. A bad one matches nothing, as for git, or raises InvalidPattern where `strict`."""
-        found: list[_Pattern] = []
-        for line in lines:
+        found: list[Pattern] = []
+        for number, line in enumerate(lines, 1):
             try:
-                pattern = _read(_bytewise(line))
+                pattern = _read(line, number)
             except InvalidPattern:
                 if strict:
                     raise
@@ -78,11 +82,14 @@ class Ignore:
 
     def says(self, path: str, *, is_directory: bool) -> bool | None:
         """Whether a path is excluded, by its own name; None where no pattern names it."""
+        pattern = self.find_last(path, is_directory=is_directory)
+        return None if pattern is None else pattern.excludes
+
+    def find_last(self, path: str, *, is_directory: bool) -> Pattern | None:
+        """Return the last pattern that names a path, by its own name."""
         parts = _bytewise(path).split("/")
-        for pattern in self._patterns:
-            if pattern.matches(parts, is_directory=is_directory):
-                return pattern.excludes
-        return None
+        matching = (each for each in self._patterns if each.matches(parts, is_directory=is_directory))
+        return next(matching, None)
 
     def excludes(self, path: str) -> bool:
         """Whether a file is excluded, by its name or with a directory above it."""
@@ -126,8 +133,8 @@ def _matches(pattern: Sequence[re.Pattern[str] | None], parts: Sequence[str]) ->
     return all(part is _ANY_DEPTH for part in pattern[at:])
 
 
-def _read(line: str) -> _Pattern | None:
-    text = _without_trailing_spaces(line)
+def _read(line: str, number: int) -> Pattern | None:
+    text = _without_trailing_spaces(_bytewise(line))
     if not text or text.startswith("#"):
         return None
     excludes = not text.startswith("!")
@@ -146,7 +153,7 @@ def _read(line: str) -> _Pattern | None:
     parts = [_ANY_DEPTH if anchored and word == ["*", "*"] else _part(word) for word in words]
     if parts[-1] is _ANY_DEPTH:  # what is below, not the directory itself
         parts.insert(-1, _part(["*"]))
-    return _Pattern(tuple(parts), excludes, directories_only, anchored)
+    return Pattern(line, number, tuple(parts), excludes, directories_only, anchored)
 
 
 def _without_trailing_spaces(line: str) -> str:

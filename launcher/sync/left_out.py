@@ -153,9 +153,9 @@ def _is_output(option: str) -> bool:
 
 
 def _rule(root: Path, name: str, exclude: Sequence[str], *, is_directory: bool) -> str:
-    _, pattern, is_out = _last_word(exclude, name, is_directory=is_directory)
-    if is_out:
-        return f"{_EXCLUDE} ({one_line(pattern, 80)})"
+    by_user = Ignore.from_lines(exclude).find_last(name, is_directory=is_directory)
+    if by_user is not None and by_user.excludes:
+        return f"{_EXCLUDE} ({one_line(by_user.text, 80)})"
     above = [*Path(name).parents][:-1]
     base = next((root / path for path in above if (root / path / ".git").exists()), root)
     if git.is_checkout(base):
@@ -166,19 +166,10 @@ def _rule(root: Path, name: str, exclude: Sequence[str], *, is_directory: bool) 
         below = name if path == Path() else name.removeprefix(f"{path.as_posix()}/")
         file = root / path / ".gitignore"
         text = file.read_text(encoding="utf-8-sig", errors="surrogateescape") if file.is_file() else ""
-        number, line, said = _last_word(text.split("\n"), below, is_directory=is_directory)
-        if said is not None:
-            return f"{file.relative_to(root)}:{number} ({one_line(line, 80)})" if said else ""
+        last = Ignore.from_lines(text.split("\n")).find_last(below, is_directory=is_directory)
+        if last is not None:
+            return f"{file.relative_to(root)}:{last.number} ({one_line(last.text, 80)})" * last.excludes
     return ""
-
-
-def _last_word(lines: Sequence[str], name: str, *, is_directory: bool) -> tuple[int, str, bool | None]:
-    """Return the last pattern that names a path, with its number and whether it leaves the path out."""
-    for number, line in reversed([*enumerate(lines, 1)]):
-        said = Ignore.from_lines([line]).says(name, is_directory=is_directory)
-        if said is not None:
-            return number, line, said
-    return 0, "", None
 
 
 def _size(path: Path) -> int | None:

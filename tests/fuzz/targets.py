@@ -41,13 +41,13 @@ class Door:
 
 
 def _facts(_: Path) -> Read:
-    from launcher.remote.agent import _decode
+    from launcher.remote.agent import decode_document
     from preflight.checks.finding import encode_finding
     from preflight.checks.runner import check_cluster, check_host
     from preflight.job import Expect, Job
 
     def read(data: bytes) -> None:
-        facts = _decode("titan", _recorded(data))
+        facts = decode_document("titan", _recorded(data), "titan")
         job = Job(script="train.py")
         found = [
             *check_host(facts, job, Expect()),

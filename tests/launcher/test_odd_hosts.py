@@ -32,8 +32,8 @@ from launcher.launch.reporter import RunReporter
 from launcher.onhost.answer import MARKER as ANSWER_MARKER
 from launcher.planning.run_record import RunRecord, build_run_record, read_record
 from launcher.rehearsal.verdict import evaluate_rehearsal
-from launcher.remote.agent import _decode as decode_facts
-from launcher.remote.reachability import ProbeTargets, _reached
+from launcher.remote.agent import decode_document
+from launcher.remote.reachability import ProbeTargets, probe_from
 from launcher.remote.rpc import find_answer
 from launcher.report.html.page import render_page
 from launcher.report.outcome import encode_outcome, render_outcome
@@ -225,11 +225,8 @@ def test_what_programs_on_a_host_answer(checkpoints: Any, found: Any, reaped: An
         lambda: parse_kill_results(answer_of(reaped), "a"),
     ):
         assert isinstance(only_ours(read), tuple | GpulaunchError)
-    only_ours(
-        lambda: _reached(
-            A, Sent(answer_line(reached)), ProbeTargets(B.name, "10.0.0.1", "n", (29500,), ()), 1e12
-        )
-    )
+    targets = ProbeTargets(B.name, "10.0.0.1", "n", (29500,), ())
+    probe_from(A, lambda *_: Sent(answer_line(reached)), targets)
 
 
 WRITTEN = {"written": 1, "kept": ["a"], "kept_in": "", "deleted": [], "stale": [], "edited": []}
@@ -252,7 +249,7 @@ def test_a_host_that_receives_a_tree(root: Any, seen: Any, need: Any, written: A
 @settings(max_examples=150)
 def test_facts_of_hosts(document: Any) -> None:
     def read() -> None:
-        facts = decode_facts("a", json.dumps(document).encode())
+        facts = decode_document("a", json.dumps(document).encode(), "a")
         check_host(facts, Job(), Expect())
         check_cluster({"a": facts, "b": facts}, Job(), ())
 
