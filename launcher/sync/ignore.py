@@ -6,10 +6,15 @@ expression, backtracks over all of them: a name of thirty letters took minutes.
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Self
+from pathlib import Path
+from typing import Self, TypeAlias
 
+from launcher.errors import SyncFailed
+from launcher.text import one_line
 from preflight.frozen import dataclass
 
+MAX_IGNORE = 1 << 20
+"""Bytes of one .gitignore."""
 MAX_PATTERNS = 5_000
 """Of one file or list; each is tried on each path."""
 
@@ -37,12 +42,12 @@ class InvalidPattern(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """A line of a .gitignore; lines are counted from 1."""
+    """A line that may name paths, as it was written, and which line of its list it is."""
 
-    text: str
+    line: str
     number: int
-    parts: tuple[re.Pattern[str] | None, ...]
     excludes: bool
+    parts: tuple[re.Pattern[str] | None, ...]
     directories_only: bool
     anchored: bool  # to the directory of its file; else any last name matches
 
@@ -80,20 +85,14 @@ class Ignore:
             raise InvalidPattern(f"{len(found)} patterns are more than {MAX_PATTERNS}")
         return cls(found)
 
-    def says(self, path: str, *, is_directory: bool) -> bool | None:
-        """Whether a path is excluded, by its own name; None where no pattern names it."""
-        pattern = self.find_last(path, is_directory=is_directory)
-        return None if pattern is None else pattern.excludes
-
-    def find_last(self, path: str, *, is_directory: bool) -> Pattern | None:
-        """Return the last pattern that names a path, by its own name."""
+    def says(self, path: str, *, is_directory: bool) -> Pattern | None:
+        """Return the pattern that decides of a path, by its own name; None where none names it."""
         parts = _bytewise(path).split("/")
-        matching = (each for each in self._patterns if each.matches(parts, is_directory=is_directory))
-        return next(matching, None)
+        return next((each for each in self._patterns if each.matches(parts, is_directory=is_directory)), None)
 
     def excludes(self, path: str) -> bool:
         """Whether a file is excluded, by its name or with a directory above it."""
-        return self._excludes_above(path) or bool(self.says(path, is_directory=False))
+        return self._excludes_above(path) or self._names(path, is_directory=False)
 
     def excludes_directory(self, path: str) -> bool:
         """Whether a directory is excluded, by its name or with one above it."""
@@ -103,9 +102,44 @@ class Ignore:
         above = path.rpartition("/")[0]
         known = self._directories.get(above)
         if known is None:
-            known = self._excludes_above(above) or bool(self.says(above, is_directory=True))
+            known = self._excludes_above(above) or self._names(above, is_directory=True)
             self._directories[above] = known
         return known
+
+    def _names(self, path: str, *, is_directory: bool) -> bool:
+        said = self.says(path, is_directory=is_directory)
+        return said is not None and said.excludes
+
+
+Rules: TypeAlias = tuple[tuple[str, Ignore], ...]
+"""The .gitignore files above a path, each with the directory that it lies in: "", or ending in "/"."""
+
+
+def add_rules(rules: Rules, root: Path, below: str) -> Rules:
+    """Return the rules above a directory with those of its own .gitignore. Raises SyncFailed: too large."""
+    path = root / below / ".gitignore"
+    if path.is_symlink() or not path.is_file():
+        return rules
+    with path.open("rb") as file:
+        data = file.read(MAX_IGNORE + 1)
+    try:
+        if len(data) > MAX_IGNORE:
+            raise InvalidPattern(f"it is larger than {MAX_IGNORE >> 10} KiB")  # noqa: TRY301 - reported as other bad ones
+        lines = data.decode("utf-8", "surrogateescape").removeprefix("\ufeff").split("\n")
+        return (*rules, (below, Ignore.from_lines(lines)))
+    except InvalidPattern as error:
+        raise SyncFailed(
+            f"{path}: {one_line(str(error))}", "shorten it, or set sync.from elsewhere"
+        ) from None
+
+
+def find_rule(rules: Rules, path: str, *, is_directory: bool) -> tuple[str, Pattern] | None:
+    """Return which pattern decides of a path, and whose: the deepest .gitignore that says anything of it."""
+    for below, ignore in reversed(rules):
+        said = ignore.says(path.removeprefix(below), is_directory=is_directory)
+        if said is not None:
+            return below, said
+    return None
 
 
 def _bytewise(text: str) -> str:
@@ -153,7 +187,7 @@ def _read(line: str, number: int) -> Pattern | None:
     parts = [_ANY_DEPTH if anchored and word == ["*", "*"] else _part(word) for word in words]
     if parts[-1] is _ANY_DEPTH:  # what is below, not the directory itself
         parts.insert(-1, _part(["*"]))
-    return Pattern(line, number, tuple(parts), excludes, directories_only, anchored)
+    return Pattern(line, number, excludes, tuple(parts), directories_only, anchored)
 
 
 def _without_trailing_spaces(line: str) -> str:

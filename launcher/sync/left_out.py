@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from launcher.sync import git
-from launcher.sync.ignore import Ignore
+from launcher.sync.ignore import Ignore, Rules, add_rules, find_rule
 from launcher.text import format_size, one_line
 from preflight.checks.message_text import quote_path
 from preflight.frozen import dataclass
@@ -153,23 +153,22 @@ def _is_output(option: str) -> bool:
 
 
 def _rule(root: Path, name: str, exclude: Sequence[str], *, is_directory: bool) -> str:
-    by_user = Ignore.from_lines(exclude).find_last(name, is_directory=is_directory)
-    if by_user is not None and by_user.excludes:
-        return f"{_EXCLUDE} ({one_line(by_user.text, 80)})"
+    said = Ignore.from_lines(exclude).says(name, is_directory=is_directory)
+    if said is not None and said.excludes:
+        return f"{_EXCLUDE} ({one_line(said.line, 80)})"
     above = [*Path(name).parents][:-1]
     base = next((root / path for path in above if (root / path / ".git").exists()), root)
     if git.is_checkout(base):
         rule = git.find_ignore_rule(base, (root / name).relative_to(base).as_posix())
         below = "" if base == root or not rule or rule.startswith("/") else f"{base.relative_to(root)}/"
         return below + rule
-    for path in (*above, Path()):
-        below = name if path == Path() else name.removeprefix(f"{path.as_posix()}/")
-        file = root / path / ".gitignore"
-        text = file.read_text(encoding="utf-8-sig", errors="surrogateescape") if file.is_file() else ""
-        last = Ignore.from_lines(text.split("\n")).find_last(below, is_directory=is_directory)
-        if last is not None:
-            return f"{file.relative_to(root)}:{last.number} ({one_line(last.text, 80)})" * last.excludes
-    return ""
+    rules: Rules = ()
+    for path in ("", *(f"{path.as_posix()}/" for path in reversed(above))):
+        rules = add_rules(rules, root, path)
+    found = find_rule(rules, name, is_directory=is_directory)
+    if found is None or not found[1].excludes:
+        return ""
+    return f"{found[0]}.gitignore:{found[1].number} ({one_line(found[1].line, 80)})"
 
 
 def _size(path: Path) -> int | None:

@@ -32,7 +32,7 @@ def name_left_out(found: Diagnosis, source: Mapping[str, Any], starts: Mapping[s
     """
     if not isinstance(source.get("from"), str):
         return found
-    with suppress(SyncFailed, OSError):  # git refuses the checkout by now: the diagnosis stays
+    with suppress(SyncFailed, OSError, ValueError):  # git refuses the checkout by now: the diagnosis stays
         causes = (
             _with_left_out(cause, source, starts.get(cause.host, ""))
             if cause.slug == _MISSING_FILE and cause.command.startswith(_LOOK)

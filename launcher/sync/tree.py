@@ -8,14 +8,13 @@ import stat
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TypeAlias
 
 from launcher.errors import ConfigError, SyncFailed
 from launcher.local.home import home
 from launcher.onhost.sync.target_state import TreeEntry, hash_tree
 from launcher.sync import git
 from launcher.sync.hash_cache import HashCache
-from launcher.sync.ignore import Ignore, InvalidPattern
+from launcher.sync.ignore import Ignore, InvalidPattern, Rules, add_rules, find_rule
 from launcher.text import one_line
 from preflight.frozen import dataclass
 
@@ -26,13 +25,9 @@ CHUNK = 1 << 20
 MAX_DEPTH = 200
 """Directories that a path goes through; a deeper tree was made by a mistake, or to break something."""
 MAX_CHECKOUTS = 200
-MAX_IGNORE = 1 << 20
 _PRIVATE_KEY = re.compile(rb"-----BEGIN (?:[A-Z0-9]+ )?PRIVATE KEY-----|PuTTY-User-Key-File-")
 """The first bytes of a private key: PEM (RFC 7468), OpenSSH's PROTOCOL.key, PuTTY's format."""
 _BIGGEST = 3
-
-_Rules: TypeAlias = tuple[tuple[str, Ignore], ...]
-"""The .gitignore files above a path, each with the directory that it lies in."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,17 +174,16 @@ def _included(root: Path, include: Sequence[str], out: Ignore) -> Iterator[str]:
 def _by_walking(root: Path, out: Ignore, start: str = "", *, honours_ignore: bool = True) -> list[str]:
     """Return the files of a tree without git; .gitignore files are honoured as git does, or not at all."""
     names: list[str] = []
-    todo: list[tuple[str, _Rules]] = [(start, ())]
+    todo: list[tuple[str, Rules]] = [(start, ())]
     while todo:
         below, rules = todo.pop()
         _refuse_too_deep(root, below.split("/"))
-        ignore = root / below / ".gitignore"
-        if honours_ignore and ignore.is_file() and not ignore.is_symlink():
-            rules = (*rules, (below, _rules_of(ignore)))
+        rules = add_rules(rules, root, below) if honours_ignore else ()
         for entry in _entries_of(root / below):
             is_directory = entry.is_dir(follow_symlinks=False)
             path = below + entry.name
-            if entry.name in FORBIDDEN or _is_ignored(path, rules, is_directory=is_directory):
+            said = find_rule(rules, path, is_directory=is_directory)
+            if entry.name in FORBIDDEN or (said is not None and said[1].excludes):
                 continue
             if is_directory and not out.excludes_directory(path):
                 todo.append((path + "/", rules))
@@ -201,28 +195,6 @@ def _by_walking(root: Path, out: Ignore, start: str = "", *, honours_ignore: boo
 def _entries_of(directory: Path) -> list[os.DirEntry[str]]:
     with os.scandir(directory) as found:
         return list(found)
-
-
-def _rules_of(path: Path) -> Ignore:
-    with path.open("rb") as file:
-        data = file.read(MAX_IGNORE + 1)
-    try:
-        if len(data) > MAX_IGNORE:
-            raise InvalidPattern(f"it is larger than {MAX_IGNORE >> 10} KiB")  # noqa: TRY301 - reported as other bad ones
-        return Ignore.from_lines(data.decode("utf-8", "surrogateescape").removeprefix("\ufeff").split("\n"))
-    except InvalidPattern as error:
-        raise SyncFailed(
-            f"{path}: {one_line(str(error))}", "shorten it, or set sync.from elsewhere"
-        ) from None
-
-
-def _is_ignored(path: str, rules: _Rules, *, is_directory: bool) -> bool:
-    """Whether the deepest .gitignore that says anything of a path says to leave it out."""
-    for below, ignore in reversed(rules):
-        said = ignore.says(path.removeprefix(below), is_directory=is_directory)
-        if said is not None:
-            return said
-    return False
 
 
 class _TreeWalk:

@@ -74,6 +74,16 @@ def test_the_rule_that_leaves_a_path_out_is_named(
     assert (None if left_out is None else (left_out.rule, left_out.top)) == found
 
 
+def test_a_gitignore_that_is_a_link_says_nothing(tmp_path: Path) -> None:
+    write(tmp_path, {"a.x": "1", "rules": "*.x", "sub/é.x": "1", "sub/.gitignore": "\ufeff[\n\né*"})
+    (tmp_path / ".gitignore").symlink_to("rules")
+    assert find_left_out(tmp_path, "a.x", ()) is None
+    left_out = find_left_out(tmp_path, "sub/é.x", ("!é*",))
+    assert left_out is not None
+    assert left_out.rule == "sub/.gitignore:3 (é*)"
+    assert "sub/é.x" not in [entry.path for entry in read_tree(tmp_path, exclude=(), max_mib=1).entries]
+
+
 def test_a_large_directory_and_a_link_are_for_rsync(tmp_path: Path) -> None:
     write(tmp_path, {"here/data/x": "12", "pool/y": "3", "here/.gitignore": "data/"})
     here = tmp_path / "here"
