@@ -18,6 +18,11 @@ _SCRIPT = re.compile(
 _PYTHON = re.compile(r"(?<![\w./-])python(?= -m | -c )")
 _ABSENT_FILE = re.compile(r"No such file or directory: '([^'/~][^']*)'")
 _MISSING_FILE = "missing-file"
+_HANGUP = "sighup"
+_SENT = (
+    "SIGHUP ended a rank; a run of gpulaunch has no terminal, so a program or a person on the host sent it"
+)
+_LOOK = "look for what sends it: the script, a program that it starts, `kill -HUP`, a job or session manager"
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +87,8 @@ def _with_command(cause: Cause, place: NodePlace | None) -> Cause:
         variables = script["variables"].split() + ["PYTHONFAULTHANDLER=1"] * bool(script["faulthandler"])
         options = " ".join(f"--set env.{variable}" for variable in variables)
         return replace(cause, command=f"gpulaunch run ... {options}")
+    if cause.slug == _HANGUP and all(each.source == "exit" for each in cause.evidence):
+        return replace(cause, cause=_SENT, fix=_LOOK)
     if place is None:
         return cause
     if cause.slug == _MISSING_FILE and _lies_here(cause, place):

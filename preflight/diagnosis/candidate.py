@@ -14,7 +14,7 @@ from preflight.diagnosis.parser_messages import correct_argument, describe_refus
 from preflight.diagnosis.result import Cause, Confidence, Evidence
 from preflight.diagnosis.run_progress import RunProgress, is_warning_line
 from preflight.diagnosis.signatures.table import CausalDepth, Signature
-from preflight.diagnosis.tracebacks import ParsedException
+from preflight.diagnosis.tracebacks import ParsedException, crash_place
 from preflight.frozen import dataclass
 
 MOST_EVIDENCE = 5
@@ -37,6 +37,9 @@ _NARROWED = (
     ("S44", re.compile(r"\bFailedScheduling\b|nodes are available: \d"),
      "no node of the cluster has free what the pod asks for, or none of those that it may use",
      "ask for less, wait until a node is free, or correct the pod's nodeSelector and tolerations; a GPU counts only where the device plugin runs (kubectl describe node NODE)"),
+    ("S71", re.compile(r"Fatal Python error: Seg"),
+     "native code crashed: an extension built for another version, the driver, numpy; the stack below the message shows who called it",
+     "reinstall the package of the innermost call, in a build for this Python, torch and driver"),
     ("S78", re.compile(r"^(?:\^C)?KeyboardInterrupt\b", re.MULTILINE),
      "a person stopped the run (Ctrl-C, or a notebook's stop): the traceback shows where it was then",
      "resume from the last checkpoint; where it was stopped because it hung, the shown line is where to look"),
@@ -131,7 +134,7 @@ def candidate_of_row(
         cause=row.cause,
         fix=row.fix,
         evidence=evidence_of(shown[:MOST_EVIDENCE]),
-        location=place_of(chain),
+        location=place_of(chain) or crash_place(course.lines, shown[0]),
         rank=shown[0].rank,
         host=shown[0].host,
         command=command_for(row.code, course.text_from(shown[:MOST_EVIDENCE])),
@@ -193,4 +196,4 @@ def with_module_advice(cause: Cause, files: Sequence[str], own: Collection[str] 
 
 def place_of(chain: Sequence[ParsedException]) -> str:
     """Return the user's line that a chain of exceptions came from: the innermost one's, where it has one."""
-    return next((f"{at.file}:{at.line}" for each in chain if (at := each.location) is not None), "")
+    return next((each.place for each in chain if each.place), "")

@@ -115,7 +115,7 @@ _BY_WORDS: dict[str, tuple[tuple[str, str], ...]] = {
         (r"Triton Error|_inductor|_dynamo|inductor|[Tt]riton", "TORCHDYNAMO_DISABLE=1 python train.py"),
     ),
     "S70": (("", "sudo dmesg -T | grep -i -E 'killed process|oom'"),),
-    "S71": (("", "python -X faulthandler train.py"),),
+    "S71": ((r"Fatal Python error", ""), ("", "python -X faulthandler train.py")),
     "S75": (("", "ulimit -n 65536"),),
     "S120": (("", "ls -l /dev/nvidia* /dev/dri; id"),),
     "S121": ((r"[Tt]ensor[Bb]oard", "tensorboard --logdir DIR --port 0 takes a free one"),),

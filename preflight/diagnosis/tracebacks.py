@@ -118,6 +118,11 @@ class ParsedException:
         """The innermost frame in the user's own code."""
         return next((frame for frame in reversed(self.frames) if not _LIBRARY.search(frame.path)), None)
 
+    @property
+    def place(self) -> str:
+        """Where that is, such as `train.py:12`; "" for nowhere in the user's own code."""
+        return f"{self.location.file}:{self.location.line}" if self.location else ""
+
 
 def parse_exceptions(lines: Sequence[Line]) -> tuple[ParsedException, ...]:
     """Return every exception of every traceback, in the order printed, ranks kept apart."""
@@ -142,6 +147,20 @@ def frames_below(lines: Sequence[Line], order: int) -> tuple[TracebackFrame, ...
         elif not line.text[:1].isspace() and not _INNER.search(line.text):
             break
     return tuple(found)
+
+
+def crash_place(lines: Sequence[Line], crash: Line) -> str:
+    """Return the user's line that a crash came from, by the stack that faulthandler writes below its message."""
+    if not crash.text.startswith("Fatal Python error: "):
+        return ""
+    below = (
+        line
+        for line in lines[crash.order + 1 : crash.order + LONGEST_TRACEBACK]
+        if line.stream == crash.stream
+    )
+    thread = next((line for line in below if line.text.startswith("Current thread ")), None)
+    frames = frames_below(lines, thread.order) if thread else ()
+    return ParsedException("", "", crash, frames[::-1]).place
 
 
 def wraps_another(raised: ParsedException) -> bool:

@@ -114,6 +114,14 @@ def test_variables_for_a_script_are_variables_of_the_run(command: str, expected:
     assert got.command == expected
 
 
+@pytest.mark.parametrize(("source", "fix"), [("exit", "`kill -HUP`"), ("b/rank-0.log", "in tmux")])
+def test_a_hangup_without_a_terminal_is_no_closed_session(source: str, fix: str) -> None:
+    evidence = (Evidence(0, None, "a process of the run ended by signal 1", source),)
+    cause = Cause("S72", "sighup", "likely", "the terminal was closed", "run it in tmux", evidence)
+    (got,) = with_run_commands(Diagnosis("sighup", (cause,), ())).causes
+    assert fix in got.fix
+
+
 def test_a_failed_run_names_the_option_that_sets_a_variable_for_its_ranks(tmp_path: Path) -> None:
     log = b"RuntimeError: CUDA error: an illegal memory access was encountered\n"
     document = encode_outcome(diagnosed(tmp_path, log, failed()))["diagnosis"]

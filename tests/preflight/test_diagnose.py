@@ -286,6 +286,19 @@ def test_a_frame_of_gpulaunch_itself_is_not_the_users_line(ours: str) -> None:
     assert diagnose(log).causes[0].location == "/home/ana/train.py:7"
 
 
+@pytest.mark.parametrize(("end", "code"), [("Segmentation fault", "S71"), ("Aborted", "S69")])
+def test_a_crash_is_at_the_line_that_faulthandler_names(end: str, code: str) -> None:
+    log = (
+        f"Fatal Python error: {end}\n\nThread 0x00007f7e1041 (most recent call first):\n"
+        '  File "/w/x.py", line 5 in wait\n'
+        "\nCurrent thread 0x00007f7e1042 (most recent call first):\n"
+        '  File "/env/lib/python3.11/site-packages/cv2/__init__.py", line 6 in load\n'
+        '  File "/w/train.py", line 7 in f\n'
+    )
+    cause = diagnose(log).causes[0]
+    assert (cause.code, cause.location, cause.command) == (code, "/w/train.py:7", "")
+
+
 def test_harmless_lines_are_named_and_are_no_cause() -> None:
     found = diagnose(
         "`use_cache=True` is incompatible with gradient checkpointing. Setting `use_cache=False`\n"
