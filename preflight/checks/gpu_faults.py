@@ -65,7 +65,8 @@ def no_xid_since_boot(facts: HostFacts, expect: Expect) -> Iterator[Problem]:
         gpu = _gpu_at(facts, bus)
         index = None if gpu is None else gpu.index
         severity, fix = _judge(facts, log, expect, entries)
-        times = f"{len(entries)} times, last" if len(entries) > 1 else "once,"
+        count = max(len(entries), entries[-1].count)
+        times = f"{count} times, last" if count > 1 else "once,"
         yield Problem(
             f"Xid {code} ({explain_xid(code)}) {times} {_when(facts, entries[-1])}",
             fix.format(index=bus if index is None else index),

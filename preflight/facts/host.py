@@ -230,6 +230,7 @@ class Xid:
     pci_bus_id: str
     at_uptime_s: Fact[float]
     text: str
+    count: int = 1  # of this code on this GPU, up to this line: not all of many are kept
 
 
 @dataclass(frozen=True, slots=True)

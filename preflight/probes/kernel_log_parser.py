@@ -1,6 +1,7 @@
 """What lines of a kernel log say of GPUs and memory. `preflight/smi` reads saved logs with it."""
 
 import re
+from collections import Counter
 from typing import Any
 
 from .fact import Json, missing, truncate
@@ -28,10 +29,13 @@ fast, and a host that has been up for months has a hundred thousand lines."""
 _KMSG = re.compile(r"^\d+,\d+,(\d+),[^;]*;")
 _STAMP = re.compile(r"\[\s*(\d+\.\d+)\]")
 _MOST_LINES = 200
+_MOST_OF_ONE = 50
+"""Xids of one code on one GPU: thousands of a program's do not hide the one of a GPU that failed."""
+_MOST_XIDS = 2000
 
 
 def parse_kernel_log(text: str) -> Json:
-    """Return xids, oom_kills and other of facts.KernelLog, the newest 200 of each.
+    """Return xids, oom_kills and other of facts.KernelLog: the newest 200, of Xids 50 of each GPU and code.
 
     Takes dmesg (with seconds, dates or none), /dev/kmsg records, journalctl -k and syslog lines.
     """
@@ -54,7 +58,18 @@ def parse_kernel_log(text: str) -> Json:
         elif _OTHER.search(line):
             other.append(truncate(_body(line)))
         fallen_off.update(each["pci_bus_id"] for each in xids[-1:] if each["code"] == _OFF_THE_BUS)
-    return {"xids": xids[-_MOST_LINES:], "oom_kills": oom_kills[-_MOST_LINES:], "other": other[-_MOST_LINES:]}
+    return {"xids": _newest(xids), "oom_kills": oom_kills[-_MOST_LINES:], "other": other[-_MOST_LINES:]}
+
+
+def _newest(xids: list[Json]) -> list[Json]:
+    """Return the newest Xids of each GPU and code, each with the count of those up to it."""
+    counts: Counter[tuple[str, int]] = Counter()
+    for xid in xids:
+        key = (xid["pci_bus_id"], xid["code"])
+        counts[key] += 1
+        xid["count"] = counts[key]
+    kept = [x for x in xids if counts[(x["pci_bus_id"], x["code"])] - x["count"] < _MOST_OF_ONE]
+    return kept[-_MOST_XIDS:]
 
 
 def _xid(code: int, bus: str, line: str, text: str) -> Json:

@@ -51,7 +51,7 @@ CSV_NAMES = (
 )
 _AT_PROMPT = re.compile(r"(?:\([\w.-]{1,64}\) )?[\w.-]{0,64}[@:~\]][^\n]{0,100}?[$#%>] |[$#%>] ")
 _OF_KERNEL = r"NVRM:|\[ *\d+\.\d{6}\]|\d+,\d+,\d+,[^;\n]*;|kern *:"
-_DATED = r"\[[^\[\]!\n]*\d[.:]\d[^\[\]\n]*\](?!\()|<\d+>|\w{3} +\d+ [\d:]{8} |\d{4}-\d\d-\d\dT"
+_DATED = r"\[[^\[\]!\n]*\d[.:]\d[^\[\]\n]*\](?!\()|<\d+>|\w{3,5}\.? +\d+ [\d:]{8} |\d{4}-\d\d-\d\dT"
 _LONGEST_LINE = 8192  # all columns of --query-gpu take five thousand characters
 
 
@@ -136,7 +136,9 @@ def _counted_facts(tree: Facts, asked: int = 0) -> Facts:
     gpus = gpus_in(tree)
     cut = bool(gpus) and (len(facts["gpus"]) != attached or "processes" not in gpus[-1])
     if cut and isinstance(attached, int) and attached <= MAX_GPUS:
-        unknown = missing(f"the file counts {attached} GPUs and does not show it", "not-asked")
+        shown = _counted(len(gpus))
+        reason = f"the host has {attached} GPUs, and the file holds {shown}, not this one"
+        unknown = missing(reason, "not-asked")
         held = dict(zip(_places(facts["gpus"], attached, asked), facts["gpus"], strict=True))
         absent = dict.fromkeys(facts["gpus"][0], unknown)
         count = max([attached, *(index + 1 for index in held)])
@@ -316,7 +318,7 @@ FORMS = (
     Form(GPUSTAT_JSON, lambda text: _tree_facts(json_tree(text))),
     Form(ROW, _bare_csv),
     Form(BARE_ROW, _compute_apps),
-    Form(rf"^(?:{_OF_KERNEL}|{_DATED})", _kernel_log),
+    Form(rf"^(?:> ?){{0,4}}(?:{_OF_KERNEL}|{_DATED})", _kernel_log),
     Form(LSPCI, lambda text: {"pci_gpus": lspci_gpus(text)}),
 )
 """Forms in the order they are tried; XML comes before.

@@ -4,7 +4,7 @@ import re
 from collections import Counter
 from typing import Any
 
-from preflight.probes.nvidia_smi.values import CUT
+from preflight.probes.nvidia_smi.values import CUT, LOST_VALUES, SHARED
 from preflight.smi_reports.headerless_csv import UUID
 from preflight.smi_reports.repeated_recordings import gpus_in
 
@@ -66,13 +66,13 @@ def _mark_shared_uuids(gpus: list[Tree]) -> None:
     for gpu in gpus:
         uuid = str(gpu.get("uuid", ""))
         if count[uuid.lower()] > 1 and _WHOLE_UUID.fullmatch(uuid):
-            gpu["uuid"] = CUT
+            gpu["uuid"] = SHARED
 
 
 def _mark(inside: Any, key: str, part: re.Pattern[str]) -> None:
     value = inside.get(key) if isinstance(inside, dict) else None
     is_short = part is _PART_OF_NAME and str(value).endswith("...")  # as a table prints a long one
-    if isinstance(value, str) and value != CUT and not is_short and part.fullmatch(value):
+    if isinstance(value, str) and value not in LOST_VALUES and not is_short and part.fullmatch(value):
         inside[key] = CUT
 
 

@@ -81,7 +81,9 @@ def _rows(lines: list[str], names: list[str]) -> Iterator[dict[str, str]]:
             continue
         if len(values) != len(names):
             if names[:2] == ["gpu", "pid"] and values[0].isdigit() and int(values[0]) < MAX_GPUS:
-                yield {"gpu": values[0], "pid": line, _CUT_ROW: ""}
+                whole = values[1:-1]  # and the last value may lack its end
+                kinds = [kind for kind in whole[1:2] if kind in _KINDS]
+                yield {"gpu": values[0], "pid": (*whole, line)[0], "type": (*kinds, "C")[0], _CUT_ROW: ""}
             continue
         row = dict(zip(names, values, strict=True))
         numbers = values[:last] if is_named else values
@@ -119,7 +121,7 @@ def _add_processes(gpus: list[Tree], rows: list[dict[str, str]]) -> None:
     """Put processes on their GPUs; one whose only rows are cut has no known list."""
     for row in rows:
         group = gpus[int(row["gpu"])].setdefault("processes", {"process_info": []})
-        group["process_info"] += [] if _CUT_ROW in row else _process(row)
+        group["process_info"] += _process(row)
     for index in {int(row["gpu"]) for row in rows if _CUT_ROW in row}:
         if not gpus[index]["processes"]["process_info"]:
             gpus[index]["processes"] = CUT

@@ -276,7 +276,8 @@ def _rows_below(lines: list[str], header: str) -> list[str]:
     """
     columns = "," in header  # so each row has a comma
     for at, line in enumerate(lines):
-        if _QUERY.search(line) or (line != header and (_is_names(line) or re.match(HEADER, line))):
+        is_heading = line != header and (_is_names(line) or re.match(HEADER, line))
+        if is_heading or _QUERY.search(line) or _PROSE.match(line):
             return lines[:at]
         if line.strip(" ,") and ("," in line or NO_ANSWER.search(line)):
             continue
@@ -318,6 +319,7 @@ _NAMES_REST = re.compile(
 _LOOP = re.compile(r"nvidia-smi\b[^\n]*[ \t](?:-l|-lms|--loop|--loop-ms)(?:[= ]?\d|[ \t]|$)", re.MULTILINE)
 _QUERY = re.compile(r"--query-gpu=([\w.,]+)")
 _PROMPT = re.compile(r"^\S{0,64}?[@:~]\S{0,128}?[#$%>] |^[#$%>] ?|^\S{0,128}[#$%]\s*$")
+_PROSE = re.compile(r"\s*[a-z]+ [a-z]+[ ,]")
 _TIMED = re.compile(r"\d{4}/\d\d/\d\d \d")
 """The start of a row of its own."""
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any, TypeVar
 
-from preflight.probes.nvidia_smi.values import CUT
+from preflight.probes.nvidia_smi.values import LOST_VALUES
 from preflight.smi_reports.table import LOST
 
 Tree = dict[str, Any]
@@ -137,4 +137,4 @@ def _identity(gpu: Tree) -> tuple[str, ...]:
     total = str(memory.get("total", "")) if isinstance(memory, dict) else ""
     total = total if _MEMORY.fullmatch(total) else ""
     values = (uuid if _UUID.fullmatch(uuid) else "", str(bus or "").lower(), name, total)
-    return tuple("" if value in (LOST, CUT) else value for value in values)
+    return tuple("" if value in (LOST, *LOST_VALUES) else value for value in values)

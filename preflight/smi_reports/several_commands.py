@@ -19,7 +19,8 @@ _COMMAND = re.compile(
     re.MULTILINE,
 )
 _RULE = re.compile(r"^#{8,}$", re.MULTILINE)
-_FULLEST = (r"-q -x|-x -q|-qx", r"-q", r"", r"--query-gpu=\S+.*")
+_MONITORS = (r"pmon\b.*", r"dmon\b.*")
+_FULLEST = (r"-q -x|-x -q|-qx", r"-q", r"", r"--query-gpu=\S+.*", r"-L|--list-gpus", *_MONITORS)
 
 
 def read_capture(text: str) -> Facts | None:
@@ -70,9 +71,10 @@ def _with_more(facts: Facts, text: str, sections: dict[str, str]) -> Facts:
     if isinstance(gpus, list):
         names = re.search(CSV_NAMES, text, re.MULTILINE | re.IGNORECASE) if "(UUID: GPU-" in text else None
         csv = text[names.start() :] if names is not None else ""
-        for body in (csv, text[text.find("GPU 0: ") :] if "(UUID: GPU-" in text else "", *sections.values()):
-            is_list, is_csv = body.startswith("GPU 0: "), body == csv or "--query-gpu=" in body
-            read = list_facts(body) if is_list else _read(body) if is_csv else {}
+        listed = "".join(text.partition("GPU 0: ")[1:]) if "(UUID: GPU-" in text else ""
+        bodies = [body for called, body in sections.items() if re.match("pmon|dmon|--query-gpu=", called)]
+        for body in (csv, listed, *bodies):
+            read = list_facts(body) if body == listed and body else _read(body)
             others = read.get("gpus")
             if isinstance(others, list) and _are_same(gpus, others):
                 _take_over(gpus, others)

@@ -5,13 +5,14 @@ from itertools import pairwise
 from typing import Any
 
 from preflight.probes.nvidia_smi.values import NOT_HELD
+from preflight.smi_reports.headerless_csv import UUID
 from preflight.smi_reports.repeated_recordings import latest
 from preflight.smi_reports.table import LOST, MAX_GPUS, absent_gpu, unreachable
 
 Tree = dict[str, Any]
 
-_GPU = re.compile(r"(?:^|(?<=\) ))GPU (\d{1,4}): (.{0,120}?) \(UUID: ([^()\n]*\)?)", re.MULTILINE)
-_UUID = re.compile(r"((?:GPU|MIG)-[0-9A-Fa-f-]+)\)")
+_GPU = re.compile(r"(?:^|(?<=\) ))GPU (\d{1,4}): (.{0,120}?) \(UUID: ?([^()\n]*\)?)", re.MULTILINE)
+_UUID = re.compile(rf"((?:GPU|MIG)-[0-9A-Fa-f-]+(?=\))|(?i:{UUID}))\)?")
 """Whole, and not one that was masked (`GPU-xxxx`)."""
 _MIG = re.compile(r"^[^\S\n]+MIG (?:[\w.+]+ +)?Device +\d+:", re.MULTILINE)
 _LINK = re.compile(r"^[^\S\n]*Link (\d{1,4}):(.*)$", re.MULTILINE)
@@ -104,9 +105,9 @@ _LSPCI = re.compile(
 
 
 def lspci_gpus(text: str) -> list[dict[str, Any]]:
-    """Return facts.PciGpu for each NVIDIA display controller."""
-    found = []
+    """Return facts.PciGpu for each NVIDIA display controller; a text may list it again and again."""
+    found: dict[str, str] = {}
     for bus, with_vendor, alone in _LSPCI.findall(text):
         bus_id = bus if bus.count(":") == 2 else "0000:" + bus
-        found.append({"bus_id": bus_id, "device_id": with_vendor or alone, "driver": NOT_HELD})
-    return found
+        found[bus_id] = with_vendor or alone or found.get(bus_id, "")
+    return [{"bus_id": bus, "device_id": device, "driver": NOT_HELD} for bus, device in found.items()]

@@ -12,8 +12,9 @@ Tree = dict[str, Any]
 COLLECTED = r"^GPU models and configuration *:"
 INFORMATION = rf"^Model:[ \t]+{MAKE}\b.*\n(?:.*\n){{0,4}}(?:IRQ|GPU UUID):"
 _LISTED = re.compile(r"GPU (\d{1,2}): ([^\n(]+?)[ \t]*$", re.MULTILINE)
-_REST = re.compile(r"\n(?!GPU \d|[A-Z][\w ()]{2,60}:)[ \t]*\S")
+_REST = re.compile(r"\n(?!GPU \d|MIG |[A-Z][\w ()]{2,60}:)[ \t]*\S")
 """Of a name that a terminal wrapped."""
+_MIG = re.compile(r"\n[ \t]*MIG [\w.]+ +Device")
 
 _DRIVER = re.compile(r"^Nvidia driver version *: ([\d.]+)", re.MULTILINE)
 _FIELD = re.compile(r"^([A-Z][\w ]+):[ \t]+(\S[^\n]*?)[ \t]*$", re.MULTILINE)
@@ -36,7 +37,10 @@ def collected_tree(text: str) -> Tree:
     driver = _DRIVER.search(text)
     if driver is not None and lines.may_lack(driver[0]):
         driver = None
-    gpus = [{"product_name": names[at]} if at in names else {} for at in range(max(names) + 1)]
+    modes = {int(found[1]): {"current": "Enabled"} for found in cut if _MIG.match(block, found.end())}
+    gpus: list[Tree] = [{"product_name": names[at]} if at in names else {} for at in range(max(names) + 1)]
+    for at, mode in modes.items():
+        gpus[at]["mig_mode"] = mode
     return {"gpu": gpus, **({"driver_version": driver[1]} if driver else {})}
 
 

@@ -31,9 +31,10 @@ _OTHERS = {
     r"^\| Device ID \| Device Information|Intel\(R\) Data Center GPU": "is the output of xpu-smi (Intel)",
     OTHER_TABLE: "is the output of another maker's program, and gpulaunch reads those of NVIDIA",
     r"^DCGM_FI_\w+\{|^# HELP DCGM_FI_": "holds metrics of the DCGM exporter",
-    r"^\| GPU ID \| Device Information|^\| Diagnostic +\| Result|^Successfully ran diagnostic": (
-        "is the output of dcgmi"
-    ),
+    (
+        r"^\| (?:GPU ID \| Device Information|Diagnostic +\| Result|Health Monitor Report)"
+        r"|^Successfully ran diagnostic"
+    ): "is the output of dcgmi",
     r"NVIDIA-SMI [\d.]+ +Driver Version:[^\n]{200}": (
         "is a table of nvidia-smi on one line, whose rows are not whole; paste it again as preformatted text"
     ),

@@ -103,10 +103,11 @@ def test_errors_of_a_module_beside_the_driver_are_kept() -> None:
         assert len(log.other) == 7
 
 
-def test_a_flood_is_cut_to_the_newest() -> None:
-    log = read("\n".join(f"[{n}.0] NVRM: Xid (PCI:0000:01:00): {n}, x" for n in range(1000)))
-    assert len(log.xids) == 200
-    assert log.xids[-1].code == 999
+def test_a_flood_of_one_kind_is_cut_to_the_newest_and_counted() -> None:
+    flood = (f"[{n}.0] NVRM: Xid (PCI:0000:01:00): 13, x" for n in range(1000))
+    log = read("\n".join(["[0.5] NVRM: Xid (PCI:0000:9b:00): 79, x", *flood]))
+    assert [(xid.code, xid.count) for xid in (log.xids[0], log.xids[-1])] == [(79, 1), (13, 1000)]
+    assert len(log.xids) == 51
 
 
 @given(

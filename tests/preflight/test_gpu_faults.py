@@ -7,6 +7,7 @@ import pytest
 from preflight.checks.finding import Finding
 from preflight.checks.runner import check_host
 from preflight.job import Expect
+from preflight.probes.kernel_log_parser import parse_kernel_log
 from tests.preflight.golden_cases import host, make_job
 
 _OLD_DRIVER = {"missing": "Not Supported", "code": "not-supported"}
@@ -53,6 +54,13 @@ def _said_of(*xids: tuple[int, str]) -> list[Finding]:
 def test_an_xid_weighs_as_nvidias_catalogue_says(code: int, text: str, severity: str, fix: str) -> None:
     (found,) = _said_of((code, text))
     assert (found.severity.value, fix in found.fix) == (severity, True), found
+
+
+def test_xids_that_a_flood_left_out_are_counted() -> None:
+    flood = "\n".join("NVRM: Xid (PCI:0000:65:00): 13, x" for _ in range(558))
+    facts = host({"kernel_log.xids": parse_kernel_log(flood)["xids"]})
+    (found,) = (each for each in check_host(facts, make_job({}), Expect()) if each.code == "HEAL002")
+    assert " 558 times, last " in found.message
 
 
 def test_a_recovery_that_was_done_ends_what_asked_for_it() -> None:

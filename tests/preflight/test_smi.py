@@ -253,7 +253,9 @@ def test_a_cut_text_counts_the_gpus_it_lost() -> None:
     gpus = gpus_of(parse_smi(text[: len(text) * 3 // 8], "host"))
     assert len(gpus) == 8
     assert not isinstance(gpus[0].uuid, Missing)
-    assert gpus[7].uuid == Missing("the file counts 8 GPUs and does not show it", "not-asked")
+    assert gpus[7].uuid == Missing(
+        "the host has 8 GPUs, and the file holds 4 GPUs, not this one", "not-asked"
+    )
 
 
 LSPCI_NN = (

@@ -206,7 +206,7 @@ def test_gpus_that_xml_counts_and_does_not_show_exist() -> None:
     shown, *others = gpus_of(parse_smi(text.replace("gpus>1<", "gpus>3<"), "h"))
     assert shown.name == "TITAN RTX"
     assert [str(gpu.name) for gpu in others] == [str(others[0].name)] * 2
-    assert "counts 3 GPUs" in str(others[0].name)
+    assert "has 3 GPUs" in str(others[0].name)
 
 
 def test_a_gpu_all_of_whose_links_are_down_has_links() -> None:

@@ -137,8 +137,9 @@ def _mig_enabled(gpu: Json) -> Any:
 
 def _memory(gpu: Json) -> Any:
     """Return gpu_facts.GpuMemory; "used" includes the reserve where none is printed (drivers before 510)."""
-    group = "fb_memory_usage/"
-    values = {name + "_mib": value_at(gpu, whole, group + name) for name in ("total", "used", "free")}
+    group, old = "fb_memory_usage/", "memory_usage/"  # before driver 319
+    names = ("total", "used", "free")
+    values = {name + "_mib": value_at(gpu, whole, group + name, old + name) for name in names}
     whole_memory = all_or_first_missing(values)
     if whole_memory is not values:
         return whole_memory

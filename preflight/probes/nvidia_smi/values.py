@@ -37,7 +37,12 @@ def smi_error(text: str) -> Json | None:
 
 NOT_HELD = missing("the file does not hold it", "not-asked")
 CUT = "\0cut"
-"""What a reader of files puts in place of a value that its file cuts; no text has it."""
+SHARED = "\0shared"
+LOST_VALUES = {
+    CUT: missing("the file is cut at this value", "not-asked"),
+    SHARED: missing("the file has the same UUID for another GPU", "not-asked"),
+}
+"""What a reader of files puts in place of a value that is not whole, and why; no text has it."""
 _NOT_A_VALUE = (
     (
         re.compile(
@@ -60,10 +65,10 @@ def value_of(text: Any, convert: Callable[[str], Any]) -> Any:
     """Return `convert(text)`, or why there is no value; an element twice is not a text."""
     if text is None:
         return NOT_HELD
-    if text == CUT:
-        return missing("the file is cut at this value", "not-asked")
     if not isinstance(text, str):
         return not_understood(str(text))
+    if text in LOST_VALUES:
+        return LOST_VALUES[text]
     if "\ufffd" in text or not text.isprintable():
         return not_understood(text)
     for pattern, code in _NOT_A_VALUE:

@@ -1,0 +1,111 @@
+"""Pieces of recordings as pages and threads hold them: what they show is read, and nothing else is."""
+
+from typing import Any
+
+import pytest
+
+from preflight.facts.missing import Missing
+from preflight.smi_reports import parse_smi
+from tests.hardware import gpus_of
+
+_UUID = "GPU-e18afb8d-1627-f8ff-2ba3-c05c5a8e9e67"
+_ROWS = """    |   0  NVIDIA H100 80G...  Off  | 00000000:04:00.0 Off |                   On |
+    | N/A   33C    P0    70W / 700W |     39MiB / 81559MiB |     N/A      Default |
+    |                               |                      |              Enabled |
+    +-------------------------------+----------------------+----------------------+
+    |   1  NVIDIA H100 80G...  Off  | 00000000:05:00.0 Off |                   On |
+    | N/A   32C    P0    69W / 700W |     39MiB / 81559MiB |     N/A      Default |
+"""
+_MONITORS = """$ nvidia-smi dmon
+# gpu   pwr gtemp mtemp    sm   mem   enc   dec  mclk  pclk
+# Idx     W     C     C     %     %     %     %   MHz   MHz
+    0     19     41      -     0      0      0      0    405    210
+$ nvidia-smi pmon
+# gpu        pid  type    sm   mem   enc   dec   command
+# Idx          #   C/G     %     %     %     %   name
+    0      22010     C    98    56     -     -   python3
+    0      22011     C    98    5"""
+_LIST_AND_CUT_TABLE = f"""$ nvidia-smi -L
+GPU 0: NVIDIA A100 (UUID: {_UUID})
+$ nvidia-smi
+| NVIDIA-SMI 535.216.01             Driver Version: 535.216.01   CUDA Version: 12.2     |
+|=============
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "field", "values"),
+    [
+        pytest.param(_ROWS, "temperature_c", [33, 32], id="indented rows without their head"),
+        pytest.param(_ROWS, "mig_enabled", [True, None], id="rows that are cut within a GPU"),
+        pytest.param(_MONITORS, "temperature_c", [41], id="dmon and pmon"),
+        pytest.param(f"GPU 0: NVIDIA A2 (UUID: {_UUID}\n", "uuid", [_UUID], id="a UUID without its bracket"),
+        pytest.param(
+            f"GPU 0: NVIDIA A2 (UUID: {_UUID})\nGPU 1: NVIDIA A2 (UUID:",
+            "uuid",
+            [_UUID, None],
+            id="a cut list",
+        ),
+        pytest.param(_LIST_AND_CUT_TABLE, "uuid", [_UUID], id="a list beside a table that is cut"),
+        pytest.param(
+            "name, temperature.gpu, power.draw [W]\n\nTesla T4, 41, 30.1\n\nit shows this, where to look?\n",
+            "temperature_c",
+            [41],
+            id="a sentence below a CSV",
+        ),
+        pytest.param(
+            "GPU models and configuration:\nGPU 0: NVIDIA A100-SXM4-80GB\nMIG 3g.40gb     Device  0:\n\n",
+            "mig_enabled",
+            [True],
+            id="collect_env with MIG",
+        ),
+        pytest.param(
+            "GPU 00000000:01:00.0\n    Memory Usage\n"
+            "        Total : 4799 MB\n        Used : 12 MB\n        Free : 4787 MB\n",
+            "memory",
+            [4799],
+            id="memory as drivers before 319 call it",
+        ),
+        pytest.param(
+            f"<p>GPU 00000000:01:00.0<br>\nProduct Name : A2<br>\n<strong>GPU UUID : {_UUID}</strong></p>",
+            "uuid",
+            [_UUID],
+            id="bold words of a page",
+        ),
+    ],
+)
+def test_a_piece_of_a_recording_says_what_it_shows(text: str, field: str, values: list[Any]) -> None:
+    found = [getattr(gpu, field) for gpu in gpus_of(parse_smi(text, "h"))]
+    found = [getattr(value, "total_mib", value) for value in found]
+    assert [None if isinstance(value, Missing) else value for value in found] == values
+
+
+def test_a_process_whose_row_is_cut_behind_its_pid_is_listed() -> None:
+    (gpu,) = gpus_of(parse_smi(_MONITORS, "h"))
+    assert not isinstance(gpu.processes, Missing)
+    assert [process.pid for process in gpu.processes] == [22010, 22011]
+
+
+def test_two_gpus_with_one_uuid_have_none_and_say_why() -> None:
+    text = f"GPU 0: NVIDIA A2 (UUID: {_UUID})\nGPU 1: NVIDIA A2 (UUID: {_UUID})\n"
+    reasons = {str(gpu.uuid) for gpu in gpus_of(parse_smi(text, "h"))}
+    assert len(reasons) == 1
+    assert "the same UUID for another GPU" in reasons.pop()
+
+
+@pytest.mark.parametrize("mark", ["", "> ", "> > "])
+@pytest.mark.parametrize(
+    "date", ["[Fri Aug 30 11:43:09 2024]", "août 25 19:38:04 n1 kernel:", "[  12.345678]"]
+)
+def test_a_kernel_log_is_known_in_quotes_and_other_languages(mark: str, date: str) -> None:
+    facts = parse_smi(f"{mark}{date} NVRM: Xid (PCI:0000:cb:00): 94, pid=1, Contained\n", "h")
+    assert not isinstance(facts.kernel_log, Missing)
+    assert [xid.code for xid in facts.kernel_log.xids] == [94]
+
+
+def test_a_bus_that_lspci_lists_twice_has_one_gpu() -> None:
+    listed = "04:00.0 VGA compatible controller{}: NVIDIA Corporation Device {}(rev a1)\n"
+    text = listed.format("", "1b06 ") + listed.format(" [0300]", "[10de:1b06] ")
+    facts = parse_smi(text, "h")
+    assert not isinstance(facts.pci_gpus, Missing)
+    assert [(gpu.bus_id, gpu.device_id) for gpu in facts.pci_gpus] == [("0000:04:00.0", "1b06")]
