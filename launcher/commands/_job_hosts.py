@@ -10,7 +10,8 @@ import click
 
 from launcher.commands._host_access import HostAccess
 from launcher.commands._host_options import SRUN, SSH, Transport
-from launcher.config.inventory import HostEntry, find_local_python
+from launcher.config.inventory import HostEntry, Inventory, find_local_python
+from launcher.config.node_sets import fold_hosts
 from launcher.config.slurm_options import is_inside_job
 from launcher.errors import BadInput
 from launcher.slurm.jobs import Allocation, read_allocation, read_job
@@ -34,14 +35,23 @@ def find_job(transport: Transport | None, *, names_hosts: bool, detach: bool = F
 
 
 def reach_job(
-    access: HostAccess, job: Allocation, transport: Transport | None, base: Path, *, linger_s: float = 3.0
+    access: HostAccess,
+    job: Allocation,
+    transport: Transport | None,
+    base: Path,
+    *,
+    typed: Sequence[str] = (),
+    linger_s: float = 3.0,
 ) -> tuple[HostAccess, tuple[HostEntry, ...]]:
     """Return how to reach the nodes of a job, and their entries.
 
-    `linger_s`: how long what runs on it has to end once this process is gone.
+    `typed`: what the command line names of them, nothing: all. `linger_s`: how long what runs on it has to
+    end once this process is gone. Raises BadInput for a typed host that is no node of the job.
     """
     if transport == SSH:
         return access, access.resolve(job.nodes)
+    if typed:
+        job = replace(job, nodes=nodes_among(job, typed, access.inventory))
     from launcher.slurm.srun_step import StepHosts, build_node_entries  # noqa: PLC0415 - only in a job of Slurm
 
     hosts = StepHosts(
@@ -64,6 +74,18 @@ def reach_job(
         shards=None,
     )
     return found, entries
+
+
+def nodes_among(job: Allocation, words: Sequence[str], inventory: Inventory) -> tuple[str, ...]:
+    """Return the nodes of a job that words name, `all` being the job's, in its order."""
+    nodes = {node: inventory.lookup(node) for node in job.nodes}
+    named = {entry.name for entry in replace(inventory, hosts=nodes).resolve(words)}
+    if others := named - set(nodes):
+        raise BadInput(
+            f"{fold_hosts(sorted(others))}: no node of Slurm job {job.job}, which has {fold_hosts(nodes)}",
+            "name nodes of the job, or leave out --transport srun to reach others by ssh",
+        )
+    return tuple(node for node in nodes if node in named)
 
 
 def step_python(nodes: Iterable[HostEntry]) -> str:

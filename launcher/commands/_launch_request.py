@@ -95,7 +95,9 @@ def parse_run_request(config: str | None, extra: tuple[str, ...], options: Launc
     in_step = slurm_job is not None and options.transport != SSH
     if slurm_job is not None:
         linger_s = run_config.disconnect.stop_s + STOP_TIMEOUT_S
-        access, entries = reach_job(access, slurm_job, options.transport, run_config.base, linger_s=linger_s)
+        access, entries = reach_job(
+            access, slurm_job, options.transport, run_config.base, typed=options.hosts, linger_s=linger_s
+        )
     else:
         if config is not None and run_config.slurm is not None and not run_config.names_hosts:
             hosts, submit = ", ".join(run_config.hosts), f"gpulaunch submit -c {shlex.quote(config)}"

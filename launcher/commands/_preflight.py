@@ -40,6 +40,7 @@ class _PreflightRequest:
     options: PreflightOptions
     base: Path = LOCAL_NAMES
     names_hosts: bool = True
+    typed: tuple[str, ...] = ()  # hosts that the command line names
 
 
 def run_preflight(hosts: tuple[str, ...], options: PreflightCommandOptions) -> int:
@@ -102,7 +103,7 @@ def _request(hosts: tuple[str, ...], options: PreflightCommandOptions) -> _Prefl
             main_port=options.port or DEFAULT_MAIN_PORT,
             precision=options.precision or "auto",
         )
-        return _PreflightRequest(job, hosts or (LOCALHOST,), how, names_hosts=bool(hosts))
+        return _PreflightRequest(job, hosts or (LOCALHOST,), how, names_hosts=bool(hosts), typed=hosts)
     from launcher.config.run_config import Overrides, load_run_config  # noqa: PLC0415 - only for a run config
     from launcher.planning.script_file import (  # noqa: PLC0415 - as above
         makes_workdir,
@@ -126,6 +127,7 @@ def _request(hosts: tuple[str, ...], options: PreflightCommandOptions) -> _Prefl
         ),
         config.base,
         config.names_hosts,
+        hosts,
     )
 
 
@@ -155,7 +157,7 @@ def _from_hosts(
 ) -> "tuple[PreflightResult, DeepReport | None]":
     slurm_job = find_job(options.transport, names_hosts=request.names_hosts)
     if slurm_job is not None:
-        access, entries = reach_job(access, slurm_job, options.transport, request.base)
+        access, entries = reach_job(access, slurm_job, options.transport, request.base, typed=request.typed)
     else:
         entries = resolve_local_entries(access.resolve(request.hosts), request.job, request.base)
     try:

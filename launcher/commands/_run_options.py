@@ -72,7 +72,12 @@ def find_run(
     """
     if access.nodes:
         meaning = RunMeaning(partial(_of_job, access.job))
-        return find_in_runs(LAST, access.nodes, access.open, width=access.width, warn=warn, meaning=meaning)
+        try:
+            return find_in_runs(
+                LAST, access.nodes, access.open, width=access.width, warn=warn, meaning=meaning
+            )
+        except BadInput:  # all nodes have answered, and have none
+            raise _no_run(access.job) from None
     scope, listed, records = read_local_scope(local_runs_dir()), access.inventory.hosts, read_run_records()
     choose = {"newest": scope.newest, "live": scope.live, "exact": scope.exact}[prefer]
     expected = find_expected(word, scope, records, live_wanted=prefer == "live")
@@ -107,8 +112,13 @@ def _of_job(job: str, _word: str, runs: tuple[RemoteRun, ...]) -> RemoteRun:
     """Return the last run of a Slurm job: its nodes may have those of other jobs, too. Raises BadInput."""
     own = [run for run in runs if run.slurm_job == job]
     if not own:
-        raise BadInput(f"Slurm job {job} has no run of gpulaunch yet", f"see its output, slurm-{job}.out")
+        raise _no_run(job)
     return own[-1]
+
+
+def _no_run(job: str) -> BadInput:
+    fix = f"see its output, slurm-{job}.out; `scancel {job}` ends the job"
+    return BadInput(f"Slurm job {job} has no run of gpulaunch yet", fix)
 
 
 def warn(text: str) -> None:

@@ -59,7 +59,7 @@ def command(hosts: tuple[str, ...], **given: Any) -> int:
     access = open_host_access(options)
     slurm_job = find_job(options.transport, names_hosts=bool(hosts))
     if slurm_job is not None:
-        access, entries = reach_job(access, slurm_job, options.transport, Path())
+        access, entries = reach_job(access, slurm_job, options.transport, Path(), typed=hosts)
     else:
         entries = resolve_local_entries(access.resolve(hosts or (LOCALHOST,)), job, LOCAL_NAMES)
     try:

@@ -17,6 +17,22 @@ _MERGE_KEY = "<<"
 # From the start of a word alone: linear.
 _BARE_RANGE = re.compile(r"(?<![\w.@-])[\w.@-]+\[[0-9,/-]+\][\w.-]*")
 _BARE_GLOB = re.compile(r"(?:^|[\s\[,{])(\*[^\s,\]}]*)")
+_PROBLEMS = (
+    (r"that cannot start any token", "a value that begins with {sign} needs quotes"),
+    (r"escape (?:sequence|character)", "a backslash in double quotes; write the value in single quotes"),
+    (r"quoted scalar.*unexpected end", "the quote that line {begun} opens is not closed"),
+    (r"expected ',' or", "the {bracket} of line {begun} is not closed, or lacks a comma before this"),
+    (r"found another document", "a second document begins; keep one"),
+    (r"expected '<document start>'", 'expected "key: value" in every line'),
+    (r"could not find expected ':'", 'line {begun} lacks the ":" after its key'),
+    (r"<block end>.*'[-?]'", "a list and keys side by side; indent what belongs to the line above"),
+    (r"<block end>.*'<block|expected key$", "its indentation is that of no line above"),
+    (r"<block end>", "text behind a closing quote or bracket; put the whole value in quotes"),
+    (r":\s.*mapping values are", 'a value with ": " in it needs quotes'),
+    (r"mapping values are", 'a line above lacks the ":" after its key, or this one is indented too deep'),
+)
+"""What PyYAML's words for a mistake mean to who wrote the file: of its line up to it, context and problem."""
+_LOOK_BACK = 200
 _PLAIN_TAGS = frozenset(
     f"tag:yaml.org,2002:{name}"
     for name in ("str", "int", "float", "bool", "null", "timestamp", "map", "seq", "merge", "value")
@@ -89,17 +105,26 @@ def _yaml_message(error: yaml.MarkedYAMLError, text: str, source: str, *, in_fil
     here = lines[line - 1] if 0 < line <= len(lines) else ""
     if "\t" in here[: len(here) - len(here.lstrip())] or "'\\t'" in (error.problem or ""):
         return f"{where}: found a tab, expected spaces"
-    problem = error.problem or "not valid YAML"
-    begun = f" started in line {error.context_mark.line + 1}" if error.context_mark else ""
-    context = f" ({error.context}{begun})" if error.context else ""
     bare = _BARE_RANGE.search(here)
-    if bare and "'['" in problem:
+    if bare and "'['" in f"{error.problem}":
         return f'{where}: not valid YAML: a range needs quotes: "{bare[0]}"'
     glob = _BARE_GLOB.search(here)
     if glob and "alias" in f"{error.context} {error.problem}":
         anchor = f", an alias its anchor above: &{glob[1][1:]}" if glob[1][1:].isalnum() else ""
         return f'{where}: not valid YAML: a pattern needs quotes: "{glob[1]}"{anchor}'
-    return f"{where}: not valid YAML: {problem}{context}"
+    return f"{where}: not valid YAML: {_meaning(error, here, mark.column if mark else 0)}"
+
+
+def _meaning(error: yaml.MarkedYAMLError, here: str, column: int) -> str:
+    """Return what is wrong at a column of a line, in words of its writer where they are known."""
+    words = f"{here[max(0, column - _LOOK_BACK) : column]} {error.context} {error.problem}"
+    mark = error.context_mark or error.problem_mark
+    begun = mark.line + 1 if mark else 1
+    for pattern, meant in _PROBLEMS:
+        if re.search(pattern, words):
+            bracket = '"["' if "sequence" in words else '"{"'
+            return meant.format(begun=begun, bracket=bracket, sign=here[column : column + 1])
+    return f"{error.problem} ({error.context}, line {begun})" if error.context else f"{error.problem}"
 
 
 class _Builder:

@@ -44,7 +44,15 @@ _INPUT = ("SLURM_", "SRUN_", "SALLOC_", "SBATCH_", "PMI_", "PMI2_", "PMIX_")
 
 
 def open_local_commands(environ: Mapping[str, str] = os.environ) -> Connection:
-    """Return where Slurm's commands run by default: this machine, with this environment."""
+    """Return where Slurm's commands run by default: this machine, with this environment.
+
+    Raises BadInput where SLURM_CONF names no file: each of them would look for it for a minute.
+    """
+    conf = environ.get("SLURM_CONF", "")
+    if conf and not os.path.exists(conf):  # noqa: PTH110 - Path raises where a folder may not be searched
+        raise BadInput(
+            f"SLURM_CONF is {one_line(conf, 200)}: no such file", f"unset SLURM_CONF, or {_NO_SLURM}"
+        )
     return LocalConnection(Endpoint(LOCALHOST, "local", ""), {**environ, "LC_ALL": "C"})
 
 

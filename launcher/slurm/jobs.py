@@ -10,6 +10,7 @@ from launcher.config.slurm_options import JOB_ID
 from launcher.errors import BadInput, SlurmError
 from launcher.local.user import user_name
 from launcher.slurm.commands import open_local_commands, run_slurm, step_environment
+from launcher.slurm.submit import WAIT_FIXES
 from launcher.text import one_line
 from preflight.frozen import dataclass
 
@@ -19,7 +20,8 @@ _DOWN = ("down", "fail", "unknown", "powered", "rebooting")
 _GONE = re.compile(r"invalid job id", re.IGNORECASE)
 _REASON = re.compile(r"\bReason=(\S+)")
 _OUTPUT = re.compile(r"^\s*StdOut=(\S.*)$", re.MULTILINE)
-_LIVES = ("RUNNING", "COMPLETING", "SUSPENDED", "STOPPED", "CONFIGURING")
+_HALTED = ("SUSPENDED", "STOPPED")
+_LIVES = ("RUNNING", "COMPLETING", "CONFIGURING", *_HALTED)
 _NEVER = "DependencyNeverSatisfied"
 _HELD = re.compile("held|hold", re.IGNORECASE)
 _HELD_BY_ADMIN = "JobHeldAdmin"
@@ -111,20 +113,33 @@ def read_job(job: str, environ: Mapping[str, str] = os.environ) -> Allocation:
     if found is not None and state == "RUNNING":
         return _running(found, environ)
     if state == "PENDING":
-        why = f" ({reason})" if (reason := _shown(_REASON, job, environ)) not in ("", "None") else ""
-        when = f"`squeue -j {job} --start` says when it may start"
-        if _NEVER in why:
-            when = "it never starts, for a job that it waits for has failed"
-        elif _HELD_BY_ADMIN in why:
-            when = "an administrator holds it: ask for `scontrol release`"
-        elif _HELD.search(why):
-            when = f"`scontrol release {job}` lets it start; `sinfo -R` names nodes that failed"
-        fix = f"{when}; `gpulaunch stop {job}` cancels it"
+        reason = _shown(_REASON, job, environ).removesuffix("None")
+        why = f" ({reason})" if reason else ""
+        fix = f"{_when(reason, job)}; `gpulaunch stop {job}` cancels it"
         raise BadInput(f"Slurm job {job} waits: it is PENDING{why}", fix)
     fix = "`squeue -u $USER` lists your jobs; where it was submitted, gpulaunch report last shows its run"
-    if state and (path := _shown(_OUTPUT, job, environ)):
+    if state in _HALTED:
+        fix = f"an operator's `scontrol resume {job}` continues it, `scancel {job}` ends it"
+    elif state in _LIVES:
+        fix = f"try again: `squeue -j {job}` says when it runs or has ended"
+    elif state and (path := _shown(_OUTPUT, job, environ)):
         fix = f"its output is in {path}; where it was submitted, gpulaunch report last shows its run"
     raise BadInput(f"Slurm job {job} does not run: {_described(state)}", fix)
+
+
+def _when(reason: str, job: str) -> str:
+    """Return what lets a job start that waits for this reason."""
+    if reason == _NEVER:
+        return "it never starts, for a job that it waits for has failed"
+    if reason == _HELD_BY_ADMIN:
+        return "an administrator holds it: ask for `scontrol release`"
+    if _HELD.search(reason):
+        return f"`scontrol release {job}` lets it start; `sinfo -R` names nodes that failed"
+    if "DRAINED" in reason or "NotAvail" in reason:
+        return "`sinfo -R` names nodes that are down or drained, and why"
+    if reason in WAIT_FIXES:
+        return f"it does not start as it is: {WAIT_FIXES[reason]} in the run config"
+    return f"`squeue -j {job} --start` says when it may start"
 
 
 def read_job_state(job: str, environ: Mapping[str, str] = os.environ) -> str:

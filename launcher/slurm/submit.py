@@ -23,15 +23,26 @@ _FIXES = (
     ),
     ("qos", "`sacctmgr show qos` lists them; set `qos` of slurm:"),
     ("node count", "`sinfo` shows how many nodes the partition has; set `nodes` of slurm:"),
-    ("node configuration", "`sinfo -o '%P %G %c %m'` shows what nodes have; set `gpus_per_node` of slurm:"),
+    ("memory specification", "`sinfo -o '%P %m'` shows the memory of nodes in MiB; set `mem` of sbatch:"),
+    (
+        "node configuration",
+        "`sinfo -o '%P %D %G %c %m'` shows what nodes have; ask for less of it in slurm:, or exclude fewer",
+    ),
+    ("not available (inactive", "`sinfo` shows which partitions are up; set `partition` of slurm:"),
+    ("reservation", "`scontrol show reservation` lists them; set `reservation` of sbatch:"),
+    ("feature", "`sinfo -o '%N %f'` lists the features of nodes; set `constraint` of sbatch:"),
+    ("invalid node name", "`sinfo -N` lists the nodes; set `nodelist` or `exclude` of sbatch:"),
+    ("license", "`scontrol show licenses` lists them; set `licenses` of sbatch:"),
+    ("unrecognized option", "`sbatch --help` lists the options; correct it in sbatch: of slurm:"),
     ("gres", "`sinfo -o '%P %G'` shows which GPUs nodes have; set `gpus_per_node` of slurm:"),
     ("socket timed out", _MAYBE),
     ("has not answered", _MAYBE),
     ("time limit", "`sinfo -o '%P %l'` shows the limits; set `time` of slurm:"),
 )
 _NODES_FIX = "`sinfo -o '%P %D'` shows how many nodes the partition has; set `nodes` of slurm:"
-_WAIT_FIXES = {
-    "PartitionConfig": _NODES_FIX,
+WAIT_FIXES = {
+    "PartitionConfig": "`sinfo -o '%P %D %s %l'` shows the partition's nodes, how many a job gets, its time"
+    " limit; set `nodes` or `time` of slurm:",
     "PartitionNodeLimit": _NODES_FIX,
     "PartitionTimeLimit": "`sinfo -o '%P %l'` shows the limits; set `time` of slurm:",
     "PartitionDown": "`sinfo` shows which partitions are up; set `partition` of slurm:",
@@ -93,7 +104,7 @@ def describe_job(job: str, spec: SlurmSpec) -> str:
 
 def describe_wait(job: str, reason: str) -> str:
     """Return why a job never starts as it is, and the fix; "" for one that only has to wait."""
-    fix = _WAIT_FIXES.get(reason, "")
+    fix = WAIT_FIXES.get(reason, "")
     return (
         f"it does not start as it is ({reason}): {fix} in the run config; gpulaunch stop {job} cancels it"
         if fix

@@ -1,0 +1,142 @@
+"""What a job is, as Slurm's commands say it: its nodes, its state, why it waits. No Slurm is needed."""
+
+from pathlib import Path
+
+import pytest
+
+from launcher.commands._job_hosts import is_job_id, nodes_among
+from launcher.config.inventory import Inventory
+from launcher.errors import BadInput
+from launcher.slurm.commands import open_local_commands
+from launcher.slurm.jobs import Allocation, read_allocation, read_job
+from launcher.slurm.submit import WAIT_FIXES, describe_wait, read_wait_reason
+
+
+@pytest.mark.parametrize(
+    ("step", "said"),
+    [
+        ({"SLURM_STEP_NUM_TASKS": "4", "SLURM_PROCID": "0"}, "task 0 of the 4"),
+        ({"SLURM_STEP_NUM_TASKS": "4", "SLURM_PROCID": "3"}, "task 3 of the 4"),
+        ({"SLURM_STEP_NUM_TASKS": "4", "SLURM_PROCID": "0", "SLURM_PTY_PORT": "33069"}, ""),
+        ({"SLURM_STEP_NUM_TASKS": "1", "SLURM_PROCID": "0"}, ""),
+        ({"SLURM_NTASKS": "8", "SLURM_PROCID": "0"}, ""),  # a batch script
+    ],
+)
+def test_one_of_several_tasks_of_srun_launches_nothing(
+    tmp_path: Path, step: dict[str, str], said: str
+) -> None:
+    environ = {**slurm_commands(tmp_path, "17|17|RUNNING|n1\n"), "SLURM_JOB_ID": "17", **step}
+    if not said:
+        assert read_allocation(environ).job == "17"
+        return
+    with pytest.raises(BadInput, match=f"this is {said} that srun has started"):
+        read_allocation(environ)
+
+
+@pytest.mark.parametrize(
+    ("squeue", "reason", "said"),
+    [
+        (
+            "echo PartitionNodeLimit",
+            "PartitionNodeLimit",
+            "set `nodes` of slurm: in the run config; gpulaunch stop 17",
+        ),
+        ("echo BadConstraints", "BadConstraints", "none has all of it; change slurm: in the run config"),
+        ("echo Resources", "Resources", ""),
+        ("echo None", "", ""),
+        ("", "", ""),
+        ("exit 1", "", ""),
+        ("exit 127", "", ""),
+        ("head -c 70000000 /dev/zero", "", ""),  # as a connection that ends, it says nothing of the job
+    ],
+)
+def test_a_job_that_cannot_start_as_it_is_comes_with_what_to_change(
+    tmp_path: Path, squeue: str, reason: str, said: str
+) -> None:
+    tool = tmp_path / "squeue"
+    tool.write_text(f"#!/bin/sh\n{squeue}\n")
+    tool.chmod(0o755)
+    connection = open_local_commands({"PATH": f"{tmp_path}:/usr/bin:/bin"})
+    assert read_wait_reason(connection, "17") == reason
+    hint = describe_wait("17", reason)
+    assert (said in hint, bool(said)) == (True, bool(hint))
+
+
+def slurm_commands(folder: Path, squeue: str, scontrol: str = "n1\n") -> dict[str, str]:
+    """Write a squeue that prints this text and a scontrol that names one node; return what finds them."""
+    for name, text in (("squeue", squeue), ("scontrol", scontrol)):
+        (folder / name).write_text(f"#!/bin/sh\ncat <<'EOF'\n{text}EOF\n")
+        (folder / name).chmod(0o755)
+    return {"PATH": f"{folder}:/usr/bin:/bin"}
+
+
+ARRAY = "17|17_2|RUNNING|n2\n19|17_1|RUNNING|n1\n18|17_0|RUNNING|n1\n"
+
+
+def test_the_last_task_of_an_array_is_a_job_of_its_own_though_it_has_the_array_s_id(tmp_path: Path) -> None:
+    environ = slurm_commands(tmp_path, ARRAY)
+    last = read_allocation({**environ, "SLURM_JOB_ID": "17"})
+    assert (last.job, last.name, last.nodes) == ("17", "17_2", ("n1",))
+    assert read_allocation({**environ, "SLURM_JOB_ID": "18"}).name == "17_0"
+    with pytest.raises(BadInput, match="Slurm does not know it any more"):
+        read_allocation({**environ, "SLURM_JOB_ID": "20"})
+
+
+@pytest.mark.parametrize(
+    ("reason", "when"),
+    [
+        ("Resources", "`squeue -j 17 --start` says when it may start"),
+        ("Nodes_are_DOWN,_DRAINED", "`sinfo -R` names nodes that are down or drained, and why"),
+        ("PartitionDown", f"it does not start as it is: {WAIT_FIXES['PartitionDown']} in the run config"),
+        ("DependencyNeverSatisfied", "it never starts, for a job that it waits for has failed"),
+        ("JobHeldAdmin", "an administrator holds it: ask for `scontrol release`"),
+        *(
+            (reason, "`scontrol release 17` lets it start; `sinfo -R` names nodes that failed")
+            for reason in ("launch_failed_requeued_held", "JobHeldUser", "JobHoldMaxRequeue")
+        ),
+    ],
+)
+def test_a_job_that_waits_comes_with_when_it_starts(tmp_path: Path, reason: str, when: str) -> None:
+    environ = slurm_commands(tmp_path, "17|17|PENDING|\n", f"JobState=PENDING Reason={reason} \n")
+    with pytest.raises(BadInput, match=rf"it is PENDING \({reason}\)") as refusal:
+        read_job("17", environ)
+    assert refusal.value.fix == f"{when}; `gpulaunch stop 17` cancels it"
+
+
+def test_an_array_is_not_one_job_and_its_tasks_are_named(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="is an array of several tasks") as refusal:
+        read_job("17", slurm_commands(tmp_path, "17|17_[3-4]|PENDING|\n" + ARRAY))
+    assert refusal.value.fix == "name a task, such as 17_0; `scancel 17` ends all of them"
+    task = read_job("17_1", slurm_commands(tmp_path, "19|17_1|RUNNING|n1\n"))
+    assert (task.job, task.name) == ("19", "17_1")
+    single = read_job("19", slurm_commands(tmp_path, "19|19|RUNNING|n1\n"))
+    assert (single.job, single.name) == ("19", "19")
+    assert [is_job_id(word) for word in ("17", "17_1", "17_", "a_1", "")] == [True, True, False, False, False]
+
+
+@pytest.mark.parametrize(
+    ("state", "fix"),
+    [
+        ("SUSPENDED", "an operator's `scontrol resume 17` continues it, `scancel 17` ends it"),
+        ("COMPLETING", "try again: `squeue -j 17` says when it runs or has ended"),
+        ("COMPLETED", "`squeue -u $USER` lists your jobs; where it was submitted, gpulaunch report last"),
+    ],
+)
+def test_a_job_that_only_halts_is_not_described_as_over(tmp_path: Path, state: str, fix: str) -> None:
+    with pytest.raises(BadInput, match=f"it is {state}") as refusal:
+        read_job("17", slurm_commands(tmp_path, f"17|17|{state}|n1\n"))
+    assert refusal.value.fix.startswith(fix)
+
+
+def test_typed_hosts_are_nodes_of_the_job() -> None:
+    inventory = Inventory(groups={"both": ("n1", "n3")})
+    job = Allocation("17", ("n1", "n2", "n3"), {})
+    for words in (("n3", "n1"), ("all!n2",), ("both",)):
+        assert nodes_among(job, words, inventory) == ("n1", "n3")
+    with pytest.raises(BadInput, match=r"n\[4-5\]: no node of Slurm job 17, which has n\[1-3\]"):
+        nodes_among(job, ("n1", "n[4-5]"), inventory)
+
+
+def test_a_configuration_that_is_not_there_is_not_waited_for() -> None:
+    with pytest.raises(BadInput, match=r"SLURM_CONF is /nowhere/slurm\.conf: no such file"):
+        open_local_commands({"SLURM_CONF": "/nowhere/slurm.conf"})
