@@ -46,7 +46,7 @@ def reach_job(
     """Return how to reach the nodes of a job, and their entries.
 
     `typed`: what the command line names of them, nothing: all. `linger_s`: how long what runs on it has to
-    end once this process is gone. Raises BadInput for a typed host that is no node of the job.
+    end once this process is gone. Raises BadInput for a typed host that is not a node of the job.
     """
     if transport == SSH:
         return access, access.resolve(job.nodes)

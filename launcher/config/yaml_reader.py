@@ -18,13 +18,13 @@ _MERGE_KEY = "<<"
 _BARE_RANGE = re.compile(r"(?<![\w.@-])[\w.@-]+\[[0-9,/-]+\][\w.-]*")
 _BARE_GLOB = re.compile(r"(?:^|[\s\[,{])(\*[^\s,\]}]*)")
 _PROBLEMS = (
-    (r"that cannot start any token", "a value that begins with {sign} needs quotes"),
+    (r"that cannot start any token", "a value that starts with {sign} needs quotes"),
     (r"escape (?:sequence|character)", "a backslash in double quotes; write the value in single quotes"),
-    (r"quoted scalar.*unexpected end", "the quote that line {begun} opens is not closed"),
-    (r"expected ',' or", "the {bracket} of line {begun} is not closed, or lacks a comma before this"),
-    (r"found another document", "a second document begins; keep one"),
+    (r"quoted scalar.*unexpected end", "the quote that line {start} opens is not closed"),
+    (r"expected ',' or", "the {bracket} of line {start} is not closed, or lacks a comma before this"),
+    (r"found another document", "a second document starts; keep one"),
     (r"expected '<document start>'", 'expected "key: value" in every line'),
-    (r"could not find expected ':'", 'line {begun} lacks the ":" after its key'),
+    (r"could not find expected ':'", 'line {start} lacks the ":" after its key'),
     (r"<block end>.*'[-?]'", "a list and keys side by side; indent what belongs to the line above"),
     (r"<block end>.*'<block|expected key$", "its indentation is that of no line above"),
     (r"<block end>", "text behind a closing quote or bracket; put the whole value in quotes"),
@@ -119,12 +119,12 @@ def _meaning(error: yaml.MarkedYAMLError, here: str, column: int) -> str:
     """Return what is wrong at a column of a line, in words of its writer where they are known."""
     words = f"{here[max(0, column - _LOOK_BACK) : column]} {error.context} {error.problem}"
     mark = error.context_mark or error.problem_mark
-    begun = mark.line + 1 if mark else 1
+    start = mark.line + 1 if mark else 1
     for pattern, meant in _PROBLEMS:
         if re.search(pattern, words):
             bracket = '"["' if "sequence" in words else '"{"'
-            return meant.format(begun=begun, bracket=bracket, sign=here[column : column + 1])
-    return f"{error.problem} ({error.context}, line {begun})" if error.context else f"{error.problem}"
+            return meant.format(start=start, bracket=bracket, sign=here[column : column + 1])
+    return f"{error.problem} ({error.context}, line {start})" if error.context else f"{error.problem}"
 
 
 class _Builder:

@@ -140,7 +140,7 @@ CASES: dict[str, tuple[bytes, str]] = {
     ),
     "list beside keys": (b"hosts:\n  a: {}\n  - b\n", "a list and keys side by side"),
     "text behind quotes": (b'hosts: "a" b\n', "text behind a closing quote"),
-    "sign": (b"hosts: {a: {user: @x}}\n", "a value that begins with @ needs quotes"),
+    "sign": (b"hosts: {a: {user: @x}}\n", "a value that starts with @ needs quotes"),
     "open quote": (b"hosts:\n  a: {user: 'x}\n", "the quote that line 2 opens is not closed"),
     "backslash": (b'hosts: {a: {workdir: "C:\\Users"}}\n', "a backslash in double quotes"),
     "anchor twice": (
@@ -150,7 +150,7 @@ CASES: dict[str, tuple[bytes, str]] = {
     "list at the top": (b"- a\n", "hosts.yaml:1: expected a mapping (key: value) at the top, got a list"),
     "text at the top": (b"titan\n", "expected a mapping (key: value) at the top"),
     "hosts in a list": (b"hosts:\n  - titan: {port: 2}\n", 'write "titan:" in place of "- titan")'),
-    "two documents": (b"hosts: {}\n---\nhosts: {}\n", "a second document begins"),
+    "two documents": (b"hosts: {}\n---\nhosts: {}\n", "a second document starts"),
     "binary": (b"hosts:\n\x00\x01", "hosts.yaml:2: holds binary data"),
     "utf-16": ("hosts: {}".encode("utf-16"), "encoded as UTF-16, expected UTF-8"),
     "latin-1": (b"hosts:\n  # caf\xe9\n", "hosts.yaml:2: byte 0xe9 is not UTF-8"),
