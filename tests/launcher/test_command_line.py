@@ -327,8 +327,8 @@ def test_conda_run_names_an_environment() -> None:
             "launch: gpulaunch run --hosts A,B -- 'torchrun a.py'",
         ),
         ("blaunch -z 'a b' torchrun a.py --x 1", "scheduler", "--hosts A,B -- torchrun a.py --x 1"),
-        ("torchx run dist.ddp -j 2x8 --script a.py -- --x 1", "scheduler", "-- torchrun a.py --x 1"),
-        ("torchx run dist.ddp -m a.b -- --x 1", "scheduler", "name the hosts with --hosts"),
+        ("torchx run dist.ddp -j 2x8 --script a.py -- --x 1", "scheduler", "--nproc_per_node 8 a.py --x 1"),
+        ("torchx run dist.ddp -m a.b -- --x 1", "scheduler", "-- torchrun -m a.b --x 1"),
         ("sky launch --gpus A100:8 'torchrun a.py'", "scheduler", "--hosts A,B -- 'torchrun a.py'"),
         ("debugpy-run -m torch.distributed.run -p 5678 -- a.py", "waits for a debugger", "leave it out"),
         (

@@ -31,7 +31,7 @@ _COMMENT_INSIDE = re.compile(r"\\[ \t]*\n[ \t]*#[^\n]*\n[ \t]*[^\s#]")
 _ARGUMENTS = re.compile(r"\$(?:[@*#]|\{[@*])")
 _OWN_PARENT = re.compile(
     r"\bdirname[ \t]+(?:--[ \t]+)?[\"']?\$(?:0|\{0\}|\{?BASH_SOURCE)[^)\n]{0,20}\)[\"']?"
-    r"(?:/|[^\n;&]{0,20}(?:;|&&)[ \t]*cd[ \t]+)\.\."
+    r"(?:/|[^\n;&]{0,20}(?:;|&&)[ \t]*cd[ \t]+)\.\.|\bdirname[ \t]+[\"']?\$\{?(?:SCRIPT|SELF|THIS)\w*"
 )
 _OF_SCRIPT = "dirname: the script is taken to be in the directory that you are in, and .. is what is above it"
 _NO_ARGUMENTS = "$@: the text has no arguments of its own"
@@ -232,7 +232,8 @@ class _Launches:
             for name, body in shell.written.items():
                 if body is not None and LAUNCH_LINE.search(body.text):
                     raise refusals.written_launch(name)
-            if shell.doubtful or not found:
+            has_uncalled = any(map(LAUNCH_LINE.search, shell.functions.values()))
+            if shell.doubtful or has_uncalled or not found:
                 raise shell.doubtful[0][1] if shell.doubtful else _no_command(shell)
         if len(found) > 1 and _COMMENT_INSIDE.search(text):
             raise refusals.cut_command(found[1].words[0].text)

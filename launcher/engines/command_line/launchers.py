@@ -91,6 +91,8 @@ _LITERAL = " (args: of a run config takes words as they are)"
 _NO_PROGRAM = re.compile(
     r"[\[\]{}()\"'<>=,;|]|:$|^(?:FROM|then|elif|else|fi|do|done|esac|function|begin|switch|end|not)\Z"
 )
+_TRIAL = re.compile(r"(?:[\w.]+:\w+)?")  # of Determined: `model_def:MyTrial`, or none
+_WITH_ARGUMENTS = re.compile(r"\.(?:py|sh)\s+-")
 _SHOWN = 40
 
 
@@ -197,7 +199,7 @@ def _refuse_module(words: Sequence[str]) -> None:
         raise CommandRefused(
             f"{module} asks the master of Determined for its hosts",
             "launch what it starts: gpulaunch run --hosts A,B -- torchrun "
-            f"{shlex.join(words[own:]) or 'SCRIPT'}",
+            f"{shlex.join(words[own:]) if not _TRIAL.fullmatch(''.join(words[own : own + 1])) else 'SCRIPT'}",
         )
     if module == "deepspeed.launcher.launch":
         raise CommandRefused(
@@ -328,7 +330,12 @@ def _record(
     kept = [word for one in line.found if one.option.fate == "kept" for word in one.words]
     chosen = [word for one in line.found if one.option.sets in _CHOICES for word in one.words]
     program, *args = (line.words[index] for index in (start, *indices))
-    refuse_submitter(launcher, program.text, args)
+    if _WITH_ARGUMENTS.search(program.text):
+        raise CommandRefused(
+            f"{program.text[:_SHOWN]!r} is one word, and so the name of one file",
+            "take the quotes around it off",
+        )
+    refuse_submitter(launcher, program.text, args, line.words[:start] if line.prefix else ())
     named = tuple(named_like_variables(args))
     left = () if line.is_typed else tuple(Word(name, (name,)) for name in named)
     own = (*kept, *chosen, program)

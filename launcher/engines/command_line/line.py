@@ -14,12 +14,14 @@ from launcher.engines.command_line.shell.bracket_tests import Files
 from launcher.engines.command_line.shell.env_file import read_settings
 from launcher.engines.command_line.shell.missing_values import with_placeholders, without_values
 from launcher.engines.command_line.shell.words import Word, explain_replaced, without_itself
+from launcher.engines.command_line.side_commands import find_launcher
 from launcher.errors import CommandRefused
 
 _HOSTS = "the hosts are those of --hosts"
 _COUNT = "the plan counts the processes of each host"
 _PATH = "PATH: that of each host; its interpreter is python: in hosts.yaml"
 _THREADS = "OMP_NUM_THREADS: the plan divides the cores of each host among its ranks"
+_AS_TEXT = "the ranks get it as a variable, and gpulaunch starts nothing of the command in it"
 _RANK = "ranks and addresses are the plan's"
 
 
@@ -98,6 +100,8 @@ class CommandLine:
             self.lack(without_values((value,), f"the variable {name}"), value.unresolved)
         if value.text != whole:
             self.dropped.append(explain_replaced(name))
+        if position >= 0 and find_launcher(tuple(map(Word, value.text.split()))):
+            self.dropped.append(f"{name}: {_AS_TEXT}")
         self.env[name] = value.text
 
     def read_settings(self, name: Word, files: Files | None) -> None:

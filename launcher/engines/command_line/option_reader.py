@@ -90,6 +90,8 @@ def read_interspersed(
             others.append(at)
             at += 1
     program = others[0] if others else len(words)
+    if others and words[program].text.startswith("-"):
+        raise _unknown(words[program].text.partition("=")[0], table, known)
     return OptionsResult(tuple(found), program, program + 1), tuple(others)
 
 

@@ -27,6 +27,9 @@ _RUNTIME_ENV = "--runtime-env-json"
 _LISTED = re.compile(r",(?=[A-Za-z_]\w{0,100}=)")
 """Between the variables of one option: `--env A=1,B=2`."""
 
+_SHAPE = re.compile(r"(?:--?j=?)?(\d+)x(\d+)")
+"""Nodes and ranks of each: `-j 2x8`."""
+
 _NEVER = re.compile(r"(?!)")
 _OF_HOST = ("HOME", "PATH", "USER")
 
@@ -111,7 +114,7 @@ def without_ssh(commands: Sequence[Sequence[Word]]) -> str:
 
 def _with_variables(program: str, fix: str, words: Sequence[Word]) -> str:
     """Return a fix with the variables in front of its launch that the options of the program give it."""
-    mark = _LISTED if program.startswith(("singularity", "apptainer")) else _NEVER
+    mark = _LISTED if program.startswith(("singularity", "apptainer", "torchx")) else _NEVER
     given: dict[str, str] = {}
     for word, following in pairwise((*words, Word(""))):
         if word.text == "--" or is_python(word) or has_launcher((word,)):
@@ -140,10 +143,13 @@ def _of_runtime(text: str) -> dict[str, str]:
     return {name: f"{name}={shlex.quote(str(value))}" for name, value in pairs if _VARIABLE.fullmatch(name)}
 
 
-def refuse_submitter(launcher: LauncherKind, name: str, words: Sequence[Word]) -> None:
+def refuse_submitter(
+    launcher: LauncherKind, name: str, words: Sequence[Word], prefix: Sequence[Word] = ()
+) -> None:
     """Raise CommandRefused for a program whose words say to hand a launch on: `x submit torchrun`, Hydra's.
 
-    Without `--` in front of the launch it is one that its own words, or a sentence, say to hand on.
+    `prefix` is what counts its processes: `mpirun -np 8`. Without `--` in front of the launch it is one that
+    its own words, or a sentence, say to hand on.
     """
     texts = [word.text for word in words]
     if hydra := next(filter(_OF_HYDRA.match, texts), ""):
@@ -160,7 +166,7 @@ def refuse_submitter(launcher: LauncherKind, name: str, words: Sequence[Word]) -
     if before == "--" or (not before.startswith("-") and _HANDS_ON.fullmatch(" ".join((name, *texts[:1])))):
         raise CommandRefused(
             f"{name}: it has a launch among its words, and starts that itself or hands it on",
-            f"leave it and its options out: gpulaunch run --hosts A,B -- {_shown(words[at:])}",
+            f"leave it and its options out: gpulaunch run --hosts A,B -- {_shown((*prefix, *words[at:]))}",
         )
     handed = _HANDS_OVER.match(" ".join(texts[:2])) if is_program else None
     if handed is not None:
@@ -240,8 +246,12 @@ def _scheduler_fix(words: Sequence[Word]) -> str:
     if workers:
         return f"{workers} starts workers of Ray itself: {own_ranks.ON_RAY}"
     behind = words[texts.index("--") + 1 :] if "--" in texts else ()
-    if "--script" in texts[:-1]:  # of torchx
-        behind = (Word("torchrun"), Word(texts[texts.index("--script") + 1]), *behind)
+    program = _value_of("--script", words) or _value_of("-m", words)
+    if "dist.ddp" in texts and program is not None:  # of torchx
+        shape = next(filter(None, map(_SHAPE.fullmatch, texts)), None)
+        counts = f"--nnodes {shape[1]} --nproc_per_node {shape[2]}".split() if shape is not None else ()
+        module = ("-m",) * ("--script" not in texts)
+        behind = (*map(Word, ("torchrun", *counts, *module)), program, *behind)
     is_program = bool(behind) and not behind[0].text.startswith("-")
     named = [text for text in texts if _launches(text)]
     quoted = _short(shlex.quote(named[0])) if named else ""

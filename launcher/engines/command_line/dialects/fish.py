@@ -12,7 +12,7 @@ from launcher.engines.command_line.dialects.word_lists import VALUE, VALUE_END, 
 _FLAGS = r"(?:-[agxUl]{1,3}[ \t]+|--(?:global|export|local|universal|append)[ \t]+){0,4}"
 _VALUE = rf"(?:{VALUE}|-[^\s|&;()]*)"
 _SET = re.compile(
-    rf"^[ \t]*set[ \t]+(?P<flags>{_FLAGS})(?P<name>[A-Za-z_]\w*)[ \t]+"
+    rf"(?:^|(?<=;))[ \t]*set[ \t]+(?P<flags>{_FLAGS})(?P<name>[A-Za-z_]\w*)[ \t]+"
     rf"(?:(?P<text>{_VALUE}(?:[ \t]+{_VALUE}){{0,99}})|(?P<command>\$\([^()\n]+\))){VALUE_END}",
     re.MULTILINE,
 )
@@ -25,9 +25,10 @@ _OF_OTHERS = re.compile(r"(?:^|;)[ \t]*(?:then|do|fi|done|endif)\b|^[ \t]*foreac
 _END = re.compile(r"(?:^|;)[ \t]*end[ \t]*(?:;|$)", re.MULTILINE)
 _OPENED = re.compile(r"(?P<kind>if|while|for|function|begin|switch)\b[ \t]*(?P<rest>.*)")
 _ASKED = re.compile(r"\bset[ \t]+-q[ \t]+([A-Za-z_]\w*)")
-_CLOSED = {"if": "fi", "while": "done", "for": "done", "function": "}", "begin": "}"}
+_CLOSED = {"if": "fi", "while": "done", "for": "done", "function": "}", "begin": "}", "case": ";;\nesac"}
+_CASE = re.compile(r"case[ \t]+(.+)")
 _COUNT = re.compile(r"(?<=[ \t])\(count[ \t]+\$(\w+)\)")
-_COMMAND = re.compile(r"(?<=[ \t])(?<!then )\(([^()\n]+)\)")
+_COMMAND = re.compile(r"(?<=[ \t=])(?<!then )\((?P<math>math[ \t]+)?(?P<command>[^()\n]+)\)")
 _QUOTED = re.compile(r"(?<=[ \t])'[^'\n]*'")
 _ARGUMENT = re.compile(r"\$argv\[(\d)\]")
 _JOINED = ((re.compile(r";[ \t]*and[ \t]+"), " && "), (re.compile(r";[ \t]*or[ \t]+"), " || "))
@@ -44,9 +45,9 @@ def of_fish(text: str) -> str:
         text = pattern.sub(operator, text)
     text = _QUOTED.sub(lambda one: one[0].replace("\\\\", "\\"), text) if is_own else text
     text = _ARGUMENT.sub(r"$\1", _blocks(text) or text)
+    text = _COUNT.sub(lambda one: "$#" if one[1] == "argv" else f"${{#{one[1]}[@]}}", text)
     text = re.sub(r"\$argv\b", '"$@"', text)
-    text = _COUNT.sub(r"${#\1[@]}", text)
-    text = _COMMAND.sub(r"$(\1)", text)
+    text = _COMMAND.sub(lambda one: f"$(({one['command']}))" if one["math"] else f"$({one['command']})", text)
     return with_lists(text, _SET, _assignment)
 
 
@@ -70,17 +71,21 @@ def _blocks(text: str) -> str | None:
 
 
 def _translated(line: str, open_: list[str]) -> str | None:
-    opened = _OPENED.fullmatch(line)
+    opened, case = _OPENED.fullmatch(line), _CASE.fullmatch(line)
     if line == "end":
-        return _CLOSED[open_.pop()] if open_ else None
+        return _CLOSED.get(open_.pop()) if open_ else None
+    if case is not None and open_[-1:] in (["switch"], ["case"]):
+        behind, open_[-1] = ";;\n" * (open_[-1] == "case"), "case"
+        patterns = re.sub(r"[\"']", "", case[1]).split()
+        return f"{behind}{'|'.join(patterns)})"
     if line == "else" or line.startswith("else if "):
         return "else" if line == "else" else f"elif {_condition(line[8:])}; then"
     if opened is None:
         return line
     kind, rest = opened["kind"], opened["rest"]
-    if kind == "switch":
-        return None
     open_.append(kind)
+    if kind == "switch":
+        return f"case {rest} in"
     if kind == "for":
         return f"for {rest}; do"
     if kind in ("function", "begin"):

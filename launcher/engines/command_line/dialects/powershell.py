@@ -20,6 +20,7 @@ _PARAMETERS = re.compile(
 _PARAMETER = re.compile(r"\$(?P<name>\w+)[ \t]*=[ \t]*(?P<value>\"[^\"\n]*\"|'[^'\n]*'|[\w./-]+)")
 _OF_SCRIPT = re.compile(r"^[ \t]*\[CmdletBinding\([^()\n]*\)\][ \t]*$", re.MULTILINE | re.IGNORECASE)
 _QUOTED = r"(?:\"[^\"\n]*\"|'[^'\n]*')"
+_WORD = rf"(?:{_QUOTED}|\$\w+)"
 _STARTED = re.compile(
     r"^[ \t]*(?:\$\w+[ \t]*=[ \t]*)?Start-Process[ \t]+(?:-FilePath[ \t]+)?(?P<program>[\w.\\/\"'-]+)"
     rf"[ \t]+-ArgumentList[ \t]+(?:@\()?(?P<words>{_QUOTED}(?:[ \t]*,[ \t]*{_QUOTED})*)\)?"
@@ -38,24 +39,27 @@ _NEW_LIST = re.compile(
     re.MULTILINE | re.IGNORECASE,
 )
 _ADDED = re.compile(
-    r"^(?P<indent>[ \t]*)(?:\[void\][ \t]*|\$null[ \t]*=[ \t]*)?\$(?P<name>\w+)\.Add\((?P<words>[^()\n]*)\)"
-    r"(?:[ \t]*\|[ \t]*Out-Null)?[ \t]*$",
+    r"^(?P<indent>[ \t]*)(?:\[void\][ \t]*|\$null[ \t]*=[ \t]*)?\$(?P<name>\w+)"
+    r"\.Add(?:Range\((?:@\()?|\()(?P<words>[^()\n]*)\)?\)(?:[ \t]*\|[ \t]*Out-Null)?[ \t]*$",
     re.MULTILINE | re.IGNORECASE,
 )
 _APPENDED = re.compile(
     r"^(?P<indent>[ \t]*)\$(?P<name>\w+)[ \t]+\+=[ \t]+"
-    rf"(?P<words>{_QUOTED}|\$\w+)[ \t]*$",
+    rf"(?:@\()?(?P<words>{_WORD}(?:[ \t]*,[ \t]*{_WORD})*)\)?[ \t]*$",
     re.MULTILINE,
 )
 _BOOLEAN = re.compile(r"(?<=[ \t])\$(?:true|false)(?=[ \t]*$)", re.MULTILINE | re.IGNORECASE)
 _CLOSE = re.compile(r"^([ \t]*\$\w+)=(?![=\s])", re.MULTILINE)
-_TERM = rf"(?:{_QUOTED}|\$\w+)"
 _JOINED = re.compile(
-    rf"^(?P<head>[ \t]*\$\w+[ \t]+\+?=[ \t]+)(?P<terms>{_TERM}(?:[ \t]*\+[ \t]*{_TERM})+)[ \t]*$",
+    rf"^(?P<head>[ \t]*\$\w+[ \t]+\+?=[ \t]+)(?P<terms>{_WORD}(?:[ \t]*\+[ \t]*{_WORD})+)[ \t]*$",
     re.MULTILINE,
 )
 _CALCULATED = re.compile(r"^[ \t]*(?:\[\w+\][ \t]*)?\$(\w+)[ \t]*\+?=[ \t]*[^=\s].*$", re.MULTILINE)
 """An assignment of what only PowerShell calculates."""
+
+_SPLATTED = re.compile(r"(?<=[ \t])@(\w+)(?=[ \t]*$|[ \t]+-)", re.MULTILINE)
+"""A table or a list that is not known, whose parts become arguments."""
+
 _RANGE = re.compile(
     r"^[ \t]*\$(?P<name>\w+)[ \t]*=[ \t]*(?P<first>\d{1,6})\.\.(?P<last>\d{1,6})[ \t]*$", re.MULTILINE
 )
@@ -95,7 +99,7 @@ def _once(found: re.Match[str]) -> str:
 
 def _as_text(found: re.Match[str]) -> str:
     """Return texts and variables that are joined as one text: `"--rank=" + $rank`."""
-    terms = re.findall(_TERM, found["terms"])
+    terms = re.findall(_WORD, found["terms"])
     if all(term.startswith("$") for term in terms):
         return found[0]  # numbers
     parts = (term if term.startswith("$") else term[1:-1] for term in terms)
@@ -121,19 +125,23 @@ def of_powershell(text: str) -> str:
     text = _CALL.sub("", _ENVIRONMENT.sub(r"export \1=", text))
     lists: list[str] = []
 
-    def written(found: re.Match[str]) -> str:
+    def written(found: re.Match[str], mark: str = "=") -> str:
         lists.append(found["name"])
         words = _COMMA.sub(lambda one: " " if one[0] == "," else one[0], _COMMENT.sub("", found["words"]))
-        return f"{found['name']}=({' '.join(words.split())})"
+        return f"{found['name']}{mark}({' '.join(words.split())})"
 
     text = _RANGE.sub(r"\g<name>=({\g<first>..\g<last>})", _LIST.sub(written, text))
     if lists:
         text = _APPENDED.sub(
-            lambda one: f"{one['indent']}{one['name']}+=({one['words']})" if one["name"] in lists else one[0],
-            text,
+            lambda one: one["indent"] + written(one, "+=") if one["name"] in lists else one[0], text
         )
     for name in dict.fromkeys(lists):
-        text = re.sub(rf"(?<=[ \t])[@$]{name}(?![\w.\[])(?![ \t]*[+=])", f'"${{{name}[@]}}"', text)
+        text = re.sub(
+            rf"(?:^|(?<=[ \t(]))[@$]{name}(?![\w.\[])(?![ \t]*[+=])",
+            f'"${{{name}[@]}}"',
+            text,
+            flags=re.MULTILINE,
+        )
         text = re.sub(rf"\${name}\[(\$?\w+)\]", rf"${{{name}[\1]}}", text)
     text = _OWN_FOLDER.sub(lambda found: f".{found['path'].replace(chr(92), '/')}", text)
     text = _PYTHON.sub("python ", text)
@@ -144,5 +152,6 @@ def of_powershell(text: str) -> str:
         text = pattern.sub(command, text)
     texts = {name for name, _ in _ASSIGNED.findall(text)}
     text = _ASSIGNED.sub(r"\1=\2", text)
-    text = _CALCULATED.sub(r"unset \1", text) if is_own else text
+    if is_own:
+        text = _SPLATTED.sub(r"$\1", _CALCULATED.sub(r"unset \1", text))
     return _USED.sub(lambda one: f'"{one[0]}"' if one["name"] in texts else one[0], text)

@@ -13,7 +13,8 @@ TEXT = r"[^ \t]+(?:[ \t]+[^ \t]+)*"
 KEY = re.compile(
     r"(?P<indent>[ ]*(?:- +)*)(?P<key>command|args|run|script|commands|cmds|entrypoint|cmd"
     r"|env|envs|envVars|environment|environment_variables|variables|secrets|Entrypoint|Args"
-    r"|arguments(?=[ \t]*:[ \t]*\[))"
+    r"|arguments(?=[ \t]*:[ \t]*\[)|ansible\.builtin\.(?:shell|command|raw)"
+    r"|shell(?=:[ \t]+(?:[|>]|\S+[ \t]+[^{ \t])))"  # of Ansible, and no `shell: bash` of a workflow
     rf"[ \t]*:(?:[ \t]+(?P<value>(?:{TEXT})?))?[ \t]*"
 )
 _BLOCK = re.compile(r"(?P<kind>[|>])[+-]?\d?[ \t]*(?:#.*)?")
@@ -51,7 +52,9 @@ def command_keys(lines: list[str]) -> Iterator[CommandKey]:
         if found is None:
             at += 1
             continue
-        name = found["key"].lower().replace("arguments", "args")  # `arguments: [...]` of Beaker
+        name = (
+            found["key"].lower().replace("arguments", "args").rpartition(".")[2]
+        )  # `arguments: [...]` of Beaker
         indent, value = len(found["indent"]), found["value"] or ""
         block = _BLOCK.fullmatch(value)
         if block is not None:

@@ -12,6 +12,9 @@ _VALUE = r"[ ]+(?P<value>[^#\s]+(?:[ \t]+[^#\s]+)*)[ \t]*(?:#.*)?"
 _DIRECTORY = re.compile(
     rf"(?:[ ]*(?:- +)*)(?P<key>working-directory|workingDir|working_dir|workdir|dir):{_VALUE}"
 )
+_CHANGED = re.compile(rf"[ ]*chdir:{_VALUE}")
+"""Of Ansible, beside the command or in its `args:`."""
+
 _CODE = re.compile(rf"[ ]*(?:- +)*(?P<key>code):{_VALUE}")
 """Of Azure ML: the folder that is sent, in which the command starts."""
 
@@ -85,6 +88,9 @@ def _said(sentence: str) -> str:
 def _directory(lines: Sequence[str], beside: range, document: range, indent: int) -> Iterator[str]:
     found = (_DIRECTORY.fullmatch(lines[at]) for at in beside)
     named = [each for each in found if each is not None and each.start("key") == indent]
+    for changed in filter(None, (_CHANGED.fullmatch(lines[at]) for at in beside)):
+        if "{" not in changed["value"]:
+            yield f"cd {shlex.quote(changed['value'])}\n"
     if not named and is_of_azure(lines[at] for at in document):
         codes = (_CODE.fullmatch(lines[at]) for at in beside)
         named = [each for each in codes if each is not None and each.start("key") == indent]

@@ -1,5 +1,6 @@
 """The blocks of a page that hold its commands: fences, directives, code within a sentence. Pure."""
 
+import html
 import re
 import textwrap
 from collections.abc import Iterable, Iterator
@@ -15,6 +16,10 @@ PROGRAMS = (
 LAUNCH = rf"(?:[A-Za-z_]\w*=\S*[ \t]+)*{PROGRAMS}"
 LAUNCH_LINE = re.compile(rf"^[ \t]*{LAUNCH}\b", re.MULTILINE)
 LAUNCH_INSIDE = re.compile(rf"(?:^|[\s;&|(/]){PROGRAMS}\b")
+_CODE_END = re.compile(r"</(?:pre|code)>", re.IGNORECASE)
+_CODE_TAG = re.compile(r"</?(?:pre|code)\b[^<>]{0,200}>", re.IGNORECASE)
+_PARAGRAPH = re.compile(r"</?(?:p|h\d|ul|ol|div|table)\b", re.IGNORECASE)
+_TAG = re.compile(r"</?[a-z][^<>]{0,200}>")
 _MARK = re.compile(r"^[ \t]*(?:```|~~~)[ \t]*+(?P<kind>[\w+.-]*+)[^`~\n]*+$", re.MULTILINE)
 _GLUED = re.compile(r"^(?P<line>[^`\n]*[^`\s])[ \t]*```[ \t]*$", re.MULTILINE)
 _DIRECTIVE = re.compile(
@@ -69,7 +74,7 @@ def with_continued(lines: Iterable[str]) -> Iterator[tuple[str, bool]]:
 
 def blocks_of_page(text: str) -> str:
     """Return the commands of a page without the sentences around them; any other text as it is."""
-    text = _unquoted(text)
+    text = _of_html(_unquoted(text))
     if "```" in text and len(_MARK.findall(text)) % 2:  # the fence ends behind the last word of a line
         text = _GLUED.sub(r"\g<line>\n```", text)
     if ".. code" in text or ".. sourcecode" in text or ".. parsed" in text:
@@ -92,10 +97,20 @@ def is_printed(text: str) -> bool:
 def _unquoted(text: str) -> str:
     """Return what a quotation of a page or a mail says: each of its lines starts with `>`."""
     lines = text.strip().split("\n")
-    if len(lines) < 2 or not all(line.lstrip().startswith(">") for line in lines):
+    marked = (line.lstrip()[:3] for line in lines)
+    if len(lines) < 2 or not all(mark[:1] == ">" and mark != ">>>" for mark in marked):
         return text
     said = [_QUOTE.sub("", line) for line in lines]
     return "\n".join(line for line in said if not _CALLOUT.match(line))
+
+
+def _of_html(text: str) -> str:
+    """Return the launches that a page of HTML shows as code; any other text as it is."""
+    if not _CODE_END.search(text) or "```" in text:
+        return text
+    parts = (part for part in _CODE_TAG.split(text) if not _PARAGRAPH.search(part))
+    shown = [html.unescape(_TAG.sub("", part)) for part in parts]
+    return "\n".join(filter(LAUNCH_LINE.search, shown)) or text
 
 
 def _with_fences(lines: list[str]) -> Iterator[str]:

@@ -24,6 +24,7 @@ from launcher.engines.command_line.pages.blocks import (
 from launcher.engines.command_line.pages.notebook_cells import commands_of_notebook, shell_of_cell
 from launcher.engines.command_line.pages.python_text import refuse_python
 from launcher.engines.command_line.shell.expansions import with_quotes
+from launcher.engines.command_line.side_commands import say_left_out
 from launcher.engines.command_line.task_files.condor import command_of_condor
 from launcher.engines.command_line.task_files.editor_config import command_of_editor
 
@@ -98,14 +99,20 @@ _MAGICS = (
 )
 """Magics of IPython."""
 
-_TRACED = re.compile(rf"^\+{{1,4}} (?=(?:[A-Z_]+=\S*\n\+{{1,4}} ){{1,20}}{LAUNCH}\b)", re.MULTILINE)
-"""In front of `A=1`, which `set -x` prints on a line of its own for `A=1 torchrun ...`."""
+_HAS_RUN = "what set -x shows beside the launch: do it on each host first, where it is still to be done"
+_TRACED = re.compile(rf"(?!(?:[^\n]*\n)*?[-@])(?:[^\n]*\n)*?\+{{1,4}} {LAUNCH}\b")
+_OF_TRACE = re.compile(
+    rf"^\+{{1,4}} (?:(?P<set>(?=(?:[A-Z_]+=\S*\n\+{{1,4}} ){{1,20}}{LAUNCH}\b))"
+    rf"|(?P<kept>export |cd |unset |{LAUNCH}\b|[A-Za-z_]\w*=[^\n]*$)|(?P<other>[^\n]*))",
+    re.MULTILINE,
+)
+"""What `set -x` prints: `A=1` on a line of its own for `A=1 torchrun ...`, and commands that have run."""
 
 
 def commands_text(text: str) -> str:
     """Return the commands of a text that was copied from a page, a terminal or a notebook."""
     text = commands_of_notebook(text.translate(_INVISIBLE))
-    text = blocks_of_page(_TRACED.sub("export ", text))
+    text = blocks_of_page(_OF_TRACE.sub(_traced, text) if _TRACED.match(text) else text)
     refuse_python(text, LAUNCH_INSIDE)
     document = _document(text)
     text = _without_template(text) if document is None and "{%" in text else text
@@ -123,6 +130,14 @@ def commands_text(text: str) -> str:
     text = _TO_PROCESS.sub("> log", text)
     text = _COMMENT_BEHIND.sub(r"\\", text)
     return _with_assignments(_without_prompts(_typed_lines(shell_of_cell(text))))
+
+
+def _traced(found: re.Match[str]) -> str:
+    """Return a line of `set -x` as it is typed; of commands that prepare a launch their first word."""
+    if found["other"] is None:
+        return "$ export " * (found["set"] is not None) or f"$ {found['kept']}"
+    name = found["other"].partition(" ")[0]
+    return "$ " + say_left_out(f"+ {name}: {_HAS_RUN}")
 
 
 def _without_template(text: str) -> str:

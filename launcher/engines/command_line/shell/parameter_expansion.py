@@ -200,7 +200,10 @@ def _defaulted(match: re.Match[str], value: Value | None, name: str, place: _Pla
         if is_set is not mark.endswith("+"):
             return Expansion(place.end, text="")
         tokens = place.split(match["word"], place.depth + 1)
-        text, lacking = (match["word"], ()) if _LITERAL.fullmatch(match["word"]) else join_tokens(tokens)
+        word = match["word"]
+        text, lacking = (word, ()) if _LITERAL.fullmatch(word) else join_tokens(tokens)
+        if text and text != word:  # `${LIST:+$LIST }`: blanks around it stay
+            text = f"{' ' * word[0].isspace()}{text}{' ' * word[-1].isspace()}"
         if not text and name in SUBMITTED.split("|"):
             return place.unresolved()
         if (
@@ -211,13 +214,9 @@ def _defaulted(match: re.Match[str], value: Value | None, name: str, place: _Pla
             and values.may_assign()
         ):
             values[name] = text
-        if (
-            match["word"][:1] in ("'", '"')
-            and len(tokens) == 1
-            and any(map(str.isspace, text))
-            and not lacking
-        ):
-            return Expansion(place.end, words=(Word(text),))  # quotes keep it one word
+        words = tuple(one for one in tokens if isinstance(one, Word))
+        if not lacking and words == tokens and any(char.isspace() for one in words for char in one.text):
+            return Expansion(place.end, words=words, is_joined=True)  # quotes keep them
         if lacking and mark != ":+" and "\\" not in text:  # it stays the text around what lacks a value
             return Expansion(place.end, open=Word(text, lacking))
         return place.unresolved() if lacking else Expansion(place.end, text=text)

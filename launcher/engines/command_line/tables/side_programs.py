@@ -42,7 +42,8 @@ SETUP = frozenset(
         " cd export dpkg modprobe ninja jupyter yq perl tee hdfs hadoop sacctmgr reboot ds_report ldconfig"
         " mktemp del erase xcopy robocopy sysctl mount umount swapoff swapon renice fuser sbcast xhost"
         " ssh-add crontab nvidia-cuda-mps-control nvidia-persistenced shutdown poweroff insmod useradd"
-        " truncate split install patch rclone s5cmd lfs dd fallocate iptables"
+        " truncate split install patch rclone s5cmd lfs dd fallocate iptables ruff mypy black isort flake8"
+        " pylint pyright yapf pre-commit mkdocs sphinx-build shellcheck twine"
     )
 )
 """Programs that install, download, copy, show or end something, whatever follows."""

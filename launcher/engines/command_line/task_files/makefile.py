@@ -126,8 +126,18 @@ def recipe(text: str) -> str:
         own = names.pop()
         text = _OF_TARGET.sub(lambda one: one["line"] if one["target"] == own else one[0], text)
         text = _OWN_NAME.sub(own, text)
-    text = TARGET.sub(partial(_needed, is_sure=is_sure), text)
+    text = TARGET.sub(partial(_needed, is_sure=is_sure), _with_variables_above(text))
     return to_all + _head(_with_texts(text, _texts(text)))
+
+
+def _with_variables_above(text: str) -> str:
+    """Return a text with the variables below its first target above it: make reads all before a recipe."""
+    first = TARGET.search(text)
+    if first is None or _CONDITION.search(text):
+        return text
+    above, below = text[: first.start()], text[first.start() :]
+    lines = [one[0] + "\n" for one in _VARIABLE.finditer(below) if not one[0].endswith("\\")]
+    return above + "".join(lines) + _VARIABLE.sub(lambda one: one[0] * one[0].endswith("\\"), below)
 
 
 def _needed(target: re.Match[str], *, is_sure: bool) -> str:
