@@ -9,7 +9,7 @@ from launcher.errors import GpulaunchError
 from launcher.host_checks.evaluation import PreflightResult
 from launcher.text import one_line
 from preflight.checks.finding import blocks_launch
-from preflight.checks.holders import advise_on_holder, describe_holder, is_classified
+from preflight.checks.holder_text import advise_on_holder, describe_holder, is_classified
 from preflight.decide.gpu_assignment import map_ranks, resolve_gpus
 from preflight.decide.usable_gpus import select_gpus
 from preflight.deep.measurements import Unmeasured

@@ -1,16 +1,41 @@
-"""Events of a run as its host reads them: a script may write to events.jsonl too, whatever it likes.
+"""Events of a run as its host writes and reads them: a script may write to events.jsonl too, what it likes.
 
 Standard library, Python >= 3.9.
 """
 
 import json
 import os
+import time
 from typing import Any, Iterator
 
 MALFORMED = (ValueError, KeyError, TypeError, AttributeError, OverflowError)
 """What the fields of an event raise, where they are used, that no part of gpulaunch has written."""
 LONGEST = 1 << 20  # bytes of a line; none of ours is a third as long
 MOST = 256 << 10  # bytes at once, so that a script which writes without end delays no stop
+
+
+def append_event(path: str, name: str, **fields: object) -> None:
+    """Add an event to an events.jsonl, in one write. Raises OSError."""
+    fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        os.write(fd, event_line(name, fields))
+    finally:
+        os.close(fd)
+
+
+def event_line(name: str, fields: dict[str, object]) -> bytes:
+    """Return an event as a line, with the current time."""
+    line = {"event": name, "t": time.time(), "m": time.monotonic(), **fields}
+    return json.dumps(line, default=str).encode() + b"\n"
+
+
+def read_step(run_dir: str, rank: object) -> int | None:
+    """Return the optimizer steps that the guard has counted in a rank, None where it counts none."""
+    try:
+        with open(os.path.join(run_dir, "steps-rank-%s" % rank), "rb") as file:
+            return int(file.read(32))
+    except (OSError, ValueError):
+        return None
 
 
 def parse_event(line: bytes | str) -> dict[str, Any]:

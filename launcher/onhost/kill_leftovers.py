@@ -19,24 +19,14 @@ import select
 import signal
 import sys
 import time
-from typing import Any, Dict, List, Optional, Set, Tuple
+from typing import Any, Dict, List, Set
 
 from preflight.probes.namespaces import own_namespace, proc_is_ours
 
 from .answer import print_answer
-from .procfs import read_stat
+from .procfs import is_alive, read_stat
 
 SCHEMA = "gpulaunch.reap/1"
-
-
-def read_identity(pid: int) -> Optional[Tuple[str, int, int, int, int]]:
-    """Return (state, ppid, start_ticks, uid, threads), or None when there is no such process."""
-    found = read_stat(pid)
-    try:
-        uid = os.stat("/proc/%d" % pid).st_uid
-    except OSError:
-        return None
-    return None if found is None else (found.state, found.ppid, found.start_ticks, uid, found.threads)
 
 
 def own_ancestors() -> Set[int]:
@@ -45,8 +35,8 @@ def own_ancestors() -> Set[int]:
     pid = os.getpid()
     while pid > 0 and pid not in pids:
         pids.add(pid)
-        found = read_identity(pid)
-        pid = found[1] if found else 0
+        found = read_stat(pid)
+        pid = found.ppid if found else 0
     return pids
 
 
@@ -90,36 +80,37 @@ def live_reason(pid: int, mark: str) -> str:
 
 def exists(pid: int, start_ticks: int) -> bool:
     """Return whether a process with this pid exists, including one that /proc does not show."""
-    found = read_identity(pid)
+    found = read_stat(pid)
     if found is not None:
-        return found[2] == start_ticks and not (found[0] in "ZX" and found[4] <= 1)
+        return is_alive(found, start_ticks)
     try:
         os.kill(pid, 0)
     except (ProcessLookupError, OverflowError):
         return False
     except OSError:
         return True
-    return read_identity(pid) is None
+    return read_stat(pid) is None
 
 
-def refusal_reason(
-    victim: Dict[str, Any], found: Optional[Tuple[str, int, int, int, int]], untouchable: Set[int]
-) -> str:
+def refusal_reason(victim: Dict[str, Any], untouchable: Set[int]) -> str:
     """Return the reason to skip this victim, or ""."""
-    if victim["pid"] in untouchable or victim["pid"] <= 1:
+    pid = victim["pid"]
+    if pid in untouchable or pid <= 1:
         return "it is part of the session that asks"
+    found = read_stat(pid)
+    try:
+        uid = os.stat("/proc/%d" % pid).st_uid
+    except OSError:
+        return "gone"
     if found is None:
         return "gone"
-    state, ppid, start_ticks, uid, threads = found
-    if start_ticks != victim["start_ticks"]:
+    if found.start_ticks != victim["start_ticks"]:
         return "the pid belongs to another process now"
     if uid != victim["uid"]:
         return "its owner changed since it was judged"
-    if ppid != victim["ppid"]:
+    if found.ppid != victim["ppid"]:
         return "its parent changed since it was judged"
-    if state in "ZX" and threads <= 1:
-        return "gone"
-    return ""
+    return "" if found.lives else "gone"
 
 
 class ProcessHandle:
@@ -149,7 +140,7 @@ class ProcessHandle:
         if self.fd >= 0 and not is_held(self.pid, self.fd):
             self.result = (
                 "gone"
-                if read_identity(self.pid) is None
+                if read_stat(self.pid) is None
                 else "skipped: its pid is that of another process in this namespace"
             )
             return
@@ -159,7 +150,7 @@ class ProcessHandle:
 
     def identity_problem(self, untouchable: Set[int]) -> str:
         """Return the reason to skip it, or ""."""
-        reason = refusal_reason(self.victim, read_identity(self.pid), untouchable)
+        reason = refusal_reason(self.victim, untouchable)
         # An exiting process has no environment any more: the mark is checked before the first signal only.
         return reason or (
             live_reason(self.pid, self.victim["mark"]) if self.victim["mark"] and not self.signals else ""
@@ -185,10 +176,7 @@ class ProcessHandle:
 
     def alive(self) -> bool:
         """Whether the process still runs (a zombie does not)."""
-        found = read_identity(self.pid)
-        return not (
-            found is None or found[2] != self.victim["start_ticks"] or (found[0] in "ZX" and found[4] <= 1)
-        )
+        return is_alive(read_stat(self.pid), self.victim["start_ticks"])
 
     def close(self) -> None:
         """Close the pidfd."""
@@ -220,10 +208,10 @@ def wait_all(targets: List[ProcessHandle], seconds: float) -> List[ProcessHandle
 
 def survivor_reason(target: ProcessHandle) -> str:
     """Return the reason why a target outlived SIGKILL."""
-    found = read_identity(target.pid)
+    found = read_stat(target.pid)
     if found is None:
         return "ended"
-    if found[0] == "D":
+    if found.state == "D":
         try:
             with open("/proc/%d/wchan" % target.pid) as file:
                 where = file.read().strip()
@@ -232,7 +220,7 @@ def survivor_reason(target: ProcessHandle) -> str:
         return "survived: state D%s; SIGKILL waits until the kernel call returns" % (
             " in " + where if where else ""
         )
-    return "survived: state %s after SIGKILL" % found[0]
+    return "survived: state %s after SIGKILL" % found.state
 
 
 def kill_processes(

@@ -27,6 +27,7 @@ import zlib
 from typing import Any
 
 from .answer import print_answer
+from .event_reader import read_step
 from .nvml import GpuSampler, Nvml
 from .procfs import read_stat
 
@@ -110,7 +111,7 @@ class Monitor:
         if run["rank"] is None:
             return None
         path = os.path.join(run["run_dir"], "rank-%d.log" % run["rank"])
-        step = read_step(os.path.join(run["run_dir"], "steps-rank-%d" % run["rank"]))
+        step = read_step(run["run_dir"], run["rank"])
         try:
             fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         except OSError:
@@ -163,15 +164,6 @@ def identity(pid: int) -> tuple[object, ...]:
     if process is None:
         return (pid,)
     return (pid, process.start_ticks, process.ppid, process.state if process.state in "ZXTt" else "")
-
-
-def read_step(path: str) -> int | None:
-    """Return the number in a file, None if it has none."""
-    try:
-        with open(path, "rb") as file:
-            return int(file.read(32))
-    except (OSError, ValueError):
-        return None
 
 
 if __name__ == "__main__":

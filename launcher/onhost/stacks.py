@@ -24,7 +24,7 @@ import sys
 import time
 from typing import Any
 
-from .event_reader import MALFORMED, parse_event
+from .event_reader import MALFORMED, append_event, parse_event
 from .procfs import children_of, is_alive, read_every_stat, read_stat
 
 EVENTS = "events.jsonl"
@@ -205,10 +205,7 @@ def dump_all(run_dir: str) -> None:
                 dump.write(why + "\n\n")
                 missing[str(dump.rank)] = why
     ranks = [dump.rank for dump, _, _ in dumps if str(dump.rank) not in missing]
-    line = {"event": "stacks", "t": time.time(), "m": time.monotonic()}
-    line.update(ranks=ranks, how=how, missing=missing)
-    fd = os.open(os.path.join(run_dir, EVENTS), os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
-    os.write(fd, json.dumps(line).encode() + b"\n")
+    append_event(os.path.join(run_dir, EVENTS), "stacks", ranks=ranks, how=how, missing=missing)
 
 
 if __name__ == "__main__":

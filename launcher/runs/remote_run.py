@@ -300,9 +300,11 @@ def merge_node_runs(
     nodes = group_alike(
         (str(node.fields["run_id"]), node) for answer in answers for node in _list_nodes(*answer)
     )
-    claims = [_Claims(run_id, each, requested, (known or {}).get(run_id)) for run_id, each in nodes.items()]
-    runs = [run for each in claims if (run := each.put_together()) is not None]
-    strays = {each.run_id: each.strays for each in claims if each.strays}
+    reports = [
+        _RunReports(run_id, each, requested, (known or {}).get(run_id)) for run_id, each in nodes.items()
+    ]
+    runs = [run for each in reports if (run := each.put_together()) is not None]
+    strays = {each.run_id: each.strays for each in reports if each.strays}
     return MergedRuns(tuple(sorted(runs, key=lambda run: run.started)), strays)
 
 
@@ -312,7 +314,7 @@ def _list_nodes(entry: HostEntry, answer: Mapping[str, Any], now: float) -> Iter
         yield NodeRun(entry, fields, answer.get("gpu_use") or {}, ahead, user)
 
 
-class _Claims:
+class _RunReports:
     """All that hosts report of one run."""
 
     def __init__(

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from preflight.checks.finding import Problem, Severity
-from preflight.checks.holders import advise_on_holder, describe_holder, is_classified, same_process
+from preflight.checks.holder_text import advise_on_holder, describe_holder, is_classified, same_process
 from preflight.checks.registry import host_check
 from preflight.checks.unread_facts import judge_each_gpu, report_unreadable
 from preflight.decide.usable_gpus import GpuSelection

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from preflight.checks.finding import Problem, Severity
-from preflight.checks.holders import advise_on_holder, describe_holders, is_classified
+from preflight.checks.holder_text import advise_on_holder, describe_holders, is_classified
 from preflight.checks.registry import host_check
 from preflight.facts.host import HostFacts, Ports, Socket
 from preflight.facts.missing import Missing

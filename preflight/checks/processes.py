@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from preflight.checks.finding import Problem, Severity
 from preflight.checks.gpu_claims import advise_on_claim
-from preflight.checks.holders import (
+from preflight.checks.holder_text import (
     LEFT_OVER,
     advise_on_holder,
     command_of,

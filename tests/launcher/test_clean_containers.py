@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from launcher.onhost import kill_leftovers
+from launcher.onhost.procfs import read_stat
 from launcher.onhost.supervisor.processes import mark_of, send_signal, ticks_of
 from launcher.onhost.supervisor.run_processes import find_run_processes, has_run_marker, supervisor_mark
 from launcher.remote.program_source import command_with_stdin, read_program_source
@@ -197,9 +197,9 @@ def test_where_proc_is_that_of_another_namespace_nothing_is_judged_and_nothing_i
     assert isinstance(facts.processes, Missing)
     assert "another PID namespace" in facts.processes.reason
     with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"]) as process:
-        found = kill_leftovers.read_identity(process.pid)
+        found = read_stat(process.pid)
         assert found is not None
-        done = end(process.pid, bare, start_ticks=found[2], ppid=found[1])
+        done = end(process.pid, bare, start_ticks=found.start_ticks, ppid=found.ppid)
         assert done["result"] == "skipped: /proc is that of another PID namespace"
         assert process.poll() is None
         process.kill()

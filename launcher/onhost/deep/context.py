@@ -1,11 +1,12 @@
 """Position of this rank, the report of what it measures, and the deadline of each step."""
 
-import json
 import os
 import sys
 import threading
 import time
 from typing import Any, Callable
+
+from ..event_reader import append_event
 
 EVENTS = "events.jsonl"
 STACK_FRAMES = 20
@@ -53,19 +54,11 @@ class Reporter:
 
     def report(self, kind: str, step: str, **fields: object) -> None:
         """Report the start, the result or the hang of a step."""
-        self._write({"event": "deep", "kind": kind, "step": step, **fields})
+        append_event(self._path, "deep", rank=self._rank, kind=kind, step=step, **fields)
 
     def report_hang(self, why: str) -> None:
         """Have the run ended as one that hangs: the stacks of all ranks are collected first."""
-        self._write({"event": "hung", "why": why})
-
-    def _write(self, fields: dict[str, object]) -> None:
-        line = {**fields, "rank": self._rank, "t": time.time(), "m": time.monotonic()}
-        fd = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            os.write(fd, json.dumps(line, default=str).encode() + b"\n")
-        finally:
-            os.close(fd)
+        append_event(self._path, "hung", rank=self._rank, why=why)
 
 
 class StepWatchdog:

@@ -33,7 +33,7 @@ import sys
 import time
 from typing import Any
 
-from ..event_reader import MALFORMED, EventReader
+from ..event_reader import MALFORMED, EventReader, event_line, read_step
 from ..nvml import GpuSampler
 from .liveness import QUIET_S, IdleTimer, activity_reason
 from .ranks import RankSampler
@@ -59,7 +59,7 @@ class StepReader:
         """Add each rank's step to a sample; return whether any rank made one since the last sample."""
         stepped = []
         for rank, used in line["ranks"].items():
-            step = read_number(os.path.join(self._run_dir, "steps-rank-%s" % rank))
+            step = read_step(self._run_dir, rank)
             if step is None:
                 continue
             used["step"] = step
@@ -71,15 +71,6 @@ class StepReader:
             if power:
                 self.drawn[uuid] = power + 0.9 * (self.drawn.get(uuid, power) - power)
         return bool(stepped)
-
-
-def read_number(path: str) -> int | None:
-    """Return the number in a file, None if it has none."""
-    try:
-        with open(path, "rb") as file:
-            return int(file.read(32))
-    except (OSError, ValueError):
-        return None
 
 
 class Gauge:
@@ -168,9 +159,8 @@ class Gauge:
             self.torn = b"" if written == len(data) else b"\n"
 
     def _report(self, name: str, **fields: object) -> None:
-        line = {"event": name, "t": time.time(), "m": time.monotonic(), **fields}
         with contextlib.suppress(OSError):
-            os.write(self.events_out, json.dumps(line).encode() + b"\n")
+            os.write(self.events_out, event_line(name, fields))
 
 
 if __name__ == "__main__":

@@ -3,8 +3,9 @@
 import contextlib
 import json
 import os
-import time
 from typing import Callable
+
+from ..event_reader import append_event
 
 EVENTS = "events.jsonl"
 TEXT_LIMIT = 4000
@@ -42,9 +43,4 @@ class RankContext:
         """Append one line to events.jsonl in one write; forked children of the rank write nothing."""
         if os.getpid() != self.pid:
             return
-        line = {"event": event, "rank": self.rank, "t": time.time(), "m": time.monotonic(), **fields}
-        fd = os.open(self.events, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
-        try:
-            os.write(fd, json.dumps(line, default=str).encode() + b"\n")
-        finally:
-            os.close(fd)
+        append_event(self.events, event, rank=self.rank, **fields)

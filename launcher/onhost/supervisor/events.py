@@ -1,19 +1,12 @@
 """events.jsonl: the events from all parts of a run, one line and one write each."""
 
 import contextlib
-import json
 import os
-import time
 from typing import Any, Iterator
 
-from ..event_reader import EventReader
+from ..event_reader import EventReader, event_line
 from .files import CHUNK, write_file
 from .run_dir import EVENTS
-
-
-def event_line(name: str, fields: dict[str, object]) -> bytes:
-    """Return an event as a line, with the current time."""
-    return json.dumps({"event": name, "t": time.time(), "m": time.monotonic(), **fields}).encode() + b"\n"
 
 
 def write_event(fd: int, name: str, fields: dict[str, object]) -> bytes:
