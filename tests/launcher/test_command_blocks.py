@@ -224,7 +224,7 @@ def test_a_report_of_an_installation_in_front_of_the_launch_is_left_out() -> Non
 
 
 SEVERAL = """export A=1
-python prepare.py
+python first.py
 cd d
 for L in 1 2; do torchrun a.py --lr $L; done
 pip install b
@@ -236,7 +236,7 @@ eval "torchrun b.py; torchrun c.py"
 @pytest.mark.parametrize(
     ("number", "program", "args", "directory", "a"),
     [
-        (1, "prepare.py", [], "", "1"),
+        (1, "first.py", [], "", "1"),
         (2, "a.py", ["--lr", "1"], "d", "1"),
         (3, "a.py", ["--lr", "2"], "d", "1"),
     ],

@@ -10,7 +10,7 @@ jobs:
   train:
     steps:
     - run: echo "A=1" >> $GITHUB_ENV
-    - run: python prepare.py
+    - run: python first.py
       env: {C: 3}
     - run: |
         cd d
@@ -21,7 +21,7 @@ jobs:
 
 def test_a_number_chooses_one_of_the_launches_of_a_manifest() -> None:
     with pytest.raises(
-        CommandRefused, match=r"3 commands, 1: python prepare\.py; 2: torchrun a\.py; 3: python up"
+        CommandRefused, match=r"3 commands, 1: python first\.py; 2: torchrun a\.py; 3: python up"
     ):
         parse_line(_STEPS)
     parsed = parse_line(_STEPS, number=2)

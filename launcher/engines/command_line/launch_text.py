@@ -31,7 +31,7 @@ _COMMENT_INSIDE = re.compile(r"\\[ \t]*\n[ \t]*#[^\n]*\n[ \t]*[^\s#]")
 _ARGUMENTS = re.compile(r"\$(?:[@*#]|\{[@*])")
 _OWN_PARENT = re.compile(
     r"\bdirname[ \t]+(?:--[ \t]+)?[\"']?\$(?:0|\{0\}|\{?BASH_SOURCE)[^)\n]{0,20}\)[\"']?"
-    r"(?:/|[^\n;&]{0,20}(?:;|&&)[ \t]*cd[ \t]+)\.\.|\bdirname[ \t]+[\"']?\$\{?(?:SCRIPT|SELF|THIS)\w*"
+    r"(?:/|[^\n;&]{0,20}(?:;|&&)[ \t]*cd[ \t]+)\.\.|\bdirname[ \t]+[\"']?\$\{?(?:SCRIPT|SELF|THIS)_?DIR\b"
 )
 _OF_SCRIPT = "dirname: the script is taken to be in the directory that you are in, and .. is what is above it"
 _NO_ARGUMENTS = "$@: the text has no arguments of its own"

@@ -55,7 +55,8 @@ _STARTED = re.compile(r"[-$]|(?:launch|run|train|sft|pt|rlhf|python|torchrun|bas
 _LAUNCHER = re.compile(r"(?:torchrun|accelerate|deepspeed|python[\d.]*)")
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*\+?=", re.ASCII)
 _SETUP_SCRIPT = re.compile(
-    r"(?:.*/)?(?:[a-z\d]+[_.-])*(?:install|setup|download|unpack|extract|prepare|init|env|build|compile)(?:[_.-][a-z\d]+)*\.sh",
+    r"(?:.*/)?(?:[a-z\d]+[_.-])*(?:(?:install|setup|init|env|build|compile)(?:[_.-][a-z\d]+)*\.sh"
+    r"|(?:download|unpack|extract|prepare|preprocess|convert|tokenize|pack|edit)(?:[_.-][a-z\d]+)*\.(?:sh|py))",
     re.IGNORECASE,
 )
 _BUILD_WORD = re.compile(r"-[jkBs]\w*|\d+|[A-Z_]+=.*|all|build|install|clean|deps|requirements|setup")
@@ -291,10 +292,12 @@ def _ends_others(rest: Sequence[str]) -> bool:
 
 
 def names_setup_script(words: Sequence[Word]) -> bool:
-    """Whether a command is a script of a shell that its name calls one of an installation."""
+    """Whether a command is a script that its name calls one of an installation, or of data."""
     texts = [posixpath.basename(word.text) for word in words if not word.text.startswith("-")]
     script = (
-        texts[1] if texts[:1] in (["bash"], ["sh"], ["zsh"]) and len(texts) > 1 else texts[0] if texts else ""
+        texts[1]
+        if len(texts) > 1 and (texts[0] in _SHELLS or texts[0].startswith("python"))
+        else "".join(texts[:1])
     )
     return _SETUP_SCRIPT.fullmatch(script) is not None and not _STARTS.search(script)
 

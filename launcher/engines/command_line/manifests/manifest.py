@@ -98,6 +98,8 @@ def command_of_manifest(text: str, launch: re.Pattern[str]) -> str | None:
     """
     if re.search(r"^tasks:[ \t]*$", text, re.MULTILINE):
         text = _SHORT_TASK.sub(r"\1\n    cmd: ", text)
+    if text.startswith("#!"):
+        return None  # a script, which may write one
     lines = (text.replace("$$", _DOLLAR) if _COMPOSE.search(text) else text).split("\n")
     if len(lines) > _MOST_LINES:
         return None

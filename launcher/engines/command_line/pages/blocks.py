@@ -15,7 +15,7 @@ PROGRAMS = (
 )
 LAUNCH = rf"(?:[A-Za-z_]\w*=\S*[ \t]+)*{PROGRAMS}"
 LAUNCH_LINE = re.compile(rf"^[ \t]*{LAUNCH}\b", re.MULTILINE)
-LAUNCH_INSIDE = re.compile(rf"(?:^|[\s;&|(/]){PROGRAMS}\b")
+LAUNCH_INSIDE = re.compile(rf"(?:^|[\s;&|(/!]){PROGRAMS}\b")
 _CODE_END = re.compile(r"</(?:pre|code)>", re.IGNORECASE)
 _CODE_TAG = re.compile(r"</?(?:pre|code)\b[^<>]{0,200}>", re.IGNORECASE)
 _PARAGRAPH = re.compile(r"</?(?:p|h\d|ul|ol|div|table)\b", re.IGNORECASE)

@@ -6,7 +6,7 @@ nothing.
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from launcher.engines.command_line.shell.bracket_tests import (
     Answer,
@@ -30,6 +30,9 @@ _ALONE = ("if", "elif", "then", "else", "while", "until", "do", "{")
 
 _ANSWERS: Mapping[str, Answer] = {"true": True, ":": True, "false": False, "getopts": False}
 """Of commands; `getopts` finds no argument in a text that has none."""
+
+_OF_HOSTS = re.compile(r"(?:command -v|which|type(?: -[pP])?|hash) (?:torchrun|python3?|nvidia-smi)")
+"""What asks for programs that gpulaunch itself needs on a host."""
 
 _DEEPEST = 100
 """Of blocks within blocks: each command asks all that are around it."""
@@ -159,7 +162,7 @@ class ShellBlocks:
         elif name in _ENDING and self.open:
             self._end(self.open.pop(), end)
         elif self.in_condition:
-            self._condition(_ANSWERS.get(name), end)
+            self._condition(_answered([word.text for word in words]), end)
         elif name in ("true", "false", ":") and (end in ("&&", "||") or len(words) == 1):
             self.last = self.list.take(name != "false", end)
         else:
@@ -282,6 +285,13 @@ class ShellBlocks:
         elif block.operator in ("|", "|&"):
             value = None
         block.value, block.operator = value, end
+
+
+def _answered(texts: Sequence[str]) -> Answer:
+    """Return what a command answers in a condition, where every host has the same."""
+    if texts[0] == "!" and len(texts) > 1:
+        return opposite(_answered(texts[1:]))
+    return True if _OF_HOSTS.fullmatch(" ".join(texts)) else _ANSWERS.get(texts[0])
 
 
 def _joined_text(words: tuple[Word, ...], values: Values) -> str | None:
