@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from functools import cache, lru_cache
 
 from preflight.diagnosis.lines import Line
-from preflight.diagnosis.signatures.model import Alternative, AnyOf
+from preflight.diagnosis.signatures.model import Alternative, AnyOf, telling_literals
 from preflight.diagnosis.signatures.table import NOTICES, SEARCHED, Signature, signature
 from preflight.frozen import dataclass
 
@@ -113,16 +113,12 @@ _Rows = Sequence[tuple[Signature, Alternative]]
 
 
 @cache
-def _table() -> tuple[tuple[bytes, Signature, Alternative], ...]:
-    """Return (shape of its literal, row, alternative) in the order of the table.
+def _table() -> tuple[tuple[Signature, Alternative], ...]:
+    """Return (row, alternative) in the order of the table.
 
     Made when a log is first searched: most runs end without a failure.
     """
-    return tuple(
-        (_shape_of(alternative.literal), row, alternative)
-        for row in SEARCHED
-        for alternative in row.alternatives
-    )
+    return tuple((row, alternative) for row in SEARCHED for alternative in row.alternatives)
 
 
 def first_match(text: str) -> Signature | None:
@@ -139,17 +135,16 @@ def _rows_of(its_shape: bytes) -> _Rows:
 @lru_cache(maxsize=2048)
 def _rows_with(literals: frozenset[bytes]) -> _Rows:
     """Return the rows of some literals, in the order of the table."""
-    return tuple(
-        _table()[at][1:] for at in sorted(at for each in literals for at in _places_in_table()[each])
-    )
+    return tuple(_table()[at] for at in sorted({at for each in literals for at in _places_in_table()[each]}))
 
 
 @cache
 def _places_in_table() -> dict[bytes, list[int]]:
-    """Return {literal: its places in the table}."""
+    """Return {shape of a literal: its places in the table}."""
     places: dict[bytes, list[int]] = {}
-    for at, (literal, _, _) in enumerate(_table()):
-        places.setdefault(literal, []).append(at)
+    for at, (_, alternative) in enumerate(_table()):
+        for literal in map(_shape_of, telling_literals(alternative.pattern)):
+            places.setdefault(literal, []).append(at)
     return places
 
 

@@ -11,7 +11,7 @@ from preflight.diagnosis.context import Context
 from preflight.diagnosis.diagnose import diagnose
 from preflight.diagnosis.live_diagnosis import LiveDiagnosis
 from preflight.diagnosis.signature_matcher import _BY_ERRNO
-from preflight.diagnosis.signatures.model import branches, expanded, longest_literal
+from preflight.diagnosis.signatures.model import branches, expanded, longest_literal, telling_literals
 from preflight.diagnosis.signatures.table import NOTICES
 from preflight.facts.host import KernelLog, Xid
 from preflight.facts.missing import Missing
@@ -191,6 +191,22 @@ def test_a_pattern_is_split_at_its_outer_bars(pattern: str, parts: list[str]) ->
 )
 def test_the_longest_text_that_every_match_holds(branch: str, literal: str) -> None:
     assert longest_literal(branch) == literal
+
+
+@pytest.mark.parametrize(
+    ("branch", "literals"),
+    [
+        ("out of memory", ("out of memory",)),
+        (r"Error: .{0,9}(?:mesh|[Rr]anks)", ("mesh", "anks")),
+        (r"Exception .{0,9}(?:401|403) (?:Forbidden|Denied)", ("Forbidden", "Denied")),
+        (r"rror.*(?:a|bcd)", ("rror",)),
+        (r"Error: (?:mesh|ranks)?", ("Error: ",)),
+        (r"\bEI\d", ("EI",)),
+        (r"\d(?:abcde|x(?:fg|hij))", ("abcde", "fg", "hij")),
+    ],
+)
+def test_the_texts_that_tell_which_lines_may_match(branch: str, literals: tuple[str, ...]) -> None:
+    assert telling_literals(branch) == literals
 
 
 @pytest.mark.parametrize(

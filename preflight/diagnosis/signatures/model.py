@@ -1,7 +1,7 @@
 """What a row of the signature table is, and how it finds its lines fast."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from enum import IntEnum
 from functools import cache, cached_property
 
@@ -14,6 +14,7 @@ _TOKEN = re.compile(r"\\.|\[\^?\]?(?:[^\]\\]|\\.)*\]|[()|]", re.DOTALL)
 _PLAIN = re.compile(r"(?:[^\\.^$|()\[?*+{]|\\[^a-zA-Z0-9])+", re.DOTALL)
 _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 _QUANTIFIER = re.compile(r"(?:[?*+]|\{[^}]*\})*")
+_OF_MOST_ERRORS = re.compile(r"[Ee]?rror:? ?|Exception:? ?")
 
 
 # NTSTATUS values, ntstatus.h: what Windows makes of an access violation, a full stack, an abort, an unknown instruction.
@@ -134,30 +135,46 @@ def expanded(branch: str, rounds: int = 2) -> list[str]:
     """Write a branch that has no literal as several: one for each branch of its first plain group."""
     if longest_literal(branch) or not rounds:
         return [branch]
-    start = _plain_group(branch)
-    if start < 0:
-        return [branch]
-    end = _end_of_group(branch, start)
-    inner = branches(branch[start + len("(?:") : end - 1])
-    whole = [f"{branch[:start]}{choice}{branch[end:]}" for choice in inner]
-    return [one for each in whole for one in expanded(each, rounds - 1)]
+    for start, end, choices in _plain_groups(branch):
+        whole = [f"{branch[:start]}{choice}{branch[end:]}" for choice in choices]
+        return [one for each in whole for one in expanded(each, rounds - 1)]
+    return [branch]
 
 
-def _plain_group(branch: str) -> int:
-    """Return where the first group `(?:...)` starts that must occur exactly once, -1 for none."""
+def _plain_groups(branch: str) -> Iterator[tuple[int, int, list[str]]]:
+    """Yield (start, end, branches) of the groups `(?:...)` that must occur exactly once."""
     index = 0
     while token := _TOKEN.search(branch, index):
         index = token.end()
         if token[0] == "(":
-            index = _end_of_group(branch, token.start())
-            if branch.startswith("(?:", token.start()) and branch[index : index + 1] not in tuple("?*+{"):
-                return token.start()
-    return -1
+            start, index = token.start(), _end_of_group(branch, token.start())
+            if branch.startswith("(?:", start) and branch[index : index + 1] not in tuple("?*+{"):
+                yield start, index, branches(branch[start + len("(?:") : index - 1])
+
+
+def telling_literals(branch: str) -> tuple[str, ...]:
+    """Return texts of which every match of a branch holds one: those of a group where its literal is in most errors."""
+    run = _longest_run(branch)
+    if _telling(run) >= MIN_LITERAL:
+        return (run,)
+    groups = (choices for _, _, choices in _plain_groups(branch))
+    found = (tuple(each for choice in choices for each in telling_literals(choice)) for choices in groups)
+    return max(((run,), *found), key=lambda literals: min(map(_telling, literals)))
+
+
+def _telling(literal: str) -> int:
+    """Return how many characters of a literal tell a line from others."""
+    return 2 if _OF_MOST_ERRORS.fullmatch(literal) else sum(not char.isdigit() for char in literal)
+
+
+def longest_literal(branch: str) -> str:
+    """Return the longest run of characters that every match of a branch holds, "" when it is short."""
+    best = _longest_run(branch)
+    return best if len(best) >= MIN_LITERAL or not best.isascii() else ""
 
 
 @cache
-def longest_literal(branch: str) -> str:
-    """Return the longest run of characters that every match of a branch holds, "" when it is short."""
+def _longest_run(branch: str) -> str:
     best, index = "", 0
     while index < len(branch):
         plain, run = _PLAIN.match(branch, index), ""
@@ -171,7 +188,7 @@ def longest_literal(branch: str) -> str:
             index = token.end() if token else index + 1
         index = _end_of_quantifier(branch, index)
         best = max(best, run, key=len)
-    return best if len(best) >= MIN_LITERAL or not best.isascii() else ""
+    return best
 
 
 def _end_of_group(pattern: str, start: int) -> int:
