@@ -1,7 +1,7 @@
 """Which rows of the signature table a log's lines match, looked for fast. Pure."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache, lru_cache
 
 from preflight.diagnosis.lines import Line
@@ -31,9 +31,8 @@ _FORK_ABOVE = 60
 """Lines above a message that are read for signs of a fork: those of one traceback."""
 _ZEROS = bytes(ord("0") if chr(byte).isdecimal() else byte for byte in range(128)) + bytes(range(128, 256))
 
-_WORD, _WHOLE_WORD = re.compile(rb"\w+"), re.compile(rb"(?<=\W)\w+(?=\W)")
 _MUCH = 20_000
-"""Bytes of shapes from which on their words are gathered before literals are looked for."""
+"""Bytes from which on a text's quartets are gathered before literals are looked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,19 +151,30 @@ def _active(shapes: set[bytes]) -> dict[bytes, _Rows]:
     """Return {shape: rows it may match}, shapes that can match none left out."""
     each_shape = list(shapes)
     everything = b"\n".join(each_shape)
-    words = frozenset(_WORD.findall(everything)) if len(everything) >= _MUCH else None
     held: dict[int, list[bytes]] = {}
-    for literal in _places_in_table():
-        if not words or words.issuperset(_words_within(literal)):
-            for place in places_of(literal, everything):
-                held.setdefault(place, []).append(literal)
+    for literal in may_be_in(everything, _places_in_table()):
+        for place in places_of(literal, everything):
+            held.setdefault(place, []).append(literal)
     return {each_shape[place]: _rows_with(frozenset(literals)) for place, literals in held.items()}
 
 
-@cache
-def _words_within(literal: bytes) -> tuple[bytes, ...]:
-    """Return the words of a literal that are whole in it, and so in every line that holds it."""
-    return tuple(_WHOLE_WORD.findall(literal))
+def may_be_in(text: bytes, literals: Iterable[bytes]) -> Iterable[bytes]:
+    """Return the literals without those that have bytes in a row that a long text has nowhere: nearly all of them."""
+    if len(text) < _MUCH:
+        return literals
+    quartets = _quartets(text)
+    return [literal for literal in literals if quartets.issuperset(_quartets_of_literal(literal))]
+
+
+def _quartets(text: bytes) -> frozenset[int]:
+    """Return every four bytes in a row, each as a number: so a million are gathered in a tenth of a second."""
+    view, size = memoryview(text), len(text)
+    return frozenset[int]().union(
+        *(view[at : size - (size - at) % 4].cast("I") for at in range(min(4, size)))
+    )
+
+
+_quartets_of_literal = cache(_quartets)
 
 
 def places_of(literal: bytes, text: bytes) -> Iterator[int]:
