@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import cache, lru_cache
 
 from preflight.diagnosis.lines import Line
-from preflight.diagnosis.signatures.model import Alternative, AnyOf, telling_literals
+from preflight.diagnosis.signatures.model import Alternative, AnyOf, selective_literals
 from preflight.diagnosis.signatures.table import NOTICES, SEARCHED, Signature, signature
 from preflight.frozen import dataclass
 
@@ -142,7 +142,7 @@ def _places_in_table() -> dict[bytes, list[int]]:
     """Return {shape of a literal: its places in the table}."""
     places: dict[bytes, list[int]] = {}
     for at, (_, alternative) in enumerate(_table()):
-        for literal in map(_shape_of, telling_literals(alternative.pattern)):
+        for literal in map(_shape_of, selective_literals(alternative.pattern)):
             places.setdefault(literal, []).append(at)
     return places
 

@@ -11,7 +11,7 @@ from preflight.diagnosis.context import Context
 from preflight.diagnosis.diagnose import diagnose
 from preflight.diagnosis.live_diagnosis import LiveDiagnosis
 from preflight.diagnosis.signature_matcher import _BY_ERRNO
-from preflight.diagnosis.signatures.model import branches, expanded, longest_literal, telling_literals
+from preflight.diagnosis.signatures.model import branches, expanded, longest_literal, selective_literals
 from preflight.diagnosis.signatures.table import NOTICES
 from preflight.facts.host import KernelLog, Xid
 from preflight.facts.missing import Missing
@@ -205,8 +205,8 @@ def test_the_longest_text_that_every_match_holds(branch: str, literal: str) -> N
         (r"\d(?:abcde|x(?:fg|hij))", ("abcde", "fg", "hij")),
     ],
 )
-def test_the_texts_that_tell_which_lines_may_match(branch: str, literals: tuple[str, ...]) -> None:
-    assert telling_literals(branch) == literals
+def test_the_texts_of_which_each_match_holds_one(branch: str, literals: tuple[str, ...]) -> None:
+    assert selective_literals(branch) == literals
 
 
 @pytest.mark.parametrize(

@@ -152,18 +152,18 @@ def _plain_groups(branch: str) -> Iterator[tuple[int, int, list[str]]]:
                 yield start, index, branches(branch[start + len("(?:") : index - 1])
 
 
-def telling_literals(branch: str) -> tuple[str, ...]:
+def selective_literals(branch: str) -> tuple[str, ...]:
     """Return texts of which every match of a branch holds one: those of a group where its literal is in most errors."""
     run = _longest_run(branch)
-    if _telling(run) >= MIN_LITERAL:
+    if _selectivity(run) >= MIN_LITERAL:
         return (run,)
     groups = (choices for _, _, choices in _plain_groups(branch))
-    found = (tuple(each for choice in choices for each in telling_literals(choice)) for choices in groups)
-    return max(((run,), *found), key=lambda literals: min(map(_telling, literals)))
+    found = (tuple(each for choice in choices for each in selective_literals(choice)) for choices in groups)
+    return max(((run,), *found), key=lambda literals: min(map(_selectivity, literals)))
 
 
-def _telling(literal: str) -> int:
-    """Return how many characters of a literal tell a line from others."""
+def _selectivity(literal: str) -> int:
+    """Return how many characters of a literal set a line apart from others."""
     return 2 if _OF_MOST_ERRORS.fullmatch(literal) else sum(not char.isdigit() for char in literal)
 
 
