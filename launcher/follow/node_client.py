@@ -42,7 +42,6 @@ from launcher.follow.events import (
 from launcher.follow.failures import describe_exit_code
 from launcher.follow.host_clock import HostClock
 from launcher.follow.log_offsets import LogOffsets, ResumePoint
-from launcher.follow.poll_interval import poll_interval
 from launcher.follow.stop_timeout import StopPatience
 from launcher.planning.plan import NodePlan
 from launcher.remote.shell_errors import explain_no_answer
@@ -70,6 +69,8 @@ _FINAL = (
 BACKOFF_S = (0.2, 0.5, 1.0, 2.0, 4.0)
 QUEUE_LENGTH = 16
 """Events that wait for the loop; a slow terminal then slows the reading, and memory stays flat."""
+POLL_S = 0.1
+"""How long a host is waited for before words are sent to it."""
 LEAVE_S = 5.0
 """How long a client that leaves waits for its words to be sent."""
 
@@ -100,7 +101,7 @@ class NodeClient(threading.Thread):
         known = start if isinstance(start, ResumePoint) else ResumePoint()
         self._patience_s = patience_s
         self._events = events
-        self.poll_s = poll_interval(1)  # how long a host is waited for before words are sent to it
+        self.poll_s = POLL_S
         self._stream: Stream | None = None
         self._messages = ClientMessages()
         self.offsets = LogOffsets(known)

@@ -17,10 +17,9 @@ from launcher.follow.client_deadlines import ClientTimeout
 from launcher.follow.detach_policy import DetachPolicy, DetachPromise
 from launcher.follow.events import HostStarted, JobEnds, LogOutput, RunEvent, Tick
 from launcher.follow.failures import is_port_conflict
-from launcher.follow.node_client import NodeClient
+from launcher.follow.node_client import POLL_S, NodeClient
 from launcher.follow.outcome import Outcome
 from launcher.follow.peer_check import PeerAddress, PeerCheck
-from launcher.follow.poll_interval import poll_interval
 from launcher.follow.rank_digests import is_digested
 from launcher.follow.run_state import FAILURE_GRACE_S, RunState
 from launcher.launch.followed_run import FollowedRun
@@ -46,7 +45,8 @@ from launcher.terminal.output import echo
 from launcher.terminal.screen import Screen
 from launcher.text import spell_duration
 
-_POLL_S = 0.1
+_MOST_POLLS_EACH_S = 2000
+_LONGEST_POLL_S = 1.0
 _CTRL_C: dict[object, CtrlC] = {
     None: "stops the run",
     choose_stop: "stops the run",
@@ -116,7 +116,8 @@ class Attempt(FollowedRun):
         )
         client.offsets.add_cut = partial(self._book.add_cut, node.host)
         client.options = {"digest": self._digest}
-        client.poll_s = poll_interval(len(plan.nodes))
+        # a thousand threads that wake ten times a second keep half a core busy while nothing happens
+        client.poll_s = min(_LONGEST_POLL_S, max(POLL_S, len(plan.nodes) / _MOST_POLLS_EACH_S))
         return client
 
     def start_and_follow(self) -> Outcome:
@@ -302,7 +303,7 @@ class Attempt(FollowedRun):
         deadline = time.monotonic() + FAILURE_GRACE_S + 5.0
         while not self._state.done and time.monotonic() < deadline:
             try:
-                for _ in self._state.handle(self._events.get(timeout=_POLL_S)):
+                for _ in self._state.handle(self._events.get(timeout=POLL_S)):
                     pass
             except queue.Empty:
                 continue

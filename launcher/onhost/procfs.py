@@ -5,7 +5,8 @@ The agent has a reader of its own (preflight/probes/processes/proc_pid.py): it k
 """
 
 import os
-from typing import Iterable, NamedTuple
+from collections import deque
+from typing import Iterable, Iterator, NamedTuple
 
 
 class ProcStat(NamedTuple):
@@ -76,6 +77,16 @@ def children_of(table: dict[int, ProcStat]) -> dict[int, list[int]]:
     for pid, stat in table.items():
         children.setdefault(stat.ppid, []).append(pid)
     return children
+
+
+def descendants(pid: int, table: dict[int, ProcStat]) -> Iterator[int]:
+    """Yield the descendants of a process, the nearest first."""
+    children = children_of(table)
+    todo = deque(sorted(children.get(pid, ())))
+    while todo:
+        child = todo.popleft()
+        yield child
+        todo.extend(sorted(children.get(child, ())))
 
 
 def is_alive(stat: ProcStat | None, start_ticks: int) -> bool:

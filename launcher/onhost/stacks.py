@@ -22,10 +22,11 @@ import signal
 import subprocess
 import sys
 import time
+from itertools import islice
 from typing import Any
 
 from .event_reader import MALFORMED, append_event, parse_event
-from .procfs import children_of, is_alive, read_every_stat, read_stat
+from .procfs import descendants, is_alive, read_every_stat, read_stat
 
 EVENTS = "events.jsonl"
 STACKS_SIGNAL = signal.SIGRTMAX - 4  # as in rank/setup.py
@@ -34,7 +35,7 @@ PY_SPY_S = 15.0
 LIMIT_S = 45.0  # for the whole dump
 SETTLE_S = 0.1  # a dump that has not grown for this long is complete
 DUMP_S = 2.0
-MAX_DESCENDANTS = 17  # the rank and sixteen workers
+MAX_WORKERS = 16  # of a rank
 
 
 def read_text(path: str) -> str:
@@ -79,16 +80,16 @@ def read_lines(path: str) -> list[bytes]:
         return []
 
 
-def descendants(pid: int) -> list[int]:
+def python_tree(pid: int) -> list[int]:
     """Return a rank and the Python processes below it, itself first."""
-    children = children_of({child: stat for child, stat in read_every_stat().items() if stat.lives})
-    found, todo = [pid], sorted(children.get(pid, ()))
-    while todo:
-        child = todo.pop(0)
-        if "python" in os.path.basename(os.path.realpath("/proc/%d/exe" % child)):
-            found.append(child)
-        todo.extend(sorted(children.get(child, ())))
-    return found[:MAX_DESCENDANTS]
+    living = {child: stat for child, stat in read_every_stat().items() if stat.lives}
+    below = (child for child in descendants(pid, living) if is_python(child))
+    return [pid, *islice(below, MAX_WORKERS)]
+
+
+def is_python(pid: int) -> bool:
+    """Return whether a process runs a Python interpreter."""
+    return "python" in os.path.basename(os.path.realpath("/proc/%d/exe" % pid))
 
 
 class StackFile:
@@ -193,7 +194,7 @@ def by_faulthandler(dump: StackFile, main: int, pid: int) -> str:
 
 def dump_all(run_dir: str) -> None:
     """Dump every live rank, then report it as an event."""
-    dumps = [(StackFile(run_dir, rank), pid, descendants(pid)) for rank, pid in living_ranks(run_dir).items()]
+    dumps = [(StackFile(run_dir, rank), pid, python_tree(pid)) for rank, pid in living_ranks(run_dir).items()]
     py_spy = find_py_spy(run_dir)
     dumped = dump_with_py_spy(py_spy, dumps, time.monotonic() + PY_SPY_S) if py_spy else set()
     how = "py-spy" if dumped else "faulthandler"

@@ -4,7 +4,7 @@ import os
 import signal
 import time
 
-from ..procfs import ProcStat, children_of, read_every_stat, read_stat
+from ..procfs import descendants, read_every_stat, read_stat
 from .cgroup_loader import CgroupLike
 from .processes import mark_of, own_namespaces, reap, send_signal
 from .run_dir import read_state
@@ -18,7 +18,7 @@ def find_run_processes(run_dir: str, spare: set[int], group: CgroupLike | None =
     Zombies are left out: they are dead, and this process reaps them once their parent has ended.
     """
     table = read_every_stat()
-    inside = descendants(os.getpid(), table)
+    inside = set(descendants(os.getpid(), table))
     starter = supervisor_mark(run_dir)
     inside.update(pid for pid in table if pid not in inside and has_run_marker(pid, run_dir, starter))
     inside.difference_update(spare)
@@ -28,18 +28,6 @@ def find_run_processes(run_dir: str, spare: set[int], group: CgroupLike | None =
         if found is not None and found.lives:
             alive[pid] = found.start_ticks
     return alive
-
-
-def descendants(root: int, table: dict[int, ProcStat]) -> set[int]:
-    """Return the descendants of a process."""
-    children = children_of(table)
-    inside: set[int] = set()
-    todo = list(children.get(root, ()))
-    while todo:
-        pid = todo.pop()
-        inside.add(pid)
-        todo.extend(children.get(pid, ()))
-    return inside
 
 
 def supervisor_mark(run_dir: str) -> str:
