@@ -16,7 +16,7 @@ _OFF_THE_BUS = 79
 _OOM = re.compile(r"\b(Out of memory|Memory cgroup out of memory|oom-kill|Killed process \d+)")
 _OTHER = re.compile(
     r"fallen off the bus|\bSXid\b|nvidia[-_]peermem.*(error|fail|invalid)|API mismatch|RmInitAdapter failed"
-    r"|GSP.*(time-?out|error)|Timeout .*GSP|NVRM:.*(fail|error|lost|shutdown|unable)|limited by .*PCIe"
+    r"|\bGSP\b.*(time-?out|error)|Timeout .*GSP|NVRM:.*(fail|error|lost|shutdown|unable)|limited by .*PCIe"
     r"|blocked for more than \d+ seconds|available PCIe bandwidth, limited|infoROM is corrupted",
     re.IGNORECASE,
 )

@@ -132,7 +132,7 @@ def _counted_facts(tree: Facts, asked: int = 0) -> Facts:
     facts = _tree_facts(tree)
     attached = value_of(find(tree, "attached_gpus"), whole)
     if find(tree, "attached_gpus") is None and isinstance(facts["gpus"], list):
-        facts["gpus"] = _placed(facts["gpus"], starts_within="cut" in tree)
+        facts["gpus"] = _placed(facts["gpus"], starts_within="cut" in tree, asked=asked)
     gpus = gpus_in(tree)
     cut = bool(gpus) and (len(facts["gpus"]) != attached or "processes" not in gpus[-1])
     if cut and isinstance(attached, int) and attached <= MAX_GPUS:
@@ -146,12 +146,13 @@ def _counted_facts(tree: Facts, asked: int = 0) -> Facts:
     return facts
 
 
-def _placed(gpus: list[Facts], *, starts_within: bool) -> list[Facts]:
-    """Return GPUs of a text without its first lines at the numbers of their device files.
+def _placed(gpus: list[Facts], *, starts_within: bool, asked: int) -> list[Facts]:
+    """Return GPUs of a text without its first lines at the numbers of their device files, one where `asked`.
 
     The rest of a GPU that is cut is of the one before the next. Raises ValueError where no number is known.
     """
     minors = [gpu["minor"] if isinstance(gpu["minor"], int) else -1 for gpu in gpus]
+    minors = [asked] if asked and minors == [-1] else minors
     if starts_within:
         minors[0] = minors[1] - 1 if minors[0] < 0 else minors[0]
     known = minors[0] >= 0 and minors == sorted(set(minors)) and minors[-1] < MAX_GPUS

@@ -121,7 +121,7 @@ def _newest(rows: list[list[str]], kinds: list[str], times: list[str]) -> list[t
     key = next((kinds.index(kind) for kind in ("uuid", "@id") if kind in kinds), None)
     if key is None:
         return list(enumerate(last_listing(rows, times, is_loop=False)))
-    newest = last_of_each([row[key] if key < len(row) else "" for row in rows], rows)
+    newest = last_of_each([row[key] if key < len(row) else "" for row in rows], rows, times)
     return list(enumerate(row for _, row in newest))[:MAX_GPUS]
 
 

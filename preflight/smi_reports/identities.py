@@ -19,7 +19,7 @@ _UUID = re.compile(rf"(?!(?i:{UUID})$)(?:(?=\S*?[-\d])[^\s\[\]]+|\d.*|GPU-.*|GP?
 _WHOLE_UUID = re.compile(UUID, re.IGNORECASE)
 _NAME = re.compile(
     r"(?:VIDIA|IDIA|DIA|IA|A|esla|sla|la|eForce|Force|orce|rce|ce|uadro|adro|dro|ro|ITAN|TAN|AN) .*"
-    r"|(?:\u2026|\.\.).*|.*\.{3}.+|.*[?*#~^_<>{}&\"\ufffd].*|.*[^.]\.{1,2}|.*\dMi?B\b.*|.*\d:\d.*"
+    r"|\s.*|(?:\u2026|\.\.).*|.*\.{3}.+|.*[?*#~^_<>{}&\"\ufffd].*|.*[^.]\.{1,2}|.*\dMi?B\b.*|.*\d:\d.*"
     r"|.* (?:Off?|On?|ff?|n)\.{0,3}"
     r"|[^\[]+\[.*"
     r"|(?!NVIDIA )[A-Z]{1,6} (?:GeForce|Tesla|Quadro)\b.*|.*(?:\s{2}|\s:|:\s|[=|]|-{3}|\([^()]*$).*"

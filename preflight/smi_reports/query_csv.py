@@ -48,6 +48,7 @@ _COLUMNS = {
     "temperature.gpu": "temperature/gpu_temp",
     "power.draw": "power_readings/power_draw",
     "power.limit": "power_readings/power_limit",
+    "enforced.power.limit": "power_readings/enforced_power_limit",
     "clocks.current.sm": "clocks/sm",
     "clocks.sm": "clocks/sm",
     "clocks.max.sm": "max_clocks/sm",
@@ -127,9 +128,15 @@ def _rows_tree(lines: list[str], absent: Tree, *, is_loop: bool, is_open: bool) 
     if not any(keys):
         tree["gpu"] = list(last_listing(tree["gpu"], times, is_loop=is_loop))
         return tree
-    newest = last_of_each(keys, tree["gpu"])
+    newest = last_of_each(keys, tree["gpu"], times)
+    if not indexes and all(_has_bus(gpu) for _, gpu in newest):
+        newest.sort(key=lambda pair: pair[1]["pci"]["bus_id"].lower())  # as NVML numbers them
     tree["gpu"] = _numbered([gpu for _, gpu in newest], [key for key, _ in newest] if indexes else [], absent)
     return tree
+
+
+def _has_bus(gpu: Tree) -> bool:
+    return _FORMS["pci.bus_id"].fullmatch(gpu.get("pci", {}).get("bus_id", "")) is not None
 
 
 def _clock_reasons(row: dict[str, str]) -> dict[str, str]:
@@ -154,7 +161,7 @@ def _refuse_misplaced(row: Iterable[tuple[str, str]], gpu: Tree, units: dict[str
         raise ValueError(f"a row of its CSV has {gpu[wrong]!r} under {wrong.removeprefix('product_')}")
     for name, value in row if units else ():
         found = _MEASURED.fullmatch(value.strip()) if value[-1:] in ("B", "W", "%", "z") else None
-        if found and name in _COLUMNS and found[1] != units.get(name, ""):
+        if found and name in _COLUMNS and found[1] != (units.get(name) or _UNIT_OF.get(name.split(".")[0])):
             raise ValueError(f"a row of its CSV has {value!r} under {name}")
 
 
@@ -347,6 +354,9 @@ _FORMS = {
 """Of values that no other column has."""
 
 _UNIT = re.compile(r"(?<![a-z_.])([a-z_.]+) \[([\w/%]+)\]")
+_UNIT_OF = {"memory": "MiB", "utilization": "%", "power": "W", "clocks": "MHz"}
+"""Of names that were typed without theirs."""
+
 _MEASURED = re.compile(r"\d[\d.]* (MiB|W|%|MHz)")
 _NO_UNIT = re.compile(r"\d+(?: M?i?)?")
 _MIB = re.compile(r"(\d{1,12})(?: MiB)?")

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Sequence
 from itertools import pairwise
+from operator import itemgetter
 from typing import Any, TypeVar
 
 from preflight.probes.nvidia_smi.values import LOST_VALUES
@@ -50,13 +51,18 @@ def latest(trees: list[Tree], texts: list[str]) -> int:
     return max(place for place, each in enumerate(ids) if len(each) == longest)
 
 
-def last_of_each(keys: Sequence[str], rows: Sequence[Row]) -> list[tuple[str, Row]]:
+def last_of_each(keys: Sequence[str], rows: Sequence[Row], times: Sequence[str]) -> list[tuple[str, Row]]:
     """Return (key, row) of each GPU, of one that `--loop` lists again and again its last row.
 
-    A GPU that is lost, or that no column names (""), is one of its own.
+    The last is the newest where each row has one of `times`. A GPU that is lost, or that no column names
+    (""), is one of its own.
     """
     own = [f"{key} {at}" if LOST in key or not key else key for at, key in enumerate(keys)]
-    return [(key.partition(" ")[0], row) for key, row in dict(zip(own, rows, strict=True)).items()]
+    clocks = [clock[0] for time in times if (clock := _CLOCK.match(time))]
+    pairs = list(zip(own, rows, strict=True))
+    if len(clocks) == len(pairs):
+        pairs = [pair for _, pair in sorted(zip(clocks, pairs, strict=True), key=itemgetter(0))]
+    return [(key.partition(" ")[0], row) for key, row in dict(pairs).items()]
 
 
 def last_listing(rows: Sequence[Row], times: Sequence[str], *, is_loop: bool) -> Sequence[Row]:

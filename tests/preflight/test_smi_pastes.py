@@ -80,6 +80,44 @@ def test_a_piece_of_a_recording_says_what_it_shows(text: str, field: str, values
     assert [None if isinstance(value, Missing) else value for value in found] == values
 
 
+_LOOP = """timestamp, pci.bus_id, temperature.gpu
+2026/06/02 10:00:05.003, 00000000:25:00.0, 32
+2026/06/02 10:00:05.000, 00000000:01:00.0, 52
+2026/06/02 10:00:00.003, 00000000:25:00.0, 31
+"""
+_ROW_OF_CSV = """index, name, memory.total, memory.used, memory.free, utilization.gpu [%]
+2, A100, 81920 MiB, 70000 MiB, 11920 MiB, 0 %
+"""
+_ASKED = """$ nvidia-smi -i 3 -q -d ROW_REMAPPER
+==============NVSMI LOG==============
+GPU 00000000:65:00.0
+    Remapped Rows
+        Correctable Error                 : 0
+        Uncorrectable Error               : 2
+        Pending                           : Yes
+        Remapping Failure Occurred        : No
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "temperatures", "memory", "remapped"),
+    [
+        pytest.param(_LOOP, [52, 32], [None] * 2, [None] * 2, id="rows of a loop out of order"),
+        pytest.param(_ROW_OF_CSV, [None] * 3, [None, None, 70000], [None] * 3, id="names without units"),
+        pytest.param(_ASKED, [None] * 4, [None] * 4, [None, None, None, 2], id="one GPU that was asked"),
+    ],
+)
+def test_values_belong_to_the_gpu_that_they_are_of(
+    text: str, temperatures: list[int | None], memory: list[int | None], remapped: list[int | None]
+) -> None:
+    gpus = gpus_of(parse_smi(text, "h"))
+    assert [
+        None if isinstance(gpu.temperature_c, Missing) else gpu.temperature_c for gpu in gpus
+    ] == temperatures
+    assert [None if isinstance(gpu.memory, Missing) else gpu.memory.used_mib for gpu in gpus] == memory
+    assert [None if isinstance(gpu.remap, Missing) else gpu.remap.uncorrectable for gpu in gpus] == remapped
+
+
 def test_a_process_whose_row_is_cut_behind_its_pid_is_listed() -> None:
     (gpu,) = gpus_of(parse_smi(_MONITORS, "h"))
     assert not isinstance(gpu.processes, Missing)
