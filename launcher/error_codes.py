@@ -43,8 +43,8 @@ _FIXES: dict[str, str] = {
     "once.",
     "HOST006": "ask the administrator whether the host was reinstalled. If it was: `ssh-keygen -R HOST`. "
     "If the administrator cannot explain it, do not connect: it may be a machine in between.",
-    "HOST007": "`ssh-copy-id HOST`, or name the key with `--identity-file` or `identity_file:` in"
-    " hosts.yaml, or `ssh-add` it.",
+    "HOST007": "`ssh-copy-id HOST` (`ssh-keygen -t ed25519` first where there is none), or name the key with"
+    " `--identity-file` or `identity_file:` in hosts.yaml, or `ssh-add` it.",
     "HOST008": "set `python:` of the host in hosts.yaml to the training environment's interpreter, 3.9 or "
     "newer.",
     "HOST009": "the last lines it said are in the message; run `gpulaunch preflight HOST` again, then report"

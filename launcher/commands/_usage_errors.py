@@ -24,10 +24,13 @@ _OF_COMMANDS = frozenset(
     )
 )
 """What several commands take, and gpulaunch before its command does not."""
+_LAUNCHERS = ("python", "python3", "torchrun", "accelerate", "deepspeed")
 _LOGINS = ("ssh", "exec", "shell")
 _SHOWN = 100  # characters of a word of the command line
 OTHER_NAMES = {
-    **dict.fromkeys(("launch", "start", "train"), "run"),
+    **dict.fromkeys(("launch", "start", "train", "resume", "restart", "rerun"), "run"),
+    **dict.fromkeys(("sync", "rsync", "push", "upload"), "run --sync"),
+    **dict.fromkeys(("config", "hosts", "add-host", "setup"), "init"),
     **dict.fromkeys(("status", "list", "ls", "jobs", "runs", "queue", "squeue"), "ps"),
     **dict.fromkeys(("kill", "cancel", "down", "scancel"), "stop"),
     **dict.fromkeys(("check", "doctor", "validate"), "preflight"),
@@ -84,6 +87,11 @@ def unknown_command(
     message = f'gpulaunch has no command "{one_line(name, _SHOWN)}"'
     if name in _LOGINS and words and (line := _login_line(words)):
         return WrongUsage(message, line, ctx)
+    if name.endswith(".py"):
+        script = one_line(shlex.quote(name), _SHOWN)
+        return WrongUsage(message, f"gpulaunch run {script}; options of the script go last, after --", ctx)
+    if name in _LAUNCHERS:
+        return WrongUsage(message, f"gpulaunch run -- {one_line(shlex.join((name, *words)), 300)}", ctx)
     if "completion" in name:
         return WrongUsage(message, _completion_line(words), ctx)
     from difflib import get_close_matches  # noqa: PLC0415 - only for a mistake

@@ -95,7 +95,9 @@ def command(run: str, **given: Any) -> int:
     if outcome is None or outcome.verdict == "detached":
         run_id = plan.run_id if outcome is None else outcome.plan.run_id
         again = run if is_job_id(run) else found.slurm_job or run_id
-        line = f"detached; the run continues. Come back with: gpulaunch attach {again}"
+        has_ended = not found.is_live or (outcome is not None and outcome.ranks_have_ended)
+        then = "its ranks have ended" if has_ended else "the run continues"
+        line = f"detached; {then}. Come back with: gpulaunch attach {again}"
         screen.notify(complete_run_commands(line, run_words))
         answer = Answer("gpulaunch.attach/1", as_json=options.as_json)
         code = ExitCode.TERMINAL_CLOSED if screen.is_closed else ExitCode.OK

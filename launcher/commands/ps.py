@@ -27,7 +27,7 @@ from launcher.runs.search import search, search_hosts, unanswered_lines
 from launcher.slurm.commands import NO_CLUSTER
 from launcher.slurm.jobs import list_own_jobs
 from launcher.terminal.output import echo, echo_json, echo_lines
-from launcher.text import count_noun, sanitize
+from launcher.text import count_noun, group_alike, name_first, sanitize
 
 
 @click.command("ps")
@@ -63,10 +63,11 @@ def command(hosts: tuple[str, ...], *, ended: bool, as_json: bool, **given: Any)
         echo_lines(render_runs(found.runs, time.time(), columns, answered=names))
     else:
         echo(_describe_absence([entry.name for entry in answered], found.other_hosts, ended=ended))
-    strays = (f"{run_id}: {words}" for run_id, found_of in found.strays.items() for words in found_of)
+    strays = group_alike((words, run_id) for run_id, each in found.strays.items() for words in each)
+    rejected = (f"{name_first(run_ids, 2)}: {words}" for words, run_ids in strays.items())
     words = access.inventory.access_words
     fixes = {name: complete_commands(error.fix, words) for name, error in found.errors.items() if code}
-    echo_lines((*strays, *unanswered_lines(errors, fixes)), err=True)
+    echo_lines((*rejected, *unanswered_lines(errors, fixes)), err=True)
     echo_lines([describe_gone(gone)] if gone else [], err=True)
     silent = () if hosts or access.nodes else list_silent(read_run_records().values(), listed, found.errors)
     echo_lines([describe_silent(silent)] if silent else [], err=True)

@@ -130,6 +130,11 @@ class Outcome:
     slurm_job: str = ""  # the Slurm job that it was a step of: its nodes are not reached once the job is over
     logs_incomplete: str = ""  # why the local directory is not complete; the hosts have it
 
+    @property
+    def ranks_have_ended(self) -> bool:
+        """Whether each rank has reported its end: a client that leaves then leaves no training behind."""
+        return all(rank.code is not None for rank in self.ranks)
+
 
 def build_outcome(state: RunState, directory: Path, seconds: float, attempts: int) -> Outcome:
     """Return what a watched run came to."""

@@ -124,8 +124,7 @@ def _detached_lines(outcome: Outcome) -> Iterator[str]:
         yield f"not verified yet: {name_ranks(ranks)} {has} not {what} so far"
     yield from _not_kept_lines(outcome)
     run_id = outcome.plan.run_id
-    has_ended = all(rank.code is not None for rank in outcome.ranks)
-    then = "its ranks have ended" if has_ended else "the run continues"
+    then = "its ranks have ended" if outcome.ranks_have_ended else "the run continues"
     yield f"detached after {outcome.seconds:.1f} s; {then}. Come back with:"
     for words in ("attach", "logs -f", "ps", "stop", "fetch"):
         yield f"  gpulaunch {words}" + ("" if words == "ps" else f" {run_id}")

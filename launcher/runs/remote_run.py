@@ -370,8 +370,9 @@ class _RunReports:
         record = self._known or node.record
         entries = () if record is None else record.entries
         owner = entries[node.rank].name if 0 <= node.rank < len(entries) else "none of its hosts"
-        by = "was launched locally on" if self._known is not None else "is, by its record, on"
-        return f"{node.entry.name} reports node {node.rank} of it, which {by} {owner}: not believed"
+        by = "this machine launched" if self._known is not None else "is, by its record,"
+        words = f"{node.entry.name} reports node {node.rank} of it, which {by} on {owner}: not believed"
+        return f"{words}; where both are one host, call it {owner}" if owner in self._requested else words
 
     def _unlike_records(self) -> str:
         """Return which hosts report different launches under this name, "" where none do."""

@@ -74,7 +74,8 @@ def test_without_a_command_the_help_is_the_mistake(capsys: pytest.CaptureFixture
 
 
 def test_what_other_tools_call_a_command_means_one_that_exists() -> None:
-    assert set(_usage_errors.OTHER_NAMES.values()) <= {*cli.COMMANDS, "--help", "--version"}
+    meant = {words.split()[0] for words in _usage_errors.OTHER_NAMES.values()}
+    assert meant <= {*cli.COMMANDS, "--help", "--version"}
     assert not _usage_errors.OTHER_NAMES.keys() & cli.COMMANDS.keys()
 
 

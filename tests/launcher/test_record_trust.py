@@ -214,7 +214,8 @@ def test_a_host_answers_for_no_other_of_a_run_that_was_launched_from_here() -> N
     both = gather((EVIL, [node_answer()]), (A, [node_answer(**KEEPER)]), known=launched)
     (run,) = both.runs
     assert [node.entry for node in run.nodes] == [A]
-    words = "evil reports node 0 of it, which was launched locally on a: not believed"
+    words = "evil reports node 0 of it, which this machine launched on a: not believed"
+    words += "; where both are one host, call it a"
     assert both.strays == {PLAN.run_id: (words,)}
     alone = gather((EVIL, [node_answer()]), known=launched)
     assert alone.runs == ()

@@ -210,6 +210,7 @@ def test_an_endpoint_without_a_key_says_so(sshd: Sshd, tmp_path: Path) -> None:
         SshOpener(OpenOptions())(replace(endpoint, identity_files=()))
     assert raised.value.fix.startswith(f"is {endpoint.user} the right user? ")
     assert "ssh-copy-id" not in raised.value.fix  # which would be refused as well: no password counts
+    assert "`ssh-keygen -t ed25519` makes added" in raised.value.fix
     assert raised.value.fix.endswith(f"added to ~{endpoint.user}/.ssh/authorized_keys on the host")
 
 

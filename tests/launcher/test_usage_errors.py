@@ -16,6 +16,13 @@ from launcher.cli import execute
         ("preflihgt a", 'gpulaunch has no command "preflihgt"', "did you mean preflight?"),
         ("status", 'gpulaunch has no command "status"', "did you mean ps?"),
         ("help", 'gpulaunch has no command "help"', "did you mean --help?"),
+        ("sync", 'gpulaunch has no command "sync"', "did you mean run --sync?"),
+        (
+            "a.py --lr 1",
+            'gpulaunch has no command "a.py"',
+            "gpulaunch run a.py; options of the script go last",
+        ),
+        ("torchrun a.py", 'gpulaunch has no command "torchrun"', "gpulaunch run -- torchrun a.py"),
         ("--nope", "gpulaunch has no option --nope", "gpulaunch --help"),
         ("--json ps", "gpulaunch has no option --json", "options go after the command: gpulaunch COMMAND"),
         ("-V", "gpulaunch has no option -V", "gpulaunch --version"),

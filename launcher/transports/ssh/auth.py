@@ -368,9 +368,11 @@ def _still_there(transport: paramiko.Transport, endpoint: Endpoint, attempts: _A
 
 def _add_key(endpoint: Endpoint, attempts: _Attempts) -> str:
     """Return what adds a key to the account; ssh-copy-id itself logs in, by a password."""
+    has_key = any(not said.startswith(_BY_SECRET) for said in attempts.tried)
+    key = "yours" if has_key else "one that `ssh-keygen -t ed25519` makes"
     if attempts.methods and not set(_BY_SECRET).intersection(attempts.methods):
-        return f"have yours added to ~{endpoint.user}/.ssh/authorized_keys on the host"
-    return f"add yours: {ssh_copy_id(endpoint)}"
+        return f"have {key} added to ~{endpoint.user}/.ssh/authorized_keys on the host"
+    return f"add {key}: {ssh_copy_id(endpoint)}"
 
 
 def _failed(endpoint: Endpoint, attempts: _Attempts, why: str = "") -> AuthenticationFailed:
