@@ -13,6 +13,7 @@ from launcher.errors import BadInput
 from launcher.exit_codes import ExitCode
 from launcher.rundir.run_id import LAST, run_name
 from launcher.runs.render import run_line
+from launcher.runs.search import unanswered_lines
 from preflight.frozen import dataclass
 
 
@@ -51,4 +52,6 @@ def command(run: str, **given: Any) -> int:
         return answer.finish(ExitCode.NEGATIVE, runs=[], unreachable={})
     if not confirm_delete("Delete its logs and records on the hosts?", answer, yes=options.yes, fix=fix):
         return answer.finish(ExitCode.NEGATIVE, runs=[], unreachable={})
-    return remove_runs([found], access.open, answer)
+    for line in unanswered_lines({name: error.detail for name, error in found.unheard.items()}):
+        answer.say(line, err=True)
+    return remove_runs([found], access.open, answer, found.unheard)

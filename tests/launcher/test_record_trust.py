@@ -12,7 +12,7 @@ import pytest
 from launcher.commands._run_options import describe_renamed_hosts, node_name
 from launcher.config.inventory import HostEntry, Inventory, find_local_python
 from launcher.config.via_options import Via
-from launcher.errors import HostError, HostNotContacted
+from launcher.errors import ConnectionTimedOut, HostError, HostNotContacted
 from launcher.local.user import user_name
 from launcher.planning.plan import Plan
 from launcher.planning.run_record import (
@@ -220,6 +220,13 @@ def test_a_host_answers_for_no_other_of_a_run_that_was_launched_from_here() -> N
     alone = gather((EVIL, [node_answer()]), known=launched)
     assert alone.runs == ()
     assert alone.strays
+
+
+def test_only_a_silent_host_of_the_run_may_still_have_it() -> None:
+    (run,) = gather((A, [node_answer()])).runs
+    b, other = (ConnectionTimedOut(name, "no answer") for name in ("b", "c"))
+    assert replace(run, silent={"a": other, "b": b, "c": other}).unheard == {"b": b}
+    assert run.unheard == {}
 
 
 def test_a_host_answers_for_no_other_that_was_asked_too() -> None:
