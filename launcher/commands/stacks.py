@@ -36,7 +36,7 @@ def command(run: str, *, as_json: bool, **given: Any) -> int:
 def show_stacks(found: RemoteRun, access: HostAccess, options: FoundRunOptions, *, as_json: bool) -> int:
     """Take the stacks of a run and print them; return the exit code. Raises RunAlreadyEnded."""
     if found.status not in ("running", "stopping"):
-        for error in found.unheard.values():  # it may still run there
+        for error in found.unheard.values():  # it may still run on them
             raise error
         raise RunAlreadyEnded(
             f"{found.run_id} is over ({found.status}): its ranks have no stacks any more",
