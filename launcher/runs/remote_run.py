@@ -191,13 +191,6 @@ class RemoteRun:
         return not self.is_over or self.status == "waiting"
 
     @property
-    def unheard(self) -> dict[str, HostError]:
-        """Why hosts of it could not be reached that have said nothing of it; it may live on them."""
-        plan = () if self.record is None else self.record.plan.nodes
-        missing = {node.host for node in plan} - {node.entry.name for node in self.nodes}
-        return {name: error for name, error in self.silent.items() if name in missing}
-
-    @property
     def started(self) -> float:
         """When it started, by our clock; when it was launched, where hosts have set theirs since."""
         times = [float(node.state.get("started") or 0.0) - node.clock_offset_s for node in self.nodes]

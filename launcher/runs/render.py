@@ -7,6 +7,7 @@ from typing import Any
 
 from launcher.config.disconnect_options import START_TIMEOUT_S
 from launcher.config.node_sets import fold_hosts, host_range
+from launcher.errors import HostError
 from launcher.rundir.end_state import describe_end, explain_stall
 from launcher.runs.remote_run import NodeRun, RemoteRun
 from launcher.text import align_rows, count_noun, format_memory, one_line, sanitize
@@ -188,6 +189,12 @@ def _remarks_on_nodes(run: RemoteRun, answered: Collection[str], now: float) -> 
         count = run.total_nodes - len(run.nodes) - len(gone)
         words = f"{count} of its nodes not asked or not heard: {fold_hosts(unheard)}"
         yield sanitize(f"{run.run_id}: {words}", keep_lines=False)
+
+
+def list_unheard(run: RemoteRun) -> dict[str, HostError]:
+    """Return why hosts of a run could not be reached that have said nothing of it; it may live on them."""
+    missing = _missing(run)
+    return {name: error for name, error in run.silent.items() if name in missing}
 
 
 def _missing(run: RemoteRun) -> list[str]:
