@@ -300,9 +300,8 @@ def merge_node_runs(
     nodes = group_alike(
         (str(node.fields["run_id"]), node) for answer in answers for node in _list_nodes(*answer)
     )
-    reports = [
-        _RunReports(run_id, each, requested, (known or {}).get(run_id)) for run_id, each in nodes.items()
-    ]
+    memory = known or {}
+    reports = [_RunReports(run_id, each, requested, memory.get(run_id)) for run_id, each in nodes.items()]
     runs = [run for each in reports if (run := each.put_together()) is not None]
     strays = {each.run_id: each.strays for each in reports if each.strays}
     return MergedRuns(tuple(sorted(runs, key=lambda run: run.started)), strays)
@@ -370,7 +369,7 @@ class _RunReports:
         record = self._known or node.record
         entries = () if record is None else record.entries
         owner = entries[node.rank].name if 0 <= node.rank < len(entries) else "none of its hosts"
-        by = "this machine launched" if self._known is not None else "is, by its record,"
+        by = "is, by its record," if self._known is None else "this machine launched"
         words = f"{node.entry.name} reports node {node.rank} of it, which {by} on {owner}: not believed"
         return f"{words}; where both are one host, call it {owner}" if owner in self._requested else words
 
