@@ -10,11 +10,12 @@ from typing import Any
 
 import click
 
-from launcher.commands._usage_errors import OTHER_OPTIONS, WrongUsage
+from launcher.commands._usage_errors import HOST_OPTIONS, OTHER_OPTIONS, WrongUsage
 from launcher.local.project import SUFFIXES
 from launcher.text import one_line
 
 _CLOSE = 0.8
+_HINTS = {"--env": "a variable of the ranks: --set env.NAME=VALUE", **HOST_OPTIONS}
 """How alike a misspelt option is to the right one; `--epochs` and `--detach` are less."""
 _VERY_CLOSE = 0.85
 """How alike an option is to a key of a run config; `--mode` and `module` are less."""
@@ -132,8 +133,8 @@ def _place(error: click.NoSuchOption, given: list[str], ctx: click.Context) -> t
     run = root.get_command(ctx, "run") if isinstance(root, click.Group) and ctx.info_name != "run" else None
     if run is not None and any(name in param.opts for param in run.params):
         return wrong, f"gpulaunch run has it; {fix}"
-    if name == "--env":
-        return wrong, f"a variable of the ranks: --set env.NAME=VALUE; {fix}"
+    if hint := _HINTS.get(name):
+        return wrong, f"{hint}; {fix}"
     setting = _setting(name)
     return wrong, f"{fix}; for the run config: --set {setting}" if setting else fix
 

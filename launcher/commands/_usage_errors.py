@@ -66,6 +66,12 @@ OTHER_OPTIONS = {
     },
 }
 """What other tools have options for, by our command, "" for each."""
+_HOSTS_OF_FILE = """hosts.yaml lists hosts; names of a file: "$(cut -d' ' -f1 FILE | paste -sd,)\""""
+HOST_OPTIONS = {
+    **dict.fromkeys(("--without", "--exclude", "--exclude-hosts"), "all hosts but titan: 'all!titan'"),
+    **dict.fromkeys(("--hostfile", "--hosts-file", "--machinefile"), _HOSTS_OF_FILE),
+}
+"""What names hosts in other tools; a script may have such options, too."""
 
 
 class WrongUsage(click.UsageError):
@@ -169,6 +175,7 @@ def describe_usage_error(error: click.ClickException, command: str) -> tuple[str
 
         option = error.option_name
         fix = OTHER_OPTIONS.get((path.rpartition(" ")[2], option)) or OTHER_OPTIONS.get(("", option))
+        fix = fix or HOST_OPTIONS.get(option)
         if option in _OF_COMMANDS and path == "gpulaunch":
             fix = f"options go after the command: gpulaunch COMMAND {option}"
         close = get_close_matches(option, error.possibilities or (), n=1, cutoff=0.75)

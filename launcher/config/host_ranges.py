@@ -44,6 +44,7 @@ def parse_ssh_target(word: str) -> SshTarget:
     parts = match.groupdict()
     if not is_host(match["host"]):
         fix = "several at once: a range, l40s-[01-04], or all" if set(word) & set("*?[{") else ""
+        fix = "the names on stdin: $(cat)" if word == "-" else fix
         raise BadInput(f'"{word}" is not a host: the name may hold {HOST_RULE}', fix)
     if match["user"] and not is_user(match["user"]):
         raise BadInput(f'"{word}" is not a host: the user\'s name may hold {USER_RULE}')
@@ -155,4 +156,6 @@ def _length(part: str) -> int:
     if not match:
         raise ValueError(f'"{part}" is neither a number nor a range')
     low, high = int(match[1]), int(match[2] or match[1])
-    return max(1, high - low + 1)
+    if high < low:
+        raise ValueError(f'"{part}" goes from high to low')
+    return high - low + 1

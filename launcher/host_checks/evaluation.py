@@ -5,7 +5,7 @@ What this module imports is most of a preflight; it is loaded while the first ho
 
 import hashlib
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import field, replace
 
 from launcher.config.host_access_args import complete_commands
@@ -195,6 +195,13 @@ def _not_collected(facts: Mapping[str, HostFacts], job: Job) -> tuple[str, ...]:
     return tuple(c.code for c in CHECKS.values() if c.code in codes and (job.wants_gpus or not c.gpu_only))
 
 
+def name_others(entries: Sequence[HostEntry], bad: Container[str]) -> str:
+    """Return how a launch takes the hosts that are not bad, "" where there are none or Slurm gives them."""
+    main, *others = [entry.name for entry in entries if entry.name not in bad] or [""]
+    good = ",".join(filter(None, (main, host_range(others))))  # the main host stays the first
+    return f"the others alone: --hosts {shlex.quote(good)}" if good and not is_inside_job() else ""
+
+
 def _would_use(
     entries: Sequence[HostEntry],
     gathered: GatherResult,
@@ -203,9 +210,7 @@ def _would_use(
     reach: tuple[Reach, ...],
 ) -> tuple[LaunchPreview, LaunchDecisions | None]:
     if gathered.errors:
-        main, *others = [entry.name for entry in entries if entry.name not in gathered.errors] or [""]
-        good = ",".join(filter(None, (main, host_range(others))))  # the main host stays the first
-        fix = f"the others alone: --hosts {shlex.quote(good)}" if good and not is_inside_job() else ""
+        fix = name_others(entries, gathered.errors)
         return LaunchPreview(problem=f"{fold_hosts(gathered.errors)} cannot be used", fix=fix), None
     pairs = [(entry, gathered.facts[entry.name]) for entry in entries]
     try:

@@ -10,6 +10,7 @@ from launcher.errors import GpusBusy, LaunchRefused
 from launcher.follow.outcome import Outcome
 from launcher.follow.peer_check import SSH_PORT, PeerAddress
 from launcher.follow.phases import Phase
+from launcher.host_checks.evaluation import name_others
 from launcher.host_checks.preflight import preflight
 from launcher.launch.request import LaunchRequest
 from launcher.planning.main_address_and_port import choose_main_address, list_taken_ports
@@ -79,6 +80,8 @@ class CheckedLaunch:
         codes = ",".join(dict.fromkeys(finding.code for finding in stopping))
         found = f"nothing was started: preflight found what stops this launch ({codes})"
         in_spite = f", or launch in spite of that with --ignore {codes}"
+        others = name_others(self.launch.entries, {host for each in stopping for host in each.hosts})
+        others = f", or {others}" if others else ""
         use = self.result.would_use
         if use is not None and use.problem:
             in_spite = "; --ignore does not help, no ranks can be placed"
@@ -87,9 +90,9 @@ class CheckedLaunch:
             fewer = (
                 f"--gpus {free} takes free ones alone{' on each host' * (len(self.launch.entries) > 1)}, or "
             )
-            wait = f"add --wait 2h: the run starts once the GPUs are free{in_spite}"
+            wait = f"add --wait 2h: the run starts once the GPUs are free{others}{in_spite}"
             return GpusBusy(found, fewer * (free > 0) + wait)
-        return LaunchRefused(found, f"do what the findings say{in_spite}")
+        return LaunchRefused(found, f"do what the findings say{others}{in_spite}")
 
     def _count_free_gpus(self, busy: list[Finding]) -> int:
         """Return how many GPUs of every host a launch may have that none of these findings is about."""

@@ -113,6 +113,10 @@ CASES: dict[str, tuple[bytes, str]] = {
         "hosts.yaml:3: hosts.a[3-4]: a3 is in a[1-3] too",
     ),
     "malformed range": (b"hosts: {'a[1-': }\n", 'hosts.a[1-: "a[1-" is not a range of hosts'),
+    "range downwards": (
+        b"hosts: {'a[4-1]': }\n",
+        '"a[4-1]" is not a range of hosts: "4-1" goes from high to low',
+    ),
     "endless range": (b"hosts: {'a[1-99999999]': }\n", "means more than 10000 hosts"),
     "one address for many": (b"hosts: {'a[1-2]': {address: x}}\n", "one address for 2 hosts"),
     "addresses of another count": (b"hosts: {'a[1-2]': {address: 'x[1-3]'}}\n", "3 addresses for 2 hosts"),

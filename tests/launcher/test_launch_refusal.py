@@ -52,6 +52,16 @@ def test_ignore_is_offered_only_where_a_launch_is_possible(
     assert refusal.fix.startswith(said)
 
 
+def test_the_hosts_that_nothing_stops_are_named() -> None:
+    entries = [HostEntry(name) for name in ("n3", "n1")]
+    facts = {"n3": host({}, "n3"), "n1": host({"python.packages": {}}, "n1")}
+    result = evaluate_facts(entries, GatherResult(facts, {}), Job())
+    request = LaunchRequest(tuple(entries), Job(), ConnectionPool(open_nothing))
+    refusal = CheckedLaunch(request, result, None).refusal()
+    assert refusal is not None
+    assert "do what the findings say, or the others alone: --hosts n3" in refusal.fix
+
+
 JAX = "import jax\nprint(jax.devices())\n"
 TORCH = "import torch\nprint(torch.ones(1))\n"
 

@@ -114,6 +114,16 @@ from launcher.cli import execute
         ("submit -c x --nodes 2", "gpulaunch submit has no option --nodes", "--set slurm.nodes=VALUE"),
         ("rehearse", "nothing to run", "name a local script"),
         ("logs --tail 3", "gpulaunch logs has no option --tail", "the last lines: -n N"),
+        (
+            "run a.py --without b",
+            "gpulaunch run has no option --without",
+            "all hosts but titan: 'all!titan'; options",
+        ),
+        (
+            "ps --hostfile f",
+            "gpulaunch ps has no option --hostfile",
+            "hosts.yaml lists hosts; names of a file: ",
+        ),
         ("stop --all", "gpulaunch stop has no option --all", "name the run; gpulaunch ps lists"),
         (
             "ps last",
