@@ -10,7 +10,6 @@ from launcher.errors import GpusBusy, LaunchRefused
 from launcher.follow.outcome import Outcome
 from launcher.follow.peer_check import SSH_PORT, PeerAddress
 from launcher.follow.phases import Phase
-from launcher.host_checks.evaluation import name_others
 from launcher.host_checks.preflight import preflight
 from launcher.launch.request import LaunchRequest
 from launcher.planning.main_address_and_port import choose_main_address, list_taken_ports
@@ -80,6 +79,8 @@ class CheckedLaunch:
         codes = ",".join(dict.fromkeys(finding.code for finding in stopping))
         found = f"nothing was started: preflight found what stops this launch ({codes})"
         in_spite = f", or launch in spite of that with --ignore {codes}"
+        from launcher.host_checks.evaluation import name_others  # noqa: PLC0415 - the preflight has loaded it
+
         others = name_others(self.launch.entries, {host for each in stopping for host in each.hosts})
         others = f", or {others}" if others else ""
         use = self.result.would_use
