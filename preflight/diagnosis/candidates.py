@@ -102,8 +102,9 @@ def candidates(
     anchored.update(line.order for line in course.failing if not _SOCKET_LOG.match(line.text))
     shown = {(each.line.source, each.line.number) for each in raised}
     plain = [each for each in found if not any((at.source, at.number) in shown for at in each.cause.evidence)]
+    others = [*found, *own]
     found = [
-        weigh_peers_end(_unanchored(each, [*found, *own], anchored) if each in plain else each, found)
+        weigh_peers_end(_unanchored(each, others, anchored) if each in plain else each, others)
         for each in found
     ]
     found = [_if_left_out(each, own, anchored) for each in found]

@@ -28,7 +28,7 @@ _PORT = re.compile(
     r"port[`'\": ]+(\d{2,5})\b|\]?:(\d{4,5})\b(?=.{0,40}(?:in use|EADDR|errno))|[Pp]ort `?(\d{2,5})"
 )
 _REPO = re.compile(
-    r"huggingface\.co/(?:api/models/)?((?!docs/|settings/)[\w.-]+/[\w.-]*\w)|model ([\w.-]+/[\w.-]+) is restricted"
+    r"huggingface\.co/(?:api/)?(?:models/)?((?!docs/|settings/)[\w.-]+/[\w.-]*\w)|model ([\w.-]+/[\w.-]+) is restricted"
 )
 _NEW_NUMPY = re.compile(
     r"_ARRAY_API|NumPy 1\.x|Numpy is not available|removed in the NumPy 2|version of numpy is 0x2"
@@ -137,6 +137,12 @@ _BY_WORDS: dict[str, tuple[tuple[str, str], ...]] = {
         (r"[Ww]andb.{0,200}(?:[Kk]ey|[Ll]og ?in|[Pp]ermission|[Aa]uthent|[Ee]ntity|\b40[13]\b)", "wandb login"),
         (r"[Ww]andb", "export WANDB_MODE=offline"),
     ),
+    "S81": (
+        (r"\b429\b|Too Many Requests|\bSlowDown\b", "HF_HUB_OFFLINE=1 after one download: each rank of each host asks the server otherwise"),
+        (r"\b(?:boto\w*|aio\w*|s3\w*)\b|ExpiredToken", "aws sts get-caller-identity on every host shows whose credentials it has, and whether they expired"),
+        (r"\bgoogle\.|\bgcsfs\b|gs://", "gcloud auth application-default login, or GOOGLE_APPLICATION_CREDENTIALS=KEY.json, on every host"),
+    ),
+    "S84": ((r"[Nn]o (?:valid )?checkpoint found in", "leave resume_from_checkpoint out of a first start: the output directory holds no checkpoint-N yet"),),
     "S88": (
         (r"Missing key\(s\)[^\n]{0,40}\"module\.", "load into model.module: the model is wrapped (DataParallel, DDP), the checkpoint is of the model within"),
         (r"(?:Unexpected|unexpected) key(?:\(s\))?[^\n]{0,40}\"(module|_orig_mod)\.", "{key.removeprefix('module.').removeprefix('_orig_mod.'): value for key, value in state.items()}"),
@@ -161,7 +167,8 @@ _BY_WORDS: dict[str, tuple[tuple[str, str], ...]] = {
     "S102": ((r"NCCL built in", "init_process_group('gloo'), or run it on Linux (WSL): torch for Windows and macOS has no NCCL"),),
     "S104": ((r"static TLS block", "export LD_PRELOAD=FILE with the library of the message, or import its package before all others"),
              (r"torchvision|custom C\+\+ ops", "python -m pip install --force-reinstall torch torchvision --index-url URL")),
-    "S108": (("", "find DIR -type f -size 0 lists empty files"),),
+    "S108": ((r"Error tokenizing data", "read_csv(..., on_bad_lines='warn') names the lines with more fields than the first: another sep=, or an open quote"),
+             ("", "find DIR -type f -size 0 lists empty files")),
     "S111": (
         (r"registry-1\.docker\.io/v2/[\w-]+\.[\w.-]+/", "--container-image=REGISTRY#IMAGE: pyxis separates a registry by #"),
         (r"returned error code: 40[13]", "the registry's login belongs into ~/.config/enroot/.credentials"),

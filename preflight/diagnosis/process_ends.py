@@ -14,7 +14,7 @@ _REMOTE_ERROR = re.compile(r"ncclRemoteError|remote process exited")
 SYSTEM_ERROR = "S55"
 _WAITED_FOR_PEER = re.compile(r"(?i:gloo).{0,200}(?:[Tt]ime(?:d )?out|closed by peer|reset by peer)")
 _ABORT, _CRASH, _STOPPED, _FAILED_RANK = "S69", "S71", "S73", "S99"
-_UNREACHED = "S51"
+_UNREACHED, _NEVER_JOINED = "S51", "S52"
 _STORE_FAILED = re.compile(r"connection to the C10d store has failed|error of type RendezvousConnectionError")
 _WAS_CONNECTED = re.compile(r"\b(?:Broken pipe|Connection (?:was )?reset|[Cc]onnection closed)\b")
 _KILLED, _CANCELLED = "S70", "S78"
@@ -31,7 +31,7 @@ _OWN_EXIT = re.compile(
 
 
 def weigh_peers_end(candidate: Candidate, others: Sequence[Candidate]) -> Candidate:
-    """Let a kill before others' time-outs be their reason, a crash that of an abort, a failed rank that of a stop."""
+    """Let a kill before others' time-outs be their reason, a crash that of an abort, a failed rank that of a stop, a failure that of a node that never came."""
     crashed = any(each.cause.code == _CRASH and not each.warning_only for each in others)
     if candidate.cause.code == _ABORT and crashed:
         return replace(candidate, depth=CausalDepth.VICTIM)
@@ -39,6 +39,11 @@ def weigh_peers_end(candidate: Candidate, others: Sequence[Candidate]) -> Candid
         return replace(candidate, warning_only=True)
     if _stopped_behind(candidate, others):
         return candidate.possibly(CausalDepth.VICTIM)
+    before = (each for each in others if each.first.order < candidate.first.order)
+    if candidate.cause.code == _NEVER_JOINED and any(
+        each.depth <= CausalDepth.GENERAL and not each.warning_only for each in before
+    ):
+        return replace(candidate, depth=CausalDepth.VICTIM)
     peers_killed = any(each.cause.code in _KILLS and not each.warning_only for each in others)
     if candidate.cause.code == SYSTEM_ERROR and peers_killed:
         gloo = all(_WAITED_FOR_PEER.search(each.text) for each in candidate.cause.evidence)

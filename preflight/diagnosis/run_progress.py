@@ -46,7 +46,7 @@ _ADVANCES = re.compile(
 """Other signs that a run makes progress."""
 _SOFT = AnyOf(
     r"\b[Ww]arn(?:ing)?\b|Warning: |(?<!=)\bWARN(?:ING)?\b|(?<!=)\bINFO\b|(?<!=)\bDEBUG\b|(?<!fork: )\b[Rr]etry(?! (?:count|limit))|(?<!after \d )(?<!after \d\d )(?<!Max )[Rr]etri(?:es|ed)\b|[Ii]gnor(?:ed|ing)|[Ss]kipp(?:ed|ing)|[Ff]all(?:ing)? ?back|[Ff]allback|[Rr]ecover|(?<!un)[Hh]andled\b|^[\d: .,-]{8,30}\[?I\]? |^\[I\] "
-    r"|^\[?W\d{4} |^\[W |\bwill (?:use|try|be)\b|\bif you\b|[Tt]o avoid|[Pp]lease (?:consider|see|note)|\[I \S+|[Rr]esum(?:ed|ing)|may (?:be|cause|lead)|[Dd]efaulting|thrown while requesting|: [WI] \w+/\w+|succeeded\b|using NumPy 1\.x cannot be run|\b[Hh]andlers? (?:is |are )?(?:installed|registered|set)\b"
+    r"|^\[?W\d{4} |^\[W |\bwill (?:use|try|be)\b|\bif you\b|[Tt]o avoid|[Pp]lease (?:consider|see|note)|\[I \S+|[Rr]esum(?:ed|ing)|may (?:be|cause|lead)|[Dd]efaulting|thrown while requesting|: [WI] \w+/\w+|succeeded\b|^/\S+/(?:pytorch_lightning|lightning\w*)/\S+\.py:\d+: |using NumPy 1\.x cannot be run|\b[Hh]andlers? (?:is |are )?(?:installed|registered|set)\b"
 )
 _HARD = re.compile(
     r"NCCL WARN|^\[?F\d{4} [\d:]{8}|\bWARN Call to ibv_|NET/OFI (?:Couldn't|OFI NCCL failure)|NCCL INFO \S+\.cc:\d+ -> [1-7]\b|process received SIG|may be stuck[.:]|death signal|Unable to determine the device|GPU is lost|closing signal|forcefully exiting via|oom|slurmstepd|NVRM|Fatal Python error|Execution of replica \d+ failed: |Pod:? \S+ exited with code [1-9]|[Tt]ermination is imminent|^\s*(?:(?:\S+ +)?(?:\d+[dhms])+ +)?Warning +(?:Preempt|Evict|Failed|BackOff|OOM|Unexpected|Unschedul|NodeNotReady)|node had condition|rcu: INFO|page fault \(src_id|marked dead because|killed because it|TCP connect to a peer MPI|Reason: CapacityError"
@@ -74,6 +74,8 @@ _LONGEST = 2000
 """Characters of a line in which signs are looked for."""
 _BELOW = 4
 _NO_PROGRAM = re.compile(r"command not found$|' is not recognized as an internal or external command,")
+_UNBUFFERED = re.compile(rf"{_NO_PROGRAM.pattern}|^\[E\d* ?.{{0,60}}\bsocket\.(?:cpp|hpp)\b")
+"""Words of a shell or of torch's store, which are in the log before what the process prints behind them."""
 _ECHO = re.compile(
     r"\W*(?:(?:\w+ )?(?:job|training|run|experiment|script|all)\b )?(?:\w+ )?(?:is )?(?:done|finished|completed?)(?: successfully)?[\s.!=]*(?:(?:at|on) .{0,40})?$",
     re.IGNORECASE,
@@ -157,8 +159,8 @@ class RunProgress:
         if self._steps_behind(after) >= FEWEST_STEPS and writer_ended(self._counted, after):
             return False
         at = self.lines[after : after + 1]
-        if any(_NO_PROGRAM.search(line.text) and self.outlived(line) for line in at):
-            return True  # a shell says so, which has no buffer
+        if any(_UNBUFFERED.search(line.text) and self.outlived(line) for line in at):
+            return True
         if self.moved(after, sys.maxsize) or any(
             order > after and _AGENT_SUCCEEDED.search(self.lines[order].text) for order in self.done
         ):

@@ -100,6 +100,11 @@ REFUSED = "srun: error: Unable to allocate resources:"
         (f'{UNFIT} Unexpected key(s) in state_dict: "epoch", "net_state_dict"', "checkpoint['...']"),
         ("AttributeError: module 'hydra' has no attribute 'main'", "--force-reinstall hydra-core"),
         ("wandb.errors.CommError: Error 403: permission denied", "entity="),
+        ("botocore.exceptions.NoCredentialsError: Unable to locate credentials", "aws sts"),
+        ("google.auth.exceptions.DefaultCredentialsError: none were found.", "gcloud auth"),
+        ("HTTPError: 429 Client Error: Too Many Requests for url: https://huggingface.co/api/a", "OFFLINE=1"),
+        ("pandas.errors.ParserError: Error tokenizing data. C error: Expected 3 fields", "on_bad_lines"),
+        ("ValueError: No valid checkpoint found in output directory (out)", "leave resume_from"),
     ],
 )
 def test_a_command_fits_the_exception(message: str, command: str) -> None:
@@ -204,6 +209,8 @@ def test_a_command_is_one_of_the_launcher_in_the_log(log: str, command: str) -> 
         ("ValueError: Cannot use chat template functions because none is set", "chat_template to the format"),
         ("ValueError: the tokenizer does not have a padding token.", "tokenizer.eos_token"),
         ("jinja2.exceptions.TemplateError: roles must alternate", "roles in turn"),
+        ("jinja2.exceptions.UndefinedError: 'dict object' has no attribute 'role'", "print the keys"),
+        ("FileExistsError: [Errno 17] File exists: '/000000_locals'", "/dev/shm"),
         ("datasets.exceptions.DatasetGenerationCastError: An error occurred", "data_files="),
         ("ValueError: you should probably activate truncation and/or padding", "pad in the collator"),
         ("ValueError: No columns in the dataset match the model's forward", "remove_unused_columns=False"),

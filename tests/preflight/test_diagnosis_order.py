@@ -53,6 +53,21 @@ Access to model a/b is restricted. You must have access to it and be authenticat
 """
 
 
+NEVER_CAME = """[node1] bash: line 1: torchrun: command not found
+[node0] torch.distributed.DistStoreError: Timed out after 901 seconds waiting for clients. 1/2 clients joined.
+"""
+PIPED = f"""download failed: s3://b/7.tar An error occurred (ExpiredToken) when calling GetObject
+{TYPE_ERROR.rpartition("TypeError")[0]}OSError: (('aws s3 cp s3://b/7.tar -',), {{}}): exit 1 (read) {{}}
+"""
+SOCKET_LOG = (
+    "[E socket.cpp:462] [c10d] The server socket has failed to listen on any local network address.\n"
+)
+LIGHTNING = (
+    "/opt/venv/lib/python3.11/site-packages/pytorch_lightning/loops/prediction_loop.py:302: Couldn't infer"
+    " the batch indices fetched from your dataloader: `DataLoader`\n"
+)
+
+
 @pytest.mark.parametrize(
     ("log", "codes"),
     [
@@ -75,6 +90,10 @@ Access to model a/b is restricted. You must have access to it and be authenticat
         ("Terminated at Fri Apr 25 11:32:20 2025\nExited with exit code 1.\n", ["S99"]),
         ("urllib.error.URLError: <urlopen error [Errno 101] Network is unreachable>\n", ["S82"]),
         (GATED, ["S80", "S81"]),
+        (NEVER_CAME, ["S110", "S52"]),
+        (PIPED, ["S81", "S99"]),
+        (SOCKET_LOG + "Test: [10/391]  Loss 0.4760 (0.3579)\n" * 3, []),
+        (STEPS + LIGHTNING, []),
     ],
     ids=[
         "a second run that is well", "the second run's own failure", "jobs appended",
@@ -84,6 +103,8 @@ Access to model a/b is restricted. You must have access to it and be authenticat
         "a traceback without its head",
         "a printed config", "a backend that is not there",
         "the scheduler's summary", "no way to a server", "a gated repository",
+        "a node that could not come", "a program's exit raised", "ports that were tried",
+        "Lightning's warning",
     ],
 )  # fmt: skip
 def test_what_ended_the_run_comes_first(log: str, codes: list[str]) -> None:
@@ -93,7 +114,7 @@ def test_what_ended_the_run_comes_first(log: str, codes: list[str]) -> None:
 @pytest.mark.parametrize(
     ("numbers", "code"),
     [
-        ((46,), "S30"), ((10, 101), "S31"), ((8, 48, 98, 200, 209, 218, 222), "S32"), ((35, 36), "S35"),
+        ((46,), "S30"), ((10, 101), "S31"), ((8, 48, 98, 200, 209, 218), "S32"), ((35, 36, 222), "S35"),
         ((34, 38, 100), "S37"), ((74, 75, 77, 700, 716, 717), "S38"), ((4, 73, 76, 715, 718, 719), "S125"),
         ((39, 72, 214, 220, 226, 714), "S40"), ((30, 304, 805, 806, 807, 808, 809, 999), "S41"),
         ((59, 710), "S123"), ((3,), "S100"), ((7, 701), "S101"),

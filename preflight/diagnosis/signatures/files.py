@@ -68,8 +68,8 @@ ROWS: tuple[Signature, ...] = (
               "accept the licence on the Hub; hf auth login on every host", "run"),
     Signature("S115", "experiment-tracker", ROOT,
               r"\d{3} (?:Client|Server) Error.{0,200}\bapi\.wandb\.ai\b|HTTPS?ConnectionPool\(host='api\.wandb\.ai'|\b[Ww]andb\b.{0,60}(?:api_key not configured|CommError\b|AuthenticationError\b|ServiceStart\w+Error)|\bwandb\.\S*UsageError: .{0,200}(?:(?:API|api)[ _-]?key|[Ll]og ?in|[Pp]ermission|[Aa]uthent|[Ee]ntity|communicat|\b40[13]\b)"
-              r"|\b[Ww]andb\b.{0,40}Error: .{0,60}(?:[Tt]imed out|deadline exceeded)",
-              "the tracker of experiments (Weights & Biases) ended the run: this host is not logged in to it, has no right to the project, or does not reach its server or its own process",
+              r"|\b[Ww]andb\b.{0,40}Error: .{0,60}(?:[Tt]imed out|deadline exceeded)|\bMlflowException: API request to .{1,300}failed with exception",
+              "the tracker of experiments (Weights & Biases, MLflow) ended the run: this host is not logged in to it, has no right to the project, or does not reach its server or its own process",
               "wandb login on every host (WANDB_API_KEY); WANDB_MODE=offline where no host reaches the server, and wandb.init on one rank only", "source"),
     Signature("S81", "hf-hub-auth", ROOT,
               r"(?:401|403|404|407|429|50[0234]) (?:Client|Server) Error.{0,200}huggingface|(?:401|403|429) Client Error|Client error '4(?:01|03|04|29)|Server error '50\d.{0,80}hugging|Invalid credentials in Authorization header|Repository Not Found"

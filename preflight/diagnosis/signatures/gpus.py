@@ -66,9 +66,8 @@ ROWS: tuple[Signature, ...] = (
     Signature("S32", "no-kernel-image", ROOT,
               r"no kernel image is available for execution|CUDA capability sm_\d+ is not compatible"
               r"|does not include kernels for this GPU|PyTorch no longer supports this GPU|CUDA error: invalid device function"
-              r"|not compatible with the current PyTorch installation|device kernel image is invalid|" + cuda_status("InvalidDeviceFunction", "InvalidKernelImage", "NoKernelImageForDevice", "InvalidPtx", "UnsupportedPtxVersion", "JitCompilationDisabled", "InvalidSource")
-              + r"|the provided PTX was compiled with an unsupported toolchain|invalid device function"
-              r"|no binary for gpu|(?:find|found) (?:a )?(?:binary|code object) for (?:all )?(?:the )?current devices|[Uu]nsupported gpu architecture 'compute_\d+|too old to be supported by the triton GPU compiler"
+              r"|not compatible with the current PyTorch installation|device kernel image is invalid|" + cuda_status("InvalidDeviceFunction", "InvalidKernelImage", "NoKernelImageForDevice", "InvalidPtx", "JitCompilationDisabled", "InvalidSource")
+              + r"|invalid device function|no binary for gpu|(?:find|found) (?:a )?(?:binary|code object) for (?:all )?(?:the )?current devices|[Uu]nsupported gpu architecture 'compute_\d+|too old to be supported by the triton GPU compiler"
               r"|nvrtc: error: invalid value for --gpu-architecture|Value 'sm_\d+\w?' is not defined for option 'gpu-name'|sm_\d+\w?\S* is not a recognized processor"
               r"|CUDA error: no binary for|cutlass\w*: no kernel found to launch|named symbol not found.{0,60}cublas"
               r"|PTX JIT compilation (?:failed|was disabled)"
@@ -77,9 +76,9 @@ ROWS: tuple[Signature, ...] = (
               " below compute capability 7.5, CUDA 12.8 or newer for Blackwell; build extensions again on such a GPU"
               " (TORCH_CUDA_ARCH_LIST)", "source"),
     Signature("S101", "kernel-resources", ROOT,
-              r"too many resources requested for launch|CUDA (?:driver )?(?:[Ee]rror|failure): invalid configuration argument|too many blocks in cooperative launch|due to cluster misconfiguration|"
+              r"too many resources requested for launch|\bout of resource: |CUDA (?:driver )?(?:[Ee]rror|failure): invalid configuration argument|too many blocks in cooperative launch|due to cluster misconfiguration|"
               + cuda_status("LaunchOutOfResources", "InvalidConfiguration", "CooperativeLaunchTooLarge", "InvalidClusterSize"),
-              "a GPU kernel wants more registers or threads per block than this GPU has, or was started over nothing: it was written or built for another GPU, or its input is empty",
+              "a GPU kernel wants more registers, threads or shared memory per block than this GPU has, or was started over nothing: it was written or built for another GPU, or its input is empty",
               "build the extension that holds the kernel for this GPU (TORCH_CUDA_ARCH_LIST), give it fewer threads per block, or use"
               " another implementation; CUDA_LAUNCH_BLOCKING=1 names the kernel. It is not a lack of memory", "known"),
     Signature("S34", "driver-mismatch", ROOT,
@@ -88,11 +87,11 @@ ROWS: tuple[Signature, ...] = (
               "the driver was upgraded, and the old kernel module is still loaded", "reboot the host, or reload the nvidia"
               " modules", "known"),
     Signature("S35", "driver-mismatch", ROOT,
-              r"NVIDIA driver on your system is too old|CUDA driver version is insufficient|" + cuda_status("InsufficientDriver", "CallRequiresNewerDriver")
+              r"NVIDIA driver on your system is too old|CUDA driver version is insufficient|" + cuda_status("InsufficientDriver", "CallRequiresNewerDriver", "UnsupportedPtxVersion")
               + r"|cuda>=[\d.]+, please update your driver|requirement error: unsatisfied condition: (?:cuda|brand|driver)"
               r"|driver version .{0,40}(?:is )?(?:too old|insufficient|not supported)|Cuda failure (?:\d+ )?'?CUDA driver version"
-              r"|API call is not supported in the installed CUDA driver|found an older CUDA driver|Please update your (?:GPU|NVIDIA) driver",
-              "the driver is older than the wheel's CUDA", "install the wheel of an older CUDA, or a newer driver", "known"),
+              r"|API call is not supported in the installed CUDA driver|found an older CUDA driver|Please update your (?:GPU|NVIDIA) driver|the provided PTX was compiled with an unsupported toolchain",
+              "the driver is older than the wheel's CUDA, or than the compiler of a kernel's PTX", "install the wheel of an older CUDA, or a newer driver", "known"),
     Signature("S36", "driver-mismatch", ROOT,
               r"Error 80[234]: |\(error 80[234]\)|[Ss]ystem not yet initialized|NVLink SHARP \(NVLS\) Multicast memory|\bcuMulticast\w+ failed|system has unsupported display driver|[Ff]orward compatibility was attempted on non supported HW"
               r"|unsupported display driver / cuda driver combination"
