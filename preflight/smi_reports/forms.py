@@ -138,11 +138,8 @@ def _counted_facts(tree: Facts, asked: int = 0) -> Facts:
     if cut and isinstance(attached, int) and attached <= MAX_GPUS:
         shown = _counted(len(gpus))
         reason = f"the host has {attached} GPUs, and the file holds {shown}, not this one"
-        unknown = missing(reason, "not-asked")
-        held = dict(zip(_places(facts["gpus"], attached, asked), facts["gpus"], strict=True))
-        absent = dict.fromkeys(facts["gpus"][0], unknown)
-        count = max([attached, *(index + 1 for index in held)])
-        facts["gpus"] = [{**held.get(index, absent), "index": index} for index in range(count)]
+        places = _places(facts["gpus"], attached, asked)
+        facts["gpus"] = _at_places(facts["gpus"], places, max(attached, max(places) + 1), reason)
     return facts
 
 
@@ -151,24 +148,35 @@ def _placed(gpus: list[Facts], *, starts_within: bool, asked: int) -> list[Facts
 
     The rest of a GPU that is cut is of the one before the next. Raises ValueError where no number is known.
     """
-    minors = [gpu["minor"] if isinstance(gpu["minor"], int) else -1 for gpu in gpus]
+    minors = _minors(gpus)
     minors = [asked] if asked and minors == [-1] else minors
+    if starts_within and minors[0] < 0:
+        minors[0] = minors[1] - 1
+    if _are_places(minors, MAX_GPUS):
+        return _at_places(gpus, minors, minors[-1] + 1, "the file is cut at its start")
     if starts_within:
-        minors[0] = minors[1] - 1 if minors[0] < 0 else minors[0]
-    known = minors[0] >= 0 and minors == sorted(set(minors)) and minors[-1] < MAX_GPUS
-    if not known and starts_within:
         raise ValueError("it is cut at its start, and the numbers of its GPUs are not known")
-    if not known:
-        return gpus
-    unknown = missing("the file is cut at its start", "not-asked")
-    held, absent = dict(zip(minors, gpus, strict=True)), dict.fromkeys(gpus[0], unknown)
-    return [{**held.get(index, absent), "index": index} for index in range(minors[-1] + 1)]
+    return gpus
+
+
+def _at_places(gpus: list[Facts], places: list[int], count: int, reason: str) -> list[Facts]:
+    """Return `count` GPUs, of which those at other places are missing for a reason."""
+    held, absent = dict(zip(places, gpus, strict=True)), dict.fromkeys(gpus[0], missing(reason, "not-asked"))
+    return [{**held.get(index, absent), "index": index} for index in range(count)]
+
+
+def _minors(gpus: list[Facts]) -> list[int]:
+    return [gpu["minor"] if isinstance(gpu["minor"], int) else -1 for gpu in gpus]
+
+
+def _are_places(minors: list[int], count: int) -> bool:
+    return minors == sorted(set(minors)) and minors[0] >= 0 and minors[-1] < count
 
 
 def _places(gpus: list[Facts], attached: int, asked: int) -> list[int]:
     """Return the numbers of GPUs of which others are left out: of their device files, as far as said."""
-    minors = [gpu["minor"] if isinstance(gpu["minor"], int) else -1 for gpu in gpus]
-    known = minors == sorted(set(minors)) and minors[0] >= 0 and minors[-1] < attached
+    minors = _minors(gpus)
+    known = _are_places(minors, attached)
     return minors if known else [asked] if len(gpus) == 1 else list(range(len(gpus)))
 
 

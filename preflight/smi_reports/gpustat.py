@@ -8,7 +8,7 @@ import json
 import re
 from typing import Any
 
-from preflight.smi_reports.table import MAX_GPUS
+from preflight.smi_reports.table import MAX_GPUS, memory_sizes
 from preflight.smi_reports.truncated_lines import TruncatedLines
 
 Tree = dict[str, Any]
@@ -75,12 +75,8 @@ def _gpu(name: str, readings: str, memory: str) -> Tree:
     if power:
         gpu["power_readings"] = {"power_draw": power[1], "power_limit": power[2]}
     if sizes:
-        gpu["fb_memory_usage"] = _sizes(int(sizes[1]), int(sizes[2]))
+        gpu["fb_memory_usage"] = memory_sizes(int(sizes[1]), int(sizes[2]))
     return gpu
-
-
-def _sizes(used: int, total: int) -> Tree:
-    return {"total": str(total), "used": str(used), "free": str(max(0, total - used))}
 
 
 def _processes(listed: str | None, below: list[tuple[str, str]]) -> tuple[Tree | str, str]:
@@ -149,7 +145,7 @@ def _json_gpu(entry: Tree) -> Tree:
         },
     }
     if type(used) is int and type(total) is int:
-        gpu["fb_memory_usage"] = _sizes(used, total)
+        gpu["fb_memory_usage"] = memory_sizes(used, total)
     if isinstance(listed, list):
         found = [each for each in listed if isinstance(each, dict)]
         gpu["processes"] = {"process_info": [_json_process(each) for each in found]}

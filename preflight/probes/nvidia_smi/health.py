@@ -1,6 +1,7 @@
 """Memory errors, reasons for low clocks, and what a GPU needs to recover, as nvidia-smi prints them."""
 
 import re
+from collections.abc import Callable
 from typing import Any
 
 from ..fact import Json
@@ -40,15 +41,16 @@ def remap(gpu: Json) -> Any:
     """Return facts.RowRemap."""
     if isinstance(gpu.get("remapped_rows"), str):
         return value_of(gpu["remapped_rows"], not_understood)
-    group = "remapped_rows/"
+
+    def at(convert: Callable[[str], Any], *names: str) -> Any:
+        return value_at(gpu, convert, *["remapped_rows/" + name for name in names])
+
     return all_or_first_missing(
         {
-            "correctable": value_at(gpu, whole, group + "remapped_row_corr", group + "correctable_error"),
-            "uncorrectable": value_at(gpu, whole, group + "remapped_row_unc", group + "uncorrectable_error"),
-            "pending": value_at(gpu, _flag, group + "remapped_row_pending", group + "pending"),
-            "failed": value_at(
-                gpu, _flag, group + "remapped_row_failure", group + "remapping_failure_occurred"
-            ),
+            "correctable": at(whole, "remapped_row_corr", "correctable_error"),
+            "uncorrectable": at(whole, "remapped_row_unc", "uncorrectable_error"),
+            "pending": at(_flag, "remapped_row_pending", "pending"),
+            "failed": at(_flag, "remapped_row_failure", "remapping_failure_occurred"),
         }
     )
 
@@ -60,23 +62,16 @@ def _flag(text: str) -> bool:
 
 def retired(gpu: Json) -> Any:
     """Return facts.RetiredPages."""
-    group = "retired_pages/"
-    counts = all_or_first_missing(
-        {
-            "single_bit": value_at(
-                gpu, whole, group + "multiple_single_bit_retirement/retired_count", group + "single_bit_ecc"
-            ),
-            "double_bit": value_at(
-                gpu, whole, group + "double_bit_retirement/retired_count", group + "double_bit_ecc"
-            ),
-        }
-    )
+
+    def at(convert: Callable[[str], Any], *names: str) -> Any:
+        return value_at(gpu, convert, *["retired_pages/" + name for name in names])
+
+    single = at(whole, "multiple_single_bit_retirement/retired_count", "single_bit_ecc")
+    double = at(whole, "double_bit_retirement/retired_count", "double_bit_ecc")
+    counts = all_or_first_missing({"single_bit": single, "double_bit": double})
     if "missing" in counts:
         return counts
-    pending = value_at(
-        gpu, yes, group + "pending_retirement", group + "pending_page_blacklist", group + "pending"
-    )
-    return {**counts, "pending": pending}
+    return {**counts, "pending": at(yes, "pending_retirement", "pending_page_blacklist", "pending")}
 
 
 _THROTTLE_WORDS = {

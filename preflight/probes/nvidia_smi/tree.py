@@ -153,19 +153,16 @@ def _memory(gpu: Json) -> Any:
 
 def pcie(gpu: Json) -> Any:
     """Return facts.PcieLink."""
-    xml, text = "pci/pci_gpu_link_info/", "pci/gpu_link_info/"
+
+    def at(xml: str, text: str) -> Any:
+        return value_at(gpu, whole, "pci/pci_gpu_link_info/" + xml, "pci/gpu_link_info/" + text)
+
     return all_or_first_missing(
         {
-            "generation": value_at(
-                gpu, whole, xml + "pcie_gen/current_link_gen", text + "pcie_generation/current"
-            ),
-            "generation_max": value_at(
-                gpu, whole, xml + "pcie_gen/max_link_gen", text + "pcie_generation/max"
-            ),
-            "width": value_at(
-                gpu, whole, xml + "link_widths/current_link_width", text + "link_width/current"
-            ),
-            "width_max": value_at(gpu, whole, xml + "link_widths/max_link_width", text + "link_width/max"),
+            "generation": at("pcie_gen/current_link_gen", "pcie_generation/current"),
+            "generation_max": at("pcie_gen/max_link_gen", "pcie_generation/max"),
+            "width": at("link_widths/current_link_width", "link_width/current"),
+            "width_max": at("link_widths/max_link_width", "link_width/max"),
         }
     )
 

@@ -43,21 +43,15 @@ LOST_VALUES = {
     SHARED: missing("the file has the same UUID for another GPU", "not-asked"),
 }
 """What a reader of files puts in place of a value that is not whole, and why; no text has it."""
-_NOT_A_VALUE = (
-    (
-        re.compile(
-            r"\[?(N/?A|Not Supported|Not Available|Requested functionality has been deprecated)\]?",
-            re.IGNORECASE,
-        ),
-        "not-supported",
-    ),
-    (re.compile(r"\[?(GPU is lost|GPU_?LOST)\.?\]?", re.IGNORECASE), "gpu-lost"),
-    (
-        re.compile(r"\[?(GPU requires reset|Reset Required|GPU_?RESET_?REQUIRED)\.?\]?", re.IGNORECASE),
-        "reset-required",
-    ),
-    (re.compile(r"\[?Insufficient Permissions\]?", re.IGNORECASE), "no-permission"),
-    (re.compile(r"\[?(Unknown Error|ERR!|Error|Unknown|Not Found|)\]?", re.IGNORECASE), "error"),
+_NOT_A_VALUE = tuple(
+    (re.compile(r"\[?(?:%s)\.?\]?" % words, re.IGNORECASE), code)
+    for words, code in (
+        ("N/?A|Not Supported|Not Available|Requested functionality has been deprecated", "not-supported"),
+        ("GPU is lost|GPU_?LOST", "gpu-lost"),
+        ("GPU requires reset|Reset Required|GPU_?RESET_?REQUIRED", "reset-required"),
+        ("Insufficient Permissions", "no-permission"),
+        ("Unknown Error|ERR!|Error|Unknown|Not Found|", "error"),
+    )
 )
 
 
