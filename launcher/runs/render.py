@@ -11,7 +11,7 @@ from launcher.errors import HostError
 from launcher.rundir.end_state import describe_end, explain_stall
 from launcher.runs.remote_run import NodeRun, RemoteRun
 from launcher.text import align_rows, count_noun, format_memory, one_line, sanitize
-from preflight.checks.message_text import round_duration
+from preflight.checks.message_text import round_duration, shorten
 
 SCHEMA = "gpulaunch.runs/1"
 _SPARE = ("BY", "RUNS ON", "STARTED", "HOSTS", "LOSS", "STEP")
@@ -48,12 +48,8 @@ def _fit_rows(rows: Sequence[Sequence[str]], columns: int) -> Iterator[Sequence[
     left = columns - sum(width for title, width in widths.items() if title != "STATE")
     for row in rows:
         shown = dict(zip(rows[0], row, strict=True))
-        shown["STATE"] = _head(shown["STATE"], max(left, _NARROWEST_STATE))
+        shown["STATE"] = shorten(shown["STATE"], max(left, _NARROWEST_STATE))
         yield [shown[title] for title in widths]
-
-
-def _head(text: str, length: int) -> str:
-    return text if len(text) <= length else f"{text[: length - 3]}..."
 
 
 def run_line(run: RemoteRun, now: float) -> str:

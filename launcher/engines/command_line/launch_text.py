@@ -26,6 +26,7 @@ from launcher.engines.command_line.shell.words import Word
 from launcher.engines.command_line.tables import side_programs
 from launcher.engines.command_line.wrappers import explain_empty, strips_program
 from launcher.errors import CommandRefused
+from preflight.checks.message_text import shorten
 
 _COMMENT_INSIDE = re.compile(r"\\[ \t]*\n[ \t]*#[^\n]*\n[ \t]*[^\s#]")
 _ARGUMENTS = re.compile(r"\$(?:[@*#]|\{[@*])")
@@ -261,7 +262,7 @@ def _directives(text: str) -> Iterator[str]:
     options: dict[str, dict[str, None]] = {}
     for found in _DIRECTIVE.finditer(text):
         given = options.setdefault(found["mark"], {})
-        given |= dict.fromkeys(map(_cut, _OPTION.findall(found["options"])))
+        given |= dict.fromkeys(shorten(option, _SHOWN) for option in _OPTION.findall(found["options"]))
     for mark, given in options.items():
         why = _SBATCH if mark == "SBATCH" else _DIRECTIVES
         if image := next((one for one in given if one.startswith("--container-image")), ""):
@@ -278,10 +279,6 @@ def _unexported(text: str, shell: ShellState) -> Iterator[str]:
             is_read = re.search(rf"\$\{{?[!#]?{name}\b|\b(?:export|declare)[^\n]*\b{name}\b", others)
             if is_read is None and not any(name in said.partition(":")[0] for said in shell.dropped):
                 yield f"{name}: set for the text alone and not exported, no rank gets it"
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
 
 
 def _no_command(shell: ShellState) -> CommandRefused:

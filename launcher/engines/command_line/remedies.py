@@ -14,6 +14,7 @@ from launcher.engines.command_line.shell.words import Word
 from launcher.engines.command_line.side_commands import find_launcher, has_launcher, is_launch, is_python
 from launcher.engines.command_line.tables import wrappers as tables
 from launcher.errors import CommandRefused
+from preflight.checks.message_text import shorten
 
 _PROGRAM = re.compile(r"(?:[./][\w./-]*/)?[\w.-]+")
 """No image, which has a repository in front and a tag behind: `pytorch/pytorch:latest`."""
@@ -129,7 +130,7 @@ def _with_variables(program: str, fix: str, words: Sequence[Word]) -> str:
                 given[pair[1]] = f"{pair[1]}={shown}"
         if name == _RUNTIME_ENV:
             given |= _of_runtime(value)
-    return fix.replace(_LAUNCH, f"{_LAUNCH}{_short(' '.join(given.values()))} ") if given else fix
+    return fix.replace(_LAUNCH, f"{_LAUNCH}{shorten(' '.join(given.values()), _SHOWN)} ") if given else fix
 
 
 def _of_runtime(text: str) -> dict[str, str]:
@@ -206,7 +207,7 @@ def _inner_command(name: str, words: Sequence[Word]) -> str:
     is_shell = any(text in _SHELLS for text in texts) or _image(name, texts) == len(texts) - 3
     if is_shell and re.fullmatch(r"-\w*c", "".join(texts[-2:-1])):
         text = texts[-1].strip()
-        return "" if "\n" in text else _short(shlex.quote(text))
+        return "" if "\n" in text else shorten(shlex.quote(text), _SHOWN)
     named = (at for at, text in enumerate(texts) if _PROGRAM.fullmatch(text))
     starts = (at for at in named if is_python(words[at]) or has_launcher(words[at : at + 1]))
     at = next((at for at in starts if is_launch(words[at : at + 3])), len(words))
@@ -254,7 +255,7 @@ def _scheduler_fix(words: Sequence[Word]) -> str:
         behind = (*map(Word, ("torchrun", *counts, *module)), program, *behind)
     is_program = bool(behind) and not behind[0].text.startswith("-")
     named = [text for text in texts if _launches(text)]
-    quoted = _short(shlex.quote(named[0])) if named else ""
+    quoted = shorten(shlex.quote(named[0]), _SHOWN) if named else ""
     command = (_inner_command("", behind) or _shown(behind)) if is_program else quoted
     command = command or _inner_command("", words)
     return (
@@ -269,7 +270,7 @@ def _launches(text: str) -> bool:
 
 
 def _shown(words: Sequence[Word]) -> str:
-    return _short(" ".join(map(_typed, words)))
+    return shorten(" ".join(map(_typed, words)), _SHOWN)
 
 
 def _typed(word: Word) -> str:
@@ -279,10 +280,6 @@ def _typed(word: Word) -> str:
     if any(_CONDITIONAL.search(part) for part in word.unresolved):
         return "..."
     return f'"{word.text}"' if any(map(str.isspace, word.text)) else word.text
-
-
-def _short(command: str) -> str:
-    return command if len(command) <= _SHOWN else f"{command[:_SHOWN]}..."
 
 
 def _running_container(words: Sequence[Word]) -> str:
@@ -305,7 +302,7 @@ def _batch_script_fix(words: Sequence[Word]) -> str:
     """Return what takes the place of `sbatch`: its script is the first file among its words."""
     wrapped = _value_of("--wrap", words)
     if wrapped is not None:
-        return f"launch what it wraps: {_LAUNCH}{_short(shlex.quote(wrapped.text.strip()))}"
+        return f"launch what it wraps: {_LAUNCH}{shorten(shlex.quote(wrapped.text.strip()), _SHOWN)}"
     texts = [word.text for word in words]
     script = next((text for text in texts if text.endswith(tables.BATCH_SUFFIXES)), "")
     if not script and texts and not texts[-1].startswith("-"):

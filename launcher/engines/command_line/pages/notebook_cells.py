@@ -10,6 +10,7 @@ from typing import Any
 from launcher.engines.command_line.pages.blocks import LAUNCH, with_continued
 from launcher.engines.command_line.side_commands import say_left_out
 from launcher.errors import CommandRefused
+from preflight.checks.message_text import shorten
 
 _SHELL = re.compile(r"[ \t]*!+[ \t]*(?=[\w.$\"'/~(])")
 _MAGIC = re.compile(r"[ \t]*%")
@@ -110,8 +111,7 @@ def _said(line: str) -> Iterator[str]:
     """Yield what is said of a line of Python that may set what a command sees."""
     text = line.strip()
     if _SETS.search(text) and not text.startswith(("#", "import ", "from ", "print")):
-        shown = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
-        yield say_left_out(f"{shown}: {_NOT_READ}")
+        yield say_left_out(f"{shorten(text, _SHOWN)}: {_NOT_READ}")
 
 
 def _assignment(line: str) -> tuple[str, str]:

@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Iterator
 
 from launcher.errors import CommandRefused
+from preflight.checks.message_text import shorten
 
 _IMPORT = re.compile(
     r"^(?:from[ \t]+[A-Za-z_][\w.]*[ \t]+import[ \t]+\S"
@@ -91,7 +92,7 @@ def _started(program: ast.Module, launch: re.Pattern[str]) -> Iterator[str]:
         text = " ".join(text[:_LONGEST_COMMAND].replace("\\", " ").split())
         found = launch.search(text)
         if " " in text and found is not None and _is_no_prose(text[: found.end()]):
-            yield text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
+            yield shorten(text, _SHOWN)
 
 
 def _is_no_prose(text: str) -> bool:
