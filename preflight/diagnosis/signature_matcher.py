@@ -1,7 +1,8 @@
 """Which rows of the signature table a log's lines match, looked for fast. Pure."""
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+import sys
+from collections.abc import Iterator, Sequence
 from functools import cache, lru_cache
 
 from preflight.diagnosis.lines import Line
@@ -31,8 +32,8 @@ _FORK_ABOVE = 60
 """Lines above a message that are read for signs of a fork: those of one traceback."""
 _ZEROS = bytes(ord("0") if chr(byte).isdecimal() else byte for byte in range(128)) + bytes(range(128, 256))
 
-_MUCH = 20_000
-"""Bytes from which on a text's quartets are gathered before literals are looked for."""
+_SHORT = 0
+"""Key of the literals of less than four bytes: no text has four zeros in a row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,18 +153,27 @@ def _active(shapes: set[bytes]) -> dict[bytes, _Rows]:
     each_shape = list(shapes)
     everything = b"\n".join(each_shape)
     held: dict[int, list[bytes]] = {}
-    for literal in may_be_in(everything, _places_in_table()):
+    for literal in _may_be_in(everything):
         for place in places_of(literal, everything):
             held.setdefault(place, []).append(literal)
     return {each_shape[place]: _rows_with(frozenset(literals)) for place, literals in held.items()}
 
 
-def may_be_in(text: bytes, literals: Iterable[bytes]) -> Iterable[bytes]:
-    """Return the literals without those that have bytes in a row that a long text has nowhere: nearly all of them."""
-    if len(text) < _MUCH:
-        return literals
-    quartets = _quartets(text)
-    return [literal for literal in literals if quartets.issuperset(_quartets_of_literal(literal))]
+def _may_be_in(text: bytes) -> Iterator[bytes]:
+    """Yield the literals of the table without those that have bytes in a row that a text has nowhere: nearly all of them."""
+    quartets, by_start = _quartets(text), _literals_by_start()
+    for start in (_SHORT, *(by_start.keys() & quartets)):
+        yield from (each for each in by_start[start] if quartets.issuperset(_quartets_of_literal(each)))
+
+
+@cache
+def _literals_by_start() -> dict[int, list[bytes]]:
+    """Return {first four bytes as a number: literals of the table}."""
+    found: dict[int, list[bytes]] = {_SHORT: []}
+    for literal in _places_in_table():
+        start = literal[:4] if len(literal) >= 4 else b""
+        found.setdefault(int.from_bytes(start, sys.byteorder), []).append(literal)
+    return found
 
 
 def _quartets(text: bytes) -> frozenset[int]:
