@@ -19,7 +19,7 @@ _LONGEST_CONFIG = 1 << 16
 
 def probe_python(ask: ProbeRequest, emit: Emit) -> None:
     """Emit facts.PythonEnv."""
-    path = import_path(os.environ)
+    path = import_path({**os.environ, **({"PYTHONPATH": ask.python_path} if ask.python_path else {})})
     stamp = packages_stamp(sys.executable, path)  # before the folders are read: a change since makes another
     answer: Json = {
         "executable": sys.executable,
