@@ -88,7 +88,7 @@ _BY_WORDS: dict[str, tuple[tuple[str, str], ...]] = {
         (r"n_classes|[Tt]arget|[Ll]abel", "print(labels.min(), labels.max()) before the loss: 0 to the number of classes - 1, ignore_index aside"),
         (r"srcIndex|vocab|[Ee]mbedding", "print(input_ids.max()): less than the rows of the embedding (model.resize_token_embeddings(len(tokenizer)))"),
     ),
-    "S42": ((r"notebook", "restart the kernel, and before notebook_launcher let no cell start CUDA (torch.cuda.*, .to('cuda'), imports that do)"),),
+    "S42": ((r"notebook|create new processes", "restart the kernel, and before the launcher or trainer let nothing start CUDA (torch.cuda.*, .to('cuda'), imports that do)"),),
     "S44": (
         (r"[Cc]redential|[Mm]unge", "munge -n | ssh NODE unmunge; ssh NODE date"),
         (r"kubectl|\bpods?\b|kubelet|Error from server|Insufficient \w+(?:\.com/gpu)?$", "kubectl describe pod POD"),
@@ -140,6 +140,7 @@ _BY_WORDS: dict[str, tuple[tuple[str, str], ...]] = {
     "S81": (
         (r"\b429\b|Too Many Requests|\bSlowDown\b", "HF_HUB_OFFLINE=1 after one download: each rank of each host asks the server otherwise"),
         (r"\b(?:boto\w*|aio\w*|s3\w*)\b|ExpiredToken", "aws sts get-caller-identity on every host shows whose credentials it has, and whether they expired"),
+        (r"^azure\.|\bazure\.core\.", "az login, or a SAS token that has not expired, on every host"),
         (r"\bgoogle\.|\bgcsfs\b|gs://", "gcloud auth application-default login, or GOOGLE_APPLICATION_CREDENTIALS=KEY.json, on every host"),
     ),
     "S84": ((r"[Nn]o (?:valid )?checkpoint found in", "leave resume_from_checkpoint out of a first start: the output directory holds no checkpoint-N yet"),),
@@ -178,13 +179,26 @@ _BY_WORDS: dict[str, tuple[tuple[str, str], ...]] = {
     ),
 }  # fmt: skip
 """By code: (words of a log, what to type), of which the first that fits counts."""
+_WITH_NAME = {
+    "S50": (_PORT, "ss -ltnp 'sport = :{0}' on the main host shows who holds port {0}"),
+    "S76": (_FILE, "df -h {0}"),
+    "S78": (_JOB, "sacct -j {0} -X -o JobID,State%40,Elapsed,Timelimit names who cancelled it"),
+    "S80": (_REPO, "hf auth login && hf download {0}"),
+    "S81": (_REPO, "hf auth login && hf download {0}"),
+    "S82": (_REPO, "hf download {0}"),
+    "S92": (_NO_PARENT, "mkdir -p {0}"),
+    "S98": (_SCRIPT, "python {0} --help"),
+}
+"""By code: what to type with the name that a pattern finds in a log, where no words of `_BY_WORDS` fit."""
 
 
 def command_for(code: str, text: str) -> str:
     """Return what to do, made from a cause's lines (joined); "" where they do not say enough."""
     said = next((command for words, command in _BY_WORDS.get(code, ()) if re.search(words, text)), "")
+    pattern, command = _WITH_NAME.get(code, (None, ""))
+    name = _first(pattern, text) if pattern else ""
     make = _MAKERS.get(code)
-    return said or (make(text) if make else "")
+    return said or (command.format(shell_word(name)) if name else "") or (make(text) if make else "")
 
 
 def shell_word(path: str) -> str:
@@ -208,32 +222,9 @@ def _rename(text: str) -> str:
     return f"take {name}= out of the call" if name else ""
 
 
-def _port(text: str) -> str:
-    port = _first(_PORT, text)
-    return f"ss -ltnp 'sport = :{port}' on the main host shows who holds port {port}" if port else ""
-
-
-def _disk(text: str) -> str:
-    path = _first(_FILE, text)
-    return f"df -h {shell_word(path) if path else '. /tmp'}"
-
-
-def _script(text: str) -> str:
+def _option(text: str) -> str:
     meant = _MEANT.search(text)
-    if meant:
-        return f"write {meant[2]} instead of {meant[1]}"
-    script = _first(_SCRIPT, text)
-    return f"python {script} --help" if script else ""
-
-
-def _fetch(text: str) -> str:
-    repo = _first(_REPO, text)
-    return f"hf download {repo}" if repo else ""
-
-
-def _log_in_and_fetch(text: str) -> str:
-    fetch = _fetch(text)
-    return fetch and f"hf auth login && {fetch}"
+    return f"write {meant[2]} instead of {meant[1]}" if meant else ""
 
 
 def _reachable(text: str) -> str:
@@ -252,15 +243,7 @@ def _ended(text: str) -> str:
     return "grep -il error /tmp/ray/session_latest/logs/*" if _RAY.search(text) else ""
 
 
-def _stopped(text: str) -> str:
-    job = _first(_JOB, text)
-    return f"sacct -j {job} -X -o JobID,State%40,Elapsed,Timelimit names who cancelled it" if job else ""
-
-
 def _missing(text: str) -> str:
-    parent = _first(_NO_PARENT, text)
-    if parent:
-        return f"mkdir -p {shell_word(parent)}"
     path = _first(_NO_SUCH, text)
     folder = path.rpartition("/")[0]
     if not folder:
@@ -327,18 +310,13 @@ def _fitting(text: str) -> str:
 _MAKERS: dict[str, Callable[[str], str]] = {
     "S00": _of_exception,
     "S20": _memory,
-    "S50": _port,
     "S51": _reachable,
-    "S76": _disk,
-    "S78": _stopped,
-    "S80": _log_in_and_fetch,
-    "S81": _log_in_and_fetch,
-    "S82": _fetch,
+    "S76": lambda _text: "df -h . /tmp",
     "S90": _rename,
     "S92": _missing,
     "S97": _ended,
-    "S98": _script,
+    "S98": _option,
     "S99": _ended,
     "S104": _fitting,
 }
-"""By code: what makes a command of names in a log, where no words of `_BY_WORDS` fit."""
+"""By code: what makes a command of what a log says, where neither words nor one name do."""

@@ -101,6 +101,7 @@ REFUSED = "srun: error: Unable to allocate resources:"
         ("AttributeError: module 'hydra' has no attribute 'main'", "--force-reinstall hydra-core"),
         ("wandb.errors.CommError: Error 403: permission denied", "entity="),
         ("botocore.exceptions.NoCredentialsError: Unable to locate credentials", "aws sts"),
+        ("azure.core.exceptions.ClientAuthenticationError: Server failed to authenticate", "az login"),
         ("google.auth.exceptions.DefaultCredentialsError: none were found.", "gcloud auth"),
         ("HTTPError: 429 Client Error: Too Many Requests for url: https://huggingface.co/api/a", "OFFLINE=1"),
         ("pandas.errors.ParserError: Error tokenizing data. C error: Expected 3 fields", "on_bad_lines"),

@@ -100,6 +100,7 @@ def test_two_lines_of_one_width_make_no_terminal() -> None:
 
 def test_lines_of_one_format_are_whole_each() -> None:
     assert unwrapped(*(wide(f"step {n} loss") for n in (1, 2, 3, 4))) == [(n, 1) for n in range(1, 5)]
+    assert unwrapped(*(wide(f"step {n} loss") for n in (1, 2, 3)), "TERM_MEMLIMIT: job killed")[-1] == (4, 1)
 
 
 def test_a_line_in_many_parts_is_joined_up_to_twelve() -> None:

@@ -52,7 +52,7 @@ ROWS: tuple[Signature, ...] = (
     Signature("S42", "cuda-reinit-in-fork", ROOT,
               r"Cannot re-?initialize CUDA in forked subprocess|CUDA has been initialized before the `?notebook_launcher|verifying a stable environment for the notebook launcher|multi-GPU training from your notebook, you need to avoid"
               r"|training from your notebook, the `?Accelerator|must use the 'spawn' start method"
-              r"|To use CUDA with multiprocessing, you must|Poison fork in .{0,40}CUDA",
+              r"|To use CUDA with multiprocessing, you must|create new processes if CUDA is already initialized|Poison fork in .{0,40}CUDA",
               "a process forked after CUDA was in use (a DataLoader worker, a pool)",
               "multiprocessing_context='spawn', and no CUDA work in the dataset", "thread"),
     # `signature_matcher` makes it S42 where the lines above show a fork.
