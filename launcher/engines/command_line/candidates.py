@@ -18,6 +18,7 @@ from launcher.engines.command_line.shell.words import Word
 from launcher.engines.command_line.tables import side_programs, wrappers
 from launcher.engines.command_line.tables.mpirun_srun import PREFIXES
 from launcher.errors import CommandRefused
+from preflight.checks.message_text import shorten
 from preflight.frozen import dataclass
 
 _NODE_RANKS = ("--node_rank", "--node-rank", "--machine_rank", "--machine-rank", "NODE_RANK")
@@ -297,13 +298,9 @@ def _described(found: Sequence[FoundCommand]) -> tuple[str, tuple[str, ...]]:
     if "-m" in common[:-1]:
         script = common[common.index("-m") + 1]
     if start < 2 or not script:
-        return "", tuple(_cut(" ".join(text)) for text in texts)
+        return "", tuple(shorten(" ".join(" ".join(text).split()), _LONGEST) for text in texts)
     program = next(word for word in common if "=" not in word)
     return f"{' '.join(dict.fromkeys((program, script)))} with ", tuple(
-        _cut(" ".join(text[start : len(text) - behind])) or "nothing more" for text in texts
+        shorten(" ".join(" ".join(text[start : len(text) - behind]).split()), _LONGEST) or "nothing more"
+        for text in texts
     )
-
-
-def _cut(text: str) -> str:
-    text = " ".join(text.split())
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."

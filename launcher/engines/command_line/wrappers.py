@@ -86,16 +86,7 @@ def explain_empty(words: Sequence[Word]) -> str:
 
 def strips_program(name: str) -> bool:
     """Return whether a program is one around commands."""
-    return name in (
-        *tables.REFUSED,
-        *tables.TRANSPARENT,
-        *tables.RUNNERS,
-        "env",
-        "uvx",
-        "eval",
-        "cd",
-        "flock",
-    )
+    return name in (*tables.REFUSED, *tables.TRANSPARENT, *tables.RUNNERS, *tables.OTHERS)
 
 
 def _tox_command(words: Sequence[Word], start: int) -> int:

@@ -31,7 +31,6 @@ _COMMA = re.compile(rf",|{_QUOTED}")
 _USED = re.compile(rf"{_QUOTED}|(?<=[ \t=])\$(?P<name>\w+)(?=[ \t]|$)", re.MULTILINE)
 """A variable, which is one word whatever it has."""
 
-_BETWEEN = re.compile(r"(?<=[\"'])[ \t]*,[ \t]*(?=[\"'])")
 _SHELL = re.compile(r"(?:powershell|pwsh)(?:\.exe)?\Z", re.IGNORECASE)
 _NEW_LIST = re.compile(
     r"(?:\[|New-Object[ \t]+['\"]?)System\.Collections\.(?:ArrayList|Generic\.List\[\w+\])"
@@ -97,6 +96,11 @@ def _once(found: re.Match[str]) -> str:
     return f'"{text}"' if "''" in found[1] else found[0]
 
 
+def _spaced(words: str) -> str:
+    """Return a list with blanks between its words, where it has commas."""
+    return " ".join(_COMMA.sub(lambda one: " " if one[0] == "," else one[0], words).split())
+
+
 def _as_text(found: re.Match[str]) -> str:
     """Return texts and variables that are joined as one text: `"--rank=" + $rank`."""
     terms = re.findall(_WORD, found["terms"])
@@ -112,7 +116,7 @@ def of_powershell(text: str) -> str:
     is_own = is_one(text)
     text = _OF_SCRIPT.sub("", with_blocks(_DOUBLED.sub(_once, text) if "''" in text and is_own else text))
     text = _STARTED.sub(
-        lambda found: f"{_SHELL.sub('bash -c', found['program'])} {_BETWEEN.sub(' ', found['words'])}", text
+        lambda found: f"{_SHELL.sub('bash -c', found['program'])} {_spaced(found['words'])}", text
     )
     text = _CLOSE.sub(r"\1 = ", text) if is_own else text
     text = _ADDED.sub(r"\g<indent>$\g<name> += \g<words>", _NEW_LIST.sub("@()", text))
@@ -127,8 +131,7 @@ def of_powershell(text: str) -> str:
 
     def written(found: re.Match[str], mark: str = "=") -> str:
         lists.append(found["name"])
-        words = _COMMA.sub(lambda one: " " if one[0] == "," else one[0], _COMMENT.sub("", found["words"]))
-        return f"{found['name']}{mark}({' '.join(words.split())})"
+        return f"{found['name']}{mark}({_spaced(_COMMENT.sub('', found['words']))})"
 
     text = _RANGE.sub(r"\g<name>=({\g<first>..\g<last>})", _LIST.sub(written, text))
     if lists:

@@ -73,9 +73,7 @@ def read_text(shell: ShellState, words: list[Word], text: Word, *, is_end_of_loo
             shell.forget(shown[-1], is_exported=False, why="read from a text")
         words.clear()
         return
-    is_read = shown[:1] == ["read"] or shown[1:2] == ["read"]
-    names = [name for name in shown[shown.index("read") + 1 :] if _NAME.fullmatch(name)] if is_read else []
-    if not names:
+    if not (names := _read_names(words)):
         if shell.blocks.runs is False:
             return
         raise CommandRefused("the text gives a command its input (<<<)", "paste the launch alone")

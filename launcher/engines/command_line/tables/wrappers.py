@@ -50,6 +50,7 @@ TASKS = {
 }
 """Where tools have tasks, which `run` starts as it starts programs."""
 
+OTHERS = ("env", "uvx", "eval", "cd", "flock")
 RUNNERS = ("uv", "poetry", "pipenv", "pdm", "rye", "hatch", "pixi", "conda", "mamba", "micromamba")
 """Tools whose `run` starts a command in an environment."""
 

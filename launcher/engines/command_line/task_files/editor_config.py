@@ -70,32 +70,22 @@ def _command(one: dict[str, Any]) -> str:
         start = "command"  # a script of Python too, in which only its name counts
     before = {"module": f"{python} -m {head}", "program": f"{python} {head}"}.get(start, head)
     words = given if isinstance(given, str) else " ".join(_quoted(word) for word in given)
-    lines = [f"export {name}={shlex.quote(str(value))}" for name, value in _environment(one)]
+    options = one["options"] if isinstance(one.get("options"), dict) else {}
+    found = one.get("env", options.get("env"))
+    variables = found if isinstance(found, dict) else {}
+    unset = [name for name, value in variables.items() if not _is_variable(name, value)]
+    lines = [
+        f"export {name}={shlex.quote(_filled(str(value)))}"
+        for name, value in variables.items()
+        if name not in unset
+    ]
     if isinstance(one.get("envFile"), str):
         lines.append(say_left_out(f"envFile {_filled(one['envFile'])}: {_NOT_READ}"))
-    options = one["options"] if isinstance(one.get("options"), dict) else {}
     folder = one.get("cwd", options.get("cwd"))
     if isinstance(folder, str) and _filled(folder) != ".":
         lines.append(f"cd {shlex.quote(_filled(folder))}")
-    lines += unread_keys((*one, *options, *_unset(one)), _READ)
+    lines += unread_keys((*one, *options, *unset), _READ)
     return "\n".join((*lines, f"{before} {words}".strip()))
-
-
-def _environment(one: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    for name, value in _variables(one).items():
-        if _is_variable(name, value):
-            yield name, _filled(str(value))
-
-
-def _unset(one: dict[str, Any]) -> Iterator[str]:
-    """Yield the variables that a shell cannot set: of another name, or with a list for a value."""
-    yield from (name for name, value in _variables(one).items() if not _is_variable(name, value))
-
-
-def _variables(one: dict[str, Any]) -> dict[str, Any]:
-    options = one.get("options")
-    found = one.get("env", options.get("env") if isinstance(options, dict) else None)
-    return found if isinstance(found, dict) else {}
 
 
 def _is_variable(name: str, value: object) -> bool:
