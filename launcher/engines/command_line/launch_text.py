@@ -14,7 +14,7 @@ from dataclasses import replace
 from launcher.engines.command_line import refusals, side_commands
 from launcher.engines.command_line.candidates import SUBMITS, FoundCommand, ShellLine, choose_launch, submits
 from launcher.engines.command_line.options import RANK_LOGS
-from launcher.engines.command_line.pages.blocks import LAUNCH_LINE
+from launcher.engines.command_line.pages.blocks import LAUNCH_INSIDE, LAUNCH_LINE
 from launcher.engines.command_line.pages.page import commands_text
 from launcher.engines.command_line.parsed_command import MissingValue
 from launcher.engines.command_line.shell.bracket_tests import Answer, Files
@@ -96,6 +96,7 @@ class _Launches:
         self.ended = ""  # what is in front of the next command
         self.is_left_out = False  # the command in front of a pipe
         self.is_submitted = False  # the text itself, to a scheduler
+        self.printed = ""  # by `echo`
 
     def read(self, text: str) -> None:
         """Take every command of a text."""
@@ -151,15 +152,23 @@ class _Launches:
         elif sentence := _without_effect(words, self.ended, after=bool(self.found)):
             shell.dropped.append(sentence)
             self.is_left_out = self.is_behind
+            is_printed = words[0].text == "echo"
+            self.printed = " ".join(word.text for word in words[1:]) if is_printed else self.printed
         elif self.is_behind and self._is_left_behind(words):
             self.is_left_out = True
         elif self.is_behind or not shell.prepare(words):
             self.is_left_out = False
             side_commands.refuse_undecided(words, is_behind=bool(self.found))
+            self._refuse_printed(posixpath.basename(words[0].text))
             if len(self.found) == _MOST_COMMANDS:
                 raise CommandRefused(f"the text has more than {_MOST_COMMANDS} commands", "paste one launch")
             self.found.append(FoundCommand(self._line(words), self.ended, in_background=in_background))
             self.is_behind = self.is_behind or side_commands.is_launch(words)
+
+    def _refuse_printed(self, reader: str) -> None:
+        """Raise CommandRefused for `echo "torchrun train.py" | bash`."""
+        if self.ended == "|" and reader in side_commands.READ_COMMANDS and LAUNCH_INSIDE.search(self.printed):
+            raise refusals.piped_launch(reader, self.printed)
 
     def _is_left_behind(self, words: tuple[Word, ...]) -> bool:
         """Take what only a later launch sees of the text; return False for any other command."""

@@ -1,6 +1,7 @@
 """Why a text cannot be read as one launch, and what to paste in its place."""
 
 import re
+import shlex
 from collections.abc import Sequence
 from itertools import pairwise
 
@@ -103,6 +104,14 @@ def template_choice(line: str) -> CommandRefused:
     return CommandRefused(
         f"the text is a template, which decides whether it has {line.strip()[:40]}",
         "paste what the template makes",
+    )
+
+
+def piped_launch(reader: str, launch: str) -> CommandRefused:
+    """Return the error for `echo "torchrun train.py" | bash`."""
+    return CommandRefused(
+        f"the text prints its launch, and pipes it into {reader}",
+        f"launch it: gpulaunch run --hosts A,B -- {shlex.quote(launch)}",
     )
 
 

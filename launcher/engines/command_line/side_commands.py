@@ -37,6 +37,9 @@ LOG_FILTERS = names("tee cat grep egrep sed awk ts tail head less logger rotatel
 """Programs that only show or keep what a launch prints: `| grep --line-buffered loss`."""
 
 _SHELLS = ("bash", "sh", "zsh", "fish", "$SHELL", "/bin/bash")
+READ_COMMANDS = (*_SHELLS, "at", "batch", "ssh", "qsub", "bsub", "sbatch")
+"""Programs that start what they read."""
+
 """What stays in a terminal whose command has ended: `torchrun a.py; exec bash`."""
 
 LOOPS = ("for", "while", "until", "if", "case", "select", "{", "[", "[[", "test")

@@ -38,6 +38,7 @@ _PROFILER = (
     "leave it out, or start it in each rank: torchrun --no_python {name} ... python SCRIPT",
 )
 _OTHER_USER = ("it runs the training as another user", "leave it out, and name USER@HOST with --hosts")
+_OF_WINDOWS = ("it is a shell that hosts do not have", "paste the command that is in its quotes")
 _VARIABLES = (
     "it sets variables that gpulaunch cannot see",
     "leave it out, and write them into env: of a run config",
@@ -90,7 +91,7 @@ SAME = {"mamba": "conda", "micromamba": "conda", "rye": "pipenv"}
 _SAID_OF = {
     "a run continues without its client; --detach leaves at once": ("nohup", "setsid", "caffeinate"),
     "the report says how long the run took": ("time",),
-    "gpulaunch starts the processes itself": ("exec", "command"),
+    "gpulaunch starts the processes itself": ("exec", "command", "coproc"),
     "python runs unbuffered in every rank": ("stdbuf", "unbuffer"),
     "it would bind all ranks of a host alike, and is left out": ("numactl", "taskset"),
     "it would end one host's launcher alone, and is left out; gpulaunch stop ends a run": ("timeout",),
@@ -144,6 +145,7 @@ REFUSED: dict[str, tuple[str, str]] = {
     "prlimit": ("it would limit the launcher alone", "leave it out: limits are those of each host"),
     "watch": ("it starts a command again and again", "leave it out: restart: of a run config does it"),
     **dict.fromkeys(("su", "runuser", "doas"), _OTHER_USER),
+    **dict.fromkeys(names("cmd cmd.exe pwsh powershell powershell.exe"), _OF_WINDOWS),
     **dict.fromkeys(("dotenv", "direnv", "doppler", "infisical"), _VARIABLES),
     **dict.fromkeys(CONTAINERS, (f"it {_CONTAINER[0]}", _CONTAINER[1])),
     **dict.fromkeys(_TO_HOSTS, (f"it {_HOSTS[0]}", _HOSTS[1])),
