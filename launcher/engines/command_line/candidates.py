@@ -26,7 +26,7 @@ _OF_NODE = re.compile(r"RANK$|_ADDR$|_IP$|_ID$|(?:^|_)(?:HOST(?:NAME)?|NODE)$|_P
 """Variables that say which node a launch is for, in place of which the plan counts."""
 
 _LISTED = 6
-_LONGEST = 70
+_LONGEST = 73
 SUBMITS = "gpulaunch starts what the script starts, and gpulaunch submit hands it to Slurm"
 _BESIDE = "it runs beside the launch: start it on each host yourself, where the training needs it"
 _NO_LAUNCH = (
