@@ -27,7 +27,7 @@ import zlib
 from typing import Any
 
 from .answer import print_answer
-from .event_reader import read_step
+from .event_file import read_step
 from .nvml import GpuSampler, Nvml
 from .procfs import read_stat
 

@@ -25,10 +25,9 @@ import time
 from itertools import islice
 from typing import Any
 
-from .event_reader import MALFORMED, append_event, parse_event
+from .event_file import EVENTS, MALFORMED, append_event, parse_event
 from .procfs import descendants, is_alive, read_every_stat, read_stat
 
-EVENTS = "events.jsonl"
 STACKS_SIGNAL = signal.SIGRTMAX - 4  # as in rank/setup.py
 MARK = "==="
 PY_SPY_S = 15.0

@@ -21,6 +21,7 @@ from launcher.onhost.deep import context, single_rank_steps
 from launcher.onhost.deep.devices import CpuDevice
 from launcher.onhost.deep.link_steps import PairMeter
 from launcher.onhost.deep.main import DeepScript
+from launcher.onhost.event_file import EVENTS
 
 STOPPED_S, RUNS_S = 0.1, 0.01
 TIMEOUT_S, DEADLINE_S = 60.0, 1.5
@@ -35,8 +36,8 @@ def run_ranks(count: int, faults: dict[str, Any], seconds: float) -> list[dict[s
             free.bind(("127.0.0.1", 0))
             port = free.getsockname()[1]
         pids = [_fork(rank, count, port, directory, faults, seconds) for rank in range(count)]
-        _end(pids, Path(directory, context.EVENTS), faults)
-        return [json.loads(line) for line in Path(directory, context.EVENTS).read_text().splitlines()]
+        _end(pids, Path(directory, EVENTS), faults)
+        return [json.loads(line) for line in Path(directory, EVENTS).read_text().splitlines()]
 
 
 def _fork(rank: int, count: int, port: int, directory: str, faults: dict[str, Any], seconds: float) -> int:

@@ -10,7 +10,7 @@ from typing import Any
 
 from launcher.errors import ConnectionLost
 from launcher.follow import protocol
-from launcher.onhost.event_reader import parse_event
+from launcher.onhost.event_file import parse_event
 from launcher.onhost.supervisor.node import node_name
 from launcher.remote.program_source import read_program_source
 from launcher.transports.base import Endpoint

@@ -11,7 +11,7 @@ import pytest
 
 from launcher.onhost.deep import observer
 from launcher.onhost.deep.clocks import throttled_s
-from launcher.onhost.deep.context import EVENTS
+from launcher.onhost.event_file import EVENTS
 from launcher.rundir.event_schema import validate_event
 
 

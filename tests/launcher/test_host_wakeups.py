@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from launcher.onhost import procfs
-from launcher.onhost.event_reader import MOST, EventReader
+from launcher.onhost.event_file import MOST, EventReader
 from launcher.onhost.gauge import ranks
 from launcher.onhost.gauge.ranks import ProcessTrees
 from launcher.onhost.supervisor.daemon.ranks import RankTable

@@ -8,11 +8,12 @@ from types import SimpleNamespace
 
 import pytest
 
+from launcher.onhost.event_file import EVENTS
 from launcher.onhost.supervisor.daemon import restore_run_dir
 from launcher.onhost.supervisor.daemon.client_liveness import ClientLiveness
 from launcher.onhost.supervisor.daemon.restore_run_dir import SETTLE_S, RunDirRestorer
 from launcher.onhost.supervisor.daemon.supervised_run import SupervisedRun
-from launcher.onhost.supervisor.run_dir import EVENTS, SPEC, STATE
+from launcher.onhost.supervisor.run_dir import SPEC, STATE
 
 LOG = "rank-0.log"
 

@@ -6,9 +6,8 @@ import threading
 import time
 from typing import Any, Callable
 
-from ..event_reader import append_event
+from ..event_file import EVENTS, append_event
 
-EVENTS = "events.jsonl"
 STACK_FRAMES = 20
 REPORT_SETTLE_S = 2.0  # for the watchdogs of the other ranks to report first
 STOP_WAIT_S = 120.0  # the client collects stacks, then stops the run; without one the rank ends itself

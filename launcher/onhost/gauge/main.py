@@ -33,14 +33,13 @@ import sys
 import time
 from typing import Any
 
-from ..event_reader import MALFORMED, EventReader, event_line, read_step
+from ..event_file import EVENTS, MALFORMED, EventReader, event_line, read_step
 from ..nvml import GpuSampler
 from .liveness import QUIET_S, IdleTimer, activity_reason
 from .ranks import RankSampler
 
 USAGE = "usage.jsonl"
 SCHEMA = "gpulaunch.usage/1"
-EVENTS = "events.jsonl"
 EVERY_S = 5.0
 FIRST_SAMPLE_S = 0.5  # until there is a rank
 NVML_TIMEOUT_S = 30.0  # after this NVML counts as hung

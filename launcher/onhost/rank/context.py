@@ -5,9 +5,8 @@ import json
 import os
 from typing import Callable
 
-from ..event_reader import append_event
+from ..event_file import EVENTS, append_event
 
-EVENTS = "events.jsonl"
 TEXT_LIMIT = 4000
 
 Report = Callable[..., None]

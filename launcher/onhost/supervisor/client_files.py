@@ -6,12 +6,13 @@ import os
 import signal
 from typing import Any, Mapping, NamedTuple
 
+from ..event_file import EVENTS
 from .end_causes import HANG, PEER, REQUEST, SIGNAL
 from .events import write_event
 from .files import read_json, seconds_since, write_file, write_time
 from .node import is_on_this_node
 from .processes import is_same, send_signal
-from .run_dir import CLIENT, DETACHED, EVENTS, STOP, read_state
+from .run_dir import CLIENT, DETACHED, STOP, read_state
 
 STOP_GRACE_S = 10.0  # from SIGTERM to SIGKILL when the request names no other
 END_S = 15.0  # for a busy supervisor's last words, after SIGKILL and the wait for what that does not end

@@ -4,9 +4,8 @@ import contextlib
 import os
 from typing import Any, Iterator
 
-from ..event_reader import EventReader, event_line
+from ..event_file import EVENTS, EventReader, event_line
 from .files import CHUNK, write_file
-from .run_dir import EVENTS
 
 
 def write_event(fd: int, name: str, fields: dict[str, object]) -> bytes:

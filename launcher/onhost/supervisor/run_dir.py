@@ -46,7 +46,6 @@ from .protocol import RequestRefused
 
 SPEC = "spec.json"
 STATE = "state.json"
-EVENTS = "events.jsonl"
 LAUNCHER_LOG = "launcher.log"
 SUPERVISOR_LOG = "supervisor.log"
 CLIENT = "client"

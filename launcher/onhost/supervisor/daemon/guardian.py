@@ -7,6 +7,7 @@ import signal
 import time
 from typing import Any
 
+from ...event_file import EVENTS
 from ..cgroup_loader import group_of
 from ..client_files import is_stopped_by_person, read_stop_request
 from ..end_causes import REFUSED, REQUEST, SUPERVISOR
@@ -16,7 +17,7 @@ from ..gpu_claims import acquire_claims, release_claims
 from ..next_start import announce_keeper, hold_order
 from ..node import node_location
 from ..protocol import RequestRefused
-from ..run_dir import EVENTS, RESERVE, STATE, read_state
+from ..run_dir import RESERVE, STATE, read_state
 from ..run_processes import end_all
 from .daemonize import daemonize
 from .supervised_run import SupervisedRun, answer_start

@@ -6,7 +6,7 @@ import signal
 import time
 from typing import Any
 
-from ...event_reader import MALFORMED
+from ...event_file import MALFORMED
 from ..cgroup_loader import CgroupLike, cgroup_module
 from ..client_files import StopRequest, read_stop_request
 from ..end_causes import EXIT, RANK, REFUSED

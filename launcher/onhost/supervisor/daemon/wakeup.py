@@ -6,8 +6,8 @@ import select
 import signal
 import time
 
+from ...event_file import EVENTS
 from ..inotify import DELETE, DELETE_SELF, MODIFY, MOVE_SELF, Inotify
-from ..run_dir import EVENTS
 
 FILES_EVERY_S = 0.1  # changed files wake it no more often: a script may write events without end
 

@@ -10,7 +10,7 @@ import re
 import time
 from typing import Any
 
-from ...event_reader import MALFORMED, parse_event
+from ...event_file import MALFORMED, parse_event
 from ..files import CHUNK
 
 EVERY_S = 5.0

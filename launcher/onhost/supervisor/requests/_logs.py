@@ -8,10 +8,10 @@ import stat
 import time
 from typing import Any, Iterator
 
-from ...event_reader import MALFORMED, parse_event
+from ...event_file import EVENTS, MALFORMED, parse_event
 from ..files import CHUNK
 from ..protocol import frame
-from ..run_dir import EVENTS, RECENT, RECENT_BEFORE, SIZES, USAGE, log_sizes
+from ..run_dir import RECENT, RECENT_BEFORE, SIZES, USAGE, log_sizes
 from ._digest import HeldLogs
 
 LINES = (EVENTS, USAGE)  # sent in complete lines only

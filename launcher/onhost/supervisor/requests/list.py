@@ -7,7 +7,7 @@ from typing import Any
 
 from preflight.probes.commands import run_command
 
-from ...event_reader import MALFORMED, parse_event
+from ...event_file import MALFORMED, parse_event
 from ..client_files import is_detached, seconds_since_heartbeat
 from ..files import read_json, read_tail
 from ..gpu_claims import user_name

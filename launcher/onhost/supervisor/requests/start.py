@@ -10,6 +10,7 @@ import stat
 import time
 from typing import Any
 
+from ...event_file import EVENTS
 from ..client_files import StopRequest, record_heartbeat, request_stop
 from ..daemon.daemonize import run_and_exit
 from ..daemon.guardian import run_guardian
@@ -19,7 +20,6 @@ from ..node import MAX_TWINS, file_system_time, is_on_this_node, node_location
 from ..processes import boot_id
 from ..protocol import RequestRefused, send_header
 from ..run_dir import (
-    EVENTS,
     HEARTBEAT,
     LAUNCHER_LOG,
     LIFELINE,

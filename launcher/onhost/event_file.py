@@ -8,6 +8,7 @@ import os
 import time
 from typing import Any, Iterator
 
+EVENTS = "events.jsonl"
 MALFORMED = (ValueError, KeyError, TypeError, AttributeError, OverflowError)
 """What the fields of an event raise, where they are used, that no part of gpulaunch has written."""
 LONGEST = 1 << 20  # bytes of a line; none of ours is a third as long
