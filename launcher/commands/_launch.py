@@ -76,8 +76,12 @@ def launch_and_report(request: RunRequest, launch: LaunchRequest, options: Launc
     screen = open_screen(options)
     if not options.dry_run:
         demand_room(launch.follow.logs)
-    if request.config.on_end is not None and not request.config.on_end.is_typed and not options.dry_run:
-        consent_for(ask_options(options)).demand_end_command(request.config.on_end.words, request.config.path)
+    if (end := request.config.on_end) is not None:
+        from launcher.transports.on_end_command import check_end_command  # noqa: PLC0415 - only for few runs
+
+        check_end_command(end.words)
+        if not end.is_typed and not options.dry_run:
+            consent_for(ask_options(options)).demand_end_command(end.words, request.config.path)
     launch = replace(launch, follow=replace(launch.follow, choose=build_ctrl_c_prompt(screen, again="stop")))
     try:
         with ExitStack() as queues:

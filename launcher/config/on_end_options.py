@@ -1,6 +1,6 @@
 """`on_end:` of a run config: the command that gets the outcome of a run."""
 
-from launcher.config.value_types import Custom, ListOf, Schema, Text
+from launcher.config.value_types import Custom, ListOf, Schema, Text, as_list
 from launcher.config.via_options import check_command
 from launcher.config.yaml_tree import YamlNode
 from preflight.frozen import dataclass
@@ -20,7 +20,7 @@ def _read(item: YamlNode) -> EndCommand:
     parts = item.value if isinstance(item.value, tuple) else ()
     words = tuple(each.value for each in parts if isinstance(each.value, str))
     if len(words) != len(parts) or not words:
-        raise ValueError(_EXPECTED)
+        raise ValueError(_EXPECTED + as_list(item.value))
     problem = check_command(words)
     if problem:
         raise ValueError(f"{_EXPECTED} ({problem})")

@@ -274,7 +274,7 @@ def list_configs() -> dict[str, Path]:
     found: dict[str, Path] = {}
     for folder in search_path():
         for path in sorted(folder.glob("*.y*ml")):
-            if path.suffix in SUFFIXES and path.stem != "hosts":
+            if path.suffix in SUFFIXES and path.stem != "hosts" and path.is_file():
                 found.setdefault(path.stem, path)
     return found
 

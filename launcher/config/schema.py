@@ -99,20 +99,34 @@ def _elsewhere_than_on_top(name: str) -> str:
 
 
 HOST_KEYS: tuple[Field, ...] = (
-    Field("address", ADDRESS, "Where to connect; else ssh_config's HostName, else the name.", "10.0.0.7"),
+    Field(
+        "address",
+        ADDRESS,
+        "Where to connect; else ssh_config's HostName, else the name.",
+        "10.0.0.7",
+        others=("hostname", "host", "ip", "ansible_host"),
+    ),
     Field("port", Integer(1, 65535), "SSH port; else ssh_config's, else 22.", "2222"),
-    Field("user", Text("a user name", USER_PATTERN), "User name on the host.", "ada"),
+    Field(
+        "user",
+        Text("a user name", USER_PATTERN),
+        "User name on the host.",
+        "ada",
+        others=("login", "ansible_user"),
+    ),
     Field(
         "identity_file",
         Text("a local path"),
         "Local path of the private key; `~` is your local home.",
         "~/.ssh/cluster",
+        others=("key", "key_file", "pem", "ansible_ssh_private_key_file"),
     ),
     Field(
         "jump",
         HOST_WORDS,
         "Jump hosts, outermost first; `none` overrides ssh_config's ProxyJump.",
         "[bastion]",
+        others=("bastion", "gateway"),
     ),
     Field(
         "via",
@@ -215,7 +229,7 @@ CONFIG_KEYS: tuple[Field, ...] = (
     ),
     Field(
         "engine",
-        Keyword(("auto", *SELECTABLE)),
+        Keyword(("auto", *SELECTABLE), remedy=" (what another launcher starts goes under command:)"),
         "What starts the ranks; auto: accelerate where the script uses it or the Trainer, else torchrun.",
         "torchrun",
         "auto",
@@ -227,7 +241,12 @@ CONFIG_KEYS: tuple[Field, ...] = (
         "fsdp.yaml",
     ),
     Field(
-        "hosts", HOST_WORDS, "Where to run: names, ranges, groups, or all.", '["l40s-[01-02]"]', "localhost"
+        "hosts",
+        HOST_WORDS,
+        "Where to run: names, ranges, groups, or all.",
+        '["l40s-[01-02]"]',
+        "localhost",
+        ("nodes", "machines", "inventory", "hostfile"),
     ),
     Field(
         "gpus",
@@ -248,7 +267,7 @@ CONFIG_KEYS: tuple[Field, ...] = (
     ),
     Field(
         "precision",
-        Keyword(PRECISIONS, tuple(PRECISION_ALIASES.items())),
+        Keyword(PRECISIONS, (*PRECISION_ALIASES.items(), ("false", "no"), ("False", "no"))),
         "Mixed precision; auto decides from the GPUs and the script.",
         "auto",
         "auto",
@@ -281,7 +300,7 @@ CONFIG_KEYS: tuple[Field, ...] = (
     ),
     Field(
         "guard",
-        Keyword(GUARD_MODES),
+        Keyword(GUARD_MODES, (("no", "off"), ("false", "off"), ("False", "off"))),
         "What the guard in each rank does when a run cannot train; off: no guard.",
         "warn",
         "stop",

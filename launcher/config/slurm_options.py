@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable
 from dataclasses import field
 
-from launcher.config.value_types import Duration, Field, Integer, MapOf, Record, Scalar, Text
+from launcher.config.value_types import Custom, Duration, Field, Integer, MapOf, Record, Scalar, Schema, Text
 from launcher.config.yaml_tree import ConfigIssues, YamlNode
 from launcher.durations import format_duration, parse_duration
 from preflight.frozen import dataclass
@@ -83,11 +83,27 @@ def parse_time_limit(text: str) -> float | None:
     return int(days or 0) * 86400.0 + hours * 3600.0 + minutes * 60.0 + seconds or None
 
 
+_TIME_EXPECTED = "a time such as 12:00:00 or 2-00:00:00"
+
+
+def _read_time(item: YamlNode) -> str:
+    if re.fullmatch(TIME, item.text):
+        return item.text
+    if item.text.upper() in ("UNLIMITED", "INFINITE"):
+        raise ValueError(f"{_TIME_EXPECTED} (leave it out: the partition's limit holds)")
+    minutes = round((parse_duration(item.text) or 0) / 60)
+    raise ValueError(_TIME_EXPECTED + (f" (write {minutes}, in minutes)" if minutes else ""))
+
+
+def _time_schema() -> Schema:
+    return {"anyOf": [{"type": "integer", "minimum": 0}, {"type": "string", "pattern": f"^(?:{TIME})$"}]}
+
+
 SLURM_KEYS: tuple[Field, ...] = (
     Field("nodes", Integer(1, MAX_NODES), "Nodes that the run uses.", "2", "1"),
     Field("spare_nodes", Integer(0, 64), "Nodes asked for on top, for the places of bad ones.", "1", "0"),
     Field("gpus_per_node", Integer(0, 64), "GPUs of each node; 0: the job requests none.", "8", "0"),
-    Field("time", Text("a time such as 12:00:00 or 2-00:00:00", TIME), "Time limit.", '"12:00:00"'),
+    Field("time", Custom(_TIME_EXPECTED, _read_time, _time_schema), "Time limit.", '"12:00:00"'),
     Field("partition", Text("a partition", PLAIN_NAME), "Partition.", "gpu"),
     Field("account", Text("an account", PLAIN_NAME), "Account that is charged.", "proj42"),
     Field("qos", Text("a quality of service", PLAIN_NAME), "Quality of service.", "long"),
@@ -142,8 +158,25 @@ def _check(entries: dict[str, YamlNode], mistakes: ConfigIssues) -> None:
     _refuse_long_warning(entries, mistakes)
 
 
+_USUAL = re.compile(
+    "array|begin|chdir|comment|constraint|cpus|dependency|error|exclu|gpus-per-task|gres|hold|job-name|licenses"
+    "|mail|mem|nodelist|ntasks|output|reservation"
+)
+
+
+def _sbatch_option(name: str) -> str:
+    """Return where an option of sbatch goes that has no key of its own, "" for another name."""
+    option = name.replace("_", "-").lower()
+    is_option = _USUAL.match(option) and re.fullmatch(_OPTION, option) and option not in OPTIONS_OF_KEYS
+    return f"; an option of sbatch goes under sbatch: {{{option}: ...}}" if is_option else ""
+
+
 SLURM = Record(
-    SLURM_KEYS, SlurmSpec, "a mapping of nodes, gpus_per_node, time, partition, sbatch and so on", _check
+    SLURM_KEYS,
+    SlurmSpec,
+    "a mapping of nodes, gpus_per_node, time, partition, sbatch and so on",
+    _check,
+    _sbatch_option,
 )
 
 

@@ -12,11 +12,23 @@ from preflight.frozen import dataclass
 
 Schema = dict[str, Any]
 
+_PLAIN_WORD = re.compile(r"[\w./+-][\w./+=@:-]*")
+_MOST_WORDS = 12  # of a remedy
+_SPELLED_OUT = re.compile(r"([0-9.]{1,12}) *([smhd])(?:ec|econd|in|inute|r|our|ay)?s?$", re.IGNORECASE)
+
 _TRUE = frozenset({"true", "yes", "on"})
 _FALSE = frozenset({"false", "no", "off"})
 MAX_TEXT = 4096
 """Characters: the longest path that Linux takes."""
 _SCALAR_SCHEMA = ["string", "number", "boolean"]
+
+
+def as_list(value: Any, *, least: int = 1) -> str:
+    """Return how a text of `least` words, or keys without values, is written as a list, else ""."""
+    bare = isinstance(value, dict) and not any(part.value for part in value.values())
+    words = value.split() if isinstance(value, str) else tuple(value) if bare else ()
+    fits = least <= len(words) <= _MOST_WORDS and all(map(_PLAIN_WORD.fullmatch, words))
+    return f" (write [{', '.join(words)}])" if fits else ""
 
 
 class FieldType(Protocol):
@@ -122,7 +134,10 @@ class Duration:
         seconds = durations.parse_duration(item.value) if isinstance(item.value, str) else None
         if seconds is not None and seconds >= self.low_s:
             return seconds
-        mistakes.expected(item, self.expected if seconds is None else f"a duration from {self.low_s:g} s")
+        short = _SPELLED_OUT.sub(r"\1\2", item.text).lower()
+        hint = f" (write {short})" if seconds is None and durations.parse_duration(short) else ""
+        least = f"a duration from {self.low_s:g} s"
+        mistakes.expected(item, f"{self.expected}{hint}" if seconds is None else least)
         return None
 
     def schema(self) -> Schema:
@@ -157,6 +172,7 @@ class Keyword:
 
     words: tuple[str, ...]
     aliases: tuple[tuple[str, str], ...] = ()
+    remedy: str = ""  # for a word that is none of these
 
     @property
     def expected(self) -> str:
@@ -166,14 +182,16 @@ class Keyword:
         word = dict(self.aliases).get(item.value, item.value) if isinstance(item.value, str) else None
         if word in self.words:
             return word
-        mistakes.expected(item, self.expected, self.words)
+        mistakes.expected(item, self.expected + self.remedy, self.words)
         return None
 
     def schema(self) -> Schema:
-        # YAML 1.1 editors read a bare `no` as false
+        # YAML 1.1 editors read a bare `no` or `off` as false
         aliases = [alias for alias, _ in self.aliases]
         numbers = [int(word) for word in self.words if word.isdecimal()]
-        return {"enum": [*self.words, *aliases, *([False] if "no" in self.words else []), *numbers]}
+        return {
+            "enum": [*self.words, *aliases, *([False] if {"no", "off"} & {*self.words} else []), *numbers]
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,10 +207,15 @@ class ListOf:
 
     def read(self, item: YamlNode, mistakes: ConfigIssues) -> tuple[Any, ...] | None:
         if isinstance(item.value, str) and self.allow_scalar:
-            value = self.kind.read(item, mistakes)
+            found = ConfigIssues()
+            value = self.kind.read(item, found)
+            if found.found and (several := as_list(item.value, least=2)):
+                mistakes.expected(item, self.kind.expected + several)
+            else:
+                mistakes.found += found.found
             return None if value is None else (value,)
         if not isinstance(item.value, tuple):
-            mistakes.expected(item, self.expected)
+            mistakes.expected(item, self.expected + as_list(item.value))
             return None
         return tuple(value for part in item.value if (value := self.kind.read(part, mistakes)) is not None)
 
@@ -226,8 +249,9 @@ class MapOf:
         first = value[0].value if isinstance(value, tuple) and value else None
         if isinstance(first, dict):  # `- titan: {port: 22}`
             first = next(iter(first), None)
-        is_name = isinstance(first, str) and re.fullmatch(self.name_pattern, first) is not None
-        return f' (write "{first}:" in place of "- {first}")' if is_name else ""
+        name, _, text = str(first).partition("=")  # `- A=1`, as in Compose
+        is_name = isinstance(first, str) and re.fullmatch(self.name_pattern, name) is not None
+        return f' (write "{f"{name}: {text}".strip()}" in place of "- {first}")' if is_name else ""
 
     def read(self, item: YamlNode, mistakes: ConfigIssues) -> dict[str, Any] | None:
         if item.value is None:
@@ -243,7 +267,11 @@ class MapOf:
                     f"unknown key; expected one of {', '.join(self.names)}{hint_nearest(name, self.names)}",
                 )
             elif not re.fullmatch(self.name_pattern, name):
-                mistakes.add(part, f"expected {self.name_expected} as the key")
+                plain = name.lstrip("-")
+                spellings = (plain, plain.replace("_", "-"), plain.replace("-", "_"))
+                meant = next((each for each in spellings if re.fullmatch(self.name_pattern, each)), "")
+                hint = f'; did you mean "{meant}"?' if meant else ""
+                mistakes.add(part, f"expected {self.name_expected} as the key{hint}")
             elif (value := self.kind.read(part, mistakes)) is not None:
                 found[name] = value
         return found
@@ -292,6 +320,7 @@ class Field:
     doc: str
     example: str
     default: str = ""  # for the reference; "" = not set
+    others: tuple[str, ...] = ()  # what other tools call it
 
 
 @dataclass(frozen=True, slots=True)
@@ -306,14 +335,18 @@ class Section:
         if item.value is None:
             return {}
         if not isinstance(item.value, dict):
-            mistakes.expected(item, self.expected)
+            name, colon, text = item.text.partition(":")
+            fits = colon and any(key.name == name for key in self.keys)
+            hint = f' (write "{name}: {text}", with a blank)' if fits else ""
+            mistakes.expected(item, self.expected + hint)
             return None
         known = {key.name: key.kind for key in self.keys}
         found = {}
         for name, part in item.value.items():
             if name not in known:
                 names = tuple(known)
-                hint = self.elsewhere(name) or hint_nearest(name, names)
+                meant = (key.name for key in self.keys if name.lower() in key.others)
+                hint = self.elsewhere(name) or hint_nearest(next(meant, name), names)
                 hint = hint or f"; expected one of {', '.join(names)}"
                 mistakes.add(part, f"unknown key{hint}")
             elif (value := known[name].read(part, mistakes)) is not None:
@@ -333,12 +366,22 @@ class Record:
     make: Callable[..., Any]
     expected: str
     judge: Callable[[dict[str, YamlNode], ConfigIssues], None] = lambda _, __: None
+    elsewhere: Callable[[str], str] = lambda _: ""  # as of a Section
+
+    def _as_mapping(self, item: YamlNode) -> str:
+        """Return how a scalar in place of the mapping is written as one: `restart: 3`, `restart: true`."""
+        text = item.text.lower()
+        if text in _TRUE | _FALSE:
+            return " (write {} for its defaults)" if text in _TRUE else " (leave it out)"
+        first = self.keys[0]
+        fits = item.text and first.kind.read(item, ConfigIssues()) is not None
+        return f" (write {{{first.name}: {item.text}}})" if fits else ""
 
     def read(self, item: YamlNode, mistakes: ConfigIssues) -> Any:
         if not isinstance(item.value, dict):
-            mistakes.expected(item, self.expected)
+            mistakes.expected(item, self.expected + self._as_mapping(item))
             return None
-        data = Section(self.keys).read(item, mistakes) or {}
+        data = Section(self.keys, elsewhere=self.elsewhere).read(item, mistakes) or {}
         self.judge(item.value, mistakes)
         return self.make(**data)
 

@@ -107,7 +107,10 @@ def hint_nearest(word: str, choices: tuple[str, ...]) -> str:
 def nearest(word: str, choices: tuple[str, ...]) -> str:
     """Return the choice that is spelled most like `word`, or an empty string."""
     whole = {choice.lower(): choice for choice in reversed(choices)}
-    lowered = {part: choice for choice in reversed(choices) for part in choice.lower().split("_")} | whole
+    lowered = {
+        part: choice for choice in reversed(choices) for part in choice.lower().split("_") if len(part) > 3
+    }
+    lowered |= whole
     from difflib import get_close_matches  # noqa: PLC0415 - only for a mistake
 
     close = get_close_matches(word.lower(), whole, n=1, cutoff=0.8)

@@ -3,6 +3,7 @@
 import json
 import os
 import shlex
+import shutil
 import signal
 import subprocess
 import tempfile
@@ -22,6 +23,19 @@ _PART = 4096
 _SHOWN = 200
 
 
+def check_end_command(words: tuple[str, ...]) -> None:
+    """Raise BadInput for a command that cannot be started: after a long run that is learned too late."""
+    if shutil.which(_program(words)) is None:
+        raise BadInput(
+            f"on_end: {one_line(words[0], 80)}: no such program, or it is not executable",
+            "correct it; or run without it: --set on_end=",
+        )
+
+
+def _program(words: tuple[str, ...]) -> str:
+    return str(at_home(words[0])) if words[0].startswith("~/") else words[0]
+
+
 def run_end_command(
     words: tuple[str, ...], document: Mapping[str, Any], *, cwd: str = "", timeout_s: float = TIMEOUT_S
 ) -> str:
@@ -37,7 +51,7 @@ def run_end_command(
     reader = threading.Thread(target=_drain, args=(reading, last), daemon=True)
     reader.start()
     try:
-        program = str(at_home(words[0])) if words[0].startswith("~/") else words[0]
+        program = _program(words)
         with tempfile.TemporaryFile() as stdin:
             stdin.write(json.dumps(document).encode())
             stdin.seek(0)

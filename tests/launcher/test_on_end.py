@@ -2,6 +2,7 @@
 
 import json
 import shlex
+import sys
 import time
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from launcher.errors import BadInput, ConfigError
 from launcher.planning.on_end_notice import EndNotice, HeldNotice, list_due_runs, notices_dir
 from launcher.transports.base import OpenOptions
 from launcher.transports.command_consent import Consent, read_allowed_commands
-from launcher.transports.on_end_command import run_end_command
+from launcher.transports.on_end_command import check_end_command, run_end_command
 from tests.launcher.run_plans import run_id
 from tests.launcher.via_hosts import NOBODY
 
@@ -43,6 +44,12 @@ def test_a_failure_is_one_harmless_line(words: tuple[str, ...], why: str) -> Non
     assert (why in said) if why else said == ""
     assert "\n" not in said
     assert "\x1b" not in said
+
+
+def test_a_program_that_is_not_there_is_refused_before_the_run() -> None:
+    check_end_command((sys.executable, "-c", ""))
+    with pytest.raises(BadInput, match="on_end: no-such-program: no such program, or it is not executable"):
+        check_end_command(("no-such-program", "-x"))
 
 
 def test_a_command_that_does_not_end_is_killed_with_what_it_started(tmp_path: Path) -> None:
