@@ -1,6 +1,7 @@
 """`on_end:` of a run config: the command that gets the outcome of a run."""
 
-from launcher.config.value_types import Custom, ListOf, Schema, Text, as_list
+from launcher.config.value_remedies import as_list
+from launcher.config.value_types import Custom, ListOf, Schema, Text
 from launcher.config.via_options import check_command
 from launcher.config.yaml_tree import YamlNode
 from preflight.frozen import dataclass

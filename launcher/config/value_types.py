@@ -7,28 +7,17 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from launcher import durations
+from launcher.config.value_remedies import as_duration, as_key, as_list, as_name, as_pair
 from launcher.config.yaml_tree import ConfigIssues, YamlNode, hint_nearest
 from preflight.frozen import dataclass
 
 Schema = dict[str, Any]
-
-_PLAIN_WORD = re.compile(r"[\w./+-][\w./+=@:-]*")
-_MOST_WORDS = 12  # of a remedy
-_SPELLED_OUT = re.compile(r"([0-9.]{1,12}) *([smhd])(?:ec|econd|in|inute|r|our|ay)?s?$", re.IGNORECASE)
 
 _TRUE = frozenset({"true", "yes", "on"})
 _FALSE = frozenset({"false", "no", "off"})
 MAX_TEXT = 4096
 """Characters: the longest path that Linux takes."""
 _SCALAR_SCHEMA = ["string", "number", "boolean"]
-
-
-def as_list(value: Any, *, least: int = 1) -> str:
-    """Return how a text of `least` words, or keys without values, is written as a list, else ""."""
-    bare = isinstance(value, dict) and not any(part.value for part in value.values())
-    words = value.split() if isinstance(value, str) else tuple(value) if bare else ()
-    fits = least <= len(words) <= _MOST_WORDS and all(map(_PLAIN_WORD.fullmatch, words))
-    return f" (write [{', '.join(words)}])" if fits else ""
 
 
 class FieldType(Protocol):
@@ -134,10 +123,10 @@ class Duration:
         seconds = durations.parse_duration(item.value) if isinstance(item.value, str) else None
         if seconds is not None and seconds >= self.low_s:
             return seconds
-        short = _SPELLED_OUT.sub(r"\1\2", item.text).lower()
-        hint = f" (write {short})" if seconds is None and durations.parse_duration(short) else ""
-        least = f"a duration from {self.low_s:g} s"
-        mistakes.expected(item, f"{self.expected}{hint}" if seconds is None else least)
+        if seconds is None:
+            mistakes.expected(item, self.expected + as_duration(item.text))
+        else:
+            mistakes.expected(item, f"a duration from {self.low_s:g} s")
         return None
 
     def schema(self) -> Schema:
@@ -244,20 +233,11 @@ class MapOf:
     def expected(self) -> str:
         return f"a mapping, each value {self.kind.expected}"
 
-    def _as_keys(self, value: Any) -> str:
-        """Return how the first name of a list is written as a key, "" for what is not a list of names."""
-        first = value[0].value if isinstance(value, tuple) and value else None
-        if isinstance(first, dict):  # `- titan: {port: 22}`
-            first = next(iter(first), None)
-        name, _, text = str(first).partition("=")  # `- A=1`, as in Compose
-        is_name = isinstance(first, str) and re.fullmatch(self.name_pattern, name) is not None
-        return f' (write "{f"{name}: {text}".strip()}" in place of "- {first}")' if is_name else ""
-
     def read(self, item: YamlNode, mistakes: ConfigIssues) -> dict[str, Any] | None:
         if item.value is None:
             return {}
         if not isinstance(item.value, dict):
-            mistakes.expected(item, self.expected + self._as_keys(item.value))
+            mistakes.expected(item, self.expected + as_key(item.value, self.name_pattern))
             return None
         found = {}
         for name, part in item.value.items():
@@ -267,10 +247,7 @@ class MapOf:
                     f"unknown key; expected one of {', '.join(self.names)}{hint_nearest(name, self.names)}",
                 )
             elif not re.fullmatch(self.name_pattern, name):
-                plain = name.lstrip("-")
-                spellings = (plain, plain.replace("_", "-"), plain.replace("-", "_"))
-                meant = next((each for each in spellings if re.fullmatch(self.name_pattern, each)), "")
-                hint = f'; did you mean "{meant}"?' if meant else ""
+                hint = as_name(name, self.name_pattern)
                 mistakes.add(part, f"expected {self.name_expected} as the key{hint}")
             elif (value := self.kind.read(part, mistakes)) is not None:
                 found[name] = value
@@ -335,10 +312,7 @@ class Section:
         if item.value is None:
             return {}
         if not isinstance(item.value, dict):
-            name, colon, text = item.text.partition(":")
-            fits = colon and any(key.name == name for key in self.keys)
-            hint = f' (write "{name}: {text}", with a blank)' if fits else ""
-            mistakes.expected(item, self.expected + hint)
+            mistakes.expected(item, self.expected + as_pair(item.text, [key.name for key in self.keys]))
             return None
         known = {key.name: key.kind for key in self.keys}
         found = {}

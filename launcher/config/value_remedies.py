@@ -1,0 +1,49 @@
+"""How a value is written right that came as another kind: the ends of messages, "" where nothing is known."""
+
+import re
+from collections.abc import Container
+from typing import Any
+
+from launcher.durations import parse_duration
+
+_PLAIN_WORD = re.compile(r"[\w./+-][\w./+=@:-]*")
+_MOST_WORDS = 12  # of a remedy
+_SPELLED_OUT = re.compile(r"([0-9.]{1,12}) *([smhd])(?:ec|econd|in|inute|r|our|ay)?s?$", re.IGNORECASE)
+
+
+def as_list(value: Any, *, least: int = 1) -> str:
+    """Return how a text of `least` words, or keys without values, is written as a list, else ""."""
+    bare = isinstance(value, dict) and not any(part.value for part in value.values())
+    words = value.split() if isinstance(value, str) else tuple(value) if bare else ()
+    fits = least <= len(words) <= _MOST_WORDS and all(map(_PLAIN_WORD.fullmatch, words))
+    return f" (write [{', '.join(words)}])" if fits else ""
+
+
+def as_key(value: Any, pattern: str) -> str:
+    """Return how the first name of a list is written as a key."""
+    first = value[0].value if isinstance(value, tuple) and value else None
+    if isinstance(first, dict):  # `- titan: {port: 22}`
+        first = next(iter(first), None)
+    name, _, text = str(first).partition("=")  # `- A=1`, as in Compose
+    is_name = isinstance(first, str) and re.fullmatch(pattern, name) is not None
+    return f' (write "{f"{name}: {text}".strip()}" in place of "- {first}")' if is_name else ""
+
+
+def as_pair(text: str, names: Container[str]) -> str:
+    """Return how `user:ada` is written as a key and its value."""
+    name, colon, value = text.partition(":")
+    return f' (write "{name}: {value}", with a blank)' if colon and name in names else ""
+
+
+def as_name(name: str, pattern: str) -> str:
+    """Return the spelling of a key that its pattern takes: no dashes first, `-` for `_` or `_` for `-`."""
+    plain = name.lstrip("-")
+    spellings = (plain, plain.replace("_", "-"), plain.replace("-", "_"))
+    meant = next((each for each in spellings if re.fullmatch(pattern, each)), "")
+    return f'; did you mean "{meant}"?' if meant else ""
+
+
+def as_duration(text: str) -> str:
+    """Return how `5 minutes` is written."""
+    short = _SPELLED_OUT.sub(r"\1\2", text).lower()
+    return f" (write {short})" if parse_duration(short) else ""
