@@ -93,7 +93,7 @@ def _error(text: str) -> Facts | None:
 
 
 def _kernel_log(text: str) -> Facts | None:
-    if not re.search(rf"NVRM:|nvidia|\bkernel\b|^(?:{_OF_KERNEL})", text, re.MULTILINE):
+    if not re.search(rf"NVRM:|nvidia(?!-smi\b)|\bkernel\b|^(?:{_OF_KERNEL})", text, re.MULTILINE):
         return None  # lines with dates of something else
     return kernel_facts(text)
 
@@ -327,7 +327,7 @@ FORMS = (
     Form(GPUSTAT_JSON, lambda text: _tree_facts(json_tree(text))),
     Form(ROW, _bare_csv),
     Form(BARE_ROW, _compute_apps),
-    Form(rf"^(?:> ?){{0,4}}(?:{_OF_KERNEL}|{_DATED})", _kernel_log),
+    Form(rf"^[> \t]{{0,8}}(?:{_OF_KERNEL}|{_DATED})", _kernel_log),
     Form(LSPCI, lambda text: {"pci_gpus": lspci_gpus(text)}),
 )
 """Forms in the order they are tried; XML comes before.

@@ -27,7 +27,7 @@ _KINDS = (
     (re.compile(r"Default|Prohibited|(?:Exclusive|E\.)[ _](?:Process|Thread)"), "compute_mode"),
 )
 ROW = rf"^[^\S\n]*(?:[^,\n]{{1,60}},){{0,12}} ?(?:{NAME}|{UUID})(?:,[^\n]{{0,400}})?[^\S\n]*$"
-_TIME = re.compile(r"^[^\S\n]*\d{4}/\d\d/\d\d [\d:.]+, ")
+_TIME = re.compile(r"^[^\S\n]*(?:\d{4}/\d\d/\d\d [\d:.]+, |\d{4}-\d\d-\d\d[T ][\d:.,]+Z? )")
 _HEADING = re.compile(r"[^\S\n]*[a-z_]+(?:\.[a-z_]+)*, [a-z_]")
 """The names of columns: where they end at the same place as a row, both are cut."""
 

@@ -19,7 +19,8 @@ _INVISIBLE = re.compile("[\u200b-\u200f\u2060\ufeff]")
 _HEAD = re.compile(
     r"^([^\n]{1,80}?)(?:\|[^\S\n]*NVIDIA-SMI \d[\dx.]* |(?<!=)={5,}NVSMI LOG="
     r"|\|[^\S\n]+\d{1,2}[^\S\n][^|\n]{18,60}\|[^\S\n]+(?:[0-9A-F]{8}:)?[0-9A-F]{2}:[0-9A-F]{2}\.\d[^\S\n]"
-    r"|\bGPU 0: [^\n]*\(UUID: |<\?xml version=|(?:[$#%>][^\S\n])?nvidia-smi[^\S\n][^\n]{0,200}--query-gpu="
+    r"|(?<!\) )\bGPU \d{1,2}: [^\n]*\(UUID: |GPU models and configuration *:|<\?xml version="
+    r"|(?:[$#%>][^\S\n])?nvidia-smi[^\S\n][^\n]{0,200}--query-gpu="
     r"|#[^\S\n]*(?:Date[^\S\n]+Time[^\S\n]+)?gpu,?[^\S\n]+(?:pwr|pid|sm|fb)\b|(?<=[^\w\n])GPU0[^\S\n]+X\b"
     r"|\[0\] [^|\n]{1,60}\|[^|\n]{1,60}\|[^|\n]{0,20} / +\d{1,12} MB"
     r"|(?<![\w.,=])(?:timestamp|index|name|uuid|driver_version), ?"
@@ -63,6 +64,10 @@ _TABS = re.compile(r" {0,8}\t{1,64}")
 _TIMED = re.compile(r"\d\d:\d\d:\d\d|\[ *\d+\.\d{6}\]")
 _NUMBERED = re.compile(r"\s*\d+[\s|:.>)-]*")
 _QUOTE = re.compile(r"[>#|\s]{1,8}")
+_MARKS_OF_LINES = tuple(map(re.compile, (r">(?: |$)", r">", r"\[rank\d+\]: ?")))
+"""What mails and torchrun put in front of every line, whatever the lines say."""
+_LINE_NUMBER = re.compile(r" *(\d{1,9})(?: |$)")
+
 _PANE = "\u2502"
 """What tmux draws between two panes."""
 
@@ -118,7 +123,7 @@ def _without_pane(text: str) -> str:
 
 def plain_text(text: str) -> str:
     """Return a cleaned text without what quotes, line numbers and collectors put in front of its lines."""
-    text = unwrapped(text)
+    text = unwrapped(_without_marks(text))
     found = _HEAD.search(text)
     if found is None:
         return text
@@ -136,6 +141,18 @@ def plain_text(text: str) -> str:
         return f"{text[: found.start()]}\n{text[found.end(1) :]}" if is_csv else text
     whole = join_pieces(lines, lambda line: bool(line) and not prefix.match(line))
     return "\n".join(prefix.sub("", line) for line in whole)
+
+
+def _without_marks(text: str) -> str:
+    """Return a text without marks that all its lines have, and without numbers that count them."""
+    lines = text.split("\n")
+    said = [line for line in lines if line.strip()]
+    mark = next((mark for mark in _MARKS_OF_LINES if said and all(map(mark.match, said))), None)
+    if mark is None:
+        found = [int(number[1]) for line in said if (number := _LINE_NUMBER.match(line))]
+        is_count = len(found) == len(said) > 1 and 0 < found[0] == found[-1] - len(said) + 1
+        mark = _LINE_NUMBER if is_count and found == sorted(set(found)) else None
+    return text if mark is None else _without_marks("\n".join(mark.sub("", line, count=1) for line in lines))
 
 
 def _of_indented_block(following: list[str], blanks: str) -> list[str]:

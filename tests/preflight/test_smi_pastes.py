@@ -1,5 +1,6 @@
 """Pieces of recordings as pages and threads hold them: what they show is read, and nothing else is."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -136,9 +137,28 @@ def test_two_gpus_with_one_uuid_have_none_and_say_why() -> None:
     "date", ["[Fri Aug 30 11:43:09 2024]", "août 25 19:38:04 n1 kernel:", "[  12.345678]"]
 )
 def test_a_kernel_log_is_known_in_quotes_and_other_languages(mark: str, date: str) -> None:
-    facts = parse_smi(f"{mark}{date} NVRM: Xid (PCI:0000:cb:00): 94, pid=1, Contained\n", "h")
+    line = f"{mark}{date} NVRM: Xid (PCI:0000:cb:00): 94, pid=1, Contained\n"
+    facts = parse_smi(line + line.replace("12\t", "13\t"), "h")
     assert not isinstance(facts.kernel_log, Missing)
-    assert [xid.code for xid in facts.kernel_log.xids] == [94]
+    assert [xid.code for xid in facts.kernel_log.xids] == [94, 94]
+
+
+@pytest.mark.parametrize("mark", [lambda at: "> ", lambda at: ">", lambda at: f"{at:6}\t"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "memory.total [MiB], memory.used [MiB]\n12288 MiB, 11545 MiB\n",
+        f"4, NVIDIA L4, {_UUID}, 610.43.02\n",
+        f"GPU 00000000:01:00.0\n    Product Name : NVIDIA A2\n    GPU UUID : {_UUID}\n",
+        f"GPU 3: NVIDIA A2 (UUID: {_UUID})\n         Link 0: 25.781 GB/s\n",
+    ],
+)
+def test_a_mark_of_every_line_is_taken_away_whatever_the_text_is(
+    text: str, mark: Callable[[int], str]
+) -> None:
+    lines = f"{text}{text}".splitlines() if text.startswith("4") else text.splitlines()
+    marked = "".join(f"{mark(at)}{line}\n" for at, line in enumerate(lines, 1))
+    assert parse_smi(marked, "h").gpus == parse_smi("\n".join(lines), "h").gpus
 
 
 def test_a_bus_that_lspci_lists_twice_has_one_gpu() -> None:
