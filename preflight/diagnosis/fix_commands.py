@@ -261,10 +261,6 @@ def _variable(text: str) -> str:
     return f"export {found[1]}={found[3] or found[4]}" if found else ""
 
 
-def _of_exception(text: str) -> str:
-    return _shadowed(text) or _variable(text) or _features(text)
-
-
 def _features(text: str) -> str:
     """Return what a layer was given beside what it was made for."""
     product, channels = _PRODUCT.search(text), _CHANNELS.search(text)
@@ -308,7 +304,7 @@ def _fitting(text: str) -> str:
 
 
 _MAKERS: dict[str, Callable[[str], str]] = {
-    "S00": _of_exception,
+    "S00": lambda text: _shadowed(text) or _variable(text) or _features(text),
     "S20": _memory,
     "S51": _reachable,
     "S76": lambda _text: "df -h . /tmp",

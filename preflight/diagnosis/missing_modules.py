@@ -55,6 +55,12 @@ def module_advice(text: str, files: Sequence[str], own: Collection[str] = ()) ->
     root = _own_root(top, files)
     if top and (root or top in own):
         return _path_advice(module, root)
+    if top and any("/pip-build-env-" in file for file in files):
+        return ModuleAdvice(
+            f"pip builds a package in an environment of its own, which lacks {top}",
+            f"install {top} before, and build that package without such an environment",
+            "python -m pip install --no-build-isolation PACKAGE",
+        )
     if advised:
         return _package_advice(advised[1].rstrip(".,"), files)
     if required := _REQUIRED.search(text):

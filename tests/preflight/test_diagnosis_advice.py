@@ -131,6 +131,12 @@ def test_words_of_a_sentence_are_no_command(message: str) -> None:
     assert not diagnose(f"{FRAMES}{message}\n").causes[0].command
 
 
+def test_what_an_isolated_build_lacks_is_not_of_the_environment() -> None:
+    frames = FRAMES.replace("/home/ana/ft", "/tmp/pip-build-env-7/overlay/lib/python3.11/site-packages")
+    log = f"{frames}ModuleNotFoundError: No module named 'torch'\n"
+    assert "--no-build-isolation" in diagnose(log).causes[0].command
+
+
 def test_hyphens_are_the_mistake_only_where_torchrun_does_not_know_an_option_of_its_own() -> None:
     for said in (
         "argument --nproc-per-node/--nproc_per_node: expected one argument",
