@@ -41,8 +41,8 @@ ROWS: tuple[Signature, ...] = (
               r"|^KeyError: '(?:LOCAL_RANK|RANK|WORLD_SIZE|MASTER_ADDR|MASTER_PORT)'",
               "torch.distributed was used where it is not set up: the script was started without a launcher, before init_process_group"
               " or behind destroy_process_group, or it set it up twice",
-              "gpulaunch run SCRIPT sets RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and MASTER_PORT on every rank; one init_process_group"
-              " before the first collective, under `if not dist.is_initialized()`", "source"),
+              "gpulaunch run SCRIPT sets RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and MASTER_PORT on every rank, on a lone one"
+              " of a script with accelerate only with --set engine=torchrun; one init_process_group before the first collective, under `if not dist.is_initialized()`", "source"),
     Signature("S49", "rendezvous-timeout", GENERAL,
               r"RendezvousError\b|^(?:RuntimeError: )?Socket Timeout|client socket has failed to connect to .{0,200}Connection refused|failed to connect to .{0,120}(?:29\d\d\d|MASTER)"
               r".{0,60}(?:timed out|refused)",
