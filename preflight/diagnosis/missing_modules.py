@@ -28,8 +28,7 @@ def module_advice(text: str, files: Sequence[str], own: Collection[str] = ()) ->
 
     `files` are those of the traceback's frames; `own` names the modules that lie in the user's own directory.
     """
-    built = library_advice(text)
-    if built.cause:
+    if (built := library_advice(text)).cause:
         return built
     if "externally-managed-environment" in text:
         return ModuleAdvice(
@@ -41,8 +40,7 @@ def module_advice(text: str, files: Sequence[str], own: Collection[str] = ()) ->
     holder = (lacks["of"] or lacks["module"]) if lacks else ""
     if lacks and package_of_module(_top(holder)) and not _own_root(_top(holder), files):
         return _other_version(holder, files, lacks["name"] or lacks["attribute"])
-    wanted = _NO_VERSION.search(text)
-    if wanted:
+    if wanted := _NO_VERSION.search(text):
         return ModuleAdvice(
             f"pip finds no {wanted[1]} for this Python, platform and index",
             "take one of the versions that the message lists, another index (--index-url), or a Python for which that version has wheels",

@@ -39,9 +39,11 @@ def weigh_peers_end(candidate: Candidate, others: Sequence[Candidate]) -> Candid
         return replace(candidate, warning_only=True)
     if _stopped_behind(candidate, others):
         return candidate.possibly(CausalDepth.VICTIM)
-    before = (each for each in others if each.first.order < candidate.first.order)
+    first = candidate.first
+    elsewhere = (each for each in others if each.first.stream != first.stream)
     if candidate.cause.code == _NEVER_JOINED and any(
-        each.depth <= CausalDepth.GENERAL and not each.warning_only for each in before
+        each.depth <= CausalDepth.GENERAL and each.first.order < first.order and not each.warning_only
+        for each in elsewhere
     ):
         return replace(candidate, depth=CausalDepth.VICTIM)
     peers_killed = any(each.cause.code in _KILLS and not each.warning_only for each in others)

@@ -53,8 +53,8 @@ Access to model a/b is restricted. You must have access to it and be authenticat
 """
 
 
-NEVER_CAME = """[node1] bash: line 1: torchrun: command not found
-[node0] torch.distributed.DistStoreError: Timed out after 901 seconds waiting for clients. 1/2 clients joined.
+NEVER_CAME = """[1,1]<stderr>:bash: line 1: torchrun: command not found
+[1,0]<stderr>:torch.distributed.DistStoreError: Timed out after 901 seconds waiting for clients.
 """
 PIPED = f"""download failed: s3://b/7.tar An error occurred (ExpiredToken) when calling GetObject
 {TYPE_ERROR.rpartition("TypeError")[0]}OSError: (('aws s3 cp s3://b/7.tar -',), {{}}): exit 1 (read) {{}}
@@ -91,6 +91,7 @@ LIGHTNING = (
         ("urllib.error.URLError: <urlopen error [Errno 101] Network is unreachable>\n", ["S82"]),
         (GATED, ["S80", "S81"]),
         (NEVER_CAME, ["S110", "S52"]),
+        (NEVER_CAME.replace("[1,1]", "[1,0]"), ["S52", "S110"]),
         (PIPED, ["S81", "S99"]),
         (SOCKET_LOG + "Test: [10/391]  Loss 0.4760 (0.3579)\n" * 3, []),
         (STEPS + LIGHTNING, []),
@@ -103,7 +104,7 @@ LIGHTNING = (
         "a traceback without its head",
         "a printed config", "a backend that is not there",
         "the scheduler's summary", "no way to a server", "a gated repository",
-        "a node that could not come", "a program's exit raised", "ports that were tried",
+        "a node that could not come", "a node that came", "a program's exit raised", "ports that were tried",
         "Lightning's warning",
     ],
 )  # fmt: skip
