@@ -56,7 +56,7 @@ _JOINED = re.compile(
 _CALCULATED = re.compile(r"^[ \t]*(?:\[\w+\][ \t]*)?\$(\w+)[ \t]*\+?=[ \t]*[^=\s].*$", re.MULTILINE)
 """An assignment of what only PowerShell calculates."""
 
-_SPLATTED = re.compile(r"(?<=[ \t])@(\w+)(?=[ \t]*$|[ \t]+-)", re.MULTILINE)
+_SPLATTED = re.compile(r"(?<=[ \t])@(\w+)(?=[ \t]|$)", re.MULTILINE)
 """A table or a list that is not known, whose parts become arguments."""
 
 _RANGE = re.compile(
