@@ -61,8 +61,19 @@ def _prose(*starts: str) -> Callable[[random.Random, int], str]:
     return line
 
 
+def _raised(source: random.Random, number: int) -> str:
+    kind = source.choice(("ValueError", "KeyError", "RuntimeError", "TypeError", "OSError"))
+    head = f'Traceback (most recent call last):\n  File "train.py", line {number}, in step\n'
+    return f"{head}    x = f()\n{_prose(f'{kind}:')(source, number)}"
+
+
 ORDINARY = {"a trainer's steps": _trainer, "progress bars": _bars, "ranks and NCCL": _ranks}
-HOSTILE = {"unlike words": _prose(), "near misses": _prose(*_NEAR), "unlike failures": _prose(*_MATCH)}
+HOSTILE = {
+    "unlike words": _prose(),
+    "near misses": _prose(*_NEAR),
+    "unlike failures": _prose(*_MATCH),
+    "unlike exceptions": _raised,
+}
 
 
 def main() -> int:

@@ -2,7 +2,8 @@
 
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache, lru_cache
 
 from preflight.diagnosis.lines import Line
@@ -31,9 +32,6 @@ _JOINED = re.compile(r"world_size=(\d{1,7}), (?:worker_count|num_workers_joined)
 _FORK_ABOVE = 60
 """Lines above a message that are read for signs of a fork: those of one traceback."""
 _ZEROS = bytes(ord("0") if chr(byte).isdecimal() else byte for byte in range(128)) + bytes(range(128, 256))
-
-_SHORT = 0
-"""Key of the literals of less than four bytes: no text has four zeros in a row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +127,7 @@ def first_match(text: str) -> Signature | None:
 @lru_cache(maxsize=2048)
 def _rows_of(its_shape: bytes) -> _Rows:
     """Return the rows that a shape may match; a log has many exceptions and few shapes of them."""
-    return _rows_with(frozenset(literal for literal in _places_in_table() if literal in its_shape))
+    return _rows_with(frozenset(literal for literal in _may_be_in(its_shape) if literal in its_shape))
 
 
 @lru_cache(maxsize=2048)
@@ -141,10 +139,10 @@ def _rows_with(literals: frozenset[bytes]) -> _Rows:
 @cache
 def _places_in_table() -> dict[bytes, list[int]]:
     """Return {shape of a literal: its places in the table}."""
-    places: dict[bytes, list[int]] = {}
+    places: dict[bytes, list[int]] = defaultdict(list)
     for at, (_, alternative) in enumerate(_table()):
         for literal in map(_shape_of, selective_literals(alternative.pattern)):
-            places.setdefault(literal, []).append(at)
+            places[literal].append(at)
     return places
 
 
@@ -152,27 +150,26 @@ def _active(shapes: set[bytes]) -> dict[bytes, _Rows]:
     """Return {shape: rows it may match}, shapes that can match none left out."""
     each_shape = list(shapes)
     everything = b"\n".join(each_shape)
-    held: dict[int, list[bytes]] = {}
+    held: dict[int, list[bytes]] = defaultdict(list)
     for literal in _may_be_in(everything):
         for place in places_of(literal, everything):
-            held.setdefault(place, []).append(literal)
+            held[place].append(literal)
     return {each_shape[place]: _rows_with(frozenset(literals)) for place, literals in held.items()}
 
 
 def _may_be_in(text: bytes) -> Iterator[bytes]:
     """Yield the literals of the table without those that have bytes in a row that a text has nowhere: nearly all of them."""
     quartets, by_start = _quartets(text), _literals_by_start()
-    for start in (_SHORT, *(by_start.keys() & quartets)):
+    for start in (0, *(by_start.keys() & quartets)):
         yield from (each for each in by_start[start] if quartets.issuperset(_quartets_of_literal(each)))
 
 
 @cache
-def _literals_by_start() -> dict[int, list[bytes]]:
-    """Return {first four bytes as a number: literals of the table}."""
-    found: dict[int, list[bytes]] = {_SHORT: []}
+def _literals_by_start() -> Mapping[int, list[bytes]]:
+    """Return {first four bytes as a number: literals of the table}; 0 has the shorter ones."""
+    found: dict[int, list[bytes]] = defaultdict(list)
     for literal in _places_in_table():
-        start = literal[:4] if len(literal) >= 4 else b""
-        found.setdefault(int.from_bytes(start, sys.byteorder), []).append(literal)
+        found[int.from_bytes(literal[:4], sys.byteorder) if len(literal) >= 4 else 0].append(literal)
     return found
 
 
