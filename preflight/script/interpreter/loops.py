@@ -1,14 +1,15 @@
 """Loops of the language: a body is read twice, so that what one turn leaves behind meets the next."""
 
 import ast
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
+from preflight.facts.script import CodeLocation
 from preflight.script.interpreter.assignments import assign
 from preflight.script.interpreter.branch_conditions import RANK_0
-from preflight.script.interpreter.branches import place_of_turns
-from preflight.script.interpreter.events import Draw, Loop
+from preflight.script.interpreter.branches import OF_RANKS, place_of_turns
+from preflight.script.interpreter.events import Draw, Loop, ScriptEvent
 from preflight.script.interpreter.state import merge_states
 from preflight.script.interpreter.values import Seq, names_of, truth
 
@@ -61,6 +62,14 @@ def read_while(it: "Interpreter", node: ast.While) -> None:
     del it.contexts[depth:]
     it.guard = outer_guard
     it.drawn = _still_drawn(it.drawn, outer_drawn)
+
+
+def leave(it: "Interpreter", place: CodeLocation, left: Sequence[Loop], *, fails: bool = False) -> None:
+    """Report a way out of loops that ranks come to; one that fails ends the others as well."""
+    for loop in left:
+        if not OF_RANKS.isdisjoint(it.contexts[loop.depth :]):
+            number = it.loops.index(loop)
+            it.emit(ScriptEvent("break", place, number, what="fails" if fails else ""))
 
 
 def _passes(it: "Interpreter") -> int:

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 _OPERATION, _OF_ENVIRON = "gpulaunch_operation", "gpulaunch_environ"
 """Where nodes keep what each reading needs of them, at every visit."""
+_ENDS = frozenset({"SystemExit", "SystemExit()", "SystemExit(0)"})
+"""What is raised to end a process that has not failed."""
 
 
 def execute(it: "Interpreter", body: list[ast.stmt]) -> None:
@@ -95,15 +97,8 @@ def _operation(node: ast.AugAssign) -> ast.BinOp:
     return operation
 
 
-def _leave_loop(it: "Interpreter", node: ast.Break | ast.Return) -> None:
-    """Report a way out of the loop around that ranks come to."""
-    loop = it.loops[-1] if it.loops else None
-    if loop and loop.calls == len(it.stack) and not branches.OF_RANKS.isdisjoint(it.contexts[loop.depth :]):
-        it.emit(ScriptEvent("break", it.place(node)))
-
-
 def _break(it: "Interpreter", node: ast.Break) -> None:
-    _leave_loop(it, node)
+    loops.leave(it, it.place(node), it.loops[-1:])
     it.breaks.append(it.state.fork())
     it.state.dead = True
 
@@ -116,7 +111,7 @@ def _continue(it: "Interpreter", _node: ast.Continue) -> None:
 def _return(it: "Interpreter", node: ast.Return) -> None:
     it.named_value = node.value  # by the caller, if at all
     value = it.evaluate(node.value) if node.value else NONE
-    _leave_loop(it, node)
+    loops.leave(it, it.place(node), [loop for loop in it.loops if loop.calls == len(it.stack)])
     it.returns.append((rank_values.answered(it, value), it.state.fork()))
     it.state.dead = True
 
@@ -124,6 +119,8 @@ def _return(it: "Interpreter", node: ast.Return) -> None:
 def _raise(it: "Interpreter", node: ast.Raise) -> None:
     if node.exc is not None:
         it.evaluate(node.exc)
+    ends = node.exc is not None and ast.unparse(node.exc) in _ENDS
+    loops.leave(it, it.place(node), it.loops, fails=not ends)
     it.state.dead = True
 
 

@@ -10,10 +10,12 @@ from preflight.script.interpreter.calls import invoke
 from preflight.script.interpreter.config_files import ENDINGS, loaded, written
 from preflight.script.interpreter.events import Call
 from preflight.script.interpreter.interpreter import Interpreter
+from preflight.script.interpreter.loops import leave
 from preflight.script.interpreter.module_names import note_module_name
 from preflight.script.interpreter.values import (
     FALSE,
     MAX_ALTERNATIVES,
+    NONE,
     OF_RANK,
     UNKNOWN,
     Class,
@@ -32,6 +34,7 @@ from preflight.script.interpreter.values import (
     is_by_rank,
     merged,
     text_of,
+    truth,
 )
 from preflight.script.interpreter.written_files import open_file
 from preflight.script.libraries import class_registries
@@ -212,7 +215,9 @@ def _file_itself(_it: Interpreter, owner: Ref | Element, _call: Call) -> Value:
     return owner
 
 
-def _exit(it: Interpreter, _call: Call) -> Value:
+def _exit(it: Interpreter, call: Call) -> Value:
+    status = call.get("code", 0) or call.get("status") or NONE
+    leave(it, call.place, it.loops, fails=truth(status) is True)
     it.state.dead = True
     return UNKNOWN
 
@@ -244,7 +249,7 @@ CALLS: dict[str, Callable[[Interpreter, Call], Value]] = {
     **{f"{name}.load": _config for name in (*_TOML, "json")},
     "omegaconf.OmegaConf.load": _config,
     "types.SimpleNamespace": lambda it, call: it.new(HeapObject("namespace", call.place, dict(call.kwargs))),
-    **dict.fromkeys(("sys.exit", "builtins.exit", "builtins.quit"), _exit),
+    **dict.fromkeys(("sys.exit", "os._exit", "builtins.exit", "builtins.quit"), _exit),
 }
 
 METHODS: dict[tuple[str, str], Callable[[Interpreter, Ref | Element, Call], Value]] = {

@@ -55,7 +55,7 @@ def rank_0_alone_in_a_collective(it: "Interpreter", event: ScriptEvent) -> Itera
     if it.target.processes == 1:
         return
     if event.name == "break":
-        _note_left(it, event.place)
+        _note_left(it, event)
         return
     if event.name == "end":
         yield from _left_alone(it)
@@ -96,21 +96,23 @@ def rank_0_alone_in_a_collective(it: "Interpreter", event: ScriptEvent) -> Itera
             it.notes.setdefault(f"{_MET}{loop.place}", []).append(event.place)
 
 
-def _note_left(it: "Interpreter", place: CodeLocation) -> None:
-    """Note who leaves a loop by a break that some ranks come to."""
-    loop = it.loops[-1]
+def _note_left(it: "Interpreter", event: ScriptEvent) -> None:
+    """Note who leaves a loop by a way out that some ranks come to; what fails on rank 0 ends the others."""
+    loop = it.loops[event.ref or 0]
     alone = it.contexts[loop.depth :].count(RANK_0) and OTHER_RANKS not in it.contexts[loop.depth :]
-    if RANK_0 not in it.contexts[: loop.depth]:
-        it.notes.setdefault(f"{_LEAVES if alone else _LEAVE}{loop.place}", []).append(place)
+    if RANK_0 not in it.contexts[: loop.depth] and not (alone and event.what == "fails"):
+        it.notes.setdefault(f"{_LEAVES if alone else _LEAVE}{loop.place}", []).append(event.place)
 
 
 def _left_alone(it: "Interpreter") -> Iterator[RuleHit]:
     """Yield where rank 0 alone leaves a loop in which all ranks take part in something."""
+    told = set[CodeLocation]()
     for name, places in list(it.notes.items()):
         loop = name.removeprefix(_LEAVES)
-        if loop != name and f"{_LEAVE}{loop}" not in it.notes:
-            for met in it.notes.get(f"{_MET}{loop}", ())[:1]:
-                yield RuleHit(places[0], _GONE, _TOGETHER, Level.WARNING, (met,))
+        met = it.notes.get(f"{_MET}{loop}", [])[:1]
+        if loop != name and met and f"{_LEAVE}{loop}" not in it.notes and places[0] not in told:
+            told.add(places[0])
+            yield RuleHit(places[0], _GONE, _TOGETHER, Level.WARNING, tuple(met))
 
 
 def _without_rank_0(it: "Interpreter") -> Iterator[RuleHit]:
