@@ -18,6 +18,7 @@ from preflight.script.interpreter.values import (
     Const,
     Device,
     Dtype,
+    ExternalName,
     Element,
     Func,
     HeapObject,
@@ -302,12 +303,18 @@ def _moving_average(it: Interpreter, call: Call) -> Value:
     return it.new(thing.having(optimized=FALSE, role=Const("copy"))) if thing else UNKNOWN
 
 
+def _context(name: str) -> Callable[[Interpreter, Call], Value]:
+    """Return the model of a class whose objects are contexts, and decorators as the class itself is."""
+    return lambda _, call: UNKNOWN if call.args or call.kwargs else ExternalName(name)
+
+
 CALLS: dict[str, Callable[[Interpreter, Call], Value]] = {
     **dict.fromkeys(("torch.autograd.backward", "torch.Tensor.backward"), _backward),
     **{
         f"torch.nn.utils.clip_{name}": _clip
         for name in ("grad_norm_", "grad_norm", "grad_value_", "grads_with_norm_")
     },
+    **{name: _context(name) for name in ("torch.no_grad", "torch.inference_mode")},
     "deepspeed.add_config_arguments": lambda _, call: call.get("parser", 0) or UNKNOWN,
     "torch.compile": _wrapped,
     "torch.nn.Parameter": _parameter,

@@ -1,6 +1,7 @@
 # target: capability=8.0 processes=4
 """What rank 0 alone holds, in an attribute or by a conditional expression; an `and` behind its rank."""
 import os
+import sys
 from enum import Enum
 
 import torch
@@ -51,6 +52,14 @@ def train(loss):
             return  # expect: R404 warning
 
 
+def end(loss):
+    for _ in range(9):
+        for _ in range(9):
+            if dist.get_rank() == 0 and loss.item() < 0.1:
+                sys.exit(0)  # expect: R404 warning
+        dist.all_reduce(loss)
+
+
 def keep(loss):
     if dist.get_rank():
         return
@@ -78,6 +87,7 @@ team.share(loss)
 team.report(loss)
 team.train(loss)
 train(loss)
+end(loss)
 keep(loss)
 bar = tqdm.tqdm(range(3)) if dist.get_rank() == 0 else None
 for step in range(3):

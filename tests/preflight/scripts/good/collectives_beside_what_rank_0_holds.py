@@ -1,5 +1,6 @@
 # target: capability=8.0 processes=4
 import os
+import sys
 
 import torch
 import torch.distributed as dist
@@ -75,6 +76,20 @@ for step in range(9):
         dist.broadcast(stop, 0)
         if stop:
             break
+
+
+def end(loss):
+    for _ in range(9):
+        dist.all_reduce(loss)
+        if dist.get_rank() == 0 and loss.item() > 9:
+            sys.exit("diverged")  # ends all of the launch
+        if dist.get_rank() == 0 and loss.item() < 0.1:
+            break
+        if dist.get_rank() != 0 and loss.item() < 0.1:
+            raise SystemExit
+
+
+end(loss)
 
 
 def follow(loss):
