@@ -9,7 +9,7 @@ from preflight.script.interpreter.assignments import assign, delete_item, note_s
 from preflight.script.interpreter.branch_conditions import MAYBE, RANK_0
 from preflight.script.interpreter.contexts import context_kinds
 from preflight.script.interpreter.decorators import wrapped_function
-from preflight.script.interpreter.events import ScriptEvent, unwrap_value
+from preflight.script.interpreter.events import unwrap_value
 from preflight.script.interpreter.match_patterns import case_matches, place_of_case
 from preflight.script.interpreter.state import State, merge_states
 from preflight.script.interpreter.values import (
