@@ -98,7 +98,7 @@ def test_a_run_whose_client_was_killed_is_restarted_from_its_checkpoint(
     main = dirs[0]
     until = "restarted" if len(hosts) == 1 else "waits"
     told = await_(
-        lambda: (found := next_start.read_next(str(main))).get("state") in (until, "waits") and found
+        lambda: (found := next_start.read_next(str(main))).get("state") in (until, "waits", "ended") and found
     )
     assert told["state"] == until, (told, (main / "supervisor.log").read_text())
     if len(hosts) > 1:
