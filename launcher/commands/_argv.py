@@ -14,8 +14,8 @@ from launcher.commands._usage_errors import HOST_OPTIONS, OTHER_OPTIONS, WrongUs
 from launcher.local.project import SUFFIXES
 from launcher.text import one_line
 
-_CLOSE = 0.8
 _HINTS = {"--env": "a variable of the ranks: --set env.NAME=VALUE", **HOST_OPTIONS}
+_CLOSE = 0.8
 """How alike a misspelt option is to the right one; `--epochs` and `--detach` are less."""
 _VERY_CLOSE = 0.85
 """How alike an option is to a key of a run config; `--mode` and `module` are less."""

@@ -66,7 +66,7 @@ OTHER_OPTIONS = {
     },
 }
 """What other tools have options for, by our command, "" for each."""
-_HOSTS_OF_FILE = """hosts.yaml lists hosts; names of a file: "$(cut -d' ' -f1 FILE | paste -sd,)\""""
+_HOSTS_OF_FILE = """hosts.yaml lists hosts; names of a file: "$(cut -d' ' -f1 FILE | paste -sd, -)\""""
 HOST_OPTIONS = {
     **dict.fromkeys(("--without", "--exclude", "--exclude-hosts"), "all hosts but titan: 'all!titan'"),
     **dict.fromkeys(("--hostfile", "--hosts-file", "--machinefile"), _HOSTS_OF_FILE),

@@ -12,7 +12,7 @@ from launcher.commands._run_options import FoundRunOptions, find_run, run_argume
 from launcher.errors import BadInput
 from launcher.exit_codes import ExitCode
 from launcher.rundir.run_id import LAST, run_name
-from launcher.runs.render import list_unheard, run_line
+from launcher.runs.render import run_line
 from launcher.runs.search import unanswered_lines
 from preflight.frozen import dataclass
 
@@ -52,7 +52,6 @@ def command(run: str, **given: Any) -> int:
         return answer.finish(ExitCode.NEGATIVE, runs=[], unreachable={})
     if not confirm_delete("Delete its logs and records on the hosts?", answer, yes=options.yes, fix=fix):
         return answer.finish(ExitCode.NEGATIVE, runs=[], unreachable={})
-    unheard = list_unheard(found)
-    for line in unanswered_lines(encode_errors(unheard)):
+    for line in unanswered_lines(encode_errors(found.unheard)):
         answer.say(line, err=True)
-    return remove_runs([found], access.open, answer, unheard)
+    return remove_runs([found], access.open, answer, found.unheard)

@@ -12,7 +12,6 @@ from launcher.errors import RunAlreadyEnded
 from launcher.exit_codes import ExitCode
 from launcher.report.stacks import SCHEMA, encode_hang, render_hang
 from launcher.runs.remote_run import RemoteRun
-from launcher.runs.render import list_unheard
 from launcher.runs.search import unanswered_lines
 from launcher.runs.stacks import request_stacks
 from launcher.terminal.output import echo, echo_json, echo_lines
@@ -37,7 +36,7 @@ def command(run: str, *, as_json: bool, **given: Any) -> int:
 def show_stacks(found: RemoteRun, access: HostAccess, options: FoundRunOptions, *, as_json: bool) -> int:
     """Take the stacks of a run and print them; return the exit code. Raises RunAlreadyEnded."""
     if found.status not in ("running", "stopping"):
-        for error in list_unheard(found).values():  # it may still run on them
+        for error in found.unheard.values():  # it may still run on them
             raise error
         raise RunAlreadyEnded(
             f"{found.run_id} is over ({found.status}): its ranks have no stacks any more",

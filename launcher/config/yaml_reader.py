@@ -22,16 +22,18 @@ _PROBLEMS = (
     (r"escape (?:sequence|character)", "a backslash in double quotes; write the value in single quotes"),
     (r"quoted scalar.*unexpected end", "the quote that line {start} opens is not closed"),
     (r"expected ',' or", "the {bracket} of line {start} is not closed, or lacks a comma before this"),
+    (r"node content, but found '<(?:stream|doc)", "its last bracket is not closed, or its value is missing"),
+    (r"node content, but found", "a value is missing before {sign}"),
     (r"found another document", "a second document starts; keep one"),
     (r"expected '<document start>'", 'expected "key: value" in every line'),
     (r"could not find expected ':'", 'line {start} lacks the ":" after its key'),
     (r"<block end>.*'[-?]'", "a list and keys side by side; indent what belongs to the line above"),
     (r"<block end>.*'<block|expected key$", "its indentation is that of no line above"),
     (r"<block end>", "text behind a closing quote or bracket; put the whole value in quotes"),
-    (r":\s.*mapping values are", 'a value with ": " in it needs quotes'),
-    (r"mapping values are", 'a line above lacks the ":" after its key, or this one is indented too deep'),
+    (r"^:.*mapping values are", 'a value with ": " in it needs quotes'),
+    (r"mapping values are", 'a line above lacks ": " after its key, or this one is indented too deep'),
 )
-"""What PyYAML's words for a mistake mean to who wrote the file: of its line up to it, context and problem."""
+"""What PyYAML's words for a mistake mean to who wrote the file; ":" is first where the line has one."""
 _LOOK_BACK = 200
 _PLAIN_TAGS = frozenset(
     f"tag:yaml.org,2002:{name}"
@@ -117,7 +119,8 @@ def _yaml_message(error: yaml.MarkedYAMLError, text: str, source: str, *, in_fil
 
 def _meaning(error: yaml.MarkedYAMLError, here: str, column: int) -> str:
     """Return what is wrong at a column of a line, in words of its writer where they are known."""
-    words = f"{here[max(0, column - _LOOK_BACK) : column]} {error.context} {error.problem}"
+    colon = ":" if re.search(r":\s", here[max(0, column - _LOOK_BACK) : column]) else ""
+    words = f"{colon}{error.context} {error.problem}"
     mark = error.context_mark or error.problem_mark
     start = mark.line + 1 if mark else 1
     for pattern, meant in _PROBLEMS:

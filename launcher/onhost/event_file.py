@@ -15,7 +15,7 @@ LONGEST = 1 << 20  # bytes of a line; none of ours is a third as long
 MOST = 256 << 10  # bytes at once, so that a script which writes without end delays no stop
 
 
-def append_event(path: str, name: str, **fields: object) -> None:
+def append_event(path: str, name: str, /, **fields: object) -> None:
     """Add an event to an events.jsonl, in one write. Raises OSError."""
     fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:

@@ -82,11 +82,11 @@ def children_of(table: dict[int, ProcStat]) -> dict[int, list[int]]:
 def descendants(pid: int, table: dict[int, ProcStat]) -> Iterator[int]:
     """Yield the descendants of a process, the nearest first."""
     children = children_of(table)
-    todo = deque(sorted(children.get(pid, ())))
+    todo = deque(sorted(children.pop(pid, ())))
     while todo:
         child = todo.popleft()
         yield child
-        todo.extend(sorted(children.get(child, ())))
+        todo.extend(sorted(children.pop(child, ())))  # once: pids that are used again may form a ring
 
 
 def is_alive(stat: ProcStat | None, start_ticks: int) -> bool:

@@ -9,7 +9,7 @@ RunStatus: TypeAlias = Literal["running", "stopping", "waiting", "finished", "fa
 _STOPS = frozenset({"request", "signal", "no_client"})
 """What a supervisor names as the cause of an end that nothing has failed for
 (launcher/onhost/supervisor/end_causes.py). After `exit`, which has no reason, the exit codes decide."""
-_WORST: tuple[RunStatus, ...] = ("running", "stopping", "waiting", "lost", "failed", "stopped", "finished")
+WORST: tuple[RunStatus, ...] = ("running", "stopping", "waiting", "lost", "failed", "stopped", "finished")
 
 _LOSSES = {
     "host": "its host was restarted",
@@ -75,6 +75,6 @@ def summarize_ends(ends: Iterable[Mapping[str, Any]]) -> tuple[RunStatus, str]:
     """Return the worst that became of any node, and why: the reason of the first that came to that."""
     ordered = sorted(ends, key=lambda end: float(end.get("since") or 0.0))
     found = {condition_after(end) for end in ordered}
-    worst: RunStatus = next((condition for condition in _WORST if condition in found), "lost")
+    worst: RunStatus = next((condition for condition in WORST if condition in found), "lost")
     whys = (explain_end(end) for end in ordered if condition_after(end) == worst)
     return worst, next((why for why in whys if why), "")

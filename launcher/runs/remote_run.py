@@ -1,16 +1,15 @@
-"""Runs as the hosts report them, put together over their nodes. Pure."""
+"""A run as its hosts report it. Pure."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import field, replace
 from typing import Any
 
 from launcher.config.disconnect_options import DEFAULT_GRACE_S
 from launcher.config.inventory import HostEntry
-from launcher.config.via_options import Via
 from launcher.errors import HostError
 from launcher.planning.run_record import RunRecord, read_record
 from launcher.rundir.end_state import (
-    _WORST,
+    WORST,
     RunStatus,
     condition_after,
     describe_end,
@@ -19,11 +18,11 @@ from launcher.rundir.end_state import (
 )
 from launcher.rundir.run_id import earliest_start, is_run_id
 from launcher.terminal.step_progress import ProgressValues, read_tail
-from launcher.text import group_alike
 from preflight.errors import BadInput
 from preflight.frozen import dataclass
 
 MAX_GRACE_S = 86400.0
+_UNKNOWN = "unknown"
 _CLOCK_SLACK_S = 300.0
 """By how much the clocks of two machines may differ where both are set."""
 _CLOCK_STEP_S = 3600.0
@@ -138,7 +137,7 @@ class RemoteRun:
     def status(self) -> RunStatus:
         """The whole run's: it runs while any node does; otherwise the worst that is known."""
         found = {node.status for node in self.nodes}
-        return next(condition for condition in _WORST if condition in found)
+        return next(condition for condition in WORST if condition in found)
 
     @property
     def why(self) -> str:
@@ -189,6 +188,20 @@ class RemoteRun:
     def is_live(self) -> bool:
         """Whether something of it may still run, or run again."""
         return not self.is_over or self.status == "waiting"
+
+    @property
+    def missing(self) -> list[str]:
+        """The hosts of nodes that were not found, "unknown" for those of a launch without a record."""
+        if self.record is None:
+            return [_UNKNOWN] if self.total_nodes > len(self.nodes) else []
+        found = {node.rank for node in self.nodes}
+        return [node.host for node in self.record.plan.nodes if node.node_rank not in found]
+
+    @property
+    def unheard(self) -> dict[str, HostError]:
+        """Why hosts of missing nodes could not be reached; it may live on them."""
+        missing = self.silent if self.missing == [_UNKNOWN] else self.missing
+        return {name: error for name, error in self.silent.items() if name in missing}
 
     @property
     def started(self) -> float:
@@ -272,129 +285,3 @@ class RemoteRun:
             and node.fields.get("client_age_s")
         ]
         return max(ages, default=None)
-
-
-@dataclass(frozen=True, slots=True)
-class MergedRuns:
-    """Runs put together from what hosts have reported, and what of that is not believed."""
-
-    runs: tuple[RemoteRun, ...]
-    strays: Mapping[str, tuple[str, ...]]  # run id -> hosts that report it, though it is not theirs
-
-
-def merge_node_runs(
-    answers: Iterable[tuple[HostEntry, Mapping[str, Any], float]],
-    known: Mapping[str, RunRecord] | None = None,
-    *,
-    names: Collection[str] = (),
-) -> MergedRuns:
-    """Return the runs in (host, its answer, our time then), the newest last.
-
-    A host answers for itself only. Of a launch that this machine remembers (`known`), each node is believed
-    from the host that was launched on. `names` are those of hosts that did not answer or were not asked: no
-    other host reports in their place either. Of another launch, a node that two hosts claim is a conflict;
-    one host reached under two names reports the same node twice, and one of them is kept.
-    """
-    answers = tuple(answers)
-    requested = {*names, *(entry.name for entry, _, _ in answers)}
-    nodes = group_alike(
-        (str(node.fields["run_id"]), node) for answer in answers for node in _list_nodes(*answer)
-    )
-    memory = known or {}
-    reports = [_RunReports(run_id, each, requested, memory.get(run_id)) for run_id, each in nodes.items()]
-    runs = [run for each in reports if (run := each.put_together()) is not None]
-    strays = {each.run_id: each.strays for each in reports if each.strays}
-    return MergedRuns(tuple(sorted(runs, key=lambda run: run.started)), strays)
-
-
-def _list_nodes(entry: HostEntry, answer: Mapping[str, Any], now: float) -> Iterator[NodeRun]:
-    ahead, user = float(answer.get("t") or now) - now, str(answer.get("user") or "")
-    for fields in answer.get("runs", ()):
-        yield NodeRun(entry, fields, answer.get("gpu_use") or {}, ahead, user)
-
-
-class _RunReports:
-    """All that hosts report of one run."""
-
-    def __init__(
-        self, run_id: str, nodes: Iterable[NodeRun], requested: Collection[str], known: RunRecord | None
-    ) -> None:
-        self.run_id = run_id
-        self._known = known
-        self._requested = requested
-        own: list[NodeRun] = []
-        others: list[NodeRun] = []
-        for node in nodes:
-            (own if self._is_own(node) else others).append(node)
-        # A host that is asked under two names as well is right under one of them.
-        others = [node for node in others if not any(_is_same_keeper(node, each) for each in own)]
-        self.strays = tuple(self._stray_words(node) for node in others)
-        self._own = own
-
-    def put_together(self) -> RemoteRun | None:
-        """Return the run, None where no host reports it that could know."""
-        kept: dict[int, NodeRun] = {}
-        conflict = self._unlike_records()
-        for node in self._own:
-            before = kept.setdefault(node.rank, node)
-            if before is node or _is_same_keeper(before, node):
-                kept[node.rank] = node if self._is_named(node) else before
-            else:
-                who = f"{before.entry.name} and {node.entry.name}"
-                conflict = conflict or f"{who} both say that they are node {node.rank} of it"
-        if not kept:
-            return None
-        ordered = tuple(kept[rank] for rank in sorted(kept))
-        launched = self._known or next((node.record for node in ordered if node.record), None)
-        return RemoteRun(self.run_id, launched, ordered, self._known is not None, conflict)
-
-    def _is_own(self, node: NodeRun) -> bool:
-        """Return whether a host may report what it reports, by what this client knows."""
-        record = self._known or node.record
-        if record is None:
-            return True
-        if not 0 <= node.rank < len(record.entries):
-            return False
-        owner = record.entries[node.rank]
-        if self._known is not None:
-            return node.entry.name == owner.name or _place(node.entry) == _place(owner)
-        # The client may know the host by another name than its own, unless that is the name of another host.
-        return node.entry.is_local or owner.name not in self._requested or self._is_named(node)
-
-    def _is_named(self, node: NodeRun) -> bool:
-        record = self._known or node.record
-        return record is None or record.entries[node.rank].name == node.entry.name
-
-    def _stray_words(self, node: NodeRun) -> str:
-        record = self._known or node.record
-        entries = () if record is None else record.entries
-        owner = entries[node.rank].name if 0 <= node.rank < len(entries) else "none of its hosts"
-        by = "is, by its record," if self._known is None else "this machine launched"
-        words = f"{node.entry.name} reports node {node.rank} of it, which {by} on {owner}: not believed"
-        return f"{words}; where both are one host, call it {owner}" if owner in self._requested else words
-
-    def _unlike_records(self) -> str:
-        """Return which hosts report different launches under this name, "" where none do."""
-        if self._known is not None:
-            return ""
-        first: tuple[NodeRun, RunRecord] | None = None
-        for node in self._own:
-            record = node.record
-            if record is None:
-                continue
-            if first is not None and not first[1].is_same_launch(record):
-                who = f"{first[0].entry.name} and {node.entry.name}"
-                return f"{who} report different launches under this name"
-            first = first or (node, record)
-        return ""
-
-
-def _place(entry: HostEntry) -> tuple[str, bool, Via | None]:
-    return (entry.address or entry.alias or entry.name).lower(), entry.is_local, entry.via
-
-
-def _is_same_keeper(one: NodeRun, other: NodeRun) -> bool:
-    """Return whether two answers are of one supervisor: the same process of the same boot."""
-    names = ("boot_id", "supervisor", "pid_ns")
-    mine, theirs = ([node.state.get(name) for name in names] for node in (one, other))
-    return one.rank == other.rank and mine == theirs and bool(mine[0]) and bool(mine[1])

@@ -7,7 +7,6 @@ from typing import Any
 
 from launcher.config.disconnect_options import START_TIMEOUT_S
 from launcher.config.node_sets import fold_hosts, host_range
-from launcher.errors import HostError
 from launcher.rundir.end_state import describe_end, explain_stall
 from launcher.runs.remote_run import NodeRun, RemoteRun
 from launcher.text import align_rows, count_noun, format_memory, one_line, sanitize
@@ -164,7 +163,7 @@ def _remarks(run: RemoteRun) -> Iterator[str]:
 
 def _remarks_on_nodes(run: RemoteRun, answered: Collection[str], now: float) -> Iterator[str]:
     """Yield on which nodes something else has happened than on the others, as far as is known."""
-    missing = tuple(_missing(run))
+    missing = tuple(run.missing)
     gone = tuple(name for name in missing if name in answered)
     if gone and run.status in ("finished", "failed", "stopped"):
         has = "has" if len(gone) == 1 else "have"
@@ -187,21 +186,8 @@ def _remarks_on_nodes(run: RemoteRun, answered: Collection[str], now: float) -> 
         yield sanitize(f"{run.run_id}: {words}", keep_lines=False)
 
 
-def list_unheard(run: RemoteRun) -> dict[str, HostError]:
-    """Return why hosts of a run could not be reached that have said nothing of it; it may live on them."""
-    missing = _missing(run)
-    return {name: error for name, error in run.silent.items() if name in missing}
-
-
-def _missing(run: RemoteRun) -> list[str]:
-    if run.record is None:
-        return ["unknown"] if run.total_nodes > len(run.nodes) else []
-    here = {int(node.fields["spec"].get("node_rank") or 0) for node in run.nodes}
-    return [node.host for node in run.record.plan.nodes if node.node_rank not in here]
-
-
 def _encode_run(run: RemoteRun) -> dict[str, Any]:
-    progress, missing = run.progress, _missing(run)
+    progress, missing = run.progress, run.missing
     return {
         "run_id": run.run_id,
         "job": run.job,

@@ -133,10 +133,10 @@ def _when(reason: str, job: str) -> str:
         return "it never starts, for a job that it waits for has failed"
     if reason == _HELD_BY_ADMIN:
         return "an administrator holds it: ask for `scontrol release`"
-    if _HELD.search(reason):
-        return f"`scontrol release {job}` lets it start; `sinfo -R` names nodes that failed"
     if "DRAINED" in reason or "NotAvail" in reason:
         return "`sinfo -R` names nodes that are down or drained, and why"
+    if _HELD.search(reason):
+        return f"`scontrol release {job}` lets it start; `sinfo -R` names nodes that failed"
     if reason in WAIT_FIXES:
         return f"it does not start as it is: {WAIT_FIXES[reason]} in the run config"
     return f"`squeue -j {job} --start` says when it may start"

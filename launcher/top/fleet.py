@@ -13,7 +13,8 @@ from launcher.local.fanout_places import Places
 from launcher.planning.run_record import RunRecord, read_run_records
 from launcher.remote.connection_pool import OpenConnection
 from launcher.remote.fanout import WIDTH, fanout
-from launcher.runs.remote_run import MergedRuns, RemoteRun, merge_node_runs
+from launcher.runs.merged_runs import MergedRuns, merge_node_runs
+from launcher.runs.remote_run import RemoteRun
 from launcher.text import one_line
 from launcher.top.holders import GpuHolders
 from launcher.top.host_monitor import HostMonitor, HostState

@@ -7,7 +7,7 @@ from typing import Any
 from .fact import Json, missing, truncate
 from .pci import pci_bus_id
 
-_XID = re.compile(r"NVRM: Xid \((?:PCI:)?([0-9a-fA-F:.]+)[^)]*\): (\d+)(.*)")
+_XID = re.compile(r"NVRM: Xid \((?:PCI:)?([0-9a-fA-F:.]+)[^)]*\): (\d{1,9})\b(.*)")
 _FALLEN = re.compile(r"NVRM:.*fallen off the bus")
 _NAMED = re.compile(
     r"NVRM:.*\bGPU (?:at )?(?:PCI:)?([0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}(?:\.\d)?)"
@@ -26,16 +26,13 @@ _WORDS = (
 )
 """In lower case; no line without one of them matches an expression above. A search for words is ten times as
 fast, and a host that has been up for months has a hundred thousand lines."""
-_KMSG = re.compile(r"^\d+,\d+,(\d+),[^;]*;")
-_STAMP = re.compile(r"\[\s*(\d+\.\d+)\]")
+_KMSG = re.compile(r"^\d+,\d+,(\d{1,18}),[^;]*;")
+_STAMP = re.compile(r"\[\s*(\d{1,12}\.\d+)\]")
 _MOST_LINES = 200
-_MOST_OF_ONE = 50
-"""Xids of one code on one GPU: thousands of a program's do not hide the one of a GPU that failed."""
-_MOST_XIDS = 2000
 
 
 def parse_kernel_log(text: str) -> Json:
-    """Return xids, oom_kills and other of facts.KernelLog: the newest 200, of Xids 50 of each GPU and code.
+    """Return xids, oom_kills and other of facts.KernelLog: the newest 200 of each.
 
     Takes dmesg (with seconds, dates or none), /dev/kmsg records, journalctl -k and syslog lines.
     """
@@ -62,14 +59,21 @@ def parse_kernel_log(text: str) -> Json:
 
 
 def _newest(xids: list[Json]) -> list[Json]:
-    """Return the newest Xids of each GPU and code, each with the count of those up to it."""
+    """Return the newest Xids of each GPU and code, as many of one as of another: a flood hides no other.
+
+    Each comes with the count of its kind up to it.
+    """
     counts: Counter[tuple[str, int]] = Counter()
     for xid in xids:
-        key = (xid["pci_bus_id"], xid["code"])
-        counts[key] += 1
-        xid["count"] = counts[key]
-    kept = [x for x in xids if counts[(x["pci_bus_id"], x["code"])] - x["count"] < _MOST_OF_ONE]
-    return kept[-_MOST_XIDS:]
+        counts[_kind(xid)] += 1
+        xid["count"] = counts[_kind(xid)]
+    places = range(len(xids))
+    kept = sorted(places, key=lambda at: (counts[_kind(xids[at])] - xids[at]["count"], -at))[:_MOST_LINES]
+    return [xids[at] for at in sorted(kept)]
+
+
+def _kind(xid: Json) -> tuple[str, int]:
+    return xid["pci_bus_id"], xid["code"]
 
 
 def _xid(code: int, bus: str, line: str, text: str) -> Json:

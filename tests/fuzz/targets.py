@@ -123,7 +123,7 @@ def _answers(_: Path) -> Read:
     from launcher import safe_json as hostjson
     from launcher.config.inventory import HostEntry
     from launcher.rundir.state_schema import validate_runs
-    from launcher.runs.remote_run import merge_node_runs
+    from launcher.runs.merged_runs import merge_node_runs
     from launcher.runs.render import encode_runs, render_runs
 
     titan, volta = HostEntry("titan", address="10.0.0.7"), HostEntry("volta", address="10.0.0.8")

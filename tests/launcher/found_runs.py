@@ -5,7 +5,8 @@ from typing import Any
 
 from launcher.config.inventory import HostEntry
 from launcher.planning.run_record import RunRecord, build_run_record
-from launcher.runs.remote_run import MergedRuns, RemoteRun, merge_node_runs
+from launcher.runs.merged_runs import MergedRuns, merge_node_runs
+from launcher.runs.remote_run import RemoteRun
 from tests.launcher.run_plans import plan, run_id
 
 A, B = HostEntry("a", address="10.0.0.1"), HostEntry("b", address="10.0.0.2", port=2222, user="ana")

@@ -45,7 +45,7 @@ from launcher.rundir.log_store import LogStore
 from launcher.rundir.state_schema import validate_runs, validate_state
 from launcher.runs.expected_run import select_run
 from launcher.runs.fetch import FileReceiver, _receive
-from launcher.runs.remote_run import merge_node_runs
+from launcher.runs.merged_runs import merge_node_runs
 from launcher.runs.render import encode_runs, render_runs
 from launcher.runs.request import request_state, send_request
 from launcher.runs.stacks import request_stacks

@@ -27,7 +27,8 @@ from launcher.errors import ConnectionLost, GpulaunchError
 from launcher.runs.access import RunAccess
 from launcher.runs.fetch import FetchResult
 from launcher.runs.logs import LogsResult
-from launcher.runs.remote_run import RemoteRun, merge_node_runs
+from launcher.runs.merged_runs import merge_node_runs
+from launcher.runs.remote_run import RemoteRun
 from launcher.runs.search import SearchResult
 from launcher.terminal.cell_width import paint_line
 from launcher.terminal.colours import split_spans

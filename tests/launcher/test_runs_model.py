@@ -12,7 +12,7 @@ from launcher.planning.run_record import build_run_record, read_record
 from launcher.rundir.run_id import format_start, make_run_id, names_run
 from launcher.rundir.state_schema import validate_runs
 from launcher.runs.expected_run import select_run
-from launcher.runs.remote_run import merge_node_runs
+from launcher.runs.merged_runs import merge_node_runs
 from launcher.runs.render import encode_runs, render_runs
 from launcher.runs.search import unanswered_lines
 from launcher.terminal.step_progress import ProgressValues, read_tail

@@ -87,6 +87,10 @@ def test_the_last_task_of_an_array_is_a_job_of_its_own_though_it_has_the_array_s
     [
         ("Resources", "`squeue -j 17 --start` says when it may start"),
         ("Nodes_are_DOWN,_DRAINED", "`sinfo -R` names nodes that are down or drained, and why"),
+        (
+            "ReqNodeNotAvail,_UnavailableNodes:household1",
+            "`sinfo -R` names nodes that are down or drained, and why",
+        ),
         ("PartitionDown", f"it does not start as it is: {WAIT_FIXES['PartitionDown']} in the run config"),
         ("DependencyNeverSatisfied", "it never starts, for a job that it waits for has failed"),
         ("JobHeldAdmin", "an administrator holds it: ask for `scontrol release`"),

@@ -107,7 +107,24 @@ def test_a_flood_of_one_kind_is_cut_to_the_newest_and_counted() -> None:
     flood = (f"[{n}.0] NVRM: Xid (PCI:0000:01:00): 13, x" for n in range(1000))
     log = read("\n".join(["[0.5] NVRM: Xid (PCI:0000:9b:00): 79, x", *flood]))
     assert [(xid.code, xid.count) for xid in (log.xids[0], log.xids[-1])] == [(79, 1), (13, 1000)]
-    assert len(log.xids) == 51
+    assert len(log.xids) == 200
+    kinds = [(bus, code) for bus in range(16) for code in (13, 31, 43)] * 90
+    floods = (f"[9.0] NVRM: Xid (PCI:0000:{bus:02x}:00): {code}, x" for bus, code in kinds)
+    log = read("\n".join(["[0.5] NVRM: Xid (PCI:0000:9b:00): 79, x", *floods]))
+    assert (log.xids[0].code, len(log.xids), {xid.code for xid in log.xids}) == (79, 200, {79, 13, 31, 43})
+
+
+@pytest.mark.parametrize(
+    ("line", "uptime_s"),
+    [
+        (f"[{'9' * 400}.0] NVRM: Xid (PCI:0000:01:00): 13, x", None),
+        (f"4,1,{'9' * 5000},-;NVRM: Xid (PCI:0000:01:00): 13, x", None),
+        ("4,1,1500000,-;NVRM: Xid (PCI:0000:01:00): 13, x", 1.5),
+    ],
+)
+def test_numbers_that_no_kernel_writes_are_none(line: str, uptime_s: float | None) -> None:
+    (xid,) = read(f"{line}\nNVRM: Xid (PCI:0000:01:00): {'9' * 5000}, x").xids
+    assert (xid.code, None if isinstance(xid.at_uptime_s, Missing) else xid.at_uptime_s) == (13, uptime_s)
 
 
 @given(
