@@ -67,6 +67,7 @@ _QUOTE = re.compile(r"[>#|\s]{1,8}")
 _MARKS_OF_LINES = tuple(map(re.compile, (r">(?: |$)", r">", r"\[rank\d+\]: ?")))
 """What mails and torchrun put in front of every line, whatever the lines say."""
 _LINE_NUMBER = re.compile(r" *(\d{1,9})(?: |$)")
+_MOST_MARKS = 16
 
 _PANE = "\u2502"
 """What tmux draws between two panes."""
@@ -145,14 +146,18 @@ def plain_text(text: str) -> str:
 
 def _without_marks(text: str) -> str:
     """Return a text without marks that all its lines have, and without numbers that count them."""
-    lines = text.split("\n")
-    said = [line for line in lines if line.strip()]
-    mark = next((mark for mark in _MARKS_OF_LINES if said and all(map(mark.match, said))), None)
-    if mark is None:
-        found = [int(number[1]) for line in said if (number := _LINE_NUMBER.match(line))]
-        is_count = len(found) == len(said) > 1 and 0 < found[0] == found[-1] - len(said) + 1
-        mark = _LINE_NUMBER if is_count and found == sorted(set(found)) else None
-    return text if mark is None else _without_marks("\n".join(mark.sub("", line, count=1) for line in lines))
+    for _ in range(_MOST_MARKS):
+        lines = text.split("\n")
+        said = [line for line in lines if line.strip()]
+        mark = next((mark for mark in _MARKS_OF_LINES if said and all(map(mark.match, said))), None)
+        if mark is None:
+            found = [int(number[1]) for line in said if (number := _LINE_NUMBER.match(line))]
+            is_count = len(found) == len(said) > 1 and 0 < found[0] == found[-1] - len(said) + 1
+            mark = _LINE_NUMBER if is_count and found == sorted(set(found)) else None
+        if mark is None:
+            return text
+        text = "\n".join(mark.sub("", line, count=1) for line in lines)
+    return text
 
 
 def _of_indented_block(following: list[str], blanks: str) -> list[str]:

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from preflight.errors import BadInput
 from preflight.facts.missing import Missing
 from preflight.smi_reports import parse_smi
 from tests.hardware import gpus_of
@@ -159,6 +160,12 @@ def test_a_mark_of_every_line_is_taken_away_whatever_the_text_is(
     lines = f"{text}{text}".splitlines() if text.startswith("4") else text.splitlines()
     marked = "".join(f"{mark(at)}{line}\n" for at, line in enumerate(lines, 1))
     assert parse_smi(marked, "h").gpus == parse_smi("\n".join(lines), "h").gpus
+
+
+@pytest.mark.parametrize("mark", [">", "[rank0]: ", "> "])
+def test_a_line_of_marks_alone_is_no_recording(mark: str) -> None:
+    with pytest.raises(BadInput, match="unrecognised"):
+        parse_smi(mark * 3000 + "NVRM: x\n", "h")
 
 
 def test_a_bus_that_lspci_lists_twice_has_one_gpu() -> None:
