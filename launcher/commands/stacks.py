@@ -8,6 +8,7 @@ from launcher.commands._answer import json_option
 from launcher.commands._host_access import HostAccess, open_host_access
 from launcher.commands._job_hosts import reach_run
 from launcher.commands._run_options import FoundRunOptions, find_run, open_run, run_argument, run_options
+from launcher.config.node_sets import fold_hosts
 from launcher.errors import RunAlreadyEnded
 from launcher.exit_codes import ExitCode
 from launcher.report.stacks import SCHEMA, encode_hang, render_hang
@@ -38,8 +39,9 @@ def show_stacks(found: RemoteRun, access: HostAccess, options: FoundRunOptions, 
     if found.status not in ("running", "stopping"):
         for error in found.unheard.values():  # it may still run on them
             raise error
+        on = "" if found.is_over else f" on {fold_hosts(node.entry.name for node in found.nodes)}"
         raise RunAlreadyEnded(
-            f"{found.run_id} is over ({found.status}): its ranks have no stacks any more",
+            f"{found.run_id} is over{on} ({found.status}): its ranks have no stacks any more",
             f"gpulaunch fetch {found.run_id} brings the stacks that gpulaunch took when it hung, if it did",
         )
     to = open_run(found, access, options)

@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 from launcher.commands._run_options import describe_renamed_hosts, node_name
+from launcher.commands.stacks import show_stacks
 from launcher.config.inventory import HostEntry, Inventory, find_local_python
 from launcher.config.via_options import Via
-from launcher.errors import ConnectionTimedOut, HostError, HostNotContacted
+from launcher.errors import ConnectionTimedOut, HostError, HostNotContacted, RunAlreadyEnded
 from launcher.local.user import user_name
 from launcher.planning.plan import Plan
 from launcher.planning.run_record import (
@@ -230,6 +231,14 @@ def test_only_a_silent_host_of_the_run_may_still_have_it() -> None:
     assert replace(run, silent=silent).unheard == {"b": b}
     assert replace(run, silent=silent, record=None).unheard == silent  # of which any may have the rest
     assert run.unheard == {}
+    anything: Any = None
+    with pytest.raises(ConnectionTimedOut):
+        show_stacks(replace(run, silent=silent), anything, anything, as_json=False)
+    with pytest.raises(RunAlreadyEnded, match=f"{PLAN.run_id} is over on a "):  # b was not asked
+        show_stacks(run, anything, anything, as_json=False)
+    (whole,) = gather((A, [node_answer()]), (B, [node_answer(rank=1)])).runs
+    with pytest.raises(RunAlreadyEnded, match=f"{PLAN.run_id} is over [(]"):
+        show_stacks(whole, anything, anything, as_json=False)
 
 
 def test_a_host_answers_for_no_other_that_was_asked_too() -> None:
