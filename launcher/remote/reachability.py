@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any, TypeAlias
 
 from launcher.config.inventory import HostEntry
-from launcher.errors import AgentProtocolError, GpulaunchError, HostError
+from launcher.errors import AgentProtocolError, DescriptorsExhausted, GpulaunchError, HostError
 from launcher.local.descriptors import bounded_width
 from launcher.remote import rpc
 from launcher.remote.fanout import WIDTH, fanout
@@ -53,10 +53,15 @@ def probe_reachability(
     if listener.targets is None:
         return tuple(report_untried(entry, main.name, address, port, listener.refusal) for entry in others)
     ask = partial(probe_from, begin=begin, targets=listener.targets)
-    batches = (others[first : first + width] for first in range(0, len(others), width))
-    results = [result for batch in batches for result in fanout(ask, batch, width=width)]
+    reached: list[Reach] = []
+    for first in range(0, len(others), width):
+        batch = others[first : first + width]
+        for entry, found in zip(batch, fanout(ask, batch, width=width), strict=True):
+            reached += (
+                listener.targets.missed(entry, found.detail) if isinstance(found, GpulaunchError) else found
+            )
     listener.release_ports()
-    return tuple(reach for found in results if not isinstance(found, GpulaunchError) for reach in found)
+    return tuple(reached)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,11 +135,13 @@ def start_listener(
 
 
 def probe_from(entry: HostEntry, begin: StartProgram, targets: ProbeTargets) -> tuple[Reach, ...]:
-    """Let one host connect to the targets; nothing is raised for it."""
+    """Let one host connect to the targets. Raises DescriptorsExhausted: it can be tried again."""
     places = [(targets.main, targets.address, held) for held in targets.ports]
     try:
         answers = rpc.Answers(_start(begin, entry, targets.request), entry.name, entry.python, PROBE_NAME)
         found = read_reached(entry.name, answers.next(_START_S + CONNECT_TIMEOUT_S), places)
+    except DescriptorsExhausted:
+        raise
     except GpulaunchError as failure:
         found = targets.missed(entry, failure.detail)
     unheld = (

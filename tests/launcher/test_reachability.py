@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from launcher.config.inventory import HostEntry
-from launcher.errors import AgentProtocolError
+from launcher.errors import AgentProtocolError, DescriptorsExhausted
 from launcher.remote.agent import AgentRequest, GatherOptions, gather_facts
 from launcher.remote.agent_sessions import AgentSessions
 from launcher.remote.pair_reachability import probe_pairs
@@ -74,6 +74,23 @@ def test_a_node_that_cannot_be_asked_is_not_reached_and_says_why(here: Here) -> 
     reached = probe_reachability(MAIN, (HostEntry(BARE),), here, address="127.0.0.1", port=free_port())
     assert [one.ok for one in reached] == [False, False]
     assert all("could not be tried: cannot start no-python" in one.error for one in reached)
+
+
+@pytest.mark.parametrize("others", [(NODE, HostEntry("n2")), (NODE,)])
+def test_a_node_for_which_a_descriptor_lacks_is_tried_again_beside_others(
+    here: Here, others: tuple[HostEntry, ...]
+) -> None:
+    lacks, ok = [NODE.name], len(others) > 1
+
+    def begin(host: str, source: bytes, payload: bytes) -> Stream:
+        if host in lacks:
+            lacks[:] = [] if ok else lacks
+            raise DescriptorsExhausted(host)
+        return here(host, source, payload)
+
+    reached = probe_reachability(MAIN, others, begin, address="127.0.0.1", port=free_port())
+    assert {one.ok for one in reached if one.from_host == NODE.name} == {ok}
+    assert all(one.ok or "no descriptor left" in one.error for one in reached)
 
 
 def test_a_main_host_that_cannot_listen_is_reached_by_nobody(here: Here) -> None:
