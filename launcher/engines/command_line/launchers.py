@@ -92,7 +92,7 @@ _NO_PROGRAM = re.compile(
     r"[\[\]{}()\"'<>=,;|]|:$|^(?:FROM|then|elif|else|fi|do|done|esac|function|begin|switch|end|not)\Z"
 )
 _TRIAL = re.compile(r"(?:[\w.]+:\w+)?")  # of Determined: `model_def:MyTrial`, or none
-_WITH_ARGUMENTS = re.compile(r"\.(?:py|sh)\s+-")
+_WITH_ARGUMENTS = re.compile(r"\.(?:py|sh)\s+--?\w")
 _SHOWN = 40
 
 

@@ -58,8 +58,8 @@ _STARTED = re.compile(r"[-$]|(?:launch|run|train|sft|pt|rlhf|python|torchrun|bas
 _LAUNCHER = re.compile(r"(?:torchrun|accelerate|deepspeed|python[\d.]*)")
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*\+?=", re.ASCII)
 _SETUP_SCRIPT = re.compile(
-    r"(?:.*/)?(?:[a-z\d]+[_.-])*(?:(?:install|setup|init|env|build|compile)(?:[_.-][a-z\d]+)*\.sh"
-    r"|(?:download|unpack|extract|prepare|preprocess|convert|tokenize|pack|edit)(?:[_.-][a-z\d]+)*\.(?:sh|py))",
+    r"(?:[a-z\d]+[_.-]){0,20}(?:(?:install|setup|init|env|build|compile)(?:[_.-][a-z\d]+){0,20}\.sh"
+    r"|(?:download|unpack|extract|prepare|preprocess|convert|tokenize|pack|edit)(?:[_.-][a-z\d]+){0,20}\.(?:sh|py))",
     re.IGNORECASE,
 )
 _BUILD_WORD = re.compile(r"-[jkBs]\w*|\d+|[A-Z_]+=.*|all|build|install|clean|deps|requirements|setup")

@@ -17,6 +17,7 @@ KEY = re.compile(
     r"|shell(?=:[ \t]+(?:[|>]|\S+[ \t]+[^{ \t])))"  # of Ansible, and no `shell: bash` of a workflow
     rf"[ \t]*:(?:[ \t]+(?P<value>(?:{TEXT})?))?[ \t]*"
 )
+_TAKEN = re.compile(r"(?:^|[ \t]+)(?P<key>chdir|creates|removes)=(?P<value>[^\s{}]+)(?!\S)")
 _BLOCK = re.compile(r"(?P<kind>[|>])[+-]?\d?[ \t]*(?:#.*)?")
 _ITEM = re.compile(rf"(?P<indent>[ ]*)-[ \t]+(?P<value>(?:{TEXT})?)[ \t]*")
 _FLOW_WORD = re.compile(
@@ -64,11 +65,17 @@ def command_keys(lines: list[str]) -> Iterator[CommandKey]:
             value, end = whole_value(lines, at, value, indent)
             value = _without_comment(value)
             listed = flow_words(value)
-            yield CommandKey(name, indent, at, end, None if listed else scalar(value), listed)
+            yield CommandKey(name, indent, at, end, None if listed else _of_module(scalar(value)), listed)
         else:
             words, end = _items(lines, at + 1, indent)
             yield CommandKey(name, indent, at, end, None, words)
         at = max(end, at + 1)
+
+
+def _of_module(text: str) -> str:
+    """Return a text without what a module of Ansible takes of it: `torchrun a.py chdir=/srv creates=/x`."""
+    changed = [found["value"] for found in _TAKEN.finditer(text) if found["key"] == "chdir"]
+    return "".join(f"cd {folder}\n" for folder in changed[-1:]) + _TAKEN.sub("", text)
 
 
 def _block(lines: list[str], start: int, indent: int) -> tuple[list[str], int]:

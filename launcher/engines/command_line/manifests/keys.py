@@ -89,8 +89,9 @@ def _directory(lines: Sequence[str], beside: range, document: range, indent: int
     found = (_DIRECTORY.fullmatch(lines[at]) for at in beside)
     named = [each for each in found if each is not None and each.start("key") == indent]
     for changed in filter(None, (_CHANGED.fullmatch(lines[at]) for at in beside)):
-        if "{" not in changed["value"]:
-            yield f"cd {shlex.quote(changed['value'])}\n"
+        is_filled_in = "{" in changed["value"]
+        said = f"chdir {changed['value']}: filled in elsewhere: workdir: of a run config names it"
+        yield _said(said) if is_filled_in else f"cd {shlex.quote(changed['value'])}\n"
     if not named and is_of_azure(lines[at] for at in document):
         codes = (_CODE.fullmatch(lines[at]) for at in beside)
         named = [each for each in codes if each is not None and each.start("key") == indent]

@@ -17,7 +17,7 @@ LAUNCH = rf"(?:[A-Za-z_]\w*=\S*[ \t]+)*{PROGRAMS}"
 LAUNCH_LINE = re.compile(rf"^[ \t]*{LAUNCH}\b", re.MULTILINE)
 LAUNCH_INSIDE = re.compile(rf"(?:^|[\s;&|(/!]){PROGRAMS}\b")
 _CODE_END = re.compile(r"</(?:pre|code)>", re.IGNORECASE)
-_CODE_TAG = re.compile(r"</?(?:pre|code)\b[^<>]{0,200}>", re.IGNORECASE)
+_CODE_TAG = re.compile(r"(</?(?:pre|code)\b[^<>]{0,200}>)", re.IGNORECASE)
 _PARAGRAPH = re.compile(r"</?(?:p|h\d|ul|ol|div|table)\b", re.IGNORECASE)
 _TAG = re.compile(r"</?[a-z][^<>]{0,200}>")
 _MARK = re.compile(r"^[ \t]*(?:```|~~~)[ \t]*+(?P<kind>[\w+.-]*+)[^`~\n]*+$", re.MULTILINE)
@@ -105,12 +105,18 @@ def _unquoted(text: str) -> str:
 
 
 def _of_html(text: str) -> str:
-    """Return the launches that a page of HTML shows as code; any other text as it is."""
+    """Return the launches that a page of HTML shows as code; `--stop "</code>"` as it is."""
     if not _CODE_END.search(text) or "```" in text:
         return text
-    parts = (part for part in _CODE_TAG.split(text) if not _PARAGRAPH.search(part))
-    shown = [html.unescape(_TAG.sub("", part)) for part in parts]
-    return "\n".join(filter(LAUNCH_LINE.search, shown)) or text
+    shown, depth = [], 0
+    for part in _CODE_TAG.split(text):
+        if _CODE_TAG.fullmatch(part):
+            depth = max(depth - 1, 0) if part.startswith("</") else depth + 1
+        elif not _PARAGRAPH.search(part) and LAUNCH_LINE.search(said := html.unescape(_TAG.sub("", part))):
+            if not depth:
+                return text
+            shown.append(said)
+    return "\n".join(shown) or text
 
 
 def _with_fences(lines: list[str]) -> Iterator[str]:
