@@ -103,10 +103,8 @@ def candidates(
     shown = {(each.line.source, each.line.number) for each in raised}
     plain = [each for each in found if not any((at.source, at.number) in shown for at in each.cause.evidence)]
     others = [*found, *own]
-    found = [
-        weigh_peers_end(_unanchored(each, others, anchored) if each in plain else each, others)
-        for each in found
-    ]
+    found = [_unanchored(each, others, anchored) if each in plain else each for each in found]
+    found = [weigh_peers_end(each, [*found, *own]) for each in found]
     found = [_if_left_out(each, own, anchored) for each in found]
     found = [_behind_an_end(each, found) for each in found if not echoes_lost_peer(each, found)]
     if any(each.cause.code == _GATED for each in found):  # its HTTP status is printed first

@@ -105,6 +105,10 @@ REFUSED = "srun: error: Unable to allocate resources:"
         ("google.auth.exceptions.DefaultCredentialsError: none were found.", "gcloud auth"),
         ("HTTPError: 429 Client Error: Too Many Requests for url: https://huggingface.co/api/a", "OFFLINE=1"),
         ("pandas.errors.ParserError: Error tokenizing data. C error: Expected 3 fields", "on_bad_lines"),
+        (
+            "HfHubHTTPError: 401 Client Error for url: https://huggingface.co/api/models/gpt2/revision/main",
+            "gpt2",
+        ),
         ("ValueError: No valid checkpoint found in output directory (out)", "leave resume_from"),
     ],
 )

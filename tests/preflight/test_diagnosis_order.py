@@ -56,6 +56,10 @@ Access to model a/b is restricted. You must have access to it and be authenticat
 NEVER_CAME = """[1,1]<stderr>:bash: line 1: torchrun: command not found
 [1,0]<stderr>:torch.distributed.DistStoreError: Timed out after 901 seconds waiting for clients.
 """
+REFUSED_TRACKER = """[rank1]: wandb: ERROR Error while calling W&B API: permission denied (<Response [403]>)
+[rank1]: loaded
+[rank0]: torch.distributed.DistStoreError: Timed out after 601 seconds waiting for clients. 2/3 clients
+"""
 PIPED = f"""download failed: s3://b/7.tar An error occurred (ExpiredToken) when calling GetObject
 {TYPE_ERROR.rpartition("TypeError")[0]}OSError: (('aws s3 cp s3://b/7.tar -',), {{}}): exit 1 (read) {{}}
 """
@@ -92,6 +96,7 @@ LIGHTNING = (
         (GATED, ["S80", "S81"]),
         (NEVER_CAME, ["S110", "S52"]),
         (NEVER_CAME.replace("[1,1]", "[1,0]"), ["S52", "S110"]),
+        (REFUSED_TRACKER, ["S52", "S115"]),
         (PIPED, ["S81", "S99"]),
         (SOCKET_LOG + "Test: [10/391]  Loss 0.4760 (0.3579)\n" * 3, []),
         (STEPS + LIGHTNING, []),
@@ -104,7 +109,8 @@ LIGHTNING = (
         "a traceback without its head",
         "a printed config", "a backend that is not there",
         "the scheduler's summary", "no way to a server", "a gated repository",
-        "a node that could not come", "a node that came", "a program's exit raised", "ports that were tried",
+        "a node that could not come", "a node that came",
+        "a tracker that refused", "a program's exit raised", "ports that were tried",
         "Lightning's warning",
     ],
 )  # fmt: skip

@@ -76,7 +76,7 @@ ROWS: tuple[Signature, ...] = (
               " below compute capability 7.5, CUDA 12.8 or newer for Blackwell; build extensions again on such a GPU"
               " (TORCH_CUDA_ARCH_LIST)", "source"),
     Signature("S101", "kernel-resources", ROOT,
-              r"too many resources requested for launch|\bout of resource: |CUDA (?:driver )?(?:[Ee]rror|failure): invalid configuration argument|too many blocks in cooperative launch|due to cluster misconfiguration|"
+              r"too many resources requested for launch|\bout of resource: [\w ]{1,40}, Required: |CUDA (?:driver )?(?:[Ee]rror|failure): invalid configuration argument|too many blocks in cooperative launch|due to cluster misconfiguration|"
               + cuda_status("LaunchOutOfResources", "InvalidConfiguration", "CooperativeLaunchTooLarge", "InvalidClusterSize"),
               "a GPU kernel wants more registers, threads or shared memory per block than this GPU has, or was started over nothing: it was written or built for another GPU, or its input is empty",
               "build the extension that holds the kernel for this GPU (TORCH_CUDA_ARCH_LIST), give it fewer threads per block, or use"
