@@ -12,6 +12,7 @@ import math
 import os
 import random
 import sys
+import time
 import warnings
 from pathlib import Path
 
@@ -70,8 +71,9 @@ def main() -> None:
         logs = str(Path(arguments.output_dir) / "logs")
         trainer.add_callback(TensorBoardCallback(SummaryWriter(log_dir=logs)))
     trainer.train(resume_from_checkpoint=options.resume_from_checkpoint)
-    # A rank on a CPU that exits right after its last step may be aborted by threads that still end that step.
     trainer.accelerator.wait_for_everyone()
+    if world_size > 1 and arguments.device.type == "cpu":
+        time.sleep(0.3)  # gloo's threads still release the last tensors; Python, ended meanwhile, would abort
 
 
 def parse_options() -> argparse.Namespace:
