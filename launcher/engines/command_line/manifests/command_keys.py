@@ -17,7 +17,7 @@ KEY = re.compile(
     r"|shell(?=:[ \t]+(?:[|>]|\S+[ \t]+[^{ \t])))"  # of Ansible, and no `shell: bash` of a workflow
     rf"[ \t]*:(?:[ \t]+(?P<value>(?:{TEXT})?))?[ \t]*"
 )
-_TAKEN = re.compile(r"(?:^|[ \t]+)(?P<key>chdir|creates|removes)=(?P<value>[^\s{}]+)(?!\S)")
+_TAKEN = re.compile(r"(?<!\S)(?P<key>chdir|creates|removes)=(?P<value>[^\s{}]+)(?!\S)")
 _BLOCK = re.compile(r"(?P<kind>[|>])[+-]?\d?[ \t]*(?:#.*)?")
 _ITEM = re.compile(rf"(?P<indent>[ ]*)-[ \t]+(?P<value>(?:{TEXT})?)[ \t]*")
 _FLOW_WORD = re.compile(
