@@ -30,7 +30,7 @@ from launcher.exit_codes import ExitCode
 from launcher.launch.request import FollowOptions
 from launcher.launch.signals import choose_detach, choose_stop
 from launcher.report.end_report import print_outcome
-from launcher.report.outcome import encode_outcome, render_launch
+from launcher.report.outcome import describe_left, encode_outcome, render_launch
 from launcher.restart.start_chain import FollowContext, follow_starts
 from launcher.runs.access import RunAccess
 from launcher.runs.record_notes import note_end
@@ -95,9 +95,8 @@ def command(run: str, **given: Any) -> int:
     if outcome is None or outcome.verdict == "detached":
         run_id = plan.run_id if outcome is None else outcome.plan.run_id
         again = run if is_job_id(run) else found.slurm_job or run_id
-        has_ended = not found.is_live or (outcome is not None and outcome.ranks_have_ended)
-        then = "its ranks have ended" if has_ended else "the run continues"
-        line = f"detached; {then}. Come back with: gpulaunch attach {again}"
+        ended = not found.is_live or (outcome is not None and outcome.ranks_have_ended)
+        line = f"detached; {describe_left(ended=ended)}. Come back with: gpulaunch attach {again}"
         screen.notify(complete_run_commands(line, run_words))
         answer = Answer("gpulaunch.attach/1", as_json=options.as_json)
         code = ExitCode.TERMINAL_CLOSED if screen.is_closed else ExitCode.OK

@@ -124,10 +124,15 @@ def _detached_lines(outcome: Outcome) -> Iterator[str]:
         yield f"not verified yet: {name_ranks(ranks)} {has} not {what} so far"
     yield from _not_kept_lines(outcome)
     run_id = outcome.plan.run_id
-    then = "its ranks have ended" if outcome.ranks_have_ended else "the run continues"
+    then = describe_left(ended=outcome.ranks_have_ended)
     yield f"detached after {outcome.seconds:.1f} s; {then}. Come back with:"
     for words in ("attach", "logs -f", "ps", "stop", "fetch"):
         yield f"  gpulaunch {words}" + ("" if words == "ps" else f" {run_id}")
+
+
+def describe_left(*, ended: bool) -> str:
+    """Return the state of a run that this client leaves; `ended`: its ranks have ended."""
+    return "its ranks have ended" if ended else "the run continues"
 
 
 def _not_kept_lines(outcome: Outcome) -> Iterator[str]:
