@@ -248,7 +248,9 @@ def test_a_real_kill_for_want_of_memory_is_told_before_what_died(
     names = [event["event"] for event in run.events]
     assert names.index("oom") < names.index(f"{died}_exit")
     oom = run.event("oom")
-    assert (oom["count"], oom["scope"], oom["limit"]) == (1, "group", 200 << 20)
+    # the rank eats on when its launcher is gone, and may be the second before the first is reported
+    assert oom["count"] in ((1,) if died == "rank" else (1, 2))
+    assert (oom["scope"], oom["limit"]) == ("group", 200 << 20)
     assert run.gone() == {}
 
 
