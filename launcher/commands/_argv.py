@@ -14,7 +14,23 @@ from launcher.commands._usage_errors import HOST_OPTIONS, OTHER_OPTIONS, WrongUs
 from launcher.local.project import SUFFIXES
 from launcher.text import one_line
 
-_HINTS = {"--env": "a variable of the ranks: --set env.NAME=VALUE", **HOST_OPTIONS}
+_RANKS = "ranks of each host: --gpus N, on CPUs --gpus none --set processes_per_host=N"
+_HINTS = {
+    "--env": "a variable of the ranks: --set env.NAME=VALUE",
+    **dict.fromkeys(("--ranks", "--np", "-np", "--nprocs", "--world-size", "--world_size"), _RANKS),
+    **{f"--{dtype}": f"mixed precision of all ranks: --precision {dtype}" for dtype in ("bf16", "fp16", "fp8")},
+    **dict.fromkeys(("--use_cpu", "--use-cpu", "--no-cuda", "--no_cuda"), "on the CPU: --gpus none"),
+    **dict.fromkeys(("--background", "--bg", "--daemon"), "without this terminal: --detach"),
+    **dict.fromkeys(
+        ("--force", "-f", "--no-preflight", "--skip-preflight", "--no-check", "--skip-checks"),
+        "findings that shall not stop the launch: --ignore CODES",
+    ),
+    **dict.fromkeys(("--ssh-key", "--key", "--identity"), "a private key: --identity-file FILE"),
+    **dict.fromkeys(("--log-dir", "--log_dir", "--logdir"), "the logs of ranks: --logs DIRECTORY"),
+    "--python": "the interpreter of a host: python: PATH in hosts.yaml",
+    **HOST_OPTIONS,
+}
+"""What says so in gpulaunch, for options that a script may have, too."""
 _CLOSE = 0.8
 """How alike a misspelt option is to the right one; `--epochs` and `--detach` are less."""
 _VERY_CLOSE = 0.85
@@ -54,7 +70,7 @@ class LaunchCommand(click.Command):
         try:
             left = super().parse_args(ctx, args)
         except click.NoSuchOption as error:
-            if error.option_name == "-p":  # the same for all commands
+            if error.option_name == "-p" and "-np" not in given:  # the same for all commands
                 raise
             raise WrongUsage(*_place(error, given, ctx), ctx) from None
         ctx.params["pasted"] = _is_command(given, ctx.params)
@@ -112,7 +128,8 @@ def _place(error: click.NoSuchOption, given: list[str], ctx: click.Context) -> t
     option, at = _typed(error.option_name, given)
     name = one_line(option, 100)
     wrong = f"{command} has no option {name}"
-    launcher = next((word for word in given if posixpath.basename(word) in LAUNCHERS), "")
+    others = given[: at + 1] + given[at + (2 if name in _HINTS else 1) :]  # without its value
+    launcher = next((word for word in others if posixpath.basename(word) in LAUNCHERS), "")
     if launcher:
         return wrong, f"a command goes after --: {command} --hosts A,B -- {launcher} ..."
     from launcher.engines.command_line.gpulaunch_options import find_own_option  # noqa: PLC0415 - only for a mistake
@@ -143,19 +160,26 @@ def _typed(option: str, given: list[str]) -> tuple[str, int]:
     """Return an option as it was typed, and its place: click reads `-lr` as `-l -r`."""
     for place, word in enumerate(given):
         name = word.partition("=")[0]
-        if name == option or (len(option) == _SHORT and name.startswith(option)):
+        if name == option or (len(option) == _SHORT and name[:1] == "-" != name[1:2] and option[1] in name):
             return name, place
     return option, len(given)
 
 
 def _split_line(given: list[str], at: int, known: Collection[str]) -> str:
-    """Return the words with `--` before the first option of the script."""
-    ours, theirs = given[:at], given[at:]
-    if {word.partition("=")[0] for word in theirs[1:]}.intersection({"--", *known}):
-        theirs = theirs[:1]  # which of the rest are the script's only the user knows
+    """Return the words with `--` before the options of the script, the first of which is at `at`."""
+    ours, theirs = given[:at], list[str]()
+    into = theirs
+    for place, word in enumerate(given[at:], at + 1):
+        if word == "--":
+            theirs += given[place:]
+            break
+        if word.startswith("-"):
+            into = ours if word.partition("=")[0] in known else theirs
+        into.append(word)
     script = next((word for word in given if word.endswith(".py")), "")
-    if script not in ours and not {"-c", "--config"}.intersection(ours):
-        ours, theirs = [script] if script else [], theirs[:1]
+    if script in theirs and not {"-c", "--config"}.intersection(ours):
+        theirs.remove(script)
+        ours.insert(0, script)
     return one_line(f"{shlex.join(ours) or '...'} -- {shlex.join(theirs)}", 200)
 
 

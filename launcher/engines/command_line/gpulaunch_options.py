@@ -9,6 +9,7 @@ _MODULE = "write module: NAME in a run config"
 OTHER_LAUNCHERS = {
     **dict.fromkeys(("--num_processes", "--num_gpus", "--nproc_per_node", "--nproc"), _GPUS),
     "--gpu_ids": "--gpus 0,1: these GPUs of each host",
+    "--include": "--hosts A,B names the hosts, --gpus 0,1 the GPUs of each",
     **dict.fromkeys(("--num_machines", "--nnodes", "--hostfile", "--machine_rank", "--node_rank"), _HOSTS),
     **dict.fromkeys(("--main_process_ip", "--master_addr"), _HOSTS),
     **dict.fromkeys(("--main_process_port", "--master_port"), "--port N"),
