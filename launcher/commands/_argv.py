@@ -18,7 +18,10 @@ _RANKS = "ranks of each host: --gpus N, on CPUs --gpus none --set processes_per_
 _HINTS = {
     "--env": "a variable of the ranks: --set env.NAME=VALUE",
     **dict.fromkeys(("--ranks", "--np", "-np", "--nprocs", "--world-size", "--world_size"), _RANKS),
-    **{f"--{dtype}": f"mixed precision of all ranks: --precision {dtype}" for dtype in ("bf16", "fp16", "fp8")},
+    **{
+        f"--{dtype}": f"mixed precision of all ranks: --precision {dtype}"
+        for dtype in ("bf16", "fp16", "fp8")
+    },
     **dict.fromkeys(("--use_cpu", "--use-cpu", "--no-cuda", "--no_cuda"), "on the CPU: --gpus none"),
     **dict.fromkeys(("--background", "--bg", "--daemon"), "without this terminal: --detach"),
     **dict.fromkeys(
