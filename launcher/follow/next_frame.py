@@ -1,15 +1,36 @@
 """An answer of a program on a host that keeps its stream: a place in a queue, a relay, a hold on a run."""
 
 import time
+from collections.abc import Mapping
+from typing import Any
 
 from launcher.config.inventory import HostEntry
 from launcher.errors import AgentProtocolError, HostError
 from launcher.follow import protocol
 from launcher.remote.shell_errors import explain_no_answer
 from launcher.text import last_lines
-from launcher.transports.base import Stream
+from launcher.transports.base import Connection, Stream
 
 _TURN_S = 0.5
+
+
+def open_exchange(
+    connection: Connection, entry: HostEntry, document: Mapping[str, Any], within_s: float
+) -> tuple[Stream, protocol.FrameReader, Mapping[str, Any]]:
+    """Send a request, and return the stream that stays open, its reader, and the first answer.
+
+    Raises as `read_next_frame`; the stream is closed then.
+    """
+    mode = str(document["mode"])
+    words = str(document.get("run_id") or document.get("name") or "-")
+    stream = connection.start(protocol.command(entry.python, mode, words))
+    try:
+        stream.write(protocol.request(document))
+        reader = protocol.FrameReader()
+        return stream, reader, read_next_frame(entry, stream, reader, within_s).header
+    except BaseException:
+        stream.close()
+        raise
 
 
 def read_next_frame(

@@ -12,7 +12,7 @@ from operator import attrgetter
 from launcher.config.inventory import HostEntry
 from launcher.errors import AgentProtocolError, GpulaunchError, HostError
 from launcher.follow import protocol
-from launcher.follow.next_frame import read_next_frame
+from launcher.follow.next_frame import open_exchange
 from launcher.remote.connection_pool import ConnectionPool
 from launcher.remote.fanout import fanout
 from launcher.text import one_line
@@ -81,10 +81,12 @@ class HostTicket(Closing):
         self._stream.close()
 
 
-def _queue_in(header: Mapping[str, object]) -> str:
+def _queue_in(host: str, header: Mapping[str, object]) -> str:
+    if "refused" in header:
+        raise HostError(host, one_line(str(header["refused"]), 200))
     queue = header.get("queue")
-    if not isinstance(queue, str) or not 0 < len(queue) <= _LONGEST_QUEUE:
-        raise ValueError("it does not say which queue it is")  # two that do not are not one host
+    if not isinstance(queue, str) or not 0 < len(queue) <= _LONGEST_QUEUE:  # two that do not are not one host
+        raise AgentProtocolError(host, "its answer cannot be read: it does not say which queue it is")
     return queue
 
 
@@ -143,24 +145,11 @@ class WaitQueue(Closing):
 
 def open_ticket(entry: HostEntry, pool: ConnectionPool, name: str, gpus: Sequence[str]) -> HostTicket:
     """Start the program that will hold the ticket; no place is taken yet. Raises HostError."""
-    request = protocol.request({"mode": "queue", "name": name, "gpus": list(gpus)})
+    request = {"mode": "queue", "name": name, "gpus": list(gpus)}
     with pool.borrow(entry) as connection:  # given back at once: others use it beside this stream
-        stream = connection.start(protocol.command(entry.python, "queue", name))
-        try:
-            stream.write(request)
-            return _ticket(entry, stream)
-        except BaseException:
-            stream.close()
-            raise
-
-
-def _ticket(entry: HostEntry, stream: Stream) -> HostTicket:
-    reader = protocol.FrameReader()
-    frame = read_next_frame(entry, stream, reader, ANSWER_S)
-    if "refused" in frame.header:
-        raise HostError(entry.name, one_line(str(frame.header["refused"]), 200))
+        stream, reader, header = open_exchange(connection, entry, request, ANSWER_S)
     try:
-        queue = _queue_in(frame.header)
-    except ValueError as error:
-        raise AgentProtocolError(entry.name, f"its answer cannot be read: {error}") from None
-    return HostTicket(entry.name, stream, queue, reader)
+        return HostTicket(entry.name, stream, _queue_in(entry.name, header), reader)
+    except BaseException:
+        stream.close()
+        raise

@@ -4,13 +4,13 @@ import threading
 import time
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from typing import Any
 
 from launcher.config.inventory import HostEntry
 from launcher.errors import HostError
 from launcher.follow import protocol
-from launcher.follow.next_frame import read_next_frame
+from launcher.follow.next_frame import open_exchange, read_next_frame
 from launcher.local.user import user_at_machine
 from launcher.remote.connection_pool import OpenConnection
 from launcher.restart.decision import NoRestart
@@ -140,22 +140,13 @@ def _ask(
     run_id: str, entry: HostEntry, open_entry: OpenConnection, *, order: bool
 ) -> "tuple[RestartHold | None, Mapping[str, Any]]":
     request = {"mode": "restart", "run_id": run_id, "by": user_at_machine(), "order": order}
-    connection = open_entry(entry)
-    stream = None
-    try:
-        stream = connection.start(protocol.command(entry.python, "restart", run_id))
-        stream.write(protocol.request(request))
-        reader = protocol.FrameReader()
-        header = read_next_frame(entry, stream, reader, ANSWER_S).header
-        if header.get("granted") is True:
-            hold = RestartHold(entry, connection, stream, reader)
-            hold.order = header.get("order")
-            return hold, header
-    except BaseException:
-        if stream is not None:
-            stream.close()
-        connection.close()
-        raise
-    stream.close()
-    connection.close()
-    return None, header
+    with ExitStack() as held:
+        connection = held.enter_context(open_entry(entry))
+        stream, reader, header = open_exchange(connection, entry, request, ANSWER_S)
+        held.callback(stream.close)
+        if header.get("granted") is not True:
+            return None, header
+        hold = RestartHold(entry, connection, stream, reader)
+        hold.order = header.get("order")
+        held.pop_all()
+        return hold, header

@@ -9,7 +9,7 @@ from typing import Any
 from launcher.config.inventory import HostEntry
 from launcher.errors import AgentProtocolError, HostError
 from launcher.follow import protocol
-from launcher.follow.next_frame import read_next_frame
+from launcher.follow.next_frame import open_exchange
 from launcher.runs.request import RequestDenied
 from launcher.text import one_line
 from launcher.transports.base import Connection, Stream
@@ -213,12 +213,9 @@ def open_forward(
     Raises RequestDenied with the reason of the host, or HostError.
     """
     document = {"mode": "forward", "run_id": run_id, "port": port, "tensorboard": tensorboard}
-    stream = connection.start(protocol.command(entry.python, "forward", run_id))
+    stream, reader, answer = open_exchange(connection, entry, document, START_S)
     try:
-        stream.write(protocol.request(document))
-        reader = protocol.FrameReader()
-        answer = read_next_frame(entry, stream, reader, START_S)
-        return PortForward(entry.name, stream, reader, _port_in(answer.header, entry.name))
+        return PortForward(entry.name, stream, reader, _port_in(answer, entry.name))
     except BaseException:
         stream.close()
         raise

@@ -29,7 +29,7 @@ from launcher.launch import gpu_wait, wait_queue
 from launcher.launch.gpu_wait import GpuWait, busy_findings, check_in_turn, lost_the_gpus
 from launcher.launch.launch import CheckedLaunch
 from launcher.launch.request import LaunchRequest
-from launcher.launch.wait_queue import HostTicket, WaitQueue, _ticket
+from launcher.launch.wait_queue import HostTicket, WaitQueue, _queue_in
 from launcher.onhost.supervisor import gpu_claims
 from launcher.onhost.supervisor import wait_tickets as tickets
 from launcher.remote.connection_pool import ConnectionPool
@@ -350,9 +350,8 @@ def test_what_no_queue_says_is_the_error_of_its_host(line: bytes, why: str) -> N
 
 @pytest.mark.parametrize("queue", ["null", '""', "7", '["a"]'])
 def test_hosts_that_do_not_say_which_queue_they_have_are_not_one_host(queue: str) -> None:
-    stream = flood(b'GPULAUNCH-RUN-1 {"queue": %s}\n' % queue.encode())
     with pytest.raises(HostError, match="which queue it is"):
-        _ticket(entry("titan"), stream)
+        _queue_in("titan", json.loads(f'{{"queue": {queue}}}'))
 
 
 class FakeTicket(HostTicket):
