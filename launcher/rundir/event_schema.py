@@ -6,9 +6,7 @@ What fits cannot end the loop of a run; what does not is not an event of ours, a
 from collections.abc import Mapping
 from typing import Any, TypeGuard
 
-from preflight.errors import MalformedFacts
-from preflight.facts.json_codec import decode
-from preflight.frozen import dataclass
+from launcher.rundir.document_shape import build_shape, find_misfit
 
 _LARGEST_CODE = 1 << 31
 _LATEST = 1e11
@@ -16,118 +14,57 @@ _LATEST = 1e11
 _LONGEST_GRACE_S = 86400.0
 
 
-@dataclass(frozen=True, slots=True)
-class _Any:
-    rank: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class _OfRank:
-    rank: int
-
-
-@dataclass(frozen=True, slots=True)
-class _Exit:
-    rank: int | None = None
-    code: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class _Exception:
-    rank: int
-    type: str | None = None
-    message: str | None = None
-    location: str | None = None
-    tail: tuple[str, ...] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class _Stopping:
-    why: str | None = None
-    grace_s: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class _Quiet:
-    seconds: float = 0.0
-    timeout_s: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class _Guard:
-    rank: int
-    message: str = ""
-    code: str | None = None
-    step: int | None = None
-    parameters: tuple[str, ...] | None = None
-    parameters_total: int | None = None
-    fix: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class _GuardFacts:
-    rank: int
-    gpu: str | None = None
-    dtypes: dict[str, int] | None = None
-    mixed_precision: str | None = None
-    scaler: bool | None = None
-    versions: dict[str, str] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class _Finite:
-    loss: bool | None
-    gradients: bool | None
-    weights: bool | None
-
-
-@dataclass(frozen=True, slots=True)
-class _Rehearsal:
-    rank: int
-    parameter_dtypes: dict[str, int]
-    gradient_dtypes: dict[str, int]
-    state_dtypes: dict[str, int]
-    devices: dict[str, int]
-    finite: _Finite
-    performed: int = 0
-    skipped: int = 0
-    trainable: int | None = None
-    without_gradient: tuple[str, ...] | None = None
-    events: dict[str, float] | None = None
-    losses: tuple[float | str, ...] | None = None
-    mixed_precision: str | None = None
-    scale: float | None = None
-    gpu: str | None = None
-    memory: dict[str, float | None] | None = None
-    step_s: tuple[float, ...] | None = None
-    stepping: tuple[float, float] | None = None
-    start_s: float | None = None
-    total_steps: int | None = None
-    samples_per_step: float | None = None
-    samples_per_step_here: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class _Deep:
-    rank: int
-    kind: str
-    step: str
-
-
+_ANY = build_shape(rank=int)
+_OF_RANK = build_shape({"rank": int})
+_EXIT = build_shape(rank=int, code=int)
+_STOPPING = build_shape(why=str, grace_s=float)
+_DTYPES = dict.fromkeys(("parameter_dtypes", "gradient_dtypes", "state_dtypes", "devices"), dict[str, int])
+_FINITE = build_shape(dict.fromkeys(("loss", "gradients", "weights"), bool | None))
 _SHAPES: dict[str, type[Any]] = {
-    "rank": _OfRank,
-    "state": _OfRank,
-    "script_exit": _OfRank,
-    "exception": _Exception,
-    "rank_exit": _Exit,
-    "launcher_exit": _Exit,
-    "stopping": _Stopping,
-    "hung": _Stopping,
-    "idle": _Quiet,
-    "guard": _Guard,
-    "guard_facts": _GuardFacts,
-    "rehearsal": _Rehearsal,
-    "deep": _Deep,
+    "rank": _OF_RANK,
+    "state": _OF_RANK,
+    "script_exit": _OF_RANK,
+    "exception": build_shape({"rank": int}, type=str, message=str, location=str, tail=tuple[str, ...]),
+    "rank_exit": _EXIT,
+    "launcher_exit": _EXIT,
+    "stopping": _STOPPING,
+    "hung": _STOPPING,
+    "idle": build_shape(not_null={"seconds": 0.0}, timeout_s=float),
+    "guard": build_shape(
+        {"rank": int},
+        not_null={"message": "", "fix": ""},
+        code=str,
+        step=int,
+        parameters=tuple[str, ...],
+        parameters_total=int,
+    ),
+    "guard_facts": build_shape(
+        {"rank": int},
+        gpu=str,
+        dtypes=dict[str, int],
+        mixed_precision=str,
+        scaler=bool,
+        versions=dict[str, str],
+    ),
+    "rehearsal": build_shape(
+        {"rank": int, **_DTYPES, "finite": _FINITE},
+        not_null={"performed": 0, "skipped": 0},
+        trainable=int,
+        without_gradient=tuple[str, ...],
+        events=dict[str, float],
+        losses=tuple[float | str, ...],
+        mixed_precision=str,
+        scale=float,
+        gpu=str,
+        memory=dict[str, float | None],
+        step_s=tuple[float, ...],
+        stepping=tuple[float, float],
+        start_s=float,
+        total_steps=int,
+        samples_per_step=float,
+        samples_per_step_here=float,
+    ),
+    "deep": build_shape({"rank": int, "kind": str, "step": str}),
 }
 
 
@@ -142,11 +79,7 @@ def validate_event(event: object) -> str:
         return "not an event"
     if not is_time(event.get("t")):
         return "it has no time"
-    try:
-        decode(_SHAPES.get(name, _Any), event)
-    except MalformedFacts as misfit:
-        return misfit.message
-    return _out_of_bounds(event)
+    return find_misfit(_SHAPES.get(name, _ANY), event) or _out_of_bounds(event)
 
 
 def _out_of_bounds(event: Mapping[str, Any]) -> str:
