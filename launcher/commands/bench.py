@@ -18,7 +18,6 @@ from launcher.host_checks.render_text import render_finding_list
 from launcher.report.deep import encode_deep, render_deep_report
 from launcher.terminal.output import echo_json, echo_lines, no_utf8
 from preflight.checks.finding import exit_code
-from preflight.frozen import dataclass
 from preflight.job import Job
 
 _EXAMPLES = """\b
@@ -28,15 +27,6 @@ Examples:
 """
 
 
-@dataclass(frozen=True, slots=True)
-class BenchOptions(DeepCommandOptions):
-    """The values of what `bench` takes."""
-
-    gpus: str
-    as_json: bool
-    transport: Transport | None
-
-
 @click.command("bench", epilog=_EXAMPLES)
 @hosts_argument
 @click.option("--gpus", default="", metavar="WHICH", help="all, none, auto, or indices (0-3,6) or UUIDs.")
@@ -44,7 +34,9 @@ class BenchOptions(DeepCommandOptions):
 @deep_options("")
 @transport_option
 @host_access_options
-def command(hosts: tuple[str, ...], **given: Any) -> int:
+def command(
+    hosts: tuple[str, ...], *, gpus: str, as_json: bool, transport: Transport | None, **given: Any
+) -> int:
     """Measure the GPUs of HOSTS and the links between them (default: localhost).
 
     As `preflight --deep`, without the other checks: a launch on every free GPU, all at once, which uses the
@@ -54,23 +46,23 @@ def command(hosts: tuple[str, ...], **given: Any) -> int:
     from launcher.commands._deep import measure_after  # noqa: PLC0415 - loads all of a launch
     from launcher.commands._preflight import parse_gpus  # noqa: PLC0415 - as above
 
-    options = BenchOptions(**given)
-    job = Job(gpus=parse_gpus(options.gpus) if options.gpus else "auto")
+    options = DeepCommandOptions(**given)
+    job = Job(gpus=parse_gpus(gpus) if gpus else "auto")
     access = open_host_access(options)
-    slurm_job = find_job(options.transport, names_hosts=bool(hosts))
+    slurm_job = find_job(transport, names_hosts=bool(hosts))
     if slurm_job is not None:
-        access, entries = reach_job(access, slurm_job, options.transport, Path(), typed=hosts)
+        access, entries = reach_job(access, slurm_job, transport, Path(), typed=hosts)
     else:
         entries = resolve_local_entries(access.resolve(hosts or (LOCALHOST,)), job, LOCAL_NAMES)
     try:
         preflight_options = PreflightOptions(as_one_launch=False, width=access.width)
         result = preflight(entries, job, access.open, options=preflight_options)
-        _, report = measure_after(result, job, access, options, to_stderr=options.as_json)
+        _, report = measure_after(result, job, access, options, to_stderr=as_json)
     finally:
         access.close()
     code = exit_code(report.findings)
     document = encode_deep(report)
-    if options.as_json:
+    if as_json:
         echo_json({**document, "exit_code": code})
     else:
         echo_lines(render_deep_report(document, ascii_only=no_utf8()))

@@ -14,15 +14,6 @@ from launcher.exit_codes import ExitCode
 from launcher.rundir.run_id import LAST, run_name
 from launcher.runs.render import run_line
 from launcher.runs.search import unanswered_lines
-from preflight.frozen import dataclass
-
-
-@dataclass(frozen=True, slots=True)
-class RemoveOptions(FoundRunOptions):
-    """The values of what `rm` takes."""
-
-    yes: bool
-    as_json: bool
 
 
 @click.command("rm")
@@ -30,19 +21,19 @@ class RemoveOptions(FoundRunOptions):
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
 @json_option
 @run_options
-def command(run: str, **given: Any) -> int:
+def command(run: str, *, yes: bool, as_json: bool, **given: Any) -> int:
     """Delete RUN's directory (logs, records) on every host of it. Its output and the local files stay.
 
     RUN is the first characters of one id, or `last`, which is always asked about. Only what is over is
     deleted. Exit code 1: it is not over, a host refused, or you said no; 3: a host could not be reached.
     """
-    options = RemoveOptions(**given)
+    options = FoundRunOptions(**given)
     access = open_host_access(options)
     found = find_run(run, access, options, prefer="exact")
     fix = f"gpulaunch rm {found.run_id} --yes"
-    if run == LAST and options.yes:
+    if run == LAST and yes:
         raise BadInput("--yes needs a run's name: with each deletion another run becomes the last", fix)
-    answer = Answer("gpulaunch.removal/1", as_json=options.as_json)
+    answer = Answer("gpulaunch.removal/1", as_json=as_json)
     if run not in (LAST, run_name(found.run_id)):  # which `find_run` has shown
         answer.say(run_line(found, time.time()))
     if found.status in ("running", "stopping", "waiting"):
@@ -50,7 +41,7 @@ def command(run: str, **given: Any) -> int:
             f"{found.run_id} is not over, and is kept; gpulaunch stop {found.run_id} ends it", err=True
         )
         return answer.finish(ExitCode.NEGATIVE, runs=[], unreachable={})
-    if not confirm_delete("Delete its logs and records on the hosts?", answer, yes=options.yes, fix=fix):
+    if not confirm_delete("Delete its logs and records on the hosts?", answer, yes=yes, fix=fix):
         return answer.finish(ExitCode.NEGATIVE, runs=[], unreachable={})
     for line in unanswered_lines(encode_errors(found.unheard)):
         answer.say(line, err=True)

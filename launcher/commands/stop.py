@@ -25,21 +25,10 @@ from launcher.runs.request import RequestDenied
 from launcher.runs.stop import stop_run
 from launcher.slurm.jobs import await_end, cancel_job, cancel_waiting
 from launcher.text import group_alike, name_ranks, one_line
-from preflight.frozen import dataclass
 
 NodeAnswer: TypeAlias = "dict[str, Any] | GpulaunchError"
 JOB_STOP_TIMEOUT_S = 30.0
 """After its run has ended a job may still fetch and report."""
-
-
-@dataclass(frozen=True, slots=True)
-class StopOptions(FoundRunOptions):
-    """The values of what `stop` takes."""
-
-    now: bool
-    grace: float | None
-    yes: bool
-    as_json: bool
 
 
 @click.command("stop")
@@ -53,7 +42,7 @@ class StopOptions(FoundRunOptions):
 @click.option("--yes", "-y", is_flag=True, help="Do not ask: without RUN a question is asked.")
 @json_option
 @run_options
-def command(run: str, **given: Any) -> int:
+def command(run: str, *, now: bool, grace: float | None, yes: bool, as_json: bool, **given: Any) -> int:
     """Stop RUN (its name, the start of its id, or `last`): SIGTERM on every node, a grace period, SIGKILL.
 
     Of several that RUN fits it is the one that lives; of one that was started again, the last start. RUN may
@@ -62,8 +51,8 @@ def command(run: str, **given: Any) -> int:
     grace counts. Exit code 0: every node has answered that nothing of the run is left, or no run is live; 1:
     something cannot be ended, or you said no; 3: a node could not be reached; 5: one has nothing of the run.
     """
-    options = StopOptions(**given)
-    answer = Answer("gpulaunch.stop/1", as_json=options.as_json)
+    options = FoundRunOptions(**given)
+    answer = Answer("gpulaunch.stop/1", as_json=as_json)
     slurm_job = run if is_job_id(run) and not options.hosts else ""
     if slurm_job and cancel_waiting(slurm_job):
         answer.say(f"Slurm job {slurm_job} had not started; it is cancelled")
@@ -74,7 +63,7 @@ def command(run: str, **given: Any) -> int:
         answer.say(f"no run is live: {found.run_id} has ended")
         return answer.finish(0, run_id=None, nodes=[])
     fix = f"gpulaunch stop {found.run_id}"
-    if not (run or options.yes or answer.confirm(f"Stop {found.run_id}?", fix)):
+    if not (run or yes or answer.confirm(f"Stop {found.run_id}?", fix)):
         answer.say("nothing was stopped")
         return answer.finish(ExitCode.NEGATIVE, run_id=found.run_id, nodes=[])
     named = found.run_id
@@ -84,7 +73,7 @@ def command(run: str, **given: Any) -> int:
         answer.say(f"{named} was started again; its last start is {found.run_id}")
     to = open_run(found, access, options)
     plan = to.plan
-    grace_s = 0.0 if options.now else found.grace_s if options.grace is None else float(options.grace)
+    grace_s = 0.0 if now else found.grace_s if grace is None else float(grace)
     why = f"stopped by {user_at_machine()}"
     results = stop_run(plan.run_id, to.entries, to.open, grace_s=grace_s, why=why)
     names = [node_name(node.host, entry.name) for node, entry in zip(plan.nodes, to.entries, strict=True)]
