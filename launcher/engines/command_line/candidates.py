@@ -12,6 +12,7 @@ from itertools import pairwise
 
 from launcher.engines.command_line import remedies, side_commands
 from launcher.engines.command_line.parsed_command import Environment, MissingValue
+from launcher.engines.command_line.refusals import settings_file
 from launcher.engines.command_line.shell.missing_values import with_placeholders
 from launcher.engines.command_line.shell.variables import Value
 from launcher.engines.command_line.shell.words import Word
@@ -250,10 +251,7 @@ def _several(found: Sequence[FoundCommand], number: int | None) -> CommandRefuse
     if number is None and (fix := remedies.without_ssh([line.words for line in found])):
         return CommandRefused(f"the text starts the launch on several hosts by ssh, {shown}{more}", fix)
     if not max(ranks) and 2 * sum(line.words[0].text.endswith(":") for line in found) > len(found):
-        raise CommandRefused(
-            "the text is a file of settings (NAME: VALUE), and not a command",
-            "paste the command that reads it: gpulaunch run --hosts A,B -- torchrun SCRIPT.py --config FILE",
-        )
+        return settings_file()
     if set(names := [posixpath.basename(line.words[0].text) for line in found]) <= set(wrappers.SCHEDULERS):
         return remedies.refused_program(names[-1], found[-1].words[1:])
     rest = "; do what the others do on each host yourself" if len(list(filter(None, ranks))) == 1 else ""

@@ -19,6 +19,7 @@ from launcher.engines.command_line.pages.page import commands_text
 from launcher.engines.command_line.parsed_command import MissingValue
 from launcher.engines.command_line.shell.bracket_tests import Answer, Files
 from launcher.engines.command_line.shell.commands import CommandReader
+from launcher.engines.command_line.shell.pipelines import predict_output
 from launcher.engines.command_line.shell.replay_limits import Replays
 from launcher.engines.command_line.shell.state import LEAVES, ShellState
 from launcher.engines.command_line.shell.variables import Value
@@ -152,8 +153,7 @@ class _Launches:
         elif sentence := _without_effect(words, self.ended, after=bool(self.found)):
             shell.dropped.append(sentence)
             self.is_left_out = self.is_behind
-            is_printed = words[0].text == "echo"
-            self.printed = " ".join(word.text for word in words[1:]) if is_printed else self.printed
+            self.printed = predict_output([[word.text for word in words]]) or self.printed
         elif self.is_behind and self._is_left_behind(words):
             self.is_left_out = True
         elif self.is_behind or not shell.prepare(words):

@@ -6,7 +6,7 @@ copied from a page, goes through `parse_line`. The options of each launcher are 
 
 import posixpath
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from launcher.engines.command_line.candidates import ShellLine
@@ -32,6 +32,7 @@ _LAUNCHER_INSIDE = re.compile(
     r"(?:^|[\s;&|(/])(?:torchrun|accelerate\s+launch|deepspeed)\s|torch\.distributed\.(?:run|launch)\b"
 )
 _TEXT_OPTION = re.compile(r"-[a-zA-Z]*c")
+_OF_MACHINE = re.compile(r"\$\{?([A-Za-z_]\w*)|(?<![\w/~])~(?=/)", re.ASCII)
 _ALONE = "paste the command alone"
 _MOST_WRAPPERS = 500
 """Of assignments in front of a command too."""
@@ -88,7 +89,20 @@ def parse_line(
         refuse_other_text(text)
     if parsed.launcher != "opaque" and parsed.program_kind != "executable":
         refuse_continued(text, parsed.args)
-    return replace(parsed, unknown=tuple(_of_text(one, text) for one in parsed.unknown))
+    return replace(
+        parsed,
+        unknown=tuple(_of_text(one, text) for one in parsed.unknown),
+        dropped=(*parsed.dropped, *_of_this_machine(text, environ or {}, parsed)),
+    )
+
+
+def _of_this_machine(text: str, environ: Mapping[str, str], parsed: ParsedCommand) -> Iterator[str]:
+    """Yield what is said of variables of this machine whose values the launch has: `$HOME/data`, `~/data`."""
+    words = (parsed.program, *parsed.args, *parsed.env.values())
+    for name in dict.fromkeys(found[1] or "HOME" for found in _OF_MACHINE.finditer(text)):
+        value = environ.get(name, "")
+        if len(value) > 1 and any(value in word for word in words):
+            yield f"${name}: {value}, which is its value on this machine, for every host"
 
 
 def _of_text(missing: MissingValue, text: str) -> MissingValue:
@@ -188,7 +202,7 @@ def _inner_line(words: tuple[Word, ...], at: int, shell: ShellLine, inside: _Ins
     if is_split or name == "eval":
         text = " ".join(word.text for word in words[at + 1 + is_split :])
         return split_line(text, inside.environ, inside.files, shell.functions, inside.number)
-    flags = words[at + 1 : -1]
+    flags = words[at + 1 : -2 if words[-2].text == "--" else -1]
     if not flags or not any(_TEXT_OPTION.fullmatch(word.text) for word in flags[-1:]):
         return None
     if not all(word.text.startswith("-") for word in flags):

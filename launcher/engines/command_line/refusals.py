@@ -115,6 +115,14 @@ def piped_launch(reader: str, launch: str) -> CommandRefused:
     )
 
 
+def settings_file() -> CommandRefused:
+    """Return the error for a file of settings, in which nothing starts."""
+    return CommandRefused(
+        "the text is a file of settings (NAME: VALUE), and not a command",
+        "paste the command that reads it: gpulaunch run --hosts A,B -- torchrun SCRIPT.py --config FILE",
+    )
+
+
 def declared_launch(name: str, launcher: str) -> CommandRefused:
     """Return the error for `export A=1 torchrun ...`, which starts nothing."""
     return CommandRefused(

@@ -249,6 +249,8 @@ def refuse_undecided(words: tuple[Word, ...], *, is_behind: bool) -> None:
     `is_behind`: behind another one; a command that starts with an option is then the rest of the line above.
     """
     name = words[0].text
+    if name == "-":  # of a list of YAML
+        raise refusals.settings_file()
     if is_behind and name.startswith("-"):
         raise refusals.cut_command(name)
     if name in LOOPS:
@@ -267,7 +269,8 @@ def refuse_setup(words: Sequence[Word]) -> None:
 def is_setup(words: Sequence[Word]) -> bool:
     """Whether a command installs, downloads, copies or ends something."""
     words = program_words(words)
-    name = posixpath.basename(words[0].text) if words else ""
+    name = words[0].text if words else ""
+    name = name if name.startswith("./") else posixpath.basename(name)  # ./black is the project's own
     rest = tuple(word.text for word in words[1:])
     if name in tables.SETUP or (name in tables.BUILDERS and all(map(_BUILD_WORD.fullmatch, rest))):
         return True

@@ -14,10 +14,13 @@ KEY = re.compile(
     r"(?P<indent>[ ]*(?:- +)*)(?P<key>command|args|run|script|commands|cmds|entrypoint|cmd"
     r"|env|envs|envVars|environment|environment_variables|variables|secrets|Entrypoint|Args"
     r"|arguments(?=[ \t]*:[ \t]*\[)|ansible\.builtin\.(?:shell|command|raw)"
-    r"|shell(?=:[ \t]+(?:[|>]|\S+[ \t]+[^{ \t])))"  # of Ansible, and no `shell: bash` of a workflow
+    r"|(?:shell|bash)(?=:[ \t]+(?:[|>]|\S+[ \t]+[^{ \t]))"  # of Ansible, and no `shell: bash` of a workflow
+    r"|(?!(?:name|label|title|desc|help|usage|note|example|comment)\w*:)[a-z][\w-]*"  # of any other file
+    r"(?=:[ \t]+[\"']?(?:torchrun|accelerate[ \t]+launch|deepspeed|python[\d.]*)[ \t]+[-\w./]))"
     rf"[ \t]*:(?:[ \t]+(?P<value>(?:{TEXT})?))?[ \t]*"
 )
 _TAKEN = re.compile(r"(?<!\S)(?P<key>chdir|creates|removes)=(?P<value>[^\s{}]+)(?!\S)")
+_PLAY = re.compile(r"[ ]*(?:- )?(?:hosts|become|register|ansible\.builtin\.command):")
 _BLOCK = re.compile(r"(?P<kind>[|>])[+-]?\d?[ \t]*(?:#.*)?")
 _ITEM = re.compile(rf"(?P<indent>[ ]*)-[ \t]+(?P<value>(?:{TEXT})?)[ \t]*")
 _FLOW_WORD = re.compile(
@@ -48,6 +51,7 @@ class CommandKey:
 def command_keys(lines: list[str]) -> Iterator[CommandKey]:
     """Yield the keys of a manifest that hold a command or variables, in its order."""
     at = 0
+    modules = ("shell", "raw", *["command"] * any(map(_PLAY.match, lines)))
     while at < len(lines):
         found = KEY.fullmatch(lines[at])
         if found is None:
@@ -65,7 +69,8 @@ def command_keys(lines: list[str]) -> Iterator[CommandKey]:
             value, end = whole_value(lines, at, value, indent)
             value = _without_comment(value)
             listed = flow_words(value)
-            yield CommandKey(name, indent, at, end, None if listed else _of_module(scalar(value)), listed)
+            text = _of_module(scalar(value)) if name in modules else scalar(value)
+            yield CommandKey(name, indent, at, end, None if listed else text, listed)
         else:
             words, end = _items(lines, at + 1, indent)
             yield CommandKey(name, indent, at, end, None, words)

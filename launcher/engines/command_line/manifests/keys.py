@@ -10,7 +10,7 @@ from launcher.engines.command_line.tables.side_programs import BEFORE
 
 _VALUE = r"[ ]+(?P<value>[^#\s]+(?:[ \t]+[^#\s]+)*)[ \t]*(?:#.*)?"
 _DIRECTORY = re.compile(
-    rf"(?:[ ]*(?:- +)*)(?P<key>working-directory|workingDir|working_dir|workdir|dir):{_VALUE}"
+    rf"(?:[ ]*(?:- +)*)(?P<key>(?:work(?:ing[_-]?)?)?[dD]ir|working[_-]?[dD]irectory):{_VALUE}"
 )
 _CHANGED = re.compile(rf"[ ]*chdir:{_VALUE}")
 """Of Ansible, beside the command or in its `args:`."""
@@ -35,7 +35,9 @@ _RESERVED = re.compile(r"[ ]*(?:- +)*capabilities:.*gpu.*|[ ]*- +driver:[ ]+nvid
 """What distinguishes the `count:` of GPUs that Compose reserves."""
 
 _NAMED = re.compile(r"[ ]*(?:- +)?name:[ ]*[\"']?(?P<name>[A-Za-z_]\w*)[\"']?[ ]*(?:#.*)?")
-_REFERENCE = re.compile(r"[ ]*(?P<kind>secretKeyRef|configMapKeyRef|fieldRef|resourceFieldRef):.*")
+_REFERENCE = re.compile(
+    r"[ ]*(?:valueFrom:[ ]*\{[ ]*)?(?P<kind>secretKeyRef|configMapKeyRef|fieldRef|resourceFieldRef):.*"
+)
 _FILE = re.compile(rf"[ ]*env_file:{_VALUE}")
 _ALL_FROM = re.compile(r"[ ]*envFrom:.*|[ ]*env_file:[ ]*(?:#.*)?")
 _WITHOUT_VALUE = re.compile(

@@ -44,9 +44,9 @@ _VARIABLES = ("env", "envs", "envvars", "environment", "environment_variables", 
 
 _ELSE = r"(?:[ ]*\|[ ]*default[ ]+[\"']?(?P<default>[^\"'{}| ]+)[\"']?)"
 _INPUT = re.compile(
-    r"(?:\$\{\{[ ]*(?P<of_parent>parent\.)?inputs|\{\{[ ]*)\.(?P<name>\w+)" + rf"{_ELSE}?[ ]*\}}\}}"
+    r"(?:\$\{\{[ ]*(?P<of_parent>parent\.)?inputs\.|\{\{[ ]*\.?)(?P<name>\w+)" + rf"{_ELSE}?[ ]*\}}\}}"
 )
-"""Of Azure ML, and the variables of a Taskfile: `{{.GPUS}}`."""
+"""Of Azure ML, and the variables of a Taskfile, `{{.GPUS}}`, and of Ansible, `{{ gpus }}`."""
 
 _GIVEN_ELSE = re.compile(rf"\{{\{{[ ]*\.\w+{_ELSE}[ ]*\}}\}}")
 _SHORT_TASK = re.compile(r"^(  [\w:-]+:)[ ]+(?=[A-Za-z])", re.MULTILINE)
@@ -118,7 +118,7 @@ def command_of_manifest(text: str, launch: re.Pattern[str]) -> str | None:
         )
     texts = [_whole(lines, places, *said) for said, places in found.items()]
     started = {key.line for places in found.values() for key in places}
-    return _others(keys, started) + (
+    return _others(keys, started, lines) + (
         texts[0] if len(texts) == 1 else "\n".join(f"(\n{text}\n)" for text in texts)
     )
 
@@ -154,11 +154,16 @@ def _refuse_template(keys: list[CommandKey], started: list[CommandKey], lines: l
                 raise refusals.template_choice(lines[at + 1])
 
 
-def _others(keys: list[CommandKey], started: Collection[int]) -> str:
+def _others(keys: list[CommandKey], started: Collection[int], lines: list[str]) -> str:
     """Return a line of a shell that names the commands of a manifest on other lines than those."""
     places = {(key.around, key.indent) for key in keys if key.line in started}
     beside = {(line, indent) for around, indent in places for line in around}
-    left = (key for key in keys if key.name != "args" and (key.line, key.indent) not in beside)
+    named = {line.strip("- ").removeprefix("name: ") for line in lines}  # `entrypoint: train` of Argo
+    left = (
+        key
+        for key in keys
+        if key.name != "args" and (key.line, key.indent) not in beside and key.text not in named
+    )
     texts = [_command(key) for key in left]
     shown = dict.fromkeys(" ".join(text.split())[:_SHOWN] for text in texts if text and text.strip())
     if not shown:
@@ -207,7 +212,7 @@ def _only_command(keys: list[CommandKey], lines: list[str]) -> str | None:
         return None
     ((command, key),) = chosen.items()
     text = _whole(lines, [key], "".join(_surroundings(keys, key, lines, command)), command)
-    return _others(keys, [key.line for key in keys if _command(key) == command]) + text
+    return _others(keys, [key.line for key in keys if _command(key) == command], lines) + text
 
 
 def _refuse_commands(commands: Iterable[str]) -> None:
@@ -307,7 +312,9 @@ def _with_inputs(command: str, key: CommandKey, lines: list[str]) -> str:
     """Return a command with the inputs that the job or its pipeline gives as plain values."""
     if _INPUT.search(command) is None:
         return command
-    own, outer = _inputs(lines, key.line, key.indent), _TYPED | _inputs(lines, len(lines) - 1, 0)
+    outer, own = _TYPED | _inputs(lines, len(lines) - 1, 0), dict[str, str]()
+    for around, indent, _ in levels_around(lines, key.line, key.indent):
+        own = _inputs(lines, around.start, indent) | own
     room = _MOST_FILLED
 
     def given(found: re.Match[str]) -> str:

@@ -165,7 +165,7 @@ def _fenced(text: str) -> str:
 
 def _after_change(text: str) -> str:
     """Return the lines that a change of a file leaves; any other text as it is."""
-    lines = text.strip("\n").split("\n")
+    lines = textwrap.dedent(text).strip("\n").split("\n")
     if not all(map(_CHANGED.match, lines)) or not _ADDED.search(text):
         return text
     kept = (line for line in lines if line[:1] in ("+", " ", "") and not line.startswith("+++"))

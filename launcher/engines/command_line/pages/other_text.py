@@ -12,6 +12,7 @@ _OTHERS = (
     (re.compile(r"\s*<(?:\?xml\b|[A-Za-z][\w.-]*(?:\s+[\w:.-]+=\"[^\"<>]*\")+\s*/?>)"), _XML),
     (re.compile(r"(?:.*\n)*?(?:rule|checkpoint)[ \t]+\w+:[ \t]*(?:#.*)?\n"), "a rule of Snakemake"),
     (re.compile(r"(?:.*\n)*?process[ \t]+\w+[ \t]*\{[ \t]*\n"), "a process of Nextflow"),
+    (re.compile(r"(?:.*\n)*?pipeline[ \t]*\{[ \t]*\n"), "a pipeline of Jenkins"),
 )
 _LONGEST, _SHOWN = 100_000, 200
 
@@ -28,6 +29,11 @@ def refuse_other_text(text: str) -> None:
         )
     what = next((what for pattern, what in _OTHERS if pattern.match(text)), "")
     if what and not (what == _XML and LAUNCH_LINE.search(text)):  # a page of HTML
-        launch = next(filter(LAUNCH_INSIDE.search, (line.strip(" \t\"'") for line in text.split("\n"))), "")
+        launch = next(
+            filter(
+                LAUNCH_INSIDE.search, (line.strip(" \t\"'").removeprefix("sh '") for line in text.split("\n"))
+            ),
+            "",
+        )
         filled = f", its names filled in: gpulaunch run --hosts A,B -- {launch[:_SHOWN]}"
         raise CommandRefused(f"the text is {what}, and not a command", f"{_PASTE}{filled if launch else ''}")

@@ -71,6 +71,14 @@ _LABEL = re.compile(
     rf"(?=`?{LAUNCH}\b)|^[ \t]*RUN[ \t]+(?=[a-z])",
     re.MULTILINE,
 )
+_CRON = re.compile(
+    r"^[ \t]*(@(?:reboot|hourly|daily|weekly|monthly)"
+    r"|(?=[^A-Za-z\n]*\*)(?:[\d*][\d*/,-]*[ \t]+){4}[\d*][\d*/,-]*)"
+    r"[ \t]+(?=[A-Za-z/.])",
+    re.MULTILINE,
+)
+"""When cron starts a command: `0 2 * * * cd /srv && torchrun train.py`."""
+
 _WORDS = re.compile(
     r"\s*(?:CMD|ENTRYPOINT|\"?(?:command|args)\"?:)?\s*(?P<words>\[\s*\".*\"\s*,?\s*\])\s*,?\s*", re.DOTALL
 )
@@ -117,6 +125,7 @@ def commands_text(text: str) -> str:
     document = _document(text)
     text = _without_template(text) if document is None and "{%" in text else text
     text = _recipe(_without_numbers(_argv_text(text) if document is None else document))
+    text = _CRON.sub(lambda one: say_left_out(f"{one[1]}: of cron; a launch starts at once") + "\n", text)
     text = _LABEL.sub("", _LIST_MARK.sub("", _ITEM_OF_PROSE.sub("", text)))
     code = _CODE.fullmatch(text) or _SENTENCE.fullmatch(text) or _QUOTES.fullmatch(text)
     text = _FENCE.sub("", code[1] if code else text)

@@ -33,6 +33,7 @@ _NOTED = re.compile(
 
 _LONGEST, _SHOWN, _MOST_WORDS = 100_000, 200, 300
 _PATH_AT_END = re.compile(r"(?<![\w./-])[\w./-]*\Z")
+_OPERATOR = re.compile(r"[&|;<>]")
 _STARTERS = ("env", "exec", "sudo", "nohup", "time", "run")
 """Words in front of a launch that belong to it, as those of prose do not."""
 
@@ -65,6 +66,7 @@ def refuse_python(text: str, launch: re.Pattern[str], *, is_read: bool = True) -
         )
     elif command is not None or started:
         shown = command["command"].strip() if command is not None else started
+        shown = shlex.quote(shown) if _OPERATOR.search(shown) else shown
         fix = f"write what its job starts: gpulaunch run --hosts A,B -- {shown}"
     raise CommandRefused("the text is a program in Python, and not a command", fix)
 

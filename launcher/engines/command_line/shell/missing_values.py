@@ -102,10 +102,11 @@ def without_values(words: Sequence[Word], where: str, literal: str = "") -> Comm
             f"{where} has {parts[0]}, a path that each host has another of",
             f"write --no_python {program[1]} in place of it (torchrun, accelerate), or its module: -m MODULE",
         )
+    behind = "" if any(map(_OPEN.search, parts)) else literal
+    if any(part.endswith("(set in a condition)") for part in parts):
+        behind = ", or take the condition out"
     are_variables = all(part.startswith("$") and not part.endswith(")") for part in parts)
     return CommandRefused(
         f"{where} has {', '.join(parts)}, which {'have' if len(parts) > 1 else 'has'} no value",
-        f"export {they}, or write the value"
-        if are_variables
-        else f"write a value for {they}{'' if any(map(_OPEN.search, parts)) else literal}",
+        f"export {they}, or write the value" if are_variables else f"write a value for {they}{behind}",
     )

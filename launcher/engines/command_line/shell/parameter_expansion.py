@@ -19,7 +19,7 @@ from launcher.engines.command_line.shell.words import Word
 from preflight.frozen import dataclass
 
 _PARAMETER = re.compile(
-    r"(?P<pointer>!?)(?P<name>[A-Za-z_]\w*|[0-9]+)(?:\[(?P<index>[^\[\]]{1,100})\](?P<slice>:\s*\d{1,4}(?::\d{1,4})?)?)?"
+    r"(?P<pointer>!?)(?P<name>[A-Za-z_]\w*|[0-9]+|[@*])(?:\[(?P<index>[^\[\]]{1,100})\](?P<slice>:\s*\d{1,4}(?::\d{1,4})?)?)?"
     r"(?:(?P<mark>:?[-=+?])(?P<word>.*))?",
     re.ASCII | re.DOTALL,
 )
@@ -86,6 +86,8 @@ def expand_parameter(shown: str, end: int, values: Values, split: Split, depth: 
     inner, place = shown[2:-1], _Place(shown, end, values, split, depth)
     given = arguments(values)
     of_arguments = _ARGUMENTS.fullmatch(inner)
+    if given and inner[:1] in ("@", "*") and inner[1:].startswith((":-", "-")):
+        return Expansion(end, words=given, is_joined=inner[0] == "*")
     if of_arguments is not None:
         first, count = int(of_arguments["first"] or 1), of_arguments["count"]
         words = ("", *(given or ()))[first:] if first else ()
@@ -146,7 +148,8 @@ def _parameter(match: re.Match[str], place: _Place, given: tuple[Word, ...] | No
             return place.unresolved()
         name = pointed
     if not name.isdecimal():
-        return _defaulted(match, values.get(name), name, place)
+        value = values.get(name)
+        return _defaulted(match, None if value == () else value, name, place)  # `${@:-default}`
     if name == "0" or given is None:
         return _defaulted(match, None, name, place)
     one = given_argument(given, int(name), place.end)

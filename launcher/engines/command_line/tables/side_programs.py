@@ -40,7 +40,7 @@ SETUP = frozenset(
         " htop cat tail less head tr wc cut uniq column nl paste fold tac rev diff cmp hexdump xxd od"
         " ssh-keygen ssh-copy-id systemctl service scontrol sinfo squeue scancel huggingface-cli hf cmake"
         " cd export dpkg modprobe ninja jupyter yq perl tee hdfs hadoop sacctmgr reboot ds_report ldconfig"
-        " mktemp del erase xcopy robocopy sysctl mount umount swapoff swapon renice fuser sbcast xhost"
+        " sshd mktemp del erase xcopy robocopy sysctl mount umount swapoff swapon renice fuser sbcast xhost"
         " ssh-add crontab nvidia-cuda-mps-control nvidia-persistenced shutdown poweroff insmod useradd"
         " truncate split install patch rclone s5cmd lfs dd fallocate iptables ruff mypy black isort flake8"
         " pylint pyright yapf pre-commit mkdocs sphinx-build shellcheck twine"

@@ -94,8 +94,9 @@ def _is_variable(name: str, value: object) -> bool:
 
 def _quoted(word: object) -> str:
     """Return an argument in quotes; a variable that the editor fills in has no value."""
-    text = _filled(str(word))
-    return text if text != str(word) and "<" in text else shlex.quote(text)
+    shown = str(word.get("value", "") if isinstance(word, dict) else word)  # {"value": ..., "quoting": ...}
+    text = _filled(shown)
+    return text if text != shown and "<" in text else shlex.quote(text)
 
 
 def _filled(text: str) -> str:

@@ -13,6 +13,9 @@ TARGET = re.compile(
     re.MULTILINE,
 )
 _BODY = re.compile(r"(?:(?:\t[^\n]*|[ \t]*(?:#[^\n]*)?)(?:\n|\Z))*")
+_DEFINED = re.compile(
+    r"^define[ \t]+(\w+)[ \t]*:?=?[ \t]*\n((?:(?!endef)[^\n]*\n)*?)endef[ \t]*$", re.MULTILINE
+)
 _SPECIAL = re.compile(r"^\.[A-Z_]+[ \t]*:[^\n]*$", re.MULTILINE)
 _VARIABLE = re.compile(
     r"^(?:export[ \t]+)?(?P<name>[A-Za-z_]\w*)[ \t]*(?P<mark>[:?+]{0,2}=)[ \t]*(?P<value>[^\n]*)$",
@@ -63,6 +66,7 @@ _SHELL = re.compile(r"(?<!\$)\$\(shell[ \t]+(?=[^()\n]*\))")
 
 def tasks_of_makefile(text: str) -> tuple[Task, ...] | None:
     """Return the targets of a Makefile that has several; None for any other text."""
+    text = _with_defined(text)
     targets = list(TARGET.finditer(text))
     if len(targets) < 2:
         return None
@@ -94,6 +98,11 @@ def tasks_of_makefile(text: str) -> tuple[Task, ...] | None:
     )
 
 
+def _with_defined(text: str) -> str:
+    """Return a text with `NAME = LINES` for `define NAME`, whose lines a recipe runs one after the other."""
+    return _DEFINED.sub(lambda one: f"{one[1]} = {' && '.join(one[2].strip().splitlines())}", text)
+
+
 _OWN_NAME = re.compile(r"(?<!\$)\$(?:@|\(@\)|\{@\})")
 """The name of a recipe's own target."""
 
@@ -115,7 +124,7 @@ def _shared(found: re.Match[str]) -> str:
 
 def recipe(text: str) -> str:
     """Return the commands of a text with a target, variables as a shell has them; any other text as it is."""
-    if not TARGET.search(text):
+    if not TARGET.search(text := _with_defined(text)):
         return text
     is_sure = _SPECIAL.search(text) is not None or _NAME.search(text) is not None
     to_all = "set -a\n" * (_TO_ALL.search(text) is not None)
