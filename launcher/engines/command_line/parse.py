@@ -98,7 +98,7 @@ def parse_line(
 
 def _of_this_machine(text: str, environ: Mapping[str, str], parsed: ParsedCommand) -> Iterator[str]:
     """Yield what is said of variables of this machine whose values the launch has: `$HOME/data`, `~/data`."""
-    words = (parsed.program, *parsed.args, *parsed.env.values())
+    words = (parsed.program, *parsed.args, *parsed.env.values(), parsed.directory)
     for name in dict.fromkeys(found[1] or "HOME" for found in _OF_MACHINE.finditer(text)):
         value = environ.get(name, "")
         if len(value) > 1 and any(value in word for word in words):

@@ -138,9 +138,10 @@ def check_counts(request: Request) -> Request:
             "leave one of the three out",
         )
     if nodes and total and total % nodes:
+        multiples = dict.fromkeys(str(nodes * max(1, total // nodes + more)) for more in (0, 1))
         raise CommandRefused(
             f"the counts contradict each other: {total} processes cannot be shared equally by {nodes} nodes",
-            f"write {nodes * max(1, total // nodes)} or {nodes * (total // nodes + 1)}, or leave both out",
+            f"write {' or '.join(multiples)}, or leave both out",
         )
     if nodes is not None and request.node_rank is not None and request.node_rank >= nodes:
         raise CommandRefused(

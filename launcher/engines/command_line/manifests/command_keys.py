@@ -16,7 +16,7 @@ KEY = re.compile(
     r"|arguments(?=[ \t]*:[ \t]*\[)|ansible\.builtin\.(?:shell|command|raw)"
     r"|(?:shell|bash)(?=:[ \t]+(?:[|>]|\S+[ \t]+[^{ \t]))"  # of Ansible, and no `shell: bash` of a workflow
     r"|(?!(?:name|label|title|desc|help|usage|note|example|comment)\w*:)[a-z][\w-]*"  # of any other file
-    r"(?=:[ \t]+[\"']?(?:torchrun|accelerate[ \t]+launch|deepspeed|python[\d.]*)[ \t]+[-\w./]))"
+    r"(?=:[ \t]+[\"']?(?:torchrun|accelerate[ \t]+launch|deepspeed|python[\d.]*|(?:ba)?sh)[ \t]+[-\w./]))"
     rf"[ \t]*:(?:[ \t]+(?P<value>(?:{TEXT})?))?[ \t]*"
 )
 _TAKEN = re.compile(r"(?<!\S)(?P<key>chdir|creates|removes)=(?P<value>[^\s{}]+)(?!\S)")

@@ -29,6 +29,7 @@ _CARDS = re.compile(
     r"[ ]+accelerators:[ ]*(?:[\"'{][ ]*)?[\w.-]+[ ]*:[ ]*(?P<count>\d{1,3})[ ]*(?:[\"'}][ ]*)?(?:#.*)?"
 )
 _OWN_COUNT = re.compile(r"(?:^|[\s/])(?:accelerate|deepspeed|mpirun|mpiexec|composer|colossalai)\b")
+_MPI = re.compile(r"\b(?:mpirun|mpiexec)\b")
 _VOLCANO = re.compile(r"apiVersion:[ ]*[\"']?batch\.volcano\.sh/")
 _DOCUMENT = "---"
 
@@ -58,7 +59,7 @@ def count_variables(lines: Sequence[str], beside: range, command: str) -> Iterat
     own. What two keys say differently counts for neither.
     """
     document = document_of(lines, beside)
-    nodes = _nodes(lines, beside, document)
+    nodes = _nodes(lines, beside, document, is_of_mpi=_MPI.search(command) is not None)
     per_node = _said(lines, beside, document, _PER_NODE)
     cards = {found["count"] for at in beside if (found := _CARDS.fullmatch(lines[at]))}
     if nodes and any(lines[at].startswith("num_nodes:") for at in document):
@@ -79,9 +80,15 @@ def _asked(sets: str, key: tuple[str, str]) -> str:
     return f"export {ASKED}_{sets}_{key[0]}={key[1]}\n"
 
 
-def _nodes(lines: Sequence[str], beside: range, document: range) -> tuple[str, str] | None:
+def _nodes(
+    lines: Sequence[str], beside: range, document: range, *, is_of_mpi: bool
+) -> tuple[str, str] | None:
     """Return the key that counts the nodes, and its number."""
-    said = _said(lines, beside, document, _NODES) or _replicas(lines, document) or _pods(lines, document)
+    said = (
+        _said(lines, beside, document, _NODES)
+        or _replicas(lines, document, is_of_mpi=is_of_mpi)
+        or _pods(lines, document)
+    )
     if said is None and any(_TASK_OF_DSTACK.fullmatch(lines[at]) for at in document):
         said = _one(_values(lines, document, ("nodes",)))
     if said is None and any(_POOLS_OF_VERTEX.fullmatch(lines[at]) for at in document):
@@ -153,16 +160,16 @@ def _pods(lines: Sequence[str], document: range) -> tuple[str, str] | None:
     return "parallelism", str(int(pods[0]) * int(copies[0] if copies else 1))
 
 
-def _replicas(lines: Sequence[str], document: range) -> tuple[str, str] | None:
-    """Return the nodes of a job of Kubeflow: the replicas of its roles, but for an MPIJob's launcher."""
+def _replicas(lines: Sequence[str], document: range, *, is_of_mpi: bool) -> tuple[str, str] | None:
+    """Return the nodes of a job of Kubeflow or Volcano: the replicas of its roles, without that of mpirun."""
     kinds = {found["kind"] for at in document if (found := _KIND.fullmatch(lines[at]))}
     is_volcano = any(_VOLCANO.match(lines[at]) for at in document)
     if len(kinds) != 1 or not (is_volcano or any(map(_REPLICATED.fullmatch, kinds))):
         return None
-    total, role = 0, ""
+    total, role = -int(is_volcano and is_of_mpi), ""
     for at in document:
         count, head = _COUNT.fullmatch(lines[at]), _REPLICAS.fullmatch(lines[at])
         role = head["role"] if head is not None and head["role"][0].isupper() else role
         if count is not None and count["key"] == "replicas" and role.lower() != _LAUNCHER:
             total += int(count["value"])
-    return ("replicas", str(total)) if total else None
+    return ("replicas", str(total)) if total > 0 else None

@@ -49,9 +49,6 @@ _INPUT = re.compile(
 """Of Azure ML, and the variables of a Taskfile, `{{.GPUS}}`, and of Ansible, `{{ gpus }}`."""
 
 _GIVEN_ELSE = re.compile(rf"\{{\{{[ ]*\.\w+{_ELSE}[ ]*\}}\}}")
-_SHORT_TASK = re.compile(r"^(  [\w:-]+:)[ ]+(?=[A-Za-z])", re.MULTILINE)
-"""A task with its one command: `train: torchrun train.py`."""
-
 _TASK = re.compile(r"task:[ ]+([\w:-]+)[ ]*\Z")
 """Another task of a Taskfile, among its commands."""
 
@@ -96,8 +93,6 @@ def command_of_manifest(text: str, launch: re.Pattern[str]) -> str | None:
 
     `launch` matches a launch. Raises CommandRefused for a manifest of too many or none.
     """
-    if re.search(r"^tasks:[ \t]*$", text, re.MULTILINE):
-        text = _SHORT_TASK.sub(r"\1\n    cmd: ", text)
     if text.startswith("#!"):
         return None  # a script, which may write one
     lines = (text.replace("$$", _DOLLAR) if _COMPOSE.search(text) else text).split("\n")
