@@ -116,9 +116,9 @@ class LazyGroup(click.Group):
             and not ctx.resilient_parsing
             and any(not word or word[-1] == "=" for word in args)
         ):
-            from launcher.commands._usage_errors import refuse_empty_options  # noqa: PLC0415 - only for a mistake
+            from launcher.commands._usage_errors import refuse_empty_words  # noqa: PLC0415 - only for a mistake
 
-            refuse_empty_options(found[1], found[2], ctx)
+            refuse_empty_words(found[1], found[2], ctx)
         return found
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

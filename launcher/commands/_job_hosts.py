@@ -1,9 +1,9 @@
 """The nodes of a Slurm job in place of hosts: inside the job, or from outside by its id."""
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import click
@@ -14,10 +14,10 @@ from launcher.config.inventory import HostEntry, Inventory, find_local_python
 from launcher.config.node_sets import fold_hosts
 from launcher.config.slurm_options import is_inside_job
 from launcher.errors import BadInput
-from launcher.slurm.jobs import Allocation, read_allocation, read_job
+from launcher.rundir.run_id import is_job_id
+from launcher.slurm.jobs import Allocation, await_job, read_allocation, read_job
+from launcher.terminal.output import echo
 from launcher.transports.base import Connection
-
-_JOB_ID = re.compile(r"\d+(?:_\d+)?", re.ASCII)
 
 
 def find_job(transport: Transport | None, *, names_hosts: bool, detach: bool = False) -> Allocation | None:
@@ -70,7 +70,7 @@ def reach_job(
         close=hosts.close,
         nodes=entries,
         job_notice=hosts.notice,
-        job=job.job,
+        job=job.name,
         shards=None,
     )
     return found, entries
@@ -82,7 +82,7 @@ def nodes_among(job: Allocation, words: Sequence[str], inventory: Inventory) -> 
     named = {entry.name for entry in replace(inventory, hosts=nodes).resolve(words)}
     if others := named - set(nodes):
         raise BadInput(
-            f"{fold_hosts(sorted(others))}: no node of Slurm job {job.job}, which has {fold_hosts(nodes)}",
+            f"{fold_hosts(sorted(others))}: no node of Slurm job {job.name}, which has {fold_hosts(nodes)}",
             "name nodes of the job, or leave out --transport srun to reach others by ssh",
         )
     return tuple(node for node in nodes if node in named)
@@ -101,18 +101,14 @@ def step_python(nodes: Iterable[HostEntry]) -> str:
     return most[0] if len(set(most)) == 1 else ours
 
 
-def reach_run(access: HostAccess, run: str, hosts: Sequence[str]) -> HostAccess:
+def reach_run(access: HostAccess, run: str, hosts: Sequence[str], *, waits: bool = False) -> HostAccess:
     """Return how to reach what a word of a command means: the id of a Slurm job means its nodes.
 
-    Raises BadInput for a job that does not run.
+    `waits`: for the job's start. Raises BadInput for a job that does not run.
     """
     if hosts or not is_job_id(run):
         return access
-    found, _ = reach_job(access, read_job(run), SRUN, Path())
+    job = await_job(run, partial(echo, err=True)) if waits else read_job(run)
+    found, _ = reach_job(access, job, SRUN, Path())
     click.get_current_context().call_on_close(found.close)
     return found
-
-
-def is_job_id(word: str) -> bool:
-    """Return whether a word can only be the id of a Slurm job: 17, or 17_3 of a task of an array."""
-    return _JOB_ID.fullmatch(word) is not None

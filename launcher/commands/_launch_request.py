@@ -109,7 +109,7 @@ def parse_run_request(config: str | None, extra: tuple[str, ...], options: Launc
         run_config = replace(run_config, job=job)
     extra_nodes: tuple[HostEntry, ...] = ()
     if slurm_job is not None and in_step:
-        run_config = _in_step(run_config, slurm_job.job)
+        run_config = _in_step(run_config, slurm_job.name)
         entries, extra_nodes = _split_spares(run_config, entries)
         if extra_nodes and run_config.restart is None and not options.no_restart:
             run_config = replace(run_config, restart=RestartOptions(max=len(extra_nodes)))

@@ -15,7 +15,7 @@ from launcher.commands._host_access import HostAccess, open_host_access
 from launcher.commands._host_options import HostOptions, host_access_options
 from launcher.commands._job_hosts import reach_run
 from launcher.commands._param_types import Function
-from launcher.errors import HostError, HostsUnusable, RunNotKept
+from launcher.errors import GpulaunchError, HostError, HostsUnusable, RunNotKept
 from launcher.local.project import local_runs_dir
 from launcher.planning.run_record import read_run_records
 from launcher.rundir.run_id import LAST, run_name
@@ -26,11 +26,14 @@ from launcher.runs.record_notes import list_gone_hosts
 from launcher.runs.remote_run import RemoteRun
 from launcher.runs.render import run_line
 from launcher.runs.search import find_in_runs, search_hosts
+from launcher.slurm.jobs import await_job
 from launcher.terminal.output import echo
 from launcher.text import one_line
 from launcher.transports.ssh.config_parser import is_named
 from preflight.errors import BadInput
 from preflight.frozen import dataclass
+
+_LOOK_EVERY_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,10 +148,29 @@ def open_run(
 def open_named_run(
     run: str, options: FoundRunOptions, *, waits: bool = False
 ) -> tuple[HostAccess, RemoteRun, RunAccess]:
-    """Return how the hosts of RUN are reached, the run, and its plan; see `find_run` and `open_run`."""
-    access = reach_run(open_host_access(options), run, options.hosts)
-    found = find_run(run, access, options)
+    """Return how the hosts of RUN are reached, the run, and its plan; see `find_run` and `open_run`.
+
+    `waits`: for a Slurm job and its run to start, too.
+    """
+    access = reach_run(open_host_access(options), run, options.hosts, waits=waits)
+    found = _await_run(access, options) if access.job and waits else find_run(run, access, options)
     return access, found, open_run(found, access, options, waits=waits)
+
+
+def _await_run(access: HostAccess, options: FoundRunOptions) -> RemoteRun:
+    """Return the run of a Slurm job, once it has one. Raises BadInput where the job ends without."""
+    said = False
+    while True:
+        try:
+            return find_run("", access, options)
+        except GpulaunchError as absence:
+            await_job(access.job, lambda _: None)  # of a job that is over this says more
+            if not isinstance(absence, BadInput):
+                raise
+            if not said:
+                echo(f"{absence.message}, and it is waited for; {absence.fix}", err=True)
+            said = True
+        time.sleep(_LOOK_EVERY_S)
 
 
 def list_access_words(access: HostAccess, options: FoundRunOptions) -> tuple[str, ...]:

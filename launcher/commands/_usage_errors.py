@@ -144,10 +144,10 @@ def _login_line(words: Sequence[str]) -> str:
     return ssh_line(endpoint.ssh_words, command) if endpoint.transport == "ssh" else ""
 
 
-def refuse_empty_options(command: click.Command, words: list[str], ctx: click.Context) -> None:
-    """Raise WrongUsage for an option with an empty value, as `--hosts "$HOSTS"` has where HOSTS is not set.
+def refuse_empty_words(command: click.Command, words: list[str], ctx: click.Context) -> None:
+    """Raise WrongUsage for an option or argument that is "", as `stop "$RUN"` has where RUN is not set.
 
-    Taken as an option that was left out, it would start a run on other hosts than the user has in mind.
+    Taken as one that was left out, it would start or stop another run than the user has in mind.
     """
     options = [param for param in command.params if isinstance(param, click.Option)]
     names = {name for option in options if not (option.is_flag or option.count) for name in option.opts}
@@ -158,6 +158,8 @@ def refuse_empty_options(command: click.Command, words: list[str], ctx: click.Co
             raise WrongUsage(
                 f'{name}: expected a value, got ""', f"leave {name} out, or give it a value", ctx
             )
+    if "" in ours:
+        raise WrongUsage('expected a word, got ""', "leave it out, or give the variable in it a value", ctx)
 
 
 def describe_usage_error(error: click.ClickException, command: str) -> tuple[str, str]:

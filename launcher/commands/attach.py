@@ -11,7 +11,6 @@ import click
 from launcher.commands._answer import Answer, json_option
 from launcher.commands._host_access import HostAccess
 from launcher.commands._interrupt_prompt import build_ctrl_c_prompt
-from launcher.commands._job_hosts import is_job_id
 from launcher.commands._on_end_notice import deliver_for
 from launcher.commands._param_types import all_ranks_option, logs_option, plain_option
 from launcher.commands._preflight_report import print_report
@@ -94,7 +93,7 @@ def command(run: str, **given: Any) -> int:
     outcome = follow_starts(found, to, means)
     if outcome is None or outcome.verdict == "detached":
         run_id = plan.run_id if outcome is None else outcome.plan.run_id
-        again = run if is_job_id(run) else found.slurm_job or run_id
+        again = found.slurm_job or run_id
         ended = not found.is_live or (outcome is not None and outcome.ranks_have_ended)
         line = f"detached; {describe_left(ended=ended)}. Come back with: gpulaunch attach {again}"
         screen.notify(complete_run_commands(line, run_words))

@@ -40,7 +40,7 @@ def command(hosts: tuple[str, ...], *, ended: bool, as_json: bool, **given: Any)
 
     Without HOSTS: all of hosts.yaml, this machine, and the hosts of runs that were started on this machine,
     but only with --all those that no longer answer since these runs are over.
-    The id of a Slurm job means its nodes, in this command and wherever a command takes RUN.
+    The id of a Slurm job means its nodes, in this command and wherever one but `rm` takes RUN.
     Exit code 3: a host that was named did not answer.
     """
     access = reach_run(open_host_access(HostOptions(**given)), hosts[0] if len(hosts) == 1 else "", ())

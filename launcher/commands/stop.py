@@ -8,7 +8,7 @@ import click
 from launcher.commands._answer import Answer, encode_error, json_option
 from launcher.commands._completion import complete_runs
 from launcher.commands._host_access import open_host_access
-from launcher.commands._job_hosts import is_job_id, reach_run
+from launcher.commands._job_hosts import reach_run
 from launcher.commands._on_end_notice import deliver_due
 from launcher.commands._param_types import DurationParam
 from launcher.commands._run_options import FoundRunOptions, find_run, node_name, open_run, run_options
@@ -18,12 +18,12 @@ from launcher.exit_codes import ExitCode
 from launcher.follow.failures import describe_exit
 from launcher.local.user import user_at_machine
 from launcher.rundir.end_state import explain_stall
-from launcher.rundir.run_id import LAST
+from launcher.rundir.run_id import LAST, is_job_id
 from launcher.runs.last_run import follow_next_starts
 from launcher.runs.remote_run import MAX_GRACE_S
 from launcher.runs.request import RequestDenied
 from launcher.runs.stop import stop_run
-from launcher.slurm.jobs import await_end, cancel_job, cancel_waiting
+from launcher.slurm.jobs import await_end, cancel_job, end_without_run
 from launcher.text import group_alike, name_ranks, one_line
 
 NodeAnswer: TypeAlias = "dict[str, Any] | GpulaunchError"
@@ -54,8 +54,8 @@ def command(run: str, *, now: bool, grace: float | None, yes: bool, as_json: boo
     options = FoundRunOptions(**given)
     answer = Answer("gpulaunch.stop/1", as_json=as_json)
     slurm_job = run if is_job_id(run) and not options.hosts else ""
-    if slurm_job and cancel_waiting(slurm_job):
-        answer.say(f"Slurm job {slurm_job} had not started; it is cancelled")
+    if slurm_job and (end := end_without_run(slurm_job)):
+        answer.say(end)
         return answer.finish(0, run_id=None, nodes=[])
     access = reach_run(open_host_access(options), run, options.hosts)
     found = find_run(run or LAST, access, options, prefer="exact" if run == LAST else "live")

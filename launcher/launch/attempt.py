@@ -37,7 +37,7 @@ from launcher.planning.run_record import build_run_record, save_run_record
 from launcher.remote.reachability import probe_targets
 from launcher.report.outcome import encode_outcome, render_launch
 from launcher.report.plan import encode_plan
-from launcher.rundir.layout import OUTCOME
+from launcher.rundir.layout import OUTCOME, PLAN
 from launcher.rundir.log_store import LogStore, run_directory
 from launcher.rundir.run_id import is_run_id
 from launcher.terminal.hangup import drop_terminal, is_terminal_closed
@@ -124,10 +124,11 @@ class Attempt(FollowedRun):
         """Start every node at once, follow them, return how it ended."""
         started = time.monotonic()
         self._book.begin()
-        self._book.store("plan.json", json.dumps(encode_plan(self._plan), indent=1) + "\n")
+        follow = self._launch.follow
+        plan = {**encode_plan(self._plan), "slurm_job": follow.disconnect.slurm_job}
+        self._book.store(PLAN, json.dumps(plan, indent=1) + "\n")
         for name, text in self._launch.extra_files:
             self._book.store(name, text)
-        follow = self._launch.follow
         # No client reaches those nodes once the job is over.
         if follow.keeps_record and not follow.disconnect.slurm_job:
             entries, named = self._launch.entries, self._launch.identity_file

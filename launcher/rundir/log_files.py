@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import BinaryIO
 
 from launcher.errors import BadInput
-from launcher.rundir.layout import is_run, read_kept_outcome
-from launcher.rundir.run_id import LAST, format_start, names_run, run_name
+from launcher.rundir.layout import is_run, read_kept_outcome, read_kept_plan
+from launcher.rundir.run_id import LAST, format_start, is_job_id, names_run, run_name
 from launcher.text import one_line
 from preflight.diagnosis.condensed_log import MOST_WHOLE, LogCondenser
 from preflight.diagnosis.lines import Log
@@ -51,9 +51,9 @@ def _named(word: str, runs: Path) -> list[Log]:
 def _directory_of(word: str, runs: Path) -> Path | None:
     """Return the directory that a word means, None for a file. Raises BadInput."""
     path = Path(word)
-    if word and path.is_dir():
+    if path.is_dir():
         return path
-    if word and (path.exists() or path.is_symlink()):
+    if path.exists() or path.is_symlink():
         return None
     return find_local_run(word, runs)
 
@@ -65,14 +65,13 @@ def list_run_directories(words: Sequence[str], runs: Path) -> list[Path]:
 
 
 def find_local_run(word: str, runs: Path, *, takes_logs: bool = True) -> Path:
-    """Return the directory of the run that a word means, as `names_run` has it.
+    """Return the directory of the run that a word means: as `names_run` has it, or by its Slurm job.
 
-    `takes_logs`: the command reads a log file in place of a run, too.
-
-    "last" was started last, and so was the run meant of several that have a name. Raises BadInput.
+    "last" was started last, and so was the run meant of several that have a name, or were of one job.
+    `takes_logs`: the command reads a log file in place of a run, too. Raises BadInput.
     """
-    if takes_logs and (not word or "/" in word):
-        raise BadInput(f"{word or '(nothing)'}: no such log", "name a log file, a run id, or - for stdin")
+    if takes_logs and "/" in word:
+        raise BadInput(f"{word}: no such log", "name a log file, a run id, or - for stdin")
     kept = sorted(path for path in runs.iterdir() if path.is_dir()) if runs.is_dir() else []
     if word == LAST and kept:
         return max(kept, key=_started)
@@ -80,9 +79,10 @@ def find_local_run(word: str, runs: Path, *, takes_logs: bool = True) -> Path:
         raise BadInput(
             f"no run is kept in {runs}", "gpulaunch fetch RUN brings one; gpulaunch ps --all lists them"
         )
-    exact = [path for path in kept if path.name == word]
+    of_job = [path for path in kept if is_job_id(word) and read_kept_plan(path).get("slurm_job") == word]
+    exact = of_job or [path for path in kept if path.name == word]
     found = exact or [path for path in kept if names_run(word, path.name)]
-    named = [path for path in found if run_name(path.name) == word]
+    named = of_job or [path for path in found if run_name(path.name) == word]
     if named or len(found) == 1:
         return max(named or found, key=_started)
     if found:

@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterable
 
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.-]+")
+_JOB_ID = re.compile(r"\d+(?:_\d+)?", re.ASCII)
 _CHANCE = re.compile(r"[0-9a-f]{6}", re.ASCII)
 _NAME = r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,39}"
 _FORM = re.compile(_NAME + r"-\d{8}-\d{6}-[0-9a-f]{6}", re.ASCII)
@@ -50,6 +51,11 @@ def _stamp(now: float, earlier: Iterable[str]) -> str:
 def is_run_id(word: object) -> bool:
     """Return whether it has the form of a run's name: a plain name of a directory, and of no module."""
     return isinstance(word, str) and _FORM.fullmatch(word) is not None
+
+
+def is_job_id(word: str) -> bool:
+    """Return whether a word can only be the id of a Slurm job: 17, or 17_3 of a task of an array."""
+    return _JOB_ID.fullmatch(word) is not None
 
 
 def is_run_suffix(word: str) -> bool:

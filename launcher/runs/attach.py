@@ -54,7 +54,7 @@ class AttachedRun(FollowedRun):
         super().__init__(state, screen, book, over=over, digest=digest)
         self._choose = options.choose or choose_stop
         self._unasked = options.unasked
-        self._needs_us = not run.slurm_job  # else it ends with the client that the job runs
+        self._slurm_job = run.slurm_job  # it ends with the client that the job runs, and needs no other
         self._old: dict[tuple[str, str], int] = {}  # below this, bytes are not shown
         self._new: dict[tuple[str, str], int] = {}  # below this, bytes are history
         self._cut_lines: set[tuple[str, str]] = set()  # logs whose history starts within a line
@@ -134,7 +134,7 @@ class AttachedRun(FollowedRun):
             self._stop_run(by)
         if choice != "detach":
             return False
-        if self._needs_us:
+        if not self._slurm_job:
             self._release()
         self._close_followers()
         return True
@@ -206,7 +206,8 @@ class AttachedRun(FollowedRun):
             outcome = restore_outcome(outcome, self._kept)
         if not path_below(self._book.directory, OUTCOME).exists():
             self._book.store(OUTCOME, json.dumps(encode_outcome(outcome), indent=1) + "\n")
-        outcome = replace(outcome, logs_incomplete=self._reporter.logs_incomplete)
+        incomplete = self._reporter.logs_incomplete
+        outcome = replace(outcome, logs_incomplete=incomplete, slurm_job=self._slurm_job)
         times = [ended.at for ended in self._state.nodes.ended.values() if ended.at is not None]
         self._book.add_event(outcome.verdict, bad=outcome.exit_code != 0, at=max(times, default=None))
         return outcome

@@ -3,12 +3,13 @@
 import os
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from launcher.config.host_names import is_plain_host
 from launcher.config.slurm_options import JOB_ID
 from launcher.errors import BadInput, SlurmError
 from launcher.local.user import user_name
+from launcher.rundir.run_id import is_job_id
 from launcher.slurm.commands import open_local_commands, run_slurm, step_environment
 from launcher.slurm.submit import WAIT_FIXES
 from launcher.text import one_line
@@ -21,16 +22,31 @@ _GONE = re.compile(r"invalid job id", re.IGNORECASE)
 _REASON = re.compile(r"\bReason=(\S+)")
 _OUTPUT = re.compile(r"^\s*StdOut=(\S.*)$", re.MULTILINE)
 _HALTED = ("SUSPENDED", "STOPPED")
+_STARTS = ("PENDING", "CONFIGURING")
 _LIVES = ("RUNNING", "COMPLETING", "CONFIGURING", *_HALTED)
 _NEVER = "DependencyNeverSatisfied"
 _HELD = re.compile("held|hold", re.IGNORECASE)
 _HELD_BY_ADMIN = "JobHeldAdmin"
 _WAITS = ("PENDING", "REQUEUED", "REQUEUE_HOLD", "SPECIAL_EXIT")
+_ENDED = (
+    "CANCELLED",
+    "COMPLETED",
+    "FAILED",
+    "TIMEOUT",
+    "OUT_OF_MEMORY",
+    "NODE_FAIL",
+    "PREEMPTED",
+    "DEADLINE",
+)
 _ASK_EVERY_S = 0.5
+_ASK_AT_LEAST_EVERY_S = 15.0
 _GLANCE_S = 3.0
 """For an answer that a command can do without."""
 _MOST_LOOKED_AT = 8
-_JOB_NAME = re.compile(r"\d+(?:_\d+)?", re.ASCII)
+
+
+class JobChanges(BadInput):
+    """A job has not started, or is about to end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,19 +128,34 @@ def read_job(job: str, environ: Mapping[str, str] = os.environ) -> Allocation:
     state = found.state if found is not None else ""
     if found is not None and state == "RUNNING":
         return _running(found, environ)
-    if state == "PENDING":
+    if state in _STARTS:
         reason = _shown(_REASON, job, environ).removesuffix("None")
         why = f" ({reason})" if reason else ""
         fix = f"{_when(reason, job)}; `gpulaunch stop {job}` cancels it"
-        raise BadInput(f"Slurm job {job} waits: it is PENDING{why}", fix)
-    fix = "`squeue -u $USER` lists your jobs; where it was submitted, gpulaunch report last shows its run"
+        raise JobChanges(f"Slurm job {job} waits: it is {state}{why}", fix)
+    fix = f"`squeue -u $USER` lists your jobs; where it was submitted, gpulaunch report {job} shows its run"
     if state in _HALTED:
         fix = f"an operator's `scontrol resume {job}` continues it, `scancel {job}` ends it"
     elif state in _LIVES:
-        fix = f"try again: `squeue -j {job}` says when it runs or has ended"
+        fix = f"try again: `squeue -j {job}` says when it has ended"
+        raise JobChanges(f"Slurm job {job} does not run: it is {state}", fix)
     elif state and (path := _shown(_OUTPUT, job, environ)):
-        fix = f"its output is in {path}; where it was submitted, gpulaunch report last shows its run"
+        fix = f"its output is in {path}; where it was submitted, gpulaunch report {job} shows its run"
     raise BadInput(f"Slurm job {job} does not run: {_described(state)}", fix)
+
+
+def await_job(job: str, say: Callable[[str], None]) -> Allocation:
+    """Return a job as `read_job` does, once it runs; `say` gets what it waits for."""
+    said, pause_s = "", _ASK_EVERY_S
+    while True:
+        try:
+            return read_job(job)
+        except JobChanges as wait:
+            if wait.message != said:
+                say(f"{wait.message}; {wait.fix}")
+            said = wait.message
+        time.sleep(pause_s)
+        pause_s = min(2 * pause_s, _ASK_AT_LEAST_EVERY_S)
 
 
 def _when(reason: str, job: str) -> str:
@@ -153,6 +184,9 @@ def read_job_state(job: str, environ: Mapping[str, str] = os.environ) -> str:
 
 def _read_one(job: str, environ: Mapping[str, str]) -> _JobState | None:
     found = _list_states(job, environ)
+    if any("+" in each.name for each in found):
+        fix = f"`scancel {job}` ends it; ask for all nodes in one job"
+        raise BadInput(f"Slurm job {job} is heterogeneous, and no run of gpulaunch spans one", fix)
     if len(found) > 1:
         live = [each.name for each in found if each.state in _LIVES] or [each.name for each in found]
         raise BadInput(
@@ -193,7 +227,7 @@ def list_own_jobs(environ: Mapping[str, str] = os.environ) -> tuple[str, ...]:
 
     argv = ("squeue", "-h", "-t", "RUNNING", "-u", user_name(), "-S", "-i", "-o", "%A|%i")
     pairs = [line.partition("|") for line in run_slurm(commands, argv, timeout_s=_GLANCE_S).split()]
-    jobs = [(own, name) for own, _, name in pairs if _JOB_NAME.fullmatch(own) and _JOB_NAME.fullmatch(name)]
+    jobs = [(own, name) for own, _, name in pairs if is_job_id(own) and is_job_id(name)]
     looked_at = jobs[:_MOST_LOOKED_AT]
     with ThreadPoolExecutor(_MOST_LOOKED_AT) as pool:  # a controller that is slow is waited for once
         scripts = pool.map(read_script, [own for own, _ in looked_at])
@@ -248,12 +282,16 @@ def cancel_job(job: str) -> None:
     run_slurm(open_local_commands(), ("scancel", job))
 
 
-def cancel_waiting(job: str) -> bool:
-    """Cancel a job that has not started; return whether it was one. Raises SlurmError."""
-    if read_job_state(job) not in _WAITS:
-        return False
-    run_slurm(open_local_commands(), ("scancel", "--state=PENDING", job))
-    return True
+def end_without_run(job: str) -> str:
+    """Cancel a job that has not started; return so, or that a job has ended, "" of any other.
+
+    Raises SlurmError.
+    """
+    state = read_job_state(job)
+    if state in _WAITS:
+        run_slurm(open_local_commands(), ("scancel", "--state=PENDING", job))
+        return f"Slurm job {job} had not started; it is cancelled"
+    return f"Slurm job {job} has ended: it is {state}" if state in _ENDED else ""
 
 
 def await_end(job: str, timeout_s: float) -> bool:

@@ -330,7 +330,7 @@ def test_the_name_of_runs_is_the_newest_of_them(tmp_path: Path) -> None:
     assert printed[1].startswith("cuda-oom")
 
 
-@pytest.mark.parametrize("word", ["paper-2026", "other", "no/such/file.log", ""])
+@pytest.mark.parametrize("word", ["paper-2026", "other", "no/such/file.log"])
 def test_what_names_no_log_or_several_is_refused(tmp_path: Path, word: str) -> None:
     runs = a_run(a_run(tmp_path), "paper-20260302-100000-ab12ce")
     refused = gpulaunch("diagnose", word, "--logs", str(runs)).exception

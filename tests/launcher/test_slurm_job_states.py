@@ -4,11 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from launcher.commands._job_hosts import is_job_id, nodes_among
+from launcher.commands._job_hosts import nodes_among
 from launcher.config.inventory import Inventory
 from launcher.errors import BadInput
+from launcher.rundir.run_id import is_job_id
 from launcher.slurm.commands import open_local_commands
-from launcher.slurm.jobs import Allocation, read_allocation, read_job
+from launcher.slurm.jobs import Allocation, await_job, end_without_run, read_allocation, read_job
 from launcher.slurm.submit import WAIT_FIXES, describe_wait, read_wait_reason
 
 
@@ -122,14 +123,54 @@ def test_an_array_is_not_one_job_and_its_tasks_are_named(tmp_path: Path) -> None
     ("state", "fix"),
     [
         ("SUSPENDED", "an operator's `scontrol resume 17` continues it, `scancel 17` ends it"),
-        ("COMPLETING", "try again: `squeue -j 17` says when it runs or has ended"),
-        ("COMPLETED", "`squeue -u $USER` lists your jobs; where it was submitted, gpulaunch report last"),
+        ("COMPLETING", "try again: `squeue -j 17` says when it has ended"),
+        ("COMPLETED", "`squeue -u $USER` lists your jobs; where it was submitted, gpulaunch report 17"),
     ],
 )
 def test_a_job_that_only_halts_is_not_described_as_over(tmp_path: Path, state: str, fix: str) -> None:
     with pytest.raises(BadInput, match=f"it is {state}") as refusal:
         read_job("17", slurm_commands(tmp_path, f"17|17|{state}|n1\n"))
     assert refusal.value.fix.startswith(fix)
+
+
+@pytest.mark.parametrize(
+    ("state", "said"),
+    [
+        ("PENDING", "Slurm job 17 had not started; it is cancelled"),
+        ("FAILED", "Slurm job 17 has ended: it is FAILED"),
+        ("RUNNING", ""),
+        ("STAGE_OUT", ""),  # what is not known to be over may live
+    ],
+)
+def test_a_job_without_a_run_to_stop_is_cancelled_or_said_to_be_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, state: str, said: str
+) -> None:
+    monkeypatch.setenv("PATH", slurm_commands(tmp_path, f"17|17|{state}|\n")["PATH"])
+    (tmp_path / "scancel").write_text(f'#!/bin/sh\necho "$*" > {tmp_path}/cancelled\n')
+    (tmp_path / "scancel").chmod(0o755)
+    assert end_without_run("17") == said
+    assert (tmp_path / "cancelled").exists() == (state == "PENDING")
+
+
+def test_who_follows_a_job_waits_until_it_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", slurm_commands(tmp_path, "")["PATH"])
+    monkeypatch.setattr("launcher.slurm.jobs._ASK_EVERY_S", 0.01)
+    states = "PENDING PENDING CONFIGURING RUNNING"
+    (tmp_path / "squeue").write_text(
+        f"#!/bin/sh\ncd {tmp_path}; echo >> asked\nset -- {states}\n"
+        'shift $(($(wc -l < asked) - 1)); echo "17|17|$1|n1"\n'
+    )
+    said: list[str] = []
+    assert await_job("17", said.append).nodes == ("n1",)
+    assert [words.partition(";")[0] for words in said] == [
+        "Slurm job 17 waits: it is PENDING",
+        "Slurm job 17 waits: it is CONFIGURING",
+    ]
+
+
+def test_a_heterogeneous_job_is_not_taken_for_an_array(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="job 17 is heterogeneous"):
+        read_job("17", slurm_commands(tmp_path, "17|17+0|RUNNING|n1\n18|17+1|RUNNING|n2\n"))
 
 
 def test_typed_hosts_are_nodes_of_the_job() -> None:

@@ -110,7 +110,7 @@ from launcher.cli import execute
         ("exec a/b", 'gpulaunch has no command "exec"', "did you mean ssh-config?"),
         ("completion bash", 'gpulaunch has no command "completion"', 'eval "$(_GPULAUNCH_COMPLETE='),
         ("ssh ada@titan:2222", 'gpulaunch has no command "ssh"', "ssh -p 2222 ada@titan"),
-        ("run  x", "nothing to run", "name a local script, such as train.py, or a run config: --config NAME"),
+        ("run  x", 'expected a word, got ""', "leave it out, or give the variable in it a value"),
         ("submit -c x --nodes 2", "gpulaunch submit has no option --nodes", "--set slurm.nodes=VALUE"),
         ("rehearse", "nothing to run", "name a local script"),
         ("logs --tail 3", "gpulaunch logs has no option --tail", "the last lines: -n N"),
