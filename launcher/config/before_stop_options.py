@@ -1,6 +1,6 @@
 """`before_stop:` of a run config: what ranks get, and how long they have, before a run is stopped."""
 
-from launcher.config.value_types import Duration, Field, Keyword, Record
+from launcher.config.value_types import Field, Keyword, Record, duration
 from preflight.frozen import dataclass
 
 SIGNALS = ("TERM", "USR1", "USR2", "INT", "HUP")
@@ -44,7 +44,7 @@ BEFORE_STOP_KEYS: tuple[Field, ...] = (
     ),
     Field(
         "wait_s",
-        Duration(LEAST_WAIT_S),
+        duration(LEAST_WAIT_S),
         "How long they have; the run ends as soon as they have.",
         "5m",
         f"{DEFAULT_WAIT_S:g}",

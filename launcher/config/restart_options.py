@@ -5,15 +5,15 @@ from typing import Literal
 
 from launcher.config.value_types import (
     HOST_WORDS,
-    Boolean,
-    Duration,
+    SCALAR,
     Field,
-    Integer,
     Keyword,
     ListOf,
     Record,
-    Scalar,
     Text,
+    boolean,
+    duration,
+    integer,
 )
 from launcher.config.yaml_tree import ConfigIssues, YamlNode, hint_nearest
 from preflight.diagnosis.failure_category import CATEGORIES, PERMANENT, FailureCategoryName
@@ -55,10 +55,10 @@ class RestartOptions:
 
 _COUNTS = ("retries", "max_restarts", "max_retries", "count", "times")
 RESTART_KEYS: tuple[Field, ...] = (
-    Field("max", Integer(0, 1000), "How many times at most; 0: never.", "2", str(DEFAULT_MAX), _COUNTS),
+    Field("max", integer(0, 1000), "How many times at most; 0: never.", "2", str(DEFAULT_MAX), _COUNTS),
     Field(
         "exclude_failed_hosts",
-        Boolean(),
+        boolean(),
         "Continue without a host or GPU that has gone bad; false: on all of them or not at all.",
         "false",
         "true",
@@ -66,7 +66,7 @@ RESTART_KEYS: tuple[Field, ...] = (
     Field("spares", HOST_WORDS, "Hosts that take the places of bad ones, in this order.", '["l40s-[03-04]"]'),
     Field(
         "resume_args",
-        ListOf(Scalar()),
+        ListOf(SCALAR),
         "Arguments added when there is a checkpoint to resume from; `{checkpoint}` is its path.",
         '["--resume_from_checkpoint", "{checkpoint}"]',
     ),
@@ -97,7 +97,7 @@ RESTART_KEYS: tuple[Field, ...] = (
     ),
     Field(
         "backoff_s",
-        Duration(),
+        duration(),
         "How long to wait before the first restart; twice as long before each next one.",
         "30s",
         f"{DEFAULT_BACKOFF_S:g}s",

@@ -25,7 +25,7 @@ from launcher.config.schema import CONFIG, CONFIG_KEYS, MOST_COMMANDS
 from launcher.config.slurm_options import SlurmSpec
 from launcher.config.sync_options import SyncOptions
 from launcher.config.template_dir import templates_dir
-from launcher.config.value_types import Boolean
+from launcher.config.value_types import boolean
 from launcher.config.yaml_tree import ConfigIssues, YamlNode, nearest
 from launcher.engines.base import ENGINES
 from launcher.engines.command_line.parsed_command import ParsedCommand, require_values
@@ -325,7 +325,7 @@ def _put(root: YamlNode, dotted: str, value: YamlNode, mistakes: ConfigIssues) -
     key = f"{root.key}.{name}" if root.key else name
     if dot and rest:
         below = entries.get(name, YamlNode({}, value.source, key=key))
-        if key == "sync" and isinstance(below.value, str) and Boolean().read(below, ConfigIssues()):
+        if key == "sync" and isinstance(below.value, str) and boolean().read(below, ConfigIssues()):
             below = replace(below, value={})  # `sync: true`: all defaults
         if not isinstance(below.value, dict | None):
             mistakes.add(replace(value, key=dotted), f"{key} has no keys of its own")

@@ -17,19 +17,19 @@ from launcher.config.sync_options import SyncField
 from launcher.config.value_types import (
     HOST_WORD,
     HOST_WORDS,
-    Boolean,
+    SCALAR,
     Custom,
-    Duration,
     Field,
-    Integer,
     Keyword,
     ListOf,
     MapOf,
-    Scalar,
     ScalarOrMap,
     Schema,
     Section,
     Text,
+    boolean,
+    duration,
+    integer,
 )
 from launcher.config.via_options import VIA
 from launcher.config.yaml_tree import YamlNode, hint_nearest, nearest
@@ -40,7 +40,7 @@ from preflight.job import DEFAULT_MAIN_PORT
 GUARD_MODES = ("stop", "warn", "off")
 BATCH_KINDS = ("batch", "accumulation")
 _ENV_NAME = r"[A-Za-z_][A-Za-z0-9_]*"
-_ENV = MapOf(Scalar(), "an environment variable's name", _ENV_NAME)
+_ENV = MapOf(SCALAR, "an environment variable's name", _ENV_NAME)
 
 
 def _read_code(item: YamlNode) -> str:
@@ -106,7 +106,7 @@ HOST_KEYS: tuple[Field, ...] = (
         "10.0.0.7",
         others=("hostname", "host", "ip", "ansible_host"),
     ),
-    Field("port", Integer(1, 65535), "SSH port; else ssh_config's, else 22.", "2222"),
+    Field("port", integer(1, 65535), "SSH port; else ssh_config's, else 22.", "2222"),
     Field(
         "user",
         Text("a user name", USER_PATTERN),
@@ -204,7 +204,7 @@ CONFIG_KEYS: tuple[Field, ...] = (
     ),
     Field(
         "send_script",
-        Boolean(),
+        boolean(),
         "The script lies beside this file and travels with the launch.",
         "true",
         "false",
@@ -217,15 +217,12 @@ CONFIG_KEYS: tuple[Field, ...] = (
     ),
     Field(
         "launch",
-        Integer(1, MOST_COMMANDS),
+        integer(1, MOST_COMMANDS),
         "Which command of `command:` is the launch, where its text has several: a loop, alternatives.",
         "2",
     ),
     Field(
-        "args",
-        ListOf(Scalar()),
-        "Arguments of the script; they arrive exactly as written.",
-        '["--epochs", 3]',
+        "args", ListOf(SCALAR), "Arguments of the script; they arrive exactly as written.", '["--epochs", 3]'
     ),
     Field(
         "engine",
@@ -258,8 +255,8 @@ CONFIG_KEYS: tuple[Field, ...] = (
     Field(
         "processes_per_host",
         ScalarOrMap(
-            Integer(1, 4096),
-            MapOf(Integer(1, 4096), "a host: a name, a range such as l40s-[01-04], or a group", HOST_WORD),
+            integer(1, 4096),
+            MapOf(integer(1, 4096), "a host: a name, a range such as l40s-[01-04], or a group", HOST_WORD),
         ),
         "CPU ranks per host, where no GPUs are used: one number, or a number for each host.",
         "{l40s-01: 2, l40s-02: 1}",
@@ -274,13 +271,13 @@ CONFIG_KEYS: tuple[Field, ...] = (
     ),
     Field(
         "precision_args",
-        MapOf(ListOf(Scalar()), "a precision", r"\w+", PRECISIONS[1:]),
+        MapOf(ListOf(SCALAR), "a precision", r"\w+", PRECISIONS[1:]),
         "The argument by which this script takes its precision.",
         '{fp16: ["--fp16"], bf16: ["--bf16"]}',
     ),
     Field(
         "main_port",
-        Integer(1, 65535),
+        integer(1, 65535),
         "Port that ranks meet on; another is used when it is taken, or for a single rank.",
         "29500",
         str(DEFAULT_MAIN_PORT),
@@ -307,7 +304,7 @@ CONFIG_KEYS: tuple[Field, ...] = (
     ),
     Field(
         "hang_timeout",
-        Duration(),
+        duration(),
         "End the run after so long without output, step or use of GPU or CPU on any rank; 0: only report it.",
         "30m",
         "0",
@@ -321,14 +318,14 @@ CONFIG_KEYS: tuple[Field, ...] = (
     ),
     Field(
         "disconnect_timeout",
-        Duration(MIN_TIMEOUT_S),
+        duration(MIN_TIMEOUT_S),
         "With `on_disconnect: stop`: end the run after so long without a client.",
         "60s",
         f"{DEFAULT_TIMEOUT_S:g}",
     ),
     Field(
         "grace",
-        Duration(),
+        duration(),
         "From SIGTERM to SIGKILL when a person, or a lost client, stops the run: time for a last checkpoint.",
         "60s",
         f"{DEFAULT_GRACE_S:g}",
@@ -342,13 +339,13 @@ CONFIG_KEYS: tuple[Field, ...] = (
     Field("ignore", _IGNORE, "Codes of checks that stop no launch with this config.", "[DISK002]"),
     Field(
         "batch_args",
-        MapOf(Scalar(), "batch or accumulation", r"\w+", BATCH_KINDS),
+        MapOf(SCALAR, "batch or accumulation", r"\w+", BATCH_KINDS),
         "The script's options for both; `rehearse --fit` halves one and doubles the other.",
         '{batch: "--batch-size", accumulation: "--gradient-accumulation"}',
     ),
     Field(
         "rehearse_args",
-        ListOf(Scalar()),
+        ListOf(SCALAR),
         "Arguments added in a rehearsal; `{scratch}` is a directory of its own, removed afterwards.",
         '["--output", "{scratch}/out", "--eval-steps", 5]',
     ),

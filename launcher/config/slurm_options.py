@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable
 from dataclasses import field
 
-from launcher.config.value_types import Custom, Duration, Field, Integer, MapOf, Record, Scalar, Schema, Text
+from launcher.config.value_types import SCALAR, Custom, Field, MapOf, Record, Schema, Text, duration, integer
 from launcher.config.yaml_tree import ConfigIssues, YamlNode
 from launcher.durations import format_duration, parse_duration
 from preflight.frozen import dataclass
@@ -100,17 +100,17 @@ def _time_schema() -> Schema:
 
 
 SLURM_KEYS: tuple[Field, ...] = (
-    Field("nodes", Integer(1, MAX_NODES), "Nodes that the run uses.", "2", "1"),
-    Field("spare_nodes", Integer(0, 64), "Nodes asked for on top, for the places of bad ones.", "1", "0"),
-    Field("gpus_per_node", Integer(0, 64), "GPUs of each node; 0: the job requests none.", "8", "0"),
+    Field("nodes", integer(1, MAX_NODES), "Nodes that the run uses.", "2", "1"),
+    Field("spare_nodes", integer(0, 64), "Nodes asked for on top, for the places of bad ones.", "1", "0"),
+    Field("gpus_per_node", integer(0, 64), "GPUs of each node; 0: the job requests none.", "8", "0"),
     Field("time", Custom(_TIME_EXPECTED, _read_time, _time_schema), "Time limit.", '"12:00:00"'),
     Field("partition", Text("a partition", PLAIN_NAME), "Partition.", "gpu"),
     Field("account", Text("an account", PLAIN_NAME), "Account that is charged.", "proj42"),
     Field("qos", Text("a quality of service", PLAIN_NAME), "Quality of service.", "long"),
-    Field("requeue", Integer(0, 1000), "How often Slurm may start the job again.", "3", "0"),
+    Field("requeue", integer(0, 1000), "How often Slurm may start the job again.", "3", "0"),
     Field(
         "warn",
-        Duration(),
+        duration(),
         "How long before the time limit the run is ended, with `before_stop`; without it at most a tenth of"
         " `time`, of less than 5 minutes nothing; 0: no warning.",
         "10m",
@@ -118,7 +118,7 @@ SLURM_KEYS: tuple[Field, ...] = (
     ),
     Field(
         "sbatch",
-        MapOf(Scalar(), "an option of sbatch without its dashes, such as reservation", _OPTION),
+        MapOf(SCALAR, "an option of sbatch without its dashes, such as reservation", _OPTION),
         "Any other option of sbatch; true: an option without a value.",
         "{reservation: maint, exclude: n3}",
     ),

@@ -1,6 +1,6 @@
 """`sync:` of a run config: which tree goes where."""
 
-from launcher.config.value_types import Boolean, Field, Integer, ListOf, Record, Schema, Text
+from launcher.config.value_types import Field, ListOf, Record, Schema, Text, boolean, integer
 from launcher.config.yaml_tree import ConfigIssues, YamlNode
 from preflight.frozen import dataclass
 
@@ -41,15 +41,15 @@ SYNC_KEYS: tuple[Field, ...] = (
     ),
     Field(
         "delete",
-        Boolean(),
+        boolean(),
         "Remove from the host what a former sync sent and the tree no longer has.",
         "true",
         "false",
     ),
-    Field("max_mib", Integer(1, 10**7), "A larger tree is a mistake, in MiB.", "2048", str(MAX_MIB)),
+    Field("max_mib", integer(1, 10**7), "A larger tree is a mistake, in MiB.", "2048", str(MAX_MIB)),
 )
 _EXPECTED = "true or false, or a mapping of from, to, exclude, include, delete, max_mib"
-_FLAG = Boolean(_EXPECTED)
+_FLAG = boolean(_EXPECTED)
 _MAPPING = Record(
     SYNC_KEYS,
     lambda **data: SyncOptions(**{("source" if name == "from" else name): data[name] for name in data}),

@@ -55,104 +55,80 @@ class Text:
 
 
 @dataclass(frozen=True, slots=True)
-class Scalar:
-    """Text that may look like a number or a boolean (script args, env values): what was typed arrives."""
+class Custom:
+    """A kind with a grammar of its own. `parse` returns the value or raises ValueError with what it wants."""
 
-    expected: str = "text or a number"
+    expected: str
+    parse: Callable[[YamlNode], Any]
+    shape: Callable[[], Schema]
 
-    def read(self, item: YamlNode, mistakes: ConfigIssues) -> str | None:
-        if item.value is None:
-            mistakes.expected(item, f'{self.expected}; write "" for empty text')
+    def read(self, item: YamlNode, mistakes: ConfigIssues) -> Any:
+        try:
+            return self.parse(item)
+        except ValueError as error:
+            mistakes.expected(item, str(error) or self.expected)
             return None
-        if isinstance(item.value, str) and "\0" not in item.value:
-            return item.value
-        mistakes.expected(item, self.expected)
-        return None
 
     def schema(self) -> Schema:
-        return {"type": _SCALAR_SCHEMA}
+        return self.shape()
 
 
-@dataclass(frozen=True, slots=True)
-class Integer:
-    """A whole number, in decimal."""
-
-    low: int
-    high: int
-
-    @property
-    def expected(self) -> str:
-        return f"a whole number from {self.low} to {self.high}"
-
-    def read(self, item: YamlNode, mistakes: ConfigIssues) -> int | None:
-        if isinstance(item.value, str) and re.fullmatch(r"[+-]?[0-9]{1,18}", item.value):
-            number = int(item.value)
-            if self.low <= number <= self.high:
-                return number
-        mistakes.expected(item, self.expected)
-        return None
-
-    def schema(self) -> Schema:
-        return {"type": "integer", "minimum": self.low, "maximum": self.high}
+def _read_scalar(item: YamlNode) -> str:
+    if isinstance(item.value, str) and "\0" not in item.value:
+        return item.value
+    raise ValueError('text or a number; write "" for empty text' if item.value is None else "")
 
 
-@dataclass(frozen=True, slots=True)
-class Number:
-    """A number that may have a fraction, from 0."""
-
-    expected: str = "a number from 0"
-
-    def read(self, item: YamlNode, mistakes: ConfigIssues) -> float | None:
-        if isinstance(item.value, str) and re.fullmatch(r"[0-9]{1,15}(\.[0-9]{1,15})?", item.value):
-            return float(item.value)
-        mistakes.expected(item, self.expected)
-        return None
-
-    def schema(self) -> Schema:
-        return {"type": "number", "minimum": 0}
+SCALAR = Custom("text or a number", _read_scalar, lambda: {"type": _SCALAR_SCHEMA})
+"""Text that may look like a number or a boolean (script args, env values): what was typed arrives."""
 
 
-@dataclass(frozen=True, slots=True)
-class Duration:
-    """A time span; seconds where no unit is given."""
+def integer(low: int, high: int) -> Custom:
+    """Return the kind of a whole number, in decimal."""
 
-    low_s: float = 0
-    expected: str = durations.EXPECTED
+    def parse(item: YamlNode) -> int:
+        number = int(item.text) if re.fullmatch(r"[+-]?[0-9]{1,18}", item.text) else low - 1
+        if low <= number <= high:
+            return number
+        raise ValueError
 
-    def read(self, item: YamlNode, mistakes: ConfigIssues) -> float | None:
-        seconds = durations.parse_duration(item.value) if isinstance(item.value, str) else None
-        if seconds is not None and seconds >= self.low_s:
-            return seconds
+    shape = {"type": "integer", "minimum": low, "maximum": high}
+    return Custom(f"a whole number from {low} to {high}", parse, lambda: shape)
+
+
+def _read_number(item: YamlNode) -> float:
+    if re.fullmatch(r"[0-9]{1,15}(\.[0-9]{1,15})?", item.text):
+        return float(item.text)
+    raise ValueError
+
+
+NUMBER = Custom("a number from 0", _read_number, lambda: {"type": "number", "minimum": 0})
+
+
+def duration(low_s: float = 0) -> Custom:
+    """Return the kind of a time span; seconds where no unit is given."""
+
+    def parse(item: YamlNode) -> float:
+        seconds = durations.parse_duration(item.text)
         if seconds is None:
-            mistakes.expected(item, self.expected + as_duration(item.text))
-        else:
-            mistakes.expected(item, f"a duration from {self.low_s:g} s")
-        return None
+            raise ValueError(durations.EXPECTED + as_duration(item.text))
+        if seconds < low_s:
+            raise ValueError(f"a duration from {low_s:g} s")
+        return seconds
 
-    def schema(self) -> Schema:
-        return {
-            "anyOf": [
-                {"type": "number", "minimum": self.low_s},
-                {"type": "string", "pattern": f"^{durations.PATTERN}$"},
-            ]
-        }
+    text = {"type": "string", "pattern": f"^{durations.PATTERN}$"}
+    return Custom(durations.EXPECTED, parse, lambda: {"anyOf": [{"type": "number", "minimum": low_s}, text]})
 
 
-@dataclass(frozen=True, slots=True)
-class Boolean:
-    """True or false."""
+def boolean(expected: str = "true or false") -> Custom:
+    """Return the kind of true or false."""
 
-    expected: str = "true or false"
+    def parse(item: YamlNode) -> bool:
+        if item.text.lower() in _TRUE | _FALSE:
+            return item.text.lower() in _TRUE
+        raise ValueError
 
-    def read(self, item: YamlNode, mistakes: ConfigIssues) -> bool | None:
-        text = item.text.lower()
-        if text in _TRUE | _FALSE:
-            return text in _TRUE
-        mistakes.expected(item, self.expected)
-        return None
-
-    def schema(self) -> Schema:
-        return {"type": "boolean"}
+    return Custom(expected, parse, lambda: {"type": "boolean"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -361,22 +337,3 @@ class Record:
 
     def schema(self) -> Schema:
         return {**Section(self.keys).schema(), "type": "object"}
-
-
-@dataclass(frozen=True, slots=True)
-class Custom:
-    """A kind with a grammar of its own. `parse` returns the value or raises ValueError with what it wants."""
-
-    expected: str
-    parse: Callable[[YamlNode], Any]
-    shape: Callable[[], Schema]
-
-    def read(self, item: YamlNode, mistakes: ConfigIssues) -> Any:
-        try:
-            return self.parse(item)
-        except ValueError as error:
-            mistakes.expected(item, str(error) or self.expected)
-            return None
-
-    def schema(self) -> Schema:
-        return self.shape()
