@@ -53,6 +53,12 @@ _JOB_KEYS = ("nodes", "time", "partition", "account", "qos", "requeue")
 OTHER_OPTIONS = {
     ("", "-p"): "write a port with its host: user@host:port",  # as ssh has it
     ("", "-V"): "gpulaunch --version",
+    **dict.fromkeys((("clean-zombies", "-f"), ("clean-zombies", "--force")), "end without asking: --yes"),
+    ("clean-zombies", "--all"): "on all hosts: gpulaunch clean-zombies all",
+    ("preflight", "--all"): "all hosts: gpulaunch preflight all",
+    ("preflight", "--fix"): "gpulaunch run corrects precision, port and GPUs; other findings name what to type",
+    ("prune", "--all"): "all that ended: gpulaunch prune all --older-than 0",
+    **dict.fromkeys((("stop", "--force"), ("stop", "-9")), "without time for a checkpoint: --now"),
     ("init", "--force"): "move hosts.yaml or the run config away first: init changes no file that exists",
     ("logs", "--tail"): "the last lines: -n N",
     ("logs", "--grep"): "gpulaunch logs RUN | grep WORDS",

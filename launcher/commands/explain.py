@@ -17,6 +17,7 @@ from preflight.checks.check_docs import find_check_text
 from preflight.checks.explain import render_explanation
 
 _NARROWEST = 20
+_TITLED = 8  # codes named for a word of their titles
 _PARAGRAPHS = ("Fix: ", "Source: ", "(", " ", "- ", "|")
 """What a line starts with that does not continue the one before it."""
 _EXAMPLES = """\b
@@ -118,9 +119,12 @@ def _unknown(code: str) -> BadInput:
     number = code.removeprefix(letters).lstrip("0")
     near = [each for each in sorted(alike) if number in ("", each.removeprefix(letters).lstrip("0"))]
     near = near or get_close_matches(code, codes, n=3, cutoff=0.6)
+    if near:
+        return BadInput(f"no finding {code}", f"did you mean {', '.join(near)}?")
+    titled = [each for each in codes if code in explain(each)[1].partition("\n")[0].upper()]
     return BadInput(
         f"no finding {code}",
-        f"did you mean {', '.join(near)}?"
-        if near
+        f"{len(titled)} are about it: gpulaunch explain {' '.join(titled[:_TITLED])}"
+        if titled
         else "gpulaunch checks lists those of preflight; gpulaunch lint, diagnose and the guard name theirs",
     )
