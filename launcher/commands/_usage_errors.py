@@ -56,7 +56,10 @@ OTHER_OPTIONS = {
     **dict.fromkeys((("clean-zombies", "-f"), ("clean-zombies", "--force")), "end without asking: --yes"),
     ("clean-zombies", "--all"): "on all hosts: gpulaunch clean-zombies all",
     ("preflight", "--all"): "all hosts: gpulaunch preflight all",
-    ("preflight", "--fix"): "gpulaunch run corrects precision, port and GPUs; other findings name what to type",
+    (
+        "preflight",
+        "--fix",
+    ): "gpulaunch run corrects precision, port and GPUs; other findings name what to type",
     ("prune", "--all"): "all that ended: gpulaunch prune all --older-than 0",
     **dict.fromkeys((("stop", "--force"), ("stop", "-9")), "without time for a checkpoint: --now"),
     ("init", "--force"): "move hosts.yaml or the run config away first: init changes no file that exists",
