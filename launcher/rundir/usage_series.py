@@ -8,7 +8,8 @@ from typing import Any
 
 from launcher import safe_json
 from launcher.rundir.log_store import safe_name
-from launcher.safe_json import read_mapping
+from launcher.safe_json import read_mapping, read_mappings
+from launcher.text import group_alike
 from preflight.frozen import dataclass
 
 USAGE = "usage.jsonl"
@@ -45,20 +46,20 @@ def read_usage(
 ) -> tuple[RankSeries, ...]:
     """Return the samples of every rank of a plan. What cannot be read is left out."""
     found: list[RankSeries] = []
-    for host, slots in _slots(plan):
+    planned = ((host, (rank, str(slot.get("gpu_uuid") or ""))) for rank, host, slot in read_slots(plan))
+    for host, slots in group_alike(planned).items():
         behind = clock_offset_s.get(host)
-        path = directory / safe_name(host) / USAGE
-        ranks = {rank: RankSeries(rank, host) for rank in slots}
-        for sample in _samples(path):
+        ranks = [(RankSeries(rank, host), uuid) for rank, uuid in dict(slots).items()]
+        for sample in _samples(directory / safe_name(host) / USAGE):
             at = sample["t"] + (float(behind) if isinstance(behind, int | float) else 0.0)
-            for rank, uuid in slots.items():
-                _take(ranks[rank], at, read_mapping(sample.get("gpus")).get(uuid), sample, str(rank))
-        found += [series for series in ranks.values() if any(map(series.has, COLUMNS))]
+            for series, uuid in ranks:
+                _take(series, at, read_mapping(sample.get("gpus")).get(uuid), sample)
+        found += [series for series, _ in ranks if any(map(series.has, COLUMNS))]
     return tuple(sorted(found, key=lambda series: series.rank))
 
 
-def _take(series: RankSeries, at: float, gpu: object, sample: Mapping[str, Any], rank: str) -> None:
-    measured = {**read_mapping(gpu), **read_mapping(read_mapping(sample.get("ranks")).get(rank))}
+def _take(series: RankSeries, at: float, gpu: object, sample: Mapping[str, Any]) -> None:
+    measured = {**read_mapping(gpu), **read_mapping(read_mapping(sample.get("ranks")).get(str(series.rank)))}
     if not measured:
         return
     series.at.append(at)
@@ -85,19 +86,11 @@ def _samples(path: Path) -> Iterator[dict[str, Any]]:
         return
 
 
-def _slots(plan: Mapping[str, Any]) -> Iterator[tuple[str, dict[int, str]]]:
-    """Yield each host's ranks with the UUIDs of their GPUs."""
-    nodes = plan.get("nodes")
-    for node in nodes if isinstance(nodes, list) else []:
-        first = read_mapping(node).get("first_rank")
-        slots = read_mapping(read_mapping(node).get("ranks")).get("slots")
-        if not isinstance(first, int) or not isinstance(slots, list):
-            continue
-        yield (
-            str(node.get("host", "?")),
-            {
-                first + slot["local_rank"]: str(slot.get("gpu_uuid") or "")
-                for slot in slots
-                if isinstance(slot, Mapping) and isinstance(slot.get("local_rank"), int)
-            },
-        )
+def read_slots(plan: Mapping[str, Any]) -> Iterator[tuple[int, str, Mapping[str, Any]]]:
+    """Yield rank, host and slot of every rank of a plan that is kept as JSON; what is damaged is left out."""
+    for node in read_mappings(plan.get("nodes")):
+        first = node.get("first_rank")
+        for slot in read_mappings(read_mapping(node.get("ranks")).get("slots")):
+            local = slot.get("local_rank")
+            if isinstance(first, int) and isinstance(local, int):
+                yield first + local, str(node.get("host", "?")), slot

@@ -9,7 +9,7 @@ from launcher.follow.phases import format_phases
 from launcher.report.html.charts import MOST_EVENTS, render_charts
 from launcher.report.html.escape import clock, reasons, render_pairs, render_table, render_tiles, text
 from launcher.rundir.layout import RankLog, RunFiles, choose_metrics_log
-from launcher.rundir.usage_series import RankSeries
+from launcher.rundir.usage_series import RankSeries, read_slots
 from launcher.safe_json import read_mappings
 from launcher.text import format_memory, spell_duration
 
@@ -163,14 +163,9 @@ def _log_cells(log: RankLog | None) -> tuple[str, str, str]:
 
 
 def _devices(plan: Mapping[str, Any]) -> Iterator[tuple[int, tuple[str, str]]]:
-    for node in read_mappings(plan.get("nodes")):
-        ranks = node.get("ranks")
-        for slot in read_mappings(ranks.get("slots")) if isinstance(ranks, Mapping) else []:
-            local, first = slot.get("local_rank"), node.get("first_rank")
-            if isinstance(local, int) and isinstance(first, int):
-                gpu = f"GPU {slot.get('gpu_index')} {slot.get('gpu_name')} {slot.get('gpu_uuid')}"
-                device = gpu if slot.get("gpu_uuid") else "CPU"
-                yield first + local, (str(node.get("host", "?")), device)
+    for rank, host, slot in read_slots(plan):
+        gpu = f"GPU {slot.get('gpu_index')} {slot.get('gpu_name')} {slot.get('gpu_uuid')}"
+        yield rank, (host, gpu if slot.get("gpu_uuid") else "CPU")
 
 
 def _plan(run: RunFiles) -> Iterator[str]:
