@@ -10,6 +10,7 @@ from launcher.local.home import user_state_dir
 from launcher.local.safe_paths import write_below
 from launcher.planning.plan import ScriptFile
 from preflight.facts.host import HostFacts
+from preflight.facts.json_codec import encode
 from preflight.facts.missing import Missing
 from preflight.frozen import dataclass
 from preflight.job import Job
@@ -27,17 +28,6 @@ class Fingerprint:
     hosts: tuple[str, ...]
     gpus: dict[str, tuple[str, ...]]
     versions: dict[str, dict[str, str]]
-
-    def as_json(self) -> dict[str, Any]:
-        """Return it as plain JSON types."""
-        gpus = {host: list(uuids) for host, uuids in self.gpus.items()}
-        return {
-            "script": self.script,
-            "config": self.config,
-            "hosts": list(self.hosts),
-            "gpus": gpus,
-            "versions": self.versions,
-        }
 
 
 def fingerprint(job: Job, facts: Mapping[str, HostFacts], sent: ScriptFile | None) -> Fingerprint:
@@ -106,7 +96,7 @@ def list_changes_since(before: Mapping[str, Any], now: Fingerprint) -> tuple[str
         found.append("the run config or its arguments")
     if tuple(before["hosts"]) != now.hosts:
         found.append("the hosts")
-    elif {host: list(uuids) for host, uuids in now.gpus.items()} != before["gpus"]:
+    elif encode(now.gpus) != before["gpus"]:
         found.append("the GPUs")
     for host, versions in now.versions.items():
         old = before["versions"].get(host, versions)

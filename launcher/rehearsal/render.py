@@ -117,7 +117,7 @@ def encode_rehearsal(done: RehearsalResult, config: str) -> dict[str, Any]:
             {"host": host, "rank": rank, **{key: fields.get(key) for key in _GUARD_KEYS}}
             for host, rank, fields in done.outcome.measurements.guard_events
         ],
-        "fingerprint": done.fingerprint.as_json(),
+        "fingerprint": encode(done.fingerprint),
         "run": encode_outcome(done.outcome),
     }
 

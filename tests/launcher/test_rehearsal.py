@@ -22,6 +22,7 @@ from launcher.rehearsal.render import encode_rehearsal, group_ranks, merge_texts
 from launcher.rehearsal.verdict import Proof, RankVerdict, RehearsalVerdict, evaluate_rehearsal
 from launcher.rundir.usage_series import RankSeries
 from preflight.decide.script_args import get_option
+from preflight.facts.json_codec import encode
 from preflight.job import Job, Precision
 from tests.field_notes.ranks import SHIMS
 from tests.hardware import l40s, titan
@@ -213,7 +214,7 @@ NOW = Fingerprint("abc", "cfg", ("titan",), {"titan": ("GPU-0",)}, {"titan": {"t
 
 
 def test_what_has_changed_since_is_named() -> None:
-    before = NOW.as_json()
+    before = encode(NOW)
     assert list_changes_since(before, NOW) == ()
     assert list_changes_since(before, replace(NOW, script="xyz")) == ("the script",)
     assert list_changes_since(before, replace(NOW, config="other")) == ("the run config or its arguments",)
@@ -226,7 +227,7 @@ def test_what_has_changed_since_is_named() -> None:
 
 def test_an_unreadable_script_is_never_called_unchanged() -> None:
     unread = replace(NOW, script="")
-    assert "cannot be read" in list_changes_since(unread.as_json(), unread)[0]
+    assert "cannot be read" in list_changes_since(encode(unread), unread)[0]
 
 
 def test_the_fingerprint_follows_script_config_and_hosts() -> None:
