@@ -87,10 +87,13 @@ class LazyGroup(click.Group):
         del ctx
         if cmd_name not in COMMANDS:
             return None
+        from launcher.commands._examples import render_examples  # noqa: PLC0415 - the list of commands has none
+
         command = import_module(module_of(cmd_name)).command
         gc.freeze()  # the modules stay: to look through them at each collection costs many hosts 3 % of CPU
         if not isinstance(command, click.Command):
             raise TypeError(f"{module_of(cmd_name)}.command is not a click command")
+        command.epilog = render_examples(cmd_name)
         return command
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:

@@ -60,7 +60,7 @@ def host_access_options(function: Function, *, writes: bool = False) -> Function
             default=WIDTH,
             show_default=True,
             metavar="N",
-            help="Hosts at once; from 512 hosts on a preflight takes more, without it.",
+            help="Hosts at once; without it a preflight of 512 hosts or more takes more.",
         ),
         click.option(
             "--accept-new-host-keys",

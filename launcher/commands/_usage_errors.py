@@ -4,7 +4,6 @@ import os
 import re
 import shlex
 from collections.abc import Iterable, Sequence
-from itertools import zip_longest
 
 import click
 
@@ -161,14 +160,16 @@ def refuse_empty_words(command: click.Command, words: list[str], ctx: click.Cont
     options = [param for param in command.params if isinstance(param, click.Option)]
     names = {name for option in options if not (option.is_flag or option.count) for name in option.opts}
     ours = words[: words.index("--")] if "--" in words else words
-    for word, following in zip_longest(ours, ours[1:]):
-        name, equals, value = word.partition("=") if word.startswith("--") else (word, "", "")
-        if name in names and (following == "" if not equals else not value):
+    for before, word in zip(("", *ours), ours, strict=False):
+        name = word.removesuffix("=") or before
+        if name in names and (not word or word[-1] == "="):
             raise WrongUsage(
                 f'{name}: expected a value, got ""', f"leave {name} out, or give it a value", ctx
             )
-    if "" in ours:
-        raise WrongUsage('expected a word, got ""', "leave it out, or give the variable in it a value", ctx)
+        if not word:
+            raise WrongUsage(
+                'expected a word, got ""', "leave it out, or give the variable in it a value", ctx
+            )
 
 
 def describe_usage_error(error: click.ClickException, command: str) -> tuple[str, str]:

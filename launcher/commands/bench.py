@@ -20,14 +20,8 @@ from launcher.terminal.output import echo_json, echo_lines, no_utf8
 from preflight.checks.finding import exit_code
 from preflight.job import Job
 
-_EXAMPLES = """\b
-Examples:
-  gpulaunch bench titan
-  gpulaunch bench "l40s-[01-04]" --seconds 60 --json > bench.json
-"""
 
-
-@click.command("bench", epilog=_EXAMPLES)
+@click.command("bench")
 @hosts_argument
 @click.option("--gpus", default="", metavar="WHICH", help="all, none, auto, or indices (0-3,6) or UUIDs.")
 @json_option

@@ -49,13 +49,6 @@ from preflight.leftovers.selection import CleanFilter, CleanSelection
 
 RECHECK_DELAY_S = 5.0  # long enough for a live rank to use some CPU
 
-_EXAMPLES = """\b
-Examples:
-  gpulaunch clean-zombies titan -n
-  gpulaunch clean-zombies titan --gpu 0 --gpu 1
-  gpulaunch clean-zombies all --yes
-"""
-
 
 @dataclass(frozen=True, slots=True)
 class _Host:
@@ -81,7 +74,7 @@ class CleanZombiesOptions(HostOptions):
     as_json: bool = False
 
 
-@click.command("clean-zombies", epilog=_EXAMPLES)
+@click.command("clean-zombies")
 @hosts_argument
 @click.option("--yes", "-y", is_flag=True, help="End everything shown as `end?` without asking.")
 @click.option("--dry-run", "-n", is_flag=True, help="Only show; end nothing.")

@@ -29,15 +29,8 @@ from launcher.terminal.output import echo, echo_json, echo_lines
 from launcher.text import one_line
 from preflight.diagnosis.result import BENIGN, UNKNOWN
 
-_EXAMPLES = """\b
-Examples:
-  gpulaunch diagnose
-  gpulaunch diagnose slurm-4711.out
-  kubectl logs trainer-0 | gpulaunch diagnose -
-"""
 
-
-@click.command("diagnose", epilog=_EXAMPLES)
+@click.command("diagnose")
 @click.argument("logs", nargs=-1, metavar="[FILE|RUN|-]...", shell_complete=complete_logs)
 @json_option
 @logs_option("Where `gpulaunch run` kept its logs.", "runs")

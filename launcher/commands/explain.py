@@ -20,15 +20,9 @@ _NARROWEST = 20
 _TITLED = 8  # codes named for a word of their titles
 _PARAGRAPHS = ("Fix: ", "Source: ", "(", " ", "- ", "|")
 """What a line starts with that does not continue the one before it."""
-_EXAMPLES = """\b
-Examples:
-  gpulaunch explain PROC001
-  gpulaunch explain P101 S44 G1
-  gpulaunch explain cuda-oom
-"""
 
 
-@click.command(epilog=_EXAMPLES)
+@click.command()
 @click.argument("codes", nargs=-1, metavar="CODE...", shell_complete=complete_codes)
 @json_option
 def command(codes: tuple[str, ...], *, as_json: bool) -> None:

@@ -30,13 +30,6 @@ from preflight.errors import BadInput
 from preflight.facts.json_codec import encode
 from preflight.frozen import dataclass
 
-_EXAMPLES = """\b
-Examples:
-  gpulaunch fetch
-  gpulaunch fetch paper_r64 --path 'checkpoint-5*'
-  gpulaunch fetch last --logs-only --to ~/logs
-"""
-
 
 @dataclass(frozen=True, slots=True)
 class FetchOptions(FoundRunOptions):
@@ -49,7 +42,7 @@ class FetchOptions(FoundRunOptions):
     as_json: bool
 
 
-@click.command("fetch", epilog=_EXAMPLES)
+@click.command("fetch")
 @run_argument
 @click.option("--to", type=LocalPathParam(file_okay=False), help="Default: gpulaunch-runs/RUN.")
 @click.option(
@@ -64,7 +57,7 @@ class FetchOptions(FoundRunOptions):
     "paths",
     multiple=True,
     metavar="PATH",
-    help="Only this of the output: a file, a directory or a pattern in it. Can be given several times.",
+    help="Only this of the output: a file, a directory or a pattern in it; repeatable.",
 )
 @json_option
 @run_options

@@ -19,12 +19,6 @@ from preflight.frozen import dataclass
 
 TENSORBOARD_PORT = 6006
 _AGAIN_S = 3.0
-_EXAMPLES = """\b
-Examples:
-  gpulaunch forward --tensorboard            TensorBoard of the last run, at http://127.0.0.1:6006
-  gpulaunch forward paper_r64 8888           port 8888 of its main host
-  gpulaunch forward last 9000:8888 --host l40s-02
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +31,7 @@ class ForwardOptions(FoundRunOptions):
     as_json: bool
 
 
-@click.command("forward", epilog=_EXAMPLES)
+@click.command("forward")
 @run_argument
 @click.argument("port", default=str(TENSORBOARD_PORT), metavar="[[LOCAL:]PORT]")
 @click.option("--host", default="", metavar="HOST", help="This node of the run, not its main one.")

@@ -51,14 +51,6 @@ from preflight.frozen import dataclass
 _MAX_BYTES = 1 << 20
 _LISTED = 4  # hosts that a command names one by one
 _SCRIPTS = (".py", ".sbatch", ".slurm", ".sbat", ".sub", ".job", ".sh")
-_EXAMPLES = """\b
-Examples:
-  gpulaunch init --hosts root@192.0.2.7:41022
-  gpulaunch init --hosts ubuntu@192.0.2.9 --identity-file ~/Downloads/key.pem
-  gpulaunch init train.py --hosts titan,l40s-01
-  gpulaunch init --hosts titan,l40s-01 -- torchrun --nproc_per_node 4 train.py
-  gpulaunch init job.sbatch
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,9 +65,7 @@ class _Run:
     hosts: tuple[str, ...] = ()  # that the command names
 
 
-@click.command(
-    "init", cls=LaunchCommand, epilog=_EXAMPLES, options_metavar="[OPTIONS] [SCRIPT | -- COMMAND...]"
-)
+@click.command("init", cls=LaunchCommand, options_metavar="[OPTIONS] [SCRIPT | -- COMMAND...]")
 @click.argument("extra", nargs=-1, type=click.UNPROCESSED, shell_complete=complete_files, metavar="")
 @click.option("--hosts", multiple=True, metavar="WORDS", help="As for ssh; repeatable. Default: localhost.")
 @launch_option

@@ -30,13 +30,6 @@ from preflight.script.target import ASSUMED_CAPABILITIES, RankTarget
 
 _PACKAGES = ("torch", "transformers", "accelerate", "peft", "trl")
 
-_EXAMPLES = """\b
-Examples:
-  gpulaunch lint train.py
-  gpulaunch lint train.py --capability 7.5 --processes 4
-  gpulaunch lint train.py --args "--fp16 --epochs 3" --fix
-"""
-
 
 @dataclass(frozen=True, slots=True)
 class LintOptions:
@@ -55,7 +48,7 @@ class LintOptions:
     as_sarif: bool
 
 
-@click.command(epilog=_EXAMPLES)
+@click.command()
 @click.argument("scripts", nargs=-1, metavar="SCRIPT...", type=click.Path(dir_okay=False, path_type=Path))
 @click.option(
     "-c",

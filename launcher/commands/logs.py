@@ -16,13 +16,6 @@ from launcher.terminal.screen import Screen
 from preflight.errors import BadInput
 from preflight.frozen import dataclass
 
-_EXAMPLES = """\b
-Examples:
-  gpulaunch logs
-  gpulaunch logs paper_r64 -r 0 -f
-  gpulaunch logs last -n 20 --host titan
-"""
-
 
 @dataclass(frozen=True, slots=True)
 class LogsOptions(FoundRunOptions):
@@ -36,7 +29,7 @@ class LogsOptions(FoundRunOptions):
     as_json: bool
 
 
-@click.command("logs", epilog=_EXAMPLES)
+@click.command("logs")
 @run_argument
 @click.option(
     "--rank", "-r", type=click.IntRange(0), metavar="N", help="Only this rank; into a pipe, its exact bytes."

@@ -15,16 +15,8 @@ from launcher.commands._host_options import (
 )
 from launcher.commands._param_types import LocalPathParam, PrecisionParam, config_option, gpus_option
 
-_EXAMPLES = """\b
-Examples:
-  gpulaunch preflight titan ada@192.0.2.7
-  gpulaunch preflight "l40s-[01-04]" -c paper_r64
-  gpulaunch preflight "l40s-[01-04]" --html page.html
-  gpulaunch preflight --from-smi saved.xml
-"""
 
-
-@click.command(epilog=_EXAMPLES)
+@click.command()
 @hosts_argument
 @config_option("Judge for this run config (a name or a path).")
 @gpus_option

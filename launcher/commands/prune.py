@@ -23,12 +23,6 @@ from launcher.text import count_noun
 from preflight.errors import BadInput
 from preflight.frozen import dataclass
 
-_EXAMPLES = """\b
-Examples:
-  gpulaunch prune titan --older-than 7d --dry-run
-  gpulaunch prune all --yes
-"""
-
 
 @dataclass(frozen=True, slots=True)
 class PruneOptions(HostOptions):
@@ -41,7 +35,7 @@ class PruneOptions(HostOptions):
     as_json: bool
 
 
-@click.command("prune", epilog=_EXAMPLES)
+@click.command("prune")
 @hosts_argument
 @click.option(
     "--older-than",

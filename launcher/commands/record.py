@@ -18,14 +18,8 @@ from launcher.local.atomic_write import write_atomic
 from launcher.remote.recording import record_json
 from preflight.job import Job
 
-_EXAMPLES = """\b
-Examples:
-  gpulaunch record titan -o titan.json --mask
-  gpulaunch preflight --from titan.json
-"""
 
-
-@click.command(epilog=_EXAMPLES)
+@click.command()
 @hosts_argument
 @click.option("-o", "--output", required=True, type=LocalPathParam(dir_okay=False), help="File to write.")
 @click.option("--mask", is_flag=True, help="Hide user and host names, paths, serials and addresses.")

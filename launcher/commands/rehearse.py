@@ -27,12 +27,17 @@ from preflight.errors import GpulaunchError
 _NOT_HERE = (
     *("dry_run", "deep", "rehearse", "guard", "clean", "detach", "restarts", "no_restart", "show_secrets"),
 )
-
-_EXAMPLES = """\b
-Examples:
-  gpulaunch rehearse train.py --hosts titan --sync
-  gpulaunch rehearse -c paper_r64 --steps 20 -- --lr 1e-4
-"""
+_STEPS = click.Option(
+    ["--steps"],
+    type=click.IntRange(2, 1000),
+    default=DEFAULT_STEPS,
+    show_default=True,
+    metavar="N",
+    help="Optimizer steps.",
+)
+_FIT = click.Option(
+    ["--fit"], is_flag=True, help="On out-of-memory try again with half the batch (`batch_args`)."
+)
 
 
 def _shared() -> list[click.Parameter]:
@@ -47,19 +52,9 @@ def _shared() -> list[click.Parameter]:
 @click.command(
     "rehearse",
     cls=LaunchCommand,
-    epilog=_EXAMPLES,
-    params=_shared(),
+    params=[_STEPS, _FIT, *_shared()],
     options_metavar="[OPTIONS] {SCRIPT | -c NAME | -- COMMAND...}",
 )
-@click.option(
-    "--steps",
-    type=click.IntRange(2, 1000),
-    default=DEFAULT_STEPS,
-    show_default=True,
-    metavar="N",
-    help="Optimizer steps.",
-)
-@click.option("--fit", is_flag=True, help="On out-of-memory try again with half the batch (`batch_args`).")
 def command(config: str | None, extra: tuple[str, ...], steps: int, *, fit: bool, **given: Any) -> int:
     """Run a few real optimizer steps on the hosts, prove what can be proven, leave nothing behind.
 

@@ -14,14 +14,8 @@ from launcher.rundir.layout import read_run
 from launcher.rundir.log_files import find_local_run
 from launcher.terminal.output import echo_json, echo_lines, no_utf8
 
-_EXAMPLES = """\b
-Examples:
-  gpulaunch report
-  gpulaunch report paper_r64 --html report.html
-"""
 
-
-@click.command("report", epilog=_EXAMPLES)
+@click.command("report")
 @run_argument
 @click.option(
     "--html",

@@ -21,21 +21,11 @@ from launcher.commands._param_types import (
 )
 from launcher.commands._usage_errors import WrongUsage
 
-_EXAMPLES = """\b
-Examples:
-  gpulaunch run train.py --dry-run
-  gpulaunch run train.py --hosts root@192.0.2.7:41022 --sync -- --lr 1e-4
-  gpulaunch run --hosts a,b --sync -- torchrun --nproc_per_node 4 train.py --lr 1e-4
-  gpulaunch run -c paper_r64 --hosts "l40s-[01-02]" -- --epochs 1
-  gpulaunch run -c paper_r64 --restarts 2 --hang-timeout 30m
-"""
 MOST_WAIT_S = 7 * 86400.0
 """Hosts delete files from /tmp that are unchanged for ten days, and a ticket in a queue may not change."""
 
 
-@click.command(
-    "run", cls=LaunchCommand, epilog=_EXAMPLES, options_metavar="[OPTIONS] {SCRIPT | -c NAME | -- COMMAND...}"
-)
+@click.command("run", cls=LaunchCommand, options_metavar="[OPTIONS] {SCRIPT | -c NAME | -- COMMAND...}")
 @config_option("Run config: a name, or a path to a YAML file.")
 @click.option(
     "--hosts",

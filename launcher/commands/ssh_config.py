@@ -13,15 +13,8 @@ from launcher.terminal.output import echo_lines
 from launcher.text import one_line
 from launcher.transports.ssh.config_export import export_config
 
-_EXAMPLES = """\b
-Examples:
-  gpulaunch ssh-config > ~/.ssh/gpulaunch.conf
-  echo >> ~/.ssh/config; sed -i '1i Include gpulaunch.conf' ~/.ssh/config     once; then: ssh l40s-01
-  gpulaunch ssh-config > /tmp/c; rsync -e "ssh -F /tmp/c" ckpt/ l40s-01:ckpt/
-"""
 
-
-@click.command("ssh-config", epilog=_EXAMPLES)
+@click.command("ssh-config")
 @inventory_option
 @json_option
 @click.argument("hosts", nargs=-1, shell_complete=complete_hosts)

@@ -40,15 +40,7 @@ class SubmitOptions(HostOptions):
     as_json: bool
 
 
-_EXAMPLES = """\b
-Examples:
-  gpulaunch submit -c paper_r64 -n
-  gpulaunch submit -c paper_r64 --set slurm.time=2-00:00:00 -- --epochs 3
-  gpulaunch submit -c paper_r64 --login cluster
-"""
-
-
-@click.command("submit", epilog=_EXAMPLES)
+@click.command("submit")
 @config_option("Run config with `slurm:`: a name, or a path to a YAML file.")
 @click.option("-n", "--dry-run", is_flag=True, help="Print the batch script; submit nothing.")
 @click.option(

@@ -44,13 +44,6 @@ _METRICS_EVERY_S = 5.0
 _START_S = 20.0
 _LEAST_WIDTH = 80
 
-_EXAMPLES = """\b
-Examples:
-  gpulaunch top
-  gpulaunch top titan "l40s-[01-04]" --interval 5s
-  gpulaunch top all --once
-"""
-
 
 @dataclass(frozen=True, slots=True)
 class TopOptions(HostOptions):
@@ -62,7 +55,7 @@ class TopOptions(HostOptions):
     prometheus: Path | None
 
 
-@click.command("top", epilog=_EXAMPLES)
+@click.command("top")
 @hosts_argument
 @click.option("--once", is_flag=True, help="Print one table and end; so it is without a terminal.")
 @click.option(

@@ -17,6 +17,7 @@ from click.shell_completion import ShellComplete
 
 from launcher import cli
 from launcher.commands import _usage_errors
+from launcher.commands._examples import render_examples
 from launcher.errors import ConfigError, ConnectionRefused, LaunchRefused
 from launcher.exit_codes import ExitCode
 
@@ -93,6 +94,7 @@ def test_help_names_every_value_and_only_options_of_the_command(name: str) -> No
     text = " ".join(command.get_help(context).split())
     assert not {"INTEGER", "TEXT", "FLOAT", "RANGE"}.intersection(re.split(r"\W+", text))
     ours = {spelling for param in command.params for spelling in param.opts if spelling.startswith("--")}
+    assert f"gpulaunch {name}" in render_examples(name)
     condition = r"\b[Ww]ith (--[a-z-]+)"
     assert set(re.findall(condition, text)) <= ours
     assert max(map(len, command.get_help(context).split("Examples:")[0].splitlines())) <= cli.COLUMNS
@@ -102,8 +104,8 @@ def test_help_names_every_value_and_only_options_of_the_command(name: str) -> No
     "line",
     [
         match[0]
-        for module in map(cli.module_of, cli.COMMANDS)
-        for match in re.finditer(r"gpulaunch [^|;>\n]*", import_module(module).command.epilog or "")
+        for name in cli.COMMANDS
+        for match in re.finditer(r"gpulaunch [^|;>\n]*", render_examples(name))
     ],
 )
 def test_examples_in_help_use_options_that_exist(line: str) -> None:
