@@ -137,7 +137,7 @@ class _Launches:
             shell.leave_out(words)
             self.late += range(count, len(shell.doubtful)) if self.is_behind else ()
         elif runs is False:
-            pass
+            shell.skip(words)
         elif self.ended == "|" and self.is_left_out:
             pass  # ps | grep | sh behind the launch: its first command is said
         elif _submits_itself(words):

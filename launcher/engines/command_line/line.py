@@ -141,5 +141,8 @@ class CommandLine:
         A relative directory is entered from the one before it.
         """
         self.environment = environment or self.environment
+        place = with_placeholders(Word(directory))
+        if not place.is_known:
+            self.lack(without_values((place,), "the directory"), place.unresolved)
         if directory:
             self.directory = posixpath.normpath(posixpath.join(self.directory, directory))

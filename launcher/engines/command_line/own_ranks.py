@@ -8,6 +8,8 @@ from dataclasses import replace
 from itertools import pairwise
 
 from launcher.engines.command_line.parsed_command import ParsedCommand
+from launcher.engines.command_line.shell.words import Word
+from launcher.engines.command_line.side_commands import find_launcher
 from launcher.engines.command_line.tables.names import names
 from launcher.engines.command_line.tables.torchrun import TORCHRUN
 from launcher.errors import CommandRefused
@@ -172,9 +174,10 @@ def _unchanged_counts(record: ParsedCommand) -> tuple[str, ...]:
     if record.options_at is not None:
         return ()
     known = TORCHRUN.spellings()
+    owner = find_launcher(tuple(map(Word, record.args))) or record.program  # `timer_launch torchrun a.py`
     names = [word.partition("=")[0] for word in record.args]
     return tuple(
-        f"{name} is an option of {record.program}, which gpulaunch cannot change; without it the plan's holds"
+        f"{name} is an option of {owner}, which gpulaunch cannot change; without it the plan's holds"
         for name in dict.fromkeys(names)
         if name.startswith("--") and name in known and (known[name].sets in _WORLD or name == "--standalone")
     )

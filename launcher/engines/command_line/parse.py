@@ -32,7 +32,7 @@ _LAUNCHER_INSIDE = re.compile(
     r"(?:^|[\s;&|(/])(?:torchrun|accelerate\s+launch|deepspeed)\s|torch\.distributed\.(?:run|launch)\b"
 )
 _TEXT_OPTION = re.compile(r"-[a-zA-Z]*c")
-_OF_MACHINE = re.compile(r"\$\{?([A-Za-z_]\w*)|(?<![\w/~])~(?=/)", re.ASCII)
+_OF_MACHINE = re.compile(r"\$\{?([A-Za-z_]\w*)|(?:\$\(|`)(?P<here>pwd)\b|(?<![\w/~])~(?=/)", re.ASCII)
 _ALONE = "paste the command alone"
 _MOST_WRAPPERS = 500
 """Of assignments in front of a command too."""
@@ -99,7 +99,9 @@ def parse_line(
 def _of_this_machine(text: str, environ: Mapping[str, str], parsed: ParsedCommand) -> Iterator[str]:
     """Yield what is said of variables of this machine whose values the launch has: `$HOME/data`, `~/data`."""
     words = (parsed.program, *parsed.args, *parsed.env.values(), parsed.directory)
-    for name in dict.fromkeys(found[1] or "HOME" for found in _OF_MACHINE.finditer(text)):
+    for name in dict.fromkeys(
+        found[1] or ("PWD" if found["here"] else "HOME") for found in _OF_MACHINE.finditer(text)
+    ):
         value = environ.get(name, "")
         if len(value) > 1 and any(value in word for word in words):
             yield f"${name}: {value}, which is its value on this machine, for every host"

@@ -12,6 +12,7 @@ _OTHERS = (
     (re.compile(r"\s*<(?:\?xml\b|[A-Za-z][\w.-]*(?:\s+[\w:.-]+=\"[^\"<>]*\")+\s*/?>)"), _XML),
     (re.compile(r"(?:.*\n)*?(?:rule|checkpoint)[ \t]+\w+:[ \t]*(?:#.*)?\n"), "a rule of Snakemake"),
     (re.compile(r"(?:.*\n)*?process[ \t]+\w+[ \t]*\{[ \t]*\n"), "a process of Nextflow"),
+    (re.compile(r"\s*job[ \t]+\"[^\"\n]*\"[ \t]*\{[ \t]*\n"), "a job of Nomad"),
     (re.compile(r"(?:.*\n)*?pipeline[ \t]*\{[ \t]*\n"), "a pipeline of Jenkins"),
 )
 _LONGEST, _SHOWN = 100_000, 200

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
 from launcher.engines.command_line.shell.arithmetic import evaluate_arithmetic
-from launcher.engines.command_line.shell.variables import Values, Variables
+from launcher.engines.command_line.shell.variables import Values
 from launcher.engines.command_line.shell.words import Word
 
 Answer: TypeAlias = bool | None
@@ -148,19 +148,10 @@ class _Test:
             return None if not known or known not in self.values else True
         text = _text(word, self.values, is_asked=operator in ("-z", "-n"))
         if operator in ("-z", "-n"):
-            self._take_empty(word if self.is_double or operator == "-z" else Word(""))
             return None if text is None else (text == "") is (operator == "-z")
         if operator in _FILE_TESTS and self.files is not None and text and self.files(text) is not None:
             return True
         return None
-
-    def _take_empty(self, word: Word) -> None:
-        """Take for empty what a text asks for and nothing sets: it knows that it may be."""
-        named = _NAMED.fullmatch(word.text)
-        name = (named[1] or named[2]) if named is not None else ""
-        is_foreign = name in self.values or _OF_SHELL.fullmatch(name) or _OF_JOB.fullmatch(name)
-        if name and not is_foreign and isinstance(self.values, Variables) and self.values.may_assign():
-            self.values[name] = ""
 
     def _compared(self, first: Word, operator: str, second: Word) -> Answer:
         left, right = self._text(first), self._text(second)

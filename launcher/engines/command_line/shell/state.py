@@ -149,6 +149,12 @@ class ShellState:
         else:
             self.doubtful.append((words, refusals.undecided_block(self.blocks.kind)))
 
+    def skip(self, words: tuple[Word, ...]) -> None:
+        """Take for empty the options that a text sets in a branch which it does not take."""
+        for name, _, value in (word.text.partition("=") for word in words if is_assignment(word)):
+            if value.lstrip().startswith("-"):
+                self.values.setdefault(name.rstrip("+"), "")
+
     def _is_absent(self, words: tuple[Word, ...]) -> bool:
         """Whether a file of settings that a condition guards is none of this machine's."""
         name = words[0].text if words and words[0].is_known else ""
@@ -321,6 +327,8 @@ class ShellState:
             self.values[name] = (*before, Word(shown, (shown,)))
         elif self.blocks.runs:
             self.values[name] = (*before, *words)
+        else:
+            self.values.setdefault(name, ())
 
     def _assign(self, words: tuple[Word, ...], *, is_exported: bool) -> None:
         of_all = is_exported or self.exports_all
