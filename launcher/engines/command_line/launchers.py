@@ -15,7 +15,7 @@ from launcher.engines.command_line.option_reader import (
     read_options,
 )
 from launcher.engines.command_line.options import Table
-from launcher.engines.command_line.own_ranks import with_own_ranks
+from launcher.engines.command_line.own_ranks import options_of_plan, with_own_ranks
 from launcher.engines.command_line.parsed_command import LauncherKind, ParsedCommand, ProgramKind, Request
 from launcher.engines.command_line.remedies import refuse_submitter
 from launcher.engines.command_line.request import LAST_COUNTS, check_counts, for_each_host, request_of
@@ -82,7 +82,6 @@ _OTHER_COMMANDS = {
     "fabric": "only fabric run starts a training",
     "lightning": "only lightning run starts a training",
 }
-_WORLD = ("nodes", "per_node", "total", "hostfile", "include", "exclude", "node_rank", "config_file")
 _CHOICES = ("gpus", "hosts", "hostfile", "include", "exclude", "config_file", "precision")
 """What the plan does not decide for itself: without a value the launch would be another one."""
 _PROCESS_COUNTS = ("total", "per_node")
@@ -241,12 +240,13 @@ def _read_table(line: CommandLine, start: int, launcher: LauncherKind, table: Ta
             f"{launcher} starts its script with Python itself, and gets {record.program} for one",
             f"leave {record.program} out",
         )
+    misplaced = f" is after {record.program}, and so an argument of it, not an option of {table.owner}"
     return replace(
         record,
         local_rank_option=_local_rank_option(launcher, names, kind),
         remarks=(
             *record.remarks,
-            *_misplaced(table, record.args, record.program),
+            *(f"{name}{misplaced}" for name in options_of_plan(record.args, table)),
             *_taken(reading, record.program, table),
         ),
     )
@@ -285,17 +285,6 @@ def _read_tune(line: CommandLine, start: int) -> ParsedCommand:
     line.take(reading.found)
     others = (start, start + 1, *range(reading.program, len(line.words)))
     return replace(_record(line, "opaque", "executable", start, others), options_at=1)
-
-
-def _misplaced(table: Table, args: tuple[str, ...], program: str) -> tuple[str, ...]:
-    """Name options behind the script that mostly are meant for the launcher, which does not see them."""
-    known = table.spellings()
-    names = [word.partition("=")[0] for word in args if word.partition("=")[0] in known]
-    return tuple(
-        f"{name} is after {program}, and so an argument of it, not an option of {table.owner}"
-        for name in dict.fromkeys(names)
-        if known[name].sets in _WORLD and name.startswith("--")
-    )
 
 
 def _taken(reading: OptionsResult, program: str, table: Table) -> Iterator[str]:

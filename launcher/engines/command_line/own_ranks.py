@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
+from launcher.engines.command_line.options import Table
 from launcher.engines.command_line.parsed_command import ParsedCommand
 from launcher.engines.command_line.shell.words import Word
 from launcher.engines.command_line.side_commands import find_launcher
@@ -173,14 +174,19 @@ def _unchanged_counts(record: ParsedCommand) -> tuple[str, ...]:
     """Name options of an opaque program that say what the plan decides elsewhere."""
     if record.options_at is not None:
         return ()
-    known = TORCHRUN.spellings()
     owner = find_launcher(tuple(map(Word, record.args))) or record.program  # `timer_launch torchrun a.py`
-    names = [word.partition("=")[0] for word in record.args]
     return tuple(
         f"{name} is an option of {owner}, which gpulaunch cannot change; without it the plan's holds"
-        for name in dict.fromkeys(names)
-        if name.startswith("--") and name in known and (known[name].sets in _WORLD or name == "--standalone")
+        for name in options_of_plan(record.args, TORCHRUN, "--standalone")
     )
+
+
+def options_of_plan(args: Sequence[str], table: Table, *others: str) -> Iterator[str]:
+    """Yield the long options of a launcher among words that say what the plan decides, and `others`."""
+    known = table.spellings()
+    for name in dict.fromkeys(word.partition("=")[0] for word in args):
+        if name.startswith("--") and name in known and (known[name].sets in _WORLD or name in others):
+            yield name
 
 
 def _inner_launcher(record: ParsedCommand) -> Iterator[str]:

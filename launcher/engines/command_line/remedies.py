@@ -10,6 +10,7 @@ from itertools import pairwise
 from launcher.engines.command_line import own_ranks
 from launcher.engines.command_line.parsed_command import LauncherKind
 from launcher.engines.command_line.refusals import no_command
+from launcher.engines.command_line.shell.terminals import after_options
 from launcher.engines.command_line.shell.words import Word
 from launcher.engines.command_line.side_commands import find_launcher, has_launcher, is_launch, is_python
 from launcher.engines.command_line.tables import wrappers as tables
@@ -287,9 +288,7 @@ def _running_container(words: Sequence[Word]) -> str:
     texts = [word.text for word in words]
     if texts[:1] != ["exec"]:
         return ""
-    at = 1
-    while at < len(texts) and texts[at].startswith("-"):
-        at += 2 if texts[at] in _EXEC_VALUES else 1
+    at = after_options(texts, 1, _EXEC_VALUES.__contains__)
     return texts[at] if at < len(texts) and re.fullmatch(r"[\w.-]+", texts[at]) else ""
 
 

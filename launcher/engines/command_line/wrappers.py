@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from launcher.engines.command_line.parsed_command import Environment
 from launcher.engines.command_line.remedies import refused_program
-from launcher.engines.command_line.shell.terminals import SENTENCE, read_lock, read_terminal
+from launcher.engines.command_line.shell.terminals import SENTENCE, after_options, read_lock, read_terminal
 from launcher.engines.command_line.shell.words import Word
 from launcher.engines.command_line.side_commands import INTERPRETER, find_launcher, has_launcher, is_python
 from launcher.engines.command_line.tables import wrappers as tables
@@ -134,9 +134,7 @@ def _strip_env(words: Sequence[Word], start: int) -> Around:
 
 
 def _after_flags(words: Sequence[Word], at: int, with_value: Sequence[str]) -> int:
-    while at < len(words) and words[at].text.startswith("-"):
-        at += 2 if words[at].text in with_value else 1
-    return at
+    return after_options([word.text for word in words], at, with_value.__contains__)
 
 
 def _strip_runner(words: Sequence[Word], start: int, tool: str) -> Around:

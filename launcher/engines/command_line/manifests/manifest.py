@@ -154,11 +154,8 @@ def _others(keys: list[CommandKey], started: Collection[int], lines: list[str]) 
     places = {(key.around, key.indent) for key in keys if key.line in started}
     beside = {(line, indent) for around, indent in places for line in around}
     named = {line.strip("- ").removeprefix("name: ") for line in lines}  # `entrypoint: train` of Argo
-    left = (
-        key
-        for key in keys
-        if key.name != "args" and (key.line, key.indent) not in beside and key.text not in named
-    )
+    left = (key for key in keys if key.name != "args" and key.text not in named)
+    left = (key for key in left if (key.line, key.indent) not in beside)
     texts = [_command(key) for key in left]
     shown = dict.fromkeys(" ".join(text.split())[:_SHOWN] for text in texts if text and text.strip())
     if not shown:

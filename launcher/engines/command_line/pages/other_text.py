@@ -30,11 +30,7 @@ def refuse_other_text(text: str) -> None:
         )
     what = next((what for pattern, what in _OTHERS if pattern.match(text)), "")
     if what and not (what == _XML and LAUNCH_LINE.search(text)):  # a page of HTML
-        launch = next(
-            filter(
-                LAUNCH_INSIDE.search, (line.strip(" \t\"'").removeprefix("sh '") for line in text.split("\n"))
-            ),
-            "",
-        )
+        lines = (line.strip(" \t\"'").removeprefix("sh '") for line in text.split("\n"))
+        launch = next(filter(LAUNCH_INSIDE.search, lines), "")
         filled = f", its names filled in: gpulaunch run --hosts A,B -- {launch[:_SHOWN]}"
         raise CommandRefused(f"the text is {what}, and not a command", f"{_PASTE}{filled if launch else ''}")

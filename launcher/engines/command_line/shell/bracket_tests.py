@@ -154,7 +154,7 @@ class _Test:
         return None
 
     def _compared(self, first: Word, operator: str, second: Word) -> Answer:
-        left, right = self._text(first), self._text(second)
+        left, right = tested_text(first, self.values), tested_text(second, self.values)
         if operator in ("=", "==", "!=") and left is not None:
             plain = None if right is None else left == right
             answer = matches(left, second, self.values) if self.is_double else plain
@@ -169,9 +169,6 @@ class _Test:
         if operator in ("<", ">"):
             return _is_sorted(left, right) if operator == "<" else _is_sorted(right, left)
         return _searched(right, left) if operator == "=~" and self.is_double else None
-
-    def _text(self, word: Word) -> str | None:
-        return tested_text(word, self.values)
 
 
 def _is_sorted(first: str, second: str) -> Answer:

@@ -72,12 +72,10 @@ def _joined_array(mark: str, command: str, values: Values) -> str | None:
 
 def _named(command: str, values: Values) -> str | None:
     """Return what a program prints that asks for a name, a number or the time."""
-    here, now = values.get("PWD"), values.get("EPOCHSECONDS")
-    if command == "pwd":
-        return here if isinstance(here, str) else None
-    if command == "whoami":
-        user = values.get("USER")
-        return user if isinstance(user, str) else None
+    now = values.get("EPOCHSECONDS")
+    if command in ("pwd", "whoami"):
+        value = values.get("PWD" if command == "pwd" else "USER")
+        return value if isinstance(value, str) else None
     if _OWN_FOLDER.fullmatch(command):
         own = values.get("BASH_SOURCE") if "BASH_SOURCE" in command else None
         return (posixpath.dirname(own) or ".") if isinstance(own, str) else "."

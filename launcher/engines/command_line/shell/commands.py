@@ -31,7 +31,6 @@ _FUNCTION = re.compile(r"[ \t]*\)\s*(?:\{(?=\s)|\((?!\())")
 _NAME = re.compile(r"[A-Za-z_][\w:.-]*", re.ASCII)
 _ARGUMENTS = re.compile(r"\$(?:[@*]|\{[@*])")
 _TEXT_OF_EVAL = "its text is the command"
-_DETACH = "a run continues without its client; --detach leaves at once"
 
 
 class CommandReader:
@@ -127,7 +126,7 @@ class CommandReader:
         if operator in "()" and not (operator == ")" and self.groups):
             raise _not_one_command(operator, words)
         if operator == "&":
-            shell.dropped.append(f"&: {_DETACH}")
+            shell.dropped.append(f"&: {SENTENCE}")
         yield from self._finish(";" if operator in ("\n", ")") else operator)
         if operator == ")":
             shell.restore(self.groups.pop())
@@ -161,12 +160,11 @@ class CommandReader:
             return self._for(words)
         if name in shell.functions:
             return self._call(words, runs)
-        if (typed := typed_text(words)) is not None:
-            shell.dropped.append(f"{name}: {SENTENCE}")
-            return self._replay(self.replays.clean(typed), shell.blocks.kind, is_certain=runs is True)
+        text, said = typed_text(words), SENTENCE
         if name == "eval" and len(words) > 1 and all(word.is_known for word in words):
-            shell.dropped.append(f"eval: {_TEXT_OF_EVAL}")
-            text = " ".join(word.text for word in words[1:])
+            text, said = " ".join(word.text for word in words[1:]), _TEXT_OF_EVAL
+        if text is not None:
+            shell.dropped.append(f"{name}: {said}")
             return self._replay(self.replays.clean(text), shell.blocks.kind, is_certain=runs is True)
         if name in ("source", ".") and len(words) > 1 and not side_commands.explain_drop(words, after=False):
             return self._source(words, runs)
@@ -357,10 +355,15 @@ class CommandReader:
         has_words = any(word.text for word in words[1:]) or "@" in shell.values
         is_of_text = not has_words and _ARGUMENTS.search(self.text, self.start, self.tokens.at)
         shell.enter_function(None if is_of_text else words[1:])
-        shell.returns += 1
-        yield from self._replay(shell.functions[words[0].text], shell.blocks.kind, is_certain=runs is True)
-        shell.returns -= 1
+        yield from self._returning(shell.functions[words[0].text], runs)
         shell.leave_function()
+
+    def _returning(self, text: str, runs: Answer) -> Iterator[Command]:
+        """Yield the commands of a function or a file, which `return` leaves."""
+        shell = self.shell
+        shell.returns += 1
+        yield from self._replay(text, shell.blocks.kind, is_certain=runs is True)
+        shell.returns -= 1
         shell.left = "" if shell.left == "return" else shell.left
 
     def _source(self, words: tuple[Word, ...], runs: Answer) -> Iterator[Command] | None:
@@ -376,11 +379,8 @@ class CommandReader:
         if len(words) > 2:
             shell.values["@"] = words[2:]
         shell.dropped.append(f"{words[0].text} {words[1].text}: read as it is on this machine")
-        shell.returns += 1
-        yield from self._replay(self.replays.clean(text), shell.blocks.kind, is_certain=runs is True)
-        shell.returns -= 1
+        yield from self._returning(self.replays.clean(text), runs)
         shell.give_back(hidden)
-        shell.left = "" if shell.left == "return" else shell.left
 
 
 def _not_one_command(operator: str, words: list[Word]) -> CommandRefused:

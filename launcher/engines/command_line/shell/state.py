@@ -243,10 +243,8 @@ class ShellState:
         given = self.values.get("@")
         if name == "set" and "--" in rest:
             self.values["@"] = words[rest.index("--") + 2 :]
-        elif name == "set" and rest and rest[0] in ("-a", "+a"):
-            self.exports_all = rest[0] == "-a"
-        elif name == "set" and rest[:1] in (["-o"], ["+o"]) and rest[1:] == ["allexport"]:
-            self.exports_all = rest[0] == "-o"
+        elif name == "set" and (rest[:1] in (["-a"], ["+a"]) or rest[1:] == ["allexport"]):
+            self.exports_all = rest[0].startswith("-")
         elif name == "shift" and isinstance(given, tuple):
             count = int(rest[0]) if rest and rest[0].isdecimal() else 1
             self.values["@"] = given[count:] if count <= len(given) else given

@@ -2,7 +2,7 @@
 
 import posixpath
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 
 from launcher.engines.command_line.shell.words import Word
@@ -18,6 +18,7 @@ _ENDED = re.compile(r"(?:\\[nr]|\\015|\^M|\s)+$")
 _LOOKS = re.compile(r"-(?:[dD]?[rRx]{1,2}|ls|list|wipe)")
 """Options of screen that show a terminal which is kept already."""
 
+_OF_LOCK = ("-w", "--wait", "--timeout", "-E", "--conflict-exit-code")
 _VALUES = {"tmux": re.compile(r"-[snctxyFeLSf]"), "screen": re.compile(r"-[A-Za-z]*S|-Logfile|-[cehpstT]")}
 """Options with a value, in a word of its own."""
 
@@ -37,13 +38,13 @@ def read_terminal(words: Sequence[Word], start: int) -> Terminal | None:
     if name not in _VALUES:
         return None
     texts = [word.text for word in words]
-    at = _after_options(texts, start + 1, name)
+    at = after_options(texts, start + 1, _VALUES[name].fullmatch)
     end = len(texts)
     if name == "screen":
         is_nothing = "-X" in texts[start + 1 : at] or any(map(_LOOKS.fullmatch, texts[start + 1 : at]))
         return Terminal(end, end) if is_nothing else Terminal(at, end)
     verb, behind = texts[at] if at < end else "", at + 1
-    at = _after_options(texts, behind, name)
+    at = after_options(texts, behind, _VALUES[name].fullmatch)
     if verb in _SEND:
         end -= next((number for number, key in enumerate(reversed(texts)) if not _KEY.fullmatch(key)), 0)
         return Terminal(at, max(at, end))
@@ -73,14 +74,13 @@ def typed_text(words: Sequence[Word]) -> str | None:
 
 def read_lock(words: Sequence[Word], start: int) -> int:
     """Return where the command of `flock [OPTIONS] FILE [-c] COMMAND` starts; the end where it has none."""
-    at = start + 1
-    while at < len(words) and words[at].text.startswith("-"):
-        at += 2 if words[at].text in ("-w", "--wait", "--timeout", "-E", "--conflict-exit-code") else 1
+    at = after_options([word.text for word in words], start + 1, _OF_LOCK.__contains__)
     at += 2 if [word.text for word in words[at + 1 : at + 2]] in (["-c"], ["--command"]) else 1
     return min(at, len(words))
 
 
-def _after_options(texts: Sequence[str], at: int, name: str) -> int:
+def after_options(texts: Sequence[str], at: int, has_value: Callable[[str], object]) -> int:
+    """Return where the options of a command end; `has_value`: whether the next word is the value of one."""
     while at < len(texts) and texts[at].startswith("-"):
-        at += 2 if _VALUES[name].fullmatch(texts[at]) else 1
+        at += 2 if has_value(texts[at]) else 1
     return min(at, len(texts))

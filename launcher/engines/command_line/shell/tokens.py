@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from launcher.engines.command_line.shell.block_extents import HereText, closing, here_text, no_end, word_end
 from launcher.engines.command_line.shell.braces import expand_braces
 from launcher.engines.command_line.shell.expansions import expand, fill_parts, with_quotes
-from launcher.engines.command_line.shell.variables import Values
+from launcher.engines.command_line.shell.variables import Split, Values
 from launcher.engines.command_line.shell.words import Operator, Word, split_open
 from launcher.errors import CommandRefused
 
@@ -91,7 +91,7 @@ class ShellTokens(Iterator[Word | Operator]):
             end = text.find("\n", at)
             self.at = len(text) if end < 0 else end
         elif calculated is not None:
-            inner = fill_parts(calculated["inner"], self._values, self._again, self._depth)
+            inner = fill_parts(calculated["inner"], self._values, _splitter(self._values), self._depth)
             self._waiting += (Word("(("), Word(inner), Word("))"))
             self.at, self._is_first = calculated.end(), False
         elif (
@@ -102,9 +102,6 @@ class ShellTokens(Iterator[Word | Operator]):
             self._read_operator(operator[0])
         else:
             self._read_word()
-
-    def _again(self, text: str, depth: int) -> tuple[Word | Operator, ...]:
-        return tuple(ShellTokens(text, self._values, depth))
 
     def _read_operator(self, operator: str) -> None:
         self._waiting.append(Operator(operator))
@@ -139,6 +136,11 @@ class ShellTokens(Iterator[Word | Operator]):
             raise CommandRefused("the variables of the text grow without end", "paste one launch")
         self._waiting += words
         self.at, self._is_first = end, len(words) == 1 and words[0].text in _BEFORE_COMMAND
+
+
+def _splitter(values: Values) -> Split:
+    """Return what reads the default of a variable, or a command whose output takes its place."""
+    return lambda text, depth: tuple(ShellTokens(text, values, depth))
 
 
 def _written_words(text: str, at: int) -> tuple[int, tuple[str, ...]] | None:
@@ -297,7 +299,7 @@ class _WordReader:
         return isinstance(words, tuple) and not words[skipped:]
 
     def _read_expansion(self, *, is_quoted: bool) -> bool:
-        found = expand(self.text, self.at, self.values, self._split, self.depth)
+        found = expand(self.text, self.at, self.values, _splitter(self.values), self.depth)
         if found is None:
             return False
         self.at = found.end
@@ -315,10 +317,6 @@ class _WordReader:
         else:
             self._add_split(found.text)
         return True
-
-    def _split(self, text: str, depth: int) -> tuple[Word | Operator, ...]:
-        """Read the default of a variable, or a command whose output takes its place."""
-        return tuple(ShellTokens(text, self.values, depth))
 
     def _add_array(self, value: tuple[Word, ...]) -> None:
         for number, word in enumerate(value[:_MOST_WORDS]):

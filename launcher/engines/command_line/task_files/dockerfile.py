@@ -3,7 +3,8 @@
 import re
 import shlex
 from collections.abc import Iterator, Mapping
-from dataclasses import field, replace
+from copy import deepcopy
+from dataclasses import field
 
 from launcher.engines.command_line.manifests.command_keys import flow_words
 from launcher.engines.command_line.parsed_command import Task
@@ -67,16 +68,6 @@ class _Stage:
         if name not in _HARMLESS:
             self.made[f"USER {rest}" if name == "USER" else name] = None
 
-    def copy(self) -> "_Stage":
-        """Return where a stage that builds on this one starts."""
-        return replace(
-            self,
-            started=dict(self.started),
-            variables=dict(self.variables),
-            arguments={},
-            made=dict(self.made),
-        )
-
 
 def tasks_of_dockerfile(text: str) -> tuple[Task, ...] | None:
     """Return what ENTRYPOINT and CMD start; None for any other text, and for one without both.
@@ -91,7 +82,8 @@ def tasks_of_dockerfile(text: str) -> tuple[Task, ...] | None:
         name, rest = step["name"], step["rest"].rstrip()
         if name == "FROM" and (head := _STAGE.fullmatch(rest)) is not None:
             base = stages.get(head["base"].lower())
-            stage = base.copy() if base is not None else _Stage(made={f"FROM {head['base']}": None})
+            stage = deepcopy(base) if base is not None else _Stage(made={f"FROM {head['base']}": None})
+            stage.arguments.clear()
             stages[(head["name"] or "").lower()] = stage
         else:
             stage.take(name, rest)
