@@ -72,7 +72,7 @@ _LABEL = re.compile(
     re.MULTILINE,
 )
 _CRON = re.compile(
-    r"^[ \t]*(@(?:reboot|hourly|daily|weekly|monthly)"
+    r"^[ \t]{0,8}(@(?:reboot|hourly|daily|weekly|monthly)"
     r"|(?=[^A-Za-z\n]*\*)(?:[\d*][\d*/,-]*[ \t]+){4}[\d*][\d*/,-]*)"
     r"[ \t]+(?=[A-Za-z/.])",
     re.MULTILINE,

@@ -14,7 +14,7 @@ TARGET = re.compile(
 )
 _BODY = re.compile(r"(?:(?:\t[^\n]*|[ \t]*(?:#[^\n]*)?)(?:\n|\Z))*")
 _DEFINED = re.compile(
-    r"^define[ \t]+(\w+)[ \t]*:?=?[ \t]*\n((?:(?!endef)[^\n]*\n)*?)endef[ \t]*$", re.MULTILINE
+    r"^define[ \t]+(\w+)[ \t]*:?=?[ \t]*\n((?:(?!endef)[^\n]*\n){0,50}?)endef[ \t]*$", re.MULTILINE
 )
 _SPECIAL = re.compile(r"^\.[A-Z_]+[ \t]*:[^\n]*$", re.MULTILINE)
 _VARIABLE = re.compile(
