@@ -1,4 +1,4 @@
-"""What `run` was asked: names and places. Light, so that nodes can start before the rest is loaded."""
+"""The local host among the hosts of a command: its directory, its GPUs, its system. Imports little."""
 
 import sys
 from collections.abc import Sequence

@@ -12,7 +12,7 @@ from operator import attrgetter
 from launcher.config.inventory import HostEntry
 from launcher.errors import AgentProtocolError, GpulaunchError, HostError
 from launcher.follow import protocol
-from launcher.follow.next_frame import open_exchange
+from launcher.follow.exchange import open_exchange
 from launcher.remote.connection_pool import ConnectionPool
 from launcher.remote.fanout import fanout
 from launcher.text import one_line

@@ -10,7 +10,7 @@ from typing import Any
 from launcher.config.inventory import HostEntry
 from launcher.errors import HostError
 from launcher.follow import protocol
-from launcher.follow.next_frame import open_exchange, read_next_frame
+from launcher.follow.exchange import open_exchange, read_next_frame
 from launcher.local.user import user_at_machine
 from launcher.remote.connection_pool import OpenConnection
 from launcher.restart.decision import NoRestart

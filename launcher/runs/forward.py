@@ -9,7 +9,7 @@ from typing import Any
 from launcher.config.inventory import HostEntry
 from launcher.errors import AgentProtocolError, HostError
 from launcher.follow import protocol
-from launcher.follow.next_frame import open_exchange
+from launcher.follow.exchange import open_exchange
 from launcher.runs.request import RequestDenied
 from launcher.text import one_line
 from launcher.transports.base import Connection, Stream

@@ -10,9 +10,9 @@ from launcher.errors import GpulaunchError
 from launcher.terminal.output import ask_visibly, echo
 from launcher.text import one_line
 from launcher.top.fleet import Fleet
-from launcher.top.frame import HELP, calculate_table_height, render_frame, render_processes, render_text_page
+from launcher.top.frame import calculate_table_height, render_frame, render_processes, render_text_page
 from launcher.top.full_screen import FullScreen
-from launcher.top.key_actions import Action, Position, press, settle
+from launcher.top.key_actions import HELP, Action, Position, press, settle
 from launcher.top.row_order import Row, build_rows
 from launcher.top.views import FleetView
 

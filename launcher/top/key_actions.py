@@ -12,6 +12,25 @@ Page = Literal["table", "processes", "help"]
 Action = Literal["quit", "clean", "stacks", "inspect"]
 _PAGES: dict[str, Page] = {"enter": "processes", "?": "help"}
 _ACTIONS: dict[str, Action] = {"z": "clean", "s": "stacks", "r": "inspect"}
+HELP = (
+    "up/down, PageUp/PageDown, Home/End   choose a line (k and j, too)",
+    "Enter    processes on the chosen GPU, with the class and the evidence of clean-zombies",
+    "space    fold a host to one line, or unfold it; hosts whose GPUs are all free are folded at first",
+    "h        one line for each host, and back;  a unfolds all hosts",
+    "o        order by host, use, memory or user",
+    "f        only GPUs that a launch would find free;  m only GPUs that processes of yours are on",
+    "Escape   order and filter as at the start",
+    "s        stacks of the run on the chosen GPU: what each rank executes; the run continues",
+    "z        clean-zombies on the chosen host: shows what is left over and asks before it ends anything",
+    "r        read the chosen host's processes anew, or connect to it now",
+    "q        quit; Ctrl-C quits with exit code 130",
+    "",
+    "THR    T thermal, H hardware slowdown, B power brake: slower than it should be; p power cap,",
+    "       a application clocks, d display clocks, s sync boost; - none",
+    "CLASS  of the process, as `gpulaunch clean-zombies` has it; free and claimed as a launch would find it",
+    "?      it cannot be seen",
+    "Grey   not the present: its age says since when",
+)
 
 
 @dataclass(frozen=True, slots=True)

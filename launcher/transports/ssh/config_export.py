@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from launcher.config.inventory import HostEntry, Inventory, check_entry
 from launcher.errors import BadInput
 from launcher.text import one_line
+from launcher.transports.ssh.ssh_command import escape_percents
 from preflight.frozen import dataclass
 
 _DEEPEST = 64
@@ -58,7 +59,7 @@ def _options(entry: HostEntry, inventory: Inventory) -> Iterator[str]:
     if problem:
         raise _NotWritableError(problem)
     if entry.address:
-        yield f"HostName {_escaped(entry.address)}"
+        yield f"HostName {escape_percents(entry.address)}"
     if entry.port is not None:
         yield f"Port {entry.port}"
     if entry.user:
@@ -78,12 +79,7 @@ def _user(name: str) -> str:
 def _path(path: str) -> str:
     if "${" in path:
         raise _NotWritableError(f'identity_file "{path}": OpenSSH would look up the variable in it')
-    return _escaped(path)
-
-
-def _escaped(text: str) -> str:
-    """Return a text with percent signs that start no token."""
-    return text.replace("%", "%%")
+    return escape_percents(path)
 
 
 def _quoted(text: str) -> str:
@@ -131,7 +127,7 @@ def _hop_word(hop: HostEntry) -> str:
     host = f"[{hop.alias}]" if ":" in hop.alias else hop.alias
     user = f"{hop.user}@" if hop.user else ""
     port = f":{hop.port}" if hop.port is not None else ""
-    return _escaped(f"{user}{host}{port}")
+    return escape_percents(f"{user}{host}{port}")
 
 
 def _goes_round(entry: HostEntry, inventory: Inventory) -> bool:

@@ -25,7 +25,7 @@ def ssh_words(entry: HostEntry, key: str, hops: Sequence[Endpoint], *, in_config
         *(("-p", str(entry.port)) if entry.port is not None else ()),
         *(("-i", key) if key else ()),
         *_jump_options(entry, hops),
-        *(("-o", f"HostName={_escaped(entry.address)}") if renamed else ()),
+        *(("-o", f"HostName={escape_percents(entry.address)}") if renamed else ()),
         (f"{entry.user}@" if entry.user else "") + ((not renamed and entry.address) or alias),
     )
 
@@ -57,8 +57,8 @@ def _jump_options(entry: HostEntry, hops: Sequence[Endpoint]) -> tuple[str, ...]
     option: tuple[str, ...] = ()
     for hop in hops:
         words = hop.ssh_words if hop is hops[0] else _without_jump(hop.ssh_words)
-        *options, target = map(_escaped, words)
-        command = ("ssh", *options, *map(_escaped, option), *_FORWARD, target)
+        *options, target = map(escape_percents, words)
+        command = ("ssh", *options, *map(escape_percents, option), *_FORWARD, target)
         option = ("-o", f"ProxyCommand={shlex.join(command)}")
     return option
 
@@ -80,6 +80,6 @@ def _without_jump(words: Sequence[str]) -> tuple[str, ...]:
     return (*(word for pair in kept for word in pair), words[-1])
 
 
-def _escaped(text: str) -> str:
+def escape_percents(text: str) -> str:
     """Return a text with percent signs that start no token."""
     return text.replace("%", "%%")

@@ -1,4 +1,4 @@
-"""An answer of a program on a host that keeps its stream: a place in a queue, a relay, a hold on a run."""
+"""An exchange with a host's supervisor whose stream stays open: a place in a queue, a relay, a hold."""
 
 import time
 from collections.abc import Mapping
