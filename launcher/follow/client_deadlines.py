@@ -30,7 +30,7 @@ class StopDeadline:
     def give_up_hosts(self) -> None:
         """Note the hosts of which more was to come; they end the run themselves, as ordered."""
         if self.pressed:
-            for host in self._state.open_hosts:
+            for host in self._state.nodes.open_hosts:
                 self._state.nodes.give_up(host, WHY)
 
 
@@ -45,7 +45,7 @@ class ClientTimeout:
 
     def is_over(self) -> bool:
         """Return whether every host that is still followed has been silent for too long."""
-        hosts = set(self._state.open_hosts)
+        hosts = set(self._state.nodes.open_hosts)
         if not hosts or not hosts <= self._state.nodes.disconnected:
             self._since = None
             return False

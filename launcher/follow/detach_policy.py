@@ -60,7 +60,7 @@ class DetachPolicy:
     def _ask_at_once(self, now: float) -> DetachStep:
         if len(self._state.nodes.run_dirs) < len(self._state.hosts):
             return "wait"
-        if self._state.nodes.detached.issuperset(self._state.open_hosts):
+        if self._state.nodes.detached.issuperset(self._state.nodes.open_hosts):
             return "leave"
         self._asked_at = self._asked_last = now
         return "detach"
@@ -105,7 +105,7 @@ class DetachPromise:
             or len(state.nodes.run_dirs) < len(state.hosts)
         ):
             return False
-        if state.nodes.detached.issuperset(state.open_hosts) or now - self._asked_at < RETRY_S:
+        if state.nodes.detached.issuperset(state.nodes.open_hosts) or now - self._asked_at < RETRY_S:
             return False
         self._asked_at = now
         return True

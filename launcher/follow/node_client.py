@@ -95,6 +95,7 @@ class NodeClient(threading.Thread):
         """
         super().__init__(name=f"follow {node.host}", daemon=True)
         self._run_id = run_id
+        self.host = node.host
         self._node = node
         self._open_connection = open_connection
         self._start_request = None if isinstance(start, ResumePoint) else start
@@ -119,11 +120,6 @@ class NodeClient(threading.Thread):
         self._done = self._left = False  # the latter: events are no longer read
         self._stop_patience = StopPatience(self._awake)
         self._give_up_reason = ""
-
-    @property
-    def host(self) -> str:
-        """The host's name."""
-        return self._node.host
 
     def stop_run(self, grace_s: float, why: str, *, stacks: bool = False, failed: bool = False) -> None:
         """Have the host's supervisor end the run: SIGTERM, `grace_s`, SIGKILL; sent once there is a link.

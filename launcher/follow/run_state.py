@@ -104,11 +104,6 @@ class RunState:
         return not self.nodes.are_open
 
     @property
-    def open_hosts(self) -> tuple[str, ...]:
-        """The hosts of which more is to come."""
-        return self.nodes.open_hosts
-
-    @property
     def all_ranks_ended(self) -> bool:
         """Whether every rank has ended, however: what follows is tidying up."""
         return len(self.rank_codes) == self.plan.world_size
@@ -226,7 +221,7 @@ class RunState:
         """End a run of several hosts when nothing lives on any of them; one host judges itself."""
         if len(self.hosts) < 2 or not self._quiet.is_any_idle:
             return
-        hosts = [host for host in self.open_hosts if not self._all_left(host)]
+        hosts = [host for host in self.nodes.open_hosts if not self._all_left(host)]
         seconds = self._quiet.idle_seconds(hosts, now)
         if seconds:
             why = f"hung: no output, no optimizer step, no use of GPU or CPU on any host for {seconds:.0f} s"
@@ -240,7 +235,7 @@ class RunState:
         self.stopping, self._stopped_for_failure = why, True
         then = "" if self._over else "; collecting the stacks of all ranks, then stopping all nodes"
         yield Notify(f"{why}{then}", bad=True)
-        if (hosts := self.open_hosts) and not self._over:
+        if (hosts := self.nodes.open_hosts) and not self._over:
             yield StopHosts(hosts, FAILURE_GRACE_S, why, stacks=True, failed=True)
 
     def _all_left(self, host: str) -> bool:
@@ -321,10 +316,10 @@ class RunState:
             self.stopping
             and ended.host == self.hosts[0]
             and self._after_main_s is not None
-            and self.open_hosts
+            and self.nodes.open_hosts
         ):
             failed = self._stopped_for_failure
-            yield StopHosts(self.open_hosts, self._after_main_s, self.stopping, failed=failed)
+            yield StopHosts(self.nodes.open_hosts, self._after_main_s, self.stopping, failed=failed)
         left = (ended.state.get("exit") or {}).get("remaining_pids")
         if left:
             pids = ", ".join(str(pid) for pid in left)
@@ -362,7 +357,7 @@ class RunState:
         elif self.interrupts == 2:
             yield Notify("killing every node's processes now", bad=True)
             twice = f"{by} twice" if by == "Ctrl-C" else by
-            yield StopHosts(self.open_hosts, 0.0, twice + signature)
+            yield StopHosts(self.nodes.open_hosts, 0.0, twice + signature)
 
     def _job_ends(self, event: JobEnds) -> Iterator[Action]:
         if self.interrupts:  # Slurm or a person has signalled this process, too
@@ -375,7 +370,7 @@ class RunState:
     def _stop_all(self, why: str, grace_s: float, *, failed: bool = False) -> Iterator[Action]:
         if not self.stopping:
             self.stopping, self._stopped_for_failure = why, failed
-        if not self._over and (hosts := self.open_hosts):
+        if not self._over and (hosts := self.nodes.open_hosts):
             yield StopHosts(hosts, grace_s, why, failed=failed)
 
     def _stop_others(self, why: str) -> Iterator[Action]:

@@ -239,7 +239,7 @@ class Attempt(FollowedRun):
     def _check_silent_hosts(self) -> None:
         """Give up hosts that have died, by the word of the others, and all of them once none answers us."""
         if self._launch.follow.disconnect.continues and self._silence.is_over():
-            for host in self._state.open_hosts:
+            for host in self._state.nodes.open_hosts:
                 self._followers[host].mark_lost("", still_running=True)
         if not self._peer_check_started:
             if len(self._state.nodes.run_dirs) == len(self._state.hosts):

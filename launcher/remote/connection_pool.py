@@ -53,13 +53,8 @@ class _PooledConnection(Closing):
 
     def __init__(self, owner: ConnectionPool, name: str, connection: Connection) -> None:
         self._owner = owner
-        self._name = name
+        self.name = name
         self._connection: Connection | None = connection
-
-    @property
-    def name(self) -> str:
-        """The host's name as the user typed it."""
-        return self._name
 
     def command_line(self, argv: Iterable[str]) -> str:
         """See base.Connection."""
@@ -77,7 +72,7 @@ class _PooledConnection(Closing):
         """Give it back; idempotent."""
         connection, self._connection = self._connection, None
         if connection is not None:
-            self._owner.release(self._name, connection)
+            self._owner.release(self.name, connection)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -90,5 +85,5 @@ class _PooledConnection(Closing):
 
     def _own(self) -> Connection:
         if self._connection is None:
-            raise HostError(self._name, "the connection was given back")
+            raise HostError(self.name, "the connection was given back")
         return self._connection

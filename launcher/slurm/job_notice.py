@@ -29,26 +29,21 @@ class JobNotice:
     def __init__(self, allocation: Allocation) -> None:
         self._allocation = allocation
         self._lock = threading.Lock()
-        self._heard_at = 0.0
+        self.heard_at = 0.0  # when the first signal came, by the wall clock; 0: none has come
         self._answered = threading.Event()
         self._end: JobEnd | None = None
-
-    @property
-    def heard_at(self) -> float:
-        """When the first signal came, by the wall clock; 0: none has come."""
-        return self._heard_at
 
     def hear(self, number: int) -> None:
         """Take a signal that a task has received; those after the first say nothing new."""
         with self._lock:
-            if self._heard_at:
+            if self.heard_at:
                 return
-            self._heard_at = time.time()
+            self.heard_at = time.time()
         threading.Thread(target=self._ask, args=(number,), daemon=True).start()
 
     def read(self, timeout_s: float = 0.0) -> JobEnd | None:
         """Return what Slurm has announced, None where it has announced nothing, or not answered in time."""
-        if not self._heard_at or not self._answered.wait(timeout_s):
+        if not self.heard_at or not self._answered.wait(timeout_s):
             return None
         return self._end
 

@@ -32,12 +32,7 @@ class KillableConnection(Closing):
     """A host whose commands can be ended with all that they started; see `base.Connection`."""
 
     def __init__(self, name: str) -> None:
-        self._name = name
-
-    @property
-    def name(self) -> str:
-        """The host's name as the user typed it."""
-        return self._name
+        self.name = name
 
     def command_line(self, argv: Iterable[str]) -> str:
         """Return the words themselves; see the contract."""

@@ -71,14 +71,9 @@ class PrefixConnection(Closing):
     """A host behind a prefix; see `base.Connection` for the contract. It owns the connection it runs over."""
 
     def __init__(self, name: str, base: Connection, prefix: Prefix) -> None:
-        self._name = name
+        self.name = name
         self._base = base
         self._prefix = prefix
-
-    @property
-    def name(self) -> str:
-        """The host's name as the user typed it."""
-        return self._name
 
     def command_line(self, argv: Iterable[str]) -> str:
         """Return the prefix, without its secrets, with the command; see the contract."""
@@ -109,10 +104,10 @@ class PrefixConnection(Closing):
             return
         if echo.exit_status == _NOT_FOUND and not echo.stdout:
             program = self._prefix.words[0]
-            raise CommandMissing(self._name, f"{program} or what it starts was not found: {echo.said}")
+            raise CommandMissing(self.name, f"{program} or what it starts was not found: {echo.said}")
         problem, fix = echo.problem()
         shown = one_line(shlex.join(self._prefix.words), 200)
-        raise PrefixFailed(self._name, f"`{shown}` {problem}", fix)
+        raise PrefixFailed(self.name, f"`{shown}` {problem}", fix)
 
 
 def read_prefix(via: Via, host: str) -> Prefix:

@@ -36,14 +36,10 @@ class SshConnection(Closing):
     """An open SSH connection; see `base.Connection` for the contract."""
 
     def __init__(self, endpoint: Endpoint, wire: SshTransport, release: Callable[[], None]) -> None:
+        self.name = endpoint.name
         self._endpoint = endpoint
         self._wire = wire
         self._release = release
-
-    @property
-    def name(self) -> str:
-        """The host's name as the user typed it."""
-        return self._endpoint.name
 
     def command_line(self, argv: Iterable[str]) -> str:
         """Return `ssh HOST COMMAND`; see the contract."""
