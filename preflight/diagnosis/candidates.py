@@ -24,11 +24,11 @@ from preflight.diagnosis.user_exceptions import (
     cut_reports,
     is_known,
     row_of_type,
+    source_above,
     user_exceptions,
 )
 
 _SHORT_END = 3
-_SOURCE_ABOVE, _MOST_OF_SOURCE = 4, 2000
 _RAISES = re.compile(r"[\s\d>❱│-]*raise \w")
 _CUT = 6
 """Lines at a log's end among which the `raise` is whose message is lost."""
@@ -39,7 +39,7 @@ _SAYS_ERROR = re.compile(r"[Ee]rror|ERROR|Exception|FATAL|fatal")
 # Of XLA's rendezvous, and of a participant that does not come to it.
 _STUCK, _UNSTUCK = "may be stuck", "Thread is unstuck"
 _ABSENT = re.compile(r"\bExecution of replica \d+ failed: ")
-_TRIED_AGAIN = frozenset({"rendezvous-timeout", "nccl-network", "ssh-access"})
+_TRIED_AGAIN = frozenset({"rendezvous-timeout", "nccl-network", "ssh-access", "local-server"})
 _UNSTARTED = frozenset({"S44", "S110", "S111", "S113"})
 _GATED, _REFUSED, _NO_GPU = "S80", "S81", "S37"
 # Messages of kernels, GPU code and libraries that no exception carries.
@@ -141,7 +141,9 @@ def _messages(
     by_order = {each.line.order: each for each in raised}
     shown = [hit for hit in shown if not _is_named_alike(hit, by_order.get(hit.line.order))]
     shown = [
-        SignatureHit(row_over_words(hit.row, by_order[hit.line.order], _source(course, hit.line)), hit.line)
+        SignatureHit(
+            row_over_words(hit.row, by_order[hit.line.order], source_above(course, hit.line)), hit.line
+        )
         if hit.line.order in by_order
         else hit
         for hit in shown
@@ -173,12 +175,6 @@ def _cut_raise(lines: Sequence[Line]) -> int:
     found = max((line.order for line in end if _RAISES.match(line.text)), default=sys.maxsize)
     framed = any(line.order > found and line.text.lstrip().startswith('File "') for line in end)
     return sys.maxsize if framed else found
-
-
-def _source(course: RunProgress, line: Line) -> str:
-    """Return the source of an exception's innermost call: what its process printed right above the message."""
-    above = course.lines[max(0, line.order - _SOURCE_ABOVE) : line.order]
-    return "\n".join(each.text[:_MOST_OF_SOURCE] for each in above if each.stream == line.stream)
 
 
 def _of_wrapped(raised: Sequence[ParsedException]) -> list[SignatureHit]:
@@ -246,9 +242,13 @@ def _unanchored(candidate: Candidate, others: Sequence[Candidate], anchored: Col
         for each in others
         if each.first.order in anchored and not each.warning_only and each.cause.code != candidate.cause.code
     ]
+    soft = candidate.warning_only and not _OF_A_GPU.search(candidate.cause.cause)
     if _SOCKET_LOG.match(candidate.first.text) and any(each.depth < CausalDepth.VICTIM for each in firm):
         depth = CausalDepth.VICTIM
-    elif any(each.depth is CausalDepth.ROOT for each in firm):
+    elif any(
+        each.depth is CausalDepth.ROOT or (soft and each.cause.confidence == "likely" and each.cause.location)
+        for each in firm
+    ):
         depth = CausalDepth.GENERAL
     else:
         return candidate

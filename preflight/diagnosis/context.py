@@ -96,14 +96,18 @@ def _signal(code: int) -> int:
 
 
 def apply_context(causes: tuple[Cause, ...], context: Context) -> tuple[Cause, ...]:
-    """Return the causes with what the context adds, more or less certain, in their order."""
-    known = (*causes, *_added(causes, context))
-    weighed = tuple(_weighed(cause, context) for cause in known)
-    return tuple(sorted(weighed, key=lambda cause: _rank(cause, context)))
+    """Return the causes with what the context adds, more or less certain. Those that the log gave stay in its order."""
+    killed = [cause for cause in causes if cause.code == "S70" and _oom_kills(context)]
+    ordered = [cause for cause in causes if cause not in killed]
+    for each in (*killed, *_added(causes, context)):
+        rank = _rank(each, context)
+        behind = (place for place, other in enumerate(ordered) if _rank(other, context) > rank)
+        ordered.insert(next(behind, len(ordered)), each)
+    return tuple(_weighed(cause, context) for cause in ordered)
 
 
 def _rank(cause: Cause, context: Context) -> int:
-    """Return the rank of a cause in the order; `sorted` keeps the order of the others."""
+    """Return the rank of a cause among which one that the context adds is put."""
     row = signature(cause.code)
     depth = row.depth if row else CausalDepth.ROOT
     if cause.code == SAID_CODE:  # how a rank ended says more

@@ -25,7 +25,7 @@ _OLDER = {
 ACTIVATE_CONDA = 'eval "$(conda shell.bash hook)" && conda activate ENV, in the script that starts the run'
 _ARGUMENT = re.compile(r"unexpected keyword argument ['\"]?(\w+)")
 _PORT = re.compile(
-    r"port[`'\": ]+(\d{2,5})\b|\]?:(\d{4,5})\b(?=.{0,40}(?:in use|EADDR|errno))|[Pp]ort `?(\d{2,5})"
+    r"port[`'\": =]+(\d{2,5})\b|\]?:(\d{4,5})\b(?=.{0,40}(?:in use|EADDR|errno))|[Pp]ort `?(\d{2,5})"
 )
 _REPO = re.compile(
     r"huggingface\.co/(?:api/)?(?:models/)?((?!(?:api|models|datasets|spaces|docs|settings)/)[\w.-]+(?:(?=/(?:resolve|revision)/)|/(?!(?:resolve|revision)/)[\w.-]*\w))|model ([\w.-]+/[\w.-]+) is restricted"
@@ -45,7 +45,7 @@ _REFUSED = re.compile(r"'(?:-u|-X\w*)', '([\w./-]{1,300}\.py)'.{0,4000}returned 
 _PADDLE_RANK = re.compile(r"trainer process with rank=\[(\d{1,5})")
 _MEANT = re.compile(r"No such option:? (--?[\w-]{1,80}) Did you mean (--?[\w-]{1,80})\?")
 _JOB = re.compile(r"\*\*\* (?:JOB|STEP) (\d{1,12})\b.{0,200} CANCELLED AT")
-_NO_SUCH = re.compile(r"No such file or directory: ['\"]([^'\"]{1,300})['\"]")
+_NO_SUCH = re.compile(r"No such file or directory: ['\"]([^'\"\n]{1,300})['\"]")
 _NO_PARENT = re.compile(r"Parent directory (\S{1,300}) does not exist")
 _SET_VARIABLE = re.compile(
     r"\benvironment variable ['\"`]?([A-Z][A-Z0-9_]{2,60})['\"`]? (?:to|=|as) "
@@ -56,7 +56,7 @@ _MUCH, _OTHERS_HOLD_GIB = 0.2, 2.0
 """Share of a GPU's memory, and GiB: what CUDA itself takes for a process is less."""
 _PRODUCT = re.compile(r"shapes cannot be multiplied \(\d+x(\d+) and (\d+)x\d+\)")
 _CHANNELS = re.compile(r"expected input\[.{1,60}\] to have (\d+) channels, but got (\d+) channels")
-_FILE = re.compile(r"(?<!File )['\"](/[^'\"]+)['\"]")
+_FILE = re.compile(r"(?<!File )['\"](/[^'\"\n]+)['\"]")
 
 
 _BY_WORDS: dict[str, tuple[tuple[str, str], ...]] = {
@@ -181,6 +181,7 @@ _BY_WORDS: dict[str, tuple[tuple[str, str], ...]] = {
 """By code: (words of a log, what to type), of which the first that fits counts."""
 _WITH_NAME = {
     "S50": (_PORT, "ss -ltnp 'sport = :{0}' on the main host shows who holds port {0}"),
+    "S138": (_PORT, "ss -ltnp 'sport = :{0}' on the server's host shows whether it listens"),
     "S76": (_FILE, "df -h {0}"),
     "S78": (_JOB, "sacct -j {0} -X -o JobID,State%40,Elapsed,Timelimit names who cancelled it"),
     "S80": (_REPO, "hf auth login && hf download {0}"),

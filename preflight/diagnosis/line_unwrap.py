@@ -6,6 +6,8 @@ from collections.abc import Iterator, Sequence
 
 NARROWEST, WIDEST = 60, 250
 """Columns between which a width is believed to be a terminal's."""
+_POWERSHELL = "+ CategoryInfo "
+"""PowerShell cuts what programs write to stderr at its own width, and says this above the rest."""
 _ENOUGH = 3
 """Lines of exactly the greatest length that make it a width."""
 _MOST_JOINED = 12
@@ -62,6 +64,9 @@ def _width(texts: Sequence[str]) -> int:
     """Return the columns of the terminal this was cut at, 0 when nothing says so."""
     texts = [text for text in texts if not _BAR.search(text)]
     by_length = Counter(map(len, texts))
+    if any(_POWERSHELL in text for text in texts):  # which may leave stdout whole beside it
+        longest, real = by_length.most_common(1)[0]
+        return longest if real >= _ENOUGH else 0
     for longest in sorted(by_length, reverse=True):
         if longest < NARROWEST:
             return 0

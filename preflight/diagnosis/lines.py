@@ -27,6 +27,9 @@ _ANSI = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b[()][0-9A-Z]|\x1b\][^\x07\x1b]*
 # Colours that were pasted without their escape character.
 _BARE_COLOUR = re.compile(r"(?<![\w\]])\[(?:\d{1,2};){0,3}\d{1,2}m")
 _BACKSPACES = re.compile("\b+")
+_OF_MANY = re.compile(
+    r" ?\[repeated \d+x across cluster\](?: \(Ray dedup.{0,400})?$"
+)  # how Ray leaves alike lines out
 _RANK = re.compile(
     r"""
     ^(?:
@@ -191,6 +194,7 @@ def _physical(lines: Iterable[KeptLine]) -> Iterator[KeptLine]:
                 part = part[:MAX_LINE] + rest  # noqa: PLW2901 - the rest is not read
             if "\x1b" in part or ("m" in part and "[" in part):
                 part = _BARE_COLOUR.sub("", _ANSI.sub("", part))  # noqa: PLW2901
+            part = _OF_MANY.sub("", part) if "x across cluster]" in part else part  # noqa: PLW2901
             yield KeptLine(number, part, count)
 
 

@@ -27,6 +27,7 @@ _HEAD_OF_TRACEBACK = re.compile(r"Traceback \(most recent call last\):$")
 _IN_SCRIPT = re.compile(
     r' {1,2}File "(?!<string>|<stdin>)[^"]{1,400}", line \d+, in (?:<module>|_run_module_as_main)$'
 )
+_LINK = re.compile(r"During handling of|The above exception")
 _OF_ANOTHER = re.compile(
     r"During handling of|The above exception|Exception (?:in thread|ignored)|Original Traceback|^Process \S+:|Logging error|RemoteTraceback"
 )
@@ -224,7 +225,7 @@ def _after_whole_traceback(lines: Sequence[Line], failing: Sequence[Line]) -> in
     heads = [at for at, line in enumerate(own) if _ended_script(own, at)]
     if len(heads) < 2 or any(_LAUNCHED.search(line.text) for line in lines):
         return 0
-    adjacent = _end_of_traceback(own, heads[-2]) + 1 == heads[-1]
+    adjacent = _end_of_traceback(own, _last_of_chain(own, heads[-2])) + 1 == heads[-1]
     return own[heads[-1]].order if adjacent and _end_of_traceback(own, heads[-1]) < len(own) else 0
 
 
@@ -233,13 +234,25 @@ def _end_of_traceback(lines: Sequence[Line], head: int) -> int:
     return next((at for at in range(head + 1, len(lines)) if not lines[at].text[:1].isspace()), len(lines))
 
 
+def _last_of_chain(lines: Sequence[Line], head: int) -> int:
+    """Return the place of the first line of the last traceback that is linked to another one."""
+    below = _end_of_traceback(lines, head) + 1
+    while below < len(lines) and _LINK.match(lines[below].text):
+        head = below + 1
+        below = _end_of_traceback(lines, head) + 1
+    return head
+
+
 def _ended_script(lines: Sequence[Line], head: int) -> bool:
-    """Whether a traceback starts in a script itself, is linked to none above it and is not of a thread or a child."""
-    return (
-        _HEAD_OF_TRACEBACK.match(lines[head].text) is not None
-        and any(_IN_SCRIPT.match(line.text) for line in lines[head + 1 : head + 2])
-        and not any(_OF_ANOTHER.search(line.text) for line in lines[max(0, head - 3) : head])
-    )
+    """Whether a traceback is linked to none above it, and starts, or the last that is linked to it, in a script itself."""
+    if _HEAD_OF_TRACEBACK.match(lines[head].text) is None:
+        return False
+    if any(
+        _OF_ANOTHER.search(line.text) for line in lines[max(0, head - 3) : head]
+    ):  # of a thread or a child
+        return False
+    last = _last_of_chain(lines, head)
+    return any(_IN_SCRIPT.match(line.text) for line in lines[last + 1 : last + 2])
 
 
 def _started_alike(lines: Sequence[Line], failing: Sequence[Line]) -> int:

@@ -23,7 +23,7 @@ _CELL = re.compile(
     r"^(?:Cell (?P<cell>In *\[\d+\]), line (?P<line>\d{1,9})|(?:File )?\[?(?P<file>[~/<][^\s(\]]*)(?:\]\(https?://\S{1,80}\))? in )"
 )
 _EXCEPTION = re.compile(
-    r"^[`*]{0,3}(?P<type>(?:[A-Za-z_]\w*\.)*(?:[A-Z_]\w*)|[a-z_]\w*(?:\.\w+)*(?:Error|Exception)|[a-z_]\w*\.(?:error|timeout)|[a-z_]\w*(?:\.\w+)*\.[a-z]+[A-Z]\w*)(?:\((?P<inner>\w+)\))?(?:: ?(?P<message>.*))?$"
+    r"^[`*]{0,3}(?P<type>(?:[A-Za-z_]\w*\.)*(?:[A-Z_]\w*)|[a-z_]\w*(?:\.\w+)*(?:Error|Exception)|[a-z_]\w*\.(?:error|timeout)|[a-z_]\w*(?:\.\w+)*\.[a-z]+[A-Z]\w*)(?:\((?P<inner>\w+)\))?(?::(?: |$|(?<=Error:)|(?<=Exception:))(?P<message>.*))?$"
 )
 _ENDS_LIKE_ERROR = re.compile(
     r"(?:Error|Exception|Exit|Interrupt|Warning|Failed|Timeout|Iteration|Killed|Fault|Failure|Found)$"
@@ -302,6 +302,8 @@ def _below(lines: Sequence[Line], index: int) -> str:
         statement = next((text for text in source if text.strip("^~ ")), "")
         if statement.startswith("assert "):
             return statement
+    if ":" not in lines[index].text:  # Python writes none where there is no message
+        return ""
     found: list[str] = []
     for line in lines[index + 1 : index + 1 + MOST_BELOW]:
         if _NOT_A_MESSAGE.search(line.text) or _FRAME.match(line.text) or named_exception(line.text):

@@ -8,6 +8,7 @@ from preflight.diagnosis.candidate import Candidate, candidate_of_row, place_of
 from preflight.diagnosis.exception_advice import ANY_ADVICE, advice_for
 from preflight.diagnosis.exception_origins import row_of_place, words_of
 from preflight.diagnosis.fix_commands import command_for
+from preflight.diagnosis.lines import Line
 from preflight.diagnosis.result import USER_CODE, USER_EXCEPTION
 from preflight.diagnosis.run_progress import RunProgress, is_warning_line
 from preflight.diagnosis.signature_matcher import SignatureHit, first_match, is_harmless
@@ -29,6 +30,7 @@ _OF_NATIVE_CODE = re.compile(r"\w*RuntimeError|InternalError|UnknownError|System
 _OF_TENSORS = re.compile(
     r"\b[Ss]hapes?\b|\b[Ss]izes\b|\b[Ss]ize of tensor\b|\b[Ss]ize mismatch\b|\b[Ee]xp(?:and|ect)ed size\b|\bdim(?:ension)?s?\b|\bindex\b|\binplace operation\b|\brequires? grad(?:ient)?|\belements? of\b|\bbackward\b.{0,40}\bsecond time\b|\bleaf [Vv]ariable"
 )
+_SOURCE_ABOVE, _MOST_OF_SOURCE = 4, 2000
 _OWN_RAISE = re.compile(r"\s*raise\b")
 # Messages that only announce what is below them.
 _HEADING = re.compile(r"(?::|\broot error\(s\) found\.|\bfollowing (?:error|operation)s?\b.{0,80})\s*$")
@@ -51,7 +53,7 @@ def user_exceptions(
         last = max((index for index, each in enumerate(chain) if each.follows == "context"), default=0)
         if not members or any(_is_root(each, matched) for each in chain[:last]):
             continue
-        if any(is_known(each, matched) for each in chain[last:]):
+        if any(is_known(each, matched) for each in chain[last:] if each.name not in LAUNCHER_ERRORS):
             continue
         root = _innermost(members)
         if is_harmless(root.line.text) or (
@@ -60,7 +62,7 @@ def user_exceptions(
             continue
         if is_explained_below(root, matched):
             continue
-        row = row_of_place(chain)
+        row = row_of_place(chain, source_above(course, root.line))
         made = (
             _of_exception(root, chain, course)
             if row is None
@@ -78,6 +80,12 @@ def cut_reports(raised: Sequence[ParsedException]) -> Iterator[tuple[ParsedExcep
         name = (named["ray"] or named["type"]) if named else ""
         if name and name not in LAUNCHER_ERRORS and last.get(name, -1) <= each.line.order:
             yield each, name
+
+
+def source_above(course: RunProgress, line: Line) -> str:
+    """Return the source of an exception's innermost call: what its process printed right above the message."""
+    above = course.lines[max(0, line.order - _SOURCE_ABOVE) : line.order]
+    return "\n".join(each.text[:_MOST_OF_SOURCE] for each in above if each.stream == line.stream)
 
 
 def row_of_type(name: str) -> Signature | None:

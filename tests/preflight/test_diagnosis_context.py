@@ -114,3 +114,10 @@ def test_a_cause_in_a_box_is_found_as_outside_of_it(sides: str) -> None:
     message = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB"
     evidence = diagnose(f"{sides[0]} {message}  {sides[1]}\n").causes[0].evidence
     assert [each.text for each in evidence] == [message]
+
+
+def test_what_the_log_put_behind_stays_there() -> None:
+    rows = [row for code in ("S92", "S104") if (row := signature(code)) is not None]
+    causes = tuple(Cause(row.code, row.slug, "likely", row.cause, row.fix, ()) for row in rows)
+    for context in (Context(own_modules=frozenset({"data"})), Context(exit_signals=(9,))):
+        assert [cause.code for cause in apply_context(causes, context)][:2] == ["S92", "S104"]

@@ -70,6 +70,50 @@ LIGHTNING = (
     "/opt/venv/lib/python3.11/site-packages/pytorch_lightning/loops/prediction_loop.py:302: Couldn't infer"
     " the batch indices fetched from your dataloader: `DataLoader`\n"
 )
+TWO_RUNS = """\
+Traceback (most recent call last):
+  File "/home/ana/ft/train.py", line 20, in <module>
+    from brain import Brain
+  File "/home/ana/ft/brain.py", line 63
+    def f(self):
+                ^
+IndentationError: unindent does not match any outer indentation level
+Traceback (most recent call last):
+  File "/opt/venv/lib/python3.11/site-packages/torch/serialization.py", line 1004, in save
+    _save(obj)
+RuntimeError: ios_base::badbit set: iostream stream error
+
+During handling of the above exception, another exception occurred:
+
+Traceback (most recent call last):
+  File "/home/ana/ft/train.py", line 168, in <module>
+    torch.save(state, path)
+  File "/opt/venv/lib/python3.11/site-packages/torch/serialization.py", line 835, in __exit__
+    self.file_like.write_end_of_file()
+RuntimeError: [enforce fail at inline_container.cc:672] . unexpected pos 228062784 vs 228062672
+"""
+POWERSHELL = """\
+uv :
+At line:1 char:16
++ uv run python ./train.py --name all_features --epochs
++ ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
+    + CategoryInfo          : NotSpecified: (:String) [],
+    + FullyQualifiedErrorId : NativeCommandError
+A module that was compiled using NumPy 1.x cannot be run
+ in NumPy 2.0.2 as it may crash.
+C:\\Users\\ana\\ft\\.venv\\lib\\site-packages\\torch\\random.py:
+46: UserWarning: Failed to initialize NumPy: _ARRAY_API n
+ot found
+Traceback (most recent call last):
+torch_version:2.0.1+cpu
+CUDA_version:None
+the arguments of this run, in one line that stdout writes whole: name=all_features epochs=1
+  File "C:\\Users\\ana\\ft\\train.py", line 108, in train_all
+    with open(saved_model_path + "checkpoints.json", 'w',
+ encoding='utf-8') as out:
+FileNotFoundError: [Errno 2] No such file or directory: 'o
+utput/all_features/model/checkpoints.json'
+"""
 
 
 @pytest.mark.parametrize(
@@ -100,6 +144,8 @@ LIGHTNING = (
         (PIPED, ["S81", "S99"]),
         (SOCKET_LOG + "Test: [10/391]  Loss 0.4760 (0.3579)\n" * 3, []),
         (STEPS + LIGHTNING, []),
+        (TWO_RUNS, ["S76", "S00"]),
+        (POWERSHELL, ["S92", "S104"]),
     ],
     ids=[
         "a second run that is well", "the second run's own failure", "jobs appended",
@@ -112,6 +158,7 @@ LIGHTNING = (
         "a node that could not come", "a node that came",
         "a tracker that refused", "a program's exit raised", "ports that were tried",
         "Lightning's warning",
+        "two runs, of the last the second exception", "stderr that PowerShell cut, with stdout in between",
     ],
 )  # fmt: skip
 def test_what_ended_the_run_comes_first(log: str, codes: list[str]) -> None:

@@ -51,10 +51,10 @@ _MODEL = "/site-packages/transformers/configuration_utils.py"
 )
 def test_the_place_of_an_exception_names_its_row(kind: str, files: tuple[str, ...], code: str | None) -> None:
     raised = ParsedException(kind, "it", Line(0, "", None), tuple(TracebackFrame(file, 1) for file in files))
-    found = row_of_place([raised])
+    found = row_of_place([raised], "")
     assert (found and found.code) == code
     harmless = ParsedException("Error", "it", Line(0, "", None), ())
-    after = row_of_place([harmless, raised])
+    after = row_of_place([harmless, raised], "")
     assert (after and after.code) == code
 
 

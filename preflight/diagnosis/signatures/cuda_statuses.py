@@ -64,7 +64,7 @@ _STATUSES: Mapping[str, tuple[tuple[int, ...], str]] = {
 }  # fmt: skip
 
 # What a kernel prints of its check behind file, line, function, block and thread.
-KERNEL_ASSERTION = r"(?:\.(?:cuh?|hip|inl):\d+: [^`]{0,300}|, thread: \[[\d,]{1,40}\] )[Aa]ssertion `"
+KERNEL_ASSERTION = r"(?:\.(?:cuh?|hip|inl):\d+: [^`]{0,300}|, thread: \[[\d,]{1,40}\] )[Aa]ssertion `(?!(?<!-side assertion `).{1,400}' failed\.?$)"
 
 
 def cuda_status(*names: str) -> str:

@@ -2,6 +2,9 @@
 
 from preflight.diagnosis.signatures.model import GENERAL, ROOT, Signature
 
+# A host of the run's own: this one, a private address, a name without a domain.
+_NEAR = r"(?:localhost|0\.0\.0\.0|\[?::1\]?|(?:127|10)(?:\.\d+){3}|192\.168(?:\.\d+){2}|172\.(?:1[6-9]|2\d|3[01])(?:\.\d+){2}|[A-Za-z][\w-]*(?![\w.-]))"
+
 ROWS: tuple[Signature, ...] = (
     Signature("S122", "too-many-open-files", ROOT,
               r"inotify (?:watch|instance)\w* limit|inotify_(?:add_watch|init1?)\b.{0,120}(?:No space left|Too many open files|ENOSPC|EMFILE|limit)|[Ll]imit for number of file watchers reached",
@@ -71,6 +74,11 @@ ROWS: tuple[Signature, ...] = (
               r"|\b[Ww]andb\b.{0,40}Error: .{0,60}(?:[Tt]imed out|deadline exceeded)|\bMlflowException: API request to .{1,300}failed with exception",
               "the tracker of experiments (Weights & Biases, MLflow) ended the run: this host is not logged in to it, has no right to the project, or does not reach its server or its own process",
               "wandb login on every host (WANDB_API_KEY); WANDB_MODE=offline where no host reaches the server, and wandb.init on one rank only", "source"),
+    Signature("S138", "local-server", GENERAL,
+              rf"HTTPS?ConnectionPool\(host='{_NEAR}', port=\d+\): .{{0,300}}refused|Cannot connect to host {_NEAR}:\d+ |https?://{_NEAR}\b.{{0,200}}[Cc]onnection refused|[Cc]onnection refused.{{0,100}}https?://{_NEAR}\b|Failed to connect to {_NEAR} port \d"
+              r"|^(?:urllib3\.\S+|httpx|httpcore)\.\w*Connect\w*: .{0,200}(?:refused|All connection attempts failed)|^(?:openai|anthropic)\.API(?:Connection|Timeout)Error: |The vLLM server can't be reached|vllm_client - Server is not up yet|ConnectionError: Error -?\d+ connecting to \S{1,80}:\d+\. ",
+              "a server that the run asks does not answer: nothing listens at that address and port, or not yet (of vLLM, a reward, a tracker, Redis)",
+              "start it before the run and wait until it answers; localhost is each rank's own host, so ranks elsewhere need the name of the server's", "known", definitive=False),
     Signature("S81", "hf-hub-auth", ROOT,
               r"(?:401|403|404|407|429|50[0234]) (?:Client|Server) Error.{0,200}huggingface|(?:401|403|429) Client Error|Client error '4(?:01|03|04|29)|Server error '50\d.{0,80}hugging|Invalid credentials in Authorization header|Repository Not Found"
               r"|RepositoryNotFoundError|Revision(?: )?NotFound(?:Error)?|(?<!Local)EntryNotFoundError|Invalid user token|Too Many Requests for url|[Tt]oken is required|(?:^|: )[A-Za-z0-9][\w-]*(?:\.\d[\w-]*)*(?:/[\w.-]+)? is not a local folder|LocalTokenNotFoundError|make sure you (?:are authenticated|don't have a local directory|pass a token)"
@@ -90,7 +98,7 @@ ROWS: tuple[Signature, ...] = (
     Signature("S87", "unknown-architecture", ROOT, r"does not recognize this architecture|Unrecognized model in|Unrecognized configuration class|Unrecognized processing class|Tokenizer class \w+ does not exist or is not",
               "transformers is too old for this model, or the directory is not a model", "pip install -U transformers", "run"),
     Signature("S92", "missing-file", GENERAL, r"^FileNotFoundError|\bFileNotFoundError\(2, |^\W{0,4}(?:\[Errno 2\] )?No such file|string path to an existing deepspeed config|^(?:\w+\.)*\w+(?:Error|Exception): (?!.{0,300}\b(?:[Cc]onnect|shared object|ssh)).{0,300}: No such file or directory\.?$|\bkind: NotFound, message: \"No such file|^lmdb\.Error: .{1,200}: No such file or directory$|\b(?:ba|da|z|k)?sh: (?:line \d+: )?(?:cd: )?\S+: No such file or directory|: line \d+: (?:cd: )?\S+: No such file or directory|(?:can't open file|(?<!OCI runtime )error:)(?!.{0,160}\b[Cc]onnect).{0,200}No such file or directory|^NotADirectoryError|^IsADirectoryError|RuntimeError: Parent directory .{1,200} does not exist|RuntimeError: File \S+ cannot be opened|\[WinError [23]\]",
-              "a path does not exist on this host, or the working directory is another one", "copy it to the host, or make the"
+              "a path does not exist on this host, no file matches a pattern, or the working directory is another one", "copy it to the host, or make the"
               " directory that the script writes to; use absolute paths or workdir:", "known", definitive=False),
     Signature("S110", "missing-file", GENERAL, r"^(?!nvidia-smi)(?:.{0,160}: )?[^\s=-][^\s=]{0,80}(?<!\\r'): command not found$|: command not found: [^\s-]|\bsh: (?:\d+: )?[^\s=-][^\s=]{0,80}: not found$|(?<!\^M): bad interpreter: |Lmod has detected the following error|Unable to locate a modulefile|(?<!['\w-])'[^\s'-][^']{0,160}' is not recognized as (?:an internal or external command|(?:the|a) name of a cmdlet)|EnvironmentNameNotFound|^CondaError: Run 'conda init' before|has not been properly configured to use 'conda activate'|\benv: .{1,80}(?<!\\r\W): No such file or directory|\b(?:exit(?:ed|s)?|return(?:ed|s)?)\b.{0,40}\b(?:status|code)[ :=]{1,3}127\b(?!\.)",
               "a program is not in PATH on this host: no environment that holds it is activated, or it is not installed",

@@ -29,6 +29,7 @@ ROWS: tuple[Signature, ...] = (
     Signature("S68", "inductor-compile", ROOT,
               r"InvalidCxxCompiler|^(?:gcc|g\+\+|cc1plus|c\+\+|nvcc|clang\+{0,2}): (?:fatal )?error: (?!Killed)|Error: \S{0,200}/torch(?:inductor|_extensions)[_/]\S{1,200}\.so: |libcuda\.so cannot found|type object 'BackendConfig' has no attribute|cannot import name '(?:AttrsDescriptor|triton_key)'|No working C\+\+ compiler found|CppCompileError|C\+\+ compile error"
               r"|triton\.(?:compiler|runtime)\.\S*[Ee]rror\w*|PassManager::run failed|ptxas.{0,200}fatal|Cannot find a working triton|Failed to find C compiler"
+              r"|\bCalledProcessError: Command '\['[^']{0,300}(?:gcc|g\+\+|/cc|/c\+\+|clang|nvcc|hipcc|\bcl)(?:\.exe|\.EXE)?',"
               r"|Triton Error \[CUDA\](?!: (?:out of mem|an illegal|device kernel image))|No such file or directory: '\S*(?:ptxas|gcc|g\+\+|clang|nvcc|cuobjdump)'|Internal Triton PTX codegen error|`?ptxas`? (?:failed|died)|PTXASError|TritonMissing|Cannot find (?:a )?ptxas|triton.{0,60}not found;? install"
               r"|\.(?:cuh?|c|cc|cpp|cxx|h|hpp)(?:\(\d{1,7}\)|:\d{1,7}:\d{1,5}): (?:fatal )?error(?: C\d{4})?: |NoValidChoicesError|SubprocException|torch/_inductor/\S+\.(?:cpp|h|py):\d+.{0,80} error:|/usr/bin/ld: cannot find -l(?:cuda|nvrtc|gomp|omp)"
               r"|Command '?\[?'?\S*(?:gcc|g\+\+|cc1plus|clang\+?\+?|ptxas|ninja|c\+\+)'?,? .{0,4000}(?:returned non-zero|died with)|fatal error: \S+\.(?:h|hpp|cuh): No such file|Python\.h: No such file"
