@@ -339,7 +339,7 @@ def _of_system(error: OSError) -> GpulaunchError:
             f"{name}...: {error.strerror}", "a text in place of a file comes from stdin (diagnose -)"
         )
     if error.errno == errno.ENOENT and not _has_directory():
-        return RunAborted("the current directory has been deleted", "cd to one that exists")
+        return BadInput("the current directory has been deleted", "cd to one that exists")
     return _bug(error)
 
 

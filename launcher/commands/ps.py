@@ -21,6 +21,7 @@ from launcher.config.slurm_options import is_inside_job
 from launcher.errors import BadInput, SlurmError
 from launcher.exit_codes import ExitCode
 from launcher.planning.run_record import read_run_records
+from launcher.rundir.run_id import run_name
 from launcher.runs.record_notes import describe_gone, describe_silent, list_gone_hosts, list_silent
 from launcher.runs.render import encode_runs, render_runs
 from launcher.runs.search import search, search_hosts, unanswered_lines
@@ -46,7 +47,8 @@ def command(hosts: tuple[str, ...], *, ended: bool, as_json: bool, **given: Any)
     access = reach_run(open_host_access(HostOptions(**given)), hosts[0] if len(hosts) == 1 else "", ())
     listed = access.inventory.hosts
     asks_all = bool(ended or hosts or access.nodes)
-    gone = () if asks_all else list_gone_hosts(read_run_records().values(), listed)
+    records = read_run_records()
+    gone = () if asks_all else list_gone_hosts(records.values(), listed)
     entries = access.nodes or access.with_open_keys_named(search_hosts(access.inventory, hosts, without=gone))
     found = search(entries, access.open, width=access.width, listed=listed, ended=ended, gpu_use=True)
     if access.job:  # other jobs, such as tasks of the same array, may have runs on its nodes
@@ -67,9 +69,11 @@ def command(hosts: tuple[str, ...], *, ended: bool, as_json: bool, **given: Any)
     rejected = (f"{name_first(run_ids, 2)}: {words}" for words, run_ids in strays.items())
     words = access.inventory.access_words
     fixes = {name: complete_commands(error.fix, words) for name, error in found.errors.items() if code}
+    for name in fixes.keys() & {*records, *map(run_name, records)}:
+        fixes[name] = f"if the run is meant: gpulaunch attach {name}"
     echo_lines((*rejected, *unanswered_lines(errors, fixes)), err=True)
     echo_lines([describe_gone(gone)] if gone else [], err=True)
-    silent = () if hosts or access.nodes else list_silent(read_run_records().values(), listed, found.errors)
+    silent = () if hosts or access.nodes else list_silent(records.values(), listed, found.errors)
     echo_lines([describe_silent(silent)] if silent else [], err=True)
     echo_lines(() if hosts else _describe_slurm_jobs(), err=True)
     deliver_due(access, answered, {run.run_id for run in found.runs if run.is_live})

@@ -20,14 +20,14 @@ EXPECT_KEYS: tuple[Field, ...] = (
     _expect("driver", VERSIONS, "Which driver versions are right.", '">=570"'),
     _expect(
         "memory_in_use_mib",
-        integer(0, 10**7),
+        integer(0, 10**7, in_mib=True),
         "Memory in use on a GPU that needs no process to explain it, in MiB.",
     ),
-    _expect("shm_mib_per_rank", integer(0, 10**7), "Free /dev/shm per rank, in MiB."),
+    _expect("shm_mib_per_rank", integer(0, 10**7, in_mib=True), "Free /dev/shm per rank, in MiB."),
     _expect("disk_free_percent", NUMBER, "Free space on the file systems a job uses, in percent."),
     _expect(
         "disk_free_mib",
-        integer(0, 10**9),
+        integer(0, 10**9, in_mib=True),
         "Less free space than this, in MiB, is short whatever the percentage.",
     ),
     _expect("free_inodes_percent", NUMBER, "Free inodes on those file systems, in percent."),

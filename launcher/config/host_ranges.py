@@ -97,7 +97,7 @@ def expand_ranges(
     """
     if len(word) > _LONGEST_WORD:
         raise BadInput(f'"{word[:40]}..." is too long for a host: {len(word)} characters')
-    if _V6.fullmatch(word) or not ("[" in word or has_operator(word)):
+    if _V6.fullmatch(word.removeprefix("ssh://").rstrip("/")) or not ("[" in word or has_operator(word)):
         return (word,)
     try:
         size = _size(word)

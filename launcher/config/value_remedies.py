@@ -6,6 +6,8 @@ from typing import Any
 
 from launcher.durations import parse_duration
 
+_MIB = {"m": 1, "g": 1 << 10, "t": 1 << 20}
+_SIZE = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})?) *([mgt])i?b?", re.IGNORECASE)
 _PLAIN_WORD = re.compile(r"[\w./+-][\w./+=@:-]*")
 _MOST_WORDS = 12  # of a remedy
 _SPELLED_OUT = re.compile(r"([0-9.]{1,12}) *([smhd])(?:ec|econd|in|inute|r|our|ay)?s?$", re.IGNORECASE)
@@ -41,6 +43,12 @@ def as_name(name: str, pattern: str) -> str:
     spellings = (plain, plain.replace("_", "-"), plain.replace("-", "_"))
     meant = next((each for each in spellings if re.fullmatch(pattern, each)), "")
     return f'; did you mean "{meant}"?' if meant else ""
+
+
+def as_mib(text: str) -> str:
+    """Return how `2 GB` is written as a number of MiB."""
+    size = _SIZE.fullmatch(text)
+    return f" (it is in MiB: write {int(float(size[1]) * _MIB[size[2].lower()])})" if size else ""
 
 
 def as_duration(text: str) -> str:

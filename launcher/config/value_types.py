@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from launcher import durations
-from launcher.config.value_remedies import as_duration, as_key, as_list, as_name, as_pair
+from launcher.config.value_remedies import as_duration, as_key, as_list, as_mib, as_name, as_pair
 from launcher.config.yaml_tree import ConfigIssues, YamlNode, hint_nearest
 from preflight.frozen import dataclass
 
@@ -83,17 +83,18 @@ SCALAR = Custom("text or a number", _read_scalar, lambda: {"type": _SCALAR_SCHEM
 """Text that may look like a number or a boolean (script args, env values): what was typed arrives."""
 
 
-def integer(low: int, high: int) -> Custom:
+def integer(low: int, high: int, *, in_mib: bool = False) -> Custom:
     """Return the kind of a whole number, in decimal."""
+    expected = f"a whole number from {low} to {high}"
 
     def parse(item: YamlNode) -> int:
         number = int(item.text) if re.fullmatch(r"[+-]?[0-9]{1,18}", item.text) else low - 1
         if low <= number <= high:
             return number
-        raise ValueError
+        raise ValueError(expected + as_mib(item.text) * in_mib)
 
     shape = {"type": "integer", "minimum": low, "maximum": high}
-    return Custom(f"a whole number from {low} to {high}", parse, lambda: shape)
+    return Custom(expected, parse, lambda: shape)
 
 
 def _read_number(item: YamlNode) -> float:

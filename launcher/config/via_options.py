@@ -80,6 +80,7 @@ _EXPECTED = (
     f"{', '.join(kind for kind, preset in PRESETS.items() if not preset.needs_name)}, a mapping such as"
     " {docker: NAME}, a command as a list of words, or none"
 )
+_WHICH = f"one of {', '.join(PRESETS)} as a key"
 
 
 def check_via(via: Via) -> str:
@@ -148,8 +149,7 @@ def _shape(item: YamlNode) -> Via:
         values = {name: _text(part) for name, part in item.value.items()}
         kinds = [name for name in values if name in PRESETS]
         if len(kinds) != 1:
-            hint = next(map(_hint, values), "") or f"one of {', '.join(PRESETS)} as a key"
-            raise ValueError(f"{_EXPECTED} ({hint})")
+            raise ValueError(f"{_EXPECTED} ({next(filter(None, map(_hint, values)), _WHICH)})")
         options = tuple((name, value) for name, value in values.items() if name != kinds[0])
         return Via(kinds[0], values[kinds[0]], options)
     word = item.text
@@ -168,6 +168,9 @@ def _hint(word: str) -> str:
         return f"did you mean {{{program}: {names[0] if is_plain else 'NAME'}}}?"
     if word in _AS_WORDS:
         return f"{word} is a list of words: {_AS_WORDS[word].format(program=word)}"
+    fitting = [kind for kind, preset in PRESETS.items() if word in preset.options]
+    if fitting:
+        return f"{word}: goes with {' or '.join(fitting)}, as in {{{fitting[0]}: NAME, {word}: VALUE}}"
     near = "" if word in PRESETS else hint_nearest(word, tuple(PRESETS))
     return near.removeprefix("; ")
 

@@ -102,8 +102,8 @@ class FollowedRun:
         for follower in self._followers.values():
             follower.close()
         deadline = time.monotonic() + LEAVE_S
-        for follower in self._followers.values():
-            follower.join(max(0.0, deadline - time.monotonic()))
+        for host in self._followers.keys() - self._state.nodes.disconnected:
+            self._followers[host].join(max(0.0, deadline - time.monotonic()))
 
     def _unconfirmed_hosts(self) -> str:
         """Return the hosts that have not confirmed that the run continues without a client."""

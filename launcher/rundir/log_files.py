@@ -44,6 +44,10 @@ def read_logs(words: Sequence[str], runs: Path) -> tuple[Log, ...]:
 def _named(word: str, runs: Path) -> list[Log]:
     if word == "-":
         return [read_log(sys.stdin.buffer, Log("", STDIN))]
+    if word.endswith(".py"):  # its error messages would be read as if they had been printed
+        raise BadInput(
+            f"{one_line(word)} is a script and no log", f"gpulaunch lint {shlex.quote(one_line(word))}"
+        )
     directory = _directory_of(word, runs)
     return [_of_file(Path(word), word)] if directory is None else _of_run(directory)
 

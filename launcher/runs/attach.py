@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from launcher.follow.detach_policy import ACK_TIMEOUT_S
+from launcher.follow.detach_policy import ACK_TIMEOUT_S, RETRY_S
 from launcher.follow.events import HostStarted, LogOutput, RunEvent, Tick
 from launcher.follow.log_offsets import ResumePoint
 from launcher.follow.node_client import NodeClient
@@ -142,9 +142,9 @@ class AttachedRun(FollowedRun):
     def _release(self) -> None:
         """Have the run continue without a client, and wait until its hosts have confirmed that."""
         self._detach_followers()
-        deadline = time.monotonic() + ACK_TIMEOUT_S
-        while not self._state.done and not self._state.nodes.detached.issuperset(self._state.hosts):
-            if time.monotonic() > deadline:
+        nodes, asked_at = self._state.nodes, time.monotonic()
+        while not self._state.done and (silent := set(self._state.hosts) - nodes.detached):
+            if time.monotonic() > asked_at + (RETRY_S if silent <= nodes.disconnected else ACK_TIMEOUT_S):
                 words = "has not confirmed that the run continues without a client"
                 self._screen.notify(f"{self._unconfirmed_hosts()}: {words}", bad=True)
                 break

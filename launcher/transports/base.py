@@ -37,7 +37,8 @@ class Endpoint:
     new_host_keys: NewHostKeys = "refuse"
     hash_known_hosts: bool = False  # a new key is saved without the host's name in clear
     host_key_alias: str = ""  # the name to look up in known_hosts instead of the address
-    connect_timeout_s: float = 10.0  # for each step: resolve, connect, banner and key exchange, a channel
+    reach_timeout_s: float = 5.0  # to connect, or from a jump host
+    connect_timeout_s: float = 10.0  # for each other step: resolve, banner and key exchange, a channel
     via: Via | None = None
     base: "Endpoint | None" = None
     own_command: bool = False  # the words of `via` are from the user's own hosts.yaml

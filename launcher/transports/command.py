@@ -95,7 +95,8 @@ def run_to_completion(
             stderr += stream.read_stderr()
             stdout += data or b""
             if len(stdout) > max_output or len(stderr) > max_output:
-                raise OutputTooLarge(host, f"a command sent more than {max_output} bytes")
+                fix = "`ssh HOST true` should print nothing: does a start-up file print without end?"
+                raise OutputTooLarge(host, f"a command sent more than {max_output} bytes", fix)
             if data == b"":
                 break
             if data or stream.wait(0.0) is None:

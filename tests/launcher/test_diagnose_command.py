@@ -57,6 +57,13 @@ def test_a_command_for_a_kept_run_names_the_interpreter_of_its_plan(
     assert f"  type on titan: {python} -m pip install einops\n" in printed
 
 
+def test_a_script_is_no_log(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text(OOM)
+    error = gpulaunch("diagnose", str(tmp_path / "a.py")).exception
+    assert isinstance(error, BadInput)
+    assert error.fix == f"gpulaunch lint {tmp_path / 'a.py'}"
+
+
 def keep_failure(run: Path, **root: object) -> None:
     cause = {
         "host": "titan",

@@ -166,7 +166,7 @@ def test_a_directory_that_has_gone_is_named(home: Home) -> None:
     for words in commands:
         done = shell(home, f"{gone}gpulaunch {words}")
         assert (done.returncode, done.stderr) == (
-            5,
+            2,
             "error: the current directory has been deleted\n  fix: cd to one that exists\n",
         )
 

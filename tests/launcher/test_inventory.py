@@ -302,6 +302,7 @@ def test_words_may_have_blanks_around_their_commas(cluster: Inventory) -> None:
         ("ssh root@192.0.2.7 -p 41022", "write it as root@192.0.2.7:41022"),
         ("root@192.0.2.7 -p 41022", "write it as root@192.0.2.7:41022"),
         ("ssh://root@192.0.2.7:41022", "write it as root@192.0.2.7:41022"),
+        ("ssh://root@[fd00::7]:22/", "write it as root@[fd00::7]:22"),
         ("ssh -p41022 -L 8080:localhost:80 -o A=no root@192.0.2.7", "write it as root@192.0.2.7:41022"),
         ("ssh -p 22 -i ~/key.pem titan", "write it as titan:22 --identity-file ~/key.pem"),
         ("ssh -p 22 -i key.pem -l ada titan", "write it as ada@titan:22 --identity-file key.pem"),

@@ -31,7 +31,8 @@ def test_ssh_config_gives_what_hosts_yaml_leaves_open(tmp_path: Path) -> None:
         "  HostKeyAlias ours\n  HashKnownHosts yes\nHost *\n  User bob\n  IdentityFile /k2-%r\n",
         HostEntry("titan"),
     )
-    assert (got.address, got.port, got.user, got.connect_timeout_s) == ("titan.example.org", 2222, "ada", 4.0)
+    assert (got.address, got.port, got.user) == ("titan.example.org", 2222, "ada")
+    assert (got.reach_timeout_s, got.connect_timeout_s) == (4.0, 4.0)
     assert got.identity_files == ("~/k1", "/k2-ada")
     assert got.known_hosts_files == ("/a/kh", "/b/kh")
     assert (got.identity_agent, got.identities_only, got.host_key_alias) == ("none", True, "ours")
@@ -197,6 +198,7 @@ def test_a_value_means_what_it_means_to_ssh(tmp_path: Path, text: str) -> None:
     ):
         assert not files or " ".join(files).replace("/dev/null", "none") == ssh[key]
     assert (got.user, got.address, str(got.port)) == (ssh["user"], ssh["hostname"], ssh["port"])
+    assert got.reach_timeout_s == float(ssh["connecttimeout"].replace("none", "5"))
     assert got.connect_timeout_s == float(ssh["connecttimeout"].replace("none", "10"))
     assert got.identity_agent == ssh.get("identityagent", "")
     assert ",".join(hop.name for hop in got.jumps) == ssh.get("proxyjump", "")

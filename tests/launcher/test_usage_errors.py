@@ -38,6 +38,8 @@ from launcher.cli import execute
         ),
         ("explain FOO,", "no finding FOO", "gpulaunch checks lists those of preflight"),
         ("explain ,", "gpulaunch explain needs CODE", "gpulaunch checks lists the codes"),
+        ("stop a --force", "gpulaunch stop has no option --force", "at once, by SIGKILL: --now"),
+        ("attach a -r 0", "gpulaunch attach has no option -r", "one rank alone: gpulaunch logs RUN -f -r N"),
         ("init a.py --dry-run", "gpulaunch init has no option --dry-run", "gpulaunch run has it"),
         (
             "init a.py --force",

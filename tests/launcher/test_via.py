@@ -84,6 +84,7 @@ def test_what_hosts_yaml_may_say(tmp_path: Path, written: object, expected: Via)
         ("podman:train", "did you mean {podman: train}?"),
         ("docker exec -it train", "did you mean {docker: train}?"),
         ("kubectl exec -n ns pod -c c --", "did you mean {kubectl: NAME}?"),
+        ({"user": "ada"}, "user: goes with docker or podman, as in {docker: NAME, user: VALUE}"),
         ({"podmann": "x"}, 'did you mean "podman"?'),
         ("apptainer", "apptainer is a list of words: via: [apptainer, exec, --nv, IMAGE.sif]"),
         ({"singularity": "x.sif"}, "via: [singularity, exec, --nv, IMAGE.sif]"),

@@ -33,7 +33,7 @@ def dial(endpoint: Endpoint) -> socket.socket:
     if endpoint.proxy_command:
         return _run_proxy(endpoint)
     addresses = _resolve(endpoint)
-    deadline = time.monotonic() + endpoint.connect_timeout_s
+    deadline = time.monotonic() + endpoint.reach_timeout_s
     failures: list[OSError] = []
     for left, (family, address) in zip(range(len(addresses), 0, -1), addresses, strict=True):
         share_s = max(0.05, (deadline - time.monotonic()) / left)
@@ -119,7 +119,7 @@ def connect_failure(endpoint: Endpoint, failures: list[OSError]) -> HostError:
     """Return the error of an endpoint none of whose addresses was connected to."""
     where = f"{endpoint.address} port {endpoint.port}"
     if any(isinstance(failure, TimeoutError) for failure in failures):
-        message = f"no answer from {where} within {endpoint.connect_timeout_s:g} s"
+        message = f"no answer from {where} within {endpoint.reach_timeout_s:g} s"
         return ConnectionTimedOut(
             endpoint.name, message, "is the host up, and is the port open in its firewall?"
         )

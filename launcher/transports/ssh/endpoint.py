@@ -23,7 +23,10 @@ from launcher.transports.ssh.config_parser import ConfigLine, lookup, named_host
 from launcher.transports.ssh.config_values import Tokens, seconds
 from launcher.transports.ssh.ssh_command import ssh_words
 
-DEFAULT_CONNECT_TIMEOUT_S = 10.0
+_REACH_TIMEOUT_S = 5.0
+"""Kernels ask again after 1 and 3 s, so an answer that comes at all has come by then."""
+_STEP_TIMEOUT_S = 10.0
+"""For a host that has answered, and may be busy."""
 
 _DEEPEST_JUMP = 8
 _MOST_GUESSES = 8  # each is compared with every listed name
@@ -162,7 +165,8 @@ def _endpoint(
         new_host_keys=_new_host_keys(values),
         hash_known_hosts=_text(values, "hashknownhosts").lower() in ("yes", "true"),
         host_key_alias=tokens.in_text(tokens.key_alias),
-        connect_timeout_s=_connect_timeout_s(values),
+        reach_timeout_s=_connect_timeout_s(values, _REACH_TIMEOUT_S),
+        connect_timeout_s=_connect_timeout_s(values, _STEP_TIMEOUT_S),
         ssh_words=ssh_words(
             entry,
             shorten_path(key),
@@ -266,11 +270,11 @@ def _number(values: _Values, key: str, default: int, largest: int) -> int:
     return int(text)
 
 
-def _connect_timeout_s(values: _Values) -> float:
+def _connect_timeout_s(values: _Values, default: float) -> float:
     """Return ConnectTimeout; for `none` and 0, which would wait for as long as the kernel does, our own."""
     lines = values.get("connecttimeout")
     if not lines or lines[0].text.lower() in ("none", "0"):
-        return DEFAULT_CONNECT_TIMEOUT_S
+        return default
     found = seconds(lines[0].text)
     if found is None or not 0 < found <= _LONGEST_CONNECT_TIMEOUT_S:
         raise ConfigError(

@@ -76,7 +76,7 @@ class Dialler:
         raise dial.name_failure(endpoint, None if isinstance(answer, list) else answer)
 
     async def _connect(self, endpoint: Endpoint, addresses: list[Address]) -> socket.socket:
-        deadline = time.monotonic() + endpoint.connect_timeout_s
+        deadline = time.monotonic() + endpoint.reach_timeout_s
         failures: list[OSError] = []
         for left, (family, address) in zip(range(len(addresses), 0, -1), addresses, strict=True):
             try:
