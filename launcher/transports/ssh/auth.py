@@ -5,6 +5,7 @@ import errno
 import os
 import stat
 import threading
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import field
@@ -376,7 +377,8 @@ def _add_key(endpoint: Endpoint, attempts: _Attempts) -> str:
 
 
 def _failed(endpoint: Endpoint, attempts: _Attempts, why: str = "") -> AuthenticationFailed:
-    tried = "; ".join(attempts.tried) or "nothing: no agent, no key file"
+    times = Counter(attempts.tried or ["nothing: no agent, no key file"]).items()
+    tried = "; ".join(said if n == 1 else f"{said} ({n} keys)" for said, n in times)
     takes = f"; the host takes {', '.join(attempts.methods)}" if attempts.methods else ""
     message = f"not let in as {endpoint.user}: {why + '; ' if why else ''}tried {tried}{takes}"
     fix = (
