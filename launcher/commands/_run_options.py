@@ -87,6 +87,8 @@ def find_run(
     meant = {entry.name for entry in expected.record.entries} if expected is not None else set[str]()
     gone = set(list_gone_hosts(records.values(), listed)) - meant
     hosts = access.with_open_keys_named(search_hosts(access.inventory, options.hosts, without=gone))
+    if expected is not None and expected.run_id == word and prefer == "newest" and not options.hosts:
+        hosts = tuple(entry for entry in hosts if entry.name in meant)  # no other host has this very start
     fitting: list[RemoteRun] = []
 
     def choose_and_keep(word: str, runs: tuple[RemoteRun, ...]) -> RemoteRun | None:

@@ -118,6 +118,9 @@ def _gpu_list(parts: Sequence[YamlNode]) -> tuple[int | str, ...]:
     return tuple(found)
 
 
+_OF_ONE_HOST = " (for one host: gpus: [0, 1] below it in hosts.yaml)"
+
+
 def gpus(words: tuple[str, ...], *, count: bool) -> Custom:
     """Return the kind of `gpus`: these words, a list (of YAML, or `0-3,6`), a count where one is allowed."""
     names = ", ".join(words) + (", a count per host" if count else "")
@@ -135,7 +138,8 @@ def gpus(words: tuple[str, ...], *, count: bool) -> Custom:
             return int(text)
         if not text.isdigit() and re.fullmatch(_GPU_TEXT, text):
             return _gpu_list(tuple(YamlNode(word.strip(), "") for word in text.rstrip(",").split(",")))
-        raise ValueError(expected)
+        unlike = count and (isinstance(item.value, dict) or ":" in text)
+        raise ValueError(expected + _OF_ONE_HOST * unlike)
 
     def shape() -> Schema:
         entry = {

@@ -263,6 +263,11 @@ MISTAKES: dict[str, tuple[str, dict[str, object], str]] = {
     "pairs for a list": ("script: a\nargs: {lr: 1}", {}, "text or a number, got a mapping"),
     "command as a text": ("script: a\non_end: mail ana", {}, "(write [mail, ana])"),
     "variables in a list": ("script: a\nenv: [A=1]", {}, '(write "A: 1" in place of "- A=1")'),
+    "GPUs by host": (
+        "script: a\ngpus: {a: 2}",
+        {},
+        "(for one host: gpus: [0, 1] below it in hosts.yaml), got",
+    ),
     "size in MiB": ("script: a\nsync: {max_mib: 1.5GB}", {}, "(it is in MiB: write 1536)"),
     "duration spelled out": ("script: a\ngrace: 5 minutes", {}, "(write 5m)"),
     "another engine": ("script: a\nengine: mpi", {}, "(what another launcher starts goes under command:)"),

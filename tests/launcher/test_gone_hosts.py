@@ -6,12 +6,15 @@ from typing import Any
 
 import pytest
 
-from launcher.config.inventory import HostEntry
+from launcher.commands._host_access import HostAccess
+from launcher.commands._run_options import FoundRunOptions, find_run
+from launcher.config.inventory import HostEntry, Inventory
 from launcher.errors import AgentTimedOut, ConnectionTimedOut, HostError
 from launcher.follow.outcome import Outcome
 from launcher.follow.restart_history import RestartHistory
 from launcher.planning.run_record import build_run_record, note_in_record, read_run_records, save_run_record
 from launcher.runs.record_notes import describe_gone, list_gone_hosts, note_answers, note_end
+from launcher.transports.base import Connection
 from tests.launcher.found_runs import PLAN, A, B, found, node_run, over
 from tests.launcher.restart_cases import ended
 from tests.launcher.run_plans import RUN_ID, plan
@@ -157,3 +160,21 @@ def test_a_launch_that_is_also_on_another_host_is_not_forgotten(tmp_path: Path) 
 def test_many_hosts_are_forgotten_with_one_short_command() -> None:
     command = "gpulaunch prune 'n[01-24]' --forget"
     assert describe_gone([f"n{number:02}" for number in range(1, 25)]).endswith(command)
+
+
+@pytest.mark.parametrize(("word", "asked"), [(RUN_ID, {"a", "b"}), ("last", {"a", "b", "c", "localhost"})])
+def test_a_whole_run_id_is_looked_for_on_the_hosts_of_its_launch_alone(word: str, asked: set[str]) -> None:
+    remember()
+    opened: set[str] = set()
+
+    def open_entry(entry: HostEntry) -> Connection:
+        opened.add(entry.name)
+        raise ConnectionTimedOut(entry.name, "no answer")
+
+    access = HostAccess(Inventory(hosts={"c": HostEntry("c")}), open_entry, 4)
+    options = FoundRunOptions(
+        inventory=None, identity_file=None, accept_new_host_keys=False, parallel=4, hosts=()
+    )
+    with pytest.raises(ConnectionTimedOut):
+        find_run(word, access, options)
+    assert opened == asked
