@@ -46,7 +46,9 @@ SYNC_KEYS: tuple[Field, ...] = (
         "true",
         "false",
     ),
-    Field("max_mib", integer(1, 10**7, in_mib=True), "A larger tree is a mistake, in MiB.", "2048", str(MAX_MIB)),
+    Field(
+        "max_mib", integer(1, 10**7, in_mib=True), "A larger tree is a mistake, in MiB.", "2048", str(MAX_MIB)
+    ),
 )
 _EXPECTED = "true or false, or a mapping of from, to, exclude, include, delete, max_mib"
 _FLAG = boolean(_EXPECTED)
