@@ -38,7 +38,7 @@ from launcher.cli import execute
         ),
         ("explain FOO,", "no finding FOO", "gpulaunch checks lists those of preflight"),
         ("explain ,", "gpulaunch explain needs CODE", "gpulaunch checks lists the codes"),
-        ("stop a --force", "gpulaunch stop has no option --force", "at once, by SIGKILL: --now"),
+        ("stop a -f", "gpulaunch stop has no option -f", "without time for a checkpoint: --now"),
         ("attach a -r 0", "gpulaunch attach has no option -r", "one rank alone: gpulaunch logs RUN -f -r N"),
         ("init a.py --dry-run", "gpulaunch init has no option --dry-run", "gpulaunch run has it"),
         (
