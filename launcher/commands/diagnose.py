@@ -76,7 +76,7 @@ def command(logs: tuple[str, ...], *, as_json: bool, runs: Path) -> None:
         echo_lines(_failure_lines(failure))
     elif end is not None and end["why"]:  # stopped, a host was lost, the ranks were not as planned
         echo(f"{end['verdict']}: {end['why']}")
-        is_stopped = end["verdict"] == "interrupted"
+        is_stopped = end["verdict"] in ("interrupted", "verification_failed")
     says_why = failure is not None or (end is not None and end["why"])
     is_well = end is not None and end["verdict"] == "finished"  # whatever its ranks have printed
     is_known = is_stopped or is_well or (failure is not None and failure.hung)

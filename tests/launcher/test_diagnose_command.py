@@ -57,13 +57,6 @@ def test_a_command_for_a_kept_run_names_the_interpreter_of_its_plan(
     assert f"  type on titan: {python} -m pip install einops\n" in printed
 
 
-def test_a_script_is_no_log(tmp_path: Path) -> None:
-    (tmp_path / "a.py").write_text(OOM)
-    error = gpulaunch("diagnose", str(tmp_path / "a.py")).exception
-    assert isinstance(error, BadInput)
-    assert error.fix == f"gpulaunch lint {tmp_path / 'a.py'}"
-
-
 def keep_failure(run: Path, **root: object) -> None:
     cause = {
         "host": "titan",
@@ -115,6 +108,7 @@ def test_what_says_no_cause_does_not_follow_a_known_one(tmp_path: Path) -> None:
         ("aborted", "step 7\n", "its logs show no failure"),
         ("aborted", OOM, "cuda-oom (S20, certain, titan, rank 3): "),
         ("interrupted", "ChildFailedError: \ntrain.py FAILED\n", "its logs show no failure"),
+        ("verification_failed", "ChildFailedError: \ntrain.py FAILED\n", "its logs show no failure"),
         ("interrupted", OOM, "cuda-oom (S20, certain, titan, rank 3): "),
     ],
 )
