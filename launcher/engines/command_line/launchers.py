@@ -37,19 +37,15 @@ from launcher.errors import CommandRefused
 
 _PYTHON = re.compile(r"(pypy|python)[0-9.]*(-dbg|t)?")
 _SHELL = re.compile(r"(?:ba|z|da|k|c|tc|fi)?sh")
+_OF_FABRIC = ("fabric", "lightning")
 _PROGRAMS: dict[tuple[str, ...], tuple[LauncherKind, Table]] = {
     ("torchrun",): ("torchrun", TORCHRUN),
     ("accelerate", "launch"): ("accelerate", ACCELERATE),
     ("accelerate-launch",): ("accelerate", ACCELERATE),
-    ("deepspeed",): ("deepspeed", DEEPSPEED),
-    ("deepspeed.pt",): ("deepspeed", DEEPSPEED),
-    ("ds",): ("deepspeed", DEEPSPEED),
+    **{(name,): ("deepspeed", DEEPSPEED) for name in ("deepspeed", "deepspeed.pt", "ds")},
     ("composer",): ("composer", COMPOSER),
     ("colossalai", "run"): ("colossalai", COLOSSALAI),
-    ("fabric", "run"): ("fabric", FABRIC),
-    ("fabric", "run", "model"): ("fabric", FABRIC),
-    ("lightning", "run"): ("fabric", FABRIC),
-    ("lightning", "run", "model"): ("fabric", FABRIC),
+    **{(name, "run", *model): ("fabric", FABRIC) for name in _OF_FABRIC for model in ((), ("model",))},
     ("lightning", "fabric", "run"): ("fabric", FABRIC),
 }
 """Programs by their first words; the longest that matches counts."""
@@ -76,12 +72,7 @@ _MODULE_OPTIONS = {"--module", "--module_mode", "-m"}
 _PROGRAM_OPTIONS = {"--no_python", "--command_mode"}
 _OTHER_FRAMEWORKS = ("paddle", "mindspore", "oneflow", "torch_xla")
 _DEBUGGERS = ("pdb", "ipdb", "pudb", "debugpy", "bdb")
-_OTHER_COMMANDS = {
-    "accelerate": "only accelerate launch starts a training",
-    "colossalai": "only colossalai run starts a training",
-    "fabric": "only fabric run starts a training",
-    "lightning": "only lightning run starts a training",
-}
+_STARTING_COMMANDS = {"accelerate": "launch", "colossalai": "run", "fabric": "run", "lightning": "run"}
 _CHOICES = ("gpus", "hosts", "hostfile", "include", "exclude", "config_file", "precision")
 """What the plan does not decide for itself: without a value the launch would be another one."""
 _PROCESS_COUNTS = ("total", "per_node")
@@ -111,10 +102,10 @@ def read_launcher(line: CommandLine, start: int) -> ParsedCommand:
         folder = posixpath.dirname(text)
         python = posixpath.join(folder, "python") if posixpath.basename(folder) == "bin" else ""
         return replace(_read_table(line, start + len(match), *_PROGRAMS[match]), python=python)
-    if name in _OTHER_COMMANDS:
+    if verb := _STARTING_COMMANDS.get(name):
         raise CommandRefused(
-            f"{_OTHER_COMMANDS[name]}, and the line is {_shown(line, start)}",
-            f"write {name} launch ..." if name == "accelerate" else f"write {name} run ...",
+            f"only {name} {verb} starts a training, and the line is {_shown(line, start)}",
+            f"write {name} {verb} ...",
         )
     if name.endswith(".py"):
         return with_own_ranks(_record(line, "python", "script", start))

@@ -93,7 +93,8 @@ def tasks_of_dockerfile(text: str) -> tuple[Task, ...] | None:
         for text, given in zip(stage.started.values(), words, strict=True)
         if text and not given and not _NO_WORDS.fullmatch(text)
     ]
-    command = shells[0] if shells else _joined(words[0], words[1])
+    entry = _script(words[0]) if _prepares(words[0], words[1]) else ""
+    command = shells[0] if shells else _joined([*([] if entry else words[0]), *words[1]])
     if not command and any(step["name"] in ("RUN", "COPY", "WORKDIR") for step in steps):
         raise CommandRefused(
             "the Dockerfile starts nothing: it has no CMD and no ENTRYPOINT of its own",
@@ -103,7 +104,6 @@ def tasks_of_dockerfile(text: str) -> tuple[Task, ...] | None:
         return None
     given = [*words[0], *words[1]]
     is_script = any(map(_SCRIPT.fullmatch, (*given[:1], _script(given))))
-    entry = _script(words[0]) if _prepares(words[0], words[1]) else ""
     return (Task("CMD", "\n".join((*_prepared(stage, entry), command)), starts=is_script),)
 
 
@@ -148,11 +148,8 @@ def _prepares(entry: list[str], words: list[str]) -> bool:
     return is_python(first) or has_launcher((first,)) or _PROGRAM.fullmatch(words[0]) is not None
 
 
-def _joined(entry: list[str], words: list[str]) -> str:
-    """Return one command; a script in front of a launcher prepares the container."""
-    if _prepares(entry, words):
-        entry = []
-    given = [*entry, *words]
+def _joined(given: list[str]) -> str:
+    """Return one command of these words, of which a shell may get one as its text."""
     is_text = len(given) == 3 and re.fullmatch(r"-\w*c", given[1])
     return given[2] if is_text else shlex.join(given)
 

@@ -14,8 +14,4 @@ _WHY = "each line of a recipe has a shell of its own, and it has no effect on th
 
 def without_lost(body: str) -> str:
     """Return the lines of a recipe; those that no other line sees (`cd DIR` alone) are named."""
-
-    def named(found: re.Match[str]) -> str:
-        return found["indent"] + say_left_out(f"{found['line']}: {_WHY}")
-
-    return _LOST.sub(named, body)
+    return _LOST.sub(lambda one: one["indent"] + say_left_out(f"{one['line']}: {_WHY}"), body)
