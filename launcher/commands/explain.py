@@ -108,17 +108,17 @@ def _unknown(code: str) -> BadInput:
 
     from launcher.commands._completion import all_codes  # noqa: PLC0415
 
-    codes, letters = list(all_codes()), code.rstrip("0123456789")
+    codes, letters = sorted(all_codes()), code.rstrip("0123456789")
     alike = [each for each in codes if each.rstrip("0123456789") == letters]
     number = code.removeprefix(letters).lstrip("0")
-    near = [each for each in sorted(alike) if number in ("", each.removeprefix(letters).lstrip("0"))]
+    near = [each for each in alike if number in ("", each.removeprefix(letters).lstrip("0"))]
     near = near or get_close_matches(code, codes, n=3, cutoff=0.6)
     if near:
         return BadInput(f"no finding {code}", f"did you mean {', '.join(near)}?")
     titled = [each for each in codes if code in explain(each)[1].partition("\n")[0].upper()]
     return BadInput(
         f"no finding {code}",
-        f"{len(titled)} are about it: gpulaunch explain {' '.join(titled[:_TITLED])}"
+        f"{len(titled)} with this word in their titles: gpulaunch explain {' '.join(titled[:_TITLED])}"
         if titled
         else "gpulaunch checks lists those of preflight; gpulaunch lint, diagnose and the guard name theirs",
     )

@@ -27,7 +27,11 @@ from launcher.cli import execute
         ("--json ps", "gpulaunch has no option --json", "options go after the command: gpulaunch COMMAND"),
         ("-V", "gpulaunch has no option -V", "gpulaunch --version"),
         ("explain FOO", "no finding FOO", "gpulaunch checks lists those of preflight"),
-        ("explain nccl", "no finding NCCL", " are about it: gpulaunch explain "),
+        (
+            "explain persistence",
+            "no finding PERSISTENCE",
+            "1 with this word in their titles: gpulaunch explain",
+        ),
         ("stop --force", "gpulaunch stop has no option --force", "without time for a checkpoint: --now"),
         ("explain gpu", "no finding GPU", "did you mean GPU001, GPU002"),
         ("explain host7", "no finding HOST7", "did you mean HOST007?"),
