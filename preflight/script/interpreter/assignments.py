@@ -159,7 +159,10 @@ def _set_item(it: "Interpreter", target: ast.Subscript, value: Value) -> None:
     if isinstance(owner, ExternalName):
         it.library.call(it, f"{owner.name}.__setitem__", unwrap_value(it, target, (key, value)))
         return
-    if isinstance(owner, Map):
+    setter = classes.method_of(it, owner, "__setitem__")
+    if setter is not None:
+        calls.call_function(it, setter, unwrap_value(it, target, (key, value)))
+    elif isinstance(owner, Map):
         _set_entry(it, target, owner, key, value)
     elif isinstance(owner, Seq):
         place = _index(owner, key)

@@ -147,6 +147,12 @@ def _class_attribute(it: "Interpreter", owner: Class, name: str, _node: ast.AST)
     return ExternalName(f"{base}.{name}") if base else UNKNOWN
 
 
+def _function_attribute(it: "Interpreter", owner: Func, name: str, _node: ast.AST) -> Value:
+    info = it.functions.get(owner.key)
+    named = name in ("__name__", "__qualname__") and info is not None
+    return Const(getattr(info.node, "name", "<lambda>")) if named and info is not None else UNKNOWN
+
+
 def _has_decorator(it: "Interpreter", func: Func, name: str) -> bool:
     info = it.functions.get(func.key)
     return info is not None and ExternalName(f"builtins.{name}") in info.decorators
@@ -223,6 +229,7 @@ _ATTRIBUTES: dict[type[Any], Callable[["Interpreter", Any, str, ast.AST], Value]
     OneOf: _attribute_of_each,
     Module: _module_attribute,
     Class: _class_attribute,
+    Func: _function_attribute,
     Element: _part_attribute,
     Method: _method_attribute,
     **dict.fromkeys((Map, Seq, Const, Dtype, Device), _plain_method),

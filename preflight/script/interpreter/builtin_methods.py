@@ -10,7 +10,18 @@ from preflight.script.interpreter.assignments import insert, put_back
 from preflight.script.interpreter.config_files import loaded
 from preflight.script.interpreter.events import Call
 from preflight.script.interpreter.string_formats import formatted, joined
-from preflight.script.interpreter.values import NONE, UNKNOWN, Const, Map, Seq, Value, join, merged, text_of
+from preflight.script.interpreter.values import (
+    NONE,
+    UNKNOWN,
+    Const,
+    Map,
+    Seq,
+    Value,
+    join,
+    merged,
+    of_pairs,
+    text_of,
+)
 
 if TYPE_CHECKING:
     from preflight.script.interpreter.interpreter import Interpreter
@@ -161,11 +172,9 @@ def _map_method(it: "Interpreter", owner: Map, name: str, seen: Call) -> Value:
             return join((fallback, UNKNOWN)) if owner.open else fallback
         return join((*(value for _, value in owner.items), fallback, UNKNOWN))
     if name == "update":
-        extra = seen.args[0] if seen.args else Map(())
-        unknown = not isinstance(extra, Map) or seen.open
-        new = merged(owner, extra) if isinstance(extra, Map) else owner
-        both = merged(new, seen.named())
-        _rebind(it, seen, Map(both.items, both.open or unknown, both.places))
+        given = of_pairs(seen.args[0]) if seen.args else Map(())
+        both = merged(merged(owner, given), seen.named())
+        _rebind(it, seen, Map(both.items, both.open or seen.open, both.places))
         return NONE
     if name in _COPIES:
         return owner

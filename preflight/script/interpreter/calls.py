@@ -16,7 +16,7 @@ from preflight.script.interpreter import (
 )
 from preflight.script.interpreter.assignments import put_back
 from preflight.script.interpreter.call_cache import SAME, is_plain
-from preflight.script.interpreter.events import Call, FuncInfo, ScriptEvent
+from preflight.script.interpreter.events import Call, FuncInfo, Loop, ScriptEvent
 from preflight.script.interpreter.scaled_branches import scales, scales_loss
 from preflight.script.interpreter.state import merge_states
 from preflight.script.interpreter.values import (
@@ -312,28 +312,25 @@ def _give_back(it: "Interpreter", info: "FuncInfo", func: Func, seen: "Call", fr
 def _run_body(it: "Interpreter", info: "FuncInfo", key: int) -> Value:
     if isinstance(info.node, ast.Lambda):
         return it.evaluate(info.node.body)
-    outer_returns, it.returns = it.returns, []
-    outer_yields, it.yields = it.yields, []
+    outer = (it.call_contexts, it.guard, it.returns, it.yields, it.breaks, it.continues)
+    it.call_contexts = depth = len(it.contexts)
+    it.returns, it.yields, it.breaks, it.continues = [], [], [], []
     it.yielded_drawn = it.drawn
-    outer_loop, it.breaks, it.continues = (it.breaks, it.continues), [], []
-    depth = len(it.contexts)
-    outer_contexts, it.call_contexts = it.call_contexts, depth
     for item in info.decorators:
         it.contexts.append(contexts.context_of(item) or it.kind(item))
         contexts.note_autocast(it, item)
     if info.decorators:
         it.contexts += contexts.decorated_places(info.node)
-    outer_guard = it.guard
     it.stack.append(key)
+    it.loops.append(Loop(it.place(info.node), depth, len(it.stack), it.frame))
     try:
         it.execute(info.node.body)
         returns, yields = it.returns, it.yields
     finally:
         it.stack.pop()
+        it.loops.pop()
         del it.contexts[depth:]
-        it.call_contexts, it.guard = outer_contexts, outer_guard
-        it.returns, it.yields = outer_returns, outer_yields
-        it.breaks, it.continues = outer_loop
+        it.call_contexts, it.guard, it.returns, it.yields, it.breaks, it.continues = outer
     if yields:
         it.drawn = it.yielded_drawn  # a loop over what is yielded draws as the loop around the yield does
     values = [value for value, _ in returns]

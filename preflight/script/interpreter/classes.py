@@ -145,7 +145,8 @@ def instantiate(it: "Interpreter", cls: Class, seen: "Call") -> Value:
     if base and kind == "wrapper":
         return it.library.call(it, base, seen)  # the model that it wraps
     if kind == "mapping":
-        if not any(isinstance(value, Func) for info in it.mro(cls.key) for value in info.names.values()):
+        named = (item for info in it.mro(cls.key) for item in info.names.items())
+        if all(_keeps_entries(it, name, value) for name, value in named):
             return it.library.call(it, base, seen)
         kind = ""
     ref = it.new(HeapObject(kind or "instance", seen.place, {"__class__": cls}))
@@ -164,6 +165,18 @@ def instantiate(it: "Interpreter", cls: Class, seen: "Call") -> Value:
     elif not any(info.is_dataclass for info in infos):
         calls.taint(it, seen)
     return ref
+
+
+_OF_ENTRIES = frozenset({"__getattr__", "__setattr__", "__delattr__", "__repr__", "__str__"})
+_MADE_OF_ENTRIES = ("super(", "dict.__init__(", "self.__dict__ = self", "'")
+
+
+def _keeps_entries(it: "Interpreter", name: str, value: Value) -> bool:
+    """Whether a member of a class made of a dict leaves it one, whose entries may be attributes too."""
+    if not isinstance(value, Func) or name in _OF_ENTRIES:
+        return True
+    body = getattr(it.functions[value.key].node, "body", ())
+    return name == "__init__" and all(ast.unparse(each).startswith(_MADE_OF_ENTRIES) for each in body)
 
 
 def _enum_member(it: "Interpreter", cls: Class, value: Value) -> Value:

@@ -71,11 +71,12 @@ OWN_STEP = "own"
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """A loop that is read, and inside of how many contexts and calls it is."""
+    """A loop that is read, and inside of how many contexts and calls it is; or a call, by its number."""
 
     place: CodeLocation
     depth: int
     calls: int
+    number: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,6 +33,7 @@ from preflight.script.interpreter.values import (
     is_none,
     join,
     names_of,
+    of_pairs,
     own_attribute,
     text_of,
     truth,
@@ -270,7 +271,8 @@ def _known_items(
     if len(generators) != 1:
         return None
     source = names_of(source)
-    if not isinstance(source, Seq) or source.open or len(source.items) > MAX_ALTERNATIVES:
+    is_open = isinstance(source, Seq) and source.open and isinstance(node, ast.DictComp)
+    if not isinstance(source, Seq) or source.open is not is_open or len(source.items) > MAX_ALTERNATIVES:
         return None
     if len(source.items) > _MAX_OBJECTS and not isinstance(source.items[0], (Const, Seq)):
         return None
@@ -286,9 +288,8 @@ def _known_items(
             rows.append((key, it.evaluate(made)))
     if not isinstance(node, ast.DictComp):
         return Seq(tuple(item for _, item in rows))
-    if not all(isinstance(key, Const) for key, _ in rows):
-        return None
-    return Map(tuple({key.value: item for key, item in rows if isinstance(key, Const)}.items()))
+    made_of = of_pairs(Seq(tuple(Seq(row) for row in rows), is_open))
+    return made_of if made_of.open is is_open and made_of.items else None
 
 
 def _lambda(it: "Interpreter", node: ast.Lambda) -> Value:

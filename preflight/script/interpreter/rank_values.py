@@ -66,10 +66,15 @@ def named(it: "Interpreter", name: str, value: Value) -> Value:
 
 def answered(it: "Interpreter", value: Value) -> Value:
     """Return what a function returns: True on rank 0 and False on the others says which rank this is."""
-    if not isinstance(value, Const) or not isinstance(value.value, bool):
-        return value
     places = [place for place in it.contexts[it.call_contexts :] if place in (RANK_0, OTHER_RANKS)]
-    return RankValue(first=(places[-1] == RANK_0) is value.value) if places else value
+    if not isinstance(value, Const) or not places:
+        return value
+    first = places[-1] == RANK_0
+    return (
+        RankValue(first=first is value.value)
+        if isinstance(value.value, bool)
+        else OneOf((value,), {value: first})
+    )
 
 
 def _had_by(value: Value, *, first: bool) -> list[Value]:
@@ -105,7 +110,7 @@ def asked(value: Value, answer: Callable[[Value], bool | None] = truth) -> Value
 def without_contradiction(values: list[Value]) -> list[Value]:
     """Return what the returns of a function give: UNKNOWN where rank 0 answers as the others do."""
     answers = {value.first for value in values if type(value) is RankValue}
-    return [UNKNOWN] if answers >= {True, False} else values
+    return [UNKNOWN] if answers >= {True, False} else values if values[1:] else list(alternatives(values[0]))
 
 
 def given_by(it: "Interpreter", func: Value, call: Call, result: Value) -> Value:

@@ -282,6 +282,15 @@ def merged(left: Map, right: Map) -> Map:
     return Map(items, left.open or right.open, {**left.places, **right.places})
 
 
+def of_pairs(given: Value) -> Map:
+    """Return what `dict(given)` holds: of pairs, those whose keys are known."""
+    if not isinstance(given, Seq):
+        return given if isinstance(given, Map) else Map((), open=True)
+    rows = [item.items for item in given.items if isinstance(item, Seq) and len(item.items) == 2]
+    named = {row[0].value: row[1] for row in rows if isinstance(row[0], Const)}
+    return Map(tuple(named.items()), open=given.open or len(named) < len(given.items))
+
+
 def names_of(value: Value) -> Value:
     """Return what a loop over a dict goes over, where all its names are known; any other value as it is.
 

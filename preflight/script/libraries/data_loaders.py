@@ -11,18 +11,26 @@ from preflight.script.interpreter.values import (
     NONE,
     TRUE,
     UNKNOWN,
+    Class,
     Const,
     Element,
+    ExternalName,
     HeapObject,
     OneOf,
     Ref,
     Value,
     alternatives,
     heap_id,
+    is_by_rank,
 )
+from preflight.script.source import all_names
+from preflight.script.syntax_trees import walk
 
 _OF_ALL_RANKS = frozenset({"SequentialSampler", "RandomSampler", "WeightedRandomSampler"})
 """Samplers of torch that know nothing of ranks."""
+_BASES = {ExternalName(f"torch.utils.data.{name}") for name in ("Sampler", "sampler.Sampler", "BatchSampler")}
+OF_PARTS = re.compile(r"rank|world|shard|process_index|num_replicas|worker_info|node", re.IGNORECASE)
+"""Names in a dataset or sampler of the script's own that holds a part of the data only."""
 _VALIDATES = re.compile(
     r"(?:^|_)(?:val|valid|validation|dev|test|eval|evaluation|infer|inference|pred|predict|query|gallery"
     r"|calib|calibration|demo|probe|sanity|fid|metric|metrics)(?:_|\d|$)|(?:val|valid|eval|test)(?:_?set|_?data)",
@@ -61,7 +69,9 @@ def _sampler(it: Interpreter, ref: Ref, name: str, call: Call) -> None:
 
 
 def _set_epoch(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
-    it.emit(ScriptEvent("epoch set", call.place, heap_id(owner), call))
+    given = call.node.args[0] if call.node.args else None
+    what = "one epoch" if isinstance(given, ast.Constant) else ""
+    it.emit(ScriptEvent("epoch set", call.place, heap_id(owner), call, what))
     return NONE
 
 
@@ -97,9 +107,19 @@ def _gives_parts(it: Interpreter, sampler: Value) -> bool:
     """Whether a sampler may give each rank its part: all but those of torch that know nothing of ranks."""
     for item in alternatives(sampler):
         thing = it.thing(item) if isinstance(item, Ref) else None
-        if item != NONE and (thing is None or thing.get("divides", TRUE) != FALSE):
+        if item != NONE and (thing is None or thing.get("divides", _may_part(it, thing)) != FALSE):
             return True
     return False
+
+
+def _may_part(it: Interpreter, sampler: HeapObject) -> Value:
+    """Whether a sampler may give each rank its part: not the script's own that names nothing of ranks."""
+    cls = sampler.get("__class__")
+    infos = list(it.mro(cls.key)) if isinstance(cls, Class) else []
+    bases = {base for info in infos for base in info.bases if not isinstance(base, Class)}
+    if not bases or not bases <= _BASES or any(map(is_by_rank, sampler.attrs.values())):
+        return TRUE
+    return Const(any(map(OF_PARTS.search, all_names(node for info in infos for node in walk(info.node)))))
 
 
 def _random_split(it: Interpreter, call: Call) -> Value:

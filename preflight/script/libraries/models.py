@@ -31,6 +31,7 @@ from preflight.script.interpreter.values import (
     Map,
     RankValue,
     Ref,
+    Seq,
     Unknown,
     Value,
     alternatives,
@@ -324,11 +325,19 @@ def _parameter_method(it: Interpreter, owner: Element, name: str, call: Call) ->
     if name == "requires_grad_":
         wanted = call.get("requires_grad", 0) or TRUE
         parameter_assigned(it, owner, "requires_grad", wanted, call.place)
+    if owner.what == "grad" and name in ("mul_", "div_", "clamp_") and _limits(it, name):
+        it.emit(ScriptEvent("clip", call.place, None, call, "", {"models": Seq((Ref(owner.of),))}))
     if name in ("lerp_", "copy_", "mul_", "lerp"):
         if name.startswith("lerp") and call.args and isinstance(call.args[0], Element):
             averaged(it, Ref(owner.of), Ref(call.args[0].of), call)
         return owner
     return owner if name in ("detach", "clone", "contiguous", "cpu", "cuda") else UNKNOWN
+
+
+def _limits(it: Interpreter, name: str) -> bool:
+    """Whether a function of the script clips: it goes by the norm of what it changes."""
+    info = it.functions.get(it.stack[-1]) if it.stack else None
+    return name == "clamp_" or (info is not None and "norm" in ast.unparse(info.node))
 
 
 def averaged(it: Interpreter, average: Value, model: Value, call: Call) -> None:

@@ -53,6 +53,8 @@ def _setattr(it: Interpreter, call: Call) -> Value:
 def _vars(it: Interpreter, call: Call) -> Value:
     if isinstance(call.first, Module):
         return call.first  # its names, as those of globals()
+    if isinstance(call.first, Class) and call.first.key in it.classes:
+        return Map(tuple(it.classes[call.first.key].names.items()), open=True)
     return fields_as_map(it.thing(call.args[0])) if call.args else UNKNOWN
 
 
@@ -81,6 +83,15 @@ def _as_map(it: Interpreter, value: Value, depth: int) -> Value:
         return value
     attrs = [(name, _as_map(it, item, depth - 1)) for name, item in thing.attrs.items() if name[:2] != "__"]
     return Map(tuple(attrs))
+
+
+def _fields(it: Interpreter, call: Call) -> Value:
+    """dataclasses.fields(config): what has the name of each."""
+    held = fields_as_map(it.thing(call.first) if isinstance(call.first, Ref) else None)
+    names = [Const(name) for name, _ in held.items] if isinstance(held, Map) else []
+    return Seq(
+        tuple(it.new(HeapObject("namespace", call.place, {"name": name})) for name in names), not names
+    )
 
 
 def _class_of_fields(it: Interpreter, call: Call) -> Value:
@@ -141,6 +152,7 @@ CALLS: dict[str, Callable[[Interpreter, Call], Value]] = {
     "dataclasses.field": _field,
     "dataclasses.replace": _set_fields,
     "dataclasses.asdict": _fields_of,
+    "dataclasses.fields": _fields,
     **dict.fromkeys(("pydantic.Field", "attr.ib", "attr.field", "attrs.field"), _field),
     **dict.fromkeys(("typer.Option", "typer.Argument"), _field),
 }

@@ -33,6 +33,8 @@ from preflight.script.interpreter.values import (
     Value,
     is_by_rank,
     merged,
+    names_of,
+    of_pairs,
     text_of,
     truth,
 )
@@ -89,10 +91,14 @@ def _range(_it: Interpreter, call: Call) -> Value:
 
 
 def _dict(_it: Interpreter, call: Call) -> Value:
-    first = call.args[0] if call.args else Map(())
-    if isinstance(first, Seq):
-        first = _of_pairs(first)
-    return merged(first if isinstance(first, Map) else Map((), open=True), call.named())
+    return merged(of_pairs(call.args[0]) if call.args else Map(()), call.named())
+
+
+def _from_keys(_it: Interpreter, call: Call) -> Value:
+    """dict.fromkeys(names, value)."""
+    value = call.get("value", 1) or NONE
+    rows = tuple(Seq((key, value)) for key in getattr(names_of(call.first), "items", ()))
+    return of_pairs(Seq(rows, getattr(call.first, "open", True)))
 
 
 def _chain_map(_it: Interpreter, call: Call) -> Value:
@@ -101,13 +107,6 @@ def _chain_map(_it: Interpreter, call: Call) -> Value:
     for item in reversed(call.args):
         result = merged(result, item if isinstance(item, Map) else Map((), open=True))
     return result
-
-
-def _of_pairs(pairs: Seq) -> Map:
-    """dict([(key, value), ...]) of keys that are known."""
-    rows = [item.items for item in pairs.items if isinstance(item, Seq) and len(item.items) == 2]
-    named = {row[0].value: row[1] for row in rows if isinstance(row[0], Const)}
-    return Map(tuple(named.items()), open=pairs.open or len(named) < len(pairs.items))
 
 
 def _default_dict(it: Interpreter, call: Call) -> Value:
@@ -235,6 +234,7 @@ CALLS: dict[str, Callable[[Interpreter, Call], Value]] = {
     **dict.fromkeys((*_MAPPINGS, "types.MappingProxyType", "collections.UserDict"), _dict),
     "collections.defaultdict": _default_dict,
     "collections.ChainMap": _chain_map,
+    "builtins.dict.fromkeys": _from_keys,
     "asyncio.run": _same_text,
     **dict.fromkeys(("importlib.import_module", "builtins.__import__"), _module),
     "builtins.super": _super,

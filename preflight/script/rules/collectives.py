@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from preflight.facts.script import CodeLocation
 from preflight.script.interpreter.branch_conditions import BY_RANK, MAYBE, OTHER_RANKS, RANK_0
-from preflight.script.interpreter.events import ScriptEvent
+from preflight.script.interpreter.events import Loop, ScriptEvent
 from preflight.script.interpreter.values import TRUE, Ref, alternatives
 from preflight.script.libraries.collectives import FORWARD_OF_ONE
 from preflight.script.libraries.pytorch import trained_models
@@ -31,7 +31,9 @@ _OF_ALL = {
     **dict.fromkeys(("step", "scaler step"), "backward() and step() of a model that DDP or FSDP wraps"),
 }
 _MET, _LEAVES, _LEAVE = "all take part in ", "rank 0 leaves ", "others leave "
+_OF_CALL = " in call "
 _GONE = "rank 0 alone leaves this loop, and the others wait for it in the next turn"
+_ENDED = "rank 0 alone ends here, and the others wait for it later"
 _TOGETHER = "leave it on every rank: broadcast what rank 0 decides"
 _ASKS_SHARDS = re.compile(r"fsdp|FSDP|FullySharded|deepspeed|zero_?3")
 _OF_ZERO_3 = frozenset({"load_checkpoint", "save_16bit_model", "save_fp16_model"})
@@ -92,27 +94,39 @@ def rank_0_alone_in_a_collective(it: "Interpreter", event: ScriptEvent) -> Itera
         if it.guard is not None:
             it.notes.setdefault(f"guard of {event.place}", []).append(it.guard)
     elif BY_RANK not in it.contexts:
-        for loop in it.loops:
-            it.notes.setdefault(f"{_MET}{loop.place}", []).append(event.place)
+        _note_met(it, event)
+
+
+def _note_met(it: "Interpreter", event: ScriptEvent) -> None:
+    """Note what all ranks take part in: in each turn of a loop, and in a call that rank 0 has left."""
+    for loop in map(_named, it.loops):
+        if _OF_CALL not in loop or f"{_LEAVES}{loop}" in it.notes:
+            it.notes.setdefault(f"{_MET}{loop}", []).append(event.place)
 
 
 def _note_left(it: "Interpreter", event: ScriptEvent) -> None:
-    """Note who leaves a loop by a way out that some ranks come to; what fails on rank 0 ends the others."""
+    """Note who leaves a loop or call by a way out of some ranks; what fails on rank 0 ends the others."""
     loop = it.loops[event.ref or 0]
     alone = it.contexts[loop.depth :].count(RANK_0) and OTHER_RANKS not in it.contexts[loop.depth :]
     if RANK_0 not in it.contexts[: loop.depth] and not (alone and event.what == "fails"):
-        it.notes.setdefault(f"{_LEAVES if alone else _LEAVE}{loop.place}", []).append(event.place)
+        it.notes.setdefault(f"{_LEAVES if alone else _LEAVE}{_named(loop)}", []).append(event.place)
+
+
+def _named(loop: Loop) -> str:
+    """Return the name of what may be left: of a call each time, as what comes before is done."""
+    return f"{loop.place}{_OF_CALL}{loop.number}" if loop.number else str(loop.place)
 
 
 def _left_alone(it: "Interpreter") -> Iterator[RuleHit]:
-    """Yield where rank 0 alone leaves a loop in which all ranks take part in something."""
+    """Yield where rank 0 alone leaves a loop, or a function early, in which all take part in something."""
     told = set[CodeLocation]()
-    for name, places in list(it.notes.items()):
+    for name, places in sorted(it.notes.items(), key=lambda item: _OF_CALL in item[0]):  # of loops first
         loop = name.removeprefix(_LEAVES)
         met = it.notes.get(f"{_MET}{loop}", [])[:1]
         if loop != name and met and f"{_LEAVE}{loop}" not in it.notes and places[0] not in told:
             told.add(places[0])
-            yield RuleHit(places[0], _GONE, _TOGETHER, Level.WARNING, tuple(met))
+            message = _ENDED if _OF_CALL in loop else _GONE
+            yield RuleHit(places[0], message, _TOGETHER, Level.WARNING, tuple(met))
 
 
 def _without_rank_0(it: "Interpreter") -> Iterator[RuleHit]:

@@ -24,7 +24,7 @@ from preflight.script.interpreter.values import (
     text_of,
     truth,
 )
-from preflight.script.libraries.data_loaders import divides
+from preflight.script.libraries.data_loaders import OF_PARTS, divides
 from preflight.script.rules.certainty import doubted, doubts_of
 from preflight.script.rules.method_calls import has_unknown_call, note_call, owners_of
 from preflight.script.rules.registry import Level, RuleHit, rule
@@ -41,8 +41,6 @@ _DIVIDES = re.compile(
     re.IGNORECASE,
 )
 """Names in a script's code of functions and libraries that give ranks unlike data without a sampler."""
-_OF_PARTS = re.compile(r"rank|world|shard|process_index|num_replicas|worker_info|node", re.IGNORECASE)
-"""Names in a dataset of the script's own that holds a part of the data only."""
 _OLD_PREFETCH = Const(2)
 """prefetch_factor's default before torch 2.0, which allowed it without workers."""
 _MAX_DEPTH = 3
@@ -81,7 +79,11 @@ def _undivided(it: "Interpreter", loader: HeapObject) -> RuleHit:
     samplers = [
         thing for item in alternatives(loader.get("sampler")) if (thing := it.thing(item)) is not None
     ]
-    drawn = any((text_of(thing.get("__name__")) or "").endswith("RandomSampler") for thing in samplers)
+    drawn = any(
+        isinstance(thing.get("__class__"), Class)
+        or (text_of(thing.get("__name__")) or "").endswith("RandomSampler")
+        for thing in samplers
+    )
     shuffles = drawn or truth(loader.get("shuffle")) is True
     if not shuffles and it.sources.unread():
         level, message = Level.INFO, f"{message}, unless a module that could not be read does it"
@@ -100,7 +102,7 @@ def _is_divided_elsewhere(it: "Interpreter", loader: HeapObject, *, again: bool)
     own = [cls.key for dataset in datasets if (cls := _class_of(it, dataset)) is not None]
     if len(own) == len(datasets):
         nodes = (node for key in own for info in it.mro(key) for node in walk(info.node))
-        return any(map(_OF_PARTS.search, all_names(nodes)))
+        return any(map(OF_PARTS.search, all_names(nodes)))
     parser = it.sources.parser
     return any(parser.find(_names_division, source.tree) for source in it.sources.files())
 
@@ -217,7 +219,7 @@ def same_order_in_every_epoch(it: "Interpreter", event: ScriptEvent) -> Iterator
     if event.name == "epoch set":
         sampler = it.thing(event.ref)
         owner = sampler.place if sampler is not None else None
-        if sampler is not None and sampler.get("reshuffles") == FALSE:
+        if sampler is not None and (event.what or sampler.get("reshuffles") == FALSE):
             owner = event.place  # what is made at one place may shuffle for training alone
         note_call(it, "set_epoch", owner, event.place)
     elif event.name == "end":

@@ -192,12 +192,22 @@ def _is_of_an_item(it: "Interpreter", node: ast.Call) -> bool:
     for each in walk(info.node if info is not None else it.source.tree):
         if isinstance(each, ast.For) and each.lineno < node.lineno <= (each.end_lineno or 0):
             bound = {part.id for part in walk(each.target) if isinstance(part, ast.Name)}
+            bound = _made_of({name for name in bound if _OF_PATHS.search(name)}, each)
             sources = [it.lookup(part.id) for part in walk(each.iter) if isinstance(part, ast.Name)]
             lists = [item for value in sources for item in alternatives(value) if isinstance(item, Seq)]
             known = any(not item.open for item in lists)
-            if not known and any(_OF_PATHS.search(name) for name in bound & names):
+            if not known and bound & names:
                 return True
     return False
+
+
+def _made_of(names: set[str], loop: ast.For) -> set[str]:
+    """Return names, and those that a loop makes of them in its order."""
+    made = [node for node in walk(loop) if isinstance(node, ast.Assign)]
+    for node in sorted(made, key=lambda each: each.lineno):
+        if any(isinstance(part, ast.Name) and part.id in names for part in walk(node.value)):
+            names = names | {target.id for target in node.targets if isinstance(target, ast.Name)}
+    return names
 
 
 def _in_memory(it: "Interpreter", node: ast.Call) -> bool:

@@ -60,6 +60,24 @@ def end(loss):
         dist.all_reduce(loss)
 
 
+def stop(loss):
+    dist.all_reduce(loss)
+    if dist.get_rank() == 0 and loss.item() < 0.1:
+        return  # expect: R404 warning
+    dist.barrier()
+
+
+def part(rank):
+    if rank == 0:
+        return "chief"
+    return "helper"
+
+
+def gather(loss):
+    if part(dist.get_rank()) == "chief":
+        dist.all_reduce(loss)  # expect: R404 error
+
+
 def keep(loss):
     if dist.get_rank():
         return
@@ -88,6 +106,8 @@ team.report(loss)
 team.train(loss)
 train(loss)
 end(loss)
+stop(loss)
+gather(loss)
 keep(loss)
 bar = tqdm.tqdm(range(3)) if dist.get_rank() == 0 else None
 for step in range(3):

@@ -11,8 +11,16 @@ class Chunks(Sampler):
     def __init__(self, data):
         self.data, self.epoch = data, 0
 
+    def __iter__(self):
+        return iter(torch.randperm(len(self.data)).tolist())
+
     def set_epoch(self, epoch):
         self.epoch = epoch
+
+
+class Parts(Chunks):
+    def __iter__(self):
+        return iter(list(super().__iter__())[dist.get_rank() :: dist.get_world_size()])
 
 
 local_rank = int(os.environ["LOCAL_RANK"])
@@ -24,6 +32,8 @@ data = FakeData()
 loaders = (
     DataLoader(data, sampler=DistributedSampler(data)),  # expect: R403 warning
     DataLoader(data, sampler=RandomSampler(data)),  # expect: R401 warning
+    DataLoader(data, sampler=Chunks(data)),  # expect: R401 warning
+    DataLoader(data, sampler=Parts(data)),
 )
 for loader in loaders:
     for epoch in range(3):

@@ -16,7 +16,10 @@ ordered = DistributedSampler(data, shuffle=False)
 loader = DataLoader(data, batch_size=8, sampler=sampler)
 model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 4).cuda())
 optimizer = torch.optim.AdamW(model.parameters())
+again = DistributedSampler(data)  # expect: R403 warning
 for epoch in range(3):
+    again.set_epoch(0)
+    loop(model, optimizer, DataLoader(data, batch_size=8, sampler=again))
     loop(model, optimizer, loader)
     loop(model, optimizer, DataLoader(data, batch_size=8, sampler=ordered))
 loop(model, optimizer, DataLoader(data, batch_size=8, sampler=DistributedSampler(data)))

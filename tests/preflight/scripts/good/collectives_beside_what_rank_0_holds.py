@@ -106,3 +106,14 @@ def follow(loss):
 
 
 follow(loss)
+
+
+def show(loss):
+    dist.all_reduce(loss)
+    if dist.get_rank() == 0 and loss.item() < 0.1:
+        return
+    print(loss)
+
+
+show(loss)
+show(loss)  # what comes before a way out is done

@@ -13,6 +13,8 @@ from torch.utils.data import DataLoader, DistributedSampler
 def keep_outputs(outputs, cache_paths):
     for output, cache_path in zip(outputs.detach().cpu(), cache_paths):
         torch.save({"output": output}, cache_path)
+        beside = cache_path + ".input"
+        torch.save({"output": output}, beside)
 
 
 dist.init_process_group("nccl")
