@@ -10,18 +10,7 @@ from preflight.script.interpreter.assignments import insert, put_back
 from preflight.script.interpreter.config_files import loaded
 from preflight.script.interpreter.events import Call
 from preflight.script.interpreter.string_formats import formatted, joined
-from preflight.script.interpreter.values import (
-    NONE,
-    UNKNOWN,
-    Const,
-    Map,
-    Seq,
-    Value,
-    join,
-    merged,
-    of_pairs,
-    text_of,
-)
+from preflight.script.interpreter.values import NONE, UNKNOWN, Const, Map, Seq, Value, join, merged, of_pairs
 
 if TYPE_CHECKING:
     from preflight.script.interpreter.interpreter import Interpreter
@@ -126,10 +115,9 @@ def _of_ini(it: "Interpreter", owner: Map, name: str, seen: Call) -> Value:
     section = owner.get(first.value) if isinstance(first, Const) else None
     if isinstance(section, Map):
         section = _entry(section, seen.args[1] if len(seen.args) > 1 else UNKNOWN)
-    text = text_of(section)
     try:
-        if text is not None and isinstance(section, Const):
-            return Const(_NUMBERS[name](text), section.place)
+        if isinstance(section, Const) and isinstance(section.value, str):
+            return Const(_NUMBERS[name](section.value), section.place)
     except (ValueError, KeyError):
         pass
     return UNKNOWN

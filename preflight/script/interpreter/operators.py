@@ -231,7 +231,8 @@ def is_same(left: Value, right: Value) -> bool | None:
     if one is Unknown or other is Unknown:
         return None
     if one is ExternalName and other is ExternalName:
-        return True if left == right else None
+        named = all(getattr(item, "name", "").startswith("builtins.") for item in (left, right))
+        return left == right if left == right or named else None  # another name may be the same thing
     if one in _COMPARED and other in _COMPARED:
         if one in (Seq, Map) and other in (Seq, Map):
             return None

@@ -70,11 +70,8 @@ def answered(it: "Interpreter", value: Value) -> Value:
     if not isinstance(value, Const) or not places:
         return value
     first = places[-1] == RANK_0
-    return (
-        RankValue(first=first is value.value)
-        if isinstance(value.value, bool)
-        else OneOf((value,), {value: first})
-    )
+    told = isinstance(value.value, bool)
+    return RankValue(first=first is value.value) if told else OneOf((value,), {value: first})
 
 
 def _had_by(value: Value, *, first: bool) -> list[Value]:

@@ -182,7 +182,10 @@ def _callable(_it: Interpreter, call: Call) -> Value:
 
 
 def _type(it: Interpreter, call: Call) -> Value:
-    thing = it.thing(call.args[0]) if len(call.args) == 1 else None
+    given = call.args[0] if len(call.args) == 1 else UNKNOWN
+    if isinstance(given, (Const, Map)):
+        return ExternalName(f"builtins.{type(given.value).__name__ if isinstance(given, Const) else 'dict'}")
+    thing = it.thing(given)
     return thing.get("__class__", UNKNOWN) if thing else UNKNOWN
 
 
