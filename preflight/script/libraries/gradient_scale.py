@@ -1,8 +1,10 @@
-"""accelerate's unscaling: what takes the scale out of gradients before a script clips them itself."""
+"""Gradients that a script limits itself, and accelerate's unscaling, which takes the scale out of them before."""
 
-from preflight.script.interpreter.events import Call
+import ast
+
+from preflight.script.interpreter.events import Call, ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
-from preflight.script.interpreter.values import NONE, TRUE, Element, Ref, Value
+from preflight.script.interpreter.values import NONE, TRUE, Element, Ref, Seq, Value
 
 
 def unscale_gradients(it: Interpreter, _owner: Ref | Element, call: Call) -> Value:
@@ -13,3 +15,11 @@ def unscale_gradients(it: Interpreter, _owner: Ref | Element, call: Call) -> Val
     for number in optimizers or list(every):
         it.change(number, unscaled=TRUE)
     return NONE
+
+
+def note_limit(it: Interpreter, owner: Element, name: str, call: Call) -> None:
+    """Note gradients that a function of the script clips: by value, or by the norm of what it multiplies."""
+    info = it.functions.get(it.stack[-1]) if it.stack else None
+    by_norm = name in ("mul_", "div_") and info is not None and "norm" in ast.unparse(info.node)
+    if by_norm or name == "clamp_":
+        it.emit(ScriptEvent("clip", call.place, None, call, "", {"models": Seq((Ref(owner.of),))}))

@@ -31,7 +31,6 @@ from preflight.script.interpreter.values import (
     Map,
     RankValue,
     Ref,
-    Seq,
     Unknown,
     Value,
     alternatives,
@@ -43,6 +42,7 @@ from preflight.script.interpreter.values import (
 from preflight.script.libraries.casts import EACH, OWN_DTYPE, cast, members, set_trained_dtype
 from preflight.script.libraries.collectives import note_forward, note_state_dict
 from preflight.script.libraries.files import note_saved_model
+from preflight.script.libraries.gradient_scale import note_limit
 from preflight.script.library_names import TORCH_DTYPES
 
 TENSOR_DTYPE = "__tensor_dtype__"
@@ -325,19 +325,13 @@ def _parameter_method(it: Interpreter, owner: Element, name: str, call: Call) ->
     if name == "requires_grad_":
         wanted = call.get("requires_grad", 0) or TRUE
         parameter_assigned(it, owner, "requires_grad", wanted, call.place)
-    if owner.what == "grad" and name in ("mul_", "div_", "clamp_") and _limits(it, name):
-        it.emit(ScriptEvent("clip", call.place, None, call, "", {"models": Seq((Ref(owner.of),))}))
+    if owner.what == "grad":
+        note_limit(it, owner, name, call)
     if name in ("lerp_", "copy_", "mul_", "lerp"):
         if name.startswith("lerp") and call.args and isinstance(call.args[0], Element):
             averaged(it, Ref(owner.of), Ref(call.args[0].of), call)
         return owner
     return owner if name in ("detach", "clone", "contiguous", "cpu", "cuda") else UNKNOWN
-
-
-def _limits(it: Interpreter, name: str) -> bool:
-    """Whether a function of the script clips: it goes by the norm of what it changes."""
-    info = it.functions.get(it.stack[-1]) if it.stack else None
-    return name == "clamp_" or (info is not None and "norm" in ast.unparse(info.node))
 
 
 def averaged(it: Interpreter, average: Value, model: Value, call: Call) -> None:
