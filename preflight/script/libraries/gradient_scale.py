@@ -1,4 +1,4 @@
-"""Gradients that a script limits itself, and accelerate's unscaling, which takes the scale out of them before."""
+"""Gradients that a script limits itself, and accelerate's unscaling, which comes before that."""
 
 import ast
 
