@@ -110,7 +110,7 @@ def _of_ini(it: "Interpreter", owner: Map, name: str, seen: Call) -> Value:
     first = seen.first
     if name.startswith("read"):
         more = loaded(it, first) if name == "read" else first
-        _rebind(it, seen, merged(owner, more if isinstance(more, Map) else Map((), open=True)))
+        _rebind(it, seen, merged(owner, of_pairs(more)))
         return NONE
     section = owner.get(first.value) if isinstance(first, Const) else None
     if isinstance(section, Map):

@@ -116,6 +116,9 @@ def _item(it: "Interpreter", owner: Value, key: Value, node: ast.Subscript) -> V
         return member(it, owner, key, node)
     if isinstance(owner, ExternalName):
         return it.library.subscript(it, owner.name, key)
+    if isinstance(key, RankValue) and key.first is not None and isinstance(owner, Map):
+        ours, theirs = (owner.get(asked) or UNKNOWN for asked in (key.first, not key.first))
+        return rank_values.of_ranks(ours, theirs, first=True)
     if isinstance(owner, Map):
         keys = [item.value for item in alternatives(key) if isinstance(item, Const)]
         if keys and len(keys) == len(alternatives(key)):
@@ -220,12 +223,10 @@ def _dict(it: "Interpreter", node: ast.Dict) -> Value:
     for key, part in zip(node.keys[:_MAX_WRITTEN], node.values[:_MAX_WRITTEN], strict=True):
         value = it.evaluate(part)
         if key is None:
-            if isinstance(value, Map):
-                items |= dict(value.items)
-                places |= value.places
-                is_open = is_open or value.open
-            else:
-                is_open = True
+            held = of_pairs(value)
+            items |= dict(held.items)
+            places |= held.places
+            is_open = is_open or held.open
             continue
         name = it.evaluate(key)
         if isinstance(name, Const):

@@ -19,6 +19,8 @@ from preflight.script.interpreter.values import (
     Value,
     alternatives,
     join,
+    merged,
+    of_pairs,
     text_of,
 )
 
@@ -98,12 +100,11 @@ def _load_dotenv(it: Interpreter, _call: Call) -> Value:
 
 def _environ_update(it: Interpreter, call: Call) -> Value:
     it.changed_variables.add("")
-    given = call.args[0] if call.args else Map(())
-    for item in (given, call.named()):
-        for name, value in item.items if isinstance(item, Map) else ():
-            _note_set(it, str(name), value)
-            place = item.places.get(name, call.place) if isinstance(item, Map) else call.place
-            it.emit(ScriptEvent("environ", place, None, call, str(name), {"value": value}))
+    given = merged(of_pairs(call.args[0]) if call.args else Map(()), call.named())
+    for name, value in given.items:
+        _note_set(it, str(name), value)
+        place = given.places.get(name, call.place)
+        it.emit(ScriptEvent("environ", place, None, call, str(name), {"value": value}))
     return NONE
 
 

@@ -22,6 +22,7 @@ from preflight.script.interpreter.values import (
     Value,
     alternatives,
     join,
+    of_pairs,
     text_of,
     truth,
 )
@@ -130,8 +131,7 @@ def parse(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
 def parse_values(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
     """parse_dict({...}), parse_json_file(path), parse_yaml_file(path): filled from what these hold."""
     given = call.args[0] if call.args else next(iter(call.kwargs.values()), UNKNOWN)
-    held = given if isinstance(given, Map) else loaded(it, given)
-    return _objects(it, owner, call, held if isinstance(held, Map) else Map((), open=True))
+    return _objects(it, owner, call, of_pairs(given if isinstance(given, Map) else loaded(it, given)))
 
 
 def _objects(it: Interpreter, owner: Ref | Element, call: Call, given: Map | None) -> Value:

@@ -4,6 +4,7 @@ import ast
 import posixpath
 from collections.abc import Callable
 from dataclasses import replace
+from functools import reduce
 
 from preflight.script.interpreter import arguments
 from preflight.script.interpreter.calls import invoke
@@ -103,10 +104,7 @@ def _from_keys(_it: Interpreter, call: Call) -> Value:
 
 def _chain_map(_it: Interpreter, call: Call) -> Value:
     """ChainMap(first, second): what the first has wins."""
-    result = Map(())
-    for item in reversed(call.args):
-        result = merged(result, item if isinstance(item, Map) else Map((), open=True))
-    return result
+    return reduce(merged, map(of_pairs, reversed(call.args)), Map(()))
 
 
 def _default_dict(it: Interpreter, call: Call) -> Value:
