@@ -107,7 +107,10 @@ def asked(value: Value, answer: Callable[[Value], bool | None] = truth) -> Value
 def without_contradiction(values: list[Value]) -> list[Value]:
     """Return what the returns of a function give: UNKNOWN where rank 0 answers as the others do."""
     answers = {value.first for value in values if type(value) is RankValue}
-    return [UNKNOWN] if answers >= {True, False} else values if values[1:] else list(alternatives(values[0]))
+    if answers >= {True, False}:
+        return [UNKNOWN]
+    alone = list(alternatives(values[0]))
+    return values if values[1:] or alone[1:] else alone  # what one branch alone returns all have
 
 
 def given_by(it: "Interpreter", func: Value, call: Call, result: Value) -> Value:
