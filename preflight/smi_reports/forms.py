@@ -47,7 +47,7 @@ _ERRORS = (
 _ROW = r"^\|[^\S\n]*\d{1,4}[^\S\n]+\S[^|\n]*\|[^\S\n]*(?:[0-9A-F]{4,8}:)?[0-9A-F]{2}:[0-9A-F]{2}\.\d "
 CSV_NAMES = (
     r"^(?![^\n]{0,400}\bpid\b)(\w[\w.]*( \[[\w/%]+\])?, *)*"
-    r"(name|uuid|gpu_uuid|index|pci\.bus_id|memory\.total)( \[\w+\])?(,|[^\S\n]*$)"
+    r"((gpu_)?name|(gpu_)?uuid|index|pci\.bus_id|gpu_bus_id|memory\.total)( \[\w+\])?(,|[^\S\n]*$)"
 )
 _AT_PROMPT = re.compile(r"(?:\([\w.-]{1,64}\) )?[\w.-]{0,64}[@:~\]][^\n]{0,100}?[$#%>] |[$#%>] ")
 _OF_KERNEL = r"NVRM:|\[ *\d+\.\d{6}\]|\d+,\d+,\d+,[^;\n]*;|kern *:"
@@ -82,7 +82,7 @@ def _tree_facts(tree: Facts) -> Facts:
 
 def _error(text: str) -> Facts | None:
     """Return the error that nvidia-smi printed, without the prompt and what a session printed before it."""
-    listed = _bare_csv(text) if re.search(ROW, text, re.MULTILINE | re.IGNORECASE) else None
+    listed = bare_facts(text) if re.search(ROW, text, re.MULTILINE | re.IGNORECASE) else None
     if listed is not None:
         return listed  # beside a GPU that is lost
     found = re.search(_ERRORS, text, re.MULTILINE | re.IGNORECASE)
@@ -280,7 +280,8 @@ def _compute_apps(text: str) -> Facts:
     }
 
 
-def _bare_csv(text: str) -> Facts | None:
+def bare_facts(text: str) -> Facts | None:
+    """Return what rows of a CSV without names say themselves, None where there are none."""
     read = bare_tree(text)
     if read is None:
         return None
@@ -325,7 +326,7 @@ FORMS = (
     Form(ASKED, _compute_apps),
     Form(GPUSTAT_ROW, gpustat_facts),
     Form(GPUSTAT_JSON, lambda text: _tree_facts(json_tree(text))),
-    Form(ROW, _bare_csv),
+    Form(ROW, bare_facts),
     Form(BARE_ROW, _compute_apps),
     Form(rf"^[> \t]{{0,8}}(?:{_OF_KERNEL}|{_DATED})", _kernel_log),
     Form(LSPCI, lambda text: {"pci_gpus": lspci_gpus(text)}),

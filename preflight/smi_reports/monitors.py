@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from preflight.probes.nvidia_smi.values import CUT
-from preflight.smi_reports.table import MAX_GPUS
+from preflight.smi_reports.table import KIND, MAX_GPUS
 
 Tree = dict[str, Any]
 
@@ -31,7 +31,7 @@ _CUT_ROW = "@cut"
 """Key of a row that is cut."""
 _REST_OF_NAMES = re.compile(r"[^\S\n]*(?!#)[a-z]")
 _TIMES = ("date", "time")
-_KINDS = ("C", "G", "C+G", "M", "M+C")
+_KIND = re.compile(KIND)
 
 
 def topology_tree(text: str) -> Tree:
@@ -76,13 +76,12 @@ def _rows(lines: list[str], names: list[str]) -> Iterator[dict[str, str]]:
     last = len(names) - 1
     is_named = names[-1] in ("command", "name")
     for line in lines:
-        values = re.split(r"[ \t]*,[ \t]*|[ \t]+", line.strip(), maxsplit=last if is_named else 0)
-        if line.lstrip().startswith("#"):
-            continue
+        bare = line.strip().lstrip("# \t")  # an author may comment out what he quotes
+        values = re.split(r"[ \t]*,[ \t]*|[ \t]+", bare, maxsplit=last if is_named else 0)
         if len(values) != len(names):
             if names[:2] == ["gpu", "pid"] and values[0].isdigit() and int(values[0]) < MAX_GPUS:
                 whole = values[1:-1]  # and the last value may lack its end
-                kinds = [kind for kind in whole[1:2] if kind in _KINDS]
+                kinds = [*filter(_KIND.fullmatch, whole[1:2])]
                 yield {"gpu": values[0], "pid": (*whole, line)[0], "type": (*kinds, "C")[0], _CUT_ROW: ""}
             continue
         row = dict(zip(names, values, strict=True))
@@ -98,7 +97,7 @@ def _agrees(row: dict[str, str]) -> bool:
     if "pid" not in row or "type" not in row:
         return True
     if row["pid"].isdigit():
-        return row["type"] in _KINDS
+        return _KIND.fullmatch(row["type"]) is not None
     return {value for name, value in row.items() if name != "gpu" and name not in _TIMES} == {"-"}
 
 
@@ -131,10 +130,9 @@ def _process(row: dict[str, str]) -> list[Tree]:
     if not row["pid"].isdigit():
         return []
     used = row.get("fb", "")
-    kind = row.get("type", "C")
     found = {
         "pid": row["pid"],
-        "type": kind if kind in _KINDS else "C",
+        "type": row.get("type", "C"),
         "process_name": row.get("command", row.get("name", "")),
         "used_memory": f"{used} MiB" if used.isdigit() else "",
     }

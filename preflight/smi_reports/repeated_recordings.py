@@ -1,9 +1,11 @@
 """Several recordings in one file: of one host the last counts, those of several are separated. Pure."""
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from itertools import pairwise
 from operator import itemgetter
+from statistics import median
 from typing import Any, TypeVar
 
 from preflight.probes.nvidia_smi.values import LOST_VALUES
@@ -55,8 +57,11 @@ def last_of_each(keys: Sequence[str], rows: Sequence[Row], times: Sequence[str])
     """Return (key, row) of each GPU, of one that `--loop` lists again and again its last row.
 
     The last is the newest where each row has one of `times`. A GPU that is lost, or that no column names
-    (""), is one of its own.
+    (""), is one of its own. Raises ValueError where several rows of one time have one number.
     """
+    shared = Counter(pair for pair in zip(times, keys, strict=False) if pair[1].isdigit())
+    if median(shared.values() or (0,)) > 1:  # a number that GPUs of one time share is not theirs
+        raise ValueError(_AGAIN)
     own = [f"{key} {at}" if LOST in key or not key else key for at, key in enumerate(keys)]
     clocks = [clock[0] for time in times if (clock := _CLOCK.match(time))]
     pairs = list(zip(own, rows, strict=True))

@@ -1,13 +1,21 @@
 """Several commands in one file: the fullest state of the GPUs, with what the others add to it. Pure."""
 
 import re
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
 from preflight.probes.nvidia_smi.processes import processes
 from preflight.probes.nvidia_smi.values import NOT_HELD
 from preflight.smi_reports.compute_apps import processes_by_gpu
-from preflight.smi_reports.forms import CSV_NAMES, gpustat_facts, kernel_facts, list_facts, read_form
+from preflight.smi_reports.forms import (
+    CSV_NAMES,
+    bare_facts,
+    gpustat_facts,
+    kernel_facts,
+    list_facts,
+    read_form,
+)
 from preflight.smi_reports.gpustat import ROW as GPUSTAT_ROW
 from preflight.smi_reports.repeated_recordings import differ
 from preflight.smi_reports.short_outputs import LSPCI, lspci_gpus
@@ -55,9 +63,9 @@ def _fullest(sections: dict[str, str]) -> Facts | None:
     return None
 
 
-def _read(body: str) -> Facts:
+def _read(body: str, read: Callable[[str], Facts | None] = read_form) -> Facts:
     with suppress(ValueError):
-        return read_form(body) or {}
+        return read(body) or {}
     return {}
 
 
@@ -73,8 +81,9 @@ def _with_more(facts: Facts, text: str, sections: dict[str, str]) -> Facts:
         csv = text[names.start() :] if names is not None else ""
         listed = "".join(text.partition("GPU 0: ")[1:]) if "(UUID: GPU-" in text else ""
         bodies = [body for called, body in sections.items() if re.match("pmon|dmon|--query-gpu=", called)]
-        for body in (csv, listed, *bodies):
-            read = list_facts(body) if body == listed and body else _read(body)
+        lists = list_facts(listed) if listed else {}
+        rows = _read(text, bare_facts) if any(gpu["name"] == NOT_HELD for gpu in gpus) else {}
+        for read in (_read(csv), lists, *map(_read, bodies), rows):
             others = read.get("gpus")
             if isinstance(others, list) and _are_same(gpus, others):
                 _take_over(gpus, others)

@@ -14,7 +14,7 @@ Tree = dict[str, Any]
 _GPU = re.compile(r"(?:^|(?<=\) ))GPU (\d{1,4}): (.{0,120}?) \(UUID: ?([^()\n]*\)?)", re.MULTILINE)
 _UUID = re.compile(rf"((?:GPU|MIG)-[0-9A-Fa-f-]+(?=\))|(?i:{UUID}))\)?")
 """Whole, and not one that was masked (`GPU-xxxx`)."""
-_MIG = re.compile(r"^[^\S\n]+MIG (?:[\w.+]+ +)?Device +\d+:", re.MULTILINE)
+_MIG = re.compile(r"^[^\S\n]*MIG (?:[\w.+]+ +)?Device +\d+:", re.MULTILINE)
 _LINK = re.compile(r"^[^\S\n]*Link (\d{1,4}):(.*)$", re.MULTILINE)
 _STATE = re.compile(r"\s*(?:\d+(?:\.\d+)? GB/s|<inactive>)\s*", re.IGNORECASE)
 _ALL_DOWN = re.compile(r"^[^\n()]*\ball (?:NVL|l)inks are inactive.*$", re.MULTILINE | re.IGNORECASE)

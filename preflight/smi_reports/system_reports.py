@@ -1,22 +1,24 @@
-"""GPUs in reports of others: `torch.utils.collect_env`, and the kernel's /proc/driver/nvidia/gpus. Pure."""
+"""GPUs in reports of others: collect_env of torch, check_env of sglang, /proc/driver/nvidia/gpus. Pure."""
 
 import re
 from typing import Any
 
 from preflight.smi_reports.headerless_csv import UUID
+from preflight.smi_reports.monitors import TOPOLOGY, topology_tree
 from preflight.smi_reports.table import MAKE, MAX_GPUS
 from preflight.smi_reports.truncated_lines import TruncatedLines
 
 Tree = dict[str, Any]
 
-COLLECTED = r"^GPU models and configuration *:"
+_LINE = r"GPU (\d{1,2}(?:,\d{1,2})*): ([^\n(]*[^\s(])[ \t]*"
+COLLECTED = rf"^GPU models and configuration *:|^(?:{_LINE}\n){{1,64}}GPU [\d,]+ Compute Capability: "
 INFORMATION = rf"^Model:[ \t]+{MAKE}\b.*\n(?:.*\n){{0,4}}(?:IRQ|GPU UUID):"
-_LISTED = re.compile(r"GPU (\d{1,2}): ([^\n(]+?)[ \t]*$", re.MULTILINE)
+_LISTED = re.compile(rf"{_LINE}$", re.MULTILINE)
 _REST = re.compile(r"\n(?!GPU \d|MIG |[A-Z][\w ()]{2,60}:)[ \t]*\S")
 """Of a name that a terminal wrapped."""
 _MIG = re.compile(r"\n[ \t]*MIG [\w.]+ +Device")
 
-_DRIVER = re.compile(r"^Nvidia driver version *: ([\d.]+)", re.MULTILINE)
+_DRIVER = re.compile(r"^(?:Nvidia driver version *|CUDA Driver Version): ([\d.]+)", re.MULTILINE)
 _FIELD = re.compile(r"^([A-Z][\w ]+):[ \t]+(\S[^\n]*?)[ \t]*$", re.MULTILINE)
 _UUID = re.compile(rf"{UUID}|.*\?.*", re.IGNORECASE)
 """Only root sees it, others read `GPU-????????-????-...`."""
@@ -24,21 +26,34 @@ _PLACES = {"Model": "product_name", "GPU UUID": "uuid", "Bus Location": "@id", "
 
 
 def collected_tree(text: str) -> Tree:
-    """Return the GPUs and the driver that collect_env names. Raises ValueError where it names none."""
-    start, lines = text.index("GPU models and configuration"), TruncatedLines(text)
-    block = text[start:].partition("\n\n")[0]
+    """Return the GPUs and the driver that a report names. Raises ValueError where it names none.
+
+    CUDA numbers those that sglang's process sees in its own order: unlike ones, and fewer than the topology
+    beside them has, keep no name.
+    """
+    head, lines = re.search(COLLECTED, text, re.MULTILINE), TruncatedLines(text)
+    block = text[head.start() if head else 0 :].partition("\n\n")[0]
     cut = {
         found: lines.may_lack(found[0]) or _REST.match(block, found.end())
         for found in _LISTED.finditer(block)
     }
-    names = {int(found[1]): f"{found[2]}..." if is_cut else found[2] for found, is_cut in cut.items()}
+    names = {
+        int(number): f"{found[2]}..." if is_cut else found[2]
+        for found, is_cut in cut.items()
+        for number in found[1].split(",")
+    }
     if not names or max(names) >= MAX_GPUS:
         raise ValueError("it names no GPU")
+    count = max(names) + 1
+    if head and head[1]:
+        has_topology = re.search(TOPOLOGY, text, re.MULTILINE) is not None
+        count = max(len(topology_tree(text)["gpu"]) if has_topology else 0, count)
+        names = names if count == len(names) and len(set(names.values())) == 1 else {}
     driver = _DRIVER.search(text)
     if driver is not None and lines.may_lack(driver[0]):
         driver = None
     modes = {int(found[1]): {"current": "Enabled"} for found in cut if _MIG.match(block, found.end())}
-    gpus: list[Tree] = [{"product_name": names[at]} if at in names else {} for at in range(max(names) + 1)]
+    gpus: list[Tree] = [{"product_name": names[at]} if at in names else {} for at in range(count)]
     for at, mode in modes.items():
         gpus[at]["mig_mode"] = mode
     return {"gpu": gpus, **({"driver_version": driver[1]} if driver else {})}

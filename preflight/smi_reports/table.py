@@ -31,8 +31,10 @@ _NO_WATTS = re.compile(r"\d[^W]*")
 _MEMORY = re.compile(r"\s*(\d{1,12})Mi?B */ *(\d{1,12})Mi?B\s*")
 _NO_MEMORY = re.compile(rf"{CUT}|N/A|Not Supported|Unknown Error|ERR!|GPU is lost|Insufficient Permissions")
 _USE = re.compile(r"\s*(\d+%|N/A|ERR!)\s+(\S.*?)\s*")
+KIND = r"[CGM]+(?:\+[CGM]+)*"
+"""What a process does on a GPU: compute, draw, be a client of MPS."""
 _PROCESS = re.compile(
-    r"^\|\s+(\d{1,4})\s+(?:(?:N/A|\d+)\s+(?:N/A|\d+)\s+)?(\d{1,10})\s+([CGM]+(?:\+[CGM]+)*)\s+([^\s|](?:[^|\ufffd]*[^\s|\ufffd])?)\s+(\d+MiB|N/A)\s*\|\s*$"
+    rf"^\|\s+(\d{{1,4}})\s+(?:(?:N/A|\d+)\s+(?:N/A|\d+)\s+)?(\d{{1,10}})\s+({KIND})\s+([^\s|](?:[^|\ufffd]*[^\s|\ufffd])?)\s+(\d+MiB|N/A)\s*\|\s*$"
 )
 # Drivers before 346 list compute processes only, and name no type.
 _OLD_PROCESS = re.compile(r"^\|\s+(\d{1,4})\s+(\d{1,10})\s+()(\S.*?)\s+(\d+)MB\s*\|\s*$")
@@ -41,7 +43,7 @@ UNLISTED = "Not Supported"
 _NOT_LISTED = re.compile(rf"^\|\s+(\d{{1,4}})\s+{UNLISTED}\s*\|\s*$")
 
 _CUT_PROCESS = re.compile(
-    r"^\|\s+(\d{1,4})\s+(?:(?:N/A|\d+)\s+(?:N/A|\d+)\s+)?(?:(\d{1,10})(?:\s+([CGM]+(?:\+[CGM]+)*)(?:\s+([^\s|][^|]*))?)?)?()$"
+    rf"^\|\s+(\d{{1,4}})\s+(?:(?:N/A|\d+)\s+(?:N/A|\d+)\s+)?(?:(\d{{1,10}})(?:\s+({KIND})(?:\s+([^\s|][^|]*))?)?)?()$"
 )
 _UNREAD = re.compile(r"^\|\s+(\d{1,4})(?:\s[^|]*)?$|^(?!\|[^|]*\|\s*$).*(?:\dMiB|N/A)\s*\|\s*$")
 """A row of a process that is cut before its pid, or damaged: of any GPU where it has no number."""
