@@ -29,7 +29,7 @@ from preflight.smi_reports.repeated_recordings import gpus_in, keep_processes, l
 from preflight.smi_reports.short_outputs import LSPCI, list_tree, lspci_gpus
 from preflight.smi_reports.surroundings import closed_xml
 from preflight.smi_reports.system_reports import COLLECTED, INFORMATION, collected_tree, information_tree
-from preflight.smi_reports.table import MAX_GPUS, UNLISTED, is_closed, table_tree
+from preflight.smi_reports.table import MAX_GPUS, UNLISTED, is_closed, place_lost, table_tree
 from preflight.smi_reports.unsupported_files import OTHER_TABLE
 
 Facts = dict[str, Any]
@@ -111,6 +111,7 @@ def _xml(text: str) -> Facts:
     trees = [xml_tree(whole) for whole, _ in closed]
     place = latest(trees, texts)
     tree, inside = trees[place], closed[place][1]
+    _place_lost(tree, text)
     facts = _counted_facts(tree)
     if "processes" in inside and isinstance(facts["gpus"], list):
         shown = [gpu for gpu in facts["gpus"] if isinstance(gpu["name"], str)]
@@ -123,8 +124,15 @@ def _q(text: str) -> Facts:
     starts = [match.start() for match in _Q_HEAD.finditer(text)]
     texts = [text[start:end] for start, end in pairwise([0, *starts[1:], len(text)])]
     trees = [q_tree(each) for each in texts]
-    asked = _ASKED_GPU.search(text)
-    return _counted_facts(trees[latest(trees, texts)], int(asked[1]) if asked else 0)
+    asked, tree = _ASKED_GPU.search(text), trees[latest(trees, texts)]
+    _place_lost(tree, text)
+    return _counted_facts(tree, int(asked[1]) if asked else 0)
+
+
+def _place_lost(tree: Facts, text: str) -> None:
+    gpus = gpus_in(tree)
+    place_lost(gpus, text, are_numbered=False)
+    tree["gpu"] = gpus
 
 
 def _counted_facts(tree: Facts, asked: int = 0) -> Facts:

@@ -11,7 +11,7 @@ from typing import Any
 
 from preflight.probes.nvidia_smi.capability import capability
 from preflight.smi_reports.repeated_recordings import last_listing, last_of_each
-from preflight.smi_reports.table import LOST, MAKE, MAX_GPUS, absent_gpu, unreachable
+from preflight.smi_reports.table import LOST, MAKE, MAX_GPUS, absent_gpu, place_lost, unreachable
 
 Tree = dict[str, Any]
 
@@ -87,8 +87,7 @@ def bare_tree(text: str) -> tuple[Tree, str] | None:
         tree["gpu"] += [absent] * (index - len(tree["gpu"])) + [gpu]
     if _row(lines[-1]) is None and re.match(rf"{len(tree['gpu'])},", lines[-1]):
         tree["gpu"].append(absent)  # of whose row the cut left no name and no UUID
-    unseen = unreachable(text) - sum(LOST in str(gpu) for gpu in tree["gpu"])
-    tree["gpu"] += [absent] * min(unseen, MAX_GPUS)
+    place_lost(tree["gpu"], text, are_numbered=rows[0][0].isdigit())
     unread = [value for kind, value in zip(kinds, whole[0], strict=True) if not kind]
     return tree, f"{_UNNAMED} ({', '.join(unread[:4])} can be of several)" if unread else _UNNAMED
 

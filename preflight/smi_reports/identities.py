@@ -40,11 +40,12 @@ _PART_OF_NAME = re.compile(
 )
 """What no name has: a maker's word without its end or with a number at it, no number behind the line of a
 product, one of too few digits; and values of other columns."""
-_VERSION = re.compile(r"\d{3}\.(?:\d?|\d\.|\d{2,3}\.\d?)|\d{1,3}|\d{1,2}\..*")
+_VERSION = re.compile(r"\d{3}\.(?:\d?|\d\.|\d{2,3}\.\d?)|\d{1,3}|(?:\d{1,2}|\d{4,})\..*")
 """Drivers are 535.98 or 535.104.05, on a Jetson 540.4.0."""
 
 _PARTS = (("uuid", _UUID), ("gpu_uuid", _UUID), ("product_name", _NAME), ("product_name", _PART_OF_NAME))
 _MIB = re.compile(r"(\d{1,9})(?: MiB)?")
+_FEW = 3
 _ROUNDED_MIB = 2
 """By which three sizes that are rounded may miss their sum."""
 
@@ -52,12 +53,22 @@ _ROUNDED_MIB = 2
 def mark_cut_values(tree: Tree) -> None:
     """Mark the driver's version, and names, UUIDs and sizes of GPUs, where a part of them is missing."""
     _mark_shared_uuids(gpus_in(tree))
+    names = {str(gpu.get("product_name", "")) for gpu in gpus_in(tree)}
     for gpu in gpus_in(tree):
         for key, part in _PARTS:
             _mark(gpu, key, part)
+        if any(_lacks_inside(str(gpu.get("product_name", "")), name) for name in names):
+            gpu["product_name"] = CUT
         _mark_unequal_sums(gpu.get("fb_memory_usage"))
     for key in ("driver_version", "kmd_version"):
         _mark(tree, key, _VERSION)
+
+
+def _lacks_inside(name: str, whole: str) -> bool:
+    """Whether a name is another one's without a few characters in its middle, as no two products' are."""
+    gap = len(whole) - len(name)
+    parts = (whole[:at] + whole[at + gap :] for at in range(1, len(name)))
+    return 0 < gap <= _FEW and not whole.startswith(name) and name in parts
 
 
 def _mark_shared_uuids(gpus: list[Tree]) -> None:

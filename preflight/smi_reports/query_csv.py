@@ -11,7 +11,7 @@ from preflight.probes.nvidia_smi.values import CUT
 from preflight.smi_reports.compute_apps import HEADER, column_names
 from preflight.smi_reports.headerless_csv import NAME, UUID
 from preflight.smi_reports.repeated_recordings import last_listing, last_of_each, latest
-from preflight.smi_reports.table import LOST, MAKE, MAX_GPUS, NO_ANSWER, absent_gpu, unreachable
+from preflight.smi_reports.table import LOST, MAKE, MAX_GPUS, NO_ANSWER, absent_gpu, place_lost
 
 Tree = dict[str, Any]
 
@@ -78,8 +78,7 @@ def csv_tree(text: str) -> Tree:
     if is_open:
         _mark_open_end(trees[-1], parts[-1])
     tree = trees[latest(trees, ["\n".join(part) for part in parts])]
-    unseen = unreachable(text) - sum(LOST in str(gpu) for gpu in tree["gpu"])
-    tree["gpu"] += [absent] * (min(unseen, MAX_GPUS) if tree["gpu"] else 0)
+    place_lost(tree["gpu"], text, are_numbered="index" in names)
     return tree
 
 

@@ -54,7 +54,7 @@ def list_tree(text: str) -> list[tuple[Tree, list[dict[str, Any]]]]:
         found += [({}, each) for each in others[: MAX_GPUS - len(found)]]  # their first lines are lost
     most = max((len(links) for _, links in found), default=0)
     found = [(tree, [] if _lacks_links(links, most) else links) for tree, links in found]
-    unseen = unreachable(text) - sum(LOST in str(tree) for tree, _ in found)
+    unseen = len(unreachable(text)) - sum(LOST in str(tree) for tree, _ in found)
     return found + [(absent, [])] * (min(unseen, MAX_GPUS) if found else 0)
 
 

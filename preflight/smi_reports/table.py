@@ -54,7 +54,8 @@ _WINDOWS_MODELS = ("WDDM", "MCDM")
 LOST = "GPU is lost"
 NO_ANSWER = re.compile(r"GPU is lost|[Uu]nable to determine the device handle")
 _UNREACHABLE = re.compile(
-    r"[Uu]nable to determine the device handle for [Gg][Pp][Uu] ?(?:\d+: )?([0-9A-Fa-f]+[:.][0-9A-Fa-f:.]*)"
+    r"[Uu]nable to determine the device handle for [Gg][Pp][Uu] ?"
+    r"(?:(\d{1,2}): )?([0-9A-Fa-f]+[:.][0-9A-Fa-f:.]*)"
 )
 _SHORT_BUS = len("03:00.0")
 MAX_GPUS = 64
@@ -78,7 +79,7 @@ def table_tree(text: str) -> Tree:
         start = line.strip()
         cells = start.removeprefix("|").removesuffix("|").split("|")
         if not start.startswith("|") or len(cells) > _CELLS:
-            above = []  # below a line between GPUs the same readings are those of another one
+            above = [] if start.startswith("+") else above  # below a rule the same readings are another's
             continue
         cells += [""] * (_CELLS - len(cells))  # behind what is left of a line that is cut
         found = _first_row(cells, len(tree["gpu"]))
@@ -94,8 +95,7 @@ def table_tree(text: str) -> Tree:
             above = cells if _SECOND.fullmatch(cells[0]) else above
             add_readings(row, cells)
     if tree["gpu"]:
-        unseen = unreachable(text, tree["gpu"]) - sum(LOST in str(gpu) for gpu in tree["gpu"])
-        tree["gpu"] += [absent_gpu(text) for _ in range(min(unseen, MAX_GPUS))]
+        place_lost(tree["gpu"], text, are_numbered=True)
     if processes:
         _processes(tree["gpu"], processes)
     return tree
@@ -133,13 +133,38 @@ def _placed_row(gpus: list[Tree], number: int, row: Tree, text: str) -> Tree:
     return row
 
 
-def unreachable(text: str, gpus: Iterable[Tree] = ()) -> int:
-    """Return how many GPUs the driver names and cannot reach, but for those of `gpus`.
+def unreachable(text: str, gpus: Iterable[Tree] = ()) -> dict[str, str]:
+    """Return {bus: number or ""} of GPUs that the driver names and cannot reach, but for those of `gpus`.
 
     What it says of one that is listed is of another moment: of one before the reboot that brought it back.
     """
-    listed = {str(gpu.get("@id", "")).lower()[-_SHORT_BUS:] for gpu in gpus}
-    return len({bus.rstrip(":.").lower()[-_SHORT_BUS:] for bus in _UNREACHABLE.findall(text)} - listed)
+    listed = {_bus(gpu)[-_SHORT_BUS:] for gpu in gpus}
+    named = {bus.rstrip(":.").lower(): number for number, bus in _UNREACHABLE.findall(text)}
+    short = {bus[-_SHORT_BUS:]: (bus, number) for bus, number in named.items()}
+    return dict(place for bus, place in short.items() if bus not in listed)
+
+
+def place_lost(gpus: list[Tree], text: str, *, are_numbered: bool) -> None:
+    """Put GPUs that the driver names and cannot reach behind those of a text, or among them.
+
+    Those of a text without numbers are at those that the driver says, or in the order of their buses.
+    """
+    placed, has_buses = sum(LOST in str(gpu) for gpu in gpus), all(map(_bus, gpus))
+    for bus, number in [*unreachable(text, gpus).items()][placed:MAX_GPUS] if gpus else ():
+        at = int(number) if number else sum(_bus(gpu) < _in_order(bus) for gpu in gpus)
+        is_known = not are_numbered and not placed and (number or has_buses)
+        where = {"pci": {"bus_id": bus}} if is_known else {}
+        gpus.insert(at if is_known else len(gpus), {**absent_gpu(text), **where})
+
+
+def _bus(gpu: Tree) -> str:
+    pci = gpu.get("pci")
+    return _in_order(str(gpu.get("@id") or (pci.get("bus_id") if isinstance(pci, dict) else None) or ""))
+
+
+def _in_order(bus: str) -> str:
+    """Return a bus with all digits of its domain, as NVML orders them; "" for none."""
+    return bus and bus.lower().rjust(len("00000000:65:00.0"), "0")
 
 
 def absent_gpu(text: str) -> Tree:

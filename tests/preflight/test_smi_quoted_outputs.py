@@ -1,0 +1,113 @@
+"""Outputs as authors of pages quote them: parts side by side, marks gone, a GPU lost between others."""
+
+import pytest
+
+from preflight.errors import BadInput
+from preflight.facts.gpu import Gpu, RowRemap
+from preflight.facts.missing import Missing
+from preflight.smi_reports import parse_smi
+from tests.hardware import gpus_of
+
+_SGLANG = """GPU 0,1: NVIDIA GB200
+GPU 0,1 Compute Capability: 10.0
+CUDA Driver Version: 570.172.08
+"""
+_UNLIKE = _SGLANG.replace("GPU 0,1: NVIDIA GB200", "GPU 0: NVIDIA GB200\nGPU 1: NVIDIA H200")
+_TOPOLOGY = "NVIDIA Topology:\n" + "".join(
+    f"{name}\t" + "\t".join(cells) + "\n"
+    for name, cells in (
+        ("", ["GPU0", "GPU1", "GPU2", "CPU Affinity"]),
+        *((f"GPU{at}", ["X" if at == to else "NV18" for to in range(3)] + ["0-3"]) for at in range(3)),
+    )
+)
+_Q = "==============NVSMI LOG==============\n\nDriver Version : 610.57.04\nAttached GPUs : 3\n" + "".join(
+    f"GPU 00000000:{bus}:00.0\n    FB Memory Usage\n        Total : 46068 MiB\n"
+    f"        Used : {used} MiB\n        Free : {46068 - used} MiB\n"
+    for bus, used in (("24", 1), ("44", 20001))
+)
+
+
+def _known(gpus: tuple[Gpu, ...], name: str) -> list[object]:
+    return [None if isinstance(getattr(gpu, name), Missing) else getattr(gpu, name) for gpu in gpus]
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        (_SGLANG, ["NVIDIA GB200"] * 2),
+        (_UNLIKE, [None] * 2),  # CUDA's order is its own
+        (_SGLANG + _TOPOLOGY, [None] * 3),  # and which two of three it shows is not said
+        ("[0] Tesla K20c | 43'C, 0 % | 0 / 4742 MB |\n[1] Tesl K20c | 44'C, 0 % | 0 / 4742 MB |\n",
+         ["Tesla K20c", None]),
+    ],
+)  # fmt: skip
+def test_names_are_those_that_the_text_is_sure_of(text: str, names: list[str | None]) -> None:
+    facts = parse_smi(text, "host")
+    assert _known(gpus_of(facts), "name") == names
+    if "CUDA" in text:
+        assert not isinstance(facts.driver, Missing)
+        assert facts.driver.version == "570.172.08"
+
+
+@pytest.mark.parametrize(
+    ("said", "buses"),
+    [
+        ("Unable to determine the device handle for GPU1: 0000:34:00.0: Unknown Error\n", ["24", "34", "44"]),
+        ("Unable to determine the device handle for GPU 0000:34:00.0: GPU is lost.\n", ["24", "34", "44"]),
+        ("Unable to determine the device handle for GPU2: 0000:34:00.0: Unknown Error\n", ["24", "44", "34"]),
+        ("Unable to determine the device handle for GPU 0000:64:00.0: GPU is lost.\n", ["24", "44", "64"]),
+    ],
+)
+def test_a_lost_gpu_of_q_is_at_the_number_that_is_said_or_that_its_bus_has(
+    said: str, buses: list[str]
+) -> None:
+    gpus = gpus_of(parse_smi(said + _Q, "host"))
+    assert [str(bus)[5:7] for bus in _known(gpus, "pci_bus_id")] == buses
+    lost = [
+        gpu.uuid for gpu in gpus if "20001" not in str(gpu.memory) and "used_mib=1," not in str(gpu.memory)
+    ]
+    assert [uuid.code for uuid in lost if isinstance(uuid, Missing)] == ["gpu-lost"]
+
+
+def test_remapped_rows_are_read_of_gpus_named_by_their_bus() -> None:
+    names = ", ".join(
+        f"remapped_rows.{each}" for each in ("failure", "pending", "correctable", "uncorrectable")
+    )
+    text = f"gpu_name, gpu_bus_id, {names}\nNVIDIA A100-SXM4-80GB, 00000000:87:00.0, 0, 1, 2, 1\n"
+    assert gpus_of(parse_smi(text, "host"))[0].remap == RowRemap(2, 1, pending=True, failed=False)
+
+
+@pytest.mark.parametrize("mark", ["", "#"])
+def test_pmon_lists_processes_of_each_type_commented_out_or_not(mark: str) -> None:
+    text = f"# gpu  pid  type  fb  command\n{mark} 0  9001  C  40  llama\n{mark} 0  9002  G+C  1  firefox\n"
+    processes = gpus_of(parse_smi(text, "host"))[0].processes
+    assert not isinstance(processes, Missing)
+    assert [(each.pid, each.kind) for each in processes] == [(9001, "compute"), (9002, "compute")]
+
+
+def test_mig_devices_without_their_indent_are_mig_devices() -> None:
+    uuid = "2b7ade45-837c-5f13-89b3-5436b5c394e9"
+    text = f"GPU 0: NVIDIA A100 40GB PCIe (UUID: GPU-{uuid})\nMIG 1g.5gb     Device  0: (UUID: MIG-{uuid})\n"
+    assert gpus_of(parse_smi(text, "host"))[0].mig_enabled is True
+
+
+def test_rows_without_names_beside_pmon_name_its_gpus() -> None:
+    rows = "".join(
+        f"{at}, GPU-a, NVIDIA RTX 6000 Ada Generation, 97, 00000000:0{6 + at}:00.0\n" for at in (0, 1)
+    )
+    text = rows + "---\n# gpu  pid  type  fb  command\n    0  12345  C  40  python\n    1  -  -  -  -\n"
+    gpus = gpus_of(parse_smi(text, "host"))
+    assert _known(gpus, "name") == ["NVIDIA RTX 6000 Ada Generation"] * 2
+    assert [len(gpu.processes) for gpu in gpus if not isinstance(gpu.processes, Missing)] == [1, 0]
+
+
+def test_an_index_that_rows_of_one_time_share_is_not_that_of_the_gpus() -> None:
+    rows = "".join(f"2025-09-08T17:26:{at // 8:02d}, {at % 8}, 0, 4, 81559\n" for at in range(24))
+    with pytest.raises(BadInput, match="again and again"):
+        parse_smi("timestamp,gpu,index,memory.used,memory.total\n" + rows, "host")
+
+
+def test_readings_doubled_below_dots_are_no_other_gpu() -> None:
+    first = "|   0  NVIDIA A100-SXM4-40GB          On  |   00000000:07:00.0 Off |                    0 |\n"
+    second = "| N/A   33C    P0             72W /  400W |       0MiB /  40960MiB |      0%      Default |\n"
+    assert len(gpus_of(parse_smi(first + second + "...\n" + second, "host"))) == 1
