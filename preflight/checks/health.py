@@ -1,6 +1,6 @@
 """Hardware health: memory errors, throttling, heat, kills by the kernel, settings that slow a GPU down."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from preflight.checks.finding import Problem, Severity
 from preflight.checks.message_text import shorten
@@ -10,6 +10,7 @@ from preflight.facts.gpu import Ecc, Gpu, RetiredPages, RowRemap
 from preflight.facts.host import HostFacts
 from preflight.facts.missing import Missing
 from preflight.job import Expect
+from preflight.probes.kernel_log_parser import MOST_LINES
 
 
 @host_check("HEAL003", gpu_only=True)
@@ -169,6 +170,11 @@ _TROUBLES = (
 """Messages without an Xid that say what is wrong, and what to do."""
 
 
+def _count(lines: Sequence[str], held: Sequence[str]) -> str:
+    """Return how many lines there are, "or more" where the log may have had more than facts hold."""
+    return f"{len(lines)}{' or more' if len(held) >= MOST_LINES else ''}"
+
+
 @host_check("HEAL014", Severity.INFO)
 def the_kernel_killed_nothing(facts: HostFacts) -> Iterator[Problem]:
     """The kernel has ended no process for lack of memory since boot, and reports no other NVIDIA trouble.
@@ -181,19 +187,20 @@ def the_kernel_killed_nothing(facts: HostFacts) -> Iterator[Problem]:
     kernel_log = facts.kernel_log
     if isinstance(kernel_log, Missing):
         return  # information only; what a launch depends on is HEAL002
-    if kernel_log.oom_kills:
+    kills, said = kernel_log.oom_kills, kernel_log.other
+    if kills:
         yield Problem(
-            f"processes ended for lack of memory since boot: {len(kernel_log.oom_kills)}; the last: "
-            f"{shorten(kernel_log.oom_kills[-1], 120)}",
+            f"processes ended for lack of memory since boot: {_count(kills, kills)}; the last: "
+            f"{shorten(kills[-1], 120)}",
             "sudo dmesg | grep -i 'killed process'",
         )
     for words, fix in _TROUBLES:
-        said = [line for line in kernel_log.other if words in line]
-        if said:
-            yield Problem(f"the driver says: {shorten(said[-1], 160)}", fix, severity=Severity.WARNING)
-    others = [line for line in kernel_log.other if not any(words in line for words, _ in _TROUBLES)]
+        lines = [line for line in said if words in line]
+        if lines:
+            yield Problem(f"the driver says: {shorten(lines[-1], 160)}", fix, severity=Severity.WARNING)
+    others = [line for line in said if not any(words in line for words, _ in _TROUBLES)]
     if others:
         yield Problem(
-            f"other NVIDIA messages: {len(others)}; the last: {shorten(others[-1], 160)}",
+            f"other NVIDIA messages: {_count(others, said)}; the last: {shorten(others[-1], 160)}",
             "sudo dmesg | grep -iE 'nvrm|nvidia'",
         )

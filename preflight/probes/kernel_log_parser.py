@@ -13,7 +13,8 @@ _NAMED = re.compile(
     r"NVRM:.*\bGPU (?:at )?(?:PCI:)?([0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}(?:\.\d)?)"
 )
 _OFF_THE_BUS = 79
-_OOM = re.compile(r"\b(Out of memory|Memory cgroup out of memory|oom-kill|Killed process \d+)")
+_OOM = re.compile(r"\bKill(?:ed)? process (\d+)")
+"""Kernels before 5.0 say first which process they will end, and then that they have."""
 _OTHER = re.compile(
     r"fallen off the bus|\bSXid\b|nvidia[-_]peermem.*(error|fail|invalid)|API mismatch|RmInitAdapter failed"
     r"|\bGSP\b.*(time-?out|error)|Timeout .*GSP|NVRM:.*(fail|error|lost|shutdown|unable)|limited by .*PCIe"
@@ -28,7 +29,7 @@ _WORDS = (
 fast, and a host that has been up for months has a hundred thousand lines."""
 _KMSG = re.compile(r"^\d+,\d+,(\d{1,18}),[^;]*;")
 _STAMP = re.compile(r"\[\s*(\d{1,12}\.\d+)\]")
-_MOST_LINES = 200
+MOST_LINES = 200
 
 
 def parse_kernel_log(text: str) -> Json:
@@ -37,7 +38,7 @@ def parse_kernel_log(text: str) -> Json:
     Takes dmesg (with seconds, dates or none), /dev/kmsg records, journalctl -k and syslog lines.
     """
     xids: list[Json] = []
-    oom_kills: list[str] = []
+    oom_kills: dict[str, str] = {}
     other: list[str] = []
     bus = ""
     fallen_off: set[str] = set()
@@ -45,17 +46,20 @@ def parse_kernel_log(text: str) -> Json:
         named = _NAMED.search(line)
         bus = pci_bus_id(named.group(1)) if named else bus
         xid = _XID.search(line) if "Xid" in line else None
+        oom = _OOM.search(line)
         fallen = _FALLEN.search(line) if bus and xid is None else None
         if xid:
             xids.append(_xid(int(xid.group(2)), pci_bus_id(xid.group(1)), line, xid.group(0)))
         elif fallen and bus not in fallen_off:
             xids.append(_xid(_OFF_THE_BUS, bus, line, fallen.group(0)))  # the driver gives some no number
-        elif _OOM.search(line) and "Kill" in line:
-            oom_kills.append(truncate(_body(line)))
+        elif oom:
+            oom_kills.pop(oom.group(1), None)
+            oom_kills[oom.group(1)] = truncate(_body(line))
         elif _OTHER.search(line):
             other.append(truncate(_body(line)))
         fallen_off.update(each["pci_bus_id"] for each in xids[-1:] if each["code"] == _OFF_THE_BUS)
-    return {"xids": _newest(xids), "oom_kills": oom_kills[-_MOST_LINES:], "other": other[-_MOST_LINES:]}
+    kills = list(oom_kills.values())[-MOST_LINES:]
+    return {"xids": _newest(xids), "oom_kills": kills, "other": other[-MOST_LINES:]}
 
 
 def _newest(xids: list[Json]) -> list[Json]:
@@ -68,7 +72,7 @@ def _newest(xids: list[Json]) -> list[Json]:
         counts[_kind(xid)] += 1
         xid["count"] = counts[_kind(xid)]
     places = range(len(xids))
-    kept = sorted(places, key=lambda at: (counts[_kind(xids[at])] - xids[at]["count"], -at))[:_MOST_LINES]
+    kept = sorted(places, key=lambda at: (counts[_kind(xids[at])] - xids[at]["count"], -at))[:MOST_LINES]
     return [xids[at] for at in sorted(kept)]
 
 

@@ -50,7 +50,7 @@ CSV_NAMES = (
     r"((gpu_)?name|(gpu_)?uuid|index|pci\.bus_id|gpu_bus_id|memory\.total)( \[\w+\])?(,|[^\S\n]*$)"
 )
 _AT_PROMPT = re.compile(r"(?:\([\w.-]{1,64}\) )?[\w.-]{0,64}[@:~\]][^\n]{0,100}?[$#%>] |[$#%>] ")
-_OF_KERNEL = r"NVRM:|\[ *\d+\.\d{6}\]|\d+,\d+,\d+,[^;\n]*;|kern *:"
+_OF_KERNEL = r"NVRM:|\[ *\d+\.\d{6}\]|\d+,\d+,\d+(?:,[^;\n]*)?;|kern *:"
 _DATED = r"\[[^\[\]!\n]*\d[.:]\d[^\[\]\n]*\](?!\()|<\d+>|\w{3,5}\.? +\d+ [\d:]{8} |\d{4}-\d\d-\d\dT"
 _LONGEST_LINE = 8192  # all columns of --query-gpu take five thousand characters
 
@@ -322,7 +322,7 @@ FORMS = (
     Form(_HEAD, _table),
     Form(NVITOP, _nvitop),
     Form(_ROW, _headless_table),
-    Form(r"^GPU \d+: .*\(UUID: ", list_facts),
+    Form(r"^[^\S\n]*GPU \d+: .*\(UUID: ", list_facts),
     Form(r"^[^\n]{0,80}nvidia-smi .{0,200}--query-gpu=\S+", _csv),
     Form(CSV_NAMES, _csv),
     Form(_ERRORS, _error),

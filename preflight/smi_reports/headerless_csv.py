@@ -15,7 +15,7 @@ from preflight.smi_reports.table import LOST, MAKE, MAX_GPUS, absent_gpu, place_
 
 Tree = dict[str, Any]
 
-NAME = rf"{MAKE}\b[\w .()+/-]{{1,60}}"
+NAME = rf"(?:{MAKE}\b[\w .()+/-]{{1,60}}|Orin \(nvgpu\))"
 UUID = r"GPU-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 _UUID_START = re.compile(r"G(?:P(?:U(?:-[0-9a-f-]{0,36})?)?)?\d{0,2}", re.IGNORECASE)
 _BUS = r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.\d"

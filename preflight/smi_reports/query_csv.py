@@ -226,7 +226,8 @@ def _numbered(gpus: list[Tree], indexes: list[str], absent: Tree) -> list[Tree]:
 
 def _csv_lines(text: str) -> list[str]:
     """Return the line of names and the rows below it; with `noheader` the names of the command."""
-    lines = [line for line in text.strip().split("\n") if line.strip() and not line.startswith("```")]
+    text = _REMARK.sub("", text).strip()
+    lines = [line for line in text.split("\n") if line.strip() and not line.startswith("```")]
     start = next((at for at, line in enumerate(lines) if _is_names(line)), None)
     if start is None:
         asked = [(at, match[1]) for at, line in enumerate(lines) if (match := _QUERY.search(line))]
@@ -273,6 +274,7 @@ def _rows_below(lines: list[str], header: str) -> list[str]:
     What the driver says of a lost GPU is a row, and so is one that the end of the file cuts.
     """
     columns = "," in header  # so each row has a comma
+    lines = [line for line in lines if line.strip(" .\u2026") or not header.startswith("index")]
     for at, line in enumerate(lines):
         is_heading = line != header and (_is_names(line) or re.match(HEADER, line))
         if is_heading or _QUERY.search(line) or _PROSE.match(line):
@@ -317,7 +319,9 @@ _NAMES_REST = re.compile(
 _LOOP = re.compile(r"nvidia-smi\b[^\n]*[ \t](?:-l|-lms|--loop|--loop-ms)(?:[= ]?\d|[ \t]|$)", re.MULTILINE)
 _QUERY = re.compile(r"--query-gpu=([\w.,]+)")
 _PROMPT = re.compile(r"^\S{0,64}?[@:~]\S{0,128}?[#$%>] |^[#$%>] ?|^\S{0,128}[#$%]\s*$")
-_PROSE = re.compile(r"\s*[a-z]+ [a-z]+[ ,]")
+_PROSE = re.compile(r"\s*(?!Unable )[A-Za-z]?[a-z]+ [a-z]+[ ,]")
+_REMARK = re.compile(r"(?<=\S)[ \t]{2,}#[ \t][^\n]*")
+"""Of an author, behind a row."""
 _TIMED = re.compile(r"\d{4}/\d\d/\d\d \d")
 """The start of a row of its own."""
 

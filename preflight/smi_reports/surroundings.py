@@ -259,7 +259,11 @@ def _prefix(first: str, following: list[str]) -> "re.Pattern[str] | None":
         patterns.append(f"^ *{shape}{blanks}")
     whole = [line for line in following if line.strip()]
     for pattern in map(re.compile, patterns):
-        # of a list of one GPU no line follows
-        if not whole or sum(1 for line in whole if pattern.match(line)) * 2 > len(whole):
+        # of a list of one GPU no line follows, and between quotes an author writes
+        if (
+            not whole
+            or set(marks) == {">"}
+            or sum(1 for line in whole if pattern.match(line)) * 2 > len(whole)
+        ):
             return pattern
     return None

@@ -1,15 +1,19 @@
 """Kernel logs in every form in which people have them."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from preflight.checks.health import the_kernel_killed_nothing
 from preflight.facts.host import KernelLog
 from preflight.facts.json_codec import decode
 from preflight.facts.missing import Missing
 from preflight.probes.kernel_log_parser import _FALLEN, _NAMED, _OTHER, _WORDS, _XID, parse_kernel_log
 from preflight.probes.pci import pci_bus_id
 from tests.extra_recordings import SMI
+from tests.hardware import titan
 
 ASCII = st.characters(codec="ascii")
 EXPRESSIONS = (_XID, _OTHER, _FALLEN, _NAMED)
@@ -59,11 +63,20 @@ def test_an_old_xid_without_pci_word_is_read() -> None:
         "[1.0] Out of memory: Killed process 4242 (python) total-vm:1kB, anon-rss:1kB",
         "[1.0] Memory cgroup out of memory: Killed process 4242 (python) total-vm:1kB",
         "[1.0] Out of memory: Kill process 4242 (python) score 900 or sacrifice child",
+        "[1.0] Out of memory: Kill process 4242 (python) score 9\n[1.1] Killed process 4242 (python)",
+        "[1.0] python invoked oom-killer: order=0\n[1.1] Out of memory: Killed process 4242 (python)",
     ],
 )
 def test_the_oom_killers_victim_is_read(line: str) -> None:
     (kill,) = read(line).oom_kills
     assert "4242 (python)" in kill
+
+
+def test_a_count_of_lines_that_a_log_may_have_more_of_says_so() -> None:
+    kills = "".join(f"[1.0] Out of memory: Killed process {pid} (python)\n" for pid in range(250))
+    facts = replace(titan(), kernel_log=read(kills))
+    said = next(problem.message for problem in the_kernel_killed_nothing(facts))
+    assert said.startswith("processes ended for lack of memory since boot: 200 or more; the last: ")
 
 
 GSP = (  # a firmware that answers nothing, with the history that the driver prints below its Xid

@@ -111,3 +111,33 @@ def test_readings_doubled_below_dots_are_no_other_gpu() -> None:
     first = "|   0  NVIDIA A100-SXM4-40GB          On  |   00000000:07:00.0 Off |                    0 |\n"
     second = "| N/A   33C    P0             72W /  400W |       0MiB /  40960MiB |      0%      Default |\n"
     assert len(gpus_of(parse_smi(first + second + "...\n" + second, "host"))) == 1
+
+
+_ROWS = "index, name, memory.used [MiB], memory.total [MiB]\n0, NVIDIA L4, 5 MiB, 23034 MiB\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "used"),
+    [
+        (_ROWS.replace("23034 MiB", "23034 MiB  # 91 % used"), [5]),
+        (_ROWS + "...\n3, NVIDIA L4, 7 MiB, 23034 MiB\n", [5, None, None, 7]),
+        (_ROWS + "```\nRaw prompts, responses, timings and logs, saved in results.json\n", [5]),
+    ],
+)
+def test_what_an_author_writes_among_rows_is_none_of_them(text: str, used: list[int | None]) -> None:
+    gpus = gpus_of(parse_smi(text, "host"))
+    assert [None if isinstance(gpu.memory, Missing) else gpu.memory.used_mib for gpu in gpus] == used
+
+
+_LISTED = "GPU 0: Tesla V100-SXM2-16GB (UUID: GPU-1208a58e-ad58-45c4-394a-d9f8723071de)\n"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"nvidia-smi --list-gpus\n\t{_LISTED}module load anaconda3\n",
+        f"> ```\n> {_LISTED}> ```\n\nMonitor the GPU activity:\n\n```\nnvidia-smi -l\n```\nand so on\n",
+    ],
+)
+def test_a_list_is_read_where_its_lines_alone_have_a_mark(text: str) -> None:
+    assert _known(gpus_of(parse_smi(text, "host")), "name") == ["Tesla V100-SXM2-16GB"]
