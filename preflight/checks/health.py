@@ -171,7 +171,7 @@ _TROUBLES = (
 
 
 def _count(lines: Sequence[str], held: Sequence[str]) -> str:
-    """Return how many lines there are, "or more" where the log may have had more than facts hold."""
+    """Return the number of lines, with "or more" where the log may have had more than facts hold."""
     return f"{len(lines)}{' or more' if len(held) >= MOST_LINES else ''}"
 
 
