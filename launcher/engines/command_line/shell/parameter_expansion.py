@@ -149,7 +149,8 @@ def _parameter(match: re.Match[str], place: _Place, given: tuple[Word, ...] | No
         name = pointed
     if not name.isdecimal():
         value = values.get(name)
-        return _defaulted(match, None if value == () else value, name, place)  # `${@:-default}`
+        is_unset = value == () and match["mark"]  # `${@:-default}`
+        return _defaulted(match, None if is_unset else value, name, place)
     if name == "0" or given is None:
         return _defaulted(match, None, name, place)
     one = given_argument(given, int(name), place.end)

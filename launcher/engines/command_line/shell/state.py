@@ -126,11 +126,8 @@ class ShellState:
         if name in ("((", "let"):
             self._calculate(rest[:-1] if name == "((" else rest, is_certain=False)
         elif name in LEAVES:
-            self.doubts = (
-                self.doubts
-                or name in ("break", "continue")
-                or (name == "return" and [word.text for word in rest] in ([], ["0"]))
-            )
+            ends_well = name == "return" and [word.text for word in rest] in ([], ["0"])
+            self.doubts |= ends_well or name in ("break", "continue")
         elif is_declaration or all(map(is_assignment, words)):
             for word in rest if is_declaration else words:
                 self._export_file(word, is_certain=False)
@@ -153,7 +150,7 @@ class ShellState:
         """Take for empty the options that a text sets in a branch which it does not take."""
         for name, _, value in (word.text.partition("=") for word in words if is_assignment(word)):
             if value.lstrip().startswith("-"):
-                self.values.setdefault(name.rstrip("+"), "")
+                self.values.setdefault(name.partition("[")[0].rstrip("+"), ())
 
     def _is_absent(self, words: tuple[Word, ...]) -> bool:
         """Whether a file of settings that a condition guards is none of this machine's."""
@@ -387,9 +384,12 @@ class ShellState:
         if self.blocks.runs is not True:
             shown = f"${{{name}[{key}]}} (set in a condition)"
             known = value = Word(shown, (shown,))
-        words = self.values.get(name)
+        is_first = key == "0" and not any(one.startswith(f"{name}[") for one in self.values)
+        words = self.values.get(name, () if is_first else None)
         if isinstance(words, tuple) and key.isdecimal() and int(key) <= len(words):
             self.values[name] = (*words[: int(key)], value, *words[int(key) + 1 :])
+        elif isinstance(words, tuple) and key.isdecimal():
+            self.forget(name, is_exported=False, why="an array with gaps")
         else:
             self.values[f"{name}[{key}]"] = known
 
