@@ -12,10 +12,8 @@ from preflight.diagnosis.signatures.table import NOTICES, SEARCHED, Signature, s
 from preflight.frozen import dataclass
 
 _ERRNO = re.compile(r"\[Errno (\d{1,3})\]|\(os error (\d{1,3})\)|\bOs \{ code: (\d{1,3}), kind")
-_STORAGE, _PEER = (
-    frozenset({"S93"}),
-    frozenset({"S57", "S59", "S82", "S115", "S81", "S51", "S52", "S49", "S138"}),
-)
+_STORAGE = frozenset({"S93"})
+_PEER = frozenset({"S57", "S59", "S82", "S115", "S81", "S51", "S52", "S49", "S138"})
 # Linux numbers, asm-generic/errno-base.h and errno.h.
 _BY_ERRNO: dict[int, frozenset[str]] = {
     2: frozenset({"S92", "S113", "S84", "S68", "S37", "S82", "S83", "S27"}),
