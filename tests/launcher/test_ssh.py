@@ -165,6 +165,10 @@ def through_a_proxy(sshd: Sshd, tmp_path: Path) -> None:
 def test_a_proxy_command_that_fails_is_told(sshd: Sshd) -> None:
     with pytest.raises(ConnectionLost, match=r"ProxyCommand ended with exit status 3: no tunnel today$"):
         sshd.open(proxy_command="sh -c 'echo no tunnel today >&2; exit 3'")
+    with pytest.raises(
+        ConnectionTimedOut, match=r"ProxyCommand sent no SSH banner within 1 s: no tunnel today$"
+    ):
+        sshd.open(proxy_command="sh -c 'echo no tunnel today >&2; sleep 9'", connect_timeout_s=1.0)
 
 
 def test_a_connection_that_dies_ends_its_streams(sshd: Sshd) -> None:

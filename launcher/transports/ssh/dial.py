@@ -136,11 +136,16 @@ def connect_failure(endpoint: Endpoint, failures: list[OSError]) -> HostError:
     return HostError(endpoint.name, f"cannot connect to {where}: {said}")
 
 
-def handshake_timeout(endpoint: Endpoint, symptom: str) -> ConnectionTimedOut:
+TRY_PROXY = "try its ProxyCommand of ~/.ssh/config by hand"
+
+
+def handshake_timeout(endpoint: Endpoint, symptom: str, sock: object = None) -> ConnectionTimedOut:
     """Return the error of a host that accepts connections and then shows `symptom`: too little."""
-    message = (
-        f"port {endpoint.port} accepted the connection but {symptom} within {endpoint.connect_timeout_s:g} s"
-    )
+    within = f"{symptom} within {endpoint.connect_timeout_s:g} s"
+    if isinstance(sock, ProxySocket):
+        said = f": {sock.said}" if sock.said else ""
+        return ConnectionTimedOut(endpoint.name, f"its ProxyCommand {within}{said}", TRY_PROXY)
+    message = f"port {endpoint.port} accepted the connection but {within}"
     return ConnectionTimedOut(endpoint.name, message, "is its sshd overloaded, or is it another service?")
 
 
@@ -175,8 +180,12 @@ class ProxySocket(socket.socket):
         if status is None:
             return ""
         ended = f"signal {-status}" if status < 0 else f"exit status {status}"
-        said = one_line(self._tail.strip(), 300)
-        return f"its ProxyCommand ended with {ended}" + (f": {said}" if said else "")
+        return f"its ProxyCommand ended with {ended}" + (f": {self.said}" if self.said else "")
+
+    @property
+    def said(self) -> str:
+        """The last words of the command on stderr so far."""
+        return one_line(self._tail.strip(), 300)
 
     def _read_stderr(self) -> None:
         with self._process as process:  # waits for its end, too

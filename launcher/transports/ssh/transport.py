@@ -20,7 +20,7 @@ from paramiko.packet import Packetizer
 from launcher.errors import ConnectionLost, HostError
 from launcher.local.fanout_places import GREETING, KEYS, SESSION, await_in_place, released_place
 from launcher.transports.base import Endpoint
-from launcher.transports.ssh.dial import ProxySocket, handshake_timeout
+from launcher.transports.ssh.dial import TRY_PROXY, ProxySocket, handshake_timeout
 
 _Handlers: TypeAlias = dict[int, Callable[..., Any]]
 _PARAMIKO = cast("Any", paramiko.Transport)
@@ -204,11 +204,11 @@ class SshTransport(paramiko.Transport):
         self.close()
         if not finished:
             what = "did not finish the SSH handshake" if seen else "sent no SSH banner"
-            raise handshake_timeout(endpoint, what)
+            raise handshake_timeout(endpoint, what, self.sock)
         if isinstance(failure, paramiko.ssh_exception.IncompatiblePeer):
             raise HostError(endpoint.name, f"no SSH algorithm in common: {failure}")
         if isinstance(self.sock, ProxySocket) and (why := self.sock.why_ended()):
-            raise ConnectionLost(endpoint.name, why, "try its ProxyCommand of ~/.ssh/config by hand")
+            raise ConnectionLost(endpoint.name, why, TRY_PROXY)
         if not seen:
             message = f"port {endpoint.port} of {endpoint.address} does not speak SSH, or hung up at once"
             raise ConnectionLost(
