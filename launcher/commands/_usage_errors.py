@@ -69,6 +69,7 @@ OTHER_OPTIONS = {
     ("logs", "--grep"): "gpulaunch logs RUN | grep WORDS",
     **dict.fromkeys((("attach", "--rank"), ("attach", "-r")), "one rank alone: gpulaunch logs RUN -f -r N"),
     **dict.fromkeys((("report", "-o"), ("report", "--output")), "--html FILE writes a page"),
+    ("run", "--no-sync"): "--set sync=false",
     ("stop", "--all"): "name the run; gpulaunch ps lists those that live",
     ("rm", "--all"): "gpulaunch prune deletes those of all runs that ended long ago",
     ("ps", "--watch"): "gpulaunch top shows runs live",

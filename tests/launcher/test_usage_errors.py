@@ -43,6 +43,7 @@ from launcher.cli import execute
         ("explain FOO,", "no finding FOO", "gpulaunch checks lists those of preflight"),
         ("explain ,", "gpulaunch explain needs CODE", "gpulaunch checks lists the codes"),
         ("diagnose tests/users.py", "tests/users.py is a script and no log", "gpulaunch lint tests/users.py"),
+        ("run a.py --no-sync", "gpulaunch run has no option --no-sync", "--set sync=false"),
         ("stop a -f", "gpulaunch stop has no option -f", "without time for a checkpoint: --now"),
         ("attach a -r 0", "gpulaunch attach has no option -r", "one rank alone: gpulaunch logs RUN -f -r N"),
         ("init a.py --dry-run", "gpulaunch init has no option --dry-run", "gpulaunch run has it"),
