@@ -1,10 +1,15 @@
 """When a client waits for hosts no longer: interrupted, or of a run that continues without it."""
 
+import time
+from collections.abc import Collection
+
 from launcher.follow.awake_clock import AwakeClock
+from launcher.follow.node_client import NodeClient
 from launcher.follow.run_state import RunState
 
 LEAVE_AFTER_S = 2.0
 """After the second Ctrl-C: time for the word to arrive, and for the hosts to say that nothing is left."""
+_FAREWELL_S = 5.0
 WHY = "left at the second Ctrl-C, before it reported the end"
 
 
@@ -52,3 +57,13 @@ class ClientTimeout:
         now = self._awake.now()
         self._since = now if self._since is None else self._since
         return now - self._since > self._timeout_s
+
+
+def leave_hosts(clients: Collection[NodeClient]) -> None:
+    """Follow no more, and wait until that is sent; a host that is not reached just now is not waited for."""
+    for client in clients:
+        client.close()
+    deadline = time.monotonic() + _FAREWELL_S
+    for client in clients:
+        if client.is_connected:
+            client.join(max(0.0, deadline - time.monotonic()))

@@ -71,8 +71,6 @@ QUEUE_LENGTH = 16
 """Events that wait for the loop; a slow terminal then slows the reading, and memory stays flat."""
 POLL_S = 0.1
 """How long a host is waited for before words are sent to it."""
-LEAVE_S = 5.0
-"""How long a client that leaves waits for its words to be sent."""
 
 
 class NodeClient(threading.Thread):
@@ -141,6 +139,11 @@ class NodeClient(threading.Thread):
     def close(self) -> None:
         """Follow no more; the run continues on the host, or ends as its `on_disconnect` says."""
         self._messages.close()
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether what it has to say is sent now."""
+        return self._stream is not None
 
     def run(self) -> None:
         """Follow to the end, through as many connections as it takes."""

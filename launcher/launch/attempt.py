@@ -13,7 +13,7 @@ from launcher.config.inventory import HostEntry
 from launcher.exit_codes import ExitCode
 from launcher.follow import protocol
 from launcher.follow.awake_clock import AwakeClock
-from launcher.follow.client_deadlines import ClientTimeout
+from launcher.follow.client_deadlines import ClientTimeout, leave_hosts
 from launcher.follow.detach_policy import DetachPolicy, DetachPromise
 from launcher.follow.events import HostStarted, JobEnds, LogOutput, RunEvent, Tick
 from launcher.follow.failures import is_port_conflict
@@ -271,7 +271,7 @@ class Attempt(FollowedRun):
 
     def _leave(self) -> None:
         self._left = True
-        self._close_followers()
+        leave_hosts(self._followers.values())
 
     def _disconnect_words(self) -> str:
         remote = not all(entry.is_local for entry in self._launch.entries)

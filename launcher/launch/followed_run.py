@@ -10,7 +10,7 @@ from launcher.follow.client_deadlines import StopDeadline
 from launcher.follow.events import Interrupted, RunEvent, Tick
 from launcher.follow.failure_diagnosis import add_diagnosis, add_last_lines
 from launcher.follow.hang_stacks import add_stacks
-from launcher.follow.node_client import LEAVE_S, QUEUE_LENGTH, NodeClient
+from launcher.follow.node_client import QUEUE_LENGTH, NodeClient
 from launcher.follow.outcome import Outcome, build_outcome
 from launcher.follow.peer_check import PeerCheck
 from launcher.follow.phases import Phase
@@ -96,14 +96,6 @@ class FollowedRun:
     def _detach_followers(self) -> None:
         for follower in self._followers.values():
             follower.detach()
-
-    def _close_followers(self) -> None:
-        """Leave all hosts."""
-        for follower in self._followers.values():
-            follower.close()
-        deadline = time.monotonic() + LEAVE_S
-        for host in self._followers.keys() - self._state.nodes.disconnected:
-            self._followers[host].join(max(0.0, deadline - time.monotonic()))
 
     def _unconfirmed_hosts(self) -> str:
         """Return the hosts that have not confirmed that the run continues without a client."""

@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from launcher.follow.client_deadlines import leave_hosts
 from launcher.follow.detach_policy import ACK_TIMEOUT_S, RETRY_S
 from launcher.follow.events import HostStarted, LogOutput, RunEvent, Tick
 from launcher.follow.log_offsets import ResumePoint
@@ -136,7 +137,7 @@ class AttachedRun(FollowedRun):
             return False
         if not self._slurm_job:
             self._release()
-        self._close_followers()
+        leave_hosts(self._followers.values())
         return True
 
     def _release(self) -> None:

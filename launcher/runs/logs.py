@@ -9,9 +9,10 @@ from typing import Any
 
 from launcher.config.node_sets import fold_hosts
 from launcher.durations import parse_duration
+from launcher.follow.client_deadlines import leave_hosts
 from launcher.follow.events import Disconnected, HostEnded, HostLost, LogOutput, RunEvent
 from launcher.follow.log_offsets import ResumePoint
-from launcher.follow.node_client import LEAVE_S, QUEUE_LENGTH, NodeClient
+from launcher.follow.node_client import QUEUE_LENGTH, NodeClient
 from launcher.launch.signals import capture_signals
 from launcher.planning.plan import NodePlan, Plan
 from launcher.runs.access import RunAccess
@@ -155,11 +156,7 @@ def show_logs(to: RunAccess, selection: LogSelection, show: Sink) -> LogsResult:
                 case _:
                     pass
     kept.give_to(show)
-    for follower in followers:
-        follower.close()
-    deadline = time.monotonic() + LEAVE_S
-    for follower in followers:
-        follower.join(max(0.0, deadline - time.monotonic()))
+    leave_hosts(followers)
     return LogsResult(lost, states)
 
 
