@@ -14,6 +14,7 @@ _WRITTEN = ("output", "run_dir", "tmp", "hf_cache")
 _NEEDED = ("output", "run_dir", "tmp")  # a launch without these ends
 _OTHERWISE = {
     "hf_cache": "export HF_HOME=DIRECTORY that can be written (env: in the run config)",
+    "tmp": "set TMPDIR to a directory that can be written (env: in the run config)",
     "run_dir": "log in as the owner of that home, or set XDG_STATE_HOME on the host to a local disk",
 }
 _RUN_DIR_MIB = 200
