@@ -7,6 +7,7 @@ from launcher.config.schema import CONFIG_KEYS, HOST_KEYS, INVENTORY_KEYS
 from launcher.config.slurm_options import SLURM_KEYS
 from launcher.config.sync_options import SYNC_KEYS
 from launcher.config.value_types import Field, FieldType
+from launcher.durations import EXPECTED, format_duration, parse_duration
 
 
 def render_reference() -> str:
@@ -32,11 +33,16 @@ def _section(title: str, keys: tuple[Field, ...]) -> str:
         "| --- | --- | --- | --- | --- |",
     ]
     for key in keys:
-        default = f"`{key.default}`" if key.default else ""
-        rows.append(
-            f"| `{key.name}` | {key.doc} | {_cell(key.kind)} | {default} | `{key.name}: {key.example}` |"
-        )
+        default = f"`{_shown(key, key.default)}`" if key.default else ""
+        example = f"`{key.name}: {_shown(key, key.example)}`"
+        rows.append(f"| `{key.name}` | {key.doc} | {_cell(key.kind)} | {default} | {example} |")
     return "\n".join([*rows, ""])
+
+
+def _shown(key: Field, text: str) -> str:
+    """Return a value as a person types it: 7200.0 seconds are 2h."""
+    seconds = parse_duration(text) if key.kind.expected == EXPECTED and text != "0" else None
+    return text if seconds is None else format_duration(seconds)
 
 
 def _cell(kind: FieldType) -> str:
