@@ -87,7 +87,8 @@ def test_a_document_has_the_exit_code_of_its_command(home: Home) -> None:
     assert document(home, "ps", "root@127.0.0.1:1", code=3)["exit_code"] == 3
     (home.home / "bad.py").write_text("x = (\n")
     assert document(home, "lint", "bad.py", code=1)["exit_code"] == 1
-    for words in (("checks",), ("explain", "GPU001"), ("diagnose", "bad.py")):
+    (home.home / "train.log").write_text("step 1 loss 2.5\n")
+    for words in (("checks",), ("explain", "GPU001"), ("diagnose", "train.log")):
         document(home, *words)
 
 
