@@ -68,9 +68,13 @@ def _sampler(it: Interpreter, ref: Ref, name: str, call: Call) -> None:
     it.change(ref.id, divides=TRUE, reshuffles=reshuffles, rank=rank)
 
 
+ONE_EPOCH = "one epoch"
+"""What is said of a call of set_epoch with a constant."""
+
+
 def _set_epoch(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
     given = call.node.args[0] if call.node.args else None
-    what = "one epoch" if isinstance(given, ast.Constant) else ""
+    what = ONE_EPOCH if isinstance(given, ast.Constant) else ""
     it.emit(ScriptEvent("epoch set", call.place, heap_id(owner), call, what))
     return NONE
 

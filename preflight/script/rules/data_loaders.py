@@ -24,7 +24,7 @@ from preflight.script.interpreter.values import (
     text_of,
     truth,
 )
-from preflight.script.libraries.data_loaders import OF_PARTS, divides
+from preflight.script.libraries.data_loaders import OF_PARTS, ONE_EPOCH, divides
 from preflight.script.rules.certainty import doubted, doubts_of
 from preflight.script.rules.method_calls import has_unknown_call, note_call, owners_of
 from preflight.script.rules.registry import Level, RuleHit, rule
@@ -221,6 +221,7 @@ def same_order_in_every_epoch(it: "Interpreter", event: ScriptEvent) -> Iterator
         owner = sampler.place if sampler is not None else None
         if sampler is not None and (event.what or sampler.get("reshuffles") == FALSE):
             owner = event.place  # what is made at one place may shuffle for training alone
+            it.notes.setdefault(f"{_ALIKE} by {event.what}{sampler.place}", []).append(event.place)
         note_call(it, "set_epoch", owner, event.place)
     elif event.name == "end":
         yield from _shuffled_alike(it)
@@ -231,13 +232,15 @@ def same_order_in_every_epoch(it: "Interpreter", event: ScriptEvent) -> Iterator
 
 
 def _shuffled_alike(it: "Interpreter") -> Iterator[RuleHit]:
-    message = "set_epoch is never called: this sampler shuffles every epoch alike"
     fix = "sampler.set_epoch(epoch) at the start of each epoch"
     for level in (Level.WARNING, Level.INFO):
         samplers = owners_of(it, f"{_ALIKE} {level.value}") - owners_of(it, "set_epoch")
         if samplers and not has_unknown_call(it, "set_epoch", r"(?<!def )\bset_epoch\b"):
             for place in sorted(samplers, key=str):
-                yield RuleHit(place, message, fix, level)
+                numbers = it.notes.get(f"{_ALIKE} by {ONE_EPOCH}{place}", [])
+                why = "set_epoch gets the same number each time" if numbers else "set_epoch is never called"
+                message = f"{why}: this sampler shuffles every epoch alike"
+                yield RuleHit(place, message, fix, level, tuple(numbers[:1]))
 
 
 _ALIKE = "shuffles alike"
