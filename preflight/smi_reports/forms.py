@@ -93,7 +93,7 @@ def _error(text: str) -> Facts | None:
 
 
 def _kernel_log(text: str) -> Facts | None:
-    if not re.search(rf"NVRM:|nvidia(?!-smi\b)|\bkernel\b|^(?:{_OF_KERNEL})", text, re.MULTILINE):
+    if not re.search(rf"NVRM:|^[> ]*\[.*nvidia(?!-smi\b)|\bkernel\b|^(?:{_OF_KERNEL})", text, re.MULTILINE):
         return None  # lines with dates of something else
     return kernel_facts(text)
 

@@ -23,9 +23,14 @@ _HEAD = re.compile(
     r"|(?:[$#%>][^\S\n])?nvidia-smi[^\S\n][^\n]{0,200}--query-gpu="
     r"|#[^\S\n]*(?:Date[^\S\n]+Time[^\S\n]+)?gpu,?[^\S\n]+(?:pwr|pid|sm|fb)\b|(?<=[^\w\n])GPU0[^\S\n]+X\b"
     r"|\[0\] [^|\n]{1,60}\|[^|\n]{1,60}\|[^|\n]{0,20} / +\d{1,12} MB"
-    r"|(?<![\w.,=])(?:timestamp|index|name|uuid|driver_version), ?"
+    r"|(?<![\w.,=])(?:timestamp|index|(?:gpu_)?(?:name|uuid)|driver_version), ?"
     r"(?:(?:[a-z_.]{2,}(?: \[[\w/%]{1,5}\])?(?:, ?|$)){2,}"
     r"|[a-z]{2,20}\.[a-z.]{2,20}(?: \[[\w/%]{1,5}\])?$))",
+    re.MULTILINE,
+)
+_TIMED_ERROR = re.compile(
+    r"^([^\n]{0,40}\d\d:\d\d:\d\d[^\n]{0,40}?)(?:Failed to initialize NVML|NVIDIA-SMI has failed"
+    r"|No devices were found|Unable to determine the device handle)",
     re.MULTILINE,
 )
 _MARK = re.compile(r"[^,\n]{0,60}[\s\]:>]")
@@ -125,7 +130,7 @@ def _without_pane(text: str) -> str:
 def plain_text(text: str) -> str:
     """Return a cleaned text without what quotes, line numbers and collectors put in front of its lines."""
     text = unwrapped(_without_marks(text))
-    found = _HEAD.search(text)
+    found = _HEAD.search(text) or _TIMED_ERROR.search(text)
     if found is None:
         return text
     lines = text.split("\n")

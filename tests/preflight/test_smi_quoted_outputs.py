@@ -141,3 +141,15 @@ _LISTED = "GPU 0: Tesla V100-SXM2-16GB (UUID: GPU-1208a58e-ad58-45c4-394a-d9f872
 )
 def test_a_list_is_read_where_its_lines_alone_have_a_mark(text: str) -> None:
     assert _known(gpus_of(parse_smi(text, "host")), "name") == ["Tesla V100-SXM2-16GB"]
+
+
+def test_an_error_in_a_log_with_times_is_what_nvidia_smi_said() -> None:
+    said = "2026-11-27T10:00:01.000Z Failed to initialize NVML: Driver/library version mismatch\n"
+    gpus = parse_smi(said, "host").gpus
+    assert isinstance(gpus, Missing)
+    assert gpus.code == "library-mismatch"
+
+
+def test_a_log_that_names_nvidia_is_no_kernel_log_without_xids() -> None:
+    with pytest.raises(BadInput):
+        parse_smi("2026-11-27T10:00:01.000Z pulling nvidia/cuda:12.8.0-base\n", "host")
