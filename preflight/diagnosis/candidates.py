@@ -6,14 +6,13 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 
 from preflight.diagnosis.candidate import TAKEN_FOR_A_COMMAND, Candidate, candidate_of_row
-from preflight.diagnosis.device_assertions import by_printed_assertions
 from preflight.diagnosis.exception_origins import is_of_another_package, row_over_words, words_of
 from preflight.diagnosis.exception_shapes import chains_of
 from preflight.diagnosis.lines import Line
 from preflight.diagnosis.long_messages import hits_of_long_messages
 from preflight.diagnosis.process_ends import echoes_lost_peer, lost_its_store, weigh_peers_end
 from preflight.diagnosis.quoted_text import is_shown_text
-from preflight.diagnosis.repeated_statuses import by_named_status, with_last_errors
+from preflight.diagnosis.repeated_statuses import by_named_status, by_printed_assertions, with_last_errors
 from preflight.diagnosis.result import USER_CODE
 from preflight.diagnosis.run_progress import RunProgress
 from preflight.diagnosis.signature_matcher import SignatureHit, first_match, is_harmless

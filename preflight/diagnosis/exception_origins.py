@@ -31,13 +31,10 @@ _READS_DATA_ONLY = re.compile(
 )
 # It decodes what is not the path of a file (runtime/config.py), as one that this host lacks.
 _DEEPSPEED_CONFIG = re.compile(r"/deepspeed/runtime/config\.py$")
-_ASSERTS_PATH = re.compile(r"AssertionError: assert [\w.]{1,60}\.(?:exists|isfile|isdir|is_file|is_dir)\(")
-# The first of the files that a pattern or folder has, where it has none.
-_TAKES_A_FILE = re.compile(
-    r"\b(?:next|max|min)\(.{0,200}\b(?:walk|r?glob|iglob|iterdir|scandir|listdir)\(|\b(?:r?glob|iglob|listdir)\(.{0,200}\)\[-?\d"
-)
-_OF_NOTHING = re.compile(
-    r"StopIteration\b|IndexError: list index out of range|ValueError: (?:max|min)\(\) .*empty"
+# An assertion that a path exists; the first of the files that a pattern or a folder has, where it has none.
+_LACKS_FILE = re.compile(
+    r"AssertionError: assert [\w.]{1,60}\.(?:exists|isfile|isdir|is_file|is_dir)\(|(?:StopIteration\b|IndexError: list index out of range|ValueError: (?:max|min)\(\) .{0,40}empty)(?s:.*)"
+    r"(?:\b(?:next|max|min)\(.{0,200}\b(?:walk|r?glob|iglob|iterdir|scandir|listdir)\(|\b(?:r?glob|iglob|listdir)\(.{0,200}\)\[-?\d)"
 )
 _DOWNLOADS = re.compile(r"/(?:requests|httpx2?|urllib3|aiohttp|huggingface_hub|wandb|mlflow|botocore)/")
 # A library that makes an object of another one.
@@ -154,12 +151,8 @@ def row_of_place(chain: Sequence[ParsedException], source: str) -> Signature | N
     for each in chain:
         if each.name in _READING_ERRORS and any(_READS_MODELS.search(frame.path) for frame in each.frames):
             return signature("S85")
-        if (
-            (_OF_NOTHING.match(each.text) and _TAKES_A_FILE.search(source))
-            or _ASSERTS_PATH.match(each.text)
-            or (
-                each.type == "binascii.Error" and any(_DEEPSPEED_CONFIG.search(at.path) for at in each.frames)
-            )
+        if _LACKS_FILE.match(f"{each.text}\n{source}") or (
+            each.type == "binascii.Error" and any(_DEEPSPEED_CONFIG.search(at.path) for at in each.frames)
         ):
             row = signature("S92")
             return row and replace(row, broad=True)

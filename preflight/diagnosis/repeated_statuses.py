@@ -1,4 +1,4 @@
-"""What torch repeats below a message of its own: the name of CUDA's status, the last error that NCCL wrote. Pure."""
+"""What another line says of a failure that a message only reports: the name of CUDA's status, a kernel's assertion, NCCL's last error. Pure."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -7,12 +7,14 @@ from typing import TypeAlias
 from preflight.diagnosis.lines import Line
 from preflight.diagnosis.process_ends import SYSTEM_ERROR
 from preflight.diagnosis.signature_matcher import SignatureHit, first_match
-from preflight.diagnosis.signatures.table import CausalDepth
+from preflight.diagnosis.signatures.cuda_statuses import KERNEL_ASSERTION
+from preflight.diagnosis.signatures.table import CausalDepth, Signature
 from preflight.diagnosis.tracebacks import MOST_BELOW, ParsedException
 
 _Place: TypeAlias = tuple[object, int]
 _SOME_STATUS = "S33"
 _NAMES_STATUS, _STATUS_BELOW = re.compile(r"Search for [`'\"]cudaError\w+['\"] in "), 4
+_FAILED, _PRINTED = "S123", re.compile(KERNEL_ASSERTION)
 _LAST_ERROR = re.compile(r"\bLast error: (\S.*)")
 _NCCL_KINDS = frozenset({SYSTEM_ERROR, "S131"})
 
@@ -36,6 +38,23 @@ def by_named_status(shown: Sequence[SignatureHit]) -> list[SignatureHit]:
 def _just_below(line: Line, named: Mapping[_Place, SignatureHit]) -> SignatureHit | None:
     places = ((line.stream, line.order + below) for below in range(1, _STATUS_BELOW))
     return next((named[place] for place in places if place in named), None)
+
+
+def by_printed_assertions(hits: Sequence[SignatureHit]) -> list[SignatureHit]:
+    """Return the hits, of which those that only say that an assertion failed are of the row of the one that a kernel printed.
+
+    A kernel prints without a rank's prefix, so an assertion of no rank is every rank's.
+    """
+    printed = [hit for hit in hits if hit.row.code != _FAILED and _PRINTED.search(hit.line.text)]
+    return [
+        SignatureHit(_row_of(hit.line, printed), hit.line) if printed and hit.row.code == _FAILED else hit
+        for hit in hits
+    ]
+
+
+def _row_of(line: Line, printed: Sequence[SignatureHit]) -> Signature:
+    own = next((hit for hit in printed if hit.line.stream == line.stream), printed[0])
+    return own.row
 
 
 def with_last_errors(
