@@ -109,8 +109,11 @@ def without_contradiction(values: list[Value]) -> list[Value]:
     answers = {value.first for value in values if type(value) is RankValue}
     if answers >= {True, False}:
         return [UNKNOWN]
-    alone = list(alternatives(values[0]))
-    return values if values[1:] or alone[1:] else alone  # what one branch alone returns all have
+    alone = [value for value in values if type(value) is OneOf and not value.values[1:]]
+    if len({first for value in alone for first in (value.held or {}).values()}) > 1:
+        return values
+    # Of one branch alone, as the other was not read: all ranks have it.
+    return [value.values[0] if type(value) is OneOf and not value.values[1:] else value for value in values]
 
 
 def given_by(it: "Interpreter", func: Value, call: Call, result: Value) -> Value:

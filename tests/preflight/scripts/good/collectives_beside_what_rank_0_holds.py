@@ -117,3 +117,16 @@ def show(loss):
 
 show(loss)
 show(loss)  # what comes before a way out is done
+
+
+def ends(loss, rank=0):
+    if os.path.exists("stop"):
+        if rank == 0:
+            return 1
+        else:
+            return 1
+    return 0
+
+
+if ends(loss) == 1:
+    dist.all_reduce(loss)
