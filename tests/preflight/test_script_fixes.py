@@ -73,8 +73,8 @@ FIXES: dict[str, tuple[str, str, str]] = {
     "R402": ("shuffle_beside_a_sampler", "shuffle=True, ", ""),
     "R403": (
         "same_order_in_every_epoch",
-        "    loop(model, optimizer, loader)",
-        "    sampler.set_epoch(epoch)\n    loop(model, optimizer, loader)",
+        "    again.set_epoch(0)",
+        "    again.set_epoch(epoch)\n    sampler.set_epoch(epoch)",
     ),
     "R404": ("barrier_of_rank_0", "    dist.barrier()", "dist.barrier()"),
     "R405": (
