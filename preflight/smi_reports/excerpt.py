@@ -2,7 +2,7 @@
 
 _LONGEST = 2 << 20
 """Texts up to this many characters are read as they are; a `-q -x` of 16 GPUs has a quarter of it."""
-_MARKS = (
+MARKS = (
     "NVIDIA-SMI",
     "NVSMI LOG",
     "nvidia-smi",
@@ -25,7 +25,7 @@ def excerpt(text: str) -> str:
     if len(text) <= _LONGEST:
         return text
     kept, end = list[str](), 0
-    for place in sorted(place for mark in _MARKS for place in _places(text, mark)):
+    for place in sorted(place for mark in MARKS for place in _places(text, mark)):
         if place + _AFTER <= end:
             continue
         start = max(end, text.rfind("\n", 0, max(0, place - _BEFORE)) + 1)

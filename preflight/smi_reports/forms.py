@@ -145,8 +145,10 @@ def _counted_facts(tree: Facts, asked: int = 0) -> Facts:
     cut = bool(gpus) and (len(facts["gpus"]) != attached or "processes" not in gpus[-1])
     if cut and isinstance(attached, int) and attached <= MAX_GPUS:
         shown = _counted(len(gpus))
-        reason = f"the host has {attached} GPUs, and the file holds {shown}, not this one"
         places = _places(facts["gpus"], attached, asked)
+        # without the numbers of device files any of them may be the one that is missing
+        which = ", not this one" if asked or max(_minors(facts["gpus"])) >= 0 else "; which is not known"
+        reason = f"the host has {attached} GPUs, and the file holds {shown}{which}"
         facts["gpus"] = _at_places(facts["gpus"], places, max(attached, max(places) + 1), reason)
     return facts
 
@@ -197,6 +199,10 @@ def _table(text: str) -> Facts:
     trees = [table_tree(each) for each in texts]
     place = latest(trees, texts)
     keep_processes(trees[: place + 1])
+    if not trees[place]["gpu"] and _TABLE_HEAD.search(text):  # a line of a table, as grep finds it
+        others = read_form(_TABLE_HEAD.sub("", text))
+        if others is not None:
+            return {**others, "driver": tree_driver(trees[place], "file")}
     tree, text = trees[place], texts[place]
     facts = _tree_facts(tree)
     unread: tuple[str, ...] = ("memory", "processes")
@@ -319,8 +325,8 @@ class Form(NamedTuple):
 
 FORMS = (
     Form(r"=NVSMI LOG=|^GPU (?:[0-9A-F]{4}){1,2}:[0-9A-F]{2}:[0-9A-F]{2}\.\d[^\S\n]*$", _q),
-    Form(_HEAD, _table),
     Form(NVITOP, _nvitop),
+    Form(_HEAD, _table),
     Form(_ROW, _headless_table),
     Form(r"^[^\S\n]*GPU \d+: .*\(UUID: ", list_facts),
     Form(r"^[^\n]{0,80}nvidia-smi .{0,200}--query-gpu=\S+", _csv),
@@ -338,6 +344,7 @@ FORMS = (
     Form(BARE_ROW, _compute_apps),
     Form(rf"^[> \t]{{0,8}}(?:{_OF_KERNEL}|{_DATED})", _kernel_log),
     Form(LSPCI, lambda text: {"pci_gpus": lspci_gpus(text)}),
+    Form("^WARNING: infoROM", kernel_facts),
 )
 """Forms in the order they are tried; XML comes before.
 

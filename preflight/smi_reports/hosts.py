@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 
+from preflight.smi_reports.excerpt import MARKS
 from preflight.smi_reports.gpustat import HEAD
 
 _NAME = r"[A-Za-z0-9][\w.-]{0,252}"
@@ -118,7 +119,9 @@ def prompted_parts(text: str) -> Parts:
     found = list(_PROMPT.finditer(text))
     if len({match[1] for match in found}) < 2:
         return []
-    return _blocks(text, [(match[1], match.start(), match.start()) for match in found])
+    blocks = _blocks(text, [(match[1], match.start(), match.start()) for match in found])
+    # without the host from which the others were reached
+    return [(name, block) for name, block in blocks if any(mark in block for mark in MARKS)]
 
 
 def _blocks(text: str, headings: list[tuple[str, int, int]]) -> Parts:

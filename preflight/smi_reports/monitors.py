@@ -31,6 +31,8 @@ _CUT_ROW = "@cut"
 """Key of a row that is cut."""
 _REST_OF_NAMES = re.compile(r"[^\S\n]*(?!#)[a-z]")
 _TIMES = ("date", "time")
+_ROW_END = re.compile(r"(?<=\S)(?<!:\d\d)\s{4,}(?=\d{1,2}\s+\d{1,10}\s+[CGM][+CGM]*\s)")
+"""Between two rows of processes whose line end is lost."""
 _KIND = re.compile(KIND)
 
 
@@ -50,7 +52,7 @@ def monitor_tree(text: str) -> tuple[Tree, bool]:
 
     Raises ValueError where no line has the values of its columns, or where a terminal wrapped their names.
     """
-    lines = text.split("\n")
+    lines = _ROW_END.sub("\n", text).split("\n")
     start = next(at for at, line in enumerate(lines) if re.match(MONITOR, line, re.IGNORECASE))
     if _REST_OF_NAMES.match("".join(lines[start + 1 : start + 2])):
         raise ValueError("its lines are wrapped, and which of its values is in which column is not known")

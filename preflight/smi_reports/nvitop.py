@@ -11,7 +11,8 @@ from preflight.smi_reports.table import MAX_GPUS, add_readings, table_tree
 
 Tree = dict[str, Any]
 
-HEAD = r"^\|[^\S\n]*NVITOP [\d.]+[^\S\n]"
+HEAD = r"^\|[^\S\n]*(?:NVITOP [\d.]+[^\S\n]|NVIDIA-SMI [^\n]*\n(?:[^\n]*\n){3,5}[+|](?:=+\+){4})"
+"""Its first versions print nvidia-smi's, and a fourth column of bars as well."""
 _HEAD = re.compile(HEAD, re.MULTILINE | re.IGNORECASE)
 _SIZE = re.compile(r"(?<![\w.])(\d{1,6}(?:\.\d{1,2})?)(GiB|KiB)")
 _COMPACT = re.compile(
@@ -34,7 +35,8 @@ def nvitop_tree(text: str) -> tuple[Tree, bool]:
     A GPU without a row in the list of processes has none in the tree.
     """
     start = [found.start() for found in _HEAD.finditer(text)][-1]
-    text = _SIZE.sub(_in_mib, text[start:]).replace("CUDA Driver Version", "CUDA Version")
+    text = _SIZE.sub(_in_mib, text[start:].replace(" 0B / ", " 0MiB / "))
+    text = text.replace("CUDA Driver Version", "CUDA Version")
     devices, _, listed = text.partition("Processes:")
     tree = table_tree("\n".join(map(_narrow, devices.split("\n"))))
     for number, *cells in _COMPACT.findall(devices) if not tree["gpu"] else ():

@@ -28,6 +28,8 @@ _NO_UNIT = re.compile(r"\d+(?: M?i?)?")
 _NAME = re.compile(r"^\s*Product Name\s*: ")
 _CUT_BARS = re.compile(r"\|.*[^|+]$")
 """Of a table beside it."""
+_ARROW = re.compile(r"\s{2,}<[-=]+\s*$")
+"""Of an author, behind a value."""
 _HOLE = re.compile(r"\S\s{2,}\S")
 """A key that lost a word."""
 _PART = re.compile(
@@ -70,7 +72,7 @@ def q_tree(text: str) -> Tree:
             open_at = [(-1, top), (0, known)]
             continue
         words = line.expandtabs().lstrip(" ")
-        label, colon, rest = words.partition(":")
+        label, colon, rest = _ARROW.sub("", words).partition(":")
         if not label.strip() or _HOLE.search(label.strip()):
             above = None
             continue

@@ -3,6 +3,8 @@
 import re
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
+from datetime import datetime
 from itertools import pairwise
 from operator import itemgetter
 from statistics import median
@@ -17,6 +19,8 @@ _MEMORY = re.compile(r"\d+(?: Mi?B)?")
 _CLOCK = re.compile(r"\s*(?P<day>\d{4}/\d\d/\d\d) (?P<h>\d\d):(?P<m>\d\d):(?P<s>\d\d(?:\.\d+)?)")
 _PAUSE_S = 0.4
 """Between two listings of `--loop`, whose shortest pause is a second; rows of one are a few ms apart."""
+_MOMENT = re.compile(r"\d{4}/\d\d/\d\d [\d:.]{8,}|[A-Z][a-z]{2} +\d{1,2} \d\d:\d\d:\d\d \d{4}")
+"""When a recording was made: of --query-gpu, and of the others."""
 
 _MOST_UNNAMED = 16
 """GPUs of one host; more rows without a name are those of a loop."""
@@ -34,9 +38,10 @@ class DifferentHostsError(ValueError):
 
 
 def latest(trees: list[Tree], texts: list[str]) -> int:
-    """Return the place of the last recording that has as many GPUs as any, of trees of one host.
+    """Return the place of the newest recording that has as many GPUs as any, of trees of one host.
 
-    A recording that is cut has fewer GPUs than those before it. Raises DifferentHostsError where a GPU of one
+    Without a time in each that is the last: `cat log*` puts those of a rotated log behind newer ones. One
+    that is cut has fewer GPUs than those before it. Raises DifferentHostsError where a GPU of one
     recording is not that of another, by UUID, bus, name or memory; `texts` are those of the trees.
     """
     ids = [tuple(map(_identity, gpus_in(tree))) for tree in trees]
@@ -50,7 +55,20 @@ def latest(trees: list[Tree], texts: list[str]) -> int:
     if len(groups) > 1:
         raise DifferentHostsError(len(trees), ["\n".join(texts[at] for at in group) for group in groups])
     longest = max(map(len, ids))
-    return max(place for place, each in enumerate(ids) if len(each) == longest)
+    moments = [_moment(text) for text in texts]
+    are_known = all(moments)
+    whole = [place for place, each in enumerate(ids) if len(each) == longest]
+    return max(whole, key=lambda at: (moments[at] if are_known else "", at))
+
+
+def _moment(text: str) -> str:
+    """Return when a recording was made, in words that sort as times do; "" where it does not say."""
+    found = _MOMENT.search(text)
+    if found is None or "/" in found[0]:
+        return found[0] if found else ""
+    with suppress(ValueError):
+        return datetime.strptime(found[0], "%b %d %H:%M:%S %Y").strftime("%Y/%m/%d %H:%M:%S")  # noqa: DTZ007
+    return ""
 
 
 def last_of_each(keys: Sequence[str], rows: Sequence[Row], times: Sequence[str]) -> list[tuple[str, Row]]:

@@ -22,6 +22,7 @@ _HEAD = re.compile(
     r"|(?<!\) )\bGPU \d{1,2}: [^\n]*\(UUID: |GPU models and configuration *:|<\?xml version="
     r"|(?:[$#%>][^\S\n])?nvidia-smi[^\S\n][^\n]{0,200}--query-gpu="
     r"|#[^\S\n]*(?:Date[^\S\n]+Time[^\S\n]+)?gpu,?[^\S\n]+(?:pwr|pid|sm|fb)\b|(?<=[^\w\n])GPU0[^\S\n]+X\b"
+    r"|(?<![0-9a-f:])(?:[0-9a-f]{4}:)?[0-9a-f]{2}:[0-9a-f]{2}\.\d (?:3D|VGA|Display)\b[^\n]*: NVIDIA"
     r"|\[0\] [^|\n]{1,60}\|[^|\n]{1,60}\|[^|\n]{0,20} / +\d{1,12} MB"
     r"|(?<![\w.,=])(?:timestamp|index|(?:gpu_)?(?:name|uuid)|driver_version), ?"
     r"(?:(?:[a-z_.]{2,}(?: \[[\w/%]{1,5}\])?(?:, ?|$)){2,}"
@@ -145,7 +146,8 @@ def plain_text(text: str) -> str:
     if prefix is None:
         is_csv = _MARK.fullmatch(found[1]) and _CSV_NAME.match(text, found.end(1))
         return f"{text[: found.start()]}\n{text[found.end(1) :]}" if is_csv else text
-    whole = join_pieces(lines, lambda line: bool(line) and not prefix.match(line))
+    is_marked = bool(found[1].strip())  # beside an indented block others are not
+    whole = join_pieces(lines, lambda line: is_marked and bool(line) and not prefix.match(line))
     return "\n".join(prefix.sub("", line) for line in whole)
 
 

@@ -271,6 +271,8 @@ def test_lspci_gives_the_bus() -> None:
     (gpu,) = _pci(LSPCI_NN)
     assert (gpu.bus_id, gpu.device_id) == ("0000:06:00.0", "2236")
     assert [gpu.device_id for gpu in _pci(LSPCI)] == ["2941"] * 4
+    for mark in ("    ", "2024-06-03T10:00:01.123Z ", "Jun  3 10:00:01 gpu7 lspci[991]: "):
+        assert _pci("".join(f"{mark}{line}\n" for line in LSPCI.splitlines())) == _pci(LSPCI)
 
 
 def _pci(text: str) -> tuple[PciGpu, ...]:

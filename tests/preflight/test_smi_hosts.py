@@ -10,7 +10,7 @@ import pytest
 
 from preflight.facts.gpu import Driver, Gpu
 from preflight.facts.missing import Missing
-from preflight.smi_reports import parse_smi
+from preflight.smi_reports import parse_hosts, parse_smi
 from tests.hardware import gpus_of
 
 _HOSTS = Path(__file__).with_name("smi_hosts")
@@ -111,3 +111,10 @@ def test_reasons_for_lower_clocks_are_read_where_all_are_known(
     text = f"index, name, {columns}, pstate\n0, NVIDIA H200, {row}, P0\n"
     (gpu,) = gpus_of(parse_smi(text, "host"))
     assert (None if isinstance(gpu.throttle, Missing) else gpu.throttle) == throttle
+
+
+def test_a_host_from_which_others_were_reached_is_none() -> None:
+    table = "GPU 0: NVIDIA A2 (UUID: GPU-e18afb8d-1627-f8ff-2ba3-c05c5a8e9e67)\n"
+    session = "[ana@login ~]$ srun --gres=gpu:1 --pty bash\n[ana@gpu-25 ~]$ nvidia-smi -L\n" + table
+    (facts,) = parse_hosts(session, "log")
+    assert len(gpus_of(facts)) == 1

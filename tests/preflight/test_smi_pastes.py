@@ -33,11 +33,56 @@ $ nvidia-smi
 | NVIDIA-SMI 535.216.01             Driver Version: 535.216.01   CUDA Version: 12.2     |
 |=============
 """
+_TABLE_OF_L4 = """+-----------------------------------------------------------------------------------------+
+| NVIDIA-SMI 570.148.08             Driver Version: 570.148.08     CUDA Version: 12.8     |
++-----------------------------------------+------------------------+----------------------+
+|   0  NVIDIA L4                      On  |   00000000:3C:00.0 Off |                    0 |
+| N/A   60C    P0             36W /   72W |   20304MiB /  23034MiB |      0%      Default |
++-----------------------------------------+------------------------+----------------------+
+"""
+_OLD_NVITOP = """| NVIDIA-SMI 460.32.03    Driver Version: 460.32.03    CUDA Version: 11.2     |
++-------------------------------+----------------------+----------------------+
+| GPU  Name        Persistence-M| Bus-Id        Disp.A | Volatile Uncorr. ECC |
+| Fan  Temp  Perf  Pwr:Usage/Cap|         Memory-Usage | GPU-Util  Compute M. |
++===============================+======================+======================+====================+
+|   0  Tesla P40           On   | 00000000:3B:00.0 Off |                    0 | MEM: 0.0%          |
+| MAX   20C    P8     9W / 250W |        0B / 22.38GiB |      0%      Default | UTL: 0%            |
+"""
+_LOG_AND_ROTATED_LOG = "".join(
+    f"timestamp, index, temperature.gpu\n2024/06/03 10:00:{second}.123, 0, {degrees}\n"
+    for second, degrees in (("09", 64), ("01", 41))
+)
 
 
 @pytest.mark.parametrize(
     ("text", "field", "values"),
     [
+        pytest.param(
+            " \tGPU0\tGPU1\n GPU0\tX\tOK\n GPU1\tOK\tX\n\n" + _TABLE_OF_L4,
+            "temperature_c",
+            [60],
+            id="a table below a matrix that is indented",
+        ),
+        pytest.param(
+            _TABLE_OF_L4.split("\n")[1] + f"\n\nGPU 0: NVIDIA A2 (UUID: {_UUID})\n",
+            "uuid",
+            [_UUID],
+            id="the first line of a table beside a list",
+        ),
+        pytest.param(_OLD_NVITOP, "memory", [22917], id="the first versions of nvitop"),
+        pytest.param(_LOG_AND_ROTATED_LOG, "temperature_c", [64], id="a log, and behind it what it was"),
+        pytest.param(
+            "GPU 00000000:01:00.0\n    Temperature\n        GPU Current Temp      : 67 C    <===\n",
+            "temperature_c",
+            [67],
+            id="an arrow behind a value",
+        ),
+        pytest.param(
+            "# gpu   pid  type  sm  command\n    0     7     C   9  python3    1     8     C   9  sh\n",
+            "index",
+            [0, 1],
+            id="processes whose rows are joined",
+        ),
         pytest.param(_ROWS, "temperature_c", [33, 32], id="indented rows without their head"),
         pytest.param(_ROWS, "mig_enabled", [True, None], id="rows that are cut within a GPU"),
         pytest.param(_MONITORS, "temperature_c", [41], id="dmon and pmon"),
@@ -174,3 +219,17 @@ def test_a_bus_that_lspci_lists_twice_has_one_gpu() -> None:
     facts = parse_smi(text, "h")
     assert not isinstance(facts.pci_gpus, Missing)
     assert [(gpu.bus_id, gpu.device_id) for gpu in facts.pci_gpus] == [("0000:04:00.0", "1b06")]
+
+
+def test_which_gpus_a_part_holds_is_only_said_where_it_says_so() -> None:
+    text = "NVSMI LOG=\n\nAttached GPUs : 2\nGPU 00000000:0F:00.0\n    Compute Mode : Default\n"
+    _, missing = gpus_of(parse_smi("=====" + text, "h"))
+    assert missing.name == Missing(
+        "the host has 2 GPUs, and the file holds 1 GPU; which is not known", "not-asked"
+    )
+
+
+def test_what_is_wrong_with_an_inforom_is_read_alone() -> None:
+    log = parse_smi("WARNING: infoROM is corrupted at gpu 0000:17:00.0\n", "h").kernel_log
+    assert not isinstance(log, Missing)
+    assert len(log.other) == 1
