@@ -4,7 +4,8 @@ import os
 import posixpath
 import re
 import shlex
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ _HINTS = {
     **dict.fromkeys(("--use_cpu", "--use-cpu", "--no-cuda", "--no_cuda"), "on the CPU: --gpus none"),
     **dict.fromkeys(("--background", "--bg", "--daemon"), "without this terminal: --detach"),
     **dict.fromkeys(
-        ("--force", "-f", "--no-preflight", "--skip-preflight", "--no-check", "--skip-checks"),
+        ("--force", "--no-preflight", "--skip-preflight", "--no-check", "--skip-checks"),
         "findings that shall not stop the launch: --ignore CODES",
     ),
     **dict.fromkeys(("--ssh-key", "--key", "--identity"), "a private key: --identity-file FILE"),
@@ -131,8 +132,8 @@ def _place(error: click.NoSuchOption, given: list[str], ctx: click.Context) -> t
     option, at = _typed(error.option_name, given)
     name = one_line(option, 100)
     wrong = f"{command} has no option {name}"
-    others = given[: at + 1] + given[at + (2 if name in _HINTS else 1) :]  # without its value
-    launcher = next((word for word in others if posixpath.basename(word) in LAUNCHERS), "")
+    before_script = takewhile(lambda word: not word.endswith(".py"), given)  # behind it they are values
+    launcher = next((word for word in before_script if posixpath.basename(word) in LAUNCHERS), "")
     if launcher:
         return wrong, f"a command goes after --: {command} --hosts A,B -- {launcher} ..."
     from launcher.engines.command_line.gpulaunch_options import find_own_option  # noqa: PLC0415 - only for a mistake
@@ -147,7 +148,7 @@ def _place(error: click.NoSuchOption, given: list[str], ctx: click.Context) -> t
     close = get_close_matches(name, error.possibilities or (), n=1, cutoff=_CLOSE)
     if close:
         return wrong, f"did you mean {close[0]}?"
-    known = [spelling for param in ctx.command.params for spelling in param.opts]
+    known = {spelling: param for param in ctx.command.params for spelling in param.opts}
     fix = f"options of the script go last, after --: {command} {_split_line(given, at, known)}"
     root = ctx.find_root().command
     run = root.get_command(ctx, "run") if isinstance(root, click.Group) and ctx.info_name != "run" else None
@@ -168,7 +169,7 @@ def _typed(option: str, given: list[str]) -> tuple[str, int]:
     return option, len(given)
 
 
-def _split_line(given: list[str], at: int, known: Collection[str]) -> str:
+def _split_line(given: list[str], at: int, known: Mapping[str, click.Parameter]) -> str:
     """Return the words with `--` before the options of the script, the first of which is at `at`."""
     ours, theirs = given[:at], list[str]()
     into = theirs
@@ -176,9 +177,10 @@ def _split_line(given: list[str], at: int, known: Collection[str]) -> str:
         if word == "--":
             theirs += given[place:]
             break
-        if word.startswith("-"):
-            into = ours if word.partition("=")[0] in known else theirs
+        param = known.get(word.partition("=")[0])
+        into = (ours if param else theirs) if word.startswith("-") else into
         into.append(word)
+        into = theirs if isinstance(param, click.Option) and param.is_flag else into
     script = next((word for word in given if word.endswith(".py")), "")
     if script in theirs and not {"-c", "--config"}.intersection(ours):
         theirs.remove(script)

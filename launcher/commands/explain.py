@@ -1,6 +1,7 @@
 """gpulaunch explain CODE."""
 
 import os
+import re
 import sys
 from collections.abc import Iterable, Iterator
 
@@ -115,10 +116,11 @@ def _unknown(code: str) -> BadInput:
     near = near or get_close_matches(code, codes, n=3, cutoff=0.6)
     if near:
         return BadInput(f"no finding {code}", f"did you mean {', '.join(near)}?")
-    titled = [each for each in codes if code in explain(each)[1].partition("\n")[0].upper()]
+    word = re.compile(rf"\b{code}", re.IGNORECASE)
+    titled = [each for each in codes if len(code) > 2 and word.search(explain(each)[1].partition("\n")[0])]
     return BadInput(
         f"no finding {code}",
-        f"{len(titled)} with this word in their titles: gpulaunch explain {' '.join(titled[:_TITLED])}"
+        f"codes with this word in the title ({len(titled)}): gpulaunch explain {' '.join(titled[:_TITLED])}"
         if titled
         else "gpulaunch checks lists those of preflight; gpulaunch lint, diagnose and the guard name theirs",
     )

@@ -249,7 +249,7 @@ def refuse_undecided(words: tuple[Word, ...], *, is_behind: bool) -> None:
     `is_behind`: behind another one; a command that starts with an option is then the rest of the line above.
     """
     name = words[0].text
-    if name == "-":  # of a list of YAML
+    if name == "-" and words[:2][-1].text.endswith(":"):  # of a list of YAML
         raise refusals.settings_file()
     if is_behind and name.startswith("-"):
         raise refusals.cut_command(name)

@@ -16,7 +16,10 @@ KEY = re.compile(
     r"|arguments(?=[ \t]*:[ \t]*\[)|ansible\.builtin\.(?:shell|command|raw)"
     r"|(?:shell|bash)(?=:[ \t]+(?:[|>]|\S+[ \t]+[^{ \t]))"  # of Ansible, and no `shell: bash` of a workflow
     r"|(?!(?:name|label|title|desc|help|usage|note|example|comment)\w*:)[a-z][\w-]*"  # of any other file
-    r"(?=:[ \t]+[\"']?(?:torchrun|accelerate[ \t]+launch|deepspeed|python[\d.]*|(?:ba)?sh)[ \t]+[-\w./]))"
+    r"(?=:[ \t]+[\"']?"
+    r"(?:cd[ \t]+[^\s&]+[ \t]*&&[ \t]*|(?:env|exec|nohup)[ \t]+|[A-Za-z_]\w*=\S*[ \t]+){0,9}"
+    r"(?:(?:torchrun|accelerate[ \t]+launch|deepspeed|(?:ba)?sh)[ \t]+[-\w./]"
+    r"|python[\d.]*[ \t]+(?:-[a-zA-Z]+[ \t]+)*?(?:-m[ \t]|[\w./-]+\.py\b))))"
     rf"[ \t]*:(?:[ \t]+(?P<value>(?:{TEXT})?))?[ \t]*"
 )
 _TAKEN = re.compile(r"(?<!\S)(?P<key>chdir|creates|removes)=(?P<value>[^\s{}]+)(?!\S)")

@@ -63,6 +63,7 @@ _DEFAULTS = ("value", "default")
 _NO_VALUE = ("null", "~")
 _TEXT_KEYS = ("run", "script", "commands", "cmds", "cmd")
 _STARTS = ("command", "entrypoint")
+_KNOWN = (*_TEXT_KEYS, *_STARTS, *_VARIABLES, "args", "shell", "raw", "bash")
 _PREPARING = re.compile(r"[ ]*initContainers:[ \t]*(?:#.*)?")
 _NODE_RANK = re.compile(r"(?<![ \t])[ \t]+--(?:node|machine)[_-]rank[= \t]\d{1,4}(?=[\s\\]|$)")
 """In which the commands of a master and of its workers differ."""
@@ -102,7 +103,9 @@ def command_of_manifest(text: str, launch: re.Pattern[str]) -> str | None:
         _refuse_image(lines, text, launch)
         return None
     keys = _with_places(_without_preparing(list(command_keys(lines)), lines), lines)
-    found = _launches(keys, lines, launch)
+    found = _launches([key for key in keys if key.name in _KNOWN], lines, launch) or _launches(
+        keys, lines, launch
+    )
     if not found:
         return _only_command(keys, lines)
     refuse_ray(lines, next(iter(found))[1])

@@ -60,7 +60,7 @@ _EDITOR = "launch.json: the page has a configuration of an editor, too; paste it
 _QUOTE = re.compile(r"[ \t]*>(?!>) ?")
 _CALLOUT = re.compile(r"\[!\w+\]")
 _CHANGED = re.compile(r"^(?:diff |index |@@ |[ +-]|$)")
-_ADDED = re.compile(rf"^\+[ \t]*{LAUNCH}\b", re.MULTILINE)
+_ADDED = re.compile(rf"^[ \t]*\+[ \t]*{LAUNCH}\b", re.MULTILINE)
 CONTINUED = re.compile(r"(?:\\|[ \t][\^`])[ \t]*$")
 
 

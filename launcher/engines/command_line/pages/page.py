@@ -72,9 +72,9 @@ _LABEL = re.compile(
     re.MULTILINE,
 )
 _CRON = re.compile(
-    r"^[ \t]{0,8}(@(?:reboot|hourly|daily|weekly|monthly)"
-    r"|(?=[^A-Za-z\n]*\*)(?:[\d*][\d*/,-]*[ \t]+){4}[\d*][\d*/,-]*)"
-    r"[ \t]+(?=[A-Za-z/.])",
+    r"(?<!\\\n)^[ \t]{0,8}(@(?:reboot|hourly|daily|midnight|weekly|monthly|yearly|annually)"
+    r"|(?=[^A-Za-z\n]*\*)(?:[\d*][\d*/,-]*[ \t]+){3}(?:[\d*?][\d*/,-]*|[A-Za-z]{3})[ \t]+"
+    r"(?:[\d*?][\d*/,-]*|[A-Za-z]{3}(?:[,-][A-Za-z]{3})*))[ \t]+(?:root[ \t]+)?([A-Za-z/.][^\n]*)",
     re.MULTILINE,
 )
 """When cron starts a command: `0 2 * * * cd /srv && torchrun train.py`."""
@@ -125,7 +125,10 @@ def commands_text(text: str) -> str:
     document = _document(text)
     text = _without_template(text) if document is None and "{%" in text else text
     text = _recipe(_without_numbers(_argv_text(text) if document is None else document))
-    text = _CRON.sub(lambda one: say_left_out(f"{one[1]}: of cron; a launch starts at once") + "\n", text)
+    at_once = "of cron; a launch starts at once"
+    text = _CRON.sub(
+        lambda one: say_left_out(f"{one[1]}: {at_once}") + "\n" + one[2].replace("\\%", "%"), text
+    )
     text = _LABEL.sub("", _LIST_MARK.sub("", _ITEM_OF_PROSE.sub("", text)))
     code = _CODE.fullmatch(text) or _SENTENCE.fullmatch(text) or _QUOTES.fullmatch(text)
     text = _FENCE.sub("", code[1] if code else text)

@@ -12,7 +12,7 @@ from launcher.engines.command_line.shell.blocks import ShellBlocks
 from launcher.engines.command_line.shell.bracket_tests import Files
 from launcher.engines.command_line.shell.env_file import exported_file, read_settings
 from launcher.engines.command_line.shell.pipelines import predict_output
-from launcher.engines.command_line.shell.variables import Value, Variables
+from launcher.engines.command_line.shell.variables import Value, Variables, elements_of
 from launcher.engines.command_line.shell.words import Word, explain_replaced, without_itself
 from launcher.engines.command_line.shell.working_directory import WorkingDirectory
 from launcher.engines.command_line.tables import side_programs
@@ -308,22 +308,23 @@ class ShellState:
 
     def assign_array(self, name: str, words: tuple[Word, ...]) -> None:
         """Take `NAME=(WORDS)`, `NAME+=(WORDS)` and `NAME=([KEY]=VALUE ...)`."""
+        name, is_added = name.rstrip("+="), name.endswith("+=")
         pairs = [_PAIR.fullmatch(word.text) for word in words]
         if words and all(pairs):
+            if self.blocks.runs and not is_added:
+                self.values.pop(name, None)
             for word, pair in zip(words, pairs, strict=True):
                 if pair is not None:
-                    self._assign_element(name.rstrip("+="), pair["key"], Word(pair["value"], word.unresolved))
+                    self._assign_element(name, pair["key"], Word(pair["value"], word.unresolved))
             return
-        name, is_added = name.rstrip("+="), name.endswith("+=")
-        value = self.values.get(name) if is_added else ()
-        before = value if isinstance(value, tuple) else ()
-        if self.blocks.runs is None:
-            shown = f"${name} (set in a condition)"
-            self.values[name] = (*before, Word(shown, (shown,)))
-        elif self.blocks.runs:
-            self.values[name] = (*before, *words)
-        else:
+        before = elements_of(name, self.values) if is_added else ()
+        shown = f"${name} (set in a condition)"
+        if self.blocks.runs is False:
             self.values.setdefault(name, ())
+        elif before is None:
+            self.forget(name, is_exported=False, why="an array with gaps")
+        else:
+            self.values[name] = (*before, *(words if self.blocks.runs else (Word(shown, (shown,)),)))
 
     def _assign(self, words: tuple[Word, ...], *, is_exported: bool) -> None:
         of_all = is_exported or self.exports_all
@@ -333,8 +334,7 @@ class ShellState:
             if is_exported and self._export_file(word):
                 continue
             if element is not None:
-                given = Word(element["value"], word.unresolved)
-                self._assign_element(element["name"], element["key"], given)
+                self._assign_element(element["name"], element["key"], Word(element["value"], word.unresolved))
                 continue
             name, equals, value = word.text.partition("=")
             if word.text.startswith("-"):
@@ -384,14 +384,14 @@ class ShellState:
         if self.blocks.runs is not True:
             shown = f"${{{name}[{key}]}} (set in a condition)"
             known = value = Word(shown, (shown,))
-        is_first = key == "0" and not any(one.startswith(f"{name}[") for one in self.values)
-        words = self.values.get(name, () if is_first else None)
-        if isinstance(words, tuple) and key.isdecimal() and int(key) <= len(words):
+        words = elements_of(name, self.values)
+        if words is not None and key.isdecimal() and int(key) <= len(words):
             self.values[name] = (*words[: int(key)], value, *words[int(key) + 1 :])
-        elif isinstance(words, tuple) and key.isdecimal():
-            self.forget(name, is_exported=False, why="an array with gaps")
-        else:
-            self.values[f"{name}[{key}]"] = known
+            return
+        for at, word in enumerate(words or ()):
+            self.values[f"{name}[{at}]"] = word.text if word.is_known else word
+        self.values.pop(name, None)
+        self.values[f"{name}[{key}]"] = known
 
 
 def is_assignment(word: Word) -> bool:

@@ -56,3 +56,11 @@ def given_argument(given: tuple[Word, ...], number: int, end: int) -> Expansion:
     """Return an argument of a function, which is empty where its call has too few."""
     one = given[number - 1] if number <= len(given) else Word("")
     return Expansion(end, text=one.text) if one.is_known else Expansion(end, open=one)
+
+
+def elements_of(name: str, values: Values) -> tuple[Word, ...] | None:
+    """Return what an array has so far; None for a table by keys, and an array with gaps."""
+    value = values.get(name)
+    if value is None:
+        return None if any(one.startswith(f"{name}[") for one in values) else ()
+    return value if isinstance(value, tuple) else (Word(value) if isinstance(value, str) else value,)

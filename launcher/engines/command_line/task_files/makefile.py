@@ -14,8 +14,11 @@ TARGET = re.compile(
 )
 _BODY = re.compile(r"(?:(?:\t[^\n]*|[ \t]*(?:#[^\n]*)?)(?:\n|\Z))*")
 _DEFINED = re.compile(
-    r"^define[ \t]+(\w+)[ \t]*:?=?[ \t]*\n((?:(?!endef)[^\n]*\n){0,50}?)endef[ \t]*$", re.MULTILINE
+    r"^(?:(?:export|override)[ \t]+)?define[ \t]+(?P<name>\w+)[ \t]*:?=?[ \t]*\n"
+    r"(?P<lines>(?:(?!endef)[^\n]*\n){0,50}?)endef[ \t]*$",
+    re.MULTILINE,
 )
+_ALONE = re.compile(r"^\t[ \t@+-]*\$[({](?P<name>\w+)[)}][ \t]*$", re.MULTILINE)
 _SPECIAL = re.compile(r"^\.[A-Z_]+[ \t]*:[^\n]*$", re.MULTILINE)
 _VARIABLE = re.compile(
     r"^(?:export[ \t]+)?(?P<name>[A-Za-z_]\w*)[ \t]*(?P<mark>[:?+]{0,2}=)[ \t]*(?P<value>[^\n]*)$",
@@ -60,6 +63,7 @@ _OR = re.compile(
 )
 _DEEPEST, _LONGEST = 5, 500_000
 """Variables within variables, and characters of a recipe with all that they may fill."""
+_MOST = 20  # lines of recipes that a `define` fills
 
 _SHELL = re.compile(r"(?<!\$)\$\(shell[ \t]+(?=[^()\n]*\))")
 
@@ -99,8 +103,19 @@ def tasks_of_makefile(text: str) -> tuple[Task, ...] | None:
 
 
 def _with_defined(text: str) -> str:
-    """Return a text with `NAME = LINES` for `define NAME`, whose lines a recipe runs one after the other."""
-    return _DEFINED.sub(lambda one: f"{one[1]} = {' && '.join(one[2].strip().splitlines())}", text)
+    """Return a text with what `define NAME` holds in place of `$(NAME)`, or as `NAME = LINE`."""
+    lines = {
+        one["name"]: [line.strip() for line in _joined(one["lines"]) if line.strip()]
+        for one in _DEFINED.finditer(text)
+    }
+    if not lines:
+        return text
+    text = _DEFINED.sub(
+        lambda one: f"{one['name']} = {lines[one['name']][0]}" * (len(lines[one["name"]]) == 1), text
+    )
+    return _ALONE.sub(
+        lambda one: "\n".join(f"\t{line}" for line in lines.get(one["name"], [one[0]])), text, _MOST
+    )
 
 
 _OWN_NAME = re.compile(r"(?<!\$)\$(?:@|\(@\)|\{@\})")
