@@ -4,6 +4,7 @@ import shlex
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import partial
 from typing import Literal, TypeAlias
 
@@ -15,7 +16,7 @@ from launcher.commands._host_access import HostAccess, open_host_access
 from launcher.commands._host_options import HostOptions, host_access_options
 from launcher.commands._job_hosts import reach_run
 from launcher.commands._param_types import Function
-from launcher.errors import GpulaunchError, HostError, HostsUnusable, RunNotKept
+from launcher.errors import GpulaunchError, HostError, HostsUnusable, RunNotKept, SlurmError
 from launcher.local.project import local_runs_dir
 from launcher.planning.run_record import read_run_records
 from launcher.rundir.run_id import LAST, run_name
@@ -33,7 +34,7 @@ from launcher.transports.ssh.config_parser import is_named
 from preflight.errors import BadInput
 from preflight.frozen import dataclass
 
-_LOOK_EVERY_S = 1.0
+_LOOK_EVERY_S, _LOOK_AT_LEAST_EVERY_S = 1.0, 8.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,18 +162,19 @@ def open_named_run(
 
 def _await_run(access: HostAccess, options: FoundRunOptions) -> RemoteRun:
     """Return the run of a Slurm job, once it has one. Raises BadInput where the job ends without."""
-    said = False
+    pause_s = _LOOK_EVERY_S
     while True:
         try:
             return find_run("", access, options)
         except GpulaunchError as absence:
-            await_job(access.job, lambda _: None)  # of a job that is over this says more
+            with suppress(SlurmError):
+                await_job(access.job, lambda _: None)  # of a job that is over this says more
             if not isinstance(absence, BadInput):
                 raise
-            if not said:
+            if pause_s == _LOOK_EVERY_S:
                 echo(f"{absence.message}, and it is waited for; {absence.fix}", err=True)
-            said = True
-        time.sleep(_LOOK_EVERY_S)
+        time.sleep(pause_s)
+        pause_s = min(2 * pause_s, _LOOK_AT_LEAST_EVERY_S)  # a job of another program never has one
 
 
 def list_access_words(access: HostAccess, options: FoundRunOptions) -> tuple[str, ...]:

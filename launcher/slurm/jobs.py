@@ -22,21 +22,14 @@ _GONE = re.compile(r"invalid job id", re.IGNORECASE)
 _REASON = re.compile(r"\bReason=(\S+)")
 _OUTPUT = re.compile(r"^\s*StdOut=(\S.*)$", re.MULTILINE)
 _HALTED = ("SUSPENDED", "STOPPED")
-_STARTS = ("PENDING", "CONFIGURING")
 _LIVES = ("RUNNING", "COMPLETING", "CONFIGURING", *_HALTED)
 _NEVER = "DependencyNeverSatisfied"
 _HELD = re.compile("held|hold", re.IGNORECASE)
 _HELD_BY_ADMIN = "JobHeldAdmin"
 _WAITS = ("PENDING", "REQUEUED", "REQUEUE_HOLD", "SPECIAL_EXIT")
-_ENDED = (
-    "CANCELLED",
-    "COMPLETED",
-    "FAILED",
-    "TIMEOUT",
-    "OUT_OF_MEMORY",
-    "NODE_FAIL",
-    "PREEMPTED",
-    "DEADLINE",
+_STARTS = (*_WAITS, "CONFIGURING")
+_ENDED = re.compile(
+    "CANCELLED|COMPLETED|FAILED|TIMEOUT|OUT_OF_MEMORY|NODE_FAIL|BOOT_FAIL|PREEMPTED|DEADLINE|REVOKED"
 )
 _ASK_EVERY_S = 0.5
 _ASK_AT_LEAST_EVERY_S = 15.0
@@ -145,12 +138,17 @@ def read_job(job: str, environ: Mapping[str, str] = os.environ) -> Allocation:
 
 
 def await_job(job: str, say: Callable[[str], None]) -> Allocation:
-    """Return a job as `read_job` does, once it runs; `say` gets what it waits for."""
+    """Return a job as `read_job` does, once it runs; `say` gets what it waits for.
+
+    Slurm may fail to answer for a while after its first answer.
+    """
     said, pause_s = "", _ASK_EVERY_S
     while True:
         try:
             return read_job(job)
-        except JobChanges as wait:
+        except (JobChanges, SlurmError) as wait:
+            if isinstance(wait, SlurmError) and not said:
+                raise
             if wait.message != said:
                 say(f"{wait.message}; {wait.fix}")
             said = wait.message
@@ -291,7 +289,7 @@ def end_without_run(job: str) -> str:
     if state in _WAITS:
         run_slurm(open_local_commands(), ("scancel", "--state=PENDING", job))
         return f"Slurm job {job} had not started; it is cancelled"
-    return f"Slurm job {job} has ended: it is {state}" if state in _ENDED else ""
+    return f"Slurm job {job} has ended: it is {state}" if _ENDED.fullmatch(state) else ""
 
 
 def await_end(job: str, timeout_s: float) -> bool:

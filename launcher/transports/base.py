@@ -37,7 +37,7 @@ class Endpoint:
     new_host_keys: NewHostKeys = "refuse"
     hash_known_hosts: bool = False  # a new key is saved without the host's name in clear
     host_key_alias: str = ""  # the name to look up in known_hosts instead of the address
-    reach_timeout_s: float = 5.0  # to connect, or from a jump host
+    reach_timeout_s: float = 6.0  # to connect
     connect_timeout_s: float = 10.0  # for each other step: resolve, banner and key exchange, a channel
     via: Via | None = None
     base: "Endpoint | None" = None

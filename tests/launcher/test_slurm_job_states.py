@@ -155,15 +155,18 @@ def test_a_job_without_a_run_to_stop_is_cancelled_or_said_to_be_over(
 def test_who_follows_a_job_waits_until_it_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", slurm_commands(tmp_path, "")["PATH"])
     monkeypatch.setattr("launcher.slurm.jobs._ASK_EVERY_S", 0.01)
-    states = "PENDING PENDING CONFIGURING RUNNING"
+    states = "PENDING PENDING NO-ANSWER REQUEUED CONFIGURING RUNNING"
     (tmp_path / "squeue").write_text(
         f"#!/bin/sh\ncd {tmp_path}; echo >> asked\nset -- {states}\n"
-        'shift $(($(wc -l < asked) - 1)); echo "17|17|$1|n1"\n'
+        "shift $(($(wc -l < asked) - 1)); [ $1 != NO-ANSWER ] || { echo no controller >&2; exit 1; }\n"
+        'echo "17|17|$1|n1"\n'
     )
     said: list[str] = []
     assert await_job("17", said.append).nodes == ("n1",)
     assert [words.partition(";")[0] for words in said] == [
         "Slurm job 17 waits: it is PENDING",
+        "squeue: no controller",
+        "Slurm job 17 waits: it is REQUEUED",
         "Slurm job 17 waits: it is CONFIGURING",
     ]
 

@@ -198,7 +198,7 @@ def test_a_value_means_what_it_means_to_ssh(tmp_path: Path, text: str) -> None:
     ):
         assert not files or " ".join(files).replace("/dev/null", "none") == ssh[key]
     assert (got.user, got.address, str(got.port)) == (ssh["user"], ssh["hostname"], ssh["port"])
-    assert got.reach_timeout_s == float(ssh["connecttimeout"].replace("none", "5"))
+    assert got.reach_timeout_s == float(ssh["connecttimeout"].replace("none", "6"))
     assert got.connect_timeout_s == float(ssh["connecttimeout"].replace("none", "10"))
     assert got.identity_agent == ssh.get("identityagent", "")
     assert ",".join(hop.name for hop in got.jumps) == ssh.get("proxyjump", "")

@@ -31,6 +31,7 @@ DEFAULT_IDENTITY_FILES = ("~/.ssh/id_ed25519", "~/.ssh/id_ecdsa", "~/.ssh/id_rsa
 
 _BY_SECRET = ("password", "keyboard-interactive")
 _PASSWORD_TRIES = 3
+_UNITS = ("keys", "times")
 
 _CERTIFICATE = "-cert.pub"
 _LARGEST_KEY = 1 << 20  # as OpenSSH's MAX_KEY_FILE_SIZE
@@ -337,7 +338,6 @@ def _by_password(
             return True
         ring.forget_password(endpoint, password)
         question = f"not accepted; password{spares}: "
-    attempts.tried[-_PASSWORD_TRIES:] = [f"{method}, {_PASSWORD_TRIES} times"]
     return False
 
 
@@ -378,7 +378,7 @@ def _add_key(endpoint: Endpoint, attempts: _Attempts) -> str:
 
 def _failed(endpoint: Endpoint, attempts: _Attempts, why: str = "") -> AuthenticationFailed:
     times = Counter(attempts.tried or ["nothing: no agent, no key file"]).items()
-    tried = "; ".join(said if n == 1 else f"{said} ({n} keys)" for said, n in times)
+    tried = "; ".join(said if n == 1 else f"{said}, {n} {_UNITS[said in _BY_SECRET]}" for said, n in times)
     takes = f"; the host takes {', '.join(attempts.methods)}" if attempts.methods else ""
     message = f"not let in as {endpoint.user}: {why + '; ' if why else ''}tried {tried}{takes}"
     fix = (

@@ -121,7 +121,9 @@ def connect_failure(endpoint: Endpoint, failures: list[OSError]) -> HostError:
     if any(isinstance(failure, TimeoutError) for failure in failures):
         message = f"no answer from {where} within {endpoint.reach_timeout_s:g} s"
         return ConnectionTimedOut(
-            endpoint.name, message, "is the host up, and is the port open in its firewall?"
+            endpoint.name,
+            message,
+            "is it up, and its port open in the firewall? A slow link: ConnectTimeout 20 in ~/.ssh/config",
         )
     if any(isinstance(failure, ConnectionRefusedError) for failure in failures):
         message = f"{where} refused the connection: nothing listens on it"

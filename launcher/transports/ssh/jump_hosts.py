@@ -105,13 +105,13 @@ def open_through(via: SshTransport, hop: Endpoint, endpoint: Endpoint) -> parami
     """Open a channel on a jump host to the next host's SSH port."""
     target = (endpoint.address, endpoint.port)
     try:
-        limit_s = endpoint.reach_timeout_s
+        limit_s = endpoint.connect_timeout_s  # the jump host looks up the name, too
         with released_place():
             return via.open_channel("direct-tcpip", target, ("127.0.0.1", 0), timeout=limit_s)
     except (paramiko.SSHException, OSError, EOFError) as failure:
         where = f"{endpoint.address} port {endpoint.port} from jump host {hop.name}"
         if "timeout" in str(failure).lower():
-            message = f"no answer from {where} within {endpoint.reach_timeout_s:g} s"
+            message = f"no answer from {where} within {endpoint.connect_timeout_s:g} s"
             raise ConnectionTimedOut(endpoint.name, message, _NO_ANSWER) from None
         if isinstance(failure, paramiko.ChannelException) and failure.code == _PROHIBITED:
             fix = f"ask the administrator of {hop.name} (AllowTcpForwarding, PermitOpen of its sshd)"
