@@ -40,7 +40,7 @@ _STUCK, _UNSTUCK = "may be stuck", "Thread is unstuck"
 _ABSENT = re.compile(r"\bExecution of replica \d+ failed: ")
 _TRIED_AGAIN = frozenset({"rendezvous-timeout", "nccl-network", "ssh-access", "local-server"})
 _UNSTARTED = frozenset({"S44", "S110", "S111", "S113"})
-_GATED, _REFUSED, _NO_GPU = "S80", "S81", "S37"
+_GATED, _REFUSED, _NO_GPU, _SOME_STATUS = "S80", "S81", "S37", "S33"
 # Messages of kernels, GPU code and libraries that no exception carries.
 _UNCARRIED = re.compile(r"NCCL|NVRM|[Gg]loo|\.cu:\d|^ssh: ")
 _NCCL_WARNS = re.compile(r"(\S{1,100}:\d+):\d+ \[\d+\] .{0,80}NCCL WARN ")
@@ -270,7 +270,9 @@ def _if_left_out(candidate: Candidate, own: Sequence[Candidate], anchored: Colle
 def _for_want_of_cuda(candidate: Candidate, hits: Sequence[SignatureHit]) -> Candidate:
     """Let an exception about the GPU, or that none is seen, rank behind the warning of its process that says why CUDA did not start."""
     cause, first = candidate.cause, candidate.first
-    about = cause.code == _NO_GPU or (cause.code == USER_CODE and _OF_A_GPU.search(cause.cause))
+    about = cause.code in (_NO_GPU, _SOME_STATUS) or (
+        cause.code == USER_CODE and _OF_A_GPU.search(cause.cause)
+    )
     if not about or not any(
         hit.line.stream == first.stream
         and hit.line.order < first.order
@@ -279,7 +281,7 @@ def _for_want_of_cuda(candidate: Candidate, hits: Sequence[SignatureHit]) -> Can
         for hit in hits
     ):
         return candidate
-    return candidate.possibly(CausalDepth.GENERAL)
+    return candidate.possibly(CausalDepth.VICTIM)
 
 
 def _behind_an_end(candidate: Candidate, others: Sequence[Candidate]) -> Candidate:

@@ -29,27 +29,10 @@ _KERNEL_KILLED = "S77"
 _OWN_GROUP = "the run's control group"
 _PID = re.compile(r"\b(?:pid|PID|[Pp]rocess|subprocess)\b\W{0,3}(\d{2,})")
 _KILLED_PID = re.compile(r"[Kk]ill(?:ed|ing)? process (\d+)")
-_CUDA_CODES = frozenset(
-    {
-        "S20",
-        "S22",
-        "S30",
-        "S37",
-        "S38",
-        "S39",
-        "S40",
-        "S41",
-        "S54",
-        "S55",
-        "S56",
-        "S57",
-        "S69",
-        "S33",
-        "S100",
-        "S123",
-        "S125",
-    }
+_OF_THE_GPU = re.compile(
+    r"cuda-|nccl-(?!duplicate|p2p|version)|device-(?!map|mismatch)|driver-|illegal-memory|sigabrt"
 )
+"""Slugs of what a GPU that failed makes its processes report."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +112,7 @@ def _added(causes: tuple[Cause, ...], context: Context) -> list[Cause]:
     ]
     if context.early_end and "S25" not in codes:
         found.append(_made("S25", "likely", [context.early_end]))
-    if broken and "S40" not in codes and (codes & _CUDA_CODES):
+    if broken and "S40" not in codes and any(_OF_THE_GPU.match(cause.slug) for cause in causes):
         found.insert(0, _made("S40", "likely", [text for text, _ in broken]))
     return found
 

@@ -41,7 +41,7 @@ _NOTHING_TO_READ = re.compile(
 )
 # Lines that only lead to a message, or close a traceback.
 _EMPTY = re.compile(
-    r"Traceback \(most|\b[Ii]f you\b|:\W*$|^\S+ FAILED$|JobState=|no error file defined|^(?:\S*/)?(?:collect2|ld): |^\W*(?:Failures|Root Cause).{0,40}$|^\W*(?:ERROR|Error|FATAL)\W*$|^[-=*#_ ]+$|\b(?:0 (?:errors?|failed|failures?)|(?:errors?|failed|failures?)[=: ]+0)\b"
+    r"Traceback \(most|\b[Ii]f you\b|:\W*$|^\S+ FAILED$|JobState=|: (?:Terminated|Killed)$|no error file defined|^(?:\S*/)?(?:collect2|ld): |^\W*(?:Failures|Root Cause).{0,40}$|^\W*(?:ERROR|Error|FATAL)\W*$|^[-=*#_ ]+$|\b(?:0 (?:errors?|failed|failures?)|(?:errors?|failed|failures?)[=: ]+0)\b"
 )
 
 

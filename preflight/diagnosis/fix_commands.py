@@ -71,6 +71,7 @@ _BY_WORDS: dict[str, tuple[tuple[str, str], ...]] = {
         (r"\bOut of GPU memory\b", "CUDA.memory_status() shows what is held; CUDA.reclaim() behind GC.gc() gives it back"),
     ),
     "S22": ((r"\b[Xx][Ll][Aa]\b|/xla/|jax", "export XLA_PYTHON_CLIENT_PREALLOCATE=false (JAX takes 75 % of a GPU at its start); nvidia-smi shows what else is on it"),),
+    "S21": ((r"WinError 1455|error code: <1455>|paging file", "let Windows manage the size of the paging file, on a disk with room; DataLoader(num_workers=0)"),),
     "S26": (("", "gradient_checkpointing_kwargs={'use_reentrant': False}"),),
     "S32": (
         (r"\bhip|\bHIP\b|\bgfx\d", "rocminfo | grep -m1 gfx names the architecture that the build must have"),

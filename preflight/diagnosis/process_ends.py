@@ -21,7 +21,7 @@ _KILLED, _CANCELLED = "S70", "S78"
 _KILLS = frozenset({_KILLED, _CRASH, "S72", "S74"})
 # Exit codes as containers and supervisors report them: of a process that was killed, and of one that ended itself.
 _STOPPED_BY_OTHERS = {
-    _KILLED: re.compile(r"\b(?:code|status)\W{1,3}(?:137|-9)\b"),
+    _KILLED: re.compile(r"\b(?:code|status)\W{1,3}(?:137|-9)\b|srun: error: \S+: tasks? [\d,-]+: Killed"),
     _CANCELLED: re.compile(r"slurmstepd: error: \*{3} STEP \S+ ON \S+ CANCELLED AT \S+ \*{3}"),
 }
 _OWN_EXIT = re.compile(

@@ -86,8 +86,9 @@ def _own_exit(exits: Sequence[ReportedExit], raised: Sequence[ParsedException]) 
         return None
     certain = bool(ranks) or root.code > 1  # others' tracebacks were kept, so its own would have been
     depth = CausalDepth.ENDING if certain else CausalDepth.VICTIM
+    unseen = "" if certain else ", or its output is not in this log"
     words = (
-        f"rank {root.rank} ended itself with exit code {root.code} and raised no exception: sys.exit or os._exit in the script",
+        f"rank {root.rank} ended with exit code {root.code}, and no exception of it is shown: sys.exit or os._exit in the script{unseen}",
         f"find the exit with code {root.code} in the script; what rank {root.rank} printed last says why",
     )
     kind = (USER_CODE, USER_EXCEPTION)

@@ -3,7 +3,7 @@
 from preflight.diagnosis.signatures.model import GENERAL, ROOT, Signature
 
 # A host of the run's own: this one, a private address, a name without a domain.
-_NEAR = r"(?:localhost|0\.0\.0\.0|\[?::1\]?|(?:127|10)(?:\.\d+){3}|192\.168(?:\.\d+){2}|172\.(?:1[6-9]|2\d|3[01])(?:\.\d+){2}|[A-Za-z][\w-]*(?![\w.-]))"
+_NEAR = r"(?:localhost|\[?::1\]?|\d{1,3}(?:\.\d{1,3}){3}|[A-Za-z][\w-]*(?![\w.-]))"
 
 ROWS: tuple[Signature, ...] = (
     Signature("S122", "too-many-open-files", ROOT,
@@ -75,9 +75,9 @@ ROWS: tuple[Signature, ...] = (
               "the tracker of experiments (Weights & Biases, MLflow) ended the run: this host is not logged in to it, has no right to the project, or does not reach its server or its own process",
               "wandb login on every host (WANDB_API_KEY); WANDB_MODE=offline where no host reaches the server, and wandb.init on one rank only", "source"),
     Signature("S138", "local-server", GENERAL,
-              rf"HTTPS?ConnectionPool\(host='{_NEAR}', port=\d+\): .{{0,300}}refused|Cannot connect to host {_NEAR}:\d+ |https?://{_NEAR}\b.{{0,200}}[Cc]onnection refused|[Cc]onnection refused.{{0,100}}https?://{_NEAR}\b|Failed to connect to {_NEAR} port \d"
-              r"|^(?:urllib3\.\S+|httpx|httpcore)\.\w*Connect\w*: .{0,200}(?:refused|All connection attempts failed)|^(?:openai|anthropic)\.API(?:Connection|Timeout)Error: |The vLLM server can't be reached|vllm_client - Server is not up yet|ConnectionError: Error -?\d+ connecting to \S{1,80}:\d+\. ",
-              "a server that the run asks does not answer: nothing listens at that address and port, or not yet (of vLLM, a reward, a tracker, Redis)",
+              rf"HTTPS?ConnectionPool\(host='{_NEAR}', port=\d+\)|Cannot connect to host {_NEAR}:\d+ |https?://{_NEAR}\b.{{0,200}}[Cc]onnection refused|[Cc]onnection refused.{{0,100}}https?://{_NEAR}\b|Failed to connect to {_NEAR} port \d"
+              r"|^(?:urllib3\.\S+|httpx|httpcore)\.\w*Connect\w*: .{0,200}(?:refused|All connection attempts failed)|^(?:openai|anthropic)\.API(?:Connection|Timeout)Error: |The vLLM server can't be reached|vllm_client - Server is not up yet|ConnectionError: Error -?\d+ connecting to \S{1,80}:\d+\. |^ConnectionRefusedError: ",
+              "a server that the run asks does not answer (vLLM, a reward, a tracker, Redis): nothing listens at that address and port, or not yet, or it needs longer than the client waits",
               "start it before the run and wait until it answers; localhost is each rank's own host, so ranks elsewhere need the name of the server's", "known", definitive=False),
     Signature("S81", "hf-hub-auth", ROOT,
               r"(?:401|403|404|407|429|50[0234]) (?:Client|Server) Error.{0,200}huggingface|(?:401|403|429) Client Error|Client error '4(?:01|03|04|29)|Server error '50\d.{0,80}hugging|Invalid credentials in Authorization header|Repository Not Found"
