@@ -92,16 +92,16 @@ def _read_hosts(text: str) -> list[tuple[str, Facts]]:
     parts = column_parts(text) or gpustat_parts(text) or prefixed_parts(text) or headed_parts(text)
     for titled, is_numbered in () if parts else titled_parts(text):
         found = _read_parts(titled)
-        rest = [part for (_, part), (_, facts) in zip(titled, found, strict=True) if not _lists_gpus(facts)]
+        rest = [
+            part
+            for (_, part), (_, facts) in zip(titled, found, strict=True)
+            if not isinstance(facts["gpus"], list)
+        ]
         listed = len(titled) - len(rest)
         if listed > 1 or (is_numbered and listed and max(map(len, rest)) < _LONGEST_REASON):
             return found
     found = _read_parts(parts or prompted_parts(text))
     return found if any(_UNKNOWN_FORM not in str(facts["gpus"]) for _, facts in found) else []
-
-
-def _lists_gpus(facts: Facts) -> bool:
-    return isinstance(facts["gpus"], list)
 
 
 _LONGEST_REASON = 400

@@ -14,7 +14,6 @@ ASKED = rf"{HEADER}|--query-(?:compute-)?apps=[^\n]+\n[^\n,]{{1,80}}, "
 
 BARE_ROW = r"^[^\S\n]*\d+, (\[[\w/ ]+\]|[^,\n]+), (\[[\w/ ]+\]|\d+ MiB)[^\S\n]*$"
 _QUERY = re.compile(r"--query-(?:compute-)?apps=([\w.,]+)")
-_USED = ("used_gpu_memory", "used_memory")
 
 
 def column_names(cells: list[str]) -> list[str]:
@@ -43,16 +42,13 @@ def listed_pids(text: str) -> list[str]:
 
 
 def processes_by_gpu(text: str) -> dict[str, list[dict[str, Any]]] | None:
-    """Return facts.ComputeProcess of each GPU by its UUID; None where the list does not name GPUs."""
+    """Return the processes of each GPU by its UUID; None where the list does not name GPUs."""
     rows = app_rows(text)
     if not rows or any("gpu_uuid" not in row for row in rows):
         return None
     found: dict[str, list[dict[str, Any]]] = {}
     for row in rows:
-        name = row.get("process_name", row.get("name", ""))
-        used = next((row[key] for key in _USED if key in row), "")
-        process = {"pid": row["pid"], "process_name": name, "used_memory": used}
-        found.setdefault(row["gpu_uuid"], []).append({key: value for key, value in process.items() if value})
+        found.setdefault(row["gpu_uuid"], []).append(row)
     return found
 
 

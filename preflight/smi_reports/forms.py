@@ -111,8 +111,7 @@ def _xml(text: str) -> Facts:
     trees = [xml_tree(whole) for whole, _ in closed]
     place = latest(trees, texts)
     tree, inside = trees[place], closed[place][1]
-    _place_lost(tree, text)
-    facts = _counted_facts(tree)
+    facts = _counted_facts(tree, text)
     if "processes" in inside and isinstance(facts["gpus"], list):
         shown = [gpu for gpu in facts["gpus"] if isinstance(gpu["name"], str)]
         if shown and isinstance(shown[-1]["processes"], list):
@@ -125,45 +124,35 @@ def _q(text: str) -> Facts:
     texts = [text[start:end] for start, end in pairwise([0, *starts[1:], len(text)])]
     trees = [q_tree(each) for each in texts]
     asked, tree = _ASKED_GPU.search(text), trees[latest(trees, texts)]
-    _place_lost(tree, text)
-    return _counted_facts(tree, int(asked[1]) if asked else 0)
+    return _counted_facts(tree, text, int(asked[1]) if asked else 0)
 
 
-def _place_lost(tree: Facts, text: str) -> None:
-    gpus = gpus_in(tree)
-    place_lost(gpus, text, are_numbered=False)
-    tree["gpu"] = gpus
-
-
-def _counted_facts(tree: Facts, asked: int = 0) -> Facts:
+def _counted_facts(tree: Facts, text: str, asked: int = 0) -> Facts:
     """Return the facts of a tree; GPUs that it counts and does not show are unknown: cut, or not `asked`."""
+    tree["gpu"] = gpus = gpus_in(tree)
+    place_lost(gpus, text, are_numbered=False)
     facts = _tree_facts(tree)
     attached = value_of(find(tree, "attached_gpus"), whole)
     if find(tree, "attached_gpus") is None and isinstance(facts["gpus"], list):
         facts["gpus"] = _placed(facts["gpus"], starts_within="cut" in tree, asked=asked)
-    gpus = gpus_in(tree)
     cut = bool(gpus) and (len(facts["gpus"]) != attached or "processes" not in gpus[-1])
     if cut and isinstance(attached, int) and attached <= MAX_GPUS:
-        shown = _counted(len(gpus))
         places = _places(facts["gpus"], attached, asked)
-        # without the numbers of device files any of them may be the one that is missing
-        which = ", not this one" if asked or max(_minors(facts["gpus"])) >= 0 else "; which is not known"
-        reason = f"the host has {attached} GPUs, and the file holds {shown}{which}"
-        facts["gpus"] = _at_places(facts["gpus"], places, max(attached, max(places) + 1), reason)
+        which = ", not this one" if places else "; which is not known"
+        reason = f"the host has {attached} GPUs, and the file holds {_counted(len(gpus))}{which}"
+        places = places or list(range(len(gpus)))
+        facts["gpus"] = _at_places(facts["gpus"], places, max(attached, len(gpus)), reason)
     return facts
 
 
 def _placed(gpus: list[Facts], *, starts_within: bool, asked: int) -> list[Facts]:
     """Return GPUs of a text without its first lines at the numbers of their device files, one where `asked`.
 
-    The rest of a GPU that is cut is of the one before the next. Raises ValueError where no number is known.
+    Raises ValueError where no number is known.
     """
-    minors = _minors(gpus)
-    minors = [asked] if asked and minors == [-1] else minors
-    if starts_within and minors[0] < 0:
-        minors[0] = minors[1] - 1
-    if _are_places(minors, MAX_GPUS):
-        return _at_places(gpus, minors, minors[-1] + 1, "the file is cut at its start")
+    places = _places(gpus, MAX_GPUS, asked, starts_within=starts_within)
+    if places:
+        return _at_places(gpus, places, places[-1] + 1, "the file is cut at its start")
     if starts_within:
         raise ValueError("it is cut at its start, and the numbers of its GPUs are not known")
     return gpus
@@ -175,19 +164,18 @@ def _at_places(gpus: list[Facts], places: list[int], count: int, reason: str) ->
     return [{**held.get(index, absent), "index": index} for index in range(count)]
 
 
-def _minors(gpus: list[Facts]) -> list[int]:
-    return [gpu["minor"] if isinstance(gpu["minor"], int) else -1 for gpu in gpus]
+def _places(gpus: list[Facts], count: int, asked: int, *, starts_within: bool = False) -> list[int]:
+    """Return the numbers of the GPUs of a part: of their device files, or of one that was asked; [] for none.
 
-
-def _are_places(minors: list[int], count: int) -> bool:
-    return minors == sorted(set(minors)) and minors[0] >= 0 and minors[-1] < count
-
-
-def _places(gpus: list[Facts], attached: int, asked: int) -> list[int]:
-    """Return the numbers of GPUs of which others are left out: of their device files, as far as said."""
-    minors = _minors(gpus)
-    known = _are_places(minors, attached)
-    return minors if known else [asked] if len(gpus) == 1 else list(range(len(gpus)))
+    What a cut left of the first and of the last one is beside the next and behind the one before.
+    """
+    minors = [gpu["minor"] if isinstance(gpu["minor"], int) else -1 for gpu in gpus]
+    minors = [asked] if asked and minors == [-1] else minors
+    if starts_within and minors[0] < 0:
+        minors[0] = minors[1] - 1
+    if len(minors) > 1 and minors[-1] < 0 <= minors[-2]:
+        minors[-1] = minors[-2] + 1
+    return minors if minors == sorted(set(minors)) and minors[0] >= 0 and minors[-1] < count else []
 
 
 def _table(text: str) -> Facts:

@@ -8,6 +8,7 @@ import json
 import re
 from typing import Any
 
+from preflight.smi_reports.query_csv import gpu_of_columns
 from preflight.smi_reports.table import MAX_GPUS, memory_sizes
 from preflight.smi_reports.truncated_lines import TruncatedLines
 
@@ -105,8 +106,8 @@ def _processes(listed: str | None, below: list[tuple[str, str]]) -> tuple[Tree |
 
 def _process(pid: str, name: str, used: str) -> Tree:
     draws = name.rpartition("/")[2] in _DESKTOP
-    process = {"pid": pid, "process_name": name, "used_memory": used if used.isdigit() else "N/A"}
-    return {**{key: value for key, value in process.items() if value}, "type": "G" if draws else "C"}
+    size = used if used.isdigit() else "N/A"
+    return {"pid": pid, "process_name": name or None, "used_memory": size, "type": "G" if draws else "C"}
 
 
 def json_tree(text: str) -> Tree:
@@ -133,19 +134,8 @@ def json_tree(text: str) -> Tree:
 
 
 def _json_gpu(entry: Tree) -> Tree:
-    used, total, listed = entry.get("memory.used"), entry.get("memory.total"), entry.get("processes", ())
-    gpu: Tree = {
-        "product_name": _text(entry.get("name")),
-        "uuid": _text(entry.get("uuid")),
-        "temperature": {"gpu_temp": _text(entry.get("temperature.gpu"))},
-        "utilization": {"gpu_util": _text(entry.get("utilization.gpu"))},
-        "power_readings": {
-            "power_draw": _text(entry.get("power.draw")),
-            "power_limit": _text(entry.get("enforced.power.limit")),
-        },
-    }
-    if type(used) is int and type(total) is int:
-        gpu["fb_memory_usage"] = memory_sizes(used, total)
+    listed = entry.get("processes", ())
+    gpu = gpu_of_columns({name: _text(value) for name, value in entry.items()})
     if isinstance(listed, list):
         found = [each for each in listed if isinstance(each, dict)]
         gpu["processes"] = {"process_info": [_json_process(each) for each in found]}

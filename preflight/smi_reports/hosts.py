@@ -74,7 +74,7 @@ def headed_parts(text: str) -> Parts:
     for heading in _HEADINGS:
         found = list(heading.finditer(text))
         if found:
-            return _blocks(text, [(match[1], match.start(), match.end()) for match in found])
+            return _blocks(text, found)
     return []
 
 
@@ -83,7 +83,7 @@ def gpustat_parts(text: str) -> Parts:
     found = list(re.finditer(HEAD, text, re.MULTILINE))
     if len({match[1] for match in found}) < 2:
         return []
-    return _blocks(text, [(match[1], match.start(), match.start()) for match in found])
+    return _blocks(text, found, with_heading=True)
 
 
 def titled_parts(text: str) -> Iterator[tuple[Parts, bool]]:
@@ -100,7 +100,7 @@ def titled_parts(text: str) -> Iterator[tuple[Parts, bool]]:
             found = [match for match, own in zip(found, shapes, strict=True) if own == shape and "0" in own]
             is_numbered = bool(found)
         if len({match[1] for match in found}) > 1:
-            yield _blocks(text, [(match[1], match.start(), match.end()) for match in found]), is_numbered
+            yield _blocks(text, found), is_numbered
 
 
 def column_parts(text: str) -> Parts:
@@ -119,15 +119,15 @@ def prompted_parts(text: str) -> Parts:
     found = list(_PROMPT.finditer(text))
     if len({match[1] for match in found}) < 2:
         return []
-    blocks = _blocks(text, [(match[1], match.start(), match.start()) for match in found])
-    # without the host from which the others were reached
+    blocks = _blocks(text, found, with_heading=True)  # without the host from which others were reached
     return [(name, block) for name, block in blocks if any(mark in block for mark in MARKS)]
 
 
-def _blocks(text: str, headings: list[tuple[str, int, int]]) -> Parts:
-    """Return the text behind each heading (name, start, end) up to the next one."""
-    ends = [start for _, start, _ in headings[1:]] + [len(text)]
-    return _joined([(name, text[start:end]) for (name, _, start), end in zip(headings, ends, strict=True)])
+def _blocks(text: str, headings: list[re.Match[str]], *, with_heading: bool = False) -> Parts:
+    """Return (name, text) of each heading, which names a host, up to the next one."""
+    ends = [match.start() for match in headings[1:]] + [len(text)]
+    starts = [match.start() if with_heading else match.end() for match in headings]
+    return _joined([(match[1], text[a:b]) for match, a, b in zip(headings, starts, ends, strict=True)])
 
 
 def _joined(found: list[tuple[str, str]]) -> Parts:

@@ -122,20 +122,15 @@ def _add_processes(gpus: list[Tree], rows: list[dict[str, str]]) -> None:
     """Put processes on their GPUs; one whose only rows are cut has no known list."""
     for row in rows:
         group = gpus[int(row["gpu"])].setdefault("processes", {"process_info": []})
-        group["process_info"] += _process(row)
+        if row["pid"].isdigit():
+            used = row.get("fb", "")
+            process = {
+                "pid": row["pid"],
+                "type": row.get("type", "C"),
+                "process_name": row.get("command", row.get("name")) or None,
+                "used_memory": f"{used} MiB" if used.isdigit() else None,
+            }
+            group["process_info"].append(process)
     for index in {int(row["gpu"]) for row in rows if _CUT_ROW in row}:
         if not gpus[index]["processes"]["process_info"]:
             gpus[index]["processes"] = CUT
-
-
-def _process(row: dict[str, str]) -> list[Tree]:
-    if not row["pid"].isdigit():
-        return []
-    used = row.get("fb", "")
-    found = {
-        "pid": row["pid"],
-        "type": row.get("type", "C"),
-        "process_name": row.get("command", row.get("name", "")),
-        "used_memory": f"{used} MiB" if used.isdigit() else "",
-    }
-    return [{key: value for key, value in found.items() if value}]

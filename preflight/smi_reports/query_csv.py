@@ -97,19 +97,15 @@ def _rows_tree(lines: list[str], absent: Tree, *, is_loop: bool, is_open: bool) 
             row = _short_row(row, rows, names, is_last=number == len(rows) - 1, is_open=is_open)  # noqa: PLW2901 - as it was meant
         if len(row) != len(names):
             raise ValueError(f"a row of its CSV has {len(row)} values under {len(names)} names")
-        gpu: Tree = {}
-        for name, printed in zip(names, row, strict=True):
-            is_cut = has_units and name.startswith("memory.") and _NO_UNIT.fullmatch(printed.strip())
-            value = CUT if is_cut else printed.strip()
-            if name == "driver_version":
-                tree["driver_version"] = value
-            elif name in _COLUMNS:
-                _put(gpu, _COLUMNS[name], value)
+        values = dict(zip(names, map(str.strip, row), strict=True))
+        for name in (name for name in values if has_units and name.startswith("memory.")):
+            values[name] = CUT if _NO_UNIT.fullmatch(values[name]) else values[name]
+        gpu = gpu_of_columns(values)
+        tree.update({name: values[name] for name in ("driver_version",) if name in values})
         _refuse_misplaced(zip(names, row, strict=True), gpu, units)
         if any(map(_NEEDS_RESET.fullmatch, row)):
             gpu["gpu_reset_status"] = {"reset_required": "Yes"}
-        _complete_memory(gpu.get("fb_memory_usage", {}))
-        if reasons := _clock_reasons(dict(zip(names, map(str.strip, row), strict=True))):
+        if reasons := _clock_reasons(values):
             gpu["clocks_event_reasons"] = reasons
         tree["gpu"].append(gpu)
     indexes, times = _column(rows, names, "index"), _column(rows, names, "timestamp")
@@ -120,14 +116,10 @@ def _rows_tree(lines: list[str], absent: Tree, *, is_loop: bool, is_open: bool) 
         tree["gpu"] = list(last_listing(tree["gpu"], times, is_loop=is_loop))
         return tree
     newest = last_of_each(keys, tree["gpu"], times)
-    if not indexes and all(_has_bus(gpu) for _, gpu in newest):
+    if not indexes and all(map(_BUS.fullmatch, (gpu.get("pci", {}).get("bus_id", "") for _, gpu in newest))):
         newest.sort(key=lambda pair: pair[1]["pci"]["bus_id"].lower())  # as NVML numbers them
     tree["gpu"] = _numbered([gpu for _, gpu in newest], [key for key, _ in newest] if indexes else [], absent)
     return tree
-
-
-def _has_bus(gpu: Tree) -> bool:
-    return _FORMS["pci.bus_id"].fullmatch(gpu.get("pci", {}).get("bus_id", "")) is not None
 
 
 def _clock_reasons(row: dict[str, str]) -> dict[str, str]:
@@ -293,13 +285,18 @@ def _is_names(line: str) -> bool:
     return is_known and "pid" not in names and all(map(_NAME.fullmatch, names))
 
 
-def _complete_memory(memory: dict[str, str]) -> None:
-    """Add the one of total, used and free that was not asked for."""
+def gpu_of_columns(values: dict[str, str]) -> Tree:
+    """Return the tree of a GPU of values by names of --query-gpu, with the size that was not asked for."""
+    gpu: Tree = {}
+    for name in filter(_COLUMNS.__contains__, values):
+        _put(gpu, _COLUMNS[name], values[name])
+    memory = gpu.get("fb_memory_usage", {})
     held = {name: int(match[1]) for name, text in memory.items() if (match := _MIB.fullmatch(text))}
     for known, other in (("used", "free"), ("free", "used")):
         is_part = {"total", known} <= held.keys() and held[known] <= held["total"]
         if is_part and other not in memory:
             memory[other] = str(held["total"] - held[known])
+    return gpu
 
 
 _REASON = re.compile(r"clocks_(?:event|throttle)_reasons\.(\w+)")
@@ -340,11 +337,10 @@ _MISPLACED = {
 }
 """What is under a name in rows that were wrapped, or lack a value at their start."""
 
+_BUS = re.compile(r"[0-9A-Fa-f]{8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.\d")
 _FORMS = {
     **dict.fromkeys(("uuid", "gpu_uuid"), re.compile(UUID, re.IGNORECASE)),
-    **dict.fromkeys(
-        ("pci.bus_id", "gpu_bus_id"), re.compile(r"[0-9A-Fa-f]{8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.\d")
-    ),
+    **dict.fromkeys(("pci.bus_id", "gpu_bus_id"), _BUS),
 }
 """Of values that no other column has."""
 

@@ -135,7 +135,7 @@ def _listed(gpu: Tree) -> list[Tree] | None:
 def _mib(holder: Tree) -> int:
     """Return the memory of a process or the memory in use of a GPU, 0 where it has none."""
     memory = holder.get("fb_memory_usage")
-    text = str(memory.get("used", "")) if isinstance(memory, dict) else holder.get("used_memory", "")
+    text = str(memory.get("used", "")) if isinstance(memory, dict) else holder.get("used_memory") or ""
     number = re.match(r"\d{1,12}", text)
     return int(number[0]) if number else 0
 

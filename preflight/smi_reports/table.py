@@ -310,8 +310,9 @@ def _processes(gpus: list[Tree], text: str) -> None:
             doubtful.add(last)
             continue
         cut = "N/A" if "driver_model" in gpus[last] else CUT
-        process = {"pid": pid, "type": kind, "process_name": _marked(match), "used_memory": used or cut}
-        by_index[last].append({key: value for key, value in process.items() if value})
+        by_index[last].append(
+            {"pid": pid, "type": kind, "process_name": _marked(match), "used_memory": used or cut}
+        )
     if not is_closed(text):
         doubtful |= set(range(max(last, 0), len(gpus)))
     for index, gpu in enumerate(gpus):
