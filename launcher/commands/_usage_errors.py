@@ -49,36 +49,30 @@ OTHER_NAMES = {
 """What other tools call these commands."""
 
 _JOB_KEYS = ("nodes", "time", "partition", "account", "qos", "requeue")
-OTHER_OPTIONS = {
+_OTHER_OPTIONS: dict[tuple[str, ...], str] = {
     ("", "-p"): "write a port with its host: user@host:port",  # as ssh has it
     ("", "-V"): "gpulaunch --version",
-    **dict.fromkeys((("clean-zombies", "-f"), ("clean-zombies", "--force")), "end without asking: --yes"),
+    ("clean-zombies", "-f", "--force"): "end without asking: --yes",
     ("clean-zombies", "--all"): "on all hosts: gpulaunch clean-zombies all",
     ("preflight", "--all"): "all hosts: gpulaunch preflight all",
-    (
-        "preflight",
-        "--fix",
-    ): "gpulaunch run corrects precision, port and GPUs; other findings name what to type",
+    ("preflight", "--fix"): "gpulaunch run corrects precision, port and GPUs; findings name what to type",
     ("prune", "--all"): "all that ended: gpulaunch prune all --older-than 0",
-    **dict.fromkeys(
-        (("stop", "-f"), ("stop", "--force"), ("stop", "--kill"), ("stop", "-9")),
-        "without time for a checkpoint: --now",
-    ),
+    ("stop", "-f", "--force", "--kill", "-9"): "without time for a checkpoint: --now",
     ("init", "--force"): "move hosts.yaml or the run config away first: init changes no file that exists",
     ("logs", "--tail"): "the last lines: -n N",
     ("logs", "--grep"): "gpulaunch logs RUN | grep WORDS",
-    **dict.fromkeys((("attach", "--rank"), ("attach", "-r")), "one rank alone: gpulaunch logs RUN -f -r N"),
-    **dict.fromkeys((("report", "-o"), ("report", "--output")), "--html FILE writes a page"),
+    ("attach", "--rank", "-r"): "one rank alone: gpulaunch logs RUN -f -r N",
+    ("report", "-o", "--output"): "--html FILE writes a page",
     ("run", "--no-sync"): "--set sync=false",
     ("stop", "--all"): "name the run; gpulaunch ps lists those that live",
     ("rm", "--all"): "gpulaunch prune deletes those of all runs that ended long ago",
-    ("ps", "--watch"): "gpulaunch top shows runs live",
-    ("ps", "-w"): "gpulaunch top shows runs live",
+    ("ps", "--watch", "-w"): "gpulaunch top shows runs live",
     **{
         ("submit", f"--{key}"): f"--set slurm.{key}=VALUE, or {key}: in slurm: of the run config"
         for key in _JOB_KEYS
     },
 }
+OTHER_OPTIONS = {(of, name): hint for (of, *names), hint in _OTHER_OPTIONS.items() for name in names}
 """What other tools have options for, by our command, "" for each."""
 _HOSTS_OF_FILE = """hosts.yaml lists hosts; names of a file: "$(cut -d' ' -f1 FILE | paste -sd, -)\""""
 HOST_OPTIONS = {

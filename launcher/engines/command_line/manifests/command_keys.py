@@ -60,9 +60,7 @@ def command_keys(lines: list[str]) -> Iterator[CommandKey]:
         if found is None:
             at += 1
             continue
-        name = (
-            found["key"].lower().replace("arguments", "args").rpartition(".")[2]
-        )  # `arguments: [...]` of Beaker
+        name = found["key"].lower().replace("arguments", "args").rpartition(".")[2]  # those of Beaker
         indent, value = len(found["indent"]), found["value"] or ""
         block = _BLOCK.fullmatch(value)
         if block is not None:

@@ -59,7 +59,7 @@ def count_variables(lines: Sequence[str], beside: range, command: str) -> Iterat
     own. What two keys say differently counts for neither.
     """
     document = document_of(lines, beside)
-    nodes = _nodes(lines, beside, document, is_of_mpi=_MPI.search(command) is not None)
+    nodes = _nodes(lines, beside, document, command)
     per_node = _said(lines, beside, document, _PER_NODE)
     cards = {found["count"] for at in beside if (found := _CARDS.fullmatch(lines[at]))}
     if nodes and any(lines[at].startswith("num_nodes:") for at in document):
@@ -80,15 +80,10 @@ def _asked(sets: str, key: tuple[str, str]) -> str:
     return f"export {ASKED}_{sets}_{key[0]}={key[1]}\n"
 
 
-def _nodes(
-    lines: Sequence[str], beside: range, document: range, *, is_of_mpi: bool
-) -> tuple[str, str] | None:
+def _nodes(lines: Sequence[str], beside: range, document: range, command: str) -> tuple[str, str] | None:
     """Return the key that counts the nodes, and its number."""
-    said = (
-        _said(lines, beside, document, _NODES)
-        or _replicas(lines, document, is_of_mpi=is_of_mpi)
-        or _pods(lines, document)
-    )
+    said = _said(lines, beside, document, _NODES) or _replicas(lines, document, command)
+    said = said or _pods(lines, document)
     if said is None and any(_TASK_OF_DSTACK.fullmatch(lines[at]) for at in document):
         said = _one(_values(lines, document, ("nodes",)))
     if said is None and any(_POOLS_OF_VERTEX.fullmatch(lines[at]) for at in document):
@@ -160,13 +155,13 @@ def _pods(lines: Sequence[str], document: range) -> tuple[str, str] | None:
     return "parallelism", str(int(pods[0]) * int(copies[0] if copies else 1))
 
 
-def _replicas(lines: Sequence[str], document: range, *, is_of_mpi: bool) -> tuple[str, str] | None:
+def _replicas(lines: Sequence[str], document: range, command: str) -> tuple[str, str] | None:
     """Return the nodes of a job of Kubeflow or Volcano: the replicas of its roles, without that of mpirun."""
     kinds = {found["kind"] for at in document if (found := _KIND.fullmatch(lines[at]))}
     is_volcano = any(_VOLCANO.match(lines[at]) for at in document)
     if len(kinds) != 1 or not (is_volcano or any(map(_REPLICATED.fullmatch, kinds))):
         return None
-    total, role = -int(is_volcano and is_of_mpi), ""
+    total, role = -int(is_volcano and _MPI.search(command) is not None), ""
     for at in document:
         count, head = _COUNT.fullmatch(lines[at]), _REPLICAS.fullmatch(lines[at])
         role = head["role"] if head is not None and head["role"][0].isupper() else role

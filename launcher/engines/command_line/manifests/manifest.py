@@ -156,9 +156,9 @@ def _others(keys: list[CommandKey], started: Collection[int], lines: list[str]) 
     """Return a line of a shell that names the commands of a manifest on other lines than those."""
     places = {(key.around, key.indent) for key in keys if key.line in started}
     beside = {(line, indent) for around, indent in places for line in around}
-    named = {line.strip("- ").removeprefix("name: ") for line in lines}  # `entrypoint: train` of Argo
-    left = (key for key in keys if key.name != "args" and key.text not in named)
-    left = (key for key in left if (key.line, key.indent) not in beside)
+    named = {line.strip("- ") for line in lines}
+    left = (key for key in keys if key.name != "args" and (key.line, key.indent) not in beside)
+    left = (key for key in left if key.name != "entrypoint" or f"name: {key.text}" not in named)  # of Argo
     texts = [_command(key) for key in left]
     shown = dict.fromkeys(" ".join(text.split())[:_SHOWN] for text in texts if text and text.strip())
     if not shown:

@@ -340,19 +340,18 @@ class ShellState:
             if word.text.startswith("-"):
                 continue
             before = self.values.get(name.rstrip("+"))
-            lacking = word.unresolved
+            lacking, others = word.unresolved, list[Word]()
             if name.endswith("+"):
                 name = name[:-1]
-                first = (
-                    before if isinstance(before, Word) else Word(before if isinstance(before, str) else "")
-                )
+                first, *others = elements_of(name, self.values) or (Word(""),)
                 value, lacking = first.text + value, (*first.unresolved, *lacking)
             assigned = without_itself(name, Word(value, lacking))
             if is_exported and assigned.text not in ("", value) and name != "PATH":
                 self.dropped.append(explain_replaced(name))
             if equals:
                 self.values.pop(name, None)  # one of this machine's environment is not meant
-                self.values[name] = assigned.text if assigned.is_known else assigned
+                one = assigned.text if assigned.is_known else assigned
+                self.values[name] = (assigned, *others) if others else one
             if is_exported:
                 self.visible.add(name)
             if is_exported and (why := side_commands.explain_needless(assigned)):

@@ -104,18 +104,11 @@ def tasks_of_makefile(text: str) -> tuple[Task, ...] | None:
 
 def _with_defined(text: str) -> str:
     """Return a text with what `define NAME` holds in place of `$(NAME)`, or as `NAME = LINE`."""
-    lines = {
-        one["name"]: [line.strip() for line in _joined(one["lines"]) if line.strip()]
-        for one in _DEFINED.finditer(text)
-    }
-    if not lines:
-        return text
-    text = _DEFINED.sub(
-        lambda one: f"{one['name']} = {lines[one['name']][0]}" * (len(lines[one["name"]]) == 1), text
-    )
-    return _ALONE.sub(
-        lambda one: "\n".join(f"\t{line}" for line in lines.get(one["name"], [one[0]])), text, _MOST
-    )
+    defined = {one["name"]: _joined(one["lines"].strip()) for one in _DEFINED.finditer(text)}
+    one_line = {name: f"{name} = {lines[0]}" for name, lines in defined.items() if len(lines) == 1}
+    text = _DEFINED.sub(lambda one: one_line.get(one["name"], ""), text)
+    filled = {name: "\n".join(f"\t{line.strip()}" for line in lines) for name, lines in defined.items()}
+    return _ALONE.sub(lambda one: filled.get(one["name"], one[0]), text, _MOST)
 
 
 _OWN_NAME = re.compile(r"(?<!\$)\$(?:@|\(@\)|\{@\})")
