@@ -19,7 +19,7 @@ _BEGINNING = 10
 _ONES = str.maketrans("023456789", "111111111")
 # The same for a line that was cut at exactly the width: it may have been cut anywhere.
 _BEGINS_SURELY = re.compile(
-    r"\s*File \"|Traceback|During handling|The above exc|\[(?:rank|default)\d|\d{4}-\d\d-\d\d[T ]|[│╭╰┃┌└]|\d{1,3}%\|"
+    r"\s*File \"|Traceback|During handling|The above exc|\[(?:rank|default)\d|\(\w+ pid=|\d{4}-\d\d-\d\d[T ]|[│╭╰┃┌└]|\d{1,3}%\|"
 )
 # A line that starts like this is a new one, however long the one before it was.
 _BEGINS = re.compile(
@@ -70,7 +70,8 @@ def _width(texts: Sequence[str]) -> int:
     for longest in sorted(by_length, reverse=True):
         if longest < NARROWEST:
             return 0
-        real = sum(1 for text in texts if len(text) == longest and not _is_rule(text))
+        cut = (text for text in texts if len(text) == longest and not _is_rule(text))
+        real = len({text.translate(_ONES) for text in cut})  # one message, however often, shows no width
         if real:
             return longest if longest <= WIDEST and real >= _ENOUGH else 0
     return 0

@@ -43,6 +43,7 @@ _RANK = re.compile(
     """,
     re.VERBOSE,
 )
+RAY_WORKER = re.compile(r"\(\w+(?:\([^)]*\))? pid=\d+")
 _WRAPPER = re.compile(
     r"""
     ^(?:
@@ -150,6 +151,8 @@ def _read(log: Log, order: int, *, stamped: bool) -> Iterator[Line]:
         if stamped:
             at = parse_timestamp(raw) or at
         outer = _rank_in(prefix) if prefix else None
+        worker = RAY_WORKER.match(raw)
+        label = worker[0] if worker and not label else label
         rank, bar, text = unwrap(raw[len(prefix) :])
         rank = _first_known(rank, outer, log.rank)
         for part in (bar, *unfold(text)) if bar else unfold(text):

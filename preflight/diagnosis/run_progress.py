@@ -6,7 +6,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 
-from preflight.diagnosis.lines import Line
+from preflight.diagnosis.lines import RAY_WORKER, Line
 from preflight.diagnosis.quoted_text import is_shown_text
 from preflight.diagnosis.reported_errors import FAILING_CLASS
 from preflight.diagnosis.run_starts import last_start
@@ -70,6 +70,7 @@ _ONES_OF_BYTES = bytes.maketrans(b"023456789", b"111111111")
 # A scheduler that ends a job lets its processes continue for as long as they need to save.
 _ENDS_JOB = re.compile(r"slurmstepd: error: \*{3} |PBS: job killed|TERM_RUNLIMIT|exceeded wallclock limit")
 _MOVES_ENOUGH = 3
+_MANY_OUTLIVED = 10
 _LONGEST = 2000
 """Characters of a line in which signs are looked for."""
 _BELOW = 4
@@ -115,7 +116,9 @@ class RunProgress:
                     self.failing.append(line)
             elif kind == "done":
                 self.done.append(line.order)
-            elif kind == "moves":
+            elif kind == "moves" or (
+                kind == "steps" and RAY_WORKER.match(line.label)
+            ):  # Ray copies lines at once
                 self._moves.append(line.order)
             elif kind == "steps":
                 self._steps.append(line.order)
@@ -161,11 +164,20 @@ class RunProgress:
         at = self.lines[after : after + 1]
         if any(_UNBUFFERED.search(line.text) and self.outlived(line) for line in at):
             return True
-        if self.moved(after, sys.maxsize) or any(
-            order > after and _AGENT_SUCCEEDED.search(self.lines[order].text) for order in self.done
+        if (
+            self.moved(after, sys.maxsize)
+            or self._outlived_alike(after)
+            or any(order > after and _AGENT_SUCCEEDED.search(self.lines[order].text) for order in self.done)
         ):
             return True
         return not self.launcher_failed(after) and self._done_after(after)
+
+    def _outlived_alike(self, after: int) -> bool:
+        """Whether the run made steps behind this line and many like it, and no launcher says that it failed since."""
+        text = same_format(self.lines[after].text) if after >= 0 else b""
+        alike = [line.order for line in self.failing if same_format(line.text) == text]
+        gone = {bisect_right(self._moves, order) for order in alike}
+        return len(gone) > _MANY_OUTLIVED and self._moves[-1] > after and not self.launcher_failed(after)
 
     def _steps_behind(self, order: int) -> int:
         return sum(len(each) - bisect_right(each, order) for each in (self._moves, self._steps))

@@ -202,3 +202,22 @@ def test_an_exception_that_a_person_quotes_above_a_run_that_is_well_is_none_of_t
     steps = "".join(f"epoch {n} loss {3 - n / 10}\n" for n in range(4))
     assert diagnose(quote + steps).verdict == "benign"
     assert diagnose(steps + quote).verdict == "user-exception"
+
+
+@pytest.mark.parametrize(
+    ("times", "behind", "verdict"),
+    [
+        pytest.param(12, 2, "benign", id="Ray's workers outlive it each time"),
+        pytest.param(12, 0, "local-server", id="nothing is behind the last one"),
+        pytest.param(2, 2, "local-server", id="too few to say so"),
+    ],
+)
+def test_what_workers_outlive_time_and_again_ends_no_run(times: int, behind: int, verdict: str) -> None:
+    frames = ("Traceback (most recent call last):", '  File "/app/reward.py", line 3, in score')
+    raised = (
+        "requests.exceptions.ReadTimeout: HTTPConnectionPool(host='10.0.0.9', port=8000): Read timed out."
+    )
+    error = "".join(f"(Worker pid=21) {text}\n" for text in (*frames, raised))
+    step = "(Runner pid=15) step:{} - actor/loss:0.12\n"
+    log = "".join(step.format(number) + error for number in range(times))
+    assert diagnose(log + "".join(step.format(times + number) for number in range(behind))).verdict == verdict

@@ -59,6 +59,10 @@ def unwrapped(*texts: str) -> list[tuple[int, int]]:
     return [(start + 1, end - start) for start, end in zip(starts, [*starts[1:], len(texts)], strict=True)]
 
 
+def test_one_message_often_is_no_width() -> None:
+    assert unwrapped(*[wide("Alpha", 100), "rest"] * 4) == [(place, 1) for place in range(1, 9)]
+
+
 def wrapped(width: int, following: str = "rest", end: str = "", count: int = 3) -> list[tuple[int, int]]:
     names = ("Alpha", "bravo", "Charlie", "delta")[:count]
     parts = [part for name in names for part in (wide(name, width, end), f"{following} {name}")]
