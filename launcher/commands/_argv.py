@@ -16,24 +16,19 @@ from launcher.local.project import SUFFIXES
 from launcher.text import one_line
 
 _RANKS = "ranks of each host: --gpus N, on CPUs --gpus none --set processes_per_host=N"
-_HINTS = {
-    "--env": "a variable of the ranks: --set env.NAME=VALUE",
-    **dict.fromkeys(("--ranks", "--np", "-np", "--nprocs", "--world-size", "--world_size"), _RANKS),
-    **{
-        f"--{dtype}": f"mixed precision of all ranks: --precision {dtype}"
-        for dtype in ("bf16", "fp16", "fp8")
-    },
-    **dict.fromkeys(("--use_cpu", "--use-cpu", "--no-cuda", "--no_cuda"), "on the CPU: --gpus none"),
-    **dict.fromkeys(("--background", "--bg", "--daemon"), "without this terminal: --detach"),
-    **dict.fromkeys(
-        ("--force", "--no-preflight", "--skip-preflight", "--no-check", "--skip-checks"),
-        "findings that shall not stop the launch: --ignore CODES",
-    ),
-    **dict.fromkeys(("--ssh-key", "--key", "--identity"), "a private key: --identity-file FILE"),
-    **dict.fromkeys(("--log-dir", "--log_dir", "--logdir"), "the logs of ranks: --logs DIRECTORY"),
-    "--python": "the interpreter of a host: python: PATH in hosts.yaml",
-    **HOST_OPTIONS,
+_CHECKS = "findings that shall not stop the launch: --ignore CODES"
+_OF_GPULAUNCH: dict[tuple[str, ...], str] = {
+    ("--env",): "a variable of the ranks: --set env.NAME=VALUE",
+    ("--ranks", "--np", "-np", "--nprocs", "--world-size", "--world_size"): _RANKS,
+    ("--bf16", "--fp16", "--fp8"): "mixed precision of all ranks: --precision bf16, fp16 or fp8",
+    ("--use_cpu", "--use-cpu", "--no-cuda", "--no_cuda"): "on the CPU: --gpus none",
+    ("--background", "--bg", "--daemon"): "without this terminal: --detach",
+    ("--force", "--no-preflight", "--skip-preflight", "--no-check", "--skip-checks"): _CHECKS,
+    ("--ssh-key", "--key", "--identity"): "a private key: --identity-file FILE",
+    ("--log-dir", "--log_dir", "--logdir"): "the logs of ranks: --logs DIRECTORY",
+    ("--python",): "the interpreter of a host: python: PATH in hosts.yaml",
 }
+_HINTS = {name: hint for names, hint in _OF_GPULAUNCH.items() for name in names} | HOST_OPTIONS
 """What says so in gpulaunch, for options that a script may have, too."""
 _CLOSE = 0.8
 """How alike a misspelt option is to the right one; `--epochs` and `--detach` are less."""

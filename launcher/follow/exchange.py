@@ -1,8 +1,8 @@
 """An exchange with a host's supervisor whose stream stays open: a place in a queue, a relay, a hold."""
 
 import time
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
 
 from launcher.config.inventory import HostEntry
 from launcher.errors import AgentProtocolError, HostError
@@ -11,15 +11,20 @@ from launcher.remote.shell_errors import explain_no_answer
 from launcher.text import last_lines
 from launcher.transports.base import Connection, Stream
 
+Answer = TypeVar("Answer")
 _TURN_S = 0.5
 
 
 def open_exchange(
-    connection: Connection, entry: HostEntry, document: Mapping[str, Any], within_s: float
-) -> tuple[Stream, protocol.FrameReader, Mapping[str, Any]]:
-    """Send a request, and return the stream that stays open, its reader, and the first answer.
+    connection: Connection,
+    entry: HostEntry,
+    document: Mapping[str, Any],
+    within_s: float,
+    read: Callable[[Mapping[str, Any]], Answer],
+) -> tuple[Stream, protocol.FrameReader, Answer]:
+    """Send a request, and return the stream that stays open, its reader, and what `read` makes of the answer.
 
-    Raises as `read_next_frame`; the stream is closed then.
+    Raises as `read_next_frame` and `read`; the stream is closed then.
     """
     mode = str(document["mode"])
     words = str(document.get("run_id") or document.get("name") or "-")
@@ -27,7 +32,7 @@ def open_exchange(
     try:
         stream.write(protocol.request(document))
         reader = protocol.FrameReader()
-        return stream, reader, read_next_frame(entry, stream, reader, within_s).header
+        return stream, reader, read(read_next_frame(entry, stream, reader, within_s).header)
     except BaseException:
         stream.close()
         raise

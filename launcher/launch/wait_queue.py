@@ -7,6 +7,7 @@ hosts in the order of their queues' own identity, so no two can each hold what t
 import re
 import time
 from collections.abc import Mapping, Sequence
+from functools import partial
 from operator import attrgetter
 
 from launcher.config.inventory import HostEntry
@@ -147,9 +148,6 @@ def open_ticket(entry: HostEntry, pool: ConnectionPool, name: str, gpus: Sequenc
     """Start the program that will hold the ticket; no place is taken yet. Raises HostError."""
     request = {"mode": "queue", "name": name, "gpus": list(gpus)}
     with pool.borrow(entry) as connection:  # given back at once: others use it beside this stream
-        stream, reader, header = open_exchange(connection, entry, request, ANSWER_S)
-    try:
-        return HostTicket(entry.name, stream, _queue_in(entry.name, header), reader)
-    except BaseException:
-        stream.close()
-        raise
+        read = partial(_queue_in, entry.name)
+        stream, reader, queue = open_exchange(connection, entry, request, ANSWER_S, read)
+    return HostTicket(entry.name, stream, queue, reader)

@@ -142,7 +142,7 @@ def _ask(
     request = {"mode": "restart", "run_id": run_id, "by": user_at_machine(), "order": order}
     with ExitStack() as held:
         connection = held.enter_context(open_entry(entry))
-        stream, reader, header = open_exchange(connection, entry, request, ANSWER_S)
+        stream, reader, header = open_exchange(connection, entry, request, ANSWER_S, dict)
         held.callback(stream.close)
         if header.get("granted") is not True:
             return None, header

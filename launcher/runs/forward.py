@@ -4,6 +4,7 @@ import json
 import queue
 import threading
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from launcher.config.inventory import HostEntry
@@ -213,15 +214,11 @@ def open_forward(
     Raises RequestDenied with the reason of the host, or HostError.
     """
     document = {"mode": "forward", "run_id": run_id, "port": port, "tensorboard": tensorboard}
-    stream, reader, answer = open_exchange(connection, entry, document, START_S)
-    try:
-        return PortForward(entry.name, stream, reader, _port_in(answer, entry.name))
-    except BaseException:
-        stream.close()
-        raise
+    stream, reader, there = open_exchange(connection, entry, document, START_S, partial(_port_in, entry.name))
+    return PortForward(entry.name, stream, reader, there)
 
 
-def _port_in(answer: Mapping[str, Any], host: str) -> int:
+def _port_in(host: str, answer: Mapping[str, Any]) -> int:
     """Return the port that a host forwards. Raises RequestDenied with its reason, AgentProtocolError."""
     if "refused" in answer:
         fix = one_line(str(answer.get("fix", "")), 300)

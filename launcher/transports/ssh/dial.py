@@ -120,21 +120,15 @@ def connect_failure(endpoint: Endpoint, failures: list[OSError]) -> HostError:
     where = f"{endpoint.address} port {endpoint.port}"
     if any(isinstance(failure, TimeoutError) for failure in failures):
         message = f"no answer from {where} within {endpoint.reach_timeout_s:g} s"
-        return ConnectionTimedOut(
-            endpoint.name,
-            message,
-            "is it up, and its port open in the firewall? A slow link: ConnectTimeout 20 in ~/.ssh/config",
-        )
+        fix = "is it up, and its port open in the firewall? A slow link: ConnectTimeout 20 in ~/.ssh/config"
+        return ConnectionTimedOut(endpoint.name, message, fix)
     if any(isinstance(failure, ConnectionRefusedError) for failure in failures):
         message = f"{where} refused the connection: nothing listens on it"
         return ConnectionRefused(endpoint.name, message, "is sshd running on it, and is this its port?")
     said = failures[-1].strerror or str(failures[-1])
     if failures[-1].errno in (errno.EHOSTUNREACH, errno.ENETUNREACH):
-        return HostError(
-            endpoint.name,
-            f"no way to {where}: {said}",
-            "is the host up? If so, check the network and its routes",
-        )
+        fix = "is the host up? If so, check the network and its routes"
+        return HostError(endpoint.name, f"no way to {where}: {said}", fix)
     return HostError(endpoint.name, f"cannot connect to {where}: {said}")
 
 
