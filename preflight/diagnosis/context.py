@@ -91,13 +91,11 @@ def apply_context(causes: tuple[Cause, ...], context: Context) -> tuple[Cause, .
 
 def _rank(cause: Cause, context: Context) -> int:
     """Return the rank of a cause among which one that the context adds is put."""
-    row = signature(cause.code)
-    depth = row.depth if row else CausalDepth.ROOT
     if cause.code == SAID_CODE:  # how a rank ended says more
         return CausalDepth.VICTIM
-    if cause.code == "S70" and _oom_kills(context):
-        return CausalDepth.ROOT
-    return depth
+    row = signature(cause.code)
+    killed = cause.code == "S70" and _oom_kills(context)
+    return CausalDepth.ROOT if row is None or killed else row.depth
 
 
 def _added(causes: tuple[Cause, ...], context: Context) -> list[Cause]:

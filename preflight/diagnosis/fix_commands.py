@@ -182,6 +182,7 @@ _BY_WORDS: dict[str, tuple[tuple[str, str], ...]] = {
 """By code: (words of a log, what to type), of which the first that fits counts."""
 _WITH_NAME = {
     "S50": (_PORT, "ss -ltnp 'sport = :{0}' on the main host shows who holds port {0}"),
+    "S51": (_HOST_AND_PORT, "nc -vz {0} {1}"),
     "S138": (_PORT, "ss -ltnp 'sport = :{0}' on the server's host shows whether it listens"),
     "S76": (_FILE, "df -h {0}"),
     "S78": (_JOB, "sacct -j {0} -X -o JobID,State%40,Elapsed,Timelimit names who cancelled it"),
@@ -191,16 +192,17 @@ _WITH_NAME = {
     "S92": (_NO_PARENT, "mkdir -p {0}"),
     "S98": (_SCRIPT, "python {0} --help"),
 }
-"""By code: what to type with the name that a pattern finds in a log, where no words of `_BY_WORDS` fit."""
+"""By code: what to type with the names that a pattern finds in a log, where no words of `_BY_WORDS` fit."""
 
 
 def command_for(code: str, text: str) -> str:
     """Return what to do, made from a cause's lines (joined); "" where they do not say enough."""
     said = next((command for words, command in _BY_WORDS.get(code, ()) if re.search(words, text)), "")
     pattern, command = _WITH_NAME.get(code, (None, ""))
-    name = _first(pattern, text) if pattern else ""
+    found = pattern.search(text) if pattern else None
+    names = [shell_word(group) for group in found.groups() if group] if found else []
     make = _MAKERS.get(code)
-    return said or (command.format(shell_word(name)) if name else "") or (make(text) if make else "")
+    return said or (command.format(*names) if names else "") or (make(text) if make else "")
 
 
 def shell_word(path: str) -> str:
@@ -227,11 +229,6 @@ def _rename(text: str) -> str:
 def _option(text: str) -> str:
     meant = _MEANT.search(text)
     return f"write {meant[2]} instead of {meant[1]}" if meant else ""
-
-
-def _reachable(text: str) -> str:
-    found = _HOST_AND_PORT.search(text)
-    return f"nc -vz {' '.join(group for group in found.groups() if group)}" if found else ""
 
 
 def _ended(text: str) -> str:
@@ -308,7 +305,6 @@ def _fitting(text: str) -> str:
 _MAKERS: dict[str, Callable[[str], str]] = {
     "S00": lambda text: _shadowed(text) or _variable(text) or _features(text),
     "S20": _memory,
-    "S51": _reachable,
     "S76": lambda _text: "df -h . /tmp",
     "S90": _rename,
     "S92": _missing,
