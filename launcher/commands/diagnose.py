@@ -1,5 +1,8 @@
 """gpulaunch diagnose: what killed a run, from its log."""
 
+import contextlib
+import os
+import stat
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -41,6 +44,8 @@ def command(logs: tuple[str, ...], *, as_json: bool, runs: Path) -> None:
     name, the first characters of its id, or `last`, the default; - is stdin. Several are read as one run, put
     in order by the times they carry.
     """
+    if not logs and _is_log_piped():
+        echo("standard input is not read; gpulaunch diagnose - reads it", err=True)
     logs = logs or (LAST,)
     for word in logs:
         if not Path(word).exists() and is_run_name(word):
@@ -84,6 +89,13 @@ def command(logs: tuple[str, ...], *, as_json: bool, runs: Path) -> None:
         echo("its logs show no failure")
     else:
         echo_lines(render_diagnosis(found))
+
+
+def _is_log_piped() -> bool:
+    """Return whether standard input is a pipe, as in `kubectl logs POD | gpulaunch diagnose`."""
+    with contextlib.suppress(OSError):  # closed
+        return stat.S_ISFIFO(os.fstat(0).st_mode)
+    return False
 
 
 def _failure_lines(failure: Failure) -> Iterator[str]:

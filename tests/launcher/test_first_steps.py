@@ -106,6 +106,12 @@ def test_a_file_that_is_no_config_at_all_is_not_told_line_by_line(home: Home) ->
     assert "  and 30 more\n" in done.stderr
 
 
+def test_a_log_in_a_pipe_that_no_word_names_is_said_not_to_be_read(home: Home) -> None:
+    for words, is_said in (("diagnose", True), ("diagnose last", False)):
+        done = shell(home, f"echo boom | gpulaunch {words}")
+        assert ("standard input is not read; gpulaunch diagnose - reads it" in done.stderr) is is_said
+
+
 @pytest.mark.parametrize(
     "words",
     [
