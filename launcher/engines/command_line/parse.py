@@ -98,12 +98,12 @@ def parse_line(
 
 def _of_this_machine(text: str, environ: Mapping[str, str], parsed: ParsedCommand) -> Iterator[str]:
     """Yield what is said of variables of this machine whose values the launch has: `$HOME/data`, `~/data`."""
-    words = (parsed.program, *parsed.args, *parsed.env.values(), parsed.directory)
+    words = "\n".join((parsed.program, *parsed.args, *parsed.env.values(), parsed.directory))
     for name in dict.fromkeys(
         found[1] or ("PWD" if found["here"] else "HOME") for found in _OF_MACHINE.finditer(text)
     ):
         value = environ.get(name, "")
-        if len(value) > 1 and any(value in word for word in words):
+        if len(value) > 1 and re.search(rf"(?:(?=\W)|(?<![^\W_])){re.escape(value)}(?![^\W_])", words):
             yield f"${name}: {value}, which is its value on this machine, for every host"
 
 
