@@ -7,7 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 
-from preflight.smi_reports.excerpt import MARKS
+from preflight.smi_reports.excerpt import ABOUT_GPUS
 from preflight.smi_reports.gpustat import HEAD
 
 _NAME = r"[A-Za-z0-9][\w.-]{0,252}"
@@ -120,7 +120,7 @@ def prompted_parts(text: str) -> Parts:
     if len({match[1] for match in found}) < 2:
         return []
     blocks = _blocks(text, found, with_heading=True)  # without the host from which others were reached
-    return [(name, block) for name, block in blocks if any(mark in block for mark in MARKS)]
+    return [(name, block) for name, block in blocks if ABOUT_GPUS.search(block)]
 
 
 def _blocks(text: str, headings: list[re.Match[str]], *, with_heading: bool = False) -> Parts:

@@ -48,7 +48,6 @@ _QUOTED_HEAD = re.compile(
 )
 _QUOTED_LINE = re.compile(r'\s*(?:"\w{1,40}": )?("(?:[^"\\]|\\.)*"),?\s*')
 _LOG_KEYS = ("log", "message", "msg", "text", "line")
-_LOGGED = re.compile(rf'\{{[^\n]*?"(?:{"|".join(_LOG_KEYS)})": ?"[^\n]*\}}\s*$')
 _TAGS = re.compile(r"</?(?:pre|code|span|div|p|samp|tt|strong|b)\b[^<>\n]{0,200}>|<br ?/?>", re.IGNORECASE)
 _BOLD = re.compile(r"(?<=[|\s])\*\*([^*|\n]{1,60})\*\*(?=[|\s])")
 _BOXES = str.maketrans(
@@ -213,10 +212,8 @@ def _unquoted(text: str) -> str:
 
 def _logged(line: str) -> str:
     """Return the text of a line that Docker or a logger wrote as an object of JSON, another line as it is."""
-    if not _LOGGED.match(line):
-        return line
     try:
-        values = json.loads(line)
+        values = json.loads(line) if line.startswith("{") else {}
     except (ValueError, RecursionError):
         return line
     said = next((values[key] for key in _LOG_KEYS if key in values), line)

@@ -70,9 +70,7 @@ def table_tree(text: str) -> Tree:
         tree["driver_version"] = head.group(1)
         if head.group(2):
             tree["cuda_version"] = head.group(2)
-    table, old, processes = text.partition("Compute processes:")
-    if not old:
-        table, _, processes = text.partition("Processes:")
+    table, processes = (*re.split("Compute processes:|Processes:", text, maxsplit=1), "")[:2]
     row, is_again, widths = None, False, _widths(table)
     above = list[str]()
     for line, _ in groupby(table.partition("MIG devices:")[0].split("\n")):  # none that is doubled
