@@ -121,7 +121,9 @@ def _may_part(it: Interpreter, sampler: HeapObject) -> Value:
     cls = sampler.get("__class__")
     infos = list(it.mro(cls.key)) if isinstance(cls, Class) else []
     bases = {base for info in infos for base in info.bases if not isinstance(base, Class)}
-    if not bases or not bases <= _BASES or any(map(is_by_rank, sampler.attrs.values())):
+    held = [item for value in sampler.attrs.values() for item in alternatives(value)]
+    parts = any(is_by_rank(item) or ((at := it.thing(item)) and at.get("divides") == TRUE) for item in held)
+    if parts or not bases or not bases <= _BASES:
         return TRUE
     return Const(any(map(OF_PARTS.search, all_names(node for info in infos for node in walk(info.node)))))
 

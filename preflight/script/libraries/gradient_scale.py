@@ -1,10 +1,13 @@
 """Gradients that a script limits itself, and accelerate's unscaling, which comes before that."""
 
 import ast
+import re
 
 from preflight.script.interpreter.events import Call, ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.values import NONE, TRUE, Element, Ref, Seq, Value
+
+_LIMITS = re.compile(r"clip|coef|limit|max_norm")
 
 
 def unscale_gradients(it: Interpreter, _owner: Ref | Element, call: Call) -> Value:
@@ -20,6 +23,7 @@ def unscale_gradients(it: Interpreter, _owner: Ref | Element, call: Call) -> Val
 def note_limit(it: Interpreter, owner: Element, name: str, call: Call) -> None:
     """Note gradients that a function of the script clips: by value, or by the norm of what it multiplies."""
     info = it.functions.get(it.stack[-1]) if it.stack else None
-    by_norm = name in ("mul_", "div_") and info is not None and "norm" in ast.unparse(info.node)
-    if by_norm or name == "clamp_":
+    text = ast.unparse(info.node) if info is not None and name in ("mul_", "div_") else ""
+    by_norm = "norm" in text and _LIMITS.search(text) and "get_scale" not in text  # which it reckons with
+    if name == "clamp_" or by_norm:
         it.emit(ScriptEvent("clip", call.place, None, call, "", {"models": Seq((Ref(owner.of),))}))

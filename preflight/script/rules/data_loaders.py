@@ -79,11 +79,7 @@ def _undivided(it: "Interpreter", loader: HeapObject) -> RuleHit:
     samplers = [
         thing for item in alternatives(loader.get("sampler")) if (thing := it.thing(item)) is not None
     ]
-    drawn = any(
-        isinstance(thing.get("__class__"), Class)
-        or (text_of(thing.get("__name__")) or "").endswith("RandomSampler")
-        for thing in samplers
-    )
+    drawn = any((text_of(thing.get("__name__")) or "").endswith("RandomSampler") for thing in samplers)
     shuffles = drawn or truth(loader.get("shuffle")) is True
     if not shuffles and it.sources.unread():
         level, message = Level.INFO, f"{message}, unless a module that could not be read does it"
