@@ -322,7 +322,7 @@ def _run_body(it: "Interpreter", info: "FuncInfo", key: int) -> Value:
     if info.decorators:
         it.contexts += contexts.decorated_places(info.node)
     it.stack.append(key)
-    it.loops.append(Loop(it.place(info.node), depth, len(it.stack), it.frame))
+    it.loops.append(Loop(it.place(info.node), depth, len(it.stack), it.frame, len(it.tests)))
     try:
         it.execute(info.node.body)
         returns, yields = it.returns, it.yields

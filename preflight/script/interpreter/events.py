@@ -71,12 +71,13 @@ OWN_STEP = "own"
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """A loop that is read, and inside of how many contexts and calls it is; or a call, by its number."""
+    """A loop or, by its number, a call that is read, inside of how many contexts, calls and conditions."""
 
     place: CodeLocation
     depth: int
     calls: int
     number: int = 0
+    tests: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -65,9 +65,9 @@ def read_while(it: "Interpreter", node: ast.While) -> None:
 
 
 def leave(it: "Interpreter", place: CodeLocation, left: Sequence[Loop], *, fails: bool = False) -> None:
-    """Report a way out of loops that ranks come to; one that fails ends the others as well."""
+    """Report a way out of loops that some ranks or turns take; one that fails ends the others as well."""
     for loop in left:
-        if not OF_RANKS.isdisjoint(it.contexts[loop.depth :]):
+        if it.tests[loop.tests :] or not OF_RANKS.isdisjoint(it.contexts[loop.depth :]):
             number = it.loops.index(loop)
             it.emit(ScriptEvent("break", place, number, what="fails" if fails else ""))
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from preflight.facts.script import CodeLocation
 from preflight.script.interpreter.branch_conditions import BY_RANK, MAYBE, OTHER_RANKS, RANK_0
+from preflight.script.interpreter.branches import OF_RANKS
 from preflight.script.interpreter.events import Loop, ScriptEvent
 from preflight.script.interpreter.values import TRUE, Ref, alternatives
 from preflight.script.libraries.collectives import FORWARD_OF_ONE
@@ -32,6 +33,7 @@ _OF_ALL = {
 }
 _MET, _LEAVES, _LEAVE = "all take part in ", "rank 0 leaves ", "others leave "
 _OF_CALL = " in call "
+_ASKED = "rank 0 asks before it leaves "
 _GONE = "rank 0 alone leaves this loop, and the others wait for it in the next turn"
 _ENDED = "rank 0 alone leaves early, and the others wait for it later"
 _TOGETHER = "leave it on every rank: broadcast what rank 0 decides"
@@ -105,11 +107,30 @@ def _note_met(it: "Interpreter", event: ScriptEvent) -> None:
 
 
 def _note_left(it: "Interpreter", event: ScriptEvent) -> None:
-    """Note who leaves a loop or call by a way out of some ranks; what fails on rank 0 ends the others."""
+    """Note who leaves a loop or call by a way out of some ranks; what fails on rank 0 ends the others.
+
+    Behind one of rank 0, a way out of all ranks under a condition of it is the others'.
+    """
     loop = it.loops[event.ref or 0]
-    alone = it.contexts[loop.depth :].count(RANK_0) and OTHER_RANKS not in it.contexts[loop.depth :]
-    if RANK_0 not in it.contexts[: loop.depth] and not (alone and event.what == "fails"):
-        it.notes.setdefault(f"{_LEAVES if alone else _LEAVE}{_named(loop)}", []).append(event.place)
+    name, inside, tests = _named(loop), it.contexts[loop.depth :], it.tests[loop.tests :]
+    alone = RANK_0 in inside and OTHER_RANKS not in inside
+    if RANK_0 in it.contexts[: loop.depth] or (alone and event.what == "fails"):
+        return
+    if alone:
+        for asked in (asked for test in tests for asked in _parts(test)):
+            it.notes.setdefault(f"{_ASKED}{name} {asked}", []).append(event.place)
+    elif OF_RANKS.isdisjoint(inside):
+        together = any if isinstance(tests[-1], ast.BoolOp) and isinstance(tests[-1].op, ast.Or) else all
+        if not together(f"{_ASKED}{name} {asked}" in it.notes for asked in _parts(tests[-1])):
+            return
+    it.notes.setdefault(f"{_LEAVES if alone else _LEAVE}{name}", []).append(event.place)
+
+
+def _parts(test: ast.expr) -> list[str]:
+    """Return what a condition asks, the parts of an `and` or `or` one by one, each without its `not`."""
+    if isinstance(test, ast.BoolOp):
+        return [part for value in test.values for part in _parts(value)]
+    return [ast.unparse(test).removeprefix("not ")]
 
 
 def _named(loop: Loop) -> str:
