@@ -201,7 +201,7 @@ def test_sync_on_the_command_line_keeps_what_a_config_says_of_it() -> None:
         ),
         ("--lr 1 alone.py", "go last, after --: gpulaunch run alone.py -- --lr 1\n"),
         ("-np 2 alone.py", "has no option -np; ranks of each host: --gpus N"),
-        ("alone.py --bf16", "of all ranks: --precision bf16; options of the script go last"),
+        ("alone.py --bf16", "of all ranks: --precision bf16, fp16 or fp8; options of the script go last"),
         ("alone.py --python /usr/bin/python3", "python: PATH in hosts.yaml; options of the script go last"),
         (
             "alone.py --processes 2",
