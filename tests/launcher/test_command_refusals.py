@@ -134,6 +134,17 @@ LAUNCH = "torchrun --nproc_per_node 2 a.py $X"
             "value",
         ),
         ("torchrun a.py < data.txt", "reads data.txt as its input", "as an argument"),
+        (
+            "P=1\ntorchrun --master_port $((P++)) a.py $P",
+            "$P (set in $((P++))), which has no",
+            "write a value",
+        ),
+        (
+            "readonly X=1\nX=2\ntorchrun a.py $X",
+            "X is readonly, and the text sets it again",
+            "take readonly or",
+        ),
+        ("declare -i X\nX=$(nproc)\ntorchrun a.py $X", "$(($(nproc))), which has no value", "write a value"),
     ],
 )
 def test_what_the_text_does_not_decide_is_refused(text: str, message: str, fix: str) -> None:

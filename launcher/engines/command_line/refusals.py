@@ -36,6 +36,13 @@ def absent_settings(words: tuple[Word, ...], folder: str) -> CommandRefused:
     )
 
 
+def set_again(name: str) -> CommandRefused:
+    """Return the error for a second value of a variable of `readonly`, which stops a shell or is ignored."""
+    return CommandRefused(
+        f"{name} is readonly, and the text sets it again", "take readonly or one of the values out"
+    )
+
+
 def early_end(words: tuple[Word, ...]) -> CommandRefused:
     """Return the error for a text that ends in front of its launch."""
     shown = " ".join(word.text for word in words)

@@ -3,9 +3,10 @@
 import ast
 import operator
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from launcher.engines.command_line.shell.variables import Values, arguments, given_argument
+from launcher.engines.command_line.shell.words import Word
 
 _OPERAND = re.compile(r"\$?\{?([A-Za-z_]\w*)\}?|\$\{?([1-9]\d{0,3})\}?", re.ASCII)
 _ARITHMETIC = re.compile(r"[\d\s+*/%()<>=!&|^~?:-]{1,120}", re.ASCII)
@@ -15,6 +16,9 @@ _CALCULATED = re.compile(
 )
 _STEP_BEFORE = re.compile(r"\A\s*(\+\+|--)\s*([A-Za-z_]\w*)\s*\Z", re.ASCII)
 _STEP = re.compile(r"(?:\+\+|--)\s*\$?\{?[A-Za-z_]", re.ASCII)
+_SETS = re.compile(
+    r"(?:\+\+|--)\s*([A-Za-z_]\w*)|([A-Za-z_]\w*)\s*(?:\+\+|--|(?:<<|>>|[+*/%&|^-])?=(?!=))", re.ASCII
+)
 _GROUP = re.compile(r"\([^()]*\)")
 _BITS = re.compile(r"[&|^]")
 _TRUTHS = re.compile(r"[=!?]|\b(?:and|or)\b|(?<![<>])[<>](?![<>])")
@@ -83,6 +87,21 @@ def read_assignment(text: str, values: Values) -> tuple[str, int | None]:
     name, right = found["name"], found["expression"] or "1"
     mark = found["mark"] or (found["step"] or "")[:1]
     return name, evaluate_arithmetic(f"{name} {mark} ({right})" if mark else right, values)
+
+
+def with_number(word: Word, values: Values) -> Word:
+    """Return an assignment to a variable of `declare -i` with its number; any other word as it is."""
+    name, equals, value = word.text.partition("=")
+    if not equals or f"{name.rstrip('+')} -i" not in values:
+        return word
+    number = read_assignment(f"{name}={value or 0}", values)[1]
+    shown = f"$(({value}))" if number is None else str(number)
+    return Word(f"{name.rstrip('+')}={shown}", (shown,) if number is None else ())
+
+
+def names_set(text: str) -> Iterator[str]:
+    """Yield the variables that an expression sets: `P++`, `N += 2`."""
+    return (found[1] or found[2] for found in _SETS.finditer(text))
 
 
 def _in_64_bits(number: int) -> int:

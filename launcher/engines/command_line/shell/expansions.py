@@ -6,7 +6,7 @@ text that is pasted has no arguments of its own, but for those that `set --` and
 
 import re
 
-from launcher.engines.command_line.shell.arithmetic import evaluate_arithmetic
+from launcher.engines.command_line.shell.arithmetic import evaluate_arithmetic, names_set
 from launcher.engines.command_line.shell.block_extents import OPENERS, closing
 from launcher.engines.command_line.shell.command_substitution import substitute
 from launcher.engines.command_line.shell.parameter_expansion import expand_parameter, expand_value
@@ -15,15 +15,18 @@ from launcher.engines.command_line.shell.variables import (
     Expansion,
     Split,
     Values,
+    Variables,
     arguments,
     given_argument,
 )
+from launcher.engines.command_line.shell.words import Word
 
 _MARK = re.compile(r"\"|(?<!\\)(?:\$[({]|`)")
 _TEMPLATE = re.compile(r"\$\{\{[^{}\n]*\}\}")
 """What a workflow or a job of Azure ML fills in: `${{inputs.data}}`."""
 
 _PART = re.compile(r"\$\{(?!\w+\})|\$\((?!\()|`")
+_CALCULATED = re.compile(r"\$\(\((.*)\)\)|\$\[(.*)\]", re.DOTALL)
 _SIMPLE = re.compile(r"\$(?P<name>[A-Za-z_]\w*|[0-9@*#?$!-])", re.ASCII)
 
 
@@ -82,12 +85,20 @@ def _bracketed(shown: str, end: int, values: Values, split: Split, depth: int) -
     """Return what `$(...)`, `$((...))`, `$[...]`, `${...}` or a command in backticks stands for."""
     if shown.startswith("${"):
         return expand_parameter(shown, end, values, split, depth)
-    number = None
-    if shown.startswith("$((") and shown.endswith("))"):
-        number = evaluate_arithmetic(fill_parts(shown[3:-2], values, split, depth), values)
-    elif shown.startswith("$["):
-        number = evaluate_arithmetic(fill_parts(shown[2:-1], values, split, depth), values)
-    if number is not None:
-        return Expansion(end, text=str(number))
+    calculated = _CALCULATED.fullmatch(shown)
+    if calculated is not None:
+        inner = fill_parts(calculated[1] or calculated[2], values, split, depth)
+        number = evaluate_arithmetic(inner, values)
+        if number is not None:
+            return Expansion(end, text=str(number))
+        _forget_set(inner, shown, values)
     said = substitute(shown, values, split, depth)
     return Expansion(end, unresolved=shown) if said is None else Expansion(end, text=said)
+
+
+def _forget_set(expression: str, shown: str, values: Values) -> None:
+    """Take what an expression sets in passing, as `--port $((PORT++))`, as without a value behind it."""
+    if isinstance(values, Variables) and values.may_assign():
+        for name in names_set(expression):
+            lacking = f"${name} (set in {shown})"
+            values[name] = Word(lacking, (lacking,))

@@ -7,26 +7,29 @@ from dataclasses import replace
 
 from launcher.engines.command_line import refusals, side_commands
 from launcher.engines.command_line.parsed_command import Environment, MissingValue
-from launcher.engines.command_line.shell.arithmetic import read_assignment
+from launcher.engines.command_line.shell.arithmetic import read_assignment, with_number
 from launcher.engines.command_line.shell.blocks import ShellBlocks
 from launcher.engines.command_line.shell.bracket_tests import Files
 from launcher.engines.command_line.shell.env_file import exported_file, read_settings
 from launcher.engines.command_line.shell.pipelines import predict_output
 from launcher.engines.command_line.shell.variables import Value, Variables, elements_of
-from launcher.engines.command_line.shell.words import Word, explain_replaced, without_itself
+from launcher.engines.command_line.shell.words import (
+    ELEMENT,
+    SEPARATORS,
+    Word,
+    explain_replaced,
+    is_assignment,
+    without_itself,
+)
 from launcher.engines.command_line.shell.working_directory import WorkingDirectory
 from launcher.engines.command_line.tables import side_programs
 from launcher.errors import CommandRefused
 from preflight.frozen import dataclass
 
-_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*\+?=", re.ASCII)
-_ELEMENT = re.compile(
-    r"(?P<name>[A-Za-z_]\w*)\[(?P<key>[^\[\]=]{1,100})\](?P<add>\+?)=(?P<value>.*)", re.DOTALL
-)
 _UNSET_ELEMENT = re.compile(r"([A-Za-z_]\w*)\[[^\[\]]*\]")
 _PAIR = re.compile(r"\[(?P<key>[^\[\]]{1,100})\]=(?P<value>.*)", re.DOTALL)
 _DECLARATIONS = ("export", "declare", "local", "readonly", "typeset", "setenv", "set")
-_EXPORTS = re.compile(r"-[a-zA-Z]*x[a-zA-Z]*")
+_FLAGS = re.compile(r"-[a-zA-Z]+")
 _LOCAL = ("local", "declare", "typeset")
 LEAVES = ("break", "continue", "return", "exit")
 
@@ -51,7 +54,7 @@ class ShellState:
         self.files = files
         self.blocks = ShellBlocks(files)
         self.values = Variables(environ, lambda: self.blocks.runs is True)
-        self.values.setdefault("OPTIND", "1")
+        self.values.update({"OPTIND": self.values.get("OPTIND", "1"), "IFS": SEPARATORS})
         self.functions: dict[str, str] = {}
         self.locals: list[dict[str, Value | None]] = []  # of the functions that run: what they hide
         start = environ.get("PWD", "")
@@ -213,10 +216,12 @@ class ShellState:
             raise refusals.declared_launch(name, launcher)
         if name in _LOCAL and self.locals:
             self._hide(rest)
-        is_exported = name in ("export", "set") or any(map(_EXPORTS.fullmatch, (word.text for word in rest)))
-        self._assign(rest, is_exported=is_exported)
-        if name in _LOCAL and any(re.fullmatch(r"-[a-zA-Z]*i[a-zA-Z]*", word.text) for word in rest):
-            self._calculate(tuple(word for word in rest if "=" in word.text))
+        flags = "".join(word.text for word in rest if _FLAGS.fullmatch(word.text))
+        if name in _LOCAL and "i" in flags:
+            self._hide(rest, " -i")
+        self._assign(rest, is_exported=name in ("export", "set") or "x" in flags)
+        if name == "readonly" or (name in _LOCAL and "r" in flags):
+            self._hide(rest, " -r")
         if name == "export" and rest[:1] == (Word("-n"),):
             for variable in (word.text.partition("=")[0] for word in rest[1:]):
                 self.exports.pop(variable, None)
@@ -267,14 +272,15 @@ class ShellState:
             else:
                 self.values[name] = value
 
-    def _hide(self, words: tuple[Word, ...]) -> None:
-        """Keep what `local NAME` hides until the function ends."""
+    def _hide(self, words: tuple[Word, ...], mark: str = "") -> None:
+        """Keep what `local NAME` hides until the function ends, and take the `mark` of `declare -i NAME`."""
         for word in words:
-            name = word.text.partition("=")[0]
+            name, equals, _ = word.text.partition("=")
             if not name.startswith("-"):
-                self.locals[-1].setdefault(name, self.values.get(name))
-                if "=" not in word.text:
-                    self.values[name] = ""
+                for hidden in self.locals[-1:]:
+                    hidden.setdefault(name + mark, self.values.get(name + mark))
+                if mark or not equals:
+                    self.values[name + mark] = ""
 
     def _print(self, name: str, words: tuple[Word, ...]) -> None:
         """Take `printf -v NAME FORMAT WORDS`; what is not understood of it has no value."""
@@ -328,8 +334,8 @@ class ShellState:
 
     def _assign(self, words: tuple[Word, ...], *, is_exported: bool) -> None:
         of_all = is_exported or self.exports_all
-        for word in words:
-            element = _ELEMENT.fullmatch(word.text)
+        for word in (with_number(word, self.values) for word in words):
+            element = ELEMENT.fullmatch(word.text)
             is_exported = of_all or word.text.startswith("PATH=")  # which every shell exports
             if is_exported and self._export_file(word):
                 continue
@@ -339,6 +345,8 @@ class ShellState:
             name, equals, value = word.text.partition("=")
             if word.text.startswith("-"):
                 continue
+            if equals and f"{name.rstrip('+')} -r" in self.values:
+                self.lack(refusals.set_again(name.rstrip("+")))
             before = self.values.get(name.rstrip("+"))
             lacking, others = word.unresolved, list[Word]()
             if name.endswith("+"):
@@ -349,7 +357,6 @@ class ShellState:
             if is_exported and assigned.text not in ("", value) and name != "PATH":
                 self.dropped.append(explain_replaced(name))
             if equals:
-                self.values.pop(name, None)  # one of this machine's environment is not meant
                 one = assigned.text if assigned.is_known else assigned
                 self.values[name] = (assigned, *others) if others else one
             if is_exported:
@@ -391,8 +398,3 @@ class ShellState:
             self.values[f"{name}[{at}]"] = word.text if word.is_known else word
         self.values.pop(name, None)
         self.values[f"{name}[{key}]"] = known
-
-
-def is_assignment(word: Word) -> bool:
-    """Whether a word is `NAME=VALUE`, `NAME+=VALUE` or `NAME[KEY]=VALUE`."""
-    return _ASSIGNMENT.match(word.text) is not None or _ELEMENT.match(word.text) is not None

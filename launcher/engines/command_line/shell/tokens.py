@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from launcher.engines.command_line.shell.block_extents import HereText, closing, here_text, no_end, word_end
 from launcher.engines.command_line.shell.braces import expand_braces
 from launcher.engines.command_line.shell.expansions import expand, fill_parts, with_quotes
-from launcher.engines.command_line.shell.variables import Split, Values
-from launcher.engines.command_line.shell.words import Operator, Word, split_open
+from launcher.engines.command_line.shell.variables import Split, Values, separators
+from launcher.engines.command_line.shell.words import Operator, Word, split_fields, split_open
 from launcher.errors import CommandRefused
 
 # `\` as in POSIX, `\\` as pages show it that escape it, `^` of cmd.exe, a backtick of PowerShell
@@ -31,7 +31,7 @@ _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "\\": "\\", "'": "'", '"': '"'}
 _HAS_BRACES = re.compile(r"[^\s;&|()<>{}]*(?:\$\{[^{}\s]*\}[^\s;&|()<>{}]*)*\{[^{}\s]*(?:,|\.\.)[^{}\s]*\}")
 _BRACES = re.compile(r"\{[^{}\s'\"]{0,200}(?:,|\.\.)[^{}\s'\"]{0,200}\}")
 _OPERATOR = re.compile(r"&&|\|\||\|&|&>>|&>|;;|<<[<-]?|\d?>>|\d?>&(?:\d|-)?|\d?>|\d?<|[;&|()\n]")
-_PLAIN = re.compile(r"[\w=:./,+@%-]+", re.ASCII)
+_PLAIN = re.compile(r"[\w=:./,+@%-]+|\$(?=\")", re.ASCII)  # `$"TEXT"` is translated
 _ASSIGNED = re.compile(r"[A-Za-z_]\w*=", re.ASCII)
 _ELLIPSIS = re.compile(r"(?:[^\s=]*=)?(?:\.\.\.|\u2026)|\[(?:--?[a-z][\w-]*|(?i:options|args|arguments))\]")
 _ARITHMETIC = re.compile(r"\(\((?P<inner>(?:[^()\n]|\([^()\n]*\))*)\)\)")
@@ -152,10 +152,10 @@ def _written_words(text: str, at: int) -> tuple[int, tuple[str, ...]] | None:
     return (end, parts) if parts != (text[at:end],) else None
 
 
-def _joined(words: tuple[Word, ...]) -> Word:
+def _joined(words: tuple[Word, ...], mark: str) -> Word:
     """Return the words of an array as the value of a variable has them."""
     return Word(
-        " ".join(word.text for word in words), tuple(part for word in words for part in word.unresolved)
+        mark.join(word.text for word in words), tuple(part for word in words for part in word.unresolved)
     )
 
 
@@ -187,7 +187,7 @@ class _WordReader:
             return True
         plain = _PLAIN.match(self.text, self.at)
         if plain is not None:
-            self._add(plain[0])
+            self._add(plain[0].rstrip("$"))
             self.at = plain.end()
             return True
         continued = _CONTINUED.match(self.text, self.at)
@@ -311,7 +311,8 @@ class _WordReader:
             self._add_array((found.open,) if is_one else split_open(found.open))
         elif found.text is None:
             is_one = (is_quoted and found.is_joined) or _ASSIGNED.match(self.current or "") is not None
-            self._add_array((_joined(found.words),) if is_one and found.words else found.words)
+            mark = separators(self.values)[:1] if found.is_joined else " "
+            self._add_array((_joined(found.words, mark),) if is_one and found.words else found.words)
         elif is_quoted or _ASSIGNED.match(self.current or ""):
             self._add(found.text)
         else:
@@ -326,10 +327,10 @@ class _WordReader:
             self.unresolved += word.unresolved
 
     def _add_split(self, value: str) -> None:
-        for number, part in enumerate(re.split(r"\s+", value)):
+        for number, part in enumerate(split_fields(value, separators(self.values))):
             if number:
                 self._finish()
-            if part:
+            if part is not None:
                 self._add(part)
 
     def _add(self, text: str) -> None:

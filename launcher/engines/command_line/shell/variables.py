@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
-from launcher.engines.command_line.shell.words import Operator, Word
+from launcher.engines.command_line.shell.words import SEPARATORS, Operator, Word
 from preflight.frozen import dataclass
 
 Value: TypeAlias = str | Word | tuple[Word, ...]
@@ -50,6 +50,12 @@ def arguments(values: Values) -> tuple[Word, ...] | None:
     """Return the arguments of a function, or those that `set --` gives; None for those of the text itself."""
     given = values.get("@")
     return given if isinstance(given, tuple) else None
+
+
+def separators(values: Values) -> str:
+    """Return the marks between the words of a value (`IFS`)."""
+    marks = values.get("IFS", SEPARATORS)
+    return marks if isinstance(marks, str) else SEPARATORS
 
 
 def given_argument(given: tuple[Word, ...], number: int, end: int) -> Expansion:

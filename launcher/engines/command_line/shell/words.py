@@ -1,9 +1,18 @@
 """The words of a command line, with what a shell would still have to fill in."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from preflight.frozen import dataclass
+
+ELEMENT = re.compile(
+    r"(?P<name>[A-Za-z_]\w*)\[(?P<key>[^\[\]=]{1,100})\](?P<add>\+?)=(?P<value>.*)", re.DOTALL
+)
+"""`NAME[KEY]=VALUE` of an array or a table."""
+
+_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*\+?=", re.ASCII)
+SEPARATORS = " \t\n\r\u00a0"
+"""`IFS` where a text sets none, and what pages have for a blank."""
 
 _MARKED = re.compile(r"\0(\d+)\0")
 
@@ -44,6 +53,11 @@ def plain(words: Sequence[str]) -> tuple[Word, ...]:
     return tuple(Word(word) for word in words)
 
 
+def is_assignment(word: Word) -> bool:
+    """Whether a word is `NAME=VALUE`, `NAME+=VALUE` or `NAME[KEY]=VALUE`."""
+    return _ASSIGNMENT.match(word.text) is not None or ELEMENT.match(word.text) is not None
+
+
 def without_itself(name: str, value: Word) -> Word:
     """Return the value of `NAME=$NAME:more`, where a variable that has no value is empty, as in a shell."""
     own = (f"${name}", f"${{{name}}}")
@@ -59,6 +73,15 @@ def without_itself(name: str, value: Word) -> Word:
 def explain_replaced(name: str) -> str:
     """Return what is said of `NAME=$NAME:more`, whose own part has no value."""
     return f"${name}: the value that a host has itself is replaced by what is written, not extended"
+
+
+def split_fields(text: str, separators: str) -> Iterator[str | None]:
+    """Yield the fields of a text between marks of `IFS`; None for what is empty at its ends, and no field."""
+    blanks = "".join(filter(str.isspace, separators)) or r"\0"
+    others = re.escape("".join(one for one in separators if not one.isspace())) or r"\0"
+    first, *rest = re.split(rf"[{blanks}]*[{others}][{blanks}]*|[{blanks}]+", text)
+    has_first = first or (text.strip() and text.lstrip()[0] in separators)
+    yield from (first if has_first else None, *rest[:-1], *(one or None for one in rest[-1:]))
 
 
 def split_open(word: Word) -> tuple[Word, ...]:

@@ -12,7 +12,7 @@ TARGET = re.compile(
     r"^(?P<name>[\w./%-]+)[ \t]*:(?![=:])(?P<needs>[^=#\n]*)(?:#[^\n]*)?\n(?=(?:[ \t]*(?:#[^\n]*)?\n)*\t)",
     re.MULTILINE,
 )
-_BODY = re.compile(r"(?:(?:\t[^\n]*|[ \t]*(?:#[^\n]*)?)(?:\n|\Z))*")
+_BODY = re.compile(r"(?:(?:\t(?:[^\n]*\\\n)*[^\n]*|[ \t]*(?:#[^\n]*)?)(?:\n|\Z))*")
 _DEFINED = re.compile(
     r"^(?:(?:export|override)[ \t]+)?define[ \t]+(?P<name>\w+)[ \t]*:?=?[ \t]*\n"
     r"(?P<lines>(?:(?!endef)[^\n]*\n){0,50}?)endef[ \t]*$",
@@ -21,7 +21,8 @@ _DEFINED = re.compile(
 _ALONE = re.compile(r"^\t[ \t@+-]*\$[({](?P<name>\w+)[)}][ \t]*$", re.MULTILINE)
 _SPECIAL = re.compile(r"^\.[A-Z_]+[ \t]*:[^\n]*$", re.MULTILINE)
 _VARIABLE = re.compile(
-    r"^(?:export[ \t]+)?(?P<name>[A-Za-z_]\w*)[ \t]*(?P<mark>[:?+]{0,2}=)[ \t]*(?P<value>[^\n]*)$",
+    r"(?<!\\\n)^[ ]*(?P<export>export[ \t]+)?"
+    r"(?P<name>[A-Za-z_]\w*)[ \t]*(?P<mark>[:?+]{0,2}=)[ \t]*(?P<value>[^\n]*)$",
     re.MULTILINE | re.ASCII,
 )
 _SHARED = re.compile(
@@ -241,8 +242,7 @@ def _assignment(found: re.Match[str]) -> str:
     value = _without_comment(found["value"])
     if found["mark"] == "=" and found[0].startswith(f"{found['name']}={value}") and " " not in value:
         return found[0]
-    is_exported = found[0].startswith("export")
-    return f"{'export ' if is_exported else ''}{_assigned(found['name'], found['mark'], value)}"
+    return f"{found['export'] or ''}{_assigned(found['name'], found['mark'], value)}"
 
 
 def _assigned(name: str, mark: str, value: str) -> str:
