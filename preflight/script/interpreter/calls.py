@@ -48,6 +48,8 @@ _MAX_DEPTH = 12
 """Calls in one another that are followed."""
 MAY_HOLD = frozenset({Ref, Seq, Map, OneOf})
 """Kinds of values that are objects or may hold some; most arguments are others."""
+THROUGH = "forward of the wrapper"
+"""Note of where DDP is called, or given to code that is not read and may call it."""
 _SHORT = 20
 """Lines of a function that is followed once more within itself: it goes over what a batch holds."""
 _Def = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
@@ -161,6 +163,8 @@ def taint(it: "Interpreter", seen: "Call") -> None:
             thing = it.thing(ref)
             if thing is not None:
                 it.change(ref.id, touched=TRUE)
+            if ref.shared:
+                it.notes.setdefault(THROUGH, []).append(seen.place)
 
 
 def refs_in(value: Value) -> Iterator[Ref]:

@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 from preflight.script.interpreter.assignments import put_back
 from preflight.script.interpreter.branch_conditions import RANK_0
+from preflight.script.interpreter.calls import THROUGH
 from preflight.script.interpreter.events import Call, ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.values import (
@@ -22,6 +23,8 @@ from preflight.script.interpreter.values import (
 
 FORWARD_OF_ONE = "forward of one rank"
 """Note of where rank 0 alone calls the model inside of DDP."""
+AROUND = "forward around the wrapper"
+"""Note of where training calls the model inside of DDP, which then exchanges no gradients."""
 PACKAGES = ("torch.distributed", "deepspeed.comm")
 """What has these functions: DeepSpeed's own calls those of torch."""
 _PLAIN = (
@@ -120,6 +123,8 @@ def note_forward(it: Interpreter, model: Ref | Element, call: Call) -> None:
     if thing is None:
         return
     shared = isinstance(model, Ref) and model.shared
+    if (shared or thing.get("wrapped") == TRUE) and {"no_grad", RANK_0}.isdisjoint(it.contexts):
+        it.notes.setdefault(THROUGH if shared else AROUND, []).append(call.place)
     if thing.get("forward_of_all") == TRUE:
         emit_collective(it, call, "forward")
     elif thing.get("wrapped") == TRUE and not shared and RANK_0 in it.contexts:

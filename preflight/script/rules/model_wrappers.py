@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from preflight.facts.script import CodeLocation
 from preflight.script.interpreter.branch_conditions import MAYBE, UNCALLED
+from preflight.script.interpreter.calls import THROUGH
 from preflight.script.interpreter.events import Call, ScriptEvent
 from preflight.script.interpreter.values import (
     FALSE,
@@ -20,6 +21,7 @@ from preflight.script.interpreter.values import (
     alternatives,
     truth,
 )
+from preflight.script.libraries.collectives import AROUND
 from preflight.script.libraries.pytorch import trained_models
 from preflight.script.rules.registry import Level, RuleHit, rule
 
@@ -32,8 +34,9 @@ def ranks_that_train_apart(it: "Interpreter", event: ScriptEvent) -> Iterator[Ru
     """A process group is made and a model trained, and nothing exchanges gradients between the ranks.
 
     Each rank then trains a model of its own on its part of the data; the one that is saved has seen 1/N of
-    it. Nothing raises.
-    Source: torch.nn.parallel.DistributedDataParallel's documentation.
+    it. Nothing raises. Nor are gradients exchanged where training calls the model inside of the wrapper:
+    DDP's hooks wait for its own forward().
+    Source: torch.nn.parallel.DistributedDataParallel's documentation; reproduced on two gloo ranks.
     """
     if it.target.processes == 1 or UNCALLED in it.contexts:
         return
@@ -44,6 +47,12 @@ def ranks_that_train_apart(it: "Interpreter", event: ScriptEvent) -> Iterator[Ru
         return
     groups, steps = it.notes.get("group of ranks"), it.notes.get("steps of ranks")
     if event.name != "end" or not groups or not steps:
+        return
+    around = it.notes.get(AROUND)
+    if around and not it.notes.get(THROUGH):
+        message = "training calls the model inside of DistributedDataParallel: no gradients are exchanged"
+        fix = "call what DistributedDataParallel(...) returned, not its .module"
+        yield RuleHit(around[0], message, fix, Level.WARNING, (steps[0],))
         return
     from preflight.script.rules.gradient_exchange import exchanges_gradients  # noqa: PLC0415 - few need it
     from preflight.script.rules.unread_wrappers import may_wrap_unread  # noqa: PLC0415 - few need it
