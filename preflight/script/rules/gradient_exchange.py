@@ -24,6 +24,7 @@ _HANDED_ON = re.compile(
 )
 """Names of collectives; of one that is handed on it is not known what it is called with."""
 _NAMED = re.compile(f"{_EXCHANGES.pattern}|{_HANDED_ON.pattern}")
+_OF_DDP = re.compile(r"DistributedDataParallel|DDP")
 _REDUCES = re.compile(r"reduce")
 _COLLECTIVE = re.compile(r"reduce(?!r$)|gather|broadcast|sync_|_sync|^average_")
 _FROM_ONE = re.compile(r"^broadcast_?(?:coalesced|parameters|optimizer_state|object)?$")
@@ -45,8 +46,11 @@ _MEASURED = re.compile(
 _JUDGED = (ast.Name, ast.Attribute, ast.Call)
 
 
-def exchanges_gradients(it: "Interpreter") -> bool:
-    """Whether a script may exchange gradients or weights; imports and isinstance() alone do not."""
+def exchanges_gradients(it: "Interpreter", *, besides_ddp: bool = False) -> bool:
+    """Whether a script may exchange gradients or weights; imports and isinstance() alone do not.
+
+    `besides_ddp`: by something else than DistributedDataParallel.
+    """
     own = set(_own_names(it))
     parser = it.sources.parser
     trees = [source.tree for source in it.sources.files()]
@@ -61,7 +65,7 @@ def exchanges_gradients(it: "Interpreter") -> bool:
         unused = {id(part) for each in idle for part in walk(each)}
         kept.append([node for node in parser.find(_judged_nodes, tree) if id(node) not in unused])
         names = {_used_name(node) for node in kept[-1] if isinstance(node, (ast.Name, ast.Attribute))}
-        if any(map(_NAMED.search, names - own)):
+        if any(_NAMED.search(name) and not (besides_ddp and _OF_DDP.search(name)) for name in names - own):
             return True  # most scripts: their calls need not be looked at
     reducers = set(_reducers(it))
     for tree, judged in zip(trees, kept, strict=True):

@@ -48,16 +48,15 @@ def ranks_that_train_apart(it: "Interpreter", event: ScriptEvent) -> Iterator[Ru
     groups, steps = it.notes.get("group of ranks"), it.notes.get("steps of ranks")
     if event.name != "end" or not groups or not steps:
         return
-    around = it.notes.get(AROUND)
-    if around and not it.notes.get(THROUGH):
-        message = "training calls the model inside of DistributedDataParallel: no gradients are exchanged"
-        fix = "call what DistributedDataParallel(...) returned, not its .module"
-        yield RuleHit(around[0], message, fix, Level.WARNING, (steps[0],))
-        return
     from preflight.script.rules.gradient_exchange import exchanges_gradients  # noqa: PLC0415 - few need it
     from preflight.script.rules.unread_wrappers import may_wrap_unread  # noqa: PLC0415 - few need it
 
-    if not exchanges_gradients(it) and not may_wrap_unread(it.sources):
+    around = it.notes.get(AROUND)
+    if around and not it.notes.get(THROUGH) and not exchanges_gradients(it, besides_ddp=True):
+        message = "training calls the model inside of DistributedDataParallel: no gradients are exchanged"
+        fix = "call what DistributedDataParallel(...) returned, not its .module"
+        yield RuleHit(around[0], message, fix, Level.WARNING, (steps[0],))
+    elif not exchanges_gradients(it) and not may_wrap_unread(it.sources):
         message = "ranks make a group, and nothing exchanges the gradients of this step between them"
         fix = "model = DistributedDataParallel(model, device_ids=[local_rank]) before training"
         yield RuleHit(steps[0], message, fix, Level.WARNING, (groups[0],))
