@@ -16,7 +16,7 @@ from preflight.script.interpreter import (
 )
 from preflight.script.interpreter.assignments import put_back
 from preflight.script.interpreter.call_cache import SAME, is_plain
-from preflight.script.interpreter.events import Call, FuncInfo, Loop, ScriptEvent
+from preflight.script.interpreter.events import THROUGH, Call, FuncInfo, Loop, ScriptEvent
 from preflight.script.interpreter.scaled_branches import scales, scales_loss
 from preflight.script.interpreter.state import merge_states
 from preflight.script.interpreter.values import (
@@ -48,8 +48,6 @@ _MAX_DEPTH = 12
 """Calls in one another that are followed."""
 MAY_HOLD = frozenset({Ref, Seq, Map, OneOf})
 """Kinds of values that are objects or may hold some; most arguments are others."""
-THROUGH = "forward of the wrapper"
-"""Note of where DDP is called, or given to code that is not read and may call it."""
 _SHORT = 20
 """Lines of a function that is followed once more within itself: it goes over what a batch holds."""
 _Def = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda

@@ -13,6 +13,9 @@ from preflight.script.source import Source
 if TYPE_CHECKING:
     from preflight.script.interpreter.interpreter import Interpreter
 
+THROUGH = "forward of the wrapper"
+"""Note of where DDP is called, or given to code that is not read and may call it."""
+
 
 @dataclass(frozen=True, slots=True)
 class Call:

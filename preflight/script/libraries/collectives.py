@@ -5,8 +5,7 @@ from collections.abc import Callable
 
 from preflight.script.interpreter.assignments import put_back
 from preflight.script.interpreter.branch_conditions import RANK_0
-from preflight.script.interpreter.calls import THROUGH
-from preflight.script.interpreter.events import Call, ScriptEvent
+from preflight.script.interpreter.events import THROUGH, Call, ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.values import (
     NONE,

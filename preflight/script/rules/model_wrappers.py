@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 from preflight.facts.script import CodeLocation
 from preflight.script.interpreter.branch_conditions import MAYBE, UNCALLED
-from preflight.script.interpreter.calls import THROUGH
-from preflight.script.interpreter.events import Call, ScriptEvent
+from preflight.script.interpreter.events import THROUGH, Call, ScriptEvent
 from preflight.script.interpreter.values import (
     FALSE,
     NONE,
