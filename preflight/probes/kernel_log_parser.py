@@ -13,8 +13,8 @@ _NAMED = re.compile(
     r"NVRM:.*\bGPU (?:at )?(?:PCI:)?([0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}(?:\.\d)?)"
 )
 _OFF_THE_BUS = 79
-_OOM = re.compile(r"\bKill(?:ed)? process (\d+)")
-"""Kernels before 5.0 say first which process they will end, and then that they have."""
+_OOM = re.compile(r"\bKill(ed)? process (\d.*)")
+"""Kernels before 5.0 say first which process they will end, and then which they have: it or its child."""
 _OTHER = re.compile(
     r"fallen off the bus|\bSXid\b|nvidia[-_]peermem.*(error|fail|invalid)|API mismatch|RmInitAdapter failed"
     r"|\bGSP\b.*(time-?out|error)|Timeout .*GSP|NVRM:.*(fail|error|lost|shutdown|unable)|limited by .*PCIe"
@@ -40,7 +40,7 @@ def parse_kernel_log(text: str) -> Json:
     xids: list[Json] = []
     oom_kills: dict[str, str] = {}
     other: list[str] = []
-    bus = ""
+    bus = announced = ""
     fallen_off: set[str] = set()
     for line in _lines_of_interest(text):
         named = _NAMED.search(line)
@@ -53,8 +53,10 @@ def parse_kernel_log(text: str) -> Json:
         elif fallen and bus not in fallen_off:
             xids.append(_xid(_OFF_THE_BUS, bus, line, fallen.group(0)))  # the driver gives some no number
         elif oom:
-            oom_kills.pop(oom.group(1), None)
-            oom_kills[oom.group(1)] = truncate(_body(line))
+            for known in (announced, oom.group(2)):  # and none that dmesg and the journal both have
+                oom_kills.pop(known, None)
+            oom_kills[oom.group(2)] = truncate(_body(line))
+            announced = "" if oom.group(1) else oom.group(2)
         elif _OTHER.search(line):
             other.append(truncate(_body(line)))
         fallen_off.update(each["pci_bus_id"] for each in xids[-1:] if each["code"] == _OFF_THE_BUS)

@@ -5,7 +5,8 @@ import re
 _LONGEST = 2 << 20
 """Texts up to this many characters are read as they are; a `-q -x` of 16 GPUs has a quarter of it."""
 ABOUT_GPUS = re.compile(
-    r"NVIDIA|NVSMI LOG|nvidia[-_]smi|NVRM|GPU-|MiB|Failed to initialize NVML|No devices were found"
+    r"NVIDIA|NVSMI LOG|nvidia[-_](?:smi|peermem)|NVRM|SXid|Kill(?:ed)? process \d|blocked for more than"
+    r"|GPU-|MiB|PCIe bandwidth|Failed to initialize NVML|No devices were found"
     r"|Unable to determine the device handle"
 )
 _BEFORE = 4 << 10

@@ -5,7 +5,7 @@ into facts, so that a file and a live host are read by the same code.
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -37,7 +37,7 @@ Facts = dict[str, Any]
 _HEAD = r"^\|[^\S\n]*NVIDIA-SMI \d[\dx.]* "
 _TABLE_HEAD = re.compile(_HEAD, re.MULTILINE)
 _Q_HEAD = re.compile(r"^=+NVSMI LOG=", re.MULTILINE)
-_ASKED_GPU = re.compile(r"nvidia-smi\b[^\n]* (?:-i|--id)[ =]?(\d{1,2})(?![\d,:.])")
+_ASKED_GPU = re.compile(r"nvidia-smi\b(?=[^\n]* -q)[^\n]* (?:-i|--id)[ =]?(\d{1,2}(?:,\d{1,2})*)(?![\d,:.])")
 _LONGEST_ERROR = 4000  # a page that merely quotes an error message is not a recording of one
 _ERROR_LINES = 4
 _ERRORS = (
@@ -50,8 +50,12 @@ CSV_NAMES = (
     r"((gpu_)?name|(gpu_)?uuid|index|pci\.bus_id|gpu_bus_id|memory\.total)( \[\w+\])?(,|[^\S\n]*$)"
 )
 _AT_PROMPT = re.compile(r"(?:\([\w.-]{1,64}\) )?[\w.-]{0,64}[@:~\]][^\n]{0,100}?[$#%>] |[$#%>] ")
-_OF_KERNEL = r"NVRM:|\[ *\d+\.\d{6}\]|\d+,\d+,\d+(?:,[^;\n]*)?;|kern *:"
-_DATED = r"\[[^\[\]!\n]*\d[.:]\d[^\[\]\n]*\](?!\()|<\d+>|\w{3,5}\.? +\d+ [\d:]{8} |\d{4}-\d\d-\d\dT"
+_OF_KERNEL = (
+    r"^[> \t]{0,8}(?:NVRM:|\[ *\d+\.\d{6}\]|\d+,\d+,\d+(?:,[^;\n]*)?;|kern *:"
+    r"|\[\S+ \S+ +\d+ [\d:]{8} \d{4}\] |(?:\[ *\d+\.\d+\]|<\d+>)[^\n]*(?:nvidia|NVRM:)"
+    r"|(?:\S{3,5} +\d+ [\d:]{8}|(?:<\d+>1? ?)?\d{4}-\d\d-\d\d[T ]\S+)(?:[^\n]*NVRM:| \S+ kernel(?::|\[| -)))"
+)
+"""A line of dmesg, /dev/kmsg, journalctl or syslog: a date alone is in front of many a program's lines."""
 _LONGEST_LINE = 8192  # all columns of --query-gpu take five thousand characters
 
 
@@ -92,12 +96,6 @@ def _error(text: str) -> Facts | None:
     return None if excuse is None else {"driver": excuse, "gpus": excuse}
 
 
-def _kernel_log(text: str) -> Facts | None:
-    if not re.search(rf"NVRM:|^[> ]*\[.*nvidia(?!-smi\b)|\bkernel\b|^(?:{_OF_KERNEL})", text, re.MULTILINE):
-        return None  # lines with dates of something else
-    return kernel_facts(text)
-
-
 def kernel_facts(text: str) -> Facts:
     """Return what a kernel log, or lines of one among others, say."""
     return {"kernel_log": {"source": "file", **parse_kernel_log(text)}}
@@ -124,10 +122,10 @@ def _q(text: str) -> Facts:
     texts = [text[start:end] for start, end in pairwise([0, *starts[1:], len(text)])]
     trees = [q_tree(each) for each in texts]
     asked, tree = _ASKED_GPU.search(text), trees[latest(trees, texts)]
-    return _counted_facts(tree, text, int(asked[1]) if asked else 0)
+    return _counted_facts(tree, text, [*map(int, asked[1].split(","))] if asked else ())
 
 
-def _counted_facts(tree: Facts, text: str, asked: int = 0) -> Facts:
+def _counted_facts(tree: Facts, text: str, asked: Sequence[int] = ()) -> Facts:
     """Return the facts of a tree; GPUs that it counts and does not show are unknown: cut, or not `asked`."""
     tree["gpu"] = gpus = gpus_in(tree)
     place_lost(gpus, text, are_numbered=False)
@@ -145,8 +143,8 @@ def _counted_facts(tree: Facts, text: str, asked: int = 0) -> Facts:
     return facts
 
 
-def _placed(gpus: list[Facts], *, starts_within: bool, asked: int) -> list[Facts]:
-    """Return GPUs of a text without its first lines at the numbers of their device files, one where `asked`.
+def _placed(gpus: list[Facts], *, starts_within: bool, asked: Sequence[int]) -> list[Facts]:
+    """Return GPUs of a text without its first lines at the numbers of their device files, or as `asked`.
 
     Raises ValueError where no number is known.
     """
@@ -164,13 +162,13 @@ def _at_places(gpus: list[Facts], places: list[int], count: int, reason: str) ->
     return [{**held.get(index, absent), "index": index} for index in range(count)]
 
 
-def _places(gpus: list[Facts], count: int, asked: int, *, starts_within: bool = False) -> list[int]:
-    """Return the numbers of the GPUs of a part: of their device files, or of one that was asked; [] for none.
+def _places(gpus: list[Facts], count: int, asked: Sequence[int], *, starts_within: bool = False) -> list[int]:
+    """Return the numbers of the GPUs of a part: of their device files, or those asked for; [] for none.
 
     What a cut left of the first and of the last one is beside the next and behind the one before.
     """
     minors = [gpu["minor"] if isinstance(gpu["minor"], int) else -1 for gpu in gpus]
-    minors = [asked] if asked and minors == [-1] else minors
+    minors = [*asked] if len(asked) == len(gpus) and set(minors) == {-1} else minors
     if starts_within and minors[0] < 0:
         minors[0] = minors[1] - 1
     if len(minors) > 1 and minors[-1] < 0 <= minors[-2]:
@@ -330,7 +328,7 @@ FORMS = (
     Form(GPUSTAT_JSON, lambda text: _tree_facts(json_tree(text))),
     Form(ROW, bare_facts),
     Form(BARE_ROW, _compute_apps),
-    Form(rf"^[> \t]{{0,8}}(?:{_OF_KERNEL}|{_DATED})", _kernel_log),
+    Form(_OF_KERNEL, kernel_facts),
     Form(LSPCI, lambda text: {"pci_gpus": lspci_gpus(text)}),
     Form("^WARNING: infoROM", kernel_facts),
 )

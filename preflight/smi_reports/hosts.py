@@ -65,8 +65,9 @@ def prefixed_parts(text: str) -> Parts:
 
 
 def _are_counts(found: Parts, names: set[str]) -> bool:
-    """Whether the names are numbers of lines or seconds of the kernel, which no two lines share."""
-    return len(names) == len(found) and all(re.fullmatch(r"[\d.]+", name) for name in names)
+    """Whether the names are numbers of lines, which no two share, or seconds of the kernel."""
+    are_seconds = all(re.fullmatch(r"\d+\.\d+", name) for name in names)
+    return are_seconds or (len(names) == len(found) and all(re.fullmatch(r"[\d.]+", name) for name in names))
 
 
 def headed_parts(text: str) -> Parts:

@@ -16,7 +16,7 @@ Tree = dict[str, Any]
 _DEVICES = r"^[^\S\n]*GPU0(?:[^\S\n]+(?:GPU\d{1,2}|NIC\d{1,2}|mlx\w+|(?!mlx)\w+_\d{1,2}))*"
 TOPOLOGY = rf"{_DEVICES}(?:[^\S\n]+CPU Affinity|(?=[^\S\n]*\n[^\S\n]*GPU0[^\S\n]+X\b))"
 """Its first line; that of `topo -p2p` names devices alone, like one that was edited."""
-MONITOR = r"^#[^\S\n]*(?:date,?[^\S\n]+time,?[^\S\n]+)?gpu,?[^\S\n]+\w"
+MONITOR = r"^#[^\S\n]*(?:(?:date|time),?[^\S\n]+){0,2}gpu,?[^\S\n]+\w"
 _ROW = re.compile(r"^[^\S\n]*GPU(\d{1,2})[^\S\n]+\S", re.MULTILINE)
 _VALUE = re.compile(r"-|-?\d{1,12}(?:\.\d+)?|0x[0-9a-f]+|[\d:]{8}")
 _READINGS = {
@@ -31,7 +31,7 @@ _CUT_ROW = "@cut"
 """Key of a row that is cut."""
 _REST_OF_NAMES = re.compile(r"[^\S\n]*(?!#)[a-z]")
 _TIMES = ("date", "time")
-_ROW_END = re.compile(r"(?<=\S)(?<!:\d\d)\s{4,}(?=\d{1,2}\s+\d{1,10}\s+[CGM][+CGM]*\s)")
+_ROW_END = re.compile(r"(?<=\S)(?<!:\d\d)(?<!\d{8})\s{4,}(?=\d{1,2}\s+\d{1,10}\s+[CGM][+CGM]*\s)")
 """Between two rows of processes whose line end is lost."""
 _KIND = re.compile(KIND)
 

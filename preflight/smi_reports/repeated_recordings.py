@@ -1,13 +1,11 @@
 """Several recordings in one file: of one host the last counts, those of several are separated. Pure."""
 
 import re
-from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
 from datetime import datetime
 from itertools import pairwise
 from operator import itemgetter
-from statistics import median
 from typing import Any, TypeVar
 
 from preflight.probes.nvidia_smi.values import LOST_VALUES
@@ -19,8 +17,12 @@ _MEMORY = re.compile(r"\d+(?: Mi?B)?")
 _CLOCK = re.compile(r"\s*(?P<day>\d{4}/\d\d/\d\d) (?P<h>\d\d):(?P<m>\d\d):(?P<s>\d\d(?:\.\d+)?)")
 _PAUSE_S = 0.4
 """Between two listings of `--loop`, whose shortest pause is a second; rows of one are a few ms apart."""
-_MOMENT = re.compile(r"\d{4}/\d\d/\d\d [\d:.]{8,}|[A-Z][a-z]{2} +\d{1,2} \d\d:\d\d:\d\d \d{4}")
-"""When a recording was made: of --query-gpu, and of the others."""
+_MOMENT = re.compile(
+    r"\d{4}/\d\d/\d\d [\d:.]{8,}"
+    r"|(?:^|[Tt]imestamp\s*[>:]\s*)[A-Z][a-z]{2} ([A-Z][a-z]{2} +\d{1,2} \d\d:\d\d:\d\d \d{4})\s*(?:<|$)",
+    re.MULTILINE,
+)
+"""When a recording was made: of --query-gpu, and of the others. Sessions hold the times of logins, too."""
 
 _MOST_UNNAMED = 16
 """GPUs of one host; more rows without a name are those of a loop."""
@@ -64,10 +66,10 @@ def latest(trees: list[Tree], texts: list[str]) -> int:
 def _moment(text: str) -> str:
     """Return when a recording was made, in words that sort as times do; "" where it does not say."""
     found = _MOMENT.search(text)
-    if found is None or "/" in found[0]:
+    if found is None or not found[1]:
         return found[0] if found else ""
     with suppress(ValueError):
-        return datetime.strptime(found[0], "%b %d %H:%M:%S %Y").strftime("%Y/%m/%d %H:%M:%S")  # noqa: DTZ007
+        return datetime.strptime(found[1], "%b %d %H:%M:%S %Y").strftime("%Y/%m/%d %H:%M:%S")  # noqa: DTZ007
     return ""
 
 
@@ -75,11 +77,11 @@ def last_of_each(keys: Sequence[str], rows: Sequence[Row], times: Sequence[str])
     """Return (key, row) of each GPU, of one that `--loop` lists again and again its last row.
 
     The last is the newest where each row has one of `times`. A GPU that is lost, or that no column names
-    (""), is one of its own. Raises ValueError where several rows of one time have one number.
+    (""), is one of its own. Raises ValueError where most rows have the number and the time of the one above.
     """
-    shared = Counter(pair for pair in zip(times, keys, strict=False) if pair[1].isdigit())
-    if median(shared.values() or (0,)) > 1:  # a number that GPUs of one time share is not theirs
-        raise ValueError(_AGAIN)
+    moments = [pair for pair in zip(times, keys, strict=False) if pair[1].isdigit()]
+    if 2 * sum(above == below for above, below in pairwise(moments)) > len(moments):
+        raise ValueError("GPUs of one time share an index in its CSV, so that is not theirs")
     own = [f"{key} {at}" if LOST in key or not key else key for at, key in enumerate(keys)]
     clocks = [clock[0] for time in times if (clock := _CLOCK.match(time))]
     pairs = list(zip(own, rows, strict=True))

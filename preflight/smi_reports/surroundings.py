@@ -21,7 +21,7 @@ _HEAD = re.compile(
     r"|\|[^\S\n]+\d{1,2}[^\S\n][^|\n]{18,60}\|[^\S\n]+(?:[0-9A-F]{8}:)?[0-9A-F]{2}:[0-9A-F]{2}\.\d[^\S\n]"
     r"|(?<!\) )\bGPU \d{1,2}: [^\n]*\(UUID: |GPU models and configuration *:|<\?xml version="
     r"|(?:[$#%>][^\S\n])?nvidia-smi[^\S\n][^\n]{0,200}--query-gpu="
-    r"|#[^\S\n]*(?:Date[^\S\n]+Time[^\S\n]+)?gpu,?[^\S\n]+(?:pwr|pid|sm|fb)\b|(?<=[^\w\n])GPU0[^\S\n]+X\b"
+    r"|#[^\S\n]*(?:(?:Date|Time)[^\S\n]+){0,2}gpu,?[^\S\n]+(?:pwr|pid|sm|fb)\b|(?<=[^\w\n])GPU0[^\S\n]+X\b"
     r"|(?<![0-9a-f:])(?:[0-9a-f]{4}:)?[0-9a-f]{2}:[0-9a-f]{2}\.\d (?:3D|VGA|Display)\b[^\n]*: NVIDIA"
     r"|\[0\] [^|\n]{1,60}\|[^|\n]{1,60}\|[^|\n]{0,20} / +\d{1,12} MB"
     r"|(?<![\w.,=])(?:timestamp|index|(?:gpu_)?(?:name|uuid)|driver_version), ?"

@@ -148,10 +148,12 @@ def place_lost(gpus: list[Tree], text: str, *, are_numbered: bool) -> None:
     Those of a text without numbers are at those that the driver says, or in the order of their buses.
     """
     placed, has_buses = sum(LOST in str(gpu) for gpu in gpus), all(map(_bus, gpus))
-    for bus, number in [*unreachable(text, gpus).items()][placed:MAX_GPUS] if gpus else ():
+    lost = [*unreachable(text, gpus).items()][placed:MAX_GPUS] if gpus else []
+    for bus, number in sorted(lost, key=lambda pair: int(pair[1] or MAX_GPUS)):
         at = int(number) if number else sum(_bus(gpu) < _in_order(bus) for gpu in gpus)
         is_known = not are_numbered and not placed and (number or has_buses)
         where = {"pci": {"bus_id": bus}} if is_known else {}
+        gpus += [{} for _ in range(min(at, MAX_GPUS) - len(gpus))]  # that a cut text does not show
         gpus.insert(at if is_known else len(gpus), {**absent_gpu(text), **where})
 
 

@@ -72,6 +72,16 @@ def test_the_oom_killers_victim_is_read(line: str) -> None:
     assert "4242 (python)" in kill
 
 
+def test_a_kill_is_of_the_process_that_ended_and_a_pid_may_come_again() -> None:
+    lines = (
+        "[1.0] Out of memory: Kill process 4242 (python) score 9 or sacrifice child",
+        "[1.1] Killed process 4250 (worker) total-vm:1kB",
+        "[9.0] Out of memory: Killed process 4250 (python) total-vm:9kB",
+        "[9.0] Out of memory: Killed process 4250 (python) total-vm:9kB",  # of dmesg, and of the journal
+    )
+    assert [kill[:5] for kill in read("\n".join(lines)).oom_kills] == ["[1.1]", "[9.0]"]
+
+
 def test_a_count_of_lines_that_a_log_may_have_more_of_says_so() -> None:
     kills = "".join(f"[1.0] Out of memory: Killed process {pid} (python)\n" for pid in range(250))
     facts = replace(titan(), kernel_log=read(kills))

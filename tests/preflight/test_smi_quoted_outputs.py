@@ -103,7 +103,7 @@ def test_rows_without_names_beside_pmon_name_its_gpus() -> None:
 
 def test_an_index_that_rows_of_one_time_share_is_not_that_of_the_gpus() -> None:
     rows = "".join(f"2025-09-08T17:26:{at // 8:02d}, {at % 8}, 0, 4, 81559\n" for at in range(24))
-    with pytest.raises(BadInput, match="again and again"):
+    with pytest.raises(BadInput, match="share an index"):
         parse_smi("timestamp,gpu,index,memory.used,memory.total\n" + rows, "host")
 
 

@@ -1,0 +1,101 @@
+"""Sessions and logs around recordings: what is no kernel log, no host and no time of a recording."""
+
+import pytest
+
+from preflight.errors import BadInput
+from preflight.facts.missing import Missing
+from preflight.smi_reports import parse_hosts, parse_smi
+from tests.hardware import gpus_of
+
+_NOISE = "".join(f"[{at}.000000] audit: type=1400 apparmor=ALLOWED profile=x\n" for at in range(45_000))
+_FATAL = "[9.000000] nvidia-nvswitch3: SXid (PCI:0000:c1:00.0): 20034, Fatal, Link 30\n"
+_KILL = "[9.100000] Out of memory: Killed process {} (python) total-vm:1kB\n"
+
+
+@pytest.mark.parametrize(
+    ("log", "found"),
+    [
+        (
+            "[Mon Jun  3 10:00:09 2024] usb 1-1: new\n[Mon Jun  3 10:00:09 2024]" + _KILL.format(7)[10:],
+            (0, 1, 0),
+        ),
+        ("2024-06-03T10:00:01Z gpu7 kernel: usb 1-1: new\n", (0, 0, 0)),
+        ("2024-06-03T10:00:01Z gpu7 kernel: NVRM: Xid (PCI:0000:34:00): 31, pid=1\n", (1, 0, 0)),
+        ("[0.1] nvidia-nvlink: Nvlink Core is being initialized, major device number 511\n", (0, 0, 0)),
+        # two lines of one moment are of no host of that name
+        ("[123456.789012] NVRM: Xid (PCI:0000:34:00): 79, pid=1\n" * 2 + _FATAL, (2, 0, 1)),
+        # of megabytes each line counts
+        (_NOISE + _KILL.format(1) + _FATAL + _NOISE + _KILL.format(2) + "[9.2]" + _KILL.format(1), (0, 2, 1)),
+    ],
+)
+def test_lines_of_a_kernel_are_read_whatever_is_around_them(log: str, found: tuple[int, int, int]) -> None:
+    (facts,) = parse_hosts(log, "h")
+    kernel = facts.kernel_log
+    assert not isinstance(kernel, Missing)
+    assert (len(kernel.xids), len(kernel.oom_kills), len(kernel.other)) == found
+
+
+@pytest.mark.parametrize(
+    "log",
+    [
+        "[2024-06-03 10:00:01,123] [INFO] [runner.py:568:main] cmd = python train.py --image nvidia/cuda\n",
+        "2024-06-03T10:00:01Z Loading the fused kernel of Adam\n",
+        "2024-06-03 10:00:01,123 INFO kernel compiled\n",
+        "[2024-06-03 10:00:01] INFO compiling the kernel of flash-attn\n",
+        "Jun  3 10:00:01 gpu7 systemd[1]: Started NVIDIA Persistence Daemon, listening to the kernel\n",
+    ],
+)
+def test_a_log_of_a_program_is_no_kernel_log_without_xids(log: str) -> None:
+    with pytest.raises(BadInput):
+        parse_smi(log, "h")
+
+
+def _table(degrees: int) -> str:
+    return (
+        "| NVIDIA-SMI 550.54.15      Driver Version: 550.54.15      CUDA Version: 12.4     |\n"
+        "|   0  NVIDIA L4                      On  |   00000000:3C:00.0 Off |            0 |\n"
+        f"| N/A   {degrees}C    P0      36W /   72W |     304MiB /  23034MiB |      0%      Default |\n"
+    )
+
+
+def test_the_time_of_a_login_is_not_that_of_a_table() -> None:
+    login = "Last login: Sun Jun  2 09:00:00 2024 from 10.0.0.1\n"
+    text = (
+        f"Mon Jun  3 10:00:01 2024\n{_table(41)}{login}$ nvidia-smi\nTue Jun  4 10:00:01 2024\n{_table(64)}"
+    )
+    assert gpus_of(parse_smi(text, "h"))[0].temperature_c == 64
+
+
+_Q = "==============NVSMI LOG==============\n\nAttached GPUs : {}\n" + "".join(
+    f"GPU 00000000:{bus}:00.0\n    FB Memory Usage\n        Total : 46068 MiB\n" for bus in ("24", "54")
+)
+_LOST = "Unable to determine the device handle for GPU{}: 0000:{}:00.0: Unknown Error\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "buses"),
+    [
+        (_LOST.format(2, "44") + _LOST.format(1, "34") + _Q.format(4), ["24", "34", "44", "54"]),
+        (_LOST.format(5, "E4") + _Q.format(6), ["24", "54", None, None, None, "e4"]),
+        ("nvidia-smi -i 1,3 -q -d MEMORY\n" + _Q.format(4), [None, "24", None, "54"]),
+        ("nvidia-smi -i 3 -pm 1\n" + _Q.format(4), ["24", "54", None, None]),
+    ],
+)
+def test_gpus_of_a_part_are_at_the_numbers_that_are_said(text: str, buses: list[str | None]) -> None:
+    found = [gpu.pci_bus_id for gpu in gpus_of(parse_smi(text, "h"))]
+    assert [None if isinstance(bus, Missing) else bus[5:7] for bus in found] == buses
+
+
+@pytest.mark.parametrize("times", [("Date", "20240603"), ("Time", "10:00:01")])
+def test_pmon_has_the_date_or_the_time_alone_in_front(times: tuple[str, str]) -> None:
+    name, value = times
+    text = f"#{name}    gpu    pid  type  sm  command\n {value}    0    12345    C    98    python\n"
+    processes = gpus_of(parse_smi(text, "h"))[0].processes
+    assert not isinstance(processes, Missing)
+    assert [each.pid for each in processes] == [12345]
+
+
+def test_rows_of_half_seconds_are_at_their_index() -> None:
+    rows = "".join(f"2024/06/03 10:00:0{at // 4}, {at % 2}, {at} MiB\n" for at in range(8))
+    gpus = gpus_of(parse_smi(f"timestamp, index, memory.total [MiB]\n{rows}", "h"))
+    assert len(gpus) == 2
