@@ -10,8 +10,8 @@ from itertools import compress, pairwise
 from typing import Any
 
 from preflight.probes.nvidia_smi.capability import capability
-from preflight.smi_reports.repeated_recordings import last_listing, last_of_each
-from preflight.smi_reports.table import LOST, MAKE, MAX_GPUS, absent_gpu, place_lost, unreachable
+from preflight.smi_reports.repeated_recordings import newest_gpus
+from preflight.smi_reports.table import LOST, MAKE, absent_gpu, place_lost, unreachable
 
 Tree = dict[str, Any]
 
@@ -22,7 +22,7 @@ _BUS = r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.\d"
 _KINDS = (
     (re.compile(NAME), "product_name"),
     (re.compile(UUID, re.IGNORECASE), "uuid"),
-    (re.compile(_BUS, re.IGNORECASE), "@id"),
+    (re.compile(_BUS, re.IGNORECASE), "pci"),
     (re.compile(r"\d{3}\.(?!00$)\d{2,3}(?:\.\d{2,3})?"), "driver_version"),
     (re.compile(r"Default|Prohibited|(?:Exclusive|E\.)[ _](?:Process|Thread)"), "compute_mode"),
 )
@@ -70,31 +70,31 @@ def bare_tree(text: str) -> tuple[Tree, str] | None:
         if _REST.match(line) and _row(line) is None and (continued := _row(above)):
             short.add(continued[-1])
     headless = {line.split(",")[0].strip() for above, line in pairwise(timed) if _MAKER_ALONE.search(above)}
-    for index, row in _newest(rows, kinds, times):
+    for row in rows:
         places = kinds if len(row) == width else [_kind_of_cut(value, kinds) for value in row]
-        gpu = dict(zip(places, row, strict=True))
-        gpu.pop("", None)
         if row is rows[-1] and text.endswith(row[-1]) and [each[-1] for each in rows].count(row[-1]) < 2:
             short.add(row[-1])
-        if row[-1] in short:
-            gpu = {key: f"{value}..." if value == row[-1] else value for key, value in gpu.items()}
-        if gpu.get("product_name") in headless:
-            del gpu["product_name"]
-        version = gpu.pop("driver_version", None)
-        tree.update({"driver_version": version} if version else {})
-        if any(LOST in value for value in row):
-            gpu = {"product_name": LOST, "uuid": LOST}
-        tree["gpu"] += [absent] * (index - len(tree["gpu"])) + [gpu]
+        shown = [f"{value}..." if value == row[-1] in short else value for value in row]
+        gpu: Tree = {
+            key: value for key, value in zip(places, shown, strict=True) if key and value not in headless
+        }
+        tree.update({key: gpu[key] for key in ("driver_version",) if key in gpu})
+        if "pci" in gpu:
+            gpu["pci"] = {"bus_id": gpu["pci"]}
+        tree["gpu"].append({"product_name": LOST, "uuid": LOST} if LOST in str(row) else gpu)
+    first = [row[0] for row in rows]  # of rows that no time is in front of
+    indexes = first if all(len(index) < 3 and index.isdigit() for index in first) else []
+    tree["gpu"] = newest_gpus(tree["gpu"], indexes, times, absent, is_loop=False)
     if _row(lines[-1]) is None and re.match(rf"{len(tree['gpu'])},", lines[-1]):
         tree["gpu"].append(absent)  # of whose row the cut left no name and no UUID
-    place_lost(tree["gpu"], text, are_numbered=rows[0][0].isdigit())
+    place_lost(tree["gpu"], text, are_numbered=bool(indexes))
     unread = [value for kind, value in zip(kinds, whole[0], strict=True) if not kind]
     return tree, f"{_UNNAMED} ({', '.join(unread[:4])} can be of several)" if unread else _UNNAMED
 
 
 def _are_gpus(rows: list[list[str]], kinds: list[str]) -> bool:
     """Whether rows are those of GPUs: by UUIDs beside names or buses, or by names of which each is known."""
-    if "uuid" in kinds and (len(kinds) == 1 or not {"product_name", "@id"}.isdisjoint(kinds)):
+    if "uuid" in kinds and (len(kinds) == 1 or not {"product_name", "pci"}.isdisjoint(kinds)):
         return True  # and not a process with its GPU
     names = [row[kinds.index("product_name")] for row in rows] if "product_name" in kinds else []
     return bool(names) and all(isinstance(capability({}, name), list) for name in names)
@@ -109,19 +109,6 @@ def _may_be_watts(rows: list[list[str]], place: int) -> bool:
     others = [value for row in rows for at, value in enumerate(row) if 0 < at != place]
     is_bare = any(map(_BARE_NUMBER.fullmatch, others))
     return len(values) > 1 or (is_bare and any(map(_TWO_PARTS.fullmatch, values)))
-
-
-def _newest(rows: list[list[str]], kinds: list[str], times: list[str]) -> list[tuple[int, list[str]]]:
-    """Return (number, row) of each GPU, of one that `--loop` lists again and again its last row."""
-    first = [row[0] for row in rows]  # of rows that no time is in front of
-    if all(value.isdigit() and len(value) < 3 and int(value) < MAX_GPUS for value in first):
-        numbered = {int(index): row for index, row in zip(first, rows, strict=True)}
-        return sorted(numbered.items())
-    key = next((kinds.index(kind) for kind in ("uuid", "@id") if kind in kinds), None)
-    if key is None:
-        return list(enumerate(last_listing(rows, times, is_loop=False)))
-    newest = last_of_each([row[key] if key < len(row) else "" for row in rows], rows, times)
-    return list(enumerate(row for _, row in newest))[:MAX_GPUS]
 
 
 def _row(line: str) -> list[str] | None:

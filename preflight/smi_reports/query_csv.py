@@ -10,8 +10,8 @@ from preflight.probes.nvidia_smi.health import ASKED
 from preflight.probes.nvidia_smi.values import CUT
 from preflight.smi_reports.compute_apps import HEADER, column_names
 from preflight.smi_reports.headerless_csv import NAME, UUID
-from preflight.smi_reports.repeated_recordings import last_listing, last_of_each, latest
-from preflight.smi_reports.table import LOST, MAKE, MAX_GPUS, NO_ANSWER, absent_gpu, place_lost
+from preflight.smi_reports.repeated_recordings import BUS, latest, newest_gpus
+from preflight.smi_reports.table import LOST, MAKE, NO_ANSWER, absent_gpu, place_lost
 
 Tree = dict[str, Any]
 
@@ -111,14 +111,7 @@ def _rows_tree(lines: list[str], absent: Tree, *, is_loop: bool, is_open: bool) 
     indexes, times = _column(rows, names, "index"), _column(rows, names, "timestamp")
     if names[-1] == "memory.total":
         _mark_cut_total(tree["gpu"])
-    keys = indexes or [str(gpu.get("uuid") or gpu.get("pci") or "") for gpu in tree["gpu"]]
-    if not any(keys):
-        tree["gpu"] = list(last_listing(tree["gpu"], times, is_loop=is_loop))
-        return tree
-    newest = last_of_each(keys, tree["gpu"], times)
-    if not indexes and all(map(_BUS.fullmatch, (gpu.get("pci", {}).get("bus_id", "") for _, gpu in newest))):
-        newest.sort(key=lambda pair: pair[1]["pci"]["bus_id"].lower())  # as NVML numbers them
-    tree["gpu"] = _numbered([gpu for _, gpu in newest], [key for key, _ in newest] if indexes else [], absent)
+    tree["gpu"] = newest_gpus(tree["gpu"], indexes, times, absent, is_loop=is_loop)
     return tree
 
 
@@ -202,18 +195,6 @@ def _mark_cut_total(gpus: list[Tree]) -> None:
         if total and other != total and other.startswith(total) and gpu.get("product_name") == name:
             last["fb_memory_usage"] = dict.fromkeys(last["fb_memory_usage"], CUT)
             return
-
-
-def _numbered(gpus: list[Tree], indexes: list[str], absent: Tree) -> list[Tree]:
-    """Return GPUs at the places that their numbers say, what is known of `absent` ones between them."""
-    numbers = [int(index) if index.isdigit() and len(index) < 4 else -1 for index in indexes]
-    if not numbers or max(numbers) >= MAX_GPUS:
-        return gpus
-    order = sorted(range(len(gpus)), key=lambda at: numbers[at]) if min(numbers) >= 0 else range(len(gpus))
-    placed: list[Tree] = []
-    for at in order:
-        placed += [absent] * (numbers[at] - len(placed)) + [gpus[at]]
-    return placed
 
 
 def _csv_lines(text: str) -> list[str]:
@@ -337,10 +318,9 @@ _MISPLACED = {
 }
 """What is under a name in rows that were wrapped, or lack a value at their start."""
 
-_BUS = re.compile(r"[0-9A-Fa-f]{8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.\d")
 _FORMS = {
     **dict.fromkeys(("uuid", "gpu_uuid"), re.compile(UUID, re.IGNORECASE)),
-    **dict.fromkeys(("pci.bus_id", "gpu_bus_id"), _BUS),
+    **dict.fromkeys(("pci.bus_id", "gpu_bus_id"), BUS),
 }
 """Of values that no other column has."""
 

@@ -6,14 +6,15 @@ from contextlib import suppress
 from datetime import datetime
 from itertools import pairwise
 from operator import itemgetter
-from typing import Any, TypeVar
+from typing import Any
 
 from preflight.probes.nvidia_smi.values import LOST_VALUES
-from preflight.smi_reports.table import LOST
+from preflight.smi_reports.table import LOST, MAX_GPUS
 
 Tree = dict[str, Any]
 _UUID = re.compile(r"GPU-\S+")
 _MEMORY = re.compile(r"\d+(?: Mi?B)?")
+BUS = re.compile(r"[0-9A-Fa-f]{8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.\d")
 _CLOCK = re.compile(r"\s*(?P<day>\d{4}/\d\d/\d\d) (?P<h>\d\d):(?P<m>\d\d):(?P<s>\d\d(?:\.\d+)?)")
 _PAUSE_S = 0.4
 """Between two listings of `--loop`, whose shortest pause is a second; rows of one are a few ms apart."""
@@ -28,7 +29,6 @@ _MOST_UNNAMED = 16
 """GPUs of one host; more rows without a name are those of a loop."""
 
 _AGAIN = "its CSV lists GPUs again and again, and no column has their index or uuid"
-Row = TypeVar("Row")
 
 
 class DifferentHostsError(ValueError):
@@ -73,7 +73,39 @@ def _moment(text: str) -> str:
     return ""
 
 
-def last_of_each(keys: Sequence[str], rows: Sequence[Row], times: Sequence[str]) -> list[tuple[str, Row]]:
+def newest_gpus(
+    gpus: list[Tree], indexes: list[str], times: list[str], absent: Tree, *, is_loop: bool
+) -> list[Tree]:
+    """Return the GPUs of a CSV's rows, of one that is listed again its newest, at their `indexes`, if any.
+
+    Raises ValueError where they are of several listings and nothing separates them.
+    """
+    keys = indexes or [str(gpu.get("uuid") or gpu.get("pci") or "") for gpu in gpus]
+    if not any(keys):
+        return _last_listing(gpus, times, is_loop=is_loop)
+    newest = _last_of_each(keys, gpus, times)
+    if indexes:
+        return _numbered([gpu for _, gpu in newest], [key for key, _ in newest], absent)
+    found = [gpu for _, gpu in newest][:MAX_GPUS]
+    buses = [str(gpu.get("pci", {}).get("bus_id", "")).lower() for gpu in found]
+    if all(map(BUS.fullmatch, buses)):  # as NVML numbers them
+        found = [gpu for _, gpu in sorted(zip(buses, found, strict=True), key=itemgetter(0))]
+    return found
+
+
+def _numbered(gpus: list[Tree], indexes: list[str], absent: Tree) -> list[Tree]:
+    """Return GPUs at the places that their numbers say, what is known of `absent` ones between them."""
+    numbers = [int(index) if index.isdigit() and len(index) < 4 else -1 for index in indexes]
+    if max(numbers) >= MAX_GPUS:
+        return gpus
+    order = sorted(range(len(gpus)), key=lambda at: numbers[at]) if min(numbers) >= 0 else range(len(gpus))
+    placed: list[Tree] = []
+    for at in order:
+        placed += [absent] * (numbers[at] - len(placed)) + [gpus[at]]
+    return placed
+
+
+def _last_of_each(keys: Sequence[str], rows: list[Tree], times: Sequence[str]) -> list[tuple[str, Tree]]:
     """Return (key, row) of each GPU, of one that `--loop` lists again and again its last row.
 
     The last is the newest where each row has one of `times`. A GPU that is lost, or that no column names
@@ -90,7 +122,7 @@ def last_of_each(keys: Sequence[str], rows: Sequence[Row], times: Sequence[str])
     return [(key.partition(" ")[0], row) for key, row in dict(pairs).items()]
 
 
-def last_listing(rows: Sequence[Row], times: Sequence[str], *, is_loop: bool) -> Sequence[Row]:
+def _last_listing(rows: list[Tree], times: Sequence[str], *, is_loop: bool) -> list[Tree]:
     """Return the rows of the last whole listing, of rows that no column names and that have `times` or none.
 
     Raises ValueError where they are of several and nothing separates them.
