@@ -75,7 +75,7 @@ _KEYS_OF_OPTIONS = {
 class RunConfig:
     """A run config, validated. `hosts` are words for `Inventory.resolve`.
 
-    `script_here` is set with send_script: the local file whose text travels with the launch. `sync` is set
+    `local_script` is set with send_script: the local file whose text travels with the launch. `sync` is set
     where the working tree is sent to the hosts first.
     """
 

@@ -1,6 +1,6 @@
-"""What a value in hosts.yaml or a run config may be: a kind reads it, words its mistakes, has a schema."""
+"""What a value in hosts.yaml or a run config may be: a FieldType reads it, words its mistakes, has a schema."""
 
-# ruff: noqa: D102 - the methods are documented once, in Kind
+# ruff: noqa: D102 - the methods are documented once, in FieldType
 
 import re
 from collections.abc import Callable
@@ -56,7 +56,7 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class Custom:
-    """A kind with a grammar of its own. `parse` returns the value or raises ValueError with what it wants."""
+    """A type with a grammar of its own. `parse` returns the value or raises ValueError with what it wants."""
 
     expected: str
     parse: Callable[[YamlNode], Any]
@@ -84,7 +84,7 @@ SCALAR = Custom("text or a number", _read_scalar, lambda: {"type": _SCALAR_SCHEM
 
 
 def integer(low: int, high: int, *, in_mib: bool = False) -> Custom:
-    """Return the kind of a whole number, in decimal."""
+    """Return the type of a whole number, in decimal."""
     expected = f"a whole number from {low} to {high}"
 
     def parse(item: YamlNode) -> int:
@@ -107,7 +107,7 @@ NUMBER = Custom("a number from 0", _read_number, lambda: {"type": "number", "min
 
 
 def duration(low_s: float = 0) -> Custom:
-    """Return the kind of a time span; seconds where no unit is given."""
+    """Return the type of a time span; seconds where no unit is given."""
 
     def parse(item: YamlNode) -> float:
         seconds = durations.parse_duration(item.text)
@@ -122,7 +122,7 @@ def duration(low_s: float = 0) -> Custom:
 
 
 def boolean(expected: str = "true or false") -> Custom:
-    """Return the kind of true or false."""
+    """Return the type of true or false."""
 
     def parse(item: YamlNode) -> bool:
         if item.text.lower() in _TRUE | _FALSE:
@@ -162,7 +162,7 @@ class Keyword:
 
 @dataclass(frozen=True, slots=True)
 class ListOf:
-    """A list. A single scalar is taken as a list of one where `lone` says so."""
+    """A list. A single scalar is taken as a list of one where `allow_scalar` says so."""
 
     kind: FieldType
     allow_scalar: bool = False
@@ -199,7 +199,7 @@ HOST_WORDS = ListOf(
 
 @dataclass(frozen=True, slots=True)
 class MapOf:
-    """A mapping from free names to one kind of value. Nothing at all is an empty mapping."""
+    """A mapping from free names to one type of value. Nothing at all is an empty mapping."""
 
     kind: FieldType
     name_expected: str

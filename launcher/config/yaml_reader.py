@@ -14,7 +14,7 @@ MAX_KEY = 200  # characters; each value carries the path of keys to it
 MAX_PATHS = 1 << 24  # characters of all those paths
 _NULL_TEXTS = frozenset({"", "~", "null", "Null", "NULL"})
 _MERGE_KEY = "<<"
-# From the start of a word alone: linear.
+# Each starts only where a word starts, so that a search is linear.
 _BARE_RANGE = re.compile(r"(?<![\w.@-])[\w.@-]+\[[0-9,/-]+\][\w.-]*")
 _BARE_GLOB = re.compile(r"(?:^|[\s\[,{])(\*[^\s,\]}]*)")
 _PROBLEMS = (
@@ -82,7 +82,7 @@ def _decode(data: bytes, shown: str) -> str:
 
 
 def parse_text(text: str, source: str, mistakes: ConfigIssues, *, in_file: bool = True) -> YamlNode:
-    """Return YAML text as an Item tree; raises ConfigError with the line where it is not YAML."""
+    """Return YAML text as a tree of YamlNodes; raises ConfigError with the line where it is not YAML."""
     try:
         node = yaml_bounds.compose(text)
     except yaml_bounds.YamlLimitExceeded as error:
@@ -131,7 +131,7 @@ def _meaning(error: yaml.MarkedYAMLError, here: str, column: int) -> str:
 
 
 class _Builder:
-    """Turns composed nodes into Items; duplicates and foreign tags become mistakes."""
+    """Turns PyYAML's nodes into YamlNodes; duplicates and foreign tags become mistakes."""
 
     def __init__(self, source: str, mistakes: ConfigIssues, *, in_file: bool) -> None:
         self.source = source

@@ -68,7 +68,7 @@ class DigestReport:
 
 @dataclass(frozen=True, slots=True)
 class HostEnded:
-    """Nothing of the run is left on the host, or `left` says what; its local logs are complete."""
+    """Nothing of the run is left on the host, or `state` says what; its local logs are complete."""
 
     host: str
     state: Mapping[str, Any]

@@ -193,7 +193,7 @@ class FrameReader:
         self._marked = False
 
     def feed(self, data: bytes) -> Iterator[Frame]:
-        """Yield what is complete. The first frame is the marker's document. Raises Garbled."""
+        """Yield what is complete. The first frame is the marker's document. Raises ProtocolError."""
         self._rest += data
         while True:
             frame = self._next() if self._marked else self._find_marker()

@@ -137,7 +137,7 @@ def build_plan(
     findings: tuple[Finding, ...] = (),
     avoid_ports: frozenset[int] = frozenset(),
 ) -> Plan:
-    """Return everything the launch will do: what `settle` decides, and each node's command and files.
+    """Return everything the launch will do: what decide_launch decides, and each node's command and files.
 
     Raises RanksRefused, PrecisionRefused or LaunchRefused.
     """

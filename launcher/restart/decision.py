@@ -40,7 +40,7 @@ class RunFailure:
 
 @dataclass(frozen=True, slots=True)
 class NoRestart:
-    """The run stays ended; `later`: for now, hosts may yet come back."""
+    """The run stays ended; `retryable`: only for now, hosts may yet come back."""
 
     why: str
     retryable: bool = False

@@ -128,7 +128,7 @@ class RemoteRun:
     run_id: str
     record: RunRecord | None  # None: started by a gpulaunch that left no record
     nodes: tuple[NodeRun, ...]
-    from_here: bool = False  # this machine has launched it, and `launched` is its own record
+    from_here: bool = False  # this machine has launched it, and `record` is its own
     conflict: str = ""  # why it is not known which of the hosts that report it are right
     # Hosts that could not be reached in the search for it, with the reason; theirs or not.
     silent: Mapping[str, HostError] = field(default_factory=dict)

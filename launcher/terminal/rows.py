@@ -46,7 +46,7 @@ class TerminalRow:
 
     @property
     def words(self) -> str:
-        """The state as it came: `spans_of` makes it safe to print, and keeps its colours."""
+        """The state as it came: `split_spans` makes it safe to print, and keeps its colours."""
         text = self.state.decode("utf-8", "replace")
         return text + _CUT if self.cut else text
 

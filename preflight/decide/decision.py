@@ -16,7 +16,7 @@ class DecisionReason:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """One mixed precision for the whole launch. `changed_from` is an overruled request."""
+    """One mixed precision for the whole launch. `requested` is an overruled request."""
 
     mixed_precision: Precision
     reasons: tuple[DecisionReason, ...]

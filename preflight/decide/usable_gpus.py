@@ -13,8 +13,8 @@ from preflight.job import GpuRequest, Job
 class GpuSelection:
     """The GPUs a job may use on one host. A bad candidate stops a launch unless enough others remain.
 
-    `absent` are the indices and UUIDs that were named (in the job or in hosts.yaml) and do not exist.
-    `set_aside` are GPUs that an administrator keeps from compute (Prohibited) while others remain.
+    `not_found` are the indices and UUIDs that were named (in the job or in hosts.yaml) and do not exist.
+    `excluded` are GPUs that an administrator keeps from compute (Prohibited) while others remain.
     """
 
     candidates: frozenset[int]
