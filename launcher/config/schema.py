@@ -13,7 +13,7 @@ from launcher.config.on_end_options import END_COMMAND
 from launcher.config.precision_names import PRECISION_ALIASES, PRECISIONS
 from launcher.config.restart_options import RESTART
 from launcher.config.slurm_options import SLURM
-from launcher.config.sync_options import SyncField
+from launcher.config.sync_options import SYNC
 from launcher.config.value_types import (
     HOST_WORD,
     HOST_WORDS,
@@ -351,7 +351,7 @@ CONFIG_KEYS: tuple[Field, ...] = (
     ),
     Field(
         "sync",
-        SyncField(),
+        SYNC,
         "Send the local working tree to the hosts before the launch; see docs/sync.md.",
         "true",
         "false",

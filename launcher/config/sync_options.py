@@ -1,7 +1,6 @@
 """`sync:` of a run config: which tree goes where."""
 
-from launcher.config.value_types import Field, ListOf, Record, Schema, Text, boolean, integer
-from launcher.config.yaml_tree import ConfigIssues, YamlNode
+from launcher.config.value_types import Custom, Field, ListOf, Record, ScalarOrMap, Text, boolean, integer
 from preflight.frozen import dataclass
 
 MAX_MIB = 512
@@ -50,27 +49,14 @@ SYNC_KEYS: tuple[Field, ...] = (
         "max_mib", integer(1, 10**7, in_mib=True), "A larger tree is a mistake, in MiB.", "2048", str(MAX_MIB)
     ),
 )
-_EXPECTED = "true or false, or a mapping of from, to, exclude, include, delete, max_mib"
-_FLAG = boolean(_EXPECTED)
-_MAPPING = Record(
-    SYNC_KEYS,
-    lambda **data: SyncOptions(**{("source" if name == "from" else name): data[name] for name in data}),
-    _EXPECTED,
+_MAPPING = "a mapping of from, to, exclude, include, delete, max_mib"
+_FLAG = boolean(f"true or false, or {_MAPPING}")
+SYNC = ScalarOrMap(
+    Custom("true or false", lambda item: SyncOptions() if _FLAG.parse(item) else None, _FLAG.schema),
+    Record(
+        SYNC_KEYS,
+        lambda **data: SyncOptions(**{("source" if name == "from" else name): data[name] for name in data}),
+        _MAPPING,
+    ),
 )
-
-
-class SyncField:
-    """True, false, or a mapping of SYNC_KEYS. False is as if the key were absent."""
-
-    expected = _EXPECTED
-
-    def read(self, item: YamlNode, mistakes: ConfigIssues) -> SyncOptions | None:
-        """Return the spec; None when nothing is to be sent, or after a mistake."""
-        if isinstance(item.value, str):
-            return SyncOptions() if _FLAG.read(item, mistakes) else None
-        found: SyncOptions | None = _MAPPING.read(item, mistakes)
-        return found
-
-    def schema(self) -> Schema:
-        """Return it as JSON Schema."""
-        return {"anyOf": [_FLAG.schema(), _MAPPING.schema()]}
+"""True, false, or a mapping of SYNC_KEYS. False is as if the key were absent."""

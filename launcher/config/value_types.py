@@ -127,7 +127,7 @@ def boolean(expected: str = "true or false") -> Custom:
     def parse(item: YamlNode) -> bool:
         if item.text.lower() in _TRUE | _FALSE:
             return item.text.lower() in _TRUE
-        raise ValueError
+        raise ValueError(expected)
 
     return Custom(expected, parse, lambda: {"type": "boolean"})
 
@@ -247,7 +247,7 @@ class ScalarOrMap:
     """One scalar for all, or a mapping."""
 
     scalar: FieldType
-    mapping: MapOf
+    mapping: FieldType
 
     @property
     def expected(self) -> str:
