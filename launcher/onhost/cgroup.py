@@ -108,15 +108,10 @@ class Cgroup:
 
     def _write(self, name: str, text: str) -> bool:
         try:
-            fd = os.open(os.path.join(self.path, name), os.O_WRONLY | os.O_CLOEXEC)
+            with open(os.open(os.path.join(self.path, name), os.O_WRONLY | os.O_CLOEXEC), "w") as file:
+                file.write(text)
         except OSError:
             return False
-        try:
-            os.write(fd, text.encode())
-        except OSError:
-            return False
-        finally:
-            os.close(fd)
         return True
 
 

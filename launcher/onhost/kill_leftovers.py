@@ -24,7 +24,7 @@ from typing import Any, Dict, List, Set
 from preflight.probes.namespaces import own_namespace, proc_is_ours
 
 from .answer import print_answer
-from .procfs import is_alive, read_stat
+from .procfs import is_alive, read_stat, read_text
 
 SCHEMA = "gpulaunch.reap/1"
 
@@ -212,11 +212,7 @@ def survivor_reason(target: ProcessHandle) -> str:
     if found is None:
         return "ended"
     if found.state == "D":
-        try:
-            with open("/proc/%d/wchan" % target.pid) as file:
-                where = file.read().strip()
-        except OSError:
-            where = ""
+        where = read_text("/proc/%d/wchan" % target.pid)
         return "survived: state D%s; SIGKILL waits until the kernel call returns" % (
             " in " + where if where else ""
         )

@@ -34,17 +34,13 @@ from .procfs import read_stat
 HEARTBEAT_S = 5.0
 TAIL = 4096  # bytes of a log
 MAX_RUNS = 64
-TEMPERATURE_GPU = 0  # nvmlTemperatureSensors_t
 
 
 def look(nvml: Nvml, handle: Any) -> dict[str, Any]:
     """Return one GPU's numbers, and the processes on it."""
     found: dict[str, Any] = dict(nvml.look(handle))
-    found["celsius"] = nvml.number("nvmlDeviceGetTemperature", handle, TEMPERATURE_GPU)
-    reasons = nvml.number("nvmlDeviceGetCurrentClocksEventReasons", handle, wide=True)
-    if reasons is None:  # the name before driver 535
-        reasons = nvml.number("nvmlDeviceGetCurrentClocksThrottleReasons", handle, wide=True)
-    found["throttle"] = reasons
+    found["celsius"] = nvml.celsius(handle)
+    found["throttle"] = nvml.throttle_bits(handle)
     found["pids"] = nvml.compute_pids(handle)
     return found
 

@@ -12,6 +12,7 @@ from typing import Any, Callable
 MAX_PROCESSES = 256  # of one GPU
 PROCESS_WORDS = 6  # nvmlProcessInfo_v2_t as 32-bit words: pid, padding, memory (2), GPU and compute instance
 ANSWER_S = 1.0  # how long a sample waits for NVML
+TEMPERATURE_GPU = 0  # nvmlTemperatureSensors_t
 RETRY_S = 60.0  # a driver that refuses may be loaded or repaired later
 
 
@@ -54,30 +55,34 @@ class Nvml:
         self.call("nvmlDeviceGetHandleByUUID", uuid.encode(), self.c.byref(found))
         return found
 
-    def numbers(self, function: str, handle: Any, types: str) -> list[int]:
-        """Return the fields that a function writes into a struct of unsigned 32 (I) and 64 bit (Q) fields."""
+    def fields(self, function: str, handle: Any, types: str) -> list[int] | None:
+        """Return what a function writes into a struct of unsigned 32 (I) and 64 bit (Q) fields.
+
+        None where it refuses.
+        """
         kinds = {"I": self.c.c_uint, "Q": self.c.c_ulonglong}
         fields = [("f%d" % at, kinds[letter]) for at, letter in enumerate(types)]
         struct = type("Answer", (self.c.Structure,), {"_fields_": fields})()
         if types[0] == "I" and "Q" in types:  # a versioned struct: its size, and 2
             struct.f0 = self.c.sizeof(struct) | 2 << 24
-        self.call(function, handle, self.c.byref(struct))
+        try:
+            self.call(function, handle, self.c.byref(struct))
+        except NvmlError:
+            return None
         return [int(getattr(struct, name)) for name, _ in fields]
 
     def look(self, handle: Any) -> dict[str, float | None]:
         """Return one GPU's numbers; None for those that it does not report."""
-        used = self._or_none("nvmlDeviceGetMemoryInfo_v2", handle, "IQQQQ")
+        used = self.fields("nvmlDeviceGetMemoryInfo_v2", handle, "IQQQQ")
         if used is None:
-            used = self._or_none("nvmlDeviceGetMemoryInfo", handle, "QQQ")
-        busy = self._or_none("nvmlDeviceGetUtilizationRates", handle, "II")
-        power = self._or_none("nvmlDeviceGetPowerUsage", handle, "I")
-        limit = self._or_none("nvmlDeviceGetEnforcedPowerLimit", handle, "I")
+            used = self.fields("nvmlDeviceGetMemoryInfo", handle, "QQQ")
+        busy = self.fields("nvmlDeviceGetUtilizationRates", handle, "II")
         return {
             "busy": busy[0] if busy else None,
             "memory_busy": busy[1] if busy else None,
             "memory_mib": used[-1] >> 20 if used else None,
-            "power_w": power[0] / 1000.0 if power else None,
-            "power_limit_w": limit[0] / 1000.0 if limit else None,
+            "power_w": self.watts("nvmlDeviceGetPowerUsage", handle),
+            "power_limit_w": self.watts("nvmlDeviceGetEnforcedPowerLimit", handle),
         }
 
     def number(self, function: str, handle: Any, *arguments: int, wide: bool = False) -> int | None:
@@ -88,6 +93,22 @@ class Nvml:
         except NvmlError:
             return None
         return int(answer.value)
+
+    def watts(self, function: str, handle: Any) -> float | None:
+        """Return the power that a function writes in mW; None where it refuses."""
+        power = self.number(function, handle)
+        return None if power is None else power / 1000.0
+
+    def celsius(self, handle: Any) -> int | None:
+        """Return a GPU's temperature, None where it does not report it."""
+        return self.number("nvmlDeviceGetTemperature", handle, TEMPERATURE_GPU)
+
+    def throttle_bits(self, handle: Any) -> int | None:
+        """Return why a GPU's clocks are held back just now, None where it does not say."""
+        bits = self.number("nvmlDeviceGetCurrentClocksEventReasons", handle, wide=True)
+        if bits is None:  # the name before driver 535
+            bits = self.number("nvmlDeviceGetCurrentClocksThrottleReasons", handle, wide=True)
+        return bits
 
     def compute_pids(self, handle: Any) -> list[int] | None:
         """Return the pids of the compute processes of a GPU, None where the driver does not list them."""
@@ -100,12 +121,6 @@ class Nvml:
                 continue
             return [int(rows[at * PROCESS_WORDS]) for at in range(min(count.value, MAX_PROCESSES))]
         return None
-
-    def _or_none(self, function: str, handle: Any, types: str) -> list[int] | None:
-        try:
-            return self.numbers(function, handle, types)
-        except NvmlError:
-            return None
 
 
 class GpuSampler(threading.Thread):

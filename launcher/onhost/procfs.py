@@ -56,6 +56,15 @@ def read_proc(pid: int, name: str) -> bytes:
         os.close(fd)
 
 
+def read_text(path: str) -> str:
+    """Return a small file's text, "" where it cannot be read."""
+    try:
+        with open(path, "rb") as file:
+            return file.read(65536).decode("utf-8", "replace").strip()
+    except OSError:
+        return ""
+
+
 def pids() -> set[int]:
     """Return the ids of all processes."""
     return {int(name) for name in os.listdir("/proc") if name.isdigit()}

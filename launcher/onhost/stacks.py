@@ -26,7 +26,7 @@ from itertools import islice
 from typing import Any
 
 from .event_file import EVENTS, MALFORMED, append_event, parse_event
-from .procfs import descendants, is_alive, read_every_stat, read_stat
+from .procfs import descendants, is_alive, read_every_stat, read_stat, read_text
 
 STACKS_SIGNAL = signal.SIGRTMAX - 4  # as in rank/setup.py
 MARK = "==="
@@ -35,15 +35,6 @@ LIMIT_S = 45.0  # for the whole dump
 SETTLE_S = 0.1  # a dump that has not grown for this long is complete
 DUMP_S = 2.0
 MAX_WORKERS = 16  # of a rank
-
-
-def read_text(path: str) -> str:
-    """Return a small file's text, "" where it cannot be read."""
-    try:
-        with open(path, "rb") as file:
-            return file.read(65536).decode("utf-8", "replace").strip()
-    except OSError:
-        return ""
 
 
 def handles_signal(pid: int, number: int) -> bool:

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 
+from ..procfs import read_stat, read_text
 from .context import REPORT_SETTLE_S, Reporter
 
 OPTION = "--observe"
@@ -54,19 +55,8 @@ def observe(run_dir: str, rank: int, pid: int, source: int = 0) -> None:
 
 def report_silence(reporter: Reporter, step: str, pid: int) -> None:
     """Report what the kernel says of a rank that has reported nothing, then the hang."""
-    reporter.report("silent", step, state=process_state(pid), waits_in=_first_line("/proc/%d/wchan" % pid))
+    process = read_stat(pid)
+    state = process.state if process else ""  # T: stopped, "": gone
+    reporter.report("silent", step, state=state, waits_in=read_text("/proc/%d/wchan" % pid))
     time.sleep(REPORT_SETTLE_S)
     reporter.report_hang("hung: the step %s of the deep checks missed its deadline" % step)
-
-
-def process_state(pid: int) -> str:
-    """Return the state letter of a process (T: stopped), "" when it is gone."""
-    return _first_line("/proc/%d/stat" % pid).rpartition(")")[2].strip()[:1]
-
-
-def _first_line(path: str) -> str:
-    try:
-        with open(path, "rb") as file:
-            return file.read(_LINE).decode("utf-8", "replace").strip()
-    except OSError:
-        return ""

@@ -37,12 +37,12 @@ class Sensors:
         """Return maximum clocks in MHz, the width of the memory bus in bits, the power limit in W."""
         if self.missing:
             return {"nvml_missing": self.missing}
-        power = self._value("nvmlDeviceGetEnforcedPowerLimit")
+        nvml, gpu = self._nvml, self._handle
         return {
-            "clock_max_mhz": self._value("nvmlDeviceGetMaxClockInfo", CLOCK_SM),
-            "memory_clock_max_mhz": self._value("nvmlDeviceGetMaxClockInfo", CLOCK_MEMORY),
-            "bus_bits": self._value("nvmlDeviceGetMemoryBusWidth"),
-            "power_limit_w": None if power is None else power / 1000.0,
+            "clock_max_mhz": nvml.number("nvmlDeviceGetMaxClockInfo", gpu, CLOCK_SM),
+            "memory_clock_max_mhz": nvml.number("nvmlDeviceGetMaxClockInfo", gpu, CLOCK_MEMORY),
+            "bus_bits": nvml.number("nvmlDeviceGetMemoryBusWidth", gpu),
+            "power_limit_w": nvml.watts("nvmlDeviceGetEnforcedPowerLimit", gpu),
         }
 
     def begin(self) -> None:
@@ -60,26 +60,15 @@ class Sensors:
         return {"sensors": self._samples[::every], "throttle": sorted(self._reasons)}
 
     def _sample(self) -> None:
-        began = time.monotonic()
+        began, nvml, gpu = time.monotonic(), self._nvml, self._handle
         while not self._stop.wait(EVERY_S):
-            power = self._value("nvmlDeviceGetPowerUsage")
             self._samples.append(
                 [
                     round(time.monotonic() - began, 2),
-                    self._value("nvmlDeviceGetClockInfo", CLOCK_SM),
-                    None if power is None else power / 1000.0,
-                    self._value("nvmlDeviceGetTemperature", 0),
+                    nvml.number("nvmlDeviceGetClockInfo", gpu, CLOCK_SM),
+                    nvml.watts("nvmlDeviceGetPowerUsage", gpu),
+                    nvml.celsius(gpu),
                 ]
             )
-            reasons = int(self._value("nvmlDeviceGetCurrentClocksThrottleReasons", wide=True) or 0)
+            reasons = nvml.throttle_bits(gpu) or 0
             self._reasons.update(word for bit, word in THROTTLE.items() if reasons & bit)
-
-    def _value(self, function: str, *arguments: int, wide: bool = False) -> float | None:
-        """Return the number that a function gives, None where the GPU or the driver has it not."""
-        kinds = self._nvml.c
-        found = kinds.c_ulonglong() if wide else kinds.c_uint()
-        try:
-            self._nvml.call(function, self._handle, *arguments, kinds.byref(found))
-        except NvmlError:
-            return None
-        return int(found.value)

@@ -6,9 +6,8 @@ import os
 import signal
 from typing import Any, Mapping, NamedTuple
 
-from ..event_file import EVENTS
+from ..event_file import EVENTS, append_event
 from .end_causes import HANG, PEER, REQUEST, SIGNAL
-from .events import write_event
 from .files import read_json, seconds_since, write_file, write_time
 from .node import is_on_this_node
 from .processes import is_same, send_signal
@@ -57,11 +56,8 @@ def detach_run(run_dir: str) -> None:
     if is_detached(run_dir):
         return
     write_file(os.path.join(run_dir, DETACHED), "")
-    events = os.open(os.path.join(run_dir, EVENTS), os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
-    try:
-        write_event(events, "detached", {})
-    finally:
-        os.close(events)
+    with contextlib.suppress(OSError):
+        append_event(os.path.join(run_dir, EVENTS), "detached")
 
 
 def request_stop(run_dir: str, request: StopRequest, known: Mapping[str, Any] | None = None) -> bool:

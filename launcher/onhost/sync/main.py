@@ -26,8 +26,8 @@ import json
 import os
 import sys
 import zlib
-from contextlib import contextmanager
-from typing import BinaryIO, Iterator
+from contextlib import closing
+from typing import BinaryIO
 
 from ..answer import print_answer
 from .errors import SyncRefused, describe_os_error
@@ -74,16 +74,6 @@ def find_in_path(name: str) -> str:
     return next((path for path in paths if os.path.isfile(path) and os.access(path, os.X_OK)), "")
 
 
-@contextmanager
-def handle_requests(target: str, nonce: str) -> Iterator[ReceiveSession]:
-    """Open the directory, and leave only committed files of this sync in it."""
-    receiver = ReceiveSession(target, nonce)
-    try:
-        yield receiver
-    finally:
-        receiver.close()
-
-
 def main() -> int:
     """Run one sync."""
     stream = sys.stdin.buffer
@@ -91,16 +81,14 @@ def main() -> int:
     try:
         header = request(stream)
         target = str(header["target"])
-        with handle_requests(target, str(header["nonce"])) as receiver:
+        with closing(ReceiveSession(target, str(header["nonce"]))) as receiver:
             print_answer({"root": receiver.directory.root, "rsync": find_in_path("rsync")})
             serve(receiver, stream)
     except EOFError:
         return 0
-    except SyncRefused as refusal:
+    except (SyncRefused, OSError) as error:
+        refusal = error if isinstance(error, SyncRefused) else describe_os_error(error, target)
         print_answer({"error": refusal.message, "fix": refusal.fix})
-    except OSError as error:
-        rows = describe_os_error(error, target)
-        print_answer({"error": rows.message, "fix": rows.fix})
     return 1
 
 

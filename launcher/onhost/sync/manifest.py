@@ -5,7 +5,7 @@ import os
 from contextlib import suppress
 from typing import Any
 
-from .safe_dir import is_inside
+from .safe_dir import SafeDirectory, is_inside
 
 
 class Manifest:
@@ -15,12 +15,13 @@ class Manifest:
     (zeros: too fresh to be trusted), and whether a sync wrote it.
     """
 
-    def __init__(self, state: int) -> None:
-        self._state = state
+    def __init__(self, directory: SafeDirectory) -> None:
+        self._directory = directory
         self.rows: dict[str, list[Any]] = {}
         self.dirs: list[str] = []
         with suppress(OSError, ValueError, TypeError, KeyError, AttributeError):
-            with open(os.open("record.json", os.O_RDONLY | os.O_NOFOLLOW, dir_fd=state), "rb") as file:
+            fd = os.open("record.json", os.O_RDONLY | os.O_NOFOLLOW, dir_fd=directory.state)
+            with open(fd, "rb") as file:
                 data = json.loads(file.read())
             self.rows = {
                 path: list(row) for path, row in data["files"].items() if len(row) == 6 and is_inside(path)
@@ -32,11 +33,8 @@ class Manifest:
         """Write it atomically, where it has changed."""
         if self._saved == (self.rows, self.dirs):
             return
-        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
         data = json.dumps({"files": self.rows, "dirs": sorted(set(self.dirs))}).encode()
-        with open(os.open("record.new", flags, 0o600, dir_fd=self._state), "wb") as file:
-            file.write(data)
-        os.rename("record.new", "record.json", src_dir_fd=self._state, dst_dir_fd=self._state)
+        self._directory.note("record.json", data)
         self._saved = dict(self.rows), list(self.dirs)
 
     def add(self, path: str, identity: str, found: os.stat_result | None, *, ours: bool) -> None:

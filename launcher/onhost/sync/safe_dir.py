@@ -123,7 +123,7 @@ class SafeDirectory:
         """Remove a file or a symlink."""
         os.unlink(parts[-1], dir_fd=self.parent(parts))
 
-    def mkdir(self, name: str, data: bytes) -> None:
+    def make_file(self, name: str, data: bytes) -> None:
         """Make a file in the sync's own directory. Raises FileExistsError."""
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
         with open(os.open(name, flags, 0o600, dir_fd=self.state), "wb") as file:

@@ -25,12 +25,12 @@ class ReceiveSession:
         self._ends = ExitStack()
         self._ends.callback(self._forget_nonce)
         try:
-            self.directory.mkdir("nonce-" + nonce, boot_id().encode())
+            self.directory.make_file("nonce-" + nonce, boot_id().encode())
         except OSError:
             self.close()  # a full disk takes its name, and nothing in it
             raise
         with suppress(FileExistsError):
-            self.directory.mkdir(".gitignore", b"*\n")  # hides the sync's directory from git
+            self.directory.make_file(".gitignore", b"*\n")  # hides the sync's directory from git
 
     def seen(self, nonces: list[str]) -> list[str]:
         """Return the visible nonces.

@@ -39,7 +39,7 @@ class TargetState:
 
     def __init__(self, directory: SafeDirectory, now_ns: int) -> None:
         self.directory = directory
-        self.record = Manifest(directory.state)
+        self.record = Manifest(directory)
         self.modes: list[tuple[str, int, int]] = []  # present with a wrong mode: path, wanted, found
         self._now_ns = now_ns
 

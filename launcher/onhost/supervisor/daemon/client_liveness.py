@@ -2,7 +2,7 @@
 
 import math
 
-from ..client_files import STOP_GRACE_S, StopRequest, is_detached, seconds_since_heartbeat
+from ..client_files import StopRequest, is_detached, seconds_since_heartbeat
 from ..end_causes import NO_CLIENT
 from .supervised_run import SupervisedRun
 
@@ -29,8 +29,7 @@ class ClientLiveness:
         self.remaining_s = self.timeout_s - (seconds_since_heartbeat(self._run.dir) or 0.0)
         if self.remaining_s >= 0:
             return None
-        grace_s = float(self._run.spec.get("grace_s") or STOP_GRACE_S)
-        return StopRequest(self._why(self.timeout_s), grace_s, NO_CLIENT)
+        return StopRequest(self._why(self.timeout_s), self._run.grace_s, NO_CLIENT)
 
     def _why(self, timeout_s: float) -> str:
         if self._run.spec.get("on_disconnect") == "continue":

@@ -117,14 +117,14 @@ def send_file(name: str, path: str, request: dict[str, Any]) -> None:
         if have and grows and name.endswith(".log") and is_cut_at(fd, have[0], bytes.fromhex(end)):
             send_from(fd, 0, name, found, {"grows": True, "cut": True})
             return
-        offset = missing_files(name, found, request, grows=grows)
+        offset = offset_to_send(name, found, request, grows=grows)
         if offset is not None:
             send_from(fd, offset, name, found, {"grows": grows})
     finally:
         os.close(fd)
 
 
-def missing_files(name: str, found: os.stat_result, request: dict[str, Any], *, grows: bool) -> int | None:
+def offset_to_send(name: str, found: os.stat_result, request: dict[str, Any], *, grows: bool) -> int | None:
     """Return the offset from which the other side lacks a file, None when it has all of it."""
     have, parts = request.get("have", {}).get(name), request.get("part", {}).get(key_of(name), [])
     size, mtime = found.st_size, found.st_mtime_ns

@@ -22,7 +22,7 @@ SMI = ["nvidia-smi", "--query-gpu=uuid,utilization.gpu,memory.used", "--format=c
 SMI_S = 5.0
 MAX_NAMED = 50  # runs of one other node
 TAIL = 8 << 10  # of rank 0's log, for step and loss
-MAX_LISTED = (
+SPEC_KEYS = (
     *("run_id", "job", "host", "node_rank", "nodes", "first_rank", "grace_s", "ranks", "world_size"),
     *("gpus", "launch", "slurm_job", "restart"),
 )
@@ -76,7 +76,7 @@ def describe_run(run_dir: str, *, tail: int) -> dict[str, Any] | None:
     return {
         "run_id": os.path.basename(run_dir),
         "run_dir": run_dir,
-        "spec": {name: spec.get(name) for name in MAX_LISTED},
+        "spec": {name: spec.get(name) for name in SPEC_KEYS},
         "state": state,
         "alive": alive,
         "stall": stall_of(run_dir, state) if alive else None,
