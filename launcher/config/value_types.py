@@ -1,4 +1,4 @@
-"""What a value in hosts.yaml or a run config may be: a FieldType reads it, words its mistakes, has a schema."""
+"""What a value in hosts.yaml or a run config may be: a FieldType reads it and has its schema."""
 
 # ruff: noqa: D102 - the methods are documented once, in FieldType
 

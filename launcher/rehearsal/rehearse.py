@@ -59,7 +59,7 @@ def rehearse(
     steps: int = DEFAULT_STEPS,
     fit: bool = False,
 ) -> RehearsalResult:
-    """Rehearse; with `fit` again with half the batch while it does not fit. Raises what raise_if_blocked raises."""
+    """Rehearse; with `fit` again with half the batch while it does not fit. Raises as raise_if_blocked."""
     if launch.job.engine is not None and launch.job.engine.once_per_host:
         raise LaunchRefused(
             "a rehearsal measures ranks from inside, and this command starts its own",

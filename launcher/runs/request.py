@@ -58,7 +58,7 @@ def send_request(
 def request_state(
     connection: Connection, python: str, document: Mapping[str, Any], *, timeout_s: float = ANSWER_S
 ) -> dict[str, Any]:
-    """Ask for what is answered with the `state` of a run and whether it is `alive`. Raises as send_request."""
+    """Ask for what is answered with the `state` of a run and if it is `alive`. Raises as send_request."""
     answer = send_request(connection, python, document, timeout_s=timeout_s)
     misfit = validate_answer(answer)
     if misfit:
