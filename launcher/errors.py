@@ -189,6 +189,10 @@ class SlurmError(GpulaunchError, exit_code=ExitCode.ABORTED, code="slurm"):
     """A command of Slurm has failed; the message has its last words."""
 
 
+class SlurmSilent(SlurmError, exit_code=ExitCode.UNREACHABLE, code="slurm-silent"):
+    """Slurm's controller does not answer."""
+
+
 class RunAborted(GpulaunchError, exit_code=ExitCode.ABORTED, code="aborted"):
     """The run could not be carried through for a reason other than a rank's own exit."""
 

@@ -1,10 +1,12 @@
 """The nodes of a Slurm job in place of hosts: inside the job, or from outside by its id."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from threading import Timer
+from typing import TypeVar
 
 import click
 
@@ -18,6 +20,9 @@ from launcher.rundir.run_id import is_job_id
 from launcher.slurm.jobs import Allocation, await_job, read_allocation, read_job
 from launcher.terminal.output import echo
 from launcher.transports.base import Connection
+
+_T = TypeVar("_T")
+_SLOW_S = 3.0
 
 
 def find_job(transport: Transport | None, *, names_hosts: bool, detach: bool = False) -> Allocation | None:
@@ -101,6 +106,20 @@ def step_python(nodes: Iterable[HostEntry]) -> str:
     return most[0] if len(set(most)) == 1 else ours
 
 
+def ask_slurm(question: Callable[[], _T]) -> _T:
+    """Return the answer; say so where Slurm, whose commands wait long for a silent controller, is slow."""
+    words = (
+        "Slurm has not answered yet, and is waited for (`scontrol ping` says whether its controller is up)"
+    )
+    notice = Timer(_SLOW_S, echo, (words,), {"err": True})
+    notice.daemon = True
+    notice.start()
+    try:
+        return question()
+    finally:
+        notice.cancel()
+
+
 def reach_run(access: HostAccess, run: str, hosts: Sequence[str], *, waits: bool = False) -> HostAccess:
     """Return how to reach what a word of a command means: the id of a Slurm job means its nodes.
 
@@ -108,7 +127,7 @@ def reach_run(access: HostAccess, run: str, hosts: Sequence[str], *, waits: bool
     """
     if hosts or not is_job_id(run):
         return access
-    job = await_job(run, partial(echo, err=True)) if waits else read_job(run)
+    job = await_job(run, partial(echo, err=True)) if waits else ask_slurm(partial(read_job, run))
     found, _ = reach_job(access, job, SRUN, Path())
     click.get_current_context().call_on_close(found.close)
     return found

@@ -1,6 +1,7 @@
 """gpulaunch stop: end a run on all of its nodes, and hear from each that nothing is left."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, TypeAlias
 
 import click
@@ -8,7 +9,7 @@ import click
 from launcher.commands._answer import Answer, encode_error, json_option
 from launcher.commands._completion import complete_runs
 from launcher.commands._host_access import open_host_access
-from launcher.commands._job_hosts import reach_run
+from launcher.commands._job_hosts import ask_slurm, reach_run
 from launcher.commands._on_end_notice import deliver_due
 from launcher.commands._param_types import DurationParam
 from launcher.commands._run_options import FoundRunOptions, find_run, node_name, open_run, run_options
@@ -54,7 +55,7 @@ def command(run: str, *, now: bool, grace: float | None, yes: bool, as_json: boo
     options = FoundRunOptions(**given)
     answer = Answer("gpulaunch.stop/1", as_json=as_json)
     slurm_job = run if is_job_id(run) and not options.hosts else ""
-    if slurm_job and (end := end_without_run(slurm_job)):
+    if slurm_job and (end := ask_slurm(partial(end_without_run, slurm_job))):
         answer.say(end)
         return answer.finish(0, run_id=None, nodes=[])
     access = reach_run(open_host_access(options), run, options.hosts)

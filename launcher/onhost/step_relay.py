@@ -41,7 +41,7 @@ READ = 1 << 16
 PR_SET_CHILD_SUBREAPER = 36
 LINGER_S = 3.0
 IGNORED = ("SIGTERM", "SIGINT", "SIGHUP", "SIGPIPE", "SIGUSR1", "SIGUSR2")
-REPORTED = (signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2)  # how Slurm announces the end of a job
+REPORTED = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2)  # how Slurm announces an end
 NAMES = ("CUDA_VISIBLE_DEVICES", "SLURM_JOB_ID", "SLURM_STEP_ID", "SLURM_STEP_GPUS")
 
 

@@ -12,7 +12,7 @@ from typing import BinaryIO
 from launcher.errors import BadInput
 from launcher.rundir.layout import is_run, read_kept_outcome, read_kept_plan
 from launcher.rundir.run_id import LAST, format_start, is_job_id, names_run, run_name
-from launcher.text import one_line
+from launcher.text import name_first, one_line
 from preflight.diagnosis.condensed_log import MOST_WHOLE, LogCondenser
 from preflight.diagnosis.lines import Log
 
@@ -83,7 +83,14 @@ def find_local_run(word: str, runs: Path, *, takes_logs: bool = True) -> Path:
         raise BadInput(
             f"no run is kept in {runs}", "gpulaunch fetch RUN brings one; gpulaunch ps --all lists them"
         )
-    of_job = [path for path in kept if is_job_id(word) and read_kept_plan(path).get("slurm_job") == word]
+    job_by_run = {path: str(read_kept_plan(path).get("slurm_job")) for path in kept if is_job_id(word)}
+    of_job = [path for path, job in job_by_run.items() if job == word]
+    tasks = sorted({job for job in job_by_run.values() if job.startswith(f"{word}_")})
+    if tasks and not of_job:
+        raise BadInput(
+            f"Slurm job {word} is an array: each task has its run",
+            f"name one: {name_first(tasks, _MOST_NAMES)}",
+        )
     exact = of_job or [path for path in kept if path.name == word]
     found = exact or [path for path in kept if names_run(word, path.name)]
     named = of_job or [path for path in found if run_name(path.name) == word]

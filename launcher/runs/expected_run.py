@@ -93,7 +93,7 @@ def find_expected(
 
 
 def select_run(runs: Iterable[RemoteRun], word: str, choose: RunChoice | None = None) -> RemoteRun:
-    """Return the run that a word means: `last`, a whole id or name, the start of one, or its last part.
+    """Return the run that a word means: `last`, an id, a name, a Slurm job, the start or last part of an id.
 
     `choose` says which of several that the word fits is meant, if any; without it `last` is the newest.
     Raises BadInput.
@@ -104,7 +104,7 @@ def select_run(runs: Iterable[RemoteRun], word: str, choose: RunChoice | None = 
         raise BadInput(f"{what} was found on the hosts that answered", "gpulaunch ps --all HOST...")
     if word == LAST:
         return _believed((choose and choose(word, runs)) or runs[-1])
-    exact = [run for run in runs if word in (run.run_id, run_name(run.run_id))]
+    exact = [run for run in runs if word in (run.run_id, run_name(run.run_id), run.slurm_job)]
     begun = exact or [run for run in runs if names_run(word, run.run_id)]
     if len(begun) == 1:
         return _believed(begun[0])

@@ -12,7 +12,7 @@ from launcher.errors import AgentProtocolError, GpulaunchError, HostError, Hosts
 from launcher.planning.run_record import read_run_records
 from launcher.remote.connection_pool import OpenConnection
 from launcher.remote.fanout import fanout
-from launcher.rundir.run_id import LAST, is_run_id, is_run_suffix, names_run
+from launcher.rundir.run_id import LAST, is_job_id, is_run_id, is_run_suffix, names_run
 from launcher.rundir.state_schema import validate_runs
 from launcher.runs.expected_run import BY_WORD, RunMeaning, select_run
 from launcher.runs.merged_runs import merge_node_runs
@@ -126,7 +126,8 @@ def find_in_runs(
     RunNotKept for an expected one that its hosts do not have.
     """
     hosts = tuple(entries)
-    wanted: dict[str, object] = {} if word == LAST or is_run_suffix(word) else {"prefix": word}
+    is_start = not (word == LAST or is_run_suffix(word) or is_job_id(word))
+    wanted: dict[str, object] = {"prefix": word} if is_start else {}
     found = search(hosts, open_entry, width=width, listed=listed, ended=True, tail=0, **wanted)
     if len(found.errors) == len(hosts):
         raise next(iter(found.errors.values()))
@@ -164,8 +165,10 @@ def _not_found(word: str, answered: Sequence[str], found: SearchResult) -> Gpula
     """Return that no host which answered has a run of this name; with silent ones that is not known."""
     where = fold_hosts(answered)
     what = "no run" if word == LAST else f'no run called "{word}"'
-    if found.other_hosts and word != LAST:
-        owners = fold_hosts(found.other_hosts)
+    owners = fold_hosts(
+        host for host, run_ids in found.other_hosts.items() if any(names_run(word, each) for each in run_ids)
+    )
+    if owners:
         silent = f"; these did not answer: {fold_hosts(found.errors)}" if found.errors else ""
         what = f"{what} of its own was found on {where}; one is in its home, of {owners}{silent}"
         return BadInput(what, "name its own host with --hosts, or in hosts.yaml")

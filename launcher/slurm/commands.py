@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from launcher.config.inventory import LOCALHOST
-from launcher.errors import BadInput, CommandTimedOut, SlurmError
+from launcher.errors import BadInput, CommandTimedOut, SlurmError, SlurmSilent
 from launcher.text import one_line, sanitize
 from launcher.transports.base import Connection, Endpoint
 from launcher.transports.local import LocalConnection
@@ -63,14 +63,13 @@ def run_slurm(
     try:
         done = connection.run(argv, stdin=text.encode(), timeout_s=timeout_s)
     except CommandTimedOut:
-        raise SlurmError(f"{argv[0]} has not answered within {timeout_s:g} s", _PING) from None
+        raise SlurmSilent(f"{argv[0]} has not answered within {timeout_s:g} s", _PING) from None
     if done.exit_status == _ABSENT:
         raise missing_command_error(argv[0])
     if done.exit_status:
         said = last_words(done.stderr or done.stdout) or f"exit status {done.exit_status}"
-        raise SlurmError(
-            f"{argv[0]}: {said}", next((fix for words, fix in _REMEDIES if words in said.lower()), "")
-        )
+        fix = next((fix for words, fix in _REMEDIES if words in said.lower()), "")
+        raise (SlurmSilent if fix == _PING else SlurmError)(f"{argv[0]}: {said}", fix)
     return done.stdout.decode("utf-8", "replace")
 
 

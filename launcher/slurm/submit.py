@@ -77,7 +77,7 @@ def submit_job(
     except SlurmError as failure:
         words = failure.message.lower()
         fix = next((fix for sign, fix in _FIXES if sign in words), failure.fix)
-        raise SlurmError(failure.message, fix) from None
+        raise type(failure)(failure.message, fix) from None
     job = read_job_id(output)
     if not job:
         raise SlurmError(f"sbatch printed no job id, but: {shlex.quote(output.strip()[:80])}", "")

@@ -115,14 +115,19 @@ def program(text: str) -> str:
     return ast.dump(tree, include_attributes=True)
 
 
+def packed(source: bytes) -> tuple[str, dict[str, str]]:
+    """Return the first module of a program that travels, and the modules beside it."""
+    assigned = ast.parse(source).body[-2]
+    assert isinstance(assigned, ast.Assign)
+    _, main, parts = ast.literal_eval(assigned.value)
+    return main, parts
+
+
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_what_travels_lacks_nothing_but_docstrings(name: str) -> None:
     root = Path(__file__).parents[2]
     door, package = (root / path for path in PROGRAMS[name][:2])
-    last = ast.parse(read_agent_source() if name == "agent" else read_program_source(name)).body[-1]
-    assert isinstance(last, ast.Expr)
-    assert isinstance(last.value, ast.Call)
-    _, main, parts = (ast.literal_eval(argument) for argument in last.value.args[:3])
+    main, parts = packed(read_agent_source() if name == "agent" else read_program_source(name))
     others = {module: f"launcher/onhost/{module}.py" for module in SHARED}
     if name != "agent":
         others |= {module: f"preflight/probes/{module}.py" for module in _PROBES}
@@ -153,13 +158,10 @@ def imported(text: str) -> set[str]:
 )
 def test_a_program_of_one_file_travels_with_the_shared_modules_it_imports(name: str) -> None:
     file = ONHOST / f"{name}.py"
-    last = ast.parse(read_program_source(name)).body[-1]
     if not imported(file.read_text()):
         assert read_program_source(name) == file.read_bytes()
         return
-    assert isinstance(last, ast.Expr)
-    assert isinstance(last.value, ast.Call)
-    _, main, parts = (ast.literal_eval(argument) for argument in last.value.args[:3])
+    main, parts = packed(read_program_source(name))
     assert set(parts) == imported(main) | {each for text in parts.values() for each in imported(text)}
     assert program(main) == program(with_probes_near(file.read_text(), name))
 

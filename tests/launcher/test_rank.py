@@ -147,6 +147,22 @@ def test_it_ends_as_under_python(place: Place, ending: str) -> None:
     place.same("s.py")
 
 
+def test_a_second_interrupt_while_the_first_is_reported_changes_nothing(place: Place) -> None:
+    """Slurm signals the rank and its launcher, which passes it on."""
+    hook = "lambda *a: (os.kill(os.getpid(), signal.SIGINT), print(a[0].__name__))"
+    place.write("s.py", f"import os, signal, sys\nsys.excepthook = {hook}\nraise KeyboardInterrupt\n")
+    assert place.rank("s.py") == (-signal.SIGINT, b"KeyboardInterrupt\n")
+
+
+def test_a_traceback_through_the_ranks_own_program_does_not_print_it_whole(place: Place) -> None:
+    hook = "def hook(*_):\n    raise SystemError\n"
+    place.write("s.py", f"import sys\n{hook}sys.excepthook = hook\n1 / 0\n")
+    code, output = place.rank("s.py")
+    assert code == 1
+    assert b"SystemError" in output
+    assert max(map(len, output.splitlines())) < 200
+
+
 def test_an_absent_script_or_module_is_told_and_fails(place: Place) -> None:
     assert place.rank("absent.py")[0] != 0
     code, output = place.rank("-m", "no_such_module")

@@ -274,7 +274,7 @@ def test_last_is_the_run_that_was_started_last(tmp_path: Path) -> None:
 
 
 def test_the_id_of_a_slurm_job_means_the_last_run_of_it(tmp_path: Path) -> None:
-    for day, job in ((24, "17"), (25, "17"), (26, "17_3")):
+    for day, job in ((24, "17"), (25, "17"), (26, "17_3"), (27, "5_1"), (28, "5_0")):
         (tmp_path / f"job-202611{day}-210248-4fc2de").mkdir()
         plan = json.dumps({"slurm_job": job})
         (tmp_path / f"job-202611{day}-210248-4fc2de/plan.json").write_text(plan)
@@ -282,6 +282,9 @@ def test_the_id_of_a_slurm_job_means_the_last_run_of_it(tmp_path: Path) -> None:
     assert find_local_run("17_3", tmp_path).name == "job-20261126-210248-4fc2de"
     with pytest.raises(BadInput, match="no such run"):
         find_local_run("1", tmp_path)
+    with pytest.raises(BadInput, match="job 5 is an array: each task has its run") as refused:
+        find_local_run("5", tmp_path)
+    assert refused.value.fix == "name one: 5_0, 5_1"
 
 
 def test_a_directory_without_a_run_is_refused(tmp_path: Path) -> None:

@@ -209,19 +209,20 @@ def test_the_first_start_of_a_job_is_kept_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "fix"),
+    ("words", "fix", "code"),
     [
-        ("fatal: Could not establish a configuration source", "name the site's slurm.conf in SLURM_CONF"),
-        ("error: Unable to contact slurm controller (connect failure)", "`scontrol ping`"),
-        ("error: Munge decode failed: Invalid credential", "`munge -n | unmunge`"),
-        ("something else", ""),
+        ("fatal: Could not establish a configuration source", "name the site's slurm.conf in SLURM_CONF", 5),
+        ("error: Unable to contact slurm controller (connect failure)", "`scontrol ping`", 3),
+        ("error: Munge decode failed: Invalid credential", "`munge -n | unmunge`", 5),
+        ("something else", "", 5),
     ],
 )
-def test_a_command_that_fails_before_it_reaches_slurm_has_a_remedy(words: str, fix: str) -> None:
+def test_a_command_that_fails_before_it_reaches_slurm_has_a_remedy(words: str, fix: str, code: int) -> None:
     with pytest.raises(SlurmError, match=r"^sh: ") as failed:
         run_slurm(open_local_commands(), ("sh", "-c", 'echo "sinfo: $0" >&2; exit 1', words))
     assert fix in failed.value.fix
     assert bool(fix) == bool(failed.value.fix)
+    assert failed.value.exit_code == code
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from launcher.config.inventory import HostEntry, Inventory
-from launcher.errors import BadInput, ConfigError, NameNotResolved
+from launcher.errors import BadInput, ConfigError, HostError, NameNotResolved
 from launcher.transports.base import Endpoint, OpenOptions
+from launcher.transports.ssh import config_parser
 from launcher.transports.ssh.endpoint import build_endpoint, opener_for
 from tests.launcher.sshd import require_ssh
 
@@ -255,6 +256,36 @@ def test_a_broken_ssh_config_is_told_with_its_line(tmp_path: Path, text: str, wo
 def test_a_word_that_checking_of_host_keys_does_not_know_is_told_with_its_line(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"config:2: stricthostkeychecking: expected yes, ask, accept-new"):
         merged(tmp_path, "Host *\n  StrictHostKeyChecking maybe\n", HostEntry("titan"))
+
+
+def test_a_match_command_that_hangs_is_told_with_its_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(config_parser, "_MATCH_EXEC_S", 0.05)
+    with pytest.raises(ConfigError, match=r"config:1: Match exec has not ended within 0.05 s: 'sleep 9'"):
+        merged(tmp_path, 'Match exec "sleep 9"\n Port 2\n', HostEntry("titan"))
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("BindAddress 192.0.2.9\nAddressFamily any\n", "bindaddress ({}:1)"),
+        (
+            "CanonicalizeHostname yes\nKnownHostsCommand /x %H\n",
+            "canonicalizehostname ({0}:1), knownhostscommand ({0}:2)",
+        ),
+        ("AddressFamily any\nCanonicalizeHostname no\nKnownHostsCommand none\n", ""),
+    ],
+)
+def test_a_keyword_that_is_not_followed_is_named_where_a_host_is_not_reached(
+    text: str, said: str, tmp_path: Path
+) -> None:
+    config = tmp_path / "config"
+    config.write_text(text)
+    with pytest.raises(HostError) as caught:
+        opener_for(Inventory(), OpenOptions(), config)(HostEntry("titan", "127.0.0.1", port=1))
+    _, _, names = caught.value.fix.partition("; gpulaunch does not follow ")
+    assert names == (f"{said.format(config)} of ssh_config" if said else "")
 
 
 def test_an_include_of_itself_ends(tmp_path: Path) -> None:

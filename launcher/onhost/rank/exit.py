@@ -49,8 +49,12 @@ class ExitHandler:
 
     def _failed(self, error: BaseException) -> None:
         trace = strip_own_frames(error.__traceback__)
+        if isinstance(
+            error, KeyboardInterrupt
+        ):  # torch's launcher passes on the SIGINT that the rank had, too
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
+            self.interrupted = os.getpid()
         run_safely("report the exception", self.place.report, lambda: self._report(error, trace))
-        self.interrupted = os.getpid() if isinstance(error, KeyboardInterrupt) else 0
         sys.excepthook(type(error), error.with_traceback(trace), trace)
 
     def _report(self, error: BaseException, trace: TracebackType | None) -> None:

@@ -168,13 +168,13 @@ def _criterion(line: ConfigLine, criterion: str, value: str, state: _Lookup) -> 
         return _matches(patterns, login_name())
     if criterion == "exec":
         tokens = Tokens(state.original, state.host, state.first("port") or "22", state.remote_user)
-        return _runs(tokens.in_command(value, line.where))
+        return _runs(tokens.in_command(value, line.where), line.where)
     if criterion in ("tagged", "localnetwork", "sessiontype", "command", "version"):
         return False  # about the ssh command itself, which is not what runs
     raise ConfigError(f"{line.where}: Match knows no {criterion!r}")
 
 
-def _runs(command: str) -> bool:
+def _runs(command: str, where: str) -> bool:
     try:
         done = subprocess.run(
             ["/bin/sh", "-c", command],
@@ -184,7 +184,10 @@ def _runs(command: str) -> bool:
             timeout=_MATCH_EXEC_S,
             check=False,
         )
-    except (subprocess.TimeoutExpired, OSError):
+    except subprocess.TimeoutExpired:
+        what = f"{where}: Match exec has not ended within {_MATCH_EXEC_S:g} s: {command[:60]!r}"
+        raise ConfigError(what, "try its command by hand; ssh waits for it, too") from None
+    except OSError:
         return False
     return done.returncode == 0
 

@@ -11,7 +11,14 @@ from launcher.config.host_names import HOST_RULE, is_host
 from launcher.config.inventory import HostEntry, Inventory, check_entry
 from launcher.config.via_options import COMMAND, Via
 from launcher.config.yaml_tree import hint_nearest
-from launcher.errors import BadInput, ConfigError, DescriptorsExhausted, HostNotContacted, NameNotResolved
+from launcher.errors import (
+    BadInput,
+    ConfigError,
+    DescriptorsExhausted,
+    HostError,
+    HostNotContacted,
+    NameNotResolved,
+)
 from launcher.local.descriptors import is_exhausted
 from launcher.local.home import at_home, shorten_path
 from launcher.local.user import login_name
@@ -43,6 +50,12 @@ _OF_ONE_HOST = frozenset({
     "proxyjump", "proxycommand", "userknownhostsfile", "hostkeyalias",
 })  # fmt: skip
 """Keywords by which a name is another host, or is reached otherwise, than its address."""
+_UNFOLLOWED = (
+    *("addressfamily", "bindaddress", "bindinterface", "canonicalizehostname"),
+    *("knownhostscommand", "pkcs11provider"),
+)
+"""Keywords without which a host may be unreachable, or its key unknown, that ssh reaches."""
+_UNSET = ("any", "no", "none")
 _JUMP = "jump host "
 _Values: TypeAlias = dict[str, list[ConfigLine]]
 
@@ -56,8 +69,9 @@ def opener_for(
     def opener(entry: HostEntry) -> Connection:
         try:
             return open_endpoint(build_endpoint(entry, inventory, ssh_config), options)
-        except NameNotResolved as error:
-            name = _unlisted_name(entry, inventory, error)
+        except HostError as error:
+            error.fix += _name_unfollowed(entry, ssh_config, "; " if error.fix else "")
+            name = _unlisted_name(entry, inventory, error) if isinstance(error, NameNotResolved) else ""
             if not name or next(unresolved) >= _MOST_GUESSES:
                 raise
             near = inventory.suggest(name, named_hosts(ssh_config))
@@ -74,6 +88,14 @@ def opener_for(
             raise DescriptorsExhausted(entry.name) from None
 
     return opener
+
+
+def _name_unfollowed(entry: HostEntry, ssh_config: Path | None, before: str) -> str:
+    """Return which keywords of ssh_config by which ssh may reach the host are not followed; "" for none."""
+    values = {} if entry.is_local else lookup(ssh_config, entry.alias or entry.name, entry.user)
+    lines = [line for key in _UNFOLLOWED for line in values.get(key, ()) if line.text.lower() not in _UNSET]
+    found = ", ".join(f"{line.key} ({shorten_path(line.where)})" for line in lines)
+    return f"{before}gpulaunch does not follow {found} of ssh_config" if found else ""
 
 
 def _unlisted_name(entry: HostEntry, inventory: Inventory, error: NameNotResolved) -> str:
