@@ -100,8 +100,8 @@ def bundle(name: str, door: Path, modules: Iterable[Path]) -> bytes:
     sources = {name: with_probes_near(text, name) for name, text in sources.items()}
     sources |= {name: bare_text(_TOP / "preflight" / "probes" / f"{name}.py") for name in sorted(probes)}
     ahead = bare_text(_ON_HOST / "loader.py")
-    # Tracebacks show the line of a call: that one is to be short.
-    return f"{ahead}\n\nPROGRAM = {name!r}, {main!r}, {sources!r}\nbegin(*PROGRAM, globals())\n".encode()
+    # A traceback shows the line of each call: this one has to be short.
+    return f"{ahead}\n\nTEXTS = {main!r}, {sources!r}\nbegin({name!r}, *TEXTS, globals())\n".encode()
 
 
 def with_shared_nearer(text: str) -> str:

@@ -119,7 +119,7 @@ def packed(source: bytes) -> tuple[str, dict[str, str]]:
     """Return the first module of a program that travels, and the modules beside it."""
     assigned = ast.parse(source).body[-2]
     assert isinstance(assigned, ast.Assign)
-    _, main, parts = ast.literal_eval(assigned.value)
+    main, parts = ast.literal_eval(assigned.value)
     return main, parts
 
 
