@@ -100,6 +100,7 @@ def evaluate_facts(
     ignored = {entry.name: how.ignore | entry.ignore for entry in entries}
     findings: list[Finding] = [_from_error(error, ignored[name]) for name, error in gathered.errors.items()]
     ordered = {entry.name: facts[entry.name] for entry in entries if entry.name in facts}
+    alone = not how.as_one_launch or len(entries) == 1
     for entry in (entry for entry in entries if entry.name in ordered):
         findings += check_host(
             ordered[entry.name],
@@ -107,7 +108,7 @@ def evaluate_facts(
             entry.expect,
             ignore=ignored[entry.name],
             allowed=entry.gpus,
-            is_main=not how.as_one_launch or entry.name == main,
+            node="only" if alone else "main" if entry.name == main else "other",
             asked_only=how.from_file,
         )
     if use is not None:

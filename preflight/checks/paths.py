@@ -23,7 +23,7 @@ _RUN_DIR_MIB = 200
 
 @host_check("DISK001", gate=True)
 def the_paths_can_be_written(paths: tuple[PathFacts, ...], job: Job) -> Iterator[Problem]:
-    """The working directory exists; output, cache, temporary and run directories can be written.
+    """The working directory can be entered; output, cache, temporary and run directories can be written.
 
     A job that cannot write its checkpoint finds out hours after the start. The run directory, where gpulaunch
     keeps records and logs, lies in the home: by NFS root may not write to it (root_squash). Where a sync
@@ -53,7 +53,7 @@ def the_paths_can_be_written(paths: tuple[PathFacts, ...], job: Job) -> Iterator
                 f"mkdir -p {quote_path(where)}   (or correct workdir:)",
                 subject=subject,
             )
-        elif item.file_in_way if is_read else (item.role in written and not item.writable):
+        elif (item.file_in_way or not item.enterable) if is_read else (item.role in written and not wanted):
             message, fix = _unwritable(item, where)
             severity = Severity.WARNING if item.role == "hf_cache" else None
             yield Problem(message, fix, subject=subject, severity=severity)
@@ -76,7 +76,8 @@ def _unwritable(item: PathFacts, where: str) -> tuple[str, str]:
         look = f"on the host: findmnt -T {quote_path(where)}; sudo dmesg says whether its disk has failed"
         return f"{where} is on a file system that is mounted read-only", f"{look}; {otherwise}"
     fix = otherwise if item.role in _OTHERWISE else f"ask its owner, or {otherwise}"
-    return f"{where} cannot be written by this user{_squashed(item)}", fix
+    what = "written" if item.enterable else "entered"
+    return f"{where} cannot be {what} by this user{_squashed(item)}", fix
 
 
 def _squashed(item: PathFacts) -> str:

@@ -7,7 +7,7 @@ its place. A crash inside a check becomes an UNKNOWN finding too.
 from collections.abc import Iterator, Mapping
 from dataclasses import field, fields, replace
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from preflight.checks.finding import Finding, Problem, Severity
 from preflight.checks.registry import CHECKS, NOT_HELD, Check, ClockOffset, sort_by_module
@@ -68,17 +68,17 @@ def check_host(
     *,
     ignore: frozenset[str] = frozenset(),
     allowed: GpuRequest = "all",
-    is_main: bool = True,
+    node: Literal["only", "main", "other"] = "only",
     asked_only: bool = False,
 ) -> tuple[Finding, ...]:
     """Run every host check on one host's facts.
 
-    `allowed` are the GPUs that hosts.yaml lets anybody use. `asked_only` leaves out the checks whose facts
-    the source was never asked for (a saved nvidia-smi has no ports); `unasked` lists them.
+    `allowed` are the GPUs that hosts.yaml lets anybody use. `node`: which of the launch it is. `asked_only`
+    leaves out the checks whose facts the source was never asked for (a saved nvidia-smi has no ports).
     """
     use = select_gpus(facts, job, allowed)
     supply: dict[str, Any] = {name: getattr(facts, name) for name in _FACT_NAMES}
-    supply |= {"facts": facts, "job": job, "expect": expect, "use": use, "is_main": is_main}
+    supply |= {"facts": facts, "job": job, "expect": expect, "use": use, "is_main": node != "other"}
     skip = frozenset(list_checks_without_facts(facts)) if asked_only else frozenset[str]()
     problems = [
         (check, problem)
@@ -90,7 +90,7 @@ def check_host(
         problems = list(_not_collected_once(problems))
     return tuple(
         _finding(check, problem, (facts.host,), ignore)
-        for check, problem in _spare_gpus_demoted(problems, use, job)
+        for check, problem in _spare_gpus_demoted(problems, use, job, is_alone=node == "only")
     )
 
 
@@ -194,14 +194,16 @@ def _not_collected_once(problems: list[ReportCheck]) -> Iterator[ReportCheck]:
             yield check, Problem(NOT_HELD, "run the preflight on the host itself", severity=Severity.INFO)
 
 
-def _spare_gpus_demoted(problems: list[ReportCheck], use: GpuSelection, job: Job) -> Iterator[ReportCheck]:
+def _spare_gpus_demoted(
+    problems: list[ReportCheck], use: GpuSelection, job: Job, *, is_alone: bool
+) -> Iterator[ReportCheck]:
     """Turn what would stop a launch into a warning where it is about a GPU that the job can do without.
 
     Where it cannot, its fix says how many GPUs to ask for, so that it can.
     """
     stopping = (Severity.CRITICAL, Severity.UNKNOWN)
     bad = {p.gpu for check, p in problems if p.gpu is not None and (p.severity or check.severity) in stopping}
-    left = len(use.candidates - bad)
+    left = sorted(use.candidates - bad)
     for check, problem in problems:
         severity = problem.severity or check.severity
         if problem.gpu is None or severity not in stopping:
@@ -209,19 +211,25 @@ def _spare_gpus_demoted(problems: list[ReportCheck], use: GpuSelection, job: Job
         elif problem.gpu not in use.candidates:
             why = "this launch does not use it"
             yield check, replace(problem, severity=Severity.WARNING, message=f"{problem.message} ({why})")
-        elif left >= use.needed:
+        elif len(left) >= use.needed:
             why = f"left out of this launch: {use.needed} of the others are enough"
             yield check, replace(problem, severity=Severity.WARNING, message=f"{problem.message} ({why})")
         else:
-            says = left > 0 and not isinstance(job.gpus, tuple)
-            yield check, replace(problem, fix=_leaving_out(problem.fix, left)) if says else problem
+            named = isinstance(job.gpus, tuple)
+            yield check, problem if named else replace(problem, fix=_leaving_out(problem.fix, left, is_alone))
 
 
-def _leaving_out(fix: str, left: int) -> str:
-    """Return the fix with the option that has a launch use the `left` good GPUs of a host alone."""
-    with_others = fix.replace("other GPUs with --gpus", f"other GPUs with --gpus {left}")
-    others = "the other" if left == 1 else "the others"
-    return f"{fix}; or leave it out: --gpus {left} takes {others}" if with_others == fix else with_others
+def _leaving_out(fix: str, left: list[int], is_alone: bool) -> str:  # noqa: FBT001 - of one caller
+    """Return the fix with what has a launch use the `left` good GPUs of a host alone.
+
+    `--gpus` counts on every host of a launch: with others, hosts.yaml says it of one.
+    """
+    if not left:
+        return fix.replace("other GPUs with --gpus", "another host with --hosts")
+    option = f"--gpus {len(left)}" if is_alone else f"gpus: {left} below it in hosts.yaml"
+    with_others = fix.replace("other GPUs with --gpus", f"other GPUs with {option}")
+    others = "the other" if len(left) == 1 else "the others"
+    return f"{fix}; or leave it out: {option} takes {others}" if with_others == fix else with_others
 
 
 def _finding(check: Check, problem: Problem, hosts: tuple[str, ...], ignore: frozenset[str]) -> Finding:

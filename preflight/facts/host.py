@@ -210,6 +210,7 @@ class PathFacts:
     source: Fact[str]  # what is mounted at it: a device, server:/export
     read_only: bool = False  # the mount; False also where that was not read
     file_in_way: str = ""  # a file where a directory is wanted: the path, or the nearest parent that exists
+    enterable: bool = True  # False: a directory that this user may not work in
 
 
 @dataclass(frozen=True, slots=True)

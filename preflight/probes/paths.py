@@ -75,6 +75,7 @@ def _path_facts(role: str, path: str, mounts: list[tuple[str, str, str]]) -> Jso
     # All but the script are to be directories, which a plain file in the way does not allow even to root.
     is_wanted = os.path.isdir(nearest) or (role == "script" and nearest == resolved)
     in_way = "" if is_wanted else nearest
+    enterable = not os.path.isdir(nearest) or os.access(nearest, os.X_OK)
     room = fact(lambda: os.statvfs(nearest))
     lacking = isinstance(room, dict)
     inodes = missing("the file system does not count inodes", "not-supported")
@@ -87,8 +88,9 @@ def _path_facts(role: str, path: str, mounts: list[tuple[str, str, str]]) -> Jso
         "path": path,
         **_mount_of(resolved, mounts),
         "exists": exists,
-        "writable": not in_way and os.access(nearest, os.W_OK | (os.X_OK if os.path.isdir(nearest) else 0)),
+        "writable": not in_way and enterable and os.access(nearest, os.W_OK),
         "file_in_way": in_way,
+        "enterable": enterable,
         "free_mib": room if lacking else (room.f_bfree if reserve else room.f_bavail) * room.f_frsize >> 20,
         "total_mib": room if lacking else room.f_blocks * room.f_frsize >> 20,
         "free_inodes_percent": room if lacking else inodes,

@@ -56,7 +56,7 @@ class Case:
             job,
             expect,
             allowed=_tuples({"gpus": self.data.get("allowed", "all")})["gpus"],
-            is_main=self.data.get("is_main", True),
+            node="only" if self.data.get("is_main", True) else "other",
         )
 
     def said(self) -> list[Finding]:

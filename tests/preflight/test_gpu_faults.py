@@ -1,6 +1,7 @@
 """Xids as NVIDIA's catalogue has them: whose failure each is, and what is said to do about it."""
 
 from dataclasses import replace
+from typing import Literal
 
 import pytest
 
@@ -77,15 +78,19 @@ def test_a_driver_that_does_not_report_recovery_has_a_way_on_after_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("gpus", "fix"),
+    ("gpus", "node", "fix"),
     [
-        ("all", "-i 0; or leave it out: --gpus 1 takes the other"),
-        (2, "-i 0; or leave it out: --gpus 1 takes the other"),
-        ((0, 1), "-i 0"),  # by their numbers: which others, the user knows
+        ("all", "only", "-i 0; or leave it out: --gpus 1 takes the other"),
+        (2, "only", "-i 0; or leave it out: --gpus 1 takes the other"),
+        (2, "main", "-i 0; or leave it out: gpus: [1] below it in hosts.yaml takes the other"),
+        ((0, 1), "only", "-i 0"),  # by their numbers: which others, the user knows
     ],
 )
-def test_the_fix_of_one_bad_gpu_says_how_to_launch_without_it(gpus: object, fix: str) -> None:
-    found = check_host(host({"gpus.0.recovery_action": "gpu_reset"}), make_job({"gpus": gpus}), Expect())
+def test_the_fix_of_one_bad_gpu_says_how_to_launch_without_it(
+    gpus: object, node: Literal["only", "main"], fix: str
+) -> None:
+    sick, job = host({"gpus.0.recovery_action": "gpu_reset"}), make_job({"gpus": gpus})
+    found = check_host(sick, job, Expect(), node=node)
     assert [each.fix.endswith(fix) for each in found if each.code == "HEAL001"] == [True]
 
 

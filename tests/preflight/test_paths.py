@@ -46,3 +46,11 @@ def test_a_file_where_a_directory_is_wanted_is_named(
     facts = paths._path_facts(role, str(tmp_path / path), [])
     assert facts["file_in_way"] == (str(tmp_path / in_way) if in_way else "")
     assert facts["writable"] is not bool(in_way)
+
+
+def test_a_directory_that_may_not_be_entered_is_none_to_write_to(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(os, "access", lambda _, mode: not mode & os.X_OK)  # root may enter any
+    facts = paths._path_facts("workdir", str(tmp_path), [])
+    assert (facts["exists"], facts["enterable"], facts["writable"]) == (True, False, False)
