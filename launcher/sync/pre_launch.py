@@ -94,7 +94,7 @@ def list_target_dirs(spec: SyncOptions, job: Job, entries: Sequence[HostEntry]) 
     targets = {entry.name: spec.to or job.workdir or entry.workdir for entry in entries}
     if shared := next((each for each in targets.values() if posixpath.normpath(each) in ("/", "~")), ""):
         fix = "set sync.to or workdir to a directory below it"
-        raise ConfigError(f"{shared} is no directory for a working tree alone", fix)
+        raise ConfigError(f"{shared} holds more than a working tree", fix)
     homeless = [name for name, target in targets.items() if not target]
     if homeless:
         unlisted = [entry.name for entry in entries if entry.name in homeless and not entry.in_inventory]
