@@ -58,6 +58,7 @@ SCRIPTS = (
     Script("sync_carriers"),
     Script("top_hosts"),
     Script("silent_hosts"),
+    Script("slow_names", long=("--kinds", "unknown", "late", "silent")),
     Script("preflight_hosts", long=("--loopback", "100", "--replay")),
     Script("follow_output"),
 )

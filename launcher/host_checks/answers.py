@@ -2,6 +2,7 @@
 
 import json
 import time
+from collections import Counter
 from dataclasses import replace
 from typing import Any
 
@@ -22,6 +23,8 @@ from preflight.job import Job
 HOST_SCHEMA = "gpulaunch.preflight-host/1"
 SUMMARY_SCHEMA = "gpulaunch.preflight-summary/1"
 _LONGEST = 200
+_MOST_ALIKE = 20
+"""Hosts that are named one by one where all give no answer for the same reason; the report counts them."""
 
 
 class TextAnswers:
@@ -29,13 +32,19 @@ class TextAnswers:
 
     def __init__(self) -> None:
         self._started = time.monotonic()
+        self._reasons = Counter[str]()
 
     def host_done(self, entry: HostEntry, result: HostFacts | GpulaunchError) -> None:
         """Take one host's answer; called as it comes."""
         if isinstance(result, HostFacts):
             said = f"answered  {entry.name}: {summary(result)}"
         else:
-            said = f"no answer {entry.name}: {one_line(result.detail, _LONGEST)}"
+            reason = one_line(result.detail, _LONGEST)
+            self._reasons[reason] += 1
+            if self._reasons[reason] > _MOST_ALIKE + 1:
+                return
+            who = entry.name if self._reasons[reason] <= _MOST_ALIKE else "from further hosts (-v names all)"
+            said = f"no answer {who}: {reason}"
         echo(f"{said} ({time.monotonic() - self._started:.1f} s)")
 
 

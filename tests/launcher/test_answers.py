@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from launcher.config.inventory import HostEntry
-from launcher.errors import BadInput, ConnectionTimedOut
+from launcher.errors import BadInput, ConnectionTimedOut, HostError
 from launcher.host_checks.answers import JsonLines, TextAnswers, encode_preflight_summary
 from launcher.host_checks.collection import name_awaited_hosts
 from launcher.host_checks.evaluation import evaluate_facts
@@ -30,6 +30,19 @@ def test_each_answer_is_a_line_at_once(capsys: pytest.CaptureFixture[str]) -> No
     assert first.endswith(" s)\n")
     answers.host_done(HostEntry("b"), SILENT)
     assert "no answer b: no answer from 192.0.2.9 port 22 within 10 s (" in capsys.readouterr().out
+
+
+def test_hosts_without_an_answer_for_the_same_reason_are_named_up_to_a_number(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    answers = TextAnswers()
+    for number in range(10_000):
+        reason = "its name does not resolve" if number % 2 else "it refuses"
+        answers.host_done(HostEntry(f"h{number}"), HostError(f"h{number}", reason))
+    said = capsys.readouterr().out.splitlines()
+    assert len(said) == 42
+    assert said[39].startswith("no answer h39: its name does not resolve (")
+    assert said[40].startswith("no answer from further hosts (-v names all): it refuses (")
 
 
 def test_a_ctrl_c_names_the_hosts_that_have_not_answered(capsys: pytest.CaptureFixture[str]) -> None:

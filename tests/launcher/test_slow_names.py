@@ -106,7 +106,7 @@ def test_a_name_server_that_fails_is_asked_less_at_once_and_one_that_answers_mor
     threads = [threading.Thread(target=lookups.resolve, args=(name, 22, 60.0)) for name in names]
     for thread in threads:
         thread.start()
-    while lookups._names < 60 or lookups._asked < 16:
+    while len(lookups._open) < 60 or lookups._asked < 16:
         time.sleep(0.001)
     assert lookups._asked == 16
     over.set()
@@ -129,7 +129,7 @@ def test_a_name_server_that_is_too_slow_for_so_many_names_costs_a_bounded_time(
     names = [Endpoint(f"h{n}", "ssh", f"h{n}", connect_timeout_s=0.3) for n in range(60)]
     results = fanout(SshOpener(OpenOptions()), names, width=60)
     said = Counter(result.detail for result in results if isinstance(result, NameNotResolved))
-    slow = "its name was not resolved in time: the name server answers less than 1000 a second"
+    slow = "its name was not resolved in time: the name server answers fewer than 1000 a second"
     assert set(said) == {"its name does not resolve: Name or service not known", slow}
     assert sum(said.values()) == 60  # nobody answers 60 names in 0.36 s, one after the other
 
@@ -156,6 +156,48 @@ def test_names_that_do_not_exist_are_one_kind_of_line_and_few_threads(
         "its name does not resolve: Name or service not known"
     }
     assert most[0] <= 256
+
+
+_FAILED = socket.gaierror(socket.EAI_AGAIN, "Temporary failure in name resolution")
+_BEHIND = "in time: the name server answers fewer than 25 a second"
+
+
+@pytest.mark.parametrize(
+    ("answers_each_s", "answer", "took_s", "said"),
+    [
+        (0, [], 0, "within 10 s"),
+        (1, [], 0, _BEHIND),
+        (15, [], 5, _BEHIND),
+        (26, [], 5, ""),  # however many names wait
+        (26, _FAILED, 1, ""),  # it says so, and is not silent
+        (26, _FAILED, 9.9, "within 10 s"),  # the resolver says so
+    ],
+)
+def test_names_that_wait_are_given_up_once_the_name_server_is_a_time_out_behind(
+    answers_each_s: int, answer: Any, took_s: float, said: str
+) -> None:
+    lookups, told = Lookups(0), Counter[str]()  # no room: nobody is asked but by this test
+    names = [
+        lookups_module._Name(f"h{n}", 22, 10.0, lambda answer: told.update([str(answer)]))
+        for n in range(2000)
+    ]
+    for name in names:
+        lookups._add(name, 0.0)
+    for second in range(60):
+        for name in names[second * answers_each_s :][:answers_each_s]:
+            name.asks, name.threads = 3, 1
+            name.is_waiting = False
+            lookups._take(name, answer, second - took_s, second)
+        lookups._look(second)
+    assert [reason for reason in told if reason != str(answer)] == [said] * bool(said)
+    assert bool(lookups._open) is not bool(said)
+
+
+def test_a_name_server_that_fails_is_to_be_checked() -> None:
+    failure = dial.name_failure(Endpoint("h", "ssh", "h"), _FAILED)
+    assert isinstance(failure, NameNotResolved)
+    assert failure.detail == "its name does not resolve: Temporary failure in name resolution"
+    assert failure.fix == "check the name server, or set `address:` to an IP"
 
 
 def _resolve_all(lookups: Lookups, names: list[str], limit_s: float) -> dict[str, object]:

@@ -102,17 +102,15 @@ def _resolve(endpoint: Endpoint) -> list[Address]:
 def name_failure(endpoint: Endpoint, failure: BaseException | None) -> BaseException:
     """Return the error of a name without an address; None: the resolver reported none."""
     named = "its name" if endpoint.address == endpoint.name else f"its address {endpoint.address!r}"
-    if isinstance(failure, TimeoutError):
-        fix = "check the name server, or set `address:` to an IP"
-        return NameNotResolved(endpoint.name, f"{named} was not resolved {failure}", fix)
     if failure is not None and is_exhausted(failure):
         return failure
+    fix = "check the spelling, or set `address:` in hosts.yaml or HostName in ~/.ssh/config"
+    if isinstance(failure, TimeoutError) or getattr(failure, "errno", None) == socket.EAI_AGAIN:
+        fix = "check the name server, or set `address:` to an IP"
+    if isinstance(failure, TimeoutError):
+        return NameNotResolved(endpoint.name, f"{named} was not resolved {failure}", fix)
     said = getattr(failure, "strerror", None) or str(failure or "") or "no address"
-    return NameNotResolved(
-        endpoint.name,
-        f"{named} does not resolve: {said}",
-        "check the spelling, or set `address:` in hosts.yaml or HostName in ~/.ssh/config",
-    )
+    return NameNotResolved(endpoint.name, f"{named} does not resolve: {said}", fix)
 
 
 def connect_failure(endpoint: Endpoint, failures: list[OSError]) -> HostError:

@@ -21,13 +21,14 @@ _FIRST = 64
 _MOST = 256
 _FEWEST = 16
 _EACH_S = 0.04
-"""What each name adds to the time of all: a name server is to answer 25 names a second at least."""
+"""What each answer adds to the time of names that wait: a name server is to answer 25 a second at least."""
 _SILENCE = 0.9
 """Part of the time-out after which room does not mean an answer: resolvers give up after 10 s, too."""
 _TURN_S = 0.05
 _MOST_ASKS = 3
 _LATE = 0.2
-"""Part of the time-out after which a question is taken for lost, where the name server answers others."""
+"""Part of the time-out after which a question is taken for lost, where the name server answers others, and
+from which on a failure is the resolver's own, not the name server's."""
 _PAUSE_S = 0.5
 """Before a name that failed for the moment is asked about again."""
 _SHARE = 0.8
@@ -66,15 +67,16 @@ class Lookups:
     def __init__(self, first: int = _FIRST) -> None:
         self._lock = threading.Lock()
         self._kept = False
-        self._inbox: queue.SimpleQueue[_Name | tuple[_Name, Answer]] = queue.SimpleQueue()
+        self._inbox: queue.SimpleQueue[_Name | tuple[_Name, Answer, float]] = queue.SimpleQueue()
         # What follows belongs to the thread that keeps the times.
         self._room = first
         self._asked = 0  # threads
         self._lost = 0  # of these threads
         self._waiting: deque[_Name] = deque()
         self._open: set[_Name] = set()  # neither answered nor given up
-        self._names = 0  # since there was none
-        self._began = 0.0
+        self._began = 0.0  # when the first of these came
+        self._due = 0.0  # where the name server would be if it did what it is to do, and now at best
+        self._heard = 0.0  # the name server said something, be it that it failed
         self._answered = 0.0
         self._looked = 0.0
         self._recent: deque[float] = deque()  # answers within a second
@@ -97,7 +99,7 @@ class Lookups:
         """Ask about a name; `deliver` is called once, in another thread.
 
         TimeoutError: no answer came within `limit_s`; or no room, where the name server has answered nothing
-        for so long; or not all names had their turn in their time, `limit_s` and 40 ms for each.
+        for so long, or is so far behind 25 answers a second.
         """
         with self._lock:
             if not self._kept:
@@ -114,11 +116,7 @@ class Lookups:
                 event = None
             now = time.monotonic()
             if isinstance(event, _Name):
-                if not self._open:
-                    self._began, self._names, self._answers = now, 0, 0
-                self._names += 1
-                self._open.add(event)
-                self._waiting.append(event)
+                self._add(event, now)
             elif event is not None:
                 self._take(*event, now)
             if now - self._looked >= _TURN_S:
@@ -126,14 +124,24 @@ class Lookups:
                 self._look(now)
             self._start(now)
 
-    def _take(self, name: _Name, answer: Answer, now: float) -> None:
-        """Take an answer, which may come too late for its name."""
+    def _add(self, name: _Name, now: float) -> None:
+        if not self._open:
+            self._began, self._due, self._answers = now, now, 0
+        self._open.add(name)
+        self._waiting.append(name)
+
+    def _take(self, name: _Name, answer: Answer, asked: float, now: float) -> None:
+        """Take the answer of a thread that asked at `asked`; it may come too late for its name."""
         self._asked -= 1
         name.threads -= 1
         if name.lost:
             name.lost -= 1
             self._lost -= 1
-        if not (isinstance(answer, socket.gaierror) and answer.errno == socket.EAI_AGAIN):
+        has_failed = isinstance(answer, socket.gaierror) and answer.errno == socket.EAI_AGAIN
+        if not has_failed or now - asked < _LATE * name.limit_s:
+            self._heard = now
+            self._due = min(now, self._due + _EACH_S)
+        if not has_failed:
             self._answered = now
             self._recent.append(now)
             self._answers += 1
@@ -163,7 +171,7 @@ class Lookups:
 
     @property
     def _quiet_since(self) -> float:
-        return max(self._began, self._answered)
+        return max(self._began, self._heard)
 
     def _look(self, now: float) -> None:
         """Give up names whose time is over, and ask again about those whose questions seem to be lost."""
@@ -172,15 +180,14 @@ class Lookups:
         if self._gap_s and now - self._paced >= 1:
             self._paced, self._gap_s = now, self._gap_s * _FASTER if self._gap_s > _UNPACED_S else 0.0
         for name in tuple(self._open):
-            since = self._quiet_since if name.is_waiting else name.asked
-            if now - since >= name.limit_s:
+            if now - (self._quiet_since if name.is_waiting else name.asked) >= name.limit_s:
                 self._conclude(name, TimeoutError(f"within {name.limit_s:g} s"))
             elif not name.is_waiting:
                 if name.asks < _MOST_ASKS and name.asked + _LATE * name.limit_s <= now:
                     self._note_late(name, now)
-            elif self._began + name.limit_s + _EACH_S * self._names <= now:
-                each_s = f"less than {1 / _EACH_S:.0f} a second"
-                self._conclude(name, TimeoutError(f"in time: the name server answers {each_s}"))
+            elif now - self._due >= name.limit_s:
+                rate = f"fewer than {1 / _EACH_S:.0f} a second"
+                self._conclude(name, TimeoutError(f"in time: the name server answers {rate}"))
 
     def _note_late(self, name: _Name, now: float) -> None:
         """Take the question for lost, where others are answered."""
@@ -206,11 +213,13 @@ class Lookups:
                 self._next = max(self._next, now - _TURN_S) + self._gap_s
                 self._start_one(name, now)
             self._waiting.popleft()
+        if not self._waiting:
+            self._due = now
 
     def _start_one(self, name: _Name, now: float) -> None:
         name.asked, name.is_waiting = now, False
         try:
-            threading.Thread(target=self._ask, args=(name,), daemon=True).start()
+            threading.Thread(target=self._ask, args=(name, now), daemon=True).start()
         except RuntimeError as failure:
             self._conclude(name, failure)
             return
@@ -218,11 +227,11 @@ class Lookups:
         name.threads += 1
         self._asked += 1
 
-    def _ask(self, name: _Name) -> None:
+    def _ask(self, name: _Name, asked: float) -> None:
         answer: Answer
         try:
             found = socket.getaddrinfo(name.address, name.port, type=socket.SOCK_STREAM)
             answer = [(entry[0], entry[4]) for entry in found]
         except (OSError, UnicodeError) as failure:  # UnicodeError: a label that IDNA cannot encode
             answer = failure
-        self._inbox.put((name, answer))
+        self._inbox.put((name, answer, asked))
