@@ -31,9 +31,9 @@ from preflight.checks.message_text import shorten
 
 _COMMENT_INSIDE = re.compile(r"\\[ \t]*\n[ \t]*#[^\n]*\n[ \t]*[^\s#]")
 _ARGUMENTS = re.compile(r"\$(?:[@*#]|\{[@*])")
-_OWN_PARENT = re.compile(
-    r"\bdirname[ \t]+(?:--[ \t]+)?[\"']?\$(?:0|\{0\}|\{?BASH_SOURCE)[^)\n]{0,20}\)[\"']?"
-    r"(?:/|[^\n;&]{0,20}(?:;|&&)[ \t]*cd[ \t]+)\.\.|\bdirname[ \t]+[\"']?\$\{?(?:SCRIPT|SELF|THIS)_?DIR\b"
+_OWN_FOLDER = re.compile(r"\bdirname[ \t]+(?:--[ \t]+)?[\"']?\$(?:0|\{0\}|\{?BASH_SOURCE)")
+_PARENT = re.compile(
+    r"[\w})][\"']?/\.\.|\bcd[ \t]+[\"']?\.\.|\bdirname[ \t]+[\"']?\$\{?(?:SCRIPT|SELF|THIS)_?DIR\b"
 )
 _OF_SCRIPT = "dirname: the script is taken to be in the directory that you are in, and .. is what is above it"
 _NO_ARGUMENTS = "$@: the text has no arguments of its own"
@@ -50,7 +50,7 @@ _DIRECTIVE = re.compile(
 )
 _OPTION = re.compile(r"-\S+(?:[ \t]+[^-\s]\S*)*")
 _OF_TRAINING = re.compile(
-    r"(?:CUDA|NCCL|GLOO|TORCH|PYTORCH|HF|WANDB|OMP|MKL|TRANSFORMERS|TOKENIZERS|UCX|RAY|DS|ACCELERATE)_[A-Z0-9_]+"
+    r"(?:CUDA|NCCL|GLOO|TORCH|PYTORCH|HF|WANDB|OMP|MKL|TRANSFORMERS|TOKENIZERS|UCX|HYDRA|RAY|DS|ACCELERATE)_[A-Z0-9_]+"
     r"|PYTHONPATH|LD_LIBRARY_PATH|LD_PRELOAD"
 )
 _BLANK_BEHIND_SIGN = re.compile(r"^(?![ \t]*#)[^\n]*\\[ \t]+\n[ \t]*[^\s#]", re.MULTILINE)
@@ -148,7 +148,7 @@ class _Launches:
         elif shell.take_arguments(words):
             shell.dropped.append(f"{words[0].text}: {side_programs.OF_SHELL}")
         elif self.is_behind and _filters_log(words, self.ended):
-            shell.dropped.append(f"| {words[0].text}: {RANK_LOGS}")
+            shell.dropped += [f"| {words[0].text}: {RANK_LOGS}", *shell.redirected]
             self.is_left_out = False
         elif sentence := _without_effect(words, self.ended, after=bool(self.found)):
             shell.dropped.append(sentence)
@@ -163,7 +163,9 @@ class _Launches:
             if len(self.found) == _MOST_COMMANDS:
                 raise CommandRefused(f"the text has more than {_MOST_COMMANDS} commands", "paste one launch")
             self.found.append(FoundCommand(self._line(words), self.ended, in_background=in_background))
-            self.is_behind = self.is_behind or side_commands.is_launch(words)
+            if side_commands.is_launch(words):
+                self.is_behind = True
+                shell.dropped += shell.redirected
 
     def _refuse_printed(self, reader: str) -> None:
         """Raise CommandRefused for `echo "torchrun train.py" | bash`."""
@@ -234,7 +236,7 @@ class _Launches:
         shell.dropped += [_BLANK_BEHIND] if _BLANK_BEHIND_SIGN.search(text) else []
         without = sorted(shell.visible - shell.values.keys() - shell.exports.keys())
         shell.dropped += [f"export {name}: {_WITHOUT_VALUE}" for name in without]
-        if _OWN_PARENT.search(text):
+        if _OWN_FOLDER.search(text) and _PARENT.search(text):
             shell.dropped.append(_OF_SCRIPT)
         if _ARGUMENTS.search(text):
             shell.dropped.append(_NO_ARGUMENTS)

@@ -21,7 +21,7 @@ from launcher.engines.command_line.shell.bracket_tests import Files
 from launcher.engines.command_line.shell.missing_values import without_values
 from launcher.engines.command_line.shell.variables import Value
 from launcher.engines.command_line.shell.words import Word, plain
-from launcher.engines.command_line.side_commands import has_launcher, is_python
+from launcher.engines.command_line.side_commands import TEXT_OPTION, has_launcher, is_python
 from launcher.engines.command_line.tables.mpirun_srun import PREFIXES
 from launcher.engines.command_line.wrappers import is_split_text, strip_wrapper, strips_program
 from launcher.errors import CommandRefused
@@ -31,8 +31,9 @@ _SHELLS = ("bash", "sh", "dash", "zsh", "ksh")
 _LAUNCHER_INSIDE = re.compile(
     r"(?:^|[\s;&|(/])(?:torchrun|accelerate\s+launch|deepspeed)\s|torch\.distributed\.(?:run|launch)\b"
 )
-_TEXT_OPTION = re.compile(r"-[a-zA-Z]*c")
-_OF_MACHINE = re.compile(r"\$\{?([A-Za-z_]\w*)|(?:\$\(|`)(?P<here>pwd)\b|(?<![\w/~])~(?=/)", re.ASCII)
+_OF_MACHINE = re.compile(
+    r"\$\{?([A-Za-z_]\w*)|(?:\$\(|`|&&[ ]?|;[ ]?)(?P<here>pwd)\b|(?<![\w/~])~(?=/)", re.ASCII
+)
 _ALONE = "paste the command alone"
 _MOST_WRAPPERS = 500
 """Of assignments in front of a command too."""
@@ -103,8 +104,11 @@ def _of_this_machine(text: str, environ: Mapping[str, str], parsed: ParsedComman
         found[1] or ("PWD" if found["here"] else "HOME") for found in _OF_MACHINE.finditer(text)
     ):
         value = environ.get(name, "")
-        if len(value) > 1 and re.search(rf"(?:(?=\W)|(?<![^\W_])){re.escape(value)}(?![^\W_])", words):
-            yield f"${name}: {value}, which is its value on this machine, for every host"
+        below = parsed.directory if name == "PWD" and not posixpath.isabs(parsed.directory) else ""
+        for one in (value, posixpath.normpath(posixpath.join(value, below))):
+            if len(one) > 1 and re.search(rf"(?:(?=\W)|(?<![^\W_])){re.escape(one)}(?![^\W_])", words):
+                yield f"${name}: {one}, which is its value on this machine, for every host"
+                break
 
 
 def _of_text(missing: MissingValue, text: str) -> MissingValue:
@@ -205,7 +209,7 @@ def _inner_line(words: tuple[Word, ...], at: int, shell: ShellLine, inside: _Ins
         text = " ".join(word.text for word in words[at + 1 + is_split :])
         return split_line(text, inside.environ, inside.files, shell.functions, inside.number)
     flags = words[at + 1 : -2 if words[-2].text == "--" else -1]
-    if not flags or not any(_TEXT_OPTION.fullmatch(word.text) for word in flags[-1:]):
+    if not flags or not any(TEXT_OPTION.fullmatch(word.text) for word in flags[-1:]):
         return None
     if not all(word.text.startswith("-") for word in flags):
         return None

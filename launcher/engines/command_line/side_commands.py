@@ -66,6 +66,8 @@ _BUILD_WORD = re.compile(r"-[jkBs]\w*|\d+|[A-Z_]+=.*|all|build|install|clean|dep
 """Of `make`: a target by another name may be the launch."""
 
 SHELL_SCRIPT = re.compile(r"(?:^|[\s/])[\w.-]+\.sh(?=\s|$)")
+TEXT_OPTION = re.compile(r"-[a-zA-Z]*c")
+_BETWEEN = re.compile(r"&&|\|\||[;&|\n]")
 _OF_SUDO = re.compile(r"-[EHnS]+|--preserve-env")
 _OF_PERSON = re.compile(r"-[il]+|--login")
 """Options of a shell that waits for a person."""
@@ -274,8 +276,10 @@ def is_setup(words: Sequence[Word]) -> bool:
     rest = tuple(word.text for word in words[1:])
     if name in tables.SETUP or (name in tables.BUILDERS and all(map(_BUILD_WORD.fullmatch, rest))):
         return True
-    if name == "ssh":
-        return _ends_others(rest)
+    if name == "ssh" and rest and not rest[0].startswith("-"):
+        return _only_prepares(" ".join(rest[1:]))
+    if name in _SHELLS and TEXT_OPTION.fullmatch("".join(rest[:1])):
+        return _only_prepares("".join(rest[1:2]))
     if name == "nvidia-smi":
         return not tables.GPU_SETTINGS.isdisjoint(word.partition("=")[0] for word in rest)
     if name.startswith("python") and rest and posixpath.basename(rest[0]) == "setup.py":
@@ -287,14 +291,11 @@ def is_setup(words: Sequence[Word]) -> bool:
     return rest[:1] in tuple((part,) for part in tables.SETUP_PARTS.get(name, ()))
 
 
-def _ends_others(rest: Sequence[str]) -> bool:
-    """Whether ssh with these words only ends processes or copies something on its host: `ssh a "pkill x"`."""
-    text = " ".join(rest[1:])
-    remote = [part.strip().removeprefix("sudo ") for part in text.replace("&&", ";").split(";")]
-    programs = [part.split(maxsplit=1)[0] for part in remote if part]
-    is_host = bool(programs) and not rest[0].startswith("-")
-    launches = has_launcher([Word(part) for part in text.split()])
-    return is_host and not launches and all(name in tables.SETUP and name != "cd" for name in programs)
+def _only_prepares(text: str) -> bool:
+    """Whether a text only shows, copies or ends something: `ssh a "pkill x"`, `srun bash -c "mkdir /x"`."""
+    parts = [part for part in map(str.split, _BETWEEN.split(text)) if part and not part[0].startswith("#")]
+    starts = any(is_python(word) or has_launcher((word,)) for part in parts for word in map(Word, part))
+    return bool(parts) and not starts and all(_prepares(tuple(map(Word, part))) for part in parts)
 
 
 def names_setup_script(words: Sequence[Word]) -> bool:

@@ -126,7 +126,7 @@ class CommandReader:
         if operator in "()" and not (operator == ")" and self.groups):
             raise _not_one_command(operator, words)
         if operator == "&":
-            shell.dropped.append(f"&: {SENTENCE}")
+            redirections.remarks_of(shell, words).append(f"&: {SENTENCE}")
         yield from self._finish(";" if operator in ("\n", ")") else operator)
         if operator == ")":
             shell.restore(self.groups.pop())
@@ -144,10 +144,12 @@ class CommandReader:
             if inner is None:
                 yield words, end
             else:
+                shell.dropped += shell.redirected
                 yield from inner
                 shell.blocks.after(end)
         shell.is_piped = end in ("|", "|&") and (not words or inner is not None)
         self.has_array = False
+        shell.redirected = []
         self.start = self.tokens.at
 
     def _inner(self, words: tuple[Word, ...]) -> Iterator[Command] | None:

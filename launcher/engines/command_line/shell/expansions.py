@@ -98,7 +98,7 @@ def _bracketed(shown: str, end: int, values: Values, split: Split, depth: int) -
 
 def _forget_set(expression: str, shown: str, values: Values) -> None:
     """Take what an expression sets in passing, as `--port $((PORT++))`, as without a value behind it."""
-    if isinstance(values, Variables) and values.may_assign():
+    if isinstance(values, Variables) and values.runs() is not False:
         for name in names_set(expression):
             lacking = f"${name} (set in {shown})"
             values[name] = Word(lacking, (lacking,))

@@ -210,17 +210,11 @@ def _defaulted(match: re.Match[str], value: Value | None, name: str, place: _Pla
             text = f"{' ' * word[0].isspace()}{text}{' ' * word[-1].isspace()}"
         if not text and name in SUBMITTED.split("|"):
             return place.unresolved()
-        if (
-            mark.endswith("=")
-            and name
-            and not lacking
-            and isinstance(values, Variables)
-            and values.may_assign()
-        ):
+        if mark.endswith("=") and name and not lacking and isinstance(values, Variables) and values.runs():
             values[name] = text
         words = tuple(one for one in tokens if isinstance(one, Word))
         if not lacking and words == tokens and any(char.isspace() for one in words for char in one.text):
-            return Expansion(place.end, words=words, is_joined=True)  # quotes keep them
+            return Expansion(place.end, words=words, is_joined=True, has_quotes=True)
         if lacking and mark != ":+" and "\\" not in text:  # it stays the text around what lacks a value
             return Expansion(place.end, open=Word(text, lacking))
         return place.unresolved() if lacking else Expansion(place.end, text=text)

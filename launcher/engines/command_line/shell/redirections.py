@@ -11,6 +11,7 @@ from launcher.errors import CommandRefused
 _WRITTEN = "written by the text alone: write it on each host, where the training reads it"
 _NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _WRITERS = ("cat", "echo", "printf", "tee", "jq", "sed", "envsubst", "scontrol", "sort", "cp")
+_ENDS = ("done", "}", "fi", "esac")
 _ASSIGNED = re.compile(r"[A-Za-z_]\w*=", re.ASCII)
 _SHELL = re.compile(r"(?:/[\w/]+/)?(?:ba|z|da|k)?sh")
 _PYTHON = re.compile(r"(?:/[\w./-]*/)?python[\d.]*", re.ASCII)
@@ -121,7 +122,12 @@ def redirect(
             if to and not to.startswith("/dev/"):
                 shell.dropped.append(f"{words[0].text} > {to}: {_WRITTEN}")
             return
-        shell.dropped.append(f"{operator} {to}".rstrip() + f": {RANK_LOGS}")
+        remarks_of(shell, words).append(f"{operator} {to}".rstrip() + f": {RANK_LOGS}")
+
+
+def remarks_of(shell: ShellState, words: list[Word]) -> list[str]:
+    """Return where remarks on the output of a command go: those of a block hold, others where it launches."""
+    return shell.redirected if words and words[0].text not in _ENDS else shell.dropped
 
 
 def _read_names(words: list[Word]) -> list[str]:

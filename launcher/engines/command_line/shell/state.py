@@ -53,7 +53,7 @@ class ShellState:
         self.environ = environ
         self.files = files
         self.blocks = ShellBlocks(files)
-        self.values = Variables(environ, lambda: self.blocks.runs is True)
+        self.values = Variables(environ, lambda: self.blocks.runs)
         self.values.update({"OPTIND": self.values.get("OPTIND", "1"), "IFS": SEPARATORS})
         self.functions: dict[str, str] = {}
         self.locals: list[dict[str, Value | None]] = []  # of the functions that run: what they hide
@@ -71,6 +71,7 @@ class ShellState:
         self.written: dict[str, Word | None] = {}  # files that the text writes, and what of them it says
         self.writing: list[str] = []  # those of the command that is read
         self.body: Word | None = None  # the text in place of that command
+        self.redirected: list[str] = []  # what is said of its output, where it is the launch
         self.loops = 0  # around the next command
         self.returns = 0  # functions and files around it
         self.groups: list[int] = []  # in parentheses around it: how many blocks are around each
@@ -217,6 +218,10 @@ class ShellState:
         if name in _LOCAL and self.locals:
             self._hide(rest)
         flags = "".join(word.text for word in rest if _FLAGS.fullmatch(word.text))
+        if name in _LOCAL and "n" in flags:
+            for part in (part for word in rest for part in word.text.split("=")):
+                self.forget(part, is_exported=False, why=f"{name} -n")
+            return
         if name in _LOCAL and "i" in flags:
             self._hide(rest, " -i")
         self._assign(rest, is_exported=name in ("export", "set") or "x" in flags)
@@ -297,7 +302,8 @@ class ShellState:
             element = _UNSET_ELEMENT.fullmatch(name)
             if element is not None and isinstance(self.values.get(element[1]), tuple):
                 self.forget(element[1], is_exported=False, why="without an element")
-            self.values.pop(name, None)
+            if isinstance(self.values.pop(name, None), tuple):
+                self.values[name] = ()
             self.exports.pop(name, None)
             self.visible.discard(name)
 
@@ -323,6 +329,7 @@ class ShellState:
                 if pair is not None:
                     self._assign_element(name, pair["key"], Word(pair["value"], word.unresolved))
             return
+        words = tuple(word for word in words if word.unresolved != (f"${{{name}[@]}}",))  # not set yet
         before = elements_of(name, self.values) if is_added else ()
         shown = f"${name} (set in a condition)"
         if self.blocks.runs is False:

@@ -25,7 +25,10 @@ _WINDOWS_VARIABLE = re.compile(r"%[A-Z][A-Z_]{2,}%")
 _WINDOWS_DRIVE = re.compile(r"[A-Za-z]:\\[^\s'\"|&;<>]*")
 _OTHER_HOME = re.compile(r"~[a-z_][a-z\d_-]*(?=/)")  # of a user of that name
 _HOME = re.compile(r"~(?=[/\s;&|()<>]|\Z)")
-_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "\\": "\\", "'": "'", '"': '"'}
+_ESCAPED = re.compile(
+    r"\\(?:x(?P<hex>[\da-fA-F]{1,2})|u(?P<code>[\da-fA-F]{1,4})|(?P<octal>[0-7]{1,3})|(?P<sign>.))", re.DOTALL
+)
+_ESCAPES = dict(zip("abefnrtv\\'\"", "\a\b\x1b\f\n\r\t\v\\'\"", strict=True))
 """Of `$'...'`; others stay as they are written."""
 
 _HAS_BRACES = re.compile(r"[^\s;&|()<>{}]*(?:\$\{[^{}\s]*\}[^\s;&|()<>{}]*)*\{[^{}\s]*(?:,|\.\.)[^{}\s]*\}")
@@ -136,6 +139,14 @@ class ShellTokens(Iterator[Word | Operator]):
             raise CommandRefused("the variables of the text grow without end", "paste one launch")
         self._waiting += words
         self.at, self._is_first = end, len(words) == 1 and words[0].text in _BEFORE_COMMAND
+
+
+def _unescaped(found: re.Match[str]) -> str:
+    if found["sign"]:
+        return _ESCAPES.get(found["sign"], found[0])
+    number = int(found["octal"], 8) if found["octal"] else int(found["hex"] or found["code"], 16)
+    is_one = 0 < number < (0xD800 if found["code"] else 0x80)  # above it is a byte of a character
+    return chr(number) if is_one else found[0]
 
 
 def _splitter(values: Values) -> Split:
@@ -258,7 +269,7 @@ class _WordReader:
         found = re.compile(r"\$'((?:[^'\\]|\\.)*)'", re.DOTALL).match(self.text, self.at)
         if found is None:
             raise no_end("'", self.text[self.at : self.at + 20])
-        self._add(re.sub(r"\\(.)", lambda one: _ESCAPES.get(one[1], one[0]), found[1], flags=re.DOTALL))
+        self._add(_ESCAPED.sub(_unescaped, found[1]))
         self.at = found.end()
 
     def _add_quoted(self, text: str) -> None:
@@ -308,11 +319,15 @@ class _WordReader:
             self._add_unresolved(found.unresolved)
         elif found.open is not None:
             is_one = is_quoted or _ASSIGNED.match(self.current or "") is not None
-            self._add_array((found.open,) if is_one else split_open(found.open))
+            self._add_array((found.open,) if is_one else self._fields(found.open))
         elif found.text is None:
             is_one = (is_quoted and found.is_joined) or _ASSIGNED.match(self.current or "") is not None
             mark = separators(self.values)[:1] if found.is_joined else " "
-            self._add_array((_joined(found.words, mark),) if is_one and found.words else found.words)
+            splits = not (is_quoted or is_one or found.has_quotes)
+            words = (
+                tuple(part for word in found.words for part in self._fields(word)) if splits else found.words
+            )
+            self._add_array((_joined(words, mark),) if is_one and words else words)
         elif is_quoted or _ASSIGNED.match(self.current or ""):
             self._add(found.text)
         else:
@@ -325,6 +340,13 @@ class _WordReader:
                 self._finish()
             self._add(word.text)
             self.unresolved += word.unresolved
+
+    def _fields(self, word: Word) -> tuple[Word, ...]:
+        """Return what a word of an array becomes without quotes."""
+        if not word.is_known:
+            return split_open(word)
+        fields = split_fields(word.text, separators(self.values))
+        return tuple(Word(field) for field in fields if field is not None)
 
     def _add_split(self, value: str) -> None:
         for number, part in enumerate(split_fields(value, separators(self.values))):

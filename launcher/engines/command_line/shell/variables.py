@@ -12,11 +12,11 @@ Values: TypeAlias = Mapping[str, Value]
 
 
 class Variables(dict[str, Value]):
-    """Variables that an expansion may set: `${NAME:=default}`, where its command runs."""
+    """Variables that an expansion may set: `${NAME:=default}`, where its command runs (None: undecided)."""
 
-    def __init__(self, values: Values, may_assign: Callable[[], bool]) -> None:
+    def __init__(self, values: Values, runs: Callable[[], bool | None]) -> None:
         super().__init__(values)
-        self.may_assign = may_assign
+        self.runs = runs
 
 
 DEEPEST = 20
@@ -34,6 +34,7 @@ class Expansion:
     unresolved: str = ""  # the expansion itself, where only a running shell knows its value
     is_count: bool = False  # of arguments that the text does not have
     is_joined: bool = False  # one word in double quotes: `"${ARRAY[*]}"`
+    has_quotes: bool = False  # which keep the blanks of its words: `${NAME:-"a b"}`
 
 
 Split: TypeAlias = Callable[[str, int], tuple[Word | Operator, ...]]
