@@ -73,7 +73,7 @@ _PROGRAM_OPTIONS = {"--no_python", "--command_mode"}
 _OTHER_FRAMEWORKS = ("paddle", "mindspore", "oneflow", "torch_xla")
 _DEBUGGERS = ("pdb", "ipdb", "pudb", "debugpy", "bdb")
 _STARTING_COMMANDS = {"accelerate": "launch", "colossalai": "run", "fabric": "run", "lightning": "run"}
-_CHOICES = ("gpus", "hosts", "hostfile", "include", "exclude", "config_file", "precision")
+_CHOICES = ("gpus", "hostfile", "include", "exclude", "config_file", "precision")
 """What the plan does not decide for itself: without a value the launch would be another one."""
 _PROCESS_COUNTS = ("total", "per_node")
 _AS_TYPED = "an argument as it is typed; where it is the name of a value, write the value"
@@ -351,10 +351,15 @@ def _request(line: CommandLine, launcher: LauncherKind) -> Request:
     """Return what the line asks for; counts of a prefix in front of a launcher are of launchers."""
     prefixed = [one for one in line.found if one.use.owner == line.prefix]
     own = [one for one in line.found if one.use.owner != line.prefix]
+    started = Request()
     if prefixed and launcher not in ("python", "opaque"):
+        started = request_of(prefixed)
         # `srun --ntasks 2 torchrun` starts two launchers: two nodes, not two processes.
         prefixed = [one for one in prefixed if one.option.sets not in _PROCESS_COUNTS]
-    request = check_counts(request_of([*prefixed, *own]))
+    request = request_of([*prefixed, *own])
+    if not request.nodes and isinstance(started.per_node, int) and started.total:
+        request = replace(request, nodes=started.total // started.per_node or None)
+    request = check_counts(request)
     if launcher == "deepspeed":
         _check_filters(request)
     return for_each_host(request)

@@ -59,7 +59,7 @@ _LAUNCHER = re.compile(r"(?:torchrun|accelerate|deepspeed|python[\d.]*)")
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*\+?=", re.ASCII)
 _SETUP_SCRIPT = re.compile(
     r"(?:[a-z\d]+[_.-]){0,20}(?:(?:install|setup|init|env|build|compile)(?:[_.-][a-z\d]+){0,20}\.sh"
-    r"|(?:download|unpack|extract|prepare|preprocess|convert|tokenize|pack|edit)(?:[_.-][a-z\d]+){0,20}\.(?:sh|py))",
+    r"|(?:download|fetch|unpack|extract|prepare|preprocess|convert|tokenize|pack|edit)(?:[_.-][a-z\d]+){0,20}\.(?:sh|py))",
     re.IGNORECASE,
 )
 _BUILD_WORD = re.compile(r"-[jkBs]\w*|\d+|[A-Z_]+=.*|all|build|install|clean|deps|requirements|setup")
@@ -77,7 +77,7 @@ _STARTS = re.compile(r"train|run|launch|tune|eval|test|main|start", re.IGNORECAS
 _LAUNCHER_MODULES = ("torch.distributed.run", "torch.distributed.launch", "accelerate.commands.launch")
 _LAUNCHES = names(
     "torchrun accelerate deepspeed fabric lightning mpirun mpiexec srun python composer colossalai tune"
-    " swift llamafactory-cli axolotl xtuner"
+    " swift llamafactory-cli axolotl xtuner litgpt fairseq-train fairseq-hydra-train megatron"
 )
 
 

@@ -81,7 +81,10 @@ _COMMANDS = (
         "",
     ),
     (re.compile(r"^[ \t]*New-Item\b.*$", re.MULTILINE | re.IGNORECASE), "mkdir"),
-    (re.compile(r"^[ \t]*Set-Location[ \t]+(?:-Path[ \t]+)?", re.MULTILINE | re.IGNORECASE), "cd "),
+    (
+        re.compile(r"^[ \t]*Set-Location[ \t]+(?:-(?:Literal)?Path[ \t]+)?", re.MULTILINE | re.IGNORECASE),
+        "cd ",
+    ),
     (re.compile(r"(?<![ \t])[ \t]*\|[ \t]*Out-(?:Null|Host)\b", re.IGNORECASE), ""),
     (
         re.compile(r"\|[ \t]*Tee-Object\b(?:[ \t]+-\w+(?=[ \t]+-|$))*(?:[ \t]+-FilePath)?", re.IGNORECASE),

@@ -26,7 +26,7 @@ _RUNS = re.compile(r"(?:services|jobs|resources):[ ]*(?:#.*)?|type:[ ]*[\"']?tas
 """What Compose, a workflow, SkyPilot and a task of dstack have at their start."""
 
 _CARDS = re.compile(
-    r"[ ]+accelerators:[ ]*(?:[\"'{][ ]*)?[\w.-]+[ ]*:[ ]*(?P<count>\d{1,3})[ ]*(?:[\"'}][ ]*)?(?:#.*)?"
+    r"[ ]+(?:accelerators|gpu):[ ]*(?:[\"'{][ ]*)?(?:[\w.-]+[ ]*:[ ]*){1,2}(?P<count>\d{1,3})[ ]*(?:[\"'}][ ]*)?(?:#.*)?"
 )
 _OWN_COUNT = re.compile(r"(?:^|[\s/])(?:accelerate|deepspeed|mpirun|mpiexec|composer|colossalai)\b")
 _MPI = re.compile(r"\b(?:mpirun|mpiexec)\b")
@@ -46,7 +46,6 @@ _TASK_OF_DSTACK = re.compile(r"type:[ ]*[\"']?task[\"']?[ ]*(?:#.*)?")
 _POOLS_OF_VERTEX = re.compile(r"[ ]*workerPoolSpecs:[ ]*(?:#.*)?")
 _RUN_OF_MOSAIC = re.compile(r"(?:compute|integrations|gpu_type|scheduling|run_name):.*")
 _LAUNCHER = "launcher"
-_NODES_OF_SKY, _CARDS_OF_SKY = "SKYPILOT_NUM_NODES", "SKYPILOT_NUM_GPUS_PER_NODE"
 
 
 def count_variables(lines: Sequence[str], beside: range, command: str) -> Iterator[str]:
@@ -62,10 +61,14 @@ def count_variables(lines: Sequence[str], beside: range, command: str) -> Iterat
     nodes = _nodes(lines, beside, document, command)
     per_node = _said(lines, beside, document, _PER_NODE)
     cards = {found["count"] for at in beside if (found := _CARDS.fullmatch(lines[at]))}
-    if nodes and any(lines[at].startswith("num_nodes:") for at in document):
-        yield f"{_NODES_OF_SKY}={nodes[1]}\n"
-    if len(cards) == 1 and _CARDS_OF_SKY in command:
-        yield f"{_CARDS_OF_SKY}={cards.pop()}\n"
+    number, card = nodes[1] if nodes else "", cards.pop() if len(cards) == 1 else ""
+    variables = {
+        **dict.fromkeys(("SKYPILOT_NUM_NODES", "DSTACK_NODES_NUM"), number),
+        **dict.fromkeys(("SKYPILOT_NUM_GPUS_PER_NODE", "DSTACK_GPUS_PER_NODE"), card),
+        "DSTACK_GPUS_NUM": str(int(card) * int(number or 1)) if card else "",
+    }
+    given = ((name, value) for name, value in variables.items() if name.partition("_")[0] in command)
+    yield from (f"{name}={value}\n" for name, value in given if value)
     if nodes:
         yield _asked("nodes", nodes)
     if per_node and not _OWN_COUNT.search(command):

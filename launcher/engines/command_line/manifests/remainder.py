@@ -30,7 +30,11 @@ _STRUCTURE = names(
 
 
 _WORD = re.compile(r"[\w./$<-]+")
-_CALLED = {"device_ids": "CUDA_VISIBLE_DEVICES", "accelerators": "SKYPILOT_NUM_GPUS_PER_NODE"}
+_CALLED = {
+    "device_ids": "CUDA_VISIBLE_DEVICES",
+    "accelerators": "SKYPILOT_NUM_GPUS_PER_NODE",
+    "gpu": "DSTACK_GPUS_PER_NODE",
+}
 """What keys are called in what their readers make of them."""
 
 _COUNTED_WITH = {"replicas": "_parallelism"}

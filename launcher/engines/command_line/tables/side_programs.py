@@ -59,7 +59,13 @@ SETUP_PARTS = {
     "mise": ("install", "use", "trust"),
     "docker": ("build", "pull", "push", "login", "tag", "images", "ps", "rm", "stop", "volume", "network"),
     "tune": ("download", "ls", "cp", "validate", "cat"),
-    "axolotl": ("fetch",),
+    "axolotl": names(
+        "fetch vllm-serve delinearize-llama4 evaluate inference merge-lora merge-sharded-fsdp-weights"
+    ),
+    "litgpt": names("download convert_to_litgpt convert_from_litgpt merge_lora chat generate serve"),
+    "llamafactory-cli": names("api chat env export version webchat webui"),
+    "vllm": ("serve", "chat", "complete"),
+    "trl": ("vllm-serve", "env", "chat"),
     "enroot": ("import", "create", "remove", "list"),
     "modelscope": ("download", "login"),
     "dvc": ("checkout", "fetch", "pull"),
