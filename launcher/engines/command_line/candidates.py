@@ -250,7 +250,7 @@ def _several(found: Sequence[FoundCommand], number: int | None) -> CommandRefuse
     one = 1 + said.index(max(said))
     if number is None and (fix := remedies.without_ssh([line.words for line in found])):
         return CommandRefused(f"the text starts the launch on several hosts by ssh, {shown}{more}", fix)
-    if not max(ranks) and 2 * sum(line.words[0].text.endswith(":") for line in found) > len(found):
+    if not max(ranks) and 2 * sum(_is_setting(one.words) for one in found) > len(found):
         return settings_file()
     if set(names := [posixpath.basename(line.words[0].text) for line in found]) <= set(wrappers.SCHEDULERS):
         return remedies.refused_program(names[-1], found[-1].words[1:])
@@ -261,12 +261,19 @@ def _several(found: Sequence[FoundCommand], number: int | None) -> CommandRefuse
     )
 
 
+def _is_setting(words: tuple[Word, ...]) -> bool:
+    """Whether a line is one of YAML or TOML: `NAME: VALUE`, `NAME = VALUE`, `[section]`."""
+    return words[0].text.endswith((":", "]")) or words[1:2] == (Word("="),)
+
+
 def _says_all(word: Word) -> bool:
     return with_placeholders(word).is_known
 
 
 def _rank(words: tuple[Word, ...]) -> int:
     """Return how likely a command is the launch: a launcher, a script of Python, one of a shell, others."""
+    if words[1:2] == (Word("="),):
+        return 0
     if side_commands.has_launcher(words):
         return 3
     if side_commands.starts_training(words):
