@@ -26,7 +26,8 @@ _RUNS = re.compile(r"(?:services|jobs|resources):[ ]*(?:#.*)?|type:[ ]*[\"']?tas
 """What Compose, a workflow, SkyPilot and a task of dstack have at their start."""
 
 _CARDS = re.compile(
-    r"[ ]+(?:accelerators|gpu):[ ]*(?:[\"'{][ ]*)?(?:[\w.-]+[ ]*:[ ]*){1,2}(?P<count>\d{1,3})[ ]*(?:[\"'}][ ]*)?(?:#.*)?"
+    r"[ ]+(?:accelerators|gpu):[ ]*(?:[\"'{][ ]*)?(?:[\w.-]+[ ]*:[ ]*){1,2}"
+    r"(?P<count>\d{1,3})[ ]*(?:[\"'}][ ]*)?(?:#.*)?"
 )
 _OWN_COUNT = re.compile(r"(?:^|[\s/])(?:accelerate|deepspeed|mpirun|mpiexec|composer|colossalai)\b")
 _MPI = re.compile(r"\b(?:mpirun|mpiexec)\b")
