@@ -1,5 +1,6 @@
 """The rows and tables that say what every option of a launcher is, and how its parser reads it."""
 
+from collections.abc import Callable
 from typing import Any, Literal, TypeAlias
 
 from launcher.engines.command_line.parsed_command import Fate
@@ -89,6 +90,13 @@ def kept(name: str, why: str = "", **more: Any) -> LauncherOption:
 def refused(name: str, why: str, fix: str, **more: Any) -> LauncherOption:
     """Return a row for an option that gpulaunch cannot honour."""
     return _row(name, "refused", why, fix, **more)
+
+
+def each(
+    row: Callable[..., LauncherOption], text: str, *said: str, **more: Any
+) -> tuple[LauncherOption, ...]:
+    """Return alike rows, `row("--name", *said)` for each name that a text lists."""
+    return tuple(row(name, *said, **more) for name in names(text))
 
 
 def _row(

@@ -4,8 +4,6 @@ mpirun is Open MPI's and PRRTE's, mpiexec also MPICH's and Intel's Hydra, and PA
 takes the prefix off: it starts the processes itself.
 """
 
-from collections.abc import Mapping
-
 from launcher.engines.command_line.options import (
     FROM_HOSTS,
     FROM_PLAN,
@@ -13,6 +11,7 @@ from launcher.engines.command_line.options import (
     OWN_SSH,
     RANK_LOGS,
     Table,
+    each,
     owned,
     refused,
 )
@@ -76,14 +75,14 @@ MPIRUN = Table(
 )
 
 _HOROVOD = "it tunes Horovod's own exchange, which no rank of gpulaunch has"
-_HOROVOD_VALUES = names(
+_HOROVOD_VALUES = (
     "--fusion-threshold-mb --cycle-time-ms --cache-capacity --autotune-log-file --autotune-warmup-samples"
     " --autotune-steps-per-sample --autotune-bayes-opt-max-samples --autotune-gaussian-process-noise"
     " --elastic-timeout --reset-limit --timeline-filename --stall-check-warning-time-seconds"
     " --stall-check-shutdown-time-seconds --binding-args --num-nccl-streams --thread-affinity"
     " --gloo-timeout-seconds --log-level"
 )
-_HOROVOD_FLAGS = names(
+_HOROVOD_FLAGS = (
     "--disable-cache --hierarchical-allreduce --no-hierarchical-allreduce --hierarchical-allgather"
     " --no-hierarchical-allgather --torus-allreduce --no-torus-allreduce --autotune --no-autotune"
     " --timeline-mark-cycles --no-timeline-mark-cycles --no-stall-check --stall-check --tcp"
@@ -107,11 +106,10 @@ HOROVODRUN = Table(
         ),
         owned("--output-filename", RANK_LOGS),
         owned("--verbose", RANK_LOGS, values=0),
-        owned("--gloo", _MPI, values=0),
-        owned("--mpi", _MPI, values=0),
+        *each(owned, "--gloo --mpi", _MPI, values=0),
         owned("--mpi-args", _MPI),
-        *(owned(name, _HOROVOD) for name in _HOROVOD_VALUES),
-        *(owned(name, _HOROVOD, values=0) for name in _HOROVOD_FLAGS),
+        *each(owned, _HOROVOD_VALUES, _HOROVOD),
+        *each(owned, _HOROVOD_FLAGS, _HOROVOD, values=0),
         refused("--check-build", _PRINTS, "leave it out", also="-cb", values=0),
         refused("--version", _PRINTS, "leave it out", also="-v", values=0),
         refused("--config-file", "gpulaunch reads no options from a file", "write them in the command"),
@@ -125,29 +123,22 @@ HOROVODRUN = Table(
     both_dashes=False,
 )
 
-_SRUN_FLAGS = names(
+_SRUN_FLAGS = (
     "--quit-on-interrupt --spread-job --reboot --external --interactive --no-shell --bell --no-bell --stepmgr"
     " --contiguous --use-min-nodes"
 )
-_SRUN_VALUES: Mapping[str, tuple[str, ...]] = {
-    FROM_PLAN: ("--gpus-per-node", "--gres", "--gpus-per-task", "--gpus-per-socket", "--tres-per-task"),
-    _SLURM: names(
-        "--gpu-freq --tmp --switches --task-epilog --task-prolog --epilog --prolog --profile --acctg-freq"
-        " --deadline --time-min --wckey --cluster-constraint --prefer --uid --gid --mem --mem-per-gpu"
-        " --mem-per-cpu --reservation --jobid --bb --bbf --delay-boot --extra --gres-flags --launch-cmd"
-        " --launcher-opts --mail-type --mail-user --mcs-label --msg-timeout --segment --wait-for-switch"
-    ),
-    _BIND: ("--tres-bind", "--mem-bind", "--hint", "--cpu-freq"),
-    RANK_LOGS: ("--open-mode", "--slurmd-debug"),
-    _MPI: ("--mpi", "--network"),
-}
-_SRUN_OPTIONAL = names(
-    "--compress --get-user-env --priority --send-libs --x11 --bcast-exclude --nice --exclusive"
+_OF_JOB = (
+    "--gpu-freq --tmp --switches --task-epilog --task-prolog --epilog --prolog --profile --acctg-freq"
+    " --deadline --time-min --wckey --cluster-constraint --prefer --uid --gid --mem --mem-per-gpu"
+    " --mem-per-cpu --reservation --jobid --bb --bbf --delay-boot --extra --gres-flags --launch-cmd"
+    " --launcher-opts --mail-type --mail-user --mcs-label --msg-timeout --segment --wait-for-switch"
 )
+_SRUN_OPTIONAL = "--compress --get-user-env --priority --send-libs --x11 --bcast-exclude --nice --exclusive"
 """Options of srun about the job and its terminal; a third has a value only behind `=`."""
 
 _CONTAINER_FIX = "leave it out, and write the container in hosts.yaml"
-_CONTAINER_OPTIONS = names(
+_CONTAINER_VALUES = "--container-image --container-mounts --container-name --container-workdir"
+_CONTAINER_OPTIONS = (
     "--environment --container --container-id --container-save --container-env --container-writable"
     " --container-readonly --container-remap-root --no-container-remap-root --container-entrypoint"
     " --no-container-entrypoint --container-entrypoint-log"
@@ -160,7 +151,12 @@ SRUN = Table(
         owned("--ntasks", FROM_PLAN, also="-n", kind="int", sets="total"),
         owned("--ntasks-per-node", FROM_PLAN, kind="int", sets="per_node"),
         owned("--gpus", FROM_PLAN, also="-G"),
-        owned("--ntasks-per-gpu", FROM_PLAN, kind="int"),
+        *each(
+            owned,
+            "--ntasks-per-gpu --ntasks-per-core --ntasks-per-socket --ntasks-per-tres",
+            FROM_PLAN,
+            kind="int",
+        ),
         owned("--nodelist", FROM_HOSTS, also="-w", kind="host_names", sets="hosts"),
         owned("--exclude", "leave the host out of --hosts", also="-x", kind="host_names", sets="exclude"),
         owned("--export", _VARIABLE, kind="variables"),
@@ -174,12 +170,10 @@ SRUN = Table(
         owned("--cpus-per-task", _BIND, also="-c", kind="int"),
         owned("--cpu-bind", _BIND, also="--cpu_bind"),
         owned("--gpu-bind", _BIND, also="--accel-bind"),
-        owned("--cores-per-socket", _BIND, kind="int"),
-        owned("--sockets-per-node", _BIND, kind="int"),
-        owned("--ntasks-per-core", FROM_PLAN, kind="int"),
-        owned("--ntasks-per-socket", FROM_PLAN, kind="int"),
+        *each(owned, "--cores-per-socket --sockets-per-node --threads-per-core", _BIND, kind="int"),
+        *each(owned, "--thread-spec --cpus-per-gpu", _BIND, kind="int"),
         owned("--core-spec", _BIND, also="-S", kind="int"),
-        owned("--exact", _BIND, values=0),
+        *each(owned, "--exact --overcommit", _BIND, values=0),
         owned("--relative", FROM_HOSTS, also="-r"),
         owned("--immediate", _SLURM, also="-I", values=OPTIONAL),
         owned("--begin", _SLURM, also="-b"),
@@ -196,10 +190,8 @@ SRUN = Table(
         owned("--bcast", "the script travels with --sync", values=OPTIONAL),
         owned("--export-file", "variables of the ranks are env: of a run config"),
         owned("--resv-ports", _MPI, values=OPTIONAL),
-        owned("--no-container-mount-home", _CONTAINER, values=0),
-        owned("--container-mount-home", _CONTAINER, values=0),
+        *each(owned, "--no-container-mount-home --container-mount-home", _CONTAINER, values=0),
         owned("--distribution", "ranks follow from the order of the hosts", also="-m"),
-        owned("--threads-per-core", _BIND, kind="int"),
         owned("--overlap", _SLURM, also="-O", values=0),
         owned("--oversubscribe", _SLURM, also="-s", values=0),
         owned("--pty", "the ranks have no terminal", values=OPTIONAL),
@@ -214,25 +206,19 @@ SRUN = Table(
         owned("--verbose", RANK_LOGS, also="-v", values=0),
         owned("--quiet", RANK_LOGS, also="-Q", values=0),
         owned("--chdir", _DIRECTORY, also="-D", kind="directory"),
-        *(
-            refused(name, _CONTAINER, _CONTAINER_FIX)
-            for name in names("--container-image --container-mounts --container-name --container-workdir")
-        ),
-        *(refused(name, _CONTAINER, _CONTAINER_FIX, values=OPTIONAL) for name in _CONTAINER_OPTIONS),
-        *(owned(name, _SLURM, values=0) for name in _SRUN_FLAGS),
-        *(owned(name, why) for why, names in _SRUN_VALUES.items() for name in names),
-        *(owned(name, _SLURM, values=OPTIONAL) for name in _SRUN_OPTIONAL),
+        *each(refused, _CONTAINER_VALUES, _CONTAINER, _CONTAINER_FIX),
+        *each(refused, _CONTAINER_OPTIONS, _CONTAINER, _CONTAINER_FIX, values=OPTIONAL),
+        *each(owned, _SRUN_FLAGS, _SLURM, values=0),
+        *each(owned, _OF_JOB, _SLURM),
+        *each(owned, "--gpus-per-node --gres --gpus-per-task --gpus-per-socket --tres-per-task", FROM_PLAN),
+        *each(owned, "--tres-bind --mem-bind --hint --cpu-freq", _BIND),
+        *each(owned, "--open-mode --slurmd-debug", RANK_LOGS),
+        *each(owned, "--mpi --network", _MPI),
+        *each(owned, _SRUN_OPTIONAL, _SLURM, values=OPTIONAL),
         owned("--hold", _SLURM, also="-H", values=0),
-        owned("--overcommit", _BIND, values=0),
-        owned("--thread-spec", _BIND, kind="int"),
         owned("--threads", _BIND, also="-T", kind="int"),
-        owned("--cpus-per-gpu", _BIND, kind="int"),
         owned("--extra-node-info", _BIND, also="-B"),
-        owned("--ntasks-per-tres", FROM_PLAN, kind="int"),
-        *(
-            refused(name, _PRINTS, "leave it out", values=0)
-            for name in ("--help", "--usage", "--version", "-V", "--test-only")
-        ),
+        *each(refused, "--help --usage --version -V --test-only", _PRINTS, "leave it out", values=0),
         refused("--nodefile", "the hosts would be in a file", _NAME_HOSTS, also="-F"),
         refused("--multi-prog", "each rank would run a program of its own", "launch one program", values=0),
         refused(
