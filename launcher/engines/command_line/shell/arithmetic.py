@@ -15,9 +15,10 @@ _CALCULATED = re.compile(
     re.ASCII,
 )
 _STEP_BEFORE = re.compile(r"\A\s*(\+\+|--)\s*([A-Za-z_]\w*)\s*\Z", re.ASCII)
-_STEP = re.compile(r"(?:\+\+|--)\s*\$?\{?[A-Za-z_]", re.ASCII)
 _SETS = re.compile(
-    r"(?:\+\+|--)\s*([A-Za-z_]\w*)|([A-Za-z_]\w*)\s*(?:\+\+|--|(?:<<|>>|[+*/%&|^-])?=(?!=))", re.ASCII
+    r"(?:\+\+|--)\s*\$?\{?([A-Za-z_]\w*)"
+    r"|([A-Za-z_]\w*)(?:\[[^\[\]]*\])?\s*(?:\+\+|--|(?:<<|>>|[+*/%&|^-])?=(?!=))",
+    re.ASCII,
 )
 _GROUP = re.compile(r"\([^()]*\)")
 _BITS = re.compile(r"[&|^]")
@@ -56,8 +57,8 @@ _LARGEST = (1024, 63)
 
 def evaluate_arithmetic(text: str, values: Values) -> int | None:
     """Return the number of an arithmetic expression, None where a variable of it has none."""
-    if _STEP.search(text):
-        return None  # it sets a variable, too
+    if any(names_set(text)):
+        return None
     given = arguments(values)
 
     def number(match: re.Match[str]) -> str:

@@ -8,6 +8,7 @@ nothing.
 import re
 from collections.abc import Callable, Mapping, Sequence
 
+from launcher.engines.command_line.shell.arithmetic import names_set
 from launcher.engines.command_line.shell.bracket_tests import (
     Answer,
     Files,
@@ -144,7 +145,7 @@ class ShellBlocks:
     def take(self, words: tuple[Word, ...], end: str, values: Values) -> bool:
         """Take a command that is of the shell alone; return False for any other. `end` is what follows it."""
         name = words[0].text
-        if name == "((" and is_assignment(words[1].text):
+        if name == "((" and any(names_set(words[1].text)):
             return False
         if name in _TESTS or (name == "!" and len(words) > 1 and words[1].text in _TESTS):
             self._take_test(words, end, values)
@@ -301,11 +302,6 @@ def _joined_text(words: tuple[Word, ...], values: Values) -> str | None:
 
 def _asks_arguments(word: Word) -> bool:
     return word.is_count or "$#" in word.text or any(_ARGUMENT.match(part) for part in word.unresolved)
-
-
-def is_assignment(expression: str) -> bool:
-    """Whether `((EXPRESSION))` sets a variable and asks nothing."""
-    return re.search(r"\+\+|--|(?<![<>=!])=(?!=)", expression) is not None
 
 
 def is_alone(word: str) -> bool:

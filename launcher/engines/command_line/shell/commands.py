@@ -148,8 +148,7 @@ class CommandReader:
                 yield from inner
                 shell.blocks.after(end)
         shell.is_piped = end in ("|", "|&") and (not words or inner is not None)
-        self.has_array = False
-        shell.redirected = []
+        self.has_array, shell.redirected = False, []
         self.start = self.tokens.at
 
     def _inner(self, words: tuple[Word, ...]) -> Iterator[Command] | None:
@@ -252,9 +251,8 @@ class CommandReader:
         if found is None or first is None or len(rest) != 2:
             return None
         name, (condition, step) = found[1], rest
-        if evaluate_arithmetic(condition, {**values, name: str(first)}) is None:
-            return None
-        body = self._loop_body()
+        is_known = evaluate_arithmetic(condition, {**values, name: str(first)}) is not None
+        body = self._loop_body() if is_known else None
         return None if body is None else self._counted(name, first, condition, step, body)
 
     def _counted(self, name: str, first: int, condition: str, step: str, body: str) -> Iterator[Command]:

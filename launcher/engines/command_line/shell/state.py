@@ -3,11 +3,12 @@
 import posixpath
 import re
 from collections.abc import Mapping
+from copy import copy
 from dataclasses import replace
 
 from launcher.engines.command_line import refusals, side_commands
 from launcher.engines.command_line.parsed_command import Environment, MissingValue
-from launcher.engines.command_line.shell.arithmetic import read_assignment, with_number
+from launcher.engines.command_line.shell.arithmetic import names_set, read_assignment, with_number
 from launcher.engines.command_line.shell.blocks import ShellBlocks
 from launcher.engines.command_line.shell.bracket_tests import Files
 from launcher.engines.command_line.shell.env_file import exported_file, read_settings
@@ -39,11 +40,10 @@ class Surroundings:
     """What a group in parentheses gives back at its end."""
 
     values: dict[str, Value]
-    directory: str
     exports: dict[str, Word]
-    visible: frozenset[str]
+    visible: set[str]
     environment: Environment | None
-    stack: tuple[str, ...]
+    place: WorkingDirectory
 
 
 class ShellState:
@@ -89,23 +89,16 @@ class ShellState:
     def enter_group(self) -> Surroundings:
         """Start a group in parentheses; return what it must not change."""
         self.groups.append(len(self.blocks.open))
-        return Surroundings(
-            dict(self.values),
-            self.place.path,
-            dict(self.exports),
-            frozenset(self.visible),
-            self.environment,
-            self.place.stack,
-        )
+        kept = dict(self.values), dict(self.exports), set(self.visible), self.environment, copy(self.place)
+        return Surroundings(*kept)
 
     def restore(self, before: Surroundings, count: int = 1) -> None:
         """Take back what groups in parentheses have changed; `count` of them end."""
         del self.groups[len(self.groups) - count :]
         self.values.clear()
         self.values.update(before.values)
-        self.place.restore(before.directory, before.stack)
-        self.environment = before.environment
-        self.exports, self.visible = dict(before.exports), set(before.visible)
+        self.exports, self.visible = before.exports, before.visible
+        self.environment, self.place = before.environment, before.place
 
     def exported(self) -> Mapping[str, Value]:
         """Return the variables that a shell inside of the text sees."""
@@ -311,12 +304,12 @@ class ShellState:
         """Take `let NAME=EXPRESSION` and `((NAME = EXPRESSION))`: what cannot be calculated has no value."""
         for word in words:
             name, number = read_assignment(word.text, self.values)
-            if name and not is_certain:
-                self.forget(name, is_exported=False)
-            elif name and number is None:
-                self.values.pop(name, None)
-            elif name:
-                self.values[name] = str(number)
+            for one in tuple(names_set(word.text)):
+                if one == name and number is not None and is_certain:
+                    self.values[name] = str(number)
+                else:
+                    why = f"set in (({word.text}))" if is_certain else "set in a condition"
+                    self.forget(one, is_exported=False, why=why)
 
     def assign_array(self, name: str, words: tuple[Word, ...]) -> None:
         """Take `NAME=(WORDS)`, `NAME+=(WORDS)` and `NAME=([KEY]=VALUE ...)`."""

@@ -42,9 +42,5 @@ class WorkingDirectory:
             self._before if to.text == "-" else posixpath.normpath(posixpath.join(self.path, to.text))
         )
 
-    def restore(self, path: str, stack: tuple[str, ...]) -> None:
-        """Return to where a group in parentheses started."""
-        self.path, self.stack = path, stack
-
     def _enter(self, path: str) -> None:
         self._before, self.path = self.path, path
