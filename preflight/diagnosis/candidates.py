@@ -40,7 +40,7 @@ _STUCK, _UNSTUCK = "may be stuck", "Thread is unstuck"
 _ABSENT = re.compile(r"\bExecution of replica \d+ failed: ")
 _TRIED_AGAIN = frozenset({"rendezvous-timeout", "nccl-network", "ssh-access", "local-server"})
 _UNSTARTED = frozenset({"S44", "S110", "S111", "S113"})
-_GATED, _REFUSED, _NO_GPU, _SOME_STATUS = "S80", "S81", "S37", "S33"
+_GATED, _REFUSED, _NO_GPU, _SOME_STATUS, _ASKED = "S80", "S81", "S37", "S33", "S138"
 # Messages of kernels, GPU code and libraries that no exception carries.
 _UNCARRIED = re.compile(r"NCCL|NVRM|[Gg]loo|\.cu:\d|^ssh: ")
 _NCCL_WARNS = re.compile(r"(\S{1,100}:\d+):\d+ \[\d+\] .{0,80}NCCL WARN ")
@@ -67,11 +67,11 @@ def candidates(
 ) -> list[Candidate]:
     """Return everything the log accuses, unordered; nothing when the run plainly continued to its end."""
     last = max((line.order for line in course.failing), default=-1)
-    if course.failing and course.continued(last):
-        return []
-    raised = [each for each in raised if each.line.order >= course.start]
+    went_on = bool(course.failing) and course.continued(last)
+    raised = [each for each in raised if each.line.order >= course.start and not went_on]
     chains = chains_of(raised)
-    hits = by_printed_assertions([hit for hit in hits if hit.line.order >= course.start])
+    start = last + 1 if went_on else course.start
+    hits = by_printed_assertions([hit for hit in hits if hit.line.order >= start])
     hits = _messages(hits, raised, course)
     hits = _not_continued(_not_overtaken(hits, chains), course)
     dead = [hit for hit in hits if not course.moved(hit.line.order, last)]
@@ -86,7 +86,7 @@ def candidates(
         _for_want_of_cuda(lost_its_store(candidate_of_row(each, chains, course, beside=own), chains), dead)
         for each in _by_code(dead, course)
     ]
-    if not course.failing:
+    if went_on or not course.failing:
         waiting = _waiting(found, dead, course)
         found = [
             _less_certain(each, course)
@@ -105,7 +105,8 @@ def candidates(
     found = [_unanchored(each, others, anchored) if each in plain else each for each in found]
     found = [weigh_peers_end(each, [*found, *own]) for each in found]
     found = [_if_left_out(each, own, anchored) for each in found]
-    found = [_behind_an_end(each, found) for each in found if not echoes_lost_peer(each, found)]
+    framed, others = {each.line.order for each in raised if not each.bare}, [*found, *own]
+    found = [_behind_an_end(each, others, framed) for each in found if not echoes_lost_peer(each, found)]
     if any(each.cause.code == _GATED for each in found):  # its HTTP status is printed first
         found = [replace(each, broad=each.broad or each.cause.code == _REFUSED) for each in found]
     explained = any(each.depth <= CausalDepth.GENERAL and not each.warning_only for each in found)
@@ -284,8 +285,15 @@ def _for_want_of_cuda(candidate: Candidate, hits: Sequence[SignatureHit]) -> Can
     return candidate.possibly(CausalDepth.VICTIM)
 
 
-def _behind_an_end(candidate: Candidate, others: Sequence[Candidate]) -> Candidate:
-    """Let what a line only warns of rank behind a line that says how the process ended."""
+def _behind_an_end(candidate: Candidate, others: Sequence[Candidate], framed: Collection[int]) -> Candidate:
+    """Let what a line only warns of rank behind a line that says how the process ended, and a server that was asked again behind what failed later."""
+    first = candidate.first
+    if (
+        candidate.cause.code == _ASKED
+        and first.order not in framed
+        and any(each.depth < CausalDepth.VICTIM and each.first.order > first.order for each in others)
+    ):
+        return candidate.possibly(CausalDepth.VICTIM, warning_only=True)
     if not candidate.warning_only or candidate.depth is not CausalDepth.ROOT:
         return candidate
     ended = any(each.depth is CausalDepth.ENDING and not each.warning_only for each in others)

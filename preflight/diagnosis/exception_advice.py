@@ -38,6 +38,7 @@ _ADVICE: tuple[tuple[str, str, str], ...] = (
     ("ValueError", r"activate truncation and/or padding", "samples of a batch differ in length, or a column holds text: pad in the collator, truncate when tokenizing, and drop that column"),
     ("ValueError", r"^No columns in the dataset match", "the model takes none of these columns: tokenize the data before, or remove_unused_columns=False where a collator does it"),
     ("ValueError", r"did not return a loss", "the batch has no labels: add that column (or a collator that makes it), or take the class of the model for this task"),
+    ("ValueError", r"^Hostfile ", "write each host once in the hostfile, as HOST slots=GPUS with nothing else in the line"),
     ("ValueError", r"\bnum_samples=0$", "the data set is empty: print its length, and the paths that it was read from, on every host"),
     ("ValueError", r"^Target modules? .{1,2000} not found", "print the names that model.named_modules() yields, or take target_modules='all-linear'"),
     ("ValueError", r"purely quantized models", "add adapters first: get_peft_model(model, LoraConfig(...)), or peft_config= of the trainer"),

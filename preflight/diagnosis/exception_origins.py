@@ -34,7 +34,7 @@ _DEEPSPEED_CONFIG = re.compile(r"/deepspeed/runtime/config\.py$")
 # An assertion that a path exists; the first of the files that a pattern or a folder has, where it has none.
 _LACKS_FILE = re.compile(
     r"AssertionError: assert [\w.]{1,60}\.(?:exists|isfile|isdir|is_file|is_dir)\(|(?:StopIteration\b|IndexError: list index out of range|ValueError: (?:max|min)\(\) .{0,40}empty)(?s:.*)"
-    r"(?:\b(?:next|max|min)\(.{0,200}\b(?:walk|r?glob|iglob|iterdir|scandir|listdir)\(|\b(?:r?glob|iglob|listdir)\(.{0,200}\)\[-?\d)"
+    r"(?:\b(?:next|max|min)\(.{0,200}\b(?:walk|r?glob|iglob|iterdir|scandir|listdir)\(|\b(?:r?glob|iglob|listdir)\((?:(?!\)\[).){0,200}\)\[-?\d+\](?!.{0,200}\)\[))"
 )
 _DOWNLOADS = re.compile(r"/(?:requests|httpx2?|urllib3|aiohttp|huggingface_hub|wandb|mlflow|botocore)/")
 # A library that makes an object of another one.
@@ -103,6 +103,7 @@ _ANOTHER_THING: tuple[tuple[frozenset[str], re.Pattern[str], str], ...] = (
     (frozenset({"S76"}), re.compile(r"/multiprocessing/(?:synchronize|heap|shared_memory)\.py"), "S60"),
     (frozenset({"S75", "S76"}), re.compile(r"/(?:\w*inotify\w*|watchdog|watchfiles|pyinotify)[/.]"), "S122"),
     (frozenset({"S50"}), re.compile(r"/(?:tensorboard|jupyter\w*|notebook|gradio|streamlit|visdom|flask|werkzeug|uvicorn|aim|bokeh|dash)(?:/|:|\.py:)"), "S121"),
+    (frozenset({"S57", "S138"}), re.compile(r"/multiprocessing/(?:connection|managers|resource_sharer|reduction|popen_\w+)\.py"), "S97"),
     (frozenset({"S37"}), re.compile(r"^(?:[A-Za-z]:|/Users)/(?s:.*)have NCCL built in"), "S102"),
     (frozenset({"S92"}), re.compile(r"/subprocess\.py:_execute_child\n.*No such file or directory: '[^/']+'"), "S110"),
 )  # fmt: skip

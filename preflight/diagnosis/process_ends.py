@@ -18,6 +18,7 @@ _UNREACHED, _NEVER_JOINED = "S51", "S52"
 _STORE_FAILED = re.compile(r"connection to the C10d store has failed|error of type RendezvousConnectionError")
 _WAS_CONNECTED = re.compile(r"\b(?:Broken pipe|Connection (?:was )?reset|[Cc]onnection closed)\b")
 _KILLED, _CANCELLED = "S70", "S78"
+_ENDED_BY_SCHEDULER = frozenset({"S95", "S96"})
 _KILLS = frozenset({_KILLED, _CRASH, "S72", "S74"})
 # Exit codes as containers and supervisors report them: of a process that was killed, and of one that ended itself.
 _STOPPED_BY_OTHERS = {
@@ -80,8 +81,12 @@ def echoes_lost_peer(candidate: Candidate, others: Sequence[Candidate]) -> bool:
 
 
 def _stopped_behind(stopped: Candidate, others: Sequence[Candidate]) -> bool:
-    """Whether all that says that processes were stopped is behind one that ended itself: what started them stops the rest then."""
+    """Whether all that says that processes were stopped is behind one that ended itself, or a scheduler's end of the job: the rest is stopped then."""
     words = _STOPPED_BY_OTHERS.get(stopped.cause.code)
-    own = [each.first for each in others if each.cause.code == _FAILED_RANK]
-    ended = any(at.order < stopped.first.order and _OWN_EXIT.search(at.text) for at in own)
+    before = [each for each in others if each.first.order < stopped.first.order]
+    ended = any(
+        each.cause.code in _ENDED_BY_SCHEDULER
+        or (each.cause.code == _FAILED_RANK and _OWN_EXIT.search(each.first.text))
+        for each in before
+    )
     return words is not None and ended and all(words.search(each.text) for each in stopped.cause.evidence)

@@ -3,6 +3,7 @@
 import re
 import sys
 from bisect import bisect_left, bisect_right
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 
@@ -78,7 +79,7 @@ _NO_PROGRAM = re.compile(r"command not found$|' is not recognized as an internal
 _UNBUFFERED = re.compile(rf"{_NO_PROGRAM.pattern}|^\[E\d* ?.{{0,60}}\bsocket\.(?:cpp|hpp)\b")
 """Words of a shell or of torch's store, which are in the log before what the process prints behind them."""
 _ECHO = re.compile(
-    r"\W*(?:(?:\w+ )?(?:job|training|run|experiment|script|all)\b )?(?:\w+ )?(?:is )?(?:done|finished|completed?)(?: successfully)?[\s.!=]*(?:(?:at|on) .{0,40})?$",
+    r"\W*(?:(?:\w+ )?(?:job|training|run|experiment|script|all|(?:fine-?)?tuning)\b )?(?:\w+ )?(?:is )?(?:done|finished|completed?)(?: successfully)?[\s.!=]*(?:(?:at|on) .{0,40})?$",
     re.IGNORECASE,
 )
 """What batch scripts echo behind the command, however it ended."""
@@ -108,6 +109,7 @@ class RunProgress:
         self.lines = lines
         self.failing: list[Line] = []
         self._moves: list[int] = []
+        self._moves_of: defaultdict[tuple[str, str, int | None], list[int]] = defaultdict(list)
         self._steps: list[int] = []  # that may have been in a buffer when the process died
         self.done: list[int] = []
         for line, kind in zip(lines, _kinds(lines), strict=True):
@@ -120,6 +122,7 @@ class RunProgress:
                 kind == "steps" and RAY_WORKER.match(line.label)
             ):  # Ray copies lines at once
                 self._moves.append(line.order)
+                self._moves_of[line.stream].append(line.order)
             elif kind == "steps":
                 self._steps.append(line.order)
         self.start = last_start(lines, self.failing)
@@ -164,20 +167,11 @@ class RunProgress:
         at = self.lines[after : after + 1]
         if any(_UNBUFFERED.search(line.text) and self.outlived(line) for line in at):
             return True
-        if (
-            self.moved(after, sys.maxsize)
-            or self._outlived_alike(after)
-            or any(order > after and _AGENT_SUCCEEDED.search(self.lines[order].text) for order in self.done)
+        if self.moved(after, sys.maxsize) or any(
+            order > after and _AGENT_SUCCEEDED.search(self.lines[order].text) for order in self.done
         ):
             return True
         return not self.launcher_failed(after) and self._done_after(after)
-
-    def _outlived_alike(self, after: int) -> bool:
-        """Whether the run made steps behind this line and many like it, and no launcher says that it failed since."""
-        text = same_format(self.lines[after].text) if after >= 0 else b""
-        alike = [line.order for line in self.failing if same_format(line.text) == text]
-        gone = {bisect_right(self._moves, order) for order in alike}
-        return len(gone) > _MANY_OUTLIVED and self._moves[-1] > after and not self.launcher_failed(after)
 
     def _steps_behind(self, order: int) -> int:
         return sum(len(each) - bisect_right(each, order) for each in (self._moves, self._steps))
@@ -200,11 +194,29 @@ class RunProgress:
         return 0 <= order < len(self.lines) and bool(_ENDS_JOB.search(self.lines[order].text))
 
     def moved(self, after: int, before: int) -> bool:
-        """Whether steps were made between two lines, of which the first does not say that a scheduler ended the job."""
-        return (
-            not self._ends_job(after)
-            and bisect_left(self._moves, before) - bisect_right(self._moves, after) >= _MOVES_ENOUGH
-        )
+        """Whether steps were made between two lines, of which the first does not say that a scheduler ended the job.
+
+        One is enough behind the last of many lines of one format, if the run outlived the others.
+        """
+        if after < 0 or self._ends_job(after):
+            return after < 0 and bisect_left(self._moves, before) >= _MOVES_ENOUGH
+        rows = self._moves_beside(self.lines[after])
+        made = sum(max(0, bisect_left(row, before) - bisect_right(row, after)) for row in rows)
+        return made >= _MOVES_ENOUGH or (made > 0 and self._outlived_alike(after))
+
+    def _outlived_alike(self, after: int) -> bool:
+        text = same_format(self.lines[after].text)
+        alike = [line.order for line in self.failing if same_format(line.text) == text]
+        return len({bisect_right(self._moves, order) for order in alike if order <= after}) > _MANY_OUTLIVED
+
+    def _moves_beside(self, line: Line) -> list[list[int]]:
+        """Return the steps that show that the process of a line goes on: its own where it made some before, else not those of its peers."""
+        own = self._moves_of[line.stream]
+        if own and own[0] < line.order:
+            return [own]
+        kind = line.label.partition(" pid=")[0] + " pid=" if RAY_WORKER.match(line.label) else "\n"
+        of = self._moves_of.items()
+        return [row for stream, row in of if stream == line.stream or not stream[1].startswith(kind)]
 
 
 def same_format(text: str) -> bytes:

@@ -85,7 +85,8 @@ def cut_reports(raised: Sequence[ParsedException]) -> Iterator[tuple[ParsedExcep
 def source_above(course: RunProgress, line: Line) -> str:
     """Return the source of an exception's innermost call: what its process printed right above the message."""
     above = course.lines[max(0, line.order - _SOURCE_ABOVE) : line.order]
-    return "\n".join(each.text[:_MOST_OF_SOURCE] for each in above if each.stream == line.stream)
+    shown = "\n".join(each.text[:_MOST_OF_SOURCE] for each in above if each.stream == line.stream)
+    return shown.rpartition('File "')[2]
 
 
 def row_of_type(name: str) -> Signature | None:

@@ -36,6 +36,10 @@ ImportError: cannot import name 'masks' from 'utils.general' (/home/alice/yolo/u
 
 AGAIN = "the run exited with code 1, restarting the training\n"
 OOM = "torch.cuda.OutOfMemoryError: CUDA out of memory\n"
+WATCHDOG = (
+    "[rank0]:[E] [Rank 0] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=4, OpType=ALLREDUCE,"
+    " Timeout(ms)=600000) ran for 600012 milliseconds before timing out.\n"
+)
 CONFIG = "[INFO] [config.py:958:print]   float16_config ... enabled=True loss_scale=0.0 scale_power=16\n"
 NO_TPU = (
     "05:12:08 [I] Unable to initialize backend 'tpu': Failed to open libtpu.so: cannot open shared object"
@@ -70,6 +74,13 @@ LIGHTNING = (
     "/opt/venv/lib/python3.11/site-packages/pytorch_lightning/loops/prediction_loop.py:302: Couldn't infer"
     " the batch indices fetched from your dataloader: `DataLoader`\n"
 )
+RETRYING = (
+    "WARNING:urllib3.connectionpool:Retrying (Retry(total=1)) after connection broken by"
+    " 'NewConnectionError('<x>: Failed to establish a new connection: [Errno 113] No route to host')': /api\n"
+)
+NODE_LOST = """slurmstepd: error: *** STEP 44.0 ON n1 CANCELLED AT 2025-03-01T10:00:00 DUE TO NODE FAILURE ***
+srun: error: n2: tasks 4-7: Killed
+"""
 TWO_RUNS = """\
 Traceback (most recent call last):
   File "/home/ana/ft/train.py", line 20, in <module>
@@ -146,6 +157,8 @@ utput/all_features/model/checkpoints.json'
         (STEPS + LIGHTNING, []),
         (TWO_RUNS, ["S76", "S00"]),
         (POWERSHELL, ["S92", "S104"]),
+        (RETRYING * 2 + TYPE_ERROR, ["S00"]),
+        (NODE_LOST, ["S96", "S70"]),
     ],
     ids=[
         "a second run that is well", "the second run's own failure", "jobs appended",
@@ -159,6 +172,7 @@ utput/all_features/model/checkpoints.json'
         "a tracker that refused", "a program's exit raised", "ports that were tried",
         "Lightning's warning",
         "two runs, of the last the second exception", "stderr that PowerShell cut, with stdout in between",
+        "a client that tried again", "a node that failed",
     ],
 )  # fmt: skip
 def test_what_ended_the_run_comes_first(log: str, codes: list[str]) -> None:
@@ -205,14 +219,19 @@ def test_an_exception_that_a_person_quotes_above_a_run_that_is_well_is_none_of_t
 
 
 @pytest.mark.parametrize(
-    ("times", "behind", "verdict"),
+    ("times", "behind", "end", "verdict"),
     [
-        pytest.param(12, 2, "benign", id="Ray's workers outlive it each time"),
-        pytest.param(12, 0, "local-server", id="nothing is behind the last one"),
-        pytest.param(2, 2, "local-server", id="too few to say so"),
+        pytest.param(12, 2, "", "benign", id="Ray's workers outlive it each time"),
+        pytest.param(12, 0, "", "local-server", id="nothing is behind the last one"),
+        pytest.param(2, 2, "", "local-server", id="too few to say so"),
+        pytest.param(12, 1, OOM, "cuda-oom", id="another failure behind the last one"),
+        pytest.param(12, 1, "Killed\n", "host-oom-killed", id="a kill behind the last one"),
+        pytest.param(12, 1, WATCHDOG, "nccl-timeout-watchdog", id="a warning behind the last one"),
     ],
 )
-def test_what_workers_outlive_time_and_again_ends_no_run(times: int, behind: int, verdict: str) -> None:
+def test_what_workers_outlive_time_and_again_ends_no_run(
+    times: int, behind: int, end: str, verdict: str
+) -> None:
     frames = ("Traceback (most recent call last):", '  File "/app/reward.py", line 3, in score')
     raised = (
         "requests.exceptions.ReadTimeout: HTTPConnectionPool(host='10.0.0.9', port=8000): Read timed out."
@@ -220,4 +239,5 @@ def test_what_workers_outlive_time_and_again_ends_no_run(times: int, behind: int
     error = "".join(f"(Worker pid=21) {text}\n" for text in (*frames, raised))
     step = "(Runner pid=15) step:{} - actor/loss:0.12\n"
     log = "".join(step.format(number) + error for number in range(times))
-    assert diagnose(log + "".join(step.format(times + number) for number in range(behind))).verdict == verdict
+    log += "".join(step.format(times + number) for number in range(behind))
+    assert diagnose(log + end).verdict == verdict
