@@ -67,10 +67,10 @@ def candidates(
 ) -> list[Candidate]:
     """Return everything the log accuses, unordered; nothing when the run plainly continued to its end."""
     last = max((line.order for line in course.failing), default=-1)
-    went_on = bool(course.failing) and course.continued(last)
-    raised = [each for each in raised if each.line.order >= course.start and not went_on]
+    continued = bool(course.failing) and course.continued(last)
+    raised = [each for each in raised if each.line.order >= course.start and not continued]
     chains = chains_of(raised)
-    start = last + 1 if went_on else course.start
+    start = last + 1 if continued else course.start
     hits = by_printed_assertions([hit for hit in hits if hit.line.order >= start])
     hits = _messages(hits, raised, course)
     hits = _not_continued(_not_overtaken(hits, chains), course)
@@ -86,7 +86,7 @@ def candidates(
         _for_want_of_cuda(lost_its_store(candidate_of_row(each, chains, course, beside=own), chains), dead)
         for each in _by_code(dead, course)
     ]
-    if went_on or not course.failing:
+    if continued or not course.failing:
         waiting = _waiting(found, dead, course)
         found = [
             _less_certain(each, course)

@@ -210,7 +210,7 @@ class RunProgress:
         return len({bisect_right(self._moves, order) for order in alike if order <= after}) > _MANY_OUTLIVED
 
     def _moves_beside(self, line: Line) -> list[list[int]]:
-        """Return the steps that show that the process of a line goes on: its own where it made some before, else not those of its peers."""
+        """Return the steps that show that the process of a line continues: its own where it made some before, else not those of its peers."""
         own = self._moves_of[line.stream]
         if own and own[0] < line.order:
             return [own]
