@@ -5,6 +5,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any, TypeVar
@@ -128,9 +129,15 @@ def _show(hosts: tuple[str, ...], options: TopOptions) -> int:
     with Fleet(entries, access.open, every_s=options.interval, width=access.width) as fleet, screen.taken():
         fleet.start()
         metrics = _MetricsFile(options.prometheus)
-        actions = _Actions(HostAccess(access.inventory, fleet.open, access.width), fleet, options)
+        held = HostAccess(access.inventory, fleet.open, access.width)
         dashboard = Dashboard(
-            fleet, screen, actions, every_s=options.interval, refreshed=metrics.write, questions=questions
+            fleet,
+            screen,
+            clean=partial(_clean, held, fleet, options),
+            show_stacks=partial(_show_stacks, held, fleet, options),
+            every_s=options.interval,
+            refreshed=metrics.write,
+            questions=questions,
         )
         try:
             dashboard.run()
@@ -185,29 +192,20 @@ class _MetricsFile:
         self._written = True
 
 
-class _Actions:
-    """What keys do beyond the screen: the commands of these names, over the connections that are held."""
+def _clean(access: HostAccess, fleet: Fleet, options: TopOptions, host: str) -> None:
+    """Do as `gpulaunch clean-zombies HOST`, over the connections that are held."""
+    try:
+        clean_hosts(access, (fleet.state(host).entry,), interactive_options(options))
+    except click.Abort:
+        echo("nothing was ended")
 
-    def __init__(self, access: HostAccess, fleet: Fleet, options: TopOptions) -> None:
-        self._access = access
-        self._fleet = fleet
-        self._options = options
 
-    def clean(self, host: str) -> None:
-        """As `gpulaunch clean-zombies HOST`."""
-        entry = self._fleet.state(host).entry
-        try:
-            clean_hosts(self._access, (entry,), interactive_options(self._options))
-        except click.Abort:
-            echo("nothing was ended")
-
-    def show_stacks(self, run_id: str) -> None:
-        """As `gpulaunch stacks RUN`; only the hosts that report the run are asked."""
-        hosts = next((run.hosts for run in self._fleet.view().runs if run.run_id == run_id), ())
-        if not hosts:
-            raise BadInput(f"{run_id} is not a live run of yours", "its owner may take its stacks")
-        given = self._options
-        options = FoundRunOptions(
-            given.inventory, given.accept_new_host_keys, given.parallel, given.identity_file, hosts
-        )
-        show_stacks(find_run(run_id, self._access, options), self._access, options, as_json=False)
+def _show_stacks(access: HostAccess, fleet: Fleet, given: TopOptions, run_id: str) -> None:
+    """Do as `gpulaunch stacks RUN`; only the hosts that report the run are asked."""
+    hosts = next((run.hosts for run in fleet.view().runs if run.run_id == run_id), ())
+    if not hosts:
+        raise BadInput(f"{run_id} is not a live run of yours", "its owner may take its stacks")
+    options = FoundRunOptions(
+        given.inventory, given.accept_new_host_keys, given.parallel, given.identity_file, hosts
+    )
+    show_stacks(find_run(run_id, access, options), access, options, as_json=False)

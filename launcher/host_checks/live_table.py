@@ -2,12 +2,12 @@
 
 import sys
 import time
-from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from launcher.config.inventory import HostEntry
 from launcher.errors import GpulaunchError
 from launcher.text import one_line, open_console, supports_color
+from launcher.transports.base import Closing
 from preflight.facts.host import HostFacts
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ ROWS = 24
 """Hosts shown at once: those still awaited come first, so that a large fleet fits a small terminal."""
 
 
-class HostTable:
+class HostTable(Closing):
     """Shows who has answered, on stderr, only where that is a terminal and several hosts are asked."""
 
     def __init__(self, hosts: tuple[HostEntry, ...]) -> None:
@@ -39,9 +39,8 @@ class HostTable:
             self._live.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def close(self) -> None:
+        """Take the table off the terminal."""
         if self._live is not None:
             self._live.stop()
 

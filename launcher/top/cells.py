@@ -188,7 +188,7 @@ def run_cells(run: RunView) -> tuple[str, ...]:
     output = "-" if run.output_age_s is None else f"{round_duration(run.output_age_s)} ago"
     return (
         one_line(run.run_id, 80),
-        run.status,
+        run.state,
         step,
         "-" if run.loss is None else f"{run.loss:.4g}",
         "-" if run.eta_s is None else round_duration(run.eta_s),

@@ -4,7 +4,6 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from queue import SimpleQueue
-from typing import Protocol
 
 from launcher.errors import GpulaunchError
 from launcher.terminal.output import ask_visibly, echo
@@ -21,32 +20,26 @@ _FIRST_S, _FIRST_REFRESH_S = 5.0, 0.3
 _MESSAGE_S = 6.0
 
 
-class Actions(Protocol):
-    """What keys do beyond the screen; each prints and asks on the normal screen."""
-
-    def clean(self, host: str) -> None:
-        """Show what is left over on a host, ask, end it."""
-
-    def show_stacks(self, run_id: str) -> None:
-        """Show what the ranks of a run execute."""
-
-
 class Dashboard:
-    """The loop. `refreshed` takes each new view, for a file of metrics; `questions` are those of logins."""
+    """The loop. `refreshed` takes each new view, for a file of metrics; `questions` are those of logins.
+
+    `clean` (a host) and `show_stacks` (a run) are what keys do on the normal screen.
+    """
 
     def __init__(
         self,
         fleet: Fleet,
         screen: FullScreen,
-        actions: Actions,
         *,
+        clean: Callable[[str], None],
+        show_stacks: Callable[[str], None],
         every_s: float,
         refreshed: Callable[[FleetView], None],
         questions: "SimpleQueue[Callable[[], None]]",
     ) -> None:
         self._fleet = fleet
         self._screen = screen
-        self._actions = actions
+        self._clean, self._show_stacks = clean, show_stacks
         self._every_s = every_s
         self._refreshed = refreshed
         self._questions = questions
@@ -113,14 +106,14 @@ class Dashboard:
             self._fleet.inspect(row.host.name)
             self._say(f"{one_line(row.host.name, 60)} is being read anew")
         elif action == "clean":
-            self._dialog(lambda: self._actions.clean(row.host.name))
+            self._dialog(lambda: self._clean(row.host.name))
             self._fleet.inspect(row.host.name)
         else:
             runs = self._runs_on(row)
             if not runs:
                 self._say("no run of gpulaunch is on this line; only such a run has stacks to show")
                 return
-            self._dialog(lambda: self._actions.show_stacks(runs[0]))
+            self._dialog(lambda: self._show_stacks(runs[0]))
 
     def _runs_on(self, row: Row) -> tuple[str, ...]:
         """Return the runs on a GPU, or those of a host whose line is of no GPU."""

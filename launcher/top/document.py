@@ -4,6 +4,7 @@ from typing import Any
 
 from launcher.text import sanitize
 from launcher.top.views import FleetView, GpuView, Holder, HostView, RunView
+from preflight.facts.json_codec import encode
 
 SCHEMA = "gpulaunch.top/1"
 
@@ -66,14 +67,4 @@ def _encode_holder(holder: Holder) -> dict[str, Any]:
 
 def _encode_run(run: RunView) -> dict[str, Any]:
     finite = run.loss is None or abs(run.loss) < float("inf")
-    return {
-        "run_id": run.run_id,
-        "state": run.status,
-        "hosts": list(run.hosts),
-        "gpu_count": run.gpu_count,
-        "step": run.step,
-        "steps": run.steps,
-        "loss": run.loss if finite else str(run.loss),
-        "eta_s": run.eta_s,
-        "output_age_s": run.output_age_s,
-    }
+    return {**encode(run), "loss": run.loss if finite else str(run.loss)}

@@ -131,4 +131,4 @@ def _run_samples(run: RunView) -> Iterator[_Sample]:
     }
     for name, value in values.items():
         if value is not None:
-            yield _Sample(name, {"run": run.run_id, "state": run.status}, float(value))
+            yield _Sample(name, {"run": run.run_id, "state": run.state}, float(value))

@@ -91,7 +91,7 @@ class RunView:
     """A run of gpulaunch of the login's own user that lives on the hosts."""
 
     run_id: str
-    status: str
+    state: str
     hosts: tuple[str, ...]
     gpu_count: int
     step: int | None
