@@ -7,10 +7,13 @@ module in an OverflowError, or makes a document of ours invalid JSON.
 import json
 import math
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 _LONGEST_INTEGER = 20
 """Digits, a sign included: more than 64 bits hold is neither a time, a size nor a pid."""
+_LARGEST = 64 << 20
+"""Bytes of a document."""
 
 
 def loads(line: bytes | str) -> Any:
@@ -20,6 +23,16 @@ def loads(line: bytes | str) -> Any:
         return _DECODER.decode(text)
     except RecursionError:
         raise ValueError("nested without end") from None
+
+
+def read_document(path: Path) -> Mapping[str, Any]:
+    """Return the object that a file holds, {} where there is none. Its text is untrusted."""
+    try:
+        if path.stat().st_size > _LARGEST:
+            return {}
+        return read_mapping(loads(path.read_text(encoding="utf-8", errors="replace")))
+    except (OSError, ValueError):
+        return {}
 
 
 def _integer(digits: str) -> int:

@@ -4,7 +4,8 @@ What to end is judged and ended exactly as `gpulaunch clean-zombies` does it (la
 """
 
 from collections.abc import Callable
-from dataclasses import replace
+from contextlib import suppress
+from functools import partial
 
 from launcher.cleanup.clean import (
     SKIPPED_FACTS,
@@ -23,7 +24,7 @@ from launcher.remote.fanout import fanout
 from preflight.facts.host import HostFacts
 from preflight.frozen import dataclass
 from preflight.leftovers.classify import ClassifiedProcess
-from preflight.leftovers.selection import CleanSelection
+from preflight.leftovers.selection import CleanFilter, CleanSelection
 
 Say = Callable[[str], None]
 Confirm = Callable[[str], bool]
@@ -98,23 +99,13 @@ def _end(
     room: HostLeftovers, approved: tuple[ClassifiedProcess, ...], connections: ConnectionPool
 ) -> CleanResult:
     request = AgentRequest(host=room.entry.name, ports=_ports(approved), skip=SKIPPED_FACTS)
-    pids = tuple(each.process.pid for each in approved)
-    options = CleanOptions()
-    options = replace(options, filter=replace(options.filter, pids=pids))
+    options = CleanOptions(CleanFilter(pids=tuple(each.process.pid for each in approved)))
     with connections.borrow(room.entry) as connection:
         python = room.entry.python
-        done = clean(
-            connection,
-            python,
-            room.facts,
-            approved,
-            options,
-            lambda: query_agent(connection, python, request),
-        )
-    try:
+        look = partial(query_agent, connection, python, request)
+        done = clean(connection, python, room.facts, approved, options, look)
+    with suppress(OSError):  # the host's own audit log has it
         write_audit(done, approved, user_state_dir())
-    except OSError:  # the host's own audit log has it
-        return done
     return done
 
 

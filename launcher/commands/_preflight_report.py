@@ -89,9 +89,5 @@ def _keys(finding: Finding) -> Iterator[str]:
 
 
 def _read(path: Path) -> dict[str, float]:
-    try:
-        data = safe_json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    entries = data.items() if isinstance(data, dict) else ()
-    return {key: float(at) for key, at in entries if isinstance(at, int | float)}
+    kept = safe_json.read_document(path).items()
+    return {key: float(at) for key, at in kept if isinstance(at, int | float)}

@@ -7,10 +7,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from launcher import safe_json
 from launcher.local.home import user_state_dir
 from launcher.local.safe_paths import write_below
-from launcher.safe_json import read_mapping, read_number
+from launcher.safe_json import read_document, read_mapping, read_number
 from preflight.deep.comparison import Reading
 from preflight.deep.measurements import Former
 
@@ -34,12 +33,7 @@ class BestValues:
     def load(cls) -> "BestValues":
         """Read the user's own."""
         directory = user_state_dir() / "deep"
-        try:
-            document = safe_json.loads((directory / FILE).read_text(encoding="utf-8"))
-        except (OSError, ValueError, RecursionError):
-            document = {}
-        hosts = document.get("hosts") if isinstance(document, dict) else None
-        return cls(directory, hosts if isinstance(hosts, dict) else {})
+        return cls(directory, read_mapping(read_document(directory / FILE).get("hosts")))
 
     def history(self, hosts: Iterable[str]) -> tuple[Former, ...]:
         """Return what is kept of the GPUs of these hosts."""

@@ -24,12 +24,11 @@ from launcher.report.deep import DOCUMENT, DeepReport, encode_deep
 from launcher.rundir.log_store import LogStore
 from launcher.terminal.screen import Screen
 from launcher.text import one_line
-from preflight.checks.finding import Finding, blocks_launch
+from preflight.checks.finding import blocks_launch
 from preflight.checks.runner import check_deep
 from preflight.deep.measurements import DeepRun, RankDeep, Unmeasured
 from preflight.deep.reports import add_reports
 from preflight.frozen import dataclass
-from preflight.job import Expect
 
 _ROUNDS = 3
 _SHOWN_FRAMES = 12
@@ -57,7 +56,8 @@ def measure_hosts(
     outcome = launch_and_follow(prepared.checked, screen)
     run = build_run(outcome, prepared.left_out)
     store = BestValues.load()
-    run = replace(run, former=store.history(run.hosts), expect=_expectations(launch))
+    expect = {entry.name: entry.expect for entry in launch.entries}
+    run = replace(run, former=store.history(run.hosts), expect=expect)
     report = judge_run(run, launch, interrupted=outcome.verdict == "interrupted")
     store.add(report.readings)
     LogStore(outcome.directory).store(DOCUMENT, json.dumps(encode_deep(report), indent=1) + "\n")
@@ -68,10 +68,6 @@ def judge_run(run: DeepRun, launch: LaunchRequest, *, interrupted: bool = False)
     """Return the run with its readings and findings."""
     ignore = {entry.name: launch.preflight.ignore | entry.ignore for entry in launch.entries}
     return DeepReport.of(run, check_deep(run, ignore=ignore), interrupted=interrupted)
-
-
-def _expectations(launch: LaunchRequest) -> dict[str, Expect]:
-    return {entry.name: entry.expect for entry in launch.entries}
 
 
 def _prepare(launch: LaunchRequest, result: PreflightResult, options: DeepOptions) -> _Prepared:
@@ -150,5 +146,4 @@ def build_run(outcome: Outcome, left_out: tuple[Unmeasured, ...] = ()) -> DeepRu
 
 def add_deep_findings(result: PreflightResult, report: DeepReport) -> PreflightResult:
     """Return the preflight's result with the deep findings beside its own."""
-    more: tuple[Finding, ...] = report.findings
-    return replace(result, findings=(*result.findings, *more))
+    return replace(result, findings=(*result.findings, *report.findings))

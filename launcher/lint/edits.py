@@ -97,12 +97,7 @@ class _Finder(libcst.CSTVisitor):
             self._change(node, start, {"D204"}, lambda _: libcst.RemoveFromParent())
         if name in _RENAMED and "V301" in codes:
             self._change(node, start, {"V301"}, lambda item: _renamed(item, _RENAMED[name]))
-        if name in _DTYPE_KEYWORDS and codes & DTYPE_CODES:
-            value = self._float32(node.value)
-            if value is None:
-                self._leave(start, codes & DTYPE_CODES, _COMPUTED)
-            else:
-                self._change(node, start, codes & DTYPE_CODES, lambda item: item.with_changes(value=value))
+        self._dtype(node, name, start, codes & DTYPE_CODES)
 
     def _item_set(self, node: libcst.SimpleStatementLine, start: _Start, codes: set[str]) -> None:
         """`kwargs["name"] = value` on a line of its own."""
@@ -118,13 +113,16 @@ class _Finder(libcst.CSTVisitor):
                 self._change(node, start, {"D204"}, lambda _: libcst.RemoveFromParent())
             else:
                 self._leave(start, {"D204"}, "nothing else is in this block")
-        if name in _DTYPE_KEYWORDS and codes & DTYPE_CODES:
-            value = self._float32(assign.value)
+        self._dtype(assign, name, start, codes & DTYPE_CODES)
+
+    def _dtype(self, node: Any, name: str, start: _Start, codes: set[str]) -> None:
+        """Set what an argument, an entry or an assignment names as the dtype."""
+        if name in _DTYPE_KEYWORDS and codes:
+            value = self._float32(node.value)
             if value is None:
-                self._leave(start, codes & DTYPE_CODES, _COMPUTED)
+                self._leave(start, codes, _COMPUTED)
             else:
-                change = assign.with_changes(value=value)
-                self._change(assign, start, codes & DTYPE_CODES, lambda _: change)
+                self._change(node, start, codes, lambda item: item.with_changes(value=value))
 
     def _float32(self, value: libcst.BaseExpression) -> libcst.BaseExpression | None:
         """Name float32 as the script names dtypes; None when the value is computed."""

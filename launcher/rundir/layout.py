@@ -19,7 +19,6 @@ OUTCOME = "outcome.json"
 
 PLAN = "plan.json"
 EVENTS = "events.jsonl"
-MAX_DOCUMENT = 64 << 20
 _BLOCK = 1 << 20
 _PRINTED = (b"loss", b"norm", b"scale")
 """One of them, in any case, is in each line that preflight.diagnosis.series takes a loss or a norm from."""
@@ -88,7 +87,7 @@ def read_run(directory: Path) -> RunFiles:
         plan=plan,
         outcome=outcome,
         source=read_kept_source(directory),
-        deep=_document(directory / "deep.json"),
+        deep=safe_json.read_document(directory / "deep.json"),
         events=_events(directory / EVENTS),
         logs=tuple(_log(path) for path in rank_logs(directory)),
         usage=read_usage(directory, plan, behind if isinstance(behind, dict) else {}),
@@ -98,17 +97,17 @@ def read_run(directory: Path) -> RunFiles:
 
 def read_kept_plan(directory: Path) -> Mapping[str, Any]:
     """Return the plan of a run as it is kept locally, {} where none can be read. Its text is untrusted."""
-    return _document(directory / PLAN)
+    return safe_json.read_document(directory / PLAN)
 
 
 def read_kept_outcome(directory: Path) -> Mapping[str, Any]:
     """Return how a run ended as it is kept locally, {} where it is not. Its text is untrusted."""
-    return _document(directory / OUTCOME)
+    return safe_json.read_document(directory / OUTCOME)
 
 
 def read_kept_source(directory: Path) -> Mapping[str, Any]:
     """Return what a sync sent for a run as it is kept locally, {} without one. Its text is untrusted."""
-    return _document(directory / "source.json")
+    return safe_json.read_document(directory / "source.json")
 
 
 def is_run(directory: Path) -> bool:
@@ -124,19 +123,9 @@ def has_end(directory: Path) -> bool:
 def read_kept_ends(directory: Path) -> Iterator[Mapping[str, Any]]:
     """Yield the `exit` of every node that has ended, with the name of its directory as `host`."""
     for path in sorted(directory.glob("*/state.json")):
-        state = _document(path)
+        state = safe_json.read_document(path)
         if state.get("phase") == "ended" and not validate_state(state):
             yield {**(state.get("exit") or {}), "host": path.parent.name}
-
-
-def _document(path: Path) -> Mapping[str, Any]:
-    try:
-        if path.stat().st_size > MAX_DOCUMENT:
-            return {}
-        document = safe_json.loads(path.read_text(encoding="utf-8", errors="replace"))
-    except (OSError, ValueError, RecursionError):
-        return {}
-    return document if isinstance(document, dict) else {}
 
 
 def _events(path: Path) -> tuple[LoggedEvent, ...]:

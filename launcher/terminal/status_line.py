@@ -3,6 +3,7 @@
 from collections import deque
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import field
+from typing import TypeAlias
 
 from launcher.follow.usage import RankUsage
 from launcher.terminal.cell_width import Span, text_width
@@ -19,6 +20,8 @@ QUIET_S = 20.0
 FIRST_QUIET_S = 60.0
 """As long as no two steps were seen: how long one takes is not known yet."""
 _GAPS = 20
+_Use: TypeAlias = tuple[int, float | None, float | None]
+"""A rank, how busy its GPU or its processors are (percent), and the memory that it uses (MiB)."""
 _FACTOR = 2.0
 """A pause is worth a word when it is this many times the longest of the last ones."""
 
@@ -78,41 +81,28 @@ def _training(reading: ProgressValues) -> Iterator[list[Span]]:
 
 
 def _usage(usage: Sequence[RankUsage]) -> Iterator[list[Span]]:
-    gpus = [used for used in usage if used.on_gpu]
-    cpus = [used for used in usage if not used.on_gpu]
-    if gpus:
-        yield from _one_by_one("GPU", gpus) if len(gpus) <= FEW_RANKS else _together(gpus)
-    if cpus:
-        yield from _one_by_one("CPU", cpus) if len(cpus) <= FEW_RANKS else _cpus_together(cpus)
+    gpus = [(used.rank, used.gpu_busy, used.gpu_mib) for used in usage if used.on_gpu]
+    cpus = [(used.rank, used.cpu, used.rss_mib) for used in usage if not used.on_gpu]
+    yield from _one_by_one("GPU", gpus) if len(gpus) <= FEW_RANKS else _together("GPU", gpus)
+    yield from _one_by_one("CPU", cpus) if len(cpus) <= FEW_RANKS else _together("CPU", cpus)
 
 
-def _one_by_one(kind: str, usage: Sequence[RankUsage]) -> Iterator[list[Span]]:
-    for used in usage:
-        busy, memory = (used.gpu_busy, used.gpu_mib) if kind == "GPU" else (used.cpu, used.rss_mib)
+def _one_by_one(kind: str, used: Sequence[_Use]) -> Iterator[list[Span]]:
+    for rank, busy, memory in used:
         words = [f"{busy:.0f}%"] if busy is not None else []
         words += [format_memory(memory)] if memory is not None else []
-        yield _field(f"r{used.rank} {kind}", " ".join(words))
+        yield _field(f"r{rank} {kind}", " ".join(words))
 
 
-def _together(usage: Sequence[RankUsage]) -> Iterator[list[Span]]:
-    busy = [used.gpu_busy for used in usage if used.gpu_busy is not None]
-    memory = [used.gpu_mib for used in usage if used.gpu_mib is not None]
+def _together(kind: str, used: Sequence[_Use]) -> Iterator[list[Span]]:
+    busy = [each for _, each, _ in used if each is not None]
+    memory = [each for _, _, each in used if each is not None]
     if busy:
-        spread = f"{min(busy):.0f}..{max(busy):.0f}%"
-        yield _field(f"{len(busy)} GPUs", f"{sum(busy) / len(busy):.0f}% ({spread})")
+        name = f"{len(busy)} GPUs" if kind == "GPU" else f"{len(used)} CPU ranks"
+        yield _field(name, f"{sum(busy) / len(busy):.0f}% ({min(busy):.0f}..{max(busy):.0f}%)")
     if memory:
-        yield _field("GPU memory", f"{min(memory) / 1024:.1f}..{format_memory(max(memory))}")
-
-
-def _cpus_together(usage: Sequence[RankUsage]) -> Iterator[list[Span]]:
-    cpu = [used.cpu for used in usage if used.cpu is not None]
-    memory = [used.rss_mib for used in usage if used.rss_mib is not None]
-    if cpu:
-        yield _field(
-            f"{len(usage)} CPU ranks", f"{sum(cpu) / len(cpu):.0f}% ({min(cpu):.0f}..{max(cpu):.0f}%)"
-        )
-    if memory:
-        yield _field("memory", f"{min(memory) / 1024:.1f}..{format_memory(max(memory))}")
+        name = "GPU memory" if kind == "GPU" else "memory"
+        yield _field(name, f"{min(memory) / 1024:.1f}..{format_memory(max(memory))}")
 
 
 def _folded(count: int) -> Iterator[list[Span]]:

@@ -173,14 +173,9 @@ def _newer(old: ProgressValues, new: ProgressValues) -> ProgressValues:
     rate = new.rate
     if old.rate is not None and (rate is None or (rate[1] == "steps" and old.rate[1] != "steps")):
         rate = old.rate
-    return ProgressValues(
-        step=old.step if new.step is None else new.step,
-        steps=old.steps if new.steps is None else new.steps,
-        loss=old.loss if new.loss is None else new.loss,
-        norm=old.norm if new.norm is None else new.norm,
-        learning_rate=old.learning_rate if new.learning_rate is None else new.learning_rate,
-        rate=rate,
-    )
+    names = ("step", "steps", "loss", "norm", "learning_rate")
+    kept = {name: getattr(old, name) for name in names if getattr(new, name) is None}
+    return replace(new, **kept, rate=rate)
 
 
 def _in_steps(reading: ProgressValues) -> bool:
