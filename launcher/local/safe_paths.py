@@ -114,6 +114,13 @@ def write_below(directory: Path, name: str, text: str) -> Path:
     return path
 
 
+def remove_oldest(directory: Path, kept: int) -> None:
+    """Leave so many JSON files of a directory, those that were written last. Raises OSError."""
+    files = sorted(directory.glob("*.json"), key=lambda path: path.lstat().st_mtime)
+    for path in files[:-kept]:
+        path.unlink(missing_ok=True)
+
+
 def read_own_file(path: Path, largest: int) -> bytes:
     """Return a regular file of this user's, b"" for any other and a larger one (in bytes). Raises OSError."""
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from launcher.errors import PathRefused
 from launcher.local.home import user_state_dir
-from launcher.local.safe_paths import open_below, path_below, write_below
+from launcher.local.safe_paths import open_below, path_below, remove_oldest, write_below
 from launcher.rundir.run_id import is_run_id
 from preflight.frozen import dataclass
 
@@ -48,7 +48,7 @@ class HeldNotice:
         try:
             write_below(notices_dir(), _NAME.format(run_id), json.dumps(fields) + "\n")
             self._fd = _locked(run_id)
-            _drop_oldest()
+            remove_oldest(notices_dir(), MAX_NOTICES)
         except (OSError, PathRefused):  # without a lock two could deliver it
             self._fd = -1
             with suppress(OSError, PathRefused):
@@ -115,9 +115,3 @@ def _drop(run_id: str, fd: int) -> None:
         with suppress(OSError, PathRefused):
             delete_notice(run_id)
         os.close(fd)
-
-
-def _drop_oldest() -> None:
-    notices = sorted(notices_dir().glob("*.json"), key=lambda path: path.stat().st_mtime)
-    for old in notices[:-MAX_NOTICES]:
-        old.unlink(missing_ok=True)

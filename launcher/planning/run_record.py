@@ -13,7 +13,7 @@ from launcher.config.inventory import HostEntry, check_entry
 from launcher.config.via_options import COMMAND, Via
 from launcher.errors import PathRefused
 from launcher.local.home import user_state_dir
-from launcher.local.safe_paths import path_below, write_below
+from launcher.local.safe_paths import path_below, remove_oldest, write_below
 from launcher.local.user import user_at_machine
 from launcher.planning.plan import NodePlan, Plan
 from launcher.rundir.run_id import is_run_id
@@ -264,8 +264,7 @@ def save_run_record(record: Mapping[str, Any], identity_files: Mapping[str, str]
     try:
         folder = records_dir()
         write_below(folder, f"{record['run_id']}.json", json.dumps(record) + "\n")
-        for old in sorted(folder.glob("*.json"), key=lambda path: path.stat().st_mtime)[:-MAX_RECORDS]:
-            old.unlink(missing_ok=True)
+        remove_oldest(folder, MAX_RECORDS)
     except (OSError, PathRefused):
         return
 

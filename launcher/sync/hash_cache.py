@@ -16,7 +16,7 @@ from typing import TypeAlias
 
 from launcher.errors import GpulaunchError
 from launcher.local.home import user_cache_dir
-from launcher.local.safe_paths import read_own_file, write_below
+from launcher.local.safe_paths import read_own_file, remove_oldest, write_below
 
 SCHEMA = "gpulaunch.tree-hashes/2"
 _SETTLED_NS = 2 * 10**9
@@ -70,7 +70,7 @@ class HashCache:
             return
         with suppress(OSError, GpulaunchError):
             write_below(self._directory, self._file, f"{_checksum(text.encode())}\n{text}")
-            _remove_oldest(self._directory)
+            remove_oldest(self._directory, _MOST_TREES)
 
     def forget(self) -> None:
         """Remove the cache: the next sync reads every file."""
@@ -98,10 +98,3 @@ def _read(path: Path) -> dict[str, tuple[_Stamp, str]]:
 def _checksum(text: bytes) -> str:
     """Return what shows a file that is cut or spoiled: a wrong hash would fail every sync of its file."""
     return hashlib.sha256(text).hexdigest()
-
-
-def _remove_oldest(directory: Path) -> None:
-    """Leave the caches of the trees that were synced last."""
-    files = sorted(directory.glob("*.json"), key=lambda path: path.lstat().st_mtime, reverse=True)
-    for path in files[_MOST_TREES:]:
-        path.unlink(missing_ok=True)
