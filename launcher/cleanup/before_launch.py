@@ -5,12 +5,12 @@ What to end is judged and ended exactly as `gpulaunch clean-zombies` does it (la
 
 from collections.abc import Callable
 from contextlib import suppress
-from functools import partial
 
 from launcher.cleanup.clean import (
     SKIPPED_FACTS,
     CleanOptions,
     CleanResult,
+    HostLeftovers,
     clean,
     select_leftovers,
     write_audit,
@@ -18,30 +18,14 @@ from launcher.cleanup.clean import (
 from launcher.config.inventory import HostEntry
 from launcher.errors import GpulaunchError
 from launcher.local.home import user_state_dir
-from launcher.remote.agent import AgentRequest, query_agent
+from launcher.remote.agent import AgentRequest
 from launcher.remote.connection_pool import ConnectionPool
 from launcher.remote.fanout import fanout
 from preflight.facts.host import HostFacts
-from preflight.frozen import dataclass
 from preflight.leftovers.classify import ClassifiedProcess
-from preflight.leftovers.selection import CleanFilter, CleanSelection
 
 Say = Callable[[str], None]
 Confirm = Callable[[str], bool]
-
-
-@dataclass(frozen=True, slots=True)
-class HostLeftovers:
-    """One host with what is left over on it."""
-
-    entry: HostEntry
-    facts: HostFacts
-    selection: CleanSelection
-
-    @property
-    def blocks_launch(self) -> bool:
-        """Whether anything that may be ended holds a GPU or a port."""
-        return any(each.held for each in (*self.selection.automatic, *self.selection.needs_confirmation))
 
 
 def find_leftovers(entries: tuple[HostEntry, ...], facts: dict[str, HostFacts]) -> tuple[HostLeftovers, ...]:
@@ -51,7 +35,7 @@ def find_leftovers(entries: tuple[HostEntry, ...], facts: dict[str, HostFacts]) 
         for entry in entries
         if entry.name in facts
     )
-    return tuple(room for room in rooms if room.selection.automatic or room.selection.needs_confirmation)
+    return tuple(room for room in rooms if room.approved(yes=True))
 
 
 def clean_before_launch(
@@ -78,12 +62,8 @@ def clean_before_launch(
             say(line)
     to_confirm = sum(len(room.selection.needs_confirmation) for room in rooms)
     yes = to_confirm > 0 and (certain or (confirm is not None and confirm(render_question(to_confirm))))
-    chosen = {
-        room.entry.name: (*room.selection.automatic, *(room.selection.needs_confirmation if yes else ()))
-        for room in rooms
-    }
-    todo = [room for room in rooms if chosen[room.entry.name]]
-    results = fanout(lambda room: _end(room, chosen[room.entry.name], connections), todo)
+    todo = [room for room in rooms if room.approved(yes=yes)]
+    results = fanout(lambda room: _end(room, room.approved(yes=yes), connections), todo)
     done = False
     for result in results:
         if isinstance(result, GpulaunchError):
@@ -99,11 +79,8 @@ def _end(
     room: HostLeftovers, approved: tuple[ClassifiedProcess, ...], connections: ConnectionPool
 ) -> CleanResult:
     request = AgentRequest(host=room.entry.name, ports=_ports(approved), skip=SKIPPED_FACTS)
-    options = CleanOptions(CleanFilter(pids=tuple(each.process.pid for each in approved)))
     with connections.borrow(room.entry) as connection:
-        python = room.entry.python
-        look = partial(query_agent, connection, python, request)
-        done = clean(connection, python, room.facts, approved, options, look)
+        done = clean(connection, room, approved, CleanOptions(), request)
     with suppress(OSError):  # the host's own audit log has it
         write_audit(done, approved, user_state_dir())
     return done

@@ -7,14 +7,17 @@ This module does not decide who is a leftover (preflight.leftovers.classify) or 
 import json
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from launcher.config.inventory import HostEntry
 from launcher.errors import AgentProtocolError, BadInput
 from launcher.local.safe_paths import open_below
 from launcher.remote import rpc
+from launcher.remote.agent import AgentRequest, query_agent
 from launcher.transports.base import Connection
 from preflight.facts.host import HostFacts, ProcessTable
 from preflight.facts.missing import Missing
@@ -28,9 +31,6 @@ _KILL_GRACE_S = 30.0
 _REAP_SLACK_S = 20.0
 
 _NO_GPUS = ("no-library", "no-devices")
-
-Inspect = Callable[[], HostFacts]
-"""Asks the host's agent again."""
 
 # Facts that cleaning has no use for; the agent answers sooner without them.
 TERM_GRACE_S = 10.0
@@ -87,6 +87,24 @@ class CleanResult:
         return all(each.is_gone for each in self.killed)
 
 
+@dataclass(frozen=True, slots=True)
+class HostLeftovers:
+    """One host that answered: what it said, and what may be ended on it."""
+
+    entry: HostEntry
+    facts: HostFacts
+    selection: CleanSelection
+
+    @property
+    def blocks_launch(self) -> bool:
+        """Whether anything that may be ended holds a GPU or a port."""
+        return any(each.held for each in self.approved(yes=True))
+
+    def approved(self, *, yes: bool) -> tuple[ClassifiedProcess, ...]:
+        """Return what is ended: what is certain, and the rest after a `yes`."""
+        return (*self.selection.automatic, *(self.selection.needs_confirmation if yes else ()))
+
+
 def select_leftovers(
     facts: HostFacts, options: CleanOptions, earlier: ProcessTable | None = None
 ) -> CleanSelection:
@@ -97,20 +115,21 @@ def select_leftovers(
 
 def clean(
     connection: Connection,
-    python: str,
-    before: HostFacts,
-    approved: Iterable[ClassifiedProcess],
+    before: HostLeftovers,
+    wanted: tuple[ClassifiedProcess, ...],
     options: CleanOptions,
-    look: Inspect,
+    request: AgentRequest,
 ) -> CleanResult:
     """End the approved processes of one host and say what came free.
 
-    It inspects the host once more first, and ends nothing that is no longer chosen or is another process
-    by now. Raises HostError when the host cannot be reached or does not answer.
+    It inspects the host once more first, by `request`, and ends nothing that is no longer chosen or is
+    another process by now. Raises HostError when the host cannot be reached or does not answer.
     """
-    again = select_leftovers(look(), options)
+    look = partial(query_agent, connection, before.entry.python, request)
+    # A single second look need not show again what a person has seen and approved.
+    filters = replace(options.filter, pids=tuple(each.process.pid for each in wanted))
+    again = select_leftovers(look(), replace(options, filter=filters))
     now = {_identity(each): each for each in (*again.automatic, *again.needs_confirmation)}
-    wanted = tuple(approved)
     victims = tuple(now[_identity(each)] for each in wanted if _still(each, now.get(_identity(each))))
     kept = {_identity(each) for each in victims}
     changed = tuple(
@@ -118,7 +137,7 @@ def clean(
         for each in wanted
         if _identity(each) not in kept
     )
-    reaped, audit = _reap(connection, python, victims, options) if victims else ((), "")
+    reaped, audit = _reap(connection, before.entry.python, victims, options) if victims else ((), "")
     after = look()
     gone = _settled(changed, after)
     wanted_ports = tuple(sorted({port for each in wanted for port in each.held.ports}))
@@ -126,7 +145,7 @@ def clean(
     return CleanResult(
         host=connection.name,
         killed=(*reaped, *gone),
-        gpus=_memory(before, after),
+        gpus=_memory(before.facts, after),
         ports_freed=tuple(port for port in wanted_ports if port not in held),
         ports_still_held=held,
         audit=audit,

@@ -3,7 +3,6 @@
 import sys
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ from launcher.cleanup.clean import (
     TERM_GRACE_S,
     CleanOptions,
     CleanResult,
+    HostLeftovers,
     clean,
     list_unreadable,
     refuse_unknown,
@@ -37,7 +37,7 @@ from launcher.config.local_entries import require_linux
 from launcher.errors import BadInput, GpulaunchError, HostError, PathRefused
 from launcher.exit_codes import ExitCode
 from launcher.local.home import user_state_dir
-from launcher.remote.agent import AgentRequest, GatherOptions, gather_facts, query_agent
+from launcher.remote.agent import AgentRequest, GatherOptions, gather_facts
 from launcher.remote.fanout import fanout
 from launcher.terminal.cell_width import StyledLine
 from launcher.terminal.output import echo, echo_json, echo_lines
@@ -45,18 +45,9 @@ from preflight.facts.host import HostFacts, ProcessTable
 from preflight.frozen import dataclass
 from preflight.job import DEFAULT_MAIN_PORT
 from preflight.leftovers.classify import ClassifiedProcess
-from preflight.leftovers.selection import CleanFilter, CleanSelection
+from preflight.leftovers.selection import CleanFilter
 
 RECHECK_DELAY_S = 5.0  # long enough for a live rank to use some CPU
-
-
-@dataclass(frozen=True, slots=True)
-class _Host:
-    """One host that answered: what it said, and what may be ended on it."""
-
-    entry: HostEntry
-    facts: HostFacts
-    choice: CleanSelection
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +148,7 @@ class _CleanSession:
         found, errors = self._look(entries)
         for host in found:
             refuse_unknown(host.facts, self.clean_options.filter)
-        chosen = ((host.facts, host.choice) for host in found)
+        chosen = ((host.facts, host.selection) for host in found)
         self.print_lines(render_selections(chosen, self.clean_options.filter))
         for error in errors.values():
             fix = complete_commands(error.fix, self.access.inventory.access_words)
@@ -170,7 +161,7 @@ class _CleanSession:
         code = _exit_code(found, cleaned, errors, options.pids, dry_run=options.dry_run)
         if options.as_json:
             parts = {
-                host.entry.name: encode_host(host.facts, host.choice, cleaned.get(host.entry.name))
+                host.entry.name: encode_host(host.facts, host.selection, cleaned.get(host.entry.name))
                 for host in found
             }
             failures = [
@@ -186,7 +177,7 @@ class _CleanSession:
             host=entry.name, ports=ports, pids=self.clean_options.filter.pids, skip=SKIPPED_FACTS
         )
 
-    def _look(self, entries: tuple[HostEntry, ...]) -> tuple[list[_Host], dict[str, GpulaunchError]]:
+    def _look(self, entries: tuple[HostEntry, ...]) -> tuple[list[HostLeftovers], dict[str, GpulaunchError]]:
         first = gather_facts(entries, self._request, self.access.open, GatherOptions(width=self.access.width))
         earlier: dict[str, HostFacts] = {}
         if self.clean_options.filter.include_suspect and first.facts:
@@ -196,7 +187,7 @@ class _CleanSession:
                 entries, self._request, self.access.open, GatherOptions(width=self.access.width)
             )
         found = [
-            _Host(
+            HostLeftovers(
                 entry,
                 first.facts[entry.name],
                 select_leftovers(first.facts[entry.name], self.clean_options, _table(earlier, entry)),
@@ -207,32 +198,23 @@ class _CleanSession:
         return found, dict(first.errors)
 
     def _approve(
-        self, found: list[_Host], options: CleanZombiesOptions
+        self, found: list[HostLeftovers], options: CleanZombiesOptions
     ) -> dict[str, tuple[ClassifiedProcess, ...]]:
         """Return what may be ended on each host: what is certain, and the rest after a yes."""
-        to_confirm = sum(len(host.choice.needs_confirmation) for host in found)
+        to_confirm = sum(len(host.selection.needs_confirmation) for host in found)
         may_ask = to_confirm > 0 and not options.as_json and sys.stdin.isatty()
         yes = options.yes or (may_ask and confirm(render_question(to_confirm)))
         if to_confirm and not yes:
             self.print_lines((f"{to_confirm} left as they are; add --yes to end what is shown as `end?`",))
-        return {
-            host.entry.name: (*host.choice.automatic, *(host.choice.needs_confirmation if yes else ()))
-            for host in found
-        }
+        return {host.entry.name: host.approved(yes=yes) for host in found}
 
     def _end(
-        self, hosts: list[_Host], approved: dict[str, tuple[ClassifiedProcess, ...]]
+        self, hosts: list[HostLeftovers], approved: dict[str, tuple[ClassifiedProcess, ...]]
     ) -> tuple[dict[str, CleanResult], dict[str, GpulaunchError]]:
-        def end(host: _Host) -> CleanResult:
+        def end(host: HostLeftovers) -> CleanResult:
             with self.access.open(host.entry) as connection:
-                done = clean(
-                    connection,
-                    host.entry.python,
-                    host.facts,
-                    approved[host.entry.name],
-                    self._second_look(approved[host.entry.name]),
-                    lambda: query_agent(connection, host.entry.python, self._request(host.entry)),
-                )
+                request = self._request(host.entry)
+                done = clean(connection, host, approved[host.entry.name], self.clean_options, request)
             _keep_audit(done, approved[host.entry.name], user_state_dir())
             return done
 
@@ -242,11 +224,6 @@ class _CleanSession:
             {name: result for name, result in named.items() if isinstance(result, CleanResult)},
             {name: result for name, result in named.items() if isinstance(result, GpulaunchError)},
         )
-
-    def _second_look(self, approved: tuple[ClassifiedProcess, ...]) -> CleanOptions:
-        """What a single second look must still show: a suspect was approved by the person who saw it."""
-        pids = tuple(each.process.pid for each in approved)
-        return replace(self.clean_options, filter=replace(self.clean_options.filter, pids=pids))
 
 
 def _table(earlier: dict[str, HostFacts], entry: HostEntry) -> ProcessTable | None:
@@ -263,7 +240,7 @@ def _keep_audit(done: CleanResult, chosen: tuple[ClassifiedProcess, ...], place:
 
 
 def _exit_code(
-    found: list[_Host],
+    found: list[HostLeftovers],
     cleaned: dict[str, CleanResult],
     errors: dict[str, GpulaunchError],
     named: tuple[int, ...],
@@ -275,18 +252,10 @@ def _exit_code(
         return ExitCode.UNREACHABLE
     if any(list_unreadable(host.facts) for host in found):
         return ExitCode.NEGATIVE  # what is left on the host is not known
-    if any(each.process.pid in named for host in found for each in host.choice.kept):
+    if any(each.process.pid in named for host in found for each in host.selection.kept):
         return ExitCode.NEGATIVE  # this very process was to end
     if dry_run:
-        return (
-            ExitCode.NEGATIVE
-            if any(host.choice.automatic or host.choice.needs_confirmation for host in found)
-            else 0
-        )
+        return ExitCode.NEGATIVE if any(host.approved(yes=True) for host in found) else 0
     ended = {(name, r.pid) for name, done in cleaned.items() for r in done.killed if r.is_gone}
-    to_confirm = {
-        (host.entry.name, each.process.pid)
-        for host in found
-        for each in (*host.choice.automatic, *host.choice.needs_confirmation)
-    }
+    to_confirm = {(host.entry.name, each.process.pid) for host in found for each in host.approved(yes=True)}
     return ExitCode.NEGATIVE if to_confirm - ended else 0
