@@ -9,7 +9,7 @@ from preflight.probes.nvidia_smi.values import CUT
 from preflight.smi_reports.truncated_lines import TruncatedLines
 
 HEADER = r"^(?:[a-z_]+(?:\.[a-z_]+)*, *)*pid(?:, *[a-z_]+(?:\.[a-z_]+)*(?: \[MiB\])?)+[^\S\n]*$"
-ASKED = rf"{HEADER}|--query-(?:compute-)?apps=[^\n]+\n[^\n,]{{1,80}}, "
+ASKED = rf"{HEADER}|--query-(?:compute-)?apps=[^\n]*\bpid\b[^\n]*\n[^\n,]{{1,80}}, "
 """What asked for the list, above it: the names of its columns, or the command with `noheader`."""
 
 BARE_ROW = r"^[^\S\n]*\d+, (\[[\w/ ]+\]|[^,\n]+), (\[[\w/ ]+\]|\d+ MiB)[^\S\n]*$"

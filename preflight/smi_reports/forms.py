@@ -51,7 +51,8 @@ CSV_NAMES = (
 )
 _AT_PROMPT = re.compile(r"(?:\([\w.-]{1,64}\) )?[\w.-]{0,64}[@:~\]][^\n]{0,100}?[$#%>] |[$#%>] ")
 _OF_KERNEL = (
-    r"^[> \t]{0,8}(?:NVRM:|\[ *\d+\.\d{6}\]|\d+,\d+,\d+(?:,[^;\n]*)?;|kern *:"
+    r"^[> \t]{0,8}(?!\[[\d. ]+\] ?\[[A-Z]+\])(?:"
+    r"(?:(?:\S+ )?kernel: )?NVRM:|\[ *\d+\.\d{6}\]|\d+,\d+,\d+(?:,[^;\n]*)?;|kern *:"
     r"|\[\S+ \S+ +\d+ [\d:]{8} \d{4}\] |(?:\[ *\d+\.\d+\]|<\d+>)[^\n]*(?:nvidia|NVRM:)"
     r"|(?:\S{3,5} +\d+ [\d:]{8}|(?:<\d+>1? ?)?\d{4}-\d\d-\d\d[T ]\S+)(?:[^\n]*NVRM:| \S+ kernel(?::|\[| -)))"
 )
@@ -191,6 +192,10 @@ def _table(text: str) -> Facts:
             return {**others, "driver": tree_driver(trees[place], "file")}
     tree, text = trees[place], texts[place]
     facts = _tree_facts(tree)
+    if all({**row, "processes": ""} == {"product_name": CUT, "processes": ""} for row in tree["gpu"]):
+        count = _counted(len(facts["gpus"]))
+        alone = missing(f"the file lists processes alone: the host has at least {count}", "not-asked")
+        return {**facts, "gpus": [{**gpu, "name": alone, "memory": alone} for gpu in facts["gpus"]]}
     unread: tuple[str, ...] = ("memory", "processes")
     cut = "the file is cut in its list of processes"
     if "rocesses:" not in text:  # "Compute processes:" before driver 346
@@ -315,6 +320,7 @@ FORMS = (
     Form(_HEAD, _table),
     Form(_ROW, _headless_table),
     Form(r"^[^\S\n]*GPU \d+: .*\(UUID: ", list_facts),
+    Form(r"^\|[^\S\n]*(?:Compute p|P)rocesses:(?=[\s\S]*MiB \|)", _headless_table),
     Form(r"^[^\n]{0,80}nvidia-smi .{0,200}--query-gpu=\S+", _csv),
     Form(CSV_NAMES, _csv),
     Form(_ERRORS, _error),
@@ -329,6 +335,7 @@ FORMS = (
     Form(ROW, bare_facts),
     Form(BARE_ROW, _compute_apps),
     Form(_OF_KERNEL, kernel_facts),
+    Form(r"^DRIVER version *: *\d", lambda text: {"driver": tree_driver(q_tree(text), "file")}),
     Form(LSPCI, lambda text: {"pci_gpus": lspci_gpus(text)}),
     Form("^WARNING: infoROM", kernel_facts),
 )

@@ -11,7 +11,9 @@ from preflight.smi_reports.table import LOST, MAX_GPUS, absent_gpu, unreachable
 
 Tree = dict[str, Any]
 
-_GPU = re.compile(r"(?:^[^\S\n]*|(?<=\) ))GPU (\d{1,4}): (.{0,120}?) \(UUID: ?([^()\n]*\)?)", re.MULTILINE)
+_GPU = re.compile(
+    r"(?:^[^\S\n]*|(?<=\) )|(?<=\)[,;] ))GPU (\d{1,4}): (.{0,120}?) \(UUID: ?([^()\n]*\)?)", re.MULTILINE
+)
 _UUID = re.compile(rf"((?:GPU|MIG)-[0-9A-Fa-f-]+(?=\))|(?i:{UUID}))\)?")
 """Whole, and not one that was masked (`GPU-xxxx`)."""
 _MIG = re.compile(r"^[^\S\n]*MIG (?:[\w.+]+ +)?Device +\d+:", re.MULTILINE)

@@ -19,7 +19,7 @@ _INVISIBLE = re.compile("[\u200b-\u200f\u2060\ufeff]")
 _HEAD = re.compile(
     r"^([^\n]{1,80}?)(?:\|[^\S\n]*NVIDIA-SMI \d[\dx.]* |(?<!=)={5,}NVSMI LOG="
     r"|\|[^\S\n]+\d{1,2}[^\S\n][^|\n]{18,60}\|[^\S\n]+(?:[0-9A-F]{8}:)?[0-9A-F]{2}:[0-9A-F]{2}\.\d[^\S\n]"
-    r"|(?<!\) )\bGPU \d{1,2}: [^\n]*\(UUID: |GPU models and configuration *:|<\?xml version="
+    r"|(?<!\) )(?<!\)[,;] )\bGPU \d{1,2}: [^\n]*\(UUID: |GPU models and configuration *:|<\?xml version="
     r"|(?:[$#%>][^\S\n])?nvidia-smi[^\S\n][^\n]{0,200}--query-gpu="
     r"|#[^\S\n]*(?:(?:Date|Time)[^\S\n]+){0,2}gpu,?[^\S\n]+(?:pwr|pid|sm|fb)\b|(?<=[^\w\n])GPU0[^\S\n]+X\b"
     r"|(?<![0-9a-f:])(?:[0-9a-f]{4}:)?[0-9a-f]{2}:[0-9a-f]{2}\.\d (?:3D|VGA|Display)\b[^\n]*: NVIDIA"
@@ -206,7 +206,8 @@ def _unquoted(text: str) -> str:
     if "<nvidia_smi_log" not in text and ("<" in text or "&" in text):
         text = html.unescape(_TAGS.sub("", text)).replace("\u00a0", " ")
     text = _BOLD.sub(r"\1", text) if "**" in text else text
-    text = re.sub(r"^([^\S\n]*\\[|+].*)$", _without_backslashes, text.translate(_BOXES), flags=re.MULTILINE)
+    text = re.sub(r"^`([^`\n]+)`$", r"\1", text, flags=re.MULTILINE)
+    text = re.sub(r"^([> \t]*\\[|+#].*)$", _without_backslashes, text.translate(_BOXES), flags=re.MULTILINE)
     return "\n".join(map(_without_tabs, text.split("\n"))) if "\t" in text else text
 
 
@@ -230,7 +231,7 @@ def _unquoted_lines(text: str) -> str:
 
 
 def _without_backslashes(line: re.Match[str]) -> str:
-    return re.sub(r"\\([|_+-])", r"\1", line[0])
+    return re.sub(r"\\([|_+#-])", r"\1", line[0])
 
 
 def _without_tabs(line: str) -> str:

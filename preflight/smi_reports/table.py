@@ -47,6 +47,8 @@ _CUT_PROCESS = re.compile(
 )
 _UNREAD = re.compile(r"^\|\s+(\d{1,4})(?:\s[^|]*)?$|^(?!\|[^|]*\|\s*$).*(?:\dMiB|N/A)\s*\|\s*$")
 """A row of a process that is cut before its pid, or damaged: of any GPU where it has no number."""
+_NUMBERED = re.compile(r"^\|\s+(\d{1,2})\s[^|\n]*\dMiB \|", re.MULTILINE)
+"""A row of a process on a GPU of which nothing is above it."""
 _TYPE_BLANKS = 3
 """Between the type of a process and its name: where there are more, the name has lost its start."""
 _WINDOWS_MODELS = ("WDDM", "MCDM")
@@ -95,6 +97,8 @@ def table_tree(text: str) -> Tree:
     if tree["gpu"]:
         place_lost(tree["gpu"], text, are_numbered=True)
     if processes:
+        named = [int(number) for number in _NUMBERED.findall(processes)] if not tree["gpu"] else []
+        tree["gpu"] += [{"product_name": CUT} for _ in range(max(named, default=-1) + 1)]
         _processes(tree["gpu"], processes)
     return tree
 

@@ -22,6 +22,7 @@ _KILL = "[9.100000] Out of memory: Killed process {} (python) total-vm:1kB\n"
         ("2024-06-03T10:00:01Z gpu7 kernel: usb 1-1: new\n", (0, 0, 0)),
         ("2024-06-03T10:00:01Z gpu7 kernel: NVRM: Xid (PCI:0000:34:00): 31, pid=1\n", (1, 0, 0)),
         ("[0.1] nvidia-nvlink: Nvlink Core is being initialized, major device number 511\n", (0, 0, 0)),
+        ("kernel: NVRM: Xid (PCI:0000:dc:00): 45, pid=1, caused by previous Xid 149\n", (1, 0, 0)),
         # two lines of one moment are of no host of that name
         ("[123456.789012] NVRM: Xid (PCI:0000:34:00): 79, pid=1\n" * 2 + _FATAL, (2, 0, 1)),
         # of megabytes each line counts
@@ -42,6 +43,7 @@ def test_lines_of_a_kernel_are_read_whatever_is_around_them(log: str, found: tup
         "2024-06-03T10:00:01Z Loading the fused kernel of Adam\n",
         "2024-06-03 10:00:01,123 INFO kernel compiled\n",
         "[2024-06-03 10:00:01] INFO compiling the kernel of flash-attn\n",
+        "[91169.504647] [INFO]Configured driver: nvidia\n[91169.521387] [DEBUG]Killing all processes\n",
         "Jun  3 10:00:01 gpu7 systemd[1]: Started NVIDIA Persistence Daemon, listening to the kernel\n",
     ],
 )
@@ -99,3 +101,55 @@ def test_rows_of_half_seconds_are_at_their_index() -> None:
     rows = "".join(f"2024/06/03 10:00:0{at // 4}, {at % 2}, {at} MiB\n" for at in range(8))
     gpus = gpus_of(parse_smi(f"timestamp, index, memory.total [MiB]\n{rows}", "h"))
     assert len(gpus) == 2
+
+
+_LISTED = """+------------------------------------------------------------+
+| Processes:                                                 |
+|  GPU   GI   CI        PID   Type   Process name   GPU Memory |
+|        ID   ID                                    Usage      |
+|============================================================|
+|    0   N/A  N/A     10734      C   foo_bar           160MiB |
+|    2   N/A  N/A     18243      G   Unknown Error      64MiB |
++------------------------------------------------------------+
+"""
+
+
+def test_a_list_of_processes_alone_is_of_the_gpus_that_it_numbers() -> None:
+    gpus = gpus_of(parse_smi(_LISTED, "h"))
+    listed = [() if isinstance(gpu.processes, Missing) else gpu.processes for gpu in gpus]
+    assert [[each.pid for each in processes] for processes in listed] == [[10734], [], [18243]]
+    memory = gpus[0].memory
+    assert isinstance(memory, Missing)
+    assert memory.reason == "the file lists processes alone: the host has at least 3 GPUs"
+
+
+def test_a_version_alone_is_that_of_the_driver() -> None:
+    driver = parse_smi("NVIDIA-SMI version  : 570.133.20\nDRIVER version      : 570.133.20\n", "h").driver
+    assert not isinstance(driver, Missing)
+    assert driver.version == "570.133.20"
+
+
+_UUIDS = [f"GPU-6304bf68-46a6-459f-2dc0-682f676a8d{at}" for at in (10, 11)]
+
+
+@pytest.mark.parametrize(
+    ("text", "field", "values"),
+    [
+        (
+            f"It has GPU 0: NVIDIA L4 (UUID: {_UUIDS[0]}), GPU 1: NVIDIA L4 (UUID: {_UUIDS[1]})\n",
+            "uuid",
+            _UUIDS,
+        ),
+        ("as here:\n`[1] NVIDIA L4 | 52'C, 100 % | 10 / 23034 MB | (null)`\n", "temperature_c", [None, 52]),
+        ("> \\# gpu   pwr  temp\n> \\# Idx     W     C\n>     0   111    83\n", "temperature_c", [83]),
+    ],
+)
+def test_rows_within_a_sentence_are_read(text: str, field: str, values: list[object]) -> None:
+    found = [getattr(gpu, field) for gpu in gpus_of(parse_smi(text, "h"))]
+    assert [None if isinstance(value, Missing) else value for value in found] == values
+
+
+def test_processes_without_their_pids_are_not_said_to_be_none() -> None:
+    asked = "# nvidia-smi --query-compute-apps=gpu_uuid,name --format=csv\ngpu_uuid, process_name\n"
+    with pytest.raises(BadInput):
+        parse_smi(f"{asked}{_UUIDS[0]}, python\n", "h")
