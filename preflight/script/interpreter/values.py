@@ -96,7 +96,7 @@ class Ref:
     """An object on the heap."""
 
     id: int
-    shared: bool = field(default=False, compare=False)  # a model by the name that goes through its DDP
+    shared: bool = False  # a model by the name that goes through its DDP, on one path at least
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,6 +229,8 @@ def join(values: Iterable[Value]) -> Value:
     flat = dict.fromkeys(item for value in values for item in alternatives(value))
     if UNKNOWN in flat and any(type(value) is Unknown and value.by_rank for value in values):
         flat = {OF_RANK if item == UNKNOWN else item: None for item in flat}  # by rank on one path, or all
+    if through := {item.id for item in flat if type(item) is Ref and item.shared}:
+        flat = {item: None for item in flat if type(item) is not Ref or item.shared or item.id not in through}
     if len(flat) == 1:
         return next(iter(flat))
     if len(flat) > MAX_ALTERNATIVES:

@@ -170,7 +170,7 @@ def _hasattr(it: Interpreter, call: Call) -> Value:
     if not isinstance(owner, (Ref, Class)) or not isinstance(name, Const) or not isinstance(name.value, str):
         return UNKNOWN
     if isinstance(owner, Ref) and it.kind(owner) not in ("instance", "namespace"):
-        return UNKNOWN
+        return TRUE if owner.shared and name.value == "module" else UNKNOWN
     return TRUE if get_attribute(it, owner, name.value, call.node) != UNKNOWN else UNKNOWN
 
 

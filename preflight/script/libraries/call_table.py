@@ -235,7 +235,7 @@ class LibraryModel:
             known = models.model_attribute(it, owner, name)
             if known is not None:
                 return known
-            if name == "module" and isinstance(owner, Ref) and thing.get("inside") == TRUE:
+            if name == "module" and isinstance(owner, Ref) and TRUE in alternatives(thing.get("inside")):
                 return Ref(owner.id)  # of DistributedDataParallel and DataParallel
             gathers = name == "all_gather" and "trainer" in thing.attrs
             if isinstance(owner, Element) or gathers or name in MODEL_METHODS or name.startswith("__"):

@@ -122,7 +122,8 @@ def note_forward(it: Interpreter, model: Ref | Element, call: Call) -> None:
     if thing is None:
         return
     shared = isinstance(model, Ref) and model.shared
-    if (shared or thing.get("wrapped") == TRUE) and {"no_grad", RANK_0}.isdisjoint(it.contexts):
+    wrapped = TRUE in alternatives(thing.get("wrapped"))
+    if (shared or wrapped) and {"no_grad", RANK_0}.isdisjoint(it.contexts):
         it.notes.setdefault(THROUGH if shared else AROUND, []).append(call.place)
     if thing.get("forward_of_all") == TRUE:
         emit_collective(it, call, "forward")

@@ -2,7 +2,7 @@
 
 import ast
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from preflight.script.interpreter.events import Call, Draw, ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
@@ -31,11 +31,12 @@ _OF_ALL_RANKS = frozenset({"SequentialSampler", "RandomSampler", "WeightedRandom
 _BASES = {ExternalName(f"torch.utils.data.{name}") for name in ("Sampler", "sampler.Sampler", "BatchSampler")}
 OF_PARTS = re.compile(r"rank|world|shard|process_index|num_replicas|worker_info|node", re.IGNORECASE)
 """Names in a dataset or sampler of the script's own that holds a part of the data only."""
-_VALIDATES = re.compile(
-    r"(?:^|_)(?:val|valid|validation|dev|test|eval|evaluation|infer|inference|pred|predict|query|gallery"
-    r"|calib|calibration|demo|probe|sanity|fid|metric|metrics)(?:_|\d|$)|(?:val|valid|eval|test)(?:_?set|_?data)",
-    re.IGNORECASE,
+VALIDATES = (
+    r"(?:^|[._])(?:val|valid|validation|dev|test|eval|evaluation|infer|inference|pred|predict|query|gallery"
+    r"|calib|calibration|demo|probe|sanity|fid|metric|metrics)(?:_|\d|$)|(?:val|valid|eval|test)(?:_?set|_?data)"
 )
+"""Names of what is validated with."""
+_VALIDATES = re.compile(VALIDATES, re.IGNORECASE)
 
 
 def _loader(it: Interpreter, ref: Ref, _name: str, call: Call) -> None:
@@ -73,10 +74,32 @@ ONE_EPOCH = "one epoch"
 
 
 def _set_epoch(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
-    given = call.node.args[0] if call.node.args else None
-    what = ONE_EPOCH if isinstance(given, ast.Constant) else ""
+    given = [*call.node.args, *(word.value for word in call.node.keywords), None][0]
+    fixed = isinstance(given, ast.Constant) or (isinstance(given, ast.Name) and _is_fixed(it, given))
+    what = ONE_EPOCH if fixed else ""
     it.emit(ScriptEvent("epoch set", call.place, heap_id(owner), call, what))
     return NONE
+
+
+def _nodes_around(it: Interpreter) -> list[ast.AST]:
+    """Return the syntax of the function that is being read, or of the file."""
+    info = it.functions.get(it.stack[-1]) if it.stack else None
+    return walk(info.node) if info else it.sources.parser.nodes(it.source.tree)
+
+
+def _is_fixed(it: Interpreter, name: ast.Name) -> bool:
+    """Whether a name that its function or file sets has one value in all turns of the loops around it."""
+    nodes = _nodes_around(it)
+    loops = (walk(node) for node in nodes if isinstance(node, (ast.For, ast.While)))
+    around = next((parts for parts in loops if any(part is name for part in parts)), [])
+    stored, changed = (
+        any(
+            isinstance(getattr(part, "ctx", None), ast.Store) and getattr(part, "id", "") == name.id
+            for part in parts
+        )
+        for parts in (nodes, around)
+    )
+    return bool(around) and stored and not changed
 
 
 def draw(it: Interpreter, iterable: Value) -> None:
@@ -135,6 +158,47 @@ def _random_split(it: Interpreter, call: Call) -> Value:
     return UNKNOWN
 
 
+_AT_RANDOM = frozenset(
+    {
+        *("torch.randperm", "random.sample", "random.shuffle", "random.choices"),
+        *(f"numpy.random.{name}" for name in ("permutation", "shuffle", "choice", "randint")),
+    }
+)
+"""What draws by a seed that every process has for itself."""
+
+
+def _subset(it: Interpreter, call: Call) -> Value:
+    """torch.utils.data.Subset(dataset, indices): a division of the data where indices are drawn at random."""
+    words = [word.value for word in call.node.keywords if word.arg == "indices"]
+    for given in [*call.node.args[1:2], *words][:1]:
+        if not is_of_validation(call.node) and _is_drawn(it, given, _nodes_around(it), set()):
+            it.emit(ScriptEvent("random split", call.place, None, call))
+    return UNKNOWN
+
+
+def _is_drawn(it: Interpreter, node: ast.AST, nodes: list[ast.AST], known: set[str]) -> bool:
+    """Whether an expression is drawn at random, or made in the same function of names that are."""
+    for part in walk(node):
+        if isinstance(part, ast.Call) and all(word.arg != "generator" for word in part.keywords):
+            called = it.evaluate(part.func) if isinstance(part.func, ast.Attribute) else UNKNOWN
+            if isinstance(called, ExternalName) and called.name in _AT_RANDOM:
+                return True
+        if isinstance(part, ast.Name) and part.id not in known:
+            known.add(part.id)
+            if any(_is_drawn(it, made, nodes, known) for each in nodes for made in _makes(each, part.id)):
+                return True
+    return False
+
+
+def _makes(node: ast.AST, name: str) -> Iterator[ast.expr]:
+    """Yield what a statement gives a name, or what changes in place what has it: random.shuffle(indices)."""
+    if isinstance(node, ast.Assign):
+        names = (getattr(part, "id", "") for target in node.targets for part in walk(target))
+        yield from (node.value,) if name in names else ()
+    elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
+        yield from (node.value,) if [getattr(each, "id", "") for each in node.value.args] == [name] else ()
+
+
 def _train_test_split(it: Interpreter, call: Call) -> Value:
     """Sklearn's function, and a method of datasets of Hugging Face: by numpy's own seed without another."""
     seeds = (call.get(word) or NONE for word in ("random_state", "seed", "generator"))
@@ -146,6 +210,7 @@ def _train_test_split(it: Interpreter, call: Call) -> Value:
 CALLS: dict[str, Callable[[Interpreter, Call], Value]] = {
     "torch.utils.data.random_split": _random_split,
     "torch.utils.data.dataset.random_split": _random_split,
+    **dict.fromkeys(("torch.utils.data.Subset", "torch.utils.data.dataset.Subset"), _subset),
     "sklearn.model_selection.train_test_split": _train_test_split,
     "datasets.Dataset.train_test_split": _train_test_split,
 }

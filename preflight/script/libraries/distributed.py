@@ -54,8 +54,8 @@ def data_parallel(it: Interpreter, call: Call) -> Value:
     return model
 
 
-def ddp(it: Interpreter, call: Call) -> Value:
-    """DistributedDataParallel(model, device_ids=[...]): the same parameters."""
+def ddp(it: Interpreter, call: Call, *, buffers: bool = True) -> Value:
+    """DistributedDataParallel(model, device_ids=[...]): the same parameters. apex's broadcasts no buffers."""
     model = call.get("module", 0) or UNKNOWN
     ids = call.get("device_ids", 1) or NONE
     it.state.wrapped = True
@@ -63,7 +63,8 @@ def ddp(it: Interpreter, call: Call) -> Value:
         if isinstance(item, Ref) and it.kind(item) == "model":
             it.change(item.id, wrapped=TRUE, inside=TRUE)
             if (
-                call.get("broadcast_buffers", 4) in (None, TRUE)
+                buffers
+                and call.get("broadcast_buffers", 4) in (None, TRUE)
                 and not call.open
                 and _normalizes(it, item.id)
             ):

@@ -158,7 +158,7 @@ def _parsed(it: Interpreter, cls: Value, call: Call, given: Map | None) -> Value
     thing = it.thing(ref)
     takes_all = is_arguments_class(base)
     if given is None:
-        _overlay(it, ref)
+        overlay(it, ref)
     else:
         fits = ((str(name), value) for name, value in given.items)
         it.change(
@@ -179,11 +179,11 @@ def add_arguments(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
     return NONE
 
 
-def _overlay(it: Interpreter, ref: Ref) -> None:
+def overlay(it: Interpreter, made: Value) -> None:
     """Put the launch's own arguments over the defaults, for what looks like a switch or a plain value."""
     args = it.target.args
-    thing = it.thing(ref)
-    if thing is None:
+    thing = it.thing(made)
+    if thing is None or not isinstance(made, Ref):
         return
     names = {*thing.attrs, *_SWITCHES} if thing.kind == "arguments" else set(thing.attrs)
     for name in names:
@@ -195,7 +195,7 @@ def _overlay(it: Interpreter, ref: Ref) -> None:
         else:
             given = _given_value(args, name)
         if given is not None:
-            it.change(ref.id, **{name: given})
+            it.change(made.id, **{name: given})
 
 
 def _given_value(args: tuple[str, ...] | None, name: str) -> Value | None:

@@ -327,16 +327,16 @@ def _parameter_method(it: Interpreter, owner: Element, name: str, call: Call) ->
         parameter_assigned(it, owner, "requires_grad", wanted, call.place)
     if owner.what == "grad":
         note_limit(it, owner, name, call)
-    if name in ("lerp_", "copy_", "mul_", "lerp"):
-        if name.startswith("lerp") and call.args and isinstance(call.args[0], Element):
-            averaged(it, Ref(owner.of), Ref(call.args[0].of), call)
+    if name in ("lerp_", "copy_", "mul_", "add_", "lerp"):
+        if name in ("lerp_", "lerp", "add_") and call.args and isinstance(call.args[0], Element):
+            averaged(it, Ref(owner.of), Ref(call.args[0].of), call, name)
         return owner
     return owner if name in ("detach", "clone", "contiguous", "cpu", "cuda") else UNKNOWN
 
 
-def averaged(it: Interpreter, average: Value, model: Value, call: Call) -> None:
-    """Note that a moving average takes a step towards its model."""
-    it.emit(ScriptEvent("average", call.place, None, call, "", {"average": average, "model": model}))
+def averaged(it: Interpreter, average: Value, model: Value, call: Call, by: str = "lerp") -> None:
+    """Note that a moving average takes a step towards its model, `by` which method."""
+    it.emit(ScriptEvent("average", call.place, None, call, by, {"average": average, "model": model}))
 
 
 def parameter_assigned(it: Interpreter, owner: Element, name: str, value: Value, place: CodeLocation) -> None:

@@ -32,6 +32,7 @@ from preflight.script.interpreter.values import (
     text_of,
 )
 from preflight.script.libraries.casts import set_trained_dtype, trained_with
+from preflight.script.libraries.distributed import ddp
 from preflight.script.libraries.models import (
     as_device,
     averaged,
@@ -366,7 +367,7 @@ def _optimizer_of_timm(it: Interpreter, name: str, call: Call) -> Value:
     return ref
 
 
-_WRAPPERS = frozenset({"ORTModule", "DistributedDataParallel", "convert_syncbn_model"})
+_WRAPPERS = frozenset({"ORTModule", "convert_syncbn_model"})
 """What other libraries put around a model whose parameters it keeps."""
 
 
@@ -375,8 +376,9 @@ def call_by_form(it: Interpreter, name: str, call: Call) -> Value | None:
     root, last = root_and_last(name)
     if name.startswith("torch.nn.Module.") and call.args and isinstance(call.args[0], Ref):
         return it.library.method(it, call.args[0], last, replace(call, args=call.args[1:]))
+    if root == "apex" and last == "DistributedDataParallel":
+        return ddp(it, call, buffers=False)
     if root in ("torch_ort", "onnxruntime", "apex") and last in _WRAPPERS:
-        it.state.wrapped = it.state.wrapped or last == "DistributedDataParallel"
         return call.first
     if name.startswith(("torchvision.models.", "timm.create_model")) and last[:1].islower():
         return it.new(new_model(call.place, Dtype("float32", call.place), __name__=Const(name)))

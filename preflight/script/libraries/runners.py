@@ -5,6 +5,7 @@ from preflight.script.interpreter.classes import method_of
 from preflight.script.interpreter.events import Call
 from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.values import UNKNOWN, Class, Func, Ref, Value
+from preflight.script.libraries.hf_arguments import overlay
 from preflight.script.library_names import TRAINS
 
 ROOTS = frozenset(
@@ -24,7 +25,10 @@ def run(it: Interpreter, root: str, call: Call) -> Value:
             invoke(it, argument, _without_arguments(call))
         elif isinstance(cls, Class):
             made = invoke(it, cls, _without_arguments(call)) if thing is None else argument
-            return _started(it, cls, made, call) if root == "fire" else made
+            if root == "fire":
+                return _started(it, cls, made, call)
+            overlay(it, made)
+            return made
     return UNKNOWN
 
 

@@ -41,6 +41,7 @@ from preflight.script.interpreter.values import (
 )
 from preflight.script.interpreter.written_files import open_file
 from preflight.script.libraries import class_registries
+from preflight.script.libraries.casts import members
 
 
 def _number(convert: type[int] | type[float]) -> Callable[[Interpreter, Call], Value]:
@@ -145,12 +146,19 @@ def _made_class(_it: Interpreter, call: Call) -> Value:
 
 
 def _deepcopy(it: Interpreter, call: Call) -> Value:
-    """A copy is cast, saved and averaged without harm to the original: no optimizer trains it."""
+    """A copy is cast, saved and averaged without harm to the original and its parts: nothing trains it."""
     value = call.first
     thing = it.thing(value) if isinstance(value, Ref) else None
     if thing is None:
         return value if isinstance(value, (Const, Seq, Map)) else UNKNOWN
-    return it.new(thing.having(optimized=FALSE, recast=FALSE, role=Const("copy")))
+    copies: dict[int, Ref] = {}
+    for number in members(it, value.id) if isinstance(value, Ref) else ():
+        part = it.state.heap[number].having(optimized=FALSE, recast=FALSE, role=Const("copy"))
+        copies[number] = it.new(part)
+    for copied in copies.values():
+        held = it.state.heap[copied.id].attrs.items()
+        it.change(copied.id, **{name: copies.get(item.id, item) for name, item in held if type(item) is Ref})
+    return next(iter(copies.values()))
 
 
 def _open(it: Interpreter, call: Call) -> Value:
@@ -219,6 +227,15 @@ def _exit(it: Interpreter, call: Call) -> Value:
     return UNKNOWN
 
 
+_BARS = (
+    *(
+        "tqdm.tqdm",
+        *(f"tqdm.{package}.tqdm" for package in ("auto", "autonotebook", "notebook", "rich", "std")),
+    ),
+    *("tqdm.rich.tqdm_rich", "tqdm.notebook.tqdm_notebook", "tqdm.tqdm_notebook"),
+)
+"""Progress bars around what a loop goes over."""
+
 CALLS: dict[str, Callable[[Interpreter, Call], Value]] = {
     **class_registries.CALLS,
     "builtins.int": _number(int),
@@ -226,7 +243,7 @@ CALLS: dict[str, Callable[[Interpreter, Call], Value]] = {
     "builtins.str": _str,
     "builtins.bool": _bool,
     **dict.fromkeys(("builtins.set", "builtins.frozenset", "builtins.list", "builtins.tuple"), _same),
-    **dict.fromkeys(("builtins.iter", "tqdm.tqdm", "tqdm.auto.tqdm"), _same),
+    **dict.fromkeys(("builtins.iter", "rich.progress.track", *_BARS), _same),
     "builtins.map": _map,
     **dict.fromkeys(("builtins.range", "tqdm.trange", "tqdm.auto.trange"), _range),
     **dict.fromkeys((*_MAPPINGS, "types.MappingProxyType", "collections.UserDict"), _dict),

@@ -195,7 +195,8 @@ def _is_shared(it: "Interpreter", event: ScriptEvent) -> bool:
     things = [thing for model in models if (thing := it.thing(model)) is not None]
     if any(thing.get("forward_of_all") == TRUE for thing in things):
         return True
-    return any(thing.get("wrapped") == TRUE for thing in things) and not it.notes.get(FORWARD_OF_ONE)
+    around = RANK_0 in it.contexts and it.notes.get(FORWARD_OF_ONE)
+    return any(thing.get("wrapped") == TRUE for thing in things) and not around
 
 
 def _function(it: "Interpreter") -> str:

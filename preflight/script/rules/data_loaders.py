@@ -24,7 +24,7 @@ from preflight.script.interpreter.values import (
     text_of,
     truth,
 )
-from preflight.script.libraries.data_loaders import OF_PARTS, ONE_EPOCH, divides
+from preflight.script.libraries.data_loaders import OF_PARTS, ONE_EPOCH, VALIDATES, divides
 from preflight.script.rules.certainty import doubted, doubts_of
 from preflight.script.rules.method_calls import has_unknown_call, note_call, owners_of
 from preflight.script.rules.registry import Level, RuleHit, rule
@@ -231,7 +231,7 @@ def _shuffled_alike(it: "Interpreter") -> Iterator[RuleHit]:
     fix = "sampler.set_epoch(epoch) at the start of each epoch"
     for level in (Level.WARNING, Level.INFO):
         samplers = owners_of(it, f"{_ALIKE} {level.value}") - owners_of(it, "set_epoch")
-        if samplers and not has_unknown_call(it, "set_epoch", r"(?<!def )\bset_epoch\b"):
+        if samplers and not has_unknown_call(it, "set_epoch", *_OF_SAMPLERS):
             for place in sorted(samplers, key=str):
                 numbers = it.notes.get(f"{_ALIKE} by {ONE_EPOCH}{place}", [])
                 why = "set_epoch gets the same number each time" if numbers else "set_epoch is never called"
@@ -240,6 +240,11 @@ def _shuffled_alike(it: "Interpreter") -> Iterator[RuleHit]:
 
 
 _ALIKE = "shuffles alike"
+_OF_SAMPLERS = (
+    r"(?<!def )\bset_epoch\b",
+    rf"{VALIDATES}|(?:crit|loss|model|optim\w*|sched\w*|data_?set)\w*\.$",
+)
+"""How set_epoch is written, and what has one without being the sampler of a training."""
 
 
 def _goes_over_again(drawn: Draw) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from preflight.script.interpreter.values import ExternalName
-from preflight.script.source import all_names
+from preflight.script.rules.unused_code import unused_lines
 from preflight.script.syntax_trees import walk
 
 if TYPE_CHECKING:
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 _EXCHANGES = re.compile(
     r"\w+DataParallel|Distributed\w*Optimizer|DDP|FSDP|fully_?shard|^i?send$|^i?recv$|^rpc|deepspeed"
-    r"|^apex$|Pipeline(?:Stage|Schedule|Parallel)|pipeline_parallel|ScheduleGPipe|Schedule1F1B|^Pipe$|DTensor"
+    r"|^Reducer$|DistributedFused|Pipeline(?:Stage|Schedule|Parallel)|pipeline_parallel|ScheduleGPipe|Schedule1F1B|^Pipe$|DTensor"
     r"|parallelize|Zero(?!Pad|Div|Redundancy)|ZeRO|megatron|colossal|fairscale|accelerat|[Ff]abric|Trainer|hivemind|replicate"
     r"|all_to_all"
 )
@@ -29,7 +29,7 @@ _REDUCES = re.compile(r"reduce")
 _COLLECTIVE = re.compile(r"reduce(?!r$)|gather|broadcast|sync_|_sync|^average_")
 _FROM_ONE = re.compile(r"^broadcast_?(?:coalesced|parameters|optimizer_state|object)?$")
 """What copies the weights of one rank to the others: their gradients are lost, not exchanged."""
-_OF_NO_GRADIENTS = re.compile(r"_object|batch_?norm|^no_sync$|sync_bn|gather_map|gathered")
+_OF_NO_GRADIENTS = re.compile(r"_object|batch_?norm|^no_sync$|sync_?bn|gather_map|gathered")
 _OF_GRADIENTS = re.compile(r"^grads?$|(?<!\bno)(?<!zero)(?<!enable)(?<!requires)_grads?$|gradients?$")
 _OF_PARAMETERS = re.compile(r"^(?:named_)?parameters$|param_groups$")
 _OF_WEIGHTS = re.compile(
@@ -54,16 +54,11 @@ def exchanges_gradients(it: "Interpreter", *, besides_ddp: bool = False) -> bool
     own = set(_own_names(it))
     parser = it.sources.parser
     trees = [source.tree for source in it.sources.files()]
+    unused = unused_lines(it)
     kept = []
-    for tree in trees:  # what a function exchanges that nothing names is not exchanged
-        users = [tree, *trees]  # mostly its own file: the names of the others are seldom looked for
-        idle = (
-            each
-            for each in parser.find(_functions, tree)
-            if not any(each.name in parser.find(all_names, user) for user in users)
-        )
-        unused = {id(part) for each in idle for part in walk(each)}
-        kept.append([node for node in parser.find(_judged_nodes, tree) if id(node) not in unused])
+    for source in it.sources.files():
+        judged = parser.find(_judged_nodes, source.tree)
+        kept.append([node for node in judged if getattr(node, "lineno", 0) not in unused[source.path]])
         names = {_used_name(node) for node in kept[-1] if isinstance(node, (ast.Name, ast.Attribute))}
         if any(_NAMED.search(name) and not (besides_ddp and _OF_DDP.search(name)) for name in names - own):
             return True  # most scripts: their calls need not be looked at
@@ -123,16 +118,6 @@ def _ignored_ids(nodes: Iterable[ast.AST]) -> Iterator[int]:
         for word in ("annotation", "returns"):
             part = getattr(node, word, None)
             yield from (id(inner) for inner in walk(part)) if isinstance(part, ast.AST) else ()
-
-
-def _functions(nodes: Sequence[ast.AST]) -> list[ast.FunctionDef]:
-    """Return the functions that run only where they are named.
-
-    Methods are called by libraries, too: `forward`, a hook of a trainer.
-    """
-    methods = {id(each) for node in nodes if isinstance(node, ast.ClassDef) for each in node.body}
-    functions = [node for node in nodes if isinstance(node, ast.FunctionDef) and not node.decorator_list]
-    return [node for node in functions if id(node) not in methods and node.name != "main"]
 
 
 def _feature_ids(nodes: Iterable[ast.AST]) -> Iterator[int]:

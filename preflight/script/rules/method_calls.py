@@ -4,6 +4,7 @@ import re
 from typing import TYPE_CHECKING
 
 from preflight.facts.script import CodeLocation
+from preflight.script.rules.unused_code import code_lines, unused_lines
 
 if TYPE_CHECKING:
     from preflight.script.interpreter.interpreter import Interpreter
@@ -29,15 +30,22 @@ def owners_of(it: "Interpreter", method: str) -> set[CodeLocation]:
     return set(it.notes.get(f"owner of {method}", ()))
 
 
-def has_unknown_call(it: "Interpreter", method: str, form: str) -> bool:
+def has_unknown_call(it: "Interpreter", method: str, form: str, others: str = "(?!)") -> bool:
     """Whether a text of such a form may be another call of a method, whose owner reading does not know.
 
-    `form` is compiled where it is needed, which is seldom, and not at each start.
+    Not what `form` finds in comments or in code that nothing uses, nor where `others` finds, in the names in
+    front, that the owner is something else. Both are compiled where they are needed, which is seldom, and not
+    at each start.
     """
     known = {(place.path, place.line) for place in it.notes.get(f"call of {method}", ())}
+    unused = dict[str, set[int]]()
     for source in it.sources.files():
         for found in re.finditer(form, source.text):
             line = source.text.count("\n", 0, found.end() - 1) + 1
-            if (source.path, line) not in known:
+            if (source.path, line) in known or line not in it.sources.parser.find(code_lines, source.tree):
+                continue
+            unused = unused or unused_lines(it)
+            owner = source.text[: found.start()].rpartition("\n")[2].split()[-1:]
+            if line not in unused[source.path] and not re.search(others, "".join(owner), re.IGNORECASE):
                 return True
     return False

@@ -31,12 +31,15 @@ def average_of_another_dtype(it: "Interpreter", event: ScriptEvent) -> Iterator[
     """A moving average and the model it follows have different dtypes.
 
     lerp_ needs both of one dtype ("expected dtype float for `end` but got dtype c10::Half"), and an average
-    that is kept in half precision loses updates smaller than its last bit.
+    that is kept in half precision loses updates smaller than its last bit, with mul_ and add_ too.
     Source: reproduced with torch 2.13.
     """
     average, model = it.thing(event.values.get("average", NONE)), it.thing(event.values.get("model", NONE))
     one, other = (thing.get("dtype") if thing else NONE for thing in (average, model))
-    if isinstance(one, Dtype) and isinstance(other, Dtype) and one != other:
+    whole = (
+        event.what == "add_" and isinstance(one, Dtype) and one.name == "float32"
+    )  # add_ casts what it gets
+    if isinstance(one, Dtype) and isinstance(other, Dtype) and one != other and not whole:
         message = f"the average is {one.name} and the model {other.name}"
         related = (one.place,) if one.place else ()
         fix = "keep the average in the dtype of the parameters, best float32; cast a copy to save it"

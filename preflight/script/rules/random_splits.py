@@ -1,6 +1,8 @@
 """Rule R410: data that each rank divides at random for itself."""
 
-from collections.abc import Iterator, Sequence
+import ast
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from preflight.script.interpreter.branch_conditions import (
@@ -17,10 +19,9 @@ from preflight.script.interpreter.rank_values import SEEDED, SEEDED_ALIKE
 from preflight.script.rules.files import JOINED
 from preflight.script.rules.registry import Level, RuleHit, rule
 from preflight.script.source import all_names
+from preflight.script.syntax_trees import walk
 
 if TYPE_CHECKING:
-    import ast
-
     from preflight.script.interpreter.interpreter import Interpreter
 
 _SPLITS = "divided at random"
@@ -53,12 +54,28 @@ def split_of_each_rank(it: "Interpreter", event: ScriptEvent) -> Iterator[RuleHi
     places = dict.fromkeys((*of_launch, *it.notes.get(_OF_STARTED, ())))
     if not places or it.target.processes == 1 or not (it.state.wrapped or it.notes.get(_TRAINED)):
         return
-    seeded = any(it.sources.parser.find(_names_a_seed, source.tree) for source in it.sources.files())
+    find = it.sources.parser.find
+    seeded = any(
+        find(_seeds, source.tree) or (it.sources.unread() and find(_names_a_seed, source.tree))
+        for source in it.sources.files()
+    )
     apart = () if it.notes.get(SEEDED_ALIKE) else it.notes.get(_APART, ())
     for place in places:
         if not seeded or place in apart:
             yield RuleHit(place, _MESSAGE, _FIX, Level.WARNING)
 
 
-def _names_a_seed(nodes: Sequence["ast.AST"]) -> bool:
-    return any("seed" in name.lower() or "determinis" in name.lower() for name in all_names(nodes))
+_SEED = re.compile("seed|determinis", re.IGNORECASE)
+_DECLARES = frozenset({"add_argument", "print", "info", "field", "Field", "Option"})
+
+
+def _names_a_seed(nodes: Iterable[ast.AST]) -> bool:
+    return any(map(_SEED.search, all_names(nodes)))
+
+
+def _seeds(nodes: Sequence[ast.AST]) -> bool:
+    """Whether a call may seed what draws: by its name, or by a seed that it is given."""
+    calls = (node for node in nodes if isinstance(node, ast.Call))
+    return any(
+        _names_a_seed(walk(node)) for node in calls if not _DECLARES.intersection(all_names([node.func]))
+    )
