@@ -14,7 +14,7 @@ _LOOKS_UP = frozenset(
         *("locate", "import_string", "instantiate_from_config", "build_from_cfg"),
     }
 )
-"""Names of what finds a class by a name that is no part of the code."""
+"""Functions that find a class by a name which the code may compute."""
 _SETTINGS = frozenset({"args", "opt", "opts", "cfg", "config", "conf", "params", "hparams", "self", "torch"})
 
 
