@@ -12,7 +12,7 @@ from launcher.host_checks.evaluation import PreflightResult, evaluate_facts
 from launcher.host_checks.merged_findings import merge_findings
 from launcher.host_checks.preflight_options import PreflightOptions
 from launcher.host_checks.render_json import encode_host, encode_merged_finding
-from launcher.host_checks.render_text import summary
+from launcher.host_checks.render_text import summary, without_names
 from launcher.remote.agent import GatherResult
 from launcher.terminal.output import echo, echo_json_text
 from launcher.text import one_line
@@ -39,12 +39,13 @@ class TextAnswers:
         if isinstance(result, HostFacts):
             said = f"answered  {entry.name}: {summary(result)}"
         else:
-            reason = one_line(result.detail, _LONGEST)
+            said = f"no answer {entry.name}: {one_line(result.detail, _LONGEST)}"
+            reason = one_line(without_names(result.detail, entry.name), _LONGEST)
             self._reasons[reason] += 1
             if self._reasons[reason] > _MOST_ALIKE + 1:
                 return
-            who = entry.name if self._reasons[reason] <= _MOST_ALIKE else "from further hosts (-v names all)"
-            said = f"no answer {who}: {reason}"
+            if self._reasons[reason] > _MOST_ALIKE:
+                said = f"no answer from further hosts (-v names all): {reason}"
         echo(f"{said} ({time.monotonic() - self._started:.1f} s)")
 
 
