@@ -1,10 +1,15 @@
 """Thousands of hosts that are mistakes: names that do not resolve, one host again and again, garbage."""
 
+from typing import cast
+
+import paramiko
+
 from launcher.config.inventory import HostEntry, Inventory
 from launcher.errors import AgentProtocolError, HostError, NameNotResolved
 from launcher.host_checks.evaluation import evaluate_facts
 from launcher.host_checks.render_text import render_report
 from launcher.remote.agent import GatherResult
+from launcher.transports.ssh.channel import SshStream
 from preflight.job import Job
 
 MANY = 10_000
@@ -48,3 +53,19 @@ def test_a_host_that_is_listed_often_is_one_host() -> None:
     inventory = Inventory(hosts={"titan": HostEntry("titan")}, groups={"all-of-them": ("titan",) * 3})
     found = inventory.resolve(("titan",) * MANY + ("all-of-them",))
     assert [entry.name for entry in found] == ["titan"]
+
+
+class _TalksOnStderr:
+    """A channel on which more has come whenever one looks."""
+
+    in_window_size = 1 << 21
+
+    def recv_stderr_ready(self) -> bool:
+        return True
+
+    def recv_stderr(self, size: int) -> bytes:
+        return b"garbage "[:size]
+
+
+def test_a_host_that_talks_faster_than_it_is_read_holds_nobody() -> None:
+    assert SshStream("titan", cast("paramiko.Channel", _TalksOnStderr())).read_stderr() == b"garbage "

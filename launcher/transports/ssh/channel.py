@@ -62,15 +62,11 @@ class SshStream:
             return b""
 
     def read_stderr(self) -> bytes:
-        """Return what stderr has held so far, without waiting."""
-        parts = []
+        """Return what stderr has held so far, without waiting; what comes meanwhile is for the next call."""
         with contextlib.suppress(*_GONE):
-            while self._channel.recv_stderr_ready():
-                part = self._channel.recv_stderr(_CHUNK)
-                if not part:
-                    break
-                parts.append(part)
-        return b"".join(parts)
+            if self._channel.recv_stderr_ready():
+                return self._channel.recv_stderr(self._channel.in_window_size)
+        return b""
 
     def wait(self, timeout_s: float) -> int | None:
         """Return the exit status, None if still running; raises ConnectionLost when it never came."""
