@@ -16,6 +16,7 @@ from launcher.commands._host_access import HostAccess, open_host_access
 from launcher.commands._host_options import HostOptions, host_access_options
 from launcher.commands._job_hosts import reach_run
 from launcher.commands._param_types import Function
+from launcher.config.inventory import LOCALHOST
 from launcher.errors import GpulaunchError, HostError, HostsUnusable, RunNotKept, SlurmError
 from launcher.local.project import local_runs_dir
 from launcher.planning.run_record import read_run_records
@@ -102,6 +103,10 @@ def find_run(
             word, hosts, access.open, width=access.width, warn=warn, listed=listed, meaning=meaning
         )
     except (BadInput, HostError, HostsUnusable, RunNotKept) as error:
+        unlisted = sorted(meant - listed.keys() - {LOCALHOST})
+        if unlisted and isinstance(error, (HostError, HostsUnusable)):
+            after = "; " if error.fix else ""
+            error.fix += f"{after}where it has a new name or address, list it as {unlisted[0]} in hosts.yaml"
         kept = scope.kept_run(word)
         is_listed = isinstance(error, BadInput) and kept != word and kept in error.message
         if kept and not is_listed:  # its host may be gone for good

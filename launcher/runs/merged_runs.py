@@ -105,10 +105,11 @@ class _RunReports:
     def _stray_words(self, node: NodeRun) -> str:
         record = self._known or node.record
         entries = () if record is None else record.entries
-        owner = entries[node.rank].name if 0 <= node.rank < len(entries) else "none of its hosts"
+        owner = entries[node.rank].name if 0 <= node.rank < len(entries) else ""
         by = "is, by its record," if self._known is None else "this machine launched"
-        words = f"{node.entry.name} reports node {node.rank} of it, which {by} on {owner}: not believed"
-        return f"{words}; where both are one host, call it {owner}" if owner in self._requested else words
+        place = owner or "none of its hosts"
+        words = f"{node.entry.name} reports node {node.rank} of it, which {by} on {place}: not believed"
+        return f"{words}; where both are one host, call it {owner}" if owner else words
 
     def _unlike_records(self) -> str:
         """Return which hosts report different launches under this name, "" where none do."""
