@@ -82,7 +82,7 @@ def test_a_driver_that_does_not_report_recovery_has_a_way_on_after_it() -> None:
     [
         ("all", "only", "-i 0; or leave it out: --gpus 1 takes the other"),
         (2, "only", "-i 0; or leave it out: --gpus 1 takes the other"),
-        (2, "main", "-i 0; or leave it out: gpus: [1] below it in hosts.yaml takes the other"),
+        (2, "main", "-i 0; or leave it out: gpus: [1] of this host in hosts.yaml takes the other"),
         ((0, 1), "only", "-i 0"),  # by their numbers: which others, the user knows
     ],
 )
