@@ -22,7 +22,13 @@ from launcher.errors import BadInput, SlurmError
 from launcher.exit_codes import ExitCode
 from launcher.planning.run_record import read_run_records
 from launcher.rundir.run_id import run_name
-from launcher.runs.record_notes import describe_gone, describe_silent, list_gone_hosts, list_silent
+from launcher.runs.record_notes import (
+    describe_gone,
+    describe_silent,
+    list_gone_hosts,
+    list_silent,
+    list_unseen,
+)
 from launcher.runs.render import encode_runs, render_runs
 from launcher.runs.search import search, search_hosts, unanswered_lines
 from launcher.slurm.commands import NO_CLUSTER
@@ -72,6 +78,8 @@ def command(hosts: tuple[str, ...], *, ended: bool, as_json: bool, **given: Any)
     for name in fixes.keys() & {*records, *map(run_name, records)}:
         fixes[name] = f"if the run is meant: gpulaunch attach {name}"
     echo_lines((*rejected, *unanswered_lines(errors, fixes)), err=True)
+    unseen = list_unseen(records, {run.run_id for run in found.runs}, found.errors)
+    echo_lines([f"not known to be over: {name_first(unseen, 3)}"] if unseen else [], err=True)
     echo_lines([describe_gone(gone)] if gone else [], err=True)
     silent = () if hosts or access.nodes else list_silent(records.values(), listed, found.errors)
     echo_lines([describe_silent(silent)] if silent else [], err=True)

@@ -66,6 +66,14 @@ def list_silent(
     return tuple(name for name, error in errors.items() if name in known and isinstance(error, _SILENT))
 
 
+def list_unseen(
+    records: Mapping[str, RunRecord], seen: Collection[str], errors: Mapping[str, HostError]
+) -> list[str]:
+    """Return launches that may live on hosts that did not answer, and that no other host has reported."""
+    unknown = (run_id for run_id, record in records.items() if not record.over and run_id not in seen)
+    return sorted(each for each in unknown if any(node.name in errors for node in records[each].entries))
+
+
 def note_answers(
     records: Mapping[str, RunRecord],
     runs: "Iterable[RemoteRun]",

@@ -212,7 +212,7 @@ def _spare_gpus_demoted(
             why = "this launch does not use it"
             yield check, replace(problem, severity=Severity.WARNING, message=f"{problem.message} ({why})")
         elif len(left) >= use.needed:
-            why = f"left out of this launch: {use.needed} of the others are enough"
+            why = f"left out of this launch, which needs {use.needed} of the others"
             yield check, replace(problem, severity=Severity.WARNING, message=f"{problem.message} ({why})")
         else:
             named = isinstance(job.gpus, tuple)

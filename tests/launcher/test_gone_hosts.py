@@ -13,7 +13,7 @@ from launcher.errors import AgentTimedOut, ConnectionTimedOut, HostError
 from launcher.follow.outcome import Outcome
 from launcher.follow.restart_history import RestartHistory
 from launcher.planning.run_record import build_run_record, note_in_record, read_run_records, save_run_record
-from launcher.runs.record_notes import describe_gone, list_gone_hosts, note_answers, note_end
+from launcher.runs.record_notes import describe_gone, list_gone_hosts, list_unseen, note_answers, note_end
 from launcher.transports.base import Connection
 from tests.launcher.found_runs import PLAN, A, B, found, node_run, over
 from tests.launcher.restart_cases import ended
@@ -63,6 +63,22 @@ def test_a_launch_is_over_once_all_of_its_hosts_have_said_so(
     ]
     note_answers(read_run_records(), found(*by_host), answered=answered, errors=errors, complete=True)
     assert read_run_records()[RUN_ID].over is expected
+
+
+@pytest.mark.parametrize(
+    ("over", "seen", "silent", "expected"),
+    [
+        (False, set(), "b", [RUN_ID]),
+        (False, {RUN_ID}, "b", []),  # its other node has reported it
+        (False, set(), "c", []),
+        (True, set(), "b", []),
+    ],
+)
+def test_a_launch_whose_host_is_silent_is_named_unless_it_is_known_to_be_over(
+    *, over: bool, seen: set[str], silent: str, expected: list[str]
+) -> None:
+    remember(over=over)
+    assert list_unseen(read_run_records(), seen, {silent: NO_ANSWER}) == expected
 
 
 @pytest.mark.parametrize(
