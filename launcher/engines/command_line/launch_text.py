@@ -147,10 +147,11 @@ class _Launches:
             self._leave(words)
         elif shell.take_arguments(words):
             shell.dropped.append(f"{words[0].text}: {side_programs.OF_SHELL}")
-        elif self.is_behind and _filters_log(words, self.ended):
-            shell.dropped += [f"| {words[0].text}: {RANK_LOGS}", *shell.redirected]
+        elif self.ended == "|" and words[0].text in side_commands.LOG_FILTERS:
+            why = RANK_LOGS if self.is_behind else side_programs.NOTHING
+            shell.dropped += [f"| {words[0].text}: {why}", *shell.redirected * self.is_behind]
             self.is_left_out = False
-        elif sentence := _without_effect(words, self.ended, after=bool(self.found)):
+        elif sentence := explain_empty(words) or side_commands.explain_drop(words, after=bool(self.found)):
             shell.dropped.append(sentence)
             self.is_left_out = self.is_behind
             self.printed = predict_output([[word.text for word in words]]) or self.printed
@@ -336,20 +337,3 @@ def _starts_launch(words: tuple[Word, ...]) -> bool:
         and (names_one or side_commands.has_launcher(words[at : at + 1]))
         and (not side_commands.explain_drop(words, after=False) and side_commands.is_launch(words))
     )
-
-
-def _without_effect(words: tuple[Word, ...], ended: str, *, after: bool) -> str:
-    """Return what is said of a command without effect on the launch; "" for any other.
-
-    `after`: behind another command.
-    """
-    if ended == "|" and words[0].text in ("tee", "cat"):
-        return f"| {words[0].text}: {RANK_LOGS}"
-    if sentence := explain_empty(words):
-        return sentence
-    return side_commands.explain_drop(words, after=after)
-
-
-def _filters_log(words: tuple[Word, ...], ended: str) -> bool:
-    """Whether a command only shows or keeps what the one in front of a pipe prints."""
-    return ended == "|" and words[0].text in side_commands.LOG_FILTERS

@@ -5,6 +5,7 @@ import shlex
 from collections.abc import Sequence
 from itertools import pairwise
 
+from launcher.engines.command_line.pages.python_text import NOTED
 from launcher.engines.command_line.shell.words import Word
 from launcher.errors import CommandRefused
 
@@ -17,11 +18,6 @@ _ENDS = "the text ends with"
 _NAME = re.compile(r"\$\{?([A-Za-z_]\w*)", re.ASCII)
 _WITHOUT_PROGRAM = re.compile(
     r"has no (?:script|program) to start$|names no script|^the line has no command$"
-)
-_IN_COMMENT = re.compile(
-    r"^[ \t]*#[# \t$]*(?P<launch>(?:[A-Z_]+=\S+[ \t]+)*"
-    r"(?:torchrun|accelerate[ \t]+launch|deepspeed|python[\d.]*[ \t]+(?:-m[ \t]|\S+\.py\b))[^\n]*)",
-    re.MULTILINE,
 )
 _FOR_ARGUMENTS = re.compile(r"(?P<quote>\"?)\$(?:[@*]|\{[@*][^}\n]*\})(?P=quote)")
 
@@ -102,9 +98,9 @@ def of_text(error: CommandRefused, text: str) -> CommandRefused:
         if re.search(rf"^[ \t]*#[ \t]*(?:export[ \t]+)?{name}=", text, re.MULTILINE):
             fix = f"take the # in front of {name}= out, or write the value"
             return CommandRefused(error.message, fix)
-    commented = _IN_COMMENT.search(text) if error.message == settings_file().message else None
-    if commented is not None:
-        fix = f"paste the launch that a comment of it has: gpulaunch run --hosts A,B -- {commented['launch']}"
+    noted = NOTED.search(text) if error.message == settings_file().message else None
+    if noted is not None:
+        fix = f"paste the launch that a comment of it has: gpulaunch run --hosts A,B -- {noted[1]}"
         return CommandRefused(error.message, fix)
     found = _FOR_ARGUMENTS.search(text) if _WITHOUT_PROGRAM.search(error.message) else None
     if found is None:

@@ -11,7 +11,7 @@ from launcher.engines.command_line.option_reader import read_options
 from launcher.engines.command_line.options import RANK_LOGS, Table
 from launcher.engines.command_line.parsed_command import Environment
 from launcher.engines.command_line.shell.terminals import SENTENCE, read_lock, read_terminal
-from launcher.engines.command_line.shell.words import Word
+from launcher.engines.command_line.shell.words import Word, is_assignment
 from launcher.engines.command_line.tables import side_programs as tables
 from launcher.engines.command_line.tables.mpirun_srun import PREFIXES
 from launcher.engines.command_line.tables.names import names
@@ -56,7 +56,6 @@ _STARTED = re.compile(r"[-$]|(?:launch|run|train|sft|pt|rlhf|python|torchrun|bas
 """What a launcher has behind it, and a name in a list has not: `--languages java python`."""
 
 _LAUNCHER = re.compile(r"(?:torchrun|accelerate|deepspeed|python[\d.]*)")
-_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*\+?=", re.ASCII)
 _SETUP_SCRIPT = re.compile(
     r"(?:[a-z\d]+[_.-]){0,20}(?:(?:install|setup|init|env|build|compile)(?:[_.-][a-z\d]+){0,20}\.sh"
     r"|(?:download|fetch|unpack|extract|prepare|preprocess|convert|tokenize|pack|edit)(?:[_.-][a-z\d]+){0,20}\.(?:sh|py))",
@@ -157,7 +156,7 @@ def _waits_for_person(words: Sequence[Word]) -> bool:
 
 def program_words(words: Sequence[Word]) -> tuple[Word, ...]:
     """Return a command from its program on: without `DATA=/x/env`, `sudo`, `srun -n 1` and `poetry run`."""
-    around = (at for at, word in enumerate(words) if not _ASSIGNMENT.match(word.text))
+    around = (at for at, word in enumerate(words) if not is_assignment(word))
     at = next(
         (at for at in around if at + 1 == len(words) or words[at].text not in ("nohup", "time")), len(words)
     )
@@ -242,7 +241,7 @@ def explain_needless(value: Word) -> str:
 def is_of_shell(words: tuple[Word, ...]) -> bool:
     """Whether a command changes the shell alone: without effect behind the launch."""
     name = words[0].text
-    return name in _OF_SHELL or all(_ASSIGNMENT.match(word.text) for word in words)
+    return name in _OF_SHELL or all(map(is_assignment, words))
 
 
 def refuse_undecided(words: tuple[Word, ...], *, is_behind: bool) -> None:

@@ -24,7 +24,7 @@ _COMMAND = re.compile(
     r"[ \t]*f?[\"'](?P<command>[^\"'\n]{1,200})[\"']"
 )
 _JOINED = re.compile(r"[ \t]*\\\n[ \t]*")
-_NOTED = re.compile(
+NOTED = re.compile(
     r"^#[^\n]{0,60}?\b((?:torchrun|accelerate launch|deepspeed|python[\d.]* -m torch\.distributed\.\w+)"
     r"[ \t]+\S[^\n]*)",
     re.MULTILINE,
@@ -55,7 +55,7 @@ def refuse_python(text: str, launch: re.Pattern[str], *, is_read: bool = True) -
         return
     entry, command = _ENTRY.search(text), _COMMAND.search(text)
     started = next(_started(program, launch), "") if program is not None else ""
-    noted = _NOTED.search(text)
+    noted = NOTED.search(text)
     started = started or (" ".join(noted[1].split())[:_SHOWN] if noted is not None else "")
     fix = "write the command that starts it: gpulaunch run --hosts A,B -- torchrun SCRIPT.py"
     if entry is not None:

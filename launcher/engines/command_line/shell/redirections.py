@@ -5,14 +5,13 @@ from collections.abc import Iterator
 
 from launcher.engines.command_line.options import RANK_LOGS
 from launcher.engines.command_line.shell.state import ShellState
-from launcher.engines.command_line.shell.words import Operator, Word
+from launcher.engines.command_line.shell.words import Operator, Word, is_assignment
 from launcher.errors import CommandRefused
 
 _WRITTEN = "written by the text alone: write it on each host, where the training reads it"
 _NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _WRITERS = ("cat", "echo", "printf", "tee", "jq", "sed", "envsubst", "scontrol", "sort", "cp")
 _ENDS = ("done", "}", "fi", "esac")
-_ASSIGNED = re.compile(r"[A-Za-z_]\w*=", re.ASCII)
 _SHELL = re.compile(r"(?:/[\w/]+/)?(?:ba|z|da|k)?sh")
 _PYTHON = re.compile(r"(?:/[\w./-]*/)?python[\d.]*", re.ASCII)
 
@@ -51,7 +50,7 @@ def _program_in_place(names: list[str]) -> int:
     if names[:1] == ["srun"] or _SHELL.fullmatch(names[0] if names else ""):
         at = next((at for at, name in enumerate(names) if _SHELL.fullmatch(name)), len(names))
         return at + 1 if at < len(names) and set(names[at + 1 :]) <= {"-s", "-l", "-e", "-"} else 0
-    at = next((at for at, name in enumerate(names) if not _ASSIGNED.match(name)), 0)
+    at = next((at for at, name in enumerate(names) if not is_assignment(Word(name))), 0)
     rest = names[at + 1 :]
     is_program = "-" in rest or all(name.startswith("-") for name in rest)
     return at + 1 if names[at:] and is_program and _PYTHON.fullmatch(names[at]) else 0
@@ -133,7 +132,7 @@ def remarks_of(shell: ShellState, words: list[Word]) -> list[str]:
 def _read_names(words: list[Word]) -> list[str]:
     """Return the variables that `IFS=, read -r NAME NAME` or `mapfile -t NAME` sets; [] for others."""
     texts = [word.text for word in words]
-    at = next((at for at, text in enumerate(texts) if not _ASSIGNED.match(text)), 0)
+    at = next((at for at, word in enumerate(words) if not is_assignment(word)), 0)
     is_read = texts[at : at + 1] in (["read"], ["mapfile"], ["readarray"])
     return [text for text in texts[at + 1 :] if _NAME.fullmatch(text)] if is_read else []
 
