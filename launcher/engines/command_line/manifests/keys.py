@@ -9,17 +9,12 @@ from launcher.engines.command_line.side_commands import say_left_out
 from launcher.engines.command_line.tables.side_programs import BEFORE
 
 _VALUE = r"[ ]+(?P<value>[^#\s]+(?:[ \t]+[^#\s]+)*)[ \t]*(?:#.*)?"
-_DIRECTORY = re.compile(
-    rf"(?:[ ]*(?:- +)*)(?P<key>(?:work(?:ing[_-]?)?)?[dD]ir|working[_-]?[dD]irectory):{_VALUE}"
+_PLAIN = re.compile(
+    r"[ ]*(?:- +)*(?P<key>(?:work(?:ing[_-]?)?)?[dD]ir|working[_-]?[dD]irectory"
+    rf"|chdir|code|root_path|env_file):{_VALUE}"
 )
-_CHANGED = re.compile(rf"[ ]*chdir:{_VALUE}")
-"""Of Ansible, beside the command or in its `args:`."""
-
-_CODE = re.compile(rf"[ ]*(?:- +)*(?P<key>code):{_VALUE}")
-"""Of Azure ML: the folder that is sent, in which the command starts."""
-
-_ROOT = re.compile(rf"[ ]+root_path:{_VALUE}")
-"""Of Databricks: the folder that is sent."""
+_OTHERS = ("chdir", "code", "root_path", "env_file")
+"""Of Ansible; of Azure ML, which sends the folder and starts in it; of Databricks; of Compose."""
 
 _PREPARES = re.compile(r"(?P<indent>[ ]*)(?P<key>setup|before_script|init):(?:[ \t].*)?")
 _DEFAULT_DIRECTORY = re.compile(
@@ -38,7 +33,6 @@ _NAMED = re.compile(r"[ ]*(?:- +)?name:[ ]*[\"']?(?P<name>[A-Za-z_]\w*)[\"']?[ ]
 _REFERENCE = re.compile(
     r"[ ]*(?:valueFrom:[ ]*\{[ ]*)?(?P<kind>secretKeyRef|configMapKeyRef|fieldRef|resourceFieldRef):.*"
 )
-_FILE = re.compile(rf"[ ]*env_file:{_VALUE}")
 _ALL_FROM = re.compile(r"[ ]*envFrom:.*|[ ]*env_file:[ ]*(?:#.*)?")
 _WITHOUT_VALUE = re.compile(
     r"[ ]*(?:- +(?P<item>[A-Z_][A-Z0-9_]*)|(?P<name>[A-Z_][A-Z0-9_]*):(?:[ ]+(?:null|~|\"\"|''))?)"
@@ -59,8 +53,8 @@ def texts_of_keys(lines: Sequence[str], beside: range, document: range, indent: 
         if (found := _DEVICES.fullmatch(lines[at])) is not None:
             ids = ",".join(part.strip(" \"'") for part in found["value"].split(",") if part.strip())
             yield f"export CUDA_VISIBLE_DEVICES={shlex.quote(ids)}\n"
-    if (root := next((found for at in document if (found := _ROOT.fullmatch(lines[at]))), None)) is not None:
-        yield _said(f"root_path {root['value']}: {_OF_CONTAINER}")
+    roots = (one["value"] for one in _plain(lines, document) if one["key"] == "root_path")
+    yield from (_said(f"root_path {root}: {_OF_CONTAINER}") for root in roots)
     yield from _cards(lines, beside, document)
     yield from _unseen(lines, beside)
     prepared = (found for at in beside if (found := _PREPARES.fullmatch(lines[at])) is not None)
@@ -87,16 +81,21 @@ def _said(sentence: str) -> str:
     return say_left_out(sentence) + "\n"
 
 
+def _plain(lines: Sequence[str], where: range) -> Iterator[re.Match[str]]:
+    """Yield directories and files that keys name in a word."""
+    return (found for at in where if (found := _PLAIN.fullmatch(lines[at])) is not None)
+
+
 def _directory(lines: Sequence[str], beside: range, document: range, indent: int) -> Iterator[str]:
-    found = (_DIRECTORY.fullmatch(lines[at]) for at in beside)
-    named = [each for each in found if each is not None and each.start("key") == indent]
-    for changed in filter(None, (_CHANGED.fullmatch(lines[at]) for at in beside)):
+    plain = list(_plain(lines, beside))
+    own = [one for one in plain if one.start("key") == indent]
+    named = [one for one in own if one["key"] not in _OTHERS]
+    for changed in (one for one in plain if one["key"] == "chdir"):
         is_filled_in = "{" in changed["value"]
         said = f"chdir {changed['value']}: filled in elsewhere: workdir: of a run config names it"
         yield _said(said) if is_filled_in else f"cd {shlex.quote(changed['value'])}\n"
     if not named and is_of_azure(lines[at] for at in document):
-        codes = (_CODE.fullmatch(lines[at]) for at in beside)
-        named = [each for each in codes if each is not None and each.start("key") == indent]
+        named = [one for one in own if one["key"] == "code"]
     default = _DEFAULT_DIRECTORY.search("\n".join(lines[at] for at in document))
     one = named[0] if named else default
     if one is None:
@@ -129,7 +128,7 @@ def _unseen(lines: Sequence[str], beside: range) -> Iterator[str]:
             name = named["name"]
         elif (reference := _REFERENCE.fullmatch(line)) is not None:
             yield _said(f"{name} ({reference['kind']}): {_WRITE_IT}")
-        elif (file := _FILE.fullmatch(line)) is not None:
+        elif (file := _PLAIN.fullmatch(line)) is not None and file["key"] == "env_file":
             yield _said(
                 f"env_file {file['value']}: its variables are not read; env: of a run config sets them"
             )

@@ -317,36 +317,28 @@ class _WordReader:
         self.is_count = self.is_count or found.is_count
         if found.unresolved:
             self._add_unresolved(found.unresolved)
-        elif found.open is not None:
-            is_one = is_quoted or _ASSIGNED.match(self.current or "") is not None
-            self._add_array((found.open,) if is_one else self._fields(found.open))
-        elif found.text is None:
-            is_one = (is_quoted and found.is_joined) or _ASSIGNED.match(self.current or "") is not None
-            mark = separators(self.values)[:1] if found.is_joined else " "
-            splits = not (is_quoted or is_one or found.has_quotes)
-            words = (
-                tuple(part for word in found.words for part in self._fields(word)) if splits else found.words
-            )
-            self._add_array((_joined(words, mark),) if is_one and words else words)
-        elif is_quoted or _ASSIGNED.match(self.current or ""):
-            self._add(found.text)
-        else:
-            self._add_split(found.text)
+            return True
+        words = found.words if found.text is None else (Word(found.text),)
+        words = words if found.open is None else (found.open,)
+        is_one = (is_quoted and found.is_joined) or _ASSIGNED.match(self.current or "") is not None
+        if is_one and words:
+            words = (_joined(words, separators(self.values)[:1] if found.is_joined else " "),)
+        self._add_words(words, splits=not (is_quoted or is_one or found.has_quotes))
         return True
 
-    def _add_array(self, value: tuple[Word, ...]) -> None:
-        for number, word in enumerate(value[:_MOST_WORDS]):
+    def _add_words(self, words: tuple[Word, ...], *, splits: bool) -> None:
+        """Add what an expansion stands for; without quotes each word of it is split."""
+        for number, word in enumerate(words[:_MOST_WORDS]):
             if number:
                 self._finish()
-            self._add(word.text)
-            self.unresolved += word.unresolved
-
-    def _fields(self, word: Word) -> tuple[Word, ...]:
-        """Return what a word of an array becomes without quotes."""
-        if not word.is_known:
-            return split_open(word)
-        fields = split_fields(word.text, separators(self.values))
-        return tuple(Word(field) for field in fields if field is not None)
+            if splits and word.is_known:
+                self._add_split(word.text)
+            else:
+                for at, part in enumerate(split_open(word) if splits else (word,)):
+                    if at:
+                        self._finish()
+                    self._add(part.text)
+                    self.unresolved += part.unresolved
 
     def _add_split(self, value: str) -> None:
         for number, part in enumerate(split_fields(value, separators(self.values))):
