@@ -246,7 +246,8 @@ def _several(found: Sequence[FoundCommand], number: int | None) -> CommandRefuse
     more = f"; {len(found) - _LISTED} more" if len(found) > _LISTED else ""
     what = f"{len(found)} commands, {alike}{shown}{more}"
     ranks = [_rank(one.words) for one in found]
-    said = [(rank, all(map(_says_all, line.words))) for rank, line in zip(ranks, found, strict=True)]
+    complete = (all(with_placeholders(word).is_known for word in line.words) for line in found)
+    said = list(zip(ranks, complete, strict=True))
     one = 1 + said.index(max(said))
     if number is None and (fix := remedies.without_ssh([line.words for line in found])):
         return CommandRefused(f"the text starts the launch on several hosts by ssh, {shown}{more}", fix)
@@ -264,10 +265,6 @@ def _several(found: Sequence[FoundCommand], number: int | None) -> CommandRefuse
 def _is_setting(words: tuple[Word, ...]) -> bool:
     """Whether a line is one of YAML or TOML: `NAME: VALUE`, `NAME = VALUE`, `[section]`."""
     return words[0].text.endswith((":", "]")) or words[1:2] == (Word("="),)
-
-
-def _says_all(word: Word) -> bool:
-    return with_placeholders(word).is_known
 
 
 def _rank(words: tuple[Word, ...]) -> int:

@@ -112,3 +112,11 @@ FROM_MAIN = "the plan takes the first host's address, as the others reach it"
 FROM_PORT = "read as the main port; gpulaunch takes another free one when it is busy"
 FROM_RANKS = "ranks follow from the order of the hosts"
 FROM_GPUS = "read as GPUs of each host; the plan names them by UUID"
+
+MAIN = (
+    owned("--master_addr", FROM_MAIN, sets="main_address"),
+    owned("--master_port", FROM_PORT, kind="int", sets="main_port"),
+)
+"""Where the ranks meet, as torchrun and the launchers that start it call it."""
+
+NODE_RANK = owned("--node_rank", FROM_RANKS, kind="int", sets="node_rank")

@@ -111,12 +111,9 @@ def _number(one: FoundOption) -> Mapping[str, Any]:
         return {option.sets: values.optional_count(name, text)}
     if option.sets == "node_rank" and text.strip() == "-1":  # DeepSpeed's default
         return {}
-    number = int(text) if _is_signed(text) and not option.sets else values.whole(name, text)
+    is_signed = values.is_number(text.strip().removeprefix("-"))
+    number = int(text) if is_signed and not option.sets else values.whole(name, text)
     return {option.sets: number} if option.sets else {}
-
-
-def _is_signed(text: str) -> bool:
-    return values.is_number(text.strip().removeprefix("-"))
 
 
 def _devices(name: str, text: str) -> Mapping[str, Any]:

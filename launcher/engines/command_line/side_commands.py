@@ -167,7 +167,8 @@ def program_words(words: Sequence[Word]) -> tuple[Word, ...]:
         at = _behind_prefix(words, at, table)
     if at < len(words) and posixpath.basename(words[at].text) == "flock":
         return _under_lock(words[at:])
-    is_run = [word.text for word in words[at : at + 2]] in _RUNS and not _is_option(words[at + 2 : at + 3])
+    program = "".join(word.text for word in words[at + 2 : at + 3])
+    is_run = [word.text for word in words[at : at + 2]] in _RUNS and program[:1] not in ("", "-")
     return tuple(words[at + 2 * is_run :])
 
 
@@ -191,10 +192,6 @@ def _behind_prefix(words: Sequence[Word], at: int, table: Table) -> int:
 def _prepares(words: tuple[Word, ...]) -> bool:
     is_left_out = is_setup(words) or names_setup_script(words) or explain_drop(words, after=False) != ""
     return is_left_out or _waits_for_person(words)
-
-
-def _is_option(first: Sequence[Word]) -> bool:
-    return not first or first[0].text.startswith("-")
 
 
 def find_environment(words: tuple[Word, ...]) -> Environment | None:

@@ -15,6 +15,7 @@ from launcher.engines.command_line.options import (
     owned,
     refused,
 )
+from launcher.engines.command_line.tables.torchrun import ELASTIC
 
 _SET = "set where the launch has several ranks"
 _TPU = "gpulaunch launches on GPUs and CPUs"
@@ -56,15 +57,7 @@ GENERAL: tuple[LauncherOption, ...] = (
     owned("--machine_rank", FROM_RANKS, kind="int", sets="node_rank"),
     owned("--main_process_ip", FROM_MAIN, sets="main_address"),
     owned("--main_process_port", FROM_PORT, kind="int", sets="main_port"),
-    kept("--tee", also="-t"),
-    kept("--log_dir", "the logs of each rank are in gpulaunch-runs as well", sets="log_dir"),
-    kept("--role", "a word in front of each line; left out where its value is not known", is_label=True),
-    owned("--rdzv_backend", STATIC_RENDEZVOUS, kind="backend"),
-    owned("--rdzv_conf", "its timeout is kept; the rest is of other rendezvous", kind="rendezvous_conf"),
-    owned("--max_restarts", "restart: of the run config does it", kind="int", sets="max_restarts"),
-    kept("--monitor_interval", kind="float"),
-    owned("--module", "the program is a module", values=0, also="-m"),
-    owned("--no_python", "the program is started without python", values=0),
+    *ELASTIC,
     *each(refused, "--tpu --tpu_cluster --tpu_use_sudo", _TPU, _NO_TPU, values=0),
     owned("--no_tpu_cluster", "gpulaunch launches on no TPU", values=0),
     refused("--vm", _TPU, _NO_TPU),

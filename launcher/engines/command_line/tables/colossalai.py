@@ -1,14 +1,6 @@
 """The options of `colossalai run` (colossalai/cli/launcher), which starts torchrun over SSH."""
 
-from launcher.engines.command_line.options import (
-    FROM_HOSTS,
-    FROM_MAIN,
-    FROM_PLAN,
-    FROM_PORT,
-    Table,
-    owned,
-    refused,
-)
+from launcher.engines.command_line.options import FROM_HOSTS, FROM_PLAN, MAIN, Table, owned, refused
 
 VERSION = "0.5"
 """The release that the rows were compared with."""
@@ -22,8 +14,7 @@ COLOSSALAI = Table(
         owned("--exclude", "leave the host out of --hosts", kind="host_names", sets="exclude"),
         owned("--num_nodes", FROM_HOSTS, kind="int", sets="nodes"),
         owned("--nproc_per_node", FROM_PLAN, kind="per_node", sets="per_node"),
-        owned("--master_port", FROM_PORT, kind="int", sets="main_port"),
-        owned("--master_addr", FROM_MAIN, sets="main_address"),
+        *MAIN,
         owned("--ssh-port", "gpulaunch reaches the hosts, as hosts.yaml and your SSH configuration say"),
         owned("-m", "the program is a module", values=0),
         refused(

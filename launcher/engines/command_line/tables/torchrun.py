@@ -4,8 +4,8 @@ from launcher.engines.command_line.options import (
     FROM_HOSTS,
     FROM_MAIN,
     FROM_PLAN,
-    FROM_PORT,
-    FROM_RANKS,
+    MAIN,
+    NODE_RANK,
     STATIC_RENDEZVOUS,
     LauncherOption,
     Table,
@@ -16,32 +16,36 @@ from launcher.engines.command_line.options import (
 )
 from launcher.engines.command_line.parsed_command import TUNE_RUN
 
-OPTIONS: tuple[LauncherOption, ...] = (
-    owned("--nnodes", FROM_HOSTS, kind="nodes", sets="nodes"),
-    owned("--nproc_per_node", FROM_PLAN, kind="per_node", sets="per_node"),
+ELASTIC: tuple[LauncherOption, ...] = (
     owned("--rdzv_backend", STATIC_RENDEZVOUS, kind="backend"),
-    owned("--rdzv_endpoint", FROM_MAIN, kind="endpoint", sets="main_address"),
-    owned("--rdzv_id", STATIC_RENDEZVOUS),
     owned("--rdzv_conf", "its timeout is kept; the rest is of other rendezvous", kind="rendezvous_conf"),
-    owned("--standalone", STATIC_RENDEZVOUS, values=0),
     owned("--max_restarts", "restart: of the run config does it", kind="int", sets="max_restarts"),
     kept("--monitor_interval", kind="float"),
-    kept("--start_method", choices="spawn fork forkserver"),
     kept("--role", "a word in front of each line; left out where its value is not known", is_label=True),
     owned("--module", "the program is a module", values=0, also="-m"),
     owned("--no_python", "the program is started without python", values=0),
+    kept("--log_dir", "the logs of each rank are in gpulaunch-runs as well", sets="log_dir"),
+    kept("--tee", also="-t"),
+)
+"""What `accelerate launch` takes for the torchrun that it starts."""
+
+OPTIONS: tuple[LauncherOption, ...] = (
+    owned("--nnodes", FROM_HOSTS, kind="nodes", sets="nodes"),
+    owned("--nproc_per_node", FROM_PLAN, kind="per_node", sets="per_node"),
+    *ELASTIC,
+    owned("--rdzv_endpoint", FROM_MAIN, kind="endpoint", sets="main_address"),
+    owned("--rdzv_id", STATIC_RENDEZVOUS),
+    owned("--standalone", STATIC_RENDEZVOUS, values=0),
+    kept("--start_method", choices="spawn fork forkserver"),
     refused(
         "--run_path",
         "the script would run inside torch's launcher, where no rank can be prepared or verified",
         "leave it out: the script then runs in a process of its own",
         values=0,
     ),
-    kept("--log_dir", "the logs of each rank are in gpulaunch-runs as well", sets="log_dir"),
     kept("--redirects", also="-r"),
-    kept("--tee", also="-t"),
-    owned("--node_rank", FROM_RANKS, kind="int", sets="node_rank"),
-    owned("--master_addr", FROM_MAIN, sets="main_address"),
-    owned("--master_port", FROM_PORT, kind="int", sets="main_port"),
+    NODE_RANK,
+    *MAIN,
     owned("--local_addr", FROM_MAIN),
     kept("--numa_binding", choices="node socket exclusive core-complex"),
     kept("--shutdown_timeout", kind="int"),
