@@ -23,6 +23,7 @@ from launcher.engines.choice import choose_engine
 from launcher.errors import LaunchRefused
 from launcher.planning.accelerate_default_config import describe_effect_on_cpu, take_default_config
 from launcher.planning.main_address_and_port import (
+    Host,
     MainPort,
     choose_interface,
     choose_main_address,
@@ -40,8 +41,6 @@ from preflight.facts.missing import Missing
 from preflight.facts.script import ScriptAnalysis
 from preflight.frozen import dataclass
 from preflight.job import Job
-
-Host = tuple[HostEntry, HostFacts]
 
 _MAX_THREADS_PER_GPU_RANK = 8
 

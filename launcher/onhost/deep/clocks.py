@@ -5,8 +5,10 @@ import runpy
 import time
 from typing import Callable
 
+from ..procfs import read_text
+
 CGROUP = "cgroup.py"
-_THROTTLED = {b"throttled_usec": 1e-6, b"throttled_time": 1e-9}  # cgroup v2 and v1, in seconds
+_THROTTLED = {"throttled_usec": 1e-6, "throttled_time": 1e-9}  # cgroup v2 and v1, in seconds
 _MOST_LEVELS = 32
 _MOST_READS, _AT_ONCE_S = 50, 0.0005
 Reading = tuple[float, float, float]
@@ -71,23 +73,16 @@ class ProcessorClock(WallClock):
 
 def queued_s() -> float:
     """Return how long this thread has been in the queue for a processor, 0 where that is not counted."""
-    try:
-        with open("/proc/thread-self/schedstat", "rb") as file:
-            return int(file.read().split()[1]) / 1e9
-    except (OSError, IndexError, ValueError):
-        return 0.0
+    words = read_text("/proc/thread-self/schedstat").split()
+    return int(words[1]) / 1e9 if len(words) > 1 else 0.0
 
 
 def throttled_s(path: str) -> float:
     """Return how long the quota of a control group has held it back, by its cpu.stat."""
-    try:
-        with open(path, "rb") as file:
-            for line in file:
-                name, _, value = line.partition(b" ")
-                if name in _THROTTLED:
-                    return int(value) * _THROTTLED[name]
-    except (OSError, ValueError):
-        pass
+    for line in read_text(path).splitlines():
+        name, _, value = line.partition(" ")
+        if name in _THROTTLED and value.isdigit():
+            return int(value) * _THROTTLED[name]
     return 0.0
 
 

@@ -3,6 +3,7 @@
 import os
 from typing import Any, Callable
 
+from ..procfs import read_text
 from .clocks import ProcessorClock, Reading, WallClock
 
 MIB = 1 << 20
@@ -156,14 +157,10 @@ def _as_uuid(found: object) -> str:
 
 def cpu_model() -> str:
     """Return the processor's name, "CPU" where the kernel does not say it."""
-    try:
-        with open("/proc/cpuinfo", "rb") as file:
-            for line in file:
-                name, _, value = line.partition(b":")
-                if name.strip() in (b"model name", b"Model"):
-                    return value.strip().decode("utf-8", "replace")
-    except OSError:
-        pass
+    for line in read_text("/proc/cpuinfo").splitlines():
+        name, _, value = line.partition(":")
+        if name.strip() in ("model name", "Model"):
+            return value.strip()
     return "CPU"
 
 
