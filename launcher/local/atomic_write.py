@@ -14,9 +14,9 @@ _DEVICES = (Path("/dev"), Path("/proc"))
 def write_atomic(path: Path, text: str) -> None:
     """Write text to a file, which appears only once it is complete.
 
-    A link stays one: what it leads to is written. A file keeps its permissions, and its owner where
-    that is possible. Raises OSError
-    naming the file, and BadInput where there is no directory for it, or the text has no bytes in UTF-8.
+    A link stays one: what it leads to is written. A file keeps its permissions, and its owner where that is
+    possible. Raises OSError naming the file, and BadInput where there is no directory for it, or the text has
+    no bytes in UTF-8.
     """
     _require_directory(path)
     if _is_stream(path):

@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     from launcher.rundir.log_metrics import Metrics
 
 OUTCOME = "outcome.json"
-"""The file that keeps it, beside the local logs."""
-
+"""How a run ended, beside its local logs."""
 PLAN = "plan.json"
 EVENTS = "events.jsonl"
 _BLOCK = 1 << 20

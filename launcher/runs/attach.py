@@ -202,7 +202,9 @@ class AttachedRun(FollowedRun):
 
     def _ended(self) -> Outcome:
         """Return how it ended, and keep that with the logs where no client has before."""
-        outcome = self._build_outcome(self._duration(), 1)
+        # By its hosts' events: this client followed a part of it only.
+        seconds = sum(phase.seconds for phase in self._reporter.phases.finish())
+        outcome = self._build_outcome(seconds, 1)
         if _NO_RECORD in self._state.nodes.lost.values():
             outcome = restore_outcome(outcome, self._kept)
         if not path_below(self._book.directory, OUTCOME).exists():
@@ -212,10 +214,6 @@ class AttachedRun(FollowedRun):
         times = [ended.at for ended in self._state.nodes.ended.values() if ended.at is not None]
         self._book.add_event(outcome.verdict, bad=outcome.exit_code != 0, at=max(times, default=None))
         return outcome
-
-    def _duration(self) -> float:
-        """Return how long it ran, by its hosts' events: this client followed a part of it only."""
-        return sum(phase.seconds for phase in self._reporter.phases.finish())
 
 
 def _kept_outcome(directory: Path, run: RemoteRun, plan: Plan) -> tuple[Mapping[str, Any], frozenset[str]]:

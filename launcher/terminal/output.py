@@ -1,8 +1,7 @@
 """The one door through which text goes to standard output and standard error.
 
 What is printed names hosts, files, processes and logs, and so may hold whatever others wrote. This module
-makes all of it becomes lines that steer no terminal; colours come from us alone. A test forbids every other
-way out.
+makes lines of it that steer no terminal; colours come from us alone. A test forbids every other way out.
 """
 
 import os

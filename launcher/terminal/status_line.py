@@ -1,4 +1,4 @@
-"""The status line: what continues, how far, how good and how fast, since when no step, what it uses. Pure."""
+"""The status line: the phase, the last step, losses, speed, since when no step, what it uses. Pure."""
 
 from collections import deque
 from collections.abc import Hashable, Iterator, Sequence

@@ -169,17 +169,14 @@ def _last(samples: "Sequence[Sample]") -> float | None:
 def _newer(old: ProgressValues, new: ProgressValues) -> ProgressValues:
     """Return the new reading; what it does not hold is as before."""
     if new.steps is not None and new.steps < (old.steps or 0):  # a bar of epochs, or of an evaluation
-        new = replace(new, step=old.step, steps=old.steps, rate=None if _in_steps(new) else new.rate)
+        own_rate = None if new.rate is None or new.rate[1] == "steps" else new.rate
+        new = replace(new, step=old.step, steps=old.steps, rate=own_rate)
     rate = new.rate
     if old.rate is not None and (rate is None or (rate[1] == "steps" and old.rate[1] != "steps")):
         rate = old.rate
     names = ("step", "steps", "loss", "norm", "learning_rate")
     kept = {name: getattr(old, name) for name in names if getattr(new, name) is None}
     return replace(new, **kept, rate=rate)
-
-
-def _in_steps(reading: ProgressValues) -> bool:
-    return reading.rate is not None and reading.rate[1] == "steps"
 
 
 def _seconds(match: re.Match[str]) -> float:

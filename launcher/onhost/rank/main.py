@@ -1,4 +1,4 @@
-"""Program that accelerate starts as each rank: it prepares the process and then becomes the user's script.
+"""Program that runs as each rank: it prepares the process and then becomes the user's script.
 
     rank.py SCRIPT args...      rank.py -m MODULE args...        (as `python` itself would take them)
     rank.py --exec PROGRAM args...                               (a program that is not a Python script)

@@ -8,7 +8,7 @@ CGROUP = "cgroup.py"
 
 
 class CgroupLike(Protocol):
-    """cgroup.Cgroup."""
+    """What is called of the class Cgroup in a run's cgroup.py."""
 
     path: str
 
