@@ -33,7 +33,7 @@ MODULE = "accelerate.commands.launch"
 CONFIG = "accelerate.yaml"
 
 
-class Accelerate:
+class Accelerate(Engine):
     """Starts ranks by `accelerate launch`, which starts them by torch's elastic launcher."""
 
     def argv(self, world: World, node: NodeSetup) -> tuple[str, ...]:

@@ -104,7 +104,9 @@ class Engine(Protocol):
         """Return what its launcher needs in the environment beside `common_environment`."""
 
     def files(self, world: World, node: NodeSetup) -> tuple[tuple[str, str], ...]:
-        """Return the files that its launcher reads, as (name below the run directory, text)."""
+        """Return the files that its launcher reads, as (name below the run directory, text); () for none."""
+        del world, node
+        return ()
 
     def notes(self, world: World, node: NodeSetup) -> Iterator[str]:
         """Yield what a person who reads the command and the files would stumble over."""

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from launcher.engines.base import RANK_PROGRAM, Engine, NodeSetup, World
 
 
-class Command:
+class Command(Engine):
     """Starts one program on each node."""
 
     def argv(self, world: World, node: NodeSetup) -> tuple[str, ...]:
@@ -46,11 +46,6 @@ class Command:
             "PET_RDZV_CONF": f"timeout={world.rendezvous_timeout_s}",
             "FORCE_TORCHRUN": "1",
         }
-
-    def files(self, world: World, node: NodeSetup) -> tuple[tuple[str, str], ...]:
-        """Return no file: all is in the environment."""
-        del world, node
-        return ()
 
     def notes(self, world: World, node: NodeSetup) -> Iterator[str]:
         """Yield what is not ours."""

@@ -24,7 +24,7 @@ from launcher.engines.single_rank import describe_start, needs_no_launcher, rank
 MODULE = "torch.distributed.run"
 
 
-class Torchrun:
+class Torchrun(Engine):
     """Starts ranks by torch's elastic launcher."""
 
     def argv(self, world: World, node: NodeSetup) -> tuple[str, ...]:
@@ -61,11 +61,6 @@ class Torchrun:
         if node.launched_by == "fabric":
             env |= _fabric(world, node)
         return env
-
-    def files(self, world: World, node: NodeSetup) -> tuple[tuple[str, str], ...]:
-        """Return no file: all is in the command."""
-        del world, node
-        return ()
 
     def notes(self, world: World, node: NodeSetup) -> Iterator[str]:
         """Yield why the command of one rank is not torchrun's."""
