@@ -12,7 +12,7 @@ from launcher.errors import ConfigError
 MAX_BYTES = 1 << 20
 MAX_KEY = 200  # characters; each value carries the path of keys to it
 MAX_PATHS = 1 << 24  # characters of all those paths
-_NULL_TEXTS = frozenset({"", "~", "null", "Null", "NULL"})
+_NULL_TEXTS = frozenset({"", "null", "Null", "NULL"})  # "~" is the home directory to who writes a path
 _MERGE_KEY = "<<"
 # Each starts only where a word starts, so that a search is linear.
 _BARE_RANGE = re.compile(r"(?<![\w.@-])[\w.@-]+\[[0-9,/-]+\][\w.-]*")

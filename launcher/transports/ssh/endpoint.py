@@ -22,6 +22,7 @@ from launcher.errors import (
 from launcher.local.descriptors import is_exhausted
 from launcher.local.home import at_home, shorten_path
 from launcher.local.user import login_name
+from launcher.rundir.run_id import is_job_id
 from launcher.text import one_line
 from launcher.transports import open_endpoint
 from launcher.transports.base import Connection, Endpoint, NewHostKeys, OpenOptions
@@ -70,6 +71,8 @@ def opener_for(
         try:
             return open_endpoint(build_endpoint(entry, inventory, ssh_config), options)
         except HostError as error:
+            if is_job_id(entry.alias) and not entry.in_inventory:
+                error.fix = f"a Slurm job is no host: gpulaunch ps {entry.alias} lists its runs"
             error.fix += _name_unfollowed(entry, ssh_config, "; " if error.fix else "")
             name = _unlisted_name(entry, inventory, error) if isinstance(error, NameNotResolved) else ""
             if not name or next(unresolved) >= _MOST_GUESSES:
