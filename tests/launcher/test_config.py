@@ -237,7 +237,11 @@ MISTAKES: dict[str, tuple[str, dict[str, object], str]] = {
     "precision": ("script: a\nprecision: fp61", {}, "one of auto, no, fp16, bf16, fp8"),
     "precision spelling": ("script: a\nprecision: fp61", {}, 'got "fp61"; did you mean "fp16"?'),
     "no gpus at all": ("script: a\ngpus: 0", {}, "none for CPU ranks, [0] for the GPU with index 0"),
-    "null argument": ("script: a\nargs: [null]", {}, 'x.yaml:2: args[0]: expected text or a number; write ""'),
+    "null argument": (
+        "script: a\nargs: [null]",
+        {},
+        'x.yaml:2: args[0]: expected text or a number; write ""',
+    ),
     "nested argument": ("script: a\nargs: [[1]]", {}, "args[0]: expected text or a number, got a list"),
     "args as text": ("script: a\nargs: --x 1", {}, "x.yaml:2: args: expected a list"),
     "host for hosts": ("script: a\nhost: titan", {}, 'x.yaml:2: host: unknown key; did you mean "hosts"?'),
