@@ -111,7 +111,7 @@ def test_a_local_user_without_a_name_logs_in_as_whom_it_names(tmp_path: Path) ->
             "behind.invalid",
             "check the spelling, or set `address:` in hosts.yaml or HostName in ~/.ssh/config",
         ),
-        ("17_3", "a Slurm job is no host: gpulaunch ps 17_3 lists its runs"),
+        ("17_3", "17_3 is the id of a Slurm job: gpulaunch ps 17_3 lists its runs"),
         ("bastoin.invalid", 'did you mean "bastion.invalid" of your ssh_config?'),
         ("other", '{config}:6: "hostnme" is not a keyword of ssh_config; did you mean "hostname"?'),
         ("moved", "correct HostName in {config}:10"),

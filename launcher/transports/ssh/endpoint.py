@@ -72,7 +72,9 @@ def opener_for(
             return open_endpoint(build_endpoint(entry, inventory, ssh_config), options)
         except HostError as error:
             if is_job_id(entry.alias) and not entry.in_inventory:
-                error.fix = f"a Slurm job is no host: gpulaunch ps {entry.alias} lists its runs"
+                error.fix = (
+                    f"{entry.alias} is the id of a Slurm job: gpulaunch ps {entry.alias} lists its runs"
+                )
             error.fix += _name_unfollowed(entry, ssh_config, "; " if error.fix else "")
             name = _unlisted_name(entry, inventory, error) if isinstance(error, NameNotResolved) else ""
             if not name or next(unresolved) >= _MOST_GUESSES:
