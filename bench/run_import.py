@@ -22,13 +22,15 @@ HALF = 0.5
 _COLLECTOR = "import gc; gc.set_threshold(50_000, 20, 20); "
 IMPORTS = f"""\
 {_COLLECTOR}
-import launcher.commands.run, launcher.commands._launch
+import launcher.commands.run
+gc.freeze()
+import launcher.commands._launch
 from contextlib import suppress
 with suppress(ImportError):
     import launcher.host_checks.evaluation, launcher.launch.attempt
 """
-"""With the collector as `launcher.cli.main` sets it, in both. The last two are imported while hosts answer;
-in that commit the first two import what they hold."""
+"""With the collector as `launcher.cli` sets it and frees it of a command's modules, in both. The last two are
+imported while hosts answer; in that commit the first two import what they hold."""
 
 
 def main() -> int:

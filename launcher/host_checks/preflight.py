@@ -1,5 +1,6 @@
 """A preflight: ask the hosts, judge each and all together, and say what a launch would use."""
 
+import gc
 import os
 import posixpath
 import time
@@ -82,6 +83,7 @@ def _import_judgement(more: Callable[[], object] | None, *, reads_script: bool) 
         import preflight.checks.script_judge  # noqa: F401, PLC0415
     if more is not None:
         more()
+    gc.freeze()  # or the first search for garbage would go through all of them, while answers are read
 
 
 def build_reachability_probe(*, width: int = WIDTH) -> ReachabilityProbe:

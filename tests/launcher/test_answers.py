@@ -1,5 +1,6 @@
 """Answers of hosts as they come: lines of text, and lines of JSON."""
 
+import gc
 import json
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from launcher.errors import BadInput, ConnectionTimedOut, HostError
 from launcher.host_checks.answers import JsonLines, TextAnswers, encode_preflight_summary
 from launcher.host_checks.collection import name_awaited_hosts
 from launcher.host_checks.evaluation import evaluate_facts
+from launcher.host_checks.preflight import _import_judgement
 from launcher.host_checks.preflight_options import PreflightOptions
 from launcher.remote.agent import GatherResult
 from preflight.job import Job
@@ -43,6 +45,15 @@ def test_hosts_without_an_answer_for_the_same_reason_are_named_up_to_a_number(
     assert len(said) == 42
     assert said[39].startswith("no answer h39: no answer from h39 (")
     assert said[40].startswith("no answer from further hosts (-v names all): ADDRESS port 22 refuses (")
+
+
+def test_modules_are_left_out_of_searches_for_garbage_before_answers_are_read() -> None:
+    made: list[list[int]] = [[] for _ in range(500)]
+    frozen = gc.get_freeze_count()
+    _import_judgement(lambda: made.append([]), reads_script=False)
+    assert len(made) == 501
+    assert gc.get_freeze_count() >= frozen + 500
+    assert gc.get_count()[0] < 100
 
 
 def test_a_ctrl_c_names_the_hosts_that_have_not_answered(capsys: pytest.CaptureFixture[str]) -> None:
