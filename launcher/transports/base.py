@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import Literal, Protocol, Self, TypeAlias, TypedDict, Unpack
 
@@ -125,7 +126,7 @@ class Closing(ABC):
         self.close()
 
 
-class Connection(Protocol):
+class Connection(AbstractContextManager["Connection", None], Protocol):
     """An open way to one host. argv is quoted for the remote shell in this class, and nowhere else.
 
     Every argument arrives unchanged; a program written as ~/PATH is the one in the user's home on the host.
@@ -152,12 +153,6 @@ class Connection(Protocol):
 
     def close(self) -> None:
         """Close; idempotent."""
-
-    def __enter__(self) -> Self: ...
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None: ...
 
 
 def iter_stdout(stream: Stream) -> Iterator[bytes]:
