@@ -50,11 +50,14 @@ CSV_NAMES = (
     r"((gpu_)?name|(gpu_)?uuid|index|pci\.bus_id|gpu_bus_id|memory\.total)( \[\w+\])?(,|[^\S\n]*$)"
 )
 _AT_PROMPT = re.compile(r"(?:\([\w.-]{1,64}\) )?[\w.-]{0,64}[@:~\]][^\n]{0,100}?[$#%>] |[$#%>] ")
+_STAMP = (
+    r"\[[^\[\]\n]{0,40}\d[.:]\d[^\[\]\n]{0,40}\]|<\d+>|\S{3,5} +\d+ [\d:]{8}"
+    r"|(?:<\d+>1? ?)?\d{4}-\d\d-\d\d[T ]\S+"
+)
 _OF_KERNEL = (
-    r"^[> \t]{0,8}(?!\[[\d. ]+\] ?\[[A-Z]+\])(?:"
-    r"(?:(?:\S+ )?kernel: )?NVRM:|\[ *\d+\.\d{6}\]|\d+,\d+,\d+(?:,[^;\n]*)?;|kern *:"
-    r"|\[\S+ \S+ +\d+ [\d:]{8} \d{4}\] |(?:\[ *\d+\.\d+\]|<\d+>)[^\n]*(?:nvidia|NVRM:)"
-    r"|(?:\S{3,5} +\d+ [\d:]{8}|(?:<\d+>1? ?)?\d{4}-\d\d-\d\d[T ]\S+)(?:[^\n]*NVRM:| \S+ kernel(?::|\[| -)))"
+    r"^[> \t]{0,8}(?!\[[\d. ]+\] ?\[[A-Z]+\])(?:(?:(?:\S+ )?kernel: )?NVRM:|\[ *\d+\.\d{6}\]|kern *:"
+    r"|\d+,\d+,\d+(?:,[^;\n]*)?;|\[\S+ \S+ +\d+ [\d:]{8} \d{4}\] |\[ *\d+\.\d+\][^\n]*nvidia"
+    rf"|(?:{_STAMP})(?:[^\n]*NVRM:| \S+ kernel(?::|\[| -)))"
 )
 """A line of dmesg, /dev/kmsg, journalctl or syslog: a date alone is in front of many a program's lines."""
 _LONGEST_LINE = 8192  # all columns of --query-gpu take five thousand characters

@@ -17,6 +17,9 @@ _PREFIXES = (
     re.compile(rf"({_NAME}):(?: |$)"),  # pdsh, clush, srun --label
     re.compile(rf"\[(?:pod/)?({_NAME})(?:/[\w.-]+)?\](?: (?:out|err))?:?(?: |$)"),  # torchrun, kubectl
     re.compile(rf"({_NAME}) *\|(?: |$)"),  # containers of Compose
+    re.compile(
+        rf"(?=(?:\S{{3,5}} +\d+ [\d:]{{8}}|\d{{4}}-\d\d-\d\dT\S+) (?!localhost )({_NAME}) kernel: )"
+    ),  # rsyslog
 )
 _LEAST_PREFIXED = 0.9
 _HEADINGS = (

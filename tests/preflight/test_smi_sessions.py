@@ -23,6 +23,11 @@ _KILL = "[9.100000] Out of memory: Killed process {} (python) total-vm:1kB\n"
         ("2024-06-03T10:00:01Z gpu7 kernel: NVRM: Xid (PCI:0000:34:00): 31, pid=1\n", (1, 0, 0)),
         ("[0.1] nvidia-nvlink: Nvlink Core is being initialized, major device number 511\n", (0, 0, 0)),
         ("kernel: NVRM: Xid (PCI:0000:dc:00): 45, pid=1, caused by previous Xid 149\n", (1, 0, 0)),
+        ("[Jun 3 10:00] NVRM: Xid (PCI:0000:34:00): 48, DBE\n[  +0.000012] usb 1-1: new\n", (1, 0, 0)),
+        (
+            '{"_HOSTNAME":"n","MESSAGE":"NVRM: Xid (PCI:0000:34:00): 79, pid=1"}\n{"MESSAGE":"usb"}\n',
+            (1, 0, 0),
+        ),
         # two lines of one moment are of no host of that name
         ("[123456.789012] NVRM: Xid (PCI:0000:34:00): 79, pid=1\n" * 2 + _FATAL, (2, 0, 1)),
         # of megabytes each line counts
@@ -50,6 +55,21 @@ def test_lines_of_a_kernel_are_read_whatever_is_around_them(log: str, found: tup
 def test_a_log_of_a_program_is_no_kernel_log_without_xids(log: str) -> None:
     with pytest.raises(BadInput):
         parse_smi(log, "h")
+
+
+def test_a_log_of_several_hosts_is_read_by_host() -> None:
+    lines = "".join(
+        f"Jun  3 10:00:0{at} {host} kernel: NVRM: Xid (PCI:0000:34:00): {code}, pid=1\n"
+        for at, (host, code) in enumerate((("gpu1", 79), ("gpu2", 31), ("gpu2", 45)))
+    )
+    found = {facts.host: facts.kernel_log for facts in parse_hosts(lines, "h")}
+    codes = {
+        host: [] if isinstance(log, Missing) else [xid.code for xid in log.xids]
+        for host, log in found.items()
+    }
+    assert codes == {"gpu1": [79], "gpu2": [31, 45]}
+    (booted,) = parse_hosts(lines.replace("gpu1", "localhost"), "h")
+    assert not isinstance(booted.kernel_log, Missing)
 
 
 def _table(degrees: int) -> str:
