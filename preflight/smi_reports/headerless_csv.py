@@ -45,15 +45,15 @@ def bare_tree(text: str) -> tuple[Tree, str] | None:
     """Return the tree of rows whose values say what they are, and what is not known of them; else None."""
     timed = [line for line in text.split("\n") if line.strip() and not unreachable(line)]
     lines = [_TIME.sub("", line) for line in timed]
-    times = [line for line, bare in zip(timed, lines, strict=True) if _row(bare) is not None]
-    rows = [row for line in lines if (row := _row(line)) is not None]
+    read = [*map(_row, lines)]
+    times, rows = list(compress(timed, read)), [row for row in read if row]
     if not rows:
         return None
     if any(map(_is_joined, rows)):
         raise ValueError("a row of its CSV is cut, and the next one follows in the same line")
     width = max(map(len, rows))
     whole = [row for row in rows if len(row) == width]
-    ends = (rows[0] if _row(lines[0]) else None, None if text.endswith("\n") else _row(lines[-1]))
+    ends = (read[0], None if text.endswith("\n") else read[-1])
     kept = [len(row) == width or row in ends or LOST in str(row) for row in rows]
     rows, times = list(compress(rows, kept)), list(compress(times, kept))
     kinds = [_kind([row[at] for row in whole]) for at in range(width)]
@@ -64,14 +64,15 @@ def bare_tree(text: str) -> tuple[Tree, str] | None:
     tree: Tree = {"gpu": []}
     absent = absent_gpu(text)
     edges = {len(line) for line in timed if _HEADING.match(line)}
-    at_edge = (_row(bare) for line, bare in zip(timed, lines, strict=True) if len(line) in edges)
-    short = {row[-1] for row in at_edge if row is not None}
-    for above, line in pairwise(lines):
-        if _REST.match(line) and _row(line) is None and (continued := _row(above)):
-            short.add(continued[-1])
+    short = {row[-1] for line, row in zip(timed, read, strict=True) if row and len(line) in edges}
+    rests = (row is None and _REST.match(line) for row, line in zip(read[1:], lines[1:], strict=True))
+    short |= {above[-1] for above, is_rest in zip(read, rests, strict=False) if above and is_rest}
     headless = {line.split(",")[0].strip() for above, line in pairwise(timed) if _MAKER_ALONE.search(above)}
     for row in rows:
-        places = kinds if len(row) == width else [_kind_of_cut(value, kinds) for value in row]
+        places = kinds
+        if len(row) < width:  # a driver's version is that of whole rows
+            found = (_kind([value]) for value in row)
+            places = [kind if kind in kinds or kind != "driver_version" else "" for kind in found]
         if row is rows[-1] and text.endswith(row[-1]) and [each[-1] for each in rows].count(row[-1]) < 2:
             short.add(row[-1])
         shown = [f"{value}..." if value == row[-1] in short else value for value in row]
@@ -85,7 +86,7 @@ def bare_tree(text: str) -> tuple[Tree, str] | None:
     first = [row[0] for row in rows]  # of rows that no time is in front of
     indexes = first if all(len(index) < 3 and index.isdigit() for index in first) else []
     tree["gpu"] = newest_gpus(tree["gpu"], indexes, times, absent, is_loop=False)
-    if _row(lines[-1]) is None and re.match(rf"{len(tree['gpu'])},", lines[-1]):
+    if read[-1] is None and re.match(rf"{len(tree['gpu'])},", lines[-1]):
         tree["gpu"].append(absent)  # of whose row the cut left no name and no UUID
     place_lost(tree["gpu"], text, are_numbered=bool(indexes))
     unread = [value for kind, value in zip(kinds, whole[0], strict=True) if not kind]
@@ -125,12 +126,6 @@ def _is_joined(row: list[str]) -> bool:
     uuids = [at for at, value in enumerate(row) if re.fullmatch(UUID, value, re.IGNORECASE)]
     starts = [at for at, value in enumerate(row) if at not in uuids and _UUID_START.fullmatch(value)]
     return len({row[at] for at in uuids}) > 1 or bool(uuids and starts and starts[0] < uuids[-1])
-
-
-def _kind_of_cut(value: str, kinds: list[str]) -> str:
-    """Return the place of a value of a row that is cut: a driver's version is that of whole rows."""
-    place = _kind([value])
-    return "" if place == "driver_version" and place not in kinds else place
 
 
 def _kind(column: list[str]) -> str:

@@ -188,13 +188,10 @@ def _mark_cut_total(gpus: list[Tree]) -> None:
 
     Without units a number that the end of the file cuts looks like a whole one.
     """
-    last = gpus[-1] if gpus else {}
-    total, name = str(last.get("fb_memory_usage", {}).get("total", "")), last.get("product_name")
-    for gpu in gpus[:-1]:
-        other = str(gpu.get("fb_memory_usage", {}).get("total", ""))
-        if total and other != total and other.startswith(total) and gpu.get("product_name") == name:
-            last["fb_memory_usage"] = dict.fromkeys(last["fb_memory_usage"], CUT)
-            return
+    totals = [(gpu.get("product_name"), str(gpu.get("fb_memory_usage", {}).get("total", ""))) for gpu in gpus]
+    name, total = totals[-1] if totals else ("", "")
+    if total and any(other == name and size != total and size.startswith(total) for other, size in totals):
+        gpus[-1]["fb_memory_usage"] = dict.fromkeys(gpus[-1]["fb_memory_usage"], CUT)
 
 
 def _csv_lines(text: str) -> list[str]:

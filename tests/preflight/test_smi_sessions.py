@@ -169,6 +169,12 @@ def test_rows_within_a_sentence_are_read(text: str, field: str, values: list[obj
     assert [None if isinstance(value, Missing) else value for value in found] == values
 
 
+def test_a_size_that_is_the_start_of_another_is_cut_whatever_is_behind_it() -> None:
+    rows = "0, NVIDIA L4, 5, 23034\n1, NVIDIA L4, 5, 230\n"
+    _, gpu = gpus_of(parse_smi(f"index, name, memory.used, memory.total\n{rows}", "h"))
+    assert isinstance(gpu.memory, Missing)
+
+
 def test_processes_without_their_pids_are_not_said_to_be_none() -> None:
     asked = "# nvidia-smi --query-compute-apps=gpu_uuid,name --format=csv\ngpu_uuid, process_name\n"
     with pytest.raises(BadInput):
