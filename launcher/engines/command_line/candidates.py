@@ -129,7 +129,8 @@ def _explain_left_out(one: FoundCommand, *, is_behind: bool) -> str:
         why = _BESIDE
     else:
         why = side_commands.BEHIND if is_behind else side_programs.BEFORE
-    return f"{_two(words)}: {why}"
+    shown = " ".join(word.text.strip() for word in side_commands.program_words(words)[:2])
+    return f"{shown[:60]}: {why}"
 
 
 def submits(words: Sequence[Word]) -> bool:
@@ -203,10 +204,6 @@ def _is_inline(words: Sequence[Word]) -> bool:
     pairs = pairwise(words)
     is_text = any(side_commands.is_python(one) and following.text == "-c" for one, following in pairs)
     return is_text and not side_commands.has_launcher([one for one in words if one.text not in PREFIXES])
-
-
-def _two(words: Sequence[Word]) -> str:
-    return " ".join(word.text.strip() for word in side_commands.program_words(words)[:2])[:60]
 
 
 def _without(names: Sequence[str], words: Sequence[Word]) -> tuple[str, ...]:

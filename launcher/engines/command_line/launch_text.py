@@ -58,7 +58,7 @@ _BLANK_BEHIND = (
     "\\: a blank behind it would end the command, which is read as if it went on in the line below"
 )
 _WITHOUT_VALUE = "the text does not say its value: env: of a run config does"
-_ITSELF = re.compile(r"\$(?:0|\{0\}|\{?BASH_SOURCE(?:\[0\])?\}?)")
+_ITSELF = re.compile(r"\$(?:0|\{0\}|\{?BASH_SOURCE(?:\[0\])?\}?)")  # `sbatch --nodes=2 $0`
 _SHOWN = 60
 _MOST_COMMANDS = 1000
 """More than any text that launches something; each keeps the variables that it has."""
@@ -140,7 +140,7 @@ class _Launches:
             shell.skip(words)
         elif self.ended == "|" and self.is_left_out:
             pass  # ps | grep | sh behind the launch: its first command is said
-        elif _submits_itself(words):
+        elif submits(words) and any(_ITSELF.fullmatch(word.text) for word in words[1:]):
             shell.dropped.append(f"{words[0].text}: {SUBMITS}")
             self.is_submitted = True
         elif words[0].text in LEAVES:
@@ -262,11 +262,6 @@ class _Launches:
             shell.dropped.append(f"{shown}: {side_commands.BEHIND if at in self.late else _IN_CONDITION}")
         dropped = tuple(filter(None, dict.fromkeys(shell.dropped)))
         return replace(line, dropped=dropped, unknown=unknown, commands=choice.commands)
-
-
-def _submits_itself(words: tuple[Word, ...]) -> bool:
-    """Whether a command hands the text that it is in to a scheduler: `sbatch --nodes=2 $0`."""
-    return submits(words) and any(_ITSELF.fullmatch(word.text) for word in words[1:])
 
 
 def _directives(text: str) -> Iterator[str]:

@@ -209,9 +209,8 @@ def _inner_line(words: tuple[Word, ...], at: int, shell: ShellLine, inside: _Ins
         text = " ".join(word.text for word in words[at + 1 + is_split :])
         return split_line(text, inside.environ, inside.files, shell.functions, inside.number)
     flags = words[at + 1 : -2 if words[-2].text == "--" else -1]
-    if not flags or not any(TEXT_OPTION.fullmatch(word.text) for word in flags[-1:]):
-        return None
-    if not all(word.text.startswith("-") for word in flags):
+    texts = [word.text for word in flags]
+    if not any(map(TEXT_OPTION.fullmatch, texts[-1:])) or not all(text.startswith("-") for text in texts):
         return None
     try:
         inner = split_line(words[-1].text, inside.environ, inside.files, shell.functions, inside.number)
@@ -219,7 +218,7 @@ def _inner_line(words: tuple[Word, ...], at: int, shell: ShellLine, inside: _Ins
         if not words[-1].text.strip() or _LAUNCHER_INSIDE.search(words[-1].text):
             raise  # as a whole it would start nothing, or ranks of its own on each host
         return None
-    is_bare = all(word.text == "-c" for word in flags)
+    is_bare = set(texts) == {"-c"}
     return inner if _starts_launcher(inner, inside, is_bare=is_bare) else None
 
 

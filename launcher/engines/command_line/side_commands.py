@@ -40,8 +40,6 @@ _SHELLS = ("bash", "sh", "zsh", "fish", "$SHELL", "/bin/bash")
 READ_COMMANDS = (*_SHELLS, "at", "batch", "ssh", "qsub", "bsub", "sbatch")
 """Programs that start what they read."""
 
-"""What stays in a terminal whose command has ended: `torchrun a.py; exec bash`."""
-
 LOOPS = ("for", "while", "until", "if", "case", "select", "{", "[", "[[", "test")
 _RC_FILES = names(
     ".bashrc .bash_profile .profile .zshrc .cshrc conda.sh conda.csh mamba.sh modules.sh modules.csh"
@@ -92,11 +90,9 @@ def explain_drop(words: tuple[Word, ...], *, after: bool) -> str:
     name = posixpath.basename(words[0].text) if words else ""
     if not name:
         return ""
-    if after and name in _AFTER:
-        return f"{name}: {NOTHING}"
     if after and name in ("exec", *_SHELLS) and all(word.text in ("exec", *_SHELLS) for word in words):
         return f"{' '.join(word.text for word in words)}: {NOTHING}"
-    if _asks_itself(words) or (is_behind and _waits_for_person(words)):
+    if (after and name in _AFTER) or _asks_itself(words) or (is_behind and _waits_for_person(words)):
         return f"{name}: {NOTHING}"
     if _sets_variable(name, words[1:2]):
         return ""

@@ -97,14 +97,9 @@ def _shell_lines(lines: list[str]) -> Iterator[str]:
                 names += [name] if name else []
                 yield from (assignment,) if assignment else _said(line)
         if is_shell:
-            yield _filled(line, names)
-
-
-def _filled(line: str, names: list[str]) -> str:
-    """Return a line in which `{NAME}` of a Python variable is `${NAME}`."""
-    for name in names:
-        line = re.sub(rf"(?<!\$)\{{{name}\}}", f"${{{name}}}", line)
-    return line
+            for name in names:
+                line = re.sub(rf"(?<!\$)\{{{name}\}}", f"${{{name}}}", line)  # noqa: PLW2901
+            yield line
 
 
 def _said(line: str) -> Iterator[str]:

@@ -8,6 +8,7 @@ place whose text only becomes a variable.
 import re
 import shlex
 from bisect import bisect_right
+from itertools import pairwise
 
 from launcher.engines.command_line import refusals
 from launcher.engines.command_line.dialects.posix_text import with_posix_syntax
@@ -257,12 +258,8 @@ def _as_assignment(found: re.Match[str], body: str, *, is_closed: bool) -> str |
 
 def _is_one_command(text: str) -> bool:
     """Whether every line continues the one above it, or is a comment."""
-    above = ""
-    for line in text.rstrip().split("\n"):
-        if above and not CONTINUED.search(above) and not line.lstrip().startswith("#"):
-            return False
-        above = line
-    return True
+    lines = pairwise(text.rstrip().split("\n"))
+    return all(not above or CONTINUED.search(above) or line.lstrip().startswith("#") for above, line in lines)
 
 
 def _without_numbers(text: str) -> str:

@@ -17,7 +17,7 @@ _CALCULATED = re.compile(
 _STEP_BEFORE = re.compile(r"\A\s*(\+\+|--)\s*([A-Za-z_]\w*)\s*\Z", re.ASCII)
 _SETS = re.compile(
     r"(?:\+\+|--)\s*\$?\{?([A-Za-z_]\w*)"
-    r"|([A-Za-z_]\w*)(?:\[[^\[\]]*\])?\s*(?:\+\+|--|(?:<<|>>|[+*/%&|^-])?=(?!=))",
+    r"|\b([A-Za-z_]\w*)(?:\[[^\[\]]*\])?\s*(?:\+\+|--|(?:<<|>>|[+*/%&|^-])?=(?!=))",
     re.ASCII,
 )
 _GROUP = re.compile(r"\([^()]*\)")
