@@ -129,9 +129,14 @@ def branch_places(test: ast.expr) -> tuple[str, str]:
 
 def places_by_rank(test: ast.expr, places: tuple[str, str]) -> tuple[str, str]:
     """Return where the branches of a condition run, with what may depend on the rank."""
-    if all(places) or not _ASKS_RANK.search(_names(test)):
+    if all(places) or not asks_rank(test):
         return places
     return places[0] or BY_RANK, places[1] or BY_RANK
+
+
+def asks_rank(test: ast.expr) -> bool:
+    """Whether a condition may depend on the rank, by the names in it."""
+    return _ASKS_RANK.search(_names(test)) is not None
 
 
 def _names(test: ast.expr) -> str:

@@ -4,7 +4,7 @@ import ast
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from preflight.script.interpreter.branch_conditions import OTHER_RANKS, RANK_0
+from preflight.script.interpreter.branch_conditions import OTHER_RANKS, RANK_0, asks_rank
 from preflight.script.interpreter.events import Call
 from preflight.script.interpreter.values import (
     OF_RANK,
@@ -123,7 +123,8 @@ def given_by(it: "Interpreter", func: Value, call: Call, result: Value) -> Value
     called = call.node.func
     name = called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", "")
     if type(func) is Func:
-        return RankValue() if name in RANKS and it.target.world > 1 else result
+        by_rank = name in RANKS or _answers_by_rank(it, func)
+        return RankValue() if by_rank and it.target.world > 1 else result
     named_words = [word for word, value in call.kwargs.items() if is_by_rank(value)]
     by_rank = any(map(is_by_rank, call.args)) or not _OF_DEVICES.issuperset(named_words)
     seeded = by_rank and ("seed" in name or name in _GENERATORS or "seed" in named_words)
@@ -134,6 +135,14 @@ def given_by(it: "Interpreter", func: Value, call: Call, result: Value) -> Value
     if (name in RANKS or name in _FIRSTS) and it.target.world > 1:
         return RankValue(first=True if name in _FIRSTS else None)
     return OF_RANK if is_by_rank(func) or (by_rank and name not in _MOVES) else result
+
+
+def _answers_by_rank(it: "Interpreter", func: Func) -> bool:
+    """Whether a function gives the answer to a question that names the rank: `return single or rank == 0`."""
+    body = getattr(it.functions[func.key].node, "body", ())
+    last = body[-1] if isinstance(body, list) else None
+    question = last.value if isinstance(last, ast.Return) else None
+    return isinstance(question, (ast.BoolOp, ast.Compare)) and asks_rank(question)
 
 
 def note_choice(it: "Interpreter", node: ast.Compare | ast.BinOp, left: Value, right: Value) -> None:

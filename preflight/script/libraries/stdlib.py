@@ -222,7 +222,7 @@ def _file_itself(_it: Interpreter, owner: Ref | Element, _call: Call) -> Value:
 
 def _exit(it: Interpreter, call: Call) -> Value:
     status = call.get("code", 0) or call.get("status") or NONE
-    leave(it, call.place, it.loops, fails=truth(status) is True)
+    leave(it, call.place, it.loops, fails="except" in it.contexts or truth(status) is True)
     it.state.dead = True
     return UNKNOWN
 

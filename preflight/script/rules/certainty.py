@@ -3,12 +3,21 @@
 What only some condition, default or caller brings about is one level lower, and its message says which.
 """
 
+import ast
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from preflight.facts.script import CodeLocation
-from preflight.script.interpreter.branch_conditions import MAYBE, ONE_RANK, UNCALLED, UNREACHED, WITHOUT
+from preflight.script.interpreter.branch_conditions import (
+    MAYBE,
+    ONE_PROCESS,
+    ONE_RANK,
+    UNCALLED,
+    UNREACHED,
+    WITHOUT,
+    branch_places,
+)
 from preflight.script.rules.registry import Level, RuleHit
 
 if TYPE_CHECKING:
@@ -73,3 +82,14 @@ def _lowered(hit: RuleHit, code: str, doubt: str) -> RuleHit:
         doubt, doubt
     )
     return replace(hit, level=Level.WARNING, message=f"{hit.message}, {condition}")
+
+
+def is_of_one_process(it: "Interpreter", place: CodeLocation) -> bool:
+    """Whether a line is in the branch of one GPU, where a rank that takes it has no other."""
+    source = it.sources.get(place.path)
+    return source is not None and any(
+        isinstance(node, ast.If)
+        and node.body[0].lineno <= place.line <= (node.body[-1].end_lineno or 0)
+        and branch_places(node.test)[0] == ONE_PROCESS
+        for node in it.sources.parser.nodes(source.tree)
+    )

@@ -106,7 +106,7 @@ def marked_ready_twice(it: "Interpreter", event: ScriptEvent) -> Iterator[RuleHi
     Source: torch.nn.parallel.DistributedDataParallel; reproduced with torch 2.13, where static_graph=True
     avoids it too.
     """
-    if event.name == "ddp" and event.call is not None and _finds_unused(event.call):
+    if event.name == "ddp" and event.call is not None and _finds_unused(it, event.call):
         place = event.call.at("find_unused_parameters")
         it.notes.setdefault("finds unused", []).append(place)
         model = it.thing(event.ref)
@@ -131,9 +131,12 @@ _TWICE = "reentrant checkpointing under find_unused_parameters=True marks parame
 _ONCE = "use_reentrant=False"
 
 
-def _finds_unused(call: Call) -> bool:
+def _finds_unused(it: "Interpreter", call: Call) -> bool:
     finds = call.get("find_unused_parameters", 6) or FALSE
-    return truth(finds) is True and truth(call.get("static_graph") or FALSE) is False
+    static = truth(call.get("static_graph") or FALSE) is not False
+    return truth(finds) is True and not (
+        static or any("._set_static_graph(" in source.text for source in it.sources.files())
+    )
 
 
 def _twice(it: "Interpreter", place: CodeLocation, holder: HeapObject, name: str) -> Iterator[RuleHit]:

@@ -25,6 +25,7 @@ from preflight.script.interpreter.values import (
 )
 from preflight.script.libraries.models import as_device
 from preflight.script.libraries.training_step import trainings
+from preflight.script.rules.certainty import is_of_one_process
 from preflight.script.rules.registry import Level, RuleHit, rule
 
 if TYPE_CHECKING:
@@ -99,6 +100,8 @@ def one_gpu_for_all_ranks(it: "Interpreter", event: ScriptEvent) -> Iterator[Rul
     if fixed is not None:
         message = f"every rank uses GPU {fixed.index}"
         place = fixed.place or event.place
+        if is_of_one_process(it, place):
+            return
         if event.values.get("doubt") == TRUE:
             level, message = Level.WARNING, f"{message}, unless a value that lint does not know names another"
         sites = it.notes.get(f"site {place}", [])

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from preflight.script.interpreter.branch_conditions import MAYBE
 from preflight.script.interpreter.events import ScriptEvent
 from preflight.script.interpreter.values import FALSE, NONE, Class, Const, ExternalName
 from preflight.script.library_names import root_and_last
@@ -51,7 +52,8 @@ def removed_keyword(it: "Interpreter", event: ScriptEvent) -> Iterator[RuleHit]:
         for old in _QUANTIZED:
             if old in call.kwargs and call.kwargs[old] not in (FALSE, NONE):
                 fix = f"quantization_config=BitsAndBytesConfig({old}=True)"
-                yield RuleHit(call.at(old), f"{old} is gone in transformers 5", fix, _since(new))
+                level = _since(new and MAYBE not in it.contexts)
+                yield RuleHit(call.at(old), f"{old} is gone in transformers 5", fix, level)
 
 
 def _is_of_unsloth(it: "Interpreter", event: ScriptEvent) -> bool:
