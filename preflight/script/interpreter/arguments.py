@@ -72,7 +72,7 @@ class DeclaredOption:
         """Return the value that turns on what the default leaves out, of a count or a text; "" of others."""
         if self.when_given is not None or not isinstance(self.default, Const):
             return ""
-        if self.default.value is False:
+        if str(self.default.value) in ("False", "false"):
             return "True"
         return "2" if self.default.value == 1 and COUNT.search(self.dest) else ""
 

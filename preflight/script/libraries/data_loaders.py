@@ -3,6 +3,7 @@
 import ast
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 from preflight.script.interpreter.events import Call, Draw, ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
@@ -230,5 +231,8 @@ CLASSES = {
 CONSTRUCT: dict[str, Callable[[Interpreter, Ref, str, Call], None]] = {"loader": _loader, "sampler": _sampler}
 
 METHODS: dict[tuple[str, str], Callable[[Interpreter, Ref | Element, Call], Value]] = {
-    ("sampler", "set_epoch"): _set_epoch
+    ("sampler", "set_epoch"): _set_epoch,
+    ("loader", "next"): lambda it, owner, call: it.library.call(
+        it, "builtins.next", replace(call, args=(owner,))
+    ),
 }

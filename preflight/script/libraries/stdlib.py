@@ -18,6 +18,7 @@ from preflight.script.interpreter.values import (
     MAX_ALTERNATIVES,
     NONE,
     OF_RANK,
+    TRUE,
     UNKNOWN,
     Class,
     Const,
@@ -75,6 +76,8 @@ def _same(it: Interpreter, call: Call) -> Value:
     """list(x), tuple(x), iter(x): what they hold is what x holds."""
     value = call.args[0] if call.args else Seq(())
     if isinstance(value, Ref) and it.kind(value) == "loader":
+        if it.loop_depth:
+            it.change(value.id, restarts=TRUE)
         return value  # iter(loader), tqdm(loader): what is drawn from it counts where it is drawn
     return value if isinstance(value, (Seq, Element)) else Seq((it.library.element(it, value),), open=True)
 

@@ -221,7 +221,7 @@ def same_order_in_every_epoch(it: "Interpreter", event: ScriptEvent) -> Iterator
         note_call(it, "set_epoch", owner, event.place)
     elif event.name == "end":
         yield from _shuffled_alike(it)
-    elif any(map(_goes_over_again, it.drawn)) and "no_grad" not in it.contexts:
+    elif "no_grad" not in it.contexts:
         for sampler in (thing for drawn in it.drawn for thing in _reshuffled(it, drawn)):
             doubt = doubted(RuleHit(sampler.place, "", "", Level.WARNING), "R403", doubts_of(it, event.place))
             note_call(it, f"{_ALIKE} {doubt.level.value}", sampler.place, event.place)
@@ -260,11 +260,11 @@ def _samplers(it: "Interpreter", loader: HeapObject) -> Iterator[Value]:
 
 
 def _reshuffled(it: "Interpreter", drawn: Draw) -> Iterator[HeapObject]:
-    """Yield the samplers that shuffle by epoch, of loaders that a loop goes over again and again."""
-    for number in drawn.loaders if _goes_over_again(drawn) else ():
-        loader = it.thing(number)
-        owned = loader is None or loader.get("touched") == TRUE or loader.get("accelerator") != NONE
-        for item in () if owned or loader is None else _samplers(it, loader):
+    """Yield the samplers that shuffle by epoch, of loaders that a loop starts again and again."""
+    for loader in filter(None, map(it.thing, drawn.loaders)):
+        again = _goes_over_again(drawn) or loader.get("restarts") == TRUE
+        owned = loader.get("touched") == TRUE or loader.get("accelerator") != NONE
+        for item in _samplers(it, loader) if again and not owned else ():
             sampler = it.thing(item) if isinstance(item, Ref) else None
             if sampler is not None and truth(sampler.get("reshuffles", FALSE)) is True:
                 yield sampler

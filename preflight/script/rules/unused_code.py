@@ -88,14 +88,18 @@ def _named(node: ast.AST) -> Iterator[str]:
 def _looks_up(nodes: Sequence[ast.AST]) -> bool:
     """Whether code may find a class by a name that it computes."""
     for node in nodes:
-        if isinstance(node, ast.Subscript) and getattr(node.value, "attr", "") == "__dict__":
-            return True
-        if isinstance(node, ast.Call):
+        names = node.value if isinstance(node, ast.Subscript) else None
+        if isinstance(names, ast.Attribute) and names.attr == "__dict__":
+            looked_up = _SETTINGS.isdisjoint(_named(names.value))
+        elif isinstance(node, ast.Call):
             asked = node.args[1:2] if getattr(node.func, "id", "") == "getattr" else node.args[:1]
             computed = bool(asked) and not isinstance(asked[0], ast.Constant)
             owner = next(_named(node.args[0]), "") if node.args else ""
             name = next(_named(node.func), "")
             called = name in _LOOKS_UP or getattr(node.func, "id", "") == "eval"  # no model.eval()
-            if called and (computed or not node.args) and owner not in _SETTINGS:
-                return True
+            looked_up = called and (computed or not node.args) and owner not in _SETTINGS
+        else:
+            continue
+        if looked_up:
+            return True
     return False
