@@ -263,7 +263,9 @@ def test_a_match_command_that_hangs_is_told_with_its_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(config_parser, "_MATCH_EXEC_S", 0.05)
-    with pytest.raises(ConfigError, match=r"config:1: Match exec has not ended within 0.05 s: 'sleep 9'"):
+    with pytest.raises(
+        HostError, match=r"^titan: .*config:1: Match exec has not ended within 0.05 s: 'sleep 9'"
+    ):
         merged(tmp_path, 'Match exec "sleep 9"\n Port 2\n', HostEntry("titan"))
 
 

@@ -9,7 +9,7 @@ from dataclasses import field
 from functools import lru_cache
 from pathlib import Path
 
-from launcher.errors import ConfigError
+from launcher.errors import ConfigError, HostError
 from launcher.local.descriptors import raise_if_exhausted
 from launcher.local.home import at_home
 from launcher.local.user import login_name
@@ -77,7 +77,7 @@ def lookup(path: Path | None, name: str, user: str = "") -> dict[str, list[Confi
     """Return the directives that apply to `name`: for each key its lines, the effective one first.
 
     `path` None reads the user's file and then the system's; files that do not exist say nothing, but a `path`
-    that is given must exist. Raises ConfigError.
+    that is given must exist. Raises ConfigError, and HostError for a command of a Match that does not end.
     """
     state = _Lookup(name, user)
     with _reading:  # many threads ask at once, and the first of them reads for all
@@ -168,13 +168,13 @@ def _criterion(line: ConfigLine, criterion: str, value: str, state: _Lookup) -> 
         return _matches(patterns, login_name())
     if criterion == "exec":
         tokens = Tokens(state.original, state.host, state.first("port") or "22", state.remote_user)
-        return _runs(tokens.in_command(value, line.where), line.where)
+        return _runs(state.original, tokens.in_command(value, line.where), line.where)
     if criterion in ("tagged", "localnetwork", "sessiontype", "command", "version"):
         return False  # about the ssh command itself, which is not what runs
     raise ConfigError(f"{line.where}: Match knows no {criterion!r}")
 
 
-def _runs(command: str, where: str) -> bool:
+def _runs(host: str, command: str, where: str) -> bool:
     try:
         done = subprocess.run(
             ["/bin/sh", "-c", command],
@@ -186,7 +186,7 @@ def _runs(command: str, where: str) -> bool:
         )
     except subprocess.TimeoutExpired:
         what = f"{where}: Match exec has not ended within {_MATCH_EXEC_S:g} s: {command[:60]!r}"
-        raise ConfigError(what, "try its command by hand; ssh waits for it, too") from None
+        raise HostError(host, what, "try its command by hand; ssh waits for it, too") from None
     except OSError:
         return False
     return done.returncode == 0

@@ -68,14 +68,17 @@ def opener_for(
     unresolved = count()
 
     def opener(entry: HostEntry) -> Connection:
+        endpoint = None
         try:
-            return open_endpoint(build_endpoint(entry, inventory, ssh_config), options)
+            endpoint = build_endpoint(entry, inventory, ssh_config)
+            return open_endpoint(endpoint, options)
         except HostError as error:
             if is_job_id(entry.alias) and not entry.in_inventory:
                 error.fix = (
                     f"{entry.alias} is the id of a Slurm job: gpulaunch ps {entry.alias} lists its runs"
                 )
-            error.fix += _name_unfollowed(entry, ssh_config, "; " if error.fix else "")
+            if endpoint is not None:  # else a command of ssh_config has hung
+                error.fix += _name_unfollowed(entry, ssh_config, "; " if error.fix else "")
             name = _unlisted_name(entry, inventory, error) if isinstance(error, NameNotResolved) else ""
             if not name or next(unresolved) >= _MOST_GUESSES:
                 raise
