@@ -88,20 +88,15 @@ def _processes(listed: str | None, below: list[tuple[str, str]]) -> tuple[Tree |
         return "N/A", ""
     if _PROCESS.sub("", listed).strip():
         return "", f"the row is cut within its processes: {' '.join(listed.split())[:200]}"
-    found, named_by_row, commands = list[Tree](), _PROCESS.findall(listed), dict(below)
-    has_pids = all(_PID.fullmatch(words) for words, _ in named_by_row)
-    if not has_pids and len(below) == len(named_by_row):
-        pairs = zip(below, named_by_row, strict=True)
-        return {"process_info": [_process(pid, name, used) for (pid, name), (_, used) in pairs]}, ""
-    for words, used in named_by_row:
-        named = _PID.fullmatch(words)
-        if named is None:
-            return (
-                "",
-                f"gpustat prints no pid (--show-pid) of what holds it: {' '.join(listed.split())[:200]}",
-            )
-        found.append(_process(named[2], commands.get(named[2], named[1]), used))
-    return {"process_info": found}, ""
+    commands, rows = dict(below), [(_PID.fullmatch(words), used) for words, used in _PROCESS.findall(listed)]
+    if all(named for named, _ in rows):
+        found = [(named[2], commands.get(named[2], named[1]), used) for named, used in rows if named]
+    elif len(below) == len(rows):
+        found = [(pid, name, used) for (pid, name), (_, used) in zip(below, rows, strict=True)]
+    else:
+        said = " ".join(listed.split())[:200]
+        return "", f"gpustat prints no pid (--show-pid) of what holds it: {said}"
+    return {"process_info": [_process(*each) for each in found]}, ""
 
 
 def _process(pid: str, name: str, used: str) -> Tree:
