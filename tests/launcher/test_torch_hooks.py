@@ -1,11 +1,15 @@
-"""Hooks of the guard stay out of a compiler's graph, and are called directly where none is at work."""
+"""Hooks of the guard stay out of a compiler's graph; hooks after an import share a module."""
 
+import sys
+from importlib import import_module
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from launcher.onhost.guard.torch_hooks import _hidden_from_compiler
+from launcher.onhost.rank.import_hooks import after_import
 
 
 def _torch(*, traced: bool, callback: object) -> Any:
@@ -40,3 +44,18 @@ def test_a_hook_is_hidden_where_a_compiler_is_at_work(torch: Any, how: tuple[str
     seen: list[object] = []
     _hidden_from_compiler(torch, lambda *args: seen.extend(args))(1, 2)
     assert seen == [*how, 1, 2]
+
+
+def test_a_module_that_two_watch_is_imported_and_told_to_both(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "watched_by_two.py").write_text("done = True")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(sys, "meta_path", list(sys.meta_path))
+    told: list[object] = []
+    after_import({"watched_by_two": lambda module: told.append(("guard", module.done))}, print)
+    after_import({"watched_by_two": lambda module: told.append(("rank", module.done))}, print)
+    module = import_module("watched_by_two")
+    assert told == [("guard", True), ("rank", True)]
+    assert module.__spec__
+    assert "exec_module" not in vars(module.__spec__.loader)

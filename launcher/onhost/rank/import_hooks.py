@@ -64,7 +64,7 @@ class AfterImport:
         execute = loader.exec_module
 
         def exec_module(module: ModuleType) -> None:
-            del loader.exec_module
+            vars(loader).pop("exec_module", None)  # a hook within this one has no more to take away
             execute(module)
             run_safely("look at %s" % module.__name__, self.report, lambda: action(module))
 

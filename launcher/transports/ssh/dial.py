@@ -16,7 +16,7 @@ from launcher.local.descriptors import is_exhausted, raise_if_exhausted
 from launcher.local.fanout_places import CONNECTION, released_place
 from launcher.text import one_line
 from launcher.transports.base import Endpoint
-from launcher.transports.ssh.dns_lookups import Address, Lookups
+from launcher.transports.ssh.dns_lookups import Address, Answer, Lookups
 
 _KEEPALIVE_IDLE_S = 15
 _KEEPALIVE_EVERY_S = 5
@@ -89,28 +89,26 @@ def numeric_address(endpoint: Endpoint) -> Address | None:
 def _resolve(endpoint: Endpoint) -> list[Address]:
     if (numeric := numeric_address(endpoint)) is not None:
         return [numeric]
-    failure: BaseException | None = None
-    try:
-        found = lookups.resolve(endpoint.address, endpoint.port, endpoint.connect_timeout_s)
-        if found:
-            return found
-    except (OSError, UnicodeError) as error:
-        failure = error
-    raise name_failure(endpoint, failure)
+    return addresses_or_raise(
+        endpoint, lookups.resolve(endpoint.address, endpoint.port, endpoint.connect_timeout_s)
+    )
 
 
-def name_failure(endpoint: Endpoint, failure: BaseException | None) -> BaseException:
-    """Return the error of a name without an address; None: the resolver reported none."""
-    named = "its name" if endpoint.address == endpoint.name else f"its address {endpoint.address!r}"
+def addresses_or_raise(endpoint: Endpoint, answer: Answer) -> list[Address]:
+    """Return the addresses that a name has. Raises NameNotResolved, or what this machine is short of."""
+    if isinstance(answer, list) and answer:
+        return answer
+    failure = None if isinstance(answer, list) else answer
     if failure is not None and is_exhausted(failure):
-        return failure
+        raise failure
+    named = "its name" if endpoint.address == endpoint.name else f"its address {endpoint.address!r}"
     fix = "check the spelling, or set `address:` in hosts.yaml or HostName in ~/.ssh/config"
     if isinstance(failure, TimeoutError) or getattr(failure, "errno", None) == socket.EAI_AGAIN:
         fix = "check the name server, or set `address:` to an IP"
     if isinstance(failure, TimeoutError):
-        return NameNotResolved(endpoint.name, f"{named} was not resolved {failure}", fix)
+        raise NameNotResolved(endpoint.name, f"{named} was not resolved {failure}", fix)
     said = getattr(failure, "strerror", None) or str(failure or "") or "no address"
-    return NameNotResolved(endpoint.name, f"{named} does not resolve: {said}", fix)
+    raise NameNotResolved(endpoint.name, f"{named} does not resolve: {said}", fix)
 
 
 def connect_failure(endpoint: Endpoint, failures: list[OSError]) -> HostError:

@@ -76,7 +76,7 @@ class Lookups:
         self._open: set[_Name] = set()  # neither answered nor given up
         self._began = 0.0  # when the first of these came
         self._due = 0.0  # where the name server would be if it did what it is to do, and now at best
-        self._heard = 0.0  # the name server said something, be it that it failed
+        self._heard = 0.0  # the name server said something, be it that it failed, or the first name came
         self._answered = 0.0
         self._looked = 0.0
         self._recent: deque[float] = deque()  # answers within a second
@@ -85,15 +85,12 @@ class Lookups:
         self._next = 0.0
         self._paced = 0.0
 
-    def resolve(self, address: str, port: int, limit_s: float) -> list[Address]:
-        """Return the addresses of a name, which may be none, or raise what `ask` would deliver."""
+    def resolve(self, address: str, port: int, limit_s: float) -> Answer:
+        """Return what `ask` would deliver."""
         answers: queue.SimpleQueue[Answer] = queue.SimpleQueue()
         self.ask(address, port, limit_s, answers.put)
         with released_place():
-            answer = answers.get()
-        if isinstance(answer, list):
-            return answer
-        raise answer
+            return answers.get()
 
     def ask(self, address: str, port: int, limit_s: float, deliver: Callable[[Answer], None]) -> None:
         """Ask about a name; `deliver` is called once, in another thread.
@@ -126,7 +123,8 @@ class Lookups:
 
     def _add(self, name: _Name, now: float) -> None:
         if not self._open:
-            self._began, self._due, self._answers = now, now, 0
+            self._began = self._due = self._heard = now
+            self._answers = 0
         self._open.add(name)
         self._waiting.append(name)
 
@@ -169,10 +167,6 @@ class Lookups:
             self._open.remove(name)
             name.deliver(answer)
 
-    @property
-    def _quiet_since(self) -> float:
-        return max(self._began, self._heard)
-
     def _look(self, now: float) -> None:
         """Give up names whose time is over, and ask again about those whose questions seem to be lost."""
         while self._recent and self._recent[0] < now - 1:
@@ -180,19 +174,17 @@ class Lookups:
         if self._gap_s and now - self._paced >= 1:
             self._paced, self._gap_s = now, self._gap_s * _FASTER if self._gap_s > _UNPACED_S else 0.0
         for name in tuple(self._open):
-            if now - (self._quiet_since if name.is_waiting else name.asked) >= name.limit_s:
+            if now - (self._heard if name.is_waiting else name.asked) >= name.limit_s:
                 self._conclude(name, TimeoutError(f"within {name.limit_s:g} s"))
             elif not name.is_waiting:
-                if name.asks < _MOST_ASKS and name.asked + _LATE * name.limit_s <= now:
-                    self._note_late(name, now)
+                is_late = name.asks < _MOST_ASKS and name.asked + _LATE * name.limit_s <= now
+                if is_late and self._is_alive(name, now):
+                    self._note_loss(name, now)
             elif now - self._due >= name.limit_s:
                 rate = f"fewer than {1 / _EACH_S:.0f} a second"
                 self._conclude(name, TimeoutError(f"in time: the name server answers {rate}"))
 
-    def _note_late(self, name: _Name, now: float) -> None:
-        """Take the question for lost, where others are answered."""
-        if not self._is_alive(name, now):
-            return
+    def _note_loss(self, name: _Name, now: float) -> None:
         self._lost += name.threads - name.lost
         name.lost = name.threads
         if name.asked > self._paced:  # at the pace of now
@@ -206,7 +198,7 @@ class Lookups:
         while self._waiting and self._asked < self._room + min(self._lost, _MOST):
             name = self._waiting[0]
             if name in self._open:
-                if now - self._quiet_since >= _SILENCE * name.limit_s:
+                if now - self._heard >= _SILENCE * name.limit_s:
                     return
                 if max(name.not_before, self._next) > now:
                     return

@@ -70,10 +70,7 @@ class Dialler:
             self._loop.call_soon_threadsafe(answered.set_result, answer)
 
         dial.lookups.ask(endpoint.address, endpoint.port, endpoint.connect_timeout_s, deliver)
-        answer = await answered
-        if isinstance(answer, list) and answer:
-            return answer
-        raise dial.name_failure(endpoint, None if isinstance(answer, list) else answer)
+        return dial.addresses_or_raise(endpoint, await answered)
 
     async def _connect(self, endpoint: Endpoint, addresses: list[Address]) -> socket.socket:
         deadline = time.monotonic() + endpoint.reach_timeout_s
