@@ -81,6 +81,7 @@ _BY_WORDS: dict[str, tuple[tuple[str, str], ...]] = {
     "S37": (
         (r"stub library", "unset LD_LIBRARY_PATH: it leads to the stubs of the CUDA toolkit, which are for linkers"),
         (r"Attempting to deserialize", "torch.load(FILE, map_location='cpu') where no GPU is wanted"),
+        (r"select device driver|nvidia-container-cli", "install the driver and the NVIDIA Container Toolkit on the host; docker run --rm --gpus all ubuntu nvidia-smi shows whether they work"),
         (r"NCCL built in", "init_process_group('gloo') on Windows and macOS, whose torch has no NCCL"),
     ),
     "S38": (("", "CUDA_LAUNCH_BLOCKING=1 python train.py"),),

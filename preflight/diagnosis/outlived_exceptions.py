@@ -15,7 +15,9 @@ from preflight.diagnosis.tracebacks import (
 )
 
 _IGNORED, _NOT_LOGGED = "Exception ignored in", "--- Logging error ---"
-_WARNS = re.compile(r".{0,400}\b\w*Warning: .{0,200}\b[Ii]gnor(?:ing|ed)\b")
+_WARNS = re.compile(
+    r".{0,400}\b\w*Warning: .{0,200}\b[Ii]gnor(?:ing|ed)\b|.{0,100}\bWARNING\b.{0,100}message_loop has been closed"
+)
 _AMID_OTHERS = 8  # lines in which the next one of the same process is looked for
 # NumPy 2 shows the stack that imports a module built for NumPy 1, under a traceback's heading; no exception ends it.
 _HEADING, _OF_NUMPY = "Traceback (most recent call last):", "modules will need time to support NumPy 2"
@@ -44,7 +46,7 @@ def _is_ignored(lines: Sequence[Line], index: int, text: str) -> bool:
         return _QUEUE_ENDED.match(shown[-1]) is not None and any(
             "multiprocessing/connection.py" in each for each in shown
         )
-    if "gnor" in text and _WARNS.match(text):
+    if ("gnor" in text or "message_loop" in text) and _WARNS.match(text):
         stream = lines[index].stream
         own = [each.text for each in lines[index + 1 : index + 1 + _AMID_OTHERS] if each.stream == stream]
         return any(map(HEADER.match, [each for each in own if each != text][:1]))

@@ -18,12 +18,12 @@ _UNREACHED, _NEVER_JOINED = "S51", "S52"
 _STORE_FAILED = re.compile(r"connection to the C10d store has failed|error of type RendezvousConnectionError")
 _WAS_CONNECTED = re.compile(r"\b(?:Broken pipe|Connection (?:was )?reset|[Cc]onnection closed)\b")
 _KILLED, _CANCELLED = "S70", "S78"
-_ENDED_BY_SCHEDULER = frozenset({"S95", "S96"})
+_ENDS_OTHERS = frozenset({_CRASH, "S77", "S95", "S96"})
 _KILLS = frozenset({_KILLED, _CRASH, "S72", "S74"})
 # Exit codes as containers and supervisors report them: of a process that was killed, and of one that ended itself.
 _STOPPED_BY_OTHERS = {
     _KILLED: re.compile(r"\b(?:code|status)\W{1,3}(?:137|-9)\b|srun: error: \S+: tasks? [\d,-]+: Killed"),
-    _CANCELLED: re.compile(r"slurmstepd: error: \*{3} STEP \S+ ON \S+ CANCELLED AT \S+ \*{3}"),
+    _CANCELLED: re.compile(r"slurmstepd\S{0,60}: error: \*{3} STEP \S+ ON \S+ CANCELLED AT \S+ \*{3}"),
 }
 _OWN_EXIT = re.compile(
     r"\bexit(?:ed|s)?(?: with)?[ _](?:code|status)\W{1,3}(?!12[89]|1[3-9]\d|2\d\d)[1-9]\d{0,2}\b",
@@ -81,11 +81,11 @@ def echoes_lost_peer(candidate: Candidate, others: Sequence[Candidate]) -> bool:
 
 
 def _stopped_behind(stopped: Candidate, others: Sequence[Candidate]) -> bool:
-    """Whether all that says that processes were stopped is behind one that ended itself, or a scheduler's end of the job: the rest is stopped then."""
+    """Whether all that says that processes were stopped is behind one that ended itself, crashed or was out of memory, or behind the job's end: the rest is stopped then."""
     words = _STOPPED_BY_OTHERS.get(stopped.cause.code)
     before = [each for each in others if each.first.order < stopped.first.order]
     ended = any(
-        each.cause.code in _ENDED_BY_SCHEDULER
+        each.cause.code in _ENDS_OTHERS
         or (each.cause.code == _FAILED_RANK and _OWN_EXIT.search(each.first.text))
         for each in before
     )
