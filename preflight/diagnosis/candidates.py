@@ -104,7 +104,6 @@ def candidates(
     others = [*found, *own]
     found = [_unanchored(each, others, anchored) if each in plain else each for each in found]
     found = [weigh_peers_end(each, [*found, *own]) for each in found]
-    found = [_if_left_out(each, own, anchored) for each in found]
     framed, others = {each.line.order for each in raised if not each.bare}, [*found, *own]
     found = [_behind_an_end(each, others, framed) for each in found if not echoes_lost_peer(each, found)]
     if any(each.cause.code == _GATED for each in found):  # its HTTP status is printed first
@@ -242,30 +241,20 @@ def _unanchored(candidate: Candidate, others: Sequence[Candidate], anchored: Col
         for each in others
         if each.first.order in anchored and not each.warning_only and each.cause.code != candidate.cause.code
     ]
+    left_out = candidate.cause.code == _WEIGHTS and _LEFT_OUT.match(candidate.first.text)
     soft = candidate.warning_only and not _OF_A_GPU.search(candidate.cause.cause)
     if _SOCKET_LOG.match(candidate.first.text) and any(each.depth < CausalDepth.VICTIM for each in firm):
         depth = CausalDepth.VICTIM
     elif any(
-        each.depth is CausalDepth.ROOT or (soft and each.cause.confidence == "likely" and each.cause.location)
+        each.depth is CausalDepth.ROOT
+        or (soft and each.cause.confidence == "likely" and each.cause.location)
+        or (left_out and each.cause.code == USER_CODE)
         for each in firm
     ):
         depth = CausalDepth.GENERAL
     else:
         return candidate
     return candidate.possibly(depth, warning_only=True)
-
-
-def _if_left_out(candidate: Candidate, own: Sequence[Candidate], anchored: Collection[int]) -> Candidate:
-    """Let weights that a script left out, and said so, rank behind an exception that the same process raised later."""
-    first = candidate.first
-    if (
-        candidate.cause.code != _WEIGHTS
-        or first.order in anchored
-        or not _LEFT_OUT.match(first.text)
-        or not any(each.first.stream == first.stream and each.first.order > first.order for each in own)
-    ):
-        return candidate
-    return candidate.possibly(CausalDepth.GENERAL, warning_only=True)
 
 
 def _for_want_of_cuda(candidate: Candidate, hits: Sequence[SignatureHit]) -> Candidate:

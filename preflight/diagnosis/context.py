@@ -17,6 +17,12 @@ _FULL = 0.9
 _EMPTY = 0.6
 _SHM_LITTLE_MIB = 256
 _SIGNAL_CODES = {1: "S72", 4: "S79", 6: "S69", 7: "S74", 8: "S79", 9: "S70", 11: "S71", 15: "S73"}
+_EXPLAINED = {
+    9: frozenset({"S77", "S70"}),
+    6: frozenset({"S54", "S38", "S40", "S39", "S20", "S123", "S124", "S125"}),
+    7: frozenset({"S60"}),
+}
+"""By signal: the codes that say why a rank ended by it."""
 _KILLED_BY_OTHERS = (
     "a process was killed with SIGKILL, and the kernel's count of kills for lack of memory did not rise: a person, a"
     " scheduler or another program did it"
@@ -103,7 +109,7 @@ def _added(causes: tuple[Cause, ...], context: Context) -> list[Cause]:
     found = [
         _made(_SIGNAL_CODES[number], "likely", [f"a process of the run ended by signal {number}"])
         for number in context.exit_signals
-        if _SIGNAL_CODES.get(number) and not codes & {_SIGNAL_CODES[number], *_explains(number)}
+        if _SIGNAL_CODES.get(number) and not codes & {_SIGNAL_CODES[number], *_EXPLAINED.get(number, ())}
     ]
     broken = [
         (xid.text, xid.code) for log in context.kernel_logs for xid in log.xids if xid.code in GPU_FAILED_XIDS
@@ -113,15 +119,6 @@ def _added(causes: tuple[Cause, ...], context: Context) -> list[Cause]:
     if broken and "S40" not in codes and any(_OF_THE_GPU.match(cause.slug) for cause in causes):
         found.insert(0, _made("S40", "likely", [text for text, _ in broken]))
     return found
-
-
-def _explains(number: int) -> frozenset[str]:
-    """Return the codes that say why a rank ended by that signal."""
-    return {
-        9: frozenset({"S77", "S70"}),
-        6: frozenset({"S54", "S38", "S40", "S39", "S20", "S123", "S124", "S125"}),
-        7: frozenset({"S60"}),
-    }.get(number, frozenset())
 
 
 def _made(code: str, confidence: Confidence, texts: list[str]) -> Cause:

@@ -69,7 +69,9 @@ ONES = str.maketrans("023456789", "111111111")
 _ONES_OF_BYTES = bytes.maketrans(b"023456789", b"111111111")
 """Turns every digit into a 1: lines of one format become one text, and a number that is not 0 stays one."""
 # A scheduler that ends a job lets its processes continue for as long as they need to save.
-_ENDS_JOB = re.compile(r"slurmstepd\S{0,60}: error: \*{3} |PBS: job killed|TERM_RUNLIMIT|exceeded wallclock limit")
+_ENDS_JOB = re.compile(
+    r"slurmstepd\S{0,60}: error: \*{3} |PBS: job killed|TERM_RUNLIMIT|exceeded wallclock limit"
+)
 _MOVES_ENOUGH = 3
 _MANY_OUTLIVED = 10
 _LONGEST = 2000

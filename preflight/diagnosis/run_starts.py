@@ -62,12 +62,7 @@ def last_start(lines: Sequence[Line], failing: Sequence[Line]) -> int:
     """
     if not failing or lines[0].source:
         return 0
-    start = max(
-        _after_other_jobs(lines),
-        _after_nohup(lines, failing),
-        _after_tracker(lines, failing),
-        _after_prompt(lines, failing),
-    )
+    start = max(_after_other_jobs(lines), _after_command(lines, failing), _after_tracker(lines, failing))
     ranks = {line.rank for line in lines}
     of_one = len(ranks) == 1
     if len(lines) > _SHORTEST_RUN and len(ranks - {None}) <= 1:  # torch names the rank in tracebacks alone
@@ -97,11 +92,6 @@ def _after_command_of_job(lines: Sequence[Line], failing: Sequence[Line]) -> int
     return max((line.order + 1 for line in lines[:end] if _OF_A_SHELL.match(line.text)), default=0)
 
 
-def _after_nohup(lines: Sequence[Line], failing: Sequence[Line]) -> int:
-    starts = [line.order for line in lines if line.text.startswith(_NOHUP)]
-    return max((order for order in starts if order > failing[0].order), default=0)
-
-
 def _after_tracker(lines: Sequence[Line], failing: Sequence[Line]) -> int:
     """Return where the last run of Weights & Biases starts that has another name than one that failed."""
     runs = [(match[1], line.order) for line in lines if (match := _TRACKED.search(line.text))]
@@ -115,15 +105,15 @@ def _after_tracker(lines: Sequence[Line], failing: Sequence[Line]) -> int:
     )
 
 
-def _after_prompt(lines: Sequence[Line], failing: Sequence[Line]) -> int:
-    """Return where, in a terminal's text, the command was typed that failed last, where another one failed before it."""
-    typed = [
+def _after_command(lines: Sequence[Line], failing: Sequence[Line]) -> int:
+    """Return where nohup started the last command, or a person typed the one that failed last, behind one that had failed."""
+    first, last = failing[0].order, failing[-1].order
+    typed = (
         line.order
-        for line in lines
-        if "@" in line.text[:100]
-        and failing[0].order < line.order < failing[-1].order
-        and _PROMPT.match(line.text)
-    ]
+        for line in lines[first + 1 :]
+        if line.text.startswith(_NOHUP)
+        or (line.order < last and "@" in line.text[:100] and _PROMPT.match(line.text))
+    )
     return max(typed, default=0)
 
 
@@ -245,12 +235,11 @@ def _last_of_chain(lines: Sequence[Line], head: int) -> int:
 
 def _ended_script(lines: Sequence[Line], head: int) -> bool:
     """Whether a traceback is linked to none above it, and starts, or the last that is linked to it, in a script itself."""
-    if _HEAD_OF_TRACEBACK.match(lines[head].text) is None:
-        return False
-    if any(
-        _OF_ANOTHER.search(line.text) for line in lines[max(0, head - 3) : head]
-    ):  # of a thread or a child
-        return False
+    above = lines[max(0, head - 3) : head]
+    if _HEAD_OF_TRACEBACK.match(lines[head].text) is None or any(
+        _OF_ANOTHER.search(line.text) for line in above
+    ):
+        return False  # of a thread or a child
     last = _last_of_chain(lines, head)
     return any(_IN_SCRIPT.match(line.text) for line in lines[last + 1 : last + 2])
 
