@@ -167,10 +167,10 @@ class RunProgress:
         if self._steps_behind(after) >= FEWEST_STEPS and writer_ended(self._counted, after):
             return False
         at = self.lines[after : after + 1]
-        if any(_UNBUFFERED.search(line.text) and self.outlived(line) for line in at):
-            return True
-        if self.moved(after, sys.maxsize) or any(
-            order > after and _AGENT_SUCCEEDED.search(self.lines[order].text) for order in self.done
+        if (
+            any(_UNBUFFERED.search(line.text) and self.outlived(line) for line in at)
+            or self.moved(after, sys.maxsize)
+            or any(order > after and _AGENT_SUCCEEDED.search(self.lines[order].text) for order in self.done)
         ):
             return True
         return not self.launcher_failed(after) and self._done_after(after)

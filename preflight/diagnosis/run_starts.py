@@ -128,14 +128,8 @@ def _after_traced_command(lines: Sequence[Line], failing: Sequence[Line]) -> int
         if line.text.startswith("+") and (found := _TRACED.match(line.text))
     ]
     before = {script for order, script in traced if order < failing[0].order}
-    return max(
-        (
-            order
-            for order, script in traced
-            if script in before and failing[0].order < order < failing[-1].order
-        ),
-        default=0,
-    )
+    between = range(failing[0].order + 1, failing[-1].order)
+    return max((order for order, script in traced if script in before and order in between), default=0)
 
 
 def _after_retry(lines: Sequence[Line], failing: Sequence[Line]) -> int:

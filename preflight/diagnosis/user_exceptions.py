@@ -137,17 +137,13 @@ def _of_cut_report(raised: ParsedException, name: str, course: RunProgress) -> C
     named, task = _TYPE_IN_WRAPPER.search(raised.line.text), _TASK.search(raised.message)
     who = named["who"] if named else ""
     by = f"a {who}" if who else task[1] if task else "a task of Ray"
+    usual = "" if (advice := advice_for(name, "")) == ANY_ADVICE else f"; usually {advice}"
     words = (
         f"{by} raised {name}; what it said is not in this log",
-        f"read the message in the whole log{'' if who else f', or in {_RAY_LOGS}'}{_usual(name)}",
+        f"read the message in the whole log{'' if who else f', or in {_RAY_LOGS}'}{usual}",
     )
     shown, location = (raised.line,), place_of([below])
     return Candidate.shown_by(shown, CausalDepth.GENERAL, _KIND, "likely", words, location=location)
-
-
-def _usual(name: str) -> str:
-    advice = advice_for(name, "")
-    return "" if advice == ANY_ADVICE else f"; usually {advice}"
 
 
 def without_emphasis(text: str) -> str:
