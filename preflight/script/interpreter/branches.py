@@ -66,13 +66,14 @@ def read_if(it: "Interpreter", node: ast.If) -> None:
     leave_branches(it, node.test, taken, it.state)
     if len(it.continues) == left:
         it.tests.pop()  # else what follows in this turn depends on it
-    if (
-        _says_who_goes_on(node.test, value, there, elsewhere)
-        and taken.dead
-        and isinstance(node.body[-1], _LEAVES)
+    for body, state, gone, kept in (
+        (node.body, taken, there, elsewhere),
+        (node.orelse, it.state, elsewhere, there),
     ):
-        it.contexts.append(elsewhere)  # to the end of the block around it, or of the function
-        it.guard = it.place(node) if elsewhere == RANK_0 else it.guard
+        leaves = state.dead and isinstance(body[-1] if body else None, _LEAVES)
+        if leaves and _says_who_goes_on(node.test, value, gone, kept):
+            it.contexts.append(kept)  # to the end of the block around it, or of the function
+            it.guard = it.place(node) if kept == RANK_0 else it.guard
     if maybe:
         _note_open(it, node, taken)
     placed = there in _BY_FIRST and not (taken.dead or it.state.dead)
@@ -213,7 +214,11 @@ def _known_branch(it: "Interpreter", node: ast.If, *, known: bool) -> None:
     before = it.state.fork() if _may_raise(body) else None
     outer_guard = it.guard
     it.guard = it.place(node) if place == RANK_0 else outer_guard
-    _execute_in(it, body, without, place if place in OF_RANKS else "")
+    depth = len(it.contexts)
+    it.contexts += filter(None, (without, place if place in OF_RANKS else ""))
+    inside = len(it.contexts)
+    it.execute(body)
+    del it.contexts[depth:inside]  # what holds behind it is kept: all take this branch
     it.guard = outer_guard
     if before is not None and it.state.dead and ways_out(it) == ends:
         it.state = before
