@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from launcher.config.host_ranges import parse_ssh_target
-from launcher.config.value_types import MAX_TEXT, Custom, Schema, Text
+from launcher.config.value_types import HOST_PATH, MAX_TEXT, Custom, Schema, Text
 from launcher.config.yaml_tree import YamlNode
 from launcher.errors import BadInput
 from launcher.local.home import at_home
@@ -18,7 +18,6 @@ _GPU_ID = r"(?:GPU|MIG)-[A-Za-z0-9/-]+"
 _GPU_RANGE = re.compile(r"([0-9]{1,4})(?:-([0-9]{1,4}))?", re.ASCII)
 _GPU_WORD = f"(?:[0-9]{{1,4}}(?:-[0-9]{{1,4}})?|{_GPU_ID})"
 _GPU_TEXT = f"{_GPU_WORD}(?: *, *{_GPU_WORD})* *,?"
-_PATH = Text("a path on the host")
 _ENV_TOOLS = frozenset(
     {"conda", "mamba", "micromamba", "pixi", "uv", "poetry", "pipenv", "source", "module", "."}
 )
@@ -49,7 +48,7 @@ def _address(item: YamlNode) -> str:
 
 
 def _interpreter(item: YamlNode) -> str:
-    path = _fitting(_PATH, item, "the path of an interpreter on the host")
+    path = _fitting(HOST_PATH, item, "the path of an interpreter on the host")
     words = path.split()
     if len(words) > 1 and (words[0] in _ENV_TOOLS or "/" not in words[0]):
         raise ValueError(f"the path of an interpreter, not a command ({_which(words)})")
@@ -154,7 +153,7 @@ def gpus(words: tuple[str, ...], *, count: bool) -> Custom:
 
 
 ADDRESS = Custom(_ADDRESS.expected, _address, _ADDRESS.schema)
-INTERPRETER = Custom("a path on the host", _interpreter, _PATH.schema)
+INTERPRETER = Custom("a path on the host", _interpreter, HOST_PATH.schema)
 VERSIONS = Custom(
     "a version specifier such as >=570",
     _specifier,

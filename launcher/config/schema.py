@@ -15,6 +15,7 @@ from launcher.config.restart_options import RESTART
 from launcher.config.slurm_options import SLURM
 from launcher.config.sync_options import SYNC
 from launcher.config.value_types import (
+    HOST_PATH,
     HOST_WORD,
     HOST_WORDS,
     SCALAR,
@@ -142,10 +143,7 @@ HOST_KEYS: tuple[Field, ...] = (
         "python3",
     ),
     Field(
-        "workdir",
-        Text("a path on the host"),
-        "Directory on the host that scripts and outputs are relative to.",
-        "~/project",
+        "workdir", HOST_PATH, "Directory on the host that scripts and outputs are relative to.", "~/project"
     ),
     Field("gpus", gpus(("all",), count=False), "Which GPUs of the host may be used.", "[0, 1]", "all"),
     Field("env", _ENV, "Environment variables for every run on this host.", "{NCCL_IB_DISABLE: 1}"),
@@ -285,13 +283,13 @@ CONFIG_KEYS: tuple[Field, ...] = (
     Field("env", _ENV, "Environment variables of every rank.", "{TOKENIZERS_PARALLELISM: false}"),
     Field(
         "workdir",
-        Text("a path on the host"),
+        HOST_PATH,
         "Directory on the host; else the workdir of the host in hosts.yaml.",
         "~/project",
     ),
     Field(
         "output",
-        Text("a path on the host"),
+        HOST_PATH,
         "Where the script writes; preflight checks that it can, and a rehearsal stays away from it.",
         "output/paper_r64",
     ),

@@ -40,8 +40,11 @@ class Text:
 
     expected: str = "text"
     pattern: str = r"[^\x00-\x1f\x7f]+"
+    has_home: bool = False  # ~ is the home directory, and not YAML's word for nothing
 
     def read(self, item: YamlNode, mistakes: ConfigIssues) -> str | None:
+        if item.is_tilde and self.has_home:
+            return "~"
         if isinstance(item.value, str) and len(item.value) > MAX_TEXT:
             mistakes.add(item, f"has {len(item.value)} characters, expected at most {MAX_TEXT}")
             return None
@@ -52,6 +55,9 @@ class Text:
 
     def schema(self) -> Schema:
         return {"type": "string", "maxLength": MAX_TEXT, "pattern": f"^(?:{self.pattern})$"}
+
+
+HOST_PATH = Text("a path on the host", has_home=True)
 
 
 @dataclass(frozen=True, slots=True)

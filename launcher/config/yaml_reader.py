@@ -1,6 +1,7 @@
 """YAML text read into the tree of `yaml_tree`."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import yaml
@@ -12,7 +13,8 @@ from launcher.errors import ConfigError
 MAX_BYTES = 1 << 20
 MAX_KEY = 200  # characters; each value carries the path of keys to it
 MAX_PATHS = 1 << 24  # characters of all those paths
-_NULL_TEXTS = frozenset({"", "null", "Null", "NULL"})  # "~" is the home directory to who writes a path
+_TILDE = "~"
+_NULL_TEXTS = frozenset({"", _TILDE, "null", "Null", "NULL"})
 _MERGE_KEY = "<<"
 # Each starts only where a word starts, so that a search is linear.
 _BARE_RANGE = re.compile(r"(?<![\w.@-])[\w.@-]+\[[0-9,/-]+\][\w.-]*")
@@ -151,7 +153,8 @@ class _Builder:
                 f"the tag {node.tag} is not used in this file; remove it",
             )
             return YamlNode(None, self.source, line, key)
-        return YamlNode(self._value(node, key), self.source, line, key)
+        is_tilde = isinstance(node, yaml.ScalarNode) and not node.style and node.value == _TILDE
+        return YamlNode(self._value(node, key), self.source, line, key, is_tilde=is_tilde)
 
     def _value(self, node: yaml.Node, key: str) -> YamlValue:
         if isinstance(node, yaml.ScalarNode):
@@ -182,8 +185,7 @@ class _Builder:
                 first = f" (first on line {own[name].line})" if line else ""
                 self.mistakes.add(YamlNode(None, self.source, line, path), f"written twice{first}; keep one")
                 continue
-            value = self.item(value_node, path)
-            own[name] = YamlNode(value.value, self.source, line, path)
+            own[name] = replace(self.item(value_node, path), line=line)
         return merged | own
 
     def _merged(self, node: yaml.Node, key: str) -> dict[str, YamlNode]:

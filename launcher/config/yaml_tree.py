@@ -26,6 +26,7 @@ class YamlNode:
     source: str  # the file as the user knows it, or an option such as "--set"
     line: int = 0  # 1-based; 0 = not in a file
     key: str = ""  # dotted path: "hosts.titan.port"
+    is_tilde: bool = False  # None, written as ~
 
     @property
     def text(self) -> str:

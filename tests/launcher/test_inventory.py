@@ -85,8 +85,8 @@ def test_an_identity_file_is_a_path_here(tmp_path: Path) -> None:
 
 
 def test_paths_there_stay_as_written(tmp_path: Path) -> None:
-    inventory = load(tmp_path, "hosts: {a: {python: ~/v/bin/python, workdir: ~/p}, b: {workdir: ~}}")
-    assert inventory.hosts["b"].workdir == "~"
+    inventory = load(tmp_path, "hosts: {a: {python: ~/v/bin/python, workdir: ~/p}, b: {workdir: ~}, c: ~}")
+    assert [inventory.hosts[name].workdir for name in "bc"] == ["~", ""]
     assert (inventory.hosts["a"].python, inventory.hosts["a"].workdir) == ("~/v/bin/python", "~/p")
 
 
