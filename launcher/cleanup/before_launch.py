@@ -16,7 +16,7 @@ from launcher.cleanup.clean import (
     write_audit,
 )
 from launcher.config.inventory import HostEntry
-from launcher.errors import GpulaunchError
+from launcher.errors import GpulaunchError, PathRefused
 from launcher.local.home import user_state_dir
 from launcher.remote.agent import AgentRequest
 from launcher.remote.connection_pool import ConnectionPool
@@ -81,7 +81,7 @@ def _end(
     request = AgentRequest(host=room.entry.name, ports=_ports(approved), skip=SKIPPED_FACTS)
     with connections.borrow(room.entry) as connection:
         done = clean(connection, room, approved, CleanOptions(), request)
-    with suppress(OSError):  # the host's own audit log has it
+    with suppress(OSError, PathRefused):  # the host's own audit log has it
         write_audit(done, approved, user_state_dir())
     return done
 

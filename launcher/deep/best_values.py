@@ -7,6 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from launcher.errors import PathRefused
 from launcher.local.home import user_state_dir
 from launcher.local.safe_paths import write_below
 from launcher.safe_json import read_document, read_mapping, read_number
@@ -63,7 +64,7 @@ class BestValues:
             series["last"] = [*(last if isinstance(last, list) else []), [now, reading.value]][-KEPT:]
         if added:
             text = json.dumps({"version": SCHEMA, "hosts": self._hosts}, indent=1) + "\n"
-            with suppress(OSError):
+            with suppress(OSError, PathRefused):
                 write_below(self._directory, FILE, text)
 
     def _member(self, parent: dict[str, Any], key: str) -> dict[str, Any]:

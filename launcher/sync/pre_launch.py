@@ -92,7 +92,7 @@ def sync_before_launch(
 def list_target_dirs(spec: SyncOptions, job: Job, entries: Sequence[HostEntry]) -> dict[str, str]:
     """Return the directory on each host. Raises ConfigError where there is none, or it holds all else too."""
     targets = {entry.name: spec.to or job.workdir or entry.workdir for entry in entries}
-    if shared := next((each for each in targets.values() if posixpath.normpath(each) in ("/", "~")), ""):
+    if shared := next((to for to in targets.values() if posixpath.normpath(to) in ("/", "//", "~")), ""):
         fix = "set sync.to or workdir to a directory below it"
         raise ConfigError(f"{shared} holds more than a working tree", fix)
     homeless = [name for name, target in targets.items() if not target]

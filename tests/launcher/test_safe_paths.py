@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from launcher.errors import PathRefused
-from launcher.local.safe_paths import make_directory, open_below, path_below, write_below
+from launcher.local.safe_paths import make_directory, open_below, path_below, remove_oldest, write_below
 from launcher.planning.run_record import delete_run_record, save_run_record
 from launcher.rundir.log_store import LogStore, run_directory
 from tests.launcher.run_plans import RUN_ID
@@ -122,3 +122,15 @@ def test_a_record_is_remembered_and_forgotten_in_one_directory_only(
     with pytest.raises(PathRefused):
         delete_run_record("../../../precious")
     assert sorted(path.name for path in tmp_path.rglob("*.json")) == ["precious.json"]
+
+
+def test_what_another_process_has_removed_meanwhile_is_no_failure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = [tmp_path / f"{number}.json" for number in range(4)]
+    for at, path in enumerate(files[1:]):
+        path.touch()
+        os.utime(path, (at, at + 1))
+    monkeypatch.setattr(Path, "glob", lambda *_: iter(files))
+    remove_oldest(tmp_path, 2)
+    assert [path.exists() for path in files] == [False, False, True, True]

@@ -291,6 +291,15 @@ def test_a_keyword_that_is_not_followed_is_named_where_a_host_is_not_reached(
     assert names == (f"{said.format(config)} of ssh_config" if said else "")
 
 
+def test_a_host_of_ssh_config_with_the_form_of_a_job_is_a_host(tmp_path: Path) -> None:
+    config = tmp_path / "config"
+    config.write_text(f'Host 17\n HostName 127.0.0.1\n Port 1\nMatch exec "echo . >>{tmp_path}/asked"\n')
+    with pytest.raises(HostError) as caught:
+        opener_for(Inventory(), OpenOptions(), config)(HostEntry("17"))
+    assert "Slurm" not in caught.value.fix
+    assert (tmp_path / "asked").read_text() == ".\n"  # not once more for the words of the error
+
+
 def test_an_include_of_itself_ends(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="does it include itself"):
         merged(tmp_path, f"Include {tmp_path}/config\n", HostEntry("titan"))

@@ -85,7 +85,7 @@ def test_the_tree_goes_to_the_jobs_directory_unless_told_otherwise() -> None:
     assert list_target_dirs(SyncOptions(), Job(), [entry]) == {"titan": "~/theirs"}
     assert list_target_dirs(SyncOptions(), Job(workdir="~/job"), [entry]) == {"titan": "~/job"}
     assert list_target_dirs(SyncOptions(to="~/to"), Job(workdir="~/job"), [entry]) == {"titan": "~/to"}
-    for shared in ("/", "~/", "/tmp/.."):
+    for shared in ("/", "//", "~/", "/tmp/.."):
         with pytest.raises(ConfigError, match="holds more than a working tree"):
             list_target_dirs(SyncOptions(to=shared), Job(workdir="~/job"), [entry])
 

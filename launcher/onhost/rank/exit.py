@@ -49,9 +49,8 @@ class ExitHandler:
 
     def _failed(self, error: BaseException) -> None:
         trace = strip_own_frames(error.__traceback__)
-        if isinstance(
-            error, KeyboardInterrupt
-        ):  # torch's launcher passes on the SIGINT that the rank had, too
+        if isinstance(error, KeyboardInterrupt):
+            # Torch's launcher passes on the SIGINT that the rank has had, too.
             signal.signal(signal.SIGINT, signal.SIG_IGN)
             self.interrupted = os.getpid()
         run_safely("report the exception", self.place.report, lambda: self._report(error, trace))

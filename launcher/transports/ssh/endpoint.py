@@ -68,17 +68,15 @@ def opener_for(
     unresolved = count()
 
     def opener(entry: HostEntry) -> Connection:
-        endpoint = None
+        endpoint: Endpoint | None = None
         try:
             endpoint = build_endpoint(entry, inventory, ssh_config)
             return open_endpoint(endpoint, options)
         except HostError as error:
-            if is_job_id(entry.alias) and not entry.in_inventory:
-                error.fix = (
-                    f"{entry.alias} is the id of a Slurm job: gpulaunch ps {entry.alias} lists its runs"
-                )
-            if endpoint is not None:  # else a command of ssh_config has hung
-                error.fix += _name_unfollowed(entry, ssh_config, "; " if error.fix else "")
+            address, unfollowed = ("", "") if endpoint is None else (endpoint.address, endpoint.unfollowed)
+            if is_job_id(address) and not entry.in_inventory:
+                error.fix = f"{address} is the id of a Slurm job: gpulaunch ps {address} lists its runs"
+            error.fix = "; ".join(filter(None, (error.fix, unfollowed)))
             name = _unlisted_name(entry, inventory, error) if isinstance(error, NameNotResolved) else ""
             if not name or next(unresolved) >= _MOST_GUESSES:
                 raise
@@ -98,12 +96,11 @@ def opener_for(
     return opener
 
 
-def _name_unfollowed(entry: HostEntry, ssh_config: Path | None, before: str) -> str:
+def _name_unfollowed(values: _Values) -> str:
     """Return which keywords of ssh_config by which ssh may reach the host are not followed; "" for none."""
-    values = {} if entry.is_local else lookup(ssh_config, entry.alias or entry.name, entry.user)
     lines = [line for key in _UNFOLLOWED for line in values.get(key, ()) if line.text.lower() not in _UNSET]
     found = ", ".join(f"{line.key} ({shorten_path(line.where)})" for line in lines)
-    return f"{before}gpulaunch does not follow {found} of ssh_config" if found else ""
+    return f"gpulaunch does not follow {found} of ssh_config" if found else ""
 
 
 def _unlisted_name(entry: HostEntry, inventory: Inventory, error: NameNotResolved) -> str:
@@ -154,6 +151,7 @@ def _behind(entry: HostEntry, via: Via, inventory: Inventory, ssh_config: Path |
         via=via,
         base=base,
         own_command=is_users_own(inventory.path),
+        unfollowed=base.unfollowed,
     )
 
 
@@ -203,6 +201,7 @@ def _endpoint(
             hops if entry.jump else (),
             in_config=not _OF_ONE_HOST.isdisjoint(values),
         ),
+        unfollowed=_name_unfollowed(values),
     )
 
 
