@@ -70,7 +70,7 @@ def clean_before_launch(
             say(result.message)
             continue
         done = done or any(each.is_gone for each in result.killed)
-        for line in render_result(result):
+        for line in (*render_result(result), *((result.lost.message,) if result.lost else ())):
             say(line)
     return done
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from launcher.config.inventory import HostEntry
-from launcher.errors import AgentProtocolError, BadInput
+from launcher.errors import AgentProtocolError, BadInput, HostError
 from launcher.local.safe_paths import open_below
 from launcher.remote import rpc
 from launcher.remote.agent import AgentRequest, query_agent
@@ -80,6 +80,7 @@ class CleanResult:
     ports_freed: tuple[int, ...]
     ports_still_held: tuple[int, ...]
     audit: str  # path of the audit log on the host, or why it could not be written
+    lost: HostError | None = None  # the host has not answered afterwards: what came free is not known
 
     @property
     def complete(self) -> bool:
@@ -123,7 +124,7 @@ def clean(
     """End the approved processes of one host and say what came free.
 
     It inspects the host once more first, by `request`, and ends nothing that is no longer chosen or is
-    another process by now. Raises HostError when the host cannot be reached or does not answer.
+    another process by now. Raises HostError when the host cannot be reached or does not answer before it.
     """
     look = partial(query_agent, connection, before.entry.python, request)
     # A single second look need not show again what a person has seen and approved.
@@ -138,7 +139,14 @@ def clean(
         if _identity(each) not in kept
     )
     reaped, audit = _reap(connection, before.entry.python, victims, options) if victims else ((), "")
-    after = look()
+    after, lost = before.facts, None
+    try:
+        after = look()
+    except HostError as error:
+        if not victims:
+            raise
+        lost, unread = error, Missing(error.detail)
+        after = replace(after, processes=unread, gpus=unread, ports=unread)
     gone = _settled(changed, after)
     wanted_ports = tuple(sorted({port for each in wanted for port in each.held.ports}))
     held = _ports_held(wanted_ports, after)
@@ -149,6 +157,7 @@ def clean(
         ports_freed=tuple(port for port in wanted_ports if port not in held),
         ports_still_held=held,
         audit=audit,
+        lost=lost,
     )
 
 

@@ -150,14 +150,13 @@ class _CleanSession:
             refuse_unknown(host.facts, self.clean_options.filter)
         chosen = ((host.facts, host.selection) for host in found)
         self.print_lines(render_selections(chosen, self.clean_options.filter))
-        for error in errors.values():
-            fix = complete_commands(error.fix, self.access.inventory.access_words)
-            self.print_lines((error.message, *((f"  fix: {fix}",) if fix else ())))
+        self._print_errors(errors)
         approved = {} if options.dry_run else self._approve(found, options)
         cleaned, failed = self._end([host for host in found if approved.get(host.entry.name)], approved)
         errors |= failed
         for done in cleaned.values():
             self.print_lines(render_result(done))
+        self._print_errors(failed)
         code = _exit_code(found, cleaned, errors, options.pids, dry_run=options.dry_run)
         if options.as_json:
             parts = {
@@ -170,6 +169,11 @@ class _CleanSession:
             ]
             echo_json(encode_clean(parts, failures, code))
         return code
+
+    def _print_errors(self, errors: dict[str, GpulaunchError]) -> None:
+        for error in errors.values():
+            fix = complete_commands(error.fix, self.access.inventory.access_words)
+            self.print_lines((error.message, *((f"  fix: {fix}",) if fix else ())))
 
     def _request(self, entry: HostEntry) -> AgentRequest:
         ports = self.clean_options.filter.ports or (DEFAULT_MAIN_PORT,)
@@ -220,10 +224,9 @@ class _CleanSession:
 
         results = fanout(end, hosts, width=self.access.width)
         named = {host.entry.name: result for host, result in zip(hosts, results, strict=True)}
-        return (
-            {name: result for name, result in named.items() if isinstance(result, CleanResult)},
-            {name: result for name, result in named.items() if isinstance(result, GpulaunchError)},
-        )
+        cleaned = {name: result for name, result in named.items() if isinstance(result, CleanResult)}
+        failed = {name: result for name, result in named.items() if isinstance(result, GpulaunchError)}
+        return cleaned, failed | {name: done.lost for name, done in cleaned.items() if done.lost is not None}
 
 
 def _table(earlier: dict[str, HostFacts], entry: HostEntry) -> ProcessTable | None:
