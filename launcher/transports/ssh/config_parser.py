@@ -1,6 +1,5 @@
 """ssh_config(5) as OpenSSH reads it: Host, Match, Include, first value wins; mistakes name file and line."""
 
-import fnmatch
 import glob
 import subprocess
 import threading
@@ -13,7 +12,7 @@ from launcher.errors import ConfigError, HostError
 from launcher.local.descriptors import raise_if_exhausted
 from launcher.local.home import at_home
 from launcher.local.user import login_name
-from launcher.transports.ssh.config_values import Tokens, split_words
+from launcher.transports.ssh.config_values import Tokens, matches_patterns, split_words
 from preflight.frozen import dataclass
 
 USER_FILE = "~/.ssh/config"
@@ -127,7 +126,7 @@ def _apply(blocks: tuple[_Block, ...], state: _Lookup) -> None:
         elif head.key == "</include>":
             active = depth_active.pop()  # a Host inside an included file ends with that file
         elif head.key == "host":
-            matches = _matches(head.words, name) if block.names is None else name in block.names
+            matches = matches_patterns(head.words, name) if block.names is None else name in block.names
             active = depth_active[-1] and matches
         elif head.key == "match":
             active = depth_active[-1] and _match(head, state)
@@ -159,13 +158,13 @@ def _match(line: ConfigLine, state: _Lookup) -> bool:
 def _criterion(line: ConfigLine, criterion: str, value: str, state: _Lookup) -> bool:
     patterns = tuple(value.split(","))
     if criterion == "host":
-        return _matches(patterns, state.host)
+        return matches_patterns(patterns, state.host)
     if criterion == "originalhost":
-        return _matches(patterns, state.original)
+        return matches_patterns(patterns, state.original)
     if criterion == "user":
-        return _matches(patterns, state.remote_user or login_name())
+        return matches_patterns(patterns, state.remote_user or login_name())
     if criterion == "localuser":
-        return _matches(patterns, login_name())
+        return matches_patterns(patterns, login_name())
     if criterion == "exec":
         tokens = Tokens(state.original, state.host, state.first("port") or "22", state.remote_user)
         return _runs(state.original, tokens.in_command(value, line.where), line.where)
@@ -190,18 +189,6 @@ def _runs(host: str, command: str, where: str) -> bool:
     except OSError:
         return False
     return done.returncode == 0
-
-
-def _matches(patterns: tuple[str, ...], name: str) -> bool:
-    found, lower = False, name.lower()
-    for pattern in patterns:
-        wanted = pattern.removeprefix("!").lower()
-        plain = "*" not in wanted and "?" not in wanted
-        if wanted == lower if plain else fnmatch.fnmatchcase(lower, wanted.replace("[", "[[]")):
-            if pattern.startswith("!"):
-                return False
-            found = True
-    return found
 
 
 @lru_cache(maxsize=8)

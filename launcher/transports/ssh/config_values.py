@@ -1,5 +1,6 @@
-"""How ssh_config(5) writes a value: words and quotes, percent tokens, environment variables, times."""
+"""How ssh_config(5) writes a value: words, quotes, patterns, percent tokens, environment variables, times."""
 
+import fnmatch
 import os
 import re
 import socket
@@ -17,6 +18,19 @@ _PERCENT = re.compile(r"%(?P<token>.)")
 _PERCENT_OR_VARIABLE = re.compile(r"%(?P<token>.)|\$\{(?P<variable>\w+)\}")
 _TIME = re.compile(r"(\d+)([smhdw]?)", re.IGNORECASE)
 _SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
+
+
+def matches_patterns(patterns: tuple[str, ...], name: str) -> bool:
+    """Match a pattern list: a matching `!pattern` wins over everything."""
+    found, lower = False, name.lower()
+    for pattern in patterns:
+        wanted = pattern.removeprefix("!").lower()
+        plain = "*" not in wanted and "?" not in wanted
+        if wanted == lower if plain else fnmatch.fnmatchcase(lower, wanted.replace("[", "[[]")):
+            if pattern.startswith("!"):
+                return False
+            found = True
+    return found
 
 
 def split_words(value: str) -> tuple[str, ...] | None:

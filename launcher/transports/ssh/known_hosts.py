@@ -2,7 +2,6 @@
 
 import base64
 import binascii
-import fnmatch
 import hashlib
 import hmac
 import os
@@ -14,6 +13,7 @@ from pathlib import Path
 
 from launcher.local.descriptors import raise_if_exhausted
 from launcher.local.home import at_home
+from launcher.transports.ssh.config_values import matches_patterns
 from preflight.frozen import dataclass
 
 DEFAULT_USER_FILES = ("~/.ssh/known_hosts", "~/.ssh/known_hosts2")
@@ -89,7 +89,7 @@ def lookup(files: Iterable[str], address: str, port: int) -> HostKeys:
     revoked = set[bytes]()
     for index in indexes:
         for marker, patterns, key in index.marked:
-            if not any(matches(patterns, name) for name in names):
+            if not any(_matches(patterns, name) for name in names):
                 continue
             if marker == _REVOKED:
                 revoked.add(key.blob)
@@ -190,26 +190,17 @@ def _keys_of(index: _Index, name: str) -> Iterable[KnownKey]:
         if hmac.compare_digest(_hash(salt, name), digest):
             yield key
     for patterns, key in index.patterns:
-        if matches(patterns, name):
+        if matches_patterns(patterns, name):
             yield key
 
 
-def matches(patterns: tuple[str, ...], name: str) -> bool:
-    """Match OpenSSH's pattern list: a matching `!pattern` wins over everything; hashed names match alone."""
-    found = False
-    for pattern in patterns:
-        if pattern.startswith("|1|"):
-            index = _Index()
-            _add_hashed(index, pattern, KnownKey("", b"", ""))
-            found = found or any(hmac.compare_digest(_hash(salt, name), d) for salt, d, _ in index.hashed)
-            continue
-        bare = pattern.removeprefix("!").lower().replace("[", "[[]")
-        if not fnmatch.fnmatchcase(name, bare):
-            continue
-        if pattern.startswith("!"):
-            return False
-        found = True
-    return found
+def _matches(patterns: tuple[str, ...], name: str) -> bool:
+    """Match OpenSSH's pattern list, or a hashed name, which stands alone."""
+    if not patterns[0].startswith("|1|"):
+        return matches_patterns(patterns, name)
+    index = _Index()
+    _add_hashed(index, patterns[0], KnownKey("", b"", ""))
+    return any(_keys_of(index, name))
 
 
 def _hash(salt: bytes, name: str) -> bytes:
