@@ -182,14 +182,13 @@ class _CleanSession:
         )
 
     def _look(self, entries: tuple[HostEntry, ...]) -> tuple[list[HostLeftovers], dict[str, GpulaunchError]]:
-        first = gather_facts(entries, self._request, self.access.open, GatherOptions(width=self.access.width))
+        width = GatherOptions(width=self.access.width)
+        first = gather_facts(entries, self._request, self.access.open, width)
         earlier: dict[str, HostFacts] = {}
         if self.clean_options.filter.include_suspect and first.facts:
             time.sleep(RECHECK_DELAY_S)
             earlier = first.facts
-            first = gather_facts(
-                entries, self._request, self.access.open, GatherOptions(width=self.access.width)
-            )
+            first = gather_facts(entries, self._request, self.access.open, width)
         found = [
             HostLeftovers(
                 entry,

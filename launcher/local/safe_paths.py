@@ -116,14 +116,10 @@ def write_below(directory: Path, name: str, text: str) -> Path:
 
 def remove_oldest(directory: Path, kept: int) -> None:
     """Leave so many JSON files of a directory, those that were written last. Raises OSError."""
-
-    def written(path: Path) -> float:
-        with suppress(FileNotFoundError):  # another process removes the same
-            return path.lstat().st_mtime
-        return 0.0
-
-    for path in sorted(directory.glob("*.json"), key=written)[:-kept]:
-        path.unlink(missing_ok=True)
+    with suppress(FileNotFoundError):  # another process removes them just now
+        files = sorted(directory.glob("*.json"), key=lambda path: path.lstat().st_mtime)
+        for path in files[:-kept]:
+            path.unlink(missing_ok=True)
 
 
 def read_own_file(path: Path, largest: int) -> bytes:

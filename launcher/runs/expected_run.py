@@ -114,9 +114,7 @@ def select_run(runs: Iterable[RemoteRun], word: str, choose: RunChoice | None = 
     if chosen is not None:
         return _believed(chosen)
     names = ", ".join(run.run_id for run in begun[-5:])
-    raise BadInput(
-        f'"{word}" is ambiguous, it starts the ids of {len(begun)} runs: {names}', "give more of its name"
-    )
+    raise BadInput(f'"{word}" is ambiguous, it means {len(begun)} runs: {names}', "give more of its name")
 
 
 def _believed(run: RemoteRun) -> RemoteRun:

@@ -247,7 +247,7 @@ def test_the_name_of_several_runs_means_the_newest_and_to_stop_the_one_that_live
     assert select_run((live, longer, newest), "a", scope.live) == live  # whatever else lives: a-b is not a
     assert select_run((ended, longer, newest), "a", scope.live) == newest
     for word, choose in (("a-2", scope.newest), ("a", scope.exact), ("", scope.live)):
-        with pytest.raises(BadInput, match="is ambiguous, it starts the ids of"):  # a and a-b both live
+        with pytest.raises(BadInput, match="is ambiguous, it means"):  # a and a-b both live
             select_run((live, newest, longer), word, choose)
 
 

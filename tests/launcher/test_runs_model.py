@@ -184,7 +184,7 @@ def test_a_word_means_the_newest_a_whole_name_or_the_beginning_of_exactly_one() 
     assert select_run(runs, "last").run_id == run_id("y-1")
     assert select_run(runs, run_id("x-1")).run_id == run_id("x-1")
     assert select_run(runs, "y").run_id == run_id("y-1")
-    with pytest.raises(BadInput, match="starts the ids of 2 runs"):
+    with pytest.raises(BadInput, match="it means 2 runs"):
         select_run(runs, "x")
     with pytest.raises(BadInput, match='no run called "z"'):
         select_run(runs, "z")

@@ -128,9 +128,11 @@ def test_what_another_process_has_removed_meanwhile_is_no_failure(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     files = [tmp_path / f"{number}.json" for number in range(4)]
-    for at, path in enumerate(files[1:]):
+    for at, path in enumerate(files):
         path.touch()
         os.utime(path, (at, at + 1))
-    monkeypatch.setattr(Path, "glob", lambda *_: iter(files))
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "glob", lambda *_: iter([tmp_path / "gone.json", *files]))
+        remove_oldest(tmp_path, 2)
     remove_oldest(tmp_path, 2)
     assert [path.exists() for path in files] == [False, False, True, True]

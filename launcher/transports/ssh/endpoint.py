@@ -76,18 +76,11 @@ def opener_for(
             address, unfollowed = ("", "") if endpoint is None else (endpoint.address, endpoint.unfollowed)
             if is_job_id(address) and not entry.in_inventory:
                 error.fix = f"{address} is the id of a Slurm job: gpulaunch ps {address} lists its runs"
-            error.fix = "; ".join(filter(None, (error.fix, unfollowed)))
             name = _unlisted_name(entry, inventory, error) if isinstance(error, NameNotResolved) else ""
-            if not name or next(unresolved) >= _MOST_GUESSES:
-                raise
-            near = inventory.suggest(name, named_hosts(ssh_config))
-            if not near:
-                raise
-            if near == name:  # a block of ssh_config that gives it no address
-                raise NameNotResolved(entry.name, error.detail, _address_fix(name, ssh_config)) from None
-            is_listed = near in inventory.hosts or near in inventory.groups
-            place = "hosts.yaml" if is_listed else "your ssh_config"
-            raise NameNotResolved(entry.name, error.detail, f'did you mean "{near}" of {place}?') from None
+            if name and next(unresolved) < _MOST_GUESSES:
+                error.fix = _name_fix(name, inventory, ssh_config) or error.fix
+            error.fix = "; ".join(filter(None, (error.fix, unfollowed)))
+            raise
         except (OSError, RuntimeError) as error:
             if not is_exhausted(error):
                 raise
@@ -110,8 +103,12 @@ def _unlisted_name(entry: HostEntry, inventory: Inventory, error: NameNotResolve
     return "" if entry.in_inventory else entry.alias
 
 
-def _address_fix(name: str, ssh_config: Path | None) -> str:
-    """Return what gives a host of ssh_config its address: what to correct, or one more line."""
+def _name_fix(name: str, inventory: Inventory, ssh_config: Path | None) -> str:
+    """Return a name like it, "" for none; of a block of ssh_config what gives that its address."""
+    near = inventory.suggest(name, named_hosts(ssh_config))
+    if near != name:
+        is_listed = near in inventory.hosts or near in inventory.groups
+        return near and f'did you mean "{near}" of {"hosts.yaml" if is_listed else "your ssh_config"}?'
     known = lookup(ssh_config, name)
     if "hostname" in known:
         return f"correct HostName in {known['hostname'][0].where}"
