@@ -195,7 +195,7 @@ def _keys_of(index: _Index, name: str) -> Iterable[KnownKey]:
 
 
 def _matches(patterns: tuple[str, ...], name: str) -> bool:
-    """Match OpenSSH's pattern list, or a hashed name, which stands alone."""
+    """Match OpenSSH's pattern list, or a hashed name, which has no other beside it."""
     if not patterns[0].startswith("|1|"):
         return matches_patterns(patterns, name)
     index = _Index()
