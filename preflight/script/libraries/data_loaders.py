@@ -32,12 +32,11 @@ _OF_ALL_RANKS = frozenset({"SequentialSampler", "RandomSampler", "WeightedRandom
 _BASES = {ExternalName(f"torch.utils.data.{name}") for name in ("Sampler", "sampler.Sampler", "BatchSampler")}
 OF_PARTS = re.compile(r"rank|world|shard|process_index|num_replicas|worker_info|node", re.IGNORECASE)
 """Names in a dataset or sampler of the script's own that holds a part of the data only."""
-VALIDATES = (
-    r"(?:^|[._])(?:val|valid|validation|dev|test|eval|evaluation|infer|inference|pred|predict|query|gallery"
-    r"|calib|calibration|demo|probe|sanity|fid|metric|metrics)(?:_|\d|$)|(?:val|valid|eval|test)(?:_?set|_?data)"
+_VALIDATES = re.compile(
+    r"(?:^|_)(?:val|valid|validation|dev|test|eval|evaluation|infer|inference|pred|predict|query|gallery"
+    r"|calib|calibration|demo|probe|sanity|fid|metric|metrics)(?:_|\d|$)|(?:val|valid|eval|test)(?:_?set|_?data)",
+    re.IGNORECASE,
 )
-"""Names of what is validated with."""
-_VALIDATES = re.compile(VALIDATES, re.IGNORECASE)
 
 
 def _loader(it: Interpreter, ref: Ref, _name: str, call: Call) -> None:
@@ -91,8 +90,11 @@ def _nodes_around(it: Interpreter) -> list[ast.AST]:
 def _is_fixed(it: Interpreter, name: ast.Name) -> bool:
     """Whether a name that its function or file sets has one value in all turns of the loops around it."""
     nodes = _nodes_around(it)
-    loops = (walk(node) for node in nodes if isinstance(node, (ast.For, ast.While)))
-    around = next((parts for parts in loops if any(part is name for part in parts)), [])
+    loops = [walk(node) for node in nodes if isinstance(node, (ast.For, ast.While))]
+    loops = [parts for parts in loops if any(part is name for part in parts)]
+    if len(loops) != it.loop_depth:
+        return False  # a loop calls the function again, where it may give the name another value
+    around = loops[0] if loops else []
     stored, changed = (
         any(
             isinstance(getattr(part, "ctx", None), ast.Store) and getattr(part, "id", "") == name.id
@@ -172,7 +174,8 @@ def _subset(it: Interpreter, call: Call) -> Value:
     """torch.utils.data.Subset(dataset, indices): a division of the data where indices are drawn at random."""
     words = [word.value for word in call.node.keywords if word.arg == "indices"]
     for given in [*call.node.args[1:2], *words][:1]:
-        if not is_of_validation(call.node) and _is_drawn(it, given, _nodes_around(it), set()):
+        before = [node for node in _nodes_around(it) if getattr(node, "lineno", 0) <= call.node.lineno]
+        if not is_of_validation(call.node) and _is_drawn(it, given, before, set()):
             it.emit(ScriptEvent("random split", call.place, None, call))
     return UNKNOWN
 
@@ -181,14 +184,23 @@ def _is_drawn(it: Interpreter, node: ast.AST, nodes: list[ast.AST], known: set[s
     """Whether an expression is drawn at random, or made in the same function of names that are."""
     for part in walk(node):
         if isinstance(part, ast.Call) and all(word.arg != "generator" for word in part.keywords):
-            called = it.evaluate(part.func) if isinstance(part.func, ast.Attribute) else UNKNOWN
+            of_module = isinstance(part.func, ast.Attribute) and not any(
+                isinstance(each, ast.Call) for each in walk(part.func)
+            )
+            called = it.evaluate(part.func) if of_module else UNKNOWN
             if isinstance(called, ExternalName) and called.name in _AT_RANDOM:
                 return True
         if isinstance(part, ast.Name) and part.id not in known:
             known.add(part.id)
-            if any(_is_drawn(it, made, nodes, known) for each in nodes for made in _makes(each, part.id)):
+            makes = [made for each in nodes for made in _makes(each, part.id)]
+            agreed = any(map(_AGREES.search, all_names(each for made in makes for each in walk(made))))
+            if not agreed and any(_is_drawn(it, made, nodes, known) for made in makes):
                 return True
     return False
+
+
+_AGREES = re.compile(r"^(?:broadcast|(?:all_)?gather|scatter|load|read)(?:_|s?$)")
+"""Names of functions that give all ranks the indices which one of them has drawn."""
 
 
 def _makes(node: ast.AST, name: str) -> Iterator[ast.expr]:
@@ -197,7 +209,9 @@ def _makes(node: ast.AST, name: str) -> Iterator[ast.expr]:
         names = (getattr(part, "id", "") for target in node.targets for part in walk(target))
         yield from (node.value,) if name in names else ()
     elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
-        yield from (node.value,) if [getattr(each, "id", "") for each in node.value.args] == [name] else ()
+        first = next(iter(node.value.args), node)
+        given = first.elts if isinstance(first, ast.List) else [first]
+        yield from (node.value,) if name in (getattr(each, "id", "") for each in given) else ()
 
 
 def _train_test_split(it: Interpreter, call: Call) -> Value:

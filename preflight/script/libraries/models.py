@@ -328,8 +328,10 @@ def _parameter_method(it: Interpreter, owner: Element, name: str, call: Call) ->
     if owner.what == "grad":
         note_limit(it, owner, name, call)
     if name in ("lerp_", "copy_", "mul_", "add_", "lerp"):
-        if name in ("lerp_", "lerp", "add_") and call.args and isinstance(call.args[0], Element):
-            averaged(it, Ref(owner.of), Ref(call.args[0].of), call, name)
+        other = call.args[0] if call.args else UNKNOWN
+        weighed = name.startswith("lerp") or (name == "add_" and "alpha" in call.kwargs)
+        if weighed and isinstance(other, Element) and "grad" not in (owner.what, other.what):
+            averaged(it, Ref(owner.of), Ref(other.of), call, name)
         return owner
     return owner if name in ("detach", "clone", "contiguous", "cpu", "cuda") else UNKNOWN
 

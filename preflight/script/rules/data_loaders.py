@@ -24,7 +24,7 @@ from preflight.script.interpreter.values import (
     text_of,
     truth,
 )
-from preflight.script.libraries.data_loaders import OF_PARTS, ONE_EPOCH, VALIDATES, divides
+from preflight.script.libraries.data_loaders import OF_PARTS, ONE_EPOCH, divides
 from preflight.script.rules.certainty import doubted, doubts_of
 from preflight.script.rules.method_calls import has_unknown_call, note_call, owners_of
 from preflight.script.rules.registry import Level, RuleHit, rule
@@ -242,7 +242,10 @@ def _shuffled_alike(it: "Interpreter") -> Iterator[RuleHit]:
 _ALIKE = "shuffles alike"
 _OF_SAMPLERS = (
     r"(?<!def )\bset_epoch\b",
-    rf"{VALIDATES}|(?:crit|loss|model|optim\w*|sched\w*|data_?set)\w*\.$",
+    (
+        r"^(?!.*train)(?:.*[._])?(?:val|valid|validation|dev|test|eval)(?:[._\d]|set|data|loader|sampler)"
+        r"|(?:crit|loss|model|optim|sched|data_?set)(?!\w*(?:sampler|loader))\w*\.$"
+    ),
 )
 """How set_epoch is written, and what has one without being the sampler of a training."""
 

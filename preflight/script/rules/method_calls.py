@@ -45,7 +45,8 @@ def has_unknown_call(it: "Interpreter", method: str, form: str, others: str = "(
             if (source.path, line) in known or line not in it.sources.parser.find(code_lines, source.tree):
                 continue
             unused = unused or unused_lines(it)
-            owner = source.text[: found.start()].rpartition("\n")[2].split()[-1:]
-            if line not in unused[source.path] and not re.search(others, "".join(owner), re.IGNORECASE):
+            before = source.text[: found.start()].rpartition("\n")[2]
+            owner = "".join(before.split()[-1:])
+            if not ("#" in before or line in unused[source.path] or re.search(others, owner, re.IGNORECASE)):
                 return True
     return False

@@ -1,6 +1,7 @@
 """Code that cannot run: functions and classes that nothing but an import names, comments and texts."""
 
 import ast
+import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -11,25 +12,25 @@ if TYPE_CHECKING:
 _LOOKS_UP = frozenset(
     {
         *("getattr", "globals", "exec", "import_module", "__import__", "__subclasses__", "instantiate"),
-        *("locate", "import_string", "instantiate_from_config", "build_from_cfg"),
+        *("locate", "import_string", "instantiate_from_config", "build_from_cfg", "Fire", "LightningCLI"),
     }
 )
-"""Functions that find a class by a name which the code may compute."""
+"""What finds functions and classes by names which the code, or its user, may compute."""
 _SETTINGS = frozenset({"args", "opt", "opts", "cfg", "config", "conf", "params", "hparams", "self", "torch"})
 
 
 def unused_lines(it: "Interpreter") -> dict[str, set[int]]:
     """Return by file the lines of functions and classes that cannot run.
 
-    A method runs where its class is used: libraries call `forward`, a hook of a trainer. So is a class where
-    code may look classes up by their names.
+    A method runs where its class is used: libraries call `forward`, a hook of a trainer. All may run where
+    code looks up by their names what it defines.
     """
     parser, files = it.sources.parser, it.sources.files()
-    looked_up = any(parser.find(_looks_up, source.tree) for source in files)
+    unused = {source.path: set[int]() for source in files}
+    if any(parser.find(_looks_up, source.tree) for source in files):
+        return unused
     named = [(source.path, parser.find(_mentions, source.tree)) for source in files]
     left = [(source.path, node) for source in files for node in parser.find(_definitions, source.tree)]
-    left = [(path, node) for path, node in left if not (looked_up and isinstance(node, ast.ClassDef))]
-    unused = {source.path: set[int]() for source in files}
     before = -1
     while len(left) != before:  # what only unused code names is unused
         before, waiting, left = len(left), left, []
@@ -82,7 +83,7 @@ def _named(node: ast.AST) -> Iterator[str]:
     elif isinstance(node, ast.alias) and node.asname:
         yield node.name
     elif isinstance(node, ast.Constant) and isinstance(node.value, str):
-        yield node.value
+        yield re.split(r"[.:]", node.value)[-1]  # "package.module:function"
 
 
 def _looks_up(nodes: Sequence[ast.AST]) -> bool:
@@ -92,12 +93,14 @@ def _looks_up(nodes: Sequence[ast.AST]) -> bool:
         if isinstance(names, ast.Attribute) and names.attr == "__dict__":
             looked_up = _SETTINGS.isdisjoint(_named(names.value))
         elif isinstance(node, ast.Call):
-            asked = node.args[1:2] if getattr(node.func, "id", "") == "getattr" else node.args[:1]
-            computed = bool(asked) and not isinstance(asked[0], ast.Constant)
-            owner = next(_named(node.args[0]), "") if node.args else ""
-            name = next(_named(node.func), "")
-            called = name in _LOOKS_UP or getattr(node.func, "id", "") == "eval"  # no model.eval()
-            looked_up = called and (computed or not node.args) and owner not in _SETTINGS
+            name, plain = next(_named(node.func), ""), getattr(node.func, "id", "")
+            owner = next(_named(node.args[0]), "") if plain == "getattr" and node.args else ""
+            asked = node.args[1:2] if plain == "getattr" else node.args[:1]
+            computed = not asked or not isinstance(asked[0], ast.Constant)
+            called = name in _LOOKS_UP or plain == "eval"  # no model.eval()
+            looked_up = called and computed and owner not in _SETTINGS
+        elif isinstance(node, ast.FunctionDef):
+            looked_up = node.name == "__init_subclass__"
         else:
             continue
         if looked_up:

@@ -33,7 +33,7 @@ optimizer = torch.optim.AdamW(model.parameters())
 criterion = Criterion()
 hooks = []
 for epoch in range(3):
-    # train_loader.sampler.set_epoch(epoch)
+    print(epoch)  # train_loader.sampler.set_epoch(epoch)
     val_loader.sampler.set_epoch(epoch)
     criterion.set_epoch(epoch)
     for hook in hooks:
