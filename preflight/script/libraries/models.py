@@ -327,13 +327,11 @@ def _parameter_method(it: Interpreter, owner: Element, name: str, call: Call) ->
         parameter_assigned(it, owner, "requires_grad", wanted, call.place)
     if owner.what == "grad":
         note_limit(it, owner, name, call)
-    if name in ("lerp_", "copy_", "mul_", "add_", "lerp"):
-        other = call.args[0] if call.args else UNKNOWN
-        weighed = name.startswith("lerp") or (name == "add_" and "alpha" in call.kwargs)
-        if weighed and isinstance(other, Element) and "grad" not in (owner.what, other.what):
-            averaged(it, Ref(owner.of), Ref(other.of), call, name)
-        return owner
-    return owner if name in ("detach", "clone", "contiguous", "cpu", "cuda") else UNKNOWN
+    weighed = name.startswith("lerp") or (name == "add_" and "alpha" in call.kwargs)
+    if weighed and isinstance(call.first, Element) and "grad" not in (owner.what, call.first.what):
+        averaged(it, Ref(owner.of), Ref(call.first.of), call, name)
+    same = name in ("detach", "clone", "contiguous", "cpu", "cuda", "lerp", "lerp_", "copy_", "mul_", "add_")
+    return owner if same else UNKNOWN
 
 
 def averaged(it: Interpreter, average: Value, model: Value, call: Call, by: str = "lerp") -> None:
