@@ -57,7 +57,7 @@ def test_a_launcher_is_known_by_its_module_and_behind_another(
     [
         ("litgpt pretrain x --devices 8 --num_nodes 2", ["--devices", "--num_nodes"]),
         ("yolo train device=0,1", ["device"]),
-        ("fairseq-train x --distributed-world-size=8", ["--distributed-world-size"]),
+        ("fairseq-train x --distributed-world-size=8", ["--distributed-world-size", "fairseq-train"]),
         ("python train_net.py --num-gpus 8 --dist-url tcp://h:1", ["--num-gpus", "--dist-url"]),
         ("python train.py trainer.devices=4 --lr 1", ["trainer.devices"]),
         ("python train.py --device cuda --launcher pytorch", []),

@@ -248,7 +248,7 @@ def _several(found: Sequence[FoundCommand], number: int | None) -> CommandRefuse
     one = 1 + said.index(max(said))
     if number is None and (fix := remedies.without_ssh([line.words for line in found])):
         return CommandRefused(f"the text starts the launch on several hosts by ssh, {shown}{more}", fix)
-    if not max(ranks) and 2 * sum(_is_setting(one.words) for one in found) > len(found):
+    if not max(ranks) and 2 * sum(side_commands.is_setting(one.words) for one in found) > len(found):
         return settings_file()
     if set(names := [posixpath.basename(line.words[0].text) for line in found]) <= set(wrappers.SCHEDULERS):
         return remedies.refused_program(names[-1], found[-1].words[1:])
@@ -257,11 +257,6 @@ def _several(found: Sequence[FoundCommand], number: int | None) -> CommandRefuse
         f"the text has {what}" if number is None else f"the text has no launch {number}, but {what}",
         f"choose one: --launch {one} (launch: {one} in a run config){rest}" if max(ranks) else _NO_LAUNCH,
     )
-
-
-def _is_setting(words: tuple[Word, ...]) -> bool:
-    """Whether a line is one of YAML or TOML: `NAME: VALUE`, `NAME = VALUE`, `[section]`."""
-    return words[0].text.endswith((":", "]")) or words[1:2] == (Word("="),)
 
 
 def _rank(words: tuple[Word, ...]) -> int:

@@ -19,6 +19,7 @@ from launcher.engines.command_line.pages.page import commands_text
 from launcher.engines.command_line.parsed_command import MissingValue
 from launcher.engines.command_line.shell.bracket_tests import Answer, Files
 from launcher.engines.command_line.shell.commands import CommandReader
+from launcher.engines.command_line.shell.missing_values import without_values
 from launcher.engines.command_line.shell.pipelines import predict_output
 from launcher.engines.command_line.shell.replay_limits import Replays
 from launcher.engines.command_line.shell.state import LEAVES, ShellState
@@ -29,7 +30,7 @@ from launcher.engines.command_line.wrappers import explain_empty, strips_program
 from launcher.errors import CommandRefused
 from preflight.checks.message_text import shorten
 
-_COMMENT_INSIDE = re.compile(r"\\[ \t]*\n[ \t]*#[^\n]*\n[ \t]*[^\s#]")
+_COMMENT_INSIDE = re.compile(r"^(?![ \t]*#)[^\n]*\\[ \t]*\n[ \t]*#[^\n]*\n[ \t]*[^\s#]", re.MULTILINE)
 _ARGUMENTS = re.compile(r"\$(?:[@*#]|\{[@*])")
 _OWN_FOLDER = re.compile(r"\bdirname[ \t]+(?:--[ \t]+)?[\"']?\$(?:0|\{0\}|\{?BASH_SOURCE)")
 _PARENT = re.compile(
@@ -59,6 +60,9 @@ _BLANK_BEHIND = (
 )
 _WITHOUT_VALUE = "the text does not say its value: env: of a run config does"
 _ITSELF = re.compile(r"\$(?:0|\{0\}|\{?BASH_SOURCE(?:\[0\])?\}?)")  # `sbatch --nodes=2 $0`
+_ERREXIT = re.compile(r"set (?!--)[^\n]*?(?<!\S)([-+])(?:[a-zA-Z]{0,20}e[a-zA-Z]{0,20}|o errexit)(?!\S)")
+_ERREXIT_OF_FILE = re.compile(r"#![^\n]*sh[ \t]+-[a-zA-Z]*e")
+_DEMAND = re.compile(r"\$\{\w+:?\?")
 _SHOWN = 60
 _MOST_COMMANDS = 1000
 """More than any text that launches something; each keeps the variables that it has."""
@@ -98,6 +102,7 @@ class _Launches:
         self.is_left_out = False  # the command in front of a pipe
         self.is_submitted = False  # the text itself, to a scheduler
         self.printed = ""  # by `echo`
+        self.ends_on_error = False  # `set -e`
 
     def read(self, text: str) -> None:
         """Take every command of a text."""
@@ -108,17 +113,39 @@ class _Launches:
             )
         if "\0" in text:
             raise CommandRefused("the text has a NUL character, which no command has", "paste it as text")
+        self.ends_on_error = _ERREXIT_OF_FILE.match(text) is not None
         reader = CommandReader(commands_text(text), shell, Replays(commands_text))
         for words, end in reader.commands():
             self.ended = "|" if shell.is_piped else self.ended
             asks = shell.blocks.asks_next
+            if shell.blocks.failed:
+                self._end_on_error()
+            if shell.blocks.runs:
+                self._note_errors(words)
             if shell.blocks.take(words, end, shell.values):
                 self._take_asked(words, asks)
-                self.ended = end.replace("|&", "|") if end in ("|", "|&") else ";"
+                self.ended = "|" if end in ("|", "|&") else ";"
                 continue
             self._take(words, in_background=end == "&")
-            shell.blocks.after(end)
+            shell.blocks.after(end, words)
             self.ended = end.replace("|&", "|")
+
+    def _end_on_error(self) -> None:
+        """Take a command in front that surely fails: a text of `set -e` ends with it."""
+        if self.ends_on_error and not self.is_behind:
+            self.shell.lack(refusals.early_end((*self.shell.blocks.failed, Word("(set -e)"))))
+        self.shell.blocks.failed = ()
+
+    def _note_errors(self, words: tuple[Word, ...]) -> None:
+        """Take `set -e`, `set +e`, `trap "exit 1" ERR` and `: ${NAME:?...}`: what ends the text on errors."""
+        said = " ".join(word.text for word in words)
+        handler = words[1].text if said.startswith("trap ") and Word("ERR") in words[2:] else ""
+        if handler and re.search(r"\bexit\b", handler + self.shell.functions.get(handler, "")):
+            self.ends_on_error = True
+        elif found := _ERREXIT.match(said):
+            self.ends_on_error = found[1] == "-"
+        elif words[0].text == ":" and any(_DEMAND.match(part) for one in words for part in one.unresolved):
+            self.shell.lack(without_values(words, "the text"))
 
     def _take_asked(self, words: tuple[Word, ...], asks: Answer) -> None:
         """Take a launch that a condition asks for its exit code: `if torchrun train.py; then`."""
@@ -159,7 +186,7 @@ class _Launches:
             self.is_left_out = True
         elif self.is_behind or not shell.prepare(words):
             self.is_left_out = False
-            side_commands.refuse_undecided(words, is_behind=bool(self.found))
+            side_commands.refuse_undecided(words, self.found[0].words if self.found else ())
             self._refuse_printed(posixpath.basename(words[0].text))
             if len(self.found) == _MOST_COMMANDS:
                 raise CommandRefused(f"the text has more than {_MOST_COMMANDS} commands", "paste one launch")
@@ -194,7 +221,8 @@ class _Launches:
         """
         shell, name = self.shell, words[0].text
         if name == "return":
-            shell.left = name if shell.returns else ""
+            shell.left, code = name if shell.returns else "", words[1].text if len(words) > 1 else ""
+            shell.blocks.status = code == "0" if code.isdecimal() else None if code else shell.blocks.last
         elif name != "exit":
             shell.left = name if shell.loops else ""
         elif self.is_submitted:

@@ -184,12 +184,15 @@ def _launcher_file(path: str) -> tuple[str, ...]:
 def _refuse_module(words: Sequence[str]) -> None:
     module = words[0]
     if module.startswith("determined.launch."):
-        own = next((at for at, word in enumerate(words) if at and not word.startswith("-")), len(words))
+        first = words.index("--") + 1 if "--" in words else 1
+        own = next((at for at in range(first, len(words)) if not words[at].startswith("-")), len(words))
         own += own + 1 < len(words) and _PYTHON.fullmatch(words[own]) is not None
+        script = words[own:] if not _TRIAL.fullmatch("".join(words[own : own + 1])) else ["SCRIPT"]
+        options = [word for word in words[1 : max(first - 1, 1)] or words[1:own] if word != "--trial"]
+        started = shlex.join(("torchrun", *options, *script))
         raise CommandRefused(
             f"{module} asks the master of Determined for its hosts",
-            "launch what it starts: gpulaunch run --hosts A,B -- torchrun "
-            f"{shlex.join(words[own:]) if not _TRIAL.fullmatch(''.join(words[own : own + 1])) else 'SCRIPT'}",
+            f"launch what it starts: gpulaunch run --hosts A,B -- {started}",
         )
     if module == "deepspeed.launcher.launch":
         raise CommandRefused(

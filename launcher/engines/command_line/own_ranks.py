@@ -3,7 +3,7 @@
 import posixpath
 import re
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
@@ -59,14 +59,16 @@ _WORLD = ("nodes", "per_node", "total", "hostfile", "include", "exclude", "node_
 _SHOWN = 200
 _SETTINGS = re.compile(r"config|cfg", re.IGNORECASE)
 _SEVERAL = re.compile(r"device=\[?\d+(?:,\d+)+\]?")
-_ALONE = {
+_ALONE: Mapping[tuple[str, ...], str] = {
+    ("fairseq-train",): "torchrun -m fairseq_cli.train",
+    ("fairseq-hydra-train",): "torchrun -m fairseq_cli.hydra_train",
     ("axolotl", "train"): "accelerate launch -m axolotl.cli.train",
     **{
         ("trl", one): f"accelerate launch -m trl.scripts.{one}"
         for one in ("sft", "dpo", "grpo", "kto", "rloo", "reward")
     },
 }
-"""Programs that start `accelerate launch` without the other hosts, and what they start."""
+"""Programs that start ranks without the other hosts (fairseq/distributed/utils.py), and what to write."""
 
 
 def with_own_ranks(record: ParsedCommand) -> ParsedCommand:
@@ -146,12 +148,14 @@ def _own_ranks(record: ParsedCommand, known: Sequence[str]) -> Iterator[str]:
         )
     if ("--launcher", "slurm") in pairwise(record.args) or "--launcher=slurm" in record.args:
         yield f"--launcher slurm: {program} would take its ranks from Slurm; write --launcher pytorch"
-    started = _ALONE.get((program, "".join(record.args[:1])), "")
-    if record.launcher == "opaque" and started and not _has_other_launcher(record.args):
-        rest = shlex.join(record.args[1:])[:120]
+    words = (program, *record.args)
+    alone = next((words[:size] for size in (2, 1) if words[:size] in _ALONE), ())
+    if record.launcher == "opaque" and alone and not _has_other_launcher(record.args):
+        started, rest = _ALONE[alone], shlex.join(words[len(alone) :])[:120]
+        what = "accelerate launch" if started.startswith("accelerate") else "ranks"
         yield (
-            f"{program} {record.args[0]} starts accelerate launch for its own host, and each of several hosts"
-            f" would train alone: write {started} {rest}".rstrip()
+            f"{' '.join(alone)} starts {what} for its own host, and each of several hosts would train alone:"
+            f" write {started} {rest}".rstrip()
         )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from launcher.engines.command_line.pages.python_text import NOTED
+from launcher.engines.command_line.shell.missing_values import without_values
 from launcher.engines.command_line.shell.words import Word
 from launcher.errors import CommandRefused
 
@@ -15,6 +16,7 @@ _WITHOUT_FILE = (
 )
 _PROGRAM = re.compile(r"torchrun|deepspeed|python[\d.]*")
 _ENDS = "the text ends with"
+LOOPS = ("for", "while", "until", "if", "case", "select", "{", "[", "[[", "test")
 _NAME = re.compile(r"\$\{?([A-Za-z_]\w*)", re.ASCII)
 _WITHOUT_PROGRAM = re.compile(
     r"has no (?:script|program) to start$|names no script|^the line has no command$"
@@ -100,7 +102,8 @@ def of_text(error: CommandRefused, text: str) -> CommandRefused:
             return CommandRefused(error.message, fix)
     noted = NOTED.search(text) if error.message == settings_file().message else None
     if noted is not None:
-        fix = f"paste the launch that a comment of it has: gpulaunch run --hosts A,B -- {noted[1]}"
+        launch = " ".join(re.sub(r"\\\n#", " ", noted[1]).split())
+        fix = f"paste the launch that a comment of it has: gpulaunch run --hosts A,B -- {launch}"
         return CommandRefused(error.message, fix)
     found = _FOR_ARGUMENTS.search(text) if _WITHOUT_PROGRAM.search(error.message) else None
     if found is None:
@@ -159,3 +162,21 @@ def asked_launch(kind: str) -> CommandRefused:
         f"the text starts its launch again until it ends as it should ({kind})",
         "paste the launch alone, and write --restarts N: gpulaunch starts a failed run again",
     )
+
+
+def not_one_command(operator: str, words: list[Word]) -> CommandRefused:
+    """Return the error for a parenthesis that starts and ends no group."""
+    if operator == "(" and words and words[0].text in LOOPS:
+        return undecided_block(words[0].text)
+    if not all(word.is_known for word in words):
+        return without_values(words, "the line")
+    if operator == "(" and len(words) == 1:
+        return CommandRefused(
+            f"the text has a shell function, {words[0].text}", "paste the command inside of it"
+        )
+    if operator == "(" and words:
+        shown = f"{' '.join(word.text for word in words)[:40]} ... ("
+        return CommandRefused(
+            f"a shell takes no parenthesis behind a command: {shown}", "leave it out, or put it in quotes"
+        )
+    return CommandRefused("the line has a subshell, in parentheses", "paste the command inside of it")

@@ -40,7 +40,6 @@ _SHELLS = ("bash", "sh", "zsh", "fish", "$SHELL", "/bin/bash")
 READ_COMMANDS = (*_SHELLS, "at", "batch", "ssh", "qsub", "bsub", "sbatch")
 """Programs that start what they read."""
 
-LOOPS = ("for", "while", "until", "if", "case", "select", "{", "[", "[[", "test")
 _RC_FILES = names(
     ".bashrc .bash_profile .profile .zshrc .cshrc conda.sh conda.csh mamba.sh modules.sh modules.csh"
 )
@@ -64,7 +63,7 @@ _BUILD_WORD = re.compile(r"-[jkBs]\w*|\d+|[A-Z_]+=.*|all|build|install|clean|dep
 
 SHELL_SCRIPT = re.compile(r"(?:^|[\s/])[\w.-]+\.sh(?=\s|$)")
 TEXT_OPTION = re.compile(r"-[a-zA-Z]*c")
-_BETWEEN = re.compile(r"&&|\|\||[;&|\n]")
+_BETWEEN = re.compile(r"[;&|\n`]|\$\(")
 _OF_SUDO = re.compile(r"-[EHnS]+|--preserve-env")
 _OF_PERSON = re.compile(r"-[il]+|--login")
 """Options of a shell that waits for a person."""
@@ -237,17 +236,22 @@ def is_of_shell(words: tuple[Word, ...]) -> bool:
     return name in _OF_SHELL or all(map(is_assignment, words))
 
 
-def refuse_undecided(words: tuple[Word, ...], *, is_behind: bool) -> None:
+def is_setting(words: tuple[Word, ...]) -> bool:
+    """Whether a line is one of YAML or TOML: `NAME: VALUE`, `NAME = VALUE`, `[section]`."""
+    return words[0].text.endswith((":", "]")) or words[1:2] == (Word("="),)
+
+
+def refuse_undecided(words: tuple[Word, ...], first: tuple[Word, ...]) -> None:
     """Raise CommandRefused for a condition or a loop that the text does not decide.
 
-    `is_behind`: behind another one; a command that starts with an option is then the rest of the line above.
+    `first` is the first command of the text: one behind it that starts with an option is the rest of a line.
     """
     name = words[0].text
-    if name == "-" and words[:2][-1].text.endswith(":"):  # of a list of YAML
+    if name == "-" and (words[:2][-1].text.endswith(":") or (first and is_setting(first))):  # a list of YAML
         raise refusals.settings_file()
-    if is_behind and name.startswith("-"):
+    if first and name.startswith("-"):
         raise refusals.cut_command(name)
-    if name in LOOPS:
+    if name in refusals.LOOPS:
         raise refusals.undecided_block(name)
 
 
@@ -285,8 +289,13 @@ def is_setup(words: Sequence[Word]) -> bool:
 
 def _only_prepares(text: str) -> bool:
     """Whether a text only shows, copies or ends something: `ssh a "pkill x"`, `srun bash -c "mkdir /x"`."""
-    parts = [part for part in map(str.split, _BETWEEN.split(text)) if part and not part[0].startswith("#")]
+    parts = [
+        part
+        for part in map(str.split, _BETWEEN.split(text.replace(")", " ")))
+        if part and not part[0].startswith("#")
+    ]
     starts = any(is_python(word) or has_launcher((word,)) for part in parts for word in map(Word, part))
+    starts |= any(part[0] in _SHELLS and len(part) == 1 for part in parts)  # cat x | bash
     return bool(parts) and not starts and all(_prepares(tuple(map(Word, part))) for part in parts)
 
 
@@ -328,7 +337,8 @@ def is_python(word: Word) -> bool:
 
 def has_launcher(words: Sequence[Word]) -> bool:
     """Whether a command names a launcher other than python."""
-    named = {posixpath.basename(word.text) for word in words}
+    of_option = {after.text for before, after in pairwise(words) if before.text.startswith("--")}
+    named = {posixpath.basename(word.text) for word in words} - ({"megatron"} & of_option)
     return not (named - {"python"}).isdisjoint((*_LAUNCHER_MODULES, *_LAUNCHES))
 
 

@@ -62,14 +62,15 @@ def count_variables(lines: Sequence[str], beside: range, command: str) -> Iterat
     nodes = _nodes(lines, beside, document, command)
     per_node = _said(lines, beside, document, _PER_NODE)
     cards = {found["count"] for at in beside if (found := _CARDS.fullmatch(lines[at]))}
+    is_alone = not any(lines[at].startswith("nodes:") for at in document)
     number, card = nodes[1] if nodes else "", cards.pop() if len(cards) == 1 else ""
     variables = {
         **dict.fromkeys(("SKYPILOT_NUM_NODES", "DSTACK_NODES_NUM"), number),
         **dict.fromkeys(("SKYPILOT_NUM_GPUS_PER_NODE", "DSTACK_GPUS_PER_NODE"), card),
-        "DSTACK_GPUS_NUM": str(int(card) * int(number or 1)) if card else "",
+        "DSTACK_GPUS_NUM": str(int(card) * int(number or 1)) if card and (number or is_alone) else "",
     }
-    given = ((name, value) for name, value in variables.items() if name.partition("_")[0] in command)
-    yield from (f"{name}={value}\n" for name, value in given if value)
+    used = command.replace("DSTACK_GPUS_NUM", "DSTACK_GPUS_NUM DSTACK_GPUS_PER_NODE")
+    yield from (f"{name}={value}\n" for name, value in variables.items() if value and name in used)
     if nodes:
         yield _asked("nodes", nodes)
     if per_node and not _OWN_COUNT.search(command):

@@ -26,7 +26,7 @@ _COMMAND = re.compile(
 _JOINED = re.compile(r"[ \t]*\\\n[ \t]*")
 NOTED = re.compile(
     r"^#[^\n]{0,60}?\b((?:torchrun|accelerate launch|deepspeed|python[\d.]* -m torch\.distributed\.\w+)"
-    r"[ \t]+\S[^\n]*)",
+    r"(?=[ \t][^\n]*(?:\.py\b|[ \t]--?\w|\\$))[ \t]+\S[^\n]*(?:(?<=\\)\n#[^\n]*)*)",
     re.MULTILINE,
 )
 """A launch in a comment at the start of a line."""
@@ -56,7 +56,9 @@ def refuse_python(text: str, launch: re.Pattern[str], *, is_read: bool = True) -
     entry, command = _ENTRY.search(text), _COMMAND.search(text)
     started = next(_started(program, launch), "") if program is not None else ""
     noted = NOTED.search(text)
-    started = started or (" ".join(noted[1].split())[:_SHOWN] if noted is not None else "")
+    started = started or (
+        " ".join(re.sub(r"\\\n#", " ", noted[1]).split())[:_SHOWN] if noted is not None else ""
+    )
     fix = "write the command that starts it: gpulaunch run --hosts A,B -- torchrun SCRIPT.py"
     if entry is not None:
         starter = {"py": "torchrun", "sh": "bash"}[entry["kind"]]

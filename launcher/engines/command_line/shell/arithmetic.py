@@ -100,6 +100,12 @@ def with_number(word: Word, values: Values) -> Word:
     return Word(f"{name.rstrip('+')}={shown}", (shown,) if number is None else ())
 
 
+def is_true(text: str, values: Values) -> bool | None:
+    """Whether `((N += 2))` or `((N++))` says something else than 0; None where that is not known."""
+    number = read_assignment(text, values)[1]
+    return None if number is None else number != {"++": 1, "--": -1}.get(text.strip()[-2:], 0)
+
+
 def names_set(text: str) -> Iterator[str]:
     """Yield the variables that an expression sets: `P++`, `N += 2`."""
     return (found[1] or found[2] for found in _SETS.finditer(text))

@@ -6,9 +6,9 @@ nothing.
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from launcher.engines.command_line.shell.arithmetic import names_set
+from launcher.engines.command_line.shell.arithmetic import is_true, names_set
 from launcher.engines.command_line.shell.bracket_tests import (
     Answer,
     Files,
@@ -34,6 +34,9 @@ _ANSWERS: Mapping[str, Answer] = {"true": True, ":": True, "false": False, "geto
 
 _OF_HOSTS = re.compile(r"(?:command -v|which|type(?: -[pP])?|hash) (?:torchrun|python3?|nvidia-smi)")
 """What asks for programs that gpulaunch itself needs on a host."""
+
+_EXCUSES = ("&&", "||", "|", "|&", "&")
+"""Behind a command that fails without an end of the text in `set -e`."""
 
 _DEEPEST = 100
 """Of blocks within blocks: each command asks all that are around it."""
@@ -90,6 +93,7 @@ class _Block:
         self.is_negated = False  # `! {`
         self.is_left = False  # `exit` in parentheses
         self.of_arguments = around.of_arguments  # its condition asks for arguments
+        self.failed: tuple[Word, ...] = ()  # a command in it that surely fails, and that nothing asks
 
 
 class ShellBlocks:
@@ -101,6 +105,9 @@ class ShellBlocks:
         self.list = _List()
         self.last: Answer = True  # how the last list ended
         self.asked = False  # the call of a function is behind a test of arguments
+        self.excuses = 0  # calls of functions around the next command whose end something asks
+        self.status: Answer = None  # of the command that `after` takes
+        self.failed: tuple[Word, ...] = ()  # a command that surely fails, and that nothing asks
         self.test = "test"  # the last one, as the text has it
         self.kinds: dict[str, None] = {}  # what the text has had, in its order
 
@@ -145,7 +152,8 @@ class ShellBlocks:
     def take(self, words: tuple[Word, ...], end: str, values: Values) -> bool:
         """Take a command that is of the shell alone; return False for any other. `end` is what follows it."""
         name = words[0].text
-        if name == "((" and any(names_set(words[1].text)):
+        if name == "let" or (name == "((" and any(names_set(words[1].text))):
+            self.status = is_true(words[1 if name == "((" else -1].text, values)
             return False
         if name in _TESTS or (name == "!" and len(words) > 1 and words[1].text in _TESTS):
             self._take_test(words, end, values)
@@ -165,7 +173,7 @@ class ShellBlocks:
         elif self.in_condition:
             self._condition(_answered([word.text for word in words]), end)
         elif name in ("true", "false", ":") and (end in ("&&", "||") or len(words) == 1):
-            self.last = self.list.take(name != "false", end)
+            self._follow(words, name != "false", end)
         else:
             return False
         return True
@@ -187,9 +195,32 @@ class ShellBlocks:
             self.open[-1].runs = False
         self.list = _List()
 
-    def after(self, end: str, *, is_presumed: bool = True) -> None:
-        """Take what follows a command that was none of the shell's."""
-        self.last = self.list.take(True, end, is_presumed=is_presumed)
+    def after(self, end: str, words: tuple[Word, ...] = ()) -> None:
+        """Take what follows a command that was none of the shell's: a program is one that succeeds."""
+        status, self.status = self.status, None
+        self._follow(words, status is not False, end, is_presumed=status is None)
+
+    def follow(
+        self, commands: Iterator[tuple[tuple[Word, ...], str]], words: tuple[Word, ...], end: str
+    ) -> Iterator[tuple[tuple[Word, ...], str]]:
+        """Yield the commands that one stands for, whose end is that of the last of them."""
+        self.last, self.excuses = True, self.excuses + (end in _EXCUSES)
+        yield from commands
+        self.excuses -= end in _EXCUSES
+        self.status = self.last if words[0].text != "for" else None
+        self.after(end, words)
+
+    def _follow(self, words: tuple[Word, ...], value: Answer, end: str, *, is_presumed: bool = False) -> None:
+        """Take how a command ends, and what is behind it."""
+        if value is False and words[0].text != "!":
+            self._fail(words, end)
+        self.last = self.list.take(value, end, is_presumed=is_presumed)
+
+    def _fail(self, words: tuple[Word, ...], end: str) -> None:
+        """Take a command that fails: where nothing asks, it ends a text of `set -e` behind its block."""
+        is_asked = end in _EXCUSES or self.excuses or self.in_condition or self.of_arguments
+        if self.runs and not is_asked:
+            (self.open[-1] if self.open else self).failed = words
 
     def doubt(self, kind: str, at: int) -> None:
         """Take what leaves a loop or a function under a condition that the text does not decide.
@@ -206,6 +237,7 @@ class ShellBlocks:
             block = self.open[at]
             block.is_left, block.runs = True, False
             block.value = code == "0" if code.isdecimal() else None if code else self.last
+            block.failed = () if block.value is not False else (Word("exit"), Word(code))
 
     def inside(self) -> Callable[[], None]:
         """Start the commands of a loop, a function or a file; return what leaves them again."""
@@ -245,6 +277,8 @@ class ShellBlocks:
         self.list = block.around
         value = block.value if block.is_left else self.last if block.kind == "{" else None
         value = opposite(value) if block.is_negated else value
+        if block.failed and not block.is_negated:
+            self._fail(block.failed, end)
         if self.in_condition:
             self._condition(value, end)
         elif value is None:
@@ -275,7 +309,7 @@ class ShellBlocks:
             self._condition(value, end)
         else:
             self.list.of_arguments |= asks
-            self.last = self.list.take(value, end)
+            self._follow(words, value, end)
 
     def _condition(self, value: Answer, end: str) -> None:
         block = self.open[-1]

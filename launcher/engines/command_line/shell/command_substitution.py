@@ -43,7 +43,7 @@ _FROM_TEXT = re.compile(
 
 def substitute(shown: str, values: Values, split: Split, depth: int) -> str | None:
     """Return what `$(...)` or a command in backticks prints; None where the text does not say it."""
-    written = (shown[1:-1] if shown.startswith("`") else shown[2:-1]).strip()
+    written = shown[2:-1].strip() if shown[0] == "$" else re.sub(r"\\([$`\\])", r"\1", shown[1:-1]).strip()
     command = " ".join(written.split())
     if command.startswith("#"):  # `# a comment` within a command
         return ""

@@ -14,12 +14,11 @@ from launcher.engines.command_line.shell.block_extents import find_keyword
 from launcher.engines.command_line.shell.blocks import ShellBlocks, is_alone
 from launcher.engines.command_line.shell.bracket_tests import Answer
 from launcher.engines.command_line.shell.getopts import asks_options, end_of_options, read_options
-from launcher.engines.command_line.shell.missing_values import without_values
 from launcher.engines.command_line.shell.replay_limits import Replays
 from launcher.engines.command_line.shell.state import ShellState, Surroundings
 from launcher.engines.command_line.shell.terminals import SENTENCE, typed_text
 from launcher.engines.command_line.shell.tokens import ShellTokens
-from launcher.engines.command_line.shell.words import Word
+from launcher.engines.command_line.shell.words import Word, is_assignment
 from launcher.errors import CommandRefused
 
 Command = tuple[tuple[Word, ...], str]
@@ -43,6 +42,7 @@ class CommandReader:
         self.tokens = ShellTokens(text, shell.values)
         self.words: list[Word] = []
         self.groups: list[Surroundings] = []
+        self.before: Surroundings | None = None  # a list that `&` may put aside: `cd DIR && serve &`
         self.has_array = False
         self.is_behind_loop = False
         self.start = 0  # of the command that is read
@@ -124,10 +124,14 @@ class CommandReader:
             yield (*self._taken(), Word("{")), ";"
             return
         if operator in "()" and not (operator == ")" and self.groups):
-            raise _not_one_command(operator, words)
+            raise refusals.not_one_command(operator, words)
         if operator == "&":
             redirections.remarks_of(shell, words).append(f"&: {SENTENCE}")
+        before = self.before or (shell.enter_group(0) if operator in ("&&", "&") else None)
         yield from self._finish(";" if operator in ("\n", ")") else operator)
+        self.before = before if operator == "&&" else None
+        if operator == "&" and before is not None:
+            shell.restore(before, 0)
         if operator == ")":
             shell.restore(self.groups.pop())
             self.words.append(Word("}"))
@@ -145,8 +149,7 @@ class CommandReader:
                 yield words, end
             else:
                 shell.dropped += shell.redirected
-                yield from inner
-                shell.blocks.after(end)
+                yield from shell.blocks.follow(inner, words, end)
         shell.is_piped = end in ("|", "|&") and (not words or inner is not None)
         self.has_array, shell.redirected = False, []
         self.start = self.tokens.at
@@ -159,8 +162,9 @@ class CommandReader:
             return None
         if name == "for" and runs:
             return self._for(words)
-        if name in shell.functions:
-            return self._call(words, runs)
+        at = next((at for at, word in enumerate(words) if not is_assignment(word)), 0)
+        if words[at].text in shell.functions:
+            return self._call(words[:at], words[at:], runs)
         text, said = typed_text(words), SENTENCE
         if name == "eval" and len(words) > 1 and all(word.is_known for word in words):
             text, said = " ".join(word.text for word in words[1:]), _TEXT_OF_EVAL
@@ -190,6 +194,7 @@ class CommandReader:
                 shell.doubts, has_doubts = False, True
                 shell.blocks.doubt(kind, opened)
         self.replays.depth -= 1
+        shell.blocks.last = shell.blocks.last if is_certain and not has_doubts else None
         leave()
         return has_doubts
 
@@ -349,12 +354,17 @@ class CommandReader:
         self.tokens.seek(end[1])
         self.is_behind_loop = True
 
-    def _call(self, words: tuple[Word, ...], runs: Answer) -> Iterator[Command]:
-        """Yield the commands of a function; where the call may not run, what it sets has no value."""
+    def _call(self, given: tuple[Word, ...], words: tuple[Word, ...], runs: Answer) -> Iterator[Command]:
+        """Yield the commands of a function, with variables that it alone is given (`A=1 f`).
+
+        Where the call may not run, what it sets has no value.
+        """
         shell = self.shell
         has_words = any(word.text for word in words[1:]) or "@" in shell.values
         is_of_text = not has_words and _ARGUMENTS.search(self.text, self.start, self.tokens.at)
         shell.enter_function(None if is_of_text else words[1:])
+        if given:
+            shell.prepare((Word("local"), Word("-x"), *given))
         yield from self._returning(shell.functions[words[0].text], runs)
         shell.leave_function()
 
@@ -381,20 +391,3 @@ class CommandReader:
         shell.dropped.append(f"{words[0].text} {words[1].text}: read as it is on this machine")
         yield from self._returning(self.replays.clean(text), runs)
         shell.give_back(hidden)
-
-
-def _not_one_command(operator: str, words: list[Word]) -> CommandRefused:
-    if operator == "(" and words and words[0].text in side_commands.LOOPS:
-        return refusals.undecided_block(words[0].text)
-    if not all(word.is_known for word in words):
-        return without_values(words, "the line")
-    if operator == "(" and len(words) == 1:
-        return CommandRefused(
-            f"the text has a shell function, {words[0].text}", "paste the command inside of it"
-        )
-    if operator == "(" and words:
-        shown = f"{' '.join(word.text for word in words)[:40]} ... ("
-        return CommandRefused(
-            f"a shell takes no parenthesis behind a command: {shown}", "leave it out, or put it in quotes"
-        )
-    return CommandRefused("the line has a subshell, in parentheses", "paste the command inside of it")

@@ -17,11 +17,13 @@ _OPEN = re.compile(r"[$`<{%*\[]|\.\.\.|\u2026")
 _SHOWN, _NAMED = 60, 8
 _TO_FILL = re.compile(
     r"(?i:(?<![\w.-])(?:path/to/|your[_/-]\w|(?:replace|change|fill)[_-](?:me|this|with)\b)|_to_your_\w"
-    r"|\A(?:hf_|sk-)?x{4,}\Z)|(?<![\w.-])PATH_TO_[A-Z]"
+    r"|\A(?:hf_|sk-)?x{4,}\Z)|(?<![\w.-])(?:PATH_TO_[A-Z]|path_to_(?:my|the)_[a-z])"
 )
 """In a part of a value that a page leaves to its reader: `/path/to/data`, `YOUR_API_KEY`."""
 
-_NAMED_PART = re.compile(r"(?i:<(?:path|your|name|output|dir\w*|hf|wandb|api)[ _-][^<>]{1,80}>)")
+_NAMED_PART = re.compile(
+    r"@@@[^@\n]{1,60}@*|(?i:<(?:path|your|name|output|dir\w*|hf|wandb|api)[ _-][^<>]{1,80}>)"
+)
 """In angles, among arguments, whose `<image>` is a token of a model."""
 
 _OF_SETTING = re.compile(

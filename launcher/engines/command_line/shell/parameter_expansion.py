@@ -167,10 +167,13 @@ def _element(match: re.Match[str], place: _Place) -> Expansion:
             Expansion(place.end, words=numbers, is_joined=index == "*") if is_indices else place.unresolved()
         )
     if isinstance(value, tuple) and index in "@*":
+        mark, own = (match["mark"] or "")[-1:], f'"${{{match["name"]}[@]}}"'
+        if (value and mark == "+" and match["word"] != own) or (not value and mark == "-"):
+            return _defaulted(match, "set" if value else None, "", place)
         first, _, count = (match["slice"] or ":0").removeprefix(":").partition(":")
         chosen = value[int(first) :]
         chosen = chosen[: int(count)] if count else chosen
-        return Expansion(place.end, words=chosen, is_joined=index == "*")
+        return Expansion(place.end, words=chosen, is_joined=index == "*", has_quotes=mark == "+")
     if match["slice"] or index in "@*":
         return place.unresolved()
     if isinstance(value, tuple):

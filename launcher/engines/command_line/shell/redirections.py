@@ -1,11 +1,12 @@
 """What commands in front of a launch read and write: files, texts in place, logs. Pure."""
 
+import posixpath
 import re
 from collections.abc import Iterator
 
 from launcher.engines.command_line.options import RANK_LOGS
 from launcher.engines.command_line.shell.state import ShellState
-from launcher.engines.command_line.shell.words import Operator, Word, is_assignment
+from launcher.engines.command_line.shell.words import SEPARATORS, Operator, Word, is_assignment, split_fields
 from launcher.errors import CommandRefused
 
 _WRITTEN = "written by the text alone: write it on each host, where the training reads it"
@@ -21,7 +22,7 @@ def read_here(shell: ShellState, words: list[Word], text: Word) -> None:
 
     Raises CommandRefused for any other command that reads it.
     """
-    names = [word.text for word in words]
+    names = [*(posixpath.basename(word.text) for word in words[:1]), *(word.text for word in words[1:])]
     if names[:1] == ["read"] and _NAME.fullmatch(names[-1]) and shell.blocks.runs is not False:
         if shell.blocks.runs:
             shell.values[names[-1]] = text.text.rstrip("\n") if text.is_known else text
@@ -77,16 +78,19 @@ def read_text(shell: ShellState, words: list[Word], text: Word, *, is_end_of_loo
         if shell.blocks.runs is False:
             return
         raise CommandRefused("the text gives a command its input (<<<)", "paste the launch alone")
-    separator = shown[0].removeprefix("IFS=") if shown[0].startswith("IFS=") else None
+    marks = shown[0].removeprefix("IFS=") if shown[0].startswith("IFS=") else SEPARATORS
     is_array = any(re.fullmatch(r"-\w*a", word) for word in shown)
-    fields = text.text.split(separator or None, -1 if is_array else len(names) - 1)
+    blanks = "\n" + "".join(filter(str.isspace, marks))
+    most, whole = 0 if is_array else len(names) - 1, text.text.strip(blanks)
+    found = split_fields(whole, marks, most) if is_array or most else (whole,)
+    fields = [one for one in found if one is not None]
     for number, name in enumerate(names):
         if shell.blocks.runs is None:
             shell.forget(name, is_exported=False)
         elif shell.blocks.runs and not text.is_known:
             shell.values[name] = text
         elif shell.blocks.runs:
-            field = fields[number].strip() if number < len(fields) else ""
+            field = fields[number].strip(blanks) if number < len(fields) else ""
             shell.values[name] = tuple(map(Word, fields)) if is_array else field
     words.clear()
 
@@ -108,7 +112,7 @@ def redirect(
             shell.forget(name, is_exported=False, why="read from a terminal or a file")
         words[:] = [Word(":")]
         return
-    is_filter = bool(words) and words[0].text in _WRITERS
+    is_filter = bool(words) and posixpath.basename(words[0].text) in _WRITERS
     if operator.endswith("<") and to != "/dev/null" and not is_end_of_loop and not is_filter:
         raise CommandRefused(
             f"the line reads {to} as its input, and ranks have none",

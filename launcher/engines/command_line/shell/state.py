@@ -86,9 +86,9 @@ class ShellState:
             name = posixpath.join(home, name[2:])
         return self.files(posixpath.join(self.place.path, name)) if self.files is not None and name else None
 
-    def enter_group(self) -> Surroundings:
-        """Start a group in parentheses; return what it must not change."""
-        self.groups.append(len(self.blocks.open))
+    def enter_group(self, count: int = 1) -> Surroundings:
+        """Start a group in parentheses, or a list that may run aside (0); return what it must not change."""
+        self.groups += [len(self.blocks.open)] * count
         kept = dict(self.values), dict(self.exports), set(self.visible), self.environment, copy(self.place)
         return Surroundings(*kept)
 
@@ -152,8 +152,7 @@ class ShellState:
     def _is_absent(self, words: tuple[Word, ...]) -> bool:
         """Whether a file of settings that a condition guards is none of this machine's."""
         name = words[0].text if words and words[0].is_known else ""
-        is_relative = bool(name) and not name.startswith(("/", "~"))
-        return self.files is not None and is_relative and self.text_of(name) is None
+        return self.files is not None and name[:1] not in ("", "/", "~") and self.text_of(name) is None
 
     def lack(self, error: CommandRefused) -> None:
         """Take what the launch needs and the text does not say."""
@@ -267,6 +266,8 @@ class ShellState:
         for name, value in hidden.items():
             if value is None:
                 self.values.pop(name, None)
+                self.exports.pop(name, None)
+                self.visible.discard(name)
             else:
                 self.values[name] = value
 
@@ -284,9 +285,8 @@ class ShellState:
         """Take `printf -v NAME FORMAT WORDS`; what is not understood of it has no value."""
         is_known = bool(words) and all(word.is_known for word in words)
         text = predict_output([["printf", *(word.text for word in words)]]) if is_known else None
-        if text is None:
-            self.forget(name, is_exported=False, why="printf -v")
-        else:
+        self.forget(name, is_exported=False, why="printf -v")
+        if text is not None:
             self.values[name] = text
 
     def _unset(self, names: list[str]) -> None:
@@ -322,7 +322,8 @@ class ShellState:
                 if pair is not None:
                     self._assign_element(name, pair["key"], Word(pair["value"], word.unresolved))
             return
-        words = tuple(word for word in words if word.unresolved != (f"${{{name}[@]}}",))  # not set yet
+        is_set = any(one == name or one.startswith(f"{name}[") for one in self.values)
+        words = tuple(word for word in words if is_set or word.unresolved != (f"${{{name}[@]}}",))
         before = elements_of(name, self.values) if is_added else ()
         shown = f"${name} (set in a condition)"
         if self.blocks.runs is False:
@@ -337,14 +338,12 @@ class ShellState:
         for word in (with_number(word, self.values) for word in words):
             element = ELEMENT.fullmatch(word.text)
             is_exported = of_all or word.text.startswith("PATH=")  # which every shell exports
-            if is_exported and self._export_file(word):
+            if word.text.startswith("-") or (is_exported and self._export_file(word)):
                 continue
             if element is not None:
                 self._assign_element(element["name"], element["key"], Word(element["value"], word.unresolved))
                 continue
             name, equals, value = word.text.partition("=")
-            if word.text.startswith("-"):
-                continue
             if equals and f"{name.rstrip('+')} -r" in self.values:
                 self.lack(refusals.set_again(name.rstrip("+")))
             before = self.values.get(name.rstrip("+"))

@@ -28,7 +28,7 @@ _HOME = re.compile(r"~(?=[/\s;&|()<>]|\Z)")
 _ESCAPED = re.compile(
     r"\\(?:x(?P<hex>[\da-fA-F]{1,2})|u(?P<code>[\da-fA-F]{1,4})|(?P<octal>[0-7]{1,3})|(?P<sign>.))", re.DOTALL
 )
-_ESCAPES = dict(zip("abefnrtv\\'\"", "\a\b\x1b\f\n\r\t\v\\'\"", strict=True))
+_ESCAPES = dict(zip("abefnrtv\\'\"?", "\a\b\x1b\f\n\r\t\v\\'\"?", strict=True))
 """Of `$'...'`; others stay as they are written."""
 
 _HAS_BRACES = re.compile(r"[^\s;&|()<>{}]*(?:\$\{[^{}\s]*\}[^\s;&|()<>{}]*)*\{[^{}\s]*(?:,|\.\.)[^{}\s]*\}")
@@ -144,9 +144,9 @@ class ShellTokens(Iterator[Word | Operator]):
 def _unescaped(found: re.Match[str]) -> str:
     if found["sign"]:
         return _ESCAPES.get(found["sign"], found[0])
-    number = int(found["octal"], 8) if found["octal"] else int(found["hex"] or found["code"], 16)
-    is_one = 0 < number < (0xD800 if found["code"] else 0x80)  # above it is a byte of a character
-    return chr(number) if is_one else found[0]
+    number = int(found["octal"], 8) & 0xFF if found["octal"] else int(found["hex"] or found["code"], 16)
+    is_byte = number >= 0x80 and not found["code"]  # of a character
+    return chr(number + 0xDC00 * is_byte) if number else found[0]
 
 
 def _splitter(values: Values) -> Split:
@@ -269,7 +269,11 @@ class _WordReader:
         found = re.compile(r"\$'((?:[^'\\]|\\.)*)'", re.DOTALL).match(self.text, self.at)
         if found is None:
             raise no_end("'", self.text[self.at : self.at + 20])
-        self._add(_ESCAPED.sub(_unescaped, found[1]))
+        try:
+            text = _ESCAPED.sub(_unescaped, found[1]).encode("utf-8", "surrogateescape").decode("utf-8")
+        except UnicodeError:
+            text = found[1]
+        self._add(text)
         self.at = found.end()
 
     def _add_quoted(self, text: str) -> None:

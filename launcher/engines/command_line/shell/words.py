@@ -75,11 +75,14 @@ def explain_replaced(name: str) -> str:
     return f"${name}: the value that a host has itself is replaced by what is written, not extended"
 
 
-def split_fields(text: str, separators: str) -> Iterator[str | None]:
-    """Yield the fields of a text between marks of `IFS`; None for what is empty at its ends, and no field."""
+def split_fields(text: str, separators: str, most: int = 0) -> Iterator[str | None]:
+    """Yield the fields of a text between marks of `IFS`; None for what is empty at its ends, and no field.
+
+    `most` marks are looked at, 0: all.
+    """
     blanks = "".join(filter(str.isspace, separators)) or r"\0"
     others = re.escape("".join(one for one in separators if not one.isspace())) or r"\0"
-    first, *rest = re.split(rf"[{blanks}]*[{others}][{blanks}]*|[{blanks}]+", text)
+    first, *rest = re.split(rf"[{blanks}]*[{others}][{blanks}]*|[{blanks}]+", text, maxsplit=most)
     has_first = first or (text.strip() and text.lstrip()[0] in separators)
     yield from (first if has_first else None, *rest[:-1], *(one or None for one in rest[-1:]))
 

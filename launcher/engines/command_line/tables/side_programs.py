@@ -59,9 +59,7 @@ SETUP_PARTS = {
     "mise": ("install", "use", "trust"),
     "docker": ("build", "pull", "push", "login", "tag", "images", "ps", "rm", "stop", "volume", "network"),
     "tune": ("download", "ls", "cp", "validate", "cat"),
-    "axolotl": names(
-        "fetch vllm-serve delinearize-llama4 evaluate inference merge-lora merge-sharded-fsdp-weights"
-    ),
+    "axolotl": names("fetch vllm-serve delinearize-llama4 inference merge-lora merge-sharded-fsdp-weights"),
     "litgpt": names("download convert_to_litgpt convert_from_litgpt merge_lora chat generate serve"),
     "llamafactory-cli": names("api chat env export version webchat webui"),
     "vllm": ("serve", "chat", "complete"),
@@ -70,6 +68,7 @@ SETUP_PARTS = {
     "modelscope": ("download", "login"),
     "dvc": ("checkout", "fetch", "pull"),
     "ollama": ("pull",),
+    "dcgmi": ("profile",),
     "gcloud": ("auth", "builds", "config", "init", "storage"),
     "az": ("account", "acr", "extension", "login", "storage"),
 }
