@@ -9,6 +9,7 @@ lines that all match in unlike words.
 """
 
 import argparse
+import gc
 import random
 import resource
 import subprocess
@@ -123,6 +124,7 @@ def _read(path: Path) -> tuple[float, float]:
     from launcher.rundir.log_files import read_logs  # noqa: PLC0415 - only this process's memory counts
     from preflight.diagnosis.diagnose import diagnose_logs  # noqa: PLC0415
 
+    gc.set_threshold(50_000, 20, 20)  # as `launcher.cli` sets it
     started = time.process_time()
     diagnose_logs(read_logs((str(path),), path.parent))
     seconds = time.process_time() - started

@@ -236,26 +236,25 @@ class LogCondenser:
         self, places: list[int], forms: list[bytes], lines: list[bytes], numbers: Sequence[int]
     ) -> None:
         """Put lines aside that are looked at only if the log ends soon."""
-        for at in places:
-            line = lines[at][:_LONGEST]
-            del self._shapes[forms[at]]
-            self._late.append((self._place + at, numbers[at], line))
-            self._late_bytes += len(line)
+        deque(map(self._shapes.__delitem__, map(forms.__getitem__, places)), maxlen=0)
+        late = [(self._place + at, numbers[at], lines[at][:_LONGEST]) for at in places]
+        self._late += late
+        self._late_bytes += sum(len(line) for _, _, line in late)
         while self._late_bytes > _LATE_BYTES:
             self._late_bytes -= len(self._late.popleft()[2])
 
     def _last_events(self) -> list[tuple[int, int, bytes]]:
         """Return the last lines of those put aside that hold a failure's word."""
-        if not self._late:
-            return []
-        text = shape_of_bytes(b"\n".join(line for _, _, line in self._late))
-        found = failure_vocabulary().lines_with(text)
-        kept, size = list[tuple[int, int, bytes]](), 0
-        for index in reversed(found[-_MOST_EVENTS:]):
-            kept.append(self._late[index])
-            size += len(kept[-1][2])
-            if size > _EVENT_BYTES:
-                break
+        late, kept, size = list(self._late), list[tuple[int, int, bytes]](), 0
+        while late and len(kept) < _MOST_EVENTS and size <= _EVENT_BYTES:
+            last = late[: -_MOST_EVENTS - 1 : -1]
+            del late[-_MOST_EVENTS:]
+            text = shape_of_bytes(b"\n".join(line for _, _, line in last))
+            for index in failure_vocabulary().lines_with(text)[: _MOST_EVENTS - len(kept)]:
+                kept.append(last[index])
+                size += len(last[index][2])
+                if size > _EVENT_BYTES:
+                    break
         return kept
 
     def _keep(self, places: set[int], lines: list[bytes], numbers: Sequence[int]) -> None:

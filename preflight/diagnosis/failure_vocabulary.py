@@ -67,7 +67,7 @@ class FailureVocabulary:
     def lines_with(self, text: bytes) -> list[int]:
         """Return the places of the lines of a text, as `shape` writes it, that hold one of the literals."""
         words = self._inside if text.isascii() else self._inside + self._foreign
-        found = {place for word in words for place in places_of(word, text)}
+        found = set[int]().union(*(places_of(word, text) for word in words))
         place, before, end, line, tried = 0, 0, -1, b"", set[bytes]()
         for match in self._pattern.finditer(b" " + text.translate(_BLANKS)):
             at = match.start()  # of the word in `text`, which has no blank in front

@@ -11,7 +11,7 @@ from preflight.diagnosis.lines import RAY_WORKER, Line
 from preflight.diagnosis.quoted_text import is_shown_text
 from preflight.diagnosis.reported_errors import FAILING_CLASS
 from preflight.diagnosis.run_starts import last_start
-from preflight.diagnosis.signature_matcher import JoinedLines, is_harmless
+from preflight.diagnosis.signature_matcher import HARMLESS, JoinedLines, is_harmless
 from preflight.diagnosis.signatures.model import AnyOf
 from preflight.diagnosis.step_counters import (
     FEWEST_STEPS,
@@ -109,15 +109,14 @@ class RunProgress:
 
     def __init__(self, lines: Sequence[Line]) -> None:
         self.lines = lines
-        self.failing: list[Line] = []
         self._moves: list[int] = []
         self._moves_of: defaultdict[tuple[str, str, int | None], list[int]] = defaultdict(list)
         self._steps: list[int] = []  # that may have been in a buffer when the process died
         self.done: list[int] = []
+        said = list[Line]()
         for line, kind in zip(lines, _kinds(lines), strict=True):
             if kind == "failed":
-                if _FAILED.found_in(line.text[:_LONGEST]) and not self._only_shows(line):
-                    self.failing.append(line)
+                said.append(line)
             elif kind == "done":
                 self.done.append(line.order)
             elif kind == "moves" or (
@@ -127,6 +126,9 @@ class RunProgress:
                 self._moves_of[line.stream].append(line.order)
             elif kind == "steps":
                 self._steps.append(line.order)
+        failed = JoinedLines([line.text[:_LONGEST] for line in said]).matching(_FAILED)
+        failed -= JoinedLines([line.text for line in said]).matching(HARMLESS)
+        self.failing = [said[at] for at in sorted(failed) if not is_shown_text(lines, said[at])]
         self.start = last_start(lines, self.failing)
         self.failing = [line for line in self.failing if line.order >= self.start]
 
@@ -138,9 +140,6 @@ class RunProgress:
     def advanced(self) -> bool:
         """Whether the run made a step or said that it was done."""
         return bool(self._moves or self._steps or self.done)
-
-    def _only_shows(self, line: Line) -> bool:
-        return is_harmless(line.text) or is_shown_text(self.lines, line)
 
     def launcher_failed(self, after: int = -1) -> bool:
         """Whether a launcher reports a failure, at a line or behind it."""
@@ -251,7 +250,7 @@ def _kind(text: str, *, failed: bool, done: bool) -> str:
 def is_warning_line(text: str) -> bool:
     """Whether a line only warns, tries again or informs: nothing ends by it."""
     text = text[:_LONGEST]
-    return _SOFT.found_in(text) and not _HARD.search(text) and not _IS_EXCEPTION.match(text)
+    return not _IS_EXCEPTION.match(text) and _SOFT.found_in(text) and not _HARD.search(text)
 
 
 _IS_EXCEPTION = re.compile(r"[`'\"*]{0,3}(?:\w+\.)*\w+(?:Error|Exception|Interrupt|NotFound): ")

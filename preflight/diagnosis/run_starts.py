@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from preflight.diagnosis.lines import Line
-from preflight.diagnosis.signature_matcher import shape
+from preflight.diagnosis.signature_matcher import JoinedLines, shape
+from preflight.diagnosis.signatures.model import AnyOf
 from preflight.diagnosis.step_counters import counted_steps
 
 _JOB = re.compile(r"slurmstepd: error: \*{3} (?:JOB|STEP) (\d{1,12})\b")
@@ -19,7 +20,7 @@ _TRACED = re.compile(r"\+{1,3} \S.{0,400}?[\s/]([\w.-]{1,80}\.py)\b")
 _USAGE = re.compile(r"^\S+\.py: error: ")
 # A command of a script that ended by this; the next command printed what comes far behind it.
 _COMMAND_ENDED = re.compile(r"(?:\S+\.py: )?error: |\S{1,300}: line \d{1,6}: \S{1,80}: command not found$")
-_LAUNCHED = re.compile(
+_LAUNCHED = AnyOf(
     r"ChildFailedError|sigkill_handler|local_rank|^srun: |ProcessRaisedException|\bray\b|NCCL|DistBackend|c10d|CalledProcessError"
 )
 _RAISED = re.compile(r"^(?:\w+\.)*\w+(?:Error|Exception|Interrupt)\b(?!Group)")
@@ -38,9 +39,7 @@ _RETRIED = re.compile(
     r"|.{0,120}\b(?:[Ee]xit(?:ed)?|[Ff]ailed|FAILED|[Cc]rashed|[Dd]ied|[Ee]nded)\b(?!.{0,160}(?:[Cc]onnect|[Dd]ownload|[Rr]equest|[Ff]etch|[Ss]ocket|http)).{0,80}\b(?:[Rr]etrying|[Rr]estarting|[Rr]elaunching|[Rr]esubmitting|[Rr]unning again|[Tt]rying again|will (?:restart|retry|relaunch))\b"
     r"|.{0,120}\b(?:[Rr]estarting|[Rr]elaunching|[Rr]e-?running|[Rr]etrying|[Rr]esubmitting) (?:the )?(?:training|job|run|script|torchrun|deepspeed|accelerate|launch|worker group|(?:training )?workers)\b"
 )
-_AGAIN = re.compile(
-    r"[Aa]ttempt|ATTEMPT|[Rr]etry|RETRY|[Rr]estart|RESTART|relaunch|again|[Rr]un |RUN |[Tt]ry |ubmit"
-)
+_AGAIN = AnyOf("ttempt|ATTEMPT|etry|RETRY|estart|RESTART|elaunch|again|Run |run |RUN |Try |try |ubmit")
 _TABLE_OF_RANKS = re.compile(r"Root Cause \(first observed failure\)")
 _HOST_IN_TABLE, _TIME_IN_TABLE = re.compile(r"\s*host {1,8}: (\S+)"), re.compile(r"\s*time {1,8}: (\S+)")
 _ROWS_OF_TABLE = 8
@@ -66,9 +65,10 @@ def last_start(lines: Sequence[Line], failing: Sequence[Line]) -> int:
     ranks = {line.rank for line in lines}
     of_one = len(ranks) == 1
     if len(lines) > _SHORTEST_RUN and len(ranks - {None}) <= 1:  # torch names the rank in tracebacks alone
-        start = max(start, _started_alike(lines, failing), _after_counted_again(lines, failing))
-    if len(lines) > _SHORTEST_RUN and of_one:
-        start = max(start, _after_ended_process(failing, len(lines)))
+        start = max(start, _started_alike(lines, failing))
+        if not _are_launched(failing):
+            ended = _after_ended_process(failing, len(lines)) if of_one else 0
+            start = max(start, _after_counted_again(lines, failing), ended)
     start = start if len(lines) - start >= _SHORTEST_RUN else 0
     start = max(
         start,
@@ -94,7 +94,7 @@ def _after_command_of_job(lines: Sequence[Line], failing: Sequence[Line]) -> int
 
 def _after_tracker(lines: Sequence[Line], failing: Sequence[Line]) -> int:
     """Return where the last run of Weights & Biases starts that has another name than one that failed."""
-    runs = [(match[1], line.order) for line in lines if (match := _TRACKED.search(line.text))]
+    runs = [(match[1], line.order) for line in lines if (match := _TRACKED.match(line.text))]
     return max(
         (
             order
@@ -135,10 +135,8 @@ def _after_traced_command(lines: Sequence[Line], failing: Sequence[Line]) -> int
 def _after_retry(lines: Sequence[Line], failing: Sequence[Line]) -> int:
     """Return the place behind the last word that a failed run is started again, where something failed behind it, too."""
     between = lines[failing[0].order + 1 : failing[-1].order]
-    return max(
-        (line.order + 1 for line in between if _AGAIN.search(line.text) and _RETRIED.match(line.text)),
-        default=0,
-    )
+    again = (between[at] for at in JoinedLines([line.text for line in between]).matching(_AGAIN))
+    return max((line.order + 1 for line in again if _RETRIED.match(line.text)), default=0)
 
 
 def _after_counted_again(lines: Sequence[Line], failing: Sequence[Line]) -> int:
@@ -146,8 +144,6 @@ def _after_counted_again(lines: Sequence[Line], failing: Sequence[Line]) -> int:
 
     Ranks whose lines have no prefix may be late, so launched ones are left alone.
     """
-    if any(_LAUNCHED.search(line.text) for line in failing):
-        return 0
     ends = [line.order for line in failing]
     behind = counted_steps(lines[ends[0] + 1 :])
     if not behind:  # of a log that ends with its failure nothing more is looked at
@@ -187,8 +183,6 @@ def _after_ended_process(failing: Sequence[Line], end: int) -> int:
     things and one more exception show that another run was started, or that it was handled. Launched ranks are left alone: one may
     fail while the others continue.
     """
-    if any(_LAUNCHED.search(line.text) for line in failing):
-        return 0
     last = max((line.order for line in failing if _RAISED.match(line.text)), default=0)
     orders = [line.order for line in failing]
     ends = [
@@ -207,10 +201,14 @@ def _after_whole_traceback(lines: Sequence[Line], failing: Sequence[Line]) -> in
         return 0
     own = [line for line in lines if line.stream == stream]
     heads = [at for at, line in enumerate(own) if _ended_script(own, at)]
-    if len(heads) < 2 or any(_LAUNCHED.search(line.text) for line in lines):
+    if len(heads) < 2 or _are_launched(lines):
         return 0
     adjacent = _end_of_traceback(own, _last_of_chain(own, heads[-2])) + 1 == heads[-1]
     return own[heads[-1]].order if adjacent and _end_of_traceback(own, heads[-1]) < len(own) else 0
+
+
+def _are_launched(lines: Sequence[Line]) -> bool:
+    return bool(JoinedLines([line.text for line in lines]).matching(_LAUNCHED))
 
 
 def _end_of_traceback(lines: Sequence[Line], head: int) -> int:
@@ -229,9 +227,8 @@ def _last_of_chain(lines: Sequence[Line], head: int) -> int:
 
 def _ended_script(lines: Sequence[Line], head: int) -> bool:
     """Whether a traceback is linked to none above it, and starts, or the last that is linked to it, in a script itself."""
-    above = lines[max(0, head - 3) : head]
     if _HEAD_OF_TRACEBACK.match(lines[head].text) is None or any(
-        _OF_ANOTHER.search(line.text) for line in above
+        _OF_ANOTHER.search(line.text) for line in lines[max(0, head - 3) : head]
     ):
         return False  # of a thread or a child
     last = _last_of_chain(lines, head)
@@ -240,15 +237,12 @@ def _ended_script(lines: Sequence[Line], head: int) -> bool:
 
 def _started_alike(lines: Sequence[Line], failing: Sequence[Line]) -> int:
     """Return where the last run starts with two lines that came once before anything failed, and again behind it."""
-    places: dict[str, list[int]] = {
-        head: [] for line in lines[:_BEGINNING] if len(head := _head(line)) >= _SHORTEST_LINE
-    }
-    starts = {line.text[:1] for line in lines[:_BEGINNING]}
-    for line in lines:
-        if (line.text[:1] in starts or line.text[:1].isdecimal()) and (
-            orders := places.get(_head(line))
-        ) is not None:
-            orders.append(line.order)
+    shapes = shape("\n".join(line.text[: 2 * _HEAD] for line in lines)).split("\n")
+    heads = [each[:_HEAD] for each in shapes]
+    places: dict[str, list[int]] = {head: [] for head in heads[:_BEGINNING] if len(head) >= _SHORTEST_LINE}
+    for line, head in zip(lines, heads, strict=True):
+        if head in places:
+            places[head].append(line.order)
     before = failing[0].order
     once = [
         each
@@ -265,7 +259,3 @@ def _started_alike(lines: Sequence[Line], failing: Sequence[Line]) -> int:
         ended = any(found <= line.order < order for line in failing)
         found = order if again and ended and order - found >= _SHORTEST_RUN else found
     return found
-
-
-def _head(line: Line) -> str:
-    return shape(line.text[: 2 * _HEAD])[:_HEAD]

@@ -3,8 +3,9 @@
 import re
 import sys
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache, lru_cache
+from itertools import accumulate, repeat
 
 from preflight.diagnosis.lines import Line
 from preflight.diagnosis.signatures.model import Alternative, AnyOf, selective_literals
@@ -98,14 +99,11 @@ def shape_of_bytes(text: bytes) -> bytes:
 
 def is_harmless(text: str) -> bool:
     """Whether a line is one that is known to alarm for nothing."""
-    return any(each.literal in text and each.search(text) for each in _harmless())
+    return HARMLESS.found_in(text)
 
 
-@cache
-def _harmless() -> tuple[Alternative, ...]:
-    """Return every branch of the notices that may be ignored."""
-    safe = (notice.pattern for notice in NOTICES if notice.safe)
-    return tuple(each for pattern in safe for each in pattern.alternatives)
+HARMLESS = AnyOf("|".join(notice.pattern.pattern for notice in NOTICES if notice.safe))
+"""Every branch of the notices that may be ignored."""
 
 
 _Rows = Sequence[tuple[Signature, Alternative]]
@@ -185,15 +183,12 @@ def _quartets(text: bytes) -> frozenset[int]:
 _quartets_of_literal = cache(_quartets)
 
 
-def places_of(literal: bytes, text: bytes) -> Iterator[int]:
-    """Yield which lines of a text hold a literal; an empty one is in every line."""
-    place, start = 0, 0
-    at = text.find(literal)
-    while at >= 0:
-        place += text.count(b"\n", start, at) + 1
-        yield place - 1
-        start = text.find(b"\n", at) + 1
-        at = text.find(literal, start) if start else -1
+def places_of(literal: bytes, text: bytes) -> Iterable[int]:
+    """Return which lines of a text hold a literal, in their order; an empty one is in every line."""
+    if not literal:
+        return range(text.count(b"\n") + 1)
+    *before, _ = text.split(literal)
+    return dict.fromkeys(accumulate(map(bytes.count, before, repeat(b"\n"))))
 
 
 class JoinedLines:

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 
 from preflight.diagnosis.lines import Line
 from preflight.diagnosis.reported_errors import FAILING_CLASS, reported_error
@@ -133,7 +132,7 @@ def parse_exceptions(lines: Sequence[Line]) -> tuple[ParsedException, ...]:
             own.append(line)
     found: list[ParsedException] = []
     for stream in by_stream.values():
-        found += [replace(raised, chain=raised.chain + len(found)) for raised in _of_one_stream(stream)]
+        found += _of_one_stream(stream, len(found))
     return tuple(sorted(found, key=lambda raised: raised.line.order))
 
 
@@ -168,8 +167,9 @@ def wraps_another(raised: ParsedException) -> bool:
     return _WRAPS.search(raised.text) is not None
 
 
-def _of_one_stream(lines: Sequence[Line]) -> Iterator[ParsedException]:
-    follows, chain, index, in_thread = "", 0, 0, False
+def _of_one_stream(lines: Sequence[Line], chain: int) -> Iterator[ParsedException]:
+    """Yield the exceptions of one stream; `chain`: the number that those of other streams have reached."""
+    follows, index, in_thread = "", 0, False
     while index < len(lines):
         text = lines[index].text
         if HEADER.search(text):
@@ -178,9 +178,9 @@ def _of_one_stream(lines: Sequence[Line]) -> Iterator[ParsedException]:
             in_thread = (in_thread and bool(follows)) or (  # the process lives on
                 index > 0 and lines[index - 1].text.startswith(IN_THREAD)
             )
-            raised, index = _one(lines, index)
+            raised, index = _one(lines, index, linked, chain, bare=in_thread)
             if raised is not None:
-                yield replace(raised, follows=linked, chain=chain, bare=in_thread)
+                yield raised
                 follows = ""
             continue
         if CAUSE in text or CONTEXT in text:
@@ -193,7 +193,7 @@ def _of_one_stream(lines: Sequence[Line]) -> Iterator[ParsedException]:
         elif found := _OF_JVM.match(text):
             follows = "" if text.startswith(IN_THREAD) else "context"
             chain += 0 if follows else 1
-            yield replace(_bare(lines, index, found.end()), follows=follows, chain=chain)
+            yield _bare(lines, index, follows, chain, found.end())
             follows = ""
         elif (
             _BARE.match(text)
@@ -201,7 +201,7 @@ def _of_one_stream(lines: Sequence[Line]) -> Iterator[ParsedException]:
             or (text.endswith(":") and _LONE.match(text[:-1]) and _below(lines, index))
         ):
             chain += 0 if follows else 1
-            yield replace(_bare(lines, index), follows=follows, chain=chain)
+            yield _bare(lines, index, follows, chain)
             follows = ""
         elif (reported := reported_error(text)) is not None and not text[:1].isspace():
             chain += 1
@@ -228,7 +228,7 @@ def _is_inner(lines: Sequence[Line], index: int) -> bool:
     return any(_INNER.search(text) for text in above) and index > 0
 
 
-def _bare(lines: Sequence[Line], index: int, start: int = 0) -> ParsedException:
+def _bare(lines: Sequence[Line], index: int, follows: str, chain: int, start: int = 0) -> ParsedException:
     """Return an exception with no traceback above it, or with the frames of one whose start is cut off."""
     kind, _, message = lines[index].text[start:].lstrip("`*").partition(": ")
     frames: list[TracebackFrame] = []
@@ -246,8 +246,9 @@ def _bare(lines: Sequence[Line], index: int, start: int = 0) -> ParsedException:
             break
     continued = bool(frames) or any(line.text[:1].isspace() for line in lines[index + 1 : index + 2])
     below = _below(lines, index) if continued or not message else ""
+    kind = kind.partition("(")[0].rstrip(":")
     return ParsedException(
-        kind.partition("(")[0].rstrip(":"), message, lines[index], tuple(frames), bare=not frames, below=below
+        kind, message, lines[index], tuple(frames), follows, chain, bare=not frames, below=below
     )
 
 
@@ -259,7 +260,9 @@ def _frame_of(found: re.Match[str]) -> TracebackFrame:
     )
 
 
-def _one(lines: Sequence[Line], start: int) -> tuple[ParsedException | None, int]:
+def _one(
+    lines: Sequence[Line], start: int, follows: str, chain: int, *, bare: bool
+) -> tuple[ParsedException | None, int]:
     frames: list[TracebackFrame] = []
     file = ""
     indent = lines[start].text[: len(lines[start].text) - len(lines[start].text.lstrip())]
@@ -284,12 +287,15 @@ def _one(lines: Sequence[Line], start: int) -> tuple[ParsedException | None, int
             )
         named = named_exception(text)
         if named and (frames or named["message"]):
-            return ParsedException(
-                named["type"], named["message"] or "", lines[index], tuple(frames), below=_below(lines, index)
-            ), index + 1
-    head = _OF_NOTEBOOK.match(lines[start].text)
-    cut = ParsedException(head["type"], "", lines[start], tuple(frames)) if head and frames else None
-    return cut, start + 1
+            kind, message, end, below = named["type"], named["message"] or "", index, _below(lines, index)
+            break
+    else:  # a notebook's may be cut before its message
+        head = _OF_NOTEBOOK.match(lines[start].text)
+        if not (head and frames):
+            return None, start + 1
+        kind, message, end, below = head["type"], "", start, ""
+    raised = ParsedException(kind, message, lines[end], tuple(frames), follows, chain, bare=bare, below=below)
+    return raised, end + 1
 
 
 def _below(lines: Sequence[Line], index: int) -> str:

@@ -79,7 +79,8 @@ class Alternative:
     @cached_property
     def search(self) -> Callable[[str], re.Match[str] | None]:
         """The search for the branch, compiled when a line first holds its literal: most never do."""
-        return re.compile(self.pattern).search
+        compiled = re.compile(self.pattern)  # `search` would try an anchored one at every place
+        return compiled.match if self.pattern.startswith("^") else compiled.search
 
 
 class AnyOf:
@@ -177,17 +178,18 @@ def longest_literal(branch: str) -> str:
 def _longest_run(branch: str) -> str:
     best, index = "", 0
     while index < len(branch):
-        plain, run = _PLAIN.match(branch, index), ""
-        if plain:
-            index, run = plain.end(), _ESCAPED.sub(r"\1", plain[0])
-            run = run[:-1] if branch[index : index + 1] in tuple("?*{") else run
+        if plain := _PLAIN.match(branch, index):
+            index, run = plain.end(), plain[0]
+            if len(run) > len(best):
+                run = _ESCAPED.sub(r"\1", run) if "\\" in run else run
+                best = max(best, run[:-1] if branch.startswith(("?", "*", "{"), index) else run, key=len)
         elif branch[index] == "(":
             index = _end_of_group(branch, index)
         else:
             token = _TOKEN.match(branch, index)
             index = token.end() if token else index + 1
-        index = _end_of_quantifier(branch, index)
-        best = max(best, run, key=len)
+        quantifier = _QUANTIFIER.match(branch, index)
+        index = quantifier.end() if quantifier else index
     return best
 
 
@@ -199,9 +201,3 @@ def _end_of_group(pattern: str, start: int) -> int:
         if depth == 0:
             return token.end()
     return len(pattern)
-
-
-def _end_of_quantifier(pattern: str, index: int) -> int:
-    """Return the index behind a quantifier at `index`, which may be none."""
-    found = _QUANTIFIER.match(pattern, index)
-    return found.end() if found else index
