@@ -177,9 +177,10 @@ def _count(lines: Sequence[str], held: Sequence[str]) -> str:
 
 @host_check("HEAL014", Severity.INFO)
 def the_kernel_killed_nothing(facts: HostFacts) -> Iterator[Problem]:
-    """The kernel has ended no process for lack of memory since boot, and reports no other NVIDIA trouble.
+    """The kernel log has no process ended for lack of memory, and no other NVIDIA trouble.
 
-    A rank that vanished without a word was often ended by the out-of-memory killer.
+    A rank that vanished without a word was often ended by the out-of-memory killer. The kernel's own buffer
+    and a saved log may not reach back to the boot.
 
     Fix: fewer DataLoader workers, smaller shards, more memory; in a container, a higher limit.
     Source: kernel log, "Out of memory: Killed process".
@@ -188,9 +189,10 @@ def the_kernel_killed_nothing(facts: HostFacts) -> Iterator[Problem]:
     if isinstance(kernel_log, Missing):
         return  # information only; what a launch depends on is HEAL002
     kills, said = kernel_log.oom_kills, kernel_log.other
+    since = " since boot" if kernel_log.source == "journal" else ", as far as the kernel log reaches"
     if kills:
         yield Problem(
-            f"processes ended for lack of memory since boot: {_count(kills, kills)}; the last: "
+            f"processes ended for lack of memory{since}: {_count(kills, kills)}; the last: "
             f"{shorten(kills[-1], 120)}",
             "sudo dmesg | grep -i 'killed process'",
         )

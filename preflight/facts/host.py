@@ -236,7 +236,7 @@ class Xid:
 
 @dataclass(frozen=True, slots=True)
 class KernelLog:
-    """NVIDIA and OOM-killer lines since boot."""
+    """NVIDIA and OOM-killer lines, as far back as the source reaches: the journal to the last boot."""
 
     source: Literal["dmesg", "journal", "kmsg", "file"]
     xids: tuple[Xid, ...]
