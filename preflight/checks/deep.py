@@ -61,10 +61,9 @@ def products_are_as_fast_as_those_of_peers(deep: DeepRun) -> Iterator[Problem]:
     Fix: compare clocks, power limit and cooling with a good GPU: nvidia-smi -q -d CLOCK,POWER,PERFORMANCE.
     Source: peers of the run; ~/.local/state/gpulaunch/deep; SMs x clock x FMA per clock of the model.
     """
-    for reading in _slow(deep, "DEEP002"):
-        rank = _rank_of(deep, reading)
+    for reading, rank in _slow(deep, "DEEP002"):
         fix = f"gpulaunch preflight {rank.host}; compare clocks, power limit and cooling with a good GPU"
-        yield _shortfall(deep, reading, fix, describe_sensors(rank))
+        yield _shortfall(reading, rank, fix, describe_sensors(rank))
     for rank in deep.ranks:
         fade = fade_of(rank)
         if fade is not None and fade < FADE:
@@ -229,25 +228,21 @@ def every_pair_of_nodes_is_as_fast_as_most(deep: DeepRun) -> Iterator[Problem]:
     yield from _unfinished(deep, "DEEP009")
 
 
-def _slow(deep: DeepRun, code: str) -> Iterator[Reading]:
-    return (each for each in read_values(deep) if each.code == code and each.verdict != "ok")
+def _slow(deep: DeepRun, code: str) -> Iterator[tuple[Reading, RankDeep]]:
+    """Yield the values of a check that are not fine, each with its rank."""
+    ranks = {rank.rank: rank for rank in deep.ranks}
+    slow = (each for each in read_values(deep) if each.code == code and each.verdict != "ok")
+    return ((reading, ranks[reading.rank]) for reading in slow)
 
 
 def _shortfalls(deep: DeepRun, code: str, fix: str) -> Iterator[Problem]:
-    for reading in _slow(deep, code):
-        yield _shortfall(deep, reading, fix)
+    return (_shortfall(reading, rank, fix) for reading, rank in _slow(deep, code))
 
 
-def _shortfall(deep: DeepRun, reading: Reading, fix: str, more: str = "") -> Problem:
+def _shortfall(reading: Reading, rank: RankDeep, fix: str, more: str = "") -> Problem:
     words = f"{describe_shortfall(reading)}{more}{describe_waits(reading)}"
     severity = _SEVERITIES[reading.verdict]
-    return _problem(
-        _rank_of(deep, reading), words, _BUSY_FIX if severity is Severity.UNKNOWN else fix, severity
-    )
-
-
-def _rank_of(deep: DeepRun, reading: Reading) -> RankDeep:
-    return next(rank for rank in deep.ranks if rank.rank == reading.rank)
+    return _problem(rank, words, _BUSY_FIX if severity is Severity.UNKNOWN else fix, severity)
 
 
 def _problem(rank: RankDeep, message: str, fix: str, severity: Severity = Severity.CRITICAL) -> Problem:
@@ -296,11 +291,11 @@ def _not_measured(deep: DeepRun, step: str, ranks: list[RankDeep]) -> Iterator[P
 
 
 def _hang(deep: DeepRun, step: str, culprits: tuple[Culprit, ...]) -> Iterator[Problem]:
+    fix = f"gpulaunch report {deep.run_id} shows the stacks of all ranks"
     for culprit in culprits:
         stack = f"; its stack: {' < '.join(culprit.stack)}" if culprit.stack else ""
         words = f"{culprit.rank.name} hung in the step {step}: {culprit.why}{stack}"
-        yield _problem(culprit.rank, words, f"gpulaunch report {deep.run_id} shows the stacks of all ranks")
+        yield _problem(culprit.rank, words, fix)
     if not culprits:
-        fix = f"gpulaunch report {deep.run_id} shows the stacks of all ranks"
         words = f"the step {step} hung, and no rank differs from the others"
         yield Problem(words, fix, step, Severity.UNKNOWN, hosts=deep.hosts)

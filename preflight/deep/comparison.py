@@ -1,10 +1,11 @@
 """Measured values beside their expectations: peers of the run, the GPU's own best, then its peak."""
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Literal, TypeAlias
 
 from preflight.deep.margins import DEVICE, OWN_BEST, PATH, PEAK_COMPUTE, PEAK_MEMORY, Margins, median
-from preflight.deep.measurements import DeepRun, Former, RankDeep, Waits
+from preflight.deep.measurements import DeepRun, DeviceFacts, Former, RankDeep, Waits
 from preflight.deep.peak import compute_gbs, compute_tflops, is_power_bound
 from preflight.frozen import dataclass
 
@@ -64,7 +65,7 @@ class Value:
     samples: Callable[[RankDeep], tuple[float, ...]]
     typical: Callable[[tuple[float, ...], bool], float]
     margins: dict[str, Margins]
-    peak: Callable[[RankDeep], float | None]
+    peak: Callable[[DeviceFacts], float | None] = lambda _: None
     peak_floor: float = 0.0
     floor_key: str = ""  # of `expect:`
     group: Callable[[RankDeep], object] = lambda _: None  # only ranks of one group are peers
@@ -85,22 +86,9 @@ def best(samples: tuple[float, ...], on_gpu: bool) -> float:  # noqa: FBT001 - a
     return median(samples) if on_gpu else max(samples)
 
 
-def _no_peak(_rank: RankDeep) -> float | None:
-    return None
-
-
-def _compute_peak(rank: RankDeep) -> float | None:
-    facts = rank.facts
-    return None if facts is None or is_power_bound(facts) else compute_tflops(facts)
-
-
-def _memory_peak(rank: RankDeep) -> float | None:
-    facts = rank.facts
-    return None if facts is None or is_power_bound(facts) else compute_gbs(facts)
-
-
-def _members(rank: RankDeep) -> object:
-    return None if rank.node is None else rank.node.members
+def _copies(direction: str, rank: RankDeep) -> tuple[float, ...]:
+    rates: tuple[float, ...] = getattr(rank.host_copies, direction, ())
+    return rates
 
 
 VALUES: tuple[Value, ...] = (
@@ -109,7 +97,7 @@ VALUES: tuple[Value, ...] = (
         samples=lambda rank: rank.matmul.tflops if rank.matmul else (),
         typical=sustained,
         margins=DEVICE,
-        peak=_compute_peak,
+        peak=compute_tflops,
         peak_floor=PEAK_COMPUTE,
         floor_key="gemm_tflops",
     ),
@@ -118,34 +106,23 @@ VALUES: tuple[Value, ...] = (
         samples=lambda rank: rank.copy.gbs if rank.copy else (),
         typical=usual,
         margins={"gpu": DEVICE["gpu"], "cpu": PATH["cpu"]},
-        peak=_memory_peak,
+        peak=compute_gbs,
         peak_floor=PEAK_MEMORY,
         floor_key="memory_gbs",
     ),
     *(
         Value(
             *("DEEP005", "host", name, label, "GB/s"),
-            samples=samples,
+            samples=partial(_copies, direction),
             typical=usual,
             margins=PATH,
-            peak=_no_peak,
             floor_key=key,
         )
-        for name, label, key, samples in (
-            ("h2d_gbs", "host to device", "h2d_gbs", lambda rank: _host(rank, "to_device")),
-            ("d2h_gbs", "device to host", "", lambda rank: _host(rank, "from_device")),
-            (
-                "h2d_together_gbs",
-                "host to device, all at once",
-                "",
-                lambda rank: _host(rank, "to_device_together"),
-            ),
-            (
-                "d2h_together_gbs",
-                "device to host, all at once",
-                "",
-                lambda rank: _host(rank, "from_device_together"),
-            ),
+        for name, label, key, direction in (
+            ("h2d_gbs", "host to device", "h2d_gbs", "to_device"),
+            ("d2h_gbs", "device to host", "", "from_device"),
+            ("h2d_together_gbs", "host to device, all at once", "", "to_device_together"),
+            ("d2h_together_gbs", "device to host, all at once", "", "from_device_together"),
         )
     ),
     Value(
@@ -154,23 +131,16 @@ VALUES: tuple[Value, ...] = (
         samples=lambda rank: rank.node.busbw if rank.node and rank.local_rank == 0 else (),
         typical=best,
         margins=PATH,
-        peak=_no_peak,
         floor_key="allreduce_gbs",
-        group=_members,
+        group=lambda rank: rank.node.members if rank.node else None,
     ),
     Value(
         *("DEEP008", "world", "world_gbs", "all-reduce over the world", "GB/s"),
         samples=lambda rank: rank.world.busbw if rank.world and rank.rank == 0 else (),
         typical=best,
         margins=PATH,
-        peak=_no_peak,
     ),
 )
-
-
-def _host(rank: RankDeep, name: str) -> tuple[float, ...]:
-    found: tuple[float, ...] = getattr(rank.host_copies, name) if rank.host_copies else ()
-    return found
 
 
 def read_values(run: DeepRun) -> tuple[Reading, ...]:
@@ -226,11 +196,8 @@ def _judge(
     expectations = list(_expectations(run, rank, value, others, former))
     waits = _waits(rank, value)
     judged = [(expectation, _judge_one(expectation, measured, waits)) for expectation in expectations]
-    for verdict in ("critical", "warning", "unknown", "ok"):
-        for expectation, said in judged:
-            if said == verdict:
-                return expectation, said
-    return None, "ok"
+    worst_first: tuple[Verdict, ...] = ("critical", "warning", "unknown", "ok")
+    return min(judged, key=lambda each: worst_first.index(each[1]), default=(None, "ok"))
 
 
 def _judge_one(expectation: Expectation, measured: float, waits: Waits) -> Verdict:
@@ -261,7 +228,7 @@ def _expectations(
         yield Expectation("peers", middle, margins.warning * middle, margins.critical * middle)
     if former is not None:
         yield Expectation("own best", former.best, OWN_BEST * former.best)
-    peak = value.peak(rank)
+    peak = None if is_power_bound(facts) else value.peak(facts)
     if peak and value.peak_floor:
         yield Expectation("peak", peak, value.peak_floor * peak)
     floor = getattr(run.expect.get(rank.host), value.floor_key, None) if value.floor_key else None

@@ -27,13 +27,12 @@ def build_node_matrices(run: DeepRun) -> tuple[PairMatrix, ...]:
     found = []
     for width in widths:
         title = "node pairs" if width == 1 else f"node pairs, {width} ranks of each at once"
-        seen = _Seen(_all_rails)
+        seen = _Seen(lambda reports: sum(reports) / 2)  # each rail is reported by both ends
         for rank in run.ranks:
             for pair in _pairs(rank):
                 other = by_rank.get(pair.peer)
                 if other is not None and pair.rails == width and other.host != rank.host:
-                    key = _key(rank.host, other.host, run.hosts)
-                    seen.add(pair, key)
+                    seen.add(pair, _key(rank.host, other.host, run.hosts))
         found.append(_matrix(title, run.hosts, seen, run))
     return tuple(found)
 
@@ -70,10 +69,6 @@ def _pairs(rank: RankDeep) -> tuple[Transfer, ...]:
 def _key(one: str, other: str, order: tuple[str, ...]) -> Pair:
     first, second = sorted((one, other), key=order.index)
     return first, second
-
-
-def _all_rails(reports: Sequence[float]) -> float:
-    return sum(reports) / 2  # each rail is reported by both ends
 
 
 class _Seen:

@@ -8,15 +8,10 @@ whitepapers: 512 for 7.0, 7.5, 8.6, 8.9 and 12.0, 1024 for 8.0, 2048 for 9.0, 40
 from preflight.deep.measurements import DeviceFacts
 
 FMA_PER_CLOCK = {
-    "7.0": 512,
-    "7.5": 512,
+    **dict.fromkeys(("7.0", "7.5", "8.6", "8.9", "12.0"), 512),
     "8.0": 1024,
-    "8.6": 512,
-    "8.9": 512,
     "9.0": 2048,
-    "10.0": 4096,
-    "10.3": 4096,
-    "12.0": 512,
+    **dict.fromkeys(("10.0", "10.3"), 4096),
 }
 _HALVED = ("8.6", "8.9", "12.0")
 POWER_BOUND_W = 250.0

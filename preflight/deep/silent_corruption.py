@@ -23,10 +23,9 @@ def judge_digests(ranks: Sequence[RankDeep]) -> DigestVerdict:
     """
     groups: dict[object, list[RankDeep]] = defaultdict(list)
     for rank in ranks:
-        if rank.digest is not None and rank.digest.stable and rank.facts is not None:
-            facts = rank.facts
-            like = (facts.device, facts.model, facts.capability, facts.torch, facts.cuda)
-            groups[like].append(rank)
+        facts = rank.facts
+        if rank.digest is not None and rank.digest.stable and facts is not None:
+            groups[facts.device, facts.model, facts.capability, facts.torch, facts.cuda].append(rank)
     odd: list[RankDeep] = []
     divided: list[tuple[RankDeep, ...]] = []
     for group in groups.values():

@@ -41,10 +41,7 @@ def judge_pairs(
     low, noisy = _confirm(suspects, margin, repeats or {})
     known = [pair for pair in rates if pair not in noisy]
     left, nodes = set(low), []
-    while True:
-        node = _most_accused(left, known)
-        if node is None:
-            break
+    while (node := _most_accused(left, known)) is not None:
         nodes.append(node)
         left = {pair for pair in left if node not in pair}
     fast = {name for pair in known if pair not in low for name in pair}
