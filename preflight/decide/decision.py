@@ -21,7 +21,9 @@ class Decision:
     mixed_precision: Precision
     reasons: tuple[DecisionReason, ...]
     requested: str = ""
-    script_args: tuple[str, ...] = ()  # from precision_args: how this script takes its precision
+    script_args: tuple[
+        str, ...
+    ] = ()  # from `precision_args:` of the run config: how this script takes its precision
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +40,7 @@ class RankSlot:
 class NodeRanks:
     """The ranks of one host, and whether each sees only its own GPU.
 
-    `masked` False: all ranks of the node see the same ordered list of GPUs and pick by LOCAL_RANK.
-    `masked` True: each rank sees one GPU.
+    Where it is False, all ranks of the node see the same ordered list of GPUs and pick by LOCAL_RANK.
     """
 
     host: str

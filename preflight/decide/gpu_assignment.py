@@ -177,11 +177,7 @@ def _choose(
     if isinstance(request, tuple):
         return _by_name(host, judged, request)
     usable = [item for item in judged if not item.broken]
-    out = tuple(
-        DecisionReason(f"GPU {item.gpu.index} of {host} {item.broken}", "left out")
-        for item in judged
-        if item.broken
-    )
+    out = _reasons(host, [item for item in judged if item.broken], "left out")
     if not usable:
         facts = "; ".join(reason.text for reason in out) or "it has none"
         raise RanksRefused(f"{host}: no usable GPU: {facts}", f"gpulaunch preflight {host}")
@@ -190,7 +186,7 @@ def _choose(
     if request in ("all", "auto"):
         # Every usable GPU gets a rank, so the order changes nothing for who is held: keep PCI order, which
         # keeps NVLink neighbours beside each other.
-        return usable, (*out, *_held(host, held))
+        return usable, (*out, *_reasons(host, held, "held by others"))
     count = int(request)
     if count > len(usable):
         text = "; ".join(reason.text for reason in out)
@@ -201,11 +197,9 @@ def _choose(
         )
     first = (free + held)[:count]
     chosen = sorted(first, key=lambda item: item.gpu.index)
-    passed = [item for item in held if item not in first]
-    spared = tuple(
-        DecisionReason(f"GPU {item.gpu.index} of {host} {item.busy}", "passed over") for item in passed
-    )
-    return chosen, (*out, *spared, *_held(host, [item for item in first if item.busy]))
+    spared = _reasons(host, [item for item in held if item not in first], "passed over")
+    taken = _reasons(host, [item for item in first if item.busy], "held by others")
+    return chosen, (*out, *spared, *taken)
 
 
 def _choose_up_to(
@@ -217,10 +211,7 @@ def _choose_up_to(
     free = [item for item in judged if not item.broken and not item.busy]
     chosen = free[:wanted]
     spared = [item for item in judged if item.broken or item.busy] if len(free) < wanted else []
-    notes = tuple(
-        DecisionReason(f"GPU {item.gpu.index} of {host} {item.broken or item.busy}", "left out")
-        for item in spared
-    )
+    notes = _reasons(host, spared, "left out")
     if not chosen:
         facts = "; ".join(note.text for note in notes) or "the command leaves out all of its GPUs"
         raise RanksRefused(f"{host}: no GPU is free: {facts}", f"gpulaunch preflight {host}")
@@ -239,13 +230,13 @@ def _by_name(
         if item in chosen:
             raise RanksRefused(f"{host}: GPU {item.gpu.index} is listed twice; two ranks cannot share it")
         chosen.append(item)
-    return chosen, _held(host, [item for item in chosen if item.busy])
+    return chosen, _reasons(host, [item for item in chosen if item.busy], "held by others")
 
 
-def _held(host: str, items: Iterable[_GpuVerdicts]) -> tuple[DecisionReason, ...]:
-    return tuple(
-        DecisionReason(f"GPU {item.gpu.index} of {host} {item.busy}", "held by others") for item in items
-    )
+def _reasons(host: str, items: Iterable[_GpuVerdicts], source: str) -> tuple[DecisionReason, ...]:
+    """Return what speaks against GPUs: what rules them out, else who holds them."""
+    texts = (f"GPU {item.gpu.index} of {host} {item.broken or item.busy}" for item in items)
+    return tuple(DecisionReason(text, source) for text in texts)
 
 
 def _masking(chosen: list[_GpuVerdicts], script: ScriptAnalysis | None) -> tuple[bool, DecisionReason]:

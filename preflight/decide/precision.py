@@ -106,14 +106,15 @@ def decide(
     """Return one mixed precision for every rank of the launch.
 
     `ranks` says which GPUs take part (default: `map_ranks` of each host); other GPUs of the
-    hosts do not matter. A precision switch among the script's own arguments counts as a request. `because[0]`
+    hosts do not matter. A precision switch among the script's own arguments counts as a request. `reasons[0]`
     is what decided. Raises PrecisionRefused when hardware or script make it impossible to know or to obey.
     """
     if ranks is None:
         ranks = {host: map_ranks(facts, job, script) for host, facts in hosts.items()}
     request = find_precision_in_args(job, script) if job.precision == "auto" else job.precision
     ceilings = [] if request == "no" else _ceilings(hosts, ranks)
-    hardware = _for_cpu(request) if _all_cpu(ranks) else _for_gpus(request, ceilings, hosts)
+    on_gpu = any(slot.gpu_uuid is not None for node in ranks.values() for slot in node.slots)
+    hardware = _for_gpus(request, ceilings, hosts) if on_gpu else _for_cpu(request)
     if job.engine is not None and job.engine.once_per_host:
         why = (
             "the command decides precision and dtypes itself: gpulaunch passes none to it and can check none"
@@ -135,11 +136,9 @@ def _reaches(job: Job, script: ScriptAnalysis | None) -> bool:
     """
     if script is None or script.problem or job.precision_args or job.command.precision_option:
         return True
-    by_option = (
-        any(site.option for site in script.precision) or find_precision_in_args(job, script) is not None
-    )
-    binding = any(site.binding and site.value for site in script.precision)
-    return script.style != "torch" or "accelerate" in script.imports or by_option or binding
+    takes_one = any(site.option or (site.binding and site.value) for site in script.precision)
+    by_option = takes_one or find_precision_in_args(job, script) is not None
+    return script.style != "torch" or "accelerate" in script.imports or by_option
 
 
 def _left_to_torch(
@@ -152,10 +151,6 @@ def _left_to_torch(
     )
     wanted = request if request not in (None, "no") else hardware.requested
     return Decision("no", (why, *hardware.reasons), requested=wanted or "")
-
-
-def _all_cpu(ranks: Mapping[str, NodeRanks]) -> bool:
-    return all(slot.gpu_uuid is None for node in ranks.values() for slot in node.slots)
 
 
 def _ceilings(hosts: Mapping[str, HostFacts], ranks: Mapping[str, NodeRanks]) -> list[HardwareLimit]:
@@ -212,33 +207,25 @@ def _heed_script(
     if script is None or script.problem:
         return hardware
     if script.manages_precision:
-        note = DecisionReason(
-            "DeepSpeed takes its precision from its own config, not from the launch", script.manages_precision
-        )
-        hardware = _with(hardware, note)
+        text = "DeepSpeed takes its precision from its own config, not from the launch"
+        hardware = _with(hardware, text, script.manages_precision)
     literals = [site for site in script.precision if site.binding and site.value]
     values = {site.value for site in literals}
     if len(values) == 1:
         return _obey(literals[0], hardware, request, ceilings)
     if len(values) > 1:
         places = ", ".join(f"{site.place} {site.value}" for site in literals)
-        note = DecisionReason(
-            "the script asks for several precisions; the ranks say which one they use", places
-        )
-        return _with(hardware, note)
+        text = "the script asks for several precisions; the ranks say which one they use"
+        return _with(hardware, text, places)
     if request is None and not script.manages_precision:
         hardware = _leave_to_the_script(hardware, script) or _spare_params(hardware, script)
     if hardware.mixed_precision == "fp16" and script.trained_dtype == "float32":
-        note = DecisionReason(
-            "the trained parameters are float32, as fp16's scaler needs", script.trained_dtype_evidence
-        )
-        hardware = _with(hardware, note)
+        text = "the trained parameters are float32, as fp16's scaler needs"
+        hardware = _with(hardware, text, script.trained_dtype_evidence)
     bare = next((site for site in script.precision if not site.binding and not site.option), None)
     if bare is not None:
-        note = DecisionReason(
-            f"{bare.call} takes what the launch says; it detects nothing itself", str(bare.place)
-        )
-        return _with(hardware, note)
+        text = f"{bare.call} takes what the launch says; it detects nothing itself"
+        return _with(hardware, text, str(bare.place))
     return hardware
 
 
@@ -291,18 +278,14 @@ def _obey(
         )
     value: Precision = next(item for item in PRECISIONS if item == site.value)
     because = [DecisionReason(f"{asks}, and the script wins over any flag", str(site.place))]
-    if not ceilings and value == "fp16":
-        because.append(
-            DecisionReason("on the CPU fp16 does nothing: the ranks compute in float32", "gpus: none")
-        )
-    if ceilings and value == "fp16" and all(limit.best == "bf16" for limit in ceilings):
-        because.append(
-            DecisionReason(
-                "every GPU of the launch has native bf16, which needs no scaler", ceilings[0].reason.text
-            )
-        )
+    if value == "fp16" and not ceilings:
+        text = "on the CPU fp16 does nothing: the ranks compute in float32"
+        because.append(DecisionReason(text, "gpus: none"))
+    elif value == "fp16" and all(limit.best == "bf16" for limit in ceilings):
+        text = "every GPU of the launch has native bf16, which needs no scaler"
+        because.append(DecisionReason(text, ceilings[0].reason.text))
     return Decision(value, (*because, *hardware.reasons))
 
 
-def _with(decision: Decision, note: DecisionReason) -> Decision:
-    return replace(decision, reasons=(*decision.reasons, note))
+def _with(decision: Decision, text: str, source: str) -> Decision:
+    return replace(decision, reasons=(*decision.reasons, DecisionReason(text, source)))

@@ -14,7 +14,7 @@ from preflight.frozen import dataclass
 
 Kind: TypeAlias = Literal["unknown", "missing", "value"]
 
-_TYPES = {"int": int, "float": float, "str": str}
+_TYPES = {"int": int, "float": float}
 _SEVERAL = ("?", "*", "+")
 _MOST_OPEN = 3
 """argparse tries all ways to share words among such arguments, in exponential time."""
@@ -68,10 +68,9 @@ def find_refused_args(parser: ScriptParser, args: Sequence[str]) -> tuple[Refuse
     if _count_open(parser) > _MOST_OPEN:
         return ()
     try:
-        refused = _Verdict(parser, args).refused()
+        return _Verdict(parser, args).refused()
     except (_Ended, AttributeError, TypeError, ValueError, RecursionError, argparse.ArgumentError):
         return ()  # help; or a parser that argparse itself would not build
-    return refused
 
 
 class _Verdict:
@@ -156,7 +155,7 @@ def _keywords(item: ParserArgument, *, nothing_required: bool) -> dict[str, Any]
         found["const"] = True
     if item.action not in ("store", "append", "extend"):
         return found
-    found["type"] = _TYPES.get(item.kind, _any_text)
+    found["type"] = _TYPES.get(item.kind, str)
     if item.nargs is not None:
         found["nargs"] = item.nargs
     elif nothing_required and not item.names[0].startswith("-"):
@@ -164,7 +163,3 @@ def _keywords(item: ParserArgument, *, nothing_required: bool) -> dict[str, Any]
     if item.choices is not None:
         found["choices"] = item.choices
     return found
-
-
-def _any_text(text: str) -> str:
-    return text

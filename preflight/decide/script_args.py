@@ -139,17 +139,15 @@ def _switches(
 
 def _read(option: Option, start: int, value: str | None, following: str) -> _Switch | None:
     """Return what one given option says, None when it says nothing about precision."""
-    if option.precision:
-        end = start + 1
-        if value is None and option.takes_value and following.lower() in _TRUE | _FALSE:
-            value, end = following, start + 2
-        if value is not None and value.lower() in _FALSE:
-            return None  # switched off by hand: says what it is not
-        return _Switch(start, end, option.precision)
     end = start + 1
-    if value is None:
+    takes_next = not option.precision or (option.takes_value and following.lower() in _TRUE | _FALSE)
+    if value is None and takes_next:
         value, end = following, start + 2
-    return _Switch(start, end, value) if value in PRECISIONS else None
+    if not option.precision:
+        return _Switch(start, end, value) if value in PRECISIONS else None
+    if value is not None and value.lower() in _FALSE:
+        return None  # switched off by hand: says what it is not
+    return _Switch(start, end, option.precision)
 
 
 def _positions(args: tuple[str, ...], words: tuple[str, ...]) -> Iterator[int]:

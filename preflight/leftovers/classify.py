@@ -249,11 +249,9 @@ def _of_a_run(scene: _Scene, process: Process) -> Verdict | None:
     if unproven:
         return ProcessClass.SUSPECT, (f"carries run {run_id}", unproven)
     gone = f"run {run_id}: its supervisor (pid {mark.pid}) is gone"
-    interactive = _somebody_at_it(scene, process)
-    if interactive is not None:
-        # A tmux or shell that a run once started hands its environment to whatever is typed in it later.
-        return ProcessClass.SUSPECT, (gone, f"but {interactive.comm} (pid {interactive.pid}) may be in use")
-    return ProcessClass.DEAD_RUN, (gone,)
+    in_use = _may_be_in_use(scene, process)
+    # A tmux or shell that a run once started hands its environment to whatever is typed in it later.
+    return (ProcessClass.SUSPECT, (gone, in_use)) if in_use else (ProcessClass.DEAD_RUN, (gone,))
 
 
 def _supervisor(scene: _Scene, mark: RunMark) -> Process | None:
@@ -291,10 +289,11 @@ def _slurm_step(scene: _Scene, process: Process) -> Process | None:
     return next((above for above in scene.tree.ancestors(process) if above.comm == _SLURM_STEP), None)
 
 
-def _somebody_at_it(scene: _Scene, process: Process) -> Process | None:
-    """Return the terminal multiplexer or shell that the process is, or has above it."""
+def _may_be_in_use(scene: _Scene, process: Process) -> str:
+    """Return which terminal multiplexer or shell the process is, or has above it, "" for none."""
     line = (process, *scene.tree.ancestors(process))
-    return next((each for each in line if tree_of.is_interactive(each)), None)
+    shell = next((each for each in line if tree_of.is_interactive(each)), None)
+    return f"but {shell.comm} (pid {shell.pid}) may be in use" if shell else ""
 
 
 def _stopped(scene: _Scene, process: Process, holds: HeldResources) -> Verdict | None:
@@ -342,9 +341,9 @@ def _orphan(scene: _Scene, process: Process, holds: HeldResources) -> Verdict | 
     else:
         run = tree_of.environ(top)["TORCHELASTIC_RUN_ID"]
         what = f"a rank of torch elastic run {run} whose launcher is gone"
-    interactive = _somebody_at_it(scene, process)
-    if interactive is not None:
-        return ProcessClass.SUSPECT, (what, f"but {interactive.comm} (pid {interactive.pid}) may be in use")
+    in_use = _may_be_in_use(scene, process)
+    if in_use:
+        return ProcessClass.SUSPECT, (what, in_use)
     if top.pid != process.pid:
         return ProcessClass.ORPHAN, (f"belongs to pid {top.pid}, {what}", origin.why)
     return ProcessClass.ORPHAN, (what, origin.why)
@@ -368,7 +367,8 @@ def _never_alone(process: Process) -> bool:
 
 def _suspicion(scene: _Scene, process: Process, holds: HeldResources) -> Verdict:
     held = holds or bool(tree_of.gpu_files(process))
-    adopted = judge_parentage(scene.tree, process).bond is Bond.ADOPTED
+    origin = judge_parentage(scene.tree, process)
+    adopted = origin.bond is Bond.ADOPTED
     if held and adopted and not tree_of.is_launcher(process):
         frozen = (process.pid, process.start_ticks) in scene.frozen
         if tree_of.is_rank(process):
@@ -379,13 +379,10 @@ def _suspicion(scene: _Scene, process: Process, holds: HeldResources) -> Verdict
             return ProcessClass.SUSPECT, (
                 "its parent is gone, it used no CPU between two looks, and the GPUs are idle",
             )
-    return ProcessClass.LIVE, (_live_reason(scene, process),)
-
-
-def _live_reason(scene: _Scene, process: Process) -> str:
     if tree_of.is_launcher(process):
-        return "a launcher that runs"
-    origin = judge_parentage(scene.tree, process)
-    if origin.bond is Bond.ADOPTED:
-        return "runs on its own (nohup, setsid or a service); nothing shows that it is left over"
-    return origin.why
+        return ProcessClass.LIVE, ("a launcher that runs",)
+    if adopted:
+        return ProcessClass.LIVE, (
+            "runs on its own (nohup, setsid or a service); nothing shows that it is left over",
+        )
+    return ProcessClass.LIVE, (origin.why,)

@@ -33,8 +33,8 @@ _RANK_NAMES = ("TORCHELASTIC_RUN_ID", "LOCAL_RANK", "RANK")
 _DATA_WORKER = "pt_data_worker"  # the name torch gives a DataLoader worker's main thread
 
 # Linux keeps 15 characters of a process name.
-_COMM_LENGTH = 15
-_SYSTEM_COMMS = frozenset(name[:_COMM_LENGTH] for name in SYSTEM_NAMES)
+COMM_LENGTH = 15
+_SYSTEM_COMMS = frozenset(name[:COMM_LENGTH] for name in SYSTEM_NAMES)
 
 Identity = tuple[int, int]
 

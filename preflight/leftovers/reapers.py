@@ -13,7 +13,7 @@ from preflight.facts.host import Process
 from preflight.facts.missing import Missing
 from preflight.frozen import dataclass
 from preflight.leftovers import process_tree as tree_of
-from preflight.leftovers.process_tree import INIT_PID, ProcessTree
+from preflight.leftovers.process_tree import COMM_LENGTH, INIT_PID, ProcessTree
 from preflight.probes.processes.selection import COMMAND_INITS
 
 # What starts services as processes of their own and adopts what loses its parent. `pause` is PID 1 of a pod
@@ -27,7 +27,6 @@ _EITHER = frozenset(
         "supervisord", "circusd", "my_init", "runsvdir", "monit", "sshd", *_SERVICE_INITS, *COMMAND_INITS,
     }
 )  # fmt: skip
-_COMM_LENGTH = 15
 # They hold a container for its engine: they start it, and adopt where it shares the host's PID namespace.
 _SHIMS = ("containerd-shim", "conmon")
 
@@ -124,7 +123,7 @@ def _own_pid(process: Process) -> int:
 def _names(process: Process) -> set[str]:
     """Return its names, of which a script or a launcher that is called `init` has another as well."""
     words = [word for text in tree_of.argv(process)[:2] for word in text.split()[:1]]
-    names = [PurePosixPath(word.lstrip("-")).name[:_COMM_LENGTH] for word in words]
+    names = [PurePosixPath(word.lstrip("-")).name[:COMM_LENGTH] for word in words]
     if names[:1] == ["busybox"]:
         return {names[1] if len(names) > 1 else process.comm}
     return {process.comm, *names[:1]} if names else {process.comm, ""}
