@@ -9,7 +9,7 @@ from launcher.errors import GpulaunchError
 from launcher.host_checks.evaluation import PreflightResult
 from launcher.text import one_line
 from preflight.checks.finding import blocks_launch
-from preflight.checks.holder_text import advise_on_holder, describe_holder, is_classified
+from preflight.checks.holder_text import advise_on_holder, classify_by_pid, name_holder
 from preflight.decide.gpu_assignment import map_ranks, resolve_gpus
 from preflight.decide.usable_gpus import select_gpus
 from preflight.deep.measurements import Unmeasured
@@ -110,12 +110,12 @@ def _left_out_gpus(entry: HostEntry, facts: HostFacts, job: Job) -> Iterator[Unm
 def _unmeasured(entry: HostEntry, facts: HostFacts, gpu: Gpu, refusal: str) -> Unmeasured:
     if isinstance(gpu.processes, Missing):
         return Unmeasured(entry.name, gpu.index, _reason(refusal))
-    known = is_classified(facts, entry.expect)
+    known = classify_by_pid(facts, entry.expect)
     holders = [known.get(each.pid) for each in gpu.processes if each.kind == "compute"]
     named = [item for item in holders if item is not None]
     if not named:
         return Unmeasured(entry.name, gpu.index, _reason(refusal))
-    words = f"it is held by {', '.join(describe_holder(item) for item in named)}"
+    words = f"it is held by {', '.join(name_holder(item) for item in named)}"
     return Unmeasured(entry.name, gpu.index, words, advise_on_holder(facts, named[0], "measure it later"))
 
 

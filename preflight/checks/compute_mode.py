@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from preflight.checks.finding import Problem, Severity
-from preflight.checks.holder_text import advise_on_holder, describe_holder, is_classified, same_process
+from preflight.checks.holder_text import advise_on_holder, classify_by_pid, name_holder, same_process
 from preflight.checks.registry import host_check
 from preflight.checks.unread_facts import judge_each_gpu, report_unreadable
 from preflight.decide.usable_gpus import GpuSelection
@@ -50,7 +50,7 @@ def exclusive_gpus_are_free(
     Source: CUDA driver API error 46; karpathy/nanoGPT issue 116; NVIDIA/go-dcgm issue 52.
     """
     mps = not isinstance(facts.system, Missing) and facts.system.mps_control
-    known = is_classified(facts, expect)
+    known = classify_by_pid(facts, expect)
     free: dict[str, list[str]] = {}
     for gpu in gpus:
         if gpu.compute_mode not in ("exclusive_process", "exclusive_thread"):
@@ -86,7 +86,7 @@ def exclusive_gpus_are_free(
 
 def _named(holder: ComputeProcess, item: ClassifiedProcess | None) -> str:
     if item is not None:
-        return describe_holder(item)
+        return name_holder(item)
     return f"pid {holder.pid}" + ("" if isinstance(holder.name, Missing) else f" ({holder.name})")
 
 

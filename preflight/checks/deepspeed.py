@@ -288,7 +288,8 @@ def deepspeed_offload_memory_is_there(hosts: Hosts, job: Job, ranks: Ranks) -> I
             continue
         have, limit = facts.limits.memory_available_mib, facts.limits.memory_limit_mib
         have = have if isinstance(limit, Missing) else min(have, limit)
-        on_gpus = _gpu_memory(facts, node)
+        known = (gpu.memory for gpu in node.gpus_of(facts))
+        on_gpus = sum(memory.total_mib for memory in known if not isinstance(memory, Missing))
         if have < on_gpus:
             billions = have * 2**20 * len(ranks) / (_BYTES_OF_OPTIMIZER * _BUFFERS) / _BILLION
             yield Problem(
@@ -298,9 +299,3 @@ def deepspeed_offload_memory_is_there(hosts: Hosts, job: Job, ranks: Ranks) -> I
                 "memory",
                 hosts=(name,),
             )
-
-
-def _gpu_memory(facts: HostFacts, node: NodeRanks) -> int:
-    """Return the memory of the GPUs that the ranks of a host use, in MiB, as far as it is known."""
-    known = (gpu.memory for gpu in node.gpus_of(facts))
-    return sum(memory.total_mib for memory in known if not isinstance(memory, Missing))

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from preflight.checks.finding import Problem, Severity
 from preflight.checks.registry import cluster_check
+from preflight.decide.script_args import read_option_values
 from preflight.facts.script import ScriptAnalysis
 from preflight.job import Job
 
@@ -52,10 +53,8 @@ def _named(job: Job) -> Iterator[tuple[str, str]]:
         policy = str(section.get("fsdp_auto_wrap_policy") or "TRANSFORMER_BASED_WRAP").upper()
         if policy == "TRANSFORMER_BASED_WRAP":
             yield from ((key, name) for name in _split(section.get(key)))
-    for place, word in enumerate(job.args):
-        option, equals, value = word.partition("=")
+    for option, given in read_option_values(job.args):
         if option == _OPTION:
-            given = value if equals else next(iter(job.args[place + 1 : place + 2]), "")
             yield from ((_OPTION, name) for name in _split(given))
 
 

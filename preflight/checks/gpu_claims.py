@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator
 
-from preflight.checks.finding import Problem, Severity
+from preflight.checks.finding import Problem
 from preflight.checks.message_text import round_duration
 from preflight.checks.registry import host_check
-from preflight.checks.unread_facts import fix_missing
+from preflight.checks.unread_facts import unchecked
 from preflight.facts.gpu import Gpu, GpuClaim
 from preflight.facts.host import HostFacts, Identity
 from preflight.facts.missing import Missing
@@ -26,8 +26,7 @@ def no_other_run_claims_the_gpus(facts: HostFacts, gpus: tuple[Gpu, ...]) -> Ite
     claims = facts.claims
     if isinstance(claims, Missing):
         if claims.code != "not-asked":  # a recording of a version without claims
-            message = f"claims of other runs not checked: {claims.reason}"
-            yield Problem(message, fix_missing(claims), severity=Severity.UNKNOWN)
+            yield unchecked("claims of other runs", claims)
         return
     for gpu in gpus:
         for claim in claims:

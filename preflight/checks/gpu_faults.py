@@ -95,7 +95,8 @@ def _judge(facts: HostFacts, log: KernelLog, expect: Expect, entries: list[Xid])
         mute = gpu is not None and isinstance(gpu.recovery_action, Missing)
         done = "; once that is done, --ignore HEAL002: this driver does not say that it is" if mute else ""
         return Severity.CRITICAL, fix + done
-    quiet = code in expect.program_xids or asked == "none" or not _recent(facts, last, expect.recent_xid_s)
+    is_past = (_age(facts, last) or 0.0) > expect.recent_xid_s
+    quiet = code in expect.program_xids or asked == "none" or is_past
     return Severity.INFO if quiet else Severity.WARNING, fix
 
 
@@ -133,11 +134,6 @@ def _age(facts: HostFacts, xid: Xid) -> float | None:
     if isinstance(xid.at_uptime_s, Missing) or isinstance(facts.identity, Missing):
         return None
     return max(0.0, facts.identity.uptime_s - xid.at_uptime_s)
-
-
-def _recent(facts: HostFacts, xid: Xid, within_s: float) -> bool:
-    age = _age(facts, xid)
-    return age is None or age <= within_s
 
 
 def _when(facts: HostFacts, xid: Xid) -> str:

@@ -37,15 +37,10 @@ def there_are_enough_gpus(gpus: tuple[Gpu, ...], use: GpuSelection, job: Job) ->
             f"{use.needed} GPUs are wanted and {len(use.candidates)} of {len(gpus)} may be used",
             f"--gpus {len(use.candidates)} or fewer, as every host allows; or leave this host out of --hosts",
         )
-    twice = (
-        [word for word, times in Counter(job.gpus).items() if times > 1]
-        if isinstance(job.gpus, tuple)
-        else []
-    )
-    for word in twice:
-        yield Problem(
-            f"GPU {word} is listed twice: two ranks would share it", "list every GPU once under gpus:"
-        )
+    named = Counter(job.gpus if isinstance(job.gpus, tuple) else ())
+    for word in (word for word, times in named.items() if times > 1):
+        message = f"GPU {word} is listed twice: two ranks would share it"
+        yield Problem(message, "list every GPU once under gpus:")
 
 
 @host_check("GPU002", gpu_only=True)
@@ -91,7 +86,8 @@ def no_gpu_is_lost(gpus: tuple[Gpu, ...]) -> Iterator[Problem]:
     Source: NVML errors 15 (GPU is lost) and 16 (reset required); NVIDIA's Xid catalogue, Xid 79.
     """
     for gpu in gpus:
-        codes = {fact.code for fact in _facts_of(gpu) if isinstance(fact, Missing)}
+        facts = (getattr(gpu, name) for name in Gpu.__dataclass_fields__)
+        codes = {fact.code for fact in facts if isinstance(fact, Missing)}
         if "gpu-lost" in codes:
             yield Problem(
                 "the GPU is lost: it no longer answers on the bus",
@@ -117,10 +113,6 @@ def _answers_nothing(gpu: Gpu) -> bool:
     """Whether the driver has an error for what it knows of every GPU that works."""
     values = (gpu.name, gpu.temperature_c)
     return all(isinstance(value, Missing) and value.code == "error" for value in values)
-
-
-def _facts_of(gpu: Gpu) -> tuple[object, ...]:
-    return tuple(getattr(gpu, name) for name in Gpu.__dataclass_fields__)
 
 
 @host_check("GPU004", Severity.CRITICAL, gpu_only=True)

@@ -27,7 +27,7 @@ _IS: dict[ProcessClass, str] = {
 _OTHER_GPUS = "use other GPUs with --gpus"
 
 
-def is_classified(facts: HostFacts, expect: Expect) -> dict[int, ClassifiedProcess]:
+def classify_by_pid(facts: HostFacts, expect: Expect) -> dict[int, ClassifiedProcess]:
     """Return the classified processes of a host by pid."""
     return {item.process.pid: item for item in classify(facts, stopped_s=expect.stopped_s)}
 
@@ -48,13 +48,13 @@ def command_of(process: Process) -> str:
     return shorten(" ".join(redact_words(process.argv)), 60)
 
 
-def describe_holder(item: ClassifiedProcess) -> str:
+def name_holder(item: ClassifiedProcess) -> str:
     """Return "pid 4242 (ana, 3 h old, live)"."""
     process = item.process
     return f"pid {process.pid} ({process.user}, {round_duration(process.age_s)} old, {_IS[item.kind]})"
 
 
-def describe_holders(item: ClassifiedProcess) -> str:
+def describe_holder(item: ClassifiedProcess) -> str:
     """Return "pid 4242 (ana, 3 h old): python train.py; an orphan: its launcher is gone"."""
     process = item.process
     who = f"pid {process.pid} ({process.user}, {round_duration(process.age_s)} old): {command_of(process)}"

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from preflight.checks.finding import Problem, Severity
 from preflight.checks.message_text import format_gib
 from preflight.checks.registry import host_check
-from preflight.checks.unread_facts import fix_missing, is_started_with_options
+from preflight.checks.unread_facts import is_started_with_options, unchecked
 from preflight.decide.usable_gpus import GpuSelection
 from preflight.facts.host import HostFacts, IbPort, Limits
 from preflight.facts.missing import Missing
@@ -47,11 +47,7 @@ def shared_memory_is_enough(
     if not wanted:
         return
     if isinstance(limits.shm_free_mib, Missing):
-        yield Problem(
-            f"shared memory not checked: {limits.shm_free_mib.reason}",
-            fix_missing(limits.shm_free_mib),
-            severity=Severity.UNKNOWN,
-        )
+        yield unchecked("shared memory", limits.shm_free_mib)
     elif limits.shm_free_mib < wanted:
         ranks = _ranks(host, job, use)
         yield Problem(

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from preflight.checks.finding import Problem, Severity
 from preflight.checks.message_text import format_gib, quote_path
 from preflight.checks.registry import host_check
-from preflight.checks.unread_facts import fix_missing
+from preflight.checks.unread_facts import unchecked
 from preflight.facts.host import HostFacts, PathFacts
 from preflight.facts.missing import Missing
 from preflight.job import Expect, Job
@@ -34,7 +34,7 @@ def the_paths_can_be_written(paths: tuple[PathFacts, ...], job: Job) -> Iterator
     kernel may have made a file system read-only after errors of its disk: that is the administrator's.
     Source: access(2) on the path or its nearest existing parent, statvfs.
     """
-    written = _written(job)
+    written = ("workdir", *_WRITTEN) if job.receives_tree else _WRITTEN  # a sync fills the directory
     for item in paths:
         subject, where = f"{item.role} {item.path}".strip(), item.resolved or item.path
         is_read = item.role == "workdir" and item.role not in written
@@ -57,11 +57,6 @@ def the_paths_can_be_written(paths: tuple[PathFacts, ...], job: Job) -> Iterator
             message, fix = _unwritable(item, where)
             severity = Severity.WARNING if item.role == "hf_cache" else None
             yield Problem(message, fix, subject=subject, severity=severity)
-
-
-def _written(job: Job) -> tuple[str, ...]:
-    """Return the roles of what the launch or the job writes: the working directory, where a sync fills it."""
-    return ("workdir", *_WRITTEN) if job.receives_tree else _WRITTEN
 
 
 def _unwritable(item: PathFacts, where: str) -> tuple[str, str]:
@@ -107,12 +102,7 @@ def there_is_room(paths: tuple[PathFacts, ...], expect: Expect, job: Job) -> Ite
             continue
         where, subject = item.resolved or item.path, f"{item.role} {item.path}".strip()
         if isinstance(item.free_mib, Missing) and item.free_mib.code != "not-supported":
-            yield Problem(
-                f"free space at {where} not checked: {item.free_mib.reason}",
-                fix_missing(item.free_mib),
-                subject=subject,
-                severity=Severity.UNKNOWN,
-            )
+            yield unchecked(f"free space at {where}", item.free_mib, subject)
         full, stops = _full(item), item.role in needed
         short = f"no {full} free at {where}" if full else _shortage(item, expect)
         if short:

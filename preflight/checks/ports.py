@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from preflight.checks.finding import Problem, Severity
-from preflight.checks.holder_text import advise_on_holder, describe_holders, is_classified
+from preflight.checks.holder_text import advise_on_holder, classify_by_pid, describe_holder
 from preflight.checks.registry import host_check
 from preflight.facts.host import HostFacts, Ports, Socket
 from preflight.facts.missing import Missing
@@ -50,22 +50,14 @@ def the_main_port_can_be_bound(
         return
     if bind.ok:
         return
-    kin = [item for item in is_classified(facts, expect).values() if port in item.held.ports]
-    held = "; ".join(describe_holders(item) for item in kin) or _sockets(facts, holders) or bind.error
+    kin = [item for item in classify_by_pid(facts, expect).values() if port in item.held.ports]
+    held = "; ".join(describe_holder(item) for item in kin) or _sockets(facts, holders) or bind.error
     other = next((free for free in ports.free if free != port), None)
     fixes = dict.fromkeys(advise_on_holder(facts, item, _OTHER_PORT) for item in kin)
     fix = "; ".join(fixes) or f"sudo ss -tanp 'sport = :{port}' names its owner; {_OTHER_PORT}"
-    if other is None:
-        yield Problem(
-            f"port {port} cannot be bound and no free port was found: {held}", fix, subject=f"port {port}"
-        )
-    else:
-        yield Problem(
-            f"port {port} cannot be bound, {other} will be used instead: {held}",
-            fix,
-            subject=f"port {port}",
-            severity=Severity.WARNING,
-        )
+    instead = f", {other} will be used instead" if other else " and no free port was found"
+    severity = Severity.WARNING if other else Severity.CRITICAL
+    yield Problem(f"port {port} cannot be bound{instead}: {held}", fix, f"port {port}", severity)
 
 
 def _sockets(facts: HostFacts, sockets: list[Socket]) -> str:

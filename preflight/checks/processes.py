@@ -8,9 +8,9 @@ from preflight.checks.gpu_claims import advise_on_claim
 from preflight.checks.holder_text import (
     LEFT_OVER,
     advise_on_holder,
+    classify_by_pid,
     command_of,
-    describe_holders,
-    is_classified,
+    describe_holder,
     same_process,
 )
 from preflight.checks.message_text import format_gib
@@ -47,7 +47,7 @@ def the_gpus_are_free(facts: HostFacts, gpus: tuple[Gpu, ...], expect: Expect) -
     Fix: `gpulaunch clean-zombies HOST` for leftovers; ask the owner, or take other GPUs, for live ones.
     Source: NVML process lists, /proc; GaTech-RL2/EgoVerse pull request 682.
     """
-    known = is_classified(facts, expect)
+    known = classify_by_pid(facts, expect)
     for gpu in gpus:
         if isinstance(gpu.processes, Missing):
             yield from report_unreadable(gpu, "processes on it", gpu.processes)
@@ -62,7 +62,7 @@ def the_gpus_are_free(facts: HostFacts, gpus: tuple[Gpu, ...], expect: Expect) -
         for item in known.values():
             if gpu.index in item.held.gpus and item.process.pid not in reported and item.kind in LEFT_OVER:
                 yield Problem(
-                    f"held through open device files by {describe_holders(item)}",
+                    f"held through open device files by {describe_holder(item)}",
                     advise_on_holder(facts, item),
                     gpu=gpu.index,
                 )
@@ -79,7 +79,7 @@ def _holder(
     if item is not None:
         by_mps = "; a client of MPS, which shares the GPU" if holder.kind == "mps" else ""
         yield Problem(
-            f"{memory}held by {describe_holders(item)}{by_mps}",
+            f"{memory}held by {describe_holder(item)}{by_mps}",
             advise_on_holder(facts, item),
             severity=Severity.INFO if item.kind is ProcessClass.SYSTEM else None,
             gpu=gpu.index,
@@ -206,14 +206,14 @@ def nothing_is_left_over(
             subject=f"pid {unread.pid}",
             severity=Severity.UNKNOWN,
         )
-    for item in is_classified(facts, expect).values():
+    for item in classify_by_pid(facts, expect).values():
         if job.wants_gpus and _told_with_its_gpu(facts, item):
             continue
         if item.kind in LEFT_OVER or item.kind is ProcessClass.SUSPECT:
             holds = [f"GPU {i}" for i in item.held.gpus] + [f"port {p}" for p in item.held.ports]
             suffix = f"; holds {', '.join(holds)}" if holds else ""
             yield Problem(
-                describe_holders(item) + suffix,
+                describe_holder(item) + suffix,
                 advise_on_holder(facts, item),
                 subject=f"pid {item.process.pid}",
                 severity=Severity.INFO if item.kind is ProcessClass.SUSPECT else None,
@@ -242,7 +242,7 @@ def no_zombies(facts: HostFacts, processes: ProcessTable, expect: Expect) -> Ite
     Source: /proc/PID/stat.
     """
     tree = ProcessTree.of(processes)
-    for item in is_classified(facts, expect).values():
+    for item in classify_by_pid(facts, expect).values():
         process = item.process
         if item.kind is ProcessClass.ZOMBIE:
             parent = tree.parent(process)
@@ -251,7 +251,7 @@ def no_zombies(facts: HostFacts, processes: ProcessTable, expect: Expect) -> Ite
             fix = f"nothing to do; it goes when its parent, pid {process.ppid}, collects it or ends"
             if process.ppid == 1:  # no init: what a container was started with
                 fix += "; start the container with --init, and its first process collects them"
-            yield Problem(describe_holders(item), fix, subject=f"pid {process.pid}", alike=_alike(item))
+            yield Problem(describe_holder(item), fix, subject=f"pid {process.pid}", alike=_alike(item))
         elif process.state == "T" and item.kind not in LEFT_OVER and item.kind is not ProcessClass.SUSPECT:
             fix = f"kill -CONT {process.pid}   (or fg)"
-            yield Problem(describe_holders(item), fix, subject=f"pid {process.pid}", alike=_alike(item))
+            yield Problem(describe_holder(item), fix, subject=f"pid {process.pid}", alike=_alike(item))

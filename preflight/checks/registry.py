@@ -1,7 +1,7 @@
 """How a function becomes a check.
 
 A host check names the facts it reads as its parameters: any field of HostFacts, or `facts` (all of them),
-`job`, `expect`, `use` (the Selection of GPUs that the job wants on this host), `is_main` (ranks meet on this
+`job`, `expect`, `use` (the GpuSelection: GPUs that the job wants on this host), `is_main` (ranks meet on this
 host). A cluster check names `hosts` (name -> HostFacts of all that answered), `job`, `expect`, `reach`
 (tuple[Reach, ...]), `clocks` (name -> ClockOffset), `ranks` (name -> NodeRanks; {} where no launch is
 possible), `script` (ScriptAnalysis or None). A deep check takes `deep` (DeepRun), which a launch of its own
@@ -10,6 +10,7 @@ has measured. `preflight.checks.runner` calls them.
 
 import inspect
 from collections.abc import Callable, Iterable
+from functools import partial
 
 from preflight.checks.finding import Problem, Severity
 from preflight.frozen import dataclass
@@ -65,37 +66,21 @@ def sort_by_module(modules: Iterable[str]) -> None:
     CHECKS.update((check.code, check) for check in rows)
 
 
-def host_check(
+def _register_check(
     code: str,
     severity: Severity = Severity.CRITICAL,
     *,
+    scope: str,
     gate: bool = False,
     gpu_only: bool = False,
     reads: tuple[str, ...] = (),
 ) -> Callable[[CheckFunction], CheckFunction]:
-    """Register a function that judges one host.
+    """Register a function that judges one host, the hosts of a launch together, or what a deep run measured.
 
     It takes from `facts` what it `reads` although that may be missing; a source that was never asked for it
     leaves the check unmade.
     """
-    return _register(code, severity, gate=gate, gpu_only=gpu_only, scope="host", reads=reads)
 
-
-def cluster_check(
-    code: str, severity: Severity = Severity.CRITICAL, *, gate: bool = False, gpu_only: bool = False
-) -> Callable[[CheckFunction], CheckFunction]:
-    """Register a function that judges the hosts of one launch together."""
-    return _register(code, severity, gate=gate, gpu_only=gpu_only, scope="cluster")
-
-
-def deep_check(code: str, severity: Severity = Severity.CRITICAL) -> Callable[[CheckFunction], CheckFunction]:
-    """Register a function that judges what a run of the deep checks measured."""
-    return _register(code, severity, gate=False, gpu_only=False, scope="deep")
-
-
-def _register(
-    code: str, severity: Severity, *, gate: bool, gpu_only: bool, scope: str, reads: tuple[str, ...] = ()
-) -> Callable[[CheckFunction], CheckFunction]:
     def register(function: CheckFunction) -> CheckFunction:
         if not function.__doc__:
             raise TypeError(
@@ -116,6 +101,11 @@ def _register(
         return function
 
     return register
+
+
+host_check = partial(_register_check, scope="host")
+cluster_check = partial(_register_check, scope="cluster")
+deep_check = partial(_register_check, scope="deep")
 
 
 def _needs_of(function: CheckFunction) -> tuple[str, ...]:

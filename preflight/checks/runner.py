@@ -208,12 +208,10 @@ def _spare_gpus_demoted(
         severity = problem.severity or check.severity
         if problem.gpu is None or severity not in stopping:
             yield check, problem
-        elif problem.gpu not in use.candidates:
-            why = "this launch does not use it"
-            yield check, replace(problem, severity=Severity.WARNING, message=f"{problem.message} ({why})")
-        elif len(left) >= use.needed:
-            why = f"left out of this launch, which needs {use.needed} of the others"
-            yield check, replace(problem, severity=Severity.WARNING, message=f"{problem.message} ({why})")
+        elif (is_unused := problem.gpu not in use.candidates) or len(left) >= use.needed:
+            left_out = f"left out of this launch, which needs {use.needed} of the others"
+            message = f"{problem.message} ({'this launch does not use it' if is_unused else left_out})"
+            yield check, replace(problem, severity=Severity.WARNING, message=message)
         else:
             named = isinstance(job.gpus, tuple)
             yield check, problem if named else replace(problem, fix=_leaving_out(problem.fix, left, is_alone))

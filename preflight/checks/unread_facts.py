@@ -15,17 +15,17 @@ REPORTED_ELSEWHERE = ("gpu-lost", "reset-required")
 """A GPU that answers nothing is one finding (GPU003), not one per value."""
 
 
+def unchecked(quantity: str, missing: Missing, subject: str = "") -> Problem:
+    """Say that `quantity` could not be read."""
+    message = f"{quantity} not checked: {missing.reason}"
+    return Problem(message, fix_missing(missing), subject, Severity.UNKNOWN)
+
+
 def report_unreadable(gpu: Gpu, quantity: str, missing: Missing) -> Iterator[Problem]:
     """Say that `quantity` of a GPU could not be read: nothing where GPUs of this kind do not have it."""
-    if missing.code in ("not-supported", *REPORTED_ELSEWHERE):
-        return
-    yield Problem(
-        f"{quantity} not checked: {missing.reason}",
-        fix_missing(missing),
-        severity=Severity.UNKNOWN,
-        gpu=gpu.index,
-        not_collected=missing.code == "not-asked",
-    )
+    if missing.code not in ("not-supported", *REPORTED_ELSEWHERE):
+        is_blank = missing.code == "not-asked"
+        yield replace(unchecked(quantity, missing), gpu=gpu.index, not_collected=is_blank)
 
 
 def report_required(gpu: Gpu, quantity: str, missing: Missing) -> Iterator[Problem]:
