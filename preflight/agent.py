@@ -27,7 +27,7 @@ The contract with its sender (`launcher.remote.agent`):
 * exit codes: 0 answered; 87 payload cut or malformed. On a Python older than 3.9, which could not even parse
   this, the bootstrap exits 86 before it unpacks anything.
 
-How it survives a sick host: `probes/children.py`.
+How it survives a sick host: `probes/probe_runner.py`.
 """
 
 import contextlib

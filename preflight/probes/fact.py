@@ -11,7 +11,7 @@ _MOST_WIDTH = 400
 
 
 def missing(reason: str, code: str = "error") -> Json:
-    """Return an absent fact with its reason; the codes are those of preflight.facts.host.MissingCode."""
+    """Return an absent fact with its reason; the codes are those of preflight.facts.missing.MissingCode."""
     return {"missing": reason, "code": code}
 
 

@@ -1,4 +1,4 @@
-"""Words of gpu_facts.Gpu that NVML's numbers and nvidia-smi's text are both turned into."""
+"""Words of facts.Gpu that NVML's numbers and nvidia-smi's text are both turned into."""
 
 NO_RESERVE = "no reserve is shown; used memory may include it"  # NVML v1, drivers before 510
 
@@ -13,3 +13,7 @@ THROTTLE = (
     (0x80, "hw_power_brake"),
     (0x100, "display_clocks"),
 )
+"""Bits of nvmlClocksEventReasons in nvml.h."""
+
+COMPUTE_MODES = ("default", "exclusive_thread", "prohibited", "exclusive_process")
+"""By their numbers in nvmlComputeMode_t."""

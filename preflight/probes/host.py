@@ -84,7 +84,7 @@ def limits() -> Json:
 
 def gpu_claims() -> list[Json]:
     """Return facts.GpuClaim for every live claim: a run of its owner holds its lock, in this boot."""
-    place = Place(text_or("/proc/sys/kernel/random/boot_id"), own_namespace("pid"))
+    place = Place(text_or(BOOT_ID), own_namespace("pid"))
     found = []
     for path in sorted(newest_by_owner(_CLAIMS_DIR, _CLAIM.fullmatch)):
         name, claim = _CLAIM.fullmatch(os.path.basename(path)), read_claim(path, place)
@@ -106,21 +106,20 @@ def gpu_claims() -> list[Json]:
 
 def identity() -> Json:
     """Return facts.Identity."""
-    kernel = os.uname().release
-    namespace = link_target("/proc/self/ns/pid")
-    initial = namespace == _INITIAL_PID_NAMESPACE
+    system = os.uname()
+    initial = link_target("/proc/self/ns/pid") == _INITIAL_PID_NAMESPACE
     return {
-        "hostname": os.uname().nodename,
+        "hostname": system.nodename,
         "boot_id": text_or(BOOT_ID),
         "uid": os.getuid(),
         "user": user_name(os.getuid()),
-        "kernel": kernel,
+        "kernel": system.release,
         "nvidia_module": nvidia_module(),
         "gpu_device_files": gpu_device_files(),
-        "machine": os.uname().machine,
+        "machine": system.machine,
         "now_unix": time.time(),
         "uptime_s": float(read_text("/proc/uptime").split()[0]),
-        "container": _container(kernel, initial=initial),
+        "container": _container(system.release, initial=initial),
         "initial_pid_namespace": initial,
         "pid_namespace": own_namespace("pid"),
         "time_namespace": own_namespace("time"),

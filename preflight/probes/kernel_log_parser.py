@@ -1,4 +1,4 @@
-"""What lines of a kernel log say of GPUs and memory. `preflight/smi` reads saved logs with it."""
+"""What lines of a kernel log say of GPUs and memory. `preflight/smi_reports` reads saved logs with it."""
 
 import re
 from collections import Counter

@@ -29,19 +29,14 @@ def ports_fact(ask: ProbeRequest, rows: list[Json], walk: ProcessWalk) -> Json:
                 "held by a process whose files only its owner or root may read", "no-permission"
             )
         sockets.append({**{key: row[key] for key in ("port", "address", "state", "uid")}, "pids": holders})
-    ephemeral = _ephemeral_range()
+    ephemeral, binds = _ephemeral_range(), [(port, bind_error(port)) for port in ask.ports]
     return {
         "source": "proc",
         "sockets": sockets,
-        "binds": [_bind(port) for port in ask.ports],
+        "binds": [{"port": port, "ok": not error, "error": error} for port, error in binds],
         "free": free_ports(ask, ephemeral),
         "ephemeral": list(ephemeral),
     }
-
-
-def _bind(port: int) -> Json:
-    error = bind_error(port)
-    return {"port": port, "ok": not error, "error": error}
 
 
 def bind_error(port: int) -> str:

@@ -59,7 +59,8 @@ def run_probes(probes: list[Probe], ask: ProbeRequest, answer: Json) -> Json:
             excuse = missing("no answer within %g s" % limit_s, "timeout")
             took[running.probe.name] = running.finish(answer, excuse)
     for pid in pids:
-        _reap(pid)
+        with contextlib.suppress(ChildProcessError):
+            os.waitpid(pid, os.WNOHANG)
     return took
 
 
@@ -144,8 +145,3 @@ def _emitter(fd: int) -> Emit:
                 line = line[os.write(fd, line) :]
 
     return emit
-
-
-def _reap(pid: int) -> None:
-    with contextlib.suppress(ChildProcessError):
-        os.waitpid(pid, os.WNOHANG)

@@ -47,9 +47,7 @@ def _packages(path: list[str], stamp: str) -> Json:
 
 
 def _is_managed() -> bool:
-    """Say whether pip refuses to install into this interpreter, as PEP 668 has it: Debian's
-    /usr/bin/python3 and the like.
-    """
+    """Say whether pip refuses to install into this interpreter (PEP 668): Debian's /usr/bin/python3."""
     if sys.prefix != sys.base_prefix:
         return False
     import sysconfig  # reads how Python was built

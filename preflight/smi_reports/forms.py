@@ -6,7 +6,6 @@ into facts, so that a file and a live host are read by the same code.
 
 import re
 from collections.abc import Callable, Sequence
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 from preflight.probes.fact import missing
@@ -25,7 +24,7 @@ from preflight.smi_reports.nvitop import HEAD as NVITOP
 from preflight.smi_reports.nvitop import nvitop_tree
 from preflight.smi_reports.qtext import q_tree
 from preflight.smi_reports.query_csv import csv_tree
-from preflight.smi_reports.repeated_recordings import gpus_in, keep_processes, latest
+from preflight.smi_reports.repeated_recordings import gpus_in, keep_processes, latest, split_at
 from preflight.smi_reports.short_outputs import LSPCI, list_tree, lspci_gpus
 from preflight.smi_reports.surroundings import closed_xml
 from preflight.smi_reports.system_reports import COLLECTED, INFORMATION, collected_tree, information_tree
@@ -107,8 +106,7 @@ def kernel_facts(text: str) -> Facts:
 
 def _xml(text: str) -> Facts:
     """Return the facts of the XML; of one that is cut, what is whole in it: see `_counted_facts`."""
-    starts = [match.start() for match in re.finditer("<nvidia_smi_log", text)]
-    texts = [text[start:end] for start, end in pairwise([*starts, len(text)])]
+    texts = split_at(text, [match.start() for match in re.finditer("<nvidia_smi_log", text)])
     closed = [closed_xml(each) for each in texts]
     trees = [xml_tree(whole) for whole, _ in closed]
     place = latest(trees, texts)
@@ -122,8 +120,7 @@ def _xml(text: str) -> Facts:
 
 
 def _q(text: str) -> Facts:
-    starts = [match.start() for match in _Q_HEAD.finditer(text)]
-    texts = [text[start:end] for start, end in pairwise([0, *starts[1:], len(text)])]
+    texts = split_at(text, [0, *[match.start() for match in _Q_HEAD.finditer(text)][1:]])
     trees = [q_tree(each) for each in texts]
     asked, tree = _ASKED_GPU.search(text), trees[latest(trees, texts)]
     return _counted_facts(tree, text, [*map(int, asked[1].split(","))] if asked else ())
@@ -185,7 +182,7 @@ def _table(text: str) -> Facts:
     starts = _table_starts(text)
     if not starts or re.search(_ROW, text[: starts[0]], re.MULTILINE | re.IGNORECASE):
         starts = [0, *starts]  # of one that is cut at its start
-    texts = [text[start:end] for start, end in pairwise([*starts, len(text)])]
+    texts = split_at(text, starts)
     trees = [table_tree(each) for each in texts]
     place = latest(trees, texts)
     keep_processes(trees[: place + 1])

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from itertools import pairwise
 from typing import Any
 
+from preflight.probes.gpu_enums import THROTTLE
 from preflight.probes.nvidia_smi.health import ASKED
 from preflight.probes.nvidia_smi.values import CUT
 from preflight.smi_reports.compute_apps import HEADER, column_names
@@ -120,7 +121,7 @@ def _clock_reasons(row: dict[str, str]) -> dict[str, str]:
     found = {match[1]: value for name, value in row.items() if (match := _REASON.fullmatch(name))}
     mask = found.pop("active", "")
     if _MASK.fullmatch(mask):
-        return {name: "Active" if int(mask, 16) & bit else "Not Active" for bit, name in _REASON_BITS}
+        return {name: "Active" if int(mask, 16) & bit else "Not Active" for bit, name in THROTTLE}
     whole = set(found.values()) <= {"Active", "Not Active"} and found.keys() >= _SLOWDOWNS
     return {**found, ASKED: ""} if whole else {}
 
@@ -279,12 +280,6 @@ def gpu_of_columns(values: dict[str, str]) -> Tree:
 
 _REASON = re.compile(r"clocks_(?:event|throttle)_reasons\.(\w+)")
 _MASK = re.compile(r"0x[0-9A-Fa-f]{16}")
-_REASON_BITS = (
-    *((0x1, "gpu_idle"), (0x2, "applications_clocks_setting"), (0x4, "sw_power_cap"), (0x8, "hw_slowdown")),
-    *((0x10, "sync_boost"), (0x20, "sw_thermal_slowdown"), (0x40, "hw_thermal_slowdown")),
-    *((0x80, "hw_power_brake_slowdown"), (0x100, "display_clock_setting")),
-)
-"""nvmlClocksEventReasons of nvml.h."""
 _SLOWDOWNS = frozenset(
     {"hw_slowdown", "hw_thermal_slowdown", "hw_power_brake_slowdown", "sw_thermal_slowdown"}
 )

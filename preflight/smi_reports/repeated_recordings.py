@@ -39,6 +39,11 @@ class DifferentHostsError(ValueError):
         self.texts = texts
 
 
+def split_at(text: str, starts: Sequence[int]) -> list[str]:
+    """Return the parts of a text that start at these places."""
+    return [text[start:end] for start, end in pairwise([*starts, len(text)])]
+
+
 def latest(trees: list[Tree], texts: list[str]) -> int:
     """Return the place of the newest recording that has as many GPUs as any, of trees of one host.
 

@@ -1,12 +1,11 @@
 """The short outputs: -L and nvlink -s, and lspci's view of the same hardware. Pure."""
 
 import re
-from itertools import pairwise
 from typing import Any
 
 from preflight.probes.nvidia_smi.values import NOT_HELD
 from preflight.smi_reports.headerless_csv import UUID
-from preflight.smi_reports.repeated_recordings import latest
+from preflight.smi_reports.repeated_recordings import latest, split_at
 from preflight.smi_reports.table import LOST, MAX_GPUS, absent_gpu, unreachable
 
 Tree = dict[str, Any]
@@ -36,8 +35,7 @@ def list_tree(text: str) -> list[tuple[Tree, list[dict[str, Any]]]]:
     numbers = [int(head[1]) for head in heads]
     starts = [at for at, number in enumerate(numbers) if at == 0 or number <= numbers[at - 1]]
     if len(set(numbers)) < len(numbers):
-        places = [heads[at].start() for at in starts]
-        texts = [text[start:end] for start, end in pairwise([*places, len(text)])]
+        texts = split_at(text, [heads[at].start() for at in starts])
         lists = [list_tree(each) for each in texts]
         return lists[latest([{"gpu": [tree for tree, _ in each]} for each in lists], texts)]
     found: list[tuple[Tree, list[dict[str, Any]]]] = []

@@ -64,6 +64,8 @@ _BOXES = str.maketrans(
 )
 """Lines of boxes and digits of other scripts, as nvidia-smi prints them."""
 
+_ESCAPED = re.compile(r"^[> \t]*\\[|+#].*$", re.MULTILINE)
+"""A line of Markdown in which marks of a table have backslashes."""
 _TAG = re.compile(r"<(/?)(\w+)[^<>]{0,200}?(/?)>")
 _TABS = re.compile(r" {0,8}\t{1,64}")
 _TIMED = re.compile(r"\d\d:\d\d:\d\d|\[ *\d+\.\d{6}\]")
@@ -207,7 +209,7 @@ def _unquoted(text: str) -> str:
         text = html.unescape(_TAGS.sub("", text)).replace("\u00a0", " ")
     text = _BOLD.sub(r"\1", text) if "**" in text else text
     text = re.sub(r"^`([^`\n]+)`$", r"\1", text, flags=re.MULTILINE)
-    text = re.sub(r"^([> \t]*\\[|+#].*)$", _without_backslashes, text.translate(_BOXES), flags=re.MULTILINE)
+    text = _ESCAPED.sub(lambda line: re.sub(r"\\([|_+#-])", r"\1", line[0]), text.translate(_BOXES))
     return "\n".join(map(_without_tabs, text.split("\n"))) if "\t" in text else text
 
 
@@ -228,10 +230,6 @@ def _unquoted_lines(text: str) -> str:
     if sum(map(bool, quoted)) * 2 <= len(lines) and not _QUOTED_HEAD.search(text):
         return text
     return "\n".join(_decoded(match[1]) if match else line for match, line in zip(quoted, lines, strict=True))
-
-
-def _without_backslashes(line: re.Match[str]) -> str:
-    return re.sub(r"\\([|_+#-])", r"\1", line[0])
 
 
 def _without_tabs(line: str) -> str:

@@ -1,1 +1,1 @@
-"""GPUs through what nvidia-smi prints. `preflight/smi` reads saved recordings with the same functions."""
+"""What nvidia-smi prints of GPUs. `preflight/smi_reports` reads saved recordings with the same functions."""

@@ -8,31 +8,28 @@ from .values import smi_error
 
 def smi_gpus(emit: Emit, refused: str) -> None:
     """Emit driver and gpus from `nvidia-smi -q -x`."""
+    text = ""
     try:
-        ran = run_command(["nvidia-smi", "-q", "-x"], 12.0)
+        status, text = run_command(["nvidia-smi", "-q", "-x"], 12.0)
     except FileNotFoundError:
         excuse = missing(
             "NVML cannot be loaded (%s) and there is no nvidia-smi: no NVIDIA driver is installed%s"
             % (refused, driver_file_hint()),
             "no-library",
         )
-        emit("driver", excuse)
-        emit("gpus", excuse)
-        return
-    if ran.status is None:
-        excuse = missing("nvidia-smi did not answer within 12 s", "timeout")
     else:
-        excuse = smi_error(ran.text) or missing(
-            "nvidia-smi exited %s: %s" % (ran.status, truncate(ran.text.strip()) or "it printed nothing")
-        )
-    at = ran.text.find("<nvidia_smi_log")
-    if ran.status is None or at < 0:
+        said = truncate(text.strip()) or "it printed nothing"
+        excuse = smi_error(text) or missing("nvidia-smi exited %s: %s" % (status, said))
+        if status is None:
+            text, excuse = "", missing("nvidia-smi did not answer within 12 s", "timeout")
+    at = text.find("<nvidia_smi_log")
+    if at < 0:
         emit("driver", excuse)
         emit("gpus", excuse)
         return
     from .tree import tree_driver, tree_gpus
     from .xmldoc import xml_tree
 
-    tree = xml_tree(ran.text[at:])
+    tree = xml_tree(text[at:])
     emit("driver", tree_driver(tree, "nvidia-smi"))
     emit("gpus", tree_gpus(tree) or missing("the driver is loaded and lists no GPU", "no-devices"))

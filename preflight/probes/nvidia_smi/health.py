@@ -75,12 +75,9 @@ def retired(gpu: Json) -> Any:
 
 
 _THROTTLE_WORDS = {
+    **{name: name for _, name in THROTTLE},
     "gpu_idle": "idle",
-    "idle": "idle",
     "applications_clocks_setting": "applications_clocks",
-    "sw_power_cap": "sw_power_cap",
-    "hw_slowdown": "hw_slowdown",
-    "sync_boost": "sync_boost",
     "sw_thermal_slowdown": "sw_thermal",
     "hw_thermal_slowdown": "hw_thermal",
     "hw_power_brake_slowdown": "hw_power_brake",

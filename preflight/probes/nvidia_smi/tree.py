@@ -4,7 +4,7 @@ import re
 from typing import Any
 
 from ..fact import Json, missing
-from ..gpu_enums import NO_RESERVE
+from ..gpu_enums import COMPUTE_MODES, NO_RESERVE
 from ..pci import pci_bus_id
 from .capability import capability
 from .health import ecc, recovery, remap, retired, throttle
@@ -50,7 +50,7 @@ _POWER_DRAWS = tuple(
 
 
 def tree_gpu(gpu: Json, index: int) -> Json:
-    """Return gpu_facts.Gpu out of one GPU's part of nvidia-smi's XML, or of its text with keys made alike."""
+    """Return facts.Gpu out of one GPU's part of nvidia-smi's XML, or of its text with keys made alike."""
     name = value_at(gpu, str, "product_name")
     return {
         "index": index,
@@ -111,16 +111,9 @@ def _bus_id(text: str) -> str:
 
 
 def _mode_word(text: str) -> str:
-    """Return a compute mode of facts.ComputeMode; raises KeyError."""
-    words = {
-        "default": "default",
-        "prohibited": "prohibited",
-        "exclusive process": "exclusive_process",
-        "e. process": "exclusive_process",
-        "exclusive thread": "exclusive_thread",
-        "e. thread": "exclusive_thread",
-    }
-    return words[text.strip().lower().replace("_", " ")]
+    """Return a compute mode of facts.ComputeMode; raises ValueError."""
+    word = text.strip().lower().replace(" ", "_")
+    return COMPUTE_MODES[COMPUTE_MODES.index(re.sub(r"^e\._", "exclusive_", word))]
 
 
 def _mig_enabled(gpu: Json) -> Any:
@@ -136,7 +129,7 @@ def _mig_enabled(gpu: Json) -> Any:
 
 
 def _memory(gpu: Json) -> Any:
-    """Return gpu_facts.GpuMemory; "used" includes the reserve where none is printed (drivers before 510)."""
+    """Return facts.GpuMemory; "used" includes the reserve where none is printed (drivers before 510)."""
     group, old = "fb_memory_usage/", "memory_usage/"  # before driver 319
     names = ("total", "used", "free")
     values = {name + "_mib": value_at(gpu, whole, group + name, old + name) for name in names}

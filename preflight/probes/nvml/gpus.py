@@ -6,8 +6,8 @@ from typing import Any
 
 from ..driver_library import refused_device_files
 from ..earlier_facts import Known
-from ..fact import Emit, Json, exception_reason, missing
-from ..gpu_enums import NO_RESERVE
+from ..fact import Emit, Json, missing
+from ..gpu_enums import COMPUTE_MODES, NO_RESERVE
 from ..pci import pci_bus_id
 from .answers import as_text, fact_nvml, nvml_missing
 from .health import ecc, recovery, remap, retired, throttle
@@ -15,7 +15,6 @@ from .library import driver_file_hint
 from .links import fabric, nvlinks, pcie
 from .processes import processes
 
-_COMPUTE_MODES = {0: "default", 1: "exclusive_thread", 2: "prohibited", 3: "exclusive_process"}
 FIXED_FIELDS = frozenset(
     {"minor", "name", "pci_bus_id", "capability", "temperature_slowdown_c", "clock_sm_max_mhz"}
 )
@@ -68,12 +67,10 @@ def _driver(nv: Any) -> Json:
 
 def _gpu(nv: Any, index: int, emit: Emit, known: frozenset[str]) -> None:
     """Emit every field of one GPU as soon as it is known; a lost one keeps its index."""
-    try:
-        handle = nv.nvmlDeviceGetHandleByIndex(index)
-    except Exception as error:
-        excuse = nvml_missing(error) if isinstance(error, nv.NVMLError) else exception_reason(error)
+    handle = fact_nvml(nv, lambda: nv.nvmlDeviceGetHandleByIndex(index))
+    if isinstance(handle, dict):
         for name, _ in GPU_FIELDS:
-            emit("gpus", index, name, excuse)
+            emit("gpus", index, name, handle)
         return
     same = False
     for name, read in GPU_FIELDS:
@@ -88,7 +85,7 @@ def _gpu(nv: Any, index: int, emit: Emit, known: frozenset[str]) -> None:
 
 def _mode(nv: Any, gpu: Any) -> Any:
     mode = nv.nvmlDeviceGetComputeMode(gpu)
-    return _COMPUTE_MODES.get(mode) or missing("NVML gave compute mode %s" % mode)
+    return dict(enumerate(COMPUTE_MODES)).get(mode) or missing("NVML gave compute mode %s" % mode)
 
 
 def _memory(nv: Any, gpu: Any) -> Json:
@@ -132,4 +129,4 @@ GPU_FIELDS: tuple[tuple[str, Callable[[Any, Any], Any]], ...] = (
     ("fabric", fabric),
     ("nvlinks", nvlinks),
 )
-"""Every field of gpu_facts.Gpu but the index, and how NVML is asked."""
+"""Every field of facts.Gpu but the index, and how NVML is asked."""

@@ -89,9 +89,7 @@ def _named_elsewhere(walk: ProcessWalk, mark: RunMark) -> list[int]:
 def _exists(pid: int) -> bool:
     try:
         os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except OverflowError:
+    except (ProcessLookupError, OverflowError):
         return False
     except OSError:
         return True
