@@ -7,9 +7,9 @@ from launcher.host_checks.evaluation import PreflightResult
 from launcher.host_checks.render_text import FindingGroup, group_findings
 from launcher.report.html.escape import text
 from launcher.report.preflight_page.fix_commands import split_fix
-from launcher.report.preflight_page.heat_map import CRITICAL, INFO, UNKNOWN, WARNING
-from launcher.report.preflight_page.host_names import host_list
-from launcher.text import count_noun, group_alike, name_first
+from launcher.report.preflight_page.heat_map import STATE_OF_SEVERITY
+from launcher.report.preflight_page.host_names import counted_hosts, host_list
+from launcher.text import group_alike, name_first
 from preflight.checks.finding import Severity
 from preflight.checks.runner import load_checks
 from preflight.frozen import dataclass
@@ -17,12 +17,6 @@ from preflight.frozen import dataclass
 _MOST_GROUPS = 60
 """Groups of one code that are written out; the JSON in the page has the others."""
 _MOST_SUBJECTS = 16
-_LETTERS = {
-    Severity.CRITICAL: CRITICAL,
-    Severity.UNKNOWN: UNKNOWN,
-    Severity.WARNING: WARNING,
-    Severity.INFO: INFO,
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,15 +109,12 @@ def _about(code: str) -> Iterator[str]:
 
 def _group(group: FindingGroup, *, fix_of: int) -> Iterator[str]:
     """Yield one finding; its fix is that of `fix_of` findings, 0 where it comes with a later one."""
-    letter, word = _LETTERS.get(group.severity, INFO), group.severity.value
+    letter, word = STATE_OF_SEVERITY[group.severity], group.severity.value
     ignored = ", ignored" if group.ignored else ""
     about = name_first(group.subjects, _MOST_SUBJECTS)
-    many = (
-        f' <span class="soft">{count_noun(len(group.hosts), "host")}</span>' if len(group.hosts) > 1 else ""
-    )
     kind = "finding soft" if ignored else "finding"
     yield f'<div class="{kind}"><i class="key {letter.lower()}">{letter}</i><div>'
-    where = f"{host_list(group.hosts)}{many}{f': {text(about)}' if about else ''}"
+    where = f"{counted_hosts(group.hosts)}{f': {text(about)}' if about else ''}"
     yield f'<div class="where">{word}{ignored} on {where}</div>'
     yield f"<p>{text(group.message)}</p>"
     if group.fix and not group.ignored and fix_of:

@@ -23,7 +23,7 @@ STATE_WORDS = {
     INFO: "information",
     PASS: "passed",
 }
-_OF_SEVERITY = {
+STATE_OF_SEVERITY = {
     Severity.PASS: PASS,
     Severity.INFO: INFO,
     Severity.WARNING: WARNING,
@@ -128,13 +128,13 @@ def _cells(
     by_family = group_alike((family_of(finding.code), finding) for finding in findings)
     for family in columns:
         of_family = by_family.get(family, ())
-        states = [INFO if each.ignored else _OF_SEVERITY[each.severity] for each in of_family]
+        states = [INFO if each.ignored else STATE_OF_SEVERITY[each.severity] for each in of_family]
         if not answered and family != _HOST:
             states.append(UNKNOWN)
         elif family in unasked:
             states.append(NOT_COLLECTED)
         worst = max(states, key=STATES.index, default=PASS)
-        codes = sorted(of_family, key=lambda each: -STATES.index(_OF_SEVERITY[each.severity]))
+        codes = sorted(of_family, key=lambda each: -STATES.index(STATE_OF_SEVERITY[each.severity]))
         yield HeatCell(worst, tuple(dict.fromkeys(each.code for each in codes)))
 
 

@@ -16,7 +16,12 @@ def host_list(hosts: Iterable[str]) -> str:
     return f"<details><summary>{text(short)}</summary>{text(whole)}</details>"
 
 
+def counted_hosts(hosts: tuple[str, ...]) -> str:
+    """Return hosts as markup, with their number where they are several."""
+    many = f' <span class="soft">{count_noun(len(hosts), "host")}</span>' if len(hosts) > 1 else ""
+    return host_list(hosts) + many
+
+
 def render_row_head(hosts: tuple[str, ...]) -> str:
     """Return the head of a table's row."""
-    many = f' <span class="soft">{count_noun(len(hosts), "host")}</span>' if len(hosts) > 1 else ""
-    return f'<th scope="row">{host_list(hosts)}{many}</th>'
+    return f'<th scope="row">{counted_hosts(hosts)}</th>'
