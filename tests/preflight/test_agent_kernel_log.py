@@ -1,6 +1,7 @@
 """Kernel logs in every form in which people have them."""
 
 from dataclasses import replace
+from typing import Literal
 
 import pytest
 from hypothesis import given, settings
@@ -82,11 +83,16 @@ def test_a_kill_is_of_the_process_that_ended_and_a_pid_may_come_again() -> None:
     assert [kill[:5] for kill in read("\n".join(lines)).oom_kills] == ["[1.1]", "[9.0]"]
 
 
-def test_a_count_of_lines_that_a_log_may_have_more_of_says_so() -> None:
+@pytest.mark.parametrize(
+    ("source", "since"), [("file", ", as far as the kernel log reaches"), ("journal", " since boot")]
+)
+def test_a_count_says_since_when_and_that_there_may_be_more(
+    source: Literal["file", "journal"], since: str
+) -> None:
     kills = "".join(f"[1.0] Out of memory: Killed process {pid} (python)\n" for pid in range(250))
-    facts = replace(titan(), kernel_log=read(kills))
+    facts = replace(titan(), kernel_log=replace(read(kills), source=source))
     said = next(problem.message for problem in the_kernel_killed_nothing(facts))
-    assert said.startswith("processes ended for lack of memory since boot: 200 or more; the last: ")
+    assert said.startswith(f"processes ended for lack of memory{since}: 200 or more; the last: ")
 
 
 GSP = (  # a firmware that answers nothing, with the history that the driver prints below its Xid
