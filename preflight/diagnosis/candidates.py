@@ -280,7 +280,7 @@ def _behind_an_end(candidate: Candidate, others: Sequence[Candidate], framed: Co
     if (
         candidate.cause.code == _ASKED
         and first.order not in framed
-        and any(each.depth < CausalDepth.VICTIM and each.first.order > first.order for each in others)
+        and any(each.cause.confidence != "possible" and each.first.order > first.order for each in others)
     ):
         return candidate.possibly(CausalDepth.VICTIM, warning_only=True)
     if not candidate.warning_only or candidate.depth is not CausalDepth.ROOT:

@@ -41,7 +41,7 @@ def _is_ignored(lines: Sequence[Line], index: int, text: str) -> bool:
         return _shows_stack(lines, index)
     if text.startswith(_NOT_LOGGED):
         return not any("[Errno " in lines[each].text for each in _of_traceback(lines, index))
-    if text.startswith(IN_THREAD):
+    if IN_THREAD in text:
         shown = [lines[each].text for each in _of_traceback(lines, index)]
         return _QUEUE_ENDED.match(shown[-1]) is not None and any(
             "multiprocessing/connection.py" in each for each in shown
@@ -64,7 +64,7 @@ def _shows_stack(lines: Sequence[Line], head: int) -> bool:
 
 def without_outlived(lines: Sequence[Line]) -> Sequence[Line]:
     """Return the lines with those empty that show exceptions of threads behind which the same process made steps."""
-    threads = [index for index, line in enumerate(lines) if line.text.startswith(IN_THREAD)]
+    threads = [index for index, line in enumerate(lines) if IN_THREAD in line.text]
     if not threads:
         return lines
     last: dict[object, int] = {}

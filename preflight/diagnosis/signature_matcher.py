@@ -21,7 +21,7 @@ _BY_ERRNO: dict[int, frozenset[str]] = {
     5: _STORAGE, 13: frozenset({"S94", "S120"}), 1: frozenset({"S94", "S120"}),
     11: frozenset({"S48", "S93"}), 12: frozenset({"S21", "S60"}), 20: frozenset({"S92"}), 21: frozenset({"S92"}),
     22: _STORAGE, 23: frozenset({"S75"}), 24: frozenset({"S75", "S122"}), 28: frozenset({"S76", "S60", "S122"}), 30: _STORAGE, 32: _PEER,
-    98: frozenset({"S50", "S121"}), 99: frozenset({"S51", "S50"}), 101: _PEER, 104: frozenset({"S93", *_PEER}), 107: frozenset({"S93", *_PEER}), 110: frozenset({"S93", *_PEER}),
+    98: frozenset({"S50", "S121"}), 99: frozenset({"S51", "S50", "S138"}), 101: _PEER, 104: frozenset({"S93", *_PEER}), 107: frozenset({"S93", *_PEER}), 110: frozenset({"S93", *_PEER}),
     111: frozenset({"S93", *_PEER}), 113: frozenset({"S93", *_PEER}), 116: _STORAGE, 117: _STORAGE, 121: _STORAGE, 122: frozenset({"S76"}),
 }  # fmt: skip
 _UNSTARTED, _FORKED = "S100", "S42"

@@ -25,7 +25,7 @@ ROWS: tuple[Signature, ...] = (
               r"|local storage usage exceeded|low on resource: ephemeral-storage|ephemeral[- ]storage .{0,60}exceed|file write failed: time|H5F?\w*.{0,80}No space|unable to (?:extend|flush) file.{0,40}space",
               "the disk (or the quota) is full where the run writes", "free space, or move the output, HF_HOME and TMPDIR", "run"),
     Signature("S93", "storage", ROOT,
-              r"Stale (?:NFS )?file handle|Input/output error|\[Errno 5\]|\[Errno 116\]|Transport endpoint is not connected|Read-only file system|\[Errno 30\]"
+              r"Stale (?:NFS )?file handle|^(?!.{0,160}\b(?:UCX|ibv_\w+|mlx5)\b).{0,400}Input/output error|\[Errno 5\]|\[Errno 116\]|Transport endpoint is not connected|Read-only file system|\[Errno 30\]"
               r"|Remote I/O error|Cannot send after transport endpoint shutdown|\bmount\.(?:nfs\d?|lustre|cifs|ceph|glusterfs|fuse\S{0,12}): (?!timeout set |trying )|\bmount error\(\d+\): |\bfuse(?:rmount3?)?: (?:fuse )?(?:device not found|failed to)|Lustre\w*: .{0,80}(?:error|timed out)|Structure needs cleaning|nfs: server \S+ not responding|unable to lock file, errno|I/O error,? (?:on )?dev |\[Errno 16\] Device or resource busy|Communication error on send|\[Errno (?:19|70|71|74|108|112|117|121|123)\]|\[Errno 1(?:0[47]|1[0-3])\] [^:')]{3,60}: ['\"]?/|EXT4-fs error|^LustreError: |\bnvme nvme\d+: (?:controller is down|I/O \d+ .{0,60}timeout|Removing after probe failure)|\bNFS: .{0,80}\berror\b|metadata I/O error|Error while serializing: I/?[Oo] ?[Ee]rror",
               "the file system failed: an NFS or Lustre server, a mount that went away or turned read-only, a disk",
               "gpulaunch preflight HOST looks at the paths; ask the storage's administrator", "known"),
@@ -75,7 +75,7 @@ ROWS: tuple[Signature, ...] = (
               "the tracker of experiments (Weights & Biases, MLflow) ended the run: this host is not logged in to it, has no right to the project, or does not reach its server or its own process",
               "wandb login on every host (WANDB_API_KEY); WANDB_MODE=offline where no host reaches the server, and wandb.init on one rank only", "source"),
     Signature("S138", "local-server", GENERAL,
-              rf"HTTPS?ConnectionPool\(host='{_NEAR}', port=\d+\)|Cannot connect to host {_NEAR}:\d+ |https?://{_NEAR}\b.{{0,200}}[Cc]onnection refused|[Cc]onnection refused.{{0,100}}https?://{_NEAR}\b|Failed to connect to {_NEAR} port \d"
+              rf"HTTPS?ConnectionPool\(host='{_NEAR}', port=\d+\)|Cannot connect to host {_NEAR}:\d+ |https?://{_NEAR}\b.{{0,200}}[Cc]onnection refused|[Cc]onnection refused.{{0,100}}https?://{_NEAR}\b|Failed to connect to {_NEAR} port \d|\b50\d Server Error: .{{0,80}} url: https?://{_NEAR}\b"
               r"|^(?:urllib3\.\S+|httpx|httpcore)\.\w*Connect\w*: .{0,200}(?:refused|All connection attempts failed)|^(?:openai|anthropic)\.API(?:Connection|Timeout)Error: |The vLLM server can't be reached|vllm_client - Server is not up yet|ConnectionError: Error -?\d+ connecting to \S{1,80}:\d+\. |^ConnectionRefusedError: ",
               "a server that the run asks does not answer (vLLM, a reward, a tracker, Redis): nothing listens at that address and port, or not yet, or it needs longer than the client waits",
               "start it before the run and wait until it answers; localhost is each rank's own host, so ranks elsewhere need the name of the server's", "known", definitive=False),

@@ -167,7 +167,7 @@ ROWS: tuple[Signature, ...] = (
               " later the driver or the GPU failed",
               "sudo dmesg | grep -i xid; at the start sudo nvidia-modprobe -u; restart the container; with MPS: nvidia-cuda-mps-control -d, or unset CUDA_MPS_PIPE_DIRECTORY", "known"),
     Signature("S136", "accelerator-runtime", GENERAL,
-              r"\bERR\d{5} (?!DIST\b)[A-Z]{3,5} call \w|\bE[A-Z]?\d{4,5}: .{0,80}\bInner Error\b|\bNPU function error: |\bsynStatus(?: ?= ?| )(?:[1-9]\d{0,3}\b|syn(?!Status|Success)[A-Z]\w+)|\bHabana exception raised|\b(?:ERROR|FATAL) +NRT:nrt_(?!close|infodump)\w+ |\bNrt::\w+ failed\b|\bnrt_\w+ status=[1-9]|\bNRT_(?:FAILURE|TIMEOUT|EXEC\w*|RESOURCE)\b",
+              r"\bERR\d{5} (?!DIST\b)[A-Z]{3,5} call \w|\bE[A-Z]?\d{4,5}: .{0,80}\bInner Error\b|\b(?:NPU|OPS) function error: |\bsynStatus(?: ?= ?| )(?:[1-9]\d{0,3}\b|syn(?!Status|Success)[A-Z]\w+)|\bHabana exception raised|\b(?:ERROR|FATAL) +NRT:nrt_(?!close|infodump)\w+ |\bNrt::\w+ failed\b|\bnrt_\w+ status=[1-9]|\bNRT_(?:FAILURE|TIMEOUT|EXEC\w*|RESOURCE)\b",
               "the runtime of an accelerator other than a GPU failed (Ascend's CANN, Gaudi's SynapseAI, Neuron): an operation that it does not have, a driver of another release, or the device itself",
               "its own log says why: ~/ascend/log (ASCEND_GLOBAL_LOG_LEVEL=1) and npu-smi info; $HABANA_LOGS and hl-smi; NEURON_RT_LOG_LEVEL=INFO and"
               " neuron-ls; driver, runtime and torch plug-in of one release", "known", broad=True),

@@ -142,7 +142,7 @@ PATTERNS: tuple[tuple[str, str], ...] = (
     ("S51", r"\[Errno 99\]"),
     ("S44", r"^(?:srun|salloc): (?:error|fatal): (?!.{0,160}(?:\btasks? \d|CANCELLED|[Tt]erminat|[Kk]illed|[Ee]xited|[Ee]xceeded|[Ss]ignal|x11|aborted|to complete$))|^slurmstepd: error: .{0,80}(?:[Uu]nable to|[Cc]ould not|[Ff]ailed to|[Cc]an't) (?!.{0,160}(?:MESSAGE_TASK_EXIT|x11|TMPDIR|spank))"),
     ("S67", r"\b(?:[Ii][Bb]|RDMA|[Vv]erbs) ?(?:[Ff]ailure|[Ee]rror): |\blibrdmacm: [Ff]atal: "),
-    ("S67", r"\bUCX +(?:ERROR|FATAL) |NCCL WARN Call to ibv_\w+\(\) returned|\bmlx5_core \S{1,40}: .{0,80}\bfatal\b"),
+    ("S67", r"\bUCX +(?:ERROR|FATAL) (?! *cu[A-Z]\w+\(|.{0,200}\bremote key\b)|NCCL WARN Call to ibv_\w+\(\) returned|\bmlx5_core \S{1,40}: .{0,80}\bfatal\b"),
     ("S115", r"\bwandb: ERROR (?:.{0,100}timed out|Error communicating with wandb process|.{0,60}W&B process|.{0,100}[Pp]ermission)"),  # it may continue without it
     ("S115", r"^(?:mlflow|comet_ml|neptune|clearml|swanlab|trackio)\.(?:\w+\.){0,6}\w{1,60}: "),
     ("S98", r"\b(?:hydra|omegaconf)\.errors\.(?!Instantiation)[A-Z]\w+: |^\W{0,3}Could not override '|^\W{0,3}Key '\S{1,80}' is not in struct|\bConfig\w{0,12}Error\(['\"]|^\W{0,3}Missing key \S{1,80}$|Accessing unknown key in a struct|^\W{0,3}You must specify '\S{1,80}', e\.g|^\W{0,3}Primary config \w+ '\S{1,120}' not found"),
