@@ -111,14 +111,14 @@ def test_init_reaps_orphans(lab: Lab) -> None:
     assert host.strays_after() == {}
 
 
-def test_run_returns_output_and_status_and_raises_with_stderr(lab: Lab) -> None:
+def test_run_returns_output_and_status_and_raises_with_stderr(lab: Lab, tmp_path: Path) -> None:
     host = lab.hosts[0]
     done = host.run(["sh", "-c", "cat; echo err >&2; exit 3"], input_text="in", check=False)
     assert (done.returncode, done.stdout, done.stderr) == (3, "in", "err\n")
     with pytest.raises(RuntimeError, match="no such thing"):
         host.run(["sh", "-c", "echo no such thing >&2; exit 1"])
     with pytest.raises(RuntimeError, match="No such file"):
-        host.run(["/nonexistent"])
+        host.run([str(tmp_path / "missing")])
     long = "x" * 100_000
     assert host.run(["printf", "%s", *[long] * 5]).stdout == long * 5
     with pytest.raises(subprocess.TimeoutExpired):
@@ -214,8 +214,8 @@ def test_up_says_why_and_leaves_nothing_when_it_cannot(
         return octet
 
     monkeypatch.setattr(bringup, "_take_octet", take_octet)
-    with pytest.raises(LabError, match="/nonexistent"):
-        Lab.up(1, tmp_path / "x", shares=(Path("/nonexistent"),))
+    with pytest.raises(LabError, match="/missing"):
+        Lab.up(1, tmp_path / "x", shares=(tmp_path / "missing",))
     with pytest.raises(LabError, match=r"x{65}"):
         Lab.up(("node-1", "x" * 65), tmp_path / "y")
     assert cables
