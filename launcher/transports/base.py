@@ -44,7 +44,7 @@ class Endpoint:
     base: "Endpoint | None" = None
     own_command: bool = False  # the words of `via` are from the user's own hosts.yaml
     ssh_words: tuple[str, ...] = ()  # options and destination by which OpenSSH reaches it
-    unfollowed: str = ""  # says which keywords of ssh_config by which ssh may reach it count for nothing
+    unfollowed: tuple[tuple[str, str], ...] = ()  # keywords of ssh_config that count for nothing; FILE:LINE
 
 
 Prompt = Callable[[str], str]

@@ -4,13 +4,23 @@ import os
 import subprocess
 from getpass import getuser
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
 from launcher.config.inventory import HostEntry, Inventory
-from launcher.errors import BadInput, ConfigError, HostError, NameNotResolved
+from launcher.errors import (
+    AuthenticationFailed,
+    BadInput,
+    ConfigError,
+    ConnectionRefused,
+    HostError,
+    HostKeyUnknown,
+    NameNotResolved,
+    PythonNotFound,
+)
 from launcher.transports.base import Endpoint, OpenOptions
-from launcher.transports.ssh import config_parser
+from launcher.transports.ssh import config_parser, endpoint
 from launcher.transports.ssh.endpoint import build_endpoint, opener_for
 from tests.launcher.sshd import require_ssh
 
@@ -269,25 +279,33 @@ def test_a_match_command_that_hangs_is_told_with_its_line(
         merged(tmp_path, 'Match exec "sleep 9"\n Port 2\n', HostEntry("titan"))
 
 
+_KEYWORDS = "KnownHostsCommand /x %H\nBindAddress 192.0.2.9\nPKCS11Provider /y\nCanonicalizeHostname yes\n"
+
+
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "kind", "said"),
     [
-        ("BindAddress 192.0.2.9\nAddressFamily any\n", "bindaddress ({}:1)"),
-        (
-            "CanonicalizeHostname yes\nKnownHostsCommand /x %H\n",
-            "canonicalizehostname ({0}:1), knownhostscommand ({0}:2)",
-        ),
-        ("AddressFamily any\nCanonicalizeHostname no\nKnownHostsCommand none\n", ""),
+        (_KEYWORDS, ConnectionRefused, "bindaddress ({0}:2)"),
+        (_KEYWORDS, HostError, "bindaddress ({0}:2)"),  # no route to it
+        (_KEYWORDS, HostKeyUnknown, "canonicalizehostname ({0}:4), knownhostscommand ({0}:1)"),
+        (_KEYWORDS, AuthenticationFailed, "pkcs11provider ({0}:3)"),
+        (_KEYWORDS, PythonNotFound, ""),
+        ("AddressFamily any\n", ConnectionRefused, ""),
+        ("CanonicalizeHostname no\nKnownHostsCommand none\n", HostKeyUnknown, ""),
     ],
 )
-def test_a_keyword_that_is_not_followed_is_named_where_a_host_is_not_reached(
-    text: str, said: str, tmp_path: Path
+def test_a_keyword_that_is_not_followed_is_named_where_it_bears_on_the_error(
+    text: str, kind: type[HostError], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    def refuse(*_: object) -> NoReturn:
+        raise kind("titan", "no", "try it")
+
     config = tmp_path / "config"
     config.write_text(text)
-    with pytest.raises(HostError) as caught:
-        opener_for(Inventory(), OpenOptions(), config)(HostEntry("titan", "127.0.0.1", port=1))
-    _, _, names = caught.value.fix.partition("; gpulaunch does not follow ")
+    monkeypatch.setattr(endpoint, "open_endpoint", refuse)
+    with pytest.raises(kind) as caught:
+        opener_for(Inventory(), OpenOptions(), config)(HostEntry("titan"))
+    _, _, names = caught.value.fix.partition("try it; gpulaunch does not follow ")
     assert names == (f"{said.format(config)} of ssh_config" if said else "")
 
 

@@ -12,10 +12,15 @@ from launcher.config.inventory import HostEntry, Inventory, check_entry
 from launcher.config.via_options import COMMAND, Via
 from launcher.config.yaml_tree import hint_nearest
 from launcher.errors import (
+    AuthenticationFailed,
     BadInput,
     ConfigError,
+    ConnectionRefused,
+    ConnectionTimedOut,
     DescriptorsExhausted,
     HostError,
+    HostKeyChanged,
+    HostKeyUnknown,
     HostNotContacted,
     NameNotResolved,
 )
@@ -51,11 +56,15 @@ _OF_ONE_HOST = frozenset({
     "proxyjump", "proxycommand", "userknownhostsfile", "hostkeyalias",
 })  # fmt: skip
 """Keywords by which a name is another host, or is reached otherwise, than its address."""
-_UNFOLLOWED = (
-    *("addressfamily", "bindaddress", "bindinterface", "canonicalizehostname"),
-    *("knownhostscommand", "pkcs11provider"),
-)
-"""Keywords without which a host may be unreachable, or its key unknown, that ssh reaches."""
+_UNFOLLOWED: dict[str, tuple[type[HostError], ...]] = {
+    **dict.fromkeys(
+        ("addressfamily", "bindaddress", "bindinterface"), (HostError, ConnectionRefused, ConnectionTimedOut)
+    ),
+    "canonicalizehostname": (NameNotResolved, HostKeyUnknown),
+    "knownhostscommand": (HostKeyUnknown, HostKeyChanged),
+    "pkcs11provider": (AuthenticationFailed,),
+}
+"""Keywords by which ssh may reach a host, or know its key, where gpulaunch ends with one of these errors."""
 _UNSET = ("any", "no", "none")
 _JUMP = "jump host "
 _Values: TypeAlias = dict[str, list[ConfigLine]]
@@ -73,13 +82,13 @@ def opener_for(
             endpoint = build_endpoint(entry, inventory, ssh_config)
             return open_endpoint(endpoint, options)
         except HostError as error:
-            address, unfollowed = ("", "") if endpoint is None else (endpoint.address, endpoint.unfollowed)
+            address = "" if endpoint is None else endpoint.address
             if is_job_id(address) and not entry.in_inventory:
                 error.fix = f"{address} is the id of a Slurm job: gpulaunch ps {address} lists its runs"
             name = _unlisted_name(entry, inventory, error) if isinstance(error, NameNotResolved) else ""
             if name and next(unresolved) < _MOST_GUESSES:
                 error.fix = _name_fix(name, inventory, ssh_config) or error.fix
-            error.fix = "; ".join(filter(None, (error.fix, unfollowed)))
+            error.fix = "; ".join(filter(None, (error.fix, _name_unfollowed(endpoint, error))))
             raise
         except (OSError, RuntimeError) as error:
             if not is_exhausted(error):
@@ -89,10 +98,10 @@ def opener_for(
     return opener
 
 
-def _name_unfollowed(values: _Values) -> str:
-    """Return which keywords of ssh_config by which ssh may reach the host are not followed; "" for none."""
-    lines = [line for key in _UNFOLLOWED for line in values.get(key, ()) if line.text.lower() not in _UNSET]
-    found = ", ".join(f"{line.key} ({shorten_path(line.where)})" for line in lines)
+def _name_unfollowed(endpoint: Endpoint | None, error: HostError) -> str:
+    """Return which keywords of ssh_config that bear on an error are not followed; "" for none."""
+    lines = () if endpoint is None else endpoint.unfollowed
+    found = ", ".join(f"{key} ({place})" for key, place in lines if type(error) in _UNFOLLOWED[key])
     return f"gpulaunch does not follow {found} of ssh_config" if found else ""
 
 
@@ -198,7 +207,12 @@ def _endpoint(
             hops if entry.jump else (),
             in_config=not _OF_ONE_HOST.isdisjoint(values),
         ),
-        unfollowed=_name_unfollowed(values),
+        unfollowed=tuple(
+            (line.key, shorten_path(line.where))
+            for key in _UNFOLLOWED
+            for line in values.get(key, ())
+            if line.text.lower() not in _UNSET
+        ),
     )
 
 
