@@ -127,12 +127,8 @@ def clean_hosts(access: HostAccess, entries: tuple[HostEntry, ...], options: Cle
     """Show, confirm, end and report on these hosts; return the exit code."""
     clean_filter = CleanFilter(options.gpus, options.ports, options.pids, options.include_suspect)
     clean_options = CleanOptions(clean_filter, all_users=options.all_users, term_grace_s=options.grace)
-    print_lines = _silent if options.as_json else echo_lines
+    print_lines = (lambda _: None) if options.as_json else echo_lines  # the document says it all
     return _CleanSession(access, clean_options, print_lines).run(entries, options)
-
-
-def _silent(lines: Iterable[StyledLine]) -> None:
-    """Say nothing: the document says it all."""
 
 
 @dataclass(frozen=True, slots=True)

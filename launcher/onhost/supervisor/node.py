@@ -13,6 +13,7 @@ import re
 import time
 from typing import Any, Mapping
 
+from ..procfs import read_text
 from .processes import boot_id, own_namespaces, ticks_of
 
 MACHINE_IDS = ("/etc/machine-id", "/var/lib/dbus/machine-id")
@@ -82,9 +83,8 @@ def is_of_earlier_life(directory: str, beat: str) -> bool:
 def life_s() -> float:
     """Return the seconds since PID 1 of this PID namespace started, or since the node booted."""
     try:
-        with open("/proc/uptime") as file:
-            up = float(file.read().split()[0])
-    except (OSError, ValueError, IndexError):
+        up = float(read_text("/proc/uptime").split()[0])
+    except (ValueError, IndexError):
         return float("inf")  # then no run counts as one of an earlier life
     return max(0.0, up - ticks_of(1) / os.sysconf("SC_CLK_TCK"))
 

@@ -7,7 +7,7 @@ from typing import Iterator
 
 from preflight.probes.namespaces import own_namespace, proc_is_ours
 
-from ..procfs import is_alive, read_stat
+from ..procfs import is_alive, read_stat, read_text
 
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
@@ -28,11 +28,7 @@ def prctl(option: int, value: int) -> bool:
 
 def boot_id() -> str:
     """Return this boot's id: pids of an earlier boot mean nothing."""
-    try:
-        with open("/proc/sys/kernel/random/boot_id") as file:
-            return file.read().strip()
-    except OSError:
-        return ""
+    return read_text("/proc/sys/kernel/random/boot_id")
 
 
 def own_namespaces() -> tuple[str, str]:

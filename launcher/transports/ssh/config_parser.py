@@ -156,15 +156,14 @@ def _match(line: ConfigLine, state: _Lookup) -> bool:
 
 
 def _criterion(line: ConfigLine, criterion: str, value: str, state: _Lookup) -> bool:
-    patterns = tuple(value.split(","))
-    if criterion == "host":
-        return matches_patterns(patterns, state.host)
-    if criterion == "originalhost":
-        return matches_patterns(patterns, state.original)
-    if criterion == "user":
-        return matches_patterns(patterns, state.remote_user or login_name())
-    if criterion == "localuser":
-        return matches_patterns(patterns, login_name())
+    subjects = {
+        "host": lambda: state.host,
+        "originalhost": lambda: state.original,
+        "user": lambda: state.remote_user or login_name(),
+        "localuser": login_name,
+    }
+    if criterion in subjects:
+        return matches_patterns(tuple(value.split(",")), subjects[criterion]())
     if criterion == "exec":
         tokens = Tokens(state.original, state.host, state.first("port") or "22", state.remote_user)
         return _runs(state.original, tokens.in_command(value, line.where), line.where)

@@ -84,7 +84,8 @@ def fingerprint(blob: bytes) -> str:
 def lookup(files: Iterable[str], address: str, port: int) -> HostKeys:
     """Return what the files say about a host. Files that do not exist or cannot be read say nothing."""
     names = host_names(address, port)
-    indexes = [_load(path) for path in _expand(files)]
+    home = os.environ.get("HOME", "")
+    indexes = [_load(_expanded(file, home)) for file in files]
     authorities: list[KnownKey] = []
     revoked = set[bytes]()
     for index in indexes:
@@ -122,11 +123,6 @@ def save(file: str, name: str, kind: str, blob: bytes) -> None:
                 line = line if stream.read(1) == b"\n" else "\n" + line
             stream.write(line.encode())
     _parse.cache_clear()
-
-
-def _expand(files: Iterable[str]) -> tuple[Path, ...]:
-    home = os.environ.get("HOME", "")
-    return tuple(_expanded(file, home) for file in files)
 
 
 @lru_cache(maxsize=256)

@@ -7,6 +7,7 @@ from typing import Any
 
 from ..cgroup_loader import CgroupLike
 from ..environment import drop_variables, run_markers
+from ..files import read_tail
 from ..processes import PR_SET_PDEATHSIG, prctl, ticks_of
 from ..protocol import RequestRefused
 from ..run_dir import LAUNCHER_LOG
@@ -14,8 +15,8 @@ from .supervised_run import SupervisedRun
 
 RANK = "{run_dir}/rank.py"
 # Of the one rank of accelerate's simple launcher, and of each that failed under torch's elastic one.
-SIMPLE_SAYS = re.compile(rb"died with <Signals\.\w+: (\d+)>|non-zero exit status (\d+)")
-ELASTIC_SAYS = re.compile(rb"rank +: (\d+) \(local_rank: \d+\)\s+exitcode +: (-?\d+)")
+SIMPLE_SAYS = re.compile(r"died with <Signals\.\w+: (\d+)>|non-zero exit status (\d+)", re.ASCII)
+ELASTIC_SAYS = re.compile(r"rank +: (\d+) \(local_rank: \d+\)\s+exitcode +: (-?\d+)", re.ASCII)
 
 
 class Launcher:
@@ -97,12 +98,7 @@ def environment(spec: dict[str, Any], run_dir: str) -> dict[str, str]:
 
 def codes_in_its_log(run_dir: str, ranks: list[int]) -> dict[int, int]:
     """Return the exit codes of ranks that the launcher reaped first, from its own failure report."""
-    try:
-        with open(os.path.join(run_dir, LAUNCHER_LOG), "rb") as log:
-            log.seek(max(0, os.fstat(log.fileno()).st_size - 65536))
-            text = log.read()
-    except OSError:
-        return {}
+    text = read_tail(os.path.join(run_dir, LAUNCHER_LOG), 65536)
     found = {int(rank): int(code) for rank, code in ELASTIC_SAYS.findall(text)}
     said = SIMPLE_SAYS.findall(text)
     if said and len(ranks) == 1:

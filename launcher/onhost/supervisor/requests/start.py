@@ -14,7 +14,7 @@ from ...event_file import EVENTS
 from ..client_files import StopRequest, record_heartbeat, request_stop
 from ..daemon.daemonize import run_and_exit
 from ..daemon.guardian import run_guardian
-from ..files import read_json, write_file
+from ..files import read_json, read_tail, write_file
 from ..next_start import ENDED, RESTARTED, read_next, write_next
 from ..node import MAX_TWINS, file_system_time, is_on_this_node, node_location
 from ..processes import boot_id
@@ -202,8 +202,7 @@ def first_state(ready: int, run_dir: str) -> dict[str, Any]:
         answer += data
     os.close(ready)
     if not answer:
-        with open(os.path.join(run_dir, SUPERVISOR_LOG), "rb") as log:
-            last = log.read()[-2000:].decode("utf-8", "replace")
+        last = read_tail(os.path.join(run_dir, SUPERVISOR_LOG), 2000)
         raise RequestRefused("the supervisor ended at once: %s" % (last or "it was killed"))
     state: dict[str, Any] = json.loads(answer)
     if "refused" in state:
