@@ -2,7 +2,9 @@
 
 import ast
 import re
+from collections.abc import Callable
 from functools import lru_cache
+from typing import Any
 
 from preflight.facts.script import CodeLocation
 from preflight.script.interpreter.arguments import command_line
@@ -88,59 +90,32 @@ _DTYPES = {
     **{f"torch.{name}": dtype for name, dtype in (*TORCH_DTYPES.items(), *TENSOR_TYPES.items())},
     **{f"torch.cuda.{name}": dtype for name, dtype in TENSOR_TYPES.items()},
 }
-_CALLS = {
-    **stdlib.CALLS,
-    **absl_flags.CALLS,
-    **functional.CALLS,
-    **environment.CALLS,
-    **builtin_functions.CALLS,
-    **record_classes.CALLS,
-    **devices.CALLS,
-    **pytorch.CALLS,
-    **huggingface.CALLS,
-    **distributed.CALLS,
-    **deepspeed_engine.CALLS,
-    **collectives.CALLS,
-    **files.CALLS,
-    **data_loaders.CALLS,
-    **horovod.CALLS,
-    **threads_and_processes.CALLS,
+_MODULES = (
+    *(stdlib, absl_flags, functional, environment, builtin_functions, record_classes, devices, pytorch),
+    *(huggingface, lightning, distributed, deepspeed_engine, collectives, files, data_loaders, horovod),
+    *(list_classes, timm_scaler, threads_and_processes),
+)
+"""Where one name has several models, the last one counts."""
+
+
+def _table(name: str) -> dict[Any, Any]:
+    """Return what the tables of all modules that have one of this name hold."""
+    tables = (getattr(module, name, {}) for module in _MODULES)
+    return {key: model for table in tables for key, model in table.items()}
+
+
+_CALLS: dict[str, Callable[[Interpreter, Call], Value]] = _table("CALLS")
+_CLASSES: dict[str, str] = _table("CLASSES")
+_CONSTRUCT: dict[str, Callable[[Interpreter, Ref, str, Call], None]] = _table("CONSTRUCT")
+_METHODS: dict[tuple[str, str], Callable[[Interpreter, Ref | Element, Call], Value]] = _table("METHODS")
+_OF_PROCESS: dict[str, Callable[[Interpreter], Value]] = {
+    "device": lambda _it: Device("cuda", of_rank=True),
+    **dict.fromkeys(("process_index", "global_rank"), lambda _it: RankValue()),
+    **dict.fromkeys(("local_process_index", "local_rank"), lambda _it: RankValue()),
+    **dict.fromkeys(("num_processes", "world_size"), lambda it: Const(it.target.world)),
 }
-_CLASSES = {
-    **stdlib.CLASSES,
-    **pytorch.CLASSES,
-    **huggingface.CLASSES,
-    **distributed.CLASSES,
-    **data_loaders.CLASSES,
-    **list_classes.CLASSES,
-    **timm_scaler.CLASSES,
-    **threads_and_processes.CLASSES,
-}
-_CONSTRUCT = {
-    **stdlib.CONSTRUCT,
-    **pytorch.CONSTRUCT,
-    **huggingface.CONSTRUCT,
-    **lightning.CONSTRUCT,
-    **data_loaders.CONSTRUCT,
-    **list_classes.CONSTRUCT,
-    **timm_scaler.CONSTRUCT,
-    **threads_and_processes.CONSTRUCT,
-}
-_METHODS = {
-    **stdlib.METHODS,
-    **functional.METHODS,
-    **record_classes.METHODS,
-    **pytorch.METHODS,
-    **huggingface.METHODS,
-    **lightning.METHODS,
-    **collectives.METHODS,
-    **data_loaders.METHODS,
-    **deepspeed_engine.METHODS,
-    **list_classes.METHODS,
-    **timm_scaler.METHODS,
-    **threads_and_processes.METHODS,
-}
-_ATTRIBUTES = {**huggingface.ATTRIBUTES, **lightning.ATTRIBUTES}
+_PROCESSES = frozenset({"accelerator", "partial state", "arguments", "fabric", "lightning trainer"})
+"""Objects that know which process it is."""
 
 
 class LibraryModel:
@@ -174,15 +149,10 @@ class LibraryModel:
             ref = it.new(HeapObject(kind, call.place, {"__name__": Const(name)}))
             self.construct(it, ref, name, call)
             return ref
-        found = huggingface.call_by_form(it, name, call)
-        if found is not None:
-            return found
-        found = pytorch.call_by_form(it, name, call)
-        if found is not None:
-            return found
-        found = files.open_by_form(it, name, call)
-        if found is not None:
-            return found
+        for by_form in (huggingface.call_by_form, pytorch.call_by_form, files.open_by_form):
+            found = by_form(it, name, call)
+            if found is not None:
+                return found
         root, _ = root_and_last(name)
         if root in runners.ROOTS:
             return runners.run(it, root, call)
@@ -241,9 +211,10 @@ class LibraryModel:
             if isinstance(owner, Element) or gathers or name in MODEL_METHODS or name.startswith("__"):
                 return Method(owner, name)
             return Element(owner.id, "module") if "__class__" not in thing.attrs else UNKNOWN
-        handler = _ATTRIBUTES.get((thing.kind, name))
-        if handler is not None:
-            return handler(it, thing)
+        if thing.kind in _PROCESSES and name in _OF_PROCESS:
+            return _OF_PROCESS[name](it)
+        if (thing.kind, name) == ("lightning trainer", "strategy"):
+            return it.new(HeapObject("strategy", thing.place))
         return Method(owner, name) if (thing.kind, name) in _METHODS else UNKNOWN
 
     def assign(self, it: Interpreter, owner: Value, name: str, value: Value, place: CodeLocation) -> None:

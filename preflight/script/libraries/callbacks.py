@@ -79,18 +79,23 @@ def between_steps(it: Interpreter, trainer: Ref, call: Call) -> None:
     it.emit(ScriptEvent("trained", call.place, trainer.id, call))
 
 
-def call_methods(it: Interpreter, owner: Value, names: tuple[str, ...], seen: Call) -> None:
-    """Call those of the methods that the class of an object has, if the script defines it."""
+def call_methods(it: Interpreter, owner: Value, names: tuple[str, ...], seen: Call) -> Value:
+    """Call those of the methods that the class of an object has, if the script defines it.
+
+    Returns what the last of them gives.
+    """
     thing = it.thing(owner) if isinstance(owner, Ref) else None
     cls = thing.get("__class__") if thing else NONE
+    found: Value = UNKNOWN
     if not isinstance(cls, Class) or not isinstance(owner, Ref):
-        return
+        return found
     for name in names:
         method = next((info.names[name] for info in it.mro(cls.key) if name in info.names), None)
         if isinstance(method, Func):
             dead = it.state.dead
-            call_function(it, Func(method.key, method.frame, owner), seen)
+            found = call_function(it, Func(method.key, method.frame, owner), seen)
             it.state.dead = dead  # one that raises does so at times: the training may well come to its end
+    return found
 
 
 def add_callback(it: Interpreter, owner: Ref | Element, call: Call) -> Value:

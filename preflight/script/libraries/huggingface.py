@@ -11,7 +11,6 @@ from preflight.script.interpreter.values import (
     TRUE,
     UNKNOWN,
     Const,
-    Device,
     Dtype,
     Element,
     HeapObject,
@@ -62,7 +61,8 @@ def _partial_state(it: Interpreter, _ref: Ref, _name: str, _call: Call) -> None:
     it.state.device_set = True
 
 
-def _prepare(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
+def prepare(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
+    """accelerator.prepare(model, optimizer), fabric.setup(...): the same objects, wrapped."""
     it.notes.setdefault("prepared", []).extend(it.place(argument) for argument in call.node.args)
     if isinstance(owner, Ref):
         it.change(owner.id, prepares=TRUE)
@@ -79,7 +79,8 @@ def _prepares_model(it: Interpreter, call: Call) -> bool:
     return any(it.kind(item) == "model" for given in call.args for item in alternatives(given))
 
 
-def _accelerator_backward(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
+def backward(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
+    """accelerator.backward(loss), fabric.backward(loss)."""
     it.state.scaled = False
     it.emit(ScriptEvent("backward", call.place, heap_id(owner), call, "accelerator"))
     for item in alternatives(call.first):
@@ -93,7 +94,8 @@ def _first(_it: Interpreter, _owner: Ref | Element, call: Call) -> Value:
     return call.first
 
 
-def _nothing(_it: Interpreter, _owner: Ref | Element, _call: Call) -> Value:
+def harmless(_it: Interpreter, _owner: Ref | Element, _call: Call) -> Value:
+    """A method that leaves what it is given as it is."""
     return UNKNOWN
 
 
@@ -304,10 +306,6 @@ def _kbit_device_map(_it: Interpreter, _call: Call) -> Value:
     return Map((("", RankValue()),))
 
 
-def _distributed(it: Interpreter, _thing: HeapObject) -> Value:
-    return Const(it.target.world)
-
-
 CALLS: dict[str, Callable[[Interpreter, Call], Value]] = {
     "peft.get_peft_model": _get_peft_model,
     "peft.prepare_model_for_kbit_training": _prepare_kbit,
@@ -351,14 +349,14 @@ _HARMLESS = (
 
 METHODS: dict[tuple[str, str], Callable[[Interpreter, Ref | Element, Call], Value]] = {
     ("accelerator", "unscale_gradients"): unscale_gradients,
-    ("accelerator", "prepare"): _prepare,
-    ("accelerator", "prepare_model"): _prepare,
-    ("accelerator", "prepare_optimizer"): _prepare,
-    ("accelerator", "backward"): _accelerator_backward,
+    ("accelerator", "prepare"): prepare,
+    ("accelerator", "prepare_model"): prepare,
+    ("accelerator", "prepare_optimizer"): prepare,
+    ("accelerator", "backward"): backward,
     ("accelerator", "unwrap_model"): _first,
     ("accelerator", "skip_first_batches"): _first,
-    ("accelerator", "prepare_data_loader"): _prepare,
-    **{("accelerator", name): _nothing for name in _HARMLESS},
+    ("accelerator", "prepare_data_loader"): prepare,
+    **dict.fromkeys((("accelerator", name) for name in _HARMLESS), harmless),
     ("trainer", "train"): _train,
     ("trainer", "step"): _train,  # of trl's PPOTrainer
     ("trainer", "add_callback"): callbacks.add_callback,
@@ -371,21 +369,4 @@ METHODS: dict[tuple[str, str], Callable[[Interpreter, Ref | Element, Call], Valu
     ("hf parser", "parse_yaml_file"): hf_arguments.parse_values,
     ("hf parser", "parse_dict"): hf_arguments.parse_values,
     ("hf parser", "parse_args"): hf_arguments.parse,
-}
-
-_HERE = Device("cuda", of_rank=True)
-
-ATTRIBUTES: dict[tuple[str, str], Callable[[Interpreter, HeapObject], Value]] = {
-    ("accelerator", "device"): lambda _it, _thing: _HERE,
-    ("partial state", "device"): lambda _it, _thing: _HERE,
-    ("arguments", "device"): lambda _it, _thing: _HERE,
-    ("accelerator", "process_index"): lambda _it, _thing: RankValue(),
-    ("accelerator", "local_process_index"): lambda _it, _thing: RankValue(),
-    ("partial state", "process_index"): lambda _it, _thing: RankValue(),
-    ("partial state", "local_process_index"): lambda _it, _thing: RankValue(),
-    ("arguments", "local_rank"): lambda _it, _thing: RankValue(),
-    ("arguments", "process_index"): lambda _it, _thing: RankValue(),
-    ("arguments", "world_size"): _distributed,
-    ("accelerator", "num_processes"): _distributed,
-    ("partial state", "num_processes"): _distributed,
 }

@@ -4,26 +4,21 @@ import ast
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from preflight.script.interpreter.calls import call_function, invoke
+from preflight.script.interpreter.calls import invoke
 from preflight.script.interpreter.events import Call, ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.values import (
     NONE,
     UNKNOWN,
-    Class,
     Const,
-    Device,
     Dtype,
     Element,
     Func,
-    HeapObject,
     Map,
-    RankValue,
     Ref,
     Seq,
     Value,
     alternatives,
-    heap_id,
     join,
     place_of,
     text_of,
@@ -31,6 +26,7 @@ from preflight.script.interpreter.values import (
 from preflight.script.libraries.callbacks import call_methods, instances
 from preflight.script.libraries.casts import cast
 from preflight.script.libraries.collectives import collective_method
+from preflight.script.libraries.huggingface import backward, harmless, prepare
 from preflight.script.library_names import root_and_last
 
 ROOTS = frozenset({"lightning", "pytorch_lightning", "lightning_fabric"})
@@ -167,12 +163,11 @@ def _fit_one(it: Interpreter, trainer: Ref, model: Ref, call: Call) -> None:
         """Callbacks are called before the model."""
         for callback in callbacks.items:
             call_methods(it, callback, names, replace(seen, args=(trainer, model)))
-        for name in names:
-            _hook(it, model, name, seen)
+        call_methods(it, model, names, seen)
 
     hooks(_BEFORE)
     _own(it, model, trainer)
-    optimizers = list(_optimizers(_hook(it, model, "configure_optimizers", seen)))
+    optimizers = list(_optimizers(call_methods(it, model, ("configure_optimizers",), seen)))
     for optimizer in optimizers:
         it.change(optimizer.id, accelerator=trainer)
     hooks(_START)
@@ -185,21 +180,6 @@ def _fit_one(it: Interpreter, trainer: Ref, model: Ref, call: Call) -> None:
         hooks(after)
     it.loop_depth -= 1
     it.contexts.remove("training")
-
-
-def _hook(it: Interpreter, model: Ref, name: str, seen: Call) -> Value:
-    """Call a method that the script's own LightningModule has."""
-    thing = it.thing(model)
-    cls = thing.get("__class__") if thing else NONE
-    if not isinstance(cls, Class):
-        return UNKNOWN
-    method = next((info.names[name] for info in it.mro(cls.key) if name in info.names), None)
-    if not isinstance(method, Func):
-        return UNKNOWN
-    dead = it.state.dead
-    found = call_function(it, Func(method.key, method.frame, model), seen)
-    it.state.dead = dead  # what a hook computes is not known, and so not whether it ends
-    return found
 
 
 def _optimizers(value: Value) -> Iterator[Ref]:
@@ -229,24 +209,9 @@ def _launch(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
 def _setup(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
     """fabric.setup(model, optimizer): the same objects, wrapped."""
     for item in (inner for argument in call.args for inner in alternatives(argument)):
-        if not isinstance(item, Ref) or not isinstance(owner, Ref):
-            continue
-        if it.kind(item) == "model":
-            it.state.wrapped = True
+        if isinstance(item, Ref) and isinstance(owner, Ref) and it.kind(item) == "model":
             _own(it, item, owner)
-            it.emit(ScriptEvent("prepare", call.place, item.id, call, "", {"accelerator": owner}))
-        else:
-            it.change(item.id, accelerator=owner)
-    return call.args[0] if len(call.args) == 1 else Seq(call.args, call.open)
-
-
-def _backward(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
-    it.emit(ScriptEvent("backward", call.place, heap_id(owner), call, "accelerator"))
-    return NONE
-
-
-def _nothing(_it: Interpreter, _owner: Ref | Element, _call: Call) -> Value:
-    return UNKNOWN
+    return prepare(it, owner, call)
 
 
 CONSTRUCT: dict[str, Callable[[Interpreter, Ref, str, Call], None]] = {
@@ -260,31 +225,12 @@ METHODS: dict[tuple[str, str], Callable[[Interpreter, Ref | Element, Call], Valu
     ("fabric", "setup"): _setup,
     ("fabric", "setup_module"): _setup,
     ("fabric", "setup_optimizers"): _setup,
-    ("fabric", "backward"): _backward,
+    ("fabric", "backward"): backward,
     **{
         ("strategy", name): collective_method(name)
         for name in ("barrier", "broadcast", "reduce", "all_gather")
     },
     **{
-        ("fabric", name): _nothing for name in ("clip_gradients", "no_backward_sync", "save", "load", "print")
+        ("fabric", name): harmless for name in ("clip_gradients", "no_backward_sync", "save", "load", "print")
     },
-}
-
-
-def _here(_it: Interpreter, _thing: HeapObject) -> Value:
-    return Device("cuda", of_rank=True)
-
-
-def _rank(_it: Interpreter, _thing: HeapObject) -> Value:
-    return RankValue()
-
-
-ATTRIBUTES: dict[tuple[str, str], Callable[[Interpreter, HeapObject], Value]] = {
-    ("fabric", "device"): _here,
-    ("fabric", "global_rank"): _rank,
-    ("fabric", "local_rank"): _rank,
-    ("lightning trainer", "global_rank"): _rank,
-    ("lightning trainer", "local_rank"): _rank,
-    ("lightning trainer", "strategy"): lambda it, thing: it.new(HeapObject("strategy", thing.place)),
-    ("fabric", "world_size"): lambda it, _thing: Const(it.target.world),
 }

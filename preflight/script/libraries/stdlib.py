@@ -231,10 +231,7 @@ def _exit(it: Interpreter, call: Call) -> Value:
 
 
 _BARS = (
-    *(
-        "tqdm.tqdm",
-        *(f"tqdm.{package}.tqdm" for package in ("auto", "autonotebook", "notebook", "rich", "std")),
-    ),
+    *(f"tqdm{package}.tqdm" for package in ("", ".auto", ".autonotebook", ".notebook", ".rich", ".std")),
     *("tqdm.rich.tqdm_rich", "tqdm.notebook.tqdm_notebook", "tqdm.tqdm_notebook"),
 )
 """Progress bars around what a loop goes over."""

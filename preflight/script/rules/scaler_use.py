@@ -5,7 +5,6 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from preflight.facts.script import CodeLocation
 from preflight.script.interpreter.events import ScriptEvent
 from preflight.script.interpreter.values import TRUE, Const, HeapObject, Ref, alternatives, truth
 from preflight.script.rules.certainty import doubts_of
@@ -31,31 +30,36 @@ def step_of_a_scaler_that_scales_nothing(it: "Interpreter", event: ScriptEvent) 
     scaler = it.thing(event.ref)
     if event.name == "scaled":
         note_call(it, "scale", scaler.place if scaler is not None else None, event.place)
-    elif event.name == "scaler step":
-        if scaler is not None and _is_in_use(scaler):
-            note_call(it, f"{_prefix(it, scaler, event)}{_STEPPED}", scaler.place, event.place)
+    elif event.name == "scaler step" and scaler is not None:
+        _note_step(it, scaler, event, _STEPPED)
     elif event.name == "end":
-        sure, doubtful = (_left_out(it, f"{prefix}{_STEPPED}", "scale") for prefix in ("", "perhaps "))
-        if (sure or doubtful) and not has_unknown_call(it, "scale", _SCALES):
-            message = "this scaler steps an optimizer, and scale(loss) is never called"
-            fix = "scaler.scale(loss).backward() before it, or optimizer.step() without a scaler"
-            yield from _unless_elsewhere(it, sure, doubtful, message, fix)
+        message = "this scaler steps an optimizer, and scale(loss) is never called"
+        fix = "scaler.scale(loss).backward() before it, or optimizer.step() without a scaler"
+        yield from _left_out(it, _STEPPED, "scale", _SCALES, message, fix)
 
 
-def _is_in_use(scaler: HeapObject) -> bool:
-    """Whether a scaler is on, perhaps by a setting that is not known, and unread code has not had it."""
-    return truth(scaler.get("enabled")) is not False and scaler.get("touched") != TRUE
+def _note_step(it: "Interpreter", scaler: HeapObject, event: ScriptEvent, note: str) -> None:
+    """Note a step with a scaler that is on, perhaps by a setting that is not known; unread code had none."""
+    enabled = truth(scaler.get("enabled"))
+    if enabled is not False and scaler.get("touched") != TRUE:
+        doubtful = doubts_of(it, event.place) or not enabled
+        note_call(it, f"{'perhaps ' if doubtful else ''}{note}", scaler.place, event.place)
 
 
-def _prefix(it: "Interpreter", scaler: HeapObject, event: ScriptEvent) -> str:
-    """Return the word before the note of a step that may not run, or not with a scaler that is on."""
-    return "perhaps " if doubts_of(it, event.place) or not truth(scaler.get("enabled")) else ""
-
-
-def _unless_elsewhere(
-    it: "Interpreter", sure: list[CodeLocation], doubtful: list[CodeLocation], message: str, fix: str
+def _left_out(
+    it: "Interpreter", note: str, method: str, form: str, message: str, fix: str
 ) -> Iterator[RuleHit]:
-    """Yield what is missing, as an error where no module that could not be read may have it."""
+    """Yield the steps of scalers of which a method is never called.
+
+    Each is an error where no module that could not be read may call it.
+    """
+    called = owners_of(it, method) | {UNSEEN}
+    sure, doubtful = (
+        [place for scaler, place in calls_by_owner(it, f"{prefix}{note}") if scaler not in called]
+        for prefix in ("", "perhaps ")
+    )
+    if not (sure or doubtful) or has_unknown_call(it, method, form):
+        return
     unread = it.sources.unread()
     message += ", unless a module that could not be read does it" if unread else ""
     for place in dict.fromkeys((*sure, *doubtful)):
@@ -87,19 +91,11 @@ def scaler_never_updated(it: "Interpreter", event: ScriptEvent) -> Iterator[Rule
     if event.name == "scaler update" and scaler is not None:
         note_call(it, "update", scaler.place, event.place)
     elif event.name == "scaler step" and scaler is not None:
-        if it.loop_depth and _is_in_use(scaler):
-            note_call(it, f"{_prefix(it, scaler, event)}{_LEFT}", scaler.place, event.place)
+        if it.loop_depth:
+            _note_step(it, scaler, event, _LEFT)
     elif event.name == "end":
-        sure, doubtful = (_left_out(it, f"{prefix}{_LEFT}", "update") for prefix in ("", "perhaps "))
-        if (sure or doubtful) and not has_unknown_call(it, "update", _UPDATES):
-            message = "this scaler steps an optimizer in a loop, and update() is never called"
-            yield from _unless_elsewhere(it, sure, doubtful, message, "scaler.update() after it")
-
-
-def _left_out(it: "Interpreter", steps: str, method: str) -> list[CodeLocation]:
-    """Return the steps of scalers of which a method is never called."""
-    called = owners_of(it, method)
-    return [place for scaler, place in calls_by_owner(it, steps) if scaler not in called | {UNSEEN}]
+        message = "this scaler steps an optimizer in a loop, and update() is never called"
+        yield from _left_out(it, _LEFT, "update", _UPDATES, message, "scaler.update() after it")
 
 
 @rule("P129", "step", "unknown step", "scaler step", "unscale", "backward", "end")
