@@ -38,9 +38,8 @@ def init_process_group(it: Interpreter, call: Call) -> Value:
     return NONE
 
 
-def _is_initialized(it: Interpreter, call: Call) -> Value:
+def _is_initialized(it: Interpreter, _call: Call) -> Value:
     """torch.distributed.is_initialized(): after a group was made, in a launch of several ranks."""
-    del call
     return TRUE if it.state.grouped and (it.target.processes or 1) > 1 else UNKNOWN
 
 

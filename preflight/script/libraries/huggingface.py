@@ -34,8 +34,7 @@ from preflight.script.library_names import MODEL_MAKERS, is_model_class, root_an
 # --- accelerate -------------------------------------------------------------------------
 
 
-def _accelerator(it: Interpreter, ref: Ref, name: str, call: Call) -> None:
-    del name
+def _accelerator(it: Interpreter, ref: Ref, _name: str, call: Call) -> None:
     given = call.get("mixed_precision", 2)
     if given is None and call.open:
         given = UNKNOWN

@@ -52,7 +52,7 @@ _SAMPLER_FIX = (
 
 
 @rule("R401", *_STEPS)
-def all_data_on_every_rank(it: "Interpreter", event: ScriptEvent) -> Iterator[RuleHit]:
+def all_data_on_every_rank(it: "Interpreter", _event: ScriptEvent) -> Iterator[RuleHit]:
     """A model is trained by several ranks, and its DataLoader gives each of them all of the data.
 
     An epoch is then as many epochs as there are ranks, and with one seed all ranks train on the same batches:
@@ -60,7 +60,6 @@ def all_data_on_every_rank(it: "Interpreter", event: ScriptEvent) -> Iterator[Ru
     rank gives each rank its own part.
     Source: torch.utils.data's documentation of DistributedSampler; the DDP tutorial of pytorch.org.
     """
-    del event  # that something trains is what counts
     if it.target.processes == 1 or not it.state.wrapped or "no_grad" in it.contexts:
         return
     for drawn in it.drawn:

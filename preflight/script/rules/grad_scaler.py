@@ -200,7 +200,7 @@ def bf16_support_counts_emulation(it: "Interpreter", event: ScriptEvent) -> Iter
 
 
 @rule("P122", "accelerator")
-def precision_fixed_in_code(it: "Interpreter", event: ScriptEvent) -> Iterator[RuleHit]:
+def precision_fixed_in_code(_it: "Interpreter", event: ScriptEvent) -> Iterator[RuleHit]:
     """The mixed precision is a literal in the code, so no flag or configuration changes it.
 
     Source: accelerate/state.py: the argument wins over environment, flag and config file.
@@ -216,11 +216,10 @@ def precision_fixed_in_code(it: "Interpreter", event: ScriptEvent) -> Iterator[R
         yield RuleHit(
             call.at("mixed_precision"), message, "leave it out and let the launch decide", Level.INFO
         )
-    del it
 
 
 @rule("P123", "arguments")
-def both_off_is_not_off(it: "Interpreter", event: ScriptEvent) -> Iterator[RuleHit]:
+def both_off_is_not_off(_it: "Interpreter", event: ScriptEvent) -> Iterator[RuleHit]:
     """fp16=False together with bf16=False does not mean float32.
 
     The Trainer then takes what the launch says.
@@ -235,7 +234,6 @@ def both_off_is_not_off(it: "Interpreter", event: ScriptEvent) -> Iterator[RuleH
     if call.kwargs["fp16"] == FALSE and call.kwargs["bf16"] == FALSE:
         message = "both off: the launch's mixed precision applies"
         yield RuleHit(call.at("bf16"), message, "--precision no for float32", Level.INFO)
-    del it
 
 
 @rule("P127", "arguments")
@@ -259,7 +257,7 @@ def both_switches_on(it: "Interpreter", event: ScriptEvent) -> Iterator[RuleHit]
 
 
 @rule("P126", "arguments")
-def fp16_wherever_there_is_a_gpu(it: "Interpreter", event: ScriptEvent) -> Iterator[RuleHit]:
+def fp16_wherever_there_is_a_gpu(_it: "Interpreter", event: ScriptEvent) -> Iterator[RuleHit]:
     """fp16=torch.cuda.is_available() turns fp16 on even where bf16 is native.
 
     Source: field reports; see P101 for what it does to half-precision weights.
@@ -270,7 +268,6 @@ def fp16_wherever_there_is_a_gpu(it: "Interpreter", event: ScriptEvent) -> Itera
             yield RuleHit(
                 event.place_of(word.arg), message, "let the launch decide: leave it out", Level.INFO
             )
-    del it
 
 
 @rule("P130", "load", "attention")
