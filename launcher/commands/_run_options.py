@@ -103,14 +103,16 @@ def find_run(
             word, hosts, access.open, width=access.width, warn=warn, listed=listed, meaning=meaning
         )
     except (BadInput, HostError, HostsUnusable, RunNotKept) as error:
-        unlisted = sorted(meant - listed.keys() - {LOCALHOST})
-        if unlisted and isinstance(error, (HostError, HostsUnusable)):
-            after = "; " if error.fix else ""
-            error.fix += f"{after}where it has a new name or address, list it as {unlisted[0]} in hosts.yaml"
+        fixes = [error.fix] if error.fix else []
+        if absent := sorted(meant.intersection(error.hosts) - listed.keys() - {LOCALHOST}):
+            fixes.append(
+                f"where {absent[0]} has a new name or address, list it under {absent[0]} in hosts.yaml"
+            )
         kept = scope.kept_run(word)
         is_listed = isinstance(error, BadInput) and kept != word and kept in error.message
         if kept and not is_listed:  # its host may be gone for good
-            error.fix += f"{'; ' if error.fix else ''}gpulaunch report {kept} shows what is kept locally"
+            fixes.append(f"gpulaunch report {kept} shows what is kept locally")
+        error.fix = "; ".join(fixes)
         raise
     if word in (LAST, run_name(found.run_id)):
         echo(f"{word} is {run_line(found, time.time())}", err=True)

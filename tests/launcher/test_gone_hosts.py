@@ -178,8 +178,17 @@ def test_many_hosts_are_forgotten_with_one_short_command() -> None:
     assert describe_gone([f"n{number:02}" for number in range(1, 25)]).endswith(command)
 
 
-@pytest.mark.parametrize(("word", "asked"), [(RUN_ID, {"a", "b"}), ("last", {"a", "b", "c", "localhost"})])
-def test_a_whole_run_id_is_looked_for_on_the_hosts_of_its_launch_alone(word: str, asked: set[str]) -> None:
+@pytest.mark.parametrize(
+    ("word", "listed", "asked", "renamed"),
+    [
+        (RUN_ID, "c", {"a", "b"}, "where a has a new name or address, list it under a in hosts.yaml"),
+        (RUN_ID, "a", {"a", "b"}, ""),  # it is a that does not answer, and it is listed
+        ("last", "c", {"a", "b", "c", "localhost"}, ""),
+    ],
+)
+def test_a_whole_run_id_is_looked_for_on_the_hosts_of_its_launch_alone(
+    word: str, listed: str, asked: set[str], renamed: str
+) -> None:
     remember()
     opened: set[str] = set()
 
@@ -187,10 +196,10 @@ def test_a_whole_run_id_is_looked_for_on_the_hosts_of_its_launch_alone(word: str
         opened.add(entry.name)
         raise ConnectionTimedOut(entry.name, "no answer")
 
-    access = HostAccess(Inventory(hosts={"c": HostEntry("c")}), open_entry, 4)
+    access = HostAccess(Inventory(hosts={listed: HostEntry(listed)}), open_entry, 4)
     options = FoundRunOptions(
         inventory=None, identity_file=None, accept_new_host_keys=False, parallel=4, hosts=()
     )
-    with pytest.raises(ConnectionTimedOut):
+    with pytest.raises(ConnectionTimedOut) as caught:
         find_run(word, access, options)
-    assert opened == asked
+    assert (opened, caught.value.fix) == (asked, renamed)
