@@ -33,8 +33,8 @@ _SHARE = 0.85
 _FEWEST, _FEW = 6, 3
 """Lines of which nearly all, and of which all must have a prefix."""
 _SAMPLE = 64
-_COUNTS = re.compile(r"\d+(?:[.,:/+-]+\d+)+|(?<![A-Za-z_-])\d+")
-"""Stamps, and numbers that belong to no name: they differ from line to line."""
+_COUNTS = re.compile(r"\d+(?:[.,:/+-]+\d+)+|(?<![A-Za-z_-])(?!\d{1,4}\t$)\d+")
+"""Stamps, and numbers that belong to no name: they differ from line to line; one before a tab is GNU parallel's tag."""
 _LINES_PER_LABEL = 3
 
 

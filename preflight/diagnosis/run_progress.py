@@ -35,7 +35,7 @@ _FAILED = AnyOf(
 )
 # It went through to its end. Said by trainers, not by launchers.
 _DONE = AnyOf(
-    r"['\"]train_runtime['\"]\s*:|[Tt]raining (?:is )?(?:completed?|done|finished|complete)\b|(?:^\W{0,20}|[Ff]ine-?)[Tt]uning (?:is )?(?:completed?|done|finished)\b|[Ff]inished training|Trainer\.fit` stopped: `max_\w+=|\btrain(?:ing)? done\b|[Jj]ob completed successfully"
+    r"['\"]train_runtime['\"]\s*:|[Tt]raining (?:is )?(?:completed?|done|finished|complete)\b|(?:^\W{0,20}|[Ff]ine-?|[Hh]yper-?parameter )[Tt]uning (?:is )?(?:completed?|done|finished)\b|[Ff]inished training|Trainer\.fit` stopped: `max_\w+=|\btrain(?:ing)? done\b|[Jj]ob completed successfully"
     r"|Training time \d|[Ss]aved? (?:final|last) (?:model|checkpoint)|^All done\b|^done\.?$|^Done\.?$|[Rr]un (?:finished|completed) successfully|worker group successfully finished|WorkerState\.SUCCEEDED|exits successfully|finished successfully|All \d+ ranks? finished|state: COMPLETED|State: COMPLETED"
     r"|\d+ epochs completed in|训练(?:已经?)?(?:完成|结束)|[Tt]reinamento conclu[ií]do|[Ee]ntrenamiento (?:completado|finalizado|terminado)|[Ee]ntraînement terminé|[Tt]raining (?:erfolgreich )?(?:abgeschlossen|beendet)|[Ff]inal (?:loss|accuracy|eval|val)\w*\b.{0,20}[\d.]|^# Avg bus bandwidth\b"
 )

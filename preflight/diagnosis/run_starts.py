@@ -10,8 +10,9 @@ from preflight.diagnosis.signature_matcher import JoinedLines, shape
 from preflight.diagnosis.signatures.model import AnyOf
 from preflight.diagnosis.step_counters import counted_steps
 
-_JOB = re.compile(r"slurmstepd\S{0,60}: error: \*{3} (?:JOB|STEP) (\d{1,12})\b")
-_REPORTED = "The output (if any) is above this job summary"
+_JOB = re.compile(
+    r"slurmstepd\S{0,60}: error: \*{3} (?:JOB|STEP) (\d{1,12})\b|^The output \(if any\) is above this job summary"
+)
 _NOHUP = "nohup: ignoring input"
 _TRACKED = re.compile(r"^wandb: Run data is saved locally in \S*?\brun-(\d+_\d+-\w+)")
 _PROMPT = re.compile(
@@ -84,8 +85,9 @@ def last_start(lines: Sequence[Line], failing: Sequence[Line]) -> int:
 def _after_other_jobs(lines: Sequence[Line]) -> int:
     """Return the place behind the end of the last job but one of Slurm, or of LSF, which appends a report of each."""
     ends = [(match[1], line.order) for line in lines if (match := _JOB.search(line.text))]
-    ends += [(str(line.order), line.order) for line in lines if line.text.startswith(_REPORTED)]
-    return max((order + 1 for (job, order), (later, _) in pairwise(ends) if job != later), default=0)
+    return max(
+        (order + 1 for (job, order), (later, _) in pairwise(ends) if not job or job != later), default=0
+    )
 
 
 def _after_command_of_job(lines: Sequence[Line], failing: Sequence[Line]) -> int:

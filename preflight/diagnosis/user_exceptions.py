@@ -18,7 +18,7 @@ from preflight.diagnosis.tracebacks import MOST_BELOW, ParsedException, frames_b
 # They only report that a child ended, or that the end was requested.
 LAUNCHER_ERRORS = frozenset({
     "ChildFailedError", "CalledProcessError", "SignalException", "SystemExit", "ProcessExitedException",
-    "ProcessRaisedException", "ActorUnavailableError", "ActorDiedError", "RayActorError", "WorkerCrashedError", "EngineDeadError", "AlgorithmError", "ExecuteUserScriptError", "UnexpectedStatusException", "TrainingFailedError", "TuneError", "CellExecutionError", "PapermillExecutionError",
+    "ProcessRaisedException", "ActorUnavailableError", "ActorDiedError", "RayActorError", "WorkerCrashedError", "EngineDeadError", "AlgorithmError", "ExecuteUserScriptError", "UnexpectedStatusException", "TrainingFailedError", "TuneError", "CellExecutionError", "PapermillExecutionError", "DeadKernelError",
 })  # fmt: skip
 _DIED, _KIND = "S97", (USER_CODE, USER_EXCEPTION)
 _TYPE_IN_WRAPPER = re.compile(
@@ -85,7 +85,7 @@ def cut_reports(raised: Sequence[ParsedException]) -> Iterator[tuple[ParsedExcep
 def source_above(course: RunProgress, line: Line) -> str:
     """Return the source of an exception's innermost call: what its process printed right above the message."""
     above = course.lines[max(0, line.order - _SOURCE_ABOVE) : line.order]
-    shown = "\n".join(each.text[:_MOST_OF_SOURCE] for each in above if each.stream == line.stream)
+    shown = " ".join(each.text[:_MOST_OF_SOURCE] for each in above if each.stream == line.stream)
     return shown.rpartition('File "')[2]
 
 
