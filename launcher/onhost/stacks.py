@@ -54,11 +54,7 @@ def living_ranks(run_dir: str) -> dict[int, int]:
         if event.get("event") == "rank":
             with contextlib.suppress(*MALFORMED):
                 found[int(event["rank"])] = (int(event["pid"]), int(event["ticks"]))
-    alive = {}
-    for rank, (pid, started) in sorted(found.items()):
-        if is_alive(read_stat(pid), started):
-            alive[rank] = pid
-    return alive
+    return {rank: pid for rank, (pid, ticks) in sorted(found.items()) if is_alive(read_stat(pid), ticks)}
 
 
 def read_lines(path: str) -> list[bytes]:
