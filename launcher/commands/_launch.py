@@ -27,7 +27,7 @@ from launcher.host_checks.preflight_options import PreflightOptions
 from launcher.launch.launch import CheckedLaunch, launch_and_follow
 from launcher.launch.request import FollowOptions, LaunchRequest
 from launcher.planning.on_end_notice import HeldNotice
-from launcher.planning.script_file import read_script_to_send
+from launcher.planning.script_file import find_tree, read_script_to_send
 from launcher.rehearsal.proof_store import describe_proof, fingerprint, save_proof
 from launcher.remote.connection_pool import ConnectionPool
 from launcher.rundir.layout import OUTCOME
@@ -50,6 +50,7 @@ def build_launch(request: RunRequest, options: LaunchOptions) -> LaunchRequest:
         connections=ConnectionPool(request.access.open),
         preflight=PreflightOptions(
             sent=read_script_to_send(request.config),
+            tree=find_tree(request.config),
             ignore=read_codes(options.ignore) | request.config.ignore,
             access_words=request.access.inventory.access_words,
             width=request.access.width,

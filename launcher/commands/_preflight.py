@@ -106,6 +106,7 @@ def _request(hosts: tuple[str, ...], options: PreflightCommandOptions) -> _Prefl
         return _PreflightRequest(job, hosts or (LOCALHOST,), how, names_hosts=bool(hosts), typed=hosts)
     from launcher.config.run_config import Overrides, load_run_config  # noqa: PLC0415 - only for a run config
     from launcher.planning.script_file import (  # noqa: PLC0415 - as above
+        find_tree,
         makes_workdir,
         read_script_after_sync,
         read_script_to_send,
@@ -123,6 +124,7 @@ def _request(hosts: tuple[str, ...], options: PreflightCommandOptions) -> _Prefl
             ignore=how.ignore | config.ignore,
             sent=read_script_to_send(config),
             script_after_sync=read_script_after_sync(config),
+            tree=find_tree(config),
             makes_workdir=makes_workdir(config),
         ),
         config.base,

@@ -4,9 +4,12 @@ What this module imports is most of a preflight; it is loaded while the first ho
 """
 
 import hashlib
+import posixpath
 import shlex
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import field, replace
+from functools import cache
+from pathlib import Path
 
 from launcher.config.host_access_args import complete_commands
 from launcher.config.inventory import HostEntry
@@ -28,6 +31,9 @@ from preflight.facts.missing import Missing
 from preflight.facts.script import ScriptAnalysis
 from preflight.frozen import dataclass
 from preflight.job import Job
+
+
+Finder = Callable[[str], str | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,11 +93,12 @@ def evaluate_facts(
 ) -> PreflightResult:
     """Judge what was gathered; pure."""
     how = options or PreflightOptions()
-    gathered = _after_transfer(gathered, how)
+    gathered = _after_transfer(entries, gathered, job, how)
     facts = gathered.facts
     main = entries[0].name
     is_launch = how.as_one_launch and not how.from_file
-    script = read_remote_script(entries[0], facts[main], job) if is_launch and main in facts else None
+    find = find_modules(entries[0], facts[main], job, how.tree) if main in facts else None
+    script = read_remote_script(facts[main], job, find) if is_launch and main in facts else None
     settled = resolve_gpus(replace(job, receives_tree=how.makes_workdir), facts.values())
     if script is not None or job.script or job.module:
         settled, _ = choose_engine(settled, script, facts.values())
@@ -118,7 +125,7 @@ def evaluate_facts(
             reach,
             expect=entries[0].expect,
             clocks=clocks or {},
-            launch=PlannedLaunch({} if decided is None else decided.ranks, script),
+            launch=PlannedLaunch({} if decided is None else decided.ranks, script, find),
             ignore=how.ignore,
         )
     return PreflightResult(
@@ -161,15 +168,37 @@ def _complete(findings: Sequence[Finding], words: tuple[str, ...]) -> Sequence[F
     return [replace(finding, fix=complete_commands(finding.fix, words)) for finding in findings]
 
 
-def _after_transfer(gathered: GatherResult, options: PreflightOptions) -> GatherResult:
-    """Return the facts as they are once the script or the tree has arrived."""
+def _after_transfer(
+    entries: Sequence[HostEntry], gathered: GatherResult, job: Job, options: PreflightOptions
+) -> GatherResult:
+    """Return the facts as they are once the script or the tree has arrived, a module's file among them."""
     arriving = options.sent or options.script_after_sync
-    if arriving is None:
-        return gathered
-    raw = arriving.text.encode()
-    script = ScriptFacts(arriving.name, hashlib.sha256(raw).hexdigest(), len(raw), arriving.text)
-    facts = {name: replace(host, script=script) for name, host in gathered.facts.items()}
+    scripts = {}
+    for entry in (entry for entry in entries if entry.name in gathered.facts):
+        found = (arriving.name, arriving.text) if arriving else _find_module(entry, job, options.tree)
+        if found:
+            raw = found[1].encode()
+            scripts[entry.name] = ScriptFacts(found[0], hashlib.sha256(raw).hexdigest(), len(raw), found[1])
+    facts = {
+        name: replace(host, script=scripts.get(name, host.script)) for name, host in gathered.facts.items()
+    }
     return replace(gathered, facts=facts)
+
+
+def _find_module(entry: HostEntry, job: Job, tree: Path | None) -> tuple[str, str] | None:
+    """Return path and text of the module that a job runs (`-m`), None where its file is not on this machine."""
+    here = job.directory_in(entry.workdir or str(Path.cwd())) if entry.is_local else ""
+    if not job.module or not (entry.is_local or tree):
+        return None
+    from launcher.local.source_files import read_source  # noqa: PLC0415 - as below
+
+    folder = posixpath.expanduser(here or str(tree))
+    stem = job.module.replace(".", "/")
+    for path in (f"{stem}.py", f"{stem}/__main__.py"):
+        text = read_source(posixpath.join(folder, path))
+        if text is not None:
+            return posixpath.join(posixpath.expanduser(here), path), text
+    return None
 
 
 def _from_error(error: HostError, ignore: frozenset[str]) -> Finding:
@@ -229,16 +258,35 @@ def _would_use(
     return preview, settled
 
 
-def read_remote_script(entry: HostEntry, main: HostFacts, job: Job) -> ScriptAnalysis | None:
+def find_modules(entry: HostEntry, main: HostFacts, job: Job, tree: Path | None) -> Finder | None:
+    """Return what finds the script's own modules: on this machine, or in the tree that a sync sends.
+
+    None where they lie on the main host alone.
+    """
+    from launcher.local.source_files import read_source  # noqa: PLC0415 - as below
+
+    if entry.is_local:
+        return cache(read_source)
+    if tree is None or isinstance(main.script, Missing):
+        return None
+    path = main.script.path
+    there = path.removesuffix(job.script) if posixpath.isabs(path) else ""
+
+    def find(path: str) -> str | None:
+        inside = posixpath.normpath(path.removeprefix(there))
+        return None if inside.startswith(("/", "..")) else read_source(str(tree / inside))
+
+    return cache(find)
+
+
+def read_remote_script(main: HostFacts, job: Job, find: Finder | None) -> ScriptAnalysis | None:
     """Read the training script as it is on the main host; None when it is not known.
 
-    Modules of its own are read where the main host is this machine; of other hosts only the script is known.
+    `find` returns the texts of its own modules; without it only the script is known.
     """
     if isinstance(main.script, Missing) or isinstance(main.script.text, Missing):
         return None
-    from launcher.local.source_files import read_source  # noqa: PLC0415 - as below
     from preflight.script.analyze import analyze_script  # noqa: PLC0415 - a third of our modules; only a script pays
 
     versions = {} if isinstance(main.python, Missing) else main.python.packages
-    find = read_source if entry.is_local else None
     return analyze_script(main.script.text, main.script.path, find=find, args=job.args, versions=versions)

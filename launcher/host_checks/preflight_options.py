@@ -1,6 +1,7 @@
 """How a preflight asks hosts and judges them."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from launcher.host_checks.fact_cache import FactCache
@@ -30,4 +31,6 @@ class PreflightOptions:
     while_waiting: Callable[[], object] | None = None  # called once, while a host works on its answer
     # The script in a tree that a sync will bring, working directory and all.
     script_after_sync: "ScriptFile | None" = None
+    # The local directory that a sync makes the one in which the ranks start; None: not known, or none.
+    tree: Path | None = None
     makes_workdir: bool = False  # a sync makes the working directory before the launch

@@ -15,11 +15,17 @@ def read_script_to_send(config: RunConfig) -> ScriptFile | None:
 
 def read_script_after_sync(config: RunConfig) -> ScriptFile | None:
     """Return the script that a sync would put on the hosts, None where none surely is. Raises BadInput."""
-    if config.sync is None or config.sync.to or not config.job.script:
+    tree = find_tree(config)
+    if tree is None or not config.job.script or not (tree / config.job.script).is_file():
         return None
-    tree = at_home(config.sync.source)
-    here = tree / config.job.script_in_tree
-    return _read(here, config.job.script, tree / config.job.subdirectory) if here.is_file() else None
+    return _read(tree / config.job.script, config.job.script, tree)
+
+
+def find_tree(config: RunConfig) -> Path | None:
+    """Return the local directory that a sync makes the one that the ranks start in, None where none surely is."""
+    if config.sync is None or config.sync.to:
+        return None
+    return at_home(config.sync.source) / config.job.subdirectory
 
 
 def read_script_of_job(config: RunConfig) -> ScriptFile | None:

@@ -4,7 +4,7 @@ Where a fact that a check names is Missing, the check is not called: an UNKNOWN 
 its place. A crash inside a check becomes an UNKNOWN finding too.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import field, fields, replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal
@@ -53,6 +53,7 @@ class PlannedLaunch:
 
     ranks: Mapping[str, NodeRanks] = field(default_factory=dict)  # by host; {}: no launch is possible
     script: ScriptAnalysis | None = None  # None: the script was not read
+    find: Callable[[str], str | None] | None = None  # texts of its own modules; None: they lie elsewhere
 
 
 def load_checks() -> dict[str, Check]:
@@ -117,6 +118,7 @@ def check_cluster(
         "clocks": clocks or {},
         "ranks": planned.ranks,
         "script": planned.script,
+        "find": planned.find,
     }
     return tuple(
         _finding(check, problem, problem.hosts or tuple(hosts), ignore)

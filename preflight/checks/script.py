@@ -1,6 +1,6 @@
 """The training script, read and never executed."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from preflight.checks.environment import lacking_packages
 from preflight.checks.finding import Problem, Severity
@@ -18,10 +18,13 @@ from preflight.job import Job
 
 
 @cluster_check("SCR001")
-def the_script_can_train_as_launched(hosts: Mapping[str, HostFacts], job: Job) -> Iterator[Problem]:
+def the_script_can_train_as_launched(
+    hosts: Mapping[str, HostFacts], job: Job, find: Callable[[str], str | None] | None
+) -> Iterator[Problem]:
     """The training script has no precision, placement or version fault that stops this launch.
 
-    It is read for the GPUs, versions, arguments and precision of this launch, and never executed. What is
+    It is read for the GPUs, versions, arguments and precision of this launch, and never executed; with it the
+    modules of its own that lie on this machine, as with --sync and on localhost. What is
     sure to fail is critical, what may is a warning; `gpulaunch explain` knows the rule each message names.
     What could not be judged (a file that is not Python, a script of too many paths) is unknown.
 
@@ -35,7 +38,7 @@ def the_script_can_train_as_launched(hosts: Mapping[str, HostFacts], job: Job) -
     from preflight.script.rules.registry import Level  # noqa: PLC0415 - as above
 
     severities = {Level.ERROR: Severity.CRITICAL, Level.WARNING: Severity.WARNING}
-    result = judge_script(main.script.text, main.script.path, hosts, job)
+    result = judge_script(main.script.text, main.script.path, hosts, job, find)
     for finding in result.findings:
         severity = severities.get(finding.level)
         if severity is not None:

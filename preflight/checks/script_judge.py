@@ -12,19 +12,22 @@ from preflight.facts.missing import Missing
 from preflight.job import Job, Precision
 from preflight.script.analyze import analyze_script
 from preflight.script.lint import LintResult, lint_for
+from preflight.script.source import Finder
 from preflight.script.syntax_trees import Parser
 from preflight.script.target import RankTarget
 
 
-def judge_script(text: str, path: str, hosts: Mapping[str, HostFacts], job: Job) -> LintResult:
+def judge_script(
+    text: str, path: str, hosts: Mapping[str, HostFacts], job: Job, find: Finder | None = None
+) -> LintResult:
     """Return the faults of a script as this launch would run it; the first host is the main host.
 
-    Where the hosts' GPUs are not known it is judged for what GPUs before and from Ampere on would do.
+    `find` returns the texts of its own modules. Where the hosts' GPUs are not known it is judged for what GPUs before and from Ampere on would do.
     """
     versions = _versions(hosts)
     capabilities, size = _hardware(hosts, job)
     parser = Parser()
-    script = analyze_script(text, path, args=job.args, versions=versions, parser=parser)
+    script = analyze_script(text, path, find=find, args=job.args, versions=versions, parser=parser)
     launch: Precision | None = None
     try:
         launch = decide(hosts, job, script).mixed_precision
@@ -33,7 +36,8 @@ def judge_script(text: str, path: str, hosts: Mapping[str, HostFacts], job: Job)
     args = align_args(job, launch, script).args if launch else job.args
     kinds = capabilities or ([None] if not job.wants_gpus else [(7, 5), (8, 0)])
     targets = [RankTarget(item, size, launch, args, versions) for item in kinds]
-    return lint_for(text, path, targets, certain=bool(capabilities) or not job.wants_gpus, parser=parser)
+    certain = bool(capabilities) or not job.wants_gpus
+    return lint_for(text, path, targets, certain=certain, find=find, parser=parser)
 
 
 def _versions(hosts: Mapping[str, HostFacts]) -> Mapping[str, str]:

@@ -227,12 +227,18 @@ def _project_folders(folder: str, root: str) -> Iterator[str]:
 
     It is the folder above, that of the package which the script is a part of, or a `src` beside them.
     """
-    above, top = posixpath.dirname(folder), posixpath.dirname(posixpath.dirname(folder))
-    outside, found, _ = f"{folder}/".rpartition(f"/{root}/")
-    project = [outside] if found else []
-    for item in dict.fromkeys((above, *project, f"{folder}/src", f"{above}/src", top)):
-        if item not in ("", "/"):
+    above = _above(folder)
+    outside, found, _ = f"/{folder}/".rpartition(f"/{root}/")
+    beside = (posixpath.join(base, "src") for base in (folder, above))
+    for item in dict.fromkeys((above, *([outside[1:]] if found else []), *beside, _above(above))):
+        if item != "/" and (item or not folder.startswith("/")):
             yield item
+
+
+def _above(folder: str) -> str:
+    """Return the folder above one, "" for the current directory, as that of its own files is named."""
+    above = posixpath.normpath(posixpath.join(folder, ".."))
+    return "" if above == "." else above
 
 
 def used_by_program(nodes: list[ast.AST]) -> frozenset[str] | None:
