@@ -35,11 +35,8 @@ def sync_tree(
         return launch
     if dry_run:
         arriving = read_script_after_sync(config)
-        what = (
-            "with the files that they have now"
-            if arriving is None
-            else f"as if {arriving.name} were on them already"
-        )
+        named = config.job.module if arriving is None else arriving.name
+        what = f"as if {named} were on them already" if named else "with the files that they have now"
         tree = one_line(str(at_home(config.sync.source).resolve()), 400)
         screen.notify(f"sync: nothing is sent in a dry run; hosts are judged {what}")
         screen.notify(f"sync: a launch sends {tree}")

@@ -32,7 +32,6 @@ from preflight.facts.script import ScriptAnalysis
 from preflight.frozen import dataclass
 from preflight.job import Job
 
-
 Finder = Callable[[str], str | None]
 
 
@@ -186,7 +185,7 @@ def _after_transfer(
 
 
 def _find_module(entry: HostEntry, job: Job, tree: Path | None) -> tuple[str, str] | None:
-    """Return path and text of the module that a job runs (`-m`), None where its file is not on this machine."""
+    """Return path and text of the module that a job runs (`-m`); None: its file is not on this machine."""
     here = job.directory_in(entry.workdir or str(Path.cwd())) if entry.is_local else ""
     if not job.module or not (entry.is_local or tree):
         return None

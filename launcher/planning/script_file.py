@@ -22,7 +22,7 @@ def read_script_after_sync(config: RunConfig) -> ScriptFile | None:
 
 
 def find_tree(config: RunConfig) -> Path | None:
-    """Return the local directory that a sync makes the one that the ranks start in, None where none surely is."""
+    """Return the local directory that a sync makes that of the ranks, None where none surely is."""
     if config.sync is None or config.sync.to:
         return None
     return at_home(config.sync.source) / config.job.subdirectory

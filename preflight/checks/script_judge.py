@@ -22,7 +22,8 @@ def judge_script(
 ) -> LintResult:
     """Return the faults of a script as this launch would run it; the first host is the main host.
 
-    `find` returns the texts of its own modules. Where the hosts' GPUs are not known it is judged for what GPUs before and from Ampere on would do.
+    `find` returns the texts of its own modules. Where the hosts' GPUs are not known it is judged for what
+    GPUs before and from Ampere on would do.
     """
     versions = _versions(hosts)
     capabilities, size = _hardware(hosts, job)

@@ -18,7 +18,7 @@ from preflight.script.interpreter.unreached_code import RemainderReader
 from preflight.script.interpreter.values import Value
 from preflight.script.libraries.call_table import LibraryModel
 from preflight.script.rules.all_rules import RULES
-from preflight.script.rules.certainty import LOWER, OF_ALL_RANKS, OF_OLD_GPUS, UNREAD, doubted, doubts_of
+from preflight.script.rules.certainty import LOWER, OF_ALL_RANKS, OF_OLD_GPUS, UNREAD, concerns, doubted
 from preflight.script.rules.registry import Level, RuleHit, rules_of
 from preflight.script.source import Finder, Source, Sources, spawns_ranks
 from preflight.script.syntax_trees import Parser
@@ -272,7 +272,7 @@ def _read(sources: Sources, text: str, path: str, target: RankTarget) -> _Target
         for code, judge in rules_of(event.name):
             if not (first_rank and code in OF_ALL_RANKS):
                 for hit in judge(it, event):
-                    _keep(reading.hits, code, doubted(hit, code, doubts_of(it, hit.place)))
+                    _keep(reading.hits, code, doubted(it, hit, code))
 
     it = Interpreter(sources, target, LibraryModel(), listen)
     it.run(source)
@@ -319,7 +319,7 @@ def _merged(
         where = [
             (target, reading.hits[code, place])
             for target, reading in zip(targets, readings, strict=True)
-            if (code, place) in reading.hits and (target.before_ampere or code not in OF_OLD_GPUS)
+            if (code, place) in reading.hits and concerns(target, code)
         ]
         if not where:
             continue

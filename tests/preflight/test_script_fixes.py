@@ -59,6 +59,7 @@ FIXES: dict[str, tuple[str, str, str]] = {
     "P130": ("flash_attention", "flash_attention_2", "sdpa"),
     "P131": ("support_counts_emulation", "is_bf16_supported()", "get_device_capability() >= (8, 0)"),
     "P132": ("bf16_on_cpu", "bf16=True", "bf16=True, use_cpu=True"),
+    "P133": ("fire_commands_through_a_float16_base", "torch.float16 if", "torch.float32 if"),
     "P128": (
         "scaler_without_update",
         "self.optimizer.zero_grad()",

@@ -11,6 +11,7 @@ from preflight.facts.missing import Missing
 from preflight.probes.python_env import import_path, probe_python
 from preflight.probes.request import read_request
 from preflight.probes.script_imports import absent_modules, imported_names
+from preflight.script.source import Sources
 
 TEXT = """
 import os, sys, mine.part, packaging_that_nobody_has.core
@@ -76,3 +77,23 @@ def test_packages_are_those_of_the_python_path_that_the_launch_has(tmp_path: Pat
     answers: dict[str, Any] = {}
     probe_python(read_request({"python_path": f"near:{tmp_path}"}, None), answers.__setitem__)
     assert answers["python"]["packages"]["torch"] == "2.4.1"
+
+
+@pytest.mark.parametrize(
+    ("script", "module"),
+    [
+        ("train.py", "pkg/model.py"),
+        ("train.py", "src/pkg/model.py"),
+        ("train.py", "../pkg/model.py"),
+        ("pkg/train.py", "pkg/model.py"),  # a package that is installed from its own tree
+        ("scripts/train.py", "pkg/model.py"),
+        ("scripts/train.py", "src/pkg/model.py"),
+        ("pkg/tools/train.py", "pkg/model.py"),
+        ("/home/ada/pkg/tools/train.py", "/home/ada/pkg/model.py"),
+        ("/home/ada/project/scripts/train.py", "/home/ada/project/pkg/model.py"),
+    ],
+)
+def test_own_modules_are_found_from_the_folder_that_lint_is_typed_in(script: str, module: str) -> None:
+    sources = Sources({module: "import torch"}.get)
+    main = sources.add(script, "from pkg.model import load")
+    assert sources.own_modules(main) == [module]

@@ -4,7 +4,7 @@ from preflight.script.interpreter.calls import invoke
 from preflight.script.interpreter.classes import method_of
 from preflight.script.interpreter.events import Call
 from preflight.script.interpreter.interpreter import Interpreter
-from preflight.script.interpreter.values import UNKNOWN, Class, Func, Ref, Value
+from preflight.script.interpreter.values import UNKNOWN, Class, Func, Map, Ref, Value
 from preflight.script.libraries.hf_arguments import overlay
 from preflight.script.library_names import TRAINS
 
@@ -21,6 +21,8 @@ def run(it: Interpreter, root: str, call: Call) -> Value:
     for argument in (*call.args, *(call.get(word) or UNKNOWN for word in ("config_class", "component"))):
         thing = it.thing(argument) if isinstance(argument, Ref) and root == "fire" else None
         cls = argument if thing is None else thing.get("__class__")
+        commands = argument.items if isinstance(argument, Map) else ()  # {"train": train}: one is called
+        it.handed |= {each.key: each for _, each in commands if isinstance(each, Func)}
         if isinstance(argument, Func):
             invoke(it, argument, _without_arguments(call))
         elif isinstance(cls, Class):

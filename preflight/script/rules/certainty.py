@@ -4,7 +4,6 @@ What only some condition, default or caller brings about is one level lower, and
 """
 
 import ast
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -19,6 +18,7 @@ from preflight.script.interpreter.branch_conditions import (
     branch_places,
 )
 from preflight.script.rules.registry import Level, RuleHit
+from preflight.script.target import RankTarget
 
 if TYPE_CHECKING:
     from preflight.script.interpreter.interpreter import Interpreter
@@ -30,11 +30,20 @@ OF_OLD_GPUS = frozenset({"P109", "P121", "P130", "P131"})
 
 The rules judge as if for such a GPU, and a target with another has none of these: one reading serves both.
 """
+OF_NEW_GPUS = frozenset({"P133"})
+"""What is a fault only where bf16 is native."""
 _OF_ORDER = frozenset({"D202", "D205"})
 """Faults of what comes first, or never: what calls a function may come before all of it."""
 UNREAD = "unread"
 SEVERITY = (Level.INFO, Level.WARNING, Level.ERROR)
 LOWER = {Level.ERROR: Level.WARNING, Level.WARNING: Level.INFO, Level.INFO: Level.INFO}
+
+
+def concerns(target: RankTarget, code: str) -> bool:
+    """Return whether a rule's fault is one on the target's GPU."""
+    if code in OF_NEW_GPUS:
+        return target.capability is not None and not target.before_ampere
+    return target.before_ampere or code not in OF_OLD_GPUS
 
 
 def doubts_of(it: "Interpreter", place: CodeLocation) -> tuple[str, ...]:
@@ -51,8 +60,9 @@ def doubts_of(it: "Interpreter", place: CodeLocation) -> tuple[str, ...]:
     )
 
 
-def doubted(hit: RuleHit, code: str, doubts: Sequence[str]) -> RuleHit:
-    """Return a hit at the level that its doubts leave."""
+def doubted(it: "Interpreter", hit: RuleHit, code: str, at: CodeLocation | None = None) -> RuleHit:
+    """Return a hit at the level that the doubts of its place leave, or those of where it comes true."""
+    doubts = doubts_of(it, at or hit.place)
     named = any(doubt.startswith(UNREACHED) for doubt in doubts)
     for doubt in doubts:
         hit = hit if named and doubt == UNCALLED else _lowered(hit, code, doubt)

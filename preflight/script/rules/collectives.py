@@ -12,7 +12,7 @@ from preflight.script.interpreter.events import Loop, ScriptEvent
 from preflight.script.interpreter.values import TRUE, Ref, alternatives
 from preflight.script.libraries.collectives import FORWARD_OF_ONE
 from preflight.script.libraries.pytorch import trained_models
-from preflight.script.rules.certainty import doubted, doubts_of
+from preflight.script.rules.certainty import doubted
 from preflight.script.rules.registry import Level, RuleHit, rule
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def rank_0_alone_in_a_collective(it: "Interpreter", event: ScriptEvent) -> Itera
         it.notes.setdefault(OTHERS, []).append(event.place)
         it.notes.setdefault(f"{OTHERS} {_function(it)}", []).append(event.place)
         alone = OTHER_RANKS in it.contexts and event.name == "collective"
-        level = doubted(RuleHit(event.place, "", "", Level.WARNING), "R404", doubts_of(it, event.place)).level
+        level = doubted(it, RuleHit(event.place, "", "", Level.WARNING), "R404").level
         name = f"{_LEFT}{level.value} {event.what}()" if alone else _PARTED
         it.notes.setdefault(name, []).append(event.place)
     elif RANK_0 in it.contexts:
@@ -89,7 +89,7 @@ def rank_0_alone_in_a_collective(it: "Interpreter", event: ScriptEvent) -> Itera
             else Level.WARNING
         )
         level = Level.INFO if _is_of_another_launch(it) else level
-        hit = doubted(RuleHit(event.place, "", "", level), "R404", doubts_of(it, event.place))
+        hit = doubted(it, RuleHit(event.place, "", "", level), "R404")
         what = _OF_ALL.get(event.name) or f"{event.what}()"
         it.notes.setdefault(f"{_ALONE}{hit.level.value} {what}", []).append(event.place)
         it.notes.setdefault(f"{_IN}{_function(it)}", []).append(event.place)

@@ -25,7 +25,7 @@ from preflight.script.interpreter.values import (
     truth,
 )
 from preflight.script.libraries.data_loaders import OF_PARTS, ONE_EPOCH, divides
-from preflight.script.rules.certainty import doubted, doubts_of
+from preflight.script.rules.certainty import doubted
 from preflight.script.rules.method_calls import has_unknown_call, note_call, owners_of
 from preflight.script.rules.registry import Level, RuleHit, rule
 from preflight.script.source import all_names
@@ -222,7 +222,7 @@ def same_order_in_every_epoch(it: "Interpreter", event: ScriptEvent) -> Iterator
         yield from _shuffled_alike(it)
     elif "no_grad" not in it.contexts:
         for sampler in (thing for drawn in it.drawn for thing in _reshuffled(it, drawn)):
-            doubt = doubted(RuleHit(sampler.place, "", "", Level.WARNING), "R403", doubts_of(it, event.place))
+            doubt = doubted(it, RuleHit(sampler.place, "", "", Level.WARNING), "R403", event.place)
             note_call(it, f"{_ALIKE} {doubt.level.value}", sampler.place, event.place)
 
 

@@ -28,7 +28,7 @@ from preflight.script.interpreter.values import (
     is_by_rank,
     text_of,
 )
-from preflight.script.rules.certainty import doubted, doubts_of
+from preflight.script.rules.certainty import doubted
 from preflight.script.rules.collectives import OTHERS
 from preflight.script.rules.registry import Level, RuleHit, rule
 from preflight.script.syntax_trees import walk
@@ -83,7 +83,7 @@ def one_file_of_every_rank(it: "Interpreter", event: ScriptEvent) -> Iterator[Ru
         yield from _of_all(it, event)
     elif event.name == "early write":
         for hit in _of_all(it, event):
-            level = doubted(hit, "R405", doubts_of(it, hit.place)).level
+            level = doubted(it, hit, "R405").level
             it.notes.setdefault(f"{_EARLY}{level.value} {event.what}", []).append(hit.place)
     elif event.name != "end":
         by_launch = event.name != "train" or (it.target.processes or 1) > 1

@@ -160,6 +160,28 @@ def trained_beside_the_adapters(it: "Interpreter", event: ScriptEvent) -> Iterat
         yield RuleHit(base.place or training.model.place, message, fix, _level(training), related)
 
 
+@rule("P133", *_STEPS)
+def adapters_through_a_float16_base(it: "Interpreter", event: ScriptEvent) -> Iterator[RuleHit]:
+    """Adapters are trained through a float16 base in fp16, on GPUs with native bf16.
+
+    float16 ends at 65504. A base that was trained in bf16 (Gemma, Qwen, T5) can exceed it in a forward: the
+    loss is then logged as 0.0 and the gradient norm as nan, the scaler leaves out every step, and the run
+    goes on to its end without learning anything. A rehearsal proves that gradients are finite.
+    Source: torch/amp/grad_scaler.py on models that were trained in bf16; field reports.
+    """
+    for training in trainings(it, event):
+        base, trained = training.model.get("dtype"), training.sure_dtype()
+        if not isinstance(base, Dtype) or base.name != "float16" or training.sharded:
+            continue
+        if training.model.get("half_extra") == TRUE or training.precisions() != {"fp16"}:
+            continue  # P104
+        if trained is None or trained.name != "float32":
+            continue
+        message = "adapters are trained through a float16 base in fp16: where it overflows, gradients are NaN"
+        fix = "load with dtype=torch.float32, or bf16 where every GPU has it; gpulaunch rehearse proves it"
+        yield RuleHit(_place(base, training), message, fix, Level.WARNING, training.switched_at())
+
+
 @rule("P105", *_STEPS)
 def half_adapters_under_a_scaler(it: "Interpreter", event: ScriptEvent) -> Iterator[RuleHit]:
     """PEFT adapters were made or cast to fp16 while fp16 mixed precision is on.
