@@ -166,7 +166,7 @@ def adapters_through_a_float16_base(it: "Interpreter", event: ScriptEvent) -> It
 
     float16 ends at 65504. A base that was trained in bf16 (Gemma, Qwen, T5) can exceed it in a forward: the
     loss is then logged as 0.0 and the gradient norm as nan, the scaler leaves out every step, and the run
-    goes on to its end without learning anything. A rehearsal proves that gradients are finite.
+    ends without having learned anything. A rehearsal proves that gradients are finite.
     Source: torch/amp/grad_scaler.py on models that were trained in bf16; field reports.
     """
     for training in trainings(it, event):
