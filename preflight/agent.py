@@ -37,6 +37,7 @@ import signal
 import sys
 import time
 import zlib
+from collections.abc import Callable
 from typing import BinaryIO
 
 from .probes.assembly import assemble_gpus, assemble_paths, merge_named, named_pids
@@ -118,74 +119,31 @@ def _read_exactly(stream: BinaryIO, count: int) -> bytes:
     return data
 
 
-# Each probe's modules are imported in its own child: they are compiled side by side, and those of a probe
-# that is skipped not at all.
+def _probe_of(module: str) -> Callable[[ProbeRequest, Emit], None]:
+    """Return the function `probe` of a module of `probes/`, which is imported when it is called.
 
+    That is in the probe's own child: modules are compiled side by side, and those of a probe that is skipped
+    not at all.
+    """
 
-def _gpus(ask: ProbeRequest, emit: Emit) -> None:
-    from .probes.gpus import probe_gpus
+    def run(ask: ProbeRequest, emit: Emit) -> None:
+        __import__("probes." + module, globals(), fromlist=["probe"], level=1).probe(ask, emit)
 
-    probe_gpus(ask, emit)
-
-
-def _cuda(ask: ProbeRequest, emit: Emit) -> None:
-    from .probes.cuda import probe_cuda
-
-    probe_cuda(ask, emit)
-
-
-def _survey(ask: ProbeRequest, emit: Emit) -> None:
-    from .probes.processes_and_ports import probe_survey
-
-    probe_survey(ask, emit)
-
-
-def _network(_: ProbeRequest, emit: Emit) -> None:
-    from .probes.network import probe_network
-
-    probe_network(emit)
-
-
-def _kernel_log(_: ProbeRequest, emit: Emit) -> None:
-    from .probes.kernel_log import probe_kernel_log
-
-    probe_kernel_log(emit)
-
-
-def _paths(ask: ProbeRequest, emit: Emit) -> None:
-    from .probes.paths import probe_paths
-
-    probe_paths(ask, emit)
-
-
-def _script(ask: ProbeRequest, emit: Emit) -> None:
-    from .probes.script import probe_script
-
-    probe_script(ask, emit)
-
-
-def _python(ask: ProbeRequest, emit: Emit) -> None:
-    from .probes.python_env import probe_python
-
-    probe_python(ask, emit)
-
-
-def _host(_: ProbeRequest, emit: Emit) -> None:
-    from .probes.host import probe_host
-
-    probe_host(emit)
+    return run
 
 
 PROBES = (
-    Probe("nvml", _gpus, ("driver", "gpus"), 15.0),
-    Probe("cuda", _cuda, ("cuda",), 15.0),
-    Probe("survey", _survey, ("processes", "ports", "system"), 10.0),
-    Probe("network", _network, ("network",), 5.0),
-    Probe("kernel_log", _kernel_log, ("kernel_log",), 9.0),
-    Probe("paths", _paths, ("paths",), 5.0),
-    Probe("script", _script, ("script",), 5.0),
-    Probe("python", _python, ("python",), 8.0),
-    Probe("host", _host, ("identity", "limits", "environ", "infiniband", "pci_gpus", "claims"), 5.0),
+    Probe("nvml", _probe_of("gpus"), ("driver", "gpus"), 15.0),
+    Probe("cuda", _probe_of("cuda"), ("cuda",), 15.0),
+    Probe("survey", _probe_of("processes_and_ports"), ("processes", "ports", "system"), 10.0),
+    Probe("network", _probe_of("network"), ("network",), 5.0),
+    Probe("kernel_log", _probe_of("kernel_log"), ("kernel_log",), 9.0),
+    Probe("paths", _probe_of("paths"), ("paths",), 5.0),
+    Probe("script", _probe_of("script"), ("script",), 5.0),
+    Probe("python", _probe_of("python_env"), ("python",), 8.0),
+    Probe(
+        "host", _probe_of("host"), ("identity", "limits", "environ", "infiniband", "pci_gpus", "claims"), 5.0
+    ),
 )
 """What runs on a host, the slowest first."""
 

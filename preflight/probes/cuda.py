@@ -15,7 +15,7 @@ from .request import ProbeRequest
 _NO_PIPES = "/nonexistent"
 
 
-def probe_cuda(ask: ProbeRequest, emit: Emit) -> None:
+def probe(ask: ProbeRequest, emit: Emit) -> None:
     """Emit facts.CudaStart."""
     os.environ.pop("CUDA_VISIBLE_DEVICES", None)  # a launch chooses the GPUs of its ranks itself
     os.environ["CUDA_MPS_PIPE_DIRECTORY"] = _NO_PIPES  # a client would have the MPS daemon start a server

@@ -5,7 +5,7 @@ from .nvml.library import import_pynvml, load_nvml
 from .request import ProbeRequest
 
 
-def probe_gpus(ask: ProbeRequest, emit: Emit) -> None:
+def probe(ask: ProbeRequest, emit: Emit) -> None:
     """Emit driver and gpus: by NVML where its library is, else by nvidia-smi; only that way is imported."""
     refused = load_nvml()
     if refused or ask.pynvml is None:

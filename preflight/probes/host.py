@@ -14,6 +14,7 @@ from .files import link_target, read_int, read_text, text_or
 from .launch_environment import launch_environ
 from .namespaces import own_namespace
 from .pci import pci_gpus
+from .request import ProbeRequest
 from .users import user_name
 
 _CLAIMS_DIR = CLAIMS_DIR
@@ -22,7 +23,7 @@ _CLAIM = re.compile(r"gpulaunch-claim-([A-Za-z0-9_-]{1,100})\.[0-9a-z]{1,64}")
 INFINIBAND = "/sys/class/infiniband"
 
 
-def probe_host(emit: Emit) -> None:
+def probe(_: ProbeRequest, emit: Emit) -> None:
     """Emit what a handful of /proc and /sys files say."""
     emit("identity", fact(identity))
     emit("limits", fact(limits))

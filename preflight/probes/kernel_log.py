@@ -6,9 +6,10 @@ import os
 from .commands import run_command
 from .fact import Emit, missing
 from .kernel_log_parser import parse_kernel_log
+from .request import ProbeRequest
 
 
-def probe_kernel_log(emit: Emit) -> None:
+def probe(_: ProbeRequest, emit: Emit) -> None:
     """Emit facts.KernelLog from the first source that may be read."""
     try:
         records = _read_kmsg()

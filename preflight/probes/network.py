@@ -10,9 +10,10 @@ from typing import Any
 from .fact import Emit, Json, fact, missing, with_timeout
 from .files import text_or
 from .netlink import netlink_dump
+from .request import ProbeRequest
 
 
-def probe_network(emit: Emit) -> None:
+def probe(_: ProbeRequest, emit: Emit) -> None:
     """Emit facts.Network; a name server that does not answer costs only the name's addresses."""
     own_name = os.fsencode(os.uname().nodename)  # as text it would pass through the codec of IDNA
     emit(

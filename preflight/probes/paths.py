@@ -8,7 +8,7 @@ from .files import text_or
 from .request import ProbeRequest, asked_paths, resolve
 
 
-def probe_paths(ask: ProbeRequest, emit: Emit) -> None:
+def probe(ask: ProbeRequest, emit: Emit) -> None:
     """Emit facts.PathFacts for each asked path, each in a thread of its own."""
     mounts = _mount_points()
     threads, later = [], []

@@ -12,7 +12,7 @@ from .sockets import sockets_on
 from .system import system_fact
 
 
-def probe_survey(ask: ProbeRequest, emit: Emit) -> None:
+def probe(ask: ProbeRequest, emit: Emit) -> None:
     """Emit processes, ports and system out of one walk over /proc."""
     started = time.monotonic()
     rows = sockets_on(ask.ports)

@@ -17,7 +17,7 @@ from .script_imports import absent_modules
 _LONGEST_CONFIG = 1 << 16
 
 
-def probe_python(ask: ProbeRequest, emit: Emit) -> None:
+def probe(ask: ProbeRequest, emit: Emit) -> None:
     """Emit facts.PythonEnv."""
     path = import_path({**os.environ, **({"PYTHONPATH": ask.python_path} if ask.python_path else {})})
     stamp = packages_stamp(sys.executable, path)  # before the folders are read: a change since makes another

@@ -9,7 +9,7 @@ from .request import ProbeRequest, resolve
 _MOST_SCRIPT = 512 << 10
 
 
-def probe_script(ask: ProbeRequest, emit: Emit) -> None:
+def probe(ask: ProbeRequest, emit: Emit) -> None:
     """Emit facts.ScriptFacts of the training script."""
     import hashlib  # loads OpenSSL: every other probe would wait for it
 

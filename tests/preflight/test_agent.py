@@ -28,7 +28,7 @@ from preflight.probes.assembly import assemble_paths
 from preflight.probes.fact import Emit, Json, missing
 from preflight.probes.nvidia_smi.tree import tree_gpu
 from preflight.probes.nvml.gpus import GPU_FIELDS
-from preflight.probes.paths import probe_paths
+from preflight.probes.paths import probe
 from preflight.probes.ports import bind_error
 from preflight.probes.probe_runner import PARTS, Probe, run_probes
 from preflight.probes.request import ProbeRequest, read_request
@@ -239,9 +239,7 @@ def test_a_path_is_looked_at_where_no_thread_can_be_started(
 
     monkeypatch.setattr(threading.Thread, "start", no_thread)
     reported: list[tuple[object, ...]] = []
-    probe_paths(
-        read_request({"paths": {"output": str(tmp_path)}}, None), lambda *words: reported.append(words)
-    )
+    probe(read_request({"paths": {"output": str(tmp_path)}}, None), lambda *words: reported.append(words))
     (facts,) = (words[-1] for words in reported if words[:3] == ("paths", "output", "facts"))
     assert isinstance(facts, dict)
     assert (facts["exists"], facts["writable"]) == (True, True)

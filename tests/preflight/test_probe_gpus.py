@@ -104,7 +104,7 @@ def test_gpus_are_read_by_nvml_where_the_library_and_pynvml_are(
     monkeypatch.setattr(gpus, "import_pynvml", lambda data: data)
     monkeypatch.setattr(by_nvml, "nvml_gpus", lambda nv, _emit, _known: asked.append(("nvml", nv)))
     monkeypatch.setattr(command, "smi_gpus", lambda _emit, reason: asked.append((reason, None)))
-    gpus.probe_gpus(read_request({}, carried), lambda *_: None)
+    gpus.probe(read_request({}, carried), lambda *_: None)
     assert asked == [(way, b"zip" if way == "nvml" else None)]
 
 

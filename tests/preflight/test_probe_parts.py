@@ -256,13 +256,13 @@ def test_the_kernel_log_comes_from_the_first_source_that_has_it(
     monkeypatch.setattr(kernel_log, "_read_kmsg", refuse)
     monkeypatch.setattr(kernel_log, "run_command", run_command)
     emitted: list[Any] = []
-    kernel_log.probe_kernel_log(lambda *each: emitted.append(each))
+    kernel_log.probe(read_request({}, None), lambda *each: emitted.append(each))
     ((name, value),) = emitted
     assert name == "kernel_log"
     assert value.get("source") == source
     assert ("missing" in value) == (source is None)
     monkeypatch.setattr(kernel_log, "_read_kmsg", lambda: "")
-    kernel_log.probe_kernel_log(lambda *each: emitted.append(each))
+    kernel_log.probe(read_request({}, None), lambda *each: emitted.append(each))
     assert emitted[-1][1]["source"] == "kmsg"
 
 
@@ -384,6 +384,6 @@ def test_the_address_of_a_name_that_idna_refuses_is_absent_and_no_more(
     odd = SimpleNamespace(nodename="gpu..invalid")
     monkeypatch.setattr(network, "os", SimpleNamespace(**{**vars(os), "uname": lambda: odd}))
     told: dict[str, Any] = {}
-    network.probe_network(lambda name, value: told.update({name: value}))
+    network.probe(read_request({}, None), lambda name, value: told.update({name: value}))
     assert told["network"]["interfaces"]
     assert set(told["network"]["own_name_addresses"]) == {"missing", "code"}

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from preflight.facts.missing import Missing
-from preflight.probes.python_env import import_path, probe_python
+from preflight.probes.python_env import import_path, probe
 from preflight.probes.request import read_request
 from preflight.probes.script_imports import absent_modules, imported_names
 from preflight.script.source import Sources
@@ -75,7 +75,7 @@ def test_the_users_own_packages_count_as_for_their_python(monkeypatch: pytest.Mo
 def test_packages_are_those_of_the_python_path_that_the_launch_has(tmp_path: Path) -> None:
     (tmp_path / "torch-2.4.1.dist-info").mkdir()
     answers: dict[str, Any] = {}
-    probe_python(read_request({"python_path": f"near:{tmp_path}"}, None), answers.__setitem__)
+    probe(read_request({"python_path": f"near:{tmp_path}"}, None), answers.__setitem__)
     assert answers["python"]["packages"]["torch"] == "2.4.1"
 
 
