@@ -81,7 +81,9 @@ def _cleanup_lines(outcome: Outcome) -> Iterator[str]:
         if host not in outcome.cleanup.still_running:
             then = f"if it lives, gpulaunch stop {outcome.plan.run_id} ends what is left of the run on it"
         if host in outcome.cleanup.unending:
-            yield f"{host} {why}{_alive_ranks(outcome, host)}; {_ask_again(outcome, host)}"
+            again = f"gpulaunch stop {outcome.plan.run_id} --now asks again"
+            shows = f"gpulaunch clean-zombies {host} shows what runs"
+            yield f"{host} {why}{_alive_ranks(outcome, host)}; {again}, and {shows}"
         else:
             yield f"{host} was lost ({why}); {then}"
     for host in outcome.cleanup.vanished:
@@ -99,13 +101,6 @@ def _cleanup_lines(outcome: Outcome) -> Iterator[str]:
 def _alive_ranks(outcome: Outcome, host: str) -> str:
     ranks = [each.rank for each in outcome.ranks if each.host == host and each.code is None]
     return f"; {name_ranks(ranks)} {'has' if len(ranks) == 1 else 'have'} not ended" if ranks else ""
-
-
-def _ask_again(outcome: Outcome, host: str) -> str:
-    return (
-        f"gpulaunch stop {outcome.plan.run_id} --now asks again, and gpulaunch clean-zombies {host} shows"
-        " what runs"
-    )
 
 
 def _is_loss(outcome: Outcome, cause: Failure) -> bool:

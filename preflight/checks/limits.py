@@ -27,10 +27,6 @@ def _raised(facts: HostFacts, limit: str, in_container: str, elsewhere: str) -> 
     return f"root: '* - {limit} {elsewhere}' in /etc/security/limits.conf, then log in again"
 
 
-def _ranks(host: str, job: Job, use: GpuSelection) -> int:
-    return use.needed if job.wants_gpus else job.cpu_ranks(host)
-
-
 @host_check("LIM001", Severity.WARNING)
 def shared_memory_is_enough(
     host: str, limits: Limits, expect: Expect, job: Job, use: GpuSelection
@@ -43,13 +39,13 @@ def shared_memory_is_enough(
     Fix: `docker run --shm-size=16g` or `--ipc=host`; remove stale files of dead runs from /dev/shm.
     Source: statvfs; threshold `shm_mib_per_rank` of `expect:`; PyTorch README, Docker image section.
     """
-    wanted = expect.shm_mib_per_rank * _ranks(host, job, use)
+    ranks = use.needed if job.wants_gpus else job.cpu_ranks(host)
+    wanted = expect.shm_mib_per_rank * ranks
     if not wanted:
         return
     if isinstance(limits.shm_free_mib, Missing):
         yield unchecked("shared memory", limits.shm_free_mib)
     elif limits.shm_free_mib < wanted:
-        ranks = _ranks(host, job, use)
         yield Problem(
             f"shared memory (/dev/shm) has {format_gib(limits.shm_free_mib)} free; {format_gib(wanted)} are"
             f" wanted for {ranks} rank{'s' * (ranks != 1)}",

@@ -128,7 +128,8 @@ def the_script_finds_what_it_imports(hosts: Mapping[str, HostFacts], job: Job) -
         for name in (one for one in python.absent_modules if one not in reported):
             lacking.setdefault(name, []).append(host)
     severity = Severity.WARNING if _looks_elsewhere(hosts, job) else None
-    for names, where in _alike(lacking):
+    for where in dict.fromkeys(map(tuple, lacking.values())):
+        names = [name for name, hosts_without in lacking.items() if tuple(hosts_without) == where]
         have = [host for host in imports if host not in where]
         known = f"; {', '.join(have)} {'have' if len(have) > 1 else 'has'} it" if have else ""
         yield Problem(
@@ -136,7 +137,7 @@ def the_script_finds_what_it_imports(hosts: Mapping[str, HostFacts], job: Job) -
             _how_to_find(names, hosts[where[0]], have),
             names[0],
             severity,
-            hosts=tuple(where),
+            hosts=where,
         )
 
 
@@ -188,11 +189,3 @@ def _looks_elsewhere(hosts: Mapping[str, HostFacts], job: Job) -> bool:
     text = "" if main is None or isinstance(main.script, Missing) else main.script.text
     edits = isinstance(text, str) and ("sys.path" in text or "addsitedir" in text)
     return edits or job.command.launched_by == "deepspeed"  # which adds the working directory
-
-
-def _alike(lacking: Mapping[str, list[str]]) -> Iterator[tuple[list[str], list[str]]]:
-    """Yield the names that the same hosts lack, together."""
-    sets: dict[tuple[str, ...], list[str]] = {}
-    for name, where in lacking.items():
-        sets.setdefault(tuple(where), []).append(name)
-    yield from ((names, list(where)) for where, names in sets.items())

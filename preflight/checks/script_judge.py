@@ -25,7 +25,8 @@ def judge_script(
     `find` returns the texts of its own modules. Where the hosts' GPUs are not known it is judged for what
     GPUs before and from Ampere on would do.
     """
-    versions = _versions(hosts)
+    main = next(iter(hosts.values()), None)
+    versions = {} if main is None or isinstance(main.python, Missing) else main.python.packages
     capabilities, size = _hardware(hosts, job)
     parser = Parser()
     script = analyze_script(text, path, find=find, args=job.args, versions=versions, parser=parser)
@@ -39,11 +40,6 @@ def judge_script(
     targets = [RankTarget(item, size, launch, args, versions) for item in kinds]
     certain = bool(capabilities) or not job.wants_gpus
     return lint_for(text, path, targets, certain=certain, find=find, parser=parser)
-
-
-def _versions(hosts: Mapping[str, HostFacts]) -> Mapping[str, str]:
-    main = next(iter(hosts.values()), None)
-    return {} if main is None or isinstance(main.python, Missing) else main.python.packages
 
 
 def _hardware(hosts: Mapping[str, HostFacts], job: Job) -> tuple[list[Capability | None], int | None]:

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from preflight.decide.decision import DecisionReason, NodeRanks, RankSlot
 from preflight.decide.gpu_signs import find_gpu_hardware
+from preflight.decide.usable_gpus import is_called
 from preflight.errors import GpulaunchError
 from preflight.facts.gpu import Gpu
 from preflight.facts.host import HostFacts
@@ -121,12 +122,9 @@ def explain_unusable(gpu: Gpu) -> str:
 
 
 def _busy(gpu: Gpu) -> str:
-    if isinstance(gpu.processes, Missing):
-        return ""
-    holders = [process for process in gpu.processes if process.kind == "compute"]
-    if not holders:
-        return ""
-    return "is held by pid " + ", ".join(str(process.pid) for process in holders)
+    listed = () if isinstance(gpu.processes, Missing) else gpu.processes
+    pids = [str(process.pid) for process in listed if process.kind == "compute"]
+    return f"is held by pid {', '.join(pids)}" if pids else ""
 
 
 def _name(gpu: Gpu) -> str:
@@ -155,10 +153,7 @@ def _find(host: str, gpus: Iterable[Gpu], wanted: int | str) -> Gpu:
     """Return the GPU that an index or a UUID (or an unambiguous start of one) names."""
     if isinstance(wanted, str) and wanted.isdigit():
         wanted = int(wanted)
-    if isinstance(wanted, int):
-        hits = [gpu for gpu in gpus if gpu.index == wanted]
-    else:
-        hits = [gpu for gpu in gpus if isinstance(gpu.uuid, str) and gpu.uuid.startswith(wanted)]
+    hits = [gpu for gpu in gpus if is_called(gpu, wanted)]
     if len(hits) == 1:
         return hits[0]
     have = ", ".join(

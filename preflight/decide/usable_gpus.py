@@ -54,12 +54,12 @@ def _named(gpus: Iterable[Gpu], request: GpuRequest) -> tuple[list[Gpu], tuple[i
         return present[:request], ()
     if not isinstance(request, tuple):
         return present, ()
-    chosen = [gpu for gpu in present if any(_is_called(gpu, word) for word in request)]
-    return chosen, tuple(word for word in request if not any(_is_called(gpu, word) for gpu in present))
+    chosen = [gpu for gpu in present if any(is_called(gpu, word) for word in request)]
+    return chosen, tuple(word for word in request if not any(is_called(gpu, word) for gpu in present))
 
 
-def _is_called(gpu: Gpu, word: int | str) -> bool:
-    """Whether an index, a UUID or the start of one names this GPU."""
+def is_called(gpu: Gpu, word: int | str) -> bool:
+    """Return whether an index, a UUID or the start of one names this GPU."""
     if isinstance(word, int) or word.isdigit():
         return gpu.index == int(word)
     return isinstance(gpu.uuid, str) and bool(word) and gpu.uuid.startswith(word)

@@ -4,20 +4,21 @@ import errno
 import os
 
 from .commands import run_command
-from .fact import Emit, missing
+from .fact import Emit, Json, missing
 from .kernel_log_parser import parse_kernel_log
 from .request import ProbeRequest
 
 
 def probe(_: ProbeRequest, emit: Emit) -> None:
     """Emit facts.KernelLog from the first source that may be read."""
+    emit("kernel_log", _read_log())
+
+
+def _read_log() -> Json:
     try:
-        records = _read_kmsg()
+        return {"source": "kmsg", **parse_kernel_log(_read_kmsg())}
     except OSError as error:
         refused = str(error)
-    else:
-        emit("kernel_log", {"source": "kmsg", **parse_kernel_log(records)})
-        return
     for source, argv in (
         ("journal", ["journalctl", "-k", "-b", "-q", "--no-pager", "-o", "short-monotonic"]),
         ("dmesg", ["dmesg"]),
@@ -27,12 +28,8 @@ def probe(_: ProbeRequest, emit: Emit) -> None:
         except OSError:
             continue
         if ran.status == 0 and ran.text:
-            emit("kernel_log", {"source": source, **parse_kernel_log(ran.text)})
-            return
-    emit(
-        "kernel_log",
-        missing("neither /dev/kmsg, journalctl nor dmesg may be read: %s" % refused, "no-permission"),
-    )
+            return {"source": source, **parse_kernel_log(ran.text)}
+    return missing("neither /dev/kmsg, journalctl nor dmesg may be read: %s" % refused, "no-permission")
 
 
 def _read_kmsg() -> str:

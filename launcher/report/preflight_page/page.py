@@ -41,7 +41,7 @@ def render_preflight_page(
         render_findings(sections),
         render_differences(result),
         render_reach(result, measures_pairs=deep is not None),
-        _foot(result, made_at, version),
+        ("<h2>About this page</h2>", render_pairs(_about(result, made_at, version))),
     )
     policy = f"style-src {_hash_of(style)}; script-src {_hash_of(script)}"
     template = Template((folder / "page.html.tmpl").read_text(encoding="utf-8"))
@@ -107,11 +107,6 @@ def _tiles(result: PreflightResult) -> Iterator[tuple[str, object]]:
     for word in (*_BAD, "warning"):
         yield f"hosts {word}", verdicts.count(word)
     yield "GPUs seen", sum(len(facts.known_gpus) for facts in result.facts.values())
-
-
-def _foot(result: PreflightResult, made_at: float, version: str) -> Iterator[str]:
-    yield "<h2>About this page</h2>"
-    yield render_pairs(_about(result, made_at, version))
 
 
 def _about(result: PreflightResult, made_at: float, version: str) -> Iterator[tuple[str, object]]:

@@ -69,12 +69,10 @@ def psutil_head(pid: int, psutil: Any) -> Json | None:
                 "threads": process.num_threads(),
                 "cpu_ticks": round((times.user + times.system) * TICKS),
             }
-    except psutil.NoSuchProcess as error:
-        if isinstance(error, psutil.ZombieProcess):
-            return proc_head(read_stat(pid))
-        return None
-    except psutil.AccessDenied:
+    except (psutil.ZombieProcess, psutil.AccessDenied):  # the first is also a NoSuchProcess
         return proc_head(read_stat(pid))
+    except psutil.NoSuchProcess:
+        return None
 
 
 def _kernel_name(pid: int, name: str) -> str:
