@@ -59,6 +59,8 @@ _OF_KERNEL = (
     rf"|(?:{_STAMP})(?:[^\n]*NVRM:| \S+ kernel(?::|\[| -)))"
 )
 """A line of dmesg, /dev/kmsg, journalctl or syslog: a date alone is in front of many a program's lines."""
+_LEFT_OUT = re.compile(r",[^\n,]*\n[^\S\n]*(?:\.{3,6}|\u2026)[^\S\n]*$(?!\n[^\S\n]*\d+,)", re.MULTILINE)
+"""Dots in place of the last rows of a CSV."""
 _LONGEST_LINE = 8192  # all columns of --query-gpu take five thousand characters
 
 
@@ -253,7 +255,11 @@ def _counted(count: int) -> str:
 
 def _csv(text: str) -> Facts | None:
     tree = csv_tree(text)
-    return _tree_facts(tree) if tree else None
+    facts = _tree_facts(tree) if tree else None
+    for gpu in facts["gpus"] if facts and _LEFT_OUT.search(text) else ():
+        least = f"the host has at least {_counted(len(tree['gpu']))}"
+        gpu["processes"] = missing(f"dots stand for rows that are left out: {least}", "not-asked")
+    return facts
 
 
 def list_facts(text: str) -> Facts:

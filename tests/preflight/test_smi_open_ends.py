@@ -292,3 +292,13 @@ def test_a_version_with_its_rest_on_the_next_line_is_unknown() -> None:
     rows = "".join(f"{at}, NVIDIA L40S, 610.43\n.02, 46068 MiB\n" for at in range(2))
     driver = parse_smi(rows, "h").driver
     assert isinstance(driver, Missing) or isinstance(driver.version, Missing)
+
+
+@pytest.mark.parametrize(
+    ("end", "may_be_more"),
+    [("...\n", True), (" …", True), ("......\n$ exit\n", True), ("", False), ("...\n2, NVIDIA L4\n", False)],
+)
+def test_dots_behind_the_rows_of_a_csv_are_gpus_that_are_left_out(end: str, *, may_be_more: bool) -> None:
+    gpus = gpus_of(parse_smi(f"index, name\n0, NVIDIA L4\n1, NVIDIA L4\n{end}", "h"))
+    said = {gpu.processes.reason for gpu in gpus if isinstance(gpu.processes, Missing)}
+    assert any(f"at least {len(gpus)} GPUs" in reason for reason in said) == may_be_more
