@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from threading import Timer
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 
@@ -17,15 +17,17 @@ from launcher.config.node_sets import fold_hosts
 from launcher.config.slurm_options import is_inside_job
 from launcher.errors import BadInput
 from launcher.rundir.run_id import is_job_id
-from launcher.slurm.jobs import Allocation, await_job, read_allocation, read_job
 from launcher.terminal.output import echo
 from launcher.transports.base import Connection
+
+if TYPE_CHECKING:
+    from launcher.slurm.jobs import Allocation
 
 _T = TypeVar("_T")
 _SLOW_S = 3.0
 
 
-def find_job(transport: Transport | None, *, names_hosts: bool, detach: bool = False) -> Allocation | None:
+def find_job(transport: Transport | None, *, names_hosts: bool, detach: bool = False) -> "Allocation | None":
     """Return the job whose nodes are to be taken, None where hosts are meant. Raises BadInput, SlurmError."""
     if transport is None and (names_hosts or not is_inside_job()):
         return None
@@ -36,12 +38,14 @@ def find_job(transport: Transport | None, *, names_hosts: bool, detach: bool = F
             "--detach: in a Slurm job nothing outlives its step",
             "gpulaunch submit -c NAME submits a job, which continues without you",
         )
+    from launcher.slurm.jobs import read_allocation  # noqa: PLC0415 - only in a job of Slurm
+
     return read_allocation()
 
 
 def reach_job(
     access: HostAccess,
-    job: Allocation,
+    job: "Allocation",
     transport: Transport | None,
     base: Path,
     *,
@@ -81,7 +85,7 @@ def reach_job(
     return found, entries
 
 
-def nodes_among(job: Allocation, words: Sequence[str], inventory: Inventory) -> tuple[str, ...]:
+def nodes_among(job: "Allocation", words: Sequence[str], inventory: Inventory) -> tuple[str, ...]:
     """Return the nodes of a job that words name, `all` being the job's, in its order."""
     nodes = {node: inventory.lookup(node) for node in job.nodes}
     named = {entry.name for entry in replace(inventory, hosts=nodes).resolve(words)}
@@ -127,6 +131,8 @@ def reach_run(access: HostAccess, run: str, hosts: Sequence[str], *, waits: bool
     """
     if hosts or not is_job_id(run):
         return access
+    from launcher.slurm.jobs import await_job, read_job  # noqa: PLC0415 - only for a job's id
+
     job = await_job(run, partial(echo, err=True)) if waits else ask_slurm(partial(read_job, run))
     found, _ = reach_job(access, job, SRUN, Path())
     click.get_current_context().call_on_close(found.close)

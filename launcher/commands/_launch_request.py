@@ -3,6 +3,7 @@
 import shlex
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -22,10 +23,12 @@ from launcher.config.script_config import (
     choose_code_transfer,
 )
 from launcher.errors import BadInput
-from launcher.slurm.jobs import Allocation
 from launcher.terminal.output import echo
 from preflight.frozen import dataclass
 from preflight.job import Job
+
+if TYPE_CHECKING:
+    from launcher.slurm.jobs import Allocation
 
 STOP_TIMEOUT_S = 15.0
 """On top of the grace: for supervisors to kill, and to write how it ended."""
@@ -77,7 +80,7 @@ class RunRequest:
     entries: tuple[HostEntry, ...]
     access: HostAccess
     spares: tuple[HostEntry, ...] = ()  # for restarts; none of `entries`
-    slurm_job: Allocation | None = None  # whose nodes `entries` are
+    slurm_job: "Allocation | None" = None  # whose nodes `entries` are
 
 
 def parse_run_request(config: str | None, extra: tuple[str, ...], options: LaunchOptions) -> RunRequest:

@@ -10,7 +10,7 @@ from preflight.facts.gpu import Ecc, Gpu, RetiredPages, RowRemap
 from preflight.facts.host import HostFacts
 from preflight.facts.missing import Missing
 from preflight.job import Expect
-from preflight.probes.kernel_log_parser import MOST_LINES
+from preflight.probes.fact import MOST_LINES
 
 
 @host_check("HEAL003", gpu_only=True)

@@ -23,7 +23,7 @@ from preflight.job import Expect, Job
 from preflight.leftovers.classify import ClassifiedProcess, ProcessClass
 from preflight.leftovers.process_tree import SYSTEM_NAMES, ProcessTree
 from preflight.leftovers.reapers import is_reaper
-from preflight.probes.nvidia_smi.processes import MPS_SERVER
+from preflight.probes.nvidia_smi import MPS_SERVER
 
 
 def _alike(item: ClassifiedProcess) -> str:

@@ -14,7 +14,7 @@ from preflight.facts.missing import Missing
 from preflight.frozen import dataclass
 from preflight.leftovers import process_tree as tree_of
 from preflight.leftovers.process_tree import COMM_LENGTH, INIT_PID, ProcessTree
-from preflight.probes.processes.selection import COMMAND_INITS
+from preflight.probes.processes import COMMAND_INITS
 
 # What starts services as processes of their own and adopts what loses its parent. `pause` is PID 1 of a pod
 # whose containers share a PID namespace; it starts nothing.

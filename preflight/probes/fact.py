@@ -8,6 +8,7 @@ Json = dict[str, Any]
 Emit = Callable[..., None]  # emit(*path, value): one fact, or a part of one
 
 _MOST_WIDTH = 400
+MOST_LINES = 200  # of a kernel log, for each kind of line
 
 
 def missing(reason: str, code: str = "error") -> Json:

@@ -4,7 +4,7 @@ import re
 from collections import Counter
 from typing import Any
 
-from .fact import Json, missing, truncate
+from .fact import MOST_LINES, Json, missing, truncate
 from .pci import pci_bus_id
 
 _XID = re.compile(r"NVRM: Xid \((?:PCI:)?([0-9a-fA-F:.]+)[^)]*\): (\d{1,9})\b(.*)")
@@ -29,7 +29,6 @@ _WORDS = (
 fast, and a host that has been up for months has a hundred thousand lines."""
 _KMSG = re.compile(r"^\d+,\d+,(\d{1,18}),[^;]*;")
 _STAMP = re.compile(r"\[\s*(\d{1,12}\.\d+)\]")
-MOST_LINES = 200
 
 
 def parse_kernel_log(text: str) -> Json:

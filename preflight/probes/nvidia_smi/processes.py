@@ -3,9 +3,9 @@
 from typing import Any
 
 from ..fact import Json
+from . import MPS_SERVER
 from .values import NOT_HELD, find, not_understood, value_at, value_of, whole
 
-MPS_SERVER = "nvidia-cuda-mps-server"
 _LEAST_OF_MPS = "nvidia-cuda-"
 
 

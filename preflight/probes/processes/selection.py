@@ -4,6 +4,7 @@ import os
 import re
 
 from ..files import read_text
+from . import COMMAND_INITS
 from .proc_pid import ProcessStat
 from .walk import ProcessWalk
 
@@ -13,8 +14,6 @@ _LAUNCHER = re.compile(
     r"|\0-m\0(torch\.distributed\.(run|launch)|accelerate\.commands\.launch|launcher\.cli|gpulaunch)(\0|$)"
     r"|gpulaunch-supervisor"
 )
-# Inits of containers that start one command and end with it (preflight/leftovers/reapers.py judges by it).
-COMMAND_INITS = frozenset({"tini", "tini-static", "docker-init", "dumb-init", "catatonit", "podman-init"})
 _WORKER_COMMS = frozenset({"pt_data_worker", "pt_data_pin", "pt_elastic", "nvidia-cuda-mps"})
 
 
