@@ -163,19 +163,16 @@ class RunProgress:
         its buffer is printed behind its own traceback. A script's "done" does not undo a launcher's "failed", nor do
         the steps of another run that writes into the same log.
         """
-        if self._steps_behind(after) >= FEWEST_STEPS and writer_ended(self._counted, after):
+        behind = sum(len(each) - bisect_right(each, after) for each in (self._moves, self._steps))
+        if behind >= FEWEST_STEPS and writer_ended(self._counted, after):
             return False
         at = self.lines[after : after + 1]
-        if (
+        return (
             any(_UNBUFFERED.search(line.text) and self.outlived(line) for line in at)
             or self.moved(after, sys.maxsize)
             or any(order > after and _AGENT_SUCCEEDED.search(self.lines[order].text) for order in self.done)
-        ):
-            return True
-        return not self.launcher_failed(after) and self._done_after(after)
-
-    def _steps_behind(self, order: int) -> int:
-        return sum(len(each) - bisect_right(each, order) for each in (self._moves, self._steps))
+            or (not self.launcher_failed(after) and self._done_after(after))
+        )
 
     def _done_after(self, after: int) -> bool:
         """Whether the run said that it was done, in more than the words that a shell script prints when Python has died."""
