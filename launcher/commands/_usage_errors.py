@@ -101,6 +101,8 @@ def unknown_command(
     message = f'gpulaunch has no command "{one_line(name, _SHOWN)}"'
     if name in _LOGINS and words and (line := _login_line(words)):
         return WrongUsage(message, line, ctx)
+    if name == "help" and words and words[0] in commands:
+        return WrongUsage(message, f"gpulaunch {words[0]} --help", ctx)
     if name.endswith(".py"):
         script = one_line(shlex.quote(name), _SHOWN)
         return WrongUsage(message, f"gpulaunch run {script}; options of the script go last, after --", ctx)

@@ -78,7 +78,7 @@ def free_ports(ask: ProbeRequest, ephemeral: tuple[int, int]) -> list[int]:
     """Return ports proven free, the same ones for the same seed; ephemeral ones only where all are."""
     if ask.free_ports <= 0:
         return []
-    start = zlib.crc32(ask.seed.encode())
+    start = zlib.crc32(ask.seed.encode("utf-8", "replace"))
     window = [_FREE_FROM + (start + step) % _FREE_COUNT for step in range(_FREE_COUNT)]
     other = chain(range(29000, 65536), range(10000, 20000), range(1024, 10000))
     reserved = _reserved_ports() | set(ask.ports)

@@ -12,6 +12,8 @@ from launcher.cli import execute
 @pytest.mark.parametrize(
     ("words", "message", "fix"),
     [
+        ("help run", 'gpulaunch has no command "help"', "gpulaunch run --help"),
+        ("help me", 'gpulaunch has no command "help"', "did you mean --help?"),
         ("frobnicate", 'gpulaunch has no command "frobnicate"', "gpulaunch --help"),
         ("preflihgt a", 'gpulaunch has no command "preflihgt"', "did you mean preflight?"),
         ("status", 'gpulaunch has no command "status"', "did you mean ps?"),

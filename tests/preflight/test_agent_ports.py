@@ -145,6 +145,7 @@ def test_psutil_sees_the_same_sockets(stack: ExitStack) -> None:
 def test_free_ports_are_the_same_for_the_same_seed(stack: ExitStack) -> None:
     first = _ports(free=3, seed="run-1")
     assert first.free == _ports(free=3, seed="run-1").free
+    assert _ports(free=3, seed="a\udce4").free  # a name that is not UTF-8
     assert first.free != _ports(free=3, seed="run-2").free
     low, high = first.ephemeral
     assert all(not low <= port <= high for port in first.free)
