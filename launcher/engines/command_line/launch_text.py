@@ -118,8 +118,9 @@ class _Launches:
         for words, end in reader.commands():
             self.ended = "|" if shell.is_piped else self.ended
             asks = shell.blocks.asks_next
-            if shell.blocks.failed:
-                self._end_on_error()
+            if shell.blocks.failed and self.ends_on_error and not self.is_behind:
+                shell.lack(refusals.early_end((*shell.blocks.failed, Word("(set -e)"))))
+            shell.blocks.failed = ()
             if shell.blocks.runs:
                 self._note_errors(words)
             if shell.blocks.take(words, end, shell.values):
@@ -129,12 +130,6 @@ class _Launches:
             self._take(words, in_background=end == "&")
             shell.blocks.after(end, words)
             self.ended = end.replace("|&", "|")
-
-    def _end_on_error(self) -> None:
-        """Take a command in front that surely fails: a text of `set -e` ends with it."""
-        if self.ends_on_error and not self.is_behind:
-            self.shell.lack(refusals.early_end((*self.shell.blocks.failed, Word("(set -e)"))))
-        self.shell.blocks.failed = ()
 
     def _note_errors(self, words: tuple[Word, ...]) -> None:
         """Take `set -e`, `set +e`, `trap "exit 1" ERR` and `: ${NAME:?...}`: what ends the text on errors."""
@@ -224,7 +219,7 @@ class _Launches:
             shell.left, code = name if shell.returns else "", words[1].text if len(words) > 1 else ""
             shell.blocks.status = code == "0" if code.isdecimal() else None if code else shell.blocks.last
         elif name != "exit":
-            shell.left = name if shell.loops else ""
+            shell.left, shell.blocks.status = name if shell.loops else "", True
         elif self.is_submitted:
             pass  # of the shell that hands the text to the scheduler
         elif shell.groups and not shell.blocks.of_arguments:

@@ -184,11 +184,11 @@ def _launcher_file(path: str) -> tuple[str, ...]:
 def _refuse_module(words: Sequence[str]) -> None:
     module = words[0]
     if module.startswith("determined.launch."):
-        first = words.index("--") + 1 if "--" in words else 1
-        own = next((at for at in range(first, len(words)) if not words[at].startswith("-")), len(words))
+        dashes = words.index("--") if "--" in words else 0
+        own = next((at for at in range(dashes + 1, len(words)) if not words[at].startswith("-")), len(words))
+        options = [word for word in words[1 : dashes or own] if word != "--trial"]
         own += own + 1 < len(words) and _PYTHON.fullmatch(words[own]) is not None
         script = words[own:] if not _TRIAL.fullmatch("".join(words[own : own + 1])) else ["SCRIPT"]
-        options = [word for word in words[1 : max(first - 1, 1)] or words[1:own] if word != "--trial"]
         started = shlex.join(("torchrun", *options, *script))
         raise CommandRefused(
             f"{module} asks the master of Determined for its hosts",
@@ -361,7 +361,7 @@ def _request(line: CommandLine, launcher: LauncherKind) -> Request:
         prefixed = [one for one in prefixed if one.option.sets not in _PROCESS_COUNTS]
     request = request_of([*prefixed, *own])
     if not request.nodes and isinstance(started.per_node, int) and started.total:
-        request = replace(request, nodes=started.total // started.per_node or None)
+        request = replace(request, nodes=-(-started.total // started.per_node))
     request = check_counts(request)
     if launcher == "deepspeed":
         _check_filters(request)

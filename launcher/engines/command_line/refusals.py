@@ -5,7 +5,7 @@ import shlex
 from collections.abc import Sequence
 from itertools import pairwise
 
-from launcher.engines.command_line.pages.python_text import NOTED
+from launcher.engines.command_line.pages.python_text import noted_launch
 from launcher.engines.command_line.shell.missing_values import without_values
 from launcher.engines.command_line.shell.words import Word
 from launcher.errors import CommandRefused
@@ -100,9 +100,7 @@ def of_text(error: CommandRefused, text: str) -> CommandRefused:
         if re.search(rf"^[ \t]*#[ \t]*(?:export[ \t]+)?{name}=", text, re.MULTILINE):
             fix = f"take the # in front of {name}= out, or write the value"
             return CommandRefused(error.message, fix)
-    noted = NOTED.search(text) if error.message == settings_file().message else None
-    if noted is not None:
-        launch = " ".join(re.sub(r"\\\n#", " ", noted[1]).split())
+    if error.message == settings_file().message and (launch := noted_launch(text)):
         fix = f"paste the launch that a comment of it has: gpulaunch run --hosts A,B -- {launch}"
         return CommandRefused(error.message, fix)
     found = _FOR_ARGUMENTS.search(text) if _WITHOUT_PROGRAM.search(error.message) else None

@@ -289,14 +289,10 @@ def is_setup(words: Sequence[Word]) -> bool:
 
 def _only_prepares(text: str) -> bool:
     """Whether a text only shows, copies or ends something: `ssh a "pkill x"`, `srun bash -c "mkdir /x"`."""
-    parts = [
-        part
-        for part in map(str.split, _BETWEEN.split(text.replace(")", " ")))
-        if part and not part[0].startswith("#")
-    ]
-    starts = any(is_python(word) or has_launcher((word,)) for part in parts for word in map(Word, part))
-    starts |= any(part[0] in _SHELLS and len(part) == 1 for part in parts)  # cat x | bash
-    return bool(parts) and not starts and all(_prepares(tuple(map(Word, part))) for part in parts)
+    parts = [tuple(map(Word, part.split())) for part in _BETWEEN.split(text.replace(")", " "))]
+    parts = [part for part in parts if part and not part[0].text.startswith("#")]
+    starts = any(is_python(word) or has_launcher((word,)) for part in parts for word in part)
+    return bool(parts) and not starts and all(_prepares(one) and not _waits_for_person(one) for one in parts)
 
 
 def names_setup_script(words: Sequence[Word]) -> bool:

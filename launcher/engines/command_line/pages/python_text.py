@@ -24,7 +24,7 @@ _COMMAND = re.compile(
     r"[ \t]*f?[\"'](?P<command>[^\"'\n]{1,200})[\"']"
 )
 _JOINED = re.compile(r"[ \t]*\\\n[ \t]*")
-NOTED = re.compile(
+_NOTED = re.compile(
     r"^#[^\n]{0,60}?\b((?:torchrun|accelerate launch|deepspeed|python[\d.]* -m torch\.distributed\.\w+)"
     r"(?=[ \t][^\n]*(?:\.py\b|[ \t]--?\w|\\$))[ \t]+\S[^\n]*(?:(?<=\\)\n#[^\n]*)*)",
     re.MULTILINE,
@@ -36,6 +36,12 @@ _PATH_AT_END = re.compile(r"(?<![\w./-])[\w./-]*\Z")
 _OPERATOR = re.compile(r"[&|;<>]")
 _STARTERS = ("env", "exec", "sudo", "nohup", "time", "run")
 """Words in front of a launch that belong to it, as those of prose do not."""
+
+
+def noted_launch(text: str) -> str:
+    """Return the launch that a comment of a text has, "" where none does."""
+    found = _NOTED.search(text)
+    return "" if found is None else " ".join(found[1].replace("\\\n#", " ").split())
 
 
 def refuse_python(text: str, launch: re.Pattern[str], *, is_read: bool = True) -> None:
@@ -55,10 +61,7 @@ def refuse_python(text: str, launch: re.Pattern[str], *, is_read: bool = True) -
         return
     entry, command = _ENTRY.search(text), _COMMAND.search(text)
     started = next(_started(program, launch), "") if program is not None else ""
-    noted = NOTED.search(text)
-    started = started or (
-        " ".join(re.sub(r"\\\n#", " ", noted[1]).split())[:_SHOWN] if noted is not None else ""
-    )
+    started = started or noted_launch(text)[:_SHOWN]
     fix = "write the command that starts it: gpulaunch run --hosts A,B -- torchrun SCRIPT.py"
     if entry is not None:
         starter = {"py": "torchrun", "sh": "bash"}[entry["kind"]]

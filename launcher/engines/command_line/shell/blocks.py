@@ -7,6 +7,7 @@ nothing.
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TypeAlias
 
 from launcher.engines.command_line.shell.arithmetic import is_true, names_set
 from launcher.engines.command_line.shell.bracket_tests import (
@@ -22,6 +23,9 @@ from launcher.engines.command_line.shell.bracket_tests import (
 from launcher.engines.command_line.shell.variables import Values
 from launcher.engines.command_line.shell.words import Word
 from launcher.errors import CommandRefused
+
+Command: TypeAlias = tuple[tuple[Word, ...], str]
+"""The words of a command and the operator behind it."""
 
 _TESTS = ("[", "[[", "test", "((")
 _OPENING = ("if", "while", "until", "for", "select", "case", "{")
@@ -91,6 +95,7 @@ class _Block:
         self.subject: str | None = None  # what `case` compares
         self.awaits_pattern = kind == "case"
         self.is_negated = False  # `! {`
+        self.is_shell = False  # in parentheses
         self.is_left = False  # `exit` in parentheses
         self.of_arguments = around.of_arguments  # its condition asks for arguments
         self.failed: tuple[Word, ...] = ()  # a command in it that surely fails, and that nothing asks
@@ -200,19 +205,26 @@ class ShellBlocks:
         status, self.status = self.status, None
         self._follow(words, status is not False, end, is_presumed=status is None)
 
-    def follow(
-        self, commands: Iterator[tuple[tuple[Word, ...], str]], words: tuple[Word, ...], end: str
-    ) -> Iterator[tuple[tuple[Word, ...], str]]:
+    def follow(self, commands: Iterator[Command], words: tuple[Word, ...], end: str) -> Iterator[Command]:
         """Yield the commands that one stands for, whose end is that of the last of them."""
-        self.last, self.excuses = True, self.excuses + (end in _EXCUSES)
+        block = self.open[-1] if self.in_condition else None
+        is_asked = block is not None or end in _EXCUSES
+        self.last, self.excuses = True, self.excuses + is_asked
+        if block is not None:
+            block.in_condition = False
         yield from commands
-        self.excuses -= end in _EXCUSES
-        self.status = self.last if words[0].text != "for" else None
-        self.after(end, words)
+        self.excuses -= is_asked
+        self.status = opposite(self.last) if words[0].text == "!" else self.last
+        if block is None:
+            if words[0].text != "for":  # whose end is behind its `done`
+                self.after(end, words)
+            return
+        block.in_condition, value, self.status = True, self.status, None
+        self._condition(value, end)
 
     def _follow(self, words: tuple[Word, ...], value: Answer, end: str, *, is_presumed: bool = False) -> None:
         """Take how a command ends, and what is behind it."""
-        if value is False and words[0].text != "!":
+        if value is False and words and words[0].text != "!":
             self._fail(words, end)
         self.last = self.list.take(value, end, is_presumed=is_presumed)
 
@@ -277,8 +289,9 @@ class ShellBlocks:
         self.list = block.around
         value = block.value if block.is_left else self.last if block.kind == "{" else None
         value = opposite(value) if block.is_negated else value
-        if block.failed and not block.is_negated:
-            self._fail(block.failed, end)
+        failed = block.failed or (Word("( )"),) * (block.is_shell and value is False)
+        if failed and not block.is_negated:
+            self._fail(failed, end)
         if self.in_condition:
             self._condition(value, end)
         elif value is None:

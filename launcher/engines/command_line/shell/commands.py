@@ -11,7 +11,7 @@ from launcher.engines.command_line import refusals, side_commands
 from launcher.engines.command_line.shell import redirections
 from launcher.engines.command_line.shell.arithmetic import evaluate_arithmetic
 from launcher.engines.command_line.shell.block_extents import find_keyword
-from launcher.engines.command_line.shell.blocks import ShellBlocks, is_alone
+from launcher.engines.command_line.shell.blocks import Command, ShellBlocks, is_alone
 from launcher.engines.command_line.shell.bracket_tests import Answer
 from launcher.engines.command_line.shell.getopts import asks_options, end_of_options, read_options
 from launcher.engines.command_line.shell.replay_limits import Replays
@@ -20,9 +20,6 @@ from launcher.engines.command_line.shell.terminals import SENTENCE, typed_text
 from launcher.engines.command_line.shell.tokens import ShellTokens
 from launcher.engines.command_line.shell.words import Word, is_assignment
 from launcher.errors import CommandRefused
-
-Command = tuple[tuple[Word, ...], str]
-"""The words of a command and the operator behind it."""
 
 _ARRAY = re.compile(r"[A-Za-z_]\w*\+?=", re.ASCII)
 _REDIRECTION = re.compile(r"&?\d?(>>?|<)(&(\d|-)?)?$")
@@ -122,6 +119,7 @@ class CommandReader:
         if operator == "(" and words in ([], [Word("!")]):
             self.groups.append(shell.enter_group())
             yield (*self._taken(), Word("{")), ";"
+            shell.blocks.open[-1].is_shell = True
             return
         if operator in "()" and not (operator == ")" and self.groups):
             raise refusals.not_one_command(operator, words)
@@ -157,14 +155,14 @@ class CommandReader:
     def _inner(self, words: tuple[Word, ...]) -> Iterator[Command] | None:
         """Return the commands that one stands for; None for any other."""
         shell, name = self.shell, words[0].text
-        runs = shell.blocks.runs
+        runs = shell.blocks.asks_next if shell.blocks.in_condition else shell.blocks.runs
+        at = next((at for at, word in enumerate(words) if not is_assignment(word) and (at or name != "!")), 0)
+        if words[at].text in shell.functions and runs is not False:
+            return self._call(words[name == "!" : at], words[at:], runs)
         if runs is False or shell.blocks.in_condition:
             return None
         if name == "for" and runs:
             return self._for(words)
-        at = next((at for at, word in enumerate(words) if not is_assignment(word)), 0)
-        if words[at].text in shell.functions:
-            return self._call(words[:at], words[at:], runs)
         text, said = typed_text(words), SENTENCE
         if name == "eval" and len(words) > 1 and all(word.is_known for word in words):
             text, said = " ".join(word.text for word in words[1:]), _TEXT_OF_EVAL
@@ -229,7 +227,7 @@ class CommandReader:
 
     def _rounds(self, rounds: Iterable[Mapping[str, str]], body: str) -> Iterator[Command]:
         shell = self.shell
-        is_certain = True
+        is_certain = shell.blocks.last = True
         shell.blocks.kinds["for"] = None
         for values in rounds:
             shell.values.update(values)
@@ -238,7 +236,8 @@ class CommandReader:
             shell.loops -= 1
             is_certain = is_certain and not has_doubts
             if self._leaves_loop():
-                return
+                break
+        shell.blocks.status = shell.blocks.last
 
     def _leaves_loop(self) -> bool:
         """Whether `break`, `return` or `exit` has ended a loop; `continue` only ends its round."""
@@ -355,10 +354,7 @@ class CommandReader:
         self.is_behind_loop = True
 
     def _call(self, given: tuple[Word, ...], words: tuple[Word, ...], runs: Answer) -> Iterator[Command]:
-        """Yield the commands of a function, with variables that it alone is given (`A=1 f`).
-
-        Where the call may not run, what it sets has no value.
-        """
+        """Yield the commands of a function that is `given` variables (`A=1 f`), where the call runs."""
         shell = self.shell
         has_words = any(word.text for word in words[1:]) or "@" in shell.values
         is_of_text = not has_words and _ARGUMENTS.search(self.text, self.start, self.tokens.at)

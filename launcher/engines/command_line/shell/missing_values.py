@@ -22,7 +22,7 @@ _TO_FILL = re.compile(
 """In a part of a value that a page leaves to its reader: `/path/to/data`, `YOUR_API_KEY`."""
 
 _NAMED_PART = re.compile(
-    r"@@@[^@\n]{1,60}@*|(?i:<(?:path|your|name|output|dir\w*|hf|wandb|api)[ _-][^<>]{1,80}>)"
+    r"\A@@@[A-Za-z]\w*(?:@@@)?\Z|(?i:<(?:path|your|name|output|dir\w*|hf|wandb|api)[ _-][^<>]{1,80}>)"
 )
 """In angles, among arguments, whose `<image>` is a token of a model."""
 

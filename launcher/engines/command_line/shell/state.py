@@ -247,6 +247,7 @@ class ShellState:
         elif name == "shift" and isinstance(given, tuple):
             count = int(rest[0]) if rest and rest[0].isdecimal() else 1
             self.values["@"] = given[count:] if count <= len(given) else given
+            self.blocks.status = count <= len(given)
         else:
             return False
         return True

@@ -76,10 +76,7 @@ def explain_replaced(name: str) -> str:
 
 
 def split_fields(text: str, separators: str, most: int = 0) -> Iterator[str | None]:
-    """Yield the fields of a text between marks of `IFS`; None for what is empty at its ends, and no field.
-
-    `most` marks are looked at, 0: all.
-    """
+    """Yield the fields of a text between marks of `IFS`, the first `most` (0: all); None for an empty end."""
     blanks = "".join(filter(str.isspace, separators)) or r"\0"
     others = re.escape("".join(one for one in separators if not one.isspace())) or r"\0"
     first, *rest = re.split(rf"[{blanks}]*[{others}][{blanks}]*|[{blanks}]+", text, maxsplit=most)
