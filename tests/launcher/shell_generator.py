@@ -27,7 +27,7 @@ _TESTS = (
     *('[ -z "$_V_" ]', '[ "$_V_" = x ]', "[[ $_V_ == x* ]]", "[[ $_V_ =~ ^[a-z]+$ ]]", '[[ "$_V_" != *b* ]]'),
     *("(( N > M ))", "[ $N -ge 2 ]", "[[ -n $_V_ && $N -lt 3 ]]", '! [ "$_V_" ]', "true", "false"),
     *("[[ $N -eq 1 || $M -eq 1 ]]", '[ "$_V_" = x -o "$N" = 1 ]', 'test -n "$_V_"', "[ ${#L[@]} -gt 1 ]"),
-    *("[ -f conf/paths.sh ]", "[ $# -gt 0 ]", "[[ -v _V_ ]]", "[[ $N > 1 ]]"),
+    *("[ -f conf/paths.sh ]", "[ $# -gt 0 ]", "[[ -v _V_ ]]", "[[ $N > 1 ]]", 'has "$_V_"', '! has "$_V_"'),
 )
 _SIMPLE = (
     *(
@@ -89,6 +89,7 @@ parse() {
   case $1 in --gpus) G=$2; shift 2;; --lr) shift;; *) D+=$1; shift;; esac
  done
 }
+has() { D+=h; [ -n "$1" ]; }
 local_it() { local N=9 Z=${1:-q}; A_FLAG=$Z; }
 """
 

@@ -146,8 +146,9 @@ class ShellBlocks:
         if not self.in_condition:
             return False
         block = self.open[-1]
-        is_once = block.kind == "if" and not block.operator
-        return both(self.runs, opposite(block.taken)) if is_once else None
+        guards = {"": True, "&&": block.value, "||": opposite(block.value)}
+        guard = guards.get(block.operator) if block.kind == "if" else None
+        return both(guard, both(self.runs, opposite(block.taken)))
 
     @property
     def of_arguments(self) -> bool:
