@@ -7,7 +7,7 @@ from preflight.checks.message_text import format_gib
 from preflight.checks.registry import host_check
 from preflight.checks.unread_facts import is_started_with_options, unchecked
 from preflight.decide.usable_gpus import GpuSelection
-from preflight.facts.host import HostFacts, IbPort, Limits
+from preflight.facts.host import HostFacts, Limits
 from preflight.facts.missing import Missing
 from preflight.job import Expect, Job
 
@@ -63,17 +63,14 @@ def locked_memory_allows_rdma(limits: Limits, facts: HostFacts) -> Iterator[Prob
     Fix: root: `* - memlock unlimited` in /etc/security/limits.conf; in a container `--ulimit memlock=-1`.
     Source: getrlimit(RLIMIT_MEMLOCK); NCCL troubleshooting guide.
     """
-    if isinstance(facts.infiniband, Missing) or not any(_active(port) for port in facts.infiniband):
+    ports = () if isinstance(facts.infiniband, Missing) else facts.infiniband
+    if all(port.state.upper() != "ACTIVE" for port in ports):
         return
     if limits.memlock_kib != -1 and limits.memlock_kib < RDMA_MEMLOCK_KIB:
         yield Problem(
             f"locked memory is limited to {limits.memlock_kib} KiB and this host has an active RDMA port",
             _raised(facts, "memlock", "-1", "unlimited"),
         )
-
-
-def _active(port: IbPort) -> bool:
-    return port.state.upper() == "ACTIVE"
 
 
 @host_check("LIM003", Severity.WARNING)

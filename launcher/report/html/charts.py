@@ -58,7 +58,9 @@ def _training(log: RankLog, events: Sequence[LoggedEvent]) -> Iterator[str]:
             reason = f"one value, {samples[0].value:.6g}" if samples else "not printed"
             missing.append(f"{title.partition(',')[0]}: {reason}")
         else:
-            yield _figure(title, _ends(samples), _training_chart(title, samples, log.name, events))
+            first, last = format_tick(samples[0].value), format_tick(samples[-1].value)
+            chart = _training_chart(title, samples, log.name, events)
+            yield _figure(title, f"{first} \N{RIGHTWARDS ARROW} {last}", chart)
     yield "</div>"
     if missing:
         yield f'<p class="soft">{text("; ".join(missing))}.</p>'
@@ -75,10 +77,6 @@ def _training_chart(title: str, samples: Sequence[Sample], log: str, events: Seq
         smooth=title != "learning rate",
         from_zero=title.startswith(("learning rate", "throughput")),
     )
-
-
-def _ends(samples: Sequence[Sample]) -> str:
-    return f"{format_tick(samples[0].value)} \N{RIGHTWARDS ARROW} {format_tick(samples[-1].value)}"
 
 
 def _marks(
