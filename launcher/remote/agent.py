@@ -195,7 +195,8 @@ def read_document(stream: Stream, connection: Connection, python: str, deadline:
             data = stream.read(min(left_s, _STDERR_TURN_S))
             said = stream.read_stderr()
             answer.pass_over(len(said))
-            stderr = (stderr + said)[-_STDERR_KEPT:]
+            stderr = (stderr + said[-_STDERR_KEPT:])[-_STDERR_KEPT:]
+            del said  # 2 MiB for each of many hosts, where a login talks without end
             if data == b"":
                 status = stream.wait(max(0.1, min(2.0, deadline - time.monotonic())))
                 stderr = (stderr + stream.read_stderr())[-_STDERR_KEPT:]
