@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from preflight.script.interpreter.classes import method_of
 from preflight.script.interpreter.events import Draw, ScriptEvent
 from preflight.script.interpreter.rank_values import PARTED, SEEDED
 from preflight.script.interpreter.values import (
@@ -268,5 +269,17 @@ def _reshuffled(it: "Interpreter", drawn: Draw) -> Iterator[HeapObject]:
         owned = loader.get("touched") == TRUE or loader.get("accelerator") != NONE
         for item in _samplers(it, loader) if again and not owned else ():
             sampler = it.thing(item) if isinstance(item, Ref) else None
-            if sampler is not None and truth(sampler.get("reshuffles", FALSE)) is True:
+            told = sampler.get("reshuffles", Const(_counts_epochs(it, item))) if sampler is not None else NONE
+            if sampler is not None and truth(told) is True:
                 yield sampler
+
+
+def _counts_epochs(it: "Interpreter", sampler: Value) -> bool:
+    """Whether a sampler of the script's own class shuffles by an epoch that its set_epoch() takes.
+
+    Not where another's is called: of a sampler within it.
+    """
+    draws, takes = (method_of(it, sampler, name) for name in ("__iter__", "set_epoch"))
+    if draws is None or takes is None or owners_of(it, "set_epoch"):
+        return False
+    return "epoch" in all_names(walk(it.functions[draws.key].node))
