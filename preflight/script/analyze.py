@@ -25,7 +25,7 @@ from preflight.script.interpreter.events import ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.values import NONE, TRUE, Const, Device, Value, text_of
 from preflight.script.libraries.call_table import LibraryModel
-from preflight.script.libraries.hf_arguments import TRL_DEFAULT_SINCE, class_name
+from preflight.script.libraries.hf_arguments import TRL_DEFAULT_SINCE
 from preflight.script.libraries.lightning_size import lightning_size
 from preflight.script.libraries.training_step import trainings
 from preflight.script.library_names import root_and_last
@@ -252,7 +252,7 @@ def _arguments(it: Interpreter, event: ScriptEvent, seen: _Collected) -> None:
     _placed(it, event, seen)
     if thing is None:
         return
-    name = class_name(event.what)
+    name = root_and_last(event.what)[1]
     if thing.get("deepspeed") not in (NONE, Const("")):
         seen.manages = seen.manages or event.place
     if thing.get("parsed") == TRUE:

@@ -27,7 +27,7 @@ from preflight.script.interpreter.values import (
     truth,
 )
 from preflight.script.libraries.environment import launch_precision
-from preflight.script.library_names import is_arguments_class, is_trl_config, root_and_last
+from preflight.script.library_names import is_arguments_class, is_trl_config
 
 TRL_DEFAULT_SINCE = (0, 20)
 """trl from this version sets bf16 = not fp16 where bf16 is not given."""
@@ -209,8 +209,3 @@ def _given_value(args: tuple[str, ...] | None, name: str) -> Value | None:
         elif index + 1 < len(args or ()):
             result = Const((args or ())[index + 1])
     return result
-
-
-def class_name(name: str) -> str:
-    """Return a class's own name, for messages."""
-    return root_and_last(name)[1]
