@@ -83,7 +83,11 @@ def _prepare(launch: LaunchRequest, result: PreflightResult, options: DeepOption
         entries=entries,
         job=job,
         preflight=replace(
-            launch.preflight, sent=ScriptFile(SCRIPT, source), script_after_sync=None, makes_workdir=False
+            launch.preflight,
+            sent=ScriptFile(SCRIPT, source),
+            script_after_sync=None,
+            tree=None,
+            makes_workdir=False,
         ),
         follow=replace(launch.follow, disconnect=attended, detach=False),
         extra_files=(),
