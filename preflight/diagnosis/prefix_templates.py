@@ -7,6 +7,7 @@ then its words (a level, a host) are a parent's that copies lines, and say nothi
 
 import re
 from collections.abc import Iterator, Sequence
+from itertools import groupby
 from typing import NamedTuple
 
 START = "Traceback (most recent call last):"
@@ -56,8 +57,9 @@ def find_prefixes(texts: Sequence[str]) -> Sequence[LinePrefix]:
     pattern = re.compile("|".join(map(_pattern, templates)))
     found = [match[0] if (match := pattern.match(text)) else "" for text in texts]
     labels = [_COUNTS.sub("", each) for each in found]
-    kinds = set(labels) - {""}
-    if len(kinds) < 2 or len(kinds) * _LINES_PER_LABEL > len(texts):
+    kinds, blocks = set(labels) - {""}, [label for label, _ in groupby(labels) if label]
+    counts = len(blocks) == len(kinds) and all(each[:-1].isdigit() for each in kinds)  # of seconds
+    if counts or len(kinds) < 2 or len(kinds) * _LINES_PER_LABEL > len(texts):
         return [LinePrefix(each) for each in found]
     return list(map(LinePrefix, found, labels))
 

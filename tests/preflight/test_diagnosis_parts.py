@@ -378,3 +378,14 @@ ABORTED = "terminate called after throwing an instance of 'gloo::IoException'\n"
 )
 def test_a_rank_that_aborts_beside_one_that_crashed_lost_its_peer(log: str, verdict: str) -> None:
     assert diagnose(log).verdict == verdict
+
+
+def test_seconds_before_each_line_name_no_process() -> None:
+    raised = (
+        "Traceback (most recent call last):",
+        '  File "/a/reward.py", line 3, in f',
+        "TimeoutError: late",
+    )
+    bars = [f"{at // 3}\t{at}/30 [00:10<00:20, 3.2it/s, loss=2.100]" for at in range(27)]
+    lines = [*bars[:15], *(f"4\t{line}" for line in raised), *bars[15:]]
+    assert diagnose("\n".join(lines)).verdict == "benign"
