@@ -102,7 +102,6 @@ class _Launches:
         self.is_left_out = False  # the command in front of a pipe
         self.is_submitted = False  # the text itself, to a scheduler
         self.printed = ""  # by `echo`
-        self.ends_on_error = False  # `set -e`
 
     def read(self, text: str) -> None:
         """Take every command of a text."""
@@ -113,13 +112,14 @@ class _Launches:
             )
         if "\0" in text:
             raise CommandRefused("the text has a NUL character, which no command has", "paste it as text")
-        self.ends_on_error = _ERREXIT_OF_FILE.match(text) is not None
+        shell.blocks.fatal = frozenset(["set -e"] if _ERREXIT_OF_FILE.match(text) else [])
         reader = CommandReader(commands_text(text), shell, Replays(commands_text))
         for words, end in reader.commands():
             self.ended = "|" if shell.is_piped else self.ended
             asks = shell.blocks.asks_next
-            if shell.blocks.failed and self.ends_on_error and not self.is_behind:
-                shell.lack(refusals.early_end((*shell.blocks.failed, Word("(set -e)"))))
+            if shell.blocks.failed and not self.is_behind:
+                reasons = ", ".join(sorted(shell.blocks.fatal))
+                shell.lack(refusals.early_end((*shell.blocks.failed, Word(f"({reasons})"))))
             shell.blocks.failed = ()
             if shell.blocks.runs:
                 self._note_errors(words)
@@ -127,18 +127,19 @@ class _Launches:
                 self._take_asked(words, asks)
                 self.ended = "|" if end in ("|", "|&") else ";"
                 continue
-            self._take(words, in_background=end == "&")
+            self._take(words, shell.blocks.runs, in_background=end == "&")
             shell.blocks.after(end, words)
             self.ended = end.replace("|&", "|")
 
     def _note_errors(self, words: tuple[Word, ...]) -> None:
         """Take `set -e`, `set +e`, `trap "exit 1" ERR` and `: ${NAME:?...}`: what ends the text on errors."""
-        said = " ".join(word.text for word in words)
-        handler = words[1].text if said.startswith("trap ") and Word("ERR") in words[2:] else ""
-        if handler and re.search(r"\bexit\b", handler + self.shell.functions.get(handler, "")):
-            self.ends_on_error = True
+        said, blocks = " ".join(word.text for word in words), self.shell.blocks
+        if said.startswith("trap ") and Word("ERR") in words[2:]:
+            handler = words[1].text + self.shell.functions.get(words[1].text, "")
+            ends = {"trap ERR"} if re.search(r"\bexit\b", handler) else set[str]()
+            blocks.fatal = blocks.fatal - {"trap ERR"} | ends
         elif found := _ERREXIT.match(said):
-            self.ends_on_error = found[1] == "-"
+            blocks.fatal = blocks.fatal - {"set -e"} | ({"set -e"} if found[1] == "-" else set())
         elif words[0].text == ":" and any(_DEMAND.match(part) for one in words for part in one.unresolved):
             self.shell.lack(without_values(words, "the text"))
 
@@ -148,12 +149,12 @@ class _Launches:
         if asks is False or not words or not _starts_launch(words):
             return
         if asks:
-            self._take(words)
+            self._take(words, runs=True)
         else:
             self.shell.doubtful.append((words, refusals.asked_launch(self.shell.blocks.open[-1].kind)))
 
-    def _take(self, words: tuple[Word, ...], *, in_background: bool = False) -> None:
-        shell, runs = self.shell, self.shell.blocks.runs
+    def _take(self, words: tuple[Word, ...], runs: Answer, *, in_background: bool = False) -> None:
+        shell = self.shell
         if runs is None:
             count = len(shell.doubtful)
             shell.leave_out(words)

@@ -91,7 +91,6 @@ class _Block:
         self.runs: Answer = True  # the branch that is read
         self.value: Answer = None  # of the condition, as far as it has been read
         self.taken: Answer = False  # whether an earlier branch has run
-        self.operator = ""  # in front of the next command of the condition
         self.subject: str | None = None  # what `case` compares
         self.awaits_pattern = kind == "case"
         self.is_negated = False  # `! {`
@@ -112,6 +111,8 @@ class ShellBlocks:
         self.asked = False  # the call of a function is behind a test of arguments
         self.excuses = 0  # calls of functions around the next command whose end something asks
         self.status: Answer = None  # of the command that `after` takes
+        self.is_behind_pipe = False
+        self.fatal: frozenset[str] = frozenset()  # what ends the text where a command fails: `set -e`
         self.failed: tuple[Word, ...] = ()  # a command that surely fails, and that nothing asks
         self.test = "test"  # the last one, as the text has it
         self.kinds: dict[str, None] = {}  # what the text has had, in its order
@@ -146,9 +147,8 @@ class ShellBlocks:
         if not self.in_condition:
             return False
         block = self.open[-1]
-        guards = {"": True, "&&": block.value, "||": opposite(block.value)}
-        guard = guards.get(block.operator) if block.kind == "if" else None
-        return both(guard, both(self.runs, opposite(block.taken)))
+        is_certain = block.kind == "if" and not self.is_behind_pipe
+        return both(is_certain or None, both(self.runs, opposite(block.taken)))
 
     @property
     def of_arguments(self) -> bool:
@@ -157,29 +157,30 @@ class ShellBlocks:
 
     def take(self, words: tuple[Word, ...], end: str, values: Values) -> bool:
         """Take a command that is of the shell alone; return False for any other. `end` is what follows it."""
-        name = words[0].text
+        name, *rest = texts = [word.text for word in words]
+        bare = rest if name == "!" else texts
         if name == "let" or (name == "((" and any(names_set(words[1].text))):
             self.status = is_true(words[1 if name == "((" else -1].text, values)
             return False
-        if name in _TESTS or (name == "!" and len(words) > 1 and words[1].text in _TESTS):
+        if bare and bare[0] in _TESTS:
             self._take_test(words, end, values)
         elif name == "case":
             self._begin(name)
             self.open[-1].subject = _joined_text(words[1:-1], values)
             self.open[-1].of_arguments |= any(map(_asks_arguments, words))
-        elif [word.text for word in words] == ["!", "{"]:
+        elif texts == ["!", "{"]:
             self._begin("{")
             self.open[-1].is_negated = True
         elif name in _OPENING:
-            self._begin(name, is_empty=name == "for" and [word.text for word in words[2:]] in ([], ["in"]))
+            self._begin(name, is_empty=name == "for" and rest[1:] in ([], ["in"]))
         elif name in ("elif", "else", "then", "do") and self.open:
             self._next_branch(self.open[-1], name)
         elif name in _ENDING and self.open:
             self._end(self.open.pop(), end)
-        elif self.in_condition:
-            self._condition(_answered([word.text for word in words]), end)
-        elif name in ("true", "false", ":") and (end in ("&&", "||") or len(words) == 1):
-            self._follow(words, name != "false", end)
+        elif self.in_condition or (
+            "".join(bare[:1]) in ("true", "false", ":") and (end in ("&&", "||") or len(bare) == 1)
+        ):
+            self._follow(words, _answered(texts), end)
         else:
             return False
         return True
@@ -202,37 +203,39 @@ class ShellBlocks:
         self.list = _List()
 
     def after(self, end: str, words: tuple[Word, ...] = ()) -> None:
-        """Take what follows a command that was none of the shell's: a program is one that succeeds."""
+        """Take what follows a command that was none of the shell's: outside of conditions, it succeeds."""
         status, self.status = self.status, None
-        self._follow(words, status is not False, end, is_presumed=status is None)
+        is_presumed = status is None and not self.in_condition
+        self._follow(words, is_presumed or status, end, is_presumed=is_presumed)
 
     def follow(self, commands: Iterator[Command], words: tuple[Word, ...], end: str) -> Iterator[Command]:
         """Yield the commands that one stands for, whose end is that of the last of them."""
-        block = self.open[-1] if self.in_condition else None
-        is_asked = block is not None or end in _EXCUSES
+        conditions = self.open[-1:] if self.in_condition else []
+        is_asked = bool(conditions) or end in _EXCUSES
         self.last, self.excuses = True, self.excuses + is_asked
-        if block is not None:
+        for block in conditions:
             block.in_condition = False
         yield from commands
+        for block in conditions:
+            block.in_condition = True
         self.excuses -= is_asked
         self.status = opposite(self.last) if words[0].text == "!" else self.last
-        if block is None:
-            if words[0].text != "for":  # whose end is behind its `done`
-                self.after(end, words)
-            return
-        block.in_condition, value, self.status = True, self.status, None
-        self._condition(value, end)
+        if words[0].text != "for":  # whose end is behind its `done`
+            self.after(end, words)
 
     def _follow(self, words: tuple[Word, ...], value: Answer, end: str, *, is_presumed: bool = False) -> None:
         """Take how a command ends, and what is behind it."""
         if value is False and words and words[0].text != "!":
             self._fail(words, end)
         self.last = self.list.take(value, end, is_presumed=is_presumed)
+        self.is_behind_pipe = end in ("|", "|&")
+        if self.in_condition:
+            self.open[-1].value = self.last
 
     def _fail(self, words: tuple[Word, ...], end: str) -> None:
-        """Take a command that fails: where nothing asks, it ends a text of `set -e` behind its block."""
+        """Take a command that fails: where nothing asks, it ends a text of `set -e`."""
         is_asked = end in _EXCUSES or self.excuses or self.in_condition or self.of_arguments
-        if self.runs and not is_asked:
+        if self.fatal and self.runs and not is_asked:
             (self.open[-1] if self.open else self).failed = words
 
     def doubt(self, kind: str, at: int) -> None:
@@ -293,12 +296,9 @@ class ShellBlocks:
         failed = block.failed or (Word("( )"),) * (block.is_shell and value is False)
         if failed and not block.is_negated:
             self._fail(failed, end)
-        if self.in_condition:
-            self._condition(value, end)
-        elif value is None:
-            self.last = self.list.take(None if block.is_negated else True, end, is_presumed=True)
-        else:
-            self.last = self.list.take(value, end)
+        is_presumed = value is None and not self.in_condition
+        value = True if is_presumed and not block.is_negated else value
+        self._follow((), value, end, is_presumed=is_presumed)
 
     def _next_branch(self, block: _Block, name: str) -> None:
         block.in_condition = name == "elif"
@@ -310,7 +310,7 @@ class ShellBlocks:
             block.runs = False if is_never else None
         else:
             block.runs = opposite(block.taken)
-        block.value, block.operator = None, ""
+        block.value = None
         self.list = _List()
 
     def _take_test(self, words: tuple[Word, ...], end: str, values: Values) -> None:
@@ -318,22 +318,8 @@ class ShellBlocks:
             self.test = words[0].text
         value = decide(words, values, self.files)
         asks = any(map(_asks_arguments, words))
-        if self.in_condition:
-            self.open[-1].of_arguments |= asks
-            self._condition(value, end)
-        else:
-            self.list.of_arguments |= asks
-            self._follow(words, value, end)
-
-    def _condition(self, value: Answer, end: str) -> None:
-        block = self.open[-1]
-        if block.operator == "&&":
-            value = both(block.value, value)
-        elif block.operator == "||":
-            value = either(block.value, value)
-        elif block.operator in ("|", "|&"):
-            value = None
-        block.value, block.operator = value, end
+        (self.open[-1] if self.in_condition else self.list).of_arguments |= asks
+        self._follow(words, value, end)
 
 
 def _answered(texts: Sequence[str]) -> Answer:

@@ -44,6 +44,7 @@ class Surroundings:
     visible: set[str]
     environment: Environment | None
     place: WorkingDirectory
+    fatal: frozenset[str]
 
 
 class ShellState:
@@ -89,8 +90,8 @@ class ShellState:
     def enter_group(self, count: int = 1) -> Surroundings:
         """Start a group in parentheses, or a list that may run aside (0); return what it must not change."""
         self.groups += [len(self.blocks.open)] * count
-        kept = dict(self.values), dict(self.exports), set(self.visible), self.environment, copy(self.place)
-        return Surroundings(*kept)
+        kept = self.environment, copy(self.place), self.blocks.fatal
+        return Surroundings(dict(self.values), dict(self.exports), set(self.visible), *kept)
 
     def restore(self, before: Surroundings, count: int = 1) -> None:
         """Take back what groups in parentheses have changed; `count` of them end."""
@@ -98,7 +99,7 @@ class ShellState:
         self.values.clear()
         self.values.update(before.values)
         self.exports, self.visible = before.exports, before.visible
-        self.environment, self.place = before.environment, before.place
+        self.environment, self.place, self.blocks.fatal = before.environment, before.place, before.fatal
 
     def exported(self) -> Mapping[str, Value]:
         """Return the variables that a shell inside of the text sees."""
@@ -108,10 +109,8 @@ class ShellState:
         """Return the variables that a program sees now, but for those that no rank needs."""
         found: list[tuple[str, Word]] = []
         for name in (*self.exports, *sorted(self.visible - self.exports.keys())):
-            value = self.values.get(name)
-            first = value[0] if isinstance(value, tuple) and value else value
-            word = Word(first) if isinstance(first, str) else first
-            word = self.exports.get(name) if not isinstance(word, Word) else word
+            words = elements_of(name, self.values)
+            word = words[0] if words else self.exports.get(name)
             if word is not None and not side_commands.explain_needless(word):
                 found.append((name, word))
         return tuple(found)
