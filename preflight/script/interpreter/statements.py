@@ -56,17 +56,11 @@ def _assign(it: "Interpreter", node: ast.Assign) -> None:
     it.named_value = node.value
     value = it.evaluate(node.value)
     if it.open_loops and isinstance(node.value, ast.BinOp):
-        value = _counted(it, value) if _is_same(node.value.left, node.targets[0]) else value
+        counts = ast.unparse(node.value.left) == ast.unparse(node.targets[0])
+        value = _counted(it, value) if counts else value
     for target in node.targets:
         assign(it, target, value)
     note_second_name(it, node, value)
-
-
-def _is_same(one: ast.expr, other: ast.expr) -> bool:
-    """Whether two expressions are one name, or one attribute of a name."""
-    if isinstance(one, ast.Attribute) and isinstance(other, ast.Attribute):
-        return one.attr == other.attr and _is_same(one.value, other.value)
-    return isinstance(one, ast.Name) and isinstance(other, ast.Name) and one.id == other.id
 
 
 def _counted(it: "Interpreter", value: Value) -> Value:
@@ -129,7 +123,7 @@ def _try(it: "Interpreter", node: ast.Try) -> None:
 
     Imports are taken to succeed, and variables of the launch to be set, unless the body always raises.
     """
-    before, left = it.state.fork(), branches.ways_out(it)
+    before, left, depth = it.state.fork(), branches.ways_out(it), len(it.contexts)
     execute(it, node.body)
     ended = it.state.fork()
     always = ended.dead and branches.ways_out(it) == left
@@ -142,7 +136,9 @@ def _try(it: "Interpreter", node: ast.Try) -> None:
             it.state = before.fork() if ended.dead else merge_states([before.fork(), ended.fork()])
             paths.append(_handled(it, handler, always=always))
     it.state = merge_states(paths)
+    inside, it.contexts[depth:] = it.contexts[depth:], []  # also those who left come to the last block
     execute(it, node.finalbody)
+    it.contexts += inside
 
 
 def _names_environ(node: ast.stmt) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from preflight.script.interpreter.classes import method_of
-from preflight.script.interpreter.events import Draw, ScriptEvent
+from preflight.script.interpreter.events import Call, Draw, ScriptEvent
 from preflight.script.interpreter.rank_values import PARTED, SEEDED
 from preflight.script.interpreter.values import (
     FALSE,
@@ -76,9 +76,7 @@ def _undivided(it: "Interpreter", loader: HeapObject) -> RuleHit:
     """Return the finding: what a rank divides itself is seldom shuffled, or drawn from by a sampler."""
     message = "every rank goes through all of this data: no sampler gives each its part"
     level = Level.WARNING
-    samplers = [
-        thing for item in alternatives(loader.get("sampler")) if (thing := it.thing(item)) is not None
-    ]
+    samplers = filter(None, map(it.thing, alternatives(loader.get("sampler"))))
     drawn = any((text_of(thing.get("__name__")) or "").endswith("RandomSampler") for thing in samplers)
     shuffles = drawn or truth(loader.get("shuffle")) is True
     if not shuffles and it.sources.unread():
@@ -146,18 +144,13 @@ def options_that_exclude_each_other(it: "Interpreter", event: ScriptEvent) -> It
     loader, call = it.thing(event.ref), event.call
     if loader is None or call is None:
         return
-    for keyword, reason, fix, sure in _conflicts(it, loader, event):
+    for keyword, reason, fix, sure in _conflicts(it, loader, call):
         level = Level.ERROR if sure else Level.WARNING
         yield RuleHit(call.at(keyword), f"DataLoader refuses {reason}", fix, level)
 
 
-def _conflicts(
-    it: "Interpreter", loader: HeapObject, event: ScriptEvent
-) -> Iterator[tuple[str, str, str, bool]]:
+def _conflicts(it: "Interpreter", loader: HeapObject, call: Call) -> Iterator[tuple[str, str, str, bool]]:
     """Yield the keyword at fault, what is refused, the fix, and whether it is refused on every path."""
-    call = event.call
-    if call is None:
-        return
     shuffles = truth(loader.get("shuffle")) is True
     sampler, batches = (_given(loader.get(name)) for name in ("sampler", "batch_sampler"))
     if shuffles and sampler is not False:
@@ -196,10 +189,8 @@ def _conflicts(
 
 def _given(value: Value) -> bool | None:
     """Whether an argument is given, None where it is on some paths only; what is not known counts as not."""
-    if value in (UNKNOWN, NONE):
-        return False
     items = alternatives(value)
-    if UNKNOWN in items:
+    if UNKNOWN in items or value == NONE:
         return False
     return None if NONE in items else True
 
@@ -241,13 +232,13 @@ def _shuffled_alike(it: "Interpreter") -> Iterator[RuleHit]:
 
 _ALIKE = "shuffles alike"
 _OF_SAMPLERS = (
-    r"(?<!def )\bset_epoch\b",
+    r"(?<!def )\bset_epoch\b|sampler\.epoch \+?=(?!=)",
     (
         r"^(?!.*train)(?:.*[._])?(?:val|valid|validation|dev|test|eval)(?:[._\d]|set|data|loader|sampler)"
         r"|(?:crit|loss|model|optim|sched|data_?set)(?!\w*(?:sampler|loader))\w*\.$"
     ),
 )
-"""How set_epoch is written, and what has one without being the sampler of a training."""
+"""How an epoch is set, and what has one without being the sampler of a training."""
 
 
 def _goes_over_again(drawn: Draw) -> bool:
@@ -269,17 +260,29 @@ def _reshuffled(it: "Interpreter", drawn: Draw) -> Iterator[HeapObject]:
         owned = loader.get("touched") == TRUE or loader.get("accelerator") != NONE
         for item in _samplers(it, loader) if again and not owned else ():
             sampler = it.thing(item) if isinstance(item, Ref) else None
-            told = sampler.get("reshuffles", Const(_counts_epochs(it, item))) if sampler is not None else NONE
-            if sampler is not None and truth(told) is True:
+            if (
+                sampler is not None
+                and truth(sampler.get("reshuffles", _counts_epochs(it, item, sampler))) is True
+            ):
                 yield sampler
 
 
-def _counts_epochs(it: "Interpreter", sampler: Value) -> bool:
-    """Whether a sampler of the script's own class shuffles by an epoch that its set_epoch() takes.
+def _counts_epochs(it: "Interpreter", item: Value, sampler: HeapObject) -> Const:
+    """Return whether a sampler of the script's own shuffles by an epoch that its set_epoch() alone changes.
 
     Not where another's is called: of a sampler within it.
     """
-    draws, takes = (method_of(it, sampler, name) for name in ("__iter__", "set_epoch"))
-    if draws is None or takes is None or owners_of(it, "set_epoch"):
-        return False
-    return "epoch" in all_names(walk(it.functions[draws.key].node))
+    cls, (draws, takes) = _class_of(it, item), (method_of(it, item, name) for name in _OF_EPOCHS[:2])
+    if cls is None or draws is None or takes is None or owners_of(it, "set_epoch"):
+        return FALSE
+    methods = (part for info in it.mro(cls.key) for part in info.node.body)
+    others = (each for each in methods if getattr(each, "name", "") not in _OF_EPOCHS[1:])
+    attributes = (part for each in others for part in walk(each) if isinstance(part, ast.Attribute))
+    counts = any(part.attr == "epoch" and isinstance(part.ctx, ast.Store) for part in attributes)
+    names = all_names(walk(it.functions[draws.key].node))
+    shuffles = all(truth(sampler.get(name, TRUE)) is True for name in names if "shuffle" in name)
+    return Const("epoch" in names and shuffles and not counts)
+
+
+_OF_EPOCHS = ("__iter__", "set_epoch", "__init__", "load_state_dict")
+"""What draws by the epoch of a sampler, and what may set it without counting on."""

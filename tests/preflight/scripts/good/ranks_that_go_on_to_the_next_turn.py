@@ -18,3 +18,12 @@ for step in range(5):
         else:
             continue
     torch.save(model.state_dict(), "last.pt")
+for step in range(5):
+    try:
+        if rank == 0:
+            torch.save(optimizer.state_dict(), "optimizer.pt")
+        else:
+            continue
+        print(step)
+    finally:
+        dist.barrier()
