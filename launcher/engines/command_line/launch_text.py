@@ -24,7 +24,7 @@ from launcher.engines.command_line.shell.pipelines import predict_output
 from launcher.engines.command_line.shell.replay_limits import Replays
 from launcher.engines.command_line.shell.state import LEAVES, ShellState
 from launcher.engines.command_line.shell.variables import Value
-from launcher.engines.command_line.shell.words import Word
+from launcher.engines.command_line.shell.words import Word, is_assignment
 from launcher.engines.command_line.tables import side_programs
 from launcher.engines.command_line.wrappers import explain_empty, strips_program
 from launcher.errors import CommandRefused
@@ -144,11 +144,15 @@ class _Launches:
             self.shell.lack(without_values(words, "the text"))
 
     def _take_asked(self, words: tuple[Word, ...], asks: Answer) -> None:
-        """Take a launch that a condition asks for its exit code: `if torchrun train.py; then`."""
+        """Take what a condition does as it asks: `if torchrun train.py; then`, `if ! cd DIR; then`."""
         words = words[1:] if words[0].text == "!" else words
-        if asks is False or not words or not _starts_launch(words):
+        if asks is False or not words:
             return
-        if asks:
+        if words[0].text == "cd" or all(map(is_assignment, words)):
+            (self.shell.prepare if asks else self.shell.leave_out)(words)
+        elif not _starts_launch(words):
+            return
+        elif asks:
             self._take(words, runs=True)
         else:
             self.shell.doubtful.append((words, refusals.asked_launch(self.shell.blocks.open[-1].kind)))
