@@ -32,8 +32,6 @@ from preflight.facts.script import ScriptAnalysis
 from preflight.frozen import dataclass
 from preflight.job import Job
 
-Finder = Callable[[str], str | None]
-
 
 @dataclass(frozen=True, slots=True)
 class LaunchPreview:
@@ -96,8 +94,9 @@ def evaluate_facts(
     facts = gathered.facts
     main = entries[0].name
     is_launch = how.as_one_launch and not how.from_file
-    find = find_modules(entries[0], facts[main], job, how.tree) if main in facts else None
-    script = read_remote_script(facts[main], job, find) if is_launch and main in facts else None
+    is_read = is_launch and main in facts
+    planned = read_script(entries[0], facts[main], job, how.tree) if is_read else PlannedLaunch()
+    script = planned.script
     settled = resolve_gpus(replace(job, receives_tree=how.makes_workdir), facts.values())
     if script is not None or job.script or job.module:
         settled, _ = choose_engine(settled, script, facts.values())
@@ -124,7 +123,7 @@ def evaluate_facts(
             reach,
             expect=entries[0].expect,
             clocks=clocks or {},
-            launch=PlannedLaunch({} if decided is None else decided.ranks, script, find),
+            launch=planned if decided is None else replace(planned, ranks=decided.ranks),
             ignore=how.ignore,
         )
     return PreflightResult(
@@ -172,15 +171,13 @@ def _after_transfer(
 ) -> GatherResult:
     """Return the facts as they are once the script or the tree has arrived, a module's file among them."""
     arriving = options.sent or options.script_after_sync
-    scripts = {}
-    for entry in (entry for entry in entries if entry.name in gathered.facts):
+    facts = dict(gathered.facts)
+    for entry in (entry for entry in entries if entry.name in facts):
         found = (arriving.name, arriving.text) if arriving else _find_module(entry, job, options.tree)
         if found:
             raw = found[1].encode()
-            scripts[entry.name] = ScriptFacts(found[0], hashlib.sha256(raw).hexdigest(), len(raw), found[1])
-    facts = {
-        name: replace(host, script=scripts.get(name, host.script)) for name, host in gathered.facts.items()
-    }
+            script = ScriptFacts(found[0], hashlib.sha256(raw).hexdigest(), len(raw), found[1])
+            facts[entry.name] = replace(facts[entry.name], script=script)
     return replace(gathered, facts=facts)
 
 
@@ -257,18 +254,33 @@ def _would_use(
     return preview, settled
 
 
-def find_modules(entry: HostEntry, main: HostFacts, job: Job, tree: Path | None) -> Finder | None:
+def read_script(entry: HostEntry, main: HostFacts, job: Job, tree: Path | None) -> PlannedLaunch:
+    """Read the training script as it is on the main host, and modules of its own; it may not be known."""
+    if isinstance(main.script, Missing) or isinstance(main.script.text, Missing):
+        return PlannedLaunch()
+    from preflight.script.analyze import analyze_script  # noqa: PLC0415 - a third of our modules; only a script pays
+    from preflight.script.syntax_trees import Parser  # noqa: PLC0415 - as above
+
+    versions = {} if isinstance(main.python, Missing) else main.python.packages
+    text, path, parser = main.script.text, main.script.path, Parser()
+    find = _find_modules(entry, path, job, tree)
+    script = analyze_script(text, path, find=find, args=job.args, versions=versions, parser=parser)
+    return PlannedLaunch(script=script, find=find, parser=parser)
+
+
+def _find_modules(
+    entry: HostEntry, path: str, job: Job, tree: Path | None
+) -> Callable[[str], str | None] | None:
     """Return what finds the script's own modules: on this machine, or in the tree that a sync sends.
 
     None where they lie on the main host alone.
     """
-    from launcher.local.source_files import read_source  # noqa: PLC0415 - as below
+    from launcher.local.source_files import read_source  # noqa: PLC0415 - as above
 
     if entry.is_local:
         return cache(read_source)
-    if tree is None or isinstance(main.script, Missing):
+    if tree is None:
         return None
-    path = main.script.path
     there = path.removesuffix(job.script) if posixpath.isabs(path) else ""
 
     def find(path: str) -> str | None:
@@ -276,16 +288,3 @@ def find_modules(entry: HostEntry, main: HostFacts, job: Job, tree: Path | None)
         return None if inside.startswith(("/", "..")) else read_source(str(tree / inside))
 
     return cache(find)
-
-
-def read_remote_script(main: HostFacts, job: Job, find: Finder | None) -> ScriptAnalysis | None:
-    """Read the training script as it is on the main host; None when it is not known.
-
-    `find` returns the texts of its own modules; without it only the script is known.
-    """
-    if isinstance(main.script, Missing) or isinstance(main.script.text, Missing):
-        return None
-    from preflight.script.analyze import analyze_script  # noqa: PLC0415 - a third of our modules; only a script pays
-
-    versions = {} if isinstance(main.python, Missing) else main.python.packages
-    return analyze_script(main.script.text, main.script.path, find=find, args=job.args, versions=versions)

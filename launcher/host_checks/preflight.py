@@ -57,7 +57,7 @@ def preflight(
     ask = partial(build_agent_request, job=job, options=how)
     find_port = partial(_port_to_use, job=job)
     count = choose_shard_count(len(hosts)) if how.shards is not None else 0
-    while_waiting = partial(_import_judgement, how.while_waiting, reads_script=bool(job.script))
+    while_waiting = partial(_import_judgement, how.while_waiting, reads_script=bool(job.script or job.module))
     with name_awaited_hosts(hosts, on_done) as note:
         collection = Collection(hosts, ask, opener, how.width, note, earlier, while_waiting)
         if how.shards is not None and count:

@@ -14,7 +14,7 @@ from launcher.follow.awake_clock import read_boot_time
 from launcher.follow.outcome import Outcome
 from launcher.follow.phases import Phase
 from launcher.follow.restart_history import RestartHistory, StartRecord
-from launcher.host_checks.evaluation import PreflightResult, find_modules, read_remote_script
+from launcher.host_checks.evaluation import PreflightResult, read_script
 from launcher.launch.launch import CheckedLaunch, launch_and_follow
 from launcher.launch.request import LaunchRequest
 from launcher.launch.signals import raise_stop_signals
@@ -365,8 +365,7 @@ class RestartLoop(Closing):
             return NoRestart(error.message, retryable=True)
         job = replace(launch.job, args=resume_args(launch.job, spec, checkpoint))
         main = launch.entries[0]
-        facts = result.facts[main.name]
-        script = read_remote_script(facts, job, find_modules(main, facts, job, launch.preflight.tree))
+        script = read_script(main, result.facts[main.name], job, launch.preflight.tree).script
         prepared = CheckedLaunch(replace(launch, job=job), result, script)
         refusal = prepared.refusal()
         if refusal is not None:

@@ -21,6 +21,7 @@ from preflight.job import Expect, GpuRequest, Job
 
 if TYPE_CHECKING:
     from preflight.deep.measurements import DeepRun
+    from preflight.script.syntax_trees import Parser
 
 
 MODULES = (
@@ -54,6 +55,7 @@ class PlannedLaunch:
     ranks: Mapping[str, NodeRanks] = field(default_factory=dict)  # by host; {}: no launch is possible
     script: ScriptAnalysis | None = None  # None: the script was not read
     find: Callable[[str], str | None] | None = None  # texts of its own modules; None: they lie elsewhere
+    parser: "Parser | None" = None  # has the trees of all that was read
 
 
 def load_checks() -> dict[str, Check]:
@@ -118,7 +120,7 @@ def check_cluster(
         "clocks": clocks or {},
         "ranks": planned.ranks,
         "script": planned.script,
-        "find": planned.find,
+        "launch": planned,
     }
     return tuple(
         _finding(check, problem, problem.hosts or tuple(hosts), ignore)

@@ -1,6 +1,7 @@
 """The training script, read and never executed."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from preflight.checks.environment import lacking_packages
 from preflight.checks.finding import Problem, Severity
@@ -16,10 +17,13 @@ from preflight.facts.package_names import package_of_module
 from preflight.facts.script import CodeLocation, LightningSize, ScriptAnalysis
 from preflight.job import Job
 
+if TYPE_CHECKING:
+    from preflight.checks.runner import PlannedLaunch
+
 
 @cluster_check("SCR001")
 def the_script_can_train_as_launched(
-    hosts: Mapping[str, HostFacts], job: Job, find: Callable[[str], str | None] | None
+    hosts: Mapping[str, HostFacts], job: Job, launch: "PlannedLaunch"
 ) -> Iterator[Problem]:
     """The training script has no precision, placement or version fault that stops this launch.
 
@@ -38,7 +42,7 @@ def the_script_can_train_as_launched(
     from preflight.script.rules.registry import Level  # noqa: PLC0415 - as above
 
     severities = {Level.ERROR: Severity.CRITICAL, Level.WARNING: Severity.WARNING}
-    result = judge_script(main.script.text, main.script.path, hosts, job, find)
+    result = judge_script(main.script.text, main.script.path, hosts, job, launch)
     for finding in result.findings:
         severity = severities.get(finding.level)
         if severity is not None:

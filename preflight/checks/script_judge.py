@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from preflight.checks.runner import PlannedLaunch
 from preflight.decide.gpu_assignment import map_ranks
 from preflight.decide.precision import decide
 from preflight.decide.script_args import align_args
@@ -12,24 +13,23 @@ from preflight.facts.missing import Missing
 from preflight.job import Job, Precision
 from preflight.script.analyze import analyze_script
 from preflight.script.lint import LintResult, lint_for
-from preflight.script.source import Finder
 from preflight.script.syntax_trees import Parser
 from preflight.script.target import RankTarget
 
 
 def judge_script(
-    text: str, path: str, hosts: Mapping[str, HostFacts], job: Job, find: Finder | None = None
+    text: str, path: str, hosts: Mapping[str, HostFacts], job: Job, planned: PlannedLaunch
 ) -> LintResult:
     """Return the faults of a script as this launch would run it; the first host is the main host.
 
-    `find` returns the texts of its own modules. Where the hosts' GPUs are not known it is judged for what
-    GPUs before and from Ampere on would do.
+    Where the planner has read it, its trees and what it found are used. Where the hosts' GPUs are not known
+    it is judged for what GPUs before and from Ampere on would do.
     """
     main = next(iter(hosts.values()), None)
     versions = {} if main is None or isinstance(main.python, Missing) else main.python.packages
     capabilities, size = _hardware(hosts, job)
-    parser = Parser()
-    script = analyze_script(text, path, find=find, args=job.args, versions=versions, parser=parser)
+    parser = planned.parser or Parser()
+    script = planned.script or analyze_script(text, path, args=job.args, versions=versions, parser=parser)
     launch: Precision | None = None
     try:
         launch = decide(hosts, job, script).mixed_precision
@@ -39,7 +39,7 @@ def judge_script(
     kinds = capabilities or ([None] if not job.wants_gpus else [(7, 5), (8, 0)])
     targets = [RankTarget(item, size, launch, args, versions) for item in kinds]
     certain = bool(capabilities) or not job.wants_gpus
-    return lint_for(text, path, targets, certain=certain, find=find, parser=parser)
+    return lint_for(text, path, targets, certain=certain, find=planned.find, parser=parser)
 
 
 def _hardware(hosts: Mapping[str, HostFacts], job: Job) -> tuple[list[Capability | None], int | None]:

@@ -97,15 +97,14 @@ def analyze_script(
         parser = parser or Parser()
         find = lru_cache(maxsize=None)(find) if find else None
         first, second = (replace(plain, capability=item) for item in ASSUMED_CAPABILITIES)
-        one = _collect(Sources(find, parser), text, path, first)
-        other = one if not one.asked_gpu else _collect(Sources(find, parser), text, path, second)
+        seen = _collect(Sources(find, parser), text, path, first)
+        other = seen if not seen.asked_gpu else _collect(Sources(find, parser), text, path, second)
     except SyntaxError as error:
         return ScriptAnalysis(path, "unknown", "", (), (), problem=f"{path}:{error.lineno or 1}: {error.msg}")
     except (RecursionError, MemoryError):
         return ScriptAnalysis(path, "unknown", "", (), (), problem=f"{path}: nested too deeply")
     except ValueError as error:
         return ScriptAnalysis(path, "unknown", "", (), (), problem=f"{path}: {error}")
-    seen = one
     lines = text.splitlines()
     own_parser = read_parser(parser, path, text)
     sites = tuple(  # a value that depends on the GPU is not known beforehand
@@ -116,7 +115,7 @@ def analyze_script(
     fatal = _fatal_switches(seen, sites, lambda target: judge([target]), plain)
     sites = tuple(replace(site, option="") if site.option in fatal else site for site in sites)
     dtype, where = _trained(seen)
-    proven = one.complete and other.complete and not seen.unsafe
+    proven = seen.complete and other.complete and not seen.unsafe
     return ScriptAnalysis(
         path=path,
         style=seen.style,

@@ -1,5 +1,6 @@
 """What a launch knows of the script's own modules, which lie on this machine or in the tree of a sync."""
 
+import ast
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from launcher.host_checks.preflight_options import PreflightOptions
 from launcher.planning.script_file import find_tree
 from launcher.remote.agent import GatherResult
 from preflight.facts.host import ScriptFacts
+from preflight.script.syntax_trees import Parser
 from tests.hardware import l40s
 
 TRAIN = """import torch
@@ -85,3 +87,16 @@ def test_on_this_machine_modules_are_read_where_they_lie(tree: Path) -> None:
 def test_what_lies_outside_the_tree_is_not_sent_and_not_read(tree: Path) -> None:
     (tree / "pkg").rename(tree.parent / "pkg")
     assert faults(judged("python train.py", sync=True, there="/home/ada/project/train.py")) == []
+
+
+def test_the_plan_and_the_checks_share_one_tree_of_each_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[str] = []
+    real = Parser._tree
+
+    def parse(parser: Parser, path: str, text: str) -> ast.Module:
+        read.append(path)
+        return real(parser, path, text)
+
+    monkeypatch.setattr(Parser, "_tree", parse)
+    assert faults(judged("python train.py", sync=True, there="train.py")) == ["pkg/model.py:3 P101"]
+    assert sorted(read) == ["pkg/model.py", "train.py"]

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import pytest
 
+from preflight.checks.runner import PlannedLaunch
 from preflight.checks.script_judge import judge_script
 from preflight.decide.precision import PrecisionRefused, decide
 from preflight.facts.host import HostFacts
@@ -273,6 +274,6 @@ OUTCOMES = {
 def test_precision_and_parameters_come_to_this(
     script: str, cards: tuple[str, ...], message: dict[str, Level]
 ) -> None:
-    result = judge_script(script, "train.py", hosts_with(cards), Job())
+    result = judge_script(script, "train.py", hosts_with(cards), Job(), PlannedLaunch())
     assert not result.problems
     assert {each.code: each.level for each in result.findings if each.level is not Level.INFO} == message

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from preflight.checks.runner import PlannedLaunch
 from preflight.checks.script_judge import judge_script
 from preflight.decide.decision import Decision
 from preflight.decide.precision import PrecisionRefused, decide
@@ -197,7 +198,7 @@ def test_the_packaged_example_reads_well() -> None:
     assert reading.places_device
     for hosts in ({"t": titan()}, {"l": l40s()}, {"c": cpu_host("c")}):
         job = Job(gpus="none" if "c" in hosts else "all")
-        result = judge_script(path.read_text(encoding="utf-8"), "paper_r64.py", hosts, job)
+        result = judge_script(path.read_text(encoding="utf-8"), "paper_r64.py", hosts, job, PlannedLaunch())
         assert [item for item in result.findings if item.level is not Level.INFO] == []
 
 
