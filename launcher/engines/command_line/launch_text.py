@@ -219,16 +219,16 @@ class _Launches:
 
         A text that asks for arguments ends because it has none; what the launch lacks says so.
         """
-        shell, name = self.shell, words[0].text
+        shell, name, code = self.shell, words[0].text, "".join(word.text for word in words[1:2])
+        status = code == "0" if code.isdecimal() else None if code else shell.blocks.last
         if name == "return":
-            shell.left, code = name if shell.returns else "", words[1].text if len(words) > 1 else ""
-            shell.blocks.status = code == "0" if code.isdecimal() else None if code else shell.blocks.last
+            shell.left, shell.blocks.status = name if shell.returns else "", status
         elif name != "exit":
             shell.left, shell.blocks.status = name if shell.loops else "", True
         elif self.is_submitted:
             pass  # of the shell that hands the text to the scheduler
         elif shell.groups and not shell.blocks.of_arguments:
-            shell.blocks.leave_group(shell.groups[-1], words[1].text if len(words) > 1 else "")
+            shell.blocks.leave_group(shell.groups[-1], words, status)
         elif self.is_behind and not self._may_continue():
             shell.left = "exit"
         elif not shell.blocks.of_arguments:

@@ -247,13 +247,12 @@ class ShellBlocks:
         block.runs = None
         self.open.insert(at, block)
 
-    def leave_group(self, at: int, code: str) -> None:
+    def leave_group(self, at: int, words: tuple[Word, ...], status: Answer) -> None:
         """Take `exit CODE` in parentheses, which ends their commands alone; `at` blocks are around them."""
         if at < len(self.open):
             block = self.open[at]
-            block.is_left, block.runs = True, False
-            block.value = code == "0" if code.isdecimal() else None if code else self.last
-            block.failed = () if block.value is not False else (Word("exit"), Word(code))
+            block.is_left, block.runs, block.value = True, False, status
+            block.failed = words if status is False else ()
 
     def inside(self) -> Callable[[], None]:
         """Start the commands of a loop, a function or a file; return what leaves them again."""
