@@ -262,7 +262,9 @@ def read_script(entry: HostEntry, main: HostFacts, job: Job, tree: Path | None) 
     from preflight.script.syntax_trees import Parser  # noqa: PLC0415 - as above
 
     versions = {} if isinstance(main.python, Missing) else main.python.packages
-    text, path, parser = main.script.text, main.script.path, Parser()
+    text, path = main.script.text, main.script.path
+    above = path.rpartition(job.module.replace(".", "/"))[0] if job.module else None  # as python -m has it
+    parser = Parser(above and above.rstrip("/"))
     find = _find_modules(entry, path, job, tree)
     script = analyze_script(text, path, find=find, args=job.args, versions=versions, parser=parser)
     return PlannedLaunch(script=script, find=find, parser=parser)

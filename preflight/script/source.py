@@ -91,12 +91,12 @@ class Sources:
     def add(self, path: str, text: str) -> Source:
         """Parse the script itself, notebook lines passed over. Raises SyntaxError."""
         try:
-            source = self._parse(path, text)
+            source = self._parse(path, text, self.parser.root)
         except SyntaxError:
             plain = _MAGIC.sub(r"\1pass", text)
             if plain == text:
                 raise
-            source = self._parse(path, plain)
+            source = self._parse(path, plain, self.parser.root)
             self.magics = [
                 CodeLocation(path, number)
                 for number, line in enumerate(text.split("\n"), start=1)

@@ -22,9 +22,13 @@ _BLOCKS = ("body", "handlers", "orelse", "finalbody", "cases")
 
 
 class Parser:
-    """Syntax trees by their texts: what a script is read for shares them. They take most of the memory."""
+    """Syntax trees by their texts: what a script is read for shares them. They take most of the memory.
 
-    def __init__(self) -> None:
+    `root` is the folder that its absolute imports start from; None: its own.
+    """
+
+    def __init__(self, root: str | None = None) -> None:
+        self.root = root
         self._trees: dict[tuple[str, str], ast.Module] = {}
         self._most_words = 0  # never too few
         self._uncounted = list[str]()  # bounded by their length

@@ -84,6 +84,16 @@ def test_on_this_machine_modules_are_read_where_they_lie(tree: Path) -> None:
     assert result.script.style == "torch"
 
 
+@pytest.mark.parametrize("local", [True, False])
+def test_imports_of_a_module_that_is_run_start_from_the_working_directory(tree: Path, *, local: bool) -> None:
+    (tree / "pkg" / "train.py").write_text(TRAIN.replace("pkg.model", "model"))
+    (tree / "model.py").write_text(MODEL.replace(".half()", ""))
+    assert faults(judged("python -m pkg.train", sync=not local, local=local)) == []
+    (tree / "model.py").write_text(MODEL)
+    (tree / "pkg" / "model.py").unlink()
+    assert len(faults(judged("python -m pkg.train", sync=not local, local=local))) == 1
+
+
 def test_what_lies_outside_the_tree_is_not_sent_and_not_read(tree: Path) -> None:
     (tree / "pkg").rename(tree.parent / "pkg")
     assert faults(judged("python train.py", sync=True, there="/home/ada/project/train.py")) == []
