@@ -64,9 +64,7 @@ class CommandReader:
             yield self._taken(), ";"
         words.append(word)
         first = words[0].text
-        self.tokens.splits = not (
-            (first == "[[" and word.text != "]]") or (first == "case" and word.text != "in")
-        )
+        self.tokens.splits = not (self._is_in_test() or (first == "case" and word.text != "in"))
         if blocks.awaits_pattern:
             if words == [Word("esac")]:
                 blocks.open[-1].awaits_pattern = False
@@ -79,6 +77,11 @@ class CommandReader:
         elif (len(words) == 1 and is_alone(first)) or (first == "!" and word.text == "{" and len(words) == 2):
             yield self._taken(), ";"
 
+    def _is_in_test(self) -> bool:
+        """Whether the command is a `[[` without its end, whose operators are its own."""
+        start = self.words[:2] if self.words[:1] == [Word("!")] else self.words[:1]
+        return Word("[[") in start and self.words[-1].text != "]]"
+
     def _taken(self) -> tuple[Word, ...]:
         words = tuple(self.words)
         self.words.clear()
@@ -89,7 +92,7 @@ class CommandReader:
         if shell.blocks.awaits_pattern:
             if operator == ")":
                 shell.blocks.take_pattern(self._taken(), shell.values)
-        elif words and words[0].text == "[[" and words[-1].text != "]]" and not operator.startswith("<<"):
+        elif self._is_in_test() and not operator.startswith("<<"):
             words += [Word(operator)] if operator != "\n" else []  # a test may continue below
         elif operator == "(" and words and _ARRAY.fullmatch(words[-1].text):
             shell.assign_array(words.pop().text, redirections.array(self.tokens))
