@@ -279,9 +279,10 @@ def _counts_epochs(it: "Interpreter", item: Value, sampler: HeapObject) -> Const
     others = (each for each in methods if getattr(each, "name", "") not in _OF_EPOCHS[1:])
     attributes = (part for each in others for part in walk(each) if isinstance(part, ast.Attribute))
     counts = any(part.attr == "epoch" and isinstance(part.ctx, ast.Store) for part in attributes)
+    told = not isinstance(sampler.get("epoch", FALSE), Const)  # by an assignment in the loop
     names = all_names(walk(it.functions[draws.key].node))
     shuffles = all(truth(sampler.get(name, TRUE)) is True for name in names if "shuffle" in name)
-    return Const("epoch" in names and shuffles and not counts)
+    return Const("epoch" in names and shuffles and not (counts or told))
 
 
 _OF_EPOCHS = ("__iter__", "set_epoch", "__init__", "load_state_dict")

@@ -44,10 +44,10 @@ for made in (CountingSampler, OrderedSampler):
             model(batch).sum().backward()
             optimizer.step()
             optimizer.zero_grad()
-sampler = OwnSampler(data, rank, world)
-loader = DataLoader(data, sampler=sampler)
+order = OwnSampler(data, rank, world)
+loader = DataLoader(data, sampler=order)
 for epoch in range(3):
-    sampler.epoch = epoch
+    order.epoch = epoch
     for batch in loader:
         model(batch).sum().backward()
         optimizer.step()
