@@ -97,5 +97,5 @@ def test_fsdp_1_and_2_are_stopped_and_resume_in_a_world_of_another_size(lab: Lab
     assert code == 130, output
     assert f"3 ranks on {first} (1), {second} (2)" in output
     plans = [json.loads(path.read_text()) for path in cli.home.glob("gpulaunch-runs/*/plan.json")]
-    assert sorted(plan["engine"] for plan in plans) == ["accelerate", "torchrun"]
+    assert [plan["engine"] for plan in plans] == ["torchrun", "torchrun"]  # pkg.train needs no accelerate
     assert "no process of the run is left on any host" in output

@@ -36,7 +36,19 @@ def test_a_code_is_taken_once() -> None:
 
 
 def test_every_check_reads_facts_that_exist() -> None:
-    supplied = {"facts", "job", "expect", "use", "is_main", "hosts", "reach", "clocks", "ranks", "deep"}
+    supplied = {
+        "facts",
+        "job",
+        "expect",
+        "use",
+        "is_main",
+        "hosts",
+        "reach",
+        "clocks",
+        "ranks",
+        "deep",
+        "launch",
+    }
     known = supplied | set(type(host()).__dataclass_fields__)
     assert all(set(check.needs) <= known for check in load_checks().values())
 
