@@ -1,5 +1,5 @@
 import torch
-from torch.utils.data import DataLoader, DistributedSampler, Sampler, TensorDataset
+from torch.utils.data import DataLoader, Sampler, TensorDataset
 
 
 class OwnSampler(Sampler):
@@ -24,14 +24,6 @@ model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 4).cuda())
 optimizer = torch.optim.AdamW(model.parameters())
 for epoch in range(3):
     sampler.set_epoch(epoch)
-    for batch in loader:
-        model(batch).sum().backward()
-        optimizer.step()
-        optimizer.zero_grad()
-other_sampler = DistributedSampler(data)
-loader = DataLoader(data, sampler=other_sampler)
-for epoch in range(3):
-    other_sampler.epoch = epoch
     for batch in loader:
         model(batch).sum().backward()
         optimizer.step()
