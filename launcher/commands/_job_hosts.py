@@ -112,9 +112,7 @@ def step_python(nodes: Iterable[HostEntry]) -> str:
 
 def ask_slurm(question: Callable[[], _T]) -> _T:
     """Return the answer; say so where Slurm, whose commands wait long for a silent controller, is slow."""
-    words = (
-        "Slurm has not answered yet, and is waited for (`scontrol ping` says whether its controller is up)"
-    )
+    words = "Slurm has not answered yet, gpulaunch waits (`scontrol ping` says whether its controller is up)"
     notice = Timer(_SLOW_S, echo, (words,), {"err": True})
     notice.daemon = True
     notice.start()

@@ -3,12 +3,14 @@
 import re
 from dataclasses import replace
 from pathlib import Path
+from threading import Event
 
 import pytest
 
 from launcher.cli import execute
+from launcher.commands import _job_hosts
 from launcher.commands._job_end import keep_first_start
-from launcher.commands._job_hosts import step_python
+from launcher.commands._job_hosts import ask_slurm, step_python
 from launcher.config.inventory import HostEntry, find_local_python
 from launcher.config.run_config import Overrides, load_run_config
 from launcher.config.slurm_options import SlurmSpec
@@ -223,6 +225,23 @@ def test_a_command_that_fails_before_it_reaches_slurm_has_a_remedy(words: str, f
     assert fix in failed.value.fix
     assert bool(fix) == bool(failed.value.fix)
     assert failed.value.exit_code == code
+
+
+@pytest.mark.parametrize(("slow_s", "said"), [(0.0, ["Slurm has not answered yet"]), (600.0, [])])
+def test_a_silent_controller_is_said_while_it_is_waited_for(
+    slow_s: float, said: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    heard, lines = Event(), list[str]()
+
+    def echo(line: str, *, err: bool) -> None:
+        assert err
+        lines.append(line.partition(",")[0])
+        heard.set()
+
+    monkeypatch.setattr(_job_hosts, "_SLOW_S", slow_s)
+    monkeypatch.setattr(_job_hosts, "echo", echo)
+    assert ask_slurm(lambda: heard.wait(60) if said else False) == bool(said)
+    assert lines == said
 
 
 @pytest.mark.parametrize(

@@ -139,7 +139,10 @@ def test_auto_is_gpus_where_there_are_any_and_cpu_ranks_otherwise() -> None:
     assert resolve_gpus(auto, [cpu_host()]).gpus == "none"
     assert resolve_gpus(auto, [cpu_host(), titan()]).gpus == "all"
     assert resolve_gpus(auto, [box()]).gpus == "none"
-    assert resolve_gpus(Job(gpus=2), [cpu_host()]).gpus == 2
+    assert resolve_gpus(auto, [cpu_host()]).gpus_by_auto
+    given = resolve_gpus(Job(gpus=2), [cpu_host()])
+    assert given.gpus == 2
+    assert not given.gpus_by_auto
 
 
 def test_auto_does_not_hide_a_broken_driver() -> None:
