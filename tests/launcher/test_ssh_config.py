@@ -19,6 +19,7 @@ from launcher.errors import (
     NameNotResolved,
     PythonNotFound,
 )
+from launcher.exit_codes import ExitCode
 from launcher.transports.base import Endpoint, OpenOptions
 from launcher.transports.ssh import config_parser, endpoint
 from launcher.transports.ssh.endpoint import build_endpoint, opener_for
@@ -307,6 +308,27 @@ def test_a_keyword_that_is_not_followed_is_named_where_it_bears_on_the_error(
         opener_for(Inventory(), OpenOptions(), config)(HostEntry("titan"))
     _, _, names = caught.value.fix.partition("try it; gpulaunch does not follow ")
     assert names == (f"{said.format(config)} of ssh_config" if said else "")
+
+
+@pytest.mark.parametrize(
+    ("lines", "entry", "said"),
+    [
+        ("Host titan\n Port abc\n", HostEntry("titan"), "port: expected a number from 1 to 65535, got 'abc'"),
+        ("Host titan\n IdentityFile ${NOT_SET}/k\n", HostEntry("titan"), "the environment variable NOT_SET"),
+        ("ProxyCommand\n", HostEntry("titan"), "expected `Keyword value`"),
+        ("", HostEntry("titan", jump=("a b",)), '"a b" is not a host'),
+    ],
+)
+def test_what_is_wrong_about_one_host_is_that_hosts_error(
+    lines: str, entry: HostEntry, said: str, tmp_path: Path
+) -> None:
+    config = tmp_path / "config"
+    config.write_text(lines)
+    with pytest.raises(HostError) as caught:
+        opener_for(Inventory(), OpenOptions(), config)(entry)
+    assert caught.value.exit_code == ExitCode.UNREACHABLE
+    assert said in caught.value.detail
+    assert caught.value.fix
 
 
 def test_a_host_of_ssh_config_with_the_form_of_a_job_is_a_host(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """From a host of the inventory to an Endpoint: hosts.yaml wins, then ssh_config, then ssh's defaults."""
 
 import os
+import shlex
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import count
@@ -73,7 +74,7 @@ _Values: TypeAlias = dict[str, list[ConfigLine]]
 def opener_for(
     inventory: Inventory, options: OpenOptions, ssh_config: Path | None = None
 ) -> Callable[[HostEntry], Connection]:
-    """Return what opens hosts of this inventory: `build_endpoint`, then `open_endpoint`."""
+    """Return what opens hosts by `build_endpoint` and `open_endpoint`; whatever is wrong is a HostError."""
     unresolved = count()
 
     def opener(entry: HostEntry) -> Connection:
@@ -90,6 +91,10 @@ def opener_for(
                 error.fix = _name_fix(name, inventory, ssh_config) or error.fix
             error.fix = "; ".join(filter(None, (error.fix, _name_unfollowed(endpoint, error))))
             raise
+        except BadInput as error:  # about this host alone: the others go on
+            name = shlex.quote(entry.alias or entry.name)
+            fix = error.fix or f"correct it; ssh -G {name} shows what ssh_config says"
+            raise HostError(entry.name, error.message, fix) from None
         except (OSError, RuntimeError) as error:
             if not is_exhausted(error):
                 raise
