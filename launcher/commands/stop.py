@@ -16,8 +16,8 @@ from launcher.commands._run_options import FoundRunOptions, find_run, node_name,
 from launcher.config.node_sets import fold_hosts
 from launcher.errors import GpulaunchError
 from launcher.exit_codes import ExitCode
-from launcher.follow.failures import describe_exit
 from launcher.local.user import user_at_machine
+from launcher.onhost.exit_status import describe_exit
 from launcher.rundir.end_state import explain_stall
 from launcher.rundir.run_id import LAST, is_job_id
 from launcher.runs.last_run import follow_next_starts

@@ -87,34 +87,8 @@ def is_port_conflict(lines: Iterable[str]) -> bool:
     return any(re.search(_PORT_TAKEN, line) for line in lines)
 
 
-def describe_exit_code(code: int | None) -> str:
-    """Return an exit code for people."""
-    if code is None:
-        return "ended without an exit code that could be seen"
-    if code < 0:
-        return f"was ended by signal {-code} ({signal_name(-code)})"
-    return f"failed with exit code {code}"
-
-
-def describe_exit(code: object) -> str:
-    """Return an exit code as the end of a sentence about a rank: `ended by SIGTERM`, `exit code 3`."""
-    if not isinstance(code, int):
-        return "exit code not seen"
-    return f"ended by {signal_name(-code)}" if code < 0 else f"exit code {code}"
-
-
 def read_shell_exit_code(code: int | None) -> int:
     """Return an exit code as a shell gives it: 128 + signal; 1 when it was not seen."""
     if code is None:
         return 1
     return 128 - code if code < 0 else code & 0xFF
-
-
-def signal_name(number: int) -> str:
-    """Return the name of a signal."""
-    import signal  # noqa: PLC0415 - only for a failure
-
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"

@@ -39,10 +39,10 @@ from launcher.follow.events import (
     RunEvent,
     StartRefused,
 )
-from launcher.follow.failures import describe_exit_code
 from launcher.follow.host_clock import HostClock
 from launcher.follow.log_offsets import LogOffsets, ResumePoint
 from launcher.follow.stop_timeout import StopPatience
+from launcher.onhost.exit_status import describe_exit_code
 from launcher.planning.plan import NodePlan
 from launcher.remote.shell_errors import explain_no_answer
 from launcher.rundir.end_state import explain_stall

@@ -4,7 +4,8 @@ import re
 from collections.abc import Sequence
 
 from launcher.follow.events import HostReport
-from launcher.follow.failures import Failure, describe_exit_code
+from launcher.follow.failures import Failure
+from launcher.onhost.exit_status import describe_exit_code
 from launcher.text import name_first
 
 _MOST_NAMED = 4

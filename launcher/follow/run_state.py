@@ -21,12 +21,13 @@ from launcher.follow.events import (
     StartRefused,
     Tick,
 )
-from launcher.follow.failures import Failure, describe_exit_code, find_root_cause, out_of_memory
+from launcher.follow.failures import Failure, find_root_cause, out_of_memory
 from launcher.follow.guard_reports import STOP_EXIT, GuardReports, GuardStop
 from launcher.follow.idle_hosts import IdleHosts
 from launcher.follow.node_status import Nodes
 from launcher.follow.rank_reports import RankReports
 from launcher.follow.verification import Verifier
+from launcher.onhost.exit_status import describe_exit_code
 from launcher.planning.plan import Plan
 from launcher.rundir.end_state import explain_loss, explain_supervisor_end
 from preflight.frozen import dataclass

@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from launcher.follow.events import DigestReport, HostReport, LogOutput, RunEvent, Tick
-from launcher.follow.failures import describe_exit_code
 from launcher.follow.live_warnings import LiveLogScanner
 from launcher.follow.outcome import Outcome
 from launcher.follow.phases import Phase, Phases
 from launcher.follow.rank_digests import RankDigests
 from launcher.follow.run_state import Notify, RunState, StopHosts
 from launcher.follow.usage import UsageTracker
+from launcher.onhost.exit_status import describe_exit_code
 from launcher.rundir.log_store import LogStore
 from launcher.terminal.screen import Screen
 from launcher.text import one_line, spell_duration
@@ -207,11 +207,7 @@ class RunReporter:
     def _note_end(self, report: HostReport) -> None:
         rank, code = report.fields.get("rank"), report.fields.get("code")
         if report.event == "rank_exit" and isinstance(rank, int):
-            how = (
-                "ended with exit code 0"
-                if code == 0
-                else describe_exit_code(code if isinstance(code, int) else None)
-            )
+            how = describe_exit_code(code if isinstance(code, int) else None)
             self._book.add_event(
                 f"rank {rank} on {report.host} {how}", bad=code not in (0, None), at=report.at
             )

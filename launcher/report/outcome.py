@@ -6,9 +6,10 @@ from typing import Any
 
 from launcher.config.inventory import LOCALHOST
 from launcher.config.node_sets import fold_hosts
-from launcher.follow.failures import Failure, describe_exit_code
+from launcher.follow.failures import Failure
 from launcher.follow.outcome import Outcome, StopCheckpoint, render_unverified
 from launcher.follow.phases import format_phases
+from launcher.onhost.exit_status import describe_exit_code
 from launcher.planning.plan import Plan
 from launcher.report.diagnosis import encode_diagnosis
 from launcher.report.diagnosis import render_diagnosis as diagnosis_text

@@ -5,8 +5,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from launcher.config.node_sets import fold_hosts
-from launcher.follow.failures import signal_name
 from launcher.follow.phases import format_phases
+from launcher.onhost.exit_status import signal_name
 from launcher.report.deep import render_deep_report, render_unmeasured
 from launcher.report.html.ticks import format_tick
 from launcher.report.sparkline import draw_sparkline, render_series

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal, TypeAlias
 
+from launcher.onhost.exit_status import describe_exit_code
 from launcher.text import spell_duration
 
 RunStatus: TypeAlias = Literal["running", "stopping", "waiting", "finished", "failed", "stopped", "lost"]
@@ -37,9 +38,9 @@ def explain_end(end: Mapping[str, Any]) -> str:
         return str(end["why"])
     for rank, code in (end.get("ranks") or {}).items():
         if isinstance(code, int) and code not in (0, -15):
-            return f"rank {rank} " + (f"signal {-code}" if code < 0 else f"exit {code}")
+            return f"rank {rank} {describe_exit_code(code)}"
     code = end.get("launcher_code")
-    return f"the launcher ended with code {code}" if code else ""
+    return f"the launcher {describe_exit_code(code)}" if code else ""
 
 
 def explain_loss(state: Mapping[str, Any]) -> str:

@@ -15,6 +15,7 @@ from typing import Any
 
 from launcher.errors import BadInput
 from launcher.local.home import at_home
+from launcher.onhost.exit_status import describe_exit
 from launcher.text import one_line
 
 TIMEOUT_S = 60.0
@@ -90,7 +91,7 @@ def _wait(process: subprocess.Popen[bytes], timeout_s: float) -> str:
     except KeyboardInterrupt:
         _kill(process)
         return "ended by Ctrl-C"
-    return f"exit code {code}" if code else ""
+    return describe_exit(code) if code else ""
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:

@@ -109,7 +109,7 @@ def test_a_run_goes_on_without_its_gauge_and_it_is_said(run: Driver) -> None:
     (gauge,) = (pid for pid, command in commands.items() if b"/gauge.py" in command)
     os.kill(gauge, signal.SIGKILL)
     assert run.ended()["exit"]["ranks"] == {"0": 0}
-    assert "it ended with code -9" in run.event("internal_error")["error"]
+    assert "it was ended by signal 9 (SIGKILL)" in run.event("internal_error")["error"]
     assert run.log() == b"done\n"
 
 

@@ -34,7 +34,7 @@ def test_the_outcome_comes_on_stdin(tmp_path: Path) -> None:
         (("no-such-program",), "on_end: no-such-program: cannot be started: No such file or directory"),
         (("~nobody-of-that-name/x",), "cannot be started: "),
         (("sh", "-c", "echo first; printf '\\033[2Jlast' >&2; exit 9"), "exit code 9: first"),
-        (("sh", "-c", "kill -9 $$"), "exit code -9"),
+        (("sh", "-c", "kill -9 $$"), "ended by SIGKILL"),
         (("true",), ""),  # it reads nothing of its stdin
         (("sh", "-c", "sleep 60 &"), ""),  # what it leaves in the background holds nothing up
     ],

@@ -9,6 +9,7 @@ import pytest
 
 from launcher.config.inventory import HostEntry
 from launcher.planning.run_record import build_run_record, read_record
+from launcher.rundir.end_state import explain_end
 from launcher.rundir.run_id import format_start, make_run_id, names_run
 from launcher.rundir.state_schema import validate_runs
 from launcher.runs.expected_run import select_run
@@ -73,9 +74,22 @@ def test_what_has_become_of_a_node(node: dict[str, Any], condition: str) -> None
     assert run.status == condition
 
 
+@pytest.mark.parametrize(
+    ("end", "why"),
+    [
+        ({"ranks": {"0": 0, "1": -6}}, "rank 1 was ended by signal 6 (SIGABRT)"),
+        ({"ranks": {"0": 0, "1": -15}, "launcher_code": -2}, "the launcher was ended by signal 2 (SIGINT)"),
+        ({"ranks": {"0": 0}, "launcher_code": 3}, "the launcher failed with exit code 3"),
+        ({"ranks": {"0": 0}, "launcher_code": 0}, ""),
+    ],
+)
+def test_a_nodes_end_has_the_signal_by_its_name(end: dict[str, Any], why: str) -> None:
+    assert explain_end(end) == why
+
+
 def test_a_run_is_over_when_all_its_nodes_are_and_its_first_failure_is_told() -> None:
     (run,) = found((A, [over(ranks={"0": -15}, ended=2001.0)]), (B, [over(node_rank=1, ranks={"1": 7})]))
-    assert (run.status, run.why, run.ended) == ("failed", "rank 1 exit 7", 2001.0)
+    assert (run.status, run.why, run.ended) == ("failed", "rank 1 failed with exit code 7", 2001.0)
     (half,) = found((A, [over()]), (B, [node_run(node_rank=1)]))
     assert (half.status, half.ended) == ("running", None)
 

@@ -6,7 +6,7 @@ import pytest
 
 from launcher.commands.stop import NodeAnswer, error_of, render_ends
 from launcher.errors import HostError
-from launcher.follow.failures import describe_exit
+from launcher.onhost.exit_status import describe_exit
 from launcher.runs.request import RequestDenied
 
 

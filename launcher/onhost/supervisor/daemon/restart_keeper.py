@@ -17,6 +17,7 @@ import tempfile
 import zlib
 from typing import Any
 
+from ...exit_status import describe_exit_code
 from ..client_files import seconds_since_heartbeat
 from ..files import read_json, read_tail
 from ..next_start import ENDED, HELD, OVER, RESTARTED, RESTARTING, WAITS, read_next, try_lock, write_next
@@ -142,7 +143,7 @@ class RestartKeeper:
             write_next(self._dir, result["state"], why=why, run_id=run_id, by="host")
             return
         last = read_tail(os.path.join(self._dir, SUPERVISOR_LOG), 400).strip().rpartition("\n")[2]
-        why = str(result.get("why") or "its client ended with code %d: %s" % (code, last))
+        why = str(result.get("why") or "its client %s: %s" % (describe_exit_code(code), last))
         self._hopeless = "the restart on this host failed: %s" % why
 
 

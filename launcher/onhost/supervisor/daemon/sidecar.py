@@ -4,6 +4,7 @@ import os
 import signal
 import sys
 
+from ...exit_status import describe_exit_code
 from ..environment import run_markers
 from ..processes import send_signal, ticks_of
 from ..run_dir import GAUGE
@@ -53,7 +54,7 @@ class Sidecar:
             return
         self.pid = self._ticks = 0
         if not as_it_should:
-            error = "it ended with code %d; supervisor.log may say why" % code
+            error = "it %s; supervisor.log may say why" % describe_exit_code(code)
             self._run.emit_failure("the attempt to " + self._role, error)
 
 

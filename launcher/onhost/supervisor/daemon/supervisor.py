@@ -7,6 +7,7 @@ import time
 from typing import Any
 
 from ...event_file import MALFORMED
+from ...exit_status import describe_exit_code
 from ..cgroup_loader import CgroupLike, cgroup_module
 from ..client_files import StopRequest, read_stop_request
 from ..end_causes import EXIT, RANK, REFUSED
@@ -205,16 +206,6 @@ class Supervisor:
 
 def _rank_failure(rank: int, code: int) -> StopRequest:
     return StopRequest("rank %d %s" % (rank, describe_exit_code(code)), FAILURE_GRACE_S, RANK)
-
-
-def describe_exit_code(code: int) -> str:
-    """Return an exit code for people, as clients do (launcher/follow/failures.py)."""
-    if code > 0:
-        return "failed with exit code %d" % code
-    try:
-        return "was ended by signal %d (%s)" % (-code, signal.Signals(-code).name)
-    except ValueError:
-        return "was ended by signal %d" % -code
 
 
 def supervise(run: SupervisedRun, done: int, claims: dict[str, int], problem: str) -> int:
