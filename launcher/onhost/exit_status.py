@@ -4,7 +4,7 @@ import signal
 
 
 def describe_exit_code(code: int | None) -> str:
-    """Return how a process ended, to stand behind its name. Negative: by that signal; None: not seen."""
+    """Return how a process ended, in words after its name. Negative: by that signal; None: not seen."""
     if code is None:
         return "ended without an exit code that could be seen"
     if code < 0:

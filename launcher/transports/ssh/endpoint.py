@@ -91,7 +91,7 @@ def opener_for(
                 error.fix = _name_fix(name, inventory, ssh_config) or error.fix
             error.fix = "; ".join(filter(None, (error.fix, _name_unfollowed(endpoint, error))))
             raise
-        except BadInput as error:  # about this host alone: the others go on
+        except BadInput as error:  # about this host alone
             name = shlex.quote(entry.alias or entry.name)
             fix = error.fix or f"correct it; ssh -G {name} shows what ssh_config says"
             raise HostError(entry.name, error.message, fix) from None
