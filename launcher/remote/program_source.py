@@ -14,7 +14,7 @@ _LEVEL = 6
 
 _TOP = Path(__file__).parents[2]
 _ON_HOST = _TOP / "launcher" / "onhost"
-_SHARED = ("answer", "event_file", "exit_status", "nvml", "procfs")
+_SHARED = ("answer", "event_file", "exit_status", "nvml", "procfs", "run_cgroup")
 """Modules of launcher/onhost/ that travel with every program that imports them, beside its own modules."""
 
 _SHARED_IMPORT = re.compile(rf"^( *from )\.(\.*)({'|'.join(_SHARED)}) import ", re.MULTILINE)

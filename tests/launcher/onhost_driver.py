@@ -5,13 +5,17 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from launcher.errors import ConnectionLost
 from launcher.follow import protocol
 from launcher.onhost.event_file import parse_event
 from launcher.onhost.supervisor.node import node_name
+from launcher.remote import program_source
 from launcher.remote.program_source import read_program_source
 from launcher.transports.base import Endpoint
 from launcher.transports.local import LocalConnection, LocalStream
@@ -59,6 +63,21 @@ ALONE = [PYTHON, "{run_dir}/rank.py", "{run_dir}/s/x.py"]  # as the one rank of 
 GONE_S = 30.0  # what is not ended sleeps for a minute: it is still there then
 PATIENCE_S = 60.0  # a machine that runs other tests too may need a while to start an interpreter
 
+CGROUP = read_program_source("run_cgroup").decode()
+NO_GROUP = CGROUP.replace('PREFIX = "gpulaunch-"', 'PREFIX = "no/such/"')
+
+
+@cache
+def supervisor_with(cgroup: str) -> bytes:
+    """Return the supervisor as it is sent, with this text in the place of onhost/run_cgroup.py."""
+    bare = program_source.bare_text
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            program_source, "bare_text", lambda path: cgroup if path.name == "run_cgroup.py" else bare(path)
+        )
+        source = read_program_source.__wrapped__("supervisor")
+    return program_source.compress_program(source, "supervisor.py")
+
 
 class Driver:
     """One run on this machine: its channel, and what came over it."""
@@ -78,6 +97,7 @@ class Driver:
         self._rest = b""  # of a line of events.jsonl
         self._beat = 0.0
         self.prefix: tuple[str, ...] = ()  # what starts the supervisor, in front of all else
+        self.cgroup = NO_GROUP  # ancestry and markers find the processes, as on hosts without groups
 
     def start(
         self, script: str, *args: str, ranks: int = 1, disconnect_s: float | None = 30.0, **spec: Any
@@ -118,7 +138,7 @@ class Driver:
         )
         self.hang_up()
         self.stream = self.connection.start(argv)
-        self.stream.write(body)
+        self.stream.write(supervisor_with(self.cgroup) + body.removeprefix(protocol._supervisor()))
         self.reader = protocol.FrameReader()
         self.answer = {}
         self.until(lambda: bool(self.answer))

@@ -11,9 +11,15 @@ from typing import Any
 
 import pytest
 
-from launcher.onhost.cgroup import Cgroup, OomKills, own_directory, reached_limit, read_count, remove_stale
-from launcher.remote.program_source import read_program_source
-from tests.launcher.onhost_driver import LAUNCHER, RUNAWAY, Driver, pids_of
+from launcher.onhost.run_cgroup import (
+    Cgroup,
+    OomKills,
+    own_directory,
+    reached_limit,
+    read_count,
+    remove_stale,
+)
+from tests.launcher.onhost_driver import CGROUP, RUNAWAY, Driver, pids_of
 
 pytestmark = pytest.mark.slow
 
@@ -55,8 +61,8 @@ def run(tmp_path: Path) -> Iterator[Driver]:
 
 
 def start(run: Driver, script: str, ranks: int = 1, **spec: Any) -> None:
-    group = ["cgroup.py", read_program_source("cgroup").decode()]
-    run.start(script, ranks=ranks, files=[["launch.py", LAUNCHER], ["s/x.py", script], group], **spec)
+    run.cgroup = CGROUP
+    run.start(script, ranks=ranks, **spec)
 
 
 def up(run: Driver) -> None:
@@ -134,8 +140,7 @@ def test_a_launch_that_is_refused_leaves_no_group(run: Driver) -> None:
 
 
 def test_without_a_group_the_run_is_the_same_and_says_why(run: Driver) -> None:
-    source = read_program_source("cgroup").decode().replace('PREFIX = "gpulaunch-"', 'PREFIX = "no/such/"')
-    run.start(WAIT, files=[["launch.py", LAUNCHER], ["s/x.py", WAIT], ["cgroup.py", source]])
+    run.start(WAIT)
     up(run)
     assert run.answer["state"]["cgroup"] is None
     assert run.answer["state"]["cgroup_missing"]

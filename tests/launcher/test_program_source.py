@@ -21,7 +21,7 @@ from launcher.remote.program_source import (
 )
 
 ONHOST = Path(__file__).parents[2] / "launcher" / "onhost"
-SHARED = ("answer", "event_file", "exit_status", "nvml", "procfs")
+SHARED = ("answer", "event_file", "exit_status", "nvml", "procfs", "run_cgroup")
 PROGRAM = """\
 import sys, traceback
 from .parts import SIDE

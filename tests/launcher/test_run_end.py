@@ -14,7 +14,7 @@ from launcher.follow import protocol
 from launcher.onhost.supervisor.client_files import StopRequest, kill_supervisor, request_stop, write_stop
 from launcher.onhost.supervisor.daemon.launcher import codes_in_its_log
 from launcher.remote.program_source import read_program_source
-from tests.launcher.onhost_driver import ALONE, FAMILY, LAUNCHER, PYTHON, WAIT, Driver, pids_of, up
+from tests.launcher.onhost_driver import ALONE, FAMILY, LAUNCHER, NO_GROUP, PYTHON, WAIT, Driver, pids_of, up
 
 # As `mpirun` or `accelerate launch` of one rank: it waits, and reaps a rank the moment it has ended. Then it
 # reports as torch does.
@@ -42,9 +42,6 @@ def test_exit_codes_of_ranks_are_seen_whoever_reaps_them(run: Driver, launcher: 
 
 # The kernel's count of kills is read between a look at the ranks and one at the launcher: both end meanwhile.
 SLOW_COUNT = """
-import os
-class Cgroup:
-    make = classmethod(lambda cls, run_id: (None, ""))
 class OomKills:
     def more(self):
         if os.path.exists("{up}"):
@@ -65,8 +62,8 @@ def test_a_rank_that_ends_between_two_looks_with_its_launcher_is_the_cause(
     script = (
         f"import os, time; open('{up}', 'w')\nwhile not os.path.exists('{go}'): time.sleep(0.01)\nos._exit(7)"
     )
-    cgroup = ["cgroup.py", SLOW_COUNT.format(up=up, go=go)]
-    run.start(script, files=[["launch.py", launcher], ["s/x.py", script], cgroup])
+    run.cgroup = NO_GROUP + SLOW_COUNT.format(up=up, go=go)
+    run.start(script, files=[["launch.py", launcher], ["s/x.py", script]])
     end = run.ended()["exit"]
     assert (end["ranks"], end["why"], end["cause"]) == ({"0": 7}, "rank 0 failed with exit code 7", "rank")
 
@@ -102,15 +99,9 @@ def test_a_run_that_inherits_blocked_signals_is_stopped_all_the_same(run: Driver
 def test_a_run_that_is_still_starting_is_stopped(run: Driver, tmp_path: Path) -> None:
     slow = tmp_path / "slow"
     os.mkfifo(slow)
-    held = f"""
-class Cgroup:
-    make = classmethod(lambda cls, run_id: (None, open({str(slow)!r}).read()))
-class OomKills:
-    more = lambda self: 0
-"""
+    run.cgroup = f"{NO_GROUP}\nCgroup.make = lambda run_id: (None, open({str(slow)!r}).read())\n"
     script = "import time; time.sleep(60)"
-    files = [["s/x.py", script], ["cgroup.py", held]]
-    starting = threading.Thread(target=run.start, args=[script], kwargs={"argv": ALONE, "files": files})
+    starting = threading.Thread(target=run.start, args=[script], kwargs={"argv": ALONE})
     starting.start()
     with slow.open("w"):  # its supervisor waits for this now
         assert request_stop(str(run.run_dir), StopRequest("enough", 5.0))

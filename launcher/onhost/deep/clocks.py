@@ -1,13 +1,11 @@
 """Clocks for rates: that of the wall, and one that stops while other processes have the processor."""
 
 import os
-import runpy
 import time
-from typing import Callable
 
 from ..procfs import read_text
+from ..run_cgroup import own_directory
 
-CGROUP = "cgroup.py"
 _THROTTLED = {"throttled_usec": 1e-6, "throttled_time": 1e-9}  # cgroup v2 and v1, in seconds
 _MOST_LEVELS = 32
 _MOST_READS, _AT_ONCE_S = 50, 0.0005
@@ -41,8 +39,8 @@ class ProcessorClock(WallClock):
     that is its host's own limit, and passes. Where the kernel counts nothing this is the time on the wall.
     """
 
-    def __init__(self, run_dir: str) -> None:
-        self._groups = groups_with_quota(run_dir)
+    def __init__(self) -> None:
+        self._groups = groups_with_quota()
 
     def read(self) -> Reading:
         """Return a start for `since`.
@@ -86,16 +84,9 @@ def throttled_s(path: str) -> float:
     return 0.0
 
 
-def groups_with_quota(run_dir: str) -> list[str]:
-    """Return cpu.stat of this process's control group and of those around it: each may have a quota.
-
-    cgroup.py of the run directory knows where they are; without it none is found.
-    """
+def groups_with_quota() -> list[str]:
+    """Return cpu.stat of this process's control group and of those around it: each may have a quota."""
     found: list[str] = []
-    try:
-        own_directory: Callable[[str], str] = runpy.run_path(os.path.join(run_dir, CGROUP))["own_directory"]
-    except (OSError, KeyError):
-        return found
     for kind in ("cgroup2", "cpu"):
         directory = own_directory(kind)
         while directory and os.path.exists(path := os.path.join(directory, "cpu.stat")):

@@ -30,9 +30,9 @@ class CpuDevice:
         self.matrix = 256
         self.clock = WallClock()
 
-    def begin_step(self, run_dir: str) -> Reading:
+    def begin_step(self) -> Reading:
         """Start a step: from now on its rates are those without the time that other processes took."""
-        self.clock = ProcessorClock(run_dir)
+        self.clock = ProcessorClock()
         return self.clock.read()
 
     def synchronize(self) -> None:
@@ -90,9 +90,8 @@ class GpuDevice:
         if total < 16 * GIB:
             self.copy_bytes = self.collective_bytes = 256 * MIB
 
-    def begin_step(self, run_dir: str) -> Reading:
+    def begin_step(self) -> Reading:
         """Start a step."""
-        del run_dir
         return self.clock.read()
 
     def synchronize(self) -> None:

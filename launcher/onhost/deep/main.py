@@ -50,7 +50,6 @@ class DeepScript:
         self.dist: Any = None
         self.control: Any = None
         self.nodes: list[list[int]] = []
-        self.run_dir = run_dir
         self.current = "join"  # the step that runs
 
     def run(self) -> None:
@@ -92,7 +91,7 @@ class DeepScript:
         self.current = name
         self.reporter.report("begin", name)
         self.watchdog.begin(name, seconds)
-        started = self.device.begin_step(self.run_dir)
+        started = self.device.begin_step()
         try:
             found = measure()
         except Exception as error:

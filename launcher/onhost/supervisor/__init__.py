@@ -8,7 +8,7 @@ one is started in the launcher's place. Guardian and supervisor are child subrea
 can leave the tree, however it daemonises. If the supervisor is killed, the guardian ends the tree; if both
 are, the launcher has PR_SET_PDEATHSIG, and each rank holds the read end of `lifeline`, a FIFO: when its last
 writer exits, the kernel itself kills the rank's process group. Where permitted, the run has a control group
-of its own (cgroup.py), from which no process can leave.
+of its own (run_cgroup.py), from which no process can leave.
 
 The guardian of a start that has failed, and may be started again, stays as its keeper (next_start.py).
 

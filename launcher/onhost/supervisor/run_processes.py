@@ -5,14 +5,14 @@ import signal
 import time
 
 from ..procfs import descendants, read_every_stat, read_stat
-from .cgroup_loader import CgroupLike
+from ..run_cgroup import Cgroup
 from .processes import mark_of, own_namespaces, reap, send_signal
 from .run_dir import read_state
 
 KILL_WAIT_S = 15.0  # a process in state D may never go; it is reported instead of waited for
 
 
-def find_run_processes(run_dir: str, spare: set[int], group: CgroupLike | None = None) -> dict[int, int]:
+def find_run_processes(run_dir: str, spare: set[int], group: Cgroup | None = None) -> dict[int, int]:
     """Return {pid: start ticks} of this process's descendants and the run's other processes.
 
     Zombies are left out: they are dead, and this process reaps them once their parent has ended.
@@ -62,7 +62,7 @@ def has_run_marker(pid: int, run_dir: str, starter: str) -> bool:
     return b"GPULAUNCH_RUN_DIR=" + os.fsencode(run_dir) in marks
 
 
-def end_all(run_dir: str, spare: set[int], group: CgroupLike | None = None) -> list[int]:
+def end_all(run_dir: str, spare: set[int], group: Cgroup | None = None) -> list[int]:
     """Kill everything of the run (SIGKILL) until nothing is left; return the pids that remain."""
     give_up = time.monotonic() + KILL_WAIT_S
     if group is not None:

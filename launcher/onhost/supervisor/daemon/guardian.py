@@ -8,7 +8,7 @@ import time
 from typing import Any
 
 from ...event_file import EVENTS
-from ..cgroup_loader import group_of
+from ...run_cgroup import find_group
 from ..client_files import is_stopped_by_person, read_stop_request
 from ..end_causes import REFUSED, REQUEST, SUPERVISOR
 from ..events import write_event
@@ -72,7 +72,7 @@ def guard(run_dir: str, pid: int, spec: dict[str, Any]) -> None:
         said = {"cause": REQUEST, "requested": True, "grace_s": stop.grace_s}
         write_event(events, "stopping", {"why": stop.why, **said})
     died = write_event(events, "supervisor_died", {"code": code})
-    left = end_all(run_dir, {os.getpid()}, group_of(run_dir, state))
+    left = end_all(run_dir, {os.getpid()}, find_group(state))
     with contextlib.suppress(OSError):
         os.unlink(os.path.join(run_dir, RESERVE))
         os.write(events, died)

@@ -5,7 +5,7 @@ import re
 import signal
 from typing import Any
 
-from ..cgroup_loader import CgroupLike
+from ...run_cgroup import Cgroup
 from ..environment import drop_variables, run_markers
 from ..files import read_tail
 from ..processes import PR_SET_PDEATHSIG, prctl, ticks_of
@@ -22,7 +22,7 @@ ELASTIC_SAYS = re.compile(r"rank +: (\d+) \(local_rank: \d+\)\s+exitcode +: (-?\
 class Launcher:
     """Process that starts the ranks of this node."""
 
-    def __init__(self, run: SupervisedRun, group: CgroupLike | None) -> None:
+    def __init__(self, run: SupervisedRun, group: Cgroup | None) -> None:
         self._run = run
         self._group = group
         self.pid = 0

@@ -1,25 +1,25 @@
 """Out-of-memory kills, by the kernel's count: a killed process cannot report its own end."""
 
 import time
-from typing import Any
 
+from ...run_cgroup import OomKills
 from .supervised_run import SupervisedRun
 
 EVERY_S = 1.0
 
 
 class OomWatch:
-    """Reporter of growth of the kernel's count, as events; `counter` is cgroup.OomKills, or None."""
+    """Reporter of growth of the kernel's count, as events."""
 
-    def __init__(self, run: SupervisedRun, counter: Any) -> None:
+    def __init__(self, run: SupervisedRun) -> None:
         self._run = run
-        self._counter = counter
+        self._counter = OomKills()
         self._next = 0.0
 
     def check(self, *, at_once: bool = False) -> None:
         """Read the count, unless it was read a moment ago."""
         now = time.monotonic()
-        if self._counter is None or (now < self._next and not at_once):
+        if now < self._next and not at_once:
             return
         self._next = now + EVERY_S
         count = self._counter.more()

@@ -4,7 +4,7 @@ import os
 import signal
 import time
 
-from ..cgroup_loader import CgroupLike
+from ...run_cgroup import Cgroup
 from ..client_files import StopRequest
 from ..end_causes import EXIT
 from ..processes import signal_all
@@ -22,12 +22,7 @@ class Shutdown:
     """Progress of a run's end, and its next step."""
 
     def __init__(
-        self,
-        run: SupervisedRun,
-        group: CgroupLike | None,
-        launcher: Launcher,
-        ranks: RankTable,
-        gauge: Sidecar,
+        self, run: SupervisedRun, group: Cgroup | None, launcher: Launcher, ranks: RankTable, gauge: Sidecar
     ) -> None:
         self._run = run
         self._group = group

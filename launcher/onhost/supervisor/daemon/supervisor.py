@@ -8,7 +8,7 @@ from typing import Any
 
 from ...event_file import MALFORMED
 from ...exit_status import describe_exit_code
-from ..cgroup_loader import CgroupLike, cgroup_module
+from ...run_cgroup import Cgroup
 from ..client_files import StopRequest, read_stop_request
 from ..end_causes import EXIT, RANK, REFUSED
 from ..gpu_claims import release_claims
@@ -43,7 +43,10 @@ class Supervisor:
         self._bell = Wakeup(run.dir)
         run.save("starting")  # from now on a stop is heard, while the launcher may wait for a slow disk
         self._next_poll = 0.0
-        self._group, self._memory = create_cgroup(run)
+        self._group, why_not = Cgroup.make(run.spec["run_id"])
+        run.state["cgroup"] = self._group.path if self._group is not None else None
+        run.state["cgroup_missing"] = why_not
+        self._memory = OomWatch(run)
         self._ranks = RankTable(self._bell)
         self._launcher = Launcher(run, self._group)
         self._gauge = GaugeSidecar(run)
@@ -213,14 +216,3 @@ def supervise(run: SupervisedRun, done: int, claims: dict[str, int], problem: st
     if problem:
         run.emit_failure("claim the GPUs", problem)
     return Supervisor(run, claims).run(done)
-
-
-def create_cgroup(run: SupervisedRun) -> tuple[CgroupLike | None, OomWatch]:
-    """Create the run's control group where permitted, and start to count out-of-memory kills."""
-    module = cgroup_module(run.dir)
-    if module is None:
-        return None, OomWatch(run, None)
-    group, why = module.Cgroup.make(run.spec["run_id"])
-    run.state["cgroup"] = group.path if group is not None else None
-    run.state["cgroup_missing"] = why
-    return group, OomWatch(run, module.OomKills())

@@ -7,7 +7,6 @@ import stat
 import time
 from typing import Any, Iterator
 
-from ..cgroup_loader import CGROUP
 from ..files import CHUNK, read_json, write_all
 from ..protocol import frame, send_header
 from ..run_dir import (
@@ -32,7 +31,6 @@ INTERNAL_FILES = (
     "start_launcher.py",
     GAUGE,
     STACKS,
-    CGROUP,
     LIFELINE,
     CLIENT,
     CLIENT_PACK,

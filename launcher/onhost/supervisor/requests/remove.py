@@ -5,7 +5,7 @@ import shutil
 import time
 from typing import Any
 
-from ..cgroup_loader import group_of
+from ...run_cgroup import find_group
 from ..next_start import is_kept, read_next
 from ..protocol import RequestRefused, send_header
 from ..run_dir import SILLY, is_alive, read_state
@@ -32,7 +32,7 @@ def remove_run(run_dir: str) -> None:
     alive = find_run_processes(run_dir, {os.getpid()})
     if alive:
         raise RequestRefused("processes of %s still live: %s" % (name, sorted(alive)))
-    group = group_of(run_dir, read_state(run_dir))
+    group = find_group(read_state(run_dir))
     if group is not None:
         group.remove()  # supervisor and guardian were killed together
     place = os.path.dirname(run_dir)

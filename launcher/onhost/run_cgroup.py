@@ -1,4 +1,4 @@
-"""Control group of a run, and the kernel's count of out-of-memory kills, for the supervisor.
+"""Control group of a run, and the kernel's count of out-of-memory kills. Standard library, Python >= 3.9.
 
 The group is a child of the supervisor's own group, so every limit of the user still applies to the run. It
 needs cgroup v2 and a group that this user may write (root's, or one delegated to the user). With it no
@@ -16,7 +16,7 @@ import contextlib
 import errno
 import os
 import time
-from typing import Optional
+from typing import Any, Optional
 
 PREFIX = "gpulaunch-"
 FRESH_S = 60.0
@@ -113,6 +113,12 @@ class Cgroup:
         except OSError:
             return False
         return True
+
+
+def find_group(state: dict[str, Any]) -> Optional[Cgroup]:
+    """Return the control group that the state.json of a run names, None where it names none of that run."""
+    path, run_id = str(state.get("cgroup") or ""), state.get("run_id")
+    return Cgroup(path) if os.path.basename(path) == "%s%s" % (PREFIX, run_id) else None
 
 
 def remove_stale(parent: str) -> None:
