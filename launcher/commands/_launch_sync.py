@@ -11,7 +11,7 @@ from launcher.config.run_config import RunConfig
 from launcher.errors import GpulaunchError, LaunchRefused
 from launcher.launch.request import LaunchRequest
 from launcher.local.home import at_home
-from launcher.planning.script_file import makes_workdir, read_script_after_sync
+from launcher.planning.script_file import read_script_after_sync
 from launcher.terminal.screen import Screen
 from launcher.text import one_line
 
@@ -52,10 +52,10 @@ def sync_tree(
 
 def expect_tree(config: RunConfig, launch: LaunchRequest) -> LaunchRequest:
     """Return a launch whose hosts are judged as if they had the tree."""
-    arriving, makes = read_script_after_sync(config), makes_workdir(config)
-    return replace(
-        launch, preflight=replace(launch.preflight, script_after_sync=arriving, makes_workdir=makes)
-    )
+    how = launch.preflight
+    arriving = read_script_after_sync(config)
+    how = replace(how, script_after_sync=arriving, makes_workdir=how.tree is not None)
+    return replace(launch, preflight=how)
 
 
 def has_same_tree(one: LaunchRequest, other: LaunchRequest) -> bool:

@@ -107,7 +107,6 @@ def _request(hosts: tuple[str, ...], options: PreflightCommandOptions) -> _Prefl
     from launcher.config.run_config import Overrides, load_run_config  # noqa: PLC0415 - only for a run config
     from launcher.planning.script_file import (  # noqa: PLC0415 - as above
         find_tree,
-        makes_workdir,
         read_script_after_sync,
         read_script_to_send,
     )
@@ -116,6 +115,7 @@ def _request(hosts: tuple[str, ...], options: PreflightCommandOptions) -> _Prefl
         hosts=hosts, gpus=options.gpus, port=str(options.port or ""), precision=options.precision or ""
     )
     config = load_run_config(options.config, overrides)
+    tree = find_tree(config)
     return _PreflightRequest(
         config.job,
         config.hosts,
@@ -124,8 +124,8 @@ def _request(hosts: tuple[str, ...], options: PreflightCommandOptions) -> _Prefl
             ignore=how.ignore | config.ignore,
             sent=read_script_to_send(config),
             script_after_sync=read_script_after_sync(config),
-            tree=find_tree(config),
-            makes_workdir=makes_workdir(config),
+            tree=tree,
+            makes_workdir=tree is not None,
         ),
         config.base,
         config.names_hosts,

@@ -140,7 +140,7 @@ def build_agent_request(entry: HostEntry, job: Job, options: PreflightOptions | 
         script="" if job.send_script else job.script,
         python_path=env.get("PYTHONPATH", ""),
         library_path=env.get("LD_LIBRARY_PATH"),
-        modules=_modules_to_find(how.sent or how.script_after_sync, env.get("PYTHONPATH", "")),
+        modules=_modules_to_find(how.sent or how.script_after_sync, how.tree, env.get("PYTHONPATH", "")),
         skip=how.skip if job.wants_gpus else (*how.skip, "cuda"),
         known={} if earlier is None else earlier.key(),
         deadline_s=how.deadline_s,
@@ -148,19 +148,19 @@ def build_agent_request(entry: HostEntry, job: Job, options: PreflightOptions | 
 
 
 @lru_cache(maxsize=4)
-def _modules_to_find(script: "ScriptFile | None", python_path: str) -> tuple[str, ...] | None:
-    """Return the modules that a script on its way imports and that do not come with it."""
+def _modules_to_find(
+    script: "ScriptFile | None", tree: Path | None, python_path: str
+) -> tuple[str, ...] | None:
+    """Return the modules that a script on its way imports and that do not come with it, or with its tree."""
     if script is None:
         return None
     try:
         names = imported_names(script.text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return ()
-    if script.workdir is None:
+    if tree is None:
         return tuple(names)
-    beside = [
-        str(script.workdir / place) for place in (posixpath.dirname(script.name), *python_path.split(":"))
-    ]
+    beside = [str(tree / place) for place in (posixpath.dirname(script.name), *python_path.split(":"))]
     return tuple(name for name in names if PathFinder.find_spec(name, beside) is None)
 
 

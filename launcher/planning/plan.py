@@ -5,7 +5,6 @@ What `--dry-run` prints is this very object, and it is what runs.
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from launcher.engines.base import opens_port
@@ -81,7 +80,6 @@ class ScriptFile:
 
     name: str
     text: str
-    workdir: Path | None = None  # local, of a tree that travels with it; None: it travels alone
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ def read_script_after_sync(config: RunConfig) -> ScriptFile | None:
     tree = find_tree(config)
     if tree is None or not config.job.script or not (tree / config.job.script).is_file():
         return None
-    return _read(tree / config.job.script, config.job.script, tree)
+    return _read(tree / config.job.script, config.job.script)
 
 
 def find_tree(config: RunConfig) -> Path | None:
@@ -37,13 +37,8 @@ def read_script_of_job(config: RunConfig) -> ScriptFile | None:
     return found
 
 
-def makes_workdir(config: RunConfig) -> bool:
-    """Whether a sync would make the working directory on the hosts."""
-    return config.sync is not None and not config.sync.to
-
-
-def _read(path: Path, name: str, workdir: Path | None = None) -> ScriptFile:
+def _read(path: Path, name: str) -> ScriptFile:
     try:
-        return ScriptFile(name, path.read_text(encoding="utf-8"), workdir)
+        return ScriptFile(name, path.read_text(encoding="utf-8"))
     except UnicodeDecodeError:
         raise BadInput(f"{path}: the script to send is not UTF-8 text", "save it as UTF-8") from None

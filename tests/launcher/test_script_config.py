@@ -20,7 +20,7 @@ from launcher.engines.command_line.gpulaunch_options import find_own_option
 from launcher.errors import BadInput
 from launcher.host_checks.preflight import build_agent_request
 from launcher.host_checks.preflight_options import PreflightOptions
-from launcher.planning.script_file import makes_workdir, read_script_after_sync, read_script_to_send
+from launcher.planning.script_file import find_tree, read_script_after_sync, read_script_to_send
 from tests.launcher.test_gpu_wait import run_options
 
 HERE = HostEntry("localhost")
@@ -142,7 +142,9 @@ def test_a_synced_tree_goes_to_the_workdir_of_a_host_or_to_a_directory_of_its_na
     arriving = read_script_after_sync(config)
     assert arriving is not None
     assert arriving.text == Path("train.py").read_text()
-    asked = build_agent_request(BOX, config.job, PreflightOptions(script_after_sync=arriving))
+    asked = build_agent_request(
+        BOX, config.job, PreflightOptions(script_after_sync=arriving, tree=find_tree(config))
+    )
     assert (asked.script, asked.modules) == ("train.py", ("wandb",))
     assert build_agent_request(BOX, config.job).modules is None
 
@@ -163,10 +165,10 @@ def test_a_sync_makes_the_working_directory_of_a_command_without_a_script_too() 
     words = ["bash", "-c", "llamafactory-cli train x.yaml"]
     config = build_config_for_command(words, Overrides(sync=True, hosts=("root@192.0.2.7",)))
     assert read_script_after_sync(config) is None
-    assert makes_workdir(config)
-    assert not makes_workdir(build_config_for_command(words, Overrides(hosts=("root@192.0.2.7",))))
+    assert find_tree(config) is not None
+    assert find_tree(build_config_for_command(words, Overrides(hosts=("root@192.0.2.7",)))) is None
     elsewhere = Overrides(sync=True, key_values=("sync={to: ~/x}",))
-    assert not makes_workdir(build_config_for_command(words, elsewhere))
+    assert find_tree(build_config_for_command(words, elsewhere)) is None
 
 
 def test_a_script_outside_the_tree_cannot_come_with_it(project: Path) -> None:
