@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from launcher.commands._deep_options import DeepCommandOptions
 from launcher.commands._host_access import HostAccess
-from launcher.deep.measurement import add_deep_findings, measure_hosts
+from launcher.deep.measurement import measure_hosts
 from launcher.deep.save_expect import require_editable, save_floors
 from launcher.deep.targets import DeepOptions
 from launcher.host_checks.evaluation import PreflightResult
@@ -54,7 +54,7 @@ def measure_after(
     if options.save_expect:
         for line in save_floors(report.readings, access.inventory):
             screen.notify(line)
-    return add_deep_findings(result, report), report
+    return replace(result, findings=(*result.findings, *report.findings)), report
 
 
 def measure_first(prepared: CheckedLaunch, screen: Screen) -> tuple[bool, CheckedLaunch]:

@@ -13,12 +13,13 @@ from launcher.commands._host_access import ask_options
 from launcher.commands._interrupt_prompt import build_ctrl_c_prompt
 from launcher.commands._launch_checks import check_launch
 from launcher.commands._launch_request import LaunchOptions, RunRequest
-from launcher.commands._launch_sync import demand_verdict, has_same_tree, refuse_other_tree, sync_tree
+from launcher.commands._launch_sync import demand_verdict, has_same_tree, sync_tree
 from launcher.commands._on_end_notice import create_notice, deliver
 from launcher.commands._preflight_report import print_report
 from launcher.config.inventory import HostEntry
 from launcher.config.run_config import RunConfig
 from launcher.error_codes import read_codes
+from launcher.errors import LaunchRefused
 from launcher.exit_codes import ExitCode
 from launcher.follow.outcome import Outcome
 from launcher.follow.phases import Stopwatch, format_phases
@@ -281,7 +282,9 @@ def _carried_through(
     def welcome(spare: HostEntry) -> None:
         if config.sync is not None:
             sent = sync_tree(config, replace(prepared.launch, entries=(spare,)), screen)
-            refuse_other_tree(prepared.launch, sent, spare)
+            if not has_same_tree(prepared.launch, sent):  # it would run other code than the others
+                words = f"the local tree has changed since the launch, so {spare.name} has other code"
+                raise LaunchRefused(words)
 
     def follow_other(run_id: str) -> Outcome | None:
         return follow_launched(run_id, prepared.launch, screen, request.spares, report)

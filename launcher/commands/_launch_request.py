@@ -12,7 +12,7 @@ from launcher.commands._host_access import HostAccess, open_host_access
 from launcher.commands._host_options import SSH, HostOptions, Transport
 from launcher.commands._job_hosts import find_job, reach_job
 from launcher.config.command_config import settle_command
-from launcher.config.disconnect_options import bound_to_step
+from launcher.config.disconnect_options import STEP_TIMEOUT_S
 from launcher.config.inventory import HostEntry, resolve_rank_counts
 from launcher.config.local_entries import resolve_local_entries
 from launcher.config.restart_options import RestartOptions
@@ -110,10 +110,12 @@ def parse_run_request(config: str | None, extra: tuple[str, ...], options: Launc
         named = run_config.names_hosts or slurm_job is not None
         job, entries = settle_command(run_config.command, job, entries, names_hosts=named)
         run_config = replace(run_config, job=job)
-    extra_nodes: tuple[HostEntry, ...] = ()
+    extra_nodes: tuple[HostEntry, ...] = ()  # of the job, which wait for the places of bad ones
     if slurm_job is not None and in_step:
         run_config = _in_step(run_config, slurm_job.name)
-        entries, extra_nodes = _split_spares(run_config, entries)
+        slurm = run_config.slurm
+        count = slurm.nodes if slurm is not None and slurm.spare_nodes else len(entries)
+        entries, extra_nodes = entries[:count], entries[count:]
         if extra_nodes and run_config.restart is None and not options.no_restart:
             run_config = replace(run_config, restart=RestartOptions(max=len(extra_nodes)))
     words = run_config.restart.spares if run_config.restart is not None else ()
@@ -160,15 +162,8 @@ def _read_config(
     return replace(found, job=replace(found.job, name=options.name or found.job.name, typed=typed))
 
 
-def _split_spares(
-    config: RunConfig, entries: tuple[HostEntry, ...]
-) -> tuple[tuple[HostEntry, ...], tuple[HostEntry, ...]]:
-    """Return the nodes that the run uses, and the job's nodes that wait for the places of bad ones."""
-    count = config.slurm.nodes if config.slurm is not None and config.slurm.spare_nodes else len(entries)
-    return entries[:count], entries[count:]
-
-
 def _in_step(config: RunConfig, job: str) -> RunConfig:
     """Return what holds in a job's step: nothing outlives it, and its nodes have the directory we are in."""
     sync = config.sync if config.sync is not None and config.sync.to else None
-    return replace(config, disconnect=bound_to_step(config.disconnect, job), sync=sync)
+    disconnect = replace(config.disconnect, policy="stop", timeout_s=STEP_TIMEOUT_S, slurm_job=job)
+    return replace(config, disconnect=disconnect, sync=sync)

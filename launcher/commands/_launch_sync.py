@@ -6,9 +6,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from launcher.commands._preflight_report import print_report
-from launcher.config.inventory import HostEntry
 from launcher.config.run_config import RunConfig
-from launcher.errors import GpulaunchError, LaunchRefused
+from launcher.errors import GpulaunchError
 from launcher.launch.request import LaunchRequest
 from launcher.local.home import at_home
 from launcher.planning.script_file import read_script_after_sync
@@ -65,12 +64,6 @@ def has_same_tree(one: LaunchRequest, other: LaunchRequest) -> bool:
 
 def _hash_of(launch: LaunchRequest) -> object:
     return json.loads(dict(launch.extra_files)["source.json"])["content_sha256"]
-
-
-def refuse_other_tree(first: LaunchRequest, sent: LaunchRequest, spare: HostEntry) -> None:
-    """Raise LaunchRefused where the tree was edited since: a spare would run other code than the others."""
-    if not has_same_tree(first, sent):
-        raise LaunchRefused(f"the local tree has changed since the launch, so {spare.name} has other code")
 
 
 def demand_verdict(

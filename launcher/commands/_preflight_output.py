@@ -2,8 +2,6 @@
 
 import json
 import time
-from pathlib import Path
-from typing import Any
 
 from launcher.commands._html_page import leave_page
 from launcher.commands._preflight_options import PreflightCommandOptions
@@ -39,11 +37,8 @@ def show_preflight(
         report = render_report if files else render_todays_report
         echo_lines(report(result, verbose=options.verbose))
     if options.page is not None:
-        _write_page(result, options.page, None if deep is None else encode_deep(deep))
+        from launcher.report.preflight_page.page import render_preflight_page  # noqa: PLC0415 - only for a page
 
-
-def _write_page(result: PreflightResult, target: Path, deep: dict[str, Any] | None) -> None:
-    from launcher.report.preflight_page.page import render_preflight_page  # noqa: PLC0415 - only for a page
-
-    page = render_preflight_page(result, made_at=time.time(), version=version(), deep=deep)
-    leave_page(page, target)
+        measured = None if deep is None else encode_deep(deep)
+        page = render_preflight_page(result, made_at=time.time(), version=version(), deep=measured)
+        leave_page(page, options.page)

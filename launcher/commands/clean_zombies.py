@@ -116,13 +116,6 @@ def command(hosts: tuple[str, ...], **given: Any) -> int:
     return clean_hosts(access, entries, options)
 
 
-def interactive_options(reach: HostOptions) -> CleanZombiesOptions:
-    """Return the options of `clean-zombies HOST` at a terminal, with no other word."""
-    return CleanZombiesOptions(
-        reach.inventory, reach.accept_new_host_keys, reach.parallel, reach.identity_file
-    )
-
-
 def clean_hosts(access: HostAccess, entries: tuple[HostEntry, ...], options: CleanZombiesOptions) -> int:
     """Show, confirm, end and report on these hosts; return the exit code."""
     clean_filter = CleanFilter(options.gpus, options.ports, options.pids, options.include_suspect)

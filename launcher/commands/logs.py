@@ -64,7 +64,7 @@ def command(run: str, **given: Any) -> int:
         return _document(to, selection)
     disk_is_full = False
     if options.rank is not None and not sys.stdout.isatty():
-        viewed = show_logs(to, selection, _raw)
+        viewed = show_logs(to, selection, lambda _host, _log, data, _now: write_bytes(data))
     else:
         screen = Screen(sys.stdout)
         viewed = show_logs(to, selection, screen.output)
@@ -110,8 +110,3 @@ def _document(to: RunAccess, selection: LogSelection) -> int:
         ],
         unreachable=dict(lost),
     )
-
-
-def _raw(_host: str, _log: str, data: bytes, _now: float) -> None:
-    """Write a log's bytes as they are."""
-    write_bytes(data)

@@ -16,7 +16,7 @@ from launcher.commands._host_access import HostAccess, open_host_access
 from launcher.commands._host_options import HostOptions, host_access_options, hosts_argument
 from launcher.commands._param_types import DurationParam, LocalPathParam
 from launcher.commands._run_options import FoundRunOptions, find_run
-from launcher.commands.clean_zombies import clean_hosts, interactive_options
+from launcher.commands.clean_zombies import CleanZombiesOptions, clean_hosts
 from launcher.commands.stacks import show_stacks
 from launcher.config.inventory import HostEntry
 from launcher.config.node_sets import fold_hosts
@@ -195,7 +195,10 @@ class _MetricsFile:
 def _clean(access: HostAccess, fleet: Fleet, options: TopOptions, host: str) -> None:
     """Do as `gpulaunch clean-zombies HOST`, over the connections that are held."""
     try:
-        clean_hosts(access, (fleet.state(host).entry,), interactive_options(options))
+        chosen = CleanZombiesOptions(
+            options.inventory, options.accept_new_host_keys, options.parallel, options.identity_file
+        )
+        clean_hosts(access, (fleet.state(host).entry,), chosen)
     except click.Abort:
         echo("nothing was ended")
 

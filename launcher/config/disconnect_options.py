@@ -1,6 +1,5 @@
 """What a run does once its client is gone: terminal closed, laptop asleep, link lost."""
 
-from dataclasses import replace
 from typing import Literal, TypeAlias
 
 from launcher.config.before_stop_options import RANK_0, BeforeStop
@@ -68,11 +67,6 @@ ATTENDED = DisconnectOptions("stop", 60.0)
 """Of a rehearsal or a measurement, which is for its client: without one it is to end."""
 
 CtrlC: TypeAlias = Literal["stops the run", "leaves the run, which continues", "asks: stop, detach or stay"]
-
-
-def bound_to_step(disconnect: DisconnectOptions, job: str) -> DisconnectOptions:
-    """Return what holds of a run that is a step of a Slurm job: nothing of it outlives its client."""
-    return replace(disconnect, policy="stop", timeout_s=STEP_TIMEOUT_S, slurm_job=job)
 
 
 def describe_disconnect(disconnect: DisconnectOptions, run_id: str, *, ctrl_c: CtrlC, remote: bool) -> str:

@@ -53,11 +53,6 @@ class SlurmSpec:
     sbatch: dict[str, str] = field(default_factory=dict)
 
     @property
-    def all_nodes(self) -> int:
-        """How many nodes the job requests."""
-        return self.nodes + self.spare_nodes
-
-    @property
     def warn_s(self) -> float:
         """How long before the time limit Slurm warns; without `warn` a tenth of a short job's time."""
         if self.warn is not None:
@@ -95,15 +90,14 @@ def _read_time(item: YamlNode) -> str:
     raise ValueError(_TIME_EXPECTED + (f" (write {minutes}, in minutes)" if minutes else ""))
 
 
-def _time_schema() -> Schema:
-    return {"anyOf": [{"type": "integer", "minimum": 0}, {"type": "string", "pattern": f"^(?:{TIME})$"}]}
-
-
+_TIME_SCHEMA: Schema = {
+    "anyOf": [{"type": "integer", "minimum": 0}, {"type": "string", "pattern": f"^(?:{TIME})$"}]
+}
 SLURM_KEYS: tuple[Field, ...] = (
     Field("nodes", integer(1, MAX_NODES), "Nodes that the run uses.", "2", "1"),
     Field("spare_nodes", integer(0, 64), "Nodes asked for on top, for the places of bad ones.", "1", "0"),
     Field("gpus_per_node", integer(0, 64), "GPUs of each node; 0: the job requests none.", "8", "0"),
-    Field("time", Custom(_TIME_EXPECTED, _read_time, _time_schema), "Time limit.", '"12:00:00"'),
+    Field("time", Custom(_TIME_EXPECTED, _read_time, lambda: _TIME_SCHEMA), "Time limit.", '"12:00:00"'),
     Field("partition", Text("a partition", PLAIN_NAME), "Partition.", "gpu"),
     Field("account", Text("an account", PLAIN_NAME), "Account that is charged.", "proj42"),
     Field("qos", Text("a quality of service", PLAIN_NAME), "Quality of service.", "long"),

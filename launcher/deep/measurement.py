@@ -146,8 +146,3 @@ def build_run(outcome: Outcome, left_out: tuple[Unmeasured, ...] = ()) -> DeepRu
         run_id=outcome.plan.run_id,
         seconds=outcome.seconds,
     )
-
-
-def add_deep_findings(result: PreflightResult, report: DeepReport) -> PreflightResult:
-    """Return the preflight's result with the deep findings beside its own."""
-    return replace(result, findings=(*result.findings, *report.findings))

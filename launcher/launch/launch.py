@@ -175,8 +175,9 @@ def launch_and_follow(
             given_up(outcome)
         attempt += 1
         avoid |= {plan.main_port}
-        following = launch.restart.after_start(plan.run_id) if launch.restart is not None else None
-        launch = replace(launch, restart=following)
+        if (spec := launch.restart) is not None:
+            spec = replace(spec, known={**spec.known, "after": plan.run_id})
+            launch = replace(launch, restart=spec)
         launch = replace(
             launch, earlier_phases=(*launch.earlier_phases, Phase(f"attempt {attempt - 1}", outcome.seconds))
         )

@@ -29,7 +29,11 @@ def lint_lines(results: Sequence[LintResult], lines: Lines, *, show_info: bool =
     for finding in shown:
         parts += [*_finding_lines(finding, lines), ""]
     parts += [f"not judged: {problem}" for result in results for problem in result.problems]
-    parts += [_alone_line(result) for result in results if result.read_alone]
+    parts += [
+        f"no training was reached; read as if the script used it: {', '.join(result.read_alone)}"
+        for result in results
+        if result.read_alone
+    ]
     judged = not any(result.problems for result in results)
     parts.append(_summary(shown, judged=judged))
     return parts
@@ -90,11 +94,6 @@ def _finding_lines(finding: LintFinding, lines: Lines) -> Iterator[str]:
 def _excerpt(place: CodeLocation, lines: Lines) -> str:
     text = lines(place.path)
     return f"  {text[place.line - 1].strip()}" if 0 < place.line <= len(text) else ""
-
-
-def _alone_line(result: LintResult) -> str:
-    """Say what was read although nothing that was read calls it: its findings hold where something does."""
-    return f"no training was reached; read as if the script used it: {', '.join(result.read_alone)}"
 
 
 def _summary(found: Sequence[LintFinding], *, judged: bool) -> str:

@@ -4,7 +4,6 @@ What `--dry-run` prints is this very object, and it is what runs.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from typing import Any
 
 from launcher.engines.base import opens_port
@@ -88,7 +87,3 @@ class RestartSpec:
 
     known: Mapping[str, Any]
     order: str
-
-    def after_start(self, run_id: str) -> "RestartSpec":
-        """Return it for a start that follows that one."""
-        return replace(self, known={**self.known, "after": run_id})

@@ -229,12 +229,9 @@ def _target(job: Job, sent: ScriptFile | None) -> tuple[str, ...]:
         return ("-m", job.module)
     if job.command.executable:
         return ("--exec", job.command.executable)
-    return (f"{RUN_DIR}/script/{sent.name}" if sent else _script_path(job.script),)
-
-
-def _script_path(path: str) -> str:
-    """Keep a relative path from being taken for an option."""
-    return f"./{path}" if path.startswith("-") else path
+    if sent:
+        return (f"{RUN_DIR}/script/{sent.name}",)
+    return (f"./{job.script}" if job.script.startswith("-") else job.script,)  # no option
 
 
 def _environment(

@@ -133,7 +133,7 @@ def _options(name: str, spec: SlurmSpec, workdir: str) -> Iterator[str]:
     theirs = spec.sbatch
     if "job-name" not in theirs:
         yield f"--job-name={_value(name)}"
-    yield f"--nodes={spec.all_nodes}"
+    yield f"--nodes={spec.nodes + spec.spare_nodes}"
     yield "--ntasks-per-node=1"
     if spec.gpus_per_node:
         yield f"--gpus-per-node={spec.gpus_per_node}"

@@ -83,14 +83,6 @@ def _gpus(row: Row) -> tuple[GpuView, ...]:
     return row.host.gpus if row.gpu is None else (row.gpu,)
 
 
-def _by_use(row: Row) -> tuple[object, ...]:
-    return _most(gpu.busy_percent for gpu in _gpus(row))
-
-
-def _by_memory(row: Row) -> tuple[object, ...]:
-    return _most(gpu.used_mib for gpu in _gpus(row))
-
-
 def _most(values: Iterable[float | None]) -> tuple[object, ...]:
     """Return what sorts the largest mean first, and last where no value is known."""
     known = [value for value in values if value is not None]
@@ -103,8 +95,8 @@ def _by_user(row: Row) -> tuple[object, ...]:
 
 
 _ORDERS: dict[SortKey, Callable[[Row], tuple[object, ...]]] = {
-    "use": _by_use,
-    "memory": _by_memory,
+    "use": lambda row: _most(gpu.busy_percent for gpu in _gpus(row)),
+    "memory": lambda row: _most(gpu.used_mib for gpu in _gpus(row)),
     "user": _by_user,
 }
 

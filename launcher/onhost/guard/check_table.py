@@ -33,19 +33,15 @@ class GuardCheck(NamedTuple):
 def checks(values: FiniteMonitor) -> tuple[GuardCheck, ...]:
     """Return the table."""
     return (
-        GuardCheck(_first_of_rank, "judge dtypes", mismatched_peers),  # G6, G7
+        GuardCheck(lambda step: step.training.fired == 1, "judge dtypes", mismatched_peers),  # G6, G7
         GuardCheck(_first_of_optimizer, "judge dtypes", low_precision_parameters),  # G1
         GuardCheck(_first_of_optimizer, "judge dtypes", wrong_devices),  # G6
         GuardCheck(_first_of_optimizer, "judge dtypes", emulated_bf16),  # G8
         GuardCheck(_first_of_optimizer, "look at the first weights", values.first_weights),  # G4
-        GuardCheck(_every, "compare dtypes", mismatched_dtypes, lasting=True),  # G2, G3
+        GuardCheck(lambda _step: True, "compare dtypes", mismatched_dtypes, lasting=True),  # G2, G3
         GuardCheck(_first_two, "find parameters without gradient", missing_gradients),  # G9
         GuardCheck(values.wants_gradients, "look at gradients", values.gradients, lasting=True),  # G4
     )
-
-
-def _first_of_rank(step: Step) -> bool:
-    return step.training.fired == 1
 
 
 def _first_of_optimizer(step: Step) -> bool:
@@ -54,7 +50,3 @@ def _first_of_optimizer(step: Step) -> bool:
 
 def _first_two(step: Step) -> bool:
     return step.watched.fired <= FIRST_STEPS and not step.has_closure
-
-
-def _every(_step: Step) -> bool:
-    return True

@@ -21,7 +21,7 @@ from launcher.transports.quoting import quote_argv
 from launcher.transports.ssh import auth, host_keys
 from launcher.transports.ssh.channel import SshStream
 from launcher.transports.ssh.dial import dial
-from launcher.transports.ssh.jump_hosts import Opened, SharedJumps, do_nothing, jump_error, open_through
+from launcher.transports.ssh.jump_hosts import Opened, SharedJumps, do_nothing, open_through
 from launcher.transports.ssh.known_hosts import HostKeys
 from launcher.transports.ssh.ssh_command import ssh_line
 from launcher.transports.ssh.transport import ChannelSocket, SshTransport, connection_lost
@@ -117,7 +117,8 @@ class SshOpener:
         try:
             via, release = self._jumps.get(hop, lambda: self._open(hop))
         except HostError as failure:
-            raise jump_error(endpoint, hop, failure) from None
+            detail = f"jump host {hop.name}: {failure.detail}"
+            raise type(failure)(endpoint.name, detail, failure.fix) from None
         try:
             return self._handshake(
                 endpoint,
@@ -161,11 +162,7 @@ class SshOpener:
         return wire
 
 
-def open_ssh(endpoint: Endpoint, options: OpenOptions, dialled: socket.socket | None = None) -> SshConnection:
-    """Open, over the socket that is `dialled`, with what earlier calls with the same options have loaded."""
-    return _opener(options)(endpoint, dialled)
-
-
 @lru_cache(maxsize=4)
-def _opener(options: OpenOptions) -> SshOpener:
+def ssh_opener(options: OpenOptions) -> SshOpener:
+    """Return what opens with these options, the same for all calls: it keeps what it has loaded."""
     return SshOpener(options)

@@ -137,10 +137,5 @@ def _forward_error(message: str, hop: str) -> tuple[type[HostError], str]:
     return HostError, ""
 
 
-def jump_error(endpoint: Endpoint, hop: Endpoint, failure: HostError) -> HostError:
-    """Return the failure of a jump host as the error of a host behind it."""
-    return type(failure)(endpoint.name, f"jump host {hop.name}: {failure.detail}", failure.fix)
-
-
 def do_nothing() -> None:
     """Release no jump host: there is none."""

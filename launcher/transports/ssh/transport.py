@@ -70,16 +70,12 @@ def _request(channel: Any, message: paramiko.Message) -> None:
     start = message.packet.tell()
     if message.get_text() == "exit-signal":
         message.get_boolean()
-        channel.exit_status = -_signal_number(message.get_text())
+        name = f"SIG{message.get_text()}"
+        channel.exit_status = -signal.Signals.__members__.get(name, signal.SIGTERM).value
         channel.status_event.set()
         return
     message.packet.seek(start)
     channel._handle_request(message)
-
-
-def _signal_number(name: str) -> int:
-    found = signal.Signals.__members__.get(f"SIG{name}", signal.SIGTERM)
-    return int(found)
 
 
 class ChannelSocket:

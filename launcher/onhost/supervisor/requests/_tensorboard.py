@@ -13,6 +13,7 @@ import struct
 import subprocess
 import tempfile
 import time
+from functools import partial
 from typing import Any
 
 from ..processes import PR_SET_PDEATHSIG, prctl
@@ -73,7 +74,7 @@ class TensorBoard:
                 cwd="/",  # nothing of a working directory is imported
                 env={**os.environ, "CUDA_VISIBLE_DEVICES": ""},
                 start_new_session=True,
-                preexec_fn=die_with_parent,  # noqa: PLW1509 - this program has one thread
+                preexec_fn=partial(prctl, PR_SET_PDEATHSIG, signal.SIGKILL),  # noqa: PLW1509 - it has one thread
             )
         except OSError as error:
             raise RequestRefused("TensorBoard cannot be started by %s: %s" % (self._python, error)) from None
@@ -101,11 +102,6 @@ class TensorBoard:
     def _last_words(self) -> str:
         self._output.seek(0)
         return self._output.read()[-OUTPUT_SHOWN:].decode("utf-8", "replace").strip() or "it said nothing"
-
-
-def die_with_parent() -> None:
-    """End this process when its parent does."""
-    prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def listening_users(port: int, table: str = "/proc/net/tcp") -> set[int]:
