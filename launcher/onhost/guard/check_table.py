@@ -6,8 +6,7 @@ that handles them.
 
 from typing import Callable, Iterable, NamedTuple
 
-from .checks.bf16 import emulated_bf16
-from .checks.devices import wrong_devices
+from .checks.devices import emulated_bf16, wrong_devices
 from .checks.dtypes import low_precision_parameters, mismatched_dtypes
 from .checks.gradients import missing_gradients
 from .checks.non_finite import FiniteMonitor

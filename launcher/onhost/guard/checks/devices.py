@@ -1,12 +1,15 @@
-"""Devices of the parameters, compared with the GPU that the plan gave this rank (G6)."""
+"""Devices of the parameters, compared with the GPU that the plan gave this rank (G6), and their bf16 (G8)."""
 
 import json
 import os
 from typing import Iterator
 
 from ..context import GuardContext
-from ..training_state import Step
+from ..tensors import first_cuda
+from ..training_state import Step, mixed_precision
 from ..violation import Violation
+
+HAS_BF16 = 8  # compute capability, the major number
 
 
 def wrong_devices(step: Step) -> Iterator[Violation]:
@@ -24,6 +27,21 @@ def wrong_devices(step: Step) -> Iterator[Violation]:
             text = "trainable parameters are on %s (%s), while this rank was given %s"
             fix = "use accelerator.device instead of a fixed cuda:N, and no device_map='auto'"
             yield Violation("G6", text % (device, uuid, planned), fix, True)
+
+
+def emulated_bf16(step: Step) -> Iterator[Violation]:
+    """Report bf16 on an NVIDIA GPU that only emulates it."""
+    torch = step.training.torch
+    trainable = step.trainable()
+    uses_bf16 = any(p.dtype is torch.bfloat16 for p in trainable) or mixed_precision() == "bf16"
+    device = first_cuda(trainable)
+    if not uses_bf16 or device is None or torch.version.hip is not None:
+        return
+    major, minor = torch.cuda.get_device_capability(device)
+    if major < HAS_BF16:
+        text = "bf16 on a GPU of compute capability %d.%d is emulated: slow, and not tested by anybody"
+        fix = "use fp16 mixed precision with float32 parameters on this GPU"
+        yield Violation("G8", text % (major, minor), fix)
 
 
 def _planned_gpu(place: GuardContext) -> str | None:

@@ -1,6 +1,7 @@
 """The supervisor of one node of a run: starts the launcher, tracks its ranks, ends all of them."""
 
 import contextlib
+import errno
 import os
 import signal
 import time
@@ -8,7 +9,7 @@ from typing import Any
 
 from ...event_file import MALFORMED
 from ...exit_status import describe_exit_code
-from ...run_cgroup import Cgroup
+from ...run_cgroup import Cgroup, OomKills
 from ..client_files import StopRequest, read_stop_request
 from ..end_causes import EXIT, RANK, REFUSED
 from ..gpu_claims import release_claims
@@ -20,7 +21,6 @@ from .client_liveness import ClientLiveness
 from .hang import FAILURE_GRACE_S, HangHandler
 from .housekeeping import Housekeeping
 from .launcher import Launcher, codes_in_its_log
-from .oom_watch import OomWatch
 from .ranks import EndedRank, RankTable
 from .restore_run_dir import RunDirRestorer
 from .shutdown import Shutdown
@@ -28,6 +28,7 @@ from .sidecar import GaugeSidecar
 from .supervised_run import SupervisedRun, answer_start
 from .wakeup import Wakeup
 
+KILLS_EVERY_S = 1.0
 IDLE_TICK_S = 1.0  # of the periodic records and the kernel's count of kills; the rest wakes the loop
 TICK_S = 0.2  # where the kernel does not report an end or a change, and while a hang or a deletion is handled
 ENDING_TICK_S = 0.05
@@ -46,7 +47,8 @@ class Supervisor:
         self._group, why_not = Cgroup.make(run.spec["run_id"])
         run.state["cgroup"] = self._group.path if self._group is not None else None
         run.state["cgroup_missing"] = why_not
-        self._memory = OomWatch(run)
+        self._kills = OomKills()
+        self._next_kills = 0.0
         self._ranks = RankTable(self._bell)
         self._launcher = Launcher(run, self._group)
         self._gauge = GaugeSidecar(run)
@@ -133,16 +135,25 @@ class Supervisor:
     def _see_ends(self) -> None:
         """Detect exits of ranks and children."""
         self._see_ended_ranks()
-        self._memory.check()
+        self._see_kills()
         for pid, code in reap():
             self._child_ended(pid, code)
+
+    def _see_kills(self, *, at_once: bool = False) -> None:
+        """Report out-of-memory kills by the kernel's count: a killed process cannot report its own end."""
+        now = time.monotonic()
+        if now < self._next_kills and not at_once:
+            return
+        self._next_kills = now + KILLS_EVERY_S
+        if count := self._kills.more():
+            self._run.emit("oom", count=count, scope=self._kills.scope, limit=self._kills.limit())
 
     def _see_ended_ranks(self) -> None:
         for ended in self._ranks.check():
             self._rank_ended(ended)
 
     def _rank_ended(self, ended: EndedRank) -> None:
-        self._memory.check(at_once=True)
+        self._see_kills(at_once=True)
         stopping = self._ending.started
         self._run.emit("rank_exit", rank=ended.rank, pid=ended.pid, code=ended.code, stopping=stopping)
         if ended.code and not stopping:
@@ -160,7 +171,7 @@ class Supervisor:
             self._launcher_ended(code)
 
     def _launcher_ended(self, code: int) -> None:
-        self._memory.check(at_once=True)
+        self._see_kills(at_once=True)
         self._launcher.code = code
         said = codes_in_its_log(self._run.dir, self._ranks.unseen()) if code else {}
         for rank, its_code in said.items():
@@ -202,9 +213,18 @@ class Supervisor:
         port = self._run.spec.get("main_port")
         if not port:
             return None
-        from .port import port_is_free  # the only user of sockets
+        import socket  # nothing else of the supervisor takes it
 
-        return port_is_free(port)
+        for family, address in ((socket.AF_INET6, "::"), (socket.AF_INET, "0.0.0.0")):  # noqa: S104 - as torch's store
+            try:
+                with socket.socket(family, socket.SOCK_STREAM) as probe:
+                    # As in the store: TIME_WAIT does not block a bind, a listener does.
+                    probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                    probe.bind((address, port))
+            except OSError as error:
+                if error.errno == errno.EADDRINUSE:
+                    return False
+        return True
 
 
 def _rank_failure(rank: int, code: int) -> StopRequest:
