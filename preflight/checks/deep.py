@@ -19,7 +19,6 @@ from preflight.deep.rate_text import (
 from preflight.deep.silent_corruption import judge_digests
 from preflight.deep.slow_links import Pair
 
-_SEVERITIES = {"warning": Severity.WARNING, "critical": Severity.CRITICAL, "unknown": Severity.UNKNOWN}
 _BUSY_FIX = "measure again when the host is idle"
 
 
@@ -241,7 +240,7 @@ def _shortfalls(deep: DeepRun, code: str, fix: str) -> Iterator[Problem]:
 
 def _shortfall(reading: Reading, rank: RankDeep, fix: str, more: str = "") -> Problem:
     words = f"{describe_shortfall(reading)}{more}{describe_waits(reading)}"
-    severity = _SEVERITIES[reading.verdict]
+    severity = Severity(reading.verdict)
     return _problem(rank, words, _BUSY_FIX if severity is Severity.UNKNOWN else fix, severity)
 
 

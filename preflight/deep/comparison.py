@@ -150,17 +150,17 @@ def read_values(run: DeepRun) -> tuple[Reading, ...]:
 
 
 def _readings(run: DeepRun, value: Value, former: FormerValues) -> Iterator[Reading]:
-    found = {
-        rank.rank: (rank, value.typical(value.samples(rank), rank.on_gpu))
+    found = [
+        (rank, rank.facts, value.typical(value.samples(rank), rank.on_gpu))
         for rank in run.ranks
         if rank.facts is not None and value.samples(rank)
-    }
-    for rank, measured in found.values():
+    ]
+    for rank, facts, measured in found:
+        alike = _likeness(rank, facts, value)
         others = [
-            each for other, each in found.values() if other is not rank and _are_peers(rank, other, value)
+            each for other, of, each in found if other is not rank and _likeness(other, of, value) == alike
         ]
-        facts = rank.facts
-        before = former.get((rank.host, facts.uuid, value.name)) if facts else None
+        before = former.get((rank.host, facts.uuid, value.name))
         expected, verdict = _judge(run, rank, value, measured, others, before)
         yield Reading(
             code=value.code,
@@ -169,8 +169,8 @@ def _readings(run: DeepRun, value: Value, former: FormerValues) -> Iterator[Read
             rank=rank.rank,
             host=rank.host,
             gpu=rank.gpu,
-            uuid=facts.uuid if facts else "",
-            model=facts.model if facts else "",
+            uuid=facts.uuid,
+            model=facts.model,
             value=measured,
             unit=value.unit,
             samples=value.samples(rank),
@@ -181,20 +181,18 @@ def _readings(run: DeepRun, value: Value, former: FormerValues) -> Iterator[Read
         )
 
 
-def _are_peers(one: RankDeep, other: RankDeep, value: Value) -> bool:
-    if one.facts is None or other.facts is None:
-        return False
-    alike = (one.facts.device, one.facts.model) == (other.facts.device, other.facts.model)
-    sizes = [(rank.matmul.size, rank.matmul.dtype) if rank.matmul else None for rank in (one, other)]
-    return alike and sizes[0] == sizes[1] and value.group(one) == value.group(other)
+def _likeness(rank: RankDeep, facts: DeviceFacts, value: Value) -> object:
+    """Return what peers have in common."""
+    size = (rank.matmul.size, rank.matmul.dtype) if rank.matmul else None
+    return facts.device, facts.model, size, value.group(rank)
 
 
 def _judge(
     run: DeepRun, rank: RankDeep, value: Value, measured: float, others: list[float], former: Former | None
 ) -> tuple[Expectation | None, Verdict]:
     """Return the expectation that decides: the first of the worst verdict."""
-    expectations = list(_expectations(run, rank, value, others, former))
     waits = _waits(rank, value)
+    expectations = _expectations(run, rank, value, others, former)
     judged = [(expectation, _judge_one(expectation, measured, waits)) for expectation in expectations]
     worst_first: tuple[Verdict, ...] = ("critical", "warning", "unknown", "ok")
     return min(judged, key=lambda each: worst_first.index(each[1]), default=(None, "ok"))
