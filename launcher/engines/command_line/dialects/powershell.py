@@ -117,11 +117,12 @@ def _as_text(found: re.Match[str]) -> str:
 def of_powershell(text: str) -> str:
     """Return a text as a POSIX shell writes it."""
     is_own = is_one(text)
-    text = _OF_SCRIPT.sub("", with_blocks(_DOUBLED.sub(_once, text) if "''" in text and is_own else text))
+    if is_own:
+        text = _CLOSE.sub(r"\1 = ", with_blocks(_DOUBLED.sub(_once, text)))
     text = _STARTED.sub(
-        lambda found: f"{_SHELL.sub('bash -c', found['program'])} {_spaced(found['words'])}", text
+        lambda found: f"{_SHELL.sub('bash -c', found['program'])} {_spaced(found['words'])}",
+        _OF_SCRIPT.sub("", text),
     )
-    text = _CLOSE.sub(r"\1 = ", text) if is_own else text
     text = _ADDED.sub(r"\g<indent>$\g<name> += \g<words>", _NEW_LIST.sub("@()", text))
     text = _JOINED.sub(_as_text, _PROPERTY.sub("", text))
     given = _PARAMETERS.search(text)

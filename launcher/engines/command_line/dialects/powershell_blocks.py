@@ -49,9 +49,7 @@ _ENDS = {"if": "fi", "try": "fi", "switch": "esac", "label": ";;"}
 
 
 def with_blocks(text: str) -> str:
-    """Return a text of PowerShell with its blocks as a POSIX shell writes them; any other as it is."""
-    if "{" not in text or not is_one(text):
-        return text
+    """Return a text of PowerShell with its blocks as a POSIX shell writes them."""
     if _QUOTED_FALSE.search(text):  # a text, which is true
         text = _ASKED.sub(r"\1 -is known)", text)
     return "\n".join(_lines(_laid_out(text).split("\n")))
