@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from preflight.frozen import dataclass
 from preflight.script.interpreter.branch_conditions import COUNT
-from preflight.script.interpreter.events import Call, ScriptEvent
+from preflight.script.interpreter.events import Call
 from preflight.script.interpreter.values import (
     FALSE,
     NONE,
@@ -95,7 +95,7 @@ def add_argument(it: "Interpreter", owner: Ref | Element, call: Call) -> Value:
         it.option_places[declared.default.place] = declared.flag
     it.work.add(len(options.items) // 4)  # all of them are measured again
     it.change(owner.id, options=Seq((*options.items, entry)))
-    it.emit(ScriptEvent("option", call.place, entry.id, call, names[0]))
+    it.emit(call.event("option", entry.id, names[0]))
     return UNKNOWN
 
 

@@ -16,7 +16,7 @@ from preflight.script.interpreter import (
 )
 from preflight.script.interpreter.assignments import put_back
 from preflight.script.interpreter.call_cache import SAME, is_plain
-from preflight.script.interpreter.events import THROUGH, Call, FuncInfo, Loop, ScriptEvent
+from preflight.script.interpreter.events import THROUGH, Call, FuncInfo, Loop
 from preflight.script.interpreter.scaled_branches import scales, scales_loss
 from preflight.script.interpreter.state import merge_states
 from preflight.script.interpreter.values import (
@@ -121,7 +121,7 @@ def _invoke_other(it: "Interpreter", func: Value, seen: "Call") -> Value:
     elif name in ("to", "cuda") and isinstance(func, Unknown):
         it.library.moved(it, seen)
     elif name == "set_device":
-        it.emit(ScriptEvent("set device", seen.place, None, seen, "", {"device": UNKNOWN}))
+        it.emit(seen.event("set device", device=UNKNOWN))
         it.state.device_set = True
     elif name in written_files.METHODS:
         return written_files.note_method(it, name, func, seen)

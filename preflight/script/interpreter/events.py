@@ -1,13 +1,13 @@
 """What a reading comes upon: calls, things that rules may judge, the script's own functions and classes."""
 
 import ast
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from preflight.facts.script import CodeLocation
 from preflight.frozen import dataclass
-from preflight.script.interpreter.values import UNKNOWN, Map, Scalar, Value
+from preflight.script.interpreter.values import UNKNOWN, Element, Map, Ref, Scalar, Value
 from preflight.script.source import Source
 
 if TYPE_CHECKING:
@@ -50,6 +50,21 @@ class Call:
     def at(self, name: str) -> CodeLocation:
         """Return where a keyword argument is, else where the call does."""
         return self.places.get(name, self.place)
+
+    def passing(self, *args: Value) -> "Call":
+        """Return a call at this place with these arguments and no others."""
+        return Call(self.node, self.place, args, {}, {}, open=False)
+
+    def event(self, name: str, ref: int | None = None, what: str = "", /, **values: Value) -> "ScriptEvent":
+        """Return what rules may judge about this call."""
+        return ScriptEvent(name, self.place, ref, self, what, values)
+
+
+CallModel: TypeAlias = Callable[["Interpreter", Call], Value]
+"""What calling a function of a library gives."""
+MethodModel: TypeAlias = Callable[["Interpreter", Ref | Element, Call], Value]
+ConstructorModel: TypeAlias = Callable[["Interpreter", Ref, str, Call], None]
+"""What a class of a library, by its name, makes of a new object."""
 
 
 @dataclass(frozen=True, slots=True)

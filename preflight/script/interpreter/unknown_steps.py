@@ -4,7 +4,7 @@ import ast
 import re
 from typing import TYPE_CHECKING
 
-from preflight.script.interpreter.events import Call, ScriptEvent
+from preflight.script.interpreter.events import Call
 from preflight.script.interpreter.values import Unknown, Value
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ def note_step(it: "Interpreter", name: str, func: Value, seen: Call) -> None:
         return
     owner = _owner_name(seen.node)
     if _OF_OPTIMIZERS.search(owner) and not _OF_SCHEDULES.search(owner):
-        it.emit(ScriptEvent("unknown step", seen.place, None, seen))
+        it.emit(seen.event("unknown step"))
 
 
 def _owner_name(call: ast.Call) -> str:

@@ -4,7 +4,7 @@ import ast
 import re
 from typing import TYPE_CHECKING
 
-from preflight.script.interpreter.events import Call, ScriptEvent
+from preflight.script.interpreter.events import Call
 from preflight.script.interpreter.values import (
     FALSE,
     UNKNOWN,
@@ -72,7 +72,7 @@ def _note_pipeline(it: "Interpreter", call: Call) -> None:
 def _note_weights(it: "Interpreter", call: Call) -> None:
     if not call.open and "is_main_process" not in call.kwargs and (it.state.grouped or it.state.wrapped):
         values = {"path": call.get("save_directory", 0) or UNKNOWN, "opened": FALSE}
-        it.emit(ScriptEvent("write", call.place, None, call, "file", values))
+        it.emit(call.event("write", None, "file", **values))
 
 
 def open_file(it: "Interpreter", path: Value, mode: Value | None, call: Call) -> Value:
@@ -86,14 +86,14 @@ def note_folder(it: "Interpreter", path: Value, seen: Call) -> None:
     """Send the rules a folder that is made and may exist, before the script joins its ranks too."""
     if truth(seen.get("exist_ok", 2) or FALSE) is False and not seen.open:
         name = "write" if it.state.grouped or it.state.wrapped else "early write"
-        it.emit(ScriptEvent(name, seen.place, None, seen, "folder", {"path": path}))
+        it.emit(seen.event(name, None, "folder", path=path))
 
 
 def note_result(it: "Interpreter", path: Value, call: Call) -> None:
     """Send the rules a file other than weights; a file that is open was noted where it was opened."""
     is_path = not any(isinstance(item, Ref) for item in alternatives(path))
     if is_path and (it.state.grouped or it.state.wrapped):
-        it.emit(ScriptEvent("write", call.place, None, call, "result", {"path": path}))
+        it.emit(call.event("write", None, "result", path=path))
 
 
 def replaces(mode: Value | None) -> bool:

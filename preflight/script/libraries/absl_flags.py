@@ -1,10 +1,8 @@
 """absl.flags: options that a script defines in one place and reads by FLAGS.name in another."""
 
-from collections.abc import Callable
-
 from preflight.script.interpreter.arguments import DeclaredOption, option_value
 from preflight.script.interpreter.calls import invoke
-from preflight.script.interpreter.events import Call
+from preflight.script.interpreter.events import Call, CallModel
 from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.values import (
     NONE,
@@ -72,18 +70,18 @@ def _config_file(it: Interpreter, call: Call) -> Value:
     function = it.state.frames.get(it.module_frame(source), {}).get("get_config")
     if not isinstance(function, Func):
         return made
-    value = invoke(it, function, Call(call.node, call.place, (), {}, {}, open=False))
+    value = invoke(it, function, call.passing())
     entry = next(key for key, item in it.declared.items() if item.dest == text_of(call.get("name", 0)))
     it.change(entry, value=value)
     it.declared[entry] = DeclaredOption((), it.declared[entry].dest, value, None, "")
     return it.new(HeapObject("namespace", call.place, {"value": value}))
 
 
-def _definition(kind: str) -> Callable[[Interpreter, Call], Value]:
+def _definition(kind: str) -> CallModel:
     return lambda it, call: _define(it, call, kind)
 
 
-CALLS: dict[str, Callable[[Interpreter, Call], Value]] = {
+CALLS: dict[str, CallModel] = {
     **{f"absl.flags.DEFINE_{name}": _definition(kind) for name, kind in _KINDS.items()},
     "ml_collections.config_flags.DEFINE_config_file": _config_file,
     "ml_collections.config_flags.config_flags.DEFINE_config_file": _config_file,

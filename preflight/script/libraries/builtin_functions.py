@@ -9,7 +9,7 @@ from typing import Any
 from preflight.facts.script import CodeLocation
 from preflight.script.interpreter.attributes import get_attribute
 from preflight.script.interpreter.calls import invoke
-from preflight.script.interpreter.events import Call
+from preflight.script.interpreter.events import Call, CallModel
 from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.values import (
     FALSE,
@@ -82,7 +82,7 @@ def _written(it: Interpreter, values: Iterable[Value]) -> CodeLocation | None:
     return None
 
 
-def _computed(function: Callable[..., Any]) -> Callable[[Interpreter, Call], Value]:
+def _computed(function: Callable[..., Any]) -> CallModel:
     """Return the model of a function that only computes; keywords are not modelled."""
 
     def model(it: Interpreter, call: Call) -> Value:
@@ -114,7 +114,7 @@ def _length(it: Interpreter, call: Call) -> Value:
     return UNKNOWN if text is None else Const(len(text), _written(it, call.args))
 
 
-def _truth_of_items(*, stops_at: bool) -> Callable[[Interpreter, Call], Value]:
+def _truth_of_items(*, stops_at: bool) -> CallModel:
     """Return the model of `any` or `all`, which an item that is `stops_at` decides."""
 
     def model(_it: Interpreter, call: Call) -> Value:
@@ -254,7 +254,7 @@ def _filter(it: Interpreter, call: Call) -> Value:
         return _open(it, value)
     kept = []
     for item in value.items:
-        known = truth(invoke(it, func, Call(call.node, call.place, (item,), {}, {}, open=False)))
+        known = truth(invoke(it, func, call.passing(item)))
         if known is None:
             return _open(it, value)
         kept += [item] if known else []
@@ -272,7 +272,7 @@ def _reduce(it: Interpreter, call: Call) -> Value:
     items = iter((*call.args[2:], *value.items))
     result = next(items)
     for item in islice(items, _MAX_ITEMS):
-        result = invoke(it, func, Call(call.node, call.place, (result, item), {}, {}, open=False))
+        result = invoke(it, func, call.passing(result, item))
     return result
 
 
@@ -281,12 +281,12 @@ def _globals(it: Interpreter, _call: Call) -> Value:
     return Module(it.source.path)
 
 
-def _extreme(function: Callable[..., Any]) -> Callable[[Interpreter, Call], Value]:
+def _extreme(function: Callable[..., Any]) -> CallModel:
     compute = _computed(function)
     return lambda it, call: RankValue() if RankValue() in call.args else compute(it, call)
 
 
-CALLS: dict[str, Callable[[Interpreter, Call], Value]] = {
+CALLS: dict[str, CallModel] = {
     "builtins.len": _length,
     "builtins.any": _truth_of_items(stops_at=True),
     "builtins.all": _truth_of_items(stops_at=False),

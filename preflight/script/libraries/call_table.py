@@ -11,7 +11,15 @@ from preflight.script.interpreter.arguments import command_line
 from preflight.script.interpreter.assignments import assign
 from preflight.script.interpreter.calls import call_function, invoke, taint
 from preflight.script.interpreter.classes import method_of
-from preflight.script.interpreter.events import OWN_STEP, Call, ScriptEvent, unwrap_value
+from preflight.script.interpreter.events import (
+    OWN_STEP,
+    Call,
+    CallModel,
+    ConstructorModel,
+    MethodModel,
+    ScriptEvent,
+    unwrap_value,
+)
 from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.values import (
     OF_RANK,
@@ -104,10 +112,10 @@ def _table(name: str) -> dict[Any, Any]:
     return {key: model for table in tables for key, model in table.items()}
 
 
-_CALLS: dict[str, Callable[[Interpreter, Call], Value]] = _table("CALLS")
+_CALLS: dict[str, CallModel] = _table("CALLS")
 _CLASSES: dict[str, str] = _table("CLASSES")
-_CONSTRUCT: dict[str, Callable[[Interpreter, Ref, str, Call], None]] = _table("CONSTRUCT")
-_METHODS: dict[tuple[str, str], Callable[[Interpreter, Ref | Element, Call], Value]] = _table("METHODS")
+_CONSTRUCT: dict[str, ConstructorModel] = _table("CONSTRUCT")
+_METHODS: dict[tuple[str, str], MethodModel] = _table("METHODS")
 _OF_PROCESS: dict[str, Callable[[Interpreter], Value]] = {
     "device": lambda _it: Device("cuda", of_rank=True),
     **dict.fromkeys(("process_index", "global_rank"), lambda _it: RankValue()),
@@ -269,12 +277,12 @@ class LibraryModel:
         it.state.scaled = False
         owner = getattr(call.node.func, "value", None)
         handed = call.args and _OF_ENGINES.search(getattr(owner, "attr", getattr(owner, "id", "")))
-        it.emit(ScriptEvent("backward", call.place, None, call, "handed" if handed else "raw"))
+        it.emit(call.event("backward", None, "handed" if handed else "raw"))
 
     def own_step(self, it: Interpreter, owner: Value | None, call: Call) -> None:
         """Send the rules a step, where the owner is an optimizer."""
         if isinstance(owner, Ref) and it.kind(owner) == "optimizer":
-            it.emit(ScriptEvent("step", call.place, owner.id, call, OWN_STEP))
+            it.emit(call.event("step", owner.id, OWN_STEP))
 
     def promoted(self, it: Interpreter, call: Call) -> Value | None:
         """An unknown object whose parameters are read is a model from then on; of it little is known."""
@@ -309,7 +317,7 @@ class LibraryModel:
                 device = models.as_device(item) if cuda or text_of(item) or item == RankValue() else item
                 if isinstance(device, Device) and device.kind == "cuda":
                     values = models.device_use(device, item, argument)
-                    it.emit(ScriptEvent("cuda", call.place, None, call, "tensor", values))
+                    it.emit(call.event("cuda", None, "tensor", **values))
 
     def class_kind(self, name: str) -> str:
         """Return the kind of thing that a library's class makes."""

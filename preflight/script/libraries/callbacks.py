@@ -2,7 +2,7 @@
 
 from preflight.script.interpreter.calls import call_function
 from preflight.script.interpreter.classes import instantiate
-from preflight.script.interpreter.events import Call, ScriptEvent
+from preflight.script.interpreter.events import Call
 from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.values import (
     NONE,
@@ -37,7 +37,7 @@ def before_steps(it: Interpreter, trainer: Ref, call: Call) -> None:
     """Read what the Trainer calls of callbacks before its first step; their classes become objects."""
     thing = it.thing(trainer)
     if thing is not None and thing.get("callbacks") != NONE:
-        none = Call(call.node, call.place, (), {}, {}, open=False)
+        none = call.passing()
         made = instances(it, thing.get("callbacks"), none)
         it.change(trainer.id, callbacks=made)
         seen = _given(thing, _models(it, thing), call)
@@ -76,7 +76,7 @@ def between_steps(it: Interpreter, trainer: Ref, call: Call) -> None:
         call_methods(it, item, _CALLBACKS, seen)
     call_methods(it, trainer, _OVERRIDDEN, Call(call.node, call.place, (), seen.kwargs, {}, open=True))
     it.contexts.remove("training")
-    it.emit(ScriptEvent("trained", call.place, trainer.id, call))
+    it.emit(call.event("trained", trainer.id))
 
 
 def call_methods(it: Interpreter, owner: Value, names: tuple[str, ...], seen: Call) -> Value:

@@ -1,12 +1,11 @@
 """Classes and functions that a script looks up by a name: registries of libraries, hydra's `_target_`."""
 
 import posixpath
-from collections.abc import Callable
 from dataclasses import replace
 
 from preflight.script.interpreter.attributes import fields_as_map, get_attribute
 from preflight.script.interpreter.calls import invoke, taint
-from preflight.script.interpreter.events import Call
+from preflight.script.interpreter.events import Call, CallModel, MethodModel
 from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.values import (
     NONE,
@@ -143,11 +142,11 @@ _REGISTRIES = (
     *("mmcv.utils.Registry", "mmcv.Registry", "mmcv.utils.registry.Registry", "mmengine.registry.Registry"),
 )
 CLASSES = dict.fromkeys(_REGISTRIES, "registry")
-CALLS: dict[str, Callable[[Interpreter, Call], Value]] = {
+CALLS: dict[str, CallModel] = {
     **dict.fromkeys(("hydra.utils.instantiate", "hydra.utils.call"), _instantiate),
     **{f"{name}.build_from_cfg": _build_from_config for name in ("mmcv.utils", "mmcv", "mmengine.registry")},
 }
-METHODS: dict[tuple[str, str], Callable[[Interpreter, Ref | Element, Call], Value]] = {
+METHODS: dict[tuple[str, str], MethodModel] = {
     ("registry", "register"): _register,
     ("registry", "register_module"): _register,
     ("registry", "get"): _get,

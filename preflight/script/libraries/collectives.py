@@ -1,11 +1,10 @@
 """Operations in which all ranks of a process group take part: a rank that is alone in one waits for ever."""
 
 import ast
-from collections.abc import Callable
 
 from preflight.script.interpreter.assignments import put_back
 from preflight.script.interpreter.branch_conditions import RANK_0
-from preflight.script.interpreter.events import THROUGH, Call, ScriptEvent
+from preflight.script.interpreter.events import THROUGH, Call, CallModel, MethodModel
 from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.values import (
     NONE,
@@ -60,10 +59,10 @@ def emit_collective(it: Interpreter, call: Call, name: str) -> None:
     """Send the rules a collective of the whole process group, or of some group that is not known."""
     group = call.get("group") or call.get("process_group") or NONE
     if all(item in (NONE, _WORLD) for item in alternatives(group)):
-        it.emit(ScriptEvent("collective", call.place, None, call, name))
+        it.emit(call.event("collective", None, name))
 
 
-def collective(name: str) -> Callable[[Interpreter, Call], Value]:
+def collective(name: str) -> CallModel:
     """Return the model of a function that all ranks must call."""
 
     def model(it: Interpreter, call: Call) -> Value:
@@ -88,9 +87,7 @@ def _fill(it: Interpreter, call: Call, name: str) -> None:
         put_back(it, [*call.node.args, *named][0], Seq((UNKNOWN,) * len(own.items), own.open))
 
 
-def collective_method(
-    name: str, *, of_shards: bool = False
-) -> Callable[[Interpreter, Ref | Element, Call], Value]:
+def collective_method(name: str, *, of_shards: bool = False) -> MethodModel:
     """Return the model of a method that all ranks must call.
 
     `of_shards`: of Accelerator, and only where DeepSpeed or FSDP shards the model.
@@ -130,7 +127,7 @@ def note_forward(it: Interpreter, model: Ref | Element, call: Call) -> None:
     elif thing.get("wrapped") == TRUE and not shared and RANK_0 in it.contexts:
         it.notes.setdefault(FORWARD_OF_ONE, []).append(call.place)
     elif thing.get("buffers_of_all") == TRUE and shared:
-        it.emit(ScriptEvent("buffers", call.place, heap_id(model), call))
+        it.emit(call.event("buffers", heap_id(model)))
 
 
 def note_state_dict(it: Interpreter, model: int, call: Call) -> None:
@@ -140,7 +137,7 @@ def note_state_dict(it: Interpreter, model: int, call: Call) -> None:
         emit_collective(it, call, "state_dict")
 
 
-CALLS: dict[str, Callable[[Interpreter, Call], Value]] = {
+CALLS: dict[str, CallModel] = {
     **{f"{package}.{name}": collective(name) for package in PACKAGES for name in _PLAIN},
     **{name: collective(name.rsplit(".", 1)[-1]) for name in _SHARDED},
     **{
@@ -152,7 +149,7 @@ CALLS: dict[str, Callable[[Interpreter, Call], Value]] = {
     },
 }
 
-METHODS: dict[tuple[str, str], Callable[[Interpreter, Ref | Element, Call], Value]] = {
+METHODS: dict[tuple[str, str], MethodModel] = {
     **{
         (kind, "wait_for_everyone"): collective_method("wait_for_everyone")
         for kind in ("accelerator", "partial state")

@@ -2,10 +2,10 @@
 
 import ast
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 
-from preflight.script.interpreter.events import Call, Draw, ScriptEvent
+from preflight.script.interpreter.events import Call, CallModel, ConstructorModel, Draw, MethodModel
 from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.values import (
     FALSE,
@@ -47,7 +47,7 @@ def _loader(it: Interpreter, ref: Ref, _name: str, call: Call) -> None:
         values[keyword] = given if given is not None else (UNKNOWN if call.open else NONE)
     values["validates"] = Const(is_of_validation(call.node))
     it.change(ref.id, **values)
-    it.emit(ScriptEvent("loader", call.place, ref.id, call))
+    it.emit(call.event("loader", ref.id))
 
 
 def is_of_validation(node: ast.AST) -> bool:
@@ -77,7 +77,7 @@ def _set_epoch(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
     given = [*call.node.args, *(word.value for word in call.node.keywords), None][0]
     fixed = isinstance(given, ast.Constant) or (isinstance(given, ast.Name) and _is_fixed(it, given))
     what = ONE_EPOCH if fixed else ""
-    it.emit(ScriptEvent("epoch set", call.place, heap_id(owner), call, what))
+    it.emit(call.event("epoch set", heap_id(owner), what))
     return NONE
 
 
@@ -157,7 +157,7 @@ def _may_part(it: Interpreter, sampler: HeapObject) -> Value:
 def _random_split(it: Interpreter, call: Call) -> Value:
     """torch.utils.data.random_split(dataset, lengths): by torch's own seed where no generator is given."""
     if (call.get("generator", 2) or NONE) == NONE and not call.open:
-        it.emit(ScriptEvent("random split", call.place, None, call))
+        it.emit(call.event("random split"))
     return UNKNOWN
 
 
@@ -176,7 +176,7 @@ def _subset(it: Interpreter, call: Call) -> Value:
     for given in [*call.node.args[1:2], *words][:1]:
         before = [node for node in _nodes_around(it) if getattr(node, "lineno", 0) <= call.node.lineno]
         if not is_of_validation(call.node) and _is_drawn(it, given, before, set()):
-            it.emit(ScriptEvent("random split", call.place, None, call))
+            it.emit(call.event("random split"))
     return UNKNOWN
 
 
@@ -218,11 +218,11 @@ def _train_test_split(it: Interpreter, call: Call) -> Value:
     """Sklearn's function, and a method of datasets of Hugging Face: by numpy's own seed without another."""
     seeds = (call.get(word) or NONE for word in ("random_state", "seed", "generator"))
     if all(seed == NONE for seed in seeds) and call.get("shuffle") != FALSE and not call.open:
-        it.emit(ScriptEvent("random split", call.place, None, call))
+        it.emit(call.event("random split"))
     return UNKNOWN
 
 
-CALLS: dict[str, Callable[[Interpreter, Call], Value]] = {
+CALLS: dict[str, CallModel] = {
     "torch.utils.data.random_split": _random_split,
     "torch.utils.data.dataset.random_split": _random_split,
     **dict.fromkeys(("torch.utils.data.Subset", "torch.utils.data.dataset.Subset"), _subset),
@@ -242,9 +242,9 @@ CLASSES = {
     "torch.utils.data.distributed.DistributedSampler": "sampler",
 }
 
-CONSTRUCT: dict[str, Callable[[Interpreter, Ref, str, Call], None]] = {"loader": _loader, "sampler": _sampler}
+CONSTRUCT: dict[str, ConstructorModel] = {"loader": _loader, "sampler": _sampler}
 
-METHODS: dict[tuple[str, str], Callable[[Interpreter, Ref | Element, Call], Value]] = {
+METHODS: dict[tuple[str, str], MethodModel] = {
     ("sampler", "set_epoch"): _set_epoch,
     ("loader", "next"): lambda it, owner, call: it.library.call(
         it, "builtins.next", replace(call, args=(owner,))

@@ -1,9 +1,7 @@
 """deepspeed.initialize(): an engine that places the model, scales the loss and saves what all ranks hold."""
 
-from collections.abc import Callable
-
 from preflight.script.interpreter.calls import taint
-from preflight.script.interpreter.events import Call, ScriptEvent
+from preflight.script.interpreter.events import Call, CallModel, MethodModel
 from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.values import (
     TRUE,
@@ -26,8 +24,8 @@ def _make_engine(it: Interpreter, call: Call) -> Value:
     for item in alternatives(model):
         if isinstance(item, Ref) and it.kind(item) == "model":
             it.change(item.id, sharded=TRUE)
-            it.emit(ScriptEvent("prepare", call.place, item.id, call))
-    it.emit(ScriptEvent("sharded", call.place, None, call))
+            it.emit(call.event("prepare", item.id))
+    it.emit(call.event("sharded"))
     it.state.wrapped = True
     it.state.device_set = True
     taint(it, call)
@@ -43,9 +41,9 @@ def _backward(it: Interpreter, _owner: Ref | Element, call: Call) -> Value:
     return UNKNOWN
 
 
-CALLS: dict[str, Callable[[Interpreter, Call], Value]] = {"deepspeed.initialize": _make_engine}
+CALLS: dict[str, CallModel] = {"deepspeed.initialize": _make_engine}
 
-METHODS: dict[tuple[str, str], Callable[[Interpreter, Ref | Element, Call], Value]] = {
+METHODS: dict[tuple[str, str], MethodModel] = {
     ("engine", "backward"): _backward,
     **{
         ("engine", name): collective_method(name)

@@ -1,8 +1,6 @@
 """torch's devices: which one a script names, sets, asks about, and puts things on."""
 
-from collections.abc import Callable
-
-from preflight.script.interpreter.events import Call, ScriptEvent
+from preflight.script.interpreter.events import Call, CallModel, ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.values import (
     FALSE,
@@ -27,7 +25,7 @@ def _cuda_available(it: Interpreter, _call: Call) -> Value:
 
 
 def _bf16_supported(it: Interpreter, call: Call) -> Value:
-    it.emit(ScriptEvent("bf16 asked", call.place, None, call))
+    it.emit(call.event("bf16 asked"))
     if it.target.capability is None:
         return FALSE
     strict = truth(call.get("including_emulation", 0) or TRUE) is False
@@ -37,7 +35,7 @@ def _bf16_supported(it: Interpreter, call: Call) -> Value:
 
 
 def _capability(it: Interpreter, call: Call) -> Value:
-    it.emit(ScriptEvent("capability asked", call.place, None, call))
+    it.emit(call.event("capability asked"))
     capability = it.target.capability
     it.asked_gpu = it.asked_gpu or capability is not None
     return UNKNOWN if capability is None else Seq(tuple(map(Const, capability)))
@@ -50,7 +48,7 @@ def _device(it: Interpreter, call: Call) -> Value:
     of_rank = any(item.of_rank for item in devices)
     for item in devices:
         if item.of_rank or not of_rank:  # a launch of ranks replaces the default
-            it.emit(ScriptEvent("device", call.place, None, call, "", {"device": item}))
+            it.emit(call.event("device", device=item))
     return result
 
 
@@ -66,7 +64,7 @@ def _one_device(kind: Value, index: Value | None) -> Value:
 def _set_device(it: Interpreter, call: Call) -> Value:
     target = call.get("device", 0) or call.first
     device = Device("cuda", of_rank=True) if isinstance(target, RankValue) else as_device(target)
-    it.emit(ScriptEvent("set device", call.place, None, call, "", {"device": device}))
+    it.emit(call.event("set device", device=device))
     it.state.device_set = True
     return NONE
 
@@ -80,7 +78,7 @@ def _set_default_device(it: Interpreter, call: Call) -> Value:
 
 
 def _cuda_work(it: Interpreter, call: Call) -> Value:
-    it.emit(ScriptEvent("cuda", call.place, None, call, "work", {"device": Device("cuda"), "literal": TRUE}))
+    it.emit(call.event("cuda", None, "work", device=Device("cuda"), literal=TRUE))
     return UNKNOWN
 
 
@@ -101,14 +99,14 @@ def _placed(it: Interpreter, call: Call, device: Value | None, keyword: str) -> 
 def _load(it: Interpreter, call: Call) -> Value:
     where = call.get("map_location", 1)
     if where is None and len(call.args) < 2:
-        it.emit(ScriptEvent("load without map", call.place, None, call))
+        it.emit(call.event("load without map"))
     _placed(it, call, where, "map_location")
     return UNKNOWN
 
 
 _TENSOR_MAKERS = "tensor as_tensor zeros ones empty full randn rand randint arange linspace"
 
-CALLS: dict[str, Callable[[Interpreter, Call], Value]] = {
+CALLS: dict[str, CallModel] = {
     "torch.cuda.is_available": _cuda_available,
     "torch.accelerator.is_available": _cuda_available,
     "torch.cuda.is_bf16_supported": _bf16_supported,

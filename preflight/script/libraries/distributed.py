@@ -1,11 +1,10 @@
 """torch.distributed: process groups, wrappers around a model, spawned ranks."""
 
 import re
-from collections.abc import Callable
 
 from preflight.script.interpreter.branch_conditions import SPAWNED, SPAWNED_RANK
 from preflight.script.interpreter.calls import invoke
-from preflight.script.interpreter.events import Call, ScriptEvent
+from preflight.script.interpreter.events import Call, CallModel
 from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.values import (
     NONE,
@@ -34,7 +33,7 @@ def init_process_group(it: Interpreter, call: Call) -> Value:
         it.state.device_set = True
     it.state.grouped = True
     backend = text_of(call.get("backend", 0))
-    it.emit(ScriptEvent("process group", call.place, None, call, backend or ""))
+    it.emit(call.event("process group", None, backend or ""))
     return NONE
 
 
@@ -49,7 +48,7 @@ def data_parallel(it: Interpreter, call: Call) -> Value:
     for item in alternatives(model):
         if isinstance(item, Ref) and it.kind(item) == "model":
             it.change(item.id, inside=TRUE)
-    it.emit(ScriptEvent("data parallel", call.place, model.id if isinstance(model, Ref) else None, call))
+    it.emit(call.event("data parallel", model.id if isinstance(model, Ref) else None))
     return model
 
 
@@ -68,9 +67,7 @@ def ddp(it: Interpreter, call: Call, *, buffers: bool = True) -> Value:
                 and _normalizes(it, item.id)
             ):
                 it.change(item.id, buffers_of_all=TRUE)
-    it.emit(
-        ScriptEvent("ddp", call.place, model.id if isinstance(model, Ref) else None, call, "", {"ids": ids})
-    )
+    it.emit(call.event("ddp", model.id if isinstance(model, Ref) else None, ids=ids))
     return join(Ref(item.id, shared=True) if isinstance(item, Ref) else item for item in alternatives(model))
 
 
@@ -93,7 +90,7 @@ def fsdp(it: Interpreter, call: Call) -> Value:
     it.state.wrapped = True
     if isinstance(model, Ref):
         it.change(model.id, sharded=TRUE, forward_of_all=Const(not _keeps_whole(call)))
-    it.emit(ScriptEvent("sharded", call.place, model.id if isinstance(model, Ref) else None, call))
+    it.emit(call.event("sharded", model.id if isinstance(model, Ref) else None))
     return model
 
 
@@ -116,7 +113,7 @@ def _keeps_whole(call: Call) -> bool:
 def _sharding_dtype(it: Interpreter, call: Call) -> Value:
     """FSDP's MixedPrecision(param_dtype, ...), MixedPrecisionPolicy of fully_shard: what ranks compute in."""
     dtype = dtype_of(call.get("param_dtype", 0), call.at("param_dtype"))
-    it.emit(ScriptEvent("sharding dtype", call.place, None, call, "", {"dtype": dtype}))
+    it.emit(call.event("sharding dtype", dtype=dtype))
     return UNKNOWN
 
 
@@ -142,9 +139,9 @@ def _start_ranks(
         it.contexts += [SPAWNED, SPAWNED_RANK]
         if not first:
             it.state.device_set = it.state.grouped = True
-            it.emit(ScriptEvent("process group", call.place, None, call, "nccl"))
+            it.emit(call.event("process group", None, "nccl"))
         given = (*first, *(args.items if isinstance(args, Seq) else ()))
-        invoke(it, func, Call(call.node, call.place, given, {}, {}, open=False))
+        invoke(it, func, call.passing(*given))
         del it.contexts[depth:]
     return UNKNOWN
 
@@ -157,11 +154,11 @@ def _init_distributed_device(it: Interpreter, call: Call) -> Value:
     for item in alternatives(given) if given is not None else ():
         if isinstance(item, Ref):
             it.change(item.id, device=device, rank=RankValue(), local_rank=RankValue(), distributed=TRUE)
-    it.emit(ScriptEvent("set device", call.place, None, call, "", {"device": device}))
+    it.emit(call.event("set device", device=device))
     return device
 
 
-CALLS: dict[str, Callable[[Interpreter, Call], Value]] = {
+CALLS: dict[str, CallModel] = {
     "torch.distributed.init_process_group": init_process_group,
     "torch.nn.DataParallel": data_parallel,
     "torch.nn.parallel.DataParallel": data_parallel,

@@ -1,9 +1,8 @@
 """The environment of a rank: what its variables hold, and what a script sets in it."""
 
 import re
-from collections.abc import Callable
 
-from preflight.script.interpreter.events import Call, ScriptEvent
+from preflight.script.interpreter.events import Call, CallModel, ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.values import (
     GIVEN,
@@ -111,7 +110,7 @@ def _environ_update(it: Interpreter, call: Call) -> Value:
 def _environ_set(it: Interpreter, call: Call) -> Value:
     key, value = call.args
     _note_set(it, text_of(key) or "", value)
-    it.emit(ScriptEvent("environ", call.place, None, call, text_of(key) or "", {"value": value}))
+    it.emit(call.event("environ", None, text_of(key) or "", value=value))
     return NONE
 
 
@@ -133,7 +132,7 @@ def effective_precision(it: Interpreter, requested: Value) -> Value:
     return join(launch if item == NONE else item for item in known)
 
 
-CALLS: dict[str, Callable[[Interpreter, Call], Value]] = {
+CALLS: dict[str, CallModel] = {
     "os.getenv": _environ_get,
     "os.environ.get": _environ_get,
     "os.environ.pop": _environ_setdefault,

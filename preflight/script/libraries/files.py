@@ -1,8 +1,6 @@
 """What a script writes: files of weights, files that libraries open or write, and folders."""
 
-from collections.abc import Callable
-
-from preflight.script.interpreter.events import Call, ScriptEvent
+from preflight.script.interpreter.events import Call, CallModel, ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.values import (
     FALSE,
@@ -45,7 +43,7 @@ def emit_write(it: Interpreter, call: Call, path: Value | None, name: str, *, op
     """Send the rules a file that is written, where the script is one of several ranks."""
     if it.state.grouped or it.state.wrapped:
         values = {"path": path or UNKNOWN, "opened": TRUE if opened else FALSE}
-        it.emit(ScriptEvent("write", call.place, None, call, name, values))
+        it.emit(call.event("write", None, name, **values))
 
 
 def _save(it: Interpreter, call: Call) -> Value:
@@ -131,7 +129,7 @@ _SECOND = (
 )
 """Functions that write the file that they are given second."""
 
-CALLS: dict[str, Callable[[Interpreter, Call], Value]] = {
+CALLS: dict[str, CallModel] = {
     "torch.save": _save,
     "safetensors.torch.save_file": _save,
     **dict.fromkeys(_OPENERS, _open),

@@ -1,10 +1,8 @@
 """Functions made of others: functools.partial, and operator's methodcaller, itemgetter and attrgetter."""
 
-from collections.abc import Callable
-
 from preflight.script.interpreter.attributes import get_attribute
 from preflight.script.interpreter.calls import invoke
-from preflight.script.interpreter.events import Call
+from preflight.script.interpreter.events import Call, CallModel, MethodModel
 from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.values import (
     NONE,
@@ -22,7 +20,7 @@ from preflight.script.interpreter.values import (
 )
 
 
-def _kept(kind: str) -> Callable[[Interpreter, Call], Value]:
+def _kept(kind: str) -> CallModel:
     """Return what remembers its arguments until it is called."""
 
     def handle(it: Interpreter, call: Call) -> Value:
@@ -83,14 +81,14 @@ def _get(it: Interpreter, owner: Ref | Element, call: Call, *, attributes: bool)
     return found[0] if len(found) == 1 else Seq(tuple(found))
 
 
-CALLS: dict[str, Callable[[Interpreter, Call], Value]] = {
+CALLS: dict[str, CallModel] = {
     "functools.partial": _kept("partial"),
     "operator.methodcaller": _kept("method caller"),
     "operator.attrgetter": _kept("attribute getter"),
     "operator.itemgetter": _kept("item getter"),
 }
 
-METHODS: dict[tuple[str, str], Callable[[Interpreter, Ref | Element, Call], Value]] = {
+METHODS: dict[tuple[str, str], MethodModel] = {
     ("partial", "__call__"): _call_partial,
     ("method caller", "__call__"): _call_method,
     ("attribute getter", "__call__"): lambda it, owner, call: _get(it, owner, call, attributes=True),

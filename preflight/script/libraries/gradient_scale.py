@@ -3,7 +3,7 @@
 import ast
 import re
 
-from preflight.script.interpreter.events import Call, ScriptEvent
+from preflight.script.interpreter.events import Call
 from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.values import NONE, TRUE, Element, Ref, Seq, Value
 
@@ -26,4 +26,4 @@ def note_limit(it: Interpreter, owner: Element, name: str, call: Call) -> None:
     text = ast.unparse(info.node) if info is not None and name in ("mul_", "div_") else ""
     by_norm = "norm" in text and _LIMITS.search(text) and "get_scale" not in text  # which it reckons with
     if name == "clamp_" or by_norm:
-        it.emit(ScriptEvent("clip", call.place, None, call, "", {"models": Seq((Ref(owner.of),))}))
+        it.emit(call.event("clip", models=Seq((Ref(owner.of),))))

@@ -3,7 +3,7 @@
 from preflight.script.interpreter.arguments import given_switch
 from preflight.script.interpreter.classes import instantiate
 from preflight.script.interpreter.config_files import loaded
-from preflight.script.interpreter.events import Call, ScriptEvent
+from preflight.script.interpreter.events import Call
 from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.values import (
     FALSE,
@@ -57,7 +57,7 @@ def _finish(it: Interpreter, ref: Ref, name: str, call: Call) -> None:
     switch = next((word for word in _PRECISIONS if word in call.places), "")
     it.change(ref.id, requested_at=Dtype("at", call.at(switch)))
     it.state.device_set = True
-    it.emit(ScriptEvent("arguments", call.place, ref.id, call, name))
+    it.emit(call.event("arguments", ref.id, name))
 
 
 def effective(it: Interpreter, ref: Ref, name: str) -> Value:
@@ -144,7 +144,7 @@ def _objects(it: Interpreter, owner: Ref | Element, call: Call, given: Map | Non
 
 def _parsed(it: Interpreter, cls: Value, call: Call, given: Map | None) -> Value:
     """Return an object of one class, filled from what is given, or from the launch's arguments."""
-    plain = Call(call.node, call.place, (), {}, {}, open=False)
+    plain = call.passing()
     if isinstance(cls, Class):
         ref = instantiate(it, cls, plain)
         base = it.library_base(cls.key)

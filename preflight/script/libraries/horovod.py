@@ -1,8 +1,6 @@
 """Horovod: ranks of MPI or of its own launcher, which exchange gradients in the optimizer's step."""
 
-from collections.abc import Callable
-
-from preflight.script.interpreter.events import Call, ScriptEvent
+from preflight.script.interpreter.events import Call, CallModel
 from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.values import NONE, UNKNOWN, Const, RankValue, Value
 from preflight.script.libraries.collectives import collective
@@ -11,7 +9,7 @@ from preflight.script.libraries.collectives import collective
 def _init(it: Interpreter, call: Call) -> Value:
     """hvd.init(): the ranks have a group from then on, and no device of their own."""
     it.state.grouped = True
-    it.emit(ScriptEvent("process group", call.place, None, call))
+    it.emit(call.event("process group"))
     return NONE
 
 
@@ -26,7 +24,7 @@ _COLLECTIVES = (
     *("broadcast_parameters", "broadcast_optimizer_state", "broadcast_object", "allgather_object", "barrier"),
 )
 
-CALLS: dict[str, Callable[[Interpreter, Call], Value]] = {
+CALLS: dict[str, CallModel] = {
     "horovod.torch.init": _init,
     "horovod.torch.DistributedOptimizer": _optimizer,
     **{

@@ -1,9 +1,7 @@
 """accelerate, transformers, trl, peft and diffusers: who decides the precision, and what is trained."""
 
-from collections.abc import Callable
-
 from preflight.script.interpreter.calls import invoke
-from preflight.script.interpreter.events import Call, ScriptEvent
+from preflight.script.interpreter.events import Call, CallModel, ConstructorModel, MethodModel
 from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.values import (
     FALSE,
@@ -53,7 +51,7 @@ def _accelerator(it: Interpreter, ref: Ref, _name: str, call: Call) -> None:
     )
     it.state.device_set = it.state.grouped = True
     values = {"requested": requested, "effective": effective}
-    it.emit(ScriptEvent("accelerator", call.place, ref.id, call, "", values))
+    it.emit(call.event("accelerator", ref.id, **values))
 
 
 def _partial_state(it: Interpreter, _ref: Ref, _name: str, _call: Call) -> None:
@@ -70,7 +68,7 @@ def prepare(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
         if isinstance(item, Ref) and isinstance(owner, Ref):
             it.change(item.id, accelerator=owner)
             if it.kind(item) == "model":
-                it.emit(ScriptEvent("prepare", call.place, item.id, call, "", {"accelerator": owner}))
+                it.emit(call.event("prepare", item.id, accelerator=owner))
     return call.args[0] if len(call.args) == 1 else Seq(call.args, call.open)
 
 
@@ -81,11 +79,11 @@ def _prepares_model(it: Interpreter, call: Call) -> bool:
 def backward(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
     """accelerator.backward(loss), fabric.backward(loss)."""
     it.state.scaled = False
-    it.emit(ScriptEvent("backward", call.place, heap_id(owner), call, "accelerator"))
+    it.emit(call.event("backward", heap_id(owner), "accelerator"))
     for item in alternatives(call.first):
         scaler = item.get("__scaler__") if isinstance(item, Map) else None
         if isinstance(scaler, Ref):
-            it.emit(ScriptEvent("scaled twice", call.place, scaler.id, call))
+            it.emit(call.event("scaled twice", scaler.id))
     return NONE
 
 
@@ -109,7 +107,7 @@ def call_by_form(it: Interpreter, name: str, call: Call) -> Value | None:
     if last == "get_peft_model" and owner.startswith("unsloth.Fast"):
         return _get_peft_model(it, call)
     if last == "is_bf16_supported":
-        it.emit(ScriptEvent("bf16 asked", call.place, None, call))
+        it.emit(call.event("bf16 asked"))
     return None
 
 
@@ -129,7 +127,7 @@ def _loaded(it: Interpreter, owner: str, last: str, call: Call) -> Value | None:
     if not is_model_class(owner) and not cls.startswith("Auto") and not cls.endswith("Config"):
         return UNKNOWN
     if cls.endswith("Config") and root == "transformers":
-        it.emit(ScriptEvent("attention", call.place, None, call))
+        it.emit(call.event("attention"))
         return it.new(HeapObject("model config", call.place, {"__name__": Const(owner)}))
     if any(word in cls for word in ("Tokenizer", "Processor", "Config", "Extractor")):
         return UNKNOWN
@@ -155,7 +153,7 @@ def load_model(it: Interpreter, root: str, how: str, call: Call) -> Ref:
         )
     )
     values = {"dtype": dtype, "device_map": device_map, "given": given or NONE}
-    it.emit(ScriptEvent("load", call.place, ref.id, call, keyword if given is not None else "", values))
+    it.emit(call.event("load", ref.id, keyword if given is not None else "", **values))
     return ref
 
 
@@ -253,7 +251,7 @@ def _trainer(it: Interpreter, ref: Ref, name: str, call: Call) -> None:
         if call.open
         else call.get("optimizers") or call.get("optimizer_cls_and_kwargs") or NONE,
     )
-    it.emit(ScriptEvent("trainer", call.place, ref.id, call, name, {"model": model, "args": args}))
+    it.emit(call.event("trainer", ref.id, name, model=model, args=args))
 
 
 def _has_init_kwargs(it: Interpreter, model: Value, args: Value) -> bool:
@@ -287,7 +285,7 @@ def _by_name(it: Interpreter, args: Value, call: Call) -> Value:
 def _train(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
     if isinstance(owner, Ref):
         callbacks.before_steps(it, owner, call)
-        it.emit(ScriptEvent("train", call.place, owner.id, call))
+        it.emit(call.event("train", owner.id))
         it.change(owner.id, trained=TRUE)
         callbacks.between_steps(it, owner, call)
         # What runs before it, and hooks of it, may be of its rank 0 alone.
@@ -297,7 +295,7 @@ def _train(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
 
 def _evaluate(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
     if isinstance(owner, Ref):
-        it.emit(ScriptEvent("evaluate", call.place, owner.id, call))
+        it.emit(call.event("evaluate", owner.id))
     return UNKNOWN
 
 
@@ -305,7 +303,7 @@ def _kbit_device_map(_it: Interpreter, _call: Call) -> Value:
     return Map((("", RankValue()),))
 
 
-CALLS: dict[str, Callable[[Interpreter, Call], Value]] = {
+CALLS: dict[str, CallModel] = {
     "peft.get_peft_model": _get_peft_model,
     "peft.prepare_model_for_kbit_training": _prepare_kbit,
     "peft.prepare_model_for_int8_training": _prepare_kbit,
@@ -329,7 +327,7 @@ CLASSES: dict[str, str] = {
     "diffusers.training_utils.EMAModel": "average",
 }
 
-CONSTRUCT: dict[str, Callable[[Interpreter, Ref, str, Call], None]] = {
+CONSTRUCT: dict[str, ConstructorModel] = {
     "accelerator": _accelerator,
     "partial state": _partial_state,
     "lora": _lora_config,
@@ -346,7 +344,7 @@ _HARMLESS = (
 """Methods of Accelerator that leave a model that they are given as it is."""
 
 
-METHODS: dict[tuple[str, str], Callable[[Interpreter, Ref | Element, Call], Value]] = {
+METHODS: dict[tuple[str, str], MethodModel] = {
     ("accelerator", "unscale_gradients"): unscale_gradients,
     ("accelerator", "prepare"): prepare,
     ("accelerator", "prepare_model"): prepare,

@@ -1,11 +1,11 @@
 """Lightning: its Trainer, which runs the loop itself, and Fabric, which leaves the loop to the script."""
 
 import ast
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 
 from preflight.script.interpreter.calls import invoke
-from preflight.script.interpreter.events import Call, ScriptEvent
+from preflight.script.interpreter.events import Call, ConstructorModel, MethodModel, ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.values import (
     NONE,
@@ -83,7 +83,7 @@ def _construct(it: Interpreter, ref: Ref, name: str, call: Call) -> None:
         who=Const("Fabric" if fabric else "Lightning"),
         how=Const("fabric.backward(loss)" if fabric else "self.manual_backward(loss)"),
     )
-    it.emit(ScriptEvent("lightning", call.place, ref.id, call, "", {"given": given}))
+    it.emit(call.event("lightning", ref.id, given=given))
 
 
 def _word(value: Value) -> str | None:
@@ -176,7 +176,7 @@ def _fit_one(it: Interpreter, trainer: Ref, model: Ref, call: Call) -> None:
     for after in (_BETWEEN, ()):
         hooks(_TURN)
         for optimizer in optimizers:
-            it.library.method(it, optimizer, "step", Call(call.node, call.place, (), {}, {}, open=False))
+            it.library.method(it, optimizer, "step", call.passing())
         hooks(after)
     it.loop_depth -= 1
     it.contexts.remove("training")
@@ -214,12 +214,9 @@ def _setup(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
     return prepare(it, owner, call)
 
 
-CONSTRUCT: dict[str, Callable[[Interpreter, Ref, str, Call], None]] = {
-    "lightning trainer": _construct,
-    "fabric": _construct,
-}
+CONSTRUCT: dict[str, ConstructorModel] = {"lightning trainer": _construct, "fabric": _construct}
 
-METHODS: dict[tuple[str, str], Callable[[Interpreter, Ref | Element, Call], Value]] = {
+METHODS: dict[tuple[str, str], MethodModel] = {
     ("lightning trainer", "fit"): _fit,
     ("fabric", "launch"): _launch,
     ("fabric", "setup"): _setup,

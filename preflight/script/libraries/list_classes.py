@@ -1,8 +1,6 @@
 """Classes of the script that are lists, as of hooks and callbacks that are called in turn."""
 
-from collections.abc import Callable
-
-from preflight.script.interpreter.events import Call
+from preflight.script.interpreter.events import Call, ConstructorModel, MethodModel
 from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.values import NONE, Element, Ref, Seq, Value, heap_id
 
@@ -41,8 +39,8 @@ def _listed(it: Interpreter, given: Value) -> Seq:
 
 
 CLASSES = dict.fromkeys(("builtins.list", "collections.UserList"), "list")
-CONSTRUCT: dict[str, Callable[[Interpreter, Ref, str, Call], None]] = {"list": _construct}
-METHODS: dict[tuple[str, str], Callable[[Interpreter, Ref | Element, Call], Value]] = {
+CONSTRUCT: dict[str, ConstructorModel] = {"list": _construct}
+METHODS: dict[tuple[str, str], MethodModel] = {
     ("list", "append"): _append,
     ("list", "insert"): _append,
     ("list", "extend"): _extend,

@@ -158,14 +158,14 @@ def model_method(it: Interpreter, owner: Ref | Element, name: str, call: Call) -
 
 
 def _checkpoint_activations(it: Interpreter, _owner: Ref | Element, model: int, call: Call) -> None:
-    it.emit(ScriptEvent("checkpointing", call.place, model, call))
+    it.emit(call.event("checkpointing", model))
     given = call.get("gradient_checkpointing_kwargs", 0) or (UNKNOWN if call.open else NONE)
     it.change(model, checkpointing=given, checkpointing_at=Dtype("at", call.place))
 
 
 def _spread(it: Interpreter, _owner: Ref | Element, model: int, call: Call) -> None:
     values = {"map": call.get("device_map", 0) or NONE}
-    it.emit(ScriptEvent("spread", call.place, model, call, "", values))
+    it.emit(call.event("spread", model, **values))
 
 
 def _apply(it: Interpreter, owner: Ref | Element, _model: int, call: Call) -> None:
@@ -175,7 +175,7 @@ def _apply(it: Interpreter, owner: Ref | Element, _model: int, call: Call) -> No
     it.tests = []
     for function in alternatives(call.args[0]) if call.args else ():
         if isinstance(function, Func):
-            call_function(it, function, Call(call.node, call.place, (module,), {}, {}, open=False))
+            call_function(it, function, call.passing(module))
     it.tests, it.state.dead = outer, dead
 
 
@@ -201,7 +201,7 @@ def _move(it: Interpreter, owner: Ref | Element, name: str, call: Call) -> Value
         if index is not None and index != NONE:
             device = as_device(index) if isinstance(index, (Const, RankValue)) else index
         values = {"device": device, "literal": Const(not isinstance(index, Device)), "alone": TRUE}
-        it.emit(ScriptEvent("cuda", call.place, heap_id(owner), call, "model", values))
+        it.emit(call.event("cuda", heap_id(owner), "model", **values))
         return owner
     for target in targets:
         for item in alternatives(target):
@@ -214,7 +214,7 @@ def _move(it: Interpreter, owner: Ref | Element, name: str, call: Call) -> Value
                 device = as_device(item)
                 if isinstance(device, Device) and device.kind == "cuda":
                     values = device_use(device, item, target)
-                    it.emit(ScriptEvent("cuda", call.place, heap_id(owner), call, "model", values))
+                    it.emit(call.event("cuda", heap_id(owner), "model", **values))
     return owner
 
 
@@ -280,7 +280,7 @@ def attach_adapters(it: Interpreter, model: int, config: Value, call: Call, *, a
     if isinstance(thing.get("checkpointing_at"), Dtype) and thing.get("quantized") == FALSE:
         # PEFT then has the inputs require gradients
         it.change(model, inputs_require_grad=TRUE)
-    it.emit(ScriptEvent("adapters", call.place, model, call, "", {"config": config, "base": base}))
+    it.emit(call.event("adapters", model, config=config, base=base))
 
 
 def _add_adapter(it: Interpreter, _owner: Ref | Element, model: int, call: Call) -> None:
@@ -336,7 +336,7 @@ def _parameter_method(it: Interpreter, owner: Element, name: str, call: Call) ->
 
 def averaged(it: Interpreter, average: Value, model: Value, call: Call, by: str = "lerp") -> None:
     """Note that a moving average takes a step towards its model, `by` which method."""
-    it.emit(ScriptEvent("average", call.place, None, call, by, {"average": average, "model": model}))
+    it.emit(call.event("average", None, by, average=average, model=model))
 
 
 def parameter_assigned(it: Interpreter, owner: Element, name: str, value: Value, place: CodeLocation) -> None:

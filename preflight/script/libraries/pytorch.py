@@ -2,12 +2,12 @@
 
 import ast
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 
 from preflight.script.interpreter.calls import invoke
 from preflight.script.interpreter.contexts import note_autocast
-from preflight.script.interpreter.events import Call, ScriptEvent
+from preflight.script.interpreter.events import Call, CallModel, ConstructorModel, MethodModel, ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.switches import note_off
 from preflight.script.interpreter.values import (
@@ -115,7 +115,7 @@ def _optimizer_step(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
         for closure in alternatives(call.get("closure", 0) or NONE):
             if isinstance(closure, Func):  # of LBFGS: it computes the loss
                 invoke(it, closure, replace(call, args=(), kwargs={}))
-        it.emit(ScriptEvent("step", call.place, owner.id, call))
+        it.emit(call.event("step", owner.id))
         _note_step(it, owner)
     return NONE
 
@@ -133,11 +133,11 @@ def _scaler(it: Interpreter, ref: Ref, name: str, call: Call) -> None:
     note_off(it, enabled)
     first = call.get("init_scale", int(".cuda." not in name)) or NONE
     it.change(ref.id, enabled=enabled, init_scale=first, of_all=Const(name == _SHARDED_SCALER))
-    it.emit(ScriptEvent("scaler", call.place, ref.id, call, "", {"enabled": enabled}))
+    it.emit(call.event("scaler", ref.id, enabled=enabled))
 
 
 def _scaler_scale(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
-    it.emit(ScriptEvent("scaled", call.place, heap_id(owner), call))
+    it.emit(call.event("scaled", heap_id(owner)))
     return Map((("__scaled__", call.first), ("__scaler__", owner)))
 
 
@@ -145,7 +145,7 @@ def _scaler_unscale(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
     for optimizer in alternatives(call.args[0]) if call.args else ():
         if isinstance(owner, Ref) and isinstance(optimizer, Ref):
             it.change(optimizer.id, unscaled=TRUE)
-            it.emit(ScriptEvent("unscale", call.place, owner.id, call, "", {"optimizer": optimizer}))
+            it.emit(call.event("unscale", owner.id, optimizer=optimizer))
         else:
             it.state.scaled = False  # of which optimizer is not known
     return NONE
@@ -154,7 +154,7 @@ def _scaler_unscale(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
 def _scaler_step(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
     for optimizer in alternatives(call.args[0]) if call.args else ():
         if isinstance(owner, Ref):
-            it.emit(ScriptEvent("scaler step", call.place, owner.id, call, "", {"optimizer": optimizer}))
+            it.emit(call.event("scaler step", owner.id, optimizer=optimizer))
         if isinstance(owner, Ref) and isinstance(optimizer, Ref):
             it.change(optimizer.id, unscaled=FALSE)
             _note_step(it, optimizer)
@@ -162,7 +162,7 @@ def _scaler_step(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
 
 
 def _scaler_update(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
-    it.emit(ScriptEvent("scaler update", call.place, heap_id(owner), call))
+    it.emit(call.event("scaler update", heap_id(owner)))
     return NONE
 
 
@@ -190,7 +190,7 @@ def _backward(it: Interpreter, call: Call) -> Value:
 
 def _clip(it: Interpreter, call: Call) -> Value:
     models = Seq(tuple(Ref(model) for model in models_in(call.get("parameters", 0) or UNKNOWN)))
-    it.emit(ScriptEvent("clip", call.place, None, call, "", {"models": models}))
+    it.emit(call.event("clip", models=models))
     return UNKNOWN
 
 
@@ -286,7 +286,7 @@ def _cast_training_params(it: Interpreter, call: Call) -> Value:
 def _checkpoint(it: Interpreter, call: Call) -> Value:
     """torch.utils.checkpoint.checkpoint(block, x)."""
     block = call.get("function", 0) or UNKNOWN
-    it.emit(ScriptEvent("checkpoint", call.place, None, call, "", {"block": block}))
+    it.emit(call.event("checkpoint", block=block))
     return UNKNOWN
 
 
@@ -304,12 +304,12 @@ def _moving_average(it: Interpreter, call: Call) -> Value:
     return it.new(thing.having(optimized=FALSE, role=Const("copy"))) if thing else UNKNOWN
 
 
-def _context(name: str) -> Callable[[Interpreter, Call], Value]:
+def _context(name: str) -> CallModel:
     """Return the model of a class whose objects are contexts, and decorators as the class itself is."""
     return lambda _, call: UNKNOWN if call.args or call.kwargs else ExternalName(name)
 
 
-CALLS: dict[str, Callable[[Interpreter, Call], Value]] = {
+CALLS: dict[str, CallModel] = {
     **dict.fromkeys(("torch.autograd.backward", "torch.Tensor.backward"), _backward),
     **{
         f"torch.nn.utils.clip_{name}": _clip
@@ -340,13 +340,9 @@ CLASSES: dict[str, str] = {
     **dict.fromkeys((*_AUTOCASTS, "torch.amp.autocast_mode.autocast"), "autocast"),
 }
 
-CONSTRUCT: dict[str, Callable[[Interpreter, Ref, str, Call], None]] = {
-    "optimizer": _optimizer,
-    "scaler": _scaler,
-    "autocast": _autocast,
-}
+CONSTRUCT: dict[str, ConstructorModel] = {"optimizer": _optimizer, "scaler": _scaler, "autocast": _autocast}
 
-METHODS: dict[tuple[str, str], Callable[[Interpreter, Ref | Element, Call], Value]] = {
+METHODS: dict[tuple[str, str], MethodModel] = {
     ("optimizer", "step"): _optimizer_step,
     ("scaler", "scale"): _scaler_scale,
     ("scaler", "unscale_"): _scaler_unscale,

@@ -1,13 +1,12 @@
 """Objects that hold named values: dataclasses, named tuples, classes of pydantic and attrs."""
 
-from collections.abc import Callable
 from dataclasses import replace
 
 from preflight.script.interpreter.assignments import set_attribute
 from preflight.script.interpreter.attributes import fields_as_map, get_attribute
 from preflight.script.interpreter.calls import invoke
 from preflight.script.interpreter.classes import instantiate
-from preflight.script.interpreter.events import Call
+from preflight.script.interpreter.events import Call, CallModel, MethodModel
 from preflight.script.interpreter.hydra_config import config_store, store_config
 from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.values import (
@@ -63,7 +62,7 @@ def _field(it: Interpreter, call: Call) -> Value:
     if default is not None:
         return default
     factory = call.get("default_factory") or call.get("factory")
-    return invoke(it, factory, Call(call.node, call.place, (), {}, {}, open=False)) if factory else UNKNOWN
+    return invoke(it, factory, call.passing()) if factory else UNKNOWN
 
 
 def _set_fields(it: Interpreter, call: Call) -> Value:
@@ -140,7 +139,7 @@ def _overlaid(it: Interpreter, call: Call) -> Value:
     return result
 
 
-CALLS: dict[str, Callable[[Interpreter, Call], Value]] = {
+CALLS: dict[str, CallModel] = {
     "builtins.getattr": _getattr,
     "builtins.setattr": _setattr,
     "builtins.vars": _vars,
@@ -157,7 +156,7 @@ CALLS: dict[str, Callable[[Interpreter, Call], Value]] = {
     **dict.fromkeys(("typer.Option", "typer.Argument"), _field),
 }
 
-METHODS: dict[tuple[str, str], Callable[[Interpreter, Ref | Element, Call], Value]] = {
+METHODS: dict[tuple[str, str], MethodModel] = {
     ("tuple class", "__call__"): _make_tuple,
     ("config store", "store"): lambda it, _owner, call: store_config(it, call),
 }

@@ -2,14 +2,13 @@
 
 import ast
 import posixpath
-from collections.abc import Callable
 from dataclasses import replace
 from functools import reduce
 
 from preflight.script.interpreter import arguments
 from preflight.script.interpreter.calls import invoke
 from preflight.script.interpreter.config_files import ENDINGS, loaded, written
-from preflight.script.interpreter.events import Call
+from preflight.script.interpreter.events import Call, CallModel, ConstructorModel, MethodModel
 from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.loops import leave
 from preflight.script.interpreter.module_names import note_module_name
@@ -45,7 +44,7 @@ from preflight.script.libraries import class_registries
 from preflight.script.libraries.casts import members
 
 
-def _number(convert: type[int] | type[float]) -> Callable[[Interpreter, Call], Value]:
+def _number(convert: type[int] | type[float]) -> CallModel:
     def model(_it: Interpreter, call: Call) -> Value:
         value = call.first
         if isinstance(value, Const) and isinstance(value.value, (str, int, float)):
@@ -87,7 +86,7 @@ def _map(it: Interpreter, call: Call) -> Value:
     func, items = [*call.args, UNKNOWN, UNKNOWN][:2]
     known = items.items if isinstance(items, Seq) and not items.open else ()
     each = known if 0 < len(known) <= MAX_ALTERNATIVES else (it.library.element(it, items),)
-    made = tuple(invoke(it, func, Call(call.node, call.place, (item,), {}, {}, open=False)) for item in each)
+    made = tuple(invoke(it, func, call.passing(item)) for item in each)
     return Seq(made, open=each is not known)
 
 
@@ -206,7 +205,7 @@ def _config(it: Interpreter, call: Call) -> Value:
     return loaded(it, thing.get("path") if thing is not None and thing.kind == "file" else given)
 
 
-def _loads(ending: str) -> Callable[[Interpreter, Call], Value]:
+def _loads(ending: str) -> CallModel:
     """json.loads('{...}') and the like: a text of the script, or of a file that it has read."""
 
     def handle(it: Interpreter, call: Call) -> Value:
@@ -235,7 +234,7 @@ _BARS = (
 )
 """Progress bars around what a loop goes over."""
 
-CALLS: dict[str, Callable[[Interpreter, Call], Value]] = {
+CALLS: dict[str, CallModel] = {
     **class_registries.CALLS,
     "builtins.int": _number(int),
     "builtins.float": _number(float),
@@ -266,7 +265,7 @@ CALLS: dict[str, Callable[[Interpreter, Call], Value]] = {
     **dict.fromkeys(("sys.exit", "os._exit", "builtins.exit", "builtins.quit"), _exit),
 }
 
-METHODS: dict[tuple[str, str], Callable[[Interpreter, Ref | Element, Call], Value]] = {
+METHODS: dict[tuple[str, str], MethodModel] = {
     **class_registries.METHODS,
     ("file", "read"): _file_itself,
     ("file", "__enter__"): _file_itself,
@@ -289,7 +288,7 @@ CLASSES = {
     **dict.fromkeys(_MAPPINGS, "mapping"),
 }
 
-CONSTRUCT: dict[str, Callable[[Interpreter, Ref, str, Call], None]] = {
+CONSTRUCT: dict[str, ConstructorModel] = {
     "namespace": lambda it, ref, _name, call: it.change(ref.id, **call.kwargs),
     "parser": arguments.with_parents,
 }

@@ -1,12 +1,12 @@
 """Threads and processes that a script starts: the function of one is read where start() is called."""
 
 import ast
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from preflight.script.interpreter.branch_conditions import SPAWNED, SPAWNED_RANK
 from preflight.script.interpreter.calls import invoke
 from preflight.script.interpreter.classes import method_of
-from preflight.script.interpreter.events import Call, unwrap_value
+from preflight.script.interpreter.events import Call, CallModel, ConstructorModel, MethodModel, unwrap_value
 from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.rank_values import RANKS
 from preflight.script.interpreter.values import (
@@ -126,12 +126,9 @@ CLASSES = {
     **dict.fromkeys(("threading.Thread", "threading.Timer", *_PROCESSES), "worker"),
     "concurrent.futures.ThreadPoolExecutor": "executor",
 }
-CONSTRUCT: dict[str, Callable[[Interpreter, Ref, str, Call], None]] = {"worker": _worker}
-CALLS: dict[str, Callable[[Interpreter, Call], Value]] = {
+CONSTRUCT: dict[str, ConstructorModel] = {"worker": _worker}
+CALLS: dict[str, CallModel] = {
     f"{name}.get_context": lambda _it, _call: ExternalName("torch.multiprocessing")
     for name in ("multiprocessing", "torch.multiprocessing")
 }
-METHODS: dict[tuple[str, str], Callable[[Interpreter, Ref | Element, Call], Value]] = {
-    ("worker", "start"): _start,
-    ("executor", "submit"): _submit,
-}
+METHODS: dict[tuple[str, str], MethodModel] = {("worker", "start"): _start, ("executor", "submit"): _submit}
