@@ -27,7 +27,7 @@ from preflight.smi_reports.several_commands import read_capture
 from preflight.smi_reports.surroundings import cleaned, decoded, plain_text
 from preflight.smi_reports.unsupported_files import unrecognised
 
-__all__ = ["decoded", "parse_hosts", "parse_smi"]
+__all__ = ["decoded", "parse_hosts"]
 
 EXPECTED = (
     "`nvidia-smi -q -x > FILE` (best), `nvidia-smi -q`, `nvidia-smi`,"
@@ -37,24 +37,12 @@ EXPECTED = (
 Facts = dict[str, Any]
 
 
-def parse_smi(text: str, host: str) -> HostFacts:
-    """Return what `text` says about one host; everything else is Missing(not-asked).
-
-    Raises BadInput, naming what is accepted, where the text is none of the forms of `EXPECTED`, is cut, or
-    is of several hosts.
-    """
-    found = parse_hosts(text, host)
-    if len(found) > 1:
-        names = ", ".join(facts.host for facts in found[:20])
-        raise BadInput(f"it holds the outputs of several hosts: {names}", "read it with parse_hosts")
-    return found[0]
-
-
 def parse_hosts(text: str, host: str) -> tuple[HostFacts, ...]:
     """Return what `text` says about each of its hosts.
 
-    One that it does not name is `host`; several are `host-1`, `host-2`. Of several, one whose text is not
-    understood has its GPUs missing. Raises BadInput as `parse_smi` does.
+    One that it does not name is `host`; several are `host-1`, `host-2`. What it does not say is
+    Missing(not-asked); of several hosts, one whose text is not understood has its GPUs missing. Raises
+    BadInput, naming what is accepted, where the text is none of the forms of `EXPECTED`, or is cut.
     """
     text = cleaned(excerpt(text))
     found = _read_hosts(text)

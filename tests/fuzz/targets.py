@@ -72,13 +72,13 @@ def _recorded(data: bytes) -> bytes:
 def _smi(_: Path) -> Read:
     from preflight.checks.runner import check_host
     from preflight.job import Expect, Job
-    from preflight.smi_reports import parse_smi
+    from preflight.smi_reports import parse_hosts
 
     def read(data: bytes) -> None:
-        facts = parse_smi(data.decode("utf-8", "replace"), "saved")
-        found = check_host(facts, Job(), Expect(), asked_only=True)
-        crashed = [item.message for item in found if "the check itself failed" in item.message]
-        assert not crashed, crashed
+        for facts in parse_hosts(data.decode("utf-8", "replace"), "saved"):
+            found = check_host(facts, Job(), Expect(), asked_only=True)
+            crashed = [item.message for item in found if "the check itself failed" in item.message]
+            assert not crashed, crashed
 
     return read
 

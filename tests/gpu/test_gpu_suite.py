@@ -14,7 +14,6 @@ import pytest
 
 from preflight.facts.gpu import Gpu
 from preflight.facts.missing import Missing
-from preflight.smi_reports import parse_smi
 from tests.gpu import patience, report, smi, strays, suite
 from tests.gpu.board import MARK, ROOT, Board, NoGpu, environment, simulated_environment
 from tests.gpu.case import CANNOT_RUN
@@ -23,6 +22,7 @@ from tests.gpu.cases.facts import GPU_ROWS, compare_gpu
 from tests.gpu.ledger import Ledger, Observation, Verdict, read
 from tests.gpu.report_files import Reporter
 from tests.gpu.suite import Result, Status
+from tests.smi_reading import parse_smi
 
 SMI = ROOT / "tests" / "preflight" / "smi"
 RECORDED = sorted(SMI.glob("*.q.xml"))

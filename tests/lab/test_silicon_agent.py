@@ -10,7 +10,6 @@ import pytest
 from preflight.facts.gpu import Gpu
 from preflight.facts.host import HostFacts
 from preflight.facts.missing import Missing
-from preflight.smi_reports import parse_smi
 from tests.extra_recordings import extra
 from tests.hardware import gpus_of, shown_gpus
 from tests.lab.silicon.ask import environment, smi
@@ -19,6 +18,7 @@ from tests.lab.silicon.profile import Profile, load_profile, profile_names
 from tests.lab.silicon.recordings import RECORDINGS
 from tests.lab.silicon.state import stage
 from tests.preflight.agent_runs import Answer, ask_until, is_given_up, run_agent
+from tests.smi_reading import parse_smi
 
 pytestmark = pytest.mark.slow
 

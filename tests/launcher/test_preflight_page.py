@@ -31,11 +31,11 @@ from preflight.checks.runner import load_checks
 from preflight.facts.host import HostFacts, Reach
 from preflight.facts.missing import Missing
 from preflight.job import Job
-from preflight.smi_reports import parse_smi
 from tests.launcher.preflight_fleets import deep_document, fleet
 from tests.launcher.report_runs import EVIL, Tags
 from tests.launcher.test_report_scale import address, with_findings
 from tests.preflight.golden_cases import host
+from tests.smi_reading import parse_smi
 
 RECORDING = "tests/preflight/recordings/8xh100-broken.json"
 CSS = (templates_dir() / "preflight_page" / "page.css").read_text()

@@ -8,7 +8,7 @@ from typing import Any
 
 from preflight.errors import BadInput
 from preflight.facts.json_codec import encode
-from preflight.smi_reports import parse_smi
+from tests.smi_reading import parse_smi
 
 _SMI = Path(__file__).parent / "smi"
 _GPUS_CHANGED = 1

@@ -10,13 +10,13 @@ import pytest
 from preflight.facts.gpu import Gpu
 from preflight.facts.host import HostFacts
 from preflight.facts.missing import Missing
-from preflight.smi_reports import parse_smi
 from tests.extra_recordings import extra
 from tests.hardware import gpus_of, shown_gpus
 from tests.lab.silicon import Profile, load_profile, stage
 from tests.lab.silicon.from_xml import profile_from_xml
 from tests.lab.silicon.recordings import RECORDINGS
 from tests.preflight.agent_runs import Answer, ask_until, is_given_up, run_agent
+from tests.smi_reading import parse_smi
 
 pytestmark = [
     pytest.mark.slow,

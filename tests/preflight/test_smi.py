@@ -9,12 +9,12 @@ from preflight.errors import BadInput
 from preflight.facts.gpu import Driver, Gpu, PciGpu
 from preflight.facts.host import HostFacts
 from preflight.facts.missing import Missing
-from preflight.smi_reports import parse_smi
 from tests.extra_recordings import SMI, extra
 from tests.hardware import gpus_of
 from tests.lab.silicon.profile import GpuProfile
 from tests.lab.silicon.recordings import CAPTURE, RECORDED, RECORDINGS, profile_of
 from tests.preflight.smi_goldens import GOLDEN, Golden
+from tests.smi_reading import parse_smi
 
 OWN = [(name, form) for name, forms in RECORDED.items() for form in forms]
 OF_GPUS = [(name, form) for name, form in OWN if not name.startswith("error_") and name != "8xh100-broken"]

@@ -4,9 +4,9 @@ import pytest
 
 from preflight.errors import BadInput
 from preflight.facts.missing import Missing
-from preflight.smi_reports import parse_smi
 from preflight.smi_reports.repeated_recordings import Tree, keep_processes
 from tests.hardware import gpus_of
+from tests.smi_reading import parse_smi
 
 _UUID = "GPU-0a1b2c3d-0000-1111-2222-333344445555"
 

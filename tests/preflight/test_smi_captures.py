@@ -13,8 +13,9 @@ from preflight.facts.gpu import Gpu
 from preflight.facts.missing import Missing
 from preflight.job import Expect, Job
 from preflight.probes.nvidia_smi.capability import capability
-from preflight.smi_reports import decoded, parse_smi
+from preflight.smi_reports import decoded
 from tests.hardware import gpus_of
+from tests.smi_reading import parse_smi
 
 _SMI = Path(__file__).with_name("smi")
 _TABLE = (_SMI / "2xl40s-busy.table.txt").read_text(encoding="utf-8")

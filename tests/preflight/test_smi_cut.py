@@ -7,8 +7,8 @@ import pytest
 
 from preflight.errors import BadInput
 from preflight.facts.missing import Missing
-from preflight.smi_reports import parse_smi
 from tests.hardware import gpus_of
+from tests.smi_reading import parse_smi
 
 _HEAD = """| NVIDIA-SMI 550.90.07   Driver Version: 550.90.07   CUDA Version: 12.4 |
 |   0  NVIDIA A100-SXM4-80GB    On  | 00000000:07:00.0 Off |            0 |

@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 
 from preflight.errors import BadInput
 from preflight.facts.missing import Missing
-from preflight.smi_reports import parse_smi
 from tests.extra_recordings import extra
 from tests.hardware import gpus_of
 from tests.lab.silicon.recordings import RECORDINGS
+from tests.smi_reading import parse_smi
 
 _GPUSTAT = "node1  Mon Nov 16 10:00:00 2026  535.104.05\n" + "".join(
     f"[{at}] NVIDIA A100-SXM4-80GB | 35°C,   0 % |  40000 / 81920 MB | ann:python/123(39990M) bob(10M)\n"

@@ -5,8 +5,9 @@ import json
 import pytest
 
 from preflight.facts.missing import Missing
-from preflight.smi_reports import parse_hosts, parse_smi
+from preflight.smi_reports import parse_hosts
 from tests.hardware import gpus_of
+from tests.smi_reading import parse_smi
 
 _HEAD = "node1  Mon Nov 16 10:00:00 2026  535.104.05\n"
 _ROWS = (

@@ -10,8 +10,9 @@ import pytest
 
 from preflight.facts.gpu import Driver, Gpu
 from preflight.facts.missing import Missing
-from preflight.smi_reports import parse_hosts, parse_smi
+from preflight.smi_reports import parse_hosts
 from tests.hardware import gpus_of
+from tests.smi_reading import parse_smi
 
 _HOSTS = Path(__file__).with_name("smi_hosts")
 _FULL = ("q.txt", "qx.xml", "csv-all.csv")

@@ -4,8 +4,8 @@ import pytest
 
 from preflight.errors import BadInput
 from preflight.facts.missing import Missing
-from preflight.smi_reports import parse_smi
 from tests.hardware import gpus_of
+from tests.smi_reading import parse_smi
 
 _UUIDS = [f"GPU-0a1b2c3d-0000-1111-2222-33334444555{at}" for at in range(2)]
 _NAMES = "timestamp, name, uuid, temperature.gpu, temperature.gpu.tlimit, memory.total [MiB]"

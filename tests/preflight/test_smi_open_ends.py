@@ -3,8 +3,8 @@
 import pytest
 
 from preflight.facts.missing import Missing
-from preflight.smi_reports import parse_smi
 from tests.hardware import gpus_of
+from tests.smi_reading import parse_smi
 
 _COLLECTED = "GPU models and configuration:\nGPU 0: NVIDIA A100\nGPU 1: NVIDIA A100"
 _Q = """==============NVSMI LOG==============

@@ -7,8 +7,8 @@ import pytest
 from preflight.errors import BadInput
 from preflight.facts.host import HostFacts
 from preflight.facts.missing import Missing
-from preflight.smi_reports import parse_smi
 from tests.hardware import gpus_of
+from tests.smi_reading import parse_smi
 
 _TABLE = """+-----------------------------------------------------------------------------+
 | NVIDIA-SMI 525.60.13    Driver Version: 525.60.13    CUDA Version: 12.0     |

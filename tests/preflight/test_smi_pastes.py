@@ -7,8 +7,8 @@ import pytest
 
 from preflight.errors import BadInput
 from preflight.facts.missing import Missing
-from preflight.smi_reports import parse_smi
 from tests.hardware import gpus_of
+from tests.smi_reading import parse_smi
 
 _UUID = "GPU-e18afb8d-1627-f8ff-2ba3-c05c5a8e9e67"
 _ROWS = """    |   0  NVIDIA H100 80G...  Off  | 00000000:04:00.0 Off |                   On |

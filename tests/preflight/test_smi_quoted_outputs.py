@@ -5,8 +5,8 @@ import pytest
 from preflight.errors import BadInput
 from preflight.facts.gpu import Gpu, RowRemap
 from preflight.facts.missing import Missing
-from preflight.smi_reports import parse_smi
 from tests.hardware import gpus_of
+from tests.smi_reading import parse_smi
 
 _SGLANG = """GPU 0,1: NVIDIA GB200
 GPU 0,1 Compute Capability: 10.0

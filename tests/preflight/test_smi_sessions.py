@@ -4,8 +4,9 @@ import pytest
 
 from preflight.errors import BadInput
 from preflight.facts.missing import Missing
-from preflight.smi_reports import parse_hosts, parse_smi
+from preflight.smi_reports import parse_hosts
 from tests.hardware import gpus_of
+from tests.smi_reading import parse_smi
 
 _NOISE = "".join(f"[{at}.000000] audit: type=1400 apparmor=ALLOWED profile=x\n" for at in range(45_000))
 _FATAL = "[9.000000] nvidia-nvswitch3: SXid (PCI:0000:c1:00.0): 20034, Fatal, Link 30\n"

@@ -11,8 +11,9 @@ import pytest
 from preflight.errors import BadInput
 from preflight.facts.host import HostFacts
 from preflight.facts.missing import Missing
-from preflight.smi_reports import parse_hosts, parse_smi
+from preflight.smi_reports import parse_hosts
 from tests.hardware import gpus_of
+from tests.smi_reading import parse_smi
 
 _FOLDER = Path(__file__).parent / "smi"
 _FORMS = ("table.txt", "q.txt", "query.csv", "list.txt", "nvlink.txt", "q.xml")

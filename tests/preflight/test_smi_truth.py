@@ -9,8 +9,8 @@ import pytest
 from preflight.errors import BadInput
 from preflight.facts.gpu import Gpu
 from preflight.facts.missing import Missing
-from preflight.smi_reports import parse_smi
 from tests.hardware import gpus_of
+from tests.smi_reading import parse_smi
 
 _SMI = Path(__file__).with_name("smi")
 _NAMES = (
