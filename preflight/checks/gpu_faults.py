@@ -66,9 +66,9 @@ def no_xid_since_boot(facts: HostFacts, expect: Expect) -> Iterator[Problem]:
         index = None if gpu is None else gpu.index
         severity, fix = _judge(facts, log, expect, entries)
         count = max(len(entries), entries[-1].count)
-        times = f"{count} times, last" if count > 1 else "once,"
+        times = f"{count} times" if count > 1 else "once"
         yield Problem(
-            f"Xid {code} ({explain_xid(code)}) {times} {_when(facts, entries[-1])}",
+            f"Xid {code} ({explain_xid(code)}) {times}{_when(facts, log, entries[-1], count)}",
             fix.format(index=bus if index is None else index),
             subject="" if index is not None else bus,
             severity=severity,
@@ -136,6 +136,9 @@ def _age(facts: HostFacts, xid: Xid) -> float | None:
     return max(0.0, facts.identity.uptime_s - xid.at_uptime_s)
 
 
-def _when(facts: HostFacts, xid: Xid) -> str:
+def _when(facts: HostFacts, log: KernelLog, xid: Xid, count: int) -> str:
+    """Return when an Xid was, or that the time is not known: a saved log may be of several boots."""
     age = _age(facts, xid)
-    return "since boot" if age is None else f"{round_duration(age)} ago"
+    if age is None:
+        return " in the saved log" if log.source == "file" else " since boot"
+    return f"{', last' if count > 1 else ','} {round_duration(age)} ago"

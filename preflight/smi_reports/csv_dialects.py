@@ -6,7 +6,8 @@ import re
 _NAME = r"[a-z_]{2,40}(?:\.[a-z_]{1,40}){0,6}(?: \[[\w/%]{1,5}\])?"
 _HEADER = re.compile(
     rf"^(?=[^\n]*\b(?:index|name|uuid|memory\.\w+|pci\.bus_id)\b)"
-    rf"(?:\"\"|\| *|\"?{_NAME}\"?)?(?:[ ]?[,;\t|][ ]?\"?{_NAME}\"?|(?<=\| ){_NAME})+[ ]?[,;|]?[ ]*$",
+    rf"(?:\"\"|\| *|\"?{_NAME}\"?)?(?:(?:[ ]?[,;\t|][ ]?|[ ]{{2,}})\"?{_NAME}\"?|(?<=\| ){_NAME})+"
+    r"[ ]?[,;|]?[ ]*$",
     re.MULTILINE,
 )
 _RULE = re.compile(r"[-:| ]+")
@@ -16,12 +17,12 @@ _DECIMAL = re.compile(r"(\d),(\d)")
 def plain_csv(text: str) -> str:
     """Return a text with commas alone between the values of its CSV.
 
-    Quotes, semicolons, tabs, bars of Markdown and a column of row numbers go away.
+    Quotes, semicolons, tabs, bars of Markdown, the blanks of `column -t` and a column of row numbers go away.
     """
     head = _HEADER.search(text)
-    if head is None or not (head[0].startswith(",") or set(head[0]) & set('";\t|')):
+    if head is None or not (head[0].startswith(",") or "  " in head[0] or set(head[0]) & set('";\t|')):
         return text
-    separator = next((mark for mark in "|;\t" if mark in head[0]), ",")
+    separator = next((mark for mark in ("|", ";", "\t", "  ") if mark in head[0]), ",")
     lines = text[head.start() :].split("\n")
     names = _values(lines[0], separator)
     numbered = names[0] == ""
@@ -39,5 +40,7 @@ def plain_csv(text: str) -> str:
 def _values(line: str, separator: str) -> list[str]:
     """Return the values of a line; a comma within one is that of a decimal number."""
     line = line.strip().removeprefix("|").removesuffix("|") if separator == "|" else line
+    if separator == "  ":
+        line, separator = re.sub(r" {2,}", "\t", line.strip()), "\t"
     found = next(csv.reader([line], delimiter=separator, skipinitialspace=True), [])
     return [_DECIMAL.sub(r"\1.\2", value.strip()) for value in found]

@@ -54,8 +54,8 @@ _STAMP = (
     r"|(?:<\d+>1? ?)?\d{4}-\d\d-\d\d[T ]\S+"
 )
 _OF_KERNEL = (
-    r"^[> \t]{0,8}(?!\[[\d. ]+\] ?\[[A-Z]+\])(?:(?:(?:\S+ )?kernel: )?NVRM:|\[ *\d+\.\d{6}\]|kern *:"
-    r"|\d+,\d+,\d+(?:,[^;\n]*)?;|\[\S+ \S+ +\d+ [\d:]{8} \d{4}\] |\[ *\d+\.\d+\][^\n]*nvidia"
+    r"^[> \t]{0,8}(?!\[[\d. ]+\] ?\[[A-Z]+\])(?:(?:(?:\S+ )?kernel: |\[\.{3}\] )?NVRM:|\[ *\d+\.\d{6}\]"
+    r"|kern *:|\d+,\d+,\d+(?:,[^;\n]*)?;|\[\S+ \S+ +\d+ [\d:]{8} \d{4}\] |\[ *\d+\.\d+\][^\n]*nvidia"
     rf"|(?:{_STAMP})(?:[^\n]*NVRM:| \S+ kernel(?::|\[| -)))"
 )
 """A line of dmesg, /dev/kmsg, journalctl or syslog: a date alone is in front of many a program's lines."""

@@ -94,11 +94,12 @@ def bare_tree(text: str) -> tuple[Tree, str] | None:
 
 
 def _are_gpus(rows: list[list[str]], kinds: list[str]) -> bool:
-    """Whether rows are those of GPUs: by UUIDs beside names or buses, or by names of which each is known."""
+    """Whether rows are those of GPUs: by UUIDs beside names or buses, or by numbered or known names."""
     if "uuid" in kinds and (len(kinds) == 1 or not {"product_name", "pci"}.isdisjoint(kinds)):
         return True  # and not a process with its GPU
     names = [row[kinds.index("product_name")] for row in rows] if "product_name" in kinds else []
-    return bool(names) and all(isinstance(capability({}, name), list) for name in names)
+    are_numbered = [row[0] for row in rows] == [str(at) for at in range(len(rows))]
+    return bool(names) and (are_numbered or all(isinstance(capability({}, name), list) for name in names))
 
 
 def _may_be_watts(rows: list[list[str]], place: int) -> bool:

@@ -15,6 +15,7 @@ _TITLE = r"(?!(?!(?:\d+\.){3}\d)[\d.]+(?![\w.-]))[A-Za-z0-9][A-Za-z0-9.-]{0,252}
 """Of a host alone: without underscores, and not a number or a version, but an address."""
 _PREFIXES = (
     re.compile(rf"({_NAME}):(?: |$)"),  # pdsh, clush, srun --label
+    re.compile(rf"(?=[A-Za-z][^:]*[\d.])(?![\dA-Fa-f]+:)({_NAME}):"),  # grep, of files
     re.compile(rf"\[(?:pod/)?({_NAME})(?:/[\w.-]+)?\](?: (?:out|err))?:?(?: |$)"),  # torchrun, kubectl
     re.compile(rf"({_NAME}) *\|(?: |$)"),  # containers of Compose
     re.compile(
@@ -23,7 +24,9 @@ _PREFIXES = (
 )
 _LEAST_PREFIXED = 0.9
 _HEADINGS = (
-    re.compile(rf"^({_NAME}) \| [A-Z]{{6,11}}!?(?: \| rc=-?\d+)? (?:>>|=>.*)$", re.MULTILINE),
+    re.compile(
+        rf"^({_NAME}) \| [A-Z]{{6,11}}!?(?: \| rc=-?\d+)? (?:(?:>>|=>.*)$|\| \(stdout\) )", re.MULTILINE
+    ),
     re.compile(rf"^\[\d+\] \d\d:\d\d:\d\d \[(?:SUCCESS|FAILURE)\] (?:\w+@)?({_NAME})\b.*$", re.MULTILINE),
     re.compile(rf"^-{{4,}}\n({_NAME}(?:[,\[][\w.,\[\]-]+)?)(?: \(\d+\))?\n-{{4,}}$", re.MULTILINE),
     re.compile(r"^==> ([^<>\n]{1,200}) <==$", re.MULTILINE),
@@ -58,13 +61,14 @@ Parts = list[tuple[str, str]]
 def prefixed_parts(text: str) -> Parts:
     """Return (host, its lines) of a text whose lines carry the names of several hosts, else []."""
     lines = [line for line in text.split("\n") if line.strip()]
-    for prefix in _PREFIXES:
-        found = [(match[1], line[match.end() :]) for line in lines if (match := prefix.match(line))]
-        names = {name for name, _ in found}
-        most = len(found) >= _LEAST_PREFIXED * len(lines)
-        if most and len(names) > 1 and not _are_counts(found, names):
-            return _joined(found)
-    return []
+    tagged = (
+        [(match[1], line[match.end() :]) for line in lines if (match := prefix.match(line))]
+        for prefix in _PREFIXES
+    )
+    found = max(tagged, key=len)
+    names = {name for name, _ in found}
+    most = len(found) >= _LEAST_PREFIXED * len(lines)
+    return _joined(found) if most and len(names) > 1 and not _are_counts(found, names) else []
 
 
 def _are_counts(found: Parts, names: set[str]) -> bool:

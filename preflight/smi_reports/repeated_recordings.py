@@ -15,7 +15,7 @@ Tree = dict[str, Any]
 _UUID = re.compile(r"GPU-\S+")
 _MEMORY = re.compile(r"\d+(?: Mi?B)?")
 BUS = re.compile(r"[0-9A-Fa-f]{8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.\d")
-_CLOCK = re.compile(r"\s*(?P<day>\d{4}/\d\d/\d\d) (?P<h>\d\d):(?P<m>\d\d):(?P<s>\d\d(?:\.\d+)?)")
+_CLOCK = re.compile(r"\s*(?P<day>\d{4}([/-])\d\d\2\d\d)[ T](?P<h>\d\d):(?P<m>\d\d):(?P<s>\d\d(?:\.\d+)?)")
 _PAUSE_S = 0.4
 """Between two listings of `--loop`, whose shortest pause is a second; rows of one are a few ms apart."""
 _MOMENT = re.compile(

@@ -23,7 +23,7 @@ from preflight.smi_reports.short_outputs import LSPCI, lspci_gpus
 Facts = dict[str, Any]
 
 _COMMAND = re.compile(
-    r"^(?:# \$ |[^\n]{0,160}?[$#%>] ?|\+ )((?:sudo )?(?:\S*/)?nvidia-smi(?:\.exe)?(?: [^\n]*)?)$",
+    r"^(?:# \$ |[^\n]{0,160}?[$#%>] ?`?|\+ )((?:sudo )?(?:\S*/)?nvidia-smi(?:\.exe)?(?: [^\n]*?)?)`?$",
     re.MULTILINE,
 )
 _RULE = re.compile(r"^#{8,}$", re.MULTILINE)

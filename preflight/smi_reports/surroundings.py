@@ -24,7 +24,7 @@ _HEAD = re.compile(
     r"|#[^\S\n]*(?:(?:Date|Time)[^\S\n]+){0,2}gpu,?[^\S\n]+(?:pwr|pid|sm|fb)\b|(?<=[^\w\n])GPU0[^\S\n]+X\b"
     r"|(?<![0-9a-f:])(?:[0-9a-f]{4}:)?[0-9a-f]{2}:[0-9a-f]{2}\.\d (?:3D|VGA|Display)\b[^\n]*: NVIDIA"
     r"|\[0\] [^|\n]{1,60}\|[^|\n]{1,60}\|[^|\n]{0,20} / +\d{1,12} MB"
-    r"|(?<![\w.,=])(?:timestamp|index|(?:gpu_)?(?:name|uuid)|driver_version), ?"
+    r"|(?<![\w.,=])(?:timestamp|index|pid|(?:gpu_)?(?:name|uuid)|driver_version), ?"
     r"(?:(?:[a-z_.]{2,}(?: \[[\w/%]{1,5}\])?(?:, ?|$)){2,}"
     r"|[a-z]{2,20}\.[a-z.]{2,20}(?: \[[\w/%]{1,5}\])?$))",
     re.MULTILINE,
@@ -48,6 +48,9 @@ _QUOTED_HEAD = re.compile(
 )
 _QUOTED_LINE = re.compile(r'\s*(?:"\w{1,40}": )?("(?:[^"\\]|\\.)*"),?\s*')
 _LOG_KEYS = ("log", "message", "msg", "text", "line", "MESSAGE")
+_TAG_OF_HOST = re.compile(r"^((?!GPU|NIC|mlx)[A-Za-z][\w.-]*)\t", re.MULTILINE)
+"""Of `parallel --tag`, in front of each line."""
+_DIFF = re.compile(r"^--- .*\n\+\+\+ .*\n@@ -1(?:,\d+)? \+1(?:,\d+)? @@.*\n", re.MULTILINE)
 _TAGS = re.compile(r"</?(?:pre|code|span|div|p|samp|tt|strong|b)\b[^<>\n]{0,200}>|<br ?/?>", re.IGNORECASE)
 _BOLD = re.compile(r"(?<=[|\s])\*\*([^*|\n]{1,60})\*\*(?=[|\s])")
 _BOXES = str.maketrans(
@@ -107,7 +110,17 @@ def cleaned(text: str) -> str:
         text = text.replace("$\n", "\n").replace("^I", "\t")
     if "&lt;nvidia_smi_log" in text or "<nvidia_smi_log&gt;" in text:
         text = html.unescape(text).replace("\u00a0", " ")
-    return _unquoted(plain_csv(_without_pane(text)))
+    text = plain_csv(_without_pane(_after_diff(text)))
+    if len(_TAG_OF_HOST.findall(text)) > _LEAST_SPLIT * text.count("\n"):
+        text = _TAG_OF_HOST.sub(r"\1: ", text)
+    return _unquoted(text)
+
+
+def _after_diff(text: str) -> str:
+    """Return the second file of a unified diff that shows it whole, another text as it is."""
+    found = _DIFF.search(text)
+    lines = [] if found is None or text.count("\n@@ ") > 1 else text[found.end() :].split("\n")
+    return "\n".join(line[1:] for line in lines if line[:1] in (" ", "+", "")) if lines else text
 
 
 def _without_nuls(text: str) -> str:
@@ -200,7 +213,8 @@ def _unquoted(text: str) -> str:
 
     Tabs and lines of boxes in a table become the characters of nvidia-smi.
     """
-    if text.count("\\n") > 2 * text.count("\n") and not _QUOTED_HEAD.search(text):  # of one JSON string
+    is_string = text.count("\\n") > 2 * text.count("\n") or " | (stdout) " in text  # of JSON, of `ansible -o`
+    if is_string and not _QUOTED_HEAD.search(text):
         text = text.replace("\\r", "").replace("\\n", "\n").replace("\\t", "\t").replace('\\"', '"')
         text = re.sub(r'\n", {0,8}"', "\n", re.sub(r"^b(?=['\"])", "", text.strip()).strip("'\""))
     if '"' in text and not re.search(GPUSTAT_JSON, text):

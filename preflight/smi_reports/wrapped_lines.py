@@ -13,7 +13,7 @@ _EDGE = re.compile(r"^\+-{19,}(?:\n-+){0,8}\n-*\+(?=\n\|[^\S\n]*NVIDIA-SMI )", r
 _WIDTHS = (56, 79, 89, 91)
 """Of the upper edge: of drivers to 346, to 530, to 545, and since."""
 _Q_VALUE = re.compile(r"^(?:Driver Version|Attached GPUs|    [A-Z][\w ]*?)( +): ", re.MULTILINE)
-_Q_ALONE = re.compile(r"GPU (?:[0-9A-Fa-f]{4}){1,2}:|=+NVSMI LOG|(?: {4})+\S|\S[^:\n]{0,40}: ")
+_Q_ALONE = re.compile(r"GPU (?:[0-9A-Fa-f]{4}){1,2}:|=+NVSMI LOG|(?: {4})+\S|\S[^:\n]{0,40}: |[|+]")
 _NARROWEST = 20
 _SHORT = 3
 """Ends of lines in a text of one piece and its rest."""

@@ -59,9 +59,10 @@ def test_an_xid_weighs_as_nvidias_catalogue_says(code: int, text: str, severity:
 
 def test_xids_that_a_flood_left_out_are_counted() -> None:
     flood = "\n".join("NVRM: Xid (PCI:0000:65:00): 13, x" for _ in range(558))
-    facts = host({"kernel_log.xids": parse_kernel_log(flood)["xids"]})
-    (found,) = (each for each in check_host(facts, make_job({}), Expect()) if each.code == "HEAL002")
-    assert " 558 times, last " in found.message
+    for source, since in (("dmesg", "since boot"), ("file", "in the saved log")):
+        facts = host({"kernel_log": {"source": source, **parse_kernel_log(flood)}})
+        (found,) = (each for each in check_host(facts, make_job({}), Expect()) if each.code == "HEAL002")
+        assert found.message.endswith(f" 558 times {since}")
 
 
 def test_a_recovery_that_was_done_ends_what_asked_for_it() -> None:

@@ -23,6 +23,7 @@ _KILL = "[9.100000] Out of memory: Killed process {} (python) total-vm:1kB\n"
         ("2024-06-03T10:00:01Z gpu7 kernel: usb 1-1: new\n", (0, 0, 0)),
         ("2024-06-03T10:00:01Z gpu7 kernel: NVRM: Xid (PCI:0000:34:00): 31, pid=1\n", (1, 0, 0)),
         ("[0.1] nvidia-nvlink: Nvlink Core is being initialized, major device number 511\n", (0, 0, 0)),
+        ("[...] NVRM: Xid (PCI:0000:34:00): 45, Ch 00000010\n", (1, 0, 0)),
         ("kernel: NVRM: Xid (PCI:0000:dc:00): 45, pid=1, caused by previous Xid 149\n", (1, 0, 0)),
         ("[Jun 3 10:00] NVRM: Xid (PCI:0000:34:00): 48, DBE\n[  +0.000012] usb 1-1: new\n", (1, 0, 0)),
         (
@@ -107,6 +108,12 @@ _LOST = "Unable to determine the device handle for GPU{}: 0000:{}:00.0: Unknown 
 def test_gpus_of_a_part_are_at_the_numbers_that_are_said(text: str, buses: list[str | None]) -> None:
     found = [gpu.pci_bus_id for gpu in gpus_of(parse_smi(text, "h"))]
     assert [None if isinstance(bus, Missing) else bus[5:7] for bus in found] == buses
+
+
+def test_rows_of_a_loop_that_a_program_saved_again_are_of_one_gpu() -> None:
+    rows = "".join(f"2024-06-03T10:00:0{at}.5Z, {at} MiB, 23034 MiB\n" for at in range(4))
+    (gpu,) = gpus_of(parse_smi(f"timestamp, memory.used [MiB], memory.total [MiB]\n{rows}", "h"))
+    assert getattr(gpu.memory, "used_mib", None) == 3
 
 
 @pytest.mark.parametrize("times", [("Date", "20240603"), ("Time", "10:00:01")])

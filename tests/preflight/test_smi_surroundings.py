@@ -54,6 +54,9 @@ _CHANGES: dict[str, Callable[[str], str]] = {
     "a mail": lambda text: quopri.encodestring(text.encode()).decode(),
     "cat -A": lambda text: f"$ nvidia-smi -q | cat -A\n{text}".replace("\t", "^I").replace("\n", "$\n"),
     "blanks of no width": lambda text: text.replace("  ", " \u200b "),
+    "a diff with all lines": lambda text: (
+        "--- a\n+++ b\n@@ -1,9 +1,9 @@\n-old\n" + _lines(lambda line: f" {line}")(text) + "\n+\n"
+    ),
     "the same again": lambda text: f"{text}\n{text}",
 }
 
@@ -96,6 +99,31 @@ def test_recordings_of_two_hosts_are_read_apart_in_every_form(form: str) -> None
         assert [_whole(facts) for facts in again] == [_whole(facts) for facts in found]
         with pytest.raises(BadInput, match="several hosts: h-1, h-2"):
             parse_smi(f"{first}\n{second}", "h")
+
+
+def _one_line(text: str) -> str:
+    return text.strip().replace("\n", "\\n")
+
+
+@pytest.mark.parametrize("form", _FORMS)
+@pytest.mark.parametrize(
+    ("tag", "whole"),
+    [("{}\t", None), ("{}:", None), ("{}.txt:", None), ("{} | CHANGED | rc=0 | (stdout) ", _one_line)],
+    ids=["parallel --tag", "mpirun", "grep", "ansible -o"],
+)
+def test_hosts_are_named_in_front_of_what_they_print(
+    form: str, tag: str, whole: Callable[[str], str] | None
+) -> None:
+    texts = {
+        tag.format("gpu-a1"): _recorded(f"2xl40s-busy.{form}"),
+        tag.format("gpu-a2"): _recorded(f"titan-rtx.{form}"),
+    }
+    lines = "".join(
+        f"{host}{line}\n" for host, text in texts.items() for line in (whole or str)(text).splitlines()
+    )
+    found = parse_hosts(lines, "h")
+    assert [facts.host[:6] for facts in found] == ["gpu-a1", "gpu-a2"]
+    assert [_whole(facts) for facts in found] == [_whole(parse_smi(text, "h")) for text in texts.values()]
 
 
 @pytest.mark.parametrize("title", ["## node-{}\n\n", "=== node-{} ===\n", "host: node-{}\n"])
@@ -190,6 +218,44 @@ def test_lines_that_docker_or_a_logger_keeps_as_json_are_lines(key: str) -> None
     table = _recorded("2xl40s-busy.table.txt")
     lines = [json.dumps({key: line + "\n", "stream": "stdout"}) for line in table.split("\n")]
     assert _whole(parse_smi("\n".join(lines), "h")) == _whole(parse_smi(table, "h"))
+
+
+def test_commands_in_titles_of_markdown_are_apart() -> None:
+    """Lines of the table are as long as the longest, and no ends of those of -q."""
+    table, wide = (
+        _recorded("2xl40s-busy.table.txt"),
+        _recorded("2xl40s-busy.q.txt").partition("    MIG Mode")[0],
+    )
+    text = f"### `nvidia-smi`\n```\n{table}```\n### `nvidia-smi -q | head`\n```\n{wide}```\n"
+    assert parse_smi(text, "h").gpus == parse_smi(table, "h").gpus
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "# pid, process_name, used_gpu_memory [MiB]\n# 771, python, 9000 MiB\n",
+        "Output:\n> pid, process_name, used_gpu_memory [MiB]\n> 771, python, 9000 MiB\n",
+    ],
+)
+def test_a_list_of_processes_in_comments_is_one(text: str) -> None:
+    assert "pid 771" in str(parse_smi(text, "h").gpus)
+
+
+def test_a_csv_in_columns_of_blanks_is_read() -> None:
+    text = _recorded("2xl40s-busy.query.csv")
+    rows = [line.split(", ") for line in text.splitlines()]
+    lines = ["".join(f"{value:42}" for value in row).rstrip() for row in rows]
+    assert _whole(parse_smi("\n".join(lines) + "\n", "h")) == _whole(parse_smi(text, "h"))
+
+
+def test_rows_without_names_are_of_gpus_that_they_number() -> None:
+    rows = [f"{at}, NVIDIA R{at}00 of tomorrow, 0 MiB, 288000 MiB\n" for at in range(2)]
+    assert [gpu.name for gpu in gpus_of(parse_smi("".join(rows), "h"))] == [
+        "NVIDIA R000 of tomorrow",
+        "NVIDIA R100 of tomorrow",
+    ]
+    with pytest.raises(BadInput):
+        parse_smi("".join(reversed(rows)), "h")
 
 
 def test_a_csv_in_comments_below_its_command_is_read() -> None:
