@@ -1,5 +1,6 @@
 """The local script: beside its run config, or in the tree that a sync sends."""
 
+import posixpath
 from pathlib import Path
 
 from launcher.config.run_config import RunConfig
@@ -23,9 +24,11 @@ def read_script_after_sync(config: RunConfig) -> ScriptFile | None:
 
 def find_tree(config: RunConfig) -> Path | None:
     """Return the local directory that a sync makes that of the ranks, None where none surely is."""
-    if config.sync is None or config.sync.to:
+    sync, workdir = config.sync, config.job.workdir
+    if sync is None or (sync.to and not workdir):  # which hosts.yaml may say for each host
         return None
-    return at_home(config.sync.source) / config.job.subdirectory
+    inside = posixpath.relpath(workdir, sync.to) if sync.to else ""
+    return None if inside.startswith("..") else at_home(sync.source) / inside / config.job.subdirectory
 
 
 def read_script_of_job(config: RunConfig) -> ScriptFile | None:

@@ -27,7 +27,7 @@ def anonymize(facts: dict[str, Any]) -> dict[str, Any]:
     """Return a copy without names of users and hosts, paths, UUIDs, addresses, arguments, script text."""
     masked = _Mask(facts).value(facts, "")
     if isinstance(masked.get("script"), dict) and "text" in masked["script"]:
-        masked["script"]["text"] = {"missing": "masked", "code": "not-asked"}
+        masked["script"] |= {"text": {"missing": "masked", "code": "not-asked"}, "own_modules": []}
     return dict(masked)
 
 

@@ -28,8 +28,8 @@ def the_script_can_train_as_launched(
     """The training script has no precision, placement or version fault that stops this launch.
 
     It is read for the GPUs, versions, arguments and precision of this launch, and never executed; with it the
-    modules of its own that lie on this machine, as with --sync and on localhost. What is
-    sure to fail is critical, what may is a warning; `gpulaunch explain` knows the rule each message names.
+    modules of its own that lie on this machine, as with --sync and on localhost; an info names others. What
+    is sure to fail is critical, what may is a warning; `gpulaunch explain` knows the rule each message names.
     What could not be judged (a file that is not Python, a script of too many paths) is unknown.
 
     Fix: what the message says; a line that is meant so takes `# gpulaunch: ignore[CODE]`.
@@ -53,6 +53,11 @@ def the_script_can_train_as_launched(
         more = f" (and {len(result.problems) - 1} more)" if len(result.problems) > 1 else ""
         fix = "gpulaunch lint SCRIPT shows all; --ignore SCR001 when you know the script"
         yield Problem(f"{prefix}{more}", fix, main.script.path, Severity.UNKNOWN)
+    if launch.find is None and main.script.own_modules:
+        names = ", ".join(main.script.own_modules)
+        message = f"judged without its own modules, which lie on {main.host} alone: {names}"
+        fix = "--sync sends your tree and reads it; gpulaunch lint SCRIPT reads one that lies on this machine"
+        yield Problem(message, fix, main.script.path, Severity.INFO)
 
 
 @cluster_check("SCR002")

@@ -221,6 +221,7 @@ class ScriptFacts:
     sha256: str
     size: int
     text: Fact[str]  # Missing when larger than the agent sends
+    own_modules: tuple[str, ...] = ()  # that it imports and that lie beside it on the host
 
 
 @dataclass(frozen=True, slots=True)

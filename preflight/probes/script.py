@@ -1,12 +1,15 @@
-"""The training script's text."""
+"""The training script's text, and which of its imports lie beside it."""
 
+import glob
 import os
+import re
 from typing import Any
 
 from .fact import Emit, missing
 from .request import ProbeRequest, resolve
 
 _MOST_SCRIPT = 512 << 10
+_IMPORT = re.compile(rb"^[ \t]*(?:from|import)[ \t]+(\w[\w., \t]*)", re.MULTILINE)
 
 
 def probe(ask: ProbeRequest, emit: Emit) -> None:
@@ -27,4 +30,16 @@ def probe(ask: ProbeRequest, emit: Emit) -> None:
     text: Any = data.decode("utf-8", "replace")
     if size > _MOST_SCRIPT:
         text = missing("the script has %d bytes; up to %d are sent" % (size, _MOST_SCRIPT), "not-supported")
-    emit("script", {"path": path, "sha256": digest.hexdigest(), "size": size, "text": text})
+    own = [name for name in _imported(data) if _lies_in(os.path.dirname(path), name)]
+    answer = {"path": path, "sha256": digest.hexdigest(), "size": size, "text": text, "own_modules": own}
+    emit("script", answer)
+
+
+def _imported(data: bytes) -> list[str]:
+    parts = (part.strip() for names in _IMPORT.findall(data) for part in names.split(b","))
+    return list(dict.fromkeys(re.split(rb"\W", part)[0].decode() for part in parts if part))
+
+
+def _lies_in(folder: str, module: str) -> bool:
+    at = glob.escape(os.path.join(folder, module))
+    return bool(glob.glob(at + ".py") or glob.glob(os.path.join(at, "*.py")))

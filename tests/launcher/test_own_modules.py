@@ -7,12 +7,15 @@ from pathlib import Path
 import pytest
 
 from launcher.config.inventory import HostEntry
-from launcher.config.run_config import Overrides, build_command_config
+from launcher.config.run_config import Overrides, build_command_config, load_run_config
 from launcher.host_checks.evaluation import PreflightResult, evaluate_facts
 from launcher.host_checks.preflight_options import PreflightOptions
 from launcher.planning.script_file import find_tree
 from launcher.remote.agent import GatherResult
+from preflight.checks.finding import Severity
 from preflight.facts.host import ScriptFacts
+from preflight.probes import script
+from preflight.probes.request import read_request
 from preflight.script.syntax_trees import Parser
 from tests.hardware import l40s
 
@@ -49,7 +52,7 @@ def judged(command: str, *, sync: bool, local: bool = False, there: str = "") ->
     config = build_command_config(command.split(), Overrides(sync=sync, hosts=("l40s-01",)))
     facts = replace(l40s(1), host="localhost" if local else "l40s-01")
     if there:
-        facts = replace(facts, script=ScriptFacts(there, "0", len(TRAIN), TRAIN))
+        facts = replace(facts, script=ScriptFacts(there, "0", len(TRAIN), TRAIN, ("pkg",)))
     options = PreflightOptions(tree=find_tree(config))
     return evaluate_facts(
         [HostEntry(facts.host)], GatherResult({facts.host: facts}, {}), config.job, options=options
@@ -66,7 +69,6 @@ def faults(result: PreflightResult) -> list[str]:
         ("python train.py", True, "/home/ada/project/train.py", "/home/ada/project/pkg/model.py:3"),
         ("python pkg/train.py", True, "/home/ada/project/pkg/train.py", "/home/ada/project/pkg/model.py:3"),
         ("python train.py", True, "train.py", "pkg/model.py:3"),  # as it will be
-        ("python train.py", False, "/home/ada/project/train.py", ""),  # nobody knows what lies beside it
         ("python -m pkg.train", True, "", "pkg/model.py:3"),
         ("python -m pkg.train", False, "", ""),
         ("python -m pkg.nothing", True, "", ""),
@@ -75,6 +77,54 @@ def faults(result: PreflightResult) -> list[str]:
 )
 def test_modules_in_the_tree_of_a_sync_are_read(command: str, *, sync: bool, there: str, found: str) -> None:
     assert faults(judged(command, sync=sync, there=there)) == ([f"{found} P101"] if found else [])
+
+
+def test_modules_that_lie_on_the_main_host_alone_are_named() -> None:
+    result = judged("python train.py", sync=False, there="/home/ada/project/train.py")
+    assert faults(result) == ["/home/ada/project/train.py judg"]
+    (said,) = (each for each in result.findings if each.code == "SCR001")
+    assert (said.severity, said.message.rpartition(": ")[2]) == (Severity.INFO, "pkg")
+
+
+@pytest.mark.parametrize(
+    ("text", "own"),
+    [
+        ("import os, model as m, pkg.a\n", ["model", "pkg"]),
+        ("if x:\n\tfrom pkg.a import b, model\n", ["pkg", "model"]),
+        ("from . import model\nimport torch\nx = 'import pkg'\n", []),
+        ("import data\n", []),  # a folder without modules
+    ],
+)
+def test_the_agent_names_what_of_a_scripts_imports_lies_beside_it(
+    tree: Path, text: str, own: list[str]
+) -> None:
+    for place in ("[x]/data/a.csv", "[x]/pkg/a.py", "[x]/model.py", "[x]/train.py"):
+        (tree / place).parent.mkdir(parents=True, exist_ok=True)
+        (tree / place).write_text(text)
+    found = {}
+    request = read_request({"script": "train.py", "paths": {"workdir": str(tree / "[x]")}}, None)
+    script.probe(request, lambda name, value: found.update({name: value}))
+    assert found["script"]["own_modules"] == own
+
+
+@pytest.mark.parametrize(
+    ("keys", "tree_is"),
+    [
+        ("", "."),
+        ("to: ~/p", None),  # hosts.yaml may say where the ranks start
+        ("to: ~/p}\nworkdir: ~/p/", "."),
+        ("to: ~/p/}\nworkdir: ~/p/pkg", "pkg"),
+        ("to: ~/p/q}\nworkdir: ~/p", None),
+        ("to: ~/p}\nworkdir: /home/ada/p", None),
+    ],
+)
+def test_the_tree_of_a_sync_is_known_where_the_ranks_start_in_it(
+    tree: Path, keys: str, tree_is: str | None
+) -> None:
+    end = "" if "}" in keys else "}"
+    (tree / "c.yaml").write_text(f"script: train.py\nsync: {{from: ., {keys}{end}\n")
+    config = load_run_config("c.yaml")
+    assert find_tree(config) == (None if tree_is is None else Path(tree_is))
 
 
 def test_on_this_machine_modules_are_read_where_they_lie(tree: Path) -> None:
