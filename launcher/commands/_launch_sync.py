@@ -33,10 +33,12 @@ def sync_tree(
     if config.sync is None:
         return launch
     if dry_run:
+        from launcher.sync.tree import resolve_root  # noqa: PLC0415 - as below
+
+        tree = one_line(str(resolve_root(at_home(config.sync.source))), 400)
         arriving = read_script_after_sync(config)
         named = config.job.module if arriving is None else arriving.name
         what = f"as if {named} were on them already" if named else "with the files that they have now"
-        tree = one_line(str(at_home(config.sync.source).resolve()), 400)
         screen.notify(f"sync: nothing is sent in a dry run; hosts are judged {what}")
         screen.notify(f"sync: a launch sends {tree}")
         return expect_tree(config, launch)

@@ -130,6 +130,22 @@ def _no_range(word: str, why: str) -> BadInput:
     return BadInput(f'"{word}" is not a range of hosts: {why}', "write it as l40s-[01-04]")
 
 
+def check_form(word: str) -> str:
+    """Return what is wrong with a word that names hosts, whatever hosts.yaml lists; "" for nothing."""
+    try:
+        for part in split_ranges(word):
+            plain = part.removeprefix("ssh://")
+            if not _V6.fullmatch(plain) and ("[" in plain or has_operator(plain)):
+                _size(plain)
+            elif not plain.startswith("@"):
+                parse_ssh_target(plain)
+    except ValueError as error:
+        return _no_range(word, str(error)).message
+    except BadInput as error:
+        return f"{error.message} ({error.fix})" if error.fix else error.message
+    return ""
+
+
 def expand_or_empty(word: str) -> tuple[str, ...]:
     """Return the names of a range, or none when it is malformed."""
     try:

@@ -175,19 +175,13 @@ class _Reader:
         return dict.fromkeys(names, values)
 
     def _check_ways(self, key: str, values: Mapping[str, Any]) -> None:
-        """Find invalid jump hosts and homes of unknown users; the rest is known once ssh_config is read."""
+        """Find too many jump hosts and homes of unknown users; the rest is known once ssh_config is read."""
         try:
             at_home(values.get("identity_file", "/"))
         except BadInput as error:
             self._mistake(f"{key}.identity_file", error.message)
-        hops = tuple(_hops(values.get("jump", ())))
-        if len(hops) > MAX_JUMPS:
+        if len(tuple(_hops(values.get("jump", ())))) > MAX_JUMPS:
             self._mistake(f"{key}.jump", f"more than {MAX_JUMPS} jump hosts")
-        for hop in hops:
-            try:
-                host_ranges.parse_ssh_target(hop.removeprefix("ssh://"))
-            except BadInput as error:
-                self._mistake(f"{key}.jump", error.message)
 
     def groups(
         self, data: Mapping[str, tuple[str, ...]], hosts: Mapping[str, HostEntry]
@@ -241,7 +235,8 @@ class _Reader:
             return []
         for name in names:
             if name not in hosts and name != LOCALHOST:
-                self._mistake(key, f'"{name}" is not under hosts' + hint_nearest(name, (*hosts, *groups)))
+                hint = hint_nearest(name, (*hosts, *groups)) or "; add it there"
+                self._mistake(key, f'"{name}" is not under hosts{hint}')
         return [name for name in names if name in hosts or name == LOCALHOST]
 
     def _mistake(self, key: str, text: str) -> None:

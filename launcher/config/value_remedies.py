@@ -8,7 +8,7 @@ from launcher.durations import parse_duration
 
 _MIB = {"m": 1, "g": 1 << 10, "t": 1 << 20}
 _SIZE = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})?) *([mgt])i?b?", re.IGNORECASE)
-_PLAIN_WORD = re.compile(r"[\w./+-][\w./+=@:-]*")
+_PLAIN_WORD = re.compile(r"[\w./+-][\w./+=@:-]{0,59}")
 _MOST_WORDS = 12  # of a remedy
 _SPELLED_OUT = re.compile(r"([0-9.]{1,12}) *([smhd])(?:ec|econd|in|inute|r|our|ay)?s?$", re.IGNORECASE)
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from launcher import durations
+from launcher.config.host_ranges import check_form
 from launcher.config.value_remedies import as_duration, as_key, as_list, as_mib, as_name, as_pair
 from launcher.config.yaml_tree import ConfigIssues, YamlNode, hint_nearest
 from preflight.frozen import dataclass
@@ -36,21 +37,24 @@ class FieldType(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A line of text. Empty text is accepted only where `pattern` accepts it."""
+    """A line of text. Empty text is accepted only where `pattern` accepts it; `judge` says what is wrong."""
 
     expected: str = "text"
     pattern: str = r"[^\x00-\x1f\x7f]+"
     has_home: bool = False  # ~ is the home directory, and not YAML's word for nothing
+    judge: Callable[[str], str] = lambda _: ""
 
     def read(self, item: YamlNode, mistakes: ConfigIssues) -> str | None:
         if item.is_tilde and self.has_home:
             return "~"
         if isinstance(item.value, str) and len(item.value) > MAX_TEXT:
             mistakes.add(item, f"has {len(item.value)} characters, expected at most {MAX_TEXT}")
-            return None
-        if isinstance(item.value, str) and re.fullmatch(self.pattern, item.value):
+        elif not isinstance(item.value, str) or not re.fullmatch(self.pattern, item.value):
+            mistakes.expected(item, self.expected)
+        elif problem := self.judge(item.value):
+            mistakes.add(item, problem)
+        else:
             return item.value
-        mistakes.expected(item, self.expected)
         return None
 
     def schema(self) -> Schema:
@@ -198,7 +202,11 @@ class ListOf:
 
 HOST_WORD = r"[A-Za-z0-9_@\[:][A-Za-z0-9_.+@#%=,:/!&^\[\]\\-]*"
 HOST_WORDS = ListOf(
-    Text("a host: a name, a range such as l40s-[01-04], a group, or user@host:port", HOST_WORD),
+    Text(
+        "a host: a name, a range such as l40s-[01-04], a group, or user@host:port",
+        HOST_WORD,
+        judge=check_form,
+    ),
     allow_scalar=True,
 )
 

@@ -64,14 +64,7 @@ def read_tree(
     Raises ConfigError for no such directory and a pattern that is none, SyncFailed for a file that cannot be
     read and a tree that is too large.
     """
-    if not root.is_dir():
-        raise ConfigError(f"{root}: no such directory", "set sync.from to the tree that is to be sent")
-    root = root.resolve()
-    if root in (Path("/"), home().resolve()):
-        raise ConfigError(
-            f"{root} is not a working tree: it holds everything else too",
-            "start gpulaunch in the project's directory, or set sync.from",
-        )
+    root = resolve_root(root)
     out = _excluded((*DEFAULT_EXCLUDES, *exclude, *_logs_inside(root, logs)))
     by_git = git.is_checkout(root)
     look = _TreeWalk(root)
@@ -88,6 +81,19 @@ def read_tree(
     keys = [f"{name} is a private key: it is not sent" for name, entry in entries if entry is None]
     sent = tuple(entry for _, entry in entries if entry is not None)
     return SourceTree(root, sent, by_git, (*keys, *look.notes), checkouts)
+
+
+def resolve_root(root: Path) -> Path:
+    """Return the directory that is to be sent. Raises ConfigError for one that cannot be a working tree."""
+    if not root.is_dir():
+        raise ConfigError(f"{root}: no such directory", "set sync.from to the tree that is to be sent")
+    root = root.resolve()
+    if root in (Path("/"), home().resolve()):
+        raise ConfigError(
+            f"{root} is not a working tree: it holds everything else too",
+            "start gpulaunch in the project's directory, or set sync.from",
+        )
+    return root
 
 
 def _excluded(patterns: tuple[str, ...]) -> Ignore:

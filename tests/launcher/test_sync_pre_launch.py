@@ -184,11 +184,17 @@ def test_what_was_kept_edited_or_stale_is_told_by_name() -> None:
 def test_a_dry_run_says_which_directory_a_launch_sends(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], source: str
 ) -> None:
-    monkeypatch.chdir(tmp_path)
-    config = load(tmp_path, f"sync: {{from: {source}}}")
+    here = tmp_path / "here"
+    here.mkdir()
+    monkeypatch.chdir(here)
+    config = load(here, f"sync: {{from: {source}}}")
     launch = LaunchRequest((ENTRY,), config.job, ConnectionPool(opener))
-    sync_tree(config, launch, screen_on(sys.stdout, plain=True, all_ranks=False), dry_run=True)
-    assert f"sync: a launch sends {(tmp_path / source).resolve()}\n" in capsys.readouterr().out
+    screen = screen_on(sys.stdout, plain=True, all_ranks=False)
+    with pytest.raises(ConfigError, match="no such directory"):
+        sync_tree(config, launch, screen, dry_run=True)
+    (here / source).mkdir()
+    sync_tree(config, launch, screen, dry_run=True)
+    assert f"sync: a launch sends {(here / source).resolve()}\n" in capsys.readouterr().out
 
 
 @contextmanager
