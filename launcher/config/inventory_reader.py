@@ -235,7 +235,7 @@ class _Reader:
             return []
         for name in names:
             if name not in hosts and name != LOCALHOST:
-                hint = hint_nearest(name, (*hosts, *groups)) or "; add it there"
+                hint = hint_nearest(name, (*hosts, *groups)) or "; list it under hosts"
                 self._mistake(key, f'"{name}" is not under hosts{hint}')
         return [name for name in names if name in hosts or name == LOCALHOST]
 
