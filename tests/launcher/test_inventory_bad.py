@@ -128,7 +128,10 @@ CASES: dict[str, tuple[bytes, str]] = {
         b"hosts: {titan: }\ngroups: {g: [titn]}\n",
         '"titn" is not under hosts; did you mean "titan"?',
     ),
-    "group of other strangers": (b"groups: {g: [titan]}\n", '"titan" is not under hosts; list it under hosts'),
+    "group of other strangers": (
+        b"groups: {g: [titan]}\n",
+        '"titan" is not under hosts; list it under hosts',
+    ),
     "group in itself": (b"groups:\n  g: ['@h']\n  h: [g]\n", "contains itself: g -> h -> g"),
     "group named as a host": (b"hosts: {g: }\ngroups: {g: [g]}\n", "groups.g: is a host's name too"),
     "tab": (b"hosts:\n\ta: {}\n", "hosts.yaml:2: found a tab, expected spaces"),
