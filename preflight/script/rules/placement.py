@@ -23,6 +23,7 @@ from preflight.script.interpreter.values import (
     place_of,
     text_of,
 )
+from preflight.script.libraries.casts import members
 from preflight.script.libraries.models import as_device
 from preflight.script.libraries.training_step import trainings
 from preflight.script.rules.certainty import is_of_one_process
@@ -158,12 +159,10 @@ def cuda_before_the_device_is_set(it: "Interpreter", event: ScriptEvent) -> Iter
             it.state.early_cuda += (event.place,)
         return
     early, it.state.early_cuda = it.state.early_cuda, ()
-    if level is None or event.name == "arguments":
-        level = None if level is None else Level.WARNING
-    for place in early if level else ():
+    for place in early if level is not None else ():
         message = "CUDA is used before the rank has set its device: all ranks meet on the first GPU"
         fix = "create the Accelerator (or set_device(LOCAL_RANK)) first"
-        yield RuleHit(place, message, fix, level or Level.WARNING)
+        yield RuleHit(place, message, fix, level if level and event.name != "arguments" else Level.WARNING)
 
 
 @rule("D203", "environ")
@@ -228,15 +227,17 @@ def _is_left_out(it: "Interpreter", place: CodeLocation) -> bool:
 
 
 def _trained(it: "Interpreter", event: ScriptEvent) -> Iterator[HeapObject]:
-    """Yield the models that an event trains: a Trainer's, what is prepared, or what an optimizer steps."""
+    """Yield the models that an event trains: a Trainer's, what is prepared, or what an optimizer steps.
+
+    accelerate asks the modules within them too.
+    """
     if event.name in ("step", "scaler step"):
         yield from (training.model for training in trainings(it, event))
         return
     trainer = it.thing(event.ref) if event.name == "train" else None
     for item in alternatives(trainer.get("model") if trainer else Ref(event.ref or 0)):
-        model = it.thing(item) if isinstance(item, Ref) else None
-        if model is not None and model.kind == "model":
-            yield model
+        if isinstance(item, Ref) and it.kind(item) == "model":
+            yield from (it.state.heap[number] for number in members(it, item.id))
 
 
 def _spreads(value: Value) -> bool:
@@ -247,18 +248,17 @@ def _judge_map(it: "Interpreter", value: Value, place: CodeLocation) -> Iterator
     related = _origins(value, place)
     options = alternatives(value)
     names = [text_of(item) for item in options]
-    several = it.target.processes is None or it.target.processes > 1
+    level = Level.ERROR if it.target.processes else Level.WARNING
     if any(name in _SPREAD for name in names):
-        level = Level.ERROR if _spreads(value) and it.target.processes and several else Level.WARNING
-        if not several:
-            level = Level.INFO
+        level = level if _spreads(value) else Level.WARNING
+        if it.target.processes == 1 or any(isinstance(item, Device) and item.of_rank for item in options):
+            level = Level.INFO  # the other path is the one of ranks
         message = "the trained model is spread over all GPUs, which no launch of several processes can train"
         yield RuleHit(place, message, _MAP_FIX, level, related)
         return
     for item in () if it.notes.get(_OWN_GPU) else options:
         index = _map_index(item)
-        if index is not None and several:
-            level = Level.ERROR if it.target.processes else Level.WARNING
+        if index is not None and it.target.processes != 1:
             yield RuleHit(place, f"every rank loads the model onto GPU {index}", _MAP_FIX, level, related)
 
 
