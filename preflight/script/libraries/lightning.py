@@ -4,6 +4,7 @@ import ast
 from collections.abc import Iterator
 from dataclasses import replace
 
+from preflight.script.interpreter.branch_conditions import RANK_0
 from preflight.script.interpreter.calls import invoke
 from preflight.script.interpreter.events import Call, ConstructorModel, MethodModel, ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
@@ -40,8 +41,11 @@ _MIXED = {
     **dict.fromkeys(("16-true", "bf16-true", "32", "32-true", "64", "64-true"), "no"),
 }
 _TRUE = {"16-true": "float16", "bf16-true": "bfloat16"}
-_BEFORE = ("prepare_data", "configure_model", "setup", "on_fit_start")
-_START = ("on_sanity_check_start", "on_sanity_check_end", "on_train_start")
+_BEFORE = ("configure_model", "setup", "on_fit_start")
+_START = (
+    *("train_dataloader", "val_dataloader"),
+    *("on_sanity_check_start", "on_sanity_check_end", "on_train_start"),
+)
 _TURN = (
     *("on_train_epoch_start", "on_train_batch_start", "on_before_zero_grad", "training_step"),
     *("on_before_backward", "on_after_backward", "on_before_optimizer_step"),
@@ -159,12 +163,19 @@ def _fit_one(it: Interpreter, trainer: Ref, model: Ref, call: Call) -> None:
     it.change(model.id, trainer=trainer)
     callbacks = instances(it, thing.get("callbacks") if thing else NONE, seen)
 
+    data = (call.get("train_dataloaders", 1) or NONE, call.get("datamodule", 3) or NONE)
+    modules = (*(item for value in data for item in alternatives(value)), model)
+
     def hooks(names: tuple[str, ...]) -> None:
-        """Callbacks are called before the model."""
+        """Callbacks are called before the data module and the model."""
         for callback in callbacks.items:
             call_methods(it, callback, names, replace(seen, args=(trainer, model)))
-        call_methods(it, model, names, seen)
+        for module in modules:
+            call_methods(it, module, names, seen)
 
+    it.contexts.append(RANK_0)
+    hooks(("prepare_data",))
+    it.contexts.remove(RANK_0)
     hooks(_BEFORE)
     _own(it, model, trainer)
     optimizers = list(_optimizers(call_methods(it, model, ("configure_optimizers",), seen)))
