@@ -247,12 +247,11 @@ def _comprehension(it: "Interpreter", node: ast.expr) -> Value:
         exact = _known_items(it, node, generators, source)
         if exact is not None:
             return exact
-        chosen_by_rank = False
+        chosen: list[Value] = []
         for number, generator in enumerate(generators):
             value = it.library.element(it, it.evaluate(generator.iter) if number else source)
             assign(it, generator.target, value)
-            chosen = [it.evaluate(condition) for condition in generator.ifs]
-            chosen_by_rank = chosen_by_rank or any(map(is_by_rank, chosen))
+            chosen += [it.evaluate(condition) for condition in generator.ifs]
         if isinstance(node, ast.DictComp):
             it.evaluate(node.key)
             return Map((("*", it.evaluate(node.value)),), open=True)
@@ -262,7 +261,9 @@ def _comprehension(it: "Interpreter", node: ast.expr) -> Value:
         it.state.drop(frame)
     if isinstance(item, Element) and item.what == "parameter":
         return Element(item.of, "parameters")
-    return Seq((OF_RANK if chosen_by_rank else item,), open=True)
+    if isinstance(item, Const) and isinstance(item.value, bool) and None in map(truth, chosen):
+        item = UNKNOWN  # none may have been chosen
+    return Seq((OF_RANK if any(map(is_by_rank, chosen)) else item,), open=True)
 
 
 def _known_items(

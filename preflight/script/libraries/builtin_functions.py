@@ -119,12 +119,12 @@ def _truth_of_items(*, stops_at: bool) -> CallModel:
 
     def model(_it: Interpreter, call: Call) -> Value:
         value = call.first
-        if not isinstance(value, Seq) or value.open:
+        if not isinstance(value, Seq):
             return UNKNOWN
         answers = [truth(item) for item in value.items]
         if stops_at in answers:
             return Const(stops_at)
-        return UNKNOWN if None in answers else Const(not stops_at)
+        return UNKNOWN if None in answers or value.open else Const(not stops_at)
 
     return model
 
