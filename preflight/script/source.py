@@ -32,8 +32,6 @@ _STARTS = re.compile(r"(?:spawn|start_processes|launch|Process)\b")
 """Texts without these start no ranks; of others the tree decides. A `\\b` in front triples the time."""
 PLACE = "gpulaunch_place"
 """Where a node keeps its place: a quarter of all that is evaluated asks for it, in each reading again."""
-DECORATOR = "gpulaunch_decorator"
-"""The mark of a call that makes a decorator: what it makes is in use when the function runs."""
 _LINES = "gpulaunch_lines"
 """Where a file's tree keeps its lines: each branch that is left out is looked at in them."""
 _MAGIC = re.compile(r"^([ \t]*)([!%][^\r\n]*)", re.MULTILINE)

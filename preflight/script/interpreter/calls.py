@@ -158,9 +158,9 @@ def taint(it: "Interpreter", seen: "Call") -> None:
         if type(value) is Func:
             it.handed[value.key] = value
         for ref in refs_in(value) if type(value) in MAY_HOLD else ():
-            thing = it.thing(ref)
-            if thing is not None:
+            if it.thing(ref) is not None:
                 it.change(ref.id, touched=TRUE)
+                contexts.note_autocast(it, ref)  # ExitStack.enter_context
             if ref.shared:
                 it.notes.setdefault(THROUGH, []).append(seen.place)
 

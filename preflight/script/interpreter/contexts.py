@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from preflight.script.interpreter.branch_conditions import BY_RANK, RANK_0
 from preflight.script.interpreter.events import ScriptEvent
-from preflight.script.interpreter.values import UNKNOWN, ExternalName, Func, Ref, Value, text_of
+from preflight.script.interpreter.values import UNKNOWN, ExternalName, Func, Ref, Value, alternatives, text_of
 
 if TYPE_CHECKING:
     from preflight.script.interpreter.interpreter import Interpreter
@@ -59,9 +59,10 @@ def context_of(value: Value) -> str:
 
 
 def note_autocast(it: "Interpreter", value: Value) -> None:
-    """Send the rules an autocast that is in use from now on, where a value is one."""
-    thing = it.thing(value) if it.kind(value) == "autocast" and isinstance(value, Ref) else None
-    if thing is not None and isinstance(value, Ref):
-        values = {"dtype": thing.get("dtype"), "enabled": thing.get("enabled")}
-        what = text_of(thing.get("device")) or ""
-        it.emit(ScriptEvent("autocast", thing.place, value.id, None, what, values))
+    """Send the rules an autocast that is in use from now on, where a value is one or may be."""
+    for item in alternatives(value):
+        thing = it.thing(item) if isinstance(item, Ref) and it.kind(item) == "autocast" else None
+        if thing is not None and isinstance(item, Ref):
+            values = {"dtype": thing.get("dtype"), "enabled": thing.get("enabled")}
+            what = text_of(thing.get("device")) or ""
+            it.emit(ScriptEvent("autocast", thing.place, item.id, None, what, values))

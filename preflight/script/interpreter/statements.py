@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from preflight.script.interpreter import branches, calls, classes, loops, rank_values
 from preflight.script.interpreter.assignments import assign, delete_item, note_second_name
 from preflight.script.interpreter.branch_conditions import MAYBE, RANK_0
-from preflight.script.interpreter.contexts import context_kinds
+from preflight.script.interpreter.contexts import context_kinds, note_autocast
 from preflight.script.interpreter.decorators import wrapped_function
 from preflight.script.interpreter.events import unwrap_value
 from preflight.script.interpreter.match_patterns import case_matches, place_of_case
@@ -23,7 +23,6 @@ from preflight.script.interpreter.values import (
     Ref,
     Value,
 )
-from preflight.script.source import DECORATOR
 
 if TYPE_CHECKING:
     from preflight.script.interpreter.interpreter import Interpreter
@@ -182,6 +181,8 @@ def _with(it: "Interpreter", node: ast.With | ast.AsyncWith) -> None:
         value = _entered(it, value, node, "__enter__")
         if item.optional_vars is not None:
             assign(it, item.optional_vars, value)
+    for manager in managers:  # once it is known whether gradients flow in the block
+        note_autocast(it, manager)
     it.block = outer
     execute(it, node.body)
     for manager in reversed(managers):
@@ -206,8 +207,6 @@ def _function(it: "Interpreter", node: ast.FunctionDef | ast.AsyncFunctionDef) -
         it.setters.add(node.name)
         it.bind(f"{node.name}.setter", calls.define(it, node, ()))  # the property keeps its name
         return
-    for item in node.decorator_list:
-        item.__dict__[DECORATOR] = True
     decorators = tuple(it.evaluate(item) for item in node.decorator_list)
     func = calls.define(it, node, decorators)
     it.bind(node.name, func)

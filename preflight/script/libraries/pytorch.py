@@ -42,7 +42,6 @@ from preflight.script.libraries.models import (
     trained_dtype,
 )
 from preflight.script.library_names import root_and_last
-from preflight.script.source import DECORATOR
 
 MODULES = frozenset({"torch.nn.Module"})
 _EMPTY = re.compile(
@@ -174,8 +173,11 @@ def _autocast(it: Interpreter, ref: Ref, name: str, call: Call) -> None:
     dtype = default if given is None or given == NONE else dtype_of(given, call.at("dtype"))
     enabled = call.get("enabled") or (UNKNOWN if call.open else TRUE)
     it.change(ref.id, dtype=dtype, enabled=enabled, device=Const(kind))
-    if DECORATOR not in call.node.__dict__:
-        note_autocast(it, ref)
+
+
+def _autocast_entered(it: Interpreter, owner: Ref | Element, _call: Call) -> Value:
+    note_autocast(it, owner)
+    return owner
 
 
 def _backward(it: Interpreter, call: Call) -> Value:
@@ -348,6 +350,7 @@ METHODS: dict[tuple[str, str], MethodModel] = {
     ("scaler", "unscale_"): _scaler_unscale,
     ("scaler", "step"): _scaler_step,
     ("scaler", "update"): _scaler_update,
+    ("autocast", "__enter__"): _autocast_entered,
 }
 
 

@@ -1,0 +1,14 @@
+# target: capability=8.0
+import contextlib
+
+import torch
+
+model = torch.nn.Linear(4, 4).cuda()
+optimizer = torch.optim.SGD(model.parameters(), 0.1)
+half = torch.autocast("cuda", torch.float16)  # expect: P114 warning
+for _ in range(3):
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(half)
+        loss = model(torch.ones(4).cuda()).sum()
+    loss.backward()
+    optimizer.step()
