@@ -45,7 +45,7 @@ _ERRORS = (
 )
 _ROW = r"^\|[^\S\n]*\d{1,4}[^\S\n]+\S[^|\n]*\|[^\S\n]*(?:[0-9A-F]{4,8}:)?[0-9A-F]{2}:[0-9A-F]{2}\.\d "
 CSV_NAMES = (
-    r"^(?![^\n]{0,400}\bpid\b)(\w[\w.]*( \[[\w/%]+\])?, *)*"
+    r"^(?![^\n]{0,400}\b(?:pid|retired_pages\.address)\b)(\w[\w.]*( \[[\w/%]+\])?, *)*"
     r"((gpu_)?name|(gpu_)?uuid|index|pci\.bus_id|gpu_bus_id|memory\.total)( \[\w+\])?(,|[^\S\n]*$)"
 )
 _AT_PROMPT = re.compile(r"(?:\([\w.-]{1,64}\) )?[\w.-]{0,64}[@:~\]][^\n]{0,100}?[$#%>] |[$#%>] ")

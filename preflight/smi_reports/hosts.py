@@ -14,7 +14,7 @@ _NAME = r"[A-Za-z0-9][\w.-]{0,252}"
 _TITLE = r"(?!(?!(?:\d+\.){3}\d)[\d.]+(?![\w.-]))[A-Za-z0-9][A-Za-z0-9.-]{0,252}"
 """Of a host alone: without underscores, and not a number or a version, but an address."""
 _PREFIXES = (
-    re.compile(rf"({_NAME}):(?: |$)"),  # pdsh, clush, srun --label
+    re.compile(rf"(?: {{0,5}}(?=\d))?({_NAME}):(?: |$)"),  # pdsh, clush, srun --label
     re.compile(rf"(?=[A-Za-z][^:]*[\d.])(?![\dA-Fa-f]+:)({_NAME}):"),  # grep, of files
     re.compile(rf"\[(?:pod/)?({_NAME})(?:/[\w.-]+)?\](?: (?:out|err))?:?(?: |$)"),  # torchrun, kubectl
     re.compile(rf"({_NAME}) *\|(?: |$)"),  # containers of Compose

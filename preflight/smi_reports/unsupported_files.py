@@ -52,8 +52,8 @@ _OTHERS = {
         r"^[^\S\n]*(?:Product Name|GPU UUID|Compute Mode|FB Memory Usage|ECC Errors|Remapped Rows"
         r"|Retired Pages|Clocks (?:Throttle|Event) Reasons)[^\S\n]*(?::[^\S\n]|$)"
     ): "is a part of nvidia-smi -q without the line that names its GPU (GPU 00000000:65:00.0)",
-    r"^(?:[a-z_]+, )*gpu_utilization \[%\](?:, [a-z_]+(?: \[[%\w]+\])?)+,?[^\S\n]*$": (
-        "lists what accounting has recorded of processes, and not the GPUs of the host"
+    r"^(?:[a-z_]+, )*(?:gpu_utilization \[%\]|retired_pages\.address), [a-z_]": (
+        "lists retired pages or what accounting recorded of processes, and not the GPUs of the host"
     ),
     r"^(?:timestamp|[a-z_]+(?:\.[a-z_]+)+)(?: \[[\w/%]+\])?(?:, [a-z_.]+(?: \[[\w/%]+\])?)*[^\S\n]*$": (
         "is a CSV of --query-gpu that names no GPU; ask for index, name and uuid too"

@@ -220,6 +220,17 @@ def test_lines_that_docker_or_a_logger_keeps_as_json_are_lines(key: str) -> None
     assert _whole(parse_smi("\n".join(lines), "h")) == _whole(parse_smi(table, "h"))
 
 
+def test_numbers_of_tasks_are_at_the_right() -> None:
+    table = _recorded("titan-rtx.table.txt")
+    text = "".join(f"{task:2}: {line}\n" for task in (0, 11) for line in table.splitlines())
+    assert [facts.host for facts in parse_hosts(text, "h")] == ["0", "11"]
+
+
+def test_a_list_of_retired_pages_counts_no_gpu() -> None:
+    with pytest.raises(BadInput, match="lists retired pages"):
+        parse_smi("gpu_uuid, retired_pages.address, retired_pages.cause\nGPU-1, 0x1, Double Bit ECC\n", "h")
+
+
 def test_commands_in_titles_of_markdown_are_apart() -> None:
     """Lines of the table are as long as the longest, and no ends of those of -q."""
     table, wide = (
