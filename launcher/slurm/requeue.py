@@ -84,9 +84,8 @@ def exclude_and_requeue(
     `record` is written first: to requeue a job ends this process.
     """
     found = BadNodes(allocation.job, nodes)
-    if allocation.restarts + allocation.resubmits >= limit:
-        why = "requeue of slurm: is not set" if not limit else f"started again {limit} times already"
-        return replace(found, why=why)
+    if refusal := _refusal(allocation, limit):
+        return replace(found, why=refusal)
     try:
         excluded = ",".join((*_excluded_so_far(allocation), *nodes))
         save_record(record, allocation, excluded=excluded, reasons=nodes)
@@ -96,15 +95,22 @@ def exclude_and_requeue(
 
 
 def requeue_as_it_is(allocation: Allocation, limit: int, record: Path) -> str:
-    """Have Slurm start the job again; return "" or why not."""
-    if allocation.restarts >= limit:
-        return "requeue of slurm: is not set" if not limit else f"started again {limit} times already"
+    """Have Slurm start the job again, `limit` times at most; return "" or why not."""
+    if refusal := _refusal(allocation, limit):
+        return refusal
     try:
         save_record(record, allocation, excluded="", reasons={})
         _run_requeue(allocation, "")
     except (GpulaunchError, OSError) as error:
         return one_line(str(error), 300)
     return ""
+
+
+def _refusal(allocation: Allocation, limit: int) -> str:
+    """Return why the job is not started again, "" where it is; a new job in its place counts as a start."""
+    if allocation.restarts + allocation.resubmits < limit:
+        return ""
+    return f"started again {limit} times already" if limit else "requeue of slurm: is not set"
 
 
 def save_record(path: Path, allocation: Allocation, *, excluded: str, reasons: Mapping[str, str]) -> None:

@@ -17,6 +17,7 @@ from launcher.follow.run_state import RunState, StopHosts
 from launcher.remote.program_source import build_bootstrap_argv, compress_program, read_program_source
 from launcher.slurm.job_notice import JobNotice, describe_end
 from launcher.slurm.jobs import Allocation
+from launcher.slurm.requeue import exclude_and_requeue, requeue_as_it_is
 from launcher.transports.step.connection import StepConnection
 from launcher.transports.step.step import SlurmStep
 from tests.launcher.run_events import CPU, come_to, ended, host_report, replay, said, stops
@@ -149,3 +150,15 @@ def test_a_job_that_gpulaunch_does_not_requeue_waits_for_slurm_to_end_it() -> No
     leave_to_slurm(JobEnd(PREEMPTED, time.time() + 3600), "requeue of slurm: is not set", lines.append)
     assert "(requeue of slurm: is not set), and waits up to" in lines[0]
     assert signal.getsignal(signal.SIGTERM) is handler
+
+
+@pytest.mark.parametrize(("restarts", "resubmits"), [(2, 0), (0, 2), (1, 1)])
+def test_a_job_is_started_again_no_more_often_than_allowed_whichever_way(
+    tmp_path: Path, restarts: int, resubmits: int
+) -> None:
+    job = Allocation("3", ("n1",), {"PATH": "/nowhere"}, restarts=restarts, resubmits=resubmits)
+    record = tmp_path / "slurm-3.json"
+    assert requeue_as_it_is(job, 2, record) == "started again 2 times already"
+    assert exclude_and_requeue(job, {"n1": "gone"}, 2, record).why == "started again 2 times already"
+    assert requeue_as_it_is(job, 0, record) == "requeue of slurm: is not set"
+    assert not record.exists()
