@@ -56,13 +56,11 @@ def render_named_pids(facts: HostFacts, choice: CleanSelection, filters: CleanFi
     shown_above = {
         each.process.pid for each in (*choice.automatic, *choice.needs_confirmation, *_worth_showing(choice))
     }
-    shown = {each.process.pid: each for each in choice.kept}
+    kept = {each.process.pid: each for each in choice.kept}
     everybody = (*choice.automatic, *choice.needs_confirmation, *choice.kept)
     for pid in filters.pids:
-        if pid in shown_above:
-            continue
-        if pid in shown:
-            yield from _process_lines("keep", facts, shown[pid])
+        if pid in kept and pid not in shown_above:
+            yield from _process_lines("keep", facts, kept[pid])
     for index in filters.gpus:
         if not any(index in (*each.held.gpus, *each.held.listed) for each in everybody):
             yield f"  gpu{index}: no process holds it, as far as can be seen"

@@ -138,8 +138,7 @@ class StartRequests:
             "slurm_job": disconnect.slurm_job,
             "hang_timeout_s": plan.hang_timeout_s,
             "usage_every_s": REHEARSED_USAGE_S if "GPULAUNCH_REHEARSE" in node.env else None,
-            "gpus": list(node.gpus)
-            or [slot.gpu_uuid for slot in node.ranks.slots if slot.gpu_uuid is not None],
+            "gpus": node.gpus,
             "main_port": plan.main_port if node.node_rank == 0 and plan.opens_port else None,
             "digest": self._digest,
             "restart": None if restart is None else restart.known,
@@ -235,7 +234,7 @@ def _parse(line: bytes) -> Mapping[str, Any]:
     try:
         document = safe_json.loads(line)
     except ValueError:
-        raise ProtocolError(f"not a header: {line[:80]!r}") from None
+        document = None
     if not isinstance(document, dict):
         raise ProtocolError(f"not a header: {line[:80]!r}")
     return document

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from launcher.planning.plan import Plan
+from launcher.rundir.usage_series import COLUMNS
 from launcher.safe_json import read_mapping, read_number
 from launcher.text import group_alike
 from preflight.frozen import dataclass
@@ -61,7 +62,6 @@ class _Series:
 
 _FEW_SAMPLES = 3
 """Below this the kernel's count of the whole life of a rank is more exact."""
-_NAMES = ("busy", "memory_mib", "power_w", "rss_mib", "cpu")
 
 
 class UsageTracker:
@@ -70,7 +70,7 @@ class UsageTracker:
     def __init__(self, plan: Plan) -> None:
         self._slots = {rank: (node.host, slot.gpu_uuid) for rank, node, slot in plan.slots}
         self._ranks_of = group_alike((node.host, rank) for rank, node, _ in plan.slots)
-        self._series = {rank: {name: _Series() for name in _NAMES} for rank in self._slots}
+        self._series = {rank: {name: _Series() for name in COLUMNS} for rank in self._slots}
         self._samples = dict.fromkeys(self._slots, 0)
         self._with_peak: set[int] = set()  # ranks that gave the kernel's count of their peak memory
         self._steps: dict[int, int] = {}

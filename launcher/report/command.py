@@ -7,9 +7,9 @@ from typing import Any
 
 from launcher.engines.command_line.parsed_command import OptionUse, ParsedCommand
 from launcher.planning.plan import Change, Plan
-from launcher.report.plan import change_text
+from launcher.report.plan import change_text, redact_change
 from launcher.text import sanitize
-from preflight.facts.redaction import redact_text, redact_value, redact_words
+from preflight.facts.redaction import redact_text, redact_words
 from preflight.frozen import dataclass
 
 _ASKED = (
@@ -35,10 +35,7 @@ class Correction:
         return Correction(
             redact_words(self.pasted),
             redact_words(self.launched),
-            tuple(
-                Change(e.field, redact_value(e.field, e.old), redact_value(e.field, e.new), e.why)
-                for e in self.edits
-            ),
+            tuple(map(redact_change, self.edits)),
             tuple(map(redact_text, self.left_out)),
             tuple((redact_text(what), redact_text(fix)) for what, fix in self.unknown),
         )

@@ -72,17 +72,15 @@ def redacted(plan: Plan) -> Plan:
             )
             for node in plan.nodes
         ),
-        changes=tuple(
-            replace(
-                each,
-                old=redact_value(each.field, each.old),
-                new=redact_value(each.field, each.new),
-                why=redact_text(each.why),
-            )
-            for each in plan.changes
-        ),
+        changes=tuple(map(redact_change, plan.changes)),
         reasons=tuple(replace(each, text=redact_text(each.text)) for each in plan.reasons),
     )
+
+
+def redact_change(change: Change) -> Change:
+    """Return a change without secrets."""
+    old, new = (redact_value(change.field, value) for value in (change.old, change.new))
+    return Change(change.field, old, new, redact_text(change.why))
 
 
 def change_text(change: Change) -> str:

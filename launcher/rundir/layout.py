@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from launcher import safe_json
 from launcher.errors import BadInput
+from launcher.rundir.log_store import EVENTS
 from launcher.rundir.state_schema import validate_state
 from launcher.rundir.usage_series import RankSeries, read_usage
 from preflight.frozen import dataclass
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
 OUTCOME = "outcome.json"
 """How a run ended, beside its local logs."""
 PLAN = "plan.json"
-EVENTS = "events.jsonl"
 _BLOCK = 1 << 20
 _PRINTED = (b"loss", b"norm", b"scale")
 """One of them, in any case, is in each line that preflight.diagnosis.series takes a loss or a norm from."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from launcher import safe_json
 from launcher.rundir.log_store import safe_name
-from launcher.safe_json import read_mapping, read_mappings
+from launcher.safe_json import read_mapping, read_mappings, read_number
 from launcher.text import group_alike
 from preflight.frozen import dataclass
 
@@ -64,9 +64,8 @@ def _take(series: RankSeries, at: float, gpu: object, sample: Mapping[str, Any])
         return
     series.at.append(at)
     for name in COLUMNS:
-        value = measured.get(name)
-        good = isinstance(value, int | float) and not isinstance(value, bool)
-        series.values[name].append(float(value) if good and value is not None else math.nan)
+        value = read_number(measured.get(name))
+        series.values[name].append(math.nan if value is None else value)
 
 
 def _samples(path: Path) -> Iterator[dict[str, Any]]:

@@ -67,10 +67,8 @@ class StepHosts:
 
     def _started(self) -> SlurmStep:
         with self._lock:  # nodes are opened by many threads
-            return self._start()
-
-    def _start(self) -> SlurmStep:
-        if self._step is None or self._step.has_ended:
+            if self._step is not None and not self._step.has_ended:
+                return self._step
             nodes = list_usable_nodes(self.allocation)
             step = SlurmStep(
                 (
@@ -88,7 +86,7 @@ class StepHosts:
             except FileNotFoundError:
                 raise missing_command_error("srun") from None
             self._step = step
-        return self._step
+            return step
 
 
 def build_srun_argv(allocation: Allocation, nodes: Sequence[str]) -> tuple[str, ...]:

@@ -66,6 +66,7 @@ def plain_plan(run_id: str, hosts: list[str], ranks: int, script: str, *, claims
                 cwd="~",
                 files=(("launch.py", LAUNCHER), ("s/x.py", script)),
                 output_dir="~/out",
+                gpus=tuple(gpu for gpu in gpus if gpu is not None),
             )
         )
     return Plan(run_id, "survive", tuple(nodes), world, "", PORT, Decision("no", ()), (), (), ())

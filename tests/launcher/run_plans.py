@@ -28,6 +28,7 @@ def node(host: str, node_rank: int, first_rank: int, gpus: tuple[str | None, ...
         unset=(),
         cwd="",
         files=(),
+        gpus=tuple(uuid for uuid in gpus if uuid is not None),
     )
 
 
