@@ -17,12 +17,13 @@ from launcher.engines.command_line.options import RANK_LOGS
 from launcher.engines.command_line.pages.blocks import LAUNCH_INSIDE, LAUNCH_LINE
 from launcher.engines.command_line.pages.page import commands_text
 from launcher.engines.command_line.parsed_command import MissingValue
+from launcher.engines.command_line.shell.blocks import LEAVES
 from launcher.engines.command_line.shell.bracket_tests import Answer, Files
 from launcher.engines.command_line.shell.commands import CommandReader
 from launcher.engines.command_line.shell.missing_values import without_values
 from launcher.engines.command_line.shell.pipelines import predict_output
 from launcher.engines.command_line.shell.replay_limits import Replays
-from launcher.engines.command_line.shell.state import LEAVES, ShellState
+from launcher.engines.command_line.shell.state import ShellState
 from launcher.engines.command_line.shell.variables import Value
 from launcher.engines.command_line.shell.words import Word, is_assignment
 from launcher.engines.command_line.tables import side_programs
@@ -127,8 +128,10 @@ class _Launches:
                 self._take_asked(words, asks)
                 self.ended = "|" if end in ("|", "|&") else ";"
                 continue
+            count = len(self.found)
             self._take(words, shell.blocks.runs, in_background=end == "&")
             shell.blocks.after(end, words)
+            shell.blocks.code = shell.blocks.code if len(self.found) == count else None
             self.ended = end.replace("|&", "|")
 
     def _note_errors(self, words: tuple[Word, ...]) -> None:
@@ -221,6 +224,8 @@ class _Launches:
         """
         shell, name, code = self.shell, words[0].text, "".join(word.text for word in words[1:2])
         status = code == "0" if code.isdecimal() else None if code else shell.blocks.last
+        if code and name in ("return", "exit"):
+            shell.blocks.code = code if code.isdecimal() else None
         if name == "return":
             shell.left, shell.blocks.status = name if shell.returns else "", status
         elif name != "exit":

@@ -5,6 +5,7 @@ the other branch are left out. A loop whose words the text does not have and the
 nothing.
 """
 
+import posixpath
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TypeAlias
@@ -21,7 +22,7 @@ from launcher.engines.command_line.shell.bracket_tests import (
     tested_text,
 )
 from launcher.engines.command_line.shell.variables import Values
-from launcher.engines.command_line.shell.words import Word
+from launcher.engines.command_line.shell.words import Word, is_assignment
 from launcher.errors import CommandRefused
 
 Command: TypeAlias = tuple[tuple[Word, ...], str]
@@ -39,6 +40,12 @@ _ANSWERS: Mapping[str, Answer] = {"true": True, ":": True, "false": False, "geto
 _OF_HOSTS = re.compile(r"(?:command -v|which|type(?: -[pP])?|hash) (?:torchrun|python3?|nvidia-smi)")
 """What asks for programs that gpulaunch itself needs on a host."""
 
+_PROBES = frozenset(
+    "grep egrep fgrep zgrep rg pgrep pidof diff cmp which type hash ping nc getent mountpoint".split()
+)
+"""Programs that are started for their answer, which is not that of most others: that they succeed."""
+
+LEAVES = ("break", "continue", "return", "exit")
 _EXCUSES = ("&&", "||", "|", "|&", "&")
 """Behind a command that fails without an end of the text in `set -e`."""
 
@@ -89,6 +96,7 @@ class _Block:
         self.around = around  # the list that it is in
         self.in_condition = in_condition
         self.runs: Answer = True  # the branch that is read
+        self.falls: Answer = False  # into the next branch of `case`: `;&`
         self.value: Answer = None  # of the condition, as far as it has been read
         self.taken: Answer = False  # whether an earlier branch has run
         self.subject: str | None = None  # what `case` compares
@@ -111,6 +119,7 @@ class ShellBlocks:
         self.asked = False  # the call of a function is behind a test of arguments
         self.excuses = 0  # calls of functions around the next command whose end something asks
         self.status: Answer = None  # of the command that `after` takes
+        self.code: str | None = "0"  # `$?`; None where the text does not decide it
         self.is_behind_pipe = False
         self.fatal: frozenset[str] = frozenset()  # what ends the text where a command fails: `set -e`
         self.failed: tuple[Word, ...] = ()  # a command that surely fails, and that nothing asks
@@ -192,21 +201,33 @@ class ShellBlocks:
         hit: Answer = False
         for word in words:
             hit = either(hit, None if block.subject is None else matches(block.subject, word, values))
-        block.runs = both(opposite(block.taken), hit)
-        block.taken = either(block.taken, hit)
+        block.runs = either(block.falls, both(opposite(block.taken), hit))
+        block.taken, block.falls = either(block.taken, hit), False
 
-    def end_pattern(self) -> None:
-        """Take `;;`, behind the commands of a pattern."""
+    def end_pattern(self, operator: str) -> None:
+        """Take `;;`, behind the commands of a pattern, or what goes on to the next (`;&`, `;;&`)."""
         if self.open and self.open[-1].kind == "case":
-            self.open[-1].awaits_pattern = True
-            self.open[-1].runs = False
+            block = self.open[-1]
+            block.awaits_pattern, block.falls = True, operator == ";&" and block.runs
+            block.taken = opposite(block.around.guard) if operator == ";;&" else block.taken
+            block.runs = False
         self.list = _List()
 
     def after(self, end: str, words: tuple[Word, ...] = ()) -> None:
-        """Take what follows a command that was none of the shell's: outside of conditions, it succeeds."""
+        """Take what follows a command that was none of the shell's: outside of conditions, it succeeds.
+
+        One that is started for its answer does where nothing asks for it.
+        """
         status, self.status = self.status, None
-        is_presumed = status is None and not self.in_condition
+        asks = end in ("&&", "||") and _is_probe(words)
+        status = _answered([word.text for word in words]) if asks else status
+        is_presumed = status is None and not self.in_condition and not asks
+        code = self.code
         self._follow(words, is_presumed or status, end, is_presumed=is_presumed)
+        if words and words[0].text in LEAVES:
+            self.code = code
+        elif _is_probe(words) or (all(map(is_assignment, words)) and any(word.unresolved for word in words)):
+            self.code = None
 
     def follow(self, commands: Iterator[Command], words: tuple[Word, ...], end: str) -> Iterator[Command]:
         """Yield the commands that one stands for, whose end is that of the last of them."""
@@ -221,13 +242,18 @@ class ShellBlocks:
         self.excuses -= is_asked
         self.status = opposite(self.last) if words[0].text == "!" else self.last
         if words[0].text != "for":  # whose end is behind its `done`
+            code = self.code if self.last is not None else None
             self.after(end, words)
+            self.code = code if words[0].text != "!" else self.code
 
     def _follow(self, words: tuple[Word, ...], value: Answer, end: str, *, is_presumed: bool = False) -> None:
         """Take how a command ends, and what is behind it."""
         if value is False and words and words[0].text != "!":
             self._fail(words, end)
+        runs = self.runs
         self.last = self.list.take(value, end, is_presumed=is_presumed)
+        if runs is not False:
+            self.code = {True: "0", False: "1", None: None}[runs and self.list.status]
         self.is_behind_pipe = end in ("|", "|&")
         if self.in_condition:
             self.open[-1].value = self.last
@@ -297,7 +323,11 @@ class ShellBlocks:
             self._fail(failed, end)
         is_presumed = value is None and not self.in_condition
         value = True if is_presumed and not block.is_negated else value
+        code = self.code if block.kind == "{" and not is_presumed else None
+        if block.kind in ("if", "case"):
+            code = {True: self.code, False: "0", None: None}[block.taken]
         self._follow((), value, end, is_presumed=is_presumed)
+        self.code = self.code if block.is_negated else code
 
     def _next_branch(self, block: _Block, name: str) -> None:
         block.in_condition = name == "elif"
@@ -309,6 +339,7 @@ class ShellBlocks:
             block.runs = False if is_never else None
         else:
             block.runs = opposite(block.taken)
+            block.taken = either(block.taken, block.runs if name == "else" else False)
         block.value = None
         self.list = _List()
 
@@ -326,6 +357,12 @@ def _answered(texts: Sequence[str]) -> Answer:
     if texts[0] == "!" and len(texts) > 1:
         return opposite(_answered(texts[1:]))
     return True if _OF_HOSTS.fullmatch(" ".join(texts)) else _ANSWERS.get(texts[0])
+
+
+def _is_probe(words: Sequence[Word]) -> bool:
+    """Whether a command is started for its answer: `grep -q NAME FILE`, `command -v NAME`."""
+    name = posixpath.basename(words[0].text) if words else ""
+    return name in _PROBES or (name == "command" and words[1:2] in ((Word("-v"),), (Word("-V"),)))
 
 
 def _joined_text(words: tuple[Word, ...], values: Values) -> str | None:

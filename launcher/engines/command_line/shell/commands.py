@@ -109,7 +109,7 @@ class CommandReader:
             redirections.redirect(shell, words, operator, self.tokens, is_end_of_loop=self._ends_loop())
         elif operator in (";;", ";&", ";;&"):
             yield from self._finish(";")
-            shell.blocks.end_pattern()
+            shell.blocks.end_pattern(operator)
         else:
             yield from self._group(operator)
 

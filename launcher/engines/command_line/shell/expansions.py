@@ -51,6 +51,8 @@ def expand(text: str, at: int, values: Values, split: Split, depth: int = 0) -> 
         return Expansion(simple.end(), text=str(len(given or ())), is_count=given is None)
     if simple["name"].isdecimal() and simple["name"] != "0" and given is not None:
         return given_argument(given, int(simple["name"]), simple.end())
+    if simple["name"] == "?" and isinstance(values, Variables):
+        return expand_value(values.code(), simple[0], simple.end())
     return expand_value(values.get(simple["name"]), simple[0], simple.end())
 
 

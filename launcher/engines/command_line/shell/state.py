@@ -9,7 +9,7 @@ from dataclasses import replace
 from launcher.engines.command_line import refusals, side_commands
 from launcher.engines.command_line.parsed_command import Environment, MissingValue
 from launcher.engines.command_line.shell.arithmetic import names_set, read_assignment, with_number
-from launcher.engines.command_line.shell.blocks import ShellBlocks
+from launcher.engines.command_line.shell.blocks import LEAVES, ShellBlocks
 from launcher.engines.command_line.shell.bracket_tests import Files
 from launcher.engines.command_line.shell.env_file import exported_file, read_settings
 from launcher.engines.command_line.shell.pipelines import predict_output
@@ -32,7 +32,6 @@ _PAIR = re.compile(r"\[(?P<key>[^\[\]]{1,100})\]=(?P<value>.*)", re.DOTALL)
 _DECLARATIONS = ("export", "declare", "local", "readonly", "typeset", "setenv", "set")
 _FLAGS = re.compile(r"-[a-zA-Z]+")
 _LOCAL = ("local", "declare", "typeset")
-LEAVES = ("break", "continue", "return", "exit")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +53,7 @@ class ShellState:
         self.environ = environ
         self.files = files
         self.blocks = ShellBlocks(files)
-        self.values = Variables(environ, lambda: self.blocks.runs)
+        self.values = Variables(environ, lambda: self.blocks.runs, lambda: self.blocks.code)
         self.values.update({"OPTIND": self.values.get("OPTIND", "1"), "IFS": SEPARATORS})
         self.functions: dict[str, str] = {}
         self.locals: list[dict[str, Value | None]] = []  # of the functions that run: what they hide

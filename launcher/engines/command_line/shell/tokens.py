@@ -33,13 +33,13 @@ _ESCAPES = dict(zip("abefnrtv\\'\"?", "\a\b\x1b\f\n\r\t\v\\'\"?", strict=True))
 
 _HAS_BRACES = re.compile(r"[^\s;&|()<>{}]*(?:\$\{[^{}\s]*\}[^\s;&|()<>{}]*)*\{[^{}\s]*(?:,|\.\.)[^{}\s]*\}")
 _BRACES = re.compile(r"\{[^{}\s'\"]{0,200}(?:,|\.\.)[^{}\s'\"]{0,200}\}")
-_OPERATOR = re.compile(r"&&|\|\||\|&|&>>|&>|;;|<<[<-]?|\d?>>|\d?>&(?:\d|-)?|\d?>|\d?<|[;&|()\n]")
+_OPERATOR = re.compile(r"&&|\|\||\|&|&>>|&>|;;&?|;&|<<[<-]?|\d?>>|\d?>&(?:\d|-)?|\d?>|\d?<|[;&|()\n]")
 _PLAIN = re.compile(r"[\w=:./,+@%-]+|\$(?=\")", re.ASCII)  # `$"TEXT"` is translated
 _ASSIGNED = re.compile(r"[A-Za-z_]\w*=", re.ASCII)
 _ELLIPSIS = re.compile(r"(?:[^\s=]*=)?(?:\.\.\.|\u2026)|\[(?:--?[a-z][\w-]*|(?i:options|args|arguments))\]")
 _ARITHMETIC = re.compile(r"\(\((?P<inner>(?:[^()\n]|\([^()\n]*\))*)\)\)")
 _PROCESS = re.compile(r"[<>]\((?!\()")
-_ENDS = frozenset(("\n", ";", ";;", "&", "&&", "|", "||", "(", ")"))
+_ENDS = frozenset(("\n", ";", ";;", ";&", ";;&", "&", "&&", "|", "||", "(", ")"))
 _BEFORE_COMMAND = frozenset(("if", "elif", "then", "else", "while", "until", "do", "for", "{", "!"))
 _ONLY_ARRAY = re.compile(
     r'"\$(?:@|\{@(?::(?P<from>\d{1,4}))?\}|\{!?(?P<name>[A-Za-z_]\w*)\[@\](?::(?P<first>\d{1,4}))?\})"',

@@ -12,11 +12,16 @@ Values: TypeAlias = Mapping[str, Value]
 
 
 class Variables(dict[str, Value]):
-    """Variables that an expansion may set: `${NAME:=default}`, where its command runs (None: undecided)."""
+    """Variables that an expansion may set: `${NAME:=default}`, where its command runs (None: undecided).
 
-    def __init__(self, values: Values, runs: Callable[[], bool | None]) -> None:
+    `code` is `$?`, where the text decides it.
+    """
+
+    def __init__(
+        self, values: Values, runs: Callable[[], bool | None], code: Callable[[], str | None]
+    ) -> None:
         super().__init__(values)
-        self.runs = runs
+        self.runs, self.code = runs, code
 
 
 DEEPEST = 20
