@@ -9,12 +9,7 @@ from preflight.frozen import dataclass
 OPENERS = {"$(": ")", "${": "}", "$[": "]", "<(": ")", ">(": ")"}
 """Of expansions, and what closes each."""
 
-_CLOSERS = {
-    "if": "fi",
-    "case": "esac",
-    "{": "}",
-    **dict.fromkeys(("for", "while", "until", "select"), "done"),
-}
+CLOSERS = {"if": "fi", "case": "esac", "{": "}", **dict.fromkeys(("for", "while", "until", "select"), "done")}
 _MOST_TEXTS = 50
 """In place, within one expansion: each is a search to the end of the text."""
 
@@ -134,8 +129,8 @@ def _find(text: str, at: int, wanted: Collection[str]) -> tuple[int, int] | None
             word = text[at:end]
             if is_first and not open_ and word in wanted:
                 return at, end
-            if is_first and word in _CLOSERS:
-                open_.append(_CLOSERS[word])
+            if is_first and word in CLOSERS:
+                open_.append(CLOSERS[word])
             elif is_first and open_ and word == open_[-1]:
                 open_.pop()
             is_first = is_first and word in _BEFORE_COMMAND

@@ -23,6 +23,7 @@ from launcher.engines.command_line.shell.bracket_tests import (
 )
 from launcher.engines.command_line.shell.variables import Values
 from launcher.engines.command_line.shell.words import Word, is_assignment
+from launcher.engines.command_line.tables.side_programs import PROBES
 from launcher.errors import CommandRefused
 
 Command: TypeAlias = tuple[tuple[Word, ...], str]
@@ -39,11 +40,6 @@ _ANSWERS: Mapping[str, Answer] = {"true": True, ":": True, "false": False, "geto
 
 _OF_HOSTS = re.compile(r"(?:command -v|which|type(?: -[pP])?|hash) (?:torchrun|python3?|nvidia-smi)")
 """What asks for programs that gpulaunch itself needs on a host."""
-
-_PROBES = frozenset(
-    "grep egrep fgrep zgrep rg pgrep pidof diff cmp which type hash ping nc getent mountpoint".split()
-)
-"""Programs that are started for their answer, which is not that of most others: that they succeed."""
 
 LEAVES = ("break", "continue", "return", "exit")
 _EXCUSES = ("&&", "||", "|", "|&", "&")
@@ -362,7 +358,7 @@ def _answered(texts: Sequence[str]) -> Answer:
 def _is_probe(words: Sequence[Word]) -> bool:
     """Whether a command is started for its answer: `grep -q NAME FILE`, `command -v NAME`."""
     name = posixpath.basename(words[0].text) if words else ""
-    return name in _PROBES or (name == "command" and words[1:2] in ((Word("-v"),), (Word("-V"),)))
+    return name in PROBES or (name == "command" and words[1:2] in ((Word("-v"),), (Word("-V"),)))
 
 
 def _joined_text(words: tuple[Word, ...], values: Values) -> str | None:

@@ -10,11 +10,12 @@ from collections.abc import Generator, Iterable, Iterator, Mapping
 from launcher.engines.command_line import refusals, side_commands
 from launcher.engines.command_line.shell import redirections
 from launcher.engines.command_line.shell.arithmetic import evaluate_arithmetic
-from launcher.engines.command_line.shell.block_extents import find_keyword
+from launcher.engines.command_line.shell.block_extents import CLOSERS, find_keyword
 from launcher.engines.command_line.shell.blocks import Command, ShellBlocks, is_alone
 from launcher.engines.command_line.shell.bracket_tests import Answer
 from launcher.engines.command_line.shell.getopts import asks_options, end_of_options, read_options
 from launcher.engines.command_line.shell.replay_limits import Replays
+from launcher.engines.command_line.shell.shells_aside import ASIDE, ShellsAside, may_run_aside, runs_aside
 from launcher.engines.command_line.shell.state import ShellState, Surroundings
 from launcher.engines.command_line.shell.terminals import SENTENCE, typed_text
 from launcher.engines.command_line.shell.tokens import ShellTokens
@@ -36,12 +37,13 @@ class CommandReader:
         self.text = text
         self.shell = shell
         self.replays = replays
+        self.may_run_aside = may_run_aside(text)
         self.tokens = ShellTokens(text, shell.values)
         self.words: list[Word] = []
         self.groups: list[Surroundings] = []
+        self.aside = ShellsAside(shell)
         self.before: Surroundings | None = None  # a list that `&` may put aside: `cd DIR && serve &`
-        self.has_array = False
-        self.is_behind_loop = False
+        self.has_array = self.is_behind_loop = False
         self.start = 0  # of the command that is read
 
     def commands(self) -> Iterator[Command]:
@@ -54,6 +56,7 @@ class CommandReader:
             if self.shell.left:
                 if self.groups:  # of a function in parentheses
                     self.shell.restore(self.groups[0], len(self.groups))
+                self.aside.leave()
                 return
         if self.words or self.is_behind_loop:
             yield from self._finish("")
@@ -69,12 +72,14 @@ class CommandReader:
             if words == [Word("esac")]:
                 blocks.open[-1].awaits_pattern = False
         elif first == "case" and word.text == "in" and len(words) > 2:
+            self._enter_aside(first)
             yield self._taken(), ";"
         elif first == "function" and word.text == "{" and len(words) == 3:
             self._define(words[1].text)
         elif len(words) == 1 and first in ("while", "until") and blocks.runs and not blocks.in_condition:
             yield from self._while(first)
         elif (len(words) == 1 and is_alone(first)) or (first == "!" and word.text == "{" and len(words) == 2):
+            self._enter_aside(word.text)
             yield self._taken(), ";"
 
     def _is_in_test(self) -> bool:
@@ -128,7 +133,7 @@ class CommandReader:
             raise refusals.not_one_command(operator, words)
         if operator == "&":
             redirections.remarks_of(shell, words).append(f"&: {SENTENCE}")
-        before = self.before or (shell.enter_group(0) if operator in ("&&", "&") else None)
+        before = self.before or (shell.enter_group(0) if operator == "&&" else None)
         yield from self._finish(";" if operator in ("\n", ")") else operator)
         self.before = before if operator == "&&" else None
         if operator == "&" and before is not None:
@@ -146,14 +151,26 @@ class CommandReader:
             self.is_behind_loop = False
         elif words:
             inner = self._inner(words)
+            if inner is None or words[0].text != "for":
+                self._enter_aside(words[0].text, end)
             if inner is None:
                 yield words, end
             else:
                 shell.dropped += shell.redirected
                 yield from shell.blocks.follow(inner, words, end)
+            self.aside.leave()
         shell.is_piped = end in ("|", "|&") and (not words or inner is not None)
         self.has_array, shell.redirected = False, []
         self.start = self.tokens.at
+
+    def _enter_aside(self, name: str, end: str = "") -> None:
+        """Start what has a shell of its own, where the command whose first word is `name` has one."""
+        is_part = end in ASIDE or self.shell.blocks.is_behind_pipe
+        if not is_part and name in CLOSERS and self.may_run_aside:
+            block = self._find(self.tokens.at, CLOSERS[name])
+            is_part = block is not None and runs_aside(self.text, block[1])
+        if is_part and name not in CLOSERS.values():
+            self.aside.enter(is_block=name in CLOSERS)
 
     def _inner(self, words: tuple[Word, ...]) -> Iterator[Command] | None:
         """Return the commands that one stands for; None for any other."""
@@ -173,7 +190,8 @@ class CommandReader:
             shell.dropped.append(f"{name}: {said}")
             return self._replay(self.replays.clean(text), shell.blocks.kind, is_certain=runs is True)
         if name in ("source", ".") and len(words) > 1 and not side_commands.explain_drop(words, after=False):
-            return self._source(words, runs)
+            settings = shell.text_of(words[1].text) if words[1].is_known else None
+            return None if settings is None else self._sourced(words, runs, settings)
         return None
 
     def _replay(self, text: str, kind: str, *, is_certain: bool = True) -> Generator[Command, None, bool]:
@@ -232,22 +250,20 @@ class CommandReader:
         shell = self.shell
         is_certain = shell.blocks.last = True
         shell.blocks.kinds["for"] = None
+        if shell.blocks.is_behind_pipe or runs_aside(self.text, self.tokens.at):
+            self.aside.enter(is_block=False)
         for values in rounds:
             shell.values.update(values)
             shell.loops += 1
             has_doubts = yield from self._replay(body, "for", is_certain=is_certain)
             shell.loops -= 1
             is_certain = is_certain and not has_doubts
-            if self._leaves_loop():
+            left = shell.left
+            shell.left = "" if left in ("break", "continue") else left
+            if left not in ("", "continue"):
                 break
         shell.blocks.status = shell.blocks.last
-
-    def _leaves_loop(self) -> bool:
-        """Whether `break`, `return` or `exit` has ended a loop; `continue` only ends its round."""
-        left = self.shell.left
-        if left in ("break", "continue"):
-            self.shell.left = ""
-        return left not in ("", "continue")
+        self.aside.leave()
 
     def _count(self, expression: str) -> Iterator[Command] | None:
         """Return the commands of `for ((i = 0; i < 4; i++))`; None where a number has no value."""
@@ -260,20 +276,16 @@ class CommandReader:
         name, (condition, step) = found[1], rest
         is_known = evaluate_arithmetic(condition, {**values, name: str(first)}) is not None
         body = self._loop_body() if is_known else None
-        return None if body is None else self._counted(name, first, condition, step, body)
-
-    def _counted(self, name: str, first: int, condition: str, step: str, body: str) -> Iterator[Command]:
-        shell = self.shell
-        shell.values[name] = str(first)
 
         def rounds() -> Iterator[Mapping[str, str]]:
-            while evaluate_arithmetic(condition, shell.values):
+            values[name] = str(first)
+            while evaluate_arithmetic(condition, values):
                 yield {}
                 self.replays.count(step)
-                if not shell.prepare((Word("let"), Word(step))):
+                if not self.shell.prepare((Word("let"), Word(step))):
                     return
 
-        yield from self._rounds(rounds(), body)
+        return None if body is None else self._rounds(rounds(), body)
 
     def _while(self, kind: str) -> Iterator[Command]:
         """Yield the commands of a loop whose condition the values of the text decide, or its first word."""
@@ -288,6 +300,7 @@ class CommandReader:
         wanted = kind == "while"
         is_test = re.match(r"\s*(?:!\s*)?(?:\[|\(\(|test\b)", condition)
         if do is None or not is_test or self._decided(condition) is not wanted:
+            self._enter_aside(kind)
             yield self._taken(), ";"
             return
         self.words.clear()
@@ -375,13 +388,8 @@ class CommandReader:
         shell.returns -= 1
         shell.left = "" if shell.left == "return" else shell.left
 
-    def _source(self, words: tuple[Word, ...], runs: Answer) -> Iterator[Command] | None:
-        """Return the commands of a file of settings; None for one that is not beside the text."""
-        shell = self.shell
-        text = shell.text_of(words[1].text) if words[1].is_known else None
-        return None if text is None else self._sourced(words, runs, text)
-
     def _sourced(self, words: tuple[Word, ...], runs: Answer, text: str) -> Iterator[Command]:
+        """Yield the commands of a file of settings."""
         shell = self.shell
         hidden = {name: shell.values.get(name) for name in ("BASH_SOURCE", "@")}
         shell.values["BASH_SOURCE"] = words[1].text

@@ -89,6 +89,7 @@ class ShellState:
     def enter_group(self, count: int = 1) -> Surroundings:
         """Start a group in parentheses, or a list that may run aside (0); return what it must not change."""
         self.groups += [len(self.blocks.open)] * count
+        self.blocks.is_behind_pipe &= not count
         kept = self.environment, copy(self.place), self.blocks.fatal
         return Surroundings(dict(self.values), dict(self.exports), set(self.visible), *kept)
 

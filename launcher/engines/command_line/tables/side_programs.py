@@ -48,6 +48,11 @@ SETUP = frozenset(
 )
 """Programs that install, download, copy, show or end something, whatever follows."""
 
+PROBES = frozenset(
+    names("grep egrep fgrep zgrep rg pgrep pidof diff cmp which type hash ping nc getent mountpoint")
+)
+"""Programs that are started for their answer: of any other, a text presumes that it succeeds."""
+
 BUILDERS = ("make", "ninja", "gmake")
 SETUP_PARTS = {
     "uv": ("pip", "sync", "venv", "add", "lock", "python", "init", "remove"),
