@@ -144,6 +144,11 @@ LAUNCH = "torchrun --nproc_per_node 2 a.py $X"
             "X is readonly, and the text sets it again",
             "take readonly or",
         ),
+        ('torchrun a.py --out "runs/{{ name }}" --template "{{ x }}"', "has runs/{{ name }}", "write a"),
+        ("D='<some dir>'\nO=\"--a $D/x\"\ntorchrun a.py $O", "has <some dir>, which has no", "write a"),
+        ("grep -q a b && X=1\ntorchrun a.py ${X:-2}", "$X (set in a condition)", "value"),
+        ("mkdir d && command -v g && X=1\ntorchrun a.py ${X:-2}", "$X (set in a condition)", "value"),
+        ("X=$(a b); torchrun a.py $?", "the line has $?, which has no value", "value"),
         ("declare -i X\nX=$(nproc)\ntorchrun a.py $X", "$(($(nproc))), which has no value", "write a value"),
     ],
 )

@@ -23,6 +23,7 @@ _TO_FILL = re.compile(
 
 _NAMED_PART = re.compile(
     r"\A@@@[A-Za-z]\w*(?:@@@)?\Z|(?i:<(?:path|your|name|output|dir\w*|hf|wandb|api)[ _-][^<>]{1,80}>)"
+    r"|(?<![^=/])<[A-Za-z][\w-]{0,40}(?:[ ][\w-]{1,40}){1,8}>(?![^/])"
 )
 """In angles, among arguments, whose `<image>` is a token of a model."""
 
@@ -32,6 +33,10 @@ _OF_SETTING = re.compile(
 _BY_NAME = re.compile(r"(?:[A-Z][A-Z0-9]*_)+(?:PATH|DIR|DIRECTORY|FILE|FOLDER|ROOT)")
 _OF_NAME = re.compile(r"-.*(?:env|var|key|name|column|field)", re.IGNORECASE)
 """In an option that takes the name of a variable: `--token-env HF_TOKEN_FILE`."""
+
+_TEMPLATE = re.compile(r"[^\s{}]*\{\{ ?[A-Za-z_.][\w.]{0,80} ?\}\}[^\s{}]*")
+_OF_TEMPLATE = re.compile(r"template|prompt|format", re.IGNORECASE)
+"""In an option that takes a template itself."""
 
 _BETWEEN = re.compile(r"[\s=,;'\"()\[\]{}<>]+")
 
@@ -52,16 +57,24 @@ def with_placeholders(word: Word, *, is_setting: bool = False) -> Word:
     return Word(text, tuple(parts)) if parts else word
 
 
+def left_open(text: str) -> tuple[str, ...]:
+    """Return the parts with blanks that a page leaves to its reader in a variable: `<some dir>/x`."""
+    return tuple(_NAMED_PART.findall(text)) if "<" in text and " " in text else ()
+
+
 def named_like_variables(args: Sequence[Word]) -> Iterator[str]:
     """Yield values of arguments that may be left to their reader: `--data DATA_DIR`, which no value follows.
 
-    `OUTPUT_DIR out` sets a key of a configuration (yacs).
+    `OUTPUT_DIR out` sets a key of a configuration (yacs). A template may fill in others: `"{{ name }}"`.
     """
     before = ""
     for word, following in zip_longest(args, args[1:]):
         value = word.text.partition("=")[2] or word.text
         is_last = following is None or following.text.startswith("-") or _BY_NAME.fullmatch(following.text)
         if word.is_known and is_last and _BY_NAME.fullmatch(value) and not _OF_NAME.match(before):
+            yield value
+        of_template = _OF_TEMPLATE.search(f"{before} {word.text.partition('=')[0]}")
+        if word.is_known and _TEMPLATE.fullmatch(value) and not of_template:
             yield value
         before = word.text
 

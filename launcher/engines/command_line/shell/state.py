@@ -12,6 +12,7 @@ from launcher.engines.command_line.shell.arithmetic import names_set, read_assig
 from launcher.engines.command_line.shell.blocks import LEAVES, ShellBlocks
 from launcher.engines.command_line.shell.bracket_tests import Files
 from launcher.engines.command_line.shell.env_file import exported_file, read_settings
+from launcher.engines.command_line.shell.missing_values import left_open
 from launcher.engines.command_line.shell.pipelines import predict_output
 from launcher.engines.command_line.shell.variables import Value, Variables, elements_of
 from launcher.engines.command_line.shell.words import (
@@ -347,7 +348,7 @@ class ShellState:
             if equals and f"{name.rstrip('+')} -r" in self.values:
                 self.lack(refusals.set_again(name.rstrip("+")))
             before = self.values.get(name.rstrip("+"))
-            lacking, others = word.unresolved, list[Word]()
+            lacking, others = word.unresolved or left_open(value), list[Word]()
             if name.endswith("+"):
                 name = name[:-1]
                 first, *others = elements_of(name, self.values) or (Word(""),)

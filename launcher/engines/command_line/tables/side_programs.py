@@ -74,6 +74,7 @@ SETUP_PARTS = {
     "dvc": ("checkout", "fetch", "pull"),
     "ollama": ("pull",),
     "dcgmi": ("profile",),
+    "ray": ("start", "stop", "status"),
     "gcloud": ("auth", "builds", "config", "init", "storage"),
     "az": ("account", "acr", "extension", "login", "storage"),
 }

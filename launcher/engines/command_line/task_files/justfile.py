@@ -95,7 +95,7 @@ def _task(
         lines = textwrap.dedent(without_lost("\n".join(body))).strip("\n").split("\n")
     elif not _SHEBANG.match(lines[0]):
         return None
-    given = _arguments(head["given"])
+    given = _arguments(head["given"], values)
     exports = [
         f'export {one["name"]}="{given[one["name"]]}"'
         for one in _GIVEN.finditer(head["given"])
@@ -110,14 +110,14 @@ def _task(
     return Task(head["name"], "\n".join((*shared, *exports, *filled)), needs, is_certain=is_certain)
 
 
-def _arguments(given: str) -> Mapping[str, str]:
-    """Return what the arguments of a recipe are where none is given."""
-    values: dict[str, str] = {}
+def _arguments(given: str, values: Mapping[str, str]) -> Mapping[str, str]:
+    """Return what the arguments of a recipe are where none is given: a text, or what a variable is."""
+    found: dict[str, str] = {}
     for one in _GIVEN.finditer(given):
         default = one["default"]
-        nothing = "" if "*" in one["mark"] else f"<{one['name']}>"
-        values[one["name"]] = nothing if default is None else default.strip("\"'")
-    return values
+        nothing = "" if "*" in one["mark"] else f"<your-{one['name']}>"
+        found[one["name"]] = nothing if default is None else values.get(default, default.strip("\"'"))
+    return found
 
 
 def _value(expression: str, values: Mapping[str, str]) -> str:

@@ -205,7 +205,7 @@ def _as_shell(body: str) -> str:
 
 
 def _without_comment(value: str) -> str:
-    return value.partition(" #")[0].rstrip()
+    return "" if value.startswith("#") else value.partition(" #")[0].rstrip()
 
 
 def _texts(head: str) -> Mapping[str, str]:
