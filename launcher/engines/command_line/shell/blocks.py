@@ -201,7 +201,7 @@ class ShellBlocks:
         block.taken, block.falls = either(block.taken, hit), False
 
     def end_pattern(self, operator: str) -> None:
-        """Take `;;`, behind the commands of a pattern, or what goes on to the next (`;&`, `;;&`)."""
+        """Take `;;`, behind the commands of a pattern, or what continues with the next (`;&`, `;;&`)."""
         if self.open and self.open[-1].kind == "case":
             block = self.open[-1]
             block.awaits_pattern, block.falls = True, operator == ";&" and block.runs
