@@ -15,8 +15,8 @@ from launcher.engines.command_line.shell.blocks import Command, ShellBlocks, is_
 from launcher.engines.command_line.shell.bracket_tests import Answer
 from launcher.engines.command_line.shell.getopts import asks_options, end_of_options, read_options
 from launcher.engines.command_line.shell.replay_limits import Replays
-from launcher.engines.command_line.shell.shells_aside import ASIDE, ShellsAside, may_run_aside, runs_aside
 from launcher.engines.command_line.shell.state import ShellState, Surroundings
+from launcher.engines.command_line.shell.subshells import ENDS, Subshells, is_subshell, may_have_subshell
 from launcher.engines.command_line.shell.terminals import SENTENCE, typed_text
 from launcher.engines.command_line.shell.tokens import ShellTokens
 from launcher.engines.command_line.shell.words import Word, is_assignment
@@ -37,11 +37,11 @@ class CommandReader:
         self.text = text
         self.shell = shell
         self.replays = replays
-        self.may_run_aside = may_run_aside(text)
+        self.may_have_subshell = may_have_subshell(text)
         self.tokens = ShellTokens(text, shell.values)
         self.words: list[Word] = []
         self.groups: list[Surroundings] = []
-        self.aside = ShellsAside(shell)
+        self.subshells = Subshells(shell)
         self.before: Surroundings | None = None  # a list that `&` may put aside: `cd DIR && serve &`
         self.has_array = self.is_behind_loop = False
         self.start = 0  # of the command that is read
@@ -56,7 +56,7 @@ class CommandReader:
             if self.shell.left:
                 if self.groups:  # of a function in parentheses
                     self.shell.restore(self.groups[0], len(self.groups))
-                self.aside.leave()
+                self.subshells.leave(is_left=True)
                 return
         if self.words or self.is_behind_loop:
             yield from self._finish("")
@@ -72,14 +72,14 @@ class CommandReader:
             if words == [Word("esac")]:
                 blocks.open[-1].awaits_pattern = False
         elif first == "case" and word.text == "in" and len(words) > 2:
-            self._enter_aside(first)
+            self._enter_subshell(first)
             yield self._taken(), ";"
         elif first == "function" and word.text == "{" and len(words) == 3:
             self._define(words[1].text)
         elif len(words) == 1 and first in ("while", "until") and blocks.runs and not blocks.in_condition:
             yield from self._while(first)
         elif (len(words) == 1 and is_alone(first)) or (first == "!" and word.text == "{" and len(words) == 2):
-            self._enter_aside(word.text)
+            self._enter_subshell(word.text)
             yield self._taken(), ";"
 
     def _is_in_test(self) -> bool:
@@ -152,25 +152,25 @@ class CommandReader:
         elif words:
             inner = self._inner(words)
             if inner is None or words[0].text != "for":
-                self._enter_aside(words[0].text, end)
+                self._enter_subshell(words[0].text, end)
             if inner is None:
                 yield words, end
             else:
                 shell.dropped += shell.redirected
                 yield from shell.blocks.follow(inner, words, end)
-            self.aside.leave()
+            self.subshells.leave()
         shell.is_piped = end in ("|", "|&") and (not words or inner is not None)
         self.has_array, shell.redirected = False, []
         self.start = self.tokens.at
 
-    def _enter_aside(self, name: str, end: str = "") -> None:
+    def _enter_subshell(self, name: str, end: str = "") -> None:
         """Start what has a shell of its own, where the command whose first word is `name` has one."""
-        is_part = end in ASIDE or self.shell.blocks.is_behind_pipe
-        if not is_part and name in CLOSERS and self.may_run_aside:
+        is_part = end in ENDS or self.shell.blocks.is_behind_pipe
+        if not is_part and name in CLOSERS and self.may_have_subshell:
             block = self._find(self.tokens.at, CLOSERS[name])
-            is_part = block is not None and runs_aside(self.text, block[1])
+            is_part = block is not None and is_subshell(self.text, block[1])
         if is_part and name not in CLOSERS.values():
-            self.aside.enter(is_block=name in CLOSERS)
+            self.subshells.enter(is_block=name in CLOSERS)
 
     def _inner(self, words: tuple[Word, ...]) -> Iterator[Command] | None:
         """Return the commands that one stands for; None for any other."""
@@ -250,8 +250,8 @@ class CommandReader:
         shell = self.shell
         is_certain = shell.blocks.last = True
         shell.blocks.kinds["for"] = None
-        if shell.blocks.is_behind_pipe or runs_aside(self.text, self.tokens.at):
-            self.aside.enter(is_block=False)
+        if shell.blocks.is_behind_pipe or is_subshell(self.text, self.tokens.at):
+            self.subshells.enter(is_block=False)
         for values in rounds:
             shell.values.update(values)
             shell.loops += 1
@@ -263,7 +263,7 @@ class CommandReader:
             if left not in ("", "continue"):
                 break
         shell.blocks.status = shell.blocks.last
-        self.aside.leave()
+        self.subshells.leave()
 
     def _count(self, expression: str) -> Iterator[Command] | None:
         """Return the commands of `for ((i = 0; i < 4; i++))`; None where a number has no value."""
@@ -300,7 +300,7 @@ class CommandReader:
         wanted = kind == "while"
         is_test = re.match(r"\s*(?:!\s*)?(?:\[|\(\(|test\b)", condition)
         if do is None or not is_test or self._decided(condition) is not wanted:
-            self._enter_aside(kind)
+            self._enter_subshell(kind)
             yield self._taken(), ";"
             return
         self.words.clear()

@@ -4,24 +4,24 @@ import re
 
 from launcher.engines.command_line.shell.state import ShellState, Surroundings
 
-ASIDE = ("|", "|&", "&")
+ENDS = ("|", "|&", "&")
 """Behind what has a shell of its own."""
 
-_ASIDE = re.compile(r"[ \t]*(?:\d?>{1,2}(?:&\d|[ \t]*[^\s;&|<>()]+)[ \t]*){0,3}(?:\|(?!\|)|&(?![&>]))")
+_END = re.compile(r"[ \t]*(?:\d?>{1,2}(?:&\d|[ \t]*[^\s;&|<>()]+)[ \t]*){0,3}(?:\|(?!\|)|&(?![&>]))")
 _ANY = re.compile(r"(?:\b(?:fi|done|esac)\b|\})(?:[^\n;|&]|(?<=>)&){0,300}(?:\|(?!\|)|&(?![&>]))")
 
 
-def runs_aside(text: str, at: int) -> bool:
+def is_subshell(text: str, at: int) -> bool:
     """Whether a pipe or `&` follows the block that ends at `at`."""
-    return _ASIDE.match(text, at) is not None
+    return _END.match(text, at) is not None
 
 
-def may_run_aside(text: str) -> bool:
+def may_have_subshell(text: str) -> bool:
     """Whether a block of a text may be in front of one."""
     return _ANY.search(text) is not None
 
 
-class ShellsAside:
+class Subshells:
     """The parts that are read now."""
 
     def __init__(self, shell: ShellState) -> None:
@@ -34,8 +34,8 @@ class ShellsAside:
         blocks.is_behind_pipe = False
         self.open.append((len(blocks.open), int(is_block), self.shell.enter_group(int(is_block))))
 
-    def leave(self) -> None:
-        """End the parts whose blocks have ended."""
-        while self.open and len(self.shell.blocks.open) <= self.open[-1][0]:
+    def leave(self, *, is_left: bool = False) -> None:
+        """End the parts whose blocks have ended, or all of a text that `return` has left."""
+        while self.open and (is_left or len(self.shell.blocks.open) <= self.open[-1][0]):
             _, count, before = self.open.pop()
             self.shell.restore(before, count)
