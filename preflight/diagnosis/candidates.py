@@ -10,7 +10,7 @@ from preflight.diagnosis.exception_origins import is_of_another_package, row_ove
 from preflight.diagnosis.exception_shapes import chains_of
 from preflight.diagnosis.lines import Line
 from preflight.diagnosis.long_messages import hits_of_long_messages
-from preflight.diagnosis.process_ends import echoes_lost_peer, lost_its_store, weigh_peers_end
+from preflight.diagnosis.process_ends import WATCHDOG, echoes_lost_peer, lost_its_store, weigh_peers_end
 from preflight.diagnosis.quoted_text import is_shown_text
 from preflight.diagnosis.repeated_statuses import by_named_status, by_printed_assertions, with_last_errors
 from preflight.diagnosis.result import USER_CODE
@@ -108,7 +108,10 @@ def candidates(
     found = [_behind_an_end(each, others, framed) for each in found if not echoes_lost_peer(each, found)]
     if any(each.cause.code == _GATED for each in found):  # its HTTP status is printed first
         found = [replace(each, broad=each.broad or each.cause.code == _REFUSED) for each in found]
-    explained = any(each.depth <= CausalDepth.GENERAL and not each.warning_only for each in found)
+    explained = any(
+        each.depth <= CausalDepth.GENERAL and not each.warning_only and each.cause.code != WATCHDOG
+        for each in found
+    )
     return [*found, *(each for each in own if not (explained and each.warning_only))]
 
 

@@ -81,7 +81,7 @@ def _diagnose(lines: Sequence[Line], context: Context | None, *, beside_earlier:
     causes = tuple(candidate.cause for candidate in ordered)
     if context is not None:
         causes = apply_context(causes, context)
-    if causes and course.start and beside_earlier:
+    if course.start and beside_earlier and (causes or failed):
         causes = _beside_earlier(causes, lines[: course.start])
     nothing = UNKNOWN if failed or _failed(context) or _is_complaint(lines, course) else BENIGN
     warnings = _warnings(lines)

@@ -70,6 +70,7 @@ _RAISED_IN: tuple[tuple[str, frozenset[str], re.Pattern[str]], ...] = (
     ("S104", frozenset({"AttributeError"}), _IMPORTED),
     ("S81", frozenset({"ValueError"}), re.compile(r"/huggingface_hub/_login\.py:")),
     ("S106", frozenset({"TypeError", "AttributeError", "PicklingError"}), re.compile(r"/multiprocessing/reduction\.py:")),
+    ("S97", frozenset({"EOFError"}), re.compile(r"/multiprocessing/connection\.py:_recv$")),
 )  # fmt: skip
 
 # Classes whose name says what failed only in the package that they are of.

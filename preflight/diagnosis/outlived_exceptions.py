@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import islice
 
 from preflight.diagnosis.lines import Line
 from preflight.diagnosis.tracebacks import (
@@ -21,6 +22,7 @@ _WARNS = re.compile(
 _AMID_OTHERS = 8  # lines in which the next one of the same process is looked for
 # NumPy 2 shows the stack that imports a module built for NumPy 1, under a traceback's heading; no exception ends it.
 _HEADING, _OF_NUMPY = "Traceback (most recent call last):", "modules will need time to support NumPy 2"
+_TRACKS = "multiprocessing/resource_tracker.py"  # it prints a name that it does not know, and continues
 _QUEUE_ENDED = re.compile(r"(?:EOFError|BrokenPipeError|ConnectionResetError)\b")
 _STEP = re.compile(r"\d%\|.{0,200}(?:it/s|s/it)|[Ll]oss['\"]?\s*[:=|]?\s*['\"]?\d+\.\d")
 
@@ -38,7 +40,9 @@ def _is_ignored(lines: Sequence[Line], index: int, text: str) -> bool:
     if text.startswith(_IGNORED):
         return True
     if text.startswith(_HEADING):
-        return _shows_stack(lines, index)
+        return _shows_stack(lines, index) or any(
+            _TRACKS in lines[each].text for each in islice(_of_traceback(lines, index), 2)
+        )
     if text.startswith(_NOT_LOGGED):
         return not any("[Errno " in lines[each].text for each in _of_traceback(lines, index))
     if IN_THREAD in text:
@@ -90,7 +94,7 @@ def _blank(lines: Sequence[Line], places: Sequence[int]) -> Sequence[Line]:
 def _of_traceback(lines: Sequence[Line], start: int) -> Iterator[int]:
     """Yield the places of a traceback's lines, from one above it to its exception; collectors double lines."""
     stream, text = lines[start].stream, lines[start].text
-    ended, shown_only = False, text.startswith(_HEADING)
+    ended, shown_only = False, text.startswith(_HEADING) and _shows_stack(lines, start)
     for index in range(start, min(len(lines), start + LONGEST_TRACEBACK)):
         line = lines[index]
         if line.stream != stream:

@@ -8,12 +8,14 @@ from preflight.diagnosis.candidate import Candidate
 from preflight.diagnosis.signatures.table import CausalDepth
 from preflight.diagnosis.tracebacks import ParsedException
 
-_WATCHDOG = "S54"
+WATCHDOG = "S54"
 _FAILED_OR_TIMED_OUT = "Some NCCL operations have failed or timed out"
 _REMOTE_ERROR = re.compile(r"ncclRemoteError|remote process exited")
 SYSTEM_ERROR = "S55"
 _WAITED_FOR_PEER = re.compile(r"(?i:gloo).{0,200}(?:[Tt]ime(?:d )?out|closed by peer|reset by peer)")
 _ABORT, _CRASH, _STOPPED, _FAILED_RANK = "S69", "S71", "S73", "S99"
+# torch's agent says it of the process that ended first, before it stops the others.
+_STOPPED_FIRST = re.compile(r"\bfailed \(exitcode: -15\)")
 _UNREACHED, _NEVER_JOINED = "S51", "S52"
 _STORE_FAILED = re.compile(r"connection to the C10d store has failed|error of type RendezvousConnectionError")
 _WAS_CONNECTED = re.compile(r"\b(?:Broken pipe|Connection (?:was )?reset|[Cc]onnection closed)\b")
@@ -37,6 +39,8 @@ def weigh_peers_end(candidate: Candidate, others: Sequence[Candidate]) -> Candid
     if candidate.cause.code == _ABORT and crashed:
         return replace(candidate, depth=CausalDepth.VICTIM)
     if candidate.cause.code == _STOPPED and any(each.cause.code == _FAILED_RANK for each in others):
+        if _STOPPED_FIRST.search(candidate.first.text):
+            return replace(candidate, depth=CausalDepth.ENDING)
         return replace(candidate, warning_only=True)
     if _stopped_behind(candidate, others):
         return candidate.possibly(CausalDepth.VICTIM)
@@ -51,7 +55,7 @@ def weigh_peers_end(candidate: Candidate, others: Sequence[Candidate]) -> Candid
     if candidate.cause.code == SYSTEM_ERROR and peers_killed:
         gloo = all(_WAITED_FOR_PEER.search(each.text) for each in candidate.cause.evidence)
         return replace(candidate, depth=CausalDepth.VICTIM) if gloo else candidate
-    waits = [each.first.order for each in others if each.cause.code == _WATCHDOG]
+    waits = [each.first.order for each in others if each.cause.code == WATCHDOG]
     killed = candidate.cause.code in _KILLS and candidate.depth is CausalDepth.ENDING
     if killed and waits and candidate.first.order < min(waits):
         return replace(candidate, depth=CausalDepth.GENERAL)
@@ -74,7 +78,7 @@ def echoes_lost_peer(candidate: Candidate, others: Sequence[Candidate]) -> bool:
     """Whether it is a watchdog that only repeats that some operation failed, while NCCL reports a peer that was gone."""
     lines = candidate.cause.evidence
     return (
-        candidate.cause.code == _WATCHDOG
+        candidate.cause.code == WATCHDOG
         and all(_FAILED_OR_TIMED_OUT in each.text for each in lines)
         and any(_REMOTE_ERROR.search(each.text) for other in others for each in other.cause.evidence)
     )

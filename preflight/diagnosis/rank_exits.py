@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from preflight.diagnosis.candidate import Candidate
 from preflight.diagnosis.lines import Line
+from preflight.diagnosis.process_ends import WATCHDOG
 from preflight.diagnosis.result import USER_CODE, USER_EXCEPTION
 from preflight.diagnosis.run_progress import RunProgress
 from preflight.diagnosis.signatures.table import CausalDepth, signature
@@ -20,9 +21,12 @@ _HOST_TABLE = re.compile(r"^Failures:")
 _MOST_EXIT_CODE = 127
 """Greater codes are what a shell makes of a signal."""
 _ON_THIS_HOST = re.compile(r"by peer \[(?:127\.[\d.]{5,11}|::1)\]")
+_RAN = "CalledProcessError"
+_STARTS_RANKS = re.compile(
+    r"\b(?:torchrun|accelerate|deepspeed|torch\.distributed|srun|mpirun|python[\d.]*)\b"
+)
 _STOPS = "closing signal"
 _LOST_PEER = "S57"
-_WAITED = "S54"
 _ENDED_EARLY = "S25"
 
 
@@ -66,16 +70,27 @@ def exit_candidates(
     Nothing where another candidate says more than that a process ended or lost its peer.
     """
     if any(
-        each.depth <= CausalDepth.GENERAL and not each.warning_only and each.cause.code != _WAITED
+        each.depth <= CausalDepth.GENERAL and not each.warning_only and each.cause.code != WATCHDOG
         for each in found
     ):
         return []
     exits = rank_exits(course.failing, lines)
-    own = _own_exit(exits, raised)
+    own = _own_command(raised, course) or _own_exit(exits, raised)
     if own is not None:
         return [own]
     early = _ended_early(lines, exits, found, course)
     return [early] if early is not None else []
+
+
+def _own_command(raised: Sequence[ParsedException], course: RunProgress) -> Candidate | None:
+    """Return the first command that the script itself ran and that failed; a launcher's is a rank of the run."""
+    own = (each for each in raised if each.name == _RAN and each.place and each.line.order >= course.start)
+    ran = next(own, None)
+    if ran is None or _STARTS_RANKS.search(ran.message):
+        return None
+    said = f"a command that the script ran failed: {ran.message}"
+    words, kind = (said, "read what it printed above, and run it by hand there"), (USER_CODE, USER_EXCEPTION)
+    return Candidate.shown_by([ran.line], CausalDepth.ENDING, kind, "likely", words, location=ran.place)
 
 
 def _own_exit(exits: Sequence[ReportedExit], raised: Sequence[ParsedException]) -> Candidate | None:
@@ -100,7 +115,7 @@ def _ended_early(
     lines: Sequence[Line], exits: Sequence[ReportedExit], found: Sequence[Candidate], course: RunProgress
 ) -> Candidate | None:
     """Return the rank that said it was done before others, which then lost it or waited for it in vain."""
-    waits = [each for each in found if each.cause.code in (_LOST_PEER, _WAITED) and not each.warning_only]
+    waits = [each for each in found if each.cause.code in (_LOST_PEER, WATCHDOG) and not each.warning_only]
     row = signature(_ENDED_EARLY)
     if not waits or row is None or any(each.code < 0 and each.root for each in exits):
         return None
@@ -108,7 +123,7 @@ def _ended_early(
     failed = {each.rank for each in exits} | {each.first.rank for each in waits}
     done = [lines[order] for order in course.done if order < first.first.order]
     done = [line for line in done if line.rank is None or line.rank not in failed]
-    if first.cause.code == _WAITED:
+    if first.cause.code == WATCHDOG:
         done = [line for line in done if line.rank is not None and first.first.rank is not None]
     last = done[-1] if done else _row_of_peer_that_left(lines, exits, first.first)
     if last is None:

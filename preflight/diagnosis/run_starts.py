@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from preflight.diagnosis.lines import Line
-from preflight.diagnosis.signature_matcher import JoinedLines, shape
+from preflight.diagnosis.signature_matcher import JoinedLines, is_harmless, shape
 from preflight.diagnosis.signatures.model import AnyOf
 from preflight.diagnosis.step_counters import counted_steps
 
@@ -140,7 +140,8 @@ def _after_retry(lines: Sequence[Line], failing: Sequence[Line]) -> int:
     """Return the place behind the last word that a failed run is started again, where something failed behind it, too."""
     between = lines[failing[0].order + 1 : failing[-1].order]
     again = (between[at] for at in JoinedLines([line.text for line in between]).matching(_AGAIN))
-    return max((line.order + 1 for line in again if _RETRIED.match(line.text)), default=0)
+    retried = (line for line in again if _RETRIED.match(line.text) and not is_harmless(line.text))
+    return max((line.order + 1 for line in retried), default=0)
 
 
 def _after_counted_again(lines: Sequence[Line], failing: Sequence[Line]) -> int:

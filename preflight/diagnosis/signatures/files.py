@@ -50,8 +50,8 @@ ROWS: tuple[Signature, ...] = (
               r"|(?:pytorch_model|model)\S*\.(?:bin|safetensors|index\.json)\S* .{0,40}(?:not found|does not exist|is missing)|model-\d{5}-of-\d{5}\.safetensors.{0,60}(?:No such|not found)|AssertionError: +assert len\(self\.ckpt_list\)|[Nn]o (?:valid )?checkpoint found in|Can't find a valid checkpoint at",
               "the model directory holds no weights", "copy or download it again", "run"),
     Signature("S86", "bad-checkpoint", ROOT,
-              r"Couldn't instantiate the backend tokenizer|did not match any variant of untagged enum|expected value at line 1 column 1|data did not match any variant"
-              r"|EOF while parsing (?:a|an) \w+ at line|(?:expected|invalid) .{0,40} at line \d+ column \d+|Can't load tokenizer for '[./]|Unable to load vocabulary from file|not a (?:valid )?(?:sentencepiece|tiktoken) model"
+              r"Couldn't instantiate the backend tokenizer|did not match any variant of untagged enum|data did not match any variant"
+              r"|(?<!Invalid JSON: )\b(?:EOF while parsing an? \w+ at line|(?:expected|invalid) .{0,40} at line \d+ column \d+)|Can't load tokenizer for '[./]|Unable to load vocabulary from file|not a (?:valid )?(?:sentencepiece|tiktoken) model"
               r"|Internal: .{0,80}(?:sentencepiece|model_proto)|could not parse ModelProto|Error parsing line b|vocab_file.{0,40}NoneType|tokenizer\.(?:json|model).{0,60}(?:corrupt|invalid|No such file)",
               "a file of the tokenizer (tokenizer.json, vocab.json, tokenizer.model) is missing, broken, a Git LFS pointer, or written by a newer tokenizers",
               "copy all of its files again; the same tokenizers version on all hosts", "run"),
