@@ -89,7 +89,7 @@ def _own_command(raised: Sequence[ParsedException], course: RunProgress) -> Cand
     if ran is None or _STARTS_RANKS.search(ran.message):
         return None
     said = f"a command that the script ran failed: {ran.message}"
-    words, kind = (said, "read what it printed above, and run it by hand there"), (USER_CODE, USER_EXCEPTION)
+    words, kind = (said, "read what it printed above, and run it by hand"), (USER_CODE, USER_EXCEPTION)
     return Candidate.shown_by([ran.line], CausalDepth.ENDING, kind, "likely", words, location=ran.place)
 
 
