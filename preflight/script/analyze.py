@@ -241,8 +241,7 @@ def _accelerator(it: Interpreter, event: ScriptEvent, seen: _Collected) -> None:
     value = text_of(requested) or ""
     binding = requested != NONE and not option
     seen.sites.setdefault(event.place, PrecisionSite(event.place, "Accelerator", value, binding, option))
-    thing = it.thing(event.ref)
-    if thing is not None and thing.get("sharded") == TRUE:
+    if it.attr(event.ref, "sharded") == TRUE:
         seen.manages = seen.manages or event.place
 
 

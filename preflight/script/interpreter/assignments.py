@@ -142,7 +142,7 @@ def set_attribute(it: "Interpreter", owner: Value, name: str, value: Value, node
         info = it.classes[owner.key]
         it.classes[owner.key] = replace(info, names={**info.names, name: known})
     elif isinstance(owner, Module):
-        frame = it.module_of(owner)
+        frame = it.modules.get(owner.path)
         if frame is not None:
             it.state.names(frame)[name] = value
 

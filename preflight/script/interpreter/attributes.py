@@ -70,7 +70,7 @@ def _attribute_of_each(it: "Interpreter", owner: OneOf, name: str, node: ast.AST
 def _module_attribute(it: "Interpreter", owner: Module, name: str, _node: ast.AST) -> Value:
     if name == "__dict__":
         return owner  # its names, as those of globals()
-    return it.state.frames.get(it.module_of(owner) or -1, {}).get(name, UNKNOWN)
+    return it.state.frames.get(it.modules.get(owner.path, -1), {}).get(name, UNKNOWN)
 
 
 def _part_attribute(it: "Interpreter", owner: Element, name: str, _node: ast.AST) -> Value:

@@ -135,8 +135,7 @@ def _invoke_other(it: "Interpreter", func: Value, seen: "Call") -> Value:
 
 
 def _call_object(it: "Interpreter", ref: Ref, seen: "Call") -> Value:
-    thing = it.thing(ref)
-    of_class = thing.attrs.get("__class__") if thing else None
+    of_class = it.attr(ref, "__class__")
     if isinstance(of_class, Class):
         for info in it.mro(of_class.key):
             method = info.names.get("__call__")

@@ -120,8 +120,7 @@ def is_enum(it: "Interpreter", cls: Class) -> bool:
 
 def method_of(it: "Interpreter", owner: Value, name: str) -> Func | None:
     """Return a method of the class of an object, bound to it, None where the script defines none."""
-    thing = it.thing(owner) if isinstance(owner, Ref) else None
-    cls = thing.get("__class__") if thing else NONE
+    cls = it.attr(owner, "__class__") if isinstance(owner, Ref) else NONE
     found = (info.names.get(name) for info in it.mro(cls.key)) if isinstance(cls, Class) else ()
     method = next((item for item in found if isinstance(item, Func)), None)
     return Func(method.key, method.frame, owner) if method else None

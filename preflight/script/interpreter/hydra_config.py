@@ -66,11 +66,7 @@ class _Composition:
         found = config_files.loaded(self._it, Const(path))
         if found == UNKNOWN:
             found = _stored(self._it, self._call, key)
-        if isinstance(found, Map):
-            listed = found.get("defaults")
-        else:
-            thing = self._it.thing(found)
-            listed = thing.get("defaults") if thing is not None else NONE
+        listed = found.get("defaults") if isinstance(found, Map) else self._it.attr(found, "defaults")
         for item in listed.items if isinstance(listed, Seq) and depth else ():
             found = self._with_default(group, found, item, depth - 1)
         return found
@@ -99,8 +95,7 @@ class _Composition:
 
 
 def _stored(it: "Interpreter", call: Call, key: str) -> Value:
-    store = it.thing(_STORE)
-    node = store.get(key, UNKNOWN) if store is not None else UNKNOWN
+    node = it.attr(_STORE, key, UNKNOWN)
     if isinstance(node, Class):
         return classes.instantiate(it, node, unwrap_value(it, call.node, ()))
     return node if isinstance(node, (Map, Ref)) else UNKNOWN

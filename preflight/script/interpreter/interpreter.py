@@ -6,7 +6,6 @@ twice (so that what one turn leaves behind meets the next), a call of the script
 """
 
 import ast
-import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
@@ -23,6 +22,7 @@ from preflight.script.interpreter.events import Call, ClassInfo, Draw, FuncInfo,
 from preflight.script.interpreter.module_names import ModuleName
 from preflight.script.interpreter.state import State
 from preflight.script.interpreter.values import (
+    NONE,
     UNKNOWN,
     Class,
     Const,
@@ -42,7 +42,6 @@ from preflight.script.interpreter.values import (
 )
 from preflight.script.library_names import TRAINS, is_named_trainer
 from preflight.script.source import PLACE, Source, Sources, used_by_program, used_names
-from preflight.script.syntax_trees import walk
 from preflight.script.target import RankTarget
 
 if TYPE_CHECKING:
@@ -52,7 +51,6 @@ _OF_ONE_SIZE = frozenset({Unknown, Ref, Element, Method, Func, Class, Module, Dt
 _HANDLERS, _PARTS = expressions.HANDLERS, expressions.parts
 _MAX_PROBLEMS = 20
 _NO_NAMES, _NO_FRAMES = dict[str, Value](), dict[str, int]()
-_NOTES = re.compile(r"^(?:append|add|update|setdefault|insert|extend)$|register")
 
 
 class Library(Protocol):
@@ -299,6 +297,11 @@ class Interpreter:
             return self.state.heap.get(value.of)
         return self.state.heap.get(value) if isinstance(value, int) else None
 
+    def attr(self, value: Value | int | None, name: str, default: Value = NONE) -> Value:
+        """Return an attribute of the thing that a value is; the default also where it is none."""
+        thing = self.thing(value)
+        return default if thing is None else thing.get(name, default)
+
     def kind(self, value: Value | None) -> str:
         """Return the kind of thing a value is, "" when it is none."""
         thing = self.state.heap.get(value.id) if type(value) is Ref else None
@@ -368,21 +371,11 @@ class Interpreter:
         """Carry out statements."""
         statements.execute(self, body)
 
-    def notes_something(self, func: Func) -> bool:
-        """Whether a function puts anything into a list or dict: of a decorator only that is followed."""
-        info = self.functions.get(func.key)
-        return info is not None and any(
-            (isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store))
-            or (isinstance(node, ast.Call) and _NOTES.search(getattr(node.func, "attr", "")))
-            for node in walk(info.node)
-        )
-
     def mro(self, key: int) -> Iterator[ClassInfo]:
         """Yield a class of the script and its bases of the script."""
         pending, seen = [key], set[int]()
         while pending:
-            current = pending.pop(0)
-            info = self.classes.get(current)
+            info = self.classes.get(current := pending.pop(0))
             if info is None or current in seen:
                 continue
             seen.add(current)
@@ -394,7 +387,3 @@ class Interpreter:
         bases = (base for info in self.mro(key) for base in info.bases if isinstance(base, ExternalName))
         names = (base.name for base in bases)
         return next((name for name in names if self.library.class_kind(name) or is_named_trainer(name)), "")
-
-    def module_of(self, value: Module) -> int | None:
-        """Return the frame of a module of the script's own."""
-        return self.modules.get(value.path)

@@ -1,6 +1,7 @@
 """Statements of the language: what one does to names and to the path, `with` blocks are remembered."""
 
 import ast
+import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,7 @@ from preflight.script.interpreter.values import (
     Ref,
     Value,
 )
+from preflight.script.syntax_trees import walk
 
 if TYPE_CHECKING:
     from preflight.script.interpreter.interpreter import Interpreter
@@ -33,6 +35,7 @@ _OPERATION, _OF_ENVIRON = "gpulaunch_operation", "gpulaunch_environ"
 """Where nodes keep what each reading needs of them, at every visit."""
 _ENDS = frozenset({"SystemExit", "SystemExit()", "SystemExit(0)"})
 """What is raised to end a process that has not failed."""
+_NOTES = re.compile(r"^(?:append|add|update|setdefault|insert|extend)$|register")
 
 
 def execute(it: "Interpreter", body: list[ast.stmt]) -> None:
@@ -218,7 +221,7 @@ def _function(it: "Interpreter", node: ast.FunctionDef | ast.AsyncFunctionDef) -
 
 def _register(it: "Interpreter", decorator: Value, defined: Value, node: ast.AST) -> None:
     """Follow a decorator of the script for what it notes, as a registry does; the name keeps its body."""
-    if isinstance(decorator, Func) and it.notes_something(decorator):
+    if isinstance(decorator, Func) and _notes_something(it, decorator):
         dead = it.state.dead
         calls.invoke(it, decorator, unwrap_value(it, node, (defined,)))
         it.state.dead = dead
@@ -226,6 +229,16 @@ def _register(it: "Interpreter", decorator: Value, defined: Value, node: ast.AST
         isinstance(decorator, Method) and it.kind(decorator.owner) == "registry"
     ):
         calls.invoke(it, decorator, unwrap_value(it, node, (defined,)))
+
+
+def _notes_something(it: "Interpreter", func: Func) -> bool:
+    """Whether a function puts anything into a list or dict: of a decorator only that is followed."""
+    info = it.functions.get(func.key)
+    return info is not None and any(
+        (isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store))
+        or (isinstance(node, ast.Call) and _NOTES.search(getattr(node.func, "attr", "")))
+        for node in walk(info.node)
+    )
 
 
 def _class(it: "Interpreter", node: ast.ClassDef) -> None:

@@ -155,8 +155,7 @@ def _is_a(it: Interpreter, value: Value, kind: Value) -> bool | None:
     if isinstance(value, Dtype):
         return True if name == "torch.dtype" else (False if name in _TYPES else None)
     if isinstance(value, Ref) and isinstance(kind, Class):
-        thing = it.thing(value)
-        of_class = thing.get("__class__") if thing else UNKNOWN
+        of_class = it.attr(value, "__class__")
         if isinstance(of_class, Class):
             return any(info is it.classes.get(kind.key) for info in it.mro(of_class.key))
     if isinstance(value, Ref) and name in _KINDS and it.kind(value) in _KINDS.values():
@@ -185,8 +184,7 @@ def _type(it: Interpreter, call: Call) -> Value:
     given = call.args[0] if len(call.args) == 1 else UNKNOWN
     if isinstance(given, (Const, Map)):
         return ExternalName(f"builtins.{type(given.value).__name__ if isinstance(given, Const) else 'dict'}")
-    thing = it.thing(given)
-    return thing.get("__class__", UNKNOWN) if thing else UNKNOWN
+    return it.attr(given, "__class__", UNKNOWN)
 
 
 def _enumerate(it: Interpreter, call: Call) -> Value:

@@ -184,8 +184,7 @@ class LibraryModel:
         return handler(it, owner, call) if handler is not None else UNKNOWN
 
     def _super(self, it: Interpreter, owner: Ref | Element, name: str, call: Call) -> Value:
-        thing = it.thing(owner)
-        of_class = thing.get("__class__") if thing else None
+        of_class = it.attr(owner, "__class__")
         if not isinstance(of_class, Class) or not isinstance(owner, Ref):
             return UNKNOWN
         for info in list(it.mro(of_class.key))[1:]:

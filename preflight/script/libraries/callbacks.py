@@ -84,8 +84,7 @@ def call_methods(it: Interpreter, owner: Value, names: tuple[str, ...], seen: Ca
 
     Returns what the last of them gives.
     """
-    thing = it.thing(owner) if isinstance(owner, Ref) else None
-    cls = thing.get("__class__") if thing else NONE
+    cls = it.attr(owner, "__class__")
     found: Value = UNKNOWN
     if not isinstance(cls, Class) or not isinstance(owner, Ref):
         return found
@@ -100,8 +99,7 @@ def call_methods(it: Interpreter, owner: Value, names: tuple[str, ...], seen: Ca
 
 def add_callback(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
     """Note a callback that is added after the Trainer was made."""
-    thing = it.thing(owner)
-    callbacks = thing.get("callbacks") if thing else NONE
+    callbacks = it.attr(owner, "callbacks")
     if isinstance(owner, Ref) and call.args:
         held = callbacks.items if isinstance(callbacks, Seq) else ()
         it.change(owner.id, callbacks=Seq((*held, call.args[0])))

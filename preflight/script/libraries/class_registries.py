@@ -8,7 +8,6 @@ from preflight.script.interpreter.calls import invoke, taint
 from preflight.script.interpreter.events import Call, CallModel, MethodModel
 from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.values import (
-    NONE,
     TRUE,
     UNKNOWN,
     Class,
@@ -87,10 +86,9 @@ def _register(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
 
 def _registered(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
     """What registry.register(name) gives is called with the class below it."""
-    thing = it.thing(owner)
-    registry = thing.get("registry") if thing is not None else NONE
-    if isinstance(registry, Ref) and thing is not None:
-        _note(it, registry, text_of(thing.get("name")), call.first)
+    registry = it.attr(owner, "registry")
+    if isinstance(registry, Ref):
+        _note(it, registry, text_of(it.attr(owner, "name")), call.first)
     return call.first
 
 

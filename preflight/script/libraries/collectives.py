@@ -132,8 +132,7 @@ def note_forward(it: Interpreter, model: Ref | Element, call: Call) -> None:
 
 def note_state_dict(it: Interpreter, model: int, call: Call) -> None:
     """Note that the weights of a model are gathered, if FSDP shards it."""
-    thing = it.thing(model)
-    if thing is not None and thing.get("gathers") == TRUE:
+    if it.attr(model, "gathers") == TRUE:
         emit_collective(it, call, "state_dict")
 
 

@@ -94,24 +94,21 @@ def mixed_precision(it: Interpreter, args: Value) -> Value:
         return launch
     results: list[Value] = []
     for item in alternatives(args):
-        thing = it.thing(item) if isinstance(item, Ref) else None
-        requested = effective(it, item, _name(thing)) if thing and isinstance(item, Ref) else UNKNOWN
+        requested = effective(it, item, _name(it, item)) if isinstance(item, Ref) else UNKNOWN
         results += [launch if value == NONE else value for value in alternatives(requested)]
     return join(results)
 
 
-def _name(thing: HeapObject | None) -> str:
-    value = thing.get("__name__") if thing else NONE
+def _name(it: Interpreter, args: Ref) -> str:
+    value = it.attr(args, "__name__")
     return str(value.value) if isinstance(value, Const) else ""
 
 
 def sharded(it: Interpreter, args: Value) -> bool:
     """Whether DeepSpeed or FSDP keeps float32 masters, or may."""
     for item in alternatives(args):
-        thing = it.thing(item) if isinstance(item, Ref) else None
-        for name in ("deepspeed", "fsdp"):
-            value = thing.get(name) if thing else NONE
-            if value not in (NONE, Const(""), FALSE):
+        for name in ("deepspeed", "fsdp") if isinstance(item, Ref) else ():
+            if it.attr(item, name) not in (NONE, Const(""), FALSE):
                 return True
     return False
 
@@ -135,8 +132,7 @@ def parse_values(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
 
 
 def _objects(it: Interpreter, owner: Ref | Element, call: Call, given: Map | None) -> Value:
-    thing = it.thing(owner)
-    classes = thing.get("classes") if thing else NONE
+    classes = it.attr(owner, "classes")
     if not isinstance(classes, Seq):
         return UNKNOWN
     return Seq(tuple(_parsed(it, item, call, given) for item in classes.items))

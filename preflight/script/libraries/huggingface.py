@@ -235,8 +235,7 @@ def _trainer(it: Interpreter, ref: Ref, name: str, call: Call) -> None:
         model = _by_name(it, args, call)
     if isinstance(model, Ref) and config is not None and config != NONE:
         attach_adapters(it, model.id, config, call, autocast=TRUE)
-        thing = it.thing(model)
-        if root == "trl" and thing is not None and thing.get("quantized") == TRUE:
+        if root == "trl" and it.attr(model, "quantized") == TRUE:
             it.change(model.id, adapters=Dtype("bfloat16", call.place), forced=TRUE)
     callbacks = call.get("callbacks") or NONE
     it.change(
@@ -256,9 +255,8 @@ def _trainer(it: Interpreter, ref: Ref, name: str, call: Call) -> None:
 
 def _has_init_kwargs(it: Interpreter, model: Value, args: Value) -> bool:
     """Whether the model can only be a name: TRL refuses model_init_kwargs beside one that is made."""
-    thing = it.thing(args) if isinstance(args, Ref) else None
     made = any(isinstance(item, Ref) for item in alternatives(model))
-    return not made and thing is not None and isinstance(thing.get("model_init_kwargs"), Map)
+    return not made and isinstance(args, Ref) and isinstance(it.attr(args, "model_init_kwargs"), Map)
 
 
 def _of_factory(it: Interpreter, call: Call) -> Value:

@@ -158,10 +158,9 @@ def _is_of_one(it: Interpreter, devices: Value) -> bool:
 def _fit_one(it: Interpreter, trainer: Ref, model: Ref, call: Call) -> None:
     seen = Call(call.node, call.place, (), {}, {}, open=True)
     it.state.device_set = True
-    thing = it.thing(trainer)
     _group(it, trainer)
     it.change(model.id, trainer=trainer)
-    callbacks = instances(it, thing.get("callbacks") if thing else NONE, seen)
+    callbacks = instances(it, it.attr(trainer, "callbacks"), seen)
 
     data = (call.get("train_dataloaders", 1) or NONE, call.get("datamodule", 3) or NONE)
     modules = (*(item for value in data for item in alternatives(value)), model)

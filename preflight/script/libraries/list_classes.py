@@ -9,8 +9,7 @@ _ITEMS = "__items__"
 
 def items_of(it: Interpreter, owner: Ref | Element) -> Seq:
     """Return what a list holds, as far as is known."""
-    thing = it.thing(owner)
-    held = thing.get(_ITEMS) if thing else NONE
+    held = it.attr(owner, _ITEMS)
     return held if isinstance(held, Seq) else Seq((), open=True)
 
 

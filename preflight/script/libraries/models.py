@@ -191,8 +191,7 @@ def _require_grad(it: Interpreter, owner: Ref | Element, _model: int, call: Call
 
 def _move(it: Interpreter, owner: Ref | Element, name: str, call: Call) -> Value:
     """`.to(...)`: any of a dtype, a device, a tensor to be like."""
-    thing = it.thing(owner)
-    if thing is not None and thing.get("empty") == TRUE:
+    if it.attr(owner, "empty") == TRUE:
         return owner
     targets = [*call.args, *(call.kwargs[key] for key in ("device", "dtype") if key in call.kwargs)]
     if name == "cuda":
@@ -353,10 +352,9 @@ def parameter_assigned(it: Interpreter, owner: Element, name: str, value: Value,
         cast(it, Element(owner.of, EACH), dtype, place)
         return
     if name in ("data", "grad", "grad_dtype") and (dtype is not None or name == "grad_dtype"):
-        thing = it.thing(owner)
         what = f"{owner.what}.{name}"
         it.emit(ScriptEvent("parameter data", place, owner.of, None, what, {"dtype": dtype or value}))
-        before = thing is not None and thing.get("optimized") != TRUE
+        before = it.attr(owner, "optimized", TRUE) != TRUE
         if name == "data" and owner.what == "parameter" and dtype is not None and before:
             set_trained_dtype(it, owner.of, dtype)
 

@@ -104,8 +104,7 @@ def _optimizer(it: Interpreter, ref: Ref, name: str, call: Call) -> None:
 
 def trained_models(it: Interpreter, optimizer: Value) -> list[Ref]:
     """Return the models that an optimizer steps."""
-    thing = it.thing(optimizer) if isinstance(optimizer, Ref) else None
-    held = thing.get("models") if thing else NONE
+    held = it.attr(optimizer, "models") if isinstance(optimizer, Ref) else NONE
     return [item for item in held.items if isinstance(item, Ref)] if isinstance(held, Seq) else []
 
 

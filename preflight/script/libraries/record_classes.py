@@ -109,8 +109,7 @@ def _texts(value: Value) -> list[str] | None:
 
 
 def _make_tuple(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
-    thing = it.thing(owner)
-    fields = thing.get("fields") if thing else NONE
+    fields = it.attr(owner, "fields")
     names = _texts(fields) or []
     values = {**dict(zip(names, call.args, strict=False)), **call.kwargs}
     if call.open or len(values) < len(names):

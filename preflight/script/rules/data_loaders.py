@@ -115,8 +115,7 @@ def _holds_rank(it: "Interpreter", value: Value, depth: int) -> bool:
 
 def _class_of(it: "Interpreter", dataset: Value) -> Class | None:
     """Return the class of the script that made a dataset, None of any other."""
-    thing = it.thing(dataset) if isinstance(dataset, Ref) else None
-    cls = thing.get("__class__") if thing else NONE
+    cls = it.attr(dataset, "__class__") if isinstance(dataset, Ref) else NONE
     return cls if isinstance(cls, Class) else None
 
 
@@ -249,8 +248,7 @@ def _samplers(it: "Interpreter", loader: HeapObject) -> Iterator[Value]:
     """Yield what draws the items of a loader, of which a BatchSampler makes batches too."""
     yield from alternatives(loader.get("sampler"))
     for item in alternatives(loader.get("batch_sampler")):
-        batches = it.thing(item) if isinstance(item, Ref) else None
-        yield from (item, *(alternatives(batches.get("sampler", NONE)) if batches is not None else ()))
+        yield from (item, *(alternatives(it.attr(item, "sampler")) if isinstance(item, Ref) else ()))
 
 
 def _reshuffled(it: "Interpreter", drawn: Draw) -> Iterator[HeapObject]:

@@ -119,8 +119,7 @@ def clipping_scaled_gradients(it: "Interpreter", event: ScriptEvent) -> Iterator
     held = event.values.get("models", NONE)
     models = [item for item in held.items if isinstance(item, Ref)] if isinstance(held, Seq) else []
     for model in models:
-        thing = it.thing(model)
-        accelerator = it.thing(thing.get("accelerator")) if thing else None
+        accelerator = it.thing(it.attr(model, "accelerator"))
         if accelerator is not None:
             words = {text_of(item) for item in alternatives(accelerator.get("mixed_precision"))}
             if any(each.get("unscaled", FALSE) == TRUE for each in _optimizers_of(it, model)):
@@ -175,8 +174,7 @@ def full_half_evaluation_before_training(it: "Interpreter", event: ScriptEvent) 
     full = thing is not None and TRUE in (thing.get("fp16_full_eval"), thing.get("bf16_full_eval"))
     if event.name == "evaluate" and full and trainer.get("trained") == FALSE:
         it.change(event.ref, evaluated=Dtype("at", event.place))
-    evaluated = it.thing(event.ref)
-    spot = evaluated.get("evaluated", NONE) if evaluated else NONE
+    spot = it.attr(event.ref, "evaluated")
     if event.name == "train" and isinstance(spot, Dtype) and spot.place:
         message = "full half-precision evaluation casts the model, and the training after it uses it so"
         yield RuleHit(spot.place, message, "evaluate after training, or without *_full_eval", Level.WARNING)

@@ -63,10 +63,7 @@ def adapters_behind_reentrant_checkpoints(it: "Interpreter", event: ScriptEvent)
         model = training.model
         if model.get("peft") != TRUE or model.get("inputs_require_grad", NONE) == TRUE:
             continue
-        trainer = it.thing(event.ref)
-        for place, options in _checkpointing_options(
-            it.thing(trainer.get("args")) if trainer else None, model
-        ):
+        for place, options in _checkpointing_options(it.thing(it.attr(event.ref, "args")), model):
             explicit = options.get("use_reentrant") if isinstance(options, Map) else None
             if explicit == TRUE or (explicit is None and options == NONE and old):
                 message = "gradient checkpointing over a frozen base: the adapters inside get no gradient"

@@ -58,8 +58,7 @@ def removed_keyword(it: "Interpreter", event: ScriptEvent) -> Iterator[RuleHit]:
 
 def _is_of_unsloth(it: "Interpreter", event: ScriptEvent) -> bool:
     """Whether unsloth loads the model: its own load_in_4bit is none of transformers'."""
-    thing = it.thing(event.ref)
-    return thing is not None and thing.get("library") == Const("unsloth")
+    return it.attr(event.ref, "library") == Const("unsloth")
 
 
 def _tokenizer(it: "Interpreter", event: ScriptEvent) -> Iterator[RuleHit]:
@@ -87,8 +86,7 @@ def _tokenizer(it: "Interpreter", event: ScriptEvent) -> Iterator[RuleHit]:
 
 def _may_take_it(it: "Interpreter", event: ScriptEvent) -> bool:
     """Whether a class that cannot be read precedes the library's: it may take a tokenizer= itself."""
-    thing = it.thing(event.ref)
-    cls = thing.get("__class__") if thing else NONE
+    cls = it.attr(event.ref, "__class__")
     if not isinstance(cls, Class):
         return False
     bases = [base for info in it.mro(cls.key) for base in info.bases if not isinstance(base, Class)]
