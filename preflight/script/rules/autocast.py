@@ -3,16 +3,13 @@
 import ast
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from preflight.script.interpreter.branch_conditions import MAYBE
 from preflight.script.interpreter.events import ScriptEvent
+from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.values import TRUE, Dtype, Ref, alternatives, text_of
 from preflight.script.rules.registry import Level, RuleHit, rule
 from preflight.script.syntax_trees import walk
-
-if TYPE_CHECKING:
-    from preflight.script.interpreter.interpreter import Interpreter
 
 _VALIDATES = re.compile(
     r"(?:^|_)(?:valid|validate|validation|eval|evaluate|evaluation|test|sample|infer|inference|generate|predict)(?:_|$)"
@@ -25,7 +22,7 @@ _STEPS = frozenset({"backward", "manual_backward", "step"})
 @rule(
     "P118", "accelerator", "lightning", "arguments", "autocast", "step", "scaler step", "trained", "backward"
 )
-def autocast_beside_the_launch(it: "Interpreter", event: ScriptEvent) -> Iterator[RuleHit]:
+def autocast_beside_the_launch(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
     """The script's own autocast, of another precision than accelerate's or the Trainer's.
 
     Inside the block the script's dtype wins, and nothing scales the loss for it: fp16 without a scaler loses
@@ -77,7 +74,7 @@ def autocast_beside_the_launch(it: "Interpreter", event: ScriptEvent) -> Iterato
             )
 
 
-def _steps_alone(it: "Interpreter", event: ScriptEvent) -> bool:
+def _steps_alone(it: Interpreter, event: ScriptEvent) -> bool:
     """Whether an optimizer steps that no Accelerator has prepared."""
     if event.name not in ("step", "scaler step"):
         return False
@@ -86,7 +83,7 @@ def _steps_alone(it: "Interpreter", event: ScriptEvent) -> bool:
     return optimizer is not None and not isinstance(optimizer.get("accelerator"), Ref)
 
 
-def in_validation(it: "Interpreter") -> bool:
+def in_validation(it: Interpreter) -> bool:
     """Whether the innermost function is one that evaluates, by its name, and steps nothing itself.
 
     A `with` block that only has a pipeline make samples is validation too, wherever it is.

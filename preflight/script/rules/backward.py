@@ -2,23 +2,20 @@
 
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from preflight.script.interpreter.arguments import choosing_flag
 from preflight.script.interpreter.branch_conditions import MAYBE
 from preflight.script.interpreter.calls import MAY_HOLD, refs_in
 from preflight.script.interpreter.events import ScriptEvent
+from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.values import NONE, TRUE, Const, HeapObject, Ref, alternatives, text_of
 from preflight.script.rules.registry import Level, RuleHit, rule
-
-if TYPE_CHECKING:
-    from preflight.script.interpreter.interpreter import Interpreter
 
 _PLAIN_BESIDE_SCALED = r"\.backward\(\w+[^\n]*\n\s*else:\n(?:[^\n]*\n)?[^\n]*\.backward\(\)\s*$"
 
 
 @rule("P124", "backward")
-def backward_around_accelerate(it: "Interpreter", event: ScriptEvent) -> Iterator[RuleHit]:
+def backward_around_accelerate(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
     """loss.backward() where accelerate's fp16 needs accelerator.backward(loss).
 
     The scaler never sees the loss: "No inf checks were recorded for this optimizer". Lightning wants
@@ -68,7 +65,7 @@ def backward_around_accelerate(it: "Interpreter", event: ScriptEvent) -> Iterato
         yield RuleHit(event.place, message, "accelerator.backward(loss)", Level.WARNING)
 
 
-def _around_the_trainer(it: "Interpreter", event: ScriptEvent) -> Iterator[RuleHit]:
+def _around_the_trainer(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
     """Yield a loss.backward() in a training_step() of the script's own, where fp16=True has a scaler."""
     text = it.source.text.lower()
     if MAYBE in it.contexts or event.call is None or event.call.args:
@@ -78,7 +75,7 @@ def _around_the_trainer(it: "Interpreter", event: ScriptEvent) -> Iterator[RuleH
         yield RuleHit(event.place, message, "self.accelerator.backward(loss)", Level.ERROR)
 
 
-def _named_things(it: "Interpreter") -> list[HeapObject]:
+def _named_things(it: Interpreter) -> list[HeapObject]:
     """Return the things that have a name, or are part of what has one, where the reading is.
 
     The Accelerator of a function that has returned says nothing of a loop in another function.

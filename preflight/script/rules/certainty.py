@@ -5,7 +5,6 @@ What only some condition, default or caller brings about is one level lower, and
 
 import ast
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from preflight.facts.script import CodeLocation
 from preflight.script.interpreter.branch_conditions import (
@@ -17,11 +16,9 @@ from preflight.script.interpreter.branch_conditions import (
     WITHOUT,
     branch_places,
 )
+from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.rules.registry import Level, RuleHit
 from preflight.script.target import RankTarget
-
-if TYPE_CHECKING:
-    from preflight.script.interpreter.interpreter import Interpreter
 
 OF_ALL_RANKS = frozenset({"D201", "D202", "D203", "D204", "D205", "D206"})
 """Faults of ranks that do the same; what rank 0 alone does is none of these."""
@@ -46,7 +43,7 @@ def concerns(target: RankTarget, code: str) -> bool:
     return target.before_ampere or code not in OF_OLD_GPUS
 
 
-def doubts_of(it: "Interpreter", place: CodeLocation) -> tuple[str, ...]:
+def doubts_of(it: Interpreter, place: CodeLocation) -> tuple[str, ...]:
     """Return why what is being read, and is written at a place, may not run, or may not be all that runs."""
     written = (
         name
@@ -60,7 +57,7 @@ def doubts_of(it: "Interpreter", place: CodeLocation) -> tuple[str, ...]:
     )
 
 
-def doubted(it: "Interpreter", hit: RuleHit, code: str, at: CodeLocation | None = None) -> RuleHit:
+def doubted(it: Interpreter, hit: RuleHit, code: str, at: CodeLocation | None = None) -> RuleHit:
     """Return a hit at the level that the doubts of its place leave, or those of where it comes true."""
     doubts = doubts_of(it, at or hit.place)
     named = any(doubt.startswith(UNREACHED) for doubt in doubts)
@@ -94,7 +91,7 @@ def _lowered(hit: RuleHit, code: str, doubt: str) -> RuleHit:
     return replace(hit, level=Level.WARNING, message=f"{hit.message}, {condition}")
 
 
-def is_of_one_process(it: "Interpreter", place: CodeLocation) -> bool:
+def is_of_one_process(it: Interpreter, place: CodeLocation) -> bool:
     """Whether a line is in the branch of one GPU, where a rank that takes it has no other."""
     source = it.sources.get(place.path)
     return source is not None and any(

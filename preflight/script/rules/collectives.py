@@ -3,20 +3,17 @@
 import ast
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from preflight.facts.script import CodeLocation
 from preflight.script.interpreter.branch_conditions import BY_RANK, MAYBE, OTHER_RANKS, RANK_0
 from preflight.script.interpreter.branches import OF_RANKS
 from preflight.script.interpreter.events import Loop, ScriptEvent
+from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.values import TRUE, Ref, alternatives
 from preflight.script.libraries.collectives import FORWARD_OF_ONE
 from preflight.script.libraries.pytorch import trained_models
 from preflight.script.rules.certainty import doubted
 from preflight.script.rules.registry import Level, RuleHit, rule
-
-if TYPE_CHECKING:
-    from preflight.script.interpreter.interpreter import Interpreter
 
 _ALONE = "alone in "
 _IN = "rank 0 takes part in "
@@ -43,7 +40,7 @@ _OF_ZERO_3 = frozenset({"load_checkpoint", "save_16bit_model", "save_fp16_model"
 
 
 @rule("R404", "collective", "train", "evaluate", "step", "scaler step", "buffers", "break", "end")
-def rank_0_alone_in_a_collective(it: "Interpreter", event: ScriptEvent) -> Iterator[RuleHit]:
+def rank_0_alone_in_a_collective(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
     """A barrier, broadcast, reduction or the like is reached by rank 0 only.
 
     The others never come: rank 0 waits until the time-out of the process group (10 to 30 minutes), or meets
@@ -99,14 +96,14 @@ def rank_0_alone_in_a_collective(it: "Interpreter", event: ScriptEvent) -> Itera
         _note_met(it, event)
 
 
-def _note_met(it: "Interpreter", event: ScriptEvent) -> None:
+def _note_met(it: Interpreter, event: ScriptEvent) -> None:
     """Note what all ranks take part in: in each turn of a loop, and in a call that rank 0 has left."""
     for loop in map(_named, it.loops):
         if _OF_CALL not in loop or f"{_LEAVES}{loop}" in it.notes:
             it.notes.setdefault(f"{_MET}{loop}", []).append(event.place)
 
 
-def _note_left(it: "Interpreter", event: ScriptEvent) -> None:
+def _note_left(it: Interpreter, event: ScriptEvent) -> None:
     """Note who leaves a loop or call by a way out of some ranks; what fails on rank 0 ends the others.
 
     Behind one of rank 0, a way out of all ranks under a condition of it is the others'.
@@ -138,7 +135,7 @@ def _named(loop: Loop) -> str:
     return f"{loop.place}{_OF_CALL}{loop.number}" if loop.number else str(loop.place)
 
 
-def _left_alone(it: "Interpreter") -> Iterator[RuleHit]:
+def _left_alone(it: Interpreter) -> Iterator[RuleHit]:
     """Yield where rank 0 alone leaves a loop, or a function early, in which all take part in something."""
     told = set[CodeLocation]()
     for name, places in sorted(it.notes.items(), key=lambda item: _OF_CALL in item[0]):  # of loops first
@@ -150,7 +147,7 @@ def _left_alone(it: "Interpreter") -> Iterator[RuleHit]:
             yield RuleHit(places[0], message, _TOGETHER, Level.WARNING, tuple(met))
 
 
-def _without_rank_0(it: "Interpreter") -> Iterator[RuleHit]:
+def _without_rank_0(it: Interpreter) -> Iterator[RuleHit]:
     """Yield what the other ranks alone take part in, where no branch of rank 0 takes part in anything.
 
     A note where code was not read: rank 0 may come to the counterpart in it.
@@ -164,19 +161,19 @@ def _without_rank_0(it: "Interpreter") -> Iterator[RuleHit]:
             yield RuleHit(place, message, fix, Level.INFO if unread else Level(level))
 
 
-def _is_never_taken(it: "Interpreter") -> bool:
+def _is_never_taken(it: Interpreter) -> bool:
     """Whether a branch of rank 0 lies in a call that only the others make."""
     places = [place for place in it.contexts if place in (RANK_0, OTHER_RANKS)]
     return places[:1] == [OTHER_RANKS] and places[-1] == RANK_0
 
 
-def _is_of_another_launch(it: "Interpreter") -> bool:
+def _is_of_another_launch(it: Interpreter) -> bool:
     """Whether a branch asks for shards, and the script has made none."""
     asks = any(_ASKS_SHARDS.search(ast.unparse(test)) for test in it.tests)
     return asks and not any(thing.get("gathers") == TRUE for thing in it.state.heap.values())
 
 
-def _is_made_once(it: "Interpreter", place: CodeLocation) -> bool:
+def _is_made_once(it: Interpreter, place: CodeLocation) -> bool:
     """Whether all ranks have made a group at this place before, and only some condition may do it again.
 
     `if _GROUP is None: _GROUP = new_group(...)`: groups are made once, and rank 0 then has it already.
@@ -188,7 +185,7 @@ def _is_made_once(it: "Interpreter", place: CodeLocation) -> bool:
     return MAYBE in inner and place in it.notes.get(_GROUPS, ())
 
 
-def _is_shared(it: "Interpreter", event: ScriptEvent) -> bool:
+def _is_shared(it: Interpreter, event: ScriptEvent) -> bool:
     """Whether an optimizer steps a model whose backward() DDP or FSDP completes with all ranks."""
     optimizers = alternatives(event.values.get("optimizer", Ref(event.ref or 0)))
     models = (model for optimizer in optimizers for model in trained_models(it, optimizer))
@@ -199,11 +196,11 @@ def _is_shared(it: "Interpreter", event: ScriptEvent) -> bool:
     return any(thing.get("wrapped") == TRUE for thing in things) and not around
 
 
-def _function(it: "Interpreter") -> str:
+def _function(it: Interpreter) -> str:
     return str(it.stack[-1]) if it.stack else ""
 
 
-def _met_in_functions(it: "Interpreter") -> tuple[set[CodeLocation], bool]:
+def _met_in_functions(it: Interpreter) -> tuple[set[CodeLocation], bool]:
     """Return where rank 0 meets others in one function, and whether others may be met elsewhere.
 
     `if rank != 0: barrier()` and `if rank == 0: barrier()` in one function belong together, and say nothing
@@ -219,7 +216,7 @@ def _met_in_functions(it: "Interpreter") -> tuple[set[CodeLocation], bool]:
     return met, unmet
 
 
-def _waiting(it: "Interpreter", met: set[CodeLocation]) -> Iterator[RuleHit]:
+def _waiting(it: Interpreter, met: set[CodeLocation]) -> Iterator[RuleHit]:
     for name, places in list(it.notes.items()):
         if not name.startswith(_ALONE):
             continue

@@ -3,10 +3,10 @@
 import ast
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from preflight.script.interpreter.classes import method_of
 from preflight.script.interpreter.events import Call, Draw, ScriptEvent
+from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.rank_values import PARTED, SEEDED
 from preflight.script.interpreter.values import (
     FALSE,
@@ -32,9 +32,6 @@ from preflight.script.rules.registry import Level, RuleHit, rule
 from preflight.script.source import all_names
 from preflight.script.syntax_trees import walk
 
-if TYPE_CHECKING:
-    from preflight.script.interpreter.interpreter import Interpreter
-
 _STEPS = ("backward", "scaled", "step", "scaler step")
 _DIVIDES = re.compile(
     r"split_(?:dataset_)?by_node|node_?split|^(?:resampled|webdataset|ffcv|dali|ResumableDataLoader)$"
@@ -53,7 +50,7 @@ _SAMPLER_FIX = (
 
 
 @rule("R401", *_STEPS)
-def all_data_on_every_rank(it: "Interpreter", _event: ScriptEvent) -> Iterator[RuleHit]:
+def all_data_on_every_rank(it: Interpreter, _event: ScriptEvent) -> Iterator[RuleHit]:
     """A model is trained by several ranks, and its DataLoader gives each of them all of the data.
 
     An epoch is then as many epochs as there are ranks, and with one seed all ranks train on the same batches:
@@ -72,7 +69,7 @@ def all_data_on_every_rank(it: "Interpreter", _event: ScriptEvent) -> Iterator[R
                 yield _undivided(it, loader)
 
 
-def _undivided(it: "Interpreter", loader: HeapObject) -> RuleHit:
+def _undivided(it: Interpreter, loader: HeapObject) -> RuleHit:
     """Return the finding: what a rank divides itself is seldom shuffled, or drawn from by a sampler."""
     message = "every rank goes through all of this data: no sampler gives each its part"
     level = Level.WARNING
@@ -84,7 +81,7 @@ def _undivided(it: "Interpreter", loader: HeapObject) -> RuleHit:
     return RuleHit(loader.place, message, _SAMPLER_FIX, level)
 
 
-def _is_divided_elsewhere(it: "Interpreter", loader: HeapObject, *, again: bool) -> bool:
+def _is_divided_elsewhere(it: Interpreter, loader: HeapObject, *, again: bool) -> bool:
     """Whether the dataset may be the rank's own part already, or the order of its batches the rank's own."""
     datasets = alternatives(loader.get("dataset"))
     if any(_is_iterable(it, dataset) is not False for dataset in datasets):
@@ -105,7 +102,7 @@ def _names_division(nodes: list[ast.AST]) -> bool:
     return any(map(_DIVIDES.search, all_names(nodes)))
 
 
-def _holds_rank(it: "Interpreter", value: Value, depth: int) -> bool:
+def _holds_rank(it: Interpreter, value: Value, depth: int) -> bool:
     """Whether a value is made with the rank, or holds something that is."""
     if is_by_rank(value):
         return True
@@ -113,13 +110,13 @@ def _holds_rank(it: "Interpreter", value: Value, depth: int) -> bool:
     return thing is not None and any(_holds_rank(it, item, depth - 1) for item in thing.attrs.values())
 
 
-def _class_of(it: "Interpreter", dataset: Value) -> Class | None:
+def _class_of(it: Interpreter, dataset: Value) -> Class | None:
     """Return the class of the script that made a dataset, None of any other."""
     cls = it.attr(dataset, "__class__") if isinstance(dataset, Ref) else NONE
     return cls if isinstance(cls, Class) else None
 
 
-def _is_iterable(it: "Interpreter", dataset: Value) -> bool | None:
+def _is_iterable(it: Interpreter, dataset: Value) -> bool | None:
     """Whether a dataset is an IterableDataset, None where its class has a base that is not known."""
     cls = _class_of(it, dataset)
     if cls is None:
@@ -132,7 +129,7 @@ def _is_iterable(it: "Interpreter", dataset: Value) -> bool | None:
 
 
 @rule("R402", "loader")
-def options_that_exclude_each_other(it: "Interpreter", event: ScriptEvent) -> Iterator[RuleHit]:
+def options_that_exclude_each_other(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
     """A DataLoader is given options that exclude each other.
 
     It raises a ValueError: shuffle=True beside a sampler, any of batch_size, shuffle, sampler and drop_last
@@ -148,7 +145,7 @@ def options_that_exclude_each_other(it: "Interpreter", event: ScriptEvent) -> It
         yield RuleHit(call.at(keyword), f"DataLoader refuses {reason}", fix, level)
 
 
-def _conflicts(it: "Interpreter", loader: HeapObject, call: Call) -> Iterator[tuple[str, str, str, bool]]:
+def _conflicts(it: Interpreter, loader: HeapObject, call: Call) -> Iterator[tuple[str, str, str, bool]]:
     """Yield the keyword at fault, what is refused, the fix, and whether it is refused on every path."""
     shuffles = truth(loader.get("shuffle")) is True
     sampler, batches = (_given(loader.get(name)) for name in ("sampler", "batch_sampler"))
@@ -195,7 +192,7 @@ def _given(value: Value) -> bool | None:
 
 
 @rule("R403", *_STEPS, "epoch set", "end")
-def same_order_in_every_epoch(it: "Interpreter", event: ScriptEvent) -> Iterator[RuleHit]:
+def same_order_in_every_epoch(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
     """A DistributedSampler shuffles, and set_epoch is never called in the loop over epochs.
 
     The order depends on the seed and the epoch alone, so without set_epoch(epoch) every epoch has the same
@@ -217,7 +214,7 @@ def same_order_in_every_epoch(it: "Interpreter", event: ScriptEvent) -> Iterator
             note_call(it, f"{_ALIKE} {doubt.level.value}", sampler.place, event.place)
 
 
-def _shuffled_alike(it: "Interpreter") -> Iterator[RuleHit]:
+def _shuffled_alike(it: Interpreter) -> Iterator[RuleHit]:
     fix = "sampler.set_epoch(epoch) at the start of each epoch"
     for level in (Level.WARNING, Level.INFO):
         samplers = owners_of(it, f"{_ALIKE} {level.value}") - owners_of(it, "set_epoch")
@@ -244,14 +241,14 @@ def _goes_over_again(drawn: Draw) -> bool:
     return drawn.depth > 0 and not drawn.by_next
 
 
-def _samplers(it: "Interpreter", loader: HeapObject) -> Iterator[Value]:
+def _samplers(it: Interpreter, loader: HeapObject) -> Iterator[Value]:
     """Yield what draws the items of a loader, of which a BatchSampler makes batches too."""
     yield from alternatives(loader.get("sampler"))
     for item in alternatives(loader.get("batch_sampler")):
         yield from (item, *(alternatives(it.attr(item, "sampler")) if isinstance(item, Ref) else ()))
 
 
-def _reshuffled(it: "Interpreter", drawn: Draw) -> Iterator[HeapObject]:
+def _reshuffled(it: Interpreter, drawn: Draw) -> Iterator[HeapObject]:
     """Yield the samplers that shuffle by epoch, of loaders that a loop starts again and again."""
     for loader in filter(None, map(it.thing, drawn.loaders)):
         again = _goes_over_again(drawn) or loader.get("restarts") == TRUE
@@ -265,7 +262,7 @@ def _reshuffled(it: "Interpreter", drawn: Draw) -> Iterator[HeapObject]:
                 yield sampler
 
 
-def _counts_epochs(it: "Interpreter", item: Value, sampler: HeapObject) -> Const:
+def _counts_epochs(it: Interpreter, item: Value, sampler: HeapObject) -> Const:
     """Return whether a sampler of the script's own shuffles by an epoch that its set_epoch() alone changes.
 
     Not where another's is called: of a sampler within it.

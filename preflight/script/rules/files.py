@@ -3,7 +3,6 @@
 import ast
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from preflight.script.interpreter.branch_conditions import (
     BY_RANK,
@@ -16,6 +15,7 @@ from preflight.script.interpreter.branch_conditions import (
     UNCALLED,
 )
 from preflight.script.interpreter.events import ScriptEvent
+from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.values import (
     NONE,
     TRUE,
@@ -32,9 +32,6 @@ from preflight.script.rules.certainty import doubted
 from preflight.script.rules.collectives import OTHERS
 from preflight.script.rules.registry import Level, RuleHit, rule
 from preflight.script.syntax_trees import walk
-
-if TYPE_CHECKING:
-    from preflight.script.interpreter.interpreter import Interpreter
 
 _OF_SOME = frozenset({RANK_0, OTHER_RANKS, BY_RANK, ONE_PROCESS, ONE_RANK, CPU})
 _OF_RANK_0 = r"writer|logger|tracker|verbose|wandb|\brun\b|progress|\bbar\b|saves|should_save"
@@ -66,7 +63,7 @@ _FETCHED = "downloaded by some ranks first"
 
 
 @rule("R405", "write", "early write", "process group", "accelerator", "joined", "train", "end")
-def one_file_of_every_rank(it: "Interpreter", event: ScriptEvent) -> Iterator[RuleHit]:
+def one_file_of_every_rank(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
     """Every rank writes the same file, or makes the same folder.
 
     Ranks of a host, and of all hosts on a shared file system, write over each other: the checkpoint is torn
@@ -96,7 +93,7 @@ def one_file_of_every_rank(it: "Interpreter", event: ScriptEvent) -> Iterator[Ru
                     yield RuleHit(place, *said, level)
 
 
-def _of_all(it: "Interpreter", event: ScriptEvent) -> Iterator[RuleHit]:
+def _of_all(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
     """Yield what is wrong where all ranks write, if the script is one of several ranks."""
     if it.target.processes == 1 or event.call is None:
         return
@@ -129,13 +126,13 @@ def _of_all(it: "Interpreter", event: ScriptEvent) -> Iterator[RuleHit]:
     yield RuleHit(event.place, message, f"if {_first_rank(it)}: before it", level)
 
 
-def _comes_after_others(it: "Interpreter") -> bool:
+def _comes_after_others(it: Interpreter) -> bool:
     """Whether one rank comes to a download first, or alone, as Lightning sees to."""
     names = {getattr(it.functions[key].node, "name", "") for key in it.stack if key in it.functions}
     return bool(it.notes.get(_FETCHED) or it.notes.get(OTHERS)) or "prepare_data" in names
 
 
-def _first_rank(it: "Interpreter") -> str:
+def _first_rank(it: Interpreter) -> str:
     """Return what is true on rank 0 alone, in the words of what the script makes its ranks with."""
     kinds = {thing.kind for thing in it.state.heap.values()}
     return next(
@@ -148,7 +145,7 @@ def _is_of_kernel(path: Value) -> bool:
     return path == ExternalName("os.devnull") or _OF_KERNEL.match(text_of(path) or "") is not None
 
 
-def _tests_around(it: "Interpreter", node: ast.Call) -> Iterator[ast.expr | None]:
+def _tests_around(it: Interpreter, node: ast.Call) -> Iterator[ast.expr | None]:
     """Yield the conditions around a call, in the function that holds it; a `try`, of what exists, is None."""
     info = it.functions.get(it.stack[-1]) if it.stack else None
     for each in walk(info.node if info is not None else it.source.tree):
@@ -167,7 +164,7 @@ def _catches_files(handler: ast.ExceptHandler) -> bool:
     return re.search(r"Exception|OSError|IOError|FileExists|Environment", named) is not None
 
 
-def _is_of_rank_0(it: "Interpreter", test: ast.expr) -> bool:
+def _is_of_rank_0(it: Interpreter, test: ast.expr) -> bool:
     """Whether a condition may hold on rank 0 only: by its names, unless they are the same on every rank."""
     if not re.search(_OF_RANK_0, ast.unparse(test)):
         return False
@@ -184,7 +181,7 @@ def _may_differ(value: Value) -> bool:
     return any(isinstance(item, (RankValue, Unknown)) or item == NONE for item in alternatives(value))
 
 
-def _is_of_an_item(it: "Interpreter", node: ast.Call) -> bool:
+def _is_of_an_item(it: Interpreter, node: ast.Call) -> bool:
     """Whether the path is what a loop over unknown data gives: a file for each item, and ranks have parts."""
     given = (*node.args, *(word.value for word in node.keywords))
     names = {each.id for each in given if isinstance(each, ast.Name)}
@@ -210,7 +207,7 @@ def _made_of(names: set[str], loop: ast.For) -> set[str]:
     return names
 
 
-def _in_memory(it: "Interpreter", node: ast.Call) -> bool:
+def _in_memory(it: Interpreter, node: ast.Call) -> bool:
     """Whether a call writes to a buffer or to a file that is open, by the name that it has."""
     names = [each.id for each in node.args if isinstance(each, ast.Name)]
     return any(re.search(rf"\b{name} *=[^\n]*BytesIO\(|\bas {name}:", it.source.text) for name in names)

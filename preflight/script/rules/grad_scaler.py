@@ -4,10 +4,10 @@ import ast
 import re
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from preflight.script.interpreter.branch_conditions import MAYBE
 from preflight.script.interpreter.events import ScriptEvent
+from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.values import (
     FALSE,
     NONE,
@@ -25,10 +25,6 @@ from preflight.script.interpreter.values import (
 from preflight.script.rules.autocast import in_validation
 from preflight.script.rules.registry import Level, RuleHit, rule
 
-if TYPE_CHECKING:
-    from preflight.script.interpreter.interpreter import Interpreter
-
-
 _SCALES = (
     r"\.scale\([^\n]*\.backward\(|\.backward\([\w.]+\.scale\(|\bscale_loss\("
     r"|scaler\(\s*\w*loss\w*,\s*\w*optim"
@@ -37,7 +33,7 @@ _SCALES = (
 
 
 @rule("P114", "autocast", "backward", "scaled")
-def autocast_fp16_without_a_scaler(it: "Interpreter", event: ScriptEvent) -> Iterator[RuleHit]:
+def autocast_fp16_without_a_scaler(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
     """Autocast to fp16 around a loss that is not scaled.
 
     Gradients below 6e-8 become zero. A GradScaler exists to prevent that; bf16 needs none.
@@ -65,7 +61,7 @@ def autocast_fp16_without_a_scaler(it: "Interpreter", event: ScriptEvent) -> Ite
 
 
 @rule("P115", "accelerator", "scaler", "scaler step", "scaled twice", "scaled", "sharded")
-def two_scalers(it: "Interpreter", event: ScriptEvent) -> Iterator[RuleHit]:
+def two_scalers(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
     """The script has a GradScaler of its own, and accelerate's fp16 brings another.
 
     Gradients are scaled and unscaled twice: "unscale_() has already been called on this optimizer".
@@ -99,7 +95,7 @@ def two_scalers(it: "Interpreter", event: ScriptEvent) -> Iterator[RuleHit]:
             yield RuleHit(scaler.place, message, fix, level, (event.place,))
 
 
-def _within_a_trainer(it: "Interpreter", event: ScriptEvent) -> Iterator[RuleHit]:
+def _within_a_trainer(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
     """A scaler of the script's own in a method that the Trainer calls while fp16=True has one already."""
     scaler = it.thing(event.ref)
     if scaler is None or not truth(scaler.get("enabled")) or Const("fp16") not in it.requested.values():
@@ -110,7 +106,7 @@ def _within_a_trainer(it: "Interpreter", event: ScriptEvent) -> Iterator[RuleHit
 
 
 @rule("P116", "clip")
-def clipping_scaled_gradients(it: "Interpreter", event: ScriptEvent) -> Iterator[RuleHit]:
+def clipping_scaled_gradients(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
     """Gradients are clipped while they are still scaled.
 
     Clipping at 1.0 what is 65536 times too large leaves next to nothing of every gradient.
@@ -139,18 +135,18 @@ def clipping_scaled_gradients(it: "Interpreter", event: ScriptEvent) -> Iterator
         yield _clipped_scaled(it, event)
 
 
-def _clipped_scaled(it: "Interpreter", event: ScriptEvent) -> RuleHit:
+def _clipped_scaled(it: Interpreter, event: ScriptEvent) -> RuleHit:
     message = "gradients are clipped before scaler.unscale_(optimizer), so while they are scaled"
     level = Level.WARNING if it.notes.get("scaler") else Level.INFO  # off on these GPUs
     return RuleHit(event.place, message, "call scaler.unscale_(optimizer) first", level)
 
 
-def _unscaled(it: "Interpreter", model: Ref | None) -> bool:
+def _unscaled(it: Interpreter, model: Ref | None) -> bool:
     """Whether an optimizer of the model may have been unscaled, or never meets a scaler."""
     return any(thing.get("unscaled", FALSE) != FALSE for thing in _optimizers_of(it, model))
 
 
-def _optimizers_of(it: "Interpreter", model: Ref | None) -> list[HeapObject]:
+def _optimizers_of(it: Interpreter, model: Ref | None) -> list[HeapObject]:
     """Return the optimizers that step a model; where none is known, those that step nothing known, or all."""
     optimizers = [thing for thing in it.state.heap.values() if thing.kind == "optimizer"]
     mine = [thing for thing in optimizers if model in getattr(thing.get("models"), "items", ())]
@@ -160,7 +156,7 @@ def _optimizers_of(it: "Interpreter", model: Ref | None) -> list[HeapObject]:
 
 
 @rule("P117", "evaluate", "train")
-def full_half_evaluation_before_training(it: "Interpreter", event: ScriptEvent) -> Iterator[RuleHit]:
+def full_half_evaluation_before_training(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
     """trainer.evaluate() with fp16_full_eval or bf16_full_eval runs before trainer.train().
 
     The Trainer casts the model for it and does not cast it back.
@@ -181,7 +177,7 @@ def full_half_evaluation_before_training(it: "Interpreter", event: ScriptEvent) 
 
 
 @rule("P121", "bf16 asked")
-def bf16_support_counts_emulation(it: "Interpreter", event: ScriptEvent) -> Iterator[RuleHit]:
+def bf16_support_counts_emulation(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
     """is_bf16_supported() says True on GPUs that only emulate bf16.
 
     From torch 2.3 on it answers whether a bf16 tensor can be made, so Turing and Volta say True.
@@ -198,7 +194,7 @@ def bf16_support_counts_emulation(it: "Interpreter", event: ScriptEvent) -> Iter
 
 
 @rule("P122", "accelerator")
-def precision_fixed_in_code(_it: "Interpreter", event: ScriptEvent) -> Iterator[RuleHit]:
+def precision_fixed_in_code(_it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
     """The mixed precision is a literal in the code, so no flag or configuration changes it.
 
     Source: accelerate/state.py: the argument wins over environment, flag and config file.
@@ -217,7 +213,7 @@ def precision_fixed_in_code(_it: "Interpreter", event: ScriptEvent) -> Iterator[
 
 
 @rule("P123", "arguments")
-def both_off_is_not_off(_it: "Interpreter", event: ScriptEvent) -> Iterator[RuleHit]:
+def both_off_is_not_off(_it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
     """fp16=False together with bf16=False does not mean float32.
 
     The Trainer then takes what the launch says.
@@ -235,7 +231,7 @@ def both_off_is_not_off(_it: "Interpreter", event: ScriptEvent) -> Iterator[Rule
 
 
 @rule("P127", "arguments")
-def both_switches_on(it: "Interpreter", event: ScriptEvent) -> Iterator[RuleHit]:
+def both_switches_on(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
     """fp16 and bf16 are both on.
 
     TrainingArguments refuses it: "At most one of fp16 and bf16 can be True, but not both".
@@ -255,7 +251,7 @@ def both_switches_on(it: "Interpreter", event: ScriptEvent) -> Iterator[RuleHit]
 
 
 @rule("P126", "arguments")
-def fp16_wherever_there_is_a_gpu(_it: "Interpreter", event: ScriptEvent) -> Iterator[RuleHit]:
+def fp16_wherever_there_is_a_gpu(_it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
     """fp16=torch.cuda.is_available() turns fp16 on even where bf16 is native.
 
     Source: field reports; see P101 for what it does to half-precision weights.
@@ -269,7 +265,7 @@ def fp16_wherever_there_is_a_gpu(_it: "Interpreter", event: ScriptEvent) -> Iter
 
 
 @rule("P130", "load", "attention")
-def flash_attention_on_old_gpus(_it: "Interpreter", event: ScriptEvent) -> Iterator[RuleHit]:
+def flash_attention_on_old_gpus(_it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
     """flash_attention_2 on GPUs before Ampere.
 
     "FlashAttention only supports Ampere GPUs or newer."
@@ -289,7 +285,7 @@ def flash_attention_on_old_gpus(_it: "Interpreter", event: ScriptEvent) -> Itera
 
 
 @rule("P131", "accelerator", "lightning", "arguments", "argument set", "load", "autocast", "sharding dtype")
-def bf16_on_gpus_that_emulate_it(it: "Interpreter", event: ScriptEvent) -> Iterator[RuleHit]:
+def bf16_on_gpus_that_emulate_it(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
     """bf16 is fixed in the script, and these GPUs only emulate it.
 
     It runs slowly, and fails in kernels that have no bf16 form. accelerate and transformers do not refuse it.
@@ -310,7 +306,7 @@ _OF_CHOICE = re.compile(r"b?f(?:loat)?16|half|amp\b|precision|dtype", re.IGNOREC
 """Of a condition that is not known and asks for a precision: who sets it has chosen bf16."""
 
 
-def _fixed_bf16(it: "Interpreter", event: ScriptEvent) -> RuleHit | None:
+def _fixed_bf16(it: Interpreter, event: ScriptEvent) -> RuleHit | None:
     if event.name in ("load", "autocast", "sharding dtype"):
         return _named_bf16(event)
     thing = it.thing(event.ref)

@@ -3,14 +3,11 @@
 import ast
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING
 
+from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.values import ExternalName
 from preflight.script.rules.unused_code import unused_lines
 from preflight.script.syntax_trees import walk
-
-if TYPE_CHECKING:
-    from preflight.script.interpreter.interpreter import Interpreter
 
 _EXCHANGES = re.compile(
     r"\w+DataParallel|Distributed\w*Optimizer|DDP|FSDP|fully_?shard|^i?send$|^i?recv$|^rpc|deepspeed"
@@ -46,7 +43,7 @@ _MEASURED = re.compile(
 _JUDGED = (ast.Name, ast.Attribute, ast.Call)
 
 
-def exchanges_gradients(it: "Interpreter", *, besides_ddp: bool = False) -> bool:
+def exchanges_gradients(it: Interpreter, *, besides_ddp: bool = False) -> bool:
     """Whether a script may exchange gradients or weights; imports and isinstance() alone do not.
 
     `besides_ddp`: by something else than DistributedDataParallel.
@@ -86,7 +83,7 @@ def _used_name(node: ast.AST) -> str:
     return ""
 
 
-def _own_names(it: "Interpreter") -> Iterator[str]:
+def _own_names(it: Interpreter) -> Iterator[str]:
     """Yield names of functions and classes that are read themselves; a class of a library's is none."""
     for info in it.functions.values():
         yield getattr(info.node, "name", "")
@@ -96,7 +93,7 @@ def _own_names(it: "Interpreter") -> Iterator[str]:
             yield cls.node.name
 
 
-def _reducers(it: "Interpreter") -> Iterator[str]:
+def _reducers(it: Interpreter) -> Iterator[str]:
     """Yield the names of functions of the script that put together what they are given."""
     for info in it.functions.values():
         arguments = getattr(info.node, "args", None)

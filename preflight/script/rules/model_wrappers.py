@@ -2,11 +2,11 @@
 
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from preflight.facts.script import CodeLocation
 from preflight.script.interpreter.branch_conditions import MAYBE, UNCALLED
 from preflight.script.interpreter.events import THROUGH, Call, ScriptEvent
+from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.values import (
     FALSE,
     NONE,
@@ -24,12 +24,9 @@ from preflight.script.libraries.collectives import AROUND
 from preflight.script.libraries.pytorch import trained_models
 from preflight.script.rules.registry import Level, RuleHit, rule
 
-if TYPE_CHECKING:
-    from preflight.script.interpreter.interpreter import Interpreter
-
 
 @rule("R406", "process group", "step", "scaler step", "unknown step", "end")
-def ranks_that_train_apart(it: "Interpreter", event: ScriptEvent) -> Iterator[RuleHit]:
+def ranks_that_train_apart(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
     """A process group is made and a model trained, and nothing exchanges gradients between the ranks.
 
     Each rank then trains a model of its own on its part of the data; the one that is saved has seen 1/N of
@@ -66,7 +63,7 @@ _REPLACES = re.compile(r"\[[\"']params[\"']\] *=|add_param_group")
 
 
 @rule("R407", "sharded", "step", "scaler step")
-def optimizer_made_before_sharding(it: "Interpreter", event: ScriptEvent) -> Iterator[RuleHit]:
+def optimizer_made_before_sharding(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
     """An optimizer is made before FSDP shards the model that it steps.
 
     FSDP replaces the parameters by shards; the optimizer holds those of before, and steps what the model no
@@ -98,7 +95,7 @@ def optimizer_made_before_sharding(it: "Interpreter", event: ScriptEvent) -> Ite
 
 
 @rule("R408", "ddp", "checkpoint", "arguments", "end")
-def marked_ready_twice(it: "Interpreter", event: ScriptEvent) -> Iterator[RuleHit]:
+def marked_ready_twice(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
     """Reentrant gradient checkpointing in a model wrapped by DDP(find_unused_parameters=True).
 
     The first backward stops: "Expected to mark a variable ready only once". torch.utils.checkpoint and
@@ -131,7 +128,7 @@ _TWICE = "reentrant checkpointing under find_unused_parameters=True marks parame
 _ONCE = "use_reentrant=False"
 
 
-def _finds_unused(it: "Interpreter", call: Call) -> bool:
+def _finds_unused(it: Interpreter, call: Call) -> bool:
     finds = call.get("find_unused_parameters", 6) or FALSE
     static = truth(call.get("static_graph") or FALSE) is not False
     return truth(finds) is True and not (
@@ -139,7 +136,7 @@ def _finds_unused(it: "Interpreter", call: Call) -> bool:
     )
 
 
-def _twice(it: "Interpreter", place: CodeLocation, holder: HeapObject, name: str) -> Iterator[RuleHit]:
+def _twice(it: Interpreter, place: CodeLocation, holder: HeapObject, name: str) -> Iterator[RuleHit]:
     """Judge the checkpointing that a model or TrainingArguments turns on, by its keywords."""
     given = holder.get(name)
     spot = holder.get("checkpointing_at", NONE)
@@ -156,7 +153,7 @@ def _twice(it: "Interpreter", place: CodeLocation, holder: HeapObject, name: str
 
 
 @rule("R409", "scaler step")
-def plain_scaler_of_a_sharded_model(it: "Interpreter", event: ScriptEvent) -> Iterator[RuleHit]:
+def plain_scaler_of_a_sharded_model(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
     """A plain GradScaler steps a model that FullyShardedDataParallel shards.
 
     Each rank looks for infinities in its own shards only. One that finds some leaves out the step that the

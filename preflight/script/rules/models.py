@@ -1,10 +1,10 @@
 """Rules P113 and P125: averages of another dtype, and checkpointing that keeps gradients from what trains."""
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from preflight.facts.script import CodeLocation
 from preflight.script.interpreter.events import ScriptEvent
+from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.values import (
     FALSE,
     NONE,
@@ -20,14 +20,11 @@ from preflight.script.interpreter.values import (
 from preflight.script.libraries.training_step import trainings
 from preflight.script.rules.registry import Level, RuleHit, rule
 
-if TYPE_CHECKING:
-    from preflight.script.interpreter.interpreter import Interpreter
-
 _FIX = 'gradient_checkpointing_kwargs={"use_reentrant": False}, or model.enable_input_require_grads()'
 
 
 @rule("P113", "average")
-def average_of_another_dtype(it: "Interpreter", event: ScriptEvent) -> Iterator[RuleHit]:
+def average_of_another_dtype(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
     """A moving average and the model it follows have different dtypes.
 
     lerp_ needs both of one dtype ("expected dtype float for `end` but got dtype c10::Half"), and an average
@@ -47,7 +44,7 @@ def average_of_another_dtype(it: "Interpreter", event: ScriptEvent) -> Iterator[
 
 
 @rule("P125", "train", "step", "scaler step", "checkpoint")
-def adapters_behind_reentrant_checkpoints(it: "Interpreter", event: ScriptEvent) -> Iterator[RuleHit]:
+def adapters_behind_reentrant_checkpoints(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
     """Gradient checkpointing in its reentrant form over inputs that need no gradient.
 
     Nothing inside such a block trains: "None of the inputs have requires_grad=True". It happens with adapters
@@ -82,7 +79,7 @@ def _checkpointing_options(
         yield spot.place, model.get("checkpointing")
 
 
-def _by_hand(it: "Interpreter", event: ScriptEvent) -> Iterator[RuleHit]:
+def _by_hand(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
     """torch.utils.checkpoint.checkpoint(block, x, use_reentrant=True) of a block that is frozen."""
     block, call = event.values.get("block"), event.call
     thing = it.thing(block) if isinstance(block, Ref) else None

@@ -3,11 +3,11 @@
 import re
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from preflight.facts.script import CodeLocation
 from preflight.script.interpreter.branch_conditions import MAYBE, ONE_RANK, SPAWNED_RANK, UNCALLED
 from preflight.script.interpreter.events import ScriptEvent
+from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.values import (
     NONE,
     TRUE,
@@ -29,9 +29,6 @@ from preflight.script.libraries.training_step import trainings
 from preflight.script.rules.certainty import is_of_one_process
 from preflight.script.rules.registry import Level, RuleHit, rule
 
-if TYPE_CHECKING:
-    from preflight.script.interpreter.interpreter import Interpreter
-
 _MAP_FIX = 'remove device_map, or device_map={"": PartialState().process_index}'
 _MADE = "device made "
 _NAMED_BY_DDP = "device named by ddp"
@@ -41,7 +38,7 @@ _OWN_GPU = "own gpu"
 _SPREAD = frozenset({"auto", "balanced", "balanced_low_0", "sequential"})
 
 
-def _level(it: "Interpreter") -> Level | None:
+def _level(it: Interpreter) -> Level | None:
     """An error where several ranks are sure, nothing where there is one, a warning where it is not known.
 
     Of a script that starts its ranks itself there is one, unless the launch says otherwise; in what it starts
@@ -67,7 +64,7 @@ def _numbered(device: Device) -> bool:
 
 
 @rule("D201", "device", "cuda", "set device", "ddp", "end")
-def one_gpu_for_all_ranks(it: "Interpreter", event: ScriptEvent) -> Iterator[RuleHit]:
+def one_gpu_for_all_ranks(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
     """A GPU is named by a literal index, so every rank of a node uses the same one.
 
     In Exclusive Process mode the second rank fails ("all CUDA-capable devices are busy or unavailable");
@@ -110,7 +107,7 @@ def one_gpu_for_all_ranks(it: "Interpreter", event: ScriptEvent) -> Iterator[Rul
         yield RuleHit(place, message, "accelerator.device, or the device of LOCAL_RANK", level, used)
 
 
-def _never_replaced(it: "Interpreter", level: Level) -> Iterator[RuleHit]:
+def _never_replaced(it: Interpreter, level: Level) -> Iterator[RuleHit]:
     """Yield the devices that a script names by number and never by its rank, wherever they are used."""
     if it.notes.get(_OWN_GPU) or it.notes.get("rank device") or it.notes.get("device set"):
         return
@@ -122,7 +119,7 @@ def _never_replaced(it: "Interpreter", level: Level) -> Iterator[RuleHit]:
                 yield RuleHit(place, message, "accelerator.device, or the device of LOCAL_RANK", level, sites)
 
 
-def _is_used(it: "Interpreter", place: CodeLocation) -> bool:
+def _is_used(it: Interpreter, place: CodeLocation) -> bool:
     """Whether some line that was read may use what a line assigns: of a constant none may."""
     files = {source.path: source for source in it.sources.files()}
     lines = files[place.path].lines if place.path in files else []
@@ -138,7 +135,7 @@ _CONSTANT = re.compile(r"(\w+)\s*(?::[^=]+)?=")
 
 
 @rule("D202", "cuda", "accelerator", "arguments", "set device")
-def cuda_before_the_device_is_set(it: "Interpreter", event: ScriptEvent) -> Iterator[RuleHit]:
+def cuda_before_the_device_is_set(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
     """CUDA is used before the rank has set its device.
 
     Every rank then opens a context on the first GPU, where the second fails in Exclusive Process mode and
@@ -166,7 +163,7 @@ def cuda_before_the_device_is_set(it: "Interpreter", event: ScriptEvent) -> Iter
 
 
 @rule("D203", "environ")
-def visible_devices_set_by_the_script(it: "Interpreter", event: ScriptEvent) -> Iterator[RuleHit]:
+def visible_devices_set_by_the_script(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
     """The script sets CUDA_VISIBLE_DEVICES itself, to the same value in every rank.
 
     It overrules the launch: ranks share GPUs (accelerate maps by modulo) or have none.
@@ -188,7 +185,7 @@ def visible_devices_set_by_the_script(it: "Interpreter", event: ScriptEvent) -> 
 
 
 @rule("D204", "train", "prepare", "spread", "step", "scaler step", "sharded", "ddp")
-def model_spread_over_gpus(it: "Interpreter", event: ScriptEvent) -> Iterator[RuleHit]:
+def model_spread_over_gpus(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
     """A trained model is loaded with device_map="auto" or the like.
 
     It spreads one model over all GPUs of a rank, which accelerate refuses in a launch of several processes
@@ -221,12 +218,12 @@ def _doubtful(hit: RuleHit) -> RuleHit:
     return replace(hit, level=Level.WARNING, message=f"{hit.message}, where this branch is taken")
 
 
-def _is_left_out(it: "Interpreter", place: CodeLocation) -> bool:
+def _is_left_out(it: Interpreter, place: CodeLocation) -> bool:
     """Whether a line is in a branch that some path to what is judged now goes past."""
     return any(path == place.path and first <= place.line <= last for path, first, last in it.open_branches)
 
 
-def _trained(it: "Interpreter", event: ScriptEvent) -> Iterator[HeapObject]:
+def _trained(it: Interpreter, event: ScriptEvent) -> Iterator[HeapObject]:
     """Yield the models that an event trains: a Trainer's, what is prepared, or what an optimizer steps.
 
     accelerate asks the modules within them too.
@@ -244,7 +241,7 @@ def _spreads(value: Value) -> bool:
     return all(text_of(item) in _SPREAD for item in alternatives(value))
 
 
-def _judge_map(it: "Interpreter", value: Value, place: CodeLocation) -> Iterator[RuleHit]:
+def _judge_map(it: Interpreter, value: Value, place: CodeLocation) -> Iterator[RuleHit]:
     related = _origins(value, place)
     options = alternatives(value)
     names = [text_of(item) for item in options]
@@ -283,7 +280,7 @@ def _map_index(value: Value) -> int | None:
 
 
 @rule("D205", "process group", "set device", "ddp", "cuda", "accelerator", "arguments", "end")
-def process_group_without_a_device(it: "Interpreter", event: ScriptEvent) -> Iterator[RuleHit]:
+def process_group_without_a_device(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
     """A process group is made and no rank ever sets its device.
 
     Every rank then works on the first GPU.
@@ -321,7 +318,7 @@ def _names_no_device(ids: Value) -> bool:
 
 
 @rule("D206", "data parallel")
-def data_parallel_in_a_launch(it: "Interpreter", event: ScriptEvent) -> Iterator[RuleHit]:
+def data_parallel_in_a_launch(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
     """torch.nn.DataParallel drives all GPUs from one process.
 
     In a launch with one rank per GPU every rank would use all of them.
@@ -344,7 +341,7 @@ _SLURM = re.compile(r"\bSLURM_")
 """Of the branch in which a script takes its ranks from Slurm, in place of the launch."""
 
 
-def _lines(it: "Interpreter", place: CodeLocation, before: int, after: int) -> str:
+def _lines(it: Interpreter, place: CodeLocation, before: int, after: int) -> str:
     return "\n".join(it.source.lines[max(0, place.line - before) : place.line + after])
 
 
@@ -355,7 +352,7 @@ _OWN_ADDRESS = "own address "
 
 
 @rule("D207", "environ", "process group", "end")
-def rendezvous_fixed_by_the_script(it: "Interpreter", event: ScriptEvent) -> Iterator[RuleHit]:
+def rendezvous_fixed_by_the_script(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
     """The script fixes MASTER_PORT or MASTER_ADDR, or its rank and world size.
 
     It overrules where the launch lets its ranks meet: they wait for each other until a time-out, or a second
@@ -388,7 +385,7 @@ def rendezvous_fixed_by_the_script(it: "Interpreter", event: ScriptEvent) -> Ite
         yield RuleHit(event.call.at("init_method"), message, "leave init_method out", Level.WARNING)
 
 
-def _own_address(it: "Interpreter") -> Iterator[RuleHit]:
+def _own_address(it: Interpreter) -> Iterator[RuleHit]:
     """Yield the address of ranks that a script starts itself: with a free port it is theirs alone."""
     level = Level.WARNING if it.notes.get("own port") else Level.INFO
     for name, places in list(it.notes.items()):

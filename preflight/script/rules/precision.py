@@ -1,18 +1,15 @@
 """Rules P101 to P109: parameters of one dtype trained in a precision that cannot take it."""
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from preflight.facts.script import CodeLocation
 from preflight.script.interpreter.branch_conditions import UNCALLED
 from preflight.script.interpreter.events import ScriptEvent
+from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.values import FALSE, NONE, TRUE, Const, Dtype, alternatives, text_of, truth
 from preflight.script.libraries.training_step import TrainingStep, trainings
 from preflight.script.library_names import ADAM_LIKE
 from preflight.script.rules.registry import Level, RuleHit, rule
-
-if TYPE_CHECKING:
-    from preflight.script.interpreter.interpreter import Interpreter
 
 _STEPS = ("train", "scaler step", "step")
 _SAFE_EPS = 1e-6
@@ -35,7 +32,7 @@ def _place(dtype: Dtype, training: TrainingStep) -> CodeLocation:
 
 
 @rule("P101", *_STEPS)
-def fp16_parameters_under_a_scaler(it: "Interpreter", event: ScriptEvent) -> Iterator[RuleHit]:
+def fp16_parameters_under_a_scaler(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
     """Trained parameters are fp16 while fp16 mixed precision is on.
 
     fp16 mixed precision keeps float32 parameters and scales their gradients; with fp16 parameters torch's
@@ -59,7 +56,7 @@ def fp16_parameters_under_a_scaler(it: "Interpreter", event: ScriptEvent) -> Ite
 
 
 @rule("P102", *_STEPS)
-def pure_fp16_training(it: "Interpreter", event: ScriptEvent) -> Iterator[RuleHit]:
+def pure_fp16_training(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
     """Trained parameters are fp16 without a scaler.
 
     In pure fp16, (1 - beta2) g^2 and eps = 1e-8 both round to zero, so Adam's first update is x/0: the
@@ -95,7 +92,7 @@ def _is_off(training: TrainingStep) -> bool:
     return training.scaler is not None and training.scaler.get("enabled") == FALSE
 
 
-def _divides_by_zero(it: "Interpreter", training: TrainingStep) -> bool:
+def _divides_by_zero(it: Interpreter, training: TrainingStep) -> bool:
     optimizer = training.optimizer
     if optimizer is None:
         return _trainers_adam_does(it, training)
@@ -107,7 +104,7 @@ def _divides_by_zero(it: "Interpreter", training: TrainingStep) -> bool:
     return truth(optimizer.get("fused")) is False
 
 
-def _trainers_adam_does(it: "Interpreter", training: TrainingStep) -> bool:
+def _trainers_adam_does(it: Interpreter, training: TrainingStep) -> bool:
     """Return whether the AdamW that a Trainer makes does; from torch 2.8 on its default is the fused one."""
     arguments = training.arguments
     if arguments is None or arguments.get("open") == TRUE or arguments.get("adam_epsilon") != NONE:
@@ -119,7 +116,7 @@ def _trainers_adam_does(it: "Interpreter", training: TrainingStep) -> bool:
 
 
 @rule("P103", *_STEPS)
-def dtype_left_to_the_checkpoint(it: "Interpreter", event: ScriptEvent) -> Iterator[RuleHit]:
+def dtype_left_to_the_checkpoint(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
     """The checkpoint's config.json decides the dtype, and fp16 mixed precision is on.
 
     transformers 5 loads "auto": in whatever dtype the checkpoint was saved. Most are saved in bf16 or fp16,
@@ -136,7 +133,7 @@ def dtype_left_to_the_checkpoint(it: "Interpreter", event: ScriptEvent) -> Itera
 
 
 @rule("P104", *_STEPS)
-def trained_beside_the_adapters(it: "Interpreter", event: ScriptEvent) -> Iterator[RuleHit]:
+def trained_beside_the_adapters(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
     """modules_to_save or bias of a LoRA configuration are trained in the half base's dtype.
 
     PEFT makes its adapters float32 and leaves these as they are, so the fp16 scaler refuses them.
@@ -161,7 +158,7 @@ def trained_beside_the_adapters(it: "Interpreter", event: ScriptEvent) -> Iterat
 
 
 @rule("P133", *_STEPS)
-def adapters_through_a_float16_base(it: "Interpreter", event: ScriptEvent) -> Iterator[RuleHit]:
+def adapters_through_a_float16_base(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
     """Adapters are trained through a float16 base in fp16, on GPUs with native bf16.
 
     float16 ends at 65504. A base that was trained in bf16 (Gemma, Qwen, T5) can exceed it in a forward: the
@@ -185,7 +182,7 @@ def adapters_through_a_float16_base(it: "Interpreter", event: ScriptEvent) -> It
 
 
 @rule("P105", *_STEPS)
-def half_adapters_under_a_scaler(it: "Interpreter", event: ScriptEvent) -> Iterator[RuleHit]:
+def half_adapters_under_a_scaler(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
     """PEFT adapters were made or cast to fp16 while fp16 mixed precision is on.
 
     `autocast_adapter_dtype=False`, or .half() or .to(dtype) after get_peft_model, undoes PEFT's own float32.
@@ -204,7 +201,7 @@ def half_adapters_under_a_scaler(it: "Interpreter", event: ScriptEvent) -> Itera
 
 
 @rule("P106", *_STEPS)
-def bf16_parameters_under_a_scaler(it: "Interpreter", event: ScriptEvent) -> Iterator[RuleHit]:
+def bf16_parameters_under_a_scaler(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
     """Trained parameters are bf16 while fp16 mixed precision is on.
 
     The scaler's kernel has no bf16 form on CUDA: "_amp_foreach_non_finite_check_and_unscale_cuda" not
@@ -227,7 +224,7 @@ def bf16_parameters_under_a_scaler(it: "Interpreter", event: ScriptEvent) -> Ite
 
 
 @rule("P107", "train")
-def trl_casts_adapters_of_a_quantized_base(it: "Interpreter", event: ScriptEvent) -> Iterator[RuleHit]:
+def trl_casts_adapters_of_a_quantized_base(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
     """A TRL trainer with a quantized base casts the adapters to bf16, and fp16=True is set.
 
     TRL does so whatever fp16 says, and the fp16 scaler refuses bf16 parameters.
@@ -242,7 +239,7 @@ def trl_casts_adapters_of_a_quantized_base(it: "Interpreter", event: ScriptEvent
 
 
 @rule("P108", "scaler step")
-def scaler_switched_off_for_fp16(it: "Interpreter", event: ScriptEvent) -> Iterator[RuleHit]:
+def scaler_switched_off_for_fp16(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
     """The GradScaler is switched off although the parameters are fp16.
 
     It silences "Attempting to unscale FP16 gradients" and trains to NaN instead: see P102.
@@ -260,7 +257,7 @@ def scaler_switched_off_for_fp16(it: "Interpreter", event: ScriptEvent) -> Itera
 
 
 @rule("P109", "arguments")
-def trl_default_is_bf16(it: "Interpreter", event: ScriptEvent) -> Iterator[RuleHit]:
+def trl_default_is_bf16(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
     """A TRL configuration without bf16= means bf16, on GPUs that only emulate it.
 
     TRL sets bf16 = not fp16 where bf16 is not given.
@@ -275,7 +272,7 @@ def trl_default_is_bf16(it: "Interpreter", event: ScriptEvent) -> Iterator[RuleH
 
 
 @rule("P132", "arguments")
-def bf16_on_the_cpu(it: "Interpreter", event: ScriptEvent) -> Iterator[RuleHit]:
+def bf16_on_the_cpu(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
     """TrainingArguments(bf16=True) on CPU ranks, without use_cpu.
 
     transformers then looks for a GPU and stops: "Your setup doesn't support bf16/gpu. You need to assign
@@ -294,7 +291,7 @@ def bf16_on_the_cpu(it: "Interpreter", event: ScriptEvent) -> Iterator[RuleHit]:
 
 
 @rule("P110", *_STEPS)
-def layers_of_another_dtype(it: "Interpreter", event: ScriptEvent) -> Iterator[RuleHit]:
+def layers_of_another_dtype(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
     """Some layers of a trained model are built in half precision, the rest is not.
 
     Mixed parameters break the scaler (fp16) and, once something casts the whole model, the optimizer.
@@ -310,7 +307,7 @@ def layers_of_another_dtype(it: "Interpreter", event: ScriptEvent) -> Iterator[R
 
 
 @rule("P111", *_STEPS, "trained")
-def model_cast_between_steps(it: "Interpreter", event: ScriptEvent) -> Iterator[RuleHit]:
+def model_cast_between_steps(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
     """The model is cast between two steps of its optimizer.
 
     The optimizer's state keeps the old dtype, so the next step fails: "expected dtype float for `end` but got
@@ -338,7 +335,7 @@ def model_cast_between_steps(it: "Interpreter", event: ScriptEvent) -> Iterator[
 
 
 @rule("P112", "parameter data", "end")
-def parameter_data_replaced(it: "Interpreter", event: ScriptEvent) -> Iterator[RuleHit]:
+def parameter_data_replaced(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
     """A parameter's or gradient's data is cast behind the optimizer's back.
 
     Gradient and optimizer state then differ in dtype. Before the optimizer is made it is harmless, and so is

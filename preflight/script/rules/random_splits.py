@@ -3,7 +3,6 @@
 import ast
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING
 
 from preflight.script.interpreter.branch_conditions import (
     BY_RANK,
@@ -15,14 +14,12 @@ from preflight.script.interpreter.branch_conditions import (
     UNCALLED,
 )
 from preflight.script.interpreter.events import ScriptEvent
+from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.rank_values import SEEDED, SEEDED_ALIKE
 from preflight.script.rules.files import JOINED
 from preflight.script.rules.registry import Level, RuleHit, rule
 from preflight.script.source import all_names
 from preflight.script.syntax_trees import walk
-
-if TYPE_CHECKING:
-    from preflight.script.interpreter.interpreter import Interpreter
 
 _SPLITS = "divided at random"
 _OF_STARTED = "divided at random by ranks that the script starts"
@@ -34,7 +31,7 @@ _FIX = "seed=0, random_state=0 or generator=torch.Generator().manual_seed(0), as
 
 
 @rule("R410", "random split", "train", "end")
-def split_of_each_rank(it: "Interpreter", event: ScriptEvent) -> Iterator[RuleHit]:
+def split_of_each_rank(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
     """Each rank divides the data at random for itself, and nothing seeds all ranks alike.
 
     Every process draws from a seed of its own. What one rank keeps for validation others train on, so the

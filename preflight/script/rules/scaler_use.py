@@ -3,16 +3,13 @@
 import ast
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from preflight.script.interpreter.events import ScriptEvent
+from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.values import TRUE, Const, HeapObject, Ref, alternatives, truth
 from preflight.script.rules.certainty import doubts_of
 from preflight.script.rules.method_calls import UNSEEN, calls_by_owner, has_unknown_call, note_call, owners_of
 from preflight.script.rules.registry import Level, RuleHit, rule
-
-if TYPE_CHECKING:
-    from preflight.script.interpreter.interpreter import Interpreter
 
 _SCALES = r"\.scale\s*\(|(?<!self)\.scale\s*[,)\]]|scaler\w*\s*\.\s*scale\b|[\"']scale[\"']"
 """scale(loss) that is called, handed on, or looked up by its name; self.scale is a number of attention's."""
@@ -20,7 +17,7 @@ _STEPPED = "steps without a scaled loss"
 
 
 @rule("P119", "scaler step", "scaled", "end")
-def step_of_a_scaler_that_scales_nothing(it: "Interpreter", event: ScriptEvent) -> Iterator[RuleHit]:
+def step_of_a_scaler_that_scales_nothing(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
     """scaler.step(optimizer) with a GradScaler whose scale(loss) is never called.
 
     The scale is made by the first scale(), so the first step stops: "Attempted unscale_ but _scale is None.
@@ -38,7 +35,7 @@ def step_of_a_scaler_that_scales_nothing(it: "Interpreter", event: ScriptEvent) 
         yield from _left_out(it, _STEPPED, "scale", _SCALES, message, fix)
 
 
-def _note_step(it: "Interpreter", scaler: HeapObject, event: ScriptEvent, note: str) -> None:
+def _note_step(it: Interpreter, scaler: HeapObject, event: ScriptEvent, note: str) -> None:
     """Note a step with a scaler that is on, perhaps by a setting that is not known; unread code had none."""
     enabled = truth(scaler.get("enabled"))
     if enabled is not False and scaler.get("touched") != TRUE:
@@ -47,7 +44,7 @@ def _note_step(it: "Interpreter", scaler: HeapObject, event: ScriptEvent, note: 
 
 
 def _left_out(
-    it: "Interpreter", note: str, method: str, form: str, message: str, fix: str
+    it: Interpreter, note: str, method: str, form: str, message: str, fix: str
 ) -> Iterator[RuleHit]:
     """Yield the steps of scalers of which a method is never called.
 
@@ -81,7 +78,7 @@ _UNSCALES = "scaled loss, plain step"
 
 
 @rule("P128", "scaler step", "scaler update", "end")
-def scaler_never_updated(it: "Interpreter", event: ScriptEvent) -> Iterator[RuleHit]:
+def scaler_never_updated(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
     """scaler.step(optimizer) in a loop, with a GradScaler whose update() is never called.
 
     The second step stops: "step() has already been called since the last update()."
@@ -99,7 +96,7 @@ def scaler_never_updated(it: "Interpreter", event: ScriptEvent) -> Iterator[Rule
 
 
 @rule("P129", "step", "unknown step", "scaler step", "unscale", "backward", "end")
-def plain_step_after_a_scaled_loss(it: "Interpreter", event: ScriptEvent) -> Iterator[RuleHit]:
+def plain_step_after_a_scaled_loss(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
     """optimizer.step() on gradients of a loss that a GradScaler has scaled.
 
     Nothing takes the scale out again: the gradients are 65536 times too large, and an overflow, of which
@@ -127,12 +124,12 @@ def plain_step_after_a_scaled_loss(it: "Interpreter", event: ScriptEvent) -> Ite
         yield from _stepped_plainly(it)
 
 
-def _asks_finite(it: "Interpreter") -> bool:
+def _asks_finite(it: Interpreter) -> bool:
     """Whether a step is made only where the script itself has found no overflow."""
     return any(_ASKS_FINITE.search(ast.unparse(test)) for test in it.tests)
 
 
-def _stepped_plainly(it: "Interpreter") -> Iterator[RuleHit]:
+def _stepped_plainly(it: Interpreter) -> Iterator[RuleHit]:
     """Yield the plain steps of optimizers that no scaler steps, where each is of a scaled loss.
 
     Where some loss is not scaled, which of the optimizers steps its gradients is not known.

@@ -1,17 +1,14 @@
 """Rules P100 and P120: found by the reading itself, not by an event of one reading."""
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from preflight.script.interpreter.events import ScriptEvent
+from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.rules.registry import RuleHit, rule
-
-if TYPE_CHECKING:
-    from preflight.script.interpreter.interpreter import Interpreter
 
 
 @rule("P100")
-def not_python(_it: "Interpreter", _event: ScriptEvent) -> Iterator[RuleHit]:
+def not_python(_it: Interpreter, _event: ScriptEvent) -> Iterator[RuleHit]:
     """The script is not Python, or not that of every version.
 
     A launch would stop at the same line. Lines of a notebook (`!pip install`, `%matplotlib`) are passed over
@@ -23,7 +20,7 @@ def not_python(_it: "Interpreter", _event: ScriptEvent) -> Iterator[RuleHit]:
 
 
 @rule("P120")
-def precision_of_this_process(_it: "Interpreter", _event: ScriptEvent) -> Iterator[RuleHit]:
+def precision_of_this_process(_it: Interpreter, _event: ScriptEvent) -> Iterator[RuleHit]:
     """The precision is chosen from this process's own GPU.
 
     Ranks on unlike GPUs then train in different precisions. Nothing raises: one rank's gradients are scaled

@@ -4,10 +4,8 @@ import ast
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from preflight.script.interpreter.interpreter import Interpreter
+from preflight.script.interpreter.interpreter import Interpreter
 
 _LOOKS_UP = frozenset(
     {
@@ -19,7 +17,7 @@ _LOOKS_UP = frozenset(
 _SETTINGS = frozenset({"args", "opt", "opts", "cfg", "config", "conf", "params", "hparams", "self", "torch"})
 
 
-def unused_lines(it: "Interpreter") -> dict[str, set[int]]:
+def unused_lines(it: Interpreter) -> dict[str, set[int]]:
     """Return by file the lines of functions and classes that cannot run.
 
     A method runs where its class is used: libraries call `forward`, a hook of a trainer. All may run where

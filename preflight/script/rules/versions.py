@@ -1,16 +1,13 @@
 """Rules V301 and V302: keywords that the installed transformers or trl does not take."""
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from preflight.script.interpreter.branch_conditions import MAYBE
 from preflight.script.interpreter.events import ScriptEvent
+from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.values import FALSE, NONE, Class, Const, ExternalName
 from preflight.script.library_names import root_and_last
 from preflight.script.rules.registry import Level, RuleHit, rule
-
-if TYPE_CHECKING:
-    from preflight.script.interpreter.interpreter import Interpreter
 
 _ARGUMENTS = {
     "evaluation_strategy": "eval_strategy",
@@ -29,7 +26,7 @@ def _since(known: bool | None) -> Level:  # noqa: FBT001 - a three-valued answer
 
 
 @rule("V301", "trainer", "arguments", "load")
-def removed_keyword(it: "Interpreter", event: ScriptEvent) -> Iterator[RuleHit]:
+def removed_keyword(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
     """A keyword that transformers 5 (trl 0.16) no longer takes.
 
     It is a TypeError before the first step: `tokenizer` of a Trainer (processing_class since 4.46),
@@ -56,12 +53,12 @@ def removed_keyword(it: "Interpreter", event: ScriptEvent) -> Iterator[RuleHit]:
                 yield RuleHit(call.at(old), f"{old} is gone in transformers 5", fix, level)
 
 
-def _is_of_unsloth(it: "Interpreter", event: ScriptEvent) -> bool:
+def _is_of_unsloth(it: Interpreter, event: ScriptEvent) -> bool:
     """Whether unsloth loads the model: its own load_in_4bit is none of transformers'."""
     return it.attr(event.ref, "library") == Const("unsloth")
 
 
-def _tokenizer(it: "Interpreter", event: ScriptEvent) -> Iterator[RuleHit]:
+def _tokenizer(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
     call = event.call
     root, last = root_and_last(event.what)
     if call is None or root not in ("transformers", "trl"):
@@ -84,7 +81,7 @@ def _tokenizer(it: "Interpreter", event: ScriptEvent) -> Iterator[RuleHit]:
         yield RuleHit(call.at("tokenizer"), message, "processing_class=", level)
 
 
-def _may_take_it(it: "Interpreter", event: ScriptEvent) -> bool:
+def _may_take_it(it: Interpreter, event: ScriptEvent) -> bool:
     """Whether a class that cannot be read precedes the library's: it may take a tokenizer= itself."""
     cls = it.attr(event.ref, "__class__")
     if not isinstance(cls, Class):
@@ -95,7 +92,7 @@ def _may_take_it(it: "Interpreter", event: ScriptEvent) -> bool:
 
 
 @rule("V302", "load")
-def keyword_too_new(it: "Interpreter", event: ScriptEvent) -> Iterator[RuleHit]:
+def keyword_too_new(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
     """`dtype=` in from_pretrained, with a transformers that only knows torch_dtype.
 
     Before 4.56 it is passed on to the model's constructor, which refuses it.
