@@ -64,7 +64,6 @@ gpulaunch explain cuda-oom
 gpulaunch checks --json
 gpulaunch record titan -o titan.json --mask
 gpulaunch ssh-config > ~/.ssh/gpulaunch.conf    then: Include gpulaunch.conf, first line of ~/.ssh/config
-gpulaunch ssh-config > /tmp/c; rsync -e "ssh -F /tmp/c" ckpt/ l40s-01:ckpt/
 gpulaunch schema hosts > hosts.schema.json
 """
 

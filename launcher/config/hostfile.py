@@ -14,7 +14,9 @@ def read_hostfile(name: str) -> tuple[HostFilter, ...]:
     try:
         lines = at_home(name).read_text(encoding="utf-8").splitlines()
     except (OSError, ValueError) as error:
-        raise BadInput(f"{name}: the hostfile of the command cannot be read: {error}") from None
+        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        fix = "correct its path, or leave it out and name the hosts: --hosts A,B"
+        raise BadInput(f"{name}: the hostfile of the command cannot be read: {why}", fix) from None
     found = [_read_line(name, number, line) for number, line in enumerate(lines, 1)]
     return tuple(one for one in found if one is not None)
 

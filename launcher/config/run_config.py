@@ -140,6 +140,7 @@ def _with_command(root: YamlNode, folder: Path) -> tuple[YamlNode, ParsedCommand
     if item is None or item.value is None or isinstance(item.value, dict):
         return root, None
     words = (item.value,) if isinstance(item.value, str) else tuple(str(each.value) for each in item.value)
+    words = words if any(words) else ()
     parsed = with_file_request(read_command(words, _launch_number(entries.get("launch"))), folder)
     return replace(root, value=missing_keys(entries, command_keys(parsed).items())), parsed
 

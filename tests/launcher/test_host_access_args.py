@@ -163,3 +163,18 @@ def test_errors_name_the_commands_with_them(
     shown = capsys.readouterr()
     assert wanted in shown.err
     assert wanted in json.loads(shown.out)["error"]["fix"]
+
+
+@pytest.mark.parametrize(("words", "said"), [((), True), (("localhost",), False)])
+def test_clean_zombies_of_this_machine_alone_names_the_others(
+    words: tuple[str, ...],
+    said: bool,  # noqa: FBT001 - of the table
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("hosts.yaml").write_text("hosts: {titan: {}}\n")
+    monkeypatch.setattr("launcher.commands.clean_zombies.clean_hosts", lambda *_: 0)
+    assert execute(["clean-zombies", *words]) == 0
+    assert ("gpulaunch clean-zombies all" in capsys.readouterr().err) == said

@@ -133,7 +133,7 @@ def put_in_place(fresh: str, run_id: str) -> str:
                 raise
             if is_on_this_node((read_json(os.path.join(path, SPEC)) or {}).get("made_in") or {}):
                 raise RequestRefused(
-                    "a run called %s is already on this host, in %s" % (run_id, path)
+                    "%s is already on this host, in %s: %s" % (run_id, path, twice)
                 ) from None
         else:
             return path
