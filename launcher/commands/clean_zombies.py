@@ -111,7 +111,8 @@ def command(hosts: tuple[str, ...], **given: Any) -> int:
     access = open_host_access(options)
     entries = access.resolve(hosts or (LOCALHOST,))
     if not hosts and access.inventory.hosts:
-        echo("only this machine is inspected; gpulaunch clean-zombies all takes hosts.yaml's", err=True)
+        line = "only this machine is inspected; gpulaunch clean-zombies all takes those of hosts.yaml"
+        echo(complete_commands(line, access.inventory.access_words), err=True)
     require_linux(entries, "gpulaunch clean-zombies HOST")
     if options.pids and len(entries) > 1:
         raise BadInput("--pid names a process of one host, but several hosts are named", "name one host")

@@ -132,9 +132,8 @@ def put_in_place(fresh: str, run_id: str) -> str:
             if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
                 raise
             if is_on_this_node((read_json(os.path.join(path, SPEC)) or {}).get("made_in") or {}):
-                raise RequestRefused(
-                    "%s is already on this host, in %s: %s" % (run_id, path, twice)
-                ) from None
+                why = "%s is already on this host, in %s: do two names of the launch mean this machine?"
+                raise RequestRefused(why % (run_id, path)) from None
         else:
             return path
     raise RequestRefused("a run called %s is already in %s" % (run_id, runs_dir()))
