@@ -52,15 +52,21 @@ def _runs() -> Iterable[str]:
     return (LAST, *(path.stem for path in records_dir().glob("*.json")))
 
 
+def _findings() -> Iterable[str]:
+    """Return what --ignore takes."""
+    from launcher.error_codes import host_codes  # noqa: PLC0415
+    from preflight.checks.explain import list_codes  # noqa: PLC0415
+
+    return list_codes(host_codes())
+
+
 def all_codes() -> Iterable[str]:
     """Return every code of a finding, of a cause and of a host that could not be used."""
-    from launcher.error_codes import host_codes  # noqa: PLC0415
     from launcher.follow.guard_codes import GUARD_CODES  # noqa: PLC0415
-    from preflight.checks.explain import list_codes  # noqa: PLC0415
     from preflight.diagnosis.explain import signature_codes  # noqa: PLC0415
     from preflight.script.rules.all_rules import rule_codes  # noqa: PLC0415
 
-    return (*list_codes(host_codes()), *GUARD_CODES, *rule_codes(), *signature_codes())
+    return (*_findings(), *GUARD_CODES, *rule_codes(), *signature_codes())
 
 
 def complete_files(ctx: click.Context, param: click.Parameter, incomplete: str) -> "list[CompletionItem]":
@@ -76,7 +82,19 @@ def complete_logs(ctx: click.Context, param: click.Parameter, incomplete: str) -
     return [*complete_files(ctx, param, incomplete), *complete_runs(ctx, param, incomplete)]
 
 
+def complete_words(key: str) -> Completion:
+    """Complete the words that a key of a run config takes, for the option that stands for it."""
+
+    def words() -> Iterable[str]:
+        from launcher.config.schema import CONFIG_KEYS  # noqa: PLC0415
+
+        return next(getattr(each.kind, "words", ()) for each in CONFIG_KEYS if each.name == key)
+
+    return _completion(words)
+
+
 complete_hosts = _completion(_hosts)
 complete_configs = _completion(_configs)
 complete_runs = _completion(_runs)
 complete_codes = _completion(all_codes)
+complete_findings = _completion(_findings)

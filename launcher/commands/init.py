@@ -12,7 +12,7 @@ import click
 
 from launcher.commands._answer import Answer, json_option
 from launcher.commands._argv import LaunchCommand, is_text
-from launcher.commands._completion import complete_files
+from launcher.commands._completion import complete_files, complete_hosts
 from launcher.commands._host_access import open_host_access
 from launcher.commands._host_options import HostOptions, host_access_options
 from launcher.commands._param_types import launch_option
@@ -67,7 +67,13 @@ class _Run:
 
 @click.command("init", cls=LaunchCommand, options_metavar="[OPTIONS] [SCRIPT | -- COMMAND...]")
 @click.argument("extra", nargs=-1, type=click.UNPROCESSED, shell_complete=complete_files, metavar="")
-@click.option("--hosts", multiple=True, metavar="WORDS", help="As for ssh; repeatable. Default: localhost.")
+@click.option(
+    "--hosts",
+    multiple=True,
+    metavar="WORDS",
+    shell_complete=complete_hosts,
+    help="As for ssh; repeatable. Default: localhost.",
+)
 @launch_option
 @json_option
 @partial(host_access_options, writes=True)

@@ -5,7 +5,7 @@ from typing import Any
 import click
 
 from launcher.commands._answer import json_option
-from launcher.commands._completion import complete_codes
+from launcher.commands._completion import complete_findings
 from launcher.commands._deep_options import deep_flag, deep_options
 from launcher.commands._host_options import (
     host_access_options,
@@ -28,7 +28,7 @@ from launcher.commands._param_types import LocalPathParam, PrecisionParam, confi
     "--ignore",
     multiple=True,
     metavar="CODES",
-    shell_complete=complete_codes,
+    shell_complete=complete_findings,
     help="Show findings of CODE, but let them stop nothing.",
 )
 @click.option("--separately", is_flag=True, help="Judge each host for itself, not all as one launch.")

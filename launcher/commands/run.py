@@ -5,7 +5,7 @@ from typing import Any
 import click
 
 from launcher.commands._argv import LaunchCommand
-from launcher.commands._completion import complete_codes, complete_files, complete_hosts
+from launcher.commands._completion import complete_files, complete_findings, complete_hosts, complete_words
 from launcher.commands._deep_options import deep_flag
 from launcher.commands._host_options import host_access_options, max_age_option, transport_option
 from launcher.commands._param_types import (
@@ -46,10 +46,18 @@ MOST_WAIT_S = 7 * 86400.0
     "--port", default="", metavar="N", help="Main port to ask for; another free one is taken when it is busy."
 )
 @click.option(
-    "--precision", default="", metavar="WHICH", help="Mixed precision: auto, no, fp16, bf16 or fp8."
+    "--precision",
+    default="",
+    metavar="WHICH",
+    shell_complete=complete_words("precision"),
+    help="Mixed precision: auto, no, fp16, bf16 or fp8.",
 )
 @click.option(
-    "--guard", default="", metavar="WHAT", help="What the guard in each rank does: stop, warn or off."
+    "--guard",
+    default="",
+    metavar="WHAT",
+    shell_complete=complete_words("guard"),
+    help="What the guard in each rank does: stop, warn or off.",
 )
 @click.option(
     "--hang-timeout", default="", metavar="DURATION", help="End a run that shows no life for so long."
@@ -63,7 +71,7 @@ MOST_WAIT_S = 7 * 86400.0
     "--ignore",
     multiple=True,
     metavar="CODES",
-    shell_complete=complete_codes,
+    shell_complete=complete_findings,
     help="Findings that shall not stop the launch.",
 )
 @click.option("-n", "--dry-run", is_flag=True, help="Print the plan and why; start nothing.")
@@ -97,6 +105,7 @@ MOST_WAIT_S = 7 * 86400.0
     "--on-disconnect",
     default="",
     metavar="WHAT",
+    shell_complete=complete_words("on_disconnect"),
     help="continue (default): the run continues when this client is gone; stop: it ends.",
 )
 @click.option(

@@ -248,7 +248,19 @@ def test_names_that_are_no_utf8_do_not_end_in_an_encoding_error() -> None:
 
 @pytest.mark.parametrize(
     ("words", "incomplete", "expected"),
-    [([], "cl", ["clean-zombies"]), ([], "--v", ["--version"]), (["schema"], "h", ["hosts"])],
+    [
+        ([], "cl", ["clean-zombies"]),
+        ([], "--v", ["--version"]),
+        (["schema"], "h", ["hosts"]),
+        (["run", "--precision"], "b", ["bf16"]),
+        (["run", "--guard"], "", ["off", "stop", "warn"]),
+        (["rehearse", "--on-disconnect"], "c", []),
+        (["run", "--on-disconnect"], "c", ["continue"]),
+        (["preflight", "--ignore"], "D20", []),  # lint's, which it refuses
+        (["preflight", "--ignore"], "PROC001,MODE", ["PROC001,MODE001", "PROC001,MODE002"]),
+        (["explain"], "D201", ["D201"]),
+        (["init", "--hosts"], "loc", ["localhost"]),
+    ],
 )
 def test_the_shell_completes(words: list[str], incomplete: str, expected: list[str]) -> None:
     completion = ShellComplete(cli.cli, {}, "gpulaunch", "_GPULAUNCH_COMPLETE")
