@@ -108,13 +108,11 @@ def is_split_text(words: Sequence[Word], start: int) -> bool:
 
 
 def _strip_env(words: Sequence[Word], start: int) -> Around:
-    at, unset, assignments, directory = start + 1, [], [], ""
+    """Return the options of `env`; its assignments are those of the command behind them."""
+    at, unset, directory = start + 1, [], ""
     while at < len(words):
         text = words[at].text
-        assignment = _ASSIGNMENT.fullmatch(text)
-        if assignment is not None:
-            assignments.append((at, assignment[1], Word(assignment[2], words[at].unresolved)))
-        elif text in ("-u", "--unset", "-C", "--chdir") and at + 1 < len(words):
+        if text in ("-u", "--unset", "-C", "--chdir") and at + 1 < len(words):
             at += 1
             if text in ("-u", "--unset"):
                 unset.append(words[at].text)
@@ -130,7 +128,7 @@ def _strip_env(words: Sequence[Word], start: int) -> Around:
         elif text != "--":
             break
         at += 1
-    return Around(at, tuple(assignments), tuple(unset), directory=directory)
+    return Around(at, unset=tuple(unset), directory=directory)
 
 
 def _after_flags(words: Sequence[Word], at: int, with_value: Sequence[str]) -> int:

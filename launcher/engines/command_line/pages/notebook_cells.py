@@ -23,6 +23,7 @@ _SETS = re.compile(r"\b(?:environ|putenv|chdir|load_dotenv)\b")
 _NOT_READ = "Python, and not read: what it sets goes into env: of a run config"
 _SHOWN = 60
 _LAUNCH = re.compile(rf"[ \t]*{LAUNCH}[ \t]+[^\s=]")
+_PROMPT = re.compile(r"[ \t]*(?:>>>[ \t]|\$[ \t]|(?:export|cd)[ \t])")
 _VARIABLE = re.compile(
     r"os\.environ\[(?P<quote>[\"'])(?P<name>[A-Za-z_]\w*)(?P=quote)\][ \t]*=[ \t]*(?P<value>.+)"
 )
@@ -35,8 +36,6 @@ def commands_of_notebook(text: str) -> str:
 
     Raises CommandRefused for a notebook without one.
     """
-    if not text.lstrip().startswith("{") or '"cells"' not in text:
-        return text
     try:
         tree = json.loads(text)
     except (ValueError, RecursionError):
@@ -78,12 +77,8 @@ def shell_of_cell(text: str) -> str:
 
 def _starts_otherwise(lines: list[str]) -> bool:
     """Whether a command of a shell is beside those behind `!`: the text is a list, not a cell."""
-    for line, goes_on in with_continued(lines):
-        if goes_on or _SHELL.match(line) or _MAGIC.match(line) or line.lstrip().startswith("#"):
-            continue
-        if re.match(r"[ \t]*(?:>>>[ \t]|\$[ \t]|(?:export|cd)[ \t])", line) or _LAUNCH.match(line):
-            return True
-    return False
+    beside = (line for line, goes_on in with_continued(lines) if not goes_on)
+    return any(_PROMPT.match(line) or _LAUNCH.match(line) for line in beside)
 
 
 def _shell_lines(lines: list[str]) -> Iterator[str]:
