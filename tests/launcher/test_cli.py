@@ -254,7 +254,6 @@ def test_names_that_are_no_utf8_do_not_end_in_an_encoding_error() -> None:
         (["schema"], "h", ["hosts"]),
         (["run", "--precision"], "b", ["bf16"]),
         (["run", "--guard"], "", ["off", "stop", "warn"]),
-        (["rehearse", "--on-disconnect"], "c", []),
         (["run", "--on-disconnect"], "c", ["continue"]),
         (["preflight", "--ignore"], "D20", []),  # lint's, which it refuses
         (["preflight", "--ignore"], "PROC001,MODE", ["PROC001,MODE001", "PROC001,MODE002"]),
