@@ -138,13 +138,11 @@ def _context(failure: Failure) -> "Context":
     from preflight.diagnosis.context import Context  # noqa: PLC0415 - as above
     from preflight.facts.host import KernelLog  # noqa: PLC0415 - as above
 
-    codes = () if failure.code is None else (failure.code,)
     # What supervisors count is in the kernel's log too, which an ordinary user may often not read.
     kernel = (KernelLog("kmsg", (), (failure.kernel_oom,), ()),) if failure.kernel_oom else ()
     return Context(
         kernel_logs=kernel,
-        exit_codes=codes,
-        exit_signals=tuple(-code for code in codes if code < 0),
+        exit_codes=() if failure.code is None else (failure.code,),
         own_modules=own_modules(Path.cwd()),
         early_end=failure.early_end,
     )

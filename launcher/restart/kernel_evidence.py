@@ -41,12 +41,9 @@ def refine_with_kernel_log(outcome: Outcome, before: KernelLogs, after: KernelLo
         return outcome
     log = replace(log, oom_kills=(cause.kernel_oom,) if cause.kernel_oom else ())
     codes = () if cause.code is None else (cause.code,)
-    signals = tuple(-code for code in codes if code < 0)
     from preflight.diagnosis.context import Context, apply_context  # noqa: PLC0415 - only a failure needs it
 
-    causes = apply_context(
-        diagnosis.causes, Context(kernel_logs=(log,), exit_codes=codes, exit_signals=signals)
-    )
+    causes = apply_context(diagnosis.causes, Context(kernel_logs=(log,), exit_codes=codes))
     verdict = causes[0].slug if causes else diagnosis.verdict
     found = replace(diagnosis, verdict=verdict, causes=causes)
     return replace(outcome, cause=replace(outcome.cause, diagnosis=found))

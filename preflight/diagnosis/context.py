@@ -7,7 +7,6 @@ from dataclasses import replace
 from preflight.diagnosis.candidate import with_module_advice
 from preflight.diagnosis.result import SAID_CODE, Cause, Confidence, Evidence
 from preflight.diagnosis.signatures.table import CausalDepth, signature
-from preflight.facts.gpu import Capability
 from preflight.facts.host import HostFacts, KernelLog, Limits
 from preflight.facts.missing import Missing
 from preflight.facts.xid_table import ADDRESS_FAULT_XIDS, GPU_FAILED_XIDS
@@ -45,43 +44,33 @@ _OF_THE_GPU = re.compile(
 class Context:
     """Facts about the run. Absent ones are None or empty, and then change nothing.
 
-    `exit_signals`: signals that ended ranks; `gpu_used`: the greatest share of GPU memory seen in use, 0 to 1;
-    `precision`: the plan's mixed precision; `capability`: the lowest of the run's GPUs;
-    `own_modules`: what the user's own directory holds; `early_end`: which ranks had ended well when another lost its peer.
+    `exit_codes`: of ranks that have ended, negative for a signal; `gpu_used`: the greatest share of GPU memory seen in
+    use, 0 to 1; `own_modules`: what the user's own directory holds; `early_end`: which ranks had ended well when another lost its peer.
     """
 
     kernel_logs: tuple[KernelLog, ...] = ()
-    exit_signals: tuple[int, ...] = ()
     exit_codes: tuple[int, ...] = ()
     gpu_used: float | None = None
     shm_free_mib: int | None = None
-    precision: str = ""
-    capability: Capability | None = None
     own_modules: frozenset[str] = frozenset()
     early_end: str = ""
 
+    @property
+    def exit_signals(self) -> tuple[int, ...]:
+        """The signals that ended ranks, each once."""
+        return tuple(sorted({-code for code in self.exit_codes if code < 0}))
+
 
 def context_of(facts: Iterable[HostFacts], exit_codes: Iterable[int] = ()) -> Context:
-    """Return the context that hosts' facts and ranks' exit codes (negative: a signal) make."""
+    """Return the context that hosts' facts and ranks' exit codes (negative, or a shell's, for a signal) make."""
     hosts = tuple(facts)
-    codes = tuple(exit_codes)
     limits = [host.limits for host in hosts if isinstance(host.limits, Limits)]
     free = [each.shm_free_mib for each in limits if not isinstance(each.shm_free_mib, Missing)]
-    gpus = [gpu for host in hosts if not isinstance(host.gpus, Missing) for gpu in host.gpus]
-    capabilities = [gpu.capability for gpu in gpus if not isinstance(gpu.capability, Missing)]
     return Context(
         kernel_logs=tuple(host.kernel_log for host in hosts if isinstance(host.kernel_log, KernelLog)),
-        exit_signals=tuple(sorted({signal for code in codes if (signal := _signal(code))})),
-        exit_codes=codes,
+        exit_codes=tuple(128 - code if 128 < code < 160 else code for code in exit_codes),
         shm_free_mib=min(free, default=None),
-        capability=min(capabilities, default=None),
     )
-
-
-def _signal(code: int) -> int:
-    if code < 0:
-        return -code
-    return code - 128 if 128 < code < 160 else 0
 
 
 def apply_context(causes: tuple[Cause, ...], context: Context) -> tuple[Cause, ...]:

@@ -44,9 +44,8 @@ def ended(
         else None
     )
     codes = () if code is None else (code,)
-    signals = tuple(-each for each in codes if each < 0)
     kernel = (KernelLog("kmsg", (), (oom,), ()),) if oom else ()
-    context = Context(kernel_logs=kernel, exit_codes=codes, exit_signals=signals)
+    context = Context(kernel_logs=kernel, exit_codes=codes)
     diagnosis = diagnose_logs((Log(log, "b/rank-1.log", rank, "b"),), context) if cause is not None else None
     exit_code = changes.pop("exit_code", 0 if verdict == "finished" else 1)
     why = changes.pop("why", "it failed")

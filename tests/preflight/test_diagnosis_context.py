@@ -69,7 +69,7 @@ def test_an_xid_of_a_programs_own_fault_breaks_no_gpu() -> None:
 
 
 def test_a_signal_that_no_line_tells_of_is_a_cause() -> None:
-    assert diagnose("step 1 loss 2.0\n", Context(exit_signals=(11,), exit_codes=(-11,))).verdict == "segfault"
+    assert diagnose("step 1 loss 2.0\n", Context(exit_codes=(-11,))).verdict == "segfault"
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ def test_a_full_gpu_explains_no_other_failure() -> None:
 
 def test_the_signal_that_ended_a_rank_comes_before_an_error_that_no_row_knows() -> None:
     log = "step 1 loss 2.0\n2026-03-01 10:00:00 ERROR zone 4 has no owner\n"
-    found = diagnose(log, Context(exit_codes=(-9,), exit_signals=(9,)))
+    found = diagnose(log, Context(exit_codes=(-9,)))
     assert [cause.code for cause in found.causes] == ["S70", "S119"]
 
 
@@ -119,5 +119,5 @@ def test_a_cause_in_a_box_is_found_as_outside_of_it(sides: str) -> None:
 def test_what_the_log_put_behind_stays_there() -> None:
     rows = [row for code in ("S92", "S104") if (row := signature(code)) is not None]
     causes = tuple(Cause(row.code, row.slug, "likely", row.cause, row.fix, ()) for row in rows)
-    for context in (Context(own_modules=frozenset({"data"})), Context(exit_signals=(9,))):
+    for context in (Context(own_modules=frozenset({"data"})), Context(exit_codes=(-9,))):
         assert [cause.code for cause in apply_context(causes, context)][:2] == ["S92", "S104"]

@@ -196,7 +196,7 @@ def test_a_scale_that_rose_between_two_skipped_steps_ends_their_row() -> None:
     ],
 )
 def test_each_signal_that_ends_a_rank_has_its_cause(signal: int, verdict: str | None) -> None:
-    found = diagnose("step 1 loss 2.0\n", Context(exit_signals=(signal,), exit_codes=(-signal,)))
+    found = diagnose("step 1 loss 2.0\n", Context(exit_codes=(-signal,)))
     assert [cause.code for cause in found.causes] == ([verdict] if verdict else [])
     if verdict:
         (line,) = found.causes[0].evidence
@@ -261,7 +261,9 @@ def test_a_gpu_is_full_above_ninety_percent(used: float, verdict: str) -> None:
 
 @pytest.mark.parametrize(("code", "signal"), [(-1, 1), (159, 31), (160, None), (128, None), (129, 1)])
 def test_exit_codes_name_signals_up_to_31(code: int, signal: int | None) -> None:
-    assert context_of((), (code,)).exit_signals == (() if signal is None else (signal,))
+    known = context_of((), (code,))
+    assert known.exit_signals == (() if signal is None else (signal,))
+    assert known.exit_codes == (code if signal is None else -signal,)
 
 
 # --- a live run ---
