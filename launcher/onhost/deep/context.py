@@ -27,7 +27,7 @@ class RankPlace:
         self.node = int(env.get("GROUP_RANK", "0"))
 
 
-class ControlGroup:
+class GlooGroup:
     """A group of ranks that wait for each other and exchange values, over gloo."""
 
     def __init__(self, dist: Any, group: Any, size: int) -> None:

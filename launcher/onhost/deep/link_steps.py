@@ -101,7 +101,7 @@ class PairMeter:
 class Pairs:
     """The pairs of members, each with its ranks: of nodes, or of the ranks of one node.
 
-    `mine` is the position of this rank's member and that of the rank in it; `group` is the control group of
+    `mine` is the position of this rank's member and that of the rank in it; `group` is the GlooGroup of
     all ranks of `members`.
     """
 

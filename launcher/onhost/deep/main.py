@@ -15,7 +15,7 @@ import sys
 import traceback
 from typing import Any, Callable
 
-from .context import ControlGroup, RankPlace, Reporter, StepWatchdog
+from .context import GlooGroup, RankPlace, Reporter, StepWatchdog
 from .devices import find_device
 from .link_steps import PairMeter, Pairs, measure_all_reduce
 from .observer import OPTION, Observer, observe
@@ -117,7 +117,7 @@ class DeepScript:
         forever = dt.timedelta(hours=1)  # the watchdog has the deadlines
         dist.init_process_group(self.device.backend, timeout=forever)
         world = dist.new_group(backend="gloo", timeout=forever)
-        self.control = ControlGroup(dist, world, self.place.world)
+        self.control = GlooGroup(dist, world, self.place.world)
         everyone = self.control.gather((self.place.node, self.place.local_rank, self.place.rank))
         for node in sorted({node for node, _, _ in everyone}):
             self.nodes.append([rank for at, _, rank in sorted(everyone) if at == node])
@@ -125,7 +125,7 @@ class DeepScript:
             control = dist.new_group(ranks, backend="gloo", timeout=forever)
             group = dist.new_group(ranks, timeout=forever)
             if node == self.place.node:
-                self.node_control, self.node_group = ControlGroup(dist, control, len(ranks)), group
+                self.node_control, self.node_group = GlooGroup(dist, control, len(ranks)), group
         # Before any exchange of two: NCCL makes its communicator with all ranks of the world.
         dist.all_reduce(torch.zeros(1, device=self.device.device))
         limits = Sensors(self.device.uuid).limits() if self.device.kind == "gpu" else {}

@@ -24,9 +24,4 @@ def patch(
             safety.call("look after " + name, after, args, kwargs)
         return result
 
-    setattr(owner, name, rename(original, wrapper))
-
-
-def rename(original: Callable[..., Any], wrapper: Callable[..., Any]) -> Callable[..., Any]:
-    """Copy the name, the docstring and the signature of a function to its wrapper."""
-    return functools.update_wrapper(wrapper, original)
+    setattr(owner, name, functools.update_wrapper(wrapper, original))

@@ -3,13 +3,14 @@
 Where the guard may not run (`safety`), each function behaves as without the guard.
 """
 
+import functools
 import sys
 import time
 from typing import Any, Callable
 
 from .checks.grad_scaler import ScalerMonitor
 from .checks.loss_and_norm import LossMonitor
-from .patches import patch, rename
+from .patches import patch
 from .safe_call import SafeCaller
 from .sampling_policy import SamplingPolicy
 from .training_state import TrainingState
@@ -91,7 +92,7 @@ def _listen_to_scaled_steps(
         safety.call("count skipped steps", scaling.stepped, optimizer, training.fired == before)
         return result
 
-    kind.step = rename(original, step)
+    kind.step = functools.update_wrapper(step, original)
 
 
 def hook_clipping(torch: Any, safety: SafeCaller, notes: LossMonitor, policy: SamplingPolicy) -> None:
@@ -107,7 +108,8 @@ def hook_clipping(torch: Any, safety: SafeCaller, notes: LossMonitor, policy: Sa
             policy.charge(began)
         return norm
 
-    home.clip_grad_norm_ = torch.nn.utils.clip_grad_norm_ = rename(original, clip_grad_norm_)
+    wrapper = functools.update_wrapper(clip_grad_norm_, original)
+    home.clip_grad_norm_ = torch.nn.utils.clip_grad_norm_ = wrapper
 
 
 def hook_backward(torch: Any, safety: SafeCaller, notes: LossMonitor, policy: SamplingPolicy) -> None:
@@ -121,4 +123,4 @@ def hook_backward(torch: Any, safety: SafeCaller, notes: LossMonitor, policy: Sa
             policy.charge(began)
         return original(loss, *args, **kwargs)
 
-    torch.Tensor.backward = rename(original, backward)
+    torch.Tensor.backward = functools.update_wrapper(backward, original)

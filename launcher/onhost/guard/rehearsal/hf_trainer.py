@@ -3,10 +3,10 @@
 After the rehearsal's last step it evaluates and saves, if configured to.
 """
 
+import functools
 from types import ModuleType
 from typing import Any
 
-from ..patches import rename
 from ..safe_call import SafeCaller
 from .step_timer import StepTimer
 
@@ -29,7 +29,7 @@ class TrainerHooks:
                 safety.call("follow the Trainer", self._event, event, args, state, result or control)
             return result
 
-        handler.call_event = rename(original, call_event)
+        handler.call_event = functools.update_wrapper(call_event, original)
 
     def _event(self, event: str, args: Any, state: Any, control: Any) -> None:
         steps = self._steps

@@ -10,7 +10,6 @@ from typing import Any, Callable, Iterable
 from ..checks.grad_scaler import ScalerMonitor
 from ..checks.non_finite import FiniteMonitor
 from ..parameter_names import MAX_NAMES, names_of
-from ..patches import rename
 from ..safe_call import SafeCaller
 from ..sampling_policy import SamplingPolicy
 from ..tensors import first_cuda, histogram, trained_parameters
@@ -140,7 +139,7 @@ class SampleCounter:
                 safety.call("count samples", self._gave, iterator, batch)
             return batch
 
-        base.__next__ = rename(original, following)
+        base.__next__ = functools.update_wrapper(following, original)
 
     def first_step_ended(self) -> None:
         """Start the count: samples of the first step were loaded during warm-up."""

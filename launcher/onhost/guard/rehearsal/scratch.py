@@ -37,8 +37,8 @@ def enter_scratch(place: GuardContext, report: Report) -> None:
     _link_all(real, scratch, [] if outside else hidden.split(os.sep))
     os.chdir(scratch)
     sys.argv[:] = [word.replace("{scratch}", scratch) for word in sys.argv]
-    if output:
-        protect_output(os.path.realpath(os.path.join(real, output)), report)
+    if kept:
+        protect_output(kept, report)
 
 
 def _link_all(real: str, scratch: str, hidden: list[str]) -> None:
