@@ -10,6 +10,7 @@ import posixpath
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from itertools import dropwhile
 
 from launcher.engines.command_line import refusals, side_commands
 from launcher.engines.command_line.candidates import SUBMITS, FoundCommand, ShellLine, choose_launch, submits
@@ -23,7 +24,7 @@ from launcher.engines.command_line.shell.commands import CommandReader
 from launcher.engines.command_line.shell.missing_values import without_values
 from launcher.engines.command_line.shell.pipelines import predict_output
 from launcher.engines.command_line.shell.replay_limits import Replays
-from launcher.engines.command_line.shell.state import ShellState
+from launcher.engines.command_line.shell.state import READERS, ShellState
 from launcher.engines.command_line.shell.variables import Value
 from launcher.engines.command_line.shell.words import Word, is_assignment
 from launcher.engines.command_line.tables import side_programs
@@ -151,8 +152,11 @@ class _Launches:
         words = words[1:] if words[0].text == "!" else words
         if asks is False or not words:
             return
-        if words[0].text == "cd" or all(map(is_assignment, words)):
+        behind = tuple(dropwhile(is_assignment, words))
+        if words[0].text == "cd" or not behind:
             (self.shell.prepare if asks else self.shell.leave_out)(words)
+        elif behind[0].text in READERS:
+            self.shell.leave_out(behind)
         elif not _starts_launch(words):
             return
         elif asks:

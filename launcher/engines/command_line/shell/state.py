@@ -28,11 +28,11 @@ from launcher.engines.command_line.tables import side_programs
 from launcher.errors import CommandRefused
 from preflight.frozen import dataclass
 
-_UNSET_ELEMENT = re.compile(r"([A-Za-z_]\w*)\[[^\[\]]*\]")
 _PAIR = re.compile(r"\[(?P<key>[^\[\]]{1,100})\]=(?P<value>.*)", re.DOTALL)
 _DECLARATIONS = ("export", "declare", "local", "readonly", "typeset", "setenv", "set")
 _FLAGS = re.compile(r"-[a-zA-Z]+")
 _LOCAL = ("local", "declare", "typeset")
+READERS = ("read", "mapfile", "readarray")
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +129,7 @@ class ShellState:
             for word in rest if is_declaration else words:
                 self._export_file(word, is_certain=False)
                 self.forget(word.text.partition("=")[0].rstrip("+"), is_exported=name == "export")
-        elif name in ("read", "mapfile", "readarray", "unset") or rest[:1] == (Word("-v"),):
+        elif name in (*READERS, "unset") or rest[:1] == (Word("-v"),):
             for word in rest[1:2] if name == "printf" else rest:
                 self.forget(word.text.partition("[")[0], is_exported=False)
         elif side_commands.is_setup(words) and not side_commands.is_of_shell(words):
@@ -184,7 +184,7 @@ class ShellState:
             self._calculate(rest[:-1] if name == "((" else rest)
         elif name in ("unset", "unsetenv"):
             self._unset([word.text for word in rest if not word.text.startswith("-")])
-        elif name in ("read", "mapfile", "readarray"):
+        elif name in READERS:
             for word in rest:
                 self.forget(word.text, is_exported=False, why="read from a terminal or a file")
         elif environment is not None:
@@ -293,9 +293,9 @@ class ShellState:
     def _unset(self, names: list[str]) -> None:
         self.unset += [name for name in names if "[" not in name]
         for name in names:
-            element = _UNSET_ELEMENT.fullmatch(name)
-            if element is not None and isinstance(self.values.get(element[1]), tuple):
-                self.forget(element[1], is_exported=False, why="without an element")
+            array, bracket, _ = name.partition("[")
+            if bracket and isinstance(self.values.get(array), tuple):
+                self.forget(array, is_exported=False, why="without an element")
             if isinstance(self.values.pop(name, None), tuple):
                 self.values[name] = ()
             self.exports.pop(name, None)

@@ -39,3 +39,4 @@ class Subshells:
         while self.open and (is_left or len(self.shell.blocks.open) <= self.open[-1][0]):
             _, count, before = self.open.pop()
             self.shell.restore(before, count)
+            self.shell.blocks.code = None  # `set -o pipefail` may be on
