@@ -150,6 +150,8 @@ LAUNCH = "torchrun --nproc_per_node 2 a.py $X"
         ("mkdir d && command -v g && X=1\ntorchrun a.py ${X:-2}", "$X (set in a condition)", "value"),
         ("while read i; do [ -z $i ] && X=1; done < l; torchrun a.py ${X:-2}", "$X (set in", "value"),
         ("seq 3 | while read i; do [ $i = 3 ] && torchrun a.py; done", "or condition (while)", "bash"),
+        ("if [ $SKY_NODE_RANK = 0 ]; then torchrun a.py; else torchrun b.py; fi", "(if)", "bash SCRIPT"),
+        ("[ $JOB_COMPLETION_INDEX = 0 ] && X=1; torchrun a.py ${X:-2}", "$X (set in", "value"),
         ("false | true; torchrun a.py $?", "the line has $?, which", "value"),
         ("X=$(a b); torchrun a.py $?", "the line has $?, which has no value", "value"),
         ("declare -i X\nX=$(nproc)\ntorchrun a.py $X", "$(($(nproc))), which has no value", "write a value"),

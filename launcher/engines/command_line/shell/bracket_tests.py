@@ -28,7 +28,8 @@ _OF_SHELL = re.compile(
 
 _OF_JOB = re.compile(
     r"(?:SLURM|PBS|LSB|SGE|PJM|OMPI|PMIX?|KUBERNETES|POD|SM|CONDA|CUDA|NVIDIA|MASTER|NPROC)_?\w*"
-    r"|(?:LOCAL_|NODE_|GROUP_)?RANK|(?:LOCAL_)?WORLD_SIZE|NNODES|NUM_NODES|VIRTUAL_ENV"
+    r"|(?:SKY|SKYPILOT|DSTACK|RUNPOD|AZUREML|AZ|AIP|LWS|VC|MLP|PET|RAY|COBALT|FLUX|JSM|MV2|MPI|JOB)_\w+"
+    r"|(?:\w+_)?(?:RANK|INDEX)|(?:LOCAL_)?WORLD_SIZE|NNODES|NUM_NODES|VIRTUAL_ENV"
     r"|USER|LOGNAME|SHELL|TERM|DISPLAY|TMPDIR|LANG|PATH|HOME|PWD"
 )
 """Variables that a scheduler, a container or a login sets: empty only where a test asks for that."""
