@@ -28,6 +28,7 @@ from preflight.diagnosis.user_exceptions import (
 )
 
 _SHORT_END = 3
+_TELLS_OF_OTHERS = "TuneError"  # of trials that failed while others of the same Ray made steps
 _RAISES = re.compile(r"[\s\d>❱│-]*raise \w")
 _CUT = 6
 """Lines at a log's end among which the `raise` is whose message is lost."""
@@ -74,11 +75,12 @@ def candidates(
     hits = by_printed_assertions([hit for hit in hits if hit.line.order >= start])
     hits = _messages(hits, raised, course)
     hits = _not_continued(_not_overtaken(hits, chains), course)
-    dead = [hit for hit in hits if not course.moved(hit.line.order, last)]
+    told = bool(raised) and raised[-1].name == _TELLS_OF_OTHERS
+    dead = [hit for hit in hits if told or not course.moved(hit.line.order, last)]
     open_ends = [
         chain
         for chain in chains
-        if not course.moved(chain[-1].line.order, last)
+        if (told or not course.moved(chain[-1].line.order, last))
         and not (chain[0].reported and _was_only_logged(chain[0], course))
     ]
     own = [_for_want_of_cuda(each, dead) for each in user_exceptions(open_ends, hits, course)]

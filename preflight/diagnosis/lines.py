@@ -52,14 +52,14 @@ _WRAPPER = re.compile(
       | [\w.-]{1,64}\ +\|\                                                                     # docker compose
       | (?!\S*(?:Error|Exception|Failed|Exit|Interrupt):)[\w.-]{1,64}:\ (?=\[rank\d+\]|Traceback|\ \ File\ |\w+Error:\ )     # pdsh, clush
       | (?:[A-Z][a-z]{2}\ [\d\ ]\d\ [\d:]{8}\ )[\w.-]{1,64}\ [\w./@-]{1,64}(?:\[\d+\])?:\            # journald
-      | (?:DEBUG|INFO|WARNING|ERROR|CRITICAL)\ \d\d-\d\d\ [\d:]{8}(?:\.\d+)?\ (?:\[)?[\w./]+:\d+\]\ ?  # vLLM
+      | (?:(?:ERROR|CRITICAL)|(?:DEBUG|INFO|WARNING)(?=.{16,80}?\]\ (?:\[rank\d|Traceback|\ \ |\w+(?:Error|Exception):)))\ \d\d-\d\d\ [\d:]{8}(?:\.\d+)?\ (?:\[)?[\w./]+:\d+\]\ ?  # vLLM
       | [EF]\d{4}\ [\d:.]{8,18}\ +\d+\ (?:site-packages/)?[\w./-]+:\d+\]\ (?=Traceback|\ \ \ ?|\w+(?:Error|Exception)) # glog
       | std(?:err|out):\ ?                                                                            # accelerate test
       | \[\d{4}-\d\d-\d\d\ [\d:]{8}\]\ \[(?:INFO|ERROR|WARNING)\]\ (?=\[rank\d|Traceback|\ \ |\w+(?:Error|Exception):) # a parent's log
       | \d{4}-\d\d-\d\d\ [\d:]{8}(?:[.,]\d+)?\ -\ [\w.]{1,60}\ -\ [A-Z]{4,8}\ -\ (?=\[rank\d+\]:)   # a parent that logs its ranks
       | (?:kern|user|daemon|syslog)\ *:\ ?(?:emerg|alert|crit|err|warn(?:ing)?|notice|info|debug)\ *:\ \[[\dTZ:. -]{6,40}\]:?\ # dmesg -x, talosctl dmesg
       | \d{6}Z\ (?=[╭╰│])                                                                            # cut stamps
-      | E\ {3,7}(?=\ *(?:File\ "|Traceback|--\ Process)|\w+(?:\.\w+)*(?:Error|Exception)\b)             # pytest
+      | E\ (?:\ {2,6}(?=\ *(?:File\ "|Traceback|--\ Process))|\ {2,80}(?=\w+(?:\.\w+)*(?:Error|Exception)\b))  # pytest
       | >+\ (?=\S)                                                                                   # quoted
       | \*{3}\ (?=(?:\w+\.)*\w+(?:Error|Exception):\ )                                                # pdb
     )

@@ -56,9 +56,9 @@ _BY_CLASS = re.compile(
 _PANIC = re.compile(
     r"\W?thread '[^']{1,80}' (?:\(\d+\) )?panicked at (?:\S+:\d+:\d+:$)?'?(?P<message>.*?)(?:', \S+:\d+(?::\d+)?)?$"
 )
-# What pytest prints of a test that failed: the exception below its source, and in its summary.
+# A test that failed, in pytest's summary.
 _OF_TEST = re.compile(
-    r"(?:E {3,}|FAILED \S{1,200}::.{1,300}? - )(?P<type>(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception))(?:: (?P<message>.*))?$"
+    r"FAILED \S{1,200}::.{1,300}? - (?P<type>(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception))(?:: (?P<message>.*))?$"
 )
 _BEHIND_QUOTE = re.compile(r"['\"`]\.? +(?=[A-Z][a-z]*\b[ ',])")
 _LONGEST = 600
@@ -74,7 +74,7 @@ def reported_error(text: str) -> tuple[str, str] | None:
     if raised is not None:
         shown = _WRITTEN.match(raised["message"])
         return raised["type"], shown["message"] if shown else raised["message"]
-    test = _OF_TEST.match(text) if text.startswith(("E  ", "FAILED ")) else None
+    test = _OF_TEST.match(text) if text.startswith("FAILED ") else None
     if test is not None:
         return test["type"], test["message"] or ""
     panic = _PANIC.match(text) if "panicked at " in text else None

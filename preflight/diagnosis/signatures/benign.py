@@ -8,7 +8,7 @@ ROWS: tuple[Notice, ...] = (
     notice("W02", r"None of the inputs have requires_grad=True",
             "not harmless: reentrant checkpointing over frozen inputs, nothing inside it is trained; use_reentrant=False",
             safe=False),
-    notice("W03", r"not running the flash-attention implementation", "harmless: speed only", safe=True),
+    notice("W03", r"not running the flash-attention implementation|Cannot use FlashAttention-2 backend ", "harmless: speed only", safe=True),
     notice("W04", r"Mismatch dtype between input and weight",
             "the numbers are right (an unfused kernel is used), but dtypes are mixed: see gpulaunch lint", safe=True),
     notice("W05", r"Setting OMP_NUM_THREADS environment variable", "harmless: speed only", safe=True),
