@@ -84,18 +84,17 @@ def _method_attribute(_it: "Interpreter", owner: Method, name: str, _node: ast.A
 def _plain_method(
     it: "Interpreter", owner: Map | Seq | Const | Dtype | Device, name: str, node: ast.AST
 ) -> Value:
+    if name == "value" and not isinstance(owner, (Map, Seq)):
+        return owner  # of an Enum's member
     if isinstance(owner, Device):
         if name == "type":
             return Const(owner.kind)
         if name == "index":
             return RankValue() if owner.of_rank else Const(owner.index)
-        return UNKNOWN
-    if isinstance(owner, Dtype):
+    if isinstance(owner, (Device, Dtype)):
         return UNKNOWN
     if isinstance(owner, Map) and (held := owner.get(name)) is not None:
         return held  # OmegaConf, Munch and the like: an entry is an attribute
-    if isinstance(owner, Const) and name == "value":
-        return owner  # of an Enum's member
     if isinstance(owner, Const) and not hasattr(owner.value, name):
         own = _of_member(it, owner, name, node)
         if own is not None:

@@ -2,6 +2,7 @@
 
 import ast
 from collections.abc import Callable
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from preflight.script.bounds import MAX_TEXT
@@ -70,6 +71,7 @@ def _rebind(it: "Interpreter", seen: Call, value: Value) -> None:
 
 
 _PATH_METHODS = frozenset({"read_text", "open", "resolve", "expanduser", "as_posix", "absolute"})
+_PATH_PARTS = frozenset({"with_name", "with_suffix", "with_stem"})
 _TEXT_METHODS = frozenset(
     {
         *("lower", "upper", "strip", "lstrip", "rstrip", "removeprefix", "removesuffix", "replace", "title"),
@@ -89,17 +91,17 @@ def _text_method(owner: Const, text: str, name: str, seen: Call) -> Value:
     if name == "join":
         return joined(text, seen.first)
     given = [item.value for item in seen.args if isinstance(item, Const)]
-    if name not in _TEXT_METHODS or len(given) != len(seen.args) or seen.kwargs or seen.open:
+    if name not in _TEXT_METHODS | _PATH_PARTS or len(given) != len(seen.args) or seen.kwargs or seen.open:
         return UNKNOWN
     if name == "replace" and (not given or text.count(str(given[0])) * len(str(given[-1])) > MAX_TEXT):
         return UNKNOWN
     try:
-        made = getattr(text, name)(*given)
+        made = getattr(PurePosixPath(text) if name in _PATH_PARTS else text, name)(*given)
     except (TypeError, ValueError, IndexError):
         return UNKNOWN
     if isinstance(made, (list, tuple)):
         return Seq(tuple(Const(item, owner.place) for item in made))
-    return Const(made, owner.place)
+    return Const(str(made) if isinstance(made, PurePosixPath) else made, owner.place)
 
 
 _OF_INI = frozenset({"read", "read_dict", "getboolean", "getint", "getfloat"})

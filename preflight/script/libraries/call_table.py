@@ -262,14 +262,17 @@ class LibraryModel:
         return OF_RANK if is_by_rank(iterable) else UNKNOWN
 
     def _yielded(self, it: Interpreter, iterable: Ref) -> Value:
-        """Return what the __iter__ of a class of the script yields, or a list of modules."""
-        method = method_of(it, iterable, "__iter__") if it.kind(iterable) in _ITERATED else None
-        if method is None:
-            if it.kind(iterable) == "list":
-                return self.element(it, list_classes.items_of(it, iterable))
-            return join(modules_of(it.thing(iterable)))
-        made = call_function(it, method, unwrap_value(it, it.functions[method.key].node, ()))
-        return UNKNOWN if made == iterable else self.element(it, made)
+        """Return what the __iter__ of a class of the script yields, or its __next__, or a list of modules."""
+        for name in ("__iter__", "__next__") if it.kind(iterable) in _ITERATED else ():
+            method, dead = method_of(it, iterable, name), it.state.dead
+            if method is not None:
+                made = call_function(it, method, unwrap_value(it, it.functions[method.key].node, ()))
+                it.state.dead = dead  # at times it raises StopIteration
+                if made != iterable:
+                    return self.element(it, made) if name == "__iter__" else made
+        if it.kind(iterable) == "list":
+            return self.element(it, list_classes.items_of(it, iterable))
+        return join(modules_of(it.thing(iterable)))
 
     def raw_backward(self, it: Interpreter, call: Call) -> None:
         """Send the rules the event of a backward() without a scaler or accelerator in it."""

@@ -251,7 +251,7 @@ def _samplers(it: Interpreter, loader: HeapObject) -> Iterator[Value]:
 def _reshuffled(it: Interpreter, drawn: Draw) -> Iterator[HeapObject]:
     """Yield the samplers that shuffle by epoch, of loaders that a loop starts again and again."""
     for loader in filter(None, map(it.thing, drawn.loaders)):
-        again = _goes_over_again(drawn) or loader.get("restarts") == TRUE
+        again = _goes_over_again(drawn) or TRUE in alternatives(loader.get("restarts"))
         owned = loader.get("touched") == TRUE or loader.get("accelerator") != NONE
         for item in _samplers(it, loader) if again and not owned else ():
             sampler = it.thing(item) if isinstance(item, Ref) else None
