@@ -141,8 +141,6 @@ def instantiate(it: "Interpreter", cls: Class, seen: "Call") -> Value:
         return _enum_member(it, cls, seen.args[0])
     base = it.library_base(cls.key)
     kind = it.library.kind_of_call(it, base, seen) if base else ""
-    if base and kind == "wrapper":
-        return it.library.call(it, base, seen)  # the model that it wraps
     if kind == "mapping":
         named = (item for info in it.mro(cls.key) for item in info.names.items())
         if all(_keeps_entries(it, name, value) for name, value in named):
@@ -163,6 +161,8 @@ def instantiate(it: "Interpreter", cls: Class, seen: "Call") -> Value:
         calls.call_function(it, after, unwrap_value(it, seen.node, ()))
     elif not any(info.is_dataclass for info in infos):
         calls.taint(it, seen)
+    if kind == "wrapper" and (thing := it.thing(ref)) is not None:
+        return thing.get("module")  # the model that it wraps
     return ref
 
 

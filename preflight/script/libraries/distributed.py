@@ -4,7 +4,7 @@ import re
 
 from preflight.script.interpreter.branch_conditions import SPAWNED, SPAWNED_RANK
 from preflight.script.interpreter.calls import invoke
-from preflight.script.interpreter.events import Call, CallModel
+from preflight.script.interpreter.events import Call, CallModel, ConstructorModel
 from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.values import (
     NONE,
@@ -183,6 +183,12 @@ CALLS: dict[str, CallModel] = {
     **dict.fromkeys(("detectron2.engine.launch", "detectron2.engine.launch.launch"), _launch),
     "timm.utils.init_distributed_device": _init_distributed_device,
 }
+
+def _wrap(it: Interpreter, ref: Ref, name: str, call: Call) -> None:
+    it.change(ref.id, module=it.library.call(it, name, call))
+
+
+CONSTRUCT: dict[str, ConstructorModel] = {"wrapper": _wrap}
 
 CLASSES = dict.fromkeys(
     (

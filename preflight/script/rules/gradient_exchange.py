@@ -12,7 +12,7 @@ from preflight.script.syntax_trees import walk
 _EXCHANGES = re.compile(
     r"\w+DataParallel|Distributed\w*Optimizer|DDP|FSDP|fully_?shard|^i?send$|^i?recv$|^rpc|deepspeed"
     r"|^Reducer$|DistributedFused|Pipeline(?:Stage|Schedule|Parallel)|pipeline_parallel|ScheduleGPipe|Schedule1F1B|^Pipe$|DTensor"
-    r"|parallelize|Zero(?!Pad|Div|Redundancy)|ZeRO|megatron|colossal|fairscale|accelerat|[Ff]abric|Trainer|hivemind|replicate"
+    r"|parallelize|Zero(?!Pad|Div|Redundancy)|ZeRO|megatron|colossal|fairscale|[Aa]ccelerat|[Ff]abric|Trainer|hivemind|replicate"
     r"|all_to_all"
 )
 """Names of what exchanges gradients or weights between ranks, or of libraries that do."""
