@@ -184,6 +184,7 @@ CALLS: dict[str, CallModel] = {
     "timm.utils.init_distributed_device": _init_distributed_device,
 }
 
+
 def _wrap(it: Interpreter, ref: Ref, name: str, call: Call) -> None:
     it.change(ref.id, module=it.library.call(it, name, call))
 
