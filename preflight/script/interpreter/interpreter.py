@@ -264,6 +264,11 @@ class Interpreter:
             raise RuntimeError("nothing is being read")
         return self._source
 
+    @property
+    def function(self) -> FuncInfo | None:
+        """The script's function that is being read, None outside of all."""
+        return self.functions.get(self.stack[-1]) if self.stack else None
+
     def place(self, node: ast.AST) -> CodeLocation:
         """Return where a piece of syntax is."""
         known: CodeLocation | None = node.__dict__.get(PLACE)

@@ -18,6 +18,7 @@ from preflight.script.interpreter.values import (
     Ref,
     Value,
     alternatives,
+    heap_id,
     join,
 )
 
@@ -73,7 +74,7 @@ def cast(
     thing = it.thing(owner)
     if thing is None:
         return
-    model = owner.of if isinstance(owner, Element) else owner.id
+    model = heap_id(owner)
     if isinstance(owner, Element) and owner.what == EACH and not it.tests:
         owner = Ref(model)
     for inner in members(it, model)[1:] if isinstance(owner, Ref) else ():

@@ -83,8 +83,7 @@ def _set_epoch(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
 
 def _nodes_around(it: Interpreter) -> list[ast.AST]:
     """Return the syntax of the function that is being read, or of the file."""
-    info = it.functions.get(it.stack[-1]) if it.stack else None
-    return walk(info.node) if info else it.sources.parser.nodes(it.source.tree)
+    return walk(it.function.node) if it.function else it.sources.parser.nodes(it.source.tree)
 
 
 def _is_fixed(it: Interpreter, name: ast.Name) -> bool:

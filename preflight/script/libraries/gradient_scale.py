@@ -22,8 +22,8 @@ def unscale_gradients(it: Interpreter, _owner: Ref | Element, call: Call) -> Val
 
 def note_limit(it: Interpreter, owner: Element, name: str, call: Call) -> None:
     """Note gradients that a function of the script clips: by value, or by the norm of what it multiplies."""
-    info = it.functions.get(it.stack[-1]) if it.stack else None
-    text = ast.unparse(info.node) if info is not None and name in ("mul_", "div_") else ""
+    function = it.function
+    text = ast.unparse(function.node) if function is not None and name in ("mul_", "div_") else ""
     by_norm = "norm" in text and _LIMITS.search(text) and "get_scale" not in text  # which it reckons with
     if name == "clamp_" or by_norm:
         it.emit(call.event("clip", models=Seq((Ref(owner.of),))))

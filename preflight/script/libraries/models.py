@@ -133,7 +133,7 @@ def model_method(it: Interpreter, owner: Ref | Element, name: str, call: Call) -
         return owner
     if name in ("to", "type", "cuda", "cpu"):
         return _move(it, owner, name, call)
-    model = owner.of if isinstance(owner, Element) else owner.id
+    model = heap_id(owner)
     if name in ("state_dict", "get_adapter_state_dict"):
         note_state_dict(it, model, call)
     if name in _ELEMENTS:
@@ -376,7 +376,7 @@ def _needs_grad(thing: HeapObject | None) -> Value:
 
 def model_attribute(it: Interpreter, owner: Ref | Element, name: str) -> Value | None:
     """Return an attribute of a model or of a part of one, None when it is to be called as a method."""
-    model = owner.of if isinstance(owner, Element) else owner.id
+    model = heap_id(owner)
     thing = it.thing(owner)
     if isinstance(owner, Element) and owner.what == "grad" and name == "data":
         return owner

@@ -136,8 +136,8 @@ _OF_A_CLASS = 4
 def _super(it: Interpreter, _call: Call) -> Value:
     names = it.state.frames.get(it.frame, {})
     first = next(iter(names.values()), UNKNOWN)
-    info = it.functions.get(it.stack[-1]) if it.stack else None
-    if isinstance(first, Class) and info is not None and getattr(info.node, "name", "") == "__new__":
+    function = it.function
+    if isinstance(first, Class) and function is not None and getattr(function.node, "name", "") == "__new__":
         return ExternalName("builtins.type")
     return Method(first, "super") if isinstance(first, Ref) else UNKNOWN
 

@@ -90,10 +90,10 @@ def in_validation(it: Interpreter) -> bool:
     """
     if _makes_samples(it.block):
         return True
-    info = it.functions.get(it.stack[-1]) if it.stack else None
-    if info is None or not _VALIDATES.search(getattr(info.node, "name", "")):
+    function = it.function
+    if function is None or not _VALIDATES.search(getattr(function.node, "name", "")):
         return False
-    return _STEPS.isdisjoint(_called(info.node))
+    return _STEPS.isdisjoint(_called(function.node))
 
 
 def _makes_samples(block: list[ast.stmt]) -> bool:
