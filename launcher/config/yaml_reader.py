@@ -92,10 +92,10 @@ def parse_text(text: str, source: str, mistakes: ConfigIssues, *, in_file: bool 
         raise ConfigError(f"{where}: {error}") from None
     except yaml.MarkedYAMLError as error:
         raise ConfigError(_yaml_message(error, text, source, in_file=in_file)) from None
-    except yaml.YAMLError as error:  # ReaderError: a character that YAML does not allow
+    except (yaml.YAMLError, UnicodeEncodeError) as error:  # a character that YAML does not allow
         position = getattr(error, "position", 0)
         where = f"{source}:{text[:position].count(chr(10)) + 1}" if in_file else source
-        raise ConfigError(f"{where}: a control character is not allowed in YAML") from None
+        raise ConfigError(f"{where}: a control character, or a byte that is not UTF-8, is not allowed in YAML") from None
     if node is None:
         return YamlNode(None, source, 1 if in_file else 0)
     return _Builder(source, mistakes, in_file=in_file).item(node, "")

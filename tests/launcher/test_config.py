@@ -293,6 +293,11 @@ MISTAKES: dict[str, tuple[str, dict[str, object], str]] = {
     ),
     "set below a scalar": ("script: a", {"key_values": ("script.b=1",)}, "script has no keys of its own"),
     "set of no YAML": ("script: a", {"key_values": ("gpus=[",)}, "--set gpus: not valid YAML"),
+    "set of no text": (
+        "script: a",
+        {"key_values": ("output=caf\udce9",)},
+        "--set output: a control character,",
+    ),
     "port": ("script: a", {"port": "http"}, "--port: expected a whole number from 1 to 65535"),
     "gpus": ("script: a", {"gpus": "some"}, "--gpus: expected all, auto, none, a count per host or a list"),
     "gpus backwards": (
