@@ -18,15 +18,18 @@ from launcher.errors import BadInput, ConfirmationRequired, GpulaunchError, RunA
 from launcher.exit_codes import ExitCode
 from launcher.terminal.cell_width import StyledLine
 from launcher.terminal.output import echo, echo_json, echo_lines
+from launcher.text import one_line
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
 _ENVIRONMENT_ERRNOS = frozenset(
-    {errno.EACCES, errno.EPERM, errno.EROFS, errno.EMFILE, errno.ENFILE, errno.EIO, errno.ENOTDIR}
+    {errno.EACCES, errno.EPERM, errno.EROFS, errno.EMFILE, errno.ENFILE, errno.ENOTDIR}
 )
+_MEDIUM_ERRNOS = frozenset({errno.EIO, errno.ESTALE})  # of a read or write, which names no file
 COLUMNS = 80
 _SHOWN_NAME = 60
+_LONGEST_LINE = 4000  # of an error, which repeats what was typed
 _FULL_ERRNOS = frozenset({errno.ENOSPC, errno.EDQUOT})
 GROUPS: dict[str, dict[str, str]] = {
     "Get started": {"init": "Find the hosts' Python environments; write the first files."},
@@ -316,7 +319,7 @@ def _invoke(argv: Sequence[str], group: click.Command) -> int:
 
 
 def _report(error: GpulaunchError) -> GpulaunchError:
-    first, *more = (error.summary or error.message).split("\n")
+    first, *more = (one_line(line, _LONGEST_LINE) for line in (error.summary or error.message).split("\n"))
     lines: list[StyledLine] = [[("1;31", "error:"), ("", f" {first}")], *(f"  {line}" for line in more)]
     if error.fix and not error.summary:
         indents = chain(["  fix: "], repeat(" " * 7))
@@ -331,7 +334,7 @@ def _of_system(error: OSError) -> GpulaunchError:
     if error.errno in _FULL_ERRNOS:
         fix = "make room, then try again" if where else "make room where the output goes, then try again"
         return RunAborted(f"no space left{where}", fix)
-    if error.errno in _ENVIRONMENT_ERRNOS and where:
+    if error.errno in _MEDIUM_ERRNOS or (error.errno in _ENVIRONMENT_ERRNOS and where):
         return RunAborted(f"{error.strerror or error}{where}")
     if error.errno == errno.ENAMETOOLONG:
         name = str(error.filename or "")[:_SHOWN_NAME]

@@ -95,7 +95,7 @@ def parse_text(text: str, source: str, mistakes: ConfigIssues, *, in_file: bool 
     except (yaml.YAMLError, UnicodeEncodeError) as error:  # a character that YAML does not allow
         position = getattr(error, "position", 0)
         where = f"{source}:{text[:position].count(chr(10)) + 1}" if in_file else source
-        raise ConfigError(f"{where}: a control character, or a byte that is not UTF-8, is not allowed in YAML") from None
+        raise ConfigError(f"{where}: YAML takes no control character and no byte that is not UTF-8") from None
     if node is None:
         return YamlNode(None, source, 1 if in_file else 0)
     return _Builder(source, mistakes, in_file=in_file).item(node, "")

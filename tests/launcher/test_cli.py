@@ -153,6 +153,8 @@ def test_a_misspelled_command_names_the_nearest(capsys: pytest.CaptureFixture[st
         (OSError(errno.ENOSPC, "No space left on device", "/x/log"), 5, "error: no space left: /x/log\n"),
         (OSError(errno.EDQUOT, "Disk quota exceeded"), 5, "error: no space left\n"),
         (PermissionError(errno.EACCES, "Permission denied", "/x"), 5, "error: Permission denied: /x\n"),
+        (OSError(errno.EIO, "Input/output error"), 5, "error: Input/output error\n"),
+        (ConfigError("no check " + "x" * 70_000), 2, "x...x"),
         (OSError(errno.ENAMETOOLONG, "File name too long", "x\x1b" * 99), 2, "error: x\\x1bx\\x1b"),
     ],
 )

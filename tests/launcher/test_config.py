@@ -296,7 +296,7 @@ MISTAKES: dict[str, tuple[str, dict[str, object], str]] = {
     "set of no text": (
         "script: a",
         {"key_values": ("output=caf\udce9",)},
-        "--set output: a control character,",
+        "--set output: YAML takes no control",
     ),
     "port": ("script: a", {"port": "http"}, "--port: expected a whole number from 1 to 65535"),
     "gpus": ("script: a", {"gpus": "some"}, "--gpus: expected all, auto, none, a count per host or a list"),
