@@ -30,8 +30,12 @@ from preflight.script.syntax_trees import walk
 _OF_ALL_RANKS = frozenset({"SequentialSampler", "RandomSampler", "WeightedRandomSampler"})
 """Samplers of torch that know nothing of ranks."""
 _BASES = {ExternalName(f"torch.utils.data.{name}") for name in ("Sampler", "sampler.Sampler", "BatchSampler")}
-OF_PARTS = re.compile(r"rank|world|shard|process_index|num_replicas|worker_info|node", re.IGNORECASE)
-"""Names in a dataset or sampler of the script's own that holds a part of the data only."""
+OF_PARTS = re.compile(
+    r"^(?!\w*(?:print|warn|(?:^|_)log(?:_|ger|$)|rank_?(?:zero|0)_))"
+    r".*(?:rank|world|shard|process_index|num_replicas|worker_info|node)",
+    re.IGNORECASE,
+)
+"""Names in a dataset or sampler of the script's own that holds a part of the data only: no rank_zero_info."""
 _VALIDATES = re.compile(
     r"(?:^|_)(?:val|valid|validation|dev|test|eval|evaluation|infer|inference|pred|predict|query|gallery"
     r"|calib|calibration|demo|probe|sanity|fid|metric|metrics)(?:_|\d|$)|(?:val|valid|eval|test)(?:_?set|_?data)",

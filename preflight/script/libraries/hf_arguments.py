@@ -190,6 +190,8 @@ def overlay(it: Interpreter, made: Value) -> None:
             given = given_switch((*(args or ()), *it.target.switches), name)
         else:
             given = _given_value(args, name)
+        if given is None and args is None and value in (NONE, Const("")) and thing.kind != "arguments":
+            given = join((value, UNKNOWN))  # of argparse's options too: this one may well be given
         if given is not None:
             it.change(made.id, **{name: given})
 

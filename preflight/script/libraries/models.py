@@ -355,8 +355,10 @@ def parameter_assigned(it: Interpreter, owner: Element, name: str, value: Value,
         what = f"{owner.what}.{name}"
         it.emit(ScriptEvent("parameter data", place, owner.of, None, what, {"dtype": dtype or value}))
         before = it.attr(owner, "optimized", TRUE) != TRUE
-        if name == "data" and owner.what == "parameter" and dtype is not None and before:
+        for_step = isinstance(dtype, Dtype) and dtype.name == "float32"
+        if name == "data" and owner.what == "parameter" and dtype is not None and (before or for_step):
             set_trained_dtype(it, owner.of, dtype)
+            it.change(owner.of, recast=FALSE, rounded=NONE)
 
 
 def _uniform(thing: HeapObject | None) -> str:

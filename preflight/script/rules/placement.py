@@ -248,7 +248,7 @@ def _judge_map(it: Interpreter, value: Value, place: CodeLocation) -> Iterator[R
     level = Level.ERROR if it.target.processes else Level.WARNING
     if any(name in _SPREAD for name in names):
         level = level if _spreads(value) else Level.WARNING
-        if it.target.processes == 1 or any(isinstance(item, Device) and item.of_rank for item in options):
+        if it.target.processes == 1 or any(map(_is_of_rank, options)):
             level = Level.INFO  # the other path is the one of ranks
         message = "the trained model is spread over all GPUs, which no launch of several processes can train"
         yield RuleHit(place, message, _MAP_FIX, level, related)
@@ -269,9 +269,20 @@ def _origins(value: Value, place: CodeLocation) -> tuple[CodeLocation, ...]:
     return tuple(spot for spot in written if spot and (spot.path, spot.line) != (place.path, place.line))
 
 
+def _is_of_rank(value: Value) -> bool:
+    """Whether a device_map is the rank's own GPU."""
+    whole = _whole(value)
+    return is_by_rank(whole) or (isinstance(whole, Device) and whole.of_rank)
+
+
+def _whole(value: Value) -> Value:
+    """Return where a device_map puts the whole model: {"": 0} says what 0 does."""
+    return value.get("") or NONE if isinstance(value, Map) else value
+
+
 def _map_index(value: Value) -> int | None:
     """Return the GPU of a device_map that puts the whole model on one: 0, "cuda:0", {"": 0}."""
-    inner = value.get("") if isinstance(value, Map) else value
+    inner = _whole(value)
     if isinstance(inner, Const) and isinstance(inner.value, int) and not isinstance(inner.value, bool):
         return inner.value
     text = text_of(inner) or ""

@@ -69,7 +69,13 @@ _UPDATES = (
     r"|scal\w*(?<!meter)(?<!metric)(?<!dict)(?<!scalars)(?:\[[^\]\n]*\])?\s*\.\s*update\b|[\"']update[\"']"
 )
 """update() that is called of what may be a scaler, handed on, or looked up by its name."""
-_STEPS = r"scal\w*(?:\[[^\]\n]*\])?\s*\.\s*step\b|\.step\(\s*\w*(?:opt|solver|optim)|get_scale\("
+_STEPS = r"scal\w*(?:\[[^\]\n]*\])?\s*\.\s*step\b|\.step\(\s*\w*(?:opt|solver|optim)"
+_COMPARED = r"\s*(?:[<>]|[!=]=)"
+_TAKES_SCALE = (
+    rf"[*/(,]=?\s*[\w.]*get_scale\(\)(?!\)*{_COMPARED})|get_scale\(\)\)*\s*[*/]"
+    rf"|\b(\w+)\s*=\s*[\w.]*get_scale\(\)(?=(?s:.*)[*/(,=]\s*\1\b(?!{_COMPARED}))"
+)
+"""Scales that may be taken out of gradients: others are only compared, to see whether a step was left out."""
 _TAKES_OUT = r"\.unscale_?\("
 _ASKS_FINITE = re.compile(r"finite|nan|inf(?![a-z])|overflow|skip", re.IGNORECASE)
 _UNSCALED = "unscaled gradients, plain step"
@@ -135,7 +141,7 @@ def _stepped_plainly(it: Interpreter) -> Iterator[RuleHit]:
     Where some loss is not scaled, which of the optimizers steps its gradients is not known.
     """
     stepped, unscaled = owners_of(it, "step"), owners_of(it, "unscale")
-    if UNSEEN in stepped | unscaled or has_unknown_call(it, "step", _STEPS):
+    if UNSEEN in stepped | unscaled or has_unknown_call(it, "step", f"{_TAKES_SCALE}|{_STEPS}"):
         return
     if has_unknown_call(it, "unscale", _TAKES_OUT):
         return
