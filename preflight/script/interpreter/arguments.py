@@ -1,6 +1,7 @@
 """argparse: what options a script has, their defaults, and what the launch's own arguments make of them."""
 
 import re
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -360,12 +361,16 @@ def _converted(kind: str, value: Value) -> Value:
 def given_switch(args: tuple[str, ...] | None, name: str) -> Value | None:
     """Return what `--name`, `--name True`, `--name=false` or `--no_name` says, None when it is not given."""
     result: Value | None = None
+    for spelled, following in given_words(args, name, f"no_{name}"):
+        off = spelled != name
+        result = Const((following.lower() in ("false", "0", "no")) == off) if following else Const(not off)
+    return result
+
+
+def given_words(args: tuple[str, ...] | None, *names: str) -> Iterator[tuple[str, str]]:
+    """Yield how each of some options is spelled where it is given, and the word behind it, "" for none."""
     for index, word in enumerate(args or ()):
         flag, equals, text = word.partition("=")
         spelled = flag.lstrip("-").replace("-", "_")
-        if not flag.startswith("--") or spelled not in (name, f"no_{name}"):
-            continue
-        following = text if equals else (args or ())[index + 1] if index + 1 < len(args or ()) else ""
-        off = spelled.startswith("no_") and spelled != name
-        result = Const((following.lower() in ("false", "0", "no")) == off) if following else Const(not off)
-    return result
+        if flag.startswith("--") and spelled in names:
+            yield spelled, text if equals else next(iter((args or ())[index + 1 :]), "")

@@ -74,6 +74,9 @@ _OF_RANKS = frozenset(
         *("spawn", "horovod", "hvd", "deepspeed"),
     }
 )
+_OWN_RANK = frozenset({"local_rank", "get_rank", "barrier", "all_reduce"})
+"""Names that a branch has to do with a rank by, where its condition asks for several."""
+_OF_SWITCHES = re.compile(r"ddp|fsdp|distributed|deepspeed|multi_?(?:gpu|proc|node)|data_?parallel")
 _NAMES_RANKS = re.compile("|".join(sorted(_OF_RANKS)))
 _RANKS_OPTION = re.compile(r"dist|ddp|multi|parallel|apex|local.?rank|world|horovod|fsdp|deepspeed")
 
@@ -99,6 +102,10 @@ def is_of_ranks(body: list[ast.stmt], flag: str, lines: Sequence[str]) -> bool:
     if not _NAMES_RANKS.search(text):
         return False  # most: no need to look at each name in it
     return any(_named(node) in _OF_RANKS for statement in body for node in walk(statement))
+
+
+def _names_own_rank(body: list[ast.stmt]) -> bool:
+    return any(_named(node) in _OWN_RANK for statement in body for node in walk(statement))
 
 
 def _named(node: ast.AST) -> str:
@@ -151,7 +158,11 @@ def _names(test: ast.expr) -> str:
 def places_of(node: ast.If, lines: Sequence[str]) -> tuple[str, str]:
     """Return where the body and the `else` run: beside the branch of several ranks is that of one."""
     body, other = branch_places(node.test)
-    of_ranks = is_of_ranks(node.body, "", lines), is_of_ranks(node.orelse, "", lines)
+    asks_ranks = _OF_SWITCHES.search(_names(node.test)) is not None
+    of_ranks = tuple(
+        is_of_ranks(branch, "", lines) or (asks_ranks and _names_own_rank(branch))
+        for branch in (node.body, node.orelse)
+    )
     if of_ranks == (True, False) and not body:
         other = other or ONE_RANK
     elif of_ranks == (False, True) and not other:

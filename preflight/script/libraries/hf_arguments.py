@@ -1,6 +1,6 @@
 """TrainingArguments, TRL's configurations and HfArgumentParser: what precision a Trainer gets."""
 
-from preflight.script.interpreter.arguments import given_switch
+from preflight.script.interpreter.arguments import given_switch, given_words
 from preflight.script.interpreter.classes import instantiate
 from preflight.script.interpreter.config_files import loaded
 from preflight.script.interpreter.events import Call
@@ -189,21 +189,8 @@ def overlay(it: Interpreter, made: Value) -> None:
         if name in _SWITCHES or (isinstance(value, Const) and isinstance(value.value, bool)):
             given = given_switch((*(args or ()), *it.target.switches), name)
         else:
-            given = _given_value(args, name)
+            given = next((Const(text) for _, text in [*given_words(args, name)][::-1] if text), None)
         if given is None and args is None and value in (NONE, Const("")) and thing.kind != "arguments":
             given = join((value, UNKNOWN))  # of argparse's options too: this one may well be given
         if given is not None:
             it.change(made.id, **{name: given})
-
-
-def _given_value(args: tuple[str, ...] | None, name: str) -> Value | None:
-    result: Value | None = None
-    for index, word in enumerate(args or ()):
-        flag, equals, text = word.partition("=")
-        if not flag.startswith("--") or flag[2:].replace("-", "_") != name:
-            continue
-        if equals:
-            result = Const(text)
-        elif index + 1 < len(args or ()):
-            result = Const((args or ())[index + 1])
-    return result

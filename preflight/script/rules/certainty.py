@@ -4,6 +4,7 @@ What only some condition, default or caller brings about is one level lower, and
 """
 
 import ast
+from collections.abc import Iterator
 from dataclasses import replace
 
 from preflight.facts.script import CodeLocation
@@ -18,6 +19,7 @@ from preflight.script.interpreter.branch_conditions import (
 )
 from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.rules.registry import Level, RuleHit
+from preflight.script.syntax_trees import walk
 from preflight.script.target import RankTarget
 
 OF_ALL_RANKS = frozenset({"D201", "D202", "D203", "D204", "D205", "D206"})
@@ -93,10 +95,23 @@ def _lowered(hit: RuleHit, code: str, doubt: str) -> RuleHit:
 
 def is_of_one_process(it: Interpreter, place: CodeLocation) -> bool:
     """Whether a line is in the branch of one GPU, where a rank that takes it has no other."""
+    return any(branch_places(test)[0] == ONE_PROCESS for test in _tests_around(it, place))
+
+
+def asked_around(it: "Interpreter", place: CodeLocation | None) -> set[str]:
+    """Return the last names that conditions around a line ask: `fp16` of `config.fp16`."""
+    parts = [part for test in (_tests_around(it, place) if place else ()) for part in walk(test)]
+    owners = {id(part.value) for part in parts if isinstance(part, ast.Attribute)}
+    return {
+        part.attr if isinstance(part, ast.Attribute) else part.id
+        for part in parts
+        if isinstance(part, (ast.Attribute, ast.Name)) and id(part) not in owners
+    }
+
+
+def _tests_around(it: "Interpreter", place: CodeLocation) -> Iterator[ast.expr]:
+    """Yield the conditions in whose own branches a line is, none of an `else`."""
     source = it.sources.get(place.path)
-    return source is not None and any(
-        isinstance(node, ast.If)
-        and node.body[0].lineno <= place.line <= (node.body[-1].end_lineno or 0)
-        and branch_places(node.test)[0] == ONE_PROCESS
-        for node in it.sources.parser.nodes(source.tree)
-    )
+    for node in it.sources.parser.nodes(source.tree) if source is not None else ():
+        if isinstance(node, ast.If) and node.body[0].lineno <= place.line <= (node.body[-1].end_lineno or 0):
+            yield node.test

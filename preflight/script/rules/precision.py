@@ -9,6 +9,7 @@ from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.values import FALSE, NONE, TRUE, Const, Dtype, alternatives, text_of, truth
 from preflight.script.libraries.training_step import TrainingStep, trainings
 from preflight.script.library_names import ADAM_LIKE
+from preflight.script.rules.certainty import asked_around
 from preflight.script.rules.registry import Level, RuleHit, rule
 
 _STEPS = ("train", "scaler step", "step")
@@ -50,9 +51,19 @@ def fp16_parameters_under_a_scaler(it: Interpreter, event: ScriptEvent) -> Itera
         message = "the trained parameters are float16, and fp16 mixed precision is on"
         if not training.precisions():
             message += ", unless the script's arguments (--args) say otherwise"
-        level = _level(training, sure=sure)
-        message += _if_trained(training)
-        yield RuleHit(_place(dtype, training), message, _FLOAT32, level, training.switched_at())
+        yield _beside_scaler(it, training, dtype, message, _FLOAT32, sure=sure)
+
+
+def _beside_scaler(
+    it: "Interpreter", training: TrainingStep, dtype: Dtype, message: str, fix: str, *, sure: bool
+) -> RuleHit:
+    """Return the finding: a note where one switch casts the weights and another makes the scaler."""
+    message += _if_trained(training)
+    level = _level(training, sure=sure)
+    cast, scaled = asked_around(it, dtype.place), asked_around(it, next(iter(training.switched_at()), None))
+    if level is Level.WARNING and cast - scaled and scaled - cast:
+        level, message = Level.INFO, f"{message}, where both branches are taken"
+    return RuleHit(_place(dtype, training), message, fix, level, training.switched_at())
 
 
 @rule("P102", *_STEPS)
@@ -217,10 +228,7 @@ def bf16_parameters_under_a_scaler(it: Interpreter, event: ScriptEvent) -> Itera
         sure = training.precisions() == {"fp16"} and it.target.capability is not None
         message = "the trained parameters are bfloat16, and fp16 mixed precision is on"
         fix = "use bf16 (native from compute capability 8.0), or load with dtype=torch.float32"
-        message += _if_trained(training)
-        yield RuleHit(
-            _place(dtype, training), message, fix, _level(training, sure=sure), training.switched_at()
-        )
+        yield _beside_scaler(it, training, dtype, message, fix, sure=sure)
 
 
 @rule("P107", "train")
