@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 
+from preflight.script.interpreter.branch_conditions import UNCALLED, UNREACHED
 from preflight.script.interpreter.events import Call, CallModel, ConstructorModel, Draw, MethodModel
 from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.values import (
@@ -74,13 +75,16 @@ def _sampler(it: Interpreter, ref: Ref, name: str, call: Call) -> None:
 
 
 ONE_EPOCH = "one epoch"
-"""What is said of a call of set_epoch with a constant."""
+"""What is said of a call of set_epoch with a constant, or before the loop over epochs."""
 
 
 def _set_epoch(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
     given = [*call.node.args, *(word.value for word in call.node.keywords), None][0]
-    fixed = isinstance(given, ast.Constant) or (isinstance(given, ast.Name) and _is_fixed(it, given))
-    what = ONE_EPOCH if fixed else ""
+    fixed = isinstance(given, ast.Constant) or (
+        isinstance(given, (ast.Name, ast.Attribute)) and _is_fixed(it, given)
+    )
+    before = not it.loop_depth and not any(name.startswith((UNCALLED, UNREACHED)) for name in it.contexts)
+    what = ONE_EPOCH if fixed or before else ""
     it.emit(call.event("epoch set", heap_id(owner), what))
     return NONE
 
@@ -90,8 +94,12 @@ def _nodes_around(it: Interpreter) -> list[ast.AST]:
     return walk(it.function.node) if it.function else it.sources.parser.nodes(it.source.tree)
 
 
-def _is_fixed(it: Interpreter, name: ast.Name) -> bool:
-    """Whether a name that its function or file sets has one value in all turns of the loops around it."""
+def _is_fixed(it: Interpreter, name: ast.Name | ast.Attribute) -> bool:
+    """Whether a name that its function or file sets, or an option, is the same in all turns of its loops."""
+    owner = it.thing(it.evaluate(name.value)) if isinstance(name, ast.Attribute) else None
+    if isinstance(name, ast.Attribute) and (owner is None or owner.kind != "namespace"):
+        return False
+    word = name.attr if isinstance(name, ast.Attribute) else name.id
     nodes = _nodes_around(it)
     loops = [walk(node) for node in nodes if isinstance(node, (ast.For, ast.While))]
     loops = [parts for parts in loops if any(part is name for part in parts)]
@@ -100,12 +108,13 @@ def _is_fixed(it: Interpreter, name: ast.Name) -> bool:
     around = loops[0] if loops else []
     stored, changed = (
         any(
-            isinstance(getattr(part, "ctx", None), ast.Store) and getattr(part, "id", "") == name.id
+            isinstance(getattr(part, "ctx", None), ast.Store)
+            and getattr(part, "id", getattr(part, "attr", "")) == word
             for part in parts
         )
         for parts in (nodes, around)
     )
-    return bool(around) and stored and not changed
+    return bool(around) and (stored or owner is not None) and not changed
 
 
 def draw(it: Interpreter, iterable: Value) -> None:

@@ -244,11 +244,12 @@ def _spreads(value: Value) -> bool:
 def _judge_map(it: Interpreter, value: Value, place: CodeLocation) -> Iterator[RuleHit]:
     related = _origins(value, place)
     options = alternatives(value)
-    names = [text_of(item) for item in options]
     level = Level.ERROR if it.target.processes else Level.WARNING
-    if any(name in _SPREAD for name in names):
+    if any(text_of(item) in _SPREAD for item in options):
         level = level if _spreads(value) else Level.WARNING
-        if it.target.processes == 1 or any(map(_is_of_rank, options)):
+        whole = [_whole(item) for item in options]
+        by_rank = any(is_by_rank(item) or (isinstance(item, Device) and item.of_rank) for item in whole)
+        if by_rank or it.target.processes == 1:
             level = Level.INFO  # the other path is the one of ranks
         message = "the trained model is spread over all GPUs, which no launch of several processes can train"
         yield RuleHit(place, message, _MAP_FIX, level, related)
@@ -267,12 +268,6 @@ def _origins(value: Value, place: CodeLocation) -> tuple[CodeLocation, ...]:
         if text_of(item) in _SPREAD or _map_index(item) is not None
     ]
     return tuple(spot for spot in written if spot and (spot.path, spot.line) != (place.path, place.line))
-
-
-def _is_of_rank(value: Value) -> bool:
-    """Whether a device_map is the rank's own GPU."""
-    whole = _whole(value)
-    return is_by_rank(whole) or (isinstance(whole, Device) and whole.of_rank)
 
 
 def _whole(value: Value) -> Value:
@@ -357,8 +352,6 @@ def _lines(it: Interpreter, place: CodeLocation, before: int, after: int) -> str
 
 
 _RENDEZVOUS = ("MASTER_PORT", "MASTER_ADDR", "RANK", "LOCAL_RANK", "WORLD_SIZE")
-
-
 _OWN_ADDRESS = "own address "
 
 
