@@ -126,7 +126,7 @@ class _Launches:
             if shell.blocks.runs:
                 self._note_errors(words)
             if shell.blocks.take(words, end, shell.values):
-                self._take_asked(words, asks)
+                self._take_asked(words, asks, end)
                 self.ended = "|" if end in ("|", "|&") else ";"
                 continue
             count = len(self.found)
@@ -147,14 +147,15 @@ class _Launches:
         elif words[0].text == ":" and any(_DEMAND.match(part) for one in words for part in one.unresolved):
             self.shell.lack(without_values(words, "the text"))
 
-    def _take_asked(self, words: tuple[Word, ...], asks: Answer) -> None:
+    def _take_asked(self, words: tuple[Word, ...], asks: Answer, end: str) -> None:
         """Take what a condition does as it asks: `if torchrun train.py; then`, `if ! cd DIR; then`."""
         words = words[1:] if words[0].text == "!" else words
         if asks is False or not words:
             return
         behind = tuple(dropwhile(is_assignment, words))
-        if words[0].text == "cd" or not behind:
-            (self.shell.prepare if asks else self.shell.leave_out)(words)
+        if words[0].text in ("cd", "export") or not behind:
+            if end not in ("|", "|&"):  # in front of which is a shell of its own
+                (self.shell.prepare if asks else self.shell.leave_out)(words)
         elif behind[0].text in READERS:
             self.shell.leave_out(behind)
         elif not _starts_launch(words):
