@@ -297,10 +297,9 @@ def bare_facts(text: str) -> Facts | None:
     if read is None:
         return None
     facts = _tree_facts(read[0])
+    asked = ("memory", "processes", "compute_mode", "mig_enabled", "ecc")
     for gpu in facts["gpus"]:
-        for name in ("memory", "processes", "compute_mode", "mig_enabled", "ecc"):
-            if gpu[name] == NOT_HELD:
-                gpu[name] = missing(read[1], "not-asked")
+        gpu.update({name: missing(read[1], "not-asked") for name in asked if gpu[name] == NOT_HELD})
     return facts
 
 

@@ -37,6 +37,7 @@ _FULL_COMMAND = re.compile(
 )
 """A line below a row (`--show-full-cmd`), in the order of the row's processes."""
 _NOT_LISTED = "(Not Supported)"
+_SHOWN = ("pid", "command", "gpu_memory_usage")
 _DESKTOP = frozenset(
     ("Xorg", "Xwayland", "X", "gnome-shell", "kwin_x11", "kwin_wayland", "plasmashell", "sway")
 )
@@ -58,13 +59,9 @@ def rows_tree(text: str) -> tuple[Tree, dict[int, str]]:
         _, name, readings, memory, listed = match.groups()
         tree["gpu"][index] = gpu = _gpu(name, readings, memory)
         below = text[match.end() :].partition("\n[")[0]
-        processes, reason = _processes(listed, _FULL_COMMAND.findall(below))
-        if reason:
-            unlisted[index] = reason
-        else:
-            gpu["processes"] = processes
+        gpu["processes"], unlisted[index] = _processes(listed, _FULL_COMMAND.findall(below))
     tree["gpu"] += [{}] if cut and int(cut[1]) == len(tree["gpu"]) < MAX_GPUS else []
-    return tree, unlisted
+    return tree, {index: reason for index, reason in unlisted.items() if reason}
 
 
 def _gpu(name: str, readings: str, memory: str) -> Tree:
@@ -132,17 +129,11 @@ def _json_gpu(entry: Tree) -> Tree:
     listed = entry.get("processes", ())
     gpu = gpu_of_columns({name: _text(value) for name, value in entry.items()})
     if isinstance(listed, list):
-        found = [each for each in listed if isinstance(each, dict)]
-        gpu["processes"] = {"process_info": [_json_process(each) for each in found]}
+        said = [[_text(each.get(key, "")) for key in _SHOWN] for each in listed if isinstance(each, dict)]
+        gpu["processes"] = {"process_info": [_process(*values) for values in said]}
     elif listed is None:
         gpu["processes"] = "N/A"
     return gpu
-
-
-def _json_process(each: Tree) -> Tree:
-    return _process(
-        _text(each.get("pid")), _text(each.get("command", "")), _text(each.get("gpu_memory_usage"))
-    )
 
 
 def _text(value: object) -> str:

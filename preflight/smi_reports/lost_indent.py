@@ -6,7 +6,7 @@ nvidia-smi prints in no group.
 
 import re
 
-_GPU = re.compile(r"GPU (?:[0-9A-Fa-f]{4}){1,2}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.\d\s*$")
+GPU = re.compile(r"GPU ((?:[0-9A-Fa-f]{4}){1,2}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.\d)\s*$")
 _INNER = re.compile(
     r"volatile|aggregate|pcie generation|link width|(?:multiple single|double) bit retirement|bridge chip"
     r"|gpu link info|l1 cache|(?:device|texture) memory|register file",
@@ -24,7 +24,7 @@ _IN_PROCESS = re.compile(r"(?:Type|Name|Used GPU Memory)\s*:")
 def is_flat(text: str) -> bool:
     """Whether a `-q` has GPUs and no line with blanks in front of it."""
     lines = text.split("\n")
-    first = next((at for at, line in enumerate(lines) if _GPU.match(line)), None)
+    first = next((at for at, line in enumerate(lines) if GPU.match(line)), None)
     return first is not None and not any(line[:1] in (" ", "\t") and line.strip() for line in lines[first:])
 
 
@@ -33,7 +33,7 @@ def indented(text: str) -> str:
     lines, depth = list[str](), -1  # -1 above the first GPU
     for line in text.split("\n"):
         label, colon, _ = line.partition(":")
-        if _GPU.match(line):
+        if GPU.match(line):
             at = depth = 0
         elif depth < 0 or not line.strip():
             at = 0

@@ -19,7 +19,6 @@ _COMPACT = re.compile(
     r"^\|[^\S\n]+(\d{1,3})[^\S\n]+(\S+[^\S\n]+[\dN]\S*[^|\n]*)\|([^|\n]*)\|([^|\n]*)\|", re.MULTILINE
 )
 """A GPU in the compact view, which leaves out names and buses."""
-_NO_PROCESS = "No running processes found"
 _PROCESS = re.compile(
     r"^\|[^\S\n]+(\d{1,3})(?::\d{1,3})?[^\S\n]+(\d{1,10})[^\S\n]+([CGX])[^\S\n]+\S{1,40}[^\S\n]+"
     r"(\d{1,9}MiB|N/A)[^\S\n]+(?:\S{1,9}[^\S\n]+){2,3}(?:\d+[\d:.]*|\d[\d.]* days)[^\S\n]+([^\s|][^|\n]*)",
@@ -51,7 +50,7 @@ def nvitop_tree(text: str) -> tuple[Tree, bool]:
             group["process_info"].append(
                 {"pid": pid, "type": kind, "process_name": name, "used_memory": used}
             )
-    return tree, _NO_PROCESS in listed
+    return tree, "No running processes found" in listed
 
 
 def _in_mib(found: re.Match[str]) -> str:

@@ -4,11 +4,10 @@ import re
 from typing import Any
 
 from preflight.probes.nvidia_smi.values import CUT
-from preflight.smi_reports.lost_indent import indented, is_flat
+from preflight.smi_reports.lost_indent import GPU, indented, is_flat
 
 Tree = dict[str, Any]
 
-_GPU = re.compile(r"^GPU ((?:[0-9A-Fa-f]{4}){1,2}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.\d)\s*$")
 _GPU_REST = re.compile(r"^(?!(?:[\dA-Fa-f]{4}){1,2}:)(?:G?P?U? )?[\dA-Fa-f:]{0,11}:[\dA-Fa-f]{2}()\.\d\s*$")
 """Such a line that lost some of its characters."""
 _WHOLE = re.compile(
@@ -60,7 +59,7 @@ def q_tree(text: str) -> Tree:
     is_lost = False
     above: tuple[Tree, str] | None = None  # where the value of the line above lies
     for at, line in enumerate(lines):
-        gpu = _GPU.match(line) or _GPU_REST.match(line)
+        gpu = GPU.match(line) or _GPU_REST.match(line)
         if gpu:
             if is_within and "attached_gpus" not in top:
                 top = {"gpu": [{key: value for key, value in top.items() if key != "gpu"}], "cut": True}

@@ -176,11 +176,6 @@ def absent_gpu(text: str) -> Tree:
     return {"product_name": LOST, "uuid": LOST} if NO_ANSWER.search(text) else {}
 
 
-def is_absent(gpu: Tree) -> bool:
-    """Whether a GPU is one of `absent_gpu`."""
-    return gpu.get("product_name", LOST) == LOST and "@id" not in gpu
-
-
 def is_closed(processes: str) -> bool:
     """Whether the list of processes goes to its lower edge, or says that it is empty."""
     return (
@@ -323,7 +318,7 @@ def _processes(gpus: list[Tree], text: str) -> None:
         if index in unlisted:
             gpu["processes"] = UNLISTED
             continue
-        if is_absent(gpu):
+        if gpu.get("product_name", LOST) == LOST and "@id" not in gpu:  # of `absent_gpu`
             continue
         if by_index[index] or index not in doubtful:
             gpu["processes"] = {"process_info": by_index[index]}
