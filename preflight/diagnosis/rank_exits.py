@@ -76,10 +76,8 @@ def exit_candidates(
         return []
     exits = rank_exits(course.failing, lines)
     own = _own_command(raised, course) or _own_exit(exits, raised)
-    if own is not None:
-        return [own]
-    early = _ended_early(lines, exits, found, course)
-    return [early] if early is not None else []
+    said = own or _ended_early(lines, exits, found, course)
+    return [said] if said is not None else []
 
 
 def _own_command(raised: Sequence[ParsedException], course: RunProgress) -> Candidate | None:

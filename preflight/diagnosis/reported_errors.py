@@ -60,6 +60,7 @@ _PANIC = re.compile(
 _OF_TEST = re.compile(
     r"FAILED \S{1,200}::.{1,300}? - (?P<type>(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception))(?:: (?P<message>.*))?$"
 )
+_FORMS = (("FAILED ", _OF_TEST, ""), ("panicked at ", _PANIC, "PanicException"))
 _BEHIND_QUOTE = re.compile(r"['\"`]\.? +(?=[A-Z][a-z]*\b[ ',])")
 _LONGEST = 600
 
@@ -74,12 +75,9 @@ def reported_error(text: str) -> tuple[str, str] | None:
     if raised is not None:
         shown = _WRITTEN.match(raised["message"])
         return raised["type"], shown["message"] if shown else raised["message"]
-    test = _OF_TEST.match(text) if text.startswith("FAILED ") else None
-    if test is not None:
-        return test["type"], test["message"] or ""
-    panic = _PANIC.match(text) if "panicked at " in text else None
-    if panic is not None:
-        return "PanicException", panic["message"]
+    for mark, form, kind in _FORMS:
+        if mark in text and (said := form.match(text)):
+            return kind or said["type"], said["message"] or ""
     if not WORDINGS.found_in(text):
         return None
     status = _STATUS.search(text)
