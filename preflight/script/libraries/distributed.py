@@ -1,6 +1,7 @@
 """torch.distributed: process groups, wrappers around a model, spawned ranks."""
 
 import re
+from dataclasses import replace
 
 from preflight.script.interpreter.branch_conditions import SPAWNED, SPAWNED_RANK
 from preflight.script.interpreter.calls import invoke
@@ -186,7 +187,8 @@ CALLS: dict[str, CallModel] = {
 
 
 def _wrap(it: Interpreter, ref: Ref, name: str, call: Call) -> None:
-    it.change(ref.id, module=it.library.call(it, name, call))
+    """A subclass wraps where the script makes an object of it."""
+    it.change(ref.id, module=it.library.call(it, name, replace(call, place=it.state.heap[ref.id].place)))
 
 
 CONSTRUCT: dict[str, ConstructorModel] = {"wrapper": _wrap}

@@ -31,16 +31,11 @@ def autocast_beside_the_launch(it: Interpreter, event: ScriptEvent) -> Iterator[
     Source: accelerate/accelerator.py, prepare_model and autocast.
     """
     if event.name in ("accelerator", "lightning", "arguments"):
-        it.notes.setdefault("decides", []).append(event.place)
-        if event.name == "lightning":
-            it.notes.setdefault("decides in lightning", []).append(event.place)
-        if event.name == "arguments":
-            it.notes.setdefault("decides in a trainer", []).append(event.place)
+        it.notes.setdefault(f"decides in {event.name}", []).append(event.place)
         thing = it.thing(event.ref)
         if thing is not None:
-            it.requested[event.place] = (
-                thing.get("requested") if event.name == "arguments" else thing.get("mixed_precision")
-            )
+            name = "requested" if event.name == "arguments" else "mixed_precision"
+            it.requested[event.place] = thing.get(name)
     elif event.name == "autocast":
         training = "no_grad" not in it.contexts and (it.loop_depth or "training" in it.contexts)
         training = training and MAYBE not in it.contexts and not in_validation(it)
@@ -57,7 +52,7 @@ def autocast_beside_the_launch(it: Interpreter, event: ScriptEvent) -> Iterator[
         and (event.name != "backward" or event.what == "accelerator")
     ):
         where, requested = next(iter(it.requested.items()))
-        if where in it.notes.get("decides in a trainer", ()) and not (
+        if where in it.notes.get("decides in arguments", ()) and not (
             event.name == "trained" or "training" in it.contexts
         ):
             return  # of a loop of the script's own, which only reads its options from them

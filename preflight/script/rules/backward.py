@@ -24,7 +24,7 @@ def backward_around_accelerate(it: Interpreter, event: ScriptEvent) -> Iterator[
     """
     if event.what != "raw" or "no_grad" in it.contexts:
         return
-    if it.notes.get("decides in a trainer") and "training" in it.contexts:
+    if it.notes.get("decides in arguments") and "training" in it.contexts:
         yield from _around_the_trainer(it, event)
         return
     if not it.loop_depth:
