@@ -52,6 +52,8 @@ _TAG_OF_HOST = re.compile(r"^((?!GPU|NIC|mlx)[A-Za-z][\w.-]*)\t", re.MULTILINE)
 """Of `parallel --tag`, in front of each line."""
 _DIFF = re.compile(r"^--- .*\n\+\+\+ .*\n@@ -1(?:,\d+)? \+1(?:,\d+)? @@.*\n", re.MULTILINE)
 _TAGS = re.compile(r"</?(?:pre|code|span|div|p|samp|tt|strong|b)\b[^<>\n]{0,200}>|<br ?/?>", re.IGNORECASE)
+_FENCE = re.compile(r"^```(?=[\w.]+, )|(?<=[^`\s])```$", re.MULTILINE)
+"""In the lines of what it holds, as chats write it."""
 _BOLD = re.compile(r"(?<=[|\s])\*\*([^*|\n]{1,60})\*\*(?=[|\s])")
 _BOXES = str.maketrans(
     {
@@ -222,7 +224,7 @@ def _unquoted(text: str) -> str:
     if "<nvidia_smi_log" not in text and ("<" in text or "&" in text):
         text = html.unescape(_TAGS.sub("", text)).replace("\u00a0", " ")
     text = _BOLD.sub(r"\1", text) if "**" in text else text
-    text = re.sub(r"^`([^`\n]+)`$", r"\1", text, flags=re.MULTILINE)
+    text = _FENCE.sub("", re.sub(r"^`([^`\n]+)`$", r"\1", text, flags=re.MULTILINE))
     text = _ESCAPED.sub(lambda line: re.sub(r"\\([|_+#-])", r"\1", line[0]), text.translate(_BOXES))
     return "\n".join(map(_without_tabs, text.split("\n"))) if "\t" in text else text
 

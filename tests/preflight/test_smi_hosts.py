@@ -69,6 +69,13 @@ def test_a_client_of_mps_holds_the_gpu_beside_its_server(form: str) -> None:
     assert [one.pid for one in processes if not str(one.name).startswith("nvidia-cuda-mps")] == [3037]
 
 
+def test_a_server_of_mps_is_one_where_its_row_is_cut() -> None:
+    lines = (_HOSTS / "h200-mps.table.txt").read_text(encoding="utf-8").splitlines()
+    (gpu,) = gpus_of(parse_smi("\n".join(line[:66] for line in lines), "host"))
+    assert not isinstance(gpu.processes, Missing)
+    assert [one.kind for one in gpu.processes] == ["mps", "mps"]
+
+
 @pytest.mark.parametrize(("state", "said"), [("idle", "(none)"), ("busy", "(pid 2865)")])
 def test_a_list_of_processes_alone_says_which(state: str, said: str) -> None:
     gpus = parse_smi((_HOSTS / f"h200-{state}.apps.csv").read_text(encoding="utf-8"), "host").gpus

@@ -252,8 +252,10 @@ def test_a_list_of_processes_in_comments_is_one(text: str) -> None:
     assert "pid 771" in str(parse_smi(text, "h").gpus)
 
 
-def test_a_csv_in_columns_of_blanks_is_read() -> None:
+def test_a_csv_in_columns_of_blanks_or_in_fences_of_a_chat_is_read() -> None:
     text = _recorded("2xl40s-busy.query.csv")
+    fenced = f"Ada 10:02\n```{text.rstrip()}```\nBob 10:03\n"
+    assert _whole(parse_smi(fenced, "h")) == _whole(parse_smi(text, "h"))
     rows = [line.split(", ") for line in text.splitlines()]
     lines = ["".join(f"{value:42}" for value in row).rstrip() for row in rows]
     assert _whole(parse_smi("\n".join(lines) + "\n", "h")) == _whole(parse_smi(text, "h"))

@@ -29,7 +29,7 @@ def processes(gpu: Json) -> Any:
         name = value_at(process, str, "process_name", "name")
         letters = find(process, "type")
         kind = _kind(
-            letters if isinstance(letters, str) and not set(letters) - set("CGM+") else "C", used, name
+            letters if isinstance(letters, str) and set("CGM+") >= set(letters) > set() else "C", used, name
         )
         found += [{"pid": pid, "kind": kind, "used_mib": used, "name": name}]
     if unread is not None and not found:
@@ -54,4 +54,4 @@ def _kind(letters: str, used: Any, name: Any) -> str:
 def _is_mps_server(name: Any) -> bool:
     """Whether a name is that of an MPS server, which a table may cut."""
     base = name.rpartition("/")[2] if isinstance(name, str) else ""
-    return base.startswith(_LEAST_OF_MPS) and MPS_SERVER.startswith(base)
+    return base.startswith(_LEAST_OF_MPS) and MPS_SERVER.startswith(base.rstrip("."))
