@@ -15,7 +15,8 @@ from launcher.slurm.submit import WAIT_FIXES
 from launcher.text import one_line
 from preflight.frozen import dataclass
 
-RESUBMITS = "GPULAUNCH_RESUBMITS"
+EARLIER_STARTS = "GPULAUNCH_EARLIER_STARTS"
+RESTARTS = "SLURM_RESTART_COUNT"
 """How many jobs before this one were given up for a new one: each starts with no restarts of its own."""
 _DOWN = ("down", "fail", "unknown", "powered", "rebooting")
 _GONE = re.compile(r"invalid job id", re.IGNORECASE)
@@ -51,7 +52,7 @@ class Allocation:
     environ: Mapping[str, str]
     restarts: int = 0  # how often Slurm has started it again
     began: float = 0.0  # when this process read it, by the wall clock
-    resubmits: int = 0  # how many jobs before it were given up for a new one
+    earlier_starts: int = 0  # of the jobs before it that were given up for a new one
     task: str = ""  # ARRAY_TASK of a task of a job array
 
     @property
@@ -243,9 +244,9 @@ def _running(found: _JobState, environ: Mapping[str, str]) -> Allocation:
     names = run_slurm(open_local_commands(clean), ("scontrol", "show", "hostnames", nodelist)).split()
     if not names or not all(map(is_plain_host, names)):
         raise SlurmError(f"the nodes of Slurm job {job} cannot be read: {nodelist!r}", "")
-    restarts, resubmits = (_count(environ, name) for name in ("SLURM_RESTART_COUNT", RESUBMITS))
+    restarts, earlier = (_count(environ, name) for name in (RESTARTS, EARLIER_STARTS))
     task = found.name if "_" in found.name else ""
-    return Allocation(job, tuple(names), clean, restarts, time.time(), resubmits, task)
+    return Allocation(job, tuple(names), clean, restarts, time.time(), earlier, task)
 
 
 def list_usable_nodes(allocation: Allocation) -> tuple[str, ...]:

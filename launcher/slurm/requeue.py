@@ -11,7 +11,7 @@ from launcher import safe_json
 from launcher.errors import GpulaunchError, SlurmError
 from launcher.local.atomic_write import write_atomic
 from launcher.slurm.commands import open_local_commands, run_slurm
-from launcher.slurm.jobs import RESUBMITS, Allocation
+from launcher.slurm.jobs import EARLIER_STARTS, RESTARTS, Allocation
 from launcher.slurm.submit import read_job_id
 from launcher.text import one_line
 from preflight.frozen import dataclass
@@ -108,7 +108,7 @@ def requeue_as_it_is(allocation: Allocation, limit: int, record: Path) -> str:
 
 def _refusal(allocation: Allocation, limit: int) -> str:
     """Return why the job is not started again, "" where it is; a new job in its place counts as a start."""
-    if allocation.restarts + allocation.resubmits < limit:
+    if allocation.restarts + allocation.earlier_starts < limit:
         return ""
     return f"started again {limit} times already" if limit else "requeue of slurm: is not set"
 
@@ -147,7 +147,8 @@ def _resubmit(
     allocation: Allocation, found: BadNodes, excluded: str, record: Path, refused: SlurmError
 ) -> BadNodes:
     """Submit the job's own script once more, with its resources, to start when this job has ended."""
-    here = open_local_commands(allocation.environ)
+    # Of a first start Slurm sets no count of its own, and sbatch passes on what it finds.
+    here = open_local_commands({k: value for k, value in allocation.environ.items() if k != RESTARTS})
     output = run_slurm(here, ("scontrol", "show", "job", allocation.name))
     script = run_slurm(here, ("scontrol", "write", "batch_script", allocation.job, "-"))
     options = (
@@ -156,7 +157,7 @@ def _resubmit(
         f"--dependency=afterany:{allocation.name}",
         *(f"--array={task}" for task in (allocation.task.rpartition("_")[2],) if task),
     )
-    count = f"--export=ALL,{RESUBMITS}={allocation.resubmits + 1}"
+    count = f"--export=ALL,{EARLIER_STARTS}={allocation.earlier_starts + allocation.restarts + 1}"
     output = run_slurm(here, ("sbatch", "--parsable", *options, count), text=script)
     job = read_job_id(output)
     if not job:
