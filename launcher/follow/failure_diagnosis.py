@@ -11,9 +11,10 @@ from launcher.follow.outcome import Outcome
 from launcher.follow.suggested_commands import list_places, with_run_commands
 from launcher.local.importable_modules import own_modules
 from launcher.rundir.log_store import LogStore
-from launcher.safe_json import read_mapping
+from launcher.safe_json import read_mapping, read_number
 from launcher.text import one_line
 from preflight.diagnosis.result import BENIGN, UNKNOWN, Diagnosis
+from preflight.diagnosis.room import Room
 
 if TYPE_CHECKING:
     from preflight.diagnosis.context import Context
@@ -83,7 +84,14 @@ def read_kept_failure(outcome: Mapping[str, Any]) -> Failure | None:
         hung=outcome.get("hang") is not None or outcome.get("exit_code") == ExitCode.HUNG,
         kernel_oom=one_line(str(kept.get("kernel_oom") or ""), 500),
         early_end=one_line(str(kept.get("early_end") or ""), 500),
+        room=_read_room(kept.get("room")),
     )
+
+
+def _read_room(kept: object) -> Room | None:
+    numbers = {key: read_number(read_mapping(kept).get(key)) for key in ("gpu_free_mib", "shm_free_mib")}
+    age_s = read_number(read_mapping(kept).get("age_s"))
+    return None if age_s is None else Room(age_s, **numbers)
 
 
 def diagnose_kept_run(logs: "Sequence[Log]", failure: Failure | None) -> Diagnosis:
@@ -142,6 +150,7 @@ def _context(failure: Failure) -> "Context":
     kernel = (KernelLog("kmsg", (), (failure.kernel_oom,), ()),) if failure.kernel_oom else ()
     return Context(
         kernel_logs=kernel,
+        room=failure.room,
         exit_codes=() if failure.code is None else (failure.code,),
         own_modules=own_modules(Path.cwd()),
         early_end=failure.early_end,

@@ -1,14 +1,15 @@
 """Which failure was the first: the root cause of a run's end. Pure."""
 
 import re
+import signal
 from collections.abc import Iterable, Mapping
 from dataclasses import field, replace
 from typing import Any
 
+from launcher.onhost.exit_status import signal_of
 from preflight.checks.message_text import format_gib
+from preflight.diagnosis.room import Room
 from preflight.frozen import dataclass
-
-SIGTERM_EXITS = (-15, 143)
 
 # What a rank says when a peer has died: its own exception, but not its own fault.
 # Both are compiled when a rank fails, by the cache of `re`.
@@ -38,12 +39,13 @@ class Failure:
     hung: bool = False  # nothing showed life any more; what else failed is its end
     kernel_oom: str = ""  # what the kernel's count of out-of-memory kills says of it
     early_end: str = ""  # which ranks had ended well when this one lost its peer
+    room: Room | None = None  # the memory that was free a moment before; None: no sample is so young
 
     @property
     def is_consequence(self) -> bool:
         """Whether it looks like the echo of another rank's death."""
         if not self.exception:
-            return self.code in SIGTERM_EXITS
+            return signal_of(self.code) == signal.SIGTERM
         text = f"{self.exception.get('type', '')}: {self.exception.get('message', '')}"
         return re.search(_CONSEQUENCE, text) is not None
 
@@ -68,7 +70,7 @@ def out_of_memory(kills: Mapping[str, Any] | None, code: int | None) -> tuple[st
 
     `kills` is the host's event; the count of the run's own group means the run, the host's anything on it.
     """
-    if kills is None or code not in (-9, 137):
+    if kills is None or signal_of(code) != signal.SIGKILL:
         return "", ""
     if kills.get("scope") == "group":
         evidence = "the kernel counted an out-of-memory kill in the run's control group just then"

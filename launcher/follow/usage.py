@@ -1,6 +1,7 @@
 """What the ranks of a run use, as their hosts measure it: the last of it, peaks, means. Pure."""
 
 import math
+from collections import deque
 from collections.abc import Mapping
 from typing import Any
 
@@ -8,6 +9,7 @@ from launcher.planning.plan import Plan
 from launcher.rundir.usage_series import COLUMNS
 from launcher.safe_json import read_mapping, read_number
 from launcher.text import group_alike
+from preflight.diagnosis.room import Room
 from preflight.frozen import dataclass
 
 
@@ -60,6 +62,8 @@ class _Series:
         return self.total / self.count if self.count else None
 
 
+_MOST_RECENT = 8  # of a host's samples: those behind a failure, while the run is stopped, and one before it
+_YOUNG_S = 15.0
 _FEW_SAMPLES = 3
 """Below this the kernel's count of the whole life of a rank is more exact."""
 
@@ -75,6 +79,7 @@ class UsageTracker:
         self._with_peak: set[int] = set()  # ranks that gave the kernel's count of their peak memory
         self._steps: dict[int, int] = {}
         self._seen: dict[str, float] = {}
+        self._recent: dict[str, deque[tuple[float, Mapping[str, Any]]]] = {}
         self.missing: dict[str, str] = {}
         """By host: why its GPUs could not be read."""
         self.clock_offset_s: dict[str, float] = {}
@@ -89,6 +94,7 @@ class UsageTracker:
         self.clock_offset_s[host] = at - float(sent_at)
         if sample.get("gpus_missing"):
             self.missing[host] = str(sample["gpus_missing"])
+        self._recent.setdefault(host, deque(maxlen=_MOST_RECENT)).append((at, sample))
         gpus, ranks = read_mapping(sample.get("gpus")), read_mapping(sample.get("ranks"))
         for rank in self._ranks_of.get(host, ()):
             uuid = self._slots[rank][1]
@@ -111,6 +117,16 @@ class UsageTracker:
             self._with_peak.add(rank)
         if cpu_s is not None and lived_s and series["cpu"].count < _FEW_SAMPLES:
             series["cpu"].total, series["cpu"].count = 100.0 * cpu_s / lived_s, 1
+
+    def room_before(self, host: str, rank: int | None, at: float) -> Room | None:
+        """Return the memory that was free when a rank or a launcher failed, None where no sample is young."""
+        young = [each for each in self._recent.get(host, ()) if 0 <= at - each[0] <= _YOUNG_S]
+        if not young:
+            return None
+        taken_at, sample = young[-1]
+        gpu = self._slots[rank][1] if rank in self._slots else None
+        free = read_mapping(read_mapping(sample.get("gpus")).get(gpu or "")).get("memory_free_mib")
+        return Room(at - taken_at, read_number(free), read_number(sample.get("shm_free_mib")))
 
     def latest(self) -> tuple[RankUsage, ...]:
         """Return what each measured rank uses by its host's last sample."""

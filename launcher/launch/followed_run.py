@@ -104,6 +104,7 @@ class FollowedRun:
     def _build_outcome(self, duration_s: float, attempt: int, earlier: tuple[Phase, ...] = ()) -> Outcome:
         """Return how it ended, with what its logs and measurements say."""
         outcome = build_outcome(self._state, self._book.directory, duration_s, attempt)
+        outcome = self._reporter.with_measurements(outcome, earlier)
         outcome = add_stacks(outcome, self._book)
         outcome = add_diagnosis(add_last_lines(outcome, self._book), self._book)
         if outcome.cause.diagnosis is not None and (source := read_kept_source(self._book.directory)):
@@ -112,4 +113,4 @@ class FollowedRun:
             starts = {node.host: node.cwd for node in outcome.plan.nodes}
             found = name_left_out(outcome.cause.diagnosis, source, starts)
             outcome = replace(outcome, cause=replace(outcome.cause, diagnosis=found))
-        return self._reporter.with_measurements(outcome, earlier)
+        return outcome

@@ -178,6 +178,10 @@ class RunReporter:
             usage_missing=dict(self.usages.missing),
             clock_offset_s=dict(self.usages.clock_offset_s),
         )
+        failure = outcome.cause.failure
+        if failure is not None:
+            room = self.usages.room_before(failure.host, failure.rank, failure.at)
+            outcome = replace(outcome, cause=replace(outcome.cause, failure=replace(failure, room=room)))
         return replace(outcome, measurements=measured)
 
     def _take_usage(self, report: HostReport) -> None:

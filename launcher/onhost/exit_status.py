@@ -2,6 +2,17 @@
 
 import signal
 
+_ENDING = frozenset(
+    [*range(1, 16), 24, 25, 31]
+)  # by default they end a process: SIGHUP to SIGTERM, limits, SIGSYS
+
+
+def signal_of(code: int | None) -> int:
+    """Return the signal that ended a process, 0 for none: -N, or 128 + N as shells and containers say it."""
+    if code is None:
+        return 0
+    return max(-code, code - 128 if code - 128 in _ENDING else 0)
+
 
 def describe_exit_code(code: int | None) -> str:
     """Return how a process ended, in words after its name. Negative: by that signal; None: not seen."""
@@ -9,7 +20,9 @@ def describe_exit_code(code: int | None) -> str:
         return "ended without an exit code that could be seen"
     if code < 0:
         return "was ended by signal %d (%s)" % (-code, signal_name(-code))
-    return "%s with exit code %d" % ("failed" if code else "ended", code)
+    number = signal_of(code)
+    via = ", a shell's word for %s" % signal_name(number) if number else ""
+    return "%s with exit code %d%s" % ("failed" if code else "ended", code, via)
 
 
 def describe_exit(code: object) -> str:

@@ -75,12 +75,13 @@ class Nvml:
         """Return one GPU's numbers; None for those that it does not report."""
         used = self.fields("nvmlDeviceGetMemoryInfo_v2", handle, "IQQQQ")
         if used is None:
-            used = self.fields("nvmlDeviceGetMemoryInfo", handle, "QQQ")
+            used = self.fields("nvmlDeviceGetMemoryInfo", handle, "QQQ")  # as above, free and used last
         busy = self.fields("nvmlDeviceGetUtilizationRates", handle, "II")
         return {
             "busy": busy[0] if busy else None,
             "memory_busy": busy[1] if busy else None,
             "memory_mib": used[-1] >> 20 if used else None,
+            "memory_free_mib": used[-2] >> 20 if used else None,
             "power_w": self.watts("nvmlDeviceGetPowerUsage", handle),
             "power_limit_w": self.watts("nvmlDeviceGetEnforcedPowerLimit", handle),
         }

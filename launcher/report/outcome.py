@@ -232,6 +232,7 @@ def _encode_cause(cause: Failure) -> dict[str, Any]:
         "exception": cause.exception.get("type"),
         "kernel_oom": one_line(cause.kernel_oom, 500),
         "early_end": one_line(cause.early_end, 500),
+        "room": encode(cause.room),
         "last_lines": [sanitize(line) for line in cause.last_lines],
     }
 

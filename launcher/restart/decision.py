@@ -4,21 +4,23 @@ The first rule that fits says what it was. Rules for what a person wanted come f
 itself says, then how its processes ended.
 """
 
+import signal
 from collections.abc import Callable, Sequence
 
 from launcher.config.restart_options import RestartOptions
-from launcher.follow.failures import SIGTERM_EXITS, Failure
+from launcher.follow.failures import Failure
 from launcher.follow.guard_reports import STOP_EXIT
 from launcher.follow.job_end import PREEMPTED, TIME_LIMIT
 from launcher.follow.outcome import Outcome
 from launcher.follow.restart_history import StartRecord
+from launcher.onhost.exit_status import signal_of
 from preflight.diagnosis.failure_category import CATEGORIES, FailureCategoryName, category_of
 from preflight.diagnosis.result import Cause
 from preflight.frozen import dataclass
 
 CRASH_LOOP_S = 60.0
 """A run of a script that finds its own checkpoints, and that ends sooner than this, has made no progress."""
-_FROM_OUTSIDE = frozenset({*SIGTERM_EXITS, -9, 137, -1, 129, -2, 130})
+_FROM_OUTSIDE = (signal.SIGTERM, signal.SIGKILL, signal.SIGHUP, signal.SIGINT)
 GPU_LOST = "S40"
 
 
@@ -102,8 +104,8 @@ _RULES: tuple[RestartRule, ...] = (
     RestartRule(
         lambda o: (c := _cause(o)) is not None and c.rank is None and c.code is None, "external"
     ),  # supervisor
-    RestartRule(lambda o: (c := _cause(o)) is not None and c.code in _FROM_OUTSIDE, "external"),
-    RestartRule(lambda o: (c := _cause(o)) is not None and c.code is not None and c.code < 0, "crash"),
+    RestartRule(lambda o: (c := _cause(o)) is not None and signal_of(c.code) in _FROM_OUTSIDE, "external"),
+    RestartRule(lambda o: (c := _cause(o)) is not None and signal_of(c.code) > 0, "crash"),
     RestartRule(
         lambda o: (c := _cause(o)) is not None and c.rank is not None and c.code is not None, "script"
     ),

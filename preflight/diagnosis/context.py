@@ -1,20 +1,23 @@
 """What is known about a run besides its log, and what that does to a diagnosis. Pure."""
 
 import re
-from collections.abc import Iterable
 from dataclasses import replace
 
 from preflight.diagnosis.candidate import with_module_advice
 from preflight.diagnosis.result import SAID_CODE, Cause, Confidence, Evidence
+from preflight.diagnosis.room import Room
 from preflight.diagnosis.signatures.table import CausalDepth, signature
-from preflight.facts.host import HostFacts, KernelLog, Limits
-from preflight.facts.missing import Missing
+from preflight.facts.host import KernelLog
 from preflight.facts.xid_table import ADDRESS_FAULT_XIDS, GPU_FAILED_XIDS
 from preflight.frozen import dataclass
 
-_FULL = 0.9
-_EMPTY = 0.6
+_GPU_LITTLE_MIB = 1024
+"""With less free, cuBLAS and cuDNN find no room for their context and workspace beside the next tensors."""
 _SHM_LITTLE_MIB = 256
+_WANTS_ROOM = re.compile(
+    r"NOT_INITIALIZED|INTERNAL_ERROR|EXECUTION_FAILED|find an engine|to create (?:cudnn|cublas)"
+)
+"""Errors of CUDA's libraries that lack of memory makes; others are of what they were asked for."""
 _SIGNAL_CODES = {1: "S72", 4: "S79", 6: "S69", 7: "S74", 8: "S79", 9: "S70", 11: "S71", 15: "S73"}
 _EXPLAINED = {
     9: frozenset({"S77", "S70"}),
@@ -44,33 +47,21 @@ _OF_THE_GPU = re.compile(
 class Context:
     """Facts about the run. Absent ones are None or empty, and then change nothing.
 
-    `exit_codes`: of ranks that have ended, negative for a signal; `gpu_used`: the greatest share of GPU memory seen in
-    use, 0 to 1; `own_modules`: what the user's own directory holds; `early_end`: which ranks had ended well when another lost its peer.
+    `exit_codes`: of ranks that have ended, negative or 128 + N for a signal; `room`: the memory that was free then;
+    `own_modules`: what the user's own directory holds; `early_end`: which ranks had ended well when another lost its peer.
     """
 
     kernel_logs: tuple[KernelLog, ...] = ()
     exit_codes: tuple[int, ...] = ()
-    gpu_used: float | None = None
-    shm_free_mib: int | None = None
+    room: Room | None = None
     own_modules: frozenset[str] = frozenset()
     early_end: str = ""
 
     @property
     def exit_signals(self) -> tuple[int, ...]:
         """The signals that ended ranks, each once."""
-        return tuple(sorted({-code for code in self.exit_codes if code < 0}))
-
-
-def context_of(facts: Iterable[HostFacts], exit_codes: Iterable[int] = ()) -> Context:
-    """Return the context that hosts' facts and ranks' exit codes (negative, or a shell's, for a signal) make."""
-    hosts = tuple(facts)
-    limits = [host.limits for host in hosts if isinstance(host.limits, Limits)]
-    free = [each.shm_free_mib for each in limits if not isinstance(each.shm_free_mib, Missing)]
-    return Context(
-        kernel_logs=tuple(host.kernel_log for host in hosts if isinstance(host.kernel_log, KernelLog)),
-        exit_codes=tuple(128 - code if 128 < code < 160 else code for code in exit_codes),
-        shm_free_mib=min(free, default=None),
-    )
+        codes = (128 - code if 128 < code < 160 else code for code in self.exit_codes)
+        return tuple(sorted({-code for code in codes if code < 0}))
 
 
 def apply_context(causes: tuple[Cause, ...], context: Context) -> tuple[Cause, ...]:
@@ -126,10 +117,7 @@ def _weighed(cause: Cause, context: Context) -> Cause:
         lines = tuple(Evidence(0, None, text, "kernel log") for text in kills[:3])
         if not any(_of_the_run(text, cause) for text in kills):
             return replace(cause, confidence="likely", evidence=(*cause.evidence, *lines))
-        known = replace(
-            _made(_KERNEL_KILLED, "certain", []), code=cause.code, evidence=(*lines, *cause.evidence)
-        )
-        return replace(known, location=cause.location, rank=cause.rank, host=cause.host)
+        return _reworded(cause, _KERNEL_KILLED, "certain", (*lines, *cause.evidence))
     if cause.code == "S70" and context.kernel_logs:
         return replace(
             cause,
@@ -141,14 +129,30 @@ def _weighed(cause: Cause, context: Context) -> Cause:
         )
     if cause.code == "S89" and context.own_modules:
         return with_module_advice(cause, (), context.own_modules) if _names_own(cause, context) else cause
-    if cause.code == "S20" and context.gpu_used is not None and context.gpu_used < _EMPTY:
-        return replace(cause, confidence="likely")
-    if cause.code == "S22" and context.gpu_used is not None and context.gpu_used > _FULL:
-        return replace(cause, slug="cuda-oom", confidence="likely")
-    shm, xids = context.shm_free_mib, {xid.code for log in context.kernel_logs for xid in log.xids}
-    little, at_fault = shm is not None and shm < _SHM_LITTLE_MIB, not xids.isdisjoint(ADDRESS_FAULT_XIDS)
-    proved = (cause.code == "S74" and little) or (cause.code == "S38" and at_fault)
-    return replace(cause, confidence="certain") if proved else cause
+    xids = {xid.code for log in context.kernel_logs for xid in log.xids}
+    if cause.code == "S38" and not xids.isdisjoint(ADDRESS_FAULT_XIDS):
+        return replace(cause, confidence="certain")
+    return cause if context.room is None else _weighed_by_room(cause, context.room)
+
+
+def _weighed_by_room(cause: Cause, room: Room) -> Cause:
+    """Return a cause that little free memory explains with what was free; others as they are."""
+    gpu, shm, when = room.gpu_free_mib, room.shm_free_mib, f"MiB free {room.age_s:.0f} s before"
+    if cause.code == "S74" and shm is not None and shm < _SHM_LITTLE_MIB:
+        said = Evidence(0, None, f"shared memory (/dev/shm) had {shm:.0f} {when}", "gauge")
+        return replace(cause, confidence="certain", evidence=(*cause.evidence, said))
+    wants = cause.code == "S22" and any(_WANTS_ROOM.search(each.text) for each in cause.evidence)
+    if not wants or gpu is None or gpu >= _GPU_LITTLE_MIB:
+        return cause
+    said = Evidence(0, None, f"the rank's GPU had {gpu:.0f} {when}", "gauge")
+    return _reworded(cause, "S20", "likely", (*cause.evidence, said))
+
+
+def _reworded(cause: Cause, code: str, confidence: Confidence, evidence: tuple[Evidence, ...]) -> Cause:
+    """Return a cause in the words of another signature, which measurements have shown to be behind it."""
+    row = _made(code, confidence, [])
+    known = replace(cause, slug=row.slug, confidence=confidence, cause=row.cause, fix=row.fix)
+    return replace(known, evidence=evidence, command="")
 
 
 def _of_the_run(kill: str, cause: Cause) -> bool:

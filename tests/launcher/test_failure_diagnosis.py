@@ -5,13 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from launcher.follow.failure_diagnosis import add_diagnosis, add_last_lines
+from launcher.follow.failure_diagnosis import add_diagnosis, add_last_lines, read_kept_failure
 from launcher.follow.outcome import Outcome
 from launcher.follow.suggested_commands import list_places, with_run_commands
 from launcher.report.diagnosis import render_diagnosis
 from launcher.report.outcome import encode_outcome, render_outcome
 from launcher.rundir.log_store import LogStore
 from preflight.diagnosis.result import Cause, Diagnosis, Evidence
+from preflight.diagnosis.room import Room
 from tests.launcher.run_events import GOOD, failed, over
 from tests.launcher.run_plans import node
 
@@ -60,6 +61,25 @@ def test_a_rank_that_ended_well_before_is_the_cause_of_a_lost_peer(tmp_path: Pat
     causes = encode_outcome(found)["diagnosis"]["causes"]
     assert [each["code"] for each in causes] == ["S25", "S57"]
     assert causes[0]["evidence"][0]["text"] == "rank 0 on a had ended with exit code 0"
+
+
+def test_what_was_free_before_a_bus_error_is_kept_with_the_run(tmp_path: Path) -> None:
+    outcome = failed()
+    assert outcome.cause.failure is not None
+    cause = replace(outcome.cause.failure, code=135, room=Room(3.0, None, 2.0))
+    found = diagnosed(tmp_path, b"step 1\n", replace(outcome, cause=replace(outcome.cause, failure=cause)))
+    document = encode_outcome(found)
+    (first,) = document["diagnosis"]["causes"]
+    assert (first["code"], first["confidence"]) == ("S74", "certain")
+    assert first["evidence"][-1]["text"] == "shared memory (/dev/shm) had 2 MiB free 3 s before"
+    kept = read_kept_failure(document)
+    assert kept is not None
+    assert kept.room == cause.room
+    damaged: object
+    for damaged in (None, [], {"age_s": "x"}, {"shm_free_mib": 3}):
+        kept = read_kept_failure({"root_cause": {**document["root_cause"], "room": damaged}})
+        assert kept is not None
+        assert kept.room is None
 
 
 def test_a_long_log_is_read_from_its_end(tmp_path: Path) -> None:

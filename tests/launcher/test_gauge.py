@@ -216,6 +216,7 @@ def test_the_gpus_of_the_run_are_read_through_nvml(tmp_path: Path) -> None:
         assert measured["busy"] == int(values["utilization.gpu"])
         assert measured["memory_busy"] == int(values["utilization.memory"])
         assert measured["memory_mib"] == int(values["memory.used_mib"])
+        assert 0 < measured["memory_free_mib"] <= int(values["memory.total_mib"])
 
 
 @needs_cc

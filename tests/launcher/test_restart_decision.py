@@ -273,8 +273,8 @@ def test_a_run_that_came_further_or_failed_otherwise_is(before: StartRecord, now
     ("nature", "codes"),
     [
         ("external", (-15, 143, -9, 137, -1, 129, -2, 130)),
-        ("crash", (-3, -6, -10, -11)),
-        ("script", (0, 1, 2, 3, 128, 131, 136, 138, 142, 144)),
+        ("crash", (-3, -6, -10, -11, -34, 131, 134, 136, 139, 141, 152, 159)),
+        ("script", (0, 1, 2, 3, 128, 144, 145, 151, 160, 255)),
     ],
 )
 def test_where_no_log_tells_why_the_exit_code_decides(nature: str, codes: tuple[int, ...]) -> None:

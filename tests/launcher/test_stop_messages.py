@@ -6,7 +6,7 @@ import pytest
 
 from launcher.commands.stop import NodeAnswer, error_of, render_ends
 from launcher.errors import HostError
-from launcher.onhost.exit_status import describe_exit
+from launcher.onhost.exit_status import describe_exit, describe_exit_code
 from launcher.runs.request import RequestDenied
 
 
@@ -24,6 +24,21 @@ from launcher.runs.request import RequestDenied
 )
 def test_a_code_is_told_in_words(code: object, words: str) -> None:
     assert describe_exit(code) == words
+
+
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        (-11, "was ended by signal 11 (SIGSEGV)"),
+        (139, "failed with exit code 139, a shell's word for SIGSEGV"),
+        (137, "failed with exit code 137, a shell's word for SIGKILL"),
+        (145, "failed with exit code 145"),
+        (128, "failed with exit code 128"),
+        (0, "ended with exit code 0"),
+    ],
+)
+def test_an_exit_code_of_a_shell_names_the_signal_of_its_child(code: int, words: str) -> None:
+    assert describe_exit_code(code) == words
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,9 @@
 import pytest
 
-from preflight.diagnosis.context import Context, apply_context, context_of
+from preflight.diagnosis.context import Context, apply_context
 from preflight.diagnosis.diagnose import diagnose
 from preflight.diagnosis.result import Cause
+from preflight.diagnosis.room import Room
 from preflight.diagnosis.signatures.table import signature
 from preflight.facts.host import KernelLog, Xid
 from preflight.facts.missing import Missing
@@ -77,20 +78,34 @@ def test_a_signal_that_no_line_tells_of_is_a_cause() -> None:
     [(-9, (9,)), (0, ()), (1, ()), (128, ()), (129, (1,)), (139, (11,)), (160, ()), (255, ())],
 )
 def test_a_shells_exit_code_names_the_signal(code: int, signals: tuple[int, ...]) -> None:
-    assert context_of((), (code,)).exit_signals == signals
+    assert Context(exit_codes=(code,)).exit_signals == signals
 
 
 @pytest.mark.parametrize(
-    ("used", "verdict"), [(0.95, "cuda-oom"), (0.5, "cuda-library"), (None, "cuda-library")]
+    ("status", "free", "verdict"),
+    [
+        ("CUBLAS_STATUS_NOT_INITIALIZED", 300.0, "cuda-oom"),
+        ("CUDNN_STATUS_INTERNAL_ERROR", 1023.0, "cuda-oom"),
+        ("CUBLAS_STATUS_NOT_INITIALIZED", 1024.0, "cuda-library"),
+        ("CUBLAS_STATUS_NOT_INITIALIZED", None, "cuda-library"),
+        ("CUBLAS_STATUS_ARCH_MISMATCH", 300.0, "cuda-library"),
+    ],
 )
-def test_a_cuda_library_that_fails_on_a_full_gpu_is_out_of_memory(used: float | None, verdict: str) -> None:
-    log = "RuntimeError: CUDA error: CUBLAS_STATUS_NOT_INITIALIZED when calling `cublasCreate(handle)`\n"
-    assert diagnose(log, Context(gpu_used=used)).verdict == verdict
+def test_a_cuda_library_that_fails_on_a_full_gpu_is_out_of_memory(
+    status: str, free: float | None, verdict: str
+) -> None:
+    log = f"RuntimeError: CUDA error: {status} when calling `cublasCreate(handle)`\n"
+    found = diagnose(log, Context(room=Room(3.2, free, 4000.0)))
+    said = found.causes[0].evidence[-1]
+    assert found.verdict == verdict
+    assert (said.text == "the rank's GPU had 300 MiB free 3 s before") == (
+        verdict == "cuda-oom" and free == 300
+    )
 
 
 def test_a_full_gpu_explains_no_other_failure() -> None:
     log = "RuntimeError: CUDA error: an illegal memory access was encountered\n"
-    assert diagnose(log, Context(gpu_used=0.95)).verdict == "illegal-memory-access"
+    assert diagnose(log, Context(room=Room(1.0, 10.0, 10.0))) == diagnose(log)
 
 
 def test_the_signal_that_ended_a_rank_comes_before_an_error_that_no_row_knows() -> None:
@@ -101,12 +116,6 @@ def test_the_signal_that_ended_a_rank_comes_before_an_error_that_no_row_knows() 
 
 def test_a_run_that_failed_without_a_word_is_unknown() -> None:
     assert diagnose("step 1 loss 2.0\n", Context(exit_codes=(1,))).verdict == "unknown"
-
-
-def test_out_of_memory_on_an_empty_gpu_is_less_certain() -> None:
-    log = "RuntimeError: CUDA out of memory. Tried to allocate 2 GiB\n"
-    assert diagnose(log, Context(gpu_used=0.2)).causes[0].confidence == "likely"
-    assert diagnose(log).causes[0].confidence == "certain"
 
 
 @pytest.mark.parametrize("sides", ["││", "||", "┃┃"])

@@ -6,8 +6,9 @@ spec.json in RUN_DIR lists the GPUs and the interval (`usage_every_s`), events.j
 Each sample is one line of usage.jsonl, in one write:
 
     {"schema": "gpulaunch.usage/1", "event": "usage", "t": wall clock, "m": monotonic clock,
-     "gpus": {UUID: {"busy": percent, "memory_busy": percent, "memory_mib": n, "power_w": x,
-                     "power_limit_w": x}},
+     "gpus": {UUID: {"busy": percent, "memory_busy": percent, "memory_mib": n, "memory_free_mib": n,
+                     "power_w": x, "power_limit_w": x}},
+     "shm_free_mib": of /dev/shm, absent where there is none,
      "gpus_missing": why, where GPUs could not be read,
      "ranks": {"0": {"rss_mib": n, "cpu": percent of one core since the last sample}}}
 
@@ -119,6 +120,9 @@ class Gauge:
         gpus, missing = self.gpus.sample()
         line: dict[str, Any] = {"schema": SCHEMA, "event": "usage", "t": time.time(), "m": time.monotonic()}
         line["gpus"] = gpus
+        with contextlib.suppress(OSError):
+            shm = os.statvfs("/dev/shm")  # noqa: S108 - where torch and NCCL put theirs
+            line["shm_free_mib"] = shm.f_bavail * shm.f_frsize >> 20
         if missing:
             line["gpus_missing"] = missing
         line["ranks"] = self.ranks.sample()
