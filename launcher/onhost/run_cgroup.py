@@ -18,38 +18,14 @@ import os
 import time
 from typing import Any, Optional
 
+from preflight.probes.cgroup_folder import own_cgroup_folder, with_groups_above
+
 PREFIX = "gpulaunch-"
 FRESH_S = 60.0
 NUMBERS = (("memory.max", "memory.peak"), ("memory.limit_in_bytes", "memory.max_usage_in_bytes"))
 """Limit and highest use of a group, in bytes, of v2 (memory.peak: Linux 5.19) and v1."""
 REACHED = 0.99  # of a limit: the kernel charges a CPU's pages ahead, up to 64 of them
 REMOVE_S = 1.0  # a group stays busy for a moment after its last process
-
-
-def own_directory(kind: str) -> str:
-    """Return this process's group directory in "cgroup2", or in a v1 controller.
-
-    The answer is "" where the directory is not visible.
-    """
-    try:
-        with open("/proc/self/cgroup") as file:
-            lines = [line.rstrip("\n").split(":", 2) for line in file]
-        with open("/proc/self/mountinfo") as file:
-            mounts = [line.split() for line in file]
-    except OSError:
-        return ""
-    wanted = "" if kind == "cgroup2" else kind
-    ours = [path for _, controllers, path in lines if wanted in controllers.split(",")]
-    for words in mounts:
-        if "-" not in words or not ours:
-            continue
-        after = words[words.index("-") + 1 :]
-        fits = after[0] == "cgroup2" if kind == "cgroup2" else kind in after[-1].split(",")
-        root, point = words[3], words[4]
-        inside = os.path.relpath(ours[0], root)
-        if fits and not inside.startswith(".."):
-            return os.path.normpath(os.path.join(point, inside))
-    return ""
 
 
 class Cgroup:
@@ -61,7 +37,7 @@ class Cgroup:
     @classmethod
     def make(cls, run_id: str) -> tuple[Optional["Cgroup"], str]:
         """Return a new group, or None and the reason."""
-        parent = own_directory("cgroup2")
+        parent = own_cgroup_folder("cgroup2")
         if not parent:
             return None, "no cgroup v2 is to be seen"
         path = os.path.join(parent, PREFIX + run_id)
@@ -137,7 +113,7 @@ class OomKills:
 
     def __init__(self) -> None:
         self.scope = "group"
-        v2, v1 = own_directory("cgroup2"), own_directory("memory")
+        v2, v1 = own_cgroup_folder("cgroup2"), own_cgroup_folder("memory")
         self.path = os.path.join(v2, "memory.events") if v2 else ""
         if not os.path.exists(self.path) and v1:
             self.path = os.path.join(v1, "memory.oom_control")
@@ -160,12 +136,11 @@ class OomKills:
 
 def reached_limit(directory: str) -> int:
     """Return the limit in bytes that a group, or the nearest one above it, has reached; 0 for none."""
-    while os.path.exists(os.path.join(directory, "cgroup.procs")):
+    for folder in with_groups_above(directory):
         for names in NUMBERS:
-            limit, peak = (read_number(os.path.join(directory, name)) for name in names)
+            limit, peak = (read_number(os.path.join(folder, name)) for name in names)
             if limit and peak >= REACHED * limit:
                 return limit
-        directory = os.path.dirname(directory)
     return 0
 
 

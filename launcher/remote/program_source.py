@@ -19,7 +19,7 @@ _SHARED = ("answer", "event_file", "exit_status", "nvml", "procfs", "run_cgroup"
 
 _SHARED_IMPORT = re.compile(rf"^( *from )\.(\.*)({'|'.join(_SHARED)}) import ", re.MULTILINE)
 
-_PROBES = ("claim_files", "commands", "driver_library", "namespaces")
+_PROBES = ("cgroup_folder", "claim_files", "commands", "driver_library", "namespaces")
 _PROBE_IMPORT = re.compile(rf"^( *from )preflight\.probes\.({'|'.join(_PROBES)}) import ", re.MULTILINE)
 """A module of the agent that imports no other one travels with every program whose modules import it."""
 

@@ -1,9 +1,9 @@
 """Control groups, version 2 or 1: what they allow this session, and where a process belongs."""
 
 import os
-from itertools import accumulate
-from typing import Any
+from typing import Any, Iterator
 
+from .cgroup_folder import own_cgroup_folder, with_groups_above
 from .fact import missing
 from .files import read_text, text_or
 
@@ -32,17 +32,10 @@ def memory_limit_mib() -> Any:
     return min(found) if found else missing("no cgroup limits memory on this host", "not-found")
 
 
-def _cgroup_folders(controller: str) -> list[str]:
-    """Return the folders of this process's cgroup and those above it, version 2 or 1."""
-    folders: list[str] = []
-    for line in text_or("/proc/self/cgroup").splitlines():
-        number, controllers, path = line.split(":", 2)
-        if number != "0" and controller not in controllers.split(","):
-            continue
-        root = "/sys/fs/cgroup" if number == "0" else "/sys/fs/cgroup/" + controller
-        parts = [part for part in path.split("/") if part and part != ".."]
-        folders += accumulate([root, *parts], "{}/{}".format)
-    return folders
+def _cgroup_folders(controller: str) -> Iterator[str]:
+    """Yield the folders of this process's cgroup and those above it, version 2 and 1."""
+    for kind in ("cgroup2", controller):
+        yield from with_groups_above(own_cgroup_folder(kind))
 
 
 def cgroup(pid: int) -> Any:

@@ -11,14 +11,8 @@ from typing import Any
 
 import pytest
 
-from launcher.onhost.run_cgroup import (
-    Cgroup,
-    OomKills,
-    own_directory,
-    reached_limit,
-    read_count,
-    remove_stale,
-)
+from launcher.onhost.run_cgroup import Cgroup, OomKills, reached_limit, read_count, remove_stale
+from preflight.probes.cgroup_folder import own_cgroup_folder
 from tests.launcher.onhost_driver import CGROUP, RUNAWAY, Driver, pids_of
 
 pytestmark = pytest.mark.slow
@@ -69,12 +63,6 @@ def up(run: Driver) -> None:
     run.until(lambda: b"up" in run.log())
 
 
-def test_where_a_group_lies_is_read_from_the_kernel() -> None:
-    found = own_directory("cgroup2")
-    assert not found or (Path(found) / "cgroup.procs").is_file()
-    assert own_directory("no-such-controller") == ""
-
-
 @needs_group
 def test_launcher_ranks_and_whatever_they_start_are_in_the_runs_group(run: Driver) -> None:
     start(run, RUNAWAY, ranks=2)
@@ -114,7 +102,7 @@ def test_the_guardian_ends_the_group_of_a_supervisor_that_was_killed(run: Driver
 
 @needs_group
 def test_empty_groups_of_runs_that_were_killed_are_swept_and_others_stay() -> None:
-    parent = Path(own_directory("cgroup2"))
+    parent = Path(own_cgroup_folder("cgroup2"))
     old, young, full = (parent / f"gpulaunch-{name}-{os.getpid()}" for name in ("old", "young", "full"))
     child = subprocess.Popen(["sleep", "60"])
     for group in (old, young, full):
@@ -136,7 +124,7 @@ def test_empty_groups_of_runs_that_were_killed_are_swept_and_others_stay() -> No
 def test_a_launch_that_is_refused_leaves_no_group(run: Driver) -> None:
     start(run, WAIT, argv=["/no/such/python", "x"])
     assert "cannot be started" in run.answer["refused"]
-    assert not (Path(own_directory("cgroup2")) / f"gpulaunch-{run.run_id}").exists()
+    assert not (Path(own_cgroup_folder("cgroup2")) / f"gpulaunch-{run.run_id}").exists()
 
 
 def test_without_a_group_the_run_is_the_same_and_says_why(run: Driver) -> None:
@@ -184,7 +172,7 @@ class Limited:
     """A group with little memory, made by the test as a site would make it."""
 
     def __init__(self, mib: int) -> None:
-        v2, v1 = own_directory("cgroup2"), own_directory("memory")
+        v2, v1 = own_cgroup_folder("cgroup2"), own_cgroup_folder("memory")
         names = ("memory.max", "memory.swap.max")
         if v2 and "memory" in (Path(v2) / "cgroup.controllers").read_text().split():
             pytest.skip("the memory controller cannot be turned on in a group that holds this test")

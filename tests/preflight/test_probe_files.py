@@ -5,12 +5,14 @@ import errno
 import os
 import resource
 import socket
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from preflight.probes import cgroup, host, ports
+from preflight.probes.cgroup_folder import own_cgroup_folder
 from preflight.probes.fact import missing
 from preflight.probes.kernel_log_parser import parse_kernel_log
 from preflight.probes.request import read_request
@@ -23,60 +25,107 @@ def files(monkeypatch: pytest.MonkeyPatch, module: Any, held: dict[str, str]) ->
 
 # --- control groups ---
 
-V2, V1 = "/sys/fs/cgroup", "/sys/fs/cgroup/cpu"
-NESTED = {"/proc/self/cgroup": "0::/a/../b\n"}
-OLD = {"/proc/self/cgroup": "4:memory:/m\n3:cpu,cpuacct:/a\n"}
+
+def groups(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, held: dict[str, str]) -> None:
+    """Put this process into the group a/b of version 2 and x/y of version 1, with these files."""
+    for lowest in ("cgroup2/a/b", "cpu/x/y", "memory/x/y"):
+        folder = tmp_path / lowest
+        folder.mkdir(parents=True)
+        for group in (folder, folder.parent, folder.parent.parent):
+            (group / "cgroup.procs").touch()
+    for name, text in held.items():
+        (tmp_path / name).write_text(text)
+    monkeypatch.setattr(
+        cgroup,
+        "own_cgroup_folder",
+        lambda kind: str(tmp_path / kind / ("a/b" if kind == "cgroup2" else "x/y")),
+    )
 
 
 @pytest.mark.parametrize(
     ("held", "cpus"),
     [
         ({}, 8),
-        ({**NESTED, f"{V2}/a/b/cpu.max": "150000 100000"}, 2),
-        ({**NESTED, f"{V2}/a/b/cpu.max": "200000 100000"}, 2),
-        ({**NESTED, f"{V2}/a/b/cpu.max": "max 100000"}, 8),
-        ({**NESTED, f"{V2}/a/b/cpu.max": "400000 100000", f"{V2}/cpu.max": "300000 100000"}, 3),
-        ({**NESTED, f"{V2}/a/cpu.max": "700000 100000"}, 7),
-        ({**NESTED, f"{V2}/cpu.max": "50000 100000"}, 1),
-        ({**NESTED, f"{V2}/cpu.max": "1 100000"}, 1),
-        ({**NESTED, f"{V2}/cpu.max": "9900000 100000"}, 8),
-        ({**NESTED, f"{V2}/cpu.max": "100000 0"}, 8),
-        ({**OLD, f"{V1}/a/cpu.cfs_quota_us": "500000", f"{V1}/a/cpu.cfs_period_us": "100000"}, 5),
-        ({**OLD, f"{V1}/a/cpu.cfs_quota_us": "1", f"{V1}/a/cpu.cfs_period_us": "1"}, 1),
-        ({**OLD, f"{V1}/a/cpu.cfs_quota_us": "-1", f"{V1}/a/cpu.cfs_period_us": "100000"}, 8),
-        ({**OLD, f"{V1}/m/cpu.cfs_quota_us": "100000", f"{V1}/m/cpu.cfs_period_us": "100000"}, 8),
+        ({"cgroup2/a/b/cpu.max": "150000 100000"}, 2),
+        ({"cgroup2/a/b/cpu.max": "200000 100000"}, 2),
+        ({"cgroup2/a/b/cpu.max": "max 100000"}, 8),
+        ({"cgroup2/a/b/cpu.max": "400000 100000", "cgroup2/cpu.max": "300000 100000"}, 3),
+        ({"cgroup2/a/cpu.max": "700000 100000"}, 7),
+        ({"cgroup2/cpu.max": "50000 100000"}, 1),
+        ({"cgroup2/cpu.max": "1 100000"}, 1),
+        ({"cgroup2/cpu.max": "9900000 100000"}, 8),
+        ({"cgroup2/cpu.max": "100000 0"}, 8),
+        ({"cpu/x/y/cpu.cfs_quota_us": "500000", "cpu/x/y/cpu.cfs_period_us": "100000"}, 5),
+        ({"cpu/x/cpu.cfs_quota_us": "1", "cpu/x/cpu.cfs_period_us": "1"}, 1),
+        ({"cpu/cpu.cfs_quota_us": "-1", "cpu/cpu.cfs_period_us": "100000"}, 8),
+        ({"memory/x/cpu.cfs_quota_us": "100000", "memory/x/cpu.cfs_period_us": "100000"}, 8),
     ],
 )
 def test_cpus_are_cut_by_every_quota_above(
-    monkeypatch: pytest.MonkeyPatch, held: dict[str, str], cpus: int
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, held: dict[str, str], cpus: int
 ) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(8)))
-    files(monkeypatch, cgroup, held)
+    groups(monkeypatch, tmp_path, held)
     assert cgroup.cpu_count() == cpus
-
-
-MEMORY = "/sys/fs/cgroup/memory"
 
 
 @pytest.mark.parametrize(
     ("held", "mib"),
     [
-        ({**NESTED, f"{V2}/a/memory.max": str(8 << 30), f"{V2}/memory.max": str(4 << 30)}, 4096),
-        ({**NESTED, f"{V2}/a/memory.max": str(8 << 20), f"{V2}/memory.max": "max"}, 8),
-        ({**NESTED, f"{V2}/a/b/memory.max": "max"}, None),
-        ({**OLD, f"{MEMORY}/m/memory.limit_in_bytes": str(2 << 20)}, 2),
-        ({**OLD, f"{MEMORY}/m/memory.limit_in_bytes": str(1 << 60)}, None),
-        ({**OLD, f"{MEMORY}/m/memory.limit_in_bytes": str((1 << 60) - 1)}, (1 << 40) - 1),
+        ({"cgroup2/a/memory.max": str(8 << 30), "cgroup2/memory.max": str(4 << 30)}, 4096),
+        ({"cgroup2/a/memory.max": str(8 << 20), "cgroup2/memory.max": "max"}, 8),
+        ({"cgroup2/a/b/memory.max": "max"}, None),
+        ({"memory/x/memory.limit_in_bytes": str(2 << 20)}, 2),
+        ({"memory/x/y/memory.limit_in_bytes": str(1 << 60)}, None),
+        ({"memory/memory.limit_in_bytes": str((1 << 60) - 1)}, (1 << 40) - 1),
         ({}, None),
     ],
 )
 def test_the_smallest_limit_of_memory_counts(
-    monkeypatch: pytest.MonkeyPatch, held: dict[str, str], mib: int | None
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, held: dict[str, str], mib: int | None
 ) -> None:
-    files(monkeypatch, cgroup, held)
+    groups(monkeypatch, tmp_path, held)
     assert cgroup.memory_limit_mib() == (
         missing("no cgroup limits memory on this host", "not-found") if mib is None else mib
     )
+
+
+V2 = "- cgroup2 cgroup2 rw"
+V1 = "- cgroup cgroup rw,cpu,memory"
+
+
+@pytest.mark.parametrize(
+    ("ours", "mounts", "folder"),
+    [
+        ("0::/a/b", [f"/ M/v2 rw shared:4 {V2}"], "M/v2/a/b"),
+        ("0::/", [f"/ M/v2 rw {V2}"], "M/v2"),
+        ("0::/a", [f"/ M/v2 rw {V1}"], ""),  # of version 1 alone
+        ("4:cpu,memory:/x/y", [f"/ M/v1 rw {V1}", f"/ M/v2 rw {V2}"], "M/v1/x/y"),
+        ("4:cpu,memory:/x/y/z", [f"/x/y M/inner rw {V1}"], "M/inner/z"),  # docker's mount on version 1
+        ("4:cpu,memory:/x/y", [f"/x/y M/inner rw {V1}"], "M/inner"),
+        ("4:cpu,memory:/x/y/z", [f"/ M/inner rw {V1}", f"/x/y M/inner rw {V1}"], "M/inner/z"),
+        ("4:cpu,memory:/x/yz", [f"/x/y M/inner rw {V1}"], ""),  # another group than the mount's
+        ("4:cpu,memory:/", [f"/../.. M/v1 rw {V1}"], ""),  # a mount from outside the namespace
+        ("4:cpu,memory:/../x", [f"/ M/v1 rw {V1}"], ""),
+        ("4:cpu,memory:/../x", [f"/.. M/v1 rw {V1}"], "M/v1/x"),
+        ("4:cpu,memory:/gone", [f"/ M/v1 rw {V1}"], ""),
+        ("3:cpuset:/x", [f"/ M/v1 rw {V1}"], ""),
+    ],
+)
+def test_the_folder_of_our_own_group_is_where_its_mount_shows_it(
+    tmp_path: Path, ours: str, mounts: list[str], folder: str
+) -> None:
+    for name in ("v2/a/b", "v1/x/y", "v1/x/yz", "inner/z"):
+        (tmp_path / name).mkdir(parents=True)
+        for group in (tmp_path / name, *(tmp_path / name).parents):
+            if tmp_path in group.parents:
+                (group / "cgroup.procs").touch()
+    lines = [f"31 23 0:28 {mount}".replace("M/", f"{tmp_path}/") for mount in mounts]
+    (tmp_path / "cgroup").write_text(f"1:name=systemd:/s\n{ours}\n")
+    (tmp_path / "mountinfo").write_text("\n".join(["20 1 0:1 / / rw - ext4 root rw", *lines, ""]))
+    kind = "cgroup2" if ours.startswith("0:") else "memory"
+    found = own_cgroup_folder(kind, str(tmp_path))
+    assert found == folder.replace("M/", f"{tmp_path}/")
 
 
 SHOWN = "MemTotal:  {} kB\nMemFree: {} kB\nMemAvailable: {} kB\nSwapTotal: {} kB\nSwapFree: {} kB\n"

@@ -3,8 +3,9 @@
 import os
 import time
 
+from preflight.probes.cgroup_folder import own_cgroup_folder, with_groups_above
+
 from ..procfs import read_text
-from ..run_cgroup import own_directory
 
 _THROTTLED = {"throttled_usec": 1e-6, "throttled_time": 1e-9}  # cgroup v2 and v1, in seconds
 _MOST_LEVELS = 32
@@ -86,12 +87,6 @@ def throttled_s(path: str) -> float:
 
 def groups_with_quota() -> list[str]:
     """Return cpu.stat of this process's control group and of those around it: each may have a quota."""
-    found: list[str] = []
-    for kind in ("cgroup2", "cpu"):
-        directory = own_directory(kind)
-        while directory and os.path.exists(path := os.path.join(directory, "cpu.stat")):
-            found.append(path)
-            if len(found) >= _MOST_LEVELS:
-                break
-            directory = os.path.dirname(directory)
-    return found
+    folders = (folder for kind in ("cgroup2", "cpu") for folder in with_groups_above(own_cgroup_folder(kind)))
+    stats = (os.path.join(folder, "cpu.stat") for folder in folders)
+    return [path for path in stats if os.path.exists(path)][:_MOST_LEVELS]
