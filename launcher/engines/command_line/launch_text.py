@@ -205,7 +205,7 @@ class _Launches:
 
     def _refuse_printed(self, reader: str) -> None:
         """Raise CommandRefused for `echo "torchrun train.py" | bash`."""
-        if self.ended == "|" and reader in side_commands.READ_COMMANDS and LAUNCH_INSIDE.search(self.printed):
+        if self.ended == "|" and side_commands.reads_commands(reader) and LAUNCH_INSIDE.search(self.printed):
             raise refusals.piped_launch(reader, self.printed)
 
     def _is_left_behind(self, words: tuple[Word, ...]) -> bool:

@@ -32,11 +32,11 @@ from launcher.engines.command_line.tables.colossalai import COLOSSALAI
 from launcher.engines.command_line.tables.composer import COMPOSER
 from launcher.engines.command_line.tables.deepspeed import DEEPSPEED
 from launcher.engines.command_line.tables.fabric import FABRIC
+from launcher.engines.command_line.tables.shells import starts_shell
 from launcher.engines.command_line.tables.torchrun import LAUNCH, TORCHRUN, TUNE
 from launcher.errors import CommandRefused
 
 _PYTHON = re.compile(r"(pypy|python)[0-9.]*(-dbg|t)?")
-_SHELL = re.compile(r"(?:ba|z|da|k|c|tc|fi)?sh")
 _OF_FABRIC = ("fabric", "lightning")
 _PROGRAMS: dict[tuple[str, ...], tuple[LauncherKind, Table]] = {
     ("torchrun",): ("torchrun", TORCHRUN),
@@ -125,7 +125,7 @@ def _refuse_no_program(name: str, args: Sequence[str]) -> None:
             f"the line starts with {name}, an option: its program is missing",
             "paste it from torchrun, accelerate or python on, to its end",
         )
-    if _SHELL.fullmatch(name) and all(word.startswith("-") for word in args):
+    if starts_shell(name) and all(word.startswith("-") for word in args):
         raise CommandRefused(
             f"{name} would wait for a terminal on every host",
             f"write what to start in {name}: {name} train.sh",

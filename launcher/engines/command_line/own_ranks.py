@@ -12,6 +12,7 @@ from launcher.engines.command_line.parsed_command import ParsedCommand
 from launcher.engines.command_line.shell.words import Word
 from launcher.engines.command_line.side_commands import find_launcher
 from launcher.engines.command_line.tables.names import names
+from launcher.engines.command_line.tables.shells import starts_shell
 from launcher.engines.command_line.tables.torchrun import TORCHRUN
 from launcher.errors import CommandRefused
 
@@ -49,7 +50,6 @@ _OF_SERVICE = re.compile(
 )
 """What says where a service starts the program."""
 
-_SHELL = re.compile(r"(?:ba|z|da|k|c|tc|fi)?sh")
 _LAUNCH = re.compile(
     r"(?:^|[\s;&|(])(?:torchrun|accelerate[ \t]+launch|deepspeed|-m[ \t]+torch\.distributed\.\w+)[ \t]"
 )
@@ -195,14 +195,14 @@ def options_of_plan(args: Sequence[str], table: Table, *others: str) -> Iterator
 
 def _inner_launcher(record: ParsedCommand) -> Iterator[str]:
     """Yield what is said of a launcher among the words of a program, which does not read PET_NNODES."""
-    if _SHELL.fullmatch(posixpath.basename(record.program)) is None and any(map(_LAUNCH.search, record.args)):
+    if not starts_shell(record.program) and any(map(_LAUNCH.search, record.args)):
         yield (
             f"{record.program} gets a text that starts a launcher, and gpulaunch cannot change its options:"
             " each host trains by what is written in it"
         )
     pairs = pairwise(record.args)
     inner = next((each for each in pairs if each == ("accelerate", "launch") or each[0] == "deepspeed"), None)
-    if inner is not None and not _SHELL.fullmatch(posixpath.basename(record.program)):
+    if inner is not None and not starts_shell(record.program):
         shown = " ".join(inner) if inner[0] == "accelerate" else inner[0]
         yield (
             f"{shown} is started by {record.program}, and gpulaunch cannot change its options: each host"

@@ -23,11 +23,11 @@ from launcher.engines.command_line.shell.variables import Value
 from launcher.engines.command_line.shell.words import Word, plain
 from launcher.engines.command_line.side_commands import TEXT_OPTION, has_launcher, is_python
 from launcher.engines.command_line.tables.mpirun_srun import PREFIXES
+from launcher.engines.command_line.tables.shells import starts_posix_shell
 from launcher.engines.command_line.wrappers import is_split_text, strip_wrapper, strips_program
 from launcher.errors import CommandRefused
 from preflight.frozen import dataclass
 
-_SHELLS = ("bash", "sh", "dash", "zsh", "ksh")
 _LAUNCHER_INSIDE = re.compile(
     r"(?:^|[\s;&|(/])(?:torchrun|accelerate\s+launch|deepspeed)\s|torch\.distributed\.(?:run|launch)\b"
 )
@@ -119,7 +119,13 @@ def _of_text(missing: MissingValue, text: str) -> MissingValue:
 def names_program(name: str) -> bool:
     """Return whether a word is a launcher, or a program that is known in front of one."""
     word = Word(name)
-    return is_python(word) or has_launcher((word,)) or strips_program(name) or name in (*PREFIXES, *_SHELLS)
+    return (
+        is_python(word)
+        or has_launcher((word,))
+        or strips_program(name)
+        or name in PREFIXES
+        or starts_posix_shell(name)
+    )
 
 
 def _parse(shell: ShellLine, inside: _Inside) -> ParsedCommand:
@@ -201,7 +207,7 @@ def _inner_line(words: tuple[Word, ...], at: int, shell: ShellLine, inside: _Ins
             raise without_values(words[at : at + 1], "the command")  # $(head -n 1 commands.txt)
         name, words = "eval", (*words[: at + 1], words[at])  # "torchrun a.py", quoted as a whole
     is_split = name == "env" and is_split_text(words, at)
-    if not (is_split or name in ("eval", *_SHELLS)) or at + 1 == len(words):
+    if not (is_split or name == "eval" or starts_posix_shell(name)) or at + 1 == len(words):
         return None
     if inside.depth >= _DEEPEST:
         raise CommandRefused("the line has texts within texts", _ALONE)

@@ -1,7 +1,6 @@
 """What takes the place of a program in front of a launch, in the words that the line has. Pure."""
 
 import json
-import posixpath
 import re
 import shlex
 from collections.abc import Sequence
@@ -14,6 +13,7 @@ from launcher.engines.command_line.shell.terminals import after_options
 from launcher.engines.command_line.shell.words import Word
 from launcher.engines.command_line.side_commands import find_launcher, has_launcher, is_launch, is_python
 from launcher.engines.command_line.tables import wrappers as tables
+from launcher.engines.command_line.tables.shells import starts_posix_shell
 from launcher.errors import CommandRefused
 from preflight.checks.message_text import shorten
 
@@ -48,7 +48,6 @@ _BARE = re.compile(r"[^/]+(?<!\.sh)(?<!\.bash)")
 
 _HANDS_OVER = re.compile(r"(?:[a-z]+ )?(?:submit|up|deploy|apply|daemon|enqueue)(?!\S)")
 _SENTENCE = re.compile(r"[A-Z][a-z]+,?(?: [^\s-]\S*){3,40}[.:!]")
-_SHELLS = ("bash", "sh", "zsh")
 _FOR_PERSON = ("-i", "-l", "-il", "-li", "--login")
 _EXEC_VALUES = ("-u", "--user", "-w", "--workdir", "-e", "--env", "--env-file", "--detach-keys", "-c", "-n")
 _SHOWN, _LONGEST_LAUNCH = 200, 400
@@ -189,9 +188,7 @@ def with_launch(error: CommandRefused, words: Sequence[Word]) -> CommandRefused:
 def _container_fix(name: str, words: Sequence[Word]) -> str:
     """Return the launch that a line of docker or its like holds, and where its container is named."""
     command = _inner_command(name, words)
-    if not command or all(
-        posixpath.basename(part) in _SHELLS or part in _FOR_PERSON for part in command.split()
-    ):
+    if not command or all(starts_posix_shell(part) or part in _FOR_PERSON for part in command.split()):
         return _NO_INNER_COMMAND if name in _VERBS else ""
     running = _running_container(words) if name in _EXECUTES else ""
     start = "" if running else "start the container on each host, "
@@ -205,7 +202,7 @@ def _inner_command(name: str, words: Sequence[Word]) -> str:
     program = _value_of("--entrypoint", words) if name in _VERBS else None
     if program is not None:
         return _shown((program, *words[_image(name, texts) + 1 :]))
-    is_shell = any(text in _SHELLS for text in texts) or _image(name, texts) == len(texts) - 3
+    is_shell = any(map(starts_posix_shell, texts)) or _image(name, texts) == len(texts) - 3
     if is_shell and re.fullmatch(r"-\w*c", "".join(texts[-2:-1])):
         text = texts[-1].strip()
         return "" if "\n" in text else shorten(shlex.quote(text), _SHOWN)
@@ -238,7 +235,7 @@ def _image(name: str, texts: Sequence[str]) -> int:
 
 def _behind_image(name: str, texts: Sequence[str]) -> int:
     at = _image(name, texts)
-    return at if " ".join(texts[at : at + 1]) in _SHELLS else at + 1
+    return at if starts_posix_shell("".join(texts[at : at + 1])) else at + 1
 
 
 def _scheduler_fix(words: Sequence[Word]) -> str:

@@ -15,6 +15,7 @@ from launcher.engines.command_line.shell.words import Word, is_assignment
 from launcher.engines.command_line.tables import side_programs as tables
 from launcher.engines.command_line.tables.mpirun_srun import PREFIXES
 from launcher.engines.command_line.tables.names import names
+from launcher.engines.command_line.tables.shells import starts_shell
 from launcher.engines.command_line.tables.side_programs import BEFORE, MODULES, NOTHING, OF_SHELL
 from launcher.errors import CommandRefused
 
@@ -36,10 +37,7 @@ _AFTER = ("tail", "less", "watch", "fg", "bg")
 LOG_FILTERS = names("tee cat grep egrep sed awk ts tail head less logger rotatelogs")
 """Programs that only show or keep what a launch prints: `| grep --line-buffered loss`."""
 
-_SHELLS = ("bash", "sh", "zsh", "fish", "$SHELL", "/bin/bash")
-READ_COMMANDS = (*_SHELLS, "at", "batch", "ssh", "qsub", "bsub", "sbatch")
-"""Programs that start what they read."""
-
+_TEXT_READERS = ("at", "batch", "ssh", "qsub", "bsub", "sbatch")
 _RC_FILES = names(
     ".bashrc .bash_profile .profile .zshrc .cshrc conda.sh conda.csh mamba.sh modules.sh modules.csh"
 )
@@ -89,7 +87,7 @@ def explain_drop(words: tuple[Word, ...], *, after: bool) -> str:
     name = posixpath.basename(words[0].text) if words else ""
     if not name:
         return ""
-    if after and name in ("exec", *_SHELLS) and all(word.text in ("exec", *_SHELLS) for word in words):
+    if after and all(word.text == "exec" or starts_shell(word.text) for word in words):
         return f"{' '.join(word.text for word in words)}: {NOTHING}"
     if (after and name in _AFTER) or _asks_itself(words) or (is_behind and _waits_for_person(words)):
         return f"{name}: {NOTHING}"
@@ -144,9 +142,14 @@ def _asks_itself(words: Sequence[Word]) -> bool:
     return of_numactl or is_lock or of_version
 
 
+def reads_commands(word: str) -> bool:
+    """Return whether a word starts a program that starts what it reads: a shell, `at`, `ssh`."""
+    return word in _TEXT_READERS or starts_shell(word)
+
+
 def _waits_for_person(words: Sequence[Word]) -> bool:
     """Whether a command is a shell without anything to run: `bash -i`."""
-    return words[0].text in _SHELLS and all(_OF_PERSON.fullmatch(word.text) for word in words[1:])
+    return starts_shell(words[0].text) and all(_OF_PERSON.fullmatch(word.text) for word in words[1:])
 
 
 def program_words(words: Sequence[Word]) -> tuple[Word, ...]:
@@ -274,7 +277,7 @@ def is_setup(words: Sequence[Word]) -> bool:
         return True
     if name == "ssh" and rest and not rest[0].startswith("-"):
         return _only_prepares(" ".join(rest[1:]))
-    if name in _SHELLS and TEXT_OPTION.fullmatch("".join(rest[:1])):
+    if starts_shell(name) and TEXT_OPTION.fullmatch("".join(rest[:1])):
         return _only_prepares("".join(rest[1:2]))
     if name == "nvidia-smi":
         return not tables.GPU_SETTINGS.isdisjoint(word.partition("=")[0] for word in rest)
@@ -300,7 +303,7 @@ def names_setup_script(words: Sequence[Word]) -> bool:
     texts = [posixpath.basename(word.text) for word in words if not word.text.startswith("-")]
     script = (
         texts[1]
-        if len(texts) > 1 and (texts[0] in _SHELLS or texts[0].startswith("python"))
+        if len(texts) > 1 and (starts_shell(texts[0]) or texts[0].startswith("python"))
         else "".join(texts[:1])
     )
     return _SETUP_SCRIPT.fullmatch(script) is not None and not _STARTS.search(script)

@@ -27,6 +27,7 @@ from launcher.engines.command_line.manifests.lines import (
 )
 from launcher.engines.command_line.manifests.remainder import unread_of_manifest
 from launcher.engines.command_line.side_commands import NEEDED_TASK, SHELL_SCRIPT, say_left_out
+from launcher.engines.command_line.tables.shells import starts_posix_shell
 from launcher.errors import CommandRefused
 
 _NAMED = re.compile(r"[ ]*(?:- +)?name:[ \t]*(?P<name>[\"']?[A-Za-z_]\w*[\"']?)[ \t]*")
@@ -38,7 +39,6 @@ _FLOW_PAIR = re.compile(
 )
 _OF_CONTAINER = re.compile(r"\\\$\((?P<name>[A-Za-z_]\w*)\)", re.ASCII)
 """A variable that Kubernetes fills in, behind `\\`: `$(MASTER_ADDR)`."""
-_SHELL = re.compile(r"(?:/[\w/]+/)?(?:ba|z|da|k)?sh")
 _VARIABLES = ("env", "envs", "envvars", "environment", "environment_variables", "variables", "secrets")
 """`envs` and `secrets` of SkyPilot, `envVars` of Beaker, `environment_variables` of Azure ML."""
 
@@ -243,7 +243,7 @@ def _command(key: CommandKey) -> str | None:
     words = key.words
     if more is not None:
         words += more.words or _split(more.text or "", is_line=key.name == "entrypoint")
-    if len(words) > 2 and _SHELL.fullmatch(words[0]) and re.fullmatch(r"-\w*c", words[-2]):
+    if len(words) > 2 and starts_posix_shell(words[0]) and re.fullmatch(r"-\w*c", words[-2]):
         return words[-1]
     return " ".join(map(_quoted, words)) if len(words) > 1 else "".join(words)
 

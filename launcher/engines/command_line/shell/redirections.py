@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from launcher.engines.command_line.options import RANK_LOGS
 from launcher.engines.command_line.shell.state import ShellState
 from launcher.engines.command_line.shell.words import SEPARATORS, Operator, Word, is_assignment, split_fields
+from launcher.engines.command_line.tables.shells import starts_posix_shell
 from launcher.errors import CommandRefused
 
 _WRITTEN = "written by the text alone: write it on each host, where the training reads it"
 _NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _WRITERS = ("cat", "echo", "printf", "tee", "jq", "sed", "envsubst", "scontrol", "sort", "cp")
 _ENDS = ("done", "}", "fi", "esac")
-_SHELL = re.compile(r"(?:/[\w/]+/)?(?:ba|z|da|k)?sh")
 _PYTHON = re.compile(r"(?:/[\w./-]*/)?python[\d.]*", re.ASCII)
 
 
@@ -48,8 +48,8 @@ def read_here(shell: ShellState, words: list[Word], text: Word) -> None:
 
 def _program_in_place(names: list[str]) -> int:
     """Return how many words are in front of a program that python or a shell reads from its input; else 0."""
-    if names[:1] == ["srun"] or _SHELL.fullmatch(names[0] if names else ""):
-        at = next((at for at, name in enumerate(names) if _SHELL.fullmatch(name)), len(names))
+    if names[:1] == ["srun"] or starts_posix_shell(names[0] if names else ""):
+        at = next((at for at, name in enumerate(names) if starts_posix_shell(name)), len(names))
         return at + 1 if at < len(names) and set(names[at + 1 :]) <= {"-s", "-l", "-e", "-"} else 0
     at = next((at for at, name in enumerate(names) if not is_assignment(Word(name))), 0)
     rest = names[at + 1 :]

@@ -11,6 +11,7 @@ from launcher.engines.command_line.parsed_command import Task
 from launcher.engines.command_line.shell.words import Word
 from launcher.engines.command_line.side_commands import has_launcher, is_python, say_left_out
 from launcher.engines.command_line.tables.names import names
+from launcher.engines.command_line.tables.shells import starts_posix_shell
 from launcher.errors import CommandRefused
 from preflight.frozen import dataclass
 
@@ -22,8 +23,7 @@ _TRAINING = re.compile(
 )
 
 _SCRIPT = re.compile(r"(?:[.~]{0,2}/)[\w./-]+|[\w-]+\.(?:sh|bash|py)")
-_SHELL = re.compile(r"(?:/\S+/)?(?:ba|z|da|k)?sh")
-_PROGRAM = re.compile(rf"{_SHELL.pattern}|\S*/\S+\.(?:sh|py)")
+_PROGRAM = re.compile(r"\S*/\S+\.(?:sh|py)")
 """What `exec "$@"` starts: a script without a directory is not in PATH, but an argument."""
 _NO_WORDS = re.compile(r"\[[ \t]*\][ \t]*")
 _BUILD = re.compile(r"(?:DEBIAN|PIP|LC|UV|CONDA|POETRY)_\w+|LANG|LANGUAGE|TZ|SHELL")
@@ -136,7 +136,7 @@ def _filled(value: str, seen: Mapping[str, str]) -> str:
 
 def _script(words: list[str]) -> str:
     """Return the program that words start: a script behind the shell that runs it."""
-    is_shell = len(words) > 1 and _SHELL.fullmatch(words[0]) is not None
+    is_shell = len(words) > 1 and starts_posix_shell(words[0])
     return words[is_shell] if words else ""
 
 
