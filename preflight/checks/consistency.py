@@ -1,16 +1,18 @@
 """What must be equal on all hosts of one launch, and the hosts' clocks."""
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from preflight.checks.environment import LAUNCH_NEEDS
 from preflight.checks.finding import Problem, Severity
 from preflight.checks.registry import ClockOffset, cluster_check
 from preflight.checks.versions import release
-from preflight.decide.usable_gpus import select_gpus
 from preflight.facts.host import HostFacts, PythonEnv
 from preflight.facts.missing import Missing
 from preflight.job import Expect, Job
+
+if TYPE_CHECKING:
+    from preflight.checks.runner import PlannedLaunch
 
 T = TypeVar("T")
 Hosts = Mapping[str, HostFacts]
@@ -147,7 +149,7 @@ def the_driver_is_equal(hosts: Hosts) -> Iterator[Problem]:
 
 
 @cluster_check("SAME008", Severity.WARNING, gpu_only=True)
-def gpu_models_are_equal(hosts: Hosts, job: Job) -> Iterator[Problem]:
+def gpu_models_are_equal(hosts: Hosts, job: Job, launch: "PlannedLaunch") -> Iterator[Problem]:
     """The GPUs that the job uses are of one model on all hosts.
 
     The slowest GPU sets the pace, the smallest memory the batch size, the oldest the precision.
@@ -159,8 +161,7 @@ def gpu_models_are_equal(hosts: Hosts, job: Job) -> Iterator[Problem]:
     def models(facts: HostFacts) -> str | Missing:
         if isinstance(facts.gpus, Missing):
             return facts.gpus
-        used = select_gpus(facts, job).candidates
-        names = {g.name for g in facts.gpus if g.index in used and not isinstance(g.name, Missing)}
+        names = {gpu.name for gpu in launch.gpus_of(facts, job) if not isinstance(gpu.name, Missing)}
         return " + ".join(sorted(names))
 
     fix = "launch on hosts of one kind with --hosts"

@@ -1,16 +1,20 @@
 """What the GPUs can train in, against what was asked."""
 
 from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
 
 from preflight.checks.finding import Problem, Severity
 from preflight.checks.registry import cluster_check, host_check
 from preflight.checks.unread_facts import report_required
 from preflight.decide.precision import find_hardware_limit
-from preflight.decide.usable_gpus import GpuSelection, select_gpus
+from preflight.decide.usable_gpus import GpuSelection
 from preflight.facts.gpu import Gpu
 from preflight.facts.host import HostFacts
 from preflight.facts.missing import Missing
 from preflight.job import Job
+
+if TYPE_CHECKING:
+    from preflight.checks.runner import PlannedLaunch
 
 
 @host_check("PREC001", Severity.WARNING, gate=True, gpu_only=True)
@@ -43,7 +47,9 @@ def the_gpus_have_the_asked_precision(
 
 
 @cluster_check("PREC002", Severity.WARNING, gpu_only=True)
-def one_precision_suits_all_hosts(hosts: Mapping[str, HostFacts], job: Job) -> Iterator[Problem]:
+def one_precision_suits_all_hosts(
+    hosts: Mapping[str, HostFacts], job: Job, launch: "PlannedLaunch"
+) -> Iterator[Problem]:
     """All hosts of the launch train best in the same mixed precision.
 
     The whole launch has one precision, the weakest GPU's. Ranks that differ raise nothing: gradients are
@@ -56,10 +62,9 @@ def one_precision_suits_all_hosts(hosts: Mapping[str, HostFacts], job: Job) -> I
         str, dict[str, None]
     ] = {}  # the hosts of each, in order: a list would be searched for each GPU
     for name, facts in hosts.items():
-        use = select_gpus(facts, job)
-        for gpu in facts.known_gpus:
-            limit = find_hardware_limit(gpu) if gpu.index in use.candidates else None
-            if limit is not None and not isinstance(limit, Missing):
+        for gpu in launch.gpus_of(facts, job):
+            limit = find_hardware_limit(gpu)
+            if not isinstance(limit, Missing):
                 best.setdefault(limit.best, {})[name] = None
     if len(best) > 1 and job.precision == "auto":
         listed = "; ".join(f"{value}: {', '.join(names)}" for value, names in sorted(best.items()))

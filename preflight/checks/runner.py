@@ -13,6 +13,7 @@ from preflight.checks.finding import Finding, Problem, Severity
 from preflight.checks.registry import CHECKS, NOT_HELD, Check, ClockOffset, sort_by_module
 from preflight.decide.decision import NodeRanks
 from preflight.decide.usable_gpus import GpuSelection, select_gpus
+from preflight.facts.gpu import Gpu
 from preflight.facts.host import HostFacts, Reach
 from preflight.facts.missing import Missing
 from preflight.facts.script import ScriptAnalysis
@@ -56,6 +57,13 @@ class PlannedLaunch:
     script: ScriptAnalysis | None = None  # None: the script was not read
     find: Callable[[str], str | None] | None = None  # texts of its own modules; None: they lie elsewhere
     parser: "Parser | None" = None  # has the trees of all that was read
+
+    def gpus_of(self, facts: HostFacts, job: Job) -> list[Gpu]:
+        """Return a host's GPUs that ranks use; where no launch is possible, those that the job may use."""
+        if facts.host in self.ranks:
+            return self.ranks[facts.host].gpus_of(facts)
+        candidates = select_gpus(facts, job).candidates
+        return [gpu for gpu in facts.known_gpus if gpu.index in candidates]
 
 
 def load_checks() -> dict[str, Check]:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from preflight.checks.runner import PlannedLaunch
+from preflight.decide.decision import NodeRanks
 from preflight.decide.gpu_assignment import map_ranks
 from preflight.decide.precision import decide
 from preflight.decide.script_args import align_args
@@ -27,12 +28,13 @@ def judge_script(
     """
     main = next(iter(hosts.values()), None)
     versions = {} if main is None or isinstance(main.python, Missing) else main.python.packages
-    capabilities, size = _hardware(hosts, job)
+    ranks = planned.ranks or _map_ranks(hosts, job)
+    capabilities, size = _hardware(hosts, ranks)
     parser = planned.parser or Parser()
     script = planned.script or analyze_script(text, path, args=job.args, versions=versions, parser=parser)
     launch: Precision | None = None
     try:
-        launch = decide(hosts, job, script).mixed_precision
+        launch = decide(hosts, job, script, ranks).mixed_precision if ranks else None
     except GpulaunchError:
         launch = None  # the plan reports it; for a check it means that the launch's precision is not known
     args = align_args(job, launch, script).args if launch else job.args
@@ -42,18 +44,19 @@ def judge_script(
     return lint_for(text, path, targets, certain=certain, find=planned.find, parser=parser)
 
 
-def _hardware(hosts: Mapping[str, HostFacts], job: Job) -> tuple[list[Capability | None], int | None]:
+def _map_ranks(hosts: Mapping[str, HostFacts], job: Job) -> Mapping[str, NodeRanks]:
+    """Return the ranks of each host where nothing is planned; {} where a host cannot give them."""
+    try:
+        return {name: map_ranks(facts, job) for name, facts in hosts.items()}
+    except GpulaunchError:
+        return {}
+
+
+def _hardware(
+    hosts: Mapping[str, HostFacts], ranks: Mapping[str, NodeRanks]
+) -> tuple[list[Capability | None], int | None]:
     """Return the capabilities of the GPUs that would take part, and the world size; None when not known."""
-    found: dict[Capability | None, None] = {}
-    size = 0
-    for facts in hosts.values():
-        try:
-            node = map_ranks(facts, job)
-        except GpulaunchError:
-            return [], None
-        size += len(node.slots)
-        for gpu in node.gpus_of(facts):
-            if isinstance(gpu.capability, Missing):
-                return [], size
-            found[gpu.capability] = None
-    return list(found), size or None
+    size = sum(len(node.slots) for node in ranks.values()) or None
+    all_of = [gpu.capability for name, node in ranks.items() for gpu in node.gpus_of(hosts[name])]
+    known = [each for each in all_of if not isinstance(each, Missing)]
+    return (list(dict.fromkeys(known)) if len(known) == len(all_of) else []), size

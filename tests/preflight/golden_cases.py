@@ -16,7 +16,7 @@ from preflight.errors import GpulaunchError
 from preflight.facts.host import HostFacts, Reach
 from preflight.facts.json_codec import decode
 from preflight.facts.missing import Missing
-from preflight.job import DeepSpeedConfig, EngineTraits, Expect, Job
+from preflight.job import DeepSpeedConfig, EngineTraits, Expect, GpuRequest, Job
 from preflight.script.analyze import analyze_script
 from tests.preflight.deep_runs import deep_run
 
@@ -44,18 +44,20 @@ class Case:
         """Run all checks of the case's scope and return all findings."""
         job = make_job(self.data.get("job", {}))
         expect = Expect(**_tuples(self.data.get("expect", {})))
+        allowed = _tuples({"gpus": self.data.get("allowed", "all")})["gpus"]
         if "deep" in self.data:
             return check_deep(deep_run(**self.data["deep"]))
         if "hosts" in self.data:
             hosts = {name: host(overlay, name) for name, overlay in self.data["hosts"].items()}
             reach = tuple(decode(Reach, item) for item in self.data.get("reach", []))
             clocks = {name: (low, high) for name, (low, high) in self.data.get("clocks", {}).items()}
-            return check_cluster(hosts, job, reach, expect=expect, clocks=clocks, launch=_launch(hosts, job))
+            launch = _launch(hosts, job, allowed)
+            return check_cluster(hosts, job, reach, expect=expect, clocks=clocks, launch=launch)
         return check_host(
             host(self.data.get("facts", {})),
             job,
             expect,
-            allowed=_tuples({"gpus": self.data.get("allowed", "all")})["gpus"],
+            allowed=allowed,
             node="only" if self.data.get("is_main", True) else "other",
         )
 
@@ -98,13 +100,14 @@ def _whole_table(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [{"namespace_pids": [row["pid"]], **row} for row in (*above, *rows)]
 
 
-def _launch(hosts: dict[str, HostFacts], job: Job) -> PlannedLaunch:
+def _launch(hosts: dict[str, HostFacts], job: Job, allowed: GpuRequest) -> PlannedLaunch:
     """Return the ranks that a launch would have, and what its script is found to do."""
     found = next(iter(hosts.values())).script
     text = "" if isinstance(found, Missing) or isinstance(found.text, Missing) else found.text
     script = analyze_script(text, "train.py", args=job.args) if text else None
     try:
-        return PlannedLaunch({name: map_ranks(facts, job) for name, facts in hosts.items()}, script)
+        ranks = {name: map_ranks(facts, job, allowed=allowed) for name, facts in hosts.items()}
+        return PlannedLaunch(ranks, script)
     except GpulaunchError:
         return PlannedLaunch(script=script)
 
