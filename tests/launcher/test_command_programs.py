@@ -3,7 +3,16 @@
 import pytest
 
 from launcher.engines.command_line.parse import parse_line
+from launcher.engines.command_line.tables.side_programs import PROBES
 from launcher.errors import CommandRefused
+
+
+@pytest.mark.parametrize("name", sorted(PROBES))
+def test_a_program_that_is_started_for_its_answer_is_no_launch(name: str) -> None:
+    line = parse_line(f"{name} x && exit 1\ntorchrun a.py")
+    assert (line.program, [said.split(":")[0].split()[0] for said in line.dropped[:1]]) == ("a.py", [name])
+    with pytest.raises(CommandRefused, match=rf"a shell loop or condition \({name}\)"):
+        parse_line(f"{name} x && torchrun a.py")
 
 
 @pytest.mark.parametrize(

@@ -217,6 +217,7 @@ class ShellBlocks:
         status, self.status = self.status, None
         asks = end in ("&&", "||") and _is_probe(words)
         status = _answered([word.text for word in words]) if asks else status
+        self.test = words[0].text if asks else self.test
         is_presumed = status is None and not self.in_condition and not asks
         code = self.code
         self._follow(words, is_presumed or status, end, is_presumed=is_presumed)

@@ -20,6 +20,7 @@ from launcher.engines.command_line.shell.subshells import ENDS, Subshells, is_su
 from launcher.engines.command_line.shell.terminals import SENTENCE, typed_text
 from launcher.engines.command_line.shell.tokens import ShellTokens
 from launcher.engines.command_line.shell.words import Word, is_assignment
+from launcher.engines.command_line.tables.wrappers import TRANSPARENT
 from launcher.errors import CommandRefused
 
 _ARRAY = re.compile(r"[A-Za-z_]\w*\+?=", re.ASCII)
@@ -49,10 +50,7 @@ class CommandReader:
     def commands(self) -> Iterator[Command]:
         """Yield every command, without redirections and arrays. Raises CommandRefused."""
         for token in self.tokens:
-            if isinstance(token, Word):
-                yield from self._word(token)
-            else:
-                yield from self._operator(token.text)
+            yield from self._word(token) if isinstance(token, Word) else self._operator(token.text)
             if self.shell.left:
                 if self.groups:  # of a function in parentheses
                     self.shell.restore(self.groups[0], len(self.groups))
@@ -65,6 +63,7 @@ class CommandReader:
         words, blocks = self.words, self.shell.blocks
         if words == [Word("}")]:  # of a page, as no shell takes it
             yield self._taken(), ";"
+        self._drop_time(word.text)
         words.append(word)
         first = words[0].text
         self.tokens.splits = not (self._is_in_test() or (first == "case" and word.text != "in"))
@@ -81,6 +80,12 @@ class CommandReader:
         elif (len(words) == 1 and is_alone(first)) or (first == "!" and word.text == "{" and len(words) == 2):
             self._enter_subshell(word.text)
             yield self._taken(), ";"
+
+    def _drop_time(self, following: str) -> None:
+        """Leave out `time` in front of a command of the shell; with options it is a program."""
+        if [word.text for word in self.words] in (["time"], ["time", "-p"]) and following[:1] != "-":
+            self.words.clear()
+            self.shell.dropped.append(TRANSPARENT["time"])
 
     def _is_in_test(self) -> bool:
         """Whether the command is a `[[` without its end, whose operators are its own."""
@@ -124,6 +129,7 @@ class CommandReader:
     def _group(self, operator: str) -> Iterator[Command]:
         """Take what ends a command, or a parenthesis. Raises CommandRefused for one of no group."""
         words, shell = self.words, self.shell
+        self._drop_time(operator if operator == "(" else "-")
         if operator == "(" and words in ([], [Word("!")]):
             self.groups.append(shell.enter_group())
             yield (*self._taken(), Word("{")), ";"
@@ -237,11 +243,10 @@ class CommandReader:
         """Return the commands of `for NAME in WORDS`, once for each word; None where a word has no value."""
         if len(words) > 1 and words[1].text == "((":
             return self._count(words[2].text)
-        if len(words) < 2 or not _NAME.fullmatch(words[1].text) or not all(word.is_known for word in words):
-            return None
         given = self.shell.values.get("@")
         values = words[3:] if len(words) > 2 else given if isinstance(given, tuple) else ()
-        if not all(word.is_known for word in values):
+        is_known = all(word.is_known for word in (*words, *values))
+        if not is_known or len(words) < 2 or not _NAME.fullmatch(words[1].text):
             return None
         name, body = words[1].text, self._loop_body()
         return None if body is None else self._rounds(({name: word.text} for word in values), body)
@@ -332,9 +337,8 @@ class CommandReader:
         self.shell.blocks = other
         answer: Answer = None
         try:
-            for words, end in CommandReader(
-                f"if {condition}\nthen :\nfi", self.shell, self.replays
-            ).commands():
+            reader = CommandReader(f"if {condition}\nthen :\nfi", self.shell, self.replays)
+            for words, end in reader.commands():
                 if words[0].text == ":" and not other.in_condition:
                     answer = other.runs
                     break
@@ -344,13 +348,9 @@ class CommandReader:
         return answer
 
     def _is_function(self) -> bool:
-        words = self.words
-        named = len(words) == 1 or (len(words) == 2 and words[0].text == "function")
-        return (
-            named
-            and _NAME.fullmatch(words[-1].text) is not None
-            and _FUNCTION.match(self.text, self.tokens.at) is not None
-        )
+        *before, name = self.words or [Word("")]
+        is_named = before in ([], [Word("function")]) and _NAME.fullmatch(name.text) is not None
+        return is_named and _FUNCTION.match(self.text, self.tokens.at) is not None
 
     def _define(self, name: str) -> None:
         """Take a function, whose name or brace has just been read."""

@@ -16,7 +16,7 @@ _SHOWS = names(
     " iblinkinfo ibdev2netdev ofed_info rdma show_gids ibv_devinfo ibv_devices rocm-smi rocminfo amd-smi"
     " hy-smi npu-smi xpu-smi lstopo lsmod lshw numastat vmstat iostat dmesg ldd getconf getent groups last"
     " history hash stty reset sync ping dig nslookup nc traceroute neofetch figlet banner notify-send sstat"
-    " qstat bjobs hostnamectl sacct quota dir"
+    " qstat bjobs hostnamectl sacct quota dir pgrep pidof mountpoint"
 )
 """Programs that show or wait for something, whatever follows."""
 
@@ -35,7 +35,7 @@ DROPPED: Mapping[str, str] = {
 SETUP = frozenset(
     names(
         "pip pip3 pipx apt apt-get yum dnf brew npm git git-lfs gh wget curl aria2c unzip tar gunzip gzip"
-        " rm cp mv ln chmod chown touch envsubst jq sort md5sum sha256sum zip 7z sed awk grep find rsync"
+        " rm cp mv ln chmod chown touch envsubst jq sort md5sum sha256sum zip 7z sed awk find rsync"
         " scp gdown aws gsutil azcopy kaggle vim vi nano emacs code virtualenv pkill kill killall ps top"
         " htop cat tail less head tr wc cut uniq column nl paste fold tac rev diff cmp hexdump xxd od"
         " ssh-keygen ssh-copy-id systemctl service scontrol sinfo squeue scancel huggingface-cli hf cmake"
@@ -43,7 +43,7 @@ SETUP = frozenset(
         " sshd mktemp del erase xcopy robocopy sysctl mount umount swapoff swapon renice fuser sbcast xhost"
         " ssh-add crontab nvidia-cuda-mps-control nvidia-persistenced shutdown poweroff insmod useradd"
         " truncate split install patch rclone s5cmd lfs dd fallocate iptables ruff mypy black isort flake8"
-        " pylint pyright yapf pre-commit mkdocs sphinx-build shellcheck twine"
+        " pylint pyright yapf pre-commit mkdocs sphinx-build shellcheck twine grep egrep fgrep zgrep rg"
     )
 )
 """Programs that install, download, copy, show or end something, whatever follows."""
