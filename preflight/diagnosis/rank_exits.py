@@ -69,13 +69,12 @@ def exit_candidates(
 
     Nothing where another candidate says more than that a process ended or lost its peer.
     """
-    if any(
-        each.depth <= CausalDepth.GENERAL and not each.warning_only and each.cause.code != WATCHDOG
-        for each in found
-    ):
+    sure = [each for each in found if not each.warning_only and each.cause.code != WATCHDOG]
+    if any(each.depth <= CausalDepth.GENERAL for each in sure):
         return []
     exits = rank_exits(course.failing, lines)
-    own = _own_command(raised, course) or _own_exit(exits, raised)
+    ends = any(each.depth is CausalDepth.ENDING for each in sure)  # by a signal, whatever was caught before
+    own = (None if ends else _own_command(raised, course)) or _own_exit(exits, raised)
     said = own or _ended_early(lines, exits, found, course)
     return [said] if said is not None else []
 
@@ -83,7 +82,7 @@ def exit_candidates(
 def _own_command(raised: Sequence[ParsedException], course: RunProgress) -> Candidate | None:
     """Return the first command that the script itself ran and that failed; a launcher's is a rank of the run."""
     own = (each for each in raised if each.name == _RAN and each.place and each.line.order >= course.start)
-    ran = next(own, None)
+    ran = next((each for each in own if not course.continued(each.line.order)), None)
     if ran is None or _STARTS_RANKS.search(ran.message):
         return None
     said = f"a command that the script ran failed: {ran.message}"
