@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from preflight.script.interpreter import branches, calls, classes, loops, rank_values
 from preflight.script.interpreter.assignments import assign, delete_item, note_second_name
-from preflight.script.interpreter.branch_conditions import MAYBE, RANK_0
+from preflight.script.interpreter.branch_conditions import FINALLY, MAYBE, RANK_0
 from preflight.script.interpreter.contexts import context_kinds, note_autocast
 from preflight.script.interpreter.decorators import wrapped_function
 from preflight.script.interpreter.events import unwrap_value
@@ -138,9 +138,9 @@ def _try(it: "Interpreter", node: ast.Try) -> None:
             it.state = before.fork() if ended.dead else merge_states([before.fork(), ended.fork()])
             paths.append(_handled(it, handler, always=always))
     it.state = merge_states(paths)
-    inside, it.contexts[depth:] = it.contexts[depth:], []  # also those who left come to the last block
+    inside, it.contexts[depth:] = it.contexts[depth:], [FINALLY]  # also those who left come to the last block
     execute(it, node.finalbody)
-    it.contexts += inside
+    it.contexts[depth : depth + 1] = inside
 
 
 def _names_environ(node: ast.stmt) -> bool:

@@ -174,9 +174,9 @@ def _autocast(it: Interpreter, ref: Ref, name: str, call: Call) -> None:
     it.change(ref.id, dtype=dtype, enabled=enabled, device=Const(kind))
 
 
-def _autocast_entered(it: Interpreter, owner: Ref | Element, _call: Call) -> Value:
+def _autocast_entered(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
     note_autocast(it, owner)
-    return owner
+    return call.first if call.args else owner  # autocast(...)(function)
 
 
 def _backward(it: Interpreter, call: Call) -> Value:
@@ -349,7 +349,7 @@ METHODS: dict[tuple[str, str], MethodModel] = {
     ("scaler", "unscale_"): _scaler_unscale,
     ("scaler", "step"): _scaler_step,
     ("scaler", "update"): _scaler_update,
-    ("autocast", "__enter__"): _autocast_entered,
+    **dict.fromkeys((("autocast", "__enter__"), ("autocast", "__call__")), _autocast_entered),
 }
 
 

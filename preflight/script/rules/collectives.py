@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator
 
 from preflight.facts.script import CodeLocation
-from preflight.script.interpreter.branch_conditions import BY_RANK, MAYBE, OTHER_RANKS, RANK_0
+from preflight.script.interpreter.branch_conditions import BY_RANK, FINALLY, MAYBE, OTHER_RANKS, RANK_0
 from preflight.script.interpreter.branches import OF_RANKS
 from preflight.script.interpreter.events import Loop, ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
@@ -80,11 +80,8 @@ def rank_0_alone_in_a_collective(it: Interpreter, event: ScriptEvent) -> Iterato
         name = f"{_LEFT}{level.value} {event.what}()" if alone else _PARTED
         it.notes.setdefault(name, []).append(event.place)
     elif RANK_0 in it.contexts:
-        level = (
-            Level.ERROR
-            if it.target.processes and event.name != "buffers" and event.what not in _OF_ZERO_3
-            else Level.WARNING
-        )
+        is_sure = it.target.processes and event.name != "buffers" and event.what not in _OF_ZERO_3
+        level = Level.ERROR if is_sure else Level.WARNING
         level = Level.INFO if _is_of_another_launch(it) else level
         hit = doubted(it, RuleHit(event.place, "", "", level), "R404")
         what = _OF_ALL.get(event.name) or f"{event.what}()"
@@ -98,9 +95,10 @@ def rank_0_alone_in_a_collective(it: Interpreter, event: ScriptEvent) -> Iterato
 
 def _note_met(it: Interpreter, event: ScriptEvent) -> None:
     """Note what all ranks take part in: in each turn of a loop, and in a call that rank 0 has left."""
-    for loop in map(_named, it.loops):
-        if _OF_CALL not in loop or f"{_LEAVES}{loop}" in it.notes:
-            it.notes.setdefault(f"{_MET}{loop}", []).append(event.place)
+    for loop in it.loops:
+        has_left = f"{_LEAVES}{_named(loop)}" in it.notes and FINALLY not in it.contexts[loop.depth :]
+        if has_left or not loop.number:
+            it.notes.setdefault(f"{_MET}{_named(loop)}", []).append(event.place)
 
 
 def _note_left(it: Interpreter, event: ScriptEvent) -> None:

@@ -27,3 +27,16 @@ for step in range(5):
         print(step)
     finally:
         dist.barrier()
+
+
+def save(name):
+    try:
+        if rank == 0:
+            torch.save(model.state_dict(), name)
+            return
+        print(name)
+    finally:
+        dist.barrier()
+
+
+save("last.pt")
