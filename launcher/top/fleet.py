@@ -21,7 +21,7 @@ from launcher.top.host_monitor import HostMonitor, HostState
 from launcher.top.monitor_answer import GpuSample
 from launcher.top.views import FleetView, GpuView, HostPhase, HostView, RunView
 from launcher.transports.base import Closing, Connection
-from preflight.decide.gpu_assignment import explain_unusable
+from preflight.decide.usable_gpus import explain_unusable
 from preflight.facts.gpu import Gpu
 from preflight.facts.missing import Fact, Missing
 

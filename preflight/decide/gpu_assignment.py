@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from preflight.decide.decision import DecisionReason, NodeRanks, RankSlot
 from preflight.decide.gpu_signs import find_gpu_hardware
-from preflight.decide.usable_gpus import is_called
+from preflight.decide.usable_gpus import explain_busy, explain_unusable, is_called
 from preflight.errors import GpulaunchError
 from preflight.facts.gpu import Gpu
 from preflight.facts.host import HostFacts
@@ -102,29 +102,7 @@ class _GpuVerdicts:
 
 def _judge(gpu: Gpu, claimed: Mapping[str, str]) -> _GpuVerdicts:
     uuid = "" if isinstance(gpu.uuid, Missing) else gpu.uuid
-    return _GpuVerdicts(gpu, uuid, explain_unusable(gpu), _busy(gpu) or claimed.get(uuid, ""))
-
-
-def explain_unusable(gpu: Gpu) -> str:
-    """Return why no launch takes a GPU, held or not; "" where nothing rules it out."""
-    if isinstance(gpu.uuid, Missing):
-        return f"has no readable UUID ({gpu.uuid.reason})"
-    for value in (gpu.memory, gpu.name, gpu.capability):
-        if isinstance(value, Missing) and value.code in ("gpu-lost", "reset-required"):
-            return value.reason
-    if gpu.recovery_action in ("gpu_reset", "node_reboot", "drain_and_reset"):
-        return f"needs recovery: {str(gpu.recovery_action).replace('_', ' ')}"
-    if gpu.compute_mode == "prohibited":
-        return "is in Prohibited compute mode, which refuses every process"
-    if gpu.mig_enabled is True:
-        return "is split by MIG: NCCL cannot join slices of it"
-    return ""
-
-
-def _busy(gpu: Gpu) -> str:
-    listed = () if isinstance(gpu.processes, Missing) else gpu.processes
-    pids = [str(process.pid) for process in listed if process.kind == "compute"]
-    return f"is held by pid {', '.join(pids)}" if pids else ""
+    return _GpuVerdicts(gpu, uuid, explain_unusable(gpu), explain_busy(gpu) or claimed.get(uuid, ""))
 
 
 def _name(gpu: Gpu) -> str:

@@ -9,7 +9,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from preflight.decide.decision import Decision, DecisionReason, NodeRanks
-from preflight.decide.gpu_assignment import map_ranks
 from preflight.decide.script_args import find_precision_in_args
 from preflight.errors import GpulaunchError
 from preflight.facts.gpu import Capability, Gpu
@@ -98,19 +97,14 @@ def fp8_backend(hosts: Iterable[HostFacts]) -> str:
 
 
 def decide(
-    hosts: Mapping[str, HostFacts],
-    job: Job,
-    script: ScriptAnalysis | None = None,
-    ranks: Mapping[str, NodeRanks] | None = None,
+    hosts: Mapping[str, HostFacts], job: Job, script: ScriptAnalysis | None, ranks: Mapping[str, NodeRanks]
 ) -> Decision:
     """Return one mixed precision for every rank of the launch.
 
-    `ranks` says which GPUs take part (default: `map_ranks` of each host); other GPUs of the
-    hosts do not matter. A precision switch among the script's own arguments counts as a request. `reasons[0]`
-    is what decided. Raises PrecisionRefused when hardware or script make it impossible to know or to obey.
+    `ranks` says which GPUs take part; other GPUs of the hosts do not matter. A precision switch among the
+    script's own arguments counts as a request. `reasons[0]` is what decided. Raises PrecisionRefused when
+    hardware or script make it impossible to know or to obey.
     """
-    if ranks is None:
-        ranks = {host: map_ranks(facts, job, script) for host, facts in hosts.items()}
     request = find_precision_in_args(job, script) if job.precision == "auto" else job.precision
     ceilings = [] if request == "no" else _ceilings(hosts, ranks)
     on_gpu = any(slot.gpu_uuid is not None for node in ranks.values() for slot in node.slots)

@@ -63,3 +63,26 @@ def is_called(gpu: Gpu, word: int | str) -> bool:
     if isinstance(word, int) or word.isdigit():
         return gpu.index == int(word)
     return isinstance(gpu.uuid, str) and bool(word) and gpu.uuid.startswith(word)
+
+
+def explain_unusable(gpu: Gpu) -> str:
+    """Return why no launch takes a GPU, held or not; "" where nothing rules it out."""
+    if isinstance(gpu.uuid, Missing):
+        return f"has no readable UUID ({gpu.uuid.reason})"
+    for value in (gpu.memory, gpu.name, gpu.capability):
+        if isinstance(value, Missing) and value.code in ("gpu-lost", "reset-required"):
+            return value.reason
+    if gpu.recovery_action in ("gpu_reset", "node_reboot", "drain_and_reset"):
+        return f"needs recovery: {str(gpu.recovery_action).replace('_', ' ')}"
+    if gpu.compute_mode == "prohibited":
+        return "is in Prohibited compute mode, which refuses every process"
+    if gpu.mig_enabled is True:
+        return "is split by MIG: NCCL cannot join slices of it"
+    return ""
+
+
+def explain_busy(gpu: Gpu) -> str:
+    """Return by which processes a GPU is held, "" where none computes on it."""
+    listed = () if isinstance(gpu.processes, Missing) else gpu.processes
+    pids = [str(process.pid) for process in listed if process.kind == "compute"]
+    return f"is held by pid {', '.join(pids)}" if pids else ""

@@ -1,9 +1,12 @@
 """Scripts as reading them finds them, and the precision that is decided for them."""
 
+from collections.abc import Mapping
 from typing import Any
 
+from preflight.decide import precision
 from preflight.decide.decision import Decision
-from preflight.decide.precision import decide
+from preflight.decide.gpu_assignment import map_ranks
+from preflight.facts.host import HostFacts
 from preflight.facts.script import CodeLocation, PrecisionSite, ScriptAnalysis
 from preflight.job import Job, PrecisionRequest
 from tests.hardware import gpu, host
@@ -19,6 +22,12 @@ def literal(value: str, call: str = "Accelerator") -> PrecisionSite:
 
 
 BARE = PrecisionSite(CodeLocation("train.py", 12), "Accelerator", "", binding=False)
+
+
+def decide(hosts: Mapping[str, HostFacts], job: Job, script: ScriptAnalysis | None = None) -> Decision:
+    """Return the precision for all ranks that the hosts give."""
+    ranks = {name: map_ranks(facts, job, script) for name, facts in hosts.items()}
+    return precision.decide(hosts, job, script, ranks)
 
 
 def on(

@@ -5,14 +5,15 @@ from typing import Any
 
 import pytest
 
+from preflight.decide import precision
 from preflight.decide.decision import NodeRanks, RankSlot
-from preflight.decide.precision import PrecisionRefused, decide, find_hardware_limit, fp8_backend
+from preflight.decide.precision import PrecisionRefused, find_hardware_limit, fp8_backend
 from preflight.facts.gpu import Gpu
 from preflight.facts.missing import Missing
 from preflight.facts.script import CodeLocation, Option
 from preflight.job import Job, Precision, PrecisionRequest
 from tests.hardware import CARDS, cpu_host, gpu, host, l40s, titan
-from tests.preflight.readings import BARE, literal, on, reading
+from tests.preflight.readings import BARE, decide, literal, on, reading
 
 
 @pytest.mark.parametrize(
@@ -256,7 +257,7 @@ def test_a_launch_is_on_the_cpu_only_when_every_rank_is() -> None:
         "plain": NodeRanks("plain", (RankSlot(0, None, None),), False, ()),
         "titan": NodeRanks("titan", (RankSlot(0, "GPU-titan-0", 0),), False, ()),
     }
-    assert decide(hosts, Job(), None, ranks).mixed_precision == "fp16"
+    assert precision.decide(hosts, Job(), None, ranks).mixed_precision == "fp16"
 
 
 def test_a_gpu_that_takes_no_part_hides_none_behind_it() -> None:

@@ -5,11 +5,10 @@ from typing import Any
 
 import pytest
 
-from preflight.decide.precision import decide
 from preflight.facts.script import CodeLocation, PrecisionSite
 from preflight.job import EngineTraits, Job, PrecisionRequest
 from tests.hardware import cpu_host, gpu, host
-from tests.preflight.readings import BARE, literal, on, reading
+from tests.preflight.readings import BARE, decide, literal, on, reading
 
 
 @pytest.mark.parametrize(

@@ -9,13 +9,14 @@ import pytest
 
 from preflight.checks.runner import PlannedLaunch
 from preflight.checks.script_judge import judge_script
-from preflight.decide.precision import PrecisionRefused, decide
+from preflight.decide.precision import PrecisionRefused
 from preflight.facts.host import HostFacts
 from preflight.facts.missing import Missing
 from preflight.job import Job, PrecisionRequest
 from preflight.script.analyze import analyze_script
 from preflight.script.rules.registry import Level
 from tests.hardware import cpu_host, gpu, host
+from tests.preflight.readings import decide
 
 TITAN, L40S, A100, P100 = "NVIDIA TITAN RTX", "NVIDIA L40S", "NVIDIA A100-SXM4-40GB", "Tesla P100-PCIE-16GB"
 GTX16, V100, GTX10 = "NVIDIA GeForce GTX 1660 Ti", "Tesla V100-SXM2-16GB", "NVIDIA GeForce GTX 1080 Ti"

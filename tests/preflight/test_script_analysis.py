@@ -7,13 +7,14 @@ import pytest
 from preflight.checks.runner import PlannedLaunch
 from preflight.checks.script_judge import judge_script
 from preflight.decide.decision import Decision
-from preflight.decide.precision import PrecisionRefused, decide
+from preflight.decide.precision import PrecisionRefused
 from preflight.decide.script_args import align_args
 from preflight.facts.script import ScriptAnalysis
 from preflight.job import Job, PrecisionRequest
 from preflight.script.analyze import analyze_script
 from preflight.script.rules.registry import Level
 from tests.hardware import cpu_host, l40s, titan
+from tests.preflight.readings import decide
 
 ACCELERATE = """\
 import torch
