@@ -25,12 +25,13 @@ from launcher.rundir.layout import (
     read_kept_plan,
     read_kept_source,
 )
-from launcher.rundir.log_files import find_local_run, list_run_directories, read_logs
+from launcher.rundir.local_runs import find_local_run
+from launcher.rundir.log_files import list_run_directories, read_logs
 from launcher.rundir.run_id import LAST, is_run_name, run_name
 from launcher.sync.missing_files import name_left_out
 from launcher.terminal.output import echo, echo_json, echo_lines
 from launcher.text import one_line
-from preflight.diagnosis.result import BENIGN, UNKNOWN
+from preflight.diagnosis.result import BENIGN, UNKNOWN, Diagnosis
 
 
 @click.command("diagnose")
@@ -47,25 +48,25 @@ def command(logs: tuple[str, ...], *, as_json: bool, runs: Path) -> None:
     if not logs and _is_log_piped():
         echo("standard input is not read; gpulaunch diagnose - reads it", err=True)
     logs = logs or (LAST,)
-    for word in logs:
-        if not Path(word).exists() and is_run_name(word):
-            found_run = find_local_run(word, runs).name
-            if word in (LAST, run_name(found_run)):
-                echo(f"{word} is {found_run}", err=True)
+    for word in filter(_means_run, logs):
+        found_run = find_local_run(word, runs).name
+        if word in (LAST, run_name(found_run)):
+            echo(f"{word} is {found_run}", err=True)
     read = read_logs(logs, runs)
     kept = list_run_directories(logs, runs)
-    open_ended = [path.name for path in kept if not has_end(path)]
-    outcome = read_kept_outcome(kept[0]) if len(kept) == len(logs) == 1 else {}
-    ends = tuple(read_kept_ends(kept[0])) if len(kept) == len(logs) == 1 else ()
-    failure, end = read_kept_failure(outcome), _read_end(outcome, ends)
+    alone = kept[0] if len(kept) == len(logs) == 1 else None
+    outcome = read_kept_outcome(alone) if alone else {}
+    failure = read_kept_failure(outcome)
+    end = _read_end(outcome, tuple(read_kept_ends(alone)) if alone else ())
     found = diagnose_kept_run(read, failure)
-    if len(kept) == len(logs) or all(not Path(word).exists() and is_run_name(word) for word in logs):
+    if len(kept) == len(logs) or all(map(_means_run, logs)):
         # Two runs may have had different interpreters on one host.
         places = read_places(read_kept_plan(kept[0]), outcome) if len(kept) == 1 else ()
         found = with_run_commands(found, places)
         if places:
             starts = {place.host: place.cwd for place in places}
             found = name_left_out(found, read_kept_source(kept[0]), starts)
+    open_ended = [path.name for path in kept if not has_end(path)]
     if as_json:
         root = None if failure is None else _encode_failure(failure)
         also = {"without_end": open_ended, "end": end, "root_cause": root, "exit_code": int(ExitCode.OK)}
@@ -76,15 +77,24 @@ def command(logs: tuple[str, ...], *, as_json: bool, runs: Path) -> None:
             f"{one_line(name)}: no end of it is kept locally: it is live, ended when no client followed it,"
             f" or could not be written; the rest of its logs: gpulaunch fetch {one_line(name)}"
         )
-    is_stopped = False
+    _echo_end(found, failure, end)
+
+
+def _means_run(word: str) -> bool:
+    return not Path(word).exists() and is_run_name(word)
+
+
+def _echo_end(found: Diagnosis, failure: Failure | None, end: Mapping[str, str] | None) -> None:
+    """Print how a run ended where that is kept, and what its logs say of it."""
+    verdict, why = (end["verdict"], end["why"]) if end is not None else ("", "")
+    is_known = verdict == "finished"  # whatever its ranks have printed
     if failure is not None:
         echo_lines(_failure_lines(failure))
-    elif end is not None and end["why"]:  # stopped, a host was lost, the ranks were not as planned
-        echo(f"{end['verdict']}: {end['why']}")
-        is_stopped = end["verdict"] in ("interrupted", "verification_failed")
-    says_why = failure is not None or (end is not None and end["why"])
-    is_well = end is not None and end["verdict"] == "finished"  # whatever its ranks have printed
-    is_known = is_stopped or is_well or (failure is not None and failure.hung)
+        is_known |= failure.hung
+    elif why:  # stopped, a host was lost, the ranks were not as planned
+        echo(f"{verdict}: {why}")
+        is_known |= verdict in ("interrupted", "verification_failed")
+    says_why = failure is not None or why
     if (says_why and found.verdict == BENIGN) or (is_known and found.verdict == UNKNOWN):
         echo("its logs show no failure")
     else:

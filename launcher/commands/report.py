@@ -11,7 +11,7 @@ from launcher.exit_codes import ExitCode
 from launcher.report.html.page import render_page
 from launcher.report.summary import encode_summary, render_summary
 from launcher.rundir.layout import read_run
-from launcher.rundir.log_files import find_local_run
+from launcher.rundir.local_runs import find_local_run
 from launcher.terminal.output import echo_json, echo_lines, no_utf8
 
 

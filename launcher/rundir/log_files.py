@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import BinaryIO
 
 from launcher.errors import BadInput
-from launcher.rundir.layout import is_run, read_kept_outcome, read_kept_plan
-from launcher.rundir.run_id import LAST, format_start, is_job_id, names_run, run_name
-from launcher.text import name_first, one_line
+from launcher.rundir.layout import is_run, read_kept_outcome
+from launcher.rundir.local_runs import find_local_run
+from launcher.text import one_line
 from preflight.diagnosis.condensed_log import MOST_WHOLE, LogCondenser
 from preflight.diagnosis.lines import Log
 
@@ -66,58 +66,6 @@ def list_run_directories(words: Sequence[str], runs: Path) -> list[Path]:
     """Return the directories of the runs among the words, of those that have kept their plan."""
     found = (_directory_of(word, runs) for word in words if word != "-")
     return [path for path in found if path is not None and is_run(path)]
-
-
-def find_local_run(word: str, runs: Path, *, takes_logs: bool = True) -> Path:
-    """Return the directory of the run that a word means: as `names_run` has it, or by its Slurm job.
-
-    "last" was started last, and so was the run meant of several that have a name, or were of one job.
-    `takes_logs`: the command reads a log file in place of a run, too. Raises BadInput.
-    """
-    if takes_logs and "/" in word:
-        raise BadInput(f"{word}: no such log", "name a log file, a run id, or - for stdin")
-    kept = sorted(path for path in runs.iterdir() if path.is_dir()) if runs.is_dir() else []
-    if word == LAST and kept:
-        return max(kept, key=_started)
-    if word == LAST:
-        raise BadInput(
-            f"no run is kept in {runs}", "gpulaunch fetch RUN brings one; gpulaunch ps --all lists them"
-        )
-    job_by_run = {path: str(read_kept_plan(path).get("slurm_job")) for path in kept if is_job_id(word)}
-    of_job = [path for path, job in job_by_run.items() if job == word]
-    tasks = sorted({job for job in job_by_run.values() if job.startswith(f"{word}_")})
-    if tasks and not of_job:
-        raise BadInput(
-            f"Slurm job {word} is an array: each task has its run",
-            f"name one: {name_first(tasks, _MOST_NAMES)}",
-        )
-    exact = of_job or [path for path in kept if path.name == word]
-    found = exact or [path for path in kept if names_run(word, path.name)]
-    named = of_job or [path for path in found if run_name(path.name) == word]
-    if named or len(found) == 1:
-        return max(named or found, key=_started)
-    if found:
-        names, jobs = ", ".join(path.name for path in found[-5:]), {run_name(path.name) for path in found}
-        newest = f", or {jobs.pop()} for the newest" if len(jobs) == 1 else ""
-        raise BadInput(
-            f"{word} is ambiguous, it starts the ids of several runs: {names}",
-            f"name one of them in full{newest}",
-        )
-    latest = (
-        f"; the latest local run is {max(kept, key=_started).name}, gpulaunch fetch RUN brings another one"
-        if kept
-        else f"; no run is kept in {runs}: gpulaunch fetch RUN brings one"
-    )
-    if Path(f"slurm-{word}.out").is_file():
-        latest = f"; slurm-{word}.out is the output of that job"
-    if not takes_logs:
-        raise BadInput(f"{word}: no such run locally", f"name a run{latest}")
-    raise BadInput(f"{word}: no such log and no such run", f"name a log file, a run id, or -{latest}")
-
-
-def _started(directory: Path) -> tuple[str, float]:
-    """Return when a local run was started, by its id: fetching makes none newer."""
-    return format_start(directory.name), directory.stat().st_mtime
 
 
 def _of_run(directory: Path) -> list[Log]:

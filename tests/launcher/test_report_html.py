@@ -15,7 +15,7 @@ from launcher.report.html.svg import MOST_POINTS, Chart, Series, downsample, ren
 from launcher.report.html.ticks import choose_ticks
 from launcher.report.sparkline import draw_sparkline, render_curves
 from launcher.rundir.layout import read_run
-from launcher.rundir.log_files import find_local_run
+from launcher.rundir.local_runs import find_local_run
 from launcher.rundir.log_metrics import CHUNK, Metrics, in_steps, metrics_of, read_metrics
 from launcher.rundir.log_store import LogStore
 from launcher.text import spell_duration
