@@ -182,7 +182,7 @@ def _resumed(request: RunRequest, prepared: CheckedLaunch, screen: Screen, *, ve
     from launcher.restart.checkpoints import resume_after_requeue  # noqa: PLC0415 - as above
     from launcher.slurm.requeue import read_began  # noqa: PLC0415 - as above
 
-    if not (job.restarts or job.earlier_starts):
+    if not job.restarts:
         keep_first_start(job, prepared.launch.follow.logs)
         return prepared
     began = read_began(record_path(prepared.launch.follow.logs, job))

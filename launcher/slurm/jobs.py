@@ -50,9 +50,8 @@ class Allocation:
     job: str
     nodes: tuple[str, ...]
     environ: Mapping[str, str]
-    restarts: int = 0  # how often Slurm has started it again
+    restarts: int = 0  # how often it was started again, also as the new job in place of one before
     began: float = 0.0  # when this process read it, by the wall clock
-    earlier_starts: int = 0  # of the jobs before it that were given up for a new one
     task: str = ""  # ARRAY_TASK of a task of a job array
 
     @property
@@ -244,9 +243,9 @@ def _running(found: _JobState, environ: Mapping[str, str]) -> Allocation:
     names = run_slurm(open_local_commands(clean), ("scontrol", "show", "hostnames", nodelist)).split()
     if not names or not all(map(is_plain_host, names)):
         raise SlurmError(f"the nodes of Slurm job {job} cannot be read: {nodelist!r}", "")
-    restarts, earlier = (_count(environ, name) for name in (RESTARTS, EARLIER_STARTS))
+    restarts = _count(environ, RESTARTS) + _count(environ, EARLIER_STARTS)
     task = found.name if "_" in found.name else ""
-    return Allocation(job, tuple(names), clean, restarts, time.time(), earlier, task)
+    return Allocation(job, tuple(names), clean, restarts, time.time(), task)
 
 
 def list_usable_nodes(allocation: Allocation) -> tuple[str, ...]:

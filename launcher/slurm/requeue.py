@@ -108,7 +108,7 @@ def requeue_as_it_is(allocation: Allocation, limit: int, record: Path) -> str:
 
 def _refusal(allocation: Allocation, limit: int) -> str:
     """Return why the job is not started again, "" where it is; a new job in its place counts as a start."""
-    if allocation.restarts + allocation.earlier_starts < limit:
+    if allocation.restarts < limit:
         return ""
     return f"started again {limit} times already" if limit else "requeue of slurm: is not set"
 
@@ -157,7 +157,7 @@ def _resubmit(
         f"--dependency=afterany:{allocation.name}",
         *(f"--array={task}" for task in (allocation.task.rpartition("_")[2],) if task),
     )
-    count = f"--export=ALL,{EARLIER_STARTS}={allocation.earlier_starts + allocation.restarts + 1}"
+    count = f"--export=ALL,{EARLIER_STARTS}={allocation.restarts + 1}"
     output = run_slurm(here, ("sbatch", "--parsable", *options, count), text=script)
     job = read_job_id(output)
     if not job:

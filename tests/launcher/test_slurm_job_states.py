@@ -76,7 +76,9 @@ ARRAY = "17|17_2|RUNNING|n2\n19|17_1|RUNNING|n1\n18|17_0|RUNNING|n1\n"
 
 def test_the_last_task_of_an_array_is_a_job_of_its_own_though_it_has_the_array_s_id(tmp_path: Path) -> None:
     environ = slurm_commands(tmp_path, ARRAY)
-    last = read_allocation({**environ, "SLURM_JOB_ID": "17"})
+    again = {"SLURM_RESTART_COUNT": "1", "GPULAUNCH_EARLIER_STARTS": "3"}
+    last = read_allocation({**environ, **again, "SLURM_JOB_ID": "17"})
+    assert last.restarts == 4
     assert (last.job, last.name, last.nodes) == ("17", "17_2", ("n1",))
     assert read_allocation({**environ, "SLURM_JOB_ID": "18"}).name == "17_0"
     with pytest.raises(BadInput, match="Slurm does not know it any more"):
