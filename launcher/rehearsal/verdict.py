@@ -76,22 +76,13 @@ def evaluate_rehearsal(
 
     `scratch` says what became of its files, `gpu_use` how busy each rank's GPU was, in percent.
     """
-    ranks = tuple(_ranks(outcome, gpu_use or {}))
+    ranks, found = tuple(_ranks(outcome, gpu_use or {})), outcome.cause.diagnosis
     return RehearsalVerdict(
         ranks=ranks,
         overall=(_finished(outcome), _world(outcome), *scratch),
         estimate=_estimate(ranks),
-        out_of_memory=is_out_of_memory(outcome),
+        out_of_memory=found is not None and found.verdict == "cuda-oom",
     )
-
-
-def is_out_of_memory(outcome: Outcome) -> bool:
-    """Return whether the first failing rank ran out of GPU memory."""
-    cause = outcome.cause.failure
-    if cause is None:
-        return False
-    words = f"{cause.exception.get('type', '')} {cause.exception.get('message', '')}"
-    return "OutOfMemory" in words or "out of memory" in words or "CUBLAS_STATUS_ALLOC_FAILED" in words
 
 
 def _finished(outcome: Outcome) -> Proof:
@@ -182,14 +173,12 @@ def _memory(slot: RankSlot, seen: Mapping[str, Any]) -> Proof:
     memory = dict(seen.get("memory") or {})
     if slot.gpu_uuid is None:
         return _host_memory(memory)
-    peak, total = memory.get("gpu_peak_reserved_mib"), memory.get("gpu_total_mib")
+    peak, total, free = (memory.get(f"gpu_{name}_mib") for name in ("peak_reserved", "total", "free"))
     if not peak or not total:
         return Proof("memory", None, "the GPU's peak memory was not seen")
-    return Proof(
-        "memory",
-        True,
-        f"peak {peak / _MIB:.1f} of {total / _MIB:.1f} GiB, headroom {(total - peak) / _MIB:.1f} GiB",
-    )
+    room = total - peak if free is None else min(total - peak, free)  # others may hold some of it
+    text = f"peak {peak / _MIB:.1f} of {total / _MIB:.1f} GiB, headroom {room / _MIB:.1f} GiB"
+    return Proof("memory", True, text)
 
 
 def _host_memory(memory: Mapping[str, Any]) -> Proof:

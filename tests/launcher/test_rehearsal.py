@@ -22,6 +22,7 @@ from launcher.rehearsal.render import encode_rehearsal, group_ranks, merge_texts
 from launcher.rehearsal.verdict import Proof, RankVerdict, RehearsalVerdict, evaluate_rehearsal
 from launcher.rundir.usage_series import RankSeries
 from preflight.decide.script_args import get_option
+from preflight.diagnosis.diagnose import diagnose
 from preflight.facts.json_codec import encode
 from preflight.job import Job, Precision
 from tests.field_notes.ranks import SHIMS
@@ -169,9 +170,17 @@ def test_the_slowest_rank_is_named() -> None:
 
 
 def out_of_memory() -> Outcome:
-    said = {"type": "OutOfMemoryError", "message": "CUDA out of memory. Tried to allocate 2.00 GiB"}
-    cause = Failure("a", 1.0, 0, 1, "rank 0 failed", exception=said)
-    return replace(outcome(), verdict="failed", exit_code=1, why="oom", cause=EndCause(cause))
+    found = diagnose("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB\n")
+    cause = EndCause(Failure("a", 1.0, 0, 1, "rank 0 failed"), found)
+    return replace(outcome(), verdict="failed", exit_code=1, why="oom", cause=cause)
+
+
+@pytest.mark.parametrize(("free", "headroom"), [(None, "4.0"), (1024, "1.0"), (0, "0.0"), (9000, "4.0")])
+def test_headroom_is_what_others_leave(free: int | None, headroom: str) -> None:
+    memory = {**MEASURED["memory"], "gpu_free_mib": free}
+    verdict = evaluate_rehearsal(outcome(measured={**MEASURED, "memory": memory}))
+    (proof,) = (each for each in verdict.proofs if each.name == "memory")
+    assert proof.text == f"peak 20.0 of 24.0 GiB, headroom {headroom} GiB"
 
 
 def test_out_of_memory_says_what_to_try_next() -> None:
