@@ -33,7 +33,7 @@ def read_codes(words: Iterable[str]) -> frozenset[str]:
     return codes
 
 
-_FIXES: dict[str, str] = {
+HOST_FIXES: dict[str, str] = {
     "HOST001": "read the message: it holds the transport's own words.",
     "HOST002": "correct the name, or give `address:` in hosts.yaml; `getent hosts NAME` shows what resolves.",
     "HOST003": "check `port:` in hosts.yaml, and on the host that sshd runs: `systemctl status ssh`.",
@@ -69,10 +69,5 @@ _FIXES: dict[str, str] = {
 
 def explain_host(code: str, kind: type[HostError]) -> str:
     """Return what a code of an unusable host means."""
-    fix = f"\nFix: {_FIXES[code]}\n" if code in _FIXES else ""
+    fix = f"\nFix: {HOST_FIXES[code]}\n" if code in HOST_FIXES else ""
     return f"{code}: {inspect.getdoc(kind) or kind.__name__}\n(critical, the host could not be judged)\n{fix}"
-
-
-def host_fix(code: str) -> str:
-    """Return what helps against a code of an unusable host, "" when nothing general can be said."""
-    return _FIXES.get(code, "")

@@ -5,7 +5,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 from contextlib import nullcontext, suppress
-from typing import Generic, TypeAlias, TypeVar
+from typing import Generic, TypeVar
 
 from launcher.errors import DescriptorsExhausted, GpulaunchError
 from launcher.local import fanout_places
@@ -15,8 +15,6 @@ from launcher.local.fanout_places import Places
 
 Item = TypeVar("Item")
 Value = TypeVar("Value")
-
-Result: TypeAlias = "Value | GpulaunchError"
 
 WIDTH = 64
 """Hosts spoken to at once: enough to hide latency, few enough for one client's sockets and threads."""

@@ -127,13 +127,11 @@ class Log:
     kept: tuple[KeptLine, ...] = ()
 
 
-def read_lines(text: str) -> tuple[Line, ...]:
-    """Return one log's lines, stripped of colours, rank and collector prefixes, boxes and progress bars."""
-    return read_logs((Log(text),))
-
-
 def read_logs(logs: "tuple[Log, ...]") -> tuple[Line, ...]:
-    """Return the lines of several logs, one log after the other; their stamps say how they interleave."""
+    """Return the lines of logs, one log after the other, without colours, prefixes, boxes and progress bars.
+
+    Their stamps say how several interleave.
+    """
     found: list[Line] = []
     for log in logs:
         found.extend(_read(log, len(found), stamped=len(logs) > 1))

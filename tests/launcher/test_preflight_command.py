@@ -9,7 +9,7 @@ from click.testing import CliRunner, Result
 
 from launcher.cli import cli
 from launcher.commands._preflight import parse_gpus
-from launcher.error_codes import host_codes, host_fix
+from launcher.error_codes import HOST_FIXES, host_codes
 from launcher.errors import BadInput
 from launcher.remote.recording import record_json
 from preflight.checks.runner import load_checks
@@ -183,7 +183,7 @@ def test_the_pages_of_the_checks_are_current() -> None:
 
 
 def test_fixes_of_hosts_start_as_all_others_do() -> None:
-    assert [code for code in host_codes() if host_fix(code)[0].isupper()] == []
+    assert [code for code in host_codes() if HOST_FIXES[code][0].isupper()] == []
 
 
 def test_other_words_for_gpus_are_refused() -> None:

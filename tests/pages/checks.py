@@ -2,7 +2,7 @@
 
 from itertools import groupby
 
-from launcher.error_codes import host_codes, host_fix
+from launcher.error_codes import HOST_FIXES, host_codes
 from preflight.checks.explain import render_heading
 from preflight.checks.registry import Check, family_of
 from preflight.checks.runner import load_checks
@@ -59,6 +59,6 @@ def _host_page() -> str:
     parts = [_NOTE, "# HOST\n", "A host that could not be judged at all; always critical.\n"]
     for code, kind in host_codes().items():
         text = (kind.__doc__ or "").strip()
-        fix = f"\n*Fix:* {host_fix(code)}\n" if host_fix(code) else ""
+        fix = f"\n*Fix:* {HOST_FIXES[code]}\n" if code in HOST_FIXES else ""
         parts.append(f"## {code}\n\n**{text}**\n{fix}")
     return "\n".join(parts)

@@ -5,8 +5,9 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 
 from preflight.diagnosis.condensed_log import LogCondenser
-from preflight.diagnosis.lines import KeptLine, Line, read_lines
+from preflight.diagnosis.lines import KeptLine, Line
 from tests.preflight.diagnosis_logs import AROUND_WHOLE_LOGS, SEEN_THROUGH, blocks
+from tests.preflight.log_lines import read_lines
 
 FORMS = {**SEEN_THROUGH, **AROUND_WHOLE_LOGS}
 del FORMS["behind a long run"]

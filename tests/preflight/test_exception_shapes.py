@@ -3,9 +3,9 @@
 import pytest
 
 from preflight.diagnosis.exception_shapes import judged_exceptions
-from preflight.diagnosis.lines import read_lines
 from preflight.diagnosis.signature_matcher import find_hits
 from preflight.diagnosis.tracebacks import parse_exceptions
+from tests.preflight.log_lines import read_lines
 
 _WORDS = [f"{a}{b}{c}" for a in "klmn" for b in "aeiou" for c in "rstvwxyz"]
 _HEAD = 'Traceback (most recent call last):\n  File "train.py", line 3, in step\n'

@@ -5,10 +5,10 @@ import json
 import pytest
 
 from preflight.diagnosis.diagnose import diagnose
-from preflight.diagnosis.lines import read_lines
 from preflight.diagnosis.paste_marks import without_marks
 from preflight.diagnosis.prefix_templates import find_prefixes
 from preflight.diagnosis.structured_records import printed_lines
+from tests.preflight.log_lines import read_lines
 
 HEAD, FRAME = "Traceback (most recent call last):", '  File "a.py", line 1, in f'
 

@@ -5,13 +5,14 @@ import itertools
 import pytest
 
 from preflight.diagnosis.line_unwrap import unwrap_lines
-from preflight.diagnosis.lines import Line, read_lines, unwrap
+from preflight.diagnosis.lines import Line, unwrap
 from preflight.diagnosis.one_line_tracebacks import unfold
 from preflight.diagnosis.paste_marks import without_numbers
 from preflight.diagnosis.prefix_templates import find_prefixes
 from preflight.diagnosis.run_starts import last_start
 from preflight.diagnosis.timestamps import parse_timestamp
 from tests.preflight.diagnosis_logs import name
+from tests.preflight.log_lines import read_lines
 
 # --- stamps ---
 
