@@ -74,8 +74,7 @@ class Nvml:
     def look(self, handle: Any) -> dict[str, float | None]:
         """Return one GPU's numbers; None for those that it does not report."""
         used = self.fields("nvmlDeviceGetMemoryInfo_v2", handle, "IQQQQ")
-        if used is None:
-            used = self.fields("nvmlDeviceGetMemoryInfo", handle, "QQQ")  # as above, free and used last
+        used = used or self.fields("nvmlDeviceGetMemoryInfo", handle, "QQQ")  # both: ..., free, used
         busy = self.fields("nvmlDeviceGetUtilizationRates", handle, "II")
         return {
             "busy": busy[0] if busy else None,

@@ -82,6 +82,10 @@ def _is_echo(outcome: Outcome) -> bool:
     )
 
 
+def _after(matches: Callable[[Failure], bool], category: FailureCategoryName) -> RestartRule:
+    return RestartRule(lambda o: (cause := _cause(o)) is not None and matches(cause), category)
+
+
 _RULES: tuple[RestartRule, ...] = (
     RestartRule(lambda o: o.verdict == "finished", "it finished"),
     RestartRule(lambda o: o.verdict == "detached", "it continues"),
@@ -95,20 +99,16 @@ _RULES: tuple[RestartRule, ...] = (
     RestartRule(
         lambda o: o.verdict == "verification_failed", "its ranks were not as planned, and would not be again"
     ),
-    RestartRule(lambda o: (c := _cause(o)) is not None and c.code == STOP_EXIT, "precision"),
-    RestartRule(lambda o: (c := _cause(o)) is not None and c.hung, "hang"),
+    _after(lambda cause: cause.code == STOP_EXIT, "precision"),
+    _after(lambda cause: cause.hung, "hang"),
     RestartRule(lambda o: bool(o.cleanup.lost) and _is_echo(o), "host"),
     RestartRule(lambda o: o.verdict == "aborted", "host"),  # could not be started on a host
     RestartRule(lambda o: _cause_in_logs(o) is not None, "logs"),
-    RestartRule(lambda o: (c := _cause(o)) is not None and bool(c.exception), "script"),
-    RestartRule(
-        lambda o: (c := _cause(o)) is not None and c.rank is None and c.code is None, "external"
-    ),  # supervisor
-    RestartRule(lambda o: (c := _cause(o)) is not None and signal_of(c.code) in _FROM_OUTSIDE, "external"),
-    RestartRule(lambda o: (c := _cause(o)) is not None and signal_of(c.code) > 0, "crash"),
-    RestartRule(
-        lambda o: (c := _cause(o)) is not None and c.rank is not None and c.code is not None, "script"
-    ),
+    _after(lambda cause: bool(cause.exception), "script"),
+    _after(lambda cause: cause.rank is None and cause.code is None, "external"),  # supervisor
+    _after(lambda cause: signal_of(cause.code) in _FROM_OUTSIDE, "external"),
+    _after(lambda cause: signal_of(cause.code) > 0, "crash"),
+    _after(lambda cause: cause.rank is not None and cause.code is not None, "script"),
     RestartRule(lambda _: True, "unknown"),
 )
 

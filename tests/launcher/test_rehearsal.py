@@ -18,8 +18,8 @@ from launcher.planning.plan import ScriptFile
 from launcher.rehearsal.batch_args import halve_batch
 from launcher.rehearsal.proof_store import Fingerprint, fingerprint, list_changes_since
 from launcher.rehearsal.rehearse import RehearsalResult, build_rehearsal_job, calculate_gpu_use
-from launcher.rehearsal.render import encode_rehearsal, group_ranks, merge_texts, render_rehearsal
-from launcher.rehearsal.verdict import Proof, RankVerdict, RehearsalVerdict, evaluate_rehearsal
+from launcher.rehearsal.render import encode_rehearsal, render_rehearsal
+from launcher.rehearsal.verdict import Proof, RehearsalVerdict, evaluate_rehearsal
 from launcher.rundir.usage_series import RankSeries
 from preflight.decide.script_args import get_option
 from preflight.diagnosis.diagnose import diagnose
@@ -372,36 +372,3 @@ def test_an_attempt_that_lost_its_port_leaves_no_scratch_either(tmp_path: Path) 
     assert document["run"]["attempts"] == 2
     assert [each["name"] for each in document["overall"]] == ["end", "world", "output", "output"]
     assert not (tmp_path / ".gpulaunch-rehearsal").exists()
-
-
-def ranked(rank: int, host: str, *proofs: tuple[bool | None, str]) -> RankVerdict:
-    return RankVerdict(rank, host, tuple(Proof("memory", ok, text) for ok, text in proofs), None, {})
-
-
-def test_ranks_of_which_the_same_is_proven_are_one_with_ranges() -> None:
-    ranks = [ranked(n, f"l40s-0{1 + n // 4}", (True, f"peak {10 + n / 2} of 44.5 GiB")) for n in range(7)]
-    bad = ranked(7, "l40s-02", (False, "peak 44.5 of 44.5 GiB"))
-    unseen = [ranked(n, "titan", (None, f"not seen {n}")) for n in (8, 9)]
-    groups = group_ranks([*ranks, bad, *unseen])
-    assert [group.name for group in groups] == [
-        "ranks 0-6 (l40s-[01-02])",
-        "rank 7 (l40s-02)",
-        "rank 8 (titan)",
-        "rank 9 (titan)",
-    ]
-    assert groups[0].proofs == (Proof("memory", True, "peak 10.0..13.0 of 44.5 GiB"),)
-    assert group_ranks([ranks[0], ranks[2], ranks[3]])[0].name == "ranks 0, 2-3 (l40s-01)"
-
-
-@pytest.mark.parametrize(
-    ("texts", "merged"),
-    [
-        (("a 1", "a 1"), "a 1"),
-        (("5.0 -> 4.2", "5.1 -> 4.0"), "5.0..5.1 -> 4.0..4.2"),
-        (("1e-3", "2e-4", "-1"), "-1..1e-3"),
-        (("cuda:0 (GPU-7a)", "cuda:1 (GPU-8b)", "cuda:1 (GPU-9c)"), "cuda:0 (GPU-7a), and 2 others"),
-        (("bf16, scaler off", "bf16, scaler off"), "bf16, scaler off"),
-    ],
-)
-def test_texts_that_differ_in_numbers_become_ranges(texts: tuple[str, ...], merged: str) -> None:
-    assert merge_texts(texts) == merged
