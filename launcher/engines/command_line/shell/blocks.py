@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 from launcher.engines.command_line.shell.arithmetic import is_true, names_set
+from launcher.engines.command_line.shell.block_extents import CLOSERS
 from launcher.engines.command_line.shell.bracket_tests import (
     Answer,
     Files,
@@ -30,8 +31,6 @@ Command: TypeAlias = tuple[tuple[Word, ...], str]
 """The words of a command and the operator behind it."""
 
 _TESTS = ("[", "[[", "test", "((")
-_OPENING = ("if", "while", "until", "for", "select", "case", "{")
-_ENDING = ("fi", "done", "esac", "}")
 _ALONE = ("if", "elif", "then", "else", "while", "until", "do", "{")
 """Words of a shell that a command follows without an operator."""
 
@@ -176,11 +175,11 @@ class ShellBlocks:
         elif texts == ["!", "{"]:
             self._begin("{")
             self.open[-1].is_negated = True
-        elif name in _OPENING:
+        elif name in CLOSERS:
             self._begin(name, is_empty=name == "for" and rest[1:] in ([], ["in"]))
         elif name in ("elif", "else", "then", "do") and self.open:
             self._next_branch(self.open[-1], name)
-        elif name in _ENDING and self.open:
+        elif name in CLOSERS.values() and self.open:
             self._end(self.open.pop(), end)
         elif self.in_condition or (
             "".join(bare[:1]) in ("true", "false", ":") and (end in ("&&", "||") or len(bare) == 1)

@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator
 
 from launcher.engines.command_line.options import RANK_LOGS
+from launcher.engines.command_line.shell.block_extents import CLOSERS
 from launcher.engines.command_line.shell.state import ShellState
 from launcher.engines.command_line.shell.words import SEPARATORS, Operator, Word, is_assignment, split_fields
 from launcher.engines.command_line.tables.shells import starts_posix_shell
@@ -13,7 +14,6 @@ from launcher.errors import CommandRefused
 _WRITTEN = "written by the text alone: write it on each host, where the training reads it"
 _NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _WRITERS = ("cat", "echo", "printf", "tee", "jq", "sed", "envsubst", "scontrol", "sort", "cp")
-_ENDS = ("done", "}", "fi", "esac")
 _PYTHON = re.compile(r"(?:/[\w./-]*/)?python[\d.]*", re.ASCII)
 
 
@@ -130,7 +130,7 @@ def redirect(
 
 def remarks_of(shell: ShellState, words: list[Word]) -> list[str]:
     """Return where remarks on the output of a command go: those of a block hold, others where it launches."""
-    return shell.redirected if words and words[0].text not in _ENDS else shell.dropped
+    return shell.redirected if words and words[0].text not in CLOSERS.values() else shell.dropped
 
 
 def _read_names(words: list[Word]) -> list[str]:
