@@ -11,8 +11,9 @@ from launcher.errors import CommandRefused
 def test_a_program_that_is_started_for_its_answer_is_no_launch(name: str) -> None:
     line = parse_line(f"{name} x && exit 1\ntorchrun a.py")
     assert (line.program, [said.split(":")[0].split()[0] for said in line.dropped[:1]]) == ("a.py", [name])
+    assert parse_line(f"{name} x && torchrun a.py").program == "a.py"
     with pytest.raises(CommandRefused, match=rf"a shell loop or condition \({name}\)"):
-        parse_line(f"{name} x && torchrun a.py")
+        parse_line(f"{name} x && torchrun a.py || torchrun b.py")
 
 
 @pytest.mark.parametrize(

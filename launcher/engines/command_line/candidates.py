@@ -6,6 +6,7 @@ nodes or repeats it; else the number that the user gives (`--launch 2`) chooses 
 
 import posixpath
 import re
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
 from itertools import pairwise
@@ -97,6 +98,7 @@ def _choose(found: Sequence[FoundCommand], kept: Sequence[int], number: int | No
     """Return which of the commands that may be the launch is it, and what is said of the others of them."""
     first = found[kept[0]]
     if len(kept) == 1:
+        _refuse_blanks([first] if len(first.words) > 3 else [])
         return Choice(kept[0], 1)
     if found[kept[1]].ended == "|":
         raise _piped(found[kept[1]].words)
@@ -250,6 +252,7 @@ def _several(found: Sequence[FoundCommand], number: int | None) -> CommandRefuse
         return CommandRefused(f"the text starts the launch on several hosts by ssh, {shown}{more}", fix)
     if not max(ranks) and 2 * sum(side_commands.is_setting(one.words) for one in found) > len(found):
         return settings_file()
+    _refuse_blanks(found if number is None else ())
     if set(names := [posixpath.basename(line.words[0].text) for line in found]) <= set(wrappers.SCHEDULERS):
         return remedies.refused_program(names[-1], found[-1].words[1:])
     rest = "; do what the others do on each host yourself" if len(list(filter(None, ranks))) == 1 else ""
@@ -257,6 +260,16 @@ def _several(found: Sequence[FoundCommand], number: int | None) -> CommandRefuse
         f"the text has {what}" if number is None else f"the text has no launch {number}, but {what}",
         f"choose one: --launch {one} (launch: {one} in a run config){rest}" if max(ranks) else _NO_LAUNCH,
     )
+
+
+def _refuse_blanks(found: Sequence[FoundCommand]) -> None:
+    """Raise CommandRefused for `NAME = VALUE`, which a shell takes for a program and its arguments."""
+    for name, equals, *value in ([word.text for word in one.words] for one in found if len(one.words) > 2):
+        if equals == "=" and name.isidentifier():
+            raise CommandRefused(
+                f"the text has {name} = {value[0]}, and to a shell {name} is a program",
+                f"write {name}={shlex.quote(value[0])}, without blanks around =",
+            )
 
 
 def _rank(words: tuple[Word, ...]) -> int:

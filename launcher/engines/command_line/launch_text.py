@@ -56,10 +56,12 @@ _OF_TRAINING = re.compile(
     r"(?:CUDA|NCCL|GLOO|TORCH|PYTORCH|HF|WANDB|OMP|MKL|TRANSFORMERS|TOKENIZERS|UCX|HYDRA|RAY|DS|ACCELERATE)_[A-Z0-9_]+"
     r"|PYTHONPATH|LD_LIBRARY_PATH|LD_PRELOAD"
 )
-_BLANK_BEHIND_SIGN = re.compile(r"^(?![ \t]*#)[^\n]*\\[ \t]+\n[ \t]*[^\s#]", re.MULTILINE)
-_BLANK_BEHIND = (
-    "\\: a blank behind it would end the command, which is read as if it went on in the line below"
+_BLANK_BEHIND_SIGN = re.compile(
+    r"^(?![ \t]*#)(?:[^\n]*\\[ \t\u00a0]+\n[ \t]*[^\s#]"
+    r"|[^\n\"']*[ \t]\\[ \t]+(?:--[A-Za-z]|[\w./-]+\.py\b))",
+    re.MULTILINE,
 )
+_BLANK_BEHIND = "\\: a blank behind it would end the command, which is read as if it went on behind it"
 _WITHOUT_VALUE = "the text does not say its value: env: of a run config does"
 _ITSELF = re.compile(r"\$(?:0|\{0\}|\{?BASH_SOURCE(?:\[0\])?\}?)")  # `sbatch --nodes=2 $0`
 _ERREXIT = re.compile(r"set (?!--)[^\n]*?(?<!\S)([-+])(?:[a-zA-Z]{0,20}e[a-zA-Z]{0,20}|o errexit)(?!\S)")
@@ -167,7 +169,7 @@ class _Launches:
 
     def _take(self, words: tuple[Word, ...], runs: Answer, *, in_background: bool = False) -> None:
         shell = self.shell
-        if runs is None:
+        if runs is None and not (shell.blocks.is_probed and _starts_launch(words)):
             count = len(shell.doubtful)
             shell.leave_out(words)
             self.late += range(count, len(shell.doubtful)) if self.is_behind else ()
@@ -206,7 +208,7 @@ class _Launches:
     def _refuse_printed(self, reader: str) -> None:
         """Raise CommandRefused for `echo "torchrun train.py" | bash`."""
         if self.ended == "|" and side_commands.reads_commands(reader) and LAUNCH_INSIDE.search(self.printed):
-            raise refusals.piped_launch(reader, self.printed)
+            raise refusals.unstarted_launch(f"prints its launch, and pipes it into {reader}", self.printed)
 
     def _is_left_behind(self, words: tuple[Word, ...]) -> bool:
         """Take what only a later launch sees of the text; return False for any other command."""
@@ -333,6 +335,9 @@ def _no_command(shell: ShellState) -> CommandRefused:
         )
     if shell.blocks.kinds:
         return refusals.undecided_block(tuple(shell.blocks.kinds)[-1])
+    for name, value in shell.values.items():
+        if isinstance(value, str) and name not in shell.environ and LAUNCH_LINE.match(value):
+            return refusals.unstarted_launch(f"keeps its launch in {name}, and does not start it", value)
     return refusals.no_command()
 
 

@@ -120,11 +120,10 @@ def template_choice(line: str) -> CommandRefused:
     )
 
 
-def piped_launch(reader: str, launch: str) -> CommandRefused:
-    """Return the error for `echo "torchrun train.py" | bash`."""
+def unstarted_launch(what: str, launch: str) -> CommandRefused:
+    """Return the error for a launch that is only a text: `echo "torchrun a.py" | bash`, `cmd="torchrun"`."""
     return CommandRefused(
-        f"the text prints its launch, and pipes it into {reader}",
-        f"launch it: gpulaunch run --hosts A,B -- {shlex.quote(launch)}",
+        f"the text {what}", f"launch it: gpulaunch run --hosts A,B -- {shlex.quote(launch)}"
     )
 
 

@@ -31,8 +31,7 @@ _COUNT = re.compile(r"(?<=[ \t])\(count[ \t]+\$(\w+)\)")
 _COMMAND = re.compile(r"(?<=[ \t=])(?<!then )\((?P<math>math[ \t]+)?(?P<command>[^()\n]+)\)")
 _QUOTED = re.compile(r"(?<=[ \t])'[^'\n]*'")
 _ARGUMENT = re.compile(r"\$argv\[(\d)\]")
-_JOINED = ((re.compile(r";[ \t]*and[ \t]+"), " && "), (re.compile(r";[ \t]*or[ \t]+"), " || "))
-_JOINED_BELOW = ((re.compile(r"\n[ \t]*and[ \t]+"), " && "), (re.compile(r"\n[ \t]*or[ \t]+"), " || "))
+_JOINED = ((re.compile(r"[;\n][ \t]*and[ \t]+"), " && "), (re.compile(r"[;\n][ \t]*or[ \t]+"), " || "))
 
 
 def of_fish(text: str) -> str:
@@ -41,7 +40,7 @@ def of_fish(text: str) -> str:
     blocks = _blocks(text) if _END.search(text) and not _OF_OTHERS.search(text) else None
     if blocks is None and not is_own:
         return text
-    for pattern, operator in (*_JOINED, *(_JOINED_BELOW if _END.search(text) else ())):
+    for pattern, operator in _JOINED:
         text = pattern.sub(operator, text)
     text = _QUOTED.sub(lambda one: one[0].replace("\\\\", "\\"), text) if is_own else text
     text = _ARGUMENT.sub(r"$\1", _blocks(text) or text)

@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Iterable
 
 VALUE = r"(?:'[^'\n]*'|\"[^\"\n]*\"|`[^`\n]*`|[^\s'\"`=|&;()-][^\s|&;()]*)"
-VALUE_END = r"(?=[ \t]*(?:$|;|#))"
+VALUE_END = r"(?=[ \t]*(?:$|;|#|&&|\|\|))"
 
 
 def with_lists(

@@ -20,6 +20,9 @@ _CODE_END = re.compile(r"</(?:pre|code)>", re.IGNORECASE)
 _CODE_TAG = re.compile(r"(</?(?:pre|code)\b[^<>]{0,200}>)", re.IGNORECASE)
 _PARAGRAPH = re.compile(r"</?(?:p|h\d|ul|ol|div|table)\b", re.IGNORECASE)
 _TAG = re.compile(r"</?[a-z][^<>]{0,200}>")
+_ENTITY = re.compile(r"&(?:amp|lt|gt|quot|apos|nbsp|#\d{2,5}|#x[\da-fA-F]{2,4});")
+_QUOTED = re.compile(r"\"[^\"\n]*\"|'[^'\n]*'")
+_CITATION = re.compile(r"\s*@[A-Za-z]+\{")
 _MARK = re.compile(r"^[ \t]*(?:```|~~~)[ \t]*+(?P<kind>[\w+.-]*+)[^`~\n]*+$", re.MULTILINE)
 _GLUED = re.compile(r"^(?P<line>[^`\n]*[^`\s])[ \t]*```[ \t]*$", re.MULTILINE)
 _DIRECTIVE = re.compile(
@@ -61,7 +64,7 @@ _QUOTE = re.compile(r"[ \t]*>(?!>) ?")
 _CALLOUT = re.compile(r"\[!\w+\]")
 _CHANGED = re.compile(r"^(?:diff |index |@@ |[ +-]|$)")
 _ADDED = re.compile(rf"^[ \t]*\+[ \t]*{LAUNCH}\b", re.MULTILINE)
-CONTINUED = re.compile(r"(?:\\|[ \t][\^`])[ \t]*$")
+CONTINUED = re.compile(r"(?:\\|[ \t][\^`])[ \t\u00a0]*$")
 
 
 def with_continued(lines: Iterable[str]) -> Iterator[tuple[str, bool]]:
@@ -105,9 +108,13 @@ def _unquoted(text: str) -> str:
 
 
 def _of_html(text: str) -> str:
-    """Return the launches that a page of HTML shows as code; `--stop "</code>"` as it is."""
+    """Return the launches that a page of HTML shows as code; `--stop "</code>"` as it is.
+
+    Its entities alone (`&amp;&amp;`) are read too, where one is outside of quotes.
+    """
     if not _CODE_END.search(text) or "```" in text:
-        return text
+        is_of_page = _ENTITY.search(_QUOTED.sub("", text)) if "&" in text else None
+        return text if is_of_page is None else _ENTITY.sub(lambda one: html.unescape(one[0]), text)
     shown, depth = [], 0
     for part in _CODE_TAG.split(text):
         if _CODE_TAG.fullmatch(part):
@@ -154,7 +161,7 @@ def _fenced(text: str) -> str:
         return text
     blocks = [(found["kind"].lower(), part) for found, part in zip(marks[::2], parts[1::2], strict=True)]
     blocks = [(kind, part) for kind, part in blocks if kind not in _MANIFEST or LAUNCH_INSIDE.search(part)]
-    blocks = [(kind, part) for kind, part in blocks if not is_printed(part)]
+    blocks = [(kind, part) for kind, part in blocks if not (is_printed(part) or _CITATION.match(part))]
     inside = [_after_change(part) if kind == "diff" else part for kind, part in blocks if kind not in _OTHER]
     configured = [part for kind, part in blocks if kind.startswith("json") and command_of_editor(part)]
     if any(map(LAUNCH_INSIDE.search, inside)):

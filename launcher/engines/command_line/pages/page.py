@@ -33,11 +33,11 @@ _SHELL = (  # ana@gpu1:~/x$, [ana@gpu1 x]$, ana@mac x %, arrows of zsh's themes,
     r"[\w.-]+@[\w.-]+:[^\s$#%]*[$#%]|\[[\w.-]+@[\w.-]+[ \t][^\]\n]{0,200}\][$#%]"
     r"|[\w.-]+@[\w.-]+[ \t]+[\w~/]\S*[ \t]+[$#%]|[A-Za-z][\w-]{0,15}\$"
     r"|\u279c[ \t]{2,}\S+(?:[ \t]+git:\([^()\n]*\))?(?:[ \t]+[\u2717\u2714])?|[\u276f\u279c\u03bb](?=[ \t])"
-    rf"|\+{{1,4}}(?=[ \t]+{LAUNCH}\b)"
+    rf"|In[ ]?\[\d{{1,5}}\]:|\+{{1,4}}(?=[ \t]+{LAUNCH}\b)"
 )
 _ENTERED = r"^[ \t]*(?:\([\w./~-]+\)[ \t]*)?"
 _PROMPT = re.compile(
-    rf"{_ENTERED}(?:(?:{_SHELL}|[$%>]|>>>)[ \t]+(?:!(?=[\w.]))?|PS [^\s>]*>[ \t]+|[A-Z]:\\[^\s>]*>[ \t]*"
+    rf"{_ENTERED}(?:(?:{_SHELL}|\\?\$|[%>]|>>>)[ \t]+(?:!(?=[\w.]))?|PS [^\s>]*>[ \t]+|[A-Z]:\\[^\s>]*>[ \t]*"
     r"|!(?![ \t]+(?:[\[({]|test\b))[ \t]*)",
     re.MULTILINE,
 )
@@ -47,6 +47,7 @@ _HISTORY = re.compile(
     r"^(?::[ \t]\d{9,11}:\d+;|[ \t]*\d{1,6}\*?[ \t]{1,3}"
     r"(?:\d{4}-\d\d-\d\d[ \t]+\d\d:\d\d(?::\d\d)?[ \t]+)?(?=[A-Za-z_./]))"
 )
+_NUMBER = re.compile(r"[ \t]*(\d{1,4})(?:[ \t]*[:|.)])?(?:[ \t]+(?![\d*/])|$)")
 _HEADING = re.compile(r"[ \t]*(?:[A-Z][\w ,()'-]*:?)?")
 _FENCE = re.compile(
     r"^[ \t]*(?:(?:```|~~~)[^`~\n]*+|%%(?:bash|sh|shell|script|time|capture)\b.*)[ \t]*$", re.MULTILINE
@@ -55,7 +56,8 @@ _QUOTES = re.compile(r"\A\s*\"{3}[ \t]*\n(.*)^[ \t]*\"{3}\s*\Z", re.MULTILINE | 
 _CODE = re.compile(r"\s*`([^`]+)`\s*")
 _SENTENCE = re.compile(rf"\s*[A-Z][^`\n]{{0,300}}`({LAUNCH}[ \t][^`\n]+)`[^`]{{0,300}}")
 _INVISIBLE = {
-    **dict.fromkeys((0x200B, 0x200C, 0x200D, 0x2060, 0xFEFF), None),
+    **dict.fromkeys((0xAD, 0x200B, 0x200C, 0x200D, 0x2060, 0xFEFF), None),
+    **dict.fromkeys((0x2028, 0x2029), "\n"),
     **dict.fromkeys((*range(0x2000, 0x200B), 0x202F, 0x205F, 0x3000), " "),
 }
 """Characters that a page puts between words, and no person types."""
@@ -93,7 +95,7 @@ _HERE_LINE = re.compile(
 _CLOSES = re.compile(r"[ \t]*\)\"?[ \t]*")
 _READ = re.compile(r"[ \t]*read[ \t](?:-\S+[ \t]+|''[ \t]+|\"\"[ \t]+)*(?P<name>[A-Za-z_]\w*)[ \t]*")
 _ASSIGNED_CAT = re.compile(r"[ \t]*(?P<name>(?:export[ \t]+)?[A-Za-z_]\w*)=\"?\$\([ \t]*cat[ \t]*")
-_OF_TEMPLATE = re.compile(r"[ \t]*\{%[-+]?[ \t]*(?P<word>\w+)[^\n]*%\}[ \t]*")
+_OF_TEMPLATE = re.compile(r"[ \t]*\{(?:%[-+]?[ \t]*(?P<word>\w+)[^\n]*%|#[^\n]*#)\}[ \t]*")
 _MAGICS = (
     (  # a shell of its own, which the lines below are not in
         re.compile(r"^[ \t]*![ \t]*(cd[ \t][^\n;&]*(?:;|&&)(?:[^\n]*\\[ \t]*\n)*[^\n]*)$", re.MULTILINE),
@@ -165,9 +167,9 @@ def _without_template(text: str) -> str:
             if depth > 0 and line.strip() and not line.lstrip().startswith("#"):
                 raise refusals.template_choice(line)
             kept.append(line)
-        elif found["word"].startswith("end"):
+        elif (word := found["word"] or "").startswith("end"):
             depth -= 1
-        elif found["word"] in ("if", "for", "with", "macro", "block", "filter"):
+        elif word in ("if", "for", "with", "macro", "block", "filter"):
             depth += 1
     return "\n".join(kept)
 
@@ -263,8 +265,11 @@ def _is_one_command(text: str) -> bool:
 
 
 def _without_numbers(text: str) -> str:
-    """Leave out what `history` and the file of zsh's history put in front of every command."""
+    """Leave out the numbers of lines, and what `history` and zsh's file of it put before every command."""
     lines = text.split("\n")
+    numbers = [int(found[1]) if (found := _NUMBER.match(line)) else -1 for line in lines if line.strip()]
+    if len(numbers) > 1 and numbers == list(range(max(numbers[0], 0), numbers[0] + len(numbers))):
+        return "\n".join(_NUMBER.sub("", line, count=1) for line in lines)
     starts = [line for line, goes_on in with_continued(lines) if not goes_on]
     if not any(map(_HISTORY.match, starts)) or any(
         line.strip() and not _HISTORY.match(line) for line in starts

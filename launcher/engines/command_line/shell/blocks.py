@@ -57,6 +57,7 @@ class _List:
         self.status: Answer = True  # of what has been read
         self.operator = ""  # in front of the next command
         self.is_presumed = False  # a program would say whether it succeeds
+        self.is_probed = False  # programs that are started for their answer alone leave it undecided
         self.of_arguments = False  # a test in it asks for arguments, which the text does not have
 
     @property
@@ -79,7 +80,7 @@ class _List:
             self.is_presumed = is_presumed
         self.status, self.operator = value, end if end in ("&&", "||") else ""
         if not self.operator:
-            self.of_arguments = False
+            self.of_arguments = self.is_probed = False
         return None if self.is_presumed else value
 
 
@@ -128,6 +129,11 @@ class ShellBlocks:
         for block in self.open:
             result = both(result, block.runs)
         return result
+
+    @property
+    def is_probed(self) -> bool:
+        """Whether only the answer of a program decides the next command: `ping -c1 gpu1 && torchrun a.py`."""
+        return self.list.is_probed and self.list.operator == "&&" and all(block.runs for block in self.open)
 
     @property
     def kind(self) -> str:
@@ -219,6 +225,7 @@ class ShellBlocks:
         self.test = words[0].text if asks else self.test
         is_presumed = status is None and not self.in_condition and not asks
         code = self.code
+        self.list.is_probed |= asks
         self._follow(words, is_presumed or status, end, is_presumed=is_presumed)
         if words and words[0].text in LEAVES:
             self.code = code
@@ -345,6 +352,7 @@ class ShellBlocks:
         value = decide(words, values, self.files)
         asks = any(map(_asks_arguments, words))
         (self.open[-1] if self.in_condition else self.list).of_arguments |= asks
+        self.list.is_probed &= value is not None
         self._follow(words, value, end)
 
 

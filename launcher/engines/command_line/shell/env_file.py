@@ -13,7 +13,6 @@ _SETTING = re.compile(
 """A line of a file of variables: `NAME=VALUE`, in quotes or plain."""
 
 _VARIABLE = re.compile(r"\$(?:\w+|\{[^{}\n]*\})")
-_EXPORTED = re.compile(r"(?:\$\(|`)[ \t]*(?:cat|grep|egrep|sed|awk|xargs|envsubst|tr)\b")
 _MARKS = r"(?:\^|\\s\*|\[\[:space:\]\]\*|\[ \]\*| \*|#|\$|\||\(|\)|\\\||\.\*)+"
 _FILTER = (
     rf"(?:e?grep(?:[ \t]+-E)?[ \t]+-E?vE?(?:[ \t]+-E)?[ \t]+[\"']?{_MARKS}[\"']?"
@@ -42,11 +41,11 @@ def read_settings(text: str) -> Iterator[tuple[str, Word]]:
 
 
 def exported_file(word: Word) -> str | None:
-    """Return the file all of whose variables `export $(cat FILE | xargs)` sets, "" for an unknown one.
+    """Return the file all of whose variables `export $(cat FILE | xargs)` sets, "" for what `$LINE` names.
 
-    None for any other word.
+    None for any other word, which names its variable.
     """
-    if word.unresolved != (word.text,) or not _EXPORTED.match(word.text):
+    if not word.text.startswith(word.unresolved[:1] or ("=",)):
         return None
     found = _PIPED_FILE.fullmatch(word.text)
     return found["file"] if found is not None else ""

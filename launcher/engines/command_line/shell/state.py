@@ -127,8 +127,8 @@ class ShellState:
             self.doubts |= ends_well or name in ("break", "continue")
         elif is_declaration or all(map(is_assignment, words)):
             for word in rest if is_declaration else words:
-                self._export_file(word, is_certain=False)
-                self.forget(word.text.partition("=")[0].rstrip("+"), is_exported=name == "export")
+                if name != "export" or not self._export_file(word, is_certain=False):
+                    self.forget(word.text.partition("=")[0].rstrip("+"), is_exported=name == "export")
         elif name in (*READERS, "unset") or rest[:1] == (Word("-v"),):
             for word in rest[1:2] if name == "printf" else rest:
                 self.forget(word.text.partition("[")[0], is_exported=False)

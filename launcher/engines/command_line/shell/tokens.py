@@ -11,8 +11,12 @@ from launcher.engines.command_line.shell.variables import Split, Values, separat
 from launcher.engines.command_line.shell.words import Operator, Word, split_fields, split_open
 from launcher.errors import CommandRefused
 
-# `\` as in POSIX, `\\` as pages show it that escape it, `^` of cmd.exe, a backtick of PowerShell
-_CONTINUED = re.compile(r"(?:\\{1,2}|(?<=[ \t])[\^`])[ \t]*(?:\r?\n|\Z)")
+# `\` as in POSIX, `\\` as pages show it that escape it, `^` of cmd.exe, a backtick of PowerShell; and a `\`
+# whose end of the line is lost, as what follows shows: `torchrun \ --nnodes=1 \ train.py`
+_CONTINUED = re.compile(
+    r"(?:\\{1,2}|(?<=[ \t])[\^`])[ \t\u00a0]*(?:\r?\n|\Z)"
+    r"|(?<=[^\\][ \t])\\[ \t\u00a0]+(?=--[A-Za-z]|-m[ \t]|[\w./-]+\.py\b|[A-Za-z][\w.]*=)"
+)
 _PLACEHOLDER = re.compile(
     r"<[^\W\d_](?:[^<>|&;()\n]|\([^<>|&;()\n]{0,80}\)){0,80}(?<![\s])>"
     r"|<\.\w[^<>|&;()\n]{0,80}>|(?<!%q)\{(?!\w+\.\.)[A-Za-z][\w ./|-]*\}"
@@ -51,6 +55,8 @@ _MOST_WORDS = 100_000
 _LONGEST_WORD = 1_000_000
 _SPACE = " \t\r\u00a0"
 _SMART = {"\u201c": '"', "\u201d": '"', "\u2018": "'", "\u2019": "'", "\u2013": "--", "\u2014": "--"}
+_SMART |= dict.fromkeys("\u2010\u2011\u2212\uff0d", "-")
+_BEFORE_DASH = re.compile(r"(?:\A|\d[eE]|=)\Z")
 
 
 class ShellTokens(Iterator[Word | Operator]):
@@ -369,7 +375,7 @@ class _WordReader:
         self.current, self.unresolved, self.patterns, self.is_count = None, [], False, False
 
     def _check_typographic(self, char: str) -> None:
-        if char in _SMART and (self.current is None or char in "\u201c\u201d\u2018\u2019"):
+        if char in _SMART and (_SMART[char] in "'\"" or _BEFORE_DASH.search(self.current or "")):
             raise CommandRefused(
                 f"the line has a typographic {char!r} at {self.text[self.at : self.at + 20]!r}, no ASCII one",
                 f"write {_SMART[char]}",

@@ -91,7 +91,7 @@ SAME = {"mamba": "conda", "micromamba": "conda", "rye": "pipenv"}
 _SAID_OF = {
     "a run continues without its client; --detach leaves at once": ("nohup", "setsid", "caffeinate"),
     "the report says how long the run took": ("time",),
-    "gpulaunch starts the processes itself": ("exec", "command", "coproc"),
+    "gpulaunch starts the processes itself": ("exec", "command", "coproc", "noglob", "nocorrect"),
     "python runs unbuffered in every rank": ("stdbuf", "unbuffer"),
     "it would bind all ranks of a host alike, and is left out": ("numactl", "taskset"),
     "it would end one host's launcher alone, and is left out; gpulaunch stop ends a run": ("timeout",),
