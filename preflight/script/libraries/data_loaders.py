@@ -100,21 +100,22 @@ def _is_fixed(it: Interpreter, name: ast.Name | ast.Attribute) -> bool:
     if isinstance(name, ast.Attribute) and (owner is None or owner.kind != "namespace"):
         return False
     word = name.attr if isinstance(name, ast.Attribute) else name.id
-    nodes = _nodes_around(it)
+    nodes = _nodes_around(it) if owner is None else it.sources.parser.nodes(it.source.tree)
     loops = [walk(node) for node in nodes if isinstance(node, (ast.For, ast.While))]
     loops = [parts for parts in loops if any(part is name for part in parts)]
-    if len(loops) != it.loop_depth:
+    if not loops or len(loops) != it.loop_depth:
         return False  # a loop calls the function again, where it may give the name another value
-    around = loops[0] if loops else []
-    stored, changed = (
-        any(
-            isinstance(getattr(part, "ctx", None), ast.Store)
-            and getattr(part, "id", getattr(part, "attr", "")) == word
-            for part in parts
-        )
-        for parts in (nodes, around)
-    )
-    return bool(around) and (stored or owner is not None) and not changed
+    stored = [part for part in nodes if _sets(part, word)]
+    if owner is not None:
+        return not stored and "setattr" not in (getattr(part, "id", "") for part in nodes)
+    shared = (isinstance(part, (ast.Global, ast.Nonlocal)) for part in stored)
+    return bool(stored) and not any(shared) and set(stored).isdisjoint(loops[0])
+
+
+def _sets(part: ast.AST, word: str) -> bool:
+    named = getattr(part, "id", getattr(part, "attr", ""))
+    stores = named == word and isinstance(getattr(part, "ctx", None), ast.Store)
+    return stores or (isinstance(part, (ast.Global, ast.Nonlocal)) and word in part.names)
 
 
 def draw(it: Interpreter, iterable: Value) -> None:

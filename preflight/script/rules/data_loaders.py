@@ -221,7 +221,7 @@ def _shuffled_alike(it: Interpreter) -> Iterator[RuleHit]:
         if samplers and not has_unknown_call(it, "set_epoch", *_OF_SAMPLERS):
             for place in sorted(samplers, key=str):
                 numbers = it.notes.get(f"{_ALIKE} by {ONE_EPOCH}{place}", [])
-                why = "set_epoch gets the same number each time" if numbers else "set_epoch is never called"
+                why = "set_epoch gets one number for all epochs" if numbers else "set_epoch is never called"
                 message = f"{why}: this sampler shuffles every epoch alike"
                 yield RuleHit(place, message, fix, level, tuple(numbers[:1]))
 
@@ -255,10 +255,8 @@ def _reshuffled(it: Interpreter, drawn: Draw) -> Iterator[HeapObject]:
         owned = loader.get("touched") == TRUE or loader.get("accelerator") != NONE
         for item in _samplers(it, loader) if again and not owned else ():
             sampler = it.thing(item) if isinstance(item, Ref) else None
-            if (
-                sampler is not None
-                and truth(sampler.get("reshuffles", _counts_epochs(it, item, sampler))) is True
-            ):
+            told = sampler.get("reshuffles", _counts_epochs(it, item, sampler)) if sampler else NONE
+            if sampler and truth(told) is True:
                 yield sampler
 
 
