@@ -121,6 +121,7 @@ _OF_PROCESS: dict[str, Callable[[Interpreter], Value]] = {
     **dict.fromkeys(("process_index", "global_rank"), lambda _it: RankValue()),
     **dict.fromkeys(("local_process_index", "local_rank"), lambda _it: RankValue()),
     **dict.fromkeys(("num_processes", "world_size"), lambda it: Const(it.target.world)),
+    "n_gpu": lambda _it: Const(1),  # of transformers' arguments, in a process that a launcher starts
 }
 _PROCESSES = frozenset({"accelerator", "partial state", "arguments", "fabric", "lightning trainer"})
 """Objects that know which process it is."""
