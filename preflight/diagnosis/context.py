@@ -13,7 +13,12 @@ from preflight.frozen import dataclass
 
 _GPU_LITTLE_MIB = 1024
 """With less free, cuBLAS and cuDNN find no room for their context and workspace beside the next tensors."""
-_SHM_LITTLE_MIB = 256
+_SHM_LITTLE_MIB, _SHM_MUCH_MIB = 256, 8192
+_CUT_FILE = (
+    "a bus error, and /dev/shm had room: a file that the process maps (data, a checkpoint, a library) was cut or"
+    " written over, or its file system is full or failed"
+)
+_CUT_FILE_FIX = "df -h on the host; put a new file in place of one in use by mv, never by cp; dmesg -T"
 _WANTS_ROOM = re.compile(
     r"NOT_INITIALIZED|INTERNAL_ERROR|EXECUTION_FAILED|find an engine|to create (?:cudnn|cublas)"
 )
@@ -138,9 +143,11 @@ def _weighed(cause: Cause, context: Context) -> Cause:
 def _weighed_by_room(cause: Cause, room: Room) -> Cause:
     """Return a cause that little free memory explains with what was free; others as they are."""
     gpu, shm, when = room.gpu_free_mib, room.shm_free_mib, f"MiB free {room.age_s:.0f} s before"
-    if cause.code == "S74" and shm is not None and shm < _SHM_LITTLE_MIB:
+    if cause.code == "S74" and shm is not None and not _SHM_LITTLE_MIB <= shm < _SHM_MUCH_MIB:
         said = Evidence(0, None, f"shared memory (/dev/shm) had {shm:.0f} {when}", "gauge")
-        return replace(cause, confidence="certain", evidence=(*cause.evidence, said))
+        known = replace(cause, confidence="certain", evidence=(*cause.evidence, said))
+        other = replace(known, confidence="possible", cause=_CUT_FILE, fix=_CUT_FILE_FIX, command="")
+        return known if shm < _SHM_LITTLE_MIB else other
     wants = cause.code == "S22" and any(_WANTS_ROOM.search(each.text) for each in cause.evidence)
     if not wants or gpu is None or gpu >= _GPU_LITTLE_MIB:
         return cause

@@ -216,13 +216,18 @@ def test_one_rank_that_failed_makes_a_failure(codes: tuple[int, ...], verdict: s
     assert diagnose("step 1 loss 2.0\n", Context(exit_codes=codes)).verdict == verdict
 
 
-@pytest.mark.parametrize(("free", "confidence"), [(255.0, "certain"), (256.0, None), (None, None)])
+@pytest.mark.parametrize(
+    ("free", "confidence"),
+    [(255.0, "certain"), (256.0, None), (8191.0, None), (None, None), (8192.0, "possible")],
+)
 def test_little_shared_memory_explains_a_bus_error(free: float | None, confidence: str | None) -> None:
     plain = diagnose("Fatal Python error: Bus error\n").causes[0]
     found = diagnose("Fatal Python error: Bus error\n", Context(room=Room(4.0, None, free))).causes[0]
     assert found.confidence == (confidence or plain.confidence)
     measured = [each.text for each in found.evidence if each.source == "gauge"]
-    assert measured == ["shared memory (/dev/shm) had 255 MiB free 4 s before"] * (confidence is not None)
+    known = [f"shared memory (/dev/shm) had {free:.0f} MiB free 4 s before"] if confidence and free else []
+    assert measured == known
+    assert ("/dev/shm had room" in found.cause) == (confidence == "possible")
 
 
 def kernel(*xids: int) -> KernelLog:
