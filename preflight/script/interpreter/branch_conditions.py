@@ -51,6 +51,7 @@ _ASKS_RANK = re.compile(
 )
 _OTHERS = re.compile(
     rf"{_RANK} (?:!=|>) '?0'?|{_RANK} >= 1|(?:\w+\.)*get_rank\(\)"
+    r"|(?:self\.)?(?:(?:global|world|dist|ddp)_)?rank|(?:\w+\.)*process_index"
     rf"|{_RANK} not in [\[(](?:-1, 0|0, -1)[\])]|not {_FIRST_WORD}",
     re.IGNORECASE,
 )

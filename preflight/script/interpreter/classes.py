@@ -167,6 +167,7 @@ def instantiate(it: "Interpreter", cls: Class, seen: "Call") -> Value:
 
 
 _OF_ENTRIES = frozenset({"__getattr__", "__setattr__", "__delattr__", "__repr__", "__str__"})
+_OF_CLASS = frozenset({"classmethod", "staticmethod"})
 _MADE_OF_ENTRIES = ("super(", "dict.__init__(", "self.__dict__ = self", "'")
 
 
@@ -174,7 +175,10 @@ def _keeps_entries(it: "Interpreter", name: str, value: Value) -> bool:
     """Whether a member of a class made of a dict leaves it one, whose entries may be attributes too."""
     if not isinstance(value, Func) or name in _OF_ENTRIES:
         return True
-    body = getattr(it.functions[value.key].node, "body", ())
+    node = it.functions[value.key].node
+    if any(ast.unparse(each) in _OF_CLASS for each in getattr(node, "decorator_list", ())):
+        return True
+    body = getattr(node, "body", ())
     return name == "__init__" and all(ast.unparse(each).startswith(_MADE_OF_ENTRIES) for each in body)
 
 

@@ -107,6 +107,8 @@ def binary(it: "Interpreter", node: ast.BinOp) -> Value:
     if isinstance(node.op, ast.Div) and one is not None and other is not None:
         return Const(posixpath.join(one, other))  # paths, which their texts represent
     operation = _BINARY.get(type(node.op))
+    if operation and isinstance(left, Map) and isinstance(right, Const):
+        return left  # a tensor of known dtype, by a number
     if operation and isinstance(left, Const) and isinstance(right, Const):
         return _calculated(operation, left.value, right.value, it.place(node))
     return OF_RANK if is_by_rank(left) or is_by_rank(right) else UNKNOWN

@@ -2,6 +2,7 @@
 
 from preflight.script.interpreter.calls import call_function
 from preflight.script.interpreter.classes import instantiate
+from preflight.script.interpreter.contexts import note_autocast
 from preflight.script.interpreter.events import Call
 from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.values import (
@@ -36,7 +37,12 @@ _OVERRIDDEN = (
 def before_steps(it: Interpreter, trainer: Ref, call: Call) -> None:
     """Read what the Trainer calls of callbacks before its first step; their classes become objects."""
     thing = it.thing(trainer)
-    if thing is not None and thing.get("callbacks") != NONE:
+    if thing is None:
+        return
+    optimizer = call_methods(it, trainer, ("create_optimizer",), call.passing())
+    if optimizer != UNKNOWN:
+        it.change(trainer.id, optimizers=Seq((optimizer,)))
+    if thing.get("callbacks") != NONE:
         none = call.passing()
         made = instances(it, thing.get("callbacks"), none)
         it.change(trainer.id, callbacks=made)
@@ -74,6 +80,8 @@ def between_steps(it: Interpreter, trainer: Ref, call: Call) -> None:
     seen, callbacks = _given(thing, models, call), thing.get("callbacks")
     for item in callbacks.items if isinstance(callbacks, Seq) else ():
         call_methods(it, item, _CALLBACKS, seen)
+    for context in ("compute_loss_context_manager", "autocast_smart_context_manager"):
+        note_autocast(it, call_methods(it, trainer, (context,), call.passing()))
     call_methods(it, trainer, _OVERRIDDEN, Call(call.node, call.place, (), seen.kwargs, {}, open=True))
     it.contexts.remove("training")
     it.emit(call.event("trained", trainer.id))

@@ -89,6 +89,7 @@ def fsdp(it: Interpreter, call: Call) -> Value:
     """FSDP keeps float32 masters of its own, and gathers each layer's weights of all ranks in forward()."""
     model = call.get("module", 0) or UNKNOWN
     it.state.wrapped = True
+    _note_sharding_dtype(it, call)
     if isinstance(model, Ref):
         it.change(model.id, sharded=TRUE, forward_of_all=Const(not _keeps_whole(call)))
     it.emit(call.event("sharded", model.id if isinstance(model, Ref) else None))
@@ -111,10 +112,16 @@ def _keeps_whole(call: Call) -> bool:
     )
 
 
-def _sharding_dtype(it: Interpreter, call: Call) -> Value:
+def _sharding_dtype(_it: Interpreter, call: Call) -> Value:
     """FSDP's MixedPrecision(param_dtype, ...), MixedPrecisionPolicy of fully_shard: what ranks compute in."""
-    dtype = dtype_of(call.get("param_dtype", 0), call.at("param_dtype"))
-    it.emit(call.event("sharding dtype", dtype=dtype))
+    return dtype_of(call.get("param_dtype", 0), call.at("param_dtype"))
+
+
+def _note_sharding_dtype(it: Interpreter, call: Call) -> Value:
+    """Note the policies that FSDP, or what sets it up, takes: others a script only has to choose from."""
+    for name in ("mixed_precision", "mp_policy", "mixed_precision_policy"):
+        for item in alternatives(call.kwargs[name]) if name in call.kwargs else ():
+            it.emit(call.event("sharding dtype", dtype=item))
     return UNKNOWN
 
 
@@ -170,6 +177,8 @@ CALLS: dict[str, CallModel] = {
     "torch.distributed._composable.fsdp.fully_shard": fsdp,
     "torch.distributed.fsdp.MixedPrecision": _sharding_dtype,
     "torch.distributed.fsdp.MixedPrecisionPolicy": _sharding_dtype,
+    "accelerate.FullyShardedDataParallelPlugin": _note_sharding_dtype,
+    "accelerate.utils.FullyShardedDataParallelPlugin": _note_sharding_dtype,
     "torch.distributed.get_node_local_rank": lambda _it, _call: RankValue(),
     **{
         f"{package}.{name}": model

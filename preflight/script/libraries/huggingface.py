@@ -25,7 +25,7 @@ from preflight.script.interpreter.values import (
 from preflight.script.libraries import callbacks, hf_arguments
 from preflight.script.libraries.environment import effective_precision
 from preflight.script.libraries.gradient_scale import unscale_gradients
-from preflight.script.libraries.hub_checkpoints import is_in_float32
+from preflight.script.libraries.hub_checkpoints import fits_float16, is_in_float32
 from preflight.script.libraries.models import attach_adapters, dtype_of, new_model
 from preflight.script.library_names import MODEL_MAKERS, is_model_class, root_and_last
 
@@ -150,6 +150,7 @@ def load_model(it: Interpreter, root: str, how: str, call: Call) -> Ref:
             device_map=device_map,
             device_map_at=Dtype("at", call.at("device_map")),
             library=Const(root),
+            fits_float16=Const(root == "diffusers" or fits_float16(call)),
         )
     )
     values = {"dtype": dtype, "device_map": device_map, "given": given or NONE}

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from preflight.script.interpreter.branch_conditions import RANK_0
 from preflight.script.interpreter.calls import invoke
-from preflight.script.interpreter.events import Call, ConstructorModel, MethodModel, ScriptEvent
+from preflight.script.interpreter.events import Call, CallModel, ConstructorModel, MethodModel, ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.values import (
     NONE,
@@ -67,8 +67,8 @@ def _construct(it: Interpreter, ref: Ref, name: str, call: Call) -> None:
     """Trainer(precision=...) and Fabric(precision=...): what they make of parameters and gradients."""
     fabric = root_and_last(name)[1] == "Fabric"
     given = call.get("precision", 4 if fabric else None)
-    if given is None:
-        given = UNKNOWN if call.open else NONE
+    if given in (None, NONE):
+        given = _of_plugins(call.get("plugins")) or given or (UNKNOWN if call.open else NONE)
     asks_cpu = text_of(call.get("accelerator")) == "cpu"
     on_cpu = asks_cpu or it.target.capability is None
     words = [_word(item) for item in alternatives(given)]
@@ -88,6 +88,17 @@ def _construct(it: Interpreter, ref: Ref, name: str, call: Call) -> None:
         how=Const("fabric.backward(loss)" if fabric else "self.manual_backward(loss)"),
     )
     it.emit(call.event("lightning", ref.id, given=given))
+
+
+def _of_plugins(given: Value | None) -> Value | None:
+    """Return the precision that a plugin sets; reading represents such a plugin by that word."""
+    held = given.items if isinstance(given, Seq) else (given,)
+    return next((item for item in held if text_of(item) in _MIXED), None)
+
+
+def _precision_plugin(_it: Interpreter, call: Call) -> Value:
+    """MixedPrecision("16-mixed", device), HalfPrecision("bf16-true")."""
+    return call.get("precision", 0) or UNKNOWN
 
 
 def _word(value: Value) -> str | None:
@@ -223,6 +234,13 @@ def _setup(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
             _own(it, item, owner)
     return prepare(it, owner, call)
 
+
+CALLS: dict[str, CallModel] = {
+    f"{package}.plugins.{module}{name}": _precision_plugin
+    for package in ("pytorch_lightning", "lightning.pytorch", "lightning.fabric", "lightning_fabric")
+    for module in ("", "precision.")
+    for name in ("MixedPrecision", "MixedPrecisionPlugin", "HalfPrecision")
+}
 
 CONSTRUCT: dict[str, ConstructorModel] = {"lightning trainer": _construct, "fabric": _construct}
 

@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 
+from preflight.facts.script import CodeLocation
 from preflight.script.interpreter.calls import invoke
 from preflight.script.interpreter.contexts import note_autocast
 from preflight.script.interpreter.events import Call, CallModel, ConstructorModel, MethodModel, ScriptEvent
@@ -213,10 +214,7 @@ def construct_module(it: Interpreter, ref: Ref, name: str, call: Call) -> None:
         return
     dtype = dtype_of(call.get("dtype"), call.at("dtype"))
     attrs = dict(old.attrs)
-    default = it.default_dtype
-    usual = default == Dtype("float32")
-    known = dtype if dtype != NONE else (Dtype("float32", old.place) if usual else default)
-    thing = new_model(old.place, known)
+    thing = new_model(old.place, dtype if dtype != NONE else _default_dtype(it, old.place))
     attrs |= _listed(name, call)
     attrs["empty"] = Const(_empty(name, call))
     it.put(ref.id, HeapObject("model", old.place, {**thing.attrs, **attrs}))
@@ -229,6 +227,11 @@ def construct_module(it: Interpreter, ref: Ref, name: str, call: Call) -> None:
         if isinstance(device, Device) and device.kind == "cuda":
             use = device_use(device, item, given)
             it.emit(ScriptEvent("cuda", call.at("device"), ref.id, call, "model", use))
+
+
+def _default_dtype(it: Interpreter, place: CodeLocation) -> Value:
+    """Return the dtype of new weights: float32 where nothing set another."""
+    return Dtype("float32", place) if it.default_dtype == Dtype("float32") else it.default_dtype
 
 
 def _note_half_part(it: Interpreter, dtype: Value) -> None:
@@ -321,6 +324,7 @@ CALLS: dict[str, CallModel] = {
     "torch.compile": _wrapped,
     "torch.nn.Parameter": _parameter,
     **dict.fromkeys(("torch.set_default_dtype", "torch.set_default_tensor_type"), _set_default_dtype),
+    "torch.get_default_dtype": lambda it, _: it.default_dtype,
     "torch.utils.checkpoint.checkpoint": _checkpoint,
     **dict.fromkeys(("torch.lerp", "torch._foreach_lerp_"), _lerp),
     "torch.nn.SyncBatchNorm.convert_sync_batchnorm": _wrapped,
@@ -379,7 +383,7 @@ def call_by_form(it: Interpreter, name: str, call: Call) -> Value | None:
     if root in ("torch_ort", "onnxruntime", "apex") and last in _WRAPPERS:
         return call.first
     if name.startswith(("torchvision.models.", "timm.create_model")) and last[:1].islower():
-        return it.new(new_model(call.place, Dtype("float32", call.place), __name__=Const(name)))
+        return it.new(new_model(call.place, _default_dtype(it, call.place), __name__=Const(name)))
     if root == "timm" and last in ("create_optimizer", "create_optimizer_v2"):
         return _optimizer_of_timm(it, name, call)
     if (

@@ -42,6 +42,7 @@ class TrainingStep:
     scaler: HeapObject | None = None
     switch: Value = NONE  # a Dtype whose place is where the precision is requested
     arguments: HeapObject | None = None  # a Trainer's, where they are known and name its optimizer
+    owner: HeapObject | None = None  # the Accelerator, Fabric or Lightning Trainer
     undecided: bool = False  # another model, of another dtype, may be trained in its place
     _possible: tuple[Dtype, ...] = field(init=False, repr=False, compare=False)
 
@@ -141,9 +142,13 @@ def _by_trainer(it: Interpreter, trainer: HeapObject, event: ScriptEvent) -> Ite
             dtype = trained_dtype(model)
             settings = it.thing(_ref(args))
             switch = settings.get("requested_at") if settings else NONE
-            names = settings if trainer.get("optimizers") == NONE else None
+            own = trainer.get("optimizers")
+            given = _ref(own.items[0]) if isinstance(own, Seq) and own.items else NONE
             yield TrainingStep(
-                model, dtype, precision, "trainer", sharded, None, event.place, None, switch, names, undecided
+                *(model, dtype, precision, "trainer", sharded, it.thing(_ref(given)), event.place),
+                switch=switch,
+                arguments=settings if own == NONE else None,
+                undecided=undecided,
             )
 
 
@@ -177,5 +182,7 @@ def _by_optimizer(
             switch = accelerator.get("requested_at") if accelerator else NONE
             doubt = undecided and item in either
             yield TrainingStep(
-                model, dtype, precision, by, apart, optimizer, event.place, scaler, switch, undecided=doubt
+                *(model, dtype, precision, by, apart, optimizer, event.place, scaler, switch),
+                owner=accelerator,
+                undecided=doubt,
             )

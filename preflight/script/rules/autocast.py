@@ -16,6 +16,7 @@ _VALIDATES = re.compile(
 )
 
 _SAMPLES = re.compile(r"(?:^|_)(?:pipe|pipeline|generate)$")
+_FOLLOWS = {"trained": "self.compute_loss_context_manager()"}
 _STEPS = frozenset({"backward", "manual_backward", "step"})
 
 
@@ -64,9 +65,8 @@ def autocast_beside_the_launch(it: Interpreter, event: ScriptEvent) -> Iterator[
                 continue  # which takes no precision from the launch: a part in bf16 beside float32 is right
             known = ", ".join(sorted(word for word in words if word)) or "whatever the launch says"
             message = f"autocast is {mine}, and the mixed precision of the launch is {known}"
-            yield RuleHit(
-                place, message, "accelerator.autocast(), or leave it to the launch", Level.WARNING, (where,)
-            )
+            fix = f"{_FOLLOWS.get(event.name, 'accelerator.autocast()')}, or leave it to the launch"
+            yield RuleHit(place, message, fix, Level.WARNING, (where,))
 
 
 def _steps_alone(it: Interpreter, event: ScriptEvent) -> bool:

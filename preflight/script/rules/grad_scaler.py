@@ -22,6 +22,7 @@ from preflight.script.interpreter.values import (
     text_of,
     truth,
 )
+from preflight.script.libraries.models import trained_dtype
 from preflight.script.rules.autocast import in_validation
 from preflight.script.rules.registry import Level, RuleHit, rule
 
@@ -48,7 +49,7 @@ def autocast_fp16_without_a_scaler(it: Interpreter, event: ScriptEvent) -> Itera
     if not it.notes.get("autocast fp16"):
         return
     scaler = it.thing(event.ref) if event.name == "scaled" else None
-    if event.what != "raw" and (scaler is None or scaler.get("enabled") != FALSE):
+    if event.what != "raw" and (scaler is None or scaler.get("enabled") != FALSE or _trains_half(it)):
         return
     if it.notes.get("scaler") or it.notes.get("accelerator") or it.notes.get("sharded"):
         return
@@ -58,6 +59,12 @@ def autocast_fp16_without_a_scaler(it: Interpreter, event: ScriptEvent) -> Itera
     fix = "use torch.amp.GradScaler, or autocast(dtype=torch.bfloat16) where it is native"
     for place in it.notes["autocast fp16"]:
         yield RuleHit(place, message, fix, Level.WARNING)
+
+
+def _trains_half(it: Interpreter) -> bool:
+    """Whether an optimizer holds a model of float16: that its scaler is off is P108."""
+    models = (thing for thing in it.state.heap.values() if thing.get("optimized") == TRUE)
+    return any(trained_dtype(model) == Dtype("float16") for model in models if model.kind == "model")
 
 
 @rule("P115", "accelerator", "scaler", "scaler step", "scaled twice", "scaled", "sharded")

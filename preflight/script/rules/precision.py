@@ -95,7 +95,15 @@ def pure_fp16_training(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]
             message += ": small updates are lost"
         related = (optimizer.place,) if optimizer is not None else ()
         message += _if_trained(training)
-        yield RuleHit(_place(dtype, training), message, f"{_FLOAT32} (with --precision fp16)", level, related)
+        yield RuleHit(_place(dtype, training), message, _fix_of_pure_fp16(training), level, related)
+
+
+def _fix_of_pure_fp16(training: TrainingStep) -> str:
+    """Return what makes it mixed precision: a flag of the launch, Lightning's own, or the script's loop."""
+    if training.by == "torch":
+        return "keep the weights in float32, with torch.autocast and a GradScaler; or bf16 where it is native"
+    who = training.owner.get("who") if training.owner else NONE
+    return f"{_FLOAT32} (with --precision fp16)" if who == NONE else 'precision="16-mixed"'
 
 
 def _is_off(training: TrainingStep) -> bool:
@@ -174,8 +182,8 @@ def adapters_through_a_float16_base(it: Interpreter, event: ScriptEvent) -> Iter
 
     float16 ends at 65504. A base that was trained in bf16 (Gemma, Qwen, T5) can exceed it in a forward: the
     loss is then logged as 0.0 and the gradient norm as nan, the scaler leaves out every step, and the run
-    ends without having learned anything. A rehearsal proves that gradients are finite. Models of diffusers
-    are left out: most were trained in fp16.
+    ends without having learned anything. A rehearsal proves that gradients are finite. Models that
+    were trained in fp16 are left out (OPT, Pythia, Whisper, most of diffusers).
     Source: torch/amp/grad_scaler.py on models that were trained in bf16; field reports.
     """
     for training in trainings(it, event):
@@ -184,8 +192,7 @@ def adapters_through_a_float16_base(it: Interpreter, event: ScriptEvent) -> Iter
             continue
         if training.model.get("half_extra") == TRUE or training.precisions() != {"fp16"}:
             continue  # P104
-        of_diffusers = training.model.get("library") == Const("diffusers")
-        if of_diffusers or trained is None or trained.name != "float32":
+        if training.model.get("fits_float16") == TRUE or trained is None or trained.name != "float32":
             continue
         message = "adapters are trained through a float16 base in fp16: where it overflows, gradients are NaN"
         fix = "load with dtype=torch.float32, or bf16 where every GPU has it; gpulaunch rehearse proves it"
@@ -261,7 +268,8 @@ def scaler_switched_off_for_fp16(it: Interpreter, event: ScriptEvent) -> Iterato
             continue
         message = "the scaler is off because the parameters are float16: the error is hidden, not the fault"
         message += _if_trained(training)
-        yield RuleHit(training.scaler.place, message, _FLOAT32, _level(training), (_place(dtype, training),))
+        fix = "keep the scaler on and the weights in float32; too big: PEFT, whose adapters stay float32"
+        yield RuleHit(training.scaler.place, message, fix, _level(training), (_place(dtype, training),))
 
 
 @rule("P109", "arguments")
