@@ -53,14 +53,10 @@ def backward_around_accelerate(it: Interpreter, event: ScriptEvent) -> Iterator[
         yield RuleHit(event.place, message, fix, level)
         return
     above = "\n".join(it.source.lines[max(0, event.place.line - 5) : event.place.line])
-    beside = re.search(_PLAIN_BESIDE_SCALED, above)
-    prepared = not beside and len(set(it.notes.get("prepared", ()))) > 1  # more than a loader of data
+    if len(set(it.notes.get("prepared", ()))) < 2 or re.search(_PLAIN_BESIDE_SCALED, above):
+        return  # only a loader of data is prepared
     preparing = [thing for thing in named if thing.kind == "accelerator" and thing.get("prepares") != NONE]
-    if (
-        prepared
-        and not beside
-        and any(not _precisions(thing) <= {"no", "bf16", "fp8"} for thing in preparing)
-    ):
+    if any(not _precisions(thing) <= {"no", "bf16", "fp8"} for thing in preparing):
         message = "accelerate does not see this backward(): no scaling under fp16, no DeepSpeed engine"
         yield RuleHit(event.place, message, "accelerator.backward(loss)", Level.WARNING)
 

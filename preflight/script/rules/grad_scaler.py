@@ -112,6 +112,12 @@ def _within_a_trainer(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
     yield RuleHit(scaler.place, message, fix, Level.ERROR, (event.place,))
 
 
+_CLIPS = {
+    "Lightning": "gradient_clip_val=..., or self.clip_gradients(...)",
+    "Fabric": "fabric.clip_gradients(model, optimizer, ...)",
+}
+
+
 @rule("P116", "clip")
 def clipping_scaled_gradients(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
     """Gradients are clipped while they are still scaled.
@@ -130,10 +136,7 @@ def clipping_scaled_gradients(it: Interpreter, event: ScriptEvent) -> Iterator[R
             if not words <= {"no", "bf16", "fp8"} and accelerator.get("sharded") != TRUE:
                 who = text_of(accelerator.get("who", Const("accelerate")))
                 message = f"torch's clip_grad_norm_ clips gradients that {who}'s fp16 has scaled"
-                fixes = {"Lightning": "gradient_clip_val=..., or self.clip_gradients(...)"}
-                fix = fixes.get(who or "", "accelerator.clip_grad_norm_(...)")
-                if who == "Fabric":
-                    fix = "fabric.clip_gradients(model, optimizer, ...)"
+                fix = _CLIPS.get(who or "", "accelerator.clip_grad_norm_(...)")
                 yield RuleHit(event.place, message, fix, Level.WARNING)
             continue
         if it.state.scaled and not _unscaled(it, model):

@@ -33,10 +33,9 @@ def average_of_another_dtype(it: Interpreter, event: ScriptEvent) -> Iterator[Ru
     """
     average, model = it.thing(event.values.get("average", NONE)), it.thing(event.values.get("model", NONE))
     one, other = (thing.get("dtype") if thing else NONE for thing in (average, model))
-    whole = (
-        event.what == "add_" and isinstance(one, Dtype) and one.name == "float32"
-    )  # add_ casts what it gets
-    if isinstance(one, Dtype) and isinstance(other, Dtype) and one != other and not whole:
+    if isinstance(one, Dtype) and isinstance(other, Dtype) and one != other:
+        if event.what == "add_" and one.name == "float32":
+            return  # add_ casts what it gets
         message = f"the average is {one.name} and the model {other.name}"
         related = (one.place,) if one.place else ()
         fix = "keep the average in the dtype of the parameters, best float32; cast a copy to save it"
