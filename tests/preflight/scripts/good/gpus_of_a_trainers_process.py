@@ -10,5 +10,5 @@ class OwnTrainer(Trainer):
         return super().train(*given, **named)
 
 
-model = torch.nn.Linear(4, 4).cuda()
+model = torch.nn.Linear(4, 4)
 OwnTrainer(model, TrainingArguments("out"), train_dataset=[]).train()
