@@ -17,7 +17,7 @@ import click
 from launcher.errors import BadInput, ConfirmationRequired, GpulaunchError, RunAborted
 from launcher.exit_codes import ExitCode
 from launcher.terminal.cell_width import StyledLine
-from launcher.terminal.output import echo, echo_json, echo_lines
+from launcher.terminal.output import FULL_ERRNOS, echo, echo_json, echo_lines
 from launcher.text import one_line
 
 if TYPE_CHECKING:
@@ -30,7 +30,6 @@ _MEDIUM_ERRNOS = frozenset({errno.EIO, errno.ESTALE})  # of a read or write, whi
 COLUMNS = 80
 _SHOWN_NAME = 60
 _LONGEST_LINE = 4000  # of an error, which repeats what was typed
-_FULL_ERRNOS = frozenset({errno.ENOSPC, errno.EDQUOT})
 GROUPS: dict[str, dict[str, str]] = {
     "Get started": {"init": "Find the hosts' Python environments; write the first files."},
     "Check and launch": {
@@ -331,7 +330,7 @@ def _report(error: GpulaunchError) -> GpulaunchError:
 
 def _of_system(error: OSError) -> GpulaunchError:
     where = f": {error.filename}" if error.filename else ""
-    if error.errno in _FULL_ERRNOS:
+    if error.errno in FULL_ERRNOS:
         fix = "make room, then try again" if where else "make room where the output goes, then try again"
         return RunAborted(f"no space left{where}", fix)
     if error.errno in _MEDIUM_ERRNOS or (error.errno in _ENVIRONMENT_ERRNOS and where):

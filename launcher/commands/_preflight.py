@@ -112,7 +112,11 @@ def _request(hosts: tuple[str, ...], options: PreflightCommandOptions) -> _Prefl
     )
 
     overrides = Overrides(
-        hosts=hosts, gpus=options.gpus, port=str(options.port or ""), precision=options.precision or ""
+        hosts=hosts,
+        hosts_from="HOST",
+        gpus=options.gpus,
+        port=str(options.port or ""),
+        precision=options.precision or "",
     )
     config = load_run_config(options.config, overrides)
     tree = find_tree(config)

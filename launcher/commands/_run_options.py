@@ -109,15 +109,16 @@ def find_run(
                 f"where {absent[0]} has a new name or address, list it under {absent[0]} in hosts.yaml"
             )
         kept = scope.kept_run(word)
+        is_meant = expected is None or kept == expected.run_id
         is_listed = isinstance(error, BadInput) and kept != word and kept in error.message
-        if kept and not is_listed:  # its host may be gone for good
+        if kept and is_meant and not is_listed:  # its host may be gone for good
             fixes.append(f"gpulaunch report {kept} shows what is kept locally")
         error.fix = "; ".join(fixes)
         raise
     if word in (LAST, run_name(found.run_id)):
         echo(f"{word} is {run_line(found, time.time())}", err=True)
-    if newer := scope.newer_live(found, fitting):
-        echo(f"a newer run lives, name it to take it: {run_line(newer, time.time())}", err=True)
+    if other := scope.other_live(found, fitting):
+        echo(f"another run lives, name it to take it: {run_line(other, time.time())}", err=True)
     return found
 
 

@@ -102,7 +102,10 @@ def command(run: str, **given: Any) -> int:
     for name, result in zip(names, results, strict=True):
         code = max(code, _print_problem(answer, name, result))
     for path in _absent_paths(options.paths, results):
-        answer.say(f"no host has {one_line(path)} in the output of {plan.run_id}", err=True)
+        answer.say(
+            f"no host has {one_line(path)} in the output of {plan.run_id}, or where it ran without one",
+            err=True,
+        )
         code = max(code, ExitCode.NEGATIVE)
     answer.say(f"in {directory}")
     if (

@@ -11,6 +11,7 @@ from launcher.commands._remove import confirm_delete, encode_errors, remove_runs
 from launcher.commands._run_options import FoundRunOptions, find_run, run_argument, run_options
 from launcher.errors import BadInput
 from launcher.exit_codes import ExitCode
+from launcher.rundir.end_state import LIVING
 from launcher.rundir.run_id import LAST, run_name
 from launcher.runs.render import run_line
 from launcher.runs.search import unanswered_lines
@@ -36,7 +37,7 @@ def command(run: str, *, yes: bool, as_json: bool, **given: Any) -> int:
     answer = Answer("gpulaunch.removal/1", as_json=as_json)
     if run not in (LAST, run_name(found.run_id)):  # which `find_run` has shown
         answer.say(run_line(found, time.time()))
-    if found.status in ("running", "stopping", "waiting"):
+    if found.status in LIVING:
         answer.say(
             f"{found.run_id} is not over, and is kept; gpulaunch stop {found.run_id} ends it", err=True
         )

@@ -93,6 +93,12 @@ def command(run: str, *, now: bool, grace: float | None, yes: bool, as_json: boo
         )
     if code == 0:
         answer.say(f"{plan.run_id} has ended on {fold_hosts(names)}; no process of it is left")
+    pairs = zip(names, results, strict=True)
+    if silent := [name for name, result in pairs if error_of(result)[1] == ExitCode.UNREACHABLE]:
+        answer.say(
+            f"it may go on there: gpulaunch stop {plan.run_id}, once {fold_hosts(silent)} can be reached",
+            err=True,
+        )
     code = answer.finish(code, run_id=plan.run_id, nodes=nodes)
     if code == 0:
         deliver_due(access, to.entries)

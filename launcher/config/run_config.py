@@ -26,7 +26,7 @@ from launcher.config.slurm_options import SlurmSpec
 from launcher.config.sync_options import SyncOptions
 from launcher.config.template_dir import templates_dir
 from launcher.config.value_types import boolean
-from launcher.config.yaml_tree import ConfigIssues, YamlNode, nearest
+from launcher.config.yaml_tree import ConfigIssues, YamlNode, is_typed, nearest
 from launcher.engines.base import ENGINES
 from launcher.engines.command_line.parsed_command import ParsedCommand, require_values
 from launcher.errors import ConfigError
@@ -42,6 +42,7 @@ class Overrides:
 
     key_values: tuple[str, ...] = ()  # "key=value", dotted keys, YAML values
     hosts: tuple[str, ...] = ()
+    hosts_from: str = "--hosts"  # where they were typed
     gpus: str = ""
     port: str = ""
     precision: str = ""
@@ -289,14 +290,11 @@ def _overriding(overrides: Overrides, mistakes: ConfigIssues) -> Iterator[tuple[
             continue
         yield key.strip(), _parse(value, f"--set {key.strip()}", mistakes)
     if overrides.hosts:
-        words = tuple(
-            YamlNode(part, "--hosts", key="hosts") for word in overrides.hosts for part in _words(word)
-        )
+        typed = overrides.hosts_from
+        words = tuple(YamlNode(part, typed, key="hosts") for word in overrides.hosts for part in _words(word))
         if not words:
-            mistakes.add(
-                YamlNode(None, "--hosts"), f'expected names of hosts, got "{",".join(overrides.hosts)}"'
-            )
-        yield "hosts", YamlNode(words, "--hosts", key="hosts")
+            mistakes.add(YamlNode(None, typed), f'expected names of hosts, got "{",".join(overrides.hosts)}"')
+        yield "hosts", YamlNode(words, typed, key="hosts")
     if overrides.gpus:
         yield "gpus", _parse(overrides.gpus, "--gpus", mistakes)
     for name, key in _KEYS_OF_OPTIONS.items():
@@ -369,7 +367,7 @@ def _judge_together(root: YamlNode, data: dict[str, Any], mistakes: ConfigIssues
 
 def _is_override(item: YamlNode | None) -> bool:
     """Whether the command line set it."""
-    return item is not None and item.source.startswith("--")
+    return item is not None and is_typed(item.source)
 
 
 def _has_keys(root: YamlNode, name: str) -> bool:

@@ -5,8 +5,8 @@ YAML 1.1 makes of it.
 """
 
 import json
+import re
 from dataclasses import field
-from operator import attrgetter
 from typing import TypeAlias
 
 from launcher.errors import ConfigError
@@ -55,7 +55,7 @@ class ConfigIssue:
     def __str__(self) -> str:
         """Return `file:line: key: text`; of an option, whose name has the key, only what is below it."""
         where = f"{self.source}:{self.line}" if self.line else self.source
-        key = self._key_below_option() if self.source.startswith("--") else self.key
+        key = self._key_below_option() if is_typed(self.source) else self.key
         return f"{where}: {key}: {self.text}" if key else f"{where}: {self.text}"
 
     def _key_below_option(self) -> str:
@@ -67,7 +67,14 @@ class ConfigIssue:
         return bracket + index
 
 
-_place = attrgetter("source", "line", "key", "text")
+def is_typed(source: str) -> bool:
+    """Return whether a source is an option or the argument HOST of the command line, not a file."""
+    return source.startswith("--") or source == "HOST"
+
+
+def _place(issue: ConfigIssue) -> tuple[str, int, str, str]:
+    key = re.sub("[0-9]+", lambda number: number[0].zfill(9), issue.key)  # hosts[10] comes after hosts[9]
+    return issue.source, issue.line, key, issue.text
 
 
 @dataclass(slots=True)

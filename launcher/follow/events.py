@@ -94,13 +94,15 @@ class Reconnected:
 class HostLost:
     """The host could not be reached again in time; `still_running`: its ranks may still run.
 
-    `answers`: it is reached, and its part of the run does not end.
+    `answers`: it is reached, and its part of the run does not end. `forgotten`: it is reached, and
+    has nothing of the run any more.
     """
 
     host: str
     why: str
     still_running: bool = False
     answers: bool = False
+    forgotten: bool = False
 
     @property
     def text(self) -> str:

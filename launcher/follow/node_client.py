@@ -321,7 +321,7 @@ class NodeClient(threading.Thread):
         if "refused" in answer:
             if self._refused is not None and self._awake.now() - self._refused_at < self._late_s:
                 raise HostError(self.host, str(answer["refused"]))  # asked again: it may be about to start
-            self._finish(self._refused or HostLost(self.host, str(answer["refused"])))
+            self._finish(self._refused or HostLost(self.host, str(answer["refused"]), forgotten=True))
             return
         _demand(validate_answer(answer))
         if self._running_there:

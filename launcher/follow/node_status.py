@@ -16,6 +16,7 @@ class NodeStatus:
     lost: str | None = None  # why it was given up
     still_running: bool = False  # although it was lost, as far as is known
     answers: bool = False  # although it was given up: its part does not end
+    forgotten: bool = False  # it answers, and has nothing of the run any more
     disconnected: bool = False  # its link is broken just now
     detached: bool = False  # it has promised to continue without a client
     launcher_ended: bool = False

@@ -63,6 +63,7 @@ class Cleanup:
     lost: Mapping[str, str] = field(default_factory=dict)  # why
     still_running: tuple[str, ...] = ()  # lost hosts on which the run continues, as far as is known
     unending: frozenset[str] = frozenset()  # those of them that answer, and whose part does not end
+    forgotten: frozenset[str] = frozenset()  # lost hosts that answer, and have nothing of the run
     vanished: tuple[str, ...] = ()  # hosts whose supervisor is gone and has not said how its part ended
     # Pids that could not be ended.
     remaining_pids: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
@@ -177,6 +178,7 @@ def _cleanup(state: RunState) -> Cleanup:
         lost=state.nodes.lost,
         still_running=state.nodes.going_on,
         unending=state.nodes.unending,
+        forgotten=frozenset(host for host in state.hosts if state.nodes[host].forgotten),
         vanished=state.nodes.vanished,
         remaining_pids={
             host: tuple(end["remaining_pids"]) for host, end in ends.items() if end.get("remaining_pids")

@@ -135,10 +135,8 @@ class RunState:
             case Disconnected(host=host, why=why):
                 if not self.nodes[host].disconnected:
                     self.nodes[host].disconnected = True
-                    yield Notify(
-                        f"{host}: connection lost ({why}); reconnecting; the run continues on the host",
-                        bad=True,
-                    )
+                    then = "reconnecting; the run continues on the host, if it lives"
+                    yield Notify(f"{host}: connection lost ({why}); {then}", bad=True)
             case Reconnected(host=host):
                 self.nodes[host].disconnected = False
                 yield Notify(f"{host}: connected again, nothing was lost")
@@ -269,6 +267,7 @@ class RunState:
     def _lost(self, lost: HostLost) -> Iterator[Action]:
         """End the run elsewhere without a host that has ended it; one that is only not reached continues."""
         self.nodes.give_up(lost.host, lost.why, still_running=lost.still_running, answers=lost.answers)
+        self.nodes[lost.host].forgotten = lost.forgotten
         yield Notify(lost.text, bad=True)
         if not lost.still_running:
             yield from self._stop_others(f"{lost.host} was lost")

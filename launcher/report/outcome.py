@@ -81,6 +81,8 @@ def _cleanup_lines(outcome: Outcome) -> Iterator[str]:
         then = "the run continues on the host, if it lives: gpulaunch attach " + outcome.plan.run_id
         if host not in outcome.cleanup.still_running:
             then = f"if it lives, gpulaunch stop {outcome.plan.run_id} ends what is left of the run on it"
+        if host in outcome.cleanup.forgotten:
+            then = f"gpulaunch clean-zombies {host} shows whether anything of it is left"
         if host in outcome.cleanup.unending:
             again = f"gpulaunch stop {outcome.plan.run_id} --now asks again"
             shows = f"gpulaunch clean-zombies {host} shows what runs"
@@ -255,7 +257,8 @@ def render_output_dirs(outcome: Outcome) -> Iterator[str]:
     """
     if not outcome.run_dirs:
         return  # no host has started anything
-    remote = [node for node in outcome.plan.nodes if node.host != LOCALHOST]
+    out_of_reach = {LOCALHOST, *outcome.cleanup.forgotten}
+    remote = [node for node in outcome.plan.nodes if node.host not in out_of_reach]
     known = find_output_dirs(outcome)
     for place, hosts in group_alike((place, host) for host, place in known.items()).items():
         on = "" if hosts == (LOCALHOST,) else f" on {fold_hosts(hosts)}"

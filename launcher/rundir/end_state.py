@@ -11,6 +11,7 @@ _STOPS = frozenset({"request", "signal", "no_client"})
 """What a supervisor names as the cause of an end that nothing has failed for
 (launcher/onhost/supervisor/end_causes.py). After `exit`, which has no reason, the exit codes decide."""
 WORST: tuple[RunStatus, ...] = ("running", "stopping", "waiting", "lost", "failed", "stopped", "finished")
+LIVING = WORST[:3]
 
 _LOSSES = {
     "host": "its host was restarted",

@@ -26,6 +26,7 @@ from launcher.planning.plan import Plan
 from launcher.remote.reachability import probe_targets
 from launcher.report.kept_outcome import is_whole, restore_outcome
 from launcher.report.outcome import encode_outcome
+from launcher.rundir.end_state import LIVING
 from launcher.rundir.layout import OUTCOME, read_kept_outcome
 from launcher.rundir.log_store import LogStore, run_directory
 from launcher.runs.access import RunAccess
@@ -222,7 +223,7 @@ def _kept_outcome(directory: Path, run: RemoteRun, plan: Plan) -> tuple[Mapping[
     Those are the hosts that have reported nothing of a run that has ended on all others.
     """
     kept = read_kept_outcome(directory)
-    if run.status in ("running", "stopping", "waiting") or not is_whole(kept):
+    if run.status in LIVING or not is_whole(kept):
         return {}, frozenset()
     ranks = {node.rank for node in run.nodes}
     return kept, frozenset(node.host for node in plan.nodes if node.node_rank not in ranks)

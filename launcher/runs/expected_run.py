@@ -7,7 +7,7 @@ from launcher.config.node_sets import fold_hosts
 from launcher.errors import GpulaunchError, HostError, HostsUnusable, RunNotKept
 from launcher.planning.run_record import RunRecord
 from launcher.rundir.run_id import LAST, format_start, names_run, run_name
-from launcher.runs.last_run import SearchScope
+from launcher.runs.last_run import SearchScope, explain_ambiguity
 from launcher.runs.remote_run import RemoteRun
 from launcher.text import one_line
 from preflight.errors import BadInput
@@ -113,8 +113,7 @@ def select_run(runs: Iterable[RemoteRun], word: str, choose: RunChoice | None = 
     chosen = None if choose is None else choose(word, tuple(begun))
     if chosen is not None:
         return _believed(chosen)
-    names = ", ".join(run.run_id for run in begun[-5:])
-    raise BadInput(f'"{word}" is ambiguous, it means {len(begun)} runs: {names}', "give more of its name")
+    raise explain_ambiguity(word, begun)
 
 
 def _believed(run: RemoteRun) -> RemoteRun:

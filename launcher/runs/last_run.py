@@ -1,11 +1,12 @@
 """Which runs `last` is the newest of: those of this working directory, else yours."""
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
 
 from launcher.config.run_config import list_config_folders
 from launcher.local.project import SUFFIXES
 from launcher.local.user import user_name
+from launcher.rundir.end_state import LIVING
 from launcher.rundir.run_id import LAST, format_start, is_run_id, names_run, run_name
 from launcher.runs.remote_run import RemoteRun
 from preflight.errors import BadInput
@@ -53,10 +54,11 @@ class SearchScope:
             )
         return found[-1]
 
-    def newer_live(self, chosen: RemoteRun, fitting: Iterable[RemoteRun]) -> RemoteRun | None:
-        """Return the newest run of this user that a word fits as well, where it lives and is newer."""
-        newer = [run for run in fitting if run.is_live and run.started > chosen.started]
-        yours = [run for run in newer if run.from_here or self._owns(run)]
+    def other_live(self, chosen: RemoteRun, fitting: Iterable[RemoteRun]) -> RemoteRun | None:
+        """Return the newest live run of this user that fits too, an older one where `chosen` is over."""
+        after = chosen.started if chosen.is_live else float("-inf")
+        others = [run for run in fitting if run.status in LIVING and run.started > after]
+        yours = [run for run in others if run.run_id != chosen.run_id and (run.from_here or self._owns(run))]
         return max(yours, key=lambda run: run.started, default=None)
 
     def _owns(self, run: RemoteRun) -> bool:
@@ -75,19 +77,28 @@ class SearchScope:
         named = runs if word == LAST else [run for run in runs if run_name(run.run_id) == word]
         return self.last(named) if named else None
 
-    def live(self, word: str, runs: tuple[RemoteRun, ...]) -> RemoteRun | None:
-        """Return the one run of several that lives, the newest where all are over; None: more than one lives.
+    def live(self, word: str, runs: tuple[RemoteRun, ...]) -> RemoteRun:
+        """Return the one run of several that lives, else the one that may live, else the newest.
 
-        Of several that live `last` is the last. Raises BadInput as `last` does.
+        Of several that live `last` is the last. Raises BadInput as `last` does, and where several live.
         """
         if word == LAST:
             return self.last_live(runs)
-        live = [run for run in runs if run.is_live] or runs[-1:]
-        return live[0] if len(live) == 1 else None
+        may_live = [run for run in runs if run.is_live]
+        live = [run for run in runs if run.status in LIVING] or may_live or runs[-1:]
+        if len(live) > 1:
+            raise explain_ambiguity(word, live)
+        return live[0]
 
     def exact(self, word: str, runs: tuple[RemoteRun, ...]) -> RemoteRun | None:
         """Return what `last` means, and none of several that another word fits. Raises BadInput."""
         return self.last(runs) if word == LAST else None
+
+
+def explain_ambiguity(word: str, runs: Sequence[RemoteRun]) -> BadInput:
+    """Return the error for a word that means several runs."""
+    names = ", ".join(run.run_id for run in runs[-5:])
+    return BadInput(f'"{word}" is ambiguous, it means {len(runs)} runs: {names}', "give more of its name")
 
 
 def read_local_scope(logs: Path) -> SearchScope:

@@ -4,6 +4,7 @@ What is printed names hosts, files, processes and logs, and so may hold whatever
 makes lines of it that steer no terminal; colours come from us alone. A test forbids every other way out.
 """
 
+import errno
 import os
 import sys
 import termios
@@ -14,15 +15,23 @@ from typing import Any, TextIO
 from launcher.terminal.cell_width import Painted, StyledLine, paint_line
 from launcher.text import one_line, supports_color
 
+FULL_ERRNOS = frozenset({errno.ENOSPC, errno.EDQUOT})
 _LONGEST_QUESTION = 400
 _unanswered: list[tuple[int, list[Any]]] = []
 """Terminals that hide what a person types for us now, with how they were before."""
 
 
 def echo(line: StyledLine = "", *, err: bool = False) -> None:
-    """Print one line: a newline in its text becomes visible, so that no name can add a line of its own."""
+    """Print one line: a newline in its text becomes visible, so that no name can add a line of its own.
+
+    What a full disk keeps from standard error is lost: result and exit code do not depend on it.
+    """
     stream = sys.stderr if err else sys.stdout
-    write(stream, (paint_line(line, colour=supports_color(stream)),))
+    try:
+        write(stream, (paint_line(line, colour=supports_color(stream)),))
+    except OSError as error:
+        if not err or error.errno not in FULL_ERRNOS:
+            raise
 
 
 def echo_lines(lines: Iterable[StyledLine], *, err: bool = False) -> None:

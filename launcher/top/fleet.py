@@ -13,6 +13,7 @@ from launcher.local.fanout_places import Places
 from launcher.planning.run_record import RunRecord, read_run_records
 from launcher.remote.connection_pool import OpenConnection
 from launcher.remote.fanout import WIDTH, fanout
+from launcher.rundir.end_state import LIVING
 from launcher.runs.merged_runs import MergedRuns, merge_node_runs
 from launcher.runs.remote_run import RemoteRun
 from launcher.text import one_line
@@ -202,7 +203,7 @@ def _runs(
 ) -> Iterable[RunView]:
     by_host = {state.entry.name: state for state in states}
     for run in runs:
-        if run.status not in ("running", "stopping", "waiting"):
+        if run.status not in LIVING:
             continue
         leading = min(run.nodes, key=lambda node: node.rank)
         planned = sum(len(node.fields["spec"].get("gpus") or ()) for node in run.nodes)

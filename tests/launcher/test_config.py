@@ -329,6 +329,12 @@ MISTAKES: dict[str, tuple[str, dict[str, object], str]] = {
         "x.yaml:2: restart.checkpoints: expected a pattern such as checkpoint-*, below output",
     ),
     "restarts": ("script: a", {"restarts": "many"}, "--restarts: expected a whole number from 0 to 1000"),
+    "argument, no host": ("script: a", {"hosts": (",",), "hosts_from": "HOST"}, "HOST: expected names"),
+    "tenth after second": (
+        f"script: a\nhosts: [b, 'c:d'{', b' * 8}, 'e:f']",
+        {},
+        "[IPv6]:port\n  configs/x.yaml:2: hosts[10]:",
+    ),
     "option as host": ("script: a", {"hosts": ("-oProxyCommand=x",)}, "--hosts: expected a host"),
 }
 

@@ -176,10 +176,10 @@ def test_last_is_the_newest_of_this_directory_else_of_yours_and_never_anothers()
     elsewhere = SearchScope(frozenset(), frozenset({"other"}), "ana")
     assert [scope.last(runs).run_id for scope in (kept, by_config, elsewhere)] == [here, here, mine]
     assert [scope.last_live(runs).run_id for scope in (kept, elsewhere)] == [here, mine]
-    newer = kept.newer_live(runs[0], runs)
+    newer = kept.other_live(runs[0], runs)
     assert newer is not None
     assert newer.run_id == mine
-    assert kept.newer_live(newer, runs) is None  # bob's is newer, and no run for ana to stop
+    assert kept.other_live(newer, runs) is None  # bob's is newer, and no run for ana to stop
     with pytest.raises(BadInput, match=f"the newest, {other}, is of bob"):
         SearchScope(frozenset(), frozenset(), "eve").last(runs)
 
@@ -246,6 +246,9 @@ def test_the_name_of_several_runs_means_the_newest_and_to_stop_the_one_that_live
     assert select_run((ended, newest), "a-2", scope.live) == newest  # which is over: so stop says
     assert select_run((live, longer, newest), "a", scope.live) == live  # whatever else lives: a-b is not a
     assert select_run((ended, longer, newest), "a", scope.live) == newest
+    half = replace(newest, nodes=newest.nodes[:1])  # its other node is not known to have ended
+    assert select_run((half, live), "a", scope.live) == live
+    assert select_run((ended, half), "a", scope.live) == half
     for word, choose in (("a-2", scope.newest), ("a", scope.exact), ("", scope.live)):
         with pytest.raises(BadInput, match="is ambiguous, it means"):  # a and a-b both live
             select_run((live, newest, longer), word, choose)
@@ -359,11 +362,11 @@ def test_a_word_that_means_an_older_run_names_the_newer_one_that_lives(home: Hom
     assert "runs the same command" not in home.launch(LONG, NEWER)
     alone = home.gpulaunch("logs", "last", "-n", "1").stderr
     assert alone.startswith(f"last is {NEWER}  ")
-    assert "a newer run lives" not in alone
+    assert "another run lives" not in alone
     shutil.rmtree(home.home / "gpulaunch-runs" / NEWER)  # as if it was launched from another directory
     older = home.gpulaunch("logs", "last", "-n", "1").stderr
     assert older.startswith(f"last is {RUN}  ")
-    assert f"a newer run lives, name it to take it: {NEWER}  running" in older
+    assert f"another run lives, name it to take it: {NEWER}  running" in older
     assert f"localhost: {NEWER} runs the same command in the same directory" in home.launch(
         LONG, run_id("again")
     )

@@ -214,7 +214,9 @@ def test_an_ended_run_is_listed_when_asked_for_and_can_be_removed(run: Driver) -
     assert len(question(run, "list", ended=True, newest=True)["runs"]) == 1
     question(run, "remove", run_id="r1")
     assert list(run.run_dir.parent.iterdir()) == []
-    with pytest.raises(RequestDenied, match="no run called r1"):
+    with pytest.raises(
+        RequestDenied, match="this host has nothing of r1: it was removed, or the disk is new"
+    ):
         question(run, "remove", run_id="r1")
 
 

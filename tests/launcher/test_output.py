@@ -133,6 +133,17 @@ def test_documents_are_exact_and_ascii(capsys: pytest.CaptureFixture[str]) -> No
     assert_harmless(out, colours=False)
 
 
+def test_a_full_disk_below_standard_error_costs_notes_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    with Path("/dev/full").open("w") as full:
+        monkeypatch.setattr("sys.stderr", full)
+        echo("a note", err=True)
+        monkeypatch.setattr("sys.stdout", full)
+        with pytest.raises(OSError, match="No space left"):
+            echo("a result")
+        monkeypatch.undo()
+        os.dup2(os.open(os.devnull, os.O_WRONLY), full.fileno())  # what is buffered needs a place at the end
+
+
 def test_a_question_that_a_host_words_is_one_safe_line(monkeypatch: pytest.MonkeyPatch) -> None:
     questions: list[str] = []
 

@@ -258,6 +258,15 @@ def test_a_lost_host_stops_the_others_and_is_5() -> None:
     assert (outcome.verdict, outcome.exit_code, outcome.cleanup.is_clean) == ("aborted", 5, False)
 
 
+def test_of_a_host_that_came_back_with_a_new_disk_no_command_is_named_that_finds_nothing() -> None:
+    watch = RunState(plan(CPU, CPU))
+    replay(watch, [*GOOD[:4], HostLost("b", "this host has nothing of it", forgotten=True), ended("a")])
+    lines = list(render_outcome(come_to(watch)))
+    shows = "gpulaunch clean-zombies b shows whether anything of it is left"
+    assert f"b was lost (this host has nothing of it); {shows}" in lines
+    assert [each.partition(":")[0][-4:] for each in lines if "gpulaunch fetch" in each] == ["on a"]
+
+
 def test_a_host_that_answers_and_does_not_end_is_named_with_its_ranks_and_what_to_type() -> None:
     watch = RunState(plan(CPU, CPU))
     lost = HostLost("b", "has not ended 66 s after it was asked to", still_running=True, answers=True)

@@ -160,7 +160,10 @@ def find_run(run_id: str) -> str:
         raise RequestRefused(
             "%s is a run of %s, which shares the home of this host: ask that host" % (run_id, names)
         )
-    raise RequestRefused("no run called %s on this host" % run_id)
+    raise RequestRefused(
+        "this host has nothing of %s: it was removed, or the disk is new, as when a rented host is started"
+        " again" % run_id
+    )
 
 
 def log_sizes(run_dir: str) -> dict[str, int]:
