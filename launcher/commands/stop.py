@@ -95,10 +95,8 @@ def command(run: str, *, now: bool, grace: float | None, yes: bool, as_json: boo
         answer.say(f"{plan.run_id} has ended on {fold_hosts(names)}; no process of it is left")
     pairs = zip(names, results, strict=True)
     if silent := [name for name, result in pairs if error_of(result)[1] == ExitCode.UNREACHABLE]:
-        answer.say(
-            f"it may go on there: gpulaunch stop {plan.run_id}, once {fold_hosts(silent)} can be reached",
-            err=True,
-        )
+        again = f"gpulaunch stop {plan.run_id} once reached"
+        answer.say(f"the run may continue on {fold_hosts(silent)}: {again}", err=True)
     code = answer.finish(code, run_id=plan.run_id, nodes=nodes)
     if code == 0:
         deliver_due(access, to.entries)
