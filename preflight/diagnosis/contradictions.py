@@ -14,9 +14,6 @@ from preflight.facts.xid_table import GPU_FAILED_XIDS, any_xid
 _ENDED_WELL = re.compile(
     r"\b(?:exit(?:ed)?|return(?:ed)?|finished)(?:[ _]with)?(?:[ _](?:code|status))?[ :=]+0(?![\d.])(?!:[1-9])|\breturncode[ :=]+0\b"
 )
-_PASSED = re.compile(
-    r"^=+ (?:[\d]+ (?:skipped|xfailed|deselected|warnings?), )*\d+ passed\b(?!.{0,80}\b(?:failed|errors?)\b)"
-)
 _ALSO_OF_OTHERS = {
     # What a host says of its network is what it says where the peer's process has died.
     "S67": re.compile(
@@ -38,7 +35,7 @@ def doubt_causes(
 ) -> list[Candidate]:
     """Return the candidates, of which those are only likely that others or the run's end contradict, that the process outlived, or that say too little."""
     ended_well = not course.launcher_failed() and any(
-        _ENDED_WELL.search(line.text) or _PASSED.match(line.text) for line in course.lines[-_END:]
+        _ENDED_WELL.search(line.text) for line in course.lines[-_END:]
     )
     outlived = _raised_before_others(found, raised)
     doubted = [

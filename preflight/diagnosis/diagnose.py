@@ -59,10 +59,7 @@ def diagnose_lines(lines: Sequence[Line], context: Context | None = None) -> Dia
 
 
 def _diagnose(lines: Sequence[Line], context: Context | None, *, beside_earlier: bool) -> Diagnosis:
-    lines = without_ignored(lines)
-    calm = without_outlived(lines)
-    if calm is not lines and not RunProgress(calm).failing:  # else a thread may be why the others failed
-        lines = calm
+    lines = without_outlived(without_ignored(lines))
     raised, hits = judged_exceptions(parse_exceptions(lines), find_hits(lines))
     course = RunProgress(lines)
     found = candidates(hits, raised, course)

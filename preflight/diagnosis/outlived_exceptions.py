@@ -6,6 +6,8 @@ from dataclasses import replace
 from itertools import islice
 
 from preflight.diagnosis.lines import Line
+from preflight.diagnosis.run_progress import RunProgress, is_warning_line
+from preflight.diagnosis.signature_matcher import first_match
 from preflight.diagnosis.tracebacks import (
     CAUSE,
     CONTEXT,
@@ -24,7 +26,17 @@ _AMID_OTHERS = 8  # lines in which the next one of the same process is looked fo
 _HEADING, _OF_NUMPY = "Traceback (most recent call last):", "modules will need time to support NumPy 2"
 _TRACKS = "multiprocessing/resource_tracker.py"  # it prints a name that it does not know, and continues
 _QUEUE_ENDED = re.compile(r"(?:EOFError|BrokenPipeError|ConnectionResetError)\b")
-_STEP = re.compile(r"\d%\|.{0,200}(?:it/s|s/it)|[Ll]oss['\"]?\s*[:=|]?\s*['\"]?\d+\.\d")
+_TASK, _TURNS = "future: <", 1
+_WARNS_OF = re.compile(
+    r"(?i)(?:\bWARN(?:ING)?\b|^\[W ).{0,300}(?:fail|could ?n|cannot|can't|unable|unavailable|not (?:available|found|installed)|skip|ignor|fall(?:ing)? ?back|without|disabl|late\b|retry|error)"
+)
+
+
+# Servers answer a request in whose handler something was raised with 500, and continue to the next one.
+_OF_REQUEST = re.compile(
+    r"(?:\S+ +)?Exception in ASGI application|Exception occurred during processing of request from|.{0,100}(?:\bException on /\S* \[[A-Z]+\]|\bError handling request\b|\bUncaught exception (?:GET|POST|PUT) /|\bInternal Server Error: /)"
+)
+_ANSWERED = re.compile(r"\bHTTP/\d(?:\.\d)?\" 2\d\d\b|\bApplication shutdown complete\b")
 
 
 def without_ignored(lines: Sequence[Line]) -> Sequence[Line]:
@@ -50,11 +62,21 @@ def _is_ignored(lines: Sequence[Line], index: int, text: str) -> bool:
         return _QUEUE_ENDED.match(shown[-1]) is not None and any(
             "multiprocessing/connection.py" in each for each in shown
         )
+    if ("xception" in text or "rror" in text) and _OF_REQUEST.match(text):
+        return _is_of_request(lines, index)
     if ("gnor" in text or "message_loop" in text) and _WARNS.match(text):
         stream = lines[index].stream
         own = [each.text for each in lines[index + 1 : index + 1 + _AMID_OTHERS] if each.stream == stream]
         return any(map(HEADER.match, [each for each in own if each != text][:1]))
     return False
+
+
+def _is_of_request(lines: Sequence[Line], head: int) -> bool:
+    """Whether a server answered others behind a request whose exception says nothing about the server itself."""
+    shown = list(_of_traceback(lines, head))
+    return first_match(lines[shown[-1]].text) is None and any(
+        _ANSWERED.search(line.text) for line in lines[shown[-1] + 1 :]
+    )
 
 
 def _shows_stack(lines: Sequence[Line], head: int) -> bool:
@@ -67,17 +89,21 @@ def _shows_stack(lines: Sequence[Line], head: int) -> bool:
 
 
 def without_outlived(lines: Sequence[Line]) -> Sequence[Line]:
-    """Return the lines with those empty that show exceptions of threads behind which the same process made steps."""
-    threads = [index for index, line in enumerate(lines) if IN_THREAD in line.text]
-    if not threads:
-        return lines
-    last: dict[object, int] = {}
-    for index in range(len(lines) - 1, threads[0], -1):
-        line = lines[index]
-        stream = line.stream
-        if last.get(stream, -1) < 0 and _STEP.search(line.text):
-            last[stream] = index if stream in last else -1  # the last step but one
-    return _blank(lines, [at for at in threads if at < last.get(lines[at].stream, -1)])
+    """Return the lines with those empty that show exceptions behind which the same process continued: of warnings, of tasks that nothing waited for, and of threads where nothing failed later, for which one may be the reason."""
+    heads = [index for index, line in enumerate(lines) if _ends_no_process(lines, index, line.text)]
+    course = RunProgress(lines if heads else ())
+    heads = [at for at in heads if course.loops_behind(lines[at], _TURNS)]
+    lines = _blank(lines, [at for at in heads if IN_THREAD not in lines[at].text])
+    calm = _blank(lines, [at for at in heads if IN_THREAD in lines[at].text])
+    return lines if calm is lines or RunProgress(calm).failing else calm
+
+
+def _ends_no_process(lines: Sequence[Line], index: int, text: str) -> bool:
+    """Whether the traceback that this line announces ends no process."""
+    if IN_THREAD in text or text.startswith(_TASK):
+        return True
+    above = "W" in text and _WARNS_OF.search(text) is not None and is_warning_line(text)
+    return above and any(HEADER.match(line.text) for line in lines[index + 1 : index + 2])
 
 
 def _blank(lines: Sequence[Line], places: Sequence[int]) -> Sequence[Line]:

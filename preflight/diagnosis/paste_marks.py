@@ -111,9 +111,10 @@ def _without_ends(texts: Sequence[str]) -> Sequence[str]:
 
 
 def _without_mark(texts: Sequence[str]) -> Sequence[str]:
-    """Return the lines without a mark that nearly all of them start with."""
+    """Return the lines without a mark that nearly all of them start with, or all but the first, where a selection began."""
+    rest = [text for text in texts[1:] if text.strip()]
     for mark, spaced in _MARKS:
-        if _are_most(texts, mark.match):
+        if _are_most(texts, mark.match) or (len(rest) >= _FEWEST and all(map(mark.match, rest))):
             marked = [text for text in texts if mark.match(text)]
             loose = all(spaced.match(text) or mark.fullmatch(text.rstrip()) for text in marked)
             return [

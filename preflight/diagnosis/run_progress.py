@@ -3,20 +3,22 @@
 import re
 import sys
 from bisect import bisect_left, bisect_right
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 
 from preflight.diagnosis.lines import RAY_WORKER, Line
 from preflight.diagnosis.quoted_text import is_shown_text
 from preflight.diagnosis.reported_errors import FAILING_CLASS
-from preflight.diagnosis.run_starts import last_start
+from preflight.diagnosis.run_starts import RESUMES, last_start
 from preflight.diagnosis.signature_matcher import HARMLESS, JoinedLines, is_harmless
 from preflight.diagnosis.signatures.model import AnyOf
 from preflight.diagnosis.step_counters import (
     FEWEST_STEPS,
     CountedStep,
     counted_steps,
+    is_of_loop,
+    names_step,
     step_rows,
     writer_ended,
 )
@@ -37,7 +39,7 @@ _FAILED = AnyOf(
 _DONE = AnyOf(
     r"['\"]train_runtime['\"]\s*:|[Tt]raining (?:is )?(?:completed?|done|finished|complete)\b|(?:^\W{0,20}|[Ff]ine-?|[Hh]yper-?parameter )[Tt]uning (?:is )?(?:completed?|done|finished)\b|[Ff]inished training|Trainer\.fit` stopped: `max_\w+=|\btrain(?:ing)? done\b|[Jj]ob completed successfully"
     r"|Training time \d|[Ss]aved? (?:final|last) (?:model|checkpoint)|^All done\b|^done\.?$|^Done\.?$|[Rr]un (?:finished|completed) successfully|worker group successfully finished|WorkerState\.SUCCEEDED|exits successfully|finished successfully|All \d+ ranks? finished|[Ss]tate: COMPLETED|\bCOMPLETED +0:0$"
-    r"|\d+ epochs completed in|训练(?:已经?)?(?:完成|结束)|[Tt]reinamento conclu[ií]do|[Ee]ntrenamiento (?:completado|finalizado|terminado)|[Ee]ntraînement terminé|[Tt]raining (?:erfolgreich )?(?:abgeschlossen|beendet)|[Ff]inal (?:loss|accuracy|eval|val)\w*\b.{0,20}[\d.]|^# Avg bus bandwidth\b"
+    r"|\d+ epochs completed in|^Trial \S+ completed after \d+ iterations\b|训练(?:已经?)?(?:完成|结束)|[Tt]reinamento conclu[ií]do|[Ee]ntrenamiento (?:completado|finalizado|terminado)|[Ee]ntraînement terminé|[Tt]raining (?:erfolgreich )?(?:abgeschlossen|beendet)|[Ff]inal (?:loss|accuracy|eval|val)\w*\b.{0,20}[\d.]|^# Avg bus bandwidth\b|^=+ (?:[\d]+ (?:skipped|xfailed|deselected|warnings?), )*\d+ passed\b(?!.{0,80}\b(?:failed|errors?)\b)"
 )
 END_PATTERNS = (_FAILED, _DONE)
 _MOVES = re.compile(r"(?<![\w])(?:train[_/ ])?\w*[Ll](?:oss|OSS)['\"]?\s*[:=|]?\s*['\"]?\d+\.\d")
@@ -68,11 +70,13 @@ _STAMP = re.compile(r"\d\d:\d\d:\d\d")
 ONES = str.maketrans("023456789", "111111111")
 _ONES_OF_BYTES = bytes.maketrans(b"023456789", b"111111111")
 """Turns every digit into a 1: lines of one format become one text, and a number that is not 0 stays one."""
-# A scheduler that ends a job lets its processes continue for as long as they need to save.
+# A scheduler that ends a job lets its processes continue for as long as they need to save; one that was resumed continues.
 _ENDS_JOB = re.compile(
     r"slurmstepd\S{0,60}: error: \*{3} |PBS: job killed|TERM_RUNLIMIT|exceeded wallclock limit"
 )
 _MOVES_ENOUGH = 3
+_BUFFER = 8192
+"""Characters that Python keeps back before it writes to a file or a pipe."""
 _MANY_OUTLIVED = 10
 _LONGEST = 2000
 """Characters of a line in which signs are looked for."""
@@ -112,9 +116,10 @@ class RunProgress:
         self._moves: list[int] = []
         self._moves_of: defaultdict[tuple[str, str, int | None], list[int]] = defaultdict(list)
         self._steps: list[int] = []  # that may have been in a buffer when the process died
+        self._rows: defaultdict[tuple[object, bytes], list[int]] = defaultdict(list)  # lines of one format
         self.done: list[int] = []
         said = list[Line]()
-        for line, kind in zip(lines, _kinds(lines), strict=True):
+        for line, (kind, form) in zip(lines, _kinds(lines), strict=True):
             if kind == "failed":
                 said.append(line)
             elif kind == "done":
@@ -124,8 +129,10 @@ class RunProgress:
             ):  # Ray copies lines at once
                 self._moves.append(line.order)
                 self._moves_of[line.stream].append(line.order)
-            elif kind == "steps":
-                self._steps.append(line.order)
+            elif kind:
+                self._rows[line.stream, b"" if kind == "steps" else form].append(line.order)
+                if kind == "steps":
+                    self._steps.append(line.order)
         failed = JoinedLines([line.text[:_LONGEST] for line in said]).matching(_FAILED)
         failed -= JoinedLines([line.text for line in said]).matching(HARMLESS)
         self.failing = [said[at] for at in sorted(failed) if not is_shown_text(lines, said[at])]
@@ -189,7 +196,11 @@ class RunProgress:
         return "\n".join(self.lines[order].text for order in orders if order < len(self.lines))
 
     def _ends_job(self, order: int) -> bool:
-        return 0 <= order < len(self.lines) and bool(_ENDS_JOB.search(self.lines[order].text))
+        return (
+            0 <= order < len(self.lines)
+            and _ENDS_JOB.search(self.lines[order].text) is not None
+            and not any(RESUMES.search(line.text) for line in self.lines[order:])
+        )
 
     def moved(self, after: int, before: int) -> bool:
         """Whether steps were made between two lines, of which the first does not say that a scheduler ended the job.
@@ -198,9 +209,30 @@ class RunProgress:
         """
         if after < 0 or self._ends_job(after):
             return after < 0 and bisect_left(self._moves, before) >= _MOVES_ENOUGH
-        rows = self._moves_beside(self.lines[after])
+        rows = [*self._moves_beside(self.lines[after]), *self._flushed(after)]
         made = sum(max(0, bisect_left(row, before) - bisect_right(row, after)) for row in rows)
         return made >= _MOVES_ENOUGH or (made > 0 and self._outlived_alike(after))
+
+    def loops_behind(self, line: Line, enough: int = _MOVES_ENOUGH) -> bool:
+        """Whether the process of a line wrote steps, or other lines of one format, behind it, in a buffer or not."""
+        rows = [row for (stream, _), row in self._rows.items() if stream == line.stream]
+        made = [*self._moves_of.get(line.stream, []), *(order for row in rows for order in row)]
+        return sum(1 for order in made if order > line.order) >= enough
+
+    def _flushed(self, after: int) -> list[list[int]]:
+        """Return the lines of one format that the process of a line wrote before it with less text than a buffer holds: it keeps none back."""
+        if self.launcher_failed(after):
+            return []
+        stream = self.lines[after].stream
+        rows = [
+            row
+            for (of, _), row in self._rows.items()
+            if of == stream
+            and row[0] < after < row[-1]
+            and self.lines[row[0]].text != self.lines[row[-1]].text
+        ]
+        written = sum(len(self.lines[order].text) + 1 for row in rows for order in row if order < after)
+        return rows if written < _BUFFER else []
 
     def _outlived_alike(self, after: int) -> bool:
         text = same_format(self.lines[after].text)
@@ -221,34 +253,46 @@ def same_format(text: str) -> bytes:
     return text.encode("utf-8", "surrogatepass").translate(_ONES_OF_BYTES)
 
 
-def _kinds(lines: Sequence[Line]) -> Iterator[str]:
-    """Return what each line is about; lines that differ only in digits are looked at once."""
+def _kinds(lines: Sequence[Line]) -> Iterator[tuple[str, bytes]]:
+    """Return what each line is about, and its format; lines that differ only in digits are looked at once."""
     formats = [same_format(line.text[:_LONGEST]) for line in lines]
-    unlike = dict.fromkeys(formats)
+    unlike = Counter(formats)
     texts = [each.decode("utf-8", "surrogatepass") for each in unlike]
     joined = JoinedLines(texts)
     failed, done = joined.matching(_FAILED), joined.matching(_DONE)
-    kinds = (_kind(text, failed=place in failed, done=place in done) for place, text in enumerate(texts))
-    return map(dict(zip(unlike, kinds, strict=True)).__getitem__, formats)
+    kinds = (
+        _kind(text, failed=place in failed, done=place in done, again=count >= FEWEST_STEPS)
+        for place, (text, count) in enumerate(zip(texts, unlike.values(), strict=True))
+    )
+    kind_of = dict(zip(unlike, kinds, strict=True))
+    return ((kind_of[form], form) for form in formats)
 
 
-def _kind(text: str, *, failed: bool, done: bool) -> str:
+def _kind(text: str, *, failed: bool, done: bool, again: bool) -> str:
     if failed and not is_warning_line(text):
         return "failed"
     if done:
         return "done"
     advances = ("rial " in text or "poch" in text or "heckpoint" in text) and _ADVANCES.search(text)
-    if advances or (("oss" in text or "LOSS" in text) and _MOVES.search(text)):
+    looped = again and is_of_loop(text)
+    if (
+        (looped and names_step(text))
+        or advances
+        or (("oss" in text or "LOSS" in text) and _MOVES.search(text))
+    ):
         return "moves" if _written_at_once(text) else "steps"
-    return ""
+    return "loops" if looped else ""
 
 
 def is_warning_line(text: str) -> bool:
-    """Whether a line only warns, tries again or informs: nothing ends by it."""
-    text = text[:_LONGEST]
+    """Whether a line only warns, tries again or informs: nothing ends by it. Of two levels the inner one counts, that of a child whose log its parent repeats."""
+    text = _OF_PARENT.sub("", text[:_LONGEST])
     return not _IS_EXCEPTION.match(text) and _SOFT.found_in(text) and not _HARD.search(text)
 
 
+_OF_PARENT = re.compile(
+    r"^.{0,120}?\b(?:INFO|DEBUG)\b.{1,120}?(?=[-|:\[] ?(?:ERROR|CRITICAL|FATAL)\b ?[-|:\]])"
+)
 _IS_EXCEPTION = re.compile(r"[`'\"*]{0,3}(?:\w+\.)*\w+(?:Error|Exception|Interrupt|NotFound): ")
 
 

@@ -39,9 +39,13 @@ _OF_A_SHELL = re.compile(r"\S{1,300}: line \d{1,6}: (?! *\d+ )")
 _RETRIED = re.compile(
     r"\W*(?:[\d: T.,-]{8,30}\W+)?(?:(?:INFO|WARN(?:ING)?|ERROR)\W+)?(?:(?:[Rr]e-?)?[Aa]ttempt|ATTEMPT|[Tt]ry|[Rr]etry|RETRY|[Rr]un|RUN|[Rr]estart|RESTART)(?: number| no\.?)?:? {0,3}#?\d{1,3}(?: ?(?:of|/) ?\d{1,3})?\W{0,80}$"
     r"|.{0,120}\b(?:[Ee]xit(?:ed)?|[Ff]ailed|FAILED|[Cc]rashed|[Dd]ied|[Ee]nded)\b(?!.{0,160}(?:[Cc]onnect|[Dd]ownload|[Rr]equest|[Ff]etch|[Ss]ocket|http)).{0,80}\b(?:[Rr]etrying|[Rr]estarting|[Rr]elaunching|[Rr]esubmitting|[Rr]unning again|[Tt]rying again|will (?:restart|retry|relaunch))\b"
-    r"|.{0,120}\b(?:[Rr]estarting|[Rr]elaunching|[Rr]e-?running|[Rr]etrying|[Rr]esubmitting) (?:the )?(?:training|job|run|script|torchrun|deepspeed|accelerate|launch|worker group|(?:training )?workers)\b"
+    r"|.{0,120}\b(?:[Ss]cheduled restart job\b|[Rr]equeue(?:d|ing)\b|(?:[Rr]estarting|[Rr]elaunching|[Rr]e-?running|[Rr]etrying|[Rr]esubmitting) (?:the )?(?:training|job|run|script|torchrun|deepspeed|accelerate|launch|worker group|(?:training )?workers)\b)"
 )
-_AGAIN = AnyOf("ttempt|ATTEMPT|etry|RETRY|estart|RESTART|elaunch|again|Run |run |RUN |Try |try |ubmit")
+# What a run says that continues where another one was ended.
+RESUMES = re.compile(
+    r"\b(?:[Rr]esum(?:ing|ed)|[Ll]oad(?:ing|ed)|[Rr]estor(?:ing|ed)|[Cc]ontinuing)\b.{0,80}(?:\b[Cc]heckpoint|\bckpt|\b(?:[Ss]tep|[Ee]poch|[Ii]ter(?:ation)?) \d)"
+)
+_AGAIN = AnyOf("ttempt|ATTEMPT|etry|RETRY|estart|equeu|RESTART|elaunch|again|Run |run |RUN |Try |try |ubmit")
 _TABLE_OF_RANKS = re.compile(r"Root Cause \(first observed failure\)")
 _HOST_IN_TABLE, _TIME_IN_TABLE = re.compile(r"\s*host {1,8}: (\S+)"), re.compile(r"\s*time {1,8}: (\S+)")
 _ROWS_OF_TABLE = 8
@@ -137,10 +141,12 @@ def _after_traced_command(lines: Sequence[Line], failing: Sequence[Line]) -> int
 
 
 def _after_retry(lines: Sequence[Line], failing: Sequence[Line]) -> int:
-    """Return the place behind the last word that a failed run is started again, where something failed behind it, too."""
-    between = lines[failing[0].order + 1 : failing[-1].order]
+    """Return the place behind the last word that a failed run is started again, or one that a scheduler ended resumed, where something failed behind it, too."""
+    between = lines[failing[0].order : failing[-1].order]
     again = (between[at] for at in JoinedLines([line.text for line in between]).matching(_AGAIN))
-    retried = (line for line in again if _RETRIED.match(line.text) and not is_harmless(line.text))
+    retried = [line for line in again if _RETRIED.match(line.text) and not is_harmless(line.text)]
+    if _JOB.search(failing[0].text):
+        retried += [line for line in between if RESUMES.search(line.text)]
     return max((line.order + 1 for line in retried), default=0)
 
 

@@ -9,6 +9,10 @@ from preflight.diagnosis.signature_matcher import shape
 from preflight.frozen import dataclass
 
 _COUNTED = re.compile(r"\b(?:[Ss]tep|STEP|[Ii]ter(?:ation)?|[Ee]poch)s?\b\W{1,4}(\d{1,9})\b")
+_NO_STEP = re.compile(
+    r"(?i)error|fail|exception|retr(?:y|ied)|attempt|warn|timed? ?out|wait|skip|assert|NCCL|^\[?[EWF]1|^frame #|^\S+ : "
+)
+_TURN = re.compile(r"(?=\S)[\d\W]*(?:[A-Z]{2,5}\b)?(?=.*[a-z]{2}).*\d")  # a stamp alone is none
 _LONGEST = 120
 """Characters of a line in which its counter is looked for."""
 FEWEST_STEPS, _SWITCHES = 3, 3
@@ -37,6 +41,16 @@ def counted_steps(lines: Iterable[Line]) -> list[CountedStep]:
             head = shape(text[: counters[0].start(1)])
             found.append(CountedStep(line.order, head, int(counters[0][1])))
     return found
+
+
+def names_step(text: str) -> bool:
+    """Whether a line counts a step."""
+    return _COUNTED.search(text[:_LONGEST]) is not None
+
+
+def is_of_loop(text: str) -> bool:
+    """Whether a line of a format that repeats may be what a loop prints in each turn: it has a number, and reports nothing."""
+    return _TURN.match(text) is not None and _NO_STEP.search(text) is None
 
 
 def step_rows(steps: Sequence[CountedStep]) -> list[list[list[CountedStep]]]:

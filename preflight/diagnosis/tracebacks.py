@@ -50,7 +50,7 @@ _OF_JVM = re.compile(
 )
 # What ends a message that continues below its first line.
 _NOT_A_MESSAGE = re.compile(
-    r"Traceback \(|During handling|The above exception|^[=_*#-]{10,}|^\[?[EWIF]\d{4} |^\[\w|^\d{4}-\d\d-\d\d|\d%\|"
+    r"Traceback \(|During handling|The above exception|^[=_*#-]{10,}|^\[?[EWIF]\d{4} |^\[\w|^\d{4}-\d\d-\d\d|\d%\||^(?:PASSED|FAILED)\b|\.py::\w"
 )
 MOST_BELOW = 6  # lines below the first one of a message that are read
 _LONE = re.compile(r"^(?:\w+\.)*\w{2,}(?:Error|Exception)$")

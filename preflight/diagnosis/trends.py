@@ -71,7 +71,8 @@ def _loss_nan(points: Sequence[Point]) -> Anomaly | None:
     if not hits:
         return None
     ends_bad = hits[-1] is losses[-1]
-    often = len(hits) >= 2 and _count(hits) >= _SHARE * _count(losses)
+    used = [point for point in hits if "skip" not in point.line.text.lower()]
+    often = len(used) >= 2 and _count(used) >= _SHARE * _count(losses)
     stays = len(_last_while(lambda point: is_bad(point.loss), losses)) >= _LOSSES
     if ends_bad or (often and not _recovered(losses)):
         return Anomaly(
