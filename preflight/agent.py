@@ -14,14 +14,14 @@ The contract with its sender (`launcher.remote.agent`):
   seconds after its answer for `<length>\n` and as many bytes of a zlib-compressed program, and runs it as a
   script with what then follows on stdin; the end of stdin ends it sooner.
 * request: `{"host": str, "ports": [int], "pids": [int], "free_ports": int, "seed": str, "paths":
-  {role: path}, "script": str, "modules": [names], "python_path": str, "library_path": str, "skip": [names of
-  facts], "known": {...}, "deadline_s": float}`; every key may be absent. `modules` are what a script on
-  its way imports and does not bring along. `python_path` and `library_path` are the launch's own PYTHONPATH
-  and LD_LIBRARY_PATH. `pids` are reported whatever they are, other processes where they matter. `known` is
-  what an earlier answer held: `boot_id`, `nvidia_module`, `driver`, `packages` (packages_stamp) and `gpus`
-  (UUIDs); where boot and driver are the same, the answer leaves out the packages under that stamp, and of
-  these GPUs what cannot change. An empty path for the roles hf_cache, tmp and run_dir means the one that
-  Hugging Face, Python or gpulaunch would use on the host.
+  {role: path}, "script": str, "modules": [names], "env": {name: value}, "skip": [names of facts],
+  "known": {...}, "deadline_s": float}`; every key may be absent. `modules` are what a script on its way
+  imports and does not bring along. `env` are variables of the launch's own, which count before those of the
+  host. `pids` are reported whatever they are, other processes where they matter. `known` is what an earlier
+  answer held: `boot_id`, `nvidia_module`, `driver`, `packages` (packages_stamp) and `gpus` (UUIDs); where
+  boot and driver are the same, the answer leaves out the packages under that stamp, and of these GPUs what
+  cannot change. An empty path for the roles hf_cache, tmp and run_dir means the one that Hugging Face, Python
+  or gpulaunch would use on the host.
 * stdout then gets `\nGPULAUNCH-FACTS-1 <nbytes>\n` and exactly nbytes of UTF-8 JSON: the fields of
   `preflight.facts.host.HostFacts`. The leading newline ends whatever login noise came before.
 * exit codes: 0 answered; 87 payload cut or malformed. On a Python older than 3.9, which could not even parse

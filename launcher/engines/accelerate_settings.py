@@ -19,6 +19,7 @@ from launcher.engines.command_line.parsed_command import OptionUse, Request
 from launcher.engines.command_line.tables.names import names
 from launcher.errors import CommandRefused
 from preflight.frozen import dataclass
+from preflight.probes.request import hugging_face_home
 
 Section: TypeAlias = Mapping[str, Any]
 
@@ -280,8 +281,6 @@ def default_config_paths(environ: Mapping[str, str]) -> tuple[str, ...]:
 
     Source: accelerate/commands/config/config_args.py (`cache_dir`).
     """
-    home = environ.get("HF_HOME") or posixpath.join(
-        environ.get("XDG_CACHE_HOME") or "~/.cache", "huggingface"
-    )
+    home = hugging_face_home(environ)
     files = ("default_config.yaml", "default_config.json")
     return tuple(posixpath.join(home, "accelerate", name) for name in files)

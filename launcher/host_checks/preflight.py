@@ -26,6 +26,7 @@ from launcher.remote.shards.count import choose_shard_count
 from preflight.decide.deepspeed_config import offload_path
 from preflight.facts.host import HostFacts, Reach
 from preflight.job import Job
+from preflight.probes.request import ENV_NAMES
 from preflight.probes.script_imports import imported_names
 
 if TYPE_CHECKING:
@@ -126,8 +127,6 @@ def build_agent_request(entry: HostEntry, job: Job, options: PreflightOptions | 
         paths["output"] = job.output_in(workdir)
     if offload := offload_path(job.deepspeed):
         paths["offload"] = posixpath.join(workdir, offload)
-    if "HF_HOME" in job.env or "HF_HOME" in entry.env:
-        paths["hf_cache"] = job.env.get("HF_HOME") or entry.env.get("HF_HOME", "")
     how = options or PreflightOptions()
     earlier = None if how.cache is None else how.cache.earlier(entry)
     env = {**entry.env, **job.env}
@@ -138,8 +137,7 @@ def build_agent_request(entry: HostEntry, job: Job, options: PreflightOptions | 
         seed=f"{job.name}{os.getpid()}",
         paths=paths,
         script="" if job.send_script else job.script,
-        python_path=env.get("PYTHONPATH", ""),
-        library_path=env.get("LD_LIBRARY_PATH"),
+        env={name: env[name] for name in ENV_NAMES if name in env},
         modules=_modules_to_find(how.sent or how.script_after_sync, how.tree, env.get("PYTHONPATH", "")),
         skip=how.skip if job.wants_gpus else (*how.skip, "cuda"),
         known={} if earlier is None else earlier.key(),

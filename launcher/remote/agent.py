@@ -71,8 +71,7 @@ class AgentRequest:
     paths: dict[str, str] = field(default_factory=dict)
     script: str = ""
     modules: tuple[str, ...] | None = None  # that a script on its way imports and does not bring along
-    python_path: str = ""  # PYTHONPATH of the launch, where it has one of its own
-    library_path: str | None = None  # LD_LIBRARY_PATH of the launch, likewise
+    env: dict[str, str] = field(default_factory=dict)  # of the launch's own, those in ENV_NAMES
     skip: tuple[str, ...] = ()
     known: dict[str, Any] = field(default_factory=dict)  # the key of EarlierFacts
     deadline_s: float = 20.0

@@ -19,7 +19,7 @@ def probe(ask: ProbeRequest, emit: Emit) -> None:
     """Emit facts.CudaStart."""
     os.environ.pop("CUDA_VISIBLE_DEVICES", None)  # a launch chooses the GPUs of its ranks itself
     os.environ["CUDA_MPS_PIPE_DIRECTORY"] = _NO_PIPES  # a client would have the MPS daemon start a server
-    cuda, name, refused = load_library("libcuda.so.1", ask.library_path)
+    cuda, name, refused = load_library("libcuda.so.1", ask.env.get("LD_LIBRARY_PATH"))
     emit("cuda", missing(truncate(refused), "no-library") if cuda is None else _start(cuda, name))
 
 

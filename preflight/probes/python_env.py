@@ -11,7 +11,7 @@ from typing import Any
 from .earlier_facts import packages_stamp
 from .fact import Emit, Json, fact, missing
 from .files import read_text, text_or
-from .request import ProbeRequest
+from .request import ProbeRequest, hugging_face_home
 from .script_imports import absent_modules
 
 _LONGEST_CONFIG = 1 << 16
@@ -19,7 +19,8 @@ _LONGEST_CONFIG = 1 << 16
 
 def probe(ask: ProbeRequest, emit: Emit) -> None:
     """Emit facts.PythonEnv."""
-    path = import_path({**os.environ, **({"PYTHONPATH": ask.python_path} if ask.python_path else {})})
+    environ = {**os.environ, **ask.env}
+    path = import_path(environ)
     stamp = packages_stamp(sys.executable, path)  # before the folders are read: a change since makes another
     answer: Json = {
         "executable": sys.executable,
@@ -27,7 +28,7 @@ def probe(ask: ProbeRequest, emit: Emit) -> None:
         "packages_stamp": stamp,
         "managed": _is_managed(),
         "absent_installers": [name for name in ("pip", "ensurepip") if find_spec(name) is None],
-        "accelerate_config": fact(lambda: default_accelerate_config(os.environ)),
+        "accelerate_config": fact(lambda: default_accelerate_config(environ)),
         "absent_modules": fact(lambda: absent_modules(ask, path)),
     }
     if ask.known is None or not stamp or ask.known.packages != stamp:
@@ -60,8 +61,7 @@ def default_accelerate_config(environ: Mapping[str, str]) -> str:
 
     Source: accelerate/commands/config/config_args.py (`cache_dir`, `default_config_file`).
     """
-    cache = environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    home = os.path.expanduser(environ.get("HF_HOME") or os.path.join(cache, "huggingface"))
+    home = os.path.expanduser(hugging_face_home(environ))
     for name in ("default_config.yaml", "default_config.json"):
         path = os.path.join(home, "accelerate", name)
         if os.path.isfile(path):

@@ -1,6 +1,7 @@
 """The request, as the probes read it."""
 
 import os
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from .earlier_facts import Known, read_known
@@ -8,6 +9,8 @@ from .fact import Json
 
 _DEADLINE_S = 20.0  # when the request names none
 _ROLES = ("workdir", "output", "hf_cache", "tmp", "script", "run_dir", "offload")
+ENV_NAMES = ("HF_HOME", "LD_LIBRARY_PATH", "PYTHONPATH", "TMPDIR", "XDG_CACHE_HOME")
+"""Variables of a launch's own by which the probes find what it will use."""
 
 
 class ProbeRequest(NamedTuple):
@@ -21,11 +24,10 @@ class ProbeRequest(NamedTuple):
     paths: dict[str, str]
     script: str
     modules: tuple[str, ...] | None
-    python_path: str
+    env: Mapping[str, str]
     skip: frozenset[str]
     deadline_s: float
     pynvml: bytes | None
-    library_path: str | None = None
     known: Known | None = None  # from an earlier answer, where it still holds
 
 
@@ -39,8 +41,7 @@ def read_request(request: Json, pynvml: bytes | None) -> ProbeRequest:
         seed=str(request.get("seed", "")),
         paths={str(role): str(path) for role, path in (request.get("paths") or {}).items()},
         script=str(request.get("script") or ""),
-        python_path=str(request.get("python_path") or ""),
-        library_path=None if request.get("library_path") is None else str(request["library_path"]),
+        env={str(name): str(value) for name, value in (request.get("env") or {}).items()},
         modules=None if request.get("modules") is None else tuple(map(str, request["modules"])),
         skip=frozenset(request.get("skip") or ()) | (frozenset() if request.get("script") else {"script"}),
         deadline_s=float(request.get("deadline_s") or _DEADLINE_S),
@@ -52,18 +53,24 @@ def read_request(request: Json, pynvml: bytes | None) -> ProbeRequest:
 def asked_paths(ask: ProbeRequest) -> dict[str, str]:
     """Return {role: path} with the defaults of the roles that have one."""
     paths = {role: path for role, path in ask.paths.items() if role in _ROLES}
-    home = os.environ.get("HF_HOME") or os.path.join(
-        os.environ.get("XDG_CACHE_HOME") or "~/.cache", "huggingface"
-    )
+    environ = {**os.environ, **ask.env}
     state = os.environ.get("XDG_STATE_HOME", "")
     # As launcher/onhost/supervisor/run_dir.py has it.
     state = state if os.path.isabs(state) else "~/.local/state"
     defaults = {
-        "hf_cache": home,
-        "tmp": os.environ.get("TMPDIR") or "/tmp",  # noqa: S108 - asked about, not used
+        "hf_cache": hugging_face_home(environ),
+        "tmp": environ.get("TMPDIR") or "/tmp",  # noqa: S108 - asked about, not used
         "run_dir": os.path.join(state, "gpulaunch", "runs"),
     }
     return {role: path or defaults.get(role, "") for role, path in paths.items() if path or role in defaults}
+
+
+def hugging_face_home(environ: Mapping[str, str]) -> str:
+    """Return the directory of Hugging Face's caches and of accelerate's default config, perhaps with a `~`.
+
+    Source: huggingface_hub/constants.py, accelerate/commands/config/config_args.py (`cache_dir`).
+    """
+    return environ.get("HF_HOME") or os.path.join(environ.get("XDG_CACHE_HOME") or "~/.cache", "huggingface")
 
 
 def resolve(path: str) -> str:

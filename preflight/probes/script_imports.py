@@ -19,9 +19,8 @@ def absent_modules(ask: ProbeRequest, folders: list[str]) -> Any:
     """
     names = ask.modules
     workdir = resolve(ask.paths.get("workdir") or "~")
-    more = [
-        os.path.join(workdir, os.path.expanduser(name)) for name in ask.python_path.split(os.pathsep) if name
-    ]
+    named = ask.env.get("PYTHONPATH", "").split(os.pathsep)
+    more = [os.path.join(workdir, os.path.expanduser(name)) for name in named if name]
     if ask.script:
         path = os.path.join(workdir, os.path.expanduser(ask.script))
         names = tuple(imported_modules(path)) if names is None else names

@@ -121,7 +121,9 @@ def test_a_run_config_holds_the_command(home: Path) -> None:
 
 def test_a_host_is_asked_what_the_launch_will_find_on_it() -> None:
     entry = HostEntry("titan", env={"LD_LIBRARY_PATH": "/a", "PYTHONPATH": "/p"})
-    assert build_agent_request(HostEntry("titan"), Job()).library_path is None
-    assert build_agent_request(entry, Job()).library_path == "/a"
-    asked = build_agent_request(entry, Job(gpus="none", env={"LD_LIBRARY_PATH": ""}))
-    assert (asked.library_path, asked.python_path, asked.skip) == ("", "/p", ("cuda",))
+    assert build_agent_request(HostEntry("titan"), Job()).env == {}
+    assert build_agent_request(entry, Job()).env["LD_LIBRARY_PATH"] == "/a"
+    own = {"LD_LIBRARY_PATH": "", "TMPDIR": "/scratch", "API_KEY": "no business of a probe"}
+    asked = build_agent_request(entry, Job(gpus="none", env=own))
+    assert asked.env == {"LD_LIBRARY_PATH": "", "PYTHONPATH": "/p", "TMPDIR": "/scratch"}
+    assert asked.skip == ("cuda",)

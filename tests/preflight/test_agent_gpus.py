@@ -175,7 +175,7 @@ def test_cuda_is_looked_for_where_the_loader_of_a_rank_will(tmp_path: Path) -> N
     stage(load_profile("t4"), tmp_path / "with")
     state = {"SILICON_STATE": str(tmp_path / "with")}
     ours = state | {"LD_LIBRARY_PATH": str(tmp_path / "without" / "lib")}
-    launch = {"library_path": f"/nonexistent::{tmp_path}/with/lib/"}
+    launch = {"env": {"LD_LIBRARY_PATH": f"/nonexistent::{tmp_path}/with/lib/"}}
     assert isinstance(run_agent({}, environ=ours).facts.cuda, Missing)
     facts = run_agent(launch, environ=ours).facts
     assert not isinstance(facts.cuda, Missing)

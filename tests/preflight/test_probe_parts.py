@@ -129,6 +129,9 @@ def test_paths_have_defaults_and_unknown_roles_none(monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("XDG_STATE_HOME", "/state")
     found = asked(**{**blank, "tmp": "/mine"})
     assert (found["hf_cache"], found["run_dir"], found["tmp"]) == ("/hf", "/state/gpulaunch/runs", "/mine")
+    own = {"HF_HOME": "/own", "TMPDIR": "/run/tmp"}  # of the launch
+    found = asked_paths(read_request({"paths": blank, "env": own}, None))
+    assert (found["hf_cache"], found["tmp"]) == ("/own", "/run/tmp")
 
 
 def test_what_a_request_leaves_out_has_its_default() -> None:

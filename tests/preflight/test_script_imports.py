@@ -52,7 +52,7 @@ def test_what_neither_script_nor_interpreter_has_is_absent(tmp_path: Path) -> No
         "__future_no__",
     ]
     (tmp_path / "src" / "packaging_that_nobody_has").mkdir(parents=True)
-    more = read_request({**request, "python_path": "/none:src"}, None)
+    more = read_request({**request, "env": {"PYTHONPATH": "/none:src"}}, None)
     assert absent_modules(more, import_path({})) == ["__future_no__"]
     sent = read_request({"modules": ["os", "helper", "pytest"]}, None)
     assert absent_modules(sent, [*import_path({}), *sys.path]) == ["helper"]
@@ -75,7 +75,7 @@ def test_the_users_own_packages_count_as_for_their_python(monkeypatch: pytest.Mo
 def test_packages_are_those_of_the_python_path_that_the_launch_has(tmp_path: Path) -> None:
     (tmp_path / "torch-2.4.1.dist-info").mkdir()
     answers: dict[str, Any] = {}
-    probe(read_request({"python_path": f"near:{tmp_path}"}, None), answers.__setitem__)
+    probe(read_request({"env": {"PYTHONPATH": f"near:{tmp_path}"}}, None), answers.__setitem__)
     assert answers["python"]["packages"]["torch"] == "2.4.1"
 
 
