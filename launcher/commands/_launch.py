@@ -14,7 +14,7 @@ from launcher.commands._interrupt_prompt import build_ctrl_c_prompt
 from launcher.commands._launch_checks import check_launch
 from launcher.commands._launch_request import LaunchOptions, RunRequest
 from launcher.commands._launch_sync import demand_verdict, has_same_tree, sync_tree
-from launcher.commands._on_end_notice import create_notice, deliver
+from launcher.commands._on_end import create_notice, deliver
 from launcher.commands._preflight_report import print_report
 from launcher.config.inventory import HostEntry
 from launcher.config.run_config import RunConfig
@@ -27,12 +27,12 @@ from launcher.host_checks.fact_cache import FactCache
 from launcher.host_checks.preflight_options import PreflightOptions
 from launcher.launch.launch import CheckedLaunch, launch_and_follow
 from launcher.launch.request import FollowOptions, LaunchRequest
-from launcher.planning.on_end_notice import HeldNotice
 from launcher.planning.script_file import find_tree, read_script_to_send
 from launcher.rehearsal.proof_store import describe_proof, fingerprint, save_proof
 from launcher.remote.connection_pool import ConnectionPool
 from launcher.rundir.layout import OUTCOME
 from launcher.rundir.log_store import LogStore, demand_room
+from launcher.runs.end_notice import HeldNotice
 from launcher.runs.record_notes import note_end
 from launcher.terminal.live_screen import screen_on
 from launcher.terminal.output import echo_json

@@ -5,9 +5,9 @@ from collections.abc import Iterable, Mapping
 from launcher.commands._answer import Answer, encode_error
 from launcher.errors import GpulaunchError, HostError
 from launcher.exit_codes import ExitCode
-from launcher.planning.on_end_notice import delete_notice
 from launcher.planning.run_record import delete_run_record
 from launcher.remote.connection_pool import OpenConnection
+from launcher.runs.end_notice import delete_notice
 from launcher.runs.remote_run import RemoteRun
 from launcher.runs.stop import remove_run
 from launcher.text import count_noun, one_line

@@ -11,7 +11,7 @@ import click
 from launcher.commands._answer import Answer, json_option
 from launcher.commands._host_access import HostAccess
 from launcher.commands._interrupt_prompt import build_ctrl_c_prompt
-from launcher.commands._on_end_notice import deliver_for
+from launcher.commands._on_end import deliver_for
 from launcher.commands._param_types import all_ranks_option, logs_option, plain_option
 from launcher.commands._preflight_report import print_report
 from launcher.commands._run_options import (

@@ -14,8 +14,8 @@ from launcher.commands._remove import confirm_delete, encode_errors, remove_runs
 from launcher.config.node_sets import fold_hosts
 from launcher.durations import format_duration
 from launcher.exit_codes import ExitCode
-from launcher.planning.on_end_notice import delete_notice
 from launcher.planning.run_record import delete_run_record, read_run_records
+from launcher.runs.end_notice import delete_notice
 from launcher.runs.remote_run import RemoteRun
 from launcher.runs.render import run_line
 from launcher.runs.search import search, search_hosts, unanswered_lines

@@ -14,7 +14,7 @@ from launcher.commands._answer import json_option
 from launcher.commands._host_access import open_host_access
 from launcher.commands._host_options import HostOptions, host_access_options, hosts_argument
 from launcher.commands._job_hosts import reach_run
-from launcher.commands._on_end_notice import deliver_due
+from launcher.commands._on_end import deliver_due
 from launcher.config.host_access_args import complete_commands
 from launcher.config.node_sets import fold_hosts
 from launcher.config.slurm_options import is_inside_job

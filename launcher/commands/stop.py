@@ -10,7 +10,7 @@ from launcher.commands._answer import Answer, encode_error, json_option
 from launcher.commands._completion import complete_runs
 from launcher.commands._host_access import open_host_access
 from launcher.commands._job_hosts import ask_slurm, reach_run
-from launcher.commands._on_end_notice import deliver_due
+from launcher.commands._on_end import deliver_due
 from launcher.commands._param_types import DurationParam
 from launcher.commands._run_options import FoundRunOptions, find_run, node_name, open_run, run_options
 from launcher.config.node_sets import fold_hosts

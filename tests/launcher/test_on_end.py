@@ -11,7 +11,7 @@ import pytest
 from launcher.config.on_end_options import EndCommand
 from launcher.config.run_config import Overrides, load_run_config
 from launcher.errors import BadInput, ConfigError
-from launcher.planning.on_end_notice import EndNotice, HeldNotice, list_due_runs, notices_dir
+from launcher.runs.end_notice import EndNotice, HeldNotice, list_due_runs, notices_dir
 from launcher.transports.base import OpenOptions
 from launcher.transports.command_consent import Consent, read_allowed_commands
 from launcher.transports.on_end_command import check_end_command, run_end_command

@@ -9,7 +9,7 @@ from launcher.commands._host_access import HostAccess
 from launcher.config.inventory import HostEntry
 from launcher.config.run_config import RunConfig
 from launcher.errors import GpulaunchError
-from launcher.planning.on_end_notice import EndNotice, HeldNotice, list_due_runs
+from launcher.runs.end_notice import EndNotice, HeldNotice, list_due_runs
 from launcher.terminal.output import echo
 from preflight.errors import BadInput
 
