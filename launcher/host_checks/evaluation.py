@@ -19,7 +19,7 @@ from launcher.engines.choice import choose_engine
 from launcher.errors import GpulaunchError, HostError
 from launcher.host_checks.preflight_options import PreflightOptions
 from launcher.planning.main_address_and_port import list_taken_ports
-from launcher.planning.planner import LaunchDecisions, decide_launch
+from launcher.planning.planner import LaunchDecisions, build_own_environment, decide_launch
 from launcher.remote.agent import GatherResult
 from launcher.text import group_alike
 from preflight.checks.finding import Finding, Severity, exit_code
@@ -107,9 +107,11 @@ def evaluate_facts(
     ordered = {entry.name: facts[entry.name] for entry in entries if entry.name in facts}
     alone = not how.as_one_launch or len(entries) == 1
     for entry in (entry for entry in entries if entry.name in ordered):
+        host = ordered[entry.name]
+        env = build_own_environment(entry, host, settled, nodes=1 if alone else len(entries))
         findings += check_host(
-            ordered[entry.name],
-            settled,
+            host,
+            replace(settled, env=env),
             entry.expect,
             ignore=ignored[entry.name],
             allowed=entry.gpus,

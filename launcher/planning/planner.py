@@ -237,13 +237,16 @@ def _target(job: Job, sent: ScriptFile | None) -> tuple[str, ...]:
 def _environment(
     entry: HostEntry, facts: HostFacts, job: Job, world: World, engine: Engine, setup: NodeSetup
 ) -> dict[str, str]:
-    env = {**common_environment(world, setup), **engine.environment(world, setup)}
-    interface = choose_interface(entry, facts) if world.nodes > 1 else ""
-    if interface:
-        env["NCCL_SOCKET_IFNAME"] = f"={interface}"  # "=": this very name, not every name that starts so
-        env["GLOO_SOCKET_IFNAME"] = interface
+    env = {**common_environment(world, setup), **engine.environment(world, setup), **_guard_environment(job)}
+    return env | build_own_environment(entry, facts, job, nodes=world.nodes)
+
+
+def build_own_environment(entry: HostEntry, facts: HostFacts, job: Job, *, nodes: int) -> dict[str, str]:
+    """Return what a node's ranks get beside the launcher's own: the interface, and `env:` of both files."""
+    interface = choose_interface(entry, facts) if nodes > 1 else ""
+    # "=": this very name, not every name that starts so
+    env = {"NCCL_SOCKET_IFNAME": f"={interface}", "GLOO_SOCKET_IFNAME": interface} if interface else {}
     theirs = {**entry.env, **job.env}
-    env |= _guard_environment(job)
     return env | {name: value for name, value in theirs.items() if name not in OWNED_ENV}
 
 

@@ -40,9 +40,10 @@ def a_real_interface_is_up(network: Network) -> Iterator[Problem]:
 def named_interfaces_exist(network: Network, environ: dict[str, str], job: Job) -> Iterator[Problem]:
     """The interfaces that NCCL_SOCKET_IFNAME and GLOO_SOCKET_IFNAME name exist and are up.
 
-    A name from another host (eth0 against enp3s0) ends every rank with "no socket interface found".
+    A name from another host (eth0 against enp3s0) ends every rank with "no socket interface found". Judged is
+    what ranks get: the host's variable, that of hosts.yaml or the run config, or the launch's interface.
 
-    Fix: correct the variable, per host with `interface:` or `env:` in hosts.yaml.
+    Fix: correct the variable, per host with `env:` in hosts.yaml; on several hosts `interface:` does it, too.
     Source: NCCL environment documentation: "^" excludes, "=" matches exactly, otherwise prefixes.
     """
     up = [interface for interface in network.interfaces if interface.up]
@@ -51,7 +52,7 @@ def named_interfaces_exist(network: Network, environ: dict[str, str], job: Job) 
         if value and not any(_chosen(interface, value) for interface in up):
             yield Problem(
                 f"{name}={value} fits no interface that is up ({', '.join(i.name for i in up) or 'none'})",
-                "set interface: for this host in hosts.yaml, or correct the variable",
+                "correct it with env: for this host in hosts.yaml; on several hosts interface: does it, too",
                 subject=name,
             )
 
