@@ -136,6 +136,10 @@ class Job:
             return self.output
         return posixpath.join(workdir, self.output)
 
+    def inherits(self, name: str) -> bool:
+        """Return whether ranks get a variable as the host has it: this job neither sets nor removes it."""
+        return name not in self.env and name not in self.command.unset
+
     @property
     def wants_gpus(self) -> bool:
         """Whether any rank of this job runs on a GPU; "auto" counts as yes until it is resolved."""

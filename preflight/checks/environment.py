@@ -130,7 +130,7 @@ def no_variable_slows_or_stops_cuda(environ: dict[str, str], job: Job) -> Iterat
     Source: NVIDIA DCGM's list of harmful variables; the NCCL and CUDA manuals' environment chapters.
     """
     for name, harm in HARMFUL.items():
-        if name in environ and name not in job.env and environ[name] not in _OFF:
+        if name in environ and job.inherits(name) and environ[name] not in _OFF:
             yield Problem(
                 f"{name}={environ[name]} is set on the host: it {harm}",
                 f"unset {name} in the host's shell start-up files, or set it in env: of the run config",

@@ -48,7 +48,7 @@ def named_interfaces_exist(network: Network, environ: dict[str, str], job: Job) 
     """
     up = [interface for interface in network.interfaces if interface.up]
     for name in _NAMES:
-        value = job.env.get(name, environ.get(name, ""))
+        value = (environ if job.inherits(name) else job.env).get(name, "")
         if value and not any(_chosen(interface, value) for interface in up):
             yield Problem(
                 f"{name}={value} fits no interface that is up ({', '.join(i.name for i in up) or 'none'})",

@@ -7,7 +7,7 @@ import pytest
 from launcher.config.inventory import HostEntry
 from launcher.host_checks.evaluation import evaluate_facts
 from launcher.remote.agent import GatherResult
-from preflight.job import Job
+from preflight.job import CommandRequest, Job
 from tests.preflight.golden_cases import host
 
 OLD = {"NCCL_SOCKET_IFNAME": "eth0", "NCCL_P2P_DISABLE": "1"}
@@ -34,3 +34,6 @@ def test_variables_are_judged_as_ranks_get_them(
     assert {
         (each.code, each.subject) for each in result.findings if each.code in ("ENV004", "NET002")
     } == found
+    removed = Job(command=CommandRequest(unset=tuple(inherited)))
+    codes = {each.code for each in evaluate_facts(entries, GatherResult(facts, {}), removed).findings}
+    assert not inherited or codes.isdisjoint({"ENV004", "NET002"})
