@@ -6,7 +6,7 @@ What this module imports is most of a preflight; it is loaded while the first ho
 import hashlib
 import posixpath
 import shlex
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from functools import cache
 from pathlib import Path
@@ -105,19 +105,7 @@ def evaluate_facts(
     ignored = {entry.name: how.ignore | entry.ignore for entry in entries}
     findings: list[Finding] = [_from_error(error, ignored[name]) for name, error in gathered.errors.items()]
     ordered = {entry.name: facts[entry.name] for entry in entries if entry.name in facts}
-    alone = not how.as_one_launch or len(entries) == 1
-    for entry in (entry for entry in entries if entry.name in ordered):
-        host = ordered[entry.name]
-        env = build_own_environment(entry, host, settled, nodes=1 if alone else len(entries))
-        findings += check_host(
-            host,
-            replace(settled, env=env),
-            entry.expect,
-            ignore=ignored[entry.name],
-            allowed=entry.gpus,
-            node="only" if alone else "main" if entry.name == main else "other",
-            asked_only=how.from_file,
-        )
+    findings += _check_hosts(entries, ordered, settled, how)
     if use is not None:
         findings += check_cluster(
             ordered,
@@ -141,6 +129,26 @@ def evaluate_facts(
         clocks=dict(clocks or {}),
         script=script,
     )
+
+
+def _check_hosts(
+    entries: Sequence[HostEntry], facts: Mapping[str, HostFacts], job: Job, how: PreflightOptions
+) -> Iterator[Finding]:
+    """Yield the findings about one host each, for the variables that its ranks would get."""
+    nodes = len(entries) if how.as_one_launch else 1
+    for number, entry in enumerate(entries):
+        if entry.name not in facts:
+            continue
+        host = facts[entry.name]
+        yield from check_host(
+            host,
+            replace(job, env=build_own_environment(entry, host, job, nodes=nodes)),
+            entry.expect,
+            ignore=how.ignore | entry.ignore,
+            allowed=entry.gpus,
+            node="only" if nodes == 1 else "other" if number else "main",
+            asked_only=how.from_file,
+        )
 
 
 def _without_needless_torch(
