@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from preflight.script.interpreter import calls, classes
 from preflight.script.interpreter.events import unwrap_value
+from preflight.script.interpreter.rank_values import of_ranks
 from preflight.script.interpreter.values import (
     MAX_ALTERNATIVES,
     MODEL_FACTS,
@@ -64,7 +65,12 @@ def _inner_name(owner: str, name: str) -> ExternalName:
 
 def _attribute_of_each(it: "Interpreter", owner: OneOf, name: str, node: ast.AST) -> Value:
     """None has none: where an attribute is read, the value is another of them."""
-    return join([get_attribute(it, item, name, node) for item in owner.values if not is_none(item)])
+    found = {item: get_attribute(it, item, name, node) for item in owner.values if not is_none(item)}
+    ours, theirs = (
+        [value for item, value in found.items() if owner.held and owner.held.get(item) is first]
+        for first in (True, False)
+    )
+    return of_ranks(join(ours), join(theirs), first=True) if ours and theirs else join(found.values())
 
 
 def _module_attribute(it: "Interpreter", owner: Module, name: str, _node: ast.AST) -> Value:

@@ -22,6 +22,8 @@ SPAWNED = "spawned"
 """Of what runs in processes that the script starts."""
 SPAWNED_RANK = "spawned with a rank"
 """Of what runs in each of several such processes, which are given their ranks."""
+OF_SOME = frozenset({RANK_0, OTHER_RANKS, BY_RANK, ONE_PROCESS, ONE_RANK, CPU})
+"""Where not all ranks of a launch come to."""
 WITHOUT = "without "
 """With the flag after it: the branch of a default, where the other one is that of several ranks."""
 

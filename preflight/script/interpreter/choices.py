@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from preflight.script.interpreter import builtin_methods, calls
-from preflight.script.interpreter.branch_conditions import MAYBE
+from preflight.script.interpreter.branch_conditions import MAYBE, OTHER_RANKS, RANK_0
 from preflight.script.interpreter.events import Call
 from preflight.script.interpreter.state import merge_states
 from preflight.script.interpreter.values import Class, Func, OneOf, Value, join, truth
@@ -26,23 +26,28 @@ def invoke_one_of(it: "Interpreter", func: OneOf, seen: Call) -> Value:
     """Call each function, or class, from the same state, for only one of them runs."""
     functions = [item for item in func.values if isinstance(item, (Func, Class))]
     if len(functions) < 2:
-        return join([calls.invoke(it, item, seen) for item in func.values])
+        return join([_invoke_held(it, func, item, seen) for item in func.values])
     functions = _without_uses(it, functions)
     before, depth = it.state, len(it.contexts)
     it.contexts += [MAYBE] if len(functions) > 1 and not it.loop_depth else []
     results, paths = [], []
     for item in functions:
         it.state = before.fork()
-        results.append(calls.invoke(it, item, seen))
+        results.append(_invoke_held(it, func, item, seen))
         paths.append(it.state)
     del it.contexts[depth:]
     it.state = merge_states(paths)
-    return join(
-        [
-            *results,
-            *(calls.invoke(it, item, seen) for item in func.values if not isinstance(item, (Func, Class))),
-        ]
-    )
+    others = (item for item in func.values if not isinstance(item, (Func, Class)))
+    return join([*results, *(_invoke_held(it, func, item, seen) for item in others)])
+
+
+def _invoke_held(it: "Interpreter", func: OneOf, item: Value, seen: Call) -> Value:
+    """Call one of the functions, on the ranks that hold it: rank 0 has `save if rank == 0 else skip`."""
+    first, depth = (func.held or {}).get(item), len(it.contexts)
+    it.contexts += [] if first is None else [RANK_0 if first else OTHER_RANKS]
+    result = calls.invoke(it, item, seen)
+    del it.contexts[depth:]
+    return result
 
 
 def call_builtin_method(it: "Interpreter", owner: ast.expr, name: str, seen: Call) -> Value:

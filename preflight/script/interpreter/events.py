@@ -96,15 +96,20 @@ class Loop:
     calls: int
     number: int = 0
     tests: int = 0
+    by_condition: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Draw:
-    """A loop, or `next`, that draws from one of some data loaders, inside of how many other loops."""
+    """A loop, or `next`, that draws from one of some data loaders, inside of how many other loops.
+
+    `by_steps`: one of those is a `while`, which goes on as long as there are steps to make.
+    """
 
     loaders: tuple[int, ...]
     depth: int
     by_next: bool = False
+    by_steps: bool = False
 
 
 @dataclass(frozen=True, slots=True)

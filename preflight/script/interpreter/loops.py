@@ -92,7 +92,7 @@ def _loop(
     broken = False
     outer_repeated = it.repeated
     depth, guard = len(it.contexts), it.guard
-    it.loops.append(Loop(it.place(node), depth, len(it.stack)))
+    it.loops.append(Loop(it.place(node), depth, len(it.stack), by_condition=isinstance(node, ast.While)))
     for number, begin in enumerate(turns):
         it.repeated = outer_repeated or (same and number > 0)
         it.tests = []

@@ -125,7 +125,7 @@ def draw(it: Interpreter, iterable: Value) -> None:
     items = alternatives(iterable)
     if all(isinstance(item, Ref) and it.kind(item) == "loader" for item in items):
         loaders = tuple(item.id for item in items if isinstance(item, Ref))
-        new = Draw(loaders, it.loop_depth)
+        new = Draw(loaders, it.loop_depth, by_steps=any(loop.by_condition for loop in it.loops))
         if new not in it.drawn:
             it.drawn = (*it.drawn, new)
             if it.worker_draws is not None:

@@ -3,7 +3,7 @@
 import ast
 import posixpath
 from dataclasses import replace
-from functools import reduce
+from functools import partial, reduce
 
 from preflight.script.interpreter import arguments
 from preflight.script.interpreter.calls import invoke
@@ -71,11 +71,11 @@ def _bool(_it: Interpreter, call: Call) -> Value:
     return Const(bool(value.value)) if isinstance(value, Const) else UNKNOWN
 
 
-def _same(it: Interpreter, call: Call) -> Value:
+def _same(it: Interpreter, call: Call, *, again: bool = False) -> Value:
     """list(x), tuple(x), iter(x): what they hold is what x holds."""
     value = call.args[0] if call.args else Seq(())
     if isinstance(value, Ref) and it.kind(value) == "loader":
-        if it.loop_depth:
+        if it.loop_depth or again:
             it.change(value.id, restarts=TRUE)
         return value  # iter(loader), tqdm(loader): what is drawn from it counts where it is drawn
     return value if isinstance(value, (Seq, Element)) else Seq((it.library.element(it, value),), open=True)
@@ -242,6 +242,7 @@ CALLS: dict[str, CallModel] = {
     "builtins.bool": _bool,
     **dict.fromkeys(("builtins.set", "builtins.frozenset", "builtins.list", "builtins.tuple"), _same),
     **dict.fromkeys(("builtins.iter", "rich.progress.track", *_BARS), _same),
+    "itertools.cycle": partial(_same, again=True),
     "builtins.map": _map,
     **dict.fromkeys(("builtins.range", "tqdm.trange", "tqdm.auto.trange"), _range),
     **dict.fromkeys((*_MAPPINGS, "types.MappingProxyType", "collections.UserDict"), _dict),

@@ -50,7 +50,7 @@ _SAMPLER_FIX = (
 
 
 @rule("R401", *_STEPS)
-def all_data_on_every_rank(it: Interpreter, _event: ScriptEvent) -> Iterator[RuleHit]:
+def all_data_on_every_rank(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
     """A model is trained by several ranks, and its DataLoader gives each of them all of the data.
 
     An epoch is then as many epochs as there are ranks, and with one seed all ranks train on the same batches:
@@ -60,13 +60,25 @@ def all_data_on_every_rank(it: Interpreter, _event: ScriptEvent) -> Iterator[Rul
     """
     if it.target.processes == 1 or not it.state.wrapped or "no_grad" in it.contexts:
         return
+    if event.name in ("backward", "scaled") and _only_measures(it):
+        return
     for drawn in it.drawn:
         loaders = [thing for number in drawn.loaders if (thing := it.thing(number)) is not None]
         if any(divides(it, loader) or loader.get("validates") == TRUE for loader in loaders):
             continue
         for loader in loaders:
-            if not _is_divided_elsewhere(it, loader, again=_goes_over_again(drawn)):
+            again = _goes_over_again(drawn) and not drawn.by_steps
+            if not _is_divided_elsewhere(it, loader, again=again):
                 yield _undivided(it, loader)
+
+
+_MAKES_STEPS = re.compile(r"step|optim|updat|engine|hook|callback|after_|apply", re.IGNORECASE)
+
+
+def _only_measures(it: Interpreter) -> bool:
+    """Whether what is read is a loop, of a function that by its names steps nothing: it makes a Fisher mask."""
+    of_loop = it.function is not None and it.loops[-1].number == 0
+    return of_loop and not any(map(_MAKES_STEPS.search, all_names(walk(it.function.node))))
 
 
 def _undivided(it: Interpreter, loader: HeapObject) -> RuleHit:

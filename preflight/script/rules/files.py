@@ -4,16 +4,7 @@ import ast
 import re
 from collections.abc import Iterator
 
-from preflight.script.interpreter.branch_conditions import (
-    BY_RANK,
-    CPU,
-    ONE_PROCESS,
-    ONE_RANK,
-    OTHER_RANKS,
-    RANK_0,
-    SPAWNED,
-    UNCALLED,
-)
+from preflight.script.interpreter.branch_conditions import OF_SOME, SPAWNED, UNCALLED
 from preflight.script.interpreter.events import ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.values import (
@@ -33,7 +24,6 @@ from preflight.script.rules.collectives import OTHERS
 from preflight.script.rules.registry import Level, RuleHit, rule
 from preflight.script.syntax_trees import walk
 
-_OF_SOME = frozenset({RANK_0, OTHER_RANKS, BY_RANK, ONE_PROCESS, ONE_RANK, CPU})
 _OF_RANK_0 = r"writer|logger|tracker|verbose|wandb|\brun\b|progress|\bbar\b|saves|should_save"
 """Names in conditions that scripts make on rank 0 only."""
 _EXISTS = r"(?i)exists|is_?dir|is_?file"
@@ -97,7 +87,7 @@ def _of_all(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
     """Yield what is wrong where all ranks write, if the script is one of several ranks."""
     if it.target.processes == 1 or event.call is None:
         return
-    if not _OF_SOME.isdisjoint(it.contexts):
+    if not OF_SOME.isdisjoint(it.contexts):
         if event.what == "download":
             it.notes.setdefault(_FETCHED, []).append(event.place)
         return

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 
 from preflight.facts.script import CodeLocation
-from preflight.script.interpreter.branch_conditions import MAYBE, UNCALLED
+from preflight.script.interpreter.branch_conditions import MAYBE, OF_SOME, UNCALLED
 from preflight.script.interpreter.events import THROUGH, Call, ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.values import (
@@ -18,29 +18,34 @@ from preflight.script.interpreter.values import (
     Ref,
     Seq,
     alternatives,
+    is_by_rank,
+    text_of,
     truth,
 )
+from preflight.script.libraries.casts import members
 from preflight.script.libraries.collectives import AROUND
 from preflight.script.libraries.pytorch import trained_models
 from preflight.script.rules.registry import Level, RuleHit, rule
 
 
-@rule("R406", "process group", "step", "scaler step", "unknown step", "end")
+@rule("R406", "process group", "ddp", "step", "scaler step", "unknown step", "end")
 def ranks_that_train_apart(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
     """A process group is made and a model trained, and nothing exchanges gradients between the ranks.
 
     Each rank then trains a model of its own on its part of the data; the one that is saved has seen 1/N of
     it. Nothing raises. Nor are gradients exchanged where training calls the model inside of the wrapper:
-    DDP's hooks wait for its own forward().
+    DDP's hooks wait for its own forward(). Nor are those of a second model that is in no wrapper.
     Source: torch.nn.parallel.DistributedDataParallel's documentation; reproduced on two gloo ranks.
     """
     if it.target.processes == 1 or UNCALLED in it.contexts:
         return
     if event.name == "process group":
         it.notes.setdefault("group of ranks", []).append(event.place)
+    elif event.name == "ddp":
+        it.notes.setdefault(_UNSEEN, []).extend([] if event.ref else [event.place])
     elif event.name != "end":
         it.notes.setdefault("steps of ranks", []).append(event.place)
-        return
+        _note_apart(it, event)
     groups, steps = it.notes.get("group of ranks"), it.notes.get("steps of ranks")
     if event.name != "end" or not groups or not steps:
         return
@@ -56,6 +61,49 @@ def ranks_that_train_apart(it: Interpreter, event: ScriptEvent) -> Iterator[Rule
         message = "ranks make a group, and nothing exchanges the gradients of this step between them"
         fix = "model = DistributedDataParallel(model, device_ids=[local_rank]) before training"
         yield RuleHit(steps[0], message, fix, Level.WARNING, (groups[0],))
+    elif apart := {} if it.notes.get(_UNSEEN) else dict(_noted_apart(it)):
+        if not exchanges_gradients(it, besides_ddp=True) and not may_wrap_unread(it.sources):
+            message = "the model of this step is in no DistributedDataParallel, and another one is"
+            fix = "wrap it too, or train both as parts of one module that is wrapped"
+            yield from (RuleHit(step, message, fix, Level.WARNING, (at,)) for step, at in apart.items())
+
+
+_APART, _UNSEEN = "steps apart from the wrapper", "wraps what is not known"
+_WEIGHS = re.compile(
+    r"torch\.nn\.(?:Linear|Bilinear|Conv|Embedding|LSTM|GRU|RNN|Transformer|Multihead|\w*Norm|Sequential)"
+    r"|torchvision\.models\."
+)
+"""Layers and networks that have weights, which a loss may not."""
+
+
+def _note_apart(it: Interpreter, event: ScriptEvent) -> None:
+    """Note a step of a model in no wrapper, the same on all ranks, where another model is in one."""
+    things = {number: thing for number, thing in it.state.heap.items() if thing.kind == "model"}
+    wrapped = [number for number, thing in things.items() if TRUE in alternatives(thing.get("wrapped"))]
+    if not wrapped or not OF_SOME.isdisjoint(it.contexts):
+        return
+    inside = {inner for number in wrapped for inner in members(it, number)}
+    for optimizer in alternatives(event.values.get("optimizer", Ref(event.ref or 0))):
+        for model in trained_models(it, optimizer):
+            held = members(it, model.id)
+            parts = [things[number] for number in held if number in things]
+            weighs = any(_WEIGHS.match(text_of(part.get("__name__")) or "") for part in parts)
+            if weighs and inside.isdisjoint(held) and not any(_is_of_its_own(it, part) for part in parts):
+                it.notes.setdefault(_APART, []).extend((event.place, things[model.id].place))
+
+
+def _is_of_its_own(it: Interpreter, part: HeapObject) -> bool:
+    """Whether a model may be another on each rank, or something that is not known may have wrapped it."""
+    source = it.sources.get(part.place.path)
+    made = source.lines[part.place.line - 1].partition(".to(")[0].partition(".cuda(")[0] if source else ""
+    known = part.get("touched") != TRUE and part.get("sharded") != TRUE
+    return not known or "rank" in made or any(map(is_by_rank, part.attrs.values()))
+
+
+def _noted_apart(it: Interpreter) -> Iterator[tuple[CodeLocation, CodeLocation]]:
+    """Yield each such step, and where its model is made."""
+    places = it.notes.get(_APART, [])
+    yield from zip(places[::2], places[1::2], strict=True)
 
 
 _REPLACES = re.compile(r"\[[\"']params[\"']\] *=|add_param_group")

@@ -4,15 +4,7 @@ import ast
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from preflight.script.interpreter.branch_conditions import (
-    BY_RANK,
-    ONE_PROCESS,
-    ONE_RANK,
-    OTHER_RANKS,
-    RANK_0,
-    SPAWNED,
-    UNCALLED,
-)
+from preflight.script.interpreter.branch_conditions import OF_SOME, SPAWNED, UNCALLED
 from preflight.script.interpreter.events import ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.rank_values import SEEDED, SEEDED_ALIKE
@@ -25,7 +17,6 @@ _SPLITS = "divided at random"
 _OF_STARTED = "divided at random by ranks that the script starts"
 _APART = "divided at random after seeds by rank"
 _TRAINED = "trained by a Trainer"
-_OF_SOME = frozenset({RANK_0, OTHER_RANKS, BY_RANK, UNCALLED, ONE_PROCESS, ONE_RANK})
 _MESSAGE = "each rank divides the data in its own way: some validate on what others train on"
 _FIX = "seed=0, random_state=0 or generator=torch.Generator().manual_seed(0), as the function names it"
 
@@ -41,7 +32,7 @@ def split_of_each_rank(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]
     """
     if event.name == "train":
         it.notes.setdefault(_TRAINED, []).append(event.place)
-    elif event.name != "end" and _OF_SOME.isdisjoint(it.contexts):
+    elif event.name != "end" and OF_SOME.isdisjoint(it.contexts) and UNCALLED not in it.contexts:
         it.notes.setdefault(_OF_STARTED if SPAWNED in it.contexts else _SPLITS, []).append(event.place)
         if it.notes.get(SEEDED):
             it.notes.setdefault(_APART, []).append(event.place)
