@@ -70,9 +70,14 @@ def _note_pipeline(it: "Interpreter", call: Call) -> None:
 
 
 def _note_weights(it: "Interpreter", call: Call) -> None:
-    if not call.open and "is_main_process" not in call.kwargs and (it.state.grouped or it.state.wrapped):
-        values = {"path": call.get("save_directory", 0) or UNKNOWN, "opened": FALSE}
-        it.emit(call.event("write", None, "file", **values))
+    if not call.open and "is_main_process" not in call.kwargs:
+        note_write(it, call, call.get("save_directory", 0), "file")
+
+
+def note_write(it: "Interpreter", call: Call, path: Value | None, what: str, *, opened: bool = False) -> None:
+    """Send the rules what is written, before the script joins its ranks too."""
+    event = "write" if it.state.grouped or it.state.wrapped else "early write"
+    it.emit(call.event(event, None, what, path=path or UNKNOWN, opened=Const(opened)))
 
 
 def open_file(it: "Interpreter", path: Value, mode: Value | None, call: Call) -> Value:
@@ -83,17 +88,15 @@ def open_file(it: "Interpreter", path: Value, mode: Value | None, call: Call) ->
 
 
 def note_folder(it: "Interpreter", path: Value, seen: Call) -> None:
-    """Send the rules a folder that is made and may exist, before the script joins its ranks too."""
+    """Send the rules a folder that is made and may exist."""
     if truth(seen.get("exist_ok", 2) or FALSE) is False and not seen.open:
-        name = "write" if it.state.grouped or it.state.wrapped else "early write"
-        it.emit(seen.event(name, None, "folder", path=path))
+        note_write(it, seen, path, "folder")
 
 
 def note_result(it: "Interpreter", path: Value, call: Call) -> None:
     """Send the rules a file other than weights; a file that is open was noted where it was opened."""
-    is_path = not any(isinstance(item, Ref) for item in alternatives(path))
-    if is_path and (it.state.grouped or it.state.wrapped):
-        it.emit(call.event("write", None, "result", path=path))
+    if not any(isinstance(item, Ref) for item in alternatives(path)):
+        note_write(it, call, path, "result")
 
 
 def replaces(mode: Value | None) -> bool:

@@ -1,6 +1,8 @@
 """What a script writes: files of weights, files that libraries open or write, and folders."""
 
-from preflight.script.interpreter.events import Call, CallModel, ScriptEvent
+from dataclasses import replace
+
+from preflight.script.interpreter.events import Call, CallModel
 from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.values import (
     FALSE,
@@ -18,6 +20,7 @@ from preflight.script.interpreter.written_files import (
     note_folder,
     note_method,
     note_result,
+    note_write,
     open_file,
     replaces,
 )
@@ -39,23 +42,16 @@ _PATHS = (
 """Keywords by which libraries take the path of a file."""
 
 
-def emit_write(it: Interpreter, call: Call, path: Value | None, name: str, *, opened: bool = False) -> None:
-    """Send the rules a file that is written, where the script is one of several ranks."""
-    if it.state.grouped or it.state.wrapped:
-        values = {"path": path or UNKNOWN, "opened": TRUE if opened else FALSE}
-        it.emit(call.event("write", None, name, **values))
-
-
 def _save(it: Interpreter, call: Call) -> Value:
     """torch.save(weights, f): into a file that is open already, whose path is known where it was opened."""
     target = call.get("f", 1) or call.get("filename", 1)
     thing = it.thing(target) if isinstance(target, Ref) else None
     if thing is None or thing.kind != "file":
-        emit_write(it, call, target, "file")
+        note_write(it, call, target, "file")
     elif thing.get("replaces") == TRUE:
         path = thing.get("path")
         if any(text_of(item) is None for item in alternatives(path)):  # else noted where it was opened
-            emit_write(it, call, path, "file", opened=True)
+            note_write(it, call, path, "file", opened=True)
     return NONE
 
 
@@ -88,11 +84,9 @@ _DOWNLOADS = ("torchvision.datasets.", "torchaudio.datasets.")
 
 
 def _note_download(it: Interpreter, name: str, call: Call) -> None:
-    """Send the rules a dataset that downloads its files, before the script joins its ranks too."""
+    """Send the rules a dataset that downloads its files."""
     if name.startswith(_DOWNLOADS) and truth(call.get("download") or FALSE) is True:
-        event = "write" if it.state.grouped or it.state.wrapped else "early write"
-        path = call.get("root", 0) or UNKNOWN
-        it.emit(ScriptEvent(event, call.at("download"), None, call, "download", {"path": path}))
+        note_write(it, replace(call, place=call.at("download")), call.get("root", 0), "download")
 
 
 def open_by_form(it: Interpreter, name: str, call: Call) -> Value | None:
@@ -108,7 +102,7 @@ def open_by_form(it: Interpreter, name: str, call: Call) -> Value | None:
 def note_saved_model(it: Interpreter, call: Call) -> None:
     """model.save_pretrained(folder): nothing where `is_main_process` or accelerate's own function decides."""
     if not call.open and not {"is_main_process", "save_function"} & set(call.kwargs):
-        emit_write(it, call, call.get("save_directory", 0), "file")
+        note_write(it, call, call.get("save_directory", 0), "file")
 
 
 _OPENERS = (

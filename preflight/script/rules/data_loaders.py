@@ -76,9 +76,9 @@ _MAKES_STEPS = re.compile(r"step|optim|updat|engine|hook|callback|after_|apply",
 
 
 def _only_measures(it: Interpreter) -> bool:
-    """Whether what is read is a loop, of a function that by its names steps nothing: it makes a Fisher mask."""
-    of_loop = it.function is not None and it.loops[-1].number == 0
-    return of_loop and not any(map(_MAKES_STEPS.search, all_names(walk(it.function.node))))
+    """Whether a loop is read whose function by its names steps nothing: it makes a Fisher mask."""
+    node = it.function.node if it.function and not it.loops[-1].number else None
+    return node is not None and not any(map(_MAKES_STEPS.search, all_names(walk(node))))
 
 
 def _undivided(it: Interpreter, loader: HeapObject) -> RuleHit:

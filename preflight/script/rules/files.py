@@ -38,7 +38,7 @@ _OF_KERNEL = re.compile(r"/(?:dev/(?!shm/|mqueue/)|proc/|sys/)")
 """Files that keep nothing of what is written: every process may write to them."""
 JOINED = "joins a launch's ranks"
 """Note of where the script becomes one of the ranks that a launch has started."""
-_EARLY = "written before that: "
+_EARLY = "written before that"
 _SAID = {
     "folder": (
         "every rank makes this folder, and all but the first find that it exists",
@@ -70,17 +70,18 @@ def one_file_of_every_rank(it: Interpreter, event: ScriptEvent) -> Iterator[Rule
         yield from _of_all(it, event)
     elif event.name == "early write":
         for hit in _of_all(it, event):
-            level = doubted(it, hit, "R405").level
-            it.notes.setdefault(f"{_EARLY}{level.value} {event.what}", []).append(hit.place)
+            level = doubted(it, hit, "R405").level.value
+            it.notes.setdefault(f"{_EARLY}\n{level}\n{hit.message}\n{hit.fix}", []).append(hit.place)
     elif event.name != "end":
         by_launch = event.name != "train" or (it.target.processes or 1) > 1
         if by_launch and it.contexts.count(SPAWNED) + it.contexts.count(UNCALLED) == 0:
             it.notes.setdefault(JOINED, []).append(event.place)
     elif it.notes.get(JOINED):
-        for what, said in _SAID.items():
-            for level in (Level.INFO, Level.WARNING):
-                for place in dict.fromkeys(it.notes.get(f"{_EARLY}{level.value} {what}", ())):
-                    yield RuleHit(place, *said, level)
+        for name, places in list(it.notes.items()):
+            early, *said = name.split("\n")
+            if early == _EARLY:
+                level, message, fix = said
+                yield from (RuleHit(place, message, fix, Level(level)) for place in dict.fromkeys(places))
 
 
 def _of_all(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:

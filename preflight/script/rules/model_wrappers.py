@@ -61,11 +61,13 @@ def ranks_that_train_apart(it: Interpreter, event: ScriptEvent) -> Iterator[Rule
         message = "ranks make a group, and nothing exchanges the gradients of this step between them"
         fix = "model = DistributedDataParallel(model, device_ids=[local_rank]) before training"
         yield RuleHit(steps[0], message, fix, Level.WARNING, (groups[0],))
-    elif apart := {} if it.notes.get(_UNSEEN) else dict(_noted_apart(it)):
-        if not exchanges_gradients(it, besides_ddp=True) and not may_wrap_unread(it.sources):
+    elif not it.notes.get(_UNSEEN) and (places := it.notes.get(_APART, [])):
+        if exchanges_gradients(it, besides_ddp=True) or may_wrap_unread(it.sources):
+            return
+        for step, made in dict(zip(places[::2], places[1::2], strict=True)).items():
             message = "the model of this step is in no DistributedDataParallel, and another one is"
             fix = "wrap it too, or train both as parts of one module that is wrapped"
-            yield from (RuleHit(step, message, fix, Level.WARNING, (at,)) for step, at in apart.items())
+            yield RuleHit(step, message, fix, Level.WARNING, (made,))
 
 
 _APART, _UNSEEN = "steps apart from the wrapper", "wraps what is not known"
@@ -98,12 +100,6 @@ def _is_of_its_own(it: Interpreter, part: HeapObject) -> bool:
     made = source.lines[part.place.line - 1].partition(".to(")[0].partition(".cuda(")[0] if source else ""
     known = part.get("touched") != TRUE and part.get("sharded") != TRUE
     return not known or "rank" in made or any(map(is_by_rank, part.attrs.values()))
-
-
-def _noted_apart(it: Interpreter) -> Iterator[tuple[CodeLocation, CodeLocation]]:
-    """Yield each such step, and where its model is made."""
-    places = it.notes.get(_APART, [])
-    yield from zip(places[::2], places[1::2], strict=True)
 
 
 _REPLACES = re.compile(r"\[[\"']params[\"']\] *=|add_param_group")
