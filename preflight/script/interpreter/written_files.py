@@ -47,7 +47,7 @@ def note_method(it: "Interpreter", name: str, owner: Value, call: Call) -> Value
         if path is not None:
             note_result(it, path, call)
     elif name in OF_ADAPTERS:
-        _note_weights(it, call)
+        note_weights(it, call)
     elif name == "save_pretrained":
         _note_pipeline(it, call)
     elif name == "savefig" and call.args:
@@ -66,11 +66,12 @@ def _note_pipeline(it: "Interpreter", call: Call) -> None:
     owner = func.value if isinstance(func, ast.Attribute) else func
     named = getattr(owner, "attr", getattr(owner, "id", ""))
     if _OF_PIPELINES.search(named):
-        _note_weights(it, call)
+        note_weights(it, call)
 
 
-def _note_weights(it: "Interpreter", call: Call) -> None:
-    if not call.open and "is_main_process" not in call.kwargs:
+def note_weights(it: "Interpreter", call: Call) -> None:
+    """model.save_pretrained(folder): nothing where `is_main_process` or accelerate's own function decides."""
+    if not call.open and not {"is_main_process", "save_function"} & set(call.kwargs):
         note_write(it, call, call.get("save_directory", 0), "file")
 
 

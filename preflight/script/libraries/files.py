@@ -60,14 +60,14 @@ def _make_folder(it: Interpreter, call: Call) -> Value:
     return NONE
 
 
-def _save_array(it: Interpreter, call: Call) -> Value:
-    note_result(it, _path(call, 0), call)
-    return NONE
+def _writes(position: int) -> CallModel:
+    """Return the model of a function that writes the file that it is given there."""
 
+    def model(it: Interpreter, call: Call) -> Value:
+        note_result(it, _path(call, position), call)
+        return NONE
 
-def _save_second(it: Interpreter, call: Call) -> Value:
-    note_result(it, _path(call, 1), call)
-    return NONE
+    return model
 
 
 def _path(call: Call, position: int) -> Value:
@@ -99,12 +99,6 @@ def open_by_form(it: Interpreter, name: str, call: Call) -> Value | None:
     return _open(it, call) if opens else None
 
 
-def note_saved_model(it: Interpreter, call: Call) -> None:
-    """model.save_pretrained(folder): nothing where `is_main_process` or accelerate's own function decides."""
-    if not call.open and not {"is_main_process", "save_function"} & set(call.kwargs):
-        note_write(it, call, call.get("save_directory", 0), "file")
-
-
 _OPENERS = (
     *("fsspec.open", "smart_open.open", "blobfile.BlobFile", "h5py.File", "gzip.open", "bz2.open"),
     *("lzma.open", "io.open", "codecs.open", "zarr.open", "zarr.open_group", "zarr.open_array"),
@@ -127,8 +121,8 @@ CALLS: dict[str, CallModel] = {
     "torch.save": _save,
     "safetensors.torch.save_file": _save,
     **dict.fromkeys(_OPENERS, _open),
-    **dict.fromkeys(_FIRST, _save_array),
-    **dict.fromkeys(_SECOND, _save_second),
+    **dict.fromkeys(_FIRST, _writes(0)),
+    **dict.fromkeys(_SECOND, _writes(1)),
     "os.mkdir": _make_folder,
     "os.makedirs": _make_folder,
 }

@@ -39,9 +39,9 @@ from preflight.script.interpreter.values import (
     modules_of,
     text_of,
 )
+from preflight.script.interpreter.written_files import note_weights
 from preflight.script.libraries.casts import EACH, OWN_DTYPE, cast, members, set_trained_dtype
 from preflight.script.libraries.collectives import note_forward, note_state_dict
-from preflight.script.libraries.files import note_saved_model
 from preflight.script.libraries.gradient_scale import note_limit
 from preflight.script.library_names import TORCH_DTYPES
 
@@ -148,7 +148,7 @@ def model_method(it: Interpreter, owner: Ref | Element, name: str, call: Call) -
         averaged(it, owner, call.args[0], call)
         return NONE
     if isinstance(owner, Ref) and name == "save_pretrained":
-        note_saved_model(it, call)
+        note_weights(it, call)
         return UNKNOWN
     if name in _EFFECTS:
         effect, result = _EFFECTS[name]
