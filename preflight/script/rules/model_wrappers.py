@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 from preflight.facts.script import CodeLocation
 from preflight.script.interpreter.branch_conditions import MAYBE, OF_SOME, UNCALLED
+from preflight.script.interpreter.calls import refs_in
 from preflight.script.interpreter.events import THROUGH, Call, ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.values import (
@@ -22,7 +23,6 @@ from preflight.script.interpreter.values import (
     text_of,
     truth,
 )
-from preflight.script.libraries.casts import members
 from preflight.script.libraries.collectives import AROUND
 from preflight.script.libraries.pytorch import trained_models
 from preflight.script.rules.registry import Level, RuleHit, rule
@@ -84,14 +84,26 @@ def _note_apart(it: Interpreter, event: ScriptEvent) -> None:
     wrapped = [number for number, thing in things.items() if TRUE in alternatives(thing.get("wrapped"))]
     if not wrapped or not OF_SOME.isdisjoint(it.contexts):
         return
-    inside = {inner for number in wrapped for inner in members(it, number)}
+    inside = _held_by(it, wrapped)
     for optimizer in alternatives(event.values.get("optimizer", Ref(event.ref or 0))):
         for model in trained_models(it, optimizer):
-            held = members(it, model.id)
+            held = _held_by(it, [model.id])
             parts = [things[number] for number in held if number in things]
             weighs = any(_WEIGHS.match(text_of(part.get("__name__")) or "") for part in parts)
             if weighs and inside.isdisjoint(held) and not any(_is_of_its_own(it, part) for part in parts):
                 it.notes.setdefault(_APART, []).extend((event.place, things[model.id].place))
+
+
+def _held_by(it: Interpreter, models: list[int]) -> set[int]:
+    """Return models and those that they hold, or may hold: `self.head = Head() if deep else None` too."""
+    found, waiting = set(models), list(models)
+    for number in waiting:  # which grows
+        thing = it.thing(number)
+        for value in thing.attrs.values() if thing else ():
+            new = [ref.id for ref in refs_in(value) if ref.id not in found and it.kind(ref) == "model"]
+            found.update(new)
+            waiting += new
+    return found
 
 
 def _is_of_its_own(it: Interpreter, part: HeapObject) -> bool:

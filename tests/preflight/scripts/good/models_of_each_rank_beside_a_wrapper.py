@@ -7,13 +7,13 @@ from torch.utils.data import DataLoader, TensorDataset
 
 
 class Both(torch.nn.Module):
-    def __init__(self, body, head):
+    def __init__(self, body, head, deep):
         super().__init__()
         self.body = body
-        self.head = head
+        self.head = head if deep else None
 
     def forward(self, batch):
-        return self.head(self.body(batch))
+        return self.head(self.body(batch)) if self.head else self.body(batch)
 
 
 def endless(loader):
@@ -34,7 +34,7 @@ dist.init_process_group("nccl")
 local_rank = int(os.environ["LOCAL_RANK"])
 torch.cuda.set_device(local_rank)
 body, head = torch.nn.Linear(4, 4).cuda(), torch.nn.Linear(4, 4).cuda()
-model = DDP(Both(body, head), device_ids=[local_rank])
+model = DDP(Both(body, head, "DEEP" in os.environ), device_ids=[local_rank])
 classes = torch.nn.Linear(4, 100 + dist.get_rank()).cuda()
 torch.manual_seed(dist.get_rank())
 data = TensorDataset(torch.zeros(64, 4))
