@@ -62,7 +62,8 @@ def ranks_that_train_apart(it: Interpreter, event: ScriptEvent) -> Iterator[Rule
         fix = "model = DistributedDataParallel(model, device_ids=[local_rank]) before training"
         yield RuleHit(steps[0], message, fix, Level.WARNING, (groups[0],))
     elif not it.notes.get(_UNSEEN) and (places := it.notes.get(_APART, [])):
-        if exchanges_gradients(it, besides_ddp=True) or may_wrap_unread(it.sources):
+        filled = any(_FILLED.search(source.text) for source in it.sources.files())
+        if filled or exchanges_gradients(it, besides_ddp=True) or may_wrap_unread(it.sources):
             return
         for step, made in dict(zip(places[::2], places[1::2], strict=True)).items():
             message = "the model of this step is in no DistributedDataParallel, and another one is"
@@ -76,6 +77,10 @@ _WEIGHS = re.compile(
     r"|torchvision\.models\."
 )
 """Layers and networks that have weights, which a loss may not."""
+_FILLED = re.compile(
+    r"Module(?:Dict|List)\(\)|Sequential\(\)|(?:add|register)_module\(|setattr\((?:self|model|net)\b"
+)
+"""How a module gets parts that reading does not see in it."""
 
 
 def _note_apart(it: Interpreter, event: ScriptEvent) -> None:
