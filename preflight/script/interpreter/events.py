@@ -103,7 +103,7 @@ class Loop:
 class Draw:
     """A loop, or `next`, that draws from one of some data loaders, inside of how many other loops.
 
-    `by_steps`: one of those is a `while`, which goes on as long as there are steps to make.
+    `by_steps`: one of those is a `while`, which ends by a number of steps.
     """
 
     loaders: tuple[int, ...]

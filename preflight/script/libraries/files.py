@@ -61,7 +61,7 @@ def _make_folder(it: Interpreter, call: Call) -> Value:
 
 
 def _writes(position: int) -> CallModel:
-    """Return the model of a function that writes the file that it is given there."""
+    """Return the model of a function that writes the file of this argument."""
 
     def model(it: Interpreter, call: Call) -> Value:
         note_result(it, _path(call, position), call)

@@ -70,7 +70,7 @@ def one_file_of_every_rank(it: Interpreter, event: ScriptEvent) -> Iterator[Rule
         yield from _of_all(it, event)
     elif event.name == "early write":
         for hit in _of_all(it, event):
-            level = doubted(it, hit, "R405").level.value
+            level = doubted(it, hit, "R405").level.value if event.what in _SAID else "info"  # the same by all
             it.notes.setdefault(f"{_EARLY}\n{level}\n{hit.message}\n{hit.fix}", []).append(hit.place)
     elif event.name != "end":
         by_launch = event.name != "train" or (it.target.processes or 1) > 1
