@@ -81,3 +81,14 @@ def test_a_launcher_is_known_by_its_module_and_behind_another(
 )
 def test_an_argument_that_counts_ranks_is_named(command: str, named: list[str]) -> None:
     assert [said.partition(" ")[0] for said in parse_line(command).remarks] == named
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [("a.py --lr 1e\u22124", "typographic"), ("NAME = x python a.py", "NAME is a program")],
+)
+def test_a_sign_of_a_page_and_blanks_around_the_sign_of_an_assignment_are_said(
+    line: str, message: str
+) -> None:
+    with pytest.raises(CommandRefused, match=message):
+        parse_line(line)

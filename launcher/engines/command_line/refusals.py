@@ -2,7 +2,7 @@
 
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 
 from launcher.engines.command_line.pages.python_text import noted_launch
@@ -21,6 +21,16 @@ _NAME = re.compile(r"\$\{?([A-Za-z_]\w*)", re.ASCII)
 _WITHOUT_PROGRAM = re.compile(
     r"has no (?:script|program) to start$|names no script|^the line has no command$"
 )
+_OF_JOB = {
+    "SLURM_NNODES": "--nodes|-N",
+    "SLURM_JOB_NUM_NODES": "--nodes|-N",
+    "SLURM_NTASKS": "--ntasks|-n",
+    "SLURM_NTASKS_PER_NODE": "--ntasks-per-node",
+    "SLURM_GPUS_PER_NODE": "--gpus-per-node",
+    "SLURM_CPUS_PER_TASK": "--cpus-per-task|-c",
+}
+"""Variables of Slurm, and the options of sbatch that they repeat."""
+
 _FOR_ARGUMENTS = re.compile(r"(?P<quote>\"?)\$(?:[@*]|\{[@*][^}\n]*\})(?P=quote)")
 
 
@@ -94,12 +104,22 @@ def refuse_continued(text: str, args: Sequence[str]) -> None:
             )
 
 
+def _of_job(names: Iterable[str], text: str) -> Iterator[str]:
+    """Yield values of variables of Slurm that a batch script gives itself: `#SBATCH --nodes=2`."""
+    for name in names:
+        option = _OF_JOB.get(name, "(?!)")
+        if found := re.search(rf"^[ \t]*#SBATCH[^\n#]*\s(?:{option})[=\s]*(\d+)\b", text, re.MULTILINE):
+            yield f"{found[1]} for ${name}"
+
+
 def of_text(error: CommandRefused, text: str) -> CommandRefused:
     """Return an error with what the text itself says to it: a value in a comment, arguments that it lacks."""
     for name in _NAME.findall(error.message):
         if re.search(rf"^[ \t]*#[ \t]*(?:export[ \t]+)?{name}=", text, re.MULTILINE):
             fix = f"take the # in front of {name}= out, or write the value"
             return CommandRefused(error.message, fix)
+    if given := ", ".join(_of_job(dict.fromkeys(_NAME.findall(error.message)), text)):
+        return CommandRefused(error.message, f"write {given}, as its #SBATCH lines do, or as your hosts need")
     if error.message == settings_file().message and (launch := noted_launch(text)):
         fix = f"paste the launch that a comment of it has: gpulaunch run --hosts A,B -- {launch}"
         return CommandRefused(error.message, fix)
