@@ -10,7 +10,7 @@ from preflight.frozen import dataclass
 
 _COUNTED = re.compile(r"\b(?:[Ss]tep|STEP|[Ii]ter(?:ation)?|[Ee]poch)s?\b\W{1,4}(\d{1,9})\b")
 _NO_STEP = re.compile(
-    r"(?i)error|fail|exception|retr(?:y|ied)|attempt|warn|timed? ?out|wait|skip|assert|NCCL|^\[?[EWF]1|^frame #|^\S+ : "
+    r'(?i)error|fail|exception|retr(?:y|ied)|attempt|warn|timed? ?out|wait|skip|assert|NCCL|"GET /|^\[?[EWF]1|^frame #|^\S+ : '
 )
 _TURN = re.compile(r"(?=\S)[\d\W]*(?:[A-Z]{2,5}\b)?(?=.*[a-z]{2}).*\d")  # a stamp alone is none
 _LONGEST = 120
