@@ -77,13 +77,15 @@ def pure_fp16_training(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]
     """
     for training in trainings(it, event):
         dtype = training.maybe_dtype("float16")
-        if dtype is None or training.sharded or training.precisions() == {"fp16"} or _is_off(training):
+        if dtype is None or training.sharded or training.precisions() == {"fp16"}:
             continue
         if training.by != "torch" and training.may_scale():
             continue
         if not training.precisions() and training.sure_dtype() is None:
             continue
         optimizer, message = training.optimizer, "the trained parameters are float16 and there is no scaler"
+        if _is_off(training):
+            message = "the trained parameters are float16 and the scaler is off"
         level = _level(training, sure=_divides_by_zero(it, training))
         if not training.precisions():
             message = "the trained parameters are float16, which fits no mixed precision; --precision decides"
@@ -107,7 +109,7 @@ def _fix_of_pure_fp16(training: TrainingStep) -> str:
 
 
 def _is_off(training: TrainingStep) -> bool:
-    """A scaler that is switched off has a rule of its own."""
+    """Return whether the script switches its scaler off; P108 says at that line that this hides the fault."""
     return training.scaler is not None and training.scaler.get("enabled") == FALSE
 
 

@@ -1,6 +1,6 @@
 import torch
 USE_SCALER = False
-model = torch.nn.Linear(1, 1).half().cuda()
+model = torch.nn.Linear(1, 1).half().cuda()  # expect: P102 error
 opt = torch.optim.Adam(model.parameters())
 scaler = torch.amp.GradScaler("cuda", enabled=USE_SCALER)  # expect: P108 error
 for x in get_loader():

@@ -1,7 +1,7 @@
 # target: capability=8.0
 import torch
 
-model = torch.nn.Linear(4, 4).cuda().half()
+model = torch.nn.Linear(4, 4).cuda().half()  # expect: P102 error
 enabled = torch.cuda.is_available()
 if any(p.dtype == torch.float16 for p in model.parameters()):
     enabled = False
