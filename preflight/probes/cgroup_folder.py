@@ -11,9 +11,9 @@ from typing import Iterator
 def own_cgroup_folder(kind: str, proc: str = "/proc/self") -> str:
     """Return this process's group folder in "cgroup2", or in a v1 controller; "" where it is not visible."""
     try:
-        with open(os.path.join(proc, "cgroup")) as file:
+        with open(os.path.join(proc, "cgroup"), errors="replace") as file:
             lines = [line.rstrip("\n").split(":", 2) for line in file]
-        with open(os.path.join(proc, "mountinfo")) as file:
+        with open(os.path.join(proc, "mountinfo"), errors="replace") as file:  # of any bytes
             mounts = [line.split() for line in file]
     except OSError:
         return ""

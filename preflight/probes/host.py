@@ -61,6 +61,12 @@ def limits() -> Json:
         key: int(kib) // 1024 for key, kib in re.findall(r"(\w+):\s+(\d+) kB", read_text("/proc/meminfo"))
     }
     shm = fact(lambda: os.statvfs("/dev/shm"))  # noqa: S108 - measured, not used
+    total, available = memory.get("MemTotal", 0), memory.get("MemAvailable", memory.get("MemFree", 0))
+    shm_total, shm_free = total, available
+    if isinstance(shm, dict):
+        shm_total = shm_free = shm
+    elif shm.f_blocks:  # size=0 (`podman run --shm-size=0`) limits it by memory alone, and reports zeros
+        shm_total, shm_free = (blocks * shm.f_frsize >> 20 for blocks in (shm.f_blocks, shm.f_bavail))
     unlimited = resource.RLIM_INFINITY
     memlock, nofile, nproc = (
         resource.getrlimit(which)
@@ -68,14 +74,14 @@ def limits() -> Json:
     )
     return {
         "cpus": cpu_count(),
-        "memory_total_mib": memory.get("MemTotal", 0),
-        "memory_available_mib": memory.get("MemAvailable", memory.get("MemFree", 0)),
+        "memory_total_mib": total,
+        "memory_available_mib": available,
         "memory_limit_mib": fact(memory_limit_mib),
         "swap_total_mib": memory.get("SwapTotal", 0),
         "swap_used_mib": memory.get("SwapTotal", 0) - memory.get("SwapFree", 0),
         "load_1min": os.getloadavg()[0],
-        "shm_total_mib": shm if isinstance(shm, dict) else shm.f_blocks * shm.f_frsize >> 20,
-        "shm_free_mib": shm if isinstance(shm, dict) else shm.f_bavail * shm.f_frsize >> 20,
+        "shm_total_mib": shm_total,
+        "shm_free_mib": shm_free,
         "memlock_kib": -1 if memlock[0] == unlimited else memlock[0] // 1024,
         "nofile": -1 if nofile[0] == unlimited else nofile[0],
         "nofile_hard": -1 if nofile[1] == unlimited else nofile[1],

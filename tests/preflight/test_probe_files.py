@@ -122,7 +122,8 @@ def test_the_folder_of_our_own_group_is_where_its_mount_shows_it(
                 (group / "cgroup.procs").touch()
     lines = [f"31 23 0:28 {mount}".replace("M/", f"{tmp_path}/") for mount in mounts]
     (tmp_path / "cgroup").write_text(f"1:name=systemd:/s\n{ours}\n")
-    (tmp_path / "mountinfo").write_text("\n".join(["20 1 0:1 / / rw - ext4 root rw", *lines, ""]))
+    text = "\n".join(["20 1 0:1 / /M\xfcller rw - ext4 root rw", *lines, ""])
+    (tmp_path / "mountinfo").write_text(text, encoding="latin-1")
     kind = "cgroup2" if ours.startswith("0:") else "memory"
     found = own_cgroup_folder(kind, str(tmp_path))
     assert found == folder.replace("M/", f"{tmp_path}/")
@@ -165,6 +166,9 @@ def test_limits_are_those_of_the_session(
     room = SimpleNamespace(f_blocks=3 << 10, f_frsize=4096, f_bavail=2 << 10)
     monkeypatch.setattr(os, "statvfs", lambda _: room)
     assert {**said, "shm_total_mib": 12, "shm_free_mib": 8}.items() <= host.limits().items()
+    room.f_blocks = room.f_bavail = 0  # of a tmpfs that has no limit
+    monkeypatch.setattr(host, "read_text", lambda _: "MemTotal: 4096 kB\nMemAvailable: 2048 kB\n")
+    assert {"shm_total_mib": 4, "shm_free_mib": 2}.items() <= host.limits().items()
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ Each sample is one line of usage.jsonl, in one write:
     {"schema": "gpulaunch.usage/1", "event": "usage", "t": wall clock, "m": monotonic clock,
      "gpus": {UUID: {"busy": percent, "memory_busy": percent, "memory_mib": n, "memory_free_mib": n,
                      "power_w": x, "power_limit_w": x}},
-     "shm_free_mib": of /dev/shm, absent where there is none,
+     "shm_free_mib": of /dev/shm, absent where there is none, or no limit,
      "gpus_missing": why, where GPUs could not be read,
      "ranks": {"0": {"rss_mib": n, "cpu": percent of one core since the last sample}}}
 
@@ -122,7 +122,8 @@ class Gauge:
         line["gpus"] = gpus
         with contextlib.suppress(OSError):
             shm = os.statvfs("/dev/shm")  # noqa: S108 - where torch and NCCL put theirs
-            line["shm_free_mib"] = shm.f_bavail * shm.f_frsize >> 20
+            if shm.f_blocks:  # a tmpfs without a limit reports zeros
+                line["shm_free_mib"] = shm.f_bavail * shm.f_frsize >> 20
         if missing:
             line["gpus_missing"] = missing
         line["ranks"] = self.ranks.sample()
