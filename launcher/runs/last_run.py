@@ -78,14 +78,15 @@ class SearchScope:
         return self.last(named) if named else None
 
     def live(self, word: str, runs: tuple[RemoteRun, ...]) -> RemoteRun:
-        """Return the one run of several that lives, else the one that may live, else the newest.
+        """Return the one run of several that lives, else the newest; one that may live counts if newer.
 
         Of several that live `last` is the last. Raises BadInput as `last` does, and where several live.
         """
         if word == LAST:
             return self.last_live(runs)
-        may_live = [run for run in runs if run.is_live]
-        live = [run for run in runs if run.status in LIVING] or may_live or runs[-1:]
+        since = max((run.started for run in runs if run.status in LIVING), default=float("-inf"))
+        may_live = [run for run in runs if run.status in LIVING or (run.is_live and run.started > since)]
+        live = may_live or runs[-1:]
         if len(live) > 1:
             raise explain_ambiguity(word, live)
         return live[0]

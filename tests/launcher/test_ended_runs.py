@@ -247,11 +247,14 @@ def test_the_name_of_several_runs_means_the_newest_and_to_stop_the_one_that_live
     assert select_run((live, longer, newest), "a", scope.live) == live  # whatever else lives: a-b is not a
     assert select_run((ended, longer, newest), "a", scope.live) == newest
     half = replace(newest, nodes=newest.nodes[:1])  # its other node is not known to have ended
-    assert select_run((half, live), "a", scope.live) == live
+    (later,) = found((A, [launched_by("ana@x", "a", half.started + 1.0)]))
+    assert select_run((half, later), "a", scope.live) == later
     assert select_run((ended, half), "a", scope.live) == half
     for word, choose in (("a-2", scope.newest), ("a", scope.exact), ("", scope.live)):
         with pytest.raises(BadInput, match="is ambiguous, it means"):  # a and a-b both live
             select_run((live, newest, longer), word, choose)
+    with pytest.raises(BadInput, match="is ambiguous, it means 2 runs"):  # it may be half that is to stop
+        select_run((live, half), "a", scope.live)
 
 
 def test_the_scope_of_a_directory_is_its_run_configs_and_what_is_kept_in_it(
