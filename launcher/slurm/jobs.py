@@ -15,9 +15,9 @@ from launcher.slurm.submit import WAIT_FIXES
 from launcher.text import one_line
 from preflight.frozen import dataclass
 
-EARLIER_STARTS = "GPULAUNCH_EARLIER_STARTS"
 RESTARTS = "SLURM_RESTART_COUNT"
-"""How many jobs before this one were given up for a new one: each starts with no restarts of its own."""
+EARLIER_STARTS = "GPULAUNCH_EARLIER_STARTS"
+"""How many starts the jobs before this one had, which it replaces: it begins with no restarts of its own."""
 _DOWN = ("down", "fail", "unknown", "powered", "rebooting")
 _GONE = re.compile(r"invalid job id", re.IGNORECASE)
 _REASON = re.compile(r"\bReason=(\S+)")

@@ -36,8 +36,9 @@ def probe(ask: ProbeRequest, emit: Emit) -> None:
 
 
 def _imported(data: bytes) -> list[str]:
-    parts = (part.strip() for names in _IMPORT.findall(data) for part in names.split(b","))
-    return list(dict.fromkeys(re.split(rb"\W", part)[0].decode() for part in parts if part))
+    lists = _IMPORT.findall(data)
+    found = (name for names in lists for name in re.findall(rb"(?:^|,)[ \t]*(\w+)", names))
+    return list(dict.fromkeys(name.decode() for name in found))
 
 
 def _lies_in(folder: str, module: str) -> bool:

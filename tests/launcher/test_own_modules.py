@@ -93,6 +93,7 @@ def test_modules_that_lie_on_the_main_host_alone_are_named() -> None:
         ("if x:\n\tfrom pkg.a import b, model\n", ["pkg", "model"]),
         ("from . import model\nimport torch\nx = 'import pkg'\n", []),
         ("import data\n", []),  # a folder without modules
+        ('"""\nfrom left to right, ... and back\n"""\nimport os, .b\n', []),  # no names: nothing beside it
     ],
 )
 def test_the_agent_names_what_of_a_scripts_imports_lies_beside_it(
