@@ -17,7 +17,7 @@ from preflight.frozen import dataclass
 
 RESTARTS = "SLURM_RESTART_COUNT"
 EARLIER_STARTS = "GPULAUNCH_EARLIER_STARTS"
-"""How many starts the jobs before this one had, which it replaces: it begins with no restarts of its own."""
+"""How many starts the jobs before this one had, which it replaces: it starts with no restarts of its own."""
 _DOWN = ("down", "fail", "unknown", "powered", "rebooting")
 _GONE = re.compile(r"invalid job id", re.IGNORECASE)
 _REASON = re.compile(r"\bReason=(\S+)")

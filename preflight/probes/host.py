@@ -5,6 +5,7 @@ import re
 import resource
 import time
 from functools import partial
+from typing import Any
 
 from .cgroup import cpu_count, memory_limit_mib
 from .claim_files import CLAIMS_DIR, Place, newest_by_owner, read_claim
@@ -62,11 +63,11 @@ def limits() -> Json:
     }
     shm = fact(lambda: os.statvfs("/dev/shm"))  # noqa: S108 - measured, not used
     total, available = memory.get("MemTotal", 0), memory.get("MemAvailable", memory.get("MemFree", 0))
-    shm_total, shm_free = total, available
+    shm_room: Any = (total, available)
     if isinstance(shm, dict):
-        shm_total = shm_free = shm
+        shm_room = (shm, shm)
     elif shm.f_blocks:  # size=0 (`podman run --shm-size=0`) limits it by memory alone, and reports zeros
-        shm_total, shm_free = (blocks * shm.f_frsize >> 20 for blocks in (shm.f_blocks, shm.f_bavail))
+        shm_room = [blocks * shm.f_frsize >> 20 for blocks in (shm.f_blocks, shm.f_bavail)]
     unlimited = resource.RLIM_INFINITY
     memlock, nofile, nproc = (
         resource.getrlimit(which)
@@ -80,8 +81,8 @@ def limits() -> Json:
         "swap_total_mib": memory.get("SwapTotal", 0),
         "swap_used_mib": memory.get("SwapTotal", 0) - memory.get("SwapFree", 0),
         "load_1min": os.getloadavg()[0],
-        "shm_total_mib": shm_total,
-        "shm_free_mib": shm_free,
+        "shm_total_mib": shm_room[0],
+        "shm_free_mib": shm_room[1],
         "memlock_kib": -1 if memlock[0] == unlimited else memlock[0] // 1024,
         "nofile": -1 if nofile[0] == unlimited else nofile[0],
         "nofile_hard": -1 if nofile[1] == unlimited else nofile[1],
