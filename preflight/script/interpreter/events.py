@@ -89,7 +89,10 @@ OWN_STEP = "own"
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """A loop or, by its number, a call that is read, inside of how many contexts, calls and conditions."""
+    """A loop or, by its number, a call that is read, inside of how many contexts, calls and conditions.
+
+    `newest`: the number of the newest thing of before the loop.
+    """
 
     place: CodeLocation
     depth: int
@@ -97,6 +100,7 @@ class Loop:
     number: int = 0
     tests: int = 0
     by_condition: bool = False
+    newest: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -159,7 +159,7 @@ class Interpreter:
         # sought: methods of what is not known, with their first calls; modules by names that are not known
         self.sought, self.sought_modules = dict[str, Call](), dict[ModuleName, None]()
         self.global_names: dict[int, dict[str, int]] = {}
-        self.frame = self._next = 0
+        self.frame = self.newest = 0
         # asked_gpu: the script asks which GPU it has, and reads differently on others; repeated: a loop again
         self.complete, self.asked_gpu, self.repeated = True, False, False
         self.changed_variables: set[str] = set()  # of the environment, by the script; "" stands for any
@@ -276,16 +276,16 @@ class Interpreter:
 
     def new_frame(self, parent: int | None) -> int:
         """Return a new, empty frame of names."""
-        self._next += 1
-        self.state.names(self._next)
-        self.parents[self._next] = parent
-        return self._next
+        self.newest += 1
+        self.state.names(self.newest)
+        self.parents[self.newest] = parent
+        return self.newest
 
     def new(self, thing: HeapObject) -> Ref:
         """Put a thing on the heap."""
-        self._next += 1
-        self.put(self._next, thing)
-        return Ref(self._next)
+        self.newest += 1
+        self.put(self.newest, thing)
+        return Ref(self.newest)
 
     def put(self, ref: int, thing: HeapObject) -> None:
         """Put a thing in the place of another, and remember what every model was at any time."""

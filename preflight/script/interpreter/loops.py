@@ -92,7 +92,8 @@ def _loop(
     broken = False
     outer_repeated = it.repeated
     depth, guard = len(it.contexts), it.guard
-    it.loops.append(Loop(it.place(node), depth, len(it.stack), by_condition=isinstance(node, ast.While)))
+    whiles = isinstance(node, ast.While)
+    it.loops.append(Loop(it.place(node), depth, len(it.stack), by_condition=whiles, newest=it.newest))
     for number, begin in enumerate(turns):
         it.repeated = outer_repeated or (same and number > 0)
         it.tests = []

@@ -103,9 +103,9 @@ def _optimizer(it: Interpreter, ref: Ref, name: str, call: Call) -> None:
     )
 
 
-def trained_models(it: Interpreter, optimizer: Value) -> list[Ref]:
-    """Return the models that an optimizer steps."""
-    held = it.attr(optimizer, "models") if isinstance(optimizer, Ref) else NONE
+def trained_models(it: Interpreter, optimizer: Value, name: str = "models") -> list[Ref]:
+    """Return the models that an optimizer steps, or only those of which it steps "either" one."""
+    held = it.attr(optimizer, name) if isinstance(optimizer, Ref) else NONE
     return [item for item in held.items if isinstance(item, Ref)] if isinstance(held, Seq) else []
 
 

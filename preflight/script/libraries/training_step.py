@@ -171,9 +171,8 @@ def _by_optimizer(
     accelerator = it.thing(_ref(optimizer.get("accelerator"))) if optimizer else None
     sharded = bool(accelerator and accelerator.get("sharded") == TRUE)
     refs = trained_models(it, ref)
-    given = optimizer.get("either") if optimizer else NONE
-    either = given.items if isinstance(given, Seq) else ()
-    undecided = _differ(it, [item.id for item in either if isinstance(item, Ref)])
+    either = trained_models(it, ref, "either")
+    undecided = _differ(it, [item.id for item in either])
     held: list[tuple[Value, HeapObject | None]] = [(item, it.thing(item)) for item in refs]
     for item, model in held or [(NONE, model) for model in _wrapped(it)]:
         if model is not None:

@@ -78,24 +78,31 @@ _WEIGHS = re.compile(
 )
 """Layers and networks that have weights, which a loss may not."""
 _FILLED = re.compile(
-    r"Module(?:Dict|List)\(\)|Sequential\(\)|(?:add|register)_module\(|setattr\((?:self|model|net)\b"
+    r"Module(?:Dict|List)\(\)|Sequential\(\)|(?:add|register)_module\(|_modules\[|setattr\((?:self|model|net)\b"
 )
 """How a module gets parts that reading does not see in it."""
 
 
 def _note_apart(it: Interpreter, event: ScriptEvent) -> None:
-    """Note a step of a model in no wrapper, the same on all ranks, where another model is in one."""
+    """Note a step of a model in no wrapper, the same on all ranks, where another model is in one.
+
+    None of one that lives for a turn of a loop: a probe, or a copy that adapts to a batch.
+    """
     things = {number: thing for number, thing in it.state.heap.items() if thing.kind == "model"}
     wrapped = [number for number, thing in things.items() if TRUE in alternatives(thing.get("wrapped"))]
     if not wrapped or not OF_SOME.isdisjoint(it.contexts):
         return
     inside = _held_by(it, wrapped)
     for optimizer in alternatives(event.values.get("optimizer", Ref(event.ref or 0))):
+        either = {ref.id for ref in trained_models(it, optimizer, "either")}
+        known = inside | either if inside & either else inside
         for model in trained_models(it, optimizer):
             held = _held_by(it, [model.id])
+            of_turn = any(max(wrapped) <= loop.newest < model.id for loop in it.loops)
             parts = [things[number] for number in held if number in things]
             weighs = any(_WEIGHS.match(text_of(part.get("__name__")) or "") for part in parts)
-            if weighs and inside.isdisjoint(held) and not any(_is_of_its_own(it, part) for part in parts):
+            apart = weighs and known.isdisjoint(held) and not of_turn
+            if apart and not any(_is_of_its_own(it, part) for part in parts):
                 it.notes.setdefault(_APART, []).extend((event.place, things[model.id].place))
 
 

@@ -48,3 +48,8 @@ for _ in range(1000):
     of_body.step()
     of_head.step()
     of_classes.step()
+    probe = torch.nn.Linear(4, 2).cuda()
+    steps_of_probe = torch.optim.SGD(probe.parameters())
+    for _ in range(5):
+        probe(model(batch.cuda()).detach()).sum().backward()
+        steps_of_probe.step()
