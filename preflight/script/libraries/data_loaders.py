@@ -89,27 +89,32 @@ def _set_epoch(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
     return NONE
 
 
-def _nodes_around(it: Interpreter) -> list[ast.AST]:
-    """Return the syntax of the function that is being read, or of the file."""
-    return walk(it.function.node) if it.function else it.sources.parser.nodes(it.source.tree)
-
-
 def _is_fixed(it: Interpreter, name: ast.Name | ast.Attribute) -> bool:
-    """Whether a name that its function or file sets, or an option, is the same in all turns of its loops."""
+    """Whether a name that its function or file sets, or an option, is the same in all turns of its loops.
+
+    None of an option that any file may set, or that code has had which is not read.
+    """
     owner = it.thing(it.evaluate(name.value)) if isinstance(name, ast.Attribute) else None
     if isinstance(name, ast.Attribute) and (owner is None or owner.kind != "namespace"):
         return False
     word = name.attr if isinstance(name, ast.Attribute) else name.id
-    nodes = _nodes_around(it) if owner is None else it.sources.parser.nodes(it.source.tree)
+    nodes = walk(it.function.node if it.function else it.source.tree)
     loops = [walk(node) for node in nodes if isinstance(node, (ast.For, ast.While))]
     loops = [parts for parts in loops if any(part is name for part in parts)]
     if not loops or len(loops) != it.loop_depth:
         return False  # a loop calls the function again, where it may give the name another value
-    stored = [part for part in nodes if _sets(part, word)]
     if owner is not None:
-        return not stored and "setattr" not in (getattr(part, "id", "") for part in nodes)
+        files = it.sources.files()
+        parts = (part for source in files for part in it.sources.parser.nodes(source.tree))
+        is_set = any(_sets(part, word) for part in parts) or any(_SETS.search(each.text) for each in files)
+        return owner.get("touched") != TRUE and not is_set
+    stored = [part for part in nodes if _sets(part, word)]
     shared = (isinstance(part, (ast.Global, ast.Nonlocal)) for part in stored)
     return bool(stored) and not any(shared) and set(stored).isdisjoint(loops[0])
+
+
+_SETS = re.compile(r"setattr\(|(?:vars\([\w.]*\)|__dict__)(?:\[|\.update)")
+"""What sets attributes by names that may be any."""
 
 
 def _sets(part: ast.AST, word: str) -> bool:
@@ -187,7 +192,8 @@ def _subset(it: Interpreter, call: Call) -> Value:
     """torch.utils.data.Subset(dataset, indices): a division of the data where indices are drawn at random."""
     words = [word.value for word in call.node.keywords if word.arg == "indices"]
     for given in [*call.node.args[1:2], *words][:1]:
-        before = [node for node in _nodes_around(it) if getattr(node, "lineno", 0) <= call.node.lineno]
+        around = walk(it.function.node if it.function else it.source.tree)
+        before = [node for node in around if getattr(node, "lineno", 0) <= call.node.lineno]
         if not is_of_validation(call.node) and _is_drawn(it, given, before, set()):
             it.emit(call.event("random split"))
     return UNKNOWN
