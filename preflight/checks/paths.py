@@ -131,13 +131,12 @@ def _shortage(item: PathFacts, expect: Expect) -> str:
     free, total, inodes = item.free_mib, item.total_mib, item.free_inodes_percent
     where = item.resolved or item.path
     run_dir = item.role == "run_dir"
-    if not isinstance(free, Missing):
+    if not isinstance(free, Missing) and total != 0:  # 0: it has no limit, or counts nothing
         if free < (min(expect.disk_free_mib, _RUN_DIR_MIB) if run_dir else expect.disk_free_mib):
             return f"only {format_gib(free)} free at {where}"
         if (
             not run_dir
             and not isinstance(total, Missing)
-            and total > 0
             and 100.0 * free / total < expect.disk_free_percent
         ):
             return f"only {100.0 * free / total:.1f} % ({format_gib(free)}) free at {where}"
