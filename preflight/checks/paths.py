@@ -134,11 +134,7 @@ def _shortage(item: PathFacts, expect: Expect) -> str:
     if not isinstance(free, Missing) and total != 0:  # 0: it has no limit, or counts nothing
         if free < (min(expect.disk_free_mib, _RUN_DIR_MIB) if run_dir else expect.disk_free_mib):
             return f"only {format_gib(free)} free at {where}"
-        if (
-            not run_dir
-            and not isinstance(total, Missing)
-            and 100.0 * free / total < expect.disk_free_percent
-        ):
+        if not run_dir and not isinstance(total, Missing) and 100.0 * free / total < expect.disk_free_percent:
             return f"only {100.0 * free / total:.1f} % ({format_gib(free)}) free at {where}"
     if not isinstance(inodes, Missing) and inodes < expect.free_inodes_percent:
         return f"only {inodes:.1f} % of the inodes free at {where}"
