@@ -19,9 +19,11 @@ from preflight.diagnosis.step_counters import (
     counted_steps,
     is_of_loop,
     names_step,
+    rise,
     step_rows,
     writer_ended,
 )
+from preflight.diagnosis.tracebacks import HEADER, LONGEST_TRACEBACK, ParsedException, frames_below
 
 # Something ended badly, whatever it was.
 _FAILED = AnyOf(
@@ -75,6 +77,7 @@ _ENDS_JOB = re.compile(
     r"slurmstepd\S{0,60}: error: \*{3} |PBS: job killed|TERM_RUNLIMIT|exceeded wallclock limit"
 )
 _MOVES_ENOUGH = 3
+_CUT_BY_HYDRA = "Error executing job with overrides"
 _BUFFER = 8192
 """Characters that Python keeps back before it writes to a file or a pipe."""
 _MANY_OUTLIVED = 10
@@ -209,7 +212,7 @@ class RunProgress:
         """
         if after < 0 or self._ends_job(after):
             return after < 0 and bisect_left(self._moves, before) >= _MOVES_ENOUGH
-        rows = [*self._moves_beside(self.lines[after]), *self._flushed(after)]
+        rows = [*self._moves_beside(self.lines[after]), self._flushed(after)]
         made = sum(max(0, bisect_left(row, before) - bisect_right(row, after)) for row in rows)
         return made >= _MOVES_ENOUGH or (made > 0 and self._outlived_alike(after))
 
@@ -219,20 +222,28 @@ class RunProgress:
         made = [*self._moves_of.get(line.stream, []), *(order for row in rows for order in row)]
         return sum(1 for order in made if order > line.order) >= enough
 
-    def _flushed(self, after: int) -> list[list[int]]:
-        """Return the lines of one format that the process of a line wrote before it with less text than a buffer holds: it keeps none back."""
-        if self.launcher_failed(after):
-            return []
+    def _flushed(self, after: int) -> list[int]:
+        """Return the steps of a process that printed some before it caught an exception, and less text than a buffer holds: it keeps none back."""
         stream = self.lines[after].stream
-        rows = [
-            row
-            for (of, _), row in self._rows.items()
-            if of == stream
-            and row[0] < after < row[-1]
-            and self.lines[row[0]].text != self.lines[row[-1]].text
-        ]
-        written = sum(len(self.lines[order].text) + 1 for row in rows for order in row if order < after)
-        return rows if written < _BUFFER else []
+        row = self._rows.get((stream, b""), [after])
+        if row[0] >= after or self._filled.get(stream, after) < after or self.launcher_failed(after):
+            return []
+        above = self.lines[max(0, after - LONGEST_TRACEBACK) : after]
+        if _ENDS_JOB.search(self.lines[after].text):
+            return row
+        caught = _shows_caught([line for line in above if line.stream == stream])
+        return row if caught and rise(counted_steps(self.lines[order] for order in row)) else []
+
+    @cached_property
+    def _filled(self) -> dict[object, int]:
+        """The line with which each process has written what a buffer holds."""
+        written: Counter[object] = Counter()
+        filled: dict[object, int] = {}
+        for line in self.lines:
+            written[line.stream] += len(line.text) + 1
+            if written[line.stream] >= _BUFFER:
+                filled.setdefault(line.stream, line.order)
+        return filled
 
     def _outlived_alike(self, after: int) -> bool:
         text = same_format(self.lines[after].text)
@@ -246,6 +257,15 @@ class RunProgress:
         other = not own or own[0] > line.order
         of = [(at[1], row) for at, row in self._moves_of.items() if at != line.stream]
         return [own, *(row for at, row in of if (row[0] > line.order if at.startswith(kind) else other))]
+
+
+def _shows_caught(above: Sequence[Line]) -> bool:
+    """Whether a traceback that ends these lines starts in a function that caught it: one that ends a process starts in a module, in a library, or where Hydra cuts it."""
+    head = next((at for at in range(len(above) - 1, 0, -1) if not above[at].text[:1].isspace()), 0)
+    if not above or not HEADER.match(above[head].text) or _CUT_BY_HYDRA in above[head - 1].text:
+        return False
+    outermost = ParsedException("", "", above[head], frames_below(above, head)[:1]).location
+    return outermost is not None and outermost.function != "<module>"
 
 
 def same_format(text: str) -> bytes:

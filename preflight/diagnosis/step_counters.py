@@ -53,6 +53,11 @@ def is_of_loop(text: str) -> bool:
     return _TURN.match(text) is not None and _NO_STEP.search(text) is None
 
 
+def rise(steps: Sequence[CountedStep]) -> bool:
+    """Whether each step is behind the one before, as one process counts them."""
+    return all(one.value < other.value for one, other in pairwise(steps) if one.head == other.head)
+
+
 def step_rows(steps: Sequence[CountedStep]) -> list[list[list[CountedStep]]]:
     """Return for each head its steps in rows that only rise: as many as runs, or ranks far apart, write at a time."""
     by_head: dict[str, list[CountedStep]] = {}
