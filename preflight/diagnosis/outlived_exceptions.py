@@ -92,7 +92,7 @@ def without_outlived(lines: Sequence[Line]) -> Sequence[Line]:
     """Return the lines with those empty that show exceptions behind which the same process continued: of warnings, of tasks that nothing waited for, and of threads where nothing failed later, for which one may be the reason."""
     heads = [index for index, line in enumerate(lines) if _ends_no_process(lines, index, line.text)]
     course = RunProgress(lines if heads else ())
-    heads = [at for at in heads if course.loops_behind(lines[at], _TURNS)]
+    heads = [at for at in heads if course.stepped(lines[at], _TURNS, loops=True)]
     lines = _blank(lines, [at for at in heads if IN_THREAD not in lines[at].text])
     calm = _blank(lines, [at for at in heads if IN_THREAD in lines[at].text])
     return lines if calm is lines or RunProgress(calm).failing else calm

@@ -119,10 +119,10 @@ class RunProgress:
         self._moves: list[int] = []
         self._moves_of: defaultdict[tuple[str, str, int | None], list[int]] = defaultdict(list)
         self._steps: list[int] = []  # that may have been in a buffer when the process died
-        self._rows: defaultdict[tuple[object, bytes], list[int]] = defaultdict(list)  # lines of one format
+        self._rows: defaultdict[tuple[object, str], list[int]] = defaultdict(list)  # by kind
         self.done: list[int] = []
         said = list[Line]()
-        for line, (kind, form) in zip(lines, _kinds(lines), strict=True):
+        for line, kind in zip(lines, _kinds(lines), strict=True):
             if kind == "failed":
                 said.append(line)
             elif kind == "done":
@@ -133,7 +133,7 @@ class RunProgress:
                 self._moves.append(line.order)
                 self._moves_of[line.stream].append(line.order)
             elif kind:
-                self._rows[line.stream, b"" if kind == "steps" else form].append(line.order)
+                self._rows[line.stream, kind].append(line.order)
                 if kind == "steps":
                     self._steps.append(line.order)
         failed = JoinedLines([line.text[:_LONGEST] for line in said]).matching(_FAILED)
@@ -161,10 +161,11 @@ class RunProgress:
             return False
         return self.stepped(line, enough)
 
-    def stepped(self, line: Line, enough: int = _MOVES_ENOUGH) -> bool:
-        """Whether the process of a line made steps behind it, however it ended."""
-        steps = [order for order in (*self._moves, *self._steps) if order > line.order]
-        return sum(1 for order in steps if self.lines[order].stream == line.stream) >= enough
+    def stepped(self, line: Line, enough: int = _MOVES_ENOUGH, *, loops: bool = False) -> bool:
+        """Whether the process of a line made steps behind it, or wrote what `loops` write in each turn, however it ended."""
+        rows = [self._moves_of.get(line.stream, [])]
+        rows += [self._rows.get((line.stream, kind), []) for kind in ("steps", "loops")[: 1 + loops]]
+        return sum(len(row) - bisect_right(row, line.order) for row in rows) >= enough
 
     def continued(self, after: int) -> bool:
         """Whether the run plainly continued to the end behind a line (its `order`).
@@ -216,16 +217,10 @@ class RunProgress:
         made = sum(max(0, bisect_left(row, before) - bisect_right(row, after)) for row in rows)
         return made >= _MOVES_ENOUGH or (made > 0 and self._outlived_alike(after))
 
-    def loops_behind(self, line: Line, enough: int = _MOVES_ENOUGH) -> bool:
-        """Whether the process of a line wrote steps, or other lines of one format, behind it, in a buffer or not."""
-        rows = [row for (stream, _), row in self._rows.items() if stream == line.stream]
-        made = [*self._moves_of.get(line.stream, []), *(order for row in rows for order in row)]
-        return sum(1 for order in made if order > line.order) >= enough
-
     def _flushed(self, after: int) -> list[int]:
         """Return the steps of a process that printed some before it caught an exception, and less text than a buffer holds: it keeps none back."""
         stream = self.lines[after].stream
-        row = self._rows.get((stream, b""), [after])
+        row = self._rows.get((stream, "steps"), [after])
         if row[0] >= after or self._filled.get(stream, after) < after or self.launcher_failed(after):
             return []
         above = self.lines[max(0, after - LONGEST_TRACEBACK) : after]
@@ -273,8 +268,8 @@ def same_format(text: str) -> bytes:
     return text.encode("utf-8", "surrogatepass").translate(_ONES_OF_BYTES)
 
 
-def _kinds(lines: Sequence[Line]) -> Iterator[tuple[str, bytes]]:
-    """Return what each line is about, and its format; lines that differ only in digits are looked at once."""
+def _kinds(lines: Sequence[Line]) -> Iterator[str]:
+    """Return what each line is about; lines that differ only in digits are looked at once."""
     formats = [same_format(line.text[:_LONGEST]) for line in lines]
     unlike = Counter(formats)
     texts = [each.decode("utf-8", "surrogatepass") for each in unlike]
@@ -285,7 +280,7 @@ def _kinds(lines: Sequence[Line]) -> Iterator[tuple[str, bytes]]:
         for place, (text, count) in enumerate(zip(texts, unlike.values(), strict=True))
     )
     kind_of = dict(zip(unlike, kinds, strict=True))
-    return ((kind_of[form], form) for form in formats)
+    return (kind_of[form] for form in formats)
 
 
 def _kind(text: str, *, failed: bool, done: bool, again: bool) -> str:

@@ -19,6 +19,7 @@ FRAMES = (
 OOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.96 GiB.\n"
 FAILED = f"{FRAMES}{OOM}"
 CAUGHT = FAILED.replace("<module>", "score")
+HYDRA = "Error executing job with overrides: []\n"
 
 
 def steps(start: int, end: int, form: str = "step {n} loss {loss:.3f}\n") -> str:
@@ -27,6 +28,7 @@ def steps(start: int, end: int, form: str = "step {n} loss {loss:.3f}\n") -> str
 
 LIMIT = "slurmstepd: error: *** JOB 71 ON node3 CANCELLED AT 2026-03-01T10:00:00 DUE TO TIME LIMIT ***\n"
 STAMPED = "2026-03-01 10:00:{s:02} | INFO | step {n} loss {loss:.3f}\n"
+BEAT, DISK, PEERS = "heartbeat {n} alive\n", "disk 4{n}% used\n", "step {n} of 99\n" * 2
 RECORD = "{{'loss': {loss:.3f}, 'learning_rate': 1e-4, 'epoch': {n}}}\n"
 
 
@@ -38,10 +40,10 @@ RECORD = "{{'loss': {loss:.3f}, 'learning_rate': 1e-4, 'epoch': {n}}}\n"
         (steps(0, 20) + FAILED + steps(20, 23), "cuda-oom", "likely"),  # a loader's start empties the buffer
         (steps(0, 20) + CAUGHT + steps(20, 23), "benign", ""),  # a buffer would have held them all
         (steps(0, 500) + CAUGHT + steps(500, 503), "cuda-oom", "likely"),
-        (steps(0, 9, 2 * "step {n} of 99\n") + CAUGHT + steps(9, 20, "step {n} of 99\n"), "cuda-oom", "likely"),
-        (steps(0, 9) + "Error executing job with overrides: []\n" + CAUGHT + steps(9, 20), "cuda-oom", "likely"),
-        (steps(1, 9, "heartbeat {n} alive\n") + CAUGHT + steps(1, 9, "heartbeat {n} alive\n"), "cuda-oom", "certain"),
-        (steps(1, 9, "disk 4{n}% used\n") + "Killed\n" + steps(1, 9, "disk 4{n}% used\n"), "host-oom-killed", "likely"),
+        (steps(0, 9, PEERS) + CAUGHT + steps(9, 20, PEERS), "cuda-oom", "likely"),
+        (steps(0, 9) + HYDRA + CAUGHT + steps(9, 20), "cuda-oom", "likely"),
+        (steps(1, 9, BEAT) + CAUGHT + steps(1, 9, BEAT), "cuda-oom", "certain"),
+        (steps(1, 9, DISK) + "Killed\n" + steps(1, 9, DISK), "host-oom-killed", "likely"),
         (steps(0, 500) + FAILED + steps(500, 503), "cuda-oom", "likely"),  # or what a buffer still held
         (steps(0, 20, RECORD) + CAUGHT + steps(20, 30, RECORD), "benign", ""),
         (steps(0, 20) + FAILED + steps(20, 30) + "train.py FAILED\n", "cuda-oom", "likely"),
