@@ -120,8 +120,9 @@ def _sharding_dtype(_it: Interpreter, call: Call) -> Value:
 def _note_sharding_dtype(it: Interpreter, call: Call) -> Value:
     """Note the policies that FSDP, or what sets it up, takes: others a script only has to choose from."""
     for name in ("mixed_precision", "mp_policy", "mixed_precision_policy"):
-        for item in alternatives(call.kwargs[name]) if name in call.kwargs else ():
-            it.emit(call.event("sharding dtype", dtype=item))
+        given = [item for item in alternatives(call.kwargs.get(name, NONE)) if item != NONE]
+        if len(given) == 1:  # of several, a configuration or the GPU chooses
+            it.emit(call.event("sharding dtype", dtype=given[0]))
     return UNKNOWN
 
 
