@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from preflight.diagnosis.candidate import Candidate
 from preflight.diagnosis.result import USER_CODE
-from preflight.diagnosis.run_progress import RunProgress
+from preflight.diagnosis.run_progress import TESTS_PASSED, RunProgress
 from preflight.diagnosis.tracebacks import ParsedException
 from preflight.facts.xid_table import GPU_FAILED_XIDS, any_xid
 
@@ -35,7 +35,7 @@ def doubt_causes(
 ) -> list[Candidate]:
     """Return the candidates, of which those are only likely that others or the run's end contradict, that the process outlived, or that say too little."""
     ended_well = not course.launcher_failed() and any(
-        _ENDED_WELL.search(line.text) for line in course.lines[-_END:]
+        _ENDED_WELL.search(line.text) or TESTS_PASSED.match(line.text) for line in course.lines[-_END:]
     )
     outlived = _raised_before_others(found, raised)
     doubted = [

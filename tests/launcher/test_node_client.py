@@ -239,7 +239,7 @@ def test_a_run_that_was_found_after_such_a_start_and_is_gone_is_lost_and_not_ref
     events: queue.Queue[RunEvent] = queue.Queue()
     host = SetAnswers(frames({"state": STATE}), frames({"refused": "no such run"}))
     follow_set_answers(host, events, awake=RacingClock())
-    assert list(events.queue)[-1] == HostLost("a", "no such run")
+    assert list(events.queue)[-1] == HostLost("a", "no such run", forgotten=True)
 
 
 def test_a_host_that_answers_and_does_not_end_its_part_is_waited_for_no_longer_than_that_takes() -> None:

@@ -56,7 +56,7 @@ RECORD = "{{'loss': {loss:.3f}, 'learning_rate': 1e-4, 'epoch': {n}}}\n"
         (FAILED + "Process finished with exit code 1\n", "cuda-oom", "certain"),
         (FAILED + "Job 12 finished with state COMPLETED, exit code 0:0\n", "cuda-oom", "likely"),
         (FAILED + "Job 12 finished with state FAILED, exit code 0:9\n", "cuda-oom", "certain"),
-        (FAILED + "======= 3 passed in 2.1s =======\n", "benign", ""),
+        (FAILED + "======= 3 passed in 2.1s =======\n", "cuda-oom", "likely"),
         (FAILED + "======= 1 failed, 3 passed in 2.1s =======\n", "cuda-oom", "certain"),
         (FAILED + "going to the CPU\n" + FRAMES + "KeyError: 'labels'\n", "cuda-oom", "likely"),
         (FAILED + "going to the CPU\n" + FRAMES + OOM, "cuda-oom", "certain"),

@@ -83,7 +83,7 @@ class CommandReader:
 
     def _drop_time(self, following: str) -> None:
         """Leave out `time` in front of a command of the shell; with options it is a program."""
-        if [word.text for word in self.words] in (["time"], ["time", "-p"]) and following[:1] != "-":
+        if [word.text for word in self.words[:3]] in (["time"], ["time", "-p"]) and following[:1] != "-":
             self.words.clear()
             self.shell.dropped.append(TRANSPARENT["time"])
 
