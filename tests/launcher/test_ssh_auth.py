@@ -5,6 +5,7 @@ import re
 import subprocess
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,7 +13,8 @@ import pytest
 
 from launcher.errors import AuthenticationFailed
 from launcher.transports.base import OpenOptions, Prompt
-from launcher.transports.ssh.connection import SshOpener
+from launcher.transports.ssh import auth
+from launcher.transports.ssh.connection import SshOpener, ssh_opener
 from tests.launcher.sshd import Sshd, authorize, keygen, write
 
 pytestmark = pytest.mark.slow
@@ -82,6 +84,18 @@ def test_a_passphrase_is_asked_for_once_for_all_hosts(sshd: Sshd, tmp_path: Path
     for _ in range(3):
         opener(replace(sshd.endpoint, identity_files=(str(key),))).close()
     assert prompts == [f"Passphrase for {key}: "]
+
+
+def test_hosts_that_are_opened_at_once_share_what_is_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
+    def load_slowly(prompt: Prompt | None) -> auth.KeyRing:
+        time.sleep(0.02)
+        return key_ring(prompt)
+
+    key_ring = auth.KeyRing
+    monkeypatch.setattr(auth, "KeyRing", load_slowly)
+    options = OpenOptions(prompt=lambda question: question)
+    with ThreadPoolExecutor(4) as hosts:
+        assert len(set(hosts.map(lambda _: ssh_opener(options), range(4)))) == 1
 
 
 def test_a_passphrase_that_does_not_open_the_key_is_called_wrong(sshd: Sshd, tmp_path: Path) -> None:

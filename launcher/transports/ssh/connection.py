@@ -4,6 +4,7 @@ import contextlib
 import logging
 import math
 import socket
+import threading
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -162,7 +163,11 @@ class SshOpener:
         return wire
 
 
-@lru_cache(maxsize=4)
+_one_opener = threading.Lock()
+_opener = lru_cache(maxsize=4)(SshOpener)
+
+
 def ssh_opener(options: OpenOptions) -> SshOpener:
     """Return what opens with these options, the same for all calls: it keeps what it has loaded."""
-    return SshOpener(options)
+    with _one_opener:  # lru_cache lets two threads make one each, and both would ask for a passphrase
+        return _opener(options)
