@@ -51,6 +51,21 @@ def be_out_of_memory(model: Any, device: Any) -> None:
     raise SystemExit(f"the GPU gave {len(blocks)} GiB, more than it has")
 
 
+def be_full(model: Any, device: Any) -> None:
+    """Leave too little memory for cuBLAS, so long that the gauge sees it: the first matrix product fails."""
+    square = torch.randn(64, 64).to(device)
+    kept, size = [], GIB
+    while size > 1 << 20:
+        try:
+            kept.append(torch.empty(size, dtype=torch.uint8, device=device))
+        except torch.OutOfMemoryError:
+            size //= 2
+    print("free MiB", torch.cuda.mem_get_info(device)[0] >> 20, flush=True)
+    time.sleep(8)
+    print("product", (square @ square).sum().item())
+    raise SystemExit("cuBLAS found room")
+
+
 def be_illegal(model: Any, device: Any) -> None:
     block = torch.empty(1024, device=device)
     foreign = torch.as_tensor(Foreign(block), device=device)
@@ -84,6 +99,7 @@ def be_absent(model: Any, device: Any) -> None:
 FAULTS = {
     "nan": be_nan,
     "out-of-memory": be_out_of_memory,
+    "full": be_full,
     "illegal-access": be_illegal,
     "device-assert": be_assert,
     "spin": be_spin,
