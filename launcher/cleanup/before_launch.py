@@ -12,7 +12,7 @@ from launcher.cleanup.clean import (
     CleanResult,
     HostLeftovers,
     clean,
-    select_leftovers,
+    find_leftovers,
     write_audit,
 )
 from launcher.config.inventory import HostEntry
@@ -28,12 +28,10 @@ Say = Callable[[str], None]
 Confirm = Callable[[str], bool]
 
 
-def find_leftovers(entries: tuple[HostEntry, ...], facts: dict[str, HostFacts]) -> tuple[HostLeftovers, ...]:
+def list_leftovers(entries: tuple[HostEntry, ...], facts: dict[str, HostFacts]) -> tuple[HostLeftovers, ...]:
     """Return the hosts on which something is left over that the user may end."""
     rooms = tuple(
-        HostLeftovers(entry, facts[entry.name], select_leftovers(facts[entry.name], CleanOptions()))
-        for entry in entries
-        if entry.name in facts
+        find_leftovers(entry, facts[entry.name], CleanOptions()) for entry in entries if entry.name in facts
     )
     return tuple(room for room in rooms if room.approved(yes=True))
 

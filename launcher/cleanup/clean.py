@@ -106,12 +106,13 @@ class HostLeftovers:
         return (*self.selection.automatic, *(self.selection.needs_confirmation if yes else ()))
 
 
-def select_leftovers(
-    facts: HostFacts, options: CleanOptions, earlier: ProcessTable | None = None
-) -> CleanSelection:
-    """Choose among one host's processes."""
-    classified = classify(facts, all_users=options.all_users, earlier=earlier)
-    return select_to_kill(classified, options.filter)
+def find_leftovers(
+    entry: HostEntry, facts: HostFacts, options: CleanOptions, earlier: ProcessTable | None = None
+) -> HostLeftovers:
+    """Choose among one host's processes, by what hosts.yaml says is normal on it."""
+    stopped_s = entry.expect.stopped_s
+    classified = classify(facts, all_users=options.all_users, stopped_s=stopped_s, earlier=earlier)
+    return HostLeftovers(entry, facts, select_to_kill(classified, options.filter))
 
 
 def clean(
@@ -129,7 +130,7 @@ def clean(
     look = partial(query_agent, connection, before.entry.python, request)
     # A single second look need not show again what a person has seen and approved.
     filters = replace(options.filter, pids=tuple(each.process.pid for each in wanted))
-    again = select_leftovers(look(), replace(options, filter=filters))
+    again = find_leftovers(before.entry, look(), replace(options, filter=filters)).selection
     now = {_identity(each): each for each in (*again.automatic, *again.needs_confirmation)}
     victims = tuple(now[_identity(each)] for each in wanted if _still(each, now.get(_identity(each))))
     kept = {_identity(each) for each in victims}

@@ -78,10 +78,10 @@ def _check_first(
 
 def _made_room(prepared: CheckedLaunch, screen: Screen, options: LaunchOptions) -> bool:
     """End leftovers of the user's own that block the launch, or all of them with --clean."""
-    from launcher.cleanup.before_launch import clean_before_launch, find_leftovers  # noqa: PLC0415
+    from launcher.cleanup.before_launch import clean_before_launch, list_leftovers  # noqa: PLC0415
 
     launch = prepared.launch
-    rooms = find_leftovers(launch.entries, prepared.result.facts)
+    rooms = list_leftovers(launch.entries, prepared.result.facts)
     if not options.clean and (prepared.refusal() is None or not any(room.blocks_launch for room in rooms)):
         return False
     asks = sys.stdin.isatty() and not options.as_json

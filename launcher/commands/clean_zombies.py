@@ -15,9 +15,9 @@ from launcher.cleanup.clean import (
     CleanResult,
     HostLeftovers,
     clean,
+    find_leftovers,
     list_unreadable,
     refuse_unknown,
-    select_leftovers,
     write_audit,
 )
 from launcher.cleanup.render import (
@@ -34,7 +34,7 @@ from launcher.commands._param_types import DurationParam
 from launcher.config.host_access_args import complete_commands
 from launcher.config.inventory import LOCALHOST, HostEntry
 from launcher.config.local_entries import require_linux
-from launcher.errors import BadInput, GpulaunchError, HostError, PathRefused
+from launcher.errors import BadInput, GpulaunchError, PathRefused
 from launcher.exit_codes import ExitCode
 from launcher.local.home import user_state_dir
 from launcher.remote.agent import AgentRequest, GatherOptions, gather_facts
@@ -155,10 +155,7 @@ class _CleanSession:
                 host.entry.name: encode_host(host.facts, host.selection, cleaned.get(host.entry.name))
                 for host in found
             }
-            failures = [
-                (name, error.code if isinstance(error, HostError) else "", error.message)
-                for name, error in errors.items()
-            ]
+            failures = [(name, error.code, error.message) for name, error in errors.items()]
             echo_json(encode_clean(parts, failures, code))
         return code
 
@@ -182,11 +179,7 @@ class _CleanSession:
             earlier = first.facts
             first = gather_facts(entries, self._request, self.access.open, width)
         found = [
-            HostLeftovers(
-                entry,
-                first.facts[entry.name],
-                select_leftovers(first.facts[entry.name], self.clean_options, _table(earlier, entry)),
-            )
+            find_leftovers(entry, first.facts[entry.name], self.clean_options, _table(earlier, entry))
             for entry in entries
             if entry.name in first.facts
         ]

@@ -111,10 +111,10 @@ def evaluate_facts(
             ordered,
             settled if decided is None else replace(settled, accelerate_config=decided.job.accelerate_config),
             reach,
-            expect=entries[0].expect,
+            expect={entry.name: entry.expect for entry in entries},
             clocks=clocks or {},
             launch=planned if decided is None else replace(planned, ranks=decided.ranks),
-            ignore=how.ignore,
+            ignore=ignored,
         )
     return PreflightResult(
         job=settled,

@@ -22,7 +22,7 @@ from launcher.top.host_monitor import HostMonitor, HostState
 from launcher.top.monitor_answer import GpuSample
 from launcher.top.views import FleetView, GpuView, HostPhase, HostView, RunView
 from launcher.transports.base import Closing, Connection
-from preflight.decide.usable_gpus import explain_unusable
+from preflight.decide.usable_gpus import explain_unusable, is_called
 from preflight.facts.gpu import Gpu
 from preflight.facts.missing import Fact, Missing
 
@@ -177,8 +177,13 @@ def _gpu(gpu: Gpu, state: HostState, since_s: float) -> GpuView:
         aged,
         holders.claimed_by,
         holders.held,
-        one_line(explain_unusable(gpu), 120),
+        one_line(explain_unusable(gpu) or _explain_left_out(gpu, state.entry), 120),
     )
+
+
+def _explain_left_out(gpu: Gpu, entry: HostEntry) -> str:
+    named = not isinstance(entry.gpus, tuple) or any(is_called(gpu, word) for word in entry.gpus)
+    return "" if named else f"is not among the GPUs of {entry.gpus_source}"
 
 
 def _sample_of(gpu: Gpu) -> GpuSample:

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Sequence
 
-from launcher.cleanup.clean import CleanOptions, select_leftovers
+from launcher.cleanup.clean import CleanOptions, find_leftovers
 from launcher.cleanup.render import render_named_pids, render_selection
 from launcher.terminal.cell_width import Span, truncate
 from launcher.text import count_noun, format_memory
@@ -72,7 +72,7 @@ def render_processes(state: HostState, index: int) -> list[str]:
         return ["nothing is known of it yet"]
     gpus = () if index < 0 else (index,)
     options = CleanOptions(CleanFilter(gpus=gpus))
-    choice = select_leftovers(state.facts, options)
+    choice = find_leftovers(state.entry, state.facts, options).selection
     return [*render_selection(state.facts, choice), *render_named_pids(state.facts, choice, options.filter)]
 
 

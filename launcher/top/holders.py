@@ -10,6 +10,7 @@ from preflight.facts.host import HostFacts
 from preflight.facts.missing import Missing
 from preflight.facts.redaction import redact_words
 from preflight.frozen import dataclass
+from preflight.job import Expect
 from preflight.leftovers.classify import ClassifiedProcess, ProcessClass, classify
 from preflight.leftovers.process_tree import environ
 
@@ -28,9 +29,9 @@ class GpuHolders:
     claimed_by: tuple[str, str] | None
 
 
-def find_holders(facts: HostFacts) -> Mapping[int, GpuHolders]:
-    """Return who is on each GPU, by its index."""
-    classified = classify(facts)
+def find_holders(facts: HostFacts, expect: Expect) -> Mapping[int, GpuHolders]:
+    """Return who is on each GPU, by its index; `expect` is of the host in hosts.yaml."""
+    classified = classify(facts, stopped_s=expect.stopped_s)
     blind = isinstance(facts.processes, Missing)
     claims = {} if isinstance(facts.claims, Missing) else {_bare(c.gpu_uuid): c for c in facts.claims}
     found: dict[int, GpuHolders] = {}

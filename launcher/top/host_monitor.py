@@ -237,7 +237,7 @@ class HostMonitor:
             phase="live",
             facts=facts,
             facts_at=now,
-            holders=find_holders(facts),
+            holders=find_holders(facts, self.state.entry.expect),
             samples={},
             runs=runs,
             runs_at=time.time(),

@@ -169,7 +169,9 @@ def gpu_models_are_equal(hosts: Hosts, job: Job, launch: "PlannedLaunch") -> Ite
 
 
 @cluster_check("SYS003", Severity.WARNING)
-def clocks_agree(hosts: Hosts, clocks: Mapping[str, ClockOffset], expect: Expect) -> Iterator[Problem]:
+def clocks_agree(
+    hosts: Hosts, clocks: Mapping[str, ClockOffset], expect: Mapping[str, Expect]
+) -> Iterator[Problem]:
     """The hosts' clocks agree.
 
     Logs of different hosts cannot be put in order, certificates and caches expire, file times mislead make
@@ -187,7 +189,7 @@ def clocks_agree(hosts: Hosts, clocks: Mapping[str, ClockOffset], expect: Expect
     middle_low, middle_high = lows[len(lows) // 2], highs[len(highs) // 2]
     for name, (low, high) in bounds.items():
         ahead, behind = low - middle_high, middle_low - high
-        if max(ahead, behind) > expect.clock_skew_s:
+        if max(ahead, behind) > expect.get(name, Expect()).clock_skew_s:
             word = "ahead of" if ahead > behind else "behind"
             yield Problem(
                 f"its clock is at least {max(ahead, behind):.0f} s {word} the others'",

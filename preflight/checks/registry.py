@@ -2,8 +2,8 @@
 
 A host check names the facts it reads as its parameters: any field of HostFacts, or `facts` (all of them),
 `job`, `expect`, `use` (the GpuSelection: GPUs that the job wants on this host), `is_main` (ranks meet on this
-host). A cluster check names `hosts` (name -> HostFacts of all that answered), `job`, `expect`, `reach`
-(tuple[Reach, ...]), `clocks` (name -> ClockOffset), `ranks` (name -> NodeRanks; {} where no launch is
+host). A cluster check names `hosts` (name -> HostFacts of all that answered), `job`, `expect` (by host),
+`reach` (tuple[Reach, ...]), `clocks` (name -> ClockOffset), `ranks` (name -> NodeRanks; {} where no launch is
 possible), `script` (ScriptAnalysis or None). A deep check takes `deep` (DeepRun), which a launch of its own
 has measured. `preflight.checks.runner` calls them.
 """

@@ -110,30 +110,31 @@ def check_cluster(
     job: Job,
     reach: tuple[Reach, ...],
     *,
-    expect: Expect | None = None,
+    expect: Mapping[str, Expect] | None = None,
     clocks: Mapping[str, ClockOffset] | None = None,
     launch: PlannedLaunch | None = None,
-    ignore: frozenset[str] = frozenset(),
+    ignore: Mapping[str, frozenset[str]] | None = None,
 ) -> tuple[Finding, ...]:
     """Run every cluster check on the hosts that answered.
 
-    `launch` is what is planned on them.
+    `launch` is what is planned on them; `expect` and `ignore`, the codes that stop nothing, are by host.
     """
     planned = launch or PlannedLaunch()
     supply = {
         "hosts": hosts,
         "job": job,
         "reach": reach,
-        "expect": expect or Expect(),
+        "expect": expect or {},
         "clocks": clocks or {},
         "ranks": planned.ranks,
         "script": planned.script,
         "launch": planned,
     }
     return tuple(
-        _finding(check, problem, problem.hosts or tuple(hosts), ignore)
+        _finding(check, problem, about, _ignored_by_all(about, ignore or {}))
         for check in _applicable("cluster", job)
         for problem in _ask(check, supply)
+        for about in [problem.hosts or tuple(hosts)]
     )
 
 

@@ -23,6 +23,7 @@ from launcher.transports.base import Connection
 from preflight.facts.gpu import ComputeProcess, GpuClaim
 from preflight.facts.host import HostFacts
 from preflight.facts.missing import Missing
+from preflight.job import Expect
 from preflight.leftovers.classify import ProcessClass
 from tests.launcher.found_runs import A, node_run, source
 from tests.launcher.top_views import RUN, busy, fleet, gpu, host
@@ -44,7 +45,7 @@ def with_uuids(facts: HostFacts) -> HostFacts:
 
 def state(facts: HostFacts | None, **fields: object) -> HostState:
     known = HostState(HostEntry("a"), phase="live", facts=facts, heard_at=100.0, facts_at=100.0)
-    holders = find_holders(facts) if facts is not None else {}
+    holders = find_holders(facts, Expect()) if facts is not None else {}
     return replace(known, holders=holders, **fields)  # type: ignore[arg-type]
 
 
@@ -52,7 +53,7 @@ def test_holders_have_the_classes_of_clean_zombies() -> None:
     processes = scene()
     dead = processes.add(gpus=(0,), env={"GPULAUNCH_SUPERVISOR": GONE, "GPULAUNCH_RUN_ID": "run-1"})
     theirs = processes.add(gpus=(1,), uid=OTHER)
-    found = find_holders(processes.facts())
+    found = find_holders(processes.facts(), Expect())
     (first,) = found[0].processes
     assert (first.pid, first.user, first.kind, first.mine) == (dead, "ada", ProcessClass.DEAD_RUN, True)
     assert (first.run_id, first.command, first.age_s) == ("run-1", "train.py", 7200.0)
@@ -66,7 +67,7 @@ def test_holders_have_the_classes_of_clean_zombies() -> None:
 def test_a_display_server_takes_no_gpu_from_a_launch() -> None:
     processes = scene()
     processes.add(gpus=(0,), uid=ME, comm="Xorg", argv=("/usr/lib/xorg/Xorg",))
-    found = find_holders(processes.facts())
+    found = find_holders(processes.facts(), Expect())
     assert found[0].held is False
     assert [holder.kind for holder in found[0].processes] == [ProcessClass.SYSTEM]
 
@@ -77,9 +78,9 @@ def test_who_cannot_be_seen_is_not_called_nobody() -> None:
     hidden = ComputeProcess(77, "compute", 512, Missing("?", "error"))
     unlisted = replace(facts.gpus[1], processes=Missing("the driver lists none", "not-supported"))
     gpus = (replace(facts.gpus[0], processes=(hidden,)), unlisted, *facts.gpus[2:])
-    found = find_holders(replace(facts, gpus=gpus))
+    found = find_holders(replace(facts, gpus=gpus), Expect())
     assert (found[0].held, found[0].processes[0].kind, found[1].held) == (True, None, None)
-    blind = find_holders(replace(facts, processes=Missing("time-out", "timeout")))
+    blind = find_holders(replace(facts, processes=Missing("time-out", "timeout")), Expect())
     assert [each.held for each in blind.values()] == [None] * 4
 
 
@@ -87,9 +88,9 @@ def test_pids_of_a_containers_host_are_not_counted_beside_its_own() -> None:
     processes = scene(machine=False)
     inside = processes.add(pid=1, ppid=0, gpus=(0,))
     processes.listed[0] = [90210]
-    assert [holder.pid for holder in find_holders(processes.facts())[0].processes] == [inside]
+    assert [holder.pid for holder in find_holders(processes.facts(), Expect())[0].processes] == [inside]
     processes.listed[1] = [90211]
-    (other,) = find_holders(processes.facts())[1].processes
+    (other,) = find_holders(processes.facts(), Expect())[1].processes
     assert (other.kind, other.command) == (None, "outside of this container")
 
 

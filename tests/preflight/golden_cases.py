@@ -52,7 +52,9 @@ class Case:
             reach = tuple(decode(Reach, item) for item in self.data.get("reach", []))
             clocks = {name: (low, high) for name, (low, high) in self.data.get("clocks", {}).items()}
             launch = _launch(hosts, job, allowed)
-            return check_cluster(hosts, job, reach, expect=expect, clocks=clocks, launch=launch)
+            return check_cluster(
+                hosts, job, reach, expect=dict.fromkeys(hosts, expect), clocks=clocks, launch=launch
+            )
         return check_host(
             host(self.data.get("facts", {})),
             job,
