@@ -9,6 +9,7 @@ from launcher.commands._host_access import HostAccess
 from launcher.deep.measurement import measure_hosts
 from launcher.deep.save_expect import require_editable, save_floors
 from launcher.deep.targets import DeepOptions
+from launcher.errors import LaunchRefused
 from launcher.host_checks.evaluation import PreflightResult
 from launcher.host_checks.preflight_options import PreflightOptions
 from launcher.host_checks.render_text import render_finding_list
@@ -57,8 +58,8 @@ def measure_after(
     return replace(result, findings=(*result.findings, *report.findings)), report
 
 
-def measure_first(prepared: CheckedLaunch, screen: Screen) -> tuple[bool, CheckedLaunch]:
-    """Measure the GPUs of a launch; return whether nothing stops it, and the launch that keeps them."""
+def measure_first(prepared: CheckedLaunch, screen: Screen) -> CheckedLaunch:
+    """Measure the GPUs of a launch; return the launch that keeps them. Raises LaunchRefused."""
     gpus = {node.host: _indices(prepared, node) for node in prepared.plan().nodes}
     job = prepared.launch.job
     if any(gpus.values()):
@@ -68,10 +69,12 @@ def measure_first(prepared: CheckedLaunch, screen: Screen) -> tuple[bool, Checke
     document = encode_deep(report)
     for line in (*render_deep_report(document), *render_finding_list(report.findings)):
         screen.print_line(line)
+    if report.interrupted or any(blocks_launch(finding) for finding in report.findings):
+        words = "nothing was started: the deep checks found what stops this launch"
+        raise LaunchRefused(words).with_document(document)
     kept = (DOCUMENT, json.dumps(document, indent=1) + "\n")
     keeping = replace(prepared.launch, extra_files=(*prepared.launch.extra_files, kept))
-    fine = not report.interrupted and not any(blocks_launch(finding) for finding in report.findings)
-    return fine, replace(prepared, launch=keeping)
+    return replace(prepared, launch=keeping)
 
 
 def _indices(prepared: CheckedLaunch, node: NodePlan) -> tuple[int, ...]:

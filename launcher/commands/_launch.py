@@ -20,7 +20,6 @@ from launcher.config.inventory import HostEntry
 from launcher.config.run_config import RunConfig
 from launcher.error_codes import read_codes
 from launcher.errors import LaunchRefused
-from launcher.exit_codes import ExitCode
 from launcher.follow.outcome import Outcome
 from launcher.follow.phases import Stopwatch, format_phases
 from launcher.host_checks.fact_cache import FactCache
@@ -135,16 +134,10 @@ def _launch_and_report(
         from launcher.commands._deep import measure_first  # noqa: PLC0415 - most launches do without it
 
         with before.phase("deep checks"):
-            fine, prepared = measure_first(prepared, screen)
-        if not fine:
-            screen.notify("nothing was started: the deep checks found what stops this launch", bad=True)
-            return ExitCode.NEGATIVE, {}
+            prepared = measure_first(prepared, screen)
     if options.rehearse:
         with before.phase("rehearsal"):
-            proven = rehearse_first(config, launch, screen)
-        if not proven:
-            screen.notify("nothing was started: the rehearsal has not proven this run", bad=True)
-            return ExitCode.NEGATIVE, {}
+            rehearse_first(config, launch, screen)
     words = describe_proof(config.path, fingerprint(launch.job, prepared.result.facts, launch.preflight.sent))
     if words:
         screen.notify(words, bad="rehearse again" in words or "not prove" in words)
@@ -301,13 +294,16 @@ def _carried_through(
     return run_with_restarts(prepared, screen, context)
 
 
-def rehearse_first(config: RunConfig, launch: LaunchRequest, screen: Screen) -> bool:
-    """Rehearse before a run; keep the proof."""
+def rehearse_first(config: RunConfig, launch: LaunchRequest, screen: Screen) -> None:
+    """Rehearse before a run; keep the proof. Raises LaunchRefused where something is not proven."""
     from launcher.rehearsal.rehearse import rehearse  # noqa: PLC0415 - most runs take no rehearsal
     from launcher.rehearsal.render import encode_rehearsal, render_rehearsal  # noqa: PLC0415 - as above
 
     done = rehearse(launch, lambda _: None, screen)
     for line in render_rehearsal(done, launch.job):
         screen.print_line(line)
-    save_proof(config.path, encode_rehearsal(done, config.name))
-    return done.verdict.proven
+    document = encode_rehearsal(done, config.name)
+    save_proof(config.path, document)
+    if not done.verdict.proven:
+        words = "nothing was started: the rehearsal has not proven this run"
+        raise LaunchRefused(words).with_document(document)

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from launcher.commands._host_access import HostAccess, open_host_access
 from launcher.commands._job_hosts import find_job, reach_job
 from launcher.commands._preflight_options import PreflightCommandOptions
-from launcher.config.inventory import LOCALHOST, HostEntry, resolve_rank_counts
+from launcher.config.inventory import LOCALHOST, Inventory, resolve_rank_counts
+from launcher.config.inventory_reader import load_inventory
 from launcher.config.local_entries import LOCAL_NAMES, resolve_local_entries
 from launcher.error_codes import read_codes
 from launcher.errors import BadInput
@@ -48,9 +49,7 @@ def run_preflight(hosts: tuple[str, ...], options: PreflightCommandOptions) -> i
 
     Raises BadInput, GpulaunchError and OSError.
     """
-    _check_combination(options)
     if options.prolog:
-        _check_prolog(options)
         from launcher.commands._prolog import run_prolog  # noqa: PLC0415 - only for a scheduler's prolog
 
         return run_prolog(hosts, options, read_codes(options.ignore))
@@ -75,19 +74,6 @@ def run_preflight(hosts: tuple[str, ...], options: PreflightCommandOptions) -> i
 
     show_preflight(result, options, deep)
     return result.exit_code
-
-
-def _check_combination(options: PreflightCommandOptions) -> None:
-    """Raise BadInput for options that exclude each other."""
-    asks_no_host = bool(options.recordings or options.smi_files or options.prolog)
-    if options.deep and asks_no_host:
-        raise BadInput("--deep measures hosts", "leave out --from, --from-smi and --prolog")
-    if options.as_json and options.as_jsonl:
-        raise BadInput("--json and --jsonl are two forms of one answer", "give one of the two")
-    if options.save_expect and not options.deep:
-        raise BadInput("--save-expect saves what --deep measures", "add --deep")
-    if options.max_age is not None and asks_no_host:
-        raise BadInput("--max-age is about answers of hosts", "leave out --from, --from-smi and --prolog")
 
 
 def _request(hosts: tuple[str, ...], options: PreflightCommandOptions) -> _PreflightRequest:
@@ -242,8 +228,6 @@ def _from_files(
 ) -> "PreflightResult":
     from launcher.host_checks.evaluation import evaluate_facts  # noqa: PLC0415 - hosts are asked before it is loaded
 
-    if options.recordings and options.smi_files:
-        raise BadInput("--from and --from-smi are two sources", "judge them one after the other")
     if options.smi_files:
         files = zip(options.smi_files, _labels(options.smi_files), strict=True)
         facts = [host for path, name in files for host in _saved_outputs(path, name)]
@@ -251,14 +235,15 @@ def _from_files(
         from launcher.remote.recording import load_recording  # noqa: PLC0415 - only for saved files
 
         facts = [load_recording(path) for path in options.recordings]
-    job = request.job
+    inventory = load_inventory(options.inventory) if options.inventory is not None else Inventory(None)
+    job = resolve_rank_counts(request.job, inventory)
     if options.smi_files and job.gpus == "auto":
         # Who hands in what nvidia-smi said asks about GPUs, even if it found none.
         job = replace(job, gpus="all")
     named = {host.host: host for host in facts}
     if len(named) < len(facts):
         raise BadInput("two files are of the same host", "judge them one after the other")
-    entries = [HostEntry(name) for name in named]
+    entries = [inventory.hosts.get(name) or replace(inventory.defaults, name=name) for name in named]
     together = preflight_options.as_one_launch and len(facts) == 1
     how = replace(preflight_options, as_one_launch=together, from_file=bool(options.smi_files))
     if options.as_jsonl:
@@ -268,25 +253,6 @@ def _from_files(
         for entry in entries:
             lines.host_done(entry, named[entry.name])
     return evaluate_facts(entries, GatherResult(named, {}), job, options=how)
-
-
-def _check_prolog(options: PreflightCommandOptions) -> None:
-    """Refuse what --prolog would leave out: it prints one line, and asks nothing but this node."""
-    given = {
-        "--html": options.page is not None,
-        "--json": options.as_json,
-        "--jsonl": options.as_jsonl,
-        "--facts": options.facts,
-        "--from": bool(options.recordings),
-        "--from-smi": bool(options.smi_files),
-        "--config": bool(options.config),
-    }
-    odd = [name for name, is_given in given.items() if is_given]
-    if odd:
-        raise BadInput(
-            f"--prolog prints one line about this node; {', '.join(odd)} would have no effect",
-            "leave out --prolog, or the other option",
-        )
 
 
 def _check_page(page: Path, options: PreflightCommandOptions) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from launcher.commands._answer import Answer, encode_error, json_option
+from launcher.commands._option_rules import excludes
 from launcher.commands._param_types import LocalPathParam
 from launcher.commands._run_options import (
     FoundRunOptions,
@@ -61,6 +62,7 @@ class FetchOptions(FoundRunOptions):
 )
 @json_option
 @run_options
+@excludes("--logs-only", "--path", "leaves out the output")
 def command(run: str, **given: Any) -> int:
     """Copy RUN's logs, records and output directory (TensorBoard events, checkpoints) to HOST/ below --to.
 
@@ -122,8 +124,6 @@ def command(run: str, **given: Any) -> int:
 
 
 def _require_paths(options: FetchOptions) -> None:
-    if options.paths and options.logs_only:
-        raise BadInput("--logs-only leaves out what --path asks for", "give one of the two")
     if not all(path.strip() for path in options.paths):
         raise BadInput("--path is empty", "give a file, a directory or a pattern; . is all of the output")
 

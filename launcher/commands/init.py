@@ -95,6 +95,8 @@ def command(
     """
     options = HostOptions(**given)
     run = _run(extra, launch, pasted=pasted) if extra else None
+    if launch is not None and (run is None or run.script):
+        raise BadInput("--launch: only for a command: it chooses one of several commands of its text")
     access = open_host_access(options)
     entries = access.resolve(hosts or (run.hosts if run else ()) or (LOCALHOST,))
     found = _found(entries, list_interpreters(entries, access.open, width=access.width))

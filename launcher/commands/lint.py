@@ -1,6 +1,7 @@
 """gpulaunch lint SCRIPT: precision, placement and version faults, found by reading."""
 
 import re
+import shlex
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
@@ -11,6 +12,7 @@ import click
 
 from launcher.commands._answer import confirm, json_option
 from launcher.commands._completion import complete_configs
+from launcher.commands._option_rules import excludes, needs
 from launcher.commands._param_types import PrecisionParam
 from launcher.config.precision_names import PRECISIONS
 from launcher.errors import BadInput
@@ -76,13 +78,13 @@ class LintOptions:
 @click.option("-y", "--yes", is_flag=True, help="With --fix: write without asking.")
 @json_option
 @click.option("--sarif", "as_sarif", is_flag=True, help="Print SARIF 2.1.0.")
+@excludes("--fix", "--json --sarif", "shows a diff, which is not part of the document")
+@excludes("--json", "--sarif", "prints one document")
+@excludes("--cpu", "--capability", "judges for ranks without a GPU")
+@needs("--yes", "--fix")
 def command(scripts: tuple[Path, ...], config: str, **given: Any) -> int:
     """Read training scripts, and the modules of their own that they import, without executing them."""
     options = LintOptions(**given)
-    if options.fix and (options.as_json or options.as_sarif):
-        raise BadInput(
-            "--fix shows a diff, which is not part of the document", "leave --json and --sarif out"
-        )
     job = None
     if config:
         from launcher.config.run_config import Overrides, load_run_config  # noqa: PLC0415 - a third of the start
@@ -98,16 +100,21 @@ def command(scripts: tuple[Path, ...], config: str, **given: Any) -> int:
     results = [_lint(path, targets, certain=certain) for path in paths]
     bad = any(result.errors or result.problems for result in results)
     code = ExitCode.NEGATIVE if bad else ExitCode.OK
+    shown = [_without_info(result) for result in results] if options.quiet else results
     if options.as_json:
-        echo_json({**lint_json(results), "exit_code": int(code)})
+        echo_json({**lint_json(shown), "exit_code": int(code)})
     elif options.as_sarif:
-        echo_json(sarif(results))
+        echo_json(sarif(shown))
     else:
-        echo_lines(lint_lines(results, _lines, show_info=not options.quiet))
+        echo_lines(lint_lines(shown, _lines))
     if options.fix:
         for path, result in zip(paths, results, strict=True):
             _fix_all(path, result, targets, certain=certain, sure=options.yes)
     return code
+
+
+def _without_info(result: LintResult) -> LintResult:
+    return replace(result, findings=tuple(f for f in result.findings if f.level is not Level.INFO))
 
 
 def _fix_all(
@@ -165,13 +172,20 @@ def _lines(path: str) -> Sequence[str]:
 
 
 def _targets(job: Job, options: LintOptions) -> list[RankTarget]:
-    args = tuple(options.script_args.split()) or job.args or None
+    args = _words(options.script_args) or job.args or None
     launch = options.precision or (None if job.precision == "auto" else job.precision)
     cpu = RankTarget(None, options.processes, launch, args, _installed() | _given_versions(options.versions))
-    if options.cpu or job.gpus == "none":
+    if options.cpu or (job.gpus == "none" and not options.capability):
         return [cpu]
     capabilities = tuple(_capability(word) for word in options.capability)
     return [replace(cpu, capability=item) for item in capabilities or ASSUMED_CAPABILITIES]
+
+
+def _words(text: str) -> tuple[str, ...]:
+    try:
+        return tuple(shlex.split(text))
+    except ValueError as error:
+        raise BadInput(f"--args {text}: {error}", "close the quotation") from None
 
 
 def _capability(word: str) -> Capability:

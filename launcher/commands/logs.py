@@ -6,6 +6,7 @@ from typing import Any
 import click
 
 from launcher.commands._answer import Answer, json_option
+from launcher.commands._option_rules import excludes
 from launcher.commands._run_options import FoundRunOptions, open_named_run, run_argument, run_options
 from launcher.exit_codes import ExitCode
 from launcher.runs.access import RunAccess
@@ -13,7 +14,6 @@ from launcher.runs.logs import LogSelection, parse_since, show_logs
 from launcher.terminal.hangup import has_hung_up
 from launcher.terminal.output import echo, write_bytes
 from launcher.terminal.screen import Screen
-from preflight.errors import BadInput
 from preflight.frozen import dataclass
 
 
@@ -47,6 +47,8 @@ class LogsOptions(FoundRunOptions):
 @click.option("-n", "--lines", type=click.IntRange(0), metavar="N", help="Only the last N lines of each log.")
 @json_option
 @run_options
+@excludes("--json", "--follow", "prints one document")
+@excludes("--lines", "--since", "chooses where a log starts")
 def command(run: str, **given: Any) -> int:
     """Print the logs of RUN. Looking changes nothing for the run.
 
@@ -57,8 +59,6 @@ def command(run: str, **given: Any) -> int:
     selection = LogSelection(
         rank=options.rank, host=options.host, since=_since(options), follow=options.follow
     )
-    if options.as_json and options.follow:
-        raise BadInput("--json prints one document, and --follow has no end", "leave one of them out")
     _, found, to = open_named_run(run, options, waits=options.follow)
     if options.as_json:
         return _document(to, selection)
@@ -85,8 +85,6 @@ def command(run: str, **given: Any) -> int:
 
 
 def _since(options: LogsOptions) -> dict[str, float] | None:
-    if options.lines is not None and options.since:
-        raise BadInput("--lines and --since both choose where a log starts", "leave one of them out")
     if options.lines is not None:
         return {"lines": options.lines}
     return parse_since(options.since) if options.since else None

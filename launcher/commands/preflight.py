@@ -13,6 +13,7 @@ from launcher.commands._host_options import (
     max_age_option,
     transport_option,
 )
+from launcher.commands._option_rules import excludes, needs
 from launcher.commands._param_types import LocalPathParam, PrecisionParam, config_option, gpus_option
 
 
@@ -53,7 +54,7 @@ from launcher.commands._param_types import LocalPathParam, PrecisionParam, confi
     "recordings",
     multiple=True,
     type=LocalPathParam(exists=True, dir_okay=False),
-    help="Judge facts saved by `gpulaunch record` instead of asking a host.",
+    help="Judge facts saved by `gpulaunch record` instead of asking a host; with -i by what that expects.",
 )
 @click.option(
     "--from-smi",
@@ -70,6 +71,17 @@ from launcher.commands._param_types import LocalPathParam, PrecisionParam, confi
 @deep_options()
 @transport_option
 @host_access_options
+@excludes(
+    "--prolog",
+    "--html --json --jsonl --facts --from --from-smi --config --gpus --port --precision --separately"
+    " --verbose --transport --deep --max-age",
+    "prints one line about this node",
+)
+@excludes("--from", "--from-smi --deep --max-age --transport", "judges files and asks no host")
+@excludes("--from-smi", "--deep --max-age --transport", "judges files and asks no host")
+@excludes("--json", "--jsonl", "prints one document")
+@needs("--facts", "--json --jsonl")
+@needs("--seconds --step-timeout --save-expect", "--deep")
 def command(hosts: tuple[str, ...], **given: Any) -> int:
     """Check HOSTS before a launch (default: the config's hosts, else localhost). Changes nothing on them.
 

@@ -9,6 +9,7 @@ import click
 from launcher.commands._answer import Answer, json_option
 from launcher.commands._host_access import HostAccess, open_host_access
 from launcher.commands._host_options import HostOptions, host_access_options, hosts_argument
+from launcher.commands._option_rules import excludes
 from launcher.commands._param_types import DurationParam
 from launcher.commands._remove import confirm_delete, encode_errors, remove_runs
 from launcher.config.node_sets import fold_hosts
@@ -53,6 +54,7 @@ class PruneOptions(HostOptions):
 )
 @json_option
 @host_access_options
+@excludes("--forget", "--older-than", "forgets launches of any age")
 def command(hosts: tuple[str, ...], **given: Any) -> int:
     """Delete the directories of your runs on HOSTS that ended long ago; they are shown first.
 

@@ -7,6 +7,7 @@ import click
 from launcher.commands._html_page import leave_page
 from launcher.commands._param_types import LocalPathParam, logs_option
 from launcher.commands._run_options import run_argument
+from launcher.errors import BadInput
 from launcher.exit_codes import ExitCode
 from launcher.report.html.page import render_page
 from launcher.report.summary import encode_summary, render_summary
@@ -32,6 +33,8 @@ def command(run: str, target: Path | None, runs: Path, *, as_json: bool) -> None
     file with everything in it: no network, no script. What a detached run has printed since is on its hosts:
     `gpulaunch fetch RUN` first.
     """
+    if as_json and str(target) == "-":
+        raise BadInput("--html - and --json would both be on standard output", "give --html a file")
     found = read_run(find_local_run(run, runs, takes_logs=False))
     if target is not None:
         leave_page(render_page(found), target)

@@ -8,6 +8,7 @@ from launcher.commands._argv import LaunchCommand
 from launcher.commands._completion import complete_files, complete_findings, complete_hosts, complete_words
 from launcher.commands._deep_options import deep_flag
 from launcher.commands._host_options import host_access_options, max_age_option, transport_option
+from launcher.commands._option_rules import excludes, needs
 from launcher.commands._param_types import (
     DurationParam,
     RunNameParam,
@@ -19,7 +20,6 @@ from launcher.commands._param_types import (
     plain_option,
     set_option,
 )
-from launcher.commands._usage_errors import WrongUsage
 
 MOST_WAIT_S = 7 * 86400.0
 """Hosts delete files from /tmp that are unchanged for ten days, and a ticket in a queue may not change."""
@@ -123,6 +123,8 @@ MOST_WAIT_S = 7 * 86400.0
 @logs_option("Local directory for the full log of each rank.")
 @transport_option
 @host_access_options
+@needs("--show-secrets", "--dry-run")
+@excludes("--no-restart", "--restarts", "starts no failed run again")
 @click.argument(
     "extra", nargs=-1, type=click.UNPROCESSED, shell_complete=complete_files, metavar="[-- ARGS]..."
 )
@@ -147,8 +149,6 @@ def command(config: str | None, extra: tuple[str, ...], **given: Any) -> int:
     from launcher.commands import _launch, _launch_request  # noqa: PLC0415 - --help needs none of it
 
     options = _launch_request.LaunchOptions(**given)
-    if options.show_secrets and not options.dry_run:
-        raise WrongUsage("--show-secrets is about what --dry-run prints", "add --dry-run, or leave it out")
     what = _launch_request.parse_run_request(config, extra, options)
     try:
         launch = _launch.build_launch(what, options)

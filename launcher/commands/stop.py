@@ -11,6 +11,7 @@ from launcher.commands._completion import complete_runs
 from launcher.commands._host_access import open_host_access
 from launcher.commands._job_hosts import ask_slurm, reach_run
 from launcher.commands._on_end import deliver_due
+from launcher.commands._option_rules import excludes
 from launcher.commands._param_types import DurationParam
 from launcher.commands._run_options import FoundRunOptions, find_run, node_name, open_run, run_options
 from launcher.config.node_sets import fold_hosts
@@ -43,6 +44,7 @@ JOB_STOP_TIMEOUT_S = 30.0
 @click.option("--yes", "-y", is_flag=True, help="Do not ask: without RUN a question is asked.")
 @json_option
 @run_options
+@excludes("--now", "--grace", "gives no time between SIGTERM and SIGKILL")
 def command(run: str, *, now: bool, grace: float | None, yes: bool, as_json: bool, **given: Any) -> int:
     """Stop RUN (its name, the start of its id, or `last`): SIGTERM on every node, a grace period, SIGKILL.
 

@@ -11,6 +11,7 @@ from launcher.commands._answer import Answer, json_option
 from launcher.commands._completion import complete_files, complete_hosts
 from launcher.commands._host_access import HostAccess, open_host_access
 from launcher.commands._host_options import HostOptions, host_access_options
+from launcher.commands._option_rules import needs
 from launcher.commands._param_types import config_option, logs_option, set_option
 from launcher.commands._usage_errors import WrongUsage
 from launcher.config.run_config import Overrides, RunConfig, load_run_config
@@ -54,6 +55,7 @@ class SubmitOptions(HostOptions):
 @logs_option("With --login: this directory of the tree is not sent.")
 @json_option
 @host_access_options
+@needs("--logs --identity-file --accept-new-host-keys --parallel", "--login")
 @click.argument(
     "extra", nargs=-1, type=click.UNPROCESSED, shell_complete=complete_files, metavar="[-- ARGS]..."
 )
@@ -72,7 +74,11 @@ def command(config: str | None, extra: tuple[str, ...], **given: Any) -> int:
             f"{found.path} has no `slurm:`, so it does not say which nodes to ask for",
             "add, for example: slurm: {nodes: 2, gpus_per_node: 8, time: 12:00:00}",
         )
-    words = (config, *(f"--set={text}" for text in options.sets), *(("--", *extra) if extra else ()))
+    # With --login the file is for the way to the login node, whose own hosts.yaml the job reads.
+    named = options.inventory is not None and not options.login
+    chosen = (f"--inventory={options.inventory}",) if named else ()
+    sets = (f"--set={text}" for text in options.sets)
+    words = (config, *chosen, *sets, *(("--", *extra) if extra else ()))
     _refuse_wrong_args(found, ("gpulaunch", "submit", "-c", *words))
     access = open_host_access(options)
     job = reason = ""

@@ -17,15 +17,10 @@ Lines = Callable[[str], Sequence[str]]
 _SARIF_LEVEL = {Level.ERROR: "error", Level.WARNING: "warning", Level.INFO: "note"}
 
 
-def lint_lines(results: Sequence[LintResult], lines: Lines, *, show_info: bool = True) -> list[str]:
+def lint_lines(results: Sequence[LintResult], lines: Lines) -> list[str]:
     """Return findings as `file:line:col CODE message` with excerpt, reason and fix, and a closing line."""
     parts: list[str] = []
-    shown = [
-        item
-        for result in results
-        for item in result.findings
-        if item.part_of is None and (show_info or item.level is not Level.INFO)
-    ]
+    shown = [item for result in results for item in result.findings if item.part_of is None]
     for finding in shown:
         parts += [*_finding_lines(finding, lines), ""]
     parts += [f"not judged: {problem}" for result in results for problem in result.problems]

@@ -177,7 +177,7 @@ def test_a_rehearsal_does_not_let_it_start(tmp_path: Path, tiny_model: str, note
     assert done.returncode == 1, done.stdout + done.stderr
     assert f"[{note.guard}]" in done.stdout
     assert all(words in done.stdout for words in note.cause), done.stdout
-    assert "nothing was started: the rehearsal has not proven this run" in done.stdout
+    assert "nothing was started: the rehearsal has not proven this run" in done.stderr
     assert len(list((tmp_path / "gpulaunch-runs").iterdir())) == 1, "the rehearsal's own run and no other"
     assert not (tmp_path / ".gpulaunch-rehearsal").exists()
     assert not (tmp_path / "out").exists()

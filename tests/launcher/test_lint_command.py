@@ -140,8 +140,25 @@ def test_what_is_not_python_is_not_a_pass(tmp_path: Path) -> None:
     assert "not judged" in output
 
 
+@pytest.mark.parametrize("form", [(), ("--json",), ("--sarif",)], ids=str)
+def test_quiet_leaves_information_out_of_every_form(form: tuple[str, ...], tmp_path: Path) -> None:
+    path = tmp_path / "t.py"
+    path.write_text(
+        SCRIPT.partition("model =")[0] + 'Trainer(m, TrainingArguments("o", bf16=True)).train()\n'
+    )
+    codes = [("P131" in run(*words, *form, str(path))[1]) for words in ((), ("--quiet",))]
+    assert codes == [True, False]
+
+
 @pytest.mark.parametrize(
-    "words", [(), ("/nowhere/x.py",), ("--capability", "new", __file__), ("--version", "trl", __file__)]
+    "words",
+    [
+        (),
+        ("--args", "'a", __file__),
+        ("/nowhere/x.py",),
+        ("--capability", "new", __file__),
+        ("--version", "trl", __file__),
+    ],
 )
 def test_mistakes_on_the_command_line_are_told(words: tuple[str, ...]) -> None:
     with pytest.raises(BadInput):

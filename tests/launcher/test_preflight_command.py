@@ -43,6 +43,16 @@ def test_a_sick_recording_is_not_and_says_what_to_type(tmp_path: Path) -> None:
     assert "fix: end its processes, then: sudo nvidia-smi --gpu-reset -i 0" in result.output
 
 
+def test_a_recording_is_judged_by_what_a_named_inventory_expects_of_its_host(tmp_path: Path) -> None:
+    inventory = tmp_path / "hosts.yaml"
+    inventory.write_text("hosts: {titan: {ignore: [GPU004], expect: {gpus: 8}}, other: {}}")
+    for name, ignored in (("titan", [True]), ("other", [])):
+        path = saved(tmp_path, name=name)
+        result = gpulaunch("preflight", "--from", path, "-i", str(inventory), "--json")
+        found = json.loads(result.output)["findings"]
+        assert [each["ignored"] for each in found if each["code"] == "GPU004"] == ignored
+
+
 def test_ignore_takes_codes_in_any_case_and_with_commas(tmp_path: Path) -> None:
     path = saved(tmp_path, {"gpus.0.recovery_action": "gpu_reset"})
     assert gpulaunch("preflight", "--from", path, "--ignore", "heal001,mode001").return_value == 0
@@ -220,20 +230,6 @@ def test_without_a_sync_its_absence_names_the_option_that_sends_it(written: str)
     assert "DISK001" in found
 
 
-@pytest.mark.parametrize("words", [("--deep", "--prolog"), ("--save-expect",)], ids=str)
-def test_options_of_the_deep_checks_without_hosts_to_measure_are_refused(words: tuple[str, ...]) -> None:
-    with pytest.raises(BadInput, match="--deep"):
-        CliRunner().invoke(cli, ["preflight", *words], standalone_mode=False, catch_exceptions=False)
-
-
-@pytest.mark.parametrize("words", [("--json",), ("--html", "x.html"), ("--jsonl",), ("-c", "x")], ids="".join)
-def test_a_prolog_refuses_what_it_would_leave_out(words: tuple[str, ...]) -> None:
-    with pytest.raises(BadInput, match="--prolog prints one line"):
-        CliRunner().invoke(
-            cli, ["preflight", "--prolog", *words], standalone_mode=False, catch_exceptions=False
-        )
-
-
 def test_a_prolog_waits_for_no_agent_that_never_answers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -246,13 +242,3 @@ def test_a_prolog_waits_for_no_agent_that_never_answers(
     done = CliRunner().invoke(cli, ["preflight", "--prolog", "-i", str(hosts)], standalone_mode=False)
     assert done.return_value == 1
     assert done.output == "the checks did not end within 1 s: the driver or a disk does not answer\n"
-
-
-def test_deep_checks_do_not_read_files(tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match="--deep measures hosts"):
-        CliRunner().invoke(
-            cli,
-            ["preflight", "--deep", "--from", saved(tmp_path)],
-            standalone_mode=False,
-            catch_exceptions=False,
-        )

@@ -121,7 +121,11 @@ from launcher.cli import execute
         ("preflight --from none.json", "--from: none.json does not exist", "name a file that exists"),
         ("record a -o /", "--output: / is a directory", "name a file"),
         ("fetch --to /dev/null", "--to /dev/null: not a directory", "name a directory that you can write to"),
-        ("preflight --json --jsonl a", "--json and --jsonl are two forms", "give one of the two"),
+        (
+            "preflight --json --jsonl a",
+            "--json prints one document: --jsonl would have no effect",
+            "leave out --json, or --jsonl",
+        ),
         ("lint /", "SCRIPT: / is a directory", "name a file"),
         ("ssh", 'gpulaunch has no command "ssh"', "did you mean ssh-config?"),
         ("ssh a/b", 'gpulaunch has no command "ssh"', "did you mean ssh-config?"),
@@ -241,3 +245,13 @@ def test_what_is_given_to_submit_becomes_a_run_config_first(
     Path(script).touch()
     assert execute(["submit", script]) == 2
     assert capsys.readouterr().err.splitlines()[1].startswith(f"  fix: {fix}")
+
+
+def test_a_job_reads_the_inventory_that_submit_was_given(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("nodes.yaml").write_text("hosts: {n1: {}}")
+    Path("a.yaml").write_text("{script: a.py, slurm: {nodes: 2}}")
+    assert execute(["submit", "-c", "./a.yaml", "-n", "-i", "nodes.yaml"]) == 0
+    assert "--transport srun -c ./a.yaml --inventory=nodes.yaml" in capsys.readouterr().out

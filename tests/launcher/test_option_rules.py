@@ -1,0 +1,50 @@
+"""No option is ignored in silence: what excludes another one, or needs it, is refused by every command."""
+
+import json
+
+import pytest
+
+from launcher.cli import execute
+
+REFUSED = """\
+preflight --prolog --json               | --prolog prints one line about this node: --json would
+preflight --prolog --html x.html        | --html
+preflight --prolog --jsonl              | --jsonl
+preflight --prolog -c x                 | --config
+preflight --prolog --gpus 0             | --gpus
+preflight --prolog --port 29501 -v      | --port, --verbose
+preflight --prolog --deep               | --deep
+preflight --from HERE --deep            | --from judges files and asks no host: --deep would have no effect
+preflight --from HERE --from-smi HERE   | --from-smi
+preflight --from-smi HERE --max-age 1h  | --max-age
+preflight --from HERE --transport ssh   | --transport
+preflight --json --jsonl                | --json prints one document
+preflight --facts                       | --facts has no effect without --json or --jsonl
+preflight --seconds 3                   | --seconds has no effect without --deep
+preflight --save-expect                 | --save-expect has no effect without --deep
+run x.py --show-secrets                 | --show-secrets has no effect without --dry-run
+run x.py --no-restart --restarts 2      | --no-restart starts no failed run again
+submit -c x --logs y                    | --logs has no effect without --login
+lint x.py --yes                         | --yes has no effect without --fix
+lint x.py --fix --json                  | --fix shows a diff
+lint x.py --json --sarif                | --json prints one document
+lint x.py --cpu --capability 7.5        | --cpu judges for ranks without a GPU
+stop x --now --grace 5                  | --now gives no time between SIGTERM and SIGKILL
+logs x --json -f                        | --json prints one document
+logs x --since 3s -n 4                  | --lines chooses where a log starts
+fetch x --logs-only --path a            | --logs-only leaves out the output
+prune a --forget --older-than 3d        | --forget forgets launches of any age
+init --launch 2                         | --launch: only for a command
+report --html - --json                  | --html - and --json would both be on standard output
+"""
+
+
+@pytest.mark.parametrize("row", REFUSED.splitlines())
+def test_what_would_have_no_effect_is_refused(row: str, capsys: pytest.CaptureFixture[str]) -> None:
+    words, _, message = (part.strip() for part in row.partition("|"))
+    argv = words.replace("HERE", __file__).split()
+    assert execute(argv) == 2
+    said = capsys.readouterr()
+    assert message in said.err.splitlines()[0]
+    if "--json" in argv:
+        assert json.loads(said.out)["exit_code"] == 2
