@@ -183,7 +183,7 @@ def test_a_directory_of_a_file_is_entered(text: str, directory: str, program: st
         ("@echo off\ncall .venv\\Scripts\\activate.bat\npython a.py\n", [], False),
         ("srun -N 1 /bin/bash <<'E'\ncd d\ntorchrun a.py --u $U\nE\n", ["--u", "$U"], True),
         (
-            "L=1\nsbatch -N 2 <<E\n#!/bin/bash\n#SBATCH -n 1\nsrun python a.py --l $L --j \\$J\nE\n",
+            "L=1\nsbatch -N 2 <<E\n#!/bin/bash\n#SBATCH -t 1\nsrun python a.py --l $L --j \\$J\nE\n",
             ["--l", "1", "--j", "$J"],
             True,
         ),

@@ -274,7 +274,7 @@ def _refuse_blanks(found: Sequence[FoundCommand]) -> None:
 
 def _rank(words: tuple[Word, ...]) -> int:
     """Return how likely a command is the launch: a launcher, a script of Python, one of a shell, others."""
-    if words[1:2] == (Word("="),):
+    if words[1:2] == (Word("="),) or (len(words) == 1 and side_commands.has_launcher(words)):
         return 0
     if side_commands.has_launcher(words):
         return 3

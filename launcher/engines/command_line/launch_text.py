@@ -14,6 +14,7 @@ from itertools import dropwhile
 
 from launcher.engines.command_line import refusals, side_commands
 from launcher.engines.command_line.candidates import SUBMITS, FoundCommand, ShellLine, choose_launch, submits
+from launcher.engines.command_line.manifests.counts import ASKED
 from launcher.engines.command_line.options import RANK_LOGS
 from launcher.engines.command_line.pages.blocks import LAUNCH_INSIDE, LAUNCH_LINE
 from launcher.engines.command_line.pages.page import commands_text
@@ -26,8 +27,9 @@ from launcher.engines.command_line.shell.pipelines import predict_output
 from launcher.engines.command_line.shell.replay_limits import Replays
 from launcher.engines.command_line.shell.state import READERS, ShellState
 from launcher.engines.command_line.shell.variables import Value
-from launcher.engines.command_line.shell.words import Word, is_assignment
+from launcher.engines.command_line.shell.words import Word, is_assignment, read_aliases
 from launcher.engines.command_line.tables import side_programs
+from launcher.engines.command_line.tables.mpirun_srun import PREFIXES
 from launcher.engines.command_line.wrappers import explain_empty, strips_program
 from launcher.errors import CommandRefused
 from preflight.checks.message_text import shorten
@@ -51,6 +53,8 @@ _DIRECTIVE = re.compile(
     r"(?:[ \t]#[^\n]*)?$",
     re.MULTILINE,
 )
+_COUNTS = {"nodes": "--nodes|-N", "total": "--ntasks|-n", "per_node": "--ntasks-per-node"}
+_COUNTED = re.compile(r"--(?:nodes|ntasks)\b|-[Nn]p?\d*$|-ppn$")
 _OPTION = re.compile(r"-\S+(?:[ \t]+[^-\s]\S*)*")
 _OF_TRAINING = re.compile(
     r"(?:CUDA|NCCL|GLOO|TORCH|PYTORCH|HF|WANDB|OMP|MKL|TRANSFORMERS|TOKENIZERS|UCX|HYDRA|RAY|DS|ACCELERATE)_[A-Z0-9_]+"
@@ -126,7 +130,7 @@ class _Launches:
                 shell.lack(refusals.early_end((*shell.blocks.failed, Word(f"({reasons})"))))
             shell.blocks.failed = ()
             if shell.blocks.runs:
-                self._note_errors(words)
+                self._note_settings(words)
             if shell.blocks.take(words, end, shell.values):
                 self._take_asked(words, asks, end)
                 self.ended = "|" if end in ("|", "|&") else ";"
@@ -137,8 +141,8 @@ class _Launches:
             shell.blocks.code = shell.blocks.code if len(self.found) == count else None
             self.ended = end.replace("|&", "|")
 
-    def _note_errors(self, words: tuple[Word, ...]) -> None:
-        """Take `set -e`, `set +e`, `trap "exit 1" ERR` and `: ${NAME:?...}`: what ends the text on errors."""
+    def _note_settings(self, words: tuple[Word, ...]) -> None:
+        """Take `set -e`, `trap "exit 1" ERR`, `: ${NAME:?...}`: what ends a text on errors; and `alias`."""
         said, blocks = " ".join(word.text for word in words), self.shell.blocks
         if said.startswith("trap ") and Word("ERR") in words[2:]:
             handler = words[1].text + self.shell.functions.get(words[1].text, "")
@@ -146,6 +150,8 @@ class _Launches:
             blocks.fatal = blocks.fatal - {"trap ERR"} | ends
         elif found := _ERREXIT.match(said):
             blocks.fatal = blocks.fatal - {"set -e"} | ({"set -e"} if found[1] == "-" else set())
+        elif words[0].text == "alias":
+            self.shell.functions |= read_aliases(words[1:])
         elif words[0].text == ":" and any(_DEMAND.match(part) for one in words for part in one.unresolved):
             self.shell.lack(without_values(words, "the text"))
 
@@ -301,7 +307,8 @@ class _Launches:
             shown = " ".join(word.text for word in words[:3])
             shell.dropped.append(f"{shown}: {side_commands.BEHIND if at in self.late else _IN_CONDITION}")
         dropped = tuple(filter(None, dict.fromkeys(shell.dropped)))
-        return replace(line, dropped=dropped, unknown=unknown, commands=choice.commands)
+        exports = (*_counts_of_job(text, line.words), *line.exports)
+        return replace(line, exports=exports, dropped=dropped, unknown=unknown, commands=choice.commands)
 
 
 def _directives(text: str) -> Iterator[str]:
@@ -316,6 +323,21 @@ def _directives(text: str) -> Iterator[str]:
             del given[image]
             yield f"#{mark} {image}: {_IMAGE}"
         yield f"#{mark} {', '.join(given)}: {why}"
+
+
+def _counts_of_job(text: str, words: tuple[Word, ...]) -> Iterator[tuple[str, Word]]:
+    """Yield what srun takes from the lines of its batch script where it counts nothing itself.
+
+    In front of a launcher its tasks are launchers, and count no ranks.
+    """
+    others = [word for word in words if posixpath.basename(word.text) not in PREFIXES]
+    if len(others) == len(words) or any(_COUNTED.match(word.text) for word in words):
+        return
+    is_script = any(map(side_commands.is_python, others)) and not side_commands.has_launcher(others)
+    for sets, option in _COUNTS.items():
+        number = refusals.number_of_job(option, text) if sets == "nodes" or is_script else ""
+        if number:
+            yield f"{ASKED}_{sets}_#SBATCH {option.partition('|')[0]}", Word(number)
 
 
 def _unexported(text: str, shell: ShellState) -> Iterator[str]:

@@ -44,7 +44,7 @@ VARIABLES: dict[str, LauncherOption] = {
 }
 """Environment variables in front of a command that the plan replaces."""
 
-_KEY = re.compile(rf"{ASKED}_(?P<sets>nodes|per_node|total)_(?P<key>\w+)")
+_KEY = re.compile(rf"{ASKED}_(?P<sets>nodes|per_node|total)_(?P<key>.+)")
 _KEY_KINDS: dict[str, tuple[ValueKind, str]] = {
     "nodes": ("nodes", _HOSTS),
     "per_node": ("per_node", _COUNT),

@@ -107,9 +107,14 @@ def refuse_continued(text: str, args: Sequence[str]) -> None:
 def _of_job(names: Iterable[str], text: str) -> Iterator[str]:
     """Yield values of variables of Slurm that a batch script gives itself: `#SBATCH --nodes=2`."""
     for name in names:
-        option = _OF_JOB.get(name, "(?!)")
-        if found := re.search(rf"^[ \t]*#SBATCH[^\n#]*\s(?:{option})[=\s]*(\d+)\b", text, re.MULTILINE):
-            yield f"{found[1]} for ${name}"
+        if value := number_of_job(_OF_JOB.get(name, "(?!)"), text):
+            yield f"{value} for ${name}"
+
+
+def number_of_job(option: str, text: str) -> str:
+    """Return the number that the lines of a batch script give an option; "" for none, and for a range."""
+    found = re.findall(rf"^[ \t]*#SBATCH[^\n#]*\s(?:{option})[=\s]*(\d+)\b(?!-)", text, re.MULTILINE)
+    return found[-1] if found else ""
 
 
 def of_text(error: CommandRefused, text: str) -> CommandRefused:

@@ -93,8 +93,8 @@ def explain_drop(words: tuple[Word, ...], *, after: bool) -> str:
         return f"{name}: {NOTHING}"
     if _sets_variable(name, words[1:2]):
         return ""
-    if name == "command" and len(words) > 1 and words[1].text in ("-v", "-V"):
-        return f"command {words[1].text}: {NOTHING}"
+    if whole[:1] == (Word("command"),) and name in ("-v", "-V"):
+        return f"command {name}: {NOTHING}"
     if words[0].text in ("exec", "eval") and len(words) == 1:
         return f"{name}: {RANK_LOGS if name == 'exec' else NOTHING}"
     if name == "env" and any("=" in word.text or not word.text.startswith("-") for word in words[1:]):
@@ -156,7 +156,8 @@ def program_words(words: Sequence[Word]) -> tuple[Word, ...]:
     """Return a command from its program on: without `DATA=/x/env`, `sudo`, `srun -n 1` and `poetry run`."""
     around = (at for at, word in enumerate(words) if not is_assignment(word))
     at = next(
-        (at for at in around if at + 1 == len(words) or words[at].text not in ("nohup", "time")), len(words)
+        (at for at in around if at + 1 == len(words) or words[at].text not in ("nohup", "time", "command")),
+        len(words),
     )
     if [word.text for word in words[at : at + 1]] == ["sudo"]:
         behind = (at for at in range(at + 1, len(words)) if not _OF_SUDO.fullmatch(words[at].text))

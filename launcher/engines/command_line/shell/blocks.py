@@ -34,12 +34,13 @@ _TESTS = ("[", "[[", "test", "((")
 _ALONE = ("if", "elif", "then", "else", "while", "until", "do", "{")
 """Words of a shell that a command follows without an operator."""
 
-_ANSWERS: Mapping[str, Answer] = {"true": True, ":": True, "false": False, "getopts": False}
+_ANSWERS: Mapping[str, Answer] = {"true": True, ":": True, "export": True, "false": False, "getopts": False}
 """Of commands; `getopts` finds no argument in a text that has none."""
 
 _OF_HOSTS = re.compile(r"(?:command -v|which|type(?: -[pP])?|hash) (?:torchrun|python3?|nvidia-smi)")
 """What asks for programs that gpulaunch itself needs on a host."""
 
+_NOT = (Word("!"),)
 LEAVES = ("break", "continue", "return", "exit")
 _EXCUSES = ("&&", "||", "|", "|&", "&")
 """Behind a command that fails without an end of the text in `set -e`."""
@@ -56,6 +57,7 @@ class _List:
     def __init__(self) -> None:
         self.status: Answer = True  # of what has been read
         self.operator = ""  # in front of the next command
+        self.is_negated = False  # the pipeline that is read: `! a | b`
         self.is_presumed = False  # a program would say whether it succeeds
         self.is_probed = False  # programs that are started for their answer alone leave it undecided
         self.of_arguments = False  # a test in it asks for arguments, which the text does not have
@@ -190,7 +192,8 @@ class ShellBlocks:
         elif self.in_condition or (
             "".join(bare[:1]) in ("true", "false", ":") and (end in ("&&", "||") or len(bare) == 1)
         ):
-            self._follow(words, _answered(texts), end)
+            sets = all(word.is_known and is_assignment(word) for word in words)
+            self._follow(words, sets or _answered(texts), end)
         else:
             return False
         return True
@@ -251,7 +254,12 @@ class ShellBlocks:
 
     def _follow(self, words: tuple[Word, ...], value: Answer, end: str, *, is_presumed: bool = False) -> None:
         """Take how a command ends, and what is behind it."""
-        if value is False and words and words[0].text != "!":
+        is_negated = words[:1] == _NOT
+        if end in ("|", "|&"):
+            self.list.is_negated |= is_negated
+        elif self.list.is_negated:
+            value, is_negated, self.list.is_negated = opposite(value), True, False
+        if value is False and words and not is_negated:
             self._fail(words, end)
         runs = self.runs
         self.last = self.list.take(value, end, is_presumed=is_presumed)
@@ -321,6 +329,7 @@ class ShellBlocks:
         self.list = block.around
         value = block.value if block.is_left else self.last if block.kind == "{" else None
         value = opposite(value) if block.is_negated else value
+        self.list.is_negated |= block.is_negated and end in ("|", "|&")
         failed = block.failed or (Word("( )"),) * (block.is_shell and value is False)
         if failed and not block.is_negated:
             self._fail(failed, end)

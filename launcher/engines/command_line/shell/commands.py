@@ -19,11 +19,13 @@ from launcher.engines.command_line.shell.state import ShellState, Surroundings
 from launcher.engines.command_line.shell.subshells import ENDS, Subshells, is_subshell, may_have_subshell
 from launcher.engines.command_line.shell.terminals import SENTENCE, typed_text
 from launcher.engines.command_line.shell.tokens import ShellTokens
+from launcher.engines.command_line.shell.variables import arguments
 from launcher.engines.command_line.shell.words import Word, is_assignment
 from launcher.engines.command_line.tables.wrappers import TRANSPARENT
 from launcher.errors import CommandRefused
 
 _ARRAY = re.compile(r"[A-Za-z_]\w*\+?=", re.ASCII)
+_ASSIGNED_BEHIND = re.compile(r"(?:[ \t]|\\\r?\n)+[A-Za-z_]\w*\+?=", re.ASCII)
 _REDIRECTION = re.compile(r"&?\d?(>>?|<)(&(\d|-)?)?$")
 _FUNCTION = re.compile(r"[ \t]*\)\s*(?:\{(?=\s)|\((?!\())")
 _NAME = re.compile(r"[A-Za-z_][\w:.-]*", re.ASCII)
@@ -65,11 +67,13 @@ class CommandReader:
             yield self._taken(), ";"
         self._drop_time(word.text)
         words.append(word)
+        self.shell.values.uncover()
+        if _ASSIGNED_BEHIND.match(self.text, self.tokens.at) and all(map(is_assignment, words)):
+            self.shell.values.cover(words)
         first = words[0].text
         self.tokens.splits = not (self._is_in_test() or (first == "case" and word.text != "in"))
         if blocks.awaits_pattern:
-            if words == [Word("esac")]:
-                blocks.open[-1].awaits_pattern = False
+            blocks.open[-1].awaits_pattern = words != [Word("esac")]
         elif first == "case" and word.text == "in" and len(words) > 2:
             self._enter_subshell(first)
             yield self._taken(), ";"
@@ -243,8 +247,7 @@ class CommandReader:
         """Return the commands of `for NAME in WORDS`, once for each word; None where a word has no value."""
         if len(words) > 1 and words[1].text == "((":
             return self._count(words[2].text)
-        given = self.shell.values.get("@")
-        values = words[3:] if len(words) > 2 else given if isinstance(given, tuple) else ()
+        values = words[3:] if len(words) > 2 else arguments(self.shell.values) or ()
         is_known = all(word.is_known for word in (*words, *values))
         if not is_known or len(words) < 2 or not _NAME.fullmatch(words[1].text):
             return None
@@ -298,19 +301,19 @@ class CommandReader:
         do = self._find(start, "do")
         condition = self.text[start : do[0]] if do is not None else ""
         options = asks_options(condition) if do is not None else None
-        given = self.shell.values.get("@")
-        if do is not None and options is not None and isinstance(given, tuple) and given:
-            yield from self._options(*options, given, do[0])
-            return
+        given = arguments(self.shell.values) if options is not None else None
         wanted = kind == "while"
         is_test = re.match(r"\s*(?:!\s*)?(?:\[|\(\(|test\b)", condition)
-        if do is None or not is_test or self._decided(condition) is not wanted:
+        if do is None or not (given or (is_test and self._decided(condition) is wanted)):
             self._enter_subshell(kind)
             yield self._taken(), ";"
             return
         self.words.clear()
         self.tokens.seek(do[0])
         body = self._loop_body() or ""
+        if options is not None and given:
+            yield from self._options(*options, given, body)
+            return
 
         def rounds() -> Iterator[Mapping[str, str]]:
             while self._decided(condition) is wanted:
@@ -318,11 +321,8 @@ class CommandReader:
 
         yield from self._rounds(rounds(), body)
 
-    def _options(self, spec: str, name: str, given: tuple[Word, ...], do: int) -> Iterator[Command]:
+    def _options(self, spec: str, name: str, given: tuple[Word, ...], body: str) -> Iterator[Command]:
         """Yield the commands of `while getopts`, once for each option that the text gives itself."""
-        self.words.clear()
-        self.tokens.seek(do)
-        body = self._loop_body() or ""
         words = [word.text for word in given]
         if all(word.is_known for word in given):
             yield from self._rounds(read_options(spec, name, words), body)

@@ -1,6 +1,6 @@
 """Variables of a text, and what an expansion of one stands for."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TypeAlias
 
 from launcher.engines.command_line.shell.words import SEPARATORS, Operator, Word
@@ -22,6 +22,24 @@ class Variables(dict[str, Value]):
     ) -> None:
         super().__init__(values)
         self.runs, self.code = runs, code
+        self.covered: dict[str, Value | None] = {}
+
+    def cover(self, words: Iterable[Word]) -> None:
+        """Take assignments that the next word of their command sees, until `uncover`."""
+        for name, _, value in (word.text.partition("=") for word in words if word.is_known):
+            before = self.get(name.rstrip("+"), "")
+            if name.rstrip("+").isidentifier() and isinstance(before, str):
+                self.covered.setdefault(name.rstrip("+"), self.get(name.rstrip("+")))
+                self[name.rstrip("+")] = before * name.endswith("+") + value
+
+    def uncover(self) -> None:
+        """Set what `cover` has set to what it was."""
+        for name, value in self.covered.items():
+            if value is None:
+                self.pop(name, None)
+            else:
+                self[name] = value
+        self.covered.clear()
 
 
 DEEPEST = 20

@@ -58,6 +58,12 @@ def is_assignment(word: Word) -> bool:
     return _ASSIGNMENT.match(word.text) is not None or ELEMENT.match(word.text) is not None
 
 
+def read_aliases(words: Sequence[Word]) -> dict[str, str]:
+    """Return what `alias NAME=COMMAND` defines, as bodies of functions."""
+    pairs = (word.text.partition("=") for word in words if word.is_known and "=" in word.text)
+    return {name: f'{"command " if text.split()[:1] == [name] else ""}{text} "$@"' for name, _, text in pairs}
+
+
 def without_itself(name: str, value: Word) -> Word:
     """Return the value of `NAME=$NAME:more`, where a variable that has no value is empty, as in a shell."""
     own = (f"${name}", f"${{{name}}}")

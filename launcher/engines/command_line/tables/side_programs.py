@@ -16,7 +16,7 @@ _SHOWS = names(
     " iblinkinfo ibdev2netdev ofed_info rdma show_gids ibv_devinfo ibv_devices rocm-smi rocminfo amd-smi"
     " hy-smi npu-smi xpu-smi lstopo lsmod lshw numastat vmstat iostat dmesg ldd getconf getent groups last"
     " history hash stty reset sync ping dig nslookup nc traceroute neofetch figlet banner notify-send sstat"
-    " qstat bjobs hostnamectl sacct quota dir pgrep pidof mountpoint"
+    " qstat bjobs hostnamectl sacct quota dir pgrep pidof mountpoint pygmentize bat batcat more most glow"
 )
 """Programs that show or wait for something, whatever follows."""
 
