@@ -112,7 +112,7 @@ def no_gpu_is_hot(gpu: Gpu, celsius: int, expect: Expect) -> Iterator[Problem]:
 
 
 @host_check("HEAL012", Severity.INFO, gpu_only=True)
-def persistence_mode_is_on(gpus: tuple[Gpu, ...]) -> Iterator[Problem]:
+def persistence_mode_is_on(gpus: tuple[Gpu, ...], facts: HostFacts) -> Iterator[Problem]:
     """Persistence mode is on.
 
     With it off the driver forgets the GPU whenever no process uses it: seconds at each start, and settings
@@ -128,8 +128,11 @@ def persistence_mode_is_on(gpus: tuple[Gpu, ...]) -> Iterator[Problem]:
         elif not gpu.persistence:
             off.append(str(gpu.index))
     if off:
+        unit = None if isinstance(facts.system, Missing) else facts.system.persistence_daemon
+        starts = isinstance(unit, str) and unit != "active"  # what the service sets holds after a reboot, too
         yield Problem(
-            f"persistence mode is off on GPU {', '.join(off)}: slow starts", "sudo nvidia-smi -pm 1"
+            f"persistence mode is off on GPU {', '.join(off)}: slow starts",
+            "sudo systemctl enable --now nvidia-persistenced" if starts else "sudo nvidia-smi -pm 1",
         )
 
 

@@ -126,11 +126,11 @@ def pcie_links_are_wide(gpu: Gpu, pcie: PcieLink, facts: HostFacts) -> Iterator[
 def rdma_reaches_the_gpus(facts: HostFacts) -> Iterator[Problem]:
     """Where there is an RDMA port, GPUs and network cards can exchange data directly.
 
-    That needs the nvidia_peermem module (or DMA-BUF) and PCIe access control services (ACS) off; without,
-    every message takes a detour through the host's memory.
+    That needs the nvidia_peermem module (or DMA-BUF), PCIe access control services (ACS) off, and an IOMMU
+    that is off or passes through; without, every message takes a detour through the host's memory.
 
-    Fix: root: `modprobe nvidia_peermem`; ACS is switched off in the BIOS.
-    Source: NCCL troubleshooting guide, GPU Direct; /proc/modules and PCI configuration space.
+    Fix: root: `modprobe nvidia_peermem`; ACS is switched off in the BIOS; `iommu=pt` of the kernel.
+    Source: NCCL troubleshooting guide, GPU Direct; /proc/modules, PCI configuration space and IOMMU groups.
     """
     if isinstance(facts.infiniband, Missing) or not facts.infiniband or isinstance(facts.system, Missing):
         return
@@ -143,4 +143,9 @@ def rdma_reaches_the_gpus(facts: HostFacts) -> Iterator[Problem]:
         yield Problem(
             "PCIe ACS is on: traffic between GPUs and network cards goes through the CPU",
             "ask the administrator to switch ACS off in the BIOS (virtual machines need it on)",
+        )
+    elif facts.system.iommu == "translated":
+        yield Problem(
+            "the IOMMU translates addresses: traffic between GPUs and network cards may go through the CPU",
+            "ask the administrator to start the kernel with iommu=pt (virtual machines need translation)",
         )

@@ -36,7 +36,7 @@ def shared_memory_is_enough(
     DataLoader workers pass batches through /dev/shm and NCCL its buffers. In a container it is 64 MiB by
     default: the job dies with "bus error" or "No space left on device" in mid-epoch.
 
-    Fix: `docker run --shm-size=16g` or `--ipc=host`; remove stale files of dead runs from /dev/shm.
+    Fix: `docker run --shm-size=16g` or `--ipc=host`; where it is large and full, remove files of dead runs.
     Source: statvfs; threshold `shm_mib_per_rank` of `expect:`; PyTorch README, Docker image section.
     """
     ranks = use.needed if job.wants_gpus else job.cpu_ranks(host)
@@ -46,10 +46,14 @@ def shared_memory_is_enough(
     if isinstance(limits.shm_free_mib, Missing):
         yield unchecked("shared memory", limits.shm_free_mib)
     elif limits.shm_free_mib < wanted:
+        total = limits.shm_total_mib
+        fix = "in a container: --shm-size=16g or --ipc=host; else: sudo mount -o remount,size=50% /dev/shm"
+        if not isinstance(total, Missing) and total >= wanted:
+            fix = "ls -la /dev/shm shows what fills it, such as files of dead runs"
         yield Problem(
             f"shared memory (/dev/shm) has {format_gib(limits.shm_free_mib)} free; {format_gib(wanted)} are"
             f" wanted for {ranks} rank{'s' * (ranks != 1)}",
-            "in a container: --shm-size=16g or --ipc=host; else: ls -la /dev/shm for files of dead runs",
+            fix,
         )
 
 

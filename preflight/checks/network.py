@@ -48,7 +48,7 @@ def named_interfaces_exist(network: Network, environ: dict[str, str], job: Job) 
     """
     up = [interface for interface in network.interfaces if interface.up]
     for name in _NAMES:
-        value = (environ if job.inherits(name) else job.env).get(name, "")
+        value = _value(name, environ, job)
         if value and not any(_chosen(interface, value) for interface in up):
             yield Problem(
                 f"{name}={value} fits no interface that is up ({', '.join(i.name for i in up) or 'none'})",
@@ -57,11 +57,50 @@ def named_interfaces_exist(network: Network, environ: dict[str, str], job: Job) 
             )
 
 
+def _value(name: str, environ: dict[str, str], job: Job) -> str:
+    """Return what ranks get for a variable."""
+    return (environ if job.inherits(name) else job.env).get(name, "")
+
+
 def _chosen(interface: Interface, value: str) -> bool:
     words = [word for word in value.lstrip("^=").split(",") if word]
     exact = value.lstrip("^").startswith("=")
     fits = any(interface.name == word if exact else interface.name.startswith(word) for word in words)
     return fits != value.startswith("^")
+
+
+_MUCH_FASTER = 4
+
+
+@host_check("NET006", Severity.WARNING)
+def ranks_talk_over_a_fast_interface(
+    network: Network, environ: dict[str, str], job: Job, facts: HostFacts
+) -> Iterator[Problem]:
+    """No interface of the host is much faster than the one that ranks are told to talk over.
+
+    A launch on several hosts takes the interface that SSH comes in on unless hosts.yaml names another, and
+    that may be the one for administration: 2 GB of gradients take 16 s at 1 Gbit/s. Judged are interfaces
+    with hardware behind them, at four times the speed; with an active InfiniBand or RoCE port NCCL uses that.
+
+    Fix: `interface:` in hosts.yaml, on all hosts of the launch.
+    Source: /sys/class/net/*/speed; NCCL environment documentation, NCCL_SOCKET_IFNAME.
+    """
+    ports = () if isinstance(facts.infiniband, Missing) else facts.infiniband
+    value = _value(_NAMES[0], environ, job)
+    if not value or any(port.state.upper() == "ACTIVE" for port in ports):
+        return
+    speeds = {each: each.speed_mbps for each in network.interfaces if isinstance(each.speed_mbps, int)}
+    usable = [each for each in speeds if each.up and not each.virtual and each.has_routable_address]
+    taken = max((each for each in usable if _chosen(each, value)), key=speeds.__getitem__, default=None)
+    if taken is None:
+        return
+    best = max(usable, key=speeds.__getitem__)
+    if speeds[best] >= _MUCH_FASTER * speeds[taken] > 0:
+        yield Problem(
+            f"ranks talk over {taken.name} at {speeds[taken]} Mbit/s, and {best.name} has {speeds[best]}",
+            f"where {best.name} leads to the other hosts: interface: {best.name} for this host in hosts.yaml",
+            subject=taken.name,
+        )
 
 
 @cluster_check("NET003", Severity.WARNING)

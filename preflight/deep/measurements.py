@@ -33,7 +33,6 @@ class DeviceFacts:
     capability: str = ""  # compute capability, or the vector instructions of a CPU
     cuda: str | None = None
     sms: int | None = None
-    memory_mib: int | None = None
     clock_max_mhz: float | None = None
     memory_clock_max_mhz: float | None = None
     bus_bits: int | None = None

@@ -149,6 +149,11 @@ class Interface:
     mtu: int
     speed_mbps: Fact[int]
 
+    @property
+    def has_routable_address(self) -> bool:
+        """Whether another host may reach an address of it: each one that is up has a link-local one."""
+        return any(not address.lower().startswith(("fe80:", "169.254.")) for address in self.addresses)
+
 
 @dataclass(frozen=True, slots=True)
 class Network:

@@ -116,7 +116,6 @@ class GpuDevice:
             "uuid": self.uuid,
             "capability": "%d.%d" % (major, minor),
             "sms": int(self.properties.multi_processor_count),
-            "memory_mib": int(self.properties.total_memory) >> 20,
             "cuda": str(self.torch.version.cuda),
         }
 
