@@ -76,7 +76,7 @@ _MUCH_FASTER = 4
 def ranks_talk_over_a_fast_interface(
     network: Network, environ: dict[str, str], job: Job, facts: HostFacts
 ) -> Iterator[Problem]:
-    """No interface of the host is much faster than the one that ranks are told to talk over.
+    """No interface of the host is much faster than the one that ranks talk over.
 
     A launch on several hosts takes the interface that SSH comes in on unless hosts.yaml names another, and
     that may be the one for administration: 2 GB of gradients take 16 s at 1 Gbit/s. Judged are interfaces
