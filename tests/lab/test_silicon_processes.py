@@ -136,7 +136,7 @@ def test_a_gpu_is_opened_by_uuid_too(silicon: Path, opened: Open) -> None:
 def test_kinds_go_to_their_lists(silicon: Path, opened: Open) -> None:
     both = opened("--gpu", "0", "--kind", "C+G")
     mps = opened("--gpu", "0", "--kind", "M+C")
-    assert listed(silicon)[0] == {both.pid: 500}
+    assert listed(silicon)[0] == {both.pid: 500, mps.pid: 500}
     assert listed(silicon, "Graphics")[0] == {both.pid: 500}
     assert listed(silicon, "MPSCompute")[0] == {mps.pid: 500}
 

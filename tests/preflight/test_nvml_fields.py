@@ -231,6 +231,17 @@ def test_texts_of_pynvml_are_bytes_or_str() -> None:
     assert [as_text(b"a\xff"), as_text("b"), as_text(3)] == ["a\ufffd", "b", "3"]
 
 
+def test_a_process_in_two_lists_is_one_client_of_mps_or_one_that_computes() -> None:
+    """As driver 580 lists two clients of MPS, and every driver what nvidia-smi prints as C+G."""
+    client, desktop = (SimpleNamespace(pid=pid, usedGpuMemory=500 * MIB) for pid in (7, 8))
+    nv = library(
+        ComputeRunningProcesses_v3=[client, desktop],
+        MPSComputeRunningProcesses_v3=[client],
+        GraphicsRunningProcesses_v3=[desktop],
+    )
+    assert [(each["pid"], each["kind"]) for each in processes(nv, object())] == [(7, "mps"), (8, "compute")]
+
+
 def test_a_process_of_a_driver_before_450_has_its_pid_and_memory() -> None:
     nv = library({f"{kind}RunningProcesses{form}": 13 for form in ("_v3", "_v2")
                   for kind in ("Compute", "MPSCompute", "Graphics")})  # fmt: skip

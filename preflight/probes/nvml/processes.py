@@ -15,7 +15,7 @@ _PROCESS_CALLS = (
 
 def processes(nv: Any, gpu: Any) -> list[Json]:
     """Return facts.ComputeProcess for each process on the GPU."""
-    found: dict[tuple[int, str], Json] = {}
+    found: dict[int, Json] = {}
     for kind, call in _PROCESS_CALLS:
         try:
             listed = _running(nv, gpu, call)
@@ -25,10 +25,10 @@ def processes(nv: Any, gpu: Any) -> list[Json]:
             raise
         for process in listed:
             pid, used = int(process.pid), process.usedGpuMemory
-            if kind == "graphics" and (pid, "compute") in found:
+            if kind == "graphics" and pid in found:
                 continue  # nvidia-smi's "C+G": one process, its memory counted once
             known = used is not None and int(used) != 0xFFFFFFFFFFFFFFFF
-            found[pid, kind] = {
+            found[pid] = {  # "M+C", a client of MPS, is in the compute list too (driver 580)
                 "pid": pid,
                 "kind": kind,
                 "used_mib": int(used) >> 20 if known else missing("the driver does not say", "not-supported"),

@@ -15,14 +15,10 @@
 #include <sys/file.h>
 #include <unistd.h>
 
-/* A client of the MPS server ("M+C") is in the MPS list alone; "C+G" is in both of its lists. */
+/* "M+C", a client of the MPS server, and "C+G" are in both of their lists. */
 static int wanted(const struct process *process, char kind)
 {
-    if (kind == '*')
-        return 1;
-    if (*process->kind == 'M')
-        return kind == 'M';
-    return strchr(process->kind, kind) != NULL;
+    return kind == '*' || strchr(process->kind, kind) != NULL;
 }
 
 /* "pid kind mib|- gpu-instance|- compute-instance|- name..." */
