@@ -26,6 +26,7 @@ from launcher.engines.command_line.pages.notebook_cells import commands_of_noteb
 from launcher.engines.command_line.pages.python_text import refuse_python
 from launcher.engines.command_line.shell.expansions import with_quotes
 from launcher.engines.command_line.side_commands import say_left_out
+from launcher.engines.command_line.tables.side_programs import PROBES
 from launcher.engines.command_line.task_files.condor import command_of_condor
 from launcher.engines.command_line.task_files.editor_config import command_of_editor
 
@@ -38,7 +39,7 @@ _SHELL = (  # ana@gpu1:~/x$, [ana@gpu1 x]$, ana@mac x %, arrows of zsh's themes,
 _ENTERED = r"^[ \t]*(?:\([\w./~-]+\)[ \t]*)?"
 _PROMPT = re.compile(
     rf"{_ENTERED}(?:(?:{_SHELL}|\\?\$|[%>]|>>>)[ \t]+(?:!(?=[\w.]))?|PS [^\s>]*>[ \t]+|[A-Z]:\\[^\s>]*>[ \t]*"
-    r"|!(?![ \t]+(?:[\[({]|test\b))[ \t]*)",
+    rf"|!(?![ \t]+(?:[\[({{]|test\b|(?:true|false|command|{'|'.join(PROBES)})\b[^\n]*(?:&&|\|\|)))[ \t]*)",
     re.MULTILINE,
 )
 _SHELL_PROMPT = re.compile(rf"{_ENTERED}(?:{_SHELL}|\$)[ \t]+")

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping
 from typing import TypeAlias
 
-from launcher.engines.command_line.shell.words import SEPARATORS, Operator, Word
+from launcher.engines.command_line.shell.words import SEPARATORS, Operator, Word, without_itself
 from preflight.frozen import dataclass
 
 Value: TypeAlias = str | Word | tuple[Word, ...]
@@ -26,11 +26,14 @@ class Variables(dict[str, Value]):
 
     def cover(self, words: Iterable[Word]) -> None:
         """Take assignments that the next word of their command sees, until `uncover`."""
-        for name, _, value in (word.text.partition("=") for word in words if word.is_known):
-            before = self.get(name.rstrip("+"), "")
-            if name.rstrip("+").isidentifier() and isinstance(before, str):
-                self.covered.setdefault(name.rstrip("+"), self.get(name.rstrip("+")))
-                self[name.rstrip("+")] = before * name.endswith("+") + value
+        for word in words:
+            target, _, value = word.text.partition("=")
+            name = target.removesuffix("+")
+            before = self.get(name, "")
+            if name.isidentifier() and isinstance(before, str):
+                self.covered.setdefault(name, self.get(name))
+                given = without_itself(name, Word(before * (name != target) + value, word.unresolved))
+                self[name] = given.text if given.is_known else given
 
     def uncover(self) -> None:
         """Set what `cover` has set to what it was."""
