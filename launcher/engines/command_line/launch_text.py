@@ -12,9 +12,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from itertools import dropwhile
 
-from launcher.engines.command_line import refusals, side_commands
+from launcher.engines.command_line import batch_script, refusals, side_commands
 from launcher.engines.command_line.candidates import SUBMITS, FoundCommand, ShellLine, choose_launch, submits
-from launcher.engines.command_line.manifests.counts import ASKED
 from launcher.engines.command_line.options import RANK_LOGS
 from launcher.engines.command_line.pages.blocks import LAUNCH_INSIDE, LAUNCH_LINE
 from launcher.engines.command_line.pages.page import commands_text
@@ -29,10 +28,8 @@ from launcher.engines.command_line.shell.state import READERS, ShellState
 from launcher.engines.command_line.shell.variables import Value
 from launcher.engines.command_line.shell.words import Word, is_assignment, read_aliases
 from launcher.engines.command_line.tables import side_programs
-from launcher.engines.command_line.tables.mpirun_srun import PREFIXES
 from launcher.engines.command_line.wrappers import explain_empty, strips_program
 from launcher.errors import CommandRefused
-from preflight.checks.message_text import shorten
 
 _COMMENT_INSIDE = re.compile(r"^(?![ \t]*#)[^\n]*\\[ \t]*\n[ \t]*#[^\n]*\n[ \t]*[^\s#]", re.MULTILINE)
 _ARGUMENTS = re.compile(r"\$(?:[@*#]|\{[@*])")
@@ -45,17 +42,6 @@ _NO_ARGUMENTS = "$@: the text has no arguments of its own"
 _BLOCK = "read where the values of the text decide it, and left out elsewhere"
 _AFTER = "it has no effect after the launch"
 _IN_CONDITION = "in a condition that the text does not decide: do it on each host first, where it holds"
-_SBATCH = "for sbatch alone; `slurm:` of a run config says it to gpulaunch submit"
-_IMAGE = "gpulaunch starts no container: start it on each host, and name it in hosts.yaml (via:)"
-_DIRECTIVES = "for its scheduler alone; the hosts are those of --hosts"
-_DIRECTIVE = re.compile(
-    r"^[ \t]*#(?P<mark>SBATCH|PBS|BSUB|COBALT|OAR|PJM|JSUB|FLUX|\$)[ \t:]+(?P<options>-[^\n]*?)"
-    r"(?:[ \t]#[^\n]*)?$",
-    re.MULTILINE,
-)
-_COUNTS = {"nodes": "--nodes|-N", "total": "--ntasks|-n", "per_node": "--ntasks-per-node"}
-_COUNTED = re.compile(r"--(?:nodes|ntasks)\b|-[Nn]p?\d*$|-ppn$")
-_OPTION = re.compile(r"-\S+(?:[ \t]+[^-\s]\S*)*")
 _OF_TRAINING = re.compile(
     r"(?:CUDA|NCCL|GLOO|TORCH|PYTORCH|HF|WANDB|OMP|MKL|TRANSFORMERS|TOKENIZERS|UCX|HYDRA|RAY|DS|ACCELERATE)_[A-Z0-9_]+"
     r"|PYTHONPATH|LD_LIBRARY_PATH|LD_PRELOAD"
@@ -71,7 +57,6 @@ _ITSELF = re.compile(r"\$(?:0|\{0\}|\{?BASH_SOURCE(?:\[0\])?\}?)")  # `sbatch --
 _ERREXIT = re.compile(r"set (?!--)[^\n]*?(?<!\S)([-+])(?:[a-zA-Z]{0,20}e[a-zA-Z]{0,20}|o errexit)(?!\S)")
 _ERREXIT_OF_FILE = re.compile(r"#![^\n]*sh[ \t]+-[a-zA-Z]*e")
 _DEMAND = re.compile(r"\$\{\w+:?\?")
-_SHOWN = 60
 _MOST_COMMANDS = 1000
 """More than any text that launches something; each keeps the variables that it has."""
 
@@ -91,7 +76,7 @@ def split_line(
     it; `number` chooses one of several commands. Raises CommandRefused for several commands without one, for
     launches in a loop or a condition that the text does not decide, and for quotes that do not end.
     """
-    launches = _Launches(ShellState(environ, files))
+    launches = _Launches(ShellState({**batch_script.job_variables(text), **environ}, files))
     launches.shell.functions.update(functions or {})
     launches.read(text)
     return launches.line(text, number)
@@ -278,7 +263,7 @@ class _Launches:
         """Return the one command of the text. Raises CommandRefused for none and for several."""
         shell, found = self.shell, self.found
         shell.dropped += [f"{kind}: {_BLOCK}" for kind in shell.blocks.kinds]
-        shell.dropped += _directives(text)
+        shell.dropped += batch_script.explain_directives(text)
         shell.dropped += _unexported(text, shell)
         shell.dropped += [_BLANK_BEHIND] if _BLANK_BEHIND_SIGN.search(text) else []
         without = sorted(shell.visible - shell.values.keys() - shell.exports.keys())
@@ -296,7 +281,7 @@ class _Launches:
                 raise shell.doubtful[0][1] if shell.doubtful else _no_command(shell)
         if len(found) > 1 and _COMMENT_INSIDE.search(text):
             raise refusals.cut_command(found[1].words[0].text)
-        choice = choose_launch(found, number, is_batch=_DIRECTIVE.search(text) is not None)
+        choice = choose_launch(found, number, is_batch=batch_script.is_batch_script(text))
         line = found[choice.at].line
         shell.dropped += choice.said
         shell.dropped += [after if at > choice.at else before for at, after, before in self.behind]
@@ -307,37 +292,8 @@ class _Launches:
             shown = " ".join(word.text for word in words[:3])
             shell.dropped.append(f"{shown}: {side_commands.BEHIND if at in self.late else _IN_CONDITION}")
         dropped = tuple(filter(None, dict.fromkeys(shell.dropped)))
-        exports = (*_counts_of_job(text, line.words), *line.exports)
+        exports = (*batch_script.asked_counts(text, line.words), *line.exports)
         return replace(line, exports=exports, dropped=dropped, unknown=unknown, commands=choice.commands)
-
-
-def _directives(text: str) -> Iterator[str]:
-    """Yield what is said of the lines of a batch script that its scheduler reads."""
-    options: dict[str, dict[str, None]] = {}
-    for found in _DIRECTIVE.finditer(text):
-        given = options.setdefault(found["mark"], {})
-        given |= dict.fromkeys(shorten(option, _SHOWN) for option in _OPTION.findall(found["options"]))
-    for mark, given in options.items():
-        why = _SBATCH if mark == "SBATCH" else _DIRECTIVES
-        if image := next((one for one in given if one.startswith("--container-image")), ""):
-            del given[image]
-            yield f"#{mark} {image}: {_IMAGE}"
-        yield f"#{mark} {', '.join(given)}: {why}"
-
-
-def _counts_of_job(text: str, words: tuple[Word, ...]) -> Iterator[tuple[str, Word]]:
-    """Yield what srun takes from the lines of its batch script where it counts nothing itself.
-
-    In front of a launcher its tasks are launchers, and count no ranks.
-    """
-    others = [word for word in words if posixpath.basename(word.text) not in PREFIXES]
-    if len(others) == len(words) or any(_COUNTED.match(word.text) for word in words):
-        return
-    is_script = any(map(side_commands.is_python, others)) and not side_commands.has_launcher(others)
-    for sets, option in _COUNTS.items():
-        number = refusals.number_of_job(option, text) if sets == "nodes" or is_script else ""
-        if number:
-            yield f"{ASKED}_{sets}_#SBATCH {option.partition('|')[0]}", Word(number)
 
 
 def _unexported(text: str, shell: ShellState) -> Iterator[str]:

@@ -2,7 +2,7 @@
 
 import re
 import shlex
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 
 from launcher.engines.command_line.pages.python_text import noted_launch
@@ -21,16 +21,6 @@ _NAME = re.compile(r"\$\{?([A-Za-z_]\w*)", re.ASCII)
 _WITHOUT_PROGRAM = re.compile(
     r"has no (?:script|program) to start$|names no script|^the line has no command$"
 )
-_OF_JOB = {
-    "SLURM_NNODES": "--nodes|-N",
-    "SLURM_JOB_NUM_NODES": "--nodes|-N",
-    "SLURM_NTASKS": "--ntasks|-n",
-    "SLURM_NTASKS_PER_NODE": "--ntasks-per-node",
-    "SLURM_GPUS_PER_NODE": "--gpus-per-node",
-    "SLURM_CPUS_PER_TASK": "--cpus-per-task|-c",
-}
-"""Variables of Slurm, and the options of sbatch that they repeat."""
-
 _FOR_ARGUMENTS = re.compile(r"(?P<quote>\"?)\$(?:[@*]|\{[@*][^}\n]*\})(?P=quote)")
 
 
@@ -104,27 +94,12 @@ def refuse_continued(text: str, args: Sequence[str]) -> None:
             )
 
 
-def _of_job(names: Iterable[str], text: str) -> Iterator[str]:
-    """Yield values of variables of Slurm that a batch script gives itself: `#SBATCH --nodes=2`."""
-    for name in names:
-        if value := number_of_job(_OF_JOB.get(name, "(?!)"), text):
-            yield f"{value} for ${name}"
-
-
-def number_of_job(option: str, text: str) -> str:
-    """Return the number that the lines of a batch script give an option; "" for none, and for a range."""
-    found = re.findall(rf"^[ \t]*#SBATCH[^\n#]*\s(?:{option})[=\s]*(\d+)\b(?!-)", text, re.MULTILINE)
-    return found[-1] if found else ""
-
-
 def of_text(error: CommandRefused, text: str) -> CommandRefused:
     """Return an error with what the text itself says to it: a value in a comment, arguments that it lacks."""
     for name in _NAME.findall(error.message):
         if re.search(rf"^[ \t]*#[ \t]*(?:export[ \t]+)?{name}=", text, re.MULTILINE):
             fix = f"take the # in front of {name}= out, or write the value"
             return CommandRefused(error.message, fix)
-    if given := ", ".join(_of_job(dict.fromkeys(_NAME.findall(error.message)), text)):
-        return CommandRefused(error.message, f"write {given}, as its #SBATCH lines do, or as your hosts need")
     if error.message == settings_file().message and (launch := noted_launch(text)):
         fix = f"paste the launch that a comment of it has: gpulaunch run --hosts A,B -- {launch}"
         return CommandRefused(error.message, fix)

@@ -39,13 +39,12 @@ _REPLACED = re.compile(
     re.ASCII,
 )
 _WITH_VARIABLES = re.compile(
-    r"(?P<head>[A-Za-z_]\w*(?:##?|%%?|/[/#%]?(?:\\.|[^/\\\[\]{}$`\"'])*/))(?P<word>[^\\`]{1,200})", re.ASCII
+    r"(?P<head>[A-Za-z_]\w*(?:##?|%%?|(?P<mark>/[/#%]?)))"
+    r"(?P<old>(?(mark)(?:\\.|[^/\\`])*(?=/)|[^\\`]{1,200}))(?:/(?P<new>[^\\`]{0,200}))?",
+    re.ASCII,
 )
-"""`${NAME%"$END"}` and `${NAME/OLD/$NEW}`: a part or what takes its place comes from variables."""
+"""`${NAME%"$END"}` and `${NAME/$OLD/$NEW}`: a part or what takes its place comes from variables."""
 
-_OF_VARIABLE = re.compile(
-    r"(?P<head>[A-Za-z_]\w*/[/#%]?)(?P<old>\"?\$\w+\"?)(?P<rest>/.*)", re.ASCII | re.DOTALL
-)
 _PLAIN = re.compile(r"[^\\{}$`\"'&*?\[\]]*")
 _CASE = re.compile(r"(?P<name>[A-Za-z_]\w*)(?P<mark>\^\^?|,,?)", re.ASCII)
 _SLICE = re.compile(r"(?P<name>[A-Za-z_]\w*):(?P<first>\d{1,4}| -\d{1,4})(?::(?P<count>\d{1,4}))?", re.ASCII)
@@ -100,8 +99,7 @@ def expand_parameter(shown: str, end: int, values: Values, split: Split, depth: 
     counted_words = values.get(counted["name"]) if counted is not None else None
     if isinstance(counted_words, tuple) and all(map(_is_one_word, counted_words)):
         return Expansion(end, text=str(len(counted_words)))
-    known = _with_known_word(_with_known_pattern(inner, split, depth), split, depth)
-    changed = _changed(known, values)
+    changed = _changed(_with_known_words(inner, split, depth), values)
     if changed is not None:
         return Expansion(end, text=changed)
     match = _PARAMETER.fullmatch(inner)
@@ -116,23 +114,20 @@ _LITERAL = re.compile(r"[\w.,:/=+@%? -]*[&;|()#][\w.,:/=+@%&;|()# -]*")
 """A word whose operators are characters within `${...}`."""
 
 
-def _with_known_word(inner: str, split: Split, depth: int) -> str:
-    """Return an expansion with the values of the variables in its last word; as it is where one has none."""
+def _with_known_words(inner: str, split: Split, depth: int) -> str:
+    """Return an expansion with the values of the variables in its words; as it is where one has none."""
     found = _WITH_VARIABLES.fullmatch(inner) if depth < DEEPEST and ("$" in inner or '"' in inner) else None
-    if found is None or found["word"] != found["word"].strip():
+    if found is None:
         return inner
-    tokens = split(found["word"], depth + 1)
-    text, lacking = join_tokens(tokens)
-    is_one = len(tokens) == 1 and not lacking and _PLAIN.fullmatch(text) is not None
-    return f"{found['head']}{text}" if is_one else inner
-
-
-def _with_known_pattern(inner: str, split: Split, depth: int) -> str:
-    """Return `${NAME/$OLD/NEW}` with the value of OLD."""
-    found = _OF_VARIABLE.fullmatch(inner) if depth < DEEPEST else None
-    text, lacking = join_tokens(split(found["old"], depth + 1)) if found is not None else ("", ())
-    is_plain = bool(text) and not lacking and "/" not in text and _PLAIN.fullmatch(text) is not None
-    return f"{found['head']}{text}{found['rest']}" if found is not None and is_plain else inner
+    parts: list[str] = []
+    for part in filter(None, (found["old"], found["new"])):
+        is_open = part.strip('"') != part or "$" in part
+        tokens = split(part, depth + 1) if is_open else ()
+        text, lacking = join_tokens(tokens) if is_open else (part, ())
+        if part != part.strip() or lacking or (is_open and (len(tokens) != 1 or not _PLAIN.fullmatch(text))):
+            return inner
+        parts.append(text)
+    return found["head"] + "/".join(parts)
 
 
 def _is_one_word(word: Word) -> bool:

@@ -1,0 +1,85 @@
+"""What the lines of a batch script that its scheduler reads (`#SBATCH --nodes=2`) say of its launch. Pure."""
+
+import posixpath
+import re
+from collections.abc import Iterator, Mapping
+from itertools import takewhile
+
+from launcher.engines.command_line import side_commands
+from launcher.engines.command_line.manifests.counts import ASKED
+from launcher.engines.command_line.shell.words import Word
+from launcher.engines.command_line.tables.mpirun_srun import PREFIXES
+from preflight.checks.message_text import shorten
+
+_SBATCH = "for sbatch alone; `slurm:` of a run config says it to gpulaunch submit"
+_IMAGE = "gpulaunch starts no container: start it on each host, and name it in hosts.yaml (via:)"
+_DIRECTIVES = "for its scheduler alone; the hosts are those of --hosts"
+_DIRECTIVE = re.compile(
+    r"^[ \t]*#(?P<mark>SBATCH|PBS|BSUB|COBALT|OAR|PJM|JSUB|FLUX|\$)[ \t:]+(?P<options>-[^\n]*?)"
+    r"(?:[ \t]#[^\n]*)?$",
+    re.MULTILINE,
+)
+_OPTION = re.compile(r"-\S+(?:[ \t]+[^-\s]\S*)*")
+_SHOWN = 60
+_COUNTS = {"nodes": "--nodes|-N", "total": "--ntasks|-n", "per_node": "--ntasks-per-node"}
+_COUNTED = re.compile(r"--(?:nodes|ntasks)\b|-[Nn]p?\d*$|-ppn$")
+_VARIABLES = {
+    "SLURM_NNODES": _COUNTS["nodes"],
+    "SLURM_JOB_NUM_NODES": _COUNTS["nodes"],
+    "SLURM_NTASKS": _COUNTS["total"],
+    "SLURM_NTASKS_PER_NODE": _COUNTS["per_node"],
+    "SLURM_GPUS_PER_NODE": "--gpus-per-node",
+    "SLURM_GPUS_ON_NODE": r"--gpus-per-node[= ](?:[a-z]\w*:)?|--gres[= ]gpu:(?:[a-z]\w*:)?",
+    "SLURM_CPUS_PER_TASK": "--cpus-per-task|-c",
+}
+"""Variables of Slurm, and the options of sbatch that they repeat."""
+
+
+def is_batch_script(text: str) -> bool:
+    """Return whether a text has lines for a scheduler."""
+    return _DIRECTIVE.search(text) is not None
+
+
+def _number(option: str, text: str) -> str:
+    """Return the number that the lines give an option of sbatch; "" for none, and for a range."""
+    found = re.findall(rf"^[ \t]*#SBATCH[^\n#]*\s(?:{option})[=\s]*(\d+)\b(?!-)", text, re.MULTILINE)
+    return found[-1] if found else ""
+
+
+def job_variables(text: str) -> Mapping[str, str]:
+    """Return the variables that a job has whose script this is: `SLURM_NNODES` of `#SBATCH --nodes=2`."""
+    options = _VARIABLES if "#SBATCH" in text and "SLURM_" in text else {}
+    return {name: number for name, option in options.items() if (number := _number(option, text))}
+
+
+def explain_directives(text: str) -> Iterator[str]:
+    """Yield what is said of the lines that a scheduler reads, and of the variables that follow from them."""
+    options: dict[str, dict[str, None]] = {}
+    for found in _DIRECTIVE.finditer(text):
+        given = options.setdefault(found["mark"], {})
+        given |= dict.fromkeys(shorten(option, _SHOWN) for option in _OPTION.findall(found["options"]))
+    for mark, given in options.items():
+        why = _SBATCH if mark == "SBATCH" else _DIRECTIVES
+        if image := next((one for one in given if one.startswith("--container-image")), ""):
+            del given[image]
+            yield f"#{mark} {image}: {_IMAGE}"
+        yield f"#{mark} {', '.join(given)}: {why}"
+    for name, number in job_variables(text).items():
+        if re.search(rf"\$\{{?{name}\b", text):
+            yield f"${name}: {number}, as the #SBATCH lines say, on however many hosts it starts"
+
+
+def asked_counts(text: str, words: tuple[Word, ...]) -> Iterator[tuple[str, Word]]:
+    """Yield as variables what srun takes from the lines of its script where it counts nothing itself.
+
+    In front of a launcher its tasks are launchers, and count no ranks.
+    """
+    others = [word for word in words if posixpath.basename(word.text) not in PREFIXES]
+    options = takewhile(lambda word: not side_commands.is_python(word), others)
+    if len(others) == len(words) or any(_COUNTED.match(word.text) for word in options):
+        return
+    is_script = any(map(side_commands.is_python, others)) and not side_commands.has_launcher(others)
+    for sets, option in _COUNTS.items():
+        number = _number(option, text) if sets == "nodes" or is_script else ""
+        if number:
+            yield f"{ASKED}_{sets}_#SBATCH {option.partition('|')[0]}", Word(number)
