@@ -1,6 +1,6 @@
 """Durations as people type them: `90` and `30s` are seconds; `10m`, `2h`, `30d`."""
 
-import re
+from preflight import regex as re
 
 EXPECTED = "a duration such as 90, 30s, 10m, 2h or 30d"
 PATTERN = r"[0-9]{1,12}(?:\.[0-9]{1,9})?(?:s|m|min|h|d)?"

@@ -2,10 +2,11 @@
 
 import math
 import os
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, TextIO, TypeVar
+
+from preflight import regex as re
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -2,7 +2,6 @@
 
 import os
 import posixpath
-import re
 import shlex
 from collections.abc import Mapping
 from itertools import takewhile
@@ -14,6 +13,7 @@ import click
 from launcher.commands._usage_errors import HOST_OPTIONS, OTHER_OPTIONS, WrongUsage
 from launcher.local.project import SUFFIXES
 from launcher.text import one_line
+from preflight import regex as re
 
 _RANKS = "ranks of each host: --gpus N, on CPUs --gpus none --set processes_per_host=N"
 _CHECKS = "findings that shall not stop the launch: --ignore CODES"

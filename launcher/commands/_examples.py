@@ -1,6 +1,6 @@
 """Examples, one a line: the help of a command has those that call it."""
 
-import re
+from preflight import regex as re
 
 _EXAMPLES = """\
 gpulaunch init --hosts root@192.0.2.7:41022

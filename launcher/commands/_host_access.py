@@ -1,7 +1,6 @@
 """How a command reaches the hosts that its command line names."""
 
 import os
-import re
 import stat
 import sys
 from collections.abc import Callable, Iterable, Iterator
@@ -24,6 +23,7 @@ from launcher.remote.shards.terminal_questions import SharedAnswers
 from launcher.terminal.output import ask_secret, ask_visibly, echo
 from launcher.transports.base import Confirm, Connection, OpenOptions, Prompt
 from launcher.transports.ssh.endpoint import opener_for
+from preflight import regex as re
 from preflight.checks.message_text import quote_path
 from preflight.frozen import dataclass
 

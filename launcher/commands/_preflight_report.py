@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import re
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
@@ -17,6 +16,7 @@ from launcher.local.home import user_state_dir
 from launcher.local.safe_paths import write_below
 from launcher.terminal.cell_width import StyledLine
 from launcher.terminal.screen import Screen
+from preflight import regex as re
 from preflight.checks.finding import Finding, Severity
 
 if TYPE_CHECKING:

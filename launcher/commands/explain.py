@@ -1,7 +1,6 @@
 """gpulaunch explain CODE."""
 
 import os
-import re
 import sys
 from collections.abc import Iterable, Iterator
 
@@ -14,6 +13,7 @@ from launcher.errors import BadInput
 from launcher.exit_codes import ExitCode
 from launcher.terminal.output import echo_json, echo_lines
 from launcher.text import one_line
+from preflight import regex as re
 from preflight.checks.check_docs import find_check_text
 from preflight.checks.explain import render_explanation
 

@@ -1,13 +1,13 @@
 """The DeepSpeed config of a launch: named by arguments or accelerate's file, or held by the script itself."""
 
 import json
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from launcher.local.home import at_home
 from launcher.local.small_files import read_small_text
+from preflight import regex as re
 from preflight.decide.script_args import read_option_values
 from preflight.job import DeepSpeedConfig
 

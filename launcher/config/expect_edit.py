@@ -1,6 +1,5 @@
 """Measured floors written into hosts.yaml, whose comments and order stay as their author wrote them. Pure."""
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -8,6 +7,7 @@ import yaml
 
 from launcher.config.yaml_bounds import compose
 from launcher.errors import BadInput
+from preflight import regex as re
 
 Floors = Mapping[str, Mapping[str, float]]
 """Values by key, of each host."""

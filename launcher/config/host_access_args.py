@@ -1,10 +1,10 @@
 """The options that reach hosts, in the commands of messages: they must be typed again with each command."""
 
-import re
 import shlex
 from collections.abc import Iterable, Sequence
 
 from launcher.local.home import shorten_path
+from preflight import regex as re
 from preflight.checks.message_text import quote_path
 
 OPTIONS = {"-i": "-i", "--inventory": "-i", "--identity-file": "--identity-file"}

@@ -1,7 +1,6 @@
 """Values of a host in hosts.yaml that are often written as something near: the error says what was meant."""
 
 import posixpath
-import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,6 +9,7 @@ from launcher.config.value_types import HOST_PATH, MAX_TEXT, Custom, Schema, Tex
 from launcher.config.yaml_tree import YamlNode
 from launcher.errors import BadInput
 from launcher.local.home import at_home
+from preflight import regex as re
 from preflight.checks.versions import check_specifier
 
 MAX_GPUS = 1024

@@ -9,7 +9,8 @@ encodings.
 """
 
 import ipaddress
-import re
+
+from preflight import regex as re
 
 _LONGEST_HOST = 253  # of DNS
 _LONGEST_USER = 255

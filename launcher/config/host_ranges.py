@@ -1,11 +1,11 @@
 """What a word that names hosts means: ranges (ClusterShell's node-set syntax) and ssh's user@host:port."""
 
-import re
 from collections.abc import Container, Mapping
 from functools import partial
 
 from launcher.config.host_names import HOST_RULE, USER_RULE, is_host, is_user
 from launcher.errors import BadInput
+from preflight import regex as re
 from preflight.checks.message_text import quote_path
 from preflight.frozen import dataclass
 

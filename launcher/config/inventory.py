@@ -1,6 +1,5 @@
 """hosts.yaml: the known hosts and how to reach each; and what a host word on the command line means."""
 
-import re
 import sys
 from collections.abc import Iterable
 from dataclasses import field, replace
@@ -12,6 +11,7 @@ from launcher.config.host_names import HOST_RULE, USER_RULE, is_host, is_ip, is_
 from launcher.config.via_options import Via, check_via
 from launcher.config.yaml_tree import hint_nearest
 from launcher.errors import BadInput, ConfigError
+from preflight import regex as re
 from preflight.frozen import dataclass
 from preflight.job import Expect, GpuRequest, Job
 

@@ -1,6 +1,5 @@
 """Reads hosts.yaml into the inventory; every mistake in it is found at once."""
 
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -18,6 +17,7 @@ from launcher.config.yaml_tree import ConfigIssues, YamlNode, hint_nearest
 from launcher.errors import BadInput, ConfigError
 from launcher.local.home import at_home, user_config_dir
 from launcher.local.project import find_up
+from preflight import regex as re
 from preflight.frozen import dataclass
 from preflight.job import Expect
 

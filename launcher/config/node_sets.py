@@ -1,10 +1,11 @@
 """Names of hosts as people write them: folded into node sets, in time linear in their number. Pure."""
 
-import re
 from collections.abc import Iterable
 from functools import lru_cache
 from itertools import zip_longest
 from typing import TypeAlias
+
+from preflight import regex as re
 
 _DIGITS = re.compile(r"([0-9]+)")
 _LONGEST_NUMBER = 18  # of digits; a longer one is a part of the name, which ClusterShell would not take

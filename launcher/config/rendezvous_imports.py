@@ -1,10 +1,10 @@
 """Scripts whose ranks do not meet by RANK and MASTER_ADDR, found by what they import first of all."""
 
-import re
 from pathlib import Path
 
 from launcher.errors import CommandRefused
 from launcher.local.small_files import read_small_text
+from preflight import regex as re
 
 _IMPORT = re.compile(r"^[ \t]*(?:import|from)[ \t]+(horovod|mpi4py)\b", re.MULTILINE)
 _LARGEST = 1_000_000

@@ -1,6 +1,5 @@
 """`restart:` of a run config: how often a run that failed is started again, and how."""
 
-import re
 from typing import Literal
 
 from launcher.config.value_types import (
@@ -16,6 +15,7 @@ from launcher.config.value_types import (
     integer,
 )
 from launcher.config.yaml_tree import ConfigIssues, YamlNode, hint_nearest
+from preflight import regex as re
 from preflight.diagnosis.failure_category import CATEGORIES, PERMANENT, FailureCategoryName
 from preflight.frozen import dataclass
 

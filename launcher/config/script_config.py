@@ -2,7 +2,6 @@
 
 import os
 import posixpath
-import re
 import shlex
 from collections.abc import Sequence
 from contextlib import suppress
@@ -21,6 +20,7 @@ from launcher.config.run_config import (
 from launcher.errors import BadInput
 from launcher.local.project import SUFFIXES
 from launcher.text import name_first
+from preflight import regex as re
 
 PLACES_OF_WORDS = "name a local file; a host goes after --hosts, a command after --"
 _ON_HOSTS = "or, where the code lies on the hosts only, add --set send_script=false"

@@ -1,13 +1,13 @@
 """`slurm:` of a run config: the job that `gpulaunch submit` asks for."""
 
 import os
-import re
 from collections.abc import Callable
 from dataclasses import field
 
 from launcher.config.value_types import SCALAR, Custom, Field, MapOf, Record, Schema, Text, duration, integer
 from launcher.config.yaml_tree import ConfigIssues, YamlNode
 from launcher.durations import format_duration, parse_duration
+from preflight import regex as re
 from preflight.frozen import dataclass
 
 JOB_ID = "SLURM_JOB_ID"

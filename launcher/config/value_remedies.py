@@ -1,10 +1,10 @@
 """How a value is written right that came as another kind: the ends of messages, "" where nothing is known."""
 
-import re
 from collections.abc import Container
 from typing import Any
 
 from launcher.durations import parse_duration
+from preflight import regex as re
 
 _MIB = {"m": 1, "g": 1 << 10, "t": 1 << 20}
 _SIZE = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})?) *([mgt])i?b?", re.IGNORECASE)

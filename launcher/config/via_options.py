@@ -1,11 +1,11 @@
 """`via:` of a host: the command that carries bytes to it, beside or on top of SSH, as a value."""
 
 import posixpath
-import re
 from dataclasses import field
 
 from launcher.config.value_types import Custom, Schema
 from launcher.config.yaml_tree import YamlNode, hint_nearest
+from preflight import regex as re
 from preflight.frozen import dataclass
 
 COMMAND = "command"

@@ -1,11 +1,11 @@
 """Which GPUs of this machine its user's shell, or a scheduler, leaves to a launch: CUDA_VISIBLE_DEVICES."""
 
 import os
-import re
 from collections.abc import Mapping
 from dataclasses import replace
 
 from launcher.config.inventory import HostEntry
+from preflight import regex as re
 from preflight.job import GpuRequest
 
 CUDA_VISIBLE_DEVICES = "CUDA_VISIBLE_DEVICES"

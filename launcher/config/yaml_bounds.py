@@ -5,9 +5,10 @@ each time: a few kilobytes can mean gigabytes. The events of the parser cost nei
 """
 
 import json
-import re
 
 import yaml
+
+from preflight import regex as re
 
 MAX_DEPTH = 24
 MAX_VALUES = 100_000

@@ -1,6 +1,5 @@
 """YAML text read into the tree of `yaml_tree`."""
 
-import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,6 +8,7 @@ import yaml
 from launcher.config import yaml_bounds
 from launcher.config.yaml_tree import ConfigIssues, YamlNode, YamlValue
 from launcher.errors import ConfigError
+from preflight import regex as re
 
 MAX_BYTES = 1 << 20
 MAX_KEY = 200  # characters; each value carries the path of keys to it

@@ -1,10 +1,11 @@
 """What the logs of a running launch show already: NaN losses, a loss stuck at 0.0, no progress."""
 
-import re
 from collections.abc import Iterator
 from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING
+
+from preflight import regex as re
 
 if TYPE_CHECKING:
     from preflight.diagnosis.live_diagnosis import LiveDiagnosis, LiveWarning

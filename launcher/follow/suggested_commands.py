@@ -1,13 +1,13 @@
 """The commands of a diagnosis, as they are typed for a run of gpulaunch and on its hosts."""
 
 import os
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
 from launcher import safe_json
 from launcher.planning.plan import NodePlan
+from preflight import regex as re
 from preflight.checks.message_text import quote_path
 from preflight.diagnosis.result import Cause, Diagnosis
 from preflight.frozen import dataclass

@@ -1,6 +1,5 @@
 """Findings for people: a line per host, equal findings folded over hosts, one line per unread fact."""
 
-import re
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -11,6 +10,7 @@ from launcher.config.node_sets import fold_hosts, host_range
 from launcher.host_checks.merged_findings import merge_findings
 from launcher.terminal.cell_width import Span, StyledLine
 from launcher.text import count_alike, count_noun, group_alike, name_first, one_line, sanitize, spell_duration
+from preflight import regex as re
 from preflight.checks.finding import Finding, Severity
 from preflight.checks.registry import NOT_HELD
 from preflight.facts.gpu import Gpu

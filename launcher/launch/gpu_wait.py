@@ -1,6 +1,5 @@
 """`run --wait`: wait until the GPUs of a launch are free, in turn with the others who wait."""
 
-import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -17,6 +16,7 @@ from launcher.remote.agent import ALL_BUT_USE, AgentRequest, query_agent
 from launcher.remote.fanout import fanout
 from launcher.text import spell_duration
 from launcher.transports.base import Closing
+from preflight import regex as re
 from preflight.checks.finding import Finding, blocks_launch
 from preflight.checks.runner import check_host
 from preflight.decide.gpu_assignment import resolve_gpus

@@ -1,6 +1,5 @@
 """`gpulaunch run`: preflight, plan, start every node, follow all of them to the end."""
 
-import re
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
@@ -18,6 +17,7 @@ from launcher.planning.planner import build_plan
 from launcher.planning.run_record import list_run_ids
 from launcher.rundir.run_id import make_run_id
 from launcher.terminal.screen import Screen
+from preflight import regex as re
 from preflight.checks.finding import Finding, Severity, blocks_launch
 from preflight.decide.usable_gpus import select_gpus
 from preflight.facts.script import ScriptAnalysis

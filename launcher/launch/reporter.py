@@ -1,6 +1,5 @@
 """Dispatch run events to the local log files, the terminal and the usage statistics."""
 
-import re
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -16,6 +15,7 @@ from launcher.onhost.exit_status import describe_exit_code
 from launcher.rundir.log_store import LogStore
 from launcher.terminal.screen import Screen
 from launcher.text import one_line, spell_duration
+from preflight import regex as re
 
 USAGE_EVERY_S = 1.0
 """How often the screen gets what ranks use; many hosts measure at moments of their own."""

@@ -1,6 +1,5 @@
 """A rehearsal's verdict for people and for programs."""
 
-import re
 import time
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -12,6 +11,7 @@ from launcher.rehearsal.rehearse import RehearsalResult
 from launcher.rehearsal.verdict import Proof, RankVerdict, RehearsalVerdict
 from launcher.report.outcome import encode_outcome
 from launcher.text import group_alike, name_ranks, sanitize, spell_duration
+from preflight import regex as re
 from preflight.facts.json_codec import encode
 from preflight.facts.redaction import redact_words
 from preflight.frozen import dataclass

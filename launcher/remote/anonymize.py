@@ -1,8 +1,9 @@
 """Hide who and where in recorded facts: one pseudonym per name, so that they still fit together."""
 
-import re
 from collections.abc import Iterator
 from typing import Any
+
+from preflight import regex as re
 
 _KEPT_USERS = frozenset({"root", "nobody", ""})
 _SYSTEM_PATHS = re.compile(r"^/(dev|proc|sys|usr|bin|sbin|lib|lib64|etc|run|boot)(/|$)")

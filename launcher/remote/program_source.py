@@ -1,10 +1,11 @@
 """How a program travels to a host: as source, compressed, over stdin to one command for all."""
 
-import re
 import zlib
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
+
+from preflight import regex as re
 
 EXIT_OLD_PYTHON = 86
 """The bootstrap's exit status on a Python that is too old; stderr then holds its version."""

@@ -3,7 +3,6 @@
 import codecs
 import json
 import math
-import re
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +10,7 @@ from launcher.errors import BadInput
 from launcher.local.gzip_data import MAX_BYTES, DamagedGzipError, unpacked
 from launcher.remote.anonymize import anonymize
 from launcher.version import version
+from preflight import regex as re
 from preflight.checks.finding import Finding
 from preflight.errors import MalformedFacts
 from preflight.facts.host import HostFacts

@@ -1,6 +1,5 @@
 """A plan as people and programs read it. What is shown is the very object that runs."""
 
-import re
 import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -12,6 +11,7 @@ from launcher.host_checks.merged_findings import merge_findings
 from launcher.host_checks.render_json import encode_merged_finding
 from launcher.planning.plan import Change, NodePlan, Plan
 from launcher.text import count_noun, group_alike, sanitize
+from preflight import regex as re
 from preflight.decide.decision import DecisionReason
 from preflight.facts.json_codec import encode
 from preflight.facts.redaction import redact_env, redact_file, redact_text, redact_value, redact_words

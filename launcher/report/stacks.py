@@ -1,12 +1,12 @@
 """What ranks execute, as text and as JSON."""
 
-import re
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from launcher.config.node_sets import fold_hosts
 from launcher.text import group_alike, name_ranks, one_line, sanitize
+from preflight import regex as re
 
 if TYPE_CHECKING:
     from preflight.diagnosis.stack_analysis import Hang, StackFrame

@@ -1,11 +1,11 @@
 """Which hosts continue: without those that have gone bad, spares in their places. Pure."""
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
 
 from launcher.config.inventory import HostEntry
 from launcher.host_checks.evaluation import PreflightResult
+from preflight import regex as re
 from preflight.checks.finding import Finding, blocks_launch
 from preflight.facts.gpu import Gpu
 from preflight.facts.host import NOT_LISTENING

@@ -1,7 +1,6 @@
 """Logs to diagnose: a file, standard input, or all logs of a run that was kept locally."""
 
 import codecs
-import re
 import shlex
 import sys
 from collections.abc import Sequence
@@ -13,6 +12,7 @@ from launcher.errors import BadInput
 from launcher.rundir.layout import is_run, read_kept_outcome
 from launcher.rundir.local_runs import find_local_run
 from launcher.text import one_line
+from preflight import regex as re
 from preflight.diagnosis.condensed_log import MOST_WHOLE, LogCondenser
 from preflight.diagnosis.lines import Log
 

@@ -1,12 +1,12 @@
 """Loss, gradient norm, learning rate and throughput over a run, as its logs print them."""
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import field
 from itertools import pairwise
 from pathlib import Path
 from typing import BinaryIO
 
+from preflight import regex as re
 from preflight.diagnosis.lines import Line
 from preflight.diagnosis.series import PointReader
 from preflight.frozen import dataclass

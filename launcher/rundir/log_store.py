@@ -4,7 +4,6 @@ import errno
 import hashlib
 import json
 import os
-import re
 import time
 from collections import deque
 from collections.abc import Mapping
@@ -24,6 +23,7 @@ from launcher.local.safe_paths import (
 from launcher.rundir.log_cuts import LOG_CUTS, add_cut, read_end, read_starts
 from launcher.rundir.run_id import is_run_id
 from launcher.text import name_first, one_line, sanitize
+from preflight import regex as re
 
 EVENTS = "events.jsonl"
 EVENT_SCHEMA = "gpulaunch.event/1"

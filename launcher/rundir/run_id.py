@@ -1,9 +1,10 @@
 """Names of runs: one form, made in one place and known again in one place. A host's word must have it."""
 
 import os
-import re
 import time
 from collections.abc import Iterable
+
+from preflight import regex as re
 
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.-]+")
 _JOB_ID = re.compile(r"\d+(?:_\d+)?", re.ASCII)

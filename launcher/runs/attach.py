@@ -1,7 +1,6 @@
 """Attached to a run that exists already: the view of `gpulaunch run`, until it ends or is left again."""
 
 import json
-import re
 import time
 from collections.abc import Mapping
 from dataclasses import replace
@@ -33,6 +32,7 @@ from launcher.runs.access import RunAccess
 from launcher.runs.remote_run import RemoteRun
 from launcher.terminal.hangup import drop_terminal, is_terminal_closed
 from launcher.terminal.screen import Screen
+from preflight import regex as re
 
 _NO_RECORD = "no record of this run was found on it; its part is as it was kept locally"
 _LINE_END = re.compile(rb"\r?\n|\r")

@@ -3,7 +3,6 @@
 import errno
 import hashlib
 import os
-import re
 import time
 from collections.abc import Mapping
 from dataclasses import field
@@ -19,6 +18,7 @@ from launcher.rundir.log_cuts import add_cut, read_end, read_starts
 from launcher.runs.request import RequestDenied
 from launcher.text import last_lines, one_line
 from launcher.transports.base import Stream
+from preflight import regex as re
 from preflight.facts.json_codec import decode
 from preflight.frozen import dataclass
 

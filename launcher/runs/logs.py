@@ -1,7 +1,6 @@
 """The logs of a run, looked at: nothing is kept locally, and looking keeps no attached run alive."""
 
 import queue
-import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -16,6 +15,7 @@ from launcher.follow.node_client import QUEUE_LENGTH, NodeClient
 from launcher.launch.signals import capture_signals
 from launcher.planning.plan import NodePlan, Plan
 from launcher.runs.access import RunAccess
+from preflight import regex as re
 from preflight.errors import BadInput
 from preflight.frozen import dataclass
 

@@ -1,6 +1,5 @@
 """A search for runs on hosts: of hosts.yaml, this machine, and those of runs that this machine knows."""
 
-import re
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -20,6 +19,7 @@ from launcher.runs.record_notes import note_answers
 from launcher.runs.remote_run import RemoteRun
 from launcher.runs.request import send_request
 from launcher.text import group_alike, one_line
+from preflight import regex as re
 from preflight.errors import BadInput
 from preflight.frozen import dataclass
 

@@ -2,7 +2,6 @@
 
 import json
 import posixpath
-import re
 import shlex
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import groupby
@@ -15,6 +14,7 @@ from launcher.config.script_config import SYNC_ROOT
 from launcher.errors import BadInput
 from launcher.scaffold.interpreters import PythonEnvironment, choose_interpreter
 from launcher.scaffold.sbatch_reader import BatchScript
+from preflight import regex as re
 from preflight.frozen import dataclass
 
 _KEYS = "Every key: docs/configuration.md, or gpulaunch schema config."

@@ -4,13 +4,13 @@ Options are those of man sbatch (Slurm 22.05). gpulaunch starts one task on each
 for each task becomes what the node's one task gets.
 """
 
-import re
 import shlex
 from collections.abc import Iterator, Mapping
 
 from launcher.config.before_stop_options import SIGNALS
 from launcher.config.slurm_options import OPTIONS_OF_KEYS, PLAIN_NAME, TIME
 from launcher.errors import BadInput
+from preflight import regex as re
 from preflight.frozen import dataclass
 
 _SHORT = {

@@ -1,7 +1,6 @@
 """Slurm's own commands, locally or on a login node: only those that print the same in all versions."""
 
 import os
-import re
 from collections.abc import Mapping, Sequence
 
 from launcher.config.inventory import LOCALHOST
@@ -9,6 +8,7 @@ from launcher.errors import BadInput, CommandTimedOut, SlurmError, SlurmSilent
 from launcher.text import one_line, sanitize
 from launcher.transports.base import Connection, Endpoint
 from launcher.transports.local import LocalConnection
+from preflight import regex as re
 
 TIMEOUT_S = 60.0
 _ABSENT = 127

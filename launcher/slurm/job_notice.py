@@ -1,6 +1,5 @@
 """Slurm's notice that a job ends soon: a signal to the job's step, and what the controller says of it."""
 
-import re
 import signal
 import threading
 import time
@@ -9,6 +8,7 @@ from launcher.errors import GpulaunchError
 from launcher.follow.job_end import PREEMPTED, TIME_LIMIT, JobEnd
 from launcher.slurm.commands import open_local_commands, run_slurm
 from launcher.slurm.jobs import Allocation
+from preflight import regex as re
 
 TO_THE_STEP = "Slurm has sent {} to the job's step"
 _TIMEOUT_S = 10.0

@@ -1,7 +1,6 @@
 """Jobs of Slurm, the one that we are in or one by its id: nodes, state, why one is pending, cancellation."""
 
 import os
-import re
 import time
 from collections.abc import Callable, Mapping
 
@@ -13,6 +12,7 @@ from launcher.rundir.run_id import is_job_id
 from launcher.slurm.commands import open_local_commands, run_slurm, step_environment
 from launcher.slurm.submit import WAIT_FIXES
 from launcher.text import one_line
+from preflight import regex as re
 from preflight.frozen import dataclass
 
 RESTARTS = "SLURM_RESTART_COUNT"

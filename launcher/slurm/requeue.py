@@ -1,7 +1,6 @@
 """A job that is started again by Slurm, without the nodes that went bad. gpulaunch drains no node."""
 
 import json
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +13,7 @@ from launcher.slurm.commands import open_local_commands, run_slurm
 from launcher.slurm.jobs import EARLIER_STARTS, RESTARTS, Allocation
 from launcher.slurm.submit import read_job_id
 from launcher.text import one_line
+from preflight import regex as re
 from preflight.frozen import dataclass
 
 RequeueAction: TypeAlias = Literal["replaced", "requeued", "resubmitted", "none"]

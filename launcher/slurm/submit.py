@@ -1,7 +1,6 @@
 """The text of a batch job, and how Slurm gets it, locally or on a login node."""
 
 import posixpath
-import re
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -10,6 +9,7 @@ from launcher.errors import GpulaunchError, SlurmError
 from launcher.slurm.commands import run_slurm
 from launcher.text import one_line
 from launcher.transports.base import Connection
+from preflight import regex as re
 
 _IN_DIRECTORY = 'cd "$1" && shift && exec "$@"'
 _MAKE_DIRECTORIES = """cd "$1" && shift &&

@@ -7,7 +7,6 @@ closing.
 """
 
 import os
-import re
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from pathlib import Path
@@ -16,6 +15,7 @@ from launcher.errors import HostError, SyncFailed
 from launcher.text import one_line
 from launcher.transports.base import CommandResult, Endpoint, iter_stdout
 from launcher.transports.local import LocalConnection
+from preflight import regex as re
 from preflight.frozen import dataclass
 
 MAX_DIFF = 256 << 10

@@ -4,13 +4,13 @@ A glob needs no backtracking but to its last star, and a pattern of many stars, 
 expression, backtracks over all of them: a name of thirty letters took minutes.
 """
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Self, TypeAlias
 
 from launcher.errors import SyncFailed
 from launcher.text import one_line
+from preflight import regex as re
 from preflight.frozen import dataclass
 
 MAX_IGNORE = 1 << 20

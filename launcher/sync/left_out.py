@@ -4,7 +4,6 @@ import ast
 import json
 import os
 import posixpath
-import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -12,6 +11,7 @@ from pathlib import Path
 from launcher.sync import git
 from launcher.sync.ignore import Ignore, Rules, add_rules, find_rule
 from launcher.text import format_size, one_line
+from preflight import regex as re
 from preflight.checks.message_text import quote_path
 from preflight.frozen import dataclass
 

@@ -2,7 +2,6 @@
 
 import os
 import posixpath
-import re
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -14,6 +13,7 @@ from launcher.config.sync_options import MAX_MIB
 from launcher.errors import SyncFailed
 from launcher.sync.left_out import find_left_out, writes_there
 from launcher.text import one_line
+from preflight import regex as re
 from preflight.diagnosis.result import Cause, Diagnosis
 
 _MISSING_FILE = "missing-file"

@@ -3,7 +3,6 @@
 import hashlib
 import os
 import posixpath
-import re
 import stat
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -16,6 +15,7 @@ from launcher.sync import git
 from launcher.sync.hash_cache import HashCache
 from launcher.sync.ignore import Ignore, InvalidPattern, Rules, add_rules, find_rule
 from launcher.text import one_line
+from preflight import regex as re
 from preflight.frozen import dataclass
 
 STATE = ".gpulaunch-sync"

@@ -1,9 +1,8 @@
 """The colours that a script prints, as spans: nothing else of it that steers a terminal passes. Pure."""
 
-import re
-
 from launcher.terminal.cell_width import Span, text_width
 from launcher.text import TAB, sanitize
+from preflight import regex as re
 
 _SGR = re.compile(r"\x1b\[([0-9;]{0,64})m")
 _OFF = {

@@ -4,11 +4,11 @@ A progress bar redraws one line by `\r`, or several: only their last state is a 
 is shown now and then. A line without end is shown cut.
 """
 
-import re
 from collections.abc import Iterator
 
 from launcher.terminal.rows import MAX_LINE, TerminalRow, TerminalRows
 from launcher.text import HIDDEN
+from preflight import regex as re
 
 _PLAIN = bytes((*b"\t\n", *range(0x20, 0x7F)))
 _NO_CONTROL = bytes((0x1B, *range(0x80, 0x100)))

@@ -3,12 +3,12 @@
 Nothing that only one rank says is folded, and no traceback. Files have every line.
 """
 
-import re
 from collections import OrderedDict, deque
 from collections.abc import Iterable, Iterator
 from typing import TypeAlias, TypeVar
 
 from launcher.text import sanitize
+from preflight import regex as re
 from preflight.frozen import dataclass
 
 HOLD_S = 1.0

@@ -4,9 +4,9 @@ A bar below another one is drawn by going down, drawing, and coming back up (`\n
 newline behind a bar need not end it, and what has been passed for good is a line.
 """
 
-import re
 from dataclasses import field
 
+from preflight import regex as re
 from preflight.frozen import dataclass
 
 MAX_LINE = 8192

@@ -4,12 +4,12 @@ Only the end of what came since the last look is read, and only on request: a ra
 without end costs next to nothing.
 """
 
-import re
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from preflight import regex as re
 from preflight.frozen import dataclass
 
 if TYPE_CHECKING:

@@ -1,7 +1,6 @@
 """The whole terminal, taken and given back: single keys, the alternate screen, and no trace of them later."""
 
 import os
-import re
 import select
 import signal
 import sys
@@ -17,6 +16,7 @@ from launcher.terminal.cell_width import Painted, paint_line
 from launcher.terminal.outlet import Outlet
 from launcher.text import can_redraw, supports_color
 from launcher.top.table import Line
+from preflight import regex as re
 
 _NAMED = {
     b"\x1b[A": "up",

@@ -1,6 +1,5 @@
 """A running container as a host: found by its name, entered by `docker exec` or `podman exec`."""
 
-import re
 import shlex
 from typing import NoReturn
 
@@ -16,6 +15,7 @@ from launcher.errors import (
 from launcher.text import last_lines, name_first, sanitize
 from launcher.transports.base import CommandResult, Connection
 from launcher.transports.prefix import Prefix
+from preflight import regex as re
 from preflight.frozen import dataclass
 
 _ASK_S = 30.0

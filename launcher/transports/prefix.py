@@ -4,7 +4,6 @@ The prefix runs over another connection, local or SSH, and carries bytes to a pr
 """
 
 import contextlib
-import re
 import shlex
 import time
 from collections.abc import Iterable
@@ -16,6 +15,7 @@ from launcher.text import one_line, sanitize
 from launcher.transports.base import Closing, CommandResult, Connection, RunOptions, Stream
 from launcher.transports.command import KillableStream
 from launcher.transports.quoting import quote_argv
+from preflight import regex as re
 from preflight.facts.redaction import redact_words
 from preflight.frozen import dataclass
 

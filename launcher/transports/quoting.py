@@ -1,8 +1,9 @@
 """argv as one text for the login shell of a host: the only place where words are quoted for one."""
 
-import re
 import shlex
 from collections.abc import Iterable
+
+from preflight import regex as re
 
 _BARE = frozenset("\\!'")
 _SPECIAL = re.compile(r"([\\!'])")

@@ -3,10 +3,10 @@
 DeepSpeed judges it when the model is built, on every rank, after minutes of loading.
 """
 
-import re
 from collections.abc import Iterator, Mapping
 from typing import Any, TypeAlias
 
+from preflight import regex as re
 from preflight.checks.finding import Problem, Severity
 from preflight.checks.message_text import format_gib, quote_path
 from preflight.checks.registry import cluster_check

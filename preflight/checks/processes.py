@@ -1,8 +1,8 @@
 """Processes: who holds the GPUs, whose memory is unexplained, and what is left over."""
 
-import re
 from collections.abc import Iterator
 
+from preflight import regex as re
 from preflight.checks.finding import Problem, Severity
 from preflight.checks.gpu_claims import advise_on_claim
 from preflight.checks.holder_text import (

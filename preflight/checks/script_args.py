@@ -1,11 +1,11 @@
 """The arguments of the script, in front of its own parser."""
 
 import posixpath
-import re
 import shlex
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
+from preflight import regex as re
 from preflight.checks.finding import Problem
 from preflight.checks.message_text import shorten
 from preflight.checks.registry import cluster_check

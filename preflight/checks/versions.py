@@ -1,8 +1,8 @@
 """Version numbers of drivers and packages: compare, and match a specifier such as ">=570,<600"."""
 
-import re
 from itertools import zip_longest
 
+from preflight import regex as re
 from preflight.errors import BadInput
 
 _NUMBERS = r"[0-9]{1,9}(?:\.[0-9]{1,9}){0,9}"

@@ -1,8 +1,8 @@
 """What shows that a host has, or should have, NVIDIA GPUs where none can be used. Pure."""
 
-import re
 from collections.abc import Iterator
 
+from preflight import regex as re
 from preflight.facts.host import HostFacts, Identity, ScriptFacts, System
 from preflight.facts.missing import Missing, MissingCode
 from preflight.facts.script import ScriptAnalysis

@@ -5,10 +5,10 @@ abbreviations, negative numbers and counts are its own. Where Python's versions 
 """
 
 import argparse
-import re
 from collections.abc import Sequence
 from typing import Any, Literal, NoReturn, TypeAlias
 
+from preflight import regex as re
 from preflight.facts.script import ParserArgument, ScriptParser
 from preflight.frozen import dataclass
 

@@ -1,11 +1,11 @@
 """One cause that a log's lines accuse, with what its place among others depends on. Pure."""
 
 import math
-import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Self
 
+from preflight import regex as re
 from preflight.diagnosis.exception_origins import calling_library
 from preflight.diagnosis.fix_commands import command_for
 from preflight.diagnosis.lines import Line

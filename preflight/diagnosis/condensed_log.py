@@ -10,12 +10,12 @@ longer than all of them. A shape is what is left of a line without its digits, w
 """
 
 import operator
-import re
 from collections import defaultdict, deque
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import accumulate, repeat
 
+from preflight import regex as re
 from preflight.diagnosis.failure_vocabulary import failure_vocabulary
 from preflight.diagnosis.lines import KeptLine, Log
 from preflight.diagnosis.signature_matcher import shape_of_bytes

@@ -1,8 +1,8 @@
 """What is known about a run besides its log, and what that does to a diagnosis. Pure."""
 
-import re
 from dataclasses import replace
 
+from preflight import regex as re
 from preflight.diagnosis.candidate import with_module_advice
 from preflight.diagnosis.result import SAID_CODE, Cause, Confidence, Evidence
 from preflight.diagnosis.room import Room

@@ -1,10 +1,10 @@
 """What in a log contradicts a cause that is called certain: then it is only likely. Pure."""
 
-import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
+from preflight import regex as re
 from preflight.diagnosis.candidate import Candidate
 from preflight.diagnosis.result import USER_CODE
 from preflight.diagnosis.run_progress import TESTS_PASSED, RunProgress

@@ -1,11 +1,11 @@
 """What killed a run: from its log's lines to causes, the most fundamental first. Pure."""
 
 import math
-import re
 from collections.abc import Sequence
 from dataclasses import replace
 from operator import itemgetter
 
+from preflight import regex as re
 from preflight.diagnosis import trends
 from preflight.diagnosis.candidate import MOST_EVIDENCE, Candidate
 from preflight.diagnosis.candidates import candidates

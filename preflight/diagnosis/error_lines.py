@@ -1,8 +1,8 @@
 """The line of a log that says what failed, where no row knows its words and no exception carries them. Pure."""
 
-import re
 from collections.abc import Sequence
 
+from preflight import regex as re
 from preflight.diagnosis.candidate import Candidate
 from preflight.diagnosis.lines import Line
 from preflight.diagnosis.quoted_text import is_shown_text

@@ -1,9 +1,9 @@
 """Which row an exception belongs to by the package of its class and the module that raised it. Pure."""
 
-import re
 from collections.abc import Sequence
 from dataclasses import replace
 
+from preflight import regex as re
 from preflight.diagnosis.signatures.table import Signature, signature
 from preflight.diagnosis.tracebacks import ParsedException
 

@@ -1,9 +1,9 @@
 """Of very many exceptions in a log those that are judged: some of each shape, and of unlike shapes the first and the last. Pure."""
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
+from preflight import regex as re
 from preflight.diagnosis.signature_matcher import SignatureHit
 from preflight.diagnosis.tracebacks import ParsedException
 

@@ -1,10 +1,10 @@
 """Which lines of a text hold a word that a pattern of the diagnosis needs, found in one pass over bytes. Pure."""
 
-import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from functools import cache
 
+from preflight import regex as re
 from preflight.diagnosis import reported_errors, run_progress
 from preflight.diagnosis.signature_matcher import places_of, shape
 from preflight.diagnosis.signatures.model import AnyOf, Signature

@@ -1,9 +1,9 @@
 """What to type or to change for one cause in one log, where its lines say enough for that. Pure."""
 
-import re
 from collections.abc import Callable
 from shlex import quote
 
+from preflight import regex as re
 from preflight.facts.package_names import package_of_module
 
 _RENAMED = {

@@ -1,8 +1,9 @@
 """Lines that a terminal or a box cut at its width, put together again. Pure."""
 
-import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
+
+from preflight import regex as re
 
 NARROWEST, WIDEST = 60, 250
 """Columns between which a width is believed to be a terminal's."""

@@ -1,10 +1,10 @@
 """A log as lines without what launchers, terminals and collectors put around them. Pure."""
 
 import itertools
-import re
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+from preflight import regex as re
 from preflight.diagnosis.line_unwrap import unwrap_lines
 from preflight.diagnosis.one_line_tracebacks import unfold
 from preflight.diagnosis.paste_marks import without_marks

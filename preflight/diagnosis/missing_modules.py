@@ -1,8 +1,8 @@
 """What to do about a module that Python does not find: one's own is a matter of paths, a package one of pip. Pure."""
 
-import re
 from collections.abc import Collection, Sequence
 
+from preflight import regex as re
 from preflight.diagnosis.fix_commands import shell_word
 from preflight.diagnosis.native_libraries import ModuleAdvice, library_advice
 from preflight.facts.package_names import BUILT_FROM_SOURCE, package_of_module

@@ -1,7 +1,6 @@
 """What to do about a compiled library that does not load, or that was built for another torch, CUDA or distribution. Pure."""
 
-import re
-
+from preflight import regex as re
 from preflight.diagnosis.fix_commands import shell_word
 from preflight.frozen import dataclass
 

@@ -1,8 +1,8 @@
 """Tracebacks that a record or a paste put into one line. Pure."""
 
-import re
 from collections.abc import Iterator, Sequence
 
+from preflight import regex as re
 from preflight.diagnosis.prefix_templates import SOFT, START
 
 # In a string of JSON, or as `repr` shows it.

@@ -1,10 +1,10 @@
 """Tracebacks of exceptions that no process ended by: ignored, only shown, or of a thread that the run outlived. Pure."""
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
 
+from preflight import regex as re
 from preflight.diagnosis.lines import Line
 from preflight.diagnosis.run_progress import RunProgress, is_warning_line
 from preflight.diagnosis.signature_matcher import first_match

@@ -1,9 +1,9 @@
 """What a script's parser says of its command line, and what was meant. The words are those of argparse. Pure."""
 
-import re
 from collections.abc import Iterator, Sequence
 from itertools import takewhile
 
+from preflight import regex as re
 from preflight.decide.script_args import nearest_option, nearest_word
 from preflight.diagnosis.lines import Line
 

@@ -1,8 +1,9 @@
 """What a paste, a page or an editor adds to the lines of a log: entities, invisible characters, quotes, margins, numbers. Pure."""
 
-import re
 from collections.abc import Callable, Sequence
 from itertools import pairwise
+
+from preflight import regex as re
 
 _ENTITY = re.compile(r"&(?:lt|gt|quot|amp|apos|nbsp|#\d{2,5}|#x[0-9a-fA-F]{2,4});")
 _ENOUGH_ENTITIES = 2

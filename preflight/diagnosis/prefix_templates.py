@@ -5,10 +5,11 @@ months aside. It is a prefix where a traceback's head and a frame below it have 
 then its words (a level, a host) are a parent's that copies lines, and say nothing about a line.
 """
 
-import re
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import NamedTuple
+
+from preflight import regex as re
 
 START = "Traceback (most recent call last):"
 # What only warns, or tries again, may show why.

@@ -1,9 +1,9 @@
 """How the ends of a run's processes hang together: which of them made the others end. Pure."""
 
-import re
 from collections.abc import Sequence
 from dataclasses import replace
 
+from preflight import regex as re
 from preflight.diagnosis.candidate import Candidate
 from preflight.diagnosis.signatures.table import CausalDepth
 from preflight.diagnosis.tracebacks import ParsedException

@@ -1,9 +1,9 @@
 """Lines that show a text: code, commands, help, differences. What they name has not happened. Pure."""
 
-import re
 from collections.abc import Sequence
 from itertools import takewhile
 
+from preflight import regex as re
 from preflight.diagnosis.lines import Line
 from preflight.diagnosis.signature_matcher import first_match
 

@@ -1,9 +1,9 @@
 """Ranks that ended by themselves, without an exception, while others lost their peer. Pure."""
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from preflight import regex as re
 from preflight.diagnosis.candidate import Candidate
 from preflight.diagnosis.lines import Line
 from preflight.diagnosis.process_ends import WATCHDOG

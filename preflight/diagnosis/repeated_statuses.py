@@ -1,9 +1,9 @@
 """What another line says of a failure that a message only reports: the name of CUDA's status, a kernel's assertion, NCCL's last error. Pure."""
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
+from preflight import regex as re
 from preflight.diagnosis.lines import Line
 from preflight.diagnosis.process_ends import SYSTEM_ERROR
 from preflight.diagnosis.signature_matcher import SignatureHit, first_match

@@ -1,7 +1,6 @@
 """Exceptions whose message alone a program logs, by Python's and torch's own words for them. Pure."""
 
-import re
-
+from preflight import regex as re
 from preflight.diagnosis.signatures.model import AnyOf
 
 FAILING_CLASS = (

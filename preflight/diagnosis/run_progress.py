@@ -1,12 +1,12 @@
 """Signs of how a run went: that it failed, that it continued, that it ended well; how firm a line's word is. Pure."""
 
-import re
 import sys
 from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 
+from preflight import regex as re
 from preflight.diagnosis.lines import RAY_WORKER, Line
 from preflight.diagnosis.quoted_text import is_shown_text
 from preflight.diagnosis.reported_errors import FAILING_CLASS

@@ -1,10 +1,10 @@
 """Where the last of several runs starts that were appended to one log. Pure."""
 
-import re
 from bisect import bisect_left
 from collections.abc import Sequence
 from itertools import pairwise
 
+from preflight import regex as re
 from preflight.diagnosis.lines import Line
 from preflight.diagnosis.signature_matcher import JoinedLines, is_harmless, shape
 from preflight.diagnosis.signatures.model import AnyOf

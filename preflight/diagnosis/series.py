@@ -1,8 +1,8 @@
 """Loss, gradient norm and loss scale as a running log prints them. Pure."""
 
-import re
 from collections.abc import Sequence
 
+from preflight import regex as re
 from preflight.diagnosis.lines import Line
 from preflight.diagnosis.run_progress import ONES, same_format
 from preflight.frozen import dataclass

@@ -1,12 +1,12 @@
 """Which rows of the signature table a log's lines match, looked for fast. Pure."""
 
-import re
 import sys
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache, lru_cache
 from itertools import accumulate, repeat
 
+from preflight import regex as re
 from preflight.diagnosis.lines import Line
 from preflight.diagnosis.signatures.model import Alternative, AnyOf, selective_literals
 from preflight.diagnosis.signatures.table import NOTICES, SEARCHED, Signature, signature

@@ -4,13 +4,13 @@ launcher/onhost/stacks.py writes the text: a line that starts with `===` for eac
 faulthandler said of its threads.
 """
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import field
 from itertools import takewhile
 from typing import Literal, TypeAlias
 
+from preflight import regex as re
 from preflight.frozen import dataclass
 
 RankActivity: TypeAlias = Literal["waiting", "running", "stopped", "unknown"]

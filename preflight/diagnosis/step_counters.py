@@ -1,9 +1,9 @@
 """Steps as the runs of a log count them: one that starts again, and two that write in turn. Pure."""
 
-import re
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
+from preflight import regex as re
 from preflight.diagnosis.lines import Line
 from preflight.diagnosis.signature_matcher import shape
 from preflight.frozen import dataclass

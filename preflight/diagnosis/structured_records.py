@@ -6,9 +6,10 @@ spread over lines, `key="value"` pairs, or rows with a header. A record that rep
 
 import csv
 import json
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
+
+from preflight import regex as re
 
 _MESSAGE_KEYS = (
     "textPayload", "message", "msg", "log", "@message", "MESSAGE", "line", "text", "content", "body", "logs", "output", "stderr", "stdout", "data", "event",

@@ -1,6 +1,6 @@
 """Times that log lines carry, as seconds on one scale, so that lines of several logs can be put in order. Pure."""
 
-import re
+from preflight import regex as re
 
 _CLOCK = r"(?P<hour>[0-2]?\d):(?P<minute>[0-5]\d):(?P<second>[0-6]\d(?:[.,]\d{1,9})?)"
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")

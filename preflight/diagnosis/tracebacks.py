@@ -1,8 +1,8 @@
 """Python tracebacks in a log: which exceptions were raised, in which order, from which line of the user's code."""
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 
+from preflight import regex as re
 from preflight.diagnosis.lines import Line
 from preflight.diagnosis.reported_errors import FAILING_CLASS, reported_error
 from preflight.frozen import dataclass

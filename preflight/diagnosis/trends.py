@@ -1,10 +1,10 @@
 """When a series of losses, gradient norms or loss scales has gone bad, and what of it is normal. Pure."""
 
 import math
-import re
 from collections.abc import Callable, Sequence
 from itertools import takewhile
 
+from preflight import regex as re
 from preflight.diagnosis.result import COLLAPSE_CODE, NAN_CODE, ZERO_CODE, Confidence
 from preflight.diagnosis.series import Point
 from preflight.frozen import dataclass

@@ -1,9 +1,9 @@
 """Exceptions that no row's wording names: by where they were raised, or as the user's own. Pure."""
 
-import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 
+from preflight import regex as re
 from preflight.diagnosis.candidate import Candidate, candidate_of_row, place_of
 from preflight.diagnosis.exception_advice import ANY_ADVICE, advice_for
 from preflight.diagnosis.exception_origins import row_of_place, words_of

@@ -3,9 +3,10 @@
 What runs is never changed by this, only what people and files get to see of it.
 """
 
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import pairwise
+
+from preflight import regex as re
 
 HIDDEN = "***"
 

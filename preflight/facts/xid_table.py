@@ -5,8 +5,7 @@ Source: NVIDIA's Xid catalogue, https://docs.nvidia.com/deploy/xid-errors/analyz
 are of its archive. Others are reported by their number.
 """
 
-import re
-
+from preflight import regex as re
 from preflight.job import Expect
 
 _RESET = "end its processes, then: sudo nvidia-smi --gpu-reset -i {gpu}"

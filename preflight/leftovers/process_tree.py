@@ -1,8 +1,8 @@
 """The tree of a host's processes, and what each one is. Pure."""
 
-import re
 from collections.abc import Iterator
 
+from preflight import regex as re
 from preflight.facts.host import Process, ProcessTable
 from preflight.facts.missing import Missing
 from preflight.frozen import dataclass

@@ -1,12 +1,12 @@
 """What the planner wants to know of a script: its style, its precision switches, how it places its device."""
 
 import ast
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import field, replace
 from functools import lru_cache, partial
 from typing import Literal, cast
 
+from preflight import regex as re
 from preflight.facts.script import (
     LIBRARIES,
     CodeLocation,

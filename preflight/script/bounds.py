@@ -4,11 +4,11 @@ The work is counted and not timed, so that one script has one verdict on every m
 """
 
 import gc
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import NoneType
 
+from preflight import regex as re
 from preflight.frozen import dataclass
 from preflight.script.interpreter.values import Const, ExternalName, Map, OneOf, Seq, Value
 

@@ -1,7 +1,8 @@
 """What libraries' names mean: which classes are models, trainers, configurations, optimizers. Tables."""
 
-import re
 from functools import lru_cache
+
+from preflight import regex as re
 
 TORCH_DTYPES = {
     "float16": "float16",

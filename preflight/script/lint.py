@@ -1,10 +1,10 @@
 """Judges a training script by reading it: `gpulaunch lint`, and part of every preflight with a script."""
 
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
 
+from preflight import regex as re
 from preflight.facts.script import CodeLocation
 from preflight.frozen import dataclass
 from preflight.script.bounds import no_collections

@@ -5,8 +5,9 @@ every Python reads and whose value is not known, at the same lines and columns, 
 """
 
 import ast
-import re
 from collections.abc import Iterator
+
+from preflight import regex as re
 
 _UNKNOWN_TEXT = 'f"{...}"'
 """As long as the shortest f-string that only the newer Python reads."""

@@ -2,12 +2,12 @@
 
 import ast
 import posixpath
-import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import TypeVar, cast
 
+from preflight import regex as re
 from preflight.facts.script import CodeLocation
 from preflight.frozen import dataclass
 from preflight.script.bounds import MAX_MODULE, MAX_WORDS

@@ -1,8 +1,8 @@
 """Whether a script does without torch, by everything that it and its own modules import."""
 
-import re
 import sys
 
+from preflight import regex as re
 from preflight.script.source import Sources
 
 _WITHOUT_TORCH = frozenset(

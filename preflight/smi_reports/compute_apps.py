@@ -1,10 +1,10 @@
 """The CSV of `--query-compute-apps`: processes, each on a GPU where the list names it. Pure."""
 
 import csv
-import re
 from collections.abc import Iterable
 from typing import Any
 
+from preflight import regex as re
 from preflight.probes.nvidia_smi.values import CUT
 from preflight.smi_reports.truncated_lines import TruncatedLines
 

@@ -1,7 +1,8 @@
 """The CSV of `--query-gpu` as spreadsheets and libraries write it again: as nvidia-smi printed it. Pure."""
 
 import csv
-import re
+
+from preflight import regex as re
 
 _NAME = r"[a-z_]{2,40}(?:\.[a-z_]{1,40}){0,6}(?: \[[\w/%]{1,5}\])?"
 _HEADER = re.compile(

@@ -1,6 +1,6 @@
 """What is about GPUs in a text of many megabytes, such as the log of a job. Pure."""
 
-import re
+from preflight import regex as re
 
 _LONGEST = 2 << 20
 """Texts up to this many characters are read as they are; a `-q -x` of 16 GPUs has a quarter of it."""

@@ -4,10 +4,10 @@ Every form becomes the tree that `nvidia-smi -q -x` would give, and `preflight.p
 into facts, so that a file and a live host are read by the same code.
 """
 
-import re
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+from preflight import regex as re
 from preflight.probes.fact import missing
 from preflight.probes.kernel_log_parser import parse_kernel_log
 from preflight.probes.nvidia_smi.tree import tree_driver, tree_gpus

@@ -5,9 +5,9 @@ pid is not known. Whether a process computes or draws it never says, so only the
 """
 
 import json
-import re
 from typing import Any
 
+from preflight import regex as re
 from preflight.smi_reports.query_csv import gpu_of_columns
 from preflight.smi_reports.table import MAX_GPUS, memory_sizes
 from preflight.smi_reports.truncated_lines import TruncatedLines

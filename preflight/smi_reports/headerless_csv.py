@@ -5,10 +5,10 @@ none of them is taken for a fact.
 """
 
 import csv
-import re
 from itertools import compress, pairwise
 from typing import Any
 
+from preflight import regex as re
 from preflight.probes.nvidia_smi.capability import capability
 from preflight.smi_reports.repeated_recordings import newest_gpus
 from preflight.smi_reports.table import LOST, MAKE, absent_gpu, place_lost, unreachable

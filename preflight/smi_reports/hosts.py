@@ -3,10 +3,10 @@
 Lines that carry a host's name, blocks under a line that names one, and prompts on several hosts.
 """
 
-import re
 from collections import Counter
 from collections.abc import Iterator
 
+from preflight import regex as re
 from preflight.smi_reports.excerpt import ABOUT_GPUS
 from preflight.smi_reports.gpustat import HEAD
 

@@ -1,9 +1,9 @@
 """Values that cannot be whole, whatever form they come from: names, UUIDs, versions, sums of memory. Pure."""
 
-import re
 from collections import Counter
 from typing import Any
 
+from preflight import regex as re
 from preflight.probes.nvidia_smi.values import CUT, LOST_VALUES, SHARED
 from preflight.smi_reports.headerless_csv import UUID
 from preflight.smi_reports.repeated_recordings import gpus_in

@@ -4,7 +4,7 @@ A line without a colon is a heading. What follows it is in its group, to the nex
 nvidia-smi prints in no group.
 """
 
-import re
+from preflight import regex as re
 
 GPU = re.compile(r"GPU ((?:[0-9A-Fa-f]{4}){1,2}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.\d)\s*$")
 _INNER = re.compile(

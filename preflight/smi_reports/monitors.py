@@ -4,10 +4,10 @@ None of them says what a GPU is: what they lack stays unknown. dmon and pmon pri
 last whole one counts; by default they watch no more than 4 GPUs (16 since driver 470); more may exist.
 """
 
-import re
 from collections.abc import Iterator
 from typing import Any
 
+from preflight import regex as re
 from preflight.probes.nvidia_smi.values import CUT
 from preflight.smi_reports.table import KIND, MAX_GPUS
 

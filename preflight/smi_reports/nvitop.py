@@ -4,9 +4,9 @@ It rounds sizes from 20 GiB on to hundredths of a GiB. Its list of processes is 
 terminal, so a GPU without a row in it may be in use.
 """
 
-import re
 from typing import Any
 
+from preflight import regex as re
 from preflight.smi_reports.table import MAX_GPUS, add_readings, table_tree
 
 Tree = dict[str, Any]

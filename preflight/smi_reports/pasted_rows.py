@@ -3,7 +3,7 @@
 A row is only taken for one where every cell of it is what nvidia-smi prints in that place.
 """
 
-import re
+from preflight import regex as re
 
 _BUS = r"(?:[0-9A-Fa-f]{4,8}:)?[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.\d"
 _MODE = r"(?:On|Off|WDDM|TCC|MCDM|N/A)"

@@ -1,8 +1,8 @@
 """`nvidia-smi -q` in words -> the tree of its XML, keys made alike ("FB Memory Usage" -> fb_memory_usage)."""
 
-import re
 from typing import Any
 
+from preflight import regex as re
 from preflight.probes.nvidia_smi.values import CUT
 from preflight.smi_reports.lost_indent import GPU, indented, is_flat
 

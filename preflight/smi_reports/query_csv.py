@@ -1,11 +1,11 @@
 """The CSV of `--query-gpu`, with the names of its columns above it or in the command. Pure."""
 
 import csv
-import re
 from collections.abc import Iterable
 from itertools import pairwise
 from typing import Any
 
+from preflight import regex as re
 from preflight.probes.gpu_enums import THROTTLE
 from preflight.probes.nvidia_smi.health import ASKED
 from preflight.probes.nvidia_smi.values import CUT

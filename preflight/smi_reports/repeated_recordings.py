@@ -1,6 +1,5 @@
 """Several recordings in one file: of one host the last counts, those of several are separated. Pure."""
 
-import re
 from collections.abc import Sequence
 from contextlib import suppress
 from datetime import datetime
@@ -8,6 +7,7 @@ from itertools import pairwise
 from operator import itemgetter
 from typing import Any
 
+from preflight import regex as re
 from preflight.probes.nvidia_smi.values import LOST_VALUES
 from preflight.smi_reports.table import LOST, MAX_GPUS
 

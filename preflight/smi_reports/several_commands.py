@@ -1,10 +1,10 @@
 """Several commands in one file: the fullest state of the GPUs, with what the others add to it. Pure."""
 
-import re
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
+from preflight import regex as re
 from preflight.probes.nvidia_smi.processes import processes
 from preflight.probes.nvidia_smi.values import NOT_HELD
 from preflight.smi_reports.compute_apps import processes_by_gpu

@@ -1,8 +1,8 @@
 """The short outputs: -L and nvlink -s, and lspci's view of the same hardware. Pure."""
 
-import re
 from typing import Any
 
+from preflight import regex as re
 from preflight.probes.nvidia_smi.values import NOT_HELD
 from preflight.smi_reports.headerless_csv import UUID
 from preflight.smi_reports.repeated_recordings import latest, split_at

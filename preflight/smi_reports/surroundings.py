@@ -4,9 +4,9 @@ import codecs
 import html
 import json
 import quopri
-import re
 from itertools import pairwise, takewhile
 
+from preflight import regex as re
 from preflight.smi_reports.csv_dialects import plain_csv
 from preflight.smi_reports.gpustat import JSON as GPUSTAT_JSON
 from preflight.smi_reports.wrapped_lines import join_pieces, unwrapped

@@ -1,8 +1,8 @@
 """GPUs in reports of others: collect_env of torch, check_env of sglang, /proc/driver/nvidia/gpus. Pure."""
 
-import re
 from typing import Any
 
+from preflight import regex as re
 from preflight.smi_reports.headerless_csv import UUID
 from preflight.smi_reports.monitors import TOPOLOGY, topology_tree
 from preflight.smi_reports.table import MAKE, MAX_GPUS

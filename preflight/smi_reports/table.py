@@ -1,10 +1,10 @@
 """The plain table of `nvidia-smi` -> the tree of its XML, for the dozen values that it shows."""
 
-import re
 from collections.abc import Iterable
 from itertools import groupby
 from typing import Any
 
+from preflight import regex as re
 from preflight.probes.nvidia_smi.values import CUT
 
 Tree = dict[str, Any]
@@ -208,7 +208,7 @@ def _name(first: re.Match[str]) -> str:
     It starts two blanks behind the number: one of no known maker that starts later has lost its start.
     """
     is_moved = first.start(2) - first.end(1) > _NUMBER_BLANKS and not re.match(MAKE, first.group(2))
-    has_mode = first.re is _FIRST and first.group(3)
+    has_mode = _is_by(_FIRST, first) and first.group(3)
     return CUT if is_moved else first.group(2) if has_mode else re.sub(r"\s{2,}\S{0,4}$", "", first.group(2))
 
 
@@ -275,10 +275,15 @@ def _process_row(line: str) -> re.Match[str] | None:
     )
 
 
+def _is_by(pattern: re.Pattern[str], found: re.Match[str]) -> bool:
+    """Whether a pattern found this; a match has the library's own object for it."""
+    return found.re.pattern == pattern.pattern
+
+
 def _marked(process: re.Match[str]) -> str | None:
     """Return the name of a process, with dots where blanks say that a part of it was overwritten."""
     name = process.group(4)
-    if name and process.re is not _OLD_PROCESS and process.start(4) - process.end(3) > _TYPE_BLANKS:
+    if name and not _is_by(_OLD_PROCESS, process) and process.start(4) - process.end(3) > _TYPE_BLANKS:
         name = f"...{name}"
     return f"{name.partition('  ')[0]}..." if name and "  " in name else name
 
@@ -299,11 +304,11 @@ def _processes(gpus: list[Tree], text: str) -> None:
             doubtful.update(by_index)
             continue
         last = int(match[1])
-        if match.re is _NOT_LISTED:
+        if _is_by(_NOT_LISTED, match):
             unlisted.add(last)
             continue
-        pid, kind, _, used = match.groups()[1:] if match.re is not _UNREAD else (None,) * 4
-        if match.re is _OLD_PROCESS:
+        pid, kind, _, used = (None,) * 4 if _is_by(_UNREAD, match) else match.groups()[1:]
+        if _is_by(_OLD_PROCESS, match):
             kind, used = "C", f"{used}MiB"
         if pid is None or kind is None or not int(pid):
             doubtful.add(last)

@@ -3,9 +3,9 @@
 A terminal cuts each line at its width, so every piece but the last of a line is as long as the longest line.
 """
 
-import re
 from collections.abc import Callable
 
+from preflight import regex as re
 from preflight.smi_reports.lost_indent import is_flat
 from preflight.smi_reports.pasted_rows import with_rows
 

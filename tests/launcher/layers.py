@@ -31,10 +31,10 @@ LAYERS = {
         ("agent", "decide", "deep", "leftovers", "script"),
         ("facts", "probes"),
         ("errors", "job"),
-        ("frozen",),
+        ("frozen", "regex"),
     ),
 }
-MOST_MODULES = {"launcher": 10, "preflight": 4}  # beside the packages
+MOST_MODULES = {"launcher": 10, "preflight": 5}  # beside the packages
 MOST_LINES_OF_MODULE, MOST_LINES_OF_FUNCTION = 400, 60
 CIRCLES = {
     "preflight.script.interpreter": "statements hold expressions, these hold calls, calls run statements"

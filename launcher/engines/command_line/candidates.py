@@ -5,7 +5,6 @@ nodes or repeats it; else the number that the user gives (`--launch 2`) chooses 
 """
 
 import posixpath
-import re
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
@@ -20,6 +19,7 @@ from launcher.engines.command_line.shell.words import Word
 from launcher.engines.command_line.tables import side_programs, wrappers
 from launcher.engines.command_line.tables.mpirun_srun import PREFIXES
 from launcher.errors import CommandRefused
+from preflight import regex as re
 from preflight.checks.message_text import shorten
 from preflight.frozen import dataclass
 

@@ -7,7 +7,6 @@ launch nothing. Several commands are not one launch, but for one that a page pri
 """
 
 import posixpath
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from itertools import dropwhile
@@ -30,6 +29,7 @@ from launcher.engines.command_line.shell.words import Word, is_assignment, read_
 from launcher.engines.command_line.tables import side_programs
 from launcher.engines.command_line.wrappers import explain_empty, strips_program
 from launcher.errors import CommandRefused
+from preflight import regex as re
 
 _COMMENT_INSIDE = re.compile(r"^(?![ \t]*#)[^\n]*\\[ \t]*\n[ \t]*#[^\n]*\n[ \t]*[^\s#]", re.MULTILINE)
 _ARGUMENTS = re.compile(r"\$(?:[@*#]|\{[@*])")

@@ -1,7 +1,6 @@
 """The launcher of a line: which one it is, its options, its program and the program's arguments."""
 
 import posixpath
-import re
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -35,6 +34,7 @@ from launcher.engines.command_line.tables.fabric import FABRIC
 from launcher.engines.command_line.tables.shells import starts_shell
 from launcher.engines.command_line.tables.torchrun import LAUNCH, TORCHRUN, TUNE
 from launcher.errors import CommandRefused
+from preflight import regex as re
 
 _PYTHON = re.compile(r"(pypy|python)[0-9.]*(-dbg|t)?")
 _OF_FABRIC = ("fabric", "lightning")

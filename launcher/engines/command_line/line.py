@@ -1,7 +1,6 @@
 """A line while it is read: what has been found so far."""
 
 import posixpath
-import re
 from collections.abc import Iterable
 
 from launcher.engines.command_line import values
@@ -16,6 +15,7 @@ from launcher.engines.command_line.shell.missing_values import with_placeholders
 from launcher.engines.command_line.shell.words import Word, explain_replaced, without_itself
 from launcher.engines.command_line.side_commands import find_launcher
 from launcher.errors import CommandRefused
+from preflight import regex as re
 
 _HOSTS = "the hosts are those of --hosts"
 _COUNT = "the plan counts the processes of each host"

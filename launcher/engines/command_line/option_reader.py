@@ -6,7 +6,6 @@ is not a value.
 """
 
 import posixpath
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from difflib import SequenceMatcher, get_close_matches
 
@@ -15,6 +14,7 @@ from launcher.engines.command_line.parsed_command import OptionUse
 from launcher.engines.command_line.shell.missing_values import with_placeholders
 from launcher.engines.command_line.shell.words import Word
 from launcher.errors import CommandRefused
+from preflight import regex as re
 from preflight.frozen import dataclass
 
 _NEGATIVE = re.compile(r"-\d+$|-\d*\.\d+$")

@@ -1,7 +1,6 @@
 """Programs that start ranks themselves: refused where each rank would start them again, else named. Pure."""
 
 import posixpath
-import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -15,6 +14,7 @@ from launcher.engines.command_line.tables.names import names
 from launcher.engines.command_line.tables.shells import starts_shell
 from launcher.engines.command_line.tables.torchrun import TORCHRUN
 from launcher.errors import CommandRefused
+from preflight import regex as re
 
 _STARTER = re.compile(
     r"deepy|multiproc|(?:\w+_)?launch(?:er)?(?:_\w+)?|(?:dist|distributed)_?run|run_(?:dist|distributed)"

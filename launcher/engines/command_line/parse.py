@@ -5,7 +5,6 @@ copied from a page, goes through `parse_line`. The options of each launcher are 
 """
 
 import posixpath
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
@@ -26,6 +25,7 @@ from launcher.engines.command_line.tables.mpirun_srun import PREFIXES
 from launcher.engines.command_line.tables.shells import starts_posix_shell
 from launcher.engines.command_line.wrappers import is_split_text, strip_wrapper, strips_program
 from launcher.errors import CommandRefused
+from preflight import regex as re
 from preflight.frozen import dataclass
 
 _LAUNCHER_INSIDE = re.compile(

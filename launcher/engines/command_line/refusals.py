@@ -1,6 +1,5 @@
 """Why a text cannot be read as one launch, and what to paste in its place."""
 
-import re
 import shlex
 from collections.abc import Sequence
 from itertools import pairwise
@@ -9,6 +8,7 @@ from launcher.engines.command_line.pages.python_text import noted_launch
 from launcher.engines.command_line.shell.missing_values import without_values
 from launcher.engines.command_line.shell.words import Word
 from launcher.errors import CommandRefused
+from preflight import regex as re
 
 _WITHOUT_FILE = (
     "write its variables in front of the command (NAME=VALUE torchrun ...), or launch the whole"

@@ -1,7 +1,6 @@
 """What takes the place of a program in front of a launch, in the words that the line has. Pure."""
 
 import json
-import re
 import shlex
 from collections.abc import Sequence
 from itertools import pairwise
@@ -15,6 +14,7 @@ from launcher.engines.command_line.side_commands import find_launcher, has_launc
 from launcher.engines.command_line.tables import wrappers as tables
 from launcher.engines.command_line.tables.shells import starts_posix_shell
 from launcher.errors import CommandRefused
+from preflight import regex as re
 from preflight.checks.message_text import shorten
 
 _PROGRAM = re.compile(r"(?:[./][\w./-]*/)?[\w.-]+")

@@ -1,7 +1,6 @@
 """Commands around a launch that start no training: dropped with a sentence, or refused. Pure."""
 
 import posixpath
-import re
 import shlex
 from collections.abc import Sequence
 from itertools import pairwise
@@ -18,6 +17,7 @@ from launcher.engines.command_line.tables.names import names
 from launcher.engines.command_line.tables.shells import starts_shell
 from launcher.engines.command_line.tables.side_programs import BEFORE, MODULES, NOTHING, OF_SHELL
 from launcher.errors import CommandRefused
+from preflight import regex as re
 
 INTERPRETER = "the interpreter is that of each host (python: in hosts.yaml)"
 """What is said of every command that enters a Python environment."""

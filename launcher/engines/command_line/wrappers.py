@@ -1,7 +1,6 @@
 """Words around a command: what enters an environment, only times or detaches, or cannot be taken off."""
 
 import posixpath
-import re
 from collections.abc import Sequence
 
 from launcher.engines.command_line.parsed_command import Environment
@@ -11,6 +10,7 @@ from launcher.engines.command_line.shell.words import Word
 from launcher.engines.command_line.side_commands import INTERPRETER, find_launcher, has_launcher, is_python
 from launcher.engines.command_line.tables import wrappers as tables
 from launcher.errors import CommandRefused
+from preflight import regex as re
 from preflight.frozen import dataclass
 
 _ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.DOTALL)

@@ -1,8 +1,8 @@
 """The commands inside the text of a fix, so that a page can mark what to copy. Pure."""
 
-import re
 from collections.abc import Iterator
 
+from preflight import regex as re
 from preflight.frozen import dataclass
 
 _PIECE = re.compile(r"(?:'[^']*'|\"[^\"]*\"|[^\s'\"]|['\"])+|\s+")

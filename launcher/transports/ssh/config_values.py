@@ -2,7 +2,6 @@
 
 import fnmatch
 import os
-import re
 import socket
 from collections.abc import Callable
 
@@ -10,6 +9,7 @@ from launcher.config.host_names import HOST_RULE, USER_RULE, is_host, is_user
 from launcher.errors import ConfigError
 from launcher.local.home import home
 from launcher.local.user import login_name
+from preflight import regex as re
 from preflight.frozen import dataclass
 
 _SPECIAL = frozenset("\"'\\#")

@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 import select
 import subprocess
 import threading
@@ -16,6 +15,7 @@ from launcher.errors import ConnectionLost, HostError, PythonNotFound, StepEnded
 from launcher.text import last_lines, one_line, sanitize
 from launcher.transports.step.stream import StepStream
 from launcher.transports.step.wire import KeptTexts, Message, MessageReader, message, run_message
+from preflight import regex as re
 
 START_S = 60.0
 """For srun to create the step and every task's interpreter to start, on a busy controller too."""

@@ -1,10 +1,10 @@
 """What a row of the signature table is, and how it finds its lines fast."""
 
-import re
 from collections.abc import Callable, Iterator
 from enum import IntEnum
 from functools import cache, cached_property
 
+from preflight import regex as re
 from preflight.frozen import dataclass
 
 MIN_LITERAL = 4

@@ -1,10 +1,10 @@
 """argparse: what options a script has, their defaults, and what the launch's own arguments make of them."""
 
-import re
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from preflight import regex as re
 from preflight.frozen import dataclass
 from preflight.script.interpreter.branch_conditions import COUNT
 from preflight.script.interpreter.events import Call

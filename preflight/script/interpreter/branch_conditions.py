@@ -1,9 +1,9 @@
 """What a condition says of where its branch runs: on rank 0 only, in one process only, without a GPU."""
 
 import ast
-import re
 from collections.abc import Sequence
 
+from preflight import regex as re
 from preflight.script.syntax_trees import walk
 
 RANK_0 = "rank 0"

@@ -1,10 +1,10 @@
 """Calls of one of several functions: a table of commands, a choice that reading cannot make."""
 
 import ast
-import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from preflight import regex as re
 from preflight.script.interpreter import builtin_methods, calls
 from preflight.script.interpreter.branch_conditions import MAYBE, OTHER_RANKS, RANK_0
 from preflight.script.interpreter.events import Call

@@ -1,9 +1,9 @@
 """TOML and INI: tables of keys, each with the line that it is written on."""
 
-import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from preflight import regex as re
 from preflight.facts.script import CodeLocation
 from preflight.script.bounds import MAX_DEPTH, MAX_WEIGHT
 from preflight.script.interpreter.values import UNKNOWN, Const, Map, Seq, Value

@@ -1,10 +1,10 @@
 """What a `with` block or a decorator of a library makes of the code in it."""
 
 import ast
-import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from preflight import regex as re
 from preflight.script.interpreter.branch_conditions import BY_RANK, RANK_0
 from preflight.script.interpreter.events import ScriptEvent
 from preflight.script.interpreter.values import UNKNOWN, ExternalName, Func, Ref, Value, alternatives, text_of

@@ -1,10 +1,10 @@
 """Statements of the language: what one does to names and to the path, `with` blocks are remembered."""
 
 import ast
-import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from preflight import regex as re
 from preflight.script.interpreter import branches, calls, classes, loops, rank_values
 from preflight.script.interpreter.assignments import assign, delete_item, note_second_name
 from preflight.script.interpreter.branch_conditions import FINALLY, MAYBE, RANK_0

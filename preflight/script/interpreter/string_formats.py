@@ -1,9 +1,9 @@
 """Texts that a script puts together of parts: f-strings, `%`, `.format()` and `.join()`."""
 
-import re
 import string
 from collections.abc import Iterable, Iterator
 
+from preflight import regex as re
 from preflight.facts.script import CodeLocation
 from preflight.script.bounds import MAX_TEXT
 from preflight.script.interpreter.values import UNKNOWN, Const, Device, Map, RankValue, Seq, Value, is_by_rank

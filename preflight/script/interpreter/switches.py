@@ -1,10 +1,10 @@
 """Options that are off: which branches their defaults leave out, and which take the place of others."""
 
 import ast
-import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from preflight import regex as re
 from preflight.script.interpreter.branch_conditions import ONE_RANK, WITHOUT, is_of_ranks, may_matter
 from preflight.script.interpreter.values import FALSE, TRUE, Const, Value
 from preflight.script.syntax_trees import walk

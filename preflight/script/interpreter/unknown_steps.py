@@ -1,9 +1,9 @@
 """Steps of optimizers that are made where reading does not see it: by a name, in a file that was not read."""
 
 import ast
-import re
 from typing import TYPE_CHECKING
 
+from preflight import regex as re
 from preflight.script.interpreter.events import Call
 from preflight.script.interpreter.values import Unknown, Value
 

@@ -5,11 +5,11 @@ with the arguments of the call that may mean it, else with its defaults, and not
 """
 
 import ast
-import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from preflight import regex as re
 from preflight.facts.script import CodeLocation
 from preflight.frozen import dataclass
 from preflight.script.bounds import TooLong

@@ -1,9 +1,9 @@
 """What a script writes beside its weights: folders, files that it opens, tables and arrays."""
 
 import ast
-import re
 from typing import TYPE_CHECKING
 
+from preflight import regex as re
 from preflight.script.interpreter.events import Call
 from preflight.script.interpreter.values import (
     FALSE,

@@ -1,11 +1,11 @@
 """What libraries do, as far as precision and placement go: one table of names to functions."""
 
 import ast
-import re
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
+from preflight import regex as re
 from preflight.facts.script import CodeLocation
 from preflight.script.interpreter.arguments import command_line
 from preflight.script.interpreter.assignments import assign

@@ -1,8 +1,8 @@
 """Casts of models: what they do to the dtype of the weights, and to what an optimizer remembers of it."""
 
 import ast
-import re
 
+from preflight import regex as re
 from preflight.facts.script import CodeLocation
 from preflight.script.interpreter.events import ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter

@@ -1,10 +1,10 @@
 """torch.utils.data: loaders and samplers, and which loader a loop trains on."""
 
 import ast
-import re
 from collections.abc import Iterator
 from dataclasses import replace
 
+from preflight import regex as re
 from preflight.script.interpreter.branch_conditions import UNCALLED, UNREACHED
 from preflight.script.interpreter.events import Call, CallModel, ConstructorModel, Draw, MethodModel
 from preflight.script.interpreter.interpreter import Interpreter

@@ -1,7 +1,6 @@
 """The environment of a rank: what its variables hold, and what a script sets in it."""
 
-import re
-
+from preflight import regex as re
 from preflight.script.interpreter.events import Call, CallModel, ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.values import (

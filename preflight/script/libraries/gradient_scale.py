@@ -1,8 +1,8 @@
 """Gradients that a script limits itself, and accelerate's unscaling, which comes before that."""
 
 import ast
-import re
 
+from preflight import regex as re
 from preflight.script.interpreter.events import Call
 from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.values import NONE, TRUE, Element, Ref, Seq, Value

@@ -1,7 +1,6 @@
 """Checkpoints of Hugging Face's hub that are float32, by their names."""
 
-import re
-
+from preflight import regex as re
 from preflight.script.interpreter.events import Call
 from preflight.script.interpreter.values import UNKNOWN, alternatives, text_of
 

@@ -1,10 +1,10 @@
 """torch: optimizers, scalers, autocast, and layers."""
 
 import ast
-import re
 from collections.abc import Iterator
 from dataclasses import replace
 
+from preflight import regex as re
 from preflight.facts.script import CodeLocation
 from preflight.script.interpreter.calls import invoke
 from preflight.script.interpreter.contexts import note_autocast

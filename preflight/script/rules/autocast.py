@@ -1,9 +1,9 @@
 """Rule P118: autocasts of the script beside the precision of the launch."""
 
 import ast
-import re
 from collections.abc import Iterator
 
+from preflight import regex as re
 from preflight.script.interpreter.branch_conditions import MAYBE
 from preflight.script.interpreter.events import ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter

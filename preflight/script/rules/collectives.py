@@ -1,9 +1,9 @@
 """Rule R404: what all ranks must do together, and only rank 0 does."""
 
 import ast
-import re
 from collections.abc import Iterator
 
+from preflight import regex as re
 from preflight.facts.script import CodeLocation
 from preflight.script.interpreter.branch_conditions import BY_RANK, FINALLY, MAYBE, OTHER_RANKS, RANK_0
 from preflight.script.interpreter.branches import OF_RANKS

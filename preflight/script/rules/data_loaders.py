@@ -1,9 +1,9 @@
 """Rules R401 to R403: what each rank gets of the data, and options that a DataLoader refuses."""
 
 import ast
-import re
 from collections.abc import Iterator
 
+from preflight import regex as re
 from preflight.script.interpreter.classes import method_of
 from preflight.script.interpreter.events import Call, Draw, ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter

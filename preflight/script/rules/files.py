@@ -1,9 +1,9 @@
 """Rule R405: files that every rank writes."""
 
 import ast
-import re
 from collections.abc import Iterator
 
+from preflight import regex as re
 from preflight.script.interpreter.branch_conditions import OF_SOME, SPAWNED, UNCALLED
 from preflight.script.interpreter.events import ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter

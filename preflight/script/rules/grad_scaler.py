@@ -1,10 +1,10 @@
 """Rules P114 to P131 but P124: scaling, autocast, clipping, and who decides the precision."""
 
 import ast
-import re
 from collections.abc import Iterator
 from dataclasses import replace
 
+from preflight import regex as re
 from preflight.script.interpreter.branch_conditions import MAYBE
 from preflight.script.interpreter.events import ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter

@@ -1,9 +1,9 @@
 """Whether anything that a script names exchanges gradients between ranks, as far as its own text can show."""
 
 import ast
-import re
 from collections.abc import Iterable, Iterator, Sequence
 
+from preflight import regex as re
 from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.values import ExternalName
 from preflight.script.rules.unused_code import unused_lines

@@ -1,8 +1,8 @@
 """Rules R406 to R409: how a model is wrapped for several ranks."""
 
-import re
 from collections.abc import Iterator
 
+from preflight import regex as re
 from preflight.facts.script import CodeLocation
 from preflight.script.interpreter.branch_conditions import MAYBE, OF_SOME, UNCALLED
 from preflight.script.interpreter.calls import refs_in

@@ -1,9 +1,9 @@
 """Rules D201 to D207: every rank its own GPU, port and address."""
 
-import re
 from collections.abc import Iterator
 from dataclasses import replace
 
+from preflight import regex as re
 from preflight.facts.script import CodeLocation
 from preflight.script.interpreter.branch_conditions import MAYBE, ONE_RANK, SPAWNED_RANK, UNCALLED
 from preflight.script.interpreter.events import ScriptEvent

@@ -1,9 +1,9 @@
 """Rule R410: data that each rank divides at random for itself."""
 
 import ast
-import re
 from collections.abc import Iterable, Iterator, Sequence
 
+from preflight import regex as re
 from preflight.script.interpreter.branch_conditions import OF_SOME, SPAWNED, UNCALLED
 from preflight.script.interpreter.events import ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter

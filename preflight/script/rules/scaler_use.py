@@ -1,9 +1,9 @@
 """Rules P119, P128 and P129: which of scale(), step() and update() a loop with a scaler leaves out."""
 
 import ast
-import re
 from collections.abc import Iterator
 
+from preflight import regex as re
 from preflight.script.interpreter.events import ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.values import TRUE, Const, HeapObject, Ref, alternatives, truth

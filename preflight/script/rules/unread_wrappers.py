@@ -1,9 +1,9 @@
 """Whether code that was not read, of a library or a missing module, may wrap a model for several ranks."""
 
 import ast
-import re
 from collections.abc import Iterable, Iterator
 
+from preflight import regex as re
 from preflight.script.source import Source, Sources
 from preflight.script.syntax_trees import walk
 

@@ -3,7 +3,7 @@
 A condition is one that the text does not decide; what a variable loses (`%NAME:~0,4%`) has no value.
 """
 
-import re
+from preflight import regex as re
 
 _IS_ONE = re.compile(
     r"^[ \t]*(?:@echo[ \t]+off|@?setlocal\b|@?rem[ \t]|::[ \t]*\w|@?pause[ \t]*$|@?call[ \t]+\S"

@@ -3,9 +3,8 @@
 A condition that is not understood is one that the text does not decide.
 """
 
-import re
-
 from launcher.engines.command_line.dialects.word_lists import VALUE, VALUE_END, with_blocks, with_lists
+from preflight import regex as re
 
 _CALCULATED = re.compile(
     r"^[ \t]*@[ \t]+(\w+[ \t]*(?:[-+*/%]?=[^=;#\n][^;#\n]{0,200}|\+\+|--))(?=[ \t]*(?:$|;|#))", re.MULTILINE

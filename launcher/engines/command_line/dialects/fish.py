@@ -4,10 +4,10 @@ Taken are the forms that no script of a POSIX shell has (`set -gx A 1`), and in 
 or the blocks of fish, those that mean something else in it (`set A 1`).
 """
 
-import re
 from itertools import chain
 
 from launcher.engines.command_line.dialects.word_lists import VALUE, VALUE_END, with_blocks, with_lists
+from preflight import regex as re
 
 _FLAGS = r"(?:-[agxUl]{1,3}[ \t]+|--(?:global|export|local|universal|append)[ \t]+){0,4}"
 _VALUE = rf"(?:{VALUE}|-[^\s|&;()]*)"

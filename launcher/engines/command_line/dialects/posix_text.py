@@ -1,6 +1,6 @@
 """Texts of PowerShell, cmd.exe, csh and fish as a POSIX shell writes them. Pure."""
 
-import re
+from preflight import regex as re
 
 _MARKS = re.compile(
     r"\$env:|\bset[ \t]|^[ \t]*(?:[@&]|py)[ \t]|^[ \t]*(?:\[\w+\][ \t]*)?\$\w+[ \t]*=|\bend(?:if)?\b"

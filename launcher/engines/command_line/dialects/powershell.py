@@ -4,10 +4,9 @@ Only forms that no script of a POSIX shell has are taken: `$lr = 1`, `$a = @("x"
 `& python a.py`.
 """
 
-import re
-
 from launcher.engines.command_line.dialects.powershell_blocks import is_one, with_blocks
 from launcher.engines.command_line.dialects.word_lists import VALUE, VALUE_END
+from preflight import regex as re
 
 _ENVIRONMENT = re.compile(r"\$env:(\w+)[ \t]*=[ \t]*", re.IGNORECASE)
 _ASSIGNED = re.compile(  # not within `[[ ... &&`, where it compares

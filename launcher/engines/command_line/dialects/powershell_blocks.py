@@ -3,8 +3,9 @@
 A condition that compares a variable with a value is read; any other is one that the text does not decide.
 """
 
-import re
 from collections.abc import Iterator
+
+from preflight import regex as re
 
 _IS_ONE = re.compile(
     r"\$env:|\bWrite-(?:Host|Output|Error)\b|\bTest-Path\b"

@@ -1,11 +1,11 @@
 """Keys of a manifest that hold a command or variables, and their values: a text, a list, a block. Pure."""
 
 import json
-import re
 from collections.abc import Iterator
 
 from launcher.engines.command_line.manifests.lines import indent_of
 from launcher.engines.command_line.manifests.yaml_scalars import whole_value
+from preflight import regex as re
 from preflight.frozen import dataclass
 
 TEXT = r"[^ \t]+(?:[ \t]+[^ \t]+)*"

@@ -4,11 +4,11 @@ They become variables in front of the command, by the names of their keys, so th
 itself still counts.
 """
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from launcher.engines.command_line.tables.names import names
 from launcher.errors import CommandRefused
+from preflight import regex as re
 
 _COUNT = re.compile(
     r"(?P<indent>[ ]*(?:- +)*)(?P<key>[A-Za-z_]\w*):[ ]+[\"']?(?P<value>\d{1,5})[\"']?[ ]*(?:#.*)?"

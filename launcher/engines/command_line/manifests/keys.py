@@ -1,12 +1,12 @@
 """What keys beside a manifest's command set, or reserve in a cluster: directories, GPUs, secrets. Pure."""
 
-import re
 import shlex
 from collections.abc import Iterator, Sequence
 
 from launcher.engines.command_line.manifests.counts import is_of_azure
 from launcher.engines.command_line.side_commands import say_left_out
 from launcher.engines.command_line.tables.side_programs import BEFORE
+from preflight import regex as re
 
 _VALUE = r"[ ]+(?P<value>[^#\s]+(?:[ \t]+[^#\s]+)*)[ \t]*(?:#.*)?"
 _PLAIN = re.compile(

@@ -3,7 +3,6 @@
 Only the keys that hold commands are looked for, so a part of a manifest is read as the whole is.
 """
 
-import re
 import shlex
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
@@ -29,6 +28,7 @@ from launcher.engines.command_line.manifests.remainder import unread_of_manifest
 from launcher.engines.command_line.side_commands import NEEDED_TASK, SHELL_SCRIPT, say_left_out
 from launcher.engines.command_line.tables.shells import starts_posix_shell
 from launcher.errors import CommandRefused
+from preflight import regex as re
 
 _NAMED = re.compile(r"[ ]*(?:- +)?name:[ \t]*(?P<name>[\"']?[A-Za-z_]\w*[\"']?)[ \t]*")
 _VALUE = re.compile(rf"[ ]*value:[ \t]*(?P<value>{TEXT})[ \t]*")

@@ -1,6 +1,5 @@
 """Keys of a manifest around its command that nothing has read. Pure."""
 
-import re
 import shlex
 from collections.abc import Iterator, Sequence
 
@@ -8,6 +7,7 @@ from launcher.engines.command_line.manifests.counts import ASKED
 from launcher.engines.command_line.manifests.lines import end_of_value, indent_of, levels_around
 from launcher.engines.command_line.tables.names import names
 from launcher.engines.command_line.unread_keys import unread_keys
+from preflight import regex as re
 
 _KEY = re.compile(
     r"[ ]*(?:- +)*(?P<key>[\"']?[A-Za-z_$<][\w./$<-]*[\"']?)[ \t]*:(?:[ \t]+(?P<value>\S.*)|[ \t]*)"

@@ -1,7 +1,8 @@
 """Where a value of YAML ends that quotes, brackets or its indent carry over several lines. Pure."""
 
-import re
 from collections.abc import Sequence
+
+from preflight import regex as re
 
 _PART = re.compile(r"[^\"'\[\]\\#]+|\\.|.", re.DOTALL)
 _STARTS = re.compile(r"[ ]*(?:#|- |[\w.-]+:(?:[ \t]|$)|-?\t)")

@@ -1,12 +1,12 @@
 """The blocks of a page that hold its commands: fences, directives, code within a sentence. Pure."""
 
 import html
-import re
 import textwrap
 from collections.abc import Iterable, Iterator
 
 from launcher.engines.command_line.side_commands import say_left_out
 from launcher.engines.command_line.task_files.editor_config import command_of_editor
+from preflight import regex as re
 
 PROGRAMS = (
     r"(?:torchrun|accelerate|deepspeed|python[\d.]*|mpirun|srun|composer|colossalai"

@@ -2,7 +2,6 @@
 
 import ast
 import json
-import re
 import shlex
 from collections.abc import Iterator
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 from launcher.engines.command_line.pages.blocks import LAUNCH, with_continued
 from launcher.engines.command_line.side_commands import say_left_out
 from launcher.errors import CommandRefused
+from preflight import regex as re
 from preflight.checks.message_text import shorten
 
 _SHELL = re.compile(r"[ \t]*!+[ \t]*(?=[\w.$\"'/~(])")

@@ -1,10 +1,9 @@
 """Texts of other kinds: what a program printed, a rule of a workflow, XML, a part of Python. Pure."""
 
-import re
-
 from launcher.engines.command_line.pages.blocks import LAUNCH_INSIDE, LAUNCH_LINE, is_printed
 from launcher.engines.command_line.pages.python_text import refuse_python
 from launcher.errors import CommandRefused
+from preflight import regex as re
 
 _PASTE = "paste the command that trains, from torchrun, accelerate or python on"
 _XML = "XML"

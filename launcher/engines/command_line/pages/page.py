@@ -5,7 +5,6 @@ notebook and assignments of other shells become what a POSIX shell calls the sam
 place whose text only becomes a variable.
 """
 
-import re
 import shlex
 from bisect import bisect_right
 from itertools import pairwise
@@ -29,6 +28,7 @@ from launcher.engines.command_line.side_commands import say_left_out
 from launcher.engines.command_line.tables.side_programs import PROBES
 from launcher.engines.command_line.task_files.condor import command_of_condor
 from launcher.engines.command_line.task_files.editor_config import command_of_editor
+from preflight import regex as re
 
 _SHELL = (  # ana@gpu1:~/x$, [ana@gpu1 x]$, ana@mac x %, arrows of zsh's themes, and the `+` of `set -x`
     r"[\w.-]+@[\w.-]+:[^\s$#%]*[$#%]|\[[\w.-]+@[\w.-]+[ \t][^\]\n]{0,200}\][$#%]"

@@ -1,11 +1,11 @@
 """A text that is Python, not a command: a job of SageMaker, Azure ML or Ray in its own language. Pure."""
 
 import ast
-import re
 import shlex
 from collections.abc import Iterator
 
 from launcher.errors import CommandRefused
+from preflight import regex as re
 from preflight.checks.message_text import shorten
 
 _IMPORT = re.compile(

@@ -2,11 +2,11 @@
 
 import ast
 import operator
-import re
 from collections.abc import Callable, Iterator
 
 from launcher.engines.command_line.shell.variables import Values, arguments, given_argument
 from launcher.engines.command_line.shell.words import Word
+from preflight import regex as re
 
 _OPERAND = re.compile(r"\$?\{?([A-Za-z_]\w*)\}?|\$\{?([1-9]\d{0,3})\}?", re.ASCII)
 _ARITHMETIC = re.compile(r"[\d\s+*/%()<>=!&|^~?:-]{1,120}", re.ASCII)

@@ -1,9 +1,9 @@
 """Where loops, functions and files in place end in a text, before anything in it is expanded. Pure."""
 
-import re
 from collections.abc import Collection
 
 from launcher.errors import CommandRefused
+from preflight import regex as re
 from preflight.frozen import dataclass
 
 OPENERS = {"$(": ")", "${": "}", "$[": "]", "<(": ")", ">(": ")"}

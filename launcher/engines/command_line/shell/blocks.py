@@ -6,7 +6,6 @@ nothing.
 """
 
 import posixpath
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
@@ -26,6 +25,7 @@ from launcher.engines.command_line.shell.variables import Values
 from launcher.engines.command_line.shell.words import Word, is_assignment
 from launcher.engines.command_line.tables.side_programs import PROBES
 from launcher.errors import CommandRefused
+from preflight import regex as re
 
 Command: TypeAlias = tuple[tuple[Word, ...], str]
 """The words of a command and the operator behind it."""

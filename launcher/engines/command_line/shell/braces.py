@@ -1,8 +1,9 @@
 """Braces of a shell that write several words: `{a,b}`, `{1..4}`, `{01..10..3}`. Pure."""
 
-import re
 from collections.abc import Sequence
 from itertools import pairwise
+
+from preflight import regex as re
 
 _BRACES = re.compile(r"(?<!\$)\{(?P<inner>[^{}\s'\"\\()]{0,200}(?:,|\.\.)[^{}\s'\"\\()]{0,200})\}")
 _QUOTED = re.compile(r"\\.|'[^']*'|\"(?:[^\"\\]|\\.)*\"|\$\((?:[^()]|\([^()]*\))*\)|`[^`]*`", re.DOTALL)

@@ -5,13 +5,13 @@ The text's own values decide it where they can. A file decides it only where the
 """
 
 import fnmatch
-import re
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
 from launcher.engines.command_line.shell.arithmetic import evaluate_arithmetic
 from launcher.engines.command_line.shell.variables import Values
 from launcher.engines.command_line.shell.words import Word
+from preflight import regex as re
 
 Answer: TypeAlias = bool | None
 """Of a condition; None where the text does not decide it."""

@@ -5,7 +5,6 @@ time that EPOCHSECONDS gives, as in bash.
 """
 
 import posixpath
-import re
 import time
 
 from launcher.engines.command_line.shell.arithmetic import evaluate_arithmetic
@@ -13,6 +12,7 @@ from launcher.engines.command_line.shell.braces import expand_braces
 from launcher.engines.command_line.shell.pipelines import predict_output
 from launcher.engines.command_line.shell.variables import DEEPEST, Split, Values, join_tokens
 from launcher.engines.command_line.shell.words import Operator, Word
+from preflight import regex as re
 
 _LOOKUP = re.compile(
     r"(?:which|command -v|type -[pP]) (torchrun|accelerate|deepspeed|fabric|python[\d.]*)", re.ASCII

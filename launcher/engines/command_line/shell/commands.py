@@ -4,7 +4,6 @@ A loop whose words the text gives yields its commands once for each of them, the
 those of the function. Nothing is run; the values of variables decide, see `ShellState`.
 """
 
-import re
 from collections.abc import Generator, Iterable, Iterator, Mapping
 
 from launcher.engines.command_line import refusals, side_commands
@@ -23,6 +22,7 @@ from launcher.engines.command_line.shell.variables import arguments
 from launcher.engines.command_line.shell.words import Word, is_assignment
 from launcher.engines.command_line.tables.wrappers import TRANSPARENT
 from launcher.errors import CommandRefused
+from preflight import regex as re
 
 _ARRAY = re.compile(r"[A-Za-z_]\w*\+?=", re.ASCII)
 _ASSIGNED_BEHIND = re.compile(r"(?:[ \t]|\\\r?\n)+[A-Za-z_]\w*\+?=", re.ASCII)

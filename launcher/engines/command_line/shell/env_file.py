@@ -1,9 +1,9 @@
 """The variables of a file of `NAME=VALUE` lines, which `export $(cat .env | xargs)` reads too. Pure."""
 
-import re
 from collections.abc import Iterator
 
 from launcher.engines.command_line.shell.words import Word
+from preflight import regex as re
 
 _SETTING = re.compile(
     r"^[ \t]*(?:export[ \t]+)?(?P<name>[A-Za-z_]\w*)[ \t]*=[ \t]*"

@@ -4,8 +4,6 @@ What needs a running shell stays unresolved: `$(hostname)`, `$RANDOM`, `$1`. `$@
 text that is pasted has no arguments of its own, but for those that `set --` and the call of a function give.
 """
 
-import re
-
 from launcher.engines.command_line.shell.arithmetic import evaluate_arithmetic, names_set
 from launcher.engines.command_line.shell.block_extents import OPENERS, closing
 from launcher.engines.command_line.shell.command_substitution import substitute
@@ -20,6 +18,7 @@ from launcher.engines.command_line.shell.variables import (
     given_argument,
 )
 from launcher.engines.command_line.shell.words import Word
+from preflight import regex as re
 
 _MARK = re.compile(r"\"|(?<!\\)(?:\$[({]|`)")
 _TEMPLATE = re.compile(r"\$\{\{[^{}\n]*\}\}")

@@ -1,7 +1,8 @@
 """What `while getopts SPEC NAME` makes of arguments that a text gives itself. Pure."""
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
+
+from preflight import regex as re
 
 _CONDITION = re.compile(
     r"\s*getopts[ \t]+(?P<quote>[\"']?)(?P<spec>[\w:?]{1,120})(?P=quote)[ \t]+(?P<name>[A-Za-z_]\w*)\s*;?\s*",

@@ -1,11 +1,11 @@
 """Words that still lack a value: what a page leaves to its reader, and the error for each kind. Pure."""
 
-import re
 from collections.abc import Iterator, Sequence
 from itertools import zip_longest
 
 from launcher.engines.command_line.shell.words import Word
 from launcher.errors import CommandRefused
+from preflight import regex as re
 
 _PATTERN = re.compile(r"\*|\{[^}]*(?:,|\.\.)")
 _WHICH = re.compile(r"(?:\$\(|`)(?:which|command -v) ([\w.-]+)(?:\)|`)", re.ASCII)

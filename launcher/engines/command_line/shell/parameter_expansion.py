@@ -1,7 +1,6 @@
 """`${...}`: variables with a default, a part, an element of an array. Pure."""
 
 import fnmatch
-import re
 
 from launcher.engines.command_line.shell.arithmetic import evaluate_arithmetic
 from launcher.engines.command_line.shell.variables import (
@@ -16,6 +15,7 @@ from launcher.engines.command_line.shell.variables import (
     join_tokens,
 )
 from launcher.engines.command_line.shell.words import Word
+from preflight import regex as re
 from preflight.frozen import dataclass
 
 _PARAMETER = re.compile(

@@ -3,9 +3,10 @@ r"""What a pipeline of small programs prints whose input the text gives. Pure, a
 `$(echo $CUDA_VISIBLE_DEVICES | tr "," "\n" | wc -l)`, `$(seq -s, 0 3)`: how such a script counts its GPUs.
 """
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from itertools import takewhile
+
+from preflight import regex as re
 
 _SETS = re.compile(r"\[?:(\w+):\]?")
 _CLASSES = {

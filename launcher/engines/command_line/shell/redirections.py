@@ -1,7 +1,6 @@
 """What commands in front of a launch read and write: files, texts in place, logs. Pure."""
 
 import posixpath
-import re
 from collections.abc import Iterator
 
 from launcher.engines.command_line.options import RANK_LOGS
@@ -10,6 +9,7 @@ from launcher.engines.command_line.shell.state import ShellState
 from launcher.engines.command_line.shell.words import SEPARATORS, Operator, Word, is_assignment, split_fields
 from launcher.engines.command_line.tables.shells import starts_posix_shell
 from launcher.errors import CommandRefused
+from preflight import regex as re
 
 _WRITTEN = "written by the text alone: write it on each host, where the training reads it"
 _NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)

@@ -1,7 +1,6 @@
 """What the commands in front of a launch leave behind: variables, a directory, an environment. Pure."""
 
 import posixpath
-import re
 from collections.abc import Mapping
 from copy import copy
 from dataclasses import replace
@@ -26,6 +25,7 @@ from launcher.engines.command_line.shell.words import (
 from launcher.engines.command_line.shell.working_directory import WorkingDirectory
 from launcher.engines.command_line.tables import side_programs
 from launcher.errors import CommandRefused
+from preflight import regex as re
 from preflight.frozen import dataclass
 
 _PAIR = re.compile(r"\[(?P<key>[^\[\]]{1,100})\]=(?P<value>.*)", re.DOTALL)

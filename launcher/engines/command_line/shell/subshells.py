@@ -1,8 +1,7 @@
 """Parts of pipelines, and what runs in the background: nothing behind them sees what they set. Pure."""
 
-import re
-
 from launcher.engines.command_line.shell.state import ShellState, Surroundings
+from preflight import regex as re
 
 ENDS = ("|", "|&", "&")
 """Behind what has a shell of its own."""

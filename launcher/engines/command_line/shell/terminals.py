@@ -1,11 +1,11 @@
 """`tmux`, `screen` and `flock`, which keep a terminal or a lock for a command: where it is. Pure."""
 
 import posixpath
-import re
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 
 from launcher.engines.command_line.shell.words import Word
+from preflight import regex as re
 from preflight.frozen import dataclass
 
 SENTENCE = "a run continues without its client; --detach leaves at once"

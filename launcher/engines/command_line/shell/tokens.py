@@ -1,6 +1,5 @@
 """Split text as a POSIX shell does: words and operators, quotes and variables. Pure; nothing is executed."""
 
-import re
 from collections import deque
 from collections.abc import Iterator
 
@@ -10,6 +9,7 @@ from launcher.engines.command_line.shell.expansions import expand, fill_parts, w
 from launcher.engines.command_line.shell.variables import Split, Values, separators
 from launcher.engines.command_line.shell.words import Operator, Word, split_fields, split_open
 from launcher.errors import CommandRefused
+from preflight import regex as re
 
 # `\` as in POSIX, `\\` as pages show it that escape it, `^` of cmd.exe, a backtick of PowerShell; and a `\`
 # whose end of the line is lost, as what follows shows: `torchrun \ --nnodes=1 \ train.py`

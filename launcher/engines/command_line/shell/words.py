@@ -1,8 +1,8 @@
 """The words of a command line, with what a shell would still have to fill in."""
 
-import re
 from collections.abc import Iterator, Sequence
 
+from preflight import regex as re
 from preflight.frozen import dataclass
 
 ELEMENT = re.compile(

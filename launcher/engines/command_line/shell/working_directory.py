@@ -1,11 +1,11 @@
 """The directory in which a text launches: what `cd`, `pushd` and `popd` in front of it enter. Pure."""
 
 import posixpath
-import re
 
 from launcher.engines.command_line.shell.missing_values import without_values
 from launcher.engines.command_line.shell.parameter_expansion import SUBMITTED
 from launcher.engines.command_line.shell.words import Word
+from preflight import regex as re
 
 _SUBMITTED = re.compile(
     rf"\$(?:{{(?:{SUBMITTED})(?::?-(?:\"\"|'')?)?}}|(?:{SUBMITTED}))(?:/++(?P<inside>.*))?"

@@ -1,11 +1,11 @@
 """A submit file of HTCondor as the command that its job runs. Pure."""
 
-import re
 import shlex
 from collections.abc import Iterator, Mapping
 
 from launcher.engines.command_line.side_commands import say_left_out
 from launcher.engines.command_line.unread_keys import unread_keys
+from preflight import regex as re
 
 _EXECUTABLE = re.compile(r"^[ \t]*executable[ \t]*=[ \t]*\S", re.MULTILINE | re.IGNORECASE)
 _OF_CONDOR = re.compile(

@@ -1,6 +1,5 @@
 """What the container of a Dockerfile starts. Pure."""
 
-import re
 import shlex
 from collections.abc import Iterator, Mapping
 from copy import deepcopy
@@ -13,6 +12,7 @@ from launcher.engines.command_line.side_commands import has_launcher, is_python,
 from launcher.engines.command_line.tables.names import names
 from launcher.engines.command_line.tables.shells import starts_posix_shell
 from launcher.errors import CommandRefused
+from preflight import regex as re
 from preflight.frozen import dataclass
 
 _IS_ONE = re.compile(r"\A(?:[ \t]*(?:#[^\n]*|ARG[ \t][^\n]*)?\n)*[ \t]*FROM[ \t]+\S", re.IGNORECASE)

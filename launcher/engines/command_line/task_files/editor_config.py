@@ -1,7 +1,6 @@
 """The command of a configuration of an editor: `launch.json` and `tasks.json` of Visual Studio Code. Pure."""
 
 import json
-import re
 import shlex
 from collections.abc import Iterator
 from typing import Any
@@ -9,6 +8,7 @@ from typing import Any
 from launcher.engines.command_line.side_commands import say_left_out
 from launcher.engines.command_line.unread_keys import unread_keys
 from launcher.errors import CommandRefused
+from preflight import regex as re
 
 _LOOKS = re.compile(r"\"(?:module|program|command)\"[ \t]*:")
 _COMMENT = re.compile(r"^[ \t]*//[^\n]*$|(?<=[,\[{])[ \t]*//[^\n\"]*$", re.MULTILINE)

@@ -1,6 +1,5 @@
 """The recipes of a justfile as a shell would get them. Pure."""
 
-import re
 import shlex
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
@@ -8,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from launcher.engines.command_line.parsed_command import Task
 from launcher.engines.command_line.side_commands import say_left_out
 from launcher.engines.command_line.task_files.recipe_lines import without_lost
+from preflight import regex as re
 
 _HEAD = re.compile(
     r"@?(?P<name>[A-Za-z_][\w-]*)"

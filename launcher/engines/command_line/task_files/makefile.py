@@ -1,12 +1,12 @@
 """The recipes of a Makefile as a shell would get them. Pure."""
 
-import re
 from collections.abc import Mapping, Sequence
 from functools import partial
 
 from launcher.engines.command_line.parsed_command import Task
 from launcher.engines.command_line.side_commands import NEEDED_TASK, say_left_out
 from launcher.engines.command_line.task_files.recipe_lines import without_lost
+from preflight import regex as re
 
 TARGET = re.compile(
     r"^(?P<name>[\w./%-]+)[ \t]*:(?![=:])(?P<needs>[^=#\n]*)(?:#[^\n]*)?\n(?=(?:[ \t]*(?:#[^\n]*)?\n)*\t)",

@@ -1,8 +1,7 @@
 """Lines of a recipe that change a shell of their own alone: make and just start one for each line. Pure."""
 
-import re
-
 from launcher.engines.command_line.side_commands import say_left_out
+from preflight import regex as re
 
 _LOST = re.compile(
     r"(?<!\\\n)^(?P<indent>[ \t]+)[@-]{0,2}[ \t]*"

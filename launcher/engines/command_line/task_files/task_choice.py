@@ -4,7 +4,6 @@ A whole file has tasks that lint, build and install beside the one that trains. 
 left out; of several that do, `--launch` chooses as it does for any text.
 """
 
-import re
 import shlex
 from collections.abc import Callable, Sequence
 
@@ -15,6 +14,7 @@ from launcher.engines.command_line.task_files.justfile import tasks_of_justfile
 from launcher.engines.command_line.task_files.makefile import names_of_tasks, tasks_of_makefile
 from launcher.engines.command_line.task_files.task_tables import tasks_of_ini, tasks_of_json, tasks_of_toml
 from launcher.errors import CommandRefused
+from preflight import regex as re
 
 _READERS: tuple[Callable[[str], Sequence[Task] | None], ...] = (
     tasks_of_json,

@@ -1,7 +1,6 @@
 """The tasks in tables of files: package.json, pyproject.toml, pixi.toml, tox.ini, units of systemd. Pure."""
 
 import json
-import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -11,6 +10,7 @@ from launcher.engines.command_line.parsed_command import Task
 from launcher.engines.command_line.side_commands import say_left_out
 from launcher.engines.command_line.tables.names import names
 from launcher.engines.command_line.unread_keys import unread_keys
+from preflight import regex as re
 
 _TABLES = names(
     "tool.pixi.tasks tool.pixi.feature.*.tasks tool.pixi.target.*.tasks tasks feature.*.tasks"

@@ -1,0 +1,72 @@
+"""Patterns of the client are compiled when something asks them, and all of them compile."""
+
+import importlib
+import pkgutil
+import re
+from types import ModuleType
+from unittest.mock import Mock
+
+import pytest
+
+import launcher
+import preflight
+from preflight import regex
+from tests.launcher.sources import ROOT
+
+_TRAVELS = ("preflight/probes/", "preflight/agent.py", "launcher/onhost/")
+"""What runs on hosts, where little but the library is."""
+
+
+def test_a_pattern_answers_as_that_of_the_library() -> None:
+    late, plain = regex.compile(r"(\w)(?P<rest>\w*)", regex.ASCII), re.compile(r"(\w)(?P<rest>\w*)", re.ASCII)
+    assert late.findall("ab c") == plain.findall("ab c") == [("a", "b"), ("c", "")]
+    assert late.sub(r"\2\1", "ab") == "ba"
+    assert (late.pattern, late.flags, late.groups) == (plain.pattern, plain.flags, plain.groups)
+    assert regex.compile(b"a+").fullmatch(b"aa")
+
+
+def test_a_pattern_is_compiled_when_first_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    compiled = Mock(wraps=re.compile)
+    monkeypatch.setattr(re, "compile", compiled)
+    late = regex.compile("a|b")
+    compiled.assert_not_called()
+    assert late.search("b")
+    assert late.search("a")
+    compiled.assert_called_once_with("a|b", 0)
+
+
+def test_a_wrong_pattern_says_so_at_its_use() -> None:
+    late = regex.compile("(")
+    with pytest.raises(regex.error, match="missing"):
+        late.search("text")
+
+
+def _late_patterns(module: ModuleType) -> list[re.Pattern[str]]:
+    return [value for value in vars(module).values() if type(value).__name__ == "_LatePattern"]
+
+
+def test_all_patterns_of_the_client_compile() -> None:
+    names = [
+        found.name
+        for wing in (launcher, preflight)
+        for found in pkgutil.walk_packages(wing.__path__, f"{wing.__name__}.")
+        if not f"{found.name.replace('.', '/')}.py".startswith(_TRAVELS) and "__main__" not in found.name
+    ]
+    late = [each for name in names for each in _late_patterns(importlib.import_module(name))]
+    assert len(late) > 1000
+    assert all(isinstance(each.pattern, str | bytes) for each in late)
+
+
+def test_no_module_of_the_client_compiles_patterns_at_its_import() -> None:
+    """Nor asks which pattern has matched by identity: a match has the library's own."""
+    eager = [
+        name
+        for wing in ("launcher", "preflight")
+        for path in (ROOT / wing).rglob("*.py")
+        if not (name := str(path.relative_to(ROOT))).startswith((*_TRAVELS, "preflight/regex.py"))
+        and (
+            (re.search(r"^import re$", text := path.read_text(), re.MULTILINE) and "re.compile(" in text)
+            or ".re is " in text
+        )
+    ]
+    assert not eager, "from preflight import regex as re"
