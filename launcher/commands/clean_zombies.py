@@ -39,6 +39,7 @@ from launcher.exit_codes import ExitCode
 from launcher.local.home import user_state_dir
 from launcher.remote.agent import AgentRequest, GatherOptions, gather_facts
 from launcher.remote.fanout import fanout
+from launcher.runs.search import unanswered_lines
 from launcher.terminal.cell_width import StyledLine
 from launcher.terminal.output import echo, echo_json, echo_lines
 from preflight.facts.host import HostFacts, ProcessTable
@@ -160,9 +161,11 @@ class _CleanSession:
         return code
 
     def _print_errors(self, errors: dict[str, GpulaunchError]) -> None:
-        for error in errors.values():
-            fix = complete_commands(error.fix, self.access.inventory.access_words)
-            self.print_lines((error.message, *((f"  fix: {fix}",) if fix else ())))
+        words = self.access.inventory.access_words
+        fixes = {name: complete_commands(error.fix, words) for name, error in errors.items()}
+        self.print_lines(
+            unanswered_lines({name: error.detail for name, error in errors.items()}, fixes, what="")
+        )
 
     def _request(self, entry: HostEntry) -> AgentRequest:
         ports = self.clean_options.filter.ports or (DEFAULT_MAIN_PORT,)

@@ -95,7 +95,10 @@ def _echo_end(found: Diagnosis, failure: Failure | None, end: Mapping[str, str] 
         echo(f"{verdict}: {why}")
         is_known |= verdict in ("interrupted", "verification_failed")
     says_why = failure is not None or why
-    if (says_why and found.verdict == BENIGN) or (is_known and found.verdict == UNKNOWN):
+    # What a person has stopped ends by its signal: the logs cannot say more of that.
+    no_more = {UNKNOWN, "terminated"} if verdict == "interrupted" and why != "SIGTERM" else {UNKNOWN}
+    said = {found.verdict, *(cause.slug for cause in found.causes)}
+    if (says_why and found.verdict == BENIGN) or (is_known and said <= no_more):
         echo("its logs show no failure")
     else:
         echo_lines(render_diagnosis(found))

@@ -73,8 +73,11 @@ def _of_run(directory: Path) -> list[Log]:
     every = sorted(directory.glob("*.log")) + sorted(directory.glob("*/*.log"))
     files = [path for path in every if not path.name.startswith("stacks-")]
     if not files and is_run(directory):
-        run, why = one_line(directory.name), read_kept_outcome(directory).get("why")
-        said = f"; {one_line(str(why), 400)}" if why else ""
+        run, outcome = one_line(directory.name), read_kept_outcome(directory)
+        said = f"; {one_line(str(why), 400)}" if (why := outcome.get("why")) else ""
+        if outcome.get("logs_incomplete") == "" and not outcome.get("lost_hosts"):
+            told = f"gpulaunch report {run} shows its course"
+            raise BadInput(f"{run}: it ended before a rank of it had written a line{said}", told)
         raise BadInput(f"{run}: no logs of it are kept locally{said}", f"gpulaunch fetch {run} brings them")
     if not files:
         raise BadInput(f"{directory}: no logs in this directory", "a run's logs are HOST/rank-N.log")

@@ -180,7 +180,9 @@ def _not_found(word: str, answered: Sequence[str], found: SearchResult) -> Gpula
     return HostsUnusable(tuple(found.errors.values()), "\n".join(lines), fix)
 
 
-def unanswered_lines(errors: Mapping[str, str], fixes: Mapping[str, str] | None = None) -> Iterator[str]:
+def unanswered_lines(
+    errors: Mapping[str, str], fixes: Mapping[str, str] | None = None, what: str = "not asked: "
+) -> Iterator[str]:
     """Yield why hosts were not asked, by host; reasons that differ in numbers or keys only are one.
 
     The fix of the first of them follows, where `fixes` has it and no line before did.
@@ -194,7 +196,7 @@ def unanswered_lines(errors: Mapping[str, str], fixes: Mapping[str, str] | None 
     for hosts in group_alike((kind(host, reason), host) for host, reason in errors.items()).values():
         bare = {errors[host].replace(host, "") for host in hosts}
         more = " (the others alike)" if len(bare) > 1 else ""
-        yield f"{fold_hosts(hosts)}: not asked: {errors[hosts[0]]}{more}"
+        yield f"{fold_hosts(hosts)}: {what}{errors[hosts[0]]}{more}"
         fix = (fixes or {}).get(hosts[0], "")
         if fix not in shown:
             yield f"  fix: {fix}"

@@ -10,7 +10,7 @@ from typing import Any
 from launcher.config.inventory import HostEntry
 from launcher.config.node_sets import fold_hosts
 from launcher.config.sync_options import SyncOptions
-from launcher.errors import ConfigError, SyncFailed
+from launcher.errors import ConfigError, HostError, HostsUnusable, SyncFailed
 from launcher.local.home import at_home
 from launcher.remote.connection_pool import OpenConnection
 from launcher.sync import git
@@ -80,6 +80,11 @@ def sync_before_launch(
     except SyncFailed:
         for tree, _ in known:
             HashCache(tree.root).forget()  # should one of its hashes be the reason, the next sync succeeds
+        raise
+    except (HostError, HostsUnusable) as error:
+        from launcher.host_checks.evaluation import name_others  # noqa: PLC0415 - only for a failure
+
+        error.fix = "\n".join(filter(None, (error.fix, name_others(hosts.entries, error.hosts))))
         raise
     for line in render_sync(found):
         say(line)

@@ -110,6 +110,7 @@ def test_what_says_no_cause_does_not_follow_a_known_one(tmp_path: Path) -> None:
         ("interrupted", "ChildFailedError: \ntrain.py FAILED\n", "its logs show no failure"),
         ("verification_failed", "ChildFailedError: \ntrain.py FAILED\n", "its logs show no failure"),
         ("interrupted", OOM, "cuda-oom (S20, certain, titan, rank 3): "),
+        ("interrupted", "SignalException: Process 7 got signal: 15\n", "its logs show no failure"),
     ],
 )
 def test_a_run_that_no_rank_has_ended_is_shown_with_the_reason_of_its_end(
@@ -351,6 +352,18 @@ def test_a_run_whose_logs_are_on_its_hosts_is_fetched_first(tmp_path: Path, outc
         "; titan: no space left" if outcome else ""
     )
     assert refused.fix == f"gpulaunch fetch {RUN} brings them"
+
+
+def test_a_run_that_ended_before_a_rank_wrote_has_no_logs_to_fetch(tmp_path: Path) -> None:
+    run = tmp_path / RUN
+    run.mkdir()
+    (run / "plan.json").write_text("{}")
+    end = {"verdict": "interrupted", "why": "SIGTERM", "logs_incomplete": "", "lost_hosts": {}}
+    (run / "outcome.json").write_text(json.dumps(end))
+    refused = gpulaunch("diagnose", RUN, "--logs", str(tmp_path)).exception
+    assert isinstance(refused, BadInput)
+    assert refused.message == f"{RUN}: it ended before a rank of it had written a line; SIGTERM"
+    assert refused.fix == f"gpulaunch report {RUN} shows its course"
 
 
 def test_the_run_that_is_offered_in_place_of_an_unknown_one_is_the_newest(tmp_path: Path) -> None:
