@@ -15,15 +15,17 @@ from click.testing import CliRunner
 
 from launcher.cli import cli
 from launcher.commands._launch_sync import sync_tree
+from launcher.config.inventory import HostEntry
 from launcher.config.run_config import Overrides, RunConfig, load_run_config
 from launcher.config.sync_options import SyncOptions
-from launcher.errors import ConfigError, LaunchRefused
+from launcher.errors import ConfigError, HostError, HostsUnusable, LaunchRefused
 from launcher.launch.request import LaunchRequest
 from launcher.remote.connection_pool import ConnectionPool
 from launcher.sync.host import SyncResult
 from launcher.sync.pre_launch import SyncHosts, list_target_dirs, render_sync, sync_before_launch
 from launcher.sync.sync import HostSync
 from launcher.terminal.live_screen import screen_on
+from launcher.transports.base import Connection
 from preflight.job import Job
 from tests.launcher.sync_tree import ENTRY, git, listing, opener, write
 
@@ -131,6 +133,22 @@ def test_what_ran_is_told_and_recorded(tmp_path: Path) -> None:
     again, said = before(tmp_path, SyncOptions(source=str(here)))
     assert "up to date" in said[1]
     assert json.loads(again)["content_sha256"] == source["content_sha256"]
+
+
+def test_where_some_hosts_are_silent_the_others_are_named(tmp_path: Path) -> None:
+    write(tmp_path / "here", {"train.py": ""})
+
+    def silent(entry: HostEntry) -> Connection:
+        if entry.name != ENTRY.name:
+            raise HostError(entry.name, "no answer", "is it up?")
+        return opener(entry)
+
+    entries = (ENTRY, *(replace(ENTRY, name=name) for name in ("s-1", "s-2")))
+    spec, job = SyncOptions(source=str(tmp_path / "here")), Job(script="train.py", workdir=str(tmp_path))
+    with pytest.raises(HostsUnusable) as failure:
+        sync_before_launch(spec, job, SyncHosts(entries, silent, 4), [].append, logs=tmp_path / "runs")
+    assert failure.value.message == "s-[1-2]: no answer"
+    assert failure.value.fix == "is it up?\nthe others alone: --hosts titan"
 
 
 def test_a_tree_without_the_script_is_not_sent(tmp_path: Path) -> None:

@@ -134,8 +134,9 @@ REPORT = (
 def test_what_a_preflight_remarked_of_the_hosts_is_no_cause_in_the_output_of_the_run() -> None:
     assert diagnose(REPORT + steps(0, 9)).verdict == "benign"
     assert diagnose(REPORT + "RuntimeError: CUDA error: out of memory\n").verdict == "cuda-oom"
-    by_hand = diagnose(REPORT + "==> interrupted: stopped by ada@laptop (exit code 130) after 10.1 s\n")
-    assert [cause.code for cause in by_hand.causes] == ["S78"]
+    announced = "==> stopping every node (SIGTERM, 10 s, SIGKILL); Ctrl-C again kills and leaves at once\n"
+    by_hand = diagnose(REPORT + announced + "==> interrupted: stopped by ada@laptop (exit code 130) after 10.1 s\n")
+    assert [cause.code for cause in by_hand.causes] == ["S78", "S73"]
 
 
 def test_a_question_about_an_error_in_a_data_set_is_not_certain() -> None:
