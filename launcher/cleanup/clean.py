@@ -202,9 +202,11 @@ def refuse_unknown(facts: HostFacts, filters: CleanFilter) -> None:
             raise BadInput(f"{facts.host} has no process {pid}", listed)
         if pid not in known:
             stranger = next(each for each in classify(facts, named=(pid,)) if each.process.pid == pid)
+            hidden = isinstance(seen[pid].gpu_files, Missing)
+            holds = "what it holds cannot be seen" if hidden else "holds no GPU and none of the job's ports"
             raise BadInput(
-                f"pid {pid} ({seen[pid].comm}) on {facts.host} is neither rank nor launcher, and holds no "
-                "GPU and none of the job's ports: gpulaunch does not end it",
+                f"pid {pid} ({seen[pid].comm}) on {facts.host} is neither rank nor launcher, and {holds}:"
+                " gpulaunch does not end it",
                 advise_on_stranger(stranger, facts.host),
             )
 

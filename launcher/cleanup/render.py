@@ -63,10 +63,17 @@ def render_named_pids(facts: HostFacts, choice: CleanSelection, filters: CleanFi
             yield from _process_lines("keep", facts, kept[pid])
     for index in filters.gpus:
         if not any(index in (*each.held.gpus, *each.held.listed) for each in everybody):
-            yield f"  gpu{index}: no process holds it, as far as can be seen"
+            yield f"  gpu{index}: no process holds it, as far as can be seen{_named_by_driver(facts, index)}"
     for port in filters.ports:
         if not any(port in each.held.ports for each in everybody):
             yield f"  port {port}: {_unheld(facts, port)}"
+
+
+def _named_by_driver(facts: HostFacts, index: int) -> str:
+    """Name the processes that the driver lists on a GPU that none in sight holds."""
+    lists = (gpu.processes for gpu in facts.known_gpus if gpu.index == index)
+    pids = ", ".join(str(each.pid) for rows in lists if not isinstance(rows, Missing) for each in rows)
+    return f"; the driver names pid {pids}" if pids else ""
 
 
 def _unheld(facts: HostFacts, port: int) -> str:
@@ -76,8 +83,8 @@ def _unheld(facts: HostFacts, port: int) -> str:
     bind = next((test for test in facts.ports.binds if test.port == port), None)
     if bind is None or bind.ok:
         return "free" if bind else "not tested"
-    users = sorted({socket.uid for socket in facts.ports.sockets if socket.port == port})
-    whose = f" by uid {', '.join(map(str, users))}" if users else ""
+    users = sorted({socket.owner for socket in facts.ports.sockets if socket.port == port})
+    whose = f" by {', '.join(users)}" if users else ""
     return f"held{whose}, by no process that can be seen: {bind.error}"
 
 

@@ -143,7 +143,7 @@ def _trouble(facts: HostFacts, ports: Ports, port: int) -> str:
     holders = [item for item in ports.sockets if item.port == port and item.state in ("LISTEN", "BOUND")]
     if holders:
         pids = {pid for item in holders if not isinstance(item.pids, Missing) for pid in item.pids}
-        return _who(facts, pids) if pids else f"a process of uid {holders[0].uid} holds it"
+        return _who(facts, pids) if pids else f"a process of {holders[0].owner} holds it"
     test = next((item for item in ports.binds if item.port == port), None)
     if test is not None and not test.ok:
         return test.error or "it cannot be bound"

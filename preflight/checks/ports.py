@@ -63,12 +63,7 @@ def the_main_port_can_be_bound(
 def _sockets(facts: HostFacts, sockets: list[Socket]) -> str:
     """Name who listens; else who is connected."""
     shown = [socket for socket in sockets if socket.state == _LISTENS] or sockets
-    return "; ".join(f"{s.state} on {s.address} by {_user(facts, s.uid)}, {_pids(s)}" for s in shown)
-
-
-def _user(facts: HostFacts, uid: int) -> str:
-    rows = () if isinstance(facts.processes, Missing) else facts.processes.processes
-    return next((process.user for process in rows if process.uid == uid), f"uid {uid}")
+    return "; ".join(f"{s.state} on {s.address} by {s.owner}, {_pids(s)}" for s in shown)
 
 
 def _pids(socket: Socket) -> str:

@@ -116,6 +116,12 @@ class Socket:
     state: str  # LISTEN, ESTABLISHED, TIME_WAIT, BOUND (bound, not listening), ...
     uid: int
     pids: Fact[tuple[int, ...]]  # holders; Missing(no-permission) for other users' sockets without root
+    user: str = ""  # the name of `uid`, its number where it has none; "" from agents that sent no names
+
+    @property
+    def owner(self) -> str:
+        """The owner in words."""
+        return f"uid {self.uid}" if self.user in ("", str(self.uid)) else self.user
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from .fact import Json, missing
 from .files import text_or
 from .processes.walk import ProcessWalk
 from .request import ProbeRequest
+from .users import user_name
 
 _FREE_FROM, _FREE_COUNT = 20000, 9000
 
@@ -28,7 +29,8 @@ def ports_fact(ask: ProbeRequest, rows: list[Json], walk: ProcessWalk) -> Json:
             holders = missing(
                 "held by a process whose files only its owner or root may read", "no-permission"
             )
-        sockets.append({**{key: row[key] for key in ("port", "address", "state", "uid")}, "pids": holders})
+        kept = {key: row[key] for key in ("port", "address", "state", "uid")}
+        sockets.append({**kept, "pids": holders, "user": user_name(row["uid"])})
     ephemeral, binds = _ephemeral_range(), [(port, bind_error(port)) for port in ask.ports]
     return {
         "source": "proc",

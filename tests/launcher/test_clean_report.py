@@ -9,6 +9,7 @@ import pytest
 from launcher.cleanup.clean import refuse_unknown
 from launcher.cleanup.render import render_named_pids, render_selection, render_selections
 from launcher.errors import BadInput
+from preflight.facts.gpu import ComputeProcess
 from preflight.facts.host import BindTest, HostFacts, Ports, ProcessTable, Socket, UnreadableProcess
 from preflight.facts.missing import Missing
 from preflight.leftovers.classify import classify
@@ -118,13 +119,19 @@ def test_a_gpu_and_a_port_that_nobody_holds_are_told() -> None:
     ports = replace(
         facts.ports,
         binds=(BindTest(31000, True, ""), BindTest(31001, False, "in use")),
-        sockets=(Socket(31001, "0.0.0.0", "LISTEN", 1001, Missing("not yours", "no-permission")),),
+        sockets=tuple(
+            Socket(31001, "0.0.0.0", "LISTEN", uid, Missing("not yours", "no-permission"), user)
+            for uid, user in ((1001, "1001"), (2002, "bob"))
+        ),
     )
-    facts = replace(facts, ports=ports)
-    assert named(scene, facts, CleanFilter(gpus=(2,), ports=(31000, 31001))) == [
+    row = ComputeProcess(526, "compute", 8000, "python")
+    gpus = tuple(replace(gpu, processes=(row,) if gpu.index == 1 else ()) for gpu in facts.known_gpus)
+    facts = replace(facts, ports=ports, gpus=gpus)
+    assert named(scene, facts, CleanFilter(gpus=(1, 2), ports=(31000, 31001))) == [
+        "  gpu1: no process holds it, as far as can be seen; the driver names pid 526",
         "  gpu2: no process holds it, as far as can be seen",
         "  port 31000: free",
-        "  port 31001: held by uid 1001, by no process that can be seen: in use",
+        "  port 31001: held by bob, uid 1001, by no process that can be seen: in use",
     ]
 
 
