@@ -135,7 +135,9 @@ def test_what_a_preflight_remarked_of_the_hosts_is_no_cause_in_the_output_of_the
     assert diagnose(REPORT + steps(0, 9)).verdict == "benign"
     assert diagnose(REPORT + "RuntimeError: CUDA error: out of memory\n").verdict == "cuda-oom"
     announced = "==> stopping every node (SIGTERM, 10 s, SIGKILL); Ctrl-C again kills and leaves at once\n"
-    by_hand = diagnose(REPORT + announced + "==> interrupted: stopped by ada@laptop (exit code 130) after 10.1 s\n")
+    by_hand = diagnose(
+        REPORT + announced + "==> interrupted: stopped by ada@laptop (exit code 130) after 10.1 s\n"
+    )
     assert [cause.code for cause in by_hand.causes] == ["S78", "S73"]
 
 
