@@ -42,7 +42,7 @@ def the_main_port_can_be_bound(
     holders = [s for s in ports.sockets if s.port == port and s.state != _HOLDS_NOTHING]
     if bind is None:
         yield Problem(
-            f"port {port} was not tested" + (f", and {_sockets(facts, holders)}" if holders else ""),
+            f"port {port} was not tested" + (f", and {_sockets(holders)}" if holders else ""),
             f"run gpulaunch preflight {facts.host} again",
             subject=f"port {port}",
             severity=Severity.UNKNOWN,
@@ -51,7 +51,7 @@ def the_main_port_can_be_bound(
     if bind.ok:
         return
     kin = [item for item in classify_by_pid(facts, expect).values() if port in item.held.ports]
-    held = "; ".join(describe_holder(item) for item in kin) or _sockets(facts, holders) or bind.error
+    held = "; ".join(describe_holder(item) for item in kin) or _sockets(holders) or bind.error
     other = next((free for free in ports.free if free != port), None)
     fixes = dict.fromkeys(advise_on_holder(facts, item, _OTHER_PORT) for item in kin)
     fix = "; ".join(fixes) or f"sudo ss -tanp 'sport = :{port}' names its owner; {_OTHER_PORT}"
@@ -60,7 +60,7 @@ def the_main_port_can_be_bound(
     yield Problem(f"port {port} cannot be bound{instead}: {held}", fix, f"port {port}", severity)
 
 
-def _sockets(facts: HostFacts, sockets: list[Socket]) -> str:
+def _sockets(sockets: list[Socket]) -> str:
     """Name who listens; else who is connected."""
     shown = [socket for socket in sockets if socket.state == _LISTENS] or sockets
     return "; ".join(f"{s.state} on {s.address} by {s.owner}, {_pids(s)}" for s in shown)
