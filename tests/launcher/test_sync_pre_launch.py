@@ -146,7 +146,7 @@ def test_where_some_hosts_are_silent_the_others_are_named(tmp_path: Path) -> Non
     entries = (ENTRY, *(replace(ENTRY, name=name) for name in ("s-1", "s-2")))
     spec, job = SyncOptions(source=str(tmp_path / "here")), Job(script="train.py", workdir=str(tmp_path))
     with pytest.raises(HostsUnusable) as failure:
-        sync_before_launch(spec, job, SyncHosts(entries, silent, 4), [].append, logs=tmp_path / "runs")
+        sync_before_launch(spec, job, SyncHosts(entries, silent, 4), print, logs=tmp_path / "runs")
     assert failure.value.message == "s-[1-2]: no answer"
     assert failure.value.fix == "is it up?\nthe others alone: --hosts titan"
 
