@@ -340,30 +340,20 @@ def test_what_names_no_log_or_several_is_refused(tmp_path: Path, word: str) -> N
     assert refused.fix.endswith(", or paper for the newest") == (word == "paper-2026")
 
 
-@pytest.mark.parametrize("outcome", [{}, {"verdict": "aborted", "why": "titan: no space left"}])
-def test_a_run_whose_logs_are_on_its_hosts_is_fetched_first(tmp_path: Path, outcome: dict[str, str]) -> None:
+@pytest.mark.parametrize("end", [{}, {"why": "no space"}, {"why": "SIGTERM", "logs_incomplete": ""}])
+def test_a_run_without_logs_here_is_fetched_where_it_has_any(tmp_path: Path, end: dict[str, str]) -> None:
     run = tmp_path / RUN
     run.mkdir()
     (run / "plan.json").write_text("{}")
-    (run / "outcome.json").write_text(json.dumps(outcome))
-    refused = gpulaunch("diagnose", RUN, "--logs", str(tmp_path)).exception
-    assert isinstance(refused, BadInput)
-    assert refused.message == f"{RUN}: no logs of it are kept locally" + (
-        "; titan: no space left" if outcome else ""
-    )
-    assert refused.fix == f"gpulaunch fetch {RUN} brings them"
-
-
-def test_a_run_that_ended_before_a_rank_wrote_has_no_logs_to_fetch(tmp_path: Path) -> None:
-    run = tmp_path / RUN
-    run.mkdir()
-    (run / "plan.json").write_text("{}")
-    end = {"verdict": "interrupted", "why": "SIGTERM", "logs_incomplete": "", "lost_hosts": {}}
     (run / "outcome.json").write_text(json.dumps(end))
     refused = gpulaunch("diagnose", RUN, "--logs", str(tmp_path)).exception
     assert isinstance(refused, BadInput)
-    assert refused.message == f"{RUN}: it ended before a rank of it had written a line; SIGTERM"
-    assert refused.fix == f"gpulaunch report {RUN} shows its course"
+    whole, why = "logs_incomplete" in end, f"; {end['why']}" if end else ""
+    said = "it ended before a rank of it had written a line" if whole else "no logs of it are kept locally"
+    assert refused.message == f"{RUN}: {said}{why}"
+    assert refused.fix == f"gpulaunch {'report' if whole else 'fetch'} {RUN} " + (
+        "shows its course" if whole else "brings them"
+    )
 
 
 def test_the_run_that_is_offered_in_place_of_an_unknown_one_is_the_newest(tmp_path: Path) -> None:
