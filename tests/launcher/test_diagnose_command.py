@@ -351,9 +351,8 @@ def test_a_run_without_logs_here_is_fetched_where_it_has_any(tmp_path: Path, end
     whole, why = "logs_incomplete" in end, f"; {end['why']}" if end else ""
     said = "it ended before a rank of it had written a line" if whole else "no logs of it are kept locally"
     assert refused.message == f"{RUN}: {said}{why}"
-    assert refused.fix == f"gpulaunch {'report' if whole else 'fetch'} {RUN} " + (
-        "shows its course" if whole else "brings them"
-    )
+    shown = f"report {RUN} shows its course" if whole else f"fetch {RUN} brings them"
+    assert refused.fix == f"gpulaunch {shown}"
 
 
 def test_the_run_that_is_offered_in_place_of_an_unknown_one_is_the_newest(tmp_path: Path) -> None:
