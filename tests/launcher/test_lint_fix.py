@@ -6,7 +6,6 @@ import click.testing
 import pytest
 
 from launcher.commands.lint import command
-from launcher.errors import BadInput
 from launcher.lint.fix import diff, fix_script
 from preflight.script.lint import lint
 from preflight.script.rules.registry import Level
@@ -268,11 +267,3 @@ def test_the_scripts_own_modules_are_fixed_with_it(tmp_path: Path) -> None:
     result = click.testing.CliRunner().invoke(command, words, standalone_mode=False)
     assert "errors: 1 before, 0 after this change" in result.output
     assert b"dtype=torch.float32)\r\n" in loading.read_bytes()
-
-
-def test_a_fix_is_shown_as_text_only(tmp_path: Path) -> None:
-    path = tmp_path / "t.py"
-    path.write_text(TRAINER)
-    result = click.testing.CliRunner().invoke(command, [str(path), "--fix", "--json"], standalone_mode=False)
-    assert isinstance(result.exception, BadInput)
-    assert path.read_text() == TRAINER
