@@ -102,10 +102,10 @@ def command(run: str, **given: Any) -> int:
         return answer.finish(code, run_id=run_id, detached=True)
     note_end(outcome)
     print_outcome(outcome, screen, run_words)
-    if options.as_json:
-        echo_json(encode_outcome(outcome))
-    starts = [] if outcome.restarts is None else [start.run_id for start in outcome.restarts.starts]
     document = {**encode_outcome(outcome), "exit_code": int(outcome.exit_code)}
+    if options.as_json:
+        echo_json(document)
+    starts = [] if outcome.restarts is None else [start.run_id for start in outcome.restarts.starts]
     deliver_for(dict.fromkeys([*starts, found.run_id, outcome.plan.run_id]), document)
     return outcome.exit_code
 

@@ -113,7 +113,11 @@ def evaluate_facts(
             reach,
             expect={entry.name: entry.expect for entry in entries},
             clocks=clocks or {},
-            launch=planned if decided is None else replace(planned, ranks=decided.ranks),
+            launch=replace(
+                planned,
+                ranks={} if decided is None else decided.ranks,
+                allowed={entry.name: entry.gpus for entry in entries},
+            ),
             ignore=ignored,
         )
     return PreflightResult(

@@ -7,7 +7,7 @@ from launcher.config.inventory import HostEntry
 from launcher.host_checks.evaluation import PreflightResult
 from preflight import regex as re
 from preflight.checks.finding import Finding, blocks_launch
-from preflight.facts.gpu import Gpu
+from preflight.decide.usable_gpus import select_gpus
 from preflight.facts.host import NOT_LISTENING
 from preflight.facts.missing import Missing
 from preflight.frozen import dataclass
@@ -123,18 +123,10 @@ def _rest(entry: HostEntry, result: PreflightResult, fault: HostFault, job: Job)
     facts = result.facts.get(entry.name)
     if facts is None or not fault.gpus or isinstance(facts.gpus, Missing) or job.gpus not in ("all", "auto"):
         return None
-    offered = [gpu for gpu in facts.gpus if entry.gpus == "all" or _listed(gpu, entry.gpus)]
-    bad = set(fault.gpus)
+    candidates = select_gpus(facts, replace(job, gpus="all"), entry.gpus).candidates
+    offered, bad = [gpu for gpu in facts.gpus if gpu.index in candidates], set(fault.gpus)
     left = [gpu.uuid for gpu in offered if isinstance(gpu.uuid, str) and not {gpu.index, gpu.uuid} & bad]
     return replace(entry, gpus=tuple(left)) if left else None
-
-
-def _listed(gpu: Gpu, words: object) -> bool:
-    if not isinstance(words, tuple):
-        return False
-    names = {str(word) for word in words}
-    uuid = gpu.uuid if isinstance(gpu.uuid, str) else ""
-    return str(gpu.index) in names or any(uuid.startswith(name) for name in names if not name.isdigit())
 
 
 def rank_counts_after(job: Job, lineup: HostAssignment) -> Job:

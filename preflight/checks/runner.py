@@ -57,12 +57,13 @@ class PlannedLaunch:
     script: ScriptAnalysis | None = None  # None: the script was not read
     find: Callable[[str], str | None] | None = None  # texts of its own modules; None: they lie elsewhere
     parser: "Parser | None" = None  # has the trees of all that was read
+    allowed: Mapping[str, GpuRequest] = field(default_factory=dict)  # GPUs by host that hosts.yaml lets use
 
     def gpus_of(self, facts: HostFacts, job: Job) -> list[Gpu]:
         """Return a host's GPUs that ranks use; where no launch is possible, those that the job may use."""
         if facts.host in self.ranks:
             return self.ranks[facts.host].gpus_of(facts)
-        candidates = select_gpus(facts, job).candidates
+        candidates = select_gpus(facts, job, self.allowed.get(facts.host, "all")).candidates
         return [gpu for gpu in facts.known_gpus if gpu.index in candidates]
 
 

@@ -12,6 +12,7 @@ from launcher.remote.agent import GatherResult
 from launcher.top.fleet import view_host
 from launcher.top.holders import find_holders
 from launcher.top.host_monitor import HostState
+from preflight.checks.runner import PlannedLaunch
 from preflight.facts.host import HostFacts
 from preflight.job import Expect, Job
 from tests.preflight import scenes
@@ -63,3 +64,8 @@ def test_findings_about_several_hosts_follow_what_each_host_ignores_and_expects(
     quiet = replace(plain, ignore=frozenset({"SYS003"}))
     assert clock_findings(quiet, *others, clocks=off) == {("SYS003", ("a",)): True}
     assert clock_findings(*others, late, clocks=off) == {}
+
+
+def test_gpus_that_launches_may_not_take_are_compared_with_none() -> None:
+    facts = host(name="a")
+    assert [gpu.index for gpu in PlannedLaunch(allowed={"a": (1,)}).gpus_of(facts, Job(gpus="all"))] == [1]
