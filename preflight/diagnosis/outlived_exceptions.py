@@ -6,14 +6,15 @@ from itertools import islice
 
 from preflight import regex as re
 from preflight.diagnosis.lines import Line
-from preflight.diagnosis.run_progress import RunProgress, is_warning_line
-from preflight.diagnosis.signature_matcher import first_match
+from preflight.diagnosis.run_progress import RunProgress, is_warning_line, says_instead
+from preflight.diagnosis.signature_matcher import first_match, shape
 from preflight.diagnosis.tracebacks import (
     CAUSE,
     CONTEXT,
     HEADER,
     IN_THREAD,
     LONGEST_TRACEBACK,
+    OF_TASK,
     named_exception,
 )
 
@@ -26,7 +27,9 @@ _AMID_OTHERS = 8  # lines in which the next one of the same process is looked fo
 _HEADING, _OF_NUMPY = "Traceback (most recent call last):", "modules will need time to support NumPy 2"
 _TRACKS = "multiprocessing/resource_tracker.py"  # it prints a name that it does not know, and continues
 _QUEUE_ENDED = re.compile(r"(?:EOFError|BrokenPipeError|ConnectionResetError)\b")
-_TASK, _TURNS = "future: <", 1
+_TURNS, _TURNS_OF_TASKS = 1, 3
+# What keeps a file system from taking a log; a collector that is away or slow ends nothing.
+_LOG_UNWRITABLE = re.compile(r"\[Errno (?:5|12|23|24|28|30|107|116|122)\]")
 _WARNS_OF = re.compile(
     r"(?i)(?:\bWARN(?:ING)?\b|^\[W ).{0,300}(?:fail|could ?n|cannot|can't|unable|unavailable|not (?:available|found|installed)|skip|ignor|fall(?:ing)? ?back|without|disabl|late\b|retry|error)"
 )
@@ -56,7 +59,7 @@ def _is_ignored(lines: Sequence[Line], index: int, text: str) -> bool:
             _TRACKS in lines[each].text for each in islice(_of_traceback(lines, index), 2)
         )
     if text.startswith(_NOT_LOGGED):
-        return not any("[Errno " in lines[each].text for each in _of_traceback(lines, index))
+        return not any(_LOG_UNWRITABLE.search(lines[each].text) for each in _of_traceback(lines, index))
     if IN_THREAD in text:
         shown = [lines[each].text for each in _of_traceback(lines, index)]
         return _QUEUE_ENDED.match(shown[-1]) is not None and any(
@@ -92,17 +95,33 @@ def without_outlived(lines: Sequence[Line]) -> Sequence[Line]:
     """Return the lines with those empty that show exceptions behind which the same process continued: of warnings, of tasks that nothing waited for, and of threads where nothing failed later, for which one may be the reason."""
     heads = [index for index, line in enumerate(lines) if _ends_no_process(lines, index, line.text)]
     course = RunProgress(lines if heads else ())
-    heads = [at for at in heads if course.stepped(lines[at], _TURNS, loops=True)]
+    kind_of = {at: _report(lines, at) for at in heads}
+    lived = {kind_of[at] for at in heads if course.stepped(lines[at], _turns(lines[at].text), loops=True)}
+    heads = [at for at in heads if kind_of[at] in lived]
     lines = _blank(lines, [at for at in heads if IN_THREAD not in lines[at].text])
     calm = _blank(lines, [at for at in heads if IN_THREAD in lines[at].text])
     return lines if calm is lines or RunProgress(calm).failing else calm
 
 
+def _turns(text: str) -> int:
+    return _TURNS_OF_TASKS if text.startswith(OF_TASK) else _TURNS
+
+
+def _report(lines: Sequence[Line], head: int) -> str:
+    """Return the line above a traceback and its exception without their numbers: who handled one handles the next."""
+    return shape(
+        "\n".join(
+            lines[at].text for at in (head, *_of_traceback(lines, head)) if not lines[at].text[:1].isspace()
+        )
+    )
+
+
 def _ends_no_process(lines: Sequence[Line], index: int, text: str) -> bool:
     """Whether the traceback that this line announces ends no process."""
-    if IN_THREAD in text or text.startswith(_TASK):
+    if IN_THREAD in text or text.startswith(OF_TASK):
         return True
     above = "W" in text and _WARNS_OF.search(text) is not None and is_warning_line(text)
+    above = above or ("ERROR" in text and says_instead(text))
     return above and any(HEADER.match(line.text) for line in lines[index + 1 : index + 2])
 
 

@@ -16,6 +16,7 @@ _WAITED_FOR_PEER = re.compile(r"(?i:gloo).{0,200}(?:[Tt]ime(?:d )?out|closed by 
 _ABORT, _CRASH, _STOPPED, _FAILED_RANK = "S69", "S71", "S73", "S99"
 # torch's agent says it of the process that ended first, before it stops the others.
 _STOPPED_FIRST = re.compile(r"\bfailed \(exitcode: -15\)")
+_STOPPED_ITSELF = re.compile(r"\breceived (?:signal[ =:]+)?SIGTERM\b")
 _UNREACHED, _NEVER_JOINED = "S51", "S52"
 _STORE_FAILED = re.compile(r"connection to the C10d store has failed|error of type RendezvousConnectionError")
 _WAS_CONNECTED = re.compile(r"\b(?:Broken pipe|Connection (?:was )?reset|[Cc]onnection closed)\b")
@@ -38,8 +39,10 @@ def weigh_peers_end(candidate: Candidate, others: Sequence[Candidate]) -> Candid
     crashed = any(each.cause.code == _CRASH and not each.warning_only for each in others)
     if candidate.cause.code == _ABORT and crashed:
         return replace(candidate, depth=CausalDepth.VICTIM)
-    if candidate.cause.code == _STOPPED and any(each.cause.code == _FAILED_RANK for each in others):
-        if _STOPPED_FIRST.search(candidate.first.text):
+    failed = [each.first.order for each in others if each.cause.code == _FAILED_RANK]
+    if candidate.cause.code == _STOPPED and failed:
+        own = _STOPPED_ITSELF.search(candidate.first.text) and candidate.first.order < min(failed)
+        if own or _STOPPED_FIRST.search(candidate.first.text):
             return replace(candidate, depth=CausalDepth.ENDING)
         return replace(candidate, warning_only=True)
     if _stopped_behind(candidate, others):

@@ -11,7 +11,7 @@ from preflight.diagnosis.lines import RAY_WORKER, Line
 from preflight.diagnosis.quoted_text import is_shown_text
 from preflight.diagnosis.reported_errors import FAILING_CLASS
 from preflight.diagnosis.run_starts import RESUMES, last_start
-from preflight.diagnosis.signature_matcher import HARMLESS, JoinedLines, is_harmless
+from preflight.diagnosis.signature_matcher import HARMLESS, JoinedLines, is_harmless, shape
 from preflight.diagnosis.signatures.model import AnyOf
 from preflight.diagnosis.step_counters import (
     FEWEST_STEPS,
@@ -43,7 +43,7 @@ TESTS_PASSED = re.compile(
 _TEST = re.compile(r"^=+ test session starts|\.py::\w")
 # It went through to its end. Said by trainers, not by launchers.
 _DONE = AnyOf(
-    r"['\"]train_runtime['\"]\s*:|[Tt]raining (?:is )?(?:completed?|done|finished|complete)\b|(?:^\W{0,20}|[Ff]ine-?|[Hh]yper-?parameter )[Tt]uning (?:is )?(?:completed?|done|finished)\b|[Ff]inished training|Trainer\.fit` stopped: `max_\w+=|\btrain(?:ing)? done\b|[Jj]ob completed successfully"
+    r"['\"]train_runtime['\"]\s*:|[Tt]raining (?:is )?(?:completed?|done|finished|complete)\b|(?:^\W{0,20}|[Ff]ine-?|[Hh]yper-?parameter )[Tt]uning (?:is )?(?:completed?|done|finished)\b|(?:[Ff]inished|[Dd]one) training|Trainer\.fit` stopped: `max_\w+=|\btrain(?:ing)? done\b|[Jj]ob completed successfully"
     r"|Training time \d|[Ss]aved? (?:final|last) (?:model|checkpoint)|^All done\b|^done\.?$|^Done\.?$|[Rr]un (?:finished|completed) successfully|worker group successfully finished|WorkerState\.SUCCEEDED|exits successfully|finished successfully|All \d+ ranks? finished|[Ss]tate: COMPLETED|\bCOMPLETED +0:0$"
     r"|\d+ epochs completed in|^Trial \S+ completed after \d+ iterations\b|训练(?:已经?)?(?:完成|结束)|[Tt]reinamento conclu[ií]do|[Ee]ntrenamiento (?:completado|finalizado|terminado)|[Ee]ntraînement terminé|[Tt]raining (?:erfolgreich )?(?:abgeschlossen|beendet)|[Ff]inal (?:loss|accuracy|eval|val)\w*\b.{0,20}[\d.]|^# Avg bus bandwidth\b"
     rf"|{TESTS_PASSED.pattern}"
@@ -55,11 +55,11 @@ _ADVANCES = re.compile(
 )
 """Other signs that a run makes progress."""
 _SOFT = AnyOf(
-    r"\b[Ww]arn(?:ing)?\b|Warning: |(?<!=)\bWARN(?:ING)?\b|(?<!=)\bINFO\b|(?<!=)\bDEBUG\b|(?<!fork: )\b[Rr]etry(?! (?:count|limit))|(?<!after \d )(?<!after \d\d )(?<!Max )[Rr]etri(?:es|ed)\b|[Ii]gnor(?:ed|ing)|[Ss]kipp(?:ed|ing)|[Ff]all(?:ing)? ?back|[Ff]allback|[Rr]ecover|(?<!un)[Hh]andled\b|^[\d: .,-]{8,30}\[?I\]? |^\[I\] "
+    r"\b[Ww]arn(?:ing)?\b|Warning: |(?<!=)\bWARN(?:ING)?\b|(?<!=)\bINFO\b|(?<!=)\bDEBUG\b|(?<!fork: )\b[Rr]etry(?! (?:count|limit))|(?<!after \d )(?<!after \d\d )(?<!Max )[Rr]etri(?:es|ed)\b|[Ii]gnor(?:ed|ing|e \w+ error)|[Ss]kipp(?:ed|ing)|[Ff]all(?:ing)? ?back|[Ff]allback|[Rr]ecover|(?<!un)[Hh]andled\b|^[\d: .,-]{8,30}\[?I\]? |^\[I\] "
     r"|^\[?W\d{4} |^\[W |\bwill (?:use|try|be)\b|\bif you\b|[Tt]o avoid|[Pp]lease (?:consider|see|note)|\[I \S+|[Rr]esum(?:ed|ing)|may (?:be|cause|lead)|[Dd]efaulting|thrown while requesting|: [WI] \w+/\w+|succeeded\b|^/\S+/(?:pytorch_lightning|lightning\w*)/\S+\.py:\d+: (?!\S*(?:Error|Exception): |CUDA error)|using NumPy 1\.x cannot be run|\b[Hh]andlers? (?:is |are )?(?:installed|registered|set)\b"
 )
 _HARD = re.compile(
-    r"NCCL WARN|^\[?F\d{4} [\d:]{8}|\bWARN Call to ibv_|NET/OFI (?:Couldn't|OFI NCCL failure)|NCCL INFO \S+\.cc:\d+ -> [1-7]\b|process received SIG|may be stuck[.:]|death signal|Unable to determine the device|GPU is lost|closing signal|forcefully exiting via|oom|slurmstepd|NVRM|Fatal Python error|Execution of replica \d+ failed: |Pod:? \S+ exited with code [1-9]|[Tt]ermination is imminent|^\s*(?:(?:\S+ +)?(?:\d+[dhms])+ +)?Warning +(?:Preempt|Evict|Failed|BackOff|OOM|Unexpected|Unschedul|NodeNotReady)|node had condition|rcu: INFO|page fault \(src_id|marked dead because|killed because it|TCP connect to a peer MPI|Reason: CapacityError"
+    r"NCCL WARN|^\[?F\d{4} [\d:]{8}|\bWARN Call to ibv_|NET/OFI (?:Couldn't|OFI NCCL failure)|NCCL INFO \S+\.cc:\d+ -> [1-7]\b|\breceived (?:signal[ =:]+)?SIG|may be stuck[.:]|death signal|Unable to determine the device|GPU is lost|closing signal|forcefully exiting via|oom|slurmstepd|NVRM|Fatal Python error|Execution of replica \d+ failed: |Pod:? \S+ exited with code [1-9]|[Tt]ermination is imminent|^\s*(?:(?:\S+ +)?(?:\d+[dhms])+ +)?Warning +(?:Preempt|Evict|Failed|BackOff|OOM|Unexpected|Unschedul|NodeNotReady)|node had condition|rcu: INFO|page fault \(src_id|marked dead because|killed because it|TCP connect to a peer MPI|Reason: CapacityError"
 )
 _LAUNCHER_FAILED = re.compile(
     r"ChildFailedError|^\S+ FAILED$|exits with return code|Exited with exit code|core dumped|^Killed\b|died with <Signals|exitcode\s*:\s*-?[1-9]"
@@ -71,6 +71,15 @@ _GIVES_UP = re.compile(
     r"(?:\[?\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d[.,\dZ]{0,9}\]?(?: -)? +)?\W{0,3}(?:\[(?:ERROR|Error|error|FATAL)\]:?|(?:ERROR|Error|[Ff]atal error|FATAL):) +(?!(?:nan|inf|[Nn]one)\b)['\"`(]?[A-Za-z]"
     r"|make(?:\[\d+\])?: \*\*\* .{0,200}\bError \d+$|ninja: build stopped|(?:\w+\.pl): .{0,80}\bfailed\b"
 )
+# What a program says that goes on without what failed; what one says that ends.
+_INSTEAD = re.compile(
+    r"(?i)\b(?:skip(?:s|ped|ping)?|(?:is|are|was|were) left out|(?:document|sample|row|item|batch|shard|file) \S{1,40} left out|leaving (?:it|them) out|without (?:it|them)|ignor(?:e[ds]?|ing)|falls? back|falling back|us(?:es|ing|ed) (?:the |a |an )?(?:cached?|copy|defaults?|previous|last|old|fallback|local)\b|reading the copy|instead|continu(?:es?|ing)|halving|try(?:ing)? (?:the |an)?(?:next|other|one before|again))\b"
+)
+_ENDS_ITSELF = re.compile(
+    r"(?i)\b(?:abort|exit(?!_)|stop|quit|giv(?:e|ing) up|terminat|shut|raise|cannot continue|can't continue|not continu|unable to continue|no instead)"
+)
+# torch's agent has ended all its workers when it says this.
+_AGENT_FAILED = re.compile(r"\bfailed \(exitcode: -?\d+\) local_rank: ")
 # What a program says when it has given up.
 _FAREWELL = re.compile(r"\b(?:[Ss]hut(?:ting)? ?down|[Ee]xiting|[Ss]topping|[Cc]leaning up|[Tt]erminating)\b")
 _STAMP = re.compile(r"\d\d:\d\d:\d\d")
@@ -85,7 +94,7 @@ _MOVES_ENOUGH = 3
 _CUT_BY_HYDRA = "Error executing job with overrides"
 _BUFFER = 8192
 """Characters that Python keeps back before it writes to a file or a pipe."""
-_MANY_OUTLIVED = 10
+_MANY_OUTLIVED, _SOME_OUTLIVED = 10, 3
 _LONGEST = 2000
 """Characters of a line in which signs are looked for."""
 _BELOW = 4
@@ -93,7 +102,8 @@ _NO_PROGRAM = re.compile(r"command not found$|' is not recognized as an internal
 _UNBUFFERED = re.compile(rf"{_NO_PROGRAM.pattern}|^\[E\d* ?.{{0,60}}\bsocket\.(?:cpp|hpp)\b")
 """Words of a shell or of torch's store, which are in the log before what the process prints behind them."""
 _ECHO = re.compile(
-    r"\W*(?:(?:\w+ )?(?:job|training|run|experiment|script|all|(?:fine-?)?tuning)\b )?(?:\w+ )?(?:is )?(?:done|finished|completed?)(?: successfully)?[\s.!=]*(?:(?:at|on) .{0,40})?$",
+    r"\W*(?:(?:done|finished|completed) (?:with )?(?:the )?(?:job|training|run|experiment|script)"
+    r"|(?:(?:\w+ )?(?:job|training|run|experiment|script|all|(?:fine-?)?tuning)\b )?(?:\w+ )?(?:is )?(?:done|finished|completed?)(?: successfully)?)[\s.!=]*(?:(?:at|on) .{0,40})?$",
     re.IGNORECASE,
 )
 """What batch scripts echo behind the command, however it ended."""
@@ -226,21 +236,37 @@ class RunProgress:
         """
         if after < 0 or self._ends_job(after):
             return after < 0 and bisect_left(self._moves, before) >= _MOVES_ENOUGH
-        rows = [*self._moves_beside(self.lines[after]), self._flushed(after)]
+        flushed = self._flushed(after)
+        rows = [*self._moves_beside(self.lines[after]), flushed]
         made = sum(max(0, bisect_left(row, before) - bisect_right(row, after)) for row in rows)
-        return made >= _MOVES_ENOUGH or (made > 0 and self._outlived_alike(after))
+        return made >= _MOVES_ENOUGH or (made > 0 and self._outlived_alike(after, flushed))
 
     def _flushed(self, after: int) -> list[int]:
-        """Return the steps of a process that printed some before it caught an exception, and less text than a buffer holds: it keeps none back."""
-        stream = self.lines[after].stream
-        row = self._rows.get((stream, "steps"), [after])
-        if row[0] >= after or self._filled.get(stream, after) < after or self.launcher_failed(after):
+        """Return the steps that a process surely made where they stand: it caught the exception of a line, printed some before, and less text than a buffer holds, so it keeps none back; or torch's agent had ended it and started another."""
+        line = self.lines[after]
+        if _AGENT_FAILED.search(line.text):
+            steps = [] if self.launcher_failed(after + 1) else sorted((*self._moves, *self._steps))
+            return [at for at in steps if self.lines[at].stream[:2] == line.stream[:2]]
+        own = [each for each in self.lines[max(0, after - LONGEST_TRACEBACK) :] if each.stream == line.stream]
+        above = [each for each in own if each.order < after]
+        below = next((each.text for each in own[len(above) + 1 :] if each.text), "")
+        said = says_instead(below) or says_instead(_above_traceback(above))
+        kinds = ("steps", "loops")[: 1 + said]
+        row = self._alike(
+            sorted(at for kind in kinds for at in self._rows.get((line.stream, kind), ())), after
+        )
+        if not row or self._filled.get(line.stream, after) < after or self.launcher_failed(after):
             return []
-        above = self.lines[max(0, after - LONGEST_TRACEBACK) : after]
-        if _ENDS_JOB.search(self.lines[after].text):
+        if _ENDS_JOB.search(line.text) or RESUMES.search(below):
             return row
-        caught = _shows_caught([line for line in above if line.stream == stream])
+        caught = said or _shows_caught(above)
         return row if caught and rise(counted_steps(self.lines[order] for order in row)) else []
+
+    def _alike(self, row: Sequence[int], after: int) -> list[int]:
+        """Return those of some lines that are like one before a line but for their numbers."""
+        shapes = shape("\n".join(self.lines[at].text for at in row)).split("\n")
+        before = set(shapes[: bisect_left(row, after)])
+        return [at for at, form in zip(row, shapes, strict=False) if form in before]
 
     @cached_property
     def _filled(self) -> dict[object, int]:
@@ -253,10 +279,14 @@ class RunProgress:
                 filled.setdefault(line.stream, line.order)
         return filled
 
-    def _outlived_alike(self, after: int) -> bool:
-        text = same_format(self.lines[after].text)
-        alike = [line.order for line in self.failing if same_format(line.text) == text]
-        return len({bisect_right(self._moves, order) for order in alike if order <= after}) > _MANY_OUTLIVED
+    def _outlived_alike(self, after: int, flushed: Sequence[int]) -> bool:
+        before = [line.order for line in self.failing if line.order <= after]
+        shapes = shape("\n".join(self.lines[order].text for order in before)).split("\n")
+        alike = [order for order, form in zip(before, shapes, strict=False) if form == shapes[-1]]
+        return any(
+            len({bisect_right(row, order) for order in alike}) > many
+            for row, many in ((self._moves, _MANY_OUTLIVED), (flushed, _SOME_OUTLIVED))
+        )
 
     def _moves_beside(self, line: Line) -> list[list[int]]:
         """Return the steps that show that the process of a line continues, or one of Ray's that replaced it: its own where it made some before, else not those of its peers."""
@@ -267,9 +297,24 @@ class RunProgress:
         return [own, *(row for at, row in of if (row[0] > line.order if at.startswith(kind) else other))]
 
 
+def says_instead(text: str) -> bool:
+    """Whether a line says what a program does in place of what failed, and not that it ends."""
+    return _INSTEAD.search(text[:_LONGEST]) is not None and _ENDS_ITSELF.search(text[:_LONGEST]) is None
+
+
+def _above_traceback(above: Sequence[Line]) -> str:
+    """Return the line above the traceback that ends these lines, "" where none does."""
+    head = _head(above)
+    return above[head - 1].text if head and HEADER.match(above[head].text) else ""
+
+
+def _head(above: Sequence[Line]) -> int:
+    return next((at for at in range(len(above) - 1, 0, -1) if not above[at].text[:1].isspace()), 0)
+
+
 def _shows_caught(above: Sequence[Line]) -> bool:
     """Whether a traceback that ends these lines starts in a function that caught it: one that ends a process starts in a module, in a library, or where Hydra cuts it."""
-    head = next((at for at in range(len(above) - 1, 0, -1) if not above[at].text[:1].isspace()), 0)
+    head = _head(above)
     if not above or not HEADER.match(above[head].text) or _CUT_BY_HYDRA in above[head - 1].text:
         return False
     outermost = ParsedException("", "", above[head], frames_below(above, head)[:1]).location

@@ -56,7 +56,7 @@ MOST_BELOW = 6  # lines below the first one of a message that are read
 _LONE = re.compile(r"^(?:\w+\.)*\w{2,}(?:Error|Exception)$")
 # No code: where several processes print at once, the blanks before it are another one's.
 _NUMBERED_ERROR = re.compile(r"\s+\w*Error: \[(?:Errno|WinError) \d+\]")
-IN_THREAD = "Exception in thread"
+IN_THREAD, OF_TASK = "Exception in thread", "future: <"
 _IN_WORKER = re.compile(r"Exception in background worker \d+:$")  # its message is below it
 _CXX_FRAME, _RICH_SOURCE = re.compile(r"^\s*(?:frame )?#\d+:? "), re.compile(r"^\s*(?:❱ *)?\d+ │")
 _DEEPEST_SOURCE = 10  # lines of source that Python prints below one frame, marks included
@@ -176,7 +176,7 @@ def _of_one_stream(lines: Sequence[Line], chain: int) -> Iterator[ParsedExceptio
             linked = follows or ("cause" if _is_inner(lines, index) else "")
             chain += 0 if linked else 1
             in_thread = (in_thread and bool(follows)) or (  # the process lives on
-                index > 0 and lines[index - 1].text.startswith(IN_THREAD)
+                index > 0 and lines[index - 1].text.startswith((IN_THREAD, OF_TASK))
             )
             raised, index = _one(lines, index, linked, chain, bare=in_thread)
             if raised is not None:
