@@ -27,7 +27,7 @@ _AMID_OTHERS = 8  # lines in which the next one of the same process is looked fo
 _HEADING, _OF_NUMPY = "Traceback (most recent call last):", "modules will need time to support NumPy 2"
 _TRACKS = "multiprocessing/resource_tracker.py"  # it prints a name that it does not know, and continues
 _QUEUE_ENDED = re.compile(r"(?:EOFError|BrokenPipeError|ConnectionResetError)\b")
-_TURNS, _TURNS_OF_TASKS = 1, 3
+_TURNS = {True: 3, False: 1}  # of tasks, and of others
 # What keeps a file system from taking a log; a collector that is away or slow ends nothing.
 _LOG_UNWRITABLE = re.compile(r"\[Errno (?:5|12|23|24|28|30|107|116|122)\]")
 _WARNS_OF = re.compile(
@@ -67,11 +67,19 @@ def _is_ignored(lines: Sequence[Line], index: int, text: str) -> bool:
         )
     if ("xception" in text or "rror" in text) and _OF_REQUEST.match(text):
         return _is_of_request(lines, index)
-    if ("gnor" in text or "message_loop" in text) and _WARNS.match(text):
-        stream = lines[index].stream
-        own = [each.text for each in lines[index + 1 : index + 1 + _AMID_OTHERS] if each.stream == stream]
-        return any(map(HEADER.match, [each for each in own if each != text][:1]))
-    return False
+    return (
+        ("gnor" in text or "message_loop" in text)
+        and _WARNS.match(text) is not None
+        and _is_above_one(lines, index)
+    )
+
+
+def _is_above_one(lines: Sequence[Line], index: int) -> bool:
+    """Whether the next line of the same process that is not this one again heads a traceback."""
+    at = lines[index]
+    behind = lines[index + 1 : index + 1 + _AMID_OTHERS]
+    own = next((each.text for each in behind if each.stream == at.stream and each.text != at.text), "")
+    return HEADER.match(own) is not None
 
 
 def _is_of_request(lines: Sequence[Line], head: int) -> bool:
@@ -96,15 +104,15 @@ def without_outlived(lines: Sequence[Line]) -> Sequence[Line]:
     heads = [index for index, line in enumerate(lines) if _ends_no_process(lines, index, line.text)]
     course = RunProgress(lines if heads else ())
     kind_of = {at: _report(lines, at) for at in heads}
-    lived = {kind_of[at] for at in heads if course.stepped(lines[at], _turns(lines[at].text), loops=True)}
+    lived = {
+        kind_of[at]
+        for at in heads
+        if course.stepped(lines[at], _TURNS[lines[at].text.startswith(OF_TASK)], loops=True)
+    }
     heads = [at for at in heads if kind_of[at] in lived]
     lines = _blank(lines, [at for at in heads if IN_THREAD not in lines[at].text])
     calm = _blank(lines, [at for at in heads if IN_THREAD in lines[at].text])
     return lines if calm is lines or RunProgress(calm).failing else calm
-
-
-def _turns(text: str) -> int:
-    return _TURNS_OF_TASKS if text.startswith(OF_TASK) else _TURNS
 
 
 def _report(lines: Sequence[Line], head: int) -> str:
@@ -120,9 +128,8 @@ def _ends_no_process(lines: Sequence[Line], index: int, text: str) -> bool:
     """Whether the traceback that this line announces ends no process."""
     if IN_THREAD in text or text.startswith(OF_TASK):
         return True
-    above = "W" in text and _WARNS_OF.search(text) is not None and is_warning_line(text)
-    above = above or ("ERROR" in text and says_instead(text))
-    return above and any(HEADER.match(line.text) for line in lines[index + 1 : index + 2])
+    warns = "W" in text and _WARNS_OF.search(text) is not None and is_warning_line(text)
+    return (warns or ("ERROR" in text and says_instead(text))) and _is_above_one(lines, index)
 
 
 def _blank(lines: Sequence[Line], places: Sequence[int]) -> Sequence[Line]:

@@ -94,7 +94,7 @@ _MOVES_ENOUGH = 3
 _CUT_BY_HYDRA = "Error executing job with overrides"
 _BUFFER = 8192
 """Characters that Python keeps back before it writes to a file or a pipe."""
-_MANY_OUTLIVED, _SOME_OUTLIVED = 10, 3
+_MANY_OUTLIVED = 10
 _LONGEST = 2000
 """Characters of a line in which signs are looked for."""
 _BELOW = 4
@@ -236,10 +236,9 @@ class RunProgress:
         """
         if after < 0 or self._ends_job(after):
             return after < 0 and bisect_left(self._moves, before) >= _MOVES_ENOUGH
-        flushed = self._flushed(after)
-        rows = [*self._moves_beside(self.lines[after]), flushed]
+        rows = [*self._moves_beside(self.lines[after]), self._flushed(after)]
         made = sum(max(0, bisect_left(row, before) - bisect_right(row, after)) for row in rows)
-        return made >= _MOVES_ENOUGH or (made > 0 and self._outlived_alike(after, flushed))
+        return made >= _MOVES_ENOUGH or (made > 0 and self._outlived_alike(after))
 
     def _flushed(self, after: int) -> list[int]:
         """Return the steps that a process surely made where they stand: it caught the exception of a line, printed some before, and less text than a buffer holds, so it keeps none back; or torch's agent had ended it and started another."""
@@ -279,14 +278,10 @@ class RunProgress:
                 filled.setdefault(line.stream, line.order)
         return filled
 
-    def _outlived_alike(self, after: int, flushed: Sequence[int]) -> bool:
-        before = [line.order for line in self.failing if line.order <= after]
-        shapes = shape("\n".join(self.lines[order].text for order in before)).split("\n")
-        alike = [order for order, form in zip(before, shapes, strict=False) if form == shapes[-1]]
-        return any(
-            len({bisect_right(row, order) for order in alike}) > many
-            for row, many in ((self._moves, _MANY_OUTLIVED), (flushed, _SOME_OUTLIVED))
-        )
+    def _outlived_alike(self, after: int) -> bool:
+        text = same_format(self.lines[after].text)
+        alike = [line.order for line in self.failing if same_format(line.text) == text]
+        return len({bisect_right(self._moves, order) for order in alike if order <= after}) > _MANY_OUTLIVED
 
     def _moves_beside(self, line: Line) -> list[list[int]]:
         """Return the steps that show that the process of a line continues, or one of Ray's that replaced it: its own where it made some before, else not those of its peers."""

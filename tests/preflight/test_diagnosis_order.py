@@ -241,3 +241,46 @@ def test_what_workers_outlive_time_and_again_ends_no_run(
     log = "".join(step.format(number) + error for number in range(times))
     log += "".join(step.format(times + number) for number in range(behind))
     assert diagnose(log + end).verdict == verdict
+
+
+_NO_ROWS = 'Traceback (most recent call last):\n  File "/app/train.py", line 8, in <module>\n    main()\nValueError: no rows\n'
+
+
+def _loop(first: int, last: int, form: str = "step {} loss 0.{}") -> str:
+    return "".join(form.format(turn, turn) + "\n" for turn in range(first, last))
+
+
+@pytest.mark.parametrize(
+    ("log", "verdict"),
+    [
+        (_loop(0, 4) + _NO_ROWS + "sample images skipped\n" + _loop(4, 8), "benign"),
+        (_loop(0, 4) + "skipping x.jpg\n" + _NO_ROWS + _loop(4, 8), "benign"),
+        (
+            _loop(0, 4, "{}/8 elbo 0.{}") + _NO_ROWS + "samples skipped\n" + _loop(4, 8, "{}/8 elbo 0.{}"),
+            "benign",
+        ),
+        (_loop(0, 5) + "exit code 143, starting again\nresuming from step 4\n" + _loop(5, 9), "benign"),
+        (_loop(0, 4) + _NO_ROWS + _loop(4, 8), "user-exception"),
+        (_loop(0, 4) + _NO_ROWS + "sample images skipped\n" + _loop(4, 6), "user-exception"),
+        (_NO_ROWS + "sample images skipped\n" + _loop(0, 8), "user-exception"),
+        (_loop(0, 4) + "skipping the rest, exiting\n" + _NO_ROWS + _loop(4, 8), "user-exception"),
+        (_loop(0, 4) + "skipping x.jpg\n" + _NO_ROWS + _loop(0, 9, "shard {} of {}"), "user-exception"),
+        (_loop(0, 400) + "skipping x.jpg\n" + _NO_ROWS + _loop(400, 404), "user-exception"),
+    ],
+    ids=[
+        "below",
+        "above",
+        "turns",
+        "resumed",
+        "no words",
+        "few",
+        "none before",
+        "ends",
+        "another loop",
+        "a buffer full",
+    ],
+)
+def test_steps_behind_an_exception_count_where_the_program_says_that_it_goes_on(
+    log: str, verdict: str
+) -> None:
+    assert diagnose(log).verdict == verdict
