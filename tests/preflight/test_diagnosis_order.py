@@ -243,7 +243,11 @@ def test_what_workers_outlive_time_and_again_ends_no_run(
     assert diagnose(log + end).verdict == verdict
 
 
-_NO_ROWS = 'Traceback (most recent call last):\n  File "/app/train.py", line 8, in <module>\n    main()\nValueError: no rows\n'
+_NO_ROWS = """Traceback (most recent call last):
+  File "/app/train.py", line 8, in <module>
+    main()
+ValueError: no rows
+"""
 
 
 def _loop(first: int, last: int, form: str = "step {} loss 0.{}") -> str:
@@ -265,7 +269,7 @@ def _loop(first: int, last: int, form: str = "step {} loss 0.{}") -> str:
         (_NO_ROWS + "sample images skipped\n" + _loop(0, 8), "user-exception"),
         (_loop(0, 4) + "skipping the rest, exiting\n" + _NO_ROWS + _loop(4, 8), "user-exception"),
         (_loop(0, 4) + "skipping x.jpg\n" + _NO_ROWS + _loop(0, 9, "shard {} of {}"), "user-exception"),
-        (_loop(0, 400) + "skipping x.jpg\n" + _NO_ROWS + _loop(400, 404), "user-exception"),
+        (_loop(0, 500) + "skipping x.jpg\n" + _NO_ROWS + _loop(500, 504), "user-exception"),
     ],
     ids=[
         "below",
