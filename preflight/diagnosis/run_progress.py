@@ -71,7 +71,7 @@ _GIVES_UP = re.compile(
     r"(?:\[?\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d[.,\dZ]{0,9}\]?(?: -)? +)?\W{0,3}(?:\[(?:ERROR|Error|error|FATAL)\]:?|(?:ERROR|Error|[Ff]atal error|FATAL):) +(?!(?:nan|inf|[Nn]one)\b)['\"`(]?[A-Za-z]"
     r"|make(?:\[\d+\])?: \*\*\* .{0,200}\bError \d+$|ninja: build stopped|(?:\w+\.pl): .{0,80}\bfailed\b"
 )
-# What a program says that goes on without what failed; what one says that ends.
+# What a program says that continues without what failed; what one says that ends.
 _INSTEAD = re.compile(
     r"(?i)\b(?:skip(?:s|ped|ping)?|(?:is|are|was|were) left out|(?:document|sample|row|item|batch|shard|file) \S{1,40} left out|leaving (?:it|them) out|without (?:it|them)|ignor(?:e[ds]?|ing)|falls? back|falling back|us(?:es|ing|ed) (?:the |a |an )?(?:cached?|copy|defaults?|previous|last|old|fallback|local)\b|reading the copy|instead|continu(?:es?|ing)|halving|try(?:ing)? (?:the |an)?(?:next|other|one before|again))\b"
 )
@@ -241,7 +241,7 @@ class RunProgress:
         return made >= _MOVES_ENOUGH or (made > 0 and self._outlived_alike(after))
 
     def _flushed(self, after: int) -> list[int]:
-        """Return the steps that a process surely made where they stand: it caught the exception of a line, printed some before, and less text than a buffer holds, so it keeps none back; or torch's agent had ended it and started another."""
+        """Return the steps that a process surely made where its lines are: it caught the exception of a line, printed some before, and less text than a buffer holds, so it keeps none back; or torch's agent had ended it and started another."""
         line = self.lines[after]
         if _AGENT_FAILED.search(line.text):
             steps = [] if self.launcher_failed(after + 1) else sorted((*self._moves, *self._steps))
