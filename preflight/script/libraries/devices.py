@@ -61,10 +61,10 @@ def _one_device(kind: Value, index: Value | None) -> Value:
     return UNKNOWN if isinstance(found, Device) and index is not None and index != NONE else found
 
 
-def _set_device(it: Interpreter, call: Call) -> Value:
+def _set_device(it: Interpreter, call: Call, what: str = "") -> Value:
     target = call.get("device", 0) or call.first
     device = Device("cuda", of_rank=True) if isinstance(target, RankValue) else as_device(target)
-    it.emit(call.event("set device", device=device))
+    it.emit(call.event("set device", None, what, device=device))
     it.state.device_set = True
     return NONE
 
@@ -116,7 +116,7 @@ CALLS: dict[str, CallModel] = {
     "torch.device": _device,
     "torch.cuda.set_device": _set_device,
     "torch.accelerator.set_device_index": _set_device,
-    "torch.cuda.device": _set_device,
+    "torch.cuda.device": lambda it, call: _set_device(it, call, "for a while"),
     "torch.set_default_device": _set_default_device,
     "torch.Generator": _tensor,
     **dict.fromkeys(

@@ -8,6 +8,7 @@ from preflight.script.interpreter.branch_conditions import MAYBE
 from preflight.script.interpreter.events import ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.values import TRUE, Dtype, Ref, alternatives, text_of
+from preflight.script.rules.own_names import name_of
 from preflight.script.rules.registry import Level, RuleHit, rule
 from preflight.script.syntax_trees import walk
 
@@ -65,7 +66,12 @@ def autocast_beside_the_launch(it: Interpreter, event: ScriptEvent) -> Iterator[
                 continue  # which takes no precision from the launch: a part in bf16 beside float32 is right
             known = ", ".join(sorted(word for word in words if word)) or "whatever the launch says"
             message = f"autocast is {mine}, and the mixed precision of the launch is {known}"
-            fix = f"{_FOLLOWS.get(event.name, 'accelerator.autocast()')}, or leave it to the launch"
+            follows = (
+                _FOLLOWS.get(event.name)
+                or f"{name_of(it, 'accelerator', it.frame) or 'accelerator'}.autocast()"
+            )
+            beside = place.path == event.place.path  # where the Accelerator has its name
+            fix = f"{follows}, or leave it to the launch" if beside else "remove it: the launch decides"
             yield RuleHit(place, message, fix, Level.WARNING, (where,))
 
 

@@ -28,6 +28,7 @@ from preflight.script.interpreter.values import (
 from preflight.script.libraries.data_loaders import OF_PARTS, ONE_EPOCH, divides
 from preflight.script.rules.certainty import doubted
 from preflight.script.rules.method_calls import has_unknown_call, note_call, owners_of
+from preflight.script.rules.own_names import assigned_name
 from preflight.script.rules.registry import Level, RuleHit, rule
 from preflight.script.source import all_names
 from preflight.script.syntax_trees import walk
@@ -227,7 +228,6 @@ def same_order_in_every_epoch(it: Interpreter, event: ScriptEvent) -> Iterator[R
 
 
 def _shuffled_alike(it: Interpreter) -> Iterator[RuleHit]:
-    fix = "sampler.set_epoch(epoch) at the start of each epoch"
     for level in (Level.WARNING, Level.INFO):
         samplers = owners_of(it, f"{_ALIKE} {level.value}") - owners_of(it, "set_epoch")
         if samplers and not has_unknown_call(it, "set_epoch", *_OF_SAMPLERS):
@@ -235,6 +235,8 @@ def _shuffled_alike(it: Interpreter) -> Iterator[RuleHit]:
                 numbers = it.notes.get(f"{_ALIKE} by {ONE_EPOCH}{place}", [])
                 why = "set_epoch gets one number for all epochs" if numbers else "set_epoch is never called"
                 message = f"{why}: this sampler shuffles every epoch alike"
+                name = assigned_name(it, place) or "sampler"
+                fix = f"{name}.set_epoch(epoch) at the start of each epoch"
                 yield RuleHit(place, message, fix, level, tuple(numbers[:1]))
 
 

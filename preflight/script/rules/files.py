@@ -21,6 +21,7 @@ from preflight.script.interpreter.values import (
 )
 from preflight.script.rules.certainty import doubted
 from preflight.script.rules.collectives import OTHERS
+from preflight.script.rules.own_names import name_of
 from preflight.script.rules.registry import Level, RuleHit, rule
 from preflight.script.syntax_trees import walk
 
@@ -29,11 +30,12 @@ _OF_RANK_0 = r"writer|logger|tracker|verbose|wandb|\brun\b|progress|\bbar\b|save
 _EXISTS = r"(?i)exists|is_?dir|is_?file"
 _OF_PATHS = re.compile(r"path|file|dest|out", re.IGNORECASE)
 _FIRST_RANK = {
-    "accelerator": "accelerator.is_main_process",
-    "trainer": "trainer.is_world_process_zero()",
-    "lightning trainer": "trainer.is_global_zero",
-    "fabric": "fabric.is_global_zero",
+    "accelerator": ("is_main_process", "PartialState().is_main_process"),
+    "trainer": ("is_world_process_zero()", "PartialState().is_main_process"),
+    "lightning trainer": ("is_global_zero", "rank_zero_only.rank == 0"),
+    "fabric": ("is_global_zero", "rank_zero_only.rank == 0"),
 }
+"""What is true on rank 0 alone: an attribute of what makes the ranks, and what is where that has no name."""
 _OF_KERNEL = re.compile(r"/(?:dev/(?!shm/|mqueue/)|proc/|sys/)")
 """Files that keep nothing of what is written: every process may write to them."""
 JOINED = "joins a launch's ranks"
@@ -125,10 +127,12 @@ def _comes_after_others(it: Interpreter) -> bool:
 
 def _first_rank(it: Interpreter) -> str:
     """Return what is true on rank 0 alone, in the words of what the script makes its ranks with."""
+    names = {kind: name for kind in _FIRST_RANK if (name := name_of(it, kind, it.frame))}
+    for kind, name in names.items():
+        return f"{name}.{_FIRST_RANK[kind][0]}"
     kinds = {thing.kind for thing in it.state.heap.values()}
-    return next(
-        (words for kind, words in _FIRST_RANK.items() if kind in kinds), "torch.distributed.get_rank() == 0"
-    )
+    words = (unnamed for kind, (_, unnamed) in _FIRST_RANK.items() if kind in kinds)
+    return next(words, "torch.distributed.get_rank() == 0")
 
 
 def _is_of_kernel(path: Value) -> bool:

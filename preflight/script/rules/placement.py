@@ -1,11 +1,11 @@
-"""Rules D201 to D207: every rank its own GPU, port and address."""
+"""Rules D201 to D206: every rank its own GPU."""
 
 from collections.abc import Iterator
 from dataclasses import replace
 
 from preflight import regex as re
 from preflight.facts.script import CodeLocation
-from preflight.script.interpreter.branch_conditions import MAYBE, ONE_RANK, SPAWNED_RANK, UNCALLED
+from preflight.script.interpreter.branch_conditions import MAYBE, SPAWNED_RANK, UNCALLED
 from preflight.script.interpreter.events import ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.values import (
@@ -27,6 +27,7 @@ from preflight.script.libraries.casts import members
 from preflight.script.libraries.models import as_device
 from preflight.script.libraries.training_step import trainings
 from preflight.script.rules.certainty import is_of_one_process
+from preflight.script.rules.own_names import assigned_name, name_of
 from preflight.script.rules.registry import Level, RuleHit, rule
 
 _MAP_FIX = 'remove device_map, or device_map={"": PartialState().process_index}'
@@ -104,7 +105,13 @@ def one_gpu_for_all_ranks(it: Interpreter, event: ScriptEvent) -> Iterator[RuleH
             level, message = Level.WARNING, f"{message}, unless a value that lint does not know names another"
         sites = it.notes.get(f"site {place}", [])
         used = tuple(spot for spot in (*sites, event.place) if spot.line != place.line)
-        yield RuleHit(place, message, "accelerator.device, or the device of LOCAL_RANK", level, used)
+        yield RuleHit(
+            place,
+            message,
+            _own_device(it, place, it.frame if place.path == event.place.path else None),
+            level,
+            used,
+        )
 
 
 def _never_replaced(it: Interpreter, level: Level) -> Iterator[RuleHit]:
@@ -116,22 +123,26 @@ def _never_replaced(it: Interpreter, level: Level) -> Iterator[RuleHit]:
             message = f"every rank uses GPU {name.removeprefix(_MADE)}"
             for place in dict.fromkeys(spot for spot in places if _is_used(it, spot)):
                 sites = tuple(spot for spot in it.notes.get(f"site {place}", ()) if spot.line != place.line)
-                yield RuleHit(place, message, "accelerator.device, or the device of LOCAL_RANK", level, sites)
+                yield RuleHit(place, message, _own_device(it, place, None), level, sites)
 
 
 def _is_used(it: Interpreter, place: CodeLocation) -> bool:
     """Whether some line that was read may use what a line assigns: of a constant none may."""
-    files = {source.path: source for source in it.sources.files()}
-    lines = files[place.path].lines if place.path in files else []
-    assigned = _CONSTANT.match(lines[place.line - 1]) if 0 < place.line <= len(lines) else None
-    if assigned is None:
+    assigned = assigned_name(it, place, of_module=True)
+    if not assigned.isidentifier():
         return True
-    word = re.compile(rf"\b{assigned[1]}\b")
-    return sum(len(word.findall(source.text)) for source in files.values()) > 1
+    word = re.compile(rf"\b{assigned}\b")
+    return sum(len(word.findall(source.text)) for source in it.sources.files()) > 1
 
 
-_CONSTANT = re.compile(r"(\w+)\s*(?::[^=]+)?=")
-"""An assignment to a name of a module."""
+def _own_device(it: Interpreter, place: CodeLocation, frame: int | None) -> str:
+    """Return the rank's own device in words that can run at a place, of a frame or else of its module."""
+    name = name_of(it, "accelerator", it.modules.get(place.path) if frame is None else frame)
+    return f"{name}.device" if name else f'torch.device("cuda", {_local_rank(it)})'
+
+
+def _local_rank(it: Interpreter) -> str:
+    return "rank" if it.target.spawns else 'int(os.environ["LOCAL_RANK"])'
 
 
 @rule("D202", "cuda", "accelerator", "arguments", "set device")
@@ -154,6 +165,7 @@ def cuda_before_the_device_is_set(it: Interpreter, event: ScriptEvent) -> Iterat
             and not device.of_rank
         ):
             it.state.early_cuda += (event.place,)
+    if event.name == "cuda" or event.what == "for a while":  # on a tensor's own device, as kernels run
         return
     early, it.state.early_cuda = it.state.early_cuda, ()
     for place in early if level is not None else ():
@@ -311,7 +323,7 @@ def process_group_without_a_device(it: Interpreter, event: ScriptEvent) -> Itera
         level = _level(it) or Level.WARNING  # of ranks that the script starts
         if not placed and not it.notes.get(_OWN_GPU):
             message = "no rank sets its device: all of them use the first GPU"
-            fix = 'torch.cuda.set_device(int(os.environ["LOCAL_RANK"])) after this'
+            fix = f"torch.cuda.set_device({_local_rank(it)}) after this"
             level = Level.WARNING if named else level  # DDP stops at a model that is not where it says
             if it.sources.unread():
                 level, message = Level.WARNING, f"{message}, unless a module that could not be read does it"
@@ -332,7 +344,8 @@ def data_parallel_in_a_launch(it: Interpreter, event: ScriptEvent) -> Iterator[R
     """
     level = _level(it)
     if level is not None:
-        if MAYBE in it.contexts and _WRAPPED_FOR_RANKS.search(_lines(it, event.place, 0, 12)):
+        below = "\n".join(it.source.lines[event.place.line : event.place.line + 12])
+        if MAYBE in it.contexts and _WRAPPED_FOR_RANKS.search(below):
             level = Level.INFO  # ranks take the branch beside it
         message = "DataParallel uses every GPU from each rank"
         yield RuleHit(event.place, message, "accelerate, or DistributedDataParallel", level)
@@ -341,60 +354,3 @@ def data_parallel_in_a_launch(it: Interpreter, event: ScriptEvent) -> Iterator[R
 _WRAPPED_FOR_RANKS = re.compile(
     r"\bif [^\n]*rank[^\n]*\n(?:[^\n]*\n){0,4}?[^\n]*(?:DistributedDataParallel|\bDDP)\("
 )
-
-
-_SLURM = re.compile(r"\bSLURM_")
-"""Of the branch in which a script takes its ranks from Slurm, in place of the launch."""
-
-
-def _lines(it: Interpreter, place: CodeLocation, before: int, after: int) -> str:
-    return "\n".join(it.source.lines[max(0, place.line - before) : place.line + after])
-
-
-_RENDEZVOUS = ("MASTER_PORT", "MASTER_ADDR", "RANK", "LOCAL_RANK", "WORLD_SIZE")
-_OWN_ADDRESS = "own address "
-
-
-@rule("D207", "environ", "process group", "end")
-def rendezvous_fixed_by_the_script(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
-    """The script fixes MASTER_PORT or MASTER_ADDR, or its rank and world size.
-
-    It overrules where the launch lets its ranks meet: they wait for each other until a time-out, or a second
-    job on the host finds the port taken.
-    Source: torch.distributed's env:// initialisation.
-    """
-    if it.target.processes == 1:
-        return
-    if event.name == "end":
-        yield from _own_address(it)
-    if event.name == "environ" and event.what in _RENDEZVOUS:
-        value = event.values.get("value")
-        own = value == Const(str(it.target.world)) and (it.target.processes or place_of(value) is None)
-        if event.what == "WORLD_SIZE" and own:
-            return  # the launch's own: of an unknown one, what is written nowhere
-        if isinstance(value, Const) and str(value.value) != "-1":  # how scripts say that none is given
-            message = f"{event.what}={value.value!s} overrules the launch's own"
-            fix = f'os.environ.setdefault("{event.what}", ...), or leave it to the launch'
-            of_slurm = MAYBE in it.contexts and _SLURM.search(_lines(it, event.place, 20, 0))
-            if it.target.processes is None and it.target.spawns and event.what == "MASTER_ADDR":
-                it.notes.setdefault(f"{_OWN_ADDRESS}{value.value!s}", []).append(event.place)
-                return
-            if event.what == "MASTER_PORT" and ONE_RANK not in it.contexts:
-                it.notes.setdefault("own port", []).append(event.place)
-            yield RuleHit(event.place, message, fix, Level.INFO if of_slurm else Level.WARNING)
-        return
-    method = text_of(event.call.get("init_method", 1)) if event.call else None
-    if method and method.startswith("tcp://") and event.call:
-        message = f"ranks meet at {method}, whatever the launch says"
-        yield RuleHit(event.call.at("init_method"), message, "leave init_method out", Level.WARNING)
-
-
-def _own_address(it: Interpreter) -> Iterator[RuleHit]:
-    """Yield the address of ranks that a script starts itself: with a free port it is theirs alone."""
-    level = Level.WARNING if it.notes.get("own port") else Level.INFO
-    for name, places in list(it.notes.items()):
-        if name.startswith(_OWN_ADDRESS):
-            message = f"MASTER_ADDR={name.removeprefix(_OWN_ADDRESS)} overrules the launch's own"
-            for place in dict.fromkeys(places):
-                fix = 'os.environ.setdefault("MASTER_ADDR", ...), or leave it to the launch'
-                yield RuleHit(place, message, fix, level)

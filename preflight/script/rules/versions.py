@@ -18,6 +18,12 @@ _ARGUMENTS = {
 }
 """Removed from TrainingArguments in transformers 5, with what replaces each."""
 
+_OF_CONFIG = frozenset(
+    {"max_seq_length", "dataset_text_field", "packing", "dataset_kwargs", "dataset_num_proc"}
+    | {"neftune_noise_alpha", "model_init_kwargs", "beta", "loss_type", "label_smoothing"}
+    | {"max_length", "max_prompt_length", "max_target_length", "max_completion_length"}
+)
+"""Keywords of trl's trainers that their configurations alone have from trl 0.13 on."""
 _QUANTIZED = ("load_in_8bit", "load_in_4bit")
 
 
@@ -74,11 +80,14 @@ def _tokenizer(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
     else:
         gone, old = it.target.at_least("transformers", 5), it.target.at_least("transformers", 4, 46) is False
     if not old:
-        message = f"{last}(tokenizer=) is deprecated, and a TypeError from transformers 5 and trl 0.16 on"
+        first = "trl 0.16" if root == "trl" else "transformers 5"
+        message = f"{last}(tokenizer=) is deprecated, and a TypeError from {first} on"
         level = Level.INFO if "tokenizer" in call.maybe else _since(gone)
         if _may_take_it(it, event):
             level = Level.INFO
-        yield RuleHit(call.at("tokenizer"), message, "processing_class=", level)
+        moved = ", ".join(f"{word}=" for word in call.kwargs if root == "trl" and word in _OF_CONFIG)
+        fix = f"processing_class=, and {moved} of {last.removesuffix('Trainer')}Config" if moved else ""
+        yield RuleHit(call.at("tokenizer"), message, fix or "processing_class=", level)
 
 
 def _may_take_it(it: Interpreter, event: ScriptEvent) -> bool:

@@ -1,0 +1,67 @@
+"""Rule D207: where ranks meet is the launch's to say."""
+
+import re
+from collections.abc import Iterator
+
+from preflight.script.interpreter.branch_conditions import MAYBE, ONE_RANK, SPAWNED
+from preflight.script.interpreter.events import ScriptEvent
+from preflight.script.interpreter.interpreter import Interpreter
+from preflight.script.interpreter.values import Const, place_of, text_of
+from preflight.script.rules.certainty import doubted
+from preflight.script.rules.registry import Level, RuleHit, rule
+
+_SLURM = re.compile(r"\bSLURM_")
+"""Of the branch in which a script takes its ranks from Slurm, in place of the launch."""
+_RENDEZVOUS = ("MASTER_PORT", "MASTER_ADDR", "RANK", "LOCAL_RANK", "WORLD_SIZE")
+_OWN_ADDRESS = "own address"
+
+
+@rule("D207", "environ", "process group", "end")
+def rendezvous_fixed_by_the_script(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
+    """The script fixes MASTER_PORT or MASTER_ADDR, or its rank and world size.
+
+    It overrules where the launch lets its ranks meet: they wait for each other until a time-out, or a second
+    job on the host finds the port taken.
+    Source: torch.distributed's env:// initialisation.
+    """
+    if it.target.processes == 1:
+        return
+    if event.name == "end":
+        yield from _own_address(it)
+    if event.name == "environ" and event.what in _RENDEZVOUS:
+        value = event.values.get("value")
+        own = value == Const(str(it.target.world)) and (it.target.processes or place_of(value) is None)
+        if event.what == "WORLD_SIZE" and own:
+            return  # the launch's own: of an unknown one, what is written nowhere
+        if isinstance(value, Const) and str(value.value) != "-1":  # how scripts say that none is given
+            message = f"{event.what}={value.value!s} overrules the launch's own"
+            fix = f'os.environ.setdefault("{event.what}", ...), or leave it to the launch'
+            above = it.source.lines[max(0, event.place.line - 20) : event.place.line]
+            of_slurm = MAYBE in it.contexts and _SLURM.search("\n".join(above))
+            hit = RuleHit(event.place, message, fix, Level.INFO if of_slurm else Level.WARNING)
+            if it.target.processes is None and event.what == "MASTER_ADDR":
+                hit = doubted(it, hit, "D207")
+                note = f"{_OWN_ADDRESS}\n{hit.level.value}\n{hit.message}\n{fix}"
+                it.notes.setdefault(note, []).append(event.place)
+                return
+            if event.what == "MASTER_PORT" and ONE_RANK not in it.contexts:
+                it.notes.setdefault("own port", []).append(event.place)
+            yield hit
+        return
+    if event.name == "process group" and SPAWNED in it.contexts:
+        it.notes.setdefault("ranks of its own", []).append(event.place)
+    method = text_of(event.call.get("init_method", 1)) if event.call else None
+    if method and method.startswith("tcp://") and event.call:
+        message = f"ranks meet at {method}, whatever the launch says"
+        yield RuleHit(event.call.at("init_method"), message, "leave init_method out", Level.WARNING)
+
+
+def _own_address(it: Interpreter) -> Iterator[RuleHit]:
+    """Yield the address where ranks meet: of those that a script starts itself, with a free port, theirs."""
+    theirs = (it.target.spawns or it.notes.get("ranks of its own")) and not it.notes.get("own port")
+    for name, places in list(it.notes.items()):
+        kind, *said = name.split("\n")
+        if kind == _OWN_ADDRESS:
+            level, message, fix = said
+            for place in dict.fromkeys(places):
+                yield RuleHit(place, message, fix, Level.INFO if theirs else Level(level))
