@@ -1,4 +1,4 @@
-"""What a script itself calls its things, so that what a rule says to write can run there."""
+"""What a script itself calls its things: what a fix says to write can run in it."""
 
 import re
 
