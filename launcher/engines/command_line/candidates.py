@@ -24,6 +24,8 @@ from preflight.checks.message_text import shorten
 from preflight.frozen import dataclass
 
 _NODE_RANKS = ("--node_rank", "--node-rank", "--machine_rank", "--machine-rank", "NODE_RANK")
+_STEP_NODES = ("-w", "--nodelist")
+_RANK_INSIDE = re.compile(r"(?<= )--(?:node|machine)[_-]rank[= ]\S+")
 _OF_NODE = re.compile(r"RANK$|_ADDR$|_IP$|_ID$|(?:^|_)(?:HOST(?:NAME)?|NODE)$|_PORT$")
 """Variables that say which node a launch is for, in place of which the plan counts."""
 
@@ -209,17 +211,18 @@ def _is_inline(words: Sequence[Word]) -> bool:
 
 
 def _without(names: Sequence[str], words: Sequence[Word]) -> tuple[str, ...]:
-    """Return the words of a command without some options: the number of its node."""
+    """Return the words of a command without some options: the number of its node, and srun's name of it."""
     kept: list[str] = []
-    is_value = False
+    is_value = is_step = False
     for word in words:
         name, equals, _ = word.text.partition("=")
+        is_step = name == "srun" or (is_step and not side_commands.find_launcher((word, Word("-m"))))
         if is_value:
             is_value = False
-        elif name in names:
+        elif name in names or (is_step and name in _STEP_NODES):
             is_value = not equals
         else:
-            kept.append(word.text)
+            kept.append(_RANK_INSIDE.sub("", word.text) if is_step else word.text)
     return tuple(kept)
 
 

@@ -314,8 +314,9 @@ def _no_command(shell: ShellState) -> CommandRefused:
     if shell.blocks.kinds:
         return refusals.undecided_block(tuple(shell.blocks.kinds)[-1])
     for name, value in shell.values.items():
-        if isinstance(value, str) and name not in shell.environ and LAUNCH_LINE.match(value):
-            return refusals.unstarted_launch(f"keeps its launch in {name}, and does not start it", value)
+        text = value.text if isinstance(value, Word) else "" if isinstance(value, tuple) else value
+        if name not in shell.environ and LAUNCH_LINE.match(text):
+            return refusals.unstarted_launch(f"keeps its launch in {name}, and does not start it", text)
     return refusals.no_command()
 
 

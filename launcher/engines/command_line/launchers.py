@@ -357,8 +357,12 @@ def _request(line: CommandLine, launcher: LauncherKind) -> Request:
     started = Request()
     if prefixed and launcher not in ("python", "opaque"):
         started = request_of(prefixed)
-        # `srun --ntasks 2 torchrun` starts two launchers: two nodes, not two processes.
-        prefixed = [one for one in prefixed if one.option.sets not in _PROCESS_COUNTS]
+        # `srun --ntasks 2 torchrun` starts two launchers: two nodes, not two processes, and
+        # `srun -N 1 -w a torchrun --nnodes 2` that of one of two nodes.
+        counts_nodes = any(one.option.sets == "nodes" for one in own) and request_of(own).nodes != 1
+        is_of_node = counts_nodes and (started.nodes or len(started.hosts)) == 1
+        left_out = (*_PROCESS_COUNTS, *("nodes", "hosts") * is_of_node)
+        prefixed = [one for one in prefixed if one.option.sets not in left_out]
     request = request_of([*prefixed, *own])
     if not request.nodes and isinstance(started.per_node, int) and started.total:
         request = replace(request, nodes=-(-started.total // started.per_node))

@@ -1,6 +1,7 @@
 """The rows and tables that say what every option of a launcher is, and how its parser reads it."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Literal, TypeAlias
 
 from launcher.engines.command_line.parsed_command import Fate
@@ -77,19 +78,21 @@ class Table:
         return found
 
 
-def owned(name: str, why: str, **more: Any) -> LauncherOption:
-    """Return a row for an option that the plan replaces."""
-    return _row(name, "owned", why, "", **more)
+def _row(
+    fate: Fate, name: str, why: str = "", fix: str = "", *, also: str = "", choices: str = "", **more: Any
+) -> LauncherOption:
+    """Return a row; `also` and `choices` are texts of spellings and values."""
+    return LauncherOption(name, fate, why, fix, also=names(also), choices=names(choices), **more)
 
 
-def kept(name: str, why: str = "", **more: Any) -> LauncherOption:
-    """Return a row for an option that goes to the launcher unchanged."""
-    return _row(name, "kept", why, "", **more)
+owned = partial(_row, "owned")
+"""A row for an option that the plan replaces: its name, and by what."""
 
+kept = partial(_row, "kept")
+"""A row for an option that goes to the launcher unchanged: its name, and what for."""
 
-def refused(name: str, why: str, fix: str, **more: Any) -> LauncherOption:
-    """Return a row for an option that gpulaunch cannot honour."""
-    return _row(name, "refused", why, fix, **more)
+refused = partial(_row, "refused")
+"""A row for an option that gpulaunch cannot honour: its name, why, and what to do instead."""
 
 
 def each(
@@ -97,13 +100,6 @@ def each(
 ) -> tuple[LauncherOption, ...]:
     """Return alike rows, `row("--name", *said)` for each name that a text lists."""
     return tuple(row(name, *said, **more) for name in names(text))
-
-
-def _row(
-    name: str, fate: Fate, why: str, fix: str, *, also: str = "", choices: str = "", **more: Any
-) -> LauncherOption:
-    """Return a row; `also` and `choices` are texts of spellings and values."""
-    return LauncherOption(name, fate, why, fix, also=names(also), choices=names(choices), **more)
 
 
 FROM_HOSTS = "the hosts are those of --hosts, in its order"

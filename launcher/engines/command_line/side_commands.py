@@ -44,7 +44,11 @@ _RC_FILES = names(
 _CONDAS = ("conda", "mamba", "micromamba", "pyenv")
 _OF_SHELL = ("cd", "pushd", "popd", "export", "unset", "deactivate", "set", "source", ".", "conda")
 _OF_JOB = re.compile(r"\bscontrol show hostnames?\b|\bSLURM_(?:JOB_)?NODELIST\b|^(?:\$\(|`)hostname\b")
-_OF_PROGRAM = re.compile(r"(?:\$\(|`)[ \t]*(?:which|command -v)[ \t]+[\w.+-]+[ \t]*(?:\)|`)", re.ASCII)
+_OF_PROGRAM = re.compile(
+    r"(?:\$\((?:dirname|readlink -f|realpath)[ \t]+\"?)*"
+    r"(?:\$\(|`)[ \t]*(?:which|command -v)[ \t]+[\w.+-]+[ \t]*[)`\"]+",
+    re.ASCII,
+)
 _OF_GPUS = re.compile(r"(?:\$\(|`)[ \t]*nvidia-smi\b")
 _PYTHON = re.compile(r"(?:\S*/)?python[\d.]*")
 _STARTED = re.compile(r"[-$]|(?:launch|run|train|sft|pt|rlhf|python|torchrun|bash|sh)\Z|\S*[./]")

@@ -13,7 +13,8 @@ PROGRAMS = (
     r"|swift(?=[ \t]+(?:sft|pt|rlhf)\b)|(?:llamafactory-cli|axolotl)(?=[ \t]+train\b)"
     r"|(?:tune|fabric)(?=[ \t]+run\b))"
 )
-LAUNCH = rf"(?:[A-Za-z_]\w*=\S*[ \t]+)*{PROGRAMS}"
+_RUNNERS = r"(?:(?:uv|poetry|pixi|pdm|pipenv)[ \t]+run[ \t]+(?:-\S+[ \t]+)*|nohup[ \t]+)?"
+LAUNCH = rf"(?:[A-Za-z_]\w*=\S*[ \t]+)*{_RUNNERS}{PROGRAMS}"
 LAUNCH_LINE = re.compile(rf"^[ \t]*{LAUNCH}\b", re.MULTILINE)
 LAUNCH_INSIDE = re.compile(rf"(?:^|[\s;&|(/!]){PROGRAMS}\b")
 _CODE_END = re.compile(r"</(?:pre|code)>", re.IGNORECASE)
@@ -54,8 +55,7 @@ _OTHER_LETTER = re.compile(
 _OF_FILE = re.compile(r"<<|^[ \t]*(?:- )?[\w-]+:(?:[ \t]|$)", re.MULTILINE)
 """A text in place, or a key of a manifest, whose lines may look like sentences."""
 
-_RUNNERS = r"(?:(?:uv|poetry|pixi|pdm|pipenv)[ \t]+run[ \t]+(?:-\S+[ \t]+)*|nohup[ \t]+)?"
-_INLINE = re.compile(rf"(?<![=\w\"'(\\])`((?:[A-Za-z_]\w*=\S*[ \t]+)*{_RUNNERS}{PROGRAMS}[ \t][^`\n]+)`")
+_INLINE = re.compile(rf"(?<![=\w\"'(\\])`({LAUNCH}[ \t][^`\n]+)`")
 _SENTENCE = re.compile(
     r"\s*(?:(?:[-*+>#]+|[^\w\s\x00-\x7f]+|\d{1,2}[.)])[ \t]+)?(?:[A-Z][a-z]|`|[A-Z]?(?![A-Za-z])[^\W\d_])"
 )

@@ -31,7 +31,10 @@ def _quotient(left: int, right: int) -> int:
     return size if (left < 0) == (right < 0) else -size
 
 
-_OPERATORS: dict[type[ast.operator], Callable[[int, int], int]] = {
+_OPERATORS: dict[type[ast.AST], Callable[..., int]] = {
+    ast.USub: operator.neg,
+    ast.Invert: operator.invert,
+    ast.Not: operator.not_,
     ast.Add: operator.add,
     ast.Sub: operator.sub,
     ast.Mult: operator.mul,
@@ -42,8 +45,6 @@ _OPERATORS: dict[type[ast.operator], Callable[[int, int], int]] = {
     ast.BitAnd: operator.and_,
     ast.BitOr: operator.or_,
     ast.BitXor: operator.xor,
-}
-_COMPARISONS: dict[type[ast.cmpop], Callable[[int, int], bool]] = {
     ast.Lt: operator.lt,
     ast.LtE: operator.le,
     ast.Gt: operator.gt,
@@ -154,10 +155,8 @@ def _with_choice(text: str) -> str:
 def _computed(node: ast.expr) -> int:
     if isinstance(node, ast.Constant) and isinstance(node.value, int):
         return _in_64_bits(node.value)
-    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
-        return -_computed(node.operand)
-    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Invert):
-        return ~_computed(node.operand)
+    if isinstance(node, ast.UnaryOp) and type(node.op) in _OPERATORS:
+        return int(_OPERATORS[type(node.op)](_computed(node.operand)))
     if isinstance(node, ast.BinOp) and type(node.op) in _OPERATORS:
         return _in_64_bits(_OPERATORS[type(node.op)](_computed(node.left), _computed(node.right)))
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Pow):
@@ -166,12 +165,9 @@ def _computed(node: ast.expr) -> int:
             return _in_64_bits(int(base**exponent))
     if isinstance(node, ast.IfExp):
         return _computed(node.body if _computed(node.test) else node.orelse)
-    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
-        return int(not _computed(node.operand))
     if isinstance(node, ast.BoolOp):
         values = [bool(_computed(value)) for value in node.values]
         return int(all(values) if isinstance(node.op, ast.And) else any(values))
-    if isinstance(node, ast.Compare) and len(node.ops) == 1 and type(node.ops[0]) in _COMPARISONS:
-        compare = _COMPARISONS[type(node.ops[0])]
-        return int(compare(_computed(node.left), _computed(node.comparators[0])))
+    if isinstance(node, ast.Compare) and len(node.ops) == 1 and type(node.ops[0]) in _OPERATORS:
+        return int(_OPERATORS[type(node.ops[0])](_computed(node.left), _computed(node.comparators[0])))
     raise ValueError(ast.dump(node))

@@ -141,6 +141,10 @@ REFUSED: dict[str, tuple[str, str]] = {
         "it starts the command outside of the run",
         "leave it out: --detach lets the run continue, and limits are those of each host",
     ),
+    "torchpack": (
+        "it starts ranks through MPI, and its library asks MPI for them",
+        "write the command into a script, which is started once: gpulaunch run --hosts A -- bash SCRIPT",
+    ),
     "tox": ("it hands on no variable that pass_env does not name", "paste the command of its environment"),
     "prlimit": ("it would limit the launcher alone", "leave it out: limits are those of each host"),
     "watch": ("it starts a command again and again", "leave it out: restart: of a run config does it"),

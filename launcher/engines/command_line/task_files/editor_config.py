@@ -16,7 +16,7 @@ _ELLIPSIS = re.compile(r"^[ \t]*(?:\.\.\.|\u2026)[ \t]*,?[ \t]*$", re.MULTILINE)
 _LAST_COMMA = re.compile(r",(?=\s*[}\]])")
 _FOLDER = re.compile(r"\$\{workspace(?:Folder|Root)\}(?=/|$)")
 _OWN_VARIABLE = re.compile(r"\$\{(?:file\w*|input:\w+|command:[\w.]+|relativeFile\w*)\}")
-_LAUNCHER = re.compile(r"(?:^|[/\\])(?:torchrun|accelerate|deepspeed|composer|colossalai)$")
+_LAUNCHER = re.compile(r"(?:^|[/\\])(?:torchrun|accelerate|deepspeed|composer|colossalai|python[\d.]*)$")
 _NOT_READ = "its variables are not read; env: of a run config sets them"
 _READ = ("module", "program", "command", "args", "env", "envFile", "cwd", "python", "options")
 _LONGEST = 50_000
@@ -66,7 +66,7 @@ def _command(one: dict[str, Any]) -> str:
         return ""
     head = _quoted(one[start]) if start != "command" else _filled(one[start])
     python = one.get("python") if isinstance(one.get("python"), str) else "python"
-    if start == "program" and _LAUNCHER.search(one[start]):
+    if start == "program" and _LAUNCHER.search(head):
         start = "command"  # a script of Python too, in which only its name counts
     before = {"module": f"{python} -m {head}", "program": f"{python} {head}"}.get(start, head)
     words = given if isinstance(given, str) else " ".join(_quoted(word) for word in given)
@@ -100,6 +100,7 @@ def _quoted(word: object) -> str:
 
 
 def _filled(text: str) -> str:
+    text = text.replace("${command:python.interpreterPath}", "python")
     own = _FOLDER.match(text)
     text = text[own.end() + 1 :] or "." if own is not None else text
     return _OWN_VARIABLE.sub("<a variable of the editor>", _FOLDER.sub(".", text))
