@@ -10,6 +10,7 @@ from launcher.host_checks.evaluation import PreflightResult
 from launcher.launch.launch import CheckedLaunch, preflight_hosts
 from launcher.launch.request import LaunchRequest
 from launcher.restart.decision import RunFailure
+from launcher.restart.kernel_evidence import refine_with_host
 from launcher.restart.replacement import (
     HostAssignment,
     HostFault,
@@ -19,7 +20,7 @@ from launcher.restart.replacement import (
     replace_host,
 )
 from launcher.runs.stop import stop_run
-from preflight.facts.host import HostFacts
+from preflight.facts.host import HostFacts, KernelLog
 from preflight.frozen import dataclass
 
 
@@ -55,6 +56,19 @@ def select_hosts(launch: LaunchRequest, outcome: Outcome, reason: RunFailure, ch
     for host in outcome.cleanup.remaining_pids:
         lineup = replace_host(lineup, host, "processes of the last start on it cannot be ended")
     return _settle(launch, lineup, choice, _condemned(outcome, reason))
+
+
+def weigh_by_failed_host(launch: LaunchRequest, outcome: Outcome, before: Mapping[str, KernelLog]) -> Outcome:
+    """Return the outcome of `launch`, weighed by what the host that failed first says of its GPUs now.
+
+    CUDA has the same words for a bug in a kernel and for a GPU that fell off the bus.
+    """
+    cause = outcome.cause.failure
+    entries = tuple(each for each in launch.entries if cause is not None and each.name == cause.host)
+    if not entries:
+        return outcome
+    launch.connections.close()
+    return refine_with_host(outcome, before, preflight_hosts(replace(launch, entries=entries)).facts)
 
 
 def _ended(launch: LaunchRequest, run_id: str, lost: Sequence[HostEntry]) -> Iterator[HostEntry]:

@@ -1,9 +1,10 @@
-"""What the kernels of the hosts said of GPUs during a run, and what that makes of its diagnosis. Pure."""
+"""What kernels and drivers of hosts said of GPUs during a run, and what that makes of its diagnosis. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import replace
 
 from launcher.follow.outcome import Outcome
+from preflight.checks.gpus import no_gpu_is_lost
 from preflight.facts.host import HostFacts, KernelLog
 from preflight.facts.missing import Missing
 
@@ -31,19 +32,29 @@ def select_entries_since(old: KernelLog | None, new: KernelLog | None) -> Kernel
     )
 
 
-def refine_with_kernel_log(outcome: Outcome, before: KernelLogs, after: KernelLogs) -> Outcome:
-    """Return the outcome with its diagnosis weighed by the kernel log of the host that failed first."""
+def refine_with_host(outcome: Outcome, before: KernelLogs, after: Mapping[str, HostFacts]) -> Outcome:
+    """Return the outcome, its diagnosis weighed by what the host that failed first says of its GPUs now."""
     cause, diagnosis = outcome.cause.failure, outcome.cause.diagnosis
-    if cause is None or diagnosis is None:
+    facts = after.get(cause.host) if cause is not None else None
+    if cause is None or diagnosis is None or facts is None:
         return outcome
-    log = select_entries_since(before.get(cause.host), after.get(cause.host))
-    if log is None:
+    log = select_entries_since(before.get(cause.host), read_kernel_logs(after).get(cause.host))
+    lost = _lost_gpus(outcome, facts)
+    if log is None and not lost:
         return outcome
-    log = replace(log, oom_kills=(cause.kernel_oom,) if cause.kernel_oom else ())
+    kills = (cause.kernel_oom,) if cause.kernel_oom else ()
+    logs = () if log is None else (replace(log, oom_kills=kills),)
     codes = () if cause.code is None else (cause.code,)
     from preflight.diagnosis.context import Context, apply_context  # noqa: PLC0415 - only a failure needs it
 
-    causes = apply_context(diagnosis.causes, Context(kernel_logs=(log,), exit_codes=codes))
+    causes = apply_context(diagnosis.causes, Context(kernel_logs=logs, exit_codes=codes, lost_gpus=lost))
     verdict = causes[0].slug if causes else diagnosis.verdict
     found = replace(diagnosis, verdict=verdict, causes=causes)
     return replace(outcome, cause=replace(outcome.cause, diagnosis=found))
+
+
+def _lost_gpus(outcome: Outcome, facts: HostFacts) -> tuple[str, ...]:
+    """Return what the driver says of GPUs that a rank of the run had on this host and that are lost now."""
+    had = {slot.gpu_index for _, node, slot in outcome.plan.slots if node.host == facts.host}
+    problems = () if isinstance(facts.gpus, Missing) else no_gpu_is_lost(facts.gpus)
+    return tuple(f"gpu{each.gpu}: {each.message}" for each in problems if each.gpu in had)

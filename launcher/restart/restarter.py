@@ -23,8 +23,8 @@ from launcher.report.restarts import encode_restart
 from launcher.restart import pause_signals
 from launcher.restart.checkpoints import Checkpoint, choose_checkpoint, list_checkpoints, resume_args
 from launcher.restart.decision import NoRestart, RunFailure, classify_failure, is_crash_loop, should_restart
-from launcher.restart.host_set import SparePolicy, select_hosts
-from launcher.restart.kernel_evidence import read_kernel_logs, refine_with_kernel_log
+from launcher.restart.host_set import SparePolicy, select_hosts, weigh_by_failed_host
+from launcher.restart.kernel_evidence import read_kernel_logs, refine_with_host
 from launcher.restart.launch_changes import describe_changes
 from launcher.restart.replacement import HostAssignment, rank_counts_after
 from launcher.restart.restart_lock import Hold, OtherStart, RestartHold, take_hold
@@ -275,6 +275,9 @@ class RestartLoop(Closing):
         if isinstance(found, RunFailure):
             self._starts[-1] = replace(self._starts[-1], identity=found.identity)
         reason = should_restart(found, spec, self._tried)
+        if isinstance(found, RunFailure) and found.category == "crash" and self._tried < spec.max:
+            outcome = weigh_by_failed_host(self._launch, outcome, self._before)
+            reason = should_restart(classify_failure(outcome), spec, self._tried)
         if isinstance(reason, NoRestart):
             return reason
         self._screen.notify(reason.description, bad=True)
@@ -313,9 +316,7 @@ class RestartLoop(Closing):
         lineup, result = settled.assignment, settled.result
         self._means.on_preflight(result)
         again = should_restart(
-            classify_failure(refine_with_kernel_log(outcome, before, self._kernel_logs)),
-            spec,
-            self._tried - 1,
+            classify_failure(refine_with_host(outcome, before, settled.facts)), spec, self._tried - 1
         )
         if isinstance(again, NoRestart):
             return again
@@ -388,8 +389,10 @@ class RestartLoop(Closing):
         return replace(prepared, launch=self._launch)
 
     def _from_words(self, checkpoint: Checkpoint | None) -> str:
-        if not self._means.options.resume_args:
+        spec = self._means.options
+        if not spec.resume_args:
             return "no resume_args: the script starts as before and finds its checkpoint itself"
         if checkpoint is None:
-            return "there is no checkpoint of this run yet: it starts from step 0"
+            where = f"{' or '.join(spec.checkpoints)} below {self._job.output or 'its working directory'}"
+            return f"this run has written no {where} yet: it starts from step 0"
         return f"resuming from {checkpoint.path}"

@@ -53,12 +53,13 @@ class Context:
     """Facts about the run. Absent ones are None or empty, and then change nothing.
 
     `exit_codes`: of ranks that have ended, negative or 128 + N for a signal; `room`: the memory that was free then;
-    `own_modules`: what the user's own directory holds; `early_end`: which ranks had ended well when another lost its peer.
+    `lost_gpus`: what the driver says of GPUs that it lost; `own_modules`: what the user's own directory holds; `early_end`: which ranks had ended well when another lost its peer.
     """
 
     kernel_logs: tuple[KernelLog, ...] = ()
     exit_codes: tuple[int, ...] = ()
     room: Room | None = None
+    lost_gpus: tuple[str, ...] = ()
     own_modules: frozenset[str] = frozenset()
     early_end: str = ""
 
@@ -74,8 +75,12 @@ def apply_context(causes: tuple[Cause, ...], context: Context) -> tuple[Cause, .
     killed = [cause for cause in causes if cause.code == "S70" and _oom_kills(context)]
     ordered = [cause for cause in causes if cause not in killed]
     for each in (*killed, *_added(causes, context)):
-        rank = _rank(each, context)
-        behind = (place for place, other in enumerate(ordered) if _rank(other, context) > rank)
+        rank, gpu_failed = _rank(each, context), each.code == "S40"
+        behind = (
+            place
+            for place, other in enumerate(ordered)
+            if _rank(other, context) > rank or (gpu_failed and _OF_THE_GPU.match(other.slug))
+        )
         ordered.insert(next(behind, len(ordered)), each)
     return tuple(_weighed(cause, context) for cause in ordered)
 
@@ -96,13 +101,12 @@ def _added(causes: tuple[Cause, ...], context: Context) -> list[Cause]:
         for number in context.exit_signals
         if _SIGNAL_CODES.get(number) and not codes & {_SIGNAL_CODES[number], *_EXPLAINED.get(number, ())}
     ]
-    broken = [
-        (xid.text, xid.code) for log in context.kernel_logs for xid in log.xids if xid.code in GPU_FAILED_XIDS
-    ]
+    xids = [xid for log in context.kernel_logs for xid in log.xids if xid.code in GPU_FAILED_XIDS]
+    broken = [*context.lost_gpus, *(xid.text for xid in xids)]
     if context.early_end and "S25" not in codes:
         found.append(_made("S25", "likely", [context.early_end]))
     if broken and "S40" not in codes and any(_OF_THE_GPU.match(cause.slug) for cause in causes):
-        found.insert(0, _made("S40", "likely", [text for text, _ in broken]))
+        found.insert(0, _made("S40", "likely", broken))
     return found
 
 

@@ -22,7 +22,7 @@ from launcher.restart.decision import (
     is_crash_loop,
     should_restart,
 )
-from launcher.restart.kernel_evidence import read_kernel_logs, refine_with_kernel_log
+from launcher.restart.kernel_evidence import read_kernel_logs, refine_with_host
 from preflight.facts.host import HostFacts
 from tests.launcher.restart_cases import ended
 from tests.launcher.run_events import CPU, host_report, replay
@@ -159,7 +159,7 @@ UNREAD = {"kernel_log": {"missing": "not permitted", "code": "no-permission"}}
 
 
 def _refine(outcome: Outcome, before: Mapping[str, HostFacts], after: Mapping[str, HostFacts]) -> Outcome:
-    return refine_with_kernel_log(outcome, read_kernel_logs(before), read_kernel_logs(after))
+    return refine_with_host(outcome, read_kernel_logs(before), after)
 
 
 def test_a_sigkill_beside_which_memory_ran_out_stays_one_whatever_else_the_kernel_logged() -> None:
