@@ -86,6 +86,9 @@ def _put_back(it: "Interpreter", target: ast.expr, value: Value) -> None:
     if isinstance(target, ast.Call) and getattr(target.func, "id", "") == "vars" and target.args:
         set_attribute(it, it.evaluate(target.args[0]), "__dict__", value, target)
         return
+    if isinstance(target, ast.Call) and getattr(target.func, "attr", "") == "setdefault" and target.args:
+        owner = ast.Subscript(getattr(target.func, "value"), target.args[0], ast.Store())  # noqa: B009
+        target = ast.copy_location(owner, target)
     if not isinstance(target, ast.Name):
         assign(it, target, value)
         return
@@ -96,6 +99,12 @@ def _put_back(it: "Interpreter", target: ast.expr, value: Value) -> None:
             it.filled.setdefault(frame, set()).add(target.id)
             return
         frame = it.parents.get(frame)
+
+
+def begin_list(it: "Interpreter", target: ast.expr, value: Value) -> None:
+    """Put the first value into an entry that a dict makes when it is asked for, as defaultdict(list) does."""
+    if isinstance(target, ast.Subscript) and isinstance(it.evaluate(target.value), Map):
+        _set_item(it, target, Seq((value,)))
 
 
 def _unpack(it: "Interpreter", targets: list[ast.expr], value: Value) -> None:

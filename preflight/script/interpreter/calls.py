@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from preflight.facts.script import CodeLocation
 from preflight.script.interpreter import (
+    assignments,
     choices,
     classes,
     contexts,
@@ -14,7 +15,6 @@ from preflight.script.interpreter import (
     unknown_steps,
     written_files,
 )
-from preflight.script.interpreter.assignments import put_back
 from preflight.script.interpreter.call_cache import SAME, is_plain
 from preflight.script.interpreter.events import THROUGH, Call, FuncInfo, Loop
 from preflight.script.interpreter.scaled_branches import scales, scales_loss
@@ -127,6 +127,8 @@ def _invoke_other(it: "Interpreter", func: Value, seen: "Call") -> Value:
         return written_files.note_method(it, name, func, seen)
     elif name == "train_test_split":
         return it.library.call(it, f"datasets.Dataset.{name}", seen)
+    elif name == "append" and isinstance(seen.node.func, ast.Attribute):
+        assignments.begin_list(it, seen.node.func.value, seen.first)
     elif not isinstance(func, (Element, Dtype)):  # torch.cuda.FloatTensor(...)
         it.sought.setdefault(name, seen)
         unknown_steps.note_step(it, name, func, seen)
@@ -307,7 +309,7 @@ def _give_back(it: "Interpreter", info: "FuncInfo", func: Func, seen: "Call", fr
     for name, node in written.items():
         value = it.state.frames.get(frame, {}).get(name) if name in filled else None
         if value is not None and isinstance(node, (ast.Name, ast.Attribute, ast.Subscript)):
-            put_back(it, node, value)
+            assignments.put_back(it, node, value)
 
 
 def _run_body(it: "Interpreter", info: "FuncInfo", key: int) -> Value:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def context_kinds(it: "Interpreter", node: ast.expr, value: Value) -> tuple[str, ...]:
-    """Return what kinds of `with` blocks a context expression opens."""
+    """Return what kinds of `with` blocks a context expression opens; in them its default dtype holds."""
     called = node.func if isinstance(node, ast.Call) else node
     if _FIRST.search(getattr(called, "attr", getattr(called, "id", ""))):
         return (BY_RANK,)
@@ -22,7 +22,10 @@ def context_kinds(it: "Interpreter", node: ast.expr, value: Value) -> tuple[str,
         return (it.kind(value),)
     if isinstance(node, ast.Call):
         func = it.evaluate(node.func) if isinstance(node.func, (ast.Name, ast.Attribute)) else UNKNOWN
-        return it.yielded_in.get(func.key, ()) if isinstance(func, Func) else (context_of(func),)
+        if not isinstance(func, Func):
+            return (context_of(func),)
+        kinds, it.default_dtype = it.yielded_in.get(func.key, ((), it.default_dtype))
+        return kinds
     return ()
 
 

@@ -25,13 +25,15 @@ if TYPE_CHECKING:
     from preflight.script.interpreter.interpreter import Interpreter
 
 
-_OF_KINDS = frozenset(
+OF_KINDS = frozenset(
     {
         *("builtins.property", "builtins.classmethod", "builtins.staticmethod", "functools.cached_property"),
         *("contextlib.contextmanager", "contextlib.asynccontextmanager"),
     }
 )
 """Decorators that say how a function is called: its callers look at them."""
+_OF_RANKS = frozenset({"init_process_group", "init_distributed", "set_device", "barrier"})
+"""Calls by which a wrapper says where the function runs, or with whom."""
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
@@ -41,26 +43,19 @@ def is_command(node: ast.AST) -> bool:
     return any(isinstance(item, ast.Attribute) and item.attr == "command" for item in called)
 
 
-def wrapped_function(it: "Interpreter", decorators: tuple[Value, ...], func: Func, node: ast.AST) -> Value:
-    """Return what the script's own decorators put in the place of a function.
+def wrapped_function(it: "Interpreter", decorator: Value, wrapped: Value, node: ast.AST) -> Value:
+    """Return what a decorator of the script's own puts in the place of a function, or of what is in its place.
 
     Only of those that matter: they change the arguments, run the function in a context such as no_grad, or
     on some ranks only. Others around them, as of libraries, leave the function what it is.
     A class is followed if its objects can be called.
     """
-    if any(isinstance(item, ExternalName) and item.name in _OF_KINDS for item in decorators):
-        return func
-    made: Value = func
-    for decorator in reversed(decorators):
-        if not _replaces(it, decorator):
-            continue
-        result = calls.invoke(it, decorator, unwrap_value(it, node, (made,)))
-        if isinstance(result, Ref):
-            made = result
-        elif isinstance(result, Func) and result.key != func.key:
-            made = result
-            it.wrappers.add(result.key)  # in the place of other functions too: what one does says nothing
-    return made
+    if not _replaces(it, decorator):
+        return wrapped
+    result = calls.invoke(it, decorator, unwrap_value(it, node, (wrapped,)))
+    if isinstance(result, Func) and result != wrapped:
+        it.wrappers.add(result.key)  # in the place of other functions too: what one does says nothing
+    return result if isinstance(result, (Ref, Func)) else wrapped
 
 
 def _replaces(it: "Interpreter", decorator: Value) -> bool:
@@ -72,21 +67,23 @@ def _replaces(it: "Interpreter", decorator: Value) -> bool:
 
 def _wraps_calls(decorator: ast.AST) -> bool:
     given = {item.arg for node in walk(decorator) if isinstance(node, _FUNCTIONS) for item in node.args.args}
-    for inner in walk(decorator):
-        if inner is not decorator and isinstance(inner, _FUNCTIONS) and inner.args.kwarg is not None:
-            keywords = inner.args.kwarg.arg
-            if any(_matters(node, given, keywords) for node in walk(inner)):
-                return True
-    return False
+    return any(
+        _matters(node, given, inner.args.kwarg.arg if inner.args.kwarg else "")
+        for inner in walk(decorator)
+        if inner is not decorator and isinstance(inner, _FUNCTIONS)
+        for node in walk(inner)
+    )
 
 
 def _matters(node: ast.AST, given: set[str], keywords: str) -> bool:
-    """Whether a part of a wrapper is a context, a branch by rank, a changed keyword or changed arguments."""
+    """Whether a part of a wrapper is a context, a branch by rank, a changed argument, or starts or places ranks."""
     if isinstance(node, ast.Subscript):
         return isinstance(node.ctx, ast.Store) and getattr(node.value, "id", "") == keywords
-    if isinstance(node, ast.Call) and getattr(node.func, "id", "") in given:
+    if isinstance(node, ast.Call):
         plain = all(isinstance(item, ast.Starred) for item in node.args)
-        return not plain or any(item.arg is not None for item in node.keywords)
+        changed = not plain or any(item.arg is not None for item in node.keywords)
+        name = getattr(node.func, "attr", getattr(node.func, "id", ""))
+        return (getattr(node.func, "id", "") in given and changed) or name in _OF_RANKS
     if isinstance(node, ast.If):
         return any(places_by_rank(node.test, branch_places(node.test)))
     return isinstance(node, ast.With)

@@ -309,7 +309,7 @@ def _yield(it: "Interpreter", node: ast.Yield) -> Value:
     if it.yields is not None:
         it.yields.append(value)
         it.yielded_drawn = it.drawn
-        it.yielded_in[it.stack[-1]] = tuple(it.contexts[it.call_contexts :])
+        it.yielded_in[it.stack[-1]] = tuple(it.contexts[it.call_contexts :]), it.default_dtype
     return UNKNOWN
 
 

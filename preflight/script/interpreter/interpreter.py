@@ -134,7 +134,7 @@ class Interpreter:
         self.tests: list[ast.expr] = []  # conditions, of the loop around, that are not known
         self.scaled_if: dict[str, bool] = {}  # conditions, and whether the loss is scaled where they hold
         self.yields: list[Value] | None = None
-        self.yielded_in: dict[int, tuple[str, ...]] = {}  # in what a context manager runs its block
+        self.yielded_in: dict[int, tuple[tuple[str, ...], Value]] = {}  # where a block runs, and its dtype
         self.declared: dict[int, DeclaredOption] = {}  # argparse options by the id of their thing
         self.turns = 1  # of the loops around the current point whose items are read one by one
         self.branch_places = sources.parser.branch_places

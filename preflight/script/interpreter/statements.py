@@ -9,7 +9,7 @@ from preflight.script.interpreter import branches, calls, classes, loops, rank_v
 from preflight.script.interpreter.assignments import assign, delete_item, note_second_name
 from preflight.script.interpreter.branch_conditions import FINALLY, MAYBE, RANK_0
 from preflight.script.interpreter.contexts import context_kinds, note_autocast
-from preflight.script.interpreter.decorators import wrapped_function
+from preflight.script.interpreter.decorators import OF_KINDS, wrapped_function
 from preflight.script.interpreter.events import unwrap_value
 from preflight.script.interpreter.match_patterns import case_matches, place_of_case
 from preflight.script.interpreter.state import State, merge_states
@@ -179,6 +179,7 @@ def _with(it: "Interpreter", node: ast.With | ast.AsyncWith) -> None:
     managers: list[Value] = []
     for item in node.items:
         value = it.evaluate(item.context_expr)
+        after = it.default_dtype if not managers else after
         it.contexts += context_kinds(it, item.context_expr, value)
         managers.append(value)
         value = _entered(it, value, node, "__enter__")
@@ -187,7 +188,9 @@ def _with(it: "Interpreter", node: ast.With | ast.AsyncWith) -> None:
     for manager in managers:  # once it is known whether gradients flow in the block
         note_autocast(it, manager)
     it.block = outer
+    within = it.default_dtype
     execute(it, node.body)
+    it.default_dtype = after if it.default_dtype is within else it.default_dtype
     for manager in reversed(managers):
         if not it.state.dead:
             _entered(it, manager, node, "__exit__")
@@ -213,10 +216,13 @@ def _function(it: "Interpreter", node: ast.FunctionDef | ast.AsyncFunctionDef) -
     decorators = tuple(it.evaluate(item) for item in node.decorator_list)
     func = calls.define(it, node, decorators)
     it.bind(node.name, func)
-    for decorator in decorators:
-        _register(it, decorator, func, node)
+    made: Value = func
+    is_plain = not any(isinstance(item, ExternalName) and item.name in OF_KINDS for item in decorators)
+    for decorator in reversed(decorators):
+        _register(it, decorator, made, node)
+        made = wrapped_function(it, decorator, made, node) if is_plain else func
     if decorators:
-        it.bind(node.name, wrapped_function(it, decorators, func, node))
+        it.bind(node.name, made)
 
 
 def _register(it: "Interpreter", decorator: Value, defined: Value, node: ast.AST) -> None:
