@@ -1,6 +1,7 @@
 """Branches of the language: what a condition says of where its branches run, and which of them are read."""
 
 import ast
+from functools import partial
 from typing import TYPE_CHECKING
 
 from preflight.script.interpreter import switches
@@ -15,22 +16,10 @@ from preflight.script.interpreter.branch_conditions import (
     places_by_rank,
     places_of,
 )
-from preflight.script.interpreter.rank_values import PARTED, asked, forget_choice, of_ranks
+from preflight.script.interpreter.rank_values import PARTED, RANKS, asked, forget_choice, of_ranks
 from preflight.script.interpreter.scaled_branches import enter_branch, leave_branches
-from preflight.script.interpreter.state import State, merge_states
-from preflight.script.interpreter.values import (
-    NONE,
-    Const,
-    OneOf,
-    RankValue,
-    Ref,
-    Value,
-    join,
-    may_be_rank,
-    own_attribute,
-    truth,
-)
-from preflight.script.syntax_trees import walk
+from preflight.script.interpreter.state import Meet, State, merge_states
+from preflight.script.interpreter.values import NONE, Const, RankValue, Value, join, may_be_rank, truth
 
 if TYPE_CHECKING:
     from preflight.script.interpreter.interpreter import Interpreter
@@ -52,7 +41,7 @@ def read_if(it: "Interpreter", node: ast.If) -> None:
     there, elsewhere = _by_value(value, it.branch_places[id(node)])
     other = it.state.fork()
     maybe = "" if it.loop_depth else MAYBE  # what one turn of a loop leaves out is done in another
-    left = len(it.continues)
+    left, returned = len(it.continues), len(it.returns)
     it.tests.append(node.test)
     enter_branch(it, node.test, holds=True)
     outer_guard = it.guard
@@ -74,14 +63,11 @@ def read_if(it: "Interpreter", node: ast.If) -> None:
         if leaves and _says_who_goes_on(node.test, value, gone, kept):
             it.contexts.append(kept)  # to the end of the block around it, or of the function
             it.guard = it.place(node) if kept == RANK_0 else it.guard
+            if kept in _BY_FIRST and len(it.returns) == returned + 1:
+                it.partings[id(node)] = returned, kept
     if maybe:
         _note_open(it, node, taken)
-    placed = there in _BY_FIRST and not (taken.dead or it.state.dead)
-    targets = _assigned([*node.body, *node.orelse]) if placed else []
-    ours, theirs = (_values(it, state, targets) for state in (taken, it.state))
-    it.state = merge_states([taken, it.state])
-    for target, one, rest in zip(targets, ours, theirs, strict=True):
-        _hold(it, target, of_ranks(one, rest, first=there == RANK_0))
+    it.state = merge_states([taken, it.state], *_meet_of_ranks(there))
 
 
 def _note_open(it: "Interpreter", node: ast.If, taken: State) -> None:
@@ -105,30 +91,16 @@ def _says_who_goes_on(test: ast.expr, value: Value, there: str, elsewhere: str) 
     return elsewhere != "" and not (some and there == RANK_0 and elsewhere == BY_RANK)
 
 
-def _assigned(body: list[ast.stmt]) -> list[ast.expr]:
-    """Return the names and attributes that statements set, each once."""
-    parts = (part for item in body for part in walk(item) if isinstance(part, ast.Assign))
-    assigned = (target for part in parts for target in part.targets)
-    named = (target for target in assigned if isinstance(target, (ast.Name, ast.Attribute)))
-    return list({ast.unparse(target): target for target in named}.values())
+def _meet_of_ranks(place: str) -> tuple[Meet, ...]:
+    """Return how paths meet of which the first is that of rank 0, or that of the others; () for any two."""
+    return (partial(of_ranks, first=place == RANK_0),) if place in _BY_FIRST else ()
 
 
-def _values(it: "Interpreter", state: State, targets: list[ast.expr]) -> list[Value]:
-    """Return what names and attributes are in a state."""
-    outer, it.state = it.state, state
-    found = [it.evaluate(target) for target in targets]
-    it.state = outer
-    return found
-
-
-def _hold(it: "Interpreter", target: ast.expr, value: Value) -> None:
-    """Give a name or attribute the value that differs with the rank."""
-    if isinstance(value, OneOf) and isinstance(target, ast.Name):
-        it.bind(target.id, value)
-    elif isinstance(value, OneOf) and isinstance(target, ast.Attribute):
-        owner = it.evaluate(target.value)
-        if isinstance(owner, Ref):
-            it.change(owner.id, **{own_attribute(target.attr): value})
+def merge_ways_out(it: "Interpreter", body: list[ast.stmt], returned: list[State]) -> None:
+    """Merge the ways out of a function; what rank 0 does behind `if rank != 0: return` it does alone."""
+    for number, kept in [it.partings.pop(id(item)) for item in body if id(item) in it.partings]:
+        it.state = merge_states([it.state, returned[number]], *_meet_of_ranks(kept))
+    it.state = merge_states([it.state, *returned])
 
 
 def _by_value(value: Value, places: tuple[str, str]) -> tuple[str, str]:
@@ -204,7 +176,7 @@ def _known_branch(it: "Interpreter", node: ast.If, *, known: bool) -> None:
     body, other = (node.body, node.orelse) if known else (node.orelse, node.body)
     if other:
         switches.note_closed(it, node.test, other)
-    place = _known_places(it, node)[not known]
+    place = "" if _is_no_rank(it, node.test) else _known_places(it, node)[not known]
     one = ONE_PROCESS if place == ONE_PROCESS else ""
     without = switches.default_of_one_rank(it, node.test, other) or one
     if without and body:
@@ -224,6 +196,14 @@ def _known_branch(it: "Interpreter", node: ast.If, *, known: bool) -> None:
         it.state = before
         _give_asked(it, node.test, known=known)
         it.execute(other)
+
+
+def _is_no_rank(it: "Interpreter", test: ast.expr) -> bool:
+    """Whether what a condition asks has a rank's name and is True or False: `listnet(scores, rank=True)`."""
+    asked = test.operand if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not) else test
+    name = getattr(asked, "attr", getattr(asked, "id", ""))
+    value = it.evaluate(asked) if name in RANKS else NONE
+    return isinstance(value, Const) and isinstance(value.value, bool)
 
 
 def ways_out(it: "Interpreter") -> tuple[int, int, int]:

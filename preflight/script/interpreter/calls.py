@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from preflight.facts.script import CodeLocation
 from preflight.script.interpreter import (
     assignments,
+    branches,
     choices,
     classes,
     contexts,
@@ -18,7 +19,6 @@ from preflight.script.interpreter import (
 from preflight.script.interpreter.call_cache import SAME, is_plain
 from preflight.script.interpreter.events import THROUGH, Call, FuncInfo, Loop
 from preflight.script.interpreter.scaled_branches import scales, scales_loss
-from preflight.script.interpreter.state import merge_states
 from preflight.script.interpreter.values import (
     NONE,
     OF_RANK,
@@ -286,7 +286,7 @@ def call_function(it: "Interpreter", func: Func, seen: "Call") -> Value:
 def _is_plain(it: "Interpreter", info: "FuncInfo", func: Func, values: tuple[Value, ...]) -> bool:
     """Whether a call passes nothing that rules are about, and need not be followed for what it makes."""
     return (
-        func.key not in it.wrappers
+        func.key not in it.dispatchers
         and getattr(info.node, "name", "") not in ("__init__", "__post_init__", "setup")
         and all(is_plain(value, it.kind) for value in values)
     )
@@ -340,7 +340,7 @@ def _run_body(it: "Interpreter", info: "FuncInfo", key: int) -> Value:
     if not it.state.dead:
         values.append(NONE)
     if returns:
-        it.state = merge_states([it.state, *(state for _, state in returns)])
+        branches.merge_ways_out(it, info.node.body, [state for _, state in returns])
     elif it.state.dead:
         return UNKNOWN  # it always raises, as far as can be seen: so does the caller
     if not yields:

@@ -44,7 +44,7 @@ def is_command(node: ast.AST) -> bool:
 
 
 def wrapped_function(it: "Interpreter", decorator: Value, wrapped: Value, node: ast.AST) -> Value:
-    """Return what a decorator of the script's own puts in the place of a function, or of what is in its place.
+    """Return what a decorator of the script's own puts in the place of a function, or of its wrapper.
 
     Only of those that matter: they change the arguments, run the function in a context such as no_grad, or
     on some ranks only. Others around them, as of libraries, leave the function what it is.
@@ -54,7 +54,7 @@ def wrapped_function(it: "Interpreter", decorator: Value, wrapped: Value, node: 
         return wrapped
     result = calls.invoke(it, decorator, unwrap_value(it, node, (wrapped,)))
     if isinstance(result, Func) and result != wrapped:
-        it.wrappers.add(result.key)  # in the place of other functions too: what one does says nothing
+        it.dispatchers.add(result.key)  # in the place of other functions too: what one does says nothing
     return result if isinstance(result, (Ref, Func)) else wrapped
 
 
@@ -76,7 +76,7 @@ def _wraps_calls(decorator: ast.AST) -> bool:
 
 
 def _matters(node: ast.AST, given: set[str], keywords: str) -> bool:
-    """Whether a part of a wrapper is a context, a branch by rank, a changed argument, or starts or places ranks."""
+    """Whether a part of a wrapper is a context, a branch by rank, changed arguments, or places ranks."""
     if isinstance(node, ast.Subscript):
         return isinstance(node.ctx, ast.Store) and getattr(node.value, "id", "") == keywords
     if isinstance(node, ast.Call):

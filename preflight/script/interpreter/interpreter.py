@@ -133,6 +133,7 @@ class Interpreter:
         self.breaks, self.continues, self.loops = list[State](), list[State](), list[Loop]()
         self.tests: list[ast.expr] = []  # conditions, of the loop around, that are not known
         self.scaled_if: dict[str, bool] = {}  # conditions, and whether the loss is scaled where they hold
+        self.partings: dict[int, tuple[int, str]] = {}  # which returns leave rank 0, or the others, alone
         self.yields: list[Value] | None = None
         self.yielded_in: dict[int, tuple[tuple[str, ...], Value]] = {}  # where a block runs, and its dtype
         self.declared: dict[int, DeclaredOption] = {}  # argparse options by the id of their thing
@@ -153,7 +154,10 @@ class Interpreter:
         self.judged: tuple[ScriptEvent | None, tuple[Any, ...]] = (None, ())  # what the last event trains
         self.kept, self.calls = list[Call](), CallCache()  # what functools.partial got, what came of calls
         self.second_names: dict[tuple[int, str], list[ast.expr]] = {}  # by frame: of one list or dict
-        self.setters, self.wrappers = set[str](), set[int]()  # what any class gives a setter; see decorators
+        self.setters, self.dispatchers = (
+            set[str](),
+            set[int](),
+        )  # the latter call what they get or name
         self.filled: dict[int, set[str]] = {}  # names of a frame whose list or dict was changed in place
         self.handed = dict[int, Func]()  # functions that code which is not read got, and calls
         # sought: methods of what is not known, with their first calls; modules by names that are not known

@@ -26,6 +26,8 @@ def read_for(it: "Interpreter", node: ast.For | ast.AsyncFor) -> None:
     """Carry out a loop over items: those that are known one by one, others as one that stands for all."""
     outer_drawn = it.drawn
     iterable = names_of(it.evaluate(node.iter))
+    if isinstance(node.iter, ast.Subscript) or getattr(getattr(node.iter, "func", None), "attr", "") == "get":
+        it.dispatchers.update(it.stack[-1:])  # `for hook in self.hooks[event]:`
     exact = isinstance(iterable, Seq) and not iterable.open
     if isinstance(iterable, Seq) and exact and not iterable.items:
         it.execute(node.orelse)

@@ -4,6 +4,7 @@ A fork shares its frames and heap with what it was forked from until one of the 
 change few names of one frame, and scripts with many modules have thousands.
 """
 
+from collections.abc import Callable
 from dataclasses import field
 from itertools import compress
 from operator import is_not
@@ -66,18 +67,22 @@ class State:
         self.heap[identity] = thing
 
 
-def merge_states(states: list[State]) -> State:
+Meet = Callable[[Value, Value], Value]
+"""Returns what a value is where it has one value on one path and another on the other, else one of both."""
+
+
+def merge_states(states: list[State], meet: Meet | None = None) -> State:
     """Return what holds after several paths have met again; dead ones do not arrive."""
     alive = [state for state in states if not state.dead]
     if not alive:
         return states[0]
     result = alive[0]
     for other in alive[1:]:
-        _join_into(result, other)
+        _join_into(result, other, meet)
     return result
 
 
-def _join_into(result: State, other: State) -> None:
+def _join_into(result: State, other: State, meet: Meet | None) -> None:
     result.device_set = result.device_set and other.device_set
     result.scaled = result.scaled or other.scaled
     result.grouped = result.grouped or other.grouped
@@ -90,7 +95,7 @@ def _join_into(result: State, other: State) -> None:
         if mine is None:
             result.frames[key] = names
         elif mine is not names:
-            _join_names(result, key, mine, names)
+            _join_names(result, key, mine, names, meet)
     if result.heap is other.heap:
         return
     result.work.copy(len(other.heap))
@@ -99,7 +104,7 @@ def _join_into(result: State, other: State) -> None:
         if mine_thing is None:
             result.put(identity, thing)
         elif mine_thing is not thing:
-            result.put(identity, join_things(mine_thing, thing))
+            result.put(identity, join_things(mine_thing, thing, meet))
 
 
 def _differing(mine: dict[int, _T], theirs: dict[int, _T]) -> list[int]:
@@ -114,7 +119,9 @@ def _differing(mine: dict[int, _T], theirs: dict[int, _T]) -> list[int]:
     return [*compress(keys, map(is_not, theirs.values(), mine.values())), *keys[len(mine) :]]
 
 
-def _join_names(result: State, key: int, mine: dict[str, Value], names: dict[str, Value]) -> None:
+def _join_names(
+    result: State, key: int, mine: dict[str, Value], names: dict[str, Value], meet: Meet | None
+) -> None:
     changed: dict[str, Value] = {}
     result.work.copy(len(names))
     for name, there in names.items():
@@ -122,6 +129,6 @@ def _join_names(result: State, key: int, mine: dict[str, Value], names: dict[str
         if here is None:
             changed[name] = there  # bound on one path only: a use of it afterwards came that way
         elif here is not there:
-            changed[name] = join((here, there))
+            changed[name] = meet(here, there) if meet else join((here, there))
     if changed:
         result.names(key).update(changed)

@@ -176,10 +176,10 @@ def _never_runs(handler: ast.ExceptHandler, *, imports: bool, environ: bool) -> 
 def _with(it: "Interpreter", node: ast.With | ast.AsyncWith) -> None:
     depth = len(it.contexts)
     outer, it.block = it.block, node.body
-    managers: list[Value] = []
+    managers, after = list[Value](), it.default_dtype
     for item in node.items:
         value = it.evaluate(item.context_expr)
-        after = it.default_dtype if not managers else after
+        after = after if managers else it.default_dtype
         it.contexts += context_kinds(it, item.context_expr, value)
         managers.append(value)
         value = _entered(it, value, node, "__enter__")

@@ -1,6 +1,6 @@
 """What reading a script can know of a value: a constant, a dtype, an object, one of several, nothing."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import field
 from types import MappingProxyType
 from typing import TypeAlias
@@ -368,12 +368,14 @@ def modules_of(listed: HeapObject | None) -> list[Value]:
     return [part for name, part in attrs.items() if name.isdigit()]
 
 
-def join_things(one: HeapObject, other: HeapObject) -> HeapObject:
+def join_things(
+    one: HeapObject, other: HeapObject, meet: Callable[[Value, Value], Value] | None
+) -> HeapObject:
     """Return what is known of an object that was treated differently on two paths."""
-    if one is other or one == other:
+    if one is other or (meet is None and one == other):
         return one
-    names = {**one.attrs, **other.attrs}
-    joined = {name: join((one.get(name), other.get(name))) for name in names}
+    pairs = {name: (one.get(name), other.get(name)) for name in {**one.attrs, **other.attrs}}
+    joined = {name: meet(*pair) if meet else join(pair) for name, pair in pairs.items()}
     return HeapObject(one.kind, one.place, MappingProxyType(joined))
 
 

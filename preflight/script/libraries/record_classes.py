@@ -1,5 +1,6 @@
 """Objects that hold named values: dataclasses, named tuples, classes of pydantic and attrs."""
 
+import ast
 from dataclasses import replace
 
 from preflight.script.interpreter.assignments import set_attribute
@@ -30,6 +31,8 @@ from preflight.script.interpreter.values import (
 
 
 def _getattr(it: Interpreter, call: Call) -> Value:
+    if not all(isinstance(item, ast.Constant) for item in call.node.args[1:2]):
+        it.dispatchers.update(it.stack[-1:])
     names = [text_of(item) for item in alternatives(call.args[1])] if len(call.args) > 1 else []
     if not any(names):
         # Some class of the library, whichever: what is loaded through it is a model if anything is trained.

@@ -14,6 +14,7 @@ from preflight.script.libraries.collectives import FORWARD_OF_ONE
 from preflight.script.libraries.pytorch import trained_models
 from preflight.script.rules.certainty import doubted
 from preflight.script.rules.registry import Level, RuleHit, rule
+from preflight.script.syntax_trees import walk
 
 _ALONE = "alone in "
 _IN = "rank 0 takes part in "
@@ -81,6 +82,7 @@ def rank_0_alone_in_a_collective(it: Interpreter, event: ScriptEvent) -> Iterato
         it.notes.setdefault(name, []).append(event.place)
     elif RANK_0 in it.contexts:
         is_sure = it.target.processes and event.name != "buffers" and event.what not in _OF_ZERO_3
+        is_sure = is_sure and not any(map(_asks_setting, it.tests))
         level = Level.ERROR if is_sure else Level.WARNING
         level = Level.INFO if _is_of_another_launch(it) else level
         hit = doubted(it, RuleHit(event.place, "", "", level), "R404")
@@ -169,6 +171,17 @@ def _is_of_another_launch(it: Interpreter) -> bool:
     """Whether a branch asks for shards, and the script has made none."""
     asks = any(_ASKS_SHARDS.search(ast.unparse(test)) for test in it.tests)
     return asks and not any(thing.get("gathers") == TRUE for thing in it.state.heap.values())
+
+
+def _asks_setting(test: ast.expr) -> bool:
+    """Whether a condition compares an attribute with a word: a setting, `config.mode == "debug"`."""
+    compared = (part for part in walk(test) if isinstance(part, ast.Compare))
+    pairs = ((part.left, getattr(part.comparators[0], "value", None)) for part in compared)
+    return any(isinstance(asked, ast.Attribute) and _is_word(value) for asked, value in pairs)
+
+
+def _is_word(value: object) -> bool:
+    return isinstance(value, str) and value.isidentifier()
 
 
 def _is_made_once(it: Interpreter, place: CodeLocation) -> bool:
