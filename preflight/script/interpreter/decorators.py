@@ -84,7 +84,7 @@ def _matters(node: ast.AST, given: set[str], keywords: str) -> bool:
         changed = not plain or any(item.arg is not None for item in node.keywords)
         name = getattr(node.func, "attr", getattr(node.func, "id", ""))
         return (getattr(node.func, "id", "") in given and changed) or name in _OF_RANKS
-    if isinstance(node, ast.If):
+    if isinstance(node, (ast.If, ast.IfExp)):
         return any(places_by_rank(node.test, branch_places(node.test)))
     return isinstance(node, ast.With)
 

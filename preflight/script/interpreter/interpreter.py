@@ -154,10 +154,7 @@ class Interpreter:
         self.judged: tuple[ScriptEvent | None, tuple[Any, ...]] = (None, ())  # what the last event trains
         self.kept, self.calls = list[Call](), CallCache()  # what functools.partial got, what came of calls
         self.second_names: dict[tuple[int, str], list[ast.expr]] = {}  # by frame: of one list or dict
-        self.setters, self.dispatchers = (
-            set[str](),
-            set[int](),
-        )  # the latter call what they get or name
+        self.setters, self.dispatchers = set[str](), set[int]()  # the latter call what they get or name
         self.filled: dict[int, set[str]] = {}  # names of a frame whose list or dict was changed in place
         self.handed = dict[int, Func]()  # functions that code which is not read got, and calls
         # sought: methods of what is not known, with their first calls; modules by names that are not known
