@@ -16,7 +16,14 @@ from preflight.script.interpreter.branch_conditions import (
     places_by_rank,
     places_of,
 )
-from preflight.script.interpreter.rank_values import PARTED, RANKS, asked, forget_choice, of_ranks
+from preflight.script.interpreter.rank_values import (
+    PARTED,
+    RANKS,
+    asked,
+    forget_choice,
+    of_ranks,
+    without_contradiction,
+)
 from preflight.script.interpreter.scaled_branches import enter_branch, leave_branches
 from preflight.script.interpreter.state import Meet, State, merge_states
 from preflight.script.interpreter.values import NONE, Const, RankValue, Value, join, may_be_rank, truth
@@ -96,11 +103,23 @@ def _meet_of_ranks(place: str) -> tuple[Meet, ...]:
     return (partial(of_ranks, first=place == RANK_0),) if place in _BY_FIRST else ()
 
 
-def merge_ways_out(it: "Interpreter", body: list[ast.stmt], returned: list[State]) -> None:
-    """Merge the ways out of a function; what rank 0 does behind `if rank != 0: return` it does alone."""
-    for number, kept in [it.partings.pop(id(item)) for item in body if id(item) in it.partings]:
-        it.state = merge_states([it.state, returned[number]], *_meet_of_ranks(kept))
-    it.state = merge_states([it.state, *returned])
+def merge_ways_out(
+    it: "Interpreter", body: list[ast.stmt], returns: list[tuple[Value, State, Value]]
+) -> Value:
+    """Merge the ways out of a function; return what it gives.
+
+    What rank 0 sets and returns behind `if rank != 0: return` differs with the rank.
+    """
+    ways = [*returns, *([] if it.state.dead else [(NONE, it.state, NONE)])]
+    result = join(without_contradiction([told for _, _, told in ways]))
+    partings = [it.partings.pop(id(item)) for item in body if id(item) in it.partings]
+    for number, kept in partings if len(ways) > 1 else ():
+        gone, rest = ways[number], [*ways[:number], *ways[number + 1 :]]
+        meet = partial(of_ranks, first=kept == RANK_0)
+        it.state = merge_states([merge_states([state for _, state, _ in rest]), gone[1]], meet)
+        return result if type(result) is RankValue else meet(join(value for value, _, _ in rest), gone[0])
+    it.state = merge_states([state for _, state, _ in ways])
+    return result
 
 
 def _by_value(value: Value, places: tuple[str, str]) -> tuple[str, str]:

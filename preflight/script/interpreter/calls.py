@@ -336,15 +336,11 @@ def _run_body(it: "Interpreter", info: "FuncInfo", key: int) -> Value:
         it.call_contexts, it.guard, it.returns, it.yields, it.breaks, it.continues = outer
     if yields:
         it.drawn = it.yielded_drawn  # a loop over what is yielded draws as the loop around the yield does
-    values = [value for value, _ in returns]
-    if not it.state.dead:
-        values.append(NONE)
-    if returns:
-        branches.merge_ways_out(it, info.node.body, [state for _, state in returns])
-    elif it.state.dead:
+    if it.state.dead and not returns:
         return UNKNOWN  # it always raises, as far as can be seen: so does the caller
+    result = branches.merge_ways_out(it, info.node.body, returns)
     if not yields:
-        return join(rank_values.without_contradiction(values))
+        return result
     return join(yields) if contexts.is_context_manager(info.decorators) else Seq((join(yields),), open=True)
 
 

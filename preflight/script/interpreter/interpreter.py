@@ -129,7 +129,7 @@ class Interpreter:
         self.contexts: list[str] = []  # kinds of the with-blocks around the current point
         self.block: list[ast.stmt] = []  # of the `with` whose context managers are being evaluated
         self.stack: list[int] = []
-        self.returns: list[tuple[Value, State]] = []
+        self.returns: list[tuple[Value, State, Value]] = []  # the last: what it says of the rank
         self.breaks, self.continues, self.loops = list[State](), list[State](), list[Loop]()
         self.tests: list[ast.expr] = []  # conditions, of the loop around, that are not known
         self.scaled_if: dict[str, bool] = {}  # conditions, and whether the loss is scaled where they hold

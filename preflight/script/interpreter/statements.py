@@ -108,7 +108,7 @@ def _return(it: "Interpreter", node: ast.Return) -> None:
     it.named_value = node.value  # by the caller, if at all
     value = it.evaluate(node.value) if node.value else NONE
     loops.leave(it, it.place(node), [loop for loop in it.loops if loop.calls == len(it.stack)])
-    it.returns.append((rank_values.answered(it, value), it.state.fork()))
+    it.returns.append((value, it.state.fork(), rank_values.answered(it, value)))
     it.state.dead = True
 
 
@@ -161,7 +161,7 @@ def _handled(it: "Interpreter", handler: ast.ExceptHandler, *, always: bool) -> 
     execute(it, handler.body)
     if not always:
         it.contexts.pop()
-        it.returns[returned:] = [pair for pair in it.returns[returned:] if pair[0] != NONE]
+        it.returns[returned:] = [way for way in it.returns[returned:] if way[0] != NONE]
     return it.state
 
 

@@ -22,6 +22,17 @@ class Patience:
             trainer.should_stop = True
 
 
+class Plateau:
+    def __init__(self):
+        self.seen = []
+
+    def reached(self, loss):
+        if dist.get_rank() != 0:
+            return False
+        self.seen.append(loss)
+        return min(self.seen) < loss
+
+
 class Trainer:
     def __init__(self, callbacks):
         self.rank = dist.get_rank()
@@ -44,3 +55,11 @@ class Trainer:
 torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
 dist.init_process_group("nccl")
 Trainer([Patience()]).fit()
+model = DistributedDataParallel(torch.nn.Linear(4, 4).cuda())
+plateau, optimizer = Plateau(), torch.optim.SGD(model.parameters(), 0.1)
+for _ in range(100):
+    loss = model(torch.ones(4, 4)).sum()
+    loss.backward()
+    optimizer.step()
+    if plateau.reached(loss.item()):
+        break  # expect: R404 warning
