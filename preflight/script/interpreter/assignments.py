@@ -102,7 +102,7 @@ def _put_back(it: "Interpreter", target: ast.expr, value: Value) -> None:
 
 
 def begin_list(it: "Interpreter", target: ast.expr, value: Value) -> None:
-    """Put the first value into an entry that a dict makes when it is asked for, as defaultdict(list) does."""
+    """Put the first value into an entry that a dict makes when it is read, as defaultdict(list) does."""
     if isinstance(target, ast.Subscript) and isinstance(it.evaluate(target.value), Map):
         _set_item(it, target, Seq((value,)))
 

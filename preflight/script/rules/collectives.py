@@ -50,7 +50,8 @@ def rank_0_alone_in_a_collective(it: Interpreter, event: ScriptEvent) -> Iterato
     ranks must call. So is forward() of a model in DDP with batch normalization, in eval() too: DDP broadcasts
     its buffers. A branch of the other ranks that takes part in one is taken for the counterpart: of those of
     its own function, or, where that has none, of all. Where rank 0 takes part in none, they wait for it.
-    So do they where it alone leaves a loop early, as by a decision to stop that it keeps to itself.
+    So do they where it alone leaves a loop early, as by a decision to stop that it keeps to itself. Beside a
+    setting that is not known (`config.mode == "debug"`) it is a warning.
     Source: torch.distributed's documentation; reproduced on two gloo ranks with torch 2.13; deepspeed's
     engine.py, where save_checkpoint() starts with a barrier.
     """
