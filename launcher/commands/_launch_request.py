@@ -50,9 +50,6 @@ class LaunchOptions(HostOptions):
     as_json: bool
     plain: bool
     all_ranks: bool
-    on_disconnect: str
-    disconnect_timeout: str
-    grace: str
     logs: Path
     transport: Transport | None
     verbose: bool = False
@@ -65,6 +62,9 @@ class LaunchOptions(HostOptions):
     rehearse: bool = False
     deep: bool = False
     detach: bool = False
+    on_disconnect: str = ""
+    disconnect_timeout: str = ""
+    grace: str = ""
     restarts: str = ""
     no_restart: bool = False
     launch: int | None = None  # which command of a text of several
@@ -112,7 +112,7 @@ def parse_run_request(config: str | None, extra: tuple[str, ...], options: Launc
         run_config = replace(run_config, job=job)
     extra_nodes: tuple[HostEntry, ...] = ()  # of the job, which wait for the places of bad ones
     if slurm_job is not None and in_step:
-        run_config = _in_step(run_config, slurm_job.name)
+        run_config = _in_step(run_config, slurm_job.name, options)
         slurm = run_config.slurm
         count = slurm.nodes if slurm is not None and slurm.spare_nodes else len(entries)
         entries, extra_nodes = entries[:count], entries[count:]
@@ -162,8 +162,17 @@ def _read_config(
     return replace(found, job=replace(found.job, name=options.name or found.job.name, typed=typed))
 
 
-def _in_step(config: RunConfig, job: str) -> RunConfig:
-    """Return what holds in a job's step: nothing outlives it, and its nodes have the directory we are in."""
+def _in_step(config: RunConfig, job: str, options: LaunchOptions) -> RunConfig:
+    """Return what holds in a job's step: nothing outlives it, and its nodes have the directory we are in.
+
+    Raises BadInput for an option that asks for something else.
+    """
     sync = config.sync if config.sync is not None and config.sync.to else None
+    if options.on_disconnect == "continue" or options.disconnect_timeout:
+        words = "--disconnect-timeout" if options.disconnect_timeout else "--on-disconnect continue"
+        raise BadInput(f"{words}: a run in a Slurm job ends with the client that follows it", "leave it out")
+    if options.sync and sync is None:
+        words = "--sync: the nodes of a Slurm job are taken to have this directory"
+        raise BadInput(words, "leave it out, or name a directory of theirs with --set sync.to=DIR")
     disconnect = replace(config.disconnect, policy="stop", timeout_s=STEP_TIMEOUT_S, slurm_job=job)
     return replace(config, disconnect=disconnect, sync=sync)

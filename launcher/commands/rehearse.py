@@ -16,6 +16,7 @@ from launcher.commands._preflight_report import print_report, shorten_error
 from launcher.commands.run import command as run_command
 from launcher.exit_codes import ExitCode
 from launcher.host_checks.evaluation import PreflightResult
+from launcher.host_checks.render_json import encode_preflight
 from launcher.launch.gpu_wait import GpuWait
 from launcher.launch.launch import raise_if_blocked
 from launcher.rehearsal.proof_store import save_proof
@@ -26,6 +27,7 @@ from preflight.errors import GpulaunchError
 
 _NOT_HERE = (
     *("dry_run", "deep", "rehearse", "guard", "clean", "detach", "restarts", "no_restart", "show_secrets"),
+    *("on_disconnect", "disconnect_timeout", "grace"),  # a rehearsal ends with its client
 )
 _STEPS = click.Option(
     ["--steps"],
@@ -89,7 +91,7 @@ def command(config: str | None, extra: tuple[str, ...], steps: int, *, fit: bool
     except GpulaunchError as error:
         if not results:
             raise
-        raise shorten_error(error, results[-1]) from None
+        raise shorten_error(error, results[-1]).with_document(encode_preflight(results[-1])) from None
     finally:
         screen.clear()
         queues.close()

@@ -1,10 +1,17 @@
 """No option is ignored in silence: what excludes another one, or needs it, is refused by every command."""
 
 import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from launcher.cli import execute
+from launcher.commands._launch_request import _in_step
+from launcher.config.run_config import RunConfig
+from launcher.errors import BadInput
+from preflight.job import Job
 
 REFUSED = """\
 preflight --prolog --json               | --prolog prints one line about this node: --json would
@@ -23,6 +30,8 @@ preflight --facts                       | --facts has no effect without --json o
 preflight --seconds 3                   | --seconds has no effect without --deep
 preflight --save-expect                 | --save-expect has no effect without --deep
 run x.py --show-secrets                 | --show-secrets has no effect without --dry-run
+rehearse x.py --grace 5                 | --grace
+rehearse x.py --on-disconnect continue  | --on-disconnect
 run x.py --no-restart --restarts 2      | --no-restart starts no failed run again
 submit -c x --logs y                    | --logs has no effect without --login
 lint x.py --yes                         | --yes has no effect without --fix
@@ -48,3 +57,25 @@ def test_what_would_have_no_effect_is_refused(row: str, capsys: pytest.CaptureFi
     assert message in said.err.splitlines()[0]
     if "--json" in argv:
         assert json.loads(said.out)["exit_code"] == 2
+
+
+@pytest.mark.parametrize(
+    ("typed", "message"),
+    [
+        ({"on_disconnect": "continue"}, "--on-disconnect continue: a run in a Slurm job ends"),
+        ({"disconnect_timeout": "1m"}, "--disconnect-timeout: a run in a Slurm job ends"),
+        ({"sync": True}, "--sync: the nodes of a Slurm job are taken to have this directory"),
+        ({}, ""),
+    ],
+    ids=str,
+)
+def test_in_a_slurm_job_what_would_have_no_effect_is_refused(typed: dict[str, object], message: str) -> None:
+    options = SimpleNamespace(**{"on_disconnect": "", "disconnect_timeout": "", "sync": False, **typed})
+    said: str
+    try:
+        said = _in_step(
+            RunConfig("a", Path("a.yaml"), Job(), ()), "17", cast("Any", options)
+        ).disconnect.policy
+    except BadInput as refused:
+        said = refused.message
+    assert said.startswith(message or "stop")
