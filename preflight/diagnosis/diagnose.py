@@ -35,7 +35,7 @@ _IN_A_SENTENCE = re.compile(
 )
 # A person who says how a run ended, and shows no line of it.
 _COMPLAINT = re.compile(
-    r"(?=.{0,400}(?:\b[a-z']{1,20},? ){5})(?!.{0,30}\d\d:\d\d).{0,400}\b(?:crash(?:es|ed|ing)?|hang(?:s|ing)?|hung|froze|freezes?|stuck|won't (?:move|start|continue)|(?:gets?|got|was|is) killed|dies|died|(?<!not )(?<!n't )fail(?:s|ed)?|does(?: not|n't) (?:work|start|run)|stop(?:s|ped) (?:suddenly|unexpectedly|without))\b"
+    r"(?=.{0,400}(?:\b[a-z']{1,20},? ){5})(?!.{0,30}\d\d:\d\d|\S+\.py:\d+: ).{0,400}\b(?:crash(?:es|ed|ing)?|hang(?:s|ing)?|hung|froze|freezes?|stuck|won't (?:move|start|continue)|(?:gets?|got|was|is) killed|dies|died|(?<!not )(?<!n't )fail(?:s|ed)?|does(?: not|n't) (?:work|start|run)|stop(?:s|ped) (?:suddenly|unexpectedly|without))\b"
 )
 _NAN_FIX = (
     "float32 parameters with mixed precision (bf16 where the GPUs have it), a lower learning rate; gpulaunch rehearse"

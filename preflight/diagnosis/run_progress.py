@@ -107,6 +107,10 @@ _ECHO = re.compile(
     re.IGNORECASE,
 )
 """What batch scripts echo behind the command, however it ended."""
+# What a script says that caught an exception: a shell prints no such words.
+_TRIES_ANOTHER = re.compile(
+    r".{0,200}\b(?:[Tt]rying (?:an?|the|with|from)|[Rr]etry(?:ing)? (?:with|from)|[Ff]all(?:ing|s)? back to|[Rr]everting to)\b"
+)
 _ECHOED = 12
 """Lines behind an exception in which such words are an echo: `time` prints three, loggers that shut down some more."""
 
@@ -204,10 +208,10 @@ class RunProgress:
         """Whether the run said that it was done, in more than the words that a shell script prints when Python has died."""
         said = [order for order in self.done if order > after and self._is_of(after, order)]
         text = self.lines[after].text if after >= 0 else ""
-        echoed = _ECHOED if _IS_EXCEPTION.match(text) else 2 * bool(_NO_PROGRAM.search(text))
-        return any(order > after + echoed for order in said) or not all(
-            _ECHO.match(self.lines[order].text) for order in said
-        )
+        below = self.lines[after + 1].text if said else ""
+        raised = _IS_EXCEPTION.match(text) and not _TRIES_ANOTHER.match(below)
+        echoed = _ECHOED if raised else 2 * bool(_NO_PROGRAM.search(text))
+        return any(order > after + echoed or not _ECHO.match(self.lines[order].text) for order in said)
 
     def _is_of(self, after: int, done: int) -> bool:
         """Whether a line may say that what raised a line was done: tests that passed say so of their session alone."""

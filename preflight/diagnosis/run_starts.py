@@ -46,6 +46,8 @@ RESUMES = re.compile(
     r"\b(?:[Rr]esum(?:ing|ed)|[Ll]oad(?:ing|ed)|[Rr]estor(?:ing|ed)|[Cc]ontinuing)\b.{0,80}(?:\b[Cc]heckpoint|\bckpt|\b(?:[Ss]tep|[Ee]poch|[Ii]ter(?:ation)?) \d)"
 )
 _AGAIN = AnyOf("ttempt|ATTEMPT|etry|RETRY|estart|equeu|RESTART|elaunch|again|Run |run |RUN |Try |try |ubmit")
+# What torch's agent says of a worker that ended: it has stopped the others of its host, and may start all again.
+_WORKER_FAILED = re.compile(r"\bfailed \(exitcode: -?\d{1,3}\) local_rank: \d")
 _TABLE_OF_RANKS = re.compile(r"Root Cause \(first observed failure\)")
 _HOST_IN_TABLE, _TIME_IN_TABLE = re.compile(r"\s*host {1,8}: (\S+)"), re.compile(r"\s*time {1,8}: (\S+)")
 _ROWS_OF_TABLE = 8
@@ -82,6 +84,7 @@ def last_start(lines: Sequence[Line], failing: Sequence[Line]) -> int:
             after(lines, failing)
             for after in (_after_command_of_job, _after_traced_command, _after_retry, _after_launcher)
         ),
+        _after_counted_again(lines, [line for line in failing[-1:] if _WORKER_FAILED.search(line.text)]),
     )
     return max(start, _after_whole_traceback(lines, failing)) if of_one else start
 
@@ -153,10 +156,10 @@ def _after_retry(lines: Sequence[Line], failing: Sequence[Line]) -> int:
 def _after_counted_again(lines: Sequence[Line], failing: Sequence[Line]) -> int:
     """Return the place behind a failure where steps are counted again from the first number that was seen before it.
 
-    Ranks whose lines have no prefix may be late, so launched ones are left alone.
+    Ranks whose lines have no prefix may be late, so of launched ones only their agent's last line counts.
     """
     ends = [line.order for line in failing]
-    behind = counted_steps(lines[ends[0] + 1 :])
+    behind = counted_steps(lines[ends[0] + 1 :]) if ends else ()
     if not behind:  # of a log that ends with its failure nothing more is looked at
         return 0
     first: dict[str, int] = {}
