@@ -40,7 +40,7 @@ _WRAPS = re.compile(
     r"Caught \w+ in |failed in the TorchScript interpreter|ProcessRaisedException|RayTaskError|RemoteTraceback|\bRemoteError|failed to import on the worker|^Exception: -- Process \d+ terminated with"
 )
 _LIBRARY = re.compile(
-    r"(?:site|dist)-packages/|/lib(?:64)?/python3|/[Pp]ython\d*/[Ll]ib/|^[A-Za-z]:.{0,300}/[Ll]ib/(?:runpy|multiprocessing|concurrent|threading|subprocess|asyncio)\b|\.exe/__main__\.py$|^<frozen|^<string>|importlib|/conda-bld/|^<__array|/torchinductor_|^\w[\w/]*\.pyx$|/bin/(?![\w.-]*\.py$)[\w.-]+$|/(?:envs/[^/]+|\.?v?env\w*|\w*conda\d*|local|usr)/bin/[\w.-]+$"
+    r"(?:site|dist)-packages/|/lib(?:64)?/python3|/[Pp]ython\d*/[Ll]ib/|^[A-Za-z]:.{0,300}/[Ll]ib/(?:runpy|multiprocessing|concurrent|threading|subprocess|asyncio)\b|\.exe/__main__\.py$|^<frozen|^<string>|^<eval_with_key>|importlib|/conda-bld/|^<__array|/torchinductor_|/[a-z2-7]{2}/c[a-z2-7]{51}\.py$|^\w[\w/]*\.pyx$|/bin/(?![\w.-]*\.py$)[\w.-]+$|/(?:envs/[^/]+|\.?v?env\w*|\w*conda\d*|local|usr)/bin/[\w.-]+$"
     r"|^gpulaunch_(?:guard|rank)/|/gpulaunch/runs/(?:[^/]+/){1,2}(?:guard|rank|start_launcher)\.py$"  # between the script and torch
 )
 _BARE = re.compile(r"^[`*]{0,3}(?a:(?:\w+\.)*(?:\w{2,}Error|\w*Exception)(?:\(\w+\))?|(?:\w+\.)+Error|" + FAILING_CLASS + r"): (?![-+\d.naif%\s]+$)\S")  # fmt: skip

@@ -23,7 +23,7 @@ ROWS: tuple[Signature, ...] = (
               r"|NCCL WARN Call to (?:bind|listen|socket|getsockname) failed|NCCL WARN(?!.{0,80}NET/IB).{0,80}[Uu]nable to (?:find|bind|open)|No interface found in the same subnet"
               r"|Unable to find (?:address|interface) for|Unable to resolve hostname to a \(local\) address|[Ii]nterface \S+ not found|[Gg]loo.{0,120}(?:ifaddr|interface)|unsupported gloo device"
               r"|NCCL WARN Could not find .{0,80}(?:interface|device)|NCCL WARN(?!.{0,60}\bibv_).{0,60}(?:Too many open|pthread_create|Cannot allocate|cuMem\w+ failed)"
-              r"|Last error:? ?Bootstrap|NCCL WARN Error: network .{0,40} not found",
+              r"|Last error:? ?Bootstrap|NCCL WARN Error: network .{0,40} not found|Failed to initialize any NET plugin",
               "NCCL has no usable network interface, or its ports are closed",
               "NCCL_SOCKET_IFNAME=IF GLOO_SOCKET_IFNAME=IF with the interface of the main address; open the ephemeral ports"
               " between the hosts", "thread"),

@@ -44,7 +44,7 @@ ROWS: tuple[Signature, ...] = (
     Signature("S43", "device-mismatch", ROOT,
               r"Expected all tensors to be on the same device|device_ids and output_device arguments only work with single-device.{0,600}module parameters \{device\(type='cpu'\)\}|[Ii]nput,? output and indices must be on the current device"
               r"|Input type \(torch\.(?:cuda\.)?(?P<kind>\w+)\) and \w+ type \(torch\.(?:cuda\.)?(?P=kind)\)|arguments are located on different GPUs"
-              r"|Cannot access data pointer of Tensor that doesn't have storage|tensor is on cpu, expected it on GPU"
+              r"|Cannot access data pointer of Tensor that doesn't have storage|tensor is on cpu, expected it on GPU|Expected an? '[\w:]+' (?:device type for generator|generator device) but found"
               r"|[Ee]xpected (?:object of )?type torch\.cuda\.\w+Tensor but (?:got|found type) torch\.(?!cuda)\w+|[Ee]xpected (?:object of )?type torch\.(?!cuda)\w+Tensor but (?:got|found type) torch\.cuda\."
               r"|is on (?:cpu|cuda:\d+), but expected (?:them to be )?on"
               r"|Pointer argument \(at \d+\) cannot be accessed from Triton|Cannot copy out of meta tensor|Placeholder storage has not been allocated on MPS|all tensors must be on devices\[0\]",

@@ -27,7 +27,7 @@ ROWS: tuple[Signature, ...] = (
     Signature("S05", "scaler-misuse", ROOT,
               r"unscale_\(\) has already been called on this optimizer|step\(\) has already been called since the last"
               r" update|unscale_\(\) is being called after step\(\)",
-              "clipped twice in a step, or scaler.update() is missing", "one unscale_/clip per optimizer and step", "run"),
+              "clipped twice in a step, or scaler.update() is missing", "one unscale_/clip per optimizer and step; with gradient accumulation clip under `if accelerator.sync_gradients:`", "run"),
     Signature("S27", "missing-module", ROOT,
               r"[Ff]lash[_ -]?[Aa]tt\w*[^:]{0,80}(?:toggled on)?.{0,120}(?:package|library)\b.{0,60}(?:not (?:be )?|n't (?:seem to )?(?:be )?|n't )installed"
               r"|[Ff]lash_?attn\S* (?:is|seems to be|seems) not installed|No module named '?(?:flash_attn|flash_attn_\w+|flash_attention)\b"
@@ -138,7 +138,7 @@ ROWS: tuple[Signature, ...] = (
               " rehearse names the first bad step", "thread"),
     Signature("S19", "nan-loss", GENERAL,
               r"probability tensor contains either `inf`, `nan`|" + KERNEL_ASSERTION + r"[^`]{0,80}(?:\bcumdist\b|\b_?isnan\b|\b_?isinf\b|\bisfinite\b|\bsum > |\bval >= |0 <= p\d* && p\d* <= 1)"
-              r"|Input contains NaN, infinity or a value too large for dtype\('float16'\)"
+              r"|Input contains NaN, infinity or a value too large for dtype\('float16'\)|FloatingPointError: invalid value \((?:nan|inf)\) encountered in "
               r"|to satisfy the constraint \w+\(.{0,60}\), but found invalid values",
               "the model's outputs are NaN or infinite: an earlier step broke its weights, or fp16 overflows",
               "bf16 instead of fp16, or float32; look at the losses before this", "thread"),
