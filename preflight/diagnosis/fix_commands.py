@@ -64,9 +64,13 @@ _BY_WORDS: dict[str, tuple[tuple[str, str], ...]] = {
         (r"[Ii]ndex put requires", "target[index] = values.to(target.dtype), under autocast too"),
         (r"\bDouble\b|float64|DoubleTensor", "x = x.float() where the input is made: NumPy's and Python's numbers are float64"),
     ),
-    "S16": ((r"undefined symbol|cannot open shared object", "python -m pip install --force-reinstall --no-deps --no-build-isolation flash-attn"),),
+    "S16": (
+        (r"undefined symbol|cannot open shared object", "python -m pip install --force-reinstall --no-deps --no-build-isolation flash-attn"),
+        (r"[Nn]o available kernel", "the warnings above say why each kernel declines; allow another one: sdpa_kernel([..., SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH])"),
+    ),
     "S20": (
         (r"\bResourceExhaustedError\b|tensorflow[./]", "export TF_GPU_ALLOCATOR=cuda_malloc_async helps where memory is in pieces"),
+        (r"stream executor", "nvidia-smi shows who holds that GPU: it had no room to start CUDA"),
         (r"\bRESOURCE_EXHAUSTED\b|\bjaxlib\b", "jax.checkpoint on the layers keeps less for the backward; donate_argnums of jit frees the state that a step replaces"),
         (r"\bOut of GPU memory\b", "CUDA.memory_status() shows what is held; CUDA.reclaim() behind GC.gc() gives it back"),
     ),
@@ -94,6 +98,7 @@ _BY_WORDS: dict[str, tuple[tuple[str, str], ...]] = {
     "S44": (
         (r"[Cc]redential|[Mm]unge", "munge -n | ssh NODE unmunge; ssh NODE date"),
         (r"kubectl|\bpods?\b|kubelet|Error from server|Insufficient \w+(?:\.com/gpu)?$", "kubectl describe pod POD"),
+        (r"plm_rsh_agent|daemon on the local node", "export OMPI_MCA_plm_rsh_agent=sh where the host has no ssh and one process is enough; or uninstall mpi4py, which Lightning and others import"),
         (r"not enough slots", "mpirun -np N -H HOST:SLOTS,... with a slot for each GPU; --oversubscribe where it counts too few cores"),
         (r"mpirun|mpiexec|MPI_I(?:nit|NIT)|orted|prte|PMIX|PMI\b", "which mpirun, on every host"),
         (r"\bqsub\b|\bPBS\b|pbs_", "qstat -xf JOB"),
@@ -101,7 +106,9 @@ _BY_WORDS: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     "S60": (("", "docker run --ipc=host ..."),),
     "S61": (("", "DistributedDataParallelKwargs(find_unused_parameters=True)"),),
+    "S43": ((r"generator", "DataLoader(generator=torch.Generator(device='cuda')), or torch.set_default_device back to 'cpu': a sampler draws on the default device"),),
     "S65": (("", "unset PYTHONHOME PYTHONPATH"),),
+    "S66": ((r"NET plugin", "unset NCCL_NET NCCL_NET_PLUGIN: the network that they name is not on this host"),),
     "S67": (
         (r"[Gg]loo", "ip -br addr names the interfaces: GLOO_SOCKET_IFNAME=IF on every host"),
         (r"Cannot allocate memory", "ulimit -l unlimited (docker run --ulimit memlock=-1) on every host"),
@@ -112,8 +119,9 @@ _BY_WORDS: dict[str, tuple[tuple[str, str], ...]] = {
         (r"Python\.h: No such", "sudo apt install python3-dev"),
         (r"[Nn]inja is required|ninja not being installed|\bninja\b.{0,40}not found|No such file or directory: '\S*ninja'", "python -m pip install ninja"),
         (r"\bninja\b.{0,4000}non-zero|ninja: build stopped", "rm -r ~/.cache/torch_extensions, then MAX_JOBS=1: the compiler's first error is above this message"),
-        (r"CUDA_HOME|'\S*nvcc'|CUDA version|MissingCUDA", "install the CUDA toolkit of torch's CUDA version, and set CUDA_HOME"),
+        (r"CUDA_HOME|No such file or directory: '\S*nvcc'|CUDA version|MissingCUDA", "install the CUDA toolkit of torch's CUDA version, and set CUDA_HOME"),
         (r"C(?:\+\+)? compiler|CxxCompiler|No such file or directory: '\S*(?:gcc|g\+\+|clang)'|Compiler: \S+ is not found", "sudo apt install g++"),
+        (r"^triton\.compiler\.errors\.CompilationError(?!(?s:.*)(?:_inductor|_dynamo))", "correct the @triton.jit function, or take another version of its package: line and column count from its def, and the last line names the fault"),
         (r"Triton Error|_inductor|_dynamo|inductor|[Tt]riton", "TORCHDYNAMO_DISABLE=1 python train.py"),
     ),
     "S70": (("", "sudo dmesg -T | grep -i -E 'killed process|oom'"),),
@@ -270,16 +278,20 @@ def _features(text: str) -> str:
 
 
 def _memory(text: str) -> str:
-    """Return who holds a GPU's memory by the numbers of torch's message, older or newer: others, or pieces that torch keeps."""
+    """Return what a GPU's memory lacks by the numbers of torch's message, older or newer: others hold it, torch keeps it in pieces, or it never had as much."""
     total = _gib(text, r"capac\w+ of ", "") or _gib(text, "", " total capacity")
     allocated = _gib(text, "", " (?:already|is) allocated")
     kept = _gib(text, "", " is reserved") or max(0.0, _gib(text, "", " (?:reserved|cached)") - allocated)
     own = _gib(text, "this process has ", "") or allocated + kept
-    free = _gib(text, "", " (?:is )?free")
+    free, wanted = _gib(text, "", " (?:is )?free"), _gib(text, "Tried to allocate ", "")
     others = total - free - own if " free" in text else 0.0
-    if own and others > max(_OTHERS_HOLD_GIB, _MUCH * total):
+    if own and wanted <= total and others > max(_OTHERS_HOLD_GIB, _MUCH * total):
         return f"nvidia-smi shows who holds {others:.1f} of the {total:.1f} GiB of that GPU; this process has {own:.1f}"
-    in_pieces = kept > _MUCH * total > 0 and _gib(text, "Tried to allocate ", "") <= free + kept
+    if wanted > total > 0:
+        return f"that line asks for one tensor of {wanted:.1f} GiB, and the whole GPU has {total:.1f}: print its shape, and make it in parts"
+    if allocated and "non-PyTorch" in text and own - allocated - kept > _MUCH * total:
+        return f"{own - allocated - kept:.1f} GiB of this process are not torch's: export XLA_PYTHON_CLIENT_PREALLOCATE=false where it uses JAX, too; CuPy keeps a pool"
+    in_pieces = kept > _MUCH * total > 0 and wanted <= free + kept
     return "export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True" if in_pieces else ""
 
 
