@@ -24,6 +24,7 @@ from launcher.engines.command_line.shell.missing_values import without_values
 from launcher.engines.command_line.shell.pipelines import predict_output
 from launcher.engines.command_line.shell.replay_limits import Replays
 from launcher.engines.command_line.shell.state import READERS, ShellState
+from launcher.engines.command_line.shell.subshells import ENDS
 from launcher.engines.command_line.shell.variables import Value
 from launcher.engines.command_line.shell.words import Word, is_assignment, read_aliases
 from launcher.engines.command_line.tables import side_programs
@@ -121,7 +122,10 @@ class _Launches:
                 self.ended = "|" if end in ("|", "|&") else ";"
                 continue
             count = len(self.found)
+            is_part = end in ENDS or self.ended == "|" or bool(shell.groups)
             self._take(words, shell.blocks.runs, in_background=end == "&")
+            if len(self.found) > count and shell.blocks.runs and words[0].text == "exec" and not is_part:
+                shell.left = "exit"  # its program takes the place of the shell
             shell.blocks.after(end, words)
             shell.blocks.code = shell.blocks.code if len(self.found) == count else None
             self.ended = end.replace("|&", "|")

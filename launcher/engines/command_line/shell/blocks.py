@@ -37,8 +37,10 @@ _ALONE = ("if", "elif", "then", "else", "while", "until", "do", "{")
 _ANSWERS: Mapping[str, Answer] = {"true": True, ":": True, "export": True, "false": False, "getopts": False}
 """Of commands; `getopts` finds no argument in a text that has none."""
 
-_OF_HOSTS = re.compile(r"(?:command -v|which|type(?: -[pP])?|hash) (?:torchrun|python3?|nvidia-smi)")
-"""What asks for programs that gpulaunch itself needs on a host."""
+_OF_HOSTS = re.compile(
+    r"(?:command -v|which|type(?: -[pP])?|hash) (?:torchrun|accelerate|deepspeed|python3?|nvidia-smi)"
+)
+"""What asks for programs that a launch needs on a host; preflight looks for them."""
 
 _NOT = (Word("!"),)
 LEAVES = ("break", "continue", "return", "exit")
