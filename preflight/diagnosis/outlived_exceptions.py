@@ -27,7 +27,7 @@ _AMID_OTHERS = 8  # lines in which the next one of the same process is looked fo
 _HEADING, _OF_NUMPY = "Traceback (most recent call last):", "modules will need time to support NumPy 2"
 _TRACKS = "multiprocessing/resource_tracker.py"  # it prints a name that it does not know, and continues
 _QUEUE_ENDED = re.compile(r"(?:EOFError|BrokenPipeError|ConnectionResetError)\b")
-_TURNS = {True: 3, False: 1}  # of tasks, and of others
+_TURNS, _TURNS_OF_ERRORS = 1, 3
 # What keeps a file system from taking a log; a collector that is away or slow ends nothing.
 _LOG_UNWRITABLE = re.compile(r"\[Errno (?:5|12|23|24|28|30|107|116|122)\]")
 _WARNS_OF = re.compile(
@@ -104,15 +104,15 @@ def without_outlived(lines: Sequence[Line]) -> Sequence[Line]:
     heads = [index for index, line in enumerate(lines) if _ends_no_process(lines, index, line.text)]
     course = RunProgress(lines if heads else ())
     kind_of = {at: _report(lines, at) for at in heads}
-    lived = {
-        kind_of[at]
-        for at in heads
-        if course.stepped(lines[at], _TURNS[lines[at].text.startswith(OF_TASK)], loops=True)
-    }
+    lived = {kind_of[at] for at in heads if course.stepped(lines[at], _turns(lines[at].text), loops=True)}
     heads = [at for at in heads if kind_of[at] in lived]
     lines = _blank(lines, [at for at in heads if IN_THREAD not in lines[at].text])
     calm = _blank(lines, [at for at in heads if IN_THREAD in lines[at].text])
     return lines if calm is lines or RunProgress(calm).failing else calm
+
+
+def _turns(text: str) -> int:
+    return _TURNS if IN_THREAD in text or _WARNS_OF.search(text) else _TURNS_OF_ERRORS
 
 
 def _report(lines: Sequence[Line], head: int) -> str:

@@ -71,12 +71,12 @@ _GIVES_UP = re.compile(
     r"(?:\[?\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d[.,\dZ]{0,9}\]?(?: -)? +)?\W{0,3}(?:\[(?:ERROR|Error|error|FATAL)\]:?|(?:ERROR|Error|[Ff]atal error|FATAL):) +(?!(?:nan|inf|[Nn]one)\b)['\"`(]?[A-Za-z]"
     r"|make(?:\[\d+\])?: \*\*\* .{0,200}\bError \d+$|ninja: build stopped|(?:\w+\.pl): .{0,80}\bfailed\b"
 )
-# What a program says that continues without what failed; what one says that ends.
+# What a program says that continues without what failed; what one says that ends, or of a whole run that did.
 _INSTEAD = re.compile(
-    r"(?i)\b(?:skip(?:s|ped|ping)?|(?:is|are|was|were) left out|(?:document|sample|row|item|batch|shard|file) \S{1,40} left out|leaving (?:it|them) out|without (?:it|them)|ignor(?:e[ds]?|ing)|falls? back|falling back|us(?:es|ing|ed) (?:the |a |an )?(?:cached?|copy|defaults?|previous|last|old|fallback|local)\b|reading the copy|instead|continu(?:es?|ing)|halving|try(?:ing)? (?:the |an)?(?:next|other|one before|again))\b"
+    r"(?i)\b(?:skip(?:s|ped|ping)?|(?:is|are|was|were) left out|leaving (?:it|them) out|without (?:it|them)|ignor(?:e[ds]?|ing)|falls? back|falling back|us(?:es|ing|ed) (?:the |a |an )?(?:cached?|copy|defaults?|previous|last|old|fallback|local)\b|reading the copy|instead|continu(?:es?|ing)|halving|try(?:ing)? (?:the |an)?(?:next|other|one before|again))\b"
 )
 _ENDS_ITSELF = re.compile(
-    r"(?i)\b(?:abort|exit(?!_)|stop|quit|giv(?:e|ing) up|terminat|shut|raise|cannot continue|can't continue|not continu|unable to continue|no instead)"
+    r"(?i)\b(?:abort|exit(?!_)|stop|quit|giv(?:e|ing) up|terminat|shut|raise|cannot continue|can't continue|not continu|unable to continue|nothing|impossible|useless|(?:jobs?|sweeps?|trials?|experiments?|folds?|seeds?|runs?|configs?|configurations?|training)\b)"
 )
 # torch's agent has ended all its workers when it says this.
 _AGENT_FAILED = re.compile(r"\bfailed \(exitcode: -?\d+\) local_rank: ")
@@ -97,7 +97,7 @@ _BUFFER = 8192
 _MANY_OUTLIVED = 10
 _LONGEST = 2000
 """Characters of a line in which signs are looked for."""
-_BELOW = 4
+_BELOW, _NEAR = 4, 16
 _NO_PROGRAM = re.compile(r"command not found$|' is not recognized as an internal or external command,")
 _UNBUFFERED = re.compile(rf"{_NO_PROGRAM.pattern}|^\[E\d* ?.{{0,60}}\bsocket\.(?:cpp|hpp)\b")
 """Words of a shell or of torch's store, which are in the log before what the process prints behind them."""
@@ -250,25 +250,28 @@ class RunProgress:
         if _AGENT_FAILED.search(line.text):
             steps = [] if self.launcher_failed(after + 1) else sorted((*self._moves, *self._steps))
             return [at for at in steps if self.lines[at].stream[:2] == line.stream[:2]]
-        own = [each for each in self.lines[max(0, after - LONGEST_TRACEBACK) :] if each.stream == line.stream]
-        above = [each for each in own if each.order < after]
-        below = next((each.text for each in own[len(above) + 1 :] if each.text), "")
-        said = says_instead(below) or says_instead(_above_traceback(above))
-        kinds = ("steps", "loops")[: 1 + said]
-        row = self._alike(
-            sorted(at for kind in kinds for at in self._rows.get((line.stream, kind), ())), after
-        )
-        if not row or self._filled.get(line.stream, after) < after or self.launcher_failed(after):
+        if self._filled.get(line.stream, after) < after or self.launcher_failed(after):
             return []
+        near = self.lines[max(0, after - LONGEST_TRACEBACK) : after + _NEAR]
+        above = [each for each in near if each.stream == line.stream and each.order < after]
+        below = next(
+            (each.text for each in near if each.stream == line.stream and each.order > after and each.text),
+            "",
+        )
+        shown = _last_traceback(above)
+        said = says_instead(below) or any(says_instead(each.text) for each in shown[:1])
+        row = self._counted_on(line, ("steps", "loops")[: 1 + said])
         if _ENDS_JOB.search(line.text) or RESUMES.search(below):
             return row
-        caught = said or _shows_caught(above)
+        caught = said or _shows_caught(shown)
         return row if caught and rise(counted_steps(self.lines[order] for order in row)) else []
 
-    def _alike(self, row: Sequence[int], after: int) -> list[int]:
-        """Return those of some lines that are like one before a line but for their numbers."""
+    def _counted_on(self, line: Line, kinds: Sequence[str]) -> list[int]:
+        """Return those steps of a line's process, a few behind it, that are like one before it but for their numbers."""
+        rows = [self._rows.get((line.stream, kind), []) for kind in kinds]
+        row = sorted(at for each in rows for at in each[: bisect_right(each, line.order) + _NEAR])
         shapes = shape("\n".join(self.lines[at].text for at in row)).split("\n")
-        before = set(shapes[: bisect_left(row, after)])
+        before = set(shapes[: bisect_left(row, line.order)])
         return [at for at, form in zip(row, shapes, strict=False) if form in before]
 
     @cached_property
@@ -301,22 +304,17 @@ def says_instead(text: str) -> bool:
     return _INSTEAD.search(text[:_LONGEST]) is not None and _ENDS_ITSELF.search(text[:_LONGEST]) is None
 
 
-def _above_traceback(above: Sequence[Line]) -> str:
-    """Return the line above the traceback that ends these lines, "" where none does."""
-    head = _head(above)
-    return above[head - 1].text if head and HEADER.match(above[head].text) else ""
+def _last_traceback(above: Sequence[Line]) -> Sequence[Line]:
+    """Return the traceback that ends these lines, from the line above its heading on; nothing where none does."""
+    head = next((at for at in range(len(above) - 1, 0, -1) if not above[at].text[:1].isspace()), 0)
+    return above[head - 1 :] if head and HEADER.match(above[head].text) else ()
 
 
-def _head(above: Sequence[Line]) -> int:
-    return next((at for at in range(len(above) - 1, 0, -1) if not above[at].text[:1].isspace()), 0)
-
-
-def _shows_caught(above: Sequence[Line]) -> bool:
-    """Whether a traceback that ends these lines starts in a function that caught it: one that ends a process starts in a module, in a library, or where Hydra cuts it."""
-    head = _head(above)
-    if not above or not HEADER.match(above[head].text) or _CUT_BY_HYDRA in above[head - 1].text:
+def _shows_caught(shown: Sequence[Line]) -> bool:
+    """Whether a traceback starts in a function that caught it: one that ends a process starts in a module, in a library, or where Hydra cuts it."""
+    if not shown or _CUT_BY_HYDRA in shown[0].text:
         return False
-    outermost = ParsedException("", "", above[head], frames_below(above, head)[:1]).location
+    outermost = ParsedException("", "", shown[1], frames_below(shown, 1)[:1]).location
     return outermost is not None and outermost.function != "<module>"
 
 
