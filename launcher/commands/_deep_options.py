@@ -1,7 +1,5 @@
 """What `preflight`, `run` and `bench` take for the deep checks. Imports little."""
 
-from collections.abc import Callable
-
 import click
 
 from launcher.commands._host_options import HostOptions
@@ -27,33 +25,29 @@ deep_flag = click.option(
 )
 
 
-def deep_options(prefix: str = "With --deep: ") -> Callable[[Function], Function]:
-    """Return what adds --seconds, --step-timeout and --save-expect to a command.
-
-    `prefix` starts the help of each.
-    """
-
-    def help_text(text: str) -> str:
-        return prefix + text if prefix else text[0].upper() + text[1:]
-
-    seconds = click.option(
-        "--seconds",
-        type=FiniteRange(SHORTEST_S, LONGEST_S),
-        default=20.0,
-        show_default=True,
-        metavar="N",
-        help=help_text("how many seconds the matrix products take."),
-    )
-    step_timeout = click.option(
-        "--step-timeout",
-        type=DurationParam(min=1, max=3600),
-        default="60s",
-        show_default=True,
-        help=help_text("end a step that takes this much longer than it should, and name who hangs."),
-    )
-    save_expect = click.option(
-        "--save-expect",
-        is_flag=True,
-        help=help_text("write what was measured, less 5 %, to `expect:` of the hosts in hosts.yaml."),
-    )
-    return lambda function: save_expect(step_timeout(seconds(function)))
+def deep_options(function: Function) -> Function:
+    """Add --seconds, --step-timeout and --save-expect to a command."""
+    for option in (
+        click.option(
+            "--save-expect",
+            is_flag=True,
+            help="Deep checks: write what was measured, less 5 %, to `expect:` of the hosts in hosts.yaml.",
+        ),
+        click.option(
+            "--step-timeout",
+            type=DurationParam(min=1, max=3600),
+            default="60s",
+            show_default=True,
+            help="Deep checks: end a step that takes this much longer than it should, and name who hangs.",
+        ),
+        click.option(
+            "--seconds",
+            type=FiniteRange(SHORTEST_S, LONGEST_S),
+            default=20.0,
+            show_default=True,
+            metavar="N",
+            help="Deep checks: how many seconds the matrix products take.",
+        ),
+    ):
+        function = option(function)
+    return function

@@ -25,7 +25,7 @@ from preflight.job import Job
 @hosts_argument
 @click.option("--gpus", default="", metavar="WHICH", help="all, none, auto, or indices (0-3,6) or UUIDs.")
 @json_option
-@deep_options("")
+@deep_options
 @transport_option
 @host_access_options
 def command(

@@ -73,7 +73,8 @@ def command(run: str, **given: Any) -> int:
     be reached.
     """
     options = FetchOptions(**given)
-    _require_paths(options)
+    if not all(path.strip() for path in options.paths):
+        raise BadInput("--path is empty", "give a file, a directory or a pattern; . is all of the output")
     _require_directory(options.to)
     access, found, to = open_named_run(run, options)
     plan = to.plan
@@ -121,11 +122,6 @@ def command(run: str, **given: Any) -> int:
             " --path PATH fetches what it wrote in the directory that it ran in"
         )
     return answer.finish(code, run_id=plan.run_id, directory=str(directory), hosts=hosts)
-
-
-def _require_paths(options: FetchOptions) -> None:
-    if not all(path.strip() for path in options.paths):
-        raise BadInput("--path is empty", "give a file, a directory or a pattern; . is all of the output")
 
 
 def _require_directory(directory: Path | None) -> None:

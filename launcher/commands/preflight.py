@@ -68,7 +68,7 @@ from launcher.commands._param_types import LocalPathParam, PrecisionParam, confi
 )
 @max_age_option
 @deep_flag
-@deep_options()
+@deep_options
 @transport_option
 @host_access_options
 @excludes(
