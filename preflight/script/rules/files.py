@@ -2,6 +2,7 @@
 
 import ast
 from collections.abc import Iterator
+from dataclasses import replace
 
 from preflight import regex as re
 from preflight.script.interpreter.branch_conditions import OF_SOME, SPAWNED, UNCALLED
@@ -40,7 +41,6 @@ _OF_KERNEL = re.compile(r"/(?:dev/(?!shm/|mqueue/)|proc/|sys/)")
 """Files that keep nothing of what is written: every process may write to them."""
 JOINED = "joins a launch's ranks"
 """Note of where the script becomes one of the ranks that a launch has started."""
-_EARLY = "written before that"
 _SAID = {
     "folder": (
         "every rank makes this folder, and all but the first find that it exists",
@@ -72,18 +72,14 @@ def one_file_of_every_rank(it: Interpreter, event: ScriptEvent) -> Iterator[Rule
         yield from _of_all(it, event)
     elif event.name == "early write":
         for hit in _of_all(it, event):
-            level = doubted(it, hit, "R405").level.value if event.what in _SAID else "info"  # the same by all
-            it.notes.setdefault(f"{_EARLY}\n{level}\n{hit.message}\n{hit.fix}", []).append(hit.place)
+            level = doubted(it, hit, "R405").level if event.what in _SAID else Level.INFO  # the same by all
+            it.held_back.setdefault("R405", []).append(replace(hit, level=level))
     elif event.name != "end":
         by_launch = event.name != "train" or (it.target.processes or 1) > 1
         if by_launch and it.contexts.count(SPAWNED) + it.contexts.count(UNCALLED) == 0:
             it.notes.setdefault(JOINED, []).append(event.place)
     elif it.notes.get(JOINED):
-        for name, places in list(it.notes.items()):
-            early, *said = name.split("\n")
-            if early == _EARLY:
-                level, message, fix = said
-                yield from (RuleHit(place, message, fix, Level(level)) for place in dict.fromkeys(places))
+        yield from it.held_back.get("R405", ())
 
 
 def _of_all(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:

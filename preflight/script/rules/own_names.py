@@ -13,14 +13,13 @@ def name_of(it: Interpreter, kind: str, frame: int | None) -> str:
     """Return what a frame calls a thing of a kind, `self.accelerator` too; "" where it has no name for it."""
     while frame is not None:
         for name, value in it.state.frames.get(frame, {}).items():
-            held = [item for item in alternatives(value) if it.thing(item) is not None]
-            if any(it.kind(item) == kind for item in held):
-                return name
-            for item in held if name == "self" else ():
-                attributes = getattr(it.thing(item), "attrs", {})
-                found = (word for word, part in attributes.items() if it.kind(part) == kind)
-                if (word := next(found, "")) and word.isidentifier():
-                    return f"self.{word}"
+            for item in alternatives(value):
+                if it.kind(item) == kind:
+                    return name
+                attributes = getattr(it.thing(item), "attrs", {}) if name == "self" else {}
+                for word, part in attributes.items():
+                    if it.kind(part) == kind and word.isidentifier():
+                        return f"self.{word}"
         frame = it.parents.get(frame)
     return ""
 

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 from preflight.script.interpreter.branch_conditions import MAYBE, ONE_RANK, SPAWNED
 from preflight.script.interpreter.events import ScriptEvent
@@ -13,7 +14,6 @@ from preflight.script.rules.registry import Level, RuleHit, rule
 _SLURM = re.compile(r"\bSLURM_")
 """Of the branch in which a script takes its ranks from Slurm, in place of the launch."""
 _RENDEZVOUS = ("MASTER_PORT", "MASTER_ADDR", "RANK", "LOCAL_RANK", "WORLD_SIZE")
-_OWN_ADDRESS = "own address"
 
 
 @rule("D207", "environ", "process group", "end")
@@ -26,8 +26,10 @@ def rendezvous_fixed_by_the_script(it: Interpreter, event: ScriptEvent) -> Itera
     """
     if it.target.processes == 1:
         return
-    if event.name == "end":
-        yield from _own_address(it)
+    if event.name == "end":  # of ranks that a script starts itself, with a free port, the address is theirs
+        theirs = (it.target.spawns or it.notes.get("ranks of its own")) and not it.notes.get("own port")
+        for hit in it.held_back.get("D207", ()):
+            yield replace(hit, level=Level.INFO) if theirs else hit
     if event.name == "environ" and event.what in _RENDEZVOUS:
         value = event.values.get("value")
         own = value == Const(str(it.target.world)) and (it.target.processes or place_of(value) is None)
@@ -40,9 +42,7 @@ def rendezvous_fixed_by_the_script(it: Interpreter, event: ScriptEvent) -> Itera
             of_slurm = MAYBE in it.contexts and _SLURM.search("\n".join(above))
             hit = RuleHit(event.place, message, fix, Level.INFO if of_slurm else Level.WARNING)
             if it.target.processes is None and event.what == "MASTER_ADDR":
-                hit = doubted(it, hit, "D207")
-                note = f"{_OWN_ADDRESS}\n{hit.level.value}\n{hit.message}\n{fix}"
-                it.notes.setdefault(note, []).append(event.place)
+                it.held_back.setdefault("D207", []).append(doubted(it, hit, "D207"))
                 return
             if event.what == "MASTER_PORT" and ONE_RANK not in it.contexts:
                 it.notes.setdefault("own port", []).append(event.place)
@@ -54,14 +54,3 @@ def rendezvous_fixed_by_the_script(it: Interpreter, event: ScriptEvent) -> Itera
     if method and method.startswith("tcp://") and event.call:
         message = f"ranks meet at {method}, whatever the launch says"
         yield RuleHit(event.call.at("init_method"), message, "leave init_method out", Level.WARNING)
-
-
-def _own_address(it: Interpreter) -> Iterator[RuleHit]:
-    """Yield the address where ranks meet: of those that a script starts itself, with a free port, theirs."""
-    theirs = (it.target.spawns or it.notes.get("ranks of its own")) and not it.notes.get("own port")
-    for name, places in list(it.notes.items()):
-        kind, *said = name.split("\n")
-        if kind == _OWN_ADDRESS:
-            level, message, fix = said
-            for place in dict.fromkeys(places):
-                yield RuleHit(place, message, fix, Level.INFO if theirs else Level(level))
