@@ -146,8 +146,8 @@ class Interpreter:
         self.open_branches = set[tuple[str, int, int]]()  # lines of branches that other paths go past
         self.starred: dict[str, None] = {}  # libraries of which all names are imported
         self.closed: dict[str, None] = {}  # attributes that are off and left a branch out
-        self.notes: dict[str, list[CodeLocation]] = {}  # what rules remember of what came before
-        self.held_back: dict[str, list[Any]] = {}  # findings that rules decide on at the end
+        # notes: what rules remember of what came before; held_back: findings on which they decide at the end
+        self.notes, self.held_back = dict[str, list[CodeLocation]](), dict[str, list[Any]]()
         self.requested: dict[CodeLocation, Value] = {}  # precision by Accelerator or TrainingArguments
         self.autocasts: dict[CodeLocation, str] = {}  # dtypes of the script's own autocasts around training
         self.default_dtype: Value = Dtype("float32")  # as torch.set_default_dtype leaves it

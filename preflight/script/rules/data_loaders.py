@@ -61,7 +61,7 @@ def all_data_on_every_rank(it: Interpreter, event: ScriptEvent) -> Iterator[Rule
     """
     if it.target.processes == 1 or not it.state.wrapped or "no_grad" in it.contexts:
         return
-    if event.name in ("backward", "scaled") and _only_measures(it):
+    if event.name in ("backward", "scaled") and only_measures(it):
         return
     for drawn in it.drawn:
         loaders = [thing for number in drawn.loaders if (thing := it.thing(number)) is not None]
@@ -76,9 +76,9 @@ def all_data_on_every_rank(it: Interpreter, event: ScriptEvent) -> Iterator[Rule
 _MAKES_STEPS = re.compile(r"step|optim|updat|engine|hook|callback|after_|apply", re.IGNORECASE)
 
 
-def _only_measures(it: Interpreter) -> bool:
-    """Whether a loop is read whose function by its names steps nothing: it makes a Fisher mask."""
-    node = it.function.node if it.function and not it.loops[-1].number else None
+def only_measures(it: Interpreter) -> bool:
+    """Whether a loop is read whose function by its names steps nothing: a Fisher mask, a probe."""
+    node = it.function.node if it.function and it.loops and not it.loops[-1].number else None
     return node is not None and not any(map(_MAKES_STEPS.search, all_names(walk(node))))
 
 

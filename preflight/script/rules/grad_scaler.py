@@ -24,7 +24,10 @@ from preflight.script.interpreter.values import (
 )
 from preflight.script.libraries.models import trained_dtype
 from preflight.script.rules.autocast import in_validation
+from preflight.script.rules.data_loaders import only_measures
 from preflight.script.rules.registry import Level, RuleHit, rule
+from preflight.script.source import all_names
+from preflight.script.syntax_trees import walk
 
 _SCALES = (
     r"\.scale\([^\n]*\.backward\(|\.backward\([\w.]+\.scale\(|\bscale_loss\("
@@ -43,7 +46,8 @@ def autocast_fp16_without_a_scaler(it: Interpreter, event: ScriptEvent) -> Itera
     if event.name == "autocast":
         half = event.values.get("dtype") == Dtype("float16")
         on = event.values.get("enabled") == TRUE and event.what == "cuda" and it.target.capability is not None
-        if half and on and "no_grad" not in it.contexts and not in_validation(it):
+        trains = "no_grad" not in it.contexts and not in_validation(it) and not _probes(it)
+        if half and on and trains:
             it.notes.setdefault("autocast fp16", []).append(event.place)
         return
     if not it.notes.get("autocast fp16"):
@@ -59,6 +63,11 @@ def autocast_fp16_without_a_scaler(it: Interpreter, event: ScriptEvent) -> Itera
     fix = "use torch.amp.GradScaler, or autocast(dtype=torch.bfloat16) where it is native"
     for place in it.notes["autocast fp16"]:
         yield RuleHit(place, message, fix, Level.WARNING)
+
+
+def _probes(it: Interpreter) -> bool:
+    """Whether a function drops the gradients that it makes and steps nothing: it asks how much fits."""
+    return only_measures(it) and it.function is not None and "zero_grad" in all_names(walk(it.function.node))
 
 
 def _trains_half(it: Interpreter) -> bool:
