@@ -70,5 +70,10 @@ gpulaunch schema hosts > hosts.schema.json
 
 def render_examples(command: str) -> str:
     """Return the end of a command's help, as click takes it."""
+    return "\n  ".join(["\b\nExamples:", *list_examples(command)])
+
+
+def list_examples(command: str) -> list[str]:
+    """Return the lines that call a command."""
     calls = re.compile(rf"gpulaunch {command}(?![\w-])")
-    return "\n  ".join(["\b\nExamples:", *filter(calls.search, _EXAMPLES.splitlines())])
+    return list(filter(calls.search, _EXAMPLES.splitlines()))

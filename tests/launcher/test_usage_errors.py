@@ -74,7 +74,11 @@ from launcher.cli import execute
         ("rehearse a.py --name -a", "--name: expected at most 40 letters, digits", "gpulaunch rehearse"),
         ("run a.py --gpus", "--gpus needs a value", "gpulaunch run --help"),
         ("ps --json=yes", "option '--json' does not take a value", "gpulaunch ps --help"),
-        ("schema", "gpulaunch schema needs {hosts|config}", "gpulaunch schema --help"),
+        (
+            "schema",
+            "gpulaunch schema needs {hosts|config}",
+            "such as: gpulaunch schema hosts > hosts.schema.json",
+        ),
         ("explain", "gpulaunch explain needs CODE", "gpulaunch checks lists the codes"),
         (
             "schema users",
