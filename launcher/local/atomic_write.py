@@ -33,10 +33,10 @@ def write_atomic(path: Path, text: str) -> None:
                 os.fchmod(file.fileno(), stat.S_IMODE(before.st_mode))
         fresh.replace(target)
     except OSError as error:
-        fresh.unlink(missing_ok=True)
+        _discard(fresh)
         raise OSError(error.errno, error.strerror, str(path)) from None
     except UnicodeEncodeError:  # of a name with bytes that no text has
-        fresh.unlink(missing_ok=True)
+        _discard(fresh)
         raise BadInput(
             f"{path} cannot hold a name that is not UTF-8", "rename the file, then try again"
         ) from None
@@ -59,7 +59,13 @@ def check_writable(path: Path) -> None:
         if error.errno not in (errno.EOPNOTSUPP, errno.EINVAL):  # of file systems that reserve nothing
             raise OSError(error.errno, error.strerror, str(path)) from None
     finally:
-        fresh.unlink(missing_ok=True)
+        _discard(fresh)
+
+
+def _discard(fresh: Path) -> None:
+    """Remove what was begun; a read-only file system refuses that even of what is not there."""
+    with suppress(OSError):
+        fresh.unlink()
 
 
 def _require_directory(path: Path) -> None:

@@ -95,9 +95,8 @@ def host_faults(lineup: HostAssignment, result: PreflightResult) -> tuple[HostFa
 
 
 def _fault(host: str, findings: Sequence[Finding]) -> HostFault:
-    words = "; ".join(
-        f"{each.subject}: {each.message}" if each.subject else each.message for each in findings
-    )
+    said = (f"{each.subject}: {each.message}" if each.subject else each.message for each in findings)
+    words = "; ".join(dict.fromkeys(said))  # what could not be read is a finding of each check that needs it
     indices = [int(match[1]) for each in findings if (match := _GPU.fullmatch(each.subject))]
     only_gpus = len(indices) == len(findings)
     return HostFault(host, words, tuple(dict.fromkeys(indices)) if only_gpus else ())

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, TypeVar
 
 from preflight.checks.environment import LAUNCH_NEEDS
-from preflight.checks.finding import Problem, Severity
+from preflight.checks.finding import Problem, Severity, name_some
 from preflight.checks.registry import ClockOffset, cluster_check
 from preflight.checks.versions import release
 from preflight.facts.host import HostFacts, PythonEnv
@@ -35,7 +35,7 @@ def _differ(
             groups.setdefault(value, []).append(name)
     if len(groups) > 1:
         ordered = sorted(groups.items(), key=lambda group: (-len(group[1]), group[0]))
-        listed = "; ".join(f"{value} on {', '.join(names)}" for value, names in ordered)
+        listed = "; ".join(f"{value} on {name_some(names)}" for value, names in ordered)
         yield Problem(f"{subject} differs: {listed}; {why}", fix, subject=subject)
 
 

@@ -55,6 +55,13 @@ class Finding:
     alike: str = ""  # findings with the same are reported as one; "": only those that say the same are
 
 
+def name_some(hosts: Iterable[str]) -> str:
+    """Return the names of hosts for a message: all of six, else the first four and how many more."""
+    names = list(hosts)
+    shown = names if len(names) <= 6 else [*names[:4], f"{len(names) - 4} more"]
+    return ", ".join(shown)
+
+
 def blocks_launch(finding: Finding) -> bool:
     """Whether this finding stops `gpulaunch run`."""
     if finding.ignored:

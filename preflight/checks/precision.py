@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from preflight.checks.finding import Problem, Severity
+from preflight.checks.finding import Problem, Severity, name_some
 from preflight.checks.registry import cluster_check, host_check
 from preflight.checks.unread_facts import report_required
 from preflight.decide.precision import find_hardware_limit
@@ -67,7 +67,7 @@ def one_precision_suits_all_hosts(
             if not isinstance(limit, Missing):
                 best.setdefault(limit.best, {})[name] = None
     if len(best) > 1 and job.precision == "auto":
-        listed = "; ".join(f"{value}: {', '.join(names)}" for value, names in sorted(best.items()))
+        listed = "; ".join(f"{value}: {name_some(names)}" for value, names in sorted(best.items()))
         yield Problem(
             f"best precision differs ({listed}); the whole launch takes the lowest",
             "launch on hosts of one kind with --hosts, or give --precision",

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from preflight.checks.environment import lacking_packages
-from preflight.checks.finding import Problem, Severity
+from preflight.checks.finding import Problem, Severity, name_some
 from preflight.checks.gpus import ON_THE_CPU
 from preflight.checks.install import install_command
 from preflight.checks.registry import cluster_check
@@ -140,9 +140,9 @@ def the_script_finds_what_it_imports(hosts: Mapping[str, HostFacts], job: Job) -
     for where in dict.fromkeys(map(tuple, lacking.values())):
         names = [name for name, hosts_without in lacking.items() if tuple(hosts_without) == where]
         have = [host for host in imports if host not in where]
-        known = f"; {', '.join(have)} {'have' if len(have) > 1 else 'has'} it" if have else ""
+        known = f"; {name_some(have)} {'have' if len(have) > 1 else 'has'} it" if have else ""
         yield Problem(
-            f"{', '.join(names)}, imported by the script, cannot be found on {', '.join(where)}{known}",
+            f"{', '.join(names)}, imported by the script, cannot be found on {name_some(where)}{known}",
             _how_to_find(names, hosts[where[0]], have),
             names[0],
             severity,

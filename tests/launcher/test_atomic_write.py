@@ -1,5 +1,6 @@
 """Files that are written whole or not at all, wherever the name leads."""
 
+import errno
 import os
 import stat
 import subprocess
@@ -10,7 +11,7 @@ import pytest
 
 from launcher.cli import execute
 from launcher.exit_codes import ExitCode
-from launcher.local.atomic_write import write_atomic
+from launcher.local.atomic_write import check_writable, write_atomic
 from preflight.errors import BadInput
 from tests.launcher.run_plans import run_id
 
@@ -81,6 +82,20 @@ def test_a_place_that_cannot_be_written_is_no_bug(
         True,
         False,
     )
+
+
+def test_a_read_only_file_system_is_told_by_the_file_that_was_to_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(self: Path, *_: object, **__: object) -> None:
+        raise OSError(errno.EROFS, "Read-only file system", str(self))
+
+    monkeypatch.setattr(Path, "open", refuse)
+    monkeypatch.setattr(Path, "unlink", refuse)
+    for write in (lambda path: write_atomic(path, "x"), check_writable):
+        with pytest.raises(OSError, match="Read-only") as failure:
+            write(tmp_path / "x.json")
+        assert failure.value.filename == str(tmp_path / "x.json")
 
 
 WRITE_TO_STDOUT = """

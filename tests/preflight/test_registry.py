@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from preflight.checks.finding import Problem, Severity
+from preflight.checks.finding import Problem, Severity, name_some
 from preflight.checks.registry import CHECKS, host_check
 from preflight.checks.runner import check_host, list_checks_without_facts, load_checks
 from preflight.checks.versions import check_specifier, release, satisfies
@@ -169,3 +169,9 @@ def test_a_specifier_that_is_taken_can_be_judged(text: str) -> None:
         assert error.fix  # noqa: PT017 - either is right, and both are tested
         return
     satisfies("580.65.06", text)
+
+
+def test_a_message_names_six_hosts_and_counts_the_others_of_a_fleet() -> None:
+    names = [f"n{number}" for number in range(36)]
+    assert name_some(names[:6]) == "n0, n1, n2, n3, n4, n5"
+    assert name_some(names) == "n0, n1, n2, n3, 32 more"
