@@ -63,7 +63,7 @@ def check_writable(path: Path) -> None:
 
 
 def _discard(fresh: Path) -> None:
-    """Remove what was begun; a read-only file system refuses that even of what is not there."""
+    """Remove an incomplete file; a read-only file system refuses that even of one that does not exist."""
     with suppress(OSError):
         fresh.unlink()
 

@@ -20,6 +20,9 @@ def test_an_unknown_key_is_refused_with_its_fingerprint_and_the_option_that_acce
         sshd.open(known_hosts_files=write(tmp_path / "kh", ""))
     assert fingerprint(sshd.folder / "host_ed25519") in raised.value.message
     assert raised.value.fix.endswith("if equal: the same command with --accept-new-host-keys")
+    (tmp_path / "directory").mkdir()  # as of root's file, which others may not read
+    with pytest.raises(HostKeyUnknown, match=r"/directory cannot be read: Is a directory\)"):
+        sshd.open(known_hosts_files=(str(tmp_path / "directory"),))
 
 
 def test_a_new_key_is_saved_when_asked_and_known_from_then_on(sshd: Sshd, tmp_path: Path) -> None:

@@ -73,7 +73,8 @@ def verify(endpoint: Endpoint, known: known_hosts.HostKeys, key: paramiko.PKey, 
         known_hosts.save(file, name, key.get_name(), blob)
     except OSError as failure:
         message = f"its new host key cannot be saved in {file}: {failure.strerror}"
-        raise HostError(endpoint.name, message) from None
+        fix = "make it writable, or name another file: UserKnownHostsFile in ~/.ssh/config"
+        raise HostError(endpoint.name, message, fix) from None
 
 
 def _vouched(endpoint: Endpoint, key: paramiko.PKey) -> certificates.CertificateCheck | None:
@@ -131,6 +132,8 @@ def _unknown(
         note = f" (the certificate is signed by {signed.by}, not a @cert-authority for it in known_hosts)"
     elif known.authorities:
         note = " (it shows no certificate of the @cert-authority that known_hosts names for it)"
+    elif unread := known_hosts.find_unreadable(_files(endpoint)):
+        note = f" ({unread})"
     message = (
         f"its host key is not known, so it could be another machine{note}: "
         f"{key.get_name()} {known_hosts.fingerprint(key.asbytes())}"

@@ -102,6 +102,18 @@ def lookup(files: Iterable[str], address: str, port: int) -> HostKeys:
     return HostKeys(keys, frozenset(revoked), tuple(authorities), without_port)
 
 
+def find_unreadable(files: Iterable[str]) -> str:
+    """Return which of the files exists and cannot be read, with the reason, "" where none does."""
+    for path in map(at_home, files):
+        try:
+            path.open("rb").close()
+        except FileNotFoundError:
+            continue
+        except OSError as failure:
+            return f"{path} cannot be read: {failure.strerror}"
+    return ""
+
+
 def entry_name(address: str, port: int, *, hashed: bool) -> str:
     """Return the name that a new key is saved under; hashed, the file does not show which host it is."""
     name = host_names(address, port)[0]
