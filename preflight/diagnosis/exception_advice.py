@@ -55,9 +55,9 @@ _ADVICE: tuple[tuple[str, str, str], ...] = (
     ("RuntimeError", r"mixed torch\.Tensor and DTensor", "a parameter of a sharded module (FSDP2, tensor parallel) is used outside of it: call that module, or take weight.full_tensor()"),
     ("RuntimeError", r"CUDAGraphs that has been overwritten", "clone() what is kept of a compiled function's output, or torch.compiler.cudagraph_mark_step_begin() before each step"),
     ("RuntimeError", r"RNN backward can only be called in training mode", "model.train() before a forward whose backward runs; torch.backends.cudnn.flags(enabled=False) around it where it must be eval()"),
-    ("LinAlgError|NotPSDError", "", "add more to the diagonal, use float64, and look for NaN, equal or unscaled rows in the matrix of that line"),
+    ("LinAlgError|_LinAlgError|NotPSDError", "", "add more to the diagonal, use float64, and look for NaN, equal or unscaled rows in the matrix of that line"),
     ("CUDARuntimeError", r"invalid argument", "a CUDA call got a size of 0 or less, or memory that was freed or lies on another GPU: CUDA_LAUNCH_BLOCKING=1 shows which call"),
-    ("RuntimeError|ValueError", r"(?<!batch )\bsizes?\b|\bbatch_size \(\d|\bshapes?\b|dimension", "print the shapes of the tensors or arrays at that line on the rank that failed"),
+    ("RuntimeError|ValueError|TypeError", r"(?<!batch )\bsizes?\b|\bbatch_size \(\d|\bshapes?\b|dimension", "print the shapes of the tensors or arrays at that line on the rank that failed"),
     ("", r"\benvironment variables?\b", "set the variable that the message names, for every rank (env: of the run config)"),
     ("ValueError", r"unpack", "what is unpacked at that line has another number of parts: print it"),
 )  # fmt: skip

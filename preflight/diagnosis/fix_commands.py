@@ -175,6 +175,7 @@ _BY_WORDS: dict[str, tuple[tuple[str, str], ...]] = {
         (r"\bAlgorithmError\b|\bExecuteUserScriptError\b", "aws logs tail /aws/sagemaker/TrainingJobs --since 1d --log-stream-name-prefix JOB, whose streams end in the hosts' names (algo-1)"),
         (r"\breplica \S{1,40} exited with a non-zero status", "gcloud ai custom-jobs stream-logs JOB, or the log explorer's link in the message"),
     ),
+    "S100": ((r"Error 2: out of memory", "ulimit -v; free -g; nvidia-smi: a limit of address space, the host's memory or the GPU's leaves CUDA no room to start"),),
     "S102": ((r"NCCL built in", "init_process_group('gloo'), or run it on Linux (WSL): torch for Windows and macOS has no NCCL"),),
     "S104": ((r"static TLS block", "export LD_PRELOAD=FILE with the library of the message, or import its package before all others"),
              (r"torchvision|custom C\+\+ ops", "python -m pip install --force-reinstall torch torchvision --index-url URL")),

@@ -1,8 +1,8 @@
 """Failures that can be made for real: each a small script and how it is started. Those of `gpu` need one.
 
 `scripts/NAME.py` is what fails, `preparation/NAME.py` what writes its files before. The logs of `gpu` were
-recorded on an H200 (driver 580.159.04, torch 2.11, CUDA 13.0) when their scripts were functions of one file,
-so their lines have other numbers.
+recorded on an H200 (driver 580.159.04, torch 2.11, CUDA 13.0) when the scripts up to `gpu-trains` were
+functions of one file, so their lines have other numbers.
 """
 
 from dataclasses import dataclass
@@ -259,4 +259,33 @@ KINDS: tuple[Kind, ...] = (
     Kind("gpu-nccl-cpu-tensor", "collective-unsupported", ranks=1, gpu=True),
     Kind("gpu-invisible", "driver-mismatch", environ=(("CUDA_VISIBLE_DEVICES", "7"),), gpu=True),
     Kind("gpu-trains", "benign", ranks=1, gpu=True),
+    Kind("gpu-restart-recovers", "benign", ranks=1, torchrun=("--max-restarts", "1"), gpu=True),
+    Kind("gpu-restart-resumes", "benign", ranks=1, torchrun=("--max-restarts", "1"), gpu=True),
+    Kind("gpu-older-checkpoint", "benign", gpu=True),
+    Kind("gpu-address-watchdog", "illegal-memory-access", ranks=1, gpu=True),
+    Kind("gpu-jax-nan", "nan-loss", gpu=True, needs="jax"),
+    Kind("gpu-jiterator", "inductor-compile", gpu=True),
+    Kind("gpu-triton-name", "inductor-compile", gpu=True),
+    Kind("gpu-triton-shared-memory", "kernel-resources", gpu=True),
+    Kind("gpu-sampler", "device-mismatch", gpu=True),
+    Kind("gpu-nccl-net", "nccl-system-error", ranks=1, environ=(("NCCL_NET", "IB"),), gpu=True),
+    Kind("gpu-nccl-memory", "cuda-oom", ranks=1, gpu=True),
+    Kind("gpu-jax-then-torch", "cuda-oom", gpu=True, needs="jax"),
+    Kind("gpu-compiled-memory", "cuda-oom", gpu=True),
+    Kind(
+        "gpu-async-allocator",
+        "cuda-oom",
+        environ=(("PYTORCH_CUDA_ALLOC_CONF", "backend:cudaMallocAsync"),),
+        gpu=True,
+    ),
+    Kind(
+        "gpu-no-uvm",
+        "driver-mismatch",
+        shell="unshare -m bash -c 'mount --bind /dev/null /dev/nvidia-uvm && exec {run}'",
+        gpu=True,
+    ),
+    Kind("gpu-address-space", "driver-mismatch", shell="ulimit -v 12000000; exec {run}", gpu=True),
+    Kind("gpu-lightning-fork", "cuda-reinit-in-fork", gpu=True, needs="lightning"),
+    # Lightning imports mpi4py; Open MPI then looks for ssh, which this host lacks.
+    Kind("gpu-mpi-without-ssh", "scheduler-launch", gpu=True, needs="mpi4py"),
 )

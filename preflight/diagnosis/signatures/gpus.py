@@ -21,7 +21,7 @@ ROWS: tuple[Signature, ...] = (
               r"invalid device ordinal|Invalid device (?:id|ordinal)\b|device >= 0 && device < num_gpus|" + cuda_status("InvalidDevice")
               + r"|torch\.cuda\.device_count\(\) is \d+\. Please use"
               r"|Attempting to deserialize object on CUDA device \d+|Requested GPUs?:? ?\[?[\d, ]+\]? but only|You requested (?:gpu|GPUs):|Tried to use device \d+ but only|No slot '\d+' specified on host|is greater than the number of GPUs"
-              r"|[Bb]ut your machine only has: \[(?!\])|is less than the (?:requested|required) number of (?:GPUs|processes)"
+              r"|Number of devices \d+ must be >= the product of mesh_shape|[Bb]ut your machine only has: \[(?!\])|is less than the (?:requested|required) number of (?:GPUs|processes)"
               r"|(?:nproc|num_gpus|n_gpus?|--gpus)\S{0,20} .{0,40}(?:exceeds|greater than|more than) .{0,40}(?:available|visible)"
               r"|[Ii]nvalid CUDA 'device=|Invalid CUDA_VISIBLE_DEVICES|Total available GPUs [\d.]+ is less than|device_index out of range|AssertionError: +assert .{0,60}device_count\(\)",
               "a rank asked for a GPU that it cannot see: more ranks than GPUs, CUDA_VISIBLE_DEVICES, or a fixed cuda:N",
@@ -44,7 +44,7 @@ ROWS: tuple[Signature, ...] = (
     Signature("S43", "device-mismatch", ROOT,
               r"Expected all tensors to be on the same device|device_ids and output_device arguments only work with single-device.{0,600}module parameters \{device\(type='cpu'\)\}|[Ii]nput,? output and indices must be on the current device"
               r"|Input type \(torch\.(?:cuda\.)?(?P<kind>\w+)\) and \w+ type \(torch\.(?:cuda\.)?(?P=kind)\)|arguments are located on different GPUs"
-              r"|Cannot access data pointer of Tensor that doesn't have storage|tensor is on cpu, expected it on GPU|Expected an? '[\w:]+' (?:device type for generator|generator device) but found"
+              r"|Cannot access data pointer of Tensor that doesn't have storage|tensor is on cpu, expected it on GPU|is not on the expected device\b|Expected an? '[\w:]+' (?:device type for generator|generator device) but found"
               r"|[Ee]xpected (?:object of )?type torch\.cuda\.\w+Tensor but (?:got|found type) torch\.(?!cuda)\w+|[Ee]xpected (?:object of )?type torch\.(?!cuda)\w+Tensor but (?:got|found type) torch\.cuda\."
               r"|is on (?:cpu|cuda:\d+), but expected (?:them to be )?on"
               r"|Pointer argument \(at \d+\) cannot be accessed from Triton|Cannot copy out of meta tensor|Placeholder storage has not been allocated on MPS|all tensors must be on devices\[0\]",
@@ -103,7 +103,7 @@ ROWS: tuple[Signature, ...] = (
               "this process may not open the GPU's device file: the user is not in the group that owns it, or the container or job was given no GPU",
               "ask for GPUs where the job or container starts (--gres=gpu:N, --gpus all), or join the group that owns the file", "source"),
     Signature("S37", "driver-mismatch", ROOT,
-              r"Found no NVIDIA driver|[Bb]ut your machine only has: \[\]|No supported GPU\(s\) detected|No HIP GPUs are available|CUDA driver is a stub library|can ?not run on your system since the accelerator is not available|GPUs? requested but none (?:is|are) available|asked for (?:native )?AMP on CPU|No CUDA GPUs are available|Torch not compiled with \w+ enabled|PyTorch is not linked with support for (?:cuda|hip|xpu) devices|No XPU devices are available"
+              r"Found no NVIDIA driver|Number of devices \d+ must be >= the product of mesh_shape|[Bb]ut your machine only has: \[\]|No supported GPU\(s\) detected|No HIP GPUs are available|CUDA driver is a stub library|can ?not run on your system since the accelerator is not available|GPUs? requested but none (?:is|are) available|asked for (?:native )?AMP on CPU|No CUDA GPUs are available|Torch not compiled with \w+ enabled|PyTorch is not linked with support for (?:cuda|hip|xpu) devices|No XPU devices are available"
               r"|CUDA is not available or torch_xla is imported|ProcessGroupNCCL is only supported with GPUs, no GPUs found"
               r"|NCCL backend (?:requires|not available)|doesn't have NCCL built in|no CUDA-capable device is detected"
               r"|has failed because it couldn't communicate with the NVIDIA driver|Attempting to deserialize object on a CUDA device but"
