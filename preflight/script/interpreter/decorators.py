@@ -5,7 +5,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from preflight.script.interpreter import calls, classes
-from preflight.script.interpreter.branch_conditions import branch_places, places_by_rank
 from preflight.script.interpreter.events import Call, FuncInfo, unwrap_value
 from preflight.script.interpreter.hydra_config import composed_config
 from preflight.script.interpreter.values import (
@@ -32,8 +31,6 @@ OF_KINDS = frozenset(
     }
 )
 """Decorators that say how a function is called: its callers look at them."""
-_OF_RANKS = frozenset({"init_process_group", "init_distributed", "set_device", "barrier"})
-"""Calls by which a wrapper says where the function runs, or with whom."""
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
@@ -46,9 +43,7 @@ def is_command(node: ast.AST) -> bool:
 def wrapped_function(it: "Interpreter", decorator: Value, wrapped: Value, node: ast.AST) -> Value:
     """Return what a decorator of the script's own puts in the place of a function, or of its wrapper.
 
-    Only of those that matter: they change the arguments, run the function in a context such as no_grad, or
-    on some ranks only. Others around them, as of libraries, leave the function what it is.
-    A class is followed if its objects can be called.
+    Decorators of libraries leave the function what it is. A class is followed if its objects can be called.
     """
     if not _replaces(it, decorator):
         return wrapped
@@ -66,27 +61,15 @@ def _replaces(it: "Interpreter", decorator: Value) -> bool:
 
 
 def _wraps_calls(decorator: ast.AST) -> bool:
-    given = {item.arg for node in walk(decorator) if isinstance(node, _FUNCTIONS) for item in node.args.args}
+    """Whether a function makes another one that calls what the first is given."""
+    makers = [node for node in walk(decorator) if isinstance(node, _FUNCTIONS)]
+    given = {item.arg for node in makers for item in node.args.args}
     return any(
-        _matters(node, given, inner.args.kwarg.arg if inner.args.kwarg else "")
-        for inner in walk(decorator)
-        if inner is not decorator and isinstance(inner, _FUNCTIONS)
+        isinstance(node, ast.Call) and getattr(node.func, "id", "") in given
+        for inner in makers
+        if inner is not decorator
         for node in walk(inner)
     )
-
-
-def _matters(node: ast.AST, given: set[str], keywords: str) -> bool:
-    """Whether a part of a wrapper is a context, a branch by rank, changed arguments, or places ranks."""
-    if isinstance(node, ast.Subscript):
-        return isinstance(node.ctx, ast.Store) and getattr(node.value, "id", "") == keywords
-    if isinstance(node, ast.Call):
-        plain = all(isinstance(item, ast.Starred) for item in node.args)
-        changed = not plain or any(item.arg is not None for item in node.keywords)
-        name = getattr(node.func, "attr", getattr(node.func, "id", ""))
-        return (getattr(node.func, "id", "") in given and changed) or name in _OF_RANKS
-    if isinstance(node, (ast.If, ast.IfExp)):
-        return any(places_by_rank(node.test, branch_places(node.test)))
-    return isinstance(node, ast.With)
 
 
 def value_from_decorator(it: "Interpreter", info: FuncInfo, name: str) -> Value:
