@@ -103,9 +103,10 @@ class _Mask:
 
     def _address(self, address: str) -> str:
         number = int(self._number("address", address))
-        if ":" in address:
-            return f"2001:db8::{number:x}"
-        return f"198.18.{number // 256 % 256}.{number % 256}"
+        if ":" in address:  # one that only its own link reaches stays one: checks tell them apart
+            return f"{'fe80' if address.lower().startswith('fe80:') else '2001:db8'}::{number:x}"
+        network = "169.254" if address.startswith("169.254.") else "198.18"
+        return f"{network}.{number // 256 % 256}.{number % 256}"
 
     def _stand_in(self, kind: str, name: str) -> str:
         return f"{kind}{self._number(kind, name)}"
