@@ -103,7 +103,7 @@ class _Mask:
 
     def _address(self, address: str) -> str:
         number = int(self._number("address", address))
-        if ":" in address:  # one that only its own link reaches stays one: checks tell them apart
+        if ":" in address:  # one that only its own link reaches stays one: checks judge it otherwise
             return f"{'fe80' if address.lower().startswith('fe80:') else '2001:db8'}::{number:x}"
         network = "169.254" if address.startswith("169.254.") else "198.18"
         return f"{network}.{number // 256 % 256}.{number % 256}"
