@@ -1,7 +1,6 @@
 """What the lines of a batch script that its scheduler reads (`#SBATCH --nodes=2`) say of its launch. Pure."""
 
 import posixpath
-import re
 from collections.abc import Iterator, Mapping
 from itertools import takewhile
 
@@ -9,6 +8,7 @@ from launcher.engines.command_line import side_commands
 from launcher.engines.command_line.manifests.counts import ASKED
 from launcher.engines.command_line.shell.words import Word
 from launcher.engines.command_line.tables.mpirun_srun import PREFIXES
+from preflight import regex as re
 from preflight.checks.message_text import shorten
 
 _SBATCH = "for sbatch alone; `slurm:` of a run config says it to gpulaunch submit"
