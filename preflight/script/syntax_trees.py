@@ -89,14 +89,14 @@ class Parser:
             self._imports[id(tree)] = list(_imports(tree))
         return self._imports[id(tree)]
 
-    def nodes(self, tree: ast.Module) -> list[ast.AST]:
-        """Return all nodes of a file, itself first."""
+    def nodes(self, tree: ast.AST) -> list[ast.AST]:
+        """Return all nodes of a file or of a part of one, itself first."""
         if id(tree) not in self._nodes:
             self._nodes[id(tree)] = walk(tree)
         return self._nodes[id(tree)]
 
-    def find(self, what: Callable[[list[ast.AST]], T], tree: ast.Module) -> T:
-        """Return what a function finds among the nodes of a file: one search serves every reading."""
+    def find(self, what: Callable[[list[ast.AST]], T], tree: ast.AST) -> T:
+        """Return what a function finds among those nodes: one search serves every reading."""
         if (id(tree), what) not in self._found:
             self._found[id(tree), what] = what(self.nodes(tree))
         return cast("T", self._found[id(tree), what])

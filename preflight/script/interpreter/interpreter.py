@@ -271,6 +271,11 @@ class Interpreter:
         """The script's function that is being read, None outside of all."""
         return self.functions.get(self.stack[-1]) if self.stack else None
 
+    @property
+    def nodes(self) -> list[ast.AST]:
+        """The syntax of that function, of the file outside of all; itself first."""
+        return self.sources.parser.nodes(self.function.node if self.function else self.source.tree)
+
     def place(self, node: ast.AST) -> CodeLocation:
         """Return where a piece of syntax is."""
         known: CodeLocation | None = node.__dict__.get(PLACE)

@@ -57,7 +57,7 @@ def _loader(it: Interpreter, ref: Ref, _name: str, call: Call) -> None:
 
 def is_of_validation(node: ast.AST) -> bool:
     """Whether a call makes a loader or a sampler of validation data, by the names in it."""
-    names = (getattr(each, "id", getattr(each, "attr", "")) for each in ast.walk(node))
+    names = (getattr(each, "id", getattr(each, "attr", "")) for each in walk(node))
     return any(_VALIDATES.search(name) for name in names if isinstance(name, str))
 
 
@@ -98,14 +98,14 @@ def _is_fixed(it: Interpreter, name: ast.Name | ast.Attribute) -> bool:
     if isinstance(name, ast.Attribute) and (owner is None or owner.kind != "namespace"):
         return False
     word = name.attr if isinstance(name, ast.Attribute) else name.id
-    nodes = walk(it.function.node if it.function else it.source.tree)
-    loops = [walk(node) for node in nodes if isinstance(node, (ast.For, ast.While))]
+    nodes, parser = it.nodes, it.sources.parser
+    loops = [parser.nodes(node) for node in nodes if isinstance(node, (ast.For, ast.While))]
     loops = [parts for parts in loops if any(part is name for part in parts)]
     if not loops or len(loops) != it.loop_depth:
         return False  # a loop calls the function again, where it may give the name another value
     if owner is not None:
         files = it.sources.files()
-        parts = (part for source in files for part in it.sources.parser.nodes(source.tree))
+        parts = (part for source in files for part in parser.nodes(source.tree))
         is_set = any(_sets(part, word) for part in parts) or any(_SETS.search(each.text) for each in files)
         return owner.get("touched") != TRUE and not is_set
     stored = [part for part in nodes if _sets(part, word)]
@@ -192,8 +192,7 @@ def _subset(it: Interpreter, call: Call) -> Value:
     """torch.utils.data.Subset(dataset, indices): a division of the data where indices are drawn at random."""
     words = [word.value for word in call.node.keywords if word.arg == "indices"]
     for given in [*call.node.args[1:2], *words][:1]:
-        around = walk(it.function.node if it.function else it.source.tree)
-        before = [node for node in around if getattr(node, "lineno", 0) <= call.node.lineno]
+        before = [node for node in it.nodes if getattr(node, "lineno", 0) <= call.node.lineno]
         if not is_of_validation(call.node) and _is_drawn(it, given, before, set()):
             it.emit(call.event("random split"))
     return UNKNOWN

@@ -78,8 +78,12 @@ _MAKES_STEPS = re.compile(r"step|optim|updat|engine|hook|callback|after_|apply",
 
 def only_measures(it: Interpreter) -> bool:
     """Whether a loop is read whose function by its names steps nothing: a Fisher mask, a probe."""
-    node = it.function.node if it.function and it.loops and not it.loops[-1].number else None
-    return node is not None and not any(map(_MAKES_STEPS.search, all_names(walk(node))))
+    inside = it.function is not None and bool(it.loops) and not it.loops[-1].number
+    return inside and not it.sources.parser.find(_makes_steps, it.nodes[0])
+
+
+def _makes_steps(nodes: list[ast.AST]) -> bool:
+    return any(map(_MAKES_STEPS.search, all_names(nodes)))
 
 
 def _undivided(it: Interpreter, loader: HeapObject) -> RuleHit:

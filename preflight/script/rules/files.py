@@ -138,7 +138,7 @@ def _is_of_kernel(path: Value) -> bool:
 
 def _tests_around(it: Interpreter, node: ast.Call) -> Iterator[ast.expr | None]:
     """Yield the conditions around a call, in the function that holds it; a `try`, of what exists, is None."""
-    for each in walk(it.function.node if it.function else it.source.tree):
+    for each in it.nodes:
         if not isinstance(each, (ast.If, ast.While, ast.Try)):
             continue
         if each.body[0].lineno <= node.lineno <= (each.end_lineno or 0):
@@ -175,7 +175,7 @@ def _is_of_an_item(it: Interpreter, node: ast.Call) -> bool:
     """Whether the path is what a loop over unknown data gives: a file for each item, and ranks have parts."""
     given = (*node.args, *(word.value for word in node.keywords))
     names = {each.id for each in given if isinstance(each, ast.Name)}
-    for each in walk(it.function.node if it.function else it.source.tree):
+    for each in it.nodes:
         if isinstance(each, ast.For) and each.lineno < node.lineno <= (each.end_lineno or 0):
             bound = {part.id for part in walk(each.target) if isinstance(part, ast.Name)}
             bound = _made_of({name for name in bound if _OF_PATHS.search(name)}, each)
