@@ -3,7 +3,6 @@
 import math
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from functools import cache
 from typing import TYPE_CHECKING, TextIO, TypeVar
 
 from preflight import regex as re
@@ -18,7 +17,7 @@ PIPE_WIDTH = 160
 
 # Whole sequences are dropped: colours and cursor moves (CSI), titles and links (OSC), device strings.
 # Only terminated strings are: an unterminated one must not hide the text behind it.
-_SEQUENCE = (
+_SEQUENCE = re.compile(
     r"\x1b\[[0-?]{0,64}[ -/]{0,8}[@-~]"
     r"|\x1b[\]PX^_][^\x07\x1b\x9c\n]{0,4096}(?:\x07|\x1b\\|\x9c)"
     r"|\x1b[ -/]{1,4}[0-~]"
@@ -34,15 +33,11 @@ _JOINING = r"\u200c\u200d\ufe00-\ufe0e\U000e0100-\U000e01ef"
 HIDDEN = rf"[\x80-\x9f{_STEERING}{_JOINING}]"
 """What is not shown as it is, besides tabs and newlines."""
 _BESIDE = rf"[\x00-\x7f{_STEERING}{_JOINING}]"
-_CONTROL = rf"[{_STEERING}]|(?:^|(?<={_BESIDE}))[{_JOINING}]|[\u200c\u200d](?={_BESIDE}|$)"
+_CONTROL = re.compile(
+    rf"[{_STEERING}]|(?:^|(?<={_BESIDE}))[{_JOINING}]|[\u200c\u200d](?={_BESIDE}|$)", re.MULTILINE
+)
 TAB = 8
 """Columns from one tab stop to the next."""
-
-
-@cache
-def _compiled(pattern: str) -> re.Pattern[str]:
-    """Return a pattern, compiled when the first text needs it: most commands print none that does."""
-    return re.compile(pattern, re.MULTILINE)
 
 
 def sanitize(text: str | bytes, *, keep_lines: bool = True) -> str:
@@ -57,8 +52,8 @@ def sanitize(text: str | bytes, *, keep_lines: bool = True) -> str:
     if text.isascii() and text.isprintable():
         return text
     if "\x1b" in text:
-        text = _compiled(_SEQUENCE).sub("", text)
-    text = _compiled(_CONTROL).sub(_visible, text.replace("\r\n", "\n"))
+        text = _SEQUENCE.sub("", text)
+    text = _CONTROL.sub(_visible, text.replace("\r\n", "\n"))
     return text if keep_lines else text.replace("\n", "\\n").expandtabs(TAB)
 
 

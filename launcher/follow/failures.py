@@ -1,19 +1,18 @@
 """Which failure was the first: the root cause of a run's end. Pure."""
 
-import re
 import signal
 from collections.abc import Iterable, Mapping
 from dataclasses import field, replace
 from typing import Any
 
 from launcher.onhost.exit_status import signal_of
+from preflight import regex as re
 from preflight.checks.message_text import format_gib
 from preflight.diagnosis.room import Room
 from preflight.frozen import dataclass
 
 # What a rank says when a peer has died: its own exception, but not its own fault.
-# Both are compiled when a rank fails, by the cache of `re`.
-_CONSEQUENCE = (
+_CONSEQUENCE = re.compile(
     r"(?i)connection (?:closed|reset)(?: by peer)?|broken pipe|remote process exited|"
     r"peer .{0,40}(?:closed|disconnected)|NCCL communicator (?:was|encountered) .{0,40}(?:abort|error)|"
     r"watchdog caught collective operation timeout|timed out waiting \d+ms for (?:recv|send)|"
@@ -21,7 +20,9 @@ _CONSEQUENCE = (
 )
 
 # torch's store (c10d) and accelerate's own check, when another process took the port after preflight.
-_PORT_TAKEN = r"(?i)EADDRINUSE|address already in use|Tried to launch distributed communication on port"
+_PORT_TAKEN = re.compile(
+    r"(?i)EADDRINUSE|address already in use|Tried to launch distributed communication on port"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +48,7 @@ class Failure:
         if not self.exception:
             return signal_of(self.code) == signal.SIGTERM
         text = f"{self.exception.get('type', '')}: {self.exception.get('message', '')}"
-        return re.search(_CONSEQUENCE, text) is not None
+        return _CONSEQUENCE.search(text) is not None
 
     def after_early_end(self, early_end: str) -> "Failure":
         """Return it as what followed from the end of ranks without an error, if there were any."""
@@ -86,7 +87,7 @@ def out_of_memory(kills: Mapping[str, Any] | None, code: int | None) -> tuple[st
 
 def is_port_conflict(lines: Iterable[str]) -> bool:
     """Return whether a log says that another process took the main port."""
-    return any(re.search(_PORT_TAKEN, line) for line in lines)
+    return any(_PORT_TAKEN.search(line) for line in lines)
 
 
 def read_shell_exit_code(code: int | None) -> int:

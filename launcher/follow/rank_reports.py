@@ -1,15 +1,15 @@
 """What ranks report of their own end before their process ends, and what that makes of a failure. Pure."""
 
-import re
 from collections.abc import Sequence
 
 from launcher.follow.events import HostReport
 from launcher.follow.failures import Failure
 from launcher.onhost.exit_status import describe_exit_code
 from launcher.text import name_first
+from preflight import regex as re
 
 _MOST_NAMED = 4
-_RAISED_AGAIN = r"Caught \w+ in (?:\S+ ){1,4}\S+\.$"  # compiled when a rank fails, by the cache of `re`
+_RAISED_AGAIN = re.compile(r"Caught \w+ in (?:\S+ ){1,4}\S+\.$")
 
 
 def _main_line(message: str, tail: Sequence[str]) -> str:
@@ -19,7 +19,7 @@ def _main_line(message: str, tail: Sequence[str]) -> str:
     counts, which `tail` has where the message is too long to be reported in full.
     """
     first = next(iter(message.splitlines()), "")
-    if not re.match(_RAISED_AGAIN, first):
+    if not _RAISED_AGAIN.match(first):
         return first
     last = next((line.strip() for line in reversed(tail) if line.strip()), "")
     return f"{first.rstrip('.')}: {last}".removesuffix(": ")
