@@ -7,11 +7,10 @@ is compiled when the first object is made. They do what `dataclasses` documents;
 """
 
 import dataclasses
-import inspect
 from collections.abc import Callable
 from dataclasses import Field
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, get_origin
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 if TYPE_CHECKING:
     from dataclasses import dataclass as dataclass  # noqa: PLC0414, TID251 - type checkers know that one
@@ -39,7 +38,7 @@ def _mutable(cls: type) -> Any:
 def _record(cls: type, common: dict[str, Any]) -> Any:
     given = _inherited(cls)
     namespace = {name: value for name, value in cls.__dict__.items() if name not in _OF_OLD_CLASS}
-    own = inspect.get_annotations(cls)
+    own = cls.__annotations__
     slots = [name for name, kind in own.items() if not _is_of_class(kind)]
     namespace["__slots__"] = tuple(name for name in slots if name not in given)
     defaults = {name: namespace.pop(name) for name in slots if name in namespace}
@@ -101,7 +100,7 @@ def _inherited(cls: type) -> dict[str, Any]:
 def _is_of_class(kind: Any) -> bool:
     if isinstance(kind, str):
         return kind.startswith(("ClassVar", "typing.ClassVar"))
-    return kind is ClassVar or get_origin(kind) is ClassVar
+    return kind is ClassVar or getattr(kind, "__origin__", None) is ClassVar
 
 
 def _comparison(made: type, given: dict[str, Any]) -> tuple[Callable[..., bool], Callable[..., int]]:
