@@ -1,7 +1,6 @@
 """What a script itself calls its things: what a fix says to write can run in it."""
 
-import re
-
+from preflight import regex as re
 from preflight.facts.script import CodeLocation
 from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.values import alternatives

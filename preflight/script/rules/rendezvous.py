@@ -1,9 +1,9 @@
 """Rule D207: where ranks meet is the launch's to say."""
 
-import re
 from collections.abc import Iterator
 from dataclasses import replace
 
+from preflight import regex as re
 from preflight.script.interpreter.branch_conditions import MAYBE, ONE_RANK, SPAWNED
 from preflight.script.interpreter.events import ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
