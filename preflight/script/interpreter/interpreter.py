@@ -396,6 +396,5 @@ class Interpreter:
 
     def library_base(self, key: int) -> str:
         """Return the library class that a class of the script derives from, "" when none."""
-        bases = (base for info in self.mro(key) for base in info.bases if isinstance(base, ExternalName))
-        names = (base.name for base in bases)
+        names = (base.name for info in self.mro(key) for base in info.bases if isinstance(base, ExternalName))
         return next((name for name in names if self.library.class_kind(name) or is_named_trainer(name)), "")
