@@ -20,9 +20,9 @@ from preflight.facts.script import (
 from preflight.frozen import dataclass
 from preflight.job import PRECISIONS
 from preflight.script.bounds import no_collections
-from preflight.script.interpreter.arguments import DeclaredOption
-from preflight.script.interpreter.events import ScriptEvent
+from preflight.script.interpreter.events import DeclaredOption, ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
+from preflight.script.interpreter.program import ProgramReader
 from preflight.script.interpreter.values import NONE, TRUE, Const, Device, Value, text_of
 from preflight.script.libraries.call_table import LibraryModel
 from preflight.script.libraries.hf_arguments import TRL_DEFAULT_SINCE
@@ -181,7 +181,7 @@ def _collect(sources: Sources, text: str, path: str, target: RankTarget) -> _Col
                 name = dtype.name if dtype else ""
                 seen.trained.setdefault(name, dtype.place if dtype else None)
 
-    it = Interpreter(sources, target, LibraryModel(), listen)
+    it = ProgramReader(sources, target, LibraryModel(), listen)
     it.run(source)
     seen.classes, seen.reads_all = _class_names(sources), not (sources.problems or sources.unread())
     seen.without_torch = does_without_torch(sources)

@@ -14,6 +14,7 @@ from preflight.job import DeepSpeedConfig
 from preflight.script.bounds import no_collections
 from preflight.script.interpreter.events import Call
 from preflight.script.interpreter.interpreter import Interpreter
+from preflight.script.interpreter.program import ProgramReader
 from preflight.script.interpreter.values import Const, Map, OneOf, Seq, Value
 from preflight.script.libraries.call_table import LibraryModel
 from preflight.script.library_names import is_arguments_class, root_and_last
@@ -51,7 +52,7 @@ def find_script_config(text: str, path: str, args: tuple[str, ...] = ()) -> Scri
     for target in _TARGETS:
         library, sources = _Library(), Sources(None, parser)
         try:
-            reading = Interpreter(sources, replace(target, args=args), library, lambda _it, _event: None)
+            reading = ProgramReader(sources, replace(target, args=args), library, lambda _it, _event: None)
             reading.run(sources.add(path, text))
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             return None

@@ -13,6 +13,7 @@ from preflight.script.findings import LintResult as LintResult  # noqa: PLC0414
 from preflight.script.interpreter.branch_conditions import CPU, ONE_PROCESS, RANK_0, UNCALLED
 from preflight.script.interpreter.events import ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
+from preflight.script.interpreter.program import ProgramReader
 from preflight.script.interpreter.switches import can_be_combined, closed_switches
 from preflight.script.interpreter.unreached_code import RemainderReader
 from preflight.script.interpreter.values import Value
@@ -274,7 +275,7 @@ def _read(sources: Sources, text: str, path: str, target: RankTarget) -> _Target
                 for hit in judge(it, event):
                     _keep(reading.hits, code, doubted(it, hit, code))
 
-    it = Interpreter(sources, target, LibraryModel(), listen)
+    it = ProgramReader(sources, target, LibraryModel(), listen)
     it.run(source)
     if not it.complete:
         it.contexts.append(UNREAD)

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from preflight.facts.script import CodeLocation
 from preflight.script.interpreter.events import ScriptEvent
-from preflight.script.interpreter.interpreter import Interpreter
+from preflight.script.interpreter.program import ProgramReader
 from preflight.script.interpreter.values import (
     FALSE,
     NONE,
@@ -45,7 +45,7 @@ class _Reading:
         script, *files = re.split(r"^# file: (\S+)\n", text, flags=re.MULTILINE)
         held = dict(zip(files[::2], files[1::2], strict=True))
         self._events: list[ScriptEvent] = []
-        self._it = Interpreter(
+        self._it = ProgramReader(
             Sources(held.get),
             targets_of(text)[0][0],
             LibraryModel(),

@@ -2,12 +2,10 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from preflight import regex as re
-from preflight.frozen import dataclass
-from preflight.script.interpreter.branch_conditions import COUNT
-from preflight.script.interpreter.events import Call
+from preflight.script.interpreter.events import Call, DeclaredOption
+from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.values import (
     FALSE,
     NONE,
@@ -29,9 +27,6 @@ from preflight.script.interpreter.values import (
 )
 from preflight.script.library_names import TRAINS
 
-if TYPE_CHECKING:
-    from preflight.script.interpreter.interpreter import Interpreter
-
 _OF_TRAINING = re.compile(r"pytorch|torch|ddp|fsdp|dist|deepspeed|multi|lora|peft")
 _HALF = re.compile(r"fp16|float16|half|f16|16(?:-mixed)?|fp16[-_]mixed|amp")
 """Choices of an option that train in fp16."""
@@ -40,45 +35,7 @@ _ABSENT = ExternalName("argparse.SUPPRESS")
 _SWITCHES = {"store_true": (FALSE, TRUE), "store_false": (TRUE, FALSE)}
 
 
-@dataclass(frozen=True, slots=True)
-class DeclaredOption:
-    """One declared option."""
-
-    flags: tuple[str, ...]
-    dest: str
-    default: Value
-    when_given: Value | None  # None: it takes a value
-    kind: str  # "int", "float", "str", "bool", "" for other types
-    choice: str = ""  # one that is not the default and starts, or changes, the training of several ranks
-    choices: tuple[str, ...] = ()
-    half: str = ""  # one that is not the default, and trains in fp16
-    group: int = 0  # the group of which one option must be given
-    given: bool = False  # by the script itself, to its parser: a launch has no say
-
-    @property
-    def flag(self) -> str:
-        """The flag that messages name: none that turns it off, as --no-amp does beside --amp."""
-        off = {f"--no{dash}{flag[2:]}" for flag in self.flags for dash in ("", "-")}
-        return next((flag for flag in reversed(self.flags) if flag not in off), self.flags[-1])
-
-    def trains(self) -> bool:
-        """Whether the script trains where it is given."""
-        return self.when_given is not None and TRAINS.search(self.dest) is not None
-
-    def is_local_rank(self) -> bool:
-        """Whether it is what launchers pass to each rank, whatever the script calls it."""
-        return any(name.strip("-").replace("-", "_") == "local_rank" for name in (*self.flags, self.dest))
-
-    def opened(self) -> str:
-        """Return the value that turns on what the default leaves out, of a count or a text; "" of others."""
-        if self.when_given is not None or not isinstance(self.default, Const):
-            return ""
-        if str(self.default.value) in ("False", "false"):
-            return "True"
-        return "2" if self.default.value == 1 and COUNT.search(self.dest) else ""
-
-
-def add_argument(it: "Interpreter", owner: Ref | Element, call: Call) -> Value:
+def add_argument(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
     """Note an option of a parser."""
     names = [name for name in (text_of(item) for item in call.args) if name]
     if not names or not isinstance(owner, Ref):
@@ -137,7 +94,7 @@ def _half_choice(items: tuple[Value, ...], default: Value) -> str:
     return halves[0][1] if halves and all(item != default for item, _ in halves) else ""
 
 
-def choosing_flag(it: "Interpreter", value: Value, choice: str) -> str:
+def choosing_flag(it: Interpreter, value: Value, choice: str) -> str:
     """Return the option whose default a value is and that may be given `choice` instead, "" where none is."""
     spots = [place_of(item) for item in alternatives(value)] if it.target.args is None else []
     for declared in it.declared.values() if any(spot in it.option_places for spot in spots) else ():
@@ -146,7 +103,7 @@ def choosing_flag(it: "Interpreter", value: Value, choice: str) -> str:
     return ""
 
 
-def with_parents(it: "Interpreter", ref: Ref, _name: str, call: Call) -> None:
+def with_parents(it: Interpreter, ref: Ref, _name: str, call: Call) -> None:
     """ArgumentParser(parents=[...]): the options of those parsers, and their defaults, come first."""
     it.change(ref.id, argument_default=call.get("argument_default") or NONE)
     given = call.get("parents")
@@ -162,31 +119,31 @@ def with_parents(it: "Interpreter", ref: Ref, _name: str, call: Call) -> None:
         it.change(ref.id, options=Seq(tuple(options)))
 
 
-def same_parser(_it: "Interpreter", owner: Ref | Element, _call: Call) -> Value:
+def same_parser(_it: Interpreter, owner: Ref | Element, _call: Call) -> Value:
     """Groups are the parser, for what counts in this module."""
     return owner
 
 
-def exclusive_group(it: "Interpreter", owner: Ref | Element, call: Call) -> Value:
+def exclusive_group(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
     """Return a parser of its own for options of which one must be given; other groups are the parser."""
     if not isinstance(owner, Ref) or call.get("required", 0) != TRUE:
         return owner
     return it.new(HeapObject("parser", call.place, {"parser": owner}))
 
 
-def set_defaults(it: "Interpreter", owner: Ref | Element, call: Call) -> Value:
+def set_defaults(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
     """Note defaults that win over those of the options."""
     if isinstance(owner, Ref):
         it.change(owner.id, **{f"default:{name}": value for name, value in call.kwargs.items()})
     return NONE
 
 
-def parse_known_args(it: "Interpreter", owner: Ref | Element, call: Call) -> Value:
+def parse_known_args(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
     """Return the namespace and the rest."""
     return Seq((parse_args(it, owner, call), _rest(it, it.thing(owner), _words(it, call))))
 
 
-def parse_args(it: "Interpreter", owner: Ref | Element, call: Call) -> Value:
+def parse_args(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
     """Return the namespace: the launch's arguments where they are known, the defaults otherwise."""
     thing, words = it.thing(owner), _words(it, call)
     values = _values(it, thing, words)
@@ -198,12 +155,12 @@ def parse_args(it: "Interpreter", owner: Ref | Element, call: Call) -> Value:
     return it.new(HeapObject("namespace", call.place, values))
 
 
-def command_line(it: "Interpreter") -> Value | None:
+def command_line(it: Interpreter) -> Value | None:
     """Return sys.argv, None where the launch's arguments are not known."""
     return None if it.target.args is None else Seq((UNKNOWN, *map(Const, it.target.args)))
 
 
-def _words(it: "Interpreter", call: Call) -> list[str] | None:
+def _words(it: Interpreter, call: Call) -> list[str] | None:
     """Return the words that a parser is given, or the launch's; None where they are not known."""
     given = call.get("args", 0) or NONE
     if given == NONE:
@@ -213,7 +170,7 @@ def _words(it: "Interpreter", call: Call) -> list[str] | None:
     return known if len(known) == len(words) else None
 
 
-def _rest(it: "Interpreter", thing: HeapObject | None, words: list[str] | None) -> Value:
+def _rest(it: Interpreter, thing: HeapObject | None, words: list[str] | None) -> Value:
     """Return the words that a parser does not take as options or their values."""
     if words is None:
         return Seq((), open=True)
@@ -230,17 +187,17 @@ def _rest(it: "Interpreter", thing: HeapObject | None, words: list[str] | None) 
     return Seq(tuple(rest))
 
 
-def _options(it: "Interpreter", thing: HeapObject | None) -> list[DeclaredOption]:
+def _options(it: Interpreter, thing: HeapObject | None) -> list[DeclaredOption]:
     return [it.declared[entry] for entry in _entries(it, thing)]
 
 
-def _entries(it: "Interpreter", thing: HeapObject | None) -> list[int]:
+def _entries(it: Interpreter, thing: HeapObject | None) -> list[int]:
     known = thing.get("options", Seq(())) if thing else Seq(())
     entries = known.items if isinstance(known, Seq) else ()
     return [item.id for item in entries if isinstance(item, Ref) and item.id in it.declared]
 
 
-def _values(it: "Interpreter", thing: HeapObject | None, given: list[str] | None) -> dict[str, Value]:
+def _values(it: Interpreter, thing: HeapObject | None, given: list[str] | None) -> dict[str, Value]:
     """Return what a parser gives each of its options, those of its commands included."""
     values: dict[str, Value] = {}
     options = _options(it, thing)
@@ -275,7 +232,7 @@ def _of_group(declared: DeclaredOption, default: Value, *, trains: bool) -> Valu
 # --- commands: add_subparsers -------------------------------------------------------------
 
 
-def add_subparsers(it: "Interpreter", owner: Ref | Element, call: Call) -> Value:
+def add_subparsers(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
     """Return what makes the parsers of commands: `train.py prepare ...`, `train.py fit ...`."""
     made = it.new(HeapObject("subparsers", call.place, {"dest": call.get("dest") or NONE}))
     if isinstance(owner, Ref):
@@ -283,7 +240,7 @@ def add_subparsers(it: "Interpreter", owner: Ref | Element, call: Call) -> Value
     return made
 
 
-def add_parser(it: "Interpreter", owner: Ref | Element, call: Call) -> Value:
+def add_parser(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
     """Return the parser of one command."""
     thing, name = it.thing(owner), call.get("name", 0) or UNKNOWN
     made = it.new(HeapObject("parser", call.place))
@@ -295,7 +252,7 @@ def add_parser(it: "Interpreter", owner: Ref | Element, call: Call) -> Value:
     return made
 
 
-def _of_commands(it: "Interpreter", commands: HeapObject, given: list[str] | None) -> dict[str, Value]:
+def _of_commands(it: Interpreter, commands: HeapObject, given: list[str] | None) -> dict[str, Value]:
     """Return the values of the command that is given; where none is known, of those that train, or all."""
     held = commands.get("commands", Seq(()))
     rows = [row.items for row in held.items if isinstance(row, Seq)] if isinstance(held, Seq) else []

@@ -3,10 +3,9 @@
 import ast
 from dataclasses import replace
 from functools import reduce
-from typing import TYPE_CHECKING
 
 from preflight.script.interpreter import calls, classes
-from preflight.script.interpreter.events import unwrap_value
+from preflight.script.interpreter.interpreter import Interpreter, unwrap_value
 from preflight.script.interpreter.values import (
     UNKNOWN,
     Class,
@@ -24,11 +23,8 @@ from preflight.script.interpreter.values import (
     own_attribute,
 )
 
-if TYPE_CHECKING:
-    from preflight.script.interpreter.interpreter import Interpreter
 
-
-def assign(it: "Interpreter", target: ast.expr, value: Value) -> None:
+def assign(it: Interpreter, target: ast.expr, value: Value) -> None:
     """Give a target (name, attribute, item, tuple of them) a value."""
     if isinstance(target, ast.Name):
         it.bind(target.id, value)
@@ -47,7 +43,7 @@ def assign(it: "Interpreter", target: ast.expr, value: Value) -> None:
         _set_item(it, target, value)
 
 
-def note_second_name(it: "Interpreter", node: ast.Assign, value: Value) -> None:
+def note_second_name(it: Interpreter, node: ast.Assign, value: Value) -> None:
     """A = b["c"], a = b = {}: one list or dict, and what is put into it by one name is in it by the other."""
     if type(value) not in (Map, Seq):
         return
@@ -71,7 +67,7 @@ def _spelled(node: ast.expr) -> str:
     return ""
 
 
-def put_back(it: "Interpreter", target: ast.expr, value: Value) -> None:
+def put_back(it: Interpreter, target: ast.expr, value: Value) -> None:
     """Give what an expression names a changed content: a list or dict is changed where it was made."""
     value = it.held(value, target)
     others = it.second_names.get((it.frame, _spelled(target)), ()) if it.second_names else ()
@@ -82,7 +78,7 @@ def put_back(it: "Interpreter", target: ast.expr, value: Value) -> None:
             put_back(it, other, value)
 
 
-def _put_back(it: "Interpreter", target: ast.expr, value: Value) -> None:
+def _put_back(it: Interpreter, target: ast.expr, value: Value) -> None:
     if isinstance(target, ast.Call) and getattr(target.func, "id", "") == "vars" and target.args:
         set_attribute(it, it.evaluate(target.args[0]), "__dict__", value, target)
         return
@@ -101,13 +97,13 @@ def _put_back(it: "Interpreter", target: ast.expr, value: Value) -> None:
         frame = it.parents.get(frame)
 
 
-def begin_list(it: "Interpreter", target: ast.expr, value: Value) -> None:
+def begin_list(it: Interpreter, target: ast.expr, value: Value) -> None:
     """Put the first value into an entry that a dict makes when it is read, as defaultdict(list) does."""
     if isinstance(target, ast.Subscript) and isinstance(it.evaluate(target.value), Map):
         _set_item(it, target, Seq((value,)))
 
 
-def _unpack(it: "Interpreter", targets: list[ast.expr], value: Value) -> None:
+def _unpack(it: Interpreter, targets: list[ast.expr], value: Value) -> None:
     value = classes.items_of(it, value) or value
     if isinstance(value, OneOf) and all(isinstance(item, Seq) for item in value.values):
         rows = [item.items for item in value.values if isinstance(item, Seq)]
@@ -129,7 +125,7 @@ def _unpack(it: "Interpreter", targets: list[ast.expr], value: Value) -> None:
         assign(it, target, it.library.element(it, value) if isinstance(value, Element) else UNKNOWN)
 
 
-def set_attribute(it: "Interpreter", owner: Value, name: str, value: Value, node: ast.expr) -> None:
+def set_attribute(it: Interpreter, owner: Value, name: str, value: Value, node: ast.expr) -> None:
     """Give an attribute of an object, a class or a module a value."""
     if name == "__dict__" and isinstance(owner, Ref) and isinstance(value, Map):
         it.change(owner.id, **{str(key): item for key, item in value.items})
@@ -163,7 +159,7 @@ def _widened(one: Map, other: Map) -> Map:
     return Map(tuple(items), one.open or other.open, {**one.places, **other.places})
 
 
-def _set_item(it: "Interpreter", target: ast.Subscript, value: Value) -> None:
+def _set_item(it: Interpreter, target: ast.Subscript, value: Value) -> None:
     owner, key = _whole_map(it.evaluate(target.value)), it.evaluate(target.slice)
     if isinstance(owner, ExternalName):
         it.library.call(it, f"{owner.name}.__setitem__", unwrap_value(it, target, (key, value)))
@@ -190,7 +186,7 @@ def _index(owner: Seq, key: Value) -> int | None:
     return number % len(owner.items)
 
 
-def insert(it: "Interpreter", target: ast.expr, owner: Seq, key: Value, value: Value) -> None:
+def insert(it: Interpreter, target: ast.expr, owner: Seq, key: Value, value: Value) -> None:
     """Put a value into a list that an expression names, as `list.insert` does."""
     count = len(owner.items)
     if isinstance(key, Const) and isinstance(key.value, int) and not owner.open:
@@ -201,7 +197,7 @@ def insert(it: "Interpreter", target: ast.expr, owner: Seq, key: Value, value: V
     put_back(it, target, Seq(items, owner.open))
 
 
-def delete_item(it: "Interpreter", target: ast.Subscript) -> None:
+def delete_item(it: Interpreter, target: ast.Subscript) -> None:
     """Remove an entry or item; where it is not known which, nothing is known of the rest."""
     owner, key = it.evaluate(target.value), it.evaluate(target.slice)
     if isinstance(owner, Map):
@@ -224,7 +220,7 @@ def _whole_map(value: Value) -> Value:
 
 
 def _set_entry(
-    it: "Interpreter", target: ast.Subscript | ast.Attribute, owner: Map, key: Value, value: Value
+    it: Interpreter, target: ast.Subscript | ast.Attribute, owner: Map, key: Value, value: Value
 ) -> None:
     items, places = dict(owner.items), dict(owner.places)
     if isinstance(key, Const):

@@ -5,10 +5,10 @@ from collections.abc import Callable
 from functools import lru_cache
 from itertools import islice
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from preflight.script.interpreter import calls, classes
-from preflight.script.interpreter.events import unwrap_value
+from preflight.script.interpreter.interpreter import Interpreter, unwrap_value
 from preflight.script.interpreter.rank_values import of_ranks
 from preflight.script.interpreter.values import (
     MAX_ALTERNATIVES,
@@ -39,19 +39,16 @@ from preflight.script.interpreter.values import (
     text_of,
 )
 
-if TYPE_CHECKING:
-    from preflight.script.interpreter.interpreter import Interpreter
-
 _PROPERTIES = frozenset({ExternalName("builtins.property"), ExternalName("functools.cached_property")})
 
 
-def get_attribute(it: "Interpreter", owner: Value, name: str, node: ast.AST) -> Value:
+def get_attribute(it: Interpreter, owner: Value, name: str, node: ast.AST) -> Value:
     """Return `owner.name`."""
     read = _ATTRIBUTES.get(type(owner))
     return UNKNOWN if read is None else read(it, owner, name, node)
 
 
-def _external_attribute(it: "Interpreter", owner: ExternalName, name: str, node: ast.AST) -> Value:
+def _external_attribute(it: Interpreter, owner: ExternalName, name: str, node: ast.AST) -> Value:
     full = _inner_name(owner.name, name)
     known = it.library.constant(it, full.name, node)
     return full if known is None else known
@@ -63,7 +60,7 @@ def _inner_name(owner: str, name: str) -> ExternalName:
     return ExternalName(f"{owner}.{name}")
 
 
-def _attribute_of_each(it: "Interpreter", owner: OneOf, name: str, node: ast.AST) -> Value:
+def _attribute_of_each(it: Interpreter, owner: OneOf, name: str, node: ast.AST) -> Value:
     """None has none: where an attribute is read, the value is another of them."""
     found = {item: get_attribute(it, item, name, node) for item in owner.values if not is_none(item)}
     ours, theirs = (
@@ -73,22 +70,22 @@ def _attribute_of_each(it: "Interpreter", owner: OneOf, name: str, node: ast.AST
     return of_ranks(join(ours), join(theirs), first=True) if ours and theirs else join(found.values())
 
 
-def _module_attribute(it: "Interpreter", owner: Module, name: str, _node: ast.AST) -> Value:
+def _module_attribute(it: Interpreter, owner: Module, name: str, _node: ast.AST) -> Value:
     if name == "__dict__":
         return owner  # its names, as those of globals()
     return it.state.frames.get(it.modules.get(owner.path, -1), {}).get(name, UNKNOWN)
 
 
-def _part_attribute(it: "Interpreter", owner: Element, name: str, _node: ast.AST) -> Value:
+def _part_attribute(it: Interpreter, owner: Element, name: str, _node: ast.AST) -> Value:
     return it.library.attribute(it, owner, name)
 
 
-def _method_attribute(_it: "Interpreter", owner: Method, name: str, _node: ast.AST) -> Value:
+def _method_attribute(_it: Interpreter, owner: Method, name: str, _node: ast.AST) -> Value:
     return Method(owner.owner, f"super.{name}") if owner.name == "super" else UNKNOWN
 
 
 def _plain_method(
-    it: "Interpreter", owner: Map | Seq | Const | Dtype | Device, name: str, node: ast.AST
+    it: Interpreter, owner: Map | Seq | Const | Dtype | Device, name: str, node: ast.AST
 ) -> Value:
     if name == "value" and not isinstance(owner, (Map, Seq)):
         return owner  # of an Enum's member
@@ -113,7 +110,7 @@ def _plain_method(
     return ExternalName(f"value.{name}")  # called with its owner in place by `calling`
 
 
-def _of_member(it: "Interpreter", member: Const, name: str, node: ast.AST) -> Value | None:
+def _of_member(it: Interpreter, member: Const, name: str, node: ast.AST) -> Value | None:
     """Return the name of an Enum's member, a property or a method that its class defines."""
     for key, info in it.classes.items():
         found = info.names.get(name)
@@ -139,7 +136,7 @@ def fields_as_map(thing: HeapObject | None) -> Value:
     return Map(tuple(named), open=True)
 
 
-def _class_attribute(it: "Interpreter", owner: Class, name: str, _node: ast.AST) -> Value:
+def _class_attribute(it: Interpreter, owner: Class, name: str, _node: ast.AST) -> Value:
     if name in ("__name__", "__qualname__") and owner.key in it.classes:
         return Const(it.classes[owner.key].node.name)
     for info in it.mro(owner.key):
@@ -152,18 +149,18 @@ def _class_attribute(it: "Interpreter", owner: Class, name: str, _node: ast.AST)
     return ExternalName(f"{base}.{name}") if base else UNKNOWN
 
 
-def _function_attribute(it: "Interpreter", owner: Func, name: str, _node: ast.AST) -> Value:
+def _function_attribute(it: Interpreter, owner: Func, name: str, _node: ast.AST) -> Value:
     info = it.functions.get(owner.key)
     named = name in ("__name__", "__qualname__") and info is not None
     return Const(getattr(info.node, "name", "<lambda>")) if named and info is not None else UNKNOWN
 
 
-def _has_decorator(it: "Interpreter", func: Func, name: str) -> bool:
+def _has_decorator(it: Interpreter, func: Func, name: str) -> bool:
     info = it.functions.get(func.key)
     return info is not None and ExternalName(f"builtins.{name}") in info.decorators
 
 
-def _thing_attribute(it: "Interpreter", owner: Ref, name: str, node: ast.AST) -> Value:
+def _thing_attribute(it: Interpreter, owner: Ref, name: str, node: ast.AST) -> Value:
     thing = it.thing(owner)
     if thing is None:
         return UNKNOWN
@@ -189,7 +186,7 @@ def _thing_attribute(it: "Interpreter", owner: Ref, name: str, node: ast.AST) ->
     return it.library.attribute(it, owner, name)
 
 
-def _described(it: "Interpreter", value: Value, node: ast.AST) -> Value:
+def _described(it: Interpreter, value: Value, node: ast.AST) -> Value:
     """Return an attribute of a class, or what its __get__ makes of it."""
     method = classes.method_of(it, value, "__get__") if it.kind(value) == "instance" else None
     if method is None:
@@ -197,12 +194,12 @@ def _described(it: "Interpreter", value: Value, node: ast.AST) -> Value:
     return calls.call_function(it, method, unwrap_value(it, node, (UNKNOWN, UNKNOWN)))
 
 
-def _is_property(it: "Interpreter", func: Func) -> bool:
+def _is_property(it: Interpreter, func: Func) -> bool:
     info = it.functions.get(func.key)
     return info is not None and bool(info.decorators) and not _PROPERTIES.isdisjoint(info.decorators)
 
 
-def _property(it: "Interpreter", owner: Ref, name: str, method: Func, node: ast.AST) -> Value:
+def _property(it: Interpreter, owner: Ref, name: str, method: Func, node: ast.AST) -> Value:
     value = calls.call_function(it, method, unwrap_value(it, node, ()))
     info = it.functions[method.key]
     if ExternalName("functools.cached_property") in info.decorators and not isinstance(value, Unknown):
@@ -210,13 +207,13 @@ def _property(it: "Interpreter", owner: Ref, name: str, method: Func, node: ast.
     return value
 
 
-def special(it: "Interpreter", owner: Ref, method: str, key: Value, node: ast.AST) -> Value | None:
+def special(it: Interpreter, owner: Ref, method: str, key: Value, node: ast.AST) -> Value | None:
     """Return what `__getitem__` and the like of a class of the script give, None where it has none."""
     found = classes.method_of(it, owner, method)
     return None if found is None else calls.call_function(it, found, unwrap_value(it, node, (key,)))
 
 
-def member(it: "Interpreter", owner: Class, key: Value, node: ast.AST) -> Value:
+def member(it: Interpreter, owner: Class, key: Value, node: ast.AST) -> Value:
     """Color["RED"] of an Enum; brackets behind another class make a type."""
     name = text_of(key)
     return (
@@ -224,11 +221,11 @@ def member(it: "Interpreter", owner: Class, key: Value, node: ast.AST) -> Value:
     )
 
 
-def _of_unknown(_it: "Interpreter", owner: Unknown | RankValue, _name: str, _node: ast.AST) -> Value:
+def _of_unknown(_it: Interpreter, owner: Unknown | RankValue, _name: str, _node: ast.AST) -> Value:
     return OF_RANK if is_by_rank(owner) else UNKNOWN
 
 
-_ATTRIBUTES: dict[type[Any], Callable[["Interpreter", Any, str, ast.AST], Value]] = {
+_ATTRIBUTES: dict[type[Any], Callable[[Interpreter, Any, str, ast.AST], Value]] = {
     ExternalName: _external_attribute,
     Ref: _thing_attribute,
     OneOf: _attribute_of_each,

@@ -2,7 +2,6 @@
 
 import ast
 from functools import partial
-from typing import TYPE_CHECKING
 
 from preflight.script.interpreter import switches
 from preflight.script.interpreter.assignments import assign
@@ -16,6 +15,7 @@ from preflight.script.interpreter.branch_conditions import (
     places_by_rank,
     places_of,
 )
+from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.rank_values import (
     PARTED,
     RANKS,
@@ -28,13 +28,10 @@ from preflight.script.interpreter.scaled_branches import enter_branch, leave_bra
 from preflight.script.interpreter.state import Meet, State, merge_states
 from preflight.script.interpreter.values import NONE, Const, RankValue, Value, join, may_be_rank, truth
 
-if TYPE_CHECKING:
-    from preflight.script.interpreter.interpreter import Interpreter
-
 OF_RANKS = frozenset({RANK_0, OTHER_RANKS, BY_RANK})
 
 
-def read_if(it: "Interpreter", node: ast.If) -> None:
+def read_if(it: Interpreter, node: ast.If) -> None:
     """Carry out the branch that a condition takes; both, each on its own path, where it is not known."""
     parted = len(it.notes.get(PARTED, ()))
     value = it.evaluate(node.test)
@@ -77,7 +74,7 @@ def read_if(it: "Interpreter", node: ast.If) -> None:
     it.state = merge_states([taken, it.state], *_meet_of_ranks(there))
 
 
-def _note_open(it: "Interpreter", node: ast.If, taken: State) -> None:
+def _note_open(it: Interpreter, node: ast.If, taken: State) -> None:
     """Note the lines of each branch that another path goes past, which what follows may not have seen."""
     for body, past in ((node.body, it.state), (node.orelse, taken)):
         if body and not past.dead:
@@ -103,9 +100,7 @@ def _meet_of_ranks(place: str) -> tuple[Meet, ...]:
     return (partial(of_ranks, first=place == RANK_0),) if place in _BY_FIRST else ()
 
 
-def merge_ways_out(
-    it: "Interpreter", body: list[ast.stmt], returns: list[tuple[Value, State, Value]]
-) -> Value:
+def merge_ways_out(it: Interpreter, body: list[ast.stmt], returns: list[tuple[Value, State, Value]]) -> Value:
     """Merge the ways out of a function; return what it gives.
 
     What rank 0 sets and returns behind `if rank != 0: return` differs with the rank.
@@ -133,7 +128,7 @@ def _by_value(value: Value, places: tuple[str, str]) -> tuple[str, str]:
     return places
 
 
-def is_of_several(it: "Interpreter", op: ast.boolop, part: ast.expr) -> bool:
+def is_of_several(it: Interpreter, op: ast.boolop, part: ast.expr) -> bool:
     """Whether a part of a condition says nothing in a launch of several: `world_size <= 1 or rank == 0`."""
     if it.target.processes == 1:
         return False
@@ -142,7 +137,7 @@ def is_of_several(it: "Interpreter", op: ast.boolop, part: ast.expr) -> bool:
     return it.branch_places[id(part)][isinstance(op, ast.And)] == ONE_PROCESS
 
 
-def place_of_turns(it: "Interpreter", test: ast.expr, value: Value) -> str:
+def place_of_turns(it: Interpreter, test: ast.expr, value: Value) -> str:
     """Return which ranks come to the turns of `while rank == 0:`, "" where all may."""
     if id(test) not in it.branch_places:
         it.branch_places[id(test)] = branch_places(test)
@@ -150,7 +145,7 @@ def place_of_turns(it: "Interpreter", test: ast.expr, value: Value) -> str:
     return place if place in (RANK_0, OTHER_RANKS) else ""
 
 
-def read_choice(it: "Interpreter", node: ast.IfExp, value: Value) -> Value:
+def read_choice(it: Interpreter, node: ast.IfExp, value: Value) -> Value:
     """Return either value of `a if x else b`, where x has a value that is not known."""
     places = _known_places(it, node)
     if it.target.processes and it.target.processes > 1 and ONE_PROCESS in places:
@@ -164,9 +159,7 @@ def read_choice(it: "Interpreter", node: ast.IfExp, value: Value) -> Value:
     return of_ranks(found[0], found[1], first=placed[0] == RANK_0) if placed[0] in _BY_FIRST else join(found)
 
 
-def read_rest(
-    it: "Interpreter", op: ast.boolop, before: list[tuple[ast.expr, Value]], part: ast.expr
-) -> Value:
+def read_rest(it: Interpreter, op: ast.boolop, before: list[tuple[ast.expr, Value]], part: ast.expr) -> Value:
     """Return a part of `rank == 0 and verbose and barrier()`, which some ranks come to only.
 
     `before` are the parts in front of it that leave it open whether a rank comes so far.
@@ -182,7 +175,7 @@ def read_rest(
     return rest
 
 
-def _execute_in(it: "Interpreter", body: list[ast.stmt], *places: str) -> None:
+def _execute_in(it: Interpreter, body: list[ast.stmt], *places: str) -> None:
     """Carry out a branch that runs in some places only; "" for everywhere."""
     depth = len(it.contexts)
     it.contexts += [place for place in places if place]
@@ -190,7 +183,7 @@ def _execute_in(it: "Interpreter", body: list[ast.stmt], *places: str) -> None:
     del it.contexts[depth:]
 
 
-def _known_branch(it: "Interpreter", node: ast.If, *, known: bool) -> None:
+def _known_branch(it: Interpreter, node: ast.If, *, known: bool) -> None:
     """Take the one branch; the other when it raises: a real launch passes the arguments that it asks for."""
     body, other = (node.body, node.orelse) if known else (node.orelse, node.body)
     if other:
@@ -217,7 +210,7 @@ def _known_branch(it: "Interpreter", node: ast.If, *, known: bool) -> None:
         it.execute(other)
 
 
-def _is_no_rank(it: "Interpreter", test: ast.expr) -> bool:
+def _is_no_rank(it: Interpreter, test: ast.expr) -> bool:
     """Whether what a condition asks has a rank's name and is True or False: `listnet(scores, rank=True)`."""
     asked = test.operand if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not) else test
     name = getattr(asked, "attr", getattr(asked, "id", ""))
@@ -225,12 +218,12 @@ def _is_no_rank(it: "Interpreter", test: ast.expr) -> bool:
     return isinstance(value, Const) and isinstance(value.value, bool)
 
 
-def ways_out(it: "Interpreter") -> tuple[int, int, int]:
+def ways_out(it: Interpreter) -> tuple[int, int, int]:
     """Return how often a path has left its function or a turn of its loop: one that raises has not."""
     return len(it.returns), len(it.breaks), len(it.continues)
 
 
-def _give_asked(it: "Interpreter", test: ast.expr, *, known: bool) -> None:
+def _give_asked(it: Interpreter, test: ast.expr, *, known: bool) -> None:
     """Give the switch that a condition asks for the other value: with its default the script does not run."""
     asked = test.operand if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not) else test
     value = it.evaluate(asked) if isinstance(asked, (ast.Name, ast.Attribute)) else NONE
@@ -238,7 +231,7 @@ def _give_asked(it: "Interpreter", test: ast.expr, *, known: bool) -> None:
         assign(it, asked, Const(known is not (asked is test)))
 
 
-def _known_places(it: "Interpreter", node: ast.If | ast.IfExp) -> tuple[str, str]:
+def _known_places(it: Interpreter, node: ast.If | ast.IfExp) -> tuple[str, str]:
     """Return where the branches of a condition run by what it asks, whatever defaults answer."""
     if id(node.test) not in it.branch_places:
         it.branch_places[id(node.test)] = places_by_rank(node.test, branch_places(node.test))

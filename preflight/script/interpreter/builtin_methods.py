@@ -3,21 +3,18 @@
 import ast
 from collections.abc import Callable
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING
 
 from preflight.script.bounds import MAX_TEXT
 from preflight.script.interpreter import written_files
 from preflight.script.interpreter.assignments import insert, put_back
 from preflight.script.interpreter.config_files import loaded
 from preflight.script.interpreter.events import Call
+from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.string_formats import formatted, joined
 from preflight.script.interpreter.values import NONE, UNKNOWN, Const, Map, Seq, Value, join, merged, of_pairs
 
-if TYPE_CHECKING:
-    from preflight.script.interpreter.interpreter import Interpreter
 
-
-def call_builtin_method(it: "Interpreter", owner: Value, name: str, seen: Call) -> Value:
+def call_builtin_method(it: Interpreter, owner: Value, name: str, seen: Call) -> Value:
     """A method of a string, list or dict whose content is known."""
     if isinstance(owner, Const) and isinstance(owner.value, str):
         if name in written_files.METHODS:
@@ -30,7 +27,7 @@ def call_builtin_method(it: "Interpreter", owner: Value, name: str, seen: Call) 
     return UNKNOWN
 
 
-def _list_method(it: "Interpreter", owner: Seq, name: str, seen: Call) -> Value:
+def _list_method(it: Interpreter, owner: Seq, name: str, seen: Call) -> Value:
     first = seen.first
     if name == "insert" and len(seen.args) == 2 and isinstance(seen.node.func, ast.Attribute):
         insert(it, seen.node.func.value, owner, *seen.args)
@@ -54,7 +51,7 @@ def _list_method(it: "Interpreter", owner: Seq, name: str, seen: Call) -> Value:
     return UNKNOWN
 
 
-def _popped(it: "Interpreter", owner: Seq, seen: Call) -> Value:
+def _popped(it: Interpreter, owner: Seq, seen: Call) -> Value:
     """list.pop(): the last item, where no turn of a loop takes another."""
     given = seen.args[0] if seen.args else Const(-1)
     place = given.value if isinstance(given, Const) and isinstance(given.value, int) else None
@@ -65,7 +62,7 @@ def _popped(it: "Interpreter", owner: Seq, seen: Call) -> Value:
     return owner.items[place]
 
 
-def _rebind(it: "Interpreter", seen: Call, value: Value) -> None:
+def _rebind(it: Interpreter, seen: Call, value: Value) -> None:
     if isinstance(seen.node.func, ast.Attribute):
         put_back(it, seen.node.func.value, value)
 
@@ -108,7 +105,7 @@ _OF_INI = frozenset({"read", "read_dict", "getboolean", "getint", "getfloat"})
 """Methods of configparser, and of its sections."""
 
 
-def _of_ini(it: "Interpreter", owner: Map, name: str, seen: Call) -> Value:
+def _of_ini(it: Interpreter, owner: Map, name: str, seen: Call) -> Value:
     first = seen.first
     if name.startswith("read"):
         more = loaded(it, first) if name == "read" else first
@@ -143,7 +140,7 @@ def _entry(section: Value, option: Value) -> Value | None:
     return section.get(option.value) if isinstance(section, Map) and isinstance(option, Const) else None
 
 
-def _map_method(it: "Interpreter", owner: Map, name: str, seen: Call) -> Value:
+def _map_method(it: Interpreter, owner: Map, name: str, seen: Call) -> Value:
     if name in _OF_INI:
         return _of_ini(it, owner, name, seen)
     key = seen.get("key", 0)

@@ -2,7 +2,7 @@
 
 import ast
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from preflight.facts.script import CodeLocation
 from preflight.script.interpreter import (
@@ -18,6 +18,7 @@ from preflight.script.interpreter import (
 )
 from preflight.script.interpreter.call_cache import SAME, is_plain
 from preflight.script.interpreter.events import THROUGH, Call, FuncInfo, Loop
+from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.scaled_branches import scales, scales_loss
 from preflight.script.interpreter.values import (
     NONE,
@@ -41,9 +42,6 @@ from preflight.script.interpreter.values import (
     join,
 )
 
-if TYPE_CHECKING:
-    from preflight.script.interpreter.interpreter import Interpreter
-
 _MAX_DEPTH = 12
 """Calls in one another that are followed."""
 MAY_HOLD = frozenset({Ref, Seq, Map, OneOf})
@@ -53,7 +51,7 @@ _SHORT = 20
 _Def = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 
 
-def define(it: "Interpreter", node: _Def, decorators: tuple[Value, ...]) -> Func:
+def define(it: Interpreter, node: _Def, decorators: tuple[Value, ...]) -> Func:
     """Return a function that the script defines."""
     written = (*node.args.defaults, *filter(None, node.args.kw_defaults))
     defaults = {
@@ -64,7 +62,7 @@ def define(it: "Interpreter", node: _Def, decorators: tuple[Value, ...]) -> Func
     return Func(id(node), it.frame)
 
 
-def call(it: "Interpreter", node: ast.Call) -> Value:
+def call(it: Interpreter, node: ast.Call) -> Value:
     """Return what a call gives."""
     method = node.func if isinstance(node.func, ast.Attribute) else None
     if method is not None and method.attr == "backward" and _is_scaled(it, method.value):
@@ -88,30 +86,30 @@ def call(it: "Interpreter", node: ast.Call) -> Value:
     return rank_values.given_by(it, func, seen, result)
 
 
-def _is_scaled(it: "Interpreter", node: ast.expr) -> bool:
+def _is_scaled(it: Interpreter, node: ast.expr) -> bool:
     """Whether this may be what a GradScaler gave for a loss."""
     return any(isinstance(item, Map) and item.get("__scaled__") for item in alternatives(it.evaluate(node)))
 
 
-def invoke(it: "Interpreter", func: Value, seen: "Call") -> Value:
+def invoke(it: Interpreter, func: Value, seen: "Call") -> Value:
     """Call a value."""
     return _INVOKE.get(type(func), _invoke_other)(it, func, seen)
 
 
-def _invoke_external(it: "Interpreter", func: ExternalName, seen: "Call") -> Value:
+def _invoke_external(it: Interpreter, func: ExternalName, seen: "Call") -> Value:
     return it.library.call(it, func.name, seen)
 
 
-def _invoke_method(it: "Interpreter", func: Method, seen: "Call") -> Value:
+def _invoke_method(it: Interpreter, func: Method, seen: "Call") -> Value:
     return it.library.method(it, func.owner, func.name, seen)
 
 
-def _invoke_unknown(it: "Interpreter", func: Unknown, seen: "Call") -> Value:
+def _invoke_unknown(it: Interpreter, func: Unknown, seen: "Call") -> Value:
     found = it.library.promoted(it, seen)
     return _invoke_other(it, func, seen) if found is None else found
 
 
-def _invoke_other(it: "Interpreter", func: Value, seen: "Call") -> Value:
+def _invoke_other(it: Interpreter, func: Value, seen: "Call") -> Value:
     """Call what is not known, or nothing that can be called; a method's name may say what it does."""
     name = seen.node.func.attr if isinstance(seen.node.func, ast.Attribute) else ""
     if name == "backward":
@@ -136,7 +134,7 @@ def _invoke_other(it: "Interpreter", func: Value, seen: "Call") -> Value:
     return UNKNOWN
 
 
-def _call_object(it: "Interpreter", ref: Ref, seen: "Call") -> Value:
+def _call_object(it: Interpreter, ref: Ref, seen: "Call") -> Value:
     of_class = it.attr(ref, "__class__")
     if isinstance(of_class, Class):
         for info in it.mro(of_class.key):
@@ -153,7 +151,7 @@ def _call_object(it: "Interpreter", ref: Ref, seen: "Call") -> Value:
     return it.library.method(it, ref, "__call__", seen)
 
 
-def taint(it: "Interpreter", seen: "Call") -> None:
+def taint(it: Interpreter, seen: "Call") -> None:
     """Code that cannot be read got these objects: what it did to them is not known."""
     for value in (*seen.args, *seen.kwargs.values()):
         if type(value) is Func:
@@ -188,7 +186,7 @@ def _passes_on(func: Value) -> bool:
     return kind is Func or kind is Class or (isinstance(func, ExternalName) and func.name in _KEPT)
 
 
-def read_arguments(it: "Interpreter", node: ast.Call, *, passes: bool = False) -> "Call":
+def read_arguments(it: Interpreter, node: ast.Call, *, passes: bool = False) -> "Call":
     """Return a call with the values of its arguments; `passes`: each gets a name of the script."""
     args: list[Value] = []
     kwargs: dict[str, Value] = {}
@@ -243,7 +241,7 @@ def _spread(
     return is_open
 
 
-def call_function(it: "Interpreter", func: Func, seen: "Call") -> Value:
+def call_function(it: Interpreter, func: Func, seen: "Call") -> Value:
     """Read a function of the script with these arguments."""
     info = it.functions.get(func.key)
     it.called.add(func.key)
@@ -283,7 +281,7 @@ def call_function(it: "Interpreter", func: Func, seen: "Call") -> Value:
     return result
 
 
-def _is_plain(it: "Interpreter", info: "FuncInfo", func: Func, values: tuple[Value, ...]) -> bool:
+def _is_plain(it: Interpreter, info: "FuncInfo", func: Func, values: tuple[Value, ...]) -> bool:
     """Whether a call passes nothing that rules are about, and need not be followed for what it makes."""
     return (
         func.key not in it.dispatchers
@@ -292,13 +290,13 @@ def _is_plain(it: "Interpreter", info: "FuncInfo", func: Func, values: tuple[Val
     )
 
 
-def _in_itself(it: "Interpreter", node: _Def, key: int) -> bool:
+def _in_itself(it: Interpreter, node: _Def, key: int) -> bool:
     """Whether a function is being read already, so often that one more time shows nothing new."""
     times = it.stack.count(key)
     return times > 1 or (times == 1 and (node.end_lineno or node.lineno) - node.lineno > _SHORT)
 
 
-def _give_back(it: "Interpreter", info: "FuncInfo", func: Func, seen: "Call", frame: int) -> None:
+def _give_back(it: Interpreter, info: "FuncInfo", func: Func, seen: "Call", frame: int) -> None:
     """Give the caller's names the lists and dicts that the function has changed in place."""
     if not (filled := it.filled.pop(frame, None)):
         return
@@ -312,7 +310,7 @@ def _give_back(it: "Interpreter", info: "FuncInfo", func: Func, seen: "Call", fr
             assignments.put_back(it, node, value)
 
 
-def _run_body(it: "Interpreter", info: "FuncInfo", key: int) -> Value:
+def _run_body(it: Interpreter, info: "FuncInfo", key: int) -> Value:
     if isinstance(info.node, ast.Lambda):
         return it.evaluate(info.node.body)
     outer = (it.call_contexts, it.guard, it.returns, it.yields, it.breaks, it.continues)
@@ -344,7 +342,7 @@ def _run_body(it: "Interpreter", info: "FuncInfo", key: int) -> Value:
     return join(yields) if contexts.is_context_manager(info.decorators) else Seq((join(yields),), open=True)
 
 
-def _bind_parameters(it: "Interpreter", info: "FuncInfo", func: Func, seen: "Call", frame: int) -> None:
+def _bind_parameters(it: Interpreter, info: "FuncInfo", func: Func, seen: "Call", frame: int) -> None:
     arguments = info.node.args
     given = seen.args if func.bound is None else (func.bound, *seen.args)
     positional = [*arguments.posonlyargs, *arguments.args]
@@ -377,7 +375,7 @@ def _bind_parameters(it: "Interpreter", info: "FuncInfo", func: Func, seen: "Cal
     it.state.names(frame).update(names)  # only now: a default may be a branch of its own
 
 
-def _default(it: "Interpreter", func: Func, node: ast.expr) -> Value:
+def _default(it: Interpreter, func: Func, node: ast.expr) -> Value:
     """Return a default that does something, as if it did so where it is used: what it does counts then."""
     outer, it.frame = it.frame, func.frame
     try:
@@ -386,7 +384,7 @@ def _default(it: "Interpreter", func: Func, node: ast.expr) -> Value:
         it.frame = outer
 
 
-_INVOKE: dict[type[Any], Callable[["Interpreter", Any, Call], Value]] = {
+_INVOKE: dict[type[Any], Callable[[Interpreter, Any, Call], Value]] = {
     ExternalName: _invoke_external,
     Method: _invoke_method,
     Func: call_function,

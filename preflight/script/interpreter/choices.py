@@ -2,18 +2,15 @@
 
 import ast
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from preflight import regex as re
 from preflight.script.interpreter import builtin_methods, calls
 from preflight.script.interpreter.branch_conditions import MAYBE, OTHER_RANKS, RANK_0
 from preflight.script.interpreter.events import Call
+from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.state import merge_states
 from preflight.script.interpreter.values import Class, Func, OneOf, Value, join, truth
 from preflight.script.library_names import TRAINS
-
-if TYPE_CHECKING:
-    from preflight.script.interpreter.interpreter import Interpreter
 
 _USES = (
     r"(?:^|_)(?:eval\w*|valid\w*|tests?|tester|testing|demo|infer\w*|predict\w*|sampl\w+|generate|export|convert|serve"
@@ -22,7 +19,7 @@ _USES = (
 """Names of what a script does beside training: a launch of several ranks is for what trains."""
 
 
-def invoke_one_of(it: "Interpreter", func: OneOf, seen: Call) -> Value:
+def invoke_one_of(it: Interpreter, func: OneOf, seen: Call) -> Value:
     """Call each function, or class, from the same state, for only one of them runs."""
     functions = [item for item in func.values if isinstance(item, (Func, Class))]
     if len(functions) < 2:
@@ -41,7 +38,7 @@ def invoke_one_of(it: "Interpreter", func: OneOf, seen: Call) -> Value:
     return join([*results, *(_invoke_held(it, func, item, seen) for item in others)])
 
 
-def _invoke_held(it: "Interpreter", func: OneOf, item: Value, seen: Call) -> Value:
+def _invoke_held(it: Interpreter, func: OneOf, item: Value, seen: Call) -> Value:
     """Call one of the functions, on the ranks that hold it: rank 0 has `save if rank == 0 else skip`."""
     first, depth = (func.held or {}).get(item), len(it.contexts)
     it.contexts += [] if first is None else [RANK_0 if first else OTHER_RANKS]
@@ -50,7 +47,7 @@ def _invoke_held(it: "Interpreter", func: OneOf, item: Value, seen: Call) -> Val
     return result
 
 
-def call_builtin_method(it: "Interpreter", owner: ast.expr, name: str, seen: Call) -> Value:
+def call_builtin_method(it: Interpreter, owner: ast.expr, name: str, seen: Call) -> Value:
     """Call a method of a string, list or dict; of `(a if x else b).append(y)` either may be the one."""
     if not isinstance(owner, ast.IfExp):
         return builtin_methods.call_builtin_method(it, it.evaluate(owner), name, seen)
@@ -73,7 +70,7 @@ def only_uses(name: str) -> bool:
     return re.search(_USES, name) is not None
 
 
-def _without_uses(it: "Interpreter", functions: list[Func | Class]) -> list[Func | Class]:
+def _without_uses(it: Interpreter, functions: list[Func | Class]) -> list[Func | Class]:
     """Return the functions, without those that by their names use a model where another one trains it."""
     names = {item: _name_of(it, item) for item in functions}
     if not any(TRAINS.search(name) and not only_uses(name) for name in names.values()):
@@ -84,7 +81,7 @@ def _without_uses(it: "Interpreter", functions: list[Func | Class]) -> list[Func
     return [item for item in functions if not only_uses(names[item])]
 
 
-def _name_of(it: "Interpreter", item: Func | Class) -> str:
+def _name_of(it: Interpreter, item: Func | Class) -> str:
     """Return the name of a function, or that of a class as a function would have it: lane_tester."""
     if isinstance(item, Class):
         return _WORD_OF_CLASS.sub("_", it.classes[item.key].node.name).lower()

@@ -2,10 +2,10 @@
 
 import ast
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from preflight.script.interpreter import calls, switches
-from preflight.script.interpreter.events import Call, ClassInfo, unwrap_value
+from preflight.script.interpreter.events import Call, ClassInfo
+from preflight.script.interpreter.interpreter import Interpreter, unwrap_value
 from preflight.script.interpreter.values import (
     NONE,
     UNKNOWN,
@@ -21,10 +21,6 @@ from preflight.script.interpreter.values import (
     alternatives,
     join,
 )
-
-if TYPE_CHECKING:
-    from preflight.script.interpreter.interpreter import Interpreter
-
 
 _DATACLASSES = frozenset(
     {
@@ -56,7 +52,7 @@ _TUPLES = frozenset({"typing.NamedTuple", "typing_extensions.NamedTuple"})
 _ENUMS = frozenset({"enum.Enum", "enum.IntEnum", "enum.StrEnum", "enum.Flag", "enum.IntFlag"})
 
 
-def define_class(it: "Interpreter", node: ast.ClassDef) -> Class:
+def define_class(it: Interpreter, node: ast.ClassDef) -> Class:
     """Return a class that the script defines, its body read in a frame of its own."""
     bases = tuple(item for base in node.bases for item in alternatives(it.evaluate(base)))
     decorators = [
@@ -96,7 +92,7 @@ def define_class(it: "Interpreter", node: ast.ClassDef) -> Class:
     return made
 
 
-def _note_by_metaclass(it: "Interpreter", node: ast.ClassDef, made: Class) -> None:
+def _note_by_metaclass(it: Interpreter, node: ast.ClassDef, made: Class) -> None:
     """Follow a metaclass of the script's own, which may note each class in a registry."""
     words = (word for info in it.mro(id(node)) for word in info.node.keywords if word.arg == "metaclass")
     meta = next((it.evaluate(word.value) for word in words), None)
@@ -112,13 +108,13 @@ def _note_by_metaclass(it: "Interpreter", node: ast.ClassDef, made: Class) -> No
         it.state.dead = dead
 
 
-def is_enum(it: "Interpreter", cls: Class) -> bool:
+def is_enum(it: Interpreter, cls: Class) -> bool:
     """Whether a class of the script is an Enum: a call looks up a member by its value."""
     bases = (base for info in it.mro(cls.key) for base in info.bases)
     return any(isinstance(base, ExternalName) and base.name in _ENUMS for base in bases)
 
 
-def method_of(it: "Interpreter", owner: Value, name: str) -> Func | None:
+def method_of(it: Interpreter, owner: Value, name: str) -> Func | None:
     """Return a method of the class of an object, bound to it, None where the script defines none."""
     cls = it.attr(owner, "__class__") if isinstance(owner, Ref) else NONE
     found = (info.names.get(name) for info in it.mro(cls.key)) if isinstance(cls, Class) else ()
@@ -126,7 +122,7 @@ def method_of(it: "Interpreter", owner: Value, name: str) -> Func | None:
     return Func(method.key, method.frame, owner) if method else None
 
 
-def items_of(it: "Interpreter", owner: Value) -> Seq | None:
+def items_of(it: Interpreter, owner: Value) -> Seq | None:
     """Return the fields of a named tuple in their order, None of anything else."""
     thing = it.thing(owner) if isinstance(owner, Ref) else None
     fields = thing.get("__fields__") if thing else NONE
@@ -135,7 +131,7 @@ def items_of(it: "Interpreter", owner: Value) -> Seq | None:
     return Seq(tuple(thing.get(str(name.value), UNKNOWN) for name in fields.items if isinstance(name, Const)))
 
 
-def instantiate(it: "Interpreter", cls: Class, seen: "Call") -> Value:
+def instantiate(it: Interpreter, cls: Class, seen: "Call") -> Value:
     """Make an object of a class of the script."""
     if is_enum(it, cls) and len(seen.args) == 1:
         return _enum_member(it, cls, seen.args[0])
@@ -171,7 +167,7 @@ _OF_CLASS = frozenset({"classmethod", "staticmethod"})
 _MADE_OF_ENTRIES = ("super(", "dict.__init__(", "self.__dict__ = self", "'")
 
 
-def _keeps_entries(it: "Interpreter", name: str, value: Value) -> bool:
+def _keeps_entries(it: Interpreter, name: str, value: Value) -> bool:
     """Whether a member of a class made of a dict leaves it one, whose entries may be attributes too."""
     if not isinstance(value, Func) or name in _OF_ENTRIES:
         return True
@@ -182,13 +178,13 @@ def _keeps_entries(it: "Interpreter", name: str, value: Value) -> bool:
     return name == "__init__" and all(ast.unparse(each).startswith(_MADE_OF_ENTRIES) for each in body)
 
 
-def _enum_member(it: "Interpreter", cls: Class, value: Value) -> Value:
+def _enum_member(it: Interpreter, cls: Class, value: Value) -> Value:
     """Return Color("red"): the member of that value, which is what reading takes a member for."""
     members = [item for info in it.mro(cls.key) for item in info.names.values() if isinstance(item, Const)]
     return next((item for item in members if item == value), value if value == UNKNOWN else UNKNOWN)
 
 
-def _fill_dataclass(it: "Interpreter", ref: Ref, cls: Class, seen: "Call") -> None:
+def _fill_dataclass(it: Interpreter, ref: Ref, cls: Class, seen: "Call") -> None:
     values: dict[str, Value] = {}
     for info in reversed(list(it.mro(cls.key))):
         for statement in info.node.body:  # in this order their values are given without names

@@ -11,20 +11,20 @@ from typing import TYPE_CHECKING
 
 from preflight.facts.script import CodeLocation
 from preflight.script.bounds import MAX_CONFIG, MAX_DEPTH, MAX_WEIGHT
+from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.values import NONE, UNKNOWN, Const, Map, Scalar, Seq, Value, text_of
 
 if TYPE_CHECKING:
     import yaml
 
     from preflight.script.interpreter.config_sections import Locate
-    from preflight.script.interpreter.interpreter import Interpreter
 
 _SECTIONS = (".toml", ".ini", ".cfg")
 ENDINGS = (".yaml", ".yml", ".json", *_SECTIONS)
 _MAX_DEPTH = 20
 
 
-def loaded(it: "Interpreter", path: Value | None) -> Value:
+def loaded(it: Interpreter, path: Value | None) -> Value:
     """Return what a configuration file holds, Unknown when it is not to be found or not plain."""
     name = text_of(path)
     if name is None or not name.endswith(ENDINGS):
@@ -36,7 +36,7 @@ def loaded(it: "Interpreter", path: Value | None) -> Value:
     return UNKNOWN
 
 
-def _candidates(it: "Interpreter", name: str) -> Iterator[str]:
+def _candidates(it: Interpreter, name: str) -> Iterator[str]:
     """Yield where a relative name may lie: the folder of the script, of the module, and those above."""
     yield posixpath.normpath(name)
     for folder in dict.fromkeys((it.source.package, posixpath.dirname(it.source.path))):
@@ -45,7 +45,7 @@ def _candidates(it: "Interpreter", name: str) -> Iterator[str]:
         yield posixpath.normpath(posixpath.join(it.source.package, above, name))
 
 
-def written(it: "Interpreter", text: Const, ending: str) -> Value:
+def written(it: Interpreter, text: Const, ending: str) -> Value:
     """Return what a text holds that the script itself has, as for `json.loads`."""
     held, spot = str(text.value), text.place
     if spot is None:
@@ -59,7 +59,7 @@ def _within(spot: CodeLocation, line: int, column: int = 1) -> CodeLocation:
     return CodeLocation(spot.path, spot.line + line - 1, column)
 
 
-def parsed(it: "Interpreter", text: str, path: str, locate: "Locate") -> Value:
+def parsed(it: Interpreter, text: str, path: str, locate: "Locate") -> Value:
     """Return the content of a text, each entry with its place; `path` ends in what kind of text it is."""
     if len(text) > MAX_CONFIG:
         it.note_excess(f"{path}: more than {MAX_CONFIG} characters")

@@ -2,18 +2,15 @@
 
 import ast
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 from preflight import regex as re
 from preflight.script.interpreter.branch_conditions import BY_RANK, RANK_0
 from preflight.script.interpreter.events import ScriptEvent
+from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.values import UNKNOWN, ExternalName, Func, Ref, Value, alternatives, text_of
 
-if TYPE_CHECKING:
-    from preflight.script.interpreter.interpreter import Interpreter
 
-
-def context_kinds(it: "Interpreter", node: ast.expr, value: Value) -> tuple[str, ...]:
+def context_kinds(it: Interpreter, node: ast.expr, value: Value) -> tuple[str, ...]:
     """Return what kinds of `with` blocks a context expression opens; in them its default dtype holds."""
     called = node.func if isinstance(node, ast.Call) else node
     if _FIRST.search(getattr(called, "attr", getattr(called, "id", ""))):
@@ -61,7 +58,7 @@ def context_of(value: Value) -> str:
     return ""
 
 
-def note_autocast(it: "Interpreter", value: Value) -> None:
+def note_autocast(it: Interpreter, value: Value) -> None:
     """Send the rules an autocast that is in use from now on, where a value is one or may be."""
     for item in alternatives(value):
         thing = it.thing(item) if isinstance(item, Ref) and it.kind(item) == "autocast" else None

@@ -2,11 +2,11 @@
 
 import ast
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from preflight.script.interpreter import calls, classes
-from preflight.script.interpreter.events import Call, FuncInfo, unwrap_value
+from preflight.script.interpreter.events import Call, FuncInfo
 from preflight.script.interpreter.hydra_config import composed_config
+from preflight.script.interpreter.interpreter import Interpreter, unwrap_value
 from preflight.script.interpreter.values import (
     FALSE,
     TRUE,
@@ -19,10 +19,6 @@ from preflight.script.interpreter.values import (
     text_of,
 )
 from preflight.script.syntax_trees import walk
-
-if TYPE_CHECKING:
-    from preflight.script.interpreter.interpreter import Interpreter
-
 
 OF_KINDS = frozenset(
     {
@@ -40,7 +36,7 @@ def is_command(node: ast.AST) -> bool:
     return any(isinstance(item, ast.Attribute) and item.attr == "command" for item in called)
 
 
-def wrapped_function(it: "Interpreter", decorator: Value, wrapped: Value, node: ast.AST) -> Value:
+def wrapped_function(it: Interpreter, decorator: Value, wrapped: Value, node: ast.AST) -> Value:
     """Return what a decorator of the script's own puts in the place of a function, or of its wrapper.
 
     Decorators of libraries leave the function what it is. A class is followed if its objects can be called.
@@ -53,7 +49,7 @@ def wrapped_function(it: "Interpreter", decorator: Value, wrapped: Value, node: 
     return result if isinstance(result, (Ref, Func)) else wrapped
 
 
-def _replaces(it: "Interpreter", decorator: Value) -> bool:
+def _replaces(it: Interpreter, decorator: Value) -> bool:
     if isinstance(decorator, Class):
         names = {name for info in it.mro(decorator.key) for name in info.names}
         return "__call__" in names and "__get__" not in names
@@ -72,7 +68,7 @@ def _wraps_calls(decorator: ast.AST) -> bool:
     )
 
 
-def value_from_decorator(it: "Interpreter", info: FuncInfo, name: str) -> Value:
+def value_from_decorator(it: Interpreter, info: FuncInfo, name: str) -> Value:
     """Return what a decorator puts in: the default of a click option, the configuration of hydra.main."""
     if isinstance(info.node, ast.Lambda):
         return UNKNOWN
@@ -102,9 +98,7 @@ def value_from_decorator(it: "Interpreter", info: FuncInfo, name: str) -> Value:
     return captured_value(it, info.node, name) or UNKNOWN
 
 
-def _annotated(
-    it: "Interpreter", node: ast.FunctionDef | ast.AsyncFunctionDef, name: str, seen: Call
-) -> Value:
+def _annotated(it: Interpreter, node: ast.FunctionDef | ast.AsyncFunctionDef, name: str, seen: Call) -> Value:
     """Return an object of the dataclass that a parameter is annotated with: its defaults."""
     for parameter in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs):
         cls = it.evaluate(parameter.annotation) if parameter.arg == name and parameter.annotation else UNKNOWN

@@ -1,17 +1,15 @@
-"""What a reading comes upon: calls, things that rules may judge, the script's own functions and classes."""
+"""What a reading comes upon: calls, things that rules may judge, the script's functions, classes, options."""
 
 import ast
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import field
-from typing import TYPE_CHECKING, TypeAlias
 
 from preflight.facts.script import CodeLocation
 from preflight.frozen import dataclass
-from preflight.script.interpreter.values import UNKNOWN, Element, Map, Ref, Scalar, Value
+from preflight.script.interpreter.branch_conditions import COUNT
+from preflight.script.interpreter.values import UNKNOWN, Const, Map, Scalar, Value
+from preflight.script.library_names import TRAINS
 from preflight.script.source import Source
-
-if TYPE_CHECKING:
-    from preflight.script.interpreter.interpreter import Interpreter
 
 THROUGH = "forward of the wrapper"
 """Note of where DDP is called, or given to code that is not read and may call it."""
@@ -58,13 +56,6 @@ class Call:
     def event(self, name: str, ref: int | None = None, what: str = "", /, **values: Value) -> "ScriptEvent":
         """Return what rules may judge about this call."""
         return ScriptEvent(name, self.place, ref, self, what, values)
-
-
-CallModel: TypeAlias = Callable[["Interpreter", Call], Value]
-"""What calling a function of a library gives."""
-MethodModel: TypeAlias = Callable[["Interpreter", Ref | Element, Call], Value]
-ConstructorModel: TypeAlias = Callable[["Interpreter", Ref, str, Call], None]
-"""What a class of a library, by its name, makes of a new object."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +128,48 @@ class ClassInfo:
     is_dataclass: bool
 
 
-def unwrap_value(it: "Interpreter", node: ast.AST, args: tuple[Value, ...]) -> Call:
-    """Return a call that represents something that is not written as one."""
-    syntax = ast.copy_location(ast.Call(func=ast.Name(id="_", ctx=ast.Load()), args=[], keywords=[]), node)
-    return Call(syntax, it.place(node), args, {}, {}, open=False)
+@dataclass(frozen=True, slots=True)
+class ModuleName:
+    """The known ends of a module's name, and the file that imports it."""
+
+    head: str
+    tail: str
+    source: Source
+
+
+@dataclass(frozen=True, slots=True)
+class DeclaredOption:
+    """One declared option."""
+
+    flags: tuple[str, ...]
+    dest: str
+    default: Value
+    when_given: Value | None  # None: it takes a value
+    kind: str  # "int", "float", "str", "bool", "" for other types
+    choice: str = ""  # one that is not the default and starts, or changes, the training of several ranks
+    choices: tuple[str, ...] = ()
+    half: str = ""  # one that is not the default, and trains in fp16
+    group: int = 0  # the group of which one option must be given
+    given: bool = False  # by the script itself, to its parser: a launch has no say
+
+    @property
+    def flag(self) -> str:
+        """The flag that messages name: none that turns it off, as --no-amp does beside --amp."""
+        off = {f"--no{dash}{flag[2:]}" for flag in self.flags for dash in ("", "-")}
+        return next((flag for flag in reversed(self.flags) if flag not in off), self.flags[-1])
+
+    def trains(self) -> bool:
+        """Whether the script trains where it is given."""
+        return self.when_given is not None and TRAINS.search(self.dest) is not None
+
+    def is_local_rank(self) -> bool:
+        """Whether it is what launchers pass to each rank, whatever the script calls it."""
+        return any(name.strip("-").replace("-", "_") == "local_rank" for name in (*self.flags, self.dest))
+
+    def opened(self) -> str:
+        """Return the value that turns on what the default leaves out, of a count or a text; "" of others."""
+        if self.when_given is not None or not isinstance(self.default, Const):
+            return ""
+        if str(self.default.value) in ("False", "false"):
+            return "True"
+        return "2" if self.default.value == 1 and COUNT.search(self.dest) else ""

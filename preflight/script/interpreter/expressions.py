@@ -1,15 +1,15 @@
 """Expressions of the language, as values that may be known, partly known or unknown."""
 
 import ast
-import builtins
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from preflight.facts.script import CodeLocation
 from preflight.script.interpreter import calls, classes, operators, rank_values, switches
 from preflight.script.interpreter.assignments import assign
 from preflight.script.interpreter.attributes import get_attribute, member, special
 from preflight.script.interpreter.branches import is_of_several, read_choice, read_rest
+from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.string_formats import concatenated
 from preflight.script.interpreter.values import (
     MAX_ALTERNATIVES,
@@ -39,10 +39,6 @@ from preflight.script.interpreter.values import (
     truth,
 )
 
-if TYPE_CHECKING:
-    from preflight.script.interpreter.interpreter import Interpreter
-
-BUILTINS = frozenset(dir(builtins))
 _VALUE = "gpulaunch_value"
 """Where a constant's node keeps its value."""
 _MAX_OBJECTS = 4
@@ -51,15 +47,7 @@ _MAX_WRITTEN = 200
 """Items of one list or dict in the text that are read: longer ones are names of classes, words, colours."""
 
 
-def parts(it: "Interpreter", node: ast.expr) -> Value:
-    """Evaluate what is inside an expression that is not modelled, for what it does."""
-    for child in ast.iter_child_nodes(node):
-        if isinstance(child, ast.expr):
-            it.evaluate(child)
-    return UNKNOWN
-
-
-def _constant(it: "Interpreter", node: ast.Constant) -> Value:
+def _constant(it: Interpreter, node: ast.Constant) -> Value:
     if _VALUE not in node.__dict__:
         if node.value is Ellipsis or isinstance(node.value, complex):
             return UNKNOWN
@@ -71,7 +59,7 @@ def _constant(it: "Interpreter", node: ast.Constant) -> Value:
 _NO_NAMES: dict[str, Value] = {}
 
 
-def _name(it: "Interpreter", node: ast.Name) -> Value:
+def _name(it: Interpreter, node: ast.Name) -> Value:
     value = it.state.frames.get(it.frame, _NO_NAMES).get(node.id) or it.lookup(node.id)
     if value is not UNKNOWN or not it.starred:
         return value
@@ -79,11 +67,11 @@ def _name(it: "Interpreter", node: ast.Name) -> Value:
     return next((item for item in found if item is not None), UNKNOWN)
 
 
-def _attribute(it: "Interpreter", node: ast.Attribute) -> Value:
+def _attribute(it: Interpreter, node: ast.Attribute) -> Value:
     return rank_values.named(it, node.attr, get_attribute(it, it.evaluate(node.value), node.attr, node))
 
 
-def _subscript(it: "Interpreter", node: ast.Subscript) -> Value:
+def _subscript(it: Interpreter, node: ast.Subscript) -> Value:
     owner = it.evaluate(node.value)
     if isinstance(node.slice, ast.Slice):
         return join(_slice(it, item, node.slice) for item in alternatives(owner))
@@ -93,7 +81,7 @@ def _subscript(it: "Interpreter", node: ast.Subscript) -> Value:
     return join([_item(it, item, key, node) for item in owner.values if not is_none(item)])
 
 
-def _slice(it: "Interpreter", owner: Value, node: ast.Slice) -> Value:
+def _slice(it: Interpreter, owner: Value, node: ast.Slice) -> Value:
     ends = [it.evaluate(part) if part else NONE for part in (node.lower, node.upper, node.step)]
     numbers = [item.value for item in ends if isinstance(item, Const) and not isinstance(item.value, str)]
     text = text_of(owner)
@@ -109,7 +97,7 @@ def _slice(it: "Interpreter", owner: Value, node: ast.Slice) -> Value:
     return owner if isinstance(owner, Element) else OF_RANK if cut_by_rank or is_by_rank(owner) else UNKNOWN
 
 
-def _item(it: "Interpreter", owner: Value, key: Value, node: ast.Subscript) -> Value:
+def _item(it: Interpreter, owner: Value, key: Value, node: ast.Subscript) -> Value:
     if isinstance(owner, Module) and (name := text_of(key)) is not None:
         return get_attribute(it, owner, name, node)  # globals()["name"]
     if isinstance(owner, Class):
@@ -145,7 +133,7 @@ def _item(it: "Interpreter", owner: Value, key: Value, node: ast.Subscript) -> V
     return OF_RANK if is_by_rank(key) or is_by_rank(owner) else UNKNOWN
 
 
-def _if_expression(it: "Interpreter", node: ast.IfExp) -> Value:
+def _if_expression(it: Interpreter, node: ast.IfExp) -> Value:
     value = it.evaluate(node.test)
     known = truth(value)
     if known is not None:
@@ -154,7 +142,7 @@ def _if_expression(it: "Interpreter", node: ast.IfExp) -> Value:
     return read_choice(it, node, value)
 
 
-def _bool_operation(it: "Interpreter", node: ast.BoolOp) -> Value:
+def _bool_operation(it: Interpreter, node: ast.BoolOp) -> Value:
     stops_at = isinstance(node.op, ast.Or)
     seen: list[Value] = []
     before: list[tuple[ast.expr, Value]] = []
@@ -184,11 +172,11 @@ def _tells_as(item: Value, first: RankValue) -> bool:
     return isinstance(item, RankValue) and item.first is first.first
 
 
-def _joined_text(it: "Interpreter", node: ast.JoinedStr) -> Value:
+def _joined_text(it: Interpreter, node: ast.JoinedStr) -> Value:
     return concatenated([_written_part(it, part) for part in node.values], it.place(node))
 
 
-def _written_part(it: "Interpreter", node: ast.expr) -> Value:
+def _written_part(it: Interpreter, node: ast.expr) -> Value:
     """Return a part of an f-string; a width, a precision or `!r` changes what a known value is written as."""
     if not isinstance(node, ast.FormattedValue):
         return it.evaluate(node)
@@ -198,7 +186,7 @@ def _written_part(it: "Interpreter", node: ast.expr) -> Value:
     return value if as_it_is or not isinstance(value, Const) else UNKNOWN
 
 
-def _sequence(it: "Interpreter", node: ast.expr) -> Value:
+def _sequence(it: Interpreter, node: ast.expr) -> Value:
     items: list[Value] = []
     parts = getattr(node, "elts", [])
     is_open = len(parts) > _MAX_WRITTEN
@@ -216,7 +204,7 @@ def _sequence(it: "Interpreter", node: ast.expr) -> Value:
     return Seq(tuple(items), is_open)
 
 
-def _dict(it: "Interpreter", node: ast.Dict) -> Value:
+def _dict(it: Interpreter, node: ast.Dict) -> Value:
     items: dict[Scalar, Value] = {}
     places: dict[Scalar, CodeLocation] = {}
     is_open = len(node.keys) > _MAX_WRITTEN
@@ -237,7 +225,7 @@ def _dict(it: "Interpreter", node: ast.Dict) -> Value:
     return Map(tuple(items.items()), is_open, places)
 
 
-def _comprehension(it: "Interpreter", node: ast.expr) -> Value:
+def _comprehension(it: Interpreter, node: ast.expr) -> Value:
     frame = it.new_frame(it.frame)
     outer, it.frame = it.frame, frame
     drawn = it.drawn
@@ -267,7 +255,7 @@ def _comprehension(it: "Interpreter", node: ast.expr) -> Value:
 
 
 def _known_items(
-    it: "Interpreter", node: ast.expr, generators: list[ast.comprehension], source: Value
+    it: Interpreter, node: ast.expr, generators: list[ast.comprehension], source: Value
 ) -> Value | None:
     """Return what a comprehension makes of a few known items one by one, None of anything else."""
     if len(generators) != 1:
@@ -294,17 +282,17 @@ def _known_items(
     return made_of if made_of.open is is_open and made_of.items else None
 
 
-def _lambda(it: "Interpreter", node: ast.Lambda) -> Value:
+def _lambda(it: Interpreter, node: ast.Lambda) -> Value:
     return calls.define(it, node, ())
 
 
-def _named(it: "Interpreter", node: ast.NamedExpr) -> Value:
+def _named(it: Interpreter, node: ast.NamedExpr) -> Value:
     value = it.evaluate(node.value)
     it.bind(node.target.id, value)
     return value
 
 
-def _yield(it: "Interpreter", node: ast.Yield) -> Value:
+def _yield(it: Interpreter, node: ast.Yield) -> Value:
     value = it.evaluate(node.value) if node.value else NONE
     if it.yields is not None:
         it.yields.append(value)
@@ -313,7 +301,7 @@ def _yield(it: "Interpreter", node: ast.Yield) -> Value:
     return UNKNOWN
 
 
-def _yield_from(it: "Interpreter", node: ast.YieldFrom) -> Value:
+def _yield_from(it: Interpreter, node: ast.YieldFrom) -> Value:
     value = it.evaluate(node.value)
     if it.yields is not None:
         it.yields.append(it.library.element(it, value))
@@ -321,11 +309,11 @@ def _yield_from(it: "Interpreter", node: ast.YieldFrom) -> Value:
     return UNKNOWN
 
 
-def _through(it: "Interpreter", node: ast.expr) -> Value:
+def _through(it: Interpreter, node: ast.expr) -> Value:
     return it.evaluate(getattr(node, "value"))  # noqa: B009 - Await and Starred
 
 
-HANDLERS: dict[type[ast.expr], Callable[["Interpreter", Any], Value]] = {
+HANDLERS: dict[type[ast.expr], Callable[[Interpreter, Any], Value]] = {
     ast.Constant: _constant,
     ast.Name: _name,
     ast.Attribute: _attribute,

@@ -1,10 +1,10 @@
 """The configuration of hydra: a file or a stored node, with what its list of defaults names of groups."""
 
 import posixpath
-from typing import TYPE_CHECKING
 
 from preflight.script.interpreter import classes, config_files
-from preflight.script.interpreter.events import Call, unwrap_value
+from preflight.script.interpreter.events import Call
+from preflight.script.interpreter.interpreter import Interpreter, unwrap_value
 from preflight.script.interpreter.values import (
     NONE,
     UNKNOWN,
@@ -19,23 +19,20 @@ from preflight.script.interpreter.values import (
     text_of,
 )
 
-if TYPE_CHECKING:
-    from preflight.script.interpreter.interpreter import Interpreter
-
 _STORE = -2
 """The thing on the heap that holds what the script gives hydra's ConfigStore, by group and name."""
 _MAX_DEPTH = 3
 """Lists of defaults in one another that are followed."""
 
 
-def config_store(it: "Interpreter", call: Call) -> Value:
+def config_store(it: Interpreter, call: Call) -> Value:
     """Return the store: one for the whole program."""
     if it.thing(_STORE) is None:
         it.put(_STORE, HeapObject("config store", call.place))
     return Ref(_STORE)
 
 
-def store_config(it: "Interpreter", call: Call) -> Value:
+def store_config(it: Interpreter, call: Call) -> Value:
     """ConfigStore.instance().store(group="model", name="small", node=Small)."""
     name, group = text_of(call.get("name", 0)), text_of(call.get("group", 2)) or ""
     if name is not None:
@@ -43,7 +40,7 @@ def store_config(it: "Interpreter", call: Call) -> Value:
     return NONE
 
 
-def composed_config(it: "Interpreter", call: Call) -> Value:
+def composed_config(it: Interpreter, call: Call) -> Value:
     """Return what hydra.main(config_path, config_name) passes to its function, Unknown where nothing is."""
     folder, name = text_of(call.get("config_path", 0)), text_of(call.get("config_name", 1))
     return UNKNOWN if name is None else _Composition(it, call, folder or "").config("", name, _MAX_DEPTH)
@@ -52,7 +49,7 @@ def composed_config(it: "Interpreter", call: Call) -> Value:
 class _Composition:
     """The configuration of one call, in which hydra takes each file or node once."""
 
-    def __init__(self, it: "Interpreter", call: Call, folder: str) -> None:
+    def __init__(self, it: Interpreter, call: Call, folder: str) -> None:
         self._it, self._call, self._folder = it, call, folder
         self._taken = set[str]()
 
@@ -94,7 +91,7 @@ class _Composition:
         return whole
 
 
-def _stored(it: "Interpreter", call: Call, key: str) -> Value:
+def _stored(it: Interpreter, call: Call, key: str) -> Value:
     node = it.attr(_STORE, key, UNKNOWN)
     if isinstance(node, Class):
         return classes.instantiate(it, node, unwrap_value(it, call.node, ()))

@@ -1,25 +1,29 @@
-"""Reads a script as Python would run it, with abstract values instead of real ones. Nothing is executed.
+"""What reads a script, with abstract values instead of real ones: where it is, and what it knows.
 
-The language is in this module and in `expressions`, `statements` and `calling`; what torch, transformers,
-accelerate, peft and trl do is in `library`. Both branches of an unknown condition are read, a loop's body
-twice (so that what one turn leaves behind meets the next), a call of the script's own functions at its place.
+Nothing is executed. What each piece of syntax does is in `expressions` and `statements`; what torch,
+transformers, accelerate, peft and trl do is a `Library`.
 """
 
 import ast
-from collections.abc import Callable, Iterator
+import builtins
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, ClassVar, Protocol, TypeAlias
 
 from preflight.facts.script import CodeLocation
 from preflight.script import bounds
 from preflight.script.bounds import TooLong, WorkBudget, excess, is_small, weight
-from preflight.script.interpreter import calls, expressions, statements
-from preflight.script.interpreter.branch_conditions import UNCALLED
 from preflight.script.interpreter.call_cache import CallCache
-from preflight.script.interpreter.choices import only_uses
-from preflight.script.interpreter.decorators import is_command
-from preflight.script.interpreter.events import Call, ClassInfo, Draw, FuncInfo, Loop, ScriptEvent
-from preflight.script.interpreter.module_names import ModuleName
+from preflight.script.interpreter.events import (
+    Call,
+    ClassInfo,
+    DeclaredOption,
+    Draw,
+    FuncInfo,
+    Loop,
+    ModuleName,
+    ScriptEvent,
+)
 from preflight.script.interpreter.state import State
 from preflight.script.interpreter.values import (
     NONE,
@@ -40,15 +44,12 @@ from preflight.script.interpreter.values import (
     Value,
     float32_of_its_own,
 )
-from preflight.script.library_names import TRAINS, is_named_trainer
-from preflight.script.source import PLACE, Source, Sources, used_by_program, used_names
+from preflight.script.library_names import is_named_trainer
+from preflight.script.source import PLACE, Source, Sources
 from preflight.script.target import RankTarget
 
-if TYPE_CHECKING:
-    from preflight.script.interpreter.arguments import DeclaredOption
-
 _OF_ONE_SIZE = frozenset({Unknown, Ref, Element, Method, Func, Class, Module, Dtype, Device, RankValue})
-_HANDLERS, _PARTS = expressions.HANDLERS, expressions.parts
+_BUILTINS = frozenset(dir(builtins))
 _MAX_PROBLEMS = 20
 _NO_NAMES, _NO_FRAMES = dict[str, Value](), dict[str, int]()
 
@@ -108,6 +109,8 @@ Listener = Callable[["Interpreter", ScriptEvent], None]
 class Interpreter:
     """One reading of a script for one target."""
 
+    expressions: ClassVar[Mapping[type[ast.expr], Callable[["Interpreter", Any], Value]]]
+    statements: ClassVar[Mapping[type[ast.stmt], Callable[["Interpreter", Any], None]]]
     guard: CodeLocation | None = None  # the condition around the current point by which rank 0 is alone
     drawn: tuple[Draw, ...] = ()  # data loaders that the loops around the current point draw from
     yielded_drawn: tuple[Draw, ...] = ()  # those at the last yield
@@ -168,65 +171,13 @@ class Interpreter:
         self._listener = listener
         self._source: Source | None = None
 
-    # --- running -----------------------------------------------------------------------
+    # --- reading -----------------------------------------------------------------------
 
     def is_named(self, node: ast.AST) -> bool:
         """Whether an expression is what an assignment gives a name to, on one of its paths."""
         value = self.named_value
         choices = (value.body, value.orelse) if isinstance(value, ast.IfExp) else (value,)
         return any(node is choice for choice in choices)
-
-    def run(self, source: Source) -> None:
-        """Read the script as `python script.py` would run it, then what nothing in it calls."""
-        try:
-            self.module_frame(source, main=True)
-            self._run_commands(source)
-            self._run_uncalled(source)
-        except (TooLong, RecursionError):
-            self.complete = False
-
-    def _run_commands(self, source: Source) -> None:
-        """Read the commands of click and typer that train, by their names, and one that is alone."""
-        frame = self.modules[source.path]
-        known = [(key, info.node) for key, info in self.functions.items() if info.source is source]
-        mine = [(key, node) for key, node in known if key not in self.called and is_command(node)]
-        trains = [(key, node) for key, node in mine if TRAINS.search(getattr(node, "name", ""))]
-        for key, _ in trains or (mine if len(mine) == 1 else ()):
-            self._run_alone(Func(key, frame), frame)
-
-    def _run_uncalled(self, source: Source) -> None:
-        """A library of training functions, or a `main` that a tool calls: read each with its defaults.
-
-        Of a script that starts something itself only what it names and trains: an untaken branch may call it.
-        """
-        frame = self.modules[source.path]
-        names = self.state.frames[frame].items()
-        mine = [(name, it) for name, it in names if isinstance(it, Func) and it.key not in self.called]
-        used = self.sources.parser.find(used_by_program, source.tree) if mine else None
-        if used is None and mine and self._has_trained(source):
-            used = used_names(self.sources.parser.nodes(source.tree))
-        for name, value in sorted(mine, key=lambda item: item[0] not in ("main", "train")):
-            known = value.key in self.functions and value.key not in self.called
-            if known and (used is None or (name in used and not only_uses(name))):
-                self.contexts = [] if used is None or value.key in self.handed else [UNCALLED]
-                self._run_alone(value, frame)
-        self.contexts = []
-
-    def _has_trained(self, source: Source) -> bool:
-        """Whether a script without a guard has called what trains, by its name, and starts nothing else."""
-        called = (self.functions[key] for key in self.called if key in self.functions)
-        return any(info.source is source and TRAINS.search(getattr(info.node, "name", "")) for info in called)
-
-    def _run_alone(self, func: Func, frame: int) -> None:
-        before = self.state.fork()
-        self.state = before.fork()
-        self.state.dead = False
-        self.frame = frame
-        name = ast.Name(id="main", ctx=ast.Load())
-        node = ast.Call(func=name, args=[], keywords=[], lineno=1, col_offset=0)
-        place = self.functions[func.key].source.place(self.functions[func.key].node)
-        calls.call_function(self, func, Call(node, place, (), {}, {}, open=False))
-        self.state = before
 
     def module_frame(self, source: Source, *, main: bool = False) -> int:
         """Return the frame of a module, reading it the first time."""
@@ -242,7 +193,7 @@ class Interpreter:
             {"__name__": Const("__main__" if main else source.path), "__file__": Const(source.path)}
         )
         with self.within(source, frame):
-            statements.execute(self, source.tree.body)
+            self.execute(source.tree.body)
         self.state.dead = False
         self._module_names[frame] = dict(self.state.frames.get(frame, {}))
         return frame
@@ -347,7 +298,7 @@ class Interpreter:
             if value is not None:
                 return value
             frame = self.parents.get(frame)
-        return ExternalName(f"builtins.{name}") if name in expressions.BUILTINS else UNKNOWN
+        return ExternalName(f"builtins.{name}") if name in _BUILTINS else UNKNOWN
 
     def bind(self, name: str, value: Value) -> None:
         """Give a name of the current frame a value."""
@@ -362,11 +313,18 @@ class Interpreter:
         work.steps += 1
         if work.steps > bounds.MAX_STEPS:
             raise TooLong
-        value = _HANDLERS.get(type(node), _PARTS)(self, node)
+        value = self.expressions.get(type(node), Interpreter.evaluate_parts)(self, node)
         if type(value) in _OF_ONE_SIZE or is_small(value):
             return value
         work.copy(weight(value))
         return self.held(value, node)
+
+    def evaluate_parts(self, node: ast.expr) -> Value:
+        """Evaluate what is inside an expression that is not modelled, for what it does."""
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.expr):
+                self.evaluate(child)
+        return UNKNOWN
 
     def held(self, value: Value, node: ast.AST) -> Value:
         """Return a value, Unknown when it is too large, which is noted as not judged."""
@@ -380,8 +338,14 @@ class Interpreter:
             self.excesses[reason] = None
 
     def execute(self, body: list[ast.stmt]) -> None:
-        """Carry out statements."""
-        statements.execute(self, body)
+        """Carry out statements until the path ends."""
+        for statement in body:
+            if self.state.dead:
+                return
+            self.work.add()
+            handler = self.statements.get(type(statement))
+            if handler is not None:
+                handler(self, statement)
 
     def mro(self, key: int) -> Iterator[ClassInfo]:
         """Yield a class of the script and its bases of the script."""
@@ -398,3 +362,16 @@ class Interpreter:
         """Return the library class that a class of the script derives from, "" when none."""
         names = (base.name for info in self.mro(key) for base in info.bases if isinstance(base, ExternalName))
         return next((name for name in names if self.library.class_kind(name) or is_named_trainer(name)), "")
+
+
+CallModel: TypeAlias = Callable[[Interpreter, Call], Value]
+"""What calling a function of a library gives."""
+MethodModel: TypeAlias = Callable[[Interpreter, Ref | Element, Call], Value]
+ConstructorModel: TypeAlias = Callable[[Interpreter, Ref, str, Call], None]
+"""What a class of a library, by its name, makes of a new object."""
+
+
+def unwrap_value(it: Interpreter, node: ast.AST, args: tuple[Value, ...]) -> Call:
+    """Return a call that represents something that is not written as one."""
+    syntax = ast.copy_location(ast.Call(func=ast.Name(id="_", ctx=ast.Load()), args=[], keywords=[]), node)
+    return Call(syntax, it.place(node), args, {}, {}, open=False)

@@ -3,18 +3,15 @@
 import ast
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
 
 from preflight.facts.script import CodeLocation
 from preflight.script.interpreter.assignments import assign
 from preflight.script.interpreter.branch_conditions import RANK_0
 from preflight.script.interpreter.branches import OF_RANKS, place_of_turns
 from preflight.script.interpreter.events import Draw, Loop, ScriptEvent
+from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.state import merge_states
 from preflight.script.interpreter.values import Seq, names_of, truth
-
-if TYPE_CHECKING:
-    from preflight.script.interpreter.interpreter import Interpreter
 
 _LOOP_PASSES = 2
 """What a loop does once may change what it does the next time. In a repeated loop, one inside runs once."""
@@ -22,7 +19,7 @@ _MAX_UNROLLED = 6
 """Turns that are read one by one, those of loops in loops multiplied."""
 
 
-def read_for(it: "Interpreter", node: ast.For | ast.AsyncFor) -> None:
+def read_for(it: Interpreter, node: ast.For | ast.AsyncFor) -> None:
     """Carry out a loop over items: those that are known one by one, others as one that stands for all."""
     outer_drawn = it.drawn
     iterable = names_of(it.evaluate(node.iter))
@@ -50,7 +47,7 @@ def _still_drawn(drawn: tuple[Draw, ...], outer: tuple[Draw, ...]) -> tuple[Draw
     return (*outer, *(item for item in drawn if item.by_next and item not in outer))
 
 
-def read_while(it: "Interpreter", node: ast.While) -> None:
+def read_while(it: Interpreter, node: ast.While) -> None:
     """Carry out a loop with a condition."""
     value = it.evaluate(node.test)
     if truth(value) is False:
@@ -66,7 +63,7 @@ def read_while(it: "Interpreter", node: ast.While) -> None:
     it.drawn = _still_drawn(it.drawn, outer_drawn)
 
 
-def leave(it: "Interpreter", place: CodeLocation, left: Sequence[Loop], *, fails: bool = False) -> None:
+def leave(it: Interpreter, place: CodeLocation, left: Sequence[Loop], *, fails: bool = False) -> None:
     """Report a way out of loops that some ranks or turns take; one that fails ends the others as well."""
     for loop in left:
         if it.tests[loop.tests :] or not OF_RANKS.isdisjoint(it.contexts[loop.depth :]):
@@ -74,16 +71,12 @@ def leave(it: "Interpreter", place: CodeLocation, left: Sequence[Loop], *, fails
             it.emit(ScriptEvent("break", place, number, what="fails" if fails else ""))
 
 
-def _passes(it: "Interpreter") -> int:
+def _passes(it: Interpreter) -> int:
     return 1 if it.repeated else _LOOP_PASSES
 
 
 def _loop(
-    it: "Interpreter",
-    node: ast.For | ast.AsyncFor | ast.While,
-    turns: list[Callable[[], None]],
-    *,
-    same: bool,
+    it: Interpreter, node: ast.For | ast.AsyncFor | ast.While, turns: list[Callable[[], None]], *, same: bool
 ) -> None:
     """Carry out the turns of a loop; `same`: all but the first repeat what was read already."""
     outer, it.breaks = it.breaks, []

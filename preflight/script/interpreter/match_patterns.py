@@ -2,10 +2,10 @@
 
 import ast
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from preflight.script.interpreter.attributes import get_attribute
 from preflight.script.interpreter.branch_conditions import OTHER_RANKS, RANK_0
+from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.operators import is_same
 from preflight.script.interpreter.values import (
     UNKNOWN,
@@ -20,11 +20,8 @@ from preflight.script.interpreter.values import (
     truth,
 )
 
-if TYPE_CHECKING:
-    from preflight.script.interpreter.interpreter import Interpreter
 
-
-def case_matches(it: "Interpreter", case: ast.match_case, subject: Value) -> bool | None:
+def case_matches(it: Interpreter, case: ast.match_case, subject: Value) -> bool | None:
     """Return whether a case is the one, None when that is not known; its names are bound either way."""
     fits = _fits(it, case.pattern, subject)
     if fits is False or case.guard is None:
@@ -33,7 +30,7 @@ def case_matches(it: "Interpreter", case: ast.match_case, subject: Value) -> boo
     return False if allowed is False else (None if allowed is None else fits)
 
 
-def place_of_case(it: "Interpreter", case: ast.match_case, subject: Value, before: Sequence[str]) -> str:
+def place_of_case(it: Interpreter, case: ast.match_case, subject: Value, before: Sequence[str]) -> str:
     """Return which ranks come to a case of `match rank:`; `before` are those of the cases before it."""
     guard = it.evaluate(case.guard) if case.guard is not None else UNKNOWN
     if isinstance(guard, RankValue) and guard.first is not None and guard.sure is not False:
@@ -53,7 +50,7 @@ def place_of_case(it: "Interpreter", case: ast.match_case, subject: Value, befor
     return RANK_0 if subject.first is bool(value.value) else OTHER_RANKS
 
 
-def _fits(it: "Interpreter", pattern: ast.pattern, subject: Value) -> bool | None:
+def _fits(it: Interpreter, pattern: ast.pattern, subject: Value) -> bool | None:
     if isinstance(pattern, ast.MatchValue):
         return None if isinstance(subject, OneOf) else is_same(it.evaluate(pattern.value), subject)
     if isinstance(pattern, ast.MatchSingleton):
@@ -82,7 +79,7 @@ def _fits(it: "Interpreter", pattern: ast.pattern, subject: Value) -> bool | Non
     return False if isinstance(pattern, ast.MatchMapping) and isinstance(subject, (Const, Seq)) else None
 
 
-def _fits_class(it: "Interpreter", pattern: ast.MatchClass, subject: Ref) -> bool | None:
+def _fits_class(it: Interpreter, pattern: ast.MatchClass, subject: Ref) -> bool | None:
     """`case Config(precision=p)`: an object of a class of the script, by its attributes."""
     thing, cls = it.thing(subject), it.evaluate(pattern.cls)
     own = thing.get("__class__") if thing else UNKNOWN
@@ -95,7 +92,7 @@ def _fits_class(it: "Interpreter", pattern: ast.MatchClass, subject: Ref) -> boo
     return False if False in answers else (None if None in answers else True)
 
 
-def _fits_entries(it: "Interpreter", pattern: ast.MatchMapping, subject: Map) -> bool | None:
+def _fits_entries(it: Interpreter, pattern: ast.MatchMapping, subject: Map) -> bool | None:
     """`case {"precision": p}`: a dict that has these entries, and may have more."""
     answers: list[bool | None] = [True]
     for key, inner in zip(pattern.keys, pattern.patterns, strict=True):
@@ -109,7 +106,7 @@ def _fits_entries(it: "Interpreter", pattern: ast.MatchMapping, subject: Map) ->
     return False if False in answers else (None if None in answers else True)
 
 
-def _fits_items(it: "Interpreter", pattern: ast.MatchSequence, subject: Value) -> bool | None:
+def _fits_items(it: Interpreter, pattern: ast.MatchSequence, subject: Value) -> bool | None:
     known = subject.items if isinstance(subject, Seq) and not subject.open else None
     starred = any(isinstance(item, ast.MatchStar) for item in pattern.patterns)
     if known is None or starred or len(known) != len(pattern.patterns):

@@ -1,37 +1,24 @@
 """Modules that a script imports by a name which it puts together: the head and the tail of such a name."""
 
 import ast
-from typing import TYPE_CHECKING
 
-from preflight.frozen import dataclass
+from preflight.script.interpreter.events import ModuleName
+from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.values import text_of
-from preflight.script.source import Source
-
-if TYPE_CHECKING:
-    from preflight.script.interpreter.interpreter import Interpreter
 
 _MAX_MODULES = 16
 """Modules that may have such a name and are read, at most."""
 _MAX_DEPTH = 4
 
 
-@dataclass(frozen=True, slots=True)
-class ModuleName:
-    """The known ends of a module's name, and the file that imports it."""
-
-    head: str
-    tail: str
-    source: Source
-
-
-def note_module_name(it: "Interpreter", node: ast.expr) -> None:
+def note_module_name(it: Interpreter, node: ast.expr) -> None:
     """Note `importlib.import_module(f"models.{name}_model")`, whose name is not known."""
     head, tail = _ends(it, node, _MAX_DEPTH)
     if "." in head:
         it.sought_modules[ModuleName(head, tail, it.source)] = None
 
 
-def _ends(it: "Interpreter", node: ast.expr, depth: int) -> tuple[str, str]:
+def _ends(it: Interpreter, node: ast.expr, depth: int) -> tuple[str, str]:
     """Return the head and the tail of a text, as far as they are known."""
     parts: list[ast.expr] = []
     if isinstance(node, ast.JoinedStr):
@@ -58,7 +45,7 @@ def _assigned_texts(nodes: list[ast.AST]) -> dict[str, ast.expr]:
     }
 
 
-def read_modules(it: "Interpreter") -> None:
+def read_modules(it: Interpreter) -> None:
     """Read the modules that have such names: any of them may be the one."""
     for name in list(it.sought_modules):
         package, _, begin = name.head.rpartition(".")

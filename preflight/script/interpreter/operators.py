@@ -5,9 +5,10 @@ import operator
 import posixpath
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from preflight.facts.script import CodeLocation
+from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.rank_values import asked, note_choice
 from preflight.script.interpreter.string_formats import percent
 from preflight.script.interpreter.values import (
@@ -37,10 +38,6 @@ from preflight.script.interpreter.values import (
     truth,
 )
 
-if TYPE_CHECKING:
-    from preflight.script.interpreter.interpreter import Interpreter
-
-
 _BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
@@ -59,7 +56,7 @@ _COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
 }
 
 
-def unary(it: "Interpreter", node: ast.UnaryOp) -> Value:
+def unary(it: Interpreter, node: ast.UnaryOp) -> Value:
     """Return `not x` and `-x` where x is known."""
     value = it.evaluate(node.operand)
     if isinstance(node.op, ast.Not):
@@ -79,7 +76,7 @@ def _opposite(*, answer: bool | None) -> bool | None:
     return None if answer is None else not answer
 
 
-def binary(it: "Interpreter", node: ast.BinOp) -> Value:
+def binary(it: Interpreter, node: ast.BinOp) -> Value:
     """Return `a + b` and the like; what a rank is part of differs from rank to rank."""
     left, right = it.evaluate(node.left), it.evaluate(node.right)
     template = text_of(left) if isinstance(node.op, ast.Mod) else None
@@ -128,7 +125,7 @@ def _calculated(
     return Const(result, place) if isinstance(result, (str, int, float, bool, bytes)) else UNKNOWN
 
 
-def compare(it: "Interpreter", node: ast.Compare) -> Value:
+def compare(it: Interpreter, node: ast.Compare) -> Value:
     """Return whether `a < b <= c`, Unknown when reading cannot know."""
     left = it.evaluate(node.left)
     place = None
@@ -168,7 +165,7 @@ _FIRST_RANK: dict[tuple[type[ast.cmpop], Scalar], bool] = {
 """Comparisons with a rank, and whether they hold on rank 0 only, or on all others."""
 
 
-def _default_among(it: "Interpreter", *values: Value) -> CodeLocation | None:
+def _default_among(it: Interpreter, *values: Value) -> CodeLocation | None:
     """Return where an option's default is written that is one of these: what it decides holds without it."""
     if it.option_places:
         for value in values:
@@ -177,7 +174,7 @@ def _default_among(it: "Interpreter", *values: Value) -> CodeLocation | None:
     return None
 
 
-def _compared(it: "Interpreter", op: ast.cmpop, left: Value, right: Value) -> bool | None:
+def _compared(it: Interpreter, op: ast.cmpop, left: Value, right: Value) -> bool | None:
     if type(left) is not OneOf and type(right) is not OneOf:
         return _compared_one(it, op, left, right)
     answers = {
@@ -186,11 +183,11 @@ def _compared(it: "Interpreter", op: ast.cmpop, left: Value, right: Value) -> bo
     return answers.pop() if len(answers) == 1 else None
 
 
-def _compared_with(it: "Interpreter", op: ast.cmpop, right: Value, left: Value) -> bool | None:
+def _compared_with(it: Interpreter, op: ast.cmpop, right: Value, left: Value) -> bool | None:
     return _compared(it, op, left, right)
 
 
-def _compared_one(it: "Interpreter", op: ast.cmpop, left: Value, right: Value) -> bool | None:
+def _compared_one(it: Interpreter, op: ast.cmpop, left: Value, right: Value) -> bool | None:
     if isinstance(op, (ast.In, ast.NotIn)):
         inside = _contains(it, right, left)
         return inside if inside is None or isinstance(op, ast.In) else not inside
@@ -254,7 +251,7 @@ def _actual(value: Value) -> Value:
     return value
 
 
-def _contains(it: "Interpreter", whole: Value, item: Value) -> bool | None:
+def _contains(it: Interpreter, whole: Value, item: Value) -> bool | None:
     if isinstance(whole, ExternalName):
         found = it.library.subscript(it, f"{whole.name}.__contains__", item)
         return truth(found) if isinstance(found, Const) else None

@@ -2,10 +2,10 @@
 
 import ast
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from preflight.script.interpreter.branch_conditions import OTHER_RANKS, RANK_0, asks_rank
 from preflight.script.interpreter.events import Call
+from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.values import (
     OF_RANK,
     TRUE,
@@ -22,9 +22,6 @@ from preflight.script.interpreter.values import (
     truth,
 )
 from preflight.script.syntax_trees import walk
-
-if TYPE_CHECKING:
-    from preflight.script.interpreter.interpreter import Interpreter
 
 PARTED = "parted by rank"
 SEEDED = "seeded by rank"
@@ -54,7 +51,7 @@ _COLLECTORS = frozenset({"append", "add", "extend", "insert", "put", "update", "
 _GENERATORS = frozenset({"default_rng", "Random", "RandomState"})
 
 
-def named(it: "Interpreter", name: str, value: Value) -> Value:
+def named(it: Interpreter, name: str, value: Value) -> Value:
     """Return a value; one that is not known, and is named as a rank, is a rank."""
     if (value is not UNKNOWN and type(value) is not OneOf) or name not in _NAMES or it.target.world == 1:
         return value
@@ -64,7 +61,7 @@ def named(it: "Interpreter", name: str, value: Value) -> Value:
     return RankValue() if value is UNKNOWN else value
 
 
-def answered(it: "Interpreter", value: Value) -> Value:
+def answered(it: Interpreter, value: Value) -> Value:
     """Return what a function returns: True on rank 0 and False on the others says which rank this is."""
     places = [place for place in it.contexts[it.call_contexts :] if place in (RANK_0, OTHER_RANKS)]
     if not isinstance(value, Const) or not places:
@@ -116,7 +113,7 @@ def without_contradiction(values: list[Value]) -> list[Value]:
     return [value.values[0] if type(value) is OneOf and not value.values[1:] else value for value in values]
 
 
-def given_by(it: "Interpreter", func: Value, call: Call, result: Value) -> Value:
+def given_by(it: Interpreter, func: Value, call: Call, result: Value) -> Value:
     """Return what a call gives; what it makes of the rank unseen is by rank too, a place on a GPU not."""
     if result is not UNKNOWN or type(func) is Class:
         return result
@@ -137,7 +134,7 @@ def given_by(it: "Interpreter", func: Value, call: Call, result: Value) -> Value
     return OF_RANK if is_by_rank(func) or (by_rank and name not in _MOVES) else result
 
 
-def _answers_by_rank(it: "Interpreter", func: Func) -> bool:
+def _answers_by_rank(it: Interpreter, func: Func) -> bool:
     """Whether a function gives the answer to a question that names the rank: `return single or rank == 0`."""
     body = getattr(it.functions[func.key].node, "body", ())
     last = body[-1] if isinstance(body, list) else None
@@ -145,7 +142,7 @@ def _answers_by_rank(it: "Interpreter", func: Func) -> bool:
     return isinstance(question, (ast.BoolOp, ast.Compare)) and asks_rank(question)
 
 
-def note_choice(it: "Interpreter", node: ast.Compare | ast.BinOp, left: Value, right: Value) -> None:
+def note_choice(it: Interpreter, node: ast.Compare | ast.BinOp, left: Value, right: Value) -> None:
     """Note `i % world_size == rank` and `(i + rank) % n`: which items are chosen depends on the rank."""
     if "no_grad" in it.contexts:
         return  # of what is evaluated
@@ -160,7 +157,7 @@ def note_choice(it: "Interpreter", node: ast.Compare | ast.BinOp, left: Value, r
         it.notes.setdefault(PARTED, []).append(it.place(node))
 
 
-def forget_choice(it: "Interpreter", before: int, body: list[ast.stmt]) -> None:
+def forget_choice(it: Interpreter, before: int, body: list[ast.stmt]) -> None:
     """Forget what a condition has noted since there were `before` notes, where its branch collects nothing.
 
     `if i % world_size == rank: save(sample)` shares out work, and says nothing of the data that train.

@@ -2,20 +2,15 @@
 
 import ast
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from preflight.script.interpreter import config_files
+from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.values import UNKNOWN, Const, Map, Value
-
-if TYPE_CHECKING:
-    from preflight.script.interpreter.interpreter import Interpreter
 
 _CAPTURES = frozenset({"capture", "automain", "main", "command"})
 
 
-def captured_value(
-    it: "Interpreter", node: ast.FunctionDef | ast.AsyncFunctionDef, name: str
-) -> Value | None:
+def captured_value(it: Interpreter, node: ast.FunctionDef | ast.AsyncFunctionDef, name: str) -> Value | None:
     """Return what sacred puts in for a parameter, None where the function is none of an experiment's."""
     if not any(_is_of(item, _CAPTURES) for item in node.decorator_list):
         return None
@@ -32,7 +27,7 @@ def _is_of(node: ast.expr, names: frozenset[str]) -> bool:
     return isinstance(called, ast.Attribute) and called.attr in names
 
 
-def _parts(it: "Interpreter") -> Iterator[ast.FunctionDef | ast.Call]:
+def _parts(it: Interpreter) -> Iterator[ast.FunctionDef | ast.Call]:
     """Yield what gives an experiment of this file its configuration, functions and calls."""
     for node in it.sources.parser.nodes(it.source.tree):
         if isinstance(node, ast.FunctionDef):
@@ -42,7 +37,7 @@ def _parts(it: "Interpreter") -> Iterator[ast.FunctionDef | ast.Call]:
             yield node
 
 
-def _entry(it: "Interpreter", part: ast.FunctionDef | ast.Call, name: str) -> Value | None:
+def _entry(it: Interpreter, part: ast.FunctionDef | ast.Call, name: str) -> Value | None:
     """Return an entry: a local of a function, or what a call is given as a dict, a file or keywords."""
     if isinstance(part, ast.Call):
         words = {word.arg: word.value for word in part.keywords}

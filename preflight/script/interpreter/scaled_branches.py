@@ -5,16 +5,13 @@
 """
 
 import ast
-from typing import TYPE_CHECKING
 
+from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.state import State
 from preflight.script.interpreter.values import Ref, alternatives
 
-if TYPE_CHECKING:
-    from preflight.script.interpreter.interpreter import Interpreter
 
-
-def enter_branch(it: "Interpreter", test: ast.expr, *, holds: bool) -> None:
+def enter_branch(it: Interpreter, test: ast.expr, *, holds: bool) -> None:
     """Enter a branch in which a condition holds, or does not."""
     if not it.state.scaled:
         return
@@ -28,7 +25,7 @@ def enter_branch(it: "Interpreter", test: ast.expr, *, holds: bool) -> None:
         it.state.scaled = False
 
 
-def leave_branches(it: "Interpreter", test: ast.expr, taken: State, other: State) -> None:
+def leave_branches(it: Interpreter, test: ast.expr, taken: State, other: State) -> None:
     """Note of a condition in which of its branches the loss was scaled."""
     if taken.scaled is not other.scaled and not (taken.dead or other.dead):
         inner, given = _subject(test)

@@ -2,7 +2,7 @@
 
 import ast
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from preflight import regex as re
 from preflight.script.interpreter import branches, calls, classes, loops, rank_values
@@ -10,7 +10,7 @@ from preflight.script.interpreter.assignments import assign, delete_item, note_s
 from preflight.script.interpreter.branch_conditions import FINALLY, MAYBE, RANK_0
 from preflight.script.interpreter.contexts import context_kinds, note_autocast
 from preflight.script.interpreter.decorators import OF_KINDS, wrapped_function
-from preflight.script.interpreter.events import unwrap_value
+from preflight.script.interpreter.interpreter import Interpreter, unwrap_value
 from preflight.script.interpreter.match_patterns import case_matches, place_of_case
 from preflight.script.interpreter.state import State, merge_states
 from preflight.script.interpreter.values import (
@@ -24,12 +24,8 @@ from preflight.script.interpreter.values import (
     Ref,
     Value,
 )
+from preflight.script.source import Source
 from preflight.script.syntax_trees import walk
-
-if TYPE_CHECKING:
-    from preflight.script.interpreter.interpreter import Interpreter
-    from preflight.script.source import Source
-
 
 _OPERATION, _OF_ENVIRON = "gpulaunch_operation", "gpulaunch_environ"
 """Where nodes keep what each reading needs of them, at every visit."""
@@ -38,23 +34,12 @@ _ENDS = frozenset({"SystemExit", "SystemExit()", "SystemExit(0)"})
 _NOTES = re.compile(r"^(?:append|add|update|setdefault|insert|extend)$|register")
 
 
-def execute(it: "Interpreter", body: list[ast.stmt]) -> None:
-    """Carry out statements until the path ends."""
-    for statement in body:
-        if it.state.dead:
-            return
-        it.work.add()
-        handler = _HANDLERS.get(type(statement))
-        if handler is not None:
-            handler(it, statement)
-
-
-def _expression(it: "Interpreter", node: ast.Expr) -> None:
+def _expression(it: Interpreter, node: ast.Expr) -> None:
     it.named_value = node.value  # net.half() alone changes net
     it.evaluate(node.value)
 
 
-def _assign(it: "Interpreter", node: ast.Assign) -> None:
+def _assign(it: Interpreter, node: ast.Assign) -> None:
     it.named_value = node.value
     value = it.evaluate(node.value)
     if it.open_loops and isinstance(node.value, ast.BinOp):
@@ -65,18 +50,18 @@ def _assign(it: "Interpreter", node: ast.Assign) -> None:
     note_second_name(it, node, value)
 
 
-def _counted(it: "Interpreter", value: Value) -> Value:
+def _counted(it: Interpreter, value: Value) -> Value:
     """Return what a variable holds that each turn of a loop changes: the last number or text is not known."""
     grows = isinstance(value, Const) and type(value.value) in (int, float, str)
     return UNKNOWN if grows and it.open_loops else value
 
 
-def _annotated(it: "Interpreter", node: ast.AnnAssign) -> None:
+def _annotated(it: Interpreter, node: ast.AnnAssign) -> None:
     if node.value is not None:
         assign(it, node.target, it.evaluate(node.value))
 
 
-def _augmented(it: "Interpreter", node: ast.AugAssign) -> None:
+def _augmented(it: Interpreter, node: ast.AugAssign) -> None:
     if isinstance(node.op, ast.BitOr) and it.evaluate(node.target) == ExternalName("os.environ"):
         it.library.call(it, "os.environ.update", unwrap_value(it, node, (it.evaluate(node.value),)))
     else:
@@ -93,18 +78,18 @@ def _operation(node: ast.AugAssign) -> ast.BinOp:
     return operation
 
 
-def _break(it: "Interpreter", node: ast.Break) -> None:
+def _break(it: Interpreter, node: ast.Break) -> None:
     loops.leave(it, it.place(node), it.loops[-1:])
     it.breaks.append(it.state.fork())
     it.state.dead = True
 
 
-def _continue(it: "Interpreter", _node: ast.Continue) -> None:
+def _continue(it: Interpreter, _node: ast.Continue) -> None:
     it.continues.append(it.state.fork())
     it.state.dead = True
 
 
-def _return(it: "Interpreter", node: ast.Return) -> None:
+def _return(it: Interpreter, node: ast.Return) -> None:
     it.named_value = node.value  # by the caller, if at all
     value = it.evaluate(node.value) if node.value else NONE
     loops.leave(it, it.place(node), [loop for loop in it.loops if loop.calls == len(it.stack)])
@@ -112,7 +97,7 @@ def _return(it: "Interpreter", node: ast.Return) -> None:
     it.state.dead = True
 
 
-def _raise(it: "Interpreter", node: ast.Raise) -> None:
+def _raise(it: Interpreter, node: ast.Raise) -> None:
     if node.exc is not None:
         it.evaluate(node.exc)
     ends = node.exc is not None and ast.unparse(node.exc) in _ENDS
@@ -120,16 +105,16 @@ def _raise(it: "Interpreter", node: ast.Raise) -> None:
     it.state.dead = True
 
 
-def _try(it: "Interpreter", node: ast.Try) -> None:
+def _try(it: Interpreter, node: ast.Try) -> None:
     """A handler is read from what holds before and after the body, and may or may not have run.
 
     Imports are taken to succeed, and variables of the launch to be set, unless the body always raises.
     """
     before, left, depth = it.state.fork(), branches.ways_out(it), len(it.contexts)
-    execute(it, node.body)
+    it.execute(node.body)
     ended = it.state.fork()
     always = ended.dead and branches.ways_out(it) == left
-    execute(it, node.orelse)
+    it.execute(node.orelse)
     paths = [it.state]
     imports = any(isinstance(item, (ast.Import, ast.ImportFrom)) for item in node.body)
     environ = not imports and any(_names_environ(item) for item in node.body)
@@ -139,7 +124,7 @@ def _try(it: "Interpreter", node: ast.Try) -> None:
             paths.append(_handled(it, handler, always=always))
     it.state = merge_states(paths)
     inside, it.contexts[depth:] = it.contexts[depth:], [FINALLY]  # also those who left come to the last block
-    execute(it, node.finalbody)
+    it.execute(node.finalbody)
     it.contexts[depth : depth + 1] = inside
 
 
@@ -151,14 +136,14 @@ def _names_environ(node: ast.stmt) -> bool:
     return named
 
 
-def _handled(it: "Interpreter", handler: ast.ExceptHandler, *, always: bool) -> State:
+def _handled(it: Interpreter, handler: ast.ExceptHandler, *, always: bool) -> State:
     """Return the state after a handler. One that only gives up returns nothing that training continues
     with.
     """
     returned = len(it.returns)
     if not always:
         it.contexts.append("except")
-    execute(it, handler.body)
+    it.execute(handler.body)
     if not always:
         it.contexts.pop()
         it.returns[returned:] = [way for way in it.returns[returned:] if way[0] != NONE]
@@ -173,7 +158,7 @@ def _never_runs(handler: ast.ExceptHandler, *, imports: bool, environ: bool) -> 
     return environ and "KeyError" in caught
 
 
-def _with(it: "Interpreter", node: ast.With | ast.AsyncWith) -> None:
+def _with(it: Interpreter, node: ast.With | ast.AsyncWith) -> None:
     depth = len(it.contexts)
     outer, it.block = it.block, node.body
     managers, after = list[Value](), it.default_dtype
@@ -189,7 +174,7 @@ def _with(it: "Interpreter", node: ast.With | ast.AsyncWith) -> None:
         note_autocast(it, manager)
     it.block = outer
     within = it.default_dtype
-    execute(it, node.body)
+    it.execute(node.body)
     it.default_dtype = after if it.default_dtype is within else it.default_dtype
     for manager in reversed(managers):
         if not it.state.dead:
@@ -197,7 +182,7 @@ def _with(it: "Interpreter", node: ast.With | ast.AsyncWith) -> None:
     del it.contexts[depth:]
 
 
-def _entered(it: "Interpreter", manager: Value, node: ast.AST, name: str) -> Value:
+def _entered(it: Interpreter, manager: Value, node: ast.AST, name: str) -> Value:
     """Return what entering a context gives: of a class of the script what its method does, else itself."""
     method = classes.method_of(it, manager, name) if isinstance(manager, Ref) else None
     if method is None:
@@ -206,7 +191,7 @@ def _entered(it: "Interpreter", manager: Value, node: ast.AST, name: str) -> Val
     return calls.call_function(it, method, unwrap_value(it, node, given))
 
 
-def _function(it: "Interpreter", node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
+def _function(it: Interpreter, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
     if any(
         isinstance(item, ast.Attribute) and item.attr in ("setter", "deleter") for item in node.decorator_list
     ):
@@ -225,7 +210,7 @@ def _function(it: "Interpreter", node: ast.FunctionDef | ast.AsyncFunctionDef) -
         it.bind(node.name, made)
 
 
-def _register(it: "Interpreter", decorator: Value, defined: Value, node: ast.AST) -> None:
+def _register(it: Interpreter, decorator: Value, defined: Value, node: ast.AST) -> None:
     """Follow a decorator of the script for what it notes, as a registry does; the name keeps its body."""
     if isinstance(decorator, Func) and _notes_something(it, decorator):
         dead = it.state.dead
@@ -237,7 +222,7 @@ def _register(it: "Interpreter", decorator: Value, defined: Value, node: ast.AST
         calls.invoke(it, decorator, unwrap_value(it, node, (defined,)))
 
 
-def _notes_something(it: "Interpreter", func: Func) -> bool:
+def _notes_something(it: Interpreter, func: Func) -> bool:
     """Whether a function puts anything into a list or dict: of a decorator only that is followed."""
     info = it.functions.get(func.key)
     return info is not None and any(
@@ -247,14 +232,14 @@ def _notes_something(it: "Interpreter", func: Func) -> bool:
     )
 
 
-def _class(it: "Interpreter", node: ast.ClassDef) -> None:
+def _class(it: Interpreter, node: ast.ClassDef) -> None:
     cls = classes.define_class(it, node)
     it.bind(node.name, cls)
     for decorator in node.decorator_list:
         _register(it, it.evaluate(decorator), cls, node)
 
 
-def _import(it: "Interpreter", node: ast.Import) -> None:
+def _import(it: Interpreter, node: ast.Import) -> None:
     for alias in node.names:
         source = it.sources.imported(alias.name, 0, it.source)
         value: Value
@@ -266,7 +251,7 @@ def _import(it: "Interpreter", node: ast.Import) -> None:
         it.bind(alias.asname or alias.name.split(".")[0], value)
 
 
-def _import_from(it: "Interpreter", node: ast.ImportFrom) -> None:
+def _import_from(it: Interpreter, node: ast.ImportFrom) -> None:
     source = it.sources.imported(node.module or "", node.level, it.source)
     if node.names[0].name != "*":
         for alias in node.names:
@@ -279,12 +264,12 @@ def _import_from(it: "Interpreter", node: ast.ImportFrom) -> None:
         it.starred[node.module] = None
 
 
-def _names_of_module(it: "Interpreter", source: "Source") -> dict[str, Value]:
+def _names_of_module(it: Interpreter, source: "Source") -> dict[str, Value]:
     frame = it.module_frame(source)  # reading it may leave another state
     return it.state.frames[frame]
 
 
-def _imported(it: "Interpreter", node: ast.ImportFrom, name: str, source: "Source | None") -> Value:
+def _imported(it: Interpreter, node: ast.ImportFrom, name: str, source: "Source | None") -> Value:
     if source is not None:
         found = _names_of_module(it, source).get(name)
         if found is not None:
@@ -300,7 +285,7 @@ def _imported(it: "Interpreter", node: ast.ImportFrom, name: str, source: "Sourc
     return ExternalName(dotted) if known is None else known
 
 
-def _global(it: "Interpreter", node: ast.Global) -> None:
+def _global(it: Interpreter, node: ast.Global) -> None:
     """From this point on these names of the function are the module's."""
     module = it.modules.get(it.source.path)
     if module is None:
@@ -309,7 +294,7 @@ def _global(it: "Interpreter", node: ast.Global) -> None:
         it.global_names.setdefault(it.frame, {})[name] = module
 
 
-def _nonlocal(it: "Interpreter", node: ast.Nonlocal) -> None:
+def _nonlocal(it: Interpreter, node: ast.Nonlocal) -> None:
     """These names are those of the nearest function around it that has them."""
     for name in node.names:
         frame = it.parents.get(it.frame)
@@ -319,7 +304,7 @@ def _nonlocal(it: "Interpreter", node: ast.Nonlocal) -> None:
             it.global_names.setdefault(it.frame, {})[name] = frame
 
 
-def _delete(it: "Interpreter", node: ast.Delete) -> None:
+def _delete(it: Interpreter, node: ast.Delete) -> None:
     for target in node.targets:
         if isinstance(target, ast.Name):
             it.state.names(it.frame).pop(target.id, None)
@@ -327,11 +312,11 @@ def _delete(it: "Interpreter", node: ast.Delete) -> None:
             delete_item(it, target)
 
 
-def _assert(it: "Interpreter", node: ast.Assert) -> None:
+def _assert(it: Interpreter, node: ast.Assert) -> None:
     it.evaluate(node.test)
 
 
-def _match(it: "Interpreter", node: ast.Match) -> None:
+def _match(it: Interpreter, node: ast.Match) -> None:
     """Every case may be the one that no case before it surely is, and that is not known to be none."""
     subject = it.evaluate(node.subject)
     before, depth, asked = it.state, len(it.contexts), len(it.tests)
@@ -347,7 +332,7 @@ def _match(it: "Interpreter", node: ast.Match) -> None:
         it.guard = it.place(case.pattern) if place == RANK_0 else outer_guard
         it.contexts += [] if sure or it.loop_depth else [MAYBE]
         it.tests += [] if sure else [node.subject]
-        execute(it, case.body)
+        it.execute(case.body)
         del it.contexts[depth:], it.tests[asked:]
         it.guard = outer_guard
         paths.append(it.state)
@@ -358,7 +343,7 @@ def _match(it: "Interpreter", node: ast.Match) -> None:
     it.state = merge_states(paths)
 
 
-_HANDLERS: dict[type[ast.stmt], Callable[["Interpreter", Any], None]] = {
+HANDLERS: dict[type[ast.stmt], Callable[[Interpreter, Any], None]] = {
     ast.Expr: _expression,
     ast.Assign: _assign,
     ast.AnnAssign: _annotated,

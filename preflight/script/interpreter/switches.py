@@ -2,16 +2,13 @@
 
 import ast
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from preflight import regex as re
 from preflight.script.interpreter.branch_conditions import ONE_RANK, WITHOUT, is_of_ranks, may_matter
+from preflight.script.interpreter.events import DeclaredOption
+from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.values import FALSE, TRUE, Const, Value
 from preflight.script.syntax_trees import walk
-
-if TYPE_CHECKING:
-    from preflight.script.interpreter.arguments import DeclaredOption
-    from preflight.script.interpreter.interpreter import Interpreter
 
 _ALONE = re.compile(
     r"(?:^|[-_])(?:do_?)?(?:eval|test|debug|dry|infer|predict)|(?:^|[-_])(?:no|cpu|only)(?=[-_=]|$)"
@@ -20,14 +17,14 @@ _ALONE = re.compile(
 """Words of switches that end a run early or exclude others, at the start of a word: none of --latest."""
 
 
-def note_fields(it: "Interpreter", names: Mapping[str, Value]) -> None:
+def note_fields(it: Interpreter, names: Mapping[str, Value]) -> None:
     """Remember where a dataclass writes the defaults of its fields, which are options to many scripts."""
     for name, value in names.items():
         if isinstance(value, Const) and value.place is not None:
             it.option_places[value.place] = f"--{name}"
 
 
-def note_off(it: "Interpreter", value: Value) -> None:
+def note_off(it: Interpreter, value: Value) -> None:
     """Remember what a scaler asks that is off by the default of an option: a switch may turn it on."""
     if value == FALSE and isinstance(value, Const) and value.place in it.option_places:
         it.closed[it.option_places[value.place].lstrip("-").replace("-", "_")] = None
@@ -37,7 +34,7 @@ _MATTERS = "gpulaunch_matters"
 """Where the first node of a branch keeps whether the branch may matter."""
 
 
-def note_closed(it: "Interpreter", test: ast.expr, branch: Sequence[ast.stmt | ast.expr]) -> None:
+def note_closed(it: Interpreter, test: ast.expr, branch: Sequence[ast.stmt | ast.expr]) -> None:
     """Remember what a condition asks that leaves a branch out: a switch may open it."""
     of_branch = branch[0].__dict__
     if _MATTERS not in of_branch:
@@ -54,7 +51,7 @@ def note_closed(it: "Interpreter", test: ast.expr, branch: Sequence[ast.stmt | a
     it.closed |= asked
 
 
-def note_derived(it: "Interpreter", body: Sequence[ast.stmt], context: str) -> None:
+def note_derived(it: Interpreter, body: Sequence[ast.stmt], context: str) -> None:
     """Remember what the branch of a default sets: `args.distributed = False` stands for the option then."""
     if not context.startswith(WITHOUT):
         return
@@ -63,7 +60,7 @@ def note_derived(it: "Interpreter", body: Sequence[ast.stmt], context: str) -> N
             it.option_places.setdefault(it.place(node.value), context.removeprefix(WITHOUT))
 
 
-def closed_switches(it: "Interpreter") -> tuple[str, ...]:
+def closed_switches(it: Interpreter) -> tuple[str, ...]:
     """Return the switches that are off by default and may open a branch that was left out, as flags."""
     options = [item for item in it.declared.values() if item.flags and not item.given]
     asked = [item for item in options if item.dest in it.closed]
@@ -81,7 +78,7 @@ def closed_switches(it: "Interpreter") -> tuple[str, ...]:
     return tuple(dict.fromkeys((*off, *(f"--{name}" for name in sorted(fields)))))
 
 
-def default_of_one_rank(it: "Interpreter", test: ast.expr, other: list[ast.stmt]) -> str:
+def default_of_one_rank(it: Interpreter, test: ast.expr, other: list[ast.stmt]) -> str:
     """Return the context of a branch that an option's default takes and a launch of ranks does not.
 
     A number of GPUs or processes is given by each launch of several; that a switch is given is less sure.
@@ -96,7 +93,7 @@ def default_of_one_rank(it: "Interpreter", test: ast.expr, other: list[ast.stmt]
     return ""
 
 
-def _declared(it: "Interpreter", flag: str) -> list["DeclaredOption"]:
+def _declared(it: Interpreter, flag: str) -> list["DeclaredOption"]:
     return [item for item in it.declared.values() if flag in item.flags]
 
 

@@ -1,20 +1,17 @@
 """Steps of optimizers that are made where reading does not see it: by a name, in a file that was not read."""
 
 import ast
-from typing import TYPE_CHECKING
 
 from preflight import regex as re
 from preflight.script.interpreter.events import Call
+from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.values import Unknown, Value
-
-if TYPE_CHECKING:
-    from preflight.script.interpreter.interpreter import Interpreter
 
 _OF_OPTIMIZERS = re.compile(r"(?i)(?:^|_)opt(?:s|im(?:s|izers?)?)?(?:_|\d*$)")
 _OF_SCHEDULES = re.compile(r"(?i)sched|lr|warmup")
 
 
-def note_step(it: "Interpreter", name: str, func: Value, seen: Call) -> None:
+def note_step(it: Interpreter, name: str, func: Value, seen: Call) -> None:
     """Send the rules a step() of something unknown that has the name of an optimizer."""
     if name != "step" or not isinstance(func, Unknown):
         return

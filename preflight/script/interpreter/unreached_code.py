@@ -7,7 +7,6 @@ with the arguments of the call that may mean it, else with its defaults, and not
 import ast
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING
 
 from preflight import regex as re
 from preflight.facts.script import CodeLocation
@@ -16,14 +15,12 @@ from preflight.script.bounds import TooLong
 from preflight.script.interpreter import calls, classes
 from preflight.script.interpreter.branch_conditions import UNCALLED, UNREACHED
 from preflight.script.interpreter.choices import only_uses
-from preflight.script.interpreter.events import Call, ScriptEvent, unwrap_value
+from preflight.script.interpreter.events import Call, ScriptEvent
+from preflight.script.interpreter.interpreter import Interpreter, unwrap_value
 from preflight.script.interpreter.module_names import read_modules
 from preflight.script.interpreter.values import Class, Func, Value
 from preflight.script.library_names import TRAINS
 from preflight.script.source import Source, used_by_program
-
-if TYPE_CHECKING:
-    from preflight.script.interpreter.interpreter import Interpreter
 
 _MAX_READ = 12
 """Functions and classes that are read so, at most."""
@@ -84,7 +81,7 @@ def _trains(names: frozenset[str]) -> bool:
 class RemainderReader:
     """Reads, one after the other, what may train and was not read."""
 
-    def __init__(self, it: "Interpreter", main: Source) -> None:
+    def __init__(self, it: Interpreter, main: Source) -> None:
         self._it = it
         self._main = main
         self._read = 0

@@ -1,10 +1,10 @@
 """What a script writes beside its weights: folders, files that it opens, tables and arrays."""
 
 import ast
-from typing import TYPE_CHECKING
 
 from preflight import regex as re
 from preflight.script.interpreter.events import Call
+from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.values import (
     FALSE,
     UNKNOWN,
@@ -16,9 +16,6 @@ from preflight.script.interpreter.values import (
     text_of,
     truth,
 )
-
-if TYPE_CHECKING:
-    from preflight.script.interpreter.interpreter import Interpreter
 
 _OF_TABLES = frozenset({"to_csv", "to_parquet", "to_pickle", "to_excel", "to_feather"})
 """Methods of pandas whose first argument is the file."""
@@ -33,7 +30,7 @@ _REPLACES = re.compile(r"[bt+]{0,2}[wx][bt+]{0,2}")
 """A mode; what `open` of an unknown object has first may be a path that starts with the same letter."""
 
 
-def note_method(it: "Interpreter", name: str, owner: Value, call: Call) -> Value:
+def note_method(it: Interpreter, name: str, owner: Value, call: Call) -> Value:
     """Send the rules what a method of a path or table writes; `owner` is a path, or by rank as it is.
 
     Return the file that it opens.
@@ -60,7 +57,7 @@ def note_method(it: "Interpreter", name: str, owner: Value, call: Call) -> Value
     return UNKNOWN
 
 
-def _note_pipeline(it: "Interpreter", call: Call) -> None:
+def _note_pipeline(it: Interpreter, call: Call) -> None:
     """pipeline.save_pretrained(folder) of diffusers."""
     func = call.node.func
     owner = func.value if isinstance(func, ast.Attribute) else func
@@ -69,32 +66,32 @@ def _note_pipeline(it: "Interpreter", call: Call) -> None:
         note_weights(it, call)
 
 
-def note_weights(it: "Interpreter", call: Call) -> None:
+def note_weights(it: Interpreter, call: Call) -> None:
     """model.save_pretrained(folder): nothing where `is_main_process` or accelerate's own function decides."""
     if not call.open and not {"is_main_process", "save_function"} & set(call.kwargs):
         note_write(it, call, call.get("save_directory", 0), "file")
 
 
-def note_write(it: "Interpreter", call: Call, path: Value | None, what: str, *, opened: bool = False) -> None:
+def note_write(it: Interpreter, call: Call, path: Value | None, what: str, *, opened: bool = False) -> None:
     """Send the rules what is written, before the script joins its ranks too."""
     event = "write" if it.state.grouped or it.state.wrapped else "early write"
     it.emit(call.event(event, None, what, path=path or UNKNOWN, opened=Const(opened)))
 
 
-def open_file(it: "Interpreter", path: Value, mode: Value | None, call: Call) -> Value:
+def open_file(it: Interpreter, path: Value, mode: Value | None, call: Call) -> Value:
     """Return a file that is open; the rules are sent it where it is written from its start."""
     if replaces(mode):
         note_result(it, path, call)
     return it.new(HeapObject("file", call.place, {"path": path, "replaces": Const(replaces(mode))}))
 
 
-def note_folder(it: "Interpreter", path: Value, seen: Call) -> None:
+def note_folder(it: Interpreter, path: Value, seen: Call) -> None:
     """Send the rules a folder that is made and may exist."""
     if truth(seen.get("exist_ok", 2) or FALSE) is False and not seen.open:
         note_write(it, seen, path, "folder")
 
 
-def note_result(it: "Interpreter", path: Value, call: Call) -> None:
+def note_result(it: Interpreter, path: Value, call: Call) -> None:
     """Send the rules a file other than weights; a file that is open was noted where it was opened."""
     if not any(isinstance(item, Ref) for item in alternatives(path)):
         note_write(it, call, path, "result")

@@ -1,9 +1,9 @@
 """absl.flags: options that a script defines in one place and reads by FLAGS.name in another."""
 
-from preflight.script.interpreter.arguments import DeclaredOption, option_value
+from preflight.script.interpreter.arguments import option_value
 from preflight.script.interpreter.calls import invoke
-from preflight.script.interpreter.events import Call, CallModel
-from preflight.script.interpreter.interpreter import Interpreter
+from preflight.script.interpreter.events import Call, DeclaredOption
+from preflight.script.interpreter.interpreter import CallModel, Interpreter
 from preflight.script.interpreter.values import (
     NONE,
     TRUE,

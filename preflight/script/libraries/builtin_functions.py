@@ -9,8 +9,8 @@ from typing import Any
 from preflight.facts.script import CodeLocation
 from preflight.script.interpreter.attributes import get_attribute
 from preflight.script.interpreter.calls import invoke
-from preflight.script.interpreter.events import Call, CallModel
-from preflight.script.interpreter.interpreter import Interpreter
+from preflight.script.interpreter.events import Call
+from preflight.script.interpreter.interpreter import CallModel, Interpreter
 from preflight.script.interpreter.values import (
     FALSE,
     MAX_ALTERNATIVES,

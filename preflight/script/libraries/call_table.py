@@ -11,16 +11,14 @@ from preflight.script.interpreter.arguments import command_line
 from preflight.script.interpreter.assignments import assign
 from preflight.script.interpreter.calls import call_function, invoke, taint
 from preflight.script.interpreter.classes import method_of
-from preflight.script.interpreter.events import (
-    OWN_STEP,
-    Call,
+from preflight.script.interpreter.events import OWN_STEP, Call, ScriptEvent
+from preflight.script.interpreter.interpreter import (
     CallModel,
     ConstructorModel,
+    Interpreter,
     MethodModel,
-    ScriptEvent,
     unwrap_value,
 )
-from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.values import (
     OF_RANK,
     TRUE,

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 from preflight.script.interpreter.attributes import fields_as_map, get_attribute
 from preflight.script.interpreter.calls import invoke, taint
-from preflight.script.interpreter.events import Call, CallModel, MethodModel
-from preflight.script.interpreter.interpreter import Interpreter
+from preflight.script.interpreter.events import Call
+from preflight.script.interpreter.interpreter import CallModel, Interpreter, MethodModel
 from preflight.script.interpreter.values import (
     TRUE,
     UNKNOWN,

@@ -4,8 +4,8 @@ import ast
 
 from preflight.script.interpreter.assignments import put_back
 from preflight.script.interpreter.branch_conditions import RANK_0
-from preflight.script.interpreter.events import THROUGH, Call, CallModel, MethodModel
-from preflight.script.interpreter.interpreter import Interpreter
+from preflight.script.interpreter.events import THROUGH, Call
+from preflight.script.interpreter.interpreter import CallModel, Interpreter, MethodModel
 from preflight.script.interpreter.values import (
     NONE,
     TRUE,

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from preflight import regex as re
 from preflight.script.interpreter.branch_conditions import UNCALLED, UNREACHED
-from preflight.script.interpreter.events import Call, CallModel, ConstructorModel, Draw, MethodModel
-from preflight.script.interpreter.interpreter import Interpreter
+from preflight.script.interpreter.events import Call, Draw
+from preflight.script.interpreter.interpreter import CallModel, ConstructorModel, Interpreter, MethodModel
 from preflight.script.interpreter.values import (
     FALSE,
     NONE,

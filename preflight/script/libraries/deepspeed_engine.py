@@ -1,8 +1,8 @@
 """deepspeed.initialize(): an engine that places the model, scales the loss and saves what all ranks hold."""
 
 from preflight.script.interpreter.calls import taint
-from preflight.script.interpreter.events import Call, CallModel, MethodModel
-from preflight.script.interpreter.interpreter import Interpreter
+from preflight.script.interpreter.events import Call
+from preflight.script.interpreter.interpreter import CallModel, Interpreter, MethodModel
 from preflight.script.interpreter.values import (
     TRUE,
     UNKNOWN,

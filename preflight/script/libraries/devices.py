@@ -1,7 +1,7 @@
 """torch's devices: which one a script names, sets, asks about, and puts things on."""
 
-from preflight.script.interpreter.events import Call, CallModel, ScriptEvent
-from preflight.script.interpreter.interpreter import Interpreter
+from preflight.script.interpreter.events import Call, ScriptEvent
+from preflight.script.interpreter.interpreter import CallModel, Interpreter
 from preflight.script.interpreter.values import (
     FALSE,
     NONE,

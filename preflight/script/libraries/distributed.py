@@ -5,8 +5,8 @@ from dataclasses import replace
 
 from preflight.script.interpreter.branch_conditions import SPAWNED, SPAWNED_RANK
 from preflight.script.interpreter.calls import invoke
-from preflight.script.interpreter.events import Call, CallModel, ConstructorModel
-from preflight.script.interpreter.interpreter import Interpreter
+from preflight.script.interpreter.events import Call
+from preflight.script.interpreter.interpreter import CallModel, ConstructorModel, Interpreter
 from preflight.script.interpreter.values import (
     NONE,
     TRUE,

@@ -1,8 +1,8 @@
 """The environment of a rank: what its variables hold, and what a script sets in it."""
 
 from preflight import regex as re
-from preflight.script.interpreter.events import Call, CallModel, ScriptEvent
-from preflight.script.interpreter.interpreter import Interpreter
+from preflight.script.interpreter.events import Call, ScriptEvent
+from preflight.script.interpreter.interpreter import CallModel, Interpreter
 from preflight.script.interpreter.values import (
     GIVEN,
     NONE,

@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from preflight.script.interpreter.events import Call, CallModel
-from preflight.script.interpreter.interpreter import Interpreter
+from preflight.script.interpreter.events import Call
+from preflight.script.interpreter.interpreter import CallModel, Interpreter
 from preflight.script.interpreter.values import (
     FALSE,
     NONE,

@@ -2,8 +2,8 @@
 
 from preflight.script.interpreter.attributes import get_attribute
 from preflight.script.interpreter.calls import invoke
-from preflight.script.interpreter.events import Call, CallModel, MethodModel
-from preflight.script.interpreter.interpreter import Interpreter
+from preflight.script.interpreter.events import Call
+from preflight.script.interpreter.interpreter import CallModel, Interpreter, MethodModel
 from preflight.script.interpreter.values import (
     NONE,
     UNKNOWN,

@@ -1,7 +1,7 @@
 """Horovod: ranks of MPI or of its own launcher, which exchange gradients in the optimizer's step."""
 
-from preflight.script.interpreter.events import Call, CallModel
-from preflight.script.interpreter.interpreter import Interpreter
+from preflight.script.interpreter.events import Call
+from preflight.script.interpreter.interpreter import CallModel, Interpreter
 from preflight.script.interpreter.values import NONE, UNKNOWN, Const, RankValue, Value
 from preflight.script.libraries.collectives import collective
 

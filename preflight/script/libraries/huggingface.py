@@ -1,8 +1,8 @@
 """accelerate, transformers, trl, peft and diffusers: who decides the precision, and what is trained."""
 
 from preflight.script.interpreter.calls import invoke
-from preflight.script.interpreter.events import Call, CallModel, ConstructorModel, MethodModel
-from preflight.script.interpreter.interpreter import Interpreter
+from preflight.script.interpreter.events import Call
+from preflight.script.interpreter.interpreter import CallModel, ConstructorModel, Interpreter, MethodModel
 from preflight.script.interpreter.values import (
     FALSE,
     NONE,

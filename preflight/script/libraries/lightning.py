@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from preflight.script.interpreter.branch_conditions import RANK_0
 from preflight.script.interpreter.calls import invoke
-from preflight.script.interpreter.events import Call, CallModel, ConstructorModel, MethodModel, ScriptEvent
-from preflight.script.interpreter.interpreter import Interpreter
+from preflight.script.interpreter.events import Call, ScriptEvent
+from preflight.script.interpreter.interpreter import CallModel, ConstructorModel, Interpreter, MethodModel
 from preflight.script.interpreter.values import (
     NONE,
     UNKNOWN,

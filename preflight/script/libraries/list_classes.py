@@ -1,7 +1,7 @@
 """Classes of the script that are lists, as of hooks and callbacks that are called in turn."""
 
-from preflight.script.interpreter.events import Call, ConstructorModel, MethodModel
-from preflight.script.interpreter.interpreter import Interpreter
+from preflight.script.interpreter.events import Call
+from preflight.script.interpreter.interpreter import ConstructorModel, Interpreter, MethodModel
 from preflight.script.interpreter.values import NONE, Element, Ref, Seq, Value, heap_id
 
 _ITEMS = "__items__"

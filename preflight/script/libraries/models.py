@@ -15,8 +15,8 @@ from typing import TypeAlias
 
 from preflight.facts.script import CodeLocation
 from preflight.script.interpreter.calls import call_function, invoke
-from preflight.script.interpreter.events import Call, ScriptEvent, unwrap_value
-from preflight.script.interpreter.interpreter import Interpreter
+from preflight.script.interpreter.events import Call, ScriptEvent
+from preflight.script.interpreter.interpreter import Interpreter, unwrap_value
 from preflight.script.interpreter.values import (
     FALSE,
     NONE,

@@ -8,8 +8,8 @@ from preflight import regex as re
 from preflight.facts.script import CodeLocation
 from preflight.script.interpreter.calls import invoke
 from preflight.script.interpreter.contexts import note_autocast
-from preflight.script.interpreter.events import Call, CallModel, ConstructorModel, MethodModel, ScriptEvent
-from preflight.script.interpreter.interpreter import Interpreter
+from preflight.script.interpreter.events import Call, ScriptEvent
+from preflight.script.interpreter.interpreter import CallModel, ConstructorModel, Interpreter, MethodModel
 from preflight.script.interpreter.switches import note_off
 from preflight.script.interpreter.values import (
     FALSE,

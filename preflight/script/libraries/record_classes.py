@@ -7,9 +7,9 @@ from preflight.script.interpreter.assignments import set_attribute
 from preflight.script.interpreter.attributes import fields_as_map, get_attribute
 from preflight.script.interpreter.calls import invoke
 from preflight.script.interpreter.classes import instantiate
-from preflight.script.interpreter.events import Call, CallModel, MethodModel
+from preflight.script.interpreter.events import Call
 from preflight.script.interpreter.hydra_config import config_store, store_config
-from preflight.script.interpreter.interpreter import Interpreter
+from preflight.script.interpreter.interpreter import CallModel, Interpreter, MethodModel
 from preflight.script.interpreter.values import (
     NONE,
     UNKNOWN,

@@ -8,8 +8,8 @@ from functools import partial, reduce
 from preflight.script.interpreter import arguments
 from preflight.script.interpreter.calls import invoke
 from preflight.script.interpreter.config_files import ENDINGS, loaded, written
-from preflight.script.interpreter.events import Call, CallModel, ConstructorModel, MethodModel
-from preflight.script.interpreter.interpreter import Interpreter
+from preflight.script.interpreter.events import Call
+from preflight.script.interpreter.interpreter import CallModel, ConstructorModel, Interpreter, MethodModel
 from preflight.script.interpreter.loops import leave
 from preflight.script.interpreter.module_names import note_module_name
 from preflight.script.interpreter.values import (

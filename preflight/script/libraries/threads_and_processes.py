@@ -6,8 +6,14 @@ from collections.abc import Iterator
 from preflight.script.interpreter.branch_conditions import SPAWNED, SPAWNED_RANK
 from preflight.script.interpreter.calls import invoke
 from preflight.script.interpreter.classes import method_of
-from preflight.script.interpreter.events import Call, CallModel, ConstructorModel, MethodModel, unwrap_value
-from preflight.script.interpreter.interpreter import Interpreter
+from preflight.script.interpreter.events import Call
+from preflight.script.interpreter.interpreter import (
+    CallModel,
+    ConstructorModel,
+    Interpreter,
+    MethodModel,
+    unwrap_value,
+)
 from preflight.script.interpreter.rank_values import RANKS
 from preflight.script.interpreter.values import (
     NONE,

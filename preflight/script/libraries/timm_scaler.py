@@ -1,7 +1,7 @@
 """timm.utils.NativeScaler: called with the loss and the optimizer it scales, clips, steps and updates."""
 
-from preflight.script.interpreter.events import Call, ConstructorModel, MethodModel
-from preflight.script.interpreter.interpreter import Interpreter
+from preflight.script.interpreter.events import Call
+from preflight.script.interpreter.interpreter import ConstructorModel, Interpreter, MethodModel
 from preflight.script.interpreter.values import NONE, TRUE, UNKNOWN, Element, Ref, Value, heap_id
 
 

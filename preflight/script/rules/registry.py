@@ -4,14 +4,11 @@ import inspect
 from collections.abc import Callable, Iterator
 from enum import Enum
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 from preflight.facts.script import CodeLocation
 from preflight.frozen import dataclass
 from preflight.script.interpreter.events import ScriptEvent
-
-if TYPE_CHECKING:
-    from preflight.script.interpreter.interpreter import Interpreter
+from preflight.script.interpreter.interpreter import Interpreter
 
 
 class Level(Enum):
@@ -34,7 +31,7 @@ class RuleHit:
     """Other places that are part of the fault: where the value is named, or where the other half is."""
 
 
-Judge = Callable[["Interpreter", ScriptEvent], Iterator[RuleHit]]
+Judge = Callable[[Interpreter, ScriptEvent], Iterator[RuleHit]]
 
 
 @dataclass(frozen=True, slots=True)
