@@ -1,13 +1,10 @@
 """What the lines of a batch script that its scheduler reads (`#SBATCH --nodes=2`) say of its launch. Pure."""
 
-import posixpath
 from collections.abc import Iterator, Mapping
-from itertools import takewhile
 
-from launcher.engines.command_line import side_commands
 from launcher.engines.command_line.manifests.counts import ASKED
+from launcher.engines.command_line.option_reader import FoundOption
 from launcher.engines.command_line.shell.words import Word
-from launcher.engines.command_line.tables.mpirun_srun import PREFIXES
 from preflight import regex as re
 from preflight.checks.message_text import shorten
 
@@ -21,15 +18,22 @@ _DIRECTIVE = re.compile(
 )
 _OPTION = re.compile(r"-\S+(?:[ \t]+[^-\s]\S*)*")
 _SHOWN = 60
+_OF_JOB = "#SBATCH "
 _COUNTS = {"nodes": "--nodes|-N", "total": "--ntasks|-n", "per_node": "--ntasks-per-node"}
-_COUNTED = re.compile(r"--(?:nodes|ntasks)\b|-[Nn]p?\d*$|-ppn$")
+_COUNTED_BY = {
+    "nodes": {"nodes", "total", "hosts"},
+    "per_node": {"per_node", "total"},
+    "total": {"nodes", "per_node", "total", "hosts"},
+}
+"""What a step counts itself, in place of each count of its job."""
+
 _VARIABLES = {
     "SLURM_NNODES": _COUNTS["nodes"],
     "SLURM_JOB_NUM_NODES": _COUNTS["nodes"],
     "SLURM_NTASKS": _COUNTS["total"],
     "SLURM_NTASKS_PER_NODE": _COUNTS["per_node"],
     "SLURM_GPUS_PER_NODE": "--gpus-per-node",
-    "SLURM_GPUS_ON_NODE": r"--gpus-per-node[= ](?:[a-z]\w*:)?|--gres[= ]gpu:(?:[a-z]\w*:)?",
+    "SLURM_GPUS_ON_NODE": r"(?:--gpus-per-node[= ]|--gres[= ]gpu:)(?:[^\s:]+:)?",
     "SLURM_CPUS_PER_TASK": "--cpus-per-task|-c",
 }
 """Variables of Slurm, and the options of sbatch that they repeat."""
@@ -69,17 +73,23 @@ def explain_directives(text: str) -> Iterator[str]:
             yield f"${name}: {number}, as the #SBATCH lines say, on however many hosts it starts"
 
 
-def asked_counts(text: str, words: tuple[Word, ...]) -> Iterator[tuple[str, Word]]:
-    """Yield as variables what srun takes from the lines of its script where it counts nothing itself.
-
-    In front of a launcher its tasks are launchers, and count no ranks.
-    """
-    others = [word for word in words if posixpath.basename(word.text) not in PREFIXES]
-    options = takewhile(lambda word: not side_commands.is_python(word), others)
-    if len(others) == len(words) or any(_COUNTED.match(word.text) for word in options):
-        return
-    is_script = any(map(side_commands.is_python, others)) and not side_commands.has_launcher(others)
+def asked_counts(text: str) -> Iterator[tuple[str, Word]]:
+    """Yield as variables the counts of the lines, which srun and mpirun take where they have none."""
     for sets, option in _COUNTS.items():
-        number = _number(option, text) if sets == "nodes" or is_script else ""
-        if number:
-            yield f"{ASKED}_{sets}_#SBATCH {option.partition('|')[0]}", Word(number)
+        if "#SBATCH" in text and (number := _number(option, text)):
+            yield f"{ASKED}_{sets}_{_OF_JOB}{option.partition('|')[0]}", Word(number)
+
+
+def without_vain_counts(found: list[FoundOption], prefix: str, *, has_ranks: bool) -> list[FoundOption]:
+    """Return options without the counts of lines that the step (`srun -n 2`) replaces, or that no step takes.
+
+    `has_ranks`: its tasks are ranks; in front of a launcher they are launchers, and only nodes count.
+    """
+    step = {one.option.sets for one in found if one.use.owner == prefix}
+    takes = ("nodes", *("per_node", "total") * has_ranks) if prefix else ()
+    return [
+        one
+        for one in found
+        if not one.use.name.startswith(_OF_JOB)
+        or (one.option.sets in takes and step.isdisjoint(_COUNTED_BY[one.option.sets]))
+    ]

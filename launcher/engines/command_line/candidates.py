@@ -24,7 +24,10 @@ from preflight.checks.message_text import shorten
 from preflight.frozen import dataclass
 
 _NODE_RANKS = ("--node_rank", "--node-rank", "--machine_rank", "--machine-rank", "NODE_RANK")
-_STEP_NODES = ("-w", "--nodelist")
+_STEP_NODES = ("-w", "--nodelist", "-r", "--relative")
+_OF_SEVERAL_NODES = re.compile(
+    r"--(?:nnodes|num[_-](?:machines|nodes))[ =](?!1\b)|--(?:node|machine)[_-]rank\b"
+)
 _RANK_INSIDE = re.compile(r"(?<= )--(?:node|machine)[_-]rank[= ]\S+")
 _OF_NODE = re.compile(r"RANK$|_ADDR$|_IP$|_ID$|(?:^|_)(?:HOST(?:NAME)?|NODE)$|_PORT$")
 """Variables that say which node a launch is for, in place of which the plan counts."""
@@ -214,9 +217,11 @@ def _without(names: Sequence[str], words: Sequence[Word]) -> tuple[str, ...]:
     """Return the words of a command without some options: the number of its node, and srun's name of it."""
     kept: list[str] = []
     is_value = is_step = False
+    is_of_several = _OF_SEVERAL_NODES.search(" ".join(word.text for word in words)) is not None
     for word in words:
         name, equals, _ = word.text.partition("=")
-        is_step = name == "srun" or (is_step and not side_commands.find_launcher((word, Word("-m"))))
+        starts = name != "srun" and side_commands.find_launcher((word, Word("-m")))
+        is_step = is_of_several and not starts and (is_step or name == "srun")
         if is_value:
             is_value = False
         elif name in names or (is_step and name in _STEP_NODES):

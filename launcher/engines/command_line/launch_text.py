@@ -296,7 +296,7 @@ class _Launches:
             shown = " ".join(word.text for word in words[:3])
             shell.dropped.append(f"{shown}: {side_commands.BEHIND if at in self.late else _IN_CONDITION}")
         dropped = tuple(filter(None, dict.fromkeys(shell.dropped)))
-        exports = (*batch_script.asked_counts(text, line.words), *line.exports)
+        exports = (*batch_script.asked_counts(text), *line.exports)
         return replace(line, exports=exports, dropped=dropped, unknown=unknown, commands=choice.commands)
 
 

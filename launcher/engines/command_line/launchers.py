@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from launcher.engines.command_line import python_options
+from launcher.engines.command_line.batch_script import without_vain_counts
 from launcher.engines.command_line.line import CommandLine
 from launcher.engines.command_line.option_reader import (
     FoundOption,
@@ -309,6 +310,7 @@ def _record(
     start: int,
     others: tuple[int, ...] | None = None,
 ) -> ParsedCommand:
+    line.found = without_vain_counts(line.found, line.prefix, has_ranks=launcher == "python")
     indices = range(start + 1, len(line.words)) if others is None else others[1:]
     kept = [word for one in line.found if one.option.fate == "kept" for word in one.words]
     chosen = [word for one in line.found if one.option.sets in _CHOICES for word in one.words]
