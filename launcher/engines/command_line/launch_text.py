@@ -124,7 +124,8 @@ class _Launches:
             count = len(self.found)
             is_part = end in ENDS or self.ended == "|" or bool(shell.groups)
             self._take(words, shell.blocks.runs, in_background=end == "&")
-            if len(self.found) > count and shell.blocks.runs and words[0].text == "exec" and not is_part:
+            is_exec = next(dropwhile(is_assignment, words), None) == Word("exec")
+            if len(self.found) > count and shell.blocks.runs and is_exec and not is_part:
                 shell.left = "exit"  # its program takes the place of the shell
             shell.blocks.after(end, words)
             shell.blocks.code = shell.blocks.code if len(self.found) == count else None

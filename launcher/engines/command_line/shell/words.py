@@ -61,7 +61,10 @@ def is_assignment(word: Word) -> bool:
 def read_aliases(words: Sequence[Word]) -> dict[str, str]:
     """Return what `alias NAME=COMMAND` defines, as bodies of functions."""
     pairs = (word.text.partition("=") for word in words if word.is_known and "=" in word.text)
-    return {name: f'{"command " if text.split()[:1] == [name] else ""}{text} "$@"' for name, _, text in pairs}
+    return {  # its own name in it is the program: `alias python="A=1 python -u"`
+        name: re.sub(rf"\A((?:\w+=\S*\s+)*)(?={re.escape(name)}(?:\s|$))", r"\1command ", text) + ' "$@"'
+        for name, _, text in pairs
+    }
 
 
 def without_itself(name: str, value: Word) -> Word:
