@@ -61,7 +61,7 @@ _packing = threading.Lock()
 
 @dataclass(frozen=True, slots=True)
 class AgentRequest:
-    """What one host's agent is asked; `preflight/agent.py` documents the keys."""
+    """What one host's agent is asked; `preflight/probes/main.py` documents the keys."""
 
     host: str
     ports: tuple[int, ...] = ()

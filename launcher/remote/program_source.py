@@ -69,15 +69,18 @@ def read_program_source(name: str) -> bytes:
     if not door.exists():
         door = _ON_HOST / f"{name}.py"
         return bundle(name, door, ()) if _SHARED_IMPORT.search(door.read_text()) else door.read_bytes()
-    left_out = {door, door.with_name("__init__.py")}
-    return bundle(name, door, [path for path in sorted(door.parent.rglob("*.py")) if path not in left_out])
+    return _bundle_folder(name, door)
 
 
 @cache
 def read_agent_source() -> bytes:
     """Return the agent as one source text."""
-    room = _TOP / "preflight"
-    return bundle("agent", room / "agent.py", sorted(room.joinpath("probes").rglob("*.py")))
+    return _bundle_folder("agent", _TOP / "preflight" / "probes" / "main.py")
+
+
+def _bundle_folder(name: str, door: Path) -> bytes:
+    left_out = {door, door.with_name("__init__.py")}
+    return bundle(name, door, [path for path in sorted(door.parent.rglob("*.py")) if path not in left_out])
 
 
 def bundle(name: str, door: Path, modules: Iterable[Path]) -> bytes:

@@ -14,7 +14,7 @@ ENV_NAMES = ("HF_HOME", "LD_LIBRARY_PATH", "PYTHONPATH", "TMPDIR", "XDG_CACHE_HO
 
 
 class ProbeRequest(NamedTuple):
-    """The request, read once; `agent.py` says what its fields mean."""
+    """The request, read once; `main.py` says what its fields mean."""
 
     host: str
     ports: tuple[int, ...]

@@ -6,11 +6,11 @@ commands of one host, and `forms` what one command printed.
 
 from typing import Any
 
-from preflight.agent import AGENT_VERSION
 from preflight.errors import BadInput
 from preflight.facts import json_codec
 from preflight.facts.host import HostFacts
 from preflight.probes.fact import missing, truncate
+from preflight.probes.main import AGENT_VERSION
 from preflight.probes.nvidia_smi.values import NOT_HELD
 from preflight.smi_reports.excerpt import excerpt
 from preflight.smi_reports.hosts import (

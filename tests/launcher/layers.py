@@ -28,13 +28,13 @@ LAYERS = {
     ),
     "preflight": (
         ("checks", "diagnosis", "smi_reports"),
-        ("agent", "decide", "deep", "leftovers", "script"),
+        ("decide", "deep", "leftovers", "script"),
         ("facts", "probes"),
         ("errors", "job"),
         ("frozen", "regex"),
     ),
 }
-MOST_MODULES = {"launcher": 10, "preflight": 5}  # beside the packages
+MOST_MODULES = {"launcher": 10, "preflight": 4}  # beside the packages
 MOST_LINES_OF_MODULE, MOST_LINES_OF_FUNCTION = 400, 60
 CIRCLES = {
     "preflight.script.interpreter": "a call changes arguments, makes objects and wraps functions: these call"

@@ -8,7 +8,7 @@ from typing import NamedTuple
 ROOT = Path(__file__).parents[2]
 SOURCES = sorted(path for room in ("launcher", "preflight") for path in (ROOT / room).rglob("*.py"))
 OURS = {"launcher", "preflight", "tests", "bench", "templates"}
-ON_HOST = ("preflight/agent.py", "preflight/probes/", "launcher/onhost/")
+ON_HOST = ("preflight/probes/", "launcher/onhost/")
 
 
 def shown(path: Path) -> str:

@@ -93,7 +93,7 @@ def test_the_text_can_be_executed_in_a_namespace_of_somebody_else(source: bytes)
 
 # The programs of several modules: what runs, where the others lie, and how many files there do not travel.
 PROGRAMS = {
-    "agent": ("preflight/agent.py", "preflight/probes", 0),
+    "agent": ("preflight/probes/main.py", "preflight/probes", 2),
     **{
         name: (f"launcher/onhost/{name}/main.py", f"launcher/onhost/{name}", 2)
         for name in ("supervisor", "sync", "gauge", "rank", "guard", "deep")
@@ -128,9 +128,8 @@ def test_what_travels_lacks_nothing_but_docstrings(name: str) -> None:
     root = Path(__file__).parents[2]
     door, package = (root / path for path in PROGRAMS[name][:2])
     main, parts = packed(read_agent_source() if name == "agent" else read_program_source(name))
-    others = {module: f"launcher/onhost/{module}.py" for module in SHARED}
-    if name != "agent":
-        others |= {module: f"preflight/probes/{module}.py" for module in _PROBES}
+    shared_by = {"launcher/onhost": SHARED, "preflight/probes": _PROBES} if name != "agent" else {}
+    others = {module: f"{room}/{module}.py" for room, modules in shared_by.items() for module in modules}
     for module in others.keys() & parts.keys():
         shared = (root / others[module]).read_text()
         assert program(parts.pop(module)) == program(with_probes_near(shared, module))

@@ -48,7 +48,7 @@ CRITICAL = {
 SAMPLED = "preflight"
 """The package of which the other modules are sampled."""
 SAMPLED_TESTS = ("tests/preflight", "tests/launcher/test_lint_command.py", "tests/launcher/test_lint_fix.py")
-AGENT = ("preflight/agent.py", "preflight/probes/")
+AGENT = "preflight/probes/"
 AGENT_TESTS = "tests/preflight/test_agent"
 """What runs on hosts, and the tests that start it as a program: which lines they reach is not seen."""
 

@@ -20,10 +20,10 @@ import pytest
 
 from launcher.onhost.supervisor.run_dir import runs_dir
 from launcher.remote.program_source import EXIT_OLD_PYTHON, read_agent_source
-from preflight import agent
 from preflight.facts.gpu import Gpu
 from preflight.facts.host import HostFacts
 from preflight.facts.missing import Missing
+from preflight.probes import main as agent
 from preflight.probes.assembly import assemble_paths
 from preflight.probes.fact import Emit, Json, missing
 from preflight.probes.nvidia_smi.tree import tree_gpu

@@ -12,7 +12,7 @@ import launcher
 import preflight
 from preflight import regex
 
-_TRAVELS = ("preflight.probes", "preflight.agent", "launcher.onhost")
+_TRAVELS = ("preflight.probes", "launcher.onhost")
 """What runs on hosts, where little but the library is."""
 
 

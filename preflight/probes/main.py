@@ -1,9 +1,9 @@
 r"""The agent: travels to a host, looks, and prints what it saw as one JSON document.
 
-This module is its door and the table of what it looks at; the looking itself is in `probes/`, which travels
-with it as one text (`read_agent_source` in launcher/remote/program_source.py). Standard library only (plus
-psutil where the host's Python has it, plus the pynvml source handed to it), Python >= 3.9, imports nothing
-else of ours. It never imports torch and creates no CUDA context.
+This module is its door and the table of what it looks at; the looking itself is in the modules beside it,
+which travel with it as one text (`read_agent_source` in launcher/remote/program_source.py). Standard library
+only (plus psutil where the host's Python has it, plus the pynvml source handed to it), Python >= 3.9, imports
+nothing else of ours. It never imports torch and creates no CUDA context.
 
 The contract with its sender (`launcher.remote.agent`):
 
@@ -27,7 +27,7 @@ The contract with its sender (`launcher.remote.agent`):
 * exit codes: 0 answered; 87 payload cut or malformed. On a Python older than 3.9, which could not even parse
   this, the bootstrap exits 86 before it unpacks anything.
 
-How it survives a sick host: `probes/probe_runner.py`.
+How it survives a sick host: `probe_runner.py`.
 """
 
 import contextlib
@@ -40,10 +40,10 @@ import zlib
 from collections.abc import Callable
 from typing import BinaryIO
 
-from .probes.assembly import assemble_gpus, assemble_paths, merge_named, named_pids
-from .probes.fact import Emit, Json, missing
-from .probes.probe_runner import Probe, run_probes
-from .probes.request import ProbeRequest, read_request
+from .assembly import assemble_gpus, assemble_paths, merge_named, named_pids
+from .fact import Emit, Json, missing
+from .probe_runner import Probe, run_probes
+from .request import ProbeRequest, read_request
 
 AGENT_VERSION = "1"
 MARKER = b"GPULAUNCH-FACTS-1"
@@ -120,14 +120,14 @@ def _read_exactly(stream: BinaryIO, count: int) -> bytes:
 
 
 def _probe_of(module: str) -> Callable[[ProbeRequest, Emit], None]:
-    """Return the function `probe` of a module of `probes/`, which is imported when it is called.
+    """Return the function `probe` of a module of this folder, which is imported when it is called.
 
     That is in the probe's own child: modules are compiled side by side, and those of a probe that is skipped
     not at all.
     """
 
     def run(ask: ProbeRequest, emit: Emit) -> None:
-        __import__("probes." + module, globals(), fromlist=["probe"], level=1).probe(ask, emit)
+        __import__(module, globals(), fromlist=["probe"], level=1).probe(ask, emit)
 
     return run
 
@@ -152,7 +152,7 @@ def _named(answer: Json) -> Probe:
     """Return the probe for what only another probe's answer brought up."""
 
     def run(_: ProbeRequest, emit: Emit) -> None:
-        from .probes.processes.driver_pids import probe_named
+        from .processes.driver_pids import probe_named
 
         probe_named(emit, answer)
 
