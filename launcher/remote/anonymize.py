@@ -39,7 +39,8 @@ class _Mask:
         self._given: dict[tuple[str, str], str] = {}
         self._words: dict[str, str] = {}
         for user in sorted(_found(facts, "user") - _KEPT_USERS, key=len, reverse=True):
-            self._words[user] = self._stand_in("user", user)
+            if not user.isdecimal():  # a user without a name, and any count that is the same number
+                self._words[user] = self._stand_in("user", user)
         for host in sorted((_found(facts, "host") | _found(facts, "hostname")) - {""}, key=len, reverse=True):
             self._words[host] = self._stand_in("host", host)
         for boot in _found(facts, "boot_id") - {""}:

@@ -118,9 +118,11 @@ def _acs_control(config: bytes) -> int:
 
 
 def iommu() -> Any:
-    """Return "off", or how the IOMMU treats devices: "passthrough" or "translated"."""
-    groups = "/sys/kernel/iommu_groups"
-    if not os.path.isdir(groups) or not os.listdir(groups):
+    """Return "off", or how the IOMMU treats the GPUs: "passthrough" or "translated"."""
+    groups = ["%s/%s/iommu_group" % (PCI, gpu["bus_id"]) for gpu in pci_gpus()]
+    if not any(map(os.path.isdir, groups)):
         return "off"
-    kinds = {text_or("%s/%s/type" % (groups, group)) for group in os.listdir(groups)}
+    kinds = {text_or(group + "/type") for group in groups}
+    if "" in kinds:
+        return missing("the kernel names no types of its IOMMU groups", "not-supported")
     return "passthrough" if kinds == {"identity"} else "translated"

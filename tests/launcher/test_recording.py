@@ -59,6 +59,11 @@ def test_masked_names_still_fit_together() -> None:
     assert process["environ"]["MASTER_ADDR"] == network["ssh_server_address"]
 
 
+def test_a_user_without_a_name_hides_no_number() -> None:
+    facts = {"user": "1000", "said": "1000 MHz"}
+    assert anonymize(facts) == facts
+
+
 @pytest.mark.parametrize("case", [case for case in all_cases() if "hosts" not in case.data], ids=str)
 def test_a_masked_host_is_judged_like_the_host_itself(case: Case) -> None:
     overlay = case.data.get("facts", {})

@@ -170,6 +170,27 @@ def test_a_bridge_that_redirects_traffic_is_found(
     assert system.acs_enabled() == missing("there is no NVIDIA device on the PCI bus", "not-found")
 
 
+@pytest.mark.parametrize(
+    ("types", "said"),
+    [
+        ({}, "off"),
+        ({"gpu": "identity", "usb": "DMA"}, "passthrough"),
+        ({"gpu": "DMA-FQ", "usb": "identity"}, "translated"),
+        ({"gpu": ""}, missing("the kernel names no types of its IOMMU groups", "not-supported")),
+    ],
+    ids=str,
+)
+def test_the_iommu_is_judged_by_the_groups_of_gpus(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, types: dict[str, str], said: Any
+) -> None:
+    for name, kind in types.items():
+        (tmp_path / name / "iommu_group").mkdir(parents=True)
+        (tmp_path / name / "iommu_group" / "type").write_text(f"{kind}\n")
+    monkeypatch.setattr(system, "PCI", str(tmp_path))
+    monkeypatch.setattr(system, "pci_gpus", lambda: [{"bus_id": "gpu"}])
+    assert system.iommu() == said
+
+
 # --- names and numbers ---
 
 
