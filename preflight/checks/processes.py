@@ -1,10 +1,9 @@
-"""Processes: who holds the GPUs, whose memory is unexplained, and what is left over."""
+"""Processes: who holds or claims the GPUs, whose memory is unexplained, and what is left over."""
 
 from collections.abc import Iterator
 
 from preflight import regex as re
 from preflight.checks.finding import Problem, Severity
-from preflight.checks.gpu_claims import advise_on_claim
 from preflight.checks.holder_text import (
     LEFT_OVER,
     advise_on_holder,
@@ -13,10 +12,10 @@ from preflight.checks.holder_text import (
     describe_holder,
     same_process,
 )
-from preflight.checks.message_text import format_gib
+from preflight.checks.message_text import format_gib, round_duration
 from preflight.checks.registry import host_check
-from preflight.checks.unread_facts import judge_each_gpu, report_unreadable
-from preflight.facts.gpu import ComputeProcess, Gpu, GpuMemory
+from preflight.checks.unread_facts import judge_each_gpu, report_unreadable, unchecked
+from preflight.facts.gpu import ComputeProcess, Gpu, GpuClaim, GpuMemory
 from preflight.facts.host import HostFacts, Identity, ProcessTable
 from preflight.facts.missing import Missing
 from preflight.job import Expect, Job
@@ -98,7 +97,7 @@ def _holder(
 def _advise_on_unseen(facts: HostFacts, gpu: Gpu) -> str:
     claims = () if isinstance(facts.claims, Missing) else facts.claims
     if claim := next((claim for claim in claims if claim.gpu_uuid == gpu.uuid), None):
-        return advise_on_claim(facts, claim)
+        return _advise_on_claim(facts, claim)
     if isinstance(facts.identity, Identity) and not facts.identity.initial_pid_namespace:
         return _where_it_may_be(facts, gpu)[1]
     return f"{_clean(facts)}, or ask the owner: sudo fuser -v /dev/nvidia*"
@@ -255,3 +254,39 @@ def no_zombies(facts: HostFacts, processes: ProcessTable, expect: Expect) -> Ite
         elif process.state == "T" and item.kind not in LEFT_OVER and item.kind is not ProcessClass.SUSPECT:
             fix = f"kill -CONT {process.pid}   (or fg)"
             yield Problem(describe_holder(item), fix, subject=f"pid {process.pid}", alike=_alike(item))
+
+
+@host_check("PROC005", gpu_only=True, reads=("claims",))
+def no_other_run_claims_the_gpus(facts: HostFacts, gpus: tuple[Gpu, ...]) -> Iterator[Problem]:
+    """No other live run of gpulaunch holds a GPU that the job uses.
+
+    A run claims its GPUs before its launcher starts, so this reports a neighbour whose ranks have not
+    opened the GPU yet and whom the driver's process list cannot show. A claim is believed while the run's
+    supervisor holds the lock on its file, which only the file's owner can take; what a dead run left
+    says nothing.
+
+    Fix: wait for that run, `gpulaunch stop RUN` if it is yours, or use other GPUs with --gpus.
+    Source: /tmp/gpulaunch-claim-*, F_OFD_GETLK of fcntl(2).
+    """
+    claims = facts.claims
+    if isinstance(claims, Missing):
+        if claims.code != "not-asked":  # a recording of a version without claims
+            yield unchecked("claims of other runs", claims)
+        return
+    for gpu in gpus:
+        for claim in claims:
+            if claim.gpu_uuid == gpu.uuid:
+                yield Problem(_describe_claim(facts, claim), _advise_on_claim(facts, claim), gpu=gpu.index)
+
+
+def _describe_claim(facts: HostFacts, claim: GpuClaim) -> str:
+    now = facts.identity.now_unix if isinstance(facts.identity, Identity) else claim.since_unix
+    run = f"run {claim.run_id}" if claim.run_id else "a run that does not say its name"
+    return f"claimed by {run} of {claim.user}, {round_duration(max(0.0, now - claim.since_unix))} ago"
+
+
+def _advise_on_claim(facts: HostFacts, claim: GpuClaim) -> str:
+    mine = isinstance(facts.identity, Identity) and facts.identity.uid == claim.uid
+    if mine and claim.run_id:
+        return f"gpulaunch stop {claim.run_id}, wait for it to end, or use other GPUs with --gpus"
+    return f"wait for it to end, ask {claim.user}, or use other GPUs with --gpus"

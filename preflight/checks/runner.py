@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 MODULES = (
-    *("environment", "driver", "cuda", "gpus", "compute_mode", "processes", "gpu_claims", "ports"),
+    *("environment", "driver", "cuda", "gpus", "compute_mode", "processes", "ports"),
     *("precision", "network", "limits", "paths", "gpu_faults", "health", "interconnect", "consistency"),
     *("script", "script_args", "deepspeed", "fsdp", "deep"),
 )

@@ -76,10 +76,6 @@ def _module_attribute(it: Interpreter, owner: Module, name: str, _node: ast.AST)
     return it.state.frames.get(it.modules.get(owner.path, -1), {}).get(name, UNKNOWN)
 
 
-def _part_attribute(it: Interpreter, owner: Element, name: str, _node: ast.AST) -> Value:
-    return it.library.attribute(it, owner, name)
-
-
 def _method_attribute(_it: Interpreter, owner: Method, name: str, _node: ast.AST) -> Value:
     return Method(owner.owner, f"super.{name}") if owner.name == "super" else UNKNOWN
 
@@ -232,7 +228,7 @@ _ATTRIBUTES: dict[type[Any], Callable[[Interpreter, Any, str, ast.AST], Value]] 
     Module: _module_attribute,
     Class: _class_attribute,
     Func: _function_attribute,
-    Element: _part_attribute,
+    Element: lambda it, owner, name, _node: it.library.attribute(it, owner, name),
     Method: _method_attribute,
     **dict.fromkeys((Map, Seq, Const, Dtype, Device), _plain_method),
     **dict.fromkeys((Unknown, RankValue), _of_unknown),

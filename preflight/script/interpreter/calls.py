@@ -96,14 +96,6 @@ def invoke(it: Interpreter, func: Value, seen: "Call") -> Value:
     return _INVOKE.get(type(func), _invoke_other)(it, func, seen)
 
 
-def _invoke_external(it: Interpreter, func: ExternalName, seen: "Call") -> Value:
-    return it.library.call(it, func.name, seen)
-
-
-def _invoke_method(it: Interpreter, func: Method, seen: "Call") -> Value:
-    return it.library.method(it, func.owner, func.name, seen)
-
-
 def _invoke_unknown(it: Interpreter, func: Unknown, seen: "Call") -> Value:
     found = it.library.promoted(it, seen)
     return _invoke_other(it, func, seen) if found is None else found
@@ -385,8 +377,8 @@ def _default(it: Interpreter, func: Func, node: ast.expr) -> Value:
 
 
 _INVOKE: dict[type[Any], Callable[[Interpreter, Any, Call], Value]] = {
-    ExternalName: _invoke_external,
-    Method: _invoke_method,
+    ExternalName: lambda it, func, seen: it.library.call(it, func.name, seen),
+    Method: lambda it, func, seen: it.library.method(it, func.owner, func.name, seen),
     Func: call_function,
     Class: lambda it, cls, seen: classes.instantiate(it, cls, seen),  # noqa: PLW0108 - not whole yet
     Ref: _call_object,

@@ -282,10 +282,6 @@ def _known_items(
     return made_of if made_of.open is is_open and made_of.items else None
 
 
-def _lambda(it: Interpreter, node: ast.Lambda) -> Value:
-    return calls.define(it, node, ())
-
-
 def _named(it: Interpreter, node: ast.NamedExpr) -> Value:
     value = it.evaluate(node.value)
     it.bind(node.target.id, value)
@@ -333,7 +329,7 @@ HANDLERS: dict[type[ast.expr], Callable[[Interpreter, Any], Value]] = {
     ast.SetComp: _comprehension,
     ast.GeneratorExp: _comprehension,
     ast.DictComp: _comprehension,
-    ast.Lambda: _lambda,
+    ast.Lambda: lambda it, node: calls.define(it, node, ()),
     ast.NamedExpr: _named,
     ast.Yield: _yield,
     ast.YieldFrom: _yield_from,

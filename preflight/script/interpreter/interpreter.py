@@ -110,7 +110,7 @@ class Interpreter:
     """One reading of a script for one target."""
 
     expressions: ClassVar[Mapping[type[ast.expr], Callable[["Interpreter", Any], Value]]]
-    statements: ClassVar[Mapping[type[ast.stmt], Callable[["Interpreter", Any], None]]]
+    statements: ClassVar[Mapping[type[ast.stmt], Callable[["Interpreter", Any], object]]]
     guard: CodeLocation | None = None  # the condition around the current point by which rank 0 is alone
     drawn: tuple[Draw, ...] = ()  # data loaders that the loops around the current point draw from
     yielded_drawn: tuple[Draw, ...] = ()  # those at the last yield

@@ -312,10 +312,6 @@ def _delete(it: Interpreter, node: ast.Delete) -> None:
             delete_item(it, target)
 
 
-def _assert(it: Interpreter, node: ast.Assert) -> None:
-    it.evaluate(node.test)
-
-
 def _match(it: Interpreter, node: ast.Match) -> None:
     """Every case may be the one that no case before it surely is, and that is not known to be none."""
     subject = it.evaluate(node.subject)
@@ -343,7 +339,7 @@ def _match(it: Interpreter, node: ast.Match) -> None:
     it.state = merge_states(paths)
 
 
-HANDLERS: dict[type[ast.stmt], Callable[[Interpreter, Any], None]] = {
+HANDLERS: dict[type[ast.stmt], Callable[[Interpreter, Any], object]] = {
     ast.Expr: _expression,
     ast.Assign: _assign,
     ast.AnnAssign: _annotated,
@@ -367,6 +363,6 @@ HANDLERS: dict[type[ast.stmt], Callable[[Interpreter, Any], None]] = {
     ast.Global: _global,
     ast.Nonlocal: _nonlocal,
     ast.Delete: _delete,
-    ast.Assert: _assert,
+    ast.Assert: lambda it, node: it.evaluate(node.test),
     ast.Match: _match,
 }

@@ -298,16 +298,12 @@ def _evaluate(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
     return UNKNOWN
 
 
-def _kbit_device_map(_it: Interpreter, _call: Call) -> Value:
-    return Map((("", RankValue()),))
-
-
 CALLS: dict[str, CallModel] = {
     "peft.get_peft_model": _get_peft_model,
     "peft.prepare_model_for_kbit_training": _prepare_kbit,
     "peft.prepare_model_for_int8_training": _prepare_kbit,
     "peft.utils.other.prepare_model_for_kbit_training": _prepare_kbit,
-    "trl.get_kbit_device_map": _kbit_device_map,
+    "trl.get_kbit_device_map": lambda _it, _call: Map((("", RankValue()),)),
 }
 
 CLASSES: dict[str, str] = {

@@ -74,11 +74,6 @@ def _set_fields(it: Interpreter, call: Call) -> Value:
     return it.new(thing.having(**call.kwargs)) if thing and not call.open else UNKNOWN
 
 
-def _fields_of(it: Interpreter, call: Call) -> Value:
-    """dataclasses.asdict(config): the fields, those that are dataclasses too as dicts of their own."""
-    return _as_map(it, call.first, 6)
-
-
 def _as_map(it: Interpreter, value: Value, depth: int) -> Value:
     thing = it.thing(value) if isinstance(value, Ref) else None
     if thing is None or thing.kind not in ("instance", "namespace") or not depth:
@@ -152,7 +147,7 @@ CALLS: dict[str, CallModel] = {
     "hydra.core.config_store.ConfigStore.instance": config_store,
     "dataclasses.field": _field,
     "dataclasses.replace": _set_fields,
-    "dataclasses.asdict": _fields_of,
+    "dataclasses.asdict": lambda it, call: _as_map(it, call.first, 6),  # dataclasses in fields too
     "dataclasses.fields": _fields,
     **dict.fromkeys(("pydantic.Field", "attr.ib", "attr.field", "attrs.field"), _field),
     **dict.fromkeys(("typer.Option", "typer.Argument"), _field),
