@@ -20,7 +20,7 @@ from launcher.rundir.run_id import is_run_id
 from launcher.text import one_line
 from preflight.decide.decision import Decision, NodeRanks, RankSlot
 from preflight.errors import BadInput, MalformedFacts
-from preflight.facts.json_codec import decode
+from preflight.facts.json_codec import decode, encode
 from preflight.frozen import dataclass
 from preflight.job import Precision
 
@@ -50,22 +50,13 @@ class RunRecord:
 
 
 @dataclass(frozen=True, slots=True)
-class _Via:
-    """A preset of `via:`; of a command only that there was one: hosts.yaml alone says which."""
-
-    kind: str = ""
-    name: str = ""
-    options: tuple[tuple[str, str], ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
 class _ConnectionRecord:
     address: str = ""
     port: int | None = None
     user: str = ""
     jump: tuple[str, ...] = ()
     alias: str = ""
-    via: _Via = _Via()
+    via: Via | None = None  # of a command only that there was one: hosts.yaml alone has its words
     identity_file: str = ""  # in local records only: no host is to know it
 
 
@@ -205,11 +196,9 @@ def _node(node: NodePlan, way: HostEntry | None) -> dict[str, Any]:
         "masked": node.ranks.single_gpu_visible,
     }
     if way is not None:
-        data["way"] = {"address": way.address, "port": way.port, "user": way.user, "jump": list(way.jump)}
-        data["way"]["alias"] = way.alias
+        data["way"] = {key: encode(getattr(way, key)) for key in ("address", "port", "user", "jump", "alias")}
         if way.via is not None:
-            options = [list(option) for option in way.via.options]
-            data["way"]["via"] = {"kind": way.via.kind, "name": way.via.name, "options": options}
+            data["way"]["via"] = encode(replace(way.via, words=()))
     return data
 
 
@@ -239,7 +228,7 @@ def _entry(node: _NodeRecord, *, identity_file: str) -> HostEntry:
         jump=way.jump,
         python=node.python,
         alias=way.alias or node.host,
-        via=Via(way.via.kind, way.via.name, way.via.options) if way.via.kind else None,
+        via=replace(way.via, words=()) if way.via is not None and way.via.kind else None,
         identity_file=identity_file,
         in_inventory=False,
     )
