@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 from launcher.config.inventory import LOCALHOST
 from launcher.text import one_line
 from preflight.diagnosis.result import BENIGN, UNKNOWN, Cause, Diagnosis, Evidence
+from preflight.facts.json_codec import encode
 
 if TYPE_CHECKING:
     from preflight.diagnosis.lines import Log
@@ -28,7 +29,7 @@ def render_diagnosis(diagnosis: Diagnosis) -> list[str]:
         lines.append(f"also      {_where(cause.evidence[0])}: {_head(cause)}")
     for warned in diagnosis.warnings[:_SHOWN_WARNINGS]:
         label = "harmless" if warned.safe else "look"
-        lines.append(f"{label:<9} {warned.code} line {warned.number}: {warned.verdict}")
+        lines.append(f"{label:<9} {warned.code} line {warned.line}: {warned.verdict}")
     return lines
 
 
@@ -69,7 +70,7 @@ def _head(cause: Cause) -> str:
 
 
 def _where(evidence: Evidence) -> str:
-    place = f"line {evidence.number}" if evidence.number else ""
+    place = f"line {evidence.line}" if evidence.line else ""
     return " ".join(word for word in (one_line(evidence.source, 60), place) if word)
 
 
@@ -80,10 +81,7 @@ def encode_diagnosis(diagnosis: Diagnosis, logs: "Sequence[Log]") -> dict[str, A
         "sources": [log.name for log in logs],
         "verdict": diagnosis.verdict,
         "causes": [_cause(cause) for cause in diagnosis.causes],
-        "warnings": [
-            {"code": each.code, "safe": each.safe, "verdict": each.verdict, "line": each.number}
-            for each in diagnosis.warnings
-        ],
+        "warnings": encode(diagnosis.warnings),
     }
 
 
@@ -98,14 +96,5 @@ def _cause(cause: Cause) -> dict[str, Any]:
         "location": cause.location,
         "host": cause.host,
         "rank": cause.rank,
-        "evidence": [
-            {
-                "source": each.source,
-                "line": each.number,
-                "host": each.host,
-                "rank": each.rank,
-                "text": each.text,
-            }
-            for each in cause.evidence
-        ],
+        "evidence": encode(cause.evidence),
     }

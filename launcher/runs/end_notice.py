@@ -15,6 +15,8 @@ from launcher.errors import PathRefused
 from launcher.local.home import user_state_dir
 from launcher.local.safe_paths import open_below, path_below, remove_oldest, write_below
 from launcher.rundir.run_id import is_run_id
+from preflight.errors import MalformedFacts
+from preflight.facts.json_codec import decode, encode
 from preflight.frozen import dataclass
 
 MAX_NOTICES = 200
@@ -44,9 +46,8 @@ class HeldNotice:
         Where it cannot be kept, the command depends on this client alone.
         """
         former, self._run_id = (self._run_id, self._fd), run_id
-        fields = {"words": self.notice.words, "cwd": self.notice.cwd, "logs": self.notice.logs}
         try:
-            write_below(notices_dir(), _NAME.format(run_id), json.dumps(fields) + "\n")
+            write_below(notices_dir(), _NAME.format(run_id), json.dumps(encode(self.notice)) + "\n")
             self._fd = _locked(run_id)
             remove_oldest(notices_dir(), MAX_NOTICES)
         except (OSError, PathRefused):  # without a lock two could deliver it
@@ -71,10 +72,8 @@ class HeldNotice:
         """Return the notice of a run; None where there is none, or another process is to deliver it."""
         try:
             fd = _locked(run_id)
-            fields = json.loads(os.pread(fd, os.fstat(fd).st_size, 0))
-            words = tuple(str(word) for word in fields["words"])
-            found = cls(EndNotice(words, str(fields["cwd"]), str(fields["logs"])))
-        except (OSError, PathRefused, ValueError, KeyError, TypeError):
+            found = cls(decode(EndNotice, json.loads(os.pread(fd, os.fstat(fd).st_size, 0))))
+        except (OSError, PathRefused, ValueError, MalformedFacts):
             return None
         found._run_id, found._fd = run_id, fd
         return found

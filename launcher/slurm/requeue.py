@@ -14,6 +14,7 @@ from launcher.slurm.jobs import EARLIER_STARTS, RESTARTS, Allocation
 from launcher.slurm.submit import read_job_id
 from launcher.text import one_line
 from preflight import regex as re
+from preflight.facts.json_codec import encode
 from preflight.frozen import dataclass
 
 RequeueAction: TypeAlias = Literal["replaced", "requeued", "resubmitted", "none"]
@@ -50,21 +51,13 @@ class BadNodes:
     nodes: Mapping[str, str]
     action: RequeueAction = "none"
     excluded: str = ""  # the whole list that Slurm has now
-    new_job: str = ""
+    new_job: str | None = None
     why: str = ""  # nothing more was done
 
     @property
     def line(self) -> str:
         """The line for programs: `BAD-NODES` and a JSON document."""
-        document = {
-            "job": self.job,
-            "nodes": dict(self.nodes),
-            "action": self.action,
-            "excluded": self.excluded,
-            "new_job": self.new_job or None,
-            "why": self.why,
-        }
-        return "BAD-NODES " + json.dumps(document)
+        return "BAD-NODES " + json.dumps(encode(self))
 
     @property
     def admin_lines(self) -> tuple[str, ...]:

@@ -102,7 +102,7 @@ def candidates(
     }
     anchored.update(line.order for line in course.failing if not _SOCKET_LOG.match(line.text))
     shown = {(each.line.source, each.line.number) for each in raised}
-    plain = [each for each in found if not any((at.source, at.number) in shown for at in each.cause.evidence)]
+    plain = [each for each in found if not any((at.source, at.line) in shown for at in each.cause.evidence)]
     others = [*found, *own]
     found = [_unanchored(each, others, anchored) if each in plain else each for each in found]
     found = [weigh_peers_end(each, [*found, *own]) for each in found]

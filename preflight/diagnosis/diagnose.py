@@ -92,7 +92,7 @@ def _of_earlier(earlier: Sequence[Line], *, outlived: bool) -> tuple[BenignWarni
     """Return how the run before ended, or what this one outlived: a note only, as the last one in the log went well."""
     return tuple(
         BenignWarning(
-            cause.code, False, _said_of_earlier(earlier, cause, outlived=outlived), cause.evidence[0].number
+            cause.code, False, _said_of_earlier(earlier, cause, outlived=outlived), cause.evidence[0].line
         )
         for cause in _diagnose(earlier, None, beside_earlier=False).causes[:1]
     )

@@ -21,9 +21,9 @@ COLLAPSE_CODE = "S23"
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """A line that proves it. `number` counts from 1; `source` names the log where there are several."""
+    """A line that proves it. `line` counts from 1; `source` names the log where there are several."""
 
-    number: int
+    line: int
     rank: int | None
     text: str
     source: str = ""
@@ -56,7 +56,7 @@ class BenignWarning:
     code: str
     safe: bool
     verdict: str
-    number: int
+    line: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -230,7 +230,7 @@ def test_of_a_log_that_is_too_long_the_lines_keep_their_numbers(block: int, enco
     assert not log.text
     assert len(log.kept) < 2000
     evidence = diagnose_logs([log]).causes[0].evidence[0]
-    assert text.split("\n")[evidence.number - 1] == evidence.text == OOM.splitlines()[-1]
+    assert text.split("\n")[evidence.line - 1] == evidence.text == OOM.splitlines()[-1]
     for line in read_logs((log,)):
         assert text.split("\n")[line.number - 1].rstrip() == line.text
     assert read_log(io.BytesIO(OOM.encode(encoding)), Log("")).text == OOM

@@ -33,7 +33,7 @@ def steps(count: int, start: int = 0) -> str:
 def test_a_failure_between_many_steps_is_found_with_its_place_and_number(before: int) -> None:
     found = diagnose(steps(before) + TRACEBACK + "[rank1]: waiting\n" * 9000)
     cause = found.causes[0]
-    assert (cause.code, cause.location, cause.evidence[0].number) == ("S20", "/home/u/net.py:31", before + 6)
+    assert (cause.code, cause.location, cause.evidence[0].line) == ("S20", "/home/u/net.py:31", before + 6)
 
 
 def test_every_line_is_kept_or_counted() -> None:

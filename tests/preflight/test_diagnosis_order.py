@@ -197,13 +197,13 @@ def test_a_number_of_cuda_means_what_its_header_says(numbers: tuple[int, ...], c
 
 def test_of_a_run_that_was_started_again_a_thousand_times_the_last_start_counts() -> None:
     causes = diagnose((TYPE_ERROR + AGAIN) * 1000 + OOM).causes
-    assert [(cause.code, cause.evidence[0].number) for cause in causes] == [("S20", 7001), ("S00", 6999)]
+    assert [(cause.code, cause.evidence[0].line) for cause in causes] == [("S20", 7001), ("S00", 6999)]
 
 
 def test_a_run_that_is_well_says_how_the_one_before_it_ended() -> None:
     diagnosis = diagnose("nohup: ignoring input\n" + OOM + "nohup: ignoring input\n" + STEPS * 2)
     assert (diagnosis.verdict, diagnosis.causes) == ("benign", ())
-    assert [(note.code, note.safe, note.number) for note in diagnosis.warnings] == [("S20", False, 2)]
+    assert [(note.code, note.safe, note.line) for note in diagnosis.warnings] == [("S20", False, 2)]
     assert "up to line 2" in diagnosis.warnings[0].verdict
 
 

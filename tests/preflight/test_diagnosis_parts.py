@@ -201,7 +201,7 @@ def test_each_signal_that_ends_a_rank_has_its_cause(signal: int, verdict: str | 
     assert [cause.code for cause in found.causes] == ([verdict] if verdict else [])
     if verdict:
         (line,) = found.causes[0].evidence
-        assert (line.number, line.rank, line.text, line.source) == (
+        assert (line.line, line.rank, line.text, line.source) == (
             0,
             None,
             f"a process of the run ended by signal {signal}",
@@ -242,7 +242,7 @@ def test_of_a_broken_gpus_xids_five_are_shown() -> None:
     (first, *_) = diagnose(error, Context(kernel_logs=(kernel(*broken[:3]), kernel(13, *broken[3:])))).causes
     assert (first.code, first.confidence) == ("S40", "likely")
     assert [each.text for each in first.evidence] == [f"Xid {x}" for x in broken[:5]]
-    assert {(each.source, each.number) for each in first.evidence} == {("kernel log", 0)}
+    assert {(each.source, each.line) for each in first.evidence} == {("kernel log", 0)}
 
 
 def test_kills_that_the_kernel_counted_are_shown_three_at_most() -> None:

@@ -108,8 +108,8 @@ def log_transcript(log: str) -> str:
         rows += [f"  cause: {cause.cause}"] if row is None or cause.cause != row.cause else []
         rows += [f"  fix: {cause.fix}"] if row is None or cause.fix != row.fix else []
         rows += [f"  $ {line}" for line in cause.command.splitlines()]
-        rows += [f"  {each.number} [{each.rank}] {each.text[:60]!r}" for each in cause.evidence]
-    rows += [f"{each.code} {'safe' if each.safe else 'unsafe'} {each.number}" for each in found.warnings]
+        rows += [f"  {each.line} [{each.rank}] {each.text[:60]!r}" for each in cause.evidence]
+    rows += [f"{each.code} {'safe' if each.safe else 'unsafe'} {each.line}" for each in found.warnings]
     return "\n".join(rows)
 
 
