@@ -17,9 +17,10 @@ from collections.abc import Callable
 from bench.common import ROOT, Target, tell
 from bench.fleet import Recorded
 from launcher.config.inventory import HostEntry
-from launcher.host_checks.evaluation import PreflightResult, evaluate_facts
+from launcher.host_checks.evaluation import evaluate_facts
 from launcher.host_checks.render_json import encode_preflight
 from launcher.host_checks.render_text import render_report
+from launcher.host_checks.result import PreflightResult
 from launcher.planning.planner import build_plan
 from launcher.remote.agent import GatherResult
 from launcher.report.plan import render_plan

@@ -10,9 +10,9 @@ from launcher.deep.measurement import measure_hosts
 from launcher.deep.save_expect import require_editable, save_floors
 from launcher.deep.targets import DeepOptions
 from launcher.errors import LaunchRefused
-from launcher.host_checks.evaluation import PreflightResult
 from launcher.host_checks.preflight_options import PreflightOptions
 from launcher.host_checks.render_text import render_finding_list
+from launcher.host_checks.result import PreflightResult
 from launcher.launch.launch import CheckedLaunch
 from launcher.launch.request import FollowOptions, LaunchRequest
 from launcher.local.project import local_runs_dir

@@ -12,7 +12,7 @@ from launcher.errors import BadNodeError, GpulaunchError
 from launcher.exit_codes import ExitCode
 from launcher.follow.job_end import PREEMPTED, TIME_LIMIT, JobEnd, JobEndNotice
 from launcher.follow.outcome import Outcome
-from launcher.host_checks.evaluation import PreflightResult
+from launcher.host_checks.result import PreflightResult
 from launcher.restart.decision import RunFailure, classify_failure
 from launcher.restart.replacement import HostAssignment, host_faults
 from launcher.slurm.jobs import Allocation

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from launcher.commands._host_access import ask_options
 from launcher.commands._interrupt_prompt import build_ctrl_c_prompt
@@ -24,6 +24,7 @@ from launcher.follow.outcome import Outcome
 from launcher.follow.phases import Stopwatch, format_phases
 from launcher.host_checks.fact_cache import FactCache
 from launcher.host_checks.preflight_options import PreflightOptions
+from launcher.host_checks.result import PreflightResult
 from launcher.launch.launch import CheckedLaunch, launch_and_follow
 from launcher.launch.request import FollowOptions, LaunchRequest
 from launcher.planning.script_file import find_tree, read_script_to_send
@@ -37,9 +38,6 @@ from launcher.terminal.live_screen import screen_on
 from launcher.terminal.output import echo_json
 from launcher.terminal.screen import Screen
 from launcher.transports.command_consent import consent_for
-
-if TYPE_CHECKING:
-    from launcher.host_checks.evaluation import PreflightResult
 
 
 def build_launch(request: RunRequest, options: LaunchOptions) -> LaunchRequest:
@@ -243,7 +241,7 @@ def _sent(
     if config.sync is None:
         return launch
 
-    def check(arriving: LaunchRequest, show: "Callable[[PreflightResult], None]") -> None:
+    def check(arriving: LaunchRequest, show: Callable[[PreflightResult], None]) -> None:
         check_launch(request, arriving, options, screen, Stopwatch(), show)
 
     demand = partial(demand_verdict, config, launch, screen, check, verbose=options.verbose)

@@ -2,7 +2,6 @@
 
 import sys
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
 
 from launcher.commands._answer import confirm
 from launcher.commands._launch_request import LaunchOptions, RunRequest
@@ -10,12 +9,10 @@ from launcher.commands._preflight_report import print_report, shorten_error
 from launcher.errors import GpulaunchError
 from launcher.follow.phases import Stopwatch
 from launcher.host_checks.render_json import encode_preflight
+from launcher.host_checks.result import PreflightResult
 from launcher.launch.launch import CheckedLaunch, preflight_or_raise
 from launcher.launch.request import LaunchRequest
 from launcher.terminal.screen import Screen
-
-if TYPE_CHECKING:
-    from launcher.host_checks.evaluation import PreflightResult
 
 
 def check_launch(
@@ -24,7 +21,7 @@ def check_launch(
     options: LaunchOptions,
     screen: Screen,
     before: Stopwatch,
-    show: "Callable[[PreflightResult], None] | None" = None,
+    show: Callable[[PreflightResult], None] | None = None,
 ) -> tuple[CheckedLaunch, Mapping[str, str]]:
     """Check the hosts, after leftovers have made room where they may; return who was left out, too.
 
@@ -32,7 +29,7 @@ def check_launch(
     """
     results: list[PreflightResult] = []
 
-    def on_result(result: "PreflightResult") -> None:
+    def on_result(result: PreflightResult) -> None:
         results.append(result)
         if show is None:
             print_report(screen, result, verbose=options.verbose)
@@ -65,7 +62,7 @@ def check_launch(
 
 
 def _check_first(
-    request: RunRequest, launch: LaunchRequest, on_result: "Callable[[PreflightResult], None]"
+    request: RunRequest, launch: LaunchRequest, on_result: Callable[[PreflightResult], None]
 ) -> tuple[CheckedLaunch, Mapping[str, str]]:
     """Check the hosts; in a Slurm job its spare nodes take the places of those that are bad."""
     if request.slurm_job is None or not request.spares:

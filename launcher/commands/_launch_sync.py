@@ -3,19 +3,16 @@
 import json
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from launcher.commands._preflight_report import print_report
 from launcher.config.run_config import RunConfig
 from launcher.errors import GpulaunchError
+from launcher.host_checks.result import PreflightResult
 from launcher.launch.request import LaunchRequest
 from launcher.local.home import at_home
 from launcher.planning.script_file import read_script_after_sync
 from launcher.terminal.screen import Screen
 from launcher.text import one_line
-
-if TYPE_CHECKING:
-    from launcher.host_checks.evaluation import PreflightResult
 
 
 def sync_tree(
@@ -72,7 +69,7 @@ def demand_verdict(
     config: RunConfig,
     launch: LaunchRequest,
     screen: Screen,
-    check: "Callable[[LaunchRequest, Callable[[PreflightResult], None]], object]",
+    check: Callable[[LaunchRequest, Callable[[PreflightResult], None]], object],
     *,
     verbose: bool = False,
 ) -> None:

@@ -18,6 +18,7 @@ from launcher.host_checks.fact_cache import FactCache
 from launcher.host_checks.live_table import HostTable
 from launcher.host_checks.preflight import build_reachability_probe, preflight
 from launcher.host_checks.preflight_options import PreflightOptions
+from launcher.host_checks.result import PreflightResult
 from launcher.local.atomic_write import check_writable
 from launcher.local.gzip_data import DamagedGzipError, unpacked
 from launcher.remote.agent import GatherResult
@@ -27,7 +28,6 @@ from preflight.job import DEFAULT_MAIN_PORT, GpuRequest, Job
 
 if TYPE_CHECKING:
     from launcher.host_checks.answers import JsonLines, TextAnswers
-    from launcher.host_checks.evaluation import PreflightResult
     from launcher.report.deep import DeepReport
     from preflight.facts.host import HostFacts
 
@@ -225,7 +225,7 @@ def _with_further_files(names: tuple[str, ...], options: PreflightCommandOptions
 
 def _from_files(
     request: _PreflightRequest, options: PreflightCommandOptions, preflight_options: PreflightOptions
-) -> "PreflightResult":
+) -> PreflightResult:
     from launcher.host_checks.evaluation import evaluate_facts  # noqa: PLC0415 - hosts are asked before it is loaded
 
     if options.smi_files:

@@ -7,9 +7,9 @@ from launcher.commands._html_page import leave_page
 from launcher.commands._preflight_options import PreflightCommandOptions
 from launcher.commands._preflight_report import render_todays_report
 from launcher.host_checks.answers import encode_preflight_summary
-from launcher.host_checks.evaluation import PreflightResult
 from launcher.host_checks.render_json import build_preflight_document
 from launcher.host_checks.render_text import render_report
+from launcher.host_checks.result import PreflightResult
 from launcher.report.deep import DeepReport, encode_deep, render_deep_report
 from launcher.terminal.json_text import lay_out_pieces
 from launcher.terminal.output import echo_json_pieces, echo_json_text, echo_lines, no_utf8

@@ -6,22 +6,18 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from launcher import safe_json
 from launcher.config.node_sets import fold_hosts
 from launcher.errors import GpulaunchError
 from launcher.host_checks.render_text import render_report
+from launcher.host_checks.result import PreflightResult
 from launcher.local.home import user_state_dir
 from launcher.local.safe_paths import write_below
 from launcher.terminal.cell_width import StyledLine
 from launcher.terminal.screen import Screen
 from preflight import regex as re
 from preflight.checks.finding import Finding, Severity
-
-if TYPE_CHECKING:
-    from launcher.host_checks.evaluation import PreflightResult
-
 
 DAY_S = 86400.0
 MOST_KEPT = 20_000
@@ -31,19 +27,19 @@ _FILE = "shown-info.json"
 _VALUE = re.compile(r"(?<![\d.])(?<!pid )\d[\d.]*")
 
 
-def render_todays_report(result: "PreflightResult", *, verbose: bool) -> Iterator[StyledLine]:
+def render_todays_report(result: PreflightResult, *, verbose: bool) -> Iterator[StyledLine]:
     """Yield the report, without information that this user has seen of a host within a day."""
     repeated = note_shown(result.findings)
     return render_report(result, verbose=verbose, repeated=repeated)
 
 
-def print_report(screen: Screen, result: "PreflightResult", *, verbose: bool = False) -> None:
+def print_report(screen: Screen, result: PreflightResult, *, verbose: bool = False) -> None:
     """Print the report above the screen's lowest lines."""
     for line in render_todays_report(result, verbose=verbose):
         screen.print_line(line)
 
 
-def shorten_error(error: GpulaunchError, result: "PreflightResult") -> GpulaunchError:
+def shorten_error(error: GpulaunchError, result: PreflightResult) -> GpulaunchError:
     """Return the error that ends a launch, in short where the report above it holds the whole."""
     if error.message in {each.message for each in result.errors.values()}:
         codes = ",".join(sorted({each.code for each in result.errors.values()}))

@@ -15,8 +15,8 @@ from launcher.commands._launch_sync import demand_verdict, sync_tree
 from launcher.commands._preflight_report import print_report, shorten_error
 from launcher.commands.run import command as run_command
 from launcher.exit_codes import ExitCode
-from launcher.host_checks.evaluation import PreflightResult
 from launcher.host_checks.render_json import encode_preflight
+from launcher.host_checks.result import PreflightResult
 from launcher.launch.gpu_wait import GpuWait
 from launcher.launch.launch import raise_if_blocked
 from launcher.rehearsal.proof_store import save_proof

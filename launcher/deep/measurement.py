@@ -15,7 +15,7 @@ from launcher.deep.targets import (
 )
 from launcher.errors import GpulaunchError
 from launcher.follow.outcome import Outcome
-from launcher.host_checks.evaluation import PreflightResult
+from launcher.host_checks.result import PreflightResult
 from launcher.launch.launch import CheckedLaunch, launch_and_follow, preflight_hosts
 from launcher.launch.request import LaunchRequest
 from launcher.planning.plan import ScriptFile

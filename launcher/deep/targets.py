@@ -6,7 +6,7 @@ from dataclasses import replace
 from launcher.config.inventory import HostEntry
 from launcher.engines.base import ENGINES
 from launcher.errors import GpulaunchError
-from launcher.host_checks.evaluation import PreflightResult
+from launcher.host_checks.result import PreflightResult
 from launcher.text import one_line
 from preflight.checks.finding import blocks_launch
 from preflight.checks.holder_text import advise_on_holder, classify_by_pid, name_holder

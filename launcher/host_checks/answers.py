@@ -8,11 +8,12 @@ from typing import Any
 
 from launcher.config.inventory import HostEntry
 from launcher.errors import GpulaunchError, HostError
-from launcher.host_checks.evaluation import PreflightResult, evaluate_facts
+from launcher.host_checks.evaluation import evaluate_facts
 from launcher.host_checks.merged_findings import merge_findings
 from launcher.host_checks.preflight_options import PreflightOptions
 from launcher.host_checks.render_json import encode_host, encode_merged_finding
 from launcher.host_checks.render_text import summary, without_names
+from launcher.host_checks.result import PreflightResult
 from launcher.remote.agent import GatherResult
 from launcher.terminal.output import echo, echo_json_text
 from launcher.text import one_line

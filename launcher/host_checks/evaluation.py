@@ -7,7 +7,7 @@ import hashlib
 import posixpath
 import shlex
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -18,65 +18,18 @@ from launcher.config.slurm_options import is_inside_job
 from launcher.engines.choice import choose_engine
 from launcher.errors import GpulaunchError, HostError
 from launcher.host_checks.preflight_options import PreflightOptions
+from launcher.host_checks.result import LaunchPreview, PreflightResult
 from launcher.planning.main_address_and_port import list_taken_ports
 from launcher.planning.planner import LaunchDecisions, build_own_environment, decide_launch
 from launcher.remote.agent import GatherResult
-from launcher.text import group_alike
-from preflight.checks.finding import Finding, Severity, exit_code
+from preflight.checks.finding import Finding, Severity
 from preflight.checks.registry import CHECKS, ClockOffset
 from preflight.checks.runner import PlannedLaunch, check_cluster, check_host, list_checks_without_facts
 from preflight.decide.gpu_assignment import resolve_gpus
 from preflight.facts.host import HostFacts, Reach, ScriptFacts
 from preflight.facts.missing import Missing
 from preflight.facts.script import ScriptAnalysis
-from preflight.frozen import dataclass
 from preflight.job import Job
-
-
-@dataclass(frozen=True, slots=True)
-class LaunchPreview:
-    """What a launch on these hosts would take; `problem` says why none is possible, `fix` what to do then."""
-
-    precision: str = ""
-    why_precision: str = ""
-    main_port: int = 0
-    world_size: int = 0
-    problem: str = ""
-    fix: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class PreflightResult:
-    """Everything a preflight found. `job` has its GPU request settled ("auto" is "all" or "none")."""
-
-    job: Job
-    entries: tuple[HostEntry, ...]
-    facts: dict[str, HostFacts]
-    errors: dict[str, HostError]
-    reach: tuple[Reach, ...]
-    findings: tuple[Finding, ...]
-    seconds: float
-    would_use: LaunchPreview | None = None
-    not_collected: tuple[str, ...] = ()  # checks that this source holds no facts for
-    clocks: dict[str, ClockOffset] = field(default_factory=dict)
-    script: ScriptAnalysis | None = None  # as it lies on the main host, or will
-    _by_host: dict[str, tuple[Finding, ...]] = field(
-        init=False, compare=False, repr=False
-    )  # set when first asked
-
-    @property
-    def exit_code(self) -> int:
-        """0 when every host may be called fine, 1 otherwise."""
-        return exit_code(self.findings)
-
-    def of(self, host: str) -> tuple[Finding, ...]:
-        """Return the findings that are about one host, alone or with others."""
-        try:
-            by_host = self._by_host
-        except AttributeError:
-            by_host = group_alike((name, finding) for finding in self.findings for name in finding.hosts)
-            object.__setattr__(self, "_by_host", by_host)
-        return by_host.get(host, ())
 
 
 def evaluate_facts(

@@ -10,13 +10,14 @@ from dataclasses import replace
 from functools import lru_cache, partial
 from importlib.machinery import PathFinder
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from launcher.config.inventory import HostEntry
 from launcher.errors import GpulaunchError
 from launcher.host_checks.collection import Collection, OnHostDone, ReachabilityProbe, name_awaited_hosts
 from launcher.host_checks.preflight_options import PreflightOptions
+from launcher.host_checks.result import PreflightResult
 from launcher.planning.main_address_and_port import choose_main_address, choose_main_port
+from launcher.planning.plan import ScriptFile
 from launcher.remote.agent import AgentRequest
 from launcher.remote.connection_pool import OpenConnection
 from launcher.remote.fanout import WIDTH
@@ -28,10 +29,6 @@ from preflight.facts.host import HostFacts, Reach
 from preflight.job import Job
 from preflight.probes.request import ENV_NAMES
 from preflight.probes.script_imports import imported_names
-
-if TYPE_CHECKING:
-    from launcher.host_checks.evaluation import PreflightResult
-    from launcher.planning.plan import ScriptFile
 
 FREE_PORTS = 4
 """Ports that each host proves free: one to use instead of the main port, others in case it is stolen."""
@@ -45,7 +42,7 @@ def preflight(
     options: PreflightOptions | None = None,
     probe: ReachabilityProbe | None = None,
     on_done: OnHostDone | None = None,
-) -> "PreflightResult":
+) -> PreflightResult:
     """Ask all hosts and judge them; the first one is the main host.
 
     Hosts that cannot be reached become findings with the code of their error. `probe` tests the way between
@@ -147,7 +144,7 @@ def build_agent_request(entry: HostEntry, job: Job, options: PreflightOptions | 
 
 @lru_cache(maxsize=4)
 def _modules_to_find(
-    script: "ScriptFile | None", tree: Path | None, python_path: str
+    script: ScriptFile | None, tree: Path | None, python_path: str
 ) -> tuple[str, ...] | None:
     """Return the modules that a script on its way imports and that do not come with it, or with its tree."""
     if script is None:

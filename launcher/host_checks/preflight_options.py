@@ -2,15 +2,12 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from launcher.host_checks.fact_cache import FactCache
+from launcher.planning.plan import ScriptFile
 from launcher.remote.fanout import WIDTH
 from launcher.remote.shards.connection_options import ShardAccess
 from preflight.frozen import dataclass
-
-if TYPE_CHECKING:
-    from launcher.planning.plan import ScriptFile
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,10 +24,10 @@ class PreflightOptions:
     cache: FactCache | None = None  # facts of earlier answers that hosts need not send again
     from_file: bool = False  # leave out checks whose facts a saved nvidia-smi cannot hold
     # The script that travels with the launch: read locally, as it will be on the host.
-    sent: "ScriptFile | None" = None
+    sent: ScriptFile | None = None
     while_waiting: Callable[[], object] | None = None  # called once, while a host works on its answer
     # The script in a tree that a sync will bring, working directory and all.
-    script_after_sync: "ScriptFile | None" = None
+    script_after_sync: ScriptFile | None = None
     # The local directory that a sync makes the one in which the ranks start; None: not known, or none.
     tree: Path | None = None
     makes_workdir: bool = False  # a sync makes the working directory before the launch

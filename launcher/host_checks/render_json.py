@@ -1,30 +1,28 @@
 """A preflight for programs: schema gpulaunch.preflight/1, documented in docs/json.md."""
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from launcher.host_checks.merged_findings import MergedFinding, merge_findings
+from launcher.host_checks.result import PreflightResult
 from launcher.text import group_alike
 from preflight.checks.finding import Finding, Severity, encode_finding
 from preflight.facts.host import HostFacts
 from preflight.facts.json_codec import encode
 from preflight.facts.missing import Missing
 
-if TYPE_CHECKING:
-    from launcher.host_checks.evaluation import PreflightResult
-
 SCHEMA = "gpulaunch.preflight/1"
 _RISING = tuple(Severity)
 
 
-def encode_preflight(result: "PreflightResult", *, facts: bool = False) -> dict[str, Any]:
+def encode_preflight(result: PreflightResult, *, facts: bool = False) -> dict[str, Any]:
     """Return the document; `facts` adds everything that was read."""
     document = build_preflight_document(result, facts=facts)
     hosts = {name: make() for name, make in document["hosts"].items()}
     return {**document, "hosts": hosts, "reach": document["reach"]()}
 
 
-def build_preflight_document(result: "PreflightResult", *, facts: bool = False) -> dict[str, Any]:
+def build_preflight_document(result: PreflightResult, *, facts: bool = False) -> dict[str, Any]:
     """Return the document with a function for each host and for what is reached, for `lay_out_pieces`."""
     merged = merge_findings(result.findings)
     among = [each.finding.hosts if len(each.finding.hosts) > 1 else () for each in merged]
@@ -56,7 +54,7 @@ def verdict(findings: tuple[Finding, ...]) -> str:
     return max(severities, key=_RISING.index, default=Severity.PASS).value
 
 
-def encode_host(result: "PreflightResult", name: str, *, facts: bool) -> dict[str, Any]:
+def encode_host(result: PreflightResult, name: str, *, facts: bool) -> dict[str, Any]:
     """Return what is known of one host; `findings` are those about it alone, the verdict counts all."""
     mine = result.of(name)
     known = result.facts.get(name)

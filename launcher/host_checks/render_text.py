@@ -4,10 +4,10 @@ import shlex
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain, groupby
-from typing import TYPE_CHECKING
 
 from launcher.config.node_sets import fold_hosts, host_range
 from launcher.host_checks.merged_findings import merge_findings
+from launcher.host_checks.result import PreflightResult
 from launcher.terminal.cell_width import Span, StyledLine
 from launcher.text import count_alike, count_noun, group_alike, name_first, one_line, sanitize, spell_duration
 from preflight import regex as re
@@ -17,9 +17,6 @@ from preflight.facts.gpu import Gpu
 from preflight.facts.host import HostFacts
 from preflight.facts.missing import Missing
 from preflight.frozen import dataclass
-
-if TYPE_CHECKING:
-    from launcher.host_checks.evaluation import PreflightResult
 
 _STYLES = {"pass": "32", "info": "36", "warning": "33", "unknown": "35", "critical": "1;31", "ignored": "2"}
 _ORDER = (Severity.CRITICAL, Severity.UNKNOWN, Severity.WARNING, Severity.INFO)
@@ -151,7 +148,7 @@ def _indices(item: FindingGroup) -> str:
 
 
 def render_report(
-    result: "PreflightResult", *, verbose: bool = False, repeated: frozenset[Finding] = frozenset()
+    result: PreflightResult, *, verbose: bool = False, repeated: frozenset[Finding] = frozenset()
 ) -> Iterator[StyledLine]:
     """Yield the whole report for people, line by line: two screens at most, unless `verbose`.
 
@@ -252,7 +249,7 @@ def _notable(findings: Iterable[Finding]) -> bool:
     return any(f.severity not in (Severity.INFO, Severity.PASS) and not f.ignored for f in findings)
 
 
-def _quiet_lines(result: "PreflightResult", quiet: list[str]) -> Iterator[StyledLine]:
+def _quiet_lines(result: PreflightResult, quiet: list[str]) -> Iterator[StyledLine]:
     """Say "fine" once for hosts that look the same."""
     for text, names in group_alike((summary(result.facts[name]), name) for name in quiet).items():
         yield [_label("pass"), ("", f" {fold_hosts(names)}: {text}")]
@@ -305,7 +302,7 @@ def _finding_lines(
         yield from _fix_lines(item.fix, 1, _FIX_INDENT)
 
 
-def _would_use_lines(result: "PreflightResult") -> Iterator[str]:
+def _would_use_lines(result: PreflightResult) -> Iterator[str]:
     use = result.would_use
     if use is None:
         return
@@ -332,7 +329,7 @@ def render_reused_facts(facts: Iterable[HostFacts]) -> Iterator[str]:
         yield f"not read again of {count_noun(len(found), 'host')}: {words}, read {span} ago"
 
 
-def _last_line(result: "PreflightResult", repeated: frozenset[Finding]) -> StyledLine:
+def _last_line(result: PreflightResult, repeated: frozenset[Finding]) -> StyledLine:
     merged = [each.finding for each in merge_findings(result.findings)]
     counts = {severity: sum(f.severity is severity and not f.ignored for f in merged) for severity in _ORDER}
     words = ", ".join(f"{count} {severity.value}" for severity, count in counts.items() if count)

@@ -3,13 +3,13 @@
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from launcher.errors import GpusBusy, LaunchRefused
 from launcher.follow.outcome import Outcome
 from launcher.follow.peer_check import SSH_PORT, PeerAddress
 from launcher.follow.phases import Phase
 from launcher.host_checks.preflight import preflight
+from launcher.host_checks.result import PreflightResult
 from launcher.launch.request import LaunchRequest
 from launcher.planning.main_address_and_port import choose_main_address, list_taken_ports
 from launcher.planning.plan import Plan
@@ -23,9 +23,6 @@ from preflight.decide.usable_gpus import select_gpus
 from preflight.facts.script import ScriptAnalysis
 from preflight.frozen import dataclass
 
-if TYPE_CHECKING:
-    from launcher.host_checks.evaluation import PreflightResult
-
 PORT_ATTEMPTS = 3
 BUSY_CODES = frozenset({"PROC001", "PROC002", "PROC005", "MODE002"})
 """What passes when others are done with a GPU."""
@@ -37,7 +34,7 @@ class CheckedLaunch:
     """A preflight, and all that a plan needs."""
 
     launch: LaunchRequest
-    result: "PreflightResult"
+    result: PreflightResult
     script: ScriptAnalysis | None
 
     def plan(self, avoid_ports: frozenset[int] = frozenset()) -> Plan:
@@ -119,16 +116,14 @@ def is_busy(finding: Finding) -> bool:
     return finding.code in BUSY_CODES and finding.severity is Severity.CRITICAL
 
 
-def raise_if_blocked(launch: LaunchRequest, on_result: "Callable[[PreflightResult], None]") -> CheckedLaunch:
+def raise_if_blocked(launch: LaunchRequest, on_result: Callable[[PreflightResult], None]) -> CheckedLaunch:
     """Preflight the hosts. Raises the HostError of one that cannot be used, or LaunchRefused."""
     prepared = preflight_or_raise(launch, on_result)
     prepared.raise_if_blocked()
     return prepared
 
 
-def preflight_or_raise(
-    launch: LaunchRequest, on_result: "Callable[[PreflightResult], None]"
-) -> CheckedLaunch:
+def preflight_or_raise(launch: LaunchRequest, on_result: Callable[[PreflightResult], None]) -> CheckedLaunch:
     """Preflight the hosts, whatever is found. Raises the HostError of one that cannot be used."""
     result = preflight_hosts(launch)
     on_result(result)
@@ -137,7 +132,7 @@ def preflight_or_raise(
     return CheckedLaunch(launch, result, result.script)
 
 
-def preflight_hosts(launch: LaunchRequest) -> "PreflightResult":
+def preflight_hosts(launch: LaunchRequest) -> PreflightResult:
     """Preflight the hosts; what cannot be used is among the findings and errors."""
     options = replace(launch.preflight, while_waiting=_prepare_start)
     return preflight(

@@ -12,7 +12,7 @@ from typing import Any
 from launcher.config.disconnect_options import ATTENDED
 from launcher.errors import GpulaunchError, LaunchRefused
 from launcher.follow.outcome import Outcome
-from launcher.host_checks.evaluation import PreflightResult
+from launcher.host_checks.result import PreflightResult
 from launcher.launch.launch import CheckedLaunch, launch_and_follow, raise_if_blocked
 from launcher.launch.request import LaunchRequest
 from launcher.planning.plan import NodePlan

@@ -6,7 +6,7 @@ from dataclasses import replace
 from launcher.config.inventory import HostEntry
 from launcher.errors import GpulaunchError
 from launcher.follow.outcome import Outcome
-from launcher.host_checks.evaluation import PreflightResult
+from launcher.host_checks.result import PreflightResult
 from launcher.launch.launch import CheckedLaunch, preflight_hosts
 from launcher.launch.request import LaunchRequest
 from launcher.restart.decision import RunFailure

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
 
 from launcher.config.inventory import HostEntry
-from launcher.host_checks.evaluation import PreflightResult
+from launcher.host_checks.result import PreflightResult
 from preflight import regex as re
 from preflight.checks.finding import Finding, blocks_launch
 from preflight.decide.usable_gpus import select_gpus

@@ -14,7 +14,8 @@ from launcher.follow.awake_clock import read_boot_time
 from launcher.follow.outcome import Outcome
 from launcher.follow.phases import Phase
 from launcher.follow.restart_history import RestartHistory, StartRecord
-from launcher.host_checks.evaluation import PreflightResult, read_script
+from launcher.host_checks.evaluation import read_script
+from launcher.host_checks.result import PreflightResult
 from launcher.launch.launch import CheckedLaunch, launch_and_follow
 from launcher.launch.request import LaunchRequest
 from launcher.launch.signals import raise_stop_signals

@@ -7,7 +7,7 @@ from dataclasses import replace
 from launcher.config.inventory import HostEntry, Inventory
 from launcher.errors import HostError, LaunchRefused
 from launcher.follow.outcome import Outcome
-from launcher.host_checks.evaluation import PreflightResult
+from launcher.host_checks.result import PreflightResult
 from launcher.launch.request import FollowOptions, LaunchRequest
 from launcher.launch.signals import raise_stop_signals
 from launcher.remote.connection_pool import ConnectionPool

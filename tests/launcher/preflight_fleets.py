@@ -8,7 +8,8 @@ from typing import Any
 
 from launcher.config.inventory import HostEntry
 from launcher.errors import HostError, NameNotResolved
-from launcher.host_checks.evaluation import PreflightResult, evaluate_facts
+from launcher.host_checks.evaluation import evaluate_facts
+from launcher.host_checks.result import PreflightResult
 from launcher.remote.agent import GatherResult
 from launcher.remote.pair_reachability import MOST_HOSTS
 from preflight.facts.host import HostFacts, Reach

@@ -9,7 +9,8 @@ from launcher.errors import HostError
 from launcher.follow.failures import Failure
 from launcher.follow.outcome import Cleanup, EndCause, Outcome, Verdict, build_outcome
 from launcher.follow.run_state import RunState
-from launcher.host_checks.evaluation import PreflightResult, evaluate_facts
+from launcher.host_checks.evaluation import evaluate_facts
+from launcher.host_checks.result import PreflightResult
 from launcher.remote.agent import GatherResult
 from preflight.diagnosis.context import Context
 from preflight.diagnosis.diagnose import diagnose_logs

@@ -21,7 +21,7 @@ from launcher.exit_codes import ExitCode
 from launcher.follow.events import HostReport
 from launcher.follow.outcome import build_outcome
 from launcher.follow.run_state import RunState
-from launcher.host_checks.evaluation import PreflightResult
+from launcher.host_checks.result import PreflightResult
 from launcher.report.deep import DeepReport, encode_deep, render_deep_report
 from preflight.checks.runner import check_deep
 from preflight.deep.comparison import read_values

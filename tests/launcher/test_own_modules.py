@@ -8,8 +8,9 @@ import pytest
 
 from launcher.config.inventory import HostEntry
 from launcher.config.run_config import Overrides, build_command_config, load_run_config
-from launcher.host_checks.evaluation import PreflightResult, evaluate_facts
+from launcher.host_checks.evaluation import evaluate_facts
 from launcher.host_checks.preflight_options import PreflightOptions
+from launcher.host_checks.result import PreflightResult
 from launcher.planning.script_file import find_tree
 from launcher.remote.agent import GatherResult
 from preflight.checks.finding import Severity

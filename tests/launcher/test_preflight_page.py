@@ -14,9 +14,10 @@ from launcher.cli import execute
 from launcher.commands.preflight import command
 from launcher.config.inventory import HostEntry
 from launcher.config.template_dir import templates_dir
-from launcher.host_checks.evaluation import PreflightResult, evaluate_facts
+from launcher.host_checks.evaluation import evaluate_facts
 from launcher.host_checks.preflight_options import PreflightOptions
 from launcher.host_checks.render_json import encode_preflight
+from launcher.host_checks.result import PreflightResult
 from launcher.remote.agent import GatherResult
 from launcher.report.preflight_page.deep_section import render_deep
 from launcher.report.preflight_page.differences import find_differences

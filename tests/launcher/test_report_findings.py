@@ -18,11 +18,12 @@ from launcher.errors import (
     LaunchRefused,
     NameNotResolved,
 )
-from launcher.host_checks.evaluation import LaunchPreview, PreflightResult, evaluate_facts
+from launcher.host_checks.evaluation import evaluate_facts
 from launcher.host_checks.merged_findings import merge_findings
 from launcher.host_checks.preflight_options import PreflightOptions
 from launcher.host_checks.render_json import encode_preflight, verdict
 from launcher.host_checks.render_text import group_findings, render_finding_list, render_report
+from launcher.host_checks.result import LaunchPreview, PreflightResult
 from launcher.remote.agent import GatherResult
 from launcher.terminal.cell_width import paint_line
 from launcher.transports.base import Endpoint

@@ -12,9 +12,10 @@ from ClusterShell.NodeSet import NodeSet
 from launcher.config.inventory import HostEntry
 from launcher.config.node_sets import fold_hosts, host_range
 from launcher.errors import HostError, NameNotResolved
-from launcher.host_checks.evaluation import PreflightResult, evaluate_facts
+from launcher.host_checks.evaluation import evaluate_facts
 from launcher.host_checks.render_json import encode_preflight
 from launcher.host_checks.render_text import render_report
+from launcher.host_checks.result import PreflightResult
 from launcher.remote.agent import GatherResult
 from launcher.terminal.cell_width import paint_line
 from preflight.facts.host import HostFacts, Reach

@@ -19,7 +19,7 @@ from launcher.config.disconnect_options import DisconnectOptions
 from launcher.config.inventory import HostEntry
 from launcher.config.restart_options import RestartOptions
 from launcher.follow.outcome import Outcome
-from launcher.host_checks.evaluation import PreflightResult
+from launcher.host_checks.result import PreflightResult
 from launcher.launch.launch import CheckedLaunch
 from launcher.launch.request import LaunchRequest
 from launcher.onhost.supervisor import client_files, next_start

@@ -8,8 +8,8 @@ import pytest
 
 from launcher.cli import execute
 from launcher.commands._preflight_report import DAY_S, MOST_KEPT, note_shown, render_todays_report
-from launcher.host_checks.evaluation import PreflightResult
 from launcher.host_checks.render_text import render_report
+from launcher.host_checks.result import PreflightResult
 from launcher.terminal.cell_width import paint_line
 from preflight.checks.finding import Finding, Severity
 from tests.launcher.preflight_fleets import fleet

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping
 from typing import TypeVar
 
-from launcher.host_checks.evaluation import PreflightResult
+from launcher.host_checks.result import PreflightResult
 from launcher.report.html.escape import text
 from launcher.report.preflight_page.host_names import host_list
 from launcher.text import count_alike, count_noun, group_alike

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 
 from launcher.error_codes import host_codes
-from launcher.host_checks.evaluation import PreflightResult
 from launcher.host_checks.render_text import FindingGroup, group_findings
+from launcher.host_checks.result import PreflightResult
 from launcher.report.html.escape import text
 from launcher.report.preflight_page.fix_commands import split_fix
 from launcher.report.preflight_page.heat_map import STATE_OF_SEVERITY

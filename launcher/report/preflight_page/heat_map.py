@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from launcher.host_checks.evaluation import PreflightResult
+from launcher.host_checks.result import PreflightResult
 from launcher.report.html.escape import text
 from launcher.report.preflight_page.host_names import render_row_head
 from launcher.text import group_alike

@@ -9,8 +9,8 @@ from typing import Any
 
 from launcher.config.node_sets import fold_hosts
 from launcher.config.template_dir import templates_dir
-from launcher.host_checks.evaluation import PreflightResult
 from launcher.host_checks.render_json import encode_preflight, verdict
+from launcher.host_checks.result import PreflightResult
 from launcher.report.html.escape import clock, render_pairs, render_tiles, text
 from launcher.report.preflight_page.deep_section import list_measured_hosts, render_deep
 from launcher.report.preflight_page.differences import render_differences
