@@ -1,40 +1,16 @@
 """All script rules: a module that is not in this list judges nothing."""
 
-from preflight.script.rules import (
-    autocast,
-    backward,
-    collectives,
-    data_loaders,
-    files,
-    grad_scaler,
-    model_wrappers,
-    models,
-    placement,
-    precision,
-    random_splits,
-    rendezvous,
-    scaler_use,
-    syntax,
-    versions,
-)
+from importlib import import_module
+
 from preflight.script.rules.registry import RULES as RULES  # noqa: PLC0414 - from this module they are all of them
 
-MODULES = (
-    models,
-    syntax,
-    precision,
-    grad_scaler,
-    backward,
-    scaler_use,
-    autocast,
-    placement,
-    rendezvous,
-    data_loaders,
-    random_splits,
-    collectives,
-    files,
-    model_wrappers,
-    versions,
+MODULES = tuple(
+    import_module(f"{__package__}.{name}")
+    for name in (
+        *("autocast", "backward", "collectives", "data_loaders", "files", "grad_scaler", "model_wrappers"),
+        *("models", "placement", "precision", "random_splits", "rendezvous", "scaler_use", "syntax"),
+        "versions",
+    )
 )
 
 
