@@ -36,7 +36,7 @@ class GpuMemory:
 
     total_mib: int
     used_mib: int
-    free_mib: int
+    free_mib: Fact[int]
     reserved_mib: Fact[int]
 
 

@@ -7,7 +7,7 @@ from preflight import regex as re
 _NAME = r"[a-z_]{2,40}(?:\.[a-z_]{1,40}){0,6}(?: \[[\w/%]{1,5}\])?"
 _HEADER = re.compile(
     rf"^(?=[^\n]*\b(?:index|name|uuid|memory\.\w+|pci\.bus_id)\b)"
-    rf"(?:\"\"|\| *|\"?{_NAME}\"?)?(?:(?:[ ]?[,;\t|][ ]?|[ ]{{2,}})\"?{_NAME}\"?|(?<=\| ){_NAME})+"
+    rf"(?:\"\"|\| *|\"?{_NAME}\"?)?(?:(?:[ ]?[,;\t|][ ]?|(?<=\S)[ ]{{2,}})\"?{_NAME}\"?|(?<=\| ){_NAME})+"
     r"[ ]?[,;|]?[ ]*$",
     re.MULTILINE,
 )

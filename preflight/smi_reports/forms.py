@@ -19,7 +19,7 @@ from preflight.smi_reports.gpustat import ROW as GPUSTAT_ROW
 from preflight.smi_reports.gpustat import json_tree, rows_tree
 from preflight.smi_reports.headerless_csv import ROW, bare_tree
 from preflight.smi_reports.identities import mark_cut_values
-from preflight.smi_reports.monitors import MONITOR, TOPOLOGY, monitor_tree, topology_tree
+from preflight.smi_reports.monitors import TOPOLOGY, monitor_tree, topology_tree
 from preflight.smi_reports.nvitop import HEAD as NVITOP
 from preflight.smi_reports.nvitop import nvitop_tree
 from preflight.smi_reports.qtext import q_tree
@@ -30,6 +30,7 @@ from preflight.smi_reports.surroundings import closed_xml
 from preflight.smi_reports.system_reports import COLLECTED, INFORMATION, collected_tree, information_tree
 from preflight.smi_reports.table import MAX_GPUS, UNLISTED, is_closed, place_lost, table_tree
 from preflight.smi_reports.unsupported_files import OTHER_TABLE
+from preflight.smi_reports.wrapped_lines import MONITOR
 
 Facts = dict[str, Any]
 

@@ -57,8 +57,9 @@ def bare_tree(text: str) -> tuple[Tree, str] | None:
     kept = [len(row) == width or row in ends or LOST in str(row) for row in rows]
     rows, times = list(compress(rows, kept)), list(compress(times, kept))
     kinds = [_kind([row[at] for row in whole]) for at in range(width)]
-    if "driver_version" in kinds and _may_be_watts(whole, kinds.index("driver_version")):
-        kinds[kinds.index("driver_version")] = ""
+    kinds = [
+        "" if kind == "driver_version" and _may_be_watts(whole, at) else kind for at, kind in enumerate(kinds)
+    ]
     if not _are_gpus(whole, kinds) or (width == 1 and len(rows) < len(lines)):
         return None
     tree: Tree = {"gpu": []}

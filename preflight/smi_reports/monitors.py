@@ -10,13 +10,13 @@ from typing import Any
 from preflight import regex as re
 from preflight.probes.nvidia_smi.values import CUT
 from preflight.smi_reports.table import KIND, MAX_GPUS
+from preflight.smi_reports.wrapped_lines import MONITOR
 
 Tree = dict[str, Any]
 
 _DEVICES = r"^[^\S\n]*GPU0(?:[^\S\n]+(?:GPU\d{1,2}|NIC\d{1,2}|mlx\w+|(?!mlx)\w+_\d{1,2}))*"
 TOPOLOGY = rf"{_DEVICES}(?:[^\S\n]+CPU Affinity|(?=[^\S\n]*\n[^\S\n]*GPU0[^\S\n]+X\b))"
 """Its first line; that of `topo -p2p` names devices alone, like one that was edited."""
-MONITOR = r"^#[^\S\n]*(?:(?:date|time),?[^\S\n]+){0,2}gpu,?[^\S\n]+\w"
 _ROW = re.compile(r"^[^\S\n]*GPU(\d{1,2})[^\S\n]+\S", re.MULTILINE)
 _VALUE = re.compile(r"-|-?\d{1,12}(?:\.\d+)?|0x[0-9a-f]+|[\d:]{8}")
 _READINGS = {
@@ -31,9 +31,16 @@ _CUT_ROW = "@cut"
 """Key of a row that is cut."""
 _REST_OF_NAMES = re.compile(r"[^\S\n]*(?!#)[a-z]")
 _TIMES = ("date", "time")
-_ROW_END = re.compile(r"(?<=\S)(?<!:\d\d)(?<!\d{8})\s{4,}(?=\d{1,2}\s+\d{1,10}\s+[CGM][+CGM]*\s)")
+_ROW_END = re.compile(
+    r"(?<=\S)(?<!:\d\d)(?<!\d{8})[^\S\n]{4,}"
+    r"(?=(?:\d{8}\s+)?(?:[\d:]{8}\s+)?\d{1,2}\s+\d{1,10}\s+[CGM][+CGM]*\s)"
+)
 """Between two rows of processes whose line end is lost."""
 _KIND = re.compile(KIND)
+_NAME_WIDTH = 15
+"""Of the name of a process in pmon: a shorter one has blanks behind it, unless its line is cut."""
+_PADDED = re.compile(r"\s*\d[^\n]* $")
+_VALUES = re.compile(r"(?:-|\d+)\s{2,}\S")
 
 
 def topology_tree(text: str) -> Tree:
@@ -57,7 +64,7 @@ def monitor_tree(text: str) -> tuple[Tree, bool]:
     if _REST_OF_NAMES.match("".join(lines[start + 1 : start + 2])):
         raise ValueError("its lines are wrapped, and which of its values is in which column is not known")
     names = re.split(r"[,\s]+", lines[start].lstrip("# \t").strip().lower())
-    rows = list(_rows(lines[start + 1 :], names))
+    rows = list(_rows([*filter(str.strip, lines[start + 1 :])], names))
     whole = [row for row in rows if _CUT_ROW not in row]
     if not whole:
         raise ValueError("it has the names of columns and no values")
@@ -77,6 +84,7 @@ def _rows(lines: list[str], names: list[str]) -> Iterator[dict[str, str]]:
     """Yield the values of each line by the names of their columns, of a process that is cut its GPU."""
     last = len(names) - 1
     is_named = names[-1] in ("command", "name")
+    is_padded = is_named and any(map(_PADDED.match, lines))
     for line in lines:
         bare = line.strip().lstrip("# \t")  # an author may comment out what he quotes
         values = re.split(r"[ \t]*,[ \t]*|[ \t]+", bare, maxsplit=last if is_named else 0)
@@ -86,6 +94,9 @@ def _rows(lines: list[str], names: list[str]) -> Iterator[dict[str, str]]:
                 kinds = [*filter(_KIND.fullmatch, whole[1:2])]
                 yield {"gpu": values[0], "pid": (*whole, line)[0], "type": (*kinds, "C")[0], _CUT_ROW: ""}
             continue
+        is_open = is_padded and line.endswith(values[-1]) and line is not lines[-1]
+        if is_open and len(values[-1]) < _NAME_WIDTH:
+            values[-1] += "..."
         row = dict(zip(names, values, strict=True))
         numbers = values[:last] if is_named else values
         plain = [value for name, value in zip(names, numbers, strict=False) if name != "type"]
@@ -95,7 +106,9 @@ def _rows(lines: list[str], names: list[str]) -> Iterator[dict[str, str]]:
 
 
 def _agrees(row: dict[str, str]) -> bool:
-    """Whether the values of a row agree: a process has a type, and what no process has is empty."""
+    """Whether the values of a row agree: a process has a type and a name, and where none is all is empty."""
+    if _VALUES.match(row.get("command", "")):
+        return False  # the line of names lacks some
     if "pid" not in row or "type" not in row:
         return True
     if row["pid"].isdigit():

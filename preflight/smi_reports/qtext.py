@@ -8,7 +8,9 @@ from preflight.smi_reports.lost_indent import GPU, indented, is_flat
 
 Tree = dict[str, Any]
 
-_GPU_REST = re.compile(r"^(?!(?:[\dA-Fa-f]{4}){1,2}:)(?:G?P?U? )?[\dA-Fa-f:]{0,11}:[\dA-Fa-f]{2}()\.\d\s*$")
+_GPU_REST = re.compile(
+    r"^(?!\s*(?:[\dA-Fa-f]{4}){1,2}:)(?:G?P?U? )?[\dA-Fa-f:]{0,11}:[\dA-Fa-f]{2}()\.\d\s*$"
+)
 """Such a line that lost some of its characters."""
 _WHOLE = re.compile(
     r".* (?:MiB|GiB|W|C|MHz|%|mV|KB/s)|N/A|(?:Not )?Active|Enabled|Disabled|None|Default|Yes|No"
@@ -24,6 +26,8 @@ _NUMBER = re.compile(r"\d+(?:\.\d*)?")
 _MEASURED = re.compile(r"_temp$|power_draw|power_limit|^(?:graphics|sm|gpu|memory)$")
 """Keys of which a number has a unit behind it, unless it is cut."""
 _NO_UNIT = re.compile(r"\d+(?: M?i?)?")
+_ATTACHED = re.compile(r"Attached GPUs\s*: (\d{1,3})\s*$")
+_OF_GPU = re.compile(r" {4}(?!MIG Device)(\w[^:]*?)\s*(?::|$)")
 _NAME = re.compile(r"^\s*Product Name\s*: ")
 _CUT_BARS = re.compile(r"\|.*[^|+]$")
 """Of a table beside it."""
@@ -54,21 +58,24 @@ def q_tree(text: str) -> Tree:
     widest = max(map(len, printed)) if lines is not printed else 0
     width = _cut_width(printed)
     top: Tree = {"gpu": []}
+    lost = _lost_starts(lines)
     open_at: list[tuple[int, Tree]] = [(-1, top)]
     is_within = False  # a GPU of which the first line is missing
     is_lost = False
     above: tuple[Tree, str] | None = None  # where the value of the line above lies
     for at, line in enumerate(lines):
         gpu = GPU.match(line) or _GPU_REST.match(line)
-        if gpu:
+        if gpu or at in lost:
             if is_within and "attached_gpus" not in top:
                 top = {"gpu": [{key: value for key, value in top.items() if key != "gpu"}], "cut": True}
             is_within = False
-            known = next((each for each in top["gpu"] if each.get("@id") == gpu[1]), None)
+            bus = gpu[1] if gpu else ""
+            known = next((each for each in top["gpu"] if each.get("@id") == bus), None)
             if known is None:  # and no line that is doubled
-                known = {"@id": gpu[1] or CUT}
+                known = {"@id": bus or CUT}
                 top["gpu"].append(known)
             open_at = [(-1, top), (0, known)]
+        if gpu:
             continue
         words = line.expandtabs().lstrip(" ")
         label, colon, rest = _ARROW.sub("", words).partition(":")
@@ -99,6 +106,28 @@ def q_tree(text: str) -> Tree:
     for gpu_tree in top["gpu"]:
         _mark_cut_groups(gpu_tree)
     return top
+
+
+def _lost_starts(lines: list[str]) -> set[int]:
+    """Return where the lines of GPUs start whose first one is lost: of fewer than are attached.
+
+    In what is read as one GPU a key comes again.
+    """
+    said = next(filter(None, map(_ATTACHED.match, lines)), None)
+    lacking = (
+        int(said[1]) - sum(bool(GPU.match(line) or _GPU_REST.match(line)) for line in lines) if said else 0
+    )
+    found, seen = set[int](), {""}
+    for at, line in enumerate(lines if lacking > 0 else ()):
+        key = _OF_GPU.match(line)
+        if GPU.match(line) or _GPU_REST.match(line):
+            seen = set()
+        elif key and (seen == {""} or key[1] in seen) and len(found) < lacking:
+            found.add(at)
+            seen = set()
+        if key:
+            seen.add(key[1])
+    return found
 
 
 def _is_cut(key: str, value: str, *, is_last: bool) -> bool:

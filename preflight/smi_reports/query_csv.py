@@ -136,7 +136,11 @@ def _refuse_misplaced(row: Iterable[tuple[str, str]], gpu: Tree, units: dict[str
     """Raise ValueError where a value is one of another column: by its form, or by its unit."""
     if wrong := next((key for key, no in _MISPLACED.items() if no.fullmatch(gpu.get(key, ""))), ""):
         raise ValueError(f"a row of its CSV has {gpu[wrong]!r} under {wrong.removeprefix('product_')}")
-    for name, value in row if units else ():
+    for name, value in row:
+        if name == "index" and _NO_INDEX.match(value):
+            raise ValueError(f"a row of its CSV has {value!r} under {name}")
+        if not units:
+            continue
         found = _MEASURED.fullmatch(value.strip()) if value[-1:] in ("B", "W", "%", "z") else None
         if found and name in _COLUMNS and found[1] != (units.get(name) or _UNIT_OF.get(name.split(".")[0])):
             raise ValueError(f"a row of its CSV has {value!r} under {name}")
@@ -271,13 +275,12 @@ def gpu_of_columns(values: dict[str, str]) -> Tree:
         _put(gpu, _COLUMNS[name], values[name])
     memory = gpu.get("fb_memory_usage", {})
     held = {name: int(match[1]) for name, text in memory.items() if (match := _MIB.fullmatch(text))}
-    for known, other in (("used", "free"), ("free", "used")):
-        is_part = {"total", known} <= held.keys() and held[known] <= held["total"]
-        if is_part and other not in memory:
-            memory[other] = str(held["total"] - held[known])
+    if held.keys() >= {"total", "free"} and held["free"] <= held["total"] and "used" not in memory:
+        memory["used"] = str(held["total"] - held["free"] - held.get("reserved", 0))
     return gpu
 
 
+_NO_INDEX = re.compile(r"\s*\d+\s*[^\s\d]")
 _REASON = re.compile(r"clocks_(?:event|throttle)_reasons\.(\w+)")
 _MASK = re.compile(r"0x[0-9A-Fa-f]{16}")
 _SLOWDOWNS = frozenset(

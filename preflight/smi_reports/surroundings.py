@@ -9,6 +9,7 @@ from itertools import pairwise, takewhile
 from preflight import regex as re
 from preflight.smi_reports.csv_dialects import plain_csv
 from preflight.smi_reports.gpustat import JSON as GPUSTAT_JSON
+from preflight.smi_reports.screens import drawn
 from preflight.smi_reports.wrapped_lines import join_pieces, unwrapped
 
 _ANSI = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b[()][A-Z0-9]|\x1b[=>78]")
@@ -104,7 +105,7 @@ def decoded(data: bytes) -> str:
 
 def cleaned(text: str) -> str:
     """Return a text without colours, quotes of JSON, tags of web pages and line ends of other systems."""
-    text = _INVISIBLE.sub("", _ANSI.sub("", _without_nuls(text)))
+    text = _INVISIBLE.sub("", _ANSI.sub("", drawn(_without_nuls(text))))
     text = text.replace("\r\n", "\n").replace("\r", "\n").replace("\u00a0", " ")
     if ("=3D" in text and "=\n" in text) or _SOFT_BREAK.search(text):
         text = quopri.decodestring(text.encode()).decode("utf-8", "replace").replace("\u00a0", " ")

@@ -228,7 +228,7 @@ def _named_row(first: re.Match[str], bus: str, ecc: str) -> Tree:
 
 def memory_sizes(used: int, total: int) -> Tree:
     """Return the group of memory in a tree, in MiB, of what a table shows of it."""
-    return {"total": str(total), "used": str(used), "free": str(max(0, total - used))}
+    return {"total": str(total), "used": str(used)}
 
 
 def add_readings(row: Tree, cells: list[str]) -> None:

@@ -12,8 +12,13 @@ from preflight.smi_reports.pasted_rows import with_rows
 _EDGE = re.compile(r"^\+-{19,}(?:\n-+){0,8}\n-*\+(?=\n\|[^\S\n]*NVIDIA-SMI )", re.MULTILINE)
 _WIDTHS = (56, 79, 89, 91)
 """Of the upper edge: of drivers to 346, to 530, to 545, and since."""
-_Q_VALUE = re.compile(r"^(?:Driver Version|Attached GPUs|    [A-Z][\w ]*?)( +): ", re.MULTILINE)
+_Q_VALUE = re.compile(r"^(?:Driver Version|Attached GPUs|    [A-Z][\w ]*?)( +):(?: |$)", re.MULTILINE)
 _Q_ALONE = re.compile(r"GPU (?:[0-9A-Fa-f]{4}){1,2}:|=+NVSMI LOG|(?: {4})+\S|\S[^:\n]{0,40}: |[|+]")
+MONITOR = r"^#[^\S\n]*(?:(?:date|time),?[^\S\n]+){0,2}gpu,?[^\S\n]+\w"
+"""The first line of dmon and pmon: the names of columns."""
+_NAMES = re.compile(r"[a-z\d ]*[a-z][a-z\d ]*")
+_ROW = re.compile(r"\s*(?:\d{8}\s+)?(?:[\d:]{8}\s+)?\d{1,2}\s+(?:\d{1,10}|-)\s")
+_WORD = re.compile(r"[\w.-]{1,20}\s*")
 _NARROWEST = 20
 _SHORT = 3
 """Ends of lines in a text of one piece and its rest."""
@@ -25,7 +30,26 @@ def unwrapped(text: str) -> str:
         return _unwrapped_xml(text)
     if "NVSMI LOG=" in text:
         return _unwrapped_q(text)
+    monitor = re.search(MONITOR, text, re.MULTILINE | re.IGNORECASE)
+    if monitor and "| NVIDIA-SMI " not in text:
+        return text[: monitor.start()] + _unwrapped_monitor(text[monitor.start() :])
     return _unwrapped_table(with_rows(text))
+
+
+def _unwrapped_monitor(text: str) -> str:
+    """A row has as many values as the first line has names; a name of a program may continue."""
+    lines = text.split("\n")
+    width, are_wrapped = max(map(len, lines)), len(lines) > 1 and _NAMES.match(lines[1]) is not None
+    joined = lines[:1]
+    for line in lines[1:]:
+        lacks = len(joined[-1].lstrip("# ").split()) < len(joined[0].split()) - 1
+        is_rest = _WORD.fullmatch(line) and not joined[-1].endswith(" ")
+        is_piece = lacks or not _ROW.match(line) if are_wrapped else is_rest
+        if joined[-1] and len(joined[-1]) % width == 0 and is_piece and not line.startswith("#"):
+            joined[-1] += line
+        else:
+            joined.append(line)
+    return "\n".join(joined)
 
 
 def _unwrapped_table(text: str) -> str:

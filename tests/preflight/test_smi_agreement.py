@@ -131,14 +131,15 @@ _PMON = """# gpu         pid   type     sm    mem    fb   command
 """
 
 
-def test_a_wrapped_list_of_processes_is_refused() -> None:
+def test_a_wrapped_list_of_processes_is_read_or_refused() -> None:
     busy, idle = gpus_of(parse_smi(_PMON, "h"))
     assert idle.processes == ()
     assert not isinstance(busy.processes, Missing)
     assert [process.pid for process in busy.processes] == [4321]
-    wrapped = "\n".join(line[at : at + 35] for line in _PMON.split("\n") for at in range(0, len(line), 35))
-    with pytest.raises(BadInput, match="wrapped"):
-        parse_smi(wrapped, "h")
+    pieces = [line[at : at + 35] for line in _PMON.split("\n") for at in range(0, len(line), 35)]
+    assert [gpu.processes for gpu in gpus_of(parse_smi("\n".join(pieces), "h"))] == [busy.processes, ()]
+    with pytest.raises(BadInput, match="wrapped"):  # where the blanks at their ends are lost
+        parse_smi("\n".join(piece.rstrip() for piece in pieces), "h")
 
 
 def test_a_row_of_a_process_without_a_type_and_an_idle_one_with_values_are_none() -> None:

@@ -84,8 +84,8 @@ def test_a_container_takes_processes_from_recordings_before_it_alone() -> None:
 @pytest.mark.parametrize(
     ("names", "values", "memory"),
     [
-        ("memory.total [MiB], memory.used [MiB]", "100 MiB, 40 MiB", (100, 40, 60)),
-        ("memory.total [MiB], memory.used [MiB]", "100 MiB, 100 MiB", (100, 100, 0)),
+        ("memory.total [MiB], memory.used [MiB]", "100 MiB, 40 MiB", (100, 40, None)),
+        ("memory.total [MiB], memory.used [MiB]", "100 MiB, 100 MiB", (100, 100, None)),
         ("memory.total [MiB], memory.free [MiB]", "100 MiB, 40 MiB", (100, 60, 40)),
         ("memory.total [MiB], memory.free [MiB]", "100 MiB, 100 MiB", (100, 0, 100)),
         (
@@ -95,12 +95,13 @@ def test_a_container_takes_processes_from_recordings_before_it_alone() -> None:
         ),
     ],
 )
-def test_of_three_sizes_of_memory_two_give_the_third(
-    names: str, values: str, memory: tuple[int, int, int]
+def test_memory_in_use_follows_from_what_is_free_and_not_the_other_way_round(
+    names: str, values: str, memory: tuple[int, int, int | None]
 ) -> None:
     (gpu,) = gpus(f"index, name, {names}\n0, NVIDIA A40, {values}\n")
     assert not isinstance(gpu.memory, Missing)
-    assert (gpu.memory.total_mib, gpu.memory.used_mib, gpu.memory.free_mib) == memory
+    free = None if isinstance(gpu.memory.free_mib, Missing) else gpu.memory.free_mib
+    assert (gpu.memory.total_mib, gpu.memory.used_mib, free) == memory
 
 
 def test_processes_of_one_query_are_on_the_gpus_of_the_other() -> None:

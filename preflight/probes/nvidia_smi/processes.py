@@ -19,7 +19,7 @@ def processes(gpu: Json) -> Any:
     if not isinstance(group, dict):  # a damaged file has the element twice
         return not_understood(str(group))
     listed = group.get("process_info", [])
-    found, unread = list[Json](), None
+    found, unread = dict[int, list[Json]](), None
     for process in listed if isinstance(listed, list) else [listed]:
         pid = value_at(process, whole, "pid")
         if not isinstance(pid, int):
@@ -31,10 +31,12 @@ def processes(gpu: Json) -> Any:
         kind = _kind(
             letters if isinstance(letters, str) and set("CGM+") >= set(letters) > set() else "C", used, name
         )
-        found += [{"pid": pid, "kind": kind, "used_mib": used, "name": name}]
+        row = {"pid": pid, "kind": kind, "used_mib": used, "name": name}
+        if row not in found.setdefault(pid, [])[-1:]:  # and no line that is doubled
+            found[pid].append(row)
     if unread is not None and not found:
         return unread
-    return sorted(found, key=lambda process: int(process["pid"]))
+    return [row for pid in sorted(found) for row in found[pid]]
 
 
 def _kind(letters: str, used: Any, name: Any) -> str:

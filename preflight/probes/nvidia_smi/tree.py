@@ -17,6 +17,7 @@ from .values import (
     find,
     not_understood,
     number,
+    percent,
     value_at,
     whole,
     yes,
@@ -62,7 +63,7 @@ def tree_gpu(gpu: Json, index: int) -> Json:
         "compute_mode": value_at(gpu, _mode_word, "compute_mode"),
         "memory": _memory(gpu),
         "processes": processes(gpu),
-        "utilization_percent": value_at(gpu, whole, "utilization/gpu_util", "utilization/gpu"),
+        "utilization_percent": value_at(gpu, percent, "utilization/gpu_util", "utilization/gpu"),
         "persistence": value_at(gpu, yes, "persistence_mode"),
         "mig_enabled": _mig_enabled(gpu),
         "ecc": ecc(gpu),
@@ -131,17 +132,17 @@ def _mig_enabled(gpu: Json) -> Any:
 def _memory(gpu: Json) -> Any:
     """Return facts.GpuMemory; "used" includes the reserve where none is printed (drivers before 510)."""
     group, old = "fb_memory_usage/", "memory_usage/"  # before driver 319
-    names = ("total", "used", "free")
+    names = ("total", "used")
     values = {name + "_mib": value_at(gpu, whole, group + name, old + name) for name in names}
     whole_memory = all_or_first_missing(values)
     if whole_memory is not values:
         return whole_memory
     if values["used_mib"] > values["total_mib"]:
         return not_understood("%(used_mib)s MiB in use of %(total_mib)s MiB" % values)
-    reserved = value_at(gpu, whole, group + "reserved")
+    free, reserved = (value_at(gpu, whole, group + name, old + name) for name in ("free", "reserved"))
     if reserved == NOT_HELD:
         reserved = missing(NO_RESERVE, "not-supported")
-    return {**values, "reserved_mib": reserved}
+    return {**values, "free_mib": free, "reserved_mib": reserved}
 
 
 def pcie(gpu: Json) -> Any:

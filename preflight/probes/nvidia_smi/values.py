@@ -122,6 +122,14 @@ def whole(text: str) -> int:
     return int(number(text))
 
 
+def percent(text: str) -> int:
+    """Return a share of 100; raises ValueError for more."""
+    share = whole(text)
+    if not 0 <= share <= 100:
+        raise ValueError(text)
+    return share
+
+
 def yes(text: str) -> bool:
     """Return the truth of nvidia-smi's words; raises KeyError for others."""
     words = {"enabled": True, "yes": True, "on": True, "disabled": False, "no": False, "off": False}

@@ -53,7 +53,7 @@ def _judge_memory(gpu: Gpu, before: str, during: str, about: dict[str, Any], led
         smi.used_mib(during, about["uuid"]) + 8,
     )
     ledger.note("memory free in MiB by NVML, by CUDA", f"{memory.free_mib}, {about['free_mib']}")
-    if not isinstance(memory.reserved_mib, Missing):
+    if not isinstance(memory.reserved_mib, Missing) and not isinstance(memory.free_mib, Missing):
         whole = memory.used_mib + memory.free_mib + memory.reserved_mib
         ledger.between(
             "used + free + reserved in MiB", float(whole), memory.total_mib - 2, memory.total_mib + 2
