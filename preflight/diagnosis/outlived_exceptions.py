@@ -104,15 +104,25 @@ def without_outlived(lines: Sequence[Line]) -> Sequence[Line]:
     heads = [index for index, line in enumerate(lines) if _ends_no_process(lines, index, line.text)]
     course = RunProgress(lines if heads else ())
     kind_of = {at: _report(lines, at) for at in heads}
-    lived = {kind_of[at] for at in heads if course.stepped(lines[at], _turns(lines[at].text), loops=True)}
+    again: dict[tuple[object, str], int] = {}
+    lived = set[str]()
+    for at in reversed(heads):
+        place = lines[at].stream, kind_of[at]
+        if _outlived(lines, at, course, before=again.get(place, len(lines))):
+            lived.add(kind_of[at])
+        again[place] = at
     heads = [at for at in heads if kind_of[at] in lived]
     lines = _blank(lines, [at for at in heads if IN_THREAD not in lines[at].text])
     calm = _blank(lines, [at for at in heads if IN_THREAD in lines[at].text])
     return lines if calm is lines or RunProgress(calm).failing else calm
 
 
-def _turns(text: str) -> int:
-    return _TURNS if IN_THREAD in text or _WARNS_OF.search(text) else _TURNS_OF_ERRORS
+def _outlived(lines: Sequence[Line], head: int, course: RunProgress, *, before: int) -> bool:
+    """Whether the process of a traceback made turns up to the next one of its kind: where a program does not only warn, such as it made above."""
+    line = lines[head]
+    warns = _WARNS_OF.search(line.text) is not None
+    turns = _TURNS if warns or IN_THREAD in line.text else _TURNS_OF_ERRORS
+    return course.turned(line, turns, before, alike=not warns)
 
 
 def _report(lines: Sequence[Line], head: int) -> str:

@@ -21,6 +21,7 @@ from preflight.diagnosis.step_counters import (
     names_step,
     rise,
     step_rows,
+    words_of_turn,
     writer_ended,
 )
 from preflight.diagnosis.tracebacks import HEADER, LONGEST_TRACEBACK, ParsedException, frames_below
@@ -43,7 +44,7 @@ TESTS_PASSED = re.compile(
 _TEST = re.compile(r"^=+ test session starts|\.py::\w")
 # It went through to its end. Said by trainers, not by launchers.
 _DONE = AnyOf(
-    r"['\"]train_runtime['\"]\s*:|[Tt]raining (?:is )?(?:completed?|done|finished|complete)\b|(?:^\W{0,20}|[Ff]ine-?|[Hh]yper-?parameter )[Tt]uning (?:is )?(?:completed?|done|finished)\b|(?:[Ff]inished|[Dd]one) training|Trainer\.fit` stopped: `max_\w+=|\btrain(?:ing)? done\b|[Jj]ob completed successfully"
+    r"['\"]train_runtime['\"]\s*:|[Tt]raining (?:is )?(?:completed?|done|finished)\b(?! (?:for |of |on )?(?:epoch|step|iteration|fold|round|phase|stage|batch)\b)|(?:^\W{0,20}|[Ff]ine-?|[Hh]yper-?parameter )[Tt]uning (?:is )?(?:completed?|done|finished)\b|(?:[Ff]inished|[Dd]one) training\b(?! (?:for |of |on )?(?:epoch|step|iteration|fold|round|phase|stage|batch)\b)|Trainer\.fit` stopped: `max_\w+=|\btrain(?:ing)? done\b|[Jj]ob completed successfully"
     r"|Training time \d|[Ss]aved? (?:final|last) (?:model|checkpoint)|^All done\b|^done\.?$|^Done\.?$|[Rr]un (?:finished|completed) successfully|worker group successfully finished|WorkerState\.SUCCEEDED|exits successfully|finished successfully|All \d+ ranks? finished|[Ss]tate: COMPLETED|\bCOMPLETED +0:0$"
     r"|\d+ epochs completed in|^Trial \S+ completed after \d+ iterations\b|训练(?:已经?)?(?:完成|结束)|[Tt]reinamento conclu[ií]do|[Ee]ntrenamiento (?:completado|finalizado|terminado)|[Ee]ntraînement terminé|[Tt]raining (?:erfolgreich )?(?:abgeschlossen|beendet)|[Ff]inal (?:loss|accuracy|eval|val)\w*\b.{0,20}[\d.]|^# Avg bus bandwidth\b"
     rf"|{TESTS_PASSED.pattern}"
@@ -76,7 +77,7 @@ _INSTEAD = re.compile(
     r"(?i)\b(?:skip(?:s|ped|ping)?|(?:is|are|was|were) left out|leaving (?:it|them) out|without (?:it|them)|ignor(?:e[ds]?|ing)|falls? back|falling back|us(?:es|ing|ed) (?:the |a |an )?(?:cached?|copy|defaults?|previous|last|old|fallback|local)\b|reading the copy|instead|continu(?:es?|ing)|halving|try(?:ing)? (?:the |an)?(?:next|other|one before|again))\b"
 )
 _ENDS_ITSELF = re.compile(
-    r"(?i)\b(?:abort|exit(?!_)|stop|quit|giv(?:e|ing) up|terminat|shut|raise|cannot continue|can't continue|not continu|unable to continue|nothing|impossible|useless|(?:jobs?|sweeps?|trials?|experiments?|folds?|seeds?|runs?|configs?|configurations?|training)\b)"
+    r"(?i)\b(?:abort|exit(?!_)|stop|quit|giv(?:e|ing) up|terminat|shut|raise|cannot continue|can't continue|not continu|unable to continue|nothing|impossible|useless|(?:(?:pre-?|fine-?)?(?:train(?:ing)?|tun(?:e|ing))|stages?|jobs?|sweeps?|trials?|experiments?|folds?|seeds?|runs?|configs?|configurations?)\b)"
 )
 # torch's agent has ended all its workers when it says this.
 _AGENT_FAILED = re.compile(r"\bfailed \(exitcode: -?\d+\) local_rank: ")
@@ -90,7 +91,9 @@ _ONES_OF_BYTES = bytes.maketrans(b"023456789", b"111111111")
 _ENDS_JOB = re.compile(
     r"slurmstepd\S{0,60}: error: \*{3} |PBS: job killed|TERM_RUNLIMIT|exceeded wallclock limit"
 )
-_MOVES_ENOUGH = 3
+_MOVES_ENOUGH, _MANY_TURNS = 3, 100
+_EVERY_TURN = ("moves", "steps", "loops")
+_STEPS = _EVERY_TURN[:2]
 _CUT_BY_HYDRA = "Error executing job with overrides"
 _BUFFER = 8192
 """Characters that Python keeps back before it writes to a file or a pipe."""
@@ -136,9 +139,8 @@ class RunProgress:
     def __init__(self, lines: Sequence[Line]) -> None:
         self.lines = lines
         self._moves: list[int] = []
-        self._moves_of: defaultdict[tuple[str, str, int | None], list[int]] = defaultdict(list)
         self._steps: list[int] = []  # that may have been in a buffer when the process died
-        self._rows: defaultdict[tuple[object, str], list[int]] = defaultdict(list)  # by kind
+        self._rows: defaultdict[tuple[tuple[str, str, int | None], str], list[int]] = defaultdict(list)
         self.done: list[int] = []
         said = list[Line]()
         for line, kind in zip(lines, _kinds(lines), strict=True):
@@ -146,15 +148,12 @@ class RunProgress:
                 said.append(line)
             elif kind == "done":
                 self.done.append(line.order)
-            elif kind == "moves" or (
-                kind == "steps" and RAY_WORKER.match(line.label)
-            ):  # Ray copies lines at once
-                self._moves.append(line.order)
-                self._moves_of[line.stream].append(line.order)
             elif kind:
+                if kind == "steps" and RAY_WORKER.match(line.label):  # Ray copies lines at once
+                    kind = "moves"
                 self._rows[line.stream, kind].append(line.order)
-                if kind == "steps":
-                    self._steps.append(line.order)
+                if kind != "loops":
+                    (self._moves if kind == "moves" else self._steps).append(line.order)
         failed = JoinedLines([line.text[:_LONGEST] for line in said]).matching(_FAILED)
         failed -= JoinedLines([line.text for line in said]).matching(HARMLESS)
         self.failing = [said[at] for at in sorted(failed) if not is_shown_text(lines, said[at])]
@@ -180,11 +179,39 @@ class RunProgress:
             return False
         return self.stepped(line, enough)
 
-    def stepped(self, line: Line, enough: int = _MOVES_ENOUGH, *, loops: bool = False) -> bool:
-        """Whether the process of a line made steps behind it, or wrote what `loops` write in each turn, however it ended."""
-        rows = [self._moves_of.get(line.stream, [])]
-        rows += [self._rows.get((line.stream, kind), []) for kind in ("steps", "loops")[: 1 + loops]]
-        return sum(len(row) - bisect_right(row, line.order) for row in rows) >= enough
+    def stepped(self, line: Line, enough: int = _MOVES_ENOUGH) -> bool:
+        """Whether the process of a line made steps behind it, however it ended."""
+        return len(self._turns(line, _STEPS, line.order + 1)) >= enough
+
+    def turned(self, line: Line, enough: int, before: int, *, alike: bool) -> bool:
+        """Whether the process of a line made steps behind it, or wrote what other loops write in each turn, up to a place; if `alike`, and where it made steps above, what it wrote there, too."""
+        made = alike and bool(self._turns(line, _STEPS, 0, line.order, 1))
+        others = self._turns(line, _EVERY_TURN[2:], line.order + 1, before)
+        steps = self._turns(line, _STEPS, line.order + 1, before)
+        return len(steps) + len(self._like_above(line.order, others) if made else others) >= enough
+
+    def _turns(
+        self, line: Line, kinds: Sequence[str], first: int, end: int = sys.maxsize, most: int = _MANY_TURNS
+    ) -> list[int]:
+        """Return the turns of each kind that the process of a line made from a place on: the first ones, up to another place."""
+        rows = [self._rows.get((line.stream, kind), []) for kind in kinds]
+        firsts = [row[bisect_left(row, first) : bisect_left(row, end)][:most] for row in rows]
+        return [at for row in firsts for at in row]
+
+    def _like_above(self, place: int, row: Sequence[int]) -> list[int]:
+        """Return those turns that start with the words of one that the same process made above a place."""
+        return [at for at in row if self._first_like[self._turn(at)] < place]
+
+    @cached_property
+    def _first_like(self) -> dict[object, int]:
+        """The first turn of each process with the same words."""
+        first: dict[object, int] = {}
+        for at in sorted(at for row in self._rows.values() for at in row):
+            first.setdefault(self._turn(at), at)
+        return first
+
+    def _turn(self, at: int) -> object:
+        return self.lines[at].stream, words_of_turn(self.lines[at].text)
 
     def continued(self, after: int) -> bool:
         """Whether the run plainly continued to the end behind a line (its `order`).
@@ -208,8 +235,11 @@ class RunProgress:
         """Whether the run said that it was done, in more than the words that a shell script prints when Python has died."""
         said = [order for order in self.done if order > after and self._is_of(after, order)]
         text = self.lines[after].text if after >= 0 else ""
+        shown = self._traceback_above(self.lines[after]) if said and after >= 0 else ()
         below = self.lines[after + 1].text if said else ""
-        raised = _IS_EXCEPTION.match(text) and not _TRIES_ANOTHER.match(below)
+        raised = _IS_EXCEPTION.match(text) and not (
+            _TRIES_ANOTHER.match(below) and (not shown or _shows_caught(shown))
+        )
         echoed = _ECHOED if raised else 2 * bool(_NO_PROGRAM.search(text))
         return any(order > after + echoed or not _ECHO.match(self.lines[order].text) for order in said)
 
@@ -249,30 +279,25 @@ class RunProgress:
         line = self.lines[after]
         if _AGENT_FAILED.search(line.text):
             steps = [] if self.launcher_failed(after + 1) else sorted((*self._moves, *self._steps))
+            steps = self._like_above(after, steps)
             return [at for at in steps if self.lines[at].stream[:2] == line.stream[:2]]
         if self._filled.get(line.stream, after) < after or self.launcher_failed(after):
             return []
-        near = self.lines[max(0, after - LONGEST_TRACEBACK) : after + _NEAR]
-        above = [each for each in near if each.stream == line.stream and each.order < after]
-        below = next(
-            (each.text for each in near if each.stream == line.stream and each.order > after and each.text),
-            "",
-        )
-        shown = _last_traceback(above)
+        shown = self._traceback_above(line)
+        near = (each for each in self.lines[after + 1 : after + _NEAR] if each.stream == line.stream)
+        below = next((each.text for each in near if each.text), "")
         said = says_instead(below) or any(says_instead(each.text) for each in shown[:1])
-        row = self._counted_on(line, ("steps", "loops")[: 1 + said])
+        kinds = _EVERY_TURN[1 : 2 + said]
+        behind = self._like_above(after, self._turns(line, kinds, after, most=_NEAR))
+        row = sorted((*self._turns(line, kinds, 0, after, _BUFFER), *behind))
         if _ENDS_JOB.search(line.text) or RESUMES.search(below):
             return row
         caught = said or _shows_caught(shown)
         return row if caught and rise(counted_steps(self.lines[order] for order in row)) else []
 
-    def _counted_on(self, line: Line, kinds: Sequence[str]) -> list[int]:
-        """Return those steps of a line's process, a few behind it, that are like one before it but for their numbers."""
-        rows = [self._rows.get((line.stream, kind), []) for kind in kinds]
-        row = sorted(at for each in rows for at in each[: bisect_right(each, line.order) + _NEAR])
-        shapes = shape("\n".join(self.lines[at].text for at in row)).split("\n")
-        before = set(shapes[: bisect_left(row, line.order)])
-        return [at for at, form in zip(row, shapes, strict=False) if form in before]
+    def _traceback_above(self, line: Line) -> Sequence[Line]:
+        near = self.lines[max(0, line.order - LONGEST_TRACEBACK) : line.order]
+        return _last_traceback([each for each in near if each.stream == line.stream])
 
     @cached_property
     def _filled(self) -> dict[object, int]:
@@ -292,10 +317,10 @@ class RunProgress:
 
     def _moves_beside(self, line: Line) -> list[list[int]]:
         """Return the steps that show that the process of a line continues, or one of Ray's that replaced it: its own where it made some before, else not those of its peers."""
-        own = self._moves_of.get(line.stream, [])
+        own = self._rows.get((line.stream, "moves"), [])
         kind = line.label.partition(" pid=")[0] + " pid=" if RAY_WORKER.match(line.label) else "\n"
         other = not own or own[0] > line.order
-        of = [(at[1], row) for at, row in self._moves_of.items() if at != line.stream]
+        of = [(at[1], row) for (at, of), row in self._rows.items() if of == "moves" and at != line.stream]
         return [own, *(row for at, row in of if (row[0] > line.order if at.startswith(kind) else other))]
 
 

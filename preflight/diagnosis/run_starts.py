@@ -8,7 +8,7 @@ from preflight import regex as re
 from preflight.diagnosis.lines import Line
 from preflight.diagnosis.signature_matcher import JoinedLines, is_harmless, shape
 from preflight.diagnosis.signatures.model import AnyOf
-from preflight.diagnosis.step_counters import counted_steps
+from preflight.diagnosis.step_counters import counted_steps, words_of_turn
 
 _JOB = re.compile(
     r"slurmstepd\S{0,60}: error: \*{3} (?:JOB|STEP) (\d{1,12})\b|^The output \(if any\) is above this job summary"
@@ -162,15 +162,16 @@ def _after_counted_again(lines: Sequence[Line], failing: Sequence[Line]) -> int:
     behind = counted_steps(lines[ends[0] + 1 :]) if ends else ()
     if not behind:  # of a log that ends with its failure nothing more is looked at
         return 0
-    first: dict[str, int] = {}
+    first: dict[object, int] = {}
     start = passed = 0
     for step in (*counted_steps(lines[: ends[0] + 1]), *behind):
         ended = passed < len(ends) and step.order > ends[passed]
-        if ended and step.value <= first.get(step.head, -1):
+        form = step.head, words_of_turn(lines[step.order].text)
+        if ended and step.value <= first.get(form, -1):
             passed = bisect_left(ends, step.order)
             start = ends[passed - 1] + 1
         elif not ended:
-            first.setdefault(step.head, step.value)
+            first.setdefault(form, step.value)
     return start
 
 

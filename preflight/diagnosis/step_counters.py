@@ -13,6 +13,7 @@ _NO_STEP = re.compile(
     r'(?i)error|fail|exception|retr(?:y|ied)|attempt|warn|timed? ?out|wait|skip|assert|NCCL|"GET /|^\[?[EWF]1|^frame #|^\S+ : '
 )
 _TURN = re.compile(r"(?=\S)[\d\W]*(?:[A-Z]{2,5}\b)?(?=.*[a-z]{2}).*\d")  # a stamp alone is none
+_WORD, _FIRST_WORDS = re.compile(r"[^\W\d_]{2,}"), 3
 _LONGEST = 120
 """Characters of a line in which its counter is looked for."""
 FEWEST_STEPS, _SWITCHES = 3, 3
@@ -41,6 +42,11 @@ def counted_steps(lines: Iterable[Line]) -> list[CountedStep]:
             head = shape(text[: counters[0].start(1)])
             found.append(CountedStep(line.order, head, int(counters[0][1])))
     return found
+
+
+def words_of_turn(text: str) -> frozenset[str]:
+    """Return the words that the turns of one loop share, however long their bars and numbers are: those that come first."""
+    return frozenset(_WORD.findall(text[:_LONGEST])[:_FIRST_WORDS])
 
 
 def names_step(text: str) -> bool:

@@ -275,6 +275,20 @@ def _loop(first: int, last: int, form: str = "step {} loss 0.{}") -> str:
         (_loop(0, 4) + "skipping the rest, exiting\n" + _NO_ROWS + _loop(4, 8), "user-exception"),
         (_loop(0, 4) + "skipping x.jpg\n" + _NO_ROWS + _loop(0, 9, "shard {} of {}"), "user-exception"),
         (_loop(0, 500) + "skipping x.jpg\n" + _NO_ROWS + _loop(500, 504), "user-exception"),
+        (
+            "".join(f"ERROR part {turn} skipped\n{_NO_ROWS}{turn} of 9 read\n" for turn in range(6)),
+            "user-exception",
+        ),
+        (
+            "ERROR stage finetune failed, continuing\n" + _NO_ROWS + _loop(0, 9, "{} of {} rated"),
+            "user-exception",
+        ),
+        (
+            _loop(0, 4) + "Exception in thread Thread-4:\n" + _NO_ROWS + _loop(1, 9, "{} s, queue {}"),
+            "user-exception",
+        ),
+        (_loop(0, 4) + _NO_ROWS + "Falling back to the model of before\nDone.\n", "user-exception"),
+        ("Done training epoch 2\nERROR: the index is cut off\n", "unknown"),
     ],
     ids=[
         "below",
@@ -289,6 +303,11 @@ def _loop(first: int, last: int, form: str = "step {} loss 0.{}") -> str:
         "ends",
         "another loop",
         "a buffer full",
+        "each turn",
+        "a stage",
+        "waiting",
+        "a shell's echo",
+        "done with an epoch",
     ],
 )
 def test_steps_behind_an_exception_count_where_the_program_says_that_it_goes_on(
