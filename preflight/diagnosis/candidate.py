@@ -7,7 +7,7 @@ from typing import Self
 
 from preflight import regex as re
 from preflight.diagnosis.exception_origins import calling_library
-from preflight.diagnosis.fix_commands import command_for
+from preflight.diagnosis.fix_commands import command_for, filled_by_itself
 from preflight.diagnosis.lines import Line
 from preflight.diagnosis.missing_modules import module_advice
 from preflight.diagnosis.parser_messages import correct_argument, describe_refusal
@@ -20,6 +20,7 @@ from preflight.frozen import dataclass
 MOST_EVIDENCE = 5
 _ABOUT_GPUS = re.compile(r"cuda|gpu|nccl|nvidia|driver|device|distributed", re.IGNORECASE)
 _MISSING_MODULE, _REFUSED_ARGUMENT, _ABORT, _REFUSED_LINE, _NO_PROGRAM = "S89", "S90", "S69", "S98", "S110"
+_GPU_MEMORY = "S20"
 TAKEN_FOR_A_COMMAND = re.compile(
     r": (?:-\S+|[\w.]+=\S*): (?:command )?not found$|: command not found: -|'-[^']*' is not recognized as|Missing expression after unary"
 )
@@ -160,6 +161,8 @@ def _as_said(row: Signature, cause: Cause, shown: Sequence[Line], course: RunPro
     thrown = _THROWN.search(course.text_from(shown[:1])) if row.code == _ABORT else None
     if thrown:
         return replace(cause, cause=f"native code threw {thrown[1]} and nothing caught it: {thrown[2]}")
+    if row.code == _GPU_MEMORY and (held := filled_by_itself(text)):
+        return replace(cause, cause=f"the process itself has filled the GPU's memory: it holds {held}")
     if row.code == _REFUSED_LINE and (said := describe_refusal(shown[0].text)):
         instead = correct_argument(shown[0], course.lines) if cause.command.endswith(" --help") else ""
         return replace(cause, cause=f"{cause.cause}: {said}", command=instead or cause.command)

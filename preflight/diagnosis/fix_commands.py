@@ -52,8 +52,8 @@ _SET_VARIABLE = re.compile(
     r"(?:(?P<quote>['\"`])([\w.:/-]{1,60})(?P=quote)|(\d[\w.:/-]{0,60}\b|[Tt]rue\b|[Ff]alse\b))"
 )
 _UNITS_PER_GIB = {"G": 1.0, "M": 1024.0, "K": 1024.0**2}
-_MUCH, _OTHERS_HOLD_GIB = 0.2, 2.0
-"""Share of a GPU's memory, and GiB: what CUDA itself takes for a process is less."""
+_MUCH, _OTHERS_HOLD_GIB, _NEARLY_ALL = 0.2, 2.0, 0.9
+"""Share of a GPU's memory, and GiB: what CUDA itself takes for a process is less; and a share that leaves others none."""
 _PRODUCT = re.compile(r"shapes cannot be multiplied \(\d+x(\d+) and (\d+)x\d+\)")
 _CHANNELS = re.compile(r"expected input\[.{1,60}\] to have (\d+) channels, but got (\d+) channels")
 _FILE = re.compile(r"(?<!File )['\"](/[^'\"\n]+)['\"]")
@@ -280,10 +280,7 @@ def _features(text: str) -> str:
 
 def _memory(text: str) -> str:
     """Return what a GPU's memory lacks by the numbers of torch's message, older or newer: others hold it, torch keeps it in pieces, or it never had as much."""
-    total = _gib(text, r"capac\w+ of ", "") or _gib(text, "", " total capacity")
-    allocated = _gib(text, "", " (?:already|is) allocated")
-    kept = _gib(text, "", " is reserved") or max(0.0, _gib(text, "", " (?:reserved|cached)") - allocated)
-    own = _gib(text, "this process has ", "") or allocated + kept
+    total, allocated, kept, own = _held(text)
     free, wanted = _gib(text, "", " (?:is )?free"), _gib(text, "Tried to allocate ", "")
     others = total - free - own if " free" in text else 0.0
     if own and wanted <= total and others > max(_OTHERS_HOLD_GIB, _MUCH * total):
@@ -294,6 +291,20 @@ def _memory(text: str) -> str:
         return f"{own - allocated - kept:.1f} GiB of this process are not torch's: export XLA_PYTHON_CLIENT_PREALLOCATE=false where it uses JAX, too; CuPy keeps a pool"
     in_pieces = kept > _MUCH * total > 0 and wanted <= free + kept
     return "export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True" if in_pieces else ""
+
+
+def _held(text: str) -> tuple[float, float, float, float]:
+    """Return what a GPU has in GiB, what torch gave to tensors and keeps beside it, and what its process holds."""
+    total = _gib(text, r"capac\w+ of ", "") or _gib(text, "", " total capacity")
+    allocated = _gib(text, "", " (?:already|is) allocated")
+    kept = _gib(text, "", " is reserved") or max(0.0, _gib(text, "", " (?:reserved|cached)") - allocated)
+    return total, allocated, kept, _gib(text, "this process has ", "") or allocated + kept
+
+
+def filled_by_itself(text: str) -> str:
+    """Return how much of a GPU's memory a process holds that ran out of it, "" where that is not nearly all."""
+    total, *_, own = _held(text)
+    return f"{own:.1f} of {total:.1f} GiB" if own > _NEARLY_ALL * total > 0 else ""
 
 
 def _gib(text: str, before: str, after: str) -> float:

@@ -116,6 +116,12 @@ def test_a_command_fits_the_exception(message: str, command: str) -> None:
     assert command in diagnose(f"{FRAMES}{message}\n").causes[0].command
 
 
+@pytest.mark.parametrize(("held", "said"), [(23, "holds 23.0 of 24.0 GiB"), (21, "whether others hold some")])
+def test_a_full_gpu_is_blamed_on_others_only_where_they_may_hold_some(held: int, said: str) -> None:
+    message = f"torch.OutOfMemoryError: {FULL}. {NEWER} this process has {held} GiB memory in use."
+    assert said in diagnose(f"{FRAMES}{message}\n").causes[0].cause
+
+
 @pytest.mark.parametrize(
     "message",
     [
