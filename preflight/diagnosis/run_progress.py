@@ -11,7 +11,7 @@ from preflight.diagnosis.lines import RAY_WORKER, Line
 from preflight.diagnosis.quoted_text import is_shown_text
 from preflight.diagnosis.reported_errors import FAILING_CLASS
 from preflight.diagnosis.run_starts import RESUMES, last_start
-from preflight.diagnosis.signature_matcher import HARMLESS, JoinedLines, is_harmless, shape
+from preflight.diagnosis.signature_matcher import HARMLESS, JoinedLines, is_harmless
 from preflight.diagnosis.signatures.model import AnyOf
 from preflight.diagnosis.step_counters import (
     FEWEST_STEPS,
@@ -138,8 +138,6 @@ class RunProgress:
 
     def __init__(self, lines: Sequence[Line]) -> None:
         self.lines = lines
-        self._moves: list[int] = []
-        self._steps: list[int] = []  # that may have been in a buffer when the process died
         self._rows: defaultdict[tuple[tuple[str, str, int | None], str], list[int]] = defaultdict(list)
         self.done: list[int] = []
         said = list[Line]()
@@ -149,11 +147,11 @@ class RunProgress:
             elif kind == "done":
                 self.done.append(line.order)
             elif kind:
-                if kind == "steps" and RAY_WORKER.match(line.label):  # Ray copies lines at once
-                    kind = "moves"
-                self._rows[line.stream, kind].append(line.order)
-                if kind != "loops":
-                    (self._moves if kind == "moves" else self._steps).append(line.order)
+                at_once = kind == "steps" and RAY_WORKER.match(line.label)  # Ray copies lines so
+                self._rows[line.stream, "moves" if at_once else kind].append(line.order)
+        self._moves, self._steps = (  # steps may have been in a buffer when the process died
+            sorted(at for (_, of), row in self._rows.items() if of == kind for at in row) for kind in _STEPS
+        )
         failed = JoinedLines([line.text[:_LONGEST] for line in said]).matching(_FAILED)
         failed -= JoinedLines([line.text for line in said]).matching(HARMLESS)
         self.failing = [said[at] for at in sorted(failed) if not is_shown_text(lines, said[at])]
