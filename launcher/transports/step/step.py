@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 
 from launcher import safe_json
 from launcher.config.host_ranges import expand_or_empty, split_ranges
@@ -116,21 +117,21 @@ class SlurmStep:
         with self._news:
             self._channels += 1
             channel = str(self._channels)
-            stream = StepStream(self, node, channel)
-            self._streams[node, channel] = stream
+            ends = (partial(end, node, channel) for end in (self._send, self._send_input, self._forget))
+            stream = self._streams[node, channel] = StepStream(node, *ends)
         self._write(lambda: run_message(node, channel, argv))
         return stream
 
-    def send_input(self, node: str, channel: str, data: bytes) -> None:
+    def _send_input(self, node: str, channel: str, data: bytes) -> None:
         """Give a program input. Raises ConnectionLost."""
         self._write(lambda: self._kept.input_messages(node, channel, data))
 
-    def send(self, node: str, channel: str, verb: str, *words: object) -> None:
+    def _send(self, node: str, channel: str, verb: str, *words: object) -> None:
         """Say something of a channel; nothing happens once the step has ended."""
         with suppress(HostError):
             self._write(lambda: message(node, channel, verb, *words))
 
-    def forget(self, node: str, channel: str) -> None:
+    def _forget(self, node: str, channel: str) -> None:
         """Take no more messages of a channel."""
         with self._news:
             self._streams.pop((node, channel), None)

@@ -4,7 +4,6 @@ import select
 import threading
 import time
 from collections.abc import Callable
-from typing import Protocol
 
 from launcher import safe_json
 from launcher.errors import ConnectionLost, ProgramNotStarted
@@ -22,26 +21,19 @@ _NOT_FOUND, _NOT_EXECUTABLE = 127, 126
 _ENOENT = 2
 
 
-class Sender(Protocol):
-    """What a stream needs of its step."""
-
-    def send_input(self, node: str, channel: str, data: bytes) -> None:
-        """Give a program input. Raises ConnectionLost."""
-
-    def send(self, node: str, channel: str, verb: str, *words: object) -> None:
-        """Say something of a channel; nothing happens once the step has ended."""
-
-    def forget(self, node: str, channel: str) -> None:
-        """Take no more messages of a channel."""
-
-
 class StepStream:
     """See `base.Stream` for the contract."""
 
-    def __init__(self, step: Sender, node: str, channel: str) -> None:
-        self._step = step
+    def __init__(
+        self,
+        node: str,
+        send: Callable[..., None],
+        send_input: Callable[[bytes], None],
+        forget: Callable[[], None],
+    ) -> None:
+        """`send` says a verb and its words to the task, `send_input` raises ConnectionLost."""
         self.host = node
-        self._channel = channel
+        self._send, self._send_input, self._forget = send, send_input, forget
         self._news = threading.Condition()
         self._out = bytearray()
         self._err = bytearray()
@@ -72,7 +64,7 @@ class StepStream:
                 if not room or self._is_over() or self._eof_sent:
                     raise ConnectionLost(self.host, self._lost or "the command takes no input")
                 self._untaken_input += len(part)
-            self._step.send_input(self.host, self._channel, part)
+            self._send_input(part)
 
     def can_write(self, data: bytes) -> bool:
         """Say whether `data` can be written without waiting for the command to read."""
@@ -83,7 +75,7 @@ class StepStream:
         """Send EOF."""
         if not self._eof_sent:
             self._eof_sent = True
-            self._step.send(self.host, self._channel, "eof")
+            self._send("eof")
 
     def read(self, timeout_s: float) -> bytes | None:
         """Return the next stdout bytes, b"" at the end, None when nothing came in time."""
@@ -120,12 +112,12 @@ class StepStream:
             return
         self._closed = True
         if self._status is None:
-            self._step.send(self.host, self._channel, "drop")
-        self._step.forget(self.host, self._channel)
+            self._send("drop")
+        self._forget()
 
     def kill(self) -> None:
         """Kill it, group and all."""
-        self._step.send(self.host, self._channel, "kill")
+        self._send("kill")
 
     def take(self, kind: str, data: bytes) -> None:
         """Take a message of the task."""
@@ -174,4 +166,4 @@ class StepStream:
             if self._taken < GRANT or self._is_over():
                 return
             taken, self._taken = self._taken, 0
-        self._step.send(self.host, self._channel, "more", taken)
+        self._send("more", taken)
