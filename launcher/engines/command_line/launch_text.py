@@ -123,8 +123,9 @@ class _Launches:
                 continue
             count = len(self.found)
             is_part = end in ENDS or self.ended == "|" or bool(shell.groups)
-            self._take(words, shell.blocks.runs, in_background=end == "&")
-            is_exec = next(dropwhile(is_assignment, words), None) == Word("exec")
+            bare = words[words[0].text == "!" :] or words
+            self._take(bare, shell.blocks.runs, in_background=end == "&")
+            is_exec = next(dropwhile(is_assignment, bare), None) == Word("exec")
             if len(self.found) > count and shell.blocks.runs and is_exec and not is_part:
                 shell.left = "exit"  # its program takes the place of the shell
             shell.blocks.after(end, words)

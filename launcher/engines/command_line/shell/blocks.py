@@ -225,16 +225,18 @@ class ShellBlocks:
         One that is started for its answer does where nothing asks for it.
         """
         status, self.status = self.status, None
-        asks = end in ("&&", "||") and _is_probe(words)
+        is_negated = words[:1] == _NOT
+        bare = words[is_negated:]
+        asks = end in ("&&", "||") and _is_probe(bare)
         status = _answered([word.text for word in words]) if asks else status
-        self.test = words[0].text if asks else self.test
+        self.test = bare[0].text if asks else self.test
         is_presumed = status is None and not self.in_condition and not asks
         code = self.code
         self.list.is_probed |= asks
-        self._follow(words, is_presumed or status, end, is_presumed=is_presumed)
+        self._follow(words, not is_negated if is_presumed else status, end, is_presumed=is_presumed)
         if words and words[0].text in LEAVES:
             self.code = code
-        elif _is_probe(words) or (all(map(is_assignment, words)) and any(word.unresolved for word in words)):
+        elif _is_probe(bare) or (all(map(is_assignment, words)) and any(word.unresolved for word in words)):
             self.code = None
 
     def follow(self, commands: Iterator[Command], words: tuple[Word, ...], end: str) -> Iterator[Command]:
