@@ -14,11 +14,13 @@ from preflight.script.interpreter.values import (
     Class,
     ExternalName,
     Func,
+    Method,
+    OneOf,
     Ref,
     Value,
+    alternatives,
     text_of,
 )
-from preflight.script.syntax_trees import walk
 
 OF_KINDS = frozenset(
     {
@@ -27,7 +29,6 @@ OF_KINDS = frozenset(
     }
 )
 """Decorators that say how a function is called: its callers look at them."""
-_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 def is_command(node: ast.AST) -> bool:
@@ -36,36 +37,32 @@ def is_command(node: ast.AST) -> bool:
     return any(isinstance(item, ast.Attribute) and item.attr == "command" for item in called)
 
 
-def wrapped_function(it: Interpreter, decorator: Value, wrapped: Value, node: ast.AST) -> Value:
-    """Return what a decorator of the script's own puts in the place of a function, or of its wrapper.
+def decorated(it: Interpreter, decorator: Value, defined: Value, node: ast.AST) -> Value:
+    """Return what a decorator puts in the place of a function or class, once it has noted what it notes.
 
-    Decorators of libraries leave the function what it is. A class is followed if its objects can be called.
+    Decorators of libraries leave it what it is, and so does one that returns nothing reading knows.
     """
-    if not _replaces(it, decorator):
-        return wrapped
-    result = calls.invoke(it, decorator, unwrap_value(it, node, (wrapped,)))
-    if isinstance(result, Func) and result != wrapped:
-        it.dispatchers.add(result.key)  # in the place of other functions too: what one does says nothing
-    return result if isinstance(result, (Ref, Func)) else wrapped
+    if not _is_read(it, decorator):
+        return defined
+    dead = it.state.dead
+    result = calls.invoke(it, decorator, unwrap_value(it, node, (defined,)))
+    it.state.dead = dead
+    replaces = isinstance(result, (Ref, Func)) or (isinstance(result, OneOf) and result.held)
+    made = result if replaces and result != defined else defined
+    it.dispatchers.update(
+        item.key for item in alternatives(made) if isinstance(item, Func) and item != defined
+    )
+    return made
 
 
-def _replaces(it: Interpreter, decorator: Value) -> bool:
+def _is_read(it: Interpreter, decorator: Value) -> bool:
+    """Whether a decorator is a registry, or of the script: a function, a class of what can be called."""
     if isinstance(decorator, Class):
         names = {name for info in it.mro(decorator.key) for name in info.names}
         return "__call__" in names and "__get__" not in names
-    return isinstance(decorator, Func) and _wraps_calls(it.functions[decorator.key].node)
-
-
-def _wraps_calls(decorator: ast.AST) -> bool:
-    """Whether a function makes another one that calls what the first is given."""
-    makers = [node for node in walk(decorator) if isinstance(node, _FUNCTIONS)]
-    given = {item.arg for node in makers for item in node.args.args}
-    return any(
-        isinstance(node, ast.Call) and getattr(node.func, "id", "") in given
-        for inner in makers
-        if inner is not decorator
-        for node in walk(inner)
-    )
+    registers = isinstance(decorator, Ref) and it.kind(decorator) == "registration"
+    is_registry = isinstance(decorator, Method) and it.kind(decorator.owner) == "registry"
+    return registers or is_registry or isinstance(decorator, Func)
 
 
 def value_from_decorator(it: Interpreter, info: FuncInfo, name: str) -> Value:

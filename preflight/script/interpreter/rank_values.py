@@ -64,11 +64,12 @@ def named(it: Interpreter, name: str, value: Value) -> Value:
 def answered(it: Interpreter, value: Value) -> Value:
     """Return what a function returns: True on rank 0 and False on the others says which rank this is."""
     places = [place for place in it.contexts[it.call_contexts :] if place in (RANK_0, OTHER_RANKS)]
-    if not isinstance(value, Const) or not places:
+    if not isinstance(value, (Const, Func)) or not places:
         return value
     first = places[-1] == RANK_0
-    told = isinstance(value.value, bool)
-    return RankValue(first=first is value.value) if told else OneOf((value,), {value: first})
+    if isinstance(value, Const) and isinstance(value.value, bool):
+        return RankValue(first=first is value.value)
+    return OneOf((value,), {value: first})
 
 
 def _had_by(value: Value, *, first: bool) -> list[Value]:

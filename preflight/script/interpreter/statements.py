@@ -2,36 +2,24 @@
 
 import ast
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
-from preflight import regex as re
 from preflight.script.interpreter import branches, calls, classes, loops, rank_values
 from preflight.script.interpreter.assignments import assign, delete_item, note_second_name
 from preflight.script.interpreter.branch_conditions import FINALLY, MAYBE, RANK_0
 from preflight.script.interpreter.contexts import context_kinds, note_autocast
-from preflight.script.interpreter.decorators import OF_KINDS, wrapped_function
+from preflight.script.interpreter.decorators import OF_KINDS, decorated
 from preflight.script.interpreter.interpreter import Interpreter, unwrap_value
 from preflight.script.interpreter.match_patterns import case_matches, place_of_case
 from preflight.script.interpreter.state import State, merge_states
-from preflight.script.interpreter.values import (
-    NONE,
-    UNKNOWN,
-    Const,
-    ExternalName,
-    Func,
-    Method,
-    Module,
-    Ref,
-    Value,
-)
+from preflight.script.interpreter.values import NONE, UNKNOWN, Const, ExternalName, Module, Ref, Value
 from preflight.script.source import Source
-from preflight.script.syntax_trees import walk
 
 _OPERATION, _OF_ENVIRON = "gpulaunch_operation", "gpulaunch_environ"
 """Where nodes keep what each reading needs of them, at every visit."""
 _ENDS = frozenset({"SystemExit", "SystemExit()", "SystemExit(0)"})
 """What is raised to end a process that has not failed."""
-_NOTES = re.compile(r"^(?:append|add|update|setdefault|insert|extend)$|register")
 
 
 def _expression(it: Interpreter, node: ast.Expr) -> None:
@@ -123,8 +111,22 @@ def _try(it: Interpreter, node: ast.Try) -> None:
             it.state = before.fork() if ended.dead else merge_states([before.fork(), ended.fork()])
             paths.append(_handled(it, handler, always=always))
     it.state = merge_states(paths)
-    inside, it.contexts[depth:] = it.contexts[depth:], [FINALLY]  # also those who left come to the last block
-    it.execute(node.finalbody)
+    _end(it, depth, left[0], lambda: it.execute(node.finalbody))
+
+
+def _end(it: Interpreter, depth: int, returned: int, end: Callable[[], object]) -> None:
+    """Carry out what ends a block: those who left come to it too, with the last return where all return.
+
+    `depth`, `returned`: contexts and returns before the block.
+    """
+    inside, it.contexts[depth:] = it.contexts[depth:], [FINALLY]
+    dead, at = it.state, len(it.returns) - 1
+    if dead.dead and at >= returned:
+        value, it.state, told = it.returns[at]
+        end()
+        it.returns[at], it.state = (value, it.state, told), dead
+    else:
+        end()
     it.contexts[depth : depth + 1] = inside
 
 
@@ -173,12 +175,11 @@ def _with(it: Interpreter, node: ast.With | ast.AsyncWith) -> None:
     for manager in managers:  # once it is known whether gradients flow in the block
         note_autocast(it, manager)
     it.block = outer
-    within = it.default_dtype
+    within, returned, inside = it.default_dtype, len(it.returns), len(it.contexts)
     it.execute(node.body)
     it.default_dtype = after if it.default_dtype is within else it.default_dtype
     for manager in reversed(managers):
-        if not it.state.dead:
-            _entered(it, manager, node, "__exit__")
+        _end(it, inside, returned, partial(_entered, it, manager, node, "__exit__"))
     del it.contexts[depth:]
 
 
@@ -204,39 +205,17 @@ def _function(it: Interpreter, node: ast.FunctionDef | ast.AsyncFunctionDef) -> 
     made: Value = func
     is_plain = not any(isinstance(item, ExternalName) and item.name in OF_KINDS for item in decorators)
     for decorator in reversed(decorators):
-        _register(it, decorator, made, node)
-        made = wrapped_function(it, decorator, made, node) if is_plain else func
+        result = decorated(it, decorator, made, node)
+        made = result if is_plain else func
     if decorators:
         it.bind(node.name, made)
-
-
-def _register(it: Interpreter, decorator: Value, defined: Value, node: ast.AST) -> None:
-    """Follow a decorator of the script for what it notes, as a registry does; the name keeps its body."""
-    if isinstance(decorator, Func) and _notes_something(it, decorator):
-        dead = it.state.dead
-        calls.invoke(it, decorator, unwrap_value(it, node, (defined,)))
-        it.state.dead = dead
-    elif (isinstance(decorator, Ref) and it.kind(decorator) == "registration") or (
-        isinstance(decorator, Method) and it.kind(decorator.owner) == "registry"
-    ):
-        calls.invoke(it, decorator, unwrap_value(it, node, (defined,)))
-
-
-def _notes_something(it: Interpreter, func: Func) -> bool:
-    """Whether a function puts anything into a list or dict: of a decorator only that is followed."""
-    info = it.functions.get(func.key)
-    return info is not None and any(
-        (isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store))
-        or (isinstance(node, ast.Call) and _NOTES.search(getattr(node.func, "attr", "")))
-        for node in walk(info.node)
-    )
 
 
 def _class(it: Interpreter, node: ast.ClassDef) -> None:
     cls = classes.define_class(it, node)
     it.bind(node.name, cls)
     for decorator in node.decorator_list:
-        _register(it, it.evaluate(decorator), cls, node)
+        decorated(it, it.evaluate(decorator), cls, node)  # for what it notes
 
 
 def _import(it: Interpreter, node: ast.Import) -> None:
