@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from launcher.planning.plan import Plan
-from launcher.rundir.usage_series import COLUMNS
+from launcher.rundir.usage_series import COLUMNS, FEW_SAMPLES
 from launcher.safe_json import read_mapping, read_number
 from launcher.text import group_alike
 from preflight.diagnosis.room import Room
@@ -64,8 +64,6 @@ class _Series:
 
 _MOST_RECENT = 8  # of a host's samples: those behind a failure, while the run is stopped, and one before it
 _YOUNG_S = 15.0
-_FEW_SAMPLES = 3
-"""Below this the kernel's count of the whole life of a rank is more exact."""
 
 
 class UsageTracker:
@@ -115,7 +113,7 @@ class UsageTracker:
         if peak is not None:
             series["rss_mib"].peak = max(series["rss_mib"].peak or 0.0, peak)
             self._with_peak.add(rank)
-        if cpu_s is not None and lived_s and series["cpu"].count < _FEW_SAMPLES:
+        if cpu_s is not None and lived_s and series["cpu"].count < FEW_SAMPLES:  # the kernel's count is exact
             series["cpu"].total, series["cpu"].count = 100.0 * cpu_s / lived_s, 1
 
     def room_before(self, host: str, rank: int | None, at: float) -> Room | None:

@@ -13,7 +13,7 @@ from launcher.report.sparkline import draw_sparkline, render_series
 from launcher.rundir.end_state import describe_end, summarize_ends
 from launcher.rundir.layout import RunFiles, choose_metrics_log
 from launcher.rundir.log_metrics import Sample
-from launcher.rundir.usage_series import COLUMNS, RankSeries
+from launcher.rundir.usage_series import COLUMNS, RankSeries, describe_gpu_peak
 from launcher.safe_json import read_mapping, read_mappings, read_number
 from launcher.text import align_rows, format_memory, one_line, sanitize, spell_duration
 from preflight.diagnosis.result import says_more
@@ -154,9 +154,10 @@ def _use(series: RankSeries | None, kept: Mapping[str, Any], *, ascii_only: bool
         mean = series.mean(use) if mean is None else mean
         peak = series.peak(memory) if peak is None else peak
     values = [value for value in series.values[use] if math.isfinite(value)] if series is not None else []
+    samples = len(series.at) if series is not None else read_number(kept.get("samples")) or 0
     words = "not measured" if mean is None else f"{mean:.0f} % of {'its GPU' if of == 'GPU' else 'a core'}"
     return (
-        "not measured" if peak is None else format_memory(peak),
+        "not measured" if peak is None else describe_gpu_peak(peak, samples) if on_gpu else format_memory(peak),
         words,
         draw_sparkline(values, width=_USE_WIDTH, ascii_only=ascii_only, span=(0.0, 100.0)),
     )

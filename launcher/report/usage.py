@@ -4,7 +4,8 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from launcher.follow.usage import RankUsage
-from launcher.text import format_memory
+from launcher.rundir.usage_series import CONTEXT_MIB, FEW_SAMPLES, describe_gpu_peak
+from launcher.text import count_noun, format_memory, name_ranks
 
 FEW = 8
 """So many ranks are reported one by one; of more the mean and the extremes."""
@@ -12,14 +13,19 @@ FEW = 8
 
 def render_usage(usage: Sequence[RankUsage]) -> Iterator[str]:
     """Yield peak memory and mean use, by rank where they are few."""
-    gpus = [used for used in usage if used.on_gpu]
-    cpus = [used for used in usage if not used.on_gpu]
+    unused = [used for used in usage if used.gpu_mib is not None and used.gpu_mib < CONTEXT_MIB]
+    gpus = [used for used in usage if used.on_gpu and used not in unused]
+    cpus = [used for used in usage if used not in gpus]
+    if unused:
+        most = count_noun(max(used.samples for used in unused), "sample")
+        yield f"{name_ranks(used.rank for used in unused)}: no memory of the GPU in use in {most}"
     for ranks, words in ((gpus, _gpu_words), (cpus, _cpu_words)):
         if len(ranks) <= FEW:
             yield from (f"rank {used.rank} on {used.host}: {words(used)}" for used in ranks)
     if len(gpus) > FEW:
         yield from _extremes(gpus, "GPU use", lambda used: used.gpu_busy, _percent)
-        yield from _extremes(gpus, "peak GPU memory", lambda used: used.gpu_mib, format_memory)
+        least = " (at least)" if any(used.samples < FEW_SAMPLES for used in gpus) else ""
+        yield from _extremes(gpus, f"peak GPU memory{least}", lambda used: used.gpu_mib, format_memory)
     if len(cpus) > FEW:
         yield from _extremes(cpus, "CPU use", lambda used: used.cpu, _percent)
         least = " (at least)" if any(used.rss_is_sampled for used in cpus) else ""
@@ -43,7 +49,9 @@ def encode_usage(used: RankUsage) -> dict[str, Any]:
 
 
 def _gpu_words(used: RankUsage) -> str:
-    return f"peak GPU memory {_memory(used.gpu_mib)}, mean GPU use {_percent(used.gpu_busy)}"
+    few = f" ({count_noun(used.samples, 'sample')})" if used.samples < FEW_SAMPLES else ""
+    peak = describe_gpu_peak(used.gpu_mib, used.samples)
+    return f"peak GPU memory {peak}, mean GPU use {_percent(used.gpu_busy)}{few}"
 
 
 def _cpu_words(used: RankUsage) -> str:

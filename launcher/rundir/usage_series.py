@@ -9,13 +9,17 @@ from typing import Any
 from launcher import safe_json
 from launcher.rundir.log_store import safe_name
 from launcher.safe_json import read_mapping, read_mappings, read_number
-from launcher.text import group_alike
+from launcher.text import format_memory, group_alike
 from preflight.frozen import dataclass
 
 USAGE = "usage.jsonl"
 COLUMNS = ("busy", "memory_mib", "power_w", "rss_mib", "cpu")
 MAX_SAMPLES = 200_000
 _LONGEST = 1 << 20
+CONTEXT_MIB = 32.0
+"""An unused GPU has a few MiB in use; the smallest CUDA context takes more than this."""
+FEW_SAMPLES = 3
+"""So few may all have missed the peak."""
 
 
 @dataclass(slots=True)
@@ -39,6 +43,13 @@ class RankSeries:
     def peak(self, column: str) -> float | None:
         """Return the highest that was measured, None when nothing was."""
         return max((value for value in self.values[column] if math.isfinite(value)), default=None)
+
+
+def describe_gpu_peak(mib: float | None, samples: float) -> str:
+    """Return the peak of a GPU's memory as far as so many samples show it; "unused" without a CUDA context."""
+    if mib is None or mib < CONTEXT_MIB:
+        return "not measured" if mib is None else "unused"
+    return f"{'at least ' if samples < FEW_SAMPLES else ''}{format_memory(mib)}"
 
 
 def read_usage(

@@ -248,7 +248,7 @@ def test_the_outcome_tells_what_was_used_and_where_the_time_went(tmp_path: Path)
     outcome = followed.reporter.with_measurements(build_outcome(followed.watch, tmp_path, 61.0, 1))
     lines = list(render_outcome(outcome))
     assert lines[1:] == [
-        "rank 0 on a: peak GPU memory 34.2 GiB, mean GPU use 91 %",
+        "rank 0 on a: peak GPU memory at least 34.2 GiB, mean GPU use 91 % (1 sample)",
         "rank 1 on b: peak memory at least 512 MiB, mean CPU use 100 % of one core",
         "start 4.0 s, run 56.0 s, end 1.0 s",
         f"to copy what the script wrote in ~ on a,b: gpulaunch fetch {outcome.plan.run_id} --path PATH",
@@ -274,6 +274,20 @@ def test_a_slow_start_is_told_when_it_is_over(tmp_path: Path) -> None:
     followed.book.close()
 
 
+def test_a_peak_of_few_samples_is_a_least_and_a_gpu_without_a_context_is_unused() -> None:
+    usages = UsageTracker(plan(("GPU-a", "GPU-b")))
+    said = []
+    for second, mib in ((1.0, 3.0), (6.0, 822.0), (11.0, 800.0)):
+        usages.feed("a", {"t": second, "gpus": {"GPU-a": gpu(9.0, mib), "GPU-b": gpu(0.0, 3.0)}}, second)
+        said.append(list(render_usage(usages.totals())))
+    assert said[0][0] == "ranks 0-1: no memory of the GPU in use in 1 sample"
+    assert said[1][1] == "rank 0 on a: peak GPU memory at least 822 MiB, mean GPU use 9 % (2 samples)"
+    assert said[2][:2] == [
+        "rank 1: no memory of the GPU in use in 3 samples",
+        "rank 0 on a: peak GPU memory 822 MiB, mean GPU use 9 %",
+    ]
+
+
 def test_of_many_ranks_the_extremes_are_told() -> None:
     usages = UsageTracker(plan(tuple(f"GPU-{rank}" for rank in range(16))))
     gpus = {f"GPU-{rank}": gpu(80.0 + rank, 1024.0 * (rank + 1)) for rank in range(16)}
@@ -281,7 +295,7 @@ def test_of_many_ranks_the_extremes_are_told() -> None:
     assert list(render_usage(usages.totals())) == [
         "GPU use of 16 ranks: mean 88 %; lowest 80 % (rank 0 on a), highest 95 % (rank 15 on a)",
         (
-            "peak GPU memory of 16 ranks: mean 8.5 GiB;"
+            "peak GPU memory (at least) of 16 ranks: mean 8.5 GiB;"
             " lowest 1.0 GiB (rank 0 on a), highest 16.0 GiB (rank 15 on a)"
         ),
     ]

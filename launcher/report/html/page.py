@@ -9,7 +9,7 @@ from launcher.follow.phases import format_phases
 from launcher.report.html.charts import MOST_EVENTS, render_charts
 from launcher.report.html.escape import clock, reasons, render_pairs, render_table, render_tiles, text
 from launcher.rundir.layout import RankLog, RunFiles, choose_metrics_log
-from launcher.rundir.usage_series import RankSeries, read_slots
+from launcher.rundir.usage_series import RankSeries, describe_gpu_peak, read_slots
 from launcher.safe_json import read_mappings
 from launcher.text import format_memory, spell_duration
 
@@ -70,7 +70,7 @@ def _tiles(run: RunFiles) -> Iterator[tuple[str, object]]:
     if busy:
         yield "mean GPU use", f"{sum(busy) / len(busy):.0f} %"
     if memory:
-        yield "peak GPU memory", format_memory(max(memory))
+        yield "peak GPU memory", describe_gpu_peak(max(memory), max(len(each.at) for each in run.usage))
 
 
 def _facts(run: RunFiles) -> Iterator[tuple[str, object]]:
@@ -150,7 +150,7 @@ def _use_cells(series: RankSeries | None) -> tuple[str, str]:
     if busy is None and memory is None:
         cpu = series.mean("cpu")
         return format_memory(series.peak("rss_mib")), "?" if cpu is None else f"{cpu:.0f} % of one core"
-    return format_memory(memory), "?" if busy is None else f"{busy:.0f} %"
+    return describe_gpu_peak(memory, len(series.at)), "?" if busy is None else f"{busy:.0f} %"
 
 
 def _log_cells(log: RankLog | None) -> tuple[str, str, str]:
