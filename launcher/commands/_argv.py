@@ -127,10 +127,12 @@ def _place(error: click.NoSuchOption, given: list[str], ctx: click.Context) -> t
     option, at = _typed(error.option_name, given)
     name = one_line(option, 100)
     wrong = f"{command} has no option {name}"
-    before_script = takewhile(lambda word: not word.endswith(".py"), given)  # behind it they are values
-    launcher = next((word for word in before_script if posixpath.basename(word) in LAUNCHERS), "")
-    if launcher:
-        return wrong, f"a command goes after --: {command} --hosts A,B -- {launcher} ..."
+    before_script = list(takewhile(lambda word: not word.endswith(".py"), given))  # behind it they are values
+    has_command = "--" in before_script[at:]
+    first = next((n for n, word in enumerate(before_script) if posixpath.basename(word) in LAUNCHERS), None)
+    if first is not None and not has_command:
+        line = one_line(f"{shlex.join(given[:first])} -- {shlex.join(given[first:])}".strip(), 200)
+        return wrong, f"a command goes after --: {command} {line}"
     from launcher.engines.command_line.gpulaunch_options import find_own_option  # noqa: PLC0415 - only for a mistake
 
     ours = find_own_option(name)
@@ -145,6 +147,7 @@ def _place(error: click.NoSuchOption, given: list[str], ctx: click.Context) -> t
         return wrong, f"did you mean {close[0]}?"
     known = {spelling: param for param in ctx.command.params for spelling in param.opts}
     fix = f"options of the script go last, after --: {command} {_split_line(given, at, known)}"
+    fix = f"{command} --help lists its options" if has_command else fix
     root = ctx.find_root().command
     run = root.get_command(ctx, "run") if isinstance(root, click.Group) and ctx.info_name != "run" else None
     if run is not None and any(name in param.opts for param in run.params):

@@ -22,7 +22,7 @@ from launcher.host_checks.result import LaunchPreview, PreflightResult
 from launcher.planning.main_address_and_port import list_taken_ports
 from launcher.planning.planner import LaunchDecisions, build_own_environment, decide_launch
 from launcher.remote.agent import GatherResult
-from preflight.checks.finding import Finding, Severity
+from preflight.checks.finding import Finding, Severity, blocks_launch
 from preflight.checks.registry import CHECKS, ClockOffset
 from preflight.checks.runner import PlannedLaunch, check_cluster, check_host, list_checks_without_facts
 from preflight.decide.gpu_assignment import resolve_gpus
@@ -73,6 +73,9 @@ def evaluate_facts(
             ),
             ignore=ignored,
         )
+        if gathered.errors:
+            bad = {name for each in findings if blocks_launch(each) for name in each.hosts}
+            use = replace(use, fix=name_others(entries, bad.union(gathered.errors)))
     return PreflightResult(
         job=settled,
         entries=tuple(entries),
@@ -203,8 +206,7 @@ def _would_use(
     reach: tuple[Reach, ...],
 ) -> tuple[LaunchPreview, LaunchDecisions | None]:
     if gathered.errors:
-        fix = name_others(entries, gathered.errors)
-        return LaunchPreview(problem=f"{fold_hosts(gathered.errors)} cannot be used", fix=fix), None
+        return LaunchPreview(problem=f"{fold_hosts(gathered.errors)} cannot be used"), None
     pairs = [(entry, gathered.facts[entry.name]) for entry in entries]
     try:
         taken = list_taken_ports(reach)

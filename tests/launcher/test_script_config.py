@@ -222,7 +222,15 @@ def test_sync_on_the_command_line_keeps_what_a_config_says_of_it() -> None:
         ),
         ("alone.py root@192.0.2.7 -n", "root@192.0.2.7 would be an argument of the script; a host: --hosts"),
         ("alone.py 3 -- --lr 1", "an argument of the script goes last, after --: alone.py -- 3 --lr 1\n"),
-        ("-n /usr/bin/python3 alone.py --lr 1", "a command goes after --: gpulaunch run --hosts A,B -- /usr"),
+        (
+            "-n /usr/bin/python3 alone.py --lr 1",
+            "a command goes after --: gpulaunch run -n -- /usr/bin/python3 alone.py --lr 1\n",
+        ),
+        (
+            "--python /v/bin/python -- torchrun alone.py",
+            "python: PATH in hosts.yaml; gpulaunch run --help lists its options\n",
+        ),
+        ("--nonsense 1 -- alone.py", "no option --nonsense; gpulaunch run --help lists its options\n"),
         ("-c x titan", "titan would be an argument of the script; a host: --hosts titan"),
         ("alone.py --host titan", "has no option --host; did you mean --hosts?"),
         (
