@@ -172,7 +172,10 @@ def _not_found(word: str, answered: Sequence[str], found: SearchResult) -> Gpula
         silent = f"; these did not answer: {fold_hosts(found.errors)}" if found.errors else ""
         what = f"{what} of its own was found on {where}; one is in its home, of {owners}{silent}"
         return BadInput(what, "name its own host with --hosts, or in hosts.yaml")
-    fix = "gpulaunch ps --all lists runs; --hosts HOST looks on a host that is not in hosts.yaml"
+    fix = (
+        "gpulaunch ps --all lists your runs, gpulaunch top shows what others run;"
+        " --hosts HOST looks on a host that is not in hosts.yaml"
+    )
     if not found.errors:
         return BadInput(f"{what} was found on {where}", fix)
     reasons = {name: error.detail for name, error in found.errors.items()}

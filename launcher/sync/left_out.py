@@ -39,7 +39,7 @@ class LeftOut:
     rule: str  # which line leaves it out
     top: str  # it, or the highest directory above it that is left out as a whole
     size: int | None  # bytes of `top`; None: too many files to count
-    link: str = ""  # what `top` points at, out of the tree: that is never sent
+    link: str = ""  # what `top` is or points at, out of the tree: that is never sent
 
     def command(self, root: Path, host: str, target: str, room: int, include: Sequence[str] = ()) -> str:
         """Return what brings it to the host.
@@ -48,8 +48,11 @@ class LeftOut:
         """
         if self.link:
             end = "/" * (root / self.top).is_dir()
-            goal = posixpath.normpath(posixpath.join(target, posixpath.dirname(self.top), self.link))
+            above = posixpath.dirname(self.top.rstrip("/"))
+            goal = posixpath.normpath(posixpath.join(target, above, self.link))
             source = str((root / self.top).resolve())
+            if self.top == goal + end:  # above it, the host may lack any directory
+                return f"rsync -aR --no-implied-dirs {quote_path(goal + end)} {host}:/"
             return f"rsync -a {quote_path(source + end)} {host}:{quote_path(goal + end)}"
         is_excluded = self.rule.startswith(_EXCLUDE)  # by the user's own word, which counts more
         if self.size is not None and self.size <= room and not is_excluded:
@@ -87,6 +90,18 @@ def find_left_out(root: Path, path: str, exclude: Sequence[str]) -> LeftOut | No
         if rule := _rule(root, top, exclude, is_directory=is_directory):
             return LeftOut(name, rule, top + "/" * is_directory, _size(root / top))
     return None
+
+
+def find_outside(root: Path, path: str) -> LeftOut | None:
+    """Return what an argument names on this machine beside the tree, None where it is below it or absent."""
+    name = posixpath.normpath(path)
+    place = root / name
+    if not name.startswith(("../", "/")) or not os.path.exists(place):  # noqa: PTH110 - as above
+        return None
+    inside = name.startswith("/") and place.is_relative_to(root)
+    rule = f"in the tree it is {place.relative_to(root)}" if inside else "it lies outside the tree"
+    link = name if name.startswith("/") else posixpath.basename(name)
+    return LeftOut(name, rule, name + "/" * place.is_dir(), _size(place), link)
 
 
 def list_inputs(script: str, args: Sequence[str], subdirectory: str, output: str) -> tuple[str, ...]:

@@ -16,7 +16,7 @@ from launcher.remote.connection_pool import OpenConnection
 from launcher.sync import git
 from launcher.sync.git import GitState
 from launcher.sync.hash_cache import HashCache
-from launcher.sync.left_out import LeftOut, find_left_out, list_inputs, yaml_word
+from launcher.sync.left_out import LeftOut, find_left_out, find_outside, list_inputs, yaml_word
 from launcher.sync.sync import LOCAL, HostSync, Say, SyncJob, send_tree
 from launcher.sync.tree import SourceTree, read_tree
 from launcher.text import count_noun, format_size, group_alike, name_first, one_line
@@ -185,6 +185,8 @@ def _list_left_out(tree: SourceTree, spec: SyncOptions, job: Job) -> Iterator[Le
     for path in list_inputs(text, job.args, job.subdirectory, job.output):
         if path not in sent and (found := find_left_out(tree.root, path, spec.exclude)):
             yield found
+    outside = (find_outside(tree.root, path) for path in list_inputs("", job.args, job.subdirectory, job.output))
+    yield from filter(None, outside)
 
 
 def render_left_out(

@@ -47,7 +47,7 @@ def shell(home: Home, line: str, **env: str) -> "subprocess.CompletedProcess[str
     return done
 
 
-NO_RUN = 'error: no run called "nothing" was found on localhost\n  fix: gpulaunch ps --all lists runs'
+NO_RUN = 'error: no run called "nothing" was found on localhost\n  fix: gpulaunch ps --all lists your runs'
 
 
 @pytest.mark.parametrize(

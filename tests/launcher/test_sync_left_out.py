@@ -10,7 +10,7 @@ from launcher.config.run_config import Overrides, load_run_config
 from launcher.config.sync_options import SyncOptions
 from launcher.errors import ConfigError
 from launcher.onhost.sync.target_state import TreeEntry
-from launcher.sync.left_out import find_left_out, list_inputs, writes_there
+from launcher.sync.left_out import find_left_out, find_outside, list_inputs, writes_there
 from launcher.sync.missing_files import name_left_out
 from launcher.sync.pre_launch import render_left_out
 from launcher.sync.sync import HostSync
@@ -99,6 +99,20 @@ def test_a_large_directory_and_a_link_are_for_rsync(tmp_path: Path) -> None:
     assert listed == """gpulaunch run ... --set sync.include='["a b", "data/"]'"""
     assert data.command(here, "b", "/t", 1) == f"rsync -aR {here}/./data/ b:/t/"
     assert pool.command(here, "b", "/t", 9) == f"rsync -a {tmp_path}/pool/ b:{tmp_path}/pool/"
+
+
+def test_an_argument_beside_the_tree_is_named_with_what_copies_it(tmp_path: Path) -> None:
+    write(tmp_path, {"here/d/x": "12", "pool/y": "3"})
+    here = tmp_path / "here"
+    for path, rule, command in (
+        ("../pool", "it lies outside the tree", f"rsync -a {tmp_path}/pool/ b:/w/pool/"),
+        (f"{tmp_path}/pool/y", "it lies outside the tree", f"rsync -aR --no-implied-dirs {tmp_path}/pool/y b:/"),
+        (f"{here}/d/x", "in the tree it is d/x", f"rsync -aR --no-implied-dirs {here}/d/x b:/"),
+    ):
+        found = find_outside(here, path)
+        assert found is not None
+        assert (found.rule, found.command(here, "b", "/w/t", 9)) == (rule, command)
+    assert [find_outside(here, path) for path in ("d/x", "../none", "/none\0", "..")] == [None] * 4
 
 
 def test_an_included_path_is_sent_whatever_gitignore_says(tmp_path: Path) -> None:

@@ -45,9 +45,11 @@ class ReceiveSession:
         return found
 
     def stamp(self, path: str) -> list[int] | None:
-        """Return size and time of a path as a process on this host sees it, None if it does not exist."""
-        with suppress(NotADirectoryError):
-            found = self.directory.stat(parts_of(path))
+        """Return size and time of a path as a process on this host sees it, None if it sees none."""
+        with suppress(OSError):
+            is_outside = path.startswith(("/", "../"))
+            place = os.path.join(self.directory.root, path)
+            found = os.stat(place) if is_outside else self.directory.stat(parts_of(path))
             return None if found is None else [found.st_size, found.st_mtime_ns // 10**9]
         return None
 
