@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from launcher.config.accelerate_file import find_local_default
-from launcher.config.command_python import find_python_of_line
+from launcher.config.command_python import find_python_of_hosts, find_python_of_line
 from launcher.config.hostfile import read_hostfile
 from launcher.config.inventory import HostEntry
 from launcher.config.yaml_tree import YamlNode
@@ -210,12 +210,13 @@ def settle_command(
     from launcher.engines.command_line.request import check_hosts  # noqa: PLC0415 - as parse_command
 
     check_hosts(request, [entry.name for entry in entries])
-    python = find_python_of_line(parsed)
-    if python:
-        entries = [
-            replace(entry, python=python) if entry.is_local and not entry.in_inventory else entry
-            for entry in entries
-        ]
+    unnamed, pythons = HostEntry("").python, (find_python_of_hosts(parsed), find_python_of_line(parsed))
+    entries = [
+        replace(entry, python=pythons[entry.is_local] or entry.python)
+        if (not entry.in_inventory if entry.is_local else entry.python == unnamed)
+        else entry
+        for entry in entries
+    ]
     chosen = _filtered(request, entries)
     other_gpus = job.gpus != line_gpus(parsed)  # the options of gpulaunch name them
     if other_gpus and job.gpus not in ("auto", "none"):
