@@ -38,6 +38,19 @@ def show_plan(prepared: CheckedLaunch, request: RunRequest, options: LaunchOptio
         if spec is not None:
             lone = describe_unattended_restart(len(plan.nodes), continues=request.config.disconnect.continues)
             echo_lines(("", *render_restart_policy(spec, spares, show_secrets=secrets), lone))
+        also = [f"{option} {what}" for option, given, what in _list_steps(options) if given]
+        echo_lines(("", f"in a launch: {'; '.join(also)}") if also else ())
     if refusal is not None:
         raise refusal.with_document(document)
     return 0
+
+
+def _list_steps(options: LaunchOptions) -> tuple[tuple[str, object, str], ...]:
+    """Return the options that add something to a launch and nothing to its plan, and what they add."""
+    return (
+        ("--clean", options.clean, "first ends what is left over of dead runs of yours"),
+        ("--wait", options.wait, "waits where GPUs are in use"),
+        ("--deep", options.deep, "measures every free GPU and the links"),
+        ("--rehearse", options.rehearse, "rehearses a few steps"),
+        ("--detach", options.detach, "leaves once the ranks are as planned"),
+    )

@@ -77,14 +77,13 @@ def sync_before_launch(
     try:
         sync = SyncJob(read, targets, spec.delete, hosts.width, found_live, lambda: tuple(left_out))
         found = send_tree(sync, hosts.entries, hosts.opener, say)
-    except SyncFailed:
-        for tree, _ in known:
+    except (SyncFailed, HostError, HostsUnusable) as error:
+        for tree, _ in known if isinstance(error, SyncFailed) else ():
             HashCache(tree.root).forget()  # should one of its hashes be the reason, the next sync succeeds
-        raise
-    except (HostError, HostsUnusable) as error:
-        from launcher.host_checks.evaluation import name_others  # noqa: PLC0415 - only for a failure
+        if error.hosts:
+            from launcher.host_checks.evaluation import name_others  # noqa: PLC0415 - only for a failure
 
-        error.fix = "\n".join(filter(None, (error.fix, name_others(hosts.entries, error.hosts))))
+            error.fix = "\n".join(filter(None, (error.fix, name_others(hosts.entries, error.hosts))))
         raise
     for line in render_sync(found):
         say(line)

@@ -231,7 +231,9 @@ def _all(function: Callable[[Item], Value], items: Sequence[Item], width: int, a
         unusable = [error for error in errors if isinstance(error, HostError)]
         if len(unusable) == len(errors):
             raise HostsUnusable(unusable, message + also, fix)
-        raise SyncFailed(message + also, fix)
+        failure = SyncFailed(message + also, fix)
+        failure.hosts = tuple(dict.fromkeys(host for error in errors for host in error.hosts))
+        raise failure
     return good
 
 

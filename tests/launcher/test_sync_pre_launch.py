@@ -18,7 +18,7 @@ from launcher.commands._launch_sync import sync_tree
 from launcher.config.inventory import HostEntry
 from launcher.config.run_config import Overrides, RunConfig, load_run_config
 from launcher.config.sync_options import SyncOptions
-from launcher.errors import ConfigError, HostError, HostsUnusable, LaunchRefused
+from launcher.errors import ConfigError, HostError, HostsUnusable, LaunchRefused, SyncFailed
 from launcher.launch.request import LaunchRequest
 from launcher.remote.connection_pool import ConnectionPool
 from launcher.sync.host import SyncResult
@@ -135,7 +135,7 @@ def test_what_ran_is_told_and_recorded(tmp_path: Path) -> None:
     assert json.loads(again)["content_sha256"] == source["content_sha256"]
 
 
-def test_where_some_hosts_are_silent_the_others_are_named(tmp_path: Path) -> None:
+def test_where_some_hosts_fail_the_others_are_named(tmp_path: Path) -> None:
     write(tmp_path / "here", {"train.py": ""})
 
     def silent(entry: HostEntry) -> Connection:
@@ -149,6 +149,13 @@ def test_where_some_hosts_are_silent_the_others_are_named(tmp_path: Path) -> Non
         sync_before_launch(spec, job, SyncHosts(entries, silent, 4), print, logs=tmp_path / "runs")
     assert failure.value.message == "s-[1-2]: no answer"
     assert failure.value.fix == "is it up?\nthe others alone: --hosts titan"
+    (tmp_path / "file").write_text("")
+    entries = (replace(ENTRY, workdir=str(tmp_path / "w")), replace(ENTRY, name="b", workdir=f"{tmp_path}/file/d"))
+    with pytest.raises(SyncFailed) as refused:
+        sync_before_launch(
+            spec, Job(script="train.py"), SyncHosts(entries, opener, 4), print, logs=tmp_path / "runs"
+        )
+    assert refused.value.fix.endswith("the others alone: --hosts titan")
 
 
 def test_a_tree_without_the_script_is_not_sent(tmp_path: Path) -> None:
