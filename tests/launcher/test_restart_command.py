@@ -70,7 +70,8 @@ def test_a_dry_run_says_what_happens_when_it_fails(tmp_path: Path) -> None:
     user = User(tmp_path / "home", "2xl40s")
     user.write("print(1)", {"gpus": "all", "restart": {**RESTART, "retry_on": "oom", "spares": "s[1-2]"}})
     words = ("run", "-c", "./job.yaml", "--dry-run", "--ignore", CPU_WHEEL)
-    document = user.gpulaunch(*words).stdout
+    document = user.gpulaunch(*words, "--wait", "1h").stdout
+    assert "in a launch: --wait waits where GPUs are in use\n" in document
     assert (
         "up to 2 restarts after a failure of this kind: host, network, gpu, external, hang, storage, oom"
         in document
