@@ -50,7 +50,7 @@ def the_paths_can_be_written(paths: tuple[PathFacts, ...], job: Job) -> Iterator
         elif is_read and not item.exists and not item.file_in_way:
             yield Problem(
                 f"{where} does not exist",
-                f"mkdir -p {quote_path(where)}   (or correct workdir:)",
+                f"mkdir -p {quote_path(where)}   (run --sync makes it; or correct workdir:)",
                 subject=subject,
             )
         elif (item.file_in_way or not item.enterable) if is_read else (item.role in written and not wanted):
