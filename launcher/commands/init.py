@@ -150,7 +150,7 @@ def _batch_run(text: str, stem: str, launch: int | None) -> _Run | None:
     script = read_batch_script(text)
     if script is None:
         return None
-    config = build_config_for_command((script.command,), Overrides(launch=str(launch or "")))
+    config = build_config_for_command((script.command,), Overrides(launch=str(launch or ""), for_job=True))
     return _Run(stem or config.name, launch=launch, batch=script)
 
 

@@ -108,4 +108,6 @@ def _describe_absence(answered: Sequence[str], other_hosts: Iterable[str], *, en
     names = fold_hosts(other_hosts)
     others = f" (their home also has runs of {names})" if names else ""
     found, more = ("", "") if ended else (" lives", "gpulaunch ps --all lists ended ones, ")
-    return f"no run of yours{found} on {fold_hosts(answered)}{others}; {more}gpulaunch top shows what others run"
+    return (
+        f"no run of yours{found} on {fold_hosts(answered)}{others}; {more}gpulaunch top shows what others run"
+    )

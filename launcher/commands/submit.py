@@ -68,7 +68,7 @@ def command(config: str | None, extra: tuple[str, ...], **given: Any) -> int:
     options = SubmitOptions(**given)
     if config is None:
         raise WrongUsage("gpulaunch submit needs --config", _config_fix(extra))
-    found = load_run_config(config, Overrides(key_values=options.sets, extra_args=extra))
+    found = load_run_config(config, Overrides(key_values=options.sets, extra_args=extra, for_job=True))
     if found.slurm is None:
         raise BadInput(
             f"{found.path} has no `slurm:`, so it does not say which nodes to ask for",

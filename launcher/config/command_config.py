@@ -46,19 +46,21 @@ COMMAND_SOURCE = "command"
 """Where keys are from that a command has said."""
 
 
-def read_command(words: Sequence[str], number: int | None = None) -> ParsedCommand:
+def read_command(
+    words: Sequence[str], number: int | None = None, variables: Mapping[str, str] | None = None
+) -> ParsedCommand:
     """Return a command, given as words or as one text that holds all of them. Raises CommandRefused.
 
-    `number` chooses one of several commands of the text, from 1. Local files that it names are relative to
-    this directory in the result, also where it enters another. What its launch needs and it does not say is
-    in `unknown`.
+    `number` chooses one of several commands of the text, from 1; `variables` are set where ours are not.
+    Local files that it names are relative to this directory in the result, also where it enters another.
+    What its launch needs and it does not say is in `unknown`.
     """
     from launcher.engines.command_line.parse import (  # noqa: PLC0415 - most runs have a config
         parse_command,
         parse_line,
     )
 
-    known = {**os.environ, "PWD": str(Path.cwd()), "EPOCHSECONDS": str(int(time.time()))}
+    known = {**(variables or {}), **os.environ, "PWD": str(Path.cwd()), "EPOCHSECONDS": str(int(time.time()))}
     is_text = len(words) == 1 and any(letter.isspace() for letter in words[0].strip())
     parsed = (
         parse_line(words[0], known, _text_beside, number) if is_text else parse_command(words, known, number)

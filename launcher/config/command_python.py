@@ -12,7 +12,7 @@ def find_python_of_line(parsed: ParsedCommand) -> str:
     """Return the interpreter of a command as a path of this machine, "" where it names none or it is absent.
 
     `/opt/venv/bin/python` and `/opt/venv/bin/torchrun` name one; `source .venv/bin/activate` and `uv run`
-    enter an environment that has one. On other hosts the interpreter is that of hosts.yaml, or find_python_of_hosts.
+    enter an environment that has one. Other hosts have that of hosts.yaml, or find_python_of_hosts.
     """
     if "/" in parsed.python:
         python = os.path.join(parsed.directory, at_home(parsed.python))  # noqa: PTH118 - as below
@@ -25,7 +25,7 @@ def find_python_of_line(parsed: ParsedCommand) -> str:
 
 
 def find_python_of_hosts(parsed: ParsedCommand) -> str:
-    """Return the interpreter that a command names in a directory which this machine lacks, as hosts may have."""
+    """Return the interpreter that a command names in a directory which only hosts have, else ""."""
     named = parsed.python.startswith(("/", "~/")) and not at_home(parsed.python).parent.is_dir()
     return parsed.python if named else ""
 

@@ -22,7 +22,7 @@ from launcher.config.on_end_options import EndCommand
 from launcher.config.rendezvous_imports import refuse_other_rendezvous
 from launcher.config.restart_options import RestartOptions
 from launcher.config.schema import CONFIG, CONFIG_KEYS, MOST_COMMANDS
-from launcher.config.slurm_options import SlurmSpec
+from launcher.config.slurm_options import JOB_VARIABLES, SlurmSpec
 from launcher.config.sync_options import SyncOptions
 from launcher.config.template_dir import templates_dir
 from launcher.config.value_types import boolean
@@ -56,6 +56,9 @@ class Overrides:
     launch: str = ""  # which of the commands of `command:`
     extra_args: tuple[str, ...] = ()  # after --; appended to args
     is_plan: bool = False  # only a plan is made of it: values that the command lacks may lack
+    for_job: bool = (
+        False  # a job of Slurm will read it, and gives the command variables that are not set here
+    )
 
 
 _KEYS_OF_OPTIONS = {
@@ -134,7 +137,7 @@ def build_command_config(words: Sequence[str], overrides: Overrides | None = Non
     return replace(found, name=path.stem, path=path, job=replace(found.job, name=path.stem))
 
 
-def _with_command(root: YamlNode, folder: Path) -> tuple[YamlNode, ParsedCommand | None]:
+def _with_command(root: YamlNode, folder: Path, *, for_job: bool) -> tuple[YamlNode, ParsedCommand | None]:
     """Return the tree with what its `command:` asks for, where it says nothing itself."""
     entries = root.value if isinstance(root.value, dict) else {}
     item = entries.get("command")
@@ -142,7 +145,8 @@ def _with_command(root: YamlNode, folder: Path) -> tuple[YamlNode, ParsedCommand
         return root, None
     words = (item.value,) if isinstance(item.value, str) else tuple(str(each.value) for each in item.value)
     words = words if any(words) else ()
-    parsed = with_file_request(read_command(words, _launch_number(entries.get("launch"))), folder)
+    parsed = read_command(words, _launch_number(entries.get("launch")), JOB_VARIABLES if for_job else {})
+    parsed = with_file_request(parsed, folder)
     return replace(root, value=missing_keys(entries, command_keys(parsed).items())), parsed
 
 
@@ -169,7 +173,7 @@ def _validated(written: _ConfigSource, overrides: Overrides) -> RunConfig:
         root = _put(root, key, item, mistakes)
     if overrides.sync and not _has_keys(root, "sync"):
         root = _put(root, "sync", YamlNode("true", "--sync", key="sync"), mistakes)
-    root, command = _with_command(root, written.folder)
+    root, command = _with_command(root, written.folder, for_job=overrides.for_job)
     if command is not None and not overrides.is_plan:
         require_values(command)
     data = CONFIG.read(root, mistakes) or {}
@@ -238,6 +242,11 @@ def find_config(name_or_path: str) -> Path:
         raise ConfigError(
             f"{name_or_path}: this is a script, and --config names a YAML file",
             f"gpulaunch run {name_or_path} runs it without one",
+        )
+    if Path(name_or_path).suffix not in ("", *SUFFIXES) and Path(name_or_path).is_file():
+        raise ConfigError(
+            f"{name_or_path}: --config names a YAML file",
+            f"gpulaunch init {name_or_path} makes one of a batch script",
         )
     if "/" in name_or_path or name_or_path.endswith(SUFFIXES):
         path = at_home(name_or_path)

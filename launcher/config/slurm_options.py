@@ -11,6 +11,15 @@ from preflight import regex as re
 from preflight.frozen import dataclass
 
 JOB_ID = "SLURM_JOB_ID"
+JOB_VARIABLES = {
+    **dict.fromkeys((JOB_ID, "SLURM_JOBID", "SLURM_ARRAY_JOB_ID", "SLURM_ARRAY_TASK_MAX"), "1"),
+    **dict.fromkeys(("SLURM_ARRAY_TASK_ID", "SLURM_ARRAY_TASK_MIN", "SLURM_RESTART_COUNT"), "0"),
+    **dict.fromkeys(("SLURM_ARRAY_TASK_COUNT", "SLURM_ARRAY_TASK_STEP"), "1"),
+    **dict.fromkeys(
+        ("SLURM_JOB_NAME", "SLURM_JOB_PARTITION", "SLURM_JOB_ACCOUNT", "SLURM_CLUSTER_NAME"), "job"
+    ),
+}
+"""Of man sbatch (OUTPUT ENVIRONMENT VARIABLES): each job has its own, and until then the like of these."""
 DEFAULT_WARN_S = 300.0
 _WARN_SHARE = 0.1
 _SHORTEST_WARNED_S = 300.0

@@ -157,7 +157,11 @@ def _use(series: RankSeries | None, kept: Mapping[str, Any], *, ascii_only: bool
     samples = len(series.at) if series is not None else read_number(kept.get("samples")) or 0
     words = "not measured" if mean is None else f"{mean:.0f} % of {'its GPU' if of == 'GPU' else 'a core'}"
     return (
-        "not measured" if peak is None else describe_gpu_peak(peak, samples) if on_gpu else format_memory(peak),
+        "not measured"
+        if peak is None
+        else describe_gpu_peak(peak, samples)
+        if on_gpu
+        else format_memory(peak),
         words,
         draw_sparkline(values, width=_USE_WIDTH, ascii_only=ascii_only, span=(0.0, 100.0)),
     )

@@ -46,7 +46,7 @@ class RankSeries:
 
 
 def describe_gpu_peak(mib: float | None, samples: float) -> str:
-    """Return the peak of a GPU's memory as far as so many samples show it; "unused" without a CUDA context."""
+    """Return the peak of a GPU's memory as so many samples show it; "unused" without a CUDA context."""
     if mib is None or mib < CONTEXT_MIB:
         return "not measured" if mib is None else "unused"
     return f"{'at least ' if samples < FEW_SAMPLES else ''}{format_memory(mib)}"

@@ -184,7 +184,9 @@ def _list_left_out(tree: SourceTree, spec: SyncOptions, job: Job) -> Iterator[Le
     for path in list_inputs(text, job.args, job.subdirectory, job.output):
         if path not in sent and (found := find_left_out(tree.root, path, spec.exclude)):
             yield found
-    outside = (find_outside(tree.root, path) for path in list_inputs("", job.args, job.subdirectory, job.output))
+    outside = (
+        find_outside(tree.root, path) for path in list_inputs("", job.args, job.subdirectory, job.output)
+    )
     yield from filter(None, outside)
 
 

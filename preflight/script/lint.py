@@ -210,7 +210,8 @@ def _lowered(item: LintFinding, *, keep_warning: bool) -> LintFinding:
 def _not_python(path: str, error: SyntaxError) -> LintResult:
     """A script that is not Python was not judged, and that is not a pass."""
     place = CodeLocation(path, error.lineno or 1, max(1, error.offset or 1))
-    fix = f"python -m py_compile {path} shows the place"
+    is_batch = path.endswith((".sh", ".bash", ".sbatch", ".slurm", ".job", ".sub"))
+    fix = "lint the script that it starts" if is_batch else f"python -m py_compile {path} shows the place"
     found = LintFinding("P100", Level.ERROR, place, RULES["P100"].title, f"not Python: {error.msg}", fix)
     return LintResult((found,), (f"{place}: not Python: {error.msg}",), (path,))
 

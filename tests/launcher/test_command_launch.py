@@ -154,6 +154,7 @@ def test_an_interpreter_by_path_is_that_of_this_machine() -> None:
         _, (entry,) = settle_command(config.command, config.job, [HostEntry("a")], names_hosts=True)
         assert entry.python == python
     config = read("/opt/venv/bin/python -m torch.distributed.run train.py")
+    assert config.command is not None
     made = build_plan([(HostEntry("titan", python="/v/python"), titan(1))], config.job, run_id="run-1")
     found = correction(config.command, made).left_out
     assert found == ("/opt/venv/bin/python is local: /v/python on titan (python: of hosts.yaml)",)

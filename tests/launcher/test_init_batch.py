@@ -7,8 +7,8 @@ from click.testing import CliRunner
 
 from launcher.commands.init import command
 from launcher.config.inventory_reader import load_inventory
-from launcher.config.run_config import load_run_config
-from launcher.errors import BadInput
+from launcher.config.run_config import Overrides, load_run_config
+from launcher.errors import BadInput, CommandRefused, ConfigError
 from launcher.scaffold.sbatch_reader import read_batch_script
 from launcher.slurm.submit import render_batch_script
 
@@ -92,6 +92,26 @@ def test_options_of_sbatch_are_keys_where_there_are_and_otherwise_stay(
     assert script is not None
     assert (script.slurm, script.sbatch, script.command) == (slurm, sbatch, "python train.py")
     assert script.before_stop == ""
+
+
+def test_variables_of_each_job_stay_in_the_command(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("train.py").write_text("print(1)\n")
+    line = "srun torchrun train.py --out o/$SLURM_JOB_ID/$SLURM_ARRAY_TASK_ID --x ${NONE:?}\n"
+    Path("job.sbatch").write_text(f"#!/bin/bash\n#SBATCH -N1 --array=0-3\n{line}")
+    assert "${NONE:?}" in str(CliRunner().invoke(command, ["job.sbatch"]).exception)
+    Path("job.sbatch").write_text(
+        f"#!/bin/bash\n#SBATCH -N1 --array=0-3\n{line.replace(' --x ${NONE:?}', '')}"
+    )
+    assert CliRunner().invoke(command, ["job.sbatch"]).exit_code == 0
+    with pytest.raises(CommandRefused, match="SLURM_JOB_ID, "):
+        load_run_config("job")
+    assert load_run_config("job", Overrides(for_job=True)).slurm is not None
+    monkeypatch.setenv("SLURM_JOB_ID", "17")
+    monkeypatch.setenv("SLURM_ARRAY_TASK_ID", "3")
+    assert load_run_config("job").job.args == ("--out", "o/17/3")
+    with pytest.raises(ConfigError) as refused:
+        load_run_config("job.sbatch")
+    assert refused.value.fix == "gpulaunch init job.sbatch makes one of a batch script"
 
 
 def test_what_no_job_can_be_made_of_is_refused() -> None:

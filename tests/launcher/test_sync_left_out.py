@@ -106,7 +106,11 @@ def test_an_argument_beside_the_tree_is_named_with_what_copies_it(tmp_path: Path
     here = tmp_path / "here"
     for path, rule, command in (
         ("../pool", "it lies outside the tree", f"rsync -a {tmp_path}/pool/ b:/w/pool/"),
-        (f"{tmp_path}/pool/y", "it lies outside the tree", f"rsync -aR --no-implied-dirs {tmp_path}/pool/y b:/"),
+        (
+            f"{tmp_path}/pool/y",
+            "it lies outside the tree",
+            f"rsync -aR --no-implied-dirs {tmp_path}/pool/y b:/",
+        ),
         (f"{here}/d/x", "in the tree it is d/x", f"rsync -aR --no-implied-dirs {here}/d/x b:/"),
     ):
         found = find_outside(here, path)

@@ -150,7 +150,10 @@ def test_where_some_hosts_fail_the_others_are_named(tmp_path: Path) -> None:
     assert failure.value.message == "s-[1-2]: no answer"
     assert failure.value.fix == "is it up?\nthe others alone: --hosts titan"
     (tmp_path / "file").write_text("")
-    entries = (replace(ENTRY, workdir=str(tmp_path / "w")), replace(ENTRY, name="b", workdir=f"{tmp_path}/file/d"))
+    entries = (
+        replace(ENTRY, workdir=str(tmp_path / "w")),
+        replace(ENTRY, name="b", workdir=f"{tmp_path}/file/d"),
+    )
     with pytest.raises(SyncFailed) as refused:
         sync_before_launch(
             spec, Job(script="train.py"), SyncHosts(entries, opener, 4), print, logs=tmp_path / "runs"
