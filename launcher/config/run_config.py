@@ -57,7 +57,7 @@ class Overrides:
     extra_args: tuple[str, ...] = ()  # after --; appended to args
     is_plan: bool = False  # only a plan is made of it: values that the command lacks may lack
     for_job: bool = (
-        False  # a job of Slurm will read it, and gives the command variables that are not set here
+        False  # a job of Slurm will read it, and gives the command variables that are not set locally
     )
 
 
