@@ -198,8 +198,8 @@ def describe_usage_error(error: click.ClickException, command: str) -> tuple[str
     if isinstance(error, click.MissingParameter):
         from launcher.commands._examples import list_examples  # noqa: PLC0415 - only for a mistake
 
-        examples = [f"such as: {line}" for line in list_examples(path.rpartition(" ")[2])]
-        return f"{path} needs {_parameter(error)}", next(iter(examples), help_line)
+        example = next(iter(list_examples(path.rpartition(" ")[2])), "")
+        return f"{path} needs {_parameter(error)}", f"such as: {example}" if example else help_line
     path_error = re.match(_PATH, error.message) if isinstance(error, click.BadParameter) else None
     if path_error is not None and isinstance(error, click.BadParameter):
         return f"{_parameter(error)}: {one_line(path_error[1], _SHOWN)} {path_error[2]}", _path_fix(

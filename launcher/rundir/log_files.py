@@ -75,7 +75,8 @@ def _of_run(directory: Path) -> list[Log]:
     if not files and is_run(directory):
         run, outcome = one_line(directory.name), read_kept_outcome(directory)
         said = f"; {one_line(str(why), 400)}" if (why := outcome.get("why")) else ""
-        if outcome.get("logs_incomplete") == "" and not outcome.get("lost_hosts"):
+        has_none = outcome.get("verdict") in ("interrupted", "verification_failed", "aborted")
+        if has_none and outcome.get("logs_incomplete") == "" and not outcome.get("lost_hosts"):
             told = f"gpulaunch report {run} shows its course"
             raise BadInput(f"{run}: it ended before a rank of it had written a line{said}", told)
         raise BadInput(f"{run}: no logs of it are kept locally{said}", f"gpulaunch fetch {run} brings them")

@@ -340,15 +340,15 @@ def test_what_names_no_log_or_several_is_refused(tmp_path: Path, word: str) -> N
     assert refused.fix.endswith(", or paper for the newest") == (word == "paper-2026")
 
 
-@pytest.mark.parametrize("end", [{}, {"why": "no space"}, {"why": "SIGTERM", "logs_incomplete": ""}])
+@pytest.mark.parametrize("end", [{}, {"why": "SIGTERM", "verdict": "interrupted"}, {"verdict": "detached"}])
 def test_a_run_without_logs_here_is_fetched_where_it_has_any(tmp_path: Path, end: dict[str, str]) -> None:
     run = tmp_path / RUN
     run.mkdir()
     (run / "plan.json").write_text("{}")
-    (run / "outcome.json").write_text(json.dumps(end))
+    (run / "outcome.json").write_text(json.dumps({"logs_incomplete": "", **end} if end else end))
     refused = gpulaunch("diagnose", RUN, "--logs", str(tmp_path)).exception
     assert isinstance(refused, BadInput)
-    whole, why = "logs_incomplete" in end, f"; {end['why']}" if end else ""
+    whole, why = end.get("verdict") == "interrupted", f"; {end['why']}" if "why" in end else ""
     said = "it ended before a rank of it had written a line" if whole else "no logs of it are kept locally"
     assert refused.message == f"{RUN}: {said}{why}"
     shown = f"report {RUN} shows its course" if whole else f"fetch {RUN} brings them"
