@@ -9,7 +9,7 @@ from typing import Any
 
 from preflight import regex as re
 from preflight.smi_reports.query_csv import gpu_of_columns
-from preflight.smi_reports.table import MAX_GPUS, memory_sizes
+from preflight.smi_reports.table import MAX_GPUS
 from preflight.smi_reports.truncated_lines import TruncatedLines
 
 Tree = dict[str, Any]
@@ -73,7 +73,7 @@ def _gpu(name: str, readings: str, memory: str) -> Tree:
     if power:
         gpu["power_readings"] = {"power_draw": power[1], "power_limit": power[2]}
     if sizes:
-        gpu["fb_memory_usage"] = memory_sizes(int(sizes[1]), int(sizes[2]))
+        gpu["fb_memory_usage"] = {"used": sizes[1], "total": sizes[2]}
     return gpu
 
 

@@ -27,6 +27,7 @@ _MEASURED = re.compile(r"_temp$|power_draw|power_limit|^(?:graphics|sm|gpu|memor
 """Keys of which a number has a unit behind it, unless it is cut."""
 _NO_UNIT = re.compile(r"\d+(?: M?i?)?")
 _ATTACHED = re.compile(r"Attached GPUs\s*: (\d{1,3})\s*$")
+_WITHIN = re.compile(r"[ \t]+\w[^:]*:")
 _OF_GPU = re.compile(r" {4}(?!MIG Device)(\w[^:]*?)\s*(?::|$)")
 _NAME = re.compile(r"^\s*Product Name\s*: ")
 _CUT_BARS = re.compile(r"\|.*[^|+]$")
@@ -60,15 +61,11 @@ def q_tree(text: str) -> Tree:
     top: Tree = {"gpu": []}
     lost = _lost_starts(lines)
     open_at: list[tuple[int, Tree]] = [(-1, top)]
-    is_within = False  # a GPU of which the first line is missing
     is_lost = False
     above: tuple[Tree, str] | None = None  # where the value of the line above lies
     for at, line in enumerate(lines):
         gpu = GPU.match(line) or _GPU_REST.match(line)
         if gpu or at in lost:
-            if is_within and "attached_gpus" not in top:
-                top = {"gpu": [{key: value for key, value in top.items() if key != "gpu"}], "cut": True}
-            is_within = False
             bus = gpu[1] if gpu else ""
             known = next((each for each in top["gpu"] if each.get("@id") == bus), None)
             if known is None:  # and no line that is doubled
@@ -82,7 +79,6 @@ def q_tree(text: str) -> Tree:
         if not label.strip() or _HOLE.search(label.strip()):
             above = None
             continue
-        is_within |= colon == ":" and line[:1] in " \t" and not top["gpu"]
         indent, key = len(line.expandtabs()) - len(words), _key(label)
         if not colon and above is not None and (indent < _LEAST_INDENT or len(printed[at - 1]) == widest):
             _mark_open(*above)
@@ -105,28 +101,27 @@ def q_tree(text: str) -> Tree:
         above = (inside, key) if isinstance(inside.get(key), str) else None
     for gpu_tree in top["gpu"]:
         _mark_cut_groups(gpu_tree)
+    top |= {"cut": True} if lost and "attached_gpus" not in top else {}
     return top
 
 
 def _lost_starts(lines: list[str]) -> set[int]:
     """Return where the lines of GPUs start whose first one is lost: of fewer than are attached.
 
-    In what is read as one GPU a key comes again.
+    In what is read as one GPU a key comes again; where no line says how many there are, the text may start
+    within one.
     """
     said = next(filter(None, map(_ATTACHED.match, lines)), None)
-    lacking = (
-        int(said[1]) - sum(bool(GPU.match(line) or _GPU_REST.match(line)) for line in lines) if said else 0
-    )
+    shown = {at for at, line in enumerate(lines) if GPU.match(line) or _GPU_REST.match(line)}
+    if said is None:
+        return {*[at for at in range(min(shown, default=0)) if _WITHIN.match(lines[at])][:1]}
     found, seen = set[int](), {""}
-    for at, line in enumerate(lines if lacking > 0 else ()):
+    for at, line in enumerate(lines if int(said[1]) > len(shown) else ()):
         key = _OF_GPU.match(line)
-        if GPU.match(line) or _GPU_REST.match(line):
-            seen = set()
-        elif key and (seen == {""} or key[1] in seen) and len(found) < lacking:
-            found.add(at)
-            seen = set()
-        if key:
-            seen.add(key[1])
+        is_next = key and (seen == {""} or key[1] in seen) and len(shown) + len(found) < int(said[1])
+        found |= {at} if is_next else set()
+        seen = set() if is_next or at in shown else seen
+        seen |= {key[1]} if key else set()
     return found
 
 

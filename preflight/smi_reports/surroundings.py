@@ -164,7 +164,7 @@ def plain_text(text: str) -> str:
         is_csv = _MARK.fullmatch(found[1]) and _CSV_NAME.match(text, found.end(1))
         return f"{text[: found.start()]}\n{text[found.end(1) :]}" if is_csv else text
     is_marked = bool(found[1].strip())  # beside an indented block others are not
-    whole = join_pieces(lines, lambda line: is_marked and bool(line) and not prefix.match(line))
+    whole = join_pieces(lines, lambda _, line: is_marked and bool(line) and not prefix.match(line))
     return "\n".join(prefix.sub("", line) for line in whole)
 
 

@@ -226,11 +226,6 @@ def _named_row(first: re.Match[str], bus: str, ecc: str) -> Tree:
     return row
 
 
-def memory_sizes(used: int, total: int) -> Tree:
-    """Return the group of memory in a tree, in MiB, of what a table shows of it."""
-    return {"total": str(total), "used": str(used)}
-
-
 def add_readings(row: Tree, cells: list[str]) -> None:
     """Put what the cells of a line below a GPU's first one say into its row."""
     memory, second, use = _MEMORY.fullmatch(cells[1]), _SECOND.fullmatch(cells[0]), _USE.fullmatch(cells[2])
@@ -241,9 +236,9 @@ def add_readings(row: Tree, cells: list[str]) -> None:
             draw, limit = (CUT if _NO_WATTS.fullmatch(value) else value for value in power.groups())
             row["power_readings"] = {"power_draw": draw, "power_limit": limit}
     if memory and "fb_memory_usage" not in row:
-        row["fb_memory_usage"] = memory_sizes(*map(int, memory.groups()))
+        row["fb_memory_usage"] = {"used": memory[1], "total": memory[2]}
     elif second and "fb_memory_usage" not in row and _NO_MEMORY.fullmatch(cells[1].strip()):
-        row["fb_memory_usage"] = dict.fromkeys(("total", "used", "free"), cells[1].strip())
+        row["fb_memory_usage"] = dict.fromkeys(("total", "used"), cells[1].strip())
     if use and "compute_mode" not in row:
         row["utilization"] = {"gpu": use.group(1)}
         row["compute_mode"] = use.group(2)

@@ -4,6 +4,7 @@ A terminal cuts each line at its width, so every piece but the last of a line is
 """
 
 from collections.abc import Callable
+from itertools import takewhile
 
 from preflight import regex as re
 from preflight.smi_reports.lost_indent import is_flat
@@ -39,17 +40,15 @@ def unwrapped(text: str) -> str:
 def _unwrapped_monitor(text: str) -> str:
     """A row has as many values as the first line has names; a name of a program may continue."""
     lines = text.split("\n")
-    width, are_wrapped = max(map(len, lines)), len(lines) > 1 and _NAMES.match(lines[1]) is not None
-    joined = lines[:1]
-    for line in lines[1:]:
-        lacks = len(joined[-1].lstrip("# ").split()) < len(joined[0].split()) - 1
-        is_rest = _WORD.fullmatch(line) and not joined[-1].endswith(" ")
-        is_piece = lacks or not _ROW.match(line) if are_wrapped else is_rest
-        if joined[-1] and len(joined[-1]) % width == 0 and is_piece and not line.startswith("#"):
-            joined[-1] += line
-        else:
-            joined.append(line)
-    return "\n".join(joined)
+    count = len("".join([lines[0], *takewhile(_NAMES.fullmatch, lines[1:])]).split()) - 1
+
+    def is_piece(above: str, line: str) -> bool:
+        if not _NAMES.match(lines[1]):  # no row is wrapped within its values
+            return _WORD.fullmatch(line) is not None and not above.endswith(" ")
+        lacks = len(above.lstrip("# ").split()) < count
+        return (lacks or not _ROW.match(line)) and not line.startswith("#")
+
+    return "\n".join(join_pieces(lines, is_piece))
 
 
 def _unwrapped_table(text: str) -> str:
@@ -80,7 +79,7 @@ def _unwrapped_q(text: str) -> str:
         return text  # where nothing is indented a heading looks like a piece
     colon = max(set(colons), key=colons.count)
 
-    def is_piece(line: str) -> bool:
+    def is_piece(_: str, line: str) -> bool:
         alone = line.find(":", colon - 1) in (colon - 1, colon) or _Q_ALONE.match(line)
         return bool(line.strip()) and not alone
 
@@ -95,14 +94,17 @@ def _unwrapped_xml(text: str) -> str:
     if width < _NARROWEST or (full == 1 and text.count("\n") > _SHORT):
         return text
     is_one_line = full * 2 > len(lines)
-    return "\n".join(join_pieces(lines, lambda line: is_one_line or not line.lstrip().startswith("<")))
+    return "\n".join(join_pieces(lines, lambda _, line: is_one_line or not line.lstrip().startswith("<")))
 
 
-def join_pieces(lines: list[str], is_piece: Callable[[str], bool]) -> list[str]:
-    """Return lines with each piece behind the line that it follows, where that is as long as the longest."""
+def join_pieces(lines: list[str], is_piece: Callable[[str, str], bool]) -> list[str]:
+    """Return lines with each piece behind the line that it follows, where that is as long as the longest.
+
+    `is_piece` gets what is joined above, and the line.
+    """
     width, was_full, joined = max(map(len, lines)), False, list[str]()
     for line in lines:
-        if was_full and is_piece(line):
+        if was_full and is_piece(joined[-1], line):
             joined[-1] += line
         else:
             joined.append(line)
