@@ -22,7 +22,7 @@ from preflight.job import Expect, Job
 from preflight.leftovers.classify import ClassifiedProcess, ProcessClass
 from preflight.leftovers.process_tree import SYSTEM_NAMES, ProcessTree
 from preflight.leftovers.reapers import is_reaper
-from preflight.probes.nvidia_smi import MPS_SERVER
+from preflight.probes.nvidia_smi.processes import is_mps_server
 
 
 def _alike(item: ClassifiedProcess) -> str:
@@ -55,7 +55,7 @@ def the_gpus_are_free(facts: HostFacts, gpus: tuple[Gpu, ...], expect: Expect) -
         for holder in gpu.processes:
             if holder.kind != "graphics":
                 reported.add(holder.pid)
-                if holder.pid not in known and _is_mps_server(holder):
+                if holder.pid not in known and is_mps_server(holder.name):
                     continue  # its clients are listed too, and hold what it lends them
                 yield from _holder(facts, gpu, holder, same_process(facts, gpu, known.get(holder.pid)))
         for item in known.values():
@@ -65,10 +65,6 @@ def the_gpus_are_free(facts: HostFacts, gpus: tuple[Gpu, ...], expect: Expect) -
                     advise_on_holder(facts, item),
                     gpu=gpu.index,
                 )
-
-
-def _is_mps_server(holder: ComputeProcess) -> bool:
-    return isinstance(holder.name, str) and holder.name.endswith(MPS_SERVER)
 
 
 def _holder(
@@ -105,7 +101,7 @@ def _advise_on_unseen(facts: HostFacts, gpu: Gpu) -> str:
 
 def _clean(facts: HostFacts) -> str:
     """Return the command for leftovers; a saved file is called as its host by chance alone."""
-    is_saved = not isinstance(facts.driver, Missing) and facts.driver.source == "file"
+    is_saved = isinstance(facts.processes, Missing) and facts.processes.code == "not-asked"
     where = "HOST, which is where this file was saved" if is_saved else facts.host
     return f"gpulaunch clean-zombies {where}"
 

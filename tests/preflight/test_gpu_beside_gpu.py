@@ -77,8 +77,9 @@ def test_the_faulty_gpu_has_findings_of_many_checks_and_the_sound_one_none() -> 
     assert _findings_of_the_second(replace(_FAULTY, index=0), replace(_SOUND, index=1)) == set()
 
 
-def test_a_process_listed_after_the_mps_server_is_reported() -> None:
-    server = ComputeProcess(4241, "compute", 30, "/usr/bin/nvidia-cuda-mps-server")
+@pytest.mark.parametrize("name", ["/usr/bin/nvidia-cuda-mps-server", "nvidia-cuda-mps", "nvidia-cuda-mp..."])
+def test_a_process_listed_after_the_mps_server_is_reported(name: str) -> None:
+    server = ComputeProcess(4241, "compute", 30, name)
     rank = ComputeProcess(4242, "mps", 500, "python")
     found = _findings_of_the_second(_SOUND, replace(_SOUND, index=1, processes=(server, rank)))
     assert [(code, "pid 4242" in message) for code, message in found] == [("PROC001", True)]

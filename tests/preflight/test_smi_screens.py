@@ -2,8 +2,10 @@
 
 import pytest
 
+from preflight.checks.runner import check_host
 from preflight.errors import BadInput
 from preflight.facts.missing import Missing
+from preflight.job import Expect, Job
 from preflight.smi_reports.screens import drawn
 from tests.hardware import gpus_of
 from tests.smi_reading import parse_smi
@@ -78,6 +80,12 @@ def test_a_list_of_pmon_is_read_at_each_width(width: int) -> None:
         (847, "mps", "python3"),
         (891, "mps", "nvidia-cuda-mps"),
     ]
+
+
+def test_a_saved_list_of_pmon_names_the_clients_of_mps_and_no_host_to_clean() -> None:
+    found = check_host(parse_smi(_PMON, "pmon"), Job(), Expect())
+    held = [each for each in found if each.code == "PROC001"]
+    assert [("pid 847" in each.message, "clean-zombies HOST" in each.fix) for each in held] == [(True, True)]
 
 
 def test_a_name_without_the_blanks_behind_it_is_cut_and_one_behind_values_is_refused() -> None:

@@ -1,3 +1,1 @@
 """What nvidia-smi prints of GPUs. `preflight/smi_reports` reads saved recordings with the same functions."""
-
-MPS_SERVER = "nvidia-cuda-mps-server"

@@ -3,9 +3,9 @@
 from typing import Any
 
 from ..fact import Json
-from . import MPS_SERVER
 from .values import NOT_HELD, find, not_understood, value_at, value_of, whole
 
+_MPS_SERVER = "nvidia-cuda-mps-server"
 _LEAST_OF_MPS = "nvidia-cuda-"
 
 
@@ -45,7 +45,7 @@ def _kind(letters: str, used: Any, name: Any) -> str:
     A desktop's own programs are C+G without a figure of memory (Windows prints N/A for all of them); an MPS
     server computes nothing itself. A program whose figure a file cuts may be one that computes.
     """
-    if letters.startswith("M") or _is_mps_server(name):
+    if letters.startswith("M") or is_mps_server(name):
         return "mps"
     is_cut = isinstance(used, dict) and used["code"] == "not-asked"
     if "C" not in letters or ("G" in letters and not isinstance(used, int) and not is_cut):
@@ -53,7 +53,7 @@ def _kind(letters: str, used: Any, name: Any) -> str:
     return "compute"
 
 
-def _is_mps_server(name: Any) -> bool:
+def is_mps_server(name: Any) -> bool:
     """Whether a name is that of an MPS server, which a table may cut."""
     base = name.rpartition("/")[2] if isinstance(name, str) else ""
-    return base.startswith(_LEAST_OF_MPS) and MPS_SERVER.startswith(base.rstrip("."))
+    return base.startswith(_LEAST_OF_MPS) and _MPS_SERVER.startswith(base.rstrip("."))
