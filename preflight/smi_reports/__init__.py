@@ -6,6 +6,7 @@ commands of one host, and `forms` what one command printed.
 
 from typing import Any
 
+from preflight import regex as re
 from preflight.errors import BadInput
 from preflight.facts import json_codec
 from preflight.facts.host import HostFacts
@@ -75,7 +76,7 @@ def _read_hosts(text: str) -> list[tuple[str, Facts]]:
     """Return (host, facts) of a file of several hosts, [] for one of one host.
 
     Titles may also be those of commands or of states: then two of the texts must list GPUs, or one, where the
-    names are numbered and the others are as short as the reason that a host did not answer.
+    names are numbered or ssh names a reason, and the others are as short as the reason for no answer.
     """
     parts = column_parts(text) or gpustat_parts(text) or prefixed_parts(text) or headed_parts(text)
     for titled, is_numbered in () if parts else titled_parts(text):
@@ -86,13 +87,16 @@ def _read_hosts(text: str) -> list[tuple[str, Facts]]:
             if not isinstance(facts["gpus"], list)
         ]
         listed = len(titled) - len(rest)
-        if listed > 1 or (is_numbered and listed and max(map(len, rest)) < _LONGEST_REASON):
+        is_of_hosts = is_numbered or all(map(_NO_ANSWER.match, rest))
+        if listed > 1 or (is_of_hosts and listed and max(map(len, rest)) < _LONGEST_REASON):
             return found
     found = _read_parts(parts or prompted_parts(text))
     return found if any(_UNKNOWN_FORM not in str(facts["gpus"]) for _, facts in found) else []
 
 
 _LONGEST_REASON = 400
+_NO_ANSWER = re.compile(r"\s*(?:ssh: |Connection |Host key verification failed|\S+: Permission denied)")
+"""The words of ssh."""
 _UNKNOWN_FORM = "nothing that nvidia-smi prints"
 
 

@@ -108,8 +108,7 @@ def q_tree(text: str) -> Tree:
 def _lost_starts(lines: list[str]) -> set[int]:
     """Return where the lines of GPUs start whose first one is lost: of fewer than are attached.
 
-    In what is read as one GPU a key comes again; where no line says how many there are, the text may start
-    within one.
+    In what is read as one GPU a key comes again; a text without their number may start within one.
     """
     said = next(filter(None, map(_ATTACHED.match, lines)), None)
     shown = {at for at, line in enumerate(lines) if GPU.match(line) or _GPU_REST.match(line)}

@@ -6,6 +6,7 @@ from preflight.checks.runner import check_host
 from preflight.errors import BadInput
 from preflight.facts.missing import Missing
 from preflight.job import Expect, Job
+from preflight.smi_reports import parse_hosts
 from preflight.smi_reports.screens import drawn
 from tests.hardware import gpus_of
 from tests.smi_reading import parse_smi
@@ -154,3 +155,12 @@ def test_power_without_its_unit_is_no_version_beside_one() -> None:
     driver = parse_smi(f"{row}\n", "h").driver
     assert not isinstance(driver, Missing)
     assert driver.version == "580.159.04"
+
+
+def test_a_host_that_ssh_did_not_reach_is_a_host() -> None:
+    refused = "ssh: connect to host h200-b port 22: Connection timed out"
+    found = parse_hosts(f"==== h200-a ====\n{_TABLE}\n==== h200-b ====\n{refused}\n", "h")
+    assert [(each.host, isinstance(each.gpus, Missing)) for each in found] == [
+        ("h200-a", False),
+        ("h200-b", True),
+    ]
