@@ -314,10 +314,10 @@ class RunProgress:
         return len({bisect_right(self._moves, order) for order in alike if order <= after}) > _MANY_OUTLIVED
 
     def _moves_beside(self, line: Line) -> list[list[int]]:
-        """Return the steps that show that the process of a line continues, or one of Ray's that replaced it: its own where it made some before, else not those of its peers."""
+        """Return the steps that show that the process of a line continues, or one of Ray's that replaced it: its own, and those of its peers where it made none before and no traceback from a module on shows its end."""
         own = self._rows.get((line.stream, "moves"), [])
         kind = line.label.partition(" pid=")[0] + " pid=" if RAY_WORKER.match(line.label) else "\n"
-        other = not own or own[0] > line.order
+        other = (not own or own[0] > line.order) and _starts_in(self._traceback_above(line)) != "<module>"
         of = [(at[1], row) for (at, of), row in self._rows.items() if of == "moves" and at != line.stream]
         return [own, *(row for at, row in of if (row[0] > line.order if at.startswith(kind) else other))]
 
@@ -330,15 +330,18 @@ def says_instead(text: str) -> bool:
 def _last_traceback(above: Sequence[Line]) -> Sequence[Line]:
     """Return the traceback that ends these lines, from the line above its heading on; nothing where none does."""
     head = next((at for at in range(len(above) - 1, 0, -1) if not above[at].text[:1].isspace()), 0)
-    return above[head - 1 :] if head and HEADER.match(above[head].text) else ()
+    return [above[max(0, head - 1)], *above[head:]] if above and HEADER.match(above[head].text) else ()
 
 
 def _shows_caught(shown: Sequence[Line]) -> bool:
     """Whether a traceback starts in a function that caught it: one that ends a process starts in a module, in a library, or where Hydra cuts it."""
-    if not shown or _CUT_BY_HYDRA in shown[0].text:
-        return False
-    outermost = ParsedException("", "", shown[1], frames_below(shown, 1)[:1]).location
-    return outermost is not None and outermost.function != "<module>"
+    return _starts_in(shown) not in {"", "<module>"} and _CUT_BY_HYDRA not in shown[0].text
+
+
+def _starts_in(shown: Sequence[Line]) -> str:
+    """Return the function of a traceback's first frame, "" where it starts in a library."""
+    outermost = ParsedException("", "", shown[1], frames_below(shown, 1)[:1]).location if shown else None
+    return outermost.function if outermost is not None else ""
 
 
 def same_format(text: str) -> bytes:

@@ -289,6 +289,12 @@ def _loop(first: int, last: int, form: str = "step {} loss 0.{}") -> str:
             "user-exception",
         ),
         (_loop(0, 4) + _NO_ROWS + "Falling back to the model of before\nDone.\n", "user-exception"),
+        (
+            _loop(3, 9, "{0}/99 [00:0{0}, 2.1it/s, loss=1.{1}]")
+            + "".join(f"[rank1]: {line}\n" for line in _NO_ROWS.splitlines())
+            + _loop(3, 9, "1{0}/99 [00:1{0}, 2.1it/s, loss=1.{1}]"),
+            "user-exception",
+        ),
         ("Done training epoch 2\nERROR: the index is cut off\n", "unknown"),
     ],
     ids=[
@@ -308,6 +314,7 @@ def _loop(first: int, last: int, form: str = "step {} loss 0.{}") -> str:
         "a stage",
         "waiting",
         "a shell's echo",
+        "a peer",
         "done with an epoch",
     ],
 )
