@@ -110,7 +110,7 @@ _ECHO = re.compile(
     re.IGNORECASE,
 )
 """What batch scripts echo behind the command, however it ended."""
-# What a script says that caught an exception: a shell prints no such words.
+# What a script says that caught an exception, if steps come behind it: a shell may print such words, too.
 _TRIES_ANOTHER = re.compile(
     r".{0,200}\b(?:[Tt]rying (?:an?|the|with|from)|[Rr]etry(?:ing)? (?:with|from)|[Ff]all(?:ing|s)? back to|[Rr]everting to)\b"
 )
@@ -233,11 +233,9 @@ class RunProgress:
         """Whether the run said that it was done, in more than the words that a shell script prints when Python has died."""
         said = [order for order in self.done if order > after and self._is_of(after, order)]
         text = self.lines[after].text if after >= 0 else ""
-        shown = self._traceback_above(self.lines[after]) if said and after >= 0 else ()
         below = self.lines[after + 1].text if said else ""
-        raised = _IS_EXCEPTION.match(text) and not (
-            _TRIES_ANOTHER.match(below) and (not shown or _shows_caught(shown))
-        )
+        tried = _TRIES_ANOTHER.match(below) and self.stepped(self.lines[after])
+        raised = _IS_EXCEPTION.match(text) and not tried
         echoed = _ECHOED if raised else 2 * bool(_NO_PROGRAM.search(text))
         return any(order > after + echoed or not _ECHO.match(self.lines[order].text) for order in said)
 
