@@ -1,11 +1,12 @@
 """What a script itself calls its things: what a fix says to write can run in it."""
 
-from preflight import regex as re
+import ast
+
 from preflight.facts.script import CodeLocation
 from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.values import alternatives
 
-_ASSIGNED = re.compile(r"\s*([A-Za-z_][\w.]*)\s*(?::[^=]+)?=(?!=)")
+_MANY = (ast.Dict, ast.DictComp, ast.List, ast.ListComp, ast.Tuple)
 
 
 def name_of(it: Interpreter, kind: str, frame: int | None) -> str:
@@ -24,11 +25,14 @@ def name_of(it: Interpreter, kind: str, frame: int | None) -> str:
 
 
 def assigned_name(it: Interpreter, place: CodeLocation, *, of_module: bool = False) -> str:
-    """Return the name that a line gives what it makes, "" for none, and for one of a function if asked so."""
+    """Return the name that a statement gives what it makes; "" for none, or one of a function if asked."""
     source = it.sources.get(place.path)
-    lines = source.lines if source is not None else []
-    found = _ASSIGNED.match(lines[place.line - 1]) if 0 < place.line <= len(lines) else None
-    if found is None or (of_module and found[0][0].isspace()):
-        return ""
-    within = lines[place.line - 1][found.end() : place.column - 1].partition("(")[0].strip()
-    return f"{found[1]}.sampler" if within.endswith("Loader") else found[1]
+    nodes = it.sources.parser.nodes(source.tree) if source is not None else []
+    for node in reversed([each for each in nodes if isinstance(each, (ast.Assign, ast.AnnAssign))]):
+        if node.lineno <= place.line <= (node.end_lineno or 0) and not (of_module and node.col_offset):
+            target = node.target if isinstance(node, ast.AnnAssign) else node.targets[0]
+            is_name = isinstance(target, (ast.Name, ast.Attribute)) and not isinstance(node.value, _MANY)
+            name = ast.unparse(target) if is_name else ""
+            maker = ast.unparse(node.value.func) if isinstance(node.value, ast.Call) else ""
+            return f"{name}.sampler" if name and maker.endswith("Loader") else name
+    return ""
