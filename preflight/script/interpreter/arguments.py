@@ -138,11 +138,6 @@ def set_defaults(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
     return NONE
 
 
-def parse_known_args(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
-    """Return the namespace and the rest."""
-    return Seq((parse_args(it, owner, call), _rest(it, it.thing(owner), _words(it, call))))
-
-
 def parse_args(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
     """Return the namespace: the launch's arguments where they are known, the defaults otherwise."""
     thing, words = it.thing(owner), _words(it, call)
@@ -170,8 +165,9 @@ def _words(it: Interpreter, call: Call) -> list[str] | None:
     return known if len(known) == len(words) else None
 
 
-def _rest(it: Interpreter, thing: HeapObject | None, words: list[str] | None) -> Value:
+def words_left(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
     """Return the words that a parser does not take as options or their values."""
+    thing, words = it.thing(owner), _words(it, call)
     if words is None:
         return Seq((), open=True)
     options = _options(it, thing)

@@ -73,7 +73,13 @@ def _attribute_of_each(it: Interpreter, owner: OneOf, name: str, node: ast.AST) 
 def _module_attribute(it: Interpreter, owner: Module, name: str, _node: ast.AST) -> Value:
     if name == "__dict__":
         return owner  # its names, as those of globals()
-    return it.state.frames.get(it.modules.get(owner.path, -1), {}).get(name, UNKNOWN)
+    found = it.state.frames.get(it.modules.get(owner.path, -1), {}).get(name)
+    folder = owner.path.removesuffix("__init__.py") + name
+    if found is None and f"{folder}.py" in it.modules:
+        return Module(f"{folder}.py")
+    if found is None and any(path.startswith(f"{folder}/") for path in it.modules):
+        return Module(f"{folder}/__init__.py")
+    return UNKNOWN if found is None else found
 
 
 def _method_attribute(_it: Interpreter, owner: Method, name: str, _node: ast.AST) -> Value:

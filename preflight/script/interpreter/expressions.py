@@ -251,6 +251,8 @@ def _comprehension(it: Interpreter, node: ast.expr) -> Value:
         return Element(item.of, "parameters")
     if isinstance(item, Const) and isinstance(item.value, bool) and None in map(truth, chosen):
         item = UNKNOWN  # none may have been chosen
+    if isinstance(node, ast.GeneratorExp) and it.kind(source) == "loader":
+        return source  # what is drawn from it counts where it is drawn
     return Seq((OF_RANK if any(map(is_by_rank, chosen)) else item,), open=True)
 
 

@@ -12,11 +12,14 @@ from preflight.script.interpreter.events import Draw, Loop, ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.state import merge_states
 from preflight.script.interpreter.values import Seq, names_of, truth
+from preflight.script.syntax_trees import walk
 
 _LOOP_PASSES = 2
 """What a loop does once may change what it does the next time. In a repeated loop, one inside runs once."""
 _MAX_UNROLLED = 6
 """Turns that are read one by one, those of loops in loops multiplied."""
+_MAX_FILLED = 64
+"""Those of a loop that only gives an object or a dict its values, as that over a configuration does."""
 
 
 def read_for(it: Interpreter, node: ast.For | ast.AsyncFor) -> None:
@@ -30,7 +33,8 @@ def read_for(it: Interpreter, node: ast.For | ast.AsyncFor) -> None:
         it.execute(node.orelse)
         return
     outer_turns = it.turns
-    if isinstance(iterable, Seq) and exact and it.turns * len(iterable.items) <= _MAX_UNROLLED:
+    most = _MAX_FILLED if all(map(_fills, node.body)) else _MAX_UNROLLED
+    if isinstance(iterable, Seq) and exact and it.turns * len(iterable.items) <= most:
         values = list(iterable.items)
         it.turns *= len(values)
     else:
@@ -38,6 +42,17 @@ def read_for(it: Interpreter, node: ast.For | ast.AsyncFor) -> None:
     same = it.turns == outer_turns
     _loop(it, node, [partial(assign, it, node.target, value) for value in values], same=same)
     it.turns, it.drawn = outer_turns, _still_drawn(it.drawn, outer_drawn)
+
+
+def _fills(statement: ast.stmt) -> bool:
+    """Whether a statement gives an attribute or an entry a value, and does nothing else."""
+    if isinstance(statement, ast.Assign):
+        plain = not any(isinstance(part, ast.Call) for part in walk(statement.value))
+        return plain and isinstance(statement.targets[0], (ast.Attribute, ast.Subscript))
+    if isinstance(statement, ast.If):
+        return all(map(_fills, (*statement.body, *statement.orelse)))
+    called = getattr(getattr(statement, "value", None), "func", None)
+    return getattr(called, "attr", getattr(called, "id", "")) in ("setattr", "setdefault", "__setitem__")
 
 
 def _still_drawn(drawn: tuple[Draw, ...], outer: tuple[Draw, ...]) -> tuple[Draw, ...]:

@@ -8,7 +8,7 @@ from typing import Any
 from preflight.script.interpreter import branches, calls, classes, loops, rank_values
 from preflight.script.interpreter.assignments import assign, delete_item, note_second_name
 from preflight.script.interpreter.branch_conditions import FINALLY, MAYBE, RANK_0
-from preflight.script.interpreter.contexts import context_kinds, note_autocast
+from preflight.script.interpreter.contexts import STACK, context_kinds, entered, note_autocast
 from preflight.script.interpreter.decorators import OF_KINDS, decorated
 from preflight.script.interpreter.interpreter import Interpreter, unwrap_value
 from preflight.script.interpreter.match_patterns import case_matches, place_of_case
@@ -142,12 +142,11 @@ def _handled(it: Interpreter, handler: ast.ExceptHandler, *, always: bool) -> St
     """Return the state after a handler. One that only gives up returns nothing that training continues
     with.
     """
-    returned = len(it.returns)
-    if not always:
-        it.contexts.append("except")
+    returned, depth = len(it.returns), len(it.contexts)
+    it.contexts += [] if always else ["except"]
     it.execute(handler.body)
+    del it.contexts[depth:]
     if not always:
-        it.contexts.pop()
         it.returns[returned:] = [way for way in it.returns[returned:] if way[0] != NONE]
     return it.state
 
@@ -169,7 +168,7 @@ def _with(it: Interpreter, node: ast.With | ast.AsyncWith) -> None:
         after = after if managers else it.default_dtype
         it.contexts += context_kinds(it, item.context_expr, value)
         managers.append(value)
-        value = _entered(it, value, node, "__enter__")
+        value = entered(it, value, node, "__enter__")
         if item.optional_vars is not None:
             assign(it, item.optional_vars, value)
     for manager in managers:  # once it is known whether gradients flow in the block
@@ -177,19 +176,11 @@ def _with(it: Interpreter, node: ast.With | ast.AsyncWith) -> None:
     it.block = outer
     within, returned, inside = it.default_dtype, len(it.returns), len(it.contexts)
     it.execute(node.body)
-    it.default_dtype = after if it.default_dtype is within else it.default_dtype
+    restored = it.default_dtype is within or STACK in it.contexts[depth:]
+    it.default_dtype = after if restored else it.default_dtype
     for manager in reversed(managers):
-        _end(it, inside, returned, partial(_entered, it, manager, node, "__exit__"))
+        _end(it, inside, returned, partial(entered, it, manager, node, "__exit__"))
     del it.contexts[depth:]
-
-
-def _entered(it: Interpreter, manager: Value, node: ast.AST, name: str) -> Value:
-    """Return what entering a context gives: of a class of the script what its method does, else itself."""
-    method = classes.method_of(it, manager, name) if isinstance(manager, Ref) else None
-    if method is None:
-        return manager
-    given = (NONE, NONE, NONE) if name == "__exit__" else ()
-    return calls.call_function(it, method, unwrap_value(it, node, given))
 
 
 def _function(it: Interpreter, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
@@ -220,14 +211,28 @@ def _class(it: Interpreter, node: ast.ClassDef) -> None:
 
 def _import(it: Interpreter, node: ast.Import) -> None:
     for alias in node.names:
+        root, _, inner = alias.name.partition(".")
         source = it.sources.imported(alias.name, 0, it.source)
         value: Value
-        if source is not None:
+        if source is None:
+            value = ExternalName(alias.name if alias.asname else root)
+        elif alias.asname or not inner:
             it.module_frame(source)
             value = Module(source.path)
         else:
-            value = ExternalName(alias.name if alias.asname else alias.name.split(".")[0])
-        it.bind(alias.asname or alias.name.split(".")[0], value)
+            value = _package(it, root, source.path, inner.count(".") + 1)
+            it.module_frame(source)
+        it.bind(alias.asname or root, value)
+
+
+def _package(it: Interpreter, root: str, path: str, depth: int) -> Module:
+    """Return the package that holds a module so many levels down, its own text read if it has one."""
+    parts = path.removesuffix("/__init__.py").split("/")[:-depth]
+    source = it.sources.imported(root, 0, it.source)
+    found = Module("/".join([*parts, "__init__.py"]))
+    if source is not None and source.path == found.path:
+        it.module_frame(source)
+    return found
 
 
 def _import_from(it: Interpreter, node: ast.ImportFrom) -> None:

@@ -216,7 +216,7 @@ def construct_module(it: Interpreter, ref: Ref, name: str, call: Call) -> None:
     attrs = dict(old.attrs)
     thing = new_model(old.place, dtype if dtype != NONE else _default_dtype(it, old.place))
     attrs |= _listed(name, call)
-    attrs["empty"] = Const(_empty(name, call))
+    attrs["empty"] = Const("__class__" not in attrs and _empty(name, call))
     it.put(ref.id, HeapObject("model", old.place, {**thing.attrs, **attrs}))
     _note_half_part(it, dtype)
     if dtype != NONE:
@@ -264,13 +264,9 @@ def _listed(name: str, call: Call) -> dict[str, Value]:
 
 
 def _empty(name: str, call: Call) -> bool:
-    """Whether this makes a layer with nothing to move; a class of the script's own may add something."""
-    func = call.node.func
-    written = getattr(func, "attr", getattr(func, "id", ""))
+    """Whether this makes a layer with nothing to move."""
     weights = call.args or call.open or "weight" in call.kwargs or "pos_weight" in call.kwargs
-    if not name.endswith(f".{written}") or (weights and name.endswith("Loss")):
-        return False
-    return _EMPTY.fullmatch(name) is not None
+    return _EMPTY.fullmatch(name) is not None and not (weights and name.endswith("Loss"))
 
 
 def _set_default_dtype(it: Interpreter, call: Call) -> Value:

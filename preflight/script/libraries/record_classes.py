@@ -92,8 +92,11 @@ def _fields(it: Interpreter, call: Call) -> Value:
 
 
 def _class_of_fields(it: Interpreter, call: Call) -> Value:
-    """namedtuple("Point", "x y"): what it makes is a tuple with names."""
+    """namedtuple("Point", "x y"), NamedTuple("Point", [("x", int)]): what it makes is a tuple with names."""
     fields = call.get("field_names", 1) or UNKNOWN
+    if isinstance(fields, Seq):
+        firsts = (item.items[0] if isinstance(item, Seq) and item.items else item for item in fields.items)
+        fields = Seq(tuple(firsts), fields.open)
     text = text_of(fields)
     names = text.replace(",", " ").split() if text is not None else _texts(fields)
     if names is None:
@@ -140,7 +143,7 @@ CALLS: dict[str, CallModel] = {
     "builtins.getattr": _getattr,
     "builtins.setattr": _setattr,
     "builtins.vars": _vars,
-    "collections.namedtuple": _class_of_fields,
+    **dict.fromkeys(("collections.namedtuple", "typing.NamedTuple"), _class_of_fields),
     **{f"omegaconf.OmegaConf.{name}": _structured for name in ("structured", "create", "to_object")},
     "omegaconf.OmegaConf.to_container": _structured,
     **dict.fromkeys(("omegaconf.OmegaConf.merge", "omegaconf.OmegaConf.unsafe_merge"), _overlaid),

@@ -6,8 +6,11 @@ from dataclasses import replace
 from functools import partial, reduce
 
 from preflight.script.interpreter import arguments
+from preflight.script.interpreter.assignments import set_attribute
+from preflight.script.interpreter.attributes import get_attribute
 from preflight.script.interpreter.calls import invoke
 from preflight.script.interpreter.config_files import ENDINGS, loaded, written
+from preflight.script.interpreter.contexts import STACK, context_kinds, entered, note_autocast
 from preflight.script.interpreter.events import Call
 from preflight.script.interpreter.interpreter import CallModel, ConstructorModel, Interpreter, MethodModel
 from preflight.script.interpreter.loops import leave
@@ -81,6 +84,19 @@ def _same(it: Interpreter, call: Call, *, again: bool = False) -> Value:
     return value if isinstance(value, (Seq, Element)) else Seq((it.library.element(it, value),), open=True)
 
 
+def _slice(it: Interpreter, call: Call) -> Value:
+    """islice(x, 2): the first of a few known items, or as many of what x holds as it yields."""
+    value = call.first
+    if any(map(is_by_rank, call.args)):
+        return OF_RANK
+    if not isinstance(value, Seq):
+        return _same(it, call)
+    end = call.args[1] if len(call.args) == 2 else UNKNOWN
+    if value.open or not isinstance(end, Const) or type(end.value) is not int:
+        return Seq(value.items, open=True)
+    return Seq(value.items[: max(end.value, 0)])
+
+
 def _map(it: Interpreter, call: Call) -> Value:
     """map(f, (a, b)): f is called with each of a few known items, or once with any other's."""
     func, items = [*call.args, UNKNOWN, UNKNOWN][:2]
@@ -96,6 +112,11 @@ def _range(_it: Interpreter, call: Call) -> Value:
 
 def _dict(_it: Interpreter, call: Call) -> Value:
     return merged(of_pairs(call.args[0]) if call.args else Map(()), call.named())
+
+
+def _typed_dict(it: Interpreter, call: Call) -> Value:
+    """TypedDict("Options", {...}): a class of dicts. What is made of a class that derives from it is one."""
+    return _dict(it, call) if text_of(call.first) is None else ExternalName("builtins.dict")
 
 
 def _from_keys(_it: Interpreter, call: Call) -> Value:
@@ -125,6 +146,7 @@ _MAPPINGS = (
     *("easydict.EasyDict", "ml_collections.ConfigDict", "ml_collections.config_dict.ConfigDict"),
     *("mmengine.Config", "mmengine.ConfigDict", "munch.Munch", "yacs.config.CfgNode"),
     *("configparser.ConfigParser", "configparser.RawConfigParser"),
+    *("typing.TypedDict", "typing_extensions.TypedDict"),
 )
 """Dictionaries, most of them with their entries as attributes."""
 
@@ -221,6 +243,26 @@ def _file_itself(_it: Interpreter, owner: Ref | Element, _call: Call) -> Value:
     return owner
 
 
+def _parse_args(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
+    """parser.parse_args(namespace=options): what these have of their own is kept if no word changes it."""
+    made, given = arguments.parse_args(it, owner, call), call.get("namespace", 1)
+    if not isinstance(given, (Ref, Class)) or (thing := it.thing(made)) is None:
+        return made
+    plain = it.thing(arguments.parse_args(it, owner, replace(call, args=(Seq(()),), kwargs={})))
+    for name, value in thing.attrs.items():
+        if get_attribute(it, given, name, call.node) == UNKNOWN or (plain and value != plain.get(name)):
+            set_attribute(it, given, name, value, call.node)
+    return given
+
+
+def _enter_context(it: Interpreter, _owner: Ref | Element, call: Call) -> Value:
+    """ExitStack.enter_context(...): from here on the block is one of that context."""
+    for node in call.node.args[:1]:
+        it.contexts += context_kinds(it, node, call.first)
+    note_autocast(it, call.first)
+    return entered(it, call.first, call.node, "__enter__")
+
+
 def _exit(it: Interpreter, call: Call) -> Value:
     status = call.get("code", 0) or call.get("status") or NONE
     leave(it, call.place, it.loops, fails="except" in it.contexts or truth(status) is True)
@@ -243,9 +285,15 @@ CALLS: dict[str, CallModel] = {
     **dict.fromkeys(("builtins.set", "builtins.frozenset", "builtins.list", "builtins.tuple"), _same),
     **dict.fromkeys(("builtins.iter", "rich.progress.track", *_BARS), _same),
     "itertools.cycle": partial(_same, again=True),
+    "itertools.islice": _slice,
+    **{
+        f"itertools.{name}while": lambda it, call: _same(it, call.passing(*call.args[1:]))
+        for name in ("take", "drop")
+    },
     "builtins.map": _map,
     **dict.fromkeys(("builtins.range", "tqdm.trange", "tqdm.auto.trange"), _range),
     **dict.fromkeys((*_MAPPINGS, "types.MappingProxyType", "collections.UserDict"), _dict),
+    **dict.fromkeys(("typing.TypedDict", "typing_extensions.TypedDict"), _typed_dict),
     "collections.defaultdict": _default_dict,
     "collections.ChainMap": _chain_map,
     "builtins.dict.fromkeys": _from_keys,
@@ -270,14 +318,17 @@ METHODS: dict[tuple[str, str], MethodModel] = {
     **class_registries.METHODS,
     ("file", "read"): _file_itself,
     ("file", "__enter__"): _file_itself,
+    (STACK, "enter_context"): _enter_context,
     ("parser", "add_argument"): arguments.add_argument,
     ("parser", "add_argument_group"): arguments.same_parser,
     ("parser", "add_mutually_exclusive_group"): arguments.exclusive_group,
     ("parser", "set_defaults"): arguments.set_defaults,
     ("parser", "add_subparsers"): arguments.add_subparsers,
     ("subparsers", "add_parser"): arguments.add_parser,
-    ("parser", "parse_args"): arguments.parse_args,
-    ("parser", "parse_known_args"): arguments.parse_known_args,
+    ("parser", "parse_args"): _parse_args,
+    ("parser", "parse_known_args"): lambda it, owner, call: Seq(
+        (_parse_args(it, owner, call), arguments.words_left(it, owner, call))
+    ),
     ("typed options", "parse_args"): _file_itself,
 }
 
@@ -285,6 +336,7 @@ CLASSES = {
     **class_registries.CLASSES,
     **dict.fromkeys(_PARSERS, "parser"),
     "argparse.Namespace": "namespace",
+    "contextlib.ExitStack": STACK,
     "tap.Tap": "typed options",
     **dict.fromkeys(_MAPPINGS, "mapping"),
 }

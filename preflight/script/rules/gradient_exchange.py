@@ -56,7 +56,7 @@ def exchanges_gradients(it: Interpreter, *, besides_ddp: bool = False) -> bool:
     for source in it.sources.files():
         judged = parser.find(_judged_nodes, source.tree)
         kept.append([node for node in judged if getattr(node, "lineno", 0) not in unused[source.path]])
-        names = {_used_name(node) for node in kept[-1] if isinstance(node, (ast.Name, ast.Attribute))}
+        names = {_used_name(node) for node in kept[-1]}
         if any(_NAMED.search(name) and not (besides_ddp and _OF_DDP.search(name)) for name in names - own):
             return True  # most scripts: their calls need not be looked at
     reducers = set(_reducers(it))
@@ -80,6 +80,9 @@ def _used_name(node: ast.AST) -> str:
     if isinstance(node, ast.Attribute):
         of_torch = node.attr == "accelerator" and getattr(node.value, "id", "") == "torch"
         return "" if of_torch else node.attr
+    if isinstance(node, ast.Call) and len(node.args) > 1 and getattr(node.func, "id", "") == "getattr":
+        text = getattr(node.args[1], "value", "")
+        return text if isinstance(text, str) else ""
     return ""
 
 
