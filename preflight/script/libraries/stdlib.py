@@ -256,7 +256,7 @@ def _parse_args(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
 
 
 def _enter_context(it: Interpreter, _owner: Ref | Element, call: Call) -> Value:
-    """ExitStack.enter_context(...): from here on the block is one of that context."""
+    """ExitStack.enter_context(...): what follows in the block is in that context too."""
     for node in call.node.args[:1]:
         it.contexts += context_kinds(it, node, call.first)
     note_autocast(it, call.first)

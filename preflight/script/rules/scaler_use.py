@@ -117,7 +117,8 @@ def plain_step_after_a_scaled_loss(it: Interpreter, event: ScriptEvent) -> Itera
             note_call(it, method, known.place if known is not None else None, event.place)
     elif event.name == "step":
         optimizer = it.thing(event.ref)
-        if optimizer is not None and it.state.scaled and it.loop_depth and it.notes.get("scaler"):
+        scales = it.state.scaled and it.loop_depth and it.notes.get("scaler") and not _scales_by_one(it)
+        if optimizer is not None and scales:
             kept = optimizer.get("unscaled") != TRUE
             if kept or not _asks_finite(it):
                 note_call(it, _UNSCALES if kept else _UNSCALED, optimizer.place, event.place)
@@ -133,6 +134,12 @@ def plain_step_after_a_scaled_loss(it: Interpreter, event: ScriptEvent) -> Itera
 def _asks_finite(it: Interpreter) -> bool:
     """Whether a step is made only where the script itself has found no overflow."""
     return any(_ASKS_FINITE.search(ast.unparse(test)) for test in it.tests)
+
+
+def _scales_by_one(it: Interpreter) -> bool:
+    """Whether a scaler only finds out what overflows."""
+    scalers = (thing for thing in it.state.heap.values() if thing.kind == "scaler")
+    return any(scaler.get("init_scale") == Const(1) for scaler in scalers)
 
 
 def _stepped_plainly(it: Interpreter) -> Iterator[RuleHit]:
@@ -152,9 +159,6 @@ def _stepped_plainly(it: Interpreter) -> Iterator[RuleHit]:
         yield RuleHit(place, message, fix, Level.WARNING)
     stepped |= unscaled
     if stepped and it.notes.get("backward of no scaler"):
-        return
-    scalers = [thing for thing in it.state.heap.values() if thing.kind == "scaler"]
-    if any(scaler.get("init_scale") == Const(1) for scaler in scalers):
         return
     plain = calls_by_owner(it, _UNSCALES)
     if stepped and any(optimizer == UNSEEN for optimizer, _ in plain):
