@@ -130,6 +130,66 @@ def _wrapped(condition: str) -> Callable[[str], str]:
     return change
 
 
+class _Configured(ast.NodeTransformer):
+    """`fp16=True` of a call becomes `fp16=SETTINGS["fp16_0"]`, which a loop has filled."""
+
+    def __init__(self) -> None:
+        self.values: list[tuple[str, ast.expr]] = []
+
+    def visit_Call(self, node: ast.Call) -> ast.Call:
+        self.generic_visit(node)
+        for word in node.keywords if "arg" not in ast.unparse(node.func) else ():
+            if word.arg and isinstance(word.value, ast.Constant) and isinstance(word.value.value, bool | str):
+                key = f"{word.arg}_{len(self.values)}"
+                self.values.append((key, word.value))
+                word.value = ast.parse(f"SETTINGS[{key!r}]", mode="eval").body
+        return node
+
+
+def _configured(text: str) -> str:
+    tree, configured = _parsed(text), _Configured()
+    start = _first_statement(tree)
+    body = [configured.visit(node) for node in tree.body[start:]]
+    given = ", ".join(f"{key!r}: {ast.unparse(value)}" for key, value in configured.values)
+    loop = f"SETTINGS = {{}}\nfor name, value in {{{given}}}.items():\n    SETTINGS[name] = value\n"
+    tree.body[start:] = [*ast.parse(loop).body, *body]
+    return ast.unparse(ast.fix_missing_locations(tree))
+
+
+class _Stacked(ast.NodeTransformer):
+    """`with torch.no_grad():` becomes `with ExitStack() as stack:` that enters it."""
+
+    def visit_With(self, node: ast.With) -> ast.With:
+        self.generic_visit(node)
+        if len(node.items) > 1 or node.items[0].optional_vars:
+            return node
+        entered = (
+            f"with contextlib.ExitStack() as stack:\n    stack.enter_context({ast.unparse(node.items[0])})"
+        )
+        made = ast.parse(entered).body[0]
+        assert isinstance(made, ast.With)
+        made.body += node.body
+        return made
+
+
+class _Sliced(ast.NodeTransformer):
+    """`for batch in loader` becomes `for batch in itertools.islice(loader, 100)`."""
+
+    def visit_For(self, node: ast.For) -> ast.For:
+        self.generic_visit(node)
+        node.iter = ast.parse(f"itertools.islice({ast.unparse(node.iter)}, 100)", mode="eval").body
+        return node
+
+
+def _by(change: ast.NodeTransformer, module: str) -> Callable[[str], str]:
+    def changed(text: str) -> str:
+        tree = _parsed(text)
+        tree.body[_first_statement(tree) : _first_statement(tree)] = ast.parse(f"import {module}").body
+        return ast.unparse(ast.fix_missing_locations(change.visit(tree)))
+
+    return changed
+
+
 def _with_dead_code(text: str) -> str:
     tree = _parsed(text)
     dead = "def never_called(value):\n    print(value)\nif False:\n    never_called([])\n"
@@ -193,7 +253,9 @@ CHANGES: dict[str, Callable[[str], str]] = {
     "renamed": _renamed,
     "in a function": _in_a_function,
     "main guard": _wrapped('if __name__ == "__main__":'),
-    "if True": _wrapped("if True:"),
+    "configured": _configured,
+    "stacked": _by(_Stacked(), "contextlib"),
+    "sliced": _by(_Sliced(), "itertools"),
     "one turn": _wrapped("for _turn in (0,):"),
     "with": _wrapped("with open('x'):"),
     "dead code": _with_dead_code,
@@ -201,7 +263,6 @@ CHANGES: dict[str, Callable[[str], str]] = {
     "module": _in_a_module,
     "deep module": _in_a_deep_module,
     "casts applied": lambda text: ast.unparse(_CastsApplied().visit(_parsed(text))),
-    "blank lines": lambda text: text.replace("\n", "\n\n"),
 }
 
 
