@@ -13,7 +13,7 @@ from preflight.script.interpreter.decorators import OF_KINDS, decorated
 from preflight.script.interpreter.interpreter import Interpreter, unwrap_value
 from preflight.script.interpreter.match_patterns import case_matches, place_of_case
 from preflight.script.interpreter.state import State, merge_states
-from preflight.script.interpreter.values import NONE, UNKNOWN, Const, ExternalName, Module, Ref, Value
+from preflight.script.interpreter.values import NONE, UNKNOWN, Const, ExternalName, Module, Value
 from preflight.script.source import Source
 
 _OPERATION, _OF_ENVIRON = "gpulaunch_operation", "gpulaunch_environ"
