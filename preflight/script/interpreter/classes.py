@@ -185,16 +185,22 @@ def _enum_member(it: Interpreter, cls: Class, value: Value) -> Value:
 
 
 def _fill_dataclass(it: Interpreter, ref: Ref, cls: Class, seen: "Call") -> None:
-    values: dict[str, Value] = {}
+    values, makers = dict[str, Value](), dict[str, Value | None]()
     for info in reversed(list(it.mro(cls.key))):
         for statement in info.node.body:  # in this order their values are given without names
             if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
                 name = statement.target.id
                 values[name] = info.names.get(name, UNKNOWN)
+                makers[name] = it.factories.get(id(statement.value))
         more = (item for item in info.names.items() if item[0] not in values)
         values |= {name: value for name, value in more if not isinstance(value, Func)}
-    values |= dict(zip(list(values), seen.args, strict=False))
-    values |= seen.kwargs
+    given = dict(zip(list(values), seen.args, strict=False)) | dict(seen.kwargs)
+    for name, factory in makers.items():
+        if name not in given and isinstance(factory, (Func, Class)):
+            dead = it.state.dead
+            values[name] = calls.invoke(it, factory, unwrap_value(it, seen.node, ()))
+            it.state.dead = dead
+    values |= given
     if seen.open:
         values = {
             name: value if name in seen.kwargs else join((value, UNKNOWN)) for name, value in values.items()

@@ -56,13 +56,16 @@ def decorated(it: Interpreter, decorator: Value, defined: Value, node: ast.AST) 
 
 
 def _is_read(it: Interpreter, decorator: Value) -> bool:
-    """Whether a decorator is a registry, or of the script: a function, a class of what can be called."""
+    """Whether a decorator is a registry, or of the script: a function, what has __call__."""
     if isinstance(decorator, Class):
         names = {name for info in it.mro(decorator.key) for name in info.names}
         return "__call__" in names and "__get__" not in names
-    registers = isinstance(decorator, Ref) and it.kind(decorator) == "registration"
+    if isinstance(decorator, Ref):
+        return (
+            it.kind(decorator) == "registration" or classes.method_of(it, decorator, "__call__") is not None
+        )
     is_registry = isinstance(decorator, Method) and it.kind(decorator.owner) == "registry"
-    return registers or is_registry or isinstance(decorator, Func)
+    return is_registry or isinstance(decorator, Func)
 
 
 def value_from_decorator(it: Interpreter, info: FuncInfo, name: str) -> Value:

@@ -122,7 +122,8 @@ class Interpreter:
         self.state = State(work=self.work)
         self.excesses: dict[str, None] = {}  # values that were too large, with their places
         self.functions: dict[int, FuncInfo] = {}
-        self.classes: dict[int, ClassInfo] = {}
+        # factories: by the syntax of a field, what makes its default for each object
+        self.classes, self.factories = dict[int, ClassInfo](), dict[int, Value]()
         self.parents: dict[int, int | None] = {}
         self.captured, self.called = set[int](), set[int]()
         self.modules: dict[str, int] = {}  # path -> frame

@@ -111,20 +111,25 @@ def _try(it: Interpreter, node: ast.Try) -> None:
             it.state = before.fork() if ended.dead else merge_states([before.fork(), ended.fork()])
             paths.append(_handled(it, handler, always=always))
     it.state = merge_states(paths)
-    _end(it, depth, left[0], lambda: it.execute(node.finalbody))
+    _end(it, depth, left, lambda: it.execute(node.finalbody))
 
 
-def _end(it: Interpreter, depth: int, returned: int, end: Callable[[], object]) -> None:
-    """Carry out what ends a block: those who left come to it too, with the last return where all return.
+def _end(it: Interpreter, depth: int, left: tuple[int, int, int], end: Callable[[], object]) -> None:
+    """Carry out what ends a block: those who left come to it too, with the last who did where all have.
 
-    `depth`, `returned`: contexts and returns before the block.
+    `depth`: contexts before the block; `left`: ways out before it.
     """
     inside, it.contexts[depth:] = it.contexts[depth:], [FINALLY]
-    dead, at = it.state, len(it.returns) - 1
-    if dead.dead and at >= returned:
-        value, it.state, told = it.returns[at]
+    dead, returns, turns = it.state, it.returns, (it.breaks, it.continues)
+    ways = [way for way, before in zip(turns, left[1:], strict=True) if len(way) > before]
+    if dead.dead and len(returns) > left[0]:
+        value, it.state, told = returns[-1]
         end()
-        it.returns[at], it.state = (value, it.state, told), dead
+        returns[-1], it.state = (value, it.state, told), dead
+    elif dead.dead and ways:
+        it.state = ways[0][-1]
+        end()
+        ways[0][-1], it.state = it.state, dead
     else:
         end()
     it.contexts[depth : depth + 1] = inside
@@ -174,12 +179,12 @@ def _with(it: Interpreter, node: ast.With | ast.AsyncWith) -> None:
     for manager in managers:  # once it is known whether gradients flow in the block
         note_autocast(it, manager)
     it.block = outer
-    within, returned, inside = it.default_dtype, len(it.returns), len(it.contexts)
+    within, left, inside = it.default_dtype, branches.ways_out(it), len(it.contexts)
     it.execute(node.body)
     restored = it.default_dtype is within or STACK in it.contexts[depth:]
     it.default_dtype = after if restored else it.default_dtype
     for manager in reversed(managers):
-        _end(it, inside, returned, partial(entered, it, manager, node, "__exit__"))
+        _end(it, inside, left, partial(entered, it, manager, node, "__exit__"))
     del it.contexts[depth:]
 
 

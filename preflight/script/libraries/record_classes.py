@@ -65,7 +65,13 @@ def _field(it: Interpreter, call: Call) -> Value:
     if default is not None:
         return default
     factory = call.get("default_factory") or call.get("factory")
-    return invoke(it, factory, call.passing()) if factory else UNKNOWN
+    if factory is None:
+        return UNKNOWN
+    it.factories[id(call.node)] = factory
+    early, dead = it.state.early_cuda, it.state.dead
+    made = invoke(it, factory, call.passing())
+    it.state.early_cuda, it.state.dead = early, dead  # it runs where an object is made
+    return made
 
 
 def _set_fields(it: Interpreter, call: Call) -> Value:
