@@ -6,7 +6,8 @@ import os
 import posixpath
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from pathlib import Path
+from functools import lru_cache
+from pathlib import Path, PurePosixPath
 
 from launcher.sync import git
 from launcher.sync.ignore import Ignore, Rules, add_rules, find_rule
@@ -38,7 +39,7 @@ class LeftOut:
     path: str
     rule: str  # which line leaves it out
     top: str  # it, or the highest directory above it that is left out as a whole
-    size: int | None  # bytes of `top`; None: too many files to count
+    place: Path  # where `top` is on this machine
     link: str = ""  # what `top` is or points at, out of the tree: that is never sent
 
     def command(self, root: Path, host: str, target: str, room: int, include: Sequence[str] = ()) -> str:
@@ -63,6 +64,11 @@ class LeftOut:
         return f"rsync -aR {quote_path(here + self.top)} {host}:{quote_path(target)}/"
 
     @property
+    def size(self) -> int | None:
+        """The bytes of `top`; None: too many files to count."""
+        return _size(self.place)
+
+    @property
     def amount(self) -> str:
         """What a send would carry: `data/, 3.2 GiB`."""
         size = f"over {_MAX_FILES} files" if self.size is None else format_size(self.size)
@@ -85,23 +91,27 @@ def find_left_out(root: Path, path: str, exclude: Sequence[str]) -> LeftOut | No
         is_link = (root / top).is_symlink()
         if is_link and not (root / top).resolve().is_relative_to(root):
             link = str((root / top).readlink())
-            return LeftOut(name, f"{top} is a link to {link}", top, _size(root / top), link)
+            return LeftOut(name, f"{top} is a link to {link}", top, root / top, link)
         is_directory = (root / top).is_dir() and not is_link
         if rule := _rule(root, top, exclude, is_directory=is_directory):
-            return LeftOut(name, rule, top + "/" * is_directory, _size(root / top))
+            return LeftOut(name, rule, top + "/" * is_directory, root / top)
     return None
 
 
 def find_outside(root: Path, path: str) -> LeftOut | None:
-    """Return what an argument names on this machine beside the tree, None where it is below it or absent."""
+    """Return the file or directory beside the tree that an argument names, None where there is none here.
+
+    What the tree itself lies in, such as / or a home, is no data of one run.
+    """
     name = posixpath.normpath(path)
     place = root / name
-    if not name.startswith(("../", "/")) or not os.path.exists(place):  # noqa: PTH110 - as above
+    is_data = os.path.isfile(place) or os.path.isdir(place)  # noqa: PTH112, PTH113 - as above
+    if not name.startswith(("../", "/")) or not is_data or place.resolve() in root.parents:
         return None
     inside = name.startswith("/") and place.is_relative_to(root)
     rule = f"in the tree it is {place.relative_to(root)}" if inside else "it lies outside the tree"
     link = name if name.startswith("/") else posixpath.basename(name)
-    return LeftOut(name, rule, name + "/" * place.is_dir(), _size(place), link)
+    return LeftOut(name, rule, name + "/" * place.is_dir(), place, link)
 
 
 def list_inputs(script: str, args: Sequence[str], subdirectory: str, output: str) -> tuple[str, ...]:
@@ -123,10 +133,11 @@ def list_inputs(script: str, args: Sequence[str], subdirectory: str, output: str
                 written.update(posixpath.normpath(name) for name in names)
             else:
                 found.update(dict.fromkeys(name for name in names if "/" in name or "." in name))
+    written -= {".", "/"}
     return tuple(
         posixpath.normpath(posixpath.join(subdirectory, name))
         for name in found
-        if written.isdisjoint(_with_parents(posixpath.normpath(name)))
+        if written.isdisjoint((path := posixpath.normpath(name), *map(str, PurePosixPath(path).parents)))
     )
 
 
@@ -142,12 +153,6 @@ def writes_there(root: Path, place: str) -> bool:
             lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
             return _WRITE.search(lines[int(number) - 1]) is not None
     return False
-
-
-def _with_parents(name: str) -> Iterator[str]:
-    while name not in ("", "/"):
-        yield name
-        name = posixpath.dirname(name)
 
 
 def _of_args(args: Sequence[str]) -> Iterator[str]:
@@ -186,6 +191,7 @@ def _rule(root: Path, name: str, exclude: Sequence[str], *, is_directory: bool) 
     return f"{found[0]}.gitignore:{found[1].number} ({one_line(found[1].line, 80)})"
 
 
+@lru_cache(maxsize=16)
 def _size(path: Path) -> int | None:
     if not path.is_dir():
         return path.stat().st_size

@@ -27,6 +27,7 @@ from preflight.job import Job
 
 SCHEMA = "gpulaunch.source/1"
 _NAMED = 3
+_MOST_LEFT_OUT = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,16 +197,20 @@ def render_left_out(
     """Yield what hosts lack of what the script seems to read, and what sends it."""
     room = (spec.max_mib << 20) - tree.size
     include = spec.include
-    for path, what in left_out.items():
-        lacking = [name for name, host in hosts.items() if path in host.lacks]
-        if lacking and what.top not in include:
-            command = what.command(tree.root, lacking[0], hosts[lacking[0]].root, room, include)
+    lacking = {path: [name for name, host in hosts.items() if path in host.lacks] for path in left_out}
+    lacking = {path: names for path, names in lacking.items() if names}
+    for path in list(lacking)[:_MOST_LEFT_OUT]:
+        what, names = left_out[path], lacking[path]
+        if what.top not in include:
+            command = what.command(tree.root, names[0], hosts[names[0]].root, room, include)
             if command.startswith("gpulaunch "):
                 include, room = (*include, what.top), room - (what.size or 0)  # --set replaces the whole list
             yield (
-                f"sync: {one_line(path, 120)} exists locally and not on {fold_hosts(lacking)}: {what.rule}."
+                f"sync: {one_line(path, 120)} exists locally and not on {fold_hosts(names)}: {what.rule}."
                 f" To send {what.amount}: {command}"
             )
+    if len(lacking) > _MOST_LEFT_OUT:
+        yield f"sync: {len(lacking) - _MOST_LEFT_OUT} more paths of the script exist only locally"
 
 
 def _names(paths: Sequence[str]) -> str:

@@ -83,9 +83,9 @@ def send_tree(
             sync.on_live_runs(live)
         committed = _all(lambda each: each.at.commit(), lead, sync.width, also=_LAST_STEP)
         wanted = sync.list_wanted()
-        for each, host, done in zip(lead, staged, committed, strict=True):
-            seen = each.at.stamps(wanted) if wanted else ()
-            lacks = tuple(path for path, stamp in zip(wanted, seen, strict=True) if stamp is None)
+        seen = _all(lambda each: each.at.stamps(wanted) if wanted else (), lead, sync.width)
+        for each, host, done, stamps in zip(lead, staged, committed, seen, strict=True):
+            lacks = tuple(path for path, stamp in zip(wanted, stamps, strict=True) if stamp is None)
             found[each.entry.name] = replace(host, done=done, lacks=lacks)
         _await_sight(sync, tree, opened, leaders, say)
         return found

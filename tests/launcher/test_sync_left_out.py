@@ -37,6 +37,7 @@ from tests.launcher.sync_tree import git, write
         ("p.add_argument('--save-dir', default='d/x')", (), ()),
         ("X = 'd/x'", (), ()),
         ("not python", ("a.x",), ("a.x",)),
+        ("f('//host/d')\ng('http://a'.split('//'))", ("//d/x",), ("//d/x", "//host/d", "//", "http:/a")),
         ("-" * 90_000 + "1", (), ()),
     ],
 )
@@ -116,7 +117,8 @@ def test_an_argument_beside_the_tree_is_named_with_what_copies_it(tmp_path: Path
         found = find_outside(here, path)
         assert found is not None
         assert (found.rule, found.command(here, "b", "/w/t", 9)) == (rule, command)
-    assert [find_outside(here, path) for path in ("d/x", "../none", "/none\0", "..")] == [None] * 4
+    none = ("d/x", "../none", "/none\0", "..", "../..", "/", "//", str(tmp_path), "/dev/null")
+    assert [find_outside(here, path) for path in none] == [None] * len(none)
 
 
 def test_an_included_path_is_sent_whatever_gitignore_says(tmp_path: Path) -> None:
