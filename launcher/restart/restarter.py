@@ -3,6 +3,7 @@
 import json
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from types import TracebackType
@@ -276,8 +277,11 @@ class RestartLoop(Closing):
         if isinstance(found, RunFailure):
             self._starts[-1] = replace(self._starts[-1], identity=found.identity)
         reason = should_restart(found, spec, self._tried)
-        if isinstance(found, RunFailure) and found.category == "crash" and self._tried < spec.max:
-            outcome = weigh_by_failed_host(self._launch, outcome, self._before)
+        if isinstance(reason, NoRestart):
+            if not isinstance(found, RunFailure) or found.category != "crash" or self._tried >= spec.max:
+                return reason
+            with suppress(GpulaunchError):  # a host that cannot say more leaves it a crash
+                outcome = weigh_by_failed_host(self._launch, outcome, self._before)
             reason = should_restart(classify_failure(outcome), spec, self._tried)
         if isinstance(reason, NoRestart):
             return reason

@@ -34,6 +34,8 @@ _LAUNCHER_INSIDE = re.compile(
 _OF_MACHINE = re.compile(
     r"\$\{?([A-Za-z_]\w*)|(?:\$\(|`|&&[ ]?|;[ ]?)(?P<here>pwd)\b|(?<![\w/~])~(?=/)", re.ASCII
 )
+_NAMES_IMAGE = re.compile(r"^[ \t]*(?:- )?(?:image:[ \t]*|FROM[ \t]+)\S", re.MULTILINE)
+"""A manifest or a Dockerfile, whose paths of programs are those of its image."""
 _ALONE = "paste the command alone"
 _MOST_WRAPPERS = 500
 """Of assignments in front of a command too."""
@@ -92,6 +94,7 @@ def parse_line(
         refuse_continued(text, parsed.args)
     return replace(
         parsed,
+        python=posixpath.basename(parsed.python) if _NAMES_IMAGE.search(text) else parsed.python,
         unknown=tuple(_of_text(one, text) for one in parsed.unknown),
         dropped=(*parsed.dropped, *_of_this_machine(text, environ or {}, parsed)),
     )
