@@ -99,9 +99,9 @@ def find_left_out(root: Path, path: str, exclude: Sequence[str]) -> LeftOut | No
 
 
 def find_outside(root: Path, path: str) -> LeftOut | None:
-    """Return the file or directory beside the tree that an argument names, None where there is none here.
+    """Return the file or directory beside the tree that an argument names locally, None for any other.
 
-    What the tree itself lies in, such as / or a home, is no data of one run.
+    What the tree itself lies in, such as / or a home, does not count as data of one run.
     """
     name = posixpath.normpath(path)
     place = root / name
