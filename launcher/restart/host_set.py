@@ -1,6 +1,7 @@
 """The hosts of a start: spares in place of bad ones, a fine preflight, and on each the last start is over."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 from launcher.config.inventory import HostEntry
@@ -68,7 +69,9 @@ def weigh_by_failed_host(launch: LaunchRequest, outcome: Outcome, before: Mappin
     if not entries:
         return outcome
     launch.connections.close()
-    return refine_with_host(outcome, before, preflight_hosts(replace(launch, entries=entries)).facts)
+    with suppress(GpulaunchError):  # a host that cannot say more leaves it a crash
+        return refine_with_host(outcome, before, preflight_hosts(replace(launch, entries=entries)).facts)
+    return outcome
 
 
 def _ended(launch: LaunchRequest, run_id: str, lost: Sequence[HostEntry]) -> Iterator[HostEntry]:

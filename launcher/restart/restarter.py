@@ -3,7 +3,6 @@
 import json
 import time
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from types import TracebackType
@@ -277,11 +276,9 @@ class RestartLoop(Closing):
         if isinstance(found, RunFailure):
             self._starts[-1] = replace(self._starts[-1], identity=found.identity)
         reason = should_restart(found, spec, self._tried)
-        if isinstance(reason, NoRestart):
-            if not isinstance(found, RunFailure) or found.category != "crash" or self._tried >= spec.max:
-                return reason
-            with suppress(GpulaunchError):  # a host that cannot say more leaves it a crash
-                outcome = weigh_by_failed_host(self._launch, outcome, self._before)
+        is_final = isinstance(reason, NoRestart) and self._tried < spec.max
+        if is_final and isinstance(found, RunFailure) and found.category == "crash":
+            outcome = weigh_by_failed_host(self._launch, outcome, self._before)
             reason = should_restart(classify_failure(outcome), spec, self._tried)
         if isinstance(reason, NoRestart):
             return reason

@@ -108,6 +108,8 @@ def test_a_launcher_by_path_names_its_interpreter() -> None:
     assert parse_line("/opt/e/bin/accelerate launch a.py").python == "/opt/e/bin/python"
     assert parse_line("bin/torchrun a.py").python == "bin/python"
     assert parse_line("./torchrun a.py").python == ""
+    image = 'FROM pytorch/pytorch\nCMD ["/opt/e/bin/torchrun", "a.py"]'
+    assert parse_line(image).python == "python", "a path of an image is none of a host"
 
 
 def test_counts_inside_of_an_opaque_command_are_remarked() -> None:
