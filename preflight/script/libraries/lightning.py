@@ -9,6 +9,7 @@ from preflight.script.interpreter.calls import invoke
 from preflight.script.interpreter.events import Call, ScriptEvent
 from preflight.script.interpreter.interpreter import CallModel, ConstructorModel, Interpreter, MethodModel
 from preflight.script.interpreter.values import (
+    FALSE,
     NONE,
     UNKNOWN,
     Const,
@@ -84,6 +85,7 @@ def _construct(it: Interpreter, ref: Ref, name: str, call: Call) -> None:
         cpu=Const(asks_cpu),
         callbacks=call.get("callbacks") or NONE,
         devices=call.get("devices") or call.get("gpus") or NONE,
+        samplers=_samplers(call),
         who=Const("Fabric" if fabric else "Lightning"),
         how=Const("fabric.backward(loss)" if fabric else "self.manual_backward(loss)"),
     )
@@ -116,6 +118,12 @@ def _mixed(word: str | None, *, on_cpu: bool) -> Value:
 def _requested(word: str | None, *, on_cpu: bool) -> Value:
     true = {"16-true": "fp16", "bf16-true": "bf16"}.get(word or "")
     return Const(true) if true else _mixed(word, on_cpu=on_cpu)
+
+
+def _samplers(call: Call) -> Value:
+    """Return whether a Trainer gives each rank its part: a strategy that is an object may do so itself."""
+    given = call.get("use_distributed_sampler") or call.get("replace_sampler_ddp") or NONE
+    return given if text_of(call.get("strategy", 1) or Const("auto")) else NONE
 
 
 def _shards(call: Call) -> bool:
@@ -194,6 +202,11 @@ def _fit_one(it: Interpreter, trainer: Ref, model: Ref, call: Call) -> None:
     hooks(_START)
     it.contexts.append("training")
     it.loop_depth += 1
+    makers = modules if it.attr(trainer, "samplers") == FALSE and it.state.grouped else ()
+    made = (call_methods(it, module, ("train_dataloader",), seen) for module in makers)
+    for loader in (item for value in (*makers, *made) for item in alternatives(value)):
+        if isinstance(loader, Ref) and it.kind(loader) == "loader":
+            it.emit(ScriptEvent("own data", call.place, loader.id))
     for after in (_BETWEEN, ()):
         hooks(_TURN)
         for optimizer in optimizers:

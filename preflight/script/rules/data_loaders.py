@@ -2,6 +2,7 @@
 
 import ast
 from collections.abc import Iterator
+from dataclasses import replace
 
 from preflight import regex as re
 from preflight.script.interpreter.classes import method_of
@@ -49,8 +50,10 @@ _SAMPLER_FIX = (
     "sampler.set_epoch(epoch) before each epoch"
 )
 
+_LIGHTNING_FIX = "remove use_distributed_sampler=False, or give each DataLoader a DistributedSampler"
 
-@rule("R401", *_STEPS)
+
+@rule("R401", *_STEPS, "own data")
 def all_data_on_every_rank(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
     """A model is trained by several ranks, and its DataLoader gives each of them all of the data.
 
@@ -59,7 +62,13 @@ def all_data_on_every_rank(it: Interpreter, event: ScriptEvent) -> Iterator[Rule
     rank gives each rank its own part.
     Source: torch.utils.data's documentation of DistributedSampler; the DDP tutorial of pytorch.org.
     """
-    if it.target.processes == 1 or not it.state.wrapped or "no_grad" in it.contexts:
+    if it.target.processes == 1:
+        return
+    if event.name == "own data" and (loader := it.thing(event.ref)) is not None:
+        if not divides(it, loader) and not _is_divided_elsewhere(it, loader, again=True):
+            yield replace(_undivided(it, loader), fix=_LIGHTNING_FIX)
+        return
+    if not it.state.wrapped or "no_grad" in it.contexts:
         return
     if event.name in ("backward", "scaled") and only_measures(it):
         return
