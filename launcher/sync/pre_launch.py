@@ -210,7 +210,7 @@ def render_left_out(
                 f" To send {what.amount}: {command}"
             )
     if len(lacking) > _MOST_LEFT_OUT:
-        yield f"sync: {len(lacking) - _MOST_LEFT_OUT} more paths of the script exist only locally"
+        yield f"sync: {len(lacking) - _MOST_LEFT_OUT} more paths of the script are lacking on hosts"
 
 
 def _names(paths: Sequence[str]) -> str:
