@@ -229,7 +229,9 @@ def test_each_command_includes_what_those_before_it_send(tmp_path: Path) -> None
     lists = [line.partition("sync.include=")[2] for line in lines]
     assert lists == ["""'["f", "a"]'""", """'["f", "a", "b/"]'""", ""]
     assert [line.count("rsync -aR") for line in lines] == [0, 0, 1]
-    many = {f"{n}": known["e"] for n in range(23)}
+    pool = find_outside(tmp_path, "/etc")
+    assert pool is not None
+    many = {f"{n}": pool for n in range(23)}
     *lines, rest = render_left_out(tree, spec, many, {"n": HostSync("/t", lacks=tuple(many))})
     assert (len(lines), rest) == (20, "sync: 3 more paths of the script are lacking on hosts")
 
