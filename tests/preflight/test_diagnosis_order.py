@@ -322,3 +322,25 @@ def test_steps_behind_an_exception_count_where_the_program_says_that_it_goes_on(
     log: str, verdict: str
 ) -> None:
     assert diagnose(log).verdict == verdict
+
+
+@pytest.mark.parametrize(
+    ("died", "verdict"),
+    [
+        ("job.sh: line 14:  2201 Killed                  python train.py", "host-oom-killed"),
+        ("job.sh: line 14:  2201 Aborted                 torchrun train.py", "sigabrt"),
+        ("Out of memory: Killed process 2211 (python) total-vm:88123412kB", "host-oom-killed"),
+        ("srun: error: gpu3: task 2: Out Of Memory", "host-oom-killed"),
+        ("train.py: error: unrecognized arguments: --foo", "user-exception"),
+        ("/usr/bin/python: No module named accelerate", "missing-module"),
+        ("NVRM: Xid (PCI:0000:41:00): 79, GPU has fallen off the bus.", "gpu-lost"),
+        (
+            "[rank5]:[E211 04:33:10.1 ProcessGroupNCCL.cpp:629] [Rank 5] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=8)",
+            "nccl-timeout-watchdog",
+        ),
+    ],
+)
+def test_what_a_script_prints_behind_what_died_is_no_end(died: str, verdict: str) -> None:
+    """Steps that come behind it show that something lived, a helper that was killed among them."""
+    assert diagnose(f"{STEPS}{died}\nTraining finished\n").verdict == verdict
+    assert diagnose(f"{died}\n{STEPS}Training finished\n").verdict == "benign"
