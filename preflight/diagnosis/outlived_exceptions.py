@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import islice
 
 from preflight import regex as re
 from preflight.diagnosis.lines import Line
@@ -39,6 +38,7 @@ _WARNS_OF = re.compile(
 _OF_REQUEST = re.compile(
     r"(?:\S+ +)?Exception in ASGI application|Exception occurred during processing of request from|.{0,100}(?:\bException on /\S* \[[A-Z]+\]|\bError handling request\b|\bUncaught exception (?:GET|POST|PUT) /|\bInternal Server Error: /)"
 )
+_REFUSED = re.compile(r"\bHTTP/\d(?:\.\d)?\" [45]\d\d\b")
 _ANSWERED = re.compile(r"\bHTTP/\d(?:\.\d)?\" 2\d\d\b|\bApplication shutdown complete\b")
 
 
@@ -55,8 +55,11 @@ def _is_ignored(lines: Sequence[Line], index: int, text: str) -> bool:
     if text.startswith(_IGNORED):
         return True
     if text.startswith(_HEADING):
-        return _shows_stack(lines, index) or any(
-            _TRACKS in lines[each].text for each in islice(_of_traceback(lines, index), 2)
+        shown = list(_of_traceback(lines, index))
+        return (
+            _shows_stack(lines, index)
+            or any(_TRACKS in lines[each].text for each in shown[:2])
+            or (_is_refused(lines, shown[-1]) and _is_of_request(lines, index))
         )
     if text.startswith(_NOT_LOGGED):
         return not any(_LOG_UNWRITABLE.search(lines[each].text) for each in _of_traceback(lines, index))
@@ -80,6 +83,12 @@ def _is_above_one(lines: Sequence[Line], index: int) -> bool:
     behind = lines[index + 1 : index + 1 + _AMID_OTHERS]
     own = next((each.text for each in behind if each.stream == at.stream and each.text != at.text), "")
     return HEADER.match(own) is not None
+
+
+def _is_refused(lines: Sequence[Line], end: int) -> bool:
+    """Whether a server's next line behind a traceback is that of a request that it answered with an error."""
+    behind = lines[end + 1 : end + 1 + _AMID_OTHERS]
+    return any(_REFUSED.search(line.text) for line in behind if line.stream == lines[end].stream)
 
 
 def _is_of_request(lines: Sequence[Line], head: int) -> bool:

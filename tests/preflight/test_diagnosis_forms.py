@@ -65,3 +65,23 @@ def test_every_log_is_tried_in_some_form(monkeypatch: pytest.MonkeyPatch) -> Non
         assert tried == set(range(100))
     monkeypatch.setenv("EXAMPLES", "1000")
     assert in_turn(range(100), 5, 8) == list(range(100))
+
+
+@pytest.mark.parametrize(("status", "verdict"), [(200, "benign"), (500, "user-exception")])
+def test_a_request_that_a_server_refused_ends_no_server_that_answers_others(
+    status: int, verdict: str
+) -> None:
+    served = "".join(f"INFO 02-11 03:01:0{turn} Running: {turn} reqs\n" for turn in range(9))
+    raised = (
+        'Traceback (most recent call last):\n  File "/app/chat.py", line 8, in answer\nValueError: no turns\n'
+    )
+    answers = "".join(f'INFO:     10.2.0.4:512 - "POST /v1 HTTP/1.1" {each} X\n' for each in (400, status))
+    assert diagnose(f"{served}{raised}{answers}{served}").verdict == verdict
+
+
+def test_a_hub_that_fails_refuses_nobody() -> None:
+    raised = "huggingface_hub.errors.HfHubHTTPError: {} Error: X for url: https://huggingface.co/api/models/a"
+    codes = [
+        diagnose(raised.format(each)).causes[0].code for each in ("504 Server", "403 Client", "429 Client")
+    ]
+    assert codes == ["S82", "S81", "S81"]
