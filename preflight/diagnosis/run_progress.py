@@ -11,7 +11,7 @@ from preflight.diagnosis.lines import RAY_WORKER, Line
 from preflight.diagnosis.quoted_text import is_shown_text
 from preflight.diagnosis.reported_errors import FAILING_CLASS
 from preflight.diagnosis.run_starts import RESUMES, last_start
-from preflight.diagnosis.signature_matcher import HARMLESS, JoinedLines, is_harmless
+from preflight.diagnosis.signature_matcher import HARMLESS, JoinedLines, first_match, is_harmless
 from preflight.diagnosis.signatures.model import AnyOf
 from preflight.diagnosis.step_counters import (
     FEWEST_STEPS,
@@ -32,7 +32,7 @@ _FAILED = AnyOf(
     r"|^(?:Root Cause|Failures:|Root Cause \(first)|^[`*]{0,3}(?:\w+\.)*(?:\w{2,}Error|\w*Exception): (?![-+\d.naif%\s]+$)\S|^(?:\w+\.)+\w+(?:Error|Exception)$|^(?:\w+\.)+Error: \S|^Exception in background worker \d|^\W?thread '[^']{1,80}' (?:\(\d+\) )?panicked at |^==== backtrace \(tid:"
     r"|exits with return code = -?[1-9]|Exited with exit code [1-9]|returned non-zero exit status|terminate called"
     r"|(?<!│ )\b[Ee]xit(?:ed)?(?: with)? (?:code|status):? -?[1-9]|died with <Signals|^Killed\b|\bKilled$|: line \d+: +\d+ (?:Hangup {2,}|(?:Killed|Aborted|Bus error) .{0,200}\b(?:python|torchrun|accelerate|deepspeed|mpirun|srun)\b)|Segmentation fault|^Aborted\b(?!!)|^Bus error|\bSIG(?:KILL|SEGV|ABRT|BUS|HUP)\b"
-    r"|Fatal Python error|INTERNAL ASSERT FAILED|[Dd]eath signal|[Cc]aught signal \d+ \(|\] Signal: [A-Z][a-z ]{2,30} \(\d+\)|APPLICATION TERMINATED WITH THE EXIT STRING: |^\[[EF] \S+|^\[?[EF]\d{3,4} [\d:]{8}|closing signal|Test NCCL failure|^srun: error|slurmstepd: error|NVRM: Xid|Out of memory: Killed|OOMKilled"
+    r"|Fatal Python error|INTERNAL ASSERT FAILED|[Dd]eath signal|[Cc]aught signal \d+ \(|\] Signal: [A-Z][a-z ]{2,30} \(\d+\)|APPLICATION TERMINATED WITH THE EXIT STRING: |^\[[EF] \S+|^\[?[EF]\d{3,4} [\d:]{8}|closing signal|Test NCCL failure|^srun: error|slurmstepd: error|NVRM: Xid|[Oo]ut of memory: Killed|OOMKilled"
     r"|^(?!collect2: |(?:/usr/bin/)?ld: )(?:\S+: )?error: |AssertionError|KeyboardInterrupt|^CANCELLED|State(?:: |=)(?:FAILED|OUT_OF_MEMORY|TIMEOUT|NODE_FAIL)|CUDA [Ee]rror: |^\[\d+\] +[-+]? *\d+ +killed\b|^(?:\w+\.)+\w+Error$|^\w+(?:Error|Interrupt)$"
     r"|^"
     + FAILING_CLASS
@@ -236,14 +236,10 @@ class RunProgress:
             return bool(said)
         text, below = self.lines[after].text, self.lines[after + 1].text
         raised = _IS_EXCEPTION.match(text)
+        fails = _FAILED.found_in(text) and not is_warning_line(text) and first_match(text) is not None
         lived = (_TRIES_ANOTHER.match(below) or not raised) and self.stepped(self.lines[after])
-        died = not lived and (raised or after in self._failed_at)
-        echoed = 2 if _NO_PROGRAM.search(text) else _ECHOED * bool(died)
+        echoed = 2 if _NO_PROGRAM.search(text) else _ECHOED * bool((raised or fails) and not lived)
         return any(order > after + echoed or not _ECHO.match(self.lines[order].text) for order in said)
-
-    @cached_property
-    def _failed_at(self) -> frozenset[int]:
-        return frozenset(line.order for line in self.failing)
 
     def _is_of(self, after: int, done: int) -> bool:
         """Whether a line may say that what raised a line was done: tests that passed say so of their session alone."""

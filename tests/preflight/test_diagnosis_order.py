@@ -335,9 +335,12 @@ def test_steps_behind_an_exception_count_where_the_program_says_that_it_goes_on(
         ("/usr/bin/python: No module named accelerate", "missing-module"),
         ("NVRM: Xid (PCI:0000:41:00): 79, GPU has fallen off the bus.", "gpu-lost"),
         (
-            "[rank5]:[E211 04:33:10.1 ProcessGroupNCCL.cpp:629] [Rank 5] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=8)",
+            "[E211 04:33:10.1 P.cpp:62] [Rank 5] Watchdog caught collective operation timeout: WorkNCCL(",
             "nccl-timeout-watchdog",
         ),
+        ("error: XDG_RUNTIME_DIR not set in the environment.", "benign"),
+        ("job.sh: line 14:  2201 Killed                  nvidia-smi dmon", "benign"),
+        ("job.sh: line 14:  2201 Terminated              python monitor.py", "benign"),
     ],
 )
 def test_what_a_script_prints_behind_what_died_is_no_end(died: str, verdict: str) -> None:
