@@ -55,11 +55,11 @@ def _is_ignored(lines: Sequence[Line], index: int, text: str) -> bool:
     if text.startswith(_IGNORED):
         return True
     if text.startswith(_HEADING):
-        shown = list(_of_traceback(lines, index))
+        of_it = list(_of_traceback(lines, index))
         return (
             _shows_stack(lines, index)
-            or any(_TRACKS in lines[each].text for each in shown[:2])
-            or (_is_refused(lines, shown[-1]) and _is_of_request(lines, index))
+            or any(_TRACKS in lines[each].text for each in of_it[:2])
+            or (_is_refused(lines, of_it[-1]) and _is_of_request(lines, index))
         )
     if text.startswith(_NOT_LOGGED):
         return not any(_LOG_UNWRITABLE.search(lines[each].text) for each in _of_traceback(lines, index))
