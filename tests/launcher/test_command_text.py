@@ -65,7 +65,10 @@ def test_a_script_for_one_launch_is_one_command() -> None:
             "#SBATCH --nodes=4\nexport H=`scontrol show hostnames $SLURM_JOB_NODELIST`\ntorchrun a.py",
             "export H: the hosts and addresses are those",
         ),
-        ("#SBATCH -N 4\n#SBATCH --time=9\ntorchrun a.py", "#SBATCH -N 4, --time=9: for sbatch alone"),
+        (
+            "#SBATCH -N 4\n#SBATCH --time=9\ntorchrun a.py",
+            "#SBATCH -N 4, --time=9: for sbatch, but for counts that this launch has",
+        ),
         ("#SBATCH -N 4 --mem 9 --gres=gpu:2 # c\na.py", "#SBATCH -N 4, --mem 9, --gres=gpu:2: for sbatch"),
         ("huggingface-cli login --token X\ntorchrun a.py", "huggingface-cli login: it comes before"),
         ("accelerate config default\naccelerate launch a.py", "accelerate config: the launch reads the"),

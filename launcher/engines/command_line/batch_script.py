@@ -8,7 +8,9 @@ from launcher.engines.command_line.shell.words import Word
 from preflight import regex as re
 from preflight.checks.message_text import shorten
 
-_SBATCH = "for sbatch alone; `slurm:` of a run config says it to gpulaunch submit"
+_SBATCH = (
+    "for sbatch, but for counts that this launch has; `slurm:` of a run config says it to gpulaunch submit"
+)
 _IMAGE = "gpulaunch starts no container: start it on each host, and name it in hosts.yaml (via:)"
 _DIRECTIVES = "for its scheduler alone; the hosts are those of --hosts"
 _DIRECTIVE = re.compile(
