@@ -339,6 +339,7 @@ def test_steps_behind_an_exception_count_where_the_program_says_that_it_goes_on(
             "nccl-timeout-watchdog",
         ),
         ("error: XDG_RUNTIME_DIR not set in the environment.", "benign"),
+        ("srun: error: ioctl(TIOCGWINSZ): Inappropriate ioctl for device", "benign"),
         ("job.sh: line 14:  2201 Killed                  nvidia-smi dmon", "benign"),
         ("job.sh: line 14:  2201 Terminated              python monitor.py", "benign"),
     ],
