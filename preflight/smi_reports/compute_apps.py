@@ -1,11 +1,11 @@
 """The CSV of `--query-compute-apps`: processes, each on a GPU where the list names it. Pure."""
 
-import csv
 from collections.abc import Iterable
 from typing import Any
 
 from preflight import regex as re
 from preflight.probes.nvidia_smi.values import CUT
+from preflight.smi_reports.csv_dialects import csv_row
 from preflight.smi_reports.truncated_lines import TruncatedLines
 
 HEADER = r"^(?:[a-z_]+(?:\.[a-z_]+)*, *)*pid(?:, *[a-z_]+(?:\.[a-z_]+)*(?: \[MiB\])?)+[^\S\n]*$"
@@ -56,8 +56,8 @@ def _rows(names: list[str], lines: Iterable[str], open_: TruncatedLines) -> list
     """Return the rows below a line of names, to the first line that is none; the last value may be CUT."""
     found = []
     for line in lines:
-        values = next(csv.reader([line], skipinitialspace=True), [])
-        row = dict(zip(names, map(str.strip, values), strict=False))
+        values = csv_row(line)
+        row = dict(zip(names, values, strict=False))
         if len(values) != len(names) or not row.get("pid", "").isdigit():
             break
         if row[names[-1]].isdigit() and open_.may_lack(line):

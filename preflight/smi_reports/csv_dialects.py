@@ -43,5 +43,13 @@ def _values(line: str, separator: str) -> list[str]:
     line = line.strip().removeprefix("|").removesuffix("|") if separator == "|" else line
     if separator == "  ":
         line, separator = re.sub(r" {2,}", "\t", line.strip()), "\t"
-    found = next(csv.reader([line], delimiter=separator, skipinitialspace=True), [])
-    return [_DECIMAL.sub(r"\1.\2", value.strip()) for value in found]
+    return [_DECIMAL.sub(r"\1.\2", value) for value in csv_row(line, separator)]
+
+
+def csv_row(line: str, separator: str = ",") -> list[str]:
+    """Return the values of a line, none where one is longer than any of a GPU can be."""
+    try:
+        row = next(csv.reader([line], delimiter=separator, skipinitialspace=True), [])
+    except csv.Error:
+        return []
+    return [value.strip() for value in row]

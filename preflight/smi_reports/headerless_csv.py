@@ -4,12 +4,12 @@ A name, a UUID, a bus or a mode is of only one column. Sizes, percentages and pl
 none of them is taken for a fact.
 """
 
-import csv
 from itertools import compress, pairwise
 from typing import Any
 
 from preflight import regex as re
 from preflight.probes.nvidia_smi.capability import capability
+from preflight.smi_reports.csv_dialects import csv_row
 from preflight.smi_reports.repeated_recordings import newest_gpus
 from preflight.smi_reports.table import LOST, MAKE, absent_gpu, place_lost, unreachable
 
@@ -116,7 +116,7 @@ def _may_be_watts(rows: list[list[str]], place: int) -> bool:
 
 def _row(line: str) -> list[str] | None:
     """Return the values of a line that holds one which only a GPU's row has, else None."""
-    values = [value.strip() for value in next(csv.reader([line], skipinitialspace=True), [])]
+    values = csv_row(line)
     known = re.compile(rf"{NAME}|{UUID}", re.IGNORECASE)
     return values if any(known.fullmatch(value) or LOST in value for value in values) else None
 

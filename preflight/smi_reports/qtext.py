@@ -59,6 +59,7 @@ def q_tree(text: str) -> Tree:
     widest = max(map(len, printed)) if lines is not printed else 0
     width = _cut_width(printed)
     top: Tree = {"gpu": []}
+    by_bus: dict[str, Tree] = {}
     lost = _lost_starts(lines)
     open_at: list[tuple[int, Tree]] = [(-1, top)]
     is_lost = False
@@ -67,10 +68,10 @@ def q_tree(text: str) -> Tree:
         gpu = GPU.match(line) or _GPU_REST.match(line)
         if gpu or at in lost:
             bus = gpu[1] if gpu else ""
-            known = next((each for each in top["gpu"] if each.get("@id") == bus), None)
-            if known is None:  # and no line that is doubled
-                known = {"@id": bus or CUT}
+            known = {"@id": bus or CUT}
+            if bus not in by_bus:  # else the line is doubled
                 top["gpu"].append(known)
+            known = by_bus.setdefault(bus, known) if bus else known
             open_at = [(-1, top), (0, known)]
         if gpu:
             continue

@@ -2,7 +2,9 @@
 
 from preflight import regex as re
 
-_PLACED = re.compile(r"\x1b\[\d{1,4}(?:;\d{1,4}H|d)")
+_PLACED = re.compile(r"[^\n]*\x1b\[\d{1,4}(?:;\d{1,4}H|d)")
+_CLEARED = re.compile(r"\x1b\[(?:\?(?:10)?4[79][hl]|2J|H\x1b\[0?J)")
+"""Another screen starts, or that of the shell comes back; of an emptied one a text keeps the earlier state."""
 _STEP = re.compile(
     r"\x1b\[([?>]?\d{0,4})(?:;(\d{0,4}))?[\d;:]*([A-Za-z@])"
     r"|\x1b(?:\][^\x07\x1b]*\x07?|[()].|[^\[\]()\n])|[\r\n]|[^\x1b\r\n]+|\x1b"
@@ -12,21 +14,22 @@ _SCROLLS = frozenset("LMST")
 _EDGES = ("|", "+")
 _MOST = 1000
 """Lines and columns of a screen."""
+_LONGEST = 2 * _MOST
 
 
 class _Screen:
     """A terminal: its lines, and where the cursor is."""
 
     def __init__(self) -> None:
-        self.rows, self.top, self.y, self.x = [""], 0, 0, 0
+        self.rows, self.y, self.x = [""], 0, 0
 
     def put(self, shown: str) -> None:
         row = self.rows[self.y].ljust(self.x)
-        self.rows[self.y] = (row[: self.x] + shown + row[self.x + len(shown) :])[: 2 * _MOST]
-        self.x += len(shown)
+        self.rows[self.y] = (row[: self.x] + shown + row[self.x + len(shown) :])[:_LONGEST]
+        self.x = min(self.x + len(shown), _LONGEST)
 
     def move(self, y: int, x: int) -> None:
-        self.y, self.x = max(self.top, min(y, self.top + _MOST)), max(0, min(x, _MOST))
+        self.y, self.x = max(0, min(y, max(_MOST, self.y + 1))), max(0, min(x, _MOST))
         self.rows += [""] * (self.y + 1 - len(self.rows))
 
     def obey(self, kind: str, first: str, second: str) -> None:
@@ -34,32 +37,32 @@ class _Screen:
         row, count = self.rows[self.y], int(first) if first.isdigit() and first != "0" else 1
         if kind in ("H", "f", "d", "G"):
             at = count - 1 if kind == "G" else self.x if kind == "d" else int(second or 1) - 1
-            self.move(self.y if kind == "G" else self.top + count - 1, at)
+            self.move(self.y if kind == "G" else count - 1, at)
         elif kind in _MOVES:
             down, right = _MOVES[kind]
             self.move(self.y + down * count, self.x + right * count)
-        elif first == "?1049":
-            self.top = len(self.rows)  # another screen starts, or that of the shell comes back
-            self.move(self.top, 0)
-        elif kind == "J":
-            self.rows[self.top if first == "2" else self.y + 1 :] = []
-            self.move(self.y, self.x)
+        elif kind == "J" and first in ("", "0"):
+            self.rows[self.y + 1 :] = []
         elif kind == "b":
             self.put(row[self.x - 1 : self.x] * min(count, _MOST))
         if kind in ("K", "J") and first in ("", "0"):
             self.rows[self.y] = row[: self.x]
         elif kind in ("X", "P", "@"):
             kept = row[self.x + (kind != "@") * count :]
-            self.rows[self.y] = row[: self.x].ljust(self.x) + " " * (kind != "P") * min(count, _MOST) + kept
+            blanks = " " * (kind != "P") * min(count, _MOST)
+            self.rows[self.y] = (row[: self.x].ljust(self.x) + blanks + kept)[:_LONGEST]
 
 
 def drawn(text: str) -> str:
-    """Return a text with the last state of a screen as lines; a wrapped one is as wide as the screen.
+    """Return a text with the last state of each screen as lines; a wrapped one is as wide as the screen.
 
-    A text whose cursor is never put in a place stays as it is; what scrolls a part of the screen ends it.
+    A screen places the cursor before it ends a line: what a shell printed stays as it is, for its lines are
+    not those of the terminal. What scrolls a part of a screen ends it.
     """
-    if not _PLACED.search(text):
-        return text
+    return "".join(_last_state(part) if _PLACED.match(part) else part for part in _CLEARED.split(text))
+
+
+def _last_state(text: str) -> str:
     screen = _Screen()
     for step in _STEP.finditer(text):
         if step[3] in _SCROLLS:
@@ -70,10 +73,10 @@ def drawn(text: str) -> str:
             screen.move(screen.y + (step[0] == "\n"), 0)
         elif step[0][0] != "\x1b":
             screen.put(step[0])
-    rows = [row.rstrip() for row in screen.rows]
-    width = max(map(len, rows))
+    rows = [row for row in map(str.rstrip, filter(None, screen.rows)) if row]
+    width = max(map(len, rows), default=0)
     below = [*rows[1:], ""]
-    return "\n".join(
-        row.ljust(width) if row.startswith(_EDGES) and not rest.startswith(_EDGES) else row
-        for row, rest in zip(rows, below, strict=True)
+    return "".join(
+        f"{row.ljust(width) if row.startswith(_EDGES) and not rest.startswith(_EDGES) else row}\n"
+        for row, rest in zip(rows, below, strict=False)
     )

@@ -21,6 +21,8 @@ _NAMES = re.compile(r"[a-z\d ]*[a-z][a-z\d ]*")
 _ROW = re.compile(r"\s*(?:\d{8}\s+)?(?:[\d:]{8}\s+)?\d{1,2}\s+(?:\d{1,10}|-)\s")
 _WORD = re.compile(r"[\w.-]{1,20}\s*")
 _NARROWEST = 20
+_MOST_PIECES = 20
+"""Of a row of a monitor."""
 _SHORT = 3
 """Ends of lines in a text of one piece and its rest."""
 
@@ -42,7 +44,8 @@ def _unwrapped_monitor(text: str) -> str:
     lines = text.split("\n")
     count = len("".join([lines[0], *takewhile(_NAMES.fullmatch, lines[1:])]).split()) - 1
 
-    def is_piece(above: str, line: str) -> bool:
+    def is_piece(pieces: list[str], line: str) -> bool:
+        above = "".join(pieces[-_MOST_PIECES:])
         if not _NAMES.match(lines[1]):  # no row is wrapped within its values
             return _WORD.fullmatch(line) is not None and not above.endswith(" ")
         lacks = len(above.lstrip("# ").split()) < count
@@ -79,7 +82,7 @@ def _unwrapped_q(text: str) -> str:
         return text  # where nothing is indented a heading looks like a piece
     colon = max(set(colons), key=colons.count)
 
-    def is_piece(_: str, line: str) -> bool:
+    def is_piece(_: list[str], line: str) -> bool:
         alone = line.find(":", colon - 1) in (colon - 1, colon) or _Q_ALONE.match(line)
         return bool(line.strip()) and not alone
 
@@ -97,16 +100,16 @@ def _unwrapped_xml(text: str) -> str:
     return "\n".join(join_pieces(lines, lambda _, line: is_one_line or not line.lstrip().startswith("<")))
 
 
-def join_pieces(lines: list[str], is_piece: Callable[[str, str], bool]) -> list[str]:
+def join_pieces(lines: list[str], is_piece: Callable[[list[str], str], bool]) -> list[str]:
     """Return lines with each piece behind the line that it follows, where that is as long as the longest.
 
-    `is_piece` gets what is joined above, and the line.
+    `is_piece` gets the pieces above, and the line.
     """
-    width, was_full, joined = max(map(len, lines)), False, list[str]()
+    width, was_full, joined = max(map(len, lines)), False, list[list[str]]()
     for line in lines:
         if was_full and is_piece(joined[-1], line):
-            joined[-1] += line
+            joined[-1].append(line)
         else:
-            joined.append(line)
+            joined.append([line])
         was_full = len(line) == width
-    return joined
+    return list(map("".join, joined))

@@ -49,17 +49,38 @@ def test_the_last_state_of_a_watched_table_is_read(width: int) -> None:
     ("sent", "lines"),
     [
         ("ab\x1b[31mc", "ab\x1b[31mc"),  # colours alone
-        ("\x1b[1;1Habc\x1b[1;2Hx\x1b[2;3Hy", "axc\n  y"),
-        ("\x1b[2dab\x1b[1Ac\x1b[1Bd\x1b[2De", "  c\nabed"),
-        ("\x1b[1;1Ha-\x1b[3bz\x1b[1;2H\x1b[Kq", "aq"),
-        ("\x1b[1;1Habcdef\x1b[1;2H\x1b[2P\x1b[1@\x1b[5G\x1b[1X", "a de"),
-        ("\x1b[1;1Hab\r\ncd\x1b[2J\x1b[1;1Hx", "x\n"),
-        ("\x1b[1;1Hab\x1b[1Lcd", "ab"),
-        ("\x1b[1;1Hab\x1b[9999d\x1b]0;title\x07c", "ab" + "\n" * 1000 + "  c"),
+        ("\x1b[1;1Habc\x1b[1;2Hx\x1b[2;3Hy", "axc\n  y\n"),
+        ("\x1b[2dab\x1b[1Ac\x1b[1Bd\x1b[2De", "  c\nabed\n"),
+        ("\x1b[1;1Ha-\x1b[3bz\x1b[1;2H\x1b[Kq", "aq\n"),
+        ("\x1b[1;1Habcdef\x1b[1;2H\x1b[2P\x1b[1@\x1b[5G\x1b[1X", "a de\n"),
+        ("\x1b[1;1Hab\r\ncd\x1b[2J\x1b[1;1Hx", "ab\ncd\nx\n"),  # an earlier state
+        ("\x1b[1;1Hab\x1b[1Lcd\x1b[2Je", "ab\ne"),
+        ("\x1b[1;1Hab\x1b[9999d\x1b]0;title\x07c", "ab\n  c\n"),
+        ("ab\ncd\x1b[1;1Hx\x1b[?1049h\x1b[1;1Hy", "ab\ncd\x1b[1;1Hxy\n"),  # below what a shell printed
+        ("\x1b[9;9H" + 1005 * "\n" + "ab\ncd", "ab\ncd\n"),
     ],
 )
 def test_a_screen_is_what_was_drawn_last(sent: str, lines: str) -> None:
     assert drawn(sent) == lines
+
+
+@pytest.mark.parametrize("sent", ["\x1b[999;1Hx\x1b[?1049h", "\x1b[1;1H\x1b[;x", "\x1b[1;1H\x1b[999@x"])
+def test_a_screen_is_no_larger_than_a_terminal(sent: str) -> None:
+    assert len(drawn(sent * 3000)) < 3 * len(sent) * 3000
+
+
+def test_a_line_longer_than_any_value_is_of_no_gpu() -> None:
+    (gpu,) = gpus_of(parse_smi(f"{'x' * 200_000}\n0, NVIDIA H200, 3645 MiB, 143771 MiB\n", "h"))
+    assert gpu.name == "NVIDIA H200"
+
+
+@pytest.mark.parametrize("cleared", ["\x1b[H\x1b[2J", "\x1b[H\x1b[J", "\x1b[?1049h\x1b[H"])
+def test_a_program_that_draws_takes_nothing_from_what_a_shell_printed(cleared: str) -> None:
+    top = f"$ top\n{cleared}top - 10:00\x1b[K\x1b[2;1H{20 * '  1 root'}\x1b[24;1H\n$ "
+    listed = "".join(f"line {at}\n" for at in range(1100))
+    for text in (f"$ nvidia-smi\n{_TABLE}{top}", f"{top}ls\n{listed}$ nvidia-smi\n{_TABLE}"):
+        (gpu,) = gpus_of(parse_smi(text, "h"))
+        assert (gpu.name, gpu.pci_bus_id, gpu.temperature_c) == ("NVIDIA H200", "0000:00:06.0", 61.0)
 
 
 _PMON = """\
