@@ -117,7 +117,7 @@ def _lost_starts(lines: list[str]) -> set[int]:
         return {*[at for at in range(min(shown, default=0)) if _WITHIN.match(lines[at])][:1]}
     found, seen = set[int](), {""}
     for at, line in enumerate(lines if int(said[1]) > len(shown) else ()):
-        key = _OF_GPU.match(line)
+        key = _OF_GPU.match(line) if line != lines[at - 1] else None  # and no line that is doubled
         is_next = key and (seen == {""} or key[1] in seen) and len(shown) + len(found) < int(said[1])
         found |= {at} if is_next else set()
         seen = set() if is_next or at in shown else seen

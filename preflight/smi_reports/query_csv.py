@@ -275,12 +275,13 @@ def gpu_of_columns(values: dict[str, str]) -> Tree:
         _put(gpu, _COLUMNS[name], values[name])
     memory = gpu.get("fb_memory_usage", {})
     held = {name: int(match[1]) for name, text in memory.items() if (match := _MIB.fullmatch(text))}
-    if held.keys() >= {"total", "free"} and held["free"] <= held["total"] and "used" not in memory:
-        memory["used"] = str(held["total"] - held["free"] - held.get("reserved", 0))
+    if held.keys() >= {"total", "free"} and "used" not in memory:
+        used = held["total"] - held["free"] - held.get("reserved", 0)
+        memory |= {"used": str(used)} if used >= 0 else {}
     return gpu
 
 
-_NO_INDEX = re.compile(r"\s*\d+\s*[^\s\d]")
+_NO_INDEX = re.compile(r"\s*(?!\d+(?:\.0|:)?\s*$)\d")
 _REASON = re.compile(r"clocks_(?:event|throttle)_reasons\.(\w+)")
 _MASK = re.compile(r"0x[0-9A-Fa-f]{16}")
 _SLOWDOWNS = frozenset(

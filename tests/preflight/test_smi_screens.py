@@ -145,6 +145,20 @@ def test_a_gpu_whose_first_line_is_lost_keeps_its_number(lost: int) -> None:
     assert [isinstance(gpu.pci_bus_id, Missing) for gpu in gpus] == [at == lost for at in range(3)]
 
 
+def test_doubled_lines_of_one_gpu_are_of_no_other() -> None:
+    head = "==============NVSMI LOG==============\n\nAttached GPUs                       : 3\n"
+    doubled = "".join(f"{line}\n{line}\n" for line in _memory(9, 10).split("\n"))
+    gpus = gpus_of(parse_smi(f"{head}GPU 00000000:17:00.0\n{doubled}", "h"))
+    assert [isinstance(gpu.memory, Missing) for gpu in gpus] == [False, True, True]
+
+
+@pytest.mark.parametrize(("free", "used"), [(44_000, 1468), (45_800, None)])
+def test_what_is_in_use_is_never_less_than_nothing(free: int, used: int | None) -> None:
+    names = "index, name, memory.total [MiB], memory.free [MiB], memory.reserved [MiB]"
+    (gpu,) = gpus_of(parse_smi(f"{names}\n0.0, NVIDIA L40S, 46068 MiB, {free} MiB, 600 MiB\n", "h"))
+    assert (None if isinstance(gpu.memory, Missing) else gpu.memory.used_mib) == used
+
+
 def test_a_process_of_a_doubled_line_is_one() -> None:
     listed = _memory(9, 10).partition("Processes\n")[2]
     head = "==============NVSMI LOG==============\n\nAttached GPUs                       : 1\n"
