@@ -95,7 +95,9 @@ def _read_hosts(text: str) -> list[tuple[str, Facts]]:
 
 
 _LONGEST_REASON = 400
-_NO_ANSWER = re.compile(r"\s*(?:ssh: |Connection (?:to|closed|reset|timed) |Host key verification failed|\S+: Permission denied)")
+_NO_ANSWER = re.compile(
+    r"\s*(?:ssh: |Connection (?:to|closed|reset|timed) |Host key verification failed|\S+: Permission denied)"
+)
 """The words of ssh."""
 _UNKNOWN_FORM = "nothing that nvidia-smi prints"
 
