@@ -4,7 +4,7 @@ from preflight import regex as re
 
 _PLACED = re.compile(r"[^\n]*\x1b\[\d{1,4}(?:;\d{1,4}H|d)")
 _CLEARED = re.compile(r"\x1b\[(?:\?(?:10)?4[79][hl]|2J|H\x1b\[0?J)")
-"""Another screen starts, or that of the shell comes back; of an emptied one a text keeps the earlier state."""
+"""Another screen starts, or that of the shell comes back; an emptied one is an earlier state."""
 _STEP = re.compile(
     r"\x1b\[([?>]?\d{0,4})(?:;(\d{0,4}))?[\d;:]*([A-Za-z@])"
     r"|\x1b(?:\][^\x07\x1b]*\x07?|[()].|[^\[\]()\n])|[\r\n]|[^\x1b\r\n]+|\x1b"
