@@ -5,7 +5,7 @@ import signal
 import sys
 from collections.abc import Callable
 
-from launcher.launch.signals import InterruptChoice
+from launcher.launch.signals import CTRL_C, InterruptChoice
 from launcher.terminal.hangup import has_hung_up
 from launcher.terminal.screen import Screen
 
@@ -27,8 +27,9 @@ def _ask(screen: Screen, again: InterruptChoice) -> InterruptChoice:
         f"Ctrl-C: [d]etach and let the run continue, [s]top the run, or Enter to stay? (Ctrl-C: {again})"
     )
     screen.clear()
-    if screen.hurried:  # the next Ctrl-C has come while a slow terminal held up the question, or its end
-        return "detach" if has_hung_up() else again
+    if waiting := screen.hurried:  # it has come while a slow terminal held up the question
+        answer: InterruptChoice = again if waiting == CTRL_C else "stay"  # the run's loop heeds the others
+        return "detach" if has_hung_up() else answer
     before = signal.getsignal(signal.SIGINT)
 
     def raise_once(*_: object) -> None:

@@ -73,7 +73,7 @@ class FollowedRun:
             self._screen.finish()
             self._reporter.tell_digests()
             self._screen.show_ends(self._book.last_lines)
-        self._screen.hurry_when(lambda: False)
+        self._screen.hurry_when(lambda: "")
         self._stop_deadline.give_up_hosts()
 
     def _handle_event(self, event: RunEvent) -> None:

@@ -38,9 +38,9 @@ class SignalCounter:
         self._noted.append(number)
 
     @property
-    def waiting(self) -> bool:
-        """Whether one waits."""
-        return bool(self._noted)
+    def waiting(self) -> str:
+        """The name of the one that has waited longest, "" when none is waiting."""
+        return _signal_name(self._noted[0]) if self._noted else ""
 
     def pop(self, *, asks: bool = False) -> str:
         """Take the one that has waited longest; return its name, "" when none is waiting.

@@ -26,10 +26,10 @@ _SMALL_PIECE = 512
 
 
 class Outlet:
-    """A stream. `urgent`: whether to give up what waits; `patience_s`: how long writes may still wait."""
+    """A stream. `urgent`: for what a write is given up ("": nothing); `patience_s`: how long it may wait."""
 
     def __init__(self, stream: TextIO) -> None:
-        self.urgent: Callable[[], bool] = lambda: False
+        self.urgent: Callable[[], str] = lambda: ""
         self.patience_s = float("inf")
         self._stream = stream
         self._fd, self._piece = _opened(stream)

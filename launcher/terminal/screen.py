@@ -78,7 +78,7 @@ class Screen:
         """Show no more of the launchers: after a failure they repeat it in forty lines; files have them."""
         self._launcher_quiet = True
 
-    def hurry_when(self, urgent: Callable[[], bool]) -> None:
+    def hurry_when(self, urgent: Callable[[], str]) -> None:
         """Give up what waits for a slow terminal as soon as something is more urgent: Ctrl-C."""
         self._outlet.urgent = urgent
 
@@ -93,8 +93,8 @@ class Screen:
         return self._outlet.is_closed
 
     @property
-    def hurried(self) -> bool:
-        """Whether something more urgent than showing waits."""
+    def hurried(self) -> str:
+        """The signal that waits and is more urgent than showing, "" for none."""
         return self._outlet.urgent()
 
     def break_line(self) -> None:

@@ -1,15 +1,20 @@
 """What a person is asked at a terminal, and what each answer does: attach, rm, prune, stop; real ptys."""
 
+import io
 import json
 import os
 import re
 import signal
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
+from launcher.commands._interrupt_prompt import build_ctrl_c_prompt
+from launcher.terminal.screen import Screen
 from tests.launcher.asked_runs import ALIVE, LONG, LOST, NEW, OLD, OLDER, RUN, ended
 from tests.launcher.terminal import Home, Terminal
 
@@ -26,6 +31,16 @@ def home(tmp_path: Path) -> Iterator[Home]:
     home = Home(tmp_path / "home")
     yield home
     home.end_all()
+
+
+@pytest.mark.parametrize(("waiting", "answer"), [("Ctrl-C", "stop"), ("SIGTERM", "stay"), ("SIGHUP", "stay")])
+def test_what_came_while_the_question_was_written_is_no_answer_but_ctrl_c(waiting: str, answer: str) -> None:
+    screen = Screen(io.StringIO())
+    screen.hurry_when(lambda: waiting)
+    with mock.patch.object(sys, "stdin"), mock.patch.object(screen.stream, "isatty", return_value=True):
+        asks = build_ctrl_c_prompt(screen, again="stop")
+    assert asks is not None
+    assert asks() == answer
 
 
 @pytest.mark.parametrize(("keys", "words"), [("d\n", "d"), (CTRL_C, "Ctrl-C again"), (CTRL_D, "Ctrl-D")])

@@ -70,15 +70,15 @@ def test_a_write_is_given_up_for_what_is_more_urgent(slow: Slow) -> None:
     outlet = Outlet(slow.stream)
     times: list[float] = []
 
-    def urgent() -> bool:
+    def urgent() -> str:
         times.append(time.monotonic())
-        return len(times) > 2
+        return "Ctrl-C" if len(times) > 2 else ""
 
     outlet.urgent = urgent
     assert not outlet.write((FLOOD * LINES).decode())
     assert len(times) == 3
     slow.read()
-    outlet.urgent = lambda: False
+    outlet.urgent = lambda: ""
     assert outlet.write("next\n")
     assert slow.read().endswith(b"\nnext\n")  # on a line of its own
 
