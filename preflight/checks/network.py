@@ -83,7 +83,7 @@ def ranks_talk_over_a_fast_interface(
     with hardware behind them, at four times the speed; with an active InfiniBand or RoCE port NCCL uses that.
 
     Fix: `interface:` in hosts.yaml, on all hosts of the launch.
-    Source: /sys/class/net/*/speed; NCCL environment documentation, NCCL_SOCKET_IFNAME.
+    Source: /sys/class/net/*/speed; NCCL environment documentation, NCCL_SOCKET_IFNAME; the factor is ours.
     """
     ports = () if isinstance(facts.infiniband, Missing) else facts.infiniband
     value = _value(_NAMES[0], environ, job)

@@ -236,10 +236,11 @@ def test_a_process_in_two_lists_is_one_client_of_mps_or_one_that_computes() -> N
     client, desktop = (SimpleNamespace(pid=pid, usedGpuMemory=500 * MIB) for pid in (7, 8))
     nv = library(
         ComputeRunningProcesses_v3=[client, desktop],
-        MPSComputeRunningProcesses_v3=[client],
+        MPSComputeRunningProcesses_v3=[SimpleNamespace(pid=7, usedGpuMemory=None)],
         GraphicsRunningProcesses_v3=[desktop],
     )
-    assert [(each["pid"], each["kind"]) for each in processes(nv, object())] == [(7, "mps"), (8, "compute")]
+    listed = [(each["pid"], each["kind"], each["used_mib"]) for each in processes(nv, object())]
+    assert listed == [(7, "mps", 500), (8, "compute", 500)]
 
 
 def test_a_process_of_a_driver_before_450_has_its_pid_and_memory() -> None:

@@ -25,10 +25,11 @@ def processes(nv: Any, gpu: Any) -> list[Json]:
             raise
         for process in listed:
             pid, used = int(process.pid), process.usedGpuMemory
-            if kind == "graphics" and pid in found:
-                continue  # nvidia-smi's "C+G": one process, its memory counted once
+            if pid in found:  # "C+G", or "M+C", a client of MPS (driver 580): its memory counts once
+                found[pid]["kind"] = "mps" if kind == "mps" else found[pid]["kind"]
+                continue
             known = used is not None and int(used) != 0xFFFFFFFFFFFFFFFF
-            found[pid] = {  # "M+C", a client of MPS, is in the compute list too (driver 580)
+            found[pid] = {
                 "pid": pid,
                 "kind": kind,
                 "used_mib": int(used) >> 20 if known else missing("the driver does not say", "not-supported"),
