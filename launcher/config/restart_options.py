@@ -53,9 +53,8 @@ class RestartOptions:
         return min(self.backoff_s * 2.0 ** min(restarts, 16), max(self.backoff_s, MAX_BACKOFF_S))
 
 
-_COUNTS = ("retries", "max_restarts", "max_retries", "count", "times")
 RESTART_KEYS: tuple[Field, ...] = (
-    Field("max", integer(0, 1000), "How many times at most; 0: never.", "2", str(DEFAULT_MAX), _COUNTS),
+    Field("max", integer(0, 1000), "How many times at most; 0: never.", "2", str(DEFAULT_MAX)),
     Field(
         "exclude_failed_hosts",
         boolean(),

@@ -11,9 +11,9 @@ from launcher.config.host_fields import ADDRESS, INTERPRETER, gpus
 from launcher.config.host_names import USER_PATTERN
 from launcher.config.on_end_options import END_COMMAND
 from launcher.config.precision_names import PRECISION_ALIASES, PRECISIONS
-from launcher.config.restart_options import RESTART
-from launcher.config.slurm_options import SLURM
-from launcher.config.sync_options import SYNC
+from launcher.config.restart_options import RESTART, RESTART_KEYS
+from launcher.config.slurm_options import SLURM, SLURM_KEYS
+from launcher.config.sync_options import SYNC, SYNC_KEYS
 from launcher.config.value_types import (
     HOST_PATH,
     HOST_WORD,
@@ -31,6 +31,7 @@ from launcher.config.value_types import (
     boolean,
     duration,
     integer,
+    is_called,
 )
 from launcher.config.via_options import VIA
 from launcher.config.yaml_tree import YamlNode, hint_nearest, nearest
@@ -87,9 +88,16 @@ def _elsewhere(name: str) -> str:
         "of a host in hosts.yaml": HOST_KEYS,
         "at the top of hosts.yaml": INVENTORY_KEYS,
         "under expect: of a host in hosts.yaml": EXPECT_KEYS,
+        "under restart: of a run config": RESTART_KEYS,
+        "under slurm: of a run config": SLURM_KEYS,
+        "under sync: of a run config": SYNC_KEYS,
     }
     found = [place for place, keys in places.items() if name in {key.name for key in keys}]
-    return f"; it is a key {' and '.join(found)}" if found else ""
+    meant = (
+        f'"{key.name}" {place}' for place, keys in places.items() for key in keys if is_called(key, name)
+    )
+    other = "" if found else next(meant, "")
+    return f"; it is a key {' and '.join(found)}" if found else other and f"; did you mean {other}?"
 
 
 def _elsewhere_than_on_top(name: str) -> str:
@@ -100,34 +108,20 @@ def _elsewhere_than_on_top(name: str) -> str:
 
 
 HOST_KEYS: tuple[Field, ...] = (
-    Field(
-        "address",
-        ADDRESS,
-        "Where to connect; else ssh_config's HostName, else the name.",
-        "10.0.0.7",
-        others=("hostname", "host", "ip", "ansible_host"),
-    ),
+    Field("address", ADDRESS, "Where to connect; else ssh_config's HostName, else the name.", "10.0.0.7"),
     Field("port", integer(1, 65535), "SSH port; else ssh_config's, else 22.", "2222"),
-    Field(
-        "user",
-        Text("a user name", USER_PATTERN),
-        "User name on the host.",
-        "ada",
-        others=("login", "ansible_user"),
-    ),
+    Field("user", Text("a user name", USER_PATTERN), "User name on the host.", "ada"),
     Field(
         "identity_file",
         Text("a local path"),
         "Local path of the private key; `~` is your local home.",
         "~/.ssh/cluster",
-        others=("key", "key_file", "pem", "ansible_ssh_private_key_file"),
     ),
     Field(
         "jump",
         HOST_WORDS,
         "Jump hosts, outermost first; `none` overrides ssh_config's ProxyJump.",
         "[bastion]",
-        others=("bastion", "gateway"),
     ),
     Field(
         "via",
@@ -236,12 +230,7 @@ CONFIG_KEYS: tuple[Field, ...] = (
         "fsdp.yaml",
     ),
     Field(
-        "hosts",
-        HOST_WORDS,
-        "Where to run: names, ranges, groups, or all.",
-        '["l40s-[01-02]"]',
-        "localhost",
-        ("nodes", "machines", "inventory", "hostfile"),
+        "hosts", HOST_WORDS, "Where to run: names, ranges, groups, or all.", '["l40s-[01-02]"]', "localhost"
     ),
     Field(
         "gpus",

@@ -288,7 +288,43 @@ class Field:
     doc: str
     example: str
     default: str = ""  # for the reference; "" = not set
-    others: tuple[str, ...] = ()  # what other tools call it
+
+
+_OTHER_NAMES = {
+    "account": "project",
+    "address": "hostname host ip ansible_host",
+    "args": "arguments parameters script_args",
+    "backoff_s": "backoff delay wait",
+    "command": "run cmd commands entrypoint",
+    "env": "envs environment environment_variables variables",
+    "exclude": "ignore",
+    "from": "src source path",
+    "gpus": "num_gpus gpu_count nproc_per_node num_processes accelerators resources devices slots",
+    "hosts": "host nodes machines servers workers inventory hostfile num_nodes nnodes num_machines",
+    "identity_file": "key key_file pem ssh_key private_key ansible_ssh_private_key_file",
+    "interface": "nic ifname iface network",
+    "jump": "bastion gateway proxy proxy_jump proxyjump",
+    "main_port": "port master_port",
+    "max": "retries max_retries max_restarts attempts count times",
+    "on_end": "notify notification notifications email mail slack webhook on_failure on_success on_error",
+    "partition": "queue",
+    "port": "ssh_port ansible_port",
+    "python": "conda venv virtualenv interpreter python_path ansible_python_interpreter",
+    "restart": "retry retries max_retries max_restarts fault_tolerance",
+    "resume_args": "resume resume_from",
+    "sync": "file_mounts upload repos files",
+    "to": "dst dest target destination",
+    "user": "login username ssh_user ansible_user",
+    "via": "container docker podman kubectl pod image",
+    "workdir": "cwd chdir directory working_dir working_directory",
+}
+"""What other tools call a key of ours: Ansible, ssh, deepspeed, torchrun, SkyPilot, dstack, sbatch."""
+
+
+def is_called(key: Field, name: str) -> bool:
+    """Return whether a mistaken name is a key, but for its case, or what another tool calls it."""
+    word = name.lower().replace("-", "_")
+    return word == key.name or word in _OTHER_NAMES.get(key.name, "").split()
 
 
 @dataclass(frozen=True, slots=True)
@@ -310,8 +346,8 @@ class Section:
         for name, part in item.value.items():
             if name not in known:
                 names = tuple(known)
-                meant = (key.name for key in self.keys if name.lower() in key.others)
-                hint = self.elsewhere(name) or hint_nearest(next(meant, name), names)
+                meant = next((key.name for key in self.keys if is_called(key, name)), "")
+                hint = hint_nearest(meant, names) or self.elsewhere(name) or hint_nearest(name, names)
                 hint = hint or f"; expected one of {', '.join(names)}"
                 mistakes.add(part, f"unknown key{hint}")
             elif (value := known[name].read(part, mistakes)) is not None:

@@ -252,6 +252,17 @@ MISTAKES: dict[str, tuple[str, dict[str, object], str]] = {
     ),
     "unknown key": ("script: a\nprot: 1", {}, 'x.yaml:2: prot: unknown key; did you mean "main_port"?'),
     "word of another tool": ("script: a\nnodes: [b]", {}, 'nodes: unknown key; did you mean "hosts"?'),
+    "word of SkyPilot": ("script: a\nnum_nodes: 2", {}, 'num_nodes: unknown key; did you mean "hosts"?'),
+    "word of a host": (
+        "script: a\nconda: train",
+        {},
+        'conda: unknown key; did you mean "python" of a host in hosts.yaml?',
+    ),
+    "key of slurm": (
+        "script: a\npartition: gpu",
+        {},
+        "partition: unknown key; it is a key under slurm: of a run config",
+    ),
     "retries": ("script: a\nrestart: {retries: 1}", {}, 'restart.retries: unknown key; did you mean "max"?'),
     "no inheritance": ("script: a\nextends: b", {}, "extends: unknown key; expected one of"),
     "option of sbatch": ("slurm: {cpus_per_task: 8}", {}, "goes under sbatch: {cpus-per-task: ...}"),

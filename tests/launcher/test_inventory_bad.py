@@ -17,6 +17,11 @@ CASES: dict[str, tuple[bytes, str]] = {
         b"hosts:\n  a:\n    prot: 1\n",
         'hosts.yaml:3: hosts.a.prot: unknown key; did you mean "port"?',
     ),
+    "word of Ansible": (
+        b"hosts: {a: {ansible_python_interpreter: /v/bin/python}}\n",
+        'hosts.a.ansible_python_interpreter: unknown key; did you mean "python"?',
+    ),
+    "word in capitals": (b"hosts: {a: {PORT: 1}}\n", 'hosts.a.PORT: unknown key; did you mean "port"?'),
     "word of ssh": (b"hosts: {a: {HostName: b}}\n", 'hosts.a.HostName: unknown key; did you mean "address"?'),
     "no blank": (b"hosts:\n  a:\n    user:ada\n", '(write "user: ada", with a blank), got "user:ada"'),
     "unknown section": (b"host: {}\n", 'hosts.yaml:1: host: unknown key; did you mean "hosts"?'),
