@@ -29,7 +29,7 @@ class ConfirmationRequired(BadInput, code="no-answer"):
 
 
 class HostError(GpulaunchError, exit_code=ExitCode.UNREACHABLE, code="HOST001"):
-    """One host could not be used. `code` is the finding code it becomes in a preflight."""
+    """The host could not be used, for a reason that has no code of its own."""
 
     def __init__(self, host: str, message: str, fix: str = "") -> None:
         super().__init__(f"{host}: {message}", fix)
@@ -43,7 +43,7 @@ class NameNotResolved(HostError, code="HOST002"):
 
 
 class ConnectionRefused(HostError, code="HOST003"):
-    """Something answered that nothing listens on the SSH port."""
+    """The SSH port refused the connection: nothing listens on it."""
 
 
 class ConnectionTimedOut(HostError, code="HOST004"):

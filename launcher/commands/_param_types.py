@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 import click
 
-from launcher.commands._completion import complete_configs
+from launcher.commands._completion import complete_configs, complete_findings
 from launcher.config.precision_names import PRECISION_ALIASES, PRECISIONS
 from launcher.durations import EXPECTED, format_duration, parse_duration
 from launcher.local.home import at_home
@@ -24,6 +24,13 @@ gpus_option = click.option(
     default="",
     metavar="WHICH",
     help="all, none, auto, a count per host, or indices (0-3,6) or UUIDs.",
+)
+ignore_option = click.option(
+    "--ignore",
+    multiple=True,
+    metavar="CODES",
+    shell_complete=complete_findings,
+    help="Codes of findings that stop nothing, and are still shown; repeatable.",
 )
 plain_option = click.option(
     "--plain", is_flag=True, help="Whole lines only, as into a pipe; nothing is redrawn."

@@ -58,9 +58,12 @@ def run_options(function: Function) -> Function:
     return option(function)
 
 
-def run_argument(function: Function) -> Function:
-    """Add RUN, which is `last` where it is left out."""
-    return click.argument("run", default=LAST, shell_complete=complete_runs)(function)
+def run_argument(function: Function, default: str = LAST) -> Function:
+    """Add RUN, and to the help what it may be."""
+    summary, gap, rest = (function.__doc__ or "").partition("\n\n")
+    run = "RUN is a run's name, the start or the last six of its id, or `last`"
+    function.__doc__ = f"{summary}\n\n    {run}{' (the default)' if default else ''}.{gap}{rest}"
+    return click.argument("run", default=default, shell_complete=complete_runs)(function)
 
 
 RunPreference: TypeAlias = Literal["newest", "live", "exact"]

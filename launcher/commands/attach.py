@@ -62,7 +62,6 @@ class AttachOptions(FoundRunOptions):
 def command(run: str, **given: Any) -> int:
     """Follow RUN as `gpulaunch run` does, to its end.
 
-    RUN is its name, for the newest of that name, the first characters of its id, or `last`.
     A run that has failed and waits for a restart is started again by this client.
     Of what was printed before, the last part is shown; the local logs get all of it. Ctrl-C asks whether to
     detach or to stop the run; without a terminal it detaches, and so does SIGTERM. The exit code is the

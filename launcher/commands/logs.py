@@ -52,7 +52,6 @@ class LogsOptions(FoundRunOptions):
 def command(run: str, **given: Any) -> int:
     """Print the logs of RUN. Looking changes nothing for the run.
 
-    RUN is its name, for the newest of that name, the first characters of its id, or `last`.
     Exit code 3: a host of the run could not be read to the end; 5: the disk of the output is full.
     """
     options = LogsOptions(**given)

@@ -5,7 +5,6 @@ from typing import Any
 import click
 
 from launcher.commands._answer import json_option
-from launcher.commands._completion import complete_findings
 from launcher.commands._deep_options import deep_flag, deep_options
 from launcher.commands._host_options import (
     host_access_options,
@@ -14,7 +13,13 @@ from launcher.commands._host_options import (
     transport_option,
 )
 from launcher.commands._option_rules import excludes, needs
-from launcher.commands._param_types import LocalPathParam, PrecisionParam, config_option, gpus_option
+from launcher.commands._param_types import (
+    LocalPathParam,
+    PrecisionParam,
+    config_option,
+    gpus_option,
+    ignore_option,
+)
 
 
 @click.command()
@@ -25,13 +30,7 @@ from launcher.commands._param_types import LocalPathParam, PrecisionParam, confi
     "--port", type=click.IntRange(1, 65535), metavar="N", help="Main port, instead of the config's or 29500."
 )
 @click.option("--precision", type=PrecisionParam(), help="Mixed precision to judge for.")
-@click.option(
-    "--ignore",
-    multiple=True,
-    metavar="CODES",
-    shell_complete=complete_findings,
-    help="Show findings of CODE, but let them stop nothing.",
-)
+@ignore_option
 @click.option("--separately", is_flag=True, help="Judge each host for itself, not all as one launch.")
 @json_option
 @click.option(

@@ -27,11 +27,10 @@ from launcher.terminal.output import echo_json, echo_lines, no_utf8
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document with every value.")
 @logs_option("Where `gpulaunch run` kept its logs.", "runs")
 def command(run: str, target: Path | None, runs: Path, *, as_json: bool) -> None:
-    """Report a run: how it ended, its curves, what its ranks used, and what happened when.
+    """Report RUN: how it ended, its curves, what its ranks used, and what happened when.
 
-    RUN is its name, for the newest of that name, the first characters of its id, or `last`. The page is one
-    file with everything in it: no network, no script. What a detached run has printed since is on its hosts:
-    `gpulaunch fetch RUN` first.
+    The page is one file with everything in it: no network, no script. What a detached run has printed since
+    is on its hosts: `gpulaunch fetch RUN` first.
     """
     if as_json and str(target) == "-":
         raise BadInput("--html - and --json would both be on standard output", "give --html a file")

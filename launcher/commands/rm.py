@@ -25,8 +25,8 @@ from launcher.runs.search import unanswered_lines
 def command(run: str, *, yes: bool, as_json: bool, **given: Any) -> int:
     """Delete RUN's directory (logs, records) on every host of it. Its output and the local files stay.
 
-    RUN is the first characters of one id, or `last`, which is always asked about. Only what is over is
-    deleted. Exit code 1: it is not over, a host refused, or you said no; 3: a host could not be reached.
+    Of several that RUN fits none is deleted, nor one that is not over; `last` is always asked about. Exit
+    code 1: it is not over, a host refused, or you said no; 3: a host could not be reached.
     """
     options = FoundRunOptions(**given)
     access = open_host_access(options)

@@ -5,7 +5,7 @@ from typing import Any
 import click
 
 from launcher.commands._argv import LaunchCommand
-from launcher.commands._completion import complete_files, complete_findings, complete_hosts, complete_words
+from launcher.commands._completion import complete_files, complete_hosts, complete_words
 from launcher.commands._deep_options import deep_flag
 from launcher.commands._host_options import host_access_options, max_age_option, transport_option
 from launcher.commands._option_rules import excludes, needs
@@ -15,6 +15,7 @@ from launcher.commands._param_types import (
     all_ranks_option,
     config_option,
     gpus_option,
+    ignore_option,
     launch_option,
     logs_option,
     plain_option,
@@ -67,13 +68,7 @@ MOST_WAIT_S = 7 * 86400.0
 )
 @set_option
 @launch_option
-@click.option(
-    "--ignore",
-    multiple=True,
-    metavar="CODES",
-    shell_complete=complete_findings,
-    help="Findings that shall not stop the launch.",
-)
+@ignore_option
 @click.option("-n", "--dry-run", is_flag=True, help="Print the plan and why; start nothing.")
 @click.option("--show-secrets", is_flag=True, help="With --dry-run: print passwords and tokens as they are.")
 @click.option("--clean", is_flag=True, help="First end what is proven left over from dead runs of yours.")

@@ -24,7 +24,7 @@ from launcher.text import one_line
 @json_option
 @run_options
 def command(run: str, *, as_json: bool, **given: Any) -> int:
-    """Show what every rank of RUN is executing (its name, the start of its id, or `last`); it continues.
+    """Show what every rank of RUN is executing; it continues.
 
     Each rank's main thread, the innermost call first, and which ranks differ from most. All threads
     and DataLoader workers are in stacks-rank-N.log of the run. Exit code 3: a host did not answer.

@@ -7,13 +7,19 @@ from typing import Any, TypeAlias
 import click
 
 from launcher.commands._answer import Answer, encode_error, json_option
-from launcher.commands._completion import complete_runs
 from launcher.commands._host_access import open_host_access
 from launcher.commands._job_hosts import ask_slurm, reach_run
 from launcher.commands._on_end import deliver_due
 from launcher.commands._option_rules import excludes
 from launcher.commands._param_types import DurationParam
-from launcher.commands._run_options import FoundRunOptions, find_run, node_name, open_run, run_options
+from launcher.commands._run_options import (
+    FoundRunOptions,
+    find_run,
+    node_name,
+    open_run,
+    run_argument,
+    run_options,
+)
 from launcher.config.node_sets import fold_hosts
 from launcher.errors import GpulaunchError
 from launcher.exit_codes import ExitCode
@@ -34,7 +40,7 @@ JOB_STOP_TIMEOUT_S = 30.0
 
 
 @click.command("stop")
-@click.argument("run", default="", shell_complete=complete_runs)
+@partial(run_argument, default="")
 @click.option("--now", is_flag=True, help="SIGKILL right after SIGTERM: no time for a last checkpoint.")
 @click.option(
     "--grace",
@@ -46,7 +52,7 @@ JOB_STOP_TIMEOUT_S = 30.0
 @run_options
 @excludes("--now", "--grace", "gives no time between SIGTERM and SIGKILL")
 def command(run: str, *, now: bool, grace: float | None, yes: bool, as_json: bool, **given: Any) -> int:
-    """Stop RUN (its name, the start of its id, or `last`): SIGTERM on every node, a grace period, SIGKILL.
+    """Stop RUN: SIGTERM on every node, a grace period, SIGKILL.
 
     Of several that RUN fits it is the one that lives; of one that was started again, the last start. RUN may
     be the id of a Slurm job: its run is stopped, which ends the job; one that waits is cancelled. Without RUN
