@@ -104,7 +104,8 @@ _UNKNOWN_FORM = "nothing that nvidia-smi prints"
 
 def _read_parts(parts: Parts) -> list[tuple[str, Facts]]:
     """Return the facts of each host of several."""
-    return [(name, _read_or_missing(text)) for name, text in parts]
+    facts = {text: _read_or_missing(text) for _, text in parts}
+    return [(name, facts[text]) for name, text in parts]
 
 
 def _read_or_missing(text: str) -> Facts:

@@ -11,10 +11,14 @@ from preflight.smi_reports.table import MAX_GPUS, add_readings, table_tree
 
 Tree = dict[str, Any]
 
-HEAD = r"^\|[^\S\n]*(?:NVITOP [\d.]+[^\S\n]|NVIDIA-SMI [^\n]*\n(?:[^\n]*\n){3,5}[+|](?:=+\+){4})"
+HEAD = (
+    r"^(?:(?:\|[^\S\n]*)?NVITOP [\d.]+[^\S\n]+Driver Version:"
+    r"|\|[^\S\n]*NVIDIA-SMI [^\n]*\n(?:[^\n]*\n){3,5}[+|](?:=+\+){4})"
+)
 """Its first versions print nvidia-smi's, and a fourth column of bars as well."""
 _HEAD = re.compile(HEAD, re.MULTILINE | re.IGNORECASE)
-_SIZE = re.compile(r"(?<![\w.])(\d{1,6}(?:\.\d{1,2})?)(GiB|KiB)")
+_SIZE = re.compile(r"(?<![\w.])(\d{1,6}(?:\.\d{1,2})?)([GMK]iB)")
+_MIB = {"GiB": 1024, "MiB": 1, "KiB": 1 / 1024}
 _COMPACT = re.compile(
     r"^\|[^\S\n]+(\d{1,3})[^\S\n]+(\S+[^\S\n]+[\dN]\S*[^|\n]*)\|([^|\n]*)\|([^|\n]*)\|", re.MULTILINE
 )
@@ -54,7 +58,7 @@ def nvitop_tree(text: str) -> tuple[Tree, bool]:
 
 
 def _in_mib(found: re.Match[str]) -> str:
-    return f"{round(float(found[1]) * 1024 if found[2] == 'GiB' else float(found[1]) / 1024)}MiB"
+    return f"{round(float(found[1]) * _MIB[found[2]])}MiB".rjust(len(found[0]))
 
 
 def _narrow(line: str) -> str:

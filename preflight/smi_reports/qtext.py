@@ -27,7 +27,7 @@ _MEASURED = re.compile(r"_temp$|power_draw|power_limit|^(?:graphics|sm|gpu|memor
 """Keys of which a number has a unit behind it, unless it is cut."""
 _NO_UNIT = re.compile(r"\d+(?: M?i?)?")
 _ATTACHED = re.compile(r"Attached GPUs\s*: (\d{1,3})\s*$")
-_WITHIN = re.compile(r"[ \t]+\w[^:]*:")
+_WITHIN = re.compile(r"[ \t]+\w[^:]* :")
 _OF_GPU = re.compile(r" {4}(?!MIG Device)(\w[^:]*?)\s*(?::|$)")
 _NAME = re.compile(r"^\s*Product Name\s*: ")
 _CUT_BARS = re.compile(r"\|.*[^|+]$")

@@ -55,10 +55,13 @@ _DIFF = re.compile(r"^--- .*\n\+\+\+ .*\n@@ -1(?:,\d+)? \+1(?:,\d+)? @@.*\n", re
 _TAGS = re.compile(r"</?(?:pre|code|span|div|p|samp|tt|strong|b)\b[^<>\n]{0,200}>|<br ?/?>", re.IGNORECASE)
 _FENCE = re.compile(r"^```(?=[\w.]+, )|(?<=[^`\s])```$", re.MULTILINE)
 """In the lines of what it holds, as chats write it."""
+_CELL_END = re.compile(r"</t[hd]>\s*<t[hd]\b[^<>\n]{0,200}>", re.IGNORECASE)
+_ROW_END = re.compile(r"\s*</?(?:table|thead|tbody|tr|th|td)\b[^<>\n]{0,200}>\s*", re.IGNORECASE)
+"""Of a table of a web page."""
 _BOLD = re.compile(r"(?<=[|\s])\*\*([^*|\n]{1,60})\*\*(?=[|\s])")
 _BOXES = str.maketrans(
     {
-        **dict.fromkeys("\u2502\u2503\u2551\uff5c", "|"),
+        **dict.fromkeys("\u2502\u2503\u2551\uff5c\u00a6", "|"),
         **dict.fromkeys("\u2500\u2501\u2013", "-"),
         "\u2014": "--",
         "\u2550": "=",
@@ -113,6 +116,8 @@ def cleaned(text: str) -> str:
         text = text.replace("$\n", "\n").replace("^I", "\t")
     if "&lt;nvidia_smi_log" in text or "<nvidia_smi_log&gt;" in text:
         text = html.unescape(text).replace("\u00a0", " ")
+    if "</td>" in text.lower():
+        text = html.unescape(_ROW_END.sub("\n", _CELL_END.sub("\t", text)))
     text = plain_csv(_without_pane(_after_diff(text)))
     if len(_TAG_OF_HOST.findall(text)) > _LEAST_SPLIT * text.count("\n"):
         text = _TAG_OF_HOST.sub(r"\1: ", text)
@@ -155,7 +160,9 @@ def plain_text(text: str) -> str:
     width = max(map(len, lines)) if _QUOTE.fullmatch(found[1]) else 0
     below = text[found.start() :].split("\n", 2 * _NEXT_LINES + 1)[: 2 * _NEXT_LINES + 1]
     following = [
-        line for above, line in pairwise(below) if line.startswith(found[1].rstrip()) or len(above) != width
+        line
+        for above, line in pairwise(below)
+        if not width or line.startswith(found[1].rstrip()) or len(above) != width
     ]  # without what a terminal wrapped
     if not found[1].strip():
         following = _of_indented_block(following, found[1])

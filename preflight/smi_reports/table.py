@@ -315,12 +315,12 @@ def _processes(gpus: list[Tree], text: str) -> None:
     if not is_closed(text):
         doubtful |= set(range(max(last, 0), len(gpus)))
     for index, gpu in enumerate(gpus):
+        rows, is_absent = by_index[index], gpu.get("product_name", LOST) == LOST and "@id" not in gpu
         if index in unlisted:
             gpu["processes"] = UNLISTED
-            continue
-        if gpu.get("product_name", LOST) == LOST and "@id" not in gpu:  # of `absent_gpu`
-            continue
-        if by_index[index] or index not in doubtful:
-            gpu["processes"] = {"process_info": by_index[index]}
-        if index in doubtful:
+        elif rows or not (is_absent or index in doubtful):
+            gpu["processes"] = {"process_info": rows}
+        elif not is_absent and is_closed(text):
+            gpu["processes"] = CUT
+        if rows and index in doubtful:
             gpu.pop("fb_memory_usage", None)

@@ -30,10 +30,10 @@ _EDGE = "+----------------------------------------------------------------------
             [[1032], [2044]],
             [True, False],
         ),
-        (_ROW_0 + "|    1   N/A  N/A      2044\n", [[1032], None], [True, False]),
+        (_ROW_0 + "|    1   N/A  N/A      2044\n", [[1032], None], [True, True]),
         (_ROW_0 + "|    1   N/A  N/A      2044      C   python3\n" + _EDGE, [[1032], [2044]], [True, True]),
-        (_ROW_0, [[1032], None], [False, False]),
-        ("", [None, None], [False, False]),
+        (_ROW_0, [[1032], None], [False, True]),
+        ("", [None, None], [True, True]),
     ],
     ids=["whole", "a cut cell", "a cut row", "a row without memory", "no edge", "no rows"],
 )

@@ -31,8 +31,8 @@ def _first(name: str, old: str, new: str) -> Gpu:
         ("p100.q.txt", "GPU Current Temp ", "GPU         Temp ", "temperature_c"),
         ("p100.q.txt", "GPU UUID                              : G", "GPU UUID : Enabled\n    X : G", "uuid"),
         ("2xl40s-busy.table.txt", "39120MiB", "39 120MiB", "memory"),
-        ("2xl40s-busy.table.txt", "|    0   N/A  N/A ", "/A ", "memory"),
-        ("2xl40s-busy.table.txt", "39100MiB |\n|    1", "39100MiB ||    1", "memory"),
+        ("2xl40s-busy.table.txt", "|    0   N/A  N/A ", "/A ", "processes"),
+        ("2xl40s-busy.table.txt", "39100MiB |\n|    1", "39100MiB ||    1", "processes"),
         ("8xa100-mig.nvlink.txt", "\t Link 4: 25 GB/s\n", "", "nvlinks"),
         ("8xa100-mig.nvlink.txt", "\t Link 11: 25 GB/s\n", "", "nvlinks"),
         ("2xl40s-busy.table.txt", "W / ", "? W / ", "power_w"),
@@ -71,6 +71,12 @@ def test_a_gpu_that_lost_its_first_line_counts_though_the_one_above_reads_alike(
     assert [gpu.memory for gpu in gpus_of(parse_smi("\n".join(lines), "h"))] == [
         gpu.memory for gpu in gpus_of(parse_smi(text, "h"))
     ]
+
+
+def test_a_gpu_that_lost_its_number_keeps_the_processes_that_the_list_names() -> None:
+    text = (_FOLDER / "2xl40s-busy.table.txt").read_text(encoding="utf-8")
+    gpus = gpus_of(parse_smi(text.replace("|   1  NVIDIA", "|      NVIDIA"), "h"))
+    assert [gpu.processes for gpu in gpus] == [gpu.processes for gpu in gpus_of(parse_smi(text, "h"))]
 
 
 def test_rows_in_another_order_are_the_gpus_of_their_numbers() -> None:
@@ -112,6 +118,8 @@ def test_errors_of_which_a_line_is_lost_are_not_counted_as_none() -> None:
     gpu = _first("h100-remap-pending.q.txt", "            SRAM Uncorrectable ", "            X ")
     assert not isinstance(gpu.ecc, Missing)
     assert isinstance(gpu.ecc.uncorrected_volatile, Missing)
+    without_mode = _first("h100-remap-pending.q.txt", "    ECC Mode\n        Current ", "    X\n        X ")
+    assert without_mode.ecc == _first("h100-remap-pending.q.txt", "\n", "\n").ecc
 
 
 def test_counts_of_errors_below_two_lines_that_are_one_are_of_an_unknown_group() -> None:

@@ -78,6 +78,12 @@ _LOG_AND_ROTATED_LOG = "".join(
             id="an arrow behind a value",
         ),
         pytest.param(
+            "    Note: drained\nGPU 00000000:01:00.0\n    Temperature\n        GPU Current Temp : 67 C\n",
+            "temperature_c",
+            [67],
+            id="indented notes",
+        ),
+        pytest.param(
             "# gpu   pid  type  sm  command\n    0     7     C   9  python3    1     8     C   9  sh\n",
             "index",
             [0, 1],

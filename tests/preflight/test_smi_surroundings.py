@@ -126,6 +126,24 @@ def test_hosts_are_named_in_front_of_what_they_print(
     assert [_whole(facts) for facts in found] == [_whole(parse_smi(text, "h")) for text in texts.values()]
 
 
+@pytest.mark.parametrize(
+    ("names", "hosts"),
+    [
+        ("n[08-10]", ["n08", "n09", "n10"]),
+        ("r[1-2]-n[3,5],m1 (5)", ["r1-n3", "r1-n5", "r2-n3", "r2-n5", "m1"]),
+        ("n1,n[2-1]", ["n1", "n[2-1]"]),
+        ("n[1-9999999],m1", ["n[1-9999999]", "m1"]),
+        ("n[1-40]-[1-40]", ["n[1-40]-[1-40]"]),
+        ("n[a-b]", ["n[a-b]"]),
+    ],
+)
+def test_hosts_that_clush_folds_have_what_one_of_them_printed(names: str, hosts: list[str]) -> None:
+    rule, one, two = "-" * 15, _recorded("2xl40s-busy.table.txt"), _recorded("titan-rtx.table.txt")
+    found = parse_hosts(f"{rule}\n{names}\n{rule}\n{one}{rule}\nz\n{rule}\n{two}", "h")
+    assert [facts.host for facts in found] == [*hosts, "z"]
+    assert {_whole(facts) for facts in found[:-1]} == {_whole(parse_smi(one, "h"))}
+
+
 @pytest.mark.parametrize("title", ["## node-{}\n\n", "=== node-{} ===\n", "host: node-{}\n"])
 def test_titles_that_differ_by_a_letter_name_hosts(title: str) -> None:
     one, two = _recorded("2xl40s-busy.table.txt"), _recorded("titan-rtx.table.txt")
@@ -252,13 +270,19 @@ def test_a_list_of_processes_in_comments_is_one(text: str) -> None:
     assert "pid 771" in str(parse_smi(text, "h").gpus)
 
 
-def test_a_csv_in_columns_of_blanks_or_in_fences_of_a_chat_is_read() -> None:
+def test_a_csv_in_columns_fences_or_a_web_page_is_read() -> None:
     text = _recorded("2xl40s-busy.query.csv")
     fenced = f"Ada 10:02\n```{text.rstrip()}```\nBob 10:03\n"
     assert _whole(parse_smi(fenced, "h")) == _whole(parse_smi(text, "h"))
     rows = [line.split(", ") for line in text.splitlines()]
     lines = ["".join(f"{value:42}" for value in row).rstrip() for row in rows]
-    assert _whole(parse_smi("\n".join(lines) + "\n", "h")) == _whole(parse_smi(text, "h"))
+    cells = ["".join(f"<td align=right>{value}</td>\n" for value in row) for row in rows]
+    for other in (
+        "\n".join(lines),
+        text.replace("\n", "\n\n\n"),
+        f"<table><tr>{'</tr><tr>'.join(cells)}</tr></table>",
+    ):
+        assert _whole(parse_smi(f"{other}\n", "h")) == _whole(parse_smi(text, "h"))
 
 
 def test_rows_without_names_are_of_gpus_that_they_number() -> None:

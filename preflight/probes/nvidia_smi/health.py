@@ -11,9 +11,6 @@ from .values import NOT_HELD, all_or_first_missing, find, not_understood, value_
 
 def ecc(gpu: Json) -> Any:
     """Return facts.Ecc: the totals of drivers before 450, the sums over memories of later ones."""
-    enabled = value_at(gpu, yes, "ecc_mode/current_ecc", "ecc_mode/current")
-    if isinstance(enabled, dict):
-        return enabled
 
     def total(since: str, word: str, old: str) -> Any:
         group = (gpu.get("ecc_errors") or {}).get(since) if isinstance(gpu.get("ecc_errors"), dict) else None
@@ -29,12 +26,15 @@ def ecc(gpu: Json) -> Any:
             return NOT_HELD  # a line of them is lost, which may be the one that is not 0
         return sum(known) if known else (values[0] if values else NOT_HELD)
 
-    return {
-        "enabled": enabled,
+    enabled = value_at(gpu, yes, "ecc_mode/current_ecc", "ecc_mode/current")
+    counts = {
         "corrected_volatile": total("volatile", "correctable", "single_bit"),
         "uncorrected_volatile": total("volatile", "uncorrectable", "double_bit"),
         "uncorrected_aggregate": total("aggregate", "uncorrectable", "double_bit"),
     }
+    if enabled == NOT_HELD and any(isinstance(count, int) for count in counts.values()):
+        enabled = True  # where it is off no errors are counted
+    return enabled if isinstance(enabled, dict) else {"enabled": enabled, **counts}
 
 
 def remap(gpu: Json) -> Any:
