@@ -273,10 +273,10 @@ def _wants_json(argv: Sequence[str]) -> bool:
 def _failure(error: BaseException, argv: Sequence[str]) -> GpulaunchError:
     """Report an error on stderr; return it as one of ours."""
     if isinstance(error, KeyboardInterrupt):
-        return _Interrupted("interrupted")
+        return _Interrupted("interrupted", "type the command again")
     if isinstance(error, click.exceptions.Abort):
         if not isinstance(error.__context__, EOFError):  # click raises it from None, which hides no context
-            return _Interrupted("interrupted")
+            return _Interrupted("interrupted", "type the command again")
         with suppress(OSError):
             echo(err=True)  # the question is on this line
         return _report(ConfirmationRequired())
@@ -291,13 +291,14 @@ def _failure(error: BaseException, argv: Sequence[str]) -> GpulaunchError:
 
     if is_terminal_closed(error):
         drop_terminal()
-        return _TerminalClosed("the terminal was closed")
+        return _TerminalClosed("the terminal was closed", "type the command again")
     return _report(_of_system(error) if isinstance(error, OSError) else _bug(error))
 
 
 def _print_document(error: GpulaunchError, *, indent: int | None) -> None:
     """Print the error as the one document of --json, with what the command had to say before it failed."""
-    about = {"code": error.code, "message": error.message, "fix": error.fix, "hosts": list(error.hosts)}
+    fix = error.fix or "put right what the message names, then type the command again"
+    about = {"code": error.code, "message": error.message, "fix": fix, "hosts": list(error.hosts)}
     said = error.document if error.document is not None else {"schema": "gpulaunch.error/1"}
     with suppress(OSError):
         echo_json({**said, "exit_code": error.exit_code, "error": about}, indent=indent)

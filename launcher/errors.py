@@ -28,10 +28,46 @@ class ConfirmationRequired(BadInput, code="no-answer"):
         super().__init__("confirmation required, but stdin is not a terminal", fix)
 
 
+HOST_FIXES: dict[str, str] = {
+    "HOST001": "type the command again; if it fails in the same way, `ssh HOST true` shows more.",
+    "HOST002": "correct the name, or give `address:` in hosts.yaml; `getent hosts NAME` shows what resolves.",
+    "HOST003": "check `port:` in hosts.yaml, and on the host that sshd runs: `systemctl status ssh`.",
+    "HOST004": "is the host up, and is the way to it open? `ping HOST`, `nc -vz HOST 22`; through a jump "
+    "host: `jump:`.",
+    "HOST005": "compare the fingerprint with the host's own, then `--accept-new-host-keys`, or `ssh HOST` "
+    "once.",
+    "HOST006": "ask the administrator whether the host was reinstalled. If it was: `ssh-keygen -R HOST`. "
+    "If the administrator cannot explain it, do not connect: it may be a machine in between.",
+    "HOST007": "`ssh-copy-id HOST` (`ssh-keygen -t ed25519` first where there is none), or name the key with"
+    " `--identity-file` or `identity_file:` in hosts.yaml, or `ssh-add` it.",
+    "HOST008": "set `python:` of the host in hosts.yaml to the training environment's interpreter, 3.9 or "
+    "newer.",
+    "HOST009": "the last lines it said are in the message; run `gpulaunch preflight HOST` again, then report"
+    " it.",
+    "HOST010": "something else answers: a start-up file that ends the shell, or a forced command. `ssh HOST "
+    "true`.",
+    "HOST011": "look at the host's load, at its storage (a hanging mount), and at the start-up files of its "
+    "login shell, which run first (conda, pyenv, modules): `ssh HOST uptime`.",
+    "HOST012": "ask for a login shell on the host (`chsh`), or log in as another `user:`; a start-up file "
+    "that ends the shell does the same. `ssh HOST true`.",
+    "HOST013": "install the command where it is to run, or correct `via:` in hosts.yaml.",
+    "HOST014": "`docker start NAME` on the host; `docker ps -a` lists its containers. A run that was in the "
+    "container has ended with it.",
+    "HOST015": "on the host: `docker ps` as the same user. Ask for the group `docker`, or write `sudo: true` "
+    "beside the name in `via:`.",
+    "HOST016": "try the command of `via:` by hand: what you type must arrive unchanged at `COMMAND cat`, "
+    "without a pseudo terminal.",
+    "HOST017": "read the command. If you trust it, run gpulaunch at a terminal and answer yes, or move the "
+    "host to ~/.config/gpulaunch/hosts.yaml.",
+}
+"""What to do about a host by the code of its error, where nobody knows better."""
+
+
 class HostError(GpulaunchError, exit_code=ExitCode.UNREACHABLE, code="HOST001"):
     """The host could not be used, for a reason that has no code of its own."""
 
     def __init__(self, host: str, message: str, fix: str = "") -> None:
+        fix = fix or HOST_FIXES.get(self.code, "").replace("HOST", host)
         super().__init__(f"{host}: {message}", fix)
         self.host = host
         self.hosts = (host,)

@@ -1,7 +1,6 @@
 """The question of Ctrl-C at a terminal; the run continues meanwhile."""
 
 import select
-import signal
 import sys
 from collections.abc import Callable
 
@@ -10,7 +9,7 @@ from launcher.terminal.hangup import has_hung_up
 from launcher.terminal.screen import Screen
 
 _TURN_S = 0.1
-"""How often the question looks for other signals: they wait for the run's loop, which it holds up."""
+"""How often the question looks for signals: they wait for the run's loop, which it holds up."""
 _CHOICES: dict[str, InterruptChoice] = {"d": "detach", "s": "stop"}
 
 
@@ -27,27 +26,16 @@ def _ask(screen: Screen, again: InterruptChoice) -> InterruptChoice:
         f"Ctrl-C: [d]etach and let the run continue, [s]top the run, or Enter to stay? (Ctrl-C: {again})"
     )
     screen.clear()
-    if waiting := screen.hurried:  # it has come while a slow terminal held up the question
-        answer: InterruptChoice = again if waiting == CTRL_C else "stay"  # the run's loop heeds the others
-        return "detach" if has_hung_up() else answer
-    before = signal.getsignal(signal.SIGINT)
-
-    def raise_once(*_: object) -> None:
-        signal.signal(signal.SIGINT, before)  # a further one is for the run's loop, wherever we are by then
-        raise KeyboardInterrupt
-
     try:
-        signal.signal(signal.SIGINT, raise_once)
-        while not select.select([sys.stdin], [], [], _TURN_S)[0]:
-            if screen.hurried:  # SIGTERM is not asked about
-                screen.break_line()
-                return "stay"
-        word = sys.stdin.readline()
-    except KeyboardInterrupt:
-        screen.break_line()  # the terminal has shown ^C on this line
-        return again
+        while not (waiting := screen.hurried) and not select.select([sys.stdin], [], [], _TURN_S)[0]:
+            pass
+        word = "" if waiting else sys.stdin.readline()
     except OSError:  # the terminal was closed
         return "detach"
-    finally:
-        signal.signal(signal.SIGINT, before)
+    if waiting:
+        screen.break_line()  # the terminal has shown ^C on this line
+        if waiting == CTRL_C:
+            screen.take_hurried()
+        answer: InterruptChoice = again if waiting == CTRL_C else "stay"  # the run's loop heeds the others
+        return "detach" if has_hung_up() else answer
     return _CHOICES.get(word.strip().lower()[:1], "stay") if word else "detach"

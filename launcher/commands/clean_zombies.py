@@ -161,11 +161,7 @@ class _CleanSession:
         return code
 
     def _print_errors(self, errors: dict[str, GpulaunchError]) -> None:
-        words = self.access.inventory.access_words
-        fixes = {name: complete_commands(error.fix, words) for name, error in errors.items()}
-        self.print_lines(
-            unanswered_lines({name: error.detail for name, error in errors.items()}, fixes, what="")
-        )
+        self.print_lines(unanswered_lines(errors, self.access.inventory.access_words, what=""))
 
     def _request(self, entry: HostEntry) -> AgentRequest:
         ports = self.clean_options.filter.ports or (DEFAULT_MAIN_PORT,)

@@ -72,7 +72,7 @@ def command(hosts: tuple[str, ...], **given: Any) -> int:
     )
     found = search(entries, access.open, width=access.width, listed=listed, ended=True, tail=0)
     answer = Answer("gpulaunch.removal/1", as_json=options.as_json)
-    for line in unanswered_lines({name: error.detail for name, error in found.errors.items()}):
+    for line in unanswered_lines(found.errors, access.inventory.access_words):
         answer.say(line, err=True)
     for name, run_ids in found.other_hosts.items():
         count = count_noun(len(run_ids), "run")

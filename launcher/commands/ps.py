@@ -15,7 +15,6 @@ from launcher.commands._host_access import open_host_access
 from launcher.commands._host_options import HostOptions, host_access_options, hosts_argument
 from launcher.commands._job_hosts import reach_run
 from launcher.commands._on_end import deliver_due
-from launcher.config.host_access_args import complete_commands
 from launcher.config.node_sets import fold_hosts
 from launcher.config.slurm_options import is_inside_job
 from launcher.errors import BadInput, SlurmError
@@ -73,11 +72,11 @@ def command(hosts: tuple[str, ...], *, ended: bool, as_json: bool, **given: Any)
         echo(_describe_absence([entry.name for entry in answered], found.other_hosts, ended=ended))
     strays = group_alike((words, run_id) for run_id, each in found.strays.items() for words in each)
     rejected = (f"{name_first(run_ids, 2)}: {words}" for words, run_ids in strays.items())
-    words = access.inventory.access_words
-    fixes = {name: complete_commands(error.fix, words) for name, error in found.errors.items() if code}
-    for name in fixes.keys() & {*records, *map(run_name, records)}:
+    fixes = {} if code else dict.fromkeys(errors, "")
+    for name in (errors.keys() if code else set()) & {*records, *map(run_name, records)}:
         fixes[name] = f"if the run is meant: gpulaunch attach {name}"
-    echo_lines((*rejected, *unanswered_lines(errors, fixes)), err=True)
+    unanswered = unanswered_lines(found.errors, access.inventory.access_words, fixes)
+    echo_lines((*rejected, *unanswered), err=True)
     unseen = list_unseen(records, {run.run_id for run in found.runs}, found.errors)
     echo_lines([f"not known to be over: {name_first(unseen, 3)}"] if unseen else [], err=True)
     echo_lines([describe_gone(gone)] if gone else [], err=True)

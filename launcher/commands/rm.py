@@ -7,7 +7,7 @@ import click
 
 from launcher.commands._answer import Answer, json_option
 from launcher.commands._host_access import open_host_access
-from launcher.commands._remove import confirm_delete, encode_errors, remove_runs
+from launcher.commands._remove import confirm_delete, remove_runs
 from launcher.commands._run_options import FoundRunOptions, find_run, run_argument, run_options
 from launcher.errors import BadInput
 from launcher.exit_codes import ExitCode
@@ -44,6 +44,6 @@ def command(run: str, *, yes: bool, as_json: bool, **given: Any) -> int:
         return answer.finish(ExitCode.NEGATIVE, runs=[], unreachable={})
     if not confirm_delete("Delete its logs and records on the hosts?", answer, yes=yes, fix=fix):
         return answer.finish(ExitCode.NEGATIVE, runs=[], unreachable={})
-    for line in unanswered_lines(encode_errors(found.unheard)):
+    for line in unanswered_lines(found.unheard, access.inventory.access_words):
         answer.say(line, err=True)
     return remove_runs([found], access.open, answer, found.unheard)

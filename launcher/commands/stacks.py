@@ -54,6 +54,6 @@ def show_stacks(found: RemoteRun, access: HostAccess, options: FoundRunOptions, 
         echo_json({**document, "exit_code": int(code)})
     else:
         echo_lines(render_hang(hang))
-    for line in unanswered_lines(reasons):
+    for line in unanswered_lines(errors, access.inventory.access_words):
         echo(line, err=True)
     return code

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from launcher.config import host_ranges
+from launcher.config.foreign_inventory import advise_on_inventory
 from launcher.config.host_fields import local_interpreter_expected
 from launcher.config.host_names import HOST_RULE, is_host
 from launcher.config.inventory import ALL, FILE_NAME, LOCALHOST, HostEntry, Inventory, find_local_python
@@ -43,7 +44,13 @@ def load_inventory(path: Path | None) -> Inventory:
     mistakes = ConfigIssues()
     from launcher.config.yaml_reader import read_file  # noqa: PLC0415 - yaml is a tenth of a run's imports
 
-    root = read_file(path, mistakes, first_lines=_FIRST_LINES)
+    try:
+        root = read_file(path, mistakes, first_lines=_FIRST_LINES)
+    except ConfigError as error:
+        with suppress(OSError, ValueError):
+            advice = advise_on_inventory(path.read_text(encoding="utf-8"))
+            error.fix = "; or ".join(filter(None, (error.fix, advice)))
+        raise
     data = INVENTORY.read(root, mistakes) or {}
     reader = _Reader(path, root, mistakes)
     defaults = reader.defaults(data.get("defaults", {}))
@@ -155,7 +162,8 @@ class _Reader:
             return {}
         for name in names:
             if not is_host(name) or name == ALL:
-                self._mistake(key, f'"{name}" cannot be a host\'s name: it may hold {HOST_RULE}')
+                rule = _as_keys(name) or f": it may hold {HOST_RULE}"
+                self._mistake(key, f'"{name}" cannot be a host\'s name{rule}')
                 return {}
         if addresses and len(addresses) != len(names):
             self._mistake(f"{key}.address", f"{len(addresses)} addresses for {len(names)} hosts")
@@ -242,6 +250,15 @@ class _Reader:
     def _mistake(self, key: str, text: str) -> None:
         item = _find(self.root, key)
         self.mistakes.add(replace(item, key=key), text)
+
+
+def _as_keys(name: str) -> str:
+    """Return how `user@host:port` is written as a host with its keys, "" for what is not that."""
+    with suppress(BadInput):
+        spot = host_ranges.parse_ssh_target(name)
+        keys = [f"user: {spot.user}"] * bool(spot.user) + [f"port: {spot.port}"] * (spot.port is not None)
+        return f' (write "{spot.host}: {{{", ".join(keys)}}}")'
+    return ""
 
 
 def _merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:

@@ -264,7 +264,8 @@ def find_config(name_or_path: str) -> Path:
             if path.is_file():
                 return path
     looked = ", ".join(str(folder) for folder in search_path())
-    near = nearest(name_or_path, tuple(list_configs()))
+    beside = next((each for suffix in SUFFIXES if Path(each := f"{name_or_path}{suffix}").is_file()), "")
+    near = beside or nearest(name_or_path, tuple(list_configs()))
     meant = f'did you mean "{near}"?' if near else "gpulaunch init SCRIPT writes one;"
     raise ConfigError(f'no run config "{name_or_path}" in {looked}', f"{meant} a path to a file works too")
 

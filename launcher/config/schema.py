@@ -92,6 +92,8 @@ def _elsewhere(name: str) -> str:
         "under slurm: of a run config": SLURM_KEYS,
         "under sync: of a run config": SYNC_KEYS,
     }
+    if "passw" in name.lower():
+        return "; no file of gpulaunch holds a password: it asks at a terminal, `ssh-copy-id HOST` ends that"
     found = [place for place, keys in places.items() if name in {key.name for key in keys}]
     meant = (
         f'"{key.name}" {place}' for place, keys in places.items() for key in keys if is_called(key, name)
@@ -168,7 +170,7 @@ INVENTORY_KEYS: tuple[Field, ...] = (
         MapOf(
             Section(HOST_KEYS, elsewhere=_elsewhere),
             "a host name or a range such as l40s-[01-04]",
-            r"[A-Za-z0-9_\[][A-Za-z0-9_.:,/\[\]-]*",
+            r"[A-Za-z0-9_\[][A-Za-z0-9_.:@,/\[\]-]*",
         ),
         "Hosts by name; a range means several, and a plain name refines the range it is in.",
         "{titan: {address: 10.0.0.7}}",

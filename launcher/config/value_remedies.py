@@ -22,7 +22,9 @@ def as_list(value: Any, *, least: int = 1) -> str:
 
 
 def as_key(value: Any, pattern: str) -> str:
-    """Return how the first name of a list is written as a key."""
+    """Return how the first name of a list, or of text, is written as a key."""
+    if isinstance(value, str) and re.fullmatch(pattern, word := value.replace(",", " ").split(" ")[0]):
+        return f' (write "{word}:" in a line of its own below)'
     first = value[0].value if isinstance(value, tuple) and value else None
     if isinstance(first, dict):  # `- titan: {port: 22}`
         first = next(iter(first), None)

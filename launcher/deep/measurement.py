@@ -94,9 +94,11 @@ def _prepare(launch: LaunchRequest, result: PreflightResult, options: DeepOption
     )
     for _ in range(_ROUNDS):
         checked = preflight_hosts(request)
-        bad = {name: one_line(error.detail, 200) for name, error in checked.errors.items()}
-        bad |= list_blocked_hosts(checked)
-        left_out += tuple(Unmeasured(name, None, why) for name, why in bad.items())
+        bad = {
+            name: Unmeasured(name, None, one_line(error.detail, 200), error.fix)
+            for name, error in checked.errors.items()
+        } | list_blocked_hosts(checked)
+        left_out += tuple(bad.values())
         if not bad:
             return _without_cluster_findings(request, checked, left_out)
         request = replace(request, entries=tuple(each for each in request.entries if each.name not in bad))

@@ -66,7 +66,7 @@ class FollowedRun:
     def _following(self) -> Iterator[SignalCounter]:
         """Follow all hosts within, with signals counted; then end what the screen shows."""
         with capture_signals() as interrupts:
-            self._screen.hurry_when(lambda: interrupts.waiting)
+            self._screen.hurry_when(lambda: interrupts.waiting, interrupts.pop)
             for follower in self._followers.values():
                 follower.start()
             yield interrupts

@@ -1,6 +1,7 @@
 """Signals that ask the client to end, counted by a handler and taken by the run's loop."""
 
 import signal
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
@@ -13,6 +14,9 @@ InterruptChoice: TypeAlias = Literal["detach", "stop", "stay"]
 
 CTRL_C = "Ctrl-C"
 TERMINAL_CLOSED = "SIGHUP"
+BOUNCE_S = 0.25
+"""Two SIGINT within this time are one press: a wrapper passes on what the terminal has sent already, and who
+presses twice so fast has not seen what the first one does."""
 _NAMES: dict[int, str] = {signal.SIGINT: CTRL_C, signal.SIGUSR1: TIME_LIMIT}
 
 
@@ -31,11 +35,16 @@ class SignalCounter:
 
     def __init__(self) -> None:
         self._noted: list[int] = []
+        self._pressed_at = float("-inf")
 
     def record(self, number: int, frame: FrameType | None) -> None:
         """Count one; the handler does nothing else, for it may run in the middle of anything."""
         del frame
-        self._noted.append(number)
+        before = self._pressed_at
+        if number == signal.SIGINT:
+            self._pressed_at = time.monotonic()
+        if number != signal.SIGINT or self._pressed_at - before >= BOUNCE_S:
+            self._noted.append(number)
 
     @property
     def waiting(self) -> str:

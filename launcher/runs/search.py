@@ -3,8 +3,10 @@
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any
 
+from launcher.config.host_access_args import complete_commands
 from launcher.config.inventory import ALL, LOCALHOST, HostEntry, Inventory
 from launcher.config.node_sets import fold_hosts
 from launcher.errors import AgentProtocolError, GpulaunchError, HostError, HostsUnusable
@@ -178,17 +180,20 @@ def _not_found(word: str, answered: Sequence[str], found: SearchResult) -> Gpula
     )
     if not found.errors:
         return BadInput(f"{what} was found on {where}", fix)
-    reasons = {name: error.detail for name, error in found.errors.items()}
-    lines = [f"{what} was found on {where}, and others did not answer", *unanswered_lines(reasons)]
+    lines = [f"{what} was found on {where}, and others did not answer", *unanswered_lines(found.errors)]
     return HostsUnusable(tuple(found.errors.values()), "\n".join(lines), fix)
 
 
 def unanswered_lines(
-    errors: Mapping[str, str], fixes: Mapping[str, str] | None = None, what: str = "not asked: "
+    errors: Mapping[str, GpulaunchError],
+    access_words: Sequence[str] = (),
+    fixes: Mapping[str, str] = MappingProxyType({}),
+    what: str = "not asked: ",
 ) -> Iterator[str]:
     """Yield why hosts were not asked, by host; reasons that differ in numbers or keys only are one.
 
-    The fix of the first of them follows, where `fixes` has it and no line before did.
+    The fix of the first of them follows, where no line before had it; `fixes` are better ones for some, and
+    `access_words` the options that commands in them need.
     """
     shown = {""}
 
@@ -196,11 +201,12 @@ def unanswered_lines(
         words = _WORD.findall(_FINGERPRINT.sub("KEY", reason))
         return _NUMBER.sub("#", " ".join("HOST" if word == host else word for word in words))
 
-    for hosts in group_alike((kind(host, reason), host) for host, reason in errors.items()).values():
-        bare = {errors[host].replace(host, "") for host in hosts}
+    for hosts in group_alike((kind(host, error.detail), host) for host, error in errors.items()).values():
+        bare = {errors[host].detail.replace(host, "") for host in hosts}
         more = " (the others alike)" if len(bare) > 1 else ""
-        yield f"{fold_hosts(hosts)}: {what}{errors[hosts[0]]}{more}"
-        fix = (fixes or {}).get(hosts[0], "")
+        error = errors[hosts[0]]
+        yield f"{fold_hosts(hosts)}: {what}{error.detail}{more}"
+        fix = fixes.get(hosts[0], complete_commands(error.fix, access_words))
         if fix not in shown:
             yield f"  fix: {fix}"
             shown.add(fix)

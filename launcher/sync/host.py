@@ -23,8 +23,9 @@ from preflight.frozen import dataclass
 Value = TypeVar("Value")
 
 START_S = 30.0
-ANSWER_S = 600.0
-"""Hashing a large tree on a slow file server takes minutes, once; the lock alone may take one."""
+ANSWER_S = 120.0
+"""Hashing a large tree on a slow file server takes minutes, once, and the host says meanwhile that it works;
+what says nothing for so long hangs in a file server that does not answer."""
 _LEVEL = 1
 _BATCH = 1 << 18
 """Bytes that are collected before they are sent: small files travel together."""
@@ -207,7 +208,8 @@ class SyncClient(Closing):
         """Return the next answer. Raises SyncFailed with the host's own words."""
         if self._answers is None:
             raise HostError(self.host, "the sync is closed")
-        answer = self._answers.next(timeout_s)
+        while "busy" in (answer := self._answers.next(timeout_s)):
+            pass
         if "error" in answer:
             message = f"{self.host}: {one_line(str(answer['error']), 500)}"
             failure = SyncFailed(message, one_line(str(answer.get("fix", "")), 300))

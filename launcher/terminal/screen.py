@@ -33,6 +33,7 @@ class Screen:
     def __init__(self, stream: TextIO | None = None) -> None:
         self.stream = stream or sys.stdout
         self._outlet = Outlet(self.stream)
+        self.take_hurried: Callable[[], str] = str
         self._colour = supports_color(self.stream)
         self._cut: set[tuple[str, str]] = set()  # logs of which not all was shown
         self._recent: dict[str, deque[str]] = {}  # by host, where all of LEADING was shown: its last lines
@@ -78,9 +79,12 @@ class Screen:
         """Show no more of the launchers: after a failure they repeat it in forty lines; files have them."""
         self._launcher_quiet = True
 
-    def hurry_when(self, urgent: Callable[[], str]) -> None:
-        """Give up what waits for a slow terminal as soon as something is more urgent: Ctrl-C."""
-        self._outlet.urgent = urgent
+    def hurry_when(self, urgent: Callable[[], str], take: Callable[[], str] = str) -> None:
+        """Give up what waits for a slow terminal as soon as something is more urgent: Ctrl-C.
+
+        `take` removes what is, for a question that it answers.
+        """
+        self._outlet.urgent, self.take_hurried = urgent, take
 
     @property
     def disk_is_full(self) -> bool:

@@ -35,8 +35,7 @@ def the_memory_keeps_what_was_written(deep: DeepRun) -> Iterator[Problem]:
     """
     for each in deep.unmeasured:
         subject = "" if each.gpu is None else f"gpu{each.gpu}"
-        fix = each.fix or f"gpulaunch preflight {each.host}"
-        yield Problem(f"not measured: {each.why}", fix, subject, Severity.UNKNOWN, hosts=(each.host,))
+        yield Problem(f"not measured: {each.why}", each.fix, subject, Severity.UNKNOWN, hosts=(each.host,))
     for rank in deep.ranks:
         if rank.memory is not None and rank.memory.bad_words:
             words = f"{rank.memory.bad_words} words of its memory came back changed"

@@ -184,12 +184,16 @@ class RankDeep:
 
 @dataclass(frozen=True, slots=True)
 class Unmeasured:
-    """A GPU or a host that no rank measured, and why."""
+    """A GPU or a host that no rank measured, why, and what to do; "" shows the host's findings."""
 
     host: str
     gpu: int | None  # None: the host itself
     why: str
     fix: str = ""
+
+    def __post_init__(self) -> None:
+        """Fill the fix in."""
+        object.__setattr__(self, "fix", self.fix or f"gpulaunch preflight {self.host}")
 
 
 @dataclass(frozen=True, slots=True)

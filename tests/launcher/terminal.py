@@ -14,6 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from launcher.config.disconnect_options import DEFAULT_GRACE_S
+from launcher.launch.signals import BOUNCE_S
 from launcher.onhost.supervisor.node import node_name
 from tests.launcher.run_plans import run_id
 
@@ -88,6 +89,7 @@ class Terminal:
     def __init__(self, home: Home, *words: str, hears_of_end: bool = True) -> None:
         """`hears_of_end`: SIGHUP comes when the terminal is closed, as from a shell that was not killed."""
         self.screen = b""
+        self._pressed_at = 0.0
         self.pid, self._terminal = pty.fork()
         if self.pid == 0:
             if not hears_of_end:
@@ -101,7 +103,13 @@ class Terminal:
         self._wait(lambda: self.screen.decode(errors="replace").count(text) >= times, timeout_s)
 
     def press(self, keys: str) -> None:
-        """Type; "\\x03" is Ctrl-C and "\\x04" the end of input, which the terminal itself turns into them."""
+        """Type; "\\x03" is Ctrl-C and "\\x04" the end of input, which the terminal itself turns into them.
+
+        As of a person, no Ctrl-C follows another at once.
+        """
+        if keys == "\x03":
+            time.sleep(max(0.0, self._pressed_at + 2 * BOUNCE_S - time.monotonic()))
+            self._pressed_at = time.monotonic()
         os.write(self._terminal, keys.encode())
 
     def close(self) -> None:

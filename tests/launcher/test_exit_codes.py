@@ -71,6 +71,7 @@ def test_every_error_has_a_code_of_the_table_and_one_document(
     assert document["exit_code"] == error.exit_code
     assert set(document["error"]) == {"code", "message", "fix", "hosts"}
     assert document["error"]["message"] == error.message
+    assert document["error"]["fix"]
     assert err.startswith("error: ")
     if isinstance(error, errors.HostError | errors.HostsUnusable):
         assert document["error"]["hosts"] == ["titan"]

@@ -129,6 +129,10 @@ CASES: dict[str, tuple[bytes, str]] = {
     "addresses of another count": (b"hosts: {'a[1-2]': {address: 'x[1-3]'}}\n", "3 addresses for 2 hosts"),
     "reserved name": (b"hosts: {all: }\n", '"all" cannot be a host\'s name'),
     "option as name": (b"hosts: {-oX: }\n", "expected a host name"),
+    "password": (b"hosts: {a: {password: x}}\n", "no file of gpulaunch holds a password"),
+    "port in the name": (b"hosts:\n  a:2222:\n", '(write "a: {port: 2222}")'),
+    "user in the name": (b"hosts:\n  ada@a:22:\n", '(write "a: {user: ada, port: 22}")'),
+    "hosts in a line": (b"hosts: a,b\n", '(write "a:" in a line of its own below)'),
     "group of strangers": (
         b"hosts: {titan: }\ngroups: {g: [titn]}\n",
         '"titn" is not under hosts; did you mean "titan"?',
@@ -211,6 +215,27 @@ def test_what_is_no_mapping_is_told_with_how_to_begin(tmp_path: Path, text: str)
     begin = re.findall("`(.*?)`", caught.value.fix)
     path.write_text(f"{begin[0]}\n  {begin[1].replace('NAME', 'titan')}\n")
     assert set(load_inventory(path).hosts) == {"titan"}
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("a slots=2  # two\n\nb:4\n", "gpulaunch init --hosts a,b writes one"),
+        ("[gpus]\na ansible_host=192.0.2.1\nb\n", "gpulaunch init --hosts a,b writes one"),
+        ("192.0.2.1 a a.lan\n192.0.2.2 b\n", "gpulaunch init --hosts a,b writes one"),
+        ("Host a\n  HostName 192.0.2.1\n", "leave -i out"),
+        ("hosts:\n\ta: 1\n", ""),
+        ("".join(f"n{number}\n" for number in range(20)), "--hosts n0,n1,n2,n3,n4,n5,n6,n7,... writes one"),
+    ],
+)
+def test_a_list_of_hosts_of_another_tool_is_told_with_what_takes_it(
+    tmp_path: Path, text: str, expected: str
+) -> None:
+    path = tmp_path / "hosts.yaml"
+    path.write_text(text)
+    with pytest.raises(ConfigError) as caught:
+        load_inventory(path)
+    assert caught.value.fix.endswith(expected) if not expected else expected in caught.value.fix
 
 
 def test_all_mistakes_are_told_at_once_in_the_files_order(tmp_path: Path) -> None:

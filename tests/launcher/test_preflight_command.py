@@ -9,8 +9,8 @@ from click.testing import CliRunner, Result
 
 from launcher.cli import cli
 from launcher.commands._preflight import parse_gpus
-from launcher.error_codes import HOST_FIXES, host_codes
-from launcher.errors import BadInput
+from launcher.error_codes import host_codes
+from launcher.errors import HOST_FIXES, BadInput
 from launcher.remote.recording import record_json
 from preflight.checks.runner import load_checks
 from tests.extra_recordings import SMI

@@ -88,8 +88,10 @@ def test_nothing_is_looked_for_above_gits_root(deep: Path) -> None:
     (deep / "hosts.yaml").rename(deep.parent / "hosts.yaml")
     (deep / "gpulaunch").rename(deep.parent / "gpulaunch")
     assert load_inventory(None).path is None
-    with pytest.raises(ConfigError, match='no run config "train"'):
+    Path("train.yaml").touch()
+    with pytest.raises(ConfigError, match='no run config "train"') as caught:
         find_config("train")
+    assert caught.value.fix.startswith('did you mean "train.yaml"?')
 
 
 def test_nothing_is_looked_for_above_home(deep: Path, monkeypatch: pytest.MonkeyPatch) -> None:

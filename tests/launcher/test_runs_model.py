@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from launcher.config.inventory import HostEntry
+from launcher.errors import HostError
 from launcher.planning.run_record import build_run_record, read_record
 from launcher.rundir.end_state import explain_end
 from launcher.rundir.run_id import format_start, make_run_id, names_run
@@ -366,18 +367,20 @@ def test_escapes_from_a_host_do_not_reach_the_terminal() -> None:
 def test_hosts_that_are_silent_for_one_reason_share_a_line() -> None:
     way = "no way to 10.0.0.{} port 22: No route to host"
     unknown = "{} does not resolve"
-    errors = {f"n{number:02}": way.format(number) for number in range(1, 33)}
-    errors |= {"g1": "not known: SHA256:a/B+1c=", "g2": "not known: SHA256:Zz/9q"}
-    errors |= {"n40": unknown.format("n40"), "titan": unknown.format("titan"), "t4": "refused"}
-    assert list(unanswered_lines(errors)) == [
+    reasons = {f"n{number:02}": way.format(number) for number in range(1, 33)}
+    reasons |= {"g1": "not known: SHA256:a/B+1c=", "g2": "not known: SHA256:Zz/9q"}
+    reasons |= {"n40": unknown.format("n40"), "titan": unknown.format("titan"), "t4": "refused"}
+    fixes = {"g1": "gpulaunch preflight g1", "t4": "start sshd"}
+    errors = {name: HostError(name, reason, fixes.get(name, "is it up?")) for name, reason in reasons.items()}
+    assert list(unanswered_lines(errors, fixes=dict.fromkeys(errors, ""))) == [
         f"n[01-32]: not asked: {way.format(1)} (the others alike)",
         "g[1-2]: not asked: not known: SHA256:a/B+1c= (the others alike)",
         "n40,titan: not asked: n40 does not resolve",
         "t4: not asked: refused",
     ]
-    fixes = {"n01": "is it up?", "g1": "ask", "n40": "is it up?", "t4": "start sshd"}
-    lines = list(unanswered_lines(errors, fixes))
-    assert [lines[at] for at in (1, 3, 6)] == ["  fix: is it up?", "  fix: ask", "  fix: start sshd"]
+    lines = list(unanswered_lines(errors, ("-i", "my.yaml")))
+    expected = ["  fix: is it up?", "  fix: gpulaunch preflight -i my.yaml g1", "  fix: start sshd"]
+    assert [lines[at] for at in (1, 3, 6)] == expected
 
 
 def test_a_lost_run_is_listed_with_the_way_off_the_list() -> None:

@@ -7,10 +7,13 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
 from launcher.errors import HostError, SyncFailed
+from launcher.onhost import answer
+from launcher.sync.host import SyncClient
 from launcher.sync.sync import SyncJob, send_tree
 from launcher.sync.tree import read_tree
 from tests.launcher.sync_tree import ENTRY, listing, opener, receiver, sync, write
@@ -310,6 +313,17 @@ def test_no_python_there_is_told_with_what_to_set(here: Path, there: Path) -> No
     with pytest.raises(HostError, match="cannot be started") as failure:
         send_tree(SyncJob(lambda: tree, {"titan": str(there)}), [entry], opener, lambda _: None)
     assert "hosts.yaml" in failure.value.fix
+
+
+def test_a_host_that_works_long_says_so_and_is_waited_for(capsys: pytest.CaptureFixture[str]) -> None:
+    with mock.patch.object(answer, "_last_beat", [float("-inf")]):
+        answer.beat()
+        answer.beat()
+    assert capsys.readouterr().out.count('{"busy": true}') == 1
+    client = SyncClient(mock.Mock(), "python3")
+    client._stream = mock.Mock()
+    client._answers = mock.Mock(next=mock.Mock(side_effect=[{"busy": True}, {"busy": True}, {"staged": 3}]))
+    assert client.staged() == 3
 
 
 def test_two_syncs_of_one_directory_take_turns(here: Path, there: Path) -> None:

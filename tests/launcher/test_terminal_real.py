@@ -18,6 +18,7 @@ from pathlib import Path
 import pyte
 import pytest
 
+from launcher.launch.signals import BOUNCE_S
 from launcher.rundir.run_id import make_run_id
 from tests.launcher.terminal import end_processes
 
@@ -158,6 +159,7 @@ def test_ctrl_c_stops_the_run_and_leaves_a_clean_terminal(started: Callable[...,
     seen.until(lambda rows: any("step 10/40 loss:" in row for row in rows))
     os.write(seen.fd, b"\x03")
     seen.until(lambda rows: any("or Enter to stay?" in row for row in rows))
+    time.sleep(2 * BOUNCE_S)
     os.write(seen.fd, b"\x03")
     code, rows = seen.end()
     assert code == 130

@@ -2,7 +2,8 @@
 
 from itertools import groupby
 
-from launcher.error_codes import HOST_FIXES, host_codes
+from launcher.error_codes import host_codes
+from launcher.errors import HOST_FIXES
 from preflight.checks.explain import render_heading
 from preflight.checks.registry import Check, family_of
 from preflight.checks.runner import load_checks

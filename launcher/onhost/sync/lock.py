@@ -6,6 +6,7 @@ import os
 import time
 from contextlib import suppress
 
+from ..answer import beat
 from .errors import SyncRefused
 from .safe_dir import STATE, SafeDirectory
 from .staging import remove_tree
@@ -35,6 +36,7 @@ def take_lock(directory: SafeDirectory) -> tuple[int, bool]:
                 "another sync has been writing %s for %g s" % (directory.root, LOCK_WAIT_S),
                 "wait for it to end, or give each run a directory of its own with sync.to",
             )
+        beat()
         time.sleep(0.1)
 
 

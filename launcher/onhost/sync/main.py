@@ -19,7 +19,8 @@ stdin, one JSON line each, in this order, and the answers:
                                  and the lock free; only "stamps" may follow
 At the end of stdin all uncommitted files are removed.
 
-Answers by lines (answer.py); {"error": TEXT, "fix": TEXT} ends it.
+Answers by lines (answer.py); {"busy": true} comes before one that takes long; {"error": TEXT, "fix": TEXT}
+ends it.
 """
 
 import json

@@ -6,6 +6,7 @@ import os
 from contextlib import suppress
 from typing import Any
 
+from ..answer import beat
 from .errors import SyncRefused
 
 CHUNK = 1 << 20
@@ -83,6 +84,7 @@ class SafeDirectory:
 
     def stat(self, parts: list[str]) -> os.stat_result | None:
         """Return the status of a path, None if it does not exist."""
+        beat()
         fd = self.parent(parts)
         if fd is None:
             return None
@@ -98,6 +100,7 @@ class SafeDirectory:
         with open(fd, "rb") as file:
             for data in iter(lambda: file.read(CHUNK), b""):
                 digest.update(data)
+                beat()
         return digest.hexdigest()
 
     def link(self, parts: list[str]) -> str:

@@ -5,6 +5,7 @@ import os
 import stat
 from typing import BinaryIO
 
+from ..answer import beat
 from .errors import SyncRefused
 from .protocol import chunks
 from .safe_dir import CHUNK, STATE, SafeDirectory, parts_of
@@ -101,4 +102,5 @@ def is_complete(file: BinaryIO, entry: TreeEntry) -> bool:
     digest = hashlib.sha256()
     for data in iter(lambda: file.read(CHUNK), b""):
         digest.update(data)
+        beat()
     return digest.hexdigest() == entry.content
