@@ -60,7 +60,7 @@ HOST_FIXES: dict[str, str] = {
     "HOST017": "read the command. If you trust it, run gpulaunch at a terminal and answer yes, or move the "
     "host to ~/.config/gpulaunch/hosts.yaml.",
 }
-"""What to do about a host by the code of its error, where nobody knows better."""
+"""What to do about a host by the code of its error, where an error says nothing of its own."""
 
 
 class HostError(GpulaunchError, exit_code=ExitCode.UNREACHABLE, code="HOST001"):

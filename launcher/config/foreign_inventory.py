@@ -11,7 +11,7 @@ def advise_on_inventory(text: str) -> str:
     """Return what to type for an ssh_config, a hostfile, /etc/hosts or Ansible's INI, "" for others."""
     lines = [words for line in text.splitlines() if (words := line.partition("#")[0].split())]
     if any(words[0].lower() == "host" for words in lines):
-        return "gpulaunch reads ~/.ssh/config by itself: leave -i out, and name its hosts as for ssh"
+        return "gpulaunch reads ~/.ssh/config anyway: leave -i out, and name its hosts as for ssh"
     names = dict.fromkeys(_names(lines))
     if not names or len(names) < len(lines) / 2:
         return ""

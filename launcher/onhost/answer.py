@@ -10,7 +10,7 @@ from typing import Any
 
 MARKER = "GPULAUNCH-ANSWER-1"
 BEAT_S = 5.0
-"""How often a program that works says so: who waits tells it from one that hangs in a dead file server."""
+"""How often a program that works says so, which one that hangs in a dead file server does not."""
 _last_beat = [time.monotonic()]
 
 
