@@ -21,6 +21,9 @@ if not TYPE_CHECKING:
             setattr(self, name, found)
             return found
 
+        def __reduce__(self) -> tuple[Any, ...]:
+            return compile, self._written
+
     def compile(pattern: str | bytes, flags: int = 0) -> _LatePattern:  # noqa: A001
         """As re.compile, which raises `error` when the pattern is first used."""
         return _LatePattern(pattern, flags)

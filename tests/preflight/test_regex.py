@@ -1,6 +1,8 @@
 """Patterns of the client are compiled when something asks them, and all of them compile."""
 
+import copy
 import importlib
+import pickle
 import pkgutil
 import re
 from types import ModuleType
@@ -38,6 +40,12 @@ def test_a_wrong_pattern_says_so_at_its_use() -> None:
     late = regex.compile("(")
     with pytest.raises(regex.error, match="missing"):
         late.search("text")
+
+
+def test_a_pattern_is_copied_and_pickled_as_one_of_the_library_is() -> None:
+    for late in (regex.compile("a+", regex.ASCII), regex.compile(b"a+")):
+        for same in (copy.copy(late), copy.deepcopy(late), pickle.loads(pickle.dumps(late))):
+            assert (same.pattern, same.flags) == (late.pattern, late.flags)
 
 
 def _late_patterns(module: ModuleType) -> list[re.Pattern[str]]:
