@@ -238,10 +238,10 @@ def add_subparsers(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
 
 def add_parser(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
     """Return the parser of one command."""
-    thing, name = it.thing(owner), call.get("name", 0) or UNKNOWN
+    name = call.get("name", 0) or UNKNOWN
     made = it.new(HeapObject("parser", call.place))
     with_parents(it, made, "", call)
-    held = thing.get("commands", Seq(())) if thing else NONE
+    held = it.attr(owner, "commands", Seq(()))
     if isinstance(owner, Ref) and isinstance(held, Seq):
         it.work.add(len(held.items) // 4)
         it.change(owner.id, commands=Seq((*held.items, Seq((name, made)))))

@@ -60,7 +60,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class ScriptEvent:
-    """Something that rules may judge; `things` and `values` are what it is about."""
+    """Something that rules may judge: `ref` is the thing that it is about, `values` what is known of it."""
 
     name: str
     place: CodeLocation

@@ -81,8 +81,7 @@ def _fits(it: Interpreter, pattern: ast.pattern, subject: Value) -> bool | None:
 
 def _fits_class(it: Interpreter, pattern: ast.MatchClass, subject: Ref) -> bool | None:
     """`case Config(precision=p)`: an object of a class of the script, by its attributes."""
-    thing, cls = it.thing(subject), it.evaluate(pattern.cls)
-    own = thing.get("__class__") if thing else UNKNOWN
+    own, cls = it.attr(subject, "__class__"), it.evaluate(pattern.cls)
     known = isinstance(own, Class) and isinstance(cls, Class)
     if known and not any(info is it.classes.get(cls.key) for info in it.mro(own.key)):  # type: ignore[union-attr]
         return False

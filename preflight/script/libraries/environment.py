@@ -65,8 +65,7 @@ def environment(
 
 def set_by_script(it: Interpreter, name: str | None) -> Value | None:
     """Return what the script itself has put into a variable on every path, None where it has not."""
-    thing = it.thing(_VARIABLES) if name in it.changed_variables else None
-    value = thing.get(str(name)) if thing else NONE
+    value = it.attr(_VARIABLES, str(name)) if name in it.changed_variables else NONE
     return None if NONE in alternatives(value) else value
 
 

@@ -38,24 +38,16 @@ _SWITCHES = (*_PRECISIONS, "use_cpu")
 
 def construct(it: Interpreter, ref: Ref, name: str, call: Call) -> None:
     """TrainingArguments(...): note its precision, and that the rank now has its device."""
-    values: dict[str, Value] = dict(call.kwargs)
-    values["open"] = Const(call.open)
-    thing = it.thing(ref)
-    inherited = thing.attrs if thing else {}
-    for switch in _SWITCHES:
-        if switch not in values:
-            fallback = UNKNOWN if call.open else NONE
-            values[switch] = inherited.get(switch, fallback)
-    it.change(ref.id, **values)
+    fallback = UNKNOWN if call.open else NONE
+    unset = {switch: it.attr(ref, switch, fallback) for switch in _SWITCHES if switch not in call.kwargs}
+    it.change(ref.id, **{**call.kwargs, "open": Const(call.open), **unset})
     _finish(it, ref, name, call)
 
 
 def _finish(it: Interpreter, ref: Ref, name: str, call: Call) -> None:
-    it.change(
-        ref.id, requested=effective(it, ref, name), trl=Const(is_trl_config(name)), __name__=Const(name)
-    )
-    switch = next((word for word in _PRECISIONS if word in call.places), "")
-    it.change(ref.id, requested_at=Dtype("at", call.at(switch)))
+    requested_at = Dtype("at", call.at(next((word for word in _PRECISIONS if word in call.places), "")))
+    requested, trl = effective(it, ref, name), Const(is_trl_config(name))
+    it.change(ref.id, requested=requested, trl=trl, __name__=Const(name), requested_at=requested_at)
     it.state.device_set = True
     it.emit(call.event("arguments", ref.id, name))
 
@@ -86,9 +78,7 @@ def _trl_default(it: Interpreter) -> bool:
 
 
 def mixed_precision(it: Interpreter, args: Value) -> Value:
-    """Return the mixed precision in force for a Trainer with these arguments; Unknown where it is not
-    known.
-    """
+    """Return the mixed precision in force for a Trainer with these arguments, as far as it is known."""
     launch = launch_precision(it)
     if args == NONE:
         return launch
@@ -169,9 +159,9 @@ def _parsed(it: Interpreter, cls: Value, call: Call, given: Map | None) -> Value
 def add_arguments(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
     """Note simple_parsing's `add_arguments(Config, dest="config")`: an object of it among the parsed."""
     dest = text_of(call.get("dest", 1))
-    for cls in alternatives(call.args[0]) if call.args and dest and isinstance(owner, Ref) else ():
-        made = _parsed(it, cls, call, Map(()))
-        it.change(owner.id if isinstance(owner, Ref) else 0, **{f"default:{dest}": made})
+    if call.args and dest and isinstance(owner, Ref):
+        for cls in alternatives(call.args[0]):
+            it.change(owner.id, **{f"default:{dest}": _parsed(it, cls, call, Map(()))})
     return NONE
 
 

@@ -31,8 +31,7 @@ def average_of_another_dtype(it: Interpreter, event: ScriptEvent) -> Iterator[Ru
     that is kept in half precision loses updates smaller than its last bit, with mul_ and add_ too.
     Source: reproduced with torch 2.13.
     """
-    average, model = it.thing(event.values.get("average", NONE)), it.thing(event.values.get("model", NONE))
-    one, other = (thing.get("dtype") if thing else NONE for thing in (average, model))
+    one, other = (it.attr(event.values.get(name), "dtype") for name in ("average", "model"))
     if isinstance(one, Dtype) and isinstance(other, Dtype) and one != other:
         if event.what == "add_" and one.name == "float32":
             return  # add_ casts what it gets
