@@ -30,14 +30,14 @@ Confirm = Callable[[str], bool]
 
 def list_leftovers(entries: tuple[HostEntry, ...], facts: dict[str, HostFacts]) -> tuple[HostLeftovers, ...]:
     """Return the hosts on which something is left over that the user may end."""
-    rooms = tuple(
+    leftovers = tuple(
         find_leftovers(entry, facts[entry.name], CleanOptions()) for entry in entries if entry.name in facts
     )
-    return tuple(room for room in rooms if room.approved(yes=True))
+    return tuple(host for host in leftovers if host.approved(yes=True))
 
 
 def clean_before_launch(
-    rooms: tuple[HostLeftovers, ...],
+    leftovers: tuple[HostLeftovers, ...],
     connections: ConnectionPool,
     say: Say,
     *,
@@ -55,13 +55,13 @@ def clean_before_launch(
         render_selection,
     )
 
-    for room in rooms:
-        for line in render_selection(room.facts, room.selection):
+    for host in leftovers:
+        for line in render_selection(host.facts, host.selection):
             say(line)
-    to_confirm = sum(len(room.selection.needs_confirmation) for room in rooms)
+    to_confirm = sum(len(host.selection.needs_confirmation) for host in leftovers)
     yes = to_confirm > 0 and (certain or (confirm is not None and confirm(render_question(to_confirm))))
-    todo = [room for room in rooms if room.approved(yes=yes)]
-    results = fanout(lambda room: _end(room, room.approved(yes=yes), connections), todo)
+    todo = [host for host in leftovers if host.approved(yes=yes)]
+    results = fanout(lambda host: _end(host, host.approved(yes=yes), connections), todo)
     done = False
     for result in results:
         if isinstance(result, GpulaunchError):
@@ -74,11 +74,11 @@ def clean_before_launch(
 
 
 def _end(
-    room: HostLeftovers, approved: tuple[ClassifiedProcess, ...], connections: ConnectionPool
+    host: HostLeftovers, approved: tuple[ClassifiedProcess, ...], connections: ConnectionPool
 ) -> CleanResult:
-    request = AgentRequest(host=room.entry.name, ports=_ports(approved), skip=SKIPPED_FACTS)
-    with connections.borrow(room.entry) as connection:
-        done = clean(connection, room, approved, CleanOptions(), request)
+    request = AgentRequest(host=host.entry.name, ports=_ports(approved), skip=SKIPPED_FACTS)
+    with connections.borrow(host.entry) as connection:
+        done = clean(connection, host, approved, CleanOptions(), request)
     with suppress(OSError, PathRefused):  # the host's own audit log has it
         write_audit(done, approved, user_state_dir())
     return done

@@ -78,13 +78,13 @@ def _made_room(prepared: CheckedLaunch, screen: Screen, options: LaunchOptions) 
     from launcher.cleanup.before_launch import clean_before_launch, list_leftovers  # noqa: PLC0415
 
     launch = prepared.launch
-    rooms = list_leftovers(launch.entries, prepared.result.facts)
-    if not options.clean and (prepared.refusal() is None or not any(room.blocks_launch for room in rooms)):
+    found = list_leftovers(launch.entries, prepared.result.facts)
+    if not options.clean and (prepared.refusal() is None or not any(host.blocks_launch for host in found)):
         return False
     asks = sys.stdin.isatty() and not options.as_json
     done = clean_before_launch(
-        rooms, launch.connections, screen.print_line, certain=options.clean, confirm=confirm if asks else None
+        found, launch.connections, screen.print_line, certain=options.clean, confirm=confirm if asks else None
     )
-    if rooms and not done:
+    if found and not done:
         screen.notify("nothing was ended; --clean ends what is proven left over, before the launch")
     return done

@@ -58,7 +58,7 @@ def without_key(words: Sequence[str]) -> tuple[str, ...]:
 def complete_commands(text: str, words: Iterable[str]) -> str:
     """Return a message whose commands about hosts have these words.
 
-    The rooms that make documents apply it, for their JSON has the commands too, and so does the
+    The modules that make documents apply it, for their JSON has the commands too, and so does the
     handler of errors, for all that ends a command: what prints lines knows neither options nor commands.
     """
     options = " ".join(words)

@@ -1,1 +1,1 @@
-"""`gpulaunch lint`: its findings as text, JSON and SARIF, its pages, and `--fix` with LibCST."""
+"""`gpulaunch lint`: its findings as text, JSON and SARIF, and `--fix` with LibCST."""

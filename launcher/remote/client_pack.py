@@ -39,11 +39,11 @@ def pack_client() -> str:
 
 
 def _files() -> Iterator[tuple[str, str]]:
-    for room in ("launcher", "preflight"):
-        for path in sorted((_TOP / room).rglob("*.py")):
+    for wing in ("launcher", "preflight"):
+        for path in sorted((_TOP / wing).rglob("*.py")):
             name = path.relative_to(_TOP).as_posix()
             if not any(name == out or name.startswith(f"{out}/") for out in _LEFT_OUT):
-                yield name, bare_text(path) if room == "launcher" else path.read_text(encoding="utf-8")
+                yield name, bare_text(path) if wing == "launcher" else path.read_text(encoding="utf-8")
     found = find_spec("yaml")
     if found is None or found.origin is None:
         raise AssertionError("PyYAML is a dependency")

@@ -89,13 +89,13 @@ def bundle(name: str, door: Path, modules: Iterable[Path]) -> bytes:
     `modules` are the other files of the program, below the folder of `door`; relative imports reach them.
     Shared modules lie above that folder locally and in it on the host, where they are a level nearer.
     """
-    main, room = bare_text(door), door.parent
+    main, folder = bare_text(door), door.parent
     sources = {
-        ".".join(path.relative_to(room).with_suffix("").parts).removesuffix(".__init__"): bare_text(path)
+        ".".join(path.relative_to(folder).with_suffix("").parts).removesuffix(".__init__"): bare_text(path)
         for path in modules
     }
     wanted = {found[3] for text in (main, *sources.values()) for found in _SHARED_IMPORT.finditer(text)}
-    if wanted and room != _ON_HOST:
+    if wanted and folder != _ON_HOST:
         main = with_shared_nearer(main)
         sources = {name: with_shared_nearer(text) for name, text in sources.items()}
     sources |= {name: bare_text(_ON_HOST / f"{name}.py") for name in sorted(wanted)}
