@@ -18,6 +18,7 @@ MAX_IGNORE = 1 << 20
 MAX_PATTERNS = 5_000
 """Of one file or list; each is tried on each path."""
 
+_NAMED_CLASS = re.compile(r"\[:(\w*):\]")
 _CLASSES = {
     "alnum": r"0-9A-Za-z",
     "alpha": r"A-Za-z",
@@ -246,7 +247,7 @@ def _bracket(word: str, at: int) -> tuple[str, int]:
         first = False
         if at >= len(word):
             raise InvalidPattern(f"{word!r} has a bracket without end")
-        named = re.compile(r"\[:(\w*):\]").match(word, at)
+        named = _NAMED_CLASS.match(word, at)
         if named:
             if named[1] not in _CLASSES:
                 raise InvalidPattern(f"{word!r}: there is no class {named[1]}")

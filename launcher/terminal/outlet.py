@@ -13,10 +13,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TextIO
 
-from launcher.terminal.output import echo
+from launcher.terminal.output import FULL_ERRNOS, echo
 from launcher.text import can_redraw
 
-_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 _TURN_MS = 50
 """How often a write that waits looks for what is more urgent."""
 _PIECE = 1 << 16
@@ -74,7 +73,7 @@ class Outlet:
             self._stream.write(text)
             self._stream.flush()
         except OSError as error:
-            if error.errno not in _FULL:
+            if error.errno not in FULL_ERRNOS:
                 raise
             self._discard()
             if not self.is_full:

@@ -15,6 +15,7 @@ from preflight.diagnosis.quoted_text import is_shown_text
 from preflight.diagnosis.repeated_statuses import by_named_status, by_printed_assertions, with_last_errors
 from preflight.diagnosis.result import USER_CODE
 from preflight.diagnosis.run_progress import RunProgress
+from preflight.diagnosis.run_starts import FIRST_FAILURE
 from preflight.diagnosis.signature_matcher import SignatureHit, first_match, is_harmless
 from preflight.diagnosis.signatures.table import CausalDepth, Signature
 from preflight.diagnosis.tracebacks import MOST_BELOW, ParsedException, is_quoted, wraps_another
@@ -50,7 +51,6 @@ _NCCL_CONTINUES = re.compile(
 )
 _NCCL_FAILED = re.compile(r"NCCL INFO \S+\.cc:\d+ -> [1-7]\b")
 _OTHER_FAILURES = re.compile(r"^\s*Failures:")
-_ROOT_CAUSE = re.compile(r"Root Cause \(first observed failure\)")
 # A warning, but of a process that continues without the GPU that it was started for.
 _NO_CUDA = re.compile(r"CUDA initialization: ")
 _OF_A_GPU = re.compile(r"\b(?:CUDA|cuda|GPUs?|NVIDIA|compute capability)\b")
@@ -331,7 +331,7 @@ def _other_failures(failing: Sequence[Line]) -> frozenset[int]:
     for line in failing:
         if _OTHER_FAILURES.search(line.text):
             start = line.order
-        elif _ROOT_CAUSE.search(line.text):
+        elif FIRST_FAILURE.search(line.text):
             inside = range(start, line.order) if start is not None else None
         elif inside is not None and "exitcode" in line.text:
             found.update(inside if _ROOT_KILLED.search(line.text) else ())

@@ -17,7 +17,7 @@ _PADDED = 3
 """Blanks at a line's end that fill it up to the terminal's width: such a line is whole."""
 _BOX_ENDS = ("╯", "┘", "╮", "┐", "│", "┃")
 _BEGINNING = 10
-_ONES = str.maketrans("023456789", "111111111")
+ONES = str.maketrans("023456789", "111111111")
 # The same for a line that was cut at exactly the width: it may have been cut anywhere.
 _BEGINS_SURELY = re.compile(
     r"\s*File \"|Traceback|During handling|The above exc|\[(?:rank|default)\d|\(\w+ pid=|\d{4}-\d\d-\d\d[T ]|[│╭╰┃┌└]|\d{1,3}%\|"
@@ -72,7 +72,7 @@ def _width(texts: Sequence[str]) -> int:
         if longest < NARROWEST:
             return 0
         cut = (text for text in texts if len(text) == longest and not _is_rule(text))
-        real = len({text.translate(_ONES) for text in cut})  # one message, however often, shows no width
+        real = len({text.translate(ONES) for text in cut})  # one message, however often, shows no width
         if real:
             return longest if longest <= WIDEST and real >= _ENOUGH else 0
     return 0
@@ -86,7 +86,7 @@ def _is_rule(text: str) -> bool:
 
 def _alike(last: str, following: str) -> bool:
     """Whether two lines start alike but for their numbers: lines of one format, each whole."""
-    return last.lstrip()[:_BEGINNING].translate(_ONES) == following.lstrip()[:_BEGINNING].translate(_ONES)
+    return last.lstrip()[:_BEGINNING].translate(ONES) == following.lstrip()[:_BEGINNING].translate(ONES)
 
 
 def _box_widths(texts: Sequence[str]) -> dict[int, int]:

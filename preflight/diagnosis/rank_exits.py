@@ -9,6 +9,7 @@ from preflight.diagnosis.lines import Line
 from preflight.diagnosis.process_ends import WATCHDOG
 from preflight.diagnosis.result import USER_CODE, USER_EXCEPTION
 from preflight.diagnosis.run_progress import RunProgress
+from preflight.diagnosis.run_starts import FIRST_FAILURE
 from preflight.diagnosis.signatures.table import CausalDepth, signature
 from preflight.diagnosis.tracebacks import ParsedException
 from preflight.diagnosis.user_exceptions import LAUNCHER_ERRORS
@@ -16,7 +17,6 @@ from preflight.frozen import dataclass
 
 _RANK = re.compile(r"^\s*rank\s+: (\d{1,6}) \(local_rank: \d+\)")
 _CODE = re.compile(r"^\s*exitcode\s*: (-?\d{1,3}) ")
-_ROOT = re.compile(r"Root Cause \(first observed failure\)")
 _HOST_TABLE = re.compile(r"^Failures:")
 _MOST_EXIT_CODE = 127
 """Greater codes are what a shell makes of a signal."""
@@ -52,7 +52,7 @@ def _table(lines: Sequence[Line], start: int) -> Iterator[ReportedExit]:
     for line in lines[start + 1 :]:
         if _HOST_TABLE.match(line.text):
             return
-        root = root or _ROOT.search(line.text) is not None
+        root = root or FIRST_FAILURE.search(line.text) is not None
         rank_row, code_row = _RANK.match(line.text), _CODE.match(line.text)
         if rank_row:
             rank = int(rank_row[1])

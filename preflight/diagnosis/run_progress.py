@@ -84,7 +84,6 @@ _AGENT_FAILED = re.compile(r"\bfailed \(exitcode: -?\d+\) local_rank: ")
 # What a program says when it has given up.
 _FAREWELL = re.compile(r"\b(?:[Ss]hut(?:ting)? ?down|[Ee]xiting|[Ss]topping|[Cc]leaning up|[Tt]erminating)\b")
 _STAMP = re.compile(r"\d\d:\d\d:\d\d")
-ONES = str.maketrans("023456789", "111111111")
 _ONES_OF_BYTES = bytes.maketrans(b"023456789", b"111111111")
 """Turns every digit into a 1: lines of one format become one text, and a number that is not 0 stays one."""
 # A scheduler that ends a job lets its processes continue for as long as they need to save; one that was resumed continues.

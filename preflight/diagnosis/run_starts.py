@@ -48,7 +48,7 @@ RESUMES = re.compile(
 _AGAIN = AnyOf("ttempt|ATTEMPT|etry|RETRY|estart|equeu|RESTART|elaunch|again|Run |run |RUN |Try |try |ubmit")
 # What torch's agent says of a worker that ended: it has stopped the others of its host, and may start all again.
 _WORKER_FAILED = re.compile(r"\bfailed \(exitcode: -?\d{1,3}\) local_rank: \d")
-_TABLE_OF_RANKS = re.compile(r"Root Cause \(first observed failure\)")
+FIRST_FAILURE = re.compile(r"Root Cause \(first observed failure\)")
 _HOST_IN_TABLE, _TIME_IN_TABLE = re.compile(r"\s*host {1,8}: (\S+)"), re.compile(r"\s*time {1,8}: (\S+)")
 _ROWS_OF_TABLE = 8
 _ANOTHER_RUN, _ANOTHER_COMMAND = 100, 40
@@ -180,7 +180,7 @@ def _after_launcher(lines: Sequence[Line], failing: Sequence[Line]) -> int:
     last: dict[str, tuple[str, int]] = {}
     start = 0
     for line in failing:
-        if not _TABLE_OF_RANKS.search(line.text):
+        if not FIRST_FAILURE.search(line.text):
             continue
         rows = [each.text for each in lines[line.order : line.order + _ROWS_OF_TABLE]]
         host = next((found[1] for row in rows if (found := _HOST_IN_TABLE.match(row))), "")

@@ -21,6 +21,7 @@ JSON = r'"query_time"\s*:[^\n]{0,100}\n?\s*"gpus"\s*:\s*\['
 _ROW = re.compile(
     r"^\[(\d{1,2})\] ([^|\n]{1,80}?) *\|([^|\n]*)\|" + _BARS + r"([^|\n]*)(?:\|([^\n]*))?$", re.MULTILINE
 )
+_GAP = re.compile(r"[\s,]*(?=\{)")
 _CUT_ROW = re.compile(r"^\[(\d{1,2})\] \S[^\n]*\Z", re.MULTILINE)
 HEAD = (
     r"^([A-Za-z0-9][\w.-]{0,252})[ \t]{1,20}[^\n|]{0,60}?\d\d:\d\d:\d\d[^\n|]{0,40}?"
@@ -111,7 +112,7 @@ def json_tree(text: str) -> Tree:
     version = re.findall(r'"driver_version"\s*:\s*"([\d.]+)"', text[:start])
     gpus: list[Tree] = []
     decoder = json.JSONDecoder()
-    while gap := re.compile(r"[\s,]*(?=\{)").match(text, start):
+    while gap := _GAP.match(text, start):
         try:
             entry, start = decoder.raw_decode(text, gap.end())
         except (ValueError, RecursionError):

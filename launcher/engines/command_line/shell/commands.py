@@ -19,12 +19,11 @@ from launcher.engines.command_line.shell.subshells import ENDS, Subshells, is_su
 from launcher.engines.command_line.shell.terminals import SENTENCE, typed_text
 from launcher.engines.command_line.shell.tokens import ShellTokens
 from launcher.engines.command_line.shell.variables import arguments
-from launcher.engines.command_line.shell.words import Word, is_assignment
+from launcher.engines.command_line.shell.words import ASSIGNMENT, Word, is_assignment
 from launcher.engines.command_line.tables.wrappers import TRANSPARENT
 from launcher.errors import CommandRefused
 from preflight import regex as re
 
-_ARRAY = re.compile(r"[A-Za-z_]\w*\+?=", re.ASCII)
 _ASSIGNED_BEHIND = re.compile(r"(?:[ \t]|\\\r?\n)+[A-Za-z_]\w*\+?=", re.ASCII)
 _REDIRECTION = re.compile(r"&?\d?(>>?|<)(&(\d|-)?)?$")
 _FUNCTION = re.compile(r"[ \t]*\)\s*(?:\{(?=\s)|\((?!\())")
@@ -108,7 +107,7 @@ class CommandReader:
                 shell.blocks.take_pattern(self._taken(), shell.values)
         elif self._is_in_test() and not operator.startswith("<<"):
             words += [Word(operator)] if operator != "\n" else []  # a test may continue below
-        elif operator == "(" and words and _ARRAY.fullmatch(words[-1].text):
+        elif operator == "(" and words and ASSIGNMENT.fullmatch(words[-1].text):
             shell.assign_array(words.pop().text, redirections.array(self.tokens))
             self.has_array = not words
         elif operator == "(" and self._is_function():

@@ -8,6 +8,7 @@ from itertools import takewhile
 
 from preflight import regex as re
 
+_ECHO_OPTIONS = re.compile(r"-[neE]+")
 _SETS = re.compile(r"\[?:(\w+):\]?")
 _CLASSES = {
     "upper": "ABCDEFGHIJKLMNOPQRSTUVWXYZ",
@@ -39,7 +40,7 @@ def predict_output(commands: Sequence[Sequence[str]]) -> str | None:
 def _source(words: Sequence[str]) -> str | None:
     name, rest = words[0], list(words[1:])
     if name == "echo":
-        flags = tuple(takewhile(re.compile(r"-[neE]+").fullmatch, rest))
+        flags = tuple(takewhile(_ECHO_OPTIONS.fullmatch, rest))
         text = " ".join(rest[len(flags) :])
         if "\\" in text:
             return None

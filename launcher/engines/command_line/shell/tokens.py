@@ -29,6 +29,7 @@ _WINDOWS_VARIABLE = re.compile(r"%[A-Z][A-Z_]{2,}%")
 _WINDOWS_DRIVE = re.compile(r"[A-Za-z]:\\[^\s'\"|&;<>]*")
 _OTHER_HOME = re.compile(r"~[a-z_][a-z\d_-]*(?=/)")  # of a user of that name
 _HOME = re.compile(r"~(?=[/\s;&|()<>]|\Z)")
+_ESCAPED_TEXT = re.compile(r"\$'((?:[^'\\]|\\.)*)'", re.DOTALL)
 _ESCAPED = re.compile(
     r"\\(?:x(?P<hex>[\da-fA-F]{1,2})|u(?P<code>[\da-fA-F]{1,4})|(?P<octal>[0-7]{1,3})|(?P<sign>.))", re.DOTALL
 )
@@ -272,7 +273,7 @@ class _WordReader:
 
     def _read_escaped(self) -> None:
         """Read `$'...'`, in which a backslash stands for more than itself."""
-        found = re.compile(r"\$'((?:[^'\\]|\\.)*)'", re.DOTALL).match(self.text, self.at)
+        found = _ESCAPED_TEXT.match(self.text, self.at)
         if found is None:
             raise no_end("'", self.text[self.at : self.at + 20])
         try:

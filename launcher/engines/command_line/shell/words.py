@@ -10,7 +10,7 @@ ELEMENT = re.compile(
 )
 """`NAME[KEY]=VALUE` of an array or a table."""
 
-_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*\+?=", re.ASCII)
+ASSIGNMENT = re.compile(r"[A-Za-z_]\w*\+?=", re.ASCII)
 SEPARATORS = " \t\n\r\u00a0"
 """`IFS` where a text sets none, and what pages have for a blank."""
 
@@ -55,7 +55,7 @@ def plain(words: Sequence[str]) -> tuple[Word, ...]:
 
 def is_assignment(word: Word) -> bool:
     """Whether a word is `NAME=VALUE`, `NAME+=VALUE` or `NAME[KEY]=VALUE`."""
-    return _ASSIGNMENT.match(word.text) is not None or ELEMENT.match(word.text) is not None
+    return ASSIGNMENT.match(word.text) is not None or ELEMENT.match(word.text) is not None
 
 
 def read_aliases(words: Sequence[Word]) -> dict[str, str]:
