@@ -122,6 +122,15 @@ def method_of(it: Interpreter, owner: Value, name: str) -> Func | None:
     return Func(method.key, method.frame, owner) if method else None
 
 
+def call_context_method(it: Interpreter, manager: Value, node: ast.AST, name: str) -> Value:
+    """Return what __enter__ or __exit__ gives: of a class of the script what it does, else the manager."""
+    method = method_of(it, manager, name) if isinstance(manager, Ref) else None
+    if method is None:
+        return manager
+    given = (NONE, NONE, NONE) if name == "__exit__" else ()
+    return calls.call_function(it, method, unwrap_value(it, node, given))
+
+
 def items_of(it: Interpreter, owner: Value) -> Seq | None:
     """Return the fields of a named tuple in their order, None of anything else."""
     thing = it.thing(owner) if isinstance(owner, Ref) else None

@@ -4,20 +4,10 @@ import ast
 from collections.abc import Iterable
 
 from preflight import regex as re
-from preflight.script.interpreter import calls, classes
 from preflight.script.interpreter.branch_conditions import BY_RANK, RANK_0
 from preflight.script.interpreter.events import ScriptEvent
-from preflight.script.interpreter.interpreter import Interpreter, unwrap_value
-from preflight.script.interpreter.values import (
-    NONE,
-    UNKNOWN,
-    ExternalName,
-    Func,
-    Ref,
-    Value,
-    alternatives,
-    text_of,
-)
+from preflight.script.interpreter.interpreter import Interpreter
+from preflight.script.interpreter.values import UNKNOWN, ExternalName, Func, Ref, Value, alternatives, text_of
 
 
 def context_kinds(it: Interpreter, node: ast.expr, value: Value) -> tuple[str, ...]:
@@ -34,15 +24,6 @@ def context_kinds(it: Interpreter, node: ast.expr, value: Value) -> tuple[str, .
         kinds, it.default_dtype = it.yielded_in.get(func.key, ((), it.default_dtype))
         return kinds
     return ()
-
-
-def entered(it: Interpreter, manager: Value, node: ast.AST, name: str) -> Value:
-    """Return what entering a context gives: of a class of the script what its method does, else itself."""
-    method = classes.method_of(it, manager, name) if isinstance(manager, Ref) else None
-    if method is None:
-        return manager
-    given = (NONE, NONE, NONE) if name == "__exit__" else ()
-    return calls.call_function(it, method, unwrap_value(it, node, given))
 
 
 STACK = "exit stack"

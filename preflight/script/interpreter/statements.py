@@ -8,7 +8,7 @@ from typing import Any
 from preflight.script.interpreter import branches, calls, classes, loops, rank_values
 from preflight.script.interpreter.assignments import assign, delete_item, note_second_name
 from preflight.script.interpreter.branch_conditions import FINALLY, MAYBE, RANK_0
-from preflight.script.interpreter.contexts import STACK, context_kinds, entered, note_autocast
+from preflight.script.interpreter.contexts import STACK, context_kinds, note_autocast
 from preflight.script.interpreter.decorators import OF_KINDS, decorated
 from preflight.script.interpreter.interpreter import Interpreter, unwrap_value
 from preflight.script.interpreter.match_patterns import case_matches, place_of_case
@@ -173,7 +173,7 @@ def _with(it: Interpreter, node: ast.With | ast.AsyncWith) -> None:
         after = after if managers else it.default_dtype
         it.contexts += context_kinds(it, item.context_expr, value)
         managers.append(value)
-        value = entered(it, value, node, "__enter__")
+        value = classes.call_context_method(it, value, node, "__enter__")
         if item.optional_vars is not None:
             assign(it, item.optional_vars, value)
     for manager in managers:  # once it is known whether gradients flow in the block
@@ -184,7 +184,7 @@ def _with(it: Interpreter, node: ast.With | ast.AsyncWith) -> None:
     restored = it.default_dtype is within or STACK in it.contexts[depth:]
     it.default_dtype = after if restored else it.default_dtype
     for manager in reversed(managers):
-        _end(it, inside, left, partial(entered, it, manager, node, "__exit__"))
+        _end(it, inside, left, partial(classes.call_context_method, it, manager, node, "__exit__"))
     del it.contexts[depth:]
 
 

@@ -9,8 +9,9 @@ from preflight.script.interpreter import arguments
 from preflight.script.interpreter.assignments import set_attribute
 from preflight.script.interpreter.attributes import get_attribute
 from preflight.script.interpreter.calls import invoke
+from preflight.script.interpreter.classes import call_context_method
 from preflight.script.interpreter.config_files import ENDINGS, loaded, written
-from preflight.script.interpreter.contexts import STACK, context_kinds, entered, note_autocast
+from preflight.script.interpreter.contexts import STACK, context_kinds, note_autocast
 from preflight.script.interpreter.events import Call
 from preflight.script.interpreter.interpreter import CallModel, ConstructorModel, Interpreter, MethodModel
 from preflight.script.interpreter.loops import leave
@@ -260,7 +261,7 @@ def _enter_context(it: Interpreter, _owner: Ref | Element, call: Call) -> Value:
     for node in call.node.args[:1]:
         it.contexts += context_kinds(it, node, call.first)
     note_autocast(it, call.first)
-    return entered(it, call.first, call.node, "__enter__")
+    return call_context_method(it, call.first, call.node, "__enter__")
 
 
 def _exit(it: Interpreter, call: Call) -> Value:
