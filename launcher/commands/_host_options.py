@@ -97,6 +97,9 @@ def hosts_argument(function: Function) -> Function:
             if word == LAST or is_run_id(word):
                 fix = f"gpulaunch ps --all lists all runs; gpulaunch report {word} shows this one"
                 raise BadInput(f"{word} is a run, expected hosts", fix)
+            if word.endswith(".py") and Path(word).is_file():
+                fix = f"gpulaunch run {word} --dry-run checks the hosts for it"
+                raise BadInput(f"{word} is a script, expected hosts", fix)
         return function(hosts=words, **options)
 
     option = click.option(

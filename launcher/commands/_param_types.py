@@ -102,16 +102,17 @@ class DurationParam(click.FloatRange):
 
     def _describe_range(self) -> str:
         """Return what --help shows beside the default."""
-        return "" if self.max is None else f"at most {format_duration(self.max)}"
+        bounds = (("at least", self.min), ("at most", self.max))
+        return ", ".join(f"{word} {format_duration(bound)}" for word, bound in bounds if bound)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         """Return seconds. Raises click.BadParameter."""
         seconds = parse_duration(str(value))
         if seconds is None:
             self.fail(f'expected {EXPECTED}, got "{value}"', param, ctx)
-        if self.max is not None and seconds > self.max:
-            self.fail(f"expected at most {format_duration(self.max)}, got {value}", param, ctx)
-        return float(super().convert(seconds, param, ctx))
+        if not (self.min or 0) <= seconds <= (self.max or seconds):
+            self.fail(f"expected {self._describe_range()}, got {value}", param, ctx)
+        return seconds
 
 
 class RunNameParam(click.ParamType):  # type: ignore[type-arg] # generic from click 8.2 on only

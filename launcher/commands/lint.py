@@ -159,7 +159,10 @@ def _fix_all(
 def _lint(path: Path, targets: Sequence[RankTarget], *, certain: bool) -> LintResult:
     text = _text(str(path))
     if text is None:
-        raise BadInput(f"{path}: no such file, or it cannot be read", "name a Python file")
+        from launcher.config.run_config import is_config_name  # noqa: PLC0415 - only for a mistake
+
+        fix = f"gpulaunch lint --config {path}" if is_config_name(str(path)) else "name a Python file"
+        raise BadInput(f"{path}: no such file, or it cannot be read", fix)
     return lint_for(text, str(path), targets, certain=certain, find=_text)
 
 

@@ -14,7 +14,7 @@ from launcher.commands._host_options import HostOptions, host_access_options
 from launcher.commands._option_rules import needs
 from launcher.commands._param_types import config_option, logs_option, set_option
 from launcher.commands._usage_errors import WrongUsage
-from launcher.config.run_config import Overrides, RunConfig, load_run_config
+from launcher.config.run_config import Overrides, RunConfig, is_config_name, load_run_config
 from launcher.errors import BadInput
 from launcher.slurm.commands import open_local_commands
 from launcher.slurm.submit import (
@@ -122,7 +122,9 @@ def _refuse_wrong_args(found: RunConfig, typed: tuple[str, ...]) -> None:
 
 
 def _config_fix(words: tuple[str, ...]) -> str:
-    """Return how the first word, a script or a batch script, becomes a run config."""
+    """Return how the first word, a script or a batch script, becomes a run config, or that it is one."""
+    if words and is_config_name(words[0]):
+        return f"gpulaunch submit --config {one_line(words[0], 100)}"
     script = one_line(words[0], 100) if words and Path(words[0]).is_file() else "job.sbatch"
     if script.endswith(".py"):
         return f"gpulaunch init {script} writes a run config; add slurm: {{nodes: 2, gpus_per_node: 8}} to it"

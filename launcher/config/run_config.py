@@ -291,6 +291,11 @@ def list_configs() -> dict[str, Path]:
     return found
 
 
+def is_config_name(word: str) -> bool:
+    """Return whether a word in a script's place can only mean a run config."""
+    return word.endswith(SUFFIXES) or (not Path(word).exists() and word in list_configs())
+
+
 def _overriding(overrides: Overrides, mistakes: ConfigIssues) -> Iterator[tuple[str, YamlNode]]:
     """Yield the keys that the command line sets, in the order in which the later wins."""
     for text in overrides.key_values:

@@ -15,10 +15,9 @@ from launcher.config.run_config import (
     RunConfig,
     build_command_config,
     build_config_from_script,
-    list_configs,
+    is_config_name,
 )
 from launcher.errors import BadInput
-from launcher.local.project import SUFFIXES
 from launcher.text import name_first
 from preflight import regex as re
 
@@ -56,7 +55,7 @@ def build_config_for_script(words: Sequence[str], overrides: Overrides) -> RunCo
         raise BadInput(
             f"{script} lists hosts, expected a script", f"gpulaunch run train.py -i {script} --hosts all"
         )
-    if script.endswith(SUFFIXES) or (not Path(script).exists() and script in list_configs()):
+    if is_config_name(script):
         raise BadInput(f"{script} is a run config, not a script", f"gpulaunch run --config {script}")
     if not Path(script).is_file():
         raise absent_script(script, f"{PLACES_OF_WORDS}, a run config after --config; {_ON_HOSTS}")

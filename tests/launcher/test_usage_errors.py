@@ -107,6 +107,9 @@ from launcher.cli import execute
             "--grace: expected at most 1h, got 2h",
             "gpulaunch clean-zombies --help",
         ),
+        ("top --interval 0", "--interval: expected at least 0.5s, at most 1h, got 0", "gpulaunch top --help"),
+        ("submit paper_r64", "gpulaunch submit needs --config", "gpulaunch submit --config paper_r64"),
+        ("lint paper_r64", "paper_r64: no such file", "gpulaunch lint --config paper_r64"),
         (
             "run a.py --epochs 3",
             "gpulaunch run has no option --epochs",
