@@ -107,7 +107,7 @@ MOST_WAIT_S = 7 * 86400.0
     "--disconnect-timeout",
     default="",
     metavar="DURATION",
-    help="With --on-disconnect stop: end the run after so long without a client (10m).",
+    help="How long hosts wait for this client (--on-disconnect stop), and it for silent hosts (10m).",
 )
 @click.option(
     "--grace",

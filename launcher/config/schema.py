@@ -308,7 +308,7 @@ CONFIG_KEYS: tuple[Field, ...] = (
     Field(
         "disconnect_timeout",
         duration(MIN_TIMEOUT_S),
-        "With `on_disconnect: stop`: end the run after so long without a client.",
+        "How long hosts wait for a client with `on_disconnect: stop`, and a client for silent hosts.",
         "60s",
         f"{DEFAULT_TIMEOUT_S:g}",
     ),

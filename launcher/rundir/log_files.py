@@ -3,10 +3,10 @@
 import codecs
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from launcher.errors import BadInput
 from launcher.rundir.layout import is_run, read_kept_outcome
@@ -32,10 +32,14 @@ def read_logs(words: Sequence[str], runs: Path) -> tuple[Log, ...]:
     """Return the logs that the words name: paths, "-", run ids or starts of one.
 
     Raises BadInput for what cannot be read, is not text, or has no line at all: nothing is known of such a
-    run, which is not the same as a run that did not fail.
+    run, which is not the same as a run that did not fail, unless its outcome says what failed.
     """
     logs = tuple(log for word in words for log in _named(word, runs))
-    if not any(log.kept or log.text.strip() for log in logs):
+    is_silent = not any(log.kept or log.text.strip() for log in logs)
+    if is_silent and not any(
+        _has_all_logs(outcome) and outcome.get("root_cause")
+        for outcome in map(read_kept_outcome, list_run_directories(words, runs))
+    ):
         names = ", ".join(log.name for log in logs[:_MOST_NAMES])
         raise BadInput(f"{names}: no line of text, so nothing is known of the run", "name a log with lines")
     return logs
@@ -74,15 +78,21 @@ def _of_run(directory: Path) -> list[Log]:
     files = [path for path in every if not path.name.startswith("stacks-")]
     if not files and is_run(directory):
         run, outcome = one_line(directory.name), read_kept_outcome(directory)
+        if _has_all_logs(outcome) and outcome.get("root_cause"):
+            return []
         said = f"; {one_line(str(why), 400)}" if (why := outcome.get("why")) else ""
         has_none = outcome.get("verdict") in ("interrupted", "verification_failed", "aborted")
-        if has_none and outcome.get("logs_incomplete") == "" and not outcome.get("lost_hosts"):
+        if has_none and _has_all_logs(outcome):
             told = f"gpulaunch report {run} shows its course"
             raise BadInput(f"{run}: it ended before a rank of it had written a line{said}", told)
         raise BadInput(f"{run}: no logs of it are kept locally{said}", f"gpulaunch fetch {run} brings them")
     if not files:
         raise BadInput(f"{directory}: no logs in this directory", "a run's logs are HOST/rank-N.log")
     return [_of_file(path, str(path.relative_to(directory))) for path in files]
+
+
+def _has_all_logs(outcome: Mapping[str, Any]) -> bool:
+    return outcome.get("logs_incomplete") == "" and not outcome.get("lost_hosts")
 
 
 def _of_file(path: Path, name: str) -> Log:
