@@ -5,6 +5,7 @@ import json
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 from launcher import safe_json
@@ -34,7 +35,10 @@ def render_todays_report(result: PreflightResult, *, verbose: bool) -> Iterator[
 
 
 def print_report(screen: Screen, result: PreflightResult, *, verbose: bool = False) -> None:
-    """Print the report above the screen's lowest lines."""
+    """Print the report above the screen's lowest lines; which hosts are left, the error behind it says."""
+    use = result.would_use
+    if use is not None and not use.problem:
+        result = replace(result, would_use=replace(use, fix=""))
     for line in render_todays_report(result, verbose=verbose):
         screen.print_line(line)
 

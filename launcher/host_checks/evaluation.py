@@ -6,7 +6,7 @@ What this module imports is most of a preflight; it is loaded while the first ho
 import hashlib
 import posixpath
 import shlex
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -22,6 +22,7 @@ from launcher.host_checks.result import LaunchPreview, PreflightResult
 from launcher.planning.main_address_and_port import list_taken_ports
 from launcher.planning.planner import LaunchDecisions, build_own_environment, decide_launch
 from launcher.remote.agent import GatherResult
+from launcher.text import count_noun
 from preflight.checks.finding import Finding, Severity, blocks_launch
 from preflight.checks.registry import CHECKS, ClockOffset
 from preflight.checks.runner import PlannedLaunch, check_cluster, check_host, list_checks_without_facts
@@ -30,6 +31,8 @@ from preflight.facts.host import HostFacts, Reach, ScriptFacts
 from preflight.facts.missing import Missing
 from preflight.facts.script import ScriptAnalysis
 from preflight.job import Job
+
+_MOST_NAMED = 4
 
 
 def evaluate_facts(
@@ -73,9 +76,9 @@ def evaluate_facts(
             ),
             ignore=ignored,
         )
-        if gathered.errors:
-            bad = {name for each in findings if blocks_launch(each) for name in each.hosts}
-            use = replace(use, fix=name_others(entries, bad.union(gathered.errors)))
+        bad = {name for each in findings if blocks_launch(each) for name in each.hosts}.union(gathered.errors)
+        if bad and not use.fix:
+            use = replace(use, fix=name_others(entries, bad))
     return PreflightResult(
         job=settled,
         entries=tuple(entries),
@@ -191,11 +194,12 @@ def _not_collected(facts: Mapping[str, HostFacts], job: Job) -> tuple[str, ...]:
     return tuple(c.code for c in CHECKS.values() if c.code in codes and (job.wants_gpus or not c.gpu_only))
 
 
-def name_others(entries: Sequence[HostEntry], bad: Container[str]) -> str:
+def name_others(entries: Sequence[HostEntry], bad: Collection[str]) -> str:
     """Return how a launch takes the hosts that are not bad, "" where there are none or Slurm gives them."""
     main, *others = [entry.name for entry in entries if entry.name not in bad] or [""]
     good = ",".join(filter(None, (main, host_range(others))))  # the main host stays the first
-    return f"the others alone: --hosts {shlex.quote(good)}" if good and not is_inside_job() else ""
+    without = fold_hosts(bad) if len(bad) <= _MOST_NAMED else count_noun(len(bad), "host")
+    return f"without {without}: --hosts {shlex.quote(good)}" if good and not is_inside_job() else ""
 
 
 def _would_use(

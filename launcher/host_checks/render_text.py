@@ -7,7 +7,7 @@ from itertools import chain, groupby
 
 from launcher.config.node_sets import fold_hosts, host_range
 from launcher.host_checks.merged_findings import merge_findings
-from launcher.host_checks.result import PreflightResult
+from launcher.host_checks.result import LaunchPreview, PreflightResult
 from launcher.terminal.cell_width import Span, StyledLine
 from launcher.text import count_alike, count_noun, group_alike, name_first, one_line, sanitize, spell_duration
 from preflight import regex as re
@@ -308,14 +308,16 @@ def _would_use_lines(result: PreflightResult) -> Iterator[str]:
         return
     if use.problem:
         yield sanitize(f"no launch on these hosts: {use.problem}", keep_lines=False)
-        yield from _fix_lines(use.fix, 1, 2)
-        return
+    else:
+        yield sanitize(_describe_use(use), keep_lines=False)
+    yield from _fix_lines(use.fix, 1, 2)
+
+
+def _describe_use(use: LaunchPreview) -> str:
     port = f", main port {use.main_port}" if use.world_size > 1 else ""
     ranks = count_noun(use.world_size, "rank")
     why = f" ({use.why_precision})" if use.why_precision else ""
-    yield sanitize(
-        f"a launch would use: {ranks}, mixed precision {use.precision}{why}{port}", keep_lines=False
-    )
+    return f"a launch would use: {ranks}, mixed precision {use.precision}{why}{port}"
 
 
 _PARTS = {"packages": "packages", "gpus": "what GPUs cannot change"}

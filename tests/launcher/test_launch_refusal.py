@@ -55,11 +55,13 @@ def test_ignore_is_offered_only_where_a_launch_is_possible(
 def test_the_hosts_that_nothing_stops_are_named() -> None:
     entries = [HostEntry(name) for name in ("n3", "n1")]
     facts = {"n3": host({}, "n3"), "n1": host({"python.packages": {}}, "n1")}
-    result = evaluate_facts(entries, GatherResult(facts, {}), Job())
+    result = evaluate_facts(entries, GatherResult(facts, {}), Job(gpus="none"))
+    assert result.would_use is not None
+    assert (result.would_use.world_size, result.would_use.fix) == (2, "without n1: --hosts n3")
     request = LaunchRequest(tuple(entries), Job(), ConnectionPool(open_nothing))
     refusal = CheckedLaunch(request, result, None).refusal()
     assert refusal is not None
-    assert "do what the findings say, or the others alone: --hosts n3" in refusal.fix
+    assert "do what the findings say, or without n1: --hosts n3" in refusal.fix
 
 
 JAX = "import jax\nprint(jax.devices())\n"

@@ -148,7 +148,7 @@ def test_where_some_hosts_fail_the_others_are_named(tmp_path: Path) -> None:
     with pytest.raises(HostsUnusable) as failure:
         sync_before_launch(spec, job, SyncHosts(entries, silent, 4), print, logs=tmp_path / "runs")
     assert failure.value.message == "s-[1-2]: no answer"
-    assert failure.value.fix == "is it up?\nthe others alone: --hosts titan"
+    assert failure.value.fix == "is it up?\nwithout s-[1-2]: --hosts titan"
     (tmp_path / "file").write_text("")
     entries = (
         replace(ENTRY, workdir=str(tmp_path / "w")),
@@ -158,7 +158,7 @@ def test_where_some_hosts_fail_the_others_are_named(tmp_path: Path) -> None:
         sync_before_launch(
             spec, Job(script="train.py"), SyncHosts(entries, opener, 4), print, logs=tmp_path / "runs"
         )
-    assert refused.value.fix.endswith("the others alone: --hosts titan")
+    assert refused.value.fix.endswith("without b: --hosts titan")
 
 
 def test_a_tree_without_the_script_is_not_sent(tmp_path: Path) -> None:
