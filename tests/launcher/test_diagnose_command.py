@@ -355,23 +355,6 @@ def test_a_run_without_logs_here_is_fetched_where_it_has_any(tmp_path: Path, end
     assert refused.fix == f"gpulaunch {shown}"
 
 
-@pytest.mark.parametrize("has_log", [False, True])
-def test_a_rank_that_died_without_a_line_is_diagnosed_from_the_kept_outcome(
-    tmp_path: Path, *, has_log: bool
-) -> None:
-    run = tmp_path / RUN
-    (run / "titan").mkdir(parents=True)
-    (run / "plan.json").write_text("{}")
-    cause = {"host": "titan", "rank": 0, "code": -9, "summary": "rank 0 on titan was ended by signal 9"}
-    end = {"verdict": "failed", "why": "rank 0", "logs_incomplete": "", "root_cause": cause}
-    (run / "outcome.json").write_text(json.dumps(end))
-    if has_log:
-        (run / "titan/rank-0.log").write_text("")
-    output = gpulaunch("diagnose", RUN, "--logs", str(tmp_path)).output
-    assert "failed first: rank 0 on titan was ended by signal 9" in output
-    assert "host-oom-killed (S70" in output
-
-
 def test_the_run_that_is_offered_in_place_of_an_unknown_one_is_the_newest(tmp_path: Path) -> None:
     runs = a_run(a_run(tmp_path, "a-20260302-100000-ab12ce"))
     error = gpulaunch("diagnose", "other", "--logs", str(runs)).exception

@@ -2,13 +2,17 @@
 
 import json
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 
+from launcher.errors import BadInput
 from launcher.follow.events import HostLost, HostStarted, RunEvent
+from launcher.follow.failure_diagnosis import diagnose_kept_run, read_kept_failure
 from launcher.follow.run_state import RunState
 from launcher.report.kept_outcome import is_whole, restore_outcome
 from launcher.report.outcome import encode_outcome
+from launcher.rundir.log_files import read_logs
 from tests.launcher.run_events import CPU, GOOD, come_to, ended, host_report, replay
 from tests.launcher.run_plans import plan
 
@@ -64,3 +68,20 @@ def test_a_rank_whose_record_is_damaged_stays_as_it_was_seen() -> None:
 )
 def test_an_outcome_that_is_damaged_or_misses_a_host_decides_nothing(document: dict[str, object]) -> None:
     assert not is_whole(document)
+
+
+@pytest.mark.parametrize("has_log", [False, True])
+def test_a_rank_that_died_without_a_line_is_diagnosed_by_it(tmp_path: Path, *, has_log: bool) -> None:
+    run = tmp_path / "paper-20260301-100000-ab12cd"
+    (run / "a").mkdir(parents=True)
+    (run / "plan.json").write_text("{}")
+    cause = {"host": "a", "rank": 0, "code": -9, "summary": "rank 0 on a was ended by signal 9"}
+    kept = {"verdict": "failed", "logs_incomplete": "", "root_cause": cause}
+    (run / "outcome.json").write_text(json.dumps(kept))
+    if has_log:
+        (run / "a/rank-0.log").write_text("")
+    found = diagnose_kept_run(read_logs([run.name], tmp_path), read_kept_failure(kept))
+    assert [each.code for each in found.causes] == ["S70"]
+    (run / "outcome.json").write_text("{}")
+    with pytest.raises(BadInput, match="nothing is known" if has_log else "no logs of it"):
+        read_logs([run.name], tmp_path)
