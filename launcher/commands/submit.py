@@ -19,6 +19,7 @@ from launcher.errors import BadInput
 from launcher.slurm.commands import open_local_commands
 from launcher.slurm.submit import (
     describe_job,
+    describe_short_wait,
     describe_wait,
     list_output_dirs,
     read_wait_reason,
@@ -95,8 +96,9 @@ def command(config: str | None, extra: tuple[str, ...], **given: Any) -> int:
         echo_text(text)
     if job:
         answer.say(describe_job(job, found.slurm))
-    if hint := describe_wait(job, reason):
-        answer.say(hint)
+    for hint in (describe_wait(job, reason), describe_short_wait(found.slurm, found.disconnect.before_stop)):
+        if hint:
+            answer.say(hint, err=not job)
     return answer.finish(0, job=job or None, pending_reason=reason or None, script=text)
 
 

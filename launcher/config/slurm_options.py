@@ -46,6 +46,10 @@ OPTIONS_OF_KEYS = {
 """Options of sbatch that are written from keys of ours, "": for every job."""
 
 
+KILL_WAIT_S = 30.0
+"""From SIGTERM to SIGKILL of scancel and of a time limit: KillWait, by default (man slurm.conf)."""
+
+
 @dataclass(frozen=True, slots=True)
 class SlurmSpec:
     """What `slurm:` says. `requeue` is how often the job may be started again."""

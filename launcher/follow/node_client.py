@@ -50,6 +50,7 @@ from launcher.rundir.event_schema import is_time, validate_event
 from launcher.rundir.state_schema import validate_answer, validate_frame, validate_state
 from launcher.text import last_lines, one_line
 from launcher.transports.base import Connection, Stream
+from launcher.transports.ssh.ssh_command import login_line
 
 EVENTS = "events.jsonl"
 LINES = (EVENTS, "usage.jsonl")
@@ -96,6 +97,7 @@ class NodeClient(threading.Thread):
         self.host = node.host
         self._node = node
         self._open_connection = open_connection
+        self.login = ""  # once it was reached, see login_line
         self._start_request = None if isinstance(start, ResumePoint) else start
         known = start if isinstance(start, ResumePoint) else ResumePoint()
         self._patience_s = patience_s
@@ -250,6 +252,7 @@ class NodeClient(threading.Thread):
         on_answer: Callable[[dict[str, Any]], None],
     ) -> None:
         """Send the request, then carry frames one way and words the other until the link ends."""
+        self.login = login_line(connection)
         stream = connection.start(argv)
         try:
             stream.write(body)

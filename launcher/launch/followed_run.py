@@ -111,6 +111,7 @@ class FollowedRun:
             from launcher.sync.missing_files import name_left_out  # noqa: PLC0415 - only a failure needs it
 
             starts = {node.host: node.cwd for node in outcome.plan.nodes}
-            found = name_left_out(outcome.cause.diagnosis, source, starts)
+            logins = {host: follower.login for host, follower in self._followers.items()}
+            found = name_left_out(outcome.cause.diagnosis, source, starts, logins)
             outcome = replace(outcome, cause=replace(outcome.cause, diagnosis=found))
         return outcome

@@ -4,7 +4,9 @@ import posixpath
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
 
-from launcher.config.slurm_options import SlurmSpec
+from launcher.config.before_stop_options import BeforeStop
+from launcher.config.slurm_options import KILL_WAIT_S, SlurmSpec
+from launcher.durations import format_duration
 from launcher.errors import GpulaunchError, SlurmError
 from launcher.slurm.commands import run_slurm
 from launcher.text import one_line
@@ -92,6 +94,19 @@ def read_wait_reason(connection: Connection, job: str) -> str:
     except GpulaunchError:  # the job is submitted: that is the answer, though its login node is gone
         return ""
     return "" if reason == "None" else one_line(reason, 100)
+
+
+def describe_short_wait(spec: SlurmSpec, before_stop: BeforeStop | None) -> str:
+    """Return that Slurm kills a run that before_stop still waits for, "" where it does not."""
+    if before_stop is None or before_stop.wait_s <= KILL_WAIT_S:
+        return ""
+    wait = format_duration(before_stop.wait_s)
+    warns = f"{format_duration(spec.warn_s)} before the time limit (write slurm: {{warn: {wait}}})"
+    short = f" {warns} and" if spec.warn_s < before_stop.wait_s else ""
+    return (
+        f"before_stop waits up to {wait}, and Slurm kills the job{short} {format_duration(KILL_WAIT_S)} after"
+        " scancel (KillWait): gpulaunch stop JOB waits for the run"
+    )
 
 
 def describe_job(job: str, spec: SlurmSpec) -> str:

@@ -15,6 +15,7 @@ from launcher.sync import rsync
 from launcher.sync.tree import CHUNK, STATE
 from launcher.text import one_line
 from launcher.transports.base import Closing, Connection, Stream
+from launcher.transports.ssh.ssh_command import login_line
 from launcher.transports.step.stream import StepStream
 from preflight.errors import MalformedFacts
 from preflight.facts.json_codec import decode
@@ -50,6 +51,7 @@ class SyncClient(Closing):
     def __init__(self, connection: Connection, python: str) -> None:
         self._connection = connection
         self.host = connection.name
+        self.login = login_line(connection)
         self._python = python
         self._stream: Stream | None = None
         self._answers: Answers | None = None

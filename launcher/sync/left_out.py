@@ -4,11 +4,13 @@ import ast
 import json
 import os
 import posixpath
+import shlex
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path, PurePosixPath
 
+from launcher.local.home import at_home
 from launcher.sync import git
 from launcher.sync.ignore import Ignore, Rules, add_rules, find_rule
 from launcher.text import format_size, one_line
@@ -43,7 +45,7 @@ class LeftOut:
     link: str = ""  # what `top` is or points at, out of the tree: that is never sent
 
     def command(self, root: Path, host: str, target: str, room: int, include: Sequence[str] = ()) -> str:
-        """Return what brings it to the host.
+        """Return what brings it to the host, which is a name or the `ssh -p 22 user@name` that reaches it.
 
         `room`: the bytes that a sync may send besides the tree; `include`: what it includes already.
         """
@@ -53,15 +55,15 @@ class LeftOut:
             goal = posixpath.normpath(posixpath.join(target, above, self.link))
             source = str((root / self.top).resolve())
             if self.top == goal + end:  # above it, the host may lack any directory
-                return f"rsync -aR --no-implied-dirs {quote_path(goal + end)} {host}:/"
-            return f"rsync -a {quote_path(source + end)} {host}:{quote_path(goal + end)}"
+                return _rsync("-aR --no-implied-dirs", goal + end, host, "/")
+            return _rsync("-a", source + end, host, goal + end)
         is_excluded = self.rule.startswith(_EXCLUDE)  # by the user's own word, which counts more
         if self.size is not None and self.size <= room and not is_excluded:
             paths = [*dict.fromkeys((*include, self.top))]
             value = json.dumps(paths, ensure_ascii=False) if len(paths) > 1 else yaml_word(self.top)
             return f"gpulaunch run ... --set sync.include={quote_path(value)}"
         here = "./" if root == Path.cwd() else f"{root}/./"  # no option, and no host: -x, a:b
-        return f"rsync -aR {quote_path(here + self.top)} {host}:{quote_path(target)}/"
+        return _rsync("-aR", here + self.top, host, f"{target}/")
 
     @property
     def size(self) -> int | None:
@@ -73,6 +75,15 @@ class LeftOut:
         """What a send would carry: `data/, 3.2 GiB`."""
         size = f"over {_MAX_FILES} files" if self.size is None else format_size(self.size)
         return f"{one_line(self.top, 120)} ({size})"
+
+
+def _rsync(options: str, source: str, host: str, goal: str) -> str:
+    """Return the command that copies a path; what `host` says of port and key becomes its --rsh."""
+    *words, target = (str(at_home(word)) if word[0] == "~" else word for word in shlex.split(host))
+    shell = f"-e {shlex.quote(shlex.join(words))} " if words[1:] else ""
+    user, at, name = target.rpartition("@")
+    to = f"{user}{at}[{name}]" if ":" in name else target
+    return f"rsync {shell}{options} {quote_path(source)} {shlex.quote(to)}:{quote_path(goal)}"
 
 
 def yaml_word(text: str) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
+from types import MappingProxyType
 from typing import Any
 
 from launcher import safe_json
@@ -24,17 +25,22 @@ _PATHS = re.compile(
 )
 
 
-def name_left_out(found: Diagnosis, source: Mapping[str, Any], starts: Mapping[str, str]) -> Diagnosis:
+def name_left_out(
+    found: Diagnosis,
+    source: Mapping[str, Any],
+    starts: Mapping[str, str],
+    logins: Mapping[str, str] = MappingProxyType({}),
+) -> Diagnosis:
     """Return the diagnosis with what sends each missing file that the sync left out.
 
     `source` is the run's source.json, {} without a sync, and untrusted; `starts` says by host where its
-    ranks start.
+    ranks start, `logins` how ssh reaches it, where that is known.
     """
     if not isinstance(source.get("from"), str):
         return found
     with suppress(SyncFailed, OSError, ValueError):  # git refuses the checkout by now: the diagnosis stays
         causes = (
-            _with_left_out(cause, source, starts.get(cause.host, ""))
+            _with_left_out(cause, source, starts.get(cause.host, ""), logins.get(cause.host) or cause.host)
             if cause.slug == _MISSING_FILE and cause.command.startswith(_LOOK)
             else cause
             for cause in found.causes
@@ -43,7 +49,7 @@ def name_left_out(found: Diagnosis, source: Mapping[str, Any], starts: Mapping[s
     return found
 
 
-def _with_left_out(cause: Cause, source: Mapping[str, Any], start: str) -> Cause:
+def _with_left_out(cause: Cause, source: Mapping[str, Any], start: str, login: str) -> Cause:
     host = safe_json.read_mapping(safe_json.read_mapping(source.get("hosts")).get(cause.host))
     target = host.get("directory")
     root = Path(source["from"])
@@ -62,7 +68,7 @@ def _with_left_out(cause: Cause, source: Mapping[str, Any], start: str) -> Cause
             words = f"{shown} exists locally, and the sync left it out: {left_out.rule}"
             limit, sent = (safe_json.read_number(source.get(key)) for key in ("max_mib", "bytes"))
             room = (int(limit or MAX_MIB) << 20) - int(sent or 0)
-            command = left_out.command(root, cause.host, target, room, _texts(source.get("include")))
+            command = left_out.command(root, login, target, room, _texts(source.get("include")))
             also = f", and name it {shown} in the arguments of the script" if is_local else ""
             return replace(cause, cause=words, fix=f"send {left_out.amount}{also}", command=command)
         if is_local and str(root) != target:

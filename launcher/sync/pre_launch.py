@@ -202,7 +202,8 @@ def render_left_out(
     for path in list(lacking)[:_MOST_LEFT_OUT]:
         what, names = left_out[path], lacking[path]
         if what.top not in include:
-            command = what.command(tree.root, names[0], hosts[names[0]].root, room, include)
+            host = hosts[names[0]]
+            command = what.command(tree.root, host.login or names[0], host.root, room, include)
             if command.startswith("gpulaunch "):
                 include, room = (*include, what.top), room - (what.size or 0)  # --set replaces the whole list
             yield (

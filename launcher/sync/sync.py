@@ -44,6 +44,7 @@ class HostSync:
     changes: int = 0  # files that are replaced or deleted
     done: SyncResult = field(default_factory=SyncResult)
     lacks: tuple[str, ...] = ()  # of the wanted paths
+    login: str = ""  # see SyncClient
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +87,7 @@ def send_tree(
         seen = _all(lambda each: each.at.stamps(wanted) if wanted else (), lead, sync.width)
         for each, host, done, stamps in zip(lead, staged, committed, seen, strict=True):
             lacks = tuple(path for path, stamp in zip(wanted, stamps, strict=True) if stamp is None)
-            found[each.entry.name] = replace(host, done=done, lacks=lacks)
+            found[each.entry.name] = replace(host, done=done, lacks=lacks, login=each.at.login)
         _await_sight(sync, tree, opened, leaders, say)
         return found
 

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from preflight.checks.environment import LAUNCH_NEEDS
 from preflight.checks.finding import Problem, Severity, name_some
+from preflight.checks.message_text import round_duration
 from preflight.checks.registry import ClockOffset, cluster_check
 from preflight.checks.versions import release
 from preflight.facts.host import HostFacts, PythonEnv
@@ -14,6 +15,7 @@ from preflight.job import Expect, Job
 if TYPE_CHECKING:
     from preflight.checks.runner import PlannedLaunch
 
+_SAID_IN_SECONDS = 600.0
 T = TypeVar("T")
 Hosts = Mapping[str, HostFacts]
 
@@ -189,10 +191,12 @@ def clocks_agree(
     middle_low, middle_high = lows[len(lows) // 2], highs[len(highs) // 2]
     for name, (low, high) in bounds.items():
         ahead, behind = low - middle_high, middle_low - high
-        if max(ahead, behind) > expect.get(name, Expect()).clock_skew_s:
+        off = max(ahead, behind)
+        if off > expect.get(name, Expect()).clock_skew_s:
             word = "ahead of" if ahead > behind else "behind"
+            amount = f"at least {off:.0f} s" if off < _SAID_IN_SECONDS else f"about {round_duration(off)}"
             yield Problem(
-                f"its clock is at least {max(ahead, behind):.0f} s {word} the others'",
+                f"its clock is {amount} {word} the others'",
                 "as root on the host: timedatectl set-ntp true",
                 hosts=(name,),
             )

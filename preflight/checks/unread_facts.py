@@ -66,7 +66,9 @@ def fix_missing(missing: Missing) -> str:
     if missing.code == "no-permission":
         return "run the preflight as a user who may read it, or ask the administrator for the value"
     if missing.code == "timeout":
-        return "try again; if it hangs again the driver is stuck: ask the administrator to reboot the host"
+        return (
+            "try again; if it hangs again the driver or a path's file server is stuck: ask the administrator"
+        )
     if missing.code == "not-asked":
         return "run the preflight on the host itself: this source does not hold it"
     return "run the preflight again; if it stays, look on the host itself"

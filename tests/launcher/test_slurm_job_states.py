@@ -5,12 +5,14 @@ from pathlib import Path
 import pytest
 
 from launcher.commands._job_hosts import nodes_among
+from launcher.config.before_stop_options import BeforeStop
 from launcher.config.inventory import Inventory
+from launcher.config.slurm_options import SlurmSpec
 from launcher.errors import BadInput
 from launcher.rundir.run_id import is_job_id
 from launcher.slurm.commands import open_local_commands
 from launcher.slurm.jobs import Allocation, await_job, end_without_run, read_allocation, read_job
-from launcher.slurm.submit import WAIT_FIXES, describe_wait, read_wait_reason
+from launcher.slurm.submit import WAIT_FIXES, describe_short_wait, describe_wait, read_wait_reason
 
 
 @pytest.mark.parametrize(
@@ -190,3 +192,16 @@ def test_typed_hosts_are_nodes_of_the_job() -> None:
 def test_a_configuration_that_is_not_there_is_not_waited_for() -> None:
     with pytest.raises(BadInput, match=r"SLURM_CONF is /nowhere/slurm\.conf: no such file"):
         open_local_commands({"SLURM_CONF": "/nowhere/slurm.conf"})
+
+
+@pytest.mark.parametrize(
+    ("wait_s", "warn", "words"),
+    [
+        (30.0, None, ""),
+        (300.0, None, "before_stop waits up to 5m, and Slurm kills the job 30s after scancel"),
+        (300.0, 120.0, "kills the job 2m before the time limit (write slurm: {warn: 5m}) and 30s after"),
+    ],
+)
+def test_a_wait_that_slurm_cuts_short_is_told(wait_s: float, warn: float | None, words: str) -> None:
+    said = describe_short_wait(SlurmSpec(warn=warn), BeforeStop(wait_s=wait_s))
+    assert words in said if words else said == ""

@@ -100,6 +100,12 @@ def test_a_large_directory_and_a_link_are_for_rsync(tmp_path: Path) -> None:
     assert listed == """gpulaunch run ... --set sync.include='["a b", "data/"]'"""
     assert data.command(here, "b", "/t", 1) == f"rsync -aR {here}/./data/ b:/t/"
     assert pool.command(here, "b", "/t", 9) == f"rsync -a {tmp_path}/pool/ b:{tmp_path}/pool/"
+    by_key = data.command(here, "ssh -p 41022 -i '/a b' root@192.0.2.1", "/t", 1)
+    assert (
+        by_key
+        == f"""rsync -e {shlex.quote("ssh -p 41022 -i '/a b'")} -aR {here}/./data/ root@192.0.2.1:/t/"""
+    )
+    assert data.command(here, "ssh ada@2001:db8::1", "/t", 1).endswith(" 'ada@[2001:db8::1]':/t/")
 
 
 def test_an_argument_beside_the_tree_is_named_with_what_copies_it(tmp_path: Path) -> None:

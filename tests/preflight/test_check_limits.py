@@ -90,6 +90,6 @@ def test_a_kernel_runs_on_later_minors_but_for_boards_of_their_own_kind(
 
 def test_a_value_that_was_not_read_has_the_fix_of_its_reason() -> None:
     assert "as a user who may read it" in fix_missing(Missing("denied", "no-permission"))
-    assert "the driver is stuck" in fix_missing(Missing("no answer", "timeout"))
+    assert "file server is stuck" in fix_missing(Missing("no answer", "timeout"))
     assert "on the host itself: this source" in fix_missing(Missing("a file", "not-asked"))
     assert "run the preflight again" in fix_missing(Missing("odd", "error"))

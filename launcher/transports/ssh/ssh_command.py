@@ -7,10 +7,13 @@ import shlex
 from collections.abc import Iterable, Sequence
 
 from launcher.config.inventory import HostEntry
-from launcher.transports.base import Endpoint
+from launcher.transports.base import Connection, Endpoint
+from preflight import regex as re
 from preflight.checks.message_text import quote_path
 
 _FORWARD = ("-W", "[%h]:%p")
+_LOGIN = re.compile(r"ssh(?: -\w (?:'[^']*'|[^\s'])+)* [^\s'-]\S*")
+"""No command of a container behind the host."""
 
 
 def ssh_words(entry: HostEntry, key: str, hops: Sequence[Endpoint], *, in_config: bool) -> tuple[str, ...]:
@@ -36,6 +39,12 @@ def ssh_line(words: Iterable[str], argv: Iterable[str]) -> str:
     command = " ".join(map(quote_path, argv))
     plain = all(shlex.quote(word) == word for word in argv)  # a home is that of the host
     return f"ssh {' '.join(map(quote_path, words))} {command if plain else shlex.quote(command)}".rstrip()
+
+
+def login_line(connection: Connection) -> str:
+    """Return the `ssh OPTIONS HOST` of a connection, which rsync can take, else the host's name."""
+    line = connection.command_line(())
+    return line if _LOGIN.fullmatch(line) else connection.name
 
 
 def ssh_copy_id(endpoint: Endpoint) -> str:
