@@ -43,8 +43,9 @@ def request_of(line: str) -> Request:
         ("deepspeed -e b:1 a.py", Request(exclude=(HostFilter("b", (1,)),))),
         ("fabric run --devices 0,1 --num-nodes 2 a.py", Request(gpus=(0, 1), nodes=2)),
         ("fabric run a.py --devices auto --precision 16-mixed", Request(per_node="auto", precision="fp16")),
-        ("mpirun -np 8 -npernode 4 python a.py", Request(total=8, per_node=4, nodes=2)),
+        ("mpirun -np 8 --map-by ppr:4:node:PE=8 python a.py", Request(total=8, per_node=4, nodes=2)),
         ("srun -N2 --ntasks-per-node=8 python a.py", Request(nodes=2, per_node=8)),
+        ("env N=2 bash -c 'torchrun --nproc_per_node $N a.py'", Request(per_node=2)),
         ("srun --nodes=2 --ntasks-per-node=1 torchrun --nproc_per_node 8 a.py", Request(nodes=2, per_node=8)),
         (
             "srun -w n[08-10,3],m1 python a.py",

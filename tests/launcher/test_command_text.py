@@ -69,6 +69,10 @@ def test_a_script_for_one_launch_is_one_command() -> None:
             "#SBATCH -N 4\n#SBATCH --time=9\ntorchrun a.py",
             "#SBATCH -N 4, --time=9: for sbatch, but for counts that this launch has",
         ),
+        (
+            "#!/bin/bash\n#SBATCH -N 4\necho a\n#SBATCH -N 8\nsrun torchrun --nnodes $SLURM_NNODES a.py",
+            "#SBATCH -N 8: Slurm reads no such line behind the first command of its script",
+        ),
         ("#SBATCH -N 4 --mem 9 --gres=gpu:2 # c\na.py", "#SBATCH -N 4, --mem 9, --gres=gpu:2: for sbatch"),
         ("huggingface-cli login --token X\ntorchrun a.py", "huggingface-cli login: it comes before"),
         ("accelerate config default\naccelerate launch a.py", "accelerate config: the launch reads the"),

@@ -14,10 +14,13 @@ _SBATCH = (
 _IMAGE = "gpulaunch starts no container: start it on each host, and name it in hosts.yaml (via:)"
 _DIRECTIVES = "for its scheduler alone; the hosts are those of --hosts"
 _DIRECTIVE = re.compile(
-    r"^[ \t]*#(?P<mark>SBATCH|PBS|BSUB|COBALT|OAR|PJM|JSUB|FLUX|\$)[ \t:]+(?P<options>-[^\n]*?)"
-    r"(?:[ \t]#[^\n]*)?$",
-    re.MULTILINE,
+    r"[ \t]*#(?P<mark>SBATCH|PBS|BSUB|COBALT|OAR|PJM|JSUB|FLUX|\$)[ \t:]+(?P<options>-[^\n]*?)"
+    r"(?:[ \t]#[^\n]*)?"
 )
+_START = re.compile(r"[ \t]*(?:#!|```)|[^#\n]*<<-?[ \t]*[\"'\\]?\w")
+"""Of a script within the text."""
+
+_TOO_LATE = "Slurm reads no such line behind the first command of its script"
 _OPTION = re.compile(r"-\S+(?:[ \t]+[^-\s]\S*)*")
 _SHOWN = 60
 _OF_JOB = "#SBATCH "
@@ -43,12 +46,27 @@ _VARIABLES = {
 
 def is_batch_script(text: str) -> bool:
     """Return whether a text has lines for a scheduler."""
-    return _DIRECTIVE.search(text) is not None
+    return any(map(_DIRECTIVE.fullmatch, text.splitlines()))
+
+
+def _directives(text: str) -> Iterator[tuple[str, str, bool]]:
+    """Yield the mark and the options of each line for a scheduler, and whether Slurm reads it."""
+    is_head, is_read = False, True
+    for line in text.splitlines():
+        found = _DIRECTIVE.fullmatch(line)
+        if _START.match(line):
+            is_head, is_read = "#!" in line, True
+        elif found is not None:
+            is_head = True
+            yield found["mark"], found["options"], is_read or found["mark"] != "SBATCH"
+        elif line.strip() and not line.lstrip().startswith("#"):
+            is_read = not is_head
 
 
 def _number(option: str, text: str) -> str:
     """Return the number that the lines give an option of sbatch; "" for none, and for a range."""
-    found = re.findall(rf"^[ \t]*#SBATCH[^\n#]*\s(?:{option})[=\s]*(\d+)\b(?!-)", text, re.MULTILINE)
+    read = " ".join(f" {given}" for mark, given, is_read in _directives(text) if mark == "SBATCH" and is_read)
+    found = re.findall(rf"\s(?:{option})[=\s]*(\d+)\b(?!-)", read)
     return found[-1] if found else ""
 
 
@@ -61,15 +79,15 @@ def job_variables(text: str) -> Mapping[str, str]:
 def explain_directives(text: str) -> Iterator[str]:
     """Yield what is said of the lines that a scheduler reads, and of the variables that follow from them."""
     options: dict[str, dict[str, None]] = {}
-    for found in _DIRECTIVE.finditer(text):
-        given = options.setdefault(found["mark"], {})
-        given |= dict.fromkeys(shorten(option, _SHOWN) for option in _OPTION.findall(found["options"]))
+    for mark, said, is_read in _directives(text):
+        given = options.setdefault(mark if is_read else "", {})
+        given |= dict.fromkeys(shorten(option, _SHOWN) for option in _OPTION.findall(said))
     for mark, given in options.items():
-        why = _SBATCH if mark == "SBATCH" else _DIRECTIVES
+        why = {"": _TOO_LATE, "SBATCH": _SBATCH}.get(mark, _DIRECTIVES)
         if image := next((one for one in given if one.startswith("--container-image")), ""):
             del given[image]
             yield f"#{mark} {image}: {_IMAGE}"
-        yield f"#{mark} {', '.join(given)}: {why}"
+        yield f"#{mark or 'SBATCH'} {', '.join(given)}: {why}"
     for name, number in job_variables(text).items():
         if re.search(rf"\$\{{?{name}\b", text):
             yield f"${name}: {number}, as the #SBATCH lines say, on however many hosts it starts"

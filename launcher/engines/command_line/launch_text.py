@@ -17,6 +17,7 @@ from launcher.engines.command_line.options import RANK_LOGS
 from launcher.engines.command_line.pages.blocks import LAUNCH_INSIDE, LAUNCH_LINE
 from launcher.engines.command_line.pages.page import commands_text
 from launcher.engines.command_line.parsed_command import MissingValue
+from launcher.engines.command_line.shell.aliases import read_aliases, without_functions
 from launcher.engines.command_line.shell.blocks import LEAVES
 from launcher.engines.command_line.shell.bracket_tests import Answer, Files
 from launcher.engines.command_line.shell.commands import CommandReader
@@ -26,7 +27,7 @@ from launcher.engines.command_line.shell.replay_limits import Replays
 from launcher.engines.command_line.shell.state import READERS, ShellState
 from launcher.engines.command_line.shell.subshells import ENDS
 from launcher.engines.command_line.shell.variables import Value
-from launcher.engines.command_line.shell.words import Word, is_assignment, read_aliases
+from launcher.engines.command_line.shell.words import Word, is_assignment
 from launcher.engines.command_line.tables import side_programs
 from launcher.engines.command_line.wrappers import explain_empty, strips_program
 from launcher.errors import CommandRefused
@@ -143,6 +144,13 @@ class _Launches:
             blocks.fatal = blocks.fatal - {"set -e"} | ({"set -e"} if found[1] == "-" else set())
         elif words[0].text == "alias":
             self.shell.functions |= read_aliases(words[1:])
+        elif words[0].text == "unalias" or said.startswith("unset -f"):
+            self.shell.functions = without_functions(self.shell.functions, words[1:])
+        elif said.startswith(("shopt -s", "shopt -u")):
+            for name in (f"shopt {word.text}" for word in words[2:]):
+                self.shell.values[name] = ""
+                if words[1].text == "-u":
+                    del self.shell.values[name]
         elif words[0].text == ":" and any(_DEMAND.match(part) for one in words for part in one.unresolved):
             self.shell.lack(without_values(words, "the text"))
 
@@ -233,7 +241,9 @@ class _Launches:
         if name == "return":
             shell.left, shell.blocks.status = name if shell.returns else "", status
         elif name != "exit":
-            shell.left, shell.blocks.status = name if shell.loops else "", True
+            levels = min(int(code), shell.loops) if code.isdecimal() else 1
+            left = f"{name} {levels}".removesuffix(" 1")
+            shell.left, shell.blocks.status = left if shell.loops else "", True
         elif self.is_submitted:
             pass  # of the shell that hands the text to the scheduler
         elif shell.groups and not shell.blocks.of_arguments:

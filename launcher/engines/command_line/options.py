@@ -19,6 +19,7 @@ ValueKind: TypeAlias = Literal[
     "node_filters",  # DeepSpeed's: h1@h2:0,2
     "host_slots",  # h1:4,h2:4
     "host_names",  # h1,h2
+    "mapping",  # Open MPI's: slot, ppr:4:node
     "endpoint",  # host or host:port
     "precision",
     "fabric_precision",

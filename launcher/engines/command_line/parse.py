@@ -135,6 +135,7 @@ def _parse(shell: ShellLine, inside: _Inside) -> ParsedCommand:
     line = CommandLine(shell.words, is_typed=inside.is_typed)
     _prepare(line, shell)
     at, commands, wrappers = 0, shell.commands, 0
+    given: dict[str, Value] = {}  # to the command by `env`, and in front of it
     while at < len(line.words):
         around = strip_wrapper(line.words, at)
         if around is not None:
@@ -146,13 +147,14 @@ def _parse(shell: ShellLine, inside: _Inside) -> ParsedCommand:
             line.words = line.words[: around.end]
             for position, name, value in around.assignments:
                 line.assign(position, name, value)
+                given[name] = value.value
             line.unset += around.unset
             if around.settings is not None:
                 line.read_settings(around.settings, inside.files)
             line.enter(around.environment, around.directory)
             line.dropped += around.dropped
             continue
-        inside = replace(inside, environ=shell.exported or inside.environ)
+        inside = replace(inside, environ={**(shell.exported or inside.environ), **given})
         inner = _inner_line(line.words, at, shell, inside)
         if inner is not None:
             line.dropped.append(f"{line.words[at].text}: its text is the command")

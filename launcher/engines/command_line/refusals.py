@@ -177,3 +177,10 @@ def not_one_command(operator: str, words: list[Word]) -> CommandRefused:
             f"a shell takes no parenthesis behind a command: {shown}", "leave it out, or put it in quotes"
         )
     return CommandRefused("the line has a subshell, in parentheses", "paste the command inside of it")
+
+
+def endless_function(name: str) -> CommandRefused:
+    """Return the error for a function whose end the text does not have."""
+    return CommandRefused(
+        f"the text has a shell function, {name}, without its end", "paste all of it, or the command alone"
+    )

@@ -137,6 +137,12 @@ def host_names(name: str, text: str) -> tuple[HostFilter, ...]:
     return tuple(HostFilter(host) for host in dict.fromkeys(hosts))
 
 
+def mapping(_: str, text: str) -> int | None:
+    """Return the processes on each node of `ppr:4:node`; None for any other mapping of Open MPI."""
+    found = re.match(r"(?:ppr:)?([1-9]\d{0,5}):node\b", text)
+    return int(found[1]) if found is not None else None
+
+
 def _expanded(pattern: str) -> list[str]:
     """Return the names of `n[01-03,7]x`; a pattern that is none is returned as it is."""
     match = re.fullmatch(
@@ -234,6 +240,7 @@ READERS: dict[ValueKind, Callable[[str, str], object]] = {
     "node_filters": node_filters,
     "host_slots": host_slots,
     "host_names": host_names,
+    "mapping": mapping,
     "precision": precision,
     "fabric_precision": fabric_precision,
 }

@@ -6,7 +6,6 @@ place whose text only becomes a variable.
 """
 
 import shlex
-from bisect import bisect_right
 from itertools import pairwise
 
 from launcher.engines.command_line import refusals
@@ -23,7 +22,6 @@ from launcher.engines.command_line.pages.blocks import (
 )
 from launcher.engines.command_line.pages.notebook_cells import commands_of_notebook, shell_of_cell
 from launcher.engines.command_line.pages.python_text import refuse_python
-from launcher.engines.command_line.shell.expansions import with_quotes
 from launcher.engines.command_line.side_commands import say_left_out
 from launcher.engines.command_line.tables.side_programs import PROBES
 from launcher.engines.command_line.task_files.condor import command_of_condor
@@ -88,14 +86,6 @@ _WORDS = re.compile(
 )
 _REDIRECTED = re.compile(r"[ \t]*>[ \t]+[^-\s]\S*(?:[ \t]+2>&1)?[ \t]*&?[ \t]*")
 _COMMENT_BEHIND = re.compile(r"\\[ \t]+#[^\n]*$", re.MULTILINE)
-_TO_PROCESS = re.compile(r">[ \t]*>\([^()\n]*\)")  # exec > >(tee -a log)
-
-_HERE_LINE = re.compile(
-    r"(?P<head>.*?)(?<!<)<<-?(?!<)[ \t]*(?P<quote>['\"]?)(?P<tag>[A-Za-z_]\w*)(?P=quote)(?P<rest>.*)"
-)
-_CLOSES = re.compile(r"[ \t]*\)\"?[ \t]*")
-_READ = re.compile(r"[ \t]*read[ \t](?:-\S+[ \t]+|''[ \t]+|\"\"[ \t]+)*(?P<name>[A-Za-z_]\w*)[ \t]*")
-_ASSIGNED_CAT = re.compile(r"[ \t]*(?P<name>(?:export[ \t]+)?[A-Za-z_]\w*)=\"?\$\([ \t]*cat[ \t]*")
 _OF_TEMPLATE = re.compile(r"[ \t]*\{(?:%[-+]?[ \t]*(?P<word>\w+)[^\n]*%|#[^\n]*#)\}[ \t]*")
 _MAGICS = (
     (  # a shell of its own, which the lines below are not in
@@ -143,9 +133,8 @@ def commands_text(text: str) -> str:
     for pattern, shell in _MAGICS:
         text = pattern.sub(shell, text)
     text = with_posix_syntax(text)
-    text = _TO_PROCESS.sub("> log", text)
     text = _COMMENT_BEHIND.sub(r"\\", text)
-    return _with_assignments(_without_prompts(_typed_lines(shell_of_cell(text))))
+    return _without_prompts(_typed_lines(shell_of_cell(text)))
 
 
 def _traced(found: re.Match[str]) -> str:
@@ -220,43 +209,6 @@ def _without_prompts(text: str) -> str:
             has_prompt = prompt is not None
         lines.append(line if prompt is None else line[prompt.end() :])
     return "\n".join(lines)
-
-
-def _with_assignments(text: str) -> str:
-    """Return a text with assignments for files in place that only become a variable."""
-    lines = text.split("\n")
-    ends: dict[str, list[int]] = {}
-    for number, line in enumerate(lines):
-        ends.setdefault(line.strip(" \t"), []).append(number)
-    kept: list[str] = []
-    at = 0
-    while at < len(lines):
-        found = _HERE_LINE.fullmatch(lines[at]) if "<<" in lines[at] else None
-        after = ends.get(found["tag"], []) if found is not None else []
-        number = bisect_right(after, at)
-        if found is None or number == len(after):
-            kept.append(lines[at])
-            at += 1
-            continue
-        end = after[number]
-        is_closed = end + 1 < len(lines) and _CLOSES.fullmatch(lines[end + 1]) is not None
-        assigned = _as_assignment(found, "\n".join(lines[at + 1 : end]), is_closed=is_closed)
-        end += 2 if is_closed else 1
-        kept += lines[at:end] if assigned is None else [assigned]
-        at = end
-    return "\n".join(kept)
-
-
-def _as_assignment(found: re.Match[str], body: str, *, is_closed: bool) -> str | None:
-    """Return what a file in place says to a variable or to the screen; None for one that is written."""
-    head, body = found["head"], body.rstrip("\n\\")
-    if re.fullmatch(r"\s*cat\s*", head) and not found["rest"].strip():
-        return ""
-    named = _READ.fullmatch(head) if not is_closed else _ASSIGNED_CAT.fullmatch(head)
-    if named is None or found["rest"].strip():
-        return None
-    quoted = shlex.quote(body) if found["quote"] else f'"{with_quotes(body)}"'
-    return f"{named['name']}={quoted}"
 
 
 def _is_one_command(text: str) -> bool:

@@ -194,8 +194,8 @@ class ShellBlocks:
         elif self.in_condition or (
             "".join(bare[:1]) in ("true", "false", ":") and (end in ("&&", "||") or len(bare) == 1)
         ):
-            sets = all(word.is_known and is_assignment(word) for word in words)
-            self._follow(words, sets or _answered(texts), end)
+            status, self.status = self.status, None
+            self._follow(words, _answered(texts) if status is None else status, end)
         else:
             return False
         return True

@@ -203,6 +203,8 @@ def matches(text: str, pattern: Word, values: Values) -> Answer:
     shown = None if shown is None else _with_letters(shown)
     if shown is None or re.search(r"[@!+?*]\(|\[[:.=]", shown):
         return None
+    if "shopt nocasematch" in values:
+        text, shown = text.lower(), shown.lower()
     if re.search(r"[*?\[]", shown):
         return fnmatch.fnmatchcase(text, shown.replace("[^", "[!"))
     return text == shown

@@ -20,6 +20,7 @@ _LOOKUP = re.compile(
 _PATH_PART = re.compile(
     r"(?P<part>basename|dirname) (?:-- )?(?P<path>\$\(.*\)|\S+|\"[^\"]*\")(?: (?P<suffix>[\w.\"'-]+))?"
 )
+_SILENT = re.compile(r"#.*|true|false|:|exit \d{1,3}")
 _EXPR = re.compile(r"expr (.+)")
 _DATE = re.compile(r"date (?P<around>[\"']?)\+(?P<quote>[\"']?)(?P<format>[^\"']*)(?P=quote)(?P=around)")
 _OWN_PATH = r"[\"']?\$(?:0|\{0\}|\{BASH_SOURCE(?:\[0\])?(?::-\$0)?\}|BASH_SOURCE)[\"']?"
@@ -40,12 +41,22 @@ _FROM_TEXT = re.compile(
     r"(?:(?P<eval>eval\s+)?echo|printf|seq)\s|cat\s*<<|(?:tr|wc|cut|awk|sed|head|tail|grep)\s.*<<<", re.DOTALL
 )
 
+_SUBSTITUTED = r"(?:\$\((?!\()|`)"
+_FAILING = re.compile(
+    rf"{_SUBSTITUTED}(?:[^()`|]*[;&\n])?\s*(?:false|exit\s+[1-9]\d*)\s*[)`](?!.*{_SUBSTITUTED})", re.DOTALL
+)
+
+
+def assigned_status(written: str) -> bool | None:
+    """Return whether assignments succeed, as the last command in them does; None where that is not known."""
+    return (False if _FAILING.search(written) else None) if re.search(_SUBSTITUTED, written) else True
+
 
 def substitute(shown: str, values: Values, split: Split, depth: int) -> str | None:
     """Return what `$(...)` or a command in backticks prints; None where the text does not say it."""
     written = shown[2:-1].strip() if shown[0] == "$" else re.sub(r"\\([$`\\])", r"\1", shown[1:-1]).strip()
     command = " ".join(written.split())
-    if command.startswith("#"):  # `# a comment` within a command
+    if _SILENT.fullmatch(command):
         return ""
     joined = _JOINED_ARRAY.fullmatch(command)
     if joined is not None:

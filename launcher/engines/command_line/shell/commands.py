@@ -8,10 +8,12 @@ from collections.abc import Generator, Iterable, Iterator, Mapping
 
 from launcher.engines.command_line import refusals, side_commands
 from launcher.engines.command_line.shell import redirections
-from launcher.engines.command_line.shell.arithmetic import evaluate_arithmetic
+from launcher.engines.command_line.shell.aliases import join_aliases
+from launcher.engines.command_line.shell.arithmetic import evaluate_arithmetic, read_assignment
 from launcher.engines.command_line.shell.block_extents import CLOSERS, find_keyword
 from launcher.engines.command_line.shell.blocks import Command, ShellBlocks, is_alone
 from launcher.engines.command_line.shell.bracket_tests import Answer
+from launcher.engines.command_line.shell.command_substitution import assigned_status
 from launcher.engines.command_line.shell.getopts import asks_options, end_of_options, read_options
 from launcher.engines.command_line.shell.replay_limits import Replays
 from launcher.engines.command_line.shell.state import ShellState, Surroundings
@@ -21,7 +23,6 @@ from launcher.engines.command_line.shell.tokens import ShellTokens
 from launcher.engines.command_line.shell.variables import arguments
 from launcher.engines.command_line.shell.words import ASSIGNMENT, Word, is_assignment
 from launcher.engines.command_line.tables.wrappers import TRANSPARENT
-from launcher.errors import CommandRefused
 from preflight import regex as re
 
 _ASSIGNED_BEHIND = re.compile(r"(?:[ \t]|\\\r?\n)+[A-Za-z_]\w*\+?=", re.ASCII)
@@ -64,7 +65,7 @@ class CommandReader:
         words, blocks = self.words, self.shell.blocks
         if words == [Word("}")]:  # of a page, as no shell takes it
             yield self._taken(), ";"
-        self._drop_time(word.text)
+        self._drop_first(word.text)
         words.append(word)
         self.shell.values.uncover()
         if _ASSIGNED_BEHIND.match(self.text, self.tokens.at) and all(map(is_assignment, words)):
@@ -84,11 +85,12 @@ class CommandReader:
             self._enter_subshell(word.text)
             yield self._taken(), ";"
 
-    def _drop_time(self, following: str) -> None:
-        """Leave out `time` in front of a command of the shell; with options it is a program."""
-        if [word.text for word in self.words[:3]] in (["time"], ["time", "-p"]) and following[:1] != "-":
+    def _drop_first(self, following: str) -> None:
+        """Leave out `! !`, and `time` in front of a command of the shell; with options it is a program."""
+        texts = [word.text for word in self.words[:3]]
+        if texts == ["!", "!"] or (texts in (["time"], ["time", "-p"]) and following[:1] != "-"):
             self.words.clear()
-            self.shell.dropped.append(TRANSPARENT["time"])
+            self.shell.dropped += [TRANSPARENT["time"]] if texts[0] == "time" else []
 
     def _is_in_test(self) -> bool:
         """Whether the command is a `[[` without its end, whose operators are its own."""
@@ -96,8 +98,7 @@ class CommandReader:
         return Word("[[") in start and self.words[-1].text != "]]"
 
     def _taken(self) -> tuple[Word, ...]:
-        words = tuple(self.words)
-        self.words.clear()
+        words, self.words[:] = tuple(self.words), ()
         return words
 
     def _operator(self, operator: str) -> Iterator[Command]:
@@ -108,15 +109,14 @@ class CommandReader:
         elif self._is_in_test() and not operator.startswith("<<"):
             words += [Word(operator)] if operator != "\n" else []  # a test may continue below
         elif operator == "(" and words and ASSIGNMENT.fullmatch(words[-1].text):
-            shell.assign_array(words.pop().text, redirections.array(self.tokens))
+            redirections.read_array(shell, words, self.tokens)
             self.has_array = not words
         elif operator == "(" and self._is_function():
             self._define(words[-1].text)
         elif operator in ("<<", "<<-"):
             redirections.read_here(shell, words, redirections.target(self.tokens))
         elif operator == "<<<":
-            text = redirections.target(self.tokens)
-            redirections.read_text(shell, words, text, is_end_of_loop=self._ends_loop())
+            redirections.read_text(shell, words, redirections.target(self.tokens))
             self.has_array = not words
         elif _REDIRECTION.fullmatch(operator):
             redirections.redirect(shell, words, operator, self.tokens, is_end_of_loop=self._ends_loop())
@@ -132,7 +132,7 @@ class CommandReader:
     def _group(self, operator: str) -> Iterator[Command]:
         """Take what ends a command, or a parenthesis. Raises CommandRefused for one of no group."""
         words, shell = self.words, self.shell
-        self._drop_time(operator if operator == "(" else "-")
+        self._drop_first(operator if operator == "(" else "-")
         if operator == "(" and words in ([], [Word("!")]):
             self.groups.append(shell.enter_group())
             yield (*self._taken(), Word("{")), ";"
@@ -163,18 +163,19 @@ class CommandReader:
             if inner is None or words[0].text != "for":
                 self._enter_subshell(words[0].text, end)
             if inner is None:
+                if all(map(is_assignment, words)):
+                    shell.blocks.status = assigned_status(self.text[self.start : self.tokens.at])
                 yield words, end
             else:
                 shell.dropped += shell.redirected
                 yield from shell.blocks.follow(inner, words, end)
             self.subshells.leave()
         shell.is_piped = end in ("|", "|&") and (not words or inner is not None)
-        self.has_array, shell.redirected = False, []
-        self.start = self.tokens.at
+        self.has_array, self.start, shell.redirected = False, self.tokens.at, []
 
     def _enter_subshell(self, name: str, end: str = "") -> None:
         """Start what has a shell of its own, where the command whose first word is `name` has one."""
-        is_part = end in ENDS or self.shell.blocks.is_behind_pipe
+        is_part = end in ENDS or self.subshells.is_behind_pipe
         if not is_part and name in CLOSERS and self.may_have_subshell:
             block = self._find(self.tokens.at, CLOSERS[name])
             is_part = block is not None and is_subshell(self.text, block[1])
@@ -257,7 +258,7 @@ class CommandReader:
         shell = self.shell
         is_certain = shell.blocks.last = True
         shell.blocks.kinds["for"] = None
-        if shell.blocks.is_behind_pipe or is_subshell(self.text, self.tokens.at):
+        if self.subshells.is_behind_pipe or is_subshell(self.text, self.tokens.at):
             self.subshells.enter(is_block=False)
         for values in rounds:
             shell.values.update(values)
@@ -265,9 +266,10 @@ class CommandReader:
             has_doubts = yield from self._replay(body, "for", is_certain=is_certain)
             shell.loops -= 1
             is_certain = is_certain and not has_doubts
-            left = shell.left
-            shell.left = "" if left in ("break", "continue") else left
-            if left not in ("", "continue"):
+            left, _, count = shell.left.partition(" ")
+            if left in ("break", "continue"):
+                shell.left = f"{left} {int(count) - 1}".removesuffix(" 1") if count else ""
+            if left not in ("", "continue") or count:
                 break
         shell.blocks.status = shell.blocks.last
         self.subshells.leave()
@@ -276,11 +278,10 @@ class CommandReader:
         """Return the commands of `for ((i = 0; i < 4; i++))`; None where a number has no value."""
         start, *rest = [part.strip() for part in expression.split(";")]
         values = self.shell.values
-        found = re.fullmatch(r"([A-Za-z_]\w*)\s*=\s*(.+)", start)
-        first = evaluate_arithmetic(found[2], values) if found is not None else None
-        if found is None or first is None or len(rest) != 2:
+        name, first = read_assignment(start, values)
+        if first is None or len(rest) != 2:
             return None
-        name, (condition, step) = found[1], rest
+        condition, step = rest
         is_known = evaluate_arithmetic(condition, {**values, name: str(first)}) is not None
         body = self._loop_body() if is_known else None
 
@@ -358,10 +359,7 @@ class CommandReader:
         is_group = self.text[start - 1] == "("
         end = self._find(start, ")" if is_group else "}")
         if end is None:
-            raise CommandRefused(
-                f"the text has a shell function, {name}, without its end",
-                "paste all of it, or the command alone",
-            )
+            raise refusals.endless_function(name)
         body = self.text[start : end[0]]
         self.shell.functions[name] = f"({body})" if is_group else body
         self.words.clear()
@@ -371,12 +369,13 @@ class CommandReader:
     def _call(self, given: tuple[Word, ...], words: tuple[Word, ...], runs: Answer) -> Iterator[Command]:
         """Yield the commands of a function that is `given` variables (`A=1 f`), where the call runs."""
         shell = self.shell
+        text, words = join_aliases(shell.functions, words)
         has_words = any(word.text for word in words[1:]) or "@" in shell.values
         is_of_text = not has_words and _ARGUMENTS.search(self.text, self.start, self.tokens.at)
         shell.enter_function(None if is_of_text else words[1:])
         if given:
             shell.prepare((Word("local"), Word("-x"), *given))
-        yield from self._returning(shell.functions[words[0].text], runs)
+        yield from self._returning(text, runs)
         shell.leave_function()
 
     def _returning(self, text: str, runs: Answer) -> Iterator[Command]:

@@ -179,7 +179,7 @@ def _element(match: re.Match[str], place: _Place) -> Expansion:
         chosen = value[number:][:1]
         if not chosen and not all(word.is_known for word in value):
             return place.unresolved()  # the output of a command may be several words
-        found: Value | None = (chosen[0].text if chosen[0].is_known else chosen[0]) if chosen else ""
+        found: Value | None = chosen[0].value if chosen else ""
         return _defaulted(match, found if chosen or match["mark"] else "", match["name"], place)
     if isinstance(value, str) and index == "0":
         return Expansion(place.end, text=value)

@@ -1,7 +1,7 @@
 """What commands in front of a launch read and write: files, texts in place, logs. Pure."""
 
 import posixpath
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from launcher.engines.command_line.options import RANK_LOGS
 from launcher.engines.command_line.shell.block_extents import CLOSERS
@@ -13,6 +13,7 @@ from preflight import regex as re
 
 _WRITTEN = "written by the text alone: write it on each host, where the training reads it"
 _NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+_LISTS = ("mapfile", "readarray")
 _WRITERS = ("cat", "echo", "printf", "tee", "jq", "sed", "envsubst", "scontrol", "sort", "cp")
 _PYTHON = re.compile(r"(?:/[\w./-]*/)?python[\d.]*", re.ASCII)
 
@@ -23,11 +24,10 @@ def read_here(shell: ShellState, words: list[Word], text: Word) -> None:
     Raises CommandRefused for any other command that reads it.
     """
     names = [*(posixpath.basename(word.text) for word in words[:1]), *(word.text for word in words[1:])]
-    if names[:1] == ["read"] and _NAME.fullmatch(names[-1]) and shell.blocks.runs is not False:
-        if shell.blocks.runs:
-            shell.values[names[-1]] = text.text.rstrip("\n") if text.is_known else text
-        else:
-            shell.forget(names[-1], is_exported=False)
+    if _read_names(words):
+        is_whole = any(re.match(r"-\w*d", name) for name in names) or names[0] in _LISTS
+        lines = text.text.rstrip("\n") if is_whole else text.text.partition("\n")[0]
+        read_text(shell, words, Word(lines, text.unresolved))
         words[:] = [Word(":")]
     elif names[:1] == ["cat"] or names[:1] == ["tee"] or names[:2] == ["sudo", "tee"]:
         shell.body = text
@@ -39,7 +39,7 @@ def read_here(shell: ShellState, words: list[Word], text: Word) -> None:
     elif names[:1] in (["sbatch"], ["qsub"], ["bsub"]):
         shell.dropped.append(f"{' '.join(names)}: gpulaunch starts the script that it gets itself")
         words[:] = [Word("eval"), text]
-    elif names[:1] not in (["ssh"], ["mail"], [":"]) and shell.blocks.runs is not False:
+    elif names[:1] not in (["ssh"], ["mail"], [":"], ["done"]) and shell.blocks.runs is not False:
         raise CommandRefused(
             f"the text gives {names[0] if names else 'a command'} its input in place (<<)",
             "write what it does into a file first, and paste the launch alone",
@@ -57,36 +57,28 @@ def _program_in_place(names: list[str]) -> int:
     return at + 1 if names[at:] and is_program and _PYTHON.fullmatch(names[at]) else 0
 
 
-def read_text(shell: ShellState, words: list[Word], text: Word, *, is_end_of_loop: bool) -> None:
+def read_text(shell: ShellState, words: list[Word], text: Word) -> None:
     """Take `IFS=, read -r NAME NAME <<< TEXT` and `mapfile -t NAME <<< TEXT`.
 
     A loop that reads a text is one that the text does not decide. Raises CommandRefused for any other text in
     place.
     """
-    if is_end_of_loop:
-        return
     shown = [word.text for word in words]
-    if shown[:1] in (["mapfile"], ["readarray"]) and _NAME.fullmatch(shown[-1]):
-        lines = text.text.removesuffix("\n").split("\n")
-        if shell.blocks.runs and text.is_known and shown[1:-1] == ["-t"]:
-            shell.values[shown[-1]] = tuple(map(Word, lines))
-        elif shell.blocks.runs is not False:
-            shell.forget(shown[-1], is_exported=False, why="read from a text")
-        words.clear()
-        return
     if not (names := _read_names(words)):
-        if shell.blocks.runs is False:
+        if shell.blocks.runs is False or shown[:1] in ([], ["done"]):
             return
         raise CommandRefused("the text gives a command its input (<<<)", "paste the launch alone")
+    is_list = shown[0] in _LISTS
     marks = shown[0].removeprefix("IFS=") if shown[0].startswith("IFS=") else SEPARATORS
-    is_array = any(re.fullmatch(r"-\w*a", word) for word in shown)
+    is_array = is_list or any(re.fullmatch(r"-\w*a", word) for word in shown)
     blanks = "\n" + "".join(filter(str.isspace, marks))
     most, whole = 0 if is_array else len(names) - 1, text.text.strip(blanks)
-    found = split_fields(whole, marks, most) if is_array or most else (whole,)
+    found: Iterable[str | None] = split_fields(whole, marks, most) if is_array or most else (whole,)
+    found = text.text.removesuffix("\n").split("\n") if is_list else found
     fields = [one for one in found if one is not None]
     for number, name in enumerate(names):
-        if shell.blocks.runs is None:
-            shell.forget(name, is_exported=False)
+        if shell.blocks.runs is None or (is_list and (not text.is_known or shown[1:-1] != ["-t"])):
+            shell.forget(name, is_exported=False, why="read from a text")
         elif shell.blocks.runs and not text.is_known:
             shell.values[name] = text
         elif shell.blocks.runs:
@@ -137,7 +129,7 @@ def _read_names(words: list[Word]) -> list[str]:
     """Return the variables that `IFS=, read -r NAME NAME` or `mapfile -t NAME` sets; [] for others."""
     texts = [word.text for word in words]
     at = next((at for at, word in enumerate(words) if not is_assignment(word)), 0)
-    is_read = texts[at : at + 1] in (["read"], ["mapfile"], ["readarray"])
+    is_read = texts[at : at + 1] in (["read"], *([name] for name in _LISTS))
     return [text for text in texts[at + 1 :] if _NAME.fullmatch(text)] if is_read else []
 
 
@@ -149,14 +141,19 @@ def target(tokens: Iterator[Word | Operator]) -> Word:
     raise CommandRefused("the line ends after a redirection", "take > out, or name its file")
 
 
-def array(tokens: Iterator[Word | Operator]) -> tuple[Word, ...]:
-    """Return the words of an array up to its parenthesis. Raises CommandRefused for one without an end."""
-    words: list[Word] = []
+def read_array(shell: ShellState, words: list[Word], tokens: Iterator[Word | Operator]) -> None:
+    """Take `NAME=(WORDS)`, up to its parenthesis. Raises CommandRefused for one without an end."""
+    name, found = words.pop().text, list[Word]()
+    shell.values.cover(words if all(map(is_assignment, words)) else ())  # IFS=, NAME=($LIST)
     for token in tokens:
         if isinstance(token, Word):
-            words.append(token)
+            found.append(token)
         elif token.text == ")":
-            return tuple(words)
+            shell.values.uncover()
+            if shell.blocks.runs and not all(map(is_assignment, words)):
+                shell.prepare((*words, Word(name.rstrip("+="))))  # local -a NAME=(WORDS)
+            shell.assign_array(name, tuple(found))
+            return
         elif token.text != "\n":
             break
     raise CommandRefused("the array has no end", "close its parenthesis, or paste all of it")

@@ -13,7 +13,7 @@ from launcher.engines.command_line.shell.bracket_tests import Files
 from launcher.engines.command_line.shell.env_file import exported_file, read_settings
 from launcher.engines.command_line.shell.missing_values import left_open
 from launcher.engines.command_line.shell.pipelines import predict_output
-from launcher.engines.command_line.shell.variables import Value, Variables, elements_of
+from launcher.engines.command_line.shell.variables import Value, Variables, element_of, elements_of
 from launcher.engines.command_line.shell.words import (
     ELEMENT,
     SEPARATORS,
@@ -193,9 +193,8 @@ class ShellState:
             self.dropped.append(f"{name} {rest[0].text}: {side_commands.INTERPRETER}")
         elif name in ("source", ".") or (name == "eval" and len(rest) == 1 and rest[0].is_output):
             folder, is_absent = self.place.absolute or self.place.path, self._is_absent(rest)
-            self.lack(
-                refusals.absent_settings(words, folder) if is_absent else refusals.unseen_settings(words)
-            )
+            error = refusals.absent_settings(words, folder) if is_absent else refusals.unseen_settings(words)
+            self.lack(error)
         else:
             return False
         return True
@@ -207,17 +206,18 @@ class ShellState:
             return
         if launcher := side_commands.find_launcher(rest):
             raise refusals.declared_launch(name, launcher)
-        if name in _LOCAL and self.locals:
+        of_local = name in _LOCAL
+        flags = "".join(word.text for word in rest if of_local and _FLAGS.fullmatch(word.text))
+        if of_local and self.locals and "g" not in flags:
             self._hide(rest)
-        flags = "".join(word.text for word in rest if _FLAGS.fullmatch(word.text))
-        if name in _LOCAL and "n" in flags:
+        if "n" in flags:
             for part in (part for word in rest for part in word.text.split("=")):
                 self.forget(part, is_exported=False, why=f"{name} -n")
             return
-        if name in _LOCAL and "i" in flags:
+        if "i" in flags:
             self._hide(rest, " -i")
         self._assign(rest, is_exported=name in ("export", "set") or "x" in flags)
-        if name == "readonly" or (name in _LOCAL and "r" in flags):
+        if name == "readonly" or "r" in flags:
             self._hide(rest, " -r")
         if name == "export" and rest[:1] == (Word("-n"),):
             for variable in (word.text.partition("=")[0] for word in rest[1:]):
@@ -342,23 +342,26 @@ class ShellState:
             if word.text.startswith("-") or (is_exported and self._export_file(word)):
                 continue
             if element is not None:
-                self._assign_element(element["name"], element["key"], Word(element["value"], word.unresolved))
+                name, key, added, value = element.groups()
+                first = element_of(name, key, self.values) if added else Word("")
+                self._assign_element(
+                    name, key, Word(first.text + value, (*first.unresolved, *word.unresolved))
+                )
                 continue
-            name, equals, value = word.text.partition("=")
-            if equals and f"{name.rstrip('+')} -r" in self.values:
-                self.lack(refusals.set_again(name.rstrip("+")))
-            before = self.values.get(name.rstrip("+"))
+            target, equals, value = word.text.partition("=")
+            name = target.removesuffix("+")
+            if equals and f"{name} -r" in self.values:
+                self.lack(refusals.set_again(name))
+            before = self.values.get(name)
             lacking, others = word.unresolved or left_open(value), list[Word]()
-            if name.endswith("+"):
-                name = name[:-1]
+            if name != target:
                 first, *others = elements_of(name, self.values) or (Word(""),)
                 value, lacking = first.text + value, (*first.unresolved, *lacking)
             assigned = without_itself(name, Word(value, lacking))
             if is_exported and assigned.text not in ("", value) and name != "PATH":
                 self.dropped.append(explain_replaced(name))
             if equals:
-                one = assigned.text if assigned.is_known else assigned
-                self.values[name] = (assigned, *others) if others else one
+                self.values[name] = (assigned, *others) if others else assigned.value
             if is_exported:
                 self.visible.add(name)
             if is_exported and (why := side_commands.explain_needless(assigned)):
@@ -376,25 +379,22 @@ class ShellState:
         text = self.text_of(name) if name and is_certain else None
         if text is not None:
             self.dropped.append(f"export {word.text}: {name} is read as it is on this machine")
-            settings = tuple(
-                Word(f"{key}={value.text}", value.unresolved) for key, value in read_settings(text)
-            )
-            self._assign(settings, is_exported=True)
+            found = (Word(f"{key}={one.text}", one.unresolved) for key, one in read_settings(text))
+            self._assign(tuple(found), is_exported=True)
         elif is_certain or not self._is_absent((Word(name),)):
             self.lack(refusals.unseen_settings((Word("export"), word)))
         return True
 
     def _assign_element(self, name: str, key: str, value: Word) -> None:
         """Take `NAME[KEY]=VALUE`: an element of a list, or of a table under its key."""
-        known: Value = value.text if value.is_known and self.blocks.runs else value
         if self.blocks.runs is not True:
             shown = f"${{{name}[{key}]}} (set in a condition)"
-            known = value = Word(shown, (shown,))
+            value = Word(shown, (shown,))
         words = elements_of(name, self.values)
         if words is not None and key.isdecimal() and int(key) <= len(words):
             self.values[name] = (*words[: int(key)], value, *words[int(key) + 1 :])
             return
         for at, word in enumerate(words or ()):
-            self.values[f"{name}[{at}]"] = word.text if word.is_known else word
+            self.values[f"{name}[{at}]"] = word.value
         self.values.pop(name, None)
-        self.values[f"{name}[{key}]"] = known
+        self.values[f"{name}[{key}]"] = value.value

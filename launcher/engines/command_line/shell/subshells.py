@@ -27,6 +27,11 @@ class Subshells:
         self.shell = shell
         self.open: list[tuple[int, int, Surroundings]] = []  # blocks and groups around each
 
+    @property
+    def is_behind_pipe(self) -> bool:
+        """Whether the next command is behind a pipe, and has a shell of its own (`shopt -s lastpipe`)."""
+        return self.shell.blocks.is_behind_pipe and "shopt lastpipe" not in self.shell.values
+
     def enter(self, *, is_block: bool) -> None:
         """Start a part; `exit` in a block ends that alone."""
         blocks = self.shell.blocks

@@ -249,7 +249,7 @@ class _WordReader:
     def _read_character(self, char: str) -> None:
         """Take a character as it is, but for `~`, `*` and `{a,b}`."""
         self._check_typographic(char)
-        is_assigned = self.current is not None and _ASSIGNED.fullmatch(self.current) is not None
+        is_assigned = re.fullmatch(r"(?a:[A-Za-z_]\w*)=(?:.*:)?", self.current or "", re.DOTALL) is not None
         home = self.values.get("HOME")
         is_start = self.current is None or is_assigned
         other = _OTHER_HOME.match(self.text, self.at) if is_start and char == "~" else None

@@ -33,7 +33,7 @@ class Variables(dict[str, Value]):
             if name.isidentifier() and isinstance(before, str):
                 self.covered.setdefault(name, self.get(name))
                 given = without_itself(name, Word(before * (name != target) + value, word.unresolved))
-                self[name] = given.text if given.is_known else given
+                self[name] = given.value
 
     def uncover(self) -> None:
         """Set what `cover` has set to what it was."""
@@ -97,3 +97,10 @@ def elements_of(name: str, values: Values) -> tuple[Word, ...] | None:
     if value is None:
         return None if any(one.startswith(f"{name}[") for one in values) else ()
     return value if isinstance(value, tuple) else (Word(value) if isinstance(value, str) else value,)
+
+
+def element_of(name: str, key: str, values: Values) -> Word:
+    """Return an element of an array or a table; it is empty where there is none."""
+    words = elements_of(name, values) or ()
+    one = words[int(key)] if key.isdecimal() and int(key) < len(words) else values.get(f"{name}[{key}]", "")
+    return one if isinstance(one, Word) else Word(str(one))

@@ -31,6 +31,11 @@ class Word:
         return not self.unresolved
 
     @property
+    def value(self) -> "Word | str":
+        """Its text, where every part of it has a value, else itself."""
+        return self.text if self.is_known else self
+
+    @property
     def is_open(self) -> bool:
         """Whether it is all one variable without a value, which may stand for no word or for several."""
         return len(self.unresolved) == 1 and self.text[:1] == "$" and self.unresolved[0].startswith(self.text)
@@ -56,15 +61,6 @@ def plain(words: Sequence[str]) -> tuple[Word, ...]:
 def is_assignment(word: Word) -> bool:
     """Whether a word is `NAME=VALUE`, `NAME+=VALUE` or `NAME[KEY]=VALUE`."""
     return ASSIGNMENT.match(word.text) is not None or ELEMENT.match(word.text) is not None
-
-
-def read_aliases(words: Sequence[Word]) -> dict[str, str]:
-    """Return what `alias NAME=COMMAND` defines, as bodies of functions."""
-    pairs = (word.text.partition("=") for word in words if word.is_known and "=" in word.text)
-    return {  # its own name in it is the program: `alias python="A=1 python -u"`
-        name: re.sub(rf"\A((?:\w+=\S*\s+)*)(?={re.escape(name)}(?:\s|$))", r"\1command ", text) + ' "$@"'
-        for name, _, text in pairs
-    }
 
 
 def without_itself(name: str, value: Word) -> Word:
