@@ -8,7 +8,7 @@ from typing import Any, Final, Literal, TypeAlias, cast
 import click
 
 from launcher.commands._completion import complete_hosts
-from launcher.commands._param_types import DurationParam, Function, LocalPathParam
+from launcher.commands._param_types import DurationParam, Function, LocalPathParam, hosts_option
 from launcher.remote.fanout import WIDTH
 from launcher.rundir.run_id import LAST, is_run_id
 from preflight.errors import BadInput
@@ -102,13 +102,6 @@ def hosts_argument(function: Function) -> Function:
                 raise BadInput(f"{word} is a script, expected hosts", fix)
         return function(hosts=words, **options)
 
-    option = click.option(
-        "--hosts",
-        "more_hosts",
-        multiple=True,
-        metavar="WORDS",
-        shell_complete=complete_hosts,
-        help="Names, ranges, groups or all, as after the command; repeatable.",
-    )
+    option = hosts_option("Names, ranges, groups or all, as after the command", "more_hosts")
     argument = click.argument("hosts", nargs=-1, shell_complete=complete_hosts)
     return cast("Function", argument(option(command)))

@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 import click
 
-from launcher.commands._completion import complete_configs, complete_findings
+from launcher.commands._completion import complete_configs, complete_findings, complete_hosts
 from launcher.config.precision_names import PRECISION_ALIASES, PRECISIONS
 from launcher.durations import EXPECTED, format_duration, parse_duration
 from launcher.local.home import at_home
@@ -17,7 +17,7 @@ from launcher.rundir.run_id import RUN_NAME_RULE, is_run_name
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 set_option = click.option(
-    "--set", "sets", multiple=True, metavar="KEY=VALUE", help="Override a key of the run config."
+    "--set", "sets", multiple=True, metavar="KEY=VALUE", help="Override a key of the run config; repeatable."
 )
 gpus_option = click.option(
     "--gpus",
@@ -40,6 +40,23 @@ all_ranks_option = click.option(
     is_flag=True,
     help="Every line of every rank: repeated ones on a terminal, and those of more than 512 ranks.",
 )
+
+
+def hosts_option(text: str, name: str = "hosts") -> Callable[[Function], Function]:
+    """Return the option --hosts, which may be given several times; `text` is its help."""
+    return click.option(
+        "--hosts",
+        name,
+        multiple=True,
+        metavar="WORDS",
+        shell_complete=complete_hosts,
+        help=f"{text}; repeatable.",
+    )
+
+
+def host_option(text: str, option: str = "--host") -> Callable[[Function], Function]:
+    """Return an option that names one host; `text` is its help."""
+    return click.option(option, default="", metavar="HOST", shell_complete=complete_hosts, help=text)
 
 
 def config_option(text: str) -> Callable[[Function], Function]:

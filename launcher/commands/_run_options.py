@@ -11,11 +11,11 @@ from typing import Literal, TypeAlias
 import click
 
 from launcher.commands._answer import confirm
-from launcher.commands._completion import complete_hosts, complete_runs
+from launcher.commands._completion import complete_runs
 from launcher.commands._host_access import HostAccess, open_host_access
 from launcher.commands._host_options import HostOptions, host_access_options
 from launcher.commands._job_hosts import reach_run
-from launcher.commands._param_types import Function
+from launcher.commands._param_types import Function, hosts_option
 from launcher.config.inventory import LOCALHOST
 from launcher.errors import GpulaunchError, HostError, HostsUnusable, RunNotKept, SlurmError
 from launcher.local.project import local_runs_dir
@@ -47,15 +47,7 @@ class FoundRunOptions(HostOptions):
 
 def run_options(function: Function) -> Function:
     """Add RUN, --hosts and how hosts are reached to a command."""
-    function = host_access_options(function)
-    option = click.option(
-        "--hosts",
-        multiple=True,
-        metavar="WORDS",
-        shell_complete=complete_hosts,
-        help="Where to look instead of every known host; repeatable.",
-    )
-    return option(function)
+    return hosts_option("Where to look instead of every known host")(host_access_options(function))
 
 
 def run_argument(function: Function, default: str = LAST) -> Function:

@@ -8,7 +8,7 @@ import click
 
 from launcher.commands._answer import Answer, encode_error, json_option
 from launcher.commands._option_rules import excludes
-from launcher.commands._param_types import LocalPathParam
+from launcher.commands._param_types import LocalPathParam, host_option
 from launcher.commands._run_options import (
     FoundRunOptions,
     node_name,
@@ -46,12 +46,7 @@ class FetchOptions(FoundRunOptions):
 @click.command("fetch")
 @run_argument
 @click.option("--to", type=LocalPathParam(file_okay=False), help="Default: gpulaunch-runs/RUN.")
-@click.option(
-    "--host",
-    default="",
-    metavar="HOST",
-    help="Only this node's files, for an output directory that all nodes share.",
-)
+@host_option("Only this node's files, for an output directory that all nodes share.")
 @click.option("--logs-only", is_flag=True, help="Logs and records, not the output directory.")
 @click.option(
     "--path",

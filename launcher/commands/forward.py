@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from launcher.commands._answer import Answer, json_option
+from launcher.commands._param_types import host_option
 from launcher.commands._run_options import FoundRunOptions, open_named_run, run_argument, run_options
 from launcher.config.inventory import HostEntry
 from launcher.errors import BadInput, GpulaunchError, HostError
@@ -34,7 +35,7 @@ class ForwardOptions(FoundRunOptions):
 @click.command("forward")
 @run_argument
 @click.argument("port", default=str(TENSORBOARD_PORT), metavar="[[LOCAL:]PORT]")
-@click.option("--host", default="", metavar="HOST", help="This node of the run, not its main one.")
+@host_option("This node of the run, not its main one.")
 @click.option(
     "--tensorboard",
     is_flag=True,

@@ -12,10 +12,10 @@ import click
 
 from launcher.commands._answer import Answer, json_option
 from launcher.commands._argv import LaunchCommand, is_text
-from launcher.commands._completion import complete_files, complete_hosts
+from launcher.commands._completion import complete_files
 from launcher.commands._host_access import open_host_access
 from launcher.commands._host_options import HostOptions, host_access_options
-from launcher.commands._param_types import launch_option
+from launcher.commands._param_types import hosts_option, launch_option
 from launcher.config.command_config import read_command
 from launcher.config.host_access_args import complete_commands, without_key
 from launcher.config.inventory import FILE_NAME, LOCALHOST, HostEntry
@@ -67,13 +67,7 @@ class _Run:
 
 @click.command("init", cls=LaunchCommand, options_metavar="[OPTIONS] [SCRIPT | -- COMMAND...]")
 @click.argument("extra", nargs=-1, type=click.UNPROCESSED, shell_complete=complete_files, metavar="")
-@click.option(
-    "--hosts",
-    multiple=True,
-    metavar="WORDS",
-    shell_complete=complete_hosts,
-    help="As for ssh; repeatable. Default: localhost.",
-)
+@hosts_option("As for ssh, localhost by default")
 @launch_option
 @json_option
 @partial(host_access_options, writes=True)

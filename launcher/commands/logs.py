@@ -7,6 +7,7 @@ import click
 
 from launcher.commands._answer import Answer, json_option
 from launcher.commands._option_rules import excludes
+from launcher.commands._param_types import host_option
 from launcher.commands._run_options import FoundRunOptions, open_named_run, run_argument, run_options
 from launcher.exit_codes import ExitCode
 from launcher.runs.access import RunAccess
@@ -34,7 +35,7 @@ class LogsOptions(FoundRunOptions):
 @click.option(
     "--rank", "-r", type=click.IntRange(0), metavar="N", help="Only this rank; into a pipe, its exact bytes."
 )
-@click.option("--host", default="", metavar="HOST", help="Only this node.")
+@host_option("Only this node.")
 @click.option(
     "--follow",
     "-f",

@@ -5,7 +5,7 @@ from typing import Any
 import click
 
 from launcher.commands._argv import LaunchCommand
-from launcher.commands._completion import complete_files, complete_hosts, complete_words
+from launcher.commands._completion import complete_files, complete_words
 from launcher.commands._deep_options import deep_flag
 from launcher.commands._host_options import host_access_options, max_age_option, transport_option
 from launcher.commands._option_rules import excludes, needs
@@ -15,6 +15,7 @@ from launcher.commands._param_types import (
     all_ranks_option,
     config_option,
     gpus_option,
+    hosts_option,
     ignore_option,
     launch_option,
     logs_option,
@@ -28,13 +29,7 @@ MOST_WAIT_S = 7 * 86400.0
 
 @click.command("run", cls=LaunchCommand, options_metavar="[OPTIONS] {SCRIPT | -c NAME | -- COMMAND...}")
 @config_option("Run config: a name, or a path to a YAML file.")
-@click.option(
-    "--hosts",
-    multiple=True,
-    metavar="WORDS",
-    shell_complete=complete_hosts,
-    help="Names, ranges, groups or all; repeatable.",
-)
+@hosts_option("Names, ranges, groups or all")
 @gpus_option
 @click.option(
     "--name",

@@ -8,11 +8,11 @@ from typing import Any
 import click
 
 from launcher.commands._answer import Answer, json_option
-from launcher.commands._completion import complete_files, complete_hosts
+from launcher.commands._completion import complete_files
 from launcher.commands._host_access import HostAccess, open_host_access
 from launcher.commands._host_options import HostOptions, host_access_options
 from launcher.commands._option_rules import needs
-from launcher.commands._param_types import config_option, logs_option, set_option
+from launcher.commands._param_types import config_option, host_option, logs_option, set_option
 from launcher.commands._usage_errors import WrongUsage
 from launcher.config.run_config import Overrides, RunConfig, is_config_name, load_run_config
 from launcher.errors import BadInput
@@ -45,13 +45,7 @@ class SubmitOptions(HostOptions):
 @click.command("submit")
 @config_option("Run config with `slurm:`: a name, or a path to a YAML file.")
 @click.option("-n", "--dry-run", is_flag=True, help="Print the batch script; submit nothing.")
-@click.option(
-    "--login",
-    default="",
-    metavar="HOST",
-    shell_complete=complete_hosts,
-    help="Submit on this login node by SSH, after the tree was sent to it.",
-)
+@host_option("Submit on this login node by SSH, after the tree was sent to it.", "--login")
 @set_option
 @logs_option("With --login: this directory of the tree is not sent.")
 @json_option

@@ -131,6 +131,7 @@ def test_the_last_lines_of_a_log_are_found_from_its_end(
     ("words", "begun", "found"),
     [
         (["preflight"], "ti", ["titan"]),
+        (["fetch", "--host"], "ti", ["titan"]),
         (["ps", "--hosts"], "titan,l40s-0", ["titan,l40s-01", "titan,l40s-02"]),
         (["run", "-c"], "my", ["my-train"]),
         (["run", "--ignore"], "DISK00", ["DISK001", "DISK002", "DISK003"]),
