@@ -1,6 +1,7 @@
 """What killed a run, as one screen of text and as one JSON document."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from launcher.config.inventory import LOCALHOST
@@ -80,12 +81,13 @@ def encode_diagnosis(diagnosis: Diagnosis, logs: "Sequence[Log]") -> dict[str, A
         "schema": SCHEMA,
         "sources": [log.name for log in logs],
         "verdict": diagnosis.verdict,
-        "causes": [_cause(cause) for cause in diagnosis.causes],
+        "causes": [_cause(cause, logs) for cause in diagnosis.causes],
         "warnings": encode(diagnosis.warnings),
     }
 
 
-def _cause(cause: Cause) -> dict[str, Any]:
+def _cause(cause: Cause, logs: "Sequence[Log]") -> dict[str, Any]:
+    only = logs[0].name if len(logs) == 1 else ""
     return {
         "code": cause.code,
         "class": cause.slug,
@@ -96,5 +98,5 @@ def _cause(cause: Cause) -> dict[str, Any]:
         "location": cause.location,
         "host": cause.host,
         "rank": cause.rank,
-        "evidence": encode(cause.evidence),
+        "evidence": encode([replace(line, source=line.source or only) for line in cause.evidence]),
     }

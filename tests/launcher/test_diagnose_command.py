@@ -302,7 +302,7 @@ def test_the_json_document_has_the_documented_keys() -> None:
         "certain",
         "train.py:7",
     )
-    assert cause["evidence"][0]["line"] == 3
+    assert (cause["evidence"][0]["source"], cause["evidence"][0]["line"]) == ("stdin", 3)
     assert cause["fix"]
     assert document["warnings"] == []
 
