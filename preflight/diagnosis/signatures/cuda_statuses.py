@@ -30,6 +30,7 @@ _STATUSES: Mapping[str, tuple[tuple[int, ...], str]] = {
     "Contained": ((226,), "CONTAINED"),
     "InvalidSource": ((300,), "INVALID_SOURCE"),
     "OperatingSystem": ((304,), "OPERATING_SYSTEM"),
+    "InvalidResourceHandle": ((400, 33), "INVALID_HANDLE"),
     "IllegalAddress": ((700, 77), "ILLEGAL_ADDRESS"),
     "LaunchOutOfResources": ((701, 7), "LAUNCH_OUT_OF_RESOURCES"),
     "Assert": ((710, 59), "ASSERT"),

@@ -159,6 +159,10 @@ ROWS: tuple[Signature, ...] = (
               + cuda_status("StreamCaptureUnsupported", "StreamCaptureInvalidated", "StreamCaptureMerge", "StreamCaptureUnmatched", "StreamCaptureUnjoined", "StreamCaptureIsolation", "StreamCaptureImplicit", "CapturedEvent", "StreamCaptureWrongThread"),
               "code inside a CUDA graph's capture did what no graph can hold: .item() or print of a tensor, a copy to the CPU, a synchronisation, memory or work of another stream",
               "take that line out of the capture; warm up on a side stream before it; torch.compile without mode='reduce-overhead' captures nothing", "run"),
+    Signature("S139", "user-exception", GENERAL,
+              r"(?:CUDA(?: driver)?|HIP) error: invalid resource handle|" + cuda_status("InvalidResourceHandle"),
+              "a stream, an event or a tensor shared by CUDA IPC is used where it is not valid: in another process than its own one, on another GPU, or after its owner ended",
+              "set_device before each process's first CUDA call; processes that share tensors see the same GPUs (CUDA_VISIBLE_DEVICES), and the sender lives until they are read; else send tensors of the CPU", "known"),
     Signature("S41", "driver-mismatch", ROOT,
               r"CUDA driver initialization failed|CUDA unknown error - this may be due to|cuInit\b.{0,80}fail"
               r"|CUDA (?:driver )?error: unknown error|" + cuda_status("Unknown", "OperatingSystem", "MpsConnectionFailed", "MpsRpcFailure", "MpsServerNotReady", "MpsMaxClientsReached", "MpsMaxConnectionsReached", "MpsClientTerminated") + r"|CUDA (?:driver )?error: (?:OS call failed|driver shutting down)"
@@ -172,7 +176,7 @@ ROWS: tuple[Signature, ...] = (
               "its own log says why: ~/ascend/log (ASCEND_GLOBAL_LOG_LEVEL=1) and npu-smi info; $HABANA_LOGS and hl-smi; NEURON_RT_LOG_LEVEL=INFO and"
               " neuron-ls; driver, runtime and torch plug-in of one release", "known", broad=True),
     Signature("S33", "cuda-library", GENERAL,
-              r"CUDNN_STATUS_EXECUTION_FAILED|CURAND_STATUS_(?!SUCCESS)|\b[Cc]urand error \d{3}\b|^Error (?!.{0,40}out of memory).{1,80} at line \d+ in file .{1,200}\.(?:cuh?|cpp)$|(?:CUDA(?: driver)?|HIP) error: (?:invalid \w|operation not (?:permitted|supported)"
+              r"CUDNN_STATUS_EXECUTION_FAILED|CURAND_STATUS_(?!SUCCESS)|\b[Cc]urand error \d{3}\b|^Error (?!.{0,40}out of memory).{1,80} at line \d+ in file .{1,200}\.(?:cuh?|cpp)$|(?:CUDA(?: driver)?|HIP) error: (?:invalid (?!resource handle)\w|operation not (?:permitted|supported)"
               r"|an internal operation failed|the launch timed out|PTX JIT compiler library|shared object|named symbol)|failed to open libnvrtc|symbol \w+ version lib\w+\.so\S* not defined in file|undefined symbol: (?:__nvJitLink|nvJitLink|cublas|cudnn|cusparse|cusolver|cufft|curand|nvrtc)\w*",
               "a CUDA library failed or is of another version than torch expects",
               "unset LD_LIBRARY_PATH; reinstall torch in a clean environment", "known"),
