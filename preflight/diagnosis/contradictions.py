@@ -37,10 +37,15 @@ def doubt_causes(
     ended_well = not course.launcher_failed() and any(
         _ENDED_WELL.search(line.text) or TESTS_PASSED.match(line.text) for line in course.lines[-_END:]
     )
+    ended_well |= any(map(course.outlived, course.failing[-1:]))
     outlived = _raised_before_others(found, raised)
     doubted = [
         _as_likely(each)
-        if ended_well or each.first.order in outlived or course.outlived(each.first) or _says_too_little(each)
+        if ended_well
+        or each.first.order in outlived
+        or course.outlived(each.first)
+        or (course.was_done(each.first) and course.caught(each.first))
+        or _says_too_little(each)
         else each
         for each in found
     ]

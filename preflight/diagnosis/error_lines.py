@@ -49,7 +49,7 @@ def error_lines(
     lines: Sequence[Line], found: Sequence[Candidate], course: RunProgress, *, failed: bool
 ) -> list[Candidate]:
     """Return the error that a log's end names, where nothing else says more than that a process ended."""
-    if any(each.cause.slug != UNKNOWN for each in found) or course.done:
+    if any(each.cause.slug != UNKNOWN for each in found) or (course.done and not failed):
         return []
     said = [
         line

@@ -131,7 +131,8 @@ def _outlived(lines: Sequence[Line], head: int, course: RunProgress, *, before: 
     line = lines[head]
     warns = _WARNS_OF.search(line.text) is not None
     turns = _TURNS if warns or IN_THREAD in line.text else _TURNS_OF_ERRORS
-    return course.turned(line, turns, before, alike=not warns)
+    ended = IN_THREAD in line.text and course.was_done(line)
+    return ended or course.turned(line, turns, before, alike=not warns)
 
 
 def _report(lines: Sequence[Line], head: int) -> str:

@@ -10,46 +10,50 @@ from preflight import regex as re
 from preflight.diagnosis.lines import RAY_WORKER, Line
 from preflight.diagnosis.quoted_text import is_shown_text
 from preflight.diagnosis.reported_errors import FAILING_CLASS
-from preflight.diagnosis.run_starts import RESUMES, last_start
+from preflight.diagnosis.run_starts import (
+    RESUMES,
+    RETRIED,
+    ends_script,
+    last_start,
+    last_traceback,
+    shows_caught,
+)
 from preflight.diagnosis.signature_matcher import HARMLESS, JoinedLines, first_match, is_harmless
 from preflight.diagnosis.signatures.model import AnyOf
 from preflight.diagnosis.step_counters import (
     FEWEST_STEPS,
-    CountedStep,
     counted_steps,
     is_of_loop,
     names_step,
     rise,
-    step_rows,
     words_of_turn,
-    writer_ended,
 )
-from preflight.diagnosis.tracebacks import HEADER, LONGEST_TRACEBACK, ParsedException, frames_below
+from preflight.diagnosis.tracebacks import LONGEST_TRACEBACK
 
 # Something ended badly, whatever it was.
 _FAILED = AnyOf(
     r"Traceback \(most recent call last\)|^\S+ FAILED$|FAILED \(exitcode|exitcode\s*:\s*-?[1-9]|core dumped"
     r"|^(?:Root Cause|Failures:|Root Cause \(first)|^[`*]{0,3}(?:\w+\.)*(?:\w{2,}Error|\w*Exception): (?![-+\d.naif%\s]+$)\S|^(?:\w+\.)+\w+(?:Error|Exception)$|^(?:\w+\.)+Error: \S|^Exception in background worker \d|^\W?thread '[^']{1,80}' (?:\(\d+\) )?panicked at |^==== backtrace \(tid:"
     r"|exits with return code = -?[1-9]|Exited with exit code [1-9]|returned non-zero exit status|terminate called"
-    r"|(?<!│ )\b[Ee]xit(?:ed)?(?: with)? (?:code|status):? -?[1-9]|died with <Signals|^Killed\b|\bKilled$|: line \d+: +\d+ (?:Hangup {2,}|(?:Killed|Aborted|Bus error) .{0,200}\b(?:python|torchrun|accelerate|deepspeed|mpirun|srun)\b)|Segmentation fault|^Aborted\b(?!!)|^Bus error|\bSIG(?:KILL|SEGV|ABRT|BUS|HUP)\b"
+    r"|(?<!│ )\b[Ee]xit(?:ed)?(?: with)? (?:code|status):? -?[1-9]|died with <Signals|^Killed\b(?! (?!by )[a-z])|\bKilled$|: line \d+: +\d+ (?:Hangup {2,}|(?:Killed|Aborted|Bus error) .{0,200}\b(?:python|torchrun|accelerate|deepspeed|mpirun|srun)\b)|Segmentation fault|^Aborted\b(?!!)|^Bus error|\bSIG(?:KILL|SEGV|ABRT|BUS|HUP)\b"
     r"|Fatal Python error|INTERNAL ASSERT FAILED|[Dd]eath signal|[Cc]aught signal \d+ \(|\] Signal: [A-Z][a-z ]{2,30} \(\d+\)|APPLICATION TERMINATED WITH THE EXIT STRING: |^\[[EF] \S+|^\[?[EF]\d{3,4} [\d:]{8}|closing signal|Test NCCL failure|^srun: error|slurmstepd: error|NVRM: Xid|[Oo]ut of memory: Killed|OOMKilled"
     r"|^(?!collect2: |(?:/usr/bin/)?ld: )(?:\S+: )?error: |AssertionError|KeyboardInterrupt|^CANCELLED|State(?:: |=)(?:FAILED|OUT_OF_MEMORY|TIMEOUT|NODE_FAIL)|CUDA [Ee]rror: |^\[\d+\] +[-+]? *\d+ +killed\b|^(?:\w+\.)+\w+Error$|^\w+(?:Error|Interrupt)$"
     r"|^"
     + FAILING_CLASS
-    + r": \S|BAD TERMINATION OF ONE OF YOUR|\bapplication called MPI_Abort\(|\binternal ABORT - process|\bAssertion failed(?:: \(| in file )|: Assertion [`'].{1,400}' failed\.?$|\bzsh: (?:abort|bus error|segmentation fault|illegal hardware instruction|floating point exception|trace trap)\b|^FAILED: .{0,300}\.(?:o|obj|so)\b|^FAILED \S{1,200}::|^ninja: (?:error|fatal): |^Exception in thread \x22|^Caused by: (?:\w+\.){1,8}\w+(?:Error|Exception)\b|^Fatal\b|\[FATAL\]|\bFATAL\b|^Error .{1,80} at line \d+ in file .{1,200}\.cuh?$|^(?:#{1,6} )?\S*python\S*: (?:error|can't open|No module named )|Primary job +terminated normally, but|\b(?:[Pp]rocess|[Ww]orker|[Ss]erver|[Jj]ob)\b.{0,40}\b(?:terminated|exited|died|crashed) unexpectedly\b|^(?:mpirun|mpiexec|prterun|orterun) (?:(?:noticed|detected) that|has exited due to process)|stopping training\b|\b[Jj]ob (?:has )?failed\b(?! (?:0|to|with parameters))|^(?:\S+ +ERROR +)?\w*ScriptError:|command not found|\bfatal error: |^(?:\[.{1,80}\] - )?Error executing job with overrides"
+    + r": \S|BAD TERMINATION OF ONE OF YOUR|\bapplication called MPI_Abort\(|\binternal ABORT - process|\bAssertion failed(?:: \(| in file )|: Assertion [`'].{1,400}' failed\.?$|\bzsh: (?:abort|bus error|segmentation fault|illegal hardware instruction|floating point exception|trace trap)\b|^FAILED: .{0,300}\.(?:o|obj|so)\b|^FAILED \S{1,200}::|^ninja: (?:error|fatal): |^Exception in thread \x22|^Caused by: (?:\w+\.){1,8}\w+(?:Error|Exception)\b|^Fatal\b|\[FATAL\]|\bFATAL\b|^Error .{1,80} at line \d+ in file .{1,200}\.cuh?$|^(?:#{1,6} )?\S*python\S*: (?:error|can't open|No module named )|Primary job +terminated normally, but|\b(?:[Pp]rocess|[Ww]orker|[Ss]erver|[Jj]ob)\b.{0,40}\b(?:terminated|exited|died|crashed) unexpectedly\b|^(?:mpirun|mpiexec|prterun|orterun) (?:(?:noticed|detected) that|has exited due to process)|stopping training\b|\baborting (?:the )?(?:training|run|job)\b|^parallel: This job failed:|\b[Jj]ob (?:has )?failed\b(?! (?:0|to|with parameters))|^(?:\S+ +ERROR +)?\w*ScriptError:|command not found|\bfatal error: |^(?:\[.{1,80}\] - )?Error executing job with overrides"
 )
 TESTS_PASSED = re.compile(
     r"^=+ (?:\d+ (?:skipped|xfailed|deselected|warnings?), )*\d+ passed\b(?!.{0,80}\b(?:failed|errors?)\b)"
 )
-_TEST = re.compile(r"^=+ test session starts|\.py::\w")
 # It went through to its end. Said by trainers, not by launchers.
 _DONE = AnyOf(
     r"['\"]train_runtime['\"]\s*:|[Tt]raining (?:is )?(?:completed?|done|finished)\b(?! (?:for |of |on )?(?:epoch|step|iteration|fold|round|phase|stage|batch)\b)|(?:^\W{0,20}|[Ff]ine-?|[Hh]yper-?parameter )[Tt]uning (?:is )?(?:completed?|done|finished)\b|(?:[Ff]inished|[Dd]one) training\b(?! (?:for |of |on )?(?:epoch|step|iteration|fold|round|phase|stage|batch)\b)|Trainer\.fit` stopped: `max_\w+=|\btrain(?:ing)? done\b|[Jj]ob completed successfully"
-    r"|Training time \d|[Ss]aved? (?:final|last) (?:model|checkpoint)|^All done\b|^done\.?$|^Done\.?$|[Rr]un (?:finished|completed) successfully|worker group successfully finished|WorkerState\.SUCCEEDED|exits successfully|finished successfully|All \d+ ranks? finished|[Ss]tate: COMPLETED|\bCOMPLETED +0:0$"
+    r"|Training time \d|[Ss]aved? (?:final|last) (?:model|checkpoint)|^All done\b|^done\.?$|^Done\.?$|[Rr]un (?:finished|completed) successfully|worker group successfully finished|WorkerState\.SUCCEEDED|exits successfully|All \d+ ranks? finished|[Ss]tate: COMPLETED|\bCOMPLETED +0:0$"
     r"|\d+ epochs completed in|^Trial \S+ completed after \d+ iterations\b|训练(?:已经?)?(?:完成|结束)|[Tt]reinamento conclu[ií]do|[Ee]ntrenamiento (?:completado|finalizado|terminado)|[Ee]ntraînement terminé|[Tt]raining (?:erfolgreich )?(?:abgeschlossen|beendet)|[Ff]inal (?:loss|accuracy|eval|val)\w*\b.{0,20}[\d.]|^# Avg bus bandwidth\b"
     rf"|{TESTS_PASSED.pattern}"
 )
 END_PATTERNS = (_FAILED, _DONE)
+_BADLY = re.compile(r"\bwith (?:\S+ )?(?:errors?|failures?)\b|\b(?:code|status)\W{1,3}[1-9]|\bunsuccessful")
 _MOVES = re.compile(r"(?<![\w])(?:train[_/ ])?\w*[Ll](?:oss|OSS)['\"]?\s*[:=|]?\s*['\"]?\d+\.\d")
 _ADVANCES = re.compile(
     r"\bTrial \d+ finished|\b[Ss]av(?:ed|ing) (?:\w+ ){0,2}checkpoint|\b[Cc]heckpoint (?:was )?saved|\b[Ee]poch:? \d+\b.{0,60}acc(?:uracy)?\b"
@@ -63,10 +67,8 @@ _HARD = re.compile(
     r"NCCL WARN|^\[?F\d{3,4} [\d:]{8}|\bWARN Call to ibv_|NET/OFI (?:Couldn't|OFI NCCL failure)|NCCL INFO \S+\.cc:\d+ -> [1-7]\b|\breceived (?:signal[ =:]+)?SIG|may be stuck[.:]|death signal|Unable to determine the device|GPU is lost|closing signal|forcefully exiting via|oom|slurmstepd|NVRM|Fatal Python error|Execution of replica \d+ failed: |Pod:? \S+ exited with code [1-9]|[Tt]ermination is imminent|^\s*(?:(?:\S+ +)?(?:\d+[dhms])+ +)?Warning +(?:Preempt|Evict|Failed|BackOff|OOM|Unexpected|Unschedul|NodeNotReady)|node had condition|rcu: INFO|page fault \(src_id|marked dead because|killed because it|TCP connect to a peer MPI|Reason: CapacityError"
 )
 _LAUNCHER_FAILED = re.compile(
-    r"ChildFailedError|^\S+ FAILED$|exits with return code|Exited with exit code|core dumped|^Killed\b|died with <Signals|exitcode\s*:\s*-?[1-9]"
+    r"ChildFailedError|^\S+ FAILED$|exits with return code|Exited with exit code|core dumped|^Killed\b(?! (?!by )[a-z])|died with <Signals|exitcode\s*:\s*-?[1-9]"
 )
-# torch's agent, whose ranks it may have started again before.
-_AGENT_SUCCEEDED = re.compile(r"worker group successfully finished|WorkerState\.SUCCEEDED")
 # Words of a tool that gives up, where nothing comes behind them.
 _GIVES_UP = re.compile(
     r"(?:\[?\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d[.,\dZ]{0,9}\]?(?: -)? +)?\W{0,3}(?:\[(?:ERROR|Error|error|FATAL)\]:?|(?:ERROR|Error|[Ff]atal error|FATAL):) +(?!(?:nan|inf|[Nn]one)\b)['\"`(]?[A-Za-z]"
@@ -79,10 +81,10 @@ _INSTEAD = re.compile(
 _ENDS_ITSELF = re.compile(
     r"(?i)\b(?:abort|exit(?!_)|stop|quit|giv(?:e|ing) up|terminat|shut|raise|cannot continue|can't continue|not continu|unable to continue|nothing|impossible|useless|(?:(?:pre-?|fine-?)?(?:train(?:ing)?|tun(?:e|ing))|stages?|jobs?|sweeps?|trials?|experiments?|folds?|seeds?|runs?|configs?|configurations?)\b)"
 )
+# torch's agent, whose ranks it may have started again before.
+_AGENT_SUCCEEDED = re.compile(r"worker group successfully finished|WorkerState\.SUCCEEDED")
 # torch's agent has ended all its workers when it says this.
 _AGENT_FAILED = re.compile(r"\bfailed \(exitcode: -?\d+\) local_rank: ")
-# What a program says when it has given up.
-_FAREWELL = re.compile(r"\b(?:[Ss]hut(?:ting)? ?down|[Ee]xiting|[Ss]topping|[Cc]leaning up|[Tt]erminating)\b")
 _STAMP = re.compile(r"\d\d:\d\d:\d\d")
 _ONES_OF_BYTES = bytes.maketrans(b"023456789", b"111111111")
 """Turns every digit into a 1: lines of one format become one text, and a number that is not 0 stays one."""
@@ -93,7 +95,6 @@ _ENDS_JOB = re.compile(
 _MOVES_ENOUGH, _MANY_TURNS = 3, 100
 _EVERY_TURN = ("moves", "steps", "loops")
 _STEPS = _EVERY_TURN[:2]
-_CUT_BY_HYDRA = "Error executing job with overrides"
 _BUFFER = 8192
 """Characters that Python keeps back before it writes to a file or a pipe."""
 _MANY_OUTLIVED = 10
@@ -101,17 +102,17 @@ _LONGEST = 2000
 """Characters of a line in which signs are looked for."""
 _BELOW, _NEAR = 4, 16
 _NO_PROGRAM = re.compile(r"command not found$|' is not recognized as an internal or external command,")
+_GAVE_UP = re.compile(rf"{_NO_PROGRAM.pattern}|\baborting (?:the )?(?:training|run|job)\b")
 _UNBUFFERED = re.compile(rf"{_NO_PROGRAM.pattern}|^\[E\d* ?.{{0,60}}\bsocket\.(?:cpp|hpp)\b")
 """Words of a shell or of torch's store, which are in the log before what the process prints behind them."""
-_ECHO = re.compile(
-    r"\W*(?:(?:done|finished|completed) (?:with )?(?:the )?(?:job|training|run|experiment|script)"
-    r"|(?:(?:\w+ )?(?:job|training|run|experiment|script|all|(?:fine-?)?tuning)\b )?(?:\w+ )?(?:is )?(?:done|finished|completed?)(?: successfully)?)[\s.!=]*(?:(?:at|on) .{0,40})?$",
-    re.IGNORECASE,
+_SAID_BY_TRAINERS = re.compile(
+    r"['\"]train_runtime['\"]\s*:|Trainer\.fit` stopped: `max_\w+=|worker group successfully finished|WorkerState\.SUCCEEDED|exits successfully|All \d+ ranks? finished|[Ss]tate: COMPLETED|\bCOMPLETED +0:0$|\d+ epochs completed in|^Trial \S+ completed after "
+    rf"|{TESTS_PASSED.pattern}"
 )
-"""What batch scripts echo behind the command, however it ended."""
+"""What a trainer, a launcher or a scheduler says of a run that was done, and no script echoes behind a command."""
 # What a script says that caught an exception, if steps come behind it: a shell may print such words, too.
 _TRIES_ANOTHER = re.compile(
-    r".{0,200}\b(?:[Tt]rying (?:an?|the|with|from)|[Rr]etry(?:ing)? (?:with|from)|[Ff]all(?:ing|s)? back to|[Rr]everting to)\b"
+    r".{0,200}\b(?:[Tt]rying (?:an?|the|with|from)|[Rr]etry(?:ing)? (?:with|from)|[Ff]all(?:ing|s)? back to|[Hh]alving|[Rr]educing|[Rr]everting to|stays? (?:here|local))\b"
 )
 _ECHOED = 12
 """Lines behind an exception in which such words are an echo: `time` prints three, loggers that shut down some more."""
@@ -119,9 +120,7 @@ _ECHOED = 12
 
 def ends_in_error(lines: Sequence[Line], course: "RunProgress") -> bool:
     """Whether the last line is an error of a tool whose words no signature knows, in a run that was not done before."""
-    last = next(
-        (line for line in reversed(lines) if line.text.strip() and not _FAREWELL.search(line.text)), None
-    )
+    last = next((line for line in reversed(lines) if line.text.strip()), None)
     return (
         last is not None
         and _GIVES_UP.match(last.text[:_LONGEST]) is not None
@@ -157,10 +156,6 @@ class RunProgress:
         self.start = last_start(lines, self.failing)
         self.failing = [line for line in self.failing if line.order >= self.start]
 
-    @cached_property
-    def _counted(self) -> list[list[list[CountedStep]]]:
-        return step_rows(counted_steps(self.lines[order] for order in sorted((*self._moves, *self._steps))))
-
     @property
     def advanced(self) -> bool:
         """Whether the run made a step or said that it was done."""
@@ -175,6 +170,14 @@ class RunProgress:
         if self._ends_job(line.order) or (self.failing and self.failing[-1].order > line.order + _ECHOED):
             return False
         return self.stepped(line, enough)
+
+    def was_done(self, line: Line) -> bool:
+        """Whether a trainer said a few lines above a line that it was done, and no turn was made since."""
+        near = range(max(0, line.order - _NEAR), line.order)
+        said = [at for at in near if at in self.done and _SAID_BY_TRAINERS.search(self.lines[at].text)]
+        return bool(said) and not any(
+            bisect_left(row, said[-1]) < bisect_left(row, line.order) for row in self._rows.values()
+        )
 
     def stepped(self, line: Line, enough: int = _MOVES_ENOUGH) -> bool:
         """Whether the process of a line made steps behind it, however it ended."""
@@ -217,36 +220,38 @@ class RunProgress:
         its buffer is printed behind its own traceback. A script's "done" does not undo a launcher's "failed", nor do
         the steps of another run that writes into the same log.
         """
-        behind = sum(len(each) - bisect_right(each, after) for each in (self._moves, self._steps))
-        if behind >= FEWEST_STEPS and writer_ended(self._counted, after):
-            return False
         at = self.lines[after : after + 1]
+        if any(order > after and _AGENT_SUCCEEDED.search(self.lines[order].text) for order in self.done):
+            return True
+        if any(ends_script(self._traceback_above(line)) for line in at):
+            return self._tried_another(after) or self.moved(after, sys.maxsize)
         return (
             any(_UNBUFFERED.search(line.text) and self.outlived(line) for line in at)
             or self.moved(after, sys.maxsize)
-            or any(order > after and _AGENT_SUCCEEDED.search(self.lines[order].text) for order in self.done)
             or (not self.launcher_failed(after) and self._done_after(after))
         )
 
     def _done_after(self, after: int) -> bool:
         """Whether the run said that it was done, in more than the words that a shell script prints when Python has died."""
-        said = [order for order in self.done if order > after and self._is_of(after, order)]
+        said = [order for order in self.done if order > after]
         if after < 0 or not said:
             return bool(said)
-        text, below = self.lines[after].text, self.lines[after + 1].text
+        text = self.lines[after].text
         raised = _IS_EXCEPTION.match(text)
-        fails = _FAILED.found_in(text) and not is_warning_line(text) and first_match(text) is not None
-        lived = (_TRIES_ANOTHER.match(below) or not raised) and self.stepped(self.lines[after])
-        echoed = 2 if _NO_PROGRAM.search(text) else _ECHOED * bool((raised or fails) and not lived)
-        return any(order > after + echoed or not _ECHO.match(self.lines[order].text) for order in said)
+        known = _FAILED.found_in(text) and not is_warning_line(text) and first_match(text) is not None
+        fails = known or _GAVE_UP.search(text)
+        behind = sum(len(each) - bisect_right(each, after) for each in (self._moves, self._steps))
+        if self._tried_another(after) if raised else not fails or behind >= _MOVES_ENOUGH:
+            return True
+        return any(
+            order > after + _ECHOED or _SAID_BY_TRAINERS.search(self.lines[order].text) for order in said
+        )
 
-    def _is_of(self, after: int, done: int) -> bool:
-        """Whether a line may say that what raised a line was done: tests that passed say so of their session alone."""
-        return self._first_test <= after or not TESTS_PASSED.match(self.lines[done].text)
-
-    @cached_property
-    def _first_test(self) -> int:
-        return next((line.order for line in self.lines if _TEST.search(line.text)), len(self.lines))
+    def _tried_another(self, after: int) -> bool:
+        """Whether the process of a line says right below it what it tries instead, or that it starts again, and made steps behind it."""
+        near = [line.text for line in self.lines[after + 1 : after + _NEAR]]
+        again = any(RETRIED.match(text) or RESUMES.search(text) for text in near)
+        return (again or any(map(_TRIES_ANOTHER.match, near[:1]))) and self.stepped(self.lines[after])
 
     def text_from(self, lines: Sequence[Line]) -> str:
         """Return lines with what is right below each: messages of several lines end in it."""
@@ -289,12 +294,16 @@ class RunProgress:
         row = sorted((*self._turns(line, kinds, 0, after, _BUFFER), *behind))
         if _ENDS_JOB.search(line.text) or RESUMES.search(below):
             return row
-        caught = said or _shows_caught(shown)
+        caught = said or shows_caught(shown)
         return row if caught and rise(counted_steps(self.lines[order] for order in row)) else []
+
+    def caught(self, line: Line) -> bool:
+        """Whether a traceback that ends in a line starts in a function that caught its exception."""
+        return shows_caught(self._traceback_above(line))
 
     def _traceback_above(self, line: Line) -> Sequence[Line]:
         near = self.lines[max(0, line.order - LONGEST_TRACEBACK) : line.order]
-        return _last_traceback([each for each in near if each.stream == line.stream])
+        return last_traceback([each for each in near if each.stream == line.stream])
 
     @cached_property
     def _filled(self) -> dict[object, int]:
@@ -313,10 +322,13 @@ class RunProgress:
         return len({bisect_right(self._moves, order) for order in alike if order <= after}) > _MANY_OUTLIVED
 
     def _moves_beside(self, line: Line) -> list[list[int]]:
-        """Return the steps that show that the process of a line continues, or one of Ray's that replaced it: its own, and those of its peers where it made none before and no traceback from a module on shows its end."""
+        """Return the steps that show that the process of a line continues, or one of Ray's that replaced it: its own, and those of its peers where it made none before; where a script ended by its traceback, those alone that count on."""
         own = self._rows.get((line.stream, "moves"), [])
+        if ends_script(self._traceback_above(line)):
+            alike = self._like_above(line.order, own)
+            return [alike if rise(counted_steps(self.lines[order] for order in alike)) else []]
         kind = line.label.partition(" pid=")[0] + " pid=" if RAY_WORKER.match(line.label) else "\n"
-        other = (not own or own[0] > line.order) and _starts_in(self._traceback_above(line)) != "<module>"
+        other = not own or own[0] > line.order
         of = [(at[1], row) for (at, of), row in self._rows.items() if of == "moves" and at != line.stream]
         return [own, *(row for at, row in of if (row[0] > line.order if at.startswith(kind) else other))]
 
@@ -324,23 +336,6 @@ class RunProgress:
 def says_instead(text: str) -> bool:
     """Whether a line says what a program does in place of what failed, and not that it ends."""
     return _INSTEAD.search(text[:_LONGEST]) is not None and _ENDS_ITSELF.search(text[:_LONGEST]) is None
-
-
-def _last_traceback(above: Sequence[Line]) -> Sequence[Line]:
-    """Return the traceback that ends these lines, from the line above its heading on; nothing where none does."""
-    head = next((at for at in range(len(above) - 1, 0, -1) if not above[at].text[:1].isspace()), 0)
-    return [above[max(0, head - 1)], *above[head:]] if above and HEADER.match(above[head].text) else ()
-
-
-def _shows_caught(shown: Sequence[Line]) -> bool:
-    """Whether a traceback starts in a function that caught it: one that ends a process starts in a module, in a library, or where Hydra cuts it."""
-    return _starts_in(shown) not in {"", "<module>"} and _CUT_BY_HYDRA not in shown[0].text
-
-
-def _starts_in(shown: Sequence[Line]) -> str:
-    """Return the function of a traceback's first frame, "" where it starts in a library."""
-    outermost = ParsedException("", "", shown[1], frames_below(shown, 1)[:1]).location if shown else None
-    return outermost.function if outermost is not None else ""
 
 
 def same_format(text: str) -> bytes:
@@ -366,7 +361,7 @@ def _kinds(lines: Sequence[Line]) -> Iterator[str]:
 def _kind(text: str, *, failed: bool, done: bool, again: bool) -> str:
     if failed and not is_warning_line(text):
         return "failed"
-    if done:
+    if done and not _BADLY.search(text):
         return "done"
     advances = ("rial " in text or "poch" in text or "heckpoint" in text) and _ADVANCES.search(text)
     looped = again and is_of_loop(text)

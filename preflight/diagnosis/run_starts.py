@@ -9,6 +9,7 @@ from preflight.diagnosis.lines import Line
 from preflight.diagnosis.signature_matcher import JoinedLines, is_harmless, shape
 from preflight.diagnosis.signatures.model import AnyOf
 from preflight.diagnosis.step_counters import counted_steps, words_of_turn
+from preflight.diagnosis.tracebacks import HEADER, ParsedException, frames_below
 
 _JOB = re.compile(
     r"slurmstepd\S{0,60}: error: \*{3} (?:JOB|STEP) (\d{1,12})\b|^The output \(if any\) is above this job summary"
@@ -36,7 +37,7 @@ _OF_ANOTHER = re.compile(
 )
 _OF_A_SHELL = re.compile(r"\S{1,300}: line \d{1,6}: (?! *\d+ )")
 # What a loop of a script, a launcher or a scheduler says when it starts a run again that has ended.
-_RETRIED = re.compile(
+RETRIED = re.compile(
     r"\W*(?:[\d: T.,-]{8,30}\W+)?(?:(?:INFO|WARN(?:ING)?|ERROR)\W+)?(?:(?:[Rr]e-?)?[Aa]ttempt|ATTEMPT|[Tt]ry|[Rr]etry|RETRY|[Rr]un|RUN|[Rr]estart|RESTART)(?: number| no\.?)?:? {0,3}#?\d{1,3}(?: ?(?:of|/) ?\d{1,3})?\W{0,80}$"
     r"|.{0,120}\b(?:[Ee]xit(?:ed)?|[Ff]ailed|FAILED|[Cc]rashed|[Dd]ied|[Ee]nded)\b(?!.{0,160}(?:[Cc]onnect|[Dd]ownload|[Rr]equest|[Ff]etch|[Ss]ocket|http)).{0,80}\b(?:[Rr]etrying|[Rr]estarting|[Rr]elaunching|[Rr]esubmitting|[Rr]unning again|[Tt]rying again|will (?:restart|retry|relaunch))\b"
     r"|.{0,120}\b(?:[Ss]cheduled restart job\b|[Rr]equeue(?:d|ing)\b|(?:[Rr]estarting|[Rr]elaunching|[Rr]e-?running|[Rr]etrying|[Rr]esubmitting) (?:the )?(?:training|job|run|script|torchrun|deepspeed|accelerate|launch|worker group|(?:training )?workers)\b)"
@@ -51,6 +52,7 @@ _WORKER_FAILED = re.compile(r"\bfailed \(exitcode: -?\d{1,3}\) local_rank: \d")
 FIRST_FAILURE = re.compile(r"Root Cause \(first observed failure\)")
 _HOST_IN_TABLE, _TIME_IN_TABLE = re.compile(r"\s*host {1,8}: (\S+)"), re.compile(r"\s*time {1,8}: (\S+)")
 _ROWS_OF_TABLE = 8
+_CUT_BY_HYDRA = "Error executing job with overrides"
 _ANOTHER_RUN, _ANOTHER_COMMAND = 100, 40
 """Lines without a failure behind one that show that another run, or another command, was started."""
 _SHORTEST_RUN = 15
@@ -147,7 +149,7 @@ def _after_retry(lines: Sequence[Line], failing: Sequence[Line]) -> int:
     """Return the place behind the last word that a failed run is started again, or one that a scheduler ended resumed, where something failed behind it, too."""
     between = lines[failing[0].order : failing[-1].order]
     again = (between[at] for at in JoinedLines([line.text for line in between]).matching(_AGAIN))
-    retried = [line for line in again if _RETRIED.match(line.text) and not is_harmless(line.text)]
+    retried = [line for line in again if RETRIED.match(line.text) and not is_harmless(line.text)]
     if _JOB.search(failing[0].text):
         retried += [line for line in between if RESUMES.search(line.text)]
     return max((line.order + 1 for line in retried), default=0)
@@ -274,3 +276,21 @@ def _started_alike(lines: Sequence[Line], failing: Sequence[Line]) -> int:
         ended = any(found <= line.order < order for line in failing)
         found = order if again and ended and order - found >= _SHORTEST_RUN else found
     return found
+
+
+def last_traceback(above: Sequence[Line]) -> Sequence[Line]:
+    """Return the traceback that ends these lines, from the line above its heading on; nothing where none does."""
+    head = next((at for at in range(len(above) - 1, 0, -1) if not above[at].text[:1].isspace()), 0)
+    return [above[max(0, head - 1)], *above[head:]] if above and HEADER.match(above[head].text) else ()
+
+
+def shows_caught(shown: Sequence[Line]) -> bool:
+    """Whether a traceback starts in a function that caught it: one that ends a process starts in a module, in a library, or where Hydra cuts it."""
+    outermost = ParsedException("", "", shown[1], frames_below(shown, 1)[:1]).location if shown else None
+    return outermost is not None and outermost.function != "<module>" and _CUT_BY_HYDRA not in shown[0].text
+
+
+def ends_script(shown: Sequence[Line]) -> bool:
+    """Whether a traceback starts in a script, or in what runs a module as one: its process ended by it."""
+    frame = shown[2].text if len(shown) > 2 else ""
+    return _IN_SCRIPT.match(frame) is not None and not _OF_ANOTHER.search(shown[0].text)

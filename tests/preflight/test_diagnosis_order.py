@@ -348,3 +348,36 @@ def test_what_a_script_prints_behind_what_died_is_no_end(died: str, verdict: str
     """Steps that come behind it show that something lived, a helper that was killed among them."""
     assert diagnose(f"{STEPS}{died}\nTraining finished\n").verdict == verdict
     assert diagnose(f"{died}\n{STEPS}Training finished\n").verdict == "benign"
+
+
+_STUDENT = "".join(f"2026-03-01 11:00:0{n} student {n}/9 kd_loss: 1.{n}\n" for n in range(9))
+_FITTED = "Epoch 0: 100%|#| 9/9 [00:30<00:00, 1.9it/s]\n`Trainer.fit` stopped: `max_epochs=1` reached.\n"
+_THREAD = """Exception in thread NetStatThr:
+Traceback (most recent call last):
+  File "/usr/lib/python3.11/threading.py", line 1016, in _bootstrap_inner
+    self.run()
+BrokenPipeError: [Errno 32] Broken pipe
+"""
+
+
+@pytest.mark.parametrize(
+    ("log", "verdict"),
+    [
+        (_NO_ROWS + "Training finished, see results/\n", "user-exception"),
+        (_NO_ROWS + "[3/3] evaluate\nloaded ckpt\nFinal accuracy: 0.71\n", "user-exception"),
+        (_NO_ROWS + "[2/2] student\n" + _STUDENT + "All done\n", "user-exception"),
+        (_NO_ROWS + "Worker group FAILED; will restart worker group\n" + _STUDENT + "All done\n", "benign"),
+        (_NO_ROWS + "halving batch size to 32\n" + STEPS + "Training finished in 3 s\n", "benign"),
+        (STEPS + "ERROR: 100 steps without a finite loss, aborting training\nTraining done\n", "unknown"),
+        (STEPS + "parallel: This job failed:\npython train.py --seed 3\nfinal accuracy 0.9\n", "unknown"),
+        (STEPS + "Failed: CUDA out of memory. Tried 2.00 GiB\nTraining finished with errors\n", "cuda-oom"),
+        (STEPS + "Killed background tensorboard (pid 8812)\nTraining finished\n", "benign"),
+        (_FITTED + "[rank: 0] Received SIGTERM: 15\n", "benign"),
+        (_FITTED + "Testing: 10%\n" + STEPS + "[rank: 0] Received SIGTERM: 15\n", "terminated"),
+        (_FITTED + _THREAD + "model saved\n", "benign"),
+    ],
+)  # fmt: skip
+def test_a_later_command_is_no_sign_that_a_script_lived_and_what_comes_when_it_was_done_none_that_it_died(
+    log: str, verdict: str
+) -> None:
+    assert diagnose(log).verdict == verdict

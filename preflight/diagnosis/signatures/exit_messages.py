@@ -40,7 +40,7 @@ ROWS: tuple[Signature, ...] = (
               "the container could not be started: its image, a mount, or the program in it is not where the command says",
               "read the path in the message: an image goes before the program (apptainer exec IMAGE.sif PROGRAM), and mounts must exist on every host; with pyxis a squashfs image starts with / or ./", "known"),
     Signature("S70", "host-oom-killed", ENDING,
-              r"(?<!exiting via Signals\.)(?<!\d s, )\bSIGKILL\b(?!_| by OOM killer due to high)|\bKilled\s*$|: line \d+: +\d+ Killed\b|^Killed\b(?: +|: 9|$)|zsh: killed|^\[\d+\] +[-+]? *\d+ +killed\b|(?:worker|pid\(?s?\)? ?[\d, ]+\)?).{0,40}killed by signal: Killed|已杀死|A process in the process pool was terminated abruptly|BrokenProcessPool|Killed signal terminated program|Worker exited with code -9|" + ended_by_signal(9, "SIGKILL"),
+              r"(?<!exiting via Signals\.)(?<!\d s, )\bSIGKILL\b(?!_| by OOM killer due to high)|\bKilled\s*$|: line \d+: +\d+ Killed\b|^Killed\b(?: +(?!(?!by )[a-z])|: 9|$)|zsh: killed|^\[\d+\] +[-+]? *\d+ +killed\b|(?:worker|pid\(?s?\)? ?[\d, ]+\)?).{0,40}killed by signal: Killed|已杀死|A process in the process pool was terminated abruptly|BrokenProcessPool|Killed signal terminated program|Worker exited with code -9|" + ended_by_signal(9, "SIGKILL"),
               "a process was killed with SIGKILL: the kernel's OOM killer is the usual one, a scheduler or a person may be it",
               "sudo dmesg -T | grep -i -E 'killed process|oom'; then less host memory: workers, ranks, loading", "run"),
     Signature("S78", "terminated", ENDING,
@@ -50,7 +50,7 @@ ROWS: tuple[Signature, ...] = (
     Signature("S73", "terminated", VICTIM, r"^Terminated\b(?! at )|(?<!closing signal )(?<!via )\bSIGTERM\b|" + ended_by_signal(15, "SIGTERM"),
               "SIGTERM ended this rank: its launcher, because another one failed, or a scheduler or a person", "look at the rank that failed first; if none did, find who stopped the run (sacct, journalctl)", "run", definitive=False),
     Signature("S97", "unknown", VICTIM,
-              r"DataLoader worker \(pid(?:\(s\))? [\d, ]+\)(?: exited unexpectedly| is killed by signal|$)|Pin memory thread exited unexpectedly|Caught \w+ in (?:DataLoader worker|replica|pin memory thread)|A worker process managed by the executor was unexpectedly terminated|One of the subprocesses has abruptly died|background workers are no longer alive|[Aa]bort[ _]event was set|training due to lack of heartbeats"
+              r"DataLoader worker \(pid(?:\(s\))? [\d, ]+\)(?: exited unexpectedly| is killed by signal|$)|Pin memory thread exited unexpectedly|Caught \w+ in (?:DataLoader worker|replica|pin memory thread)|A worker process managed by the executor was unexpectedly terminated|One of the subprocesses has abruptly died|background workers are no longer alive|[Aa]bort[ _]event was set|training due to lack of heartbeats|^parallel: This job failed:"
               r"|worker process .{0,40}(?:died|exited) unexpectedly|\bThe [Kk]ernel (?:crashed while executing|appears to have died)|The actor (?:is )?dead|ActorUnavailableError|[Aa] worker died or was killed while executing a task|ActorDiedError|RayActorError|WorkerCrashedError|ray\.exceptions\.RayTaskError|raised TaskError|The actor died unexpectedly|\bWorker crashed during call to |\bDeadKernelError\b",
               "a worker process ended; this line does not say why", "read that worker's own log; of a DataLoader num_workers=0 shows the traceback", "run"),
     Signature("S99", "unknown", VICTIM,
