@@ -4,6 +4,7 @@
 commands of one host, and `forms` what one command printed.
 """
 
+from dataclasses import replace
 from typing import Any
 
 from preflight import regex as re
@@ -59,16 +60,17 @@ def parse_hosts(text: str, host: str) -> tuple[HostFacts, ...]:
             if facts is None:
                 raise unrecognised(text, EXPECTED)
             found = [(host, facts)]
-    return tuple(_host_facts(facts, name) for name, facts in found)
+    read = {id(facts): _host_facts(facts) for _, facts in found}
+    return tuple(replace(read[id(facts)], host=name) for name, facts in found)
 
 
 _OF_CLIENT = frozenset({"host", "agent_version", "probe_ms", "reused", "earlier_gpus"})
 
 
-def _host_facts(facts: Facts, host: str) -> HostFacts:
+def _host_facts(facts: Facts) -> HostFacts:
     fields = HostFacts.__dataclass_fields__
     blank = {name: NOT_HELD for name in fields if name not in _OF_CLIENT}
-    known = {"host": host, "agent_version": AGENT_VERSION, "probe_ms": {}}
+    known = {"host": "", "agent_version": AGENT_VERSION, "probe_ms": {}}
     return json_codec.decode(HostFacts, {**blank, **facts, **known})
 
 
@@ -104,7 +106,7 @@ _UNKNOWN_FORM = "nothing that nvidia-smi prints"
 
 def _read_parts(parts: Parts) -> list[tuple[str, Facts]]:
     """Return the facts of each host of several."""
-    facts = {text: _read_or_missing(text) for _, text in parts}
+    facts = {text: _read_or_missing(text) for text in {text for _, text in parts}}
     return [(name, facts[text]) for name, text in parts]
 
 

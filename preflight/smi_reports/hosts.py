@@ -47,6 +47,7 @@ _UNSURE_HEADINGS = tuple(
 )
 """`==== node1 ====`, `# node1`, `HOST=node1`, `node1:` and `node1`: commands have such titles too."""
 _RANGES = re.compile(r"\[([^\[\]]*)\]")
+_WORD = re.compile(r"(?:[^,\[]|\[[^\[\]]{0,4000}\]?)+")
 _RANGE = re.compile(r"(\d{1,9})(?:-(\d{1,9}))?")
 _MOST_FOLDED = 1024
 _COUNTER = re.compile(r"\d+|(?<=[a-z][-_])[A-Za-z]$")
@@ -94,7 +95,7 @@ def headed_parts(text: str) -> Parts:
 def _unfolded(names: str) -> list[str]:
     """Return the hosts of `n[1-3],m1`, as clush -b and dshbak fold those that answered the same."""
     found = list[str]()
-    for name in re.split(r",(?![^\[]*\])", names):
+    for name in _WORD.findall(names):
         parts = [_counted(part) if at % 2 else [part] for at, part in enumerate(_RANGES.split(name))]
         if len(found) + prod(map(len, parts)) > _MOST_FOLDED:
             return [names]

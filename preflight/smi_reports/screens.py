@@ -15,6 +15,8 @@ _EDGES = ("|", "+")
 _MOST = 1000
 """Lines and columns of a screen."""
 _LONGEST = 2 * _MOST
+_MOST_BLANK = 16
+"""Characters of a screen for one of a text: one that grows more is a word or two far to the right."""
 
 
 class _Screen:
@@ -76,7 +78,8 @@ def _last_state(text: str) -> str:
     rows = [row for row in map(str.rstrip, filter(None, screen.rows)) if row]
     width = max(map(len, rows), default=0)
     below = [*rows[1:], ""]
-    return "".join(
+    shown = "".join(
         f"{row.ljust(width) if row.startswith(_EDGES) and not rest.startswith(_EDGES) else row}\n"
         for row, rest in zip(rows, below, strict=False)
     )
+    return shown if len(shown) < _MOST_BLANK * len(text) else text

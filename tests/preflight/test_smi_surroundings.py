@@ -3,6 +3,7 @@
 import json
 import quopri
 import re
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -142,6 +143,14 @@ def test_hosts_that_clush_folds_have_what_one_of_them_printed(names: str, hosts:
     found = parse_hosts(f"{rule}\n{names}\n{rule}\n{one}{rule}\nz\n{rule}\n{two}", "h")
     assert [facts.host for facts in found] == [*hosts, "z"]
     assert {_whole(facts) for facts in found[:-1]} == {_whole(parse_smi(one, "h"))}
+
+
+def test_thousands_of_folded_hosts_and_screens_take_little_time() -> None:
+    rule, text = "-" * 15, _recorded("2xl40s-busy.table.txt")
+    start = time.process_time()
+    folded = parse_hosts(f"{rule}\nn[1-1000]\n{rule}\n{text}", "h")
+    parse_smi(f"{chr(27)}[H{chr(27)}[2J{chr(27)}[999;999Hy" * 2000 + text, "h")
+    assert (len(folded), folded[-1].host, time.process_time() - start < 2) == (1000, "n1000", True)
 
 
 @pytest.mark.parametrize("title", ["## node-{}\n\n", "=== node-{} ===\n", "host: node-{}\n"])
