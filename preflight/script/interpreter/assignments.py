@@ -4,8 +4,9 @@ import ast
 from dataclasses import replace
 from functools import reduce
 
-from preflight.script.interpreter import calls, classes
+from preflight.script.interpreter import classes
 from preflight.script.interpreter.interpreter import Interpreter, unwrap_value
+from preflight.script.interpreter.rank_values import of_ranks
 from preflight.script.interpreter.values import (
     UNKNOWN,
     Class,
@@ -130,9 +131,7 @@ def set_attribute(it: Interpreter, owner: Value, name: str, value: Value, node: 
     if name == "__dict__" and isinstance(owner, Ref) and isinstance(value, Map):
         it.change(owner.id, **{str(key): item for key, item in value.items})
         return
-    setter = classes.method_of(it, owner, f"{name}.setter") if name in it.setters else None
-    if setter is not None:
-        calls.call_function(it, setter, unwrap_value(it, node, (value,)))
+    if name in it.setters and classes.call_method(it, owner, f"{name}.setter", node, value) is not None:
         return
     if isinstance(owner, (Ref, Element, ExternalName)):
         it.library.assign(it, owner, name, value, it.place(node))
@@ -152,11 +151,16 @@ def set_attribute(it: Interpreter, owner: Value, name: str, value: Value, node: 
             it.state.names(frame)[name] = value
 
 
-def _widened(one: Map, other: Map) -> Map:
-    """Return a dict that has what either has: a registry of a class, filled entry by entry."""
-    both = {**dict(one.items), **dict(other.items)}
-    items = ((key, join(item for item in (one.get(key), other.get(key)) if item is not None)) for key in both)
-    return Map(tuple(items), one.open or other.open, {**one.places, **other.places})
+def _widened(one: Map, other: Map, *, first: bool | None = None) -> Map:
+    """Return a dict that has what either has: a registry of a class, filled entry by entry.
+
+    `first`: whether the one is that of rank 0, and the other that of the others, or the reverse.
+    """
+    items = {**dict(other.items), **dict(one.items)}
+    for key, there in other.items:
+        here = items[key]
+        items[key] = join((here, there)) if first is None else of_ranks(here, there, first=first)
+    return Map(tuple(items.items()), one.open or other.open, {**one.places, **other.places})
 
 
 def _set_item(it: Interpreter, target: ast.Subscript, value: Value) -> None:
@@ -164,10 +168,9 @@ def _set_item(it: Interpreter, target: ast.Subscript, value: Value) -> None:
     if isinstance(owner, ExternalName):
         it.library.call(it, f"{owner.name}.__setitem__", unwrap_value(it, target, (key, value)))
         return
-    setter = classes.method_of(it, owner, "__setitem__")
-    if setter is not None:
-        calls.call_function(it, setter, unwrap_value(it, target, (key, value)))
-    elif isinstance(owner, Map):
+    if classes.call_method(it, owner, "__setitem__", target, key, value) is not None:
+        return
+    if isinstance(owner, Map):
         _set_entry(it, target, owner, key, value)
     elif isinstance(owner, Seq):
         place = _index(owner, key)
@@ -216,6 +219,8 @@ def _whole_map(value: Value) -> Value:
     """Return the dict that has what each of several has that a value may be; any other value as it is."""
     items = alternatives(value)
     maps = [item for item in items if isinstance(item, Map)]
+    if len(maps) == 2 and isinstance(value, OneOf) and value.held:
+        return _widened(*maps, first=value.held.get(maps[0]))
     return reduce(_widened, maps) if len(maps) == len(items) else value
 
 

@@ -2,6 +2,7 @@
 
 import ast
 from collections.abc import Callable
+from dataclasses import replace
 from functools import lru_cache
 from itertools import islice
 from pathlib import PurePosixPath
@@ -9,10 +10,11 @@ from typing import Any
 
 from preflight.script.interpreter import calls, classes
 from preflight.script.interpreter.interpreter import Interpreter, unwrap_value
-from preflight.script.interpreter.rank_values import of_ranks
+from preflight.script.interpreter.rank_values import of_each
 from preflight.script.interpreter.values import (
     MAX_ALTERNATIVES,
     MODEL_FACTS,
+    NONE,
     OF_RANK,
     UNKNOWN,
     Class,
@@ -33,8 +35,6 @@ from preflight.script.interpreter.values import (
     Unknown,
     Value,
     is_by_rank,
-    is_none,
-    join,
     own_attribute,
     text_of,
 )
@@ -58,16 +58,6 @@ def _external_attribute(it: Interpreter, owner: ExternalName, name: str, node: a
 def _inner_name(owner: str, name: str) -> ExternalName:
     """Return a library's name in another: each visit of `torch.nn.Linear` asks for the same two."""
     return ExternalName(f"{owner}.{name}")
-
-
-def _attribute_of_each(it: Interpreter, owner: OneOf, name: str, node: ast.AST) -> Value:
-    """None has none: where an attribute is read, the value is another of them."""
-    found = {item: get_attribute(it, item, name, node) for item in owner.values if not is_none(item)}
-    ours, theirs = (
-        [value for item, value in found.items() if owner.held and owner.held.get(item) is first]
-        for first in (True, False)
-    )
-    return of_ranks(join(ours), join(theirs), first=True) if ours and theirs else join(found.values())
 
 
 def _module_attribute(it: Interpreter, owner: Module, name: str, _node: ast.AST) -> Value:
@@ -176,24 +166,25 @@ def _thing_attribute(it: Interpreter, owner: Ref, name: str, node: ast.AST) -> V
             if name in info.names:
                 value = info.names[name]
                 if not isinstance(value, Func):
-                    return _described(it, value, node)
+                    return _described(it, owner, value, node)
                 if _has_decorator(it, value, "staticmethod"):
                     return value
                 bound = Func(value.key, value.frame, owner)
                 return _property(it, owner, name, bound, node) if _is_property(it, value) else bound
     if name == "__dict__" and thing.kind in ("instance", "namespace"):
         return fields_as_map(thing)
-    if thing.kind == "instance" and (found := special(it, owner, "__getattr__", Const(name), node)):
-        return found
-    return it.library.attribute(it, owner, name)
+    made = thing.kind == "instance" and classes.call_method(it, owner, "__getattr__", node, Const(name))
+    return made or it.library.attribute(it, owner, name)
 
 
-def _described(it: Interpreter, value: Value, node: ast.AST) -> Value:
-    """Return an attribute of a class, or what its __get__ makes of it."""
-    method = classes.method_of(it, value, "__get__") if it.kind(value) == "instance" else None
-    if method is None:
-        return value
-    return calls.call_function(it, method, unwrap_value(it, node, (UNKNOWN, UNKNOWN)))
+def _described(it: Interpreter, owner: Ref, value: Value, node: ast.AST) -> Value:
+    """Return an attribute of a class, or what its __get__ makes of it; a partial method is bound."""
+    thing = it.thing(value) if it.kind(value) == "partial method" else None
+    func = thing.get("func") if thing else NONE
+    if thing and isinstance(func, Func):
+        return it.new(replace(thing.having(func=replace(func, bound=owner)), kind="partial"))
+    is_instance = it.kind(value) == "instance"
+    return (is_instance and classes.call_method(it, value, "__get__", node, UNKNOWN, UNKNOWN)) or value
 
 
 def _is_property(it: Interpreter, func: Func) -> bool:
@@ -207,12 +198,6 @@ def _property(it: Interpreter, owner: Ref, name: str, method: Func, node: ast.AS
     if ExternalName("functools.cached_property") in info.decorators and not isinstance(value, Unknown):
         it.change(owner.id, **{own_attribute(name) if it.kind(owner) == "model" else name: value})
     return value
-
-
-def special(it: Interpreter, owner: Ref, method: str, key: Value, node: ast.AST) -> Value | None:
-    """Return what `__getitem__` and the like of a class of the script give, None where it has none."""
-    found = classes.method_of(it, owner, method)
-    return None if found is None else calls.call_function(it, found, unwrap_value(it, node, (key,)))
 
 
 def member(it: Interpreter, owner: Class, key: Value, node: ast.AST) -> Value:
@@ -230,7 +215,7 @@ def _of_unknown(_it: Interpreter, owner: Unknown | RankValue, _name: str, _node:
 _ATTRIBUTES: dict[type[Any], Callable[[Interpreter, Any, str, ast.AST], Value]] = {
     ExternalName: _external_attribute,
     Ref: _thing_attribute,
-    OneOf: _attribute_of_each,
+    OneOf: lambda it, owner, name, node: of_each(owner, lambda item: get_attribute(it, item, name, node)),
     Module: _module_attribute,
     Class: _class_attribute,
     Func: _function_attribute,

@@ -127,20 +127,16 @@ def _invoke_other(it: Interpreter, func: Value, seen: "Call") -> Value:
 
 
 def _call_object(it: Interpreter, ref: Ref, seen: "Call") -> Value:
-    of_class = it.attr(ref, "__class__")
-    if isinstance(of_class, Class):
-        for info in it.mro(of_class.key):
-            method = info.names.get("__call__")
-            if isinstance(method, Func):
-                return call_function(it, Func(method.key, method.frame, ref), seen)
-            forward = info.names.get("forward")
-            if isinstance(forward, Func) and it.kind(ref) == "model":
-                it.library.method(it, ref, "__call__", seen)
-                dead = it.state.dead
-                call_function(it, Func(forward.key, forward.frame, ref), seen)
-                it.state.dead = dead  # what it computes is not known, and so not whether it ends
-                return UNKNOWN
-    return it.library.method(it, ref, "__call__", seen)
+    method, forward = (classes.method_of(it, ref, name) for name in ("__call__", "forward"))
+    if method is not None:
+        return call_function(it, method, seen)
+    made = it.library.method(it, ref, "__call__", seen)
+    if forward is None or it.kind(ref) != "model":
+        return made
+    dead = it.state.dead
+    call_function(it, forward, seen)
+    it.state.dead = dead  # what it computes is not known, and so not whether it ends
+    return UNKNOWN
 
 
 def taint(it: Interpreter, seen: "Call") -> None:

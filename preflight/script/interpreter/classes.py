@@ -122,13 +122,26 @@ def method_of(it: Interpreter, owner: Value, name: str) -> Func | None:
     return Func(method.key, method.frame, owner) if method else None
 
 
-def call_context_method(it: Interpreter, manager: Value, node: ast.AST, name: str) -> Value:
-    """Return what __enter__ or __exit__ gives: of a class of the script what it does, else the manager."""
-    method = method_of(it, manager, name) if isinstance(manager, Ref) else None
-    if method is None:
-        return manager
-    given = (NONE, NONE, NONE) if name == "__exit__" else ()
-    return calls.call_function(it, method, unwrap_value(it, node, given))
+def call_method(it: Interpreter, owner: Value, name: str, node: ast.AST, *args: Value) -> Value | None:
+    """Return what a method of the class of an object gives, None where the script defines none."""
+    method = method_of(it, owner, name)
+    return None if method is None else calls.call_function(it, method, unwrap_value(it, node, args))
+
+
+def enter_context(it: Interpreter, manager: Value, node: ast.AST) -> Value:
+    """Return what entering a context gives: of a class of the script what its method does, else itself."""
+    return call_method(it, manager, "__enter__", node) or manager
+
+
+def leave_context(it: Interpreter, manager: Value, node: ast.AST) -> Value:
+    """Leave a context: an ExitStack calls what it was given, the last first, for the ranks that gave it."""
+    call_method(it, manager, "__exit__", node, NONE, NONE, NONE)
+    for item in reversed([item for item in it.exits if item[0] == manager]):
+        it.exits.remove(item)
+        outer, it.contexts = it.contexts, list(item[1])
+        calls.invoke(it, item[2].first, replace(item[2], args=item[2].args[1:]))
+        it.contexts = outer
+    return NONE
 
 
 def items_of(it: Interpreter, owner: Value) -> Seq | None:
@@ -152,19 +165,15 @@ def instantiate(it: Interpreter, cls: Class, seen: "Call") -> Value:
             return it.library.call(it, base, seen)
         kind = ""
     ref = it.new(HeapObject(kind or "instance", seen.place, {"__class__": cls}))
-    infos = list(it.mro(cls.key))
-    init = next(
-        (info.names["__init__"] for info in infos if isinstance(info.names.get("__init__"), Func)), None
-    )
-    if any(info.is_dataclass for info in infos):
+    is_record = any(info.is_dataclass for info in it.mro(cls.key))
+    init = method_of(it, ref, "__init__")
+    if is_record:
         _fill_dataclass(it, ref, cls, seen)
-    if isinstance(init, Func):
-        calls.call_function(it, Func(init.key, init.frame, ref), seen)
+    if init is not None:
+        calls.call_function(it, init, seen)
     elif base:
         it.library.construct(it, ref, base, seen)
-    elif (after := method_of(it, ref, "__post_init__")) is not None:
-        calls.call_function(it, after, unwrap_value(it, seen.node, ()))
-    elif not any(info.is_dataclass for info in infos):
+    elif call_method(it, ref, "__post_init__", seen.node) is None and not is_record:
         calls.taint(it, seen)
     if kind == "wrapper" and (thing := it.thing(ref)) is not None:
         return thing.get("module")  # the model that it wraps

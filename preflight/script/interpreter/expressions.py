@@ -7,7 +7,7 @@ from typing import Any
 from preflight.facts.script import CodeLocation
 from preflight.script.interpreter import calls, classes, operators, rank_values, switches
 from preflight.script.interpreter.assignments import assign
-from preflight.script.interpreter.attributes import get_attribute, member, special
+from preflight.script.interpreter.attributes import get_attribute, member
 from preflight.script.interpreter.branches import is_of_several, read_choice, read_rest
 from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.string_formats import concatenated
@@ -30,7 +30,6 @@ from preflight.script.interpreter.values import (
     Value,
     alternatives,
     is_by_rank,
-    is_none,
     join,
     names_of,
     of_pairs,
@@ -78,7 +77,7 @@ def _subscript(it: Interpreter, node: ast.Subscript) -> Value:
     key = it.evaluate(node.slice)
     if type(owner) is not OneOf:
         return _item(it, owner, key, node)
-    return join([_item(it, item, key, node) for item in owner.values if not is_none(item)])
+    return rank_values.of_each(owner, lambda item: _item(it, item, key, node))
 
 
 def _slice(it: Interpreter, owner: Value, node: ast.Slice) -> Value:
@@ -124,7 +123,7 @@ def _item(it: Interpreter, owner: Value, key: Value, node: ast.Subscript) -> Val
     if isinstance(owner, Element):
         return UNKNOWN if owner.what == "state" else owner  # a cast of an entry makes another tensor
     if isinstance(owner, Ref) and it.kind(owner) == "instance":
-        found = special(it, owner, "__getitem__", key, node)
+        found = classes.call_method(it, owner, "__getitem__", node, key)
         fields = classes.items_of(it, owner)
         return _item(it, fields, key, node) if found is None and fields else found or UNKNOWN
     if isinstance(owner, Ref) and isinstance(key, Const) and it.kind(owner) == "model":

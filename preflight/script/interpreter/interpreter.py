@@ -118,7 +118,7 @@ class Interpreter:
 
     def __init__(self, sources: Sources, target: RankTarget, library: Library, listener: Listener) -> None:
         self.sources, self.target, self.library = sources, target, library
-        self.work = WorkBudget()
+        self.work, self.calls = WorkBudget(), CallCache()  # calls: what came of each
         self.state = State(work=self.work)
         self.excesses: dict[str, None] = {}  # values that were too large, with their places
         self.functions: dict[int, FuncInfo] = {}
@@ -128,7 +128,8 @@ class Interpreter:
         self.captured, self.called = set[int](), set[int]()
         self.modules: dict[str, int] = {}  # path -> frame
         self._module_names: dict[int, dict[str, Value]] = {}  # as each module was when it had been read
-        self.loop_depth = self.open_loops = 0  # open: the turns are not read one by one
+        self.frame = self.newest = self.loop_depth = 0
+        self.open_loops = 0  # those whose turns are not read one by one
         self.call_depth = self.call_contexts = 0  # contexts: how many are outside of the function
         self.contexts: list[str] = []  # kinds of the with-blocks around the current point
         self.block: list[ast.stmt] = []  # of the `with` whose context managers are being evaluated
@@ -157,7 +158,8 @@ class Interpreter:
         self.default_dtype: Value = Dtype("float32")  # as torch.set_default_dtype leaves it
         self.models: dict[int, set[bool | None]] = {}  # by id, whether each was float32 and the script's own
         self.judged: tuple[ScriptEvent | None, tuple[Any, ...]] = (None, ())  # what the last event trains
-        self.kept, self.calls = list[Call](), CallCache()  # what functools.partial got, what came of calls
+        # kept: what functools.partial got; exits: what an ExitStack calls at its end, and where it got that
+        self.kept, self.exits = list[Call](), list[tuple[Value, tuple[str, ...], Call]]()
         self.second_names: dict[tuple[int, str], list[ast.expr]] = {}  # by frame: of one list or dict
         self.setters, self.dispatchers = set[str](), set[int]()  # the latter call what they get or name
         self.filled: dict[int, set[str]] = {}  # names of a frame whose list or dict was changed in place
@@ -165,7 +167,6 @@ class Interpreter:
         # sought: methods of what is not known, with their first calls; modules by names that are not known
         self.sought, self.sought_modules = dict[str, Call](), dict[ModuleName, None]()
         self.global_names: dict[int, dict[str, int]] = {}
-        self.frame = self.newest = 0
         # asked_gpu: the script asks which GPU it has, and reads differently on others; repeated: a loop again
         self.complete, self.asked_gpu, self.repeated = True, False, False
         self.changed_variables: set[str] = set()  # of the environment, by the script; "" stands for any

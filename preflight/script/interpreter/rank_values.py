@@ -18,6 +18,7 @@ from preflight.script.interpreter.values import (
     Value,
     alternatives,
     is_by_rank,
+    is_none,
     join,
     truth,
 )
@@ -86,6 +87,16 @@ def of_ranks(value: Value, other: Value, *, first: bool) -> Value:
     }
     joined = join((value, other))
     return OneOf(joined.values, held) if isinstance(joined, OneOf) else joined
+
+
+def of_each(owner: OneOf, read: Callable[[Value], Value]) -> Value:
+    """Return what is read of each thing that a value may be; of None nothing is, so it is another of them."""
+    found = {item: read(item) for item in owner.values if not is_none(item)}
+    ours, theirs = (
+        [value for item, value in found.items() if owner.held and owner.held.get(item) is first]
+        for first in (True, False)
+    )
+    return of_ranks(join(ours), join(theirs), first=True) if ours and theirs else join(found.values())
 
 
 def asked(value: Value, answer: Callable[[Value], bool | None] = truth) -> Value:

@@ -173,7 +173,9 @@ def _with(it: Interpreter, node: ast.With | ast.AsyncWith) -> None:
         after = after if managers else it.default_dtype
         it.contexts += context_kinds(it, item.context_expr, value)
         managers.append(value)
-        value = classes.call_context_method(it, value, node, "__enter__")
+        value = classes.enter_context(it, value, node)
+        restores = classes.method_of(it, managers[-1], "__exit__") is None
+        after = after if restores else it.default_dtype  # else its own __exit__ does, if it does
         if item.optional_vars is not None:
             assign(it, item.optional_vars, value)
     for manager in managers:  # once it is known whether gradients flow in the block
@@ -184,7 +186,7 @@ def _with(it: Interpreter, node: ast.With | ast.AsyncWith) -> None:
     restored = it.default_dtype is within or STACK in it.contexts[depth:]
     it.default_dtype = after if restored else it.default_dtype
     for manager in reversed(managers):
-        _end(it, inside, left, partial(classes.call_context_method, it, manager, node, "__exit__"))
+        _end(it, inside, left, partial(classes.leave_context, it, manager, node))
     del it.contexts[depth:]
 
 

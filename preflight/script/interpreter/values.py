@@ -259,13 +259,13 @@ def truth(value: Value) -> bool | None:
 def _truth(value: Value) -> bool | None:
     if isinstance(value, Const):
         return bool(value.value)
-    if isinstance(value, ExternalName) and value.name.startswith(GIVEN):
-        return True
-    if isinstance(value, (Unknown, RankValue, ExternalName)):
-        return None  # a library's name may be a setting
+    if isinstance(value, ExternalName):  # a name in small or in capital letters may be a setting
+        last = value.name.rpartition(".")[2]
+        is_class = last[:1].isupper() and not last.isupper()
+        return True if is_class or value.name.startswith(GIVEN) else None
     if isinstance(value, (Seq, Map)):
         return True if value.items else (None if value.open else False)
-    return True
+    return None if isinstance(value, (Unknown, RankValue)) else True
 
 
 def is_none(value: Value) -> bool:

@@ -219,6 +219,8 @@ class LibraryModel:
             return Element(owner.id, "module") if "__class__" not in thing.attrs else UNKNOWN
         if thing.kind in _PROCESSES and name in _OF_PROCESS:
             return _OF_PROCESS[name](it)
+        if (thing.kind, name) == ("optimizer", "param_groups"):
+            return pytorch.parameter_groups(it, owner)
         if (thing.kind, name) == ("lightning trainer", "strategy"):
             return it.new(HeapObject("strategy", thing.place))
         return Method(owner, name) if (thing.kind, name) in _METHODS else UNKNOWN

@@ -1,7 +1,7 @@
 """What a Trainer calls of the script while it trains: callbacks, and methods that the script overrides."""
 
 from preflight.script.interpreter.calls import call_function
-from preflight.script.interpreter.classes import instantiate
+from preflight.script.interpreter.classes import instantiate, method_of
 from preflight.script.interpreter.contexts import note_autocast
 from preflight.script.interpreter.events import Call
 from preflight.script.interpreter.interpreter import Interpreter
@@ -11,7 +11,6 @@ from preflight.script.interpreter.values import (
     UNKNOWN,
     Class,
     Element,
-    Func,
     HeapObject,
     Ref,
     Seq,
@@ -92,16 +91,11 @@ def call_methods(it: Interpreter, owner: Value, names: tuple[str, ...], seen: Ca
 
     Returns what the last of them gives.
     """
-    cls = it.attr(owner, "__class__")
     found: Value = UNKNOWN
-    if not isinstance(cls, Class) or not isinstance(owner, Ref):
-        return found
-    for name in names:
-        method = next((info.names[name] for info in it.mro(cls.key) if name in info.names), None)
-        if isinstance(method, Func):
-            dead = it.state.dead
-            found = call_function(it, Func(method.key, method.frame, owner), seen)
-            it.state.dead = dead  # one that raises does so at times: the training may well come to its end
+    for method in filter(None, [method_of(it, owner, name) for name in names]):
+        dead = it.state.dead
+        found = call_function(it, method, seen)
+        it.state.dead = dead  # one that raises does so at times: the training may well come to its end
     return found
 
 

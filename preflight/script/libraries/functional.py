@@ -83,6 +83,7 @@ def _get(it: Interpreter, owner: Ref | Element, call: Call, *, attributes: bool)
 
 CALLS: dict[str, CallModel] = {
     "functools.partial": _kept("partial"),
+    "functools.partialmethod": _kept("partial method"),
     "operator.methodcaller": _kept("method caller"),
     "operator.attrgetter": _kept("attribute getter"),
     "operator.itemgetter": _kept("item getter"),

@@ -29,6 +29,7 @@ from preflight.script.interpreter.values import (
     Value,
     alternatives,
     heap_id,
+    join,
     own_attribute,
     text_of,
 )
@@ -107,6 +108,12 @@ def trained_models(it: Interpreter, optimizer: Value, name: str = "models") -> l
     """Return the models that an optimizer steps, or only those of which it steps "either" one."""
     held = it.attr(optimizer, name) if isinstance(optimizer, Ref) else NONE
     return [item for item in held.items if isinstance(item, Ref)] if isinstance(held, Seq) else []
+
+
+def parameter_groups(it: Interpreter, optimizer: Ref) -> Value:
+    """Return optimizer.param_groups: dicts of the parameters of the models that it steps, and of numbers."""
+    parts = tuple(Element(model.id, "parameters") for model in trained_models(it, optimizer))
+    return Seq((Map((("params", join(parts)),), open=True),), open=True)
 
 
 def _optimizer_step(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
@@ -382,12 +389,7 @@ def call_by_form(it: Interpreter, name: str, call: Call) -> Value | None:
         return it.new(new_model(call.place, _default_dtype(it, call.place), __name__=Const(name)))
     if root == "timm" and last in ("create_optimizer", "create_optimizer_v2"):
         return _optimizer_of_timm(it, name, call)
-    if (
-        root == "torch"
-        and name.startswith("torch.optim.")
-        and last[:1].isupper()
-        and "lr_scheduler" not in name
-    ):
+    if name.startswith("torch.optim.") and last[:1].isupper() and "lr_scheduler" not in name:
         ref = it.new(HeapObject("optimizer", call.place))
         _optimizer(it, ref, name, call)
         return ref

@@ -9,7 +9,7 @@ from preflight.script.interpreter import arguments
 from preflight.script.interpreter.assignments import set_attribute
 from preflight.script.interpreter.attributes import get_attribute
 from preflight.script.interpreter.calls import invoke
-from preflight.script.interpreter.classes import call_context_method
+from preflight.script.interpreter.classes import enter_context, leave_context
 from preflight.script.interpreter.config_files import ENDINGS, loaded, written
 from preflight.script.interpreter.contexts import STACK, context_kinds, note_autocast
 from preflight.script.interpreter.events import Call
@@ -261,7 +261,12 @@ def _enter_context(it: Interpreter, _owner: Ref | Element, call: Call) -> Value:
     for node in call.node.args[:1]:
         it.contexts += context_kinds(it, node, call.first)
     note_autocast(it, call.first)
-    return call_context_method(it, call.first, call.node, "__enter__")
+    return enter_context(it, call.first, call.node)
+
+
+def _at_end(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
+    it.exits.append((owner, tuple(it.contexts), call))
+    return call.first
 
 
 def _exit(it: Interpreter, call: Call) -> Value:
@@ -320,6 +325,8 @@ METHODS: dict[tuple[str, str], MethodModel] = {
     ("file", "read"): _file_itself,
     ("file", "__enter__"): _file_itself,
     (STACK, "enter_context"): _enter_context,
+    (STACK, "callback"): _at_end,
+    (STACK, "close"): lambda it, owner, call: leave_context(it, owner, call.node),
     ("parser", "add_argument"): arguments.add_argument,
     ("parser", "add_argument_group"): arguments.same_parser,
     ("parser", "add_mutually_exclusive_group"): arguments.exclusive_group,

@@ -43,7 +43,7 @@ def fp16_parameters_under_a_scaler(it: Interpreter, event: ScriptEvent) -> Itera
     """
     for training in trainings(it, event):
         dtype = training.maybe_dtype("float16")
-        if dtype is None or not training.may_scale() or training.sharded:
+        if dtype is None or not training.may_scale() or training.sharded or _unscales_fp16(it):
             continue
         if training.model.get("adapters") != NONE:
             continue
@@ -52,6 +52,11 @@ def fp16_parameters_under_a_scaler(it: Interpreter, event: ScriptEvent) -> Itera
         if not training.precisions():
             message += ", unless the script's arguments (--args) say otherwise"
         yield _beside_scaler(it, training, dtype, message, _FLOAT32, sure=sure)
+
+
+def _unscales_fp16(it: Interpreter) -> bool:
+    """Whether a script has taken the scaler's refusal of fp16 gradients away, as kohya's scripts do."""
+    return any("._unscale_grads_ = " in source.text for source in it.sources.files())
 
 
 def _beside_scaler(
@@ -212,7 +217,7 @@ def half_adapters_under_a_scaler(it: Interpreter, event: ScriptEvent) -> Iterato
         dtype = training.maybe_dtype("float16")
         if dtype is None or training.model.get("adapters") == NONE or training.sharded:
             continue  # of one optimizer's models, the others may have adapters
-        if "fp16" not in training.precisions():
+        if "fp16" not in training.precisions() or _unscales_fp16(it):
             return
         message = "the adapters are float16, and fp16 mixed precision is on"
         fix = "remove the cast (or autocast_adapter_dtype=False): PEFT keeps adapters in float32"

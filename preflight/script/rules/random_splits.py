@@ -62,8 +62,11 @@ def _names_a_seed(nodes: Iterable[ast.AST]) -> bool:
 
 
 def _seeds(nodes: Sequence[ast.AST]) -> bool:
-    """Whether a call may seed what draws: by its name, or by a seed that it is given."""
-    calls = (node for node in nodes if isinstance(node, ast.Call))
-    return any(
-        _names_a_seed(walk(node)) for node in calls if not _DECLARES.intersection(all_names([node.func]))
+    """Whether a call may seed what divides: by its name, or by a seed that it, and no sampler in it, gets."""
+    sampler = {"DistributedSampler"}
+    sampler.update(
+        item.asname or "" for item in nodes if isinstance(item, ast.alias) and item.name in sampler
     )
+    calls = (node for node in nodes if isinstance(node, ast.Call))
+    named = (walk(node) for node in calls if not _DECLARES.intersection(all_names([node.func])))
+    return any(_names_a_seed(parts) and sampler.isdisjoint(all_names(parts)) for parts in named)
