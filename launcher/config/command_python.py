@@ -5,7 +5,7 @@ import posixpath
 from collections.abc import Iterator
 
 from launcher.engines.command_line.parsed_command import Environment, ParsedCommand
-from launcher.local.home import at_home
+from launcher.local.home import at_home, from_home
 
 
 def find_python_of_line(parsed: ParsedCommand) -> str:
@@ -25,9 +25,15 @@ def find_python_of_line(parsed: ParsedCommand) -> str:
 
 
 def find_python_of_hosts(parsed: ParsedCommand) -> str:
-    """Return the interpreter that a command names in a directory which only hosts have, else ""."""
-    named = parsed.python.startswith(("/", "~/")) and not at_home(parsed.python).parent.is_dir()
-    return parsed.python if named else ""
+    """Return the interpreter that a command names or enters by a path which hosts can have too, else "".
+
+    One below the local home directory is below that of each host; an environment that is only named lies
+    where it does on this machine.
+    """
+    folders = _folders(parsed.environment) if parsed.environment is not None else ()
+    named = [parsed.python] if "/" in parsed.python else [f"{folder}/bin/python" for folder in folders]
+    found = [from_home(one) for one in named if one.startswith(("/", "~/"))]
+    return next((one for one in found if len(named) == 1 or at_home(one).exists()), "")
 
 
 def _folders(environment: Environment) -> Iterator[str]:
