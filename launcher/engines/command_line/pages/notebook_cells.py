@@ -20,6 +20,7 @@ _OTHER_CELL = re.compile(r"\s*%%(?!(?:time|capture|bash|sh|shell|script)\b)")
 """A cell in another language, or one that writes a file."""
 
 _SETS = re.compile(r"\b(?:environ|putenv|chdir|load_dotenv)\b")
+FUNCTION = re.compile(r"^[ \t]*(?:function[ \t]+)?([\w-]+)[ \t]*\(\)", re.MULTILINE)
 _NOT_READ = "Python, and not read: what it sets goes into env: of a run config"
 _SHOWN = 60
 _LAUNCH = re.compile(rf"[ \t]*{LAUNCH}[ \t]+[^\s=]")
@@ -78,7 +79,7 @@ def shell_of_cell(text: str) -> str:
 def _starts_otherwise(lines: list[str]) -> bool:
     """Whether a command of a shell is beside those behind `!`: the text is a list, not a cell."""
     beside = (line for line, goes_on in with_continued(lines) if not goes_on)
-    return any(_PROMPT.match(line) or _LAUNCH.match(line) for line in beside)
+    return any(_PROMPT.match(line) or _LAUNCH.match(line) or FUNCTION.match(line) for line in beside)
 
 
 def _shell_lines(lines: list[str]) -> Iterator[str]:

@@ -20,7 +20,7 @@ from launcher.engines.command_line.pages.blocks import (
     blocks_of_page,
     with_continued,
 )
-from launcher.engines.command_line.pages.notebook_cells import commands_of_notebook, shell_of_cell
+from launcher.engines.command_line.pages.notebook_cells import FUNCTION, commands_of_notebook, shell_of_cell
 from launcher.engines.command_line.pages.python_text import refuse_python
 from launcher.engines.command_line.side_commands import say_left_out
 from launcher.engines.command_line.tables.side_programs import PROBES
@@ -40,6 +40,7 @@ _PROMPT = re.compile(
     rf"|!(?![ \t]+(?:[\[({{]|test\b|(?:true|false|command|{'|'.join(PROBES)})\b[^\n]*(?:&&|\|\|)))[ \t]*)",
     re.MULTILINE,
 )
+_NEGATED = re.compile(r"[ \t]*![ \t]+([\w-]+|!)")
 _SHELL_PROMPT = re.compile(rf"{_ENTERED}(?:{_SHELL}|\$)[ \t]+")
 _ROOT_PROMPT = re.compile(rf"\s*#[ \t]+(?={LAUNCH}\b)")
 _HISTORY = re.compile(
@@ -200,10 +201,11 @@ def _argv_text(text: str) -> str:
 def _without_prompts(text: str) -> str:
     """Leave out prompts, of continued lines (`> `) too, but no redirection that starts such a line."""
     lines: list[str] = []
-    has_prompt = False
+    has_prompt, own = False, {"!", *FUNCTION.findall(text)}
     for line, is_continued in with_continued(text.split("\n")):
-        prompt = _PROMPT.match(line)
-        if is_continued and not has_prompt and _REDIRECTED.fullmatch(line):
+        prompt, negated = _PROMPT.match(line), _NEGATED.match(line)
+        is_redirection = is_continued and not has_prompt and _REDIRECTED.fullmatch(line) is not None
+        if is_redirection or (negated is not None and negated[1] in own):
             prompt = None
         elif not is_continued:
             has_prompt = prompt is not None
