@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator
 from launcher.engines.command_line.options import RANK_LOGS
 from launcher.engines.command_line.shell.block_extents import CLOSERS
 from launcher.engines.command_line.shell.state import ShellState
-from launcher.engines.command_line.shell.words import SEPARATORS, Operator, Word, is_assignment, split_fields
+from launcher.engines.command_line.shell.variables import separators
+from launcher.engines.command_line.shell.words import Operator, Word, is_assignment, split_fields
 from launcher.engines.command_line.tables.shells import starts_posix_shell
 from launcher.errors import CommandRefused
 from preflight import regex as re
@@ -69,7 +70,7 @@ def read_text(shell: ShellState, words: list[Word], text: Word) -> None:
             return
         raise CommandRefused("the text gives a command its input (<<<)", "paste the launch alone")
     is_list = shown[0] in _LISTS
-    marks = shown[0].removeprefix("IFS=") if shown[0].startswith("IFS=") else SEPARATORS
+    marks = shown[0].removeprefix("IFS=") if shown[0].startswith("IFS=") else separators(shell.values)
     is_array = is_list or any(re.fullmatch(r"-\w*a", word) for word in shown)
     blanks = "\n" + "".join(filter(str.isspace, marks))
     most, whole = 0 if is_array else len(names) - 1, text.text.strip(blanks)
