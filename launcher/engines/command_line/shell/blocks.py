@@ -236,8 +236,8 @@ class ShellBlocks:
         self._follow(words, not is_negated if is_presumed else status, end, is_presumed=is_presumed)
         if words and words[0].text in LEAVES:
             self.code = code
-        elif _is_probe(bare) or (all(map(is_assignment, words)) and any(word.unresolved for word in words)):
-            self.code = None
+        elif _is_probe(bare) or (words and all(map(is_assignment, words)) and status is not True):
+            self.code = None  # that of a command in an assignment
 
     def follow(self, commands: Iterator[Command], words: tuple[Word, ...], end: str) -> Iterator[Command]:
         """Yield the commands that one stands for, whose end is that of the last of them."""
