@@ -17,8 +17,10 @@ def render_usage(usage: Sequence[RankUsage]) -> Iterator[str]:
     gpus = [used for used in usage if used.on_gpu and used not in unused]
     cpus = [used for used in usage if used not in gpus]
     if unused:
-        most = count_noun(max(used.samples for used in unused), "sample")
-        yield f"{name_ranks(used.rank for used in unused)}: no memory of the GPU in use in {most}"
+        most = max(used.samples for used in unused)
+        unsure = "" if most >= FEW_SAMPLES else "GPU memory not known: "
+        seen = f"{unsure}no memory of the GPU in use in {count_noun(most, 'sample')}"
+        yield f"{name_ranks(used.rank for used in unused)}: {seen}"
     for ranks, words in ((gpus, _gpu_words), (cpus, _cpu_words)):
         if len(ranks) <= FEW:
             yield from (f"rank {used.rank} on {used.host}: {words(used)}" for used in ranks)

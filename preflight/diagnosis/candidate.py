@@ -7,7 +7,7 @@ from typing import Self
 
 from preflight import regex as re
 from preflight.diagnosis.exception_origins import calling_library
-from preflight.diagnosis.fix_commands import command_for, filled_by_itself
+from preflight.diagnosis.fix_commands import command_at, command_for, filled_by_itself
 from preflight.diagnosis.lines import Line
 from preflight.diagnosis.missing_modules import module_advice
 from preflight.diagnosis.parser_messages import correct_argument, describe_refusal
@@ -142,6 +142,9 @@ def candidate_of_row(
     )
     if row.code == _MISSING_MODULE:
         cause = with_module_advice(cause, [frame.file for each in chain for frame in each.frames])
+    if not cause.command:
+        places = [f"{frame.path}:{frame.function}" for each in chain for frame in each.frames[-3:]]
+        cause = replace(cause, command=command_at(row.code, places))
     cause = _as_said(row, cause, shown, course)
     library = calling_library(chain) if row.code == _REFUSED_ARGUMENT else ""
     if library:

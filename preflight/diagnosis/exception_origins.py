@@ -57,7 +57,7 @@ _RAISED_IN: tuple[tuple[str, frozenset[str], re.Pattern[str]], ...] = (
     ("S86", frozenset({"ValueError"}), re.compile(r"/transformers/convert_slow_tokenizer|/tokenizers/")),
     ("S86", frozenset({"TypeError"}), re.compile(r"/transformers/\S*tokenization_\w+\.py:__init__$|/sentencepiece/__init__\.py:LoadFromFile$")),
     ("S88", frozenset({"KeyError", "ValueError"}), re.compile(r"/torch/optim/(?:lr_scheduler|optimizer)\.py:load_state_dict$")),
-    ("S68", _ANY, re.compile(r"/torch/_(?:inductor|dynamo)/|/triton/(?:compiler|runtime|backends|language)/|/torch/utils/cpp_extension")),
+    ("S68", _ANY, re.compile(r"/torch/_(?:inductor|dynamo)/(?!backends/registry\.py|exc\.py:unimplemented$|utils\.py:(?:get_fake_value|run_node)$)|/triton/(?:compiler|runtime|backends|language)/|/torch/utils/cpp_extension")),
     ("S46", frozenset({"AssertionError"}), re.compile(r"/deepspeed/runtime/zero/(?:stage3|partition|parameter_offload|utils)(?!.*:(?:__init__|\w*(?:config|swap)\w*)$)")),
     ("S112", _ANY, re.compile(r":_?(?:ensure_divisibility|divide)$|/deepspeed/runtime/pipe/topology\.py:__init__$")),
     ("S68", _ANY, re.compile(r"/pip-(?:install|req-build|wheel)-\w+/.{0,200}setup\.py:")),

@@ -1,6 +1,6 @@
 """What to type or to change for one cause in one log, where its lines say enough for that. Pure."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from shlex import quote
 
 from preflight import regex as re
@@ -62,6 +62,9 @@ _FILE = re.compile(r"(?<!File )['\"](/[^'\"\n]+)['\"]")
 _BY_WORDS: dict[str, tuple[tuple[str, str], ...]] = {
     "S08": (
         (r"[Ii]ndex put requires", "target[index] = values.to(target.dtype), under autocast too"),
+        (r"nll_loss\w*\W+not implemented for", "targets.long(): a loss over classes takes their numbers as int64"),
+        (r"not implemented for '(?:Bool|Byte|Char|Short|Int|Long)'|floating point or complex", "x.float() before it: the operation takes no integers"),
+        (r"not implemented for 'Float8", "x.to(torch.bfloat16) before it: float8 is stored and multiplied (torch._scaled_mm), and has no other arithmetic"),
         (r"\bDouble\b|float64|DoubleTensor", "x = x.float() where the input is made: NumPy's and Python's numbers are float64"),
     ),
     "S16": (
@@ -74,6 +77,7 @@ _BY_WORDS: dict[str, tuple[tuple[str, str], ...]] = {
         (r"\bRESOURCE_EXHAUSTED\b|\bjaxlib\b", "jax.checkpoint on the layers keeps less for the backward; donate_argnums of jit frees the state that a step replaces"),
         (r"\bOut of GPU memory\b", "CUDA.memory_status() shows what is held; CUDA.reclaim() behind GC.gc() gives it back"),
     ),
+    "S18": ((r"returned nan values in its", "the traceback of the forward above it names the line: an eps or a clamp before its sqrt, log, power, norm or division"),),
     "S22": ((r"\b[Xx][Ll][Aa]\b|/xla/|jax", "export XLA_PYTHON_CLIENT_PREALLOCATE=false (JAX takes 75 % of a GPU at its start); nvidia-smi shows what else is on it"),),
     "S21": ((r"WinError 1455|error code: <1455>|paging file", "let Windows manage the size of the paging file, on a disk with room; DataLoader(num_workers=0)"),),
     "S26": (("", "gradient_checkpointing_kwargs={'use_reentrant': False}"),),
@@ -88,8 +92,7 @@ _BY_WORDS: dict[str, tuple[tuple[str, str], ...]] = {
         (r"select device driver|nvidia-container-cli", "install the driver and the NVIDIA Container Toolkit on the host; docker run --rm --gpus all ubuntu nvidia-smi shows whether they work"),
         (r"NCCL built in", "init_process_group('gloo') on Windows and macOS, whose torch has no NCCL"),
     ),
-    "S38": (("", "CUDA_LAUNCH_BLOCKING=1 python train.py"),),
-    "S125": (("", "CUDA_LAUNCH_BLOCKING=1 python train.py"),),
+    **dict.fromkeys(("S38", "S125"), (("", "CUDA_LAUNCH_BLOCKING=1 python train.py"),)),
     "S39": (
         (r"n_classes|[Tt]arget|[Ll]abel", "print(labels.min(), labels.max()) before the loss: 0 to the number of classes - 1, ignore_index aside"),
         (r"srcIndex|vocab|[Ee]mbedding", "print(input_ids.max()): less than the rows of the embedding (model.resize_token_embeddings(len(tokenizer)))"),
@@ -120,6 +123,7 @@ _BY_WORDS: dict[str, tuple[tuple[str, str], ...]] = {
         (r"[Nn]inja is required|ninja not being installed|\bninja\b.{0,40}not found|No such file or directory: '\S*ninja'", "python -m pip install ninja"),
         (r"\bninja\b.{0,4000}non-zero|ninja: build stopped", "rm -r ~/.cache/torch_extensions, then MAX_JOBS=1: the compiler's first error is above this message"),
         (r"CUDA_HOME|No such file or directory: '\S*nvcc'|CUDA version|MissingCUDA", "install the CUDA toolkit of torch's CUDA version, and set CUDA_HOME"),
+        (r"No such file or directory: '/(?!usr/bin/)\S{1,200}/(?:gcc|g\+\+|clang)", "unset CC CXX, or let them name a compiler of this host (env: of the run config)"),
         (r"C(?:\+\+)? compiler|CxxCompiler|No such file or directory: '\S*(?:gcc|g\+\+|clang)'|Compiler: \S+ is not found", "sudo apt install g++"),
         (r"^triton\.compiler\.errors\.CompilationError(?!(?s:.*)(?:_inductor|_dynamo))", "correct the @triton.jit function, or take another version of its package: line and column count from its def, and the last line names the fault"),
         (r"Triton Error|_inductor|_dynamo|inductor|[Tt]riton", "TORCHDYNAMO_DISABLE=1 python train.py"),
@@ -165,11 +169,13 @@ _BY_WORDS: dict[str, tuple[tuple[str, str], ...]] = {
         (r"binascii\.Error|existing deepspeed config", "ls -l CONFIG.json on every host: DeepSpeed takes a path that does not exist for a config in base64"),
     ),
     "S98": (
+        (r"XLA_FLAGS", "take that flag out of XLA_FLAGS (env: of the run config): the installed jaxlib does not know it"),
         (r"\b(?:hydra|omegaconf)\.errors\.|in struct|Missing key |unknown key in a struct|Could not override|You must specify|Primary config", "python SCRIPT --cfg job shows the config; KEY=VALUE sets a key of it, +KEY=VALUE adds one"),
         (r"error: .{0,80}--local[-_]rank", 'read LOCAL_RANK from the environment, or add_argument("--local-rank", "--local_rank", type=int)'),
         (r"(?:torchrun|\b(?:run|launch)\.py): error: unrecognized arguments: (?:.{0,80} )?--(?:nproc-per|node-rank|rdzv-|master-|max-restarts|monitor-interval|start-method|log-dir|no-python|run-path)", "write its - as _ (--nproc_per_node), which every torchrun takes: torch before 2.0 knows no other"),
         (r"(?<!launch)\.py: error: unrecognized arguments: .{0,80}(?:torch\.distributed|--(?:nproc|nnodes|node|rdzv|master|use|standalone|num_(?:processes|machines)|main_process|multi_gpu)[\w-]*)\b", "the launcher's options belong before the script: torchrun --nproc_per_node N SCRIPT ARGUMENTS"),
     ),
+    "S95": ((r"SIGUSR1|-10\b", "signal.signal(signal.SIGUSR1, save_and_exit): a process that does not catch the warning of --signal=USR1@SECONDS ends by it"),),
     "S97": ((r"\b[Kk]ernel (?:crashed|appears to have died|has died|died)\b", "jupyter nbconvert --to script NOTEBOOK.ipynb, then python -X faulthandler NOTEBOOK.py; sudo dmesg -T | grep -i oom"),),
     "S99": (
         (r"\bAlgorithmError\b|\bExecuteUserScriptError\b", "aws logs tail /aws/sagemaker/TrainingJobs --since 1d --log-stream-name-prefix JOB, whose streams end in the hosts' names (algo-1)"),
@@ -205,6 +211,19 @@ _WITH_NAME = {
 """By code: what to type with the names that a pattern finds in a log, where no words of `_BY_WORDS` fit."""
 
 
+_MEMORY_AT = (
+    (r"/torch/optim/", "no smaller batch helps: the optimizer's states do not fit beside the weights (AdamW keeps two copies of them): shard them (FSDP, ZeRO), take an 8-bit optimizer, or train adapters (LoRA)"),
+    (r"/torch/nn/modules/module\.py:(?:convert|_apply)|/transformers/(?:modeling_utils|core_model_loading|integrations/accelerate)\.py", "no smaller batch helps: the weights alone do not fit: dtype=torch.bfloat16, fewer bits (quantization_config=), or shards of them (FSDP, ZeRO-3)"),
+    (r"/transformers/(?:generation/|cache_utils\.py)", "fewer sequences at once and fewer new tokens: the cache of keys and values grows with both"),
+)  # fmt: skip
+_AT_PLACE = {
+    "S20": _MEMORY_AT,
+    "S129": _MEMORY_AT,
+    "S78": ((r"/torch/utils/file_baton\.py:", "rm -r ~/.cache/torch_extensions (TORCH_EXTENSIONS_DIR): it waits for the lock of a build that was killed"),),
+}  # fmt: skip
+"""By code: (file:function of the innermost frames, what to do), where a log's words do not say it."""
+
+
 def command_for(code: str, text: str) -> str:
     """Return what to do, made from a cause's lines (joined); "" where they do not say enough."""
     said = next((command for words, command in _BY_WORDS.get(code, ()) if re.search(words, text)), "")
@@ -213,6 +232,12 @@ def command_for(code: str, text: str) -> str:
     names = [shell_word(group) for group in found.groups() if group] if found else []
     make = _MAKERS.get(code)
     return said or (command.format(*names) if names else "") or (make(text) if make else "")
+
+
+def command_at(code: str, places: Iterable[str]) -> str:
+    """Return what to do about a cause that was raised at such places (file:function), "" where they do not say it."""
+    where = "\n".join(places)
+    return next((command for words, command in _AT_PLACE.get(code, ()) if re.search(words, where)), "")
 
 
 def shell_word(path: str) -> str:

@@ -12,6 +12,8 @@ from typing import NamedTuple
 from preflight import regex as re
 
 START = "Traceback (most recent call last):"
+# The errors that torch.compile logs of kernels which it tries and leaves out.
+_TRIED = re.compile(r"\b_inductor/select_algorithm\.py:")
 # What only warns, or tries again, may show why.
 SOFT = re.compile(r"\b(?:WARN|INFO|DEBUG)|\b[Ww]arn|[Rr]etr(?:y|ied)|[Ii]gnor|[Ss]kipp")
 _MOST_PREFIX = 160
@@ -77,7 +79,8 @@ def _templates(texts: Sequence[str]) -> list[str]:
     if common and not _are_common([*by_traceback, *common], texts):
         common = []
     kept = [form for form in by_traceback if not SOFT.search(form) or _are_common([form], texts)]
-    return sorted({*kept, *common}, key=len, reverse=True)[:_MOST_TEMPLATES]
+    wanted = {form for form in (*kept, *common) if not _TRIED.search(form)}
+    return sorted(wanted, key=len, reverse=True)[:_MOST_TEMPLATES]
 
 
 def _of_tracebacks(texts: Sequence[str]) -> Iterator[str]:

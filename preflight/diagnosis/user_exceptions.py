@@ -33,7 +33,9 @@ _OF_TENSORS = re.compile(
 _SOURCE_ABOVE, _MOST_OF_SOURCE = 4, 2000
 _OWN_RAISE = re.compile(r"\s*raise\b")
 # Messages that only announce what is below them.
-_HEADING = re.compile(r"(?::|\broot error\(s\) found\.|\bfollowing (?:error|operation)s?\b.{0,80})\s*$")
+_HEADING = re.compile(
+    r"(?::|\bmaking fake tensor call|\broot error\(s\) found\.|\bfollowing (?:error|operation)s?\b.{0,80})\s*$"
+)
 _RAY_LOGS = "that worker's own: /tmp/ray/session_latest/logs/worker-*.err on its host"
 
 

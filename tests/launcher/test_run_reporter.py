@@ -280,7 +280,7 @@ def test_a_peak_of_few_samples_is_a_least_and_a_gpu_without_a_context_is_unused(
     for second, mib in ((1.0, 3.0), (6.0, 822.0), (11.0, 800.0)):
         usages.feed("a", {"t": second, "gpus": {"GPU-a": gpu(9.0, mib), "GPU-b": gpu(0.0, 3.0)}}, second)
         said.append(list(render_usage(usages.totals())))
-    assert said[0][0] == "ranks 0-1: no memory of the GPU in use in 1 sample"
+    assert said[0][0] == "ranks 0-1: GPU memory not known: no memory of the GPU in use in 1 sample"
     assert said[1][1] == "rank 0 on a: peak GPU memory at least 822 MiB, mean GPU use 9 % (2 samples)"
     assert said[2][:2] == [
         "rank 1: no memory of the GPU in use in 3 samples",

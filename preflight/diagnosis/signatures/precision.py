@@ -112,14 +112,14 @@ ROWS: tuple[Signature, ...] = (
               r" have the same dtype|to have the same dtype, but|should either all have the same dtype|have (?:the )?same (?:dtype|dtypes|scalar type),? (?:but )?(?:got|found)"
               r"|must have the same scalar type|Expected self\.dtype to be equal to|value cannot be converted to type \S+ without"
               r" overflow|to match query dtype, but got"
-              r"|can't be cast to the desired output type|Expected (?:tensor for argument|object of)[^,]{0,60}(?:scalar|data) types?"
+              r"|can't be cast to the desired output type|dtype must be either a floating point or complex|Expected (?:tensor for argument|object of)[^,]{0,60}(?:scalar|data) types?"
               r"|expected both vectors to have same dtype|(?:Half|BFloat16|Float) did not match (?:Half|BFloat16|Float)"
               r"|tensor dtypes? (?:mismatch|must match)|dtype mismatch[:,]|mixed dtype \(CPU\): expect|expected input\w* (?:dtype|to have"
               r" dtype) \S+,? but|inputs? (?:dtype|type) .{0,40}does not match (?:weight|parameter)s? dtype"
               r"|[Ee]xpected (?:dtype|data type) \S+ (?:but|, but) got|All input tensors must have the same dtype"
               r"|Tensors must (?:all )?(?:be of|have) (?:the )?(?:same|identical) (?:d?type)|got different dtypes"
               r"|must match except in dimension.{0,1}dtype|should be the same dtype|but got (?:grad_?)?output of dtype",
-              "a half-precision model fed float32 (or the reverse) outside autocast",
+              "an operation met a dtype that it does not take, mostly a half-precision model fed float32 (or the reverse) outside autocast",
               "run that code under accelerator.autocast(), or cast its inputs to the weights' dtype", "run"),
     Signature("S18", "nan-loss", ROOT,
               r"(?<!\w)(?<!val )(?<!eval )(?<!test )(?<!validation )(?<!if )(?<!when )(?<!if the )(?<!when the )(?:[Tt]rain\w*[_ /])?[Ll]oss(?: value)? (?:is|was|became) (?:nan|NaN|NAN|inf|Inf|infinite)\b(?! \w+ filter)|[Ll]oss is (?:nan|inf|-inf), stopping"

@@ -4,7 +4,7 @@ The rows of the other modules know sentences. These take what none of them names
 likely and never certain.
 """
 
-from preflight.diagnosis.signatures.model import branches
+from preflight.diagnosis.signatures.model import branches, ended_by_signal
 from preflight.facts.xid_table import PROGRAM_XIDS, any_xid
 
 _RAISED = r"^\W{0,4}(?:\w+\.)*(?:\w*(?:Error|Exception)|(?<=\.)error)\b: .{0,240}"
@@ -25,6 +25,7 @@ def _raised(*messages: str) -> str:
 PATTERNS: tuple[tuple[str, str], ...] = (
     ("S48", r"^(?!.*(?:unable to lock file|[Nn][Cc][Cc][Ll]|Error: {3,})).*Resource temporarily unavailable"),
     ("S55", r"\bN[Cc][Cc][Ll] [Ee]rror, "),
+    ("S95", ended_by_signal(10, "SIGUSR1")),
     ("S62", r"Ranks? .{0,80}failed to pass monitoredBarrier"),
     ("S58", r"Message truncated : received \d+ bytes instead of \d+"),
     ("S112", _raised(
@@ -48,11 +49,12 @@ PATTERNS: tuple[tuple[str, str], ...] = (
         r"\b(?:exceeds?|(?:larger|greater|more) than)\b.{0,30}\b(?:available|visible|number of)\b.{0,12}\b(?:GPUs|gpus)\b",
         r"\b(?:GPUs|gpus|devices)\b.{0,60}\bbut (?:only|there (?:are|is)(?: only)?) \d+\b",
     )),
+    ("S43", r"\bfound two different devices "),
     ("S31", r"\b[Ff]ailed to set (?:the )?(?:current )?device(?: id)?\b"),
     ("S43", _raised(
         r"\bsame (?:CUDA |cuda )?(?:device|GPU)\b",
         r"\bdifferent (?:CUDA |cuda )?(?:devices|GPUs)\b",
-        r"\bdevice \d+ does not equal \d+",
+        r"\bdevice \d+ does not equal \d+|\bexpected device \S{2,12} but got\b",
         r"\bexpect(?:ed|s)?\b.{0,60}\bto be on (?:the |a )?(?:cpu|CPU|cuda|CUDA|GPU)\b",
         r"\bis on (?:cpu|CPU|cuda|CUDA|GPU|meta)\S{0,5},? but\b",
         r"\b(?:parameters?|buffers?|tensors?|inputs?) on (?:the )?(?:cpu|CPU)\b|\b[Mm]ove (?:the |your )?(?:module|model|tensors?|inputs?) to (?:the )?(?:cuda|CUDA|GPU)\b",
@@ -150,7 +152,7 @@ PATTERNS: tuple[tuple[str, str], ...] = (
     ("S33", r"\bcu(?:da)?(?:Ctx|Event|Stream|Launch|Mem|Module|Graph)[A-Z]\w{1,30}(?:\(\))? failed\b(?!: (?:context is destroyed|invalid device context))"),  # else cleaned up too late
     ("S33", r"\bCUDA_ERROR_(?:NOT_SUPPORTED|NOT_PERMITTED|NOT_FOUND|SHARED_OBJECT_\w+|LAUNCH_TIMEOUT|DEINITIALIZED|TIMEOUT)\b"),
     ("S55", r"\bNCCL operation nccl\w+\(.{0,400}\) failed: (?:in(?:valid|ternal) |unhandled )|\bDistBackendError: |\bNCCL [Ee]rror in:? |\bHCCL function error: "),
-    ("S68", r"^torch\._(?:dynamo|inductor)\.[\w.]+:? |^triton\.[\w.]*(?:Error|Exception|Failure)\w*:? |BackendCompilerFailed|^(?:Internal)?TorchDynamo\w*Error|InductorError|LoweringException|backend='inductor' raised"),
+    ("S68", r"^torch\._(?:dynamo|inductor)\.(?!exc\.(?:TorchRuntimeError: .{0,40}\bfake tensor|InvalidBackend\b))[\w.]+:? |^triton\.[\w.]*(?:Error|Exception|Failure)\w*:? |BackendCompilerFailed|^(?:Internal)?TorchDynamo\w*Error|InductorError|LoweringException|backend='inductor' raised"),
     ("S21", r"^(?!.{0,160}(?:/dev/shm/|[Mm]emory region|\bret: -12)).*Cannot allocate memory"),  # what errno 12 is about, the caller knows
 )  # fmt: skip
 """(code of the row, pattern), tried in this order behind all other rows."""
