@@ -30,6 +30,8 @@ def _fitting(kind: Text, item: YamlNode, expected: str) -> str:
     text = item.text
     if len(text) > MAX_TEXT or not re.fullmatch(kind.pattern, text):
         raise ValueError(expected)
+    if problem := kind.judge(text):
+        raise ValueError(f"{expected}: {problem}")
     return text
 
 

@@ -61,7 +61,16 @@ class Text:
         return {"type": "string", "maxLength": MAX_TEXT, "pattern": f"^(?:{self.pattern})$"}
 
 
-HOST_PATH = Text("a path on the host", has_home=True)
+def _judge_host_path(path: str) -> str:
+    """Return what is wrong with a path that is sent as it is written."""
+    name = re.match(r"\$\{?(\w+)\}?(?=/|$)", path)
+    if name is None:
+        return ""
+    written = f"~{path[name.end() :]}" if name[1] == "HOME" else "it out"
+    return f"no shell replaces {name[0]} in it (write {written})"
+
+
+HOST_PATH = Text("a path on the host", has_home=True, judge=_judge_host_path)
 
 
 @dataclass(frozen=True, slots=True)

@@ -312,7 +312,8 @@ class NodeClient(threading.Thread):
 
     def _on_start(self, answer: dict[str, Any]) -> None:
         if "refused" in answer:
-            self._finish(StartRefused(self.host, str(answer["refused"])))
+            fix = one_line(str(answer.get("fix") or ""), 300)
+            self._finish(StartRefused(self.host, str(answer["refused"]), fix))
             return
         _demand(validate_answer(answer))
         self._running_there = True

@@ -2,7 +2,7 @@
 
 import queue
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import repeat
 from pathlib import Path
 from typing import Any, Self
@@ -271,6 +271,9 @@ class Way:
     def __init__(self, said: Iterator[bytes | None]) -> None:
         self._said = said
         self.words: list[bytes] = []
+
+    def command_line(self, argv: Iterable[str]) -> str:
+        return f"ssh a {' '.join(argv)}".rstrip()
 
     def start(self, argv: object) -> "Way":
         del argv

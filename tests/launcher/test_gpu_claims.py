@@ -72,6 +72,7 @@ def test_a_second_run_on_a_claimed_gpu_is_refused_with_the_first_ones_name(
     start(run, place, GPU)
     start(second, place, OTHER, GPU)
     assert second.answer["refused"].startswith(f"GPU {GPU} is claimed by run r1 of ")
+    assert second.answer["fix"].startswith("gpulaunch run --wait 2h")
     assert second.gone() == {}
     assert live(place) == {GPU: "r1"}
     state = json.loads((second.run_dir / "state.json").read_text())

@@ -129,6 +129,11 @@ CASES: dict[str, tuple[bytes, str]] = {
     "addresses of another count": (b"hosts: {'a[1-2]': {address: 'x[1-3]'}}\n", "3 addresses for 2 hosts"),
     "reserved name": (b"hosts: {all: }\n", '"all" cannot be a host\'s name'),
     "option as name": (b"hosts: {-oX: }\n", "expected a host name"),
+    "variable in a path": (b"hosts: {a: {workdir: $HOME/x}}\n", "no shell replaces $HOME in it (write ~/x)"),
+    "variable before python": (
+        b"hosts: {a: {python: '${V}/bin/python'}}\n",
+        "replaces ${V} in it (write it out)",
+    ),
     "password": (b"hosts: {a: {password: x}}\n", "no file of gpulaunch holds a password"),
     "port in the name": (b"hosts:\n  a:2222:\n", '(write "a: {port: 2222}")'),
     "user in the name": (b"hosts:\n  ada@a:22:\n", '(write "a: {user: ada, port: 22}")'),

@@ -50,7 +50,7 @@ def acquire_claims(spec: dict[str, Any]) -> tuple[dict[str, int], str]:
             return mine, ""
         release_claims(mine)
         time.sleep((0.02 + os.urandom(1)[0] / 1000.0) * (attempt + 1))
-    raise RequestRefused(refusal)
+    raise RequestRefused(refusal, "gpulaunch run --wait 2h waits for it; --gpus or --hosts choose others")
 
 
 def release_claims(claims: dict[str, int]) -> None:

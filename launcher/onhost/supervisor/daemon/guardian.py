@@ -33,7 +33,7 @@ def run_guardian(spec: dict[str, Any], run_dir: str, done: int) -> int:
     try:
         claims, problem = acquire_claims(spec)
     except RequestRefused as refusal:
-        refuse(spec, run_dir, done, str(refusal))
+        refuse(spec, run_dir, done, refusal)
         return 1
     hold_order(spec)
     me = os.getpid()
@@ -50,9 +50,10 @@ def run_guardian(spec: dict[str, Any], run_dir: str, done: int) -> int:
     return 0
 
 
-def refuse(spec: dict[str, Any], run_dir: str, done: int, why: str) -> None:
+def refuse(spec: dict[str, Any], run_dir: str, done: int, refusal: RequestRefused) -> None:
     """Report the reason why the run does not start, to the client and in its directory."""
-    answer_start(done, {"refused": why})
+    why = str(refusal)
+    answer_start(done, {"refused": why, "fix": refusal.fix})
     state = {"run_id": spec["run_id"], **node_location(), "phase": "ended", "run_dir": run_dir}
     state.update(exit=final_state_without_supervisor([], why, REFUSED), ended=time.time())
     write_file(os.path.join(run_dir, STATE), json.dumps(state))

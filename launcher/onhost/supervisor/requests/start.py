@@ -205,7 +205,7 @@ def first_state(ready: int, run_dir: str) -> dict[str, Any]:
         raise RequestRefused("the supervisor ended at once: %s" % (last or "it was killed"))
     state: dict[str, Any] = json.loads(answer)
     if "refused" in state:
-        raise RequestRefused(state["refused"])
+        raise RequestRefused(state["refused"], state.get("fix", ""))
     return state
 
 
