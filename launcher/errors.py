@@ -67,7 +67,7 @@ class HostError(GpulaunchError, exit_code=ExitCode.UNREACHABLE, code="HOST001"):
     """The host could not be used, for a reason that has no code of its own."""
 
     def __init__(self, host: str, message: str, fix: str = "") -> None:
-        fix = fix or HOST_FIXES.get(self.code, "").replace("HOST", host)
+        fix = fix or HOST_FIXES.get(self.code, "").replace("HOST", host).removesuffix(".")
         super().__init__(f"{host}: {message}", fix)
         self.host = host
         self.hosts = (host,)

@@ -320,7 +320,7 @@ def test_a_host_that_works_long_says_so_and_is_waited_for(capsys: pytest.Capture
         answer.beat()
         answer.beat()
     assert capsys.readouterr().out.count('{"busy": true}') == 1
-    client = SyncClient(mock.Mock(), "python3")
+    client = SyncClient(mock.Mock(command_line=lambda _: "ssh a"), "python3")
     client._stream = mock.Mock()
     client._answers = mock.Mock(next=mock.Mock(side_effect=[{"busy": True}, {"busy": True}, {"staged": 3}]))
     assert client.staged() == 3
