@@ -28,7 +28,7 @@ from launcher.rundir.layout import (
 from launcher.rundir.local_runs import find_local_run
 from launcher.rundir.log_files import list_run_directories, read_logs
 from launcher.rundir.run_id import LAST, is_run_name, run_name
-from launcher.sync.missing_files import name_left_out
+from launcher.sync.left_out_diagnosis import name_left_out
 from launcher.terminal.output import echo, echo_json, echo_lines
 from launcher.text import one_line
 from preflight.diagnosis.result import BENIGN, UNKNOWN, Diagnosis

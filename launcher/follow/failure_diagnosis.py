@@ -13,8 +13,8 @@ from launcher.local.importable_modules import own_modules
 from launcher.rundir.log_store import LogStore
 from launcher.safe_json import read_mapping, read_number
 from launcher.text import one_line
+from preflight.diagnosis.free_memory import FreeMemory
 from preflight.diagnosis.result import BENIGN, UNKNOWN, Diagnosis
-from preflight.diagnosis.room import Room
 
 if TYPE_CHECKING:
     from preflight.diagnosis.context import Context
@@ -88,10 +88,10 @@ def read_kept_failure(outcome: Mapping[str, Any]) -> Failure | None:
     )
 
 
-def _read_room(kept: object) -> Room | None:
+def _read_room(kept: object) -> FreeMemory | None:
     numbers = {key: read_number(read_mapping(kept).get(key)) for key in ("gpu_free_mib", "shm_free_mib")}
     age_s = read_number(read_mapping(kept).get("age_s"))
-    return None if age_s is None else Room(age_s, **numbers)
+    return None if age_s is None else FreeMemory(age_s, **numbers)
 
 
 def diagnose_kept_run(logs: "Sequence[Log]", failure: Failure | None) -> Diagnosis:

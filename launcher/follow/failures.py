@@ -8,7 +8,7 @@ from typing import Any
 from launcher.onhost.exit_status import signal_of
 from preflight import regex as re
 from preflight.checks.message_text import format_gib
-from preflight.diagnosis.room import Room
+from preflight.diagnosis.free_memory import FreeMemory
 from preflight.frozen import dataclass
 
 # What a rank says when a peer has died: its own exception, but not its own fault.
@@ -40,7 +40,7 @@ class Failure:
     hung: bool = False  # nothing showed life any more; what else failed is its end
     kernel_oom: str = ""  # what the kernel's count of out-of-memory kills says of it
     early_end: str = ""  # which ranks had ended well when this one lost its peer
-    room: Room | None = None  # the memory that was free a moment before; None: no sample is so young
+    room: FreeMemory | None = None  # the memory that was free a moment before; None: no sample is so young
 
     @property
     def is_consequence(self) -> bool:

@@ -9,7 +9,7 @@ from launcher.planning.plan import Plan
 from launcher.rundir.usage_series import COLUMNS, FEW_SAMPLES
 from launcher.safe_json import read_mapping, read_number
 from launcher.text import group_alike
-from preflight.diagnosis.room import Room
+from preflight.diagnosis.free_memory import FreeMemory
 from preflight.frozen import dataclass
 
 
@@ -116,7 +116,7 @@ class UsageTracker:
         if cpu_s is not None and lived_s and series["cpu"].count < FEW_SAMPLES:  # the kernel's count is exact
             series["cpu"].total, series["cpu"].count = 100.0 * cpu_s / lived_s, 1
 
-    def room_before(self, host: str, rank: int | None, at: float) -> Room | None:
+    def room_before(self, host: str, rank: int | None, at: float) -> FreeMemory | None:
         """Return the memory that was free when a rank or a launcher failed, None where no sample is young."""
         young = [each for each in self._recent.get(host, ()) if 0 <= at - each[0] <= _YOUNG_S]
         if not young:
@@ -124,7 +124,7 @@ class UsageTracker:
         taken_at, sample = young[-1]
         gpu = self._slots[rank][1] if rank in self._slots else None
         free = read_mapping(read_mapping(sample.get("gpus")).get(gpu or "")).get("memory_free_mib")
-        return Room(at - taken_at, read_number(free), read_number(sample.get("shm_free_mib")))
+        return FreeMemory(at - taken_at, read_number(free), read_number(sample.get("shm_free_mib")))
 
     def latest(self) -> tuple[RankUsage, ...]:
         """Return what each measured rank uses by its host's last sample."""

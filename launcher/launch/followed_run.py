@@ -108,7 +108,7 @@ class FollowedRun:
         outcome = add_stacks(outcome, self._book)
         outcome = add_diagnosis(add_last_lines(outcome, self._book), self._book)
         if outcome.cause.diagnosis is not None and (source := read_kept_source(self._book.directory)):
-            from launcher.sync.missing_files import name_left_out  # noqa: PLC0415 - only a failure needs it
+            from launcher.sync.left_out_diagnosis import name_left_out  # noqa: PLC0415 - only a failure needs it
 
             starts = {node.host: node.cwd for node in outcome.plan.nodes}
             logins = {host: follower.login for host, follower in self._followers.items()}

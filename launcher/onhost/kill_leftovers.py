@@ -21,7 +21,7 @@ import sys
 import time
 from typing import Any, Dict, List, Set
 
-from preflight.probes.namespaces import own_namespace, proc_is_ours
+from preflight.probes.namespaces import namespace_pids, own_namespace, proc_is_ours
 
 from .answer import print_answer
 from .procfs import is_alive, read_stat, read_text
@@ -55,19 +55,13 @@ def live_reason(pid: int, mark: str) -> str:
     try:
         with open("/proc/%d/environ" % pid, "rb") as file:
             marks = file.read(1 << 20).split(b"\0")
-        with open("/proc/%d/status" % pid, "rb") as file:
-            pids = re.search(rb"^NSpid:((?:\t[0-9]+)+)$", file.read(), re.MULTILINE)
+        inside = len(namespace_pids(pid)) == 1
         with open("/proc/sys/kernel/random/boot_id") as boot:
             here = [boot.read().strip(), own_namespace("pid"), own_namespace("time")]
-        inside = (
-            len(pids.group(1).split()) == 1
-            if pids
-            else os.readlink("/proc/%d/ns/pid" % pid).endswith(":[%s]" % here[1])
-        )
     except (FileNotFoundError, ProcessLookupError):
         return "gone"
     except OSError as error:
-        return "the mark of its run cannot be read (%s)" % error.strerror
+        return "the mark of its run cannot be read (%s)" % (error.strerror or error)
     words = mark.split(":")
     if b"GPULAUNCH_SUPERVISOR=" + mark.encode("utf-8", "replace") not in marks:
         return "it does not carry the mark of its run any more"

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 from preflight import regex as re
 from preflight.diagnosis.candidate import with_module_advice
+from preflight.diagnosis.free_memory import FreeMemory
 from preflight.diagnosis.result import SAID_CODE, Cause, Confidence, Evidence
-from preflight.diagnosis.room import Room
 from preflight.diagnosis.signatures.table import CausalDepth, signature
 from preflight.facts.host import KernelLog
 from preflight.facts.xid_table import ADDRESS_FAULT_XIDS, GPU_FAILED_XIDS
@@ -58,7 +58,7 @@ class Context:
 
     kernel_logs: tuple[KernelLog, ...] = ()
     exit_codes: tuple[int, ...] = ()
-    room: Room | None = None
+    room: FreeMemory | None = None
     lost_gpus: tuple[str, ...] = ()
     own_modules: frozenset[str] = frozenset()
     early_end: str = ""
@@ -144,7 +144,7 @@ def _weighed(cause: Cause, context: Context) -> Cause:
     return cause if context.room is None else _weighed_by_room(cause, context.room)
 
 
-def _weighed_by_room(cause: Cause, room: Room) -> Cause:
+def _weighed_by_room(cause: Cause, room: FreeMemory) -> Cause:
     """Return a cause that little free memory explains with what was free; others as they are."""
     gpu, shm, when = room.gpu_free_mib, room.shm_free_mib, f"MiB free {room.age_s:.0f} s before"
     if cause.code == "S74" and shm is not None and not _SHM_LITTLE_MIB <= shm < _SHM_MUCH_MIB:

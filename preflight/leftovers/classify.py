@@ -219,16 +219,8 @@ def _proof(scene: _Scene, process: Process, holds: HeldResources) -> Verdict:
         return ProcessClass.LIVE, (
             f"its environment cannot be read ({process.environ.reason}), so nothing is proven",
         )
-    ours = _of_a_run(scene, process)
-    if ours is not None:
-        return ours
-    stopped = _stopped(scene, process, holds)
-    if stopped is not None:
-        return stopped
-    orphan = _orphan(scene, process, holds)
-    if orphan is not None:
-        return orphan
-    return _suspicion(scene, process, holds)
+    proven = _of_a_run(scene, process) or _stopped(scene, process, holds) or _orphan(scene, process, holds)
+    return proven or _suspicion(scene, process, holds)
 
 
 def _of_a_run(scene: _Scene, process: Process) -> Verdict | None:

@@ -11,8 +11,8 @@ from launcher.follow.suggested_commands import list_places, with_run_commands
 from launcher.report.diagnosis import render_diagnosis
 from launcher.report.outcome import encode_outcome, render_outcome
 from launcher.rundir.log_store import LogStore
+from preflight.diagnosis.free_memory import FreeMemory
 from preflight.diagnosis.result import Cause, Diagnosis, Evidence
-from preflight.diagnosis.room import Room
 from tests.launcher.run_events import GOOD, failed, over
 from tests.launcher.run_plans import node
 
@@ -66,7 +66,7 @@ def test_a_rank_that_ended_well_before_is_the_cause_of_a_lost_peer(tmp_path: Pat
 def test_what_was_free_before_a_bus_error_is_kept_with_the_run(tmp_path: Path) -> None:
     outcome = failed()
     assert outcome.cause.failure is not None
-    cause = replace(outcome.cause.failure, code=135, room=Room(3.0, None, 2.0))
+    cause = replace(outcome.cause.failure, code=135, room=FreeMemory(3.0, None, 2.0))
     found = diagnosed(tmp_path, b"step 1\n", replace(outcome, cause=replace(outcome.cause, failure=cause)))
     document = encode_outcome(found)
     (first,) = document["diagnosis"]["causes"]

@@ -19,7 +19,7 @@ from launcher.report.usage import render_usage
 from launcher.rundir.log_store import LogStore
 from launcher.terminal.screen import Screen
 from launcher.text import spell_duration
-from preflight.diagnosis.room import Room
+from preflight.diagnosis.free_memory import FreeMemory
 from tests.launcher.run_events import CPU, GOOD, ended, host_report, introduced, placed, replay
 from tests.launcher.run_plans import plan
 
@@ -188,9 +188,9 @@ def test_the_room_of_a_failure_is_of_the_last_sample_before_it_that_is_young() -
     for t, free in ((1.0, 900), (6.0, 40), (11.0, 70_000)):
         gpus = {"GPU-a": {"memory_free_mib": free}, "GPU-b": {"memory_free_mib": None}}
         usages.feed("a", {"t": t, "gpus": gpus, "shm_free_mib": free + 1}, t + 100.0)
-    assert usages.room_before("a", 0, 108.5) == Room(2.5, 40.0, 41.0)
-    assert usages.room_before("a", 1, 108.5) == Room(2.5, None, 41.0)
-    assert usages.room_before("a", None, 126.0) == Room(15.0, None, 70_001.0)
+    assert usages.room_before("a", 0, 108.5) == FreeMemory(2.5, 40.0, 41.0)
+    assert usages.room_before("a", 1, 108.5) == FreeMemory(2.5, None, 41.0)
+    assert usages.room_before("a", None, 126.0) == FreeMemory(15.0, None, 70_001.0)
     for host, at_s in (("a", 100.5), ("a", 126.5), ("a", float("inf")), ("b", 108.5)):
         assert usages.room_before(host, 0, at_s) is None
 

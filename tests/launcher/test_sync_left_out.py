@@ -11,7 +11,7 @@ from launcher.config.sync_options import SyncOptions
 from launcher.errors import ConfigError
 from launcher.onhost.sync.target_state import TreeEntry
 from launcher.sync.left_out import find_left_out, find_outside, list_inputs, writes_there
-from launcher.sync.missing_files import name_left_out
+from launcher.sync.left_out_diagnosis import name_left_out
 from launcher.sync.pre_launch import render_left_out
 from launcher.sync.sync import HostSync
 from launcher.sync.tree import SourceTree, read_tree

@@ -2,8 +2,8 @@ import pytest
 
 from preflight.diagnosis.context import Context, apply_context
 from preflight.diagnosis.diagnose import diagnose
+from preflight.diagnosis.free_memory import FreeMemory
 from preflight.diagnosis.result import Cause
-from preflight.diagnosis.room import Room
 from preflight.diagnosis.signatures.table import signature
 from preflight.facts.host import KernelLog, Xid
 from preflight.facts.missing import Missing
@@ -95,7 +95,7 @@ def test_a_cuda_library_that_fails_on_a_full_gpu_is_out_of_memory(
     status: str, free: float | None, verdict: str
 ) -> None:
     log = f"RuntimeError: CUDA error: {status} when calling `cublasCreate(handle)`\n"
-    found = diagnose(log, Context(room=Room(3.2, free, 4000.0)))
+    found = diagnose(log, Context(room=FreeMemory(3.2, free, 4000.0)))
     said = found.causes[0].evidence[-1]
     assert found.verdict == verdict
     assert (said.text == "the rank's GPU had 300 MiB free 3 s before") == (
@@ -105,7 +105,7 @@ def test_a_cuda_library_that_fails_on_a_full_gpu_is_out_of_memory(
 
 def test_a_full_gpu_explains_no_other_failure() -> None:
     log = "RuntimeError: CUDA error: an illegal memory access was encountered\n"
-    assert diagnose(log, Context(room=Room(1.0, 10.0, 10.0))) == diagnose(log)
+    assert diagnose(log, Context(room=FreeMemory(1.0, 10.0, 10.0))) == diagnose(log)
 
 
 def test_the_signal_that_ended_a_rank_comes_before_an_error_that_no_row_knows() -> None:

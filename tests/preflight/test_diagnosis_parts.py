@@ -10,9 +10,9 @@ from preflight.diagnosis.context import Context
 from preflight.diagnosis.diagnose import diagnose
 from preflight.diagnosis.error_lines import error_lines
 from preflight.diagnosis.exception_origins import row_of_place
+from preflight.diagnosis.free_memory import FreeMemory
 from preflight.diagnosis.lines import Line, Log
 from preflight.diagnosis.live_diagnosis import LiveDiagnosis
-from preflight.diagnosis.room import Room
 from preflight.diagnosis.run_progress import RunProgress
 from preflight.diagnosis.series import Point
 from preflight.diagnosis.tracebacks import ParsedException, TracebackFrame, parse_exceptions
@@ -222,7 +222,7 @@ def test_one_rank_that_failed_makes_a_failure(codes: tuple[int, ...], verdict: s
 )
 def test_little_shared_memory_explains_a_bus_error(free: float | None, confidence: str | None) -> None:
     plain = diagnose("Fatal Python error: Bus error\n").causes[0]
-    found = diagnose("Fatal Python error: Bus error\n", Context(room=Room(4.0, None, free))).causes[0]
+    found = diagnose("Fatal Python error: Bus error\n", Context(room=FreeMemory(4.0, None, free))).causes[0]
     assert found.confidence == (confidence or plain.confidence)
     measured = [each.text for each in found.evidence if each.source == "gauge"]
     known = [f"shared memory (/dev/shm) had {free:.0f} MiB free 4 s before"] if confidence and free else []

@@ -14,6 +14,7 @@ _MOST_TEXTS = 50
 """In place, within one expansion: each is a search to the end of the text."""
 
 _BEFORE_COMMAND = frozenset(("if", "elif", "then", "else", "while", "until", "do", "{", "!", "time"))
+_QUOTE, _ESCAPED_QUOTE = re.compile(r"'[^']*'"), re.compile(r"'(?:[^'\\]|\\.)*'", re.DOTALL)
 _PLAIN = re.compile(r"[^\s;&|()<>\\'\"`$]+")
 _BLANK = re.compile(r"(?:[ \t\r\u00a0]|\\\r?\n)+")
 _HERE = re.compile(r"<<(?!<)(?P<tabs>-?)[ \t]*(?P<quote>['\"]?)\\?(?P<tag>[\w.!-]+)(?P=quote)", re.ASCII)
@@ -173,7 +174,7 @@ def word_end(text: str, at: int) -> int:
 
 
 def _quote_end(text: str, at: int, *, is_escaped: bool) -> int:
-    inside = re.compile(r"'(?:[^'\\]|\\.)*'" if is_escaped else r"'[^']*'", re.DOTALL).match(text, at)
+    inside = (_ESCAPED_QUOTE if is_escaped else _QUOTE).match(text, at)
     return len(text) if inside is None else inside.end()
 
 

@@ -4,7 +4,7 @@ from preflight.frozen import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
+class FreeMemory:
     """What the gauge measured `age_s` before the failure. None: not measured."""
 
     age_s: float
