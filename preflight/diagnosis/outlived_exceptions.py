@@ -25,7 +25,7 @@ _AMID_OTHERS = 8  # lines in which the next one of the same process is looked fo
 # NumPy 2 shows the stack that imports a module built for NumPy 1, under a traceback's heading; no exception ends it.
 _HEADING, _OF_NUMPY = "Traceback (most recent call last):", "modules will need time to support NumPy 2"
 _TRACKS = "multiprocessing/resource_tracker.py"  # it prints a name that it does not know, and continues
-_QUEUE_ENDED = re.compile(r"(?:EOFError|BrokenPipeError|ConnectionResetError)\b")
+_QUEUE_ENDED = re.compile(r"(?:EOFError|BrokenPipeError|ConnectionResetError)\b|OSError: handle is closed")
 _TURNS, _TURNS_OF_ERRORS = 1, 3
 # What keeps a file system from taking a log; a collector that is away or slow ends nothing.
 _LOG_UNWRITABLE = re.compile(r"\[Errno (?:5|12|23|24|28|30|107|116|122)\]")
@@ -131,8 +131,9 @@ def _outlived(lines: Sequence[Line], head: int, course: RunProgress, *, before: 
     line = lines[head]
     warns = _WARNS_OF.search(line.text) is not None
     turns = _TURNS if warns or IN_THREAD in line.text else _TURNS_OF_ERRORS
-    ended = IN_THREAD in line.text and course.was_done(line)
-    return ended or course.turned(line, turns, before, alike=not warns)
+    shown = [lines[at].text for at in _of_traceback(lines, head)]
+    ended = IN_THREAD in line.text and _QUEUE_ENDED.match(shown[-1]) and course.was_done(line)
+    return bool(ended) or course.turned(line, turns, before, alike=not warns)
 
 
 def _report(lines: Sequence[Line], head: int) -> str:

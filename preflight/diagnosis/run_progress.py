@@ -19,7 +19,7 @@ from preflight.diagnosis.run_starts import (
     shows_caught,
 )
 from preflight.diagnosis.signature_matcher import HARMLESS, JoinedLines, first_match, is_harmless
-from preflight.diagnosis.signatures.model import AnyOf
+from preflight.diagnosis.signatures.model import AnyOf, CausalDepth
 from preflight.diagnosis.step_counters import (
     FEWEST_STEPS,
     counted_steps,
@@ -35,7 +35,7 @@ _FAILED = AnyOf(
     r"Traceback \(most recent call last\)|^\S+ FAILED$|FAILED \(exitcode|exitcode\s*:\s*-?[1-9]|core dumped"
     r"|^(?:Root Cause|Failures:|Root Cause \(first)|^[`*]{0,3}(?:\w+\.)*(?:\w{2,}Error|\w*Exception): (?![-+\d.naif%\s]+$)\S|^(?:\w+\.)+\w+(?:Error|Exception)$|^(?:\w+\.)+Error: \S|^Exception in background worker \d|^\W?thread '[^']{1,80}' (?:\(\d+\) )?panicked at |^==== backtrace \(tid:"
     r"|exits with return code = -?[1-9]|Exited with exit code [1-9]|returned non-zero exit status|terminate called"
-    r"|(?<!│ )\b[Ee]xit(?:ed)?(?: with)? (?:code|status):? -?[1-9]|died with <Signals|^Killed\b(?! (?!by )[a-z])|\bKilled$|: line \d+: +\d+ (?:Hangup {2,}|(?:Killed|Aborted|Bus error) .{0,200}\b(?:python|torchrun|accelerate|deepspeed|mpirun|srun)\b)|Segmentation fault|^Aborted\b(?!!)|^Bus error|\bSIG(?:KILL|SEGV|ABRT|BUS|HUP)\b"
+    r"|(?<!│ )\b[Ee]xit(?:ed)?(?: with)? (?:code|status):? -?[1-9]|died with <Signals|^Killed\b(?! (?!by )[a-z\d])|\bKilled$|: line \d+: +\d+ (?:Hangup {2,}|(?:Killed|Aborted|Bus error) .{0,200}\b(?:python|torchrun|accelerate|deepspeed|mpirun|srun)\b)|Segmentation fault|^Aborted\b(?!!)|^Bus error|\bSIG(?:KILL|SEGV|ABRT|BUS|HUP)\b"
     r"|Fatal Python error|INTERNAL ASSERT FAILED|[Dd]eath signal|[Cc]aught signal \d+ \(|\] Signal: [A-Z][a-z ]{2,30} \(\d+\)|APPLICATION TERMINATED WITH THE EXIT STRING: |^\[[EF] \S+|^\[?[EF]\d{3,4} [\d:]{8}|closing signal|Test NCCL failure|^srun: error|slurmstepd: error|NVRM: Xid|[Oo]ut of memory: Killed|OOMKilled"
     r"|^(?!collect2: |(?:/usr/bin/)?ld: )(?:\S+: )?error: |AssertionError|KeyboardInterrupt|^CANCELLED|State(?:: |=)(?:FAILED|OUT_OF_MEMORY|TIMEOUT|NODE_FAIL)|CUDA [Ee]rror: |^\[\d+\] +[-+]? *\d+ +killed\b|^(?:\w+\.)+\w+Error$|^\w+(?:Error|Interrupt)$"
     r"|^"
@@ -67,7 +67,7 @@ _HARD = re.compile(
     r"NCCL WARN|^\[?F\d{3,4} [\d:]{8}|\bWARN Call to ibv_|NET/OFI (?:Couldn't|OFI NCCL failure)|NCCL INFO \S+\.cc:\d+ -> [1-7]\b|\breceived (?:signal[ =:]+)?SIG|may be stuck[.:]|death signal|Unable to determine the device|GPU is lost|closing signal|forcefully exiting via|oom|slurmstepd|NVRM|Fatal Python error|Execution of replica \d+ failed: |Pod:? \S+ exited with code [1-9]|[Tt]ermination is imminent|^\s*(?:(?:\S+ +)?(?:\d+[dhms])+ +)?Warning +(?:Preempt|Evict|Failed|BackOff|OOM|Unexpected|Unschedul|NodeNotReady)|node had condition|rcu: INFO|page fault \(src_id|marked dead because|killed because it|TCP connect to a peer MPI|Reason: CapacityError"
 )
 _LAUNCHER_FAILED = re.compile(
-    r"ChildFailedError|^\S+ FAILED$|exits with return code|Exited with exit code|core dumped|^Killed\b(?! (?!by )[a-z])|died with <Signals|exitcode\s*:\s*-?[1-9]"
+    r"ChildFailedError|^\S+ FAILED$|exits with return code|Exited with exit code|core dumped|^Killed\b(?! (?!by )[a-z\d])|died with <Signals|exitcode\s*:\s*-?[1-9]"
 )
 # Words of a tool that gives up, where nothing comes behind them.
 _GIVES_UP = re.compile(
@@ -175,8 +175,13 @@ class RunProgress:
         """Whether a trainer said a few lines above a line that it was done, and no turn was made since."""
         near = range(max(0, line.order - _NEAR), line.order)
         said = [at for at in near if at in self.done and _SAID_BY_TRAINERS.search(self.lines[at].text)]
-        return bool(said) and not any(
-            bisect_left(row, said[-1]) < bisect_left(row, line.order) for row in self._rows.values()
+        bars = said and any("it/s" in each.text for each in self.lines[said[-1] + 1 : line.order])
+        return (
+            bool(said)
+            and not bars
+            and not any(
+                bisect_left(row, said[-1]) < bisect_left(row, line.order) for row in self._rows.values()
+            )
         )
 
     def stepped(self, line: Line, enough: int = _MOVES_ENOUGH) -> bool:
@@ -238,20 +243,20 @@ class RunProgress:
             return bool(said)
         text = self.lines[after].text
         raised = _IS_EXCEPTION.match(text)
-        known = _FAILED.found_in(text) and not is_warning_line(text) and first_match(text) is not None
-        fails = known or _GAVE_UP.search(text)
+        row = first_match(text) if _FAILED.found_in(text) and not is_warning_line(text) else None
+        fails = row is not None or _GAVE_UP.search(text)
         behind = sum(len(each) - bisect_right(each, after) for each in (self._moves, self._steps))
-        if self._tried_another(after) if raised else not fails or behind >= _MOVES_ENOUGH:
+        started = row is not None and row.slug == "scheduler-launch" and behind >= _MOVES_ENOUGH
+        lived = self._tried_another(after) if raised else started or self.stepped(self.lines[after])
+        if lived or not (raised or fails) or (raised and max(said) > after + _ECHOED):
             return True
-        return any(
-            order > after + _ECHOED or _SAID_BY_TRAINERS.search(self.lines[order].text) for order in said
-        )
+        return any(_SAID_BY_TRAINERS.search(self.lines[order].text) for order in said)
 
     def _tried_another(self, after: int) -> bool:
         """Whether the process of a line says right below it what it tries instead, or that it starts again, and made steps behind it."""
         near = [line.text for line in self.lines[after + 1 : after + _NEAR]]
-        again = any(RETRIED.match(text) or RESUMES.search(text) for text in near)
-        return (again or any(map(_TRIES_ANOTHER.match, near[:1]))) and self.stepped(self.lines[after])
+        said = any(map(RETRIED.match, near)) or any(map(_TRIES_ANOTHER.match, near[:1]))
+        return said and self.stepped(self.lines[after])
 
     def text_from(self, lines: Sequence[Line]) -> str:
         """Return lines with what is right below each: messages of several lines end in it."""
@@ -322,13 +327,15 @@ class RunProgress:
         return len({bisect_right(self._moves, order) for order in alike if order <= after}) > _MANY_OUTLIVED
 
     def _moves_beside(self, line: Line) -> list[list[int]]:
-        """Return the steps that show that the process of a line continues, or one of Ray's that replaced it: its own, and those of its peers where it made none before; where a script ended by its traceback, those alone that count on."""
+        """Return the steps that show that the process of a line continues, or one of Ray's that replaced it: its own, and those of its peers where it made none before and the line does not say that it ended; where a script ended by its traceback, those alone that count on."""
         own = self._rows.get((line.stream, "moves"), [])
         if ends_script(self._traceback_above(line)):
             alike = self._like_above(line.order, own)
             return [alike if rise(counted_steps(self.lines[order] for order in alike)) else []]
         kind = line.label.partition(" pid=")[0] + " pid=" if RAY_WORKER.match(line.label) else "\n"
-        other = not own or own[0] > line.order
+        row = first_match(line.text)
+        dead = row is not None and row.depth is CausalDepth.ENDING
+        other = not dead and (not own or own[0] > line.order)
         of = [(at[1], row) for (at, of), row in self._rows.items() if of == "moves" and at != line.stream]
         return [own, *(row for at, row in of if (row[0] > line.order if at.startswith(kind) else other))]
 

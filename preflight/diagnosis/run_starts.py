@@ -293,4 +293,5 @@ def shows_caught(shown: Sequence[Line]) -> bool:
 def ends_script(shown: Sequence[Line]) -> bool:
     """Whether a traceback starts in a script, or in what runs a module as one: its process ended by it."""
     frame = shown[2].text if len(shown) > 2 else ""
-    return _IN_SCRIPT.match(frame) is not None and not _OF_ANOTHER.search(shown[0].text)
+    ends = _IN_SCRIPT.match(frame) is not None or frame.startswith('  File "<stdin>"')
+    return ends and not _OF_ANOTHER.search(shown[0].text)

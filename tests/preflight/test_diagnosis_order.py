@@ -352,6 +352,7 @@ def test_what_a_script_prints_behind_what_died_is_no_end(died: str, verdict: str
 
 _STUDENT = "".join(f"2026-03-01 11:00:0{n} student {n}/9 kd_loss: 1.{n}\n" for n in range(9))
 _FITTED = "Epoch 0: 100%|#| 9/9 [00:30<00:00, 1.9it/s]\n`Trainer.fit` stopped: `max_epochs=1` reached.\n"
+_OF_RANK = "".join(f"0: {line}\n" for line in STEPS.splitlines())
 _THREAD = """Exception in thread NetStatThr:
 Traceback (most recent call last):
   File "/usr/lib/python3.11/threading.py", line 1016, in _bootstrap_inner
@@ -375,6 +376,12 @@ BrokenPipeError: [Errno 32] Broken pipe
         (_FITTED + "[rank: 0] Received SIGTERM: 15\n", "benign"),
         (_FITTED + "Testing: 10%\n" + STEPS + "[rank: 0] Received SIGTERM: 15\n", "terminated"),
         (_FITTED + _THREAD + "model saved\n", "benign"),
+        (_FITTED + _THREAD.replace("BrokenPipeError: [Errno 32] B", "ValueError: b"), "user-exception"),
+        (_FITTED + "Testing: 10%|# | 1/10 [00:01<00:09, 1.0it/s]\nReceived SIGTERM: 15\n", "terminated"),
+        (_NO_ROWS.replace("/app/train.py", "<stdin>") + _STUDENT + "All done\n", "user-exception"),
+        ("t.py: error: no --data\n" + _loop(0, 30, "row {} of {}") + "Final loss: 0.4\n", "user-exception"),
+        ("srun: error: n4: task 3: Segmentation fault\n" + _OF_RANK, "segfault"),
+        ("srun: error: Unable to create step for job 9: busy\n" + _OF_RANK + "0: done in 3 s\n", "benign"),
     ],
 )  # fmt: skip
 def test_a_later_command_is_no_sign_that_a_script_lived_and_what_comes_when_it_was_done_none_that_it_died(

@@ -40,7 +40,7 @@ ROWS: tuple[Signature, ...] = (
               "the container could not be started: its image, a mount, or the program in it is not where the command says",
               "read the path in the message: an image goes before the program (apptainer exec IMAGE.sif PROGRAM), and mounts must exist on every host; with pyxis a squashfs image starts with / or ./", "known"),
     Signature("S70", "host-oom-killed", ENDING,
-              r"(?<!exiting via Signals\.)(?<!\d s, )\bSIGKILL\b(?!_| by OOM killer due to high)|\bKilled\s*$|: line \d+: +\d+ Killed\b|^Killed\b(?: +(?!(?!by )[a-z])|: 9|$)|zsh: killed|^\[\d+\] +[-+]? *\d+ +killed\b|(?:worker|pid\(?s?\)? ?[\d, ]+\)?).{0,40}killed by signal: Killed|已杀死|A process in the process pool was terminated abruptly|BrokenProcessPool|Killed signal terminated program|Worker exited with code -9|" + ended_by_signal(9, "SIGKILL"),
+              r"(?<!exiting via Signals\.)(?<!\d s, )\bSIGKILL\b(?!_| by OOM killer due to high)|\bKilled\s*$|: line \d+: +\d+ Killed\b|^Killed\b(?: +(?!(?!by )[a-z\d])|: 9|$)|zsh: killed|^\[\d+\] +[-+]? *\d+ +killed\b|(?:worker|pid\(?s?\)? ?[\d, ]+\)?).{0,40}killed by signal: Killed|已杀死|A process in the process pool was terminated abruptly|BrokenProcessPool|Killed signal terminated program|Worker exited with code -9|" + ended_by_signal(9, "SIGKILL"),
               "a process was killed with SIGKILL: the kernel's OOM killer is the usual one, a scheduler or a person may be it",
               "sudo dmesg -T | grep -i -E 'killed process|oom'; then less host memory: workers, ranks, loading", "run"),
     Signature("S78", "terminated", ENDING,
