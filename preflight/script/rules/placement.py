@@ -138,7 +138,7 @@ def _is_used(it: Interpreter, place: CodeLocation) -> bool:
 def _own_device(it: Interpreter, place: CodeLocation, frame: int | None) -> str:
     """Return the rank's own device in words that can run at a place, of a frame or else of its module."""
     if not place.path.endswith(".py"):  # of a configuration, in which nothing runs
-        return "cuda without a number, which is the GPU that the rank has set"
+        return "no GPU's number in this file: the script that reads it takes it from LOCAL_RANK"
     name = name_of(it, "accelerator", it.modules.get(place.path) if frame is None else frame)
     return f"{name}.device" if name else f'torch.device("cuda", {_local_rank(it)})'
 
