@@ -12,8 +12,8 @@ from typing import NamedTuple
 from preflight import regex as re
 
 START = "Traceback (most recent call last):"
-# The errors that torch.compile logs of kernels which it tries and leaves out.
-_TRIED = re.compile(r"\b_inductor/select_algorithm\.py:")
+# The errors that torch.compile logs of kernels which it leaves out, and of code that it runs uncompiled.
+_TRIED = re.compile(r"\b_(?:inductor/select_algorithm|dynamo/convert_frame)\.py:")
 # What only warns, or tries again, may show why.
 SOFT = re.compile(r"\b(?:WARN|INFO|DEBUG)|\b[Ww]arn|[Rr]etr(?:y|ied)|[Ii]gnor|[Ss]kipp")
 _MOST_PREFIX = 160
