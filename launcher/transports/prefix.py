@@ -63,7 +63,8 @@ class Prefix:
 
     def plain_argv(self, command: tuple[str, ...]) -> tuple[str, ...]:
         """Return the argv as a person writes it, without a shell where none is needed."""
-        needs_shell = command[0].startswith("~/") or any("{command}" in word for word in self.words)
+        fills = bool(command) and any("{command}" in word for word in self.words)
+        needs_shell = fills or "".join(command[:1]).startswith("~/")
         return self.argv(command) if needs_shell else (*self.words, *command)
 
 
