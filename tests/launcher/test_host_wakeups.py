@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -125,7 +126,13 @@ def test_a_rank_that_cannot_be_watched_is_polled(
     assert stat is not None
     event = {"event": "rank", "rank": 0, "pid": child.pid, "ticks": stat.start_ticks}
     ranks = RankTable(bell)
+    descriptors = Path("/proc/self/fd")
     ranks.on_event(event)
+    held = len([*descriptors.iterdir()])
+    ranks.on_event(event)  # as a script may write it
+    with suppress(KeyError):
+        ranks.on_event({"event": "rank", "pid": child.pid})
+    assert len([*descriptors.iterdir()]) == held
     assert ranks.are_watched
     monkeypatch.delattr(os, "pidfd_open")
     old = RankTable(bell)

@@ -194,6 +194,16 @@ def test_a_run_of_several_hosts_waits_until_it_is_stopped(run_dir: str, keep: Ca
     assert pid
 
 
+def test_a_stop_that_its_guardian_did_not_hear_ends_the_keeper(
+    run_dir: str, keep: Callable[..., int]
+) -> None:
+    keep(nodes=2)
+    client_files.write_stop(run_dir, {"why": "stopped by ada@pc"})
+    await_(lambda: state_of(run_dir) == "ended")
+    assert next_start.read_next(run_dir)["why"] == "stopped by ada@pc"
+    assert not next_start.may_follow(run_dir, KILLED)  # it came while a failed start was being ended
+
+
 def test_while_a_client_has_the_right_neither_host_nor_another_client_gets_it(
     run_dir: str, keep: Callable[..., int]
 ) -> None:

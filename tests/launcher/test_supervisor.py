@@ -11,9 +11,11 @@ from typing import Any
 import pytest
 
 from launcher.follow.protocol import MARKER, FrameReader
+from launcher.onhost.supervisor.client_files import StopRequest, is_stopped_by_person, request_stop
+from launcher.onhost.supervisor.requests import start
 from launcher.onhost.supervisor.requests._logs import LogReader
 from launcher.onhost.supervisor.requests.list import gpu_use
-from launcher.onhost.supervisor.run_dir import CLIENT
+from launcher.onhost.supervisor.run_dir import CLIENT, is_alive, read_state
 from launcher.remote.program_source import read_program_source
 from launcher.rundir.end_state import condition_after
 from tests.launcher.onhost_driver import ALONE, WAIT, Driver
@@ -222,6 +224,20 @@ def test_binary_and_endless_lines_arrive_as_they_were_written(run: Driver) -> No
     run.start("import os\nfor _ in range(64): os.write(1, bytes(range(256)) * 256)")
     run.ended()
     assert run.log() == bytes(range(256)) * 256 * 64
+
+
+def test_a_stop_that_came_before_its_supervisor_is_obeyed(run: Driver) -> None:
+    stop = ["stop.json", '{"why": "stopped by ada@pc", "grace_s": 1}']
+    run.start(WAIT, argv=ALONE, files=[["s/x.py", WAIT], stop])
+    assert run.ended()["exit"]["why"] == "stopped by ada@pc"
+
+
+def test_a_start_is_alive_before_its_supervisor_and_a_stop_is_kept_for_that(tmp_path: Path) -> None:
+    start.fill(str(tmp_path), {"run_id": "r1", "rank_source": ""})
+    state = read_state(str(tmp_path))
+    assert (state["phase"], is_alive(state)) == ("starting", True)
+    assert not request_stop(str(tmp_path), StopRequest("stopped by ada@pc", 1.0))
+    assert is_stopped_by_person(str(tmp_path))
 
 
 def test_two_runs_of_one_name_are_refused(run: Driver) -> None:

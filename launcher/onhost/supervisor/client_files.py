@@ -65,13 +65,12 @@ def request_stop(run_dir: str, request: StopRequest, known: Mapping[str, Any] | 
 
     `known` is the last state that was read: it counts while a deleted run directory is not restored yet.
     """
-    state = read_state(run_dir) or known or {}
-    if not is_on_this_node(state) or not state.get("supervisor"):
+    if not is_on_this_node(read_state(run_dir) or known or {}):
         return False
     failed = request.failed and not is_stopped_by_person(run_dir)
     said = {"grace_s": request.grace_s, "why": request.why, "stacks": request.stacks, "failed": failed}
-    write_stop(run_dir, said)
-    pid, ticks = state["supervisor"]
+    write_stop(run_dir, said)  # first: a supervisor that is about to start looks for it
+    pid, ticks = (read_state(run_dir) or known or {}).get("supervisor") or (0, 0)
     if not is_same(pid, ticks):
         return False
     send_signal(pid, ticks, signal.SIGTERM)

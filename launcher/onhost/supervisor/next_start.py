@@ -13,7 +13,7 @@ import signal
 import time
 from typing import Any
 
-from .client_files import is_detached, write_stop
+from .client_files import is_detached, is_stopped_by_person, write_stop
 from .end_causes import SIGNAL
 from .files import read_json, write_file
 from .node import is_on_this_node, node_location
@@ -55,9 +55,8 @@ def may_follow(run_dir: str, end: dict[str, Any]) -> bool:
 
     A run that no client has released yet is its client's alone.
     """
-    by_client = end.get("cause") != SIGNAL or os.path.exists(os.path.join(run_dir, STOP))
-    failed = (read_json(os.path.join(run_dir, STOP)) or {}).get("failed") is True
-    if end.get("requested") and by_client and not failed:
+    by_client = end.get("cause") != SIGNAL and not os.path.exists(os.path.join(run_dir, STOP))
+    if is_stopped_by_person(run_dir) or (end.get("requested") and by_client):
         return False
     codes = [end.get("launcher_code"), *(end.get("ranks") or {}).values()]
     return is_detached(run_dir) and not (not end.get("why") and all(code == 0 for code in codes))

@@ -242,5 +242,5 @@ def loss_of(state: dict[str, Any]) -> str | None:
     if before != here:
         return "host"
     # The kernel gives the number of a namespace again: what began before PID 1 was in another one.
-    began = (state.get("supervisor") or [0])[-1]
+    began = (state.get("supervisor") or state.get("guardian") or [0])[-1]
     return "killed" if is_on_this_node(state) and began >= ticks_of(1) else "container"

@@ -39,14 +39,15 @@ class RankTable:
             self._announced[int(event["rank"])] = int(event["code"])
         if name != "rank":
             return
-        pid = int(event["pid"])
-        fd = -1
+        pid, rank, ticks, fd = int(event["pid"]), int(event["rank"]), int(event["ticks"]), -1
+        if pid in self.living:  # a script may repeat it: one that stays open wakes it forever
+            self.drop(pid, None)
         try:
             fd = os.pidfd_open(pid)
             self._bell.add_fd(fd)
         except (OSError, AttributeError):
             pass  # gone already, or before Linux 5.3, where each tick checks instead
-        self.living[pid] = LiveRank(int(event["rank"]), int(event["ticks"]), fd)
+        self.living[pid] = LiveRank(rank, ticks, fd)
 
     @property
     def are_watched(self) -> bool:

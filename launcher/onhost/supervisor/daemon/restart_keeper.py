@@ -18,11 +18,11 @@ import zlib
 from typing import Any
 
 from ...exit_status import describe_exit_code
-from ..client_files import seconds_since_heartbeat
+from ..client_files import is_stopped_by_person, read_stop_request, seconds_since_heartbeat
 from ..files import read_json, read_tail
 from ..next_start import ENDED, HELD, OVER, RESTARTED, RESTARTING, WAITS, read_next, try_lock, write_next
 from ..processes import PR_SET_CHILD_SUBREAPER, prctl
-from ..run_dir import CLIENT_PACK, STOP, SUPERVISOR_LOG
+from ..run_dir import CLIENT_PACK, SUPERVISOR_LOG
 
 POLL_S = 0.5
 QUIET_S = 10.0
@@ -59,19 +59,22 @@ class RestartKeeper:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM, signal.SIGCHLD})
         while os.path.isdir(self._dir) and read_next(self._dir).get("state") not in OVER:
-            with contextlib.suppress(OSError):  # a full disk: it stays as it is
-                self._look()
             if self._asked_to_stop(POLL_S):
                 return
+            with contextlib.suppress(OSError):  # a full disk: it stays as it is
+                self._look()
 
     def _asked_to_stop(self, wait_s: float) -> bool:
-        """Wait so long; return whether it was asked to stop, which is then written."""
+        """Wait so long; return whether it was asked to stop, which is then written.
+
+        A guardian that is not the keeper yet hears no signal: the request itself counts, too.
+        """
         came = signal.sigtimedwait({signal.SIGTERM, signal.SIGCHLD}, wait_s)
-        if came is None or came.si_signo != signal.SIGTERM:
+        if (came is None or came.si_signo != signal.SIGTERM) and not is_stopped_by_person(self._dir):
             return False
-        why = str((read_json(os.path.join(self._dir, STOP)) or {}).get("why") or "asked to stop (SIGTERM)")
         with contextlib.suppress(OSError):
-            write_next(self._dir, ENDED, why=why, by="host")
+            if read_next(self._dir).get("state") not in OVER:
+                write_next(self._dir, ENDED, why=read_stop_request(self._dir).why, by="host")
         return True
 
     def _look(self) -> None:

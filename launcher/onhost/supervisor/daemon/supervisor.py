@@ -16,7 +16,7 @@ from ..gpu_claims import release_claims
 from ..next_start import announce_keeper
 from ..processes import PR_SET_CHILD_SUBREAPER, prctl, reap
 from ..protocol import RequestRefused
-from ..run_dir import RESERVE
+from ..run_dir import RESERVE, STOP
 from .client_liveness import ClientLiveness
 from .hang import FAILURE_GRACE_S, HangHandler
 from .housekeeping import Housekeeping
@@ -43,6 +43,8 @@ class Supervisor:
         self._claims = claims
         self._bell = Wakeup(run.dir)
         run.save("starting")  # from now on a stop is heard, while the launcher may wait for a slow disk
+        if run.has(STOP):  # it came before
+            os.kill(os.getpid(), signal.SIGTERM)
         self._next_poll = 0.0
         self._group, why_not = Cgroup.make(run.spec["run_id"])
         run.state["cgroup"] = self._group.path if self._group is not None else None

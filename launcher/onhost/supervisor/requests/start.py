@@ -17,7 +17,7 @@ from ..daemon.guardian import run_guardian
 from ..files import read_json, read_tail, write_file
 from ..next_start import ENDED, RESTARTED, read_next, write_next
 from ..node import MAX_TWINS, file_system_time, is_on_this_node, node_location
-from ..processes import boot_id
+from ..processes import boot_id, ticks_of
 from ..protocol import RequestRefused, send_header
 from ..run_dir import (
     HEARTBEAT,
@@ -25,6 +25,7 @@ from ..run_dir import (
     LIFELINE,
     RESERVE,
     SPEC,
+    STATE,
     SUPERVISOR_LOG,
     inspect_run,
     mark_place,
@@ -151,13 +152,17 @@ def fill(path: str, spec: dict[str, Any]) -> None:
         os.makedirs(os.path.dirname(inside), mode=0o700, exist_ok=True)
         write_file(inside, text)
     kept = {key: value for key, value in spec.items() if key not in MEMORY_ONLY}
-    kept["made_in"] = node_location()
+    kept["made_in"] = here = node_location()
     kept["env"] = sorted(spec.get("env", {}))  # names only: values may be secrets
     write_file(os.path.join(path, SPEC), json.dumps(kept, indent=1) + "\n")
     for name in (EVENTS, LAUNCHER_LOG, SUPERVISOR_LOG, HEARTBEAT):
         os.close(os.open(os.path.join(path, name), os.O_WRONLY | os.O_CREAT, 0o600))
     write_file(os.path.join(path, RESERVE), "\0" * RESERVE_BYTES)
     make_lifeline(os.path.join(path, LIFELINE))
+    # Until the supervisor writes its own: a stop that comes first takes it for no lost run.
+    begins = {"run_id": spec["run_id"], **here, "phase": "starting", "started": time.time()}
+    begins["guardian"] = [os.getpid(), ticks_of(os.getpid())]
+    write_file(os.path.join(path, STATE), json.dumps(begins))
     record_heartbeat(path)
 
 
