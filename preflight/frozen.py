@@ -9,6 +9,7 @@ is compiled when the first object is made. They do what `dataclasses` documents;
 import dataclasses
 from collections.abc import Callable
 from dataclasses import Field
+from functools import partial
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
@@ -19,74 +20,78 @@ else:
     def dataclass(cls: type | None = None, /, **options: bool) -> Any:
         """As dataclasses.dataclass, which also makes all that has other options than `frozen` and `slots`."""
         if cls is None and options == {"frozen": True, "slots": True}:
-            return _frozen
+            return partial(_record, common=_FROZEN)
         if cls is None and options == {"slots": True}:
-            return _mutable
+            return partial(_record, common=_MUTABLE)
         return dataclasses.dataclass(cls, **options)  # noqa: TID251
-
-
-def _frozen(cls: type) -> Any:
-    return _record(cls, _COMMON | _REFUSALS)
-
-
-def _mutable(cls: type) -> Any:
-    made = _record(cls, _COMMON)
-    made.__hash__ = None
-    return made
 
 
 def _record(cls: type, common: dict[str, Any]) -> Any:
     given = _inherited(cls)
     namespace = {name: value for name, value in cls.__dict__.items() if name not in _OF_OLD_CLASS}
-    own = cls.__annotations__
-    slots = [name for name, kind in own.items() if not _is_of_class(kind)]
-    namespace["__slots__"] = tuple(name for name in slots if name not in given)
-    defaults = {name: namespace.pop(name) for name in slots if name in namespace}
-    given |= {name: defaults.get(name, dataclasses.MISSING) for name in slots}
-
-    def __init__(self: object, *args: Any, **named: Any) -> None:  # noqa: N807
-        made.__init__ = _compile_init(made, given)
-        made.__init__(self, *args, **named)
-
-    def __eq__(self: object, other: object) -> Any:  # noqa: N807
-        compile_comparison()
-        return made.__eq__(self, other)
-
-    def __hash__(self: object) -> Any:  # noqa: N807
-        compile_comparison()
-        return made.__hash__(self)
-
-    def compile_comparison() -> None:
-        made.__eq__, by_value = _comparison(made, given)
-        if made.__hash__ is not None:
-            made.__hash__ = by_value
-
-    def complete() -> Any:
-        values = {"__annotations__": own, "__module__": cls.__module__, "__doc__": "Holds the fields."}
-        known = type(cls)(cls.__name__, cls.__bases__, values | defaults)
-        dataclasses.dataclass(init=False, repr=False, eq=False)(known)  # noqa: TID251
-        for name in _LATE:
-            setattr(made, name, getattr(known, name))
-        return made
-
+    own = [name for name, kind in cls.__annotations__.items() if not _is_of_class(kind)]
+    namespace["__slots__"] = tuple(name for name in own if name not in given)
+    given |= {name: namespace.pop(name, dataclasses.MISSING) for name in own}
     namespace |= common
-    namespace |= {"__init__": __init__, "__eq__": __eq__, "__hash__": __hash__}
-    namespace |= {name: _Late(name, complete) for name in _LATE}
     namespace["__record__"] = given
-    made: Any = type(cls)(cls.__name__, cls.__bases__, namespace)
-    made.__qualname__ = cls.__qualname__
+    namespace["__qualname__"] = cls.__qualname__
+    return type(cls)(cls.__name__, cls.__bases__, namespace)
+
+
+def _record_of(cls: type) -> Any:
+    """Return the class itself or the nearest one that it extends that is a record."""
+    return next(each for each in cls.__mro__ if "__record__" in each.__dict__)
+
+
+def _init_first(self: object, *args: Any, **named: Any) -> None:
+    made = _record_of(type(self))
+    made.__init__ = _compile_init(made, made.__record__)
+    made.__init__(self, *args, **named)
+
+
+def _eq_first(self: object, other: object) -> Any:
+    return _compare(type(self)).__eq__(self, other)
+
+
+def _hash_first(self: object) -> Any:
+    return _compare(type(self)).__hash__(self)
+
+
+def _compare(cls: type) -> Any:
+    """Return the record with a comparison and a hash of its own fields."""
+    made = _record_of(cls)
+    given = made.__record__.items()
+    compared = [name for name, value in given if not isinstance(value, Field) or value.compare]
+    values = attrgetter(*compared) if compared else lambda _: ()
+
+    def __eq__(self: object, other: object) -> bool:  # noqa: N807
+        if self is other:
+            return True
+        return values(self) == values(other) if other.__class__ is made else NotImplemented
+
+    made.__eq__ = __eq__
+    if made.__hash__ is not None:
+        made.__hash__ = lambda self: hash(values(self))
     return made
 
 
 class _Late:
     """What `dataclasses` reads of a class, found out when it is first asked for."""
 
-    def __init__(self, name: str, complete: Callable[[], Any]) -> None:
+    def __init__(self, name: str) -> None:
         self._name = name
-        self._complete = complete
 
-    def __get__(self, _: object, __: type) -> Any:
-        return getattr(self._complete(), self._name)
+    def __get__(self, _: object, cls: type) -> Any:
+        made = _record_of(cls)
+        own = made.__annotations__
+        given = made.__record__.items()
+        values = {name: value for name, value in given if name in own and value is not dataclasses.MISSING}
+        values |= {"__annotations__": own, "__module__": made.__module__, "__doc__": "Holds the fields."}
+        known = type(made)(made.__name__, made.__bases__, values)
+        dataclasses.dataclass(init=False, repr=False, eq=False)(known)  # noqa: TID251
+        for name in _LATE:
+            setattr(made, name, getattr(known, name))
+        return getattr(made, self._name)
 
 
 def _inherited(cls: type) -> dict[str, Any]:
@@ -101,21 +106,6 @@ def _is_of_class(kind: Any) -> bool:
     if isinstance(kind, str):
         return kind.startswith(("ClassVar", "typing.ClassVar"))
     return kind is ClassVar or getattr(kind, "__origin__", None) is ClassVar
-
-
-def _comparison(made: type, given: dict[str, Any]) -> tuple[Callable[..., bool], Callable[..., int]]:
-    compared = [name for name, value in given.items() if not isinstance(value, Field) or value.compare]
-    values = attrgetter(*compared) if compared else lambda _: ()
-
-    def __eq__(self: object, other: object) -> bool:  # noqa: N807
-        if self is other:
-            return True
-        return values(self) == values(other) if other.__class__ is made else NotImplemented
-
-    def __hash__(self: object) -> int:  # noqa: N807
-        return hash(values(self))
-
-    return __eq__, __hash__
 
 
 def _compile_init(made: type, given: dict[str, Any]) -> Callable[..., None]:
@@ -189,5 +179,13 @@ _MANY = 4
 """Fields from which on that is faster."""
 _OF_OLD_CLASS = frozenset({"__dict__", "__weakref__"})
 _LATE = ("__dataclass_fields__", "__dataclass_params__", "__match_args__")
-_COMMON = {"__repr__": _repr, "__getstate__": _getstate, "__setstate__": _setstate}
-_REFUSALS = {"__setattr__": _refuse_to_set, "__delattr__": _refuse_to_delete}
+_COMMON = {
+    "__init__": _init_first,
+    "__eq__": _eq_first,
+    "__hash__": _hash_first,
+    "__repr__": _repr,
+    "__getstate__": _getstate,
+    "__setstate__": _setstate,
+} | {name: _Late(name) for name in _LATE}
+_MUTABLE = _COMMON | {"__hash__": None}
+_FROZEN = _COMMON | {"__setattr__": _refuse_to_set, "__delattr__": _refuse_to_delete}
