@@ -2,11 +2,12 @@
 
 `dataclasses` writes and compiles six methods for every class when it is defined. With a hundred classes that
 was most of what a command took to start. In this module five are the same functions for all, and `__init__`
-is compiled when the first object is made. They do what `dataclasses` documents; its `fields`, `replace`,
+is compiled when a class has had some objects. They do what `dataclasses` documents; its `fields`, `replace`,
 `asdict` work: what they read of a class is found out when they first ask, which halves the rest.
 """
 
 import dataclasses
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import Field
 from functools import partial
@@ -43,10 +44,34 @@ def _record_of(cls: type) -> Any:
     return next(each for each in cls.__mro__ if "__record__" in each.__dict__)
 
 
-def _init_first(self: object, *args: Any, **named: Any) -> None:
+def _init_first(self: Any, *args: Any, **named: Any) -> None:
     made = _record_of(type(self))
-    made.__init__ = _compile_init(made, made.__record__)
-    made.__init__(self, *args, **named)
+    _count[made] += 1
+    if _count[made] > _FEW or not _set_fields(self, made.__record__, [*reversed(args)], named.copy()):
+        made.__init__ = _compile_init(made, made.__record__)
+        made.__init__(self, *args, **named)
+    elif hasattr(made, "__post_init__"):
+        self.__post_init__()
+
+
+def _set_fields(self: object, given: dict[str, Any], left: list[Any], named: dict[str, Any]) -> bool:
+    """Set each slot, of values from the end of `left`; return False where the arguments do not fit."""
+    for name, value in given.items():
+        late = isinstance(value, Field)
+        if late and not value.init:
+            continue
+        if left:
+            taken = left.pop()
+        elif name in named:
+            taken = named.pop(name)
+        elif late and value.default_factory is not dataclasses.MISSING:
+            taken = value.default_factory()
+        else:
+            taken = value.default if late else value
+        if taken is dataclasses.MISSING:
+            return False
+        object.__setattr__(self, name, taken)
+    return not left and not named
 
 
 def _eq_first(self: object, other: object) -> Any:
@@ -175,6 +200,9 @@ def _refuse_to_delete(_: object, name: str) -> NoReturn:
 
 
 _set_class = object.__dict__["__class__"].__set__
+_FEW = 16
+"""Objects of a class that are made without `__init__` compiled, which takes as long as fifty of them."""
+_count = Counter[type]()
 _MANY = 4
 """Fields from which on that is faster."""
 _OF_OLD_CLASS = frozenset({"__dict__", "__weakref__"})

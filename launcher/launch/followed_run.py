@@ -8,8 +8,6 @@ from dataclasses import replace
 
 from launcher.follow.client_deadlines import StopDeadline
 from launcher.follow.events import Interrupted, RunEvent, Tick
-from launcher.follow.failure_diagnosis import add_diagnosis, add_last_lines
-from launcher.follow.hang_stacks import add_stacks
 from launcher.follow.node_client import QUEUE_LENGTH, NodeClient
 from launcher.follow.outcome import Outcome, build_outcome
 from launcher.follow.peer_check import PeerCheck
@@ -105,10 +103,15 @@ class FollowedRun:
         """Return how it ended, with what its logs and measurements say."""
         outcome = build_outcome(self._state, self._book.directory, duration_s, attempt)
         outcome = self._reporter.with_measurements(outcome, earlier)
+        if outcome.cause.failure is None:
+            return outcome
+        from launcher.follow.failure_diagnosis import add_diagnosis, add_last_lines  # noqa: PLC0415 - most end well
+        from launcher.follow.hang_stacks import add_stacks  # noqa: PLC0415 - as above
+
         outcome = add_stacks(outcome, self._book)
         outcome = add_diagnosis(add_last_lines(outcome, self._book), self._book)
         if outcome.cause.diagnosis is not None and (source := read_kept_source(self._book.directory)):
-            from launcher.sync.left_out_diagnosis import name_left_out  # noqa: PLC0415 - only a failure needs it
+            from launcher.sync.left_out_diagnosis import name_left_out  # noqa: PLC0415 - as above
 
             starts = {node.host: node.cwd for node in outcome.plan.nodes}
             logins = {host: follower.login for host, follower in self._followers.items()}

@@ -114,9 +114,13 @@ def test_a_record_extends_another_one() -> None:
 def test_a_field_may_be_called_as_what_makes_a_record(record: Any, called: str) -> None:
     fields = {"items": list[int], called: int, "few": int, "last": int}
     given = {"__annotations__": fields, "items": dataclasses.field(default_factory=list), called: 1}
-    made = record(type("Odd", (), {**given, "few": 2, "last": 3}))()
-    assert [getattr(made, name) for name in fields] == [[], 1, 2, 3]
-    assert type(made).__name__ == "Odd"
+    odd = record(type("Odd", (), {**given, "few": 2, "last": 3}))
+    first = odd()
+    shared = odd.__init__
+    made = next(each for each in iter(odd, None) if odd.__init__ is not shared)  # its own is compiled by now
+    for each in (first, made):
+        assert [getattr(each, name) for name in fields] == [[], 1, 2, 3]
+        assert type(each).__name__ == "Odd"
 
 
 def test_a_record_may_have_no_field() -> None:
@@ -169,6 +173,29 @@ def test_it_behaves_as_a_plain_one() -> None:
         Late()  # type: ignore[call-arg]
     with pytest.raises(TypeError, match=r"unexpected keyword argument 'size'"):
         Late("a", size=1)  # type: ignore[call-arg]
+
+
+@pytest.mark.parametrize("args", [(), ("a", 1), ("a", 1, 2, 3)])
+@pytest.mark.parametrize("named", [{}, {"name": "a"}, {"size": 1}, {"hidden": 1}, {"size": 1, "name": "b"}])
+def test_it_takes_the_arguments_of_a_plain_one_before_and_after_it_is_compiled(args: Any, named: Any) -> None:
+    def result(kind: Any) -> object:
+        try:
+            made = kind(*args, **named)
+        except TypeError as error:
+            return str(error)
+        return made.name, made.size, made.doubled
+
+    class Few:
+        name: str
+        size: int = 2
+        hidden: int = field(init=False, default=0)
+        doubled: int = field(default=0)
+
+        def __post_init__(self) -> None:
+            self.doubled += 2 * self.size
+
+    late, plain = dataclass(slots=True)(Few), dataclasses.dataclass(slots=True)(Few)
+    assert [result(late) for _ in range(30)] == [result(plain)] * 30
 
 
 def test_it_is_frozen_and_has_no_room_for_more() -> None:
