@@ -88,7 +88,8 @@ def complete_words(key: str) -> Completion:
     def words() -> Iterable[str]:
         from launcher.config.schema import CONFIG_KEYS  # noqa: PLC0415
 
-        return next(getattr(each.kind, "words", ()) for each in CONFIG_KEYS if each.name == key)
+        kind = next(each.kind for each in CONFIG_KEYS if each.name == key)
+        return getattr(kind, "words", ()) or kind.schema()["anyOf"][0]["enum"]  # else a number or a list, too
 
     return _completion(words)
 

@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 import click
 
-from launcher.commands._completion import complete_configs, complete_findings, complete_hosts
+from launcher.commands._completion import complete_configs, complete_findings, complete_hosts, complete_words
 from launcher.config.precision_names import PRECISION_ALIASES, PRECISIONS
 from launcher.durations import EXPECTED, format_duration, parse_duration
 from launcher.local.home import at_home
@@ -23,6 +23,7 @@ gpus_option = click.option(
     "--gpus",
     default="",
     metavar="WHICH",
+    shell_complete=complete_words("gpus"),
     help="all, none, auto, a count per host, or indices (0-3,6) or UUIDs.",
 )
 ignore_option = click.option(

@@ -42,7 +42,7 @@ def remove_runs(
                 code = max(code, worse)
                 answer.say(f"{run.run_id}: {one_line(failed.message, 300)}", err=True)
         if all(host["removed"] for host in hosts):
-            if len(run.nodes) >= run.total_nodes:  # else a host that has not answered may still hold it
+            if run.is_over:  # else a host that has not answered may still hold it
                 delete_run_record(run.run_id)
                 delete_notice(run.run_id)
             answer.say(f"{run.run_id}: removed from {count_noun(len(entries), 'host')}")

@@ -31,6 +31,7 @@ from launcher.commands._answer import confirm, json_option
 from launcher.commands._host_access import HostAccess, open_host_access
 from launcher.commands._host_options import HostOptions, host_access_options, hosts_argument
 from launcher.commands._param_types import DurationParam
+from launcher.config.disconnect_options import MAX_GRACE_S
 from launcher.config.host_access_args import complete_commands
 from launcher.config.inventory import LOCALHOST, HostEntry
 from launcher.config.local_entries import require_linux
@@ -97,7 +98,11 @@ class CleanZombiesOptions(HostOptions):
 @click.option("--include-suspect", is_flag=True, help="Also end what looks left over without proof.")
 @click.option("--all-users", is_flag=True, help="Judge other users' processes too (root only).")
 @click.option(
-    "--grace", type=DurationParam(0, 3600), default="10s", show_default=True, help="From SIGTERM to SIGKILL."
+    "--grace",
+    type=DurationParam(0, MAX_GRACE_S),
+    default="10s",
+    show_default=True,
+    help="From SIGTERM to SIGKILL.",
 )
 @json_option
 @host_access_options
@@ -161,7 +166,7 @@ class _CleanSession:
         return code
 
     def _print_errors(self, errors: dict[str, GpulaunchError]) -> None:
-        self.print_lines(unanswered_lines(errors, self.access.inventory.access_words, what=""))
+        self.print_lines(unanswered_lines(errors, self.access.inventory.access_words))
 
     def _request(self, entry: HostEntry) -> AgentRequest:
         ports = self.clean_options.filter.ports or (DEFAULT_MAIN_PORT,)

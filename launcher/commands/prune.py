@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterable, Iterator
+from itertools import chain
 from typing import Any
 
 import click
@@ -20,7 +21,7 @@ from launcher.runs.end_notice import delete_notice
 from launcher.runs.remote_run import RemoteRun
 from launcher.runs.render import run_line
 from launcher.runs.search import search, search_hosts, unanswered_lines
-from launcher.text import count_noun
+from launcher.text import count_noun, name_first
 from preflight.errors import BadInput
 from preflight.frozen import dataclass
 
@@ -103,14 +104,21 @@ def command(hosts: tuple[str, ...], **given: Any) -> int:
 
 
 def _list_old(runs: Iterable[RemoteRun], now: float, age: float, answer: Answer) -> Iterator[RemoteRun]:
-    """Yield the runs that ended long ago; name those that only a wrong clock makes so old."""
+    """Yield the runs that ended long ago; name those that may live, or have a wrong clock."""
+    unknown: dict[str, list[str]] = {}
     for run in runs:
         if run.ended is None or run.conflict or now - run.ended < age:
             continue
-        if wrong := run.explain_wrong_end(now):
+        if not (run.is_over or (run.record is not None and run.record.over)):
+            unknown[run.run_id] = run.missing
+        elif wrong := run.explain_wrong_end(now):
             answer.say(f"{run.run_id} is kept: {wrong}; gpulaunch rm {run.run_id} deletes it", err=True)
         else:
             yield run
+    if unknown:
+        where = fold_hosts(dict.fromkeys(chain.from_iterable(unknown.values())))
+        kept = f"{name_first([*unknown], 3)}: kept, the end on {where} is not known"
+        answer.say(f"{kept}; name all hosts of a run, or gpulaunch rm RUN deletes it", err=True)
 
 
 def _forget(hosts: tuple[str, ...], access: HostAccess, options: PruneOptions) -> int:

@@ -12,7 +12,7 @@ from launcher.commands._run_options import FoundRunOptions, find_run, run_argume
 from launcher.errors import BadInput
 from launcher.exit_codes import ExitCode
 from launcher.rundir.end_state import LIVING
-from launcher.rundir.run_id import LAST, run_name
+from launcher.rundir.run_id import LAST, is_job_id, run_name
 from launcher.runs.render import run_line
 from launcher.runs.search import unanswered_lines
 
@@ -29,6 +29,10 @@ def command(run: str, *, yes: bool, as_json: bool, **given: Any) -> int:
     code 1: it is not over, a host refused, or you said no; 3: a host could not be reached.
     """
     options = FoundRunOptions(**given)
+    if is_job_id(run) and not options.hosts:
+        raise BadInput(
+            f"{run} is the id of a Slurm job, which rm does not take", f"gpulaunch ps {run} names its run"
+        )
     access = open_host_access(options)
     found = find_run(run, access, options, prefer="exact")
     fix = f"gpulaunch rm {found.run_id} --yes"

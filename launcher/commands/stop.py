@@ -20,6 +20,7 @@ from launcher.commands._run_options import (
     run_argument,
     run_options,
 )
+from launcher.config.disconnect_options import MAX_GRACE_S
 from launcher.config.node_sets import fold_hosts
 from launcher.errors import GpulaunchError
 from launcher.exit_codes import ExitCode
@@ -28,7 +29,6 @@ from launcher.onhost.exit_status import describe_exit
 from launcher.rundir.end_state import explain_stall
 from launcher.rundir.run_id import LAST, is_job_id
 from launcher.runs.last_run import follow_next_starts
-from launcher.runs.remote_run import MAX_GRACE_S
 from launcher.runs.request import RequestDenied
 from launcher.runs.stop import stop_run
 from launcher.slurm.jobs import await_end, cancel_job, end_without_run

@@ -10,6 +10,7 @@ POLICIES: tuple[DisconnectPolicy, ...] = ("continue", "stop")
 
 DEFAULT_GRACE_S = 10.0
 """From SIGTERM to SIGKILL when a person, or a lost client, stops a run: time for a last checkpoint."""
+MAX_GRACE_S = 86400.0
 DEFAULT_TIMEOUT_S = 600.0
 MIN_TIMEOUT_S = 3.0
 """A client that lives is heard once a second."""

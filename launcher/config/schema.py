@@ -5,7 +5,13 @@ and docs/configuration.md (tests/pages/configuration.py).
 """
 
 from launcher.config.before_stop_options import BEFORE_STOP
-from launcher.config.disconnect_options import DEFAULT_GRACE_S, DEFAULT_TIMEOUT_S, MIN_TIMEOUT_S, POLICIES
+from launcher.config.disconnect_options import (
+    DEFAULT_GRACE_S,
+    DEFAULT_TIMEOUT_S,
+    MAX_GRACE_S,
+    MIN_TIMEOUT_S,
+    POLICIES,
+)
 from launcher.config.expect_options import EXPECT_KEYS
 from launcher.config.host_fields import ADDRESS, INTERPRETER, gpus
 from launcher.config.host_names import USER_PATTERN
@@ -314,7 +320,7 @@ CONFIG_KEYS: tuple[Field, ...] = (
     ),
     Field(
         "grace",
-        duration(),
+        duration(0, MAX_GRACE_S),
         "From SIGTERM to SIGKILL when a person, or a lost client, stops the run: time for a last checkpoint.",
         "60s",
         f"{DEFAULT_GRACE_S:g}",

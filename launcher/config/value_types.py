@@ -125,19 +125,20 @@ def _read_number(item: YamlNode) -> float:
 NUMBER = Custom("a number from 0", _read_number, lambda: {"type": "number", "minimum": 0})
 
 
-def duration(low_s: float = 0) -> Custom:
+def duration(low_s: float = 0, high_s: float = 1e9) -> Custom:
     """Return the type of a time span; seconds where no unit is given."""
 
     def parse(item: YamlNode) -> float:
         seconds = durations.parse_duration(item.text)
         if seconds is None:
             raise ValueError(durations.EXPECTED + as_duration(item.text))
-        if seconds < low_s:
-            raise ValueError(f"a duration from {low_s:g} s")
+        if not low_s <= seconds <= high_s:
+            raise ValueError(f"a duration from {low_s:g} s" + f" to {high_s:g} s" * (seconds > high_s))
         return seconds
 
+    number = {"type": "number", "minimum": low_s, "maximum": high_s}
     text = {"type": "string", "pattern": f"^{durations.PATTERN}$"}
-    return Custom(durations.EXPECTED, parse, lambda: {"anyOf": [{"type": "number", "minimum": low_s}, text]})
+    return Custom(durations.EXPECTED, parse, lambda: {"anyOf": [number, text]})
 
 
 def boolean(expected: str = "true or false") -> Custom:

@@ -33,6 +33,7 @@ from preflight.facts.script import ScriptAnalysis
 from preflight.job import Job
 
 _MOST_NAMED = 4
+_OF_SSH = frozenset(f"HOST{number:03}" for number in range(2, 8))
 
 
 def evaluate_facts(
@@ -172,13 +173,14 @@ def _find_module(entry: HostEntry, job: Job, tree: Path | None) -> tuple[str, st
 
 def _from_error(error: HostError, ignore: frozenset[str]) -> Finding:
     """Turn a host that could not be used into a finding with the error's own code."""
+    by_step = "; a node of this Slurm job needs no ssh: --transport srun"
     return Finding(
         code=error.code,
         severity=Severity.CRITICAL,
         hosts=(error.host,),
         subject="",
         message=error.detail,
-        fix=error.fix,
+        fix=error.fix + by_step * (is_inside_job() and error.code in _OF_SSH),
         gate=True,
         ignored=error.code in ignore,
     )

@@ -18,15 +18,13 @@ from launcher.errors import (
     NameNotResolved,
 )
 from launcher.planning.run_record import RunRecord, note_in_record, read_run_records
+from launcher.runs.remote_run import LAUNCH_S, RemoteRun
 
 if TYPE_CHECKING:
     from launcher.follow.outcome import Outcome
-    from launcher.runs.remote_run import RemoteRun
 
 _SILENT = (NameNotResolved, ConnectionRefused, ConnectionTimedOut, HostKeyChanged, ContainerNotRunning)
 """Nothing answers under the host's name, or another machine does."""
-_YOUNG_S = 600.0
-"""A launch of which hosts show nothing may still be on its way to them."""
 
 
 def list_gone_hosts(records: Iterable[RunRecord], listed: Collection[str]) -> tuple[str, ...]:
@@ -76,7 +74,7 @@ def list_unseen(
 
 def note_answers(
     records: Mapping[str, RunRecord],
-    runs: "Iterable[RemoteRun]",
+    runs: Iterable[RemoteRun],
     *,
     answered: Collection[str],
     errors: Mapping[str, HostError],
@@ -95,7 +93,7 @@ def note_answers(
         over: bool | None = None
         if run_id in by_id:
             over = _is_over(by_id[run_id], by_id)
-        elif complete and names <= set(answered) - busy and time.time() - record.at > _YOUNG_S:
+        elif complete and names <= set(answered) - busy and time.time() - record.at > LAUNCH_S:
             over = True
         over = record.over if over is None else over
         kept = names & silent | set(record.silent) - set(answered) if over else set[str]()
@@ -103,7 +101,7 @@ def note_answers(
             note_in_record(run_id, over=over, silent=sorted(kept))
 
 
-def _is_over(run: "RemoteRun", by_id: "Mapping[str, RemoteRun]") -> bool | None:
+def _is_over(run: RemoteRun, by_id: Mapping[str, RemoteRun]) -> bool | None:
     """Return whether a run has ended and no start follows it, None where that is not known.
 
     A lost run may have left processes: it is not over before someone has removed it.

@@ -1,10 +1,10 @@
 """A run as its hosts report it. Pure."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import field, replace
 from typing import Any
 
-from launcher.config.disconnect_options import DEFAULT_GRACE_S
+from launcher.config.disconnect_options import DEFAULT_GRACE_S, MAX_GRACE_S
 from launcher.config.inventory import HostEntry
 from launcher.errors import HostError
 from launcher.planning.run_record import RunRecord, read_record
@@ -21,7 +21,8 @@ from launcher.terminal.step_progress import ProgressValues, read_tail
 from preflight.errors import BadInput
 from preflight.frozen import dataclass
 
-MAX_GRACE_S = 86400.0
+LAUNCH_S = 600.0
+"""A launch of which a host shows nothing may still be on its way to it."""
 _UNKNOWN = "unknown"
 _CLOCK_SLACK_S = 300.0
 """By how much the clocks of two machines may differ where both are set."""
@@ -132,6 +133,7 @@ class RemoteRun:
     conflict: str = ""  # why it is not known which of the hosts that report it are right
     # Hosts that could not be reached in the search for it, with the reason; theirs or not.
     silent: Mapping[str, HostError] = field(default_factory=dict)
+    removed: frozenset[str] = frozenset()  # its hosts that answered, and have nothing of it
 
     @property
     def status(self) -> RunStatus:
@@ -179,10 +181,17 @@ class RemoteRun:
         known = self.spec.get("restart")
         return str(known.get("after") or "") if isinstance(known, Mapping) else ""
 
+    def heard(self, answered: Collection[str], now: float) -> "RemoteRun":
+        """Return it with those of its hosts that have answered and have nothing of it."""
+        if self.record is None or now - self.record.at < LAUNCH_S:
+            return self
+        return replace(self, removed=frozenset(answered).intersection(self.missing))
+
     @property
     def is_over(self) -> bool:
-        """Whether all of its nodes have reported that nothing of it lives any more."""
-        return len(self.nodes) >= self.total_nodes and self.status not in ("running", "stopping")
+        """Whether all of its nodes have reported that nothing of it lives any more, or have nothing of it."""
+        known = len(self.nodes) + len(self.removed)
+        return known >= self.total_nodes and self.status not in ("running", "stopping")
 
     @property
     def is_live(self) -> bool:

@@ -96,18 +96,11 @@ def search(
     names = {*listed, *(entry.name for entry in hosts)}
     records = read_run_records()
     merged = merge_node_runs(good, records, names=names)
-    note_answers(
-        records,
-        merged.runs,
-        answered={entry.name for entry, _, _ in good} - problems.keys(),
-        errors=errors,
-        complete="prefix" not in request,
-    )
+    answered = {entry.name for entry, _, _ in good} - problems.keys()
+    runs = tuple(run.heard(answered, time.time()) for run in merged.runs)
+    note_answers(records, runs, answered=answered, errors=errors, complete="prefix" not in request)
     return SearchResult(
-        merged.runs,
-        problems | errors,
-        merged.strays,
-        find_runs_of_other_hosts(answer for _, answer, _ in good),
+        runs, problems | errors, merged.strays, find_runs_of_other_hosts(answer for _, answer, _ in good)
     )
 
 
@@ -188,9 +181,8 @@ def unanswered_lines(
     errors: Mapping[str, GpulaunchError],
     access_words: Sequence[str] = (),
     fixes: Mapping[str, str] = MappingProxyType({}),
-    what: str = "not asked: ",
 ) -> Iterator[str]:
-    """Yield why hosts were not asked, by host; reasons that differ in numbers or keys only are one.
+    """Yield why hosts did not answer, by host; reasons that differ in numbers or keys only are one.
 
     The fix of the first of them follows, where no line before had it; `fixes` are better ones for some, and
     `access_words` the options that commands in them need.
@@ -205,7 +197,7 @@ def unanswered_lines(
         bare = {errors[host].detail.replace(host, "") for host in hosts}
         more = " (the others alike)" if len(bare) > 1 else ""
         error = errors[hosts[0]]
-        yield f"{fold_hosts(hosts)}: {what}{error.detail}{more}"
+        yield f"{fold_hosts(hosts)}: {error.detail}{more}"
         fix = fixes.get(hosts[0], complete_commands(error.fix, access_words))
         if fix not in shown:
             yield f"  fix: {fix}"

@@ -255,6 +255,7 @@ def test_names_that_are_no_utf8_do_not_end_in_an_encoding_error() -> None:
         ([], "--v", ["--version"]),
         (["schema"], "h", ["hosts"]),
         (["run", "--precision"], "b", ["bf16"]),
+        (["preflight", "--gpus"], "a", ["all", "auto"]),
         (["run", "--guard"], "", ["off", "stop", "warn"]),
         (["run", "--on-disconnect"], "c", ["continue"]),
         (["preflight", "--ignore"], "D20", []),  # lint's, which it refuses

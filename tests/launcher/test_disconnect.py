@@ -82,6 +82,7 @@ def test_run_configs_and_options_say_what_a_gone_client_means(
         ("on_disconnect: detach\n", "one of continue, stop"),
         ("disconnect_timeout: 1\n", "from 3 s"),
         ("grace: soon\n", "a duration"),
+        ("grace: 2d\n", "a duration from 0 s to 86400 s"),
     ],
 )
 def test_a_wrong_value_is_told_with_what_was_expected(tmp_path: Path, text: str, words: str) -> None:

@@ -98,7 +98,7 @@ def test_a_run_that_may_be_on_a_silent_host_is_no_mistake_of_the_command_line() 
         choose_run("r1", [A, B], nothing)
     assert failure.value.message.splitlines() == [
         'no run called "r1" was found on a, and others did not answer',
-        "b: not asked: no answer",
+        "b: no answer",
         "  fix: is it up?",
     ]
     with pytest.raises(BadInput, match=r"was found on a,b$"):

@@ -50,6 +50,8 @@ def remember(*, at: float = 1.0, over: bool = False, silent: tuple[str, ...] = (
         ([over(), node_run(node_rank=1, alive=False)], BOTH, {}, False),  # lost
         ([start_again(over(), AGAIN), over(node_rank=1)], BOTH, {}, False),  # by one that is not shown
         ([], BOTH, {}, True),  # nothing of it lives
+        ([over()], BOTH, {}, True),  # the other half was removed, by prune a
+        ([node_run()], BOTH, {}, False),
         ([], {"a"}, {"b": NO_ANSWER}, False),
         ([node_run("r2")], BOTH, {}, False),  # perhaps a later start of it, that a host has made
     ],
@@ -61,7 +63,9 @@ def test_a_launch_is_over_once_all_of_its_hosts_have_said_so(
     by_host = [
         (entry, [each for each in shown if each["spec"]["node_rank"] == n]) for n, entry in enumerate((A, B))
     ]
-    note_answers(read_run_records(), found(*by_host), answered=answered, errors=errors, complete=True)
+    records = read_run_records()
+    runs = [replace(run, record=records[RUN_ID]).heard(answered, 1e9) for run in found(*by_host)]
+    note_answers(records, runs, answered=answered, errors=errors, complete=True)
     assert read_run_records()[RUN_ID].over is expected
 
 

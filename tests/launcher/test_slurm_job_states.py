@@ -3,12 +3,15 @@
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from launcher.cli import cli
 from launcher.commands._job_hosts import nodes_among
 from launcher.config.before_stop_options import BeforeStop
 from launcher.config.inventory import Inventory
 from launcher.config.slurm_options import SlurmSpec
-from launcher.errors import BadInput
+from launcher.errors import BadInput, ConnectionRefused
+from launcher.host_checks.evaluation import _from_error
 from launcher.rundir.run_id import is_job_id
 from launcher.slurm.commands import open_local_commands
 from launcher.slurm.jobs import Allocation, await_job, end_without_run, read_allocation, read_job
@@ -205,3 +208,15 @@ def test_a_configuration_that_is_not_there_is_not_waited_for() -> None:
 def test_a_wait_that_slurm_cuts_short_is_told(wait_s: float, warn: float | None, words: str) -> None:
     said = describe_short_wait(SlurmSpec(warn=warn), BeforeStop(wait_s=wait_s))
     assert words in said if words else said == ""
+
+
+def test_rm_takes_no_job_and_a_host_of_ssh_in_a_job_may_be_a_node_of_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    said = CliRunner().invoke(cli, ["rm", "17", "--yes"])
+    assert isinstance(said.exception, BadInput)
+    assert said.exception.fix == "gpulaunch ps 17 names its run"
+    refused = ConnectionRefused("n1", "n1 port 22 refused the connection")
+    assert "srun" not in _from_error(refused, frozenset()).fix
+    monkeypatch.setenv("SLURM_JOB_ID", "17")
+    assert _from_error(refused, frozenset()).fix.endswith(": --transport srun")
