@@ -1,6 +1,7 @@
 """Fetching a run: logs, records and output; each file complete or absent, each byte sent once."""
 
 import errno
+import fcntl
 import hashlib
 import os
 import time
@@ -107,6 +108,8 @@ class FileReceiver:
             self._write(piece, data)
         except PathRefused as error:
             self._pass_over(piece.file, error.message)
+        except BlockingIOError:
+            self._pass_over(piece.file, "another gpulaunch fetches it just now")
         except OSError as error:
             if error.errno in _LOCAL:
                 where = str(self.directory / piece.file)
@@ -135,8 +138,11 @@ class FileReceiver:
         if part != self._part:
             begin = not piece.grows and piece.offset == 0
             self.close()
-            flags = os.O_WRONLY | os.O_CREAT | (os.O_TRUNC if begin else 0)
-            self._fd, self._part = open_below(self.directory, part, flags), part
+            self._fd, self._part = open_below(self.directory, part, os.O_WRONLY | os.O_CREAT), part
+            if not piece.grows:
+                _hold(self._fd)
+            if begin:
+                os.truncate(self._fd, 0)
         size = os.fstat(self._fd).st_size
         start = self._start(piece.file) if piece.grows else 0
         if piece.grows and piece.cut:
@@ -168,6 +174,15 @@ class FileReceiver:
         self.close()
         self._passed_over = name
         self.fetched.skipped.append(f"{one_line(name)}: {why}")
+
+
+def _hold(fd: int) -> None:
+    """Keep a started copy from other fetches, where the file system can. Raises BlockingIOError."""
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        if isinstance(error, BlockingIOError):
+            raise
 
 
 def _key(name: str) -> str:

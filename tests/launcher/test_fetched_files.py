@@ -16,6 +16,17 @@ def test_a_file_that_is_not_whole_does_not_have_its_name(tmp_path: Path) -> None
     assert receiver.missing() == {"have": {}, "part": {key_of("output/m"): [[10, 5, 5]]}, "ends": {}}
 
 
+def test_two_fetches_at_once_do_not_cut_what_the_other_has_received(tmp_path: Path) -> None:
+    first, second = FileReceiver(tmp_path / "h"), FileReceiver(tmp_path / "h")
+    header = {"file": "output/m", "offset": 0, "whole": 10, "mtime_ns": 5, "grows": False}
+    first.write(header, b"12345")
+    second.write(header, b"123")
+    second.close()
+    first.write({**header, "offset": 5}, b"67890")
+    assert (tmp_path / "h" / "output" / "m").read_bytes() == b"1234567890"
+    assert second.fetched.skipped == ["output/m: another gpulaunch fetches it just now"]
+
+
 @pytest.mark.parametrize(
     "name", ["../x", "/etc/x", "output/../../x", "a//b", "", "a/./b", "a\0b", "link/x", "output/deep/../x"]
 )
