@@ -3,13 +3,12 @@
 import html
 import json
 import os
-from collections.abc import Callable, Iterator, Sequence
+import zlib
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import TypeVar
 
 LOGS = Path(__file__).parent / "logs"
 ALL_FROM = 1000
-"""From so many EXAMPLES on, every form is tried on every log."""
 
 
 def blocks(name: str) -> list[tuple[str, str]]:
@@ -21,13 +20,18 @@ def blocks(name: str) -> list[tuple[str, str]]:
 HITS = blocks("hits.txt")
 OTHERS = [*blocks("composed.txt"), *blocks("healthy.txt")]
 
-_T = TypeVar("_T")
+
+def every_log_is_tried() -> bool:
+    """Return whether every form is tried on every log."""
+    return int(os.environ.get("EXAMPLES", "0")) >= ALL_FROM
 
 
-def in_turn(logs: Sequence[_T], turn: int, share: int) -> list[_T]:
-    """Return one in `share` of the logs, others with the next turn; all of them for many EXAMPLES."""
-    every = int(os.environ.get("EXAMPLES", "0")) >= ALL_FROM
-    return [log for at, log in enumerate(logs) if every or (at + turn) % share == 0]
+def in_turn(logs: Iterable[str], turn: int, share: int) -> list[str]:
+    """Return one in `share` of the names of logs, others with the next turn; all of them for many EXAMPLES.
+
+    Which these are depends on their own names alone: whoever adds a log tries none of the others anew.
+    """
+    return [log for log in logs if every_log_is_tried() or (zlib.crc32(log.encode()) + turn) % share == 0]
 
 
 def near_misses() -> list[tuple[str, str]]:
