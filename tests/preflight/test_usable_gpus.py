@@ -1,8 +1,11 @@
 """Which GPUs of a host a job gets: those that it names, out of those that the site allows."""
 
+from typing import Any
+
 import pytest
 
-from preflight.decide.usable_gpus import GpuSelection, select_gpus
+from preflight.decide.usable_gpus import GpuSelection, explain_busy, explain_unusable, select_gpus
+from preflight.facts.gpu import ComputeProcess
 from preflight.facts.missing import Missing
 from preflight.job import CommandRequest, GpuRequest, Job
 from tests.hardware import gpu, host
@@ -66,3 +69,36 @@ def test_a_command_that_takes_what_is_free_needs_one_gpu(gpus: GpuRequest, neede
     assert select_gpus(host(gpus=FOUR), job).needed == needed
     none_left = CommandRequest(ranks_per_host=4, exclude_gpus={host().host: (0, 1, 2, 3)})
     assert select_gpus(host(gpus=FOUR), Job(command=none_left)).needed == 0
+
+
+NO_UUID = Missing("denied", "no-permission")
+LOST = Missing("GPU is lost", "gpu-lost")
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({}, ""),
+        ({"uuid": NO_UUID}, "has no readable UUID (denied)"),
+        ({"memory": LOST}, "GPU is lost"),
+        ({"capability": Missing("GPU requires reset", "reset-required")}, "GPU requires reset"),
+        (
+            {"memory": NO_UUID, "recovery_action": NO_UUID, "compute_mode": NO_UUID, "mig_enabled": NO_UUID},
+            "",
+        ),
+        ({"recovery_action": "gpu_reset"}, "needs recovery: gpu reset"),
+        ({"recovery_action": "drain_p2p"}, ""),  # it still computes
+        ({"compute_mode": "prohibited"}, "is in Prohibited compute mode, which refuses every process"),
+        ({"compute_mode": "exclusive_process"}, ""),
+        ({"mig_enabled": True}, "is split by MIG: NCCL cannot join slices of it"),
+    ],
+)
+def test_what_rules_a_gpu_out_is_what_is_known_to(changes: dict[str, Any], reason: str) -> None:
+    assert explain_unusable(gpu(0, **changes)) == reason
+
+
+def test_a_gpu_is_held_by_what_computes_on_it() -> None:
+    screen = ComputeProcess(7, "graphics", 1, "Xorg")
+    ranks = [ComputeProcess(pid, "compute", 1, "python") for pid in (8, 9)]
+    assert explain_busy(gpu(0, processes=(screen, *ranks))) == "is held by pid 8, 9"
+    assert [explain_busy(gpu(0, processes=each)) for each in ((screen,), (), NO_UUID)] == ["", "", ""]
