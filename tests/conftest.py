@@ -2,7 +2,6 @@
 
 import functools
 import gc
-import itertools
 import os
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
@@ -16,9 +15,6 @@ from tests.lab import needs, sshd
 from tests.lab.hosts import Lab
 
 environment.settle()  # before a test module is imported
-HERE = Path(__file__).parent
-BEGUN_BY = {"train": 0.6, "lab": 0.6, "launcher": 0.75, "other": 1.0}
-"""By which part of the suite the last file of a kind begins. Files of each kind begin evenly until then."""
 SETTLE_S = float(os.environ.get("LAB_SETTLE_S", "3"))
 # Scripts as users write them, whatever they are called.
 collect_ignore_glob = ["preflight/scripts/*", "failures/scripts/*", "failures/preparation/*"]
@@ -59,29 +55,14 @@ def pytest_collection() -> Generator[None, object, object]:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mix files that train and compute, those in the lab or that fuzz, which mostly wait, and all others.
-
-    The longest are among those of the lab and of training, so all of these begin before the rest ends.
-    """
-    files: dict[str, dict[Path, None]] = {kind: {} for kind in BEGUN_BY}
-    for path, of_file in itertools.groupby(items, key=lambda item: item.path):
-        files[_kind(path, list(of_file))][path] = None
-    place = {
-        path: BEGUN_BY[kind] * at / len(paths)
-        for kind, paths in files.items()
-        for at, path in enumerate(paths)
-    }
-    items.sort(key=lambda item: place[item.path])
+    """Begin with files that train, which compute, among those in the lab or that fuzz, which mostly wait."""
+    train = {item.path: None for item in items if item.get_closest_marker("train")}
+    lab = {item.path: None for item in items if item.get_closest_marker("lab") or "fuzz" in item.path.parts}
+    lab = {path: None for path in lab if path not in train}
+    place = {path: at / len(some) for some in (train, lab) for at, path in enumerate(some)}
+    items.sort(key=lambda item: place.get(item.path, 1.0))
     for item in items if MOST_EXAMPLES else ():
         _try_fewer(getattr(item, "obj", None))
-
-
-def _kind(path: Path, items: list[pytest.Item]) -> str:
-    for mark in ("train", "lab"):
-        if any(item.get_closest_marker(mark) for item in items):
-            return mark
-    part = path.relative_to(HERE).parts[0]
-    return {"fuzz": "lab", "launcher": "launcher"}.get(part, "other")
 
 
 def _try_fewer(test: object) -> None:
