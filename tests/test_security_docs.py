@@ -1,6 +1,5 @@
 """docs/security.md names a test for each promise, and each of them exists."""
 
-import ast
 import re
 from pathlib import Path
 
@@ -9,12 +8,10 @@ PAGE = (ROOT / "docs/security.md").read_text(encoding="utf-8")
 
 
 def existing() -> set[str]:
-    found: set[str] = set()
-    for path in (ROOT / "tests").rglob("test_*.py"):
-        if "def test_" in (text := path.read_text(encoding="utf-8")):
-            functions = (ast.FunctionDef, ast.AsyncFunctionDef)
-            found |= {node.name for node in ast.walk(ast.parse(text)) if isinstance(node, functions)}
-    return found
+    texts = (path.read_text(encoding="utf-8") for path in (ROOT / "tests").rglob("test_*.py"))
+    return {
+        name for text in texts for name in re.findall(r"^ *(?:async )?def (test_\w+)", text, re.MULTILINE)
+    }
 
 
 def test_every_test_that_the_page_names_exists() -> None:
