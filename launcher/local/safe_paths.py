@@ -8,6 +8,7 @@ the user's own word, so it may be or contain a link.
 import errno
 import os
 import stat
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -114,12 +115,13 @@ def write_below(directory: Path, name: str, text: str) -> Path:
     return path
 
 
-def remove_oldest(directory: Path, kept: int) -> None:
-    """Leave so many JSON files of a directory, those that were written last. Raises OSError."""
+def remove_oldest(directory: Path, kept: int, is_needed: Callable[[Path], bool] = lambda _: False) -> None:
+    """Leave needed JSON files of a directory, and so many that were written last. Raises OSError."""
     with suppress(FileNotFoundError):  # another process removes them just now
         files = sorted(directory.glob("*.json"), key=lambda path: path.lstat().st_mtime)
         for path in files[:-kept]:
-            path.unlink(missing_ok=True)
+            if not is_needed(path):
+                path.unlink(missing_ok=True)
 
 
 def read_own_file(path: Path, largest: int) -> bytes:

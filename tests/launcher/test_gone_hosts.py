@@ -12,6 +12,7 @@ from launcher.config.inventory import HostEntry, Inventory
 from launcher.errors import AgentTimedOut, ConnectionTimedOut, HostError
 from launcher.follow.outcome import Outcome
 from launcher.follow.restart_history import RestartHistory
+from launcher.planning import run_record
 from launcher.planning.run_record import build_run_record, note_in_record, read_run_records, save_run_record
 from launcher.runs.record_notes import describe_gone, list_gone_hosts, list_unseen, note_answers, note_end
 from launcher.transports.base import Connection
@@ -208,3 +209,13 @@ def test_a_whole_run_id_is_looked_for_on_the_hosts_of_its_launch_alone(
         find_run(word, access, options)
     assert opened == asked
     assert caught.value.fix.endswith(renamed or "through a jump host: `jump:`")
+
+
+def test_a_launch_whose_end_was_not_seen_outlives_hundreds_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run_record, "MAX_RECORDS", 2)
+    document = build_run_record(PLAN, PLAN.nodes[0], (A, B))
+    ids = [f"s-20261122-10460{n}-0a1b2d" for n in range(6)]
+    for run_id in ids:
+        save_run_record({**document, "run_id": run_id})
+        note_in_record(run_id, over=run_id != ids[1])
+    assert set(read_run_records()) == {ids[1], *ids[-2:]}

@@ -10,7 +10,7 @@ from ..event_file import EVENTS, append_event
 from .end_causes import HANG, PEER, REQUEST, SIGNAL
 from .files import read_json, seconds_since, write_file, write_time
 from .node import is_on_this_node
-from .processes import is_same, send_signal
+from .processes import is_same, send_signal, signal_all
 from .run_dir import CLIENT, DETACHED, STOP, read_state
 
 STOP_GRACE_S = 10.0  # from SIGTERM to SIGKILL when the request names no other
@@ -73,8 +73,7 @@ def request_stop(run_dir: str, request: StopRequest, known: Mapping[str, Any] | 
     pid, ticks = (read_state(run_dir) or known or {}).get("supervisor") or (0, 0)
     if not is_same(pid, ticks):
         return False
-    send_signal(pid, ticks, signal.SIGTERM)
-    send_signal(pid, ticks, signal.SIGCONT)
+    signal_all({pid: ticks}, signal.SIGTERM)
     return True
 
 

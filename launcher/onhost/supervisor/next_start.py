@@ -17,7 +17,7 @@ from .client_files import is_detached, is_stopped_by_person, write_stop
 from .end_causes import SIGNAL
 from .files import read_json, write_file
 from .node import is_on_this_node, node_location
-from .processes import is_same, send_signal, ticks_of
+from .processes import is_same, signal_all, ticks_of
 from .run_dir import NEXT, STOP
 
 HELD = "held"  # its client is to decide, or is about to be given up
@@ -114,8 +114,7 @@ def stop_keeper(run_dir: str, why: str) -> bool:
     if not is_kept(document):
         return False
     write_stop(run_dir, {"why": why})
-    pid, ticks = document["keeper"]
-    send_signal(pid, ticks, signal.SIGTERM)
+    signal_all(dict([document["keeper"]]), signal.SIGTERM)
     give_up = time.monotonic() + STOP_WAIT_S
     while is_kept(read_next(run_dir)) and time.monotonic() < give_up:
         time.sleep(0.02)
