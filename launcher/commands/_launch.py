@@ -118,7 +118,11 @@ def _launch_and_report(
     """
     config = request.config
     before, began = Stopwatch(), time.monotonic()
-    prepared, launch, left_out = _prepared_in_turn(request, launch, options, screen, before, queues)
+    try:
+        prepared, launch, left_out = _prepared_in_turn(request, launch, options, screen, before, queues)
+    except KeyboardInterrupt:
+        screen.notify("no run was started")
+        raise
     from launcher.report.end_report import print_outcome  # noqa: PLC0415 - most of it came while the hosts answered
     from launcher.report.outcome import encode_outcome  # noqa: PLC0415 - as above
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from launcher.config import host_ranges
-from launcher.config.foreign_inventory import advise_on_inventory
+from launcher.config.foreign_inventory import advise_on_inventory, refuse_ansible
 from launcher.config.host_fields import local_interpreter_expected
 from launcher.config.host_names import HOST_RULE, is_host
 from launcher.config.inventory import ALL, FILE_NAME, LOCALHOST, HostEntry, Inventory, find_local_python
@@ -51,6 +51,7 @@ def load_inventory(path: Path | None) -> Inventory:
             advice = advise_on_inventory(path.read_text(encoding="utf-8"))
             error.fix = "; or ".join(filter(None, (error.fix, advice)))
         raise
+    refuse_ansible(root)
     data = INVENTORY.read(root, mistakes) or {}
     reader = _Reader(path, root, mistakes)
     defaults = reader.defaults(data.get("defaults", {}))

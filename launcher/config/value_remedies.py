@@ -1,5 +1,6 @@
 """How a value is written right that came as another kind: the ends of messages, "" where nothing is known."""
 
+import unicodedata
 from collections.abc import Container
 from typing import Any
 
@@ -10,6 +11,8 @@ _MIB = {"m": 1, "g": 1 << 10, "t": 1 << 20}
 _SIZE = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})?) *([mgt])i?b?", re.IGNORECASE)
 _PLAIN_WORD = re.compile(r"[\w./+-][\w./+=@:-]{0,59}")
 _MOST_WORDS = 12  # of a remedy
+_LOOKALIKE = re.compile("[\u00a0\u2000-\u201f\u202f\u2060\u2212\u3000\ufeff\uff01-\uff5e]")
+_NAMES = ("name", "host", "hostname", "ip")
 _SPELLED_OUT = re.compile(r"([0-9.]{1,12}) *([smhd])(?:ec|econd|in|inute|r|our|ay)?s?$", re.IGNORECASE)
 
 
@@ -27,10 +30,18 @@ def as_key(value: Any, pattern: str) -> str:
         return f' (write "{word}:" in a line of its own below)'
     first = value[0].value if isinstance(value, tuple) and value else None
     if isinstance(first, dict):  # `- titan: {port: 22}`
+        if name := next((first[key].text for key in _NAMES if key in first), ""):
+            return f' (write "{name}:" in place of "- name: {name}")' if re.fullmatch(pattern, name) else ""
         first = next(iter(first), None)
     name, _, text = str(first).partition("=")  # `- A=1`, as in Compose
     is_name = isinstance(first, str) and re.fullmatch(pattern, name) is not None
     return f' (write "{f"{name}: {text}".strip()}" in place of "- {first}")' if is_name else ""
+
+
+def as_ascii(text: str) -> str:
+    """Return the name of a character that an editor or a page puts in place of one of ASCII."""
+    found = _LOOKALIKE.search(text)
+    return f"; not ASCII in it: {unicodedata.name(found[0], 'blank').lower()}" if found else ""
 
 
 def as_pair(text: str, names: Container[str]) -> str:

@@ -6,6 +6,7 @@ from pathlib import Path
 import yaml
 
 from launcher.config import yaml_bounds
+from launcher.config.value_remedies import as_ascii
 from launcher.config.yaml_tree import ConfigIssues, YamlNode, YamlValue
 from launcher.errors import ConfigError
 from preflight import regex as re
@@ -116,7 +117,8 @@ def _yaml_message(error: yaml.MarkedYAMLError, text: str, source: str, *, in_fil
     if glob and "alias" in f"{error.context} {error.problem}":
         anchor = f", an alias its anchor above: &{glob[1][1:]}" if glob[1][1:].isalnum() else ""
         return f'{where}: not valid YAML: a pattern needs quotes: "{glob[1]}"{anchor}'
-    return f"{where}: not valid YAML: {_meaning(error, here, mark.column if mark else 0)}"
+    meant = _meaning(error, here, mark.column if mark else 0)
+    return f"{where}: not valid YAML: {meant}{as_ascii(''.join(lines[max(0, line - 2) : line]))}"
 
 
 def _meaning(error: yaml.MarkedYAMLError, here: str, column: int) -> str:

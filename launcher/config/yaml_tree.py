@@ -9,6 +9,7 @@ import re
 from dataclasses import field
 from typing import TypeAlias
 
+from launcher.config.value_remedies import as_ascii
 from launcher.errors import ConfigError
 from preflight.frozen import dataclass
 
@@ -85,6 +86,7 @@ class ConfigIssues:
 
     def add(self, item: YamlNode, text: str) -> None:
         """Record a mistake at `item`. Raises ConfigError when there are MAX_ISSUES."""
+        text += as_ascii(f"{item.key} {text}")
         self.found.append(ConfigIssue(item.source, item.line, item.key, text))
         if len(self.found) >= MAX_ISSUES:
             self.raise_if_any()

@@ -206,9 +206,12 @@ def render_left_out(
             command = what.command(tree.root, host.login or names[0], host.root, room, include)
             if command.startswith("gpulaunch "):
                 include, room = (*include, what.top), room - (what.size or 0)  # --set replaces the whole list
+            each = (
+                f", and so to {fold_hosts(names[1:])}" if command.startswith("rsync ") and names[1:] else ""
+            )
             yield (
                 f"sync: {one_line(path, 120)} exists locally and not on {fold_hosts(names)}: {what.rule}."
-                f" To send {what.amount}: {command}"
+                f" To send {what.amount}: {command}{each}"
             )
     if len(lacking) > _MOST_LEFT_OUT:
         yield f"sync: {len(lacking) - _MOST_LEFT_OUT} more paths of the script are lacking on hosts"

@@ -178,6 +178,19 @@ CASES: dict[str, tuple[bytes, str]] = {
     "list at the top": (b"- a\n", "hosts.yaml:1: expected a mapping (key: value) at the top, got a list"),
     "text at the top": (b"titan\n", "expected a mapping (key: value) at the top"),
     "hosts in a list": (b"hosts:\n  - titan: {port: 2}\n", 'write "titan:" in place of "- titan")'),
+    "hosts by name in a list": (
+        b"hosts:\n  - name: titan\n    ip: 192.0.2.1\n",
+        '(write "titan:" in place of "- name: titan")',
+    ),
+    "no-break space": (
+        "hosts:\n  a:\n\u00a0\u00a0\u00a0\u00a0user: b\n".encode(),
+        "not ASCII in it: no-break space",
+    ),
+    "typographic quote": (
+        "hosts: {a: {user: \u201cb\u201d}}\n".encode(),
+        "in it: left double quotation mark",
+    ),
+    "colon of another script": ("hosts:\n  a\uff1a\n    user: b\n".encode(), "in it: fullwidth colon"),
     "two documents": (b"hosts: {}\n---\nhosts: {}\n", "a second document starts"),
     "binary": (b"hosts:\n\x00\x01", "hosts.yaml:2: holds binary data"),
     "utf-16": ("hosts: {}".encode("utf-16"), "encoded as UTF-16, expected UTF-8"),
@@ -227,6 +240,9 @@ def test_what_is_no_mapping_is_told_with_how_to_begin(tmp_path: Path, text: str)
     [
         ("a slots=2  # two\n\nb:4\n", "gpulaunch init --hosts a,b writes one"),
         ("[gpus]\na ansible_host=192.0.2.1\nb\n", "gpulaunch init --hosts a,b writes one"),
+        ("[g]\na\nb\n[g:vars]\nansible_user=x\nansible_port=2\n", "gpulaunch init --hosts a,b writes one"),
+        ("all: {hosts: {a: }, children: {g: {hosts: {b: {ansible_port: 2}}}}}\n", "--hosts a,b writes one;"),
+        ("hosts: [a,\n  b\n", ""),
         ("192.0.2.1 a a.lan\n192.0.2.2 b\n", "gpulaunch init --hosts a,b writes one"),
         ("Host a\n  HostName 192.0.2.1\n", "leave -i out"),
         ("hosts:\n\ta: 1\n", ""),

@@ -3,13 +3,15 @@
 import shlex
 import subprocess
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
 from launcher.config.inventory import HostEntry, Inventory
-from launcher.transports.base import Endpoint
+from launcher.transports.base import Connection, Endpoint
 from launcher.transports.ssh.endpoint import build_endpoint
-from launcher.transports.ssh.ssh_command import ssh_copy_id, ssh_line
+from launcher.transports.ssh.ssh_command import login_line, ssh_copy_id, ssh_line
 
 BASTION = HostEntry("bastion", "192.0.2.1", 2222, "eve")
 DEEP = HostEntry("deep", "192.0.2.2", identity_file="/etc/hostname", jump=("bastion",))
@@ -84,3 +86,22 @@ def test_ssh_copy_id_gets_its_jump_hosts_by_an_option_that_it_has(tmp_path: Path
     entry = HostEntry("n1", "192.0.2.9", jump=("bastion",))
     line = ssh_copy_id(endpoint(tmp_path, entry))
     assert line == "ssh-copy-id -o ProxyJump=eve@192.0.2.1:2222 192.0.2.9"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "ssh a",
+        """ssh -p 22 -i '/a b/c'"'"'s' -J x,y root@h""",
+        "ssh -o 'ProxyCommand=ssh -W [%h]:%p j' h",
+        "",  # this machine
+        "ssh -p 22 h docker exec -i x",
+        "ssh h 'docker exec x'",
+        "ssh -p 22 h sudo",
+        "srun --overlap -N1 -n1 -w n",
+    ],
+)
+def test_a_login_has_no_command_of_a_container(line: str) -> None:
+    connection = cast("Connection", SimpleNamespace(name="titan", command_line=lambda _: line))
+    is_login = line.startswith("ssh") and "docker" not in line and "sudo" not in line
+    assert login_line(connection) == (line if is_login else "titan")

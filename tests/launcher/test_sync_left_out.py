@@ -231,10 +231,18 @@ def test_each_command_includes_what_those_before_it_send(tmp_path: Path) -> None
     left_out = {path: find_left_out(tmp_path, path, ()) for path in ("a", "b/c", "b/d", "e")}
     known = {path: what for path, what in left_out.items() if what is not None}
     tree = SourceTree(tmp_path, (TreeEntry("f", "f", 0, (512 << 20) - 4, ""),), from_git=False, notes=())
-    lines = [*render_left_out(tree, spec, known, {"n": HostSync("/t", lacks=(*known, "g"))})]
+    lines = [
+        *render_left_out(
+            tree,
+            spec,
+            known,
+            {"n": HostSync("/t", lacks=(*known, "g")), "o": HostSync("/t", lacks=("a", "e"))},
+        )
+    ]
     lists = [line.partition("sync.include=")[2] for line in lines]
     assert lists == ["""'["f", "a"]'""", """'["f", "a", "b/"]'""", ""]
     assert [line.count("rsync -aR") for line in lines] == [0, 0, 1]
+    assert [line.endswith(", and so to o") for line in lines] == [False, False, True]
     pool = find_outside(tmp_path, "/etc")
     assert pool is not None
     many = {f"{n}": pool for n in range(23)}

@@ -1,13 +1,17 @@
 """Directories that hosts share: seen as they are before a launch, and swept of nothing that another uses."""
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from launcher.errors import SyncFailed
+from launcher.onhost import answer
+from launcher.onhost.sync.install import copy
 from launcher.onhost.sync.lock import boot_id, remove_stale, take_lock
 from launcher.onhost.sync.safe_dir import SafeDirectory
+from launcher.onhost.sync.staging import remove_tree
 from launcher.sync.nfs_cache import await_sight, collect_tree_stamps
 from launcher.sync.tree import read_tree
 from tests.launcher.sync_tree import receiver, sync, write
@@ -68,6 +72,9 @@ def test_what_a_sync_of_another_host_is_bringing_is_not_swept(tmp_path: Path) ->
         (state / f"nonce-{nonce}").write_text(boot)
         (state / f"incoming-{nonce}").mkdir()
     (state / "incoming-ended").mkdir()
+    write(tmp_path / "other", {"kept": "x"})
+    write(state / "incoming-dead", {"0": "x", "tree/a/b": "y"})
+    (state / "incoming-dead/1").symlink_to(tmp_path / "other")
     for name in ("incoming-dead", "nonce-dead"):
         old = (state / name).stat().st_mtime - A_DAY_S - 60
         os.utime(state / name, (old, old))
@@ -83,6 +90,22 @@ def test_what_a_sync_of_another_host_is_bringing_is_not_swept(tmp_path: Path) ->
     assert [path.name for path in state.glob("incoming-*")] == ["incoming-live"]
     assert {path.name for path in state.glob("nonce-*")} == {"nonce-killed", "nonce-live"}
     os.close(lock)
+    assert (tmp_path / "other/kept").exists()
+
+
+@pytest.mark.parametrize(
+    "work", [lambda here, to: copy(f"{here}/train.py", to), lambda here, _: remove_tree(str(here))]
+)
+def test_a_host_says_that_it_copies_or_sweeps(
+    here: Path,
+    tmp_path: Path,
+    work: Callable[[Path, str], None],
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(answer, "_last_beat", [float("-inf")])
+    work(here, str(tmp_path / "copy"))
+    assert capfd.readouterr().out.count('{"busy": true}') == 1
 
 
 def test_hosts_that_share_a_directory_with_another_or_with_the_tree_itself_launch_at_once(

@@ -151,8 +151,9 @@ def test_a_command_that_ignores_its_input_still_ends_well(connection: Connection
 
 def test_a_command_that_does_not_end_is_given_up(connection: Connection) -> None:
     started = time.monotonic()
-    with pytest.raises(CommandTimedOut, match=r"within 0\.5 s"):
+    with pytest.raises(CommandTimedOut, match=r"within 0\.5 s") as late:
         connection.run(("sleep", "20"), timeout_s=0.5)
+    assert "a hanging mount" in late.value.fix
     assert time.monotonic() - started < 15
 
 

@@ -4,7 +4,7 @@ import errno
 import hashlib
 import os
 from contextlib import suppress
-from typing import Any
+from typing import Any, BinaryIO, Iterator
 
 from ..answer import beat
 from .errors import SyncRefused
@@ -95,13 +95,9 @@ class SafeDirectory:
 
     def hash(self, parts: list[str]) -> str:
         """Return the SHA-256 of a regular file."""
-        digest = hashlib.sha256()
         fd = os.open(parts[-1], os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=self.parent(parts))
         with open(fd, "rb") as file:
-            for data in iter(lambda: file.read(CHUNK), b""):
-                digest.update(data)
-                beat()
-        return digest.hexdigest()
+            return hash_file(file)
 
     def link(self, parts: list[str]) -> str:
         """Return the target of a symbolic link."""
@@ -142,6 +138,21 @@ class SafeDirectory:
                 % (-(-need >> 20) or 1, self.root, free >> 20),
                 "make room on the host, exclude files (sync.exclude), or set sync.to to another disk",
             )
+
+
+def read_chunks(file: BinaryIO) -> Iterator[bytes]:
+    """Yield what an open file holds; the host says meanwhile that it works."""
+    for data in iter(lambda: file.read(CHUNK), b""):
+        yield data
+        beat()
+
+
+def hash_file(file: BinaryIO) -> str:
+    """Return the SHA-256 of an open file."""
+    digest = hashlib.sha256()
+    for data in read_chunks(file):
+        digest.update(data)
+    return digest.hexdigest()
 
 
 def parts_of(path: str) -> list[str]:

@@ -8,12 +8,9 @@ from collections.abc import Iterable, Sequence
 
 from launcher.config.inventory import HostEntry
 from launcher.transports.base import Connection, Endpoint
-from preflight import regex as re
 from preflight.checks.message_text import quote_path
 
 _FORWARD = ("-W", "[%h]:%p")
-_LOGIN = re.compile(r"ssh(?: -\w (?:'[^']*'|[^\s'])+)* [^\s'-]\S*")
-"""No command of a container behind the host."""
 
 
 def ssh_words(entry: HostEntry, key: str, hops: Sequence[Endpoint], *, in_config: bool) -> tuple[str, ...]:
@@ -44,7 +41,9 @@ def ssh_line(words: Iterable[str], argv: Iterable[str]) -> str:
 def login_line(connection: Connection) -> str:
     """Return the `ssh OPTIONS HOST` of a connection, which rsync can take, else the host's name."""
     line = connection.command_line(())
-    return line if _LOGIN.fullmatch(line) else connection.name
+    words = shlex.split(line)
+    is_login = words[:1] == ["ssh"] and all(word[:1] == "-" for word in words[1:-1:2])  # and no command
+    return line if is_login else connection.name
 
 
 def ssh_copy_id(endpoint: Endpoint) -> str:
