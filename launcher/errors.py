@@ -94,7 +94,7 @@ class StepEnded(ConnectionLost):
     """The step of a Slurm job has ended, on one node or on all, and with it what ran on it."""
 
 
-class CommandTimedOut(ConnectionTimedOut):
+class CommandTimedOut(ConnectionTimedOut, code="HOST011"):
     """A command on the host did not end within its time limit."""
 
 

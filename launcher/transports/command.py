@@ -7,14 +7,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterable
 from typing import Protocol, Unpack, runtime_checkable
 
-from launcher.errors import (
-    AgentTimedOut,
-    CommandTimedOut,
-    ConnectionLost,
-    HostError,
-    OutputTooLarge,
-    ProgramNotStarted,
-)
+from launcher.errors import CommandTimedOut, ConnectionLost, HostError, OutputTooLarge, ProgramNotStarted
 from launcher.local.fanout_places import PROGRAM, released_place
 from launcher.transports.base import Closing, CommandResult, RunOptions, Stream
 from preflight.checks.message_text import quote_path
@@ -124,8 +117,7 @@ def run_to_completion(
 
 def timed_out(host: str, timeout_s: float) -> CommandTimedOut:
     """Return the error of a command that has used up its time."""
-    fix = AgentTimedOut(host, "").fix  # the way to the host is open
-    return CommandTimedOut(host, f"a command did not end within {timeout_s:g} s", fix)
+    return CommandTimedOut(host, f"a command did not end within {timeout_s:g} s")
 
 
 def _feed(stream: Stream, data: bytes) -> None:
