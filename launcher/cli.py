@@ -272,11 +272,10 @@ def _wants_json(argv: Sequence[str]) -> bool:
 
 def _failure(error: BaseException, argv: Sequence[str]) -> GpulaunchError:
     """Report an error on stderr; return it as one of ours."""
-    if isinstance(error, KeyboardInterrupt):
+    is_end = isinstance(error.__context__, EOFError)  # click raises Abort from None, which hides no context
+    if isinstance(error, KeyboardInterrupt) or (isinstance(error, click.exceptions.Abort) and not is_end):
         return _Interrupted("interrupted", "type the command again")
     if isinstance(error, click.exceptions.Abort):
-        if not isinstance(error.__context__, EOFError):  # click raises it from None, which hides no context
-            return _Interrupted("interrupted", "type the command again")
         with suppress(OSError):
             echo(err=True)  # the question is on this line
         return _report(ConfirmationRequired())

@@ -34,8 +34,9 @@ def _ask(screen: Screen, again: InterruptChoice) -> InterruptChoice:
         return "detach"
     if waiting:
         screen.break_line()  # the terminal has shown ^C on this line
+        answer: InterruptChoice = "stay"  # the run's loop heeds the others
         if waiting == CTRL_C:
+            answer = again
             screen.take_hurried()
-        answer: InterruptChoice = again if waiting == CTRL_C else "stay"  # the run's loop heeds the others
         return "detach" if has_hung_up() else answer
     return _CHOICES.get(word.strip().lower()[:1], "stay") if word else "detach"

@@ -67,10 +67,8 @@ def command(hosts: tuple[str, ...], **given: Any) -> int:
     access = open_host_access(options)
     if options.forget:
         return _forget(hosts, access, options)
-    entries, listed = (
-        access.with_open_keys_named(search_hosts(access.inventory, hosts)),
-        access.inventory.hosts,
-    )
+    entries = access.with_open_keys_named(search_hosts(access.inventory, hosts))
+    listed = access.inventory.hosts
     found = search(entries, access.open, width=access.width, listed=listed, ended=True, tail=0)
     answer = Answer("gpulaunch.removal/1", as_json=options.as_json)
     for line in unanswered_lines(found.errors, access.inventory.access_words):

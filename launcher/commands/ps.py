@@ -72,9 +72,8 @@ def command(hosts: tuple[str, ...], *, ended: bool, as_json: bool, **given: Any)
         echo(_describe_absence([entry.name for entry in answered], found.other_hosts, ended=ended))
     strays = group_alike((words, run_id) for run_id, each in found.strays.items() for words in each)
     rejected = (f"{name_first(run_ids, 2)}: {words}" for words, run_ids in strays.items())
-    fixes = {} if code else dict.fromkeys(errors, "")
-    for name in (errors.keys() if code else set()) & {*records, *map(run_name, records)}:
-        fixes[name] = f"if the run is meant: gpulaunch attach {name}"
+    runs = errors.keys() & {*records, *map(run_name, records)} if code else errors
+    fixes = {name: f"if the run is meant: gpulaunch attach {name}" if code else "" for name in runs}
     unanswered = unanswered_lines(found.errors, access.inventory.access_words, fixes)
     echo_lines((*rejected, *unanswered), err=True)
     unseen = list_unseen(records, {run.run_id for run in found.runs}, found.errors)

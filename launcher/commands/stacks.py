@@ -15,7 +15,7 @@ from launcher.report.stacks import SCHEMA, encode_hang, render_hang
 from launcher.runs.remote_run import RemoteRun
 from launcher.runs.search import unanswered_lines
 from launcher.runs.stacks import request_stacks
-from launcher.terminal.output import echo, echo_json, echo_lines
+from launcher.terminal.output import echo_json, echo_lines
 from launcher.text import one_line
 
 
@@ -54,6 +54,5 @@ def show_stacks(found: RemoteRun, access: HostAccess, options: FoundRunOptions, 
         echo_json({**document, "exit_code": int(code)})
     else:
         echo_lines(render_hang(hang))
-    for line in unanswered_lines(errors, access.inventory.access_words):
-        echo(line, err=True)
+    echo_lines(unanswered_lines(errors, access.inventory.access_words), err=True)
     return code

@@ -1,7 +1,6 @@
 """Lists of hosts in the forms of other tools, given in place of hosts.yaml: what to type instead."""
 
-from collections.abc import Iterable, Iterator
-from itertools import islice
+from collections.abc import Collection, Iterator
 
 from launcher.config.host_names import is_host, is_ip
 from launcher.config.yaml_tree import YamlNode, YamlValue
@@ -22,21 +21,17 @@ def advise_on_inventory(text: str) -> str:
     return "" if is_ours or not names or len(names) < len(lines) / 2 else _advise(names)
 
 
-def _advise(names: Iterable[str]) -> str:
-    first = [*islice(names, _MOST + 1)]
-    shown = ",".join(first[:_MOST]) + ",..." * (len(first) > _MOST)
+def _advise(names: Collection[str]) -> str:
+    shown = ",".join([*names][:_MOST]) + ",..." * (len(names) > _MOST)
     return f"move it away: gpulaunch init --hosts {shown} writes one"
 
 
 def refuse_ansible(root: YamlNode) -> None:
     """Raise ConfigError for an inventory of Ansible in YAML."""
-    groups = root.value if isinstance(root.value, dict) else {}
-    names = {} if any(f"{key}:" in _OURS for key in groups) else dict.fromkeys(_list_hosts(groups))
-    if names:
+    is_ours = isinstance(root.value, dict) and any(f"{key}:" in _OURS for key in root.value)
+    if names := {} if is_ours else dict.fromkeys(_list_hosts(root.value)):
         advice = f"{_advise(names)}; ansible_host is address: in it, and ansible_user user:"
-        raise ConfigError(
-            f"{root.source}: an inventory of Ansible, expected a hosts.yaml of gpulaunch", advice
-        )
+        raise ConfigError(f"{root.source}: an inventory of Ansible, expected one of gpulaunch", advice)
 
 
 def _list_hosts(groups: YamlValue) -> Iterator[str]:

@@ -100,12 +100,10 @@ def _elsewhere(name: str) -> str:
     }
     if "passw" in name.lower():
         return "; no file of gpulaunch holds a password: it asks at a terminal, `ssh-copy-id HOST` ends that"
-    found = [place for place, keys in places.items() if name in {key.name for key in keys}]
-    meant = (
-        f'"{key.name}" {place}' for place, keys in places.items() for key in keys if is_called(key, name)
-    )
-    other = "" if found else next(meant, "")
-    return f"; it is a key {' and '.join(found)}" if found else other and f"; did you mean {other}?"
+    every = [(place, key) for place, keys in places.items() for key in keys]
+    found = " and ".join(place for place, key in every if key.name == name)
+    meant = (f'; did you mean "{key.name}" {place}?' for place, key in every if is_called(key, name))
+    return f"; it is a key {found}" if found else next(meant, "")
 
 
 def _elsewhere_than_on_top(name: str) -> str:

@@ -2,8 +2,8 @@
 
 import signal
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from types import FrameType
 from typing import Literal, TypeAlias
 
@@ -70,18 +70,18 @@ def capture_signals() -> Iterator[SignalCounter]:
     numbers = [signal.SIGINT, signal.SIGTERM, signal.SIGUSR1]
     if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # nohup
         numbers.append(signal.SIGHUP)
-    before = {number: signal.signal(number, interrupts.record) for number in numbers}
-    try:
+    with _handling(numbers, interrupts.record):
         yield interrupts
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+
+
+def raise_stop_signals() -> AbstractContextManager[None]:
+    """Have SIGTERM and SIGUSR1 raise KeyboardInterrupt with their name, as Ctrl-C does without it."""
+    return _handling((signal.SIGTERM, signal.SIGUSR1), _raise_stop)
 
 
 @contextmanager
-def raise_stop_signals() -> Iterator[None]:
-    """Have SIGTERM and SIGUSR1 raise KeyboardInterrupt with their name, as Ctrl-C does without it."""
-    before = {number: signal.signal(number, _raise_stop) for number in (signal.SIGTERM, signal.SIGUSR1)}
+def _handling(numbers: Iterable[int], handle: Callable[[int, FrameType | None], None]) -> Iterator[None]:
+    before = {number: signal.signal(number, handle) for number in numbers}
     try:
         yield
     finally:
