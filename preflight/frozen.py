@@ -191,12 +191,8 @@ def _setstate(self: Any, state: list[Any]) -> None:
         object.__setattr__(self, field.name, value)
 
 
-def _refuse_to_set(_: object, name: str, __: object) -> NoReturn:
-    raise dataclasses.FrozenInstanceError(f"cannot assign to field {name!r}")
-
-
-def _refuse_to_delete(_: object, name: str) -> NoReturn:
-    raise dataclasses.FrozenInstanceError(f"cannot delete field {name!r}")
+def _refuse(_: object, name: str, *__: object) -> NoReturn:
+    raise dataclasses.FrozenInstanceError(f"cannot assign to or delete field {name!r}")
 
 
 _set_class = object.__dict__["__class__"].__set__
@@ -216,4 +212,4 @@ _COMMON = {
     "__setstate__": _setstate,
 } | {name: _Late(name) for name in _LATE}
 _MUTABLE = _COMMON | {"__hash__": None}
-_FROZEN = _COMMON | {"__setattr__": _refuse_to_set, "__delattr__": _refuse_to_delete}
+_FROZEN = _COMMON | {"__setattr__": _refuse, "__delattr__": _refuse}
