@@ -52,6 +52,11 @@ def test_calls_are_followed_twelve_deep(depth: int, known: str) -> None:
     assert read(f"{calls}\ndef f{depth}():\n    return 'bf16'\nf1()\np = 'no'") == "no"
 
 
+def test_a_class_of_a_known_library_is_true_and_a_setting_of_another_may_be_false() -> None:
+    assert read("p = 'bf16' if Accelerator else 'no'") == "bf16"
+    assert read("from company import settings\np = 'bf16' if settings.Half else 'no'") == ""
+
+
 def test_a_value_is_shown_by_what_it_holds() -> None:
     one, held = Const(1), "Const(value=1, place=None)"
     assert repr(Seq((one,))) == f"Seq(items=({held},), open=False)"

@@ -26,6 +26,7 @@ def context_kinds(it: Interpreter, node: ast.expr, value: Value) -> tuple[str, .
     return ()
 
 
+SUPPRESS = "contextlib.suppress"
 STACK = "exit stack"
 """The kind of a contextlib.ExitStack: what enters it stays open to the end of its block."""
 _OF_RANK_0 = re.compile(r"rank_?(?:zero|0)|main_process|master|is_main|first_rank|main_only", re.IGNORECASE)
@@ -57,7 +58,7 @@ def context_of(value: Value) -> str:
     name = value.name if isinstance(value, ExternalName) else ""
     if name.endswith((".no_grad", ".inference_mode")):
         return "no_grad"
-    return ""
+    return SUPPRESS if name == SUPPRESS else ""
 
 
 def note_autocast(it: Interpreter, value: Value) -> None:

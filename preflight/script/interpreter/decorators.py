@@ -61,11 +61,11 @@ def _is_read(it: Interpreter, decorator: Value) -> bool:
         names = {name for info in it.mro(decorator.key) for name in info.names}
         return "__call__" in names and "__get__" not in names
     if isinstance(decorator, Ref):
-        return (
-            it.kind(decorator) == "registration" or classes.method_of(it, decorator, "__call__") is not None
-        )
-    is_registry = isinstance(decorator, Method) and it.kind(decorator.owner) == "registry"
-    return is_registry or isinstance(decorator, Func)
+        by_kind = it.kind(decorator) in ("registration", "partial")
+        return by_kind or classes.method_of(it, decorator, "__call__") is not None
+    is_registry = isinstance(decorator, Method) and it.kind(decorator.owner) in ("registry", "dispatch")
+    dispatches = isinstance(decorator, ExternalName) and decorator.name == "functools.singledispatch"
+    return is_registry or dispatches or isinstance(decorator, Func)
 
 
 def value_from_decorator(it: Interpreter, info: FuncInfo, name: str) -> Value:

@@ -4,6 +4,7 @@ import ast
 from collections.abc import Mapping
 from dataclasses import field
 
+from preflight import regex as re
 from preflight.facts.script import CodeLocation
 from preflight.frozen import dataclass
 from preflight.script.interpreter.branch_conditions import COUNT
@@ -80,9 +81,9 @@ OWN_STEP = "own"
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """A loop or, by its number, a call that is read, inside of how many contexts, calls and conditions.
+    """A loop or, by its number, a call or block that is read, inside of how many contexts, calls, conditions.
 
-    `newest`: the number of the newest thing of before the loop.
+    `newest`: the number of the newest thing of before the loop; `caught`: what a block catches.
     """
 
     place: CodeLocation
@@ -92,6 +93,14 @@ class Loop:
     tests: int = 0
     by_condition: bool = False
     newest: int = 0
+    caught: str = ""
+
+    def catches(self, name: str) -> bool:
+        """Whether an exception of this name ends the block only."""
+        words = (
+            {name} if name in ("SystemExit", "KeyboardInterrupt") else {name, "Exception", "BaseException"}
+        )
+        return not words.isdisjoint(re.findall(r"\w+", self.caught))
 
 
 @dataclass(frozen=True, slots=True)

@@ -86,6 +86,21 @@ def leave(it: Interpreter, place: CodeLocation, left: Sequence[Loop], *, fails: 
             it.emit(ScriptEvent("break", place, number, what="fails" if fails else ""))
 
 
+def read_caught(it: Interpreter, node: ast.Try | ast.With | ast.AsyncWith, caught: str) -> None:
+    """Carry out a block of which what raises some exceptions leaves the block only; "" for none.
+
+    Around a whole program it ends the rank all the same.
+    """
+    depth = len(it.loops)
+    if caught and (it.stack or it.loops):
+        number = it.work.steps + 1  # no other time that the block is read has it
+        it.loops.append(
+            Loop(it.place(node), len(it.contexts), len(it.stack), number, len(it.tests), caught=caught)
+        )
+    it.execute(node.body)
+    del it.loops[depth:]
+
+
 def _passes(it: Interpreter) -> int:
     return 1 if it.repeated else _LOOP_PASSES
 

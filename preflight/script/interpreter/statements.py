@@ -5,10 +5,11 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from preflight import regex as re
 from preflight.script.interpreter import branches, calls, classes, loops, rank_values
 from preflight.script.interpreter.assignments import assign, delete_item, note_second_name
 from preflight.script.interpreter.branch_conditions import FINALLY, MAYBE, RANK_0
-from preflight.script.interpreter.contexts import STACK, context_kinds, note_autocast
+from preflight.script.interpreter.contexts import STACK, SUPPRESS, context_kinds, note_autocast
 from preflight.script.interpreter.decorators import OF_KINDS, decorated
 from preflight.script.interpreter.interpreter import Interpreter, unwrap_value
 from preflight.script.interpreter.match_patterns import case_matches, place_of_case
@@ -18,6 +19,10 @@ from preflight.script.source import Source
 
 _OPERATION, _OF_ENVIRON = "gpulaunch_operation", "gpulaunch_environ"
 """Where nodes keep what each reading needs of them, at every visit."""
+_GIVES_UP = re.compile(
+    r"\b(?:raise|exit|_exit|abort|destroy_process_group)\b|barrier|broadcast|reduce|gather|wait"
+)
+"""In a handler: it ends the rank, or meets the other ranks."""
 _ENDS = frozenset({"SystemExit", "SystemExit()", "SystemExit(0)"})
 """What is raised to end a process that has not failed."""
 
@@ -67,7 +72,8 @@ def _operation(node: ast.AugAssign) -> ast.BinOp:
 
 
 def _break(it: Interpreter, node: ast.Break) -> None:
-    loops.leave(it, it.place(node), it.loops[-1:])
+    turns = max(number for number, loop in enumerate(it.loops) if not loop.number)
+    loops.leave(it, it.place(node), it.loops[turns:])
     it.breaks.append(it.state.fork())
     it.state.dead = True
 
@@ -89,7 +95,10 @@ def _raise(it: Interpreter, node: ast.Raise) -> None:
     if node.exc is not None:
         it.evaluate(node.exc)
     ends = node.exc is not None and ast.unparse(node.exc) in _ENDS
-    loops.leave(it, it.place(node), it.loops, fails=not ends)
+    raised = getattr(node.exc, "func", node.exc)
+    name = getattr(raised, "attr", getattr(raised, "id", ""))
+    caught = [number for number, loop in enumerate(it.loops) if name and loop.catches(name)]
+    loops.leave(it, it.place(node), it.loops[caught[-1] if caught else 0 :], fails=not ends and not caught)
     it.state.dead = True
 
 
@@ -99,7 +108,9 @@ def _try(it: Interpreter, node: ast.Try) -> None:
     Imports are taken to succeed, and variables of the launch to be set, unless the body always raises.
     """
     before, left, depth = it.state.fork(), branches.ways_out(it), len(it.contexts)
-    it.execute(node.body)
+    handlers = [handler for handler in node.handlers if not _GIVES_UP.search(ast.unparse(handler))]
+    kinds = [ast.unparse(handler.type) if handler.type else "Exception" for handler in handlers]
+    loops.read_caught(it, node, " ".join(kinds))
     ended = it.state.fork()
     always = ended.dead and branches.ways_out(it) == left
     it.execute(node.orelse)
@@ -182,11 +193,14 @@ def _with(it: Interpreter, node: ast.With | ast.AsyncWith) -> None:
         note_autocast(it, manager)
     it.block = outer
     within, left, inside = it.default_dtype, branches.ways_out(it), len(it.contexts)
-    it.execute(node.body)
+    suppressed = " ".join(ast.unparse(item.context_expr) for item in node.items)
+    loops.read_caught(it, node, suppressed if SUPPRESS in it.contexts[depth:] else "")
     restored = it.default_dtype is within or STACK in it.contexts[depth:]
     it.default_dtype = after if restored else it.default_dtype
     for manager in reversed(managers):
         _end(it, inside, left, partial(classes.leave_context, it, manager, node))
+    if SUPPRESS in it.contexts[depth:] and branches.ways_out(it) == left:
+        it.state.dead = False  # what the block raises ends the block only
     del it.contexts[depth:]
 
 

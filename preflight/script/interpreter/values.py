@@ -7,12 +7,12 @@ from typing import TypeAlias
 
 from preflight.facts.script import CodeLocation
 from preflight.frozen import dataclass
+from preflight.script.library_names import KNOWN_ROOTS
 
 Scalar: TypeAlias = str | int | float | bool | bytes | None
 
 MAX_ALTERNATIVES = 8
 """More possible values than this are as good as unknown."""
-
 
 GIVEN = "os.environ of a rank."
 """Before the name of a variable that each launch sets, to what is not known."""
@@ -260,8 +260,8 @@ def _truth(value: Value) -> bool | None:
     if isinstance(value, Const):
         return bool(value.value)
     if isinstance(value, ExternalName):  # a name in small or in capital letters may be a setting
-        last = value.name.rpartition(".")[2]
-        is_class = last[:1].isupper() and not last.isupper()
+        names = value.name.split(".")
+        is_class = names[0] in KNOWN_ROOTS and names[-1][:1].isupper() and not names[-1].isupper()
         return True if is_class or value.name.startswith(GIVEN) else None
     if isinstance(value, (Seq, Map)):
         return True if value.items else (None if value.open else False)

@@ -133,12 +133,13 @@ def _isinstance(it: Interpreter, call: Call) -> Value:
     if len(call.args) != 2:
         return UNKNOWN
     kinds = call.args[1].items if isinstance(call.args[1], Seq) else (call.args[1],)
-    answers = {_is_one_of(it, value, kinds) for value in alternatives(call.args[0])}
+    answers = {is_one_of(it, value, kinds) for value in alternatives(call.args[0])}
     answer = answers.pop() if len(answers) == 1 else None
     return UNKNOWN if answer is None else Const(answer)
 
 
-def _is_one_of(it: Interpreter, value: Value, kinds: Iterable[Value]) -> bool | None:
+def is_one_of(it: Interpreter, value: Value, kinds: Iterable[Value]) -> bool | None:
+    """Return whether a value is of one of some classes, None when reading cannot know."""
     answers = [_is_a(it, value, kind) for kind in kinds]
     return True if True in answers else (None if None in answers else False)
 
@@ -160,7 +161,8 @@ def _is_a(it: Interpreter, value: Value, kind: Value) -> bool | None:
             return any(info is it.classes.get(kind.key) for info in it.mro(of_class.key))
     if isinstance(value, Ref) and name in _KINDS and it.kind(value) in _KINDS.values():
         return it.kind(value) == _KINDS[name]
-    return False if isinstance(value, Ref) and name in _TYPES else None
+    modules = it.kind(value) in _KINDS.values() and name.startswith(("builtins.", "torch.Tensor"))
+    return False if isinstance(value, Ref) and (modules or name in _TYPES) else None
 
 
 def _hasattr(it: Interpreter, call: Call) -> Value:

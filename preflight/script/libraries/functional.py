@@ -1,7 +1,10 @@
 """Functions made of others: functools.partial, and operator's methodcaller, itemgetter and attrgetter."""
 
+from dataclasses import replace
+
 from preflight.script.interpreter.attributes import get_attribute
 from preflight.script.interpreter.calls import invoke
+from preflight.script.interpreter.choices import invoke_one_of
 from preflight.script.interpreter.events import Call
 from preflight.script.interpreter.interpreter import CallModel, Interpreter, MethodModel
 from preflight.script.interpreter.values import (
@@ -9,15 +12,20 @@ from preflight.script.interpreter.values import (
     UNKNOWN,
     Const,
     Element,
+    Func,
     HeapObject,
     Map,
+    Method,
+    OneOf,
     Ref,
     Seq,
     Value,
     alternatives,
+    heap_id,
     join,
     text_of,
 )
+from preflight.script.libraries.builtin_functions import is_one_of
 
 
 def _kept(kind: str) -> CallModel:
@@ -81,9 +89,38 @@ def _get(it: Interpreter, owner: Ref | Element, call: Call, *, attributes: bool)
     return found[0] if len(found) == 1 else Seq(tuple(found))
 
 
+def _register(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
+    """f.register(kind, g), f.register(kind) before g, or f.register where g annotates its first argument."""
+    thing, func = it.thing(owner), (UNKNOWN, *call.args)[-1]
+    info = it.functions.get(func.key) if isinstance(func, Func) else None
+    if thing is None or info is None:
+        kept = replace(call, args=(Method(owner, "register"), *call.args))
+        return it.new(HeapObject("partial", call.place, {"func": kept.first, "given": Const(it.keep(kept))}))
+    first = next(iter(info.node.args.args), None)
+    written = it.evaluate(first.annotation) if first and first.annotation else UNKNOWN
+    pair = Seq((call.first if len(call.args) > 1 else written, func))
+    held = thing.get("kinds")
+    it.change(heap_id(owner), kinds=Seq((*(held.items if isinstance(held, Seq) else ()), pair)))
+    return func
+
+
+def _call_by_kind(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
+    """Call the function for the kind of the first argument; those of other kinds are called elsewhere."""
+    thing = it.thing(owner)
+    held = thing.get("kinds") if thing else NONE
+    pairs = [item.items for item in held.items if isinstance(item, Seq)] if isinstance(held, Seq) else []
+    answers = [is_one_of(it, call.first, (kind,)) for kind, _ in pairs]
+    it.called.update(func.key for _, func in pairs if isinstance(func, Func))
+    fitting = [func for (_, func), fits in zip(pairs, answers, strict=True) if fits is not False]
+    own = [] if thing is None or True in answers else [thing.get("func")]
+    func = join([*fitting, *own])
+    return invoke_one_of(it, func, call) if isinstance(func, OneOf) else invoke(it, func, call)
+
+
 CALLS: dict[str, CallModel] = {
     "functools.partial": _kept("partial"),
     "functools.partialmethod": _kept("partial method"),
+    "functools.singledispatch": _kept("dispatch"),
     "operator.methodcaller": _kept("method caller"),
     "operator.attrgetter": _kept("attribute getter"),
     "operator.itemgetter": _kept("item getter"),
@@ -91,6 +128,8 @@ CALLS: dict[str, CallModel] = {
 
 METHODS: dict[tuple[str, str], MethodModel] = {
     ("partial", "__call__"): _call_partial,
+    ("dispatch", "__call__"): _call_by_kind,
+    ("dispatch", "register"): _register,
     ("method caller", "__call__"): _call_method,
     ("attribute getter", "__call__"): lambda it, owner, call: _get(it, owner, call, attributes=True),
     ("item getter", "__call__"): lambda it, owner, call: _get(it, owner, call, attributes=False),

@@ -87,8 +87,9 @@ _MAKES_STEPS = re.compile(r"step|optim|updat|engine|hook|callback|after_|apply",
 
 def only_measures(it: Interpreter) -> bool:
     """Whether a loop is read whose function by its names steps nothing: a Fisher mask, a probe."""
-    inside = it.function is not None and bool(it.loops) and not it.loops[-1].number
-    return inside and not it.sources.parser.find(_makes_steps, it.nodes[0])
+    inside = [loop for loop in it.loops if not loop.caught][-1:]
+    turns = it.function is not None and bool(inside) and not inside[0].number
+    return turns and not it.sources.parser.find(_makes_steps, it.nodes[0])
 
 
 def _makes_steps(nodes: list[ast.AST]) -> bool:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from preflight import regex as re
 from preflight.facts.script import CodeLocation
 from preflight.script.interpreter.branch_conditions import UNCALLED
 from preflight.script.interpreter.events import ScriptEvent
@@ -14,6 +15,7 @@ from preflight.script.rules.registry import Level, RuleHit, rule
 
 _STEPS = ("train", "scaler step", "step")
 _SAFE_EPS = 1e-6
+_UNSCALES = re.compile(r"\s*(?:[\w.]+\._unscale_grads_ = |def _unscale_grads_\(|setattr\()")
 _FLOAT32 = (
     "load with dtype=torch.float32 and keep the mixed precision; too big: PEFT, whose adapters stay float32"
 )
@@ -56,7 +58,8 @@ def fp16_parameters_under_a_scaler(it: Interpreter, event: ScriptEvent) -> Itera
 
 def _unscales_fp16(it: Interpreter) -> bool:
     """Whether a script has taken the scaler's refusal of fp16 gradients away, as kohya's scripts do."""
-    return any("._unscale_grads_ = " in source.text for source in it.sources.files())
+    lines = (line for source in it.sources.files() for line in source.lines if "_unscale_grads_" in line)
+    return any(map(_UNSCALES.match, lines))
 
 
 def _beside_scaler(
