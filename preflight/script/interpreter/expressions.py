@@ -102,7 +102,7 @@ def _item(it: Interpreter, owner: Value, key: Value, node: ast.Subscript) -> Val
     if isinstance(owner, Class):
         return member(it, owner, key, node)
     if isinstance(owner, ExternalName):
-        return it.library.subscript(it, owner.name, key)
+        return _item_of_library(it, owner, key, node)
     if isinstance(key, RankValue) and key.first is not None and isinstance(owner, Map):
         ours, theirs = (owner.get(asked) or UNKNOWN for asked in (key.first, not key.first))
         return rank_values.of_ranks(ours, theirs, first=True)
@@ -130,6 +130,15 @@ def _item(it: Interpreter, owner: Value, key: Value, node: ast.Subscript) -> Val
         thing = it.state.heap[owner.id]
         return thing.get(own_attribute(str(key.value)), UNKNOWN)
     return OF_RANK if is_by_rank(key) or is_by_rank(owner) else UNKNOWN
+
+
+def _item_of_library(it: Interpreter, owner: ExternalName, key: Value, node: ast.Subscript) -> Value:
+    """Return what os.environ["RANK"] or torchvision.models.__dict__["resnet18"] is."""
+    module, _, last = owner.name.rpartition(".")
+    name = text_of(key) if last == "__dict__" else None
+    if name is None:
+        return it.library.subscript(it, owner.name, key)
+    return get_attribute(it, ExternalName(module), name, node)
 
 
 def _if_expression(it: Interpreter, node: ast.IfExp) -> Value:
