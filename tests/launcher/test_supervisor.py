@@ -119,13 +119,14 @@ def test_what_a_script_writes_among_the_files_of_its_run_ends_nothing(run: Drive
 def test_a_run_whose_client_stays_away_ends_until_it_is_told_to_go_on(
     run: Driver, policy: str, why: str
 ) -> None:
-    run.start(WAIT, disconnect_s=1.0, on_disconnect=policy, grace_s=2.0)
+    run.start(WAIT, disconnect_s=1.0, on_disconnect=policy, grace_s=0.0)
     run.hang_up()  # whether its rank is up by then or not
+    (run.run_dir / CLIENT).unlink()
     assert run.gone() == {}
     state = json.loads((run.run_dir / "state.json").read_text())
     assert (state["exit"]["why"], state["exit"]["cause"]) == (why, "no_client")
     events = [json.loads(line) for line in (run.run_dir / "events.jsonl").read_text().splitlines()]
-    assert [event["grace_s"] for event in events if event["event"] == "stopping"] == [2.0]
+    assert [event["grace_s"] for event in events if event["event"] == "stopping"] == [0.0]
 
 
 def test_a_run_is_told_to_go_on_once_and_says_so_once(run: Driver) -> None:

@@ -2,7 +2,7 @@
 
 import math
 
-from ..client_files import StopRequest, is_detached, seconds_since_heartbeat
+from ..client_files import StopRequest, is_detached, record_heartbeat, seconds_since_heartbeat
 from ..end_causes import NO_CLIENT
 from .supervised_run import SupervisedRun
 
@@ -26,7 +26,10 @@ class ClientLiveness:
         if is_detached(self._run.dir):
             self.timeout_s, self.remaining_s = None, math.inf
             return None
-        self.remaining_s = self.timeout_s - (seconds_since_heartbeat(self._run.dir) or 0.0)
+        silent_s = seconds_since_heartbeat(self._run.dir)
+        if silent_s is None:  # deleted, as by a script that clears a directory: it counts from now on
+            record_heartbeat(self._run.dir)
+        self.remaining_s = self.timeout_s - (silent_s or 0.0)
         if self.remaining_s >= 0:
             return None
         return StopRequest(self._why(self.timeout_s), self._run.grace_s, NO_CLIENT)

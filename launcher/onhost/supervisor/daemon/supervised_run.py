@@ -47,7 +47,7 @@ class SupervisedRun:
     @property
     def grace_s(self) -> float:
         """Seconds between the stop of the run and SIGKILL."""
-        return float(self.spec.get("grace_s") or STOP_GRACE_S)
+        return float(self.spec.get("grace_s", STOP_GRACE_S))
 
     def path(self, name: str) -> str:
         """Return the path of a file of the run directory."""

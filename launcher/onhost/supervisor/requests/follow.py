@@ -85,7 +85,7 @@ def follow_started(run_dir: str) -> int:
     if spec.get("slurm_job"):
         from .stop import stop_and_wait
 
-        stop_and_wait(run_dir, {"grace_s": spec.get("grace_s") or STOP_GRACE_S, "why": CLIENT_GONE})
+        stop_and_wait(run_dir, {"grace_s": spec.get("grace_s", STOP_GRACE_S), "why": CLIENT_GONE})
     return code
 
 

@@ -39,6 +39,8 @@ def remove_run(run_dir: str) -> None:
     gone = os.path.join(place, ".%s.%d%s" % (name, os.getpid(), GONE))
     try:
         os.rename(run_dir, gone)  # so that a half-deleted directory is never taken for a run
+    except FileNotFoundError:
+        return  # another request has removed it
     except OSError as error:
         raise RequestRefused("%s cannot be removed: %s" % (run_dir, error)) from None
     for entry in os.listdir(place):
