@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 import torch._dynamo  # here, and not again in every fork that compiles
+import torch._inductor.cudagraph_trees
 
 from tests.launcher.guard_trainings.dtypes import (
     cast_with_fused_adam,
