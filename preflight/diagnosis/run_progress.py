@@ -288,16 +288,18 @@ class RunProgress:
             steps = [] if self.launcher_failed(after + 1) else sorted((*self._moves, *self._steps))
             steps = self._like_above(after, steps)
             return [at for at in steps if self.lines[at].stream[:2] == line.stream[:2]]
-        if self._filled.get(line.stream, after) < after or self.launcher_failed(after):
-            return []
-        shown = self._traceback_above(line)
         near = (each for each in self.lines[after + 1 : after + _NEAR] if each.stream == line.stream)
         below = next((each.text for each in near if each.text), "")
+        ended, resumes = _ENDS_JOB.search(line.text), RESUMES.search(below)
+        kept_back = self._filled.get(line.stream, after) < after and not (ended and resumes)
+        if kept_back or self.launcher_failed(after):
+            return []
+        shown = self._traceback_above(line)
         said = says_instead(below) or any(says_instead(each.text) for each in shown[:1])
         kinds = _EVERY_TURN[1 : 2 + said]
         behind = self._like_above(after, self._turns(line, kinds, after, most=_NEAR))
         row = sorted((*self._turns(line, kinds, 0, after, _BUFFER), *behind))
-        if _ENDS_JOB.search(line.text) or RESUMES.search(below):
+        if ended or resumes:
             return row
         caught = said or shows_caught(shown)
         return row if caught and rise(counted_steps(self.lines[order] for order in row)) else []
