@@ -12,14 +12,14 @@ from preflight.diagnosis.candidates import candidates
 from preflight.diagnosis.condensed_log import condense
 from preflight.diagnosis.context import Context, apply_context
 from preflight.diagnosis.contradictions import doubt_causes
-from preflight.diagnosis.error_lines import error_lines
+from preflight.diagnosis.error_lines import ends_in_error, error_lines
 from preflight.diagnosis.exception_shapes import judged_exceptions
 from preflight.diagnosis.lines import Line, Log, read_logs
 from preflight.diagnosis.outlived_exceptions import without_ignored, without_outlived
 from preflight.diagnosis.quoted_text import is_shown_text
 from preflight.diagnosis.rank_exits import exit_candidates
 from preflight.diagnosis.result import BENIGN, NAN_LOSS, UNKNOWN, BenignWarning, Cause, Diagnosis, Evidence
-from preflight.diagnosis.run_progress import RunProgress, ends_in_error, is_warning_line
+from preflight.diagnosis.run_progress import RunProgress, is_warning_line
 from preflight.diagnosis.series import Point, read_points
 from preflight.diagnosis.signature_matcher import JoinedLines, find_hits, is_harmless, shape
 from preflight.diagnosis.signatures.table import NOTICES, CausalDepth, signature

@@ -44,6 +44,25 @@ _EMPTY = re.compile(
     r"Traceback \(most|\b[Ii]f you\b|:\W*$|^\S+ FAILED$|JobState=|: (?:Terminated|Killed)$|no error file defined|^(?:\S*/)?(?:collect2|ld): |^\W*(?:Failures|Root Cause).{0,40}$|^\W*(?:ERROR|Error|FATAL)\W*$|^[-=*#_ ]+$|\b(?:0 (?:errors?|failed|failures?)|(?:errors?|failed|failures?)[=: ]+0)\b"
 )
 
+# Words of a tool that gives up, where nothing comes behind them.
+_GIVES_UP = re.compile(
+    r"(?:\[?\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d[.,\dZ]{0,9}\]?(?: -)? +)?\W{0,3}(?:\[(?:ERROR|Error|error|FATAL)\]:?|(?:ERROR|Error|[Ff]atal error|FATAL):) +(?!(?:nan|inf|[Nn]one)\b)['\"`(]?[A-Za-z]"
+    r"|make(?:\[\d+\])?: \*\*\* .{0,200}\bError \d+$|ninja: build stopped|(?:\w+\.pl): .{0,80}\bfailed\b"
+)
+
+
+def ends_in_error(lines: Sequence[Line], course: RunProgress) -> bool:
+    """Whether the last line is an error of a tool whose words no signature knows, in a run that was not done before."""
+    last = next((line for line in reversed(lines) if line.text.strip()), None)
+    return (
+        last is not None
+        and _GIVES_UP.match(last.text) is not None
+        and not course.done
+        and not is_warning_line(last.text)
+        and not is_harmless(last.text)
+        and not is_shown_text(lines, last)
+    )
+
 
 def error_lines(
     lines: Sequence[Line], found: Sequence[Candidate], course: RunProgress, *, failed: bool

@@ -100,6 +100,7 @@ _REFUSED_OBJECT = re.compile(r"\bUnsupported (?:global|class)|\ballowed global b
 # (codes by the words, what raised it, the code that it is then): where it came from says more than its words.
 _ANOTHER_THING: tuple[tuple[frozenset[str], re.Pattern[str], str], ...] = (
     (frozenset({"S85"}), re.compile(r"/multiprocessing/(?:spawn|forkserver|popen_\w+)\.py"), "S106"),
+    (frozenset({"S88"}), re.compile(r"/multiprocess(?:ing)?/(?:queues|connection)\.py:"), "S106"),
     (frozenset({"S81", "S82"}), re.compile(r"/(?:wandb|mlflow|comet_ml|neptune|swanlab|clearml)/"), "S115"),
     (frozenset({"S82"}), re.compile(r"/\w*(?:vllm_client|reward|rollout|judge|serve)\w*\.py:(?!(?s:.*)(?:huggingface|\bhf\b|modelscope|https:))"), "S138"),
     (frozenset({"S76"}), re.compile(r"/multiprocessing/(?:synchronize|heap|shared_memory)\.py"), "S60"),

@@ -174,7 +174,7 @@ def _printed(log: Log) -> Iterable[KeptLine]:
 
 def _rank_in(prefix: str) -> int | None:
     """Return the rank that a prefix names, in a form of its own or by the word."""
-    rank, _ = _unprefixed(prefix)
+    rank, _ = _unprefixed(prefix.lstrip())
     named = _NAMED_RANK.search(prefix) if rank is None else None
     return int(named[1]) if named else rank
 

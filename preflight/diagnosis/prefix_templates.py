@@ -37,7 +37,8 @@ _SHARE = 0.85
 _FEWEST, _FEW = 6, 3
 """Lines of which nearly all, and of which all must have a prefix."""
 _SAMPLE = 64
-_COUNTS = re.compile(r"\d+(?:[.,:/+-]+\d+)+|(?<![A-Za-z_-])(?!\d{1,4}\t$)\d+")
+_STAMPS = rf"(?<![A-SU-Za-z_\d-])\d+(?:[.,:/+-]+\d+)+|(?<=\.py:)\d+|(?:{_NAMES}) +\d+"
+_COUNTS = re.compile(rf"{_STAMPS}|(?<![A-Za-z_\d-])(?!\d{{1,4}}\t$)\d+")
 """Stamps, and numbers that belong to no name: they differ from line to line; one before a tab is GNU parallel's tag."""
 _LINES_PER_LABEL = 3
 
@@ -59,12 +60,14 @@ def find_prefixes(texts: Sequence[str]) -> Sequence[LinePrefix]:
         return [_NONE] * len(texts)
     pattern = re.compile("|".join(map(_pattern, templates)))
     found = [match[0] if (match := pattern.match(text)) else "" for text in texts]
-    labels = [_COUNTS.sub("", each) for each in found]
-    kinds, blocks = set(labels) - {""}, [label for label, _ in groupby(labels) if label]
-    counts = len(blocks) == len(kinds) and all(each[:-1].isdigit() for each in kinds)  # of seconds
-    if counts or len(kinds) < 2 or len(kinds) * _LINES_PER_LABEL > len(texts):
-        return [LinePrefix(each) for each in found]
-    return list(map(LinePrefix, found, labels))
+    for numbers, turns in ((re.compile(_STAMPS), 2), (_COUNTS, 0)):
+        labels = [numbers.sub("", each) for each in found]
+        kinds, blocks = set(labels) - {""}, [label for label, _ in groupby(labels) if label]
+        counts = len(blocks) == len(kinds) and all(each[:-1].isdigit() for each in kinds)  # of seconds
+        among_others = len(blocks) >= turns * len(kinds)  # as ranks have, and no counter has
+        if among_others and not counts and 2 <= len(kinds) <= len(texts) / _LINES_PER_LABEL:
+            return list(map(LinePrefix, found, labels))
+    return [LinePrefix(each) for each in found]
 
 
 def _templates(texts: Sequence[str]) -> list[str]:

@@ -16,9 +16,11 @@ from preflight.diagnosis.run_starts import (
     ends_script,
     last_start,
     last_traceback,
+    next_stage,
     shows_caught,
 )
 from preflight.diagnosis.signature_matcher import HARMLESS, JoinedLines, first_match, is_harmless
+from preflight.diagnosis.signatures.exit_messages import DEATHS_IN_WORDS, NOT_FOUND_IN_WORDS
 from preflight.diagnosis.signatures.model import AnyOf, CausalDepth
 from preflight.diagnosis.step_counters import (
     FEWEST_STEPS,
@@ -32,7 +34,7 @@ from preflight.diagnosis.tracebacks import LONGEST_TRACEBACK
 
 # Something ended badly, whatever it was.
 _FAILED = AnyOf(
-    r"Traceback \(most recent call last\)|^\S+ FAILED$|FAILED \(exitcode|exitcode\s*:\s*-?[1-9]|core dumped"
+    rf"{DEATHS_IN_WORDS}|{NOT_FOUND_IN_WORDS}|Traceback \(most recent call last\)|^\S+ FAILED$|FAILED \(exitcode|exitcode\s*:\s*-?[1-9]|core dumped"
     r"|^(?:Root Cause|Failures:|Root Cause \(first)|^[`*]{0,3}(?:\w+\.)*(?:\w{2,}Error|\w*Exception): (?![-+\d.naif%\s]+$)\S|^(?:\w+\.)+\w+(?:Error|Exception)$|^(?:\w+\.)+Error: \S|^Exception in background worker \d|^\W?thread '[^']{1,80}' (?:\(\d+\) )?panicked at |^==== backtrace \(tid:"
     r"|exits with return code = -?[1-9]|Exited with exit code [1-9]|returned non-zero exit status|terminate called"
     r"|(?<!│ )\b[Ee]xit(?:ed)?(?: with)? (?:code|status):? -?[1-9]|died with <Signals|^Killed\b(?! (?!by )[a-z\d])|\bKilled$|: line \d+: +\d+ (?:Hangup {2,}|(?:Killed|Aborted|Bus error) .{0,200}\b(?:python|torchrun|accelerate|deepspeed|mpirun|srun)\b)|Segmentation fault|^Aborted\b(?!!)|^Bus error|\bSIG(?:KILL|SEGV|ABRT|BUS|HUP)\b"
@@ -40,7 +42,7 @@ _FAILED = AnyOf(
     r"|^(?!collect2: |(?:/usr/bin/)?ld: )(?:\S+: )?error: |AssertionError|KeyboardInterrupt|^CANCELLED|State(?:: |=)(?:FAILED|OUT_OF_MEMORY|TIMEOUT|NODE_FAIL)|CUDA [Ee]rror: |^\[\d+\] +[-+]? *\d+ +killed\b|^(?:\w+\.)+\w+Error$|^\w+(?:Error|Interrupt)$"
     r"|^"
     + FAILING_CLASS
-    + r": \S|BAD TERMINATION OF ONE OF YOUR|\bapplication called MPI_Abort\(|\binternal ABORT - process|\bAssertion failed(?:: \(| in file )|: Assertion [`'].{1,400}' failed\.?$|\bzsh: (?:abort|bus error|segmentation fault|illegal hardware instruction|floating point exception|trace trap)\b|^FAILED: .{0,300}\.(?:o|obj|so)\b|^FAILED \S{1,200}::|^ninja: (?:error|fatal): |^Exception in thread \x22|^Caused by: (?:\w+\.){1,8}\w+(?:Error|Exception)\b|^Fatal\b|\[FATAL\]|\bFATAL\b|^Error .{1,80} at line \d+ in file .{1,200}\.cuh?$|^(?:#{1,6} )?\S*python\S*: (?:error|can't open|No module named )|Primary job +terminated normally, but|\b(?:[Pp]rocess|[Ww]orker|[Ss]erver|[Jj]ob)\b.{0,40}\b(?:terminated|exited|died|crashed) unexpectedly\b|^(?:mpirun|mpiexec|prterun|orterun) (?:(?:noticed|detected) that|has exited due to process)|stopping training\b|\baborting (?:the )?(?:training|run|job)\b|^parallel: This job failed:|\b[Jj]ob (?:has )?failed\b(?! (?:0|to|with parameters))|^(?:\S+ +ERROR +)?\w*ScriptError:|command not found|\bfatal error: |^(?:\[.{1,80}\] - )?Error executing job with overrides"
+    + r": \S|BAD TERMINATION OF ONE OF YOUR|\bapplication called MPI_Abort\(|\binternal ABORT - process|\bAssertion failed(?:: \(| in file )|: Assertion [`'].{1,400}' failed\.?$|\bzsh: (?:abort|bus error|segmentation fault|illegal hardware instruction|floating point exception|trace trap)\b|^FAILED: .{0,300}\.(?:o|obj|so)\b|^FAILED \S{1,200}::|^ninja: (?:error|fatal): |^Exception in thread \x22|^Caused by: (?:\w+\.){1,8}\w+(?:Error|Exception)\b|^Fatal\b|\[FATAL\]|\bFATAL\b|^Error .{1,80} at line \d+ in file .{1,200}\.cuh?$|^(?:#{1,6} )?\S*python\S*: (?:error|can't open|No module named )|Primary job +terminated normally, but|\b(?:[Pp]rocess|[Ww]orker|[Ss]erver|[Jj]ob)\b.{0,40}\b(?:terminated|exited|died|crashed) unexpectedly\b|^(?:mpirun|mpiexec|prterun|orterun) (?:(?:noticed|detected) that|has exited due to process)|stopping training\b|(?<!of )\baborting (?:the )?(?:training|run|job)\b|^parallel: This job failed:|\b[Jj]ob (?:has )?failed\b(?! (?:0|to|with parameters))|^(?:\S+ +ERROR +)?\w*ScriptError:|command not found|\bfatal error: |^(?:\[.{1,80}\] - )?Error executing job with overrides"
 )
 TESTS_PASSED = re.compile(
     r"^=+ (?:\d+ (?:skipped|xfailed|deselected|warnings?), )*\d+ passed\b(?!.{0,80}\b(?:failed|errors?)\b)"
@@ -69,11 +71,6 @@ _HARD = re.compile(
 _LAUNCHER_FAILED = re.compile(
     r"ChildFailedError|^\S+ FAILED$|exits with return code|Exited with exit code|core dumped|^Killed\b(?! (?!by )[a-z\d])|died with <Signals|exitcode\s*:\s*-?[1-9]"
 )
-# Words of a tool that gives up, where nothing comes behind them.
-_GIVES_UP = re.compile(
-    r"(?:\[?\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d[.,\dZ]{0,9}\]?(?: -)? +)?\W{0,3}(?:\[(?:ERROR|Error|error|FATAL)\]:?|(?:ERROR|Error|[Ff]atal error|FATAL):) +(?!(?:nan|inf|[Nn]one)\b)['\"`(]?[A-Za-z]"
-    r"|make(?:\[\d+\])?: \*\*\* .{0,200}\bError \d+$|ninja: build stopped|(?:\w+\.pl): .{0,80}\bfailed\b"
-)
 # What a program says that continues without what failed; what one says that ends, or of a whole run that did.
 _INSTEAD = re.compile(
     r"(?i)\b(?:skip(?:s|ped|ping)?|(?:is|are|was|were) left out|leaving (?:it|them) out|without (?:it|them)|ignor(?:e[ds]?|ing)|falls? back|falling back|us(?:es|ing|ed) (?:the |a |an )?(?:cached?|copy|defaults?|previous|last|old|fallback|local)\b|reading the copy|instead|continu(?:es?|ing)|halving|try(?:ing)? (?:the |an)?(?:next|other|one before|again))\b"
@@ -101,8 +98,12 @@ _MANY_OUTLIVED = 10
 _LONGEST = 2000
 """Characters of a line in which signs are looked for."""
 _BELOW, _NEAR = 4, 16
-_NO_PROGRAM = re.compile(r"command not found$|' is not recognized as an internal or external command,")
-_GAVE_UP = re.compile(rf"{_NO_PROGRAM.pattern}|\baborting (?:the )?(?:training|run|job)\b")
+_NO_PROGRAM = re.compile(
+    rf"command not found$|{NOT_FOUND_IN_WORDS}|' is not recognized as an internal or external command,"
+)
+_GAVE_UP = re.compile(
+    rf"{_NO_PROGRAM.pattern}|^FAILED \S{{1,200}}::|^=+ (?:\d+ \w+, )*\d+ failed\b|(?<!of )\baborting (?:the )?(?:training|run|job)\b"
+)
 _UNBUFFERED = re.compile(rf"{_NO_PROGRAM.pattern}|^\[E\d* ?.{{0,60}}\bsocket\.(?:cpp|hpp)\b")
 """Words of a shell or of torch's store, which are in the log before what the process prints behind them."""
 _SAID_BY_TRAINERS = re.compile(
@@ -116,19 +117,6 @@ _TRIES_ANOTHER = re.compile(
 )
 _ECHOED = 12
 """Lines behind an exception in which such words are an echo: `time` prints three, loggers that shut down some more."""
-
-
-def ends_in_error(lines: Sequence[Line], course: "RunProgress") -> bool:
-    """Whether the last line is an error of a tool whose words no signature knows, in a run that was not done before."""
-    last = next((line for line in reversed(lines) if line.text.strip()), None)
-    return (
-        last is not None
-        and _GIVES_UP.match(last.text[:_LONGEST]) is not None
-        and not course.done
-        and not is_warning_line(last.text)
-        and not is_harmless(last.text)
-        and not is_shown_text(lines, last)
-    )
 
 
 class RunProgress:
@@ -175,14 +163,10 @@ class RunProgress:
         """Whether a trainer said a few lines above a line that it was done, and no turn was made since."""
         near = range(max(0, line.order - _NEAR), line.order)
         said = [at for at in near if at in self.done and _SAID_BY_TRAINERS.search(self.lines[at].text)]
-        bars = said and any("it/s" in each.text for each in self.lines[said[-1] + 1 : line.order])
-        return (
-            bool(said)
-            and not bars
-            and not any(
-                bisect_left(row, said[-1]) < bisect_left(row, line.order) for row in self._rows.values()
-            )
-        )
+        if not said:
+            return False
+        turned = any(bisect_left(row, said[-1]) < bisect_left(row, line.order) for row in self._rows.values())
+        return not turned and not any("it/s" in each.text for each in self.lines[said[-1] + 1 : line.order])
 
     def stepped(self, line: Line, enough: int = _MOVES_ENOUGH) -> bool:
         """Whether the process of a line made steps behind it, however it ended."""
@@ -228,13 +212,16 @@ class RunProgress:
         at = self.lines[after : after + 1]
         if any(order > after and _AGENT_SUCCEEDED.search(self.lines[order].text) for order in self.done):
             return True
-        if any(ends_script(self._traceback_above(line)) for line in at):
-            return self._tried_another(after) or self.moved(after, sys.maxsize)
-        return (
-            any(_UNBUFFERED.search(line.text) and self.outlived(line) for line in at)
-            or self.moved(after, sys.maxsize)
-            or (not self.launcher_failed(after) and self._done_after(after))
-        )
+        ended = any(ends_script(self._traceback_above(line)) for line in at)
+        over = self.launcher_failed(after)
+        died = ended or over or any(map(_says_ended, at))
+        stage = next_stage(self.lines, after) if at and died else None
+        if self.moved(after, stage or sys.maxsize):
+            return True
+        if ended or stage:
+            return self._tried_another(after)
+        unbuffered = any(_UNBUFFERED.search(line.text) and self.outlived(line) for line in at)
+        return unbuffered or (not over and self._done_after(after))
 
     def _done_after(self, after: int) -> bool:
         """Whether the run said that it was done, in more than the words that a shell script prints when Python has died."""
@@ -335,11 +322,15 @@ class RunProgress:
             alike = self._like_above(line.order, own)
             return [alike if rise(counted_steps(self.lines[order] for order in alike)) else []]
         kind = line.label.partition(" pid=")[0] + " pid=" if RAY_WORKER.match(line.label) else "\n"
-        row = first_match(line.text)
-        dead = row is not None and row.depth is CausalDepth.ENDING
-        other = not dead and (not own or own[0] > line.order)
+        other = not _says_ended(line) and (not own or own[0] > line.order)
         of = [(at[1], row) for (at, of), row in self._rows.items() if of == "moves" and at != line.stream]
         return [own, *(row for at, row in of if (row[0] > line.order if at.startswith(kind) else other))]
+
+
+def _says_ended(line: Line) -> bool:
+    """Whether a line says that a process ended."""
+    row = first_match(line.text)
+    return row is not None and row.depth is CausalDepth.ENDING
 
 
 def says_instead(text: str) -> bool:

@@ -1,8 +1,9 @@
 """Where the last of several runs starts that were appended to one log. Pure."""
 
 from bisect import bisect_left
+from collections import defaultdict
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import islice, pairwise
 
 from preflight import regex as re
 from preflight.diagnosis.lines import Line
@@ -38,9 +39,13 @@ _OF_ANOTHER = re.compile(
 _OF_A_SHELL = re.compile(r"\S{1,300}: line \d{1,6}: (?! *\d+ )")
 # What a loop of a script, a launcher or a scheduler says when it starts a run again that has ended.
 RETRIED = re.compile(
-    r"\W*(?:[\d: T.,-]{8,30}\W+)?(?:(?:INFO|WARN(?:ING)?|ERROR)\W+)?(?:(?:[Rr]e-?)?[Aa]ttempt|ATTEMPT|[Tt]ry|[Rr]etry|RETRY|[Rr]un|RUN|[Rr]estart|RESTART)(?: number| no\.?)?:? {0,3}#?\d{1,3}(?: ?(?:of|/) ?\d{1,3})?\W{0,80}$"
+    r"\W*(?:[\d: T.,-]{8,30}\W+)?(?:(?:INFO|WARN(?:ING)?|ERROR)\W+)?(?:(?:[Rr]e-?)?[Aa]ttempt|ATTEMPT|[Tt]ry|[Rr]etry|RETRY|[Rr]un|RUN|[Rr]estart|RESTART)(?: number| no\.?| count)?[:=]? {0,3}#?\d{1,3}(?: ?(?:of|/) ?\d{1,3})?\W{0,80}$"
     r"|.{0,120}\b(?:[Ee]xit(?:ed)?|[Ff]ailed|FAILED|[Cc]rashed|[Dd]ied|[Ee]nded)\b(?!.{0,160}(?:[Cc]onnect|[Dd]ownload|[Rr]equest|[Ff]etch|[Ss]ocket|http)).{0,80}\b(?:[Rr]etrying|[Rr]estarting|[Rr]elaunching|[Rr]esubmitting|[Rr]unning again|[Tt]rying again|will (?:restart|retry|relaunch))\b"
-    r"|.{0,120}\b(?:[Ss]cheduled restart job\b|[Rr]equeue(?:d|ing)\b|(?:[Rr]estarting|[Rr]elaunching|[Rr]e-?running|[Rr]etrying|[Rr]esubmitting) (?:the )?(?:training|job|run|script|torchrun|deepspeed|accelerate|launch|worker group|(?:training )?workers)\b)"
+    r"|.{0,120}\b(?:[Ss]cheduled restart job\b|[Rr]equeue(?:d|ing)\b|(?:[Rr]estarting|[Rr]elaunching|[Rr]e-?running|[Rr]etrying|[Rr]esubmitting) (?:the )?(?:training|job|run|script|torchrun|deepspeed|accelerate|launch|worker group|(?:training )?workers)\b)(?! (?:is|was) (?:disabled|off|not)\b)"
+)
+# How a script of several stages heads those behind its first one.
+_NEXT_STAGE = re.compile(
+    r"\W{0,8}(?:(?:[Ss]tage|STAGE|[Pp]hase|PHASE)\W{0,3}(?!1\b)\d{1,2}(?:/\d{1,2})?\b|[\[(](?!1/)\d{1,2}/\d{1,2}[\])] ?[A-Za-z])(?!.*(?:ttempt|ATTEMPT|[Tt]ry|[Rr]estart|[Rr]esum))\D{0,80}$"
 )
 # What a run says that continues where another one was ended.
 RESUMES = re.compile(
@@ -93,10 +98,12 @@ def last_start(lines: Sequence[Line], failing: Sequence[Line]) -> int:
 
 def _after_other_jobs(lines: Sequence[Line]) -> int:
     """Return the place behind the end of the last job but one of Slurm, or of LSF, which appends a report of each."""
-    ends = [(match[1], line.order) for line in lines if (match := _JOB.search(line.text))]
-    return max(
-        (order + 1 for (job, order), (later, _) in pairwise(ends) if not job or job != later), default=0
-    )
+    ends: defaultdict[object, list[tuple[str | None, int]]] = defaultdict(list)
+    for line in lines:
+        if match := _JOB.search(line.text):
+            ends[line.stream].append((match[1], line.order))
+    pairs = (pair for of_one in ends.values() for pair in pairwise(of_one))
+    return max((order + 1 for (job, order), (later, _) in pairs if not job or job != later), default=0)
 
 
 def _after_command_of_job(lines: Sequence[Line], failing: Sequence[Line]) -> int:
@@ -135,14 +142,16 @@ def _after_traced_command(lines: Sequence[Line], failing: Sequence[Line]) -> int
 
     Another script than before may fail because the first one did.
     """
-    traced = [
-        (line.order, found[1])
-        for line in lines
-        if line.text.startswith("+") and (found := _TRACED.match(line.text))
-    ]
+    traced = _traced_scripts(lines)
     before = {script for order, script in traced if order < failing[0].order}
     between = range(failing[0].order + 1, failing[-1].order)
     return max((order for order, script in traced if script in before and order in between), default=0)
+
+
+def _traced_scripts(lines: Sequence[Line]) -> list[tuple[int, str]]:
+    """Return where a shell shows that it starts scripts, and their names."""
+    traced = ((line.order, _TRACED.match(line.text)) for line in lines if line.text.startswith("+"))
+    return [(order, found[1]) for order, found in traced if found]
 
 
 def _after_retry(lines: Sequence[Line], failing: Sequence[Line]) -> int:
@@ -171,10 +180,20 @@ def _after_counted_again(lines: Sequence[Line], failing: Sequence[Line]) -> int:
         form = step.head, words_of_turn(lines[step.order].text)
         if ended and step.value <= first.get(form, -1):
             passed = bisect_left(ends, step.order)
-            start = ends[passed - 1] + 1
+            end = ends[passed - 1] + 1
+            start = end if (next_stage(lines, end - 1) or step.order) >= step.order else start
         elif not ended:
             first.setdefault(form, step.value)
     return start
+
+
+def next_stage(lines: Sequence[Line], end: int) -> int | None:
+    """Return where a script first heads another stage or starts another program behind a line, None where it does not."""
+    traced = _traced_scripts(lines)
+    before = {script for order, script in traced if order <= end}
+    others = [order for order, script in traced if before and script not in before]
+    heads = (line.order for line in lines[end + 1 :] if _NEXT_STAGE.match(line.text))
+    return min((*others[:1], *islice(heads, 1)), default=None)
 
 
 def _after_launcher(lines: Sequence[Line], failing: Sequence[Line]) -> int:

@@ -124,3 +124,11 @@ def test_a_hub_that_fails_refuses_nobody() -> None:
         diagnose(raised.format(each)).causes[0].code for each in ("504 Server", "403 Client", "429 Client")
     ]
     assert codes == ["S82", "S81", "S81"]
+
+
+@pytest.mark.parametrize("form", ["{:2d}: ", "[{}] ", "task {}: ", "[gn07:{}] "])
+def test_ranks_that_write_by_turns_behind_bare_numbers_are_told_apart(form: str) -> None:
+    died = ["Traceback (most recent call last):", '  File "t.py", line 3, in <module>', "KeyError: 'text'"]
+    ranks = [died if rank == 7 else [f"step {n} loss 1.{n}" for n in range(9)] for rank in range(12)]
+    turns = [form.format(rank) + of[n] for n in range(9) for rank, of in enumerate(ranks) if n < len(of)]
+    assert diagnose("\n".join(turns)).verdict == "user-exception"

@@ -2,18 +2,28 @@
 
 from preflight.diagnosis.signatures.model import ENDING, GENERAL, ROOT, VICTIM, Signature, ended_by_signal
 
+# What a shell says of a command that a signal ended, where its words are not English.
+_OF_SHELL = r": (?:\S+ )?\d+(?: ?行)? ?: +\d+ "
+_KILLED = _OF_SHELL + r"(?:Getötet|Processus arrêté|Terminado \(killed\)|Morto|Ucciso|Убито|強制終了)"
+_ABORTED = _OF_SHELL + r"(?:Abgebrochen|Abandon|Abortado|Annullato|Аварийный останов|中止)"
+_SEGFAULT = r"Speicherzugriffsfehler|Erreur de segmentation|Violación de segmento|Falha de segmentação|Errore di segmentazione|Ошибка сегментирования|セグメンテーション違反"
+DEATHS_IN_WORDS = (
+    rf"(?:{_KILLED}|{_ABORTED}|{_SEGFAULT}).{{0,200}}\b(?:python|torchrun|accelerate|deepspeed)\b"
+)
+NOT_FOUND_IN_WORDS = r": (?:commande introuvable|(?:Befehl|Kommando) nicht gefunden\.?|orden no encontrada|comando não encontrado|comando non trovato|команда не найдена|未找到命令|コマンドが見つかりません)$"
+
 ROWS: tuple[Signature, ...] = (
     Signature("S72", "sighup", ENDING,
               r"Received 1 death signal|got signal: 1$|got signal: 1\b(?!\d)|Received Signals\.SIGHUP death signal|closing signal SIGHUP|Received SIGHUP|SIGHUP received|\bHangup\b *$|: line \d+: +\d+ Hangup {2,}|killed by signal: Hangup|signal SIGHUP\b|nohup: .{0,40}SIGHUP|[Cc]aught SIGHUP|(?:client_loop: send disconnect|packet_write_wait: )|^Connection to \S+ closed by remote host|^Timeout, server \S+ not responding"
               r"|Signals\.SIGHUP|SignalException: .{0,60}signal: 1$|" + ended_by_signal(1, "SIGHUP"),
               "the terminal or SSH session that held the launcher was closed", "start it with gpulaunch run, or in tmux or setsid; nohup does not hold where the launcher takes the signal itself, as torchrun and accelerate do", "run"),
     Signature("S71", "segfault", ENDING,
-              r"\bSIGSEGV\b(?! or (?:an)?other unexpected)|Segmentation [Ff]ault|[Ss]egmentation fault|Fatal Python error: Segmentation|segfault at [0-9a-f]+|段错误|" + ended_by_signal(11, "SIGSEGV"),
+              r"\bSIGSEGV\b(?! or (?:an)?other unexpected)|Segmentation [Ff]ault|[Ss]egmentation fault|Fatal Python error: Segmentation|segfault at [0-9a-f]+|段错误|" + _SEGFAULT + "|" + ended_by_signal(11, "SIGSEGV"),
               "native code crashed: an extension built for another version, the driver, numpy",
               "python -X faulthandler shows where; reinstall that extension", "run"),
     Signature("S69", "sigabrt", ENDING,
               r"\bSIGABRT\b|^Aborted\b(?!!)|: line \d+: +\d+ Aborted|Aborted +\(core dumped\)|free\(\): (?:invalid|double)|double free or corruption|malloc\(\): |malloc_consolidate\(\)|munmap_chunk\(\)|corrupted (?:size vs\. prev_size|double-linked list|unsorted)"
-              r"|realloc\(\): invalid|^(?!(?:\w+\.)*\w+Error: ).{0,160}\.(?:cc|cpp|cu|h):\d+[\]:]* +Check failed: |\*\*\* stack smashing detected|: Assertion [`'].{1,400}' failed\.?$|\bAssertion failed(?:: \(| in file |: .{1,200}, file )|\binternal ABORT - process \d|zsh: abort\b|terminate called|Fatal Python error: (?!Segmentation|Bus|Illegal|Floating|Cannot recover|init|Py_Init|Failed to import)|killed by signal: Aborted|libc\+\+abi: terminating|pure virtual method called|malloc\.c:\d+: |已放弃|" + ended_by_signal(6, "SIGABRT"),
+              r"|realloc\(\): invalid|^(?!(?:\w+\.)*\w+Error: ).{0,160}\.(?:cc|cpp|cu|h):\d+[\]:]* +Check failed: |\*\*\* stack smashing detected|: Assertion [`'].{1,400}' failed\.?$|\bAssertion failed(?:: \(| in file |: .{1,200}, file )|\binternal ABORT - process \d|zsh: abort\b|terminate called|Fatal Python error: (?!Segmentation|Bus|Illegal|Floating|Cannot recover|init|Py_Init|Failed to import)|killed by signal: Aborted|libc\+\+abi: terminating|pure virtual method called|malloc\.c:\d+: |已放弃|" + _ABORTED + "|" + ended_by_signal(6, "SIGABRT"),
               "native code aborted: memory corruption, a C++ exception, or the NCCL watchdog",
               "the lines before it say why; a broken extension otherwise", "run"),
     Signature("S79", "illegal-instruction", ENDING, r"\bSIGILL\b|\bIllegal instruction\b(?! was)|\bSIGFPE\b|Floating point exception \(core|zsh: (?:illegal hardware instruction|floating point exception)\b|Fatal Python error: (?:Illegal instruction|Floating)|" + ended_by_signal(4, "SIGILL") + "|" + ended_by_signal(8, "SIGFPE"),
@@ -40,7 +50,7 @@ ROWS: tuple[Signature, ...] = (
               "the container could not be started: its image, a mount, or the program in it is not where the command says",
               "read the path in the message: an image goes before the program (apptainer exec IMAGE.sif PROGRAM), and mounts must exist on every host; with pyxis a squashfs image starts with / or ./", "known"),
     Signature("S70", "host-oom-killed", ENDING,
-              r"(?<!exiting via Signals\.)(?<!\d s, )\bSIGKILL\b(?!_| by OOM killer due to high)|\bKilled\s*$|: line \d+: +\d+ Killed\b|^Killed\b(?: +(?!(?!by )[a-z\d])|: 9|$)|zsh: killed|^\[\d+\] +[-+]? *\d+ +killed\b|(?:worker|pid\(?s?\)? ?[\d, ]+\)?).{0,40}killed by signal: Killed|已杀死|A process in the process pool was terminated abruptly|BrokenProcessPool|Killed signal terminated program|Worker exited with code -9|" + ended_by_signal(9, "SIGKILL"),
+              r"(?<!exiting via Signals\.)(?<!\d s, )\bSIGKILL\b(?!_| by OOM killer due to high)|\bKilled\s*$|: line \d+: +\d+ Killed\b|^Killed\b(?: +(?!(?!by )[a-z\d])|: 9|$)|zsh: killed|^\[\d+\] +[-+]? *\d+ +killed\b|(?:worker|pid\(?s?\)? ?[\d, ]+\)?).{0,40}killed by signal: Killed|已杀死|" + _KILLED + r"|A process in the process pool was terminated abruptly|BrokenProcessPool|Killed signal terminated program|Worker exited with code -9|" + ended_by_signal(9, "SIGKILL"),
               "a process was killed with SIGKILL: the kernel's OOM killer is the usual one, a scheduler or a person may be it",
               "sudo dmesg -T | grep -i -E 'killed process|oom'; then less host memory: workers, ranks, loading", "run"),
     Signature("S78", "terminated", ENDING,
