@@ -19,7 +19,7 @@ from preflight.diagnosis.run_starts import (
     next_stage,
     shows_caught,
 )
-from preflight.diagnosis.signature_matcher import HARMLESS, JoinedLines, first_match, is_harmless
+from preflight.diagnosis.signature_matcher import HARMLESS, JoinedLines, first_match
 from preflight.diagnosis.signatures.exit_messages import DEATHS_IN_WORDS, NOT_FOUND_IN_WORDS
 from preflight.diagnosis.signatures.model import AnyOf, CausalDepth
 from preflight.diagnosis.step_counters import (
