@@ -16,8 +16,8 @@ from preflight.diagnosis.run_starts import (
     ends_script,
     last_start,
     last_traceback,
-    next_stage,
     shows_caught,
+    stage_starts,
 )
 from preflight.diagnosis.signature_matcher import HARMLESS, JoinedLines, first_match
 from preflight.diagnosis.signatures.exit_messages import DEATHS_IN_WORDS, NOT_FOUND_IN_WORDS
@@ -215,13 +215,17 @@ class RunProgress:
         ended = any(ends_script(self._traceback_above(line)) for line in at)
         over = self.launcher_failed(after)
         died = ended or over or any(map(_says_ended, at))
-        stage = next_stage(self.lines, after) if at and died else None
+        stage = next((start for start in self._stages if start > after), None) if at and died else None
         if self.moved(after, stage or sys.maxsize):
             return True
         if ended or stage:
             return self._tried_another(after)
         unbuffered = any(_UNBUFFERED.search(line.text) and self.outlived(line) for line in at)
         return unbuffered or (not over and self._done_after(after))
+
+    @cached_property
+    def _stages(self) -> Sequence[int]:
+        return stage_starts(self.lines)
 
     def _done_after(self, after: int) -> bool:
         """Whether the run said that it was done, in more than the words that a shell script prints when Python has died."""

@@ -3,7 +3,7 @@
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Sequence
-from itertools import islice, pairwise
+from itertools import pairwise
 
 from preflight import regex as re
 from preflight.diagnosis.lines import Line
@@ -174,6 +174,7 @@ def _after_counted_again(lines: Sequence[Line], failing: Sequence[Line]) -> int:
     if not behind:  # of a log that ends with its failure nothing more is looked at
         return 0
     first: dict[object, int] = {}
+    stages = stage_starts(lines)
     start = passed = 0
     for step in (*counted_steps(lines[: ends[0] + 1]), *behind):
         ended = passed < len(ends) and step.order > ends[passed]
@@ -181,19 +182,20 @@ def _after_counted_again(lines: Sequence[Line], failing: Sequence[Line]) -> int:
         if ended and step.value <= first.get(form, -1):
             passed = bisect_left(ends, step.order)
             end = ends[passed - 1] + 1
-            start = end if (next_stage(lines, end - 1) or step.order) >= step.order else start
+            start = end if bisect_left(stages, end) == bisect_left(stages, step.order) else start
         elif not ended:
             first.setdefault(form, step.value)
     return start
 
 
-def next_stage(lines: Sequence[Line], end: int) -> int | None:
-    """Return where a script first heads another stage or starts another program behind a line, None where it does not."""
-    traced = _traced_scripts(lines)
-    before = {script for order, script in traced if order <= end}
-    others = [order for order, script in traced if before and script not in before]
-    heads = (line.order for line in lines[end + 1 :] if _NEXT_STAGE.match(line.text))
-    return min((*others[:1], *islice(heads, 1)), default=None)
+def stage_starts(lines: Sequence[Line]) -> list[int]:
+    """Return where a script heads a stage behind its first one, or starts a program that it had not started before."""
+    starts = [line.order for line in lines if _NEXT_STAGE.match(line.text)]
+    seen = set[str]()
+    for order, script in _traced_scripts(lines):
+        starts += [order] if seen and script not in seen else []
+        seen.add(script)
+    return sorted(starts)
 
 
 def _after_launcher(lines: Sequence[Line], failing: Sequence[Line]) -> int:
