@@ -10,11 +10,12 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from tests import environment
+from tests import document_fit, environment
 from tests.lab import needs, sshd
 from tests.lab.hosts import Lab
 
 environment.settle()  # before a test module is imported
+document_fit.watch_documents()
 SETTLE_S = float(os.environ.get("LAB_SETTLE_S", "3"))
 # Scripts as users write them, whatever they are called.
 collect_ignore_glob = ["preflight/scripts/*", "failures/scripts/*", "failures/preparation/*"]

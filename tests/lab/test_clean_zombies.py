@@ -55,8 +55,10 @@ def test_orphans_and_half_dead_end_and_the_live_run_beside_them_does_not(
     assert alive(host, left)
     done = gpulaunch(titan, "clean-zombies", "titan", "--yes", "--grace", "1", "--json", home=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
-    cleaned = json.loads(done.stdout)["hosts"]["titan"]["cleaned"]
+    document = json.loads(done.stdout)
+    cleaned = document["hosts"]["titan"]["cleaned"]
     results = {each["pid"]: each for each in cleaned["killed"]}
+    assert document["schema"] == "gpulaunch.clean/1"
     assert set(results) == {left, stubborn, half_dead.pid}
     assert results[stubborn]["signals"] == ["SIGTERM", "SIGCONT", "SIGKILL"]
     assert not alive(host, left)

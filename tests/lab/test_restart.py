@@ -84,7 +84,8 @@ def test_a_spare_takes_the_place_of_a_host_that_is_cut_off(lab: Lab, cli: Cli) -
     kept = [cli.home / start["logs"] / first.name / "rank-0.log" for start in starts]
     assert [path.read_text().split(" of ")[0].split()[-1] for path in kept] == ["0", "10"]
     record = json.loads((cli.home / starts[1]["logs"] / "restart.json").read_text())
-    assert (record["number"], record["after"]) == (1, starts[0]["run_id"])
+    assert (record["schema"], record["number"]) == ("gpulaunch.restart/1", 1)
+    assert record["after"] == starts[0]["run_id"]
     # Its sshd learns of our end when TCP tries again, which it does the later the longer the cut was.
     until(lambda: not second.strays(), 60, lambda: str(second.strays()))
 

@@ -230,7 +230,9 @@ def test_a_job_is_submitted_on_a_login_node_with_its_tree(cluster: Cluster, tmp_
     argv = client.argv("submit", "-c", "./job.yaml", "--login", "head", "--json")
     done = subprocess.run(argv, env=client.env, cwd=project, capture_output=True, check=False, timeout=60)
     assert done.returncode == 0, done.stderr
-    job = json.loads(done.stdout)["job"]
+    submitted = json.loads(done.stdout)
+    job = submitted["job"]
+    assert submitted["schema"] == "gpulaunch.submit/1"
     state = cluster.wait_over(job)
     output = cluster.head.path(f"/root/project/slurm-{job}.out").read_text()
     assert state == "COMPLETED", output

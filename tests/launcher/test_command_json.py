@@ -67,6 +67,7 @@ def test_stop_and_fetch_say_of_each_host_how_it_went(home: Home) -> None:
     (host,) = fetched["hosts"]
     assert (host["host"], host["skipped"], host["error"]) == ("localhost", [], None)
     assert (home.home / fetched["directory"] / "localhost" / "rank-0.log").is_file()
+    assert (stopped["schema"], fetched["schema"]) == ("gpulaunch.stop/1", "gpulaunch.fetch/1")
     assert document(home, "report", fetched["run_id"])["run_id"] == fetched["run_id"]
 
 
@@ -78,17 +79,19 @@ def test_stop_without_a_name_asks_about_no_run_that_has_ended(home: Home) -> Non
 def test_a_recording_is_of_one_host_given_either_way(home: Home) -> None:
     found = document(home, "record", "--hosts", "localhost", "-o", "facts.json")
     assert (found["file"], found["host"], found["masked"]) == ("facts.json", "localhost", False)
-    assert (home.home / "facts.json").is_file()
+    kept = json.loads((home.home / "facts.json").read_text())
+    assert (found["schema"], kept["schema"]) == ("gpulaunch.recording/1", "gpulaunch.record/1")
     assert gpulaunch(home, "record", "localhost", "-o", "facts.json", "--force").returncode == 0
 
 
 def test_a_document_has_the_exit_code_of_its_command(home: Home) -> None:
-    assert document(home, "ps")["exit_code"] == 0
+    assert document(home, "ps")["schema"] == "gpulaunch.runs/1"
     assert document(home, "ps", "root@127.0.0.1:1", code=3)["exit_code"] == 3
     (home.home / "bad.py").write_text("x = (\n")
     assert document(home, "lint", "bad.py", code=1)["exit_code"] == 1
     (home.home / "train.log").write_text("step 1 loss 2.5\n")
-    for words in (("checks",), ("explain", "GPU001"), ("diagnose", "train.log")):
+    assert document(home, "checks")["schema"] == "gpulaunch.checks/1"
+    for words in (("explain", "GPU001"), ("diagnose", "train.log")):
         document(home, *words)
 
 
@@ -96,7 +99,7 @@ def test_deleting_needs_a_yes_and_says_what_went(home: Home) -> None:
     refused = document(home, "rm", "train-20261122-100001-aaaaaa", code=2)
     assert refused["error"]["code"] == "no-answer"
     kept = document(home, "prune", "--older-than", "30d", "--yes", "--hosts", "localhost")
-    assert kept["runs"] == []
+    assert (kept["schema"], kept["runs"]) == ("gpulaunch.removal/1", [])
     gone = document(home, "rm", "train-20261122-100001-aaaaaa", "--yes")
     assert gone["runs"] == [
         {

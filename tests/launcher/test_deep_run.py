@@ -44,6 +44,7 @@ def test_a_launch_is_measured_first_and_keeps_what_was_measured(
     assert len(found) == 2  # of the run that measured, and of the one that it was for
     document = json.loads(found[0].read_text())
     assert document == json.loads(found[1].read_text())
+    assert document["schema"] == "gpulaunch.deep/1"
     assert [rank["host"] for rank in document["ranks"]] == ["localhost"]
     assert {value["name"] for value in document["values"]} >= {"gemm_tflops", "memory_gbs", "h2d_gbs"}
     assert document["ended"] == ""

@@ -343,6 +343,7 @@ def test_what_was_noted_of_the_past_is_not_noted_again_and_what_is_new_is(tmp_pa
     lines = [json.loads(line) for line in (tmp_path / "events.jsonl").read_text().splitlines()]
     assert [line["text"][:6] for line in lines] == ["rank 0", "rank 1", "a: con", "a: con"]
     assert (lines[1]["at"], lines[1]["sizes"]) == (6.0, None)
+    assert {line["schema"] for line in lines} == {"gpulaunch.event/1"}
 
 
 @pytest.mark.parametrize(

@@ -268,7 +268,8 @@ def test_a_lost_link_is_opened_again_and_the_document_is_printed_once(
         forward_command._carry(access, ENTRY, listener, options, server.port)
     printed = capsys.readouterr()
     document = json.loads(printed.out)
-    assert (document["host"], document["port"]) == ("here", server.port)
+    assert (document["schema"], document["host"]) == ("gpulaunch.forward/1", "here")
+    assert document["port"] == server.port
     assert document["url"] == f"http://127.0.0.1:{listener.port}"
     assert "here: the link is gone; trying again" in printed.err
     assert forward_command._entry(access, "here") is ENTRY

@@ -83,7 +83,7 @@ def test_memory_and_cpu_of_every_rank_and_its_workers_are_measured(run: Driver) 
     seen = len(samples(run))
     run.until(lambda: len(samples(run)) > seen + 1)
     last = samples(run)[-1]
-    assert last["event"] == "usage"
+    assert (last["schema"], last["event"]) == ("gpulaunch.usage/1", "usage")
     assert (last["gpus"], "gpus_missing" in last) == ({}, False)
     assert are_whole(last)
     for rank in ranks:

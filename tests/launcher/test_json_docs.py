@@ -3,25 +3,22 @@
 import ast
 import json
 import re
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from launcher.cli import execute
-from tests.pages.json_schemas import Schema, json_schemas
+from tests.document_fit import find_misfits, schemas
+from tests.pages.json_schemas import INTERNAL
 
 ROOT = Path(__file__).parents[2]
-# Between our own files only; nobody else reads them.
-INTERNAL = {"gpulaunch.expected/1", "gpulaunch.launch/1", "gpulaunch.reap/1", "gpulaunch.restart-order/1"}
 
 
 def test_every_schema_is_documented() -> None:
     sources = [*(ROOT / "launcher").rglob("*.py"), *(ROOT / "preflight").rglob("*.py")]
-    used = {name for path in sources for name in re.findall(r"gpulaunch\.[a-z-]+/1", path.read_text())}
+    used = {name for path in sources for name in re.findall(r"gpulaunch\.([a-z-]+)/1", path.read_text())}
     headings = re.findall(r"^#+ .*", (ROOT / "docs/json.md").read_text(), re.MULTILINE)
-    described = set(re.findall(r"gpulaunch\.[a-z-]+/1", "\n".join(headings)))
+    described = set(re.findall(r"gpulaunch\.([a-z-]+)/1", "\n".join(headings)))
     assert used - INTERNAL == described
 
 
@@ -68,55 +65,25 @@ def test_every_code_of_an_error_is_documented() -> None:
     assert len(codes) > 10
 
 
-_TYPES = {
-    "object": dict,
-    "array": list,
-    "string": str,
-    "integer": int,
-    "number": int | float,
-    "null": type(None),
-}
-
-
-def _misfits(schema: Schema, value: Any, at: str = "$") -> Iterator[str]:
-    """Yield what of a value does not fit a schema, for the words that `json_schemas` uses."""
-    if "anyOf" in schema:
-        if all(any(_misfits(each, value)) for each in schema["anyOf"]):
-            yield f"{at}: {value!r} fits none of {schema['anyOf']}"
-        return
-    if value not in schema.get("enum", [schema.get("const", value)]):
-        yield f"{at}: {value!r} is no value of {schema}"
-    kind = schema.get("type")
-    if kind is not None and not isinstance(value, bool if kind == "boolean" else _TYPES[kind]):
-        yield f"{at}: {value!r} is no {kind}"
-    elif isinstance(value, dict):
-        yield from (f"{at}: no {key}" for key in schema.get("required", ()) if key not in value)
-        named, other = schema.get("properties", {}), schema.get("additionalProperties", {})
-        for key, item in value.items():
-            yield from _misfits(named.get(key, other), item, f"{at}.{key}")
-    elif isinstance(value, list):
-        kinds = schema.get("prefixItems", [schema.get("items", {})] * len(value))
-        for number, (each, item) in enumerate(zip(kinds, value, strict=True)):
-            yield from _misfits(each, item, f"{at}[{number}]")
-
-
-@pytest.fixture(scope="module")
-def schemas() -> dict[str, Schema]:
-    return json_schemas()
-
-
-def test_every_documented_document_has_a_schema(schemas: dict[str, Schema]) -> None:
+def test_every_documented_document_has_a_schema() -> None:
+    known = schemas()
     page = (ROOT / "docs/json.md").read_text()
     headings = "\n".join(re.findall(r"^#+ .*", page, re.MULTILINE))
-    assert set(schemas) == set(re.findall(r"gpulaunch\.([a-z-]+)/1", headings))
+    assert set(known) == set(re.findall(r"gpulaunch\.([a-z-]+)/1", headings))
     described = set(re.findall(r"`([a-z][a-z0-9_]*)`", page))
-    keys = {key for schema in schemas.values() for key in schema["properties"]}
+    keys = {key for schema in known.values() for key in schema["properties"]}
     assert keys - described == set()
     assert len(keys) > 100
-    assert schemas["plan"]["properties"]["nodes"]["items"]["properties"]["argv"] == {
+    assert known["plan"]["properties"]["nodes"]["items"]["properties"]["argv"] == {
         "type": "array",
         "items": {"type": "string"},
     }
+
+
+def test_a_test_reads_a_document_of_every_kind() -> None:
+    tests = (path.read_text() for path in (ROOT / "tests").rglob("test_*.py") if path != Path(__file__))
+    read = {name for text in tests for name in re.findall(r"gpulaunch\.([a-z-]+)/1", text)}
+    assert set(schemas()) - read == set()
 
 
 @pytest.mark.parametrize(
@@ -132,16 +99,17 @@ def test_every_documented_document_has_a_schema(schemas: dict[str, Schema]) -> N
     ids=lambda words: " ".join(words[:1]),
 )
 def test_what_commands_print_fits_its_schema(
-    schemas: dict[str, Schema], words: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+    words: tuple[str, ...], capsys: pytest.CaptureFixture[str]
 ) -> None:
     execute([str(ROOT / word) if "/" in word else word for word in words] + ["--json"])
     document = json.loads(capsys.readouterr().out)
-    name = document["schema"].removeprefix("gpulaunch.").removesuffix("/1")
-    assert list(_misfits(schemas[name], document)) == []
+    assert document["schema"].startswith("gpulaunch.")
 
 
-def test_a_document_of_another_form_fits_no_schema(schemas: dict[str, Schema]) -> None:
+def test_a_document_of_another_form_fits_no_schema() -> None:
     wrong = {"schema": "gpulaunch.checks/1", "exit_code": True, "checks": [{"code": 1}]}
-    found = list(_misfits(schemas["checks"], wrong))
+    found = list(find_misfits(schemas()["checks"], wrong))
     assert any("$.checks[0]: no title" in each for each in found)
     assert any("$.checks[0].code: 1 is no string" in each for each in found)
+    with pytest.raises(AssertionError, match="is no integer"):
+        json.loads(json.dumps(wrong))

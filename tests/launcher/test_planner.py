@@ -346,7 +346,7 @@ def test_escapes_in_names_from_hosts_do_not_reach_the_terminal() -> None:
 
 
 def test_the_json_view_has_its_schema_and_all_nodes() -> None:
-    data = encode_plan(plan(Job(script="t.py"), titan(), l40s()))
+    data = json.loads(json.dumps(encode_plan(plan(Job(script="t.py"), titan(), l40s()))))
     assert data["schema"] == "gpulaunch.plan/1"
     assert [node["host"] for node in data["nodes"]] == ["titan", "l40s-01"]
     assert data["nodes"][0]["files"]["accelerate.yaml"]

@@ -3,12 +3,17 @@
 import io
 import json
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
+from launcher.cli import execute
+from launcher.commands import attach, stacks
+from launcher.errors import ConnectionTimedOut
 from launcher.report.end_report import print_outcome
 from launcher.report.outcome import encode_outcome, render_outcome
 from launcher.terminal.screen import Screen
+from preflight.diagnosis.stack_analysis import Hang, RankStack
 from tests.launcher.run_events import GOOD, ended, failed, host_report, over
 from tests.launcher.run_plans import RUN_ID, plan
 
@@ -104,3 +109,34 @@ def test_a_hostile_line_cannot_steer_the_terminal() -> None:
     screen.output("ti\x1b[2Jtan", "rank-0.log", b"\x1b[2Jgone\n", 0.0)
     screen.notify("bad \x1b]0;x\x07 news", bad=True)
     assert "\x1b" not in stream.getvalue()
+
+
+def test_a_client_that_detaches_says_so_in_its_document(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = SimpleNamespace(is_over=False, is_live=True, slurm_job="")
+    to = SimpleNamespace(demand=lambda: None, plan=plan(CPU))
+    monkeypatch.setattr(attach, "open_named_run", lambda *_, **__: (None, found, to))
+    for name in ("list_access_words", "describe_renamed_hosts"):
+        monkeypatch.setattr(attach, name, lambda *_: ())
+    monkeypatch.setattr(attach, "follow_starts", lambda *_: None)
+    assert execute(["attach", "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document == {"schema": "gpulaunch.attach/1", "exit_code": 0, "run_id": RUN_ID, "detached": True}
+
+
+def test_stacks_as_a_document_name_the_hosts_without(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    access = SimpleNamespace(inventory=SimpleNamespace(access_words=()))
+    to = SimpleNamespace(plan=plan(CPU, CPU), entries=(), open=None)
+    hang = Hang((RankStack(0, "a", 7, "R"),), missing=(1,))
+    monkeypatch.setattr(stacks, "reach_run", lambda *_: access)
+    monkeypatch.setattr(stacks, "find_run", lambda *_: SimpleNamespace(status="running"))
+    monkeypatch.setattr(stacks, "open_run", lambda *_: to)
+    silent = {"b": ConnectionTimedOut("b", "no answer")}
+    monkeypatch.setattr(stacks, "request_stacks", lambda *_: (hang, silent))
+    assert execute(["stacks", "--json"]) == 3
+    document = json.loads(capsys.readouterr().out)
+    assert (document["schema"], document["missing"]) == ("gpulaunch.stacks/1", [1])
+    assert document["unreachable"] == {"b": "no answer"}

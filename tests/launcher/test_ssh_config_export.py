@@ -101,7 +101,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert "box is left out" in printed.err
     assert execute(["ssh-config", *where, "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
-    assert document["config"] == printed.out
+    assert (document["schema"], document["config"]) == ("gpulaunch.ssh-config/1", printed.out)
     assert list(document["left_out"]) == ["box"]
     assert execute(["ssh-config", *where, "stranger"]) == 2
     told = capsys.readouterr().err

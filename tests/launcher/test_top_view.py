@@ -1,5 +1,6 @@
 """What `gpulaunch top` makes of facts and of the monitor's answers; its JSON and its metrics."""
 
+import json
 import random
 import re
 import time
@@ -214,7 +215,8 @@ def test_commands_begin_with_what_tells_them_apart(argv: tuple[str, ...], shown:
 
 def test_the_document_says_null_where_nothing_is_known() -> None:
     lost = host("lost", busy(0), phase="lost", note="no route", fix="look")
-    found = encode_view(fleet(host("a", gpu(0, power_w=None), busy(1)), lost, runs=(RUN,)))
+    view = fleet(host("a", gpu(0, power_w=None), busy(1)), lost, runs=(RUN,))
+    found = json.loads(json.dumps({**encode_view(view), "exit_code": 0}))
     assert found["schema"] == "gpulaunch.top/1"
     idle, held = found["hosts"][0]["gpus"]
     assert (idle["power_w"], idle["free"], held["free"]) == (None, True, False)

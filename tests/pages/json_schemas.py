@@ -10,6 +10,7 @@ import enum
 import importlib
 import inspect
 import re
+import sys
 import types
 import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -18,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from preflight.facts.json_codec import encode
+from preflight.facts.missing import Missing
 
 ROOT = Path(__file__).parents[2]
 INTERNAL = frozenset({"expected", "launch", "reap", "restart-order"})
@@ -40,8 +42,13 @@ _BUILTINS = {
     "float": float,
     "round": float,
     "bool": bool,
+    "any": bool,
+    "all": bool,
     "one_line": str,
 }
+_EMPTY: Schema = {"type": "array", "items": {}}
+"""Of a list without items."""
+_METHODS = {"decode": str, "join": str, "time": float, "monotonic": float}
 _SAME = frozenset({"list", "tuple", "sorted", "encode", "max", "min", "sum", "replace"})
 """Functions of which the result has the form of their first argument."""
 
@@ -78,6 +85,8 @@ def _together(schemas: Sequence[Schema], name: str) -> Schema:
 
 def _any_of(schemas: Iterable[Schema]) -> Schema:
     parts = [part for each in schemas for part in each.get("anyOf", (each,))]
+    listed = [part for part in parts if part.get("type") == "array" and part != _EMPTY]
+    parts = [part for part in parts if part != _EMPTY] if listed else parts
     unique = [part for at, part in enumerate(parts) if part not in parts[:at]]
     return {} if {} in unique else unique[0] if len(unique) == 1 else {"anyOf": unique}
 
@@ -110,13 +119,26 @@ def _object(properties: Schema, required: Iterable[str]) -> Schema:
     return {"type": "object", "properties": properties, "required": sorted(required)}
 
 
+@cache
 def _hints(of: Any) -> dict[str, Any]:
+    """Return the annotations of a class, a function or a click command; other values have none."""
+    of = getattr(of, "callback", of)
+    if not (inspect.isclass(of) or inspect.isfunction(of) or inspect.ismethod(of)):
+        return {}
     try:
         return typing.get_type_hints(of)
-    except NameError:  # one names a module that is imported for type checkers alone
-        return {name: kind for name, kind in inspect.get_annotations(of).items() if not isinstance(kind, str)}
-    except TypeError:  # neither a class nor a function
-        return {}
+    except NameError:  # one names what is imported for type checkers alone
+        return typing.get_type_hints(of, localns=_names_for_checkers(of.__module__))
+
+
+@cache
+def _names_for_checkers(module: str) -> dict[str, Any]:
+    """Return what a module defines where TYPE_CHECKING is true."""
+    names: dict[str, Any] = {}
+    for block in ast.parse(inspect.getsource(sys.modules[module])).body:
+        if isinstance(block, ast.If) and getattr(block.test, "id", "") == "TYPE_CHECKING":
+            exec(compile(ast.Module(block.body, []), module, "exec"), names)
+    return names
 
 
 class _Module:
@@ -132,10 +154,8 @@ class _Module:
         answers = {self._name(call.args[0]) for call in calls if getattr(call.func, "id", "") == "Answer"} - {
             ""
         }
-        for function in ast.walk(self.tree):
-            if not isinstance(function, ast.FunctionDef):
-                continue
-            scope = _Scope(self.values, function)
+        for owner, function in self._functions():
+            scope = _Scope(self.values, function, owner)
             for node in ast.walk(function):
                 if isinstance(node, ast.Dict):
                     pairs = zip(node.keys, node.values, strict=True)
@@ -146,6 +166,14 @@ class _Module:
                     keys |= {"schema": {"type": "string"}, "exit_code": {"type": "integer"}}
                     yield from ((name, _object(keys, keys)) for name in answers or {"removal"})
 
+    def _functions(self) -> Iterator[tuple[Mapping[str, Any], ast.FunctionDef]]:
+        """Yield each function, and what holds it: the module or a class."""
+        for node in self.tree.body:
+            is_class = isinstance(node, ast.ClassDef)
+            for each in node.body if isinstance(node, ast.ClassDef) else [node]:
+                if isinstance(each, ast.FunctionDef):
+                    yield vars(self.values[node.name]) if is_class else self.values, each
+
     def _name(self, value: ast.expr) -> str:
         """Return the name of a document by the text of its schema or by the constant that has it."""
         found = _NAME.fullmatch(_text(value) or str(self.values.get(getattr(value, "id", ""))))
@@ -155,16 +183,28 @@ class _Module:
 class _Scope:
     """What the names of a function stand for: their annotations, or the expressions that they are given."""
 
-    def __init__(self, values: Mapping[str, Any], function: ast.FunctionDef) -> None:
+    def __init__(
+        self, values: Mapping[str, Any], function: ast.FunctionDef, owner: Mapping[str, Any] | None = None
+    ) -> None:
+        """`owner` is the class of a method."""
         self._values = values
         self._function = function
-        self._kinds = _hints(values.get(function.name))
+        self._kinds = dict(_hints((values if owner is None else owner).get(function.name)))
         self._given: dict[str, ast.expr] = {}
+        self._inner: dict[str, ast.FunctionDef] = {}
         for node in ast.walk(function):
-            if isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
-                target = node.targets[0] if isinstance(node, ast.Assign) else node.target
-                if isinstance(target, ast.Name):
-                    self._given.setdefault(target.id, node.value)
+            if isinstance(node, ast.FunctionDef) and node is not function:
+                self._inner[node.name] = node
+            elif isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
+                self._give(node.targets[0] if isinstance(node, ast.Assign) else node.target, node.value)
+        self._enter(node for node in ast.walk(function) if isinstance(node, ast.For))
+
+    def _give(self, target: ast.expr, value: ast.expr) -> None:
+        if isinstance(target, ast.Name):
+            self._given.setdefault(target.id, value)
+        elif isinstance(target, ast.Tuple):
+            for place, part in enumerate(target.elts):
+                self._give(part, ast.Subscript(value, ast.Constant(place)))
 
     def returned(self) -> Schema:
         """Return the schema of what the function returns."""
@@ -198,23 +238,38 @@ class _Scope:
             case ast.BoolOp():
                 return _any_of(map(self.schema, node.values))
             case ast.List() | ast.Tuple():
-                items = _any_of(map(self.schema, node.elts)) if node.elts else {}
-                return {"type": "array", "items": items}
+                return (
+                    {"type": "array", "items": _any_of(map(self.schema, node.elts))} if node.elts else _EMPTY
+                )
             case ast.ListComp() | ast.GeneratorExp():
                 self._enter(node.generators)
                 return {"type": "array", "items": self.schema(node.elt)}
             case ast.DictComp():
                 self._enter(node.generators)
                 return {"type": "object", "additionalProperties": self.schema(node.value)}
+            case ast.Call(func=ast.Name(id="partial"), args=[made, *words]):
+                return self.schema(ast.Call(made, words, []))
             case ast.Call(func=ast.Name(id=name)):
                 return self._call(node, name)
             case ast.Name(id=name) if name in self._given and name not in self._kinds:
-                return self.whole(self._given[name])
+                found = self.whole(self._given[name])
+                return {**found, "items": self._appended(name)} if found == _EMPTY else found
         return schema_of(self.kind(node))
+
+    def _appended(self, name: str) -> Schema:
+        """Return the schema of what the function appends to an empty list."""
+        calls = (node for node in ast.walk(self._function) if isinstance(node, ast.Call))
+        return _any_of(
+            self.schema(call.args[0]) for call in calls if ast.unparse(call.func) == f"{name}.append"
+        )
 
     def _call(self, node: ast.Call, name: str) -> Schema:
         if name in _SAME and node.args:
-            return self.schema(node.args[0])
+            made = self.schema(node.args[0])
+            is_keys = name in ("list", "tuple", "sorted") and made.get("type") == "object"
+            return {"type": "array", "items": {"type": "string"}} if is_keys else made
+        if name in self._inner:
+            return _Scope(self._values, self._inner[name]).returned()
         if name == "dict":
             held = self.schema(node.args[0])
             return held if held.get("type") == "object" else {"type": "object"}
@@ -236,26 +291,34 @@ class _Scope:
                 required |= set(more.get("required", ()))
         return _object(properties, required)
 
-    def _enter(self, generators: Sequence[ast.comprehension]) -> None:
-        """Learn what the names of a comprehension stand for."""
-        for each in generators:
-            args = typing.get_args(self.kind(each.iter))
-            item = args[0] if (args and args[-1] is ...) or len(args) == 1 else None
-            if isinstance(each.target, ast.Name):
-                self._kinds[each.target.id] = item
-            elif isinstance(each.target, ast.Tuple):
-                parts = typing.get_args(item) or [None] * len(each.target.elts)
-                for target, part in zip(each.target.elts, parts, strict=False):
-                    self._kinds[getattr(target, "id", "")] = part
+    def _enter(self, loops: Iterable[ast.comprehension | ast.For]) -> None:
+        """Learn what the names of loops stand for."""
+        for each in loops:
+            self._learn(each.target, _item(self.kind(each.iter)))
+
+    def _learn(self, target: ast.expr, kind: Any) -> None:
+        if isinstance(target, ast.Name):
+            self._kinds[target.id] = kind
+        elif isinstance(target, ast.Tuple):
+            for place, part in enumerate(target.elts):
+                self._learn(part, _item(kind, place))
 
     def kind(self, node: ast.expr) -> Any:
         """Return the annotation of a value, None where nothing says it."""
         match node:
             case ast.Name(id=name):
-                known = self._kinds.get(name)
-                return self.kind(self._given[name]) if known is None and name in self._given else known
+                if name in self._kinds or name not in self._given:
+                    plain = type(self._values.get(name))
+                    return self._kinds.get(
+                        name, plain if plain in _SCALARS and name in self._values else None
+                    )
+                return self.kind(self._given[name])
             case ast.Attribute():
                 return _attribute(self.kind(node.value), node.attr)
+            case ast.Subscript(value=ast.Tuple(elts=parts), slice=ast.Constant(value=int(place))):
+                return self.kind(parts[place])
+            case ast.Subscript(value=held, slice=ast.Constant(value=int(place))):
+                return _item(self.kind(held), place)
             case ast.Call(func=ast.Attribute(value=owner, attr="items")):
                 args = typing.get_args(self.kind(owner))
                 return Sequence[tuple[args]] if len(args) == 2 else None  # type: ignore[valid-type]
@@ -263,14 +326,23 @@ class _Scope:
                 return self.kind(first)
             case ast.Call(func=ast.Name(id=name)):
                 return _BUILTINS.get(name) or _hints(self._values.get(name)).get("return")
+            case ast.Call(func=ast.Attribute(attr=name)) if name in _METHODS:
+                return _METHODS[name]
             case ast.Call(func=ast.Attribute(value=owner, attr=name)):
                 return _hints(_attribute(self.kind(owner), name, bound=True)).get("return")
         return None
 
 
+def _item(kind: Any, place: int = 0) -> Any:
+    """Return the annotation of an item, None where nothing says it; one of a mapping is a key."""
+    args = typing.get_args(kind)
+    one = typing.get_origin(kind) is not tuple or args[-1] is ...
+    return None if not args or isinstance(kind, types.UnionType) else args[0 if one else place]
+
+
 def _attribute(owner: Any, name: str, *, bound: bool = False) -> Any:
     """Return the annotation of an attribute of a class, or the function of a method."""
-    parts = [each for each in typing.get_args(owner) or (owner,) if each is not type(None)]
+    parts = [each for each in typing.get_args(owner) or (owner,) if each not in (type(None), Missing)]
     if len(parts) != 1 or not isinstance(parts[0], type):
         return None
     if name == "value" and issubclass(parts[0], enum.Enum):
@@ -278,7 +350,9 @@ def _attribute(owner: Any, name: str, *, bound: bool = False) -> Any:
     held = getattr(parts[0], name, None)
     if bound:
         return held
-    return _hints(held.fget).get("return") if isinstance(held, property) else _hints(parts[0]).get(name)
+    if isinstance(held, property):
+        return _hints(held.fget).get("return")
+    return _hints(parts[0]).get(name) or _hints(parts[0].__init__).get(name)
 
 
 def _is_plain(hint: Any) -> bool:
