@@ -41,9 +41,9 @@ from preflight.diagnosis.result import BENIGN, UNKNOWN, Diagnosis
 def command(logs: tuple[str, ...], *, as_json: bool, runs: Path) -> None:
     """Say what killed a run, how sure that is, the lines that prove it, and what to do.
 
-    FILE is any log or terminal paste, of one rank or many; RUN is the name of a run, for the newest of that
-    name, the first characters of its id, or `last`, the default; - is stdin. Several are read as one run, put
-    in order by the times they carry.
+    FILE is any log or terminal paste, of one rank or many; RUN is a run's name, the start or the last six of
+    its id, or `last` (the default); - is stdin. Several are read as one run, put in order by the times they
+    carry.
     """
     if not logs and _is_log_piped():
         echo("standard input is not read; gpulaunch diagnose - reads it", err=True)

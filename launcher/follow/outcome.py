@@ -192,7 +192,8 @@ def _verdict(state: RunState) -> tuple[Verdict, int, str]:
         return "verification_failed", ExitCode.VERIFICATION_FAILED, state.verification.mismatches[0]
     if state.nodes.refused:
         first = state.nodes.refused[0]
-        return "aborted", ExitCode.ABORTED, f"{first.host}: {first.why}"
+        fix = f"; fix: {first.fix}" if first.fix else ""
+        return "aborted", ExitCode.ABORTED, f"{first.host}: {first.why}{fix}"
     cause = state.root_cause
     if state.job_ends is not None and (cause is None or cause.at >= state.job_ends.at - _NOTICE_SLACK_S):
         return "interrupted", ExitCode.INTERRUPTED, state.job_ends.why

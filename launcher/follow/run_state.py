@@ -127,7 +127,7 @@ class RunState:
                 self.nodes[host].disconnected = False
             case StartRefused():
                 self.nodes.close(event.host).refused = event
-                yield from self._stop_others(f"{event.host}: {event.why}", event.fix)
+                yield from self._stop_others(f"{event.host}: {event.why}")
             case HostReport():
                 yield from self._host_report(event)
             case HostEnded():
@@ -373,8 +373,6 @@ class RunState:
         if not self._over and (hosts := self.nodes.open_hosts):
             yield StopHosts(hosts, grace_s, why, failed=failed)
 
-    def _stop_others(self, why: str, fix: str = "") -> Iterator[Action]:
-        if fix:
-            yield Notify(f"{why}; fix: {fix}", bad=True)
+    def _stop_others(self, why: str) -> Iterator[Action]:
         if not self.stopping:
             yield from self._stop_all(why, FAILURE_GRACE_S, failed=True)
