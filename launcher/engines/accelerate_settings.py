@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import field, replace
 from typing import Any, TypeAlias
 
-from launcher.engines.command_line import values
+from launcher.engines.command_line import options, values
 from launcher.engines.command_line.parsed_command import OptionUse, Request
 from launcher.engines.command_line.tables.names import names
 from launcher.errors import CommandRefused
@@ -46,19 +46,19 @@ _KEPT_KEYS = ("debug", "enable_cpu_affinity", "downcast_bf16")
 _OWNED_KEYS: Mapping[str, tuple[object, str]] = {
     # key: what needs no mention, what replaces the rest
     "compute_environment": ("LOCAL_MACHINE", ""),
-    "num_processes": (-1, "the plan counts the processes of each host from its GPUs"),
+    "num_processes": (-1, options.FROM_PLAN),
     "num_machines": (None, "the hosts are those of --hosts"),
-    "machine_rank": (0, "ranks follow from the order of the hosts"),
-    "gpu_ids": ("all", "read as GPUs of each host; the plan names them by UUID"),
-    "main_process_ip": (None, "the plan takes the first host's address, as the others reach it"),
-    "main_process_port": (None, "read as the main port; gpulaunch takes another free one when it is busy"),
+    "machine_rank": (0, options.FROM_RANKS),
+    "gpu_ids": ("all", options.FROM_GPUS),
+    "main_process_ip": (None, options.FROM_MAIN),
+    "main_process_port": (None, options.FROM_PORT),
     "rdzv_backend": ("static", "every host joins a static rendezvous at the main host"),
     "use_cpu": (False, "read as gpus: none"),
-    "mixed_precision": (None, "read as precision; decided for the GPUs of all hosts"),
+    "mixed_precision": (None, options.FROM_PRECISION),
     "main_training_function": ("main", "for notebooks and TPUs only"),
     "mpirun_config": (None, "no MPI starts the processes"),
     "tpu_use_cluster": (False, "gpulaunch launches on no TPU"),
-    "fp16": (None, "read as precision; decided for the GPUs of all hosts"),
+    "fp16": (None, options.FROM_PRECISION),
     **dict.fromkeys(
         names(
             "same_network dynamo_backend command_file commands tpu_name tpu_zone tpu_use_sudo tpu_vm tpu_env"
@@ -66,12 +66,11 @@ _OWNED_KEYS: Mapping[str, tuple[object, str]] = {
         (None, ""),
     ),
 }
-_FROM_FILTER = "read as hosts and their GPUs; DeepSpeed's own launcher does not run"
 _DEEPSPEED_OWNED = {
     "deepspeed_multinode_launcher": "forced to standard: DeepSpeed's launchers would start ranks again",
     "deepspeed_hostfile": "gpulaunch reads hosts and slots from it; DeepSpeed's launcher does not run",
-    "deepspeed_inclusion_filter": _FROM_FILTER,
-    "deepspeed_exclusion_filter": _FROM_FILTER,
+    "deepspeed_inclusion_filter": options.FROM_FILTER,
+    "deepspeed_exclusion_filter": options.FROM_FILTER,
 }
 
 

@@ -109,6 +109,8 @@ FROM_MAIN = "the plan takes the first host's address, as the others reach it"
 FROM_PORT = "read as the main port; gpulaunch takes another free one when it is busy"
 FROM_RANKS = "ranks follow from the order of the hosts"
 FROM_GPUS = "read as GPUs of each host; the plan names them by UUID"
+FROM_PRECISION = "read as precision; decided for the GPUs of all hosts"
+FROM_FILTER = "read as hosts and their GPUs; DeepSpeed's own launcher does not run"
 
 MAIN = (
     owned("--master_addr", FROM_MAIN, sets="main_address"),

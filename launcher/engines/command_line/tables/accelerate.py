@@ -1,11 +1,13 @@
 """The options of `accelerate launch` (1.15)."""
 
 from launcher.engines.command_line.options import (
+    FROM_FILTER,
     FROM_GPUS,
     FROM_HOSTS,
     FROM_MAIN,
     FROM_PLAN,
     FROM_PORT,
+    FROM_PRECISION,
     FROM_RANKS,
     STATIC_RENDEZVOUS,
     LauncherOption,
@@ -25,7 +27,6 @@ _NO_AWS = "leave it out, and name the hosts with --hosts"
 _STANDARD = (
     "DeepSpeed's own multi-node launchers are replaced by torch's (deepspeed_multinode_launcher: standard)"
 )
-_FILTER = "read as hosts and their GPUs; DeepSpeed's own launcher does not run"
 
 GENERAL: tuple[LauncherOption, ...] = (
     owned(
@@ -37,11 +38,7 @@ GENERAL: tuple[LauncherOption, ...] = (
     owned("--cpu", "read as gpus: none", values=0, sets="on_cpu"),
     owned("--multi_gpu", _SET, values=0),
     owned(
-        "--mixed_precision",
-        "read as precision; decided for the GPUs of all hosts",
-        kind="precision",
-        sets="precision",
-        choices="no fp16 bf16 fp8",
+        "--mixed_precision", FROM_PRECISION, kind="precision", sets="precision", choices="no fp16 bf16 fp8"
     ),
     owned("--num_processes", FROM_PLAN, kind="int", sets="total"),
     owned("--num_machines", FROM_HOSTS, kind="int", sets="nodes"),
@@ -89,8 +86,8 @@ _DEEPSPEED = (
     kept("--use_deepspeed", "`distributed_type: DEEPSPEED`", values=0),
     kept("--deepspeed_config_file", "the file travels to every host", sets="deepspeed_config"),
     owned("--deepspeed_hostfile", "gpulaunch reads the hosts and their slots from it", sets="hostfile"),
-    owned("--deepspeed_exclusion_filter", _FILTER, kind="node_filters", sets="exclude"),
-    owned("--deepspeed_inclusion_filter", _FILTER, kind="node_filters", sets="include"),
+    owned("--deepspeed_exclusion_filter", FROM_FILTER, kind="node_filters", sets="exclude"),
+    owned("--deepspeed_inclusion_filter", FROM_FILTER, kind="node_filters", sets="include"),
     owned("--deepspeed_multinode_launcher", _STANDARD),
     *each(kept, "--zero_stage --gradient_accumulation_steps", kind="int"),
     *each(kept, "--offload_optimizer_device --offload_param_device --offload_optimizer_nvme_path"),
