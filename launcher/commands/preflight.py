@@ -21,6 +21,8 @@ from launcher.commands._param_types import (
     ignore_option,
 )
 
+_OF_HOSTS = "--deep --max-age --transport --identity-file --accept-new-host-keys --parallel"
+
 
 @click.command()
 @hosts_argument
@@ -76,9 +78,10 @@ from launcher.commands._param_types import (
     " --verbose --transport --deep --max-age",
     "prints one line about this node",
 )
-@excludes("--from", "--from-smi --deep --max-age --transport", "judges files and asks no host")
-@excludes("--from-smi", "--deep --max-age --transport", "judges files and asks no host")
-@excludes("--json", "--jsonl", "prints one document")
+@excludes("--from", f"--from-smi {_OF_HOSTS}", "judges files and asks no host")
+@excludes("--from-smi", _OF_HOSTS, "judges files and asks no host")
+@excludes("--json", "--jsonl --verbose", "prints one document")
+@excludes("--jsonl", "--verbose", "prints documents")
 @needs("--facts", "--json --jsonl")
 @needs("--seconds --step-timeout --save-expect", "--deep")
 def command(hosts: tuple[str, ...], **given: Any) -> int:

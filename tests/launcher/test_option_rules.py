@@ -25,6 +25,9 @@ preflight --from HERE --deep            | --from judges files and asks no host: 
 preflight --from HERE --from-smi HERE   | --from-smi
 preflight --from-smi HERE --max-age 1h  | --max-age
 preflight --from HERE --transport ssh   | --transport
+preflight --from-smi HERE --parallel 2  | --parallel
+preflight --json -v                     | --json prints one document: --verbose would have no effect
+preflight --jsonl -v                    | --jsonl prints documents
 preflight --json --jsonl                | --json prints one document
 preflight --facts                       | --facts has no effect without --json or --jsonl
 preflight --seconds 3                   | --seconds has no effect without --deep
