@@ -116,29 +116,15 @@ class Engine(Protocol):
 class EngineRow:
     """An engine of the table."""
 
-    module: str  # of this package; its ENGINE is the engine
-    traits: EngineTraits
-    doc: str
+    traits: EngineTraits  # with the name of its module, of which ENGINE is the engine
     opens_port_alone: bool = False  # whether even a world of one rank meets on the main port
 
 
 ENGINES: Mapping[str, EngineRow] = {
-    "accelerate": EngineRow(
-        "accelerate",
-        EngineTraits("accelerate", ("torch", "accelerate")),
-        "accelerate launch, configured by one YAML file per node",
-    ),
-    "torchrun": EngineRow(
-        "torchrun",
-        EngineTraits("torchrun", ("torch",), sets_precision=False),
-        "torchrun (torch.distributed.run) with a static rendezvous; accelerate need not be installed",
-        opens_port_alone=True,
-    ),
+    "accelerate": EngineRow(EngineTraits("accelerate", ("torch", "accelerate"))),
+    "torchrun": EngineRow(EngineTraits("torchrun", ("torch",), sets_precision=False), opens_port_alone=True),
     "command": EngineRow(
-        "command",
-        EngineTraits("command", (), once_per_host=True, sets_precision=False),
-        "a command of the user's, once per host, which starts the ranks itself",
-        opens_port_alone=True,
+        EngineTraits("command", (), once_per_host=True, sets_precision=False), opens_port_alone=True
     ),
 }
 SELECTABLE = ("accelerate", "torchrun")
@@ -147,7 +133,7 @@ SELECTABLE = ("accelerate", "torchrun")
 
 def load_engine(name: str) -> Engine:
     """Return an engine of the table by its name."""
-    engine: Engine = import_module(f"launcher.engines.{ENGINES[name].module}").ENGINE
+    engine: Engine = import_module(f"launcher.engines.{ENGINES[name].traits.name}").ENGINE
     return engine
 
 

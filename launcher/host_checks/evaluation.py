@@ -90,7 +90,6 @@ def evaluate_facts(
         seconds=0.0,
         would_use=use and replace(use, fix=complete_commands(use.fix, how.access_words)),
         not_collected=_not_collected(ordered, settled) if how.from_file else (),
-        clocks=dict(clocks or {}),
         script=script,
     )
 

@@ -6,7 +6,6 @@ from launcher.config.inventory import HostEntry
 from launcher.errors import HostError
 from launcher.text import group_alike
 from preflight.checks.finding import Finding, exit_code
-from preflight.checks.registry import ClockOffset
 from preflight.facts.host import HostFacts, Reach
 from preflight.facts.script import ScriptAnalysis
 from preflight.frozen import dataclass
@@ -38,7 +37,6 @@ class PreflightResult:
     seconds: float
     would_use: LaunchPreview | None = None
     not_collected: tuple[str, ...] = ()  # checks that this source holds no facts for
-    clocks: dict[str, ClockOffset] = field(default_factory=dict)
     script: ScriptAnalysis | None = None  # as it lies on the main host, or will
     _by_host: dict[str, tuple[Finding, ...]] = field(
         init=False, compare=False, repr=False

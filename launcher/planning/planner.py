@@ -88,7 +88,6 @@ def decide_launch(
             "no", (DecisionReason("the precision is that of the DeepSpeed config file", "accelerate config"),)
         )
     edit = align_args(job, decision.mixed_precision, script)
-    decision = replace(decision, script_args=edit.args)
     size = sum(len(node.slots) for node in ranks.values())
     address, why_address = choose_main_address(hosts)
     port = _choose_port(hosts[0][1], job, engine, size, avoid_ports)

@@ -48,7 +48,6 @@ class RunFiles:
     """A run as it is kept locally. Documents that do not exist are {}; their text is untrusted."""
 
     run_id: str
-    directory: Path
     plan: Mapping[str, Any]
     outcome: Mapping[str, Any]
     source: Mapping[str, Any]
@@ -82,7 +81,6 @@ def read_run(directory: Path) -> RunFiles:
     behind = outcome.get("clock_offset_s")
     return RunFiles(
         run_id=str(plan.get("run_id") or directory.name),
-        directory=directory,
         plan=plan,
         outcome=outcome,
         source=read_kept_source(directory),

@@ -61,11 +61,6 @@ class BottomArea:
         self._shown = shown
         return True
 
-    def clear(self) -> None:
-        """Take the rows away; the cursor is where the next line goes."""
-        if self._shown:
-            self.draw((), ())
-
     def _erasing(self) -> str:
         """Return what clears the rows, counted as they are after a window has become narrower."""
         if not self._widths:

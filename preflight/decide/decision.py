@@ -21,9 +21,6 @@ class Decision:
     mixed_precision: Precision
     reasons: tuple[DecisionReason, ...]
     requested: str = ""
-    script_args: tuple[
-        str, ...
-    ] = ()  # from `precision_args:` of the run config: how this script takes its precision
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,13 +14,11 @@ class GpuSelection:
     """The GPUs a job may use on one host. A bad candidate stops a launch unless enough others remain.
 
     `not_found` are the indices and UUIDs that were named (in the job or in hosts.yaml) and do not exist.
-    `excluded` are GPUs that an administrator keeps from compute (Prohibited) while others remain.
     """
 
     candidates: frozenset[int]
     needed: int
     not_found: tuple[int | str, ...] = ()
-    excluded: frozenset[int] = frozenset()
 
 
 def select_gpus(facts: HostFacts, job: Job, allowed: GpuRequest = "all") -> GpuSelection:
@@ -38,13 +36,11 @@ def select_gpus(facts: HostFacts, job: Job, allowed: GpuRequest = "all") -> GpuS
         indices = frozenset(gpu.index for gpu in chosen)
         return GpuSelection(indices, len(indices), (*unlisted, *absent))
     prohibited = frozenset(gpu.index for gpu in permitted if gpu.compute_mode == "prohibited")
-    usable = frozenset(gpu.index for gpu in permitted) - prohibited
-    if not usable:
-        usable, prohibited = prohibited, frozenset()
+    usable = frozenset(gpu.index for gpu in permitted) - prohibited or prohibited
     needed = job.gpus if isinstance(job.gpus, int) else len(usable)
     if job.command.ranks_wanted(facts.host) is not None and not isinstance(job.gpus, int):
         needed = min(1, len(usable))  # the plan takes what is free, and says so
-    return GpuSelection(usable, needed, unlisted, prohibited)
+    return GpuSelection(usable, needed, unlisted)
 
 
 def _named(gpus: Iterable[Gpu], request: GpuRequest) -> tuple[list[Gpu], tuple[int | str, ...]]:

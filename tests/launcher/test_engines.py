@@ -27,11 +27,11 @@ MODULES = {"accelerate": accelerate.MODULE, "torchrun": torchrun.MODULE}
 def test_every_engine_module_is_one_row() -> None:
     modules = Path(launcher.engines.__path__[0]).glob("*.py")
     lying = {path.stem for path in modules if "\nENGINE: " in path.read_text()}
-    assert lying == {row.module for row in ENGINES.values()}
+    assert lying == {row.traits.name for row in ENGINES.values()}
 
 
 def test_outside_its_package_no_engine_is_imported_but_through_the_table() -> None:
-    modules = {f"{PACKAGE}.{row.module}" for row in ENGINES.values()}
+    modules = {f"{PACKAGE}.{row.traits.name}" for row in ENGINES.values()}
     assert {row.traits.name for row in ENGINES.values()} == set(ENGINES)
     users = {name for name, found in edges().items() if found & modules and not name.startswith(PACKAGE)}
     assert users == set()

@@ -61,7 +61,6 @@ def test_an_overruled_precision_is_shown_as_old_new_and_why() -> None:
 def test_the_script_is_told_the_same_precision() -> None:
     job = Job(script="train.py", args=("--bf16", "--epochs", "3"), precision_args=TABLE)
     made = plan(job, titan(), l40s())
-    assert made.precision.script_args == ("--epochs", "3", "--fp16")
     for node in made.nodes:
         assert node.argv[-4:] == ("train.py", "--epochs", "3", "--fp16")
     assert any(line.startswith("script arguments --bf16 -> --fp16:") for line in changes(made))
