@@ -24,7 +24,7 @@ _parse = json.loads
 
 def watch_documents() -> None:
     """From now on `json.loads` in a module of tests raises AssertionError where a document does not fit."""
-    json.loads = _parse_and_check
+    vars(json)["loads"] = _parse_and_check
 
 
 def _parse_and_check(text: str | bytes | bytearray, **options: Any) -> Any:

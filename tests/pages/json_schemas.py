@@ -169,10 +169,10 @@ class _Module:
     def _functions(self) -> Iterator[tuple[Mapping[str, Any], ast.FunctionDef]]:
         """Yield each function, and what holds it: the module or a class."""
         for node in self.tree.body:
-            is_class = isinstance(node, ast.ClassDef)
+            owner = vars(self.values[node.name]) if isinstance(node, ast.ClassDef) else self.values
             for each in node.body if isinstance(node, ast.ClassDef) else [node]:
                 if isinstance(each, ast.FunctionDef):
-                    yield vars(self.values[node.name]) if is_class else self.values, each
+                    yield owner, each
 
     def _name(self, value: ast.expr) -> str:
         """Return the name of a document by the text of its schema or by the constant that has it."""
@@ -265,9 +265,9 @@ class _Scope:
 
     def _call(self, node: ast.Call, name: str) -> Schema:
         if name in _SAME and node.args:
-            made = self.schema(node.args[0])
-            is_keys = name in ("list", "tuple", "sorted") and made.get("type") == "object"
-            return {"type": "array", "items": {"type": "string"}} if is_keys else made
+            held = self.schema(node.args[0])
+            is_keys = name in ("list", "tuple", "sorted") and held.get("type") == "object"
+            return {"type": "array", "items": {"type": "string"}} if is_keys else held
         if name in self._inner:
             return _Scope(self._values, self._inner[name]).returned()
         if name == "dict":
@@ -352,7 +352,7 @@ def _attribute(owner: Any, name: str, *, bound: bool = False) -> Any:
         return held
     if isinstance(held, property):
         return _hints(held.fget).get("return")
-    return _hints(parts[0]).get(name) or _hints(parts[0].__init__).get(name)
+    return _hints(parts[0]).get(name) or _hints(_attribute(owner, "__init__", bound=True)).get(name)
 
 
 def _is_plain(hint: Any) -> bool:
