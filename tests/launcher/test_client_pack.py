@@ -19,7 +19,7 @@ from tests.launcher.sources import OURS, imports, is_on_host, reached, shown, to
 ENTRIES = (
     "launcher.restart.on_host",
     # Imported by names that are put together.
-    *(f"launcher.engines.{engine.module}" for engine in ENGINES.values()),
+    *(f"launcher.engines.{engine.traits.name}" for engine in ENGINES.values()),
     *(f"preflight.checks.{name}" for name in runner.MODULES),
 )
 NOT_INSTALLED = {
