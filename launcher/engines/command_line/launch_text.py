@@ -20,6 +20,7 @@ from launcher.engines.command_line.parsed_command import MissingValue
 from launcher.engines.command_line.shell.aliases import read_aliases, without_functions
 from launcher.engines.command_line.shell.blocks import LEAVES
 from launcher.engines.command_line.shell.bracket_tests import Answer, Files
+from launcher.engines.command_line.shell.command_substitution import reads_output
 from launcher.engines.command_line.shell.commands import CommandReader
 from launcher.engines.command_line.shell.missing_values import without_values
 from launcher.engines.command_line.shell.pipelines import predict_output
@@ -108,6 +109,7 @@ class _Launches:
         if "\0" in text:
             raise CommandRefused("the text has a NUL character, which no command has", "paste it as text")
         shell.blocks.fatal = frozenset(["set -e"] if _ERREXIT_OF_FILE.match(text) else [])
+        shell.values.read_output = reads_output(shell, Replays(commands_text))
         reader = CommandReader(commands_text(text), shell, Replays(commands_text))
         for words, end in reader.commands():
             self.ended = "|" if shell.is_piped else self.ended
@@ -196,7 +198,7 @@ class _Launches:
         elif sentence := explain_empty(words) or side_commands.explain_drop(words, after=bool(self.found)):
             shell.dropped.append(sentence)
             self.is_left_out = self.is_behind
-            self.printed = predict_output([[word.text for word in words]]) or self.printed
+            self.printed = (predict_output([word.text for word in words]) or self.printed).rstrip("\n")
         elif self.is_behind and self._is_left_behind(words):
             self.is_left_out = True
         elif self.is_behind or not shell.prepare(words):

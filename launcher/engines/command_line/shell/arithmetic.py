@@ -64,7 +64,7 @@ def evaluate_arithmetic(text: str, values: Values) -> int | None:
 
     def number(match: re.Match[str]) -> str:
         is_argument = match[2] is not None and given is not None
-        value = given_argument(given or (), int(match[2]), 0).text if is_argument else values.get(match[1])
+        value = given_argument(given or (), int(match[2])) if is_argument else values.get(match[1])
         return f"({value})" if isinstance(value, str) and _ARITHMETIC.fullmatch(value.strip()) else "\0"
 
     filled = _OPERAND.sub(number, text[:400].replace('"', "").replace("$#", str(len(given or ())))).strip()

@@ -10,6 +10,7 @@ OPENERS = {"$(": ")", "${": "}", "$[": "]", "<(": ")", ">(": ")"}
 """Of expansions, and what closes each."""
 
 CLOSERS = {"if": "fi", "case": "esac", "{": "}", **dict.fromkeys(("for", "while", "until", "select"), "done")}
+_CASE = re.compile(r"(?<![\w$./-])(?:case(?=[ \t]+[^\n;&|()]{1,200}[ \t\n]in\b)|esac\b)")
 _MOST_TEXTS = 50
 """In place, within one expansion: each is a search to the end of the text."""
 
@@ -77,8 +78,12 @@ def closing(text: str, at: int) -> int:
             here += 1
         elif char in '`"':
             open_.append(char)
-        elif char == "(" and top == ")":
+        elif char == "#" and top in (")", "esac") and text[here - 2] in " \t\n;(":
+            here = max(text.find("\n", here), here)
+        elif char == "(" and top in (")", "esac"):
             open_.append(")")
+        elif char in "ce" and top in (")", "esac") and (word := _CASE.match(text, here - 1)) is not None:
+            open_.append("esac") if word[0] == "case" else open_.pop() if top == "esac" else None
         elif char == "'" and top not in ('"', ""):
             end = text.find("'", here)
             here = len(text) if end < 0 else end + 1

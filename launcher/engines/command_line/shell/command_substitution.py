@@ -1,182 +1,192 @@
-"""What `$(...)` prints where its answer follows from the text alone. Pure, and nothing is run.
+"""What `$(...)` prints where the text says it: its commands are read as those around it. Pure.
 
-The directory of the text's script (`$(dirname $0)`) is the one that it is pasted in, and `$(date +%F)` is the
-time that EPOCHSECONDS gives, as in bash.
+Known are commands of the shell and small programs whose input the text gives; any other leaves it without a
+value. The directory of the text's script (`$(dirname $0)`) is the one that it is pasted in, and `$(date +%F)`
+is the time that EPOCHSECONDS gives, as in bash.
 """
 
 import posixpath
 import time
+from collections.abc import Callable, Sequence
+from copy import copy
 
 from launcher.engines.command_line.shell.arithmetic import evaluate_arithmetic
-from launcher.engines.command_line.shell.braces import expand_braces
-from launcher.engines.command_line.shell.pipelines import predict_output
-from launcher.engines.command_line.shell.variables import DEEPEST, Split, Values, join_tokens
-from launcher.engines.command_line.shell.words import Operator, Word
+from launcher.engines.command_line.shell.blocks import LEAVES
+from launcher.engines.command_line.shell.bracket_tests import Answer
+from launcher.engines.command_line.shell.commands import CommandReader
+from launcher.engines.command_line.shell.pipelines import MOST_PRINTED, predict_output
+from launcher.engines.command_line.shell.redirections import INPUT
+from launcher.engines.command_line.shell.replay_limits import Replays
+from launcher.engines.command_line.shell.state import ShellState
+from launcher.engines.command_line.shell.terminals import SENTENCE
+from launcher.engines.command_line.shell.variables import Values
+from launcher.engines.command_line.shell.words import Word, is_assignment
+from launcher.errors import CommandRefused
 from preflight import regex as re
 
 _LOOKUP = re.compile(
     r"(?:which|command -v|type -[pP]) (torchrun|accelerate|deepspeed|fabric|python[\d.]*)", re.ASCII
 )
-_PATH_PART = re.compile(
-    r"(?P<part>basename|dirname) (?:-- )?(?P<path>\$\(.*\)|\S+|\"[^\"]*\")(?: (?P<suffix>[\w.\"'-]+))?"
-)
-_SILENT = re.compile(r"#.*|true|false|:|exit \d{1,3}")
-_EXPR = re.compile(r"expr (.+)")
-_DATE = re.compile(r"date (?P<around>[\"']?)\+(?P<quote>[\"']?)(?P<format>[^\"']*)(?P=quote)(?P=around)")
 _OWN_PATH = r"[\"']?\$(?:0|\{0\}|\{BASH_SOURCE(?:\[0\])?(?::-\$0)?\}|BASH_SOURCE)[\"']?"
-_OWN_FOLDER = re.compile(
-    rf"dirname (?:-- )?[\"']?(?:\$\((?:realpath|readlink -f) (?:-- )?{_OWN_PATH}\)|{_OWN_PATH})[\"']?"
-)
-_ENTERED = re.compile(
-    r"cd (?:-P )?(?:-- )?(?P<folder>.+?)(?P<below>(?: ?(?:&&|;) ?cd [\w./][\w./-]*){0,9})"
-    r"(?: [&1]?>\s*/dev/null(?: 2>&1)?)? ?(?:&&|;) ?pwd(?: -P)?"
-)
-_JOINED_ARRAY = re.compile(
-    r"(?:local )?IFS=(?P<quote>[\"']?)(?P<mark>[^\s\"';$]?)(?P=quote) ?; ?(?P<command>(?:echo|printf) .*)",
-    re.ASCII,
-)
-_ARRAY = re.compile(r"(?:echo|printf (?:\"%s\"|'%s'|%s)) \"?\$\{(?P<name>[A-Za-z_]\w*)\[\*\]\}\"?", re.ASCII)
-_REAL_PATH = re.compile(r"(?:realpath|readlink -f)(?: -[sm-])* (?P<path>[^-].*)")
-_FROM_TEXT = re.compile(
-    r"(?:(?P<eval>eval\s+)?echo|printf|seq)\s|cat\s*<<|(?:tr|wc|cut|awk|sed|head|tail|grep)\s.*<<<", re.DOTALL
-)
+_OWN = re.compile(rf"{_OWN_PATH}|\$\(\s*(?:realpath|readlink -f) (?:-- )?{_OWN_PATH}\s*\)")
+_DATE = re.compile(r"\+((?:[^%]|%-?[A-MO-Za-pr-z%])*)", re.DOTALL)
+_NUMBERS = re.compile(r"(?:(?:0|-?[1-9]\d*|[-+*/%()])(?: |$))+")
+_OPTIONS = {"pwd": "-[PL]", "cd": "-[PL]|--", "realpath": "-[sm]|--", "readlink": "-f|--"}
+"""Those without effect on what is read, of programs that have such."""
 
-_SUBSTITUTED = r"(?:\$\((?!\()|`)"
-_FAILING = re.compile(
-    rf"{_SUBSTITUTED}(?:[^()`|]*[;&\n])?\s*(?:false|exit\s+[1-9]\d*)\s*[)`](?!.*{_SUBSTITUTED})", re.DOTALL
+_QUIET = ("[", "[[", "test", "((", "true", "false", ":", "then", "do")
+"""What a condition may have, and its end."""
+
+_SILENT = re.compile(
+    r"(?:(?:local|declare|typeset|readonly|export)(?: -[aAgilrux]+)*|unset) [A-Za-z_]|\(\(|let |printf -v "
 )
 
 
-def assigned_status(written: str) -> bool | None:
-    """Return whether assignments succeed, as the last command in them does; None where that is not known."""
-    return (False if _FAILING.search(written) else None) if re.search(_SUBSTITUTED, written) else True
+def reads_output(shell: ShellState, replays: Replays) -> Callable[[str], tuple[str | None, Answer]]:
+    """Return what reads `$(...)` or a command in backticks with the variables that `shell` has by then.
+
+    It gives what is printed, None where the text does not say it, and whether the last command succeeds.
+    """
+
+    def read(shown: str) -> tuple[str | None, Answer]:
+        written = shown[2:-1] if shown[0] == "$" else re.sub(r"\\([$`\\])", r"\1", shown[1:-1])
+        depth = replays.depth
+        try:
+            replays.count(written)
+            replays.depth += 1
+            output = _Output(shell, replays)
+            output.read(written)
+        except (CommandRefused, _Unknown):
+            return None, None
+        finally:
+            replays.depth = depth
+        return output.text.rstrip("\n"), output.shell.blocks.last
+
+    return read
 
 
-def substitute(shown: str, values: Values, split: Split, depth: int) -> str | None:
-    """Return what `$(...)` or a command in backticks prints; None where the text does not say it."""
-    written = shown[2:-1].strip() if shown[0] == "$" else re.sub(r"\\([$`\\])", r"\1", shown[1:-1]).strip()
-    command = " ".join(written.split())
-    if _SILENT.fullmatch(command):
-        return ""
-    joined = _JOINED_ARRAY.fullmatch(command)
-    if joined is not None:
-        return _joined_array(joined["mark"], joined["command"], values)
-    program = _LOOKUP.fullmatch(command)
-    if program is not None:
-        return program[1]
-    said = _FROM_TEXT.match(written)
-    if said is not None and depth < DEEPEST:
-        tokens = split(written[said.end("eval") if said["eval"] else 0 :], depth + 1)
-        return _printed_by(_again(tokens) if said["eval"] else tokens)
-    return _named(command, values) or _computed_path(command, values, split, depth)
+class _Unknown(Exception):
+    """The text does not say what is printed."""
 
 
-def _joined_array(mark: str, command: str, values: Values) -> str | None:
-    """Return what `IFS=,; echo "${NAME[*]}"` prints: the words of an array with a mark between them."""
-    found = _ARRAY.fullmatch(command)
-    words = values.get(found["name"]) if found is not None else None
-    if not isinstance(words, tuple) or not all(word.is_known for word in words):
+def _require(*known: object) -> None:
+    if not all(known):
+        raise _Unknown
+
+
+class _Output:
+    """What the commands of one substitution print."""
+
+    def __init__(self, around: ShellState, replays: Replays) -> None:
+        self.shell = shell = ShellState(around.values)
+        shell.functions, shell.place = dict(around.functions), copy(around.place)
+        shell.is_output, shell.blocks.code = True, around.blocks.code
+        shell.values.read_output = reads_output(shell, replays)
+        if "IFS" in around.values:
+            shell.values["IFS"] = around.values["IFS"]
+        self.replays = replays
+        self.text = ""
+        self.piped: str | None = None  # into the next command
+
+    def read(self, text: str) -> None:
+        """Take every command. Raises CommandRefused and _Unknown where the output is not known."""
+        shell, blocks = self.shell, self.shell.blocks
+        for words, end in CommandReader(text, shell, self.replays).commands():
+            asked = words[1:] if words[0].text == "!" else words
+            is_asked = blocks.in_condition and blocks.asks_next is not False
+            _require(not shell.is_piped, end not in ("&", "|&"), not is_asked or asked[0].text in _QUIET)
+            if blocks.take(words, end, shell.values):
+                _require(end != "|", self.piped is None or words[0].text in ("{", "if", "case"))
+                _require(not any("?" in part for word in words for part in word.unresolved))  # `${NAME:?}`
+                continue
+            if blocks.runs is not False:
+                self._take(words, end)
+            blocks.after(end, words)
+        is_typed = any(said.endswith(SENTENCE) for said in shell.dropped)
+        _require(not (shell.is_piped or shell.unknown or is_typed or blocks.open), self.piped is None)
+
+    def _take(self, words: tuple[Word, ...], end: str) -> None:
+        """Take a command that may run."""
+        shell, given = self.shell, self.piped
+        is_part = end == "|" or given is not None
+        _require(shell.blocks.runs, shell.parts == is_part)
+        if words[0].text in LEAVES:
+            _require(not is_part)
+            self._leave(*(word.text for word in words))
+            return
+        if words[0] == INPUT:
+            given, words = words[1].text if words[1].is_known else None, words[2:]
+        words = words[1:] if words[:1] == (Word("command"),) and words[1:2] != (Word("-v"),) else words
+        _require(words)
+        printed = "" if self._prepares(words) else _print(words, given, shell.values)
+        if printed is None or len(self.text) + len(printed) > MOST_PRINTED:
+            raise _Unknown
+        if shell.blocks.status is None and words[0].text != "cd":  # which the host's directories decide
+            shell.blocks.status = words[0].text not in ("expr", "grep") or printed not in ("", "0\n")
+        printed = "" if shell.redirected else printed
+        self.piped = printed if end == "|" else None
+        self.text += printed if end != "|" else ""
+
+    def _prepares(self, words: tuple[Word, ...]) -> bool:
+        """Take a command that prints nothing; return False for any other."""
+        shell = self.shell
+        if words[0].text == "cd":
+            words = (words[0], *_without_options(words))
+            _require(len(words) == 2, words[-1].is_known, words[-1].text[:1] not in ("-", "~", ""))
+            _require("CDPATH" not in shell.values)
+        elif not (all(map(is_assignment, words)) or _SILENT.match(" ".join(word.text for word in words))):
+            return shell.take_arguments(words)
+        return shell.prepare(words)
+
+    def _leave(self, name: str, *codes: str) -> None:
+        """Take `break`, `continue`, `return` or `exit`."""
+        shell = self.shell
+        of_loop = name in ("break", "continue")
+        _require(not shell.groups, all(map(str.isdecimal, codes)), not of_loop or (shell.loops and not codes))
+        shell.blocks.status = of_loop or (codes == ("0",) if codes else shell.blocks.last)
+        _require(name != "return" or shell.returns)
+        shell.left = name
+
+
+def _without_options(words: tuple[Word, ...]) -> tuple[Word, ...]:
+    """Return the words behind a program and the options without effect on what is read."""
+    options, rest = _OPTIONS.get(words[0].text, "--"), words[1:]
+    while rest and re.fullmatch(options, rest[0].text):
+        rest = rest[1:]
+    return rest
+
+
+def _print(words: tuple[Word, ...], given: str | None, values: Values) -> str | None:
+    """Return what a program prints that is `given` an input; None where the text does not say it."""
+    name, rest = words[0].text, _without_options(words)
+    if name == "dirname" and len(rest) == 1 and rest[0].unresolved and _OWN.fullmatch(rest[0].text):
+        return ".\n"
+    if not all(word.is_known for word in words):
         return None
-    text = mark.join(word.text for word in words)
-    return None if text.startswith("-") or "\\" in text else text
+    texts = [word.text for word in words]
+    program = _LOOKUP.fullmatch(" ".join(texts))
+    found = program[1] if program is not None else _named(name, [word.text for word in rest], values)
+    return predict_output(texts, given) if found is None else f"{found}\n"
 
 
-def _named(command: str, values: Values) -> str | None:
-    """Return what a program prints that asks for a name, a number or the time."""
-    now = values.get("EPOCHSECONDS")
-    if command in ("pwd", "whoami"):
-        value = values.get("PWD" if command == "pwd" else "USER")
-        return value if isinstance(value, str) else None
-    if _OWN_FOLDER.fullmatch(command):
-        own = values.get("BASH_SOURCE") if "BASH_SOURCE" in command else None
-        return (posixpath.dirname(own) or ".") if isinstance(own, str) else "."
-    expression = _EXPR.fullmatch(command)
-    if expression is not None:
-        number = evaluate_arithmetic(expression[1].replace("\\*", "*"), values)
+def _named(name: str, rest: Sequence[str], values: Values) -> str | None:
+    """Return what a program prints that asks for a name, a number or the time, or makes a path of another."""
+    path, *suffix = rest or [""]
+    said = {"pwd": values.get("PWD"), "whoami": values.get("USER")}.get(name)
+    now, date = values.get("EPOCHSECONDS"), _DATE.fullmatch(path)
+    if name in ("pwd", "whoami"):
+        return said if isinstance(said, str) else None
+    if name == "expr" and _NUMBERS.fullmatch(" ".join(rest)):
+        number = evaluate_arithmetic(" ".join(rest), values)
         return None if number is None else str(number)
-    date = _DATE.fullmatch(command)
-    if date is not None and isinstance(now, str) and now.isdecimal():
-        return time.strftime(date["format"], time.localtime(int(now)))
-    return None
-
-
-def _computed_path(command: str, values: Values, split: Split, depth: int) -> str | None:
-    """Return what a program prints that makes a path of another."""
-    here = values.get("PWD")
-    if depth >= DEEPEST:
+    if name == "date" and date is not None and not suffix and isinstance(now, str) and now.isdecimal():
+        return time.strftime(date[1], time.localtime(int(now)))
+    if path[:1] in ("", "-") or len(suffix) > (name == "basename"):
         return None
-    entered = _ENTERED.fullmatch(command)
-    if entered is not None and isinstance(here, str):
-        folder, lacking = join_tokens(split(entered["folder"], depth + 1))
-        below = re.findall(r" ([\w./-]+)", entered["below"])[1::2]
-        return None if lacking else posixpath.normpath(posixpath.join(here, folder, *below))
-    named = _PATH_PART.fullmatch(command)
-    if named is not None:
-        parts = split(named["path"], depth + 1)
-        path, lacking = join_tokens(parts)
-        if lacking and _OWN_FOLDER.fullmatch(
-            f"{named['part']} {path}"
-        ):  # DIR=$(dirname $FILE) of $(realpath $0)
-            return _named(f"{named['part']} {path}", values)
-        is_option = path.startswith("-") and " -- " not in command
-        if lacking or is_option or len(parts) != 1 or (named["suffix"] and named["part"] == "dirname"):
-            return None
-        if named["part"] == "dirname" and path == "." != named["path"].strip("\"'"):
-            return None  # above the directory of the script, which may have any name
-        return _path_part(named["part"], path, (named["suffix"] or "").strip("\"'"))
-    real = _REAL_PATH.fullmatch(command)
-    if real is not None:
-        path, lacking = join_tokens(split(real["path"], depth + 1))
-        return None if lacking else posixpath.normpath(path)
-    return None
-
-
-def _again(tokens: tuple[Word | Operator, ...]) -> tuple[Word | Operator, ...]:
-    """Return words as `eval` reads them once more: `{$FIRST..$LAST}` is a range by then."""
-    found: list[Word | Operator] = []
-    for token in tokens:
-        is_plain = isinstance(token, Word) and not re.search(r"[$`]", token.text)
-        braces = expand_braces(token.text) if is_plain else ()
-        found += [Word(part) for part in braces] if braces and braces != (token.text,) else [token]
-    return tuple(found)
-
-
-def _printed_by(tokens: tuple[Word | Operator, ...]) -> str | None:
-    """Return what the programs of a pipeline print, None where the text does not say it."""
-    commands: list[list[str]] = [[]]
-    before = ""
-    if tokens[:1] == (Word("cat"),):
-        return _text_in_place(tokens[1:])
-    for token in tokens:
-        if isinstance(token, Operator):
-            before = token.text
-            if before == "|":
-                commands.append([])
-            elif before not in ("2>", "<<<") or (before == "<<<" and len(commands) > 1):
-                return None
-            continue
-        if before != "2>" and not token.is_known:
-            return None
-        if before == "<<<":
-            commands.insert(0, ["printf", "%s\\n", token.text])
-        elif before != "2>":
-            commands[-1].append(token.text)
-        before = ""
-    return predict_output(commands)
-
-
-def _text_in_place(tokens: tuple[Word | Operator, ...]) -> str | None:
-    """Return what `cat` prints of a text in place (`<<EOF`), None for any other use of it."""
-    words = tuple(token for token in tokens if isinstance(token, Word))
-    marks = tuple(token.text for token in tokens if isinstance(token, Operator) and token.text != "\n")
-    is_alone = len(words) == 1 and marks in (("<<",), ("<<-",), ("<<<",)) and words[0].is_known
-    return words[0].text.rstrip("\n") if is_alone else None
-
-
-def _path_part(part: str, path: str, suffix: str) -> str:
-    """Return what basename and dirname of coreutils print."""
-    path = path.rstrip("/") or path
-    if part == "dirname":
-        return posixpath.dirname(path) or "."
-    name = posixpath.basename(path)
-    return name.removesuffix(suffix) if name != suffix else name
+    shown = path.rstrip("/") or path
+    if name == "basename":
+        base = posixpath.basename(shown)
+        return base.removesuffix(*suffix) if suffix and base != suffix[0] else base
+    if name == "dirname" and path != ".":  # above the directory of the script, which may have any name
+        return posixpath.dirname(shown) or "."
+    return posixpath.normpath(path) if name in ("realpath", "readlink") else None

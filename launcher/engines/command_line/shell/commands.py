@@ -13,7 +13,6 @@ from launcher.engines.command_line.shell.arithmetic import evaluate_arithmetic, 
 from launcher.engines.command_line.shell.block_extents import CLOSERS, find_keyword
 from launcher.engines.command_line.shell.blocks import Command, ShellBlocks, is_alone
 from launcher.engines.command_line.shell.bracket_tests import Answer
-from launcher.engines.command_line.shell.command_substitution import assigned_status
 from launcher.engines.command_line.shell.getopts import asks_options, end_of_options, read_options
 from launcher.engines.command_line.shell.replay_limits import Replays
 from launcher.engines.command_line.shell.state import ShellState, Surroundings
@@ -48,6 +47,7 @@ class CommandReader:
         self.before: Surroundings | None = None  # a list that `&` may put aside: `cd DIR && serve &`
         self.has_array = self.is_behind_loop = False
         self.start = 0  # of the command that is read
+        self.status: Answer = True  # of the last substitution in it
 
     def commands(self) -> Iterator[Command]:
         """Yield every command, without redirections and arrays. Raises CommandRefused."""
@@ -99,6 +99,7 @@ class CommandReader:
 
     def _taken(self) -> tuple[Word, ...]:
         words, self.words[:] = tuple(self.words), ()
+        self.status, self.shell.values.ends = (True, *self.shell.values.ends)[-1], ()
         return words
 
     def _operator(self, operator: str) -> Iterator[Command]:
@@ -164,7 +165,7 @@ class CommandReader:
                 self._enter_subshell(words[0].text, end)
             if inner is None:
                 if all(map(is_assignment, words)):
-                    shell.blocks.status = assigned_status(self.text[self.start : self.tokens.at])
+                    shell.blocks.status = self.status
                 yield words, end
             else:
                 shell.dropped += shell.redirected
@@ -194,7 +195,7 @@ class CommandReader:
         if name == "for" and runs:
             return self._for(words)
         text, said = typed_text(words), SENTENCE
-        if name == "eval" and len(words) > 1 and all(word.is_known for word in words):
+        if name == "eval" and len(words) > 1 and all(word.is_pattern for word in words):
             text, said = " ".join(word.text for word in words[1:]), _TEXT_OF_EVAL
         if text is not None:
             shell.dropped.append(f"{name}: {said}")

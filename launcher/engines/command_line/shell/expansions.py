@@ -6,17 +6,8 @@ text that is pasted has no arguments of its own, but for those that `set --` and
 
 from launcher.engines.command_line.shell.arithmetic import evaluate_arithmetic, names_set
 from launcher.engines.command_line.shell.block_extents import OPENERS, closing
-from launcher.engines.command_line.shell.command_substitution import substitute
-from launcher.engines.command_line.shell.parameter_expansion import expand_parameter, expand_value
-from launcher.engines.command_line.shell.variables import (
-    DEEPEST,
-    Expansion,
-    Split,
-    Values,
-    Variables,
-    arguments,
-    given_argument,
-)
+from launcher.engines.command_line.shell.parameter_expansion import WrittenPart, expand_parameter
+from launcher.engines.command_line.shell.variables import DEEPEST, Expansion, Split, Values, Variables
 from launcher.engines.command_line.shell.words import Word
 from preflight import regex as re
 
@@ -29,7 +20,9 @@ _CALCULATED = re.compile(r"\$\(\((.*)\)\)|\$\[(.*)\]", re.DOTALL)
 _SIMPLE = re.compile(r"\$(?P<name>[A-Za-z_]\w*|[0-9@*#?$!-])", re.ASCII)
 
 
-def expand(text: str, at: int, values: Values, split: Split, depth: int = 0) -> Expansion | None:
+def expand(
+    text: str, at: int, values: Values, split: Split, depth: int = 0, *, is_quoted: bool = False
+) -> Expansion | None:
     """Return the expansion that starts at a place; None where the character stands for itself.
 
     Raises CommandRefused for one that does not end.
@@ -39,20 +32,11 @@ def expand(text: str, at: int, values: Values, split: Split, depth: int = 0) -> 
         return Expansion(template.end(), unresolved=template[0])
     if text[at] == "`" or (text[at] == "$" and text[at : at + 2] in OPENERS):
         end = closing(text, at)
-        return _bracketed(text[at:end], end, values, split, depth)
+        return _bracketed(WrittenPart(text[at:end], end, values, split, depth, is_quoted))
     simple = _SIMPLE.match(text, at)
     if simple is None:
         return None
-    given = arguments(values)
-    if simple["name"] in "@*":
-        return Expansion(simple.end(), words=given or (), is_joined=simple["name"] == "*")
-    if simple["name"] == "#":
-        return Expansion(simple.end(), text=str(len(given or ())), is_count=given is None)
-    if simple["name"].isdecimal() and simple["name"] != "0" and given is not None:
-        return given_argument(given, int(simple["name"]), simple.end())
-    if simple["name"] == "?" and isinstance(values, Variables):
-        return expand_value(values.code(), simple[0], simple.end())
-    return expand_value(values.get(simple["name"]), simple[0], simple.end())
+    return expand_parameter(simple["name"], WrittenPart(simple[0], simple.end(), values, split, depth))
 
 
 def fill_parts(expression: str, values: Values, split: Split, depth: int) -> str:
@@ -82,19 +66,20 @@ def with_quotes(body: str) -> str:
     return "".join((*parts, body[at:]))
 
 
-def _bracketed(shown: str, end: int, values: Values, split: Split, depth: int) -> Expansion:
+def _bracketed(place: WrittenPart) -> Expansion:
     """Return what `$(...)`, `$((...))`, `$[...]`, `${...}` or a command in backticks stands for."""
+    shown, values = place.shown, place.values
     if shown.startswith("${"):
-        return expand_parameter(shown, end, values, split, depth)
+        return expand_parameter(shown[2:-1], place)
     calculated = _CALCULATED.fullmatch(shown)
     if calculated is not None:
-        inner = fill_parts(calculated[1] or calculated[2], values, split, depth)
+        inner = fill_parts(calculated[1] or calculated[2], values, place.split, place.depth)
         number = evaluate_arithmetic(inner, values)
         if number is not None:
-            return Expansion(end, text=str(number))
+            return Expansion(place.end, text=str(number))
         _forget_set(inner, shown, values)
-    said = substitute(shown, values, split, depth)
-    return Expansion(end, unresolved=shown) if said is None else Expansion(end, text=said)
+    said = values.substitute(shown) if calculated is None and isinstance(values, Variables) else None
+    return place.unresolved() if said is None else Expansion(place.end, text=said)
 
 
 def _forget_set(expression: str, shown: str, values: Values) -> None:

@@ -1,6 +1,7 @@
 """`${...}`: variables with a default, a part, an element of an array. Pure."""
 
 import fnmatch
+from collections.abc import Callable
 
 from launcher.engines.command_line.shell.arithmetic import evaluate_arithmetic
 from launcher.engines.command_line.shell.variables import (
@@ -18,42 +19,35 @@ from launcher.engines.command_line.shell.words import Word
 from preflight import regex as re
 from preflight.frozen import dataclass
 
+_SUBJECT = r"!?(?:[A-Za-z_]\w*|[0-9]+|[@*])(?:\[[^\[\]]{1,100}\])?"
 _PARAMETER = re.compile(
-    r"(?P<pointer>!?)(?P<name>[A-Za-z_]\w*|[0-9]+|[@*])(?:\[(?P<index>[^\[\]]{1,100})\](?P<slice>:\s*\d{1,4}(?::\d{1,4})?)?)?"
+    r"(?P<pointer>!?)(?P<name>[A-Za-z_]\w*|[0-9]+|[@*])(?:\[(?P<index>[^\[\]]{1,100})\])?"
     r"(?:(?P<mark>:?[-=+?])(?P<word>.*))?",
     re.ASCII | re.DOTALL,
 )
 SUBMITTED = "SLURM_SUBMIT_DIR|PBS_O_WORKDIR|SGE_O_WORKDIR|LS_SUBCWD|PJM_O_WORKDIR"
 """The directory that a batch script is submitted in: set in every job, whatever default it is given."""
 
-_ARGUMENTS = re.compile(r"[@*](?::(?P<first>\d{1,4})(?::(?P<count>\d{1,4}))?)?")
-_COUNT = re.compile(r"#(?P<name>[A-Za-z_]\w*)\[[@*]\]", re.ASCII)
 _NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _CLASS = r"\[[!^]?[\w.,: -]{1,40}\]"
-_PART = re.compile(
-    rf"(?P<name>[A-Za-z_]\w*)(?P<mark>##?|%%?)(?P<pattern>(?:[^\[\]{{}}$`\"'\\]|{_CLASS}){{1,200}})", re.ASCII
+_LENGTH = re.compile(rf"#(?P<subject>{_SUBJECT})(?P<mark>)(?P<word>)", re.ASCII)
+_CHANGE = re.compile(
+    rf"(?P<subject>{_SUBJECT})(?P<mark>##?|%%?|/[/#%]?|\^\^?|,,?|:(?![-=+?]))(?P<word>.*)",
+    re.ASCII | re.DOTALL,
 )
 _REPLACED = re.compile(
-    rf"(?P<name>[A-Za-z_]\w*)/(?P<mark>[/#%]?)(?P<pattern>(?:\\.|[^/\\\[\]{{}}$`\"']|{_CLASS})+)"
-    r"(?:/(?P<new>(?:\\.|[^\\{}$`\"'&])*))?",
-    re.ASCII,
+    r"(?P<old>(?:\\.|\"[^\"]*\"|'[^']*'|\$\{[^{}]*\}|\$(?!\{)|[^$/\\\"'])*)(?:/(?P<new>.*))?", re.DOTALL
 )
-_WITH_VARIABLES = re.compile(
-    r"(?P<head>[A-Za-z_]\w*(?:##?|%%?|(?P<mark>/[/#%]?)))"
-    r"(?P<old>(?(mark)(?:\\.|[^/\\`])*(?=/)|[^\\`]{1,200}))(?:/(?P<new>[^\\`]{0,200}))?",
-    re.ASCII,
-)
-"""`${NAME%"$END"}` and `${NAME/$OLD/$NEW}`: a part or what takes its place comes from variables."""
-
+_SLICE = re.compile(r"(?P<first>[^:?]*)(?::(?P<count>[^:?]+))?", re.DOTALL)
+_PATTERN = re.compile(rf"(?:\\.|[^\\\[\]{{}}$`\"']|{_CLASS}){{0,200}}")
+_NEW = re.compile(r"(?:\\.|[^\\{}$`\"'&]){0,200}")
 _PLAIN = re.compile(r"[^\\{}$`\"'&*?\[\]]*")
-_CASE = re.compile(r"(?P<name>[A-Za-z_]\w*)(?P<mark>\^\^?|,,?)", re.ASCII)
-_SLICE = re.compile(r"(?P<name>[A-Za-z_]\w*):(?P<first>\d{1,4}| -\d{1,4})(?::(?P<count>\d{1,4}))?", re.ASCII)
-_LENGTH = re.compile(r"#(?P<name>[A-Za-z_]\w*)", re.ASCII)
+_ANY = re.compile(r".*", re.DOTALL)
 _LONGEST_CUT = 1024
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
+class WrittenPart:
     """An expansion in a text, and what it is read with."""
 
     shown: str
@@ -61,52 +55,37 @@ class _Place:
     values: Values
     split: Split
     depth: int
+    is_quoted: bool = False  # it is in double quotes, in which a single one is a character
 
     def unresolved(self) -> Expansion:
+        """Return it as what only a running shell knows."""
         return Expansion(self.end, unresolved=self.shown)
 
     def of(self, value: Value | None) -> Expansion:
-        return expand_value(value, self.shown, self.end)
+        """Return what a variable of this value stands for."""
+        if value is None:
+            return self.unresolved()
+        if isinstance(value, tuple):
+            return Expansion(self.end, words=value[:1])
+        return Expansion(self.end, open=value) if isinstance(value, Word) else Expansion(self.end, text=value)
 
 
-def expand_value(value: Value | None, shown: str, end: int) -> Expansion:
-    """Return what a variable of this value stands for."""
-    if value is None:
-        return Expansion(end, unresolved=shown)
-    if isinstance(value, Word):
-        return Expansion(end, open=value)
-    if isinstance(value, tuple):
-        return Expansion(end, words=value[:1])
-    return Expansion(end, text=value)
-
-
-def expand_parameter(shown: str, end: int, values: Values, split: Split, depth: int) -> Expansion:
-    """Return what `${...}` stands for; unresolved where only a running shell knows it."""
-    inner, place = shown[2:-1], _Place(shown, end, values, split, depth)
-    given = arguments(values)
-    of_arguments = _ARGUMENTS.fullmatch(inner)
-    if given and inner[:1] in ("@", "*") and inner[1:].startswith((":-", "-")):
-        return Expansion(end, words=given, is_joined=inner[0] == "*")
-    if of_arguments is not None:
-        first, count = int(of_arguments["first"] or 1), of_arguments["count"]
-        words = ("", *(given or ()))[first:] if first else ()
-        chosen = tuple(word for word in words if isinstance(word, Word))
-        chosen = chosen[: int(count)] if count else chosen
-        return Expansion(end, words=chosen, is_joined=inner[0] == "*")
+def expand_parameter(inner: str, place: WrittenPart) -> Expansion:
+    """Return what `${INNER}` stands for; unresolved where only a running shell knows it."""
+    given, values = arguments(place.values), place.values
     if inner == "#":
-        return Expansion(end, text=str(len(given or ())), is_count=given is None)
-    counted = _COUNT.fullmatch(inner)
-    counted_words = values.get(counted["name"]) if counted is not None else None
-    if isinstance(counted_words, tuple) and all(map(_is_one_word, counted_words)):
-        return Expansion(end, text=str(len(counted_words)))
-    changed = _changed(_with_known_words(inner, split, depth), values)
-    if changed is not None:
-        return Expansion(end, text=changed)
-    match = _PARAMETER.fullmatch(inner)
-    if match is None or depth >= DEEPEST:
+        return Expansion(place.end, text=str(len(given or ())), is_count=given is None)
+    if inner == "?" and isinstance(values, Variables):
+        return place.of(None if values.ends else values.code())
+    match = _CHANGE.fullmatch(inner) or _LENGTH.fullmatch(inner) or _PARAMETER.fullmatch(inner)
+    if match is None or place.depth >= DEEPEST:
         return place.unresolved()
-    if match["index"]:
-        return _element(match, place)
+    if subject := match.groupdict().get("subject"):
+        base = expand_parameter(subject, place)
+        found = None if base.unresolved or base.open else _changed(match, base, place)
+        return place.unresolved() if found is None else found
+    if match["index"] or match["name"] in ("@", "*"):
+        return _element(match, place, given or ())
     return _parameter(match, place, given)
 
 
@@ -114,20 +93,14 @@ _LITERAL = re.compile(r"[\w.,:/=+@%? -]*[&;|()#][\w.,:/=+@%&;|()# -]*")
 """A word whose operators are characters within `${...}`."""
 
 
-def _with_known_words(inner: str, split: Split, depth: int) -> str:
-    """Return an expansion with the values of the variables in its words; as it is where one has none."""
-    found = _WITH_VARIABLES.fullmatch(inner) if depth < DEEPEST and ("$" in inner or '"' in inner) else None
-    if found is None:
-        return inner
-    parts: list[str] = []
-    for part in filter(None, (found["old"], found["new"])):
-        is_open = part.strip('"') != part or "$" in part
-        tokens = split(part, depth + 1) if is_open else ()
-        text, lacking = join_tokens(tokens) if is_open else (part, ())
-        if part != part.strip() or lacking or (is_open and (len(tokens) != 1 or not _PLAIN.fullmatch(text))):
-            return inner
-        parts.append(text)
-    return found["head"] + "/".join(parts)
+def _filled(part: str, plain: re.Pattern[str], place: WrittenPart) -> str | None:
+    """Return a pattern, or what takes its place, with the values of its variables; None without one."""
+    if not re.search(r"[$\"'`]", part):
+        return part if plain.fullmatch(part) else None
+    tokens = place.split(part, place.depth + 1)
+    text, lacking = join_tokens(tokens)
+    is_one = len(tokens) == 1 and part == part.strip() and "`" not in part
+    return text if is_one and not lacking and _PLAIN.fullmatch(text) else None
 
 
 def _is_one_word(word: Word) -> bool:
@@ -135,26 +108,24 @@ def _is_one_word(word: Word) -> bool:
     return word.is_known or not word.text.startswith(("$(", "`"))
 
 
-def _parameter(match: re.Match[str], place: _Place, given: tuple[Word, ...] | None) -> Expansion:
+def _parameter(match: re.Match[str], place: WrittenPart, given: tuple[Word, ...] | None) -> Expansion:
     name, values = match["name"], place.values
     if match["pointer"]:  # `${!NAME}`: the variable whose name is the value of NAME
         pointed = values.get(name)
         if not isinstance(pointed, str) or not _NAME.fullmatch(pointed):
             return place.unresolved()
         name = pointed
-    if not name.isdecimal():
-        value = values.get(name)
-        is_unset = value == () and match["mark"]  # `${@:-default}`
-        return _defaulted(match, None if is_unset else value, name, place)
-    if name == "0" or given is None:
-        return _defaulted(match, None, name, place)
-    one = given_argument(given, int(name), place.end)
-    return _defaulted(match, one.open or one.text or "", name, place)
+    value = values.get(name)
+    value = None if value == () and match["mark"] else value
+    if name.isdecimal():
+        value = None if name == "0" or given is None else given_argument(given, int(name))
+    return _defaulted(match, value, name, place)
 
 
-def _element(match: re.Match[str], place: _Place) -> Expansion:
-    """Return what `${ARRAY[0]}`, `${ARRAY[@]:1}` or `${TABLE[key]}` stands for."""
-    value, index = place.values.get(match["name"]), match["index"]
+def _element(match: re.Match[str], place: WrittenPart, given: tuple[Word, ...]) -> Expansion:
+    """Return what `$@`, `${ARRAY[0]}`, `${ARRAY[@]}` or `${TABLE[key]}` stands for."""
+    value = given if match["name"] in ("@", "*") else place.values.get(match["name"])
+    index = match["index"] or match["name"]
     if match["pointer"]:
         is_indices = isinstance(value, tuple) and index in "@*" and all(map(_is_one_word, value))
         numbers = tuple(Word(str(number)) for number in range(len(value) if isinstance(value, tuple) else 0))
@@ -165,11 +136,8 @@ def _element(match: re.Match[str], place: _Place) -> Expansion:
         mark, own = (match["mark"] or "")[-1:], f'"${{{match["name"]}[@]}}"'
         if (value and mark == "+" and match["word"] != own) or (not value and mark == "-"):
             return _defaulted(match, "set" if value else None, "", place)
-        first, _, count = (match["slice"] or ":0").removeprefix(":").partition(":")
-        chosen = value[int(first) :]
-        chosen = chosen[: int(count)] if count else chosen
-        return Expansion(place.end, words=chosen, is_joined=index == "*", has_quotes=mark == "+")
-    if match["slice"] or index in "@*":
+        return Expansion(place.end, words=value, is_joined=index == "*", has_quotes=mark == "+")
+    if index in "@*":
         return place.unresolved()
     if isinstance(value, tuple):
         shown, lacking = join_tokens(place.split(index, place.depth + 1))
@@ -191,7 +159,7 @@ def _element(match: re.Match[str], place: _Place) -> Expansion:
     )
 
 
-def _defaulted(match: re.Match[str], value: Value | None, name: str, place: _Place) -> Expansion:
+def _defaulted(match: re.Match[str], value: Value | None, name: str, place: WrittenPart) -> Expansion:
     mark, values = match["mark"] or "", place.values
     is_set = value is not None and not (value == "" and mark.startswith(":"))
     if mark.endswith("?"):  # the shell would end with the text behind it
@@ -201,8 +169,9 @@ def _defaulted(match: re.Match[str], value: Value | None, name: str, place: _Pla
     if mark.endswith("+") or (mark and not is_set):
         if is_set is not mark.endswith("+"):
             return Expansion(place.end, text="")
-        tokens = place.split(match["word"], place.depth + 1)
         word = match["word"]
+        has_own = place.is_quoted and not re.search(r"[\"`]|\$\(", word)
+        tokens = place.split(word.replace("'", "\\'") if has_own else word, place.depth + 1)
         text, lacking = (word, ()) if _LITERAL.fullmatch(word) else join_tokens(tokens)
         if text and text != word:  # `${LIST:+$LIST }`: blanks around it stay
             text = f"{' ' * word[0].isspace()}{text}{' ' * word[-1].isspace()}"
@@ -219,9 +188,18 @@ def _defaulted(match: re.Match[str], value: Value | None, name: str, place: _Pla
     return place.of(value)
 
 
+def _expression(pattern: str) -> str:
+    """Return a pattern of a shell as a regular expression, which takes no more than quadratic time."""
+
+    def plain(found: re.Match[str]) -> str:
+        return "[!" if found[1] is None else f"[{found[1]}]" if found[1] in "*?[" else found[1]
+
+    return fnmatch.translate(re.sub(r"\\(.)|\[\^", plain, pattern, flags=re.DOTALL))[4:-3]
+
+
 def _without_part(text: str, mark: str, pattern: str) -> str:
     """Return what `${NAME#PATTERN}` and `${NAME%PATTERN}` leave; a double mark takes off the longest part."""
-    matched = re.compile(fnmatch.translate(pattern.replace("[^", "[!")))
+    matched = re.compile(_expression(pattern), re.DOTALL)
     for size in sorted(range(len(text) + 1), reverse=len(mark) > 1):
         cut = size if mark[0] == "#" else len(text) - size
         part, rest = (text[:cut], text[cut:]) if mark[0] == "#" else (text[cut:], text[:cut])
@@ -230,42 +208,86 @@ def _without_part(text: str, mark: str, pattern: str) -> str:
     return text
 
 
-def _one_of(part: str) -> str:
-    """Return `[!ab]` of a pattern as a regular expression has it; "" for any other part."""
-    if len(part) < 3 or part[0] != "[":
-        return ""
-    return fnmatch.translate(part.replace("[^", "[!")).removeprefix("(?s:").rpartition(")")[0]
-
-
 def _replaced(text: str, mark: str, pattern: str, new: str) -> str:
     """Return what `${NAME/PATTERN/NEW}` makes of a text; `//` is each place, `/#` the start, `/%` the end."""
-    globs = {"*": ".*", "?": "."}
-    parts = re.findall(rf"\\.|{_CLASS}|.", pattern, re.DOTALL)
-    found = "".join(globs.get(part) or _one_of(part) or re.escape(part[-1]) for part in parts)
-    found = {"#": rf"\A{found}", "%": rf"{found}\Z"}.get(mark, found)
+    if not pattern and mark not in ("#", "%"):
+        return text
+    start = {"#": r"\A", "%": ""}.get(mark, r"(?!\Z)" * bool(text))
+    found = start + _expression(pattern) + r"\Z" * (mark == "%")
     to = re.sub(r"\\(.)", r"\1", new, flags=re.DOTALL)
     return re.sub(found, lambda _: to, text, count=0 if mark == "/" else 1, flags=re.DOTALL)
 
 
-def _changed(inner: str, values: Values) -> str | None:
-    """Return what `${NAME#a}`, `${NAME/a/b}`, `${NAME^^}`, `${NAME:0:2}` and `${#NAME}` make of a text."""
-    for kind in (_PART, _REPLACED, _CASE, _SLICE, _LENGTH):
-        match = kind.fullmatch(inner)
-        whole = values.get(match["name"]) if match is not None else None
-        if match is None or not isinstance(whole, str) or len(whole) > _LONGEST_CUT:
-            continue
-        if kind is _PART:
-            return _without_part(whole, match["mark"], match["pattern"])
-        if kind is _REPLACED:
-            return _replaced(whole, match["mark"], match["pattern"], match["new"] or "")
-        if not whole.isascii():  # the locale decides what a letter is
-            return None
-        if kind is _LENGTH:
-            return str(len(whole))
-        if kind is _SLICE:
-            rest = whole[int(match["first"]) :] if -int(match["first"]) <= len(whole) else ""
-            return rest[: int(match["count"])] if match["count"] else rest
-        end = len(whole) if len(match["mark"]) > 1 else 1
-        start = whole[:end].upper() if match["mark"][0] == "^" else whole[:end].lower()
-        return start + whole[end:]
-    return None
+def _changed(match: re.Match[str], base: Expansion, place: WrittenPart) -> Expansion | None:
+    """Return what `${#NAME}`, `${NAME#a}`, `${NAME/a/b}` or `${NAME:0:2}` makes of a text or of words."""
+    mark, word, subject, words = *match.group("mark", "word", "subject"), base.words
+    if not mark and base.text is None:
+        is_count = subject in ("@", "*") and arguments(place.values) is None
+        is_list = subject[-1] in "@*" or subject.endswith(("[@]", "[*]"))
+        is_known = is_list and all(map(_is_one_word, words))
+        return Expansion(place.end, text=str(len(words)), is_count=is_count) if is_known else None
+    is_joined = subject.endswith(("*", "[*]"))
+    if mark == ":" and base.text is None:
+        chosen = _chosen(words, _numbers(word, place), is_given=subject in ("@", "*"))
+        return None if chosen is None else Expansion(place.end, words=chosen, is_joined=is_joined)
+    change = _change(mark, word, place)
+    whole = "".join(word.text for word in words) if base.text is None else base.text
+    is_same = whole.isascii() or mark[:1] in ("#", "%", "/")  # elsewhere the locale decides what a letter is
+    if change is None or not is_same or len(whole) > _LONGEST_CUT or not all(word.is_known for word in words):
+        return None
+    if base.text is None:
+        changed = tuple(Word(change(word.text) or "") for word in words)
+        return Expansion(place.end, words=changed, is_joined=is_joined)
+    text = change(base.text)
+    return None if text is None else Expansion(place.end, text=text)
+
+
+def _change(mark: str, word: str, place: WrittenPart) -> Callable[[str], str | None] | None:
+    """Return what a mark and the word behind it make of a text; None where the word has no value."""
+    if not mark:
+        return lambda text: str(len(text))
+    if mark[0] in "#%":
+        pattern = _filled(word, _PATTERN, place)
+        return None if pattern is None else lambda text: _without_part(text, mark, pattern)
+    if mark[0] == "/":
+        parts = _REPLACED.fullmatch(word)
+        old = _filled(parts["old"], _PATTERN, place) if parts is not None else None
+        new = _filled(parts["new"] or "", _NEW, place) if parts is not None else None
+        return None if old is None or new is None else lambda text: _replaced(text, mark[1:], old, new)
+    if mark == ":":
+        numbers = _numbers(word, place)
+        return None if numbers is None else lambda text: _part_of(text, *numbers)
+    end = None if len(mark) > 1 else 1
+    letters = str.upper if mark[0] == "^" else str.lower
+    return None if word else lambda text: letters(text[:end]) + text[len(text[:end]) :]
+
+
+def _numbers(word: str, place: WrittenPart) -> tuple[int, int | None] | None:
+    """Return the two numbers of `${NAME:FIRST:COUNT}`; None where one has no value."""
+    match = _SLICE.fullmatch(word)
+    numbers: list[int | None] = []
+    for part in filter(None, (match["first"].strip() or "0", match["count"]) if match is not None else ()):
+        text = _filled(part, _ANY, place)
+        numbers.append(None if text is None else evaluate_arithmetic(text, place.values))
+    first, count = (*numbers, None, None)[:2]
+    return None if first is None or None in numbers else (first, count)
+
+
+def _part_of(text: str, first: int, count: int | None) -> str | None:
+    start = first if first >= 0 else len(text) + first
+    end = len(text) if count is None else start + count if count >= 0 else len(text) + count
+    if start < 0 or start > len(text):
+        return ""
+    return text[start:end] if end >= start else None  # an error of the shell
+
+
+def _chosen(
+    words: tuple[Word, ...], numbers: tuple[int, int | None] | None, *, is_given: bool
+) -> tuple[Word, ...] | None:
+    """Return what `${ARRAY[@]:1}` and `${@:2:1}` stand for; the first of arguments is `$0`."""
+    first, count = numbers or (0, -1)
+    words = (Word("$0"),) * is_given + words
+    start = first if first >= 0 else len(words) + first
+    if (count or 0) < 0 or start < is_given:
+        return None
+    return words[start:] if count is None else words[start : start + count]

@@ -18,23 +18,22 @@ _CLASSES = {
 _CLASSES["space"] = " \t\n\r\v\f"
 _SUBSTITUTION = re.compile(r"s([/|#,])((?:\\.|(?!\1).)*)\1((?:\\.|(?!\1).)*)\1(g?)")
 _COLUMN = re.compile(r"\s*\{\s*print\s+\$?(NF|\d{1,3})\s*;?\s*\}\s*")
+_ESCAPES = {"n": "\n", "t": "\t", "\\": "\\"}
 _PLACE = re.compile(r"%(0?\d{0,2})([ds])")
 _PLAIN_PATTERN = re.compile(r"[\w ,:;=@/%-]*")
-_MOST = 100_000
+MOST_PRINTED = 100_000
 
 
-def predict_output(commands: Sequence[Sequence[str]]) -> str | None:
-    """Return what commands print that are connected by pipes, without its last line ends.
+def predict_output(words: Sequence[str], given: str | None = None) -> str | None:
+    """Return what a program prints that is `given` an input (None: none that is known).
 
     None for one that asks the machine, or that is written in a way that is not understood.
     """
-    text = _source(commands[0]) if commands and commands[0] else None
-    for command in commands[1:]:
-        filtering = _FILTERS.get(command[0]) if command else None
-        text = filtering(text, command[1:]) if filtering is not None and text is not None else None
-        if text is None or len(text) > _MOST:
-            return None
-    return None if text is None else text.rstrip("\n")
+    filtering = _FILTERS.get(words[0]) if words else None
+    if filtering is None:
+        return _source(words) if words else None
+    text = filtering(given, words[1:]) if given is not None else None
+    return None if text is None or len(text) > MOST_PRINTED else text
 
 
 def _source(words: Sequence[str]) -> str | None:
@@ -46,27 +45,33 @@ def _source(words: Sequence[str]) -> str | None:
             return None
         return text if "n" in "".join(flags) else f"{text}\n"
     if name == "printf" and not "".join(rest[:1]).startswith("-"):
-        if len(rest) == 1 and "%" not in rest[0]:
-            return None if re.search(r"\\[^n]", rest[0]) else rest[0].replace("\\n", "\n")
-        return "".join(f"{word}\n" for word in rest[1:]) if rest[:1] == ["%s\\n"] else _formatted(rest)
+        return _formatted(rest)
     return _sequence(rest) if name == "seq" else None
 
 
 def _formatted(words: Sequence[str]) -> str | None:
-    """Return what printf prints whose format has a place for each number or text: `%s-%02d`."""
-    text = words[0].removesuffix("\\n") if words else "%"
-    printed, *parts = _PLACE.split(text)
-    words = (*words, *(("0" if kind == "d" else "") for kind in parts[1::3][len(words) - 1 :]))
-    if len(parts) != 3 * (len(words) - 1) or any(
-        re.search(r"[%\\]", part) for part in (printed, *parts[2::3])
-    ):
+    """Return what printf prints, whose format is used again until each text has had a place: `%s-%02d`."""
+    first, *parts = _PLACE.split(words[0]) if words else ("%",)
+    texts = [_unescaped(part) for part in (first, *parts[2::3])]
+    places = parts[1::3]
+    rounds = max(1, -(-len(words[1:]) // len(places))) if places else 1
+    if None in texts:
         return None
-    for width, kind, after, word in zip(parts[::3], parts[1::3], parts[2::3], words[1:], strict=True):
-        is_number = kind == "d"
-        if (width and not is_number) or (is_number and not re.fullmatch(r"0|-?[1-9]\d{0,9}", word)):
-            return None
-        printed += (format(int(word), f"{width}d") if is_number else word) + after
-    return printed + ("\n" if text != words[0] else "")
+    given, printed = iter(words[1:]), list[str | None]()
+    for _ in range(rounds):
+        printed.append(texts[0])
+        for width, kind, after in zip(parts[::3], places, texts[1:], strict=True):
+            word = next(given, "0" if kind == "d" else "")
+            if (width and kind == "s") or (kind == "d" and not re.fullmatch(r"0|-?[1-9]\d{0,9}", word)):
+                return None
+            printed += [format(int(word), f"{width}d") if kind == "d" else word, after]
+    return "".join(filter(None, printed))
+
+
+def _unescaped(text: str) -> str | None:
+    """Return the text of a format between its places."""
+    is_plain = re.fullmatch(r"(?:[^\\%]|\\[nt\\])*", text)
+    return re.sub(r"\\(.)", lambda found: _ESCAPES[found[1]], text) if is_plain else None
 
 
 def _sequence(words: Sequence[str]) -> str | None:
@@ -109,7 +114,7 @@ def _characters(word: str) -> str | None:
         return _CLASSES.get(named[1])
     if re.search(r"\\(?![nt\\])|\[[:=]", word) or {"[", "*", "]"} <= set(word):  # `[x*3]` is a repetition
         return None
-    word = re.sub(r"\\([nt\\])", lambda found: {"n": "\n", "t": "\t"}.get(found[1], "\\"), word)
+    word = re.sub(r"\\(.)", lambda found: _ESCAPES[found[1]], word)
     return re.sub(
         r"(\w)-(\w)", lambda found: "".join(map(chr, range(ord(found[1]), ord(found[2]) + 1))), word
     )
@@ -190,6 +195,7 @@ _FILTERS: Mapping[str, Callable[[str, Sequence[str]], str | None]] = {
     "head": lambda text, words: _ends(text, words, first=True),
     "tail": lambda text, words: _ends(text, words, first=False),
     "grep": _found,
+    "cat": lambda text, words: None if words else text,
     "xargs": lambda text, words: (
         None if words or re.search(r"['\"\\]|^\s*-", text) else " ".join(text.split()) + "\n"
     ),

@@ -13,6 +13,10 @@ from launcher.errors import CommandRefused
 from preflight import regex as re
 
 _WRITTEN = "written by the text alone: write it on each host, where the training reads it"
+INPUT = Word("<<<", ("<<<",))
+"""In front of a command of `$(...)`, and its input behind it."""
+
+_PRINTERS = ("echo", "printf", "cd", "cat", "pwd")
 _NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _LISTS = ("mapfile", "readarray")
 _WRITERS = ("cat", "echo", "printf", "tee", "jq", "sed", "envsubst", "scontrol", "sort", "cp")
@@ -25,7 +29,9 @@ def read_here(shell: ShellState, words: list[Word], text: Word) -> None:
     Raises CommandRefused for any other command that reads it.
     """
     names = [*(posixpath.basename(word.text) for word in words[:1]), *(word.text for word in words[1:])]
-    if _read_names(words):
+    if shell.is_output and not _read_names(words):
+        words[:0] = [INPUT, text]
+    elif _read_names(words):
         is_whole = any(re.match(r"-\w*d", name) for name in names) or names[0] in _LISTS
         lines = text.text.rstrip("\n") if is_whole else text.text.partition("\n")[0]
         read_text(shell, words, Word(lines, text.unresolved))
@@ -66,6 +72,9 @@ def read_text(shell: ShellState, words: list[Word], text: Word) -> None:
     """
     shown = [word.text for word in words]
     if not (names := _read_names(words)):
+        if shell.is_output:
+            words[:0] = [INPUT, Word(f"{text.text}\n", text.unresolved)]
+            return
         if shell.blocks.runs is False or shown[:1] in ([], ["done"]):
             return
         raise CommandRefused("the text gives a command its input (<<<)", "paste the launch alone")
@@ -98,6 +107,12 @@ def redirect(
 ) -> None:
     """Take `> FILE` or `< FILE` of a command. Raises CommandRefused for an input, which ranks do not have."""
     to = "" if re.search(r"&[\d-]$", operator) else target(tokens).text
+    if shell.is_output:
+        name = words[0].text if words else ""
+        if operator.endswith("<") or name not in _PRINTERS or name in shell.functions:
+            raise CommandRefused(f"a substitution redirects its output to {to}", "paste the launch alone")
+        shell.redirected += [to] * (not operator.startswith("2"))
+        return
     if shell.blocks.runs is False:
         return
     if operator.endswith("<") and (names := _read_names(words)):

@@ -78,6 +78,8 @@ class ShellState:
         self.groups: list[int] = []  # in parentheses around it: how many blocks are around each
         self.left = ""  # "break", "continue", "return" or "exit", until what it leaves is left
         self.doubts = False  # a condition that the text does not decide may have left something
+        self.is_output = False  # of `$(...)`, whose commands are read for what they print
+        self.parts = 0  # of pipelines around the next command
         self.is_piped = False  # the next command reads what commands in parentheses print
 
     def text_of(self, name: str) -> str | None:
@@ -206,9 +208,8 @@ class ShellState:
             return
         if launcher := side_commands.find_launcher(rest):
             raise refusals.declared_launch(name, launcher)
-        of_local = name in _LOCAL
-        flags = "".join(word.text for word in rest if of_local and _FLAGS.fullmatch(word.text))
-        if of_local and self.locals and "g" not in flags:
+        flags = "".join(word.text for word in rest if name in _LOCAL and _FLAGS.fullmatch(word.text))
+        if name in _LOCAL and self.locals and "g" not in flags:
             self._hide(rest)
         if "n" in flags:
             for part in (part for word in rest for part in word.text.split("=")):
@@ -284,11 +285,10 @@ class ShellState:
 
     def _print(self, name: str, words: tuple[Word, ...]) -> None:
         """Take `printf -v NAME FORMAT WORDS`; what is not understood of it has no value."""
-        is_known = bool(words) and all(word.is_known for word in words)
-        text = predict_output([["printf", *(word.text for word in words)]]) if is_known else None
         self.forget(name, is_exported=False, why="printf -v")
-        if text is not None:
-            self.values[name] = text
+        if all(word.is_known for word in words):
+            text = predict_output(["printf", *(word.text for word in words)])
+            self.values[name] = self.values[name] if text is None else text
 
     def _unset(self, names: list[str]) -> None:
         self.unset += [name for name in names if "[" not in name]

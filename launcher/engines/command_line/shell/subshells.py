@@ -36,6 +36,7 @@ class Subshells:
         """Start a part; `exit` in a block ends that alone."""
         blocks = self.shell.blocks
         blocks.is_behind_pipe = False
+        self.shell.parts += 1
         self.open.append((len(blocks.open), int(is_block), self.shell.enter_group(int(is_block))))
 
     def leave(self, *, is_left: bool = False) -> None:
@@ -43,4 +44,5 @@ class Subshells:
         while self.open and (is_left or len(self.shell.blocks.open) <= self.open[-1][0]):
             _, count, before = self.open.pop()
             self.shell.restore(before, count)
+            self.shell.parts -= 1
             self.shell.blocks.code = None  # `set -o pipefail` may be on

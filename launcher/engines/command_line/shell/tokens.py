@@ -46,11 +46,8 @@ _ARITHMETIC = re.compile(r"\(\((?P<inner>(?:[^()\n]|\([^()\n]*\))*)\)\)")
 _PROCESS = re.compile(r"[<>]\((?!\()")
 _ENDS = frozenset(("\n", ";", ";;", ";&", ";;&", "&", "&&", "|", "||", "(", ")"))
 _BEFORE_COMMAND = frozenset(("if", "elif", "then", "else", "while", "until", "do", "for", "{", "!"))
-_ONLY_ARRAY = re.compile(
-    r'"\$(?:@|\{@(?::(?P<from>\d{1,4}))?\}|\{!?(?P<name>[A-Za-z_]\w*)\[@\](?::(?P<first>\d{1,4}))?\})"',
-    re.ASCII,
-)
-"""Every word of it is a word, and none where it has none."""
+_LIST = re.compile(r"\$(?:@|\{@|\{!?[A-Za-z_]\w*\[@\])", re.ASCII)
+"""Every word of it is a word in quotes, and none where it has none."""
 
 _MOST_WORDS = 100_000
 _LONGEST_WORD = 1_000_000
@@ -129,7 +126,7 @@ class ShellTokens(Iterator[Word | Operator]):
         if here.is_quoted or not re.search(r"[$`\\]", here.body):
             return Word(here.body)
         quoted = f'"{with_quotes(here.body)}"'
-        return next(iter(_WordReader(quoted, 0, self._values, self._depth).words()), Word(""))
+        return _joined(tuple(_WordReader(quoted, 0, self._values, self._depth).words()), " ")
 
     def _read_word(self) -> None:
         written = _written_words(self.text, self.at)
@@ -190,6 +187,7 @@ class _WordReader:
         self.current: str | None = None
         self.unresolved: list[str] = []
         self.is_count = False
+        self.empty = (0, 0)  # the span of an array without words
         self.patterns = False  # whether a shell would look for files, or write several words
 
     def words(self) -> list[Word]:
@@ -288,18 +286,16 @@ class _WordReader:
         (self._add_unresolved if _QUOTED_DRIVE.fullmatch(text) else self._add)(text)
 
     def _read_double_quoted(self) -> None:
-        array = _ONLY_ARRAY.match(self.text, self.at)
-        if array is not None and self._is_empty(array):
-            self.at = array.end()
-            return
-        start, before = self.at, self.current or ""
+        start, before = self.at, self.current
         self.at += 1
         self._add("")
         while self.at < len(self.text):
             char = self.text[self.at]
             if char == '"':
                 self.at += 1
-                quoted = (self.current or "")[len(before) :]
+                if self.empty == (start + 1, self.at - 1):
+                    self.current = before
+                quoted = (self.current or "")[len(before or "") :]
                 if not self.unresolved and _QUOTED_DRIVE.fullmatch(quoted):
                     self.unresolved.append(quoted)
                 return
@@ -314,16 +310,19 @@ class _WordReader:
                 self.at += 1
         raise no_end('"', self.text[start : start + 20])
 
-    def _is_empty(self, array: re.Match[str]) -> bool:
-        """Whether a quoted array, or what is left of it behind a place, has no word at all."""
-        words = self.values.get(array["name"] or "@", None if array["name"] else ())
-        skipped = int(array["first"] or 0) if array["name"] else max(int(array["from"] or 1) - 1, 0)
-        return isinstance(words, tuple) and not words[skipped:]
-
     def _read_expansion(self, *, is_quoted: bool) -> bool:
-        found = expand(self.text, self.at, self.values, _splitter(self.values), self.depth)
+        found = expand(
+            self.text,
+            self.at,
+            self.values,
+            _splitter(self.values),
+            self.depth,
+            is_quoted=is_quoted and self.splits,
+        )
         if found is None:
             return False
+        is_none = not found.words and found.text is None and _LIST.match(self.text, self.at)
+        self.empty = (self.at, found.end) if is_none and not (found.open or found.unresolved) else (0, 0)
         self.at = found.end
         self.is_count = self.is_count or found.is_count
         if found.unresolved:

@@ -14,7 +14,7 @@ Values: TypeAlias = Mapping[str, Value]
 class Variables(dict[str, Value]):
     """Variables that an expansion may set: `${NAME:=default}`, where its command runs (None: undecided).
 
-    `code` is `$?`, where the text decides it.
+    `code` is `$?`, where the text decides it; `read_output` reads `$(...)`, and says whether it succeeds.
     """
 
     def __init__(
@@ -23,6 +23,14 @@ class Variables(dict[str, Value]):
         super().__init__(values)
         self.runs, self.code = runs, code
         self.covered: dict[str, Value | None] = {}
+        self.read_output: Callable[[str], tuple[str | None, bool | None]] = lambda _: (None, None)
+        self.ends: tuple[bool | None, ...] = ()  # of the substitutions in the command that is read
+
+    def substitute(self, shown: str) -> str | None:
+        """Return what `$(...)` prints; None where the text does not say it."""
+        printed, succeeds = self.read_output(shown)
+        self.ends += (succeeds,)
+        return printed
 
     def cover(self, words: Iterable[Word]) -> None:
         """Take assignments that the next word of their command sees, until `uncover`."""
@@ -85,10 +93,9 @@ def separators(values: Values) -> str:
     return marks if isinstance(marks, str) else SEPARATORS
 
 
-def given_argument(given: tuple[Word, ...], number: int, end: int) -> Expansion:
+def given_argument(given: tuple[Word, ...], number: int) -> "Word | str":
     """Return an argument of a function, which is empty where its call has too few."""
-    one = given[number - 1] if number <= len(given) else Word("")
-    return Expansion(end, text=one.text) if one.is_known else Expansion(end, open=one)
+    return given[number - 1].value if number <= len(given) else ""
 
 
 def elements_of(name: str, values: Values) -> tuple[Word, ...] | None:
