@@ -90,6 +90,14 @@ class ConnectionLost(HostError):
     """An open connection ended before its work was done."""
 
 
+class HostInterrupted(HostError, exit_code=ExitCode.INTERRUPTED, code="interrupted"):
+    """A person or a signal ended the wait for the host's answer."""
+
+    def __init__(self, host: str, message: str = "", fix: str = "") -> None:
+        said = "interrupted before it answered: what it was asked may be done yet"
+        super().__init__(host, message or said, fix)
+
+
 class StepEnded(ConnectionLost):
     """The step of a Slurm job has ended, on one node or on all, and with it what ran on it."""
 

@@ -1,5 +1,6 @@
 """What a command says: lines for people, or with --json one document and the lines on stderr."""
 
+from contextlib import suppress
 from typing import Any
 
 import click
@@ -20,8 +21,9 @@ class Answer:
         self._as_json = as_json
 
     def say(self, line: StyledLine = "", *, err: bool = False) -> None:
-        """Say one line to a person."""
-        echo(line, err=err or self._as_json)
+        """Say one line to a person; the document does not depend on a terminal that is gone."""
+        with suppress(*(OSError,) * self._as_json):
+            echo(line, err=err or self._as_json)
 
     def confirm(self, question: str, fix: str = "use --yes in scripts") -> bool:
         """Ask the user; with --json on stderr. Raises ConfirmationRequired without a terminal."""

@@ -1,16 +1,18 @@
 """What rm and prune share: delete runs on the hosts that hold them, and say how it went."""
 
+from collections import deque
 from collections.abc import Iterable, Mapping
 
 from launcher.commands._answer import Answer, encode_error
-from launcher.errors import GpulaunchError, HostError
+from launcher.errors import GpulaunchError, HostError, HostInterrupted
 from launcher.exit_codes import ExitCode
+from launcher.launch.signals import report_stop_signals
 from launcher.planning.run_record import delete_run_record
 from launcher.remote.connection_pool import OpenConnection
 from launcher.runs.end_notice import delete_notice
 from launcher.runs.remote_run import RemoteRun
 from launcher.runs.stop import remove_run
-from launcher.text import count_noun, one_line
+from launcher.text import count_noun, name_first, one_line
 
 
 def confirm_delete(question: str, answer: Answer, *, yes: bool, fix: str = "use --yes in scripts") -> bool:
@@ -30,16 +32,18 @@ def remove_runs(
     """Delete the runs where they were found; return the exit code. `others` are hosts that were not asked."""
     code = int(ExitCode.UNREACHABLE if others else ExitCode.OK)
     removed = []
-    for run in runs:
+    left = deque(runs)
+    while left and code != ExitCode.INTERRUPTED:
+        run = left.popleft()
         entries = [node.entry for node in run.nodes]
-        results = remove_run(run.run_id, entries, open_entry)
+        with report_stop_signals():
+            results = remove_run(run.run_id, entries, open_entry, lambda entry: HostInterrupted(entry.name))
         hosts = []
         for entry, result in zip(entries, results, strict=True):
             failed = result if isinstance(result, GpulaunchError) else None
             hosts.append({"host": entry.name, "removed": failed is None, "error": encode_error(failed)})
             if failed is not None:
-                worse = ExitCode.UNREACHABLE if isinstance(failed, HostError) else ExitCode.NEGATIVE
-                code = max(code, worse)
+                code = max(code, failed.exit_code if isinstance(failed, HostError) else ExitCode.NEGATIVE)
                 answer.say(f"{run.run_id}: {one_line(failed.message, 300)}", err=True)
         if all(host["removed"] for host in hosts):
             if run.is_over:  # else a host that has not answered may still hold it
@@ -47,6 +51,8 @@ def remove_runs(
                 delete_notice(run.run_id)
             answer.say(f"{run.run_id}: removed from {count_noun(len(entries), 'host')}")
         removed.append({"run_id": run.run_id, "hosts": hosts})
+    if left:
+        answer.say(f"interrupted: {name_first([run.run_id for run in left], 3)} left as before", err=True)
     return answer.finish(code, runs=removed, unreachable=encode_errors(others or {}))
 
 

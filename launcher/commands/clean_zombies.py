@@ -35,14 +35,16 @@ from launcher.config.disconnect_options import MAX_GRACE_S
 from launcher.config.host_access_args import complete_commands
 from launcher.config.inventory import LOCALHOST, HostEntry
 from launcher.config.local_entries import require_linux
-from launcher.errors import BadInput, GpulaunchError, PathRefused
+from launcher.errors import BadInput, GpulaunchError, HostInterrupted, PathRefused
 from launcher.exit_codes import ExitCode
+from launcher.launch.signals import report_stop_signals
 from launcher.local.home import user_state_dir
 from launcher.remote.agent import AgentRequest, GatherOptions, gather_facts
 from launcher.remote.fanout import fanout
 from launcher.runs.search import unanswered_lines
 from launcher.terminal.cell_width import StyledLine
 from launcher.terminal.output import echo, echo_json, echo_lines
+from launcher.text import name_first
 from preflight.facts.host import HostFacts, ProcessTable
 from preflight.frozen import dataclass
 from preflight.job import DEFAULT_MAIN_PORT
@@ -210,7 +212,17 @@ class _CleanSession:
             _keep_audit(done, approved[host.entry.name], user_state_dir())
             return done
 
-        results = fanout(end, hosts, width=self.access.width)
+        def interrupted(host: HostLeftovers) -> HostInterrupted:
+            pids = name_first([f"pid {each.process.pid}" for each in approved[host.entry.name]], 5)
+            left = f"gpulaunch clean-zombies {host.entry.name} --dry-run shows what is left"
+            return HostInterrupted(
+                host.entry.name,
+                f"interrupted before it answered: it may have ended {pids}, or do so yet",
+                left,
+            )
+
+        with report_stop_signals():
+            results = fanout(end, hosts, width=self.access.width, on_interrupt=interrupted)
         named = {host.entry.name: result for host, result in zip(hosts, results, strict=True)}
         cleaned = {name: result for name, result in named.items() if isinstance(result, CleanResult)}
         failed = {name: result for name, result in named.items() if isinstance(result, GpulaunchError)}
@@ -240,7 +252,7 @@ def _exit_code(
 ) -> int:
     """Return the exit code; `named` are the pids that the user has given."""
     if errors:
-        return ExitCode.UNREACHABLE
+        return max(ExitCode.UNREACHABLE, *(error.exit_code for error in errors.values()))
     if any(list_unreadable(host.facts) for host in found):
         return ExitCode.NEGATIVE  # what is left on the host is not known
     if any(each.process.pid in named for host in found for each in host.selection.kept):

@@ -15,9 +15,10 @@ from launcher.commands._host_access import open_host_access
 from launcher.commands._host_options import HostOptions, host_access_options, hosts_argument
 from launcher.commands._job_hosts import reach_run
 from launcher.commands._on_end import deliver_due
+from launcher.config.inventory import HostEntry
 from launcher.config.node_sets import fold_hosts
 from launcher.config.slurm_options import is_inside_job
-from launcher.errors import BadInput, SlurmError
+from launcher.errors import BadInput, HostInterrupted, SlurmError
 from launcher.exit_codes import ExitCode
 from launcher.planning.run_record import read_run_records
 from launcher.rundir.run_id import run_name
@@ -55,11 +56,22 @@ def command(hosts: tuple[str, ...], *, ended: bool, as_json: bool, **given: Any)
     records = read_run_records()
     gone = () if asks_all else list_gone_hosts(records.values(), listed)
     entries = access.nodes or access.with_open_keys_named(search_hosts(access.inventory, hosts, without=gone))
-    found = search(entries, access.open, width=access.width, listed=listed, ended=ended, gpu_use=True)
+    found = search(
+        entries,
+        access.open,
+        width=access.width,
+        listed=listed,
+        ended=ended,
+        gpu_use=True,
+        on_interrupt=_interrupted,
+    )
     if access.job:  # other jobs, such as tasks of the same array, may have runs on its nodes
         found = replace(found, runs=tuple(run for run in found.runs if run.slurm_job == access.job))
     errors = {name: sanitize(error.detail, keep_lines=False) for name, error in found.errors.items()}
-    code = ExitCode.UNREACHABLE if errors and (hosts or len(errors) == len(entries)) else ExitCode.OK
+    is_unreached = bool(errors) and bool(hosts or len(errors) == len(entries))
+    code = ExitCode.UNREACHABLE if is_unreached else ExitCode.OK
+    if any(isinstance(error, HostInterrupted) for error in found.errors.values()):
+        code = ExitCode.INTERRUPTED
     answered = [entry for entry in entries if entry.name not in errors]
     if as_json:
         document = encode_runs(found.runs, errors, found.strays, found.other_hosts)
@@ -84,6 +96,10 @@ def command(hosts: tuple[str, ...], *, ended: bool, as_json: bool, **given: Any)
     echo_lines(() if hosts else _describe_slurm_jobs(), err=True)
     deliver_due(access, answered, {run.run_id for run in found.runs if run.is_live})
     return code
+
+
+def _interrupted(entry: HostEntry) -> HostInterrupted:
+    return HostInterrupted(entry.name, "interrupted: no answer yet", f"gpulaunch ps {entry.name}")
 
 
 def _describe_slurm_jobs() -> Iterator[str]:

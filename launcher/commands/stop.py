@@ -22,8 +22,9 @@ from launcher.commands._run_options import (
 )
 from launcher.config.disconnect_options import MAX_GRACE_S
 from launcher.config.node_sets import fold_hosts
-from launcher.errors import GpulaunchError
+from launcher.errors import GpulaunchError, HostInterrupted
 from launcher.exit_codes import ExitCode
+from launcher.launch.signals import report_stop_signals
 from launcher.local.user import user_at_machine
 from launcher.onhost.exit_status import describe_exit
 from launcher.rundir.end_state import explain_stall
@@ -35,6 +36,7 @@ from launcher.slurm.jobs import await_end, cancel_job, end_without_run
 from launcher.text import group_alike, name_ranks, one_line
 
 NodeAnswer: TypeAlias = "dict[str, Any] | GpulaunchError"
+_NOT_HEARD = (ExitCode.UNREACHABLE, ExitCode.INTERRUPTED)
 JOB_STOP_TIMEOUT_S = 30.0
 """After its run has ended a job may still fetch and report."""
 
@@ -84,7 +86,15 @@ def command(run: str, *, now: bool, grace: float | None, yes: bool, as_json: boo
     plan = to.plan
     grace_s = 0.0 if now else found.grace_s if grace is None else float(grace)
     why = f"stopped by {user_at_machine()}"
-    results = stop_run(plan.run_id, to.entries, to.open, grace_s=grace_s, why=why)
+    with report_stop_signals():
+        results = stop_run(
+            plan.run_id,
+            to.entries,
+            to.open,
+            grace_s=grace_s,
+            why=why,
+            on_interrupt=lambda entry: HostInterrupted(entry.name),
+        )
     names = [node_name(node.host, entry.name) for node, entry in zip(plan.nodes, to.entries, strict=True)]
     nodes = []
     code = 0
@@ -94,7 +104,7 @@ def command(run: str, *, now: bool, grace: float | None, yes: bool, as_json: boo
         nodes.append({"host": node.host, "ended": worse == 0, "message": words, **_encode_end(result)})
     for words, worse in render_ends(names, results):
         answer.say(words, err=worse != 0)
-    if slurm_job and not await_end(slurm_job, JOB_STOP_TIMEOUT_S):
+    if slurm_job and code != ExitCode.INTERRUPTED and not await_end(slurm_job, JOB_STOP_TIMEOUT_S):
         cancel_job(slurm_job)
         answer.say(
             f"Slurm job {slurm_job} had not ended {JOB_STOP_TIMEOUT_S:g} s after its run; it is cancelled"
@@ -102,8 +112,8 @@ def command(run: str, *, now: bool, grace: float | None, yes: bool, as_json: boo
     if code == 0:
         answer.say(f"{plan.run_id} has ended on {fold_hosts(names)}; no process of it is left")
     pairs = zip(names, results, strict=True)
-    if silent := [name for name, result in pairs if error_of(result)[1] == ExitCode.UNREACHABLE]:
-        again = f"gpulaunch stop {plan.run_id} once reached"
+    if silent := [name for name, result in pairs if error_of(result)[1] in _NOT_HEARD]:
+        again = f"gpulaunch stop {plan.run_id}" + " once reached" * (code != ExitCode.INTERRUPTED)
         answer.say(f"the run may continue on {fold_hosts(silent)}: {again}", err=True)
     code = answer.finish(code, run_id=plan.run_id, nodes=nodes)
     if code == 0:
@@ -146,6 +156,8 @@ def error_of(result: NodeAnswer) -> tuple[str, int]:
     """Return what one node has answered, and the exit code that follows from it."""
     if isinstance(result, RequestDenied):  # it was reached, and has nothing of the run, or not of its own
         return f"not stopped: {result.detail}", ExitCode.ABORTED
+    if isinstance(result, HostInterrupted):
+        return result.detail, result.exit_code
     if isinstance(result, GpulaunchError):
         return f"not stopped: {one_line(result.detail, 300)}", ExitCode.UNREACHABLE
     state = result.get("state") or {}

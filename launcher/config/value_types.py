@@ -65,7 +65,7 @@ def _judge_host_path(path: str) -> str:
     """Return what is wrong with a path that is sent as it is written."""
     name = re.match(r"\$\{?(\w+)\}?(?=/|$)", path)
     if name is None:
-        return ""
+        return "quotes are part of it (write it without)" if re.match("[\"'\u2018-\u201f]", path) else ""
     written = f"~{path[name.end() :]}" if name[1] == "HOME" else "it out"
     return f"no shell replaces {name[0]} in it (write {written})"
 

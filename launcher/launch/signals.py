@@ -80,7 +80,16 @@ def raise_stop_signals() -> AbstractContextManager[None]:
 
 
 @contextmanager
-def _handling(numbers: Iterable[int], handle: Callable[[int, FrameType | None], None]) -> Iterator[None]:
+def report_stop_signals() -> Iterator[None]:
+    """Have SIGTERM raise as `raise_stop_signals` does, and a closed terminal not end what is under way."""
+    with raise_stop_signals(), _handling((signal.SIGHUP,), signal.SIG_IGN):
+        yield
+
+
+@contextmanager
+def _handling(
+    numbers: Iterable[int], handle: Callable[[int, FrameType | None], None] | signal.Handlers
+) -> Iterator[None]:
     before = {number: signal.signal(number, handle) for number in numbers}
     try:
         yield

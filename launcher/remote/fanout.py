@@ -35,6 +35,7 @@ def fanout(
     width: int = WIDTH,
     reopens: bool = False,
     on_done: "Callable[[Item, Value | GpulaunchError], None] | None" = None,
+    on_interrupt: Callable[[Item], GpulaunchError] | None = None,
 ) -> "list[Value | GpulaunchError]":
     """Call `function` on every item, at most `width` at a time, and return the results in the items' order.
 
@@ -44,7 +45,8 @@ def fanout(
     `function` opens its host first, so that it may be called again once a host that is waited for without a
     thread has said something; that is done where there are more than `width` items. `on_done` is called in
     the caller's thread, in the order of completion. Ctrl-C ends the wait at once: the threads are
-    daemons and their connections end with the process.
+    daemons and their connections end with the process. It is raised, or with `on_interrupt` that gives the
+    result of each item that has none.
     """
     todo = list(items)
     defers = reopens and len(todo) > width
@@ -67,6 +69,11 @@ def fanout(
             results[index] = result
             if on_done is not None:
                 on_done(todo[index], result)
+    except KeyboardInterrupt:
+        if on_interrupt is None:
+            raise
+        for index, item in enumerate(todo):
+            results.setdefault(index, on_interrupt(item))
     finally:
         crew.stopped.set()
     return [results[index] for index in range(len(todo))]

@@ -67,11 +67,13 @@ def search(
     *,
     width: int,
     listed: Iterable[str] = (),
+    on_interrupt: Callable[[HostEntry], GpulaunchError] | None = None,
     **request: object,
 ) -> SearchResult:
     """Ask every host for its runs, side by side. `request` is what mode list of the supervisor takes.
 
     `listed` are the names of hosts.yaml: no other host reports for these, though they are not asked.
+    `on_interrupt` is as in `fanout`.
     """
     problems: dict[str, HostError] = {}
 
@@ -86,7 +88,7 @@ def search(
         return entry, answer, now
 
     hosts = tuple(entries)
-    results = fanout(one, hosts, width=width, reopens=True)
+    results = fanout(one, hosts, width=width, reopens=True, on_interrupt=on_interrupt)
     good = [result for result in results if not isinstance(result, GpulaunchError)]
     errors = {
         entry.name: result if isinstance(result, HostError) else HostError(entry.name, result.message)
@@ -122,7 +124,7 @@ def find_in_runs(
     """
     hosts = tuple(entries)
     is_start = not (word == LAST or is_run_suffix(word) or is_job_id(word))
-    wanted: dict[str, object] = {"prefix": word} if is_start else {}
+    wanted: dict[str, Any] = {"prefix": word} if is_start else {}
     found = search(hosts, open_entry, width=width, listed=listed, ended=True, tail=0, **wanted)
     if len(found.errors) == len(hosts):
         raise next(iter(found.errors.values()))

@@ -1,7 +1,7 @@
 """Ending a run on every node at once, and removing what is over."""
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
 
 from launcher.config.inventory import HostEntry
 from launcher.errors import GpulaunchError
@@ -9,25 +9,40 @@ from launcher.remote.connection_pool import OpenConnection
 from launcher.remote.fanout import fanout
 from launcher.runs.request import request_state
 
+OnInterrupt: TypeAlias = Callable[[HostEntry], GpulaunchError]
+
 STOP_TIMEOUT_S = 60.0
 """After the grace: SIGKILL, processes that hang in the kernel, a slow link."""
 
 
 def stop_run(
-    run_id: str, entries: Sequence[HostEntry], open_entry: OpenConnection, *, grace_s: float, why: str
+    run_id: str,
+    entries: Sequence[HostEntry],
+    open_entry: OpenConnection,
+    *,
+    grace_s: float,
+    why: str,
+    on_interrupt: OnInterrupt | None = None,
 ) -> "list[dict[str, Any] | GpulaunchError]":
-    """End the run on each node; return each one's last state, or why it was not reached."""
+    """End the run on each node; return each one's last state, or why it was not reached.
+
+    `on_interrupt` is as in `fanout`.
+    """
     request = {"mode": "stop", "run_id": run_id, "grace_s": grace_s, "why": why}
 
     def one(entry: HostEntry) -> dict[str, Any]:
         with open_entry(entry) as connection:
             return request_state(connection, entry.python, request, timeout_s=grace_s + STOP_TIMEOUT_S)
 
-    return fanout(one, entries, width=max(1, len(entries)))  # all at once: one node's end hangs another
+    # All at once: one node's end hangs another.
+    return fanout(one, entries, width=max(1, len(entries)), on_interrupt=on_interrupt)
 
 
 def remove_run(
-    run_id: str, entries: Sequence[HostEntry], open_entry: OpenConnection
+    run_id: str,
+    entries: Sequence[HostEntry],
+    open_entry: OpenConnection,
+    on_interrupt: OnInterrupt | None = None,
 ) -> "list[dict[str, Any] | GpulaunchError]":
     """Delete the run's directory on each host; a host refuses while anything of the run lives on it."""
 
@@ -35,4 +50,4 @@ def remove_run(
         with open_entry(entry) as connection:
             return request_state(connection, entry.python, {"mode": "remove", "run_id": run_id})
 
-    return fanout(one, entries)
+    return fanout(one, entries, on_interrupt=on_interrupt)

@@ -130,6 +130,10 @@ CASES: dict[str, tuple[bytes, str]] = {
     "reserved name": (b"hosts: {all: }\n", '"all" cannot be a host\'s name'),
     "option as name": (b"hosts: {-oX: }\n", "expected a host name"),
     "variable in a path": (b"hosts: {a: {workdir: $HOME/x}}\n", "no shell replaces $HOME in it (write ~/x)"),
+    "quotes of a page around a path": (
+        "hosts: {a: {python: \u2018/v/bin/python\u2019}}\n".encode(),
+        "left single quotation mark",
+    ),
     "variable before python": (
         b"hosts: {a: {python: '${V}/bin/python'}}\n",
         "replaces ${V} in it (write it out)",

@@ -7,6 +7,12 @@ from typing import Any
 import pytest
 import yaml
 
+from launcher.config.inventory import HostEntry
+from launcher.errors import HostError
+from launcher.host_checks.evaluation import evaluate_facts
+from launcher.host_checks.render_json import encode_preflight
+from launcher.remote.agent import GatherResult
+from preflight.job import Job
 from tests.users import CPU_WHEEL, User
 
 pytestmark = [
@@ -126,3 +132,9 @@ def test_bf16_asked_of_a_titan_is_corrected_in_the_launch_and_in_the_scripts_arg
     assert changed["--precision"][:2] == ("bf16", "fp16")
     assert "TITAN RTX" in changed["--precision"][2]
     assert changed["script arguments"][:2] == ("--bf16", "--fp16")
+
+
+def test_where_no_host_can_be_used_the_document_has_what_to_do() -> None:
+    error = HostError("a", "no route", "look at the cable")
+    result = evaluate_facts([HostEntry("a")], GatherResult({}, {"a": error}), Job())
+    assert encode_preflight(result)["would_use"]["fix"] == "look at the cable"

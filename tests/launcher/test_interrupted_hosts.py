@@ -1,0 +1,123 @@
+"""Ctrl-C and SIGTERM while hosts act: what has answered is told, what has not is named; the code is 130."""
+
+import json
+import os
+import random
+import signal
+from collections.abc import Callable
+from contextlib import nullcontext
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from launcher.cleanup.clean import CleanResult
+from launcher.commands import _launch, _remove, clean_zombies, ps
+from launcher.commands._answer import Answer
+from launcher.commands._host_access import HostAccess
+from launcher.commands.stop import error_of
+from launcher.config.inventory import HostEntry, Inventory
+from launcher.errors import GpulaunchError, HostError, HostInterrupted
+from launcher.exit_codes import ExitCode
+from launcher.launch.signals import report_stop_signals
+from launcher.remote.agent import GatherResult
+from launcher.remote.fanout import fanout
+from tests.preflight import scenes
+from tests.preflight.scenes import Scene
+
+
+def interrupted_by(number: int) -> list[Any]:
+    """One of two items answers, and its being told is where the signal comes."""
+    with report_stop_signals():
+        return fanout(
+            lambda item: item if item == 1 else signal.pause(),
+            [1, 2],
+            on_done=lambda *_: os.kill(os.getpid(), number),
+            on_interrupt=lambda item: HostInterrupted(f"h{item}"),
+        )
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_what_has_answered_before_a_signal_is_kept(number: int) -> None:
+    first, second = interrupted_by(number)
+    assert first == 1
+    assert (second.hosts, second.exit_code) == (("h2",), 130)
+    assert error_of(second) == ("interrupted before it answered: what it was asked may be done yet", 130)
+    with pytest.raises(KeyboardInterrupt):
+        fanout(str, [1], on_done=lambda *_: signal.raise_signal(signal.SIGINT))
+
+
+def test_a_closed_terminal_does_not_end_what_is_under_way() -> None:
+    before = signal.getsignal(signal.SIGHUP)
+    with report_stop_signals():
+        signal.raise_signal(signal.SIGHUP)
+    assert signal.getsignal(signal.SIGHUP) == before
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_clean_zombies_tells_of_the_host_that_answered_and_names_the_other(
+    as_json: bool,  # noqa: FBT001
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    scene = Scene(random.Random(1))
+    scenes.dead_launch(scene)
+    facts = {name: scene.facts() for name in ("h", "silent")}
+    done = CleanResult("h", (), (), (29500,), (), "/audit")
+
+    def act(_: object, hosts: list[Any], *, on_interrupt: Callable[[Any], GpulaunchError], **__: Any) -> Any:
+        return [done, on_interrupt(hosts[1])]
+
+    monkeypatch.setattr(clean_zombies, "gather_facts", lambda *_: GatherResult(facts, {}))
+    monkeypatch.setattr(clean_zombies, "fanout", act)
+    access = HostAccess(Inventory(), nullcontext, 1)  # type: ignore[arg-type]
+    options = clean_zombies.CleanZombiesOptions(None, False, 1, None, yes=True, as_json=as_json)
+    assert clean_zombies.clean_hosts(access, tuple(map(HostEntry, facts)), options) == ExitCode.INTERRUPTED
+    text = capsys.readouterr().out
+    assert "silent: interrupted before it answered: it may have ended pid " in text
+    if as_json:
+        document = json.loads(text)
+        assert document["hosts"]["h"]["cleaned"]["ports_freed"] == [29500]
+        assert ([each["code"] for each in document["errors"]], document["exit_code"]) == (
+            ["interrupted"],
+            130,
+        )
+    else:
+        assert "h: port 29500: held -> free" in text
+        assert "fix: gpulaunch clean-zombies silent --dry-run shows what is left" in text
+
+
+def test_after_an_interrupt_no_further_run_is_deleted(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    runs: Any = [
+        SimpleNamespace(run_id=name, is_over=False, nodes=[SimpleNamespace(entry=HostEntry("h"))])
+        for name in ("r1", "r2", "r3")
+    ]
+    results: list[Any] = [{}, HostInterrupted("h")]
+    monkeypatch.setattr(_remove, "remove_run", lambda *_: [results.pop(0)])
+    answer = Answer("gpulaunch.removal/1", as_json=True)
+    assert _remove.remove_runs(runs, nullcontext, answer) == 130  # type: ignore[arg-type]
+    out, err = capsys.readouterr()
+    assert [(each["run_id"], each["hosts"][0]["removed"]) for each in json.loads(out)["runs"]] == [
+        ("r1", True),
+        ("r2", False),
+    ]
+    assert "interrupted: r3 left as before" in err
+
+
+def test_ps_names_the_host_that_had_not_answered() -> None:
+    error: HostError = ps._interrupted(HostEntry("h"))
+    assert (error.detail, error.exit_code) == ("interrupted: no answer yet", 130)
+
+
+def test_ctrl_c_before_a_launch_says_that_no_run_was_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    said: list[str] = []
+    monkeypatch.setattr(_launch, "_prepared_in_turn", interrupt)
+    request, screen, unused = SimpleNamespace(config=None), SimpleNamespace(notify=said.append), None
+    with pytest.raises(KeyboardInterrupt):
+        _launch._launch_and_report(request, unused, unused, screen, unused)  # type: ignore[arg-type]
+    assert said == ["no run was started"]
