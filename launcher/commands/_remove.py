@@ -4,7 +4,7 @@ from collections import deque
 from collections.abc import Iterable, Mapping
 
 from launcher.commands._answer import Answer, encode_error
-from launcher.errors import GpulaunchError, HostError, HostInterrupted
+from launcher.errors import GpulaunchError, HostError
 from launcher.exit_codes import ExitCode
 from launcher.launch.signals import report_stop_signals
 from launcher.planning.run_record import delete_run_record
@@ -37,7 +37,7 @@ def remove_runs(
         run = left.popleft()
         entries = [node.entry for node in run.nodes]
         with report_stop_signals():
-            results = remove_run(run.run_id, entries, open_entry, lambda entry: HostInterrupted(entry.name))
+            results = remove_run(run.run_id, entries, open_entry)
         hosts = []
         for entry, result in zip(entries, results, strict=True):
             failed = result if isinstance(result, GpulaunchError) else None

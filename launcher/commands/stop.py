@@ -87,14 +87,7 @@ def command(run: str, *, now: bool, grace: float | None, yes: bool, as_json: boo
     grace_s = 0.0 if now else found.grace_s if grace is None else float(grace)
     why = f"stopped by {user_at_machine()}"
     with report_stop_signals():
-        results = stop_run(
-            plan.run_id,
-            to.entries,
-            to.open,
-            grace_s=grace_s,
-            why=why,
-            on_interrupt=lambda entry: HostInterrupted(entry.name),
-        )
+        results = stop_run(plan.run_id, to.entries, to.open, grace_s=grace_s, why=why, is_command=True)
     names = [node_name(node.host, entry.name) for node, entry in zip(plan.nodes, to.entries, strict=True)]
     nodes = []
     code = 0

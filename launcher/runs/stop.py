@@ -1,15 +1,13 @@
 """Ending a run on every node at once, and removing what is over."""
 
-from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Sequence
+from typing import Any
 
 from launcher.config.inventory import HostEntry
-from launcher.errors import GpulaunchError
+from launcher.errors import GpulaunchError, HostInterrupted
 from launcher.remote.connection_pool import OpenConnection
 from launcher.remote.fanout import fanout
 from launcher.runs.request import request_state
-
-OnInterrupt: TypeAlias = Callable[[HostEntry], GpulaunchError]
 
 STOP_TIMEOUT_S = 60.0
 """After the grace: SIGKILL, processes that hang in the kernel, a slow link."""
@@ -22,11 +20,11 @@ def stop_run(
     *,
     grace_s: float,
     why: str,
-    on_interrupt: OnInterrupt | None = None,
+    is_command: bool = False,
 ) -> "list[dict[str, Any] | GpulaunchError]":
     """End the run on each node; return each one's last state, or why it was not reached.
 
-    `on_interrupt` is as in `fanout`.
+    Ctrl-C is raised, but for `is_command` the HostInterrupted of each node that has not answered.
     """
     request = {"mode": "stop", "run_id": run_id, "grace_s": grace_s, "why": why}
 
@@ -35,14 +33,11 @@ def stop_run(
             return request_state(connection, entry.python, request, timeout_s=grace_s + STOP_TIMEOUT_S)
 
     # All at once: one node's end hangs another.
-    return fanout(one, entries, width=max(1, len(entries)), on_interrupt=on_interrupt)
+    return fanout(one, entries, width=max(1, len(entries)), on_interrupt=_interrupted if is_command else None)
 
 
 def remove_run(
-    run_id: str,
-    entries: Sequence[HostEntry],
-    open_entry: OpenConnection,
-    on_interrupt: OnInterrupt | None = None,
+    run_id: str, entries: Sequence[HostEntry], open_entry: OpenConnection
 ) -> "list[dict[str, Any] | GpulaunchError]":
     """Delete the run's directory on each host; a host refuses while anything of the run lives on it."""
 
@@ -50,4 +45,8 @@ def remove_run(
         with open_entry(entry) as connection:
             return request_state(connection, entry.python, {"mode": "remove", "run_id": run_id})
 
-    return fanout(one, entries, on_interrupt=on_interrupt)
+    return fanout(one, entries, on_interrupt=_interrupted)
+
+
+def _interrupted(entry: HostEntry) -> GpulaunchError:
+    return HostInterrupted(entry.name)
