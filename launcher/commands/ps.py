@@ -68,14 +68,13 @@ def command(hosts: tuple[str, ...], *, ended: bool, as_json: bool, **given: Any)
     if access.job:  # other jobs, such as tasks of the same array, may have runs on its nodes
         found = replace(found, runs=tuple(run for run in found.runs if run.slurm_job == access.job))
     errors = {name: sanitize(error.detail, keep_lines=False) for name, error in found.errors.items()}
-    is_unreached = bool(errors) and bool(hosts or len(errors) == len(entries))
-    code = ExitCode.UNREACHABLE if is_unreached else ExitCode.OK
-    if any(isinstance(error, HostInterrupted) for error in found.errors.values()):
-        code = ExitCode.INTERRUPTED
+    worst = max((error.exit_code for error in found.errors.values()), default=0)  # UNREACHABLE or INTERRUPTED
+    is_missed = hosts or len(errors) == len(entries) or worst == ExitCode.INTERRUPTED
+    code = worst if is_missed else int(ExitCode.OK)
     answered = [entry for entry in entries if entry.name not in errors]
     if as_json:
         document = encode_runs(found.runs, errors, found.strays, found.other_hosts)
-        echo_json({**document, "exit_code": int(code)})
+        echo_json({**document, "exit_code": code})
     elif found.runs:
         columns = os.get_terminal_size(1).columns or None if sys.stdout.isatty() else None
         names = {entry.name for entry in answered}
@@ -88,6 +87,8 @@ def command(hosts: tuple[str, ...], *, ended: bool, as_json: bool, **given: Any)
     fixes = {name: f"if the run is meant: gpulaunch attach {name}" if code else "" for name in runs}
     unanswered = unanswered_lines(found.errors, access.inventory.access_words, fixes)
     echo_lines((*rejected, *unanswered), err=True)
+    if code == ExitCode.INTERRUPTED:
+        return code
     unseen = list_unseen(records, {run.run_id for run in found.runs}, found.errors)
     echo_lines([f"not known to be over: {name_first(unseen, 3)}"] if unseen else [], err=True)
     echo_lines([describe_gone(gone)] if gone else [], err=True)
