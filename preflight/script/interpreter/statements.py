@@ -15,14 +15,15 @@ from preflight.script.interpreter.interpreter import Interpreter, unwrap_value
 from preflight.script.interpreter.match_patterns import case_matches, place_of_case
 from preflight.script.interpreter.state import State, merge_states
 from preflight.script.interpreter.values import NONE, UNKNOWN, Const, ExternalName, Module, Value
-from preflight.script.source import Source
+from preflight.script.source import Source, all_names
 
 _OPERATION, _OF_ENVIRON = "gpulaunch_operation", "gpulaunch_environ"
 """Where nodes keep what each reading needs of them, at every visit."""
 _GIVES_UP = re.compile(
-    r"\b(?:raise|exit|_exit|abort|destroy_process_group)\b|barrier|broadcast|reduce|gather|wait"
+    r"\b(?:raise|_?exit|quit|abort|kill|destroy_process_group|return [1-9])\b"
+    r"|barrier|broadcast|reduce|gather|wait"
 )
-"""In a handler: it ends the rank, or meets the other ranks."""
+"""In a handler or a function: it ends the rank, or meets the other ranks."""
 _ENDS = frozenset({"SystemExit", "SystemExit()", "SystemExit(0)"})
 """What is raised to end a process that has not failed."""
 
@@ -72,7 +73,7 @@ def _operation(node: ast.AugAssign) -> ast.BinOp:
 
 
 def _break(it: Interpreter, node: ast.Break) -> None:
-    turns = max(number for number, loop in enumerate(it.loops) if not loop.number)
+    turns = max((number for number, loop in enumerate(it.loops) if not loop.number), default=0)
     loops.leave(it, it.place(node), it.loops[turns:])
     it.breaks.append(it.state.fork())
     it.state.dead = True
@@ -108,9 +109,7 @@ def _try(it: Interpreter, node: ast.Try) -> None:
     Imports are taken to succeed, and variables of the launch to be set, unless the body always raises.
     """
     before, left, depth = it.state.fork(), branches.ways_out(it), len(it.contexts)
-    handlers = [handler for handler in node.handlers if not _GIVES_UP.search(ast.unparse(handler))]
-    kinds = [ast.unparse(handler.type) if handler.type else "Exception" for handler in handlers]
-    loops.read_caught(it, node, " ".join(kinds))
+    loops.read_caught(it, node, _caught(it, node))
     ended = it.state.fork()
     always = ended.dead and branches.ways_out(it) == left
     it.execute(node.orelse)
@@ -123,6 +122,24 @@ def _try(it: Interpreter, node: ast.Try) -> None:
             paths.append(_handled(it, handler, always=always))
     it.state = merge_states(paths)
     _end(it, depth, left, lambda: it.execute(node.finalbody))
+
+
+def _caught(it: Interpreter, node: ast.Try) -> str:
+    """Return what the handlers catch that lead past the block; one in a loop may try again what it ends."""
+    in_loop = [loop for loop in it.loops[-1:] if not loop.number and loop.calls == len(it.stack)]
+    if in_loop and isinstance((node.orelse or node.body)[-1], (ast.Break, ast.Return)):
+        return ""
+    parser, kinds = it.sources.parser, list[str]()
+    for handler in node.handlers:
+        names = set(all_names(parser.nodes(handler)))
+        called = [info.node for info in it.functions.values() if getattr(info.node, "name", "") in names]
+        if not any(parser.find(_gives_up, part) for part in (handler, *called)):
+            kinds.append(ast.unparse(handler.type) if handler.type else "Exception")
+    return " ".join(kinds)
+
+
+def _gives_up(nodes: list[ast.AST]) -> bool:
+    return _GIVES_UP.search(ast.unparse(nodes[0])) is not None
 
 
 def _end(it: Interpreter, depth: int, left: tuple[int, int, int], end: Callable[[], object]) -> None:

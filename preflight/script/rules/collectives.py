@@ -88,6 +88,9 @@ def rank_0_alone_in_a_collective(it: Interpreter, event: ScriptEvent) -> Iterato
         level = Level.INFO if _is_of_another_launch(it) else level
         hit = doubted(it, RuleHit(event.place, "", "", level), "R404")
         what = _OF_ALL.get(event.name) or f"{event.what}()"
+        inner = what == "forward()" and it.function and getattr(it.function.node, "name", "") == "forward"
+        if inner and any(name.startswith(_ALONE) and name.endswith(f" {what}") for name in it.notes):
+            return  # of a layer, in the forward of the model that is told
         it.notes.setdefault(f"{_ALONE}{hit.level.value} {what}", []).append(event.place)
         it.notes.setdefault(f"{_IN}{_function(it)}", []).append(event.place)
         if it.guard is not None:
