@@ -23,7 +23,7 @@ from preflight.script.bounds import no_collections
 from preflight.script.interpreter.events import DeclaredOption, ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.program import ProgramReader
-from preflight.script.interpreter.values import NONE, TRUE, Const, Device, Value, text_of
+from preflight.script.interpreter.values import NONE, TRUE, Const, Device, text_of
 from preflight.script.libraries.call_table import LibraryModel
 from preflight.script.libraries.hf_arguments import TRL_DEFAULT_SINCE
 from preflight.script.libraries.lightning_size import lightning_size
@@ -331,12 +331,9 @@ def _touches_cuda(it: Interpreter, event: ScriptEvent, seen: _Collected) -> None
     """CUDA before the device is set, or on a GPU named by number, is not a proof of placement."""
     device = event.values.get("device")
     fixed = isinstance(device, Device) and device.index is not None
-    if fixed or (event.name != "device" and not it.state.device_set and not _of_rank(device)):
+    of_rank = isinstance(device, Device) and device.of_rank
+    if fixed or (event.name != "device" and not it.state.device_set and not of_rank):
         seen.unsafe = True
-
-
-def _of_rank(device: Value | None) -> bool:
-    return isinstance(device, Device) and device.of_rank
 
 
 _HANDLERS = {

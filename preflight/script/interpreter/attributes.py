@@ -208,10 +208,6 @@ def member(it: Interpreter, owner: Class, key: Value, node: ast.AST) -> Value:
     )
 
 
-def _of_unknown(_it: Interpreter, owner: Unknown | RankValue, _name: str, _node: ast.AST) -> Value:
-    return OF_RANK if is_by_rank(owner) else UNKNOWN
-
-
 _ATTRIBUTES: dict[type[Any], Callable[[Interpreter, Any, str, ast.AST], Value]] = {
     ExternalName: _external_attribute,
     Ref: _thing_attribute,
@@ -222,6 +218,6 @@ _ATTRIBUTES: dict[type[Any], Callable[[Interpreter, Any, str, ast.AST], Value]] 
     Element: lambda it, owner, name, _node: it.library.attribute(it, owner, name),
     Method: _method_attribute,
     **dict.fromkeys((Map, Seq, Const, Dtype, Device), _plain_method),
-    **dict.fromkeys((Unknown, RankValue), _of_unknown),
+    **dict.fromkeys((Unknown, RankValue), lambda _it, owner, *_: OF_RANK if is_by_rank(owner) else UNKNOWN),
 }
 """By the kind of owner: one that is not known has attributes that are not known."""

@@ -97,10 +97,8 @@ class Loop:
 
     def catches(self, name: str) -> bool:
         """Whether an exception of this name ends the block only."""
-        words = (
-            {name} if name in ("SystemExit", "KeyboardInterrupt") else {name, "Exception", "BaseException"}
-        )
-        return not words.isdisjoint(re.findall(r"\w+", self.caught))
+        general = "|Exception|BaseException" if name not in ("SystemExit", "KeyboardInterrupt") else ""
+        return re.search(rf"\b(?:{name}{general})\b", self.caught) is not None
 
 
 @dataclass(frozen=True, slots=True)

@@ -102,7 +102,9 @@ def _item(it: Interpreter, owner: Value, key: Value, node: ast.Subscript) -> Val
     if isinstance(owner, Class):
         return member(it, owner, key, node)
     if isinstance(owner, ExternalName):
-        return _item_of_library(it, owner, key, node)
+        name = text_of(key) if owner.name.endswith(".__dict__") else None  # models.__dict__["resnet18"]
+        module = ExternalName(owner.name.removesuffix(".__dict__"))
+        return get_attribute(it, module, name, node) if name else it.library.subscript(it, owner.name, key)
     if isinstance(key, RankValue) and key.first is not None and isinstance(owner, Map):
         ours, theirs = (owner.get(asked) or UNKNOWN for asked in (key.first, not key.first))
         return rank_values.of_ranks(ours, theirs, first=True)
@@ -130,15 +132,6 @@ def _item(it: Interpreter, owner: Value, key: Value, node: ast.Subscript) -> Val
         thing = it.state.heap[owner.id]
         return thing.get(own_attribute(str(key.value)), UNKNOWN)
     return OF_RANK if is_by_rank(key) or is_by_rank(owner) else UNKNOWN
-
-
-def _item_of_library(it: Interpreter, owner: ExternalName, key: Value, node: ast.Subscript) -> Value:
-    """Return what os.environ["RANK"] or torchvision.models.__dict__["resnet18"] is."""
-    module, _, last = owner.name.rpartition(".")
-    name = text_of(key) if last == "__dict__" else None
-    if name is None:
-        return it.library.subscript(it, owner.name, key)
-    return get_attribute(it, ExternalName(module), name, node)
 
 
 def _if_expression(it: Interpreter, node: ast.IfExp) -> Value:
@@ -171,13 +164,11 @@ def _bool_operation(it: Interpreter, node: ast.BoolOp) -> Value:
     said = [rank_values.asked(item) for item in seen]
     firsts = (item for item in said if isinstance(item, RankValue) and item.first is not stops_at)
     first = next((item for item in firsts if item.first is not None), None)
-    if first is not None and any(not _tells_as(item, first) for item in said):
+    if first is not None and any(
+        not isinstance(item, RankValue) or item.first is not first.first for item in said
+    ):
         return RankValue(first=first.first, sure=not stops_at)  # the other parts may have been to blame
     return first or (join((*seen, value)) if seen else value)
-
-
-def _tells_as(item: Value, first: RankValue) -> bool:
-    return isinstance(item, RankValue) and item.first is first.first
 
 
 def _joined_text(it: Interpreter, node: ast.JoinedStr) -> Value:

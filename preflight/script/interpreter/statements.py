@@ -17,8 +17,6 @@ from preflight.script.interpreter.state import State, merge_states
 from preflight.script.interpreter.values import NONE, UNKNOWN, Const, ExternalName, Module, Value
 from preflight.script.source import Source, all_names
 
-_OPERATION, _OF_ENVIRON = "gpulaunch_operation", "gpulaunch_environ"
-"""Where nodes keep what each reading needs of them, at every visit."""
 _GIVES_UP = re.compile(
     r"\b(?:raise|_?exit|quit|abort|kill|destroy_process_group|return [1-9])\b"
     r"|barrier|broadcast|reduce|gather|wait"
@@ -59,17 +57,13 @@ def _augmented(it: Interpreter, node: ast.AugAssign) -> None:
     if isinstance(node.op, ast.BitOr) and it.evaluate(node.target) == ExternalName("os.environ"):
         it.library.call(it, "os.environ.update", unwrap_value(it, node, (it.evaluate(node.value),)))
     else:
-        assign(it, node.target, _counted(it, it.evaluate(_operation(node))))
+        assign(it, node.target, _counted(it, it.evaluate(it.sources.parser.find(_operation, node))))
 
 
-def _operation(node: ast.AugAssign) -> ast.BinOp:
-    """Return `a + b` of `a += b`, made once for all turns of a loop."""
-    of_node = node.__dict__
-    if _OPERATION not in of_node:
-        made = ast.BinOp(left=node.target, op=node.op, right=node.value)
-        of_node[_OPERATION] = ast.copy_location(made, node)
-    operation: ast.BinOp = of_node[_OPERATION]
-    return operation
+def _operation(nodes: list[Any]) -> ast.BinOp:
+    """Return `a + b` of `a += b`."""
+    made = ast.BinOp(left=nodes[0].target, op=nodes[0].op, right=nodes[0].value)
+    return ast.copy_location(made, nodes[0])
 
 
 def _break(it: Interpreter, node: ast.Break) -> None:
@@ -115,7 +109,7 @@ def _try(it: Interpreter, node: ast.Try) -> None:
     it.execute(node.orelse)
     paths = [it.state]
     imports = any(isinstance(item, (ast.Import, ast.ImportFrom)) for item in node.body)
-    environ = not imports and any(_names_environ(item) for item in node.body)
+    environ = not imports and any("environ" in it.sources.parser.find(_text, item) for item in node.body)
     for handler in node.handlers:
         if always or not _never_runs(handler, imports=imports, environ=environ):
             it.state = before.fork() if ended.dead else merge_states([before.fork(), ended.fork()])
@@ -133,13 +127,13 @@ def _caught(it: Interpreter, node: ast.Try) -> str:
     for handler in node.handlers:
         names = set(all_names(parser.nodes(handler)))
         called = [info.node for info in it.functions.values() if getattr(info.node, "name", "") in names]
-        if not any(parser.find(_gives_up, part) for part in (handler, *called)):
+        if not any(_GIVES_UP.search(parser.find(_text, part)) for part in (handler, *called)):
             kinds.append(ast.unparse(handler.type) if handler.type else "Exception")
     return " ".join(kinds)
 
 
-def _gives_up(nodes: list[ast.AST]) -> bool:
-    return _GIVES_UP.search(ast.unparse(nodes[0])) is not None
+def _text(nodes: list[ast.AST]) -> str:
+    return ast.unparse(nodes[0])
 
 
 def _end(it: Interpreter, depth: int, left: tuple[int, int, int], end: Callable[[], object]) -> None:
@@ -161,14 +155,6 @@ def _end(it: Interpreter, depth: int, left: tuple[int, int, int], end: Callable[
     else:
         end()
     it.contexts[depth : depth + 1] = inside
-
-
-def _names_environ(node: ast.stmt) -> bool:
-    of_node = node.__dict__
-    if _OF_ENVIRON not in of_node:
-        of_node[_OF_ENVIRON] = "environ" in ast.unparse(node)
-    named: bool = of_node[_OF_ENVIRON]
-    return named
 
 
 def _handled(it: Interpreter, handler: ast.ExceptHandler, *, always: bool) -> State:

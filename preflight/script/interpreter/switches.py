@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 
 from preflight import regex as re
 from preflight.script.interpreter.branch_conditions import ONE_RANK, WITHOUT, is_of_ranks, may_matter
-from preflight.script.interpreter.events import DeclaredOption
 from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.values import FALSE, TRUE, Const, Value
 from preflight.script.syntax_trees import walk
@@ -89,16 +88,10 @@ def default_of_one_rank(it: Interpreter, test: ast.expr, other: list[ast.stmt]) 
         value = it.evaluate(node) if isinstance(node, (ast.Name, ast.Attribute)) else None
         flag = it.option_places.get(value.place) if isinstance(value, Const) and value.place else None
         if flag is not None and flag not in it.target.switches and is_of_ranks(other, flag, it.source.lines):
-            return ONE_RANK if any(map(_is_number, _declared(it, flag))) else f"{WITHOUT}{flag}"
+            declared = [item.default for item in it.declared.values() if flag in item.flags]
+            counts = any(isinstance(item, Const) and type(item.value) is int for item in declared)
+            return ONE_RANK if counts else f"{WITHOUT}{flag}"
     return ""
-
-
-def _declared(it: Interpreter, flag: str) -> list["DeclaredOption"]:
-    return [item for item in it.declared.values() if flag in item.flags]
-
-
-def _is_number(item: "DeclaredOption") -> bool:
-    return isinstance(item.default, Const) and type(item.default.value) is int
 
 
 def can_be_combined(flag: str) -> bool:

@@ -1,5 +1,7 @@
 """absl.flags: options that a script defines in one place and reads by FLAGS.name in another."""
 
+from functools import partial
+
 from preflight.script.interpreter.arguments import option_value
 from preflight.script.interpreter.calls import invoke
 from preflight.script.interpreter.events import Call, DeclaredOption
@@ -77,12 +79,8 @@ def _config_file(it: Interpreter, call: Call) -> Value:
     return it.new(HeapObject("namespace", call.place, {"value": value}))
 
 
-def _definition(kind: str) -> CallModel:
-    return lambda it, call: _define(it, call, kind)
-
-
 CALLS: dict[str, CallModel] = {
-    **{f"absl.flags.DEFINE_{name}": _definition(kind) for name, kind in _KINDS.items()},
+    **{f"absl.flags.DEFINE_{name}": partial(_define, kind=kind) for name, kind in _KINDS.items()},
     "ml_collections.config_flags.DEFINE_config_file": _config_file,
     "ml_collections.config_flags.config_flags.DEFINE_config_file": _config_file,
 }

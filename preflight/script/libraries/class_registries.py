@@ -112,10 +112,6 @@ def _entry(it: Interpreter, registry: Value, key: Value) -> Value:
     return join((*(value for word, value in thing.attrs.items() if word.startswith(_ENTRY)), UNKNOWN))
 
 
-def _get(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
-    return _entry(it, owner, call.first)
-
-
 def _build(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
     """registry.build(config): the entry that `type` names, called with the other entries."""
     config = call.first
@@ -147,7 +143,7 @@ CALLS: dict[str, CallModel] = {
 METHODS: dict[tuple[str, str], MethodModel] = {
     ("registry", "register"): _register,
     ("registry", "register_module"): _register,
-    ("registry", "get"): _get,
+    ("registry", "get"): lambda it, owner, call: _entry(it, owner, call.first),
     ("registry", "build"): _build,
     ("registration", "__call__"): _registered,
 }

@@ -94,8 +94,7 @@ def _register(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
     thing, func = it.thing(owner), (UNKNOWN, *call.args)[-1]
     info = it.functions.get(func.key) if isinstance(func, Func) else None
     if thing is None or info is None:
-        kept = replace(call, args=(Method(owner, "register"), *call.args))
-        return it.new(HeapObject("partial", call.place, {"func": kept.first, "given": Const(it.keep(kept))}))
+        return _kept("partial")(it, replace(call, args=(Method(owner, "register"), *call.args)))
     first = next(iter(info.node.args.args), None)
     written = it.evaluate(first.annotation) if first and first.annotation else UNKNOWN
     pair = Seq((call.first if len(call.args) > 1 else written, func))

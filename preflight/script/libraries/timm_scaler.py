@@ -5,10 +5,6 @@ from preflight.script.interpreter.interpreter import ConstructorModel, Interpret
 from preflight.script.interpreter.values import NONE, TRUE, UNKNOWN, Element, Ref, Value, heap_id
 
 
-def _construct(it: Interpreter, ref: Ref, _name: str, _call: Call) -> None:
-    it.change(ref.id, enabled=TRUE)
-
-
 def _step(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
     number = heap_id(owner)
     it.emit(call.event("scaled", number))
@@ -19,5 +15,7 @@ def _step(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
 
 
 CLASSES = dict.fromkeys(("timm.utils.NativeScaler", "timm.utils.cuda.NativeScaler"), "timm scaler")
-CONSTRUCT: dict[str, ConstructorModel] = {"timm scaler": _construct}
+CONSTRUCT: dict[str, ConstructorModel] = {
+    "timm scaler": lambda it, ref, _name, _call: it.change(ref.id, enabled=TRUE)
+}
 METHODS: dict[tuple[str, str], MethodModel] = {("timm scaler", "__call__"): _step}

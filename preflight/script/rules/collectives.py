@@ -181,11 +181,8 @@ def _asks_setting(test: ast.expr) -> bool:
     """Whether a condition compares an attribute with a word: a setting, `config.mode == "debug"`."""
     compared = (part for part in walk(test) if isinstance(part, ast.Compare))
     pairs = ((part.left, getattr(part.comparators[0], "value", None)) for part in compared)
-    return any(isinstance(asked, ast.Attribute) and _is_word(value) for asked, value in pairs)
-
-
-def _is_word(value: object) -> bool:
-    return isinstance(value, str) and value.isidentifier()
+    words = (asked for asked, value in pairs if isinstance(value, str) and value.isidentifier())
+    return any(isinstance(asked, ast.Attribute) for asked in words)
 
 
 def _is_made_once(it: Interpreter, place: CodeLocation) -> bool:

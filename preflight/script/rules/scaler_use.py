@@ -120,7 +120,7 @@ def plain_step_after_a_scaled_loss(it: Interpreter, event: ScriptEvent) -> Itera
         scales = it.state.scaled and it.loop_depth and it.notes.get("scaler") and not _scales_by_one(it)
         if optimizer is not None and scales:
             kept = optimizer.get("unscaled") != TRUE
-            if kept or not _asks_finite(it):
+            if kept or not any(map(_ASKS_FINITE.search, map(ast.unparse, it.tests))):  # no overflow is found
                 note_call(it, _UNSCALES if kept else _UNSCALED, optimizer.place, event.place)
     elif event.name == "unknown step":
         if it.state.scaled and it.loop_depth and it.notes.get("scaler"):
@@ -129,11 +129,6 @@ def plain_step_after_a_scaled_loss(it: Interpreter, event: ScriptEvent) -> Itera
         it.notes.setdefault("backward of no scaler", []).append(event.place)
     elif event.name == "end" and (calls_by_owner(it, _UNSCALES) or calls_by_owner(it, _UNSCALED)):
         yield from _stepped_plainly(it)
-
-
-def _asks_finite(it: Interpreter) -> bool:
-    """Whether a step is made only where the script itself has found no overflow."""
-    return any(_ASKS_FINITE.search(ast.unparse(test)) for test in it.tests)
 
 
 def _scales_by_one(it: Interpreter) -> bool:

@@ -51,17 +51,12 @@ def removed_keyword(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
                 fix = f"{instead}=" if instead else f"remove {old}"
                 level = Level.INFO if old in call.maybe else _since(new)
                 yield RuleHit(call.at(old), f"{old} is gone in transformers 5", fix, level)
-    elif event.name == "load" and new is not False and not _is_of_unsloth(it, event):
+    elif event.name == "load" and new is not False and it.attr(event.ref, "library") != Const("unsloth"):
         for old in _QUANTIZED:
             if old in call.kwargs and call.kwargs[old] not in (FALSE, NONE):
                 fix = f"quantization_config=BitsAndBytesConfig({old}=True)"
                 level = _since(new and MAYBE not in it.contexts)
                 yield RuleHit(call.at(old), f"{old} is gone in transformers 5", fix, level)
-
-
-def _is_of_unsloth(it: Interpreter, event: ScriptEvent) -> bool:
-    """Whether unsloth loads the model: its own load_in_4bit is none of transformers'."""
-    return it.attr(event.ref, "library") == Const("unsloth")
 
 
 def _tokenizer(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
