@@ -90,7 +90,7 @@ def rank_0_alone_in_a_collective(it: Interpreter, event: ScriptEvent) -> Iterato
         what = _OF_ALL.get(event.name) or f"{event.what}()"
         inner = what == "forward()" and it.function and getattr(it.function.node, "name", "") == "forward"
         if inner and any(name.startswith(_ALONE) and name.endswith(f" {what}") for name in it.notes):
-            return  # of a layer, in the forward of the model that is told
+            return  # of a layer inside the model whose forward it reports
         it.notes.setdefault(f"{_ALONE}{hit.level.value} {what}", []).append(event.place)
         it.notes.setdefault(f"{_IN}{_function(it)}", []).append(event.place)
         if it.guard is not None:
