@@ -4,6 +4,7 @@ import errno
 import fcntl
 import hashlib
 import os
+import stat
 import time
 from collections.abc import Mapping
 from dataclasses import field
@@ -80,9 +81,13 @@ class FileReceiver:
         part: dict[str, list[list[int]]] = {}
         ends: dict[str, str] = {}
         for path in sorted(self.directory.rglob("*")) if self.directory.is_dir() else ():
-            if path.is_symlink() or not path.is_file():
+            try:
+                status = path.lstat()
+            except FileNotFoundError:
+                continue  # another fetch has just finished it
+            if not stat.S_ISREG(status.st_mode):
                 continue
-            name, status = path.relative_to(self.directory).as_posix(), path.stat()
+            name = path.relative_to(self.directory).as_posix()
             begun = _PART.fullmatch(path.name)
             if begun is None:
                 start = self._start(name)
@@ -108,7 +113,7 @@ class FileReceiver:
             self._write(piece, data)
         except PathRefused as error:
             self._pass_over(piece.file, error.message)
-        except BlockingIOError:
+        except (BlockingIOError, FileNotFoundError):
             self._pass_over(piece.file, "another gpulaunch fetches it just now")
         except OSError as error:
             if error.errno in _LOCAL:
@@ -136,13 +141,13 @@ class FileReceiver:
         part = piece.file if piece.grows else _part_of(piece)
         path_below(self.directory, piece.file)
         if part != self._part:
-            begin = not piece.grows and piece.offset == 0
             self.close()
-            self._fd, self._part = open_below(self.directory, part, os.O_WRONLY | os.O_CREAT), part
+            begin = os.O_CREAT if piece.grows or piece.offset == 0 else 0
+            self._fd, self._part = open_below(self.directory, part, os.O_WRONLY | begin), part
             if not piece.grows:
-                _hold(self._fd)
-            if begin:
-                os.truncate(self._fd, 0)
+                _hold(self._fd, self.directory / part)
+                if begin:
+                    os.truncate(self._fd, 0)
         size = os.fstat(self._fd).st_size
         start = self._start(piece.file) if piece.grows else 0
         if piece.grows and piece.cut:
@@ -166,7 +171,7 @@ class FileReceiver:
             path_below(self.directory, self._part).replace(target)
             for old in target.parent.glob(f".{_key(piece.file)}.*.part"):
                 if _PART.fullmatch(old.name):
-                    old.unlink()
+                    old.unlink(missing_ok=True)
         self.fetched.files += 1
         self.close()
 
@@ -176,13 +181,18 @@ class FileReceiver:
         self.fetched.skipped.append(f"{one_line(name)}: {why}")
 
 
-def _hold(fd: int) -> None:
-    """Keep a started copy from other fetches, where the file system can. Raises BlockingIOError."""
+def _hold(fd: int, path: Path) -> None:
+    """Keep a started copy from other fetches, where the file system can.
+
+    Raises BlockingIOError; FileNotFoundError, too, where another one has finished it since it was opened.
+    """
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
         if isinstance(error, BlockingIOError):
             raise
+    if not os.path.samestat(os.fstat(fd), os.stat(path)):
+        raise BlockingIOError
 
 
 def _key(name: str) -> str:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from launcher.onhost.supervisor.requests.fetch import key_of
-from launcher.runs.fetch import FileReceiver
+from launcher.runs.fetch import FileReceiver, _hold
 
 
 def test_a_file_that_is_not_whole_does_not_have_its_name(tmp_path: Path) -> None:
@@ -25,6 +25,24 @@ def test_two_fetches_at_once_do_not_cut_what_the_other_has_received(tmp_path: Pa
     first.write({**header, "offset": 5}, b"67890")
     assert (tmp_path / "h" / "output" / "m").read_bytes() == b"1234567890"
     assert second.fetched.skipped == ["output/m: another gpulaunch fetches it just now"]
+
+
+def test_a_started_copy_that_another_fetch_has_finished_is_passed_over(tmp_path: Path) -> None:
+    first, second = FileReceiver(tmp_path / "h"), FileReceiver(tmp_path / "h")
+    header = {"file": "m", "offset": 0, "whole": 10, "mtime_ns": 5, "grows": False}
+    first.write(header, b"12345")
+    (begun,) = (tmp_path / "h").iterdir()
+    with begun.open("r+b") as opened:
+        first.write({**header, "offset": 5}, b"67890")
+        with pytest.raises(FileNotFoundError):
+            _hold(opened.fileno(), begun)
+        begun.touch()  # a third one has begun
+        with pytest.raises(BlockingIOError):
+            _hold(opened.fileno(), begun)
+    begun.unlink()
+    second.write({**header, "offset": 5}, b"67890")
+    assert second.fetched.skipped == ["m: another gpulaunch fetches it just now"]
+    assert [path.read_bytes() for path in (tmp_path / "h").iterdir()] == [b"1234567890"]
 
 
 @pytest.mark.parametrize(
