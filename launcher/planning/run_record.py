@@ -28,8 +28,8 @@ from preflight.job import Precision
 MAX_RECORDS = 200
 SCHEMA = "gpulaunch.launch/1"
 _MOST_RANKS = 1 << 20
-_LONGEST_S = 90 * 86400.0
-"""A launch whose end was not seen is forgotten after this, where there are MAX_RECORDS newer ones."""
+_MAX_UNSEEN = 5 * MAX_RECORDS
+"""A launch whose end was not seen is forgotten where there are so many newer ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,6 +256,7 @@ def save_run_record(record: Mapping[str, Any], identity_files: Mapping[str, str]
     try:
         folder = records_dir()
         write_below(folder, f"{record['run_id']}.json", json.dumps(record) + "\n")
+        remove_oldest(folder, _MAX_UNSEEN)
         remove_oldest(folder, MAX_RECORDS, _may_live)
     except (OSError, PathRefused):
         return
@@ -264,8 +265,7 @@ def save_run_record(record: Mapping[str, Any], identity_files: Mapping[str, str]
 def _may_live(path: Path) -> bool:
     """Return whether the end of a launch was not seen: after hundreds of short ones it is still found."""
     with suppress(OSError, ValueError, RecursionError, AttributeError):
-        old = time.time() - path.stat().st_mtime > _LONGEST_S
-        return not old and json.loads(path.read_text()).get("over") is not True
+        return json.loads(path.read_text()).get("over") is not True
     return False
 
 
