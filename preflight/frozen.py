@@ -33,7 +33,7 @@ def _record(cls: type, common: dict[str, Any]) -> Any:
     own = [name for name, kind in cls.__annotations__.items() if not _is_of_class(kind)]
     namespace["__slots__"] = tuple(name for name in own if name not in given)
     given |= {name: namespace.pop(name, dataclasses.MISSING) for name in own}
-    namespace |= common
+    namespace = common | namespace  # what a class defines itself stays
     namespace["__record__"] = given
     namespace["__qualname__"] = cls.__qualname__
     return type(cls)(cls.__name__, cls.__bases__, namespace)
@@ -92,7 +92,7 @@ def _compare(cls: type) -> Any:
     def __eq__(self: object, other: object) -> bool:  # noqa: N807
         if self is other:
             return True
-        return values(self) == values(other) if other.__class__ is made else NotImplemented
+        return values(self) == values(other) if other.__class__ is self.__class__ else NotImplemented
 
     made.__eq__ = __eq__
     if made.__hash__ is not None:

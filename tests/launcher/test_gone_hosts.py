@@ -219,6 +219,6 @@ def test_a_launch_whose_end_was_not_seen_outlives_hundreds_of_others(monkeypatch
         save_run_record({**document, "run_id": run_id})
         note_in_record(run_id, over=run_id != ids[1])
     assert set(read_run_records()) == {ids[1], *ids[-2:]}
-    monkeypatch.setattr(run_record, "_MAX_UNSEEN", 4)  # hosts that are gone never say that it is over
+    monkeypatch.setattr(run_record, "_MAX_UNSEEN", 2)  # hosts that are gone never say that it is over
     save_run_record({**document, "run_id": ids[5]})
     assert set(read_run_records()) == set(ids[-2:])

@@ -123,6 +123,22 @@ def test_a_field_may_be_called_as_what_makes_a_record(record: Any, called: str) 
         assert type(each).__name__ == "Odd"
 
 
+@pytest.mark.parametrize("record", [dataclass, dataclasses.dataclass])
+def test_methods_of_a_class_stay_and_objects_of_a_class_that_extends_it_are_alike(record: Any) -> None:
+    @record(frozen=True, slots=True)
+    class Named:
+        name: str
+
+        def __repr__(self) -> str:
+            return self.name
+
+    class Extended(Named):
+        def __init__(self) -> None:
+            super().__init__("a")
+
+    assert (repr(Named("a")), Extended() == Extended(), Extended() == Named("a")) == ("a", True, False)
+
+
 def test_a_record_may_have_no_field() -> None:
     assert (Empty(), repr(Empty()), hash(Empty())) == (Empty(), "Empty()", hash(()))
 
