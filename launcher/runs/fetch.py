@@ -83,8 +83,8 @@ class FileReceiver:
         for path in sorted(self.directory.rglob("*")) if self.directory.is_dir() else ():
             try:
                 status = path.lstat()
-            except FileNotFoundError:
-                continue  # another fetch has just finished it
+            except FileNotFoundError:  # another fetch has just finished it
+                continue
             if not stat.S_ISREG(status.st_mode):
                 continue
             name = path.relative_to(self.directory).as_posix()
@@ -188,10 +188,11 @@ def _hold(fd: int, path: Path) -> None:
     """
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        if isinstance(error, BlockingIOError):
-            raise
-    if not os.path.samestat(os.fstat(fd), os.stat(path)):
+    except BlockingIOError:
+        raise
+    except OSError:
+        pass  # this one cannot
+    if not os.path.samestat(os.fstat(fd), path.stat()):
         raise BlockingIOError
 
 

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from types import MappingProxyType
 from typing import Any
 
@@ -99,11 +100,13 @@ def search(
     records = read_run_records()
     merged = merge_node_runs(good, records, names=names)
     answered = {entry.name for entry, _, _ in good} - problems.keys()
-    runs = tuple(run.heard(answered, time.time()) for run in merged.runs)
+    other_hosts = find_runs_of_other_hosts(answer for _, answer, _ in good)
+    elsewhere = set(chain.from_iterable(other_hosts.values()))  # that an answer lacks these says nothing
+    now = time.time()
+    runs = tuple(run if run.run_id in elsewhere else run.heard(answered, now) for run in merged.runs)
+    records = {run_id: record for run_id, record in records.items() if run_id not in elsewhere}
     note_answers(records, runs, answered=answered, errors=errors, complete="prefix" not in request)
-    return SearchResult(
-        runs, problems | errors, merged.strays, find_runs_of_other_hosts(answer for _, answer, _ in good)
-    )
+    return SearchResult(runs, problems | errors, merged.strays, other_hosts)
 
 
 def find_in_runs(

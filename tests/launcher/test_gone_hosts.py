@@ -1,5 +1,6 @@
 """Hosts that are known by launches alone and have vanished: asked once more, then named, then forgotten."""
 
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from launcher.follow.outcome import Outcome
 from launcher.follow.restart_history import RestartHistory
 from launcher.planning import run_record
 from launcher.planning.run_record import build_run_record, note_in_record, read_run_records, save_run_record
+from launcher.runs import search
 from launcher.runs.record_notes import describe_gone, list_gone_hosts, list_unseen, note_answers, note_end
 from launcher.transports.base import Connection
 from tests.launcher.found_runs import PLAN, A, B, found, node_run, over
@@ -222,3 +224,14 @@ def test_a_launch_whose_end_was_not_seen_outlives_hundreds_of_others(monkeypatch
     monkeypatch.setattr(run_record, "_MAX_UNSEEN", 2)  # hosts that are gone never say that it is over
     save_run_record({**document, "run_id": ids[5]})
     assert set(read_run_records()) == set(ids[-2:])
+
+
+@pytest.mark.parametrize("elsewhere", [{}, {"login-02": [RUN_ID]}])
+def test_a_launch_that_its_hosts_have_in_their_home_as_anothers_may_live(
+    monkeypatch: pytest.MonkeyPatch, elsewhere: dict[str, list[str]]
+) -> None:
+    remember()
+    answer = {"runs": [], "host": "login-01", "t": 1.0, "other_hosts": elsewhere}
+    monkeypatch.setattr(search, "send_request", lambda *_: dict(answer))
+    search.search([A, B], lambda _: nullcontext(), width=2)  # type: ignore[arg-type,return-value]
+    assert read_run_records()[RUN_ID].over is (not elsewhere)
