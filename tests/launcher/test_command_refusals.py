@@ -147,6 +147,29 @@ LAUNCH = "torchrun --nproc_per_node 2 a.py $X"
         ('torchrun a.py --out "runs/{{ name }}" --template "{{ x }}"', "has runs/{{ name }}", "write a"),
         ("D='<some dir>'\nO=\"--a $D/x\"\ntorchrun a.py $O", "has <some dir>, which has no", "write a"),
         ("grep -q a b && X=1\ntorchrun a.py ${X:-2}", "$X (set in a condition)", "value"),
+        *(
+            (f"set -- a b; L=(a b); X=1\n{text}", f"{name} (set in a condition)", "value")
+            for name, text in (
+                ("$@", 'if grep -q a b; then set -- "$@" c; fi\ntorchrun a.py "$@"'),
+                ("$@", "grep -q a b && shift\ntorchrun a.py $2"),
+                ("$@", "while shift; do :; done\ntorchrun a.py $1"),
+                ("$@", 'shift $((NONE))\ntorchrun a.py "$@"'),
+                ("$@", 'for f in *; do set -- "$@" $f; shift; done\ntorchrun a.py ${@: -1} $1'),
+                ("${L[1]}", 'if grep -q a b; then L[1]=c; fi\ntorchrun a.py "${L[@]}"'),
+                ("$X", "for X in *.py; do :; done\ntorchrun a.py $X"),
+                ("$X", "for ((X = 0; X < NONE; X++)); do :; done\ntorchrun a.py $X"),
+                ("$NCCL_DEBUG", "if grep -q a b; then declare -x NCCL_DEBUG=1; fi\ntorchrun a.py"),
+            )
+        ),
+        *(
+            (f"f() {{ torchrun a.py; }}\nif grep -q a b; then {text}; fi\n{call}", "(if)", "bash SCRIPT")
+            for text, call in (
+                ("f() { torchrun b.py; }", "f"),
+                ("unset -f f", "f"),
+                ("alias f='torchrun b.py'", "f"),
+                ("alias torchrun='torchrun --nproc_per_node 2'", "f"),
+            )
+        ),
         ("mkdir d && command -v g && X=1\ntorchrun a.py ${X:-2}", "$X (set in a condition)", "value"),
         ("while read i; do [ -z $i ] && X=1; done < l; torchrun a.py ${X:-2}", "$X (set in", "value"),
         ("seq 3 | while read i; do [ $i = 3 ] && torchrun a.py; done", "or condition (while)", "bash"),

@@ -17,7 +17,7 @@ from launcher.engines.command_line.options import RANK_LOGS
 from launcher.engines.command_line.pages.blocks import LAUNCH_INSIDE, LAUNCH_LINE
 from launcher.engines.command_line.pages.page import commands_text
 from launcher.engines.command_line.parsed_command import MissingValue
-from launcher.engines.command_line.shell.aliases import read_aliases, without_functions
+from launcher.engines.command_line.shell.aliases import read_aliases, read_removed
 from launcher.engines.command_line.shell.blocks import LEAVES
 from launcher.engines.command_line.shell.bracket_tests import Answer, Files
 from launcher.engines.command_line.shell.command_substitution import reads_output
@@ -27,6 +27,7 @@ from launcher.engines.command_line.shell.pipelines import predict_output
 from launcher.engines.command_line.shell.replay_limits import Replays
 from launcher.engines.command_line.shell.state import READERS, ShellState
 from launcher.engines.command_line.shell.subshells import ENDS
+from launcher.engines.command_line.shell.undecided import define, leave_out
 from launcher.engines.command_line.shell.variables import Value
 from launcher.engines.command_line.shell.words import Word, is_assignment
 from launcher.engines.command_line.tables import side_programs
@@ -59,6 +60,9 @@ _WITHOUT_VALUE = "the text does not say its value: env: of a run config does"
 _ITSELF = re.compile(r"\$(?:0|\{0\}|\{?BASH_SOURCE(?:\[0\])?\}?)")  # `sbatch --nodes=2 $0`
 _ERREXIT = re.compile(r"set (?!--)[^\n]*?(?<!\S)([-+])(?:[a-zA-Z]{0,20}e[a-zA-Z]{0,20}|o errexit)(?!\S)")
 _ERREXIT_OF_FILE = re.compile(r"#![^\n]*sh[ \t]+-[a-zA-Z]*e")
+_SHOWN = (Word("cat"),)
+"""What shows a text in place, where no pipe is behind it."""
+
 _DEMAND = re.compile(r"\$\{\w+:?\?")
 _MOST_COMMANDS = 1000
 """More than any text that launches something; each keeps the variables that it has."""
@@ -111,8 +115,9 @@ class _Launches:
         shell.blocks.fatal = frozenset(["set -e"] if _ERREXIT_OF_FILE.match(text) else [])
         shell.values.read_output = reads_output(shell, Replays(commands_text))
         reader = CommandReader(commands_text(text), shell, Replays(commands_text))
-        for words, end in reader.commands():
+        for read, end in reader.commands():
             self.ended = "|" if shell.is_piped else self.ended
+            words = (Word(":"),) if read == _SHOWN and "|" not in (end[:1], self.ended) else read
             asks = shell.blocks.asks_next
             if shell.blocks.failed and not self.is_behind:
                 reasons = ", ".join(sorted(shell.blocks.fatal))
@@ -144,10 +149,12 @@ class _Launches:
             blocks.fatal = blocks.fatal - {"trap ERR"} | ends
         elif found := _ERREXIT.match(said):
             blocks.fatal = blocks.fatal - {"set -e"} | ({"set -e"} if found[1] == "-" else set())
-        elif words[0].text == "alias":
-            self.shell.functions |= read_aliases(words[1:])
-        elif words[0].text == "unalias" or said.startswith("unset -f"):
-            self.shell.functions = without_functions(self.shell.functions, words[1:])
+        elif bodies := read_aliases(words):
+            define(self.shell, bodies)
+        elif removed := read_removed(self.shell.functions, words):
+            self.shell.functions = {
+                name: text for name, text in self.shell.functions.items() if name not in removed
+            }
         elif said.startswith(("shopt -s", "shopt -u")):
             for name in (f"shopt {word.text}" for word in words[2:]):
                 self.shell.values[name] = ""
@@ -162,11 +169,15 @@ class _Launches:
         if asks is False or not words:
             return
         behind = tuple(dropwhile(is_assignment, words))
-        if words[0].text in ("cd", "export") or not behind:
-            if end not in ("|", "|&"):  # in front of which is a shell of its own
-                (self.shell.prepare if asks else self.shell.leave_out)(words)
+        if words[0].text in ("cd", "export", "set", "shift") or not behind:
+            if end in ("|", "|&"):
+                pass  # in a shell of its own
+            elif not asks:
+                leave_out(self.shell, words)
+            elif not self.shell.take_arguments(words):
+                self.shell.prepare(words)
         elif behind[0].text in READERS:
-            self.shell.leave_out(behind)
+            leave_out(self.shell, behind)
         elif not _starts_launch(words):
             return
         elif asks:
@@ -178,7 +189,7 @@ class _Launches:
         shell = self.shell
         if runs is None and not (shell.blocks.is_probed and _starts_launch(words)):
             count = len(shell.doubtful)
-            shell.leave_out(words)
+            leave_out(shell, words)
             self.late += range(count, len(shell.doubtful)) if self.is_behind else ()
         elif runs is False:
             shell.skip(words)

@@ -10,22 +10,26 @@ _WORDS = ' "$@"'
 
 
 def read_aliases(words: Sequence[Word]) -> dict[str, str]:
-    """Return what `alias NAME=COMMAND` defines, as bodies of functions."""
+    """Return what `alias NAME=COMMAND` defines, as bodies of functions; {} for any other command."""
     pairs = (word.text.partition("=") for word in words if word.is_known and "=" in word.text)
+    if words[0].text != "alias":
+        return {}
     return {  # its own name in it is the program: `alias python="A=1 python -u"`
         name: re.sub(rf"\A((?:\w+=\S*\s+)*)(?={re.escape(name)}(?:\s|$))", r"\1command ", text) + _WORDS
         for name, _, text in pairs
     }
 
 
-def without_functions(functions: Mapping[str, str], words: Sequence[Word]) -> dict[str, str]:
-    """Return what `unalias -a`, `unalias NAME` or `unset -f NAME` leave of functions."""
+def read_removed(functions: Mapping[str, str], words: Sequence[Word]) -> dict[str, str]:
+    """Return what `unalias -a`, `unalias NAME` and `unset -f NAME` make of functions: the program instead."""
     left_out = {word.text for word in words}
     is_all = "-a" in left_out
+    if words[0].text != "unalias" and [word.text for word in words[:2]] != ["unset", "-f"]:
+        return {}
     return {
-        name: text
+        name: f'command {name} "$@"'
         for name, text in functions.items()
-        if name not in left_out and not (is_all and text.endswith(_WORDS))
+        if name in left_out or (is_all and text.endswith(_WORDS))
     }
 
 

@@ -4,7 +4,7 @@ import ast
 import operator
 from collections.abc import Callable, Iterator
 
-from launcher.engines.command_line.shell.variables import Values, arguments, given_argument
+from launcher.engines.command_line.shell.variables import Values, are_decided, arguments, given_argument
 from launcher.engines.command_line.shell.words import Word
 from preflight import regex as re
 
@@ -67,7 +67,8 @@ def evaluate_arithmetic(text: str, values: Values) -> int | None:
         value = given_argument(given or (), int(match[2])) if is_argument else values.get(match[1])
         return f"({value})" if isinstance(value, str) and _ARITHMETIC.fullmatch(value.strip()) else "\0"
 
-    filled = _OPERAND.sub(number, text[:400].replace('"', "").replace("$#", str(len(given or ())))).strip()
+    count = str(len(given or ())) if are_decided(given or ()) else "\0"
+    filled = _OPERAND.sub(number, text[:400].replace('"', "").replace("$#", count)).strip()
     if not _ARITHMETIC.fullmatch(filled):
         return None
     filled = _with_choice(filled).replace("&&", " and ").replace("||", " or ")

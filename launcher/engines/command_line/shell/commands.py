@@ -19,6 +19,7 @@ from launcher.engines.command_line.shell.state import ShellState, Surroundings
 from launcher.engines.command_line.shell.subshells import ENDS, Subshells, is_subshell, may_have_subshell
 from launcher.engines.command_line.shell.terminals import SENTENCE, typed_text
 from launcher.engines.command_line.shell.tokens import ShellTokens
+from launcher.engines.command_line.shell.undecided import define, forget_counter
 from launcher.engines.command_line.shell.variables import arguments
 from launcher.engines.command_line.shell.words import ASSIGNMENT, Word, is_assignment
 from launcher.engines.command_line.tables.wrappers import TRANSPARENT
@@ -164,6 +165,7 @@ class CommandReader:
             if inner is None or words[0].text != "for":
                 self._enter_subshell(words[0].text, end)
             if inner is None:
+                forget_counter(shell, words)
                 if all(map(is_assignment, words)):
                     shell.blocks.status = self.status
                 yield words, end
@@ -315,12 +317,8 @@ class CommandReader:
         if options is not None and given:
             yield from self._options(*options, given, body)
             return
-
-        def rounds() -> Iterator[Mapping[str, str]]:
-            while self._decided(condition) is wanted:
-                yield {}
-
-        yield from self._rounds(rounds(), body)
+        again = iter(lambda: self._decided(condition) is wanted, False)
+        yield from self._rounds(({} for _ in again), body)
 
     def _options(self, spec: str, name: str, given: tuple[Word, ...], body: str) -> Iterator[Command]:
         """Yield the commands of `while getopts`, once for each option that the text gives itself."""
@@ -362,7 +360,7 @@ class CommandReader:
         if end is None:
             raise refusals.endless_function(name)
         body = self.text[start : end[0]]
-        self.shell.functions[name] = f"({body})" if is_group else body
+        define(self.shell, {name: f"({body})" if is_group else body})
         self.words.clear()
         self.tokens.seek(end[1])
         self.is_behind_loop = True

@@ -11,6 +11,7 @@ from launcher.engines.command_line.shell.variables import (
     Value,
     Values,
     Variables,
+    are_decided,
     arguments,
     given_argument,
     join_tokens,
@@ -73,7 +74,7 @@ class WrittenPart:
 def expand_parameter(inner: str, place: WrittenPart) -> Expansion:
     """Return what `${INNER}` stands for; unresolved where only a running shell knows it."""
     given, values = arguments(place.values), place.values
-    if inner == "#":
+    if inner == "#" and are_decided(given or ()):
         return Expansion(place.end, text=str(len(given or ())), is_count=given is None)
     if inner == "?" and isinstance(values, Variables):
         return place.of(None if values.ends else values.code())
@@ -105,7 +106,7 @@ def _filled(part: str, plain: re.Pattern[str], place: WrittenPart) -> str | None
 
 def _is_one_word(word: Word) -> bool:
     """Whether a word of an array stays one: what a command prints may be none or several."""
-    return word.is_known or not word.text.startswith(("$(", "`"))
+    return word.is_known or not word.text.startswith(("$(", "`", "$@"))
 
 
 def _parameter(match: re.Match[str], place: WrittenPart, given: tuple[Word, ...] | None) -> Expansion:
@@ -228,6 +229,8 @@ def _changed(match: re.Match[str], base: Expansion, place: WrittenPart) -> Expan
         return Expansion(place.end, text=str(len(words)), is_count=is_count) if is_known else None
     is_joined = subject.endswith(("*", "[*]"))
     if mark == ":" and base.text is None:
+        if not are_decided(words):
+            return None
         chosen = _chosen(words, _numbers(word, place), is_given=subject in ("@", "*"))
         return None if chosen is None else Expansion(place.end, words=chosen, is_joined=is_joined)
     change = _change(mark, word, place)

@@ -8,12 +8,18 @@ from dataclasses import replace
 from launcher.engines.command_line import refusals, side_commands
 from launcher.engines.command_line.parsed_command import Environment, MissingValue
 from launcher.engines.command_line.shell.arithmetic import names_set, read_assignment, with_number
-from launcher.engines.command_line.shell.blocks import LEAVES, ShellBlocks
+from launcher.engines.command_line.shell.blocks import ShellBlocks
 from launcher.engines.command_line.shell.bracket_tests import Files
 from launcher.engines.command_line.shell.env_file import exported_file, read_settings
 from launcher.engines.command_line.shell.missing_values import left_open
 from launcher.engines.command_line.shell.pipelines import predict_output
-from launcher.engines.command_line.shell.variables import Value, Variables, element_of, elements_of
+from launcher.engines.command_line.shell.variables import (
+    Value,
+    Variables,
+    arguments_behind,
+    element_of,
+    elements_of,
+)
 from launcher.engines.command_line.shell.words import (
     ELEMENT,
     SEPARATORS,
@@ -23,15 +29,14 @@ from launcher.engines.command_line.shell.words import (
     without_itself,
 )
 from launcher.engines.command_line.shell.working_directory import WorkingDirectory
-from launcher.engines.command_line.tables import side_programs
 from launcher.errors import CommandRefused
 from preflight import regex as re
 from preflight.frozen import dataclass
 
 _PAIR = re.compile(r"\[(?P<key>[^\[\]]{1,100})\]=(?P<value>.*)", re.DOTALL)
-_DECLARATIONS = ("export", "declare", "local", "readonly", "typeset", "setenv", "set")
-_FLAGS = re.compile(r"-[a-zA-Z]+")
-_LOCAL = ("local", "declare", "typeset")
+DECLARATIONS = ("export", "declare", "local", "readonly", "typeset", "setenv", "set")
+FLAGS = re.compile(r"-[a-zA-Z]+")
+LOCAL = ("local", "declare", "typeset")
 READERS = ("read", "mapfile", "readarray")
 
 
@@ -118,40 +123,13 @@ class ShellState:
                 found.append((name, word))
         return tuple(found)
 
-    def leave_out(self, words: tuple[Word, ...]) -> None:
-        """Take a command of which the text does not decide whether it runs: what it sets has no value."""
-        name, rest = words[0].text, words[1:]
-        is_declaration = name in _DECLARATIONS
-        if name in ("((", "let"):
-            self._calculate(rest[:-1] if name == "((" else rest, is_certain=False)
-        elif name in LEAVES:
-            ends_well = name == "return" and [word.text for word in rest] in ([], ["0"])
-            self.doubts |= ends_well or name in ("break", "continue")
-        elif is_declaration or all(map(is_assignment, words)):
-            for word in rest if is_declaration else words:
-                if name != "export" or not self._export_file(word, is_certain=False):
-                    self.forget(word.text.partition("=")[0].rstrip("+"), is_exported=name == "export")
-        elif name in (*READERS, "unset") or rest[:1] == (Word("-v"),):
-            for word in rest[1:2] if name == "printf" else rest:
-                self.forget(word.text.partition("[")[0], is_exported=False)
-        elif side_commands.is_setup(words) and not side_commands.is_of_shell(words):
-            self.dropped.append(f"{name}: do it on each host yourself, where it is needed")
-        elif name in ("source", ".") and self._is_absent(rest):
-            self.dropped.append(f"{name} {rest[0].text}: no such file on this machine")
-        elif name in ("cd", "pushd", "popd", "source", "."):
-            self.lack(refusals.undecided_block(self.blocks.kind))
-        elif said := side_commands.explain_drop(words, after=True):
-            self.dropped += [said] if not said.endswith(side_programs.NOTHING) else []
-        else:
-            self.doubtful.append((words, refusals.undecided_block(self.blocks.kind)))
-
     def skip(self, words: tuple[Word, ...]) -> None:
         """Take for empty the options that a text sets in a branch which it does not take."""
         for name, _, value in (word.text.partition("=") for word in words if is_assignment(word)):
             if value.lstrip().startswith("-"):
                 self.values.setdefault(name.partition("[")[0].rstrip("+"), ())
 
-    def _is_absent(self, words: tuple[Word, ...]) -> bool:
+    def is_absent(self, words: tuple[Word, ...]) -> bool:
         """Whether a file of settings that a condition guards is none of this machine's."""
         name = words[0].text if words and words[0].is_known else ""
         return self.files is not None and name[:1] not in ("", "/", "~") and self.text_of(name) is None
@@ -178,12 +156,12 @@ class ShellState:
             self._print(rest[1].text, rest[2:])
         elif name == "setenv" and len(rest) == 2:  # NAME VALUE of csh
             self._assign((Word(f"{rest[0].text}={rest[1].text}", rest[1].unresolved),), is_exported=True)
-        elif name in _DECLARATIONS:
+        elif name in DECLARATIONS:
             self._declare(name, rest)
         elif all(map(is_assignment, words)):
             self._assign(words, is_exported=False)
         elif name in ("((", "let"):
-            self._calculate(rest[:-1] if name == "((" else rest)
+            self.calculate(rest[:-1] if name == "((" else rest)
         elif name in ("unset", "unsetenv"):
             self._unset([word.text for word in rest if not word.text.startswith("-")])
         elif name in READERS:
@@ -194,7 +172,7 @@ class ShellState:
             self.environment = replace(environment, path=path)
             self.dropped.append(f"{name} {rest[0].text}: {side_commands.INTERPRETER}")
         elif name in ("source", ".") or (name == "eval" and len(rest) == 1 and rest[0].is_output):
-            folder, is_absent = self.place.absolute or self.place.path, self._is_absent(rest)
+            folder, is_absent = self.place.absolute or self.place.path, self.is_absent(rest)
             error = refusals.absent_settings(words, folder) if is_absent else refusals.unseen_settings(words)
             self.lack(error)
         else:
@@ -208,8 +186,8 @@ class ShellState:
             return
         if launcher := side_commands.find_launcher(rest):
             raise refusals.declared_launch(name, launcher)
-        flags = "".join(word.text for word in rest if name in _LOCAL and _FLAGS.fullmatch(word.text))
-        if name in _LOCAL and self.locals and "g" not in flags:
+        flags = "".join(word.text for word in rest if name in LOCAL and FLAGS.fullmatch(word.text))
+        if name in LOCAL and self.locals and "g" not in flags:
             self._hide(rest)
         if "n" in flags:
             for part in (part for word in rest for part in word.text.split("=")):
@@ -240,15 +218,10 @@ class ShellState:
     def take_arguments(self, words: tuple[Word, ...]) -> bool:
         """Take `set -- WORDS`, `set -a` and `shift`; return False for any other command."""
         name, rest = words[0].text, [word.text for word in words[1:]]
-        given = self.values.get("@")
-        if name == "set" and "--" in rest:
-            self.values["@"] = words[rest.index("--") + 2 :]
+        if (given := arguments_behind(words, self.values)) is not None:
+            self.values["@"], self.blocks.status = given
         elif name == "set" and (rest[:1] in (["-a"], ["+a"]) or rest[1:] == ["allexport"]):
             self.exports_all = rest[0].startswith("-")
-        elif name == "shift" and isinstance(given, tuple):
-            count = int(rest[0]) if rest and rest[0].isdecimal() else 1
-            self.values["@"] = given[count:] if count <= len(given) else given
-            self.blocks.status = count <= len(given)
         else:
             return False
         return True
@@ -301,7 +274,7 @@ class ShellState:
             self.exports.pop(name, None)
             self.visible.discard(name)
 
-    def _calculate(self, words: tuple[Word, ...], *, is_certain: bool = True) -> None:
+    def calculate(self, words: tuple[Word, ...], *, is_certain: bool = True) -> None:
         """Take `let NAME=EXPRESSION` and `((NAME = EXPRESSION))`: what cannot be calculated has no value."""
         for word in words:
             name, number = read_assignment(word.text, self.values)
@@ -339,7 +312,7 @@ class ShellState:
         for word in (with_number(word, self.values) for word in words):
             element = ELEMENT.fullmatch(word.text)
             is_exported = of_all or word.text.startswith("PATH=")  # which every shell exports
-            if word.text.startswith("-") or (is_exported and self._export_file(word)):
+            if word.text.startswith("-") or (is_exported and self.export_file(word)):
                 continue
             if element is not None:
                 name, key, added, value = element.groups()
@@ -371,7 +344,7 @@ class ShellState:
             elif name in self.exports:
                 self.exports[name] = assigned
 
-    def _export_file(self, word: Word, *, is_certain: bool = True) -> bool:
+    def export_file(self, word: Word, *, is_certain: bool = True) -> bool:
         """Take `export $(cat .env | xargs)`; return False for any other word."""
         name = exported_file(word)
         if name is None:
@@ -381,7 +354,7 @@ class ShellState:
             self.dropped.append(f"export {word.text}: {name} is read as it is on this machine")
             found = (Word(f"{key}={one.text}", one.unresolved) for key, one in read_settings(text))
             self._assign(tuple(found), is_exported=True)
-        elif is_certain or not self._is_absent((Word(name),)):
+        elif is_certain or not self.is_absent((Word(name),)):
             self.lack(refusals.unseen_settings((Word("export"), word)))
         return True
 

@@ -87,6 +87,32 @@ def arguments(values: Values) -> tuple[Word, ...] | None:
     return given if isinstance(given, tuple) else None
 
 
+UNDECIDED = Word("$@ (set in a condition)", ("$@ (set in a condition)",))
+"""In place of arguments that the text does not decide."""
+
+
+def are_decided(given: Iterable[Word]) -> bool:
+    """Whether the text decides how many arguments there are."""
+    return not any(set(UNDECIDED.unresolved) & set(word.unresolved) for word in given)
+
+
+def arguments_behind(words: tuple[Word, ...], values: Values) -> tuple[tuple[Word, ...], bool | None] | None:
+    """Return the arguments behind `set` or `shift`, and whether it succeeds; None where it leaves them."""
+    name, rest = words[0].text, [word.text for word in words[1:]]
+    given = arguments(values)
+    if name == "set" and "--" in rest:
+        return words[rest.index("--") + 2 :], True
+    if name == "set" and rest and not rest[0].startswith(("-", "+")) and "=" not in "".join(rest):
+        return words[1:], True
+    if name != "shift" or given is None:
+        return None
+    number = (*rest, "1")[0]
+    count = int(number) if number.isdecimal() and len(number) < 9 else len(given) + 1
+    if given and not (all(word.is_known for word in words) and are_decided(given[:count])):
+        return (UNDECIDED,), None
+    return (given[count:], True) if count <= len(given) else (given, False)
+
+
 def separators(values: Values) -> str:
     """Return the marks between the words of a value (`IFS`)."""
     marks = values.get("IFS", SEPARATORS)
@@ -95,6 +121,8 @@ def separators(values: Values) -> str:
 
 def given_argument(given: tuple[Word, ...], number: int) -> "Word | str":
     """Return an argument of a function, which is empty where its call has too few."""
+    if not are_decided(given[:number]):
+        return UNDECIDED
     return given[number - 1].value if number <= len(given) else ""
 
 
