@@ -147,6 +147,7 @@ LAUNCH = "torchrun --nproc_per_node 2 a.py $X"
         ('torchrun a.py --out "runs/{{ name }}" --template "{{ x }}"', "has runs/{{ name }}", "write a"),
         ("D='<some dir>'\nO=\"--a $D/x\"\ntorchrun a.py $O", "has <some dir>, which has no", "write a"),
         ("grep -q a b && X=1\ntorchrun a.py ${X:-2}", "$X (set in a condition)", "value"),
+        ("torchrun a.py $(seq 1 20000 | wc -l)", "$(seq 1 20000 | wc -l), which", "value"),
         *(
             (f"set -- a b; L=(a b); X=1\n{text}", f"{name} (set in a condition)", "value")
             for name, text in (

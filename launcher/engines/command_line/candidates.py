@@ -65,6 +65,7 @@ class FoundCommand:
     line: ShellLine
     ended: str
     in_background: bool = False  # `&` is behind it
+    is_shown: bool = False  # a text in place, on the terminal
 
     @property
     def words(self) -> tuple[Word, ...]:
@@ -95,7 +96,9 @@ def choose_launch(found: Sequence[FoundCommand], number: int | None, *, is_batch
         kept = tuple(at for at in kept if not submits(found[at].words))
     chosen = _choose(found, kept, number)
     left_out = sorted(set(range(len(found))).difference(kept))
-    said = tuple(_explain_left_out(found[at], is_behind=at > chosen.at) for at in left_out)
+    said = tuple(
+        _explain_left_out(found[at], is_behind=at > chosen.at) for at in left_out if not found[at].is_shown
+    )
     return replace(chosen, said=(*said, *chosen.said))
 
 

@@ -27,7 +27,7 @@ from launcher.engines.command_line.shell.pipelines import predict_output
 from launcher.engines.command_line.shell.replay_limits import Replays
 from launcher.engines.command_line.shell.state import READERS, ShellState
 from launcher.engines.command_line.shell.subshells import ENDS
-from launcher.engines.command_line.shell.undecided import define, leave_out
+from launcher.engines.command_line.shell.undecided import SHOWN, define, leave_out
 from launcher.engines.command_line.shell.variables import Value
 from launcher.engines.command_line.shell.words import Word, is_assignment
 from launcher.engines.command_line.tables import side_programs
@@ -60,9 +60,6 @@ _WITHOUT_VALUE = "the text does not say its value: env: of a run config does"
 _ITSELF = re.compile(r"\$(?:0|\{0\}|\{?BASH_SOURCE(?:\[0\])?\}?)")  # `sbatch --nodes=2 $0`
 _ERREXIT = re.compile(r"set (?!--)[^\n]*?(?<!\S)([-+])(?:[a-zA-Z]{0,20}e[a-zA-Z]{0,20}|o errexit)(?!\S)")
 _ERREXIT_OF_FILE = re.compile(r"#![^\n]*sh[ \t]+-[a-zA-Z]*e")
-_SHOWN = (Word("cat"),)
-"""What shows a text in place, where no pipe is behind it."""
-
 _DEMAND = re.compile(r"\$\{\w+:?\?")
 _MOST_COMMANDS = 1000
 """More than any text that launches something; each keeps the variables that it has."""
@@ -115,9 +112,8 @@ class _Launches:
         shell.blocks.fatal = frozenset(["set -e"] if _ERREXIT_OF_FILE.match(text) else [])
         shell.values.read_output = reads_output(shell, Replays(commands_text))
         reader = CommandReader(commands_text(text), shell, Replays(commands_text))
-        for read, end in reader.commands():
+        for words, end in reader.commands():
             self.ended = "|" if shell.is_piped else self.ended
-            words = (Word(":"),) if read == _SHOWN and "|" not in (end[:1], self.ended) else read
             asks = shell.blocks.asks_next
             if shell.blocks.failed and not self.is_behind:
                 reasons = ", ".join(sorted(shell.blocks.fatal))
@@ -132,7 +128,7 @@ class _Launches:
             count = len(self.found)
             is_part = end in ENDS or self.ended == "|" or bool(shell.groups)
             bare = words[words[0].text == "!" :] or words
-            self._take(bare, shell.blocks.runs, in_background=end == "&")
+            self._take(bare, shell.blocks.runs, end)
             is_exec = next(dropwhile(is_assignment, bare), None) == Word("exec")
             if len(self.found) > count and shell.blocks.runs and is_exec and not is_part:
                 shell.left = "exit"  # its program takes the place of the shell
@@ -185,7 +181,7 @@ class _Launches:
         else:
             self.shell.doubtful.append((words, refusals.asked_launch(self.shell.blocks.open[-1].kind)))
 
-    def _take(self, words: tuple[Word, ...], runs: Answer, *, in_background: bool = False) -> None:
+    def _take(self, words: tuple[Word, ...], runs: Answer, end: str = "") -> None:
         shell = self.shell
         if runs is None and not (shell.blocks.is_probed and _starts_launch(words)):
             count = len(shell.doubtful)
@@ -218,7 +214,8 @@ class _Launches:
             self._refuse_printed(posixpath.basename(words[0].text))
             if len(self.found) == _MOST_COMMANDS:
                 raise CommandRefused(f"the text has more than {_MOST_COMMANDS} commands", "paste one launch")
-            self.found.append(FoundCommand(self._line(words), self.ended, in_background=in_background))
+            line, is_shown = self._line(words), words == SHOWN and end[:1] != "|"
+            self.found.append(FoundCommand(line, self.ended, in_background=end == "&", is_shown=is_shown))
             if side_commands.is_launch(words):
                 self.is_behind = True
                 shell.dropped += shell.redirected

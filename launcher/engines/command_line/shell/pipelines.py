@@ -21,6 +21,7 @@ _COLUMN = re.compile(r"\s*\{\s*print\s+\$?(NF|\d{1,3})\s*;?\s*\}\s*")
 _ESCAPES = {"n": "\n", "t": "\t", "\\": "\\"}
 _PLACE = re.compile(r"%(0?\d{0,2})([ds])")
 _PLAIN_PATTERN = re.compile(r"[\w ,:;=@/%-]*")
+_MOST_NUMBERS = 10_000
 MOST_PRINTED = 100_000
 
 
@@ -89,9 +90,9 @@ def _sequence(words: Sequence[str]) -> str | None:
     numbers = list(map(int, rest))
     first = numbers[0] if len(numbers) > 1 else 1
     step = numbers[1] if len(numbers) > 2 else 1
-    if not step:
+    span = range(first, numbers[-1] + (1 if step > 0 else -1), step) if step else ()
+    if not step or len(span) > _MOST_NUMBERS:
         return None
-    span = range(first, numbers[-1] + (1 if step > 0 else -1), step)[:10_000]
     wide = max((len(str(number)) for number in span), default=0) if width else 0
     return separator.join(str(number).zfill(wide) for number in span) + ("\n" if span else "")
 

@@ -11,13 +11,18 @@ from launcher.engines.command_line.shell.variables import UNDECIDED, arguments_b
 from launcher.engines.command_line.shell.words import ELEMENT, Word, is_assignment
 from launcher.engines.command_line.tables import side_programs
 
+SHOWN = (Word("cat"),)
+"""What shows a text in place, where no pipe is behind it."""
+
 
 def leave_out(shell: ShellState, words: tuple[Word, ...]) -> None:
     """Take a command that may run: what it sets has no value."""
     name, rest = words[0].text, words[1:]
     if not (_leaves_variables(shell, words) or _leaves_shell(shell, words)):
         kind = shell.blocks.kind
-        if side_commands.is_setup(words) and not side_commands.is_of_shell(words):
+        if words == SHOWN:
+            pass  # of a text in place
+        elif side_commands.is_setup(words) and not side_commands.is_of_shell(words):
             shell.dropped.append(f"{name}: do it on each host yourself, where it is needed")
         elif name in ("source", ".") and shell.is_absent(rest):
             shell.dropped.append(f"{name} {rest[0].text}: no such file on this machine")
