@@ -92,7 +92,7 @@ UNDECIDED = Word("$@ (set in a condition)", ("$@ (set in a condition)",))
 
 
 def are_decided(given: Iterable[Word]) -> bool:
-    """Whether the text decides how many arguments there are."""
+    """Whether the text decides the number of its arguments."""
     return not any(set(UNDECIDED.unresolved) & set(word.unresolved) for word in given)
 
 
