@@ -22,12 +22,12 @@ from launcher.engines.command_line.shell.blocks import LEAVES
 from launcher.engines.command_line.shell.bracket_tests import Answer, Files
 from launcher.engines.command_line.shell.command_substitution import reads_output
 from launcher.engines.command_line.shell.commands import CommandReader
+from launcher.engines.command_line.shell.doubts import SHOWN, define, leave_out
 from launcher.engines.command_line.shell.missing_values import without_values
 from launcher.engines.command_line.shell.pipelines import predict_output
 from launcher.engines.command_line.shell.replay_limits import Replays
 from launcher.engines.command_line.shell.state import READERS, ShellState
 from launcher.engines.command_line.shell.subshells import ENDS
-from launcher.engines.command_line.shell.undecided import SHOWN, define, leave_out
 from launcher.engines.command_line.shell.variables import Value
 from launcher.engines.command_line.shell.words import Word, is_assignment
 from launcher.engines.command_line.tables import side_programs

@@ -13,13 +13,13 @@ from launcher.engines.command_line.shell.arithmetic import evaluate_arithmetic, 
 from launcher.engines.command_line.shell.block_extents import CLOSERS, find_keyword
 from launcher.engines.command_line.shell.blocks import Command, ShellBlocks, is_alone
 from launcher.engines.command_line.shell.bracket_tests import Answer
+from launcher.engines.command_line.shell.doubts import define, forget_counter
 from launcher.engines.command_line.shell.getopts import asks_options, end_of_options, read_options
 from launcher.engines.command_line.shell.replay_limits import Replays
 from launcher.engines.command_line.shell.state import ShellState, Surroundings
 from launcher.engines.command_line.shell.subshells import ENDS, Subshells, is_subshell, may_have_subshell
 from launcher.engines.command_line.shell.terminals import SENTENCE, typed_text
 from launcher.engines.command_line.shell.tokens import ShellTokens
-from launcher.engines.command_line.shell.undecided import define, forget_counter
 from launcher.engines.command_line.shell.variables import arguments
 from launcher.engines.command_line.shell.words import ASSIGNMENT, Word, is_assignment
 from launcher.engines.command_line.tables.wrappers import TRANSPARENT
