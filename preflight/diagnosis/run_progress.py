@@ -325,7 +325,7 @@ class RunProgress:
         if ends_script(self._traceback_above(line)):
             alike = self._like_above(line.order, own)
             return [alike if rise(counted_steps(self.lines[order] for order in alike)) else []]
-        kind = line.label.partition(" pid=")[0] + " pid=" if RAY_WORKER.match(line.label) else "\n"
+        kind = line.label.partition(" pid=")[0] + " pid=" if RAY_WORKER.search(line.label) else "\n"
         other = not _says_ended(line) and (not own or own[0] > line.order)
         of = [(at[1], row) for (at, of), row in self._rows.items() if of == "moves" and at != line.stream]
         return [own, *(row for at, row in of if (row[0] > line.order if at.startswith(kind) else other))]

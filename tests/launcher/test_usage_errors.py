@@ -103,8 +103,8 @@ from launcher.cli import execute
         ("logs -r x", '--rank: expected a whole number of at least 0, got "x"', "gpulaunch logs --help"),
         ("stop --grace soon", "--grace: expected a duration such as 90", "gpulaunch stop --help"),
         (
-            "clean-zombies --grace 2h",
-            "--grace: expected at most 1h, got 2h",
+            "clean-zombies --grace 2d",
+            "--grace: expected at most 1d, got 2d",
             "gpulaunch clean-zombies --help",
         ),
         ("top --interval 0", "--interval: expected at least 0.5s, at most 1h, got 0", "gpulaunch top --help"),
