@@ -13,6 +13,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 import traceback
 from collections.abc import Sequence
 from pathlib import Path
@@ -108,13 +109,23 @@ def live_as_host(spec: LabSpec, host: HostSpec, channel: socket.socket) -> Never
             os._exit(1)
         rootfs.build(spec, host)
         ip(host_network(spec, host))
-        subprocess.run(["/usr/sbin/sshd"], check=True, capture_output=True)
+        start_sshd()
         channel.send(b"ready")
         channel.close()
         Init(listener).serve()
     except BaseException:  # noqa: BLE001 - told to whoever waits for this host
         channel.send(traceback.format_exc().encode())
     os._exit(1)
+
+
+def start_sshd() -> None:
+    """Start a host's sshd; it listens when this returns. Raises RuntimeError if it does not within 10 s."""
+    subprocess.run(["/usr/sbin/sshd"], check=True, capture_output=True)
+    deadline = time.monotonic() + 10
+    while not Path("/run/sshd.pid").exists():  # sshd goes into the background before it listens
+        if time.monotonic() > deadline:
+            raise RuntimeError("sshd does not listen")
+        time.sleep(0.002)
 
 
 def host_network(spec: LabSpec, host: HostSpec) -> list[str]:
