@@ -117,7 +117,7 @@ class _Running:
         os.close(self.fd)
         took_ms = (time.monotonic() - self.started) * 1000
         if excuse is not None:
-            os.kill(self.pid, signal.SIGKILL)
+            _kill(self.pid)
         reason = excuse or self.error or missing("the %s probe ended without an answer" % self.probe.name)
         for name in self.probe.facts:
             owed = answer.get(name)
@@ -126,6 +126,16 @@ class _Running:
             elif isinstance(owed, dict) and PARTS in owed:
                 owed[PARTS] = reason
         return round(took_ms, 1)
+
+
+def _kill(pid: int) -> None:
+    """Kill a probe, and first the commands for which it waits: each leads a group of its own."""
+    with contextlib.suppress(OSError):
+        for task in os.listdir("/proc/%d/task" % pid):
+            with open("/proc/%d/task/%s/children" % (pid, task)) as file:
+                for child in file.read().split():
+                    os.killpg(int(child), signal.SIGKILL)
+    os.kill(pid, signal.SIGKILL)
 
 
 def _put(tree: Json, path: list[Any], value: Any) -> None:

@@ -5,6 +5,7 @@ import os
 import shutil
 from pathlib import Path
 
+import psutil
 import pytest
 
 from preflight.facts.gpu import Gpu
@@ -153,6 +154,8 @@ def test_an_nvidia_smi_that_fails_is_named(tmp_path: Path, script: str, code: st
     )
     assert isinstance(facts.gpus, Missing)
     assert facts.gpus.code == code
+    left = [each for each in psutil.process_iter(["cmdline"]) if str(program) in (each.info["cmdline"] or ())]
+    assert psutil.wait_procs(left, timeout=5)[1] == []  # what has been killed may not be collected yet
 
 
 def test_cuda_is_started_beside_nvml_and_lists_the_same_gpus(tmp_path: Path) -> None:
