@@ -135,7 +135,10 @@ _BY_WORDS: dict[str, tuple[tuple[str, str], ...]] = {
     "S121": ((r"[Tt]ensor[Bb]oard", "tensorboard --logdir DIR --port 0 takes a free one"),),
     "S122": (("", "sudo sysctl fs.inotify.max_user_watches=524288 fs.inotify.max_user_instances=1024"),),
     "S76": ((r"[Qq]uota|\[Errno 122\]|os error 122", "quota -s"),),
-    "S79": (("", "lscpu | grep -E 'Model name|avx'"),),
+    "S79": (
+        (r"-8\b|\b136\b|\(8\)|FPE|[Ff]loating|signal:? 8\b", "python -X faulthandler train.py; a whole number was divided by zero in it (a size, a stride, a count of 0)"),
+        ("", "lscpu | grep -E 'Model name|avx'"),
+    ),
     "S110": (
         (r"CondaError: Run|to use 'conda activate'", ACTIVATE_CONDA),
         (r"Environment(?:Name|Location)NotFound", "conda env list names those that this host has"),

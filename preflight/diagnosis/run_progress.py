@@ -24,6 +24,7 @@ from preflight.diagnosis.signatures.exit_messages import DEATHS_IN_WORDS, NOT_FO
 from preflight.diagnosis.signatures.model import AnyOf, CausalDepth
 from preflight.diagnosis.step_counters import (
     FEWEST_STEPS,
+    count_on,
     counted_steps,
     is_of_loop,
     names_step,
@@ -37,12 +38,12 @@ _FAILED = AnyOf(
     rf"{DEATHS_IN_WORDS}|{NOT_FOUND_IN_WORDS}|Traceback \(most recent call last\)|^\S+ FAILED$|FAILED \(exitcode|exitcode\s*:\s*-?[1-9]|core dumped"
     r"|^(?:Root Cause|Failures:|Root Cause \(first)|^[`*]{0,3}(?:\w+\.)*(?:\w{2,}Error|\w*Exception): (?![-+\d.naif%\s]+$)\S|^(?:\w+\.)+\w+(?:Error|Exception)$|^(?:\w+\.)+Error: \S|^Exception in background worker \d|^\W?thread '[^']{1,80}' (?:\(\d+\) )?panicked at |^==== backtrace \(tid:"
     r"|exits with return code = -?[1-9]|Exited with exit code [1-9]|returned non-zero exit status|terminate called"
-    r"|(?<!│ )\b[Ee]xit(?:ed)?(?: with)? (?:code|status):? -?[1-9]|died with <Signals|^Killed\b(?! (?!by )[a-z\d])|\bKilled$|: line \d+: +\d+ (?:Hangup {2,}|(?:Killed|Aborted|Bus error) .{0,200}\b(?:python|torchrun|accelerate|deepspeed|mpirun|srun)\b)|Segmentation fault|^Aborted\b(?!!)|^Bus error|\bSIG(?:KILL|SEGV|ABRT|BUS|HUP)\b"
+    r"|(?<!│ )\b[Ee]xit(?:ed)?(?: with)? (?:code|status):? -?[1-9]|died with <Signals|^Killed\b(?! (?!by )[a-z\d])|\bKilled$|: line \d+: +\d+ (?:Hangup {2,}|(?:Killed|Aborted|Bus error) .{0,200}\b(?:python|torchrun|accelerate|deepspeed|mpirun|srun)\b)|Segmentation fault|Floating point exception ?\(core|^Aborted\b(?!!)|^Bus error|\bSIG(?:KILL|SEGV|ABRT|BUS|HUP)\b"
     r"|Fatal Python error|INTERNAL ASSERT FAILED|[Dd]eath signal|[Cc]aught signal \d+ \(|\] Signal: [A-Z][a-z ]{2,30} \(\d+\)|APPLICATION TERMINATED WITH THE EXIT STRING: |^\[[EF] \S+|^\[?[EF]\d{3,4} [\d:]{8}|closing signal|Test NCCL failure|^srun: error|slurmstepd: error|NVRM: Xid|[Oo]ut of memory: Killed|OOMKilled"
     r"|^(?!collect2: |(?:/usr/bin/)?ld: )(?:\S+: )?error: |AssertionError|KeyboardInterrupt|^CANCELLED|State(?:: |=)(?:FAILED|OUT_OF_MEMORY|TIMEOUT|NODE_FAIL)|CUDA [Ee]rror: |^\[\d+\] +[-+]? *\d+ +killed\b|^(?:\w+\.)+\w+Error$|^\w+(?:Error|Interrupt)$"
     r"|^"
     + FAILING_CLASS
-    + r": \S|BAD TERMINATION OF ONE OF YOUR|\bapplication called MPI_Abort\(|\binternal ABORT - process|\bAssertion failed(?:: \(| in file )|: Assertion [`'].{1,400}' failed\.?$|\bzsh: (?:abort|bus error|segmentation fault|illegal hardware instruction|floating point exception|trace trap)\b|^FAILED: .{0,300}\.(?:o|obj|so)\b|^FAILED \S{1,200}::|^ninja: (?:error|fatal): |^Exception in thread \x22|^Caused by: (?:\w+\.){1,8}\w+(?:Error|Exception)\b|^Fatal\b|\[FATAL\]|\bFATAL\b|^Error .{1,80} at line \d+ in file .{1,200}\.cuh?$|^(?:#{1,6} )?\S*python\S*: (?:error|can't open|No module named )|Primary job +terminated normally, but|\b(?:[Pp]rocess|[Ww]orker|[Ss]erver|[Jj]ob)\b.{0,40}\b(?:terminated|exited|died|crashed) unexpectedly\b|^(?:mpirun|mpiexec|prterun|orterun) (?:(?:noticed|detected) that|has exited due to process)|stopping training\b|(?<!of )\baborting (?:the )?(?:training|run|job)\b|^parallel: This job failed:|\b[Jj]ob (?:has )?failed\b(?! (?:0|to|with parameters))|^(?:\S+ +ERROR +)?\w*ScriptError:|command not found|\bfatal error: |^(?:\[.{1,80}\] - )?Error executing job with overrides"
+    + r": \S|BAD TERMINATION OF ONE OF YOUR|\bapplication called MPI_Abort\(|\binternal ABORT - process|\bAssertion failed(?:: \(| in file )|: Assertion [`'].{1,400}' failed\.?$|\bzsh: (?:abort|bus error|segmentation fault|illegal hardware instruction|floating point exception|trace trap)\b|^FAILED: .{0,300}\.(?:o|obj|so)\b|^(?:FAILED|ERROR) \S{1,200}::|^ninja: (?:error|fatal): |^Exception in thread \x22|^Caused by: (?:\w+\.){1,8}\w+(?:Error|Exception)\b|^Fatal\b|\[FATAL\]|\bFATAL\b|^Error .{1,80} at line \d+ in file .{1,200}\.cuh?$|^(?:#{1,6} )?\S*python\S*: (?:error|can't open|No module named )|Primary job +terminated normally, but|\b(?:[Pp]rocess|[Ww]orker|[Ss]erver|[Jj]ob)\b.{0,40}\b(?:terminated|exited|died|crashed) unexpectedly\b|^(?:mpirun|mpiexec|prterun|orterun) (?:(?:noticed|detected) that|has exited due to process)|stopping training\b|(?<!of )\baborting (?:the )?(?:training|run|job)\b|^parallel: This job failed:|\b[Jj]ob (?:has )?failed\b(?! (?:0|to|with parameters))|^(?:\S+ +ERROR +)?\w*ScriptError:|command not found|\bfatal error: |^(?:\[.{1,80}\] - )?Error executing job with overrides"
 )
 TESTS_PASSED = re.compile(
     r"^=+ (?:\d+ (?:skipped|xfailed|deselected|warnings?), )*\d+ passed\b(?!.{0,80}\b(?:failed|errors?)\b)"
@@ -101,8 +102,9 @@ _BELOW, _NEAR = 4, 16
 _NO_PROGRAM = re.compile(
     rf"command not found$|{NOT_FOUND_IN_WORDS}|' is not recognized as an internal or external command,"
 )
+_NO_SCRIPT = re.compile(r"\S*python\S*: can't open file ")
 _GAVE_UP = re.compile(
-    rf"{_NO_PROGRAM.pattern}|^FAILED \S{{1,200}}::|^=+ (?:\d+ \w+, )*\d+ failed\b|(?<!of )\baborting (?:the )?(?:training|run|job)\b"
+    rf"{_NO_PROGRAM.pattern}|^(?:FAILED|ERROR) \S{{1,200}}::|^=+ (?:\d+ \w+, )*\d+ (?:failed|errors?)\b|(?<!of )\baborting (?:the )?(?:training|run|job)\b"
 )
 _UNBUFFERED = re.compile(rf"{_NO_PROGRAM.pattern}|^\[E\d* ?.{{0,60}}\bsocket\.(?:cpp|hpp)\b")
 """Words of a shell or of torch's store, which are in the log before what the process prints behind them."""
@@ -212,7 +214,7 @@ class RunProgress:
         at = self.lines[after : after + 1]
         if any(order > after and _AGENT_SUCCEEDED.search(self.lines[order].text) for order in self.done):
             return True
-        ended = any(ends_script(self._traceback_above(line)) for line in at)
+        ended = any(map(self._ended, at))
         over = self.launcher_failed(after)
         died = ended or over or any(map(_says_ended, at))
         stage = next((start for start in self._stages if start > after), None) if at and died else None
@@ -299,6 +301,10 @@ class RunProgress:
         """Whether a traceback that ends in a line starts in a function that caught its exception."""
         return shows_caught(self._traceback_above(line))
 
+    def _ended(self, line: Line) -> bool:
+        """Whether a script ended by a line: by its traceback, or because Python did not find it."""
+        return _NO_SCRIPT.match(line.text) is not None or ends_script(self._traceback_above(line))
+
     def _traceback_above(self, line: Line) -> Sequence[Line]:
         near = self.lines[max(0, line.order - LONGEST_TRACEBACK) : line.order]
         return last_traceback([each for each in near if each.stream == line.stream])
@@ -322,9 +328,9 @@ class RunProgress:
     def _moves_beside(self, line: Line) -> list[list[int]]:
         """Return the steps that show that the process of a line continues, or one of Ray's that replaced it: its own, and those of its peers where it made none before and the line does not say that it ended; where a script ended by its traceback, those alone that count on."""
         own = self._rows.get((line.stream, "moves"), [])
-        if ends_script(self._traceback_above(line)):
+        if self._ended(line):
             alike = self._like_above(line.order, own)
-            return [alike if rise(counted_steps(self.lines[order] for order in alike)) else []]
+            return [alike if count_on([self.lines[order] for order in alike], line.order) else []]
         kind = line.label.partition(" pid=")[0] + " pid=" if RAY_WORKER.search(line.label) else "\n"
         other = not _says_ended(line) and (not own or own[0] > line.order)
         of = [(at[1], row) for (at, of), row in self._rows.items() if of == "moves" and at != line.stream]

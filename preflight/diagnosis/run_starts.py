@@ -9,7 +9,7 @@ from preflight import regex as re
 from preflight.diagnosis.lines import Line
 from preflight.diagnosis.signature_matcher import JoinedLines, is_harmless, shape
 from preflight.diagnosis.signatures.model import AnyOf
-from preflight.diagnosis.step_counters import counted_steps, words_of_turn
+from preflight.diagnosis.step_counters import CountedStep, counted_steps, words_of_turn
 from preflight.diagnosis.tracebacks import HEADER, ParsedException, frames_below
 
 _JOB = re.compile(
@@ -64,6 +64,8 @@ _SHORTEST_RUN = 15
 _SHORTEST_LINE = 8
 _BEGINNING = 12
 """Lines among which those are that only the start of a run prints: what each worker imports may be above them."""
+_FEW_WORDS = 3
+"""Lines before steps of which a log may have lost as many where it starts, or a page may put as many around it."""
 _HEAD = 60
 """Characters of a run's first lines that are compared: what follows are mostly its options."""
 
@@ -173,19 +175,29 @@ def _after_counted_again(lines: Sequence[Line], failing: Sequence[Line]) -> int:
     behind = counted_steps(lines[ends[0] + 1 :]) if ends else ()
     if not behind:  # of a log that ends with its failure nothing more is looked at
         return 0
-    first: dict[object, int] = {}
+    first: dict[object, CountedStep] = {}
     stages = stage_starts(lines)
     start = passed = 0
     for step in (*counted_steps(lines[: ends[0] + 1]), *behind):
         ended = passed < len(ends) and step.order > ends[passed]
         form = step.head, words_of_turn(lines[step.order].text)
-        if ended and step.value <= first.get(form, -1):
+        before = first.setdefault(form, step) if not ended else first.get(form)
+        if ended and before is not None and step.value <= before.value:
             passed = bisect_left(ends, step.order)
             end = ends[passed - 1] + 1
-            start = end if bisect_left(stages, end) == bisect_left(stages, step.order) else start
-        elif not ended:
-            first.setdefault(form, step.value)
+            again = bisect_left(stages, end) == bisect_left(stages, step.order)
+            start = end if again and _begin_alike(lines[: before.order], lines[end : step.order]) else start
     return start
+
+
+def _begin_alike(above: Sequence[Line], other: Sequence[Line]) -> bool:
+    """Whether what is above the first step of a run is what was above that of another one, as far as that is known."""
+    head, again = (
+        {words_of_turn(line.text) for line in of[-_BEGINNING:]} - {frozenset()} for of in (above, other)
+    )
+    return len(head) < (1 if again else _FEW_WORDS) or 2 * len(head & again) >= min(
+        len(head), len(again) or 1
+    )
 
 
 def stage_starts(lines: Sequence[Line]) -> list[int]:

@@ -9,6 +9,7 @@ from preflight.diagnosis.signature_matcher import shape
 from preflight.frozen import dataclass
 
 _COUNTED = re.compile(r"\b(?:[Ss]tep|STEP|[Ii]ter(?:ation)?|[Ee]poch)s?\b\W{1,4}(\d{1,9})\b")
+_BAR = re.compile(r"\| *(\d+)/(\d+) \[")
 _NO_STEP = re.compile(
     r'(?i)error|fail|exception|retr(?:y|ied)|attempt|warn|timed? ?out|wait|skip|assert|NCCL|"GET /|^\[?[EWF]1|^frame #|^\S+ : '
 )
@@ -60,3 +61,12 @@ def is_of_loop(text: str) -> bool:
 def rise(steps: Sequence[CountedStep]) -> bool:
     """Whether each step is behind the one before, as one process counts them."""
     return all(one.value < other.value for one, other in pairwise(steps) if one.head == other.head)
+
+
+def count_on(lines: Sequence[Line], place: int) -> bool:
+    """Whether turns count on behind a place: they rise, and no bar starts anew that was not full."""
+    bars = [(line.order, int(bar[1]), int(bar[2])) for line in lines if (bar := _BAR.search(line.text))]
+    _, first, total = next((bar for bar in bars if bar[0] > place), (0, 0, 0))
+    last = max((bar for bar in bars if bar[0] < place and bar[2] == total), default=None)
+    anew = last is not None and first <= last[1] < total
+    return not anew and rise(counted_steps(lines))

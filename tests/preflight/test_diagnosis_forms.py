@@ -21,7 +21,6 @@ _LSF = "benign — the report of two jobs of LSF that failed before"
 _UNNAMED = "S00 user-exception likely — weights that were left out, then an exception about something else"
 _NO_SCALE = "S11 nan-loss possible — the last gradient norm, and no loss scale to be seen"
 _OTHERWISE = {
-    ("behind a long run", "benign — a job that was preempted, put back in the queue and resumed"),
     ("lines twice", _LSF),
     ("80 columns", "nan-loss — Lightning's bar"),
     ("Cloud Logging", "benign — a configuration of DeepSpeed lets it choose the loss scale"),
@@ -30,9 +29,7 @@ _OTHERWISE = {
     ("a field of a status", _UNNAMED),
     ("a table's export", _UNNAMED),
     ("a parent's logger", "scheduler-launch__gpu-mpi-without-ssh.txt"),
-    ("two pods", _LSF),
     ("two pods", _NO_SCALE),
-    ("two hosts", _LSF),
     ("two hosts", _NO_SCALE),
     ("a difference", "benign — a collector that takes no more log lines now"),
     # Of less than a buffer nobody knows whether it was written before or after an error.

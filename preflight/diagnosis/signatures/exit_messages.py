@@ -3,14 +3,19 @@
 from preflight.diagnosis.signatures.model import ENDING, GENERAL, ROOT, VICTIM, Signature, ended_by_signal
 
 # What a shell says of a command that a signal ended, where its words are not English.
-_OF_SHELL = r": (?:\S+ )?\d+(?: ?行)? ?: +\d+ "
-_KILLED = _OF_SHELL + r"(?:Getötet|Processus arrêté|Terminado \(killed\)|Morto|Ucciso|Убито|強制終了)"
-_ABORTED = _OF_SHELL + r"(?:Abgebrochen|Abandon|Abortado|Annullato|Аварийный останов|中止)"
-_SEGFAULT = r"Speicherzugriffsfehler|Erreur de segmentation|Violación de segmento|Falha de segmentação|Errore di segmentazione|Ошибка сегментирования|セグメンテーション違反"
-DEATHS_IN_WORDS = (
-    rf"(?:{_KILLED}|{_ABORTED}|{_SEGFAULT}).{{0,200}}\b(?:python|torchrun|accelerate|deepspeed)\b"
+_OF_SHELL = r": (?:\S+ )?\d+(?: ?行)? ?[:\uff1a] +\d+ "
+_KILLED = (
+    _OF_SHELL
+    + r"(?:Getötet|Processus arrêté|Terminado \(killed\)|Morto|Ucciso|Убито|強制終了|已杀死|已砍掉|죽었음|Unicestwiony|Zabit)"
 )
-NOT_FOUND_IN_WORDS = r": (?:commande introuvable|(?:Befehl|Kommando) nicht gefunden\.?|orden no encontrada|comando não encontrado|comando non trovato|команда не найдена|未找到命令|コマンドが見つかりません)$"
+_ABORTED = (
+    _OF_SHELL + r"(?:Abgebrochen|Abandon|Abortado|Annullato|Аварийный останов|中止|已放弃|중지됨|Przerwane)"
+)
+_SEGFAULT = r"Speicherzugriffsfehler|Erreur de segmentation|Violación de segmento|Falha de segmentação|Errore di segmentazione|Ошибка сегментирования|セグメンテーション違反|段错误|程式記憶體區段錯誤|세그멘테이션 (?:오류|폴트)|Naruszenie ochrony pamięci"
+DEATHS_IN_WORDS = (
+    rf"(?:{_KILLED}|{_ABORTED}).{{0,200}}\b(?:python|torchrun|accelerate|deepspeed|srun|mpirun)\b|{_SEGFAULT}"
+)
+NOT_FOUND_IN_WORDS = r"(?:: (?:commande introuvable|(?:Befehl|Kommando) nicht gefunden\.?|orden no encontrada|comando não encontrado|comando non trovato|команда не найдена|未找到命令|找不到命令|コマンドが見つかりません|명령어를 찾을 수 없음|nie znaleziono polecenia|Command not found\.)|^fish: Unknown command: \S{1,80})$"
 
 ROWS: tuple[Signature, ...] = (
     Signature("S72", "sighup", ENDING,
@@ -18,7 +23,7 @@ ROWS: tuple[Signature, ...] = (
               r"|Signals\.SIGHUP|SignalException: .{0,60}signal: 1$|" + ended_by_signal(1, "SIGHUP"),
               "the terminal or SSH session that held the launcher was closed", "start it with gpulaunch run, or in tmux or setsid; nohup does not hold where the launcher takes the signal itself, as torchrun and accelerate do", "run"),
     Signature("S71", "segfault", ENDING,
-              r"\bSIGSEGV\b(?! or (?:an)?other unexpected)|Segmentation [Ff]ault|[Ss]egmentation fault|Fatal Python error: Segmentation|segfault at [0-9a-f]+|段错误|" + _SEGFAULT + "|" + ended_by_signal(11, "SIGSEGV"),
+              r"\bSIGSEGV\b(?! or (?:an)?other unexpected)|Segmentation [Ff]ault|[Ss]egmentation fault|Fatal Python error: Segmentation|segfault at [0-9a-f]+|" + _SEGFAULT + "|" + ended_by_signal(11, "SIGSEGV"),
               "native code crashed: an extension built for another version, the driver, numpy",
               "python -X faulthandler shows where; reinstall that extension", "run"),
     Signature("S69", "sigabrt", ENDING,
@@ -26,7 +31,7 @@ ROWS: tuple[Signature, ...] = (
               r"|realloc\(\): invalid|^(?!(?:\w+\.)*\w+Error: ).{0,160}\.(?:cc|cpp|cu|h):\d+[\]:]* +Check failed: |\*\*\* stack smashing detected|: Assertion [`'].{1,400}' failed\.?$|\bAssertion failed(?:: \(| in file |: .{1,200}, file )|\binternal ABORT - process \d|zsh: abort\b|terminate called|Fatal Python error: (?!Segmentation|Bus|Illegal|Floating|Cannot recover|init|Py_Init|Failed to import)|killed by signal: Aborted|libc\+\+abi: terminating|pure virtual method called|malloc\.c:\d+: |已放弃|" + _ABORTED + "|" + ended_by_signal(6, "SIGABRT"),
               "native code aborted: memory corruption, a C++ exception, or the NCCL watchdog",
               "the lines before it say why; a broken extension otherwise", "run"),
-    Signature("S79", "illegal-instruction", ENDING, r"\bSIGILL\b|\bIllegal instruction\b(?! was)|\bSIGFPE\b|Floating point exception \(core|zsh: (?:illegal hardware instruction|floating point exception)\b|Fatal Python error: (?:Illegal instruction|Floating)|" + ended_by_signal(4, "SIGILL") + "|" + ended_by_signal(8, "SIGFPE"),
+    Signature("S79", "illegal-instruction", ENDING, r"\bSIGILL\b|\bIllegal instruction\b(?! was)|\bSIGFPE\b|Floating point exception ?\(core|: line \d+: +\d+ Floating point exception\b|zsh: (?:illegal hardware instruction|floating point exception)\b|Fatal Python error: (?:Illegal instruction|Floating)|" + ended_by_signal(4, "SIGILL") + "|" + ended_by_signal(8, "SIGFPE"),
               "the wheel uses instructions that this CPU lacks, or native code divided by zero", "install a build for this CPU", "known"),
     Signature("S95", "time-limit", ROOT,
               r"DUE TO TIME LIMIT|^\s*\d{4,}(?:_\d+)?(?:\.[\w+]+)? +(?:\S+ +){0,6}TIMEOUT\b|TIMEOUT\b.{0,40}(?:slurm|sacct|job)|walltime .{0,40}exceeded|[Tt]ime limit (?:exceeded|reached)|TERM_(?:RUNLIMIT|CPULIMIT|DEADLINE|WINDOW)\b|active (?:on the node )?longer than (?:the )?specified deadline|DeadlineExceeded.{0,60}(?:job|Job|active)|exceeded limit .{0,20}wallclock|exceed(?:ed|s) (?:its |the )?(?:wall[- ]?(?:clock|time)|run ?time) limit",
