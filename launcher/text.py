@@ -182,9 +182,6 @@ def count_alike(names: Sequence[str]) -> str:
 
 
 def name_first(names: Sequence[str], most: int, total: int = 0) -> str:
-    """Return the first `most` names and the number of the others: `a, b and 3 more`.
-
-    `total`: the number of all, where `names` are only some.
-    """
+    """Return the first `most` names and the number of others, of `total`: `a, b and 3 more`."""
     left = max(len(names), total) - len(names[:most])
     return ", ".join(names[:most]) + (f" and {left} more" if left else "")

@@ -78,10 +78,7 @@ class DeepSpeedConfig:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A run config after validation: it has one of `script`, `module` and `command.executable`, or none.
-
-    With none, hosts are only judged.
-    """
+    """A validated run config: of `script`, `module` or `command.executable`, or hosts to judge only."""
 
     name: str = ""
     script: str = ""  # path on the hosts, relative to the directory that the ranks start in

@@ -182,10 +182,7 @@ def write_audit(cleaned: CleanResult, chosen: Iterable[ClassifiedProcess], state
 
 
 def refuse_unknown(facts: HostFacts, filters: CleanFilter) -> None:
-    """Refuse a GPU or a process that does not exist: to end nothing would look as if it had been free.
-
-    Raises BadInput.
-    """
+    """Raise BadInput for a GPU or a process that does not exist: it would look as if it had been free."""
     present = {gpu.index for gpu in facts.known_gpus}
     for index in sorted(set(filters.gpus) - present):
         if isinstance(facts.gpus, Missing) and facts.gpus.code not in _NO_GPUS:
@@ -285,10 +282,7 @@ def _reap(
 
 
 def parse_kill_results(answer: Mapping[str, Any], host: str) -> tuple[tuple[KillResult, ...], str]:
-    """Return what launcher/onhost/kill_leftovers.py has answered: what became of each, and its audit log.
-
-    Raises AgentProtocolError.
-    """
+    """Return what kill_leftovers.py has answered, and its audit log. Raises AgentProtocolError."""
     try:
         records = tuple(
             KillResult(int(r["pid"]), int(r["start_ticks"]), str(r["result"]), tuple(map(str, r["signals"])))

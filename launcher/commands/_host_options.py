@@ -49,10 +49,7 @@ inventory_option = _inventory_option(exists=True)
 
 
 def host_access_options(function: Function, *, writes: bool = False) -> Function:
-    """Add --inventory, --identity-file, --accept-new-host-keys and --parallel to a command.
-
-    `writes`: it makes the file of --inventory where there is none.
-    """
+    """Add the options that reach hosts to a command; `writes`: it makes the file of --inventory."""
     for option in (
         click.option(
             "--parallel",

@@ -22,10 +22,7 @@ from preflight.errors import BadInput
 
 
 def find_last_start(run_id: str, access: HostAccess, entries: Collection[HostEntry]) -> RemoteRun | None:
-    """Return the run, or the start that followed it last; None where its hosts have answered without it.
-
-    Raises BadInput where these hosts do not show it.
-    """
+    """Return the run or its last restart, None where its hosts lack it. Raises BadInput for other hosts."""
     launched = read_run_records().get(run_id)
     found, silent = _find(run_id, access, entries)
     if found is None:

@@ -45,10 +45,7 @@ class _PreflightRequest:
 
 
 def run_preflight(hosts: tuple[str, ...], options: PreflightCommandOptions) -> int:
-    """Check hosts as the command line says, report, and return the exit code.
-
-    Raises BadInput, GpulaunchError and OSError.
-    """
+    """Check hosts, report, and return the exit code. Raises BadInput, GpulaunchError and OSError."""
     if options.prolog:
         from launcher.commands._prolog import run_prolog  # noqa: PLC0415 - only for a scheduler's prolog
 
@@ -195,10 +192,7 @@ def _labels(paths: tuple[Path, ...]) -> list[str]:
 
 
 def _saved_outputs(path: Path, name: str = "") -> "tuple[HostFacts, ...]":
-    """Return the facts of each host of a saved output of nvidia-smi, of one that it does not name as `name`.
-
-    Raises BadInput naming the file.
-    """
+    """Return the facts of each host of a saved output; one without a name is `name`. Raises BadInput."""
     from preflight.smi_reports import decoded, parse_hosts  # noqa: PLC0415 - only for saved files
 
     piped = str(path) == "-"

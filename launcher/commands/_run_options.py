@@ -154,10 +154,7 @@ def open_run(
 def open_named_run(
     run: str, options: FoundRunOptions, *, waits: bool = False
 ) -> tuple[HostAccess, RemoteRun, RunAccess]:
-    """Return how the hosts of RUN are reached, the run, and its plan; see `find_run` and `open_run`.
-
-    `waits`: for a Slurm job and its run to start, too.
-    """
+    """Return how the hosts of RUN are reached, it and its plan; `waits`: for a job of Slurm to start, too."""
     access = reach_run(open_host_access(options), run, options.hosts, waits=waits)
     found = _await_run(access, options) if access.job and waits else find_run(run, access, options)
     return access, found, open_run(found, access, options, waits=waits)

@@ -175,10 +175,7 @@ def refuse_empty_words(command: click.Command, words: list[str], ctx: click.Cont
 
 
 def describe_usage_error(error: click.ClickException, command: str) -> tuple[str, str]:
-    """Return what is wrong with a command line, and what to type.
-
-    `command` is where the error does not know its own: click's parser does not.
-    """
+    """Return what is wrong with a command line, and what to type; `command`: where the error knows none."""
     ctx = getattr(error, "ctx", None)
     path = ctx.command_path if ctx is not None else command
     help_line = f"{path} --help"

@@ -32,10 +32,7 @@ _TOP_KEY = re.compile(rb"^(?:hosts|defaults):", re.MULTILINE)
 
 
 def load_inventory(path: Path | None) -> Inventory:
-    """Return the inventory in `path`, or in ./hosts.yaml, one above it or the user's own, or an empty one.
-
-    Raises ConfigError with every mistake in the file.
-    """
+    """Return the inventory in `path` or the nearest hosts.yaml, or an empty one. Raises ConfigError."""
     if path is None:
         users = user_config_dir() / FILE_NAME
         found = find_up(FILE_NAME) or (users if users.is_file() else None)

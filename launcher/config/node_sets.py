@@ -58,10 +58,7 @@ def _text(words: Row, row: Row) -> str:
 
 
 def _fold(rows: list[Row]) -> list[Row]:
-    """Fold rows of numbers along one place after the other, that with the most values first.
-
-    Returns rows whose places hold a number or a range.
-    """
+    """Fold rows of numbers along one place after the other, that with the most values first, into ranges."""
     for place in sorted(range(len(rows[0])), key=lambda at: -len({row[at] for row in rows})):
         groups: dict[tuple[Row, Row], list[str]] = {}
         for row in rows:

@@ -115,10 +115,7 @@ def load_run_config(name_or_path: str, overrides: Overrides | None = None) -> Ru
 
 
 def build_config_from_script(script: str, overrides: Overrides | None = None) -> RunConfig:
-    """Return the run config that a local script is without a file: on all GPUs, else on the CPU.
-
-    Raises ConfigError with every mistake of the overrides.
-    """
+    """Return the run config of a script without a file: all GPUs, else the CPU. Raises ConfigError."""
     values = {"script": script, "gpus": "auto"}
     root = YamlNode({key: YamlNode(value, script, key=key) for key, value in values.items()}, script)
     return _validated(_ConfigSource(Path(script), Path(), root, ConfigIssues()), overrides or Overrides())

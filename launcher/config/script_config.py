@@ -63,10 +63,7 @@ def build_config_for_script(words: Sequence[str], overrides: Overrides) -> RunCo
 
 
 def refuse_shell_script(script: str, command: str) -> None:
-    """Raise BadInput for a local file that a shell runs: Python would report a syntax error in it.
-
-    `command` is the command of gpulaunch that has been typed.
-    """
+    """Raise BadInput for a file that a shell runs; `command` is the command of gpulaunch that was typed."""
     path = Path(script)
     if not path.is_file():
         return
@@ -88,10 +85,7 @@ def refuse_shell_script(script: str, command: str) -> None:
 
 
 def absent_script(script: str, fix: str) -> BadInput:
-    """Return the error for a local script that does not exist; a file spelled alike is named, too.
-
-    Raises FileNotFoundError where the current directory is gone.
-    """
+    """Return the error for a script that does not exist, with one spelled alike. Raises FileNotFoundError."""
     path = Path(script)
     if not path.is_absolute():
         Path.cwd()

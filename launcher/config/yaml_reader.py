@@ -45,10 +45,7 @@ _PLAIN_TAGS = frozenset(
 
 
 def read_file(path: Path, mistakes: ConfigIssues, *, first_lines: str = "") -> YamlNode:
-    """Return the mapping in the file. Raises ConfigError when it cannot be read as YAML at all.
-
-    `first_lines`: what to write in place of a list or a word.
-    """
+    """Return the mapping in the file. Raises ConfigError; `first_lines`: what to write for a list or word."""
     shown = str(path)
     try:
         with path.open("rb") as stream:

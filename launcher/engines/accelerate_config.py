@@ -54,10 +54,7 @@ def has_strategy(config: Mapping[str, Any]) -> bool:
 
 
 def deepspeed_file(config: Mapping[str, Any]) -> str:
-    """Return the DeepSpeed config file that keys name, "" without one. It must exist on every host.
-
-    It holds the precision too: accelerate refuses one beside it.
-    """
+    """Return the DeepSpeed file of every host that keys name, "" without one; its precision counts alone."""
     if config.get("distributed_type") != "DEEPSPEED":
         return ""
     return str(config.get("deepspeed_config", {}).get("deepspeed_config_file") or "")

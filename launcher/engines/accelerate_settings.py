@@ -276,10 +276,7 @@ def _option_value(use: OptionUse) -> object:
 
 
 def default_config_paths(environ: Mapping[str, str]) -> tuple[str, ...]:
-    """Return where accelerate looks for its default config file, the first that exists counts.
-
-    Source: accelerate/commands/config/config_args.py (`cache_dir`).
-    """
+    """Return where accelerate's config_args.py (`cache_dir`) looks for a default file: the first counts."""
     home = hugging_face_home(environ)
     files = ("default_config.yaml", "default_config.json")
     return tuple(posixpath.join(home, "accelerate", name) for name in files)

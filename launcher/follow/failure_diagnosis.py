@@ -64,10 +64,7 @@ def add_diagnosis(outcome: Outcome, book: LogStore) -> Outcome:
 
 
 def read_kept_failure(outcome: Mapping[str, Any]) -> Failure | None:
-    """Return what failed first by a kept `outcome.json`, None where nothing did or it is not known.
-
-    Its text is untrusted; a damaged document counts as none.
-    """
+    """Return what failed first by a kept, untrusted `outcome.json`; None where that is not known."""
     kept = read_mapping(outcome.get("root_cause"))
     host, rank, code = kept.get("host"), kept.get("rank"), kept.get("code")
     if not isinstance(host, str) or not all(value is None or type(value) is int for value in (rank, code)):

@@ -41,10 +41,7 @@ class LogOffsets:
         return {log: end.hex() for log, end in self._ends.items()}
 
     def advance(self, log: str, offset: int, data: bytes, *, is_cut: bool) -> int:
-        """Take a log's next bytes; return their local offset.
-
-        Raises ProtocolError for a gap, which would make the local file as long as a host likes.
-        """
+        """Take a log's next bytes; return their local offset. Raises ProtocolError for a gap, of any size."""
         here = self.on_host.get(log)
         if here is None and len(self.on_host) >= MAX_LOGS:
             raise ProtocolError("it reports more logs than a node has")

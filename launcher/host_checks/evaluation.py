@@ -247,10 +247,7 @@ def read_script(entry: HostEntry, main: HostFacts, job: Job, tree: Path | None) 
 def _find_modules(
     entry: HostEntry, path: str, job: Job, tree: Path | None
 ) -> Callable[[str], str | None] | None:
-    """Return what finds the script's own modules: on this machine, or in the tree that a sync sends.
-
-    None where they lie on the main host alone.
-    """
+    """Return what finds the script's modules, local or synced; None where the main host alone has them."""
     from launcher.local.source_files import read_source  # noqa: PLC0415 - as above
 
     if entry.is_local:

@@ -52,10 +52,7 @@ class Places:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Hold a place; within, this thread's `released_place` gives it to another.
-
-        Threads that hold places of several kinds take them in the same order.
-        """
+        """Hold a place, which `released_place` lends; several kinds are taken in the same order."""
         outer: tuple[Places, ...] = getattr(_current, "places", ())
         with self._free:
             _current.places = (*outer, self)
@@ -131,10 +128,7 @@ def released_place(awaited: Awaited = CONNECTION) -> Iterator[Wait]:
 
 
 def await_in_place(event: threading.Event, limit_s: float, awaited: Awaited) -> bool:
-    """Wait for an event that this machine's own work may delay: the place is given to another after a while.
-
-    Returns whether it came.
-    """
+    """Return whether an event came that local work may delay: another gets the place after a while."""
     places: tuple[Places, ...] = getattr(_current, "places", ())
     if not places:
         return event.wait(limit_s)

@@ -61,10 +61,7 @@ def access_errno(path: Path, mode: int) -> int:
 
 
 def make_directory(directory: Path, name: str = "") -> Path:
-    """Make a directory, or one below it, with its parents: for its user only where it is new.
-
-    Raises OSError, and PathRefused as `path_below` does.
-    """
+    """Make a directory and its parents, new ones for its user only. Raises OSError and PathRefused."""
     path = path_below(directory, name) if name else directory
     missing = []
     for place in (path, *path.parents):
@@ -86,20 +83,14 @@ def make_directory(directory: Path, name: str = "") -> Path:
 
 
 def open_below(directory: Path, name: str, flags: int) -> int:
-    """Open a file below a directory for its user only; make its parents.
-
-    Raises OSError, and PathRefused as `path_below` does.
-    """
+    """Open a file and make its parents, for its user only. Raises OSError, and PathRefused."""
     path = path_below(directory, name)
     make_directory(directory, name.rpartition("/")[0])
     return os.open(path, flags | os.O_CLOEXEC | os.O_NOFOLLOW, PRIVATE_FILE)
 
 
 def write_below(directory: Path, name: str, text: str) -> Path:
-    """Write a file below a directory, whole or not at all, for its user only; return its path.
-
-    Raises OSError, and PathRefused as `path_below` does.
-    """
+    """Write a file atomically below a directory, for its user; return it. Raises OSError, PathRefused."""
     path = path_below(directory, name)
     make_directory(directory, name.rpartition("/")[0])
     fresh = path.with_name(f".{os.urandom(8).hex()}.new")

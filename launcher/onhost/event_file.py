@@ -1,7 +1,4 @@
-"""Events of a run as its host writes and reads them: a script may write to events.jsonl too, what it likes.
-
-Standard library, Python >= 3.9.
-"""
+"""Events of a run as its host writes and reads them; a script may write some too. Python >= 3.9."""
 
 import json
 import os

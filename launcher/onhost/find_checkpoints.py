@@ -172,10 +172,7 @@ def is_truncated(path: str) -> str:
 
 
 def safetensors_size(path: str) -> int:
-    """Return the size of a safetensors file by its own header.
-
-    sys.maxsize: the header itself is incomplete.
-    """
+    """Return a safetensors file's size by its own header, sys.maxsize where that is incomplete."""
     with open(path, "rb") as file:
         length = int.from_bytes(file.read(8), "little")
         if not 0 < length <= MAX_HEADER:

@@ -245,10 +245,7 @@ def kill_processes(
 
 
 def audit(records: List[Dict[str, Any]], note: str) -> str:
-    """Append the actions to the user's audit log on this host.
-
-    Return its path, or the reason why it failed.
-    """
+    """Append the actions to the user's audit log on this host; return its path, or why that failed."""
     base = os.environ.get("XDG_STATE_HOME") or os.path.join(os.path.expanduser("~"), ".local", "state")
     # One file per host: over NFS, simultaneous appends of two hosts overwrite each other.
     host = re.sub(r"[^A-Za-z0-9.-]", "_", os.uname().nodename)[:64]

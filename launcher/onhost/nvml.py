@@ -56,10 +56,7 @@ class Nvml:
         return found
 
     def fields(self, function: str, handle: Any, types: str) -> list[int] | None:
-        """Return what a function writes into a struct of unsigned 32 (I) and 64 bit (Q) fields.
-
-        None where it refuses.
-        """
+        """Return what a function writes into a struct of 32 (I) and 64 bit (Q) fields, None if it refuses."""
         kinds = {"I": self.c.c_uint, "Q": self.c.c_ulonglong}
         fields = [("f%d" % at, kinds[letter]) for at, letter in enumerate(types)]
         struct = type("Answer", (self.c.Structure,), {"_fields_": fields})()

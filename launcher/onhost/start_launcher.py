@@ -37,10 +37,7 @@ def main() -> None:
 
 
 def import_bare_torch() -> bool:
-    """Import torch as if NumPy were not installed; return whether it can do without.
-
-    Later imports find NumPy, and the ranks have the environment that was given.
-    """
+    """Import torch as if NumPy were not installed; return whether it can. The ranks still find NumPy."""
     given = {name: os.environ[name] for name in (_AUTOLOAD,) if name in os.environ}
     os.environ[_AUTOLOAD] = "0"
     hidden = sys.modules.setdefault("numpy", None) is None  # type: ignore[arg-type]

@@ -343,10 +343,7 @@ def reap_orphans(ours: set[int]) -> None:
 
 
 def ignore_signals() -> None:
-    """Ignore what Slurm sends to all processes of a step; programs inherit that.
-
-    A supervisor resets SIGTERM for itself and its launcher.
-    """
+    """Ignore what Slurm sends to all processes of a step. A supervisor resets SIGTERM for its launcher."""
     for name in IGNORED:
         signal.signal(getattr(signal, name), signal.SIG_IGN)
 

@@ -1,7 +1,4 @@
-"""The plan: everything a launch will do, decided before anything starts, as one value.
-
-What `--dry-run` prints is this very object, and it is what runs.
-"""
+"""The plan: everything a launch will do, decided before anything starts, as the one value that runs."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any

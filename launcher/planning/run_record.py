@@ -243,10 +243,7 @@ def records_dir() -> Path:
 
 
 def save_run_record(record: Mapping[str, Any], identity_files: Mapping[str, str] | None = None) -> None:
-    """Keep a launch's record locally, with the key that was named for a host.
-
-    What cannot be kept is not a reason to fail: the hosts have the record, too.
-    """
+    """Keep a launch's record and a host's named key locally, where possible: the hosts have the record."""
     if identity_files:
         nodes = [
             {**node, "way": {**node.get("way", {}), "identity_file": identity_files.get(node["host"], "")}}

@@ -127,10 +127,7 @@ def _encode_proof(proof: Proof) -> dict[str, Any]:
 
 
 def group_ranks(ranks: Sequence[RankVerdict]) -> list[RankGroup]:
-    """Return groups in the order of their first ranks.
-
-    A rank of which anything is not proven is never folded with one that measured something else.
-    """
+    """Return groups by their first ranks; a rank without a proof is with those of the same figures only."""
 
     def kind(rank: RankVerdict) -> tuple[bool, object]:
         whole = all(proof.ok for proof in rank.proofs)

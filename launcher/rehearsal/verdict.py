@@ -1,7 +1,4 @@
-"""What a rehearsal proves, rank by rank, from what each guard measured. Pure.
-
-A proof that could not be made is not a pass: `ok` None counts as not proven.
-"""
+"""What a rehearsal proves, rank by rank, from what each guard measured; `ok` None proves nothing. Pure."""
 
 from collections.abc import Iterator, Mapping
 from statistics import median
@@ -72,10 +69,7 @@ class RehearsalVerdict:
 def evaluate_rehearsal(
     outcome: Outcome, scratch: tuple[Proof, ...] = (), gpu_use: Mapping[int, float] | None = None
 ) -> RehearsalVerdict:
-    """Judge a rehearsal that is over.
-
-    `scratch` says what became of its files, `gpu_use` how busy each rank's GPU was, in percent.
-    """
+    """Judge a rehearsal; `scratch` says what became of its files, `gpu_use` the use of GPUs in percent."""
     ranks, found = tuple(_ranks(outcome, gpu_use or {})), outcome.cause.diagnosis
     return RehearsalVerdict(
         ranks=ranks,

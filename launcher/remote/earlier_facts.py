@@ -68,10 +68,7 @@ EarlierOf: TypeAlias = Callable[[HostEntry], EarlierFacts | None]
 
 
 def select_young_part(earlier: EarlierFacts, max_age_s: float, now_unix: float) -> EarlierFacts | None:
-    """Return the parts that are not older than `max_age_s`, None where there are none.
-
-    A part of the future is left out: one of the clocks has been set.
-    """
+    """Return the parts that are at most `max_age_s` old, and not of the future; None without any."""
     ages = {part: now_unix - read for part, read in earlier.read_unix.items()}
     young = {part for part, age in ages.items() if 0 <= age <= max_age_s}
     if GPUS not in young:

@@ -150,8 +150,5 @@ def frame_program(source: bytes) -> bytes:
 def command_with_stdin(
     python: str, source: bytes, payload: bytes, *, name: str = "gpulaunch"
 ) -> tuple[tuple[str, ...], bytes]:
-    """Return (argv, stdin) that run `source` on a host with `payload` on its stdin.
-
-    `name` is what tracebacks call the file.
-    """
+    """Return (argv, stdin) that run `source`, called `name`, on a host with `payload` on its stdin."""
     return build_bootstrap_argv(python), compress_program(source, name) + payload

@@ -154,10 +154,7 @@ def probe_from(entry: HostEntry, begin: StartProgram, targets: ProbeTargets) -> 
 def probe_targets(
     connection: Connection, python: str, targets: Sequence[tuple[str, int]]
 ) -> tuple[bool, ...]:
-    """Say of each (address, port) whether anything answers a host at it, if only to refuse.
-
-    Raises HostError when that host cannot be asked.
-    """
+    """Say of each (address, port) whether anything answers a host, if by refusal. Raises HostError."""
     request = {
         "role": "connect",
         "targets": [list(target) for target in targets],

@@ -77,10 +77,7 @@ class _UnreadableError(ValueError):
 
 
 def _text(data: bytes) -> str:
-    """Return the text of a file, of which editors and shells of Windows choose the encoding.
-
-    Raises ValueError.
-    """
+    """Return the text of a file in any encoding that editors and shells choose. Raises ValueError."""
     try:
         data = unpacked(data)
     except DamagedGzipError as damage:

@@ -26,10 +26,7 @@ def explain_no_answer(
     noise: bytes = b"",
     connection: Connection | None = None,
 ) -> HostError | None:
-    """Return why nothing of ours ran, None where something did; `noise` is what came in its place.
-
-    `connection` is the one to the host, for a command to type.
-    """
+    """Return why nothing of ours ran, by its `noise`, None if it did; commands to type use `connection`."""
     said = last_lines(stderr)
     if status in _CANNOT_START and (not said or PurePosixPath(python).name in said):
         return explain_no_python(host, python, said or f"exit status {status}")

@@ -15,10 +15,7 @@ def is_whole(kept: Mapping[str, Any]) -> bool:
 
 
 def restore_outcome(seen: Outcome, kept: Mapping[str, Any]) -> Outcome:
-    """Return what was kept when the run ended, with what its hosts have reported now beside it.
-
-    `kept` is an outcome that `is_whole`.
-    """
+    """Return the outcome that was kept, one that `is_whole`, beside what its hosts have reported now."""
     ended = ((each.get("rank"), each.get("code")) for each in read_mappings(kept.get("ranks")))
     known = {rank: code for rank, code in ended if isinstance(rank, int) and isinstance(code, int)}
     verified = read_mapping(kept.get("verified"))

@@ -189,10 +189,7 @@ def resume_after_requeue(
 def find_stop_checkpoint(
     outcome: Outcome, launch: LaunchRequest, spec: RestartOptions | None, ended_at: float
 ) -> StopCheckpoint:
-    """Return the last whole checkpoint on the main host that was written to since the stop began.
-
-    `ended_at` is when the run had ended, by time.monotonic().
-    """
+    """Return the last whole checkpoint since a stop began; `ended_at` is the end by time.monotonic()."""
     stopping_s = sum(phase.seconds for phase in outcome.measurements.phases if phase.name == END)
     age_s = stopping_s + time.monotonic() - ended_at + _SLACK_S
     main = launch.entries[:1]

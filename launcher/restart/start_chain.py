@@ -38,10 +38,7 @@ class FollowContext:
 
 
 def follow_starts(found: RemoteRun, to: RunAccess, means: FollowContext) -> Outcome | None:
-    """Follow a run and the starts that come after it; start it again where no one else does.
-
-    Return how the last one ended, None when it was left and continues.
-    """
+    """Follow a run and its restarts, or start it again; return how the last ended, None if it continues."""
     first = True
     while True:
         outcome = _follow(found, to, means, is_shown=first)
@@ -158,10 +155,7 @@ def follow_launched(
     spares: tuple[HostEntry, ...],
     on_preflight: Callable[[PreflightResult], None],
 ) -> Outcome | None:
-    """Follow a start that the host or another client has made of a run that this client has launched.
-
-    Raises BadInput and HostError where it is not found.
-    """
+    """Follow a start that the host or another client made of our run. Raises BadInput and HostError."""
     known = {entry.name: entry for entry in (*launch.entries, *spares)}
     open_entry = launch.connections.acquire
 

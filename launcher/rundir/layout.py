@@ -59,10 +59,7 @@ class RunFiles:
 
     @property
     def ends_by_rank(self) -> dict[int, Mapping[str, Any]]:
-        """How each rank ended, by the run's outcome or by what its nodes kept.
-
-        An end whose rank is not a number is a damaged document's.
-        """
+        """How each rank ended, by outcome or nodes; one that is not a number is a damaged document's."""
         fetched = [
             {"rank": int(rank), "host": end["host"], "code": code}
             for end in self.ends

@@ -30,10 +30,7 @@ def read_starts(directory: Path) -> Mapping[str, int]:
 
 
 def read_end(path: Path, start: int, size: int) -> bytes:
-    """Return the last of the `size` bytes of a local log from `start` on, b"" where it cannot be read.
-
-    Another client may add to it meanwhile.
-    """
+    """Return the last bytes of a local log, which another client may add to, from `start`; b"" unread."""
     count = min(size, END_BYTES)
     with suppress(OSError):
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)

@@ -106,10 +106,7 @@ def _of_file(path: Path, name: str) -> Log:
 
 
 def read_log(file: BinaryIO, log: Log, *, block: int = _BLOCK) -> Log:
-    """Return the log with its text, or with what a long one is condensed to: memory is bounded.
-
-    Raises BadInput for what is not text.
-    """
+    """Return the log; a long one as what it is condensed to. Raises BadInput for what is not text."""
     start = file.read(MOST_WHOLE + 1)
     wide = start.startswith((b"\xff\xfe", b"\xfe\xff"))
     encoding = "utf-16" if wide else "utf-8"

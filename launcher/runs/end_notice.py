@@ -41,10 +41,7 @@ class HeldNotice:
         self._fd = -1
 
     def keep(self, run_id: str) -> None:
-        """Keep it for a start of the run, instead of the start before.
-
-        Where it cannot be kept, the command depends on this client alone.
-        """
+        """Keep it for a start in place of the one before; else the command depends on this client alone."""
         former, self._run_id = (self._run_id, self._fd), run_id
         try:
             write_below(notices_dir(), _NAME.format(run_id), json.dumps(encode(self.notice)) + "\n")

@@ -215,10 +215,7 @@ def fetch_host(
     output: bool,
     paths: tuple[str, ...] = (),
 ) -> FetchResult:
-    """Fetch one node's files, or only what `paths` names of its output.
-
-    Raises HostError when it breaks; call again to continue.
-    """
+    """Fetch one node's files, or what `paths` names. Raises HostError when it breaks; a call continues it."""
     chosen = {"paths": list(paths)} if paths else {}
     request = {"mode": "fetch", "run_id": run_id, "output": output, **chosen, **receiver.missing()}
     try:

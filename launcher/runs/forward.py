@@ -209,10 +209,7 @@ class PortForward:
 def open_forward(
     connection: Connection, entry: HostEntry, run_id: str, *, port: int, tensorboard: bool
 ) -> PortForward:
-    """Start the relay on a host, and TensorBoard before it where that is asked.
-
-    Raises RequestDenied with the reason of the host, or HostError.
-    """
+    """Start the relay, and TensorBoard before it where asked. Raises RequestDenied, or HostError."""
     document = {"mode": "forward", "run_id": run_id, "port": port, "tensorboard": tensorboard}
     stream, reader, there = open_exchange(connection, entry, document, START_S, partial(_port_in, entry.name))
     return PortForward(entry.name, stream, reader, there)

@@ -70,10 +70,7 @@ class SearchScope:
         return self.last([run for run in runs if run.is_live] or runs)
 
     def newest(self, word: str, runs: tuple[RemoteRun, ...]) -> RemoteRun | None:
-        """Return the last of the runs that were launched by a name, None without one; of any for `last`.
-
-        Raises BadInput as `last` does.
-        """
+        """Return the last run launched by a name, or of any for `last`, None without one. Raises BadInput."""
         named = runs if word == LAST else [run for run in runs if run_name(run.run_id) == word]
         return self.last(named) if named else None
 

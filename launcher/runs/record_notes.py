@@ -80,10 +80,7 @@ def note_answers(
     errors: Mapping[str, HostError],
     complete: bool,
 ) -> None:
-    """Note which launches are over by what hosts have reported, and which of their hosts are silent.
-
-    `complete`: every run that lives was asked for.
-    """
+    """Note launches that are over and hosts that are silent; `complete`: every living run was asked for."""
     by_id = {run.run_id: run for run in runs}
     silent = {name for name, error in errors.items() if isinstance(error, _SILENT)}
     others = [run for run in by_id.values() if run.is_live and run.run_id not in records]

@@ -25,10 +25,7 @@ class RequestDenied(BadInput):
 def send_request(
     connection: Connection, python: str, document: Mapping[str, Any], *, timeout_s: float = ANSWER_S
 ) -> dict[str, Any]:
-    """Send one request and return the answer.
-
-    Raises RequestDenied when the host refuses, HostError when it cannot be asked.
-    """
+    """Return the answer to one request. Raises RequestDenied by the host, HostError without an answer."""
     mode = str(document["mode"])
     argv = protocol.command(python, mode, str(document.get("run_id", "-")))
     done = connection.run(

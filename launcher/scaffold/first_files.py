@@ -146,10 +146,7 @@ def render_run_config(
     command: str | Sequence[str] = "",
     launch: int | None = None,
 ) -> str:
-    """Return a run config of a local script for hosts, or of a command that starts one today.
-
-    Where some hosts are elsewhere, the tree is sent to them.
-    """
+    """Return a run config of a script or command for hosts; some that are elsewhere get the tree."""
     stem = name or PurePosixPath(script).stem
     program = f"script: {_scalar(script)}"
     gpus = ["gpus: auto               # all of each host; where no host has any, CPU ranks"]

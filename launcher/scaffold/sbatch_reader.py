@@ -83,10 +83,7 @@ class BatchScript:
 
 
 def read_batch_script(text: str) -> BatchScript | None:
-    """Return what a batch script says, None for a text without `#SBATCH`.
-
-    Raises BadInput for a heterogeneous job, and a line with a quote that does not end.
-    """
+    """Return what a batch script says, None without `#SBATCH`. Raises BadInput for what cannot be read."""
     options: dict[str, str] = {}
     rest: list[str] = []
     in_head = True

@@ -71,10 +71,7 @@ class _JobState:
 
 
 def read_allocation(environ: Mapping[str, str] = os.environ) -> Allocation:
-    """Return the job that we are in.
-
-    Raises BadInput where we are in none, in one that is over, or are one of several tasks of srun.
-    """
+    """Return our job. Raises BadInput in none, in one that is over, or as one of several tasks of srun."""
     job = environ.get(JOB_ID, "")
     if not job.isdecimal():
         raise BadInput(
@@ -138,10 +135,7 @@ def read_job(job: str, environ: Mapping[str, str] = os.environ) -> Allocation:
 
 
 def await_job(job: str, say: Callable[[str], None]) -> Allocation:
-    """Return a job as `read_job` does, once it runs; `say` gets what it waits for.
-
-    Slurm may fail to answer for a while after its first answer.
-    """
+    """Return a job as `read_job` does, once it runs; `say` gets what it waits for, a silent Slurm too."""
     said, pause_s = "", _ASK_EVERY_S
     while True:
         try:
@@ -172,10 +166,7 @@ def _when(reason: str, job: str) -> str:
 
 
 def read_job_state(job: str, environ: Mapping[str, str] = os.environ) -> str:
-    """Return the state of a job as Slurm writes it; "" where Slurm knows no such job.
-
-    Raises BadInput for an array with tasks in several states.
-    """
+    """Return the state of a job in Slurm's word, "" of an unknown one. Raises BadInput for mixed arrays."""
     found = _read_one(job, environ)
     return found.state if found is not None else ""
 
@@ -281,10 +272,7 @@ def cancel_job(job: str) -> None:
 
 
 def end_without_run(job: str) -> str:
-    """Cancel a job that has not started; return so, or that a job has ended, "" of any other.
-
-    Raises SlurmError.
-    """
+    """Cancel a job that has not started; return so, or that one has ended, else "". Raises SlurmError."""
     state = read_job_state(job)
     if state in _WAITS:
         run_slurm(open_local_commands(), ("scancel", "--state=PENDING", job))

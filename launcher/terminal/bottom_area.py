@@ -45,10 +45,7 @@ class BottomArea:
         return max(1, self._size()[0] - 1)
 
     def draw(self, lines: Sequence[Painted], rows: Sequence[Sequence[Span]]) -> bool:
-        """Print whole lines above, and the rows below them. One write, so that nothing flickers.
-
-        Returns False where a slow terminal did not get all of it.
-        """
+        """Print lines above the rows in one write, without flicker; False where a slow terminal lost some."""
         fitted = [truncate(row, self.columns) for row in rows[: self.max_rows]]
         shown = [paint_line(row, colour=self._colour) for row in fitted]
         if not lines and shown == self._shown:

@@ -80,10 +80,7 @@ class Screen:
         self._launcher_quiet = True
 
     def hurry_when(self, urgent: Callable[[], str], take: Callable[[], str] = str) -> None:
-        """Give up what waits for a slow terminal as soon as something is more urgent: Ctrl-C.
-
-        `take` removes what is, for a question that it answers.
-        """
+        """Give up what waits for a slow terminal, for Ctrl-C; `take` removes it, for its own question."""
         self._outlet.urgent, self.take_hurried = urgent, take
 
     @property

@@ -126,10 +126,7 @@ class FullScreen:
         self._shown, self._size = (painted, size) if whole else ([], (0, 0))
 
     def read_keys(self, timeout_s: float) -> list[str]:
-        """Return keys that were pressed, () after `timeout_s` or when the window was resized.
-
-        Raises TerminalClosed.
-        """
+        """Return pressed keys, () after `timeout_s` or for a new size. Raises TerminalClosed."""
         ready, _, _ = select.select([self._source, self._wake], [], [], max(0.0, timeout_s))
         if self._wake in ready:
             with suppress(BlockingIOError):

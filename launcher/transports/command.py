@@ -39,10 +39,7 @@ class KillableConnection(Closing):
         return " ".join(map(quote_path, argv))
 
     def run(self, argv: Iterable[str], **options: Unpack[RunOptions]) -> CommandResult:
-        """Run to the end; see the contract. What still runs at the deadline is killed, group and all.
-
-        A program that cannot be started answers as a shell does.
-        """
+        """Run to the end; the group dies at the deadline, and what cannot start answers as a shell does."""
         argv = tuple(argv)
         try:
             stream = self.start(argv)
@@ -74,10 +71,7 @@ def run_to_completion(
     is_whole: Callable[[bytes], bool] | None = None,
     held_open_s: float = HELD_OPEN_S,
 ) -> CommandResult:
-    """Feed, drain both outputs side by side, and wait for the status, all within `timeout_s`.
-
-    Raises CommandTimedOut, OutputTooLarge or ConnectionLost.
-    """
+    """Feed, drain and wait within `timeout_s`. Raises CommandTimedOut, OutputTooLarge or ConnectionLost."""
     deadline = time.monotonic() + timeout_s
     if stream.can_write(stdin):
         _feed(stream, stdin)

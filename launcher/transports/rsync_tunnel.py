@@ -65,10 +65,7 @@ class Tunnel:
 
 @contextmanager
 def open_tunnel(connection: Connection, program: str, start_s: float = _START_S) -> Iterator[Tunnel]:
-    """Lend a connection to a program for one command on the host, whose first word `program` replaces.
-
-    `start_s`: how long the program has to come for it.
-    """
+    """Lend a connection for one command, whose word `program` replaces, to what comes within `start_s`."""
     with (
         tempfile.TemporaryDirectory(prefix="gpulaunch-", dir=_folder_of_sockets()) as private,
         socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener,

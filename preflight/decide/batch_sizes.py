@@ -1,7 +1,4 @@
-"""DeepSpeed's three batch sizes, of which any one or two follow from the others. Pure.
-
-Source: deepspeed/runtime/config.py, _set_batch_related_parameters.
-"""
+"""DeepSpeed's three batch sizes, each from one or two of them (deepspeed/runtime/config.py). Pure."""
 
 from collections.abc import Mapping
 from typing import Any, ClassVar

@@ -128,10 +128,7 @@ class Log:
 
 
 def read_logs(logs: "tuple[Log, ...]") -> tuple[Line, ...]:
-    """Return the lines of logs, one log after the other, without colours, prefixes, boxes and progress bars.
-
-    Their stamps say how several interleave.
-    """
+    """Return the lines of logs, one after the other, without colours, prefixes, boxes and progress bars."""
     found: list[Line] = []
     for log in logs:
         found.extend(_read(log, len(found), stamped=len(logs) > 1))
@@ -200,10 +197,7 @@ def _physical(lines: Iterable[KeptLine]) -> Iterator[KeptLine]:
 
 
 def unwrap(text: str) -> tuple[int | None, str, str]:
-    """Return (rank, bar, text) of one line without its prefixes.
-
-    `bar` is a progress bar that shows a loss and to which something else was glued; else "".
-    """
+    """Return (rank, bar, text) of a line without prefixes; `bar`: one with a loss that text is glued to."""
     rank: int | None = None
     shown = ""
     while True:

@@ -111,10 +111,7 @@ _Rows = Sequence[tuple[Signature, Alternative]]
 
 @cache
 def _table() -> tuple[tuple[Signature, Alternative], ...]:
-    """Return (row, alternative) in the order of the table.
-
-    Made when a log is first searched: most runs end without a failure.
-    """
+    """Return (row, alternative) in the table's order, when first asked: most runs do not fail."""
     return tuple((row, alternative) for row in SEARCHED for alternative in row.alternatives)
 
 

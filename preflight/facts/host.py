@@ -94,10 +94,7 @@ class UnreadableProcess:
 
 @dataclass(frozen=True, slots=True)
 class ProcessTable:
-    """Processes that matter, and who read them: psutil where the host's Python has it, else /proc.
-
-    Where none matters, psutil was not loaded.
-    """
+    """Processes that matter, and who read them: psutil (not loaded where none matters), else /proc."""
 
     source: Literal["psutil", "proc"]
     processes: tuple[Process, ...]

@@ -259,10 +259,7 @@ def _is_scalar(kind: Any) -> bool:
 
 
 def _plain(kind: Any) -> type | None:
-    """Return the type of which every value is a `kind` as it is, None when there is no such type.
-
-    Most values are text and need no decoder's call.
-    """
+    """Return the type whose values are a `kind` as they are, None without one: texts need no decoder."""
     members = get_args(kind) if get_origin(kind) in (Union, types.UnionType) else (kind,)
     found = [member for member in members if member in (str, bool)]
     return found[0] if len(found) == 1 else None

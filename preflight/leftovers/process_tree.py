@@ -56,10 +56,7 @@ class ProcessTree:
         return process is not None and process.start_ticks == identity[1] and not is_dead(process)
 
     def parent(self, process: Process) -> Process | None:
-        """Return the parent, or None when there is none, or none that could be the real one.
-
-        A parent younger than its child is a reused pid.
-        """
+        """Return the real parent, or None: one that is younger than its child is a reused pid."""
         parent = self.by_pid.get(process.ppid)
         if parent is None or parent.pid == process.pid or parent.start_ticks > process.start_ticks:
             return None

@@ -37,10 +37,7 @@ def claim_name(gpu: str) -> str:
 def files_by_owner(
     directory: str, accepts: Callable[[str], object], order: Callable[[os.stat_result], Any]
 ) -> list[list[str]]:
-    """Return the files with such names, those of each owner for themselves and in this order.
-
-    Raises OSError where the directory cannot be read.
-    """
+    """Return files with such names, by owner and in this order. Raises OSError for the directory."""
     found: dict[int, list[tuple[Any, str]]] = {}
     with os.scandir(directory) as entries:
         for entry in entries:
@@ -113,10 +110,7 @@ def read_object(data: bytes, most: int) -> dict[str, Any]:
 
 
 def parse_claim(data: bytes, pid_namespace: str) -> dict[str, Any]:
-    """Return the content of a claim, empty if it is malformed.
-
-    The pid is 0 if it belongs to another PID namespace.
-    """
+    """Return the content of a claim, empty if malformed; pid 0: it is of another PID namespace."""
     said = read_object(data, MAX_BYTES)
     pid, since = said.get("pid"), said.get("since")
     if not all(isinstance(said.get(name), str) for name in ("gpu", "boot_id", "pid_namespace")):

@@ -27,10 +27,7 @@ class Known(NamedTuple):
 
 
 def read_known(given: Json) -> Known | None:
-    """Return what the client knows; None where the host was started, or its driver loaded anew, since.
-
-    Raises TypeError or AttributeError for what is malformed.
-    """
+    """Return what the client knows, None after a restart of host or driver. Raises TypeError for others."""
     if not given.get("boot_id") or given["boot_id"] != text_or(BOOT_ID):
         return None
     if given.get("nvidia_module", "") != nvidia_module():

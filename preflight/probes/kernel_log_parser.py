@@ -64,10 +64,7 @@ def parse_kernel_log(text: str) -> Json:
 
 
 def _newest(xids: list[Json]) -> list[Json]:
-    """Return the newest Xids of each GPU and code, as many of one as of another: a flood hides no other.
-
-    Each comes with the count of its kind up to it.
-    """
+    """Return the newest Xids, counted, as many of each GPU and code: a flood hides no other."""
     counts: Counter[tuple[str, int]] = Counter()
     for xid in xids:
         counts[_kind(xid)] += 1

@@ -85,10 +85,7 @@ def lint_for(
     find: Finder | None = None,
     parser: Parser | None = None,
 ) -> LintResult:
-    """Return the faults; `certain` False: the targets' capabilities are guesses, everything else is known.
-
-    `parser` has the trees of texts that were read before.
-    """
+    """Return the faults; `certain` False: capabilities are guesses; `parser`: trees of texts read before."""
     try:
         return _judge(text, path, targets, certain=certain, find=find, parser=parser or Parser())
     except SyntaxError as error:

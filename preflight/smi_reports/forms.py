@@ -148,10 +148,7 @@ def _counted_facts(tree: Facts, text: str, asked: Sequence[int] = ()) -> Facts:
 
 
 def _placed(gpus: list[Facts], *, starts_within: bool, asked: Sequence[int]) -> list[Facts]:
-    """Return GPUs of a text without its first lines at the numbers of their device files, or as `asked`.
-
-    Raises ValueError where no number is known.
-    """
+    """Return the GPUs of a text that lost its start, by device files or as `asked`. Raises ValueError."""
     places = _places(gpus, MAX_GPUS, asked, starts_within=starts_within)
     if places:
         return _at_places(gpus, places, places[-1] + 1, "the file is cut at its start")

@@ -104,10 +104,7 @@ def _process(pid: str, name: str, used: str) -> Tree:
 
 
 def json_tree(text: str) -> Tree:
-    """Return the tree of the last `gpustat --json` of a text; of one that is cut, its whole GPUs.
-
-    Raises ValueError where it holds none.
-    """
+    """Return the tree of the last `gpustat --json`, the whole GPUs of a cut one. Raises ValueError."""
     start = [match.end() for match in re.finditer(JSON, text)][-1]
     version = re.findall(r'"driver_version"\s*:\s*"([\d.]+)"', text[:start])
     gpus: list[Tree] = []

@@ -33,10 +33,7 @@ _CELLS = 3
 
 
 def nvitop_tree(text: str) -> tuple[Tree, bool]:
-    """Return the tree of the last state, and whether it says that no process runs.
-
-    A GPU without a row in the list of processes has none in the tree.
-    """
+    """Return the last state's tree, and whether no process runs; a GPU without a row has no list in it."""
     start = [found.start() for found in _HEAD.finditer(text)][-1]
     text = _SIZE.sub(_in_mib, text[start:].replace(" 0B / ", " 0MiB / "))
     text = text.replace("CUDA Driver Version", "CUDA Version")

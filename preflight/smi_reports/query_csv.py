@@ -60,10 +60,7 @@ _FIELD = re.compile(
 
 
 def csv_tree(text: str) -> Tree:
-    """Return the tree of `--query-gpu=... --format=csv`, {} where most columns are of something else.
-
-    Raises ValueError where a row does not fit.
-    """
+    """Return the tree of a CSV of --query-gpu, {} where most columns are others. Raises ValueError."""
     lines = _csv_lines(text)
     names = column_names(lines[0].rstrip(", ").split(",")) if lines else []
     if 2 * sum(name in _COLUMNS or _FIELD.fullmatch(name) is not None for name in names) <= len(names):
@@ -147,10 +144,7 @@ def _refuse_misplaced(row: Iterable[tuple[str, str]], gpu: Tree, units: dict[str
 
 
 def _is_open(text: str, lines: list[str]) -> bool:
-    """Whether the last row may lack its end: at the end of the text, or at the width of a terminal.
-
-    Raises ValueError where a rest of it and other rows follow.
-    """
+    """Whether the last row may lack its end, at the text's end or terminal's width. Raises ValueError."""
     _, last, behind = text.rpartition(lines[-1])
     below = behind.split("\n", 3)
     is_longest = len(last) == max(map(len, lines))
@@ -220,10 +214,7 @@ def _csv_lines(text: str) -> list[str]:
 
 
 def _joined(lines: list[str]) -> list[str]:
-    """Return the names and the rows below them as lines that a terminal did not wrap.
-
-    A terminal cuts at one width: a piece is as long as the longest line.
-    """
+    """Return names and rows with pieces joined that a terminal wrapped: they are as long as the longest."""
     end = next((at for at, line in enumerate(lines) if at and _PROMPT.search(line)), len(lines))
     width, kept = max(map(len, lines[:end])), lines[:1]
     full = [at for at in range(end - 1) if len(lines[at]) == width]

@@ -101,10 +101,7 @@ def _unwrapped_xml(text: str) -> str:
 
 
 def join_pieces(lines: list[str], is_piece: Callable[[list[str], str], bool]) -> list[str]:
-    """Return lines with each piece behind the line that it follows, where that is as long as the longest.
-
-    `is_piece` gets the pieces above, and the line.
-    """
+    """Return lines with pieces joined to the longest ones; `is_piece` gets the pieces above and the line."""
     width, was_full, joined = max(map(len, lines)), False, list[list[str]]()
     for line in lines:
         if was_full and is_piece(joined[-1], line):

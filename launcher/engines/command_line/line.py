@@ -136,10 +136,7 @@ class CommandLine:
             values.nodes("MIN_NNODES:MAX_NNODES", f"{named['MIN_NNODES']}:{named['MAX_NNODES']}")
 
     def enter(self, environment: Environment | None, directory: str) -> None:
-        """Take the environment and directory that a wrapper enters: the innermost environment counts.
-
-        A relative directory is entered from the one before it.
-        """
+        """Take the environment and directory, below the one before, that a wrapper enters: the innermost."""
         self.environment = environment or self.environment
         place = with_placeholders(Word(directory))
         if not place.is_known:

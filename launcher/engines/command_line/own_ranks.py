@@ -125,10 +125,7 @@ def _name(record: ParsedCommand) -> str:
 
 
 def _own_ranks(record: ParsedCommand, known: Sequence[str]) -> Iterator[str]:
-    """Yield what is said of arguments that count ranks, without those that are `known` already.
-
-    Also of programs that start a launcher for their own host alone.
-    """
+    """Yield what is said of arguments, not in `known`, that count ranks, and of launchers for one host."""
     program = posixpath.basename(record.program)
     names = dict.fromkeys(name for arg in record.args if (name := _counts(arg)) and name not in known)
     for name in names:

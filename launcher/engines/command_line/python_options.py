@@ -41,10 +41,7 @@ _REFUSED = {
 
 
 def read(words: Sequence[Word], start: int) -> tuple[int, dict[str, str], ProgramKind]:
-    """Return where the program of `python ...` at `start` is, variables, and what kind of program it is.
-
-    Raises CommandRefused for options that no rank can have.
-    """
+    """Return where the program of `python ...` is, variables and its kind. Raises CommandRefused."""
     env: dict[str, str] = {}
     at = start + 1
     while at < len(words) and words[at].text.startswith("-"):

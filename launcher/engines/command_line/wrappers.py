@@ -31,10 +31,7 @@ class Around:
 
 
 def strip_wrapper(words: Sequence[Word], start: int) -> Around | None:
-    """Return what the wrapper at `start` does; None when there is no wrapper.
-
-    Raises CommandRefused for wrappers that gpulaunch cannot honour.
-    """
+    """Return what the wrapper at `start` does, None without one. Raises CommandRefused for some of them."""
     text = words[start].text
     assignment = _ASSIGNMENT.fullmatch(text)
     is_last = start + 1 == len(words)  # of a terminal: "A=1 torchrun a.py" is a text

@@ -44,10 +44,7 @@ class ProcessorClock(WallClock):
         self._groups = groups_with_quota()
 
     def read(self) -> Reading:
-        """Return a start for `since`.
-
-        The three are read at one moment: again, if others took the processor meanwhile.
-        """
+        """Return a start for `since`: three clocks at one moment, again if others took the processor."""
         for _ in range(_MOST_READS):
             before = time.perf_counter()
             queued, throttled = queued_s(), sum(map(throttled_s, self._groups))

@@ -131,10 +131,7 @@ class GpuDevice:
 
 
 def find_device(torch: Any, local_rank: int) -> Any:
-    """Return the device that the plan gave this rank: none visible means the CPU.
-
-    Raises RuntimeError when GPUs were planned and torch sees none.
-    """
+    """Return this rank's device, the CPU if none is visible. Raises RuntimeError if torch sees no GPU."""
     if not os.environ.get("CUDA_VISIBLE_DEVICES"):
         return CpuDevice(torch)
     if not torch.cuda.is_available():

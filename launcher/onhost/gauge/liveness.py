@@ -65,10 +65,7 @@ class IdleTimer:
         return min(self.warn_s, self.timeout_s or self.warn_s)
 
     def update(self, now: float, *, life: bool, longest_s: float) -> dict[str, Any] | None:
-        """Process one sample; return the event to emit, if any.
-
-        Between two samples at most `longest_s` count: a suspended machine was not idle.
-        """
+        """Return a sample's event, if any; at most `longest_s` count: a suspended machine was not idle."""
         passed = min(now - self.last, longest_s) if self.last is not None else 0.0
         self.last = now
         if life:

@@ -26,10 +26,7 @@ from .rank_guard import Guard
 
 
 def prepare(place: GuardContext, tools: RankServices) -> Guard | None:
-    """Set up the guard or rehearsal of the environment.
-
-    Raises OSError when a rehearsal cannot be made safe.
-    """
+    """Set up the guard or rehearsal of the environment. Raises OSError when none can be made safe."""
     policy = os.environ.get("GPULAUNCH_GUARD", "off")
     steps = int(os.environ.get("GPULAUNCH_REHEARSE", "") or 0)
     if policy not in ("stop", "warn") and not steps:

@@ -11,10 +11,7 @@ STOP_EXIT = 86
 
 
 class GuardExit:
-    """Exit of the rank from inside the script's own calls, once that is decided.
-
-    `finish` is called before the process ends without running its exit handlers.
-    """
+    """Exit of the rank from inside the script's own calls; `finish` replaces its exit handlers."""
 
     def __init__(self, report: Report, finish: Callable[[], None]) -> None:
         self.code: int | None = None  # exit code of the rank, once its end is decided

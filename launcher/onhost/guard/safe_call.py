@@ -48,10 +48,7 @@ class SafeCaller:
         self._is_capturing = is_capturing if has_cuda else _no
 
     def call(self, check: str, look: Callable[..., None], *args: Any) -> None:
-        """Run a check.
-
-        An exception in it is reported once, disables the check, and never reaches the script.
-        """
+        """Run a check; an exception is reported once, disables it, and never reaches the script."""
         if check in self._off:
             return
         torch = self._training.torch

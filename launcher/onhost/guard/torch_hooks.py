@@ -31,10 +31,7 @@ def hook_steps(torch: Any, before: Callable[[Any, Any, Any], None], after: Calla
 
 
 def _hidden_from_compiler(torch: Any, function: Callable[..., None]) -> Callable[..., None]:
-    """Return a hook that stays out of graphs.
-
-    Hiding it takes longer than the guard does in most steps: it is hidden only where a compiler is at work.
-    """
+    """Return a hook, hidden from graphs only where a compiler is at work: to hide it costs more than it."""
     hide = getattr(torch, "_disable_dynamo", None)
     if hide is None:
         return function

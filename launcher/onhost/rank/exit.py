@@ -70,10 +70,7 @@ class ExitHandler:
         )
 
     def _last(self) -> None:
-        """Join gloo's threads.
-
-        End an interrupted script by SIGINT, as Python does, so that shells recognise it.
-        """
+        """Join gloo's threads; end an interrupted script by SIGINT, as Python does, for shells to see."""
         if os.getpid() == self.place.pid:
             run_safely("join gloo's threads", self.place.report, join_gloo)
         if self.interrupted == os.getpid():

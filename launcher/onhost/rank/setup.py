@@ -9,10 +9,7 @@ from .context import RankContext
 
 
 def redirect_output(place: RankContext) -> None:
-    """Send stdout and stderr to this rank's own log.
-
-    Lines are written complete and at once, as on a terminal.
-    """
+    """Send stdout and stderr to this rank's own log, whole lines at once, as on a terminal."""
     path = os.path.join(place.run_dir, "rank-%d.log" % place.rank)
     fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     os.dup2(fd, 1)

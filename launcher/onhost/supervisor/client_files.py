@@ -33,10 +33,7 @@ class StopRequest(NamedTuple):
 
 
 def record_heartbeat(run_dir: str) -> None:
-    """Record that a client was heard just now, in the host's monotonic time: no clock jump can end a run.
-
-    Neither can a full disk.
-    """
+    """Record that a client was heard, by the monotonic clock: no clock jump or full disk can end a run."""
     with contextlib.suppress(OSError):
         write_time(os.path.join(run_dir, CLIENT))
 
@@ -78,10 +75,7 @@ def request_stop(run_dir: str, request: StopRequest, known: Mapping[str, Any] | 
 
 
 def kill_supervisor(run_dir: str, known: Mapping[str, Any] | None = None) -> None:
-    """Kill a supervisor that has not ended its run in time: its guardian ends what is left.
-
-    `known` as in request_stop.
-    """
+    """Kill a supervisor (`known` as in request_stop) that ends late: its guardian ends what is left."""
     state = read_state(run_dir) or known or {}
     if state.get("phase") == "ended" or not is_on_this_node(state):
         return
@@ -92,10 +86,7 @@ def kill_supervisor(run_dir: str, known: Mapping[str, Any] | None = None) -> Non
 
 
 def write_stop(run_dir: str, document: Mapping[str, Any]) -> None:
-    """Write stop.json; on a full disk an empty one: a person asked, so that no restart follows.
-
-    The signal that comes with it means: stop with the default grace.
-    """
+    """Write stop.json, empty on a full disk; no restart follows; its signal means the usual grace."""
     path = os.path.join(run_dir, STOP)
     with contextlib.suppress(OSError):
         try:

@@ -18,10 +18,7 @@ def write_event(fd: int, name: str, fields: dict[str, object]) -> bytes:
 
 
 class EventLog:
-    """Events of a run, in a file held open.
-
-    A deleted directory or a new file of the same name changes nothing.
-    """
+    """Events of a run, in a file held open, which survives that it is deleted or replaced."""
 
     def __init__(self, run_dir: str) -> None:
         self._path = os.path.join(run_dir, EVENTS)
@@ -51,10 +48,7 @@ class EventLog:
         return False
 
     def relocate(self) -> None:
-        """Continue in a new events.jsonl that starts as a copy of the deleted one: offsets hold.
-
-        Raises OSError.
-        """
+        """Continue in a new events.jsonl that copies the deleted one: offsets hold. Raises OSError."""
         old, position = b"", os.lseek(self._in, 0, os.SEEK_CUR)
         while data := os.pread(self._in, CHUNK, len(old)):
             old += data

@@ -16,10 +16,7 @@ def write_all(fd: int, data: bytes | memoryview) -> None:
 
 
 def write_file(path: str, data: str, *, lasts: bool = True) -> None:
-    """Replace a file atomically: after a crash it has the old content or the new, never half of it.
-
-    `lasts`: after a crash of the host, too. Raises OSError.
-    """
+    """Replace a file atomically; `lasts`: after a crash of the host, too. Raises OSError."""
     fresh = "%s.%d.new" % (path, os.getpid())
     fd = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     try:

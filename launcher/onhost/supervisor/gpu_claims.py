@@ -111,10 +111,7 @@ def find_conflict(directory: str, gpus: list[str], mine: dict[str, int]) -> str:
 
 
 def conflict_of(directory: str, gpu: str, mine: dict[str, int]) -> str:
-    """Return the conflicting claim on a GPU, "" when none exists.
-
-    The user's own claims of dead runs are removed.
-    """
+    """Return the conflicting claim on a GPU, "" without one; remove the user's own of dead runs."""
     for path in claim_paths(directory, gpu):
         found = None if path in mine else read_claim(path)
         if found is None:

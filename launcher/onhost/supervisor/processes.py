@@ -14,10 +14,7 @@ PR_SET_CHILD_SUBREAPER = 36
 
 
 def prctl(option: int, value: int) -> bool:
-    """Return whether the kernel accepted the call.
-
-    Without ctypes the environment marker alone finds strays.
-    """
+    """Return whether the kernel accepted the call; without ctypes the marker alone finds strays."""
     try:
         import ctypes
 

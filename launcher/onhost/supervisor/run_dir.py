@@ -138,10 +138,7 @@ def is_of_this_node(run_dir: str) -> bool:
 
 
 def find_run(run_id: str) -> str:
-    """Return the directory of a run.
-
-    Raises RequestRefused when it is not on this host, or not of this host.
-    """
+    """Return the directory of a run. Raises RequestRefused when it is not on or not of this host."""
     if not run_id or "/" in run_id or run_id.startswith("."):
         raise RequestRefused("no run called %s on this host" % run_id)
     found = [path for place in own_places() if os.path.isdir(path := os.path.join(place, run_id))]

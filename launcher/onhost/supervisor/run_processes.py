@@ -43,10 +43,7 @@ def supervisor_mark(run_dir: str) -> str:
 
 
 def has_run_marker(pid: int, run_dir: str, starter: str) -> bool:
-    """Return whether the environment of a process has this run's markers (readable only for the user's own).
-
-    An id alone could be that of a run in another home.
-    """
+    """Return whether a process has this run's markers: an id alone could be a run's in another home."""
     try:
         with open("/proc/%d/environ" % pid, "rb") as file:
             marks = file.read().split(b"\0")

@@ -12,10 +12,7 @@ from .target_state import TargetState
 
 
 def install(here: TargetState, incoming: Staging, index: int, path: str) -> None:
-    """Install one entry.
-
-    Raises OSError with its path, and SyncRefused for a path that has changed meanwhile.
-    """
+    """Install one entry. Raises OSError with its path, and SyncRefused where it has changed since."""
     parts = path.split("/")
     try:
         fd = here.directory.make_parent(parts, here.record.dirs)
@@ -35,10 +32,7 @@ def install(here: TargetState, incoming: Staging, index: int, path: str) -> None
 
 
 def install_on_other_disk(incoming: Staging, index: int, name: str, fd: int) -> None:
-    """Copy to a temporary name beside the path, then rename.
-
-    A directory of the tree is a mount of its own.
-    """
+    """Copy to a name beside the path, then rename: a directory of the tree may be another mount."""
     beside = "%s.%s" % (name[:100], incoming.nonce)
     source = os.path.join(incoming.path, str(index))
     try:

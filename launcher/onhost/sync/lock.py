@@ -16,10 +16,7 @@ OLD_S = 86400.0
 
 
 def take_lock(directory: SafeDirectory) -> tuple[int, bool]:
-    """Return the lock's descriptor and whether it is locked: a file system may have no locks.
-
-    Raises SyncRefused when another sync holds it.
-    """
+    """Return the lock's descriptor and whether a file system locks. Raises SyncRefused if another has it."""
     flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
     lock = os.open("lock", flags, 0o600, dir_fd=directory.state)
     deadline = time.monotonic() + LOCK_WAIT_S

@@ -164,10 +164,7 @@ def parts_of(path: str) -> list[str]:
 
 
 def is_inside(path: Any) -> bool:
-    """Return whether a path of the record may be written.
-
-    The record is a file, which any program can edit.
-    """
+    """Return whether a path of the record, a file that any program can edit, may be written."""
     try:
         return isinstance(path, str) and bool(parts_of(path))
     except SyncRefused:

@@ -33,10 +33,7 @@ class ReceiveSession:
             self.directory.make_file(".gitignore", b"*\n")  # hides the sync's directory from git
 
     def seen(self, nonces: list[str]) -> list[str]:
-        """Return the visible nonces.
-
-        A look-up by name queries the file server, where a listing may be stale.
-        """
+        """Return the visible nonces, each by its name: a listing of a file server may be stale."""
         found = []
         for nonce in nonces:
             with suppress(OSError):
@@ -54,10 +51,7 @@ class ReceiveSession:
         return None
 
     def begin(self, entries: list[TreeEntry], *, delete: bool) -> "SyncSession":
-        """Take the lock; return the sync of these entries.
-
-        Raises SyncRefused where they cannot be written.
-        """
+        """Take the lock; return the sync of these entries. Raises SyncRefused if none can be written."""
         refuse_overlaps([entry.path for entry in entries])
         lock, is_locked = take_lock(self.directory)
         self._ends.callback(os.close, lock)
@@ -96,10 +90,7 @@ class SyncSession:
         self._incoming.put(index, self._entries[index], stream)
 
     def adopt(self, indices: list[int]) -> list[int]:
-        """Stage the entries that rsync has delivered; return the complete ones.
-
-        The others can still be put.
-        """
+        """Stage what rsync has delivered; return the complete entries. Others can still be put."""
         wanted = [index for index in indices if index in self._wanted]
         return [index for index in wanted if self._incoming.adopt(index, self._entries[index])]
 

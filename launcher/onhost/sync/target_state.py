@@ -88,10 +88,7 @@ class TargetState:
         return self.record.contains(path) and self.identity(path) == self.record.rows[path][0]
 
     def has(self, entry: TreeEntry) -> bool:
-        """Return whether an entry is present, apart from its mode.
-
-        Raises SyncRefused for a path that it cannot replace.
-        """
+        """Return whether an entry is present, in any mode. Raises SyncRefused where it cannot replace."""
         try:
             found = self.directory.stat(entry.path.split("/"))
         except NotADirectoryError as error:

@@ -14,10 +14,7 @@ _HOSTS_EACH = 128
 
 
 def choose_shard_count(hosts: int, cores: int = 0) -> int:
-    """Return how many shards ask so many hosts: none where one process is as fast.
-
-    `cores` 0: those that this process may use.
-    """
+    """Return how many shards ask so many hosts, none if one process is as fast; `cores` 0: all."""
     if hosts < FEWEST_HOSTS:
         return 0
     return max(1, min(cores or _usable_cores(), hosts // _HOSTS_EACH, _MOST_SHARDS))

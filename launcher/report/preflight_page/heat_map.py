@@ -69,10 +69,7 @@ class HeatRow:
 
 
 def list_families(result: PreflightResult, *, deep: bool = False) -> tuple[str, ...]:
-    """Return the columns: the families that were judged, in the order of the table of checks.
-
-    `deep`: the deep checks have run.
-    """
+    """Return the families that were judged, in the order of the table; `deep`: the deep checks ran."""
     judged = [
         family_of(check.code) for check in load_checks().values() if _was_judged(check, result, deep=deep)
     ]

@@ -87,10 +87,7 @@ def lookup(path: Path | None, name: str, user: str = "") -> dict[str, list[Confi
 
 
 def is_named(path: Path | None, name: str) -> bool:
-    """Return whether a Host line names this very host; a pattern that it fits is not a word about it.
-
-    Raises ConfigError.
-    """
+    """Return whether a Host line names this very host, not by a pattern. Raises ConfigError."""
     return any(name.lower() in map(str.lower, head.words) for head in _host_lines(path))
 
 

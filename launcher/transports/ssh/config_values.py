@@ -87,10 +87,7 @@ class Tokens:
         return _PERCENT.sub(self._token, text) if "%" in text else text
 
     def in_command(self, text: str, where: str) -> str:
-        """Expand the tokens of a shell command; `${NAME}` is the shell's matter.
-
-        Raises ConfigError for a name that the shell would take for more than a name.
-        """
+        """Expand the tokens of a shell command, but `${NAME}`. Raises ConfigError for an unsafe name."""
         for letter in {match["token"] for match in _PERCENT.finditer(text)}:
             value = self._token_of(letter)
             if letter in "hnk" and not is_host(value):

@@ -133,10 +133,7 @@ def _name_fix(name: str, inventory: Inventory, ssh_config: Path | None) -> str:
 
 
 def build_endpoint(entry: HostEntry, inventory: Inventory, ssh_config: Path | None = None) -> Endpoint:
-    """Merge what hosts.yaml and ssh_config say about a host. Raises ConfigError.
-
-    `ssh_config` None means the user's and the system's own files.
-    """
+    """Merge hosts.yaml and ssh_config (None: the usual files) about a host. Raises ConfigError."""
     if entry.is_local:
         return Endpoint(entry.name, "local", "")
     if entry.via is None:

@@ -96,10 +96,7 @@ class StepStream:
         return data
 
     def wait(self, timeout_s: float) -> int | None:
-        """Return the exit status (negative: ended by that signal), None if still running.
-
-        Raises ConnectionLost when its task or the step ended before that.
-        """
+        """Return the exit status (negative: a signal), None while running. Raises ConnectionLost."""
         with self._news:
             self._wait(self._is_over, timeout_s)
             if self._status is None and self._lost:

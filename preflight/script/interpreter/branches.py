@@ -101,10 +101,7 @@ def _meet_of_ranks(place: str) -> tuple[Meet, ...]:
 
 
 def merge_ways_out(it: Interpreter, body: list[ast.stmt], returns: list[tuple[Value, State, Value]]) -> Value:
-    """Merge the ways out of a function; return what it gives.
-
-    What rank 0 sets and returns behind `if rank != 0: return` differs with the rank.
-    """
+    """Merge the ways out of a function; return what it gives, which may differ with the rank."""
     ways = [*returns, *([] if it.state.dead else [(NONE, it.state, NONE)])]
     result = join(without_contradiction([told for _, _, told in ways]))
     partings = [it.partings.pop(id(item)) for item in body if id(item) in it.partings]

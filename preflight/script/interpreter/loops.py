@@ -87,10 +87,7 @@ def leave(it: Interpreter, place: CodeLocation, left: Sequence[Loop], *, fails: 
 
 
 def read_caught(it: Interpreter, node: ast.Try | ast.With | ast.AsyncWith, caught: str) -> None:
-    """Carry out a block of which what raises some exceptions leaves the block only; "" for none.
-
-    Around a whole program it ends the rank all the same.
-    """
+    """Carry out a block that some exceptions leave, "" for none; around all they end the rank."""
     depth = len(it.loops)
     if caught and (it.stack or it.loops):
         number = it.work.steps + 1  # no other time that the block is read has it

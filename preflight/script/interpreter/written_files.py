@@ -31,10 +31,7 @@ _REPLACES = re.compile(r"[bt+]{0,2}[wx][bt+]{0,2}")
 
 
 def note_method(it: Interpreter, name: str, owner: Value, call: Call) -> Value:
-    """Send the rules what a method of a path or table writes; `owner` is a path, or by rank as it is.
-
-    Return the file that it opens.
-    """
+    """Note what a method of a path or table writes (`owner`: a path, or by rank); return the opened file."""
     if name == "mkdir":
         note_folder(it, owner, call)
     elif name in _OF_PATHS:

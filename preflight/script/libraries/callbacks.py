@@ -87,10 +87,7 @@ def between_steps(it: Interpreter, trainer: Ref, call: Call) -> None:
 
 
 def call_methods(it: Interpreter, owner: Value, names: tuple[str, ...], seen: Call) -> Value:
-    """Call those of the methods that the class of an object has, if the script defines it.
-
-    Returns what the last of them gives.
-    """
+    """Call those methods that the script's class of an object has; return what the last gives."""
     found: Value = UNKNOWN
     for method in filter(None, [method_of(it, owner, name) for name in names]):
         dead = it.state.dead

@@ -88,10 +88,7 @@ def _fill(it: Interpreter, call: Call, name: str) -> None:
 
 
 def collective_method(name: str, *, of_shards: bool = False) -> MethodModel:
-    """Return the model of a method that all ranks must call.
-
-    `of_shards`: of Accelerator, and only where DeepSpeed or FSDP shards the model.
-    """
+    """Return the model of a method that all ranks must call, `of_shards`: under DeepSpeed and FSDP only."""
 
     def model(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
         thing = it.thing(owner) if of_shards else None

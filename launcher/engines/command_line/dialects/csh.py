@@ -1,7 +1,4 @@
-"""Assignments, conditions and loops of csh as a POSIX shell writes them. Pure.
-
-A condition that is not understood is one that the text does not decide.
-"""
+"""Assignments, conditions and loops of csh as a POSIX shell writes them. Pure."""
 
 from launcher.engines.command_line.dialects.word_lists import VALUE, VALUE_END, with_blocks, with_lists
 from preflight import regex as re

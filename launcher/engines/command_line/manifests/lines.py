@@ -7,10 +7,7 @@ _MOST_LEVELS = 30
 
 
 def mapping_around(lines: Sequence[str], line: int, indent: int) -> range:
-    """Return the lines of the mapping at an indent that a line is in.
-
-    The first line of a mapping that is an item of a list has the mark of the item.
-    """
+    """Return the lines of the mapping at an indent that a line is in; its first may have an item's mark."""
     first = last = line
     while first > 0 and not _is_item(lines[first], indent):
         if _is_outside(lines[first - 1], indent) and not _is_item(lines[first - 1], indent):

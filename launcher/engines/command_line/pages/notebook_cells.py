@@ -33,10 +33,7 @@ _NAME = re.compile(r"(?P<name>[A-Za-z_]\w*)[ \t]*=[ \t]*(?P<value>.+)")
 
 
 def commands_of_notebook(text: str) -> str:
-    """Return the cells with commands of a notebook's file (.ipynb), as one cell; any other text as it is.
-
-    Raises CommandRefused for a notebook without one.
-    """
+    """Return a notebook's cells with commands; other texts as they are. Raises CommandRefused without one."""
     try:
         tree = json.loads(text)
     except (ValueError, RecursionError):
@@ -66,10 +63,7 @@ def _typed(code: str) -> str:
 
 
 def shell_of_cell(text: str) -> str:
-    """Return the commands behind `!` of a cell, and as assignments the Python variables that they can name.
-
-    A text without such a line is returned as it is.
-    """
+    """Return the commands behind `!` of a cell and the variables that they can name; other texts as is."""
     lines = text.split("\n")
     if not any(_SHELL.match(line) for line in lines) or _starts_otherwise(lines):
         return text

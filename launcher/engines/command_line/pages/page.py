@@ -147,10 +147,7 @@ def _traced(found: re.Match[str]) -> str:
 
 
 def _without_template(text: str) -> str:
-    """Return a text without lines of a template that only decide comments: `{% if partition %}`.
-
-    Raises CommandRefused for one that decides commands.
-    """
+    """Return a text without lines of a template around comments. Raises CommandRefused around commands."""
     depth, kept = 0, list[str]()
     for line in text.split("\n"):
         found = _OF_TEMPLATE.fullmatch(line)
@@ -185,10 +182,7 @@ def _document(text: str) -> str | None:
 
 
 def _argv_text(text: str) -> str:
-    """Return the command of a Dockerfile or a manifest that lists its words.
-
-    `CMD ["torchrun", "a.py"]`, or `command:` with `- torchrun` and `- a.py` below it.
-    """
+    """Return the command of a Dockerfile or manifest that lists its words: `CMD ["torchrun", "a.py"]`."""
     listed = _WORDS.fullmatch(text.strip())
     if listed is not None:
         return shlex.join(flow_words(listed["words"])) or text

@@ -34,10 +34,7 @@ class HereText:
 
 
 def here_text(text: str, at: int, after: int = 0) -> HereText | None:
-    """Return the text in place whose `<<` is at `at`; `after` is where an earlier one of the line ends.
-
-    Raises CommandRefused for one whose last line is missing.
-    """
+    """Return the text of the `<<` at `at`, behind what ends at `after`. Raises CommandRefused for no end."""
     found = _HERE.match(text, at)
     if found is None:
         return None
@@ -145,10 +142,7 @@ def _find(text: str, at: int, wanted: Collection[str]) -> tuple[int, int] | None
 
 
 def _ends_group(open_: list[str], mark: str) -> bool:
-    """Take a parenthesis; return whether it ends the group around all that is open.
-
-    The one behind a pattern of `case` neither opens nor ends a group.
-    """
+    """Take a parenthesis, unless of a pattern of `case`; return whether it ends the group around all."""
     if mark == "(":
         open_.append(")")
     elif open_ and open_[-1] == ")":

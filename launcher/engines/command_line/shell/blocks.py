@@ -280,10 +280,7 @@ class ShellBlocks:
             (self.open[-1] if self.open else self).failed = words
 
     def doubt(self, kind: str, at: int) -> None:
-        """Take what leaves a loop or a function under a condition that the text does not decide.
-
-        `at` is how many blocks are around it.
-        """
+        """Take what leaves a loop or a function, `at` blocks out, under an undecided condition."""
         block = _Block(kind, _List(), in_condition=False)
         block.runs = None
         self.open.insert(at, block)

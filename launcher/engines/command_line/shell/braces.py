@@ -37,10 +37,7 @@ def expand_braces(word: str) -> tuple[str, ...]:
 
 
 def _parts(inner: str, plain: str) -> Sequence[str]:
-    """Return what the text between braces stands for, () where it is neither a list nor a range.
-
-    `plain` is the text with an x for each character of a quote.
-    """
+    """Return what a list or range in braces stands for, () for others; in `plain` what is quoted is x."""
     numbers, letters = _RANGE.fullmatch(inner), _LETTERS.fullmatch(inner)
     if numbers is not None:
         first, last, step = int(numbers["first"]), int(numbers["last"]), abs(int(numbers["step"] or 1)) or 1

@@ -41,10 +41,7 @@ def read_settings(text: str) -> Iterator[tuple[str, Word]]:
 
 
 def exported_file(word: Word) -> str | None:
-    """Return the file all of whose variables `export $(cat FILE | xargs)` sets, "" for what `$LINE` names.
-
-    None for any other word, which names its variable.
-    """
+    """Return the FILE of `export $(cat FILE | xargs)`, "" for what `$LINE` names, None for any other word."""
     if not word.text.startswith(word.unresolved[:1] or ("=",)):
         return None
     found = _PIPED_FILE.fullmatch(word.text)

@@ -23,10 +23,7 @@ _SIMPLE = re.compile(r"\$(?P<name>[A-Za-z_]\w*|[0-9@*#?$!-])", re.ASCII)
 def expand(
     text: str, at: int, values: Values, split: Split, depth: int = 0, *, is_quoted: bool = False
 ) -> Expansion | None:
-    """Return the expansion that starts at a place; None where the character stands for itself.
-
-    Raises CommandRefused for one that does not end.
-    """
+    """Return the expansion at a place; None for a plain character. Raises CommandRefused without an end."""
     template = _TEMPLATE.match(text, at)
     if template is not None:
         return Expansion(template.end(), unresolved=template[0])

@@ -24,10 +24,7 @@ _PYTHON = re.compile(r"(?:/[\w./-]*/)?python[\d.]*", re.ASCII)
 
 
 def read_here(shell: ShellState, words: list[Word], text: Word) -> None:
-    """Take a text in place: a variable of `read`, a file or the screen of `cat`, a program of python.
-
-    Raises CommandRefused for any other command that reads it.
-    """
+    """Take a text in place for `read`, `cat` or python. Raises CommandRefused for any other command."""
     names = [*(posixpath.basename(word.text) for word in words[:1]), *(word.text for word in words[1:])]
     if shell.is_output and not _read_names(words):
         words[:0] = [INPUT, text]

@@ -23,10 +23,7 @@ _LONGEST = 50_000
 
 
 def command_of_editor(text: str) -> str | None:
-    """Return the one command of a configuration; None for a text that is none.
-
-    Raises CommandRefused for a file of several.
-    """
+    """Return the one command of a configuration; None for other texts. Raises CommandRefused for several."""
     if len(text) > _LONGEST or not text.lstrip().startswith(("{", "[")) or not _LOOKS.search(text):
         return None
     try:

@@ -77,10 +77,7 @@ def _without_launch(tasks: Sequence[Task]) -> str | None:
 
 
 def _said(task: Task, tasks: Sequence[Task]) -> str:
-    """Return a line for each task that one needs first, and that its own need, without empty ones.
-
-    A task of which the text has no rule may have commands.
-    """
+    """Return a line for each task that one needs first; one without a rule in the text may have commands."""
     known = {one.name: one for one in tasks}
     is_sure = len(tasks) > 1 or task.is_certain
     names = list(dict.fromkeys(task.needs))

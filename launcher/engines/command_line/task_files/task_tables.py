@@ -165,10 +165,7 @@ def _needs(value: Any) -> tuple[str, ...]:
 
 
 def _lines(value: Any, table: Mapping[str, Any]) -> list[str]:
-    """Return the commands that a task runs: a text, words, several texts, or a table with one of these.
-
-    `table` has the tasks whose names may be among the texts.
-    """
+    """Return the commands of a task, in each form that one has; `table` has the tasks that they may name."""
     if isinstance(value, str):
         return [value]
     if isinstance(value, list):

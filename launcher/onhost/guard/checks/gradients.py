@@ -8,10 +8,7 @@ from ..violation import Violation
 
 
 def missing_gradients(step: Step) -> Iterator[Violation]:
-    """Report missing gradients.
-
-    Some parameters without one are reported after the first step, all or all adapters after the second.
-    """
+    """Report missing gradients: of some parameters after the first step, of all after the second."""
     # FSDP: parts that other ranks hold are empty in this rank.
     trainable = [p for p in step.trainable() if p.numel()]
     none = [p for p in trainable if p.grad is None]

@@ -39,10 +39,7 @@ class LossMonitor:
         self._take("gradient norm", norm)
 
     def take_unscaled(self, loss: Any) -> None:
-        """Record a loss that a GradScaler is about to scale.
-
-        The next backward is not from a loss any more.
-        """
+        """Record a loss that a GradScaler scales: the next backward is not from a loss any more."""
         self._take("loss", loss)
         self._was_scaled = True
 
@@ -89,10 +86,7 @@ class LossMonitor:
             self._judge(quantity, number, step)
 
     def _judge(self, quantity: str, number: float, step: int | None = None) -> None:
-        """Check a number of a step.
-
-        Without `step` it belongs to the coming one, whose number is computed only if needed.
-        """
+        """Check a number of a step, by default the coming one, which is computed only if needed."""
         self._heard(quantity, number)
         has_scaler = self._training.has_scaler
         if math.isfinite(number) or (has_scaler and quantity != "loss"):

@@ -1,7 +1,4 @@
-"""Hooks into transformers' Trainer.
-
-After the rehearsal's last step it evaluates and saves, if configured to.
-"""
+"""Hooks into transformers' Trainer: behind the rehearsal's last step it evaluates and saves as configured."""
 
 import functools
 from types import ModuleType

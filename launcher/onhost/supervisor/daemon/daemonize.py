@@ -11,10 +11,7 @@ from ..run_dir import LIFELINE, SUPERVISOR_LOG
 
 
 def run_and_exit(life: Callable[[], int]) -> NoReturn:
-    """Run a daemon and exit with its code.
-
-    Errors go to supervisor.log, and no code of the caller runs after.
-    """
+    """Run a daemon, with its errors in supervisor.log, and exit with its code before the caller's."""
     code = 1
     try:
         code = life()

@@ -74,10 +74,7 @@ class Launcher:
 
 
 def command(spec: dict[str, Any], run_dir: str) -> list[str]:
-    """Return the command line up to rank.py, with the run directory filled in.
-
-    The script's own part is unchanged.
-    """
+    """Return the command line up to rank.py with the run directory filled in, and the script's unchanged."""
     argv = list(spec["argv"])
     ours = argv.index(RANK) + 1 if RANK in argv else len(argv)
     # A script sent with the launch is in the run directory too; its name follows rank.py.

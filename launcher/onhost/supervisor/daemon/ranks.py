@@ -55,10 +55,7 @@ class RankTable:
         return all(known.fd >= 0 for known in self.living.values())
 
     def check(self) -> Iterator[EndedRank]:
-        """Yield the ranks that have ended.
-
-        /proc still has the status until the parent, the launcher, reaps it.
-        """
+        """Yield the ranks that have ended: /proc has the status until the launcher reaps them."""
         for pid, known in list(self.living.items()):
             found = read_stat(pid)
             if found is None or found.start_ticks != known.ticks:

@@ -63,10 +63,7 @@ class Shutdown:
             self._ask_ranks(request.grace_s)
 
     def _warn(self, request: StopRequest) -> bool:
-        """Signal the ranks with `before_stop`, if the request leaves that much time.
-
-        Return whether it was sent.
-        """
+        """Signal the ranks with `before_stop` if the request leaves the time; return whether it did."""
         before, wait_s = self._run.spec.get("before_stop") or {}, self._wait_s()
         if not wait_s or request.grace_s < wait_s:
             return False

@@ -101,10 +101,7 @@ def is_cut_at(fd: int, offset: int, end: bytes) -> bool:
 
 
 def open_regular(path: str) -> int:
-    """Open a regular file to read; what else a script may call .log has no end, or blocks.
-
-    Raises OSError.
-    """
+    """Open a regular file; what else a script may call .log has no end, or blocks. Raises OSError."""
     if not stat.S_ISREG(os.stat(path).st_mode):
         raise OSError(errno.EINVAL, "not a regular file", path)
     return os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -130,10 +127,7 @@ def offsets_since(run_dir: str, since: dict[str, float]) -> dict[str, int]:
 
 
 def last_lines(run_dir: str, name: str, size: int, lines: int) -> int:
-    """Return the offset of the last n lines in a log's first `size` bytes.
-
-    An unfinished line counts as one.
-    """
+    """Return the offset of the last n lines, an unfinished one too, in a log's first `size` bytes."""
     if lines == 0:
         return size
     at, found = size, 0

@@ -73,10 +73,7 @@ def serve(run_dir: str, request: dict[str, Any]) -> int:
 def chosen_files(
     places: dict[str, str], paths: list[str], skipped: list[list[str]], absent: list[str]
 ) -> Iterator[tuple[str, str]]:
-    """Yield (name, path) of every file that the paths name.
-
-    What leads out is added to `skipped` with the reason, what does not exist to `absent`.
-    """
+    """Yield (name, path) of files that the paths name; fill `skipped` with reasons, and `absent`."""
     for wanted in paths:
         try:
             found = list(find_chosen(places, wanted))

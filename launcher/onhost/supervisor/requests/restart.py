@@ -29,10 +29,7 @@ SILENT_S = 60.0  # a client speaks every 5 s
 
 
 def serve(run_dir: str, request: dict[str, Any]) -> int:
-    """Take the lock, or report who has it; hold it until the client is gone.
-
-    Raises RequestRefused when no start can follow any more.
-    """
+    """Hold the lock until the client is gone, or report its owner. Raises RequestRefused after an end."""
     document = read_next(run_dir)
     if not is_kept(document):
         send_header({"granted": False, "kept": False, "next": document})

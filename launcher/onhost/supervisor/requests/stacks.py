@@ -21,10 +21,7 @@ def serve(run_dir: str, _request: dict[str, Any]) -> int:
 
 
 def stacks_of(run_dir: str) -> dict[str, str]:
-    """Dump the stacks now; return the new part of each rank's stack log, by file name.
-
-    Raises RequestRefused.
-    """
+    """Dump the stacks; return what is new in each rank's stack log, by name. Raises RequestRefused."""
     source = os.path.join(run_dir, STACKS)
     if not is_alive(read_state(run_dir)):
         raise RequestRefused("%s does not run on this host any more" % os.path.basename(run_dir))

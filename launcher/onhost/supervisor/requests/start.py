@@ -61,10 +61,7 @@ def serve(request: dict[str, Any]) -> int:
 
 
 def previous_start(spec: dict[str, Any]) -> str:
-    """Return the directory of the start that this one follows, "" where it is not on this host.
-
-    Raises RequestRefused when that was stopped meanwhile.
-    """
+    """Return the start before this one, "" where it is elsewhere. Raises RequestRefused if it was stopped."""
     run_id = (spec.get("restart") or {}).get("after")
     before = [path for place in own_places() if run_id and os.path.isdir(path := os.path.join(place, run_id))]
     document = read_next(before[0]) if before else {}
@@ -141,10 +138,7 @@ def put_in_place(fresh: str, run_id: str) -> str:
 
 
 def fill(path: str, spec: dict[str, Any]) -> None:
-    """Write the initial files of a run.
-
-    Raises OSError, and RequestRefused for a file outside the directory.
-    """
+    """Write the first files of a run. Raises OSError, and RequestRefused for one outside of it."""
     for name, text in [["rank.py", spec["rank_source"]], *spec.get("files", [])]:
         inside = os.path.normpath(os.path.join(path, name))
         if not inside.startswith(path + os.sep):
@@ -167,10 +161,7 @@ def fill(path: str, spec: dict[str, Any]) -> None:
 
 
 def make_lifeline(path: str) -> None:
-    """Make the FIFO by which the ranks end.
-
-    Raises RequestRefused on file systems without FIFOs (SMB, sshfs).
-    """
+    """Make the FIFO by which the ranks end. Raises RequestRefused where none can be (SMB, sshfs)."""
     try:
         os.mkfifo(path, 0o600)
     except OSError as error:
@@ -197,10 +188,7 @@ def fork_guardian(spec: dict[str, Any], run_dir: str) -> int:
 
 
 def first_state(ready: int, run_dir: str) -> dict[str, Any]:
-    """Wait for the supervisor's first state.
-
-    Raises RequestRefused if the supervisor refuses or dies first.
-    """
+    """Wait for the supervisor's first state. Raises RequestRefused if it refuses or dies first."""
     answer = b""
     while data := os.read(ready, 65536):
         answer += data
