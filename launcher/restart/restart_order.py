@@ -119,10 +119,7 @@ def digest(text: str) -> str:
 
 
 def read_order(text: object, known: Iterable[object]) -> RestartOrder:
-    """Return the order that the main host has kept; `known` is what each host has of it in its spec.json.
-
-    Raises BadInput where it is none, or the hosts do not agree on it.
-    """
+    """Return the main host's order, if all hosts `known` agree on it. Raises BadInput otherwise."""
     if not isinstance(text, str):
         raise BadInput("the host has not sent what a restart needs")
     own = digest(text)

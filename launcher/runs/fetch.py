@@ -182,10 +182,7 @@ class FileReceiver:
 
 
 def _hold(fd: int, path: Path) -> None:
-    """Keep a started copy from other fetches, where the file system can.
-
-    Raises BlockingIOError; FileNotFoundError, too, where another one has finished it since it was opened.
-    """
+    """Keep a copy from other fetches. Raises BlockingIOError, or FileNotFoundError for a finished one."""
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

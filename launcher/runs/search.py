@@ -46,10 +46,7 @@ class SearchResult:
 def search_hosts(
     inventory: Inventory, words: Sequence[str], *, without: Collection[str] = ()
 ) -> tuple[HostEntry, ...]:
-    """Return the hosts named; without names those of hosts.yaml, this machine and its known launches.
-
-    `without` are hosts of those launches that are not asked, see `list_gone_hosts`.
-    """
+    """Return the hosts named, or those of hosts.yaml, this machine and its launches but `without`."""
     if words:
         return inventory.resolve(words)
     known = {LOCALHOST: inventory.lookup(LOCALHOST)}

@@ -28,10 +28,7 @@ _REACHES_OTHERS = re.compile(
 
 
 def does_without_torch(sources: Sources) -> bool:
-    """Return whether all of a script was read, and nothing that it names or imports uses torch.
-
-    A library that is not known may import torch, so it counts as one that does.
-    """
+    """Return whether all was read, and nothing of it uses torch, as a library that is not known may."""
     if sources.problems:
         return False
     for source in sources.files():

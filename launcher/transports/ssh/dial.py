@@ -26,10 +26,7 @@ _UNACKED_MS = 30_000
 
 
 def dial(endpoint: Endpoint) -> socket.socket:
-    """Return a connected socket to the endpoint's SSH port (not through its jumps).
-
-    Raises NameNotResolved, ConnectionRefused, ConnectionTimedOut or HostError (no route and the like).
-    """
+    """Return a socket to the endpoint's SSH port. Raises a HostError that says why there is none."""
     if endpoint.proxy_command:
         return _run_proxy(endpoint)
     addresses = _resolve(endpoint)

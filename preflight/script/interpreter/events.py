@@ -103,10 +103,7 @@ class Loop:
 
 @dataclass(frozen=True, slots=True)
 class Draw:
-    """A loop, or `next`, that draws from one of some data loaders, inside of how many other loops.
-
-    `by_steps`: one of those is a `while`, which ends by a number of steps.
-    """
+    """A draw from one of some data loaders, in how many loops; `by_steps`: one is a `while` of steps."""
 
     loaders: tuple[int, ...]
     depth: int

@@ -1,7 +1,4 @@
-"""Conditions and loops of PowerShell as a POSIX shell writes them. Pure.
-
-A condition that compares a variable with a value is read; any other is one that the text does not decide.
-"""
+"""Conditions and loops of PowerShell as a POSIX shell has them; comparisons with a value are read. Pure."""
 
 from collections.abc import Iterator
 
