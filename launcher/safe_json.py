@@ -10,10 +10,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-_LONGEST_INTEGER = 20
-"""Digits, a sign included: more than 64 bits hold is neither a time, a size nor a pid."""
-_LARGEST = 64 << 20
-"""Bytes of a document."""
+_LONGEST_INTEGER = 20  # digits, a sign included: more than 64 bits hold is neither a time, a size nor a pid
+_LARGEST = 64 << 20  # bytes of a document
 
 
 def loads(line: bytes | str) -> Any:

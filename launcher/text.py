@@ -12,8 +12,7 @@ if TYPE_CHECKING:
 
 Key = TypeVar("Key")
 Value = TypeVar("Value")
-PIPE_WIDTH = 160
-"""Columns of a table that goes into a pipe or a file, where no terminal says how wide it is."""
+PIPE_WIDTH = 160  # columns of a table that goes into a pipe or a file, where no terminal says how wide it is
 
 # Whole sequences are dropped: colours and cursor moves (CSI), titles and links (OSC), device strings.
 # Only terminated strings are: an unterminated one must not hide the text behind it.
@@ -30,14 +29,12 @@ _STEERING = (
 )
 # Joiners and variants belong to scripts and emoji; beside anything else they only hide.
 _JOINING = r"\u200c\u200d\ufe00-\ufe0e\U000e0100-\U000e01ef"
-HIDDEN = rf"[\x80-\x9f{_STEERING}{_JOINING}]"
-"""What is not shown as it is, besides tabs and newlines."""
+HIDDEN = rf"[\x80-\x9f{_STEERING}{_JOINING}]"  # what is not shown as it is, besides tabs and newlines
 _BESIDE = rf"[\x00-\x7f{_STEERING}{_JOINING}]"
 _CONTROL = re.compile(
     rf"[{_STEERING}]|(?:^|(?<={_BESIDE}))[{_JOINING}]|[\u200c\u200d](?={_BESIDE}|$)", re.MULTILINE
 )
-TAB = 8
-"""Columns from one tab stop to the next."""
+TAB = 8  # columns from one tab stop to the next
 
 
 def sanitize(text: str | bytes, *, keep_lines: bool = True) -> str:

@@ -199,8 +199,7 @@ _set_class = object.__dict__["__class__"].__set__
 _FEW = 16
 """Objects of a class that are made without `__init__` compiled, which takes as long as fifty of them."""
 _count = Counter[type]()
-_MANY = 4
-"""Fields from which on that is faster."""
+_MANY = 4  # fields from which on that is faster
 _OF_OLD_CLASS = frozenset({"__dict__", "__weakref__"})
 _LATE = ("__dataclass_fields__", "__dataclass_params__", "__match_args__")
 _COMMON = {

@@ -30,14 +30,11 @@ _OF_GPULAUNCH: dict[tuple[str, ...], str] = {
 }
 _HINTS = {name: hint for names, hint in _OF_GPULAUNCH.items() for name in names} | HOST_OPTIONS
 """What says so in gpulaunch, for options that a script may have, too."""
-_CLOSE = 0.8
-"""How alike a misspelt option is to the right one; `--epochs` and `--detach` are less."""
-_VERY_CLOSE = 0.85
-"""How alike an option is to a key of a run config; `--mode` and `module` are less."""
+_CLOSE = 0.8  # how alike a misspelt option is to the right one; `--epochs` and `--detach` are less
+_VERY_CLOSE = 0.85  # how alike an option is to a key of a run config; `--mode` and `module` are less
 _SHORT = len("-x")
 _SCRIPT_PATH = re.compile(r"[\w./~][\w./~ -]*\.py")
-TYPED = "gpulaunch.typed"
-"""Where click's context keeps the words of the command."""
+TYPED = "gpulaunch.typed"  # where click's context keeps the words of the command
 LAUNCHERS = ("torchrun", "accelerate", "deepspeed", "python", "python3", "fabric")
 """First words that are not a script of the user."""
 

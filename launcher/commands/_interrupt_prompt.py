@@ -8,8 +8,7 @@ from launcher.launch.signals import CTRL_C, InterruptChoice
 from launcher.terminal.hangup import has_hung_up
 from launcher.terminal.screen import Screen
 
-_TURN_S = 0.1
-"""How often the question looks for signals: they wait for the run's loop, which it holds up."""
+_TURN_S = 0.1  # how often the question looks for signals: they wait for the run's loop, which it holds up
 _CHOICES: dict[str, InterruptChoice] = {"d": "detach", "s": "stop"}
 
 

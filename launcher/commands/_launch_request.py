@@ -30,8 +30,7 @@ from preflight.job import Job
 if TYPE_CHECKING:
     from launcher.slurm.jobs import Allocation
 
-STOP_TIMEOUT_S = 15.0
-"""On top of the grace: for supervisors to kill, and to write how it ended."""
+STOP_TIMEOUT_S = 15.0  # on top of the grace: for supervisors to kill, and to write how it ended
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,8 +15,7 @@ from launcher.terminal.json_text import lay_out_pieces
 from launcher.terminal.output import echo_json_pieces, echo_json_text, echo_lines, no_utf8
 from launcher.version import version
 
-_JSON_DEPTH = 4
-"""Down to a line for each finding of each host."""
+_JSON_DEPTH = 4  # down to a line for each finding of each host
 
 
 def show_preflight(

@@ -21,8 +21,7 @@ from preflight import regex as re
 from preflight.checks.finding import Finding, Severity
 
 DAY_S = 86400.0
-MOST_KEPT = 20_000
-"""Of those shown last; a thousand hosts have some thousand."""
+MOST_KEPT = 20_000  # of those shown last; a thousand hosts have some thousand
 _FILE = "shown-info.json"
 # A load or a temperature is another one each time; another process is other information.
 _VALUE = re.compile(r"(?<![\d.])(?<!pid )\d[\d.]*")

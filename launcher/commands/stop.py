@@ -37,8 +37,7 @@ from launcher.text import group_alike, name_ranks, one_line
 
 NodeAnswer: TypeAlias = "dict[str, Any] | GpulaunchError"
 _NOT_HEARD = (ExitCode.UNREACHABLE, ExitCode.INTERRUPTED)
-JOB_STOP_TIMEOUT_S = 30.0
-"""After its run has ended a job may still fetch and report."""
+JOB_STOP_TIMEOUT_S = 30.0  # after its run has ended a job may still fetch and report
 
 
 @click.command("stop")

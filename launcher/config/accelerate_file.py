@@ -21,8 +21,7 @@ from launcher.errors import ConfigError
 from launcher.local.home import at_home
 from preflight.job import DeepSpeedConfig
 
-DEEPSPEED_FILE = "deepspeed.json"
-"""What a DeepSpeed config file is called in the run directory of every host."""
+DEEPSPEED_FILE = "deepspeed.json"  # what a DeepSpeed config file is called in the run directory of every host
 
 
 def read_accelerate_file(path: Path) -> AccelerateSettings:

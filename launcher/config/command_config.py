@@ -42,8 +42,7 @@ _OWN_OPTIONS = ("torchrun", "torch.distributed.launch", "accelerate")
 
 _LARGEST_SETTINGS = 100_000
 
-COMMAND_SOURCE = "command"
-"""Where keys are from that a command has said."""
+COMMAND_SOURCE = "command"  # where keys are from that a command has said
 
 
 def read_command(

@@ -12,8 +12,7 @@ DEFAULT_GRACE_S = 10.0
 """From SIGTERM to SIGKILL when a person, or a lost client, stops a run: time for a last checkpoint."""
 MAX_GRACE_S = 86400.0
 DEFAULT_TIMEOUT_S = 600.0
-MIN_TIMEOUT_S = 3.0
-"""A client that lives is heard once a second."""
+MIN_TIMEOUT_S = 3.0  # a client that lives is heard once a second
 STEP_TIMEOUT_S = 60.0
 """A node that is not heard in its step for so long is given up, and ends what runs on it."""
 START_TIMEOUT_S = 30.0

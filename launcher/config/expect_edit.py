@@ -9,8 +9,7 @@ from launcher.config.yaml_bounds import compose
 from launcher.errors import BadInput
 from preflight import regex as re
 
-Floors = Mapping[str, Mapping[str, float]]
-"""Values by key, of each host."""
+Floors = Mapping[str, Mapping[str, float]]  # values by key, of each host
 _BREAK = re.compile("\r\n|[\r\n\x85\u2028\u2029]")  # what ends a line in YAML
 
 

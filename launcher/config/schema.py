@@ -63,8 +63,7 @@ def _read_code(item: YamlNode) -> str:
     return code
 
 
-MOST_COMMANDS = 99_999
-"""Of one text."""
+MOST_COMMANDS = 99_999  # of one text
 
 _CODE = Custom(
     "a check's code such as PROC001", _read_code, lambda: {"type": "string", "pattern": "^[A-Z]+[0-9]{3}$"}

@@ -16,8 +16,7 @@ Schema = dict[str, Any]
 
 _TRUE = frozenset({"true", "yes", "on"})
 _FALSE = frozenset({"false", "no", "off"})
-MAX_TEXT = 4096
-"""Characters: the longest path that Linux takes."""
+MAX_TEXT = 4096  # characters: the longest path that Linux takes
 _SCALAR_SCHEMA = ["string", "number", "boolean"]
 
 

@@ -8,11 +8,9 @@ from launcher.config.yaml_tree import YamlNode, hint_nearest
 from preflight import regex as re
 from preflight.frozen import dataclass
 
-COMMAND = "command"
-"""The kind of a `via:` that is a list of words; the others are rows of PRESETS."""
+COMMAND = "command"  # the kind of a `via:` that is a list of words; the others are rows of PRESETS
 NO_VIA = "none"
-_MOST_WORDS, _MOST_CHARACTERS = 64, 2000
-"""A person must be able to read the whole of it before saying yes."""
+_MOST_WORDS, _MOST_CHARACTERS = 64, 2000  # a person must be able to read the whole of it before saying yes
 _PLACE = re.compile(r"\{([a-z_]+)\}")
 _PLACES = ("host", "command")
 _NAME = r"[A-Za-z0-9](?:[A-Za-z0-9_.:-]|\{host\})*|\{host\}(?:[A-Za-z0-9_.:-]|\{host\})*"

@@ -16,8 +16,7 @@ from preflight.deep.measurements import Former
 
 SCHEMA = 2
 FILE = "best.json"
-KEPT = 20
-"""Of each value; what is older is forgotten but for the best."""
+KEPT = 20  # of each value; what is older is forgotten but for the best
 
 
 class BestValues:

@@ -4,8 +4,7 @@ import threading
 import time
 from collections.abc import Callable
 
-SLEEP_S = 5.0
-"""The run's loop and its hosts' threads look ten times a second: who looks so late has slept."""
+SLEEP_S = 5.0  # the run's loop and its hosts' threads look ten times a second: who looks so late has slept
 
 
 def read_boot_time() -> float:

@@ -4,8 +4,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any
 
-_MOST_REPORTS = 64
-"""Of one rank: twice as many as there are steps with their beginnings."""
+_MOST_REPORTS = 64  # of one rank: twice as many as there are steps with their beginnings
 
 
 class DeepReports:

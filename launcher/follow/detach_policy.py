@@ -16,8 +16,7 @@ COMPARE_S = 60.0
 """Ranks are compared (precision, dtypes, a GPU each) by what guards report at their first step."""
 ACK_TIMEOUT_S = 30.0
 """For a host that is reached and yet does not promise; one whose link is broken is waited for."""
-RETRY_S = 5.0
-"""A word that was on its way when a link broke may not have arrived."""
+RETRY_S = 5.0  # a word that was on its way when a link broke may not have arrived
 
 
 class DetachPolicy:

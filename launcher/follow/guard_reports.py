@@ -10,8 +10,7 @@ from typing import Any
 from launcher.text import name_first, one_line
 from preflight.frozen import dataclass
 
-STOP_EXIT = 86
-"""The exit code of a rank that its guard has stopped (launcher/onhost/guard/main.py)."""
+STOP_EXIT = 86  # the exit code of a rank that its guard has stopped (launcher/onhost/guard/main.py)
 
 
 @dataclass(frozen=True, slots=True)

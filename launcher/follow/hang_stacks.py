@@ -10,8 +10,7 @@ from launcher.text import sanitize
 if TYPE_CHECKING:
     from preflight.diagnosis.stack_analysis import Hang
 
-READ_BYTES = 1 << 20
-"""Of the end of a log of stacks: `gpulaunch stacks` may have had others written before."""
+READ_BYTES = 1 << 20  # of the end of a log of stacks: `gpulaunch stacks` may have had others written before
 _SHOWN_FRAMES = 20
 
 

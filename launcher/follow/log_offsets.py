@@ -8,8 +8,7 @@ from launcher.rundir.log_cuts import END_BYTES
 from launcher.text import one_line
 from preflight.frozen import dataclass
 
-MAX_LOGS = 8192
-"""Of one node, whatever its script calls .log: each is a local file."""
+MAX_LOGS = 8192  # of one node, whatever its script calls .log: each is a local file
 AddCut = Callable[[str, int, int], int]
 """Takes a log, where its bytes start locally and where they end; returns where they start after a cut."""
 

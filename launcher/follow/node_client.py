@@ -61,8 +61,7 @@ START_S = 60.0
 CUT = (
     "another process has cut it on the host (logrotate?); the local log keeps what came before, and continues"
 )
-MAX_LINE = 4 << 20
-"""Bytes kept of a line of LINES whose end has not come: none of ours is a tenth as long."""
+MAX_LINE = 4 << 20  # bytes kept of a line of LINES whose end has not come: none of ours is a tenth as long
 _FINAL = (
     *(AuthenticationFailed, HostKeyUnknown, HostKeyChanged),
     *(NameNotResolved, PythonNotFound, HostNotContacted),
@@ -70,8 +69,7 @@ _FINAL = (
 BACKOFF_S = (0.2, 0.5, 1.0, 2.0, 4.0)
 QUEUE_LENGTH = 16
 """Events that wait for the loop; a slow terminal then slows the reading, and memory stays flat."""
-POLL_S = 0.1
-"""How long a host is waited for before words are sent to it."""
+POLL_S = 0.1  # how long a host is waited for before words are sent to it
 
 
 class NodeClient(threading.Thread):

@@ -19,8 +19,7 @@ from preflight.frozen import dataclass
 if TYPE_CHECKING:
     from preflight.diagnosis.stack_analysis import Hang
 
-_NOTICE_SLACK_S = 2.0
-"""How long before Slurm's signal has reached us a rank may have ended of it."""
+_NOTICE_SLACK_S = 2.0  # how long before Slurm's signal has reached us a rank may have ended of it
 Verdict: TypeAlias = Literal[
     "finished", "failed", "interrupted", "verification_failed", "aborted", "detached"
 ]

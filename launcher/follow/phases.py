@@ -9,8 +9,7 @@ from launcher.follow.run_state import RunState
 from launcher.text import spell_duration
 
 START, RUN, END = "start", "run", "end"
-QUIET_S = 60.0
-"""Ranks that run and set up no world for so long are past their start, as far as can be seen."""
+QUIET_S = 60.0  # ranks that run and set up no world for so long are past their start, as far as can be seen
 
 
 class Phase(NamedTuple):

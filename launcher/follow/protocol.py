@@ -27,8 +27,7 @@ MAX_HEADER = 16 << 20
 MAX_SIZE = 64 << 20
 _LEVEL_EACH = 1
 """Of compression, for what differs from host to host: a third of the size at a fifth of the time."""
-_BESIDE = ("gauge", "stacks", "start_launcher")
-"""Programs that lie in every run directory."""
+_BESIDE = ("gauge", "stacks", "start_launcher")  # programs that lie in every run directory
 
 
 class ProtocolError(Exception):

@@ -10,8 +10,7 @@ from launcher.text import spell_duration
 STOP_TIMEOUT_S = 20.0
 """After the grace. A host kills a supervisor that has not ended its run 10 s later
 (launcher/onhost/supervisor/requests/follow.py)."""
-STACKS_S = 60.0
-"""How long writing the stacks of the ranks may take on the host."""
+STACKS_S = 60.0  # how long writing the stacks of the ranks may take on the host
 KILLED_S = 35.0
 """After that, for one that is reached: its guardian ends the rest, and names what SIGKILL does not end."""
 

@@ -78,10 +78,8 @@ class UsageTracker:
         self._steps: dict[int, int] = {}
         self._seen: dict[str, float] = {}
         self._recent: dict[str, deque[tuple[float, Mapping[str, Any]]]] = {}
-        self.missing: dict[str, str] = {}
-        """By host: why its GPUs could not be read."""
-        self.clock_offset_s: dict[str, float] = {}
-        """By host: what is to be added to its clock to have ours."""
+        self.missing: dict[str, str] = {}  # by host: why its GPUs could not be read
+        self.clock_offset_s: dict[str, float] = {}  # by host: what is to be added to its clock to have ours
 
     def feed(self, host: str, sample: Mapping[str, Any], at: float) -> None:
         """Take a sample that was measured at `at` of our clock; one that comes twice counts once."""

@@ -34,12 +34,10 @@ ReachabilityProbe: TypeAlias = Callable[
 """
 
 OnHostDone: TypeAlias = Callable[[HostEntry, "HostFacts | GpulaunchError"], None]
-FindPort: TypeAlias = Callable[[HostFacts], int]
-"""Returns the port that a launch would take on the main host."""
+FindPort: TypeAlias = Callable[[HostFacts], int]  # returns the port that a launch would take on the main host
 Collected: TypeAlias = tuple[GatherResult, tuple[Reach, ...]]
 
-_MAIN_HOST_S = 3.0
-"""How long shards wait for a connection to the main host, which is to listen for them."""
+_MAIN_HOST_S = 3.0  # how long shards wait for a connection to the main host, which is to listen for them
 _MAIN_ANSWER_S = 15.0
 """How long they wait for its answer once it is connected: every host would be connected to a second time
 where it listens too late."""

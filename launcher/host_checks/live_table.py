@@ -14,8 +14,7 @@ if TYPE_CHECKING:
     from rich.live import Live
     from rich.table import Table
 
-ROWS = 24
-"""Hosts shown at once: those still awaited come first, so that a large fleet fits a small terminal."""
+ROWS = 24  # hosts shown at once: those still awaited come first, so that a large fleet fits a small terminal
 
 
 class HostTable(Closing):

@@ -28,14 +28,12 @@ from preflight.job import Job
 
 POLL_S = 20.0
 AGAIN_S = 600.0
-SETTLE_S = 2.0
-"""How long hosts have to say that no client is before this launch; a second more for each host."""
+SETTLE_S = 2.0  # how long hosts have to say that no client is before this launch; a second more for each host
 _TURN_S = 0.2
 _LINES = 12
 _LOST = re.compile(r"\S+: GPU \S+ is claimed by ")
 """What a host says that refuses to start (launcher/onhost/supervisor/gpu_claims.py)."""
-_CHANGES = re.compile(r"[\d.]+ (?:GiB|s|min|h|d)\b")
-"""A change of ages and sizes alone is not printed."""
+_CHANGES = re.compile(r"[\d.]+ (?:GiB|s|min|h|d)\b")  # a change of ages and sizes alone is not printed
 
 
 def busy_findings(

@@ -17,12 +17,9 @@ from launcher.terminal.screen import Screen
 from launcher.text import one_line, spell_duration
 from preflight import regex as re
 
-USAGE_EVERY_S = 1.0
-"""How often the screen gets what ranks use; many hosts measure at moments of their own."""
-STALLED_EVERY_S = 1.0
-"""How often all ranks are looked at for one that logs no more steps."""
-LAG_S = 10.0
-"""How long after the end of a host's part its logs may still come without a word."""
+USAGE_EVERY_S = 1.0  # how often the screen gets what ranks use; many hosts measure at moments of their own
+STALLED_EVERY_S = 1.0  # how often all ranks are looked at for one that logs no more steps
+LAG_S = 10.0  # how long after the end of a host's part its logs may still come without a word
 _LINE_END = re.compile(rb"[\r\n]")
 _SAVED = re.compile(rb"sav(?:ing|ed)\b.{0,80}checkpoint", re.IGNORECASE)
 _MOST_CHECKPOINTS = 200

@@ -11,8 +11,7 @@ from preflight.script.rules.registry import RULES, Level
 LINT_SCHEMA = "gpulaunch.lint/1"
 SARIF_SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 
-Lines = Callable[[str], Sequence[str]]
-"""Returns the lines of a file that was read."""
+Lines = Callable[[str], Sequence[str]]  # returns the lines of a file that was read
 
 _SARIF_LEVEL = {Level.ERROR: "error", Level.WARNING: "warning", Level.INFO: "note"}
 

@@ -7,8 +7,7 @@ from typing import TypeAlias, TypeVar, cast
 
 T = TypeVar("T")
 
-Deliver: TypeAlias = Callable[[object], None]
-"""Takes what came of a wait, an exception too, from any thread."""
+Deliver: TypeAlias = Callable[[object], None]  # takes what came of a wait, an exception too, from any thread
 Start: TypeAlias = Callable[[Deliver], None]
 
 _current = threading.local()

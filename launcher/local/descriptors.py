@@ -4,8 +4,7 @@ import errno
 import resource
 from contextlib import suppress
 
-_RESERVE = 256
-"""For what is not a host: modules, logs, pipes."""
+_RESERVE = 256  # for what is not a host: modules, logs, pipes
 _SHORT_OF = frozenset({errno.EMFILE, errno.ENFILE})
 
 

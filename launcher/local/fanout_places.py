@@ -13,12 +13,9 @@ from contextlib import ExitStack, contextmanager
 
 from preflight.frozen import dataclass
 
-PATIENCE_S = 0.5
-"""The shortest long wait; an answer from a host that lives comes sooner as a rule."""
-_SLOWER = 2
-"""A wait is long that lasts so many times as long as answers of its kind do."""
-_REMEMBERED = 64
-"""Answers that their mean is of, more or less."""
+PATIENCE_S = 0.5  # the shortest long wait; an answer from a host that lives comes sooner as a rule
+_SLOWER = 2  # a wait is long that lasts so many times as long as answers of its kind do
+_REMEMBERED = 64  # answers that their mean is of, more or less
 
 _current = threading.local()
 

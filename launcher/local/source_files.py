@@ -5,8 +5,7 @@ from pathlib import Path
 
 from preflight.script.bounds import MAX_MODULE
 
-_MAX_MODULES = 200
-"""Names of a folder that are returned."""
+_MAX_MODULES = 200  # names of a folder that are returned
 
 
 def read_source(path: str) -> str | None:

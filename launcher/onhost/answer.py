@@ -6,8 +6,7 @@ import time
 from typing import Any
 
 MARKER = "GPULAUNCH-ANSWER-1"
-BEAT_S = 5.0
-"""How often a program that works says so, which one that hangs in a dead file server does not."""
+BEAT_S = 5.0  # how often a program that works says so, which one that hangs in a dead file server does not
 _last_beat = [time.monotonic()]
 
 

@@ -36,14 +36,12 @@ from preflight.facts.json_codec import decode
 from preflight.frozen import dataclass
 
 MARKER = b"GPULAUNCH-FACTS-1 "
-MAX_ANSWER = 8 << 20
-"""Bytes taken from one host. A crowded host's answer is well under 2 MiB."""
+MAX_ANSWER = 8 << 20  # bytes taken from one host. A crowded host's answer is well under 2 MiB.
 MAX_NOISE = 8 << 20
 """Bytes of a login's words before the answer: hosts that talk without end are spoken to side by side."""
 GRACE_S = 15.0
 """On top of the agent's own deadline: an interpreter that starts from a slow disk, and the round trip."""
-IDLE_TIMEOUT_S = 600
-"""How long an agent that has answered waits for the slowest host of many."""
+IDLE_TIMEOUT_S = 600  # how long an agent that has answered waits for the slowest host of many
 ALL_BUT_USE = (
     *("paths", "script", "kernel_log", "infiniband", "pci_gpus", "python", "network", "limits", "environ"),
     "cuda",
@@ -53,8 +51,7 @@ _LONGEST_HEADER = 64
 _NOISE_SHOWN = 400
 _EXIT_BAD_PAYLOAD = 87
 _STDERR_KEPT = 1 << 14
-_STDERR_TURN_S = 0.5
-"""While stdout is silent, stderr is drained this often; it holds 2 MiB."""
+_STDERR_TURN_S = 0.5  # while stdout is silent, stderr is drained this often; it holds 2 MiB
 
 _packing = threading.Lock()
 

@@ -12,8 +12,7 @@ from launcher.remote.fanout import WIDTH
 from launcher.remote.program_source import command_with_stdin, frame_program
 from launcher.transports.base import Closing, Connection, Stream
 
-MOST_KEPT = 1024
-"""Connections that stay open, with a thread each; hosts beyond are connected to again."""
+MOST_KEPT = 1024  # connections that stay open, with a thread each; hosts beyond are connected to again
 
 
 class AgentSessions(Closing):

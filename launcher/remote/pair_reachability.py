@@ -20,8 +20,7 @@ from launcher.transports.base import Stream
 from preflight.facts.host import NOT_LISTENING, Reach
 from preflight.frozen import dataclass
 
-MOST_HOSTS = 64
-"""Of so many hosts each connects to each; with more, all connect to the main host only."""
+MOST_HOSTS = 64  # of so many hosts each connects to each; with more, all connect to the main host only
 _START_S = 15.0
 _LET_GO_S = 2.0
 

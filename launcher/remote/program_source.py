@@ -7,11 +7,9 @@ from pathlib import Path
 
 from preflight import regex as re
 
-EXIT_OLD_PYTHON = 86
-"""The bootstrap's exit status on a Python that is too old; stderr then holds its version."""
+EXIT_OLD_PYTHON = 86  # the bootstrap's exit status on a Python that is too old; stderr then holds its version
 
-_LEVEL = 6
-"""The last per cent of size would take three times as long, which is felt with one host."""
+_LEVEL = 6  # the last per cent of size would take three times as long, which is felt with one host
 
 _TOP = Path(__file__).parents[2]
 _ON_HOST = _TOP / "launcher" / "onhost"

@@ -17,14 +17,12 @@ from launcher.transports.base import Connection, Stream
 from preflight.facts.host import NOT_LISTENING, Reach
 from preflight.frozen import dataclass
 
-CONNECT_TIMEOUT_S = 3.0
-"""A connect inside a cluster takes milliseconds; a filtered port never answers."""
+CONNECT_TIMEOUT_S = 3.0  # a connect inside a cluster takes milliseconds; a filtered port never answers
 
 StartProgram: TypeAlias = Callable[[str, bytes, bytes], Stream]
 """Starts a program with its input on a host, by name, and keeps its stream for closing. Raises HostError."""
 
-_START_S = 15.0
-"""For a program to start on a loaded host."""
+_START_S = 15.0  # for a program to start on a loaded host
 _LET_GO_S = 2.0
 _KNOCK_S = 3.0
 _NOBODY = ("no answer", "No route to host", "Network is unreachable", "Host is down", "Connection timed out")

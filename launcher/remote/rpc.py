@@ -17,8 +17,7 @@ from launcher.remote.shell_errors import explain_no_answer
 from launcher.text import last_lines, one_line
 from launcher.transports.base import CommandResult, Connection, Stream
 
-MAX_ANSWER = 64 << 20
-"""Bytes of one answer: a receiver's list of a tree's files is the longest."""
+MAX_ANSWER = 64 << 20  # bytes of one answer: a receiver's list of a tree's files is the longest
 MAX_OUTPUT = 16 << 20
 """Bytes taken from a program that answers once, or that a host says without an answer: many hosts may talk
 without end side by side."""

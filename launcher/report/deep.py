@@ -15,8 +15,7 @@ from preflight.facts.json_codec import encode
 from preflight.frozen import dataclass
 
 SCHEMA = "gpulaunch.deep/1"
-DOCUMENT = "deep.json"
-"""The file that keeps it, beside the local logs of the run that measured."""
+DOCUMENT = "deep.json"  # the file that keeps it, beside the local logs of the run that measured
 _STRIP = 30
 _NAME = 28
 _MOST_ROWS = 256

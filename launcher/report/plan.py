@@ -19,8 +19,7 @@ from preflight.facts.redaction import redact_env, redact_file, redact_text, reda
 PLAN_SCHEMA = "gpulaunch.plan/1"
 
 _RUN_DIR_VARIABLE = "$RUN_DIR"
-_MOST_NODES = 16
-"""Nodes of a plan that are printed each for itself."""
+_MOST_NODES = 16  # nodes of a plan that are printed each for itself
 _PLAIN_WORD = re.compile(r"[\w@%+=:,./-]+", re.ASCII)
 
 

@@ -16,8 +16,7 @@ BLOCKS = "▁▂▃▄▅▆▇█"
 ASCII = "_.-=+*%#"
 BAD = "x"
 WIDTH = 60
-_LARGE = 16 << 20
-"""At the end of a run a longer log would take too long to read; the report reads it."""
+_LARGE = 16 << 20  # at the end of a run a longer log would take too long to read; the report reads it
 
 
 def draw_sparkline(

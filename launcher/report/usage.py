@@ -7,8 +7,7 @@ from launcher.follow.usage import RankUsage
 from launcher.rundir.usage_series import CONTEXT_MIB, FEW_SAMPLES, describe_gpu_peak
 from launcher.text import count_noun, format_memory, name_ranks
 
-FEW = 8
-"""So many ranks are reported one by one; of more the mean and the extremes."""
+FEW = 8  # so many ranks are reported one by one; of more the mean and the extremes
 
 
 def render_usage(usage: Sequence[RankUsage]) -> Iterator[str]:

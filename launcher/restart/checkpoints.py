@@ -21,8 +21,7 @@ from preflight.frozen import dataclass
 from preflight.job import Job
 
 _NAME = "the search for checkpoints"
-ANSWER_S = 120.0
-"""A directory of many shards on a slow file system takes its time."""
+ANSWER_S = 120.0  # a directory of many shards on a slow file system takes its time
 _SLACK_S = 1.0
 
 

@@ -15,8 +15,7 @@ from preflight.frozen import dataclass
 if TYPE_CHECKING:
     from launcher.rundir.log_metrics import Metrics
 
-OUTCOME = "outcome.json"
-"""How a run ended, beside its local logs."""
+OUTCOME = "outcome.json"  # how a run ended, beside its local logs
 PLAN = "plan.json"
 _BLOCK = 1 << 20
 _PRINTED = (b"loss", b"norm", b"scale")

@@ -12,8 +12,7 @@ from preflight.diagnosis.series import PointReader
 from preflight.frozen import dataclass
 
 CHUNK = 1 << 20
-MAX_LINE = 4096
-"""Bytes of a line that are read; a dumped tensor says nothing about its step further on."""
+MAX_LINE = 4096  # bytes of a line that are read; a dumped tensor says nothing about its step further on
 MAX_POINTS = 200_000
 
 _NUMBER = r"([-+]?(?:nan|inf|\d+(?:\.\d*)?(?:e[-+]?\d+)?))"
@@ -47,8 +46,7 @@ _EPOCH = re.compile(r"(?<![\w.])epoch['\"]?\s*[:=]\s*['\"]?(\d{1,15}(?:\.\d*)?)(
 _SEQUENCE = re.compile(r"\x1b\[[0-?]{0,64}[ -/]{0,8}[@-~]")
 _METRIC_WORDS = (b"loss", b"norm", b"lr", b"learning", b"/s", b"s/", b"per", b"step", b"iter", b" [")
 """What a line must hold to be looked at more closely, in lower case; most lines hold none of it."""
-_SUMMARY = "train_runtime"
-"""Trainer's last line, whose loss is the mean of all steps."""
+_SUMMARY = "train_runtime"  # Trainer's last line, whose loss is the mean of all steps
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,7 @@ _NAME = r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,39}"
 _FORM = re.compile(_NAME + r"-\d{8}-\d{6}-[0-9a-f]{6}", re.ASCII)
 _STAMP = "%Y%m%d-%H%M%S"
 _DAY_S = 86400.0
-LAST = "last"
-"""What one types for the newest run."""
+LAST = "last"  # what one types for the newest run
 RUN_NAME_RULE = "at most 40 letters, digits and _ . - that neither start nor end with . or -"
 
 

@@ -16,10 +16,8 @@ USAGE = "usage.jsonl"
 COLUMNS = ("busy", "memory_mib", "power_w", "rss_mib", "cpu")
 MAX_SAMPLES = 200_000
 _LONGEST = 1 << 20
-CONTEXT_MIB = 32.0
-"""An unused GPU has a few MiB in use; the smallest CUDA context takes more than this."""
-FEW_SAMPLES = 3
-"""So few may all have missed the peak."""
+CONTEXT_MIB = 32.0  # an unused GPU has a few MiB in use; the smallest CUDA context takes more than this
+FEW_SAMPLES = 3  # so few may all have missed the peak
 
 
 @dataclass(slots=True)

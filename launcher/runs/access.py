@@ -15,8 +15,7 @@ from launcher.text import one_line
 from launcher.transports.base import Connection
 from preflight.frozen import dataclass
 
-Consent = Callable[[str], bool]
-"""Asks a person a question of yes or no."""
+Consent = Callable[[str], bool]  # asks a person a question of yes or no
 
 
 @dataclass(frozen=True, slots=True)

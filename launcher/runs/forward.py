@@ -16,11 +16,9 @@ from launcher.text import one_line
 from launcher.transports.base import Connection, Stream
 from launcher.transports.loopback import LoopbackConnection, LoopbackListener
 
-WINDOW = 256 << 10
-"""Bytes of a connection that may be under way in one direction, as in launcher/onhost/."""
+WINDOW = 256 << 10  # bytes of a connection that may be under way in one direction, as in launcher/onhost/
 PART = 32 << 10
-START_S = 120.0
-"""A TensorBoard that is started first takes its time."""
+START_S = 120.0  # a TensorBoard that is started first takes its time
 _TURN_S = 0.5
 _LARGEST_PORT = 65535
 

@@ -19,8 +19,7 @@ from preflight import regex as re
 from preflight.errors import BadInput
 from preflight.frozen import dataclass
 
-Sink = Callable[[str, str, bytes, float], None]
-"""Takes (host, log, bytes, now)."""
+Sink = Callable[[str, str, bytes, float], None]  # takes (host, log, bytes, now)
 
 PATIENCE_S = 60.0
 _KEPT_LINES = 20_000  # some megabytes

@@ -21,13 +21,10 @@ from launcher.terminal.step_progress import ProgressValues, read_tail
 from preflight.errors import BadInput
 from preflight.frozen import dataclass
 
-LAUNCH_S = 600.0
-"""A launch of which a host shows nothing may still be on its way to it."""
+LAUNCH_S = 600.0  # a launch of which a host shows nothing may still be on its way to it
 _UNKNOWN = "unknown"
-_CLOCK_SLACK_S = 300.0
-"""By how much the clocks of two machines may differ where both are set."""
-_CLOCK_STEP_S = 3600.0
-"""A launch takes less: a host that says otherwise has set its clock since."""
+_CLOCK_SLACK_S = 300.0  # by how much the clocks of two machines may differ where both are set
+_CLOCK_STEP_S = 3600.0  # a launch takes less: a host that says otherwise has set its clock since
 
 
 @dataclass(frozen=True, slots=True)

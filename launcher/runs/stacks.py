@@ -11,8 +11,7 @@ from launcher.runs.request import send_request
 from launcher.text import sanitize
 from preflight.diagnosis.stack_analysis import Hang, RankStack, find_outliers, read_stacks
 
-STACKS_TIMEOUT_S = 90.0
-"""Writing stacks down takes a minute at most, where something does not answer."""
+STACKS_TIMEOUT_S = 90.0  # writing stacks down takes a minute at most, where something does not answer
 
 
 def request_stacks(

@@ -9,8 +9,7 @@ from launcher.remote.connection_pool import OpenConnection
 from launcher.remote.fanout import fanout
 from launcher.runs.request import request_state
 
-STOP_TIMEOUT_S = 60.0
-"""After the grace: SIGKILL, processes that hang in the kernel, a slow link."""
+STOP_TIMEOUT_S = 60.0  # after the grace: SIGKILL, processes that hang in the kernel, a slow link
 
 
 def stop_run(

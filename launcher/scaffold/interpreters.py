@@ -15,8 +15,7 @@ from preflight.frozen import dataclass
 
 _NAME = "the search for Python environments"
 _ANSWER_S = 120.0
-_OLDEST = (3, 9)
-"""What gpulaunch's own programs need: an older environment cannot be chosen, torch or not."""
+_OLDEST = (3, 9)  # what gpulaunch's own programs need: an older environment cannot be chosen, torch or not
 _ON_PATH = ("python3", *(f"python3.{minor}" for minor in range(15, 8, -1)), "python")
 # Prints the first interpreter that starts and is new enough; read by sh on stdin, so no login shell reads it.
 _SEARCH = """\
@@ -28,8 +27,7 @@ do
 done
 """
 _MARK = "gpulaunch-python "
-_MAX_OUTPUT = 1 << 20
-"""Bytes of what a login shell prints before it."""
+_MAX_OUTPUT = 1 << 20  # bytes of what a login shell prints before it
 
 
 @dataclass(frozen=True, slots=True)

@@ -67,8 +67,7 @@ _HEAD = re.compile(r"#SBATCH\s+(.*)")
 _COUNT = re.compile(r"(?:gpu:)?(?:(?P<type>[^:=,]+)[:=])?(?P<count>\d+)")
 _SIGNAL = re.compile(r"(?P<batch>[RB]+:)?(?:SIG)?(?P<name>\w+)(?:@(?P<seconds>\d+))?")
 _DEFAULT_WARN_S = 60
-REQUEUES = 3
-"""How often a job with --requeue may start again; Slurm itself has no limit."""
+REQUEUES = 3  # how often a job with --requeue may start again; Slurm itself has no limit
 
 
 @dataclass(frozen=True, slots=True)

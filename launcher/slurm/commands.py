@@ -14,8 +14,7 @@ TIMEOUT_S = 60.0
 _ABSENT = 127
 _NO_SLURM = "load the site's Slurm module, or go to a login node (`which srun` must find it)"
 _PING = "is the controller up, or only busy? `scontrol ping` says so"
-NO_CLUSTER = "configuration source"
-"""In what Slurm's commands say on a machine that belongs to no cluster."""
+NO_CLUSTER = "configuration source"  # in what Slurm's commands say on a machine that belongs to no cluster
 _REMEDIES = (
     (
         NO_CLUSTER,

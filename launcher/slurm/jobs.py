@@ -34,8 +34,7 @@ _ENDED = re.compile(
 )
 _ASK_EVERY_S = 0.5
 _ASK_AT_LEAST_EVERY_S = 15.0
-_GLANCE_S = 3.0
-"""For an answer that a command can do without."""
+_GLANCE_S = 3.0  # for an answer that a command can do without
 _MOST_LOOKED_AT = 8
 
 

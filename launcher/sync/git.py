@@ -18,8 +18,7 @@ from launcher.transports.local import LocalConnection
 from preflight import regex as re
 from preflight.frozen import dataclass
 
-MAX_DIFF = 256 << 10
-"""Bytes of a diff that are kept with a run; more is not an edit but another version."""
+MAX_DIFF = 256 << 10  # bytes of a diff that are kept with a run; more is not an edit but another version
 _ASK_S = 60.0
 _NO_SUBMODULES = "--ignore-submodules=dirty"
 """git would look for edits in them with their own settings; we ask each of them ourselves."""

@@ -20,16 +20,13 @@ from launcher.local.safe_paths import read_own_file, remove_oldest, write_below
 
 SCHEMA = "gpulaunch.tree-hashes/2"
 _SETTLED_NS = 2 * 10**9
-_LARGEST = 64 << 20
-"""Bytes of a cache: a tree of 400,000 files."""
-_WORTH = 1 << 20
-"""Bytes of a tree; to hash fewer takes less time than to read a cache."""
+_LARGEST = 64 << 20  # bytes of a cache: a tree of 400,000 files
+_WORTH = 1 << 20  # bytes of a tree; to hash fewer takes less time than to read a cache
 _MOST_TREES = 50
 
 _GARBAGE = (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, GpulaunchError)
 
-_Stamp: TypeAlias = tuple[int, int, int, int, int]
-"""Device, inode, size, mtime and ctime in ns."""
+_Stamp: TypeAlias = tuple[int, int, int, int, int]  # device, inode, size, mtime and ctime in ns
 
 
 class HashCache:

@@ -28,8 +28,7 @@ ANSWER_S = 120.0
 """Hashing a large tree on a slow file server takes minutes, once, and the host says meanwhile that it works;
 what says nothing for so long hangs in a file server that does not answer."""
 _LEVEL = 1
-_BATCH = 1 << 18
-"""Bytes that are collected before they are sent: small files travel together."""
+_BATCH = 1 << 18  # bytes that are collected before they are sent: small files travel together
 _LAST_WORDS_S = 5.0
 
 

@@ -13,10 +13,8 @@ from launcher.text import one_line
 from preflight import regex as re
 from preflight.frozen import dataclass
 
-MAX_IGNORE = 1 << 20
-"""Bytes of one .gitignore."""
-MAX_PATTERNS = 5_000
-"""Of one file or list; each is tried on each path."""
+MAX_IGNORE = 1 << 20  # bytes of one .gitignore
+MAX_PATTERNS = 5_000  # of one file or list; each is tried on each path
 
 _NAMED_CLASS = re.compile(r"\[:(\w*):\]")
 _CLASSES = {
@@ -33,8 +31,7 @@ _CLASSES = {
     "upper": r"A-Z",
     "xdigit": r"0-9A-Fa-f",
 }
-_ANY_DEPTH = None
-"""What stands for `**` among the parts of a pattern."""
+_ANY_DEPTH = None  # what stands for `**` among the parts of a pattern
 
 
 class InvalidPattern(ValueError):

@@ -30,8 +30,7 @@ _WRITE = re.compile(
 )
 _EXCLUDE = "sync.exclude"
 _PLAIN = re.compile(r"(?!(?:null|~)\Z)[\w~./](?:[\w./ -]*[\w./-])?", re.IGNORECASE)
-_MAX_FILES = 20_000
-"""Of a directory whose size is summed; with more it is not for a sync anyway."""
+_MAX_FILES = 20_000  # of a directory whose size is summed; with more it is not for a sync anyway
 
 
 @dataclass(frozen=True, slots=True)

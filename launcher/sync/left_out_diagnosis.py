@@ -18,8 +18,7 @@ from preflight import regex as re
 from preflight.diagnosis.result import Cause, Diagnosis
 
 _MISSING_FILE = "missing-file"
-_LOOK = ("ls -ld ", "")
-"""What may be typed so far: where nothing better is known than to look."""
+_LOOK = ("ls -ld ", "")  # what may be typed so far: where nothing better is known than to look
 _PATHS = re.compile(
     r"'([^'\n]{1,400})'|\"([^\"\n]{1,400})\"|(?<![\w'\"])([\w./~+-]{2,400})(?![\w'\"])", re.ASCII
 )

@@ -15,8 +15,7 @@ SEEN_WITHIN_S = 75.0
 """NFS keeps a directory's names for 60 s unless it was mounted to keep them longer (acdirmax)."""
 _AGAIN_S = 1.0
 
-Stamp: TypeAlias = tuple[int, int] | None
-"""Size and time (s) of a file; None: it does not exist."""
+Stamp: TypeAlias = tuple[int, int] | None  # size and time (s) of a file; None: it does not exist
 
 
 def collect_tree_stamps(tree: SourceTree) -> tuple[Stamp, ...]:

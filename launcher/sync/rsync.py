@@ -18,8 +18,7 @@ from launcher.transports.local import LocalConnection, LocalStream
 from launcher.transports.rsync_tunnel import open_tunnel
 from preflight.frozen import dataclass
 
-MIN_BYTES = 256 << 10
-"""Below this much to send, rsync's own greeting costs more than it can save."""
+MIN_BYTES = 256 << 10  # below this much to send, rsync's own greeting costs more than it can save
 _PROGRAM = "rsync"
 _SILENCE_S = 60
 _LAST_WORDS_S = 10.0

@@ -23,8 +23,7 @@ from preflight.frozen import dataclass
 
 LOCAL = "local"
 PROGRESS_S = 3.0
-_CLOSE_S = 1.0
-"""How long the end waits for hosts that are being connected to."""
+_CLOSE_S = 1.0  # how long the end waits for hosts that are being connected to
 _LAST_STEP = "; on other hosts the tree may be in place already"
 
 Say = Callable[[str], None]

@@ -5,8 +5,7 @@ from typing import NewType, TypeAlias
 
 from launcher.text import sanitize
 
-Span: TypeAlias = tuple[str, str]
-"""A colour (the numbers of an SGR sequence, "" for none) and text."""
+Span: TypeAlias = tuple[str, str]  # a colour (the numbers of an SGR sequence, "" for none) and text
 StyledLine: TypeAlias = str | Sequence[Span]
 """One line as commands and reports give it; whatever its text says, it steers no terminal."""
 Painted = NewType("Painted", str)

@@ -18,8 +18,7 @@ BAR_AT_MOST_EVERY_S = 60.0
 """A bar that runs for hours is reported less and less often, or a file would fill with it."""
 PROMPT_AFTER_S = 2.0
 _SETTLED_AFTER_S = 0.5
-_SMALL_BLOCK = 1 << 10
-"""Bytes that are cut into lines as soon as one of these needs care."""
+_SMALL_BLOCK = 1 << 10  # bytes that are cut into lines as soon as one of these needs care
 
 
 def read_plain(block: bytes, *, coloured: bool) -> str | None:

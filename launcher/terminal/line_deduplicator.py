@@ -11,10 +11,8 @@ from launcher.text import sanitize
 from preflight import regex as re
 from preflight.frozen import dataclass
 
-HOLD_S = 1.0
-"""How long another rank's line waits for rank 0 to say the same."""
-DEDUP_WINDOW_S = 10.0
-"""The same from several ranks within this long is one message; later it is news."""
+HOLD_S = 1.0  # how long another rank's line waits for rank 0 to say the same
+DEDUP_WINDOW_S = 10.0  # the same from several ranks within this long is one message; later it is news
 _KEPT = 4096
 _WAITING = 2000
 _DIGITS = str.maketrans("", "", "0123456789")
@@ -28,8 +26,7 @@ _HEADER = "Traceback (most recent call last)"
 _BETWEEN = ("During handling", "The above exception", _HEADER)
 Value = TypeVar("Value")
 
-LogSource: TypeAlias = tuple[str, str]
-"""Host and log."""
+LogSource: TypeAlias = tuple[str, str]  # host and log
 
 
 @dataclass(frozen=True, slots=True)

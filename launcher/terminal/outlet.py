@@ -16,12 +16,10 @@ from typing import TextIO
 from launcher.terminal.output import FULL_ERRNOS, echo
 from launcher.text import can_redraw
 
-_TURN_MS = 50
-"""How often a write that waits looks for what is more urgent."""
+_TURN_MS = 50  # how often a write that waits looks for what is more urgent
 _PIECE = 1 << 16
 _NO_ROOM_S = 0.01
-_SMALL_PIECE = 512
-"""POSIX's least PIPE_BUF: a pipe that is ready takes as much without blocking."""
+_SMALL_PIECE = 512  # POSIX's least PIPE_BUF: a pipe that is ready takes as much without blocking
 
 
 class Outlet:

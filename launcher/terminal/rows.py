@@ -10,8 +10,7 @@ from preflight import regex as re
 from preflight.frozen import dataclass
 
 MAX_LINE = 8192
-MAX_ROWS = 8
-"""Rows that are drawn on at once; of more the uppermost become lines."""
+MAX_ROWS = 8  # rows that are drawn on at once; of more the uppermost become lines
 _MOST_STATES = 5
 _CUT = " [... cut; the file has all of it]"
 _TOKEN = re.compile(rb"(\n|\x1b\[\d{0,3}A)")

@@ -13,18 +13,15 @@ from launcher.terminal.outlet import Outlet
 from launcher.text import TAB, sanitize, supports_color
 
 COLOURS = ("36", "33", "35", "32", "34", "96", "93", "95", "92", "94")
-STOPPING_PATIENCE_S = 2.0
-"""How long all writes together may wait for a slow terminal once the run is to end."""
+STOPPING_PATIENCE_S = 2.0  # how long all writes together may wait for a slow terminal once the run is to end
 ENDS_PATIENCE_S = 3.0
 AT_ONCE_PATIENCE_S = 0.3
 MOST_UNSAID = 50
 END_LINES = 10
 RECENT_LINES = 60
 LEADING = "rank-0.log"
-LastLines = Callable[[str, str, int], Sequence[str]]
-"""Returns the last lines of a log of a host."""
-_SILENT = ("supervisor.log", "usage.jsonl")
-"""Logs that are for files only."""
+LastLines = Callable[[str, str, int], Sequence[str]]  # returns the last lines of a log of a host
+_SILENT = ("supervisor.log", "usage.jsonl")  # logs that are for files only
 
 
 class Screen:

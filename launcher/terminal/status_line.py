@@ -12,18 +12,15 @@ from launcher.text import count_noun, format_clock, format_memory
 from preflight.checks.message_text import round_duration
 from preflight.frozen import dataclass
 
-FEW_RANKS = 4
-"""So many ranks are reported one by one; of more the mean and the extremes."""
+FEW_RANKS = 4  # so many ranks are reported one by one; of more the mean and the extremes
 _DIM, _BOLD, _YELLOW = "2", "1", "33"
 _GAP: Span = ("", "  ")
 QUIET_S = 20.0
-FIRST_QUIET_S = 60.0
-"""As long as no two steps were seen: how long one takes is not known yet."""
+FIRST_QUIET_S = 60.0  # as long as no two steps were seen: how long one takes is not known yet
 _GAPS = 20
 _Use: TypeAlias = tuple[int, float | None, float | None]
 """A rank, how busy its GPU or its processors are (percent), and the memory that it uses (MiB)."""
-_FACTOR = 2.0
-"""A pause is worth a word when it is this many times the longest of the last ones."""
+_FACTOR = 2.0  # a pause is worth a word when it is this many times the longest of the last ones
 
 
 @dataclass(frozen=True, slots=True)

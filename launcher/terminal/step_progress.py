@@ -16,8 +16,7 @@ if TYPE_CHECKING:
     from launcher.rundir.log_metrics import Metrics, Sample
 
 TAIL = 8192
-_PATIENCE_S = 2.0
-"""How often ranks other than the one that reports are looked at."""
+_PATIENCE_S = 2.0  # how often ranks other than the one that reports are looked at
 _BAR = re.compile(
     r"(?<![\d/.])(\d{1,15})/(\d{1,15}) \[(?:(?:\d+:)?\d+:\d+)<((?:(\d{1,9}):)?(\d\d):(\d\d)|\?)"
 )

@@ -20,8 +20,7 @@ _LETTERS = {
     "display_clocks": "d",
 }
 """Of each throttle reason; capital letters are those that slow a GPU down against its owner's wish."""
-_ALARM = 90.0
-"""Memory from this share on (percent) is coloured."""
+_ALARM = 90.0  # memory from this share on (percent) is coloured
 
 
 def draw_bar(percent: float | None, width: int) -> str:

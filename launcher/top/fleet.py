@@ -27,10 +27,8 @@ from preflight.facts.gpu import Gpu
 from preflight.facts.missing import Fact, Missing
 
 T = TypeVar("T")
-_CLOSE_S = 1.0
-"""How long the end waits for connections to close; those that hang end with the process."""
-STALE_S = 12.0
-"""A monitor answers every 5 s: without two of these answers its numbers are the past."""
+_CLOSE_S = 1.0  # how long the end waits for connections to close; those that hang end with the process
+STALE_S = 12.0  # a monitor answers every 5 s: without two of these answers its numbers are the past
 _NOTE = 200
 _NO_GPU = {"no-devices": "no GPU", "no-library": "no GPU (no NVIDIA driver)"}
 _NOT_SEEN = GpuHolders((), None, None)

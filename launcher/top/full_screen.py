@@ -57,8 +57,7 @@ _ENTER = "\x1b[?1049h\x1b[?7l\x1b[?25l\x1b[2J"
 _LEAVE = "\x1b[?25h\x1b[?7h\x1b[{lines};1H\n\x1b[?1049l"
 """A terminal without an alternate screen, which ignores its code, continues below what was shown."""
 _ENDING = (signal.SIGINT, signal.SIGTERM)
-_SLOW_S = 5.0
-"""How long a terminal that is not read may hold up the end."""
+_SLOW_S = 5.0  # how long a terminal that is not read may hold up the end
 
 
 class TerminalClosed(Exception):

@@ -62,8 +62,7 @@ _ALIGNED_FROM = 60
 _NAME_SHARE = 3
 _AS_AT_START = RowOptions()
 _FOLDED_TITLES = ("GPUS", "USE", "MEMORY", "TEMP", "THR", "USER", "")
-_RIGHT = (1, 2)
-"""Cells of a folded host that are numbers."""
+_RIGHT = (1, 2)  # cells of a folded host that are numbers
 _BAR = 8
 _RUN_TITLES = ("RUN", "STATE", "STEP", "LOSS", "ETA", "HOSTS", "GPUS", "LAST OUTPUT")
 

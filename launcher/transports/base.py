@@ -47,8 +47,7 @@ class Endpoint:
     unfollowed: tuple[tuple[str, str], ...] = ()  # keywords of ssh_config that count for nothing; FILE:LINE
 
 
-Prompt = Callable[[str], str]
-"""Asks a person for a secret, shown nowhere (`getpass.getpass`)."""
+Prompt = Callable[[str], str]  # asks a person for a secret, shown nowhere (`getpass.getpass`)
 Confirm = Callable[[tuple[str, ...], str], str]
 """Shows lines and asks a question below them; returns the answer as typed. EOFError: there is none."""
 

@@ -12,8 +12,7 @@ from launcher.local.fanout_places import PROGRAM, released_place
 from launcher.transports.base import Closing, CommandResult, RunOptions, Stream
 from preflight.checks.message_text import quote_path
 
-_STDERR_TURN_S = 0.25
-"""While stdout is silent, stderr is drained this often."""
+_STDERR_TURN_S = 0.25  # while stdout is silent, stderr is drained this often
 RUN_S = 60.0
 HELD_OPEN_S = 5.0
 """For so long more output of a command that has ended is waited for: what it, or a start-up file of the login

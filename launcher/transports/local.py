@@ -17,8 +17,7 @@ from launcher.transports.base import Endpoint
 from launcher.transports.command import KillableConnection
 
 _CHUNK = 1 << 16
-_STDERR_HELD = 2 << 20
-"""What stderr may hold unread before its writer waits: an SSH channel's window."""
+_STDERR_HELD = 2 << 20  # what stderr may hold unread before its writer waits: an SSH channel's window
 _FULL_TURN_S = 0.02
 _STALLED_S = 60.0
 _NOT_FOUND, _NOT_EXECUTABLE = 127, 126

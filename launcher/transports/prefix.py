@@ -28,8 +28,7 @@ _MARK = b"gpulaunch-echo:"
 _FIRST = _MARK + b"\r\n"
 """Sent ahead: a terminal changes these already, and drops its output once it gets a Control-C."""
 _SENT = _FIRST + bytes(range(256))
-_ARGUMENT = b"gpulaunch  'opens'"
-"""One argument, which a shell would take for two."""
+_ARGUMENT = b"gpulaunch  'opens'"  # one argument, which a shell would take for two
 _ECHO = ("sh", "-c", 'cat; printf %s "$0"', _ARGUMENT.decode())
 _MOST_NOISE = 1 << 16
 _STDERR_TURN_S = 0.25

@@ -22,8 +22,7 @@ from launcher.transports.base import Connection, Stream
 _START_S = 20.0
 _LAST_S = 5.0
 _POLL_S = 0.1
-_CHUNK = 2 * ((1 << 15) - 64)
-"""Two packets of SSH as large as sshd takes them: 64 KiB would be three."""
+_CHUNK = 2 * ((1 << 15) - 64)  # two packets of SSH as large as sshd takes them: 64 KiB would be three
 _MAX_COMMAND = 1 << 16
 _MOST_FOLDER = 70
 """Bytes: the path of a socket has at most 103 (107 on Linux), and `/gpulaunch-XXXXXXXX/socket` follows."""

@@ -149,5 +149,4 @@ XcodecResidualVectorQuantization YolosEmbeddings YolosLayer YoutuDecoderLayer Za
 Zamba2MambaDecoderLayer ZambaHybridLayer ZambaMambaDecoderLayer ZayaDecoderLayer xLSTMBlock
 """
 
-LAYER_CLASSES = frozenset(_NAMES.split())
-"""A set, for `in`."""
+LAYER_CLASSES = frozenset(_NAMES.split())  # a set, for `in`

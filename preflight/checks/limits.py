@@ -14,8 +14,7 @@ from preflight.job import Expect, Job
 RDMA_MEMLOCK_KIB = 64 * 1024
 _PODS = ("kubernetes", "kubepods")
 """Words of `container` in the facts for a pod, which gets the limits of its node's runtime."""
-_LEAST_MEMORY_MIB = 512
-"""A launcher and one CPU rank with torch were ended in a group of 250 MiB."""
+_LEAST_MEMORY_MIB = 512  # a launcher and one CPU rank with torch were ended in a group of 250 MiB
 
 
 def _raised(facts: HostFacts, limit: str, in_container: str, elsewhere: str) -> str:

@@ -2,8 +2,7 @@
 
 import shlex
 
-_LEAST_MIB = 103
-"""A tenth of a GiB: below it a digit behind the point says nothing."""
+_LEAST_MIB = 103  # a tenth of a GiB: below it a digit behind the point says nothing
 
 
 def quote_path(path: str) -> str:

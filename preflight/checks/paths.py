@@ -17,8 +17,7 @@ _OTHERWISE = {
     "tmp": "set TMPDIR to a directory that can be written (env: in the run config)",
     "run_dir": "log in as the owner of that home, or set XDG_STATE_HOME on the host to a local disk",
 }
-_RUN_DIR_MIB = 200
-"""What a run directory needs: records and logs. Checkpoints lie elsewhere."""
+_RUN_DIR_MIB = 200  # what a run directory needs: records and logs. Checkpoints lie elsewhere.
 
 
 @host_check("DISK001", gate=True)

@@ -11,8 +11,7 @@ from preflight.job import Expect, Job
 
 _OTHER_PORT = "choose another with --port"
 _LISTENS = "LISTEN"
-_HOLDS_NOTHING = "TIME_WAIT"
-"""torch binds with SO_REUSEADDR, which a socket in TIME_WAIT does not hinder."""
+_HOLDS_NOTHING = "TIME_WAIT"  # torch binds with SO_REUSEADDR, which a socket in TIME_WAIT does not hinder
 
 
 @host_check("PORT001", gate=True)

@@ -20,8 +20,7 @@ CheckFunction = Callable[..., Iterable[Problem]]
 ClockOffset = tuple[float, float]
 """Bounds, in seconds, between which a host's clock is ahead of ours: the answer took a while to arrive."""
 
-NOT_HELD = "not in this file"
-"""What is said of a check whose value a saved nvidia-smi does not hold."""
+NOT_HELD = "not in this file"  # what is said of a check whose value a saved nvidia-smi does not hold
 
 
 @dataclass(frozen=True, slots=True)

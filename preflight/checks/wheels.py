@@ -93,8 +93,7 @@ class Index:
     ptx: bool = False
 
 
-OLDEST: Capability = (5, 0)
-"""No torch of today has kernels for GPUs before."""
+OLDEST: Capability = (5, 0)  # no torch of today has kernels for GPUs before
 _ARM = ((8, 0), (9, 0))
 INDEXES: tuple[Index, ...] = (
     # The first that fits is named: newest CUDA first, then what still gets new releases of torch.

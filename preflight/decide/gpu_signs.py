@@ -14,8 +14,7 @@ _DRIVER_RUNS: frozenset[MissingCode] = frozenset(
 )
 _NVIDIA_VISIBLE = "NVIDIA_VISIBLE_DEVICES"
 """Set by the platforms that start containers: UUIDs or numbers, `void` where they give none."""
-_ALL = "all"
-"""What CUDA's images bake in, so containers on machines without GPUs have it, too."""
+_ALL = "all"  # what CUDA's images bake in, so containers on machines without GPUs have it, too
 _ALLOCATED = ("SLURM_JOB_GPUS", "SLURM_STEP_GPUS")
 _NO_GPUS = frozenset({"", "void", "none", "-1", "NoDevFiles"})
 _ASKS_WHETHER = re.compile(r"\bis_available\(|\bdevice_count\(|[\"']gloo[\"']")

@@ -16,12 +16,10 @@ Kind: TypeAlias = Literal["unknown", "missing", "value"]
 
 _TYPES = {"int": int, "float": float}
 _SEVERAL = ("?", "*", "+")
-_MOST_OPEN = 3
-"""argparse tries all ways to share words among such arguments, in exponential time."""
+_MOST_OPEN = 3  # argparse tries all ways to share words among such arguments, in exponential time
 _BY_VERSION = re.compile(r"-(?=\.?\d)(?!\d+$|\d*\.\d+$)")
 """Negative numbers such as -1e-4, which Python before 3.14 takes for options."""
-_UNEXPANDED = re.compile(r"[$`]")
-"""A word that is another one by the time the script gets it."""
+_UNEXPANDED = re.compile(r"[$`]")  # a word that is another one by the time the script gets it
 _REQUIRED = "the following arguments are required: "
 
 

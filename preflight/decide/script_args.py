@@ -9,8 +9,7 @@ from preflight.job import PRECISIONS, Job, Precision
 
 _TRUE = frozenset({"true", "1", "yes", "on"})
 _FALSE = frozenset({"false", "0", "no", "off"})
-_CLOSE = 0.75
-"""How alike a misspelt word is to the right one, by difflib."""
+_CLOSE = 0.75  # how alike a misspelt word is to the right one, by difflib
 
 
 @dataclass(frozen=True, slots=True)

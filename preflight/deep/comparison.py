@@ -11,8 +11,7 @@ from preflight.frozen import dataclass
 
 Verdict: TypeAlias = Literal["ok", "warning", "critical", "unknown"]
 _MOST_WAITED = 0.95
-FormerValues: TypeAlias = Mapping[tuple[str, str, str], Former]
-"""By host, UUID and the value's name."""
+FormerValues: TypeAlias = Mapping[tuple[str, str, str], Former]  # by host, UUID and the value's name
 Source: TypeAlias = Literal["peers", "own best", "peak", "expect", ""]
 
 

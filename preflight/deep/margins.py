@@ -21,8 +21,7 @@ PATH = {"gpu": Margins(0.85, 0.70), "cpu": Margins(0.45, 0.30)}
 OWN_BEST = 0.95
 PEAK_COMPUTE, PEAK_MEMORY = 0.60, 0.65
 """Of the calculated peak; well below what healthy boards reach (75 to 90 %)."""
-FADE = 0.90
-"""Of the first windows' rate, in the last ones: a GPU that slows down with heat."""
+FADE = 0.90  # of the first windows' rate, in the last ones: a GPU that slows down with heat
 
 
 def median(values: Sequence[float]) -> float:

@@ -31,10 +31,8 @@ from preflight.diagnosis.user_exceptions import (
 _SHORT_END = 3
 _TELLS_OF_OTHERS = "TuneError"  # of trials that failed while others of the same Ray made steps
 _RAISES = re.compile(r"[\s\d>❱│-]*raise \w")
-_CUT = 6
-"""Lines at a log's end among which the `raise` is whose message is lost."""
-_MANY_STEPS = 10
-"""Steps behind a line that show, where nothing failed, that the run outlived it."""
+_CUT = 6  # lines at a log's end among which the `raise` is whose message is lost
+_MANY_STEPS = 10  # steps behind a line that show, where nothing failed, that the run outlived it
 _IN_A_SENTENCE = re.compile(r"(?:\b[A-Za-z]+ ){4}\S{0,60}(?:Error|Exception|ERROR)|: '[^']{0,200}Error: ")
 _SAYS_ERROR = re.compile(r"[Ee]rror|ERROR|Exception|FATAL|fatal")
 # Of XLA's rendezvous, and of a participant that does not come to it.

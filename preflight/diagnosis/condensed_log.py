@@ -20,31 +20,24 @@ from preflight.diagnosis.failure_vocabulary import failure_vocabulary
 from preflight.diagnosis.lines import KeptLine, Log
 from preflight.diagnosis.signature_matcher import shape_of_bytes
 
-MOST_WHOLE = 256 << 10
-"""Bytes of a log that is diagnosed as it is."""
+MOST_WHOLE = 256 << 10  # bytes of a log that is diagnosed as it is
 _ALLOTMENTS = ((150, 48), (600, 12))
 """(shapes, lines): of so many shapes that repeat, so many lines are kept at their start and again at their end."""
-_FEW = 4
-"""Lines of each further shape."""
-SAMPLE = 64
-"""Of the lines between them every this many-th is kept."""
+_FEW = 4  # lines of each further shape
+SAMPLE = 64  # of the lines between them every this many-th is kept
 _AROUND = 6
 """Lines kept before and behind one of a new shape, whatever they are: messages and tracebacks are read with them."""
-_FREE_SHAPES, _FREE_BYTES = 1000, 250_000
-"""Shapes that are kept without a look at their words."""
+_FREE_SHAPES, _FREE_BYTES = 1000, 250_000  # shapes that are kept without a look at their words
 _MOST_EVENTS, _EVENT_BYTES = 1000, 250_000
 """Of later shapes that hold a failure's word, how much is kept from the start, and again from the log's end."""
-_LATE_BYTES = 1_000_000
-"""Bytes of new shapes at the log's end that are then still looked at."""
+_LATE_BYTES = 1_000_000  # bytes of new shapes at the log's end that are then still looked at
 _MOST_SHAPES = 30_000
 _MOST_SAMPLED = 20_000
 _BLOCK = 1 << 20
-_LONGEST = 16_384
-"""Bytes of a line that are kept."""
+_LONGEST = 16_384  # bytes of a line that are kept
 _ANSI = re.compile(rb"\x1b\[[0-?]*[ -/]*[@-~]")
 _DIGITS = b"0123456789"
-_SAME_NUMBER = b"\x0b"
-"""Starts what stood behind a carriage return: it has the number of the line before it."""
+_SAME_NUMBER = b"\x0b"  # starts what stood behind a carriage return: it has the number of the line before it
 
 
 class _Shape:

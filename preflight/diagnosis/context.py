@@ -37,8 +37,7 @@ _KILLED_BY_OTHERS = (
 _KILLED_FIX = (
     "look for who else has rights on the host: a scheduler's log, kill in a shell history, a watchdog"
 )
-_KERNEL_KILLED = "S77"
-"""Says what is certain where the kernel has counted the kill of a process of the run."""
+_KERNEL_KILLED = "S77"  # says what is certain where the kernel has counted the kill of a process of the run
 _OWN_GROUP = "the run's control group"
 _PID = re.compile(r"\b(?:pid|PID|[Pp]rocess|subprocess)\b\W{0,3}(\d{2,})")
 _KILLED_PID = re.compile(r"[Kk]ill(?:ed|ing)? process (\d+)")

@@ -26,8 +26,7 @@ _ALSO_OF_OTHERS = {
         r"CUDA (?:driver )?error: out of memory|cudaErrorMemoryAllocation|CUDA_ERROR_OUT_OF_MEMORY|Failed to CUDA calloc"
     ),
 }
-_END = 6
-"""Lines at a log's end in which an exit code is the run's."""
+_END = 6  # lines at a log's end in which an exit code is the run's
 
 
 def doubt_causes(

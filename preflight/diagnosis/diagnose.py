@@ -25,11 +25,9 @@ from preflight.diagnosis.signature_matcher import JoinedLines, find_hits, is_har
 from preflight.diagnosis.signatures.table import NOTICES, CausalDepth, signature
 from preflight.diagnosis.tracebacks import is_quoted, parse_exceptions
 
-_MOST_OF_A_SENTENCE = 6
-"""Lines of a text that is a person's report and not a log."""
+_MOST_OF_A_SENTENCE = 6  # lines of a text that is a person's report and not a log
 _HEADER = "Traceback (most"  # it may be cut off itself
-_CUT = 2
-"""Lines at a log's end of which one shows code where it is cut within a traceback."""
+_CUT = 2  # lines at a log's end of which one shows code where it is cut within a traceback
 _IN_A_SENTENCE = re.compile(
     r"(?:[\s(\"'`*]|(?<=[^\x00-\x7f]))(?=(?:[A-Za-z_]\w{0,40}\.){0,6}[A-Z]\w{0,40}(?:Error|Exception): \S)"
 )

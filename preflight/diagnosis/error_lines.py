@@ -12,10 +12,8 @@ from preflight.diagnosis.signature_matcher import first_match, is_harmless
 from preflight.diagnosis.signatures.table import CausalDepth
 from preflight.diagnosis.tracebacks import is_quoted
 
-_END = 60
-"""Lines at a log's end among which the error of a run that failed is looked for."""
-_LAST = 4
-"""Of them those in which an error ends a run that shows no other failure."""
+_END = 60  # lines at a log's end among which the error of a run that failed is looked for
+_LAST = 4  # of them those in which an error ends a run that shows no other failure
 _MOST_SHOWN = 300
 # A program's own word for an error: the level of a logger, or what a tool writes before its message.
 _BY_LEVEL = re.compile(

@@ -7,8 +7,7 @@ from preflight import regex as re
 from preflight.diagnosis.signature_matcher import SignatureHit
 from preflight.diagnosis.tracebacks import ParsedException
 
-_MANY = 100
-"""Exceptions of a log that are all judged."""
+_MANY = 100  # exceptions of a log that are all judged
 _FEW = 5
 """Chains of one shape that are judged at the log's start, and again at its end: as many as a cause shows as evidence."""
 _MOST_UNLIKE = 30

@@ -5,16 +5,13 @@ from collections.abc import Iterator, Sequence
 
 from preflight import regex as re
 
-NARROWEST, WIDEST = 60, 250
-"""Columns between which a width is believed to be a terminal's."""
+NARROWEST, WIDEST = 60, 250  # columns between which a width is believed to be a terminal's
 _POWERSHELL = "+ CategoryInfo "
 """PowerShell cuts what programs write to stderr at its own width, and says this above the rest."""
-_ENOUGH = 3
-"""Lines of exactly the greatest length that make it a width."""
+_ENOUGH = 3  # lines of exactly the greatest length that make it a width
 _MOST_JOINED = 12
 _DRAWN = 10
-_PADDED = 3
-"""Blanks at a line's end that fill it up to the terminal's width: such a line is whole."""
+_PADDED = 3  # blanks at a line's end that fill it up to the terminal's width: such a line is whole
 _BOX_ENDS = ("╯", "┘", "╮", "┐", "│", "┃")
 _BEGINNING = 10
 ONES = str.maketrans("023456789", "111111111")

@@ -10,8 +10,7 @@ from preflight.diagnosis.signature_matcher import SignatureHit
 from preflight.diagnosis.signatures.table import CausalDepth
 from preflight.diagnosis.tracebacks import MOST_BELOW, ParsedException, wraps_another
 
-_LONGEST = 2000
-"""Lines of a message; torch shows the source of a kernel that NVRTC refused."""
+_LONGEST = 2000  # lines of a message; torch shows the source of a kernel that NVRTC refused
 
 
 def hits_of_long_messages(

@@ -45,8 +45,7 @@ _SAMPLE = 40
 
 _NUMBERED = re.compile(r"\s{0,7}(\d{1,7})(?: ?[:|│] ?|[ \t]|$)")
 _TASK = re.compile(r"\d{1,5}: ")
-_ENOUGH = 6
-"""Lines that make a listing whatever its numbers are followed by."""
+_ENOUGH = 6  # lines that make a listing whatever its numbers are followed by
 
 
 def without_marks(texts: Sequence[str]) -> Sequence[str]:

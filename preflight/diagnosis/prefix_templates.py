@@ -29,13 +29,11 @@ _ANCHORS = (
 )  # fmt: skip
 """What a program writes at the left margin."""
 _RULED = re.compile(r"([=*#_─━-])\1*[ \t]*$", re.MULTILINE)
-_SIDES = frozenset(("", "│", "┃", "|"))
-"""Of boxes, which have a side at the end too."""
+_SIDES = frozenset(("", "│", "┃", "|"))  # of boxes, which have a side at the end too
 _MOST_ANCHORS = 400
 _MOST_TEMPLATES = 32
 _SHARE = 0.85
-_FEWEST, _FEW = 6, 3
-"""Lines of which nearly all, and of which all must have a prefix."""
+_FEWEST, _FEW = 6, 3  # lines of which nearly all, and of which all must have a prefix
 _SAMPLE = 64
 _STAMPS = rf"(?<![A-SU-Za-z_\d-])\d+(?:[.,:/+-]+\d+)+|(?<=\.py:)\d+|(?:{_NAMES}) +\d+"
 _COUNTS = re.compile(rf"{_STAMPS}|(?<![A-Za-z_\d-])(?!\d{{1,4}}\t$)\d+")

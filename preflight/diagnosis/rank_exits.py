@@ -18,8 +18,7 @@ from preflight.frozen import dataclass
 _RANK = re.compile(r"^\s*rank\s+: (\d{1,6}) \(local_rank: \d+\)")
 _CODE = re.compile(r"^\s*exitcode\s*: (-?\d{1,3}) ")
 _HOST_TABLE = re.compile(r"^Failures:")
-_MOST_EXIT_CODE = 127
-"""Greater codes are what a shell makes of a signal."""
+_MOST_EXIT_CODE = 127  # greater codes are what a shell makes of a signal
 _ON_THIS_HOST = re.compile(r"by peer \[(?:127\.[\d.]{5,11}|::1)\]")
 _RAN = "CalledProcessError"
 _STARTS_RANKS = re.compile(

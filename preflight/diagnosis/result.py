@@ -6,10 +6,8 @@ from preflight.frozen import dataclass
 
 Confidence = Literal["certain", "likely", "possible"]
 
-BENIGN = "benign"
-"""The verdict when no failure was found."""
-UNKNOWN = "unknown"
-"""The verdict when it failed and the log does not say why."""
+BENIGN = "benign"  # the verdict when no failure was found
+UNKNOWN = "unknown"  # the verdict when it failed and the log does not say why
 USER_EXCEPTION = "user-exception"
 NAN_LOSS = "nan-loss"
 USER_CODE = "S00"

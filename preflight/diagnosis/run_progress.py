@@ -93,11 +93,9 @@ _ENDS_JOB = re.compile(
 _MOVES_ENOUGH, _MANY_TURNS = 3, 100
 _EVERY_TURN = ("moves", "steps", "loops")
 _STEPS = _EVERY_TURN[:2]
-_BUFFER = 8192
-"""Characters that Python keeps back before it writes to a file or a pipe."""
+_BUFFER = 8192  # characters that Python keeps back before it writes to a file or a pipe
 _MANY_OUTLIVED = 10
-_LONGEST = 2000
-"""Characters of a line in which signs are looked for."""
+_LONGEST = 2000  # characters of a line in which signs are looked for
 _BELOW, _NEAR = 4, 16
 _NO_PROGRAM = re.compile(
     rf"command not found$|{NOT_FOUND_IN_WORDS}|' is not recognized as an internal or external command,"

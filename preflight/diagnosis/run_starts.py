@@ -66,8 +66,7 @@ _BEGINNING = 12
 """Lines among which those are that only the start of a run prints: what each worker imports may be above them."""
 _FEW_WORDS = 3
 """Lines before steps of which a log may have lost as many where it starts, or a page may put as many around it."""
-_HEAD = 60
-"""Characters of a run's first lines that are compared: what follows are mostly its options."""
+_HEAD = 60  # characters of a run's first lines that are compared: what follows are mostly its options
 
 
 def last_start(lines: Sequence[Line], failing: Sequence[Line]) -> int:

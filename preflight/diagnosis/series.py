@@ -46,8 +46,7 @@ _TABLE_ROW = re.compile(
 _CHOSEN = re.compile(r"['\"]loss_scale['\"]\s*:\s*0,?\s*$")
 Spans = tuple[tuple[int, int] | None, tuple[int, int] | None, tuple[int, int] | None]
 _MOST_FORMATS = 20_000
-MAX_PRINTED = 600
-"""Characters of a line in which steps are looked for."""
+MAX_PRINTED = 600  # characters of a line in which steps are looked for
 
 
 @dataclass(frozen=True, slots=True)

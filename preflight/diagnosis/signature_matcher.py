@@ -31,8 +31,7 @@ _FORK = re.compile(
 _SPAWN = re.compile(r"multiprocessing/spawn\.py|^Process Spawn\w+-\d")
 _NEVER_JOINED, _TOO_MANY = "S52", "S116"
 _JOINED = re.compile(r"world_size=(\d{1,7}), (?:worker_count|num_workers_joined)=(\d{1,7})")
-_FORK_ABOVE = 60
-"""Lines above a message that are read for signs of a fork: those of one traceback."""
+_FORK_ABOVE = 60  # lines above a message that are read for signs of a fork: those of one traceback
 _ZEROS = bytes(ord("0") if chr(byte).isdecimal() else byte for byte in range(128)) + bytes(range(128, 256))
 
 

@@ -15,8 +15,7 @@ _NO_STEP = re.compile(
 )
 _TURN = re.compile(r"(?=\S)[\d\W]*(?:[A-Z]{2,5}\b)?(?=.*[a-z]{2}).*\d")  # a stamp alone is none
 _WORD, _FIRST_WORDS = re.compile(r"[^\W\d_]{2,}"), 3
-_LONGEST = 120
-"""Characters of a line in which its counter is looked for."""
+_LONGEST = 120  # characters of a line in which its counter is looked for
 FEWEST_STEPS = 3
 
 

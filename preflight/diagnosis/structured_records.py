@@ -31,8 +31,7 @@ _TRACEBACK = "Traceback (most recent call last)"
 _HEADER = re.compile(r"[\w@ .\"-]+(?:[,\t;][\w@ .\"-]+)+$")
 _SAMPLE = 64
 _MOST_LEVELS = 2
-_SHARE = 0.7
-"""Part of a log's lines that must be records, for it to be a log of records."""
+_SHARE = 0.7  # part of a log's lines that must be records, for it to be a log of records
 _FEWEST = 2
 
 

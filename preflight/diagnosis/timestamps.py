@@ -14,8 +14,7 @@ _FORMS = tuple(
         r"\b(?P<name>" + "|".join(_MONTHS) + r") +(?P<day>[0-3]?\d) (?:\d{4} )?",  # syslog
     )
 )
-_WITHIN = 120
-"""Characters of a line in which a stamp is looked for."""
+_WITHIN = 120  # characters of a line in which a stamp is looked for
 _HINT = re.compile(r"\d:\d\d:\d\d")
 
 

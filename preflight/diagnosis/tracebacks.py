@@ -10,8 +10,7 @@ from preflight.frozen import dataclass
 ARROW = re.compile(r"^-{1,}> ?(?P<line>\d{1,9}) ")  # shorter before longer numbers
 _LISTED = re.compile(r"^(?:-{1,}> ?|\s{0,8})(?P<line>\d{1,9})(?:\s|$)")
 _LEFT_OUT = "(...)"
-_LONGEST = 60
-"""Lines of a listing on one side of its arrow: a statement that spans lines is shown whole."""
+_LONGEST = 60  # lines of a listing on one side of its arrow: a statement that spans lines is shown whole
 _OF_NOTEBOOK = re.compile(r"(?P<type>[A-Z]\w+) {2,}Traceback \(most recent call last\)")  # before the message
 HEADER = re.compile(r"Traceback \(most recent call last\)")
 _FRAME = re.compile(

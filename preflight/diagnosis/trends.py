@@ -11,20 +11,17 @@ from preflight.frozen import dataclass
 
 # fp16 scaling looks for its scale at the start, and now and then a step is skipped: that is not a failure.
 _NORMS_IN_A_ROW = 3
-_SOUND = 10
-"""Steps whose norm was sound before one that is not: no search for a scale."""
+_SOUND = 10  # steps whose norm was sound before one that is not: no search for a scale
 _ZEROS_IN_A_ROW = 3
 _LOSSES = 3
 _ROUNDED = re.compile(r"loss\b\W{1,5}0\.00+(?!\d)", re.IGNORECASE)
 """A loss that is printed with so many places may be small, not 0."""
 _SHARE = 0.05
-_DROP_FROM = 0.05
-"""A loss that was above this and is printed as 0.0 in the next step has not converged to it."""
+_DROP_FROM = 0.05  # a loss that was above this and is printed as 0.0 in the next step has not converged to it
 _SCALE_FLOOR = 1e-3
 _LOW_SCALE = 16
 """Three steps skipped in a row at such scales: a search that starts at 2**16 has long found its own."""
-_SKIPPED = 40
-"""Steps skipped in a row that no search for a scale needs: 2**40 is more than where it starts."""
+_SKIPPED = 40  # steps skipped in a row that no search for a scale needs: 2**40 is more than where it starts
 _REDUCED = re.compile(r"reducing (?:loss scale )?to (\d[\d.]*)")
 _ATTEMPTED = re.compile(r"[Aa]ttempted loss scale: (\d[\d.]*\d|\d)")
 _COLLAPSED = "the loss scale collapsed: every step overflows and is skipped"

@@ -5,8 +5,7 @@ from typing import Literal, TypeAlias
 from preflight.facts.missing import Fact
 from preflight.frozen import dataclass
 
-Capability: TypeAlias = tuple[int, int]
-"""Compute capability (major, minor), e.g. (8, 9) for an L40S."""
+Capability: TypeAlias = tuple[int, int]  # compute capability (major, minor), e.g. (8, 9) for an L40S.
 
 ComputeMode: TypeAlias = Literal["default", "exclusive_process", "prohibited", "exclusive_thread"]
 

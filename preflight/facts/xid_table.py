@@ -91,10 +91,8 @@ _TABLE: tuple[tuple[str, dict[int, str]], ...] = (
 )
 XIDS: dict[int, str] = {code: meaning for _, codes in _TABLE for code, meaning in codes.items()}
 
-PROGRAM_XIDS = Expect().program_xids
-"""Usually a program's own fault, or its end."""
-ADDRESS_FAULT_XIDS = (13, 31)
-"""Of those, what a program does by an illegal address."""
+PROGRAM_XIDS = Expect().program_xids  # usually a program's own fault, or its end
+ADDRESS_FAULT_XIDS = (13, 31)  # of those, what a program does by an illegal address
 GPU_FAILED_XIDS = (46, 48, 61, 62, 64, 74, 79, 94, 95, 109, 110, 119, 120, 136, 140, 143, 145, 149, 154, 158)
 """By which a GPU, its memory or its link is out of work.
 

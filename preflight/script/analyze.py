@@ -49,8 +49,7 @@ _TAKES_LOCAL_RANK = re.compile(
 _LOCAL_RANK = re.compile(r"--local[-_]rank")
 _IMPORT = re.compile(r"^[ \t]*(?:import|from)[ \t]+(\w+)", re.MULTILINE)
 
-_MAX_SWITCHES = 8
-"""Precision switches that are tried: each is one more reading of the script."""
+_MAX_SWITCHES = 8  # precision switches that are tried: each is one more reading of the script
 
 TrainedDtype = Literal["", "float32", "float16", "bfloat16", "checkpoint"]
 

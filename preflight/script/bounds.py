@@ -12,22 +12,15 @@ from preflight import regex as re
 from preflight.frozen import dataclass
 from preflight.script.interpreter.values import Const, ExternalName, Map, OneOf, Seq, Value
 
-MAX_STEPS = 400_000
-"""Pieces of work in one reading: expressions, statements, and what they copy or compare."""
-MAX_WEIGHT = 20_000
-"""Items of one list or dict, those of the lists and dicts in it included."""
-MAX_DEPTH = 60
-"""Lists in lists."""
-MAX_TEXT = 65_536
-"""Characters of one string."""
-MAX_BITS = 4096
-"""Bits of one integer: fewer digits than Python refuses to print."""
-MAX_MODULE = 2 << 20
-"""Characters of one file."""
+MAX_STEPS = 400_000  # pieces of work in one reading: expressions, statements, and what they copy or compare
+MAX_WEIGHT = 20_000  # items of one list or dict, those of the lists and dicts in it included
+MAX_DEPTH = 60  # lists in lists
+MAX_TEXT = 65_536  # characters of one string
+MAX_BITS = 4096  # bits of one integer: fewer digits than Python refuses to print
+MAX_MODULE = 2 << 20  # characters of one file
 MAX_WORDS = 400_000
 """Words and signs of a script and its modules; the syntax tree of each takes about 300 bytes."""
-MAX_CONFIG = 256 << 10
-"""Characters of one configuration file: PyYAML needs seconds for more."""
+MAX_CONFIG = 256 << 10  # characters of one configuration file: PyYAML needs seconds for more
 _PER_STEP = 16
 SMALL = _PER_STEP << 4  # the shortest text whose weight is a step
 _WORD = re.compile(r"\w+|[^\w\s]")

@@ -33,8 +33,7 @@ _OF_RANKS = OF_ALL_RANKS | {f"R4{number:02}" for number in range(1, 11)}
 """Faults of what several ranks do; a script without ranks by default has none of them then."""
 _OF_SCALERS = frozenset({"P116", "P119", "P128", "P129"})
 """Faults of what a scaler has scaled; an option that turns it on brings them with it."""
-_TRAININGS = frozenset({"step", "scaler step", "train", "scaled"})
-"""Events of scripts that train."""
+_TRAININGS = frozenset({"step", "scaler step", "train", "scaled"})  # events of scripts that train
 _SIGNS = _TRAININGS | {"backward", "unknown step", "sharded"}
 """Events of a training of which not all may be known: what a script trains with was reached."""
 

@@ -9,8 +9,7 @@ from collections.abc import Iterator
 
 from preflight import regex as re
 
-_UNKNOWN_TEXT = 'f"{...}"'
-"""As long as the shortest f-string that only the newer Python reads."""
+_UNKNOWN_TEXT = 'f"{...}"'  # as long as the shortest f-string that only the newer Python reads
 _STRING = re.compile(r"""#[^\n]*|(?:\b([A-Za-z]{1,2}))?('''|\"""|'|")""")
 _PARAMETERS = re.compile(
     r"^([ \t]*(?:async[ \t]+)?(?:def|class)[ \t]+\w+[ \t]*)(\[[^\n]*?\])(?=[ \t]*[(:])", re.MULTILINE

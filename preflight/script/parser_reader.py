@@ -43,8 +43,7 @@ _SHOWN = frozenset({"prog", "usage", "description", "epilog", "formatter_class",
 _OF_DEEPSPEED = ("--deepspeed", "--deepspeed_config", "--deepscale", "--deepscale_config", "--deepspeed_mpi")
 """What deepspeed.add_config_arguments adds. Source: deepspeed/__init__.py of 0.19 and older."""
 _SWITCHES = frozenset({"add_help", "allow_abbrev"})
-_BY_TEXT = frozenset({"exec", "globals", "locals"})
-"""Functions that reach a parser without its name."""
+_BY_TEXT = frozenset({"exec", "globals", "locals"})  # functions that reach a parser without its name
 
 
 class _Known(Enum):

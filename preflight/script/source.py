@@ -18,8 +18,7 @@ T = TypeVar("T")
 Finder = Callable[[str], str | None]
 """Returns the text of a file by its path, and by FOLDER/* the names of the modules in it; None: none."""
 
-_MODULES = 60
-"""Modules that are read whatever they hold, as far as MAX_WORDS goes."""
+_MODULES = 60  # modules that are read whatever they hold, as far as MAX_WORDS goes
 _TRAINS = re.compile(
     r"\bbackward\(|\bGradScaler\b|\binit_process_group\(|\bset_device\(|\boptim\.[A-Z]\w+\(|\bDistributedDataParallel\b"
 )

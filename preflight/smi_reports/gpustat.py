@@ -14,8 +14,7 @@ from preflight.smi_reports.truncated_lines import TruncatedLines
 
 Tree = dict[str, Any]
 
-_BARS = r"(?: \[[| ]+\])?"
-"""Of the memory in use: proposed in wookayin/gpustat issue 140."""
+_BARS = r"(?: \[[| ]+\])?"  # of the memory in use: proposed in wookayin/gpustat issue 140
 ROW = rf"^\[\d{{1,2}}\] [^|\n]{{1,80}}\|[^|\n]{{1,80}}\|{_BARS}[^|\n]{{0,20}} / +\d+ MB(?: *\||[^\S\n]*$)"
 JSON = r'"query_time"\s*:[^\n]{0,100}\n?\s*"gpus"\s*:\s*\['
 _ROW = re.compile(

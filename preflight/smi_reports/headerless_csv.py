@@ -34,8 +34,7 @@ _HEADING = re.compile(r"[^\S\n]*[a-z_]+(?:\.[a-z_]+)*, [a-z_]")
 _MAKER_ALONE = re.compile(r"(?:^|, ?)NVIDIA[^\S\n]*$")
 """The end of a line that a terminal wrapped within a name: the next one starts with the rest."""
 
-_REST = re.compile(r"[.\d][\d.]{0,12},")
-"""What continues a number at the end of the line above."""
+_REST = re.compile(r"[.\d][\d.]{0,12},")  # what continues a number at the end of the line above
 _TWO_PARTS = re.compile(r"\d{3}\.\d{2}")
 _BARE_NUMBER = re.compile(r"\d+(?:\.\d+)?")
 _UNNAMED = "the columns of the CSV have no names; record it again without noheader"

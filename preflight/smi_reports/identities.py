@@ -46,8 +46,7 @@ _VERSION = re.compile(r"\d{3}\.(?:\d?|\d\.|\d{2,3}\.\d?)|\d{1,3}|(?:\d{1,2}|\d{4
 _PARTS = (("uuid", _UUID), ("gpu_uuid", _UUID), ("product_name", _NAME), ("product_name", _PART_OF_NAME))
 _MIB = re.compile(r"(\d{1,9})(?: MiB)?")
 _FEW = 3
-_ROUNDED_MIB = 2
-"""By which three sizes that are rounded may miss their sum."""
+_ROUNDED_MIB = 2  # by which three sizes that are rounded may miss their sum
 
 
 def mark_cut_values(tree: Tree) -> None:

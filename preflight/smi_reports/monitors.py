@@ -27,8 +27,7 @@ _READINGS = {
     "sm": "utilization/gpu_util",
     "pclk": "clocks/sm_clock",
 }
-_CUT_ROW = "@cut"
-"""Key of a row that is cut."""
+_CUT_ROW = "@cut"  # key of a row that is cut
 _REST_OF_NAMES = re.compile(r"[^\S\n]*(?!#)[a-z]")
 _TIMES = ("date", "time")
 _ROW_END = re.compile(

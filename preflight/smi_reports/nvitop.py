@@ -28,8 +28,7 @@ _PROCESS = re.compile(
     r"(\d{1,9}MiB|N/A)[^\S\n]+(?:\S{1,9}[^\S\n]+){2,3}(?:\d+[\d:.]*|\d[\d.]* days)[^\S\n]+([^\s|][^|\n]*)",
     re.MULTILINE,
 )
-_CELLS = 3
-"""Behind them are bars of the load."""
+_CELLS = 3  # behind them are bars of the load
 
 
 def nvitop_tree(text: str) -> tuple[Tree, bool]:

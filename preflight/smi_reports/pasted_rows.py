@@ -40,8 +40,7 @@ _GPUSTAT_ROW = re.compile(
 """In front of a row of gpustat."""
 _LONG_LINE = re.compile(rf"^[^\n]{{0,200}}NVIDIA-SMI [^\n]{{200,}}{_BUS}[^\n]*$", re.MULTILINE)
 _BARE_HEAD = re.compile(rf"^[^\S\n]*{_HEAD}[^\S\n]*$", re.MULTILINE)
-_LONGEST = 60_000
-"""Of a table on one line; 64 GPUs take 20,000 characters."""
+_LONGEST = 60_000  # of a table on one line; 64 GPUs take 20,000 characters
 
 
 def with_rows(text: str) -> str:

@@ -19,8 +19,7 @@ _WHOLE = re.compile(
 """Values that are not the start of others."""
 
 _LEAST_INDENT = 2
-_GROUP = 4
-"""Blanks in front of what is in no group of a GPU."""
+_GROUP = 4  # blanks in front of what is in no group of a GPU
 _SIZE = re.compile(r"^\s*(?:Reserved|Used|Free|Used GPU Memory)\s*: \d+(?: M?i?)?$")
 _NUMBER = re.compile(r"\d+(?:\.\d*)?")
 _MEASURED = re.compile(r"_temp$|power_draw|power_limit|^(?:graphics|sm|gpu|memory)$")
@@ -30,12 +29,9 @@ _ATTACHED = re.compile(r"Attached GPUs\s*: (\d{1,3})\s*$")
 _WITHIN = re.compile(r"[ \t]+\w[^:]* :")
 _OF_GPU = re.compile(r" {4}(?!MIG Device)(\w[^:]*?)\s*(?::|$)")
 _NAME = re.compile(r"^\s*Product Name\s*: ")
-_CUT_BARS = re.compile(r"\|.*[^|+]$")
-"""Of a table beside it."""
-_ARROW = re.compile(r"\s{2,}<[-=]+\s*$")
-"""Of an author, behind a value."""
-_HOLE = re.compile(r"\S\s{2,}\S")
-"""A key that lost a word."""
+_CUT_BARS = re.compile(r"\|.*[^|+]$")  # of a table beside it
+_ARROW = re.compile(r"\s{2,}<[-=]+\s*$")  # of an author, behind a value
+_HOLE = re.compile(r"\S\s{2,}\S")  # a key that lost a word
 _PART = re.compile(
     r"^Timestamp\s*: (?!.* [12]\d{3}$)"
     r"|^[^:]+ : (?:Enable|Enabl|Disable|Disabl|Defaul|Not Activ|Not Acti|Activ|Non)$"

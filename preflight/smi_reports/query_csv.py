@@ -285,13 +285,10 @@ _LOOP = re.compile(r"nvidia-smi\b[^\n]*[ \t](?:-l|-lms|--loop|--loop-ms)(?:[= ]?
 _QUERY = re.compile(r"--query-gpu=([\w.,]+)")
 _PROMPT = re.compile(r"^\S{0,64}?[@:~]\S{0,128}?[#$%>] |^[#$%>] ?|^\S{0,128}[#$%]\s*$")
 _PROSE = re.compile(r"\s*(?!Unable )[A-Za-z]?[a-z]+ [a-z]+[ ,]")
-_REMARK = re.compile(r"(?<=\S)[ \t]{2,}#[ \t][^\n]*")
-"""Of an author, behind a row."""
-_TIMED = re.compile(r"\d{4}/\d\d/\d\d \d")
-"""The start of a row of its own."""
+_REMARK = re.compile(r"(?<=\S)[ \t]{2,}#[ \t][^\n]*")  # of an author, behind a row
+_TIMED = re.compile(r"\d{4}/\d\d/\d\d \d")  # the start of a row of its own
 
-_ROW_REST = re.compile(r"(?!```)[^\s,:$#%>]{1,40}")
-"""What may be the rest of a value that a terminal wrapped."""
+_ROW_REST = re.compile(r"(?!```)[^\s,:$#%>]{1,40}")  # what may be the rest of a value that a terminal wrapped
 _CUT_ROW = re.compile(
     rf"\s*(?:\d{{1,2}}|[\d/]{{8,}} [\d:.]*|(?:{MAKE}|GPU-|(?:[0-9A-Fa-f]{{4}}){{1,2}}:).*)\s*"
 )

@@ -25,8 +25,7 @@ _MOMENT = re.compile(
 )
 """When a recording was made: of --query-gpu, and of the others. Sessions hold the times of logins, too."""
 
-_MOST_UNNAMED = 16
-"""GPUs of one host; more rows without a name are those of a loop."""
+_MOST_UNNAMED = 16  # GPUs of one host; more rows without a name are those of a loop
 
 _AGAIN = "its CSV lists GPUs again and again, and no column has their index or uuid"
 

@@ -12,8 +12,7 @@ _STEP = re.compile(
 _MOVES = {"A": (-1, 0), "B": (1, 0), "C": (0, 1), "D": (0, -1)}
 _SCROLLS = frozenset("LMST")
 _EDGES = ("|", "+")
-_MOST = 1000
-"""Lines and columns of a screen."""
+_MOST = 1000  # lines and columns of a screen
 _LONGEST = 2 * _MOST
 _MOST_BLANK = 16
 """Characters of a screen for one of a text: one that grows more is a word or two far to the right."""

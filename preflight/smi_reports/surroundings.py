@@ -13,8 +13,7 @@ from preflight.smi_reports.screens import drawn
 from preflight.smi_reports.wrapped_lines import join_pieces, unwrapped
 
 _ANSI = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b[()][A-Z0-9]|\x1b[=>78]")
-_SOFT_BREAK = re.compile(r"^[^\n]{74}[^=\n]=$", re.MULTILINE)
-"""Of quoted-printable, in which mails are sent."""
+_SOFT_BREAK = re.compile(r"^[^\n]{74}[^=\n]=$", re.MULTILINE)  # of quoted-printable, in which mails are sent
 _INVISIBLE = re.compile("[\u200b-\u200f\u2060\ufeff]")
 # Known first lines, behind something: a quote's marks, a line's number, its time, its container or host.
 _HEAD = re.compile(
@@ -35,8 +34,7 @@ _TIMED_ERROR = re.compile(
     r"|No devices were found|Unable to determine the device handle)",
     re.MULTILINE,
 )
-_MARK = re.compile(r"[^,\n]{0,60}[\s\]:>]")
-"""In front of a CSV's names alone."""
+_MARK = re.compile(r"[^,\n]{0,60}[\s\]:>]")  # in front of a CSV's names alone
 _CSV_NAME = re.compile(r"(?:timestamp|index|name|uuid|driver_version),")
 _MARKS = (
     (codecs.BOM_UTF8, "utf-8-sig"),
@@ -85,17 +83,13 @@ _MARKS_OF_LINES = tuple(map(re.compile, (r">(?: |$)", r">", r"\[rank\d+\]: ?")))
 _LINE_NUMBER = re.compile(r" *(\d{1,9})(?: |$)")
 _MOST_MARKS = 16
 
-_PANE = "\u2502"
-"""What tmux draws between two panes."""
+_PANE = "\u2502"  # what tmux draws between two panes
 
-_LEAST_SPLIT = 0.9
-"""Share of the lines that have it."""
+_LEAST_SPLIT = 0.9  # share of the lines that have it
 
-_UTF_16 = 3
-"""Of fewer characters than these one is a NUL."""
+_UTF_16 = 3  # of fewer characters than these one is a NUL
 
-_NEXT_LINES = 6
-"""Lines below the first one by which its prefix is known to be one of every line."""
+_NEXT_LINES = 6  # lines below the first one by which its prefix is known to be one of every line
 
 
 def decoded(data: bytes) -> str:

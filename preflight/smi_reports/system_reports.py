@@ -14,14 +14,12 @@ _LINE = r"GPU (\d{1,2}(?:,\d{1,2})*): ([^\n(]*[^\s(])[ \t]*"
 COLLECTED = rf"^GPU models and configuration *:|^(?:{_LINE}\n){{1,64}}GPU [\d,]+ Compute Capability: "
 INFORMATION = rf"^Model:[ \t]+{MAKE}\b.*\n(?:.*\n){{0,4}}(?:IRQ|GPU UUID):"
 _LISTED = re.compile(rf"{_LINE}$", re.MULTILINE)
-_REST = re.compile(r"\n(?!GPU \d|MIG |[A-Z][\w ()]{2,60}:)[ \t]*\S")
-"""Of a name that a terminal wrapped."""
+_REST = re.compile(r"\n(?!GPU \d|MIG |[A-Z][\w ()]{2,60}:)[ \t]*\S")  # of a name that a terminal wrapped
 _MIG = re.compile(r"\n[ \t]*MIG [\w.]+ +Device")
 
 _DRIVER = re.compile(r"^(?:Nvidia driver version *|CUDA Driver Version): ([\d.]+)", re.MULTILINE)
 _FIELD = re.compile(r"^([A-Z][\w ]+):[ \t]+(\S[^\n]*?)[ \t]*$", re.MULTILINE)
-_UUID = re.compile(rf"{UUID}|.*\?.*", re.IGNORECASE)
-"""Only root sees it, others read `GPU-????????-????-...`."""
+_UUID = re.compile(rf"{UUID}|.*\?.*", re.IGNORECASE)  # only root sees it, others read `GPU-????????-????-...`
 _PLACES = {"Model": "product_name", "GPU UUID": "uuid", "Bus Location": "@id", "Device Minor": "minor_number"}
 
 

@@ -16,8 +16,7 @@ _HEAD = re.compile(
 
 _FIRST = re.compile(r"\s*(\d{1,4})\s+(\S.*?)(?:\s+(On|Off|WDDM|TCC|MCDM|N/A|ERR!))?\s*")
 """The mode of persistence is missing where a table was edited, and in the table of vGPUs."""
-MAKE = r"(?:NVIDIA|Tesla|GeForce|Quadro|GRID|TITAN)"
-"""How names of GPUs start."""
+MAKE = r"(?:NVIDIA|Tesla|GeForce|Quadro|GRID|TITAN)"  # how names of GPUs start
 
 _NUMBER_BLANKS = 2
 _BUS = re.compile(r"\s*((?:[0-9A-Fa-f]{4,8}:)?[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.\d|N/A(?= +N/A))\b.*")
@@ -31,15 +30,13 @@ _NO_WATTS = re.compile(r"\d[^W]*")
 _MEMORY = re.compile(r"\s*(\d{1,12})Mi?B */ *(\d{1,12})Mi?B\s*")
 _NO_MEMORY = re.compile(rf"{CUT}|N/A|Not Supported|Unknown Error|ERR!|GPU is lost|Insufficient Permissions")
 _USE = re.compile(r"\s*(\d+%|N/A|ERR!)\s+(\S.*?)\s*")
-KIND = r"[CGM]+(?:\+[CGM]+)*"
-"""What a process does on a GPU: compute, draw, be a client of MPS."""
+KIND = r"[CGM]+(?:\+[CGM]+)*"  # what a process does on a GPU: compute, draw, be a client of MPS
 _PROCESS = re.compile(
     rf"^\|\s+(\d{{1,4}})\s+(?:(?:N/A|\d+)\s+(?:N/A|\d+)\s+)?(\d{{1,10}})\s+({KIND})\s+([^\s|](?:[^|\ufffd]*[^\s|\ufffd])?)\s+(\d+MiB|N/A)\s*\|\s*$"
 )
 # Drivers before 346 list compute processes only, and name no type.
 _OLD_PROCESS = re.compile(r"^\|\s+(\d{1,4})\s+(\d{1,10})\s+()(\S.*?)\s+(\d+)MB\s*\|\s*$")
-UNLISTED = "Not Supported"
-"""What drivers before 390 say of the processes on a GeForce: there may be some."""
+UNLISTED = "Not Supported"  # what drivers before 390 say of the processes on a GeForce: there may be some
 _NOT_LISTED = re.compile(rf"^\|\s+(\d{{1,4}})\s+{UNLISTED}\s*\|\s*$")
 
 _CUT_PROCESS = re.compile(

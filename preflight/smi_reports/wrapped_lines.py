@@ -8,8 +8,7 @@ from preflight.smi_reports.lost_indent import is_flat
 from preflight.smi_reports.pasted_rows import with_rows
 
 _EDGE = re.compile(r"^\+-{19,}(?:\n-+){0,8}\n-*\+(?=\n\|[^\S\n]*NVIDIA-SMI )", re.MULTILINE)
-_WIDTHS = (56, 79, 89, 91)
-"""Of the upper edge: of drivers to 346, to 530, to 545, and since."""
+_WIDTHS = (56, 79, 89, 91)  # of the upper edge: of drivers to 346, to 530, to 545, and since
 _Q_VALUE = re.compile(r"^(?:Driver Version|Attached GPUs|    [A-Z][\w ]*?)( +):(?: |$)", re.MULTILINE)
 _Q_ALONE = re.compile(r"GPU (?:[0-9A-Fa-f]{4}){1,2}:|=+NVSMI LOG|(?: {4})+\S|\S[^:\n]{0,40}: |[|+]")
 MONITOR = r"^#[^\S\n]*(?:(?:date|time),?[^\S\n]+){0,2}gpu,?[^\S\n]+\w"
@@ -18,10 +17,8 @@ _NAMES = re.compile(r"[a-z\d ]*[a-z][a-z\d ]*")
 _ROW = re.compile(r"\s*(?:\d{8}\s+)?(?:[\d:]{8}\s+)?\d{1,2}\s+(?:\d{1,10}|-)\s")
 _WORD = re.compile(r"[\w.-]{1,20}\s*")
 _NARROWEST = 20
-_MOST_PIECES = 20
-"""Of a row of a monitor."""
-_SHORT = 3
-"""Ends of lines in a text of one piece and its rest."""
+_MOST_PIECES = 20  # of a row of a monitor
+_SHORT = 3  # ends of lines in a text of one piece and its rest
 
 
 def unwrapped(text: str) -> str:

@@ -17,8 +17,7 @@ _DIRECTIVE = re.compile(
     r"[ \t]*#(?P<mark>SBATCH|PBS|BSUB|COBALT|OAR|PJM|JSUB|FLUX|\$)[ \t:]+(?P<options>-[^\n]*?)"
     r"(?:[ \t]#[^\n]*)?"
 )
-_START = re.compile(r"[ \t]*(?:#!|```)|[^#\n]*<<-?[ \t]*[\"'\\]?\w")
-"""Of a script within the text."""
+_START = re.compile(r"[ \t]*(?:#!|```)|[^#\n]*<<-?[ \t]*[\"'\\]?\w")  # of a script within the text
 
 _TOO_LATE = "Slurm reads no such line behind the first command of its script"
 _OPTION = re.compile(r"-\S+(?:[ \t]+[^-\s]\S*)*")

@@ -61,8 +61,7 @@ _ITSELF = re.compile(r"\$(?:0|\{0\}|\{?BASH_SOURCE(?:\[0\])?\}?)")  # `sbatch --
 _ERREXIT = re.compile(r"set (?!--)[^\n]*?(?<!\S)([-+])(?:[a-zA-Z]{0,20}e[a-zA-Z]{0,20}|o errexit)(?!\S)")
 _ERREXIT_OF_FILE = re.compile(r"#![^\n]*sh[ \t]+-[a-zA-Z]*e")
 _DEMAND = re.compile(r"\$\{\w+:?\?")
-_MOST_COMMANDS = 1000
-"""More than any text that launches something; each keeps the variables that it has."""
+_MOST_COMMANDS = 1000  # more than any text that launches something; each keeps the variables that it has
 
 _LONGEST_TEXT = 250_000
 

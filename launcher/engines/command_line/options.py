@@ -86,8 +86,7 @@ def _row(
     return LauncherOption(name, fate, why, fix, also=names(also), choices=names(choices), **more)
 
 
-owned = partial(_row, "owned")
-"""A row for an option that the plan replaces: its name, and by what."""
+owned = partial(_row, "owned")  # a row for an option that the plan replaces: its name, and by what
 
 kept = partial(_row, "kept")
 """A row for an option that goes to the launcher unchanged: its name, and what for."""

@@ -29,8 +29,7 @@ _OF_VERL = re.compile(r"\+?trainer\.(?:n_gpus_per_node|nnodes)=.*")
 _MAIN = re.compile(r"(?:.*[./])?main_\w+?(?:\.py)?")
 _ONCE = "on one host write it into a script, which is started once: gpulaunch run --hosts A -- bash SCRIPT"
 ON_RAY = f"{_ONCE}; on several, start Ray on them yourself, and then it on one"
-_OF_NEOX = "deepy"
-"""Of GPT-NeoX: what its script gets comes from configurations that deepy.py reads."""
+_OF_NEOX = "deepy"  # of GPT-NeoX: what its script gets comes from configurations that deepy.py reads
 
 
 _COUNTS = frozenset(

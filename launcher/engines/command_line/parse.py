@@ -37,11 +37,9 @@ _OF_MACHINE = re.compile(
 _NAMES_IMAGE = re.compile(r"^[ \t]*(?:- )?(?:image:[ \t]*|FROM[ \t]+)\S", re.MULTILINE)
 """A manifest or a Dockerfile, whose paths of programs are those of its image."""
 _ALONE = "paste the command alone"
-_MOST_WRAPPERS = 500
-"""Of assignments in front of a command too."""
+_MOST_WRAPPERS = 500  # of assignments in front of a command too
 
-_DEEPEST = 8
-"""Texts within texts (`eval "bash -c '...'"`); no person writes more."""
+_DEEPEST = 8  # texts within texts (`eval "bash -c '...'"`); no person writes more
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,8 +22,7 @@ LauncherKind: TypeAlias = Literal[
 cannot look into (`bash train.sh`, `llamafactory-cli`), started once per host."""
 
 ProgramKind: TypeAlias = Literal["script", "module", "executable"]
-TUNE_RUN = "tune run"
-"""torchtune's own launcher: a program that takes the options of torchrun."""
+TUNE_RUN = "tune run"  # torchtune's own launcher: a program that takes the options of torchrun
 
 Fate: TypeAlias = Literal["owned", "kept", "refused"]
 PerNode: TypeAlias = int | Literal["gpu", "cpu", "auto"]

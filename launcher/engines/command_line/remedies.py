@@ -20,17 +20,14 @@ from preflight.checks.message_text import shorten
 _PROGRAM = re.compile(r"(?:[./][\w./-]*/)?[\w.-]+")
 """No image, which has a repository in front and a tag behind: `pytorch/pytorch:latest`."""
 
-_EXECUTES = ("docker", "podman", "kubectl")
-"""Programs that `via:` knows by name."""
+_EXECUTES = ("docker", "podman", "kubectl")  # programs that `via:` knows by name
 
 _LAUNCH = "gpulaunch run --hosts A,B -- "
 _ENV_OPTIONS = ("-e", "--env", "-E", "--genv", "--environment-variable")
 _RUNTIME_ENV = "--runtime-env-json"
-_LISTED = re.compile(r",(?=[A-Za-z_]\w{0,100}=)")
-"""Between the variables of one option: `--env A=1,B=2`."""
+_LISTED = re.compile(r",(?=[A-Za-z_]\w{0,100}=)")  # between the variables of one option: `--env A=1,B=2`
 
-_SHAPE = re.compile(r"(?:--?j=?)?(\d+)x(\d+)")
-"""Nodes and ranks of each: `-j 2x8`."""
+_SHAPE = re.compile(r"(?:--?j=?)?(\d+)x(\d+)")  # nodes and ranks of each: `-j 2x8`
 
 _NEVER = re.compile(r"(?!)")
 _OF_HOST = ("HOME", "PATH", "USER")
@@ -43,16 +40,14 @@ _HANDS_ON = re.compile(
 _OF_HYDRA = re.compile(r"\+*hydra/launcher=(?:submitit|ray|rq|slurm)")
 """A launcher of Hydra that hands runs to a cluster."""
 
-_BARE = re.compile(r"[^/]+(?<!\.sh)(?<!\.bash)")
-"""A program by its name alone, and no script of a shell."""
+_BARE = re.compile(r"[^/]+(?<!\.sh)(?<!\.bash)")  # a program by its name alone, and no script of a shell
 
 _HANDS_OVER = re.compile(r"(?:[a-z]+ )?(?:submit|up|deploy|apply|daemon|enqueue)(?!\S)")
 _SENTENCE = re.compile(r"[A-Z][a-z]+,?(?: [^\s-]\S*){3,40}[.:!]")
 _FOR_PERSON = ("-i", "-l", "-il", "-li", "--login")
 _EXEC_VALUES = ("-u", "--user", "-w", "--workdir", "-e", "--env", "--env-file", "--detach-keys", "-c", "-n")
 _SHOWN, _LONGEST_LAUNCH = 200, 400
-_CONDITIONAL = re.compile(r" \([a-z ]+\)$")
-"""Behind a variable that the text sets where a condition holds."""
+_CONDITIONAL = re.compile(r" \([a-z ]+\)$")  # behind a variable that the text sets where a condition holds
 
 _VERBS = {
     **dict.fromkeys(("docker", "podman", "podman-hpc", "nerdctl", "nvidia-docker"), ("run", "exec")),

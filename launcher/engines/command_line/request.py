@@ -11,8 +11,7 @@ from launcher.engines.command_line.parsed_command import OptionUse, Request
 from launcher.errors import CommandRefused
 
 _LOOPBACK = ("", "localhost", "127.0.0.1", "::1", "0.0.0.0")  # noqa: S104 - what lines say, nothing is bound
-_NO_GPU = ("", "-1", "NoDevFiles")
-"""Values of CUDA_VISIBLE_DEVICES that hide every GPU."""
+_NO_GPU = ("", "-1", "NoDevFiles")  # values of CUDA_VISIBLE_DEVICES that hide every GPU
 LAST_COUNTS = ("torchrun", "torch.distributed.launch", "accelerate", "deepspeed", "composer")
 """Launchers that take the last of an option that comes again (argparse)."""
 

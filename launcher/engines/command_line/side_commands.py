@@ -31,8 +31,7 @@ LEFT_OUT = "left-out-of-the-launch"
 
 _SHOWN = 60
 _IN_FULL = ("module", "ml", "spack", "ulimit", "umask", "mkdir", "nvm")
-_AFTER = ("tail", "less", "watch", "fg", "bg")
-"""Commands that only look at a launch which continues."""
+_AFTER = ("tail", "less", "watch", "fg", "bg")  # commands that only look at a launch which continues
 
 LOG_FILTERS = names("tee cat grep egrep sed awk ts tail head less logger rotatelogs")
 """Programs that only show or keep what a launch prints: `| grep --line-buffered loss`."""
@@ -67,8 +66,7 @@ SHELL_SCRIPT = re.compile(r"(?:^|[\s/])[\w.-]+\.sh(?=\s|$)")
 TEXT_OPTION = re.compile(r"-[a-zA-Z]*c")
 _BETWEEN = re.compile(r"[;&|\n`]|\$\(")
 _OF_SUDO = re.compile(r"-[EHnS]+|--preserve-env")
-_OF_PERSON = re.compile(r"-[il]+|--login")
-"""Options of a shell that waits for a person."""
+_OF_PERSON = re.compile(r"-[il]+|--login")  # options of a shell that waits for a person
 
 _RUNS = [[name, "run"] for name in ("uv", "poetry", "pixi", "pdm", "pipenv", "rye")]
 _STARTS = re.compile(r"train|run|launch|tune|eval|test|main|start", re.IGNORECASE)

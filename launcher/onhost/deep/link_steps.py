@@ -8,8 +8,7 @@ from .schedule import Pair, pair_rounds, pairs_to_repeat, partner_of
 
 REDUCTIONS = 20
 EXCHANGES, FEWEST = 10, 4
-PAIR_S = 0.6
-"""Time for the exchanges of one pair, which are fewer over a slow link."""
+PAIR_S = 0.6  # time for the exchanges of one pair, which are fewer over a slow link
 PINGS = 20
 REPEATS = 3
 WALL = WallClock()

@@ -8,8 +8,7 @@ from typing import Any
 from .devices import time_once
 from .sensors import Sensors
 
-WINDOWS = 20
-"""Rates of a step, one per window of its time."""
+WINDOWS = 20  # rates of a step, one per window of its time
 SEEDS = (1, 2, 3, 4)
 DIGEST_SIZE = {"cpu": 256, "gpu": 2048}
 COPIES = 20

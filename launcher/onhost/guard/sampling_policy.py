@@ -5,16 +5,13 @@ import time
 FIRST_SAMPLES = 3
 FIRST_LOOKS = 12
 SAMPLE_EVERY = 25
-LONGEST_S = 10.0
-"""A sample is taken after so long whatever it costs."""
+LONGEST_S = 10.0  # a sample is taken after so long whatever it costs
 VALUES_SHARE = 0.0004
 DTYPES_SHARE = 0.0002
 STEPS_SHARE = 0.0008
 """Shares of a training's time that checks of values, of all dtypes, and the rest may take after a while."""
-SHORT_STEP_S = 0.2
-"""Of shorter steps, those that are not checked are counted alone."""
-_BURST_S = 0.2
-"""What they may take before: values go wrong early as a rule."""
+SHORT_STEP_S = 0.2  # of shorter steps, those that are not checked are counted alone
+_BURST_S = 0.2  # what they may take before: values go wrong early as a rule
 
 
 class TimeBudget:

@@ -4,8 +4,7 @@ import os
 import sys
 from types import TracebackType
 
-OUR_MODULES = "gpulaunch_"
-"""Prefix of gpulaunch's own modules in tracebacks; users' files are absolute."""
+OUR_MODULES = "gpulaunch_"  # prefix of gpulaunch's own modules in tracebacks; users' files are absolute
 
 
 def innermost(error: BaseException) -> BaseException:

@@ -29,8 +29,7 @@ from launcher.remote.shards.frames import (
 from launcher.transports.base import Closing
 from preflight.facts.host import HostFacts, Reach
 
-_BACKLOG = 64
-"""Answers of each shard that may wait to be decoded before the shard waits too."""
+_BACKLOG = 64  # answers of each shard that may wait to be decoded before the shard waits too
 _END_S = 5.0
 
 # The modules are found where this process found them, whatever the working directory and PYTHONPATH hold:

@@ -2,8 +2,7 @@
 
 import os
 
-FEWEST_HOSTS = 512
-"""From this number on several interpreters gain more than they take to start."""
+FEWEST_HOSTS = 512  # from this number on several interpreters gain more than they take to start
 SHARD_WIDTH = 128
 """Hosts that one shard speaks to at once: an agent takes a second or two, its connection 4 ms of CPU and
 0.15 MiB."""

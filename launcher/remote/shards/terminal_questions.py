@@ -6,8 +6,7 @@ from functools import partial
 
 from launcher.transports.base import Confirm, OpenOptions, Prompt
 
-CLIENT = -1
-"""This process as one that asks; shards have their numbers."""
+CLIENT = -1  # this process as one that asks; shards have their numbers
 
 
 class SharedAnswers:

@@ -15,10 +15,8 @@ _LOG_FROM = 50.0
 _HEADROOM = 0.05
 MOST_POINTS = 1600
 """Points that are drawn: of a share of a longer series its lowest and highest, so that no peak is lost."""
-HUES = 8
-"""Series with a colour of their own; more are drawn faintly, with their mean on top."""
-SHARES, SHARES_OF_MANY = 280, 160
-"""Points of a curve where each stands for a share of the series."""
+HUES = 8  # series with a colour of their own; more are drawn faintly, with their mean on top
+SHARES, SHARES_OF_MANY = 280, 160  # points of a curve where each stands for a share of the series
 Aggregate: TypeAlias = Callable[[Sequence[float]], float]
 _SMOOTH_FROM = 80
 _LABEL_WIDTH = 8.0

@@ -8,12 +8,10 @@ from launcher.report.html.escape import text
 from launcher.report.preflight_page.sparkline import render_sparkline
 from launcher.text import count_noun, group_alike, spell_duration
 
-_MOST_STRIPS = 64
-"""Of one value; the slowest. The JSON in the page has all."""
+_MOST_STRIPS = 64  # of one value; the slowest. The JSON in the page has all.
 _MOST_MEMBERS = 64
 _MOST_PAIRS = 64
-_MOST_MATRICES = 24
-"""One is of the nodes, and each node with several GPUs has one of its own."""
+_MOST_MATRICES = 24  # one is of the nodes, and each node with several GPUs has one of its own
 _MOST_DOTS = 60
 _WIDTH, _MARGIN, _HEIGHT = 240.0, 5.0, 16.0
 _VERDICTS = {

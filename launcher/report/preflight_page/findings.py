@@ -14,8 +14,7 @@ from preflight.checks.finding import Severity
 from preflight.checks.runner import load_checks
 from preflight.frozen import dataclass
 
-_MOST_GROUPS = 60
-"""Groups of one code that are written out; the JSON in the page has the others."""
+_MOST_GROUPS = 60  # groups of one code that are written out; the JSON in the page has the others
 _MOST_SUBJECTS = 16
 
 

@@ -11,8 +11,7 @@ from preflight.facts.gpu import Gpu
 from preflight.facts.missing import Missing
 from preflight.frozen import dataclass
 
-_STEPS = (5, 25, 50, 75)
-"""Percent of memory in use from which on a square has the next colour."""
+_STEPS = (5, 25, 50, 75)  # percent of memory in use from which on a square has the next colour
 _BAD = (Severity.CRITICAL, Severity.UNKNOWN)
 
 

@@ -11,10 +11,8 @@ from preflight.frozen import dataclass
 
 MOST_COLUMNS = 64
 _MOST_FAILURES = 60
-Target = tuple[str, int]
-"""A host and a port of it."""
-Column = tuple[Target, ...]
-"""Targets of which all connects ended alike."""
+Target = tuple[str, int]  # a host and a port of it
+Column = tuple[Target, ...]  # targets of which all connects ended alike
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,10 +41,8 @@ _NO_TERMINAL = "there is no terminal to ask for its passphrase"
 _ASKS_AT_TERMINAL = "; or run gpulaunch at a terminal, where it asks for the passphrase"
 _NO_PROMPT = "not asked for, there is no terminal"
 _PUBLIC = ".pub"
-_Loaded: TypeAlias = "tuple[paramiko.PKey, ...] | str"
-"""Keys, or why there is none."""
-_Offer: TypeAlias = "tuple[str, paramiko.PKey]"
-"""A key, and what to call it in a message."""
+_Loaded: TypeAlias = "tuple[paramiko.PKey, ...] | str"  # keys, or why there is none
+_Offer: TypeAlias = "tuple[str, paramiko.PKey]"  # a key, and what to call it in a message
 
 
 @dataclass(slots=True)

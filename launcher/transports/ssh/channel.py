@@ -12,8 +12,7 @@ _PACKET = (1 << 15) - 64
 """As much as paramiko puts into one packet for sshd; of more it would copy the rest once for each packet."""
 _GONE = (OSError, EOFError, paramiko.SSHException)
 """What paramiko raises where the connection has broken; reading does too, for it grants the host room."""
-_STALLED_S = 60.0
-"""A command that reads none of its input for this long is not going to."""
+_STALLED_S = 60.0  # a command that reads none of its input for this long is not going to
 
 
 class SshStream:

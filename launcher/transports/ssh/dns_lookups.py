@@ -29,12 +29,10 @@ _MOST_ASKS = 3
 _LATE = 0.2
 """Part of the time-out after which a question is taken for lost, where the name server answers others, and
 from which on a failure is the resolver's own, not the name server's."""
-_PAUSE_S = 0.5
-"""Before a name that failed for the moment is asked about again."""
+_PAUSE_S = 0.5  # before a name that failed for the moment is asked about again
 _SHARE = 0.8
 """Of what a name server that loses questions has answered in a second: the pace at which it is asked then."""
-_FASTER = 0.8
-"""Factor of the time between two questions, in each second without a loss."""
+_FASTER = 0.8  # factor of the time between two questions, in each second without a loss
 _UNPACED_S = 0.001
 
 

@@ -39,8 +39,7 @@ from launcher.transports.ssh.ssh_command import ssh_words
 
 _REACH_TIMEOUT_S = 6.0
 """Kernels ask again after 1 and 3 s, and WireGuard after 5: an answer that comes at all has come by then."""
-_STEP_TIMEOUT_S = 10.0
-"""For a host that has answered, and may be busy."""
+_STEP_TIMEOUT_S = 10.0  # for a host that has answered, and may be busy
 
 _DEEPEST_JUMP = 8
 _MOST_GUESSES = 8  # each is compared with every listed name

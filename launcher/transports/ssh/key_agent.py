@@ -11,8 +11,7 @@ from paramiko.agent import AgentSSH
 from launcher.local.home import at_home
 from launcher.transports.base import Endpoint
 
-AGENT_TIMEOUT_S = 60.0
-"""A key in a security token waits for its owner's touch."""
+AGENT_TIMEOUT_S = 60.0  # a key in a security token waits for its owner's touch
 
 
 class KeyAgent:

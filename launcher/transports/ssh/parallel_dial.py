@@ -21,8 +21,7 @@ _starting = threading.Lock()
 # At the end of this process it says which hosts are still waited for.
 logging.getLogger("asyncio").setLevel(logging.CRITICAL + 1)
 
-_PEEK = 4096
-"""Bytes without the end of a line after which a greeting is left to who reads it."""
+_PEEK = 4096  # bytes without the end of a line after which a greeting is left to who reads it
 
 
 class Dialler:

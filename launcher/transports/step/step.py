@@ -18,8 +18,7 @@ from launcher.transports.step.stream import StepStream
 from launcher.transports.step.wire import KeptTexts, Message, MessageReader, message, run_message
 from preflight import regex as re
 
-START_S = 60.0
-"""For srun to create the step and every task's interpreter to start, on a busy controller too."""
+START_S = 60.0  # for srun to create the step and every task's interpreter to start, on a busy controller too
 _STALLED_S = 60.0
 _END_S = 10.0
 _KEPT = 1 << 14

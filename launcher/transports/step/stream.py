@@ -8,13 +8,11 @@ from collections.abc import Callable
 from launcher import safe_json
 from launcher.errors import ConnectionLost, ProgramNotStarted
 
-WINDOW = 1 << 20
-"""Bytes of input that a program has not read yet, at most."""
+WINDOW = 1 << 20  # bytes of input that a program has not read yet, at most
 PART = 1 << 19
 """Bytes of input in one message, at most. What is written to a stream is always cut at the same places, so
 that the parts for one node are those for the others: tasks keep them, and each travels once."""
-GRANT = 1 << 18
-"""Bytes taken after which the task hears that there is room for more."""
+GRANT = 1 << 18  # bytes taken after which the task hears that there is room for more
 _CHUNK = 1 << 16
 _STALLED_S = 60.0
 _NOT_FOUND, _NOT_EXECUTABLE = 127, 126

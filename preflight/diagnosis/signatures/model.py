@@ -7,8 +7,7 @@ from functools import cache, cached_property
 from preflight import regex as re
 from preflight.frozen import dataclass
 
-MIN_LITERAL = 4
-"""Characters that a literal must have to be worth looking for before the pattern is tried."""
+MIN_LITERAL = 4  # characters that a literal must have to be worth looking for before the pattern is tried
 # What of a pattern matters to where it may be split: escapes and classes whole, groups and bars.
 _TOKEN = re.compile(r"\\.|\[\^?\]?(?:[^\]\\]|\\.)*\]|[()|]", re.DOTALL)
 _PLAIN = re.compile(r"(?:[^\\.^$|()\[?*+{]|\\[^a-zA-Z0-9])+", re.DOTALL)

@@ -90,8 +90,7 @@ _SINCE_387 = _ALWAYS | {"hw_thermal", "hw_power_brake", "sw_thermal"}
 _LATER = frozenset({"hw_thermal", "hw_power_brake", "display_clocks"})
 _BELOW = ("sync_boost", "unknown")
 """Words of which drivers print one below the first four, even where they print none of the later ones."""
-ASKED = "@asked"
-"""Key of a group of which only some reasons were asked for."""
+ASKED = "@asked"  # key of a group of which only some reasons were asked for
 
 
 def throttle(gpu: Json) -> Any:

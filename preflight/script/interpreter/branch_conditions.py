@@ -16,10 +16,8 @@ MAYBE = "unknown condition"
 FINALLY = "finally"
 ONE_RANK = "beside the branch of several ranks"
 UNCALLED = "uncalled"
-UNREACHED = "unreached "
-"""With the name after it: what a reading that came upon no training reads besides."""
-SPAWNED = "spawned"
-"""Of what runs in processes that the script starts."""
+UNREACHED = "unreached "  # with the name after it: what a reading that came upon no training reads besides
+SPAWNED = "spawned"  # of what runs in processes that the script starts
 SPAWNED_RANK = "spawned with a rank"
 """Of what runs in each of several such processes, which are given their ranks."""
 OF_SOME = frozenset({RANK_0, OTHER_RANKS, BY_RANK, ONE_PROCESS, ONE_RANK, CPU})
@@ -66,8 +64,7 @@ _OF_PLACES = re.compile(
     r"rank|main|master|process|zero|count|world|gpu|proc|distributed_type|cuda|should_save"
 )
 """Names without which a condition is of none of these forms: most need not be written out as text."""
-_NAMES = "gpulaunch_names"
-"""Where a condition keeps the names in it."""
+_NAMES = "gpulaunch_names"  # where a condition keeps the names in it
 
 
 _OF_RANKS = frozenset(

@@ -11,8 +11,7 @@ from dataclasses import field
 from preflight.frozen import dataclass
 from preflight.script.interpreter.values import UNKNOWN, Const, Element, Map, OneOf, Ref, Seq, Value, is_none
 
-SAME = 2
-"""Calls with the same arguments that are followed: each loop is read twice."""
+SAME = 2  # calls with the same arguments that are followed: each loop is read twice
 _BARREN = 2
 """Calls in a row without an event and without a result after which a function is taken to have neither."""
 _NOT_FOLLOWED = 0.0, UNKNOWN

@@ -12,8 +12,7 @@ _HEADER = re.compile(r"\s*\[{1,2}\s*([^\]\n]+?)\s*\]{1,2}\s*(?:[#;].*)?")
 _KEY = re.compile(r"\s*([\w.\"'-]+)\s*[=:]")
 
 
-Locate = Callable[[int, int], CodeLocation]
-"""Returns the place of a line and column of a text."""
+Locate = Callable[[int, int], CodeLocation]  # returns the place of a line and column of a text
 
 
 def parsed_sections(text: str, path: str, locate: Locate) -> Value:

@@ -27,8 +27,7 @@ def context_kinds(it: Interpreter, node: ast.expr, value: Value) -> tuple[str, .
 
 
 SUPPRESS = "contextlib.suppress"
-STACK = "exit stack"
-"""The kind of a contextlib.ExitStack: what enters it stays open to the end of its block."""
+STACK = "exit stack"  # the kind of a contextlib.ExitStack: what enters it stays open to the end of its block
 _OF_RANK_0 = re.compile(r"rank_?(?:zero|0)|main_process|master|is_main|first_rank|main_only", re.IGNORECASE)
 
 

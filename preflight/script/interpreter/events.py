@@ -75,8 +75,7 @@ class ScriptEvent:
         return self.place if self.call is None else self.call.at(keyword)
 
 
-OWN_STEP = "own"
-"""Of a step by an optimizer of the script: what it does to which dtypes only its class knows."""
+OWN_STEP = "own"  # of a step by an optimizer of the script: what it does to which dtypes only its class knows
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,10 +38,8 @@ from preflight.script.interpreter.values import (
     truth,
 )
 
-_VALUE = "gpulaunch_value"
-"""Where a constant's node keeps its value."""
-_MAX_OBJECTS = 4
-"""Objects that a comprehension goes over one by one; what is done to more is read once."""
+_VALUE = "gpulaunch_value"  # where a constant's node keeps its value
+_MAX_OBJECTS = 4  # objects that a comprehension goes over one by one; what is done to more is read once
 _MAX_WRITTEN = 200
 """Items of one list or dict in the text that are read: longer ones are names of classes, words, colours."""
 

@@ -19,10 +19,8 @@ from preflight.script.interpreter.values import (
     text_of,
 )
 
-_STORE = -2
-"""The thing on the heap that holds what the script gives hydra's ConfigStore, by group and name."""
-_MAX_DEPTH = 3
-"""Lists of defaults in one another that are followed."""
+_STORE = -2  # the thing on the heap that holds what the script gives hydra's ConfigStore, by group and name
+_MAX_DEPTH = 3  # lists of defaults in one another that are followed
 
 
 def config_store(it: Interpreter, call: Call) -> Value:

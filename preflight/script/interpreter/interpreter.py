@@ -366,8 +366,7 @@ class Interpreter:
         return next((name for name in names if self.library.class_kind(name) or is_named_trainer(name)), "")
 
 
-CallModel: TypeAlias = Callable[[Interpreter, Call], Value]
-"""What calling a function of a library gives."""
+CallModel: TypeAlias = Callable[[Interpreter, Call], Value]  # what calling a function of a library gives
 MethodModel: TypeAlias = Callable[[Interpreter, Ref | Element, Call], Value]
 ConstructorModel: TypeAlias = Callable[[Interpreter, Ref, str, Call], None]
 """What a class of a library, by its name, makes of a new object."""

@@ -16,8 +16,7 @@ from preflight.script.syntax_trees import walk
 
 _LOOP_PASSES = 2
 """What a loop does once may change what it does the next time. In a repeated loop, one inside runs once."""
-_MAX_UNROLLED = 6
-"""Turns that are read one by one, those of loops in loops multiplied."""
+_MAX_UNROLLED = 6  # turns that are read one by one, those of loops in loops multiplied
 _MAX_FILLED = 64
 """Those of a loop that only gives an object or a dict its values, as that over a configuration does."""
 

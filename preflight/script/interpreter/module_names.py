@@ -6,8 +6,7 @@ from preflight.script.interpreter.events import ModuleName
 from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.values import text_of
 
-_MAX_MODULES = 16
-"""Modules that may have such a name and are read, at most."""
+_MAX_MODULES = 16  # modules that may have such a name and are read, at most
 _MAX_DEPTH = 4
 
 

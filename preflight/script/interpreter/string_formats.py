@@ -8,8 +8,7 @@ from preflight.facts.script import CodeLocation
 from preflight.script.bounds import MAX_TEXT
 from preflight.script.interpreter.values import UNKNOWN, Const, Device, Map, RankValue, Seq, Value, is_by_rank
 
-_MAX_MADE = 4 * MAX_TEXT
-"""No longer text is made; what is longer than MAX_TEXT is reported where it is held."""
+_MAX_MADE = 4 * MAX_TEXT  # no longer text is made; what is longer than MAX_TEXT is reported where it is held
 _PERCENT = re.compile(r"%(?:\((\w+)\))?([sdi%])")
 
 

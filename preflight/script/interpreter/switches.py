@@ -29,8 +29,7 @@ def note_off(it: Interpreter, value: Value) -> None:
         it.closed[it.option_places[value.place].lstrip("-").replace("-", "_")] = None
 
 
-_MATTERS = "gpulaunch_matters"
-"""Where the first node of a branch keeps whether the branch may matter."""
+_MATTERS = "gpulaunch_matters"  # where the first node of a branch keeps whether the branch may matter
 
 
 def note_closed(it: Interpreter, test: ast.expr, branch: Sequence[ast.stmt | ast.expr]) -> None:

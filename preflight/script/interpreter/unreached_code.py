@@ -22,12 +22,9 @@ from preflight.script.interpreter.values import Class, Func, Value
 from preflight.script.library_names import TRAINS
 from preflight.script.source import Source, used_by_program
 
-_MAX_READ = 12
-"""Functions and classes that are read so, at most."""
-_MAX_ALIKE = 4
-"""Classes of which any may be the one whose method is called."""
-_MAX_STEPS = 100_000
-"""Work for all of them."""
+_MAX_READ = 12  # functions and classes that are read so, at most
+_MAX_ALIKE = 4  # classes of which any may be the one whose method is called
+_MAX_STEPS = 100_000  # work for all of them
 _OF_TRAINING = frozenset(
     {
         *("backward", "manual_backward", "zero_grad", "GradScaler", "init_process_group", "DataParallel"),

@@ -11,11 +11,9 @@ from preflight.script.library_names import KNOWN_ROOTS
 
 Scalar: TypeAlias = str | int | float | bool | bytes | None
 
-MAX_ALTERNATIVES = 8
-"""More possible values than this are as good as unknown."""
+MAX_ALTERNATIVES = 8  # more possible values than this are as good as unknown
 
-GIVEN = "os.environ of a rank."
-"""Before the name of a variable that each launch sets, to what is not known."""
+GIVEN = "os.environ of a rank."  # before the name of a variable that each launch sets, to what is not known
 
 
 @dataclass(frozen=True, slots=True)
@@ -305,8 +303,7 @@ def place_of(value: Value | None) -> CodeLocation | None:
     return value.place if isinstance(value, (Const, Dtype, Device)) else None
 
 
-_MAX_LOOKED_AT = 8
-"""Items of a list that are asked whether they differ from rank to rank."""
+_MAX_LOOKED_AT = 8  # items of a list that are asked whether they differ from rank to rank
 
 
 def is_by_rank(value: Value | None) -> bool:

@@ -35,8 +35,7 @@ from preflight.script.interpreter.values import (
 )
 
 _MAX_ITEMS = 64
-_MAX_LITERAL = 4096
-"""Characters of a text that is read as a literal."""
+_MAX_LITERAL = 4096  # characters of a text that is read as a literal
 _TYPES: dict[str, tuple[type, ...]] = {
     "builtins.str": (str,),
     "builtins.int": (int,),

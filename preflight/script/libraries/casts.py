@@ -25,8 +25,7 @@ from preflight.script.interpreter.values import (
 _MAX_MEMBERS = 60
 _ASIDE = re.compile(r"teacher|reference|(^|_)ref(_|$)|ema|target|(^|_)vae|text_enc|frozen|momentum")
 
-OWN_DTYPE = "own"
-"""The dtype that `next(model.parameters()).dtype` reads: of one parameter, not of all."""
+OWN_DTYPE = "own"  # the dtype that `next(model.parameters()).dtype` reads: of one parameter, not of all
 
 
 EACH = "each module"

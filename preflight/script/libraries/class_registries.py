@@ -24,8 +24,7 @@ from preflight.script.interpreter.values import (
     text_of,
 )
 
-_MAX_DEPTH = 4
-"""Configurations in one another that are built."""
+_MAX_DEPTH = 4  # configurations in one another that are built
 _ENTRY = "entry "
 
 

@@ -19,8 +19,7 @@ from preflight.script.interpreter.values import (
     heap_id,
 )
 
-FORWARD_OF_ONE = "forward of one rank"
-"""Note of where rank 0 alone calls the model inside of DDP."""
+FORWARD_OF_ONE = "forward of one rank"  # note of where rank 0 alone calls the model inside of DDP
 AROUND = "forward around the wrapper"
 """Note of where training calls the model inside of DDP, which then exchanges no gradients."""
 PACKAGES = ("torch.distributed", "deepspeed.comm")

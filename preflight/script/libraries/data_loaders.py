@@ -74,8 +74,7 @@ def _sampler(it: Interpreter, ref: Ref, name: str, call: Call) -> None:
     it.change(ref.id, divides=TRUE, reshuffles=reshuffles, rank=rank)
 
 
-ONE_EPOCH = "one epoch"
-"""What is said of a call of set_epoch with a constant, or before the loop over epochs."""
+ONE_EPOCH = "one epoch"  # what is said of a call of set_epoch with a constant, or before the loop over epochs
 
 
 def _set_epoch(it: Interpreter, owner: Ref | Element, call: Call) -> Value:

@@ -31,8 +31,7 @@ _OF_ONE_PROCESS = (
     *("tempfile.mkdtemp", "tempfile.TemporaryDirectory", "tempfile.NamedTemporaryFile"),
 )
 """What gives each process another value: paths that are made of it are not those of another rank."""
-_VARIABLES = -1
-"""The thing on the heap that holds what the script has put into variables."""
+_VARIABLES = -1  # the thing on the heap that holds what the script has put into variables
 
 
 _SET_BY_LAUNCHES = re.compile(

@@ -29,8 +29,7 @@ from preflight.script.interpreter.values import (
 from preflight.script.libraries.environment import launch_precision
 from preflight.script.library_names import is_arguments_class, is_trl_config
 
-TRL_DEFAULT_SINCE = (0, 20)
-"""trl from this version sets bf16 = not fp16 where bf16 is not given."""
+TRL_DEFAULT_SINCE = (0, 20)  # trl from this version sets bf16 = not fp16 where bf16 is not given
 
 _PRECISIONS = ("fp16", "bf16")
 _SWITCHES = (*_PRECISIONS, "use_cpu")

@@ -45,8 +45,7 @@ from preflight.script.libraries.collectives import note_forward, note_state_dict
 from preflight.script.libraries.gradient_scale import note_limit
 from preflight.script.library_names import TORCH_DTYPES
 
-TENSOR_DTYPE = "__tensor_dtype__"
-"""Key of the Map that represents a tensor of known dtype."""
+TENSOR_DTYPE = "__tensor_dtype__"  # key of the Map that represents a tensor of known dtype
 
 _PARTS = (
     *("get_classifier", "get_input_embeddings", "get_output_embeddings", "get_submodule", "get_encoder"),

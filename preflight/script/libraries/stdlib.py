@@ -152,8 +152,7 @@ _MAPPINGS = (
 """Dictionaries, most of them with their entries as attributes."""
 
 
-_OF_A_CLASS = 4
-"""Arguments of type.__new__() that makes a class; an object is made of its class alone."""
+_OF_A_CLASS = 4  # arguments of type.__new__() that makes a class; an object is made of its class alone
 
 
 def _super(it: Interpreter, _call: Call) -> Value:

@@ -18,8 +18,7 @@ from preflight.script.syntax_trees import walk
 
 _ALONE = "alone in "
 _IN = "rank 0 takes part in "
-OTHERS = "others take part"
-"""Note of what the other ranks take part in, in a branch without rank 0."""
+OTHERS = "others take part"  # note of what the other ranks take part in, in a branch without rank 0
 _LEFT = "rank 0 left out of "
 _PARTED = "by rank in some way"
 _GROUPS = "groups of all ranks"

@@ -41,10 +41,8 @@ _DIVIDES = re.compile(
     re.IGNORECASE,
 )
 """Names in a script's code of functions and libraries that give ranks unlike data without a sampler."""
-_OLD_PREFETCH = Const(2)
-"""prefetch_factor's default before torch 2.0, which allowed it without workers."""
-_MAX_DEPTH = 3
-"""Datasets in one another that are looked into."""
+_OLD_PREFETCH = Const(2)  # prefetch_factor's default before torch 2.0, which allowed it without workers
+_MAX_DEPTH = 3  # datasets in one another that are looked into
 _SAMPLER_FIX = (
     "sampler = DistributedSampler(dataset); DataLoader(dataset, sampler=sampler), without shuffle=True; "
     "sampler.set_epoch(epoch) before each epoch"

@@ -6,8 +6,7 @@ from preflight.facts.script import CodeLocation
 from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.rules.unused_code import code_lines, unused_lines
 
-UNSEEN = CodeLocation("", 0)
-"""The owner of a call that is not known."""
+UNSEEN = CodeLocation("", 0)  # the owner of a call that is not known
 
 
 def note_call(it: Interpreter, method: str, owner: CodeLocation | None, place: CodeLocation) -> None:

@@ -126,8 +126,7 @@ def _is_of_its_own(it: Interpreter, part: HeapObject) -> bool:
     return not known or "rank" in made or any(map(is_by_rank, part.attrs.values()))
 
 
-_REPLACES = re.compile(r"\[[\"']params[\"']\] *=|add_param_group")
-"""What gives an optimizer other parameters."""
+_REPLACES = re.compile(r"\[[\"']params[\"']\] *=|add_param_group")  # what gives an optimizer other parameters
 
 
 @rule("R407", "sharded", "step", "scaler step")

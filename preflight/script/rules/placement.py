@@ -34,8 +34,7 @@ _MAP_FIX = 'remove device_map, or device_map={"": PartialState().process_index}'
 _MADE = "device made "
 _NAMED_BY_DDP = "device named by ddp"
 _SEEN_GPUS = "visible devices"
-_OWN_GPU = "own gpu"
-"""A rank that sees one GPU only, chosen by its rank: to this rank it is GPU 0."""
+_OWN_GPU = "own gpu"  # a rank that sees one GPU only, chosen by its rank: to this rank it is GPU 0
 _SPREAD = frozenset({"auto", "balanced", "balanced_low_0", "sequential"})
 
 

@@ -40,8 +40,7 @@ _NODES = ("num_nodes", "numNodes", "instance_count", "RoleReplicas")
 _PER_NODE = ("process_count_per_instance", "numProcPerNode", "nprocPerNode")
 """Of Azure ML's `distribution:`, of Kubeflow's Trainer, of its PyTorchJob."""
 
-ASKED = "ASKED_BY_KEY"
-"""Of a variable that is a key: `ASKED_BY_KEY_nodes_num_nodes`."""
+ASKED = "ASKED_BY_KEY"  # of a variable that is a key: `ASKED_BY_KEY_nodes_num_nodes`
 
 _TASK_OF_DSTACK = re.compile(r"type:[ ]*[\"']?task[\"']?[ ]*(?:#.*)?")
 _POOLS_OF_VERTEX = re.compile(r"[ ]*workerPoolSpecs:[ ]*(?:#.*)?")

@@ -2,8 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-_MOST_LEVELS = 30
-"""Of mappings around a command; no manifest has more."""
+_MOST_LEVELS = 30  # of mappings around a command; no manifest has more
 
 
 def mapping_around(lines: Sequence[str], line: int, indent: int) -> range:

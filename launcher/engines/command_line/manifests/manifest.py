@@ -49,16 +49,13 @@ _INPUT = re.compile(
 """Of Azure ML, and the variables of a Taskfile, `{{.GPUS}}`, and of Ansible, `{{ gpus }}`."""
 
 _GIVEN_ELSE = re.compile(rf"\{{\{{[ ]*\.\w+{_ELSE}[ ]*\}}\}}")
-_TASK = re.compile(r"task:[ ]+([\w:-]+)[ ]*\Z")
-"""Another task of a Taskfile, among its commands."""
+_TASK = re.compile(r"task:[ ]+([\w:-]+)[ ]*\Z")  # another task of a Taskfile, among its commands
 
-_TYPED = {"CLI_ARGS": ""}
-"""What a person types behind the name of a task."""
+_TYPED = {"CLI_ARGS": ""}  # what a person types behind the name of a task
 
 _INPUTS = re.compile(r"(?P<indent>[ ]*)(?:inputs|vars):[ \t]*(?:#.*)?")
 _GIVEN = re.compile(r"[ ]*(?P<name>\w+):(?:[ \t]+(?P<value>[^#\s]+(?:[ \t]+[^#\s]+)*)?)?[ \t]*(?:#.*)?")
-_DEFAULTS = ("value", "default")
-"""Of an input of Azure ML that has a type."""
+_DEFAULTS = ("value", "default")  # of an input of Azure ML that has a type
 
 _NO_VALUE = ("null", "~")
 _TEXT_KEYS = ("run", "script", "commands", "cmds", "cmd")

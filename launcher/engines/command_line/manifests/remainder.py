@@ -37,14 +37,11 @@ _CALLED = {
 }
 """What keys are called in what their readers make of them."""
 
-_COUNTED_WITH = {"replicas": "_parallelism"}
-"""A key that multiplies another one."""
+_COUNTED_WITH = {"replicas": "_parallelism"}  # a key that multiplies another one
 
-_MOST_PLACES = 50
-"""Of one command, which are looked around."""
+_MOST_PLACES = 50  # of one command, which are looked around
 
-_SHORT = 4
-"""A value with as many characters may be in a sentence by chance."""
+_SHORT = 4  # a value with as many characters may be in a sentence by chance
 
 
 def unread_of_manifest(

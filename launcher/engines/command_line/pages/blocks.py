@@ -33,8 +33,7 @@ _OPTION = re.compile(r"[ \t]+:[\w-]+:.*")
 _OTHER = ("python", "py", "json", "toml", "text", "txt", "output", "log", "ini", "latex", "cpp", "c")
 """Languages of blocks that hold no command."""
 
-_MANIFEST = ("yaml", "yml")
-"""A file of settings, where it has no launch."""
+_MANIFEST = ("yaml", "yml")  # a file of settings, where it has no launch
 
 _PRINTED = re.compile(
     r"(?:[^\n]*\d%\||\s*\{'\w+': -?\d|(?:\[\w+\]:?[ \t]*)?Traceback \(most recent call last\)"

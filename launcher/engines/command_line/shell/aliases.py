@@ -5,8 +5,7 @@ from collections.abc import Mapping, Sequence
 from launcher.engines.command_line.shell.words import Word
 from preflight import regex as re
 
-_WORDS = ' "$@"'
-"""Of the command, behind the text of an alias."""
+_WORDS = ' "$@"'  # of the command, behind the text of an alias
 
 
 def read_aliases(words: Sequence[Word]) -> dict[str, str]:

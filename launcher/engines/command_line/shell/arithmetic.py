@@ -52,8 +52,7 @@ _OPERATORS: dict[type[ast.AST], Callable[..., int]] = {
     ast.Eq: operator.eq,
     ast.NotEq: operator.ne,
 }
-_LARGEST = (1024, 63)
-"""Base and exponent of a power."""
+_LARGEST = (1024, 63)  # base and exponent of a power
 
 
 def evaluate_arithmetic(text: str, values: Values) -> int | None:

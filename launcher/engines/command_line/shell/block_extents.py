@@ -6,13 +6,11 @@ from launcher.errors import CommandRefused
 from preflight import regex as re
 from preflight.frozen import dataclass
 
-OPENERS = {"$(": ")", "${": "}", "$[": "]", "<(": ")", ">(": ")"}
-"""Of expansions, and what closes each."""
+OPENERS = {"$(": ")", "${": "}", "$[": "]", "<(": ")", ">(": ")"}  # of expansions, and what closes each
 
 CLOSERS = {"if": "fi", "case": "esac", "{": "}", **dict.fromkeys(("for", "while", "until", "select"), "done")}
 _CASE = re.compile(r"(?<![\w$./-])(?:case(?=[ \t]+[^\n;&|()]{1,200}[ \t\n]in\b)|esac\b)")
-_MOST_TEXTS = 50
-"""In place, within one expansion: each is a search to the end of the text."""
+_MOST_TEXTS = 50  # in place, within one expansion: each is a search to the end of the text
 
 _BEFORE_COMMAND = frozenset(("if", "elif", "then", "else", "while", "until", "do", "{", "!", "time"))
 _QUOTE, _ESCAPED_QUOTE = re.compile(r"'[^']*'"), re.compile(r"'(?:[^'\\]|\\.)*'", re.DOTALL)

@@ -27,8 +27,7 @@ from launcher.engines.command_line.tables.side_programs import PROBES
 from launcher.errors import CommandRefused
 from preflight import regex as re
 
-Command: TypeAlias = tuple[tuple[Word, ...], str]
-"""The words of a command and the operator behind it."""
+Command: TypeAlias = tuple[tuple[Word, ...], str]  # the words of a command and the operator behind it
 
 _TESTS = ("[", "[[", "test", "((")
 _ALONE = ("if", "elif", "then", "else", "while", "until", "do", "{")
@@ -44,11 +43,9 @@ _OF_HOSTS = re.compile(
 
 _NOT = (Word("!"),)
 LEAVES = ("break", "continue", "return", "exit")
-_EXCUSES = ("&&", "||", "|", "|&", "&")
-"""Behind a command that fails without an end of the text in `set -e`."""
+_EXCUSES = ("&&", "||", "|", "|&", "&")  # behind a command that fails without an end of the text in `set -e`
 
-_DEEPEST = 100
-"""Of blocks within blocks: each command asks all that are around it."""
+_DEEPEST = 100  # of blocks within blocks: each command asks all that are around it
 
 _ARGUMENT = re.compile(r"\$(?:[1-9@*]|\{[1-9@*])")
 

@@ -13,8 +13,7 @@ from launcher.engines.command_line.shell.variables import Values
 from launcher.engines.command_line.shell.words import Word
 from preflight import regex as re
 
-Answer: TypeAlias = bool | None
-"""Of a condition; None where the text does not decide it."""
+Answer: TypeAlias = bool | None  # of a condition; None where the text does not decide it
 
 Files: TypeAlias = Callable[[str], str | None]
 """The text of a small file beside the text that is read, None where there is none."""
@@ -44,8 +43,7 @@ _NUMBERS: Mapping[str, Callable[[int, int], bool]] = {
     "-ge": int.__ge__,
 }
 _TEXTS = ("=", "==", "!=", "=~", "<", ">")
-_SORTED_ALIKE = ("[0-9]*", "[a-z]*", "[A-Z]*")
-"""Texts that every language sorts alike."""
+_SORTED_ALIKE = ("[0-9]*", "[a-z]*", "[A-Z]*")  # texts that every language sorts alike
 
 _LETTERS = {
     "digit": "0-9",

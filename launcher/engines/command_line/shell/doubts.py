@@ -11,8 +11,7 @@ from launcher.engines.command_line.shell.variables import UNDECIDED, arguments_b
 from launcher.engines.command_line.shell.words import ELEMENT, Word, is_assignment
 from launcher.engines.command_line.tables import side_programs
 
-SHOWN = (Word("cat"),)
-"""What shows a text in place, where no pipe is behind it."""
+SHOWN = (Word("cat"),)  # what shows a text in place, where no pipe is behind it
 
 
 def leave_out(shell: ShellState, words: tuple[Word, ...]) -> None:

@@ -13,8 +13,7 @@ from launcher.errors import CommandRefused
 from preflight import regex as re
 
 _WRITTEN = "written by the text alone: write it on each host, where the training reads it"
-INPUT = Word("<<<", ("<<<",))
-"""In front of a command of `$(...)`, and its input behind it."""
+INPUT = Word("<<<", ("<<<",))  # in front of a command of `$(...)`, and its input behind it
 
 _PRINTERS = ("echo", "printf", "cd", "cat", "pwd")
 _NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)

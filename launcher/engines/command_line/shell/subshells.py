@@ -3,8 +3,7 @@
 from launcher.engines.command_line.shell.state import ShellState, Surroundings
 from preflight import regex as re
 
-ENDS = ("|", "|&", "&")
-"""Behind what has a shell of its own."""
+ENDS = ("|", "|&", "&")  # behind what has a shell of its own
 
 _END = re.compile(r"[ \t]*(?:\d?>{1,2}(?:&\d|[ \t]*[^\s;&|<>()]+)[ \t]*){0,3}(?:\|(?!\|)|&(?![&>]))")
 _ANY = re.compile(r"(?:\b(?:fi|done|esac)\b|\})(?:[^\n;|&]|(?<=>)&){0,300}(?:\|(?!\|)|&(?![&>]))")

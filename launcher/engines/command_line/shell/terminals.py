@@ -12,8 +12,7 @@ SENTENCE = "a run continues without its client; --detach leaves at once"
 _NEW = ("new", "new-session", "neww", "new-window")
 _SEND = ("send", "send-keys")
 _KEY = re.compile(r"[Cc]-[A-Za-z]|Enter|ENTER|KPEnter|Escape|Tab")
-_ENDED = re.compile(r"(?:\\[nr]|\\015|\^M|\s)+$")
-"""Behind a text that `screen -X stuff` types."""
+_ENDED = re.compile(r"(?:\\[nr]|\\015|\^M|\s)+$")  # behind a text that `screen -X stuff` types
 
 _LOOKS = re.compile(r"-(?:[dD]?[rRx]{1,2}|ls|list|wipe)")
 """Options of screen that show a terminal which is kept already."""

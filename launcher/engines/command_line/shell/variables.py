@@ -53,8 +53,7 @@ class Variables(dict[str, Value]):
         self.covered.clear()
 
 
-DEEPEST = 20
-"""Defaults within defaults; no person writes more."""
+DEEPEST = 20  # defaults within defaults; no person writes more
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,7 @@ ELEMENT = re.compile(
 """`NAME[KEY]=VALUE` of an array or a table."""
 
 ASSIGNMENT = re.compile(r"[A-Za-z_]\w*\+?=", re.ASCII)
-SEPARATORS = " \t\n\r\u00a0"
-"""`IFS` where a text sets none, and what pages have for a blank."""
+SEPARATORS = " \t\n\r\u00a0"  # `IFS` where a text sets none, and what pages have for a blank
 
 _MARKED = re.compile(r"\0(\d+)\0")
 

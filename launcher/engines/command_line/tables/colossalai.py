@@ -2,8 +2,7 @@
 
 from launcher.engines.command_line.options import FROM_HOSTS, FROM_PLAN, MAIN, Table, owned, refused
 
-VERSION = "0.5"
-"""The release that the rows were compared with."""
+VERSION = "0.5"  # the release that the rows were compared with
 
 COLOSSALAI = Table(
     "colossalai",

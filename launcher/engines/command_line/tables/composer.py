@@ -12,8 +12,7 @@ from launcher.engines.command_line.options import (
     refused,
 )
 
-VERSION = "0.32"
-"""The release that the rows were compared with."""
+VERSION = "0.32"  # the release that the rows were compared with
 
 
 COMPOSER = Table(

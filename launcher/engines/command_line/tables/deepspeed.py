@@ -13,8 +13,7 @@ from launcher.engines.command_line.options import (
     refused,
 )
 
-VERSION = "0.19.8"
-"""The release that the rows were compared with."""
+VERSION = "0.19.8"  # the release that the rows were compared with
 
 _LAUNCHER = "gpulaunch starts the ranks itself"
 _QUIET = "for DeepSpeed's launcher only, which does not run"

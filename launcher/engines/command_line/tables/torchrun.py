@@ -56,8 +56,7 @@ OPTIONS: tuple[LauncherOption, ...] = (
 
 TORCHRUN = Table("torchrun", OPTIONS)
 
-TUNE = Table(TUNE_RUN, OPTIONS)
-"""torchtune takes over the parser of torchrun (torchtune/_cli/run.py)."""
+TUNE = Table(TUNE_RUN, OPTIONS)  # torchtune takes over the parser of torchrun (torchtune/_cli/run.py)
 
 LAUNCH = Table(
     "torch.distributed.launch",

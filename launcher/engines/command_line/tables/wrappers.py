@@ -85,8 +85,7 @@ VALUES = {
 INSTALLS = {"--with", "-w", "--with-editable", "--with-requirements", "--script", "-s"}
 """Options of `uv run` that make an environment for one command."""
 
-SAME = {"mamba": "conda", "micromamba": "conda", "rye": "pipenv"}
-"""Tools that take the options of another."""
+SAME = {"mamba": "conda", "micromamba": "conda", "rye": "pipenv"}  # tools that take the options of another
 
 _SAID_OF = {
     "a run continues without its client; --detach leaves at once": ("nohup", "setsid", "caffeinate"),
@@ -118,8 +117,7 @@ VALUE_FLAGS = {
 OPERANDS = {"taskset": 1, "timeout": 1, "chrt": 1}
 """How many words behind the options of these programs are their own: a mask, a duration, a priority."""
 
-BATCH_SUFFIXES = (".sbatch", ".slurm", ".sh", ".bash", ".job", ".sub")
-"""How the names of batch scripts end."""
+BATCH_SUFFIXES = (".sbatch", ".slurm", ".sh", ".bash", ".job", ".sub")  # how the names of batch scripts end
 
 REFUSED: dict[str, tuple[str, str]] = {
     "sudo": (

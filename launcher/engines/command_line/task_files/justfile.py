@@ -32,8 +32,7 @@ _FROM_ENVIRONMENT = re.compile(
 )
 _QUOTED = re.compile(r"([\"'])(?P<text>[^\"'\n]*)\1")
 _COMMAND = re.compile(r"`(?P<text>[^`\n]+)`")
-_PAIR = re.compile(r"\s+(?:- )?[\w.-]+:(?:\s|$)|\s+- ")
-"""A line of YAML, whose mappings look like recipes."""
+_PAIR = re.compile(r"\s+(?:- )?[\w.-]+:(?:\s|$)|\s+- ")  # a line of YAML, whose mappings look like recipes
 
 _OF_MAKE = re.compile(
     r"\$\((?:shell|or|and|if|wildcard|patsubst|abspath|notdir)[ \t]|\$\((?P<name>[A-Za-z_]\w*)\)"

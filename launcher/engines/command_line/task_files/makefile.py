@@ -38,8 +38,7 @@ _OF_TARGET = re.compile(
 _UNREAD = "it has variables and rules that gpulaunch does not read"
 _TO_ALL = re.compile(r"^(?:export[ \t]*(?:#[^\n]*)?|\.EXPORT_ALL_VARIABLES[ \t]*:.*)$", re.MULTILINE)
 _ONE_SHELL = re.compile(r"^\.ONESHELL[ \t]*:", re.MULTILINE)
-_TARGET_NAME = re.compile(r"[a-z][\w-]*", re.ASCII)
-"""Of a task, not of a file."""
+_TARGET_NAME = re.compile(r"[a-z][\w-]*", re.ASCII)  # of a task, not of a file
 
 _SILENT = re.compile(r"^\t[@-]{1,2}[ \t]*", re.MULTILINE)
 _CONDITION = re.compile(
@@ -112,8 +111,7 @@ def _with_defined(text: str) -> str:
     return _ALONE.sub(lambda one: filled.get(one["name"], one[0]), text, _MOST)
 
 
-_OWN_NAME = re.compile(r"(?<!\$)\$(?:@|\(@\)|\{@\})")
-"""The name of a recipe's own target."""
+_OWN_NAME = re.compile(r"(?<!\$)\$(?:@|\(@\)|\{@\})")  # the name of a recipe's own target
 
 
 def _own_variables(target: str, head: str) -> list[str]:

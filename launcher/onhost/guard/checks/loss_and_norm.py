@@ -11,8 +11,7 @@ from ..tensors import local
 from ..training_state import TrainingState
 from ..violation import Violation
 
-KEPT = 250
-"""Values of a GPU kept until a sample or the last of them sends them."""
+KEPT = 250  # values of a GPU kept until a sample or the last of them sends them
 
 
 class LossMonitor:

@@ -27,8 +27,7 @@ from ..run_dir import CLIENT_PACK, SUPERVISOR_LOG
 POLL_S = 0.5
 QUIET_S = 10.0
 """A client that lives is heard every second, and has asked for the lock this long after its last word."""
-PYTHON = (3, 11)
-"""What the client needs; the supervisor itself is content with less."""
+PYTHON = (3, 11)  # what the client needs; the supervisor itself is content with less
 NEWER = range(14, PYTHON[1] - 1, -1)
 START = (
     "import sys; sys.path.insert(0, sys.argv[1]); from launcher.restart.on_host import main; sys.exit(main())"

@@ -37,8 +37,7 @@ from ..run_dir import (
 MOST_READ = 100  # the newest ones, by the time in their names
 _REHEARSAL = "GPULAUNCH_REHEARSE"
 RESERVE_BYTES = 64 << 10
-UNFINISHED = re.compile(r"\..+\.[0-9a-f]{8}\.\d+")
-"""A run directory that is being filled."""
+UNFINISHED = re.compile(r"\..+\.[0-9a-f]{8}\.\d+")  # a run directory that is being filled
 UNFINISHED_S = 3600.0  # after which nothing fills it any more
 MEMORY_ONLY = ("files", "rank_source", "env", "restart_order")
 """Of the spec: what is in files of its own, and what may be secret."""
