@@ -51,7 +51,9 @@ class Parser:
             if self._most_words > MAX_WORDS:
                 raise ValueError(f"too large: more than {MAX_WORDS} words and signs in all")
             with no_collections():
-                self._trees[path, text] = self._tree(path, text)
+                tree = self._tree(path, text)
+                _refuse_misplaced(path, tree)
+                self._trees[path, text] = tree
         return self._trees[path, text]
 
     def _tree(self, path: str, text: str) -> ast.Module:
@@ -119,6 +121,28 @@ def walk(tree: ast.AST) -> list[ast.AST]:
             elif isinstance(part, ast.AST):
                 nodes.append(part)
     return nodes
+
+
+def _refuse_misplaced(path: str, tree: ast.Module) -> None:
+    """Raise SyntaxError where the compiler does after the parser, which takes these statements anywhere."""
+    blocks: list[tuple[Sequence[ast.AST], bool, bool]] = [(tree.body, False, False)]
+    for block, in_loop, in_function in blocks:  # which grows
+        for node in block:
+            kind = type(node)
+            leaves = kind in (ast.Break, ast.Continue)
+            if (leaves and not in_loop) or (kind is ast.Return and not in_function):
+                where = "loop" if leaves else "function"
+                place = (path, getattr(node, "lineno", 1), getattr(node, "col_offset", 0) + 1, None)
+                raise SyntaxError(f"'{kind.__name__.lower()}' outside {where}", place)
+            of_function = kind in (ast.FunctionDef, ast.AsyncFunctionDef)
+            opens = of_function or kind is ast.ClassDef
+            for name in _BLOCKS:
+                loops = not opens and (in_loop or (name == "body" and kind in _LOOPS))
+                if part := getattr(node, name, None):
+                    blocks.append((part, loops, of_function or (in_function and not opens)))
+
+
+_LOOPS = (ast.For, ast.AsyncFor, ast.While)
 
 
 def _imports(tree: ast.Module) -> Iterator[tuple[str, int]]:

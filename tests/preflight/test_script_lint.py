@@ -116,6 +116,40 @@ def test_what_is_not_python_is_a_problem_and_not_a_pass(text: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("lines", "line", "said"),
+    [
+        ("for x in (): pass\nelse:\n    break", 3, "'break' outside loop"),
+        ("for x in ():\n    class C:\n        continue", 3, "'continue' outside loop"),
+        ("while f():\n    def g():\n        if x: break", 3, "'break' outside loop"),
+        ("try: pass\nexcept E:\n    return 1", 3, "'return' outside function"),
+        ("def f():\n    class C:\n        return 1", 3, "'return' outside function"),
+    ],
+)
+def test_what_only_the_compiler_refuses_is_not_python(lines: str, line: int, said: str) -> None:
+    (found,) = lint(lines, "t.py").findings
+    assert (found.code, found.level, found.place.line) == ("P100", Level.ERROR, line)
+    assert found.message == f"not Python: {said}"
+    with pytest.raises(SyntaxError, match=said.partition(" ")[0]):
+        compile(lines, "t.py", "exec")
+
+
+def test_statements_that_leave_what_they_are_in_are_python() -> None:
+    text = (
+        "def f():\n"
+        "    for x in ():\n"
+        "        try: break\n"
+        "        except E: continue\n"
+        "        else:\n"
+        "            while x: return\n"
+        "            else: break\n"
+        "        match x:\n"
+        "            case 1: break\n"
+    )
+    assert not lint(text, "t.py").problems
+    compile(text, "t.py", "exec")
+
+
+@pytest.mark.parametrize(
     "line",
     [
         """name = f"{args["name"]} of {", ".join(args)}\"""",

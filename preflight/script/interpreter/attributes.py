@@ -178,8 +178,10 @@ def _thing_attribute(it: Interpreter, owner: Ref, name: str, node: ast.AST) -> V
 
 
 def _described(it: Interpreter, owner: Ref, value: Value, node: ast.AST) -> Value:
-    """Return an attribute of a class, or what its __get__ makes of it; a partial method is bound."""
-    thing = it.thing(value) if it.kind(value) == "partial method" else None
+    """Return an attribute of a class, or what its __get__ makes of it; methods of functools are bound."""
+    thing = it.thing(value) if it.kind(value) in ("partial method", "dispatch method") else None
+    if thing and thing.kind == "dispatch method":
+        return it.new(replace(thing.having(bound=owner), kind="dispatch"))
     func = thing.get("func") if thing else NONE
     if thing and isinstance(func, Func):
         return it.new(replace(thing.having(func=replace(func, bound=owner)), kind="partial"))

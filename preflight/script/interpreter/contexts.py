@@ -15,6 +15,8 @@ def context_kinds(it: Interpreter, node: ast.expr, value: Value) -> tuple[str, .
     called = node.func if isinstance(node, ast.Call) else node
     if _FIRST.search(getattr(called, "attr", getattr(called, "id", ""))):
         return (BY_RANK,)
+    if getattr(called, "attr", "") == NO_SYNC:
+        return (NO_SYNC,)
     if isinstance(value, Ref):
         return (it.kind(value),)
     if isinstance(node, ast.Call):
@@ -22,10 +24,12 @@ def context_kinds(it: Interpreter, node: ast.expr, value: Value) -> tuple[str, .
         if not isinstance(func, Func):
             return (context_of(func),)
         kinds, it.default_dtype = it.yielded_in.get(func.key, ((), it.default_dtype))
-        return kinds
+        return tuple(kind for kind in kinds if kind != NO_SYNC)  # another yield may be outside of it
     return ()
 
 
+NO_SYNC = "no_sync"
+"""The method of DDP whose block keeps the gradients of each rank apart."""
 SUPPRESS = "contextlib.suppress"
 STACK = "exit stack"  # the kind of a contextlib.ExitStack: what enters it stays open to the end of its block
 _OF_RANK_0 = re.compile(r"rank_?(?:zero|0)|main_process|master|is_main|first_rank|main_only", re.IGNORECASE)

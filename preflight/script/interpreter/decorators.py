@@ -31,6 +31,10 @@ OF_KINDS = frozenset(
 """Decorators that say how a function is called: its callers look at them."""
 
 
+_REGISTRIES = ("registry", "dispatch", "dispatch method")
+_DISPATCHERS = ("functools.singledispatch", "functools.singledispatchmethod")
+
+
 def is_command(node: ast.AST) -> bool:
     """Whether a function is a command of click or typer: the program starts one of them."""
     called = (item.func for item in getattr(node, "decorator_list", ()) if isinstance(item, ast.Call))
@@ -63,8 +67,8 @@ def _is_read(it: Interpreter, decorator: Value) -> bool:
     if isinstance(decorator, Ref):
         by_kind = it.kind(decorator) in ("registration", "partial")
         return by_kind or classes.method_of(it, decorator, "__call__") is not None
-    is_registry = isinstance(decorator, Method) and it.kind(decorator.owner) in ("registry", "dispatch")
-    dispatches = isinstance(decorator, ExternalName) and decorator.name == "functools.singledispatch"
+    is_registry = isinstance(decorator, Method) and it.kind(decorator.owner) in _REGISTRIES
+    dispatches = isinstance(decorator, ExternalName) and decorator.name in _DISPATCHERS
     return is_registry or dispatches or isinstance(decorator, Func)
 
 

@@ -63,6 +63,7 @@ from preflight.script.libraries import (
     pytorch,
     record_classes,
     runners,
+    schedules,
     stdlib,
     threads_and_processes,
     timm_scaler,
@@ -99,7 +100,7 @@ _DTYPES = {
 _MODULES = (
     *(stdlib, absl_flags, functional, environment, builtin_functions, record_classes, devices, pytorch),
     *(huggingface, lightning, distributed, deepspeed_engine, collectives, files, data_loaders, horovod),
-    *(list_classes, timm_scaler, threads_and_processes),
+    *(list_classes, timm_scaler, schedules, threads_and_processes),
 )
 """Where one name has several models, the last one counts."""
 

@@ -4,6 +4,7 @@ import ast
 
 from preflight.script.interpreter.assignments import put_back
 from preflight.script.interpreter.branch_conditions import RANK_0
+from preflight.script.interpreter.contexts import NO_SYNC
 from preflight.script.interpreter.events import THROUGH, Call
 from preflight.script.interpreter.interpreter import CallModel, Interpreter, MethodModel
 from preflight.script.interpreter.values import (
@@ -22,6 +23,8 @@ from preflight.script.interpreter.values import (
 FORWARD_OF_ONE = "forward of one rank"  # note of where rank 0 alone calls the model inside of DDP
 AROUND = "forward around the wrapper"
 """Note of where training calls the model inside of DDP, which then exchanges no gradients."""
+UNSYNCED = "forward without an exchange"
+"""Note of where training calls DDP under its no_sync()."""
 PACKAGES = ("torch.distributed", "deepspeed.comm")
 """What has these functions: DeepSpeed's own calls those of torch."""
 _PLAIN = (
@@ -114,7 +117,8 @@ def note_forward(it: Interpreter, model: Ref | Element, call: Call) -> None:
     shared = isinstance(model, Ref) and model.shared
     wrapped = TRUE in alternatives(thing.get("wrapped"))
     if (shared or wrapped) and {"no_grad", RANK_0}.isdisjoint(it.contexts):
-        it.notes.setdefault(THROUGH if shared else AROUND, []).append(call.place)
+        name = (UNSYNCED if NO_SYNC in it.contexts else THROUGH) if shared else AROUND
+        it.notes.setdefault(name, []).append(call.place)
     if thing.get("forward_of_all") == TRUE:
         emit_collective(it, call, "forward")
     elif thing.get("wrapped") == TRUE and not shared and RANK_0 in it.contexts:
@@ -131,7 +135,7 @@ def note_state_dict(it: Interpreter, model: int, call: Call) -> None:
 
 CALLS: dict[str, CallModel] = {
     **{f"{package}.{name}": collective(name) for package in PACKAGES for name in _PLAIN},
-    **{name: collective(name.rsplit(".", 1)[-1]) for name in _SHARDED},
+    **{name: collective(name.rsplit(".", 1)[-1]) for name in (*_SHARDED, "ray.train.report")},
     **{
         f"accelerate.utils.{name}": collective(name)
         for name in (

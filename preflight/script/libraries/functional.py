@@ -95,12 +95,16 @@ def _register(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
     info = it.functions.get(func.key) if isinstance(func, Func) else None
     if thing is None or info is None:
         return _kept("partial")(it, replace(call, args=(Method(owner, "register"), *call.args)))
-    first = next(iter(info.node.args.args), None)
+    first = next(iter(info.node.args.args[thing.kind == "dispatch method" :]), None)
     written = it.evaluate(first.annotation) if first and first.annotation else UNKNOWN
     pair = Seq((call.first if len(call.args) > 1 else written, func))
     held = thing.get("kinds")
     it.change(heap_id(owner), kinds=Seq((*(held.items if isinstance(held, Seq) else ()), pair)))
     return func
+
+
+def _bound(func: Value, owner: Value) -> Value:
+    return replace(func, bound=owner) if isinstance(func, Func) and isinstance(owner, Ref) else func
 
 
 def _call_by_kind(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
@@ -112,7 +116,8 @@ def _call_by_kind(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
     it.called.update(func.key for _, func in pairs if isinstance(func, Func))
     fitting = [func for (_, func), fits in zip(pairs, answers, strict=True) if fits is not False]
     own = [] if thing is None or True in answers else [thing.get("func")]
-    func = join([*fitting, *own])
+    bound = thing.get("bound") if thing else NONE
+    func = join(_bound(item, bound) for item in (*fitting, *own))
     return invoke_one_of(it, func, call) if isinstance(func, OneOf) else invoke(it, func, call)
 
 
@@ -120,6 +125,7 @@ CALLS: dict[str, CallModel] = {
     "functools.partial": _kept("partial"),
     "functools.partialmethod": _kept("partial method"),
     "functools.singledispatch": _kept("dispatch"),
+    "functools.singledispatchmethod": _kept("dispatch method"),
     "operator.methodcaller": _kept("method caller"),
     "operator.attrgetter": _kept("attribute getter"),
     "operator.itemgetter": _kept("item getter"),
@@ -128,7 +134,7 @@ CALLS: dict[str, CallModel] = {
 METHODS: dict[tuple[str, str], MethodModel] = {
     ("partial", "__call__"): _call_partial,
     ("dispatch", "__call__"): _call_by_kind,
-    ("dispatch", "register"): _register,
+    **{(kind, "register"): _register for kind in ("dispatch", "dispatch method")},
     ("method caller", "__call__"): _call_method,
     ("attribute getter", "__call__"): lambda it, owner, call: _get(it, owner, call, attributes=True),
     ("item getter", "__call__"): lambda it, owner, call: _get(it, owner, call, attributes=False),

@@ -36,7 +36,7 @@ class TrainingStep:
     dtype: Value  # of what is trained
     precision: Value  # Const "no", "fp16", ...; Unknown when it is not known
     by: str  # "trainer", "accelerate", "torch"
-    sharded: bool  # DeepSpeed or FSDP keeps float32 masters
+    sharded: bool  # DeepSpeed or FSDP parts the weights
     optimizer: HeapObject | None
     place: CodeLocation
     scaler: HeapObject | None = None
@@ -80,6 +80,12 @@ class TrainingStep:
     def may_scale(self) -> bool:
         """Whether fp16 mixed precision is one of the possibilities that are known."""
         return Const("fp16") in alternatives(self.precision)
+
+    @property
+    def has_masters(self) -> bool:
+        """Whether float32 copies are stepped; torch's own FSDP steps shards in the dtype they were given."""
+        of_torch = self.by == "torch" and self.model.get("forward_of_all") != NONE
+        return self.sharded and not of_torch
 
     @property
     def doubtful(self) -> bool:

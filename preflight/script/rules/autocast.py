@@ -4,7 +4,7 @@ import ast
 from collections.abc import Iterator
 
 from preflight import regex as re
-from preflight.script.interpreter.branch_conditions import MAYBE
+from preflight.script.interpreter.branch_conditions import MAYBE, OF_SOME
 from preflight.script.interpreter.events import ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.values import TRUE, Dtype, Ref, alternatives, text_of
@@ -40,7 +40,7 @@ def autocast_beside_the_launch(it: Interpreter, event: ScriptEvent) -> Iterator[
             it.requested[event.place] = thing.get(name)
     elif event.name == "autocast":
         training = "no_grad" not in it.contexts and (it.loop_depth or "training" in it.contexts)
-        training = training and MAYBE not in it.contexts and not in_validation(it)
+        training = training and OF_SOME.union((MAYBE,)).isdisjoint(it.contexts) and not in_validation(it)
         if training and event.values.get("enabled") == TRUE and event.what == "cuda":
             dtype = event.values.get("dtype")
             if isinstance(dtype, Dtype):

@@ -66,7 +66,7 @@ def rank_0_alone_in_a_collective(it: Interpreter, event: ScriptEvent) -> Iterato
         if not any(name.startswith((_ALONE, _IN)) for name in it.notes):
             yield from _without_rank_0(it)
         return
-    if event.name in ("step", "scaler step") and not _is_shared(it, event):
+    if event.name in ("step", "scaler step") and not is_shared(it, event):
         return
     if event.what == "new_group" and _is_made_once(it, event.place):
         return
@@ -196,7 +196,7 @@ def _is_made_once(it: Interpreter, place: CodeLocation) -> bool:
     return MAYBE in inner and place in it.notes.get(_GROUPS, ())
 
 
-def _is_shared(it: Interpreter, event: ScriptEvent) -> bool:
+def is_shared(it: Interpreter, event: ScriptEvent) -> bool:
     """Whether an optimizer steps a model whose backward() DDP or FSDP completes with all ranks."""
     optimizers = alternatives(event.values.get("optimizer", Ref(event.ref or 0)))
     models = (model for optimizer in optimizers for model in trained_models(it, optimizer))

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from preflight import regex as re
 from preflight.facts.script import CodeLocation
-from preflight.script.interpreter.branch_conditions import MAYBE, OF_SOME, UNCALLED
+from preflight.script.interpreter.branch_conditions import MAYBE, OF_SOME, OTHER_RANKS, RANK_0, UNCALLED
 from preflight.script.interpreter.calls import refs_in
 from preflight.script.interpreter.events import THROUGH, Call, ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
@@ -23,27 +23,31 @@ from preflight.script.interpreter.values import (
     text_of,
     truth,
 )
-from preflight.script.libraries.collectives import AROUND
+from preflight.script.libraries.collectives import AROUND, UNSYNCED
 from preflight.script.libraries.pytorch import trained_models
+from preflight.script.rules.collectives import is_shared
 from preflight.script.rules.registry import Level, RuleHit, rule
 
 
-@rule("R406", "process group", "ddp", "step", "scaler step", "unknown step", "end")
+@rule("R406", "process group", "ddp", "step", "scaler step", "unknown step", "schedule", "end")
 def ranks_that_train_apart(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
     """A process group is made and a model trained, and nothing exchanges gradients between the ranks.
 
     Each rank then trains a model of its own on its part of the data; the one that is saved has seen 1/N of
     it. Nothing raises. Nor are gradients exchanged where training calls the model inside of the wrapper:
-    DDP's hooks wait for its own forward(). Nor are those of a second model that is in no wrapper.
+    DDP's hooks wait for its own forward(). Nor are those of a second model that is in no wrapper, nor where
+    no_sync() is around every step. Where rank 0 alone steps the scheduler, the ranks train apart too.
     Source: torch.nn.parallel.DistributedDataParallel's documentation; reproduced on two gloo ranks.
     """
     if it.target.processes == 1 or UNCALLED in it.contexts:
         return
-    if event.name == "process group":
+    if event.name in ("schedule", "end"):
+        yield from _learning_at_unlike_rates(it, event)
+    elif event.name == "process group":
         it.notes.setdefault("group of ranks", []).append(event.place)
     elif event.name == "ddp":
         it.notes.setdefault(_UNSEEN, []).extend([] if event.ref else [event.place])
-    elif event.name != "end":
+    elif RANK_0 not in it.contexts:  # a learner that sends its weights is right
         it.notes.setdefault("steps of ranks", []).append(event.place)
         _note_apart(it, event)
     groups, steps = it.notes.get("group of ranks"), it.notes.get("steps of ranks")
@@ -52,10 +56,13 @@ def ranks_that_train_apart(it: Interpreter, event: ScriptEvent) -> Iterator[Rule
     from preflight.script.rules.gradient_exchange import exchanges_gradients  # noqa: PLC0415 - few need it
     from preflight.script.rules.unread_wrappers import may_wrap_unread  # noqa: PLC0415 - few need it
 
-    around = it.notes.get(AROUND)
+    around = it.notes.get(UNSYNCED) or it.notes.get(AROUND)
     if around and not it.notes.get(THROUGH) and not exchanges_gradients(it, besides_ddp=True):
         message = "training calls the model inside of DistributedDataParallel: no gradients are exchanged"
         fix = "call what DistributedDataParallel(...) returned, not its .module"
+        if it.notes.get(UNSYNCED):
+            message = "every step is under no_sync(): no gradients are exchanged"
+            fix = "leave no_sync() out for the last batch before optimizer.step()"
         yield RuleHit(around[0], message, fix, Level.WARNING, (steps[0],))
     elif not exchanges_gradients(it) and not may_wrap_unread(it.sources):
         message = "ranks make a group, and nothing exchanges the gradients of this step between them"
@@ -71,6 +78,20 @@ def ranks_that_train_apart(it: Interpreter, event: ScriptEvent) -> Iterator[Rule
             yield RuleHit(step, message, fix, Level.WARNING, (made,))
 
 
+def _learning_at_unlike_rates(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
+    if event.name == "schedule":
+        name = _SCHEDULED if RANK_0 not in it.contexts or OTHER_RANKS in it.contexts else _BY_RANK_0
+        prepared = isinstance(it.attr(event.values["optimizer"], "accelerator"), Ref)
+        it.notes.setdefault(name, []).extend([event.place] if prepared or is_shared(it, event) else ())
+        return
+    alone = () if it.notes.get(_SCHEDULED) else it.notes.get(_BY_RANK_0, ())[:1]
+    if alone and not any(_SETS_RATE.search(source.text) for source in it.sources.files()):
+        message = "rank 0 alone changes its learning rate, and the weights of the ranks part"
+        yield RuleHit(alone[0], message, "scheduler.step() on every rank", Level.WARNING)
+
+
+_SCHEDULED, _BY_RANK_0 = "all ranks step a scheduler", "rank 0 steps a scheduler"
+_SETS_RATE = re.compile(r"\[[\"']lr[\"']\] *=")
 _APART, _UNSEEN = "steps apart from the wrapper", "wraps what is not known"
 _WEIGHS = re.compile(
     r"torch\.nn\.(?:Linear|Bilinear|Conv|Embedding|LSTM|GRU|RNN|Transformer|Multihead|\w*Norm|Sequential)"

@@ -85,7 +85,7 @@ def pure_fp16_training(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]
     """
     for training in trainings(it, event):
         dtype = training.maybe_dtype("float16")
-        if dtype is None or training.sharded or training.precisions() == {"fp16"}:
+        if dtype is None or training.has_masters or training.precisions() == {"fp16"}:
             continue
         if training.by != "torch" and training.may_scale():
             continue

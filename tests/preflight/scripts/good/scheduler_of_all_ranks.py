@@ -1,0 +1,20 @@
+# target: capability=8.0 processes=2
+import os
+
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+
+torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+dist.init_process_group("nccl")
+model = DistributedDataParallel(torch.nn.Linear(4, 4).cuda())
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+schedule = torch.optim.lr_scheduler.StepLR(optimizer, 3)
+for _ in range(9):
+    model(torch.ones(4, 4).cuda()).sum().backward()
+    optimizer.step()
+    if dist.get_rank() == 0:
+        schedule.step()
+        print(schedule.get_last_lr())
+    else:
+        schedule.step()
