@@ -175,8 +175,8 @@ class RunProgress:
     def turned(self, line: Line, enough: int, before: int, *, alike: bool) -> bool:
         """Whether the process of a line made steps behind it, or wrote what other loops write in each turn, up to a place; if `alike`, and where it made steps before, what it wrote above, too."""
         made = alike and bool(self._turns(line, _STEPS, 0, line.order, 1))
-        others = self._turns(line, _EVERY_TURN[2:], line.order + 1, before)
-        steps = self._turns(line, _STEPS, line.order + 1, before)
+        others = self._turns(line, _EVERY_TURN[2:], line.order, before)
+        steps = self._turns(line, _STEPS, line.order, before)
         return len(steps) + len(self._like_above(line.order, others) if made else others) >= enough
 
     def _turns(

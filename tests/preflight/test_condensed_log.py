@@ -131,3 +131,22 @@ def test_a_short_log_is_left_as_it_is() -> None:
 )
 def test_the_vocabulary_knows_failures_words(line: bytes, holds: bool) -> None:  # noqa: FBT001
     assert failure_vocabulary().lines_with(b"nothing here\n" + line + b"\nnor here") == ([1] if holds else [])
+
+
+def test_so_many_lines_are_sampled_whatever_their_shapes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("preflight.diagnosis.condensed_log._MOST_SAMPLED", 20)
+    lines = kept("".join(f"step {n}\nloss of {n}\n" for n in range(5000)).encode())
+    assert len(lines) == 20 + 2 * (48 + 48)
+    assert sum(line.stands_for for line in lines) == 10_000
+
+
+@pytest.mark.parametrize(("limit", "most"), [("_MOST_EVENTS", 10), ("_EVENT_BYTES", 250)])
+def test_where_either_limit_of_failures_is_reached_further_ones_wait_for_the_end(
+    monkeypatch: pytest.MonkeyPatch, limit: str, most: int
+) -> None:
+    """Ten failures of 25 characters reach each limit exactly, one in a block."""
+    for name, value in (("_FREE_SHAPES", 0), ("_AROUND", 0), ("_LATE_BYTES", 100), (limit, most)):
+        monkeypatch.setattr(f"preflight.diagnosis.condensed_log.{name}", value)
+    failures = [f"RuntimeError: in {chr(97 + n) * 8}\n" for n in range(20)]
+    found = [line.text[-8] for line in kept("".join(failures).encode(), len(failures[0]))]
+    assert found == list("abcdefghij" + "qrst")

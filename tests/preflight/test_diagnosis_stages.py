@@ -91,6 +91,22 @@ def test_what_was_not_found_is_a_missing_file_whatever_a_script_says_behind_it(s
     assert diagnose(f"{said}\nAll done\n").verdict == "missing-file"
 
 
+@pytest.mark.parametrize(
+    ("said", "steps", "end", "verdict"),
+    [
+        ("error: CUDA out of memory", 3, "Training finished\n", "cuda-oom"),
+        ("error: CUDA out of memory", 4, "Training finished\n", "benign"),
+        ("CUDA out of memory. Tried to allocate 2.00 GiB", 10, "", "cuda-oom"),
+        ("CUDA out of memory. Tried to allocate 2.00 GiB", 11, "", "benign"),
+    ],
+)
+def test_enough_steps_behind_an_error_show_that_its_process_lived(
+    said: str, steps: int, end: str, verdict: str
+) -> None:
+    """Three where the run then says that it is done, ten where nothing else in the log shows a failure."""
+    assert diagnose(f"{said}\n{_steps(steps)}{end}").verdict == verdict
+
+
 def test_steps_behind_a_script_that_python_did_not_find_are_of_another_one() -> None:
     said = "python3: can't open file '/w/prep.py': [Errno 2] No such file or directory\n"
     assert diagnose(f"{said}{STEPS}Training finished\n").verdict == "missing-file"
