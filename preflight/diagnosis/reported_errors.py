@@ -59,7 +59,15 @@ _PANIC = re.compile(
 _OF_TEST = re.compile(
     r"FAILED \S{1,200}::.{1,300}? - (?P<type>(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception))(?:: (?P<message>.*))?$"
 )
-_FORMS = (("FAILED ", _OF_TEST, ""), ("panicked at ", _PANIC, "PanicException"))
+# What the toolkit of SageMaker reports of a script, whose own output may be elsewhere.
+_OF_TOOLKIT = re.compile(
+    r"ErrorMessage \"(?P<type>(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception))(?:: (?P<message>.*?))?\W*$"
+)
+_FORMS = (
+    ("FAILED ", _OF_TEST, ""),
+    ("ErrorMessage ", _OF_TOOLKIT, ""),
+    ("panicked at ", _PANIC, "PanicException"),
+)
 _BEHIND_QUOTE = re.compile(r"['\"`]\.? +(?=[A-Z][a-z]*\b[ ',])")
 _LONGEST = 600
 

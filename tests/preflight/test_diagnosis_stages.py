@@ -130,3 +130,21 @@ def test_a_division_by_zero_lacks_no_instruction() -> None:
     died = "failed (exitcode: -{}) local_rank: 1 (pid: 22315) of binary: /usr/bin/python3\n"
     divided, lacked = (diagnose(died.format(number)).causes[0].command for number in (8, 4))
     assert ("divided by zero" in str(divided), "lscpu" in str(lacked)) == (True, True)
+
+
+@pytest.mark.parametrize(
+    ("log", "verdict"),
+    [
+        ("RuntimeError: Not enough memory. Please try to increase --mem-fraction-static.", "cuda-oom"),
+        ("ValueError: xformers is not available. Make sure it is installed correctly", "missing-module"),
+        ("toolkit ERROR    ExecuteUserScriptError:\nErrorMessage \"KeyError: 'TEST'\n \"", "user-exception"),
+        (f"{STEPS}Detected KeyboardInterrupt, attempting graceful shutdown ...", "terminated"),
+        (
+            """RuntimeError: CUDA error: unspecified launch failure
+kernel: NVRM: Xid (PCI:0000:17:00): 79, pid=1, GPU has fallen off the bus.""",
+            "gpu-lost",
+        ),
+    ],
+)
+def test_what_platforms_and_servers_say_is_read(log: str, verdict: str) -> None:
+    assert diagnose(log + "\n").verdict == verdict

@@ -141,7 +141,7 @@ ROWS: tuple[Signature, ...] = (
               "a check in a GPU kernel failed, and its text, where the log has it, says which: mostly an index out of range (labels beyond the"
               " classes, token ids beyond the vocabulary), or a value such as NaN",
               "look above for a line with `Assertion`; on the CPU, or with CUDA_LAUNCH_BLOCKING=1, the same code names the place", "known"),
-    Signature("S125", "illegal-memory-access", ROOT,
+    Signature("S125", "illegal-memory-access", GENERAL,
               r"unspecified launch failure|an illegal instruction was encountered|CUDA (?:driver )?error: invalid program counter|"
               + cuda_status("LaunchFailure", "PriorLaunchFailure", "IllegalInstruction", "InvalidPc") + r"|Warp Illegal Instruction|HSA_STATUS_ERROR_(?:EXCEPTION|ILLEGAL_INSTRUCTION)",
               "the GPU stopped a kernel, and CUDA does not say for what: a bad address, a trap of the kernel itself, a stack overflow, or failing hardware",

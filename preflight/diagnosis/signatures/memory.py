@@ -25,7 +25,7 @@ ROWS: tuple[Signature, ...] = (
               r"|CUBLAS_STATUS_ALLOC_FAILED|CUDNN_STATUS_ALLOC_FAILED|CUSOLVER_STATUS_ALLOC_FAILED|cuDNN error: CUDNN_STATUS_ALLOC"
               r"|Failed to CUDA calloc|Cuda failure (?:\d+ )?'?out of memory|NCCL WARN.{0,80}out of memory|ncclUnhandledCudaError.{0,120}out of memory"
               r"|Triton Error \[CUDA\]: out of memory|cudaMalloc\w* failed:? out of memory|CUDA failure 2: out of memory"
-              r"|No available memory for the cache blocks|\b(?:can be stored in (?:the )?KV cache|larger than the available KV cache memory)\b|Free memory on device .{0,80}less than desired|modules are dispatched on the CPU or the disk|not enough GPU memory|GPU memory (?:is )?exhausted|RESOURCE_EXHAUSTED: Out of memory|Ran out of memory in memory space (?:hbm|HBM)\b|CUDA_OUT_OF_MEMORY"
+              r"|No available memory for the cache blocks|\b(?:can be stored in (?:the )?KV cache|larger than the available KV cache memory)\b|^RuntimeError: Not enough memory\. Please try to increase --mem-fraction|Free memory on device .{0,80}less than desired|modules are dispatched on the CPU or the disk|not enough GPU memory|GPU memory (?:is )?exhausted|RESOURCE_EXHAUSTED: Out of memory|Ran out of memory in memory space (?:hbm|HBM)\b|CUDA_OUT_OF_MEMORY"
               r"|[Cc]uda\w* [Ee]rror:? (?:2 )?\(?out of memory|UR_RESULT_ERROR_OUT_OF_(?:DEVICE_MEMORY|RESOURCES)|[Oo]ut of memory at line \d+ in file .{0,200}\.(?:cu|cpp)",
               "the GPU's memory is full; look first whether others hold some of it (gpulaunch preflight HOST)",
               "smaller batch with more accumulation, gradient checkpointing; PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True"
