@@ -196,8 +196,7 @@ def _refuse(_: object, name: str, *__: object) -> NoReturn:
 
 
 _set_class = object.__dict__["__class__"].__set__
-_FEW = 16
-"""Objects of a class that are made without `__init__` compiled, which takes as long as fifty of them."""
+_FEW = 16  # objects made before `__init__` is compiled, which takes as long as fifty of them
 _count = Counter[type]()
 _MANY = 4  # fields from which on that is faster
 _OF_OLD_CLASS = frozenset({"__dict__", "__weakref__"})

@@ -7,8 +7,7 @@ from typing import Any, Literal, TypeAlias
 from preflight.frozen import dataclass
 
 Precision: TypeAlias = Literal["no", "fp16", "bf16", "fp8"]
-PRECISIONS: tuple[Precision, ...] = ("no", "fp16", "bf16", "fp8")
-"""In the order of what a GPU must be able to do."""
+PRECISIONS: tuple[Precision, ...] = ("no", "fp16", "bf16", "fp8")  # by what a GPU must be able to do
 PrecisionRequest: TypeAlias = Literal["auto", "no", "fp16", "bf16", "fp8"]
 
 GpuRequest: TypeAlias = Literal["all", "none", "auto"] | int | tuple[int | str, ...]

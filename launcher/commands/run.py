@@ -23,8 +23,7 @@ from launcher.commands._param_types import (
     set_option,
 )
 
-MOST_WAIT_S = 7 * 86400.0
-"""Hosts delete files from /tmp that are unchanged for ten days, and a ticket in a queue may not change."""
+MOST_WAIT_S = 7 * 86400.0  # /tmp loses files unchanged for ten days; a ticket in a queue may not change
 
 
 @click.command("run", cls=LaunchCommand, options_metavar="[OPTIONS] {SCRIPT | -c NAME | -- COMMAND...}")

@@ -8,17 +8,13 @@ from preflight.frozen import dataclass
 DisconnectPolicy: TypeAlias = Literal["continue", "stop"]
 POLICIES: tuple[DisconnectPolicy, ...] = ("continue", "stop")
 
-DEFAULT_GRACE_S = 10.0
-"""From SIGTERM to SIGKILL when a person, or a lost client, stops a run: time for a last checkpoint."""
+DEFAULT_GRACE_S = 10.0  # from SIGTERM to SIGKILL of a stop: time for a last checkpoint
 MAX_GRACE_S = 86400.0
 DEFAULT_TIMEOUT_S = 600.0
 MIN_TIMEOUT_S = 3.0  # a client that lives is heard once a second
-STEP_TIMEOUT_S = 60.0
-"""A node that is not heard in its step for so long is given up, and ends what runs on it."""
-START_TIMEOUT_S = 30.0
-"""A run of which only some nodes have started cannot continue: whatever the policy, it ends after so long."""
-LATE_START_S = 10.0
-"""So long after a request to start whose answer was lost, a host with a slow disk may still carry it out."""
+STEP_TIMEOUT_S = 60.0  # a node that is not heard in its step for so long is given up, and ends itself
+START_TIMEOUT_S = 30.0  # a run that only some nodes have started ends after so long, whatever the policy
+LATE_START_S = 10.0  # after a request whose answer was lost, a slow disk may still start the run
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +59,7 @@ class DisconnectOptions:
         return START_TIMEOUT_S if self.continues else self.timeout_s
 
 
-ATTENDED = DisconnectOptions("stop", 60.0)
-"""Of a rehearsal or a measurement, which is for its client: without one it is to end."""
+ATTENDED = DisconnectOptions("stop", 60.0)  # a rehearsal or measurement is for its client alone
 
 CtrlC: TypeAlias = Literal["stops the run", "leaves the run, which continues", "asks: stop, detach or stay"]
 

@@ -23,8 +23,7 @@ from preflight import regex as re
 
 PLACES_OF_WORDS = "name a local file; a host goes after --hosts, a command after --"
 _ON_HOSTS = "or, where the code lies on the hosts only, add --set send_script=false"
-SYNC_ROOT = "~/gpulaunch"
-"""Where the trees of scripts without a run config are kept on hosts that have no workdir."""
+SYNC_ROOT = "~/gpulaunch"  # where trees of lone scripts are kept on hosts without a workdir
 
 _NAMED = 3
 _LONGEST_HEAD = 4096

@@ -22,8 +22,7 @@ JOB_VARIABLES = {
 """Of man sbatch (OUTPUT ENVIRONMENT VARIABLES): each job has its own, and until then the like of these."""
 DEFAULT_WARN_S = 300.0
 _WARN_SHARE = 0.1
-_SHORTEST_WARNED_S = 300.0
-"""Slurm may warn up to a minute early (man sbatch, --signal), most of the time of a shorter job."""
+_SHORTEST_WARNED_S = 300.0  # Slurm may warn up to a minute early (man sbatch, --signal)
 MAX_NODES = 4096
 PLAIN_NAME = r"[A-Za-z0-9_][A-Za-z0-9_.,:@/+-]*"
 TIME = r"\d{1,9}(?::\d{1,2}){0,2}|\d{1,9}-\d{1,2}(?::\d{1,2}){0,2}"
@@ -46,8 +45,7 @@ OPTIONS_OF_KEYS = {
 """Options of sbatch that are written from keys of ours, "": for every job."""
 
 
-KILL_WAIT_S = 30.0
-"""From SIGTERM to SIGKILL of scancel and of a time limit: KillWait, by default (man slurm.conf)."""
+KILL_WAIT_S = 30.0  # from SIGTERM to SIGKILL of scancel and of a limit: KillWait (man slurm.conf)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,8 +14,7 @@ MAX_DEPTH = 24
 MAX_VALUES = 100_000
 MAX_DIGITS = 300
 _LONG_NUMBER = re.compile(rf"[-+]?[0-9][0-9a-fA-F_:xo.]{{{MAX_DIGITS}}}")
-_PURE_BYTES = 1 << 16
-"""Up to this size an error is looked for again with the pure loader, which words it better and is slow."""
+_PURE_BYTES = 1 << 16  # up to this size the slow pure loader, which words errors better, looks again
 
 
 class YamlLimitExceeded(yaml.YAMLError):

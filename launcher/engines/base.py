@@ -127,8 +127,7 @@ ENGINES: Mapping[str, EngineRow] = {
         EngineTraits("command", (), once_per_host=True, sets_precision=False), opens_port_alone=True
     ),
 }
-SELECTABLE = ("accelerate", "torchrun")
-"""What `engine:` of a run config may say; the command engine needs a `command:`."""
+SELECTABLE = ("accelerate", "torchrun")  # what `engine:` of a run config may say; `command:` means the third
 
 
 def load_engine(name: str) -> Engine:

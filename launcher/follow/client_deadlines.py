@@ -7,8 +7,7 @@ from launcher.follow.awake_clock import AwakeClock
 from launcher.follow.node_client import NodeClient
 from launcher.follow.run_state import RunState
 
-LEAVE_AFTER_S = 2.0
-"""After the second Ctrl-C: time for the word to arrive, and for the hosts to say that nothing is left."""
+LEAVE_AFTER_S = 2.0  # after the second Ctrl-C: for the word to arrive, and hosts to say that all ended
 _FAREWELL_S = 5.0
 WHY = "left at the second Ctrl-C, before it reported the end"
 

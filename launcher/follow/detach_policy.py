@@ -6,16 +6,11 @@ from launcher.follow.run_state import RunState
 
 DetachStep: TypeAlias = Literal["wait", "detach", "leave"]
 
-VERIFY_S = 120.0
-"""A script may import for minutes before it sets up its world; then we leave, and say what was not seen."""
-NO_WORLD_TIMEOUT_S = 20.0
-"""Ranks that all run and set up neither torch.distributed nor accelerate for so long may never do so."""
-LONE_RANK_TIMEOUT_S = 5.0
-"""Without peers and without accelerate a rank sets up no world; many a script fails at its imports."""
-COMPARE_S = 60.0
-"""Ranks are compared (precision, dtypes, a GPU each) by what guards report at their first step."""
-ACK_TIMEOUT_S = 30.0
-"""For a host that is reached and yet does not promise; one whose link is broken is waited for."""
+VERIFY_S = 120.0  # imports may take minutes; then we leave, and say what was not seen
+NO_WORLD_TIMEOUT_S = 20.0  # ranks without torch.distributed or accelerate for so long may stay so
+LONE_RANK_TIMEOUT_S = 5.0  # a lone rank sets up no world; many a script fails at its imports
+COMPARE_S = 60.0  # ranks are compared by what guards report at their first step
+ACK_TIMEOUT_S = 30.0  # for a host that is reached and does not promise; a broken link is waited for
 RETRY_S = 5.0  # a word that was on its way when a link broke may not have arrived
 
 

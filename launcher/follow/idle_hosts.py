@@ -4,8 +4,7 @@ from collections.abc import Sequence
 
 from launcher.follow.events import HostReport
 
-REPORT_TTL_S = 60.0
-"""A host repeats every 15 s that it is quiet for too long; older words are read from a log of long ago."""
+REPORT_TTL_S = 60.0  # a quiet host repeats so every 15 s; older words are read from an old log
 
 
 class IdleHosts:

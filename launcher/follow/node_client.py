@@ -53,10 +53,8 @@ from launcher.transports.base import Connection, Stream
 from launcher.transports.ssh.ssh_command import login_line
 
 EVENTS = "events.jsonl"
-LINES = (EVENTS, "usage.jsonl")
-"""What the supervisor, the ranks and the gauge write, a JSON document a line; all else is output."""
-LINK_TIMEOUT_S = 12.0
-"""A follower says something every 2 s; after this long the link is dead, whatever TCP believes."""
+LINES = (EVENTS, "usage.jsonl")  # JSON, a document a line; all else is output
+LINK_TIMEOUT_S = 12.0  # a follower speaks every 2 s; then the link is dead, whatever TCP believes
 START_S = 60.0
 CUT = (
     "another process has cut it on the host (logrotate?); the local log keeps what came before, and continues"
@@ -67,8 +65,7 @@ _FINAL = (
     *(NameNotResolved, PythonNotFound, HostNotContacted),
 )
 BACKOFF_S = (0.2, 0.5, 1.0, 2.0, 4.0)
-QUEUE_LENGTH = 16
-"""Events that wait for the loop; a slow terminal then slows the reading, and memory stays flat."""
+QUEUE_LENGTH = 16  # events that wait for the loop: a slow terminal slows the reading, not the memory
 POLL_S = 0.1  # how long a host is waited for before words are sent to it
 
 

@@ -18,10 +18,8 @@ from launcher.errors import HostError
 
 SSH_PORT = 22
 PROBE_INTERVAL_S = 6.0
-MAX_FAILED_PROBES = 3
-"""So often in a row nothing of it must answer: about 20 s, which a short fault of a switch does not last."""
-MAX_ASKERS = 3
-"""One power supply or switch may take two hosts at once; three connections to each host burden none."""
+MAX_FAILED_PROBES = 3  # about 20 s, which a short fault of a switch does not last
+MAX_ASKERS = 3  # a power supply may take two hosts at once; three connections burden none
 RETRY_PAUSES_S = (15.0, 30.0, 60.0, 120.0, 240.0)
 """Before a question of the start is asked again whose answer did not come, or was that nothing answers."""
 

@@ -21,12 +21,10 @@ from preflight.frozen import dataclass
 MARKER = b"GPULAUNCH-RUN-1 "
 
 PREAMBLE_KEPT = 4096
-REHEARSED_USAGE_S = 0.5
-"""A rehearsal is over in seconds; at a run's own pace no sample would fall into its steps."""
+REHEARSED_USAGE_S = 0.5  # a rehearsal takes seconds: at a run's pace no sample would see its steps
 MAX_HEADER = 16 << 20
 MAX_SIZE = 64 << 20
-_LEVEL_EACH = 1
-"""Of compression, for what differs from host to host: a third of the size at a fifth of the time."""
+_LEVEL_EACH = 1  # of compression, of what differs from host to host: a third the size, a fifth the time
 _BESIDE = ("gauge", "stacks", "start_launcher")  # programs that lie in every run directory
 
 

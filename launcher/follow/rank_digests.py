@@ -6,8 +6,7 @@ from launcher.follow.events import DigestReport
 from launcher.planning.plan import Plan
 from launcher.text import one_line
 
-DIGEST_RANKS = 512
-"""Above this many ranks a client follows rank 0 and digests of the others: all lines would take a core."""
+DIGEST_RANKS = 512  # of more, a client gets digests but for rank 0: all lines would take a core
 EVERY_S = 60.0
 _MAX_ALARMS = 500
 _MAX_SHOWN = 10

@@ -31,8 +31,7 @@ class RankReports:
     def __init__(self) -> None:
         self._exceptions: dict[int, HostReport] = {}
         self._script_exits: dict[int, HostReport] = {}
-        self._raised_by = 0.0
-        """Until when what ranks raised is not the effect of the failure that stops the run."""
+        self._raised_by = 0.0  # until when what ranks raise is not the effect of the failure
 
     def add(self, report: HostReport, rank: int) -> None:
         """Take an exception, or the end of a rank's script."""

@@ -32,8 +32,7 @@ from launcher.planning.plan import Plan
 from launcher.rundir.end_state import explain_loss, explain_supervisor_end
 from preflight.frozen import dataclass
 
-FAILURE_GRACE_S = 3.0
-"""From SIGTERM to SIGKILL for the ranks whose peer has failed: they mostly hang in a collective."""
+FAILURE_GRACE_S = 3.0  # SIGTERM to SIGKILL for ranks whose peer failed: most hang in a collective
 OOM_WITHIN_S = 5.0
 
 

@@ -11,8 +11,7 @@ STOP_TIMEOUT_S = 20.0
 """After the grace. A host kills a supervisor that has not ended its run 10 s later
 (launcher/onhost/supervisor/requests/follow.py)."""
 STACKS_S = 60.0  # how long writing the stacks of the ranks may take on the host
-KILLED_S = 35.0
-"""After that, for one that is reached: its guardian ends the rest, and names what SIGKILL does not end."""
+KILLED_S = 35.0  # after that, for one that is reached: its guardian ends the rest, and names it
 
 
 class StopPatience:

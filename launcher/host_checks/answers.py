@@ -24,8 +24,7 @@ from preflight.job import Job
 HOST_SCHEMA = "gpulaunch.preflight-host/1"
 SUMMARY_SCHEMA = "gpulaunch.preflight-summary/1"
 _LONGEST = 200
-_MOST_ALIKE = 20
-"""Hosts that are named one by one where all give no answer for the same reason; the report counts them."""
+_MOST_ALIKE = 20  # hosts named one by one that fail alike; the report counts them
 
 
 class TextAnswers:

@@ -16,8 +16,7 @@ from preflight.facts.missing import Missing
 from preflight.frozen import dataclass
 from preflight.job import Job
 
-DEADLINE_S = 6.0
-"""For the agent; what it has not read by then is not known, and a node is not fit by what is not known."""
+DEADLINE_S = 6.0  # for the agent; what it has not read by then is not known, so not fit
 CODES = (
     *("DRV001", "DRV002", "DRV004", "DRV005", "GPU003", "GPU004", "HEAL001", "HEAL002", "HEAL003", "HEAL004"),
     *("HEAL005", "HEAL006", "PROC002"),

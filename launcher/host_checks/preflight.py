@@ -30,8 +30,7 @@ from preflight.job import Job
 from preflight.probes.request import ENV_NAMES
 from preflight.probes.script_imports import imported_names
 
-FREE_PORTS = 4
-"""Ports that each host proves free: one to use instead of the main port, others in case it is stolen."""
+FREE_PORTS = 4  # that each host proves free: one in place of the main port, others if it is stolen
 
 
 def preflight(

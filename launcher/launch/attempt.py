@@ -52,8 +52,7 @@ _CTRL_C: dict[object, CtrlC] = {
     choose_stop: "stops the run",
     choose_detach: "leaves the run, which continues",
 }
-_JOB_ANSWER_S = 10.0
-"""For Slurm's controller to answer what a signal to the job's step means, where the ranks have ended."""
+_JOB_ANSWER_S = 10.0  # for Slurm to answer what a signal to the step means, where ranks have ended
 
 
 class Attempt(FollowedRun):

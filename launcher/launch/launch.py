@@ -24,8 +24,7 @@ from preflight.facts.script import ScriptAnalysis
 from preflight.frozen import dataclass
 
 PORT_ATTEMPTS = 3
-BUSY_CODES = frozenset({"PROC001", "PROC002", "PROC005", "MODE002"})
-"""What passes when others are done with a GPU."""
+BUSY_CODES = frozenset({"PROC001", "PROC002", "PROC005", "MODE002"})  # passes when others are done
 _OF_A_GPU = re.compile(r"gpu\d+")
 
 

@@ -9,8 +9,7 @@ from typing import Literal, TypeAlias
 
 from launcher.follow.job_end import TIME_LIMIT
 
-InterruptChoice: TypeAlias = Literal["detach", "stop", "stay"]
-"""What a person at a terminal wants of a run after Ctrl-C."""
+InterruptChoice: TypeAlias = Literal["detach", "stop", "stay"]  # a person's, after Ctrl-C
 
 CTRL_C = "Ctrl-C"
 TERMINAL_CLOSED = "SIGHUP"

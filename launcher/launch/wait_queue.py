@@ -20,8 +20,7 @@ from launcher.text import one_line
 from launcher.transports.base import Closing, Stream
 
 BEAT_S = 20.0
-MOST_PER_POLL = 1 << 20
-"""Bytes of one host in one turn; it sends a line a second, and a flood must not hold up the others."""
+MOST_PER_POLL = 1 << 20  # bytes of a host in a turn; a flood must not hold up the others
 SILENT_S = 60.0  # a host that says nothing for so long has lost the ticket; it speaks every 10 s
 ANSWER_S = 60.0
 _SHOWN = 3

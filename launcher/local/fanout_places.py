@@ -33,8 +33,7 @@ GREETING = Awaited("the first words of a host")
 KEYS = Awaited("an exchange of keys")
 LOGIN = Awaited("an answer to a login")
 SESSION = Awaited("a session")
-PROGRAM = Awaited("an answer of a program", 6.0)
-"""A host starts a shell and an interpreter, and looks at itself."""
+PROGRAM = Awaited("an answer of a program", 6.0)  # a host starts a shell, an interpreter, looks
 
 
 class Places:

@@ -39,8 +39,7 @@ MARKER = b"GPULAUNCH-FACTS-1 "
 MAX_ANSWER = 8 << 20  # bytes taken from one host. A crowded host's answer is well under 2 MiB.
 MAX_NOISE = 8 << 20
 """Bytes of a login's words before the answer: hosts that talk without end are spoken to side by side."""
-GRACE_S = 15.0
-"""On top of the agent's own deadline: an interpreter that starts from a slow disk, and the round trip."""
+GRACE_S = 15.0  # beyond the agent's deadline: an interpreter on a slow disk, and the round trip
 IDLE_TIMEOUT_S = 600  # how long an agent that has answered waits for the slowest host of many
 ALL_BUT_USE = (
     *("paths", "script", "kernel_log", "infiniband", "pci_gpus", "python", "network", "limits", "environ"),

@@ -63,8 +63,7 @@ class EarlierFacts:
         }
 
 
-EarlierOf: TypeAlias = Callable[[HostEntry], EarlierFacts | None]
-"""Returns what is known of a host, None where nothing is."""
+EarlierOf: TypeAlias = Callable[[HostEntry], EarlierFacts | None]  # None where nothing is known
 
 
 def select_young_part(earlier: EarlierFacts, max_age_s: float, now_unix: float) -> EarlierFacts | None:

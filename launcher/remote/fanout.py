@@ -17,8 +17,7 @@ Item = TypeVar("Item")
 Value = TypeVar("Value")
 
 WIDTH = 64  # hosts spoken to at once: enough to hide latency, few enough for one client's sockets and threads
-MOST_WAITS = 2048
-"""Threads that may wait for silent hosts beside those at work, where a wait takes one: about 40 kB."""
+MOST_WAITS = 2048  # threads that wait for silent hosts beside those at work: about 40 kB each
 _GROWTH = 2  # hosts for each one that has waited for long: if all are silent, their number doubles
 _EACH_AT_WORK = 4  # descriptors that a host at work may take: its connection, files of keys
 _TURN_S = 0.05

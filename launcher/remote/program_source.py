@@ -35,8 +35,7 @@ Nothing that the command itself does could take the place of this option: Python
 the working directory before the first statement of `-c`. Python 2 does not have it, and says so.
 """
 
-ARRIVES_S = 600
-"""For a program to arrive: sshd does not notice for hours that a client has vanished in between."""
+ARRIVES_S = 600  # for a program to arrive: sshd does not notice for hours that a client is gone
 
 # That first line, written out. Raw reads only: what follows on stdin is the program's, and a buffer would
 # take it too. It compiles on every Python that has -I, so that an old one is distinguished from a broken one.

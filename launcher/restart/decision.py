@@ -18,8 +18,7 @@ from preflight.diagnosis.failure_category import CATEGORIES, FailureCategoryName
 from preflight.diagnosis.result import Cause
 from preflight.frozen import dataclass
 
-CRASH_LOOP_S = 60.0
-"""A run of a script that finds its own checkpoints, and that ends sooner than this, has made no progress."""
+CRASH_LOOP_S = 60.0  # a script that finds its checkpoints, and ends sooner, made no progress
 _FROM_OUTSIDE = (signal.SIGTERM, signal.SIGKILL, signal.SIGHUP, signal.SIGINT)
 GPU_LOST = "S40"
 

@@ -9,8 +9,7 @@ from typing import Any, TypeGuard
 from launcher.rundir.document_shape import build_shape, find_misfit
 
 _LARGEST_CODE = 1 << 31
-_LATEST = 1e11
-"""Seconds since 1970: far beyond every clock, and far below what arithmetic with times cannot bear."""
+_LATEST = 1e11  # seconds since 1970: beyond every clock, and below what arithmetic cannot bear
 _LONGEST_GRACE_S = 86400.0
 
 

@@ -17,8 +17,7 @@ from launcher.errors import PathRefused
 from launcher.local.safe_paths import open_below, path_below
 
 LOG_CUTS = "log-cuts.jsonl"
-END_BYTES = 32
-"""By so many last bytes a host knows its log again (launcher/onhost/supervisor/requests/_logs.py)."""
+END_BYTES = 32  # by which a host knows its log again (launcher/onhost/supervisor/requests/_logs.py)
 
 
 def read_starts(directory: Path) -> Mapping[str, int]:

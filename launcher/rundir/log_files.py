@@ -24,8 +24,7 @@ _PACKED = {b"\x1f\x8b": "zcat", b"BZh": "bzcat", b"\xfd7zXZ\x00": "xzcat", b"\x2
 """The first bytes of files that a compressor wrote, and what prints such a file."""
 _NO_TEXT = re.compile(r"[\x01-\x06\x0e-\x1a\x1c-\x1f\x7f\ufffd]")
 _SAMPLE = 1 << 16
-_MOST_NO_TEXT = 0.3
-"""A larger share of characters that cannot be in a text is a binary file; Latin-1 or GBK logs have less."""
+_MOST_NO_TEXT = 0.3  # of characters that no text has; Latin-1 or GBK logs have less
 
 
 def read_logs(words: Sequence[str], runs: Path) -> tuple[Log, ...]:

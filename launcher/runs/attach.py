@@ -36,8 +36,7 @@ from preflight import regex as re
 
 _NO_RECORD = "no record of this run was found on it; its part is as it was kept locally"
 _LINE_END = re.compile(rb"\r?\n|\r")
-HISTORY_BYTES = 10 << 10
-"""How much of each log that was written before is shown; the local file gets all of it."""
+HISTORY_BYTES = 10 << 10  # of each log shown that was written before; the local file gets all of it
 
 
 class AttachedRun(FollowedRun):

@@ -11,8 +11,7 @@ from launcher.errors import SyncFailed
 from launcher.sync.host import SyncClient
 from launcher.sync.tree import SourceTree
 
-SEEN_WITHIN_S = 75.0
-"""NFS keeps a directory's names for 60 s unless it was mounted to keep them longer (acdirmax)."""
+SEEN_WITHIN_S = 75.0  # NFS keeps a directory's names for 60 s, or longer if mounted so (acdirmax)
 _AGAIN_S = 1.0
 
 Stamp: TypeAlias = tuple[int, int] | None  # size and time (s) of a file; None: it does not exist

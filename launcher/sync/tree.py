@@ -22,8 +22,7 @@ STATE = ".gpulaunch-sync"
 FORBIDDEN = frozenset({".git", STATE, "__pycache__"})
 DEFAULT_EXCLUDES = ("/gpulaunch-runs/",)
 CHUNK = 1 << 20
-MAX_DEPTH = 200
-"""Directories that a path goes through; a deeper tree was made by a mistake, or to break something."""
+MAX_DEPTH = 200  # directories of a path; a deeper tree was made by a mistake, or to break something
 MAX_CHECKOUTS = 200
 _PRIVATE_KEY = re.compile(rb"-----BEGIN (?:[A-Z0-9]+ )?PRIVATE KEY-----|PuTTY-User-Key-File-")
 """The first bytes of a private key: PEM (RFC 7468), OpenSSH's PROTOCOL.key, PuTTY's format."""

@@ -7,8 +7,7 @@ from typing import TextIO
 from launcher.terminal.cell_width import Painted, Span, paint_line, text_width, truncate
 from launcher.terminal.outlet import Outlet
 
-Size = Callable[[], tuple[int, int]]
-"""Returns columns and rows as they are now: a window may be resized at any time."""
+Size = Callable[[], tuple[int, int]]  # columns and rows now: a window may be resized at any time
 
 _FALLBACK = (80, 24)
 

@@ -14,8 +14,7 @@ _PLAIN = bytes((*b"\t\n", *range(0x20, 0x7F)))
 _NO_CONTROL = bytes((0x1B, *range(0x80, 0x100)))
 _SGR = re.compile(r"\x1b\[[0-9;]{0,64}m")
 BAR_EVERY_S = 2.0
-BAR_AT_MOST_EVERY_S = 60.0
-"""A bar that runs for hours is reported less and less often, or a file would fill with it."""
+BAR_AT_MOST_EVERY_S = 60.0  # a bar of hours is reported ever less often, or a file would fill
 PROMPT_AFTER_S = 2.0
 _SETTLED_AFTER_S = 0.5
 _SMALL_BLOCK = 1 << 10  # bytes that are cut into lines as soon as one of these needs care

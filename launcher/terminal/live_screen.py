@@ -16,8 +16,7 @@ from launcher.terminal.status_line import StatusValues, StepAge, render_status
 from launcher.terminal.step_progress import ProgressParser
 from launcher.text import can_redraw, sanitize
 
-FRAME_S = 0.1
-"""At most ten times a second: a rank that prints at full speed must not be slowed by what is drawn."""
+FRAME_S = 0.1  # a rank that prints at full speed must not be slowed by what is drawn
 
 
 class LiveScreen(Screen):

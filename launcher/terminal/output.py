@@ -17,8 +17,7 @@ from launcher.text import one_line, supports_color
 
 FULL_ERRNOS = frozenset({errno.ENOSPC, errno.EDQUOT})
 _LONGEST_QUESTION = 400
-_unanswered: list[tuple[int, list[Any]]] = []
-"""Terminals that hide what a person types for us now, with how they were before."""
+_unanswered: list[tuple[int, list[Any]]] = []  # terminals that hide typing, and how they were
 
 
 def echo(line: StyledLine = "", *, err: bool = False) -> None:

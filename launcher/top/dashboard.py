@@ -15,8 +15,7 @@ from launcher.top.key_actions import HELP, Action, Position, press, settle
 from launcher.top.row_order import Row, build_rows
 from launcher.top.views import FleetView
 
-_FIRST_S, _FIRST_REFRESH_S = 5.0, 0.3
-"""At the start hosts come one by one: the screen is drawn more often, for so long."""
+_FIRST_S, _FIRST_REFRESH_S = 5.0, 0.3  # hosts come one by one: at first the screen is drawn more often
 _MESSAGE_S = 6.0
 
 

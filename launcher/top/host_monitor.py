@@ -32,12 +32,10 @@ from preflight.job import DEFAULT_MAIN_PORT
 
 SILENT_S = 30.0  # a monitor answers every 5 s; a connection that has been silent for so long is opened anew
 INSPECT_EVERY_S = 120.0  # facts are read again when processes come or go, and after so long in any case
-BLIND_INSPECT_S = 15.0
-"""Where the monitor cannot ask NVML the agent's numbers, from nvidia-smi, are all there is."""
+BLIND_INSPECT_S = 15.0  # without NVML the agent's numbers, from nvidia-smi, are all there is
 SETTLE_S = 1.0  # between a change of processes and the inspection: the ranks of one launch come one by one
 LEAST_PAUSE_S = 5.0
-PAUSE_FACTOR = 10.0
-"""An inspection may take a tenth of the time at most, on a host where processes come and go all the time."""
+PAUSE_FACTOR = 10.0  # an inspection takes a tenth of the time at most, if processes come and go
 FIRST_RETRY_S, LONGEST_RETRY_S = 2.0, 60.0
 MONITOR = "the monitor"
 

@@ -57,8 +57,7 @@ _COLUMNS = (
 )
 _BARS_FROM = 130
 _LONG_RUNS_FROM = 170
-_ALIGNED_FROM = 60
-"""From so many columns on every name has its place; in fewer a long name moves what follows it."""
+_ALIGNED_FROM = 60  # from so many columns on names have places; a long one moves what follows
 _NAME_SHARE = 3
 _AS_AT_START = RowOptions()
 _FOLDED_TITLES = ("GPUS", "USE", "MEMORY", "TEMP", "THR", "USER", "")

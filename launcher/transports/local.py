@@ -20,8 +20,7 @@ _CHUNK = 1 << 16
 _STDERR_HELD = 2 << 20  # what stderr may hold unread before its writer waits: an SSH channel's window
 _FULL_TURN_S = 0.02
 _STALLED_S = 60.0
-_NOT_FOUND, _NOT_EXECUTABLE = 127, 126
-"""What a shell answers where exec fails, so that both transports answer alike."""
+_NOT_FOUND, _NOT_EXECUTABLE = 127, 126  # a shell's answer where exec fails: both transports agree
 
 
 class LocalConnection(KillableConnection):

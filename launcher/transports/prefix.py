@@ -25,8 +25,7 @@ _SHELL = "sh"
 _BEGIN = 'exec "$0" "$@"'
 _BEGIN_AT_HOME = 'exec "$HOME/$0" "$@"'
 _MARK = b"gpulaunch-echo:"
-_FIRST = _MARK + b"\r\n"
-"""Sent ahead: a terminal changes these already, and drops its output once it gets a Control-C."""
+_FIRST = _MARK + b"\r\n"  # sent ahead: a terminal changes it, and drops output at a Control-C
 _SENT = _FIRST + bytes(range(256))
 _ARGUMENT = b"gpulaunch  'opens'"  # one argument, which a shell would take for two
 _ECHO = ("sh", "-c", 'cat; printf %s "$0"', _ARGUMENT.decode())

@@ -24,8 +24,7 @@ _LAST_S = 5.0
 _POLL_S = 0.1
 _CHUNK = 2 * ((1 << 15) - 64)  # two packets of SSH as large as sshd takes them: 64 KiB would be three
 _MAX_COMMAND = 1 << 16
-_MOST_FOLDER = 70
-"""Bytes: the path of a socket has at most 103 (107 on Linux), and `/gpulaunch-XXXXXXXX/socket` follows."""
+_MOST_FOLDER = 70  # bytes: a socket's path has 103, with `/gpulaunch-XXXXXXXX/socket`
 _SHORT_FOLDER = "/tmp"  # noqa: S108 - what is made in it is a directory of the user's own
 
 

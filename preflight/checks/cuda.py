@@ -59,8 +59,7 @@ _WHY: dict[int, tuple[str, str]] = {
 """What a CUresult means for the host, and the remedy."""
 _WHATEVER_GPU = frozenset({2, 34, 803, 804})
 """What memory, or the library itself, keeps from starting: no GPU that is left out changes that."""
-_DRIVER_MIXED = frozenset({_NO_GPU, 803, 804, 999})
-"""What CUDA says under WSL2 where a driver for Linux is installed in it."""
+_DRIVER_MIXED = frozenset({_NO_GPU, 803, 804, 999})  # under WSL2, with a driver for Linux installed
 
 
 @host_check("DRV005", gpu_only=True, reads=("cuda",))

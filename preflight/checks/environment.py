@@ -12,8 +12,7 @@ from preflight.facts.missing import Missing
 from preflight.job import Job
 
 OLDEST_PYTHON = (3, 9)
-LAUNCH_NEEDS = ("torch", "accelerate")
-"""What an engine may need; which of them this launch does, its engine says."""
+LAUNCH_NEEDS = ("torch", "accelerate")  # what engines may need; this launch's says which it does
 
 HARMFUL = {
     "CUDA_LAUNCH_BLOCKING": "makes every kernel launch wait, which slows training several times",

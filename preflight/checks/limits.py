@@ -12,8 +12,7 @@ from preflight.facts.missing import Missing
 from preflight.job import Expect, Job
 
 RDMA_MEMLOCK_KIB = 64 * 1024
-_PODS = ("kubernetes", "kubepods")
-"""Words of `container` in the facts for a pod, which gets the limits of its node's runtime."""
+_PODS = ("kubernetes", "kubepods")  # of `container`, for a pod: its limits are its node's runtime's
 _LEAST_MEMORY_MIB = 512  # a launcher and one CPU rank with torch were ended in a group of 250 MiB
 
 

@@ -30,8 +30,7 @@ def _alike(item: ClassifiedProcess) -> str:
     return f"{item.kind.value} {item.process.user} {command_of(item.process)}"
 
 
-_JUST_ENDED_S = 5.0
-"""A process that is younger and dead has just ended: its parent may be about to collect it."""
+_JUST_ENDED_S = 5.0  # a younger dead process has just ended: its parent may be about to collect it
 
 
 @host_check("PROC001", gate=True, gpu_only=True)

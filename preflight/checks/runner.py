@@ -43,8 +43,7 @@ def load_deep_checks() -> None:
     import_module(_NAMES[-1])
 
 
-_DRIVER = "DRV001"
-"""What this check says of a driver that does not answer is the remedy of all checks that need its facts."""
+_DRIVER = "DRV001"  # its remedy for a silent driver is that of all checks that need its facts
 
 _FACT_NAMES = frozenset(field.name for field in fields(HostFacts))
 

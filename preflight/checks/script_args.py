@@ -129,8 +129,7 @@ class TypedCommand:
         return self._words.index("--") + 1 if "--" in self._words else len(self._words)
 
 
-_Said: TypeAlias = tuple[str, str, str, bool]
-"""Message, fix, place, and whether the command line was corrected."""
+_Said: TypeAlias = tuple[str, str, str, bool]  # message, fix, place, whether the line was corrected
 
 
 class _Repair:

@@ -11,8 +11,7 @@ from preflight.facts.gpu import Gpu
 from preflight.facts.host import HostFacts
 from preflight.facts.missing import Missing
 
-REPORTED_ELSEWHERE = ("gpu-lost", "reset-required")
-"""A GPU that answers nothing is one finding (GPU003), not one per value."""
+REPORTED_ELSEWHERE = ("gpu-lost", "reset-required")  # one finding (GPU003), not one per value
 
 
 def unchecked(quantity: str, missing: Missing, subject: str = "") -> Problem:

@@ -19,8 +19,7 @@ share processors with whatever else runs, so only gross differences say somethin
 PATH = {"gpu": Margins(0.85, 0.70), "cpu": Margins(0.45, 0.30)}
 """Of copies to the host and of links: topology alone makes for a tenth."""
 OWN_BEST = 0.95
-PEAK_COMPUTE, PEAK_MEMORY = 0.60, 0.65
-"""Of the calculated peak; well below what healthy boards reach (75 to 90 %)."""
+PEAK_COMPUTE, PEAK_MEMORY = 0.60, 0.65  # of the calculated peak; healthy boards reach 75 to 90 %
 FADE = 0.90  # of the first windows' rate, in the last ones: a GPU that slows down with heat
 
 

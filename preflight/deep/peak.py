@@ -14,8 +14,7 @@ FMA_PER_CLOCK = {
     **dict.fromkeys(("10.0", "10.3"), 4096),
 }
 _HALVED = ("8.6", "8.9", "12.0")
-POWER_BOUND_W = 250.0
-"""Boards with less (T4, L4, A2, A10) are bound by power, not by their clock: no fraction of a peak holds."""
+POWER_BOUND_W = 250.0  # boards with less (T4, L4, A2, A10) reach no fraction of their clock's peak
 
 
 def is_power_bound(facts: DeviceFacts) -> bool:

@@ -25,8 +25,7 @@ _ALLOTMENTS = ((150, 48), (600, 12))
 """(shapes, lines): of so many shapes that repeat, so many lines are kept at their start and again at their end."""
 _FEW = 4  # lines of each further shape
 SAMPLE = 64  # of the lines between them every this many-th is kept
-_AROUND = 6
-"""Lines kept before and behind one of a new shape, whatever they are: messages and tracebacks are read with them."""
+_AROUND = 6  # lines kept around one of a new shape: messages and tracebacks need them
 _FREE_SHAPES, _FREE_BYTES = 1000, 250_000  # shapes that are kept without a look at their words
 _MOST_EVENTS, _EVENT_BYTES = 1000, 250_000
 """Of later shapes that hold a failure's word, how much is kept from the start, and again from the log's end."""

@@ -11,8 +11,7 @@ from preflight.facts.host import KernelLog
 from preflight.facts.xid_table import ADDRESS_FAULT_XIDS, GPU_FAILED_XIDS
 from preflight.frozen import dataclass
 
-_GPU_LITTLE_MIB = 1024
-"""With less free, cuBLAS and cuDNN find no room for their context and workspace beside the next tensors."""
+_GPU_LITTLE_MIB = 1024  # with less free, cuBLAS and cuDNN find no room beside the next tensors
 _SHM_LITTLE_MIB, _SHM_MUCH_MIB = 256, 8192
 _CUT_FILE = (
     "a bus error, and /dev/shm had room: a file that the process maps (data, a checkpoint, a library) was cut or"

@@ -8,8 +8,7 @@ from preflight.diagnosis.signature_matcher import SignatureHit
 from preflight.diagnosis.tracebacks import ParsedException
 
 _MANY = 100  # exceptions of a log that are all judged
-_FEW = 5
-"""Chains of one shape that are judged at the log's start, and again at its end: as many as a cause shows as evidence."""
+_FEW = 5  # chains of one shape judged at the log's start and end: as many as are shown
 _MOST_UNLIKE = 30
 """Of the chains that no row knows, so many unlike ones are judged at the start, and again at the end: a cause is the first of them."""
 # What differs between exceptions for one reason: what is quoted, paths, addresses, numbers.

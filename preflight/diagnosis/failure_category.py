@@ -50,8 +50,7 @@ _ROWS = (
     FailureCategory("unknown", False, "it is not known why it failed", "unknown"),
 )  # fmt: skip
 CATEGORIES = {row.name: row for row in _ROWS}
-PERMANENT = tuple(row.name for row in _ROWS if not row.retryable)
-"""What can only fail again, unless the user says otherwise."""
+PERMANENT = tuple(row.name for row in _ROWS if not row.retryable)  # fails again, if the user does not object
 _OF = {each: row for row in _ROWS for each in row.classes.split()}
 
 

@@ -6,8 +6,7 @@ from collections.abc import Iterator, Sequence
 from preflight import regex as re
 
 NARROWEST, WIDEST = 60, 250  # columns between which a width is believed to be a terminal's
-_POWERSHELL = "+ CategoryInfo "
-"""PowerShell cuts what programs write to stderr at its own width, and says this above the rest."""
+_POWERSHELL = "+ CategoryInfo "  # PowerShell cuts stderr at its own width, and says this above the rest
 _ENOUGH = 3  # lines of exactly the greatest length that make it a width
 _MOST_JOINED = 12
 _DRAWN = 10

@@ -20,8 +20,7 @@ _BAR = re.compile(r"^.{0,120}?\d{1,3}%\|[^|]{0,200}\|[^\[\]]{0,60}\[[^\]]{0,120}
 _OPEN_BAR = re.compile(
     r"^.{0,80}?(?:\d+it \[[^\]]{0,120}\]|\d+/\d+ \[[=>.]{5,60}\][^A-Z\[]{0,160}|[━╸╺╾]{5,80} [\d/.%• :a-z-]{0,60})\s?(?=[\[A-Z]|--- [A-Z])"
 )
-MAX_LINE = 8192
-"""Characters of a line that are read; a longer one (a dumped tensor, a 50 MB line) says it in its start."""
+MAX_LINE = 8192  # characters of a line that are read; a longer one (a dumped tensor) starts with what it is
 
 _ANSI = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b[()][0-9A-Z]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b[@-_]")
 # Colours that were pasted without their escape character.

@@ -17,8 +17,7 @@ _TRIED = re.compile(r"\b_(?:inductor/select_algorithm|dynamo/convert_frame)\.py:
 # What only warns, or tries again, may show why.
 SOFT = re.compile(r"\b(?:WARN|INFO|DEBUG)|\b[Ww]arn|[Rr]etr(?:y|ied)|[Ii]gnor|[Ss]kipp")
 _MOST_PREFIX = 160
-_INTERLEAVED = 16
-"""Lines below a traceback's head among which its first frame is, where ranks write into one another."""
+_INTERLEAVED = 16  # lines below a traceback's head with its first frame, where ranks interleave
 _FRAME_BELOW = re.compile(r" {0,2}File \"|    \S")
 _NAMES = "Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec|Mon|Tue|Wed|Thu|Fri|Sat|Sun|AM|PM"
 _NUMBER = rf" *\d+(?:[.,:/+-]+\d+)*|(?<![A-Za-z])(?:{_NAMES})(?![A-Za-z])"

@@ -115,8 +115,7 @@ _SAID_BY_TRAINERS = re.compile(
 _TRIES_ANOTHER = re.compile(
     r".{0,200}\b(?:[Tt]rying (?:an?|the|with|from)|[Rr]etry(?:ing)? (?:with|from)|[Ff]all(?:ing|s)? back to|[Hh]alving|[Rr]educing|[Rr]everting to|stays? (?:here|local))\b"
 )
-_ECHOED = 12
-"""Lines behind an exception in which such words are an echo: `time` prints three, loggers that shut down some more."""
+_ECHOED = 12  # lines behind an exception in which such words are an echo of `time` or loggers
 
 
 class RunProgress:

@@ -62,10 +62,8 @@ _ANOTHER_RUN, _ANOTHER_COMMAND = 100, 40
 """Lines without a failure behind one that show that another run, or another command, was started."""
 _SHORTEST_RUN = 15
 _SHORTEST_LINE = 8
-_BEGINNING = 12
-"""Lines among which those are that only the start of a run prints: what each worker imports may be above them."""
-_FEW_WORDS = 3
-"""Lines before steps of which a log may have lost as many where it starts, or a page may put as many around it."""
+_BEGINNING = 12  # lines with those that only a start prints: workers' imports may be above
+_FEW_WORDS = 3  # lines before steps that a log may lack at its start, or a page may add
 _HEAD = 60  # characters of a run's first lines that are compared: what follows are mostly its options
 
 

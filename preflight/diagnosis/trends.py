@@ -19,8 +19,7 @@ _ROUNDED = re.compile(r"loss\b\W{1,5}0\.00+(?!\d)", re.IGNORECASE)
 _SHARE = 0.05
 _DROP_FROM = 0.05  # a loss that was above this and is printed as 0.0 in the next step has not converged to it
 _SCALE_FLOOR = 1e-3
-_LOW_SCALE = 16
-"""Three steps skipped in a row at such scales: a search that starts at 2**16 has long found its own."""
+_LOW_SCALE = 16  # three steps skipped in a row at it: a search from 2**16 has long found its own
 _SKIPPED = 40  # steps skipped in a row that no search for a scale needs: 2**40 is more than where it starts
 _REDUCED = re.compile(r"reducing (?:loss scale )?to (\d[\d.]*)")
 _ATTEMPTED = re.compile(r"[Aa]ttempted loss scale: (\d[\d.]*\d|\d)")

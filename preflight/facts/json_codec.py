@@ -25,10 +25,8 @@ _MISSING_KEY = "missing"
 _FEWEST_SHARED = 4
 _MOST_SHARED = 4096
 _texts: dict[str, str] = {}
-_shared: dict[Any, Any] = {}
-"""What hosts of a fleet have alike (words, packages, links of a GPU) is kept once. Cleared when full."""
-_LARGEST = 1 << 64
-"""No number of a host is as large; one that is would end sums over hosts in an OverflowError."""
+_shared: dict[Any, Any] = {}  # what hosts of a fleet have alike is kept once; cleared when full
+_LARGEST = 1 << 64  # no number of a host is as large; sums over hosts would be an OverflowError
 
 
 def encode(value: object) -> Any:

@@ -15,5 +15,4 @@ THROTTLE = (
 )
 """Bits of nvmlClocksEventReasons in nvml.h."""
 
-COMPUTE_MODES = ("default", "exclusive_thread", "prohibited", "exclusive_process")
-"""By their numbers in nvmlComputeMode_t."""
+COMPUTE_MODES = ("default", "exclusive_thread", "prohibited", "exclusive_process")  # of nvmlComputeMode_t

@@ -18,15 +18,13 @@ MAX_DEPTH = 60  # lists in lists
 MAX_TEXT = 65_536  # characters of one string
 MAX_BITS = 4096  # bits of one integer: fewer digits than Python refuses to print
 MAX_MODULE = 2 << 20  # characters of one file
-MAX_WORDS = 400_000
-"""Words and signs of a script and its modules; the syntax tree of each takes about 300 bytes."""
+MAX_WORDS = 400_000  # words and signs of a script and its modules; a tree has about 300 bytes for each
 MAX_CONFIG = 256 << 10  # characters of one configuration file: PyYAML needs seconds for more
 _PER_STEP = 16
 SMALL = _PER_STEP << 4  # the shortest text whose weight is a step
 _WORD = re.compile(r"\w+|[^\w\s]")
 _SIGNS = bytes(byte for byte in range(128) if _WORD.fullmatch(chr(byte)) and not re.match(r"\w", chr(byte)))
-_PARTED = bytes(byte if re.match(r"\w", chr(byte)) else 32 for byte in range(256))
-"""Characters beside words as spaces."""
+_PARTED = bytes(byte if re.match(r"\w", chr(byte)) else 32 for byte in range(256))  # only words
 OF_ONE_SIZE = frozenset({bool, float, NoneType})
 
 

@@ -26,8 +26,7 @@ class LintResult:
     findings: tuple[LintFinding, ...]
     problems: tuple[str, ...]
     files: tuple[str, ...]
-    read_alone: tuple[str, ...] = ()
-    """Functions and methods that nothing that was read calls; their findings say so."""
+    read_alone: tuple[str, ...] = ()  # functions that nothing read calls; their findings say so
 
     @property
     def errors(self) -> int:

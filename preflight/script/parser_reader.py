@@ -36,8 +36,7 @@ _LOOKS = frozenset(
     {"print_help", "print_usage", "format_help", "format_usage", "get_default", "set_defaults"}
 )
 """Methods of a parser after which it takes the same arguments."""
-_SAME_FUNCTION = frozenset({"record", "no_grad", "inference_mode"})
-"""Decorators whose function runs as it is called."""
+_SAME_FUNCTION = frozenset({"record", "no_grad", "inference_mode"})  # decorators that keep the function
 _SHOWN = frozenset({"prog", "usage", "description", "epilog", "formatter_class", "argument_default"})
 """Keywords of ArgumentParser that change nothing about what it takes."""
 _OF_DEEPSPEED = ("--deepspeed", "--deepspeed_config", "--deepscale", "--deepscale_config", "--deepspeed_mpi")

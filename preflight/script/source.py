@@ -22,17 +22,14 @@ _MODULES = 60  # modules that are read whatever they hold, as far as MAX_WORDS g
 _TRAINS = re.compile(
     r"\bbackward\(|\bGradScaler\b|\binit_process_group\(|\bset_device\(|\boptim\.[A-Z]\w+\(|\bDistributedDataParallel\b"
 )
-_WORDS = MAX_WORDS * 3 // 4
-"""Beyond it further modules are read only if they train, scale or place: the faults are in these."""
+_WORDS = MAX_WORDS * 3 // 4  # beyond, modules are read only if they train, scale or place
 _INSTALLED = sys.stdlib_module_names | KNOWN_ROOTS - {"datasets", "evaluate", "value"}
 """Packages that hide a folder of their name without an `__init__.py`. Scripts name folders like the three."""
 _JOINS = frozenset({"init_process_group", "set_device", "init_distributed", "init_distributed_mode"})
 _STARTS = re.compile(r"(?:spawn|start_processes|launch|Process)\b")
 """Texts without these start no ranks; of others the tree decides. A `\\b` in front triples the time."""
-PLACE = "gpulaunch_place"
-"""Where a node keeps its place: a quarter of all that is evaluated asks for it, in each reading again."""
-_LINES = "gpulaunch_lines"
-"""Where a file's tree keeps its lines: each branch that is left out is looked at in them."""
+PLACE = "gpulaunch_place"  # where a node keeps its place: a quarter of all evaluated asks for it
+_LINES = "gpulaunch_lines"  # where a tree keeps its lines: each branch left out is looked at in them
 _MAGIC = re.compile(r"^([ \t]*)([!%][^\r\n]*)", re.MULTILINE)
 
 

@@ -11,8 +11,7 @@ from preflight.job import Precision
 ASSUMED_CAPABILITIES = ((7, 5), (8, 0))
 """What GPUs before and from Ampere on answer a script, when the GPUs that it will run on are not known."""
 
-SEVERAL = 2
-"""A launch of unknown size is read as one of several processes; what depends on that is at most a warning."""
+SEVERAL = 2  # a launch of unknown size is read so; what depends on it is at most a warning
 
 
 @dataclass(frozen=True, slots=True)

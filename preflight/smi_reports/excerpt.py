@@ -2,8 +2,7 @@
 
 from preflight import regex as re
 
-_LONGEST = 2 << 20
-"""Texts up to this many characters are read as they are; a `-q -x` of 16 GPUs has a quarter of it."""
+_LONGEST = 2 << 20  # characters up to which texts are read whole; a `-q -x` of 16 GPUs has a quarter
 ABOUT_GPUS = re.compile(
     r"NVIDIA|NVSMI LOG|nvidia[-_](?:smi|peermem)|NVRM|SXid|Kill(?:ed)? process \d|blocked for more than"
     r"|GPU-|MiB|PCIe bandwidth|Failed to initialize NVML|No devices were found"

@@ -36,8 +36,7 @@ _ROW_END = re.compile(
 )
 """Between two rows of processes whose line end is lost."""
 _KIND = re.compile(KIND)
-_NAME_WIDTH = 15
-"""Of the name of a process in pmon: a shorter one has blanks behind it, unless its line is cut."""
+_NAME_WIDTH = 15  # of a process's name in pmon; blanks follow a shorter one, unless cut
 _PADDED = re.compile(r"\s*\d[^\n]* $")
 _VALUES = re.compile(r"(?:-|\d+)\s{2,}\S")
 

@@ -16,8 +16,7 @@ _UUID = re.compile(r"GPU-\S+")
 _MEMORY = re.compile(r"\d+(?: Mi?B)?")
 BUS = re.compile(r"[0-9A-Fa-f]{8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.\d")
 _CLOCK = re.compile(r"\s*(?P<day>\d{4}([/-])\d\d\2\d\d)[ T](?P<h>\d\d):(?P<m>\d\d):(?P<s>\d\d(?:\.\d+)?)")
-_PAUSE_S = 0.4
-"""Between two listings of `--loop`, whose shortest pause is a second; rows of one are a few ms apart."""
+_PAUSE_S = 0.4  # between listings of `--loop`, a second at least; rows of one are a few ms apart
 _MOMENT = re.compile(
     r"\d{4}/\d\d/\d\d [\d:.]{8,}"
     r"|(?:^|[Tt]imestamp\s*[>:]\s*)[A-Z][a-z]{2} ([A-Z][a-z]{2} +\d{1,2} \d\d:\d\d:\d\d \d{4})\s*(?:<|$)",

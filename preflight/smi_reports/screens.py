@@ -14,8 +14,7 @@ _SCROLLS = frozenset("LMST")
 _EDGES = ("|", "+")
 _MOST = 1000  # lines and columns of a screen
 _LONGEST = 2 * _MOST
-_MOST_BLANK = 16
-"""Characters of a screen for one of a text: one that grows more is a word or two far to the right."""
+_MOST_BLANK = 16  # characters of a screen for one of a text: one that grows more has a far word
 
 
 class _Screen:

@@ -13,16 +13,14 @@ Tree = dict[str, Any]
 _GPU = re.compile(
     r"(?:^[^\S\n]*|(?<=\) )|(?<=\)[,;] ))GPU (\d{1,4}): (.{0,120}?) \(UUID: ?([^()\n]*\)?)", re.MULTILINE
 )
-_UUID = re.compile(rf"((?:GPU|MIG)-[0-9A-Fa-f-]+(?=\))|(?i:{UUID}))\)?")
-"""Whole, and not one that was masked (`GPU-xxxx`)."""
+_UUID = re.compile(rf"((?:GPU|MIG)-[0-9A-Fa-f-]+(?=\))|(?i:{UUID}))\)?")  # not a masked one (`GPU-xxxx`)
 _MIG = re.compile(r"^[^\S\n]*MIG (?:[\w.+]+ +)?Device +\d+:", re.MULTILINE)
 _LINK = re.compile(r"^[^\S\n]*Link (\d{1,4}):(.*)$", re.MULTILINE)
 _STATE = re.compile(r"\s*(?:\d+(?:\.\d+)? GB/s|<inactive>)\s*", re.IGNORECASE)
 _ALL_DOWN = re.compile(r"^[^\n()]*\ball (?:NVL|l)inks are inactive.*$", re.MULTILINE | re.IGNORECASE)
 """What `nvlink -s` says in place of the links of a GPU none of which is up."""
 
-_COUNTER = re.compile(r"[\w ]{1,60}:\s*(?:(\d{1,18})|\S+)\s*")
-"""Of `nvlink -e`, which has them of links that are up."""
+_COUNTER = re.compile(r"[\w ]{1,60}:\s*(?:(\d{1,18})|\S+)\s*")  # of `nvlink -e`, for links that are up
 
 
 def list_tree(text: str) -> list[tuple[Tree, list[dict[str, Any]]]]:

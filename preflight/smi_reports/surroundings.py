@@ -47,12 +47,10 @@ _QUOTED_HEAD = re.compile(
 )
 _QUOTED_LINE = re.compile(r'\s*(?:"\w{1,40}": )?("(?:[^"\\]|\\.)*"),?\s*')
 _LOG_KEYS = ("log", "message", "msg", "text", "line", "MESSAGE")
-_TAG_OF_HOST = re.compile(r"^((?!GPU|NIC|mlx)[A-Za-z][\w.-]*)\t", re.MULTILINE)
-"""Of `parallel --tag`, in front of each line."""
+_TAG_OF_HOST = re.compile(r"^((?!GPU|NIC|mlx)[A-Za-z][\w.-]*)\t", re.MULTILINE)  # of `parallel --tag`
 _DIFF = re.compile(r"^--- .*\n\+\+\+ .*\n@@ -1(?:,\d+)? \+1(?:,\d+)? @@.*\n", re.MULTILINE)
 _TAGS = re.compile(r"</?(?:pre|code|span|div|p|samp|tt|strong|b)\b[^<>\n]{0,200}>|<br ?/?>", re.IGNORECASE)
-_FENCE = re.compile(r"^```(?=[\w.]+, )|(?<=[^`\s])```$", re.MULTILINE)
-"""In the lines of what it holds, as chats write it."""
+_FENCE = re.compile(r"^```(?=[\w.]+, )|(?<=[^`\s])```$", re.MULTILINE)  # within lines, as chats write it
 _CELL_END = re.compile(r"</t[hd]>\s*<t[hd]\b[^<>\n]{0,200}>", re.IGNORECASE)
 _ROW_END = re.compile(r"\s*</?(?:table|thead|tbody|tr|th|td)\b[^<>\n]{0,200}>\s*", re.IGNORECASE)
 """Of a table of a web page."""
@@ -71,8 +69,7 @@ _BOXES = str.maketrans(
 )
 """Lines of boxes and digits of other scripts, as nvidia-smi prints them."""
 
-_ESCAPED = re.compile(r"^[> \t]*\\[|+#].*$", re.MULTILINE)
-"""A line of Markdown in which marks of a table have backslashes."""
+_ESCAPED = re.compile(r"^[> \t]*\\[|+#].*$", re.MULTILINE)  # marks of a Markdown table
 _TAG = re.compile(r"<(/?)(\w+)[^<>]{0,200}?(/?)>")
 _TABS = re.compile(r" {0,8}\t{1,64}")
 _TIMED = re.compile(r"\d\d:\d\d:\d\d|\[ *\d+\.\d{6}\]")

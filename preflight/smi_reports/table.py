@@ -46,8 +46,7 @@ _UNREAD = re.compile(r"^\|\s+(\d{1,4})(?:\s[^|]*)?$|^(?!\|[^|]*\|\s*$).*(?:\dMiB
 """A row of a process that is cut before its pid, or damaged: of any GPU where it has no number."""
 _NUMBERED = re.compile(r"^\|\s+(\d{1,2})\s[^|\n]*\dMiB \|", re.MULTILINE)
 """A row of a process on a GPU of which nothing is above it."""
-_TYPE_BLANKS = 3
-"""Between the type of a process and its name: where there are more, the name has lost its start."""
+_TYPE_BLANKS = 3  # from the type of a process to its name; more of them: its start is lost
 _WINDOWS_MODELS = ("WDDM", "MCDM")
 """Models of Windows in which the system manages the memory, and nvidia-smi names none of a process."""
 LOST = "GPU is lost"
@@ -100,8 +99,7 @@ def table_tree(text: str) -> Tree:
     return tree
 
 
-_MOST_LOST = 3
-"""Characters of a cell that a byte or two lost on the way; with more missing its blanks were taken away."""
+_MOST_LOST = 3  # characters of a cell that a byte or two lost; more: blanks were taken away
 
 
 def _widths(table: str) -> list[int]:

@@ -88,11 +88,9 @@ def _row(
 
 owned = partial(_row, "owned")  # a row for an option that the plan replaces: its name, and by what
 
-kept = partial(_row, "kept")
-"""A row for an option that goes to the launcher unchanged: its name, and what for."""
+kept = partial(_row, "kept")  # a row for an option that the launcher gets: its name, and what for
 
-refused = partial(_row, "refused")
-"""A row for an option that gpulaunch cannot honour: its name, why, and what to do instead."""
+refused = partial(_row, "refused")  # a row for what gpulaunch cannot honour: name, why, and what to do
 
 
 def each(

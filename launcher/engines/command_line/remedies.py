@@ -37,8 +37,7 @@ _HANDS_ON = re.compile(
     r"[A-Z][a-z]+,?\b.*|[\w.-]*(?:submit|launch|queue|sub)[\w.-]* .*"
     r"|[^\s.]+ (?:submit|run|launch|jobs?|create|start|train)"
 )
-_OF_HYDRA = re.compile(r"\+*hydra/launcher=(?:submitit|ray|rq|slurm)")
-"""A launcher of Hydra that hands runs to a cluster."""
+_OF_HYDRA = re.compile(r"\+*hydra/launcher=(?:submitit|ray|rq|slurm)")  # hands runs to a cluster
 
 _BARE = re.compile(r"[^/]+(?<!\.sh)(?<!\.bash)")  # a program by its name alone, and no script of a shell
 

@@ -23,11 +23,9 @@ INTERPRETER = "the interpreter is that of each host (python: in hosts.yaml)"
 """What is said of every command that enters a Python environment."""
 
 BEHIND = "it comes after the launch: do it when the run has ended (on_end: of a run config starts a program)"
-NEEDED_TASK = "task-needed-first"
-"""What a file of tasks has in front of the name of one that the launch's own task needs first."""
+NEEDED_TASK = "task-needed-first"  # in front of the name of a task that the launch's own needs first
 
-LEFT_OUT = "left-out-of-the-launch"
-"""What a text has in front of a sentence about a part of it that says nothing to gpulaunch."""
+LEFT_OUT = "left-out-of-the-launch"  # in front of a sentence about a part that gpulaunch leaves out
 
 _SHOWN = 60
 _IN_FULL = ("module", "ml", "spack", "ulimit", "umask", "mkdir", "nvm")

@@ -10,8 +10,7 @@ from ..procfs import read_text
 _THROTTLED = {"throttled_usec": 1e-6, "throttled_time": 1e-9}  # cgroup v2 and v1, in seconds
 _MOST_LEVELS = 32
 _MOST_READS, _AT_ONCE_S = 50, 0.0005
-Reading = tuple[float, float, float]
-"""Seconds on the wall, in the queue for a processor, and held back by a quota."""
+Reading = tuple[float, float, float]  # seconds on the wall, queued for a processor, held by a quota
 
 
 class WallClock:

@@ -8,8 +8,7 @@ SAMPLE_EVERY = 25
 LONGEST_S = 10.0  # a sample is taken after so long whatever it costs
 VALUES_SHARE = 0.0004
 DTYPES_SHARE = 0.0002
-STEPS_SHARE = 0.0008
-"""Shares of a training's time that checks of values, of all dtypes, and the rest may take after a while."""
+STEPS_SHARE = 0.0008  # of a training's time for checks of values, of all dtypes, and the rest
 SHORT_STEP_S = 0.2  # of shorter steps, those that are not checked are counted alone
 _BURST_S = 0.2  # what they may take before: values go wrong early as a rule
 

@@ -9,8 +9,7 @@ from .errors import SyncRefused
 from .manifest import Manifest
 from .safe_dir import SafeDirectory
 
-SETTLED_NS = 2 * 10**9
-"""A file changed this shortly before it was hashed may change again within one tick of its clock."""
+SETTLED_NS = 2 * 10**9  # a file changed just before it was hashed may change within that tick
 TICK_NS = 50 * 10**6
 """Longer than a tick of a clock that counts fractions of a second; the longest of Linux is 10 ms."""
 

@@ -13,8 +13,7 @@ WIDTH, HEIGHT = 560, 230
 LEFT, RIGHT, TOP, BOTTOM = 54, 12, 18, 36
 _LOG_FROM = 50.0
 _HEADROOM = 0.05
-MOST_POINTS = 1600
-"""Points that are drawn: of a share of a longer series its lowest and highest, so that no peak is lost."""
+MOST_POINTS = 1600  # of a longer series a share's lowest and highest, so that no peak is lost
 HUES = 8  # series with a colour of their own; more are drawn faintly, with their mean on top
 SHARES, SHARES_OF_MANY = 280, 160  # points of a curve where each stands for a share of the series
 Aggregate: TypeAlias = Callable[[Sequence[float]], float]

@@ -21,8 +21,7 @@ from launcher.transports.ssh.dns_lookups import Address, Answer, Lookups
 _KEEPALIVE_IDLE_S = 15
 _KEEPALIVE_EVERY_S = 5
 _KEEPALIVE_COUNT = 4
-_UNACKED_MS = 30_000
-"""A host that vanishes without a word (power, cable) is noticed within about half a minute."""
+_UNACKED_MS = 30_000  # a host that vanishes without a word (power, cable) is noticed in half a minute
 
 
 def dial(endpoint: Endpoint) -> socket.socket:

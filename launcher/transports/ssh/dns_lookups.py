@@ -20,18 +20,15 @@ this machine has no thread left."""
 _FIRST = 64
 _MOST = 256
 _FEWEST = 16
-_EACH_S = 0.04
-"""What each answer adds to the time of names that wait: a name server is to answer 25 a second at least."""
-_SILENCE = 0.9
-"""Part of the time-out after which room does not mean an answer: resolvers give up after 10 s, too."""
+_EACH_S = 0.04  # what an answer adds to waiting names: a server gives 25 a second at least
+_SILENCE = 0.9  # of the time-out: room then means no answer: resolvers give up after 10 s
 _TURN_S = 0.05
 _MOST_ASKS = 3
 _LATE = 0.2
 """Part of the time-out after which a question is taken for lost, where the name server answers others, and
 from which on a failure is the resolver's own, not the name server's."""
 _PAUSE_S = 0.5  # before a name that failed for the moment is asked about again
-_SHARE = 0.8
-"""Of what a name server that loses questions has answered in a second: the pace at which it is asked then."""
+_SHARE = 0.8  # of what a server that loses questions answers in a second: its pace then
 _FASTER = 0.8  # factor of the time between two questions, in each second without a loss
 _UNPACED_S = 0.001
 

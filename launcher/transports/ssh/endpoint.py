@@ -37,8 +37,7 @@ from launcher.transports.ssh.config_parser import ConfigLine, lookup, named_host
 from launcher.transports.ssh.config_values import Tokens, seconds
 from launcher.transports.ssh.ssh_command import ssh_words
 
-_REACH_TIMEOUT_S = 6.0
-"""Kernels ask again after 1 and 3 s, and WireGuard after 5: an answer that comes at all has come by then."""
+_REACH_TIMEOUT_S = 6.0  # kernels ask again after 1 and 3 s, WireGuard after 5: no answer comes later
 _STEP_TIMEOUT_S = 10.0  # for a host that has answered, and may be busy
 
 _DEEPEST_JUMP = 8

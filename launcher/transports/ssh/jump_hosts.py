@@ -23,10 +23,8 @@ from launcher.transports.ssh.transport import SshTransport
 Opened: TypeAlias = tuple[SshTransport, Callable[[], None]]
 """A connection, and what releases the jump hosts that it goes through."""
 
-_FAILURE_KEPT_S = 3.0
-"""How long a jump host's failure stands for all hosts behind it; who tries again later connects again."""
-_PROHIBITED = 1
-"""RFC 4254, 5.1: SSH_OPEN_ADMINISTRATIVELY_PROHIBITED; sshd's words beside it are "open failed" alone."""
+_FAILURE_KEPT_S = 3.0  # a jump host's failure stands for all behind it; later ones try again
+_PROHIBITED = 1  # SSH_OPEN_ADMINISTRATIVELY_PROHIBITED of RFC 4254, 5.1
 _NO_ANSWER = "is the host up, and do firewalls let its jump host through to that port?"
 
 

@@ -25,8 +25,7 @@ _KEPT = 1 << 14
 _TASK = re.compile(r"(?:srun|slurmstepd): error: (?P<nodes>[\w.,\[\]-]+): tasks? [\d,-]+: (?P<how>.+)")
 _NOT_STARTED = re.compile(r"slurmstepd-(?P<node>[\w.-]+): error: execve\(\): (?P<program>.+): (?P<why>[^:]+)")
 _LATE_S = 0.3
-_LAST_WORDS_S = 5.0
-"""Until srun's messages are read to their end, which a process that it left behind may hold open."""
+_LAST_WORDS_S = 5.0  # for the end of srun's messages, which a process left behind may hold open
 _NODE_FAILED = re.compile(r"error: Node failure on (?P<nodes>[\w.,\[\]-]+)")
 _NOTICE = b"cluster configuration lacks support for cpu binding"  # what srun says of --cpu-bind=none
 _DENIED = b"Access/permission denied"

@@ -7,11 +7,9 @@ from collections.abc import Iterable, Iterator
 
 from preflight.frozen import dataclass
 
-LEAST_KEPT = 4096
-"""Bytes from which on a text is worth keeping at the tasks: every task receives what is sent to each."""
+LEAST_KEPT = 4096  # bytes of a text that tasks keep: every task receives what is sent to each
 MAX_KEPT = 1 << 20
-KEPT = 16
-"""Texts that a task keeps: how far a node may lag behind the others before its input travels on its own."""
+KEPT = 16  # texts of a task: how far a node may lag before its input travels on its own
 _EDGE = 64
 _LONGEST_LINE = 1 << 16
 

@@ -28,10 +28,8 @@ from preflight.script.interpreter.values import (
 from preflight.script.library_names import TRAINS
 
 _OF_TRAINING = re.compile(r"pytorch|torch|ddp|fsdp|dist|deepspeed|multi|lora|peft")
-_HALF = re.compile(r"fp16|float16|half|f16|16(?:-mixed)?|fp16[-_]mixed|amp")
-"""Choices of an option that train in fp16."""
-_ABSENT = ExternalName("argparse.SUPPRESS")
-"""The default of an option that the namespace has only where it is given."""
+_HALF = re.compile(r"fp16|float16|half|f16|16(?:-mixed)?|fp16[-_]mixed|amp")  # choices that train in fp16
+_ABSENT = ExternalName("argparse.SUPPRESS")  # default of an option that exists only if given
 _SWITCHES = {"store_true": (FALSE, TRUE), "store_false": (TRUE, FALSE)}
 
 

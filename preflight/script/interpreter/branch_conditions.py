@@ -8,8 +8,7 @@ from preflight.script.syntax_trees import walk
 
 RANK_0 = "rank 0"
 OTHER_RANKS = "all ranks but 0"
-BY_RANK = "by rank"
-"""Of a condition that asks something of the rank, or of a name that scripts give such an answer."""
+BY_RANK = "by rank"  # of a condition that asks something of the rank, or a name for its answer
 ONE_PROCESS = "one process"
 CPU = "cpu"
 MAYBE = "unknown condition"
@@ -18,12 +17,9 @@ ONE_RANK = "beside the branch of several ranks"
 UNCALLED = "uncalled"
 UNREACHED = "unreached "  # with the name after it: what a reading that came upon no training reads besides
 SPAWNED = "spawned"  # of what runs in processes that the script starts
-SPAWNED_RANK = "spawned with a rank"
-"""Of what runs in each of several such processes, which are given their ranks."""
-OF_SOME = frozenset({RANK_0, OTHER_RANKS, BY_RANK, ONE_PROCESS, ONE_RANK, CPU})
-"""Where not all ranks of a launch come to."""
-WITHOUT = "without "
-"""With the flag after it: the branch of a default, where the other one is that of several ranks."""
+SPAWNED_RANK = "spawned with a rank"  # of what runs in each process that is given its rank
+OF_SOME = frozenset({RANK_0, OTHER_RANKS, BY_RANK, ONE_PROCESS, ONE_RANK, CPU})  # not of all ranks
+WITHOUT = "without "  # and the flag: the branch of a default, where the other has several ranks
 
 _VARIABLE = r"(?:int\()?os\.(?:environ\.get\(|getenv\(|environ\[)'(?:LOCAL_)?RANK'(?:, [\w'-]+)?[\])]\)?"
 _RANK = (

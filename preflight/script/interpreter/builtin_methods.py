@@ -101,8 +101,7 @@ def _text_method(owner: Const, text: str, name: str, seen: Call) -> Value:
     return Const(str(made) if isinstance(made, PurePosixPath) else made, owner.place)
 
 
-_OF_INI = frozenset({"read", "read_dict", "getboolean", "getint", "getfloat"})
-"""Methods of configparser, and of its sections."""
+_OF_INI = frozenset({"read", "read_dict", "getboolean", "getint", "getfloat"})  # of configparser
 
 
 def _of_ini(it: Interpreter, owner: Map, name: str, seen: Call) -> Value:

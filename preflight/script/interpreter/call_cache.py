@@ -12,8 +12,7 @@ from preflight.frozen import dataclass
 from preflight.script.interpreter.values import UNKNOWN, Const, Element, Map, OneOf, Ref, Seq, Value, is_none
 
 SAME = 2  # calls with the same arguments that are followed: each loop is read twice
-_BARREN = 2
-"""Calls in a row without an event and without a result after which a function is taken to have neither."""
+_BARREN = 2  # calls in a row without an event or result: the function is taken to have neither
 _NOT_FOLLOWED = 0.0, UNKNOWN
 
 

@@ -43,8 +43,7 @@ from preflight.script.interpreter.values import (
 )
 
 _MAX_DEPTH = 12  # calls in one another that are followed
-MAY_HOLD = frozenset({Ref, Seq, Map, OneOf})
-"""Kinds of values that are objects or may hold some; most arguments are others."""
+MAY_HOLD = frozenset({Ref, Seq, Map, OneOf})  # kinds that are or hold objects
 _SHORT = 20  # lines of a function that is followed once more within itself: it goes over what a batch holds
 _Def = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 

@@ -12,8 +12,7 @@ from preflight.script.interpreter.values import UNKNOWN, Const, Map, Scalar, Val
 from preflight.script.library_names import TRAINS
 from preflight.script.source import Source
 
-THROUGH = "forward of the wrapper"
-"""Note of where DDP is called, or given to code that is not read and may call it."""
+THROUGH = "forward of the wrapper"  # where DDP is called, or given to code that may call it
 
 
 @dataclass(frozen=True, slots=True)

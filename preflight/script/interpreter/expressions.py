@@ -40,8 +40,7 @@ from preflight.script.interpreter.values import (
 
 _VALUE = "gpulaunch_value"  # where a constant's node keeps its value
 _MAX_OBJECTS = 4  # objects that a comprehension goes over one by one; what is done to more is read once
-_MAX_WRITTEN = 200
-"""Items of one list or dict in the text that are read: longer ones are names of classes, words, colours."""
+_MAX_WRITTEN = 200  # items of a literal that are read: longer ones are names of classes, words, colours
 
 
 def _constant(it: Interpreter, node: ast.Constant) -> Value:

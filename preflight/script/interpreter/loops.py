@@ -14,11 +14,9 @@ from preflight.script.interpreter.state import merge_states
 from preflight.script.interpreter.values import Seq, names_of, truth
 from preflight.script.syntax_trees import walk
 
-_LOOP_PASSES = 2
-"""What a loop does once may change what it does the next time. In a repeated loop, one inside runs once."""
+_LOOP_PASSES = 2  # what a loop does once may change its next pass; one inside runs once
 _MAX_UNROLLED = 6  # turns that are read one by one, those of loops in loops multiplied
-_MAX_FILLED = 64
-"""Those of a loop that only gives an object or a dict its values, as that over a configuration does."""
+_MAX_FILLED = 64  # passes of a loop that only fills an object or a dict, as from a configuration
 
 
 def read_for(it: Interpreter, node: ast.For | ast.AsyncFor) -> None:

@@ -22,8 +22,7 @@ _GIVES_UP = re.compile(
     r"|barrier|broadcast|reduce|gather|wait"
 )
 """In a handler or a function: it ends the rank, or meets the other ranks."""
-_ENDS = frozenset({"SystemExit", "SystemExit()", "SystemExit(0)"})
-"""What is raised to end a process that has not failed."""
+_ENDS = frozenset({"SystemExit", "SystemExit()", "SystemExit(0)"})  # ends without a failure
 
 
 def _expression(it: Interpreter, node: ast.Expr) -> None:

@@ -28,8 +28,7 @@ _ASIDE = re.compile(r"teacher|reference|(^|_)ref(_|$)|ema|target|(^|_)vae|text_e
 OWN_DTYPE = "own"  # the dtype that `next(model.parameters()).dtype` reads: of one parameter, not of all
 
 
-EACH = "each module"
-"""Element.what of what a loop over modules() or apply() goes over: all of a model, one after the other."""
+EACH = "each module"  # of a loop over modules() or of apply(): all of a model, one by one
 
 _OF_ADAPTERS = re.compile(r"lora|adapter|peft", re.IGNORECASE)
 

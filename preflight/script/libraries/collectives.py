@@ -21,12 +21,9 @@ from preflight.script.interpreter.values import (
 )
 
 FORWARD_OF_ONE = "forward of one rank"  # note of where rank 0 alone calls the model inside of DDP
-AROUND = "forward around the wrapper"
-"""Note of where training calls the model inside of DDP, which then exchanges no gradients."""
-UNSYNCED = "forward without an exchange"
-"""Note of where training calls DDP under its no_sync()."""
-PACKAGES = ("torch.distributed", "deepspeed.comm")
-"""What has these functions: DeepSpeed's own calls those of torch."""
+AROUND = "forward around the wrapper"  # training calls the model in DDP: no exchange
+UNSYNCED = "forward without an exchange"  # note of where training calls DDP under its no_sync()
+PACKAGES = ("torch.distributed", "deepspeed.comm")  # DeepSpeed's call those of torch
 _PLAIN = (
     *("barrier", "monitored_barrier", "all_reduce", "all_gather", "all_gather_object"),
     "all_gather_into_tensor",

@@ -112,8 +112,7 @@ def _is_fixed(it: Interpreter, name: ast.Name | ast.Attribute) -> bool:
     return bool(stored) and not any(shared) and set(stored).isdisjoint(loops[0])
 
 
-_SETS = re.compile(r"setattr\(|(?:vars\([\w.]*\)|__dict__)(?:\[|\.update)")
-"""What sets attributes by names that may be any."""
+_SETS = re.compile(r"setattr\(|(?:vars\([\w.]*\)|__dict__)(?:\[|\.update)")  # any attribute
 
 
 def _sets(part: ast.AST, word: str) -> bool:

@@ -373,8 +373,7 @@ def _optimizer_of_timm(it: Interpreter, name: str, call: Call) -> Value:
     return ref
 
 
-_WRAPPERS = frozenset({"ORTModule", "convert_syncbn_model"})
-"""What other libraries put around a model whose parameters it keeps."""
+_WRAPPERS = frozenset({"ORTModule", "convert_syncbn_model"})  # of other libraries, around a model
 
 
 def call_by_form(it: Interpreter, name: str, call: Call) -> Value | None:

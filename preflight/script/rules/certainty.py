@@ -30,8 +30,7 @@ OF_OLD_GPUS = frozenset({"P109", "P121", "P130", "P131"})
 The rules judge as if for such a GPU, and a target with another has none of these: one reading serves both.
 """
 OF_NEW_GPUS = frozenset({"P133"})  # what is a fault only where bf16 is native
-_OF_ORDER = frozenset({"D202", "D205"})
-"""Faults of what comes first, or never: what calls a function may come before all of it."""
+_OF_ORDER = frozenset({"D202", "D205"})  # of what comes first; who calls a function may precede it
 UNREAD = "unread"
 SEVERITY = (Level.INFO, Level.WARNING, Level.ERROR)
 LOWER = {Level.ERROR: Level.WARNING, Level.WARNING: Level.INFO, Level.INFO: Level.INFO}

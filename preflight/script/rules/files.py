@@ -39,8 +39,7 @@ _FIRST_RANK = {
 """What is true on rank 0 alone: an attribute of what makes the ranks, and what is where that has no name."""
 _OF_KERNEL = re.compile(r"/(?:dev/(?!shm/|mqueue/)|proc/|sys/)")
 """Files that keep nothing of what is written: every process may write to them."""
-JOINED = "joins a launch's ranks"
-"""Note of where the script becomes one of the ranks that a launch has started."""
+JOINED = "joins a launch's ranks"  # where the script becomes one of a launch's ranks
 _SAID = {
     "folder": (
         "every rank makes this folder, and all but the first find that it exists",

@@ -11,8 +11,7 @@ from preflight.script.interpreter.values import Const, place_of, text_of
 from preflight.script.rules.certainty import doubted
 from preflight.script.rules.registry import Level, RuleHit, rule
 
-_SLURM = re.compile(r"\bSLURM_")
-"""Of the branch in which a script takes its ranks from Slurm, in place of the launch."""
+_SLURM = re.compile(r"\bSLURM_")  # the branch that takes ranks from Slurm, not the launch
 _RENDEZVOUS = ("MASTER_PORT", "MASTER_ADDR", "RANK", "LOCAL_RANK", "WORLD_SIZE")
 
 

@@ -38,8 +38,7 @@ _WITHOUT_VALUE = re.compile(
     r"[ ]*(?:- +(?P<item>[A-Z_][A-Z0-9_]*)|(?P<name>[A-Z_][A-Z0-9_]*):(?:[ ]+(?:null|~|\"\"|''))?)"
     r"[ ]*(?:#.*)?"
 )
-_FILLED_IN = re.compile(r"\$?\{\{[^{}\n]{1,200}\}\}")
-"""What a workflow or a chart has in place of a value: `${{ secrets.KEY }}`."""
+_FILLED_IN = re.compile(r"\$?\{\{[^{}\n]{1,200}\}\}")  # in place of a value: `${{ secrets.KEY }}`
 
 _WRITE_IT = "the manifest does not say its value: env: of a run config does"
 _OF_CONTAINER = "of the container: the launch starts in the directory of each host (workdir:)"

@@ -69,16 +69,14 @@ _OPEN = re.compile(r"(\{\{[^{}\n]{1,80}\}\}|(?<==)\{[A-Za-z]\w*\}$|\$\{?[A-Za-z_
 """What a template fills in within a word: `--lr={{ .Values.lr }}`, `--n={nodes}`, `$NODES` of envsubst."""
 
 _COMPOSE = re.compile(r"^services:", re.MULTILINE)
-_DOLLAR = "\ue000"
-"""What stands for the `$$` of Compose while a word is quoted: a dollar of the container's own shell."""
+_DOLLAR = "\ue000"  # stands for the `$$` of Compose while a word is quoted: a dollar of its shell
 
 _DECIDES = re.compile(r"[ \t]*\{[{%]-?[ \t]*(?:if|range|with|for)\b.*[%}]\}[ \t]*")
 """A line of Helm or Jinja that decides whether the text has the lines below it."""
 
 _IMAGE = re.compile(r"[ \t]*(?:- )?image:")
 _MOST_LINES = 5_000
-_LONGEST_INPUT, _MOST_FILLED = 1000, 100_000
-"""Characters of an input that is filled in, and of all of them in one command."""
+_LONGEST_INPUT, _MOST_FILLED = 1000, 100_000  # characters of an input, of all in one command
 _MOST_LAUNCHES, _MOST_ALIKE = 50, 4
 """Of one manifest, and places of one command whose variables are compared: a master and its workers."""
 

@@ -5,8 +5,7 @@ from collections.abc import Sequence
 from preflight import regex as re
 
 _PART = re.compile(r"[^\"'\[\]\\#]+|\\.|.", re.DOTALL)
-_STARTS = re.compile(r"[ ]*(?:#|- |[\w.-]+:(?:[ \t]|$)|-?\t)")
-"""A comment, an item or a key: no line that continues a plain value."""
+_STARTS = re.compile(r"[ ]*(?:#|- |[\w.-]+:(?:[ \t]|$)|-?\t)")  # continues no plain value
 
 _MOST_LINES, _LONGEST = 60, 20_000
 

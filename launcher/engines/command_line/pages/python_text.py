@@ -34,8 +34,7 @@ _NOTED = re.compile(
 _LONGEST, _SHOWN, _MOST_WORDS = 100_000, 200, 300
 _PATH_AT_END = re.compile(r"(?<![\w./-])[\w./-]*\Z")
 _OPERATOR = re.compile(r"[&|;<>]")
-_STARTERS = ("env", "exec", "sudo", "nohup", "time", "run")
-"""Words in front of a launch that belong to it, as those of prose do not."""
+_STARTERS = ("env", "exec", "sudo", "nohup", "time", "run")  # words of a launch, not of prose
 
 
 def noted_launch(text: str) -> str:

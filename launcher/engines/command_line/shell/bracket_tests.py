@@ -15,8 +15,7 @@ from preflight import regex as re
 
 Answer: TypeAlias = bool | None  # of a condition; None where the text does not decide it
 
-Files: TypeAlias = Callable[[str], str | None]
-"""The text of a small file beside the text that is read, None where there is none."""
+Files: TypeAlias = Callable[[str], str | None]  # a small file beside the text, None where none is
 
 _POSITIONAL = re.compile(r"\$(?:[0-9@*]|\{[0-9@*]+(?::?-)?\})")
 _NAMED = re.compile(r"\$(?:([A-Za-z_]\w*)|\{([A-Za-z_]\w*)\})", re.ASCII)

@@ -34,8 +34,7 @@ _NUMBERS = re.compile(r"(?:(?:0|-?[1-9]\d*|[-+*/%()])(?: |$))+")
 _OPTIONS = {"pwd": "-[PL]", "cd": "-[PL]|--", "realpath": "-[sm]|--", "readlink": "-f|--"}
 """Those without effect on what is read, of programs that have such."""
 
-_QUIET = ("[", "[[", "test", "((", "true", "false", ":", "then", "do")
-"""What a condition may have, and its end."""
+_QUIET = ("[", "[[", "test", "((", "true", "false", ":", "then", "do")  # what a condition may have
 
 _SILENT = re.compile(
     r"(?:(?:local|declare|typeset|readonly|export)(?: -[aAgilrux]+)*|unset) [A-Za-z_]|\(\(|let |printf -v "

@@ -12,8 +12,7 @@ from launcher.engines.command_line.shell.words import Word
 from preflight import regex as re
 
 _MARK = re.compile(r"\"|(?<!\\)(?:\$[({]|`)")
-_TEMPLATE = re.compile(r"\$\{\{[^{}\n]*\}\}")
-"""What a workflow or a job of Azure ML fills in: `${{inputs.data}}`."""
+_TEMPLATE = re.compile(r"\$\{\{[^{}\n]*\}\}")  # filled in by a workflow or Azure ML: `${{inputs.data}}`
 
 _PART = re.compile(r"\$\{(?!\w+\})|\$\((?!\()|`")
 _CALCULATED = re.compile(r"\$\(\((.*)\)\)|\$\[(.*)\]", re.DOTALL)

@@ -34,8 +34,7 @@ _OF_NAME = re.compile(r"-.*(?:env|var|key|name|column|field)", re.IGNORECASE)
 """In an option that takes the name of a variable: `--token-env HF_TOKEN_FILE`."""
 
 _TEMPLATE = re.compile(r"[^\s{}]*\{\{ ?[A-Za-z_.][\w.]{0,80} ?\}\}[^\s{}]*")
-_OF_TEMPLATE = re.compile(r"template|prompt|format", re.IGNORECASE)
-"""In an option that takes a template itself."""
+_OF_TEMPLATE = re.compile(r"template|prompt|format", re.IGNORECASE)  # takes a template itself
 
 _BETWEEN = re.compile(r"[\s=,;'\"()\[\]{}<>]+")
 

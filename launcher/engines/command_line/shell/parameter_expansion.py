@@ -90,8 +90,7 @@ def expand_parameter(inner: str, place: WrittenPart) -> Expansion:
     return _parameter(match, place, given)
 
 
-_LITERAL = re.compile(r"[\w.,:/=+@%? -]*[&;|()#][\w.,:/=+@%&;|()# -]*")
-"""A word whose operators are characters within `${...}`."""
+_LITERAL = re.compile(r"[\w.,:/=+@%? -]*[&;|()#][\w.,:/=+@%&;|()# -]*")  # its operators are characters
 
 
 def _filled(part: str, plain: re.Pattern[str], place: WrittenPart) -> str | None:

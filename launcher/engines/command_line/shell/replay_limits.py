@@ -7,8 +7,7 @@ from launcher.errors import CommandRefused
 _DEEPEST = 12
 _MOST_ROUNDS = 1000
 _MOST_TEXT = 400_000
-_MOST_LOOKED = 4_000_000
-"""Rounds of all loops, and what they and the functions say: more than any script that launches something."""
+_MOST_LOOKED = 4_000_000  # of all loops and functions: more than any script that launches something
 
 
 class Replays:

@@ -14,8 +14,7 @@ _SEND = ("send", "send-keys")
 _KEY = re.compile(r"[Cc]-[A-Za-z]|Enter|ENTER|KPEnter|Escape|Tab")
 _ENDED = re.compile(r"(?:\\[nr]|\\015|\^M|\s)+$")  # behind a text that `screen -X stuff` types
 
-_LOOKS = re.compile(r"-(?:[dD]?[rRx]{1,2}|ls|list|wipe)")
-"""Options of screen that show a terminal which is kept already."""
+_LOOKS = re.compile(r"-(?:[dD]?[rRx]{1,2}|ls|list|wipe)")  # of screen, to show a kept terminal
 
 _OF_LOCK = ("-w", "--wait", "--timeout", "-E", "--conflict-exit-code")
 _VALUES = {"tmux": re.compile(r"-[snctxyFeLSf]"), "screen": re.compile(r"-[A-Za-z]*S|-Logfile|-[cehpstT]")}

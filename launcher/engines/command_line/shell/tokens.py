@@ -33,8 +33,7 @@ _ESCAPED_TEXT = re.compile(r"\$'((?:[^'\\]|\\.)*)'", re.DOTALL)
 _ESCAPED = re.compile(
     r"\\(?:x(?P<hex>[\da-fA-F]{1,2})|u(?P<code>[\da-fA-F]{1,4})|(?P<octal>[0-7]{1,3})|(?P<sign>.))", re.DOTALL
 )
-_ESCAPES = dict(zip("abefnrtv\\'\"?", "\a\b\x1b\f\n\r\t\v\\'\"?", strict=True))
-"""Of `$'...'`; others stay as they are written."""
+_ESCAPES = dict(zip("abefnrtv\\'\"?", "\a\b\x1b\f\n\r\t\v\\'\"?", strict=True))  # of `$'...'`
 
 _HAS_BRACES = re.compile(r"[^\s;&|()<>{}]*(?:\$\{[^{}\s]*\}[^\s;&|()<>{}]*)*\{[^{}\s]*(?:,|\.\.)[^{}\s]*\}")
 _BRACES = re.compile(r"\{[^{}\s'\"]{0,200}(?:,|\.\.)[^{}\s'\"]{0,200}\}")

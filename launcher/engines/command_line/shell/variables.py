@@ -7,8 +7,7 @@ from launcher.engines.command_line.shell.words import SEPARATORS, Operator, Word
 from preflight.frozen import dataclass
 
 Value: TypeAlias = str | Word | tuple[Word, ...]
-Values: TypeAlias = Mapping[str, Value]
-"""Variables: a text, a text of which a part has no value yet, or the words of an array."""
+Values: TypeAlias = Mapping[str, Value]  # a text, one with open parts, or the words of an array
 
 
 class Variables(dict[str, Value]):
@@ -70,8 +69,7 @@ class Expansion:
     has_quotes: bool = False  # which keep the blanks of its words: `${NAME:-"a b"}`
 
 
-Split: TypeAlias = Callable[[str, int], tuple[Word | Operator, ...]]
-"""Reads a text, at a depth, as words and operators."""
+Split: TypeAlias = Callable[[str, int], tuple[Word | Operator, ...]]  # reads a text at a depth
 
 
 def join_tokens(tokens: tuple[Word | Operator, ...]) -> tuple[str, tuple[str, ...]]:

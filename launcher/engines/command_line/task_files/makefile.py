@@ -61,8 +61,7 @@ _NAME = re.compile(r"(?<!\$)\$[({](?P<name>[A-Za-z_]\w*)[)}]", re.ASCII)
 _OR = re.compile(
     r"(?<!\$)\$\(or[ \t]+\$[({](?P<name>[A-Za-z_]\w*)[)}],[ \t]*(?P<other>[^(),${}\n]*)\)", re.ASCII
 )
-_DEEPEST, _LONGEST = 5, 500_000
-"""Variables within variables, and characters of a recipe with all that they may fill."""
+_DEEPEST, _LONGEST = 5, 500_000  # variables within variables, characters of a filled recipe
 _MOST = 20  # lines of recipes that a `define` fills
 
 _SHELL = re.compile(r"(?<!\$)\$\(shell[ \t]+(?=[^()\n]*\))")

@@ -25,8 +25,7 @@ from ..processes import PR_SET_CHILD_SUBREAPER, prctl
 from ..run_dir import CLIENT_PACK, SUPERVISOR_LOG
 
 POLL_S = 0.5
-QUIET_S = 10.0
-"""A client that lives is heard every second, and has asked for the lock this long after its last word."""
+QUIET_S = 10.0  # a client that lives is heard every second, and has the lock by then
 PYTHON = (3, 11)  # what the client needs; the supervisor itself is content with less
 NEWER = range(14, PYTHON[1] - 1, -1)
 START = (

@@ -4,8 +4,7 @@ import glob
 import os
 from typing import Any, Iterator
 
-OUTPUT, WORKDIR = "output/", "workdir/"
-"""The first part of the names of files below the run's output and working directory."""
+OUTPUT, WORKDIR = "output/", "workdir/"  # files below the run's output, working directory
 
 
 def run_places(spec: dict[str, Any], run_dir: str) -> dict[str, str]:
