@@ -12,6 +12,7 @@ from launcher.commands._host_access import HostAccess, open_host_access
 from launcher.commands._host_options import SSH, HostOptions, Transport
 from launcher.commands._job_hosts import find_job, reach_job
 from launcher.config.command_config import settle_command
+from launcher.config.command_python import choose_pythons
 from launcher.config.disconnect_options import STEP_TIMEOUT_S
 from launcher.config.inventory import HostEntry, resolve_rank_counts
 from launcher.config.local_entries import resolve_local_entries
@@ -122,8 +123,14 @@ def parse_run_request(config: str | None, extra: tuple[str, ...], options: Launc
         launched = replace(run_config, job=job)
         run_config, every = choose_code_transfer(launched, (*entries, *others), overrides)
         job, entries, others = run_config.job, every[: len(entries)], every[len(entries) :]
+    spare = (*extra_nodes, *others)
+    if run_config.command is not None:
+        every, said = choose_pythons(run_config.command, (*entries, *spare), job.workdir)
+        entries, spare = every[: len(entries)], every[len(entries) :]
+        if said:
+            echo(said, err=True)
     in_job = slurm_job if in_step else None
-    return RunRequest(run_config, job, entries, access, (*extra_nodes, *others), in_job)
+    return RunRequest(run_config, job, entries, access, spare, in_job)
 
 
 def _overrides(extra: tuple[str, ...], options: LaunchOptions) -> Overrides:

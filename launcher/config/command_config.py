@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 from launcher.config.accelerate_file import find_local_default
-from launcher.config.command_python import find_python_of_hosts, find_python_of_line
 from launcher.config.hostfile import read_hostfile
 from launcher.config.inventory import HostEntry
 from launcher.config.yaml_tree import YamlNode
@@ -90,7 +89,10 @@ def _from_this_directory(parsed: ParsedCommand) -> ParsedCommand:
         folder = "."  # `git clone URL && cd NAME && ...`, pasted in NAME
     if folder == ".":
         dropped = (*parsed.dropped, f"cd {parsed.directory}: this is the directory")
-        return replace(parsed, directory="", dropped=dropped)
+        entered = parsed.environment
+        if entered is not None and entered.path and not posixpath.isabs(entered.path):
+            entered = replace(entered, path=posixpath.relpath(entered.path, parsed.directory))
+        return replace(parsed, directory="", environment=entered, dropped=dropped)
     named: dict[str, Any] = {"config_file": parsed.request.config_file, "hostfile": parsed.request.hostfile}
     named = {
         key: name if name.startswith("~") else posixpath.join(folder, name)
@@ -211,13 +213,6 @@ def settle_command(
     from launcher.engines.command_line.request import check_hosts  # noqa: PLC0415 - as parse_command
 
     check_hosts(request, [entry.name for entry in entries])
-    unnamed, pythons = HostEntry("").python, (find_python_of_hosts(parsed), find_python_of_line(parsed))
-    entries = [
-        replace(entry, python=pythons[entry.is_local] or entry.python)
-        if (not entry.in_inventory if entry.is_local else entry.python == unnamed)
-        else entry
-        for entry in entries
-    ]
     chosen = _filtered(request, entries)
     other_gpus = job.gpus != line_gpus(parsed)  # the options of gpulaunch name them
     if other_gpus and job.gpus not in ("auto", "none"):

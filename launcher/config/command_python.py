@@ -1,53 +1,97 @@
-"""The interpreter that a command names or enters, as a file of this machine."""
+"""The interpreter that a command names or enters, on this machine and on each host."""
 
 import os
 import posixpath
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
 
-from launcher.engines.command_line.parsed_command import Environment, ParsedCommand
+from launcher.config.inventory import HostEntry
+from launcher.engines.command_line.parsed_command import CONDAS, Environment, ParsedCommand
 from launcher.local.home import at_home, from_home
+from launcher.local.project import folders_up
+
+_BY_HASH = ("poetry", "pipenv", "hatch")
+"""Tools that keep environments below the home, named by a hash, where the project has no `.venv`."""
+
+_ACTIVE = ("poetry", "pipenv", "pdm")
+"""Tools that take the environment in which they are started."""
 
 
-def find_python_of_line(parsed: ParsedCommand) -> str:
-    """Return the interpreter of a command as a path of this machine, "" where it names none or it is absent.
+def choose_pythons(
+    parsed: ParsedCommand, entries: Sequence[HostEntry], workdir: str
+) -> tuple[tuple[HostEntry, ...], str]:
+    """Return the entries with the interpreter of the command where hosts.yaml names none.
 
-    `/opt/venv/bin/python` and `/opt/venv/bin/torchrun` name one; `source .venv/bin/activate` and `uv run`
-    enter an environment that has one. Other hosts have that of hosts.yaml, or find_python_of_hosts.
+    The second value says which hosts have another one than the command's, "" for none. A relative path is
+    one below the working directory of each host: `workdir`, else that of the host.
     """
+    chosen, others = [], []
+    for entry in entries:
+        is_named = entry.in_inventory if entry.is_local else entry.python != HostEntry("").python
+        python = ""
+        if not is_named:
+            python = (
+                _local_python(parsed) if entry.is_local else _host_python(parsed, workdir or entry.workdir)
+            )
+            enters = "/" in parsed.python or parsed.environment is not None
+            others += [f"{entry.python} on {entry.name}"] if enters and not python else []
+        chosen.append(replace(entry, python=python or entry.python))
+    entered = parsed.environment or Environment("")
+    names = (entered.tool, entered.name, entered.path)
+    what = parsed.python if "/" in parsed.python else " ".join(filter(None, names))
+    said = f"the ranks run {', '.join(others)}: gpulaunch does not know the interpreter of {what} on"
+    said += " these hosts; write its path as python: in hosts.yaml"
+    return tuple(chosen), said if others else ""
+
+
+def _local_python(parsed: ParsedCommand) -> str:
+    """Return the interpreter as a path of this machine, "" where it is absent."""
     if "/" in parsed.python:
-        python = os.path.join(parsed.directory, at_home(parsed.python))  # noqa: PTH118 - as below
-        return os.path.abspath(python)  # noqa: PTH100 - a venv's python is a link, to be kept
-    if parsed.environment is None:
-        return ""
-    places = (at_home(folder) / "bin" / "python" for folder in _folders(parsed.environment))
+        return os.path.abspath(at_home(_named(parsed)))  # noqa: PTH100 - a venv's python is a link, to be kept
+    places = (at_home(f"{folder}/bin/python") for folder in _folders(parsed))
     found = next((place for place in places if place.exists()), None)
     return os.path.abspath(found) if found is not None else ""  # noqa: PTH100 - as above
 
 
-def find_python_of_hosts(parsed: ParsedCommand) -> str:
-    """Return the interpreter that a command names or enters by a path which hosts can have too, else "".
+def _host_python(parsed: ParsedCommand, workdir: str) -> str:
+    """Return the interpreter as a path that a host can have too, "" where the command does not say it.
 
     One below the local home directory is below that of each host; an environment that is only named lies
     where it does on this machine.
     """
-    folders = _folders(parsed.environment) if parsed.environment is not None else ()
-    named = [parsed.python] if "/" in parsed.python else [f"{folder}/bin/python" for folder in folders]
-    found = [from_home(one) for one in named if one.startswith(("/", "~/"))]
-    return next((one for one in found if len(named) == 1 or at_home(one).exists()), "")
+    named = (
+        [_named(parsed)] if "/" in parsed.python else [f"{folder}/bin/python" for folder in _folders(parsed)]
+    )
+    found = next((one for one in named if len(named) == 1 or at_home(one).exists()), "")
+    if not found or found.startswith(("/", "~")):
+        return from_home(found)
+    return posixpath.normpath(posixpath.join(workdir, found)) if workdir else ""
 
 
-def _folders(environment: Environment) -> Iterator[str]:
-    """Yield where the environment of a tool lies, by the rules of that tool."""
+def _named(parsed: ParsedCommand) -> str:
+    is_whole = parsed.python.startswith(("/", "~"))
+    return parsed.python if is_whole else posixpath.join(parsed.directory, parsed.python)
+
+
+def _folders(parsed: ParsedCommand) -> Iterator[str]:
+    """Yield where the environment of a tool may lie, by the rules of that tool."""
+    environment = parsed.environment or Environment("")
     tool, name, path = environment.tool, environment.name, environment.path
     if tool == "venv":
         yield path
-    elif tool == "pixi":
-        yield f".pixi/envs/{name or 'default'}"
-    elif tool in ("conda", "mamba", "micromamba", "pyenv"):
+    elif tool in CONDAS:
         yield from _conda_folders(name, path)
-    else:  # uv, poetry, pdm and others keep it beside the project
-        chosen = os.environ.get("UV_PROJECT_ENVIRONMENT", "") if tool == "uv" else ""
-        yield posixpath.join(path or ".", chosen or ".venv")
+    elif tool:
+        if os.environ.get("HATCH_ENV_ACTIVE") if tool == "hatch" else tool in _ACTIVE:
+            yield from filter(None, [os.environ.get("VIRTUAL_ENV", "")])
+        variable = f"{tool.upper()}_PROJECT_ENVIRONMENT"
+        chosen = parsed.env.get(variable) or os.environ.get(variable) or ".venv"
+        inside = f".pixi/envs/{name or 'default'}" if tool == "pixi" else chosen
+        ups = (Path(path), *Path(path).parents, *folders_up()[1:])  # a project may be above the directory
+        places = [posixpath.join("" if str(up) == "." else str(up), inside) for up in ups]
+        found = next(filter(os.path.exists, places), "" if tool in _BY_HASH else places[0])
+        yield from filter(None, [found])
 
 
 def _conda_folders(name: str, path: str) -> Iterator[str]:
@@ -56,10 +100,10 @@ def _conda_folders(name: str, path: str) -> Iterator[str]:
         return
     if name and os.environ.get("CONDA_DEFAULT_ENV") == name and "CONDA_PREFIX" in os.environ:
         yield os.environ["CONDA_PREFIX"]
-    from launcher.onhost.find_interpreters import CONDAS  # noqa: PLC0415 - a program of its own, with what it imports
+    from launcher.onhost.find_interpreters import CONDAS as FOLDERS  # noqa: PLC0415 - a program of its own, with what it imports
 
     roots = [os.environ.get("MAMBA_ROOT_PREFIX", "")]
     roots.append(posixpath.dirname(posixpath.dirname(os.environ.get("CONDA_EXE", ""))))
-    roots += (f"~/{folder}" for folder in CONDAS)  # of a shell that has not run `conda init`
+    roots += (f"~/{folder}" for folder in FOLDERS)  # of a shell that has not run `conda init`
     for root in filter(None, roots):
         yield root if name == "base" else f"{root}/envs/{name}"

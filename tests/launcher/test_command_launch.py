@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from launcher.config.command_config import settle_command
+from launcher.config.command_python import choose_pythons
 from launcher.config.inventory import HostEntry
 from launcher.config.run_config import Overrides, build_command_config, build_config_from_script
 from launcher.errors import BadInput, CommandRefused, ConfigError
@@ -142,9 +143,9 @@ def test_an_interpreter_by_path_is_that_of_this_machine() -> None:
         HostEntry("localhost", python="python3", alias="localhost", in_inventory=False),
         HostEntry("titan", python="/v/python"),
     )
-    _, (local, remote) = settle_command(config.command, config.job, entries, names_hosts=True)
+    (local, remote), _ = choose_pythons(config.command, entries, "")
     assert (local.python, remote.python) == ("/opt/venv/bin/python", "/v/python")
-    _, (unnamed,) = settle_command(config.command, config.job, [HostEntry("titan")], names_hosts=True)
+    (unnamed,), _ = choose_pythons(config.command, [HostEntry("titan")], "")
     assert unnamed.python == "/opt/venv/bin/python"
     made = build_plan([(HostEntry("titan", python="/v/python"), titan(1))], config.job, run_id="run-1")
     found = correction(config.command, made).left_out

@@ -2,12 +2,13 @@
 
 import posixpath
 from collections.abc import Iterable
+from dataclasses import replace
 
 from launcher.engines.command_line import values
 from launcher.engines.command_line.manifests.counts import ASKED
 from launcher.engines.command_line.option_reader import FoundOption
 from launcher.engines.command_line.options import LauncherOption, ValueKind
-from launcher.engines.command_line.parsed_command import Environment, MissingValue, OptionUse
+from launcher.engines.command_line.parsed_command import CONDAS, Environment, MissingValue, OptionUse
 from launcher.engines.command_line.refusals import unseen_settings
 from launcher.engines.command_line.shell.bracket_tests import Files
 from launcher.engines.command_line.shell.env_file import read_settings
@@ -137,9 +138,12 @@ class CommandLine:
 
     def enter(self, environment: Environment | None, directory: str) -> None:
         """Take the environment and directory, below the one before, that a wrapper enters: the innermost."""
-        self.environment = environment or self.environment
         place = with_placeholders(Word(directory))
         if not place.is_known:
             self.lack(without_values((place,), "the directory"), place.unresolved)
         if directory:
             self.directory = posixpath.normpath(posixpath.join(self.directory, directory))
+        if environment is not None:
+            is_named = environment.tool in CONDAS and not environment.path
+            path = environment.path if is_named else posixpath.join(self.directory, environment.path)
+            self.environment = replace(environment, path=path)

@@ -194,7 +194,8 @@ def _prepare(line: CommandLine, shell: ShellLine) -> None:
     for name, value in shell.exports:
         line.assign(-1, name, value)
     line.unset += shell.unset
-    line.enter(shell.environment, shell.directory)
+    line.enter(None, shell.directory)
+    line.environment = shell.environment or line.environment
     line.dropped += shell.dropped
     line.unknown += shell.unknown
 

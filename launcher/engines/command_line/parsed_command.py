@@ -75,6 +75,10 @@ class Task:
     starts: bool = False  # it surely starts something: a container's own script
 
 
+CONDAS = ("conda", "mamba", "micromamba", "pyenv")
+"""Tools that keep environments by their names."""
+
+
 @dataclass(frozen=True, slots=True)
 class Environment:
     """The Python environment that a wrapper enters (`uv run`, `conda run -n X`)."""

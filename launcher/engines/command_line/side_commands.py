@@ -8,7 +8,7 @@ from itertools import pairwise
 from launcher.engines.command_line import refusals
 from launcher.engines.command_line.option_reader import read_options
 from launcher.engines.command_line.options import RANK_LOGS, Table
-from launcher.engines.command_line.parsed_command import Environment
+from launcher.engines.command_line.parsed_command import CONDAS, Environment
 from launcher.engines.command_line.shell.terminals import SENTENCE, read_lock, read_terminal
 from launcher.engines.command_line.shell.words import Word, is_assignment
 from launcher.engines.command_line.tables import side_programs as tables
@@ -38,7 +38,6 @@ _TEXT_READERS = ("at", "batch", "ssh", "qsub", "bsub", "sbatch")
 _RC_FILES = names(
     ".bashrc .bash_profile .profile .zshrc .cshrc conda.sh conda.csh mamba.sh modules.sh modules.csh"
 )
-_CONDAS = ("conda", "mamba", "micromamba", "pyenv")
 _OF_SHELL = ("cd", "pushd", "popd", "export", "unset", "deactivate", "set", "source", ".", "conda")
 _OF_JOB = re.compile(r"\bscontrol show hostnames?\b|\bSLURM_(?:JOB_)?NODELIST\b|^(?:\$\(|`)hostname\b")
 _OF_PROGRAM = re.compile(
@@ -117,7 +116,7 @@ def explain_drop(words: tuple[Word, ...], *, after: bool) -> str:
     ):
         return f"eval {words[1].text}: {MODULES}"
     said = " ".join(word.text for word in words[1:])
-    of_conda = f"{name} {said}: {OF_SHELL}" if name in _CONDAS and said == "deactivate" else ""
+    of_conda = f"{name} {said}: {OF_SHELL}" if name in CONDAS and said == "deactivate" else ""
     return of_conda or {LEFT_OUT: said, NEEDED_TASK: f"task {said}: {BEFORE}"}.get(name, "")
 
 
@@ -203,7 +202,7 @@ def find_environment(words: tuple[Word, ...]) -> Environment | None:
             return _activated(posixpath.dirname(posixpath.dirname(target)) or ".", named)
         if target == "activate" or posixpath.basename(target) == "activate":
             return Environment("conda", rest[1].text if len(rest) > 1 else "base")
-    if name in _CONDAS and rest and rest[0].text in ("activate", "shell"):
+    if name in CONDAS and rest and rest[0].text in ("activate", "shell"):
         named = rest[1].text if len(rest) > 1 else "base"
         return Environment(name, path=named) if "/" in named else Environment(name, named)
     return None
