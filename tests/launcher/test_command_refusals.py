@@ -171,6 +171,9 @@ LAUNCH = "torchrun --nproc_per_node 2 a.py $X"
                 ("alias torchrun='torchrun --nproc_per_node 2'", "f"),
             )
         ),
+        ("torchrun a.py ${HOSTNAME:-a}", "${HOSTNAME:-a}, which has no value", "value"),
+        ("torchrun a.py ${BASH_REMATCH[0]:-a}", "${BASH_REMATCH[0]:-a}, which has no value", "value"),
+        ("torchrun a.py $(cd d; echo $?)", "$(cd d; echo $?), which has no value", "value"),
         ("mkdir d && command -v g && X=1\ntorchrun a.py ${X:-2}", "$X (set in a condition)", "value"),
         ("while read i; do [ -z $i ] && X=1; done < l; torchrun a.py ${X:-2}", "$X (set in", "value"),
         ("seq 3 | while read i; do [ $i = 3 ] && torchrun a.py; done", "or condition (while)", "bash"),

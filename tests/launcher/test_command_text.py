@@ -81,6 +81,10 @@ def test_a_script_for_one_launch_is_one_command() -> None:
         ("ibv_devinfo -l\ntorchrun a.py", "ibv_devinfo: starts nothing"),
         ("srun -N 2 hostname\ntorchrun a.py", "hostname: starts nothing"),
         ("mpirun -np 2 rsync -a x /tmp\ntorchrun a.py", "rsync -a: it comes before the launch"),
+        (
+            "torchrun --nproc_per_node 2\\\n--nnodes 1 a.py",
+            "\\: without a blank in front of it a shell joins",
+        ),
         ("torchrun a.py; python -c 'x'", "python -c: it comes after the launch"),
         ("echo A=1 >> .env\ntorchrun a.py", "echo > .env: written by the text alone"),
         ("[ -d x ] || mkdir x\ntorchrun a.py", "mkdir x: make it on each host"),

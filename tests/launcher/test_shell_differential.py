@@ -14,6 +14,7 @@ from random import Random
 import pytest
 
 from launcher.engines.command_line.parse import parse_line
+from launcher.engines.command_line.parsed_command import missing_values
 from preflight.frozen import dataclass
 from tests.launcher.shell_generator import generate_script
 
@@ -28,11 +29,14 @@ _FILES = {
     "arguments.sh": "SECOND=$2\n",
     "conf/paths.sh": 'ROOT=$(dirname "${BASH_SOURCE[0]}")/..\n',
 }
-_CASES = re.findall(
-    r"^### (.*)\n((?:(?!### ).*\n)+)",
-    Path(__file__).with_name("shell_scripts.txt").read_text("utf-8"),
-    re.MULTILINE,
-)
+
+
+def _cases(name: str) -> list[tuple[str, str]]:
+    text = Path(__file__).with_name(name).read_text("utf-8")
+    return re.findall(r"^### (.*)\n((?:(?!### ).*\n)+)", text, re.MULTILINE)
+
+
+_CASES, _UNDECIDED = _cases("shell_scripts.txt"), _cases("shell_undecided.txt")
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +101,14 @@ def read(text: str, folder: Path) -> Launch:
 @pytest.mark.parametrize(("name", "text"), _CASES, ids=[name for name, _ in _CASES])
 def test_a_script_launches_what_bash_launches(name: str, text: str, tmp_path: Path) -> None:
     assert [read(text, tmp_path)] == run_in_bash(text, tmp_path)
+
+
+@pytest.mark.skipif(not BASH, reason="bash is not installed")
+@pytest.mark.parametrize(("name", "text"), _UNDECIDED, ids=[name for name, _ in _UNDECIDED])
+def test_what_a_program_decides_has_no_value(name: str, text: str, tmp_path: Path) -> None:
+    answers = [run_in_bash(f"ping() {{ return {code}; }}\n{text}", tmp_path) for code in (0, 1)]
+    assert answers[0] != answers[1]
+    assert missing_values(parse_line(text)) is not None
 
 
 @pytest.mark.skipif(not BASH, reason="bash is not installed")

@@ -28,7 +28,7 @@ from launcher.engines.command_line.shell.pipelines import predict_output
 from launcher.engines.command_line.shell.replay_limits import Replays
 from launcher.engines.command_line.shell.state import READERS, ShellState
 from launcher.engines.command_line.shell.subshells import ENDS
-from launcher.engines.command_line.shell.variables import Value
+from launcher.engines.command_line.shell.variables import Value, options_of_set
 from launcher.engines.command_line.shell.words import Word, is_assignment
 from launcher.engines.command_line.tables import side_programs
 from launcher.engines.command_line.wrappers import explain_empty, strips_program
@@ -56,9 +56,9 @@ _BLANK_BEHIND_SIGN = re.compile(
     re.MULTILINE,
 )
 _BLANK_BEHIND = "\\: a blank behind it would end the command, which is read as if it went on behind it"
+_JOINED = "\\: without a blank in front of it a shell joins the words around it, which are read as two"
 _WITHOUT_VALUE = "the text does not say its value: env: of a run config does"
 _ITSELF = re.compile(r"\$(?:0|\{0\}|\{?BASH_SOURCE(?:\[0\])?\}?)")  # `sbatch --nodes=2 $0`
-_ERREXIT = re.compile(r"set (?!--)[^\n]*?(?<!\S)([-+])(?:[a-zA-Z]{0,20}e[a-zA-Z]{0,20}|o errexit)(?!\S)")
 _ERREXIT_OF_FILE = re.compile(r"#![^\n]*sh[ \t]+-[a-zA-Z]*e")
 _DEMAND = re.compile(r"\$\{\w+:?\?")
 _MOST_COMMANDS = 1000  # more than any text that launches something; each keeps the variables that it has
@@ -142,8 +142,9 @@ class _Launches:
             handler = words[1].text + self.shell.functions.get(words[1].text, "")
             ends = {"trap ERR"} if re.search(r"\bexit\b", handler) else set[str]()
             blocks.fatal = blocks.fatal - {"trap ERR"} | ends
-        elif found := _ERREXIT.match(said):
-            blocks.fatal = blocks.fatal - {"set -e"} | ({"set -e"} if found[1] == "-" else set())
+        elif words[0].text == "set":
+            is_on = options_of_set(words)[0].get("e", "set -e" in blocks.fatal)
+            blocks.fatal = blocks.fatal - {"set -e"} | ({"set -e"} if is_on else set())
         elif bodies := read_aliases(words):
             define(self.shell, bodies)
         elif removed := read_removed(self.shell.functions, words):
@@ -291,6 +292,7 @@ class _Launches:
         shell.dropped += batch_script.explain_directives(text)
         shell.dropped += _unexported(text, shell)
         shell.dropped += [_BLANK_BEHIND] if _BLANK_BEHIND_SIGN.search(text) else []
+        shell.dropped += [_JOINED] if re.search(r"^(?![ \t]*#)[^\n]*[^\s\\]\\\n-", text, re.MULTILINE) else []
         without = sorted(shell.visible - shell.values.keys() - shell.exports.keys())
         shell.dropped += [f"export {name}: {_WITHOUT_VALUE}" for name in without]
         if _OWN_FOLDER.search(text) and _PARENT.search(text):

@@ -85,7 +85,7 @@ class _List:
         return None if self.is_presumed else value
 
 
-class _Block:
+class Block:
     """One condition, loop or group that is open."""
 
     def __init__(self, kind: str, around: _List, *, in_condition: bool) -> None:
@@ -110,9 +110,10 @@ class ShellBlocks:
 
     def __init__(self, files: Files | None = None) -> None:
         self.files = files
-        self.open: list[_Block] = []
+        self.open: list[Block] = []
         self.list = _List()
         self.last: Answer = True  # how the last list ended
+        self.is_question = False  # the last command, whose answer the text does not decide
         self.asked = False  # the call of a function is behind a test of arguments
         self.excuses = 0  # calls of functions around the next command whose end something asks
         self.status: Answer = None  # of the command that `after` takes
@@ -122,11 +123,13 @@ class ShellBlocks:
         self.failed: tuple[Word, ...] = ()  # a command that surely fails, and that nothing asks
         self.test = "test"  # the last one, as the text has it
         self.kinds: dict[str, None] = {}  # what the text has had, in its order
+        self.depth = 0  # of loops, functions and files whose commands are read
+        self.doubts: dict[int, str] = {}  # what a condition that the text does not decide may have left
 
     @property
     def runs(self) -> Answer:
         """Whether the next command runs; None where the text does not decide it."""
-        result = self.list.guard
+        result = both(self.list.guard, None if self.doubts else True)
         for block in self.open:
             result = both(result, block.runs)
         return result
@@ -134,12 +137,13 @@ class ShellBlocks:
     @property
     def is_probed(self) -> bool:
         """Whether only the answer of a program decides the next command: `ping -c1 gpu1 && torchrun a.py`."""
-        return self.list.is_probed and self.list.operator == "&&" and all(block.runs for block in self.open)
+        is_reached = not self.doubts and all(block.runs for block in self.open)
+        return self.list.is_probed and self.list.operator == "&&" and is_reached
 
     @property
     def kind(self) -> str:
         """The innermost condition or loop that the text does not decide."""
-        undecided = [block.kind for block in self.open if block.runs is None]
+        undecided = [*self.doubts.values(), *(block.kind for block in self.open if block.runs is None)]
         return undecided[-1] if undecided else self.test
 
     @property
@@ -216,21 +220,24 @@ class ShellBlocks:
             block.runs = False
         self.list = _List()
 
-    def after(self, end: str, words: tuple[Word, ...] = ()) -> None:
+    def after(self, end: str, words: tuple[Word, ...] = (), *, is_question: bool = False) -> None:
         """Take what follows a command that was none of the shell's: outside of conditions, it succeeds.
 
-        One that is started for its answer does where nothing asks for it.
+        One that is started for its answer, or a function that ends in one (`is_question`), does where
+        nothing asks for it.
         """
-        status, self.status = self.status, None
+        status, self.status, runs = self.status, None, self.runs
         is_negated = words[:1] == _NOT
         bare = words[is_negated:]
-        asks = end in ("&&", "||") and _is_probe(bare)
+        is_question = is_question or _is_probe(bare)
+        asks = end in ("&&", "||") and is_question
         status = _answered([word.text for word in words]) if asks else status
         self.test = bare[0].text if asks else self.test
         is_presumed = status is None and not self.in_condition and not asks
         code = self.code
         self.list.is_probed |= asks
         self._follow(words, not is_negated if is_presumed else status, end, is_presumed=is_presumed)
+        self.is_question |= is_question and status is None and runs is not False
         if words and words[0].text in LEAVES:
             self.code = code
         elif _is_probe(bare) or (words and all(map(is_assignment, words)) and status is not True):
@@ -247,10 +254,11 @@ class ShellBlocks:
         for block in conditions:
             block.in_condition = True
         self.excuses -= is_asked
+        self.last = None if self.is_question else self.last
         self.status = opposite(self.last) if words[0].text == "!" else self.last
         if words[0].text != "for":  # whose end is behind its `done`
             code = self.code if self.last is not None else None
-            self.after(end, words)
+            self.after(end, words, is_question=self.is_question)
             self.code = code if words[0].text != "!" else self.code
 
     def _follow(self, words: tuple[Word, ...], value: Answer, end: str, *, is_presumed: bool = False) -> None:
@@ -262,7 +270,7 @@ class ShellBlocks:
             value, is_negated, self.list.is_negated = opposite(value), True, False
         if value is False and words and not is_negated:
             self._fail(words, end)
-        runs = self.runs
+        runs, self.is_question = self.runs, value is None
         self.last = self.list.take(value, end, is_presumed=is_presumed)
         if runs is not False:
             self.code = {True: "0", False: "1", None: None}[runs and self.list.status]
@@ -276,12 +284,6 @@ class ShellBlocks:
         if self.fatal and self.runs and not is_asked:
             (self.open[-1] if self.open else self).failed = words
 
-    def doubt(self, kind: str, at: int) -> None:
-        """Take what leaves a loop or a function, `at` blocks out, under an undecided condition."""
-        block = _Block(kind, _List(), in_condition=False)
-        block.runs = None
-        self.open.insert(at, block)
-
     def leave_group(self, at: int, words: tuple[Word, ...], status: Answer) -> None:
         """Take `exit CODE` in parentheses, which ends their commands alone; `at` blocks are around them."""
         if at < len(self.open):
@@ -291,13 +293,15 @@ class ShellBlocks:
 
     def inside(self) -> Callable[[], None]:
         """Start the commands of a loop, a function or a file; return what leaves them again."""
-        opened, around, asked = len(self.open), self.list, self.asked
+        opened, around, asked, depth = len(self.open), self.list, self.asked, self.depth
+        self.depth += 1
         self.asked = self.of_arguments
         self.list = _List()
 
         def leave() -> None:
             del self.open[opened:]
-            self.list, self.asked = around, asked
+            self.list, self.asked, self.depth = around, asked, depth
+            self.doubts = {at: kind for at, kind in self.doubts.items() if at <= depth}
 
         return leave
 
@@ -308,7 +312,7 @@ class ShellBlocks:
             )
         is_condition = kind in ("if", "while", "until")
         guard = self.list.guard
-        block = _Block(kind, self.list, in_condition=is_condition)
+        block = Block(kind, self.list, in_condition=is_condition)
         if is_condition:
             block.taken = opposite(guard)
         elif kind == "case":
@@ -323,23 +327,26 @@ class ShellBlocks:
         else:
             self.kinds[kind] = None
 
-    def _end(self, block: _Block, end: str) -> None:
+    def _end(self, block: Block, end: str) -> None:
         self.list = block.around
         value = block.value if block.is_left else self.last if block.kind == "{" else None
+        is_question = block.kind == "{" and self.is_question
+        value = None if is_question else value
         value = opposite(value) if block.is_negated else value
         self.list.is_negated |= block.is_negated and end in ("|", "|&")
         failed = block.failed or (Word("( )"),) * (block.is_shell and value is False)
         if failed and not block.is_negated:
             self._fail(failed, end)
-        is_presumed = value is None and not self.in_condition
+        is_presumed = value is None and not self.in_condition and not (is_question and end in ("&&", "||"))
         value = True if is_presumed and not block.is_negated else value
         code = self.code if block.kind == "{" and not is_presumed else None
         if block.kind in ("if", "case"):
             code = {True: self.code, False: "0", None: None}[block.taken]
         self._follow((), value, end, is_presumed=is_presumed)
+        self.is_question |= is_question
         self.code = self.code if block.is_negated else code
 
-    def _next_branch(self, block: _Block, name: str) -> None:
+    def _next_branch(self, block: Block, name: str) -> None:
         block.in_condition = name == "elif"
         if name == "then":
             block.runs = both(opposite(block.taken), block.value)

@@ -19,7 +19,7 @@ Files: TypeAlias = Callable[[str], str | None]  # a small file beside the text, 
 
 _POSITIONAL = re.compile(r"\$(?:[0-9@*]|\{[0-9@*]+(?::?-)?\})")
 _NAMED = re.compile(r"\$(?:([A-Za-z_]\w*)|\{([A-Za-z_]\w*)\})", re.ASCII)
-_OF_SHELL = re.compile(
+OF_SHELL = re.compile(
     r"HOSTNAME|HOSTTYPE|OSTYPE|MACHTYPE|E?UID|PPID|RANDOM|SECONDS|LINENO|EPOCH\w+|BASH\w*|SHELLOPTS|IFS"
 )
 """Variables that every shell sets."""
@@ -217,7 +217,7 @@ def _text(word: Word, values: Values, *, is_asked: bool) -> str | None:
     for part in word.unresolved:
         named = _NAMED.fullmatch(part)
         name = (named[1] or named[2]) if named is not None else ""
-        is_set = not name or name in values or _OF_SHELL.fullmatch(name)
+        is_set = not name or name in values or OF_SHELL.fullmatch(name)
         if not _POSITIONAL.fullmatch(part) and (is_set or (not is_asked and _OF_JOB.fullmatch(name))):
             return None
         text = text.replace(part, "", 1)

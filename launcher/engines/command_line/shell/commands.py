@@ -211,19 +211,20 @@ class CommandReader:
         """Yield the commands of an inner text; return whether an undecided condition has left it early."""
         shell = self.shell
         leave = shell.blocks.inside()
-        opened = len(shell.blocks.open)
+        depth, around = shell.blocks.depth, (shell.loops, shell.returns)
         self.replays.count(text)
         self.replays.depth += 1
         if not is_certain:
-            shell.blocks.doubt(kind, opened)
-        has_doubts = False
+            shell.blocks.doubts[depth] = kind
+        has_doubts, shell.may_leave = False, None
         for command in CommandReader(text, shell, self.replays).commands():
-            yield command
-            if shell.doubts:
-                shell.doubts, has_doubts = False, True
-                shell.blocks.doubt(kind, opened)
+            yield command  # and then the outermost of these texts continues first
+            if shell.may_leave is not None and all(map(int.__ge__, around, shell.may_leave)):
+                shell.blocks.doubts[depth], has_doubts = kind, True
+            shell.may_leave = None if depth == shell.blocks.depth else shell.may_leave
         self.replays.depth -= 1
         shell.blocks.last = shell.blocks.last if is_certain and not has_doubts else None
+        shell.blocks.is_question |= has_doubts
         leave()
         return has_doubts
 
@@ -262,6 +263,8 @@ class CommandReader:
             self.subshells.enter(is_block=False)
         for values in rounds:
             shell.values.update(values)
+            for name in values if not is_certain else ():
+                shell.forget(name, is_exported=False)
             shell.loops += 1
             has_doubts = yield from self._replay(body, "for", is_certain=is_certain)
             shell.loops -= 1

@@ -7,17 +7,18 @@ from launcher.engines.command_line.shell.aliases import read_aliases, read_remov
 from launcher.engines.command_line.shell.arithmetic import names_set
 from launcher.engines.command_line.shell.blocks import LEAVES
 from launcher.engines.command_line.shell.state import DECLARATIONS, READERS, ShellState
-from launcher.engines.command_line.shell.variables import UNDECIDED, arguments_behind
+from launcher.engines.command_line.shell.variables import UNDECIDED, arguments_behind, options_of_set
 from launcher.engines.command_line.shell.words import ELEMENT, Word, is_assignment
 from launcher.engines.command_line.tables import side_programs
 
 SHOWN = (Word("cat"),)  # what shows a text in place, where no pipe is behind it
+_DECIDES = {"lastpipe", "nocasematch"}  # settings that decide what variables and conditions are
 
 
 def leave_out(shell: ShellState, words: tuple[Word, ...]) -> None:
     """Take a command that may run: what it sets has no value."""
     name, rest = words[0].text, words[1:]
-    if not (_leaves_variables(shell, words) or _leaves_shell(shell, words)):
+    if not (_leaves_shell(shell, words) or _leaves_variables(shell, words)):
         kind = shell.blocks.kind
         if words == SHOWN:
             pass  # of a text in place
@@ -55,12 +56,22 @@ def forget_counter(shell: ShellState, words: tuple[Word, ...]) -> None:
 def _leaves_shell(shell: ShellState, words: tuple[Word, ...]) -> bool:
     """Take what changes arguments, functions and aliases, or leaves a loop; return False for any other."""
     name = words[0].text
+    options = options_of_set(words)[0] if name == "set" else {}
     if name in LEAVES:
-        ends_well = name == "return" and [word.text for word in words[1:]] in ([], ["0"])
-        shell.doubts |= ends_well or name in ("break", "continue")
-    elif (given := arguments_behind(words, shell.values)) is not None:
-        if given[0] != shell.values.get("@", ()):
+        count = "".join(word.text for word in words[1:])
+        if name in ("break", "continue"):
+            shell.may_leave = (
+                (shell.loops + 1 - int(count or 1), 0) if count.isdecimal() or not count else (0, 0)
+            )
+        elif name == "return" and count in ("", "0"):
+            shell.may_leave = (0, shell.returns)
+    elif (given := arguments_behind(words, shell.values)) is not None or options:
+        if given is not None and given[0] != shell.values.get("@", ()):
             shell.values["@"] = (UNDECIDED,)
+        if "a" in options:
+            shell.may_export(options["a"], refusals.undecided_block(shell.blocks.kind))
+    elif name == "shopt" and not _DECIDES.isdisjoint(word.text for word in words[1:]):
+        shell.lack(refusals.undecided_block(shell.blocks.kind))
     elif bodies := read_aliases(words) or read_removed(shell.functions, words):
         define(shell, bodies)
     else:
@@ -71,7 +82,7 @@ def _leaves_shell(shell: ShellState, words: tuple[Word, ...]) -> bool:
 def _leaves_variables(shell: ShellState, words: tuple[Word, ...]) -> bool:
     """Take what sets variables; return False for any other command."""
     name, rest = words[0].text, words[1:]
-    is_declaration = name in DECLARATIONS and arguments_behind(words, shell.values) is None
+    is_declaration = name in DECLARATIONS
     if name in ("((", "let"):
         shell.calculate(rest[:-1] if name == "((" else rest, is_certain=False)
     elif is_declaration or all(map(is_assignment, words)):

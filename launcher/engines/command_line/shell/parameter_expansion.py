@@ -4,6 +4,7 @@ import fnmatch
 from collections.abc import Callable
 
 from launcher.engines.command_line.shell.arithmetic import evaluate_arithmetic
+from launcher.engines.command_line.shell.bracket_tests import OF_SHELL
 from launcher.engines.command_line.shell.variables import (
     DEEPEST,
     Expansion,
@@ -85,6 +86,8 @@ def expand_parameter(inner: str, place: WrittenPart) -> Expansion:
         base = expand_parameter(subject, place)
         found = None if base.unresolved or base.open else _changed(match, base, place)
         return place.unresolved() if found is None else found
+    if match["name"] not in values and OF_SHELL.fullmatch(match["name"]):
+        return place.unresolved()
     if match["index"] or match["name"] in ("@", "*"):
         return _element(match, place, given or ())
     return _parameter(match, place, given)
@@ -103,9 +106,10 @@ def _filled(part: str, plain: re.Pattern[str], place: WrittenPart) -> str | None
     return text if is_one and not lacking and _PLAIN.fullmatch(text) else None
 
 
-def _is_one_word(word: Word) -> bool:
-    """Whether a word of an array stays one: what a command prints may be none or several."""
-    return word.is_known or not word.text.startswith(("$(", "`", "$@"))
+def _are_counted(words: tuple[Word, ...], name: str) -> bool:
+    """Whether each word of an array stays one: what a command prints, or a condition adds, may be several."""
+    added = ("$(", "`", "$@", f"${name} (")
+    return not any(word.text.startswith(added) for word in words if not word.is_known)
 
 
 def _parameter(match: re.Match[str], place: WrittenPart, given: tuple[Word, ...] | None) -> Expansion:
@@ -127,7 +131,7 @@ def _element(match: re.Match[str], place: WrittenPart, given: tuple[Word, ...]) 
     value = given if match["name"] in ("@", "*") else place.values.get(match["name"])
     index = match["index"] or match["name"]
     if match["pointer"]:
-        is_indices = isinstance(value, tuple) and index in "@*" and all(map(_is_one_word, value))
+        is_indices = isinstance(value, tuple) and index in "@*" and _are_counted(value, match["name"])
         numbers = tuple(Word(str(number)) for number in range(len(value) if isinstance(value, tuple) else 0))
         return (
             Expansion(place.end, words=numbers, is_joined=index == "*") if is_indices else place.unresolved()
@@ -177,8 +181,9 @@ def _defaulted(match: re.Match[str], value: Value | None, name: str, place: Writ
             text = f"{' ' * word[0].isspace()}{text}{' ' * word[-1].isspace()}"
         if not text and name in SUBMITTED.split("|"):
             return place.unresolved()
-        if mark.endswith("=") and name and not lacking and isinstance(values, Variables) and values.runs():
-            values[name] = text
+        if mark.endswith("=") and name and isinstance(values, Variables) and values.runs() is not False:
+            shown = f"${name} (set in a condition)"
+            values[name] = Word(text, lacking).value if values.runs() else Word(shown, (shown,))
         words = tuple(one for one in tokens if isinstance(one, Word))
         if not lacking and words == tokens and any(char.isspace() for one in words for char in one.text):
             return Expansion(place.end, words=words, is_joined=True, has_quotes=True)
@@ -224,7 +229,7 @@ def _changed(match: re.Match[str], base: Expansion, place: WrittenPart) -> Expan
     if not mark and base.text is None:
         is_count = subject in ("@", "*") and arguments(place.values) is None
         is_list = subject[-1] in "@*" or subject.endswith(("[@]", "[*]"))
-        is_known = is_list and all(map(_is_one_word, words))
+        is_known = is_list and _are_counted(words, subject.partition("[")[0])
         return Expansion(place.end, text=str(len(words)), is_count=is_count) if is_known else None
     is_joined = subject.endswith(("*", "[*]"))
     if mark == ":" and base.text is None:

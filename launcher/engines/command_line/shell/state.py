@@ -8,7 +8,7 @@ from dataclasses import replace
 from launcher.engines.command_line import refusals, side_commands
 from launcher.engines.command_line.parsed_command import Environment, MissingValue
 from launcher.engines.command_line.shell.arithmetic import names_set, read_assignment, with_number
-from launcher.engines.command_line.shell.blocks import ShellBlocks
+from launcher.engines.command_line.shell.blocks import Block, ShellBlocks
 from launcher.engines.command_line.shell.bracket_tests import Files
 from launcher.engines.command_line.shell.env_file import exported_file, read_settings
 from launcher.engines.command_line.shell.missing_values import left_open
@@ -19,6 +19,7 @@ from launcher.engines.command_line.shell.variables import (
     arguments_behind,
     element_of,
     elements_of,
+    options_of_set,
 )
 from launcher.engines.command_line.shell.words import (
     ELEMENT,
@@ -69,6 +70,9 @@ class ShellState:
         self.visible: set[str] = set()  # exported, what no rank needs included
         self.visible_functions: set[str] = set()  # `export -f`
         self.exports_all = False  # `set -a`
+        self.maybe_exports: tuple[list[Block], MissingValue] | None = (
+            None  # that may run: the block around it
+        )
         self.unset: list[str] = []
         self.environment: Environment | None = None
         self.dropped: list[str] = []
@@ -82,7 +86,7 @@ class ShellState:
         self.returns = 0  # functions and files around it
         self.groups: list[int] = []  # in parentheses around it: how many blocks are around each
         self.left = ""  # "break", "continue", "return" or "exit", until what it leaves is left
-        self.doubts = False  # a condition that the text does not decide may have left something
+        self.may_leave: tuple[int, int] | None = None  # the loops and returns that a condition may have left
         self.is_output = False  # of `$(...)`, whose commands are read for what they print
         self.parts = 0  # of pipelines around the next command
         self.is_piped = False  # the next command reads what commands in parentheses print
@@ -140,6 +144,8 @@ class ShellState:
 
     def forget(self, name: str, *, is_exported: bool, why: str = "set in a condition") -> None:
         """Take a variable whose value the text does not decide."""
+        if name == "IFS":
+            self.lack(refusals.undecided_block(self.blocks.kind))
         if re.fullmatch(r"[A-Za-z_]\w*", name):
             shown = f"${name} ({why})"
             self.values[name] = Word(shown, (shown,))
@@ -198,7 +204,7 @@ class ShellState:
         self._assign(rest, is_exported=name in ("export", "set") or "x" in flags)
         if name == "readonly" or "r" in flags:
             self._hide(rest, " -r")
-        if name == "export" and rest[:1] == (Word("-n"),):
+        if (name == "export" and rest[:1] == (Word("-n"),)) or rest[:1] == (Word("+x"),):
             for variable in (word.text.partition("=")[0] for word in rest[1:]):
                 self.exports.pop(variable, None)
                 self.visible.discard(variable)
@@ -217,14 +223,25 @@ class ShellState:
 
     def take_arguments(self, words: tuple[Word, ...]) -> bool:
         """Take `set -- WORDS`, `set -a` and `shift`; return False for any other command."""
-        name, rest = words[0].text, [word.text for word in words[1:]]
-        if (given := arguments_behind(words, self.values)) is not None:
+        options = options_of_set(words)[0] if words[0].text == "set" else {}
+        self.exports_all = options.get("a", self.exports_all)
+        given = arguments_behind(words, self.values)
+        if given is not None:
             self.values["@"], self.blocks.status = given
-        elif name == "set" and (rest[:1] in (["-a"], ["+a"]) or rest[1:] == ["allexport"]):
-            self.exports_all = rest[0].startswith("-")
-        else:
-            return False
-        return True
+        return given is not None or "a" in options
+
+    def may_export(self, is_on: bool, error: CommandRefused) -> None:  # noqa: FBT001 - as `set -a` says it
+        """Take `set -a` and `set +a` of which the text does not decide whether they run.
+
+        The second one in the block of the first takes it back.
+        """
+        around, lacking = self.blocks.open[-1:], self.maybe_exports
+        if not is_on and lacking is not None and around and around == lacking[0]:
+            self.unknown.remove(lacking[1])
+            self.exports_all, self.maybe_exports = False, None
+        elif is_on is not self.exports_all:
+            self.lack(error)
+            self.exports_all, self.maybe_exports = True, (around, self.unknown[-1]) if is_on else None
 
     def enter_function(self, given: tuple[Word, ...] | None) -> None:
         """Take the arguments of a function until `leave_function`; None where they are those of the text."""

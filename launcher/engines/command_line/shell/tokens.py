@@ -17,6 +17,9 @@ _CONTINUED = re.compile(
     r"(?:\\{1,2}|(?<=[ \t])[\^`])[ \t\u00a0]*(?:\r?\n|\Z)"
     r"|(?<=[^\\][ \t])\\[ \t\u00a0]+(?=--[A-Za-z]|-m[ \t]|[\w./-]+\.py\b|[A-Za-z][\w.]*=)"
 )
+_JOINED = re.compile(r"\\\n(?=[^\s-])")
+"""What ends a line within a word; a page may lack the blank in front of it, as an option behind it shows."""
+
 _PLACEHOLDER = re.compile(
     r"<[^\W\d_](?:[^<>|&;()\n]|\([^<>|&;()\n]{0,80}\)){0,80}(?<![\s])>"
     r"|<\.\w[^<>|&;()\n]{0,80}>|(?<!%q)\{(?!\w+\.\.)[A-Za-z][\w ./|-]*\}"
@@ -208,7 +211,7 @@ class _WordReader:
         continued = _CONTINUED.match(self.text, self.at)
         if continued is not None:
             self.at = continued.end()
-            return False
+            return self.current is not None and _JOINED.match(self.text, continued.start()) is not None
         placeholder = _PLACEHOLDER.match(self.text, self.at)
         if placeholder is not None:
             self._add_unresolved(placeholder[0])

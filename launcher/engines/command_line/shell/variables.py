@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TypeAlias
 
 from launcher.engines.command_line.shell.words import SEPARATORS, Operator, Word, without_itself
+from preflight import regex as re
 from preflight.frozen import dataclass
 
 Value: TypeAlias = str | Word | tuple[Word, ...]
@@ -93,14 +94,38 @@ def are_decided(given: Iterable[Word]) -> bool:
     return not any(set(UNDECIDED.unresolved) & set(word.unresolved) for word in given)
 
 
+_SETTINGS = {"allexport": "a", "errexit": "e"}
+_OPTIONS = re.compile(r"[-+][abefhkmnptuvxBCEHPTo]+")
+
+
+def options_of_set(words: tuple[Word, ...]) -> tuple[Mapping[str, bool], tuple[Word, ...] | None]:
+    """Return the options that `set` turns on or off by their letters, and the arguments behind them, if any.
+
+    `set A=1` is of cmd.exe.
+    """
+    changed: dict[str, bool] = {}
+    rest = list(words[1:])
+    while rest and _OPTIONS.fullmatch(rest[0].text):
+        option = rest.pop(0).text
+        for letter in option[1:]:
+            name = rest.pop(0).text if letter == "o" and rest else letter
+            changed[_SETTINGS.get(name, name)] = option[0] == "-"
+    mark = "".join(word.text for word in rest[:1])
+    if mark in ("--", "-"):
+        return changed, tuple(rest[1:]) if mark == "--" or rest[1:] else None
+    is_other = mark[:1] in ("", "-", "+") or (
+        len(rest) == len(words) - 1 and any("=" in word.text for word in rest)
+    )
+    return changed, None if is_other else tuple(rest)
+
+
 def arguments_behind(words: tuple[Word, ...], values: Values) -> tuple[tuple[Word, ...], bool | None] | None:
     """Return the arguments behind `set` or `shift`, and whether it succeeds; None where it leaves them."""
     name, rest = words[0].text, [word.text for word in words[1:]]
     given = arguments(values)
-    if name == "set" and "--" in rest:
-        return words[rest.index("--") + 2 :], True
-    if name == "set" and rest and not rest[0].startswith(("-", "+")) and "=" not in "".join(rest):
-        return words[1:], True
+    behind = options_of_set(words)[1] if name == "set" else None
+    if behind is not None:
+        return behind, True
     if name != "shift" or given is None:
         return None
     number = (*rest, "1")[0]
