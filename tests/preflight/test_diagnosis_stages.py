@@ -61,6 +61,12 @@ def test_a_bar_that_was_full_starts_anew_in_the_same_program() -> None:
     assert diagnose(f"{_bar(1, 101)}{TYPE_ERROR}{_bar(1, 101)}Training done\n").verdict == "benign"
 
 
+def test_a_run_whose_bars_start_anew_behind_its_own_first_lines_was_started_again() -> None:
+    head = "Using device cuda:0\nLoading dataset from /data/a\nModel has 1203 parameters\n"
+    again = f"{head}{_bar(1, 20)}{TYPE_ERROR}{head}{_bar(1, 60)}Training done\n"
+    assert diagnose(again).verdict == "benign"
+
+
 @pytest.mark.parametrize(
     ("died", "verdict"),
     [
