@@ -1,12 +1,14 @@
 """The command line: a table of commands, each imported when it is called, and the one error handler."""
 
+import atexit
 import errno
 import gc
 import os
 import signal
 import sys
+import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from importlib import import_module
 from itertools import chain, repeat, takewhile
@@ -17,7 +19,7 @@ import click
 from launcher.errors import BadInput, ConfirmationRequired, GpulaunchError, RunAborted
 from launcher.exit_codes import ExitCode
 from launcher.terminal.cell_width import StyledLine
-from launcher.terminal.output import FULL_ERRNOS, echo, echo_json, echo_lines
+from launcher.terminal.output import FULL_ERRNOS, codes_printed, echo, echo_json, echo_lines
 from launcher.text import one_line
 
 if TYPE_CHECKING:
@@ -177,13 +179,23 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):  # a name of arbitrary bytes must not end in an encoding error
             stream.reconfigure(errors="backslashreplace")
-    code = execute(sys.argv[1:])
-    # All is done and said: one more Ctrl-C ends what is left of the process, with the same exit code.
-    with suppress(ValueError):  # not the main thread
-        signal.signal(signal.SIGINT, lambda *_: os._exit(code))
+    atexit.register(_handle_ends, signal.SIG_IGN)  # the last of all: the interpreter forgets handlers next
+    try:
+        code = execute(sys.argv[1:])
+    except KeyboardInterrupt:  # one more, while the first was reported
+        code = ExitCode.INTERRUPTED
+    # All is said: one more Ctrl-C, which does not come with the last one, ends the process with this code.
+    ended = time.monotonic()
+    _handle_ends(lambda *_: os._exit(code) if time.monotonic() - ended >= 0.25 else None)
     _flush_streams()
     gc.freeze()  # the interpreter would look through all modules for circles before it exits: 25 ms
     sys.exit(code)
+
+
+def _handle_ends(handle: Callable[..., object] | signal.Handlers) -> None:
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        with suppress(ValueError):  # not the main thread
+            signal.signal(number, handle)
 
 
 def _flush_streams() -> None:
@@ -223,6 +235,7 @@ def execute(argv: Sequence[str], group: click.Command = cli) -> int:
     """Run one command line; return its exit code. Every error a user can meet is reported by this
     function alone.
     """
+    codes_printed.clear()
     try:
         code = _invoke(argv, group)
         sys.stdout.flush()
@@ -233,6 +246,8 @@ def execute(argv: Sequence[str], group: click.Command = cli) -> int:
         if isinstance(error, GpulaunchError) and error.fix:
             error.fix = _typed_again(error.fix, argv)
         failure = _failure(error, argv)
+        if codes_printed:
+            return codes_printed[-1] if isinstance(failure, _Interrupted) else failure.exit_code
         if _wants_json(argv):
             _print_document(failure, indent=None if "--jsonl" in argv else 1)
         return failure.exit_code

@@ -13,10 +13,11 @@ from launcher.cleanup.clean import (
     HostLeftovers,
     clean,
     find_leftovers,
+    in_doubt,
     write_audit,
 )
 from launcher.config.inventory import HostEntry
-from launcher.errors import GpulaunchError, PathRefused
+from launcher.errors import GpulaunchError, HostInterrupted, PathRefused
 from launcher.local.home import user_state_dir
 from launcher.remote.agent import AgentRequest
 from launcher.remote.connection_pool import ConnectionPool
@@ -47,7 +48,7 @@ def clean_before_launch(
     """End leftovers; return whether anything was ended.
 
     Dead runs of gpulaunch are ended at once, what other launchers left with `certain`, or after a yes from
-    `confirm` (None: without a terminal).
+    `confirm` (None: without a terminal). Raises KeyboardInterrupt once what hosts have done is said.
     """
     from launcher.cleanup.render import (  # noqa: PLC0415 - most launches find nothing left over
         render_question,
@@ -61,7 +62,11 @@ def clean_before_launch(
     to_confirm = sum(len(host.selection.needs_confirmation) for host in leftovers)
     yes = to_confirm > 0 and (certain or (confirm is not None and confirm(render_question(to_confirm))))
     todo = [host for host in leftovers if host.approved(yes=yes)]
-    results = fanout(lambda host: _end(host, host.approved(yes=yes), connections), todo)
+    results = fanout(
+        lambda host: _end(host, host.approved(yes=yes), connections),
+        todo,
+        on_interrupt=lambda host: in_doubt(HostInterrupted, host.entry.name, host.approved(yes=yes)),
+    )
     done = False
     for result in results:
         if isinstance(result, GpulaunchError):
@@ -70,6 +75,8 @@ def clean_before_launch(
         done = done or any(each.is_gone for each in result.killed)
         for line in (*render_result(result), *((result.lost.message,) if result.lost else ())):
             say(line)
+    if any(isinstance(result, HostInterrupted) for result in results):
+        raise KeyboardInterrupt
     return done
 
 

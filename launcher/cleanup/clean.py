@@ -14,10 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from launcher.config.inventory import HostEntry
-from launcher.errors import AgentProtocolError, BadInput, HostError
+from launcher.errors import AgentProtocolError, BadInput, ConnectionLost, HostError
 from launcher.local.safe_paths import open_below
 from launcher.remote import rpc
 from launcher.remote.agent import AgentRequest, query_agent
+from launcher.text import name_first
 from launcher.transports.base import Connection
 from preflight.facts.host import HostFacts, ProcessTable
 from preflight.facts.missing import Missing
@@ -139,7 +140,10 @@ def clean(
         for each in wanted
         if _identity(each) not in kept
     )
-    reaped, audit = _reap(connection, before.entry.python, victims, options) if victims else ((), "")
+    try:
+        reaped, audit = _reap(connection, before.entry.python, victims, options) if victims else ((), "")
+    except HostError as error:  # what it was asked to do, it may do without us
+        raise in_doubt(ConnectionLost, connection.name, victims, error.detail) from None
     after, lost = before.facts, None
     try:
         after = look()
@@ -160,6 +164,14 @@ def clean(
         audit=audit,
         lost=lost,
     )
+
+
+def in_doubt(kind: type[HostError], host: str, of: Iterable[ClassifiedProcess], why: str = "") -> HostError:
+    """Return that a host which has not answered may have ended these, and what shows it."""
+    pids = name_first([f"pid {each.process.pid}" for each in of], 5)
+    why = why or "interrupted before it answered"
+    shows = f"gpulaunch clean-zombies {host} --dry-run shows what is left"
+    return kind(host, f"{why}: it may have ended {pids}, or do so yet", shows)
 
 
 def write_audit(cleaned: CleanResult, chosen: Iterable[ClassifiedProcess], state_dir: Path) -> Path:

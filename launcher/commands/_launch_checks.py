@@ -12,6 +12,7 @@ from launcher.host_checks.render_json import encode_preflight
 from launcher.host_checks.result import PreflightResult
 from launcher.launch.launch import CheckedLaunch, preflight_or_raise
 from launcher.launch.request import LaunchRequest
+from launcher.launch.signals import report_stop_signals
 from launcher.terminal.screen import Screen
 
 
@@ -73,6 +74,7 @@ def _check_first(
     return prepared, lineup.excluded
 
 
+@report_stop_signals()
 def _made_room(prepared: CheckedLaunch, screen: Screen, options: LaunchOptions) -> bool:
     """End leftovers of the user's own that block the launch, or all of them with --clean."""
     from launcher.cleanup.before_launch import clean_before_launch, list_leftovers  # noqa: PLC0415

@@ -23,6 +23,7 @@ def confirm_delete(question: str, answer: Answer, *, yes: bool, fix: str = "use 
     return False
 
 
+@report_stop_signals()
 def remove_runs(
     runs: Iterable[RemoteRun],
     open_entry: OpenConnection,
@@ -33,24 +34,27 @@ def remove_runs(
     code = int(ExitCode.UNREACHABLE if others else ExitCode.OK)
     removed = []
     left = deque(runs)
-    while left and code != ExitCode.INTERRUPTED:
-        run = left.popleft()
-        entries = [node.entry for node in run.nodes]
-        with report_stop_signals():
+    try:
+        while left and code != ExitCode.INTERRUPTED:
+            run = left.popleft()
+            entries = [node.entry for node in run.nodes]
             results = remove_run(run.run_id, entries, open_entry)
-        hosts = []
-        for entry, result in zip(entries, results, strict=True):
-            failed = result if isinstance(result, GpulaunchError) else None
-            hosts.append({"host": entry.name, "removed": failed is None, "error": encode_error(failed)})
-            if failed is not None:
+            failures = [result if isinstance(result, GpulaunchError) else None for result in results]
+            hosts = [
+                {"host": entry.name, "removed": failed is None, "error": encode_error(failed)}
+                for entry, failed in zip(entries, failures, strict=True)
+            ]
+            removed.append({"run_id": run.run_id, "hosts": hosts})
+            for failed in filter(None, failures):
                 code = max(code, failed.exit_code if isinstance(failed, HostError) else ExitCode.NEGATIVE)
                 answer.say(f"{run.run_id}: {one_line(failed.message, 300)}", err=True)
-        if all(host["removed"] for host in hosts):
-            if run.is_over:  # else a host that has not answered may still hold it
-                delete_run_record(run.run_id)
-                delete_notice(run.run_id)
-            answer.say(f"{run.run_id}: removed from {count_noun(len(entries), 'host')}")
-        removed.append({"run_id": run.run_id, "hosts": hosts})
+            if not any(failures):
+                if run.is_over:  # else a host that has not answered may still hold it
+                    delete_run_record(run.run_id)
+                    delete_notice(run.run_id)
+                answer.say(f"{run.run_id}: removed from {count_noun(len(entries), 'host')}")
+    except KeyboardInterrupt:  # between two runs
+        code = ExitCode.INTERRUPTED
     if left:
         answer.say(f"interrupted: {name_first([run.run_id for run in left], 3)} left as before", err=True)
     return answer.finish(code, runs=removed, unreachable=encode_errors(others or {}))

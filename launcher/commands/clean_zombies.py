@@ -16,6 +16,7 @@ from launcher.cleanup.clean import (
     HostLeftovers,
     clean,
     find_leftovers,
+    in_doubt,
     list_unreadable,
     refuse_unknown,
     write_audit,
@@ -44,7 +45,6 @@ from launcher.remote.fanout import fanout
 from launcher.runs.search import unanswered_lines
 from launcher.terminal.cell_width import StyledLine
 from launcher.terminal.output import echo, echo_json, echo_lines
-from launcher.text import name_first
 from preflight.facts.host import HostFacts, ProcessTable
 from preflight.frozen import dataclass
 from preflight.job import DEFAULT_MAIN_PORT
@@ -143,6 +143,7 @@ class _CleanSession:
     clean_options: CleanOptions
     print_lines: Callable[[Iterable[StyledLine]], None]
 
+    @report_stop_signals()
     def run(self, entries: tuple[HostEntry, ...], options: CleanZombiesOptions) -> int:
         """Inspect, show, confirm, end, report; return the exit code."""
         found, errors = self._look(entries)
@@ -212,17 +213,10 @@ class _CleanSession:
             _keep_audit(done, approved[host.entry.name], user_state_dir())
             return done
 
-        def interrupted(host: HostLeftovers) -> HostInterrupted:
-            pids = name_first([f"pid {each.process.pid}" for each in approved[host.entry.name]], 5)
-            left = f"gpulaunch clean-zombies {host.entry.name} --dry-run shows what is left"
-            return HostInterrupted(
-                host.entry.name,
-                f"interrupted before it answered: it may have ended {pids}, or do so yet",
-                left,
-            )
+        def interrupted(host: HostLeftovers) -> GpulaunchError:
+            return in_doubt(HostInterrupted, host.entry.name, approved[host.entry.name])
 
-        with report_stop_signals():
-            results = fanout(end, hosts, width=self.access.width, on_interrupt=interrupted)
+        results = fanout(end, hosts, width=self.access.width, on_interrupt=interrupted)
         named = {host.entry.name: result for host, result in zip(hosts, results, strict=True)}
         cleaned = {name: result for name, result in named.items() if isinstance(result, CleanResult)}
         failed = {name: result for name, result in named.items() if isinstance(result, GpulaunchError)}

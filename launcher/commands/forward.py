@@ -93,6 +93,8 @@ def _carry(
                 raise
             answer.say(f"{error.message}; trying again", err=True)
             time.sleep(_AGAIN_S)
+        except KeyboardInterrupt as stop:
+            raise (stop if begun else click.Abort()) from None
 
 
 def _entry(to: RunAccess, host: str) -> HostEntry:

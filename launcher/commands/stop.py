@@ -52,6 +52,7 @@ JOB_STOP_TIMEOUT_S = 30.0  # after its run has ended a job may still fetch and r
 @json_option
 @run_options
 @excludes("--now", "--grace", "gives no time between SIGTERM and SIGKILL")
+@report_stop_signals()
 def command(run: str, *, now: bool, grace: float | None, yes: bool, as_json: bool, **given: Any) -> int:
     """Stop RUN: SIGTERM on every node, a grace period, SIGKILL.
 
@@ -85,8 +86,7 @@ def command(run: str, *, now: bool, grace: float | None, yes: bool, as_json: boo
     plan = to.plan
     grace_s = 0.0 if now else found.grace_s if grace is None else float(grace)
     why = f"stopped by {user_at_machine()}"
-    with report_stop_signals():
-        results = stop_run(plan.run_id, to.entries, to.open, grace_s=grace_s, why=why, is_command=True)
+    results = stop_run(plan.run_id, to.entries, to.open, grace_s=grace_s, why=why, is_command=True)
     names = [node_name(node.host, entry.name) for node, entry in zip(plan.nodes, to.entries, strict=True)]
     nodes = []
     code = 0
@@ -96,11 +96,8 @@ def command(run: str, *, now: bool, grace: float | None, yes: bool, as_json: boo
         nodes.append({"host": node.host, "ended": worse == 0, "message": words, **_encode_end(result)})
     for words, worse in render_ends(names, results):
         answer.say(words, err=worse != 0)
-    if slurm_job and code != ExitCode.INTERRUPTED and not await_end(slurm_job, JOB_STOP_TIMEOUT_S):
-        cancel_job(slurm_job)
-        answer.say(
-            f"Slurm job {slurm_job} had not ended {JOB_STOP_TIMEOUT_S:g} s after its run; it is cancelled"
-        )
+    if slurm_job and code != ExitCode.INTERRUPTED and not _see_job_end(slurm_job, answer):
+        code = ExitCode.INTERRUPTED
     if code == 0:
         answer.say(f"{plan.run_id} has ended on {fold_hosts(names)}; no process of it is left")
     pairs = zip(names, results, strict=True)
@@ -111,6 +108,18 @@ def command(run: str, *, now: bool, grace: float | None, yes: bool, as_json: boo
     if code == 0:
         deliver_due(access, to.entries)
     return code
+
+
+def _see_job_end(job: str, answer: Answer) -> bool:
+    """Wait for the end of a Slurm job whose run has ended, or cancel it; return False where Ctrl-C comes."""
+    try:
+        if not await_end(job, JOB_STOP_TIMEOUT_S):
+            cancel_job(job)
+            answer.say(f"Slurm job {job} had not ended {JOB_STOP_TIMEOUT_S:g} s after its run: cancelled")
+    except KeyboardInterrupt:
+        answer.say(f"interrupted: Slurm job {job} may not have ended yet", err=True)
+        return False
+    return True
 
 
 def render_ends(names: Sequence[str], results: Sequence[NodeAnswer]) -> Iterator[tuple[str, int]]:
@@ -167,13 +176,10 @@ def error_of(result: NodeAnswer) -> tuple[str, int]:
             ExitCode.NEGATIVE,
         )
     port = ", its port is still in use" if end.get("port_free") is False else ""
-    return f"ended ({_rank_ends(end.get('ranks') or {})}){port}", 0
-
-
-def _rank_ends(codes: Mapping[str, Any]) -> str:
-    """Return how the ranks of a node have ended, those that ended alike together."""
-    groups = (f"{name_ranks(ranks)}: {words}" for words, ranks in _ranks_by_end(codes).items())
-    return "; ".join(groups) or "no rank had started"
+    by_end = _ranks_by_end(end.get("ranks") or {})
+    ends = "; ".join(f"{name_ranks(ranks)}: {words}" for words, ranks in by_end.items())
+    is_unseen = state.get("launcher") and end.get("launcher_code") is None  # its supervisor was killed
+    return f"ended ({ends or ('exit codes not seen' if is_unseen else 'no rank had started')}){port}", 0
 
 
 def _ranks_by_end(codes: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:

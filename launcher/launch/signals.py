@@ -80,8 +80,18 @@ def raise_stop_signals() -> AbstractContextManager[None]:
 
 @contextmanager
 def report_stop_signals() -> Iterator[None]:
-    """Have SIGTERM raise as `raise_stop_signals` does, and a closed terminal not end what is under way."""
-    with raise_stop_signals(), _handling((signal.SIGHUP,), signal.SIG_IGN):
+    """Raise KeyboardInterrupt for the first signal of BOUNCE_S (`timeout` sends two); ignore SIGHUP."""
+    came = [float("-inf")]
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        came.append(time.monotonic())
+        if came[-1] - came[-2] >= BOUNCE_S:
+            _raise_stop(number, frame)
+
+    numbers = [signal.SIGTERM, signal.SIGUSR1]
+    if signal.getsignal(signal.SIGINT) != signal.SIG_IGN:  # a script has put this command in the background
+        numbers.append(signal.SIGINT)
+    with _handling(numbers, stop), _handling((signal.SIGHUP,), signal.SIG_IGN):
         yield
 
 

@@ -17,6 +17,7 @@ from launcher.text import one_line, supports_color
 
 FULL_ERRNOS = frozenset({errno.ENOSPC, errno.EDQUOT})
 _LONGEST_QUESTION = 400
+codes_printed: list[int] = []  # of this command's documents: a program reads one, and its exit code
 _unanswered: list[tuple[int, list[Any]]] = []  # terminals that hide typing, and how they were
 
 
@@ -49,6 +50,7 @@ def echo_json(document: Any, *, indent: int | None = 1) -> None:
     import json  # noqa: PLC0415 - --help and explain print none
 
     echo_json_text(json.dumps(document, indent=indent))
+    codes_printed.append(document.get("exit_code", 0))
 
 
 def echo_json_text(text: str) -> None:

@@ -2,8 +2,10 @@
 
 import json
 import os
+import signal
 import sys
 import textwrap
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -67,6 +69,31 @@ def test_orphans_and_half_dead_end_and_the_live_run_beside_them_does_not(
     assert gpu1["before_mib"] == gpu1["after_mib"] >= 700
     assert (tmp_path / f"state/gpulaunch/audit-{os.uname().nodename}.jsonl").read_text().count('"ended"') == 3
     half_dead.close()
+
+
+@pytest.mark.parametrize(
+    ("number", "pauses"),
+    # into the report, and into the interpreter's end; timeout sends its second SIGTERM at once
+    [(signal.SIGINT, (0.0005, 0.002, 0.004)), (signal.SIGTERM, (0.0, 0.0001, 0.0002))],
+)
+def test_two_signals_in_the_grace_are_one_and_its_report_is_whole(
+    titan: Lab, tmp_path: Path, number: signal.Signals, pauses: tuple[float, ...]
+) -> None:
+    host, client = titan.hosts[0], Client(titan, tmp_path / "home")
+    for pause_s in pauses:
+        orphan(host, "--gpu", "0", "--ignore-term")
+        audit = host.path(f"/root/.local/state/gpulaunch/audit-{host.name}.jsonl")
+        audit.unlink(missing_ok=True)
+        with client.start("clean-zombies", "titan", "--yes", "--grace", "2", "--json") as process:
+            assert until(audit.exists, 30.0)
+            process.send_signal(number)
+            time.sleep(pause_s)
+            process.send_signal(number)
+            out, err = process.communicate(timeout=30.0)
+        assert (process.returncode, err) == (130, b""), out
+        document = json.loads(out)
+        assert [each["code"] for each in document["errors"]] == ["interrupted"]
+        assert until(lambda: not host.strays(), 10.0), "the host has ended what it was asked to end"
 
 
 def test_forked_workers_that_the_driver_does_not_name_are_found(titan: Lab, tmp_path: Path) -> None:

@@ -3,18 +3,20 @@
 import json
 import random
 from contextlib import nullcontext
+from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
-from launcher.cleanup import clean
+from launcher.cleanup import before_launch, clean
 from launcher.commands import clean_zombies
 from launcher.commands._host_access import HostAccess
 from launcher.config.inventory import HostEntry, Inventory
-from launcher.errors import ConnectionLost
+from launcher.errors import AgentTimedOut, ConnectionLost, HostError
 from launcher.exit_codes import ExitCode
 from launcher.remote import rpc
-from launcher.remote.agent import GatherResult
+from launcher.remote.agent import AgentRequest, GatherResult
 from tests.preflight import scenes
 from tests.preflight.scenes import Scene
 
@@ -59,3 +61,38 @@ def test_what_was_ended_is_told_where_the_host_is_gone_afterwards(
     else:
         assert ("ended (SIGTERM)" in text) is ended
         assert ("-> unknown" in text) is ended
+
+
+def test_a_host_that_is_gone_while_it_ends_processes_may_have_ended_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    scene = Scene(random.Random(1))
+    scenes.dead_launch(scene)
+    before = clean.find_leftovers(HostEntry("h"), scene.facts(), clean.CleanOptions())
+    monkeypatch.setattr(clean, "query_agent", lambda *_: scene.facts())
+    monkeypatch.setattr(rpc, "call", Mock(side_effect=AgentTimedOut("h", "it did not answer within 60 s")))
+    connection: Any = SimpleNamespace(name="h")
+    victims = before.approved(yes=True)
+    with pytest.raises(HostError) as lost:
+        clean.clean(connection, before, victims, clean.CleanOptions(), AgentRequest("h"))
+    pid = victims[0].process.pid
+    assert lost.value.detail.startswith(f"it did not answer within 60 s: it may have ended pid {pid}")
+    assert (lost.value.fix, lost.value.exit_code) == (
+        "gpulaunch clean-zombies h --dry-run shows what is left",
+        ExitCode.UNREACHABLE,
+    )
+
+
+def test_an_interrupt_of_a_launch_says_first_what_it_may_have_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    scene = Scene(random.Random(1))
+    scenes.dead_launch(scene)
+    before = clean.find_leftovers(HostEntry("h"), scene.facts(), clean.CleanOptions())
+
+    def act(_: object, hosts: list[Any], *, on_interrupt: Any) -> Any:
+        return [on_interrupt(host) for host in hosts]
+
+    monkeypatch.setattr(before_launch, "fanout", act)
+    said: list[str] = []
+    with pytest.raises(KeyboardInterrupt):
+        before_launch.clean_before_launch((before,), Mock(), said.append, certain=True, confirm=None)
+    assert said[-1].startswith("h: interrupted before it answered: it may have ended pid ")

@@ -2,6 +2,7 @@
 
 import ast
 import errno
+import json
 import os
 import re
 import shlex
@@ -10,6 +11,7 @@ import subprocess
 import sys
 from importlib import import_module
 from pathlib import Path
+from unittest.mock import Mock
 
 import click
 import pytest
@@ -20,6 +22,7 @@ from launcher.commands import _usage_errors
 from launcher.commands._examples import render_examples
 from launcher.errors import ConfigError, ConnectionRefused, LaunchRefused
 from launcher.exit_codes import ExitCode
+from launcher.terminal.output import echo_json
 
 ROOT = Path(__file__).parents[2]
 HEAVY = (
@@ -307,6 +310,47 @@ def test_a_ctrl_c_after_the_last_word_changes_neither_the_exit_code_nor_the_word
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith("gpulaunch ")
+
+
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])
+def test_a_signal_while_the_interpreter_ends_does_not_change_the_exit_code(name: str) -> None:
+    code = (
+        "import atexit, os, signal, sys; sys.argv = ['gpulaunch', 'nothing-such']\n"
+        f"class Last:\n    def __del__(self, end=os.kill, pid=os.getpid()): end(pid, signal.{name})\n"
+        "sys.modules['last'] = Last()\n"
+        f"atexit.register(signal.raise_signal, signal.{name})\n"
+        "from launcher.cli import main; main()"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, check=False)
+    assert (done.returncode, done.stdout) == (2, b"")
+
+
+def test_a_second_ctrl_c_while_the_first_is_reported_leaves_no_traceback() -> None:
+    code = (
+        "import sys; from launcher import cli; sys.argv[1:] = ['checks', '--json']\n"
+        "def interrupt(*_, **__): raise KeyboardInterrupt\n"
+        "cli._invoke = cli._print_document = interrupt\n"
+        "cli.main()"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, check=False)
+    assert (done.returncode, done.stderr) == (130, b"")
+
+
+@pytest.mark.parametrize(("error", "code"), [(KeyboardInterrupt(), 1), (ConnectionRefused("h", "x"), 3)])
+def test_a_command_prints_one_document_whatever_ends_it(
+    error: BaseException, code: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def act() -> None:
+        echo_json({"exit_code": 1})
+        raise error
+
+    command = click.Command("x", callback=act)
+    command.params.append(click.Option(["--json"], is_flag=True, expose_value=False))
+    assert cli.execute(["--json"], command) == code
+    assert json.loads(capsys.readouterr().out) == {"exit_code": 1}
+    command.callback = Mock(side_effect=error)
+    assert cli.execute(["--json"], command) in (3, ExitCode.INTERRUPTED)
+    assert json.loads(capsys.readouterr().out)["schema"] == "gpulaunch.error/1"
 
 
 def test_a_port_as_ssh_takes_it_is_told_how_it_is_written(capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,7 +12,9 @@ from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
+import click
 import pytest
 
 from launcher.commands import forward as forward_command
@@ -237,7 +239,7 @@ def test_a_lost_link_is_opened_again_and_the_document_is_printed_once(
     run_dir: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     del run_dir
-    ends = iter([HostError("here", "the link is gone"), KeyboardInterrupt()])
+    ends: Iterator[BaseException] = iter([HostError("here", "the link is gone"), KeyboardInterrupt()])
 
     def run(forward: PortForward, listener: LoopbackListener) -> None:
         assert listener.port
@@ -264,8 +266,12 @@ def test_a_lost_link_is_opened_again_and_the_document_is_printed_once(
         tensorboard=False,
         as_json=True,
     )
-    with LoopbackListener(0) as listener, pytest.raises(KeyboardInterrupt):
-        forward_command._carry(access, ENTRY, listener, options, server.port)
+    with LoopbackListener(0) as listener:
+        with pytest.raises(KeyboardInterrupt):
+            forward_command._carry(access, ENTRY, listener, options, server.port)
+        unreached = replace(access, open_known=Mock(side_effect=KeyboardInterrupt))
+        with pytest.raises(click.Abort):  # nothing was forwarded: that is no success
+            forward_command._carry(unreached, ENTRY, listener, options, server.port)
     printed = capsys.readouterr()
     document = json.loads(printed.out)
     assert (document["schema"], document["host"]) == ("gpulaunch.forward/1", "here")

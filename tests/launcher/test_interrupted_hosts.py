@@ -8,20 +8,24 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
+from launcher import cli
 from launcher.cleanup.clean import CleanResult
-from launcher.commands import _launch, _remove, clean_zombies, ps
+from launcher.commands import _launch, _remove, clean_zombies, ps, stop
 from launcher.commands._answer import Answer
 from launcher.commands._host_access import HostAccess
 from launcher.commands.stop import error_of
 from launcher.config.inventory import HostEntry, Inventory
 from launcher.errors import GpulaunchError, HostError, HostInterrupted
 from launcher.exit_codes import ExitCode
+from launcher.launch import signals
 from launcher.launch.signals import report_stop_signals
 from launcher.remote.agent import GatherResult
 from launcher.remote.fanout import fanout
+from tests.launcher.run_plans import plan
 from tests.preflight import scenes
 from tests.preflight.scenes import Scene
 
@@ -45,6 +49,46 @@ def test_what_has_answered_before_a_signal_is_kept(number: int) -> None:
     assert error_of(second) == ("interrupted before it answered: what it was asked may be done yet", 130)
     with pytest.raises(KeyboardInterrupt):
         fanout(str, [1], on_done=lambda *_: signal.raise_signal(signal.SIGINT))
+
+
+@pytest.mark.parametrize("first", [signal.SIGINT, signal.SIGTERM])
+def test_signals_that_come_together_are_one(first: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    with report_stop_signals():
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(first)
+        for number in (first, signal.SIGINT, signal.SIGTERM):
+            signal.raise_signal(number)
+        monkeypatch.setattr(signals, "BOUNCE_S", 0.0)
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+
+
+def test_what_a_script_has_put_in_the_background_does_not_hear_its_ctrl_c() -> None:
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        with report_stop_signals():
+            signal.raise_signal(signal.SIGINT)
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def test_a_ctrl_c_while_slurm_ends_the_job_says_what_the_nodes_have_answered(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ended = {"state": {"phase": "ended", "exit": {"ranks": {"0": -15}}}}
+    monkeypatch.setattr(stop, "stop_run", lambda *_, **__: [ended])
+    monkeypatch.setattr(stop, "await_end", Mock(side_effect=KeyboardInterrupt))
+    to = SimpleNamespace(plan=plan((None,)), entries=[HostEntry("a")], open=None)
+    found = SimpleNamespace(run_id=to.plan.run_id, grace_s=1.0)
+    for name in ("open_host_access", "reach_run", "ask_slurm"):
+        monkeypatch.setattr(stop, name, Mock(return_value=None))
+    for name, value in {"find_run": found, "follow_next_starts": found, "open_run": to}.items():
+        monkeypatch.setattr(stop, name, Mock(return_value=value))
+    monkeypatch.setattr(stop, "reach_run", Mock(return_value=SimpleNamespace(nodes=())))
+    assert cli.execute(["77", "--json"], stop.command) == ExitCode.INTERRUPTED
+    out, err = capsys.readouterr()
+    assert [each["ended"] for each in json.loads(out)["nodes"]] == [True]
+    assert "Slurm job 77 may not have ended yet" in err
 
 
 def test_a_closed_terminal_does_not_end_what_is_under_way() -> None:
@@ -104,6 +148,22 @@ def test_after_an_interrupt_no_further_run_is_deleted(
         ("r2", False),
     ]
     assert "interrupted: r3 left as before" in err
+
+
+def test_a_ctrl_c_between_two_runs_keeps_what_was_removed(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    runs: Any = [
+        SimpleNamespace(run_id=name, is_over=True, nodes=[SimpleNamespace(entry=HostEntry("h"))])
+        for name in ("r1", "r2")
+    ]
+    monkeypatch.setattr(_remove, "remove_run", lambda *_: [{}])
+    monkeypatch.setattr(_remove, "delete_run_record", lambda _: signal.raise_signal(signal.SIGTERM))
+    answer = Answer("gpulaunch.removal/1", as_json=True)
+    assert _remove.remove_runs(runs, nullcontext, answer) == 130  # type: ignore[arg-type]
+    out, err = capsys.readouterr()
+    assert [each["run_id"] for each in json.loads(out)["runs"]] == ["r1"]
+    assert "interrupted: r2 left as before" in err
 
 
 def test_ps_names_the_host_that_had_not_answered() -> None:

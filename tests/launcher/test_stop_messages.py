@@ -54,6 +54,15 @@ def test_ranks_that_ended_alike_are_told_together(codes: dict[str, Any], words: 
     assert error_of({"state": {"phase": "ended", "exit": {"ranks": codes}}}) == (words, 0)
 
 
+def test_ranks_whose_supervisor_was_killed_had_started() -> None:
+    end: dict[str, Any] = {"ranks": {}, "launcher_code": None}
+    state: dict[str, Any] = {"phase": "ended", "launcher": [7, 70], "exit": end}
+    assert error_of({"state": state}) == ("ended (exit codes not seen)", 0)
+    assert error_of({"state": {**state, "launcher": None}}) == ("ended (no rank had started)", 0)
+    early = {**state, "exit": {**end, "launcher_code": -15}}
+    assert error_of({"state": early}) == ("ended (no rank had started)", 0)
+
+
 def test_nodes_whose_ranks_ended_alike_are_one_line() -> None:
     def ended(*, port_free: bool = True, **codes: int) -> dict[str, Any]:
         ranks = {name.removeprefix("r"): code for name, code in codes.items()}

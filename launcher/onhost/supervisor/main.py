@@ -43,7 +43,7 @@ def serve(request: dict[str, Any]) -> int:
     handler = import_module(".requests." + mode, __package__)
     if mode in OF_NO_RUN:
         return int(handler.serve(request))
-    return int(handler.serve(find_run(request["run_id"]), request))
+    return int(handler.serve(find_run(request["run_id"], is_needed=mode != "remove"), request))
 
 
 if __name__ == "__main__":

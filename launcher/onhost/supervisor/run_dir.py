@@ -134,8 +134,8 @@ def is_of_this_node(run_dir: str) -> bool:
     return is_of_earlier_life(run_dir, beat if os.path.exists(beat) else run_dir)
 
 
-def find_run(run_id: str) -> str:
-    """Return the directory of a run. Raises RequestRefused when it is not on or not of this host."""
+def find_run(run_id: str, *, is_needed: bool = True) -> str:
+    """Return the directory of a run, "" where none `is_needed` or kept. Raises RequestRefused."""
     if not run_id or "/" in run_id or run_id.startswith("."):
         raise RequestRefused("no run called %s on this host" % run_id)
     found = [path for place in own_places() if os.path.isdir(path := os.path.join(place, run_id))]
@@ -154,6 +154,8 @@ def find_run(run_id: str) -> str:
         raise RequestRefused(
             "%s is a run of %s, which shares the home of this host: ask that host" % (run_id, names)
         )
+    if not is_needed:
+        return ""
     raise RequestRefused(
         "this host has nothing of %s: it was removed, or the disk is new, as when a rented host is started"
         " again" % run_id

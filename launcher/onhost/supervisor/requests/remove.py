@@ -16,8 +16,9 @@ GONE = ".gone"
 
 def serve(run_dir: str, _request: dict[str, Any]) -> int:
     """Delete the directory of a run and send its last state. Raises RequestRefused."""
-    state = read_state(run_dir)
-    remove_run(run_dir)
+    state = read_state(run_dir) if run_dir else {}
+    if run_dir:  # else another client, which has seen the run too, was faster
+        remove_run(run_dir)
     send_header({"state": state, "alive": is_alive(state), "t": time.time()})
     return 0
 
