@@ -62,8 +62,8 @@ def _diagnose(lines: Sequence[Line], context: Context | None, *, beside_earlier:
     course = RunProgress(lines)
     found = candidates(hits, raised, course)
     found = doubt_causes(found, raised, course)
-    found += exit_candidates(lines, raised, found, course)
-    found += _from_series(lines)
+    exits = exit_candidates(lines, raised, found, course)
+    found += [*exits, *_from_series(lines)]
     if not found and (said := _as_logged(lines, course)) is not lines:
         return diagnose_lines(said, context)
     failed = (
@@ -71,7 +71,7 @@ def _diagnose(lines: Sequence[Line], context: Context | None, *, beside_earlier:
         or (bool(course.failing) and not course.continued(course.failing[-1].order))
         or _ends_in_traceback(lines, course)
     )
-    found += error_lines(lines, found, course, failed=failed)
+    found += error_lines(lines, [each for each in found if each not in exits], course, failed=failed)
     ordered = sorted(found, key=lambda candidate: candidate.key)
     causes = tuple(candidate.cause for candidate in ordered)
     if context is not None:

@@ -156,7 +156,7 @@ def row_of_place(chain: Sequence[ParsedException], source: str) -> Signature | N
     """
     for each in chain:
         if each.name in _READING_ERRORS and any(_READS_MODELS.search(frame.path) for frame in each.frames):
-            return signature("S85")
+            return signature("S86" if any("/tokenization_" in at.path for at in each.frames) else "S85")
         if _LACKS_FILE.match(f"{each.text}\n{source}") or (
             each.type == "binascii.Error" and any(_DEEPSPEED_CONFIG.search(at.path) for at in each.frames)
         ):

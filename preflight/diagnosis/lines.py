@@ -76,6 +76,9 @@ _NAMED_RANK = re.compile(r"\b(?:mpi)?rank[ =:_-]{0,2}(\d{1,6})\b", re.IGNORECASE
 _PREFIXED = re.compile(r"[\[\d(>*\w]")
 _BOX_EDGE = re.compile(r"^[╭┌+][─━-]+ ?(?P<title>[^─━]*?) ?[─━-]+[╮┐+]$|^[╰└][─━]+[╯┘]$")
 _BOX_SIDES = "│┃|"
+_GROUP = "Exception Group Traceback"
+_GROUP_MARGIN = re.compile(r"^ *(?:\+-[+-]*-{4,}(?: \S+ -+)?$|[+|](?: |$))")
+"""What Python draws beside the exceptions of a group, and between them."""
 _MOST_PREFIXES = 4
 
 
@@ -134,6 +137,7 @@ def read_logs(logs: "tuple[Log, ...]") -> tuple[Line, ...]:
 def _read(log: Log, order: int, *, stamped: bool) -> Iterator[Line]:
     at: float | None = None
     name = log.name if stamped else ""
+    grouped = False
     lines = list(_physical(_printed(log)))
     prefixes = find_prefixes([line.text for line in lines])
     for place, raw in unwrap_lines([line.text for line in lines], [bool(prefix) for prefix, _ in prefixes]):
@@ -146,6 +150,8 @@ def _read(log: Log, order: int, *, stamped: bool) -> Iterator[Line]:
         label = worker[0] if worker and not label else label
         rank, bar, text = unwrap(raw[len(prefix) :])
         rank = _first_known(rank, outer, log.rank)
+        grouped = grouped or _GROUP in text
+        text = _GROUP_MARGIN.sub("", text) if grouped else text
         for part in (bar, *unfold(text)) if bar else unfold(text):
             yield Line(number, part, rank, name, log.host, order, at, count, label)
             order += 1

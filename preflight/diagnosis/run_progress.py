@@ -113,7 +113,7 @@ _SAID_BY_TRAINERS = re.compile(
 """What a trainer, a launcher or a scheduler says of a run that was done, and no script echoes behind a command."""
 # What a script says that caught an exception, if steps come behind it: a shell may print such words, too.
 _TRIES_ANOTHER = re.compile(
-    r".{0,200}\b(?:[Tt]rying (?:an?|the|with|from)|[Rr]etry(?:ing)? (?:with|from)|[Ff]all(?:ing|s)? back to|[Hh]alving|[Rr]educing|[Rr]everting to|stays? (?:here|local))\b"
+    r".{0,200}\b(?:[Tt]rying (?:an?|the|with|from)|[Rr]etry(?:ing)? (?:with|from)|[Ff]all(?:ing|s)? back to|[Hh]alving|[Rr]educing|[Rr]everting to|stays? (?:here|local)|using (?:the |a |an )?(?:cached|previous|last|local))\b"
 )
 _ECHOED = 12  # lines behind an exception in which such words are an echo of `time` or loggers
 
@@ -245,7 +245,8 @@ class RunProgress:
     def _tried_another(self, after: int) -> bool:
         """Whether the process of a line says right below it what it tries instead, or that it starts again, and made steps behind it."""
         near = [line.text for line in self.lines[after + 1 : after + _NEAR]]
-        said = any(map(RETRIED.match, near)) or any(map(_TRIES_ANOTHER.match, near[:1]))
+        beside = (*near[:1], *(line.text for line in self._traceback_above(self.lines[after])[:1]))
+        said = any(map(RETRIED.match, near)) or any(map(_TRIES_ANOTHER.match, beside))
         return said and self.stepped(self.lines[after])
 
     def text_from(self, lines: Sequence[Line]) -> str:

@@ -33,10 +33,10 @@ CAUSE = "The above exception was the direct cause of the following exception"
 CONTEXT = "During handling of the above exception, another exception occurred"
 # A worker's own traceback, printed inside the message of what was raised again for it.
 _INNER = re.compile(
-    r"Original Traceback|-- Process \d+ terminated with the following error|RemoteTraceback|^\"\"\"$|ray::\w|failed to import on the worker"
+    r"Original Traceback|-- Process \d+ terminated with the following error|RemoteTraceback|^\"\"\"$|ray::\w|failed to import on the worker|ExceptionGroup: .{0,400} \(\d+ sub-exceptions?\)$"
 )
 _WRAPS = re.compile(
-    r"Caught \w+ in |failed in the TorchScript interpreter|ProcessRaisedException|RayTaskError|RemoteTraceback|\bRemoteError|failed to import on the worker|^Exception: -- Process \d+ terminated with"
+    r"Caught \w+ in |failed in the TorchScript interpreter|ProcessRaisedException|RayTaskError|RemoteTraceback|\bRemoteError|failed to import on the worker|^Exception: -- Process \d+ terminated with|ExceptionGroup: "
 )
 _LIBRARY = re.compile(
     r"(?:site|dist)-packages/|/lib(?:64)?/python3|/[Pp]ython\d*/[Ll]ib/|^[A-Za-z]:.{0,300}/[Ll]ib/(?:runpy|multiprocessing|concurrent|threading|subprocess|asyncio)\b|\.exe/__main__\.py$|^<frozen|^<string>|^<eval_with_key>|importlib|/conda-bld/|^<__array|/torchinductor_|/[a-z2-7]{2}/c[a-z2-7]{51}\.py$|^\w[\w/]*\.pyx$|/bin/(?![\w.-]*\.py$)[\w.-]+$|/(?:envs/[^/]+|\.?v?env\w*|\w*conda\d*|local|usr)/bin/[\w.-]+$"

@@ -22,7 +22,7 @@ ROWS: tuple[Signature, ...] = (
               "two packages of this environment do not fit together: one was built for another NumPy, protobuf or torch than the one that is installed",
               "install the two in versions made for each other: numpy below 2 or a newer build of the package that the traceback names; torch and"
               " torchvision of one release and one index; protobuf as old or new as the generated code", "known"),
-    Signature("S128", "inductor-compile", ROOT, r"torch\._dynamo\.exc\.(?:Unsupported|UserError|FailOnRecompileLimitHit|CondOpArgsMismatchError|UserErrorType)",
+    Signature("S128", "inductor-compile", ROOT, r"torch\._dynamo\.exc\.(?:Unsupported|UserError|FailOnRecompileLimitHit|CondOpArgsMismatchError|UserErrorType)|\bGuardOnDataDependentSymNode\b",
               "torch.compile cannot trace this code of the script as one graph: a branch on a tensor's value, a call that it does not know, or too many"
               " recompilations, where fullgraph=True or an export allows no break",
               "the lines below the message say which code and why; drop fullgraph=True, or put that code into a function under torch.compiler.disable", "run"),
@@ -70,7 +70,7 @@ ROWS: tuple[Signature, ...] = (
               r"|ImportError: \S+\.so\S*: |undefined symbol: _Z\w+|(?:[Ee]rror|[Ee]xception|[Ff]ailed to (?:load|import)|dlopen)\b.{0,400}cannot open shared object file: No such file or directory|Unable to load NCCL library|ImportError: DLL load failed|\[WinError (?:126|127|182|193|1114)\]|Could not find module \S.{1,240}\.dll\b|OSError: \w+ library not found|version `(?:GLIBC|GLIBCXX|CXXABI)\w*_[\d.]+' not found"
               r"|RuntimeError: Failed to import \S+ because of the following error|Failed to import transformers\.|is required for a normal functioning of this module|requires? (?:at least )?\w+(?:[<>=!]=?|>=) ?[\d.]+,? (?!but you have \S+ \S+ which is incompatible).{0,60}(?:but|found|is required)"
               r"|VersionConflict|pkg_resources\.\S+Error|[Tt]his (?:example|script) requires"
-              r"|symbol lookup error: |No matching distribution found for|^error: externally-managed-environment|PackagesNotFoundError|module '\w+' has no attribute '__version__'|AttributeError: module '(?:torch|distutils|transformers|numpy|peft|accelerate|datasets|pyarrow|PIL\.Image|np)[\w.]*' has no attribute",
+              r"|symbol lookup error: |No matching distribution found for|^error: externally-managed-environment|PackagesNotFoundError|module '\w+' has no attribute '__version__'|AttributeError: module '(?:torch|distutils|transformers|numpy|peft|accelerate|datasets|pyarrow|PIL\.Image|np)[\w.]*' has no attribute(?! '_cuda_)",
               "a package is missing in the environment of this host, or of another version",
               "install it in the interpreter that hosts.yaml names (python:), the same on all hosts", "run"),
     Signature("S105", "user-exception", ROOT,
@@ -88,11 +88,11 @@ ROWS: tuple[Signature, ...] = (
               "the samples of one batch differ in size, and the DataLoader's default collate_fn stacks only equal ones",
               "a collate_fn that pads, or a dataset that crops or resizes; num_workers=0 and batch_size=1 print the sizes", "known"),
     Signature("S108", "bad-data", ROOT,
-              r"image file is truncated|broken PNG file|cannot identify image file|broken data stream when reading image|moov atom not found|ArrowInvalid: .{0,80}(?:JSON parse error|[Cc]orrupt|magic bytes|file size is 0 bytes)",
+              r"image file is truncated|broken PNG file|cannot identify image file|broken data stream when reading image|moov atom not found|ArrowInvalid: .{0,80}(?:JSON parse error|[Cc]orrupt|magic bytes|file size is 0 bytes)|cannot mmap an empty file",
               "a file of the data set is cut off, empty, or not what its name says",
               "find it: open every file once with the reader that failed, and copy or download it again", "known"),
     Signature("S98", "user-exception", ROOT,
-              r"not used by the HfArgumentParser|\bUnknown flags? in XLA_FLAGS|Unsupported nproc_per_node value|: error: (?:unrecognized arguments|the following arguments are required|argument \S+: |ambiguous option|one of the arguments|invalid choice)|^\S{1,80}\.py: error: \S|^[Uu]nknown option:? -|^ERROR: (?:The function received no value for|Could not consume arg)|^\W{0,3}Error: (?:unrecognized arguments: |No such (?:option|command)|Missing (?:argument|option|command|parameter)|Invalid value for |Got unexpected extra argument|Option '?--?\S{1,60} requires an argument)",
+              r"not used by the HfArgumentParser|\bconfig file at \S+ had unknown keys|\bUnknown flags? in XLA_FLAGS|Unsupported nproc_per_node value|: error: (?:unrecognized arguments|the following arguments are required|argument \S+: |ambiguous option|one of the arguments|invalid choice)|^\S{1,80}\.py: error: \S|^[Uu]nknown option:? -|^ERROR: (?:The function received no value for|Could not consume arg)|^\W{0,3}Error: (?:unrecognized arguments: |No such (?:option|command)|Missing (?:argument|option|command|parameter)|Invalid value for |Got unexpected extra argument|Option '?--?\S{1,60} requires an argument)",
               "the command line, or the configuration, is not what the script takes",
               "change the argument that the message names: python SCRIPT --help shows what the script takes", "run"),
 )  # fmt: skip
