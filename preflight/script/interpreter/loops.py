@@ -1,7 +1,7 @@
 """Loops of the language: a body is read twice, so that what one turn leaves behind meets the next."""
 
 import ast
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 
 from preflight.facts.script import CodeLocation
@@ -11,12 +11,15 @@ from preflight.script.interpreter.branches import OF_RANKS, place_of_turns
 from preflight.script.interpreter.events import Draw, Loop, ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.state import merge_states
-from preflight.script.interpreter.values import Seq, names_of, truth
+from preflight.script.interpreter.values import Seq, names_of, text_of, truth
 from preflight.script.syntax_trees import walk
 
 _LOOP_PASSES = 2  # what a loop does once may change its next pass; one inside runs once
 _MAX_UNROLLED = 6  # turns that are read one by one, those of loops in loops multiplied
 _MAX_FILLED = 64  # passes of a loop that only fills an object or a dict, as from a configuration
+
+
+_FILLING = frozenset({"setattr", "setdefault", "__setitem__", "add_argument"})
 
 
 def read_for(it: Interpreter, node: ast.For | ast.AsyncFor) -> None:
@@ -49,7 +52,7 @@ def _fills(statement: ast.stmt) -> bool:
     if isinstance(statement, ast.If):
         return all(map(_fills, (*statement.body, *statement.orelse)))
     called = getattr(getattr(statement, "value", None), "func", None)
-    return getattr(called, "attr", getattr(called, "id", "")) in ("setattr", "setdefault", "__setitem__")
+    return getattr(called, "attr", getattr(called, "id", "")) in _FILLING
 
 
 def _still_drawn(drawn: tuple[Draw, ...], outer: tuple[Draw, ...]) -> tuple[Draw, ...]:
@@ -69,10 +72,21 @@ def read_while(it: Interpreter, node: ast.While) -> None:
     place = place_of_turns(it, node.test, value)
     it.contexts += [place] if place else []
     it.guard = it.place(node) if place == RANK_0 else outer_guard
-    _loop(it, node, [lambda: None] * _passes(it), same=True)
+    _loop(it, node, _while_turns(it, node.test), same=True)
     del it.contexts[depth:]
     it.guard = outer_guard
     it.drawn = _still_drawn(it.drawn, outer_drawn)
+
+
+def _while_turns(it: Interpreter, test: ast.expr) -> Iterator[Callable[[], None]]:
+    """Yield the turns to read: more while each names another step (`while state: state = STEPS[state]()`)."""
+    names = list[str]()
+    for number in range(_MAX_UNROLLED):
+        name = text_of(it.evaluate(test)) if isinstance(test, ast.Name) else None
+        if number >= _passes(it) and (not name or name in names):
+            return
+        names += [name] if name else []
+        yield lambda: None
 
 
 def leave(it: Interpreter, place: CodeLocation, left: Sequence[Loop], *, fails: bool = False) -> None:
@@ -100,7 +114,11 @@ def _passes(it: Interpreter) -> int:
 
 
 def _loop(
-    it: Interpreter, node: ast.For | ast.AsyncFor | ast.While, turns: list[Callable[[], None]], *, same: bool
+    it: Interpreter,
+    node: ast.For | ast.AsyncFor | ast.While,
+    turns: Iterable[Callable[[], None]],
+    *,
+    same: bool,
 ) -> None:
     """Carry out the turns of a loop; `same`: all but the first repeat what was read already."""
     outer, it.breaks = it.breaks, []

@@ -89,12 +89,12 @@ def _as_map(it: Interpreter, value: Value, depth: int) -> Value:
 
 
 def _fields(it: Interpreter, call: Call) -> Value:
-    """dataclasses.fields(config): what has the name of each."""
-    held = fields_as_map(it.thing(call.first) if isinstance(call.first, Ref) else None)
-    names = [Const(name) for name, _ in held.items] if isinstance(held, Map) else []
-    return Seq(
-        tuple(it.new(HeapObject("namespace", call.place, {"name": name})) for name in names), not names
-    )
+    """dataclasses.fields(config): what has the name of each, and of a class its default."""
+    of_class = isinstance(call.first, Class)
+    held = fields_as_map(it.thing(_structured(it, replace(call, open=False))))
+    items = held.items if isinstance(held, Map) else ()
+    made = ({"name": Const(str(name)), "default": value if of_class else UNKNOWN} for name, value in items)
+    return Seq(tuple(it.new(HeapObject("namespace", call.place, each)) for each in made), not items)
 
 
 def _class_of_fields(it: Interpreter, call: Call) -> Value:
