@@ -154,7 +154,7 @@ def is_trainer_class(name: str) -> bool:
 
 def is_named_trainer(name: str) -> bool:
     """Whether a class is called a trainer, of whatever library."""
-    return bool(_TRAINER.match(root_and_last(name)[1]))
+    return name.endswith("Trainer") and bool(_TRAINER.match(root_and_last(name)[1]))
 
 
 def is_arguments_class(name: str) -> bool:

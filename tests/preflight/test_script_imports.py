@@ -1,5 +1,6 @@
 """The modules that a script imports, looked for as its interpreter would."""
 
+import ast
 import site
 import sys
 from pathlib import Path
@@ -11,7 +12,8 @@ from preflight.facts.missing import Missing
 from preflight.probes.python_env import import_path, probe
 from preflight.probes.request import read_request
 from preflight.probes.script_imports import absent_modules, imported_names
-from preflight.script.source import Sources
+from preflight.script.source import Sources, spawns_ranks
+from preflight.script.syntax_trees import Parser
 
 TEXT = """
 import os, sys, mine.part, packaging_that_nobody_has.core
@@ -97,3 +99,34 @@ def test_own_modules_are_found_from_the_folder_that_lint_is_typed_in(script: str
     sources = Sources({module: "import torch"}.get)
     main = sources.add(script, "from pkg.model import load")
     assert sources.own_modules(main) == [module]
+
+
+class _Unwalked(Parser):
+    """A parser whose trees are not to be walked."""
+
+    def nodes(self, tree: ast.AST) -> list[ast.AST]:
+        raise AssertionError(tree)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["import torch\n", "# accelerate launch train.py\n", "launcher = is_main_process = AutoProcessor = 1\n"],
+)
+def test_a_text_that_only_names_launchers_is_not_searched_for_starts_of_ranks(text: str) -> None:
+    assert spawns_ranks(Sources().add("a.py", text), _Unwalked()) is False
+
+
+@pytest.mark.parametrize(
+    "start",
+    [
+        "mp.spawn(main, nprocs=2)",
+        "start = mp.start_processes",
+        "launch (main, 2)",
+        "(launch)(main, 2)",
+        "launch\\\n(main, 2)",
+        "init_process_group('nccl'); mp.Process(target=main).start()",
+    ],
+)
+def test_a_start_of_ranks_is_found_however_it_is_spelled(start: str) -> None:
+    parser = Parser()
+    assert spawns_ranks(Sources(None, parser).add("a.py", f"{start}\n"), parser) is True

@@ -195,8 +195,9 @@ def _with(it: Interpreter, node: ast.With | ast.AsyncWith) -> None:
         note_autocast(it, manager)
     it.block = outer
     within, left, inside = it.default_dtype, branches.ways_out(it), len(it.contexts)
-    suppressed = " ".join(ast.unparse(item.context_expr) for item in node.items)
-    loops.read_caught(it, node, suppressed if SUPPRESS in it.contexts[depth:] else "")
+    suppresses = SUPPRESS in it.contexts[depth:]
+    suppressed = [ast.unparse(item.context_expr) for item in node.items] if suppresses else ()
+    loops.read_caught(it, node, " ".join(suppressed))
     restored = it.default_dtype is within or STACK in it.contexts[depth:]
     it.default_dtype = after if restored else it.default_dtype
     for manager in reversed(managers):

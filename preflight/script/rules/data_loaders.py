@@ -38,9 +38,9 @@ _STEPS = ("backward", "scaled", "step", "scaler step")
 _DIVIDES = re.compile(
     r"split_(?:dataset_)?by_node|node_?split|^(?:resampled|webdataset|ffcv|dali|ResumableDataLoader)$"
     r"|(?<!fully_)shard(?!ed)",
-    re.IGNORECASE,
+    re.IGNORECASE | re.MULTILINE,
 )
-"""Names in a script's code of functions and libraries that give ranks unlike data without a sampler."""
+"""Names in code, a line each, of functions and libraries that give ranks unlike data without a sampler."""
 _OLD_PREFETCH = Const(2)  # prefetch_factor's default before torch 2.0, which allowed it without workers
 _MAX_DEPTH = 3  # datasets in one another that are looked into
 _SAMPLER_FIX = (
@@ -91,7 +91,7 @@ def only_measures(it: Interpreter) -> bool:
 
 
 def _makes_steps(nodes: list[ast.AST]) -> bool:
-    return any(map(_MAKES_STEPS.search, all_names(nodes)))
+    return _MAKES_STEPS.search("\n".join(all_names(nodes))) is not None
 
 
 def _undivided(it: Interpreter, loader: HeapObject) -> RuleHit:
@@ -124,7 +124,7 @@ def _is_divided_elsewhere(it: Interpreter, loader: HeapObject, *, again: bool) -
 
 
 def _names_division(nodes: list[ast.AST]) -> bool:
-    return any(map(_DIVIDES.search, all_names(nodes)))
+    return _DIVIDES.search("\n".join(all_names(nodes))) is not None
 
 
 def _holds_rank(it: Interpreter, value: Value, depth: int) -> bool:

@@ -115,9 +115,12 @@ def _ignored_ids(nodes: Iterable[ast.AST]) -> Iterator[int]:
             yield id(node.func) if _COLLECTIVE.search(_used_name(node.func)) else 0
             if getattr(node.func, "id", "") in ("isinstance", "issubclass"):
                 yield from (id(part) for argument in node.args[1:] for part in walk(argument))
-        for word in ("annotation", "returns"):
-            part = getattr(node, word, None)
-            yield from (id(inner) for inner in walk(part)) if isinstance(part, ast.AST) else ()
+        elif isinstance(node, _ANNOTATED):
+            part = getattr(node, "annotation", getattr(node, "returns", None))
+            yield from map(id, walk(part)) if part is not None else ()
+
+
+_ANNOTATED = (ast.arg, ast.AnnAssign, ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 def _feature_ids(nodes: Iterable[ast.AST]) -> Iterator[int]:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from preflight import regex as re
 from preflight.facts.script import CodeLocation
 from preflight.script.interpreter.branch_conditions import MAYBE, OF_SOME, OTHER_RANKS, RANK_0, UNCALLED
-from preflight.script.interpreter.calls import refs_in
+from preflight.script.interpreter.calls import MAY_HOLD, refs_in
 from preflight.script.interpreter.events import THROUGH, Call, ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.values import (
@@ -132,7 +132,8 @@ def _held_by(it: Interpreter, models: list[int]) -> set[int]:
     found, waiting = set(models), list(models)
     for number in waiting:  # which grows
         thing = it.thing(number)
-        for value in thing.attrs.values() if thing else ():
+        held = (value for value in thing.attrs.values() if type(value) in MAY_HOLD) if thing else ()
+        for value in held:
             new = [ref.id for ref in refs_in(value) if ref.id not in found and it.kind(ref) == "model"]
             found.update(new)
             waiting += new

@@ -25,10 +25,10 @@ def unused_lines(it: Interpreter) -> dict[str, set[int]]:
     """
     parser, files = it.sources.parser, it.sources.files()
     unused = {source.path: set[int]() for source in files}
-    if any(parser.find(_looks_up, source.tree) for source in files):
+    left = [(source.path, node) for source in files for node in parser.find(_definitions, source.tree)]
+    if not left or any(parser.find(_looks_up, source.tree) for source in files):
         return unused
     named = [(source.path, parser.find(_mentions, source.tree)) for source in files]
-    left = [(source.path, node) for source in files for node in parser.find(_definitions, source.tree)]
     before = -1
     while len(left) != before:  # what only unused code names is unused
         before, waiting, left = len(left), left, []
@@ -68,9 +68,12 @@ def _mentions(nodes: Sequence[ast.AST]) -> Mapping[str, list[int]]:
     """Return the lines that read each name, in strings too; an import alone reads none."""
     found = defaultdict[str, list[int]](list)
     for node in nodes:
-        for name in _named(node):
+        for name in _named(node) if isinstance(node, _NAMING) else ():
             found[name].append(getattr(node, "lineno", 0))
     return found
+
+
+_NAMING = (ast.Name, ast.Attribute, ast.alias, ast.Constant)
 
 
 def _named(node: ast.AST) -> Iterator[str]:
