@@ -268,7 +268,10 @@ def _typed_again(fix: str, argv: Sequence[str]) -> str:
 
 
 def _help_width() -> int:
-    """Return how wide click lays --help out; click would import shutil for it, a tenth of all the time."""
+    """Return how wide click lays --help out; it would import shutil for it, a tenth of all the time.
+
+    Source: click.formatting.HelpFormatter and shutil.get_terminal_size.
+    """
     given = os.environ.get("COLUMNS", "")
     try:
         columns = int(given) if given.isdigit() and int(given) else os.get_terminal_size(1).columns

@@ -123,7 +123,10 @@ def ask_slurm(question: Callable[[], _T]) -> _T:
 
 
 def reach_run(access: HostAccess, run: str, hosts: Sequence[str], *, waits: bool = False) -> HostAccess:
-    """Return how to reach what a word means; `waits`: for a job's start. Raises BadInput for an ended job."""
+    """Return how to reach what a word of a command means: the id of a Slurm job means its nodes.
+
+    `waits`: for the job's start. Raises BadInput for a job that does not run.
+    """
     if hosts or not is_job_id(run):
         return access
     from launcher.slurm.jobs import await_job, read_job  # noqa: PLC0415 - only for a job's id

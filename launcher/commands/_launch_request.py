@@ -84,7 +84,10 @@ class RunRequest:
 
 
 def parse_run_request(config: str | None, extra: tuple[str, ...], options: LaunchOptions) -> RunRequest:
-    """Read the run config (or script, the first of `extra`) and inventory. Raises ConfigError, BadInput."""
+    """Read the run config and the inventory; without a run config, the first word of `extra` is the script.
+
+    Raises ConfigError and BadInput with every mistake in them.
+    """
     overrides = _overrides(extra, options)
     run_config = _read_config(config, extra, overrides, options)
     access = open_host_access(options)
@@ -166,7 +169,10 @@ def _read_config(
 
 
 def _in_step(config: RunConfig, job: str, options: LaunchOptions) -> RunConfig:
-    """Return what holds in a job's step, which nothing outlives. Raises BadInput for other options."""
+    """Return what holds in a job's step: nothing outlives it, and its nodes have the directory we are in.
+
+    Raises BadInput for an option that asks for something else.
+    """
     sync = config.sync if config.sync is not None and config.sync.to else None
     if options.on_disconnect == "continue" or options.disconnect_timeout:
         words = "--disconnect-timeout" if options.disconnect_timeout else "--on-disconnect continue"

@@ -23,7 +23,10 @@ def sync_tree(
     dry_run: bool = False,
     approve: Callable[[], object] = lambda: None,
 ) -> LaunchRequest:
-    """Send the tree if configured; return the launch that keeps it, unless `approve` raises in between."""
+    """Send the working tree where the run config says so; return the launch that keeps what was sent.
+
+    `approve` raises what keeps the tree from being put in place under a live run.
+    """
     if config.sync is None:
         return launch
     if dry_run:

@@ -129,7 +129,10 @@ _CLUSH = 'gpulaunch ssh-config > ~/.ssh/gpulaunch.conf && clush -b -o "-F $HOME/
 
 
 def _login_line(words: Sequence[str]) -> str:
-    """Return the ssh or clush command that hosts of hosts.yaml take, "" for words that name none."""
+    """Return the ssh command that a host of hosts.yaml takes, "" for words that name none.
+
+    On several hosts clush runs a command, which ClusterShell has brought along with gpulaunch.
+    """
     host, *command = words
     command = command[1:] if command[:1] == ["--"] else command
     from launcher.config.inventory_reader import load_inventory  # noqa: PLC0415 - as above

@@ -123,7 +123,10 @@ def _failure_lines(failure: Failure) -> Iterator[str]:
 
 
 def _read_end(outcome: Mapping[str, Any], ends: Sequence[Mapping[str, Any]]) -> dict[str, str] | None:
-    """Return how a kept, untrusted run ended, by its `ends` without an outcome; None if it is not known."""
+    """Return how a kept run ended, None where it is not known. Its text is untrusted.
+
+    `ends` are those of its nodes: a run that no client followed to its end has no outcome.
+    """
     verdict, why = outcome.get("verdict"), outcome.get("why") or ""
     if not outcome and ends:
         status, said = summarize_ends(ends)

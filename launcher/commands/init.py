@@ -149,7 +149,10 @@ def _batch_run(text: str, stem: str, launch: int | None) -> _Run | None:
 
 
 def _run(words: tuple[str, ...], launch: int | None, *, pasted: bool) -> _Run:
-    """Return what words start; `pasted`: a command. Raises BadInput for neither a script nor a command."""
+    """Return what the words start. Raises BadInput where it is neither a local script nor a command.
+
+    `pasted`: they are a command by their place behind `--` or by their first word.
+    """
     script = words[0]
     if not is_text(script) and (
         len(words) == 1 if script.endswith(_SCRIPTS) or Path(script).exists() else not pasted
@@ -187,7 +190,10 @@ def _head(path: str) -> str:
 
 
 def _next_steps(rows: Sequence[HostDraft], place: Path, run: _Run | None, *, is_edited: bool) -> list[str]:
-    """Return what a person does now; `is_edited`: the file at `place` is to get the lines shown first."""
+    """Return what a person does now: where no environment can train, a launch is not it.
+
+    `is_edited`: the file at `place` is to get the lines that were shown first.
+    """
     chosen = {row.name: choose_interpreter(row.environments) for row in rows}
     lacking = [name for name, each in chosen.items() if each is None]
     blind = [name for name, each in chosen.items() if each is not None and each.misses_gpus]

@@ -162,7 +162,10 @@ def _numbered_alike(name: str, other: str) -> bool:
 
 
 def check_entry(entry: HostEntry, *, sent: bool = False) -> str:
-    """Return why an entry cannot be a host, else ""; one `sent` by a host has IP addresses and DNS names."""
+    """Return why an entry, whatever its origin, cannot be a host, "" where it can.
+
+    `sent` is for entries that a host reported: they name hosts by IP addresses and DNS names only.
+    """
     host_fits, rule = (is_plain_host, "an IP address or a DNS name") if sent else (is_host, HOST_RULE)
     try:
         spots = [

@@ -16,7 +16,10 @@ LOCAL_NAMES = Path()
 def resolve_local_entries(
     entries: Sequence[HostEntry], job: Job, base: Path = LOCAL_NAMES, *, platform: str = sys.platform
 ) -> tuple[HostEntry, ...]:
-    """Return the entries, a local one with `base` and visible GPUs. Raises BadInput off Linux."""
+    """Return the entries, the local host's with the directory `base` and the GPUs that are visible.
+
+    Raises BadInput for the local host where that runs another system than Linux.
+    """
     require_linux(entries, platform=platform)
     here = str((Path.cwd() / base).resolve())
     return tuple(

@@ -122,7 +122,10 @@ def build_config_from_script(script: str, overrides: Overrides | None = None) ->
 
 
 def build_command_config(words: Sequence[str], overrides: Overrides | None = None) -> RunConfig:
-    """Return the run config of a command without a file. Raises CommandRefused and ConfigError."""
+    """Return the run config that a command is without a file.
+
+    Raises CommandRefused for what cannot be launched as it is, ConfigError with the mistakes of overrides.
+    """
     items = tuple(YamlNode(word, COMMAND_SOURCE, key="command") for word in words)
     root = YamlNode({"command": YamlNode(items, COMMAND_SOURCE, key="command")}, COMMAND_SOURCE)
     source = _ConfigSource(Path(COMMAND_SOURCE), Path(), root, ConfigIssues())
@@ -226,7 +229,10 @@ def _job(
 
 
 def find_config(name_or_path: str) -> Path:
-    """Return the file of a run config by path or name. Raises ConfigError with the places and a near name."""
+    """Return the file of a run config: a path, or a name looked for in the usual places.
+
+    Raises ConfigError that lists where it was looked for, and the nearest name that exists.
+    """
     if not name_or_path or "\0" in name_or_path:
         raise ConfigError("the name of a run config is empty", "name one with --config")
     if name_or_path.endswith(".py"):

@@ -37,7 +37,10 @@ _SYNC = (
 
 
 def build_config_for_script(words: Sequence[str], overrides: Overrides) -> RunConfig:
-    """Return the run config of a local script and its arguments. Raises BadInput with what was meant."""
+    """Return the run config that the first word, a local script, stands for; the others are its arguments.
+
+    Raises BadInput where the word is not a script, with what it may have meant.
+    """
     if not words or not words[0]:
         raise BadInput(
             "nothing to run", "name a local script, such as train.py, or a run config: --config NAME"
@@ -123,7 +126,10 @@ def build_config_for_command(words: Sequence[str], overrides: Overrides) -> RunC
 def choose_code_transfer(
     config: RunConfig, entries: tuple[HostEntry, ...], overrides: Overrides
 ) -> tuple[RunConfig, tuple[HostEntry, ...]]:
-    """Return both with the code sent, alone or as a tree. Raises BadInput where imports are missing."""
+    """Return both so that the code is on every host: sent alone, or with the tree where that was asked for.
+
+    Raises BadInput for a script that would arrive without modules that it imports.
+    """
     if all(entry.is_local for entry in entries):
         return config, entries
     if config.sync is not None:

@@ -57,7 +57,10 @@ class Command(Engine):
 
 
 def _torchrun_options(world: World, node: NodeSetup) -> tuple[str, ...]:
-    """Return torchrun's options for a program like `tune run`, which is --standalone without an endpoint."""
+    """Return the options of torchrun for a program that takes them, as `tune run` does.
+
+    The endpoint is said for torchtune, which chooses --standalone without one (torchtune/_cli/run.py).
+    """
     address = world.main_address
     host = f"[{address}]" if ":" in address else address
     return (

@@ -22,7 +22,10 @@ def open_exchange(
     within_s: float,
     read: Callable[[Mapping[str, Any]], Answer],
 ) -> tuple[Stream, protocol.FrameReader, Answer]:
-    """Send a request; return the open stream, its reader, and what `read` returns; an error closes it."""
+    """Send a request, and return the stream that stays open, its reader, and what `read` makes of the answer.
+
+    Raises as `read_next_frame` and `read`; the stream is closed then.
+    """
     mode = str(document["mode"])
     words = str(document.get("run_id") or document.get("name") or "-")
     stream = connection.start(protocol.command(entry.python, mode, words))

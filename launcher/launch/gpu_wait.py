@@ -114,7 +114,10 @@ class GpuWait(Closing):
         self._say_again_at = 0.0
 
     def until_free(self) -> bool:
-        """Return once it is this launch's turn: True after a while. Raises WaitTimedOut and HostError."""
+        """Return once it is this launch's turn and its GPUs are free: True if that took a while.
+
+        Raises WaitTimedOut, or the HostError of a host that cannot be used at the first look.
+        """
         waited = self.has_turn  # called again: the check of the whole launch has found them busy
         if waited and time.monotonic() >= self._deadline:
             raise self._timed_out(("the check of the whole launch still finds them in use",))

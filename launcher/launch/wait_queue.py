@@ -116,7 +116,10 @@ class WaitQueue(Closing):
             raise failed
 
     def step(self) -> bool:
-        """Take the next place; return whether it is first. Raises HostError for a lost one: leave all."""
+        """Read what hosts have said, take the next place; return whether it is first everywhere.
+
+        Raises HostError when a place is lost: then all are to be left and taken again.
+        """
         for ticket in self._tickets:
             ticket.poll()
         following = next((each for each in self._tickets if each.ahead != 0), None)

@@ -9,7 +9,10 @@ _MAX_MODULES = 200  # names of a folder that are returned
 
 
 def read_source(path: str) -> str | None:
-    """Return a file's text or the start of a large one; of FOLDER/* the names of modules; None without."""
+    """Return a file's text, of one that is too large to be judged its start; None: no file.
+
+    Of FOLDER/* the names of the modules in a folder, a line each; None: it has none.
+    """
     if path.endswith("/*"):
         return "\n".join(_modules_of(path[:-2])) or None
     if not os.path.isfile(path):  # noqa: PTH113 - most do not exist, and a Path costs ten times the look

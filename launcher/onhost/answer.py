@@ -1,4 +1,7 @@
-"""Answer format of programs streamed to hosts, for launcher/remote/rpc.py: a line of JSON. Python >= 3.9."""
+"""Answer format of programs streamed to hosts: one line of JSON, found whatever a login shell prints.
+
+launcher/remote/rpc.py reads it. Standard library, Python >= 3.9.
+"""
 
 import json
 import sys

@@ -26,7 +26,10 @@ class MainPort:
 
 
 def choose_main_address(hosts: Sequence[Host]) -> tuple[str, DecisionReason]:
-    """Return the first host's address that all others can use, with the reason. Raises LaunchRefused."""
+    """Return the address of the first host that every other node can use, with the reason.
+
+    Raises LaunchRefused when only a loopback address is known for a launch over several hosts.
+    """
     entry, facts = hosts[0]
     if len(hosts) == 1:
         return LOOPBACK, DecisionReason("a launch on one host meets on its loopback", "main address")

@@ -135,7 +135,10 @@ def build_plan(
     findings: tuple[Finding, ...] = (),
     avoid_ports: frozenset[int] = frozenset(),
 ) -> Plan:
-    """Return the whole launch with files. Raises RanksRefused, PrecisionRefused and LaunchRefused."""
+    """Return everything the launch will do: what decide_launch decides, and each node's command and files.
+
+    Raises RanksRefused, PrecisionRefused or LaunchRefused.
+    """
     settled = decide_launch(hosts, job, run_id=run_id, script=script, avoid_ports=avoid_ports)
     world, nodes = settled.world, _nodes(hosts, settled, sent)
     return Plan(

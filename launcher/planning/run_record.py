@@ -122,7 +122,10 @@ def build_record_head(plan: Plan, node: NodePlan) -> dict[str, Any]:
 
 
 def read_record(data: object, *, sent: bool = True) -> RunRecord:
-    """Return a record's launch; one `sent` by a host has plain addresses only. Raises BadInput."""
+    """Return the launch that a record describes. Raises BadInput when no launch can have left it.
+
+    `sent`: a host has sent it; such a one names hosts by IP addresses and DNS names only.
+    """
     try:
         record = decode(_RecordShape, data)
     except MalformedFacts as misfit:

@@ -148,7 +148,10 @@ def merge_results(
 
 
 def query_agent(connection: Connection, python: str, request: AgentRequest) -> HostFacts:
-    """Stream the agent through an open connection and return its answer. Raises HostErrors."""
+    """Stream the agent through an open connection and return its answer.
+
+    Raises PythonNotFound, AgentCrashed, AgentProtocolError, AgentTimedOut, or another HostError.
+    """
     with closing(start_agent(connection, python)) as stream:
         document = read_document(stream, connection, python, send_agent(stream, request))
         return decode_document(connection.name, document, request.host)
@@ -163,7 +166,10 @@ def start_agent(connection: Connection, python: str) -> Stream:
 
 
 def send_agent(stream: Stream, request: AgentRequest, *, stay: bool = False) -> float:
-    """Send the agent; return when an answer is late. `stay`: for one more program on the stream."""
+    """Send the agent to the interpreter; return when, by the monotonic clock, its answer is too late.
+
+    `stay`: once it has answered, the agent waits for one more program on the same stream.
+    """
     deadline = time.monotonic() + request.deadline_s + GRACE_S
     payload = _payload(request, stay=stay)
     if stream.can_write(payload):

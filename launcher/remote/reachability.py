@@ -109,7 +109,10 @@ class Listener:
 def start_listener(
     main: HostEntry, begin: StartProgram, *, address: str, port: int, callers: int, width: int
 ) -> Listener:
-    """Let the main host listen on `port` and another until released, or for so many callers' time."""
+    """Let the main host listen on `port` and on an ephemeral one until its ports are released.
+
+    It ends alone after the time that so many callers need, `width` of them at once.
+    """
     nonce = os.urandom(16).hex()
     request = {
         "role": "listen",

@@ -19,7 +19,10 @@ class Trend:
 
     @classmethod
     def of(cls, former: object, value: float) -> "Trend | None":
-        """Return the trend of pairs of seconds since 1970 and a value; None without a whole one."""
+        """Return the trend of `former`, pairs of seconds since 1970 and a value; None without any.
+
+        The document may come from a file: what is not such a pair is left out.
+        """
         points = [_point(each) for each in former] if isinstance(former, list | tuple) else []
         kept = [point for point in points if point is not None][-_MOST:]
         if not kept:

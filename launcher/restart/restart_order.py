@@ -119,7 +119,10 @@ def digest(text: str) -> str:
 
 
 def read_order(text: object, known: Iterable[object]) -> RestartOrder:
-    """Return the main host's order, if all hosts `known` agree on it. Raises BadInput otherwise."""
+    """Return the order that the main host has kept; `known` is what each host has of it in its spec.json.
+
+    Raises BadInput where it is none, or the hosts do not agree on it.
+    """
     if not isinstance(text, str):
         raise BadInput("the host has not sent what a restart needs")
     own = digest(text)

@@ -23,7 +23,10 @@ def is_run_name(word: str) -> bool:
 
 
 def make_run_id(name: str, earlier: Iterable[str] = ()) -> str:
-    """Return a run's name: what, when, and chance; behind `earlier` ids, after a change of the clock too."""
+    """Return a name for a run: what, when, and enough chance for two in one second.
+
+    It sorts behind the `earlier` ids of the last day, also after the clock was set back, as in autumn.
+    """
     safe = _UNSAFE.sub("-", name).strip("-.")[:40] or "run"
     chance = os.urandom(3).hex()
     while chance.isdecimal():  # it names the run too, and digits alone are the id of a Slurm job

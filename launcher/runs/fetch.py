@@ -182,7 +182,10 @@ class FileReceiver:
 
 
 def _hold(fd: int, path: Path) -> None:
-    """Keep a copy from other fetches. Raises BlockingIOError, or FileNotFoundError for a finished one."""
+    """Keep a started copy from other fetches, where the file system can.
+
+    Raises BlockingIOError; FileNotFoundError, too, where another one has finished it since it was opened.
+    """
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -108,7 +108,10 @@ def read_local_scope(logs: Path) -> SearchScope:
 
 
 def follow_next_starts(run: RemoteRun, find: Callable[[str], RemoteRun]) -> RemoteRun:
-    """Return a run's last start, itself for none; `find` returns one by its id. Raises BadInput."""
+    """Return the start that followed a run last, by the word of each pair of starts; the run itself for none.
+
+    `find` returns a run by its id. Raises BadInput, and what `find` raises.
+    """
     passed = {run.run_id}
     while run.is_over and run.next_start:
         try:

@@ -28,7 +28,10 @@ _SILENT = (NameNotResolved, ConnectionRefused, ConnectionTimedOut, HostKeyChange
 
 
 def list_gone_hosts(records: Iterable[RunRecord], listed: Collection[str]) -> tuple[str, ...]:
-    """Return silent hosts on which all is over, without those `listed`: the user says that they exist."""
+    """Return hosts that did not answer when last asked, and on which all that was launched is over.
+
+    Hosts of hosts.yaml (`listed`) are not among them: the user says that they exist.
+    """
     gone: dict[str, bool] = {}
     for record in sorted(records, key=lambda each: each.at, reverse=True):
         for entry in record.entries:

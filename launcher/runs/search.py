@@ -46,7 +46,10 @@ class SearchResult:
 def search_hosts(
     inventory: Inventory, words: Sequence[str], *, without: Collection[str] = ()
 ) -> tuple[HostEntry, ...]:
-    """Return the hosts named, or those of hosts.yaml, this machine and its launches but `without`."""
+    """Return the hosts named; without names those of hosts.yaml, this machine and its known launches.
+
+    `without` are hosts of those launches that are not asked, see `list_gone_hosts`.
+    """
     if words:
         return inventory.resolve(words)
     known = {LOCALHOST: inventory.lookup(LOCALHOST)}

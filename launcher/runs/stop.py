@@ -21,7 +21,10 @@ def stop_run(
     why: str,
     is_command: bool = False,
 ) -> "list[dict[str, Any] | GpulaunchError]":
-    """End the run on each node; return each last state or error. `is_command`: Ctrl-C is an error, too."""
+    """End the run on each node; return each one's last state, or why it was not reached.
+
+    Ctrl-C is raised, but for `is_command` the HostInterrupted of each node that has not answered.
+    """
     request = {"mode": "stop", "run_id": run_id, "grace_s": grace_s, "why": why}
 
     def one(entry: HostEntry) -> dict[str, Any]:

@@ -88,7 +88,10 @@ def list_interpreters(
 
 
 def choose_interpreter(found: Sequence[PythonEnvironment]) -> PythonEnvironment | None:
-    """Return the one to take: it uses the GPUs, trains, and has accelerate and transformers if any has."""
+    """Return the one to take: it trains, has accelerate and transformers if any has; the first of equals.
+
+    One whose torch can use the GPUs of its host comes before all others.
+    """
     able = [each for each in found if each.torch and not each.is_too_old]
     return max(
         able,

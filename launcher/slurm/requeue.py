@@ -72,7 +72,10 @@ class BadNodes:
 def exclude_and_requeue(
     allocation: Allocation, nodes: Mapping[str, str], limit: int, record: Path
 ) -> BadNodes:
-    """Have Slurm start the job without these nodes, `limit` times, after `record`: that ends this process."""
+    """Have Slurm start the job again without these nodes, `limit` times at most; else submit a new one.
+
+    `record` is written first: to requeue a job ends this process.
+    """
     found = BadNodes(allocation.job, nodes)
     if refusal := _refusal(allocation, limit):
         return replace(found, why=refusal)

@@ -125,7 +125,10 @@ def find_outside(root: Path, path: str) -> LeftOut | None:
 
 
 def list_inputs(script: str, args: Sequence[str], subdirectory: str, output: str) -> tuple[str, ...]:
-    """Return relative paths that a script seems to read, by arguments and text, without what it writes."""
+    """Return the paths that a script seems to read, by its arguments and its text, relative to the tree.
+
+    What it writes, by an option's name or the call that names it, is none.
+    """
     written = {posixpath.normpath(output)} if output else set[str]()
     found = dict.fromkeys(_of_args(args))
     with suppress(SyntaxError, ValueError, RecursionError, MemoryError):

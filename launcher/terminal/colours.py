@@ -22,7 +22,10 @@ _HIGHEST = 255
 
 
 def split_spans(line: str | bytes) -> list[Span]:
-    """Return one line of a log as spans of safe text with its own colours, and blanks for tabs."""
+    """Return one line of a log as spans of safe text with the colours that the script gave them.
+
+    Colours end with the line. Tabs become spaces, counted from the start of the line.
+    """
     text = line.decode("utf-8", "replace") if isinstance(line, bytes) else line
     if "\x1b" not in text:
         return [("", _expanded(sanitize(text), 0))]

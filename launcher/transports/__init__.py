@@ -8,7 +8,10 @@ from launcher.transports.base import Connection, Endpoint, OpenOptions
 
 
 def open_endpoint(endpoint: Endpoint, options: OpenOptions) -> Connection:
-    """Open a connection, with keys, known_hosts and jumps of earlier calls, or raise its HostError."""
+    """Open a connection, or raise the HostError subclass that says why not.
+
+    Keys, known_hosts and jump hosts are loaded or opened once for all calls with the same options.
+    """
     if endpoint.transport == "local":
         from launcher.transports.local import LocalConnection  # noqa: PLC0415 - costs nothing until used
 

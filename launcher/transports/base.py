@@ -95,10 +95,16 @@ class Stream(Protocol):
         """Return the next stdout bytes, b"" at the end, None when nothing came within timeout_s."""
 
     def read_stderr(self) -> bytes:
-        """Return what is new on stderr, without waiting. One that fills (2 MiB) stops the command."""
+        """Return what stderr has held so far and was not returned yet, without waiting.
+
+        Drain it now and then: a command that fills it (2 MiB) waits for its reader.
+        """
 
     def wait(self, timeout_s: float) -> int | None:
-        """Return the exit status (negative: a signal), None after timeout_s. Raises ConnectionLost."""
+        """Return the exit status (negative: ended by that signal), None if still running after timeout_s.
+
+        Raises ConnectionLost when the connection broke before the host reported the status.
+        """
 
     def close(self) -> None:
         """Drop the channel; the far side sees EOF or SIGPIPE."""

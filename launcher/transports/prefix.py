@@ -91,7 +91,10 @@ class PrefixConnection(Closing):
         self._base.close()
 
     def demand_bytes(self) -> None:
-        """Try that the prefix carries all bytes. Raises PrefixFailed or, for 127, CommandMissing."""
+        """Try whether the prefix carries every byte and argument, and the end of the input.
+
+        Raises PrefixFailed, or CommandMissing where exit status 127 says that there is nothing to start.
+        """
         with contextlib.closing(self.start(_ECHO)) as stream:
             echo = _echo(stream, time.monotonic() + _OPEN_S)
             if not echo.is_whole and isinstance(stream, KillableStream):

@@ -32,7 +32,10 @@ Open = Callable[[Endpoint, OpenOptions], Connection]
 
 
 def open_prefix(endpoint: Endpoint, options: OpenOptions, open_base: Open) -> Connection:
-    """Open the base, then `via` on top of it. Raises HostError, or first of all CommandNotAllowed."""
+    """Open the base, then what `via` says on top of it. Raises HostError; nothing stays open then.
+
+    Raises CommandNotAllowed before anything runs, where a command would run without consent.
+    """
     via, base_endpoint = endpoint.via, endpoint.base
     if via is None or base_endpoint is None:
         raise AssertionError("an endpoint of this transport has both")

@@ -80,7 +80,10 @@ class _Verdict:
         self._counts_vary = _count_open(parser) > 0
 
     def refused(self) -> tuple[RefusedArgument, ...]:
-        """Return what argparse says of the words, and of those repaired. Raises as it does, and _Ended."""
+        """Return all that argparse says of the words, and what it would say once that is repaired.
+
+        Raises what argparse does of a parser that it does not build, and _Ended.
+        """
         strict = _build(self._parser)
         try:
             _, extras = strict.parse_known_args(self._args)

@@ -32,7 +32,10 @@ _BELOW_FRAME = re.compile(r"\s{4,}\S|(?:[A-Za-z_]\w*\.)*\w*(?:Error|Exception)\b
 
 
 def unwrap_lines(texts: Sequence[str], begins: Sequence[bool]) -> Iterator[tuple[int, str]]:
-    """Return (place of its first part, text) of joined lines; a line that `begins` continues none."""
+    """Return (place of its first part, text) of lines with those put together that were one.
+
+    `begins`: which lines start with a prefix, and so are none's continuation.
+    """
     width = _width(texts)
     after_box = _box_widths(texts)
     place = 0

@@ -117,7 +117,10 @@ class KeptLine(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Log:
-    """One log, and what is known of its name and owner; a long one has `kept` lines in place of `text`."""
+    """The text of one log, and what is known about it from outside: a file's name, whose it is.
+
+    A long log has the lines that `condensed_log` `kept` instead, and its `text` is empty.
+    """
 
     text: str
     name: str = ""

@@ -24,7 +24,10 @@ _SITE = re.compile(r"(?:site|dist)-packages/|/lib(?:64)?/python3|^<")
 
 
 def module_advice(text: str, files: Sequence[str], own: Collection[str] = ()) -> ModuleAdvice:
-    """Return what to do about a missing module; `files` are the traceback's, `own` the user's modules."""
+    """Return what to do about the module that a message names.
+
+    `files` are those of the traceback's frames; `own` names the modules that lie in the user's own directory.
+    """
     if (built := library_advice(text)).cause:
         return built
     if "externally-managed-environment" in text:

@@ -298,7 +298,10 @@ def _one(
 
 
 def _below(lines: Sequence[Line], index: int) -> str:
-    """Return an exception's message below it in one line; of a bare assertion what its statement says."""
+    """Return the lines below an exception that belong to its message, in one line.
+
+    An assertion without a message says what its statement says, which a traceback shows above it.
+    """
     if lines[index].text.strip() == "AssertionError":
         source = (line.text.strip() for line in reversed(lines[max(0, index - 3) : index]))
         statement = next((text for text in source if text.strip("^~ ")), "")

@@ -83,7 +83,10 @@ def read_claim(path: str, place: Place) -> "tuple[dict[str, Any], int, bool] | N
 
 
 def read_foreign(path: str, judge: "Callable[[int, os.stat_result], T | None]") -> "T | None":
-    """Return `judge` of an open file of any user, None for none: no symlink, and no FIFO that blocks."""
+    """Return what `judge` makes of an open file that any user may have created, None where it is none.
+
+    A symlink is not followed, and a FIFO cannot block the read.
+    """
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:

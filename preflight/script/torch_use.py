@@ -28,7 +28,10 @@ _REACHES_OTHERS = re.compile(
 
 
 def does_without_torch(sources: Sources) -> bool:
-    """Return whether all was read, and nothing of it uses torch, as a library that is not known may."""
+    """Return whether all of a script was read, and nothing that it names or imports uses torch.
+
+    A library that is not known may import torch, so it counts as one that does.
+    """
     if sources.problems:
         return False
     for source in sources.files():

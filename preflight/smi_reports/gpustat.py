@@ -44,7 +44,10 @@ _DESKTOP = frozenset(
 
 
 def rows_tree(text: str) -> tuple[Tree, dict[int, str]]:
-    """Return the tree of each GPU's last row, and by number why its list of processes is not known."""
+    """Return the tree of gpustat's rows, and by number of a GPU why its list of processes is not known.
+
+    Of a text of several states the last row of each GPU counts.
+    """
     found = {int(match[1]): match for match in _ROW.finditer(text) if int(match[1]) < MAX_GPUS}
     cut = _CUT_ROW.search(text)
     head = re.search(HEAD, text, re.MULTILINE)

@@ -53,7 +53,10 @@ def topology_tree(text: str) -> Tree:
 
 
 def monitor_tree(text: str) -> tuple[Tree, bool]:
-    """Return the GPUs of `dmon` or `pmon`, and whether it lists processes. Raises ValueError for others."""
+    """Return the GPUs of `dmon` or `pmon`, and whether it lists processes.
+
+    Raises ValueError where no line has the values of its columns, or where a terminal wrapped their names.
+    """
     lines = _ROW_END.sub("\n", text).split("\n")
     start = next(at for at, line in enumerate(lines) if re.match(MONITOR, line, re.IGNORECASE))
     if _REST_OF_NAMES.match("".join(lines[start + 1 : start + 2])):

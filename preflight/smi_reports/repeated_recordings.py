@@ -79,7 +79,10 @@ def _moment(text: str) -> str:
 def newest_gpus(
     gpus: list[Tree], indexes: list[str], times: list[str], absent: Tree, *, is_loop: bool
 ) -> list[Tree]:
-    """Return a CSV's GPUs, the newest rows, at their `indexes`. Raises ValueError for unclear listings."""
+    """Return the GPUs of a CSV's rows, of one that is listed again its newest, at their `indexes`, if any.
+
+    Raises ValueError where they are of several listings and nothing separates them.
+    """
     keys = indexes or [str(gpu.get("uuid") or gpu.get("pci") or "") for gpu in gpus]
     if not any(keys):
         return _last_listing(gpus, times, is_loop=is_loop)
@@ -123,7 +126,10 @@ def _last_of_each(keys: Sequence[str], rows: list[Tree], times: Sequence[str]) -
 
 
 def _last_listing(rows: list[Tree], times: Sequence[str], *, is_loop: bool) -> list[Tree]:
-    """Return the rows of the last whole listing, by `times` if any. Raises ValueError for unclear ones."""
+    """Return the rows of the last whole listing, of rows that no column names and that have `times` or none.
+
+    Raises ValueError where they are of several and nothing separates them.
+    """
     clocks = [_CLOCK.match(time) for time in times]
     starts = [0, *(at for at in range(1, len(clocks)) if _is_pause(clocks[at - 1], clocks[at])), len(rows)]
     sizes = [end - start for start, end in pairwise(starts)]

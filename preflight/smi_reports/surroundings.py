@@ -183,7 +183,10 @@ def _without_marks(text: str) -> str:
 
 
 def _of_indented_block(following: list[str], blanks: str) -> list[str]:
-    """Return the lines of an indented block, to one with less; all where only the first is indented."""
+    """Return the lines of a block that is indented: a line with less in front of it ends the block.
+
+    Where the first line alone is indented, all lines are returned.
+    """
     block = list(takewhile(lambda line: not line.strip() or line.startswith(blanks), following))
     return block if any(map(str.strip, block)) else following
 

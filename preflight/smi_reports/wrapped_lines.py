@@ -1,4 +1,7 @@
-"""Lines that a narrow terminal wrapped, whole again: pieces but the last are as long as the longest. Pure."""
+"""Lines that a narrow terminal wrapped, whole again. Pure.
+
+A terminal cuts each line at its width, so every piece but the last of a line is as long as the longest line.
+"""
 
 from collections.abc import Callable
 from itertools import takewhile

@@ -16,7 +16,10 @@ from launcher.errors import CommandRefused
 
 
 def read_prefix(line: CommandLine, start: int) -> int | None:
-    """Return where the command behind a prefix starts, None without one. Raises CommandRefused."""
+    """Read the prefix at `start`; return where its command starts, None when there is no prefix.
+
+    Raises CommandRefused for a second prefix and for options that cannot be taken over.
+    """
     table = PREFIXES.get(posixpath.basename(line.words[start].text))
     if table is None:
         return None

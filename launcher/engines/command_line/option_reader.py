@@ -67,7 +67,10 @@ def read_options(words: Sequence[Word], start: int, table: Table) -> OptionsResu
 def read_interspersed(
     words: Sequence[Word], start: int, table: Table
 ) -> tuple[OptionsResult, tuple[int, ...]]:
-    """Read options wherever they are, as click may; return the indices of all other words as well."""
+    """Read options wherever they are, as click does with ignore_unknown_options.
+
+    The second result has the indices of all other words: the program and its arguments.
+    """
     found: list[FoundOption] = []
     others: list[int] = []
     known = table.spellings()

@@ -71,7 +71,10 @@ _ALONE: Mapping[tuple[str, ...], str] = {
 
 
 def with_own_ranks(record: ParsedCommand) -> ParsedCommand:
-    """Note what is said of a program's own ranks. Raises CommandRefused where each rank would start more."""
+    """Return a record with what is said of ranks that its program may start.
+
+    Raises CommandRefused for a program that each rank would start again, with ranks of its own.
+    """
     _refuse_nested(record)
     said: tuple[str, ...] = ()
     if record.launcher == "opaque":

@@ -178,7 +178,10 @@ def for_each_host(request: Request) -> Request:
 
 
 def check_hosts(request: Request, hosts: Iterable[str]) -> None:
-    """Raise CommandRefused where the line names a host that is not of `hosts`; an empty one has no check."""
+    """Raise CommandRefused where the line names a host that the launch does not have.
+
+    `hosts` are the names of the launch, in its order; an empty one checks nothing.
+    """
     known = tuple(hosts)
     if not known:
         return

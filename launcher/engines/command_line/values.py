@@ -180,7 +180,10 @@ def precision(name: str, text: str) -> Precision:
 
 
 def fabric_precision(_: str, text: str) -> Precision | None:
-    """Return Fabric's precisions (`_PRECISION_INPUT_STR`) as accelerate's, None for true half and double."""
+    """Return Fabric's mixed precisions as accelerate's; None for true half and double precision.
+
+    Source: Lightning's `_PRECISION_INPUT_STR` and `_PRECISION_INPUT_STR_ALIAS`.
+    """
     known: dict[str, Precision] = {
         "16": "fp16",
         "16-mixed": "fp16",

@@ -1,4 +1,7 @@
-"""Hooks into torch, without effect where `safety` says so: steps, GradScaler, clipping and backward."""
+"""Hooks into torch: optimizer steps, GradScaler, clip_grad_norm_ and backward.
+
+Where the guard may not run (`safety`), each function behaves as without the guard.
+"""
 
 import functools
 import sys

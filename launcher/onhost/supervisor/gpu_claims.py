@@ -69,7 +69,10 @@ def release(path: str, fd: int) -> None:
 
 
 def make_claim(directory: str, gpu: str, run_id: str) -> tuple[str, int]:
-    """Create a claim, readable once locked; return its path and the lock's descriptor. Raises OSError."""
+    """Create and lock a claim; return its path and the descriptor that holds the lock. Raises OSError.
+
+    The claim becomes readable only once it is locked and complete.
+    """
     me = os.getpid()
     said = {"gpu": gpu, "run_id": run_id, "boot_id": boot_id(), "pid": me, "ticks": ticks_of(me)}
     said.update(pid_namespace=own_namespaces()[0], since=time.time())

@@ -123,7 +123,10 @@ def directories_in(base: str) -> list[str]:
 
 
 def is_of_this_node(run_dir: str) -> bool:
-    """Return whether a run in this node's places is its own: over, visible, or of an earlier life."""
+    """Return whether a run in one of this node's places belongs to this node.
+
+    It does when it is over, when its processes are visible, or when it is of an earlier life.
+    """
     state = read_state(run_dir)
     if state.get("phase") == "ended":
         return True

@@ -49,7 +49,10 @@ class SafeDirectory:
         self._last = ((), -1)
 
     def parent(self, parts: list[str]) -> int | None:
-        """Return a path's directory until the next call, None without. Raises NotADirectoryError."""
+        """Return the directory that holds a path, valid until the next call; None: it does not exist.
+
+        Raises NotADirectoryError with the path of what is in the way.
+        """
         wanted = tuple(parts[:-1])
         if not wanted:
             return self.fd

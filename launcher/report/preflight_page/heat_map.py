@@ -81,7 +81,10 @@ def list_families(result: PreflightResult, *, deep: bool = False) -> tuple[str, 
 def build_heat_rows(
     result: PreflightResult, columns: tuple[str, ...], *, measured: frozenset[str] = frozenset()
 ) -> tuple[HeatRow, ...]:
-    """Return a row for each kind of host, the worst first; `measured` are those of the deep checks."""
+    """Return a row for each kind of host, those with the most and worst verdicts first.
+
+    `measured` are the hosts of the deep checks; they say nothing of another one.
+    """
     without = _unasked(result)
 
     def cells(name: str) -> tuple[HeatCell, ...]:
@@ -141,7 +144,10 @@ def _weight(row: HeatRow) -> tuple[int, ...]:
 def render_heat_map(
     result: PreflightResult, anchors: frozenset[str], measured: frozenset[str] | None = None
 ) -> Iterator[str]:
-    """Yield the section, linked by `anchors`; `measured` are the hosts of the deep checks, None before."""
+    """Yield the section; a cell links to the findings of its worst code, where `anchors` has it.
+
+    `measured` are the hosts of the deep checks, None where these have not run.
+    """
     columns = list_families(result, deep=measured is not None)
     rows = build_heat_rows(result, columns, measured=measured or frozenset())
     yield "<h2>Hosts and checks</h2>"

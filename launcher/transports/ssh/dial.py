@@ -25,7 +25,10 @@ _UNACKED_MS = 30_000  # a host that vanishes without a word (power, cable) is no
 
 
 def dial(endpoint: Endpoint) -> socket.socket:
-    """Return a socket to the endpoint's SSH port. Raises a HostError that says why there is none."""
+    """Return a connected socket to the endpoint's SSH port (not through its jumps).
+
+    Raises NameNotResolved, ConnectionRefused, ConnectionTimedOut or HostError (no route and the like).
+    """
     if endpoint.proxy_command:
         return _run_proxy(endpoint)
     addresses = _resolve(endpoint)

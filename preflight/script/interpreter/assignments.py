@@ -152,7 +152,10 @@ def set_attribute(it: Interpreter, owner: Value, name: str, value: Value, node: 
 
 
 def _widened(one: Map, other: Map, *, first: bool | None = None) -> Map:
-    """Return a dict that has what either has; `first`: whether one is rank 0's, the other the others'."""
+    """Return a dict that has what either has: a registry of a class, filled entry by entry.
+
+    `first`: whether the one is that of rank 0, and the other that of the others, or the reverse.
+    """
     items = {**dict(other.items), **dict(one.items)}
     for key, there in other.items:
         here = items[key]

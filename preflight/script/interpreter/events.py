@@ -101,7 +101,10 @@ class Loop:
 
 @dataclass(frozen=True, slots=True)
 class Draw:
-    """A draw from one of some data loaders, in how many loops; `by_steps`: one is a `while` of steps."""
+    """A loop, or `next`, that draws from one of some data loaders, inside of how many other loops.
+
+    `by_steps`: one of those is a `while`, which ends by a number of steps.
+    """
 
     loaders: tuple[int, ...]
     depth: int

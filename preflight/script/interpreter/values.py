@@ -292,7 +292,10 @@ def of_pairs(given: Value) -> Map:
 
 
 def names_of(value: Value) -> Value:
-    """Return what a loop over a known dict goes over; other values (`__scaled__`: a tensor) as they are."""
+    """Return what a loop over a dict goes over, where all its names are known; any other value as it is.
+
+    A dict with a name such as `__scaled__` represents a tensor.
+    """
     if not isinstance(value, Map) or value.open or any(str(name)[:2] == "__" for name, _ in value.items):
         return value
     return Seq(tuple(Const(name, value.places.get(name)) for name, _ in value.items))

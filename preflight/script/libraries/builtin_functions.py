@@ -230,7 +230,10 @@ def _reversed(it: Interpreter, call: Call) -> Value:
 
 
 def _next(it: Interpreter, call: Call) -> Value:
-    """next(x): the first item or the default; outside of loops a batch to look at, not one that trains."""
+    """next(x): the first item, where x is a few known items; its default when there is none.
+
+    Outside of loops it is a batch to look at, not one of those that train.
+    """
     value = call.first
     if isinstance(value, Seq) and not value.open:
         return value.items[0] if value.items else call.get("default", 1) or UNKNOWN

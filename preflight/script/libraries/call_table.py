@@ -328,7 +328,10 @@ class LibraryModel:
         return _class_kind(name)
 
     def kind_of_call(self, it: Interpreter, name: str, call: Call) -> str:
-        """Return the kind that a class makes: a "trainer" with TrainingArguments is transformers'."""
+        """Return the kind of thing that a class makes of these arguments.
+
+        A class that is called a trainer and is given TrainingArguments works as that of transformers.
+        """
         kind = self.class_kind(name)
         if kind or not is_named_trainer(name):
             return kind

@@ -107,7 +107,10 @@ def _is_unprepared(it: Interpreter, call: Call) -> bool:
 
 
 def note_forward(it: Interpreter, model: Ref | Element, call: Call) -> None:
-    """Note that all ranks take part (FSDP's weights, DDP's buffers), unless inside of DDP."""
+    """Note that all ranks take part: FSDP gathers weights layer by layer, DDP broadcasts buffers.
+
+    The model inside of DDP waits for no other rank, forward or backward.
+    """
     thing = it.thing(model)
     if thing is None:
         return

@@ -1,4 +1,7 @@
-"""Conditions and loops of PowerShell as a POSIX shell has them; comparisons with a value are read. Pure."""
+"""Conditions and loops of PowerShell as a POSIX shell writes them. Pure.
+
+A condition that compares a variable with a value is read; any other is one that the text does not decide.
+"""
 
 from collections.abc import Iterator
 

@@ -180,7 +180,10 @@ def _refuse_image(lines: list[str], text: str, launch: re.Pattern[str]) -> None:
 
 
 def _only_command(keys: list[CommandKey], lines: list[str]) -> str | None:
-    """Return what the one container or step starts, None without. Raises CommandRefused for args alone."""
+    """Return what the one container or step of a manifest starts: `command: ["./train.sh"]`.
+
+    None for other texts. Raises CommandRefused for a container with arguments alone.
+    """
     commands: dict[str, CommandKey] = {}
     for key in keys:
         command = _command(key) if key.name in (*_STARTS, *_TEXT_KEYS) else None

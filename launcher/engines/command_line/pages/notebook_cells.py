@@ -100,7 +100,10 @@ def _said(line: str) -> Iterator[str]:
 
 
 def _assignment(line: str) -> tuple[str, str]:
-    """Return what a line of Python assigns to a shell, "" for any other, or one below a condition."""
+    """Return the name and the assignment that a line of Python is to a shell, "" for any other line.
+
+    What a line below a condition or in a function sets is not known.
+    """
     variable, call = _VARIABLE.match(line), _CALL.fullmatch(line.rstrip())
     if call is not None:
         return "", _called(call["name"], call["given"])

@@ -208,7 +208,10 @@ def matches(text: str, pattern: Word, values: Values) -> Answer:
 
 
 def tested_text(word: Word, values: Values) -> str | None:
-    """Return the text of a word as a test compares it (arguments are empty), None for an unknown part."""
+    """Return the text of a word as a test compares it; None where a part of it has no value.
+
+    Arguments of the text are empty, and so are variables that nothing sets.
+    """
     return _text(word, values, is_asked=False)
 
 

@@ -208,7 +208,10 @@ class CommandReader:
         return None
 
     def _replay(self, text: str, kind: str, *, is_certain: bool = True) -> Generator[Command, None, bool]:
-        """Yield the commands of an inner text; return whether an undecided condition has left it early."""
+        """Yield the commands of a text within the text, and leave the conditions that are open at its end.
+
+        Returns whether a condition that the text does not decide has left it early.
+        """
         shell = self.shell
         leave = shell.blocks.inside()
         depth, around = shell.blocks.depth, (shell.loops, shell.returns)

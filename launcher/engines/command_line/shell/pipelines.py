@@ -26,7 +26,10 @@ MOST_PRINTED = 100_000
 
 
 def predict_output(words: Sequence[str], given: str | None = None) -> str | None:
-    """Return what a program prints that is `given` an input (None: unknown); None where that is not known."""
+    """Return what a program prints that is `given` an input (None: none that is known).
+
+    None for one that asks the machine, or that is written in a way that is not understood.
+    """
     filtering = _FILTERS.get(words[0]) if words else None
     if filtering is None:
         return _source(words) if words else None

@@ -53,7 +53,10 @@ def read_terminal(words: Sequence[Word], start: int) -> Terminal | None:
 
 
 def typed_text(words: Sequence[Word]) -> str | None:
-    """Return what is typed into a kept terminal, `cd` for a new one without a command; None for others."""
+    """Return what a command types into a terminal that is kept, as a text of a shell.
+
+    A new terminal without a command starts in its directory. None for any other command.
+    """
     texts = [word.text for word in words]
     name = posixpath.basename(texts[0])
     if name == "screen" and texts[-3:-1] == ["-X", "stuff"]:

@@ -25,7 +25,10 @@ from .supervisor import supervise
 
 
 def run_guardian(spec: dict[str, Any], run_dir: str, done: int) -> int:
-    """Start the supervisor, whose first state goes to `done`, and outlive it; return the exit code."""
+    """Start the supervisor and outlive it; return the guardian's exit code, in its child the supervisor's.
+
+    The supervisor's first state is written to the descriptor `done`.
+    """
     daemonize(spec, run_dir, {done})
     try:
         claims, problem = acquire_claims(spec)

@@ -63,7 +63,10 @@ class RestartKeeper:
                 self._look()
 
     def _asked_to_stop(self, wait_s: float) -> bool:
-        """Wait so long; return whether a stop was asked, by request or signal, which is then written."""
+        """Wait so long; return whether it was asked to stop, which is then written.
+
+        A guardian that is not the keeper yet hears no signal: the request itself counts, too.
+        """
         came = signal.sigtimedwait({signal.SIGTERM, signal.SIGCHLD}, wait_s)
         if (came is None or came.si_signo != signal.SIGTERM) and not is_stopped_by_person(self._dir):
             return False

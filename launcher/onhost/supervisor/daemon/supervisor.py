@@ -61,7 +61,10 @@ class Supervisor:
         self._ending = Shutdown(run, self._group, self._launcher, self._ranks, self._gauge)
 
     def run(self, done: int) -> int:
-        """Run until no process of the run remains; return the exit code. `done` gets the first state."""
+        """Run until the run has ended and none of its processes remain; return the process's exit code.
+
+        `done` is the descriptor for the first state, or for the reason why it is missing.
+        """
         prctl(PR_SET_CHILD_SUBREAPER, 1)
         try:
             self._launcher.start()
