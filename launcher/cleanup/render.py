@@ -215,12 +215,12 @@ def encode_result(cleaned: CleanResult) -> dict[str, Any]:
 
 
 def encode_clean(
-    hosts: dict[str, Any], errors: Iterable[tuple[str, str, str]], exit_code: int
+    hosts: dict[str, Any], errors: Iterable[tuple[str, str, str, str]], exit_code: int
 ) -> dict[str, Any]:
-    """Return the whole document; errors are (host, code, message)."""
+    """Return the whole document; errors are (host, code, message, fix)."""
     return {
         "schema": SCHEMA,
         "hosts": hosts,
-        "errors": [{"host": host, "code": code, "message": message} for host, code, message in errors],
+        "errors": [dict(zip(("host", "code", "message", "fix"), error, strict=True)) for error in errors],
         "exit_code": exit_code,
     }

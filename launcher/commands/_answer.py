@@ -1,10 +1,12 @@
 """What a command says: lines for people, or with --json one document and the lines on stderr."""
 
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
 import click
 
+from launcher.config.host_access_args import complete_commands
 from launcher.errors import ConfirmationRequired, GpulaunchError
 from launcher.terminal.cell_width import StyledLine
 from launcher.terminal.output import echo, echo_json
@@ -47,6 +49,13 @@ def encode_error(error: GpulaunchError | None) -> dict[str, Any] | None:
     if error is None:
         return None
     return {"code": error.code, "message": error.detail, "fix": error.fix}
+
+
+def encode_unreachable(errors: Mapping[str, GpulaunchError], words: Sequence[str] = ()) -> dict[str, Any]:
+    """Return why hosts were not asked and what to do, by name; see `complete_commands` for `words`."""
+    fixes = {name: complete_commands(error.fix, words) for name, error in errors.items() if error.fix}
+    details = {name: sanitize(error.detail, keep_lines=False) for name, error in errors.items()}
+    return {"unreachable": details, "unreachable_fixes": fixes}
 
 
 def confirm(question: str, *, err: bool = False) -> bool:

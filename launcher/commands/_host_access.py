@@ -2,7 +2,6 @@
 
 import os
 import stat
-import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import field, replace
@@ -20,7 +19,7 @@ from launcher.follow.job_end import JobEndNotice
 from launcher.local.home import at_home, shorten_path
 from launcher.remote.shards.connection_options import ShardAccess
 from launcher.remote.shards.terminal_questions import SharedAnswers
-from launcher.terminal.output import ask_secret, ask_visibly, echo
+from launcher.terminal.output import ask_secret, ask_visibly, can_ask, echo
 from launcher.transports.base import Confirm, Connection, OpenOptions, Prompt
 from launcher.transports.ssh.endpoint import opener_for
 from preflight import regex as re
@@ -32,19 +31,23 @@ _HEAD = re.compile(rb"-----BEGIN [A-Z ]{0,30}PRIVATE KEY-----")
 """Of the private keys that OpenSSH reads. A public one names a key of the agent, and may be open to all."""
 
 
-def describe_open_key(file: str) -> str:
-    """Return what is wrong with a key of the user's that others may read, and the fix; "" where nothing is.
+def describe_key_problem(file: str) -> str:
+    """Return what is wrong with a named key, absent or readable by others, and the fix; "" where nothing is.
 
-    gpulaunch takes such a key, and a command that it prints for ssh would not. The rule is OpenSSH's
-    (`sshkey_perm_ok`): it refuses a key of the user's own with any right of group or others.
+    Another key may open the hosts of an absent one. gpulaunch takes a key that others may read, and a command
+    that it prints for ssh would not. The rule is OpenSSH's (`sshkey_perm_ok`): it refuses a key of the user's
+    own with any right of group or others.
     """
     with suppress(OSError, ValueError, BadInput):  # where it is offered, it is reported
-        path = at_home(file)
+        path, name = at_home(file), quote_path(shorten_path(file))
+        if not path.exists() and not Path(f"{path}.pub").exists():  # that names a key of the agent
+            return (
+                f"identity_file {name} does not exist: only other keys are offered; correct it in hosts.yaml"
+            )
         status = path.stat()
         mode = stat.S_IMODE(status.st_mode)
         is_open = stat.S_ISREG(status.st_mode) and status.st_uid == os.getuid() and mode & _OTHERS
         if is_open and _is_private(path):
-            name = quote_path(shorten_path(file))
             return f"{name} has mode {mode:o}: others have rights on it, so ssh refuses it; chmod 600 {name}"
     return ""
 
@@ -79,7 +82,7 @@ class HostAccess:
     def with_open_keys_named(self, entries: tuple[HostEntry, ...]) -> tuple[HostEntry, ...]:
         """Return `entries`; print which keys of these hosts ssh would refuse, before a screen is taken."""
         for file in dict.fromkeys(_key_files(self.inventory, entries)):
-            problem = "" if file in self.named_keys else describe_open_key(file)
+            problem = "" if file in self.named_keys else describe_key_problem(file)
             if problem:
                 self.named_keys.add(file)
                 echo(problem, err=True)
@@ -101,8 +104,7 @@ def open_host_access(
     if host_options.identity_file is not None:
         loaded = replace(loaded, identity_file=str(host_options.identity_file.absolute()))
     loaded = replace(loaded, access_words=_access_words(host_options))
-    asks = sys.stdin.isatty() and sys.stderr.isatty()
-    person = SharedAnswers(prompt, confirm) if asks else SharedAnswers(None, None)
+    person = SharedAnswers(prompt, confirm) if can_ask() else SharedAnswers(None, None)
     options = person.options(accept_new_host_keys=host_options.accept_new_host_keys)
     width = host_options.parallel if _is_given("parallel") else None
     shards = ShardAccess(loaded, person, host_options.accept_new_host_keys, width)
@@ -127,8 +129,7 @@ def _access_words(host_options: HostOptions) -> tuple[str, ...]:
 
 def ask_options(host_options: HostOptions) -> OpenOptions:
     """Return what the user allows this time, for a question that is about no host."""
-    asks = sys.stdin.isatty() and sys.stderr.isatty()
-    person = SharedAnswers(ask_secret, ask_visibly) if asks else SharedAnswers(None, None)
+    person = SharedAnswers(ask_secret, ask_visibly) if can_ask() else SharedAnswers(None, None)
     return person.options(accept_new_host_keys=host_options.accept_new_host_keys)
 
 

@@ -3,7 +3,7 @@
 from collections import deque
 from collections.abc import Iterable, Mapping
 
-from launcher.commands._answer import Answer, encode_error
+from launcher.commands._answer import Answer, encode_error, encode_unreachable
 from launcher.errors import GpulaunchError, HostError
 from launcher.exit_codes import ExitCode
 from launcher.launch.signals import report_stop_signals
@@ -57,9 +57,4 @@ def remove_runs(
         code = ExitCode.INTERRUPTED
     if left:
         answer.say(f"interrupted: {name_first([run.run_id for run in left], 3)} left as before", err=True)
-    return answer.finish(code, runs=removed, unreachable=encode_errors(others or {}))
-
-
-def encode_errors(errors: Mapping[str, HostError]) -> dict[str, str]:
-    """Return why hosts were not asked, by name."""
-    return {name: error.detail for name, error in errors.items()}
+    return answer.finish(code, runs=removed, **encode_unreachable(others or {}))

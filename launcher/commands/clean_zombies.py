@@ -38,13 +38,15 @@ from launcher.config.inventory import LOCALHOST, HostEntry
 from launcher.config.local_entries import require_linux
 from launcher.errors import BadInput, GpulaunchError, HostInterrupted, PathRefused
 from launcher.exit_codes import ExitCode
+from launcher.host_checks.collection import name_awaited_hosts
 from launcher.launch.signals import report_stop_signals
 from launcher.local.home import user_state_dir
-from launcher.remote.agent import AgentRequest, GatherOptions, gather_facts
+from launcher.remote.agent import AgentRequest, GatherOptions, GatherResult, gather_facts
 from launcher.remote.fanout import fanout
 from launcher.runs.search import unanswered_lines
 from launcher.terminal.cell_width import StyledLine
 from launcher.terminal.output import echo, echo_json, echo_lines
+from launcher.terminal.slow_hosts import name_slow_hosts
 from preflight.facts.host import HostFacts, ProcessTable
 from preflight.frozen import dataclass
 from preflight.job import DEFAULT_MAIN_PORT
@@ -164,7 +166,7 @@ class _CleanSession:
                 host.entry.name: encode_host(host.facts, host.selection, cleaned.get(host.entry.name))
                 for host in found
             }
-            failures = [(name, error.code, error.message) for name, error in errors.items()]
+            failures = [(name, error.code, error.message, error.fix) for name, error in errors.items()]
             echo_json(encode_clean(parts, failures, code))
         return code
 
@@ -178,13 +180,17 @@ class _CleanSession:
         )
 
     def _look(self, entries: tuple[HostEntry, ...]) -> tuple[list[HostLeftovers], dict[str, GpulaunchError]]:
-        width = GatherOptions(width=self.access.width)
-        first = gather_facts(entries, self._request, self.access.open, width)
+        def gather() -> GatherResult:
+            with name_awaited_hosts(entries, None) as on_done:
+                how = GatherOptions(width=self.access.width, on_done=on_done, on_slow=name_slow_hosts)
+                return gather_facts(entries, self._request, self.access.open, how)
+
+        first = gather()
         earlier: dict[str, HostFacts] = {}
         if self.clean_options.filter.include_suspect and first.facts:
             time.sleep(RECHECK_DELAY_S)
             earlier = first.facts
-            first = gather_facts(entries, self._request, self.access.open, width)
+            first = gather()
         found = [
             find_leftovers(entry, first.facts[entry.name], self.clean_options, _table(earlier, entry))
             for entry in entries

@@ -1,6 +1,6 @@
 """gpulaunch fetch: copy the logs and the output of a run to this machine."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,7 @@ from launcher.planning.plan import NodePlan
 from launcher.remote.fanout import fanout
 from launcher.rundir.log_store import run_directory, safe_name
 from launcher.runs.fetch import FetchResult, FileReceiver, fetch_host
+from launcher.terminal.slow_hosts import name_slow_hosts
 from launcher.text import count_noun, format_size, group_alike, one_line
 from preflight.errors import BadInput
 from preflight.facts.json_codec import encode
@@ -91,7 +92,7 @@ def command(run: str, **given: Any) -> int:
     answer = Answer("gpulaunch.fetch/1", as_json=options.as_json)
     code = 0
     hosts = []
-    results = list(fanout(one, nodes, width=access.width))
+    results = fanout(one, nodes, width=access.width, on_slow=_name_slow)
     for (node, _), result in zip(nodes, results, strict=True):
         hosts.append({"host": node.host, **_encode_fetched(result)})
     names = [node_name(node.host, entry.name) for node, entry in nodes]
@@ -117,6 +118,10 @@ def command(run: str, **given: Any) -> int:
             " --path PATH fetches what it wrote in the directory that it ran in"
         )
     return answer.finish(code, run_id=plan.run_id, directory=str(directory), hosts=hosts)
+
+
+def _name_slow(late: Iterable[tuple[NodePlan, HostEntry]]) -> None:
+    name_slow_hosts(entry for _, entry in late)
 
 
 def _require_directory(directory: Path | None) -> None:

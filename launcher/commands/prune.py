@@ -7,12 +7,12 @@ from typing import Any
 
 import click
 
-from launcher.commands._answer import Answer, json_option
+from launcher.commands._answer import Answer, encode_unreachable, json_option
 from launcher.commands._host_access import HostAccess, open_host_access
 from launcher.commands._host_options import HostOptions, host_access_options, hosts_argument
 from launcher.commands._option_rules import excludes
 from launcher.commands._param_types import DurationParam
-from launcher.commands._remove import confirm_delete, encode_errors, remove_runs
+from launcher.commands._remove import confirm_delete, remove_runs
 from launcher.config.node_sets import fold_hosts
 from launcher.durations import format_duration
 from launcher.exit_codes import ExitCode
@@ -93,11 +93,11 @@ def command(hosts: tuple[str, ...], **given: Any) -> int:
         return answer.finish(
             ExitCode.UNREACHABLE if named else ExitCode.OK,
             runs=[{"run_id": run.run_id, "hosts": _encode_kept(run)} for run in old],
-            unreachable=encode_errors(named),
+            **encode_unreachable(named),
         )
     runs = "this run" if len(old) == 1 else f"these {len(old)} runs"
     if not confirm_delete(f"Delete the logs and records of {runs} on the hosts?", answer, yes=options.yes):
-        return answer.finish(ExitCode.NEGATIVE, runs=[], unreachable=encode_errors(found.errors))
+        return answer.finish(ExitCode.NEGATIVE, runs=[], **encode_unreachable(found.errors))
     return remove_runs(old, access.open, answer, named)
 
 
@@ -144,8 +144,8 @@ def _forget(hosts: tuple[str, ...], access: HostAccess, options: PruneOptions) -
             delete_notice(run_id)
         answer.say(f"{count_noun(len(forgotten), 'run')} forgotten; local logs stay")
     else:
-        return answer.finish(ExitCode.NEGATIVE, runs=[], unreachable={})
-    return answer.finish(ExitCode.OK, runs=runs, unreachable={})
+        return answer.finish(ExitCode.NEGATIVE, runs=[], **encode_unreachable({}))
+    return answer.finish(ExitCode.OK, runs=runs, **encode_unreachable({}))
 
 
 def _encode_kept(run: RemoteRun) -> list[dict[str, object]]:

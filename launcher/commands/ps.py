@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from launcher.commands._answer import json_option
+from launcher.commands._answer import encode_unreachable, json_option
 from launcher.commands._host_access import open_host_access
 from launcher.commands._host_options import HostOptions, host_access_options, hosts_argument
 from launcher.commands._job_hosts import reach_run
@@ -34,7 +34,10 @@ from launcher.runs.search import search, search_hosts, unanswered_lines
 from launcher.slurm.commands import NO_CLUSTER
 from launcher.slurm.jobs import list_own_jobs
 from launcher.terminal.output import echo, echo_json, echo_lines
-from launcher.text import count_noun, group_alike, name_first, sanitize
+from launcher.text import count_noun, group_alike, name_first
+
+_ANSWER_S = 20.0
+"""A list of the others is worth more than the runs of a host that answers later."""
 
 
 @click.command("ps")
@@ -64,17 +67,19 @@ def command(hosts: tuple[str, ...], *, ended: bool, as_json: bool, **given: Any)
         ended=ended,
         gpu_use=True,
         on_interrupt=_interrupted,
+        timeout_s=_ANSWER_S,
     )
     if access.job:  # other jobs, such as tasks of the same array, may have runs on its nodes
         found = replace(found, runs=tuple(run for run in found.runs if run.slurm_job == access.job))
-    errors = {name: sanitize(error.detail, keep_lines=False) for name, error in found.errors.items()}
+    errors = found.errors
     worst = max((error.exit_code for error in found.errors.values()), default=0)  # UNREACHABLE or INTERRUPTED
     is_missed = hosts or len(errors) == len(entries) or worst == ExitCode.INTERRUPTED
     code = worst if is_missed else int(ExitCode.OK)
     answered = [entry for entry in entries if entry.name not in errors]
     if as_json:
-        document = encode_runs(found.runs, errors, found.strays, found.other_hosts)
-        echo_json({**document, "exit_code": code})
+        document = encode_runs(found.runs, {}, found.strays, found.other_hosts)
+        unreachable = encode_unreachable(errors, access.inventory.access_words)
+        echo_json({**document, **unreachable, "exit_code": code})
     elif found.runs:
         columns = os.get_terminal_size(1).columns or None if sys.stdout.isatty() else None
         names = {entry.name for entry in answered}

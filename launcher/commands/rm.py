@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from launcher.commands._answer import Answer, json_option
+from launcher.commands._answer import Answer, encode_unreachable, json_option
 from launcher.commands._host_access import open_host_access
 from launcher.commands._remove import confirm_delete, remove_runs
 from launcher.commands._run_options import FoundRunOptions, find_run, run_argument, run_options
@@ -45,9 +45,9 @@ def command(run: str, *, yes: bool, as_json: bool, **given: Any) -> int:
         answer.say(
             f"{found.run_id} is not over, and is kept; gpulaunch stop {found.run_id} ends it", err=True
         )
-        return answer.finish(ExitCode.NEGATIVE, runs=[], unreachable={})
+        return answer.finish(ExitCode.NEGATIVE, runs=[], **encode_unreachable({}))
     if not confirm_delete("Delete its logs and records on the hosts?", answer, yes=yes, fix=fix):
-        return answer.finish(ExitCode.NEGATIVE, runs=[], unreachable={})
+        return answer.finish(ExitCode.NEGATIVE, runs=[], **encode_unreachable({}))
     for line in unanswered_lines(found.unheard, access.inventory.access_words):
         answer.say(line, err=True)
     return remove_runs([found], access.open, answer, found.unheard)

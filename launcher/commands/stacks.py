@@ -4,7 +4,7 @@ from typing import Any
 
 import click
 
-from launcher.commands._answer import json_option
+from launcher.commands._answer import encode_unreachable, json_option
 from launcher.commands._host_access import HostAccess, open_host_access
 from launcher.commands._job_hosts import reach_run
 from launcher.commands._run_options import FoundRunOptions, find_run, open_run, run_argument, run_options
@@ -16,7 +16,6 @@ from launcher.runs.remote_run import RemoteRun
 from launcher.runs.search import unanswered_lines
 from launcher.runs.stacks import request_stacks
 from launcher.terminal.output import echo_json, echo_lines
-from launcher.text import one_line
 
 
 @click.command("stacks")
@@ -47,10 +46,10 @@ def show_stacks(found: RemoteRun, access: HostAccess, options: FoundRunOptions, 
     to = open_run(found, access, options)
     plan = to.plan
     hang, errors = request_stacks(plan, to.entries, to.open)
-    reasons = {host: one_line(error.detail, 300) for host, error in errors.items()}
-    code = ExitCode.UNREACHABLE if reasons else ExitCode.OK
+    code = ExitCode.UNREACHABLE if errors else ExitCode.OK
     if as_json:
-        document = {"schema": SCHEMA, "run_id": plan.run_id, **encode_hang(hang), "unreachable": reasons}
+        unreachable = encode_unreachable(errors, access.inventory.access_words)
+        document = {"schema": SCHEMA, "run_id": plan.run_id, **encode_hang(hang), **unreachable}
         echo_json({**document, "exit_code": int(code)})
     else:
         echo_lines(render_hang(hang))

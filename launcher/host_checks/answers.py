@@ -12,18 +12,16 @@ from launcher.host_checks.evaluation import evaluate_facts
 from launcher.host_checks.merged_findings import merge_findings
 from launcher.host_checks.preflight_options import PreflightOptions
 from launcher.host_checks.render_json import encode_host, encode_merged_finding
-from launcher.host_checks.render_text import summary, without_names
+from launcher.host_checks.render_text import summary
 from launcher.host_checks.result import PreflightResult
 from launcher.remote.agent import GatherResult
 from launcher.terminal.output import echo, echo_json_text
-from launcher.text import one_line
 from preflight.facts.host import HostFacts
 from preflight.facts.json_codec import encode
 from preflight.job import Job
 
 HOST_SCHEMA = "gpulaunch.preflight-host/1"
 SUMMARY_SCHEMA = "gpulaunch.preflight-summary/1"
-_LONGEST = 200
 _MOST_ALIKE = 20  # hosts named one by one that fail alike; the report counts them
 
 
@@ -32,20 +30,19 @@ class TextAnswers:
 
     def __init__(self) -> None:
         self._started = time.monotonic()
-        self._reasons = Counter[str]()
+        self._codes = Counter[str]()
 
     def host_done(self, entry: HostEntry, result: HostFacts | GpulaunchError) -> None:
         """Take one host's answer; called as it comes."""
         if isinstance(result, HostFacts):
             said = f"answered  {entry.name}: {summary(result)}"
         else:
-            said = f"no answer {entry.name}: {one_line(result.detail, _LONGEST)}"
-            reason = one_line(without_names(result.detail, entry.name), _LONGEST)
-            self._reasons[reason] += 1
-            if self._reasons[reason] > _MOST_ALIKE + 1:
+            said = f"unusable  {entry.name}: {result.code}"  # the report says why, and what to do
+            self._codes[result.code] += 1
+            if self._codes[result.code] > _MOST_ALIKE + 1:
                 return
-            if self._reasons[reason] > _MOST_ALIKE:
-                said = f"no answer from further hosts (-v names all): {reason}"
+            if self._codes[result.code] > _MOST_ALIKE:
+                said = f"unusable  further hosts (-v names all): {result.code}"
         echo(f"{said} ({time.monotonic() - self._started:.1f} s)")
 
 

@@ -78,11 +78,6 @@ def _own_address(finding: Finding) -> str:
     return found[0] if len(found) == 1 else ""
 
 
-def without_names(text: str, host: str) -> str:
-    """Return what an error says of a host, in words that are the same for each host."""
-    return _ADDRESS.sub("ADDRESS", _without_name(text, (host,)))
-
-
 def _without_name(text: str, hosts: tuple[str, ...], instead: str = "HOST") -> str:
     """Replace the name of a finding's one host, so that equal findings of several hosts are equal."""
     if len(hosts) != 1 or hosts[0] not in text:

@@ -95,6 +95,7 @@ class GatherOptions:
     waiting: AgentSessions | None = None
     earlier: EarlierOf | None = None
     while_waiting: Callable[[], object] | None = None
+    on_slow: Callable[[list[HostEntry]], None] | None = None
 
 
 def gather_facts(
@@ -128,7 +129,8 @@ def gather_facts(
                 how.waiting.add(entry.name, stream, held.pop_all())
             return facts
 
-    return merge_results(todo, fanout(ask_one, todo, width=how.width, reopens=True, on_done=how.on_done))
+    results = fanout(ask_one, todo, width=how.width, reopens=True, on_done=how.on_done, on_slow=how.on_slow)
+    return merge_results(todo, results)
 
 
 def merge_results(

@@ -22,6 +22,7 @@ _GROWTH = 2  # hosts for each one that has waited for long: if all are silent, t
 _EACH_AT_WORK = 4  # descriptors that a host at work may take: its connection, files of keys
 _TURN_S = 0.05
 _IDLE_TURN_S = 1.0
+_SLOW_S = 4.0
 
 
 def fanout(
@@ -32,6 +33,7 @@ def fanout(
     reopens: bool = False,
     on_done: "Callable[[Item, Value | GpulaunchError], None] | None" = None,
     on_interrupt: Callable[[Item], GpulaunchError] | None = None,
+    on_slow: Callable[[list[Item]], None] | None = None,
 ) -> "list[Value | GpulaunchError]":
     """Call `function` on every item, at most `width` at a time, and return the results in the items' order.
 
@@ -42,7 +44,8 @@ def fanout(
     thread has said something; that is done where there are more than `width` items. `on_done` is called in
     the caller's thread, in the order of completion. Ctrl-C ends the wait at once: the threads are
     daemons and their connections end with the process. It is raised, or with `on_interrupt` that gives the
-    result of each item that has none.
+    result of each item that has none. `on_slow` is called once after some seconds, with the items that have
+    no result by then.
     """
     todo = list(items)
     defers = reopens and len(todo) > width
@@ -50,9 +53,13 @@ def fanout(
     raise_descriptor_limit(waiting)
     crew = _Crew(function, todo, width, defers=defers)
     results: dict[int, Value | GpulaunchError] = {}
+    slow_from = time.monotonic() + _SLOW_S
     try:
         while len(results) < len(todo):
             crew.fill_places()
+            if on_slow is not None and time.monotonic() >= slow_from:
+                on_slow([item for index, item in enumerate(todo) if index not in results])
+                on_slow = None
             try:
                 event = crew.done.get(timeout=_TURN_S if crew.has_work() else _IDLE_TURN_S)
             except queue.Empty:

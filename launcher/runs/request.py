@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from launcher.errors import AgentProtocolError, BadInput, HostError
+from launcher.errors import AgentProtocolError, BadInput, CommandTimedOut, HostError
 from launcher.follow import protocol
 from launcher.remote.shell_errors import explain_no_answer
 from launcher.rundir.state_schema import validate_answer
@@ -28,9 +28,15 @@ def send_request(
     """Return the answer to one request. Raises RequestDenied by the host, HostError without an answer."""
     mode = str(document["mode"])
     argv = protocol.command(python, mode, str(document.get("run_id", "-")))
-    done = connection.run(
-        argv, stdin=protocol.request(document), timeout_s=timeout_s, is_whole=protocol.has_answer
-    )
+    try:
+        done = connection.run(
+            argv, stdin=protocol.request(document), timeout_s=timeout_s, is_whole=protocol.has_answer
+        )
+    except CommandTimedOut as late:
+        what = f"gpulaunch could log in, and got no answer within {timeout_s:g} s"
+        login = connection.command_line(("uptime",))
+        fix = late.fix.replace(f"ssh {connection.name} uptime", login)
+        raise CommandTimedOut(connection.name, what, fix) from None
     reader = protocol.FrameReader()
     try:
         for frame in reader.feed(done.stdout):

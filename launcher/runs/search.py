@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import chain
 from types import MappingProxyType
 from typing import Any
@@ -20,7 +21,8 @@ from launcher.runs.expected_run import BY_WORD, RunMeaning, select_run
 from launcher.runs.merged_runs import merge_node_runs
 from launcher.runs.record_notes import note_answers
 from launcher.runs.remote_run import RemoteRun
-from launcher.runs.request import send_request
+from launcher.runs.request import ANSWER_S, send_request
+from launcher.terminal.slow_hosts import name_slow_hosts
 from launcher.text import group_alike, one_line
 from preflight import regex as re
 from preflight.errors import BadInput
@@ -69,6 +71,7 @@ def search(
     width: int,
     listed: Iterable[str] = (),
     on_interrupt: Callable[[HostEntry], GpulaunchError] | None = None,
+    timeout_s: float = ANSWER_S,
     **request: object,
 ) -> SearchResult:
     """Ask every host for its runs, side by side. `request` is what mode list of the supervisor takes.
@@ -80,7 +83,7 @@ def search(
 
     def one(entry: HostEntry) -> tuple[HostEntry, dict[str, Any], float]:
         with open_entry(entry) as connection:
-            answer = send_request(connection, entry.python, {"mode": "list", **request})
+            answer = send_request(connection, entry.python, {"mode": "list", **request}, timeout_s=timeout_s)
         now = time.time()
         answer, problem = validate_runs(answer)
         if problem:  # its other runs are good, and so are other hosts'
@@ -89,7 +92,9 @@ def search(
         return entry, answer, now
 
     hosts = tuple(entries)
-    results = fanout(one, hosts, width=width, reopens=True, on_interrupt=on_interrupt)
+    hint = "" if on_interrupt is None else "; Ctrl-C shows what came"
+    slow = partial(name_slow_hosts, hint=hint)
+    results = fanout(one, hosts, width=width, reopens=True, on_interrupt=on_interrupt, on_slow=slow)
     good = [result for result in results if not isinstance(result, GpulaunchError)]
     errors = {
         entry.name: result if isinstance(result, HostError) else HostError(entry.name, result.message)

@@ -8,6 +8,7 @@ from launcher.planning.plan import Plan
 from launcher.remote.connection_pool import OpenConnection
 from launcher.remote.fanout import fanout
 from launcher.runs.request import send_request
+from launcher.terminal.slow_hosts import name_slow_hosts
 from launcher.text import sanitize
 from preflight.diagnosis.stack_analysis import Hang, RankStack, find_outliers, read_stacks
 
@@ -28,7 +29,8 @@ def request_stacks(
     errors: dict[str, GpulaunchError] = {}
     standings: list[RankStack] = []
     # All at once, so that they are of one moment.
-    for node, result in zip(plan.nodes, fanout(one, entries, width=max(1, len(entries))), strict=True):
+    results = fanout(one, entries, width=max(1, len(entries)), on_slow=name_slow_hosts)
+    for node, result in zip(plan.nodes, results, strict=True):
         if isinstance(result, GpulaunchError):
             errors[node.host] = result
             continue

@@ -8,6 +8,7 @@ from launcher.errors import GpulaunchError, HostInterrupted
 from launcher.remote.connection_pool import OpenConnection
 from launcher.remote.fanout import fanout
 from launcher.runs.request import request_state
+from launcher.terminal.slow_hosts import name_slow_hosts
 
 STOP_TIMEOUT_S = 60.0  # after the grace: SIGKILL, processes that hang in the kernel, a slow link
 
@@ -32,7 +33,10 @@ def stop_run(
             return request_state(connection, entry.python, request, timeout_s=grace_s + STOP_TIMEOUT_S)
 
     # All at once: one node's end hangs another.
-    return fanout(one, entries, width=max(1, len(entries)), on_interrupt=_interrupted if is_command else None)
+    width = max(1, len(entries))
+    if not is_command:
+        return fanout(one, entries, width=width)
+    return fanout(one, entries, width=width, on_interrupt=_interrupted, on_slow=name_slow_hosts)
 
 
 def remove_run(
@@ -44,7 +48,7 @@ def remove_run(
         with open_entry(entry) as connection:
             return request_state(connection, entry.python, {"mode": "remove", "run_id": run_id})
 
-    return fanout(one, entries, on_interrupt=_interrupted)
+    return fanout(one, entries, on_interrupt=_interrupted, on_slow=name_slow_hosts)
 
 
 def _interrupted(entry: HostEntry) -> GpulaunchError:

@@ -9,7 +9,8 @@ import os
 import sys
 import termios
 from collections.abc import Iterable
-from contextlib import suppress
+from contextlib import nullcontext, suppress
+from pathlib import Path
 from typing import Any, TextIO
 
 from launcher.terminal.cell_width import Painted, StyledLine, paint_line
@@ -87,11 +88,30 @@ def no_utf8() -> bool:
     return "utf" not in (sys.stdout.encoding or "").lower()
 
 
+def can_ask() -> bool:
+    """Return whether a person at a terminal sees questions and can answer.
+
+    With standard error in a pipe (`2>&1 | tee log`) they are shown at the terminal itself, as ssh does. A job
+    in the background would be stopped by its first question.
+    """
+    try:
+        is_watched = os.tcgetpgrp(0) == os.getpgrp()
+    except OSError:  # not the terminal of this session
+        is_watched = False
+    return sys.stdin.isatty() and (sys.stderr.isatty() or is_watched)
+
+
+def is_asking() -> bool:
+    """Return whether a secret is being asked for at the moment."""
+    return bool(_unanswered)
+
+
 def ask_visibly(lines: tuple[str, ...], question: str) -> str:
-    """Show lines and ask a question below them, on standard error. Raises EOFError where no answer comes."""
-    echo_lines((one_line(line, _LONGEST_QUESTION) for line in lines), err=True)
-    sys.stderr.write(one_line(question, _LONGEST_QUESTION) + " ")
-    sys.stderr.flush()
+    """Show lines and ask a question below them, at the terminal. Raises EOFError where no answer comes."""
+    shown = "\n".join(one_line(line, _LONGEST_QUESTION) for line in (*lines, question)) + " "
+    with nullcontext(sys.stderr) if sys.stderr.isatty() else Path("/dev/tty").open("w") as terminal:
+        terminal.write(shown)
+        terminal.flush()
     answer = sys.stdin.readline()
     if not answer:
         raise EOFError

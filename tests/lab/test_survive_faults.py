@@ -94,6 +94,9 @@ def test_a_full_disk_under_the_run_directory_fails_the_rank_and_is_told(laptop: 
         assert "no process of the run is left on any host" in output
         count = laptop.accounted()
         assert laptop.state(host)["exit"]["ranks"] == {"1": 120}
+        last = laptop.log(host, 1).read_bytes().splitlines()[-1]
+        assert last.startswith(b"gpulaunch: this log lacks what the rank printed last: ")
+        assert last.endswith(b": [Errno 28] No space left on device")  # by which diagnose knows it
     finally:
         host.run(["umount", RUNS])
     said = "exit 120: No space left on device"

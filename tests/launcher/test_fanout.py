@@ -171,3 +171,22 @@ def test_no_more_hosts_are_asked_at_once_where_all_are_slow_alike() -> None:
     assert (
         place.patience_s(fanout_places.KEYS) == fanout_places.PATIENCE_S
     )  # what other answers take is not known yet
+
+
+def test_items_that_are_slow_are_named_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_SLOW_S", 0.1)
+    slow, named = threading.Event(), list[list[str]]()
+
+    def visit(item: str) -> str:
+        if item == "slow":
+            assert slow.wait(20)
+        return item
+
+    def name(items: list[str]) -> None:
+        named.append(items)
+        slow.set()
+
+    assert fanout(visit, ["a", "slow", "b"], on_slow=name) == ["a", "slow", "b"]
+    assert named == [["slow"]]
+    fanout(visit, ["a", "b"], on_slow=name)
+    assert len(named) == 1

@@ -141,6 +141,23 @@ def test_a_key_is_named_only_with_a_host_that_it_opens(
     assert [line.split()[0] for line in capsys.readouterr().err.splitlines()] == keys
 
 
+def test_a_key_that_is_absent_is_named_though_another_may_open_the_host(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "agent.pub").write_text(PUBLIC)  # the agent has its private key
+    (tmp_path / "hosts.yaml").write_text(
+        "defaults: {identity_file: gone.pem}\nhosts: {a: {}, b: {}, c: {identity_file: agent}}\n"
+    )
+    access = open_host_access(HostOptions(None, accept_new_host_keys=False, parallel=1, identity_file=None))
+    access.resolve(("a", "b", "c"))
+    access.resolve(("a",))
+    expected = (
+        "identity_file gone.pem does not exist: only other keys are offered; correct it in hosts.yaml\n"
+    )
+    assert capsys.readouterr().err == expected
+
+
 def test_findings_name_the_commands_with_them() -> None:
     facts = host({"python.packages": {}}, "a")
     options = PreflightOptions(access_words=("--identity-file", "k"))

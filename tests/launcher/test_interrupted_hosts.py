@@ -23,7 +23,7 @@ from launcher.errors import GpulaunchError, HostError, HostInterrupted
 from launcher.exit_codes import ExitCode
 from launcher.launch import signals
 from launcher.launch.signals import report_stop_signals
-from launcher.remote.agent import GatherResult
+from launcher.remote.agent import GatherOptions, GatherResult
 from launcher.remote.fanout import fanout
 from tests.launcher.run_plans import plan
 from tests.preflight import scenes
@@ -122,13 +122,29 @@ def test_clean_zombies_tells_of_the_host_that_answered_and_names_the_other(
     if as_json:
         document = json.loads(text)
         assert document["hosts"]["h"]["cleaned"]["ports_freed"] == [29500]
-        assert ([each["code"] for each in document["errors"]], document["exit_code"]) == (
-            ["interrupted"],
-            130,
-        )
+        (error,) = document["errors"]
+        assert (error["host"], error["code"], document["exit_code"]) == ("silent", "interrupted", 130)
+        assert error["fix"] == "gpulaunch clean-zombies silent --dry-run shows what is left"
     else:
         assert "h: port 29500: held -> free" in text
         assert "fix: gpulaunch clean-zombies silent --dry-run shows what is left" in text
+
+
+def test_clean_zombies_names_the_hosts_whose_inspection_was_interrupted(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def gather(entries: Any, _request: object, _open: object, how: GatherOptions) -> GatherResult:
+        assert how.on_done is not None
+        assert how.on_slow is not None
+        how.on_done(entries[0], HostError("h", "down"))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(clean_zombies, "gather_facts", gather)
+    access = HostAccess(Inventory(), nullcontext, 1)  # type: ignore[arg-type]
+    options = clean_zombies.CleanZombiesOptions(None, False, 1, None)
+    with pytest.raises(KeyboardInterrupt):
+        clean_zombies.clean_hosts(access, (HostEntry("h"), HostEntry("silent")), options)
+    assert capsys.readouterr().err == "interrupted: no answer yet from silent\n"
 
 
 def test_after_an_interrupt_no_further_run_is_deleted(

@@ -30,8 +30,13 @@ class Transport:
         return True
 
 
-def connect(ring: auth.KeyRing, password: str, method: str = "password", endpoint: Endpoint = HOST) -> bool:
-    attempts = auth._Attempts(methods=(method,))
+def connect(
+    ring: auth.KeyRing,
+    password: str,
+    methods: tuple[str, ...] = ("publickey", "password"),
+    endpoint: Endpoint = HOST,
+) -> bool:
+    attempts = auth._Attempts(methods=methods)
     return auth._by_password(cast("Any", Transport(password)), endpoint, ring, attempts)
 
 
@@ -57,7 +62,14 @@ def test_a_code_or_another_account_is_asked_for_each_time() -> None:
     asked: list[str] = []
     ring = auth.KeyRing(lambda question: asked.append(question) or "one")  # type: ignore[func-returns-value]
     for _ in range(2):
-        assert connect(ring, "one", "keyboard-interactive")
+        assert connect(ring, "one", ("keyboard-interactive",))
     assert connect(ring, "one", endpoint=Endpoint("gpu1", "ssh", "192.0.2.1", user="root"))
     assert connect(ring, "one", endpoint=Endpoint("gpu2", "ssh", "192.0.2.2", user="ada"))
     assert len(asked) == 4
+
+
+def test_a_host_that_takes_no_keys_is_sent_none() -> None:
+    asked: list[str] = []
+    ring = auth.KeyRing(lambda question: asked.append(question) or "one")  # type: ignore[func-returns-value]
+    assert connect(ring, "one", ("password",))
+    assert asked == ["ada@gpu1: password: "]

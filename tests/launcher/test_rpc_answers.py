@@ -6,11 +6,12 @@ from typing import Any, cast
 
 import pytest
 
-from launcher.errors import AgentProtocolError
+from launcher.errors import AgentProtocolError, CommandTimedOut
 from launcher.follow.protocol import MARKER
 from launcher.remote.rpc import MAX_OUTPUT, Answers, call
 from launcher.runs.request import send_request
 from launcher.transports.base import CommandResult, Connection, Stream
+from launcher.transports.command import timed_out
 from tests.launcher.odd_hosts import Host
 
 
@@ -86,3 +87,20 @@ def test_an_answer_is_whole_at_its_last_byte(
     assert not any(host.is_whole(said[:cut]) for cut in range(len(said) + 1))
     assert host.is_whole(said + answered)
     assert host.is_whole(said + answered + b"a daemon speaks")
+
+
+def test_a_host_that_lets_in_and_answers_nothing_is_reached_by_a_command_that_works() -> None:
+    class Hung:
+        name = "gpu-4"
+
+        def run(self, _argv: object, **_options: object) -> CommandResult:
+            raise timed_out(self.name, 20)
+
+        def command_line(self, argv: tuple[str, ...]) -> str:
+            return f"ssh -p 2222 ada@192.0.2.4 {argv[0]}"
+
+    with pytest.raises(
+        CommandTimedOut, match="gpulaunch could log in, and got no answer within 20 s"
+    ) as late:
+        send_request(cast("Any", Hung()), "python3", {"mode": "list"}, timeout_s=20)
+    assert late.value.fix.endswith("`ssh -p 2222 ada@192.0.2.4 uptime`")

@@ -14,9 +14,12 @@ from launcher.onhost.supervisor.client_files import (
     seconds_since_heartbeat,
 )
 from launcher.onhost.supervisor.end_causes import SIGNAL
-from launcher.onhost.supervisor.files import write_file
+from launcher.onhost.supervisor.files import explain_full_disk, write_file
 from launcher.onhost.supervisor.next_start import may_follow
 from launcher.onhost.supervisor.node import node_location
+from launcher.onhost.supervisor.protocol import RequestRefused
+from launcher.onhost.supervisor.requests import stacks
+from launcher.onhost.supervisor.run_dir import STACKS
 
 
 def take_room(run_dir: Path, name: str) -> None:
@@ -48,3 +51,22 @@ def test_a_file_that_cannot_be_replaced_leaves_no_half_of_it(tmp_path: Path) -> 
     with pytest.raises(IsADirectoryError):
         write_file(str(tmp_path / "state.json"), "{}")
     assert [path.name for path in tmp_path.iterdir()] == ["state.json"]
+
+
+def test_a_full_disk_is_known_by_a_write_and_leaves_nothing(tmp_path: Path) -> None:
+    assert explain_full_disk(str(tmp_path)) == ""
+    assert explain_full_disk(str(tmp_path / "gone")) == ""  # another problem
+    (tmp_path / f"probe.{os.getpid()}.new").symlink_to("/dev/full")
+    assert explain_full_disk(str(tmp_path)) == f"{tmp_path}: [Errno 28] No space left on device"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_stacks_that_a_full_disk_does_not_take_are_refused_with_the_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / STACKS).write_text("raise SystemExit")
+    monkeypatch.setattr(stacks, "is_alive", lambda _state: True)
+    assert stacks.stacks_of(str(tmp_path)) == {}
+    (tmp_path / f"probe.{os.getpid()}.new").symlink_to("/dev/full")
+    with pytest.raises(RequestRefused, match=r"stacks cannot be written: .*No space left"):
+        stacks.stacks_of(str(tmp_path))

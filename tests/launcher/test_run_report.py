@@ -140,3 +140,4 @@ def test_stacks_as_a_document_name_the_hosts_without(
     document = json.loads(capsys.readouterr().out)
     assert (document["schema"], document["missing"]) == ("gpulaunch.stacks/1", [1])
     assert document["unreachable"] == {"b": "no answer"}
+    assert document["unreachable_fixes"]["b"].startswith("is the host up,")

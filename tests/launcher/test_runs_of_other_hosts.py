@@ -54,7 +54,7 @@ def test_a_run_that_is_not_found_is_said_to_be_anothers(
 
     said = answer("gpu-01", {"gpu-02": [RUN]})
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    monkeypatch.setattr(search, "send_request", lambda *_: dict(said))
+    monkeypatch.setattr(search, "send_request", lambda *_, **__: dict(said))
     entry = HostEntry("a", python=protocol.__name__)
     with pytest.raises(BadInput) as failure:
         search.find_in_runs("train", [entry], lambda _: Connection(), width=1, warn=print)  # type: ignore[arg-type,return-value]

@@ -1,11 +1,13 @@
 """Writes to files that other processes read meanwhile: atomic replacement, or one write per line."""
 
+import errno
 import json
 import os
 import time
 from typing import Any
 
 CHUNK = 256 << 10
+PROBE_BYTES = 8 << 10  # more than what is left of a log's last block
 
 
 def write_all(fd: int, data: bytes | memoryview) -> None:
@@ -30,6 +32,18 @@ def write_file(path: str, data: str, *, lasts: bool = True) -> None:
     except OSError:  # a full disk keeps no half of it
         os.unlink(fresh)
         raise
+
+
+def explain_full_disk(directory: str) -> str:
+    """Return why the disk of a directory takes no more data, "" where it does. Quotas fill, too."""
+    probe = os.path.join(directory, "probe")
+    try:
+        write_file(probe, "\0" * PROBE_BYTES)
+        os.unlink(probe)
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            return "%s: [Errno %d] %s" % (directory, error.errno, os.strerror(error.errno))
+    return ""
 
 
 def write_time(path: str) -> None:

@@ -315,9 +315,9 @@ def _by_password(
     method = next((m for m in _BY_SECRET if m in attempts.methods), "")
     if not method:
         return False
-    # A code may be good for one login only.
-    kept = ring.accepted_password(endpoint) if method == "password" else None
-    spares = f" ({ssh_copy_id(endpoint)} spares it)" if method == "password" else ""
+    is_password = method == "password"  # a code may be good for one login only
+    kept = ring.accepted_password(endpoint) if is_password else None
+    spares = f" ({ssh_copy_id(endpoint)} spares it)" if "publickey" in attempts.methods else ""
     question = f"password{spares}: "
     for _ in range(_PASSWORD_TRIES):
         password, kept = ring.ask_password(endpoint, question) if kept is None else kept, None
@@ -331,7 +331,7 @@ def _by_password(
         except paramiko.SSHException:
             _still_there(transport, endpoint, attempts)
         if transport.is_authenticated():
-            if method == "password":
+            if is_password:
                 ring.keep_password(endpoint, password)
             return True
         ring.forget_password(endpoint, password)

@@ -12,6 +12,7 @@ from ...exit_status import describe_exit_code
 from ...run_cgroup import Cgroup, OomKills
 from ..client_files import StopRequest, read_stop_request
 from ..end_causes import EXIT, RANK, REFUSED
+from ..files import explain_full_disk
 from ..gpu_claims import release_claims
 from ..next_start import announce_keeper
 from ..processes import PR_SET_CHILD_SUBREAPER, prctl, reap
@@ -51,6 +52,7 @@ class Supervisor:
         run.state["cgroup_missing"] = why_not
         self._kills = OomKills()
         self._next_kills = 0.0
+        self._full_disks: dict[int, str] = {}
         self._ranks = RankTable(self._bell)
         self._launcher = Launcher(run, self._group)
         self._gauge = GaugeSidecar(run)
@@ -159,6 +161,8 @@ class Supervisor:
         stopping = self._ending.started
         self._run.emit("rank_exit", rank=ended.rank, pid=ended.pid, code=ended.code, stopping=stopping)
         if ended.code and not stopping:
+            full = explain_full_disk(self._run.dir) if 0 < ended.code < 128 else ""  # no signal
+            self._full_disks.update({ended.rank: full} if full else {})
             self._ending.start(_rank_failure(ended.rank, ended.code))
 
     def _child_ended(self, pid: int, code: int) -> None:
@@ -205,6 +209,9 @@ class Supervisor:
         # No process of the run writes any more, so the space that this frees remains for the final state.
         with contextlib.suppress(OSError):
             os.unlink(self._run.path(RESERVE))
+        for rank, full in self._full_disks.items():  # what it printed last, its exception too, is lost
+            with contextlib.suppress(OSError), open(self._run.path("rank-%d.log" % rank), "a") as log:
+                log.write("\ngpulaunch: this log lacks what the rank printed last: %s\n" % full)
         announce_keeper(self._run.dir, self._run.spec, end, self._run.guardian)
         if os.getppid() == self._run.guardian:  # one that was stopped would keep no restart, and stay
             os.kill(self._run.guardian, signal.SIGCONT)

@@ -7,6 +7,7 @@ import sys
 import time
 from typing import Any
 
+from ..files import explain_full_disk
 from ..protocol import RequestRefused, send_header
 from ..run_dir import STACKS, is_alive, log_sizes, read_state
 
@@ -29,6 +30,8 @@ def stacks_of(run_dir: str) -> dict[str, str]:
         raise RequestRefused(
             "%s was started by a gpulaunch that could not ask this" % os.path.basename(run_dir)
         )
+    if full := explain_full_disk(run_dir):
+        raise RequestRefused("stacks cannot be written: %s" % full)
     before = log_sizes(run_dir)
     argv = [sys.executable, "-ISE", source, run_dir]
     with contextlib.suppress(subprocess.TimeoutExpired):
