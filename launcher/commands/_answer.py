@@ -21,10 +21,11 @@ class Answer:
     def __init__(self, schema: str, *, as_json: bool) -> None:
         self._schema = schema
         self._as_json = as_json
+        self.needs_output = not as_json  # where it fails, the command ends
 
     def say(self, line: StyledLine = "", *, err: bool = False) -> None:
-        """Say one line to a person; the document does not depend on a terminal that is gone."""
-        with suppress(*(OSError,) * self._as_json):
+        """Say one line to a person."""
+        with suppress(*(OSError,) * (not self.needs_output)):
             echo(line, err=err or self._as_json)
 
     def confirm(self, question: str, fix: str = "use --yes in scripts") -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from launcher.commands._answer import Answer, encode_error, encode_unreachable
 from launcher.errors import GpulaunchError, HostError
 from launcher.exit_codes import ExitCode
-from launcher.launch.signals import report_stop_signals
+from launcher.launch.signals import outlive_terminal
 from launcher.planning.run_record import delete_run_record
 from launcher.remote.connection_pool import OpenConnection
 from launcher.runs.end_notice import delete_notice
@@ -23,7 +23,6 @@ def confirm_delete(question: str, answer: Answer, *, yes: bool, fix: str = "use 
     return False
 
 
-@report_stop_signals()
 def remove_runs(
     runs: Iterable[RemoteRun],
     open_entry: OpenConnection,
@@ -34,6 +33,8 @@ def remove_runs(
     code = int(ExitCode.UNREACHABLE if others else ExitCode.OK)
     removed = []
     left = deque(runs)
+    outlive_terminal()
+    answer.needs_output = False  # a full disk is why users prune; what it lacked is an error at the end
     try:
         while left and code != ExitCode.INTERRUPTED:
             run = left.popleft()

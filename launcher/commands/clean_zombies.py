@@ -39,7 +39,7 @@ from launcher.config.local_entries import require_linux
 from launcher.errors import BadInput, GpulaunchError, HostInterrupted, PathRefused
 from launcher.exit_codes import ExitCode
 from launcher.host_checks.collection import name_awaited_hosts
-from launcher.launch.signals import report_stop_signals
+from launcher.launch.signals import outlive_terminal, report_stop_signals
 from launcher.local.home import user_state_dir
 from launcher.remote.agent import AgentRequest, GatherOptions, GatherResult, gather_facts
 from launcher.remote.fanout import fanout
@@ -155,6 +155,7 @@ class _CleanSession:
         self.print_lines(render_selections(chosen, self.clean_options.filter))
         self._print_errors(errors)
         approved = {} if options.dry_run else self._approve(found, options)
+        outlive_terminal()
         cleaned, failed = self._end([host for host in found if approved.get(host.entry.name)], approved)
         errors |= failed
         for done in cleaned.values():

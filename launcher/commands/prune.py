@@ -16,6 +16,7 @@ from launcher.commands._remove import confirm_delete, remove_runs
 from launcher.config.node_sets import fold_hosts
 from launcher.durations import format_duration
 from launcher.exit_codes import ExitCode
+from launcher.launch.signals import report_stop_signals
 from launcher.planning.run_record import delete_run_record, read_run_records
 from launcher.runs.end_notice import delete_notice
 from launcher.runs.remote_run import RemoteRun
@@ -56,6 +57,7 @@ class PruneOptions(HostOptions):
 @json_option
 @host_access_options
 @excludes("--forget", "--older-than", "forgets launches of any age")
+@report_stop_signals()
 def command(hosts: tuple[str, ...], **given: Any) -> int:
     """Delete the directories of your runs on HOSTS that ended long ago; they are shown first.
 

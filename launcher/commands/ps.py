@@ -20,6 +20,7 @@ from launcher.config.node_sets import fold_hosts
 from launcher.config.slurm_options import is_inside_job
 from launcher.errors import BadInput, HostInterrupted, SlurmError
 from launcher.exit_codes import ExitCode
+from launcher.launch.signals import report_stop_signals
 from launcher.planning.run_record import read_run_records
 from launcher.rundir.run_id import run_name
 from launcher.runs.record_notes import (
@@ -45,6 +46,7 @@ _ANSWER_S = 20.0
 @click.option("--all", "-a", "ended", is_flag=True, help="Also runs that are over.")
 @json_option
 @host_access_options
+@report_stop_signals()
 def command(hosts: tuple[str, ...], *, ended: bool, as_json: bool, **given: Any) -> int:
     """List your runs on HOSTS: those that run, and those that were lost.
 

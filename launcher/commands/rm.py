@@ -11,6 +11,7 @@ from launcher.commands._remove import confirm_delete, remove_runs
 from launcher.commands._run_options import FoundRunOptions, find_run, run_argument, run_options
 from launcher.errors import BadInput
 from launcher.exit_codes import ExitCode
+from launcher.launch.signals import report_stop_signals
 from launcher.rundir.end_state import LIVING
 from launcher.rundir.run_id import LAST, is_job_id, run_name
 from launcher.runs.render import run_line
@@ -22,6 +23,7 @@ from launcher.runs.search import unanswered_lines
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
 @json_option
 @run_options
+@report_stop_signals()
 def command(run: str, *, yes: bool, as_json: bool, **given: Any) -> int:
     """Delete RUN's directory (logs, records) on every host of it. Its output and the local files stay.
 

@@ -24,7 +24,7 @@ from launcher.config.disconnect_options import MAX_GRACE_S
 from launcher.config.node_sets import fold_hosts
 from launcher.errors import GpulaunchError, HostInterrupted
 from launcher.exit_codes import ExitCode
-from launcher.launch.signals import report_stop_signals
+from launcher.launch.signals import outlive_terminal, report_stop_signals
 from launcher.local.user import user_at_machine
 from launcher.onhost.exit_status import describe_exit
 from launcher.rundir.end_state import explain_stall
@@ -86,6 +86,7 @@ def command(run: str, *, now: bool, grace: float | None, yes: bool, as_json: boo
     plan = to.plan
     grace_s = 0.0 if now else found.grace_s if grace is None else float(grace)
     why = f"stopped by {user_at_machine()}"
+    outlive_terminal()
     results = stop_run(plan.run_id, to.entries, to.open, grace_s=grace_s, why=why, is_command=True)
     names = [node_name(node.host, entry.name) for node, entry in zip(plan.nodes, to.entries, strict=True)]
     nodes = []

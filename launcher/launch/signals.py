@@ -80,7 +80,10 @@ def raise_stop_signals() -> AbstractContextManager[None]:
 
 @contextmanager
 def report_stop_signals() -> Iterator[None]:
-    """Raise KeyboardInterrupt for the first signal of BOUNCE_S (`timeout` sends two); ignore SIGHUP."""
+    """Raise KeyboardInterrupt for the first signal of BOUNCE_S: `timeout` and a session that closes send two.
+
+    What a script has put in the background, and nohup, stay deaf to theirs.
+    """
     came = [float("-inf")]
 
     def stop(number: int, frame: FrameType | None) -> None:
@@ -88,11 +91,14 @@ def report_stop_signals() -> Iterator[None]:
         if came[-1] - came[-2] >= BOUNCE_S:
             _raise_stop(number, frame)
 
-    numbers = [signal.SIGTERM, signal.SIGUSR1]
-    if signal.getsignal(signal.SIGINT) != signal.SIG_IGN:  # a script has put this command in the background
-        numbers.append(signal.SIGINT)
-    with _handling(numbers, stop), _handling((signal.SIGHUP,), signal.SIG_IGN):
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGHUP)
+    with _handling((number for number in numbers if signal.getsignal(number) != signal.SIG_IGN), stop):
         yield
+
+
+def outlive_terminal() -> None:
+    """Ignore SIGHUP until `report_stop_signals` ends: consent was given to what comes next."""
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
 
 
 @contextmanager

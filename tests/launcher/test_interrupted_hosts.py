@@ -5,11 +5,14 @@ import os
 import random
 import signal
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
+from importlib import import_module
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 from unittest.mock import Mock
 
+import click
 import pytest
 
 from launcher import cli
@@ -91,11 +94,48 @@ def test_a_ctrl_c_while_slurm_ends_the_job_says_what_the_nodes_have_answered(
     assert "Slurm job 77 may not have ended yet" in err
 
 
-def test_a_closed_terminal_does_not_end_what_is_under_way() -> None:
+def test_a_closed_terminal_ends_what_has_no_consent_yet_and_nothing_else() -> None:
     before = signal.getsignal(signal.SIGHUP)
     with report_stop_signals():
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGHUP)
+        signals.outlive_terminal()
         signal.raise_signal(signal.SIGHUP)
     assert signal.getsignal(signal.SIGHUP) == before
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_a_terminal_that_closes_while_clean_zombies_looks_ends_no_process(
+    as_json: bool,  # noqa: FBT001
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    scene = Scene(random.Random(1))
+    scenes.dead_launch(scene)
+
+    def look(*_: object) -> GatherResult:
+        signal.raise_signal(signal.SIGHUP)
+        return GatherResult({"h": scene.facts()}, {})
+
+    ended = Mock()
+    monkeypatch.setattr(clean_zombies, "gather_facts", look)
+    monkeypatch.setattr(clean_zombies, "fanout", ended)
+    words = ["localhost", "--yes", *["--json"] * as_json]
+    assert cli.execute(words, clean_zombies.command) == ExitCode.INTERRUPTED
+    assert not ended.called
+    assert ("interrupted" in capsys.readouterr().out) is as_json
+
+
+@pytest.mark.parametrize("name", ["ps", "rm", "prune", "stop"])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_command_that_is_ended_while_it_looks_prints_its_document(
+    name: str, number: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    module: Any = import_module(cli.module_of(name))
+    monkeypatch.setattr(module, "open_host_access", lambda *_: signal.raise_signal(number))
+    words = ["r1"] if name in ("rm", "stop") else []
+    assert cli.execute([*words, "--json"], module.command) == ExitCode.INTERRUPTED
+    assert json.loads(capsys.readouterr().out)["error"]["code"] == "interrupted"
 
 
 @pytest.mark.parametrize("as_json", [False, True])
@@ -157,7 +197,8 @@ def test_after_an_interrupt_no_further_run_is_deleted(
     results: list[Any] = [{}, HostInterrupted("h")]
     monkeypatch.setattr(_remove, "remove_run", lambda *_: [results.pop(0)])
     answer = Answer("gpulaunch.removal/1", as_json=True)
-    assert _remove.remove_runs(runs, nullcontext, answer) == 130  # type: ignore[arg-type]
+    with report_stop_signals():
+        assert _remove.remove_runs(runs, nullcontext, answer) == 130  # type: ignore[arg-type]
     out, err = capsys.readouterr()
     assert [(each["run_id"], each["hosts"][0]["removed"]) for each in json.loads(out)["runs"]] == [
         ("r1", True),
@@ -176,10 +217,26 @@ def test_a_ctrl_c_between_two_runs_keeps_what_was_removed(
     monkeypatch.setattr(_remove, "remove_run", lambda *_: [{}])
     monkeypatch.setattr(_remove, "delete_run_record", lambda _: signal.raise_signal(signal.SIGTERM))
     answer = Answer("gpulaunch.removal/1", as_json=True)
-    assert _remove.remove_runs(runs, nullcontext, answer) == 130  # type: ignore[arg-type]
+    with report_stop_signals():
+        assert _remove.remove_runs(runs, nullcontext, answer) == 130  # type: ignore[arg-type]
     out, err = capsys.readouterr()
     assert [each["run_id"] for each in json.loads(out)["runs"]] == ["r1"]
     assert "interrupted: r2 left as before" in err
+
+
+def test_a_full_disk_keeps_no_run_that_prune_was_to_delete(monkeypatch: pytest.MonkeyPatch) -> None:
+    runs: Any = [
+        SimpleNamespace(run_id=name, is_over=False, nodes=[SimpleNamespace(entry=HostEntry("h"))])
+        for name in ("r1", "r2")
+    ]
+    remove = Mock(return_value=[{}])
+    monkeypatch.setattr(_remove, "remove_run", remove)
+    answer = Answer("gpulaunch.removal/1", as_json=False)
+    command = click.Command("x", callback=lambda: _remove.remove_runs(runs, nullcontext, answer))  # type: ignore[arg-type]
+    with suppress(OSError), Path("/dev/full").open("w", encoding="utf-8") as full, report_stop_signals():
+        monkeypatch.setattr("sys.stdout", full)
+        assert cli.execute([], command) == ExitCode.ABORTED
+    assert [call.args[0] for call in remove.call_args_list] == ["r1", "r2"]
 
 
 def test_ps_names_the_host_that_had_not_answered() -> None:
