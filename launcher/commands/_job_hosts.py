@@ -103,8 +103,7 @@ def step_python(nodes: Iterable[HostEntry]) -> str:
     A node whose own interpreter is wrong must not take the step of all others with it.
     """
     ours = find_local_python()
-    default = HostEntry("").python
-    named = [node.python if node.in_inventory or node.python != default else ours for node in nodes]
+    named = [node.python if node.in_inventory or node.names_python else ours for node in nodes]
     counts = Counter(named)
     most = [python for python in named if counts[python] == max(counts.values())]
     return most[0] if len(set(most)) == 1 else ours

@@ -28,15 +28,13 @@ def choose_pythons(
     """
     chosen, others = [], []
     for entry in entries:
-        is_named = entry.in_inventory if entry.is_local else entry.python != HostEntry("").python
-        python = ""
-        if not is_named:
-            python = (
-                _local_python(parsed) if entry.is_local else _host_python(parsed, workdir or entry.workdir)
-            )
+        if not entry.names_python:
+            directory = workdir or entry.workdir
+            python = _local_python(parsed) if entry.is_local else _host_python(parsed, directory)
             enters = "/" in parsed.python or parsed.environment is not None
             others += [f"{entry.python} on {entry.name}"] if enters and not python else []
-        chosen.append(replace(entry, python=python or entry.python))
+            entry = replace(entry, python=python or entry.python)  # noqa: PLW2901
+        chosen.append(entry)
     entered = parsed.environment or Environment("")
     names = (entered.tool, entered.name, entered.path)
     what = parsed.python if "/" in parsed.python else " ".join(filter(None, names))

@@ -48,6 +48,7 @@ class HostEntry:
     via: Via | None = None
     alias: str = ""
     in_inventory: bool = True  # False: not in hosts.yaml
+    names_python: bool = False  # hosts.yaml does, for it or in its defaults
 
     @property
     def is_local(self) -> bool:

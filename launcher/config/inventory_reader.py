@@ -107,8 +107,8 @@ class _Reader:
             values["expect"] = Expect(**values["expect"])
         if "via" in values and values["via"].kind == NO_VIA:
             values["via"] = None
-        entry = HostEntry(name, **values, alias=name)
-        if entry.is_local and "python" not in values:
+        entry = HostEntry(name, **values, alias=name, names_python="python" in values)
+        if entry.is_local and not entry.names_python:
             entry = replace(entry, python=find_local_python())
         expected = local_interpreter_expected(entry.python) if entry.is_on_this_machine else ""
         if expected:

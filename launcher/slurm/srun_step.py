@@ -113,7 +113,7 @@ def _entry(node: str, inventory: Inventory, hosts: StepHosts, workdir: str) -> H
     if entry.via is not None:  # what docker starts belongs to docker's service: it would outlive the job
         fix = "use --transport ssh, or list the node without via:"
         raise BadInput(f"{node}: via: ({entry.via}) cannot be used by srun inside a Slurm job", fix)
-    if not entry.in_inventory and entry.python == HostEntry("").python:
+    if not (entry.in_inventory or entry.names_python):
         entry = replace(entry, python=find_local_python())
     entry = replace(entry, alias=node, workdir=entry.workdir or workdir)
     try:

@@ -141,7 +141,7 @@ def test_an_interpreter_by_path_is_that_of_this_machine() -> None:
     assert config.command is not None
     entries = (
         HostEntry("localhost", python="python3", alias="localhost", in_inventory=False),
-        HostEntry("titan", python="/v/python"),
+        HostEntry("titan", python="/v/python", names_python=True),
     )
     (local, remote), _ = choose_pythons(config.command, entries, "")
     assert (local.python, remote.python) == ("/opt/venv/bin/python", "/v/python")

@@ -6,6 +6,7 @@ import pytest
 
 from launcher.config.command_python import choose_pythons
 from launcher.config.inventory import HostEntry
+from launcher.config.inventory_reader import load_inventory
 from launcher.config.run_config import build_command_config
 
 LOCAL = HostEntry("localhost", alias="localhost", in_inventory=False)
@@ -80,10 +81,33 @@ def test_an_environment_of_the_project_is_below_the_working_directory_of_a_host(
     monkeypatch.chdir(tmp_path)
     for folder in (".venv", "own/.venv", "lib"):
         (tmp_path / folder).mkdir(parents=True)
-    entries = (HostEntry("a", workdir="~/w"), HostEntry("b", python="/v/python"))
+    entries = (HostEntry("a", workdir="~/w"), HostEntry("b", python="/v/python", names_python=True))
     assert pythons(line, *entries) == ([f"~/w/{on_host}", "/v/python"], "")
     assert pythons(line, HostEntry("a"), workdir="/data/w")[0] == [f"/data/w/{on_host}"]
     assert pythons(line, HostEntry("a"))[0] == ["python3"], "where the project is on it is not known"
+
+
+def test_an_interpreter_that_hosts_yaml_names_wins_be_it_python3(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / ".venv/bin").mkdir(parents=True)
+    (tmp_path / ".venv/bin/python").touch()
+    text = "hosts: {a: {python: python3}, b: {}, localhost: {%s}}\n"
+    (tmp_path / "hosts.yaml").write_text(text % "")
+    of_each = ["python3", "/w/.venv/bin/python", f"{tmp_path}/.venv/bin/python"]
+    entries = load_inventory(tmp_path / "hosts.yaml").resolve(["a", "b", "localhost"])
+    assert pythons("uv run torchrun train.py", *entries, workdir="/w") == (of_each, "")
+    (tmp_path / "hosts.yaml").write_text("defaults: {python: python3}\n" + text % "python: python3")
+    inventory = load_inventory(tmp_path / "hosts.yaml")
+    entries = inventory.resolve(["a", "b", "localhost", "unlisted"])
+    assert pythons("uv run torchrun train.py", *entries, workdir="/w") == (["python3"] * 4, "")
+
+
+def test_an_unlisted_node_of_a_job_has_the_interpreter_of_the_command(tmp_path: Path) -> None:
+    ours = HostEntry("n1", python="/opt/gpulaunch/bin/python", in_inventory=False)
+    line = "source /opt/venv/bin/activate && torchrun train.py"
+    assert pythons(line, ours, workdir=str(tmp_path)) == (["/opt/venv/bin/python"], "")
 
 
 def test_an_environment_that_a_tool_names_by_a_hash_is_said_not_to_be_known(

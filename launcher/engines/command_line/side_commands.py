@@ -19,7 +19,7 @@ from launcher.engines.command_line.tables.side_programs import BEFORE, MODULES, 
 from launcher.errors import CommandRefused
 from preflight import regex as re
 
-INTERPRETER = "the interpreter is that of each host (python: in hosts.yaml)"
+INTERPRETER = "the interpreter is that of each host (python: in hosts.yaml, else this environment's)"
 """What is said of every command that enters a Python environment."""
 
 BEHIND = "it comes after the launch: do it when the run has ended (on_end: of a run config starts a program)"
