@@ -18,6 +18,7 @@ Locate = Callable[[int, int], CodeLocation]  # returns the place of a line and c
 def parsed_sections(text: str, path: str, locate: Locate) -> Value:
     """Return what a TOML or INI text holds. Raises ValueError for a text that is none, or holds too much."""
     lines = dict(_lines(text))
+    lines = {(*key[:-1], key[-1].lower()): line for key, line in lines.items()} | lines  # as INI has them
     tree = _toml(text) if path.endswith(".toml") else _ini(text)
     return _Sections(locate, lines).value(tree, (), MAX_DEPTH)
 
@@ -71,5 +72,5 @@ class _Sections:
         return Const(item, self._place(keys)) if isinstance(item, (str, int, float, bool)) else UNKNOWN
 
     def _place(self, keys: tuple[str, ...]) -> CodeLocation:
-        spelled = (keys, (*keys[:-1], keys[-1].lower())) if keys else ()
-        return self._locate(next((self._lines[name] for name in spelled if name in self._lines), 1), 1)
+        of_all = self._lines.get(("DEFAULT", *keys[1:]), 1)
+        return self._locate(self._lines.get(keys, of_all), 1)

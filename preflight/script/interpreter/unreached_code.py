@@ -219,14 +219,11 @@ class RemainderReader:
         bases = {id(info.node) for key in found for info in list(it.mro(key))[1:]}
         return [cls for key, cls in found.items() if key not in bases][:_MAX_ALIKE]
 
-    def _was_read(self, func: Func | Class) -> bool:
-        """Whether a function, or each method of a class that trains, was read."""
-        called = self._it.called
-        if isinstance(func, Func):
-            return func.key in called
-        methods = (value for info in self._it.mro(func.key) for value in info.names.values())
+    def _was_read(self, key: int) -> bool:
+        """Whether each method of a class that trains was read."""
+        methods = (value for info in self._it.mro(key) for value in info.names.values())
         keys = {value.key for value in methods if isinstance(value, Func)}
-        return (keys & self._training) <= called
+        return (keys & self._training) <= self._it.called
 
     def _method(self, key: int, name: str) -> Func | None:
         """Return a method of a class, None where the script defines none of that name."""
@@ -236,7 +233,7 @@ class RemainderReader:
     def _read_one(self, name: str, func: Func | Class, call: Call | None) -> None:
         it = self._it
         target = self._method(func.key, name) if isinstance(func, Class) else func
-        if target is None or (target.key in it.called and (call is None or self._was_read(func))):
+        if target is None or (target.key in it.called and (call is None or self._was_read(func.key))):
             return
         info = it.classes[func.key] if isinstance(func, Class) else it.functions[func.key]
         what = getattr(info.node, "name", "") + (f".{name}" if name else "")

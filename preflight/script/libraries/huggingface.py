@@ -106,8 +106,6 @@ def call_by_form(it: Interpreter, name: str, call: Call) -> Value | None:
         return _loaded(it, owner, last, call)
     if last == "get_peft_model" and owner.startswith("unsloth.Fast"):
         return _get_peft_model(it, call)
-    if last == "is_bf16_supported":
-        it.emit(call.event("bf16 asked"))
     return None
 
 
