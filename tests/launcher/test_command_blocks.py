@@ -49,6 +49,8 @@ BEFORE = "it comes before the launch: do it on each host first, where it is stil
         ("N=3; X=$((1 << N))-$((~0 & 255 ^ 1 | 512))-$((256>>2))", ["8-766-64"]),
         ("X=$(( (5 & 1) == 1 ? 4 : 2 ))", ["4"]),
         ("X=$((!(2 == 3)))$((-(2 ** 2)))$((! 5 || 2))$((9007199254740993 / -1))", ["1-41-9007199254740993"]),
+        ("#!/bin/csh\n@ X = 1\nwhile ($X < 5)\n@ X *= 2\nend", ["8"]),
+        ("#!/bin/csh\nset X = 1\nwhile ($X < 1)\nset X = 2\nend", ["1"]),
         ("N=8\nif ! { [ $N -eq 8 ]; }; then X=1; else X=2; fi", ["2"]),
         ("X=1; ( false ) && X=2", ["1"]),
         ("X=1; ( Y=1; [ -z $M ] ) && X=2", ["2"]),
@@ -384,16 +386,3 @@ def test_a_job_of_azure_ml_gives_its_inputs_and_those_of_its_pipeline() -> None:
     assert parsed.args[:4] == ("--lr", "0.1", "--steps", "${{parent.inputs.steps}}")
     (unknown,) = parsed.unknown
     assert unknown.message == "the line has ${{parent.inputs.steps}}, ${{inputs.data}}, which have no value"
-
-
-def test_a_container_in_flow_style_has_its_words_and_its_variables() -> None:
-    text = """env:
-- { name: NCCL_DEBUG, value: "INFO" }
-command: ["torchrun"]
-args: ["--nnodes=$(WORLD_SIZE)", "--nproc-per-node=8",
-       "--rdzv-endpoint=$(MASTER_ADDR):29500", "a.py",
-       "--note", "$5 `x`"]
-"""
-    parsed = parse_line(text)
-    assert (parsed.program, parsed.args, parsed.request.per_node) == ("a.py", ("--note", "$5 `x`"), 8)
-    assert (parsed.env, parsed.unknown) == ({"NCCL_DEBUG": "INFO"}, ())

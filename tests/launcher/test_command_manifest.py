@@ -286,3 +286,16 @@ def test_variables_that_a_workflow_or_a_chart_fills_in_are_named() -> None:
         "A_KEY (${{ secrets.KEY }})",
         "B_PATH ({{ .Values.path }})",
     ]
+
+
+def test_a_container_in_flow_style_has_its_words_and_its_variables() -> None:
+    text = """env:
+- { name: NCCL_DEBUG, value: "INFO" }
+command: ["torchrun"]
+args: ["--nnodes=$(WORLD_SIZE)", "--nproc-per-node=8",
+       "--rdzv-endpoint=$(MASTER_ADDR):29500", "a.py",
+       "--note", "$5 `x`"]
+"""
+    parsed = parse_line(text)
+    assert (parsed.program, parsed.args, parsed.request.per_node) == ("a.py", ("--note", "$5 `x`"), 8)
+    assert (parsed.env, parsed.unknown) == ({"NCCL_DEBUG": "INFO"}, ())

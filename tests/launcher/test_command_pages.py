@@ -241,6 +241,27 @@ def test_a_makefile_of_one_target_fills_in_its_variables(variable: str, count: s
     assert (parse_line(text).request.per_node, parse_line(text).args) == (2, ("1",))
 
 
+@pytest.mark.parametrize(
+    ("condition", "count"),
+    [
+        ("ifeq ($(MODE),big)", 8),
+        ('ifeq "$(MODE)" "small"', 2),
+        ("ifneq ($(MODE), big)", 2),
+        ("ifeq ($(MODE),small)\nN = 4\nelse ifneq ($(MODE),small)", 8),
+    ],
+)
+def test_a_makefile_compares_its_variables(condition: str, count: int) -> None:
+    variables = f"MODE ?= big\n{condition}\nN = 8\nelse\nN = 2\nendif\n"
+    assert parse_line(f"{variables}train:\n\ttorchrun --nproc_per_node=$(N) a.py\n").request.per_node == count
+
+
+def test_a_shell_inside_knows_the_functions_that_are_exported_alone() -> None:
+    functions = "go() { torchrun --nproc_per_node 2 a.py --lr $1; }\nother() { torchrun b.py; }"
+    parsed = parse_line(f"{functions}\nexport -f go\nbash -c 'go 3'")
+    assert (parsed.program, parsed.request.per_node, parsed.args) == ("a.py", 2, ("--lr", "3"))
+    assert parse_line(f"{functions}\nexport -f go\nbash -c other").launcher == "opaque"
+
+
 def test_variables_and_programs_of_an_image_are_named() -> None:
     text = (
         "FROM x\nENV NCCL_DEBUG=INFO \\\n    PYTHONUNBUFFERED=1\nENV HF_TOKEN hf\nENV PIP_NO_CACHE_DIR=1\n"

@@ -7,6 +7,8 @@ import pytest
 from launcher.config.hostfile import read_hostfile
 from launcher.engines.command_line.parse import parse_line
 from launcher.engines.command_line.parsed_command import require_values
+from launcher.engines.command_line.shell.braces import expand_braces
+from launcher.engines.command_line.shell.replay_limits import Replays
 from launcher.errors import BadInput, CommandRefused
 
 LAUNCH = "torchrun --nproc_per_node 2 a.py $X"
@@ -133,6 +135,8 @@ LAUNCH = "torchrun --nproc_per_node 2 a.py $X"
             "$N (set in a condition)",
             "value",
         ),
+        ("mpirun $OPTS --map-by=$M torchrun a.py", "mpirun has $OPTS, which has no value", "export it"),
+        ("env -u RANK A=1", "no program to start", "write the command"),
         ("torchrun a.py < data.txt", "reads data.txt as its input", "as an argument"),
         (
             "P=1\ntorchrun --master_port $((P++)) a.py $P",
@@ -196,3 +200,19 @@ def test_a_hostfile_is_refused_with_the_line_of_its_mistake(tmp_path: Path, line
     (tmp_path / "hosts").write_text(f"a slots=2\n{line}\n")
     with pytest.raises(BadInput, match=":2: expected HOST slots=N"):
         read_hostfile(str(tmp_path / "hosts"))
+
+
+def test_braces_that_make_more_words_than_a_command_can_have_stay_as_they_are() -> None:
+    assert expand_braces("{1..1000}") == tuple(map(str, range(1, 1001)))
+    assert expand_braces("{a,b}{1..500}")[499:501] == ("a500", "b1")
+    for word in ("{1..1001}", "{a,b}{1..501}"):
+        assert expand_braces(word) == (word,)
+
+
+@pytest.mark.parametrize(("rounds", "length"), [(1000, 1), (1, 400_000), (2, 200_000)])
+def test_loops_and_functions_are_read_until_their_limits(rounds: int, length: int) -> None:
+    replays = Replays(str)
+    for _ in range(rounds):
+        replays.count("x" * length)
+    with pytest.raises(CommandRefused, match="do not end soon"):
+        replays.count("x")

@@ -130,6 +130,34 @@ def test_a_script_that_imports_its_neighbours_is_not_sent_without_them() -> None
     assert sent.local_script == Path("train.py")
 
 
+@pytest.mark.parametrize(
+    ("words", "needed"),
+    [
+        (("torchrun", "alone.py", "--data", "data.py"), "data.py, and only alone.py"),
+        (("torchrun", "-m", "src.deep"), "src, and nothing"),
+        (("torchrun", "-m", "shapes", "python.sh"), "shapes.py, python.sh, and nothing"),
+        (("bash", "python.sh", "/x"), "python.sh, and nothing"),
+    ],
+)
+def test_a_command_whose_files_lie_beside_the_script_is_not_started_without_them(
+    words: tuple[str, ...], needed: str
+) -> None:
+    far = Overrides(hosts=("root@192.0.2.7",))
+    config = build_config_for_command(words, far)
+    with pytest.raises(BadInput) as caught:
+        choose_code_transfer(config, (BOX,), far)
+    assert caught.value.message == f"the command needs {needed} would be sent to the hosts"
+    assert "--sync sends this directory (to ~/gpulaunch/project where" in caught.value.fix
+    assert choose_code_transfer(config, (HERE,), far) == (config, (HERE,))
+
+
+def test_a_command_that_needs_nothing_of_this_directory_is_started() -> None:
+    far = Overrides(hosts=("root@192.0.2.7",))
+    for words in (("torchrun", "-m", "train_of_a_package"), ("torchrun", "alone.py", "--data", "/data.py")):
+        config, _ = choose_code_transfer(build_config_for_command(words, far), (BOX,), far)
+        assert config.job.send_script == (words[1] == "alone.py"), words
+
+
 def test_a_synced_tree_goes_to_the_workdir_of_a_host_or_to_a_directory_of_its_name() -> None:
     config, entries = prepared("train.py", entries=(BOX, LISTED, HERE), sync=True)
     assert config.sync is not None

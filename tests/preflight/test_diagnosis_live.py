@@ -25,6 +25,17 @@ def test_one_nan_at_the_beginning_is_not_said() -> None:
     assert _said(LiveDiagnosis(), ("9.1", "nan"), ("8.1", "4.0"), ("7.1", "inf"), ("6.0", "3.0")) == []
 
 
+def test_a_line_without_a_step_says_nothing_and_is_not_the_step_of_a_pace() -> None:
+    live = LiveDiagnosis()
+    for step in range(3):
+        live.feed(f"step {step} loss: 2.{step}", 0, "a", at_s=step * 10.0)
+    for minute in range(1, 7):
+        assert live.feed("saving the checkpoint, nan values are kept", 0, "a", at_s=minute * 60.0) == ()
+    assert [warning.text for warning in live.stalled(now_s=365.0)] == [
+        "no step for 345 s; before, one came every 10.0 s"
+    ]
+
+
 def test_each_rank_is_judged_by_its_own_steps() -> None:
     live = LiveDiagnosis()
     assert _said(live, ("2.1", "1.0"), ("2.0", "1.0"), rank=0) == []

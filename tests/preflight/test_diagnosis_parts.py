@@ -141,6 +141,7 @@ def down(count: int, start: float = 3.0) -> list[Point]:
         ([replace(SKIP, scale=1.0)], None),
         ([*down(5), *[replace(SKIP, scale=scale) for scale in (16.0, 8.0, 4.0)]], ("S23", "likely", 3)),
         ([*down(5), *[replace(SKIP, scale=scale) for scale in (32.0, 16.0, 8.0)]], None),
+        ([*down(5), *[replace(SKIP, scale=2.0**left) for left in range(7, 1, -1)]], ("S23", "likely", 5)),
         ([*[replace(SKIP, scale=scale) for scale in (16.0, 8.0, 4.0)], *down(5)], None),
         ([point(scale=2.0), *[point(scale=0.0009)] * 3], ("S23", "certain", 3)),
         ([point(scale=2.0), *[point(scale=0.0009)] * 2], None),
