@@ -113,7 +113,7 @@ MODEL_METHODS = frozenset(
         *("save_pretrained", "push_to_hub", "generate", "add_adapter", "merge_and_unload", "__call__"),
         *("update_parameters", "print_trainable_parameters", "resize_token_embeddings"),
         *("get_input_embeddings", "get_output_embeddings", "get_classifier", "get_encoder"),
-        *("get_decoder", "get_base_model", "register_buffer"),
+        *("get_decoder", "get_base_model", "register_buffer", "no_sync"),
         *("set_adapter", "load_adapter", "tie_weights", "num_parameters", "get_submodule", "buffers"),
         *("freeze_feature_encoder", "parallelize", "compile", "from_pretrained", "trainable_parameters"),
         *("enable_xformers_memory_efficient_attention", "set_attn_processor", "get_nb_trainable_parameters"),

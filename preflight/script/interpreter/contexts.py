@@ -15,8 +15,6 @@ def context_kinds(it: Interpreter, node: ast.expr, value: Value) -> tuple[str, .
     called = node.func if isinstance(node, ast.Call) else node
     if _FIRST.search(getattr(called, "attr", getattr(called, "id", ""))):
         return (BY_RANK,)
-    if getattr(called, "attr", "") == NO_SYNC:
-        return (NO_SYNC,)
     if isinstance(value, Ref):
         return (it.kind(value),)
     if isinstance(node, ast.Call):
@@ -28,8 +26,7 @@ def context_kinds(it: Interpreter, node: ast.expr, value: Value) -> tuple[str, .
     return ()
 
 
-NO_SYNC = "no_sync"
-"""The method of DDP whose block keeps the gradients of each rank apart."""
+NO_SYNC = "no_sync"  # the method of DDP whose block keeps the gradients of each rank apart
 SUPPRESS = "contextlib.suppress"
 STACK = "exit stack"  # the kind of a contextlib.ExitStack: what enters it stays open to the end of its block
 _OF_RANK_0 = re.compile(r"rank_?(?:zero|0)|main_process|master|is_main|first_rank|main_only", re.IGNORECASE)

@@ -15,6 +15,7 @@ from typing import TypeAlias
 
 from preflight.facts.script import CodeLocation
 from preflight.script.interpreter.calls import call_function, invoke
+from preflight.script.interpreter.contexts import NO_SYNC
 from preflight.script.interpreter.events import Call, ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter, unwrap_value
 from preflight.script.interpreter.values import (
@@ -127,6 +128,8 @@ def model_method(it: Interpreter, owner: Ref | Element, name: str, call: Call) -
     """Carry out a method of a model, or of a submodule or parameters of one."""
     if isinstance(owner, Element) and owner.what in ("parameter", "data", "parameters", "grad", "weight"):
         return _parameter_method(it, owner, name, call)
+    if name == NO_SYNC:
+        return it.new(HeapObject(NO_SYNC, call.place))
     if name in _CASTS and not call.args:
         cast(it, owner, Dtype(_CASTS[name], call.place), call.place)
         return owner
@@ -304,10 +307,7 @@ _EFFECTS: dict[str, tuple[_Effect, Value | None]] = {
     "gradient_checkpointing_enable": (_checkpoint_activations, NONE),
     "enable_gradient_checkpointing": (_checkpoint_activations, NONE),
     "parallelize": (_spread, NONE),
-    "enable_input_require_grads": (
-        lambda it, _owner, model, _call: it.change(model, inputs_require_grad=TRUE),
-        NONE,
-    ),
+    "enable_input_require_grads": (lambda it, _, model, __: it.change(model, inputs_require_grad=TRUE), NONE),
 }
 """What a method does, and what it returns; None: its model."""
 

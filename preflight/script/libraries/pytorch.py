@@ -100,6 +100,7 @@ def _optimizer(it: Interpreter, ref: Ref, name: str, call: Call) -> None:
         masters=Const({any(True for _ in models_in(item)) for item in alternatives(params)} == {True, False}),
         eps=call.get("eps") or (UNKNOWN if call.open else NONE),
         fused=call.get("fused") or FALSE,
+        master_weights=call.get("master_weights") or FALSE,
         accelerator=NONE,
         **dict.fromkeys(("scaled", "unscaled"), FALSE),
     )

@@ -85,7 +85,8 @@ class TrainingStep:
     def has_masters(self) -> bool:
         """Whether float32 copies are stepped; torch's own FSDP steps shards in the dtype they were given."""
         of_torch = self.by == "torch" and self.model.get("forward_of_all") != NONE
-        return self.sharded and not of_torch
+        own = self.optimizer is not None and self.optimizer.get("master_weights") == TRUE  # apex's
+        return own or (self.sharded and not of_torch)
 
     @property
     def doubtful(self) -> bool:

@@ -13,7 +13,7 @@ _EXCHANGES = re.compile(
     r"\w+DataParallel|Distributed\w*Optimizer|DDP|FSDP|fully_?shard|^i?send$|^i?recv$|^rpc|deepspeed"
     r"|^Reducer$|DistributedFused|Pipeline(?:Stage|Schedule|Parallel)|pipeline_parallel|ScheduleGPipe|Schedule1F1B|^Pipe$|DTensor"
     r"|parallelize|Zero(?!Pad|Div|Redundancy)|ZeRO|megatron|colossal|fairscale|[Aa]ccelerat|[Ff]abric|Trainer|hivemind|replicate"
-    r"|all_to_all"
+    r"|all_to_all|grad(?:ient)?_sync$"
 )
 """Names of what exchanges gradients or weights between ranks, or of libraries that do."""
 _HANDED_ON = re.compile(

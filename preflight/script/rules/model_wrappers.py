@@ -47,7 +47,7 @@ def ranks_that_train_apart(it: Interpreter, event: ScriptEvent) -> Iterator[Rule
         it.notes.setdefault("group of ranks", []).append(event.place)
     elif event.name == "ddp":
         it.notes.setdefault(_UNSEEN, []).extend([] if event.ref else [event.place])
-    elif RANK_0 not in it.contexts:  # a learner that sends its weights is right
+    elif not _is_of_a_learner(it):
         it.notes.setdefault("steps of ranks", []).append(event.place)
         _note_apart(it, event)
     groups, steps = it.notes.get("group of ranks"), it.notes.get("steps of ranks")
@@ -69,13 +69,21 @@ def ranks_that_train_apart(it: Interpreter, event: ScriptEvent) -> Iterator[Rule
         fix = "model = DistributedDataParallel(model, device_ids=[local_rank]) before training"
         yield RuleHit(steps[0], message, fix, Level.WARNING, (groups[0],))
     elif not it.notes.get(_UNSEEN) and (places := it.notes.get(_APART, [])):
-        filled = any(_FILLED.search(source.text) for source in it.sources.files())
-        if filled or exchanges_gradients(it, besides_ddp=True) or may_wrap_unread(it.sources):
+        if _names(it, _FILLED) or exchanges_gradients(it, besides_ddp=True) or may_wrap_unread(it.sources):
             return
         for step, made in dict(zip(places[::2], places[1::2], strict=True)).items():
             message = "the model of this step is in no DistributedDataParallel, and another one is"
             fix = "wrap it too, or train both as parts of one module that is wrapped"
             yield RuleHit(step, message, fix, Level.WARNING, (made,))
+
+
+def _is_of_a_learner(it: Interpreter) -> bool:
+    """Whether one rank makes a step, and may send the others its weights."""
+    return RANK_0 in it.contexts or (not OF_SOME.isdisjoint(it.contexts) and _names(it, _SENDS))
+
+
+def _names(it: Interpreter, pattern: re.Pattern[str]) -> bool:
+    return any(pattern.search(source.text) for source in it.sources.files())
 
 
 def _learning_at_unlike_rates(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
@@ -85,13 +93,14 @@ def _learning_at_unlike_rates(it: Interpreter, event: ScriptEvent) -> Iterator[R
         it.notes.setdefault(name, []).extend([event.place] if prepared or is_shared(it, event) else ())
         return
     alone = () if it.notes.get(_SCHEDULED) else it.notes.get(_BY_RANK_0, ())[:1]
-    if alone and not any(_SETS_RATE.search(source.text) for source in it.sources.files()):
+    if alone and not _names(it, _SETS_RATE):
         message = "rank 0 alone changes its learning rate, and the weights of the ranks part"
         yield RuleHit(alone[0], message, "scheduler.step() on every rank", Level.WARNING)
 
 
 _SCHEDULED, _BY_RANK_0 = "all ranks step a scheduler", "rank 0 steps a scheduler"
-_SETS_RATE = re.compile(r"\[[\"']lr[\"']\] *=")
+_SENDS = re.compile(r"(?:broadcast|scatter)\w*\(")
+_SETS_RATE = re.compile(rf"\[[\"']lr[\"']\] *=|\.update\(\{{?[\"']?lr\b|{_SENDS.pattern}")
 _APART, _UNSEEN = "steps apart from the wrapper", "wraps what is not known"
 _WEIGHS = re.compile(
     r"torch\.nn\.(?:Linear|Bilinear|Conv|Embedding|LSTM|GRU|RNN|Transformer|Multihead|\w*Norm|Sequential)"
@@ -176,7 +185,7 @@ def optimizer_made_before_sharding(it: Interpreter, event: ScriptEvent) -> Itera
         optimizer = it.thing(item) if isinstance(item, Ref) else None
         stale = optimizer.get("stale") if optimizer is not None else NONE
         if optimizer is not None and isinstance(stale, Dtype) and stale.place is not None:
-            if any(_REPLACES.search(source.text) for source in it.sources.files()):
+            if _names(it, _REPLACES):
                 return
             message = "this optimizer is made before FSDP shards its model, and steps parameters of before"
             fix = "make it after the model is wrapped: optimizer = AdamW(model.parameters())"
