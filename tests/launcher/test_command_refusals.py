@@ -136,7 +136,7 @@ LAUNCH = "torchrun --nproc_per_node 2 a.py $X"
             "value",
         ),
         ("mpirun $OPTS --map-by=$M torchrun a.py", "mpirun has $OPTS, which has no value", "export it"),
-        ("env -u RANK A=1", "no program to start", "write the command"),
+        ("env -u RANK", "no program to start", "write the command"),
         ("torchrun a.py < data.txt", "reads data.txt as its input", "as an argument"),
         (
             "P=1\ntorchrun --master_port $((P++)) a.py $P",

@@ -215,6 +215,8 @@ def test_a_container_may_start_a_script_of_its_own() -> None:
     assert (parse_line(pod).launcher, parse_line(pod).program) == ("opaque", "./train.sh")
     docker = parse_line('FROM x\nENTRYPOINT ["./go.sh"]\n')
     assert (docker.launcher, docker.program) == ("opaque", "./go.sh")
+    docker = parse_line('FROM x\nENTRYPOINT ["/app/fit"]\nCMD ["--lr", "1"]\n')
+    assert (docker.launcher, docker.program, docker.args) == ("opaque", "/app/fit", ("--lr", "1"))
 
 
 def test_prose_around_the_fences_of_a_page_is_no_command() -> None:

@@ -189,3 +189,12 @@ def test_parts_without_a_value_are_marked_once_each() -> None:
     parsed = parse_line("\n".join(("A=$Q", *["A=$A$A"] * 16, "torchrun a.py $A")), {})
     assert parsed.args == ("$Q" * 2**16,)
     assert parse_line("A='$Q x'\nB=$A$Q\ntorchrun a.py b$Q $B c", {}).args == ("b$Q", "$Q", "x$Q", "c")
+
+
+def test_options_behind_two_dashes_are_those_of_the_script() -> None:
+    parsed = parse_line("colossalai run a.py --nproc_per_node 2 -- --x 1 --nproc_per_node 3")
+    assert (parsed.program, parsed.request, parsed.args) == (
+        "a.py",
+        Request(per_node=2),
+        ("--x", "1", "--nproc_per_node", "3"),
+    )

@@ -105,6 +105,14 @@ def test_the_engine_is_the_one_that_the_script_is_written_for(
     assert f"{reason.text} [{reason.source}]" in render_plan(made)
 
 
+def test_the_line_of_the_script_that_decides_the_engine_is_named() -> None:
+    made = plan("import sys\nfrom accelerate import Accelerator\na = Accelerator()\n", titan(1))
+    assert (
+        "accelerate starts the ranks: the script uses accelerate [train.py:3: a = Accelerator()]"
+        in render_plan(made)
+    )
+
+
 def test_a_script_that_does_not_tell_goes_by_torchrun_where_a_host_has_no_accelerate() -> None:
     made = plan(None, titan(1), bare(l40s(1)))
     assert made.engine == "torchrun"

@@ -27,7 +27,6 @@ from launcher.follow.events import (
 )
 from launcher.follow.log_offsets import ResumePoint
 from launcher.follow.node_client import NodeClient
-from launcher.follow.stop_timeout import StopPatience
 from launcher.onhost.supervisor.daemon.supervised_run import answer_start
 from launcher.onhost.supervisor.node import node_name
 from launcher.onhost.supervisor.protocol import frame
@@ -265,30 +264,6 @@ def test_a_host_that_answers_and_does_not_end_its_part_is_waited_for_no_longer_t
     assert isinstance(lost, HostLost)
     assert (lost.still_running, lost.answers) == (True, True)
     assert "kill -CONT 7" in lost.text
-
-
-@pytest.mark.parametrize(
-    ("request_s", "heard", "is_over"),
-    [
-        ((0.0,), ((1.0, 500.0), (65.0, 564.0)), False),
-        ((0.0,), ((1.0, 500.0), (67.0, 566.0)), True),
-        ((0.0,), ((50.0, 500.0), (67.0, 517.0)), False),  # of a slow link: its words are old
-        ((0.0,), ((1.0, 500.0), (9.0, 900.0)), False),  # this client slept
-        ((0.0, 40.0), ((1.0, 500.0), (67.0, 566.0)), True),  # a request with more time changes nothing
-        ((), ((1.0, 500.0), (900.0, 1400.0)), False),  # nothing asks it to end
-    ],
-)
-def test_a_host_that_answers_has_its_grace_and_the_time_to_kill_a_supervisor(
-    request_s: tuple[float, ...], heard: tuple[tuple[float, float], ...], *, is_over: bool
-) -> None:
-    patience = StopPatience(clock := SetClock())
-    for clock.at in request_s:
-        patience.start(10.0, stacks=False)
-    said = []
-    for ours, its in heard:
-        clock.at = ours
-        said.append(patience.explain_end({"alive": its}))
-    assert list(map(bool, said)) == [False, is_over]
 
 
 def test_a_run_is_started_over_a_new_connection_where_the_one_held_open_has_died(

@@ -12,6 +12,7 @@ from launcher.report.html.svg import (
     HUES,
     Chart,
     EventMark,
+    Scale,
     Series,
     bucketed,
     calculate_running_mean,
@@ -67,6 +68,18 @@ def test_many_ranks_are_faint_and_their_mean_is_drawn() -> None:
     assert drawn.count('class="curve many"') == HUES + 1
     assert drawn.count('class="curve mean') == 1
     assert mean_over(series).ys == [4.0]
+
+
+@pytest.mark.parametrize(
+    ("values", "most", "top"),
+    [([0.1, 0.4], None, 0.42), ([0.0], None, 1.0), ([30.0], 100.0, 100.0), ([200.0], 100.0, 210.0)],
+)
+def test_an_axis_from_zero_ends_above_its_values_and_at_a_known_most(
+    values: list[float], most: float | None, top: float
+) -> None:
+    scale = Scale.of([0.0, 1.0], values, from_zero=True, y_high=most)
+    assert scale.y_low == 0.0
+    assert scale.y_high == pytest.approx(top)
 
 
 def test_the_numbers_of_crowded_events_are_written_as_a_range() -> None:

@@ -6,8 +6,10 @@ import pytest
 
 from launcher.commands.stop import NodeAnswer, error_of, render_ends
 from launcher.errors import HostError
+from launcher.follow.stop_timeout import StopPatience
 from launcher.onhost.exit_status import describe_exit, describe_exit_code
 from launcher.runs.request import RequestDenied
+from tests.launcher.broken_links import SetClock
 
 
 @pytest.mark.parametrize(
@@ -84,3 +86,27 @@ def test_nodes_whose_ranks_ended_alike_are_one_line() -> None:
         ("n8: not stopped: no run called r", 5),
         ("n6: ended (rank 6: ended by SIGTERM; rank 7: exit code 0), its port is still in use", 0),
     ]
+
+
+@pytest.mark.parametrize(
+    ("request_s", "heard", "is_over"),
+    [
+        ((0.0,), ((1.0, 500.0), (65.0, 564.0)), False),
+        ((0.0,), ((1.0, 500.0), (67.0, 566.0)), True),
+        ((0.0,), ((50.0, 500.0), (67.0, 517.0)), False),  # of a slow link: its words are old
+        ((0.0,), ((1.0, 500.0), (9.0, 900.0)), False),  # this client slept
+        ((0.0, 40.0), ((1.0, 500.0), (67.0, 566.0)), True),  # a request with more time changes nothing
+        ((), ((1.0, 500.0), (900.0, 1400.0)), False),  # nothing asks it to end
+    ],
+)
+def test_a_host_that_answers_has_its_grace_and_the_time_to_kill_a_supervisor(
+    request_s: tuple[float, ...], heard: tuple[tuple[float, float], ...], *, is_over: bool
+) -> None:
+    patience = StopPatience(clock := SetClock())
+    for clock.at in request_s:
+        patience.start(10.0, stacks=False)
+    said = []
+    for ours, its in heard:
+        clock.at = ours
+        said.append(patience.explain_end({"alive": its}))
+    assert list(map(bool, said)) == [False, is_over]
