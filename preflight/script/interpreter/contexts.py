@@ -22,11 +22,13 @@ def context_kinds(it: Interpreter, node: ast.expr, value: Value) -> tuple[str, .
         if not isinstance(func, Func):
             return (context_of(func),)
         kinds, it.default_dtype = it.yielded_in.get(func.key, ((), it.default_dtype))
-        return tuple(kind for kind in kinds if kind != NO_SYNC)  # another yield may be outside of it
+        return tuple(
+            kind for kind in kinds if not kind.startswith(NO_SYNC)
+        )  # another yield may be outside of it
     return ()
 
 
-NO_SYNC = "no_sync"  # the method of DDP whose block keeps the gradients of each rank apart
+NO_SYNC = "no_sync"  # of DDP, which keeps gradients of ranks apart; with its model, the kind of block
 SUPPRESS = "contextlib.suppress"
 STACK = "exit stack"  # the kind of a contextlib.ExitStack: what enters it stays open to the end of its block
 _OF_RANK_0 = re.compile(r"rank_?(?:zero|0)|main_process|master|is_main|first_rank|main_only", re.IGNORECASE)

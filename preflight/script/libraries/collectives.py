@@ -117,7 +117,8 @@ def note_forward(it: Interpreter, model: Ref | Element, call: Call) -> None:
     shared = isinstance(model, Ref) and model.shared
     wrapped = TRUE in alternatives(thing.get("wrapped"))
     if (shared or wrapped) and {"no_grad", RANK_0}.isdisjoint(it.contexts):
-        name = (UNSYNCED if NO_SYNC in it.contexts else THROUGH) if shared else AROUND
+        synced = f"{NO_SYNC} {heap_id(model)}" not in it.contexts
+        name = (THROUGH if synced else UNSYNCED) if shared else AROUND
         it.notes.setdefault(name, []).append(call.place)
     if thing.get("forward_of_all") == TRUE:
         emit_collective(it, call, "forward")

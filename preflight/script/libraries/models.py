@@ -129,7 +129,7 @@ def model_method(it: Interpreter, owner: Ref | Element, name: str, call: Call) -
     if isinstance(owner, Element) and owner.what in ("parameter", "data", "parameters", "grad", "weight"):
         return _parameter_method(it, owner, name, call)
     if name == NO_SYNC:
-        return it.new(HeapObject(NO_SYNC, call.place))
+        return it.new(HeapObject(f"{NO_SYNC} {heap_id(owner)}", call.place))
     if name in _CASTS and not call.args:
         cast(it, owner, Dtype(_CASTS[name], call.place), call.place)
         return owner

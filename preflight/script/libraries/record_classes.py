@@ -89,12 +89,15 @@ def _as_map(it: Interpreter, value: Value, depth: int) -> Value:
 
 
 def _fields(it: Interpreter, call: Call) -> Value:
-    """dataclasses.fields(config): what has the name of each, and of a class its default."""
-    of_class = isinstance(call.first, Class)
-    held = fields_as_map(it.thing(_structured(it, replace(call, open=False))))
-    items = held.items if isinstance(held, Map) else ()
-    made = ({"name": Const(str(name)), "default": value if of_class else UNKNOWN} for name, value in items)
-    return Seq(tuple(it.new(HeapObject("namespace", call.place, each)) for each in made), not items)
+    """dataclasses.fields(config or Config): what has the name of each and its default; nothing runs."""
+    cls = call.first if isinstance(call.first, Class) else it.attr(call.first, "__class__")
+    key = cls.key if isinstance(cls, Class) else -1
+    parts = ((info, node) for info in reversed(list(it.mro(key))) for node in info.node.body)
+    named = [(info, node.target) for info, node in parts if isinstance(node, ast.AnnAssign)]
+    values = {name.id: info.names.get(name.id, UNKNOWN) for info, name in named if isinstance(name, ast.Name)}
+    made = ({"name": Const(name), "default": value} for name, value in values.items())
+    more = not values or it.library_base(key) != ""
+    return Seq(tuple(it.new(HeapObject("namespace", call.place, each)) for each in made), more)
 
 
 def _class_of_fields(it: Interpreter, call: Call) -> Value:
