@@ -19,7 +19,7 @@ from preflight.diagnosis.outlived_exceptions import without_ignored, without_out
 from preflight.diagnosis.quoted_text import is_shown_text
 from preflight.diagnosis.rank_exits import exit_candidates
 from preflight.diagnosis.result import BENIGN, NAN_LOSS, UNKNOWN, BenignWarning, Cause, Diagnosis, Evidence
-from preflight.diagnosis.run_progress import RunProgress, is_warning_line
+from preflight.diagnosis.run_progress import COUNTED_RUNS, RunProgress, is_warning_line
 from preflight.diagnosis.series import Point, read_points
 from preflight.diagnosis.signature_matcher import JoinedLines, find_hits, is_harmless, shape
 from preflight.diagnosis.signatures.table import NOTICES, CausalDepth, signature
@@ -63,7 +63,8 @@ def _diagnose(lines: Sequence[Line], context: Context | None, *, beside_earlier:
     found = candidates(hits, raised, course)
     found = doubt_causes(found, raised, course)
     exits = exit_candidates(lines, raised, found, course)
-    found += [*exits, *_from_series(lines)]
+    counted = any(COUNTED_RUNS.search(lines[at].text) for at in course.done)
+    found += [*exits, *(() if counted else _from_series(lines))]
     if not found and (said := _as_logged(lines, course)) is not lines:
         return diagnose_lines(said, context)
     failed = (

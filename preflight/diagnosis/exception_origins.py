@@ -25,6 +25,7 @@ _DATA_ERRORS = frozenset({
     "LibsndfileError", "LibsndfileException", "NoBackendError", "JSONDecodeError", "ParserError", "EmptyDataError", "InvalidDataError", "ImageFileError",
     "InvalidDicomError", "TiffFileError", "DECORDError", "error",
 })  # fmt: skip
+_BY_HAND = re.compile(r"trailing comma|enclosed in double quotes(?!: line 1 column 2 )")  # JSON of a person
 _ANY_READERS_ERRORS = frozenset({"RuntimeError", "ValueError", "OSError"})
 _READS_DATA_ONLY = re.compile(
     r"/(?:cv2|decord|av|torchaudio|torchcodec|soundfile|tfrecord|lmdb|pandas/_libs/parsers|numpy/lib/(?:_?npyio|_?format))"
@@ -104,7 +105,7 @@ _ANOTHER_THING: tuple[tuple[frozenset[str], re.Pattern[str], str], ...] = (
     (frozenset({"S81", "S82"}), re.compile(r"/(?:wandb|mlflow|comet_ml|neptune|swanlab|clearml)/"), "S115"),
     (frozenset({"S82"}), re.compile(r"/\w*(?:vllm_client|reward|rollout|judge|serve)\w*\.py:(?!(?s:.*)(?:huggingface|\bhf\b|modelscope|https:))"), "S138"),
     (frozenset({"S76"}), re.compile(r"/multiprocessing/(?:synchronize|heap|shared_memory)\.py"), "S60"),
-    (frozenset({"S75", "S76"}), re.compile(r"/(?:\w*inotify\w*|watchdog|watchfiles|pyinotify)[/.]"), "S122"),
+    (frozenset({"S75", "S76"}), re.compile(r"-packages/(?:\w*inotify\w*|watchdog|watchfiles)[/.]"), "S122"),
     (frozenset({"S50"}), re.compile(r"/(?:tensorboard|jupyter\w*|notebook|gradio|streamlit|visdom|flask|werkzeug|uvicorn|aim|bokeh|dash)(?:/|:|\.py:)"), "S121"),
     (frozenset({"S57", "S138"}), re.compile(r"/multiprocessing/(?:connection\.py:(?!(?:Socket)?Client\b)|managers\.py:(?!connect\b)|(?:resource_sharer|reductions?|popen_\w+)\.py)"), "S97"),
     (frozenset({"S37"}), re.compile(r"^(?:[A-Za-z]:|/Users)/(?s:.*)have NCCL built in"), "S102"),
@@ -181,7 +182,7 @@ def row_of_place(chain: Sequence[ParsedException], source: str) -> Signature | N
 def _reads_data(raised: ParsedException) -> bool:
     """Whether an exception came out of a reader of files, and not out of one that reads what a server answers."""
     paths = [frame.path for frame in raised.frames]
-    if raised.name in _DATA_ERRORS:
+    if raised.name in _DATA_ERRORS and not _BY_HAND.search(raised.message):
         return any(map(_READS_DATA.search, paths[-3:])) and not any(map(_DOWNLOADS.search, paths))
     return (
         raised.name in _ANY_READERS_ERRORS and bool(paths) and _READS_DATA_ONLY.search(paths[-1]) is not None

@@ -5,7 +5,8 @@ from dataclasses import replace
 
 from preflight import regex as re
 from preflight.diagnosis.lines import Line
-from preflight.diagnosis.run_progress import RunProgress, is_warning_line, says_instead
+from preflight.diagnosis.replacements import says_instead
+from preflight.diagnosis.run_progress import RunProgress, is_warning_line
 from preflight.diagnosis.signature_matcher import first_match, shape
 from preflight.diagnosis.tracebacks import (
     CAUSE,
@@ -32,8 +33,6 @@ _LOG_UNWRITABLE = re.compile(r"\[Errno (?:5|12|23|24|28|30|107|116|122)\]")
 _WARNS_OF = re.compile(
     r"(?i)(?:\bWARN(?:ING)?\b|^\[W ).{0,300}(?:fail|could ?n|cannot|can't|unable|unavailable|not (?:available|found|installed)|skip|ignor|fall(?:ing)? ?back|without|disabl|late\b|retry|error)"
 )
-
-
 # Servers answer a request in whose handler something was raised with 500, and continue to the next one.
 _OF_REQUEST = re.compile(
     r"(?:\S+ +)?Exception in ASGI application|Exception occurred during processing of request from|.{0,100}(?:\bException on /\S* \[[A-Z]+\]|\bError handling request\b|\bUncaught exception (?:GET|POST|PUT) /|\bInternal Server Error: /)"

@@ -24,7 +24,7 @@ _NUMBER = rf" *\d+(?:[.,:/+-]+\d+)*|(?<![A-Za-z])(?:{_NAMES})(?![A-Za-z])"
 _NUMBERS = re.compile(_NUMBER)
 _LONG_RULE = 20
 _ANCHORS = (
-    START, '  File "', "  exitcode ", "  rank  ", "frame #", "╭───", *(mark * _LONG_RULE for mark in "=*#_-─━"),
+    START, "  + Exception Group T", '  File "', "  exitcode ", "  rank  ", "frame #", "╭───", *(mark * _LONG_RULE for mark in "=*#_-─━"),
 )  # fmt: skip
 """What a program writes at the left margin."""
 _RULED = re.compile(r"([=*#_─━-])\1*[ \t]*$", re.MULTILINE)

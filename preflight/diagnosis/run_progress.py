@@ -9,6 +9,7 @@ from functools import cached_property
 from preflight import regex as re
 from preflight.diagnosis.lines import RAY_WORKER, Line
 from preflight.diagnosis.quoted_text import is_shown_text
+from preflight.diagnosis.replacements import replaces_failed, says_instead
 from preflight.diagnosis.reported_errors import FAILING_CLASS
 from preflight.diagnosis.run_starts import (
     RESUMES,
@@ -48,10 +49,14 @@ _FAILED = AnyOf(
 TESTS_PASSED = re.compile(
     r"^=+ (?:\d+ (?:skipped|xfailed|deselected|warnings?), )*\d+ passed\b(?!.{0,80}\b(?:failed|errors?)\b)"
 )
+COUNTED_RUNS = re.compile(  # of a sweep, some of which failed, and that has a result
+    r"\b[1-9]\d* (?:(?:trial|run|job)s? )?(?:completed|succeeded|successful|finished|ok)\b.{0,60}\b\d+ (?:(?:trial|run|job)s? )?failed\b(?=.{0,200}\b(?:[Bb]est|[Ss]aved|[Ww]ritten|[Rr]esults)\b)"
+)
 # It went through to its end. Said by trainers, not by launchers.
 _DONE = AnyOf(
     r"['\"]train_runtime['\"]\s*:|[Tt]raining (?:is )?(?:completed?|done|finished)\b(?! (?:for |of |on )?(?:epoch|step|iteration|fold|round|phase|stage|batch)\b)|(?:^\W{0,20}|[Ff]ine-?|[Hh]yper-?parameter )[Tt]uning (?:is )?(?:completed?|done|finished)\b|(?:[Ff]inished|[Dd]one) training\b(?! (?:for |of |on )?(?:epoch|step|iteration|fold|round|phase|stage|batch)\b)|Trainer\.fit` stopped: `max_\w+=|\btrain(?:ing)? done\b|[Jj]ob completed successfully"
     r"|Training time \d|[Ss]aved? (?:final|last) (?:model|checkpoint)|^All done\b|^done\.?$|^Done\.?$|[Rr]un (?:finished|completed) successfully|worker group successfully finished|WorkerState\.SUCCEEDED|exits successfully|All \d+ ranks? finished|[Ss]tate: COMPLETED|\bCOMPLETED +0:0$"
+    rf"|{COUNTED_RUNS.pattern}"
     r"|\d+ epochs completed in|^Trial \S+ completed after \d+ iterations\b|训练(?:已经?)?(?:完成|结束)|[Tt]reinamento conclu[ií]do|[Ee]ntrenamiento (?:completado|finalizado|terminado)|[Ee]ntraînement terminé|[Tt]raining (?:erfolgreich )?(?:abgeschlossen|beendet)|[Ff]inal (?:loss|accuracy|eval|val)\w*\b.{0,20}[\d.]|^# Avg bus bandwidth\b"
     rf"|{TESTS_PASSED.pattern}"
 )
@@ -67,20 +72,13 @@ _SOFT = AnyOf(
     r"|^\[?W\d{3,4} |^\[W |\bwill (?:use|try|be)\b|\bif you\b|[Tt]o avoid|[Pp]lease (?:consider|see|note)|\[I \S+|[Rr]esum(?:ed|ing)|may (?:be|cause|lead)|[Dd]efaulting|thrown while requesting|: [WI] \w+/\w+|succeeded\b|^/\S+/(?:pytorch_lightning|lightning\w*)/\S+\.py:\d+: (?!\S*(?:Error|Exception): |CUDA error)|using NumPy 1\.x cannot be run|\b[Hh]andlers? (?:is |are )?(?:installed|registered|set)\b"
 )
 _HARD = re.compile(
-    r"NCCL WARN|^\[?F\d{3,4} [\d:]{8}|\bWARN Call to ibv_|NET/OFI (?:Couldn't|OFI NCCL failure)|NCCL INFO \S+\.cc:\d+ -> [1-7]\b|\breceived (?:signal[ =:]+)?SIG|may be stuck[.:]|death signal|Unable to determine the device|GPU is lost|closing signal|forcefully exiting via|oom|slurmstepd|NVRM|Fatal Python error|Execution of replica \d+ failed: |Pod:? \S+ exited with code [1-9]|[Tt]ermination is imminent|^\s*(?:(?:\S+ +)?(?:\d+[dhms])+ +)?Warning +(?:Preempt|Evict|Failed|BackOff|OOM|Unexpected|Unschedul|NodeNotReady)|node had condition|rcu: INFO|page fault \(src_id|marked dead because|killed because it|TCP connect to a peer MPI|Reason: CapacityError"
+    r"NCCL WARN|^\[?F\d{3,4} [\d:]{8}|\bWARN Call to ibv_|NET/OFI (?:Couldn't|OFI NCCL failure)|NCCL INFO \S+\.cc:\d+ -> [1-7]\b|\b(?:[Rr]eceived|[Cc]aught|[Gg]ot) (?:an? )?(?:signal[ =:]+)?SIG|\bSIGUSR[12]\b.{0,160}\b(?:[Ll]eaving|[Ee]xiting|[Qq]uitting|[Ss]topping)\b|may be stuck[.:]|death signal|Unable to determine the device|GPU is lost|closing signal|forcefully exiting via|oom|slurmstepd|NVRM|Fatal Python error|Execution of replica \d+ failed: |Pod:? \S+ exited with code [1-9]|[Tt]ermination is imminent|^\s*(?:(?:\S+ +)?(?:\d+[dhms])+ +)?Warning +(?:Preempt|Evict|Failed|BackOff|OOM|Unexpected|Unschedul|NodeNotReady)|node had condition|rcu: INFO|page fault \(src_id|marked dead because|killed because it|TCP connect to a peer MPI|Reason: CapacityError"
 )
 _LAUNCHER_FAILED = re.compile(
     r"ChildFailedError|^\S+ FAILED$|exits with return code|Exited with exit code|core dumped|^Killed\b(?! (?!by )[a-z\d])|died with <Signals|exitcode\s*:\s*-?[1-9]"
 )
-# What a program says that continues without what failed; what one says that ends, or of a whole run that did.
-_INSTEAD = re.compile(
-    r"(?i)\b(?:skip(?:s|ped|ping)?|(?:is|are|was|were) left out|leaving (?:it|them) out|without (?:it|them)|ignor(?:e[ds]?|ing)|falls? back|falling back|us(?:es|ing|ed) (?:the |a |an )?(?:cached?|copy|defaults?|previous|last|old|fallback|local)\b|reading the copy|instead|continu(?:es?|ing)|halving|try(?:ing)? (?:the |an)?(?:next|other|one before|again))\b"
-)
-_ENDS_ITSELF = re.compile(
-    r"(?i)\b(?:abort|exit(?!_)|stop|quit|giv(?:e|ing) up|terminat|shut|raise|cannot continue|can't continue|not continu|unable to continue|nothing|impossible|useless|(?:(?:pre-?|fine-?)?(?:train(?:ing)?|tun(?:e|ing))|stages?|jobs?|sweeps?|trials?|experiments?|folds?|seeds?|runs?|configs?|configurations?)\b)"
-)
-# torch's agent, whose ranks it may have started again before.
-_AGENT_SUCCEEDED = re.compile(r"worker group successfully finished|WorkerState\.SUCCEEDED")
+# torch's agent, whose ranks it may have started again before, and a sweep.
+_SUCCEEDED = re.compile(rf"worker group successfully finished|WorkerState\.SUCCEEDED|{COUNTED_RUNS.pattern}")
 # torch's agent has ended all its workers when it says this.
 _AGENT_FAILED = re.compile(r"\bfailed \(exitcode: -?\d+\) local_rank: ")
 _STAMP = re.compile(r"\d\d:\d\d:\d\d")
@@ -104,8 +102,8 @@ _NO_SCRIPT = re.compile(r"\S*python\S*: can't open file ")
 _GAVE_UP = re.compile(
     rf"{_NO_PROGRAM.pattern}|^(?:FAILED|ERROR) \S{{1,200}}::|^=+ (?:\d+ \w+, )*\d+ (?:failed|errors?)\b|(?<!of )\baborting (?:the )?(?:training|run|job)\b"
 )
-_UNBUFFERED = re.compile(rf"{_NO_PROGRAM.pattern}|^\[E\d* ?.{{0,60}}\bsocket\.(?:cpp|hpp)\b")
-"""Words of a shell or of torch's store, which are in the log before what the process prints behind them."""
+_UNBUFFERED = re.compile(rf"{_NO_PROGRAM.pattern}|^\[E.{{0,70}}\b(?:socket|TCPStore)\.|: E \S+\.cc:\d+\] ")
+"""Words of a shell, of torch's store or of TensorFlow's C++, which are in the log before what the process prints behind them."""
 _SAID_BY_TRAINERS = re.compile(
     r"['\"]train_runtime['\"]\s*:|Trainer\.fit` stopped: `max_\w+=|worker group successfully finished|WorkerState\.SUCCEEDED|exits successfully|All \d+ ranks? finished|[Ss]tate: COMPLETED|\bCOMPLETED +0:0$|\d+ epochs completed in|^Trial \S+ completed after "
     rf"|{TESTS_PASSED.pattern}"
@@ -209,7 +207,7 @@ class RunProgress:
         the steps of another run that writes into the same log.
         """
         at = self.lines[after : after + 1]
-        if any(order > after and _AGENT_SUCCEEDED.search(self.lines[order].text) for order in self.done):
+        if any(order > after and _SUCCEEDED.search(self.lines[order].text) for order in self.done):
             return True
         ended = any(map(self._ended, at))
         over = self.launcher_failed(after)
@@ -273,26 +271,29 @@ class RunProgress:
         return made >= _MOVES_ENOUGH or (made > 0 and self._outlived_alike(after))
 
     def _flushed(self, after: int) -> list[int]:
-        """Return the steps that a process surely made where its lines are: it caught the exception of a line, printed some before, and less text than a buffer holds, so it keeps none back; or torch's agent had ended it and started another."""
+        """Return the steps that a process surely made where its lines are: it caught the exception of a line, printed some before, and less text than a buffer holds, so it keeps none back; or it says what it does instead; or torch's agent had ended it and started another."""
         line = self.lines[after]
         if _AGENT_FAILED.search(line.text):
             steps = [] if self.launcher_failed(after + 1) else sorted((*self._moves, *self._steps))
             steps = self._like_above(after, steps)
             return [at for at in steps if self.lines[at].stream[:2] == line.stream[:2]]
-        near = (each for each in self.lines[after + 1 : after + _NEAR] if each.stream == line.stream)
-        below = next((each.text for each in near if each.text), "")
-        ended, resumes = _ENDS_JOB.search(line.text), RESUMES.search(below)
-        kept_back = self._filled.get(line.stream, after) < after and not (ended and resumes)
+        near, shown = self.lines[after + 1 : after + _NEAR], self._traceback_above(line)
+        said = [each.text for each in near if each.text and each.stream == line.stream] or [""]
+        ended, resumes = _ENDS_JOB.search(line.text), RESUMES.search(said[0])
+        replaced = _IS_EXCEPTION.match(line.text) is not None and replaces_failed(
+            line.text, said, *(each.text for each in shown[2:3])
+        )
+        kept_back = self._filled.get(line.stream, after) < after and not ((ended and resumes) or replaced)
         if kept_back or self.launcher_failed(after):
             return []
-        shown = self._traceback_above(line)
-        said = says_instead(below) or any(says_instead(each.text) for each in shown[:1])
-        kinds = _EVERY_TURN[1 : 2 + said]
-        behind = self._like_above(after, self._turns(line, kinds, after, most=_NEAR))
+        instead = replaced or says_instead(said[0]) or any(says_instead(each.text) for each in shown[:1])
+        kinds = _EVERY_TURN[1 : 2 + instead]
+        made = self._turns(line, kinds, after, most=_NEAR)
+        behind = made if replaced else self._like_above(after, made)
         row = sorted((*self._turns(line, kinds, 0, after, _BUFFER), *behind))
         if ended or resumes:
             return row
-        caught = said or shows_caught(shown)
+        caught = instead or shows_caught(shown)
         return row if caught and rise(counted_steps(self.lines[order] for order in row)) else []
 
     def caught(self, line: Line) -> bool:
@@ -339,11 +340,6 @@ def _says_ended(line: Line) -> bool:
     """Whether a line says that a process ended."""
     row = first_match(line.text)
     return row is not None and row.depth is CausalDepth.ENDING
-
-
-def says_instead(text: str) -> bool:
-    """Whether a line says what a program does in place of what failed, and not that it ends."""
-    return _INSTEAD.search(text[:_LONGEST]) is not None and _ENDS_ITSELF.search(text[:_LONGEST]) is None
 
 
 def same_format(text: str) -> bytes:

@@ -192,9 +192,7 @@ def _begin_alike(above: Sequence[Line], other: Sequence[Line]) -> bool:
     head, again = (
         {words_of_turn(line.text) for line in of[-_BEGINNING:]} - {frozenset()} for of in (above, other)
     )
-    return len(head) < (1 if again else _FEW_WORDS) or 2 * len(head & again) >= min(
-        len(head), len(again) or 1
-    )
+    return len(head) < (1 if again else _FEW_WORDS) or 2 * len(head & again) > min(len(head), len(again) or 1)
 
 
 def stage_starts(lines: Sequence[Line]) -> list[int]:

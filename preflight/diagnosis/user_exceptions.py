@@ -36,6 +36,7 @@ _OWN_RAISE = re.compile(r"\s*raise\b")
 _HEADING = re.compile(
     r"(?::|\bmaking fake tensor call|\broot error\(s\) found\.|\bfollowing (?:error|operation)s?\b.{0,80})\s*$"
 )
+_GOT = re.compile(r"\bgot (?P<type>\w{1,80})\((?P<quote>['\"])(?P<message>.{1,600}?)(?P=quote)\)")
 _RAY_LOGS = "that worker's own: /tmp/ray/session_latest/logs/worker-*.err on its host"
 
 
@@ -160,7 +161,8 @@ def without_emphasis(text: str) -> str:
 def _of_exception(
     raised: ParsedException, chain: Sequence[ParsedException], course: RunProgress
 ) -> Candidate:
-    text = without_emphasis(raised.text)
+    got = _GOT.search(raised.below) if _HEADING.search(raised.message) else None
+    text = f"{got['type']}: {got['message']}" if got else without_emphasis(raised.text)
     unsure = raised.bare or wraps_another(raised) or _may_be_native(raised, course)
     found = Candidate.shown_by(
         (raised.line,),

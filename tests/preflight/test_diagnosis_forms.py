@@ -22,6 +22,7 @@ _UNNAMED = "S00 user-exception likely — weights that were left out, then an ex
 _NO_SCALE = "S11 nan-loss possible — the last gradient norm, and no loss scale to be seen"
 _OTHERWISE = {
     ("lines twice", _LSF),
+    ("lines twice", "benign — a checkpoint that cannot be read, and the one before it"),
     ("80 columns", "nan-loss — Lightning's bar"),
     ("Cloud Logging", "benign — a configuration of DeepSpeed lets it choose the loss scale"),
     ("Cloud Logging, spread", _UNNAMED),
