@@ -38,7 +38,6 @@ class TrainingStep:
     by: str  # "trainer", "accelerate", "torch"
     sharded: bool  # DeepSpeed or FSDP parts the weights
     optimizer: HeapObject | None
-    place: CodeLocation
     scaler: HeapObject | None = None
     switch: Value = NONE  # a Dtype whose place is where the precision is requested
     arguments: HeapObject | None = None  # a Trainer's, where they are known and name its optimizer
@@ -106,19 +105,19 @@ def _trainings(it: Interpreter, event: ScriptEvent) -> Iterator[TrainingStep]:
     if thing is None:
         return
     if event.name in ("train", "trained"):
-        yield from _by_trainer(it, thing, event)
+        yield from _by_trainer(it, thing)
     elif event.name == "scaler step":
         optimizer = event.values.get("optimizer", UNKNOWN)
         enabled = truth(thing.get("enabled"))
         precision: Value = UNKNOWN if enabled is None else Const("fp16" if enabled else "no")
-        yield from _by_optimizer(it, optimizer, precision, "torch", event, scaler=thing)
+        yield from _by_optimizer(it, optimizer, precision, "torch", scaler=thing)
     elif event.name == "step" and event.what != OWN_STEP:
         accelerator = it.thing(_ref(thing.get("accelerator")))
         if accelerator is not None:
             precision, by = accelerator.get("mixed_precision"), "accelerate"
         else:
             precision, by = Const("no"), "torch"
-        yield from _by_optimizer(it, Ref(event.ref or 0), precision, by, event)
+        yield from _by_optimizer(it, Ref(event.ref or 0), precision, by)
 
 
 def _wrapped(it: Interpreter) -> list[HeapObject]:
@@ -137,7 +136,7 @@ def _ref(value: Value) -> Value:
     return next((item for item in alternatives(value) if isinstance(item, Ref)), UNKNOWN)
 
 
-def _by_trainer(it: Interpreter, trainer: HeapObject, event: ScriptEvent) -> Iterator[TrainingStep]:
+def _by_trainer(it: Interpreter, trainer: HeapObject) -> Iterator[TrainingStep]:
     args = trainer.get("args")
     precision = hf_arguments.mixed_precision(it, args)
     sharded = hf_arguments.sharded(it, args)
@@ -152,7 +151,7 @@ def _by_trainer(it: Interpreter, trainer: HeapObject, event: ScriptEvent) -> Ite
             own = trainer.get("optimizers")
             given = _ref(own.items[0]) if isinstance(own, Seq) and own.items else NONE
             yield TrainingStep(
-                *(model, dtype, precision, "trainer", sharded, it.thing(_ref(given)), event.place),
+                *(model, dtype, precision, "trainer", sharded, it.thing(_ref(given))),
                 switch=switch,
                 arguments=settings if own == NONE else None,
                 undecided=undecided,
@@ -166,13 +165,7 @@ def _differ(it: Interpreter, models: Iterable[int]) -> bool:
 
 
 def _by_optimizer(
-    it: Interpreter,
-    ref: Value,
-    precision: Value,
-    by: str,
-    event: ScriptEvent,
-    *,
-    scaler: HeapObject | None = None,
+    it: Interpreter, ref: Value, precision: Value, by: str, *, scaler: HeapObject | None = None
 ) -> Iterator[TrainingStep]:
     optimizer = it.thing(ref) if isinstance(ref, Ref) else None
     accelerator = it.thing(_ref(optimizer.get("accelerator"))) if optimizer else None
@@ -188,7 +181,7 @@ def _by_optimizer(
             switch = accelerator.get("requested_at") if accelerator else NONE
             doubt = undecided and item in either
             yield TrainingStep(
-                *(model, dtype, precision, by, apart, optimizer, event.place, scaler, switch),
+                *(model, dtype, precision, by, apart, optimizer, scaler, switch),
                 owner=accelerator,
                 undecided=doubt,
             )

@@ -44,7 +44,6 @@ class CommandKey:
     name: str
     indent: int
     line: int  # index of its own line
-    end: int  # index of the first line behind its value
     text: str | None
     words: tuple[str, ...] = ()
     around: range = range(0)  # the lines of the mapping that it is in
@@ -65,16 +64,16 @@ def command_keys(lines: list[str]) -> Iterator[CommandKey]:
         block = _BLOCK.fullmatch(value)
         if block is not None:
             body, end = _block(lines, at + 1, indent)
-            yield CommandKey(name, indent, at, end, _joined(body, block["kind"]))
+            yield CommandKey(name, indent, at, _joined(body, block["kind"]))
         elif value and not value.startswith("#"):
             value, end = whole_value(lines, at, value, indent)
             value = _without_comment(value)
             listed = flow_words(value)
             text = _of_module(scalar(value)) if name in modules else scalar(value)
-            yield CommandKey(name, indent, at, end, None if listed else text, listed)
+            yield CommandKey(name, indent, at, None if listed else text, listed)
         else:
             words, end = _items(lines, at + 1, indent)
-            yield CommandKey(name, indent, at, end, None, words)
+            yield CommandKey(name, indent, at, None, words)
         at = max(end, at + 1)
 
 
