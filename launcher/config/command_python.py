@@ -45,11 +45,8 @@ def choose_pythons(
 
 def _local_python(parsed: ParsedCommand) -> str:
     """Return the interpreter as a path of this machine, "" where it is absent."""
-    if "/" in parsed.python:
-        return os.path.abspath(at_home(_named(parsed)))  # noqa: PTH100 - a venv's python is a link, to be kept
-    places = (at_home(f"{folder}/bin/python") for folder in _folders(parsed))
-    found = next((place for place in places if place.exists()), None)
-    return os.path.abspath(found) if found is not None else ""  # noqa: PTH100 - as above
+    found = next((one for one in _places(parsed) if "/" in parsed.python or at_home(one).exists()), "")
+    return os.path.abspath(at_home(found)) if found else ""  # noqa: PTH100 - a venv's python is a link, to be kept
 
 
 def _host_python(parsed: ParsedCommand, workdir: str) -> str:
@@ -58,18 +55,19 @@ def _host_python(parsed: ParsedCommand, workdir: str) -> str:
     One below the local home directory is below that of each host; an environment that is only named lies
     where it does on this machine.
     """
-    named = (
-        [_named(parsed)] if "/" in parsed.python else [f"{folder}/bin/python" for folder in _folders(parsed)]
-    )
-    found = next((one for one in named if len(named) == 1 or at_home(one).exists()), "")
+    places = _places(parsed)
+    found = next((one for one in places if len(places) == 1 or at_home(one).exists()), "")
     if not found or found.startswith(("/", "~")):
         return from_home(found)
     return posixpath.normpath(posixpath.join(workdir, found)) if workdir else ""
 
 
-def _named(parsed: ParsedCommand) -> str:
-    is_whole = parsed.python.startswith(("/", "~"))
-    return parsed.python if is_whole else posixpath.join(parsed.directory, parsed.python)
+def _places(parsed: ParsedCommand) -> list[str]:
+    """Return where the interpreter may be; a relative path is one below the working directory."""
+    if "/" not in parsed.python:
+        return [f"{folder}/bin/python" for folder in _folders(parsed)]
+    directory = "" if parsed.python.startswith("~") else parsed.directory
+    return [posixpath.join(directory, parsed.python)]
 
 
 def _folders(parsed: ParsedCommand) -> Iterator[str]:

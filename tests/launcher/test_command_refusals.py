@@ -175,6 +175,7 @@ LAUNCH = "torchrun --nproc_per_node 2 a.py $X"
                 ("alias torchrun='torchrun --nproc_per_node 2'", "f"),
             )
         ),
+        ("declare -n R=X; X=1; R=2; torchrun a.py $X", "$X (declare -n)", "value"),
         ("torchrun a.py ${HOSTNAME:-a}", "${HOSTNAME:-a}, which has no value", "value"),
         ("torchrun a.py ${BASH_REMATCH[0]:-a}", "${BASH_REMATCH[0]:-a}, which has no value", "value"),
         ("torchrun a.py $(cd d; echo $?)", "$(cd d; echo $?), which has no value", "value"),

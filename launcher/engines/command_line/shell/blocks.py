@@ -7,6 +7,7 @@ nothing.
 
 import posixpath
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import reduce
 from typing import TypeAlias
 
 from launcher.engines.command_line.shell.arithmetic import is_true, names_set
@@ -96,11 +97,11 @@ class Block:
         self.falls: Answer = False  # into the next branch of `case`: `;&`
         self.value: Answer = None  # of the condition, as far as it has been read
         self.taken: Answer = False  # whether an earlier branch has run
+        self.ends: set[Answer] = set()  # of the branches that may run
         self.subject: str | None = None  # what `case` compares
         self.awaits_pattern = kind == "case"
         self.is_negated = False  # `! {`
         self.is_shell = False  # in parentheses
-        self.is_left = False  # `exit` in parentheses
         self.of_arguments = around.of_arguments  # its condition asks for arguments
         self.failed: tuple[Word, ...] = ()  # a command in it that surely fails, and that nothing asks
 
@@ -129,10 +130,8 @@ class ShellBlocks:
     @property
     def runs(self) -> Answer:
         """Whether the next command runs; None where the text does not decide it."""
-        result = both(self.list.guard, None if self.doubts else True)
-        for block in self.open:
-            result = both(result, block.runs)
-        return result
+        around = (block.runs for block in self.open)
+        return reduce(both, around, both(self.list.guard, None if self.doubts else True))
 
     @property
     def is_probed(self) -> bool:
@@ -143,8 +142,8 @@ class ShellBlocks:
     @property
     def kind(self) -> str:
         """The innermost condition or loop that the text does not decide."""
-        undecided = [*self.doubts.values(), *(block.kind for block in self.open if block.runs is None)]
-        return undecided[-1] if undecided else self.test
+        undecided = (block.kind for block in self.open if block.runs is None)
+        return [self.test, *self.doubts.values(), *undecided][-1]
 
     @property
     def awaits_pattern(self) -> bool:
@@ -161,9 +160,8 @@ class ShellBlocks:
         """Whether the next command runs, which is the condition of a block; a loop may ask it again."""
         if not self.in_condition:
             return False
-        block = self.open[-1]
-        is_certain = block.kind == "if" and not self.is_behind_pipe
-        return both(is_certain or None, both(self.runs, opposite(block.taken)))
+        is_certain = self.open[-1].kind == "if" and not self.is_behind_pipe
+        return both(is_certain or None, both(self.runs, opposite(self.open[-1].taken)))
 
     @property
     def of_arguments(self) -> bool:
@@ -215,6 +213,7 @@ class ShellBlocks:
         """Take `;;`, behind the commands of a pattern, or what continues with the next (`;&`, `;;&`)."""
         if self.open and self.open[-1].kind == "case":
             block = self.open[-1]
+            self._end_branch(block)
             block.awaits_pattern, block.falls = True, operator == ";&" and block.runs
             block.taken = opposite(block.around.guard) if operator == ";;&" else block.taken
             block.runs = False
@@ -223,8 +222,7 @@ class ShellBlocks:
     def after(self, end: str, words: tuple[Word, ...] = (), *, is_question: bool = False) -> None:
         """Take what follows a command that was none of the shell's: outside of conditions, it succeeds.
 
-        One that is started for its answer, or a function that ends in one (`is_question`), does where
-        nothing asks for it.
+        One that is for its answer, or a function that ends in one (`is_question`), does where nothing asks.
         """
         status, self.status, runs = self.status, None, self.runs
         is_negated = words[:1] == _NOT
@@ -270,8 +268,8 @@ class ShellBlocks:
             value, is_negated, self.list.is_negated = opposite(value), True, False
         if value is False and words and not is_negated:
             self._fail(words, end)
-        runs, self.is_question = self.runs, value is None
-        self.last = self.list.take(value, end, is_presumed=is_presumed)
+        runs, self.last = self.runs, self.list.take(value, end, is_presumed=is_presumed)
+        self.is_question = self.list.status is None
         if runs is not False:
             self.code = {True: "0", False: "1", None: None}[runs and self.list.status]
         self.is_behind_pipe = end in ("|", "|&")
@@ -288,7 +286,7 @@ class ShellBlocks:
         """Take `exit CODE` in parentheses, which ends their commands alone; `at` blocks are around them."""
         if at < len(self.open):
             block = self.open[at]
-            block.is_left, block.runs, block.value = True, False, status
+            block.ends, block.runs = {status}, False  # and not that of its last command
             block.failed = words if status is False else ()
 
     def inside(self) -> Callable[[], None]:
@@ -314,7 +312,7 @@ class ShellBlocks:
         guard = self.list.guard
         block = Block(kind, self.list, in_condition=is_condition)
         if is_condition:
-            block.taken = opposite(guard)
+            block.runs, block.taken = guard, opposite(guard)
         elif kind == "case":
             block.runs, block.taken = False, opposite(guard)
         else:
@@ -329,9 +327,10 @@ class ShellBlocks:
 
     def _end(self, block: Block, end: str) -> None:
         self.list = block.around
-        value = block.value if block.is_left else self.last if block.kind == "{" else None
-        is_question = block.kind == "{" and self.is_question
-        value = None if is_question else value
+        self._end_branch(block)
+        block.ends |= {True} if block.kind in ("if", "case") and block.taken is not True else set()
+        is_question = False in block.ends and len(block.ends) > 1
+        value = block.ends.pop() if len(block.ends) == 1 else None
         value = opposite(value) if block.is_negated else value
         self.list.is_negated |= block.is_negated and end in ("|", "|&")
         failed = block.failed or (Word("( )"),) * (block.is_shell and value is False)
@@ -346,7 +345,12 @@ class ShellBlocks:
         self.is_question |= is_question
         self.code = self.code if block.is_negated else code
 
+    def _end_branch(self, block: Block) -> None:
+        if block.runs is not False and not block.in_condition and block.kind in ("if", "case", "{"):
+            block.ends |= {True, False} if self.is_question else {self.last}
+
     def _next_branch(self, block: Block, name: str) -> None:
+        self._end_branch(block)
         block.in_condition = name == "elif"
         if name == "then":
             block.runs = both(opposite(block.taken), block.value)
@@ -361,8 +365,7 @@ class ShellBlocks:
         self.list = _List()
 
     def _take_test(self, words: tuple[Word, ...], end: str, values: Values) -> None:
-        if words[0].text in _TESTS:
-            self.test = words[0].text
+        self.test = words[0].text if words[0].text in _TESTS else self.test
         value = decide(words, values, self.files)
         asks = any(map(_asks_arguments, words))
         (self.open[-1] if self.in_condition else self.list).of_arguments |= asks

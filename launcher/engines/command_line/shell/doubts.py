@@ -92,6 +92,10 @@ def _leaves_variables(shell: ShellState, words: tuple[Word, ...]) -> bool:
             elif name != "export" or not shell.export_file(word, is_certain=False):
                 is_exported = name == "export" or (is_declaration and Word("-x") in rest)
                 shell.forget(word.text.partition("=")[0].rstrip("+"), is_exported=is_exported)
+        if name == "readonly" or Word("-r") in rest:
+            shell.hide(rest, " -r")
+        elif name != "export" and Word("-n") in rest:
+            shell.refer(name, rest)
     elif (name in (*READERS, "unset") and rest[:1] != (Word("-f"),)) or rest[:1] == (Word("-v"),):
         for word in rest[1:2] if name == "printf" else rest:
             shell.forget(word.text.partition("[")[0], is_exported=False)

@@ -70,9 +70,7 @@ class ShellState:
         self.visible: set[str] = set()  # exported, what no rank needs included
         self.visible_functions: set[str] = set()  # `export -f`
         self.exports_all = False  # `set -a`
-        self.maybe_exports: tuple[list[Block], MissingValue] | None = (
-            None  # that may run: the block around it
-        )
+        self.maybe_exports: tuple[list[Block], MissingValue] | None = None  # `set -a` that may run
         self.unset: list[str] = []
         self.environment: Environment | None = None
         self.dropped: list[str] = []
@@ -194,20 +192,25 @@ class ShellState:
             raise refusals.declared_launch(name, launcher)
         flags = "".join(word.text for word in rest if name in LOCAL and FLAGS.fullmatch(word.text))
         if name in LOCAL and self.locals and "g" not in flags:
-            self._hide(rest)
+            self.hide(rest)
         if "n" in flags:
-            for part in (part for word in rest for part in word.text.split("=")):
-                self.forget(part, is_exported=False, why=f"{name} -n")
+            self.refer(name, rest)
             return
         if "i" in flags:
-            self._hide(rest, " -i")
+            self.hide(rest, " -i")
         self._assign(rest, is_exported=name in ("export", "set") or "x" in flags)
         if name == "readonly" or "r" in flags:
-            self._hide(rest, " -r")
+            self.hide(rest, " -r")
         if (name == "export" and rest[:1] == (Word("-n"),)) or rest[:1] == (Word("+x"),):
             for variable in (word.text.partition("=")[0] for word in rest[1:]):
                 self.exports.pop(variable, None)
                 self.visible.discard(variable)
+
+    def refer(self, name: str, words: tuple[Word, ...]) -> None:
+        """Take the names of `declare -n NAME=OTHER`, either of which sets both: their values are unknown."""
+        for part in (part for word in words for part in word.text.split("=")):
+            self.forget(part, is_exported=False, why=f"{name} -n")
+            self.hide((Word(part),), " -n")
 
     def _moves(self, name: str, to: tuple[Word, ...]) -> bool:
         """Take `cd`, `pushd` and `popd`; return False for any other command."""
@@ -263,7 +266,7 @@ class ShellState:
             else:
                 self.values[name] = value
 
-    def _hide(self, words: tuple[Word, ...], mark: str = "") -> None:
+    def hide(self, words: tuple[Word, ...], mark: str = "") -> None:
         """Keep what `local NAME` hides until the function ends, and take the `mark` of `declare -i NAME`."""
         for word in words:
             name, equals, _ = word.text.partition("=")
@@ -342,6 +345,9 @@ class ShellState:
             name = target.removesuffix("+")
             if equals and f"{name} -r" in self.values:
                 self.lack(refusals.set_again(name))
+            if equals and f"{name} -n" in self.values:
+                self.forget(name, is_exported=is_exported, why="declare -n")
+                continue
             before = self.values.get(name)
             lacking, others = word.unresolved or left_open(value), list[Word]()
             if name != target:

@@ -113,9 +113,7 @@ def options_of_set(words: tuple[Word, ...]) -> tuple[Mapping[str, bool], tuple[W
     mark = "".join(word.text for word in rest[:1])
     if mark in ("--", "-"):
         return changed, tuple(rest[1:]) if mark == "--" or rest[1:] else None
-    is_other = mark[:1] in ("", "-", "+") or (
-        len(rest) == len(words) - 1 and any("=" in word.text for word in rest)
-    )
+    is_other = mark[:1] in ("", "-", "+") or (not changed and any("=" in word.text for word in rest))
     return changed, None if is_other else tuple(rest)
 
 
