@@ -80,6 +80,7 @@ def read_kept_failure(outcome: Mapping[str, Any]) -> Failure | None:
         tuple(one_line(str(line), 300) for line in lines[:SHOWN_LINES]) if isinstance(lines, list) else (),
         hung=outcome.get("hang") is not None or outcome.get("exit_code") == ExitCode.HUNG,
         kernel_oom=one_line(str(kept.get("kernel_oom") or ""), 500),
+        oom_counted=kept.get("oom_counted") is True,
         early_end=one_line(str(kept.get("early_end") or ""), 500),
         room=_read_room(kept.get("room")),
     )
@@ -144,7 +145,8 @@ def _context(failure: Failure) -> "Context":
     from preflight.facts.host import KernelLog  # noqa: PLC0415 - as above
 
     # What supervisors count is in the kernel's log too, which an ordinary user may often not read.
-    kernel = (KernelLog("kmsg", (), (failure.kernel_oom,), ()),) if failure.kernel_oom else ()
+    kills = (failure.kernel_oom,) if failure.kernel_oom else ()
+    kernel = (KernelLog("kmsg", (), kills, ()),) if kills or failure.oom_counted else ()
     return Context(
         kernel_logs=kernel,
         room=failure.room,

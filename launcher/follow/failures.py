@@ -39,6 +39,7 @@ class Failure:
     exception: Mapping[str, Any] = field(default_factory=dict)
     hung: bool = False  # nothing showed life any more; what else failed is its end
     kernel_oom: str = ""  # what the kernel's count of out-of-memory kills says of it
+    oom_counted: bool = False  # that count could be read as it ended; without a rise the kill was another's
     early_end: str = ""  # which ranks had ended well when this one lost its peer
     room: FreeMemory | None = None  # the memory that was free a moment before; None: no sample is so young
 

@@ -4,6 +4,7 @@ The first failing rank stops every node; so does a lost host, a rank that is not
 """
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import TypeAlias
 
 from launcher.config.disconnect_options import DEFAULT_GRACE_S
@@ -286,6 +287,7 @@ class RunState:
             return  # the launcher saw it end and will say how
         killed, oom = out_of_memory(self._oom_before(report), code)
         failure = self._ranks.build_failure(report, rank, code, killed, oom)
+        failure = replace(failure, oom_counted=report.fields.get("oom_counted") is True)
         if not self.stopping:
             self._ranks.first_failure(failure, report.at)
         yield from self._fail(failure)
@@ -298,7 +300,9 @@ class RunState:
             return
         killed, oom = out_of_memory(self._oom_before(report), code)
         what = f"the launcher on {report.host} {killed or describe_exit_code(code)}"
-        yield from self._fail(Failure(report.host, report.at, None, code, what, kernel_oom=oom))
+        counted = report.fields.get("oom_counted") is True
+        failure = Failure(report.host, report.at, None, code, what, kernel_oom=oom, oom_counted=counted)
+        yield from self._fail(failure)
 
     def _oom_before(self, report: HostReport) -> Mapping[str, object] | None:
         """Return what a host's kernel said of memory just before something ended on it."""

@@ -121,6 +121,10 @@ class OomKills:
             self.path, self.scope = "/proc/vmstat", "host"
         self.last = read_count(self.path)
 
+    def is_known(self) -> bool:
+        """Return whether the kernel shows its count (gVisor does not), so that no rise means something."""
+        return self.last is not None
+
     def more(self) -> int:
         """Return the number of kills since the last call."""
         now = read_count(self.path)

@@ -233,6 +233,7 @@ def _encode_cause(cause: Failure) -> dict[str, Any]:
         "location": one_line(cause.location, 500),
         "exception": cause.exception.get("type"),
         "kernel_oom": one_line(cause.kernel_oom, 500),
+        "oom_counted": cause.oom_counted,
         "early_end": one_line(cause.early_end, 500),
         "room": encode(cause.room),
         "last_lines": [sanitize(line) for line in cause.last_lines],

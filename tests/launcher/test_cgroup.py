@@ -253,3 +253,4 @@ def test_a_run_without_such_a_kill_tells_none(run: Driver) -> None:
     os.kill(run.event("rank", rank=0)["pid"], signal.SIGKILL)
     run.ended()
     assert [event for event in run.events if event["event"] == "oom" and event["scope"] == "group"] == []
+    assert run.event("rank_exit", rank=0)["oom_counted"] is (OomKills().last is not None)

@@ -81,7 +81,10 @@ def test_a_rank_that_died_without_a_line_is_diagnosed_by_it(tmp_path: Path, *, h
     if has_log:
         (run / "a/rank-0.log").write_text("")
     found = diagnose_kept_run(read_logs([run.name], tmp_path), read_kept_failure(kept))
-    assert [each.code for each in found.causes] == ["S70"]
+    assert [(each.code, each.slug) for each in found.causes] == [("S70", "host-oom-killed")]
+    kept["root_cause"] = {**cause, "oom_counted": True}  # and the kernel's count did not rise
+    found = diagnose_kept_run(read_logs([run.name], tmp_path), read_kept_failure(kept))
+    assert [(each.code, each.slug) for each in found.causes] == [("S70", "terminated")]
     (run / "outcome.json").write_text("{}")
     with pytest.raises(BadInput, match="nothing is known" if has_log else "no logs of it"):
         read_logs([run.name], tmp_path)

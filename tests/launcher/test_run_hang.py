@@ -3,6 +3,7 @@
 import pytest
 
 from launcher.follow.events import HostStarted, RunEvent, Tick
+from launcher.follow.failure_diagnosis import diagnose_kept_run
 from launcher.follow.run_state import FAILURE_GRACE_S, RunState, StopHosts
 from tests.launcher.run_events import CPU, come_to, ended, host_report, quiet, replay, said, stops
 from tests.launcher.run_plans import plan
@@ -93,6 +94,18 @@ def test_a_kill_for_want_of_memory_is_told_as_that(limit: dict[str, int], bound:
     assert watch.root_cause is not None
     assert "out-of-memory kill" in watch.root_cause.kernel_oom
     assert bound in watch.root_cause.kernel_oom
+
+
+@pytest.mark.parametrize("ended_last", ["rank_exit", "launcher_exit"])
+@pytest.mark.parametrize(("counted", "found"), [(True, "terminated"), (False, "host-oom-killed")])
+def test_a_sigkill_beside_a_count_that_did_not_rise_is_not_the_kernels(
+    *, counted: bool, found: str, ended_last: str
+) -> None:
+    watch = RunState(plan(CPU))
+    rank = {"rank": 0} if ended_last == "rank_exit" else {}
+    replay(watch, [host_report("a", ended_last, 10.0, code=-9, oom_counted=counted, **rank), ended("a")])
+    assert watch.root_cause is not None
+    assert diagnose_kept_run((), watch.root_cause).verdict == found
 
 
 def test_a_kill_for_want_of_memory_somewhere_on_the_host_is_told_with_its_doubt() -> None:

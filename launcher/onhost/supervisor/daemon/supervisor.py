@@ -159,7 +159,10 @@ class Supervisor:
     def _rank_ended(self, ended: EndedRank) -> None:
         self._see_kills(at_once=True)
         stopping = self._ending.started
-        self._run.emit("rank_exit", rank=ended.rank, pid=ended.pid, code=ended.code, stopping=stopping)
+        known = self._kills.is_known()
+        self._run.emit(
+            "rank_exit", rank=ended.rank, pid=ended.pid, code=ended.code, stopping=stopping, oom_counted=known
+        )
         if ended.code and not stopping:
             full = explain_full_disk(self._run.dir) if 0 < ended.code < 128 else ""  # no signal
             self._full_disks.update({ended.rank: full} if full else {})
@@ -179,11 +182,13 @@ class Supervisor:
     def _launcher_ended(self, code: int) -> None:
         self._see_kills(at_once=True)
         self._launcher.code = code
+        known = self._kills.is_known()
         said = codes_in_its_log(self._run.dir, self._ranks.unseen()) if code else {}
         for rank, its_code in said.items():
             self._ranks.codes[rank] = its_code
-            self._run.emit("rank_exit", rank=rank, code=its_code, stopping=self._ending.started)
-        self._run.emit("launcher_exit", code=code)
+            stopping = self._ending.started
+            self._run.emit("rank_exit", rank=rank, code=its_code, stopping=stopping, oom_counted=known)
+        self._run.emit("launcher_exit", code=code, oom_counted=known)
         if not self._ending.started:
             failed = [_rank_failure(*each) for each in said.items() if each[1] not in UNSUSPICIOUS_EXITS]
             self._ending.start((*failed, StopRequest("", FAILURE_GRACE_S, EXIT))[0])
