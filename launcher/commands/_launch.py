@@ -9,6 +9,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from launcher.commands._choose_hosts import choose_hosts
 from launcher.commands._host_access import ask_options
 from launcher.commands._interrupt_prompt import build_ctrl_c_prompt
 from launcher.commands._launch_checks import check_launch
@@ -119,6 +120,7 @@ def _launch_and_report(
     config = request.config
     before, began = Stopwatch(), time.monotonic()
     try:
+        request, launch = choose_hosts(request, launch, options, screen, before)
         prepared, launch, left_out = _prepared_in_turn(request, launch, options, screen, before, queues)
     except KeyboardInterrupt:
         screen.notify("no run was started")
@@ -128,6 +130,7 @@ def _launch_and_report(
 
     spares = tuple(each for each in request.spares if each not in prepared.launch.entries)
     request = replace(request, spares=spares)
+    launch = replace(launch, entries=prepared.launch.entries, job=prepared.launch.job)
     if options.dry_run:
         from launcher.commands._plan_output import show_plan  # noqa: PLC0415 - only for a dry run
 

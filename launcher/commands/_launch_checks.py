@@ -39,7 +39,9 @@ def check_launch(
 
     try:
         with before.phase("preflight"):
-            prepared, left_out = _check_first(request, launch, on_result)
+            prepared, left_out = _check_first(request, launch, options, on_result)
+        for host, why in left_out.items() if request.others else ():
+            screen.notify(f"{host} is left out: {why}")
         if options.dry_run:
             return prepared, left_out
         launch = prepared.launch
@@ -63,14 +65,22 @@ def check_launch(
 
 
 def _check_first(
-    request: RunRequest, launch: LaunchRequest, on_result: Callable[[PreflightResult], None]
+    request: RunRequest,
+    launch: LaunchRequest,
+    options: LaunchOptions,
+    on_result: Callable[[PreflightResult], None],
 ) -> tuple[CheckedLaunch, Mapping[str, str]]:
-    """Check the hosts; in a Slurm job its spare nodes take the places of those that are bad."""
-    if request.slurm_job is None or not request.spares:
+    """Check the hosts; in a Slurm job its spare nodes take the places of bad ones, else others of the list.
+
+    Not where those chosen have more than the others: the tree, or a place in the queue for GPUs.
+    """
+    spares = request.others if request.config.sync is None and options.wait is None else ()
+    spares = request.spares if request.slurm_job is not None else spares
+    if not spares:
         return preflight_or_raise(launch, on_result), {}
     from launcher.restart.host_set import check_with_spares  # noqa: PLC0415 - most launches do without it
 
-    prepared, lineup = check_with_spares(launch, request.spares, on_result)
+    prepared, lineup = check_with_spares(launch, spares, on_result)
     return prepared, lineup.excluded
 
 

@@ -16,6 +16,7 @@ from launcher.config.command_python import choose_pythons
 from launcher.config.disconnect_options import STEP_TIMEOUT_S
 from launcher.config.inventory import HostEntry, resolve_rank_counts
 from launcher.config.local_entries import resolve_local_entries
+from launcher.config.node_sets import fold_hosts
 from launcher.config.restart_options import RestartOptions
 from launcher.config.run_config import Overrides, RunConfig, load_run_config
 from launcher.config.script_config import (
@@ -58,6 +59,7 @@ class LaunchOptions(HostOptions):
     show_secrets: bool = False
     clean: bool = False
     wait: float | None = None  # seconds
+    nodes: str = ""
     max_age: float | None = None  # seconds
     rehearse: bool = False
     deep: bool = False
@@ -81,6 +83,8 @@ class RunRequest:
     access: HostAccess
     spares: tuple[HostEntry, ...] = ()  # for restarts; none of `entries`
     slurm_job: "Allocation | None" = None  # whose nodes `entries` are
+    nodes: int = 0  # how many of `entries` the launch takes; 0: all
+    others: tuple[HostEntry, ...] = ()  # good ones that it does not take; the first of `spares`
 
 
 def parse_run_request(config: str | None, extra: tuple[str, ...], options: LaunchOptions) -> RunRequest:
@@ -106,15 +110,23 @@ def parse_run_request(config: str | None, extra: tuple[str, ...], options: Launc
             hosts, submit = ", ".join(run_config.hosts), f"gpulaunch submit -c {shlex.quote(config)}"
             echo(f"this launch takes {hosts}; {submit} takes nodes of Slurm", err=True)
         entries = resolve_local_entries(access.resolve(run_config.hosts), job, run_config.base)
+    slurm = run_config.slurm if in_step else None
+    nodes = run_config.nodes or (slurm.nodes if slurm is not None and slurm.spare_nodes else 0)
     if run_config.command is not None:
         named = run_config.names_hosts or slurm_job is not None
-        job, entries = settle_command(run_config.command, job, entries, names_hosts=named)
+        job, entries = settle_command(run_config.command, job, entries, names_hosts=named, nodes=nodes)
         run_config = replace(run_config, job=job)
+    if run_config.nodes > len(entries):
+        key = f"--nodes {nodes}" if options.nodes else f"{run_config.path}: nodes: {nodes}"
+        listed = fold_hosts(entry.name for entry in entries)
+        raise BadInput(
+            f"{key}: more than the hosts of this launch ({len(entries)}: {listed})",
+            "name more hosts with --hosts, or write a smaller number",
+        )
     extra_nodes: tuple[HostEntry, ...] = ()  # of the job, which wait for the places of bad ones
     if slurm_job is not None and in_step:
         run_config = _in_step(run_config, slurm_job.name, options)
-        slurm = run_config.slurm
-        count = slurm.nodes if slurm is not None and slurm.spare_nodes else len(entries)
+        count, nodes = nodes or len(entries), 0
         entries, extra_nodes = entries[:count], entries[count:]
         if extra_nodes and run_config.restart is None and not options.no_restart:
             run_config = replace(run_config, restart=RestartOptions(max=len(extra_nodes)))
@@ -133,7 +145,7 @@ def parse_run_request(config: str | None, extra: tuple[str, ...], options: Launc
         if said:
             echo(said, err=True)
     in_job = slurm_job if in_step else None
-    return RunRequest(run_config, job, entries, access, spare, in_job)
+    return RunRequest(run_config, job, entries, access, spare, in_job, nodes)
 
 
 def _overrides(extra: tuple[str, ...], options: LaunchOptions) -> Overrides:
@@ -141,6 +153,7 @@ def _overrides(extra: tuple[str, ...], options: LaunchOptions) -> Overrides:
         key_values=options.sets,
         hosts=options.hosts,
         gpus=options.gpus,
+        nodes=options.nodes,
         port=options.port,
         precision=options.precision,
         guard=options.guard,

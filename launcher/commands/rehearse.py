@@ -9,12 +9,14 @@ from typing import Any
 import click
 
 from launcher.commands._argv import LaunchCommand
+from launcher.commands._choose_hosts import choose_hosts
 from launcher.commands._launch import build_launch, open_screen
 from launcher.commands._launch_request import LaunchOptions, parse_run_request
 from launcher.commands._launch_sync import demand_verdict, sync_tree
 from launcher.commands._preflight_report import print_report, shorten_error
 from launcher.commands.run import command as run_command
 from launcher.exit_codes import ExitCode
+from launcher.follow.phases import Stopwatch
 from launcher.host_checks.render_json import encode_preflight
 from launcher.host_checks.result import PreflightResult
 from launcher.launch.gpu_wait import GpuWait
@@ -79,6 +81,7 @@ def command(config: str | None, extra: tuple[str, ...], steps: int, *, fit: bool
 
     queues = ExitStack()
     try:
+        what, launch = choose_hosts(what, launch, options, screen, Stopwatch())
         if options.wait is not None:
             waiting = queues.enter_context(GpuWait(launch, what.job, options.wait, screen.notify))
             waiting.until_free()

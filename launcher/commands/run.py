@@ -29,6 +29,12 @@ MOST_WAIT_S = 7 * 86400.0  # /tmp loses files unchanged for ten days; a ticket i
 @click.command("run", cls=LaunchCommand, options_metavar="[OPTIONS] {SCRIPT | -c NAME | -- COMMAND...}")
 @config_option("Run config: a name, or a path to a YAML file.")
 @hosts_option("Names, ranges, groups or all")
+@click.option(
+    "--nodes",
+    default="",
+    metavar="N",
+    help="Take the first N of these hosts that nothing stops; other good ones are spares for restarts.",
+)
 @gpus_option
 @click.option(
     "--name",

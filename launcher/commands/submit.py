@@ -69,6 +69,11 @@ def command(config: str | None, extra: tuple[str, ...], **given: Any) -> int:
             f"{found.path} has no `slurm:`, so it does not say which nodes to ask for",
             "add, for example: slurm: {nodes: 2, gpus_per_node: 8, time: 12:00:00}",
         )
+    if found.nodes > found.slurm.nodes + found.slurm.spare_nodes:
+        raise BadInput(
+            f"{found.path}: nodes: {found.nodes}: more than the nodes of the job that slurm: asks for",
+            f"slurm: {{nodes: {found.nodes}}}",
+        )
     # With --login the file is for the way to the login node, whose own hosts.yaml the job reads.
     named = options.inventory is not None and not options.login
     chosen = (f"--inventory={options.inventory}",) if named else ()

@@ -199,21 +199,31 @@ def line_hosts(parsed: ParsedCommand) -> tuple[str, ...]:
 
 
 def settle_command(
-    parsed: ParsedCommand, job: Job, entries: Sequence[HostEntry], *, names_hosts: bool
+    parsed: ParsedCommand, job: Job, entries: Sequence[HostEntry], *, names_hosts: bool, nodes: int = 0
 ) -> tuple[Job, tuple[HostEntry, ...]]:
     """Return the job with the counts and GPUs of each host, and the hosts that the command's filters leave.
 
+    `nodes`: it is to use so many of them, others are kept for the places of bad ones; 0: all.
     Raises CommandRefused for a filter that names a host which is none of `entries`, and where several nodes
     are requested and none is named.
     """
     request = parsed.request
-    nodes = request.nodes or 1
-    if nodes > 1 and not names_hosts:
-        raise CommandRefused(f"the command is for {nodes} nodes, and no hosts are named", "add --hosts A,B")
+    wanted = request.nodes or 1
+    if wanted > 1 and not names_hosts:
+        raise CommandRefused(f"the command is for {wanted} nodes, and no hosts are named", "add --hosts A,B")
     from launcher.engines.command_line.request import check_hosts  # noqa: PLC0415 - as parse_command
 
     check_hosts(request, [entry.name for entry in entries])
     chosen = _filtered(request, entries)
+    job, counted = count_ranks(parsed, job, chosen[:nodes] if nodes else chosen)
+    return job, chosen if len(counted) == nodes else counted
+
+
+def count_ranks(
+    parsed: ParsedCommand, job: Job, chosen: tuple[HostEntry, ...]
+) -> tuple[Job, tuple[HostEntry, ...]]:
+    """Return the job with what the command says of these hosts, and those of them that get any rank."""
+    request = parsed.request
     other_gpus = job.gpus != line_gpus(parsed)  # the options of gpulaunch name them
     if other_gpus and job.gpus not in ("auto", "none"):
         return job, chosen

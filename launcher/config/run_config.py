@@ -44,6 +44,7 @@ class Overrides:
     hosts: tuple[str, ...] = ()
     hosts_from: str = "--hosts"  # where they were typed
     gpus: str = ""
+    nodes: str = ""
     port: str = ""
     precision: str = ""
     guard: str = ""
@@ -62,6 +63,7 @@ class Overrides:
 
 
 _KEYS_OF_OPTIONS = {
+    "nodes": "nodes",
     "port": "main_port",
     "precision": "precision",
     "guard": "guard",
@@ -88,6 +90,7 @@ class RunConfig:
     job: Job
     hosts: tuple[str, ...]
     local_script: Path | None = None
+    nodes: int = 0  # of `hosts`; 0: all
     sync: SyncOptions | None = None
     restart: RestartOptions | None = None  # None: a run that failed stays ended
     disconnect: DisconnectOptions = DisconnectOptions()
@@ -181,7 +184,7 @@ def _validated(written: _ConfigSource, overrides: Overrides) -> RunConfig:
     here = _script_here(root, entered, data, mistakes)
     mistakes.raise_if_any()
     named = data.pop("hosts", ())
-    own = {name: data.pop(name) for name in ("sync", "slurm", "on_end") if name in data}
+    own = {name: data.pop(name) for name in ("nodes", "sync", "slurm", "on_end") if name in data}
     restart: RestartOptions | None = data.pop("restart", None)
     disconnect = DisconnectOptions(
         data.pop("on_disconnect", "continue"),

@@ -18,7 +18,7 @@ from launcher.config.host_names import USER_PATTERN
 from launcher.config.on_end_options import END_COMMAND
 from launcher.config.precision_names import PRECISION_ALIASES, PRECISIONS
 from launcher.config.restart_options import RESTART, RESTART_KEYS
-from launcher.config.slurm_options import SLURM, SLURM_KEYS
+from launcher.config.slurm_options import MAX_NODES, SLURM, SLURM_KEYS
 from launcher.config.sync_options import SYNC, SYNC_KEYS
 from launcher.config.value_types import (
     HOST_PATH,
@@ -236,6 +236,12 @@ CONFIG_KEYS: tuple[Field, ...] = (
     ),
     Field(
         "hosts", HOST_WORDS, "Where to run: names, ranges, groups, or all.", '["l40s-[01-02]"]', "localhost"
+    ),
+    Field(
+        "nodes",
+        integer(1, MAX_NODES, note="; names go under hosts"),
+        "Nodes that the run uses: the first so many of `hosts` that nothing stops; else all of them.",
+        "2",
     ),
     Field(
         "gpus",

@@ -101,9 +101,9 @@ SCALAR = Custom("text or a number", _read_scalar, lambda: {"type": _SCALAR_SCHEM
 """Text that may look like a number or a boolean (script args, env values): what was typed arrives."""
 
 
-def integer(low: int, high: int, *, in_mib: bool = False) -> Custom:
+def integer(low: int, high: int, *, in_mib: bool = False, note: str = "") -> Custom:
     """Return the type of a whole number, in decimal."""
-    expected = f"a whole number from {low} to {high}"
+    expected = f"a whole number from {low} to {high}{note}"
 
     def parse(item: YamlNode) -> int:
         number = int(item.text) if re.fullmatch(r"[+-]?[0-9]{1,18}", item.text) else low - 1
@@ -309,7 +309,8 @@ _OTHER_NAMES = {
     "exclude": "ignore",
     "from": "src source path",
     "gpus": "num_gpus gpu_count nproc_per_node num_processes accelerators resources devices slots",
-    "hosts": "host nodes machines servers workers inventory hostfile num_nodes nnodes num_machines",
+    "hosts": "host machines servers workers inventory hostfile",
+    "nodes": "num_nodes nnodes num_machines",
     "identity_file": "key key_file pem ssh_key private_key ansible_ssh_private_key_file",
     "interface": "nic ifname iface network",
     "jump": "bastion gateway proxy proxy_jump proxyjump",

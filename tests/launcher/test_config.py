@@ -251,8 +251,14 @@ MISTAKES: dict[str, tuple[str, dict[str, object], str]] = {
         "x.yaml:2: address: unknown key; it is a key of a host in hosts.yaml",
     ),
     "unknown key": ("script: a\nprot: 1", {}, 'x.yaml:2: prot: unknown key; did you mean "main_port"?'),
-    "word of another tool": ("script: a\nnodes: [b]", {}, 'nodes: unknown key; did you mean "hosts"?'),
-    "word of SkyPilot": ("script: a\nnum_nodes: 2", {}, 'num_nodes: unknown key; did you mean "hosts"?'),
+    "word of another tool": ("script: a\nmachines: [b]", {}, 'machines: unknown key; did you mean "hosts"?'),
+    "word of SkyPilot": ("script: a\nnum_nodes: 2", {}, 'num_nodes: unknown key; did you mean "nodes"?'),
+    "names in place of a number": (
+        "script: a\nnodes: [b]",
+        {},
+        "x.yaml:2: nodes: expected a whole number from 1 to 4096; names go under hosts, got a list",
+    ),
+    "no nodes": ("script: a", {"nodes": "0"}, "--nodes: expected a whole number from 1 to 4096"),
     "word of a host": (
         "script: a\nconda: train",
         {},

@@ -250,7 +250,8 @@ def test_ctrl_c_before_a_launch_says_that_no_run_was_started(monkeypatch: pytest
 
     said: list[str] = []
     monkeypatch.setattr(_launch, "_prepared_in_turn", interrupt)
-    request, screen, unused = SimpleNamespace(config=None), SimpleNamespace(notify=said.append), None
+    request = SimpleNamespace(config=None, nodes=0, entries=())
+    screen, unused = SimpleNamespace(notify=said.append), None
     with pytest.raises(KeyboardInterrupt):
         _launch._launch_and_report(request, unused, unused, screen, unused)  # type: ignore[arg-type]
     assert said == ["no run was started"]

@@ -44,7 +44,7 @@ def test_every_key_has_a_field_and_every_field_a_key() -> None:
         "gpus_source",
     }
     elsewhere = {
-        "hosts",
+        *("hosts", "nodes"),
         "sync",
         "restart",
         "on_disconnect",

@@ -1,0 +1,97 @@
+"""A launch on N hosts of a longer list: the first that nothing stops; other good ones are its spares."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from launcher.commands._launch_request import LaunchOptions, RunRequest
+from launcher.commands._launch_sync import expect_tree
+from launcher.commands._preflight_report import print_report
+from launcher.config.command_config import count_ranks
+from launcher.config.inventory import HostEntry
+from launcher.config.node_sets import fold_hosts
+from launcher.errors import GpusBusy, LaunchRefused
+from launcher.follow.phases import Stopwatch
+from launcher.host_checks.render_json import encode_preflight
+from launcher.host_checks.result import PreflightResult
+from launcher.launch.launch import is_busy, preflight_hosts
+from launcher.launch.request import LaunchRequest
+from launcher.terminal.screen import Screen
+from launcher.text import group_alike, one_line
+from preflight.checks.finding import blocks_launch
+
+_LONGEST_REASON = 240
+
+
+def choose_hosts(
+    request: RunRequest, launch: LaunchRequest, options: LaunchOptions, screen: Screen, before: Stopwatch
+) -> tuple[RunRequest, LaunchRequest]:
+    """Return both for the hosts that the launch takes, as if these had been named.
+
+    All listed hosts are checked at once. Raises LaunchRefused where too few can be used.
+    """
+    nodes, listed, config = request.nodes, request.entries, request.config
+    if not 0 < nodes < len(listed):
+        return request, launch
+    from launcher.restart.replacement import HostAssignment, host_faults  # noqa: PLC0415 - most launches do without it
+
+    with before.phase("preflight"):
+        result = preflight_hosts(launch if config.sync is None else expect_tree(config, launch))
+    faults = {fault.host: fault.why for fault in host_faults(HostAssignment(listed), result)}
+    good = [entry for entry in listed if entry.name not in faults]
+    busy = [entry for entry in listed if entry.name in faults and _only_busy(entry, result)]
+    fillers = busy if options.wait is not None or options.clean else _with_leftovers(busy, result)
+    taken = [*good, *fillers][:nodes]
+    if len(taken) < nodes:
+        print_report(screen, result, verbose=options.verbose)
+        raise _refusal(request, faults, busy, len(good)).with_document(encode_preflight(result))
+    chosen = tuple(entry for entry in listed if entry in taken)
+    names = [entry.name for entry in chosen]
+    for line in _reasons({host: why for host, why in faults.items() if host not in names}):
+        screen.notify(f"left out: {line}")
+    screen.notify(f"this launch takes {nodes} of {len(listed)} hosts: {fold_hosts(names)}")
+    job = request.job
+    if config.command is not None:
+        job, chosen = count_ranks(config.command, job, chosen)
+    others = tuple(entry for entry in good if entry not in taken)
+    request = replace(request, config=replace(config, job=job), job=job, entries=chosen)
+    request = replace(request, others=others, spares=(*others, *request.spares))
+    return request, replace(launch, entries=chosen, job=job)
+
+
+def _only_busy(entry: HostEntry, result: PreflightResult) -> bool:
+    """Whether nothing but GPUs in use stops a launch on this host."""
+    stopping = [finding for finding in result.of(entry.name) if blocks_launch(finding)]
+    return bool(stopping) and entry.name not in result.errors and all(map(is_busy, stopping))
+
+
+def _with_leftovers(busy: list[HostEntry], result: PreflightResult) -> list[HostEntry]:
+    """Return the hosts on which leftovers block the launch: they are ended, or asked about, before it."""
+    if not busy:
+        return []
+    from launcher.cleanup.before_launch import list_leftovers  # noqa: PLC0415 - most launches find none
+
+    return [each for each in busy if any(one.blocks_launch for one in list_leftovers((each,), result.facts))]
+
+
+def _reasons(faults: Mapping[str, str]) -> Iterator[str]:
+    for why, hosts in group_alike((why, host) for host, why in faults.items()).items():
+        yield f"{fold_hosts(hosts)}: {one_line(why, _LONGEST_REASON)}"
+
+
+def _refusal(
+    request: RunRequest, faults: Mapping[str, str], busy: list[HostEntry], good: int
+) -> LaunchRefused:
+    """Return why too few hosts can be used, host by host, and what to type."""
+    listed = len(request.entries)
+    lines = "\n".join(_reasons(faults))
+    may_wait = bool(busy) and good + len(busy) >= request.nodes
+    ways = (
+        *(("add --wait 2h: the run starts once the GPUs are free",) if may_wait else ()),
+        *((f"--nodes {good} takes the good {'one' if good == 1 else 'ones'}",) if good else ()),
+        "name more hosts with --hosts",
+    )
+    kind = GpusBusy if may_wait else LaunchRefused
+    found = f"{good} of {listed} hosts can be used, and the run needs {request.nodes}"
+    return kind(
+        f"nothing was started: {found}\n{lines}", f"do what the findings say, or {', or '.join(ways)}"
+    )
