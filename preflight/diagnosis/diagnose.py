@@ -16,7 +16,7 @@ from preflight.diagnosis.error_lines import ends_in_error, error_lines
 from preflight.diagnosis.exception_shapes import judged_exceptions
 from preflight.diagnosis.lines import Line, Log, read_logs
 from preflight.diagnosis.outlived_exceptions import without_ignored, without_outlived
-from preflight.diagnosis.quoted_text import is_shown_text
+from preflight.diagnosis.quoted_text import is_shown_text, without_samples
 from preflight.diagnosis.rank_exits import exit_candidates
 from preflight.diagnosis.result import BENIGN, NAN_LOSS, UNKNOWN, BenignWarning, Cause, Diagnosis, Evidence
 from preflight.diagnosis.run_progress import COUNTED_RUNS, RunProgress, is_warning_line
@@ -57,7 +57,7 @@ def diagnose_lines(lines: Sequence[Line], context: Context | None = None) -> Dia
 
 
 def _diagnose(lines: Sequence[Line], context: Context | None, *, beside_earlier: bool) -> Diagnosis:
-    lines = without_outlived(without_ignored(lines))
+    lines = without_outlived(without_ignored(without_samples(lines)))
     raised, hits = judged_exceptions(parse_exceptions(lines), find_hits(lines))
     course = RunProgress(lines)
     found = candidates(hits, raised, course)

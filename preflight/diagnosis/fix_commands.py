@@ -87,6 +87,7 @@ _BY_WORDS: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     "S31": ((r"Attempting to deserialize", "torch.load(FILE, map_location='cpu'), then move it to the rank's GPU"),),
     "S37": (
+        (r"Unable to initialize backend '(?!cuda|gpu)", "unset JAX_PLATFORMS JAX_PLATFORM_NAME: they name a kind of device that this host or this jaxlib does not have"),
         (r"stub library", "unset LD_LIBRARY_PATH: it leads to the stubs of the CUDA toolkit, which are for linkers"),
         (r"Attempting to deserialize", "torch.load(FILE, map_location='cpu') where no GPU is wanted"),
         (r"select device driver|nvidia-container-cli", "install the driver and the NVIDIA Container Toolkit on the host; docker run --rm --gpus all ubuntu nvidia-smi shows whether they work"),
@@ -178,7 +179,7 @@ _BY_WORDS: dict[str, tuple[tuple[str, str], ...]] = {
         (r"(?:torchrun|\b(?:run|launch)\.py): error: unrecognized arguments: (?:.{0,80} )?--(?:nproc-per|node-rank|rdzv-|master-|max-restarts|monitor-interval|start-method|log-dir|no-python|run-path)", "write its - as _ (--nproc_per_node), which every torchrun takes: torch before 2.0 knows no other"),
         (r"(?<!launch)\.py: error: unrecognized arguments: .{0,80}(?:torch\.distributed|--(?:nproc|nnodes|node|rdzv|master|use|standalone|num_(?:processes|machines)|main_process|multi_gpu)[\w-]*)\b", "the launcher's options belong before the script: torchrun --nproc_per_node N SCRIPT ARGUMENTS"),
     ),
-    "S95": ((r"SIGUSR1|-10\b", "signal.signal(signal.SIGUSR1, save_and_exit): a process that does not catch the warning of --signal=USR1@SECONDS ends by it"),),
+    "S95": ((r"Signal 10\b|-10\b", "signal.signal(signal.SIGUSR1, save_and_exit): a process that does not catch the warning of --signal=USR1@SECONDS ends by it"),),
     "S97": ((r"\b[Kk]ernel (?:crashed|appears to have died|has died|died)\b", "jupyter nbconvert --to script NOTEBOOK.ipynb, then python -X faulthandler NOTEBOOK.py; sudo dmesg -T | grep -i oom"),),
     "S99": (
         (r"\bAlgorithmError\b|\bExecuteUserScriptError\b", "aws logs tail /aws/sagemaker/TrainingJobs --since 1d --log-stream-name-prefix JOB, whose streams end in the hosts' names (algo-1)"),

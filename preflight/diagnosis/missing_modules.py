@@ -9,7 +9,7 @@ from preflight.facts.package_names import BUILT_FROM_SOURCE, package_of_module
 
 _TORCH = frozenset({"torch", "torchvision", "torchaudio"})
 _MODULE = re.compile(r"No module named ['\"]?([\w.]+)|The ['\"`]?([\w-]+)['\"`]? distribution was not found")
-_PIP_ADVICE = re.compile(r"`?pip3? install ([\w\[\]<>=.,-]+)`?")
+_PIP_ADVICE = re.compile(r"`?pip3? install (?:-\S+ )*([\w\[\]<>=.,-]+)`?")
 _REQUIRED = re.compile(
     r"(?<![\w.-])([A-Za-z][\w-]*(?:(?:[<>=!~]=|[<>])[\w.*]+,?)+)(?=`? is required\b|.{0,80}\bbut (?:found|you have|got)\b)"
 )
@@ -150,6 +150,4 @@ def _python(files: Sequence[str]) -> str:
                 if at_system and prefix != "/usr/local"
                 else shell_word(f"{prefix}/bin/python")
             )
-        if file.startswith("/usr/lib/python3"):
-            return "/usr/bin/python3"
     return "python"

@@ -1,6 +1,7 @@
 """Lines that show a text: code, commands, help, differences. What they name has not happened. Pure."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import takewhile
 
 from preflight import regex as re
@@ -30,6 +31,12 @@ _CHANGE = re.compile(
 _TOLD = re.compile(
     r"\b(?:(?:[Ii]f|[Ww]hen(?:ever)?) (?:you|one|users?|we) (?:run into|encounter|see|get|face|hit)\b|[Tt]his can happen\b|[Uu]sers? reports?\b)"
 )
+# What a trainer prints above and below what its model wrote.
+_SAMPLE = re.compile(
+    r"(?i)[-=*#~<\[]{2,}(?!.{0,10}\bend\b).{0,40}\b(?:samples?|generat\w*|completions?|responses?)\b.{0,100}[-=*#~>\]]{2,}$"
+)
+_END_OF_SAMPLE = re.compile(r"(?i)[-=*#~<\[/]{2,}.{0,10}\bend\b|[-=*#~]{8,}$")
+_LONGEST_SAMPLE = 100
 _RESULT = re.compile(r"\b(?:PASSED|XFAIL|xfail|SKIPPED|XPASS)\b")
 
 
@@ -48,6 +55,19 @@ def is_shown_text(lines: Sequence[Line], line: Line) -> bool:
             _CHANGE.match(each.text) for each in _beside(lines, line.order)
         )
     return text[:1] in "-+" and _in_hunk(lines, line.order)
+
+
+def without_samples(lines: Sequence[Line]) -> Sequence[Line]:
+    """Return the lines with those empty that a model wrote: a trainer rules them off, and names them above."""
+    kept = list(lines)
+    for start in (line.order for line in lines if _SAMPLE.match(line.text)):
+        own = [
+            each for each in lines[start + 1 : start + _LONGEST_SAMPLE] if each.stream == lines[start].stream
+        ]
+        written = list(takewhile(lambda each: not _END_OF_SAMPLE.match(each.text), own))
+        for each in written if len(written) < len(own) else ():
+            kept[each.order] = replace(each, text="")
+    return kept
 
 
 def _beside(lines: Sequence[Line], order: int) -> Sequence[Line]:

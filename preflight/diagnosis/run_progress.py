@@ -156,10 +156,12 @@ class RunProgress:
             return False
         return self.stepped(line, enough)
 
-    def was_done(self, line: Line) -> bool:
-        """Whether a trainer said a few lines above a line that it was done, and no turn was made since."""
+    def was_done(self, line: Line, *, by_any: bool = False) -> bool:
+        """Whether a trainer (`by_any`: or a script) said a few lines above a line that it was done, and no turn was made since."""
         near = range(max(0, line.order - _NEAR), line.order)
-        said = [at for at in near if at in self.done and _SAID_BY_TRAINERS.search(self.lines[at].text)]
+        said = [
+            at for at in near if at in self.done and (by_any or _SAID_BY_TRAINERS.search(self.lines[at].text))
+        ]
         if not said:
             return False
         turned = any(bisect_left(row, said[-1]) < bisect_left(row, line.order) for row in self._rows.values())

@@ -28,6 +28,11 @@ _LOGFMT = re.compile(rf"(?:^|\s)(?P<key>msg|message|log)={_STRING}")
 _RUBY = re.compile(r"\"(?:log|message|MESSAGE)\"=>\"(.*)\"\}\]?\s*$")
 _LOSS = re.compile(r"\"[^\"]{0,40}[Ll]oss[^\"]{0,20}\"\s*:\s*(?:-?\d|NaN|null|\"?nan|Infinity)")
 _TRACEBACK = "Traceback (most recent call last)"
+# Fields of a record in which loggers and hooks put an exception's type and its message.
+_TYPE = re.compile(r"(?:exc|err|error|exception)[._]?(?:type|class|name|kind)")
+_MESSAGE = re.compile(r"(?:exc|err|error|exception)(?:[._]?(?:message|msg|value|info|text|str))?")
+_RAISED = re.compile(r"(?:\w+\.)*\w*(?:Error|Exception|Interrupt)\b")
+_CONTINUES = re.compile(r"(?i)\bre-?tr(?:y|ie)|\bskip|\bignor|\bfall(?:s|ing)? ?back|\bcontinu|\battempt \d")
 _HEADER = re.compile(r"[\w@ .\"-]+(?:[,\t;][\w@ .\"-]+)+$")
 _SAMPLE = 64
 _MOST_LEVELS = 2
@@ -51,7 +56,8 @@ def printed_lines(texts: Sequence[str]) -> list[Entry] | None:
     sample = filled[::step][:_SAMPLE]
     start = filled[0].lstrip("\ufeff ")[:1]
     for read in (_of_json, _of_ruby, _of_pairs):
-        if sum(1 for text in sample if read(text) is not None) >= max(_FEWEST, _SHARE * len(sample)):
+        held = [message for text in sample if (message := read(text)) is not None]
+        if len(held) >= max(_FEWEST, _SHARE * len(sample)) and not set(held).issubset(sample):
             return list(_each(texts, _with_levels(read, sample) if read is _of_json else read))
     if start in ("{", "["):
         return _of_document(texts)
@@ -73,12 +79,12 @@ def _loads(text: str) -> object:
 
 
 def _of_json(text: str) -> str | None:
-    """Return the message of a line that is, or ends in, a JSON object; None where it is none, or a report of losses."""
+    """Return the message of a line that is, or ends in, a JSON object; None where it is none, the line itself where it reports a loss."""
     before = _RECORD.match(text) if text.rstrip()[-1:] == "}" else None
     record = _loads(text[before.end() :]) if before else None
-    if not isinstance(record, dict) or _LOSS.search(text):
+    if not isinstance(record, dict):
         return None
-    return _message(record)
+    return text if _LOSS.search(text) else _message(record)
 
 
 def _with_levels(read: Callable[[str], str | None], sample: Sequence[str]) -> Callable[[str], str | None]:
@@ -92,7 +98,7 @@ def _with_levels(read: Callable[[str], str | None], sample: Sequence[str]) -> Ca
 
     def leveled(text: str) -> str | None:
         message = read(text)
-        level = _level(text) if message and "\n" not in message else ""
+        level = _level(text) if message and message != text and "\n" not in message else ""
         return f"{level} {message}" if level in _SOFT_LEVELS else message
 
     return leveled
@@ -101,9 +107,11 @@ def _with_levels(read: Callable[[str], str | None], sample: Sequence[str]) -> Ca
 def _level(text: str) -> str:
     before = _RECORD.match(text)
     record = _loads(text[before.end() :]) if before else None
-    if not isinstance(record, dict):
-        return ""
-    inner = (record, *(record[key] for key in _WITHIN if isinstance(record.get(key), dict)))
+    return _level_of(record) if isinstance(record, dict) else ""
+
+
+def _level_of(record: Mapping[str, object]) -> str:
+    inner = (record, *(each for key in _WITHIN if isinstance(each := record.get(key), dict)))
     found = next((each[key] for each in inner for key in _LEVEL_KEYS if isinstance(each.get(key), str)), "")
     return str(found).upper()
 
@@ -127,8 +135,14 @@ def _text(value: object) -> str | None:
 
 
 def _tracebacks(record: Mapping[str, object], message: str) -> list[str]:
-    texts = [value for value in record.values() if isinstance(value, str) and value != message]
-    return [text.rstrip("\n") for text in texts if _TRACEBACK in text]
+    texts = {key: value for key, value in record.items() if isinstance(value, str) and value != message}
+    whole = [text.rstrip("\n") for text in texts.values() if _TRACEBACK in text]
+    if whole or _level_of(record) in _SOFT_LEVELS or _CONTINUES.search(message):
+        return whole
+    kind = next((text for key, text in texts.items() if _TYPE.fullmatch(key)), "")
+    said = next((text for key, text in texts.items() if _MESSAGE.fullmatch(key)), "")
+    named = said if _RAISED.match(said) or not _RAISED.match(kind) else f"{kind}: {said}"
+    return [named.rstrip("\n")] if _RAISED.match(named) else []
 
 
 def _of_ruby(text: str) -> str | None:
