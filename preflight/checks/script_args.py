@@ -30,7 +30,7 @@ OWN_OPTIONS = frozenset(
         *("--config", "-c", "--hosts", "--gpus", "--name", "--port", "--precision", "--guard", "--logs"),
         *("--hang-timeout", "--set", "--launch", "--ignore", "--wait", "--max-age", "--restarts", "--grace"),
         *("--on-disconnect", "--disconnect-timeout", "--transport", "--inventory", "-i", "--identity-file"),
-        "--parallel",
+        *("--parallel", "--nodes"),
     }
 )
 """Options of `gpulaunch run` with a value."""
