@@ -39,7 +39,7 @@ def choose_hosts(
     faults = {fault.host: fault.why for fault in host_faults(HostAssignment(listed), result)}
     good = [entry for entry in listed if entry.name not in faults]
     busy = [entry for entry in listed if entry.name in faults and _only_busy(entry, result)]
-    fillers = busy if options.wait is not None or options.clean else _with_leftovers(busy, result)
+    fillers = busy if options.wait is not None else _with_leftovers(busy, result)
     taken = [*good, *fillers][:nodes]
     if len(taken) < nodes:
         print_report(screen, result, verbose=options.verbose)

@@ -82,8 +82,8 @@ def _of_run(directory: Path) -> list[Log]:
         said = f"; {one_line(str(why), 400)}" if (why := outcome.get("why")) else ""
         has_none = outcome.get("verdict") in ("interrupted", "verification_failed", "aborted")
         if has_none and _has_all_logs(outcome):
-            told = f"gpulaunch report {run} shows its course"
-            raise BadInput(f"{run}: it ended before a rank of it had written a line{said}", told)
+            fix = f"gpulaunch report {run} shows its course"
+            raise BadInput(f"{run}: it ended before a rank of it had written a line{said}", fix)
         raise BadInput(f"{run}: no logs of it are kept locally{said}", f"gpulaunch fetch {run} brings them")
     if not files:
         raise BadInput(f"{directory}: no logs in this directory", "a run's logs are HOST/rank-N.log")

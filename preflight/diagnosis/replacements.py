@@ -24,7 +24,10 @@ def says_instead(text: str) -> bool:
 
 
 def replaces_failed(message: str, below: Sequence[str], frame: str = "") -> bool:
-    """Whether a program says below an exception, with its numbers or else its words, what it does in place of what failed; where no traceback (`frame`: its first one) is shown, what caught it printed it."""
+    """Whether a program says below an exception, by its numbers or else its words, what it does instead.
+
+    `frame`: the first line of the traceback; where none is shown, what caught the exception printed it.
+    """
     for text in filter(says_instead, below[: _BELOW if frame else 2]):
         names = _NUMBER if _NUMBER.search(text) else _NAMES
         alike = {*names.findall(text.lower())} & {*names.findall(message.lower())}

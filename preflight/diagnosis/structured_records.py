@@ -54,6 +54,8 @@ def printed_lines(texts: Sequence[str]) -> list[Entry] | None:
         return None
     step = max(1, len(filled) // _SAMPLE)
     sample = filled[::step][:_SAMPLE]
+    if len(filled) > len(sample):
+        sample.append(filled[-1])  # a crash may be the only record that reports no step
     start = filled[0].lstrip("\ufeff ")[:1]
     for read in (_of_json, _of_ruby, _of_pairs):
         held = [message for text in sample if (message := read(text)) is not None]
@@ -124,7 +126,8 @@ def _message(record: Mapping[str, object]) -> str | None:
             message = _text(each.get(key))
             if message is not None:
                 return "\n".join([message.rstrip("\n"), *_tracebacks(each, message)])
-    return None
+    raised = (text for each in (record, *inner) for text in _tracebacks(each, ""))
+    return next(raised, None)  # {"level": "fatal", "error": "..."}
 
 
 def _text(value: object) -> str | None:

@@ -70,6 +70,7 @@ def test_what_a_script_has_put_in_the_background_does_not_hear_its_ctrl_c() -> N
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         with report_stop_signals():
+            assert signal.getsignal(signal.SIGINT) == signal.SIG_IGN
             signal.raise_signal(signal.SIGINT)
     finally:
         signal.signal(signal.SIGINT, before)

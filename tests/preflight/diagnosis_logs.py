@@ -9,6 +9,14 @@ from pathlib import Path
 
 LOGS = Path(__file__).parent / "logs"
 ALL_FROM = 1000
+STEPS = "".join(f"2024-05-01 08:0{n}:00 step {n} loss: {2 - n / 10}\n" for n in range(9))
+TYPE_ERROR = """Traceback (most recent call last):
+  File "train.py", line 12, in <module>
+    main()
+  File "train.py", line 7, in main
+    update(1)
+TypeError: update() missing 1 required positional argument: 'scale'
+"""
 
 
 def blocks(name: str) -> list[tuple[str, str]]:

@@ -222,3 +222,11 @@ def test_what_nccl_warned_of_before_it_used_the_network_ended_no_run() -> None:
     assert diagnose(warned + used).verdict == "benign"
     assert diagnose(warned + used.replace("80744", "80745")).verdict == "nccl-network"
     assert diagnose(warned + used + FAILED).causes[0].slug == "cuda-oom"
+
+
+def test_a_disk_that_was_full_when_a_rank_ended_need_not_be_why() -> None:
+    note = "gpulaunch: this log lacks what the rank printed last: /r: [Errno 28] No space left on device\n"
+    said = "OSError: [Errno 28] No space left on device: '/r/model.bin'\n"
+    for log, confidence in ((note, "likely"), (said + note, "certain")):
+        cause = diagnose("step 1 loss 2.0\n\n" + log).causes[0]
+        assert (cause.slug, cause.confidence) == ("disk-full", confidence)

@@ -3,16 +3,9 @@
 import pytest
 
 from preflight.diagnosis.diagnose import diagnose
+from tests.preflight.diagnosis_logs import STEPS, TYPE_ERROR
 
 BANNER = "Loaded module: python/3.11 for user alice\nStarting the job 12 on node-3 at 08:00:01\n"
-STEPS = "".join(f"2024-05-01 08:0{n}:00 step {n} loss: {2 - n / 10}\n" for n in range(9))
-TYPE_ERROR = """Traceback (most recent call last):
-  File "train.py", line 12, in <module>
-    main()
-  File "train.py", line 7, in main
-    update(1)
-TypeError: update() missing 1 required positional argument: 'scale'
-"""
 SOCKET = "[E socket.cpp:500] [c10d] The server socket has failed to listen on any local network address.\n"
 CANCELLED = "slurmstepd: error: *** JOB {} ON node-3 CANCELLED AT 2024-07-09T14:25:08 ***\n"
 NO_GIT = """Traceback (most recent call last):

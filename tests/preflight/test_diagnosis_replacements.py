@@ -3,7 +3,7 @@
 import pytest
 
 from preflight.diagnosis.diagnose import diagnose
-from tests.preflight.test_diagnosis_stages import STEPS, TYPE_ERROR
+from tests.preflight.diagnosis_logs import STEPS, TYPE_ERROR
 
 _HEAD = 'Traceback (most recent call last):\n  File "/w/t.py", line 31, in {}\n    out = read(x)\n'
 _TRUNCATED = "OSError: image file is truncated (12 bytes not processed): img_{}.jpg\n"

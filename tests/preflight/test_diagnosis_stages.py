@@ -3,15 +3,8 @@
 import pytest
 
 from preflight.diagnosis.diagnose import diagnose
+from tests.preflight.diagnosis_logs import STEPS, TYPE_ERROR
 
-STEPS = "".join(f"2024-05-01 08:0{n}:00 step {n} loss: {2 - n / 10}\n" for n in range(9))
-TYPE_ERROR = """Traceback (most recent call last):
-  File "train.py", line 12, in <module>
-    main()
-  File "train.py", line 7, in main
-    update(1)
-TypeError: update() missing 1 required positional argument: 'scale'
-"""
 _HEAD = "Namespace(lr=0.1, epochs=3)\nUsing device cuda:0\nLoading dataset a\nModel has 1203 parameters\n"
 
 

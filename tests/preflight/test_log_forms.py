@@ -47,6 +47,22 @@ def test_a_traceback_in_another_field_of_a_record_is_read_below_its_message() ->
     assert texts(f"{record}\n{record}")[:4] == ["job failed", HEAD, FRAME, "KeyError: 'x'"]
 
 
+@pytest.mark.parametrize("steps", [3, 100])
+def test_an_exception_in_a_record_without_a_message_is_read(steps: int) -> None:
+    said = (
+        "OutOfMemoryError: CUDA out of memory. Tried to allocate 900.00 GiB. GPU 0 has a total capacity "
+        "of 139.80 GiB of which 138.17 GiB is free. Including non-PyTorch memory, this process has "
+        "518.00 MiB memory in use. Of the allocated memory 0 bytes is allocated by PyTorch, and 0 bytes "
+        "is reserved by PyTorch but unallocated. If reserved but unallocated memory is large try setting "
+        "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True to avoid fragmentation. See documentation for "
+        "Memory Management "
+        "(https://docs.pytorch.org/docs/stable/notes/cuda.html#optimizing-memory-usage-with-pytorch-cuda-alloc-conf)"
+    )
+    rows = [{"lvl": "info", "step": step, "loss": 1.0} for step in range(steps)]
+    fatal = {"lvl": "fatal", "step": steps, "error": said}
+    assert diagnose("\n".join(map(json.dumps, (*rows, fatal)))).verdict == "cuda-oom"
+
+
 def test_a_line_of_a_record_has_the_number_of_its_record() -> None:
     log = "\n".join(json.dumps({"log": text}) for text in ("a\n", f"{HEAD}\n{FRAME}\nKeyError: 1", "b"))
     assert [line.number for line in read_lines(log)] == [1, 2, 2, 2, 3]
