@@ -213,7 +213,7 @@ def _not_continued(hits: Sequence[SignatureHit], course: RunProgress) -> list[Si
     """
     lines = course.lines
     hits = [hit for hit in hits if hit.row.code not in _UNSTARTED or not course.stepped(hit.line)]
-    hits = [hit for hit in hits if hit.row.slug != _STOPPED or not course.was_done(hit.line, by_any=True)]
+    hits = [hit for hit in hits if hit.row.slug != _STOPPED or not course.was_done(hit.line, by_script=True)]
     if any(hit.row.code == "S113" and TAKEN_FOR_A_COMMAND.search(hit.line.text) for hit in hits):
         hits = [hit for hit in hits if "arguments are required" not in hit.line.text]
     stuck = [hit.line.order for hit in hits if _STUCK in hit.line.text]

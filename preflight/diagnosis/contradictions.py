@@ -25,8 +25,10 @@ _ALSO_OF_OTHERS = {
     "S20": re.compile(
         r"CUDA (?:driver )?error: out of memory|cudaErrorMemoryAllocation|CUDA_ERROR_OUT_OF_MEMORY|Failed to CUDA calloc"
     ),
-    # The supervisor's note below a rank's log: the disk was full when it ended, of whatever.
-    "S76": re.compile(r"^gpulaunch: this log lacks what the rank printed last"),
+    # The supervisor's note below a rank's log: the disk was full when it ended, of whatever; torch, of a write without its errno.
+    "S76": re.compile(
+        r"^gpulaunch: this log lacks what the rank printed last|PytorchStreamWriter failed writing|unexpected pos \d+ vs \d+|iostream error"
+    ),
 }
 _END = 6  # lines at a log's end in which an exit code is the run's
 

@@ -63,8 +63,8 @@ def _diagnose(lines: Sequence[Line], context: Context | None, *, beside_earlier:
     found = candidates(hits, raised, course)
     found = doubt_causes(found, raised, course)
     exits = exit_candidates(lines, raised, found, course)
-    counted = any(COUNTED_RUNS.search(lines[at].text) for at in course.done)
-    found += [*exits, *(() if counted else _from_series(lines))]
+    counted = max((at for at in course.done if COUNTED_RUNS.search(lines[at].text)), default=-1)
+    found += [*exits, *(each for each in _from_series(lines) if each.first.order > counted)]
     if not found and (said := _as_logged(lines, course)) is not lines:
         return diagnose_lines(said, context)
     failed = (

@@ -7,6 +7,7 @@ from itertools import takewhile
 from preflight import regex as re
 from preflight.diagnosis.lines import Line
 from preflight.diagnosis.signature_matcher import first_match
+from preflight.diagnosis.step_counters import words_of_turn
 
 _OPTION = re.compile(r"\s+--?\w[^ ]*(?: [^ ]+){0,6} {2,}\S")
 # A shell's prompt or trace, Python's, IPython's.
@@ -35,7 +36,9 @@ _TOLD = re.compile(
 _SAMPLE = re.compile(
     r"(?i)[-=*#~<\[]{2,}(?!.{0,10}\bend\b).{0,40}\b(?:samples?|generat\w*|completions?|responses?)\b.{0,100}[-=*#~>\]]{2,}$"
 )
-_END_OF_SAMPLE = re.compile(r"(?i)[-=*#~<\[/]{2,}.{0,10}\bend\b|[-=*#~]{8,}$")
+_NAMED_END = re.compile(r"(?i)[-=*#~<\[/]{2,}.{0,10}\bend\b")
+_END_OF_SAMPLE = re.compile(rf"{_NAMED_END.pattern}|[-=*#~]{{8,}}$")
+_TURNS = 4
 _LONGEST_SAMPLE = 100
 _RESULT = re.compile(r"\b(?:PASSED|XFAIL|xfail|SKIPPED|XPASS)\b")
 
@@ -58,15 +61,21 @@ def is_shown_text(lines: Sequence[Line], line: Line) -> bool:
 
 
 def without_samples(lines: Sequence[Line]) -> Sequence[Line]:
-    """Return the lines with those empty that a model wrote: a trainer rules them off, and names them above."""
+    """Return the lines with those empty that a model wrote: a trainer rules them off, names them above, and says below that they end, or continues with lines like those above."""
     kept = list(lines)
     for start in (line.order for line in lines if _SAMPLE.match(line.text)):
         own = [
             each for each in lines[start + 1 : start + _LONGEST_SAMPLE] if each.stream == lines[start].stream
         ]
         written = list(takewhile(lambda each: not _END_OF_SAMPLE.match(each.text), own))
-        for each in written if len(written) < len(own) else ():
-            kept[each.order] = replace(each, text="")
+        behind = own[len(written) :]
+        near = lines[max(0, start - _TURNS) : start + 1]
+        above = {words_of_turn(each.text) for each in near} - {frozenset()}
+        if behind and (
+            _NAMED_END.match(behind[0].text) or any(words_of_turn(each.text) in above for each in behind[1:])
+        ):
+            for each in written:
+                kept[each.order] = replace(each, text="")
     return kept
 
 

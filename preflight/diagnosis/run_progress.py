@@ -50,7 +50,7 @@ TESTS_PASSED = re.compile(
     r"^=+ (?:\d+ (?:skipped|xfailed|deselected|warnings?), )*\d+ passed\b(?!.{0,80}\b(?:failed|errors?)\b)"
 )
 COUNTED_RUNS = re.compile(  # of a sweep, some of which failed, and that has a result
-    r"\b[1-9]\d* (?:(?:trial|run|job)s? )?(?:completed|succeeded|successful|finished|ok)\b.{0,60}\b\d+ (?:(?:trial|run|job)s? )?failed\b(?=.{0,200}\b(?:[Bb]est|[Ss]aved|[Ww]ritten|[Rr]esults)\b)"
+    r"^(?=.{0,300}\b(?i:sweep|search|stud(?:y|ies)|trials?|tun(?:er|ing)|hpo)\b).{0,300}?\b[1-9]\d* (?:(?:trial|run|job)s? )?(?:completed|succeeded|successful|finished|ok)\b.{0,60}\b\d+ (?:(?:trial|run|job)s? )?failed\b(?=.{0,200}\b(?:[Bb]est|[Ss]aved|[Ww]ritten|[Rr]esults)\b)"
 )
 # It went through to its end. Said by trainers, not by launchers.
 _DONE = AnyOf(
@@ -72,7 +72,7 @@ _SOFT = AnyOf(
     r"|^\[?W\d{3,4} |^\[W |\bwill (?:use|try|be)\b|\bif you\b|[Tt]o avoid|[Pp]lease (?:consider|see|note)|\[I \S+|[Rr]esum(?:ed|ing)|may (?:be|cause|lead)|[Dd]efaulting|thrown while requesting|: [WI] \w+/\w+|succeeded\b|^/\S+/(?:pytorch_lightning|lightning\w*)/\S+\.py:\d+: (?!\S*(?:Error|Exception): |CUDA error)|using NumPy 1\.x cannot be run|\b[Hh]andlers? (?:is |are )?(?:installed|registered|set)\b"
 )
 _HARD = re.compile(
-    r"NCCL WARN|^\[?F\d{3,4} [\d:]{8}|\bWARN Call to ibv_|NET/OFI (?:Couldn't|OFI NCCL failure)|NCCL INFO \S+\.cc:\d+ -> [1-7]\b|\b(?:[Rr]eceived|[Cc]aught|[Gg]ot) (?:an? )?(?:signal[ =:]+)?SIG|\bSIGUSR[12]\b.{0,160}\b(?:[Ll]eaving|[Ee]xiting|[Qq]uitting|[Ss]topping)\b|may be stuck[.:]|death signal|Unable to determine the device|GPU is lost|closing signal|forcefully exiting via|oom|slurmstepd|NVRM|Fatal Python error|Execution of replica \d+ failed: |Pod:? \S+ exited with code [1-9]|[Tt]ermination is imminent|^\s*(?:(?:\S+ +)?(?:\d+[dhms])+ +)?Warning +(?:Preempt|Evict|Failed|BackOff|OOM|Unexpected|Unschedul|NodeNotReady)|node had condition|rcu: INFO|page fault \(src_id|marked dead because|killed because it|TCP connect to a peer MPI|Reason: CapacityError"
+    r"NCCL WARN|^\[?F\d{3,4} [\d:]{8}|\bWARN Call to ibv_|NET/OFI (?:Couldn't|OFI NCCL failure)|NCCL INFO \S+\.cc:\d+ -> [1-7]\b|\b(?:[Rr]eceived|[Cc]aught|[Gg]ot) (?:an? )?(?:signal[ =:]+)?SIG|\b(?:SIG[A-Z]+|[Ss]ignal \d+)(?: \(\w+\))?,? (?:was )?(?:received|caught)\b(?! by\b)|\b(?:WARN(?:ING)?|ERROR|CRITICAL)\W{1,5}(?:[\w.]{1,40}\W{1,3})?SIG(?:TERM|INT)\b(?=\W*$|[,;:])|\bSIGUSR[12]\b.{0,160}\b(?:[Ll]eaving|[Ee]xiting|[Qq]uitting|[Ss]topping)\b|may be stuck[.:]|death signal|Unable to determine the device|GPU is lost|closing signal|forcefully exiting via|oom|slurmstepd|NVRM|Fatal Python error|Execution of replica \d+ failed: |Pod:? \S+ exited with code [1-9]|[Tt]ermination is imminent|^\s*(?:(?:\S+ +)?(?:\d+[dhms])+ +)?Warning +(?:Preempt|Evict|Failed|BackOff|OOM|Unexpected|Unschedul|NodeNotReady)|node had condition|rcu: INFO|page fault \(src_id|marked dead because|killed because it|TCP connect to a peer MPI|Reason: CapacityError"
 )
 _LAUNCHER_FAILED = re.compile(
     r"ChildFailedError|^\S+ FAILED$|exits with return code|Exited with exit code|core dumped|^Killed\b(?! (?!by )[a-z\d])|died with <Signals|exitcode\s*:\s*-?[1-9]"
@@ -109,6 +109,7 @@ _SAID_BY_TRAINERS = re.compile(
     rf"|{TESTS_PASSED.pattern}"
 )
 """What a trainer, a launcher or a scheduler says of a run that was done, and no script echoes behind a command."""
+_DONE_OF_TRAINING = re.compile(rf"(?i:train|tun|\brun\b)|{_SAID_BY_TRAINERS.pattern}")
 # What a script says that caught an exception, if steps come behind it: a shell may print such words, too.
 _TRIES_ANOTHER = re.compile(
     r".{0,200}\b(?:[Tt]rying (?:an?|the|with|from)|[Rr]etry(?:ing)? (?:with|from)|[Ff]all(?:ing|s)? back to|[Hh]alving|[Rr]educing|[Rr]everting to|stays? (?:here|local)|using (?:the |a |an )?(?:cached|previous|last|local))\b"
@@ -156,12 +157,11 @@ class RunProgress:
             return False
         return self.stepped(line, enough)
 
-    def was_done(self, line: Line, *, by_any: bool = False) -> bool:
-        """Whether a trainer (`by_any`: or a script) said a few lines above a line that it was done, and no turn was made since."""
+    def was_done(self, line: Line, *, by_script: bool = False) -> bool:
+        """Whether a trainer (`by_script`: or a script, of its training) said a few lines above a line that it was done, and no turn was made since."""
         near = range(max(0, line.order - _NEAR), line.order)
-        said = [
-            at for at in near if at in self.done and (by_any or _SAID_BY_TRAINERS.search(self.lines[at].text))
-        ]
+        by = _DONE_OF_TRAINING if by_script else _SAID_BY_TRAINERS
+        said = [at for at in near if at in self.done and by.search(self.lines[at].text)]
         if not said:
             return False
         turned = any(bisect_left(row, said[-1]) < bisect_left(row, line.order) for row in self._rows.values())

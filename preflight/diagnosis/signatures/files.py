@@ -24,7 +24,7 @@ ROWS: tuple[Signature, ...] = (
               r"|unexpected pos \d+ vs \d+|\[Errno 122\]|\[Errno 28\]|os error 28\b|os error 122\b|\bENOSPC\b|\bEDQUOT\b|(?:database or )?disk is full|[Dd]isk (?:is )?full\b|\d+ requested and \d+ written|write error: wrote \d+ \w+ instead of"
               r"|kind: StorageFull|There is not enough space on the disk|\[WinError 112\]|write failed: No space|errno ?[=:] ?28\b|[Ii]nsufficient (?:disk )?space(?!.{0,100}\b(?:[Bb]uffer|DRAM|SRAM|HBM|VRAM|L1|memory|heap)\b)|quota (?:has been )?exceeded|exceed(?:ed|s) (?:your|the|disk|storage) quota"
               r"|local storage usage exceeded|low on resource: ephemeral-storage|ephemeral[- ]storage .{0,60}exceed|file write failed: time|H5F?\w*.{0,80}No space|unable to (?:extend|flush) file.{0,40}space",
-              "the disk (or the quota) is full where the run writes", "free space, or move the output, HF_HOME and TMPDIR", "run"),
+              "the disk (or the quota) is full where the run writes", "free space, or move the output, HF_HOME and TMPDIR; raise ulimit -f where there is room", "run"),
     Signature("S93", "storage", ROOT,
               r"Stale (?:NFS )?file handle|^(?!.{0,160}(?<![\w/.-])(?:UCX|ibv_\w+|mlx5)\b(?!/)).*Input/output error|\[Errno 5\]|\[Errno 116\]|Transport endpoint is not connected|Read-only file system|\[Errno 30\]"
               r"|Remote I/O error|Cannot send after transport endpoint shutdown|\bmount\.(?:nfs\d?|lustre|cifs|ceph|glusterfs|fuse\S{0,12}): (?!timeout set |trying )|\bmount error\(\d+\): |\bfuse(?:rmount3?)?: (?:fuse )?(?:device not found|failed to)|Lustre\w*: .{0,80}(?:error|timed out)|Structure needs cleaning|nfs: server \S+ not responding|unable to lock file, errno|I/O error,? (?:on )?dev |\[Errno 16\] Device or resource busy|Communication error on send|\[Errno (?:19|70|71|74|108|112|117|121|123)\]|\[Errno 1(?:0[47]|1[0-3])\] [^:')]{3,60}: ['\"]?/|EXT4-fs error|^LustreError: |\bnvme nvme\d+: (?:controller is down|I/O \d+ .{0,60}timeout|Removing after probe failure)|\bNFS: .{0,80}\berror\b|metadata I/O error|Error while serializing: I/?[Oo] ?[Ee]rror",
@@ -47,7 +47,7 @@ ROWS: tuple[Signature, ...] = (
               "the checkpoint is cut off, a Git LFS pointer, or another format", "git lfs pull, or copy it again and compare"
               " sha256; take an earlier checkpoint", "run"),
     Signature("S84", "bad-checkpoint", ROOT,
-              r"no file named (?:model\.safetensors|pytorch_model|diffusion_pytorch|tf_model|flax_model|config\.json)|Error no file named|does not appear to have (?:a file named|files named) (?:config\.json|pytorch_model|model|\('?pytorch|\('?model)"
+              r"no file named (?:model\.safetensors|pytorch_model|diffusion_pytorch|tf_model|flax_model|config\.json)|Error no file named|[Cc]an't find '\w+config\.json' at '|does not appear to have (?:a file named|files named) (?:config\.json|pytorch_model|model|\('?pytorch|\('?model)"
               r"|(?:pytorch_model|model)\S*\.(?:bin|safetensors|index\.json)\S* .{0,40}(?:not found|does not exist|is missing)|model-\d{5}-of-\d{5}\.safetensors.{0,60}(?:No such|not found)|AssertionError: +assert len\(self\.ckpt_list\)|[Nn]o (?:valid )?checkpoint found in|\bAssertionError: metadata is None\b|Can't find a valid checkpoint at",
               "the model directory holds no weights, or the directory of a checkpoint does not exist on this host or lacks a part (.metadata)", "copy or download it again; take the checkpoint before it", "run"),
     Signature("S86", "bad-checkpoint", ROOT,

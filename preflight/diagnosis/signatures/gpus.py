@@ -155,7 +155,7 @@ ROWS: tuple[Signature, ...] = (
               "CUDA_LAUNCH_BLOCKING=1 names the kernel; then try another GPU", "run"),
     Signature("S126", "user-exception", ROOT,
               r"operation not permitted when stream is capturing|previous error during capture|merge of separate capture sequences|capture was not ended in the same stream|capturing stream has unjoined work"
-              r"|on uncaptured work in another stream|depend on a capturing blocking stream|last recorded in a capturing stream|thread-local capture sequence|Cannot prepare for replay during capturing stage|\bduring CUDA graph capture\b|\bCUDA generator not in capture mode\b|"
+              r"|on uncaptured work in another stream|depend on a capturing blocking stream|last recorded in a capturing stream|thread-local capture sequence|Cannot prepare for replay during capturing stage|\b(?:[Cc]annot|[Cc]an't|not) .{1,120} during CUDA graph capture\b|\bCUDA generator not in capture mode\b|"
               + cuda_status("StreamCaptureUnsupported", "StreamCaptureInvalidated", "StreamCaptureMerge", "StreamCaptureUnmatched", "StreamCaptureUnjoined", "StreamCaptureIsolation", "StreamCaptureImplicit", "CapturedEvent", "StreamCaptureWrongThread"),
               "code inside a CUDA graph's capture did what no graph can hold: .item() or print of a tensor, a copy to the CPU, a synchronisation, memory or work of another stream",
               "take that line out of the capture; warm up on a side stream before it; torch.compile without mode='reduce-overhead' captures nothing", "run"),

@@ -50,7 +50,7 @@ ROWS: tuple[Signature, ...] = (
               "source"),
     Signature("S64", "ssh-access", ROOT,
               r"Permission denied \((?:publickey|password|gssapi|keyboard)|Host key verification failed|ssh: Could not resolve hostname"
-              r"|was not reachable via ssh|ssh exited with exit code 255|ssh: connect to host \S+ port \d+: |(?:kex|ssh)_exchange_identification|\bConnection (?:timed out|closed by \S{1,80}) during banner exchange|\bConnection closed by \S{1,80} port 22\b|^pdsh@\S{1,80}: \S{1,80}: (?:mcmd|rcmd): |^Permission denied, please try again|REMOTE HOST IDENTIFICATION HAS CHANGED",
+              r"|was not reachable via ssh|ssh exited with exit code 255|Command '\[?'?ssh\b.{1,300} returned non-zero exit status 255\b|ssh: connect to host \S+ port \d+: |(?:kex|ssh)_exchange_identification|\bConnection (?:timed out|closed by \S{1,80}) during banner exchange|\bConnection closed by \S{1,80} port 22\b|^pdsh@\S{1,80}: \S{1,80}: (?:mcmd|rcmd): |^Permission denied, please try again|REMOTE HOST IDENTIFICATION HAS CHANGED",
               "SSH or the name lookup failed", "repair access first: ssh HOST true", "known"),
     Signature("S59", "nccl-network", VICTIM, r"(?<!\d\. )(?<!new connection: \[Errno 111\] )Connection refused|(?<!new connection: \[Errno 113\] )No route to host|(?<!new connection: \[Errno 101\] )Network is unreachable|(?<!new connection: \[Errno 110\] )Connection timed out|\[WinError 100(?:51|60|61|65)\]",
               "no process listens on it, or a firewall is in between", "gpulaunch preflight HOSTS", "known", definitive=False),

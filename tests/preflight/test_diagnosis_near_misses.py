@@ -1,0 +1,73 @@
+"""Logs that have a rule's words and are another case: what a rule takes away must not be the cause."""
+
+import pytest
+
+from preflight.diagnosis.diagnose import diagnose
+from tests.preflight.diagnosis_logs import STEPS
+
+_HEAD = 'Traceback (most recent call last):\n  File "/w/t.py", line 31, in <module>\n    out = read(x)\n'
+_OOM = _HEAD + "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.\n"
+_CANCELLED = "slurmstepd: error: *** JOB 4711 ON n1 CANCELLED AT 2026-03-01T10:00:00 ***\n"
+_MISSING = "ModuleNotFoundError: No module named 'x'\n"
+_STATUS = "subprocess.CalledProcessError: Command '{}' returned non-zero exit status 255.\n"
+_RULE = "=" * 60
+_SAMPLES = (
+    f"=== completion 1 ===\nSegmentation fault\n{_RULE}\n=== completion 2 ===\nKeyError: 'x'\n{_RULE}\n"
+)
+_STEPS = "".join(f"step {n} loss {3 - n / 10:.2f}\n" for n in range(4))
+_STAMPED = "2026-03-01 10:00:00,000 - trainer - "
+
+
+@pytest.mark.parametrize(
+    ("log", "verdict"),
+    [
+        # An exception while a trainer samples, and the rule of the next report.
+        (f"{_STEPS}==== generating samples ====\n{_OOM}{_RULE}\ntrain.py FAILED\n", "cuda-oom"),
+        (f"{_STEPS}\n--- Generation at step 500 ---\n\n{_OOM}\n{'-' * 60}\n\n", "cuda-oom"),
+        (f"=== starting the response server ===\n{_HEAD}{_MISSING}{_RULE}\n", "missing-module"),
+        # A script is done with its data, or an epoch, and not with its training.
+        ("Tokenizing the corpus\nDone\n" + _CANCELLED, "terminated"),
+        ("reading shards\ndone.\nReceived SIGTERM, leaving\n", "terminated"),
+        (_STEPS + "Evaluating\ndone.\n" + _CANCELLED, "terminated"),
+        # The signal's name comes first, or is all that a logger says.
+        (_STEPS + "2026-03-01 10:00:00,000 [INFO] handler: signal 15 received, saving\n", "terminated"),
+        (_STEPS + "WARNING:train:SIGTERM (15) caught, checkpointing and exiting\n", "terminated"),
+        (_STEPS + _STAMPED + "WARNING - SIGTERM\n", "terminated"),
+        ("JobId=77 JobName=ft\n   JobState=TIMEOUT Reason=TimeLimit Dependency=(null)\n", "time-limit"),
+        ("Slurm Job_id=1 Name=a Failed, Run time 00:01:13, TIMEOUT, ExitCode 0\n", "time-limit"),
+        (_OOM.replace("memory. Tried", "memory occurred during CUDA graph capture. Tried"), "cuda-oom"),
+        # 255 is no hang-up: exit(-1) and ssh leave it.
+        (_STATUS.format("['python', 't.py']"), "unknown"),
+        (_HEAD + _STATUS.format("ssh 10.0.0.1 hostname"), "ssh-access"),
+        ("Error loading adapter: Can't find 'adapter_config.json' at '/c'\n", "bad-checkpoint"),
+        (_STEPS + "./run.sh: line 4: 31337 File size limit exceeded (core dumped) python t.py\n", "storage"),
+    ],
+)  # fmt: skip
+def test_what_a_rule_takes_away_is_not_the_cause(log: str, verdict: str) -> None:
+    assert diagnose(log).verdict == verdict
+
+
+@pytest.mark.parametrize(
+    "log",
+    [
+        f"{_STEPS}----- sample -----\nRuntimeError: CUDA out of memory\n{'-' * 18}\n{STEPS}",
+        _STEPS + _SAMPLES + STEPS,
+        f"{_STEPS}Training complete.\nlogger: received SIGTERM\n",
+        "[info] wandb library is required but not available: logging to files only\n" + _STEPS,
+        "SIGUSR1 will be sent 120 s before the limit; the trainer saves, exiting is left to Slurm\n" + _STEPS,
+        "Signals: SIGUSR1 = checkpoint and stopping after the step, SIGUSR2 = checkpoint\n" + _STEPS,
+        "WARNING:root:SIGTERM handler not set in this thread\n" + _STEPS,
+        "[WARNING] trainer: SIGINT stops the run and saves; press twice to leave\n" + _STEPS,
+        "On signal 15 received by rank 0 the ranks save together\n" + _STEPS,
+    ],
+)
+def test_words_of_a_rule_in_another_sense_blame_nothing(log: str) -> None:
+    assert diagnose(log).verdict == "benign"
+
+
+def test_torch_prints_the_same_of_a_file_size_limit_as_of_a_full_disk() -> None:
+    message = "RuntimeError: [enforce fail at inline_container.cc:672] . unexpected pos 576 vs 534\n"
+    firm = diagnose(_HEAD + "OSError: [Errno 28] No space left on device\n").causes[0]
+    found = diagnose(_HEAD + message).causes[0]
+    assert (found.code, found.confidence, firm.confidence) == ("S76", "likely", "certain")
+    assert "ulimit -f" in found.fix
