@@ -20,6 +20,10 @@ _CODE = re.compile(
     r"|(?:print|log(?:ger|ging)?\.\w+|warnings?\.warn)\()"
 )
 _DOCSTRING = re.compile(rf"{_GUTTER}[rf]?(?:\"\"\"|''').{{0,400}}")
+# A field of an example that a script shows of its data.
+_EXAMPLE = re.compile(
+    r"(?:(?!Error|Exception)[^'\"]){0,60}(?<!\w)['\"]?(?:text|prompt|sentence|question|instruction|completion|chosen|rejected)['\"]? ?[=:] ?['\"](?!.*\"record\":)"
+)
 _LISTED_LITERAL = re.compile(r"\s*[rbfu]?(?!\"[\w.-]{1,60}\"\s*:)(['\"]).{1,400}\1,$")
 _COMMENT = re.compile(r"\s*#")
 _HUNK, _OF_DIFFERENCE = re.compile(r"@@ -\d+"), re.compile(r"[-+ \\]|@@ -|diff |index |$")
@@ -46,7 +50,7 @@ _RESULT = re.compile(r"\b(?:PASSED|XFAIL|xfail|SKIPPED|XPASS)\b")
 def is_shown_text(lines: Sequence[Line], line: Line) -> bool:
     """Whether a line of a log (`lines[line.order]`) shows a text that names a failure, and reports none."""
     text = line.text
-    if any(each.match(text) for each in (_OPTION, _COMMAND, _CODE, _DOCSTRING, _LISTED_LITERAL)):
+    if any(each.match(text) for each in (_OPTION, _COMMAND, _CODE, _DOCSTRING, _LISTED_LITERAL, _EXAMPLE)):
         return True
     if _COMMENT.match(text):  # one alone is a heading
         return any(_COMMENT.match(each.text) for each in _beside(lines, line.order))

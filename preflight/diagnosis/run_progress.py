@@ -38,8 +38,8 @@ from preflight.diagnosis.tracebacks import LONGEST_TRACEBACK
 _FAILED = AnyOf(
     rf"{DEATHS_IN_WORDS}|{NOT_FOUND_IN_WORDS}|Traceback \(most recent call last\)|^\S+ FAILED$|FAILED \(exitcode|exitcode\s*:\s*-?[1-9]|core dumped"
     r"|^(?:Root Cause|Failures:|Root Cause \(first)|^[`*]{0,3}(?:\w+\.)*(?:\w{2,}Error|\w*Exception): (?![-+\d.naif%\s]+$)\S|^(?:\w+\.)+\w+(?:Error|Exception)$|^(?:\w+\.)+Error: \S|^Exception in background worker \d|^\W?thread '[^']{1,80}' (?:\(\d+\) )?panicked at |^==== backtrace \(tid:"
-    r"|exits with return code = -?[1-9]|Exited with exit code [1-9]|returned non-zero exit status|terminate called"
-    r"|(?<!│ )\b[Ee]xit(?:ed)?(?: with)? (?:code|status):? -?[1-9]|died with <Signals|^Killed\b(?! (?!by )[a-z\d])|\bKilled$|: line \d+: +\d+ (?:Hangup {2,}|(?:Killed|Aborted|Bus error) .{0,200}\b(?:python|torchrun|accelerate|deepspeed|mpirun|srun)\b)|Segmentation fault|Floating point exception ?\(core|^Aborted\b(?!!)|^Bus error|\bSIG(?:KILL|SEGV|ABRT|BUS|HUP)\b"
+    r"|exits with return code = -?[1-9]|Exited with exit code [1-9]|returned (?:non-zero exit status|a non-zero code)|terminate called"
+    r"|(?<!│ )\b[Ee]xit(?:ed)?(?: with)? (?:code|status):? -?[1-9]|died with <Signals|^Killed\b(?! (?!by )[a-z\d]| by signal 1\b)|\bKilled$|: line \d+: +\d+ (?:Hangup {2,}|(?:Killed|Aborted|Bus error) .{0,200}\b(?:python|torchrun|accelerate|deepspeed|mpirun|srun)\b)|Segmentation fault|Floating point exception ?\(core|^Aborted\b(?!!)|^Bus error|\bSIG(?:KILL|SEGV|ABRT|BUS|HUP)\b"
     r"|Fatal Python error|INTERNAL ASSERT FAILED|[Dd]eath signal|[Cc]aught signal \d+ \(|\] Signal: [A-Z][a-z ]{2,30} \(\d+\)|APPLICATION TERMINATED WITH THE EXIT STRING: |^\[[EF] \S+|^\[?[EF]\d{3,4} [\d:]{8}|closing signal|Test NCCL failure|^srun: error|slurmstepd: error|NVRM: Xid|[Oo]ut of memory: Killed|OOMKilled"
     r"|^(?!collect2: |(?:/usr/bin/)?ld: )(?:\S+: )?error: |AssertionError|KeyboardInterrupt|^CANCELLED|State(?:: |=)(?:FAILED|OUT_OF_MEMORY|TIMEOUT|NODE_FAIL)|CUDA [Ee]rror: |^\[\d+\] +[-+]? *\d+ +killed\b|^(?:\w+\.)+\w+Error$|^\w+(?:Error|Interrupt)$"
     r"|^"
@@ -288,7 +288,8 @@ class RunProgress:
         kept_back = self._filled.get(line.stream, after) < after and not ((ended and resumes) or replaced)
         if kept_back or self.launcher_failed(after):
             return []
-        instead = replaced or says_instead(said[0]) or any(says_instead(each.text) for each in shown[:1])
+        heads = [*shown[:1], *(() if _IS_EXCEPTION.match(line.text) else (line,))]
+        instead = replaced or says_instead(said[0]) or any(says_instead(each.text) for each in heads)
         kinds = _EVERY_TURN[1 : 2 + instead]
         made = self._turns(line, kinds, after, most=_NEAR)
         behind = made if replaced else self._like_above(after, made)

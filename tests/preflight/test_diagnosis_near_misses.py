@@ -41,6 +41,14 @@ _STAMPED = "2026-03-01 10:00:00,000 - trainer - "
         (_HEAD + _STATUS.format("ssh 10.0.0.1 hostname"), "ssh-access"),
         ("Error loading adapter: Can't find 'adapter_config.json' at '/c'\n", "bad-checkpoint"),
         (_STEPS + "./run.sh: line 4: 31337 File size limit exceeded (core dumped) python t.py\n", "storage"),
+        (_STEPS + "Process Spawn-1 exited: died with <Signals.SIGXFSZ: 25>\n", "storage"),
+        (_STEPS + "Killed by signal 1.\n", "sighup"),
+        (_STEPS + "Killed by signal 9.\n", "host-oom-killed"),
+        ("The command '/bin/sh -c python t.py' returned a non-zero code: 137\n", "host-oom-killed"),
+        ("The command '/bin/sh -c python t.py' returned a non-zero code: 1\n", "unknown"),
+        ("ERROR: No checkpoint found in /ckpt\n", "bad-checkpoint"),
+        ("{'text': 'hello', 'label': 1}\n" + _STEPS + _OOM, "cuda-oom"),
+        (_STEPS + "skipping batch 7: CUDA out of memory\n" + _OOM, "cuda-oom"),
     ],
 )  # fmt: skip
 def test_what_a_rule_takes_away_is_not_the_cause(log: str, verdict: str) -> None:
@@ -59,6 +67,12 @@ def test_what_a_rule_takes_away_is_not_the_cause(log: str, verdict: str) -> None
         "WARNING:root:SIGTERM handler not set in this thread\n" + _STEPS,
         "[WARNING] trainer: SIGINT stops the run and saves; press twice to leave\n" + _STEPS,
         "On signal 15 received by rank 0 the ranks save together\n" + _STEPS,
+        f"{_STEPS}Training finished\nKilled by signal 1.\n",  # ssh, as it leaves
+        "step 1 loss 3.0\nCUDA out of memory with batch 64: halving batch to 32\n" + STEPS,
+        "No checkpoint found in /ckpt, starting from scratch\n" + _STEPS,
+        "Can't find a valid checkpoint at /ckpt. Starting fresh.\n" + _STEPS,
+        "{'text': 'RuntimeError: CUDA out of memory. Tried to allocate 2 GiB', 'label': 1}\n" + _STEPS,
+        'example 6: text="Segmentation fault (core dumped)" label=0 pred=0\n' + _STEPS,
     ],
 )
 def test_words_of_a_rule_in_another_sense_blame_nothing(log: str) -> None:

@@ -19,7 +19,7 @@ NOT_FOUND_IN_WORDS = r"(?:: (?:commande introuvable|(?:Befehl|Kommando) nicht ge
 
 ROWS: tuple[Signature, ...] = (
     Signature("S72", "sighup", ENDING,
-              r"Received 1 death signal|got signal: 1$|got signal: 1\b(?!\d)|Received Signals\.SIGHUP death signal|closing signal SIGHUP|Received SIGHUP|SIGHUP received|\bHangup\b *$|: line \d+: +\d+ Hangup {2,}|killed by signal: Hangup|signal SIGHUP\b|nohup: .{0,40}SIGHUP|[Cc]aught SIGHUP|(?:client_loop: send disconnect|packet_write_wait: )|^Connection to \S+ closed by remote host|^Timeout, server \S+ not responding"
+              r"Received 1 death signal|got signal: 1$|got signal: 1\b(?!\d)|Received Signals\.SIGHUP death signal|closing signal SIGHUP|Received SIGHUP|^Killed by signal 1\.?$|SIGHUP received|\bHangup\b *$|: line \d+: +\d+ Hangup {2,}|killed by signal: Hangup|signal SIGHUP\b|nohup: .{0,40}SIGHUP|[Cc]aught SIGHUP|(?:client_loop: send disconnect|packet_write_wait: )|^Connection to \S+ closed by remote host|^Timeout, server \S+ not responding"
               r"|Signals\.SIGHUP|SignalException: .{0,60}signal: 1$|" + ended_by_signal(1, "SIGHUP"),
               "the terminal or SSH session that held the launcher was closed", "start it with gpulaunch run, or in tmux or setsid; nohup does not hold where the launcher takes the signal itself, as torchrun and accelerate do", "run"),
     Signature("S71", "segfault", ENDING,
@@ -55,7 +55,7 @@ ROWS: tuple[Signature, ...] = (
               "the container could not be started: its image, a mount, or the program in it is not where the command says",
               "read the path in the message: an image goes before the program (apptainer exec IMAGE.sif PROGRAM), and mounts must exist on every host; with pyxis a squashfs image starts with / or ./", "known"),
     Signature("S70", "host-oom-killed", ENDING,
-              r"(?<!exiting via Signals\.)(?<!\d s, )\bSIGKILL\b(?!_| by OOM killer due to high)|\bKilled\s*$|: line \d+: +\d+ Killed\b|^Killed\b(?: +(?!(?!by )[a-z\d])|: 9|$)|zsh: killed|^\[\d+\] +[-+]? *\d+ +killed\b|(?:worker|pid\(?s?\)? ?[\d, ]+\)?).{0,40}killed by signal: Killed|已杀死|" + _KILLED + r"|A process in the process pool was terminated abruptly|BrokenProcessPool|Killed signal terminated program|Worker exited with code -9|" + ended_by_signal(9, "SIGKILL"),
+              r"(?<!exiting via Signals\.)(?<!\d s, )\bSIGKILL\b(?!_| by OOM killer due to high)|\bKilled\s*$|: line \d+: +\d+ Killed\b|^Killed\b(?! by signal (?!9\b))(?: +(?!(?!by )[a-z\d])|: 9|$)|zsh: killed|^\[\d+\] +[-+]? *\d+ +killed\b|(?:worker|pid\(?s?\)? ?[\d, ]+\)?).{0,40}killed by signal: Killed|已杀死|" + _KILLED + r"|A process in the process pool was terminated abruptly|BrokenProcessPool|Killed signal terminated program|Worker exited with code -9|" + ended_by_signal(9, "SIGKILL"),
               "a process was killed with SIGKILL: the kernel's OOM killer is the usual one, a scheduler or a person may be it",
               "sudo dmesg -T | grep -i -E 'killed process|oom'; then less host memory: workers, ranks, loading", "run"),
     Signature("S78", "terminated", ENDING,

@@ -48,7 +48,7 @@ ROWS: tuple[Signature, ...] = (
               " sha256; take an earlier checkpoint", "run"),
     Signature("S84", "bad-checkpoint", ROOT,
               r"no file named (?:model\.safetensors|pytorch_model|diffusion_pytorch|tf_model|flax_model|config\.json)|Error no file named|[Cc]an't find '\w+config\.json' at '|does not appear to have (?:a file named|files named) (?:config\.json|pytorch_model|model|\('?pytorch|\('?model)"
-              r"|(?:pytorch_model|model)\S*\.(?:bin|safetensors|index\.json)\S* .{0,40}(?:not found|does not exist|is missing)|model-\d{5}-of-\d{5}\.safetensors.{0,60}(?:No such|not found)|AssertionError: +assert len\(self\.ckpt_list\)|[Nn]o (?:valid )?checkpoint found in|\bAssertionError: metadata is None\b|Can't find a valid checkpoint at",
+              r"|(?:pytorch_model|model)\S*\.(?:bin|safetensors|index\.json)\S* .{0,40}(?:not found|does not exist|is missing)|model-\d{5}-of-\d{5}\.safetensors.{0,60}(?:No such|not found)|AssertionError: +assert len\(self\.ckpt_list\)|[Nn]o (?:valid )?checkpoint found in(?!.{0,300}\b(?:scratch|fresh|anew|beginning|(?i:starting))\b)|\bAssertionError: metadata is None\b|Can't find a valid checkpoint at(?!.{0,300}\b(?:scratch|fresh|anew|beginning|(?i:starting))\b)",
               "the model directory holds no weights, or the directory of a checkpoint does not exist on this host or lacks a part (.metadata)", "copy or download it again; take the checkpoint before it", "run"),
     Signature("S86", "bad-checkpoint", ROOT,
               r"Couldn't instantiate the backend tokenizer|did not match any variant of untagged enum|data did not match any variant"

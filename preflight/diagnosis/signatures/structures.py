@@ -140,7 +140,7 @@ PATTERNS: tuple[tuple[str, str], ...] = (
     ("S22", rf"\bCU(?:BLAS|DNN|FFT|SOLVER|SPARSE|RAND)_STATUS_(?!SUCCESS)[A-Z_]{{4,}}|\b{_LIBRARY} (?:runtime |API )?[Ee]rror\b|valid cuDNN algorithm|algorithms available in CuDNN|\[cudnn_frontend\] Error|cuDNN Frontend error|DNN library initialization failed|\b(?:NVJPEG|CUTENSOR|CUSPARSELT)_STATUS_(?!SUCCESS)\w+|\bCU_FILE_(?!SUCCESS)\w+"),
     ("S40", r"\bNVRM: Xid .{0,200}caused by previous Xid (?!" + any_xid(PROGRAM_XIDS) + r")\d+|\bNVRM: .{0,80}NV_ERR_RESET_REQUIRED|\bNVRM: .{0,80}(?:Heartbeat timed out|\bGSP Timeout)"),
     ("S40", r"\bamdgpu: (?:GPU reset begin|ring \w+ timeout)|\bAER: (?:Multiple )?Uncorrect(?:ed|able) \(Fatal\)"),
-    ("S93", r"\[Errno (?:27|61|125)\]|\b[Ff]ile size limit exceeded\b|\b(?:Lustre|ceph|libceph|GPFS|mmfsd?|beegfs|BeeGFS|CIFS|glusterfs)\b\S{0,40}: .{0,160}\b(?:lost|hung|failed|failure|timed out|not responding|disconnect\w*)\b|\bINFO: task \S{1,80}:\d+ blocked for more than"),
+    ("S93", r"\[Errno (?:27|61|125)\]|\b[Ff]ile size limit exceeded\b|\b(?:Lustre|ceph|libceph|GPFS|mmfsd?|beegfs|BeeGFS|CIFS|glusterfs)\b\S{0,40}: .{0,160}\b(?:lost|hung|failed|failure|timed out|not responding|disconnect\w*)\b|\bINFO: task \S{1,80}:\d+ blocked for more than|" + ended_by_signal(25, "SIGXFSZ")),
     ("S51", r"\[Errno 99\]"),
     ("S44", r"^(?:srun|salloc): (?:error|fatal): (?!.{0,160}(?:\btasks? \d|CANCELLED|[Tt]erminat|[Kk]illed|[Ee]xited|[Ee]xceeded|[Ss]ignal|x11|aborted|to complete$))|^slurmstepd: error: .{0,80}(?:[Uu]nable to|[Cc]ould not|[Ff]ailed to|[Cc]an't) (?!.{0,160}(?:MESSAGE_TASK_EXIT|x11|TMPDIR|spank))"),
     ("S67", r"\b(?:[Ii][Bb]|RDMA|[Vv]erbs) ?(?:[Ff]ailure|[Ee]rror): |\blibrdmacm: [Ff]atal: "),
