@@ -30,6 +30,7 @@ _ALSO_OF_OTHERS = {
         r"^gpulaunch: this log lacks what the rank printed last|PytorchStreamWriter failed writing|unexpected pos \d+ vs \d+|iostream error"
     ),
 }
+_TURNS = 10  # that a process made behind a failure before a scheduler ended the job
 _END = 6  # lines at a log's end in which an exit code is the run's
 
 
@@ -42,11 +43,13 @@ def doubt_causes(
     )
     ended_well |= any(map(course.outlived, course.failing[-1:]))
     outlived = _raised_before_others(found, raised)
+    stopped = any(course.ends_job(line.order) for line in course.failing[-1:])
     doubted = [
         _as_likely(each)
         if ended_well
         or each.first.order in outlived
         or course.outlived(each.first)
+        or (stopped and course.turned(each.first, _TURNS, len(course.lines), alike=True))
         or (course.was_done(each.first) and course.caught(each.first))
         or _says_too_little(each)
         else each

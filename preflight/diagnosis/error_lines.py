@@ -21,8 +21,9 @@ _BY_LEVEL = re.compile(
     r"|(?:^|[\]:>*] ?)(?:[\w./-]+ )?(?:[Ff]atal )?(?:[Ee]rror|[Ff]atal)(?: \d+)?(?:: |! )(?!\s*[-\d.]+\s*$)|^\W{0,4}(?:An )?[Ee]rror (?:in|while|when|at|occurred)\b|^(?:ERRO|FATA)\[\d{4}\] |^:1:\w+\.cpp +:\d+ *:"
 )
 # A program that says why it ends, whatever level it gives the line.
+_LACKING = r"\b(?:[Uu]nable to|[Ff]ailed|[Cc]annot|[Cc]ould not|[Nn]ot (?:found|available|set|installed|configured|specified|enough (?!time))|[Ii]nvalid|(?<!nothing )[Mm]issing|[Nn]o (?:\w+ )?(?:GPUs?|CUDA|devices?)|does not (?:exist|divide|match|fit))\b"
 _ENDS = re.compile(
-    r"\b(?:[Uu]nable to|[Ff]ailed|[Cc]annot|[Cc]ould not|[Nn]ot found|[Ii]nvalid|[Mm]issing)\b.{0,300}\b(?:[Ee]xiting|[Aa]borting|[Gg]iving up|[Qq]uitting)\b(?! (?:the )?(?:loop|epoch|early))"
+    rf"{_LACKING}.{{0,300}}\b(?:[Ee]xiting|[Aa]borting|[Gg]iving up|[Qq]uitting)\b(?! (?:the )?(?:loop|epoch|early))|\b(?:[Ee]xiting|[Aa]borting)(?::| because\b| as\b).{{0,300}}{_LACKING}"
 )
 # Levels of libraries that continue behind them.
 _BY_LIBRARY = re.compile(r"^\[?[EF]\d{2,4}[ :]|^\[[EFC] |: [EF] \S+\.(?:cc|cpp|cu):\d|NCCL WARN ")

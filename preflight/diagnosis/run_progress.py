@@ -153,7 +153,7 @@ class RunProgress:
 
     def outlived(self, line: Line, enough: int = _MOVES_ENOUGH) -> bool:
         """Whether the process of a line seems to have made steps behind it, and nothing shows that it failed after those."""
-        if self._ends_job(line.order) or (self.failing and self.failing[-1].order > line.order + _ECHOED):
+        if self.ends_job(line.order) or (self.failing and self.failing[-1].order > line.order + _ECHOED):
             return False
         return self.stepped(line, enough)
 
@@ -254,7 +254,8 @@ class RunProgress:
         orders = dict.fromkeys(order for line in lines for order in range(line.order, line.order + _BELOW))
         return "\n".join(self.lines[order].text for order in orders if order < len(self.lines))
 
-    def _ends_job(self, order: int) -> bool:
+    def ends_job(self, order: int) -> bool:
+        """Whether a line says that a scheduler ended the job, and none behind it that it was resumed."""
         return (
             0 <= order < len(self.lines)
             and _ENDS_JOB.search(self.lines[order].text) is not None
@@ -266,7 +267,7 @@ class RunProgress:
 
         One is enough behind the last of many lines of one format, if the run outlived the others.
         """
-        if after < 0 or self._ends_job(after):
+        if after < 0 or self.ends_job(after):
             return after < 0 and bisect_left(self._moves, before) >= _MOVES_ENOUGH
         rows = [*self._moves_beside(self.lines[after]), self._flushed(after)]
         made = sum(max(0, bisect_left(row, before) - bisect_right(row, after)) for row in rows)

@@ -47,6 +47,11 @@ _STAMPED = "2026-03-01 10:00:00,000 - trainer - "
         ("The command '/bin/sh -c python t.py' returned a non-zero code: 137\n", "host-oom-killed"),
         ("The command '/bin/sh -c python t.py' returned a non-zero code: 1\n", "unknown"),
         ("ERROR: No checkpoint found in /ckpt\n", "bad-checkpoint"),
+        # A script's own last words, without a level.
+        ("No GPU found, exiting\n", "unknown"),
+        ("reading the settings\nHF_TOKEN not set. Exiting.\n", "unknown"),
+        ("Not enough GPUs: 2 of 4. Aborting.\n", "unknown"),
+        ("Exiting because world size 3 does not divide batch 8\n", "unknown"),
         ("{'text': 'hello', 'label': 1}\n" + _STEPS + _OOM, "cuda-oom"),
         (_STEPS + "skipping batch 7: CUDA out of memory\n" + _OOM, "cuda-oom"),
     ],
@@ -69,6 +74,10 @@ def test_what_a_rule_takes_away_is_not_the_cause(log: str, verdict: str) -> None
         "On signal 15 received by rank 0 the ranks save together\n" + _STEPS,
         f"{_STEPS}Training finished\nKilled by signal 1.\n",  # ssh, as it leaves
         "step 1 loss 3.0\nCUDA out of memory with batch 64: halving batch to 32\n" + STEPS,
+        _STEPS + "No improvement for 5 epochs, exiting\n",
+        _STEPS + "Not enough time left for another epoch; exiting\n",
+        _STEPS + "Exiting: all 5 epochs done, nothing missing\n",
+        "No new data, nothing to do. Exiting.\n",
         "No checkpoint found in /ckpt, starting from scratch\n" + _STEPS,
         "Can't find a valid checkpoint at /ckpt. Starting fresh.\n" + _STEPS,
         "{'text': 'RuntimeError: CUDA out of memory. Tried to allocate 2 GiB', 'label': 1}\n" + _STEPS,
@@ -85,3 +94,14 @@ def test_torch_prints_the_same_of_a_file_size_limit_as_of_a_full_disk() -> None:
     found = diagnose(_HEAD + message).causes[0]
     assert (found.code, found.confidence, firm.confidence) == ("S76", "likely", "certain")
     assert "ulimit -f" in found.fix
+
+
+@pytest.mark.parametrize(("behind", "confidence"), [(0, "certain"), (40, "likely")])
+def test_what_a_thread_raised_long_before_a_job_was_cancelled_is_not_certain(
+    behind: int, confidence: str
+) -> None:
+    made = "".join(f"step {n} loss {3 - n / 100:.3f}\n" for n in range(20 + behind))
+    place = made.index("step 19 ")
+    raised = "Exception in thread Thread-5:\n" + _HEAD + "OSError: [Errno 28] No space left on device\n"
+    found = diagnose(made[:place] + raised + made[place:] + _CANCELLED)
+    assert {each.slug: each.confidence for each in found.causes}["disk-full"] == confidence
