@@ -32,7 +32,9 @@ _TRACEBACK = "Traceback (most recent call last)"
 _TYPE = re.compile(r"(?:exc|err|error|exception)[._]?(?:type|class|name|kind)")
 _MESSAGE = re.compile(r"(?:exc|err|error|exception)(?:[._]?(?:message|msg|value|info|text|str))?")
 _RAISED = re.compile(r"(?:\w+\.)*\w*(?:Error|Exception|Interrupt)\b")
-_CONTINUES = re.compile(r"(?i)\bre-?tr(?:y|ie)|\bskip|\bignor|\bfall(?:s|ing)? ?back|\bcontinu|\battempt \d")
+_CONTINUES = re.compile(
+    r"(?i)\bre-?tr(?:y|ie)|\bskip|\bdropp|\breplac|\binstead\b|\bignor|\bfall(?:s|ing)? ?back|\bcontinu|\battempt \d"
+)
 _HEADER = re.compile(r"[\w@ .\"-]+(?:[,\t;][\w@ .\"-]+)+$")
 _SAMPLE = 64
 _MOST_LEVELS = 2

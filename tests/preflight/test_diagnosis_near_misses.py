@@ -15,6 +15,7 @@ _SAMPLES = (
     f"=== completion 1 ===\nSegmentation fault\n{_RULE}\n=== completion 2 ===\nKeyError: 'x'\n{_RULE}\n"
 )
 _STEPS = "".join(f"step {n} loss {3 - n / 10:.2f}\n" for n in range(4))
+_RECORDS = "".join(f'{{"level": "info", "msg": "step {n}", "loss": {3 - n / 10:.1f}}}\n' for n in range(6))
 _STAMPED = "2026-03-01 10:00:00,000 - trainer - "
 
 
@@ -78,6 +79,7 @@ def test_what_a_rule_takes_away_is_not_the_cause(log: str, verdict: str) -> None
         _STEPS + "Not enough time left for another epoch; exiting\n",
         _STEPS + "Exiting: all 5 epochs done, nothing missing\n",
         "No new data, nothing to do. Exiting.\n",
+        _RECORDS + '{"level": "error", "msg": "sample dropped", "error": "OSError: cut"}\n' + _RECORDS,
         "No checkpoint found in /ckpt, starting from scratch\n" + _STEPS,
         "Can't find a valid checkpoint at /ckpt. Starting fresh.\n" + _STEPS,
         "{'text': 'RuntimeError: CUDA out of memory. Tried to allocate 2 GiB', 'label': 1}\n" + _STEPS,
@@ -105,3 +107,17 @@ def test_what_a_thread_raised_long_before_a_job_was_cancelled_is_not_certain(
     raised = "Exception in thread Thread-5:\n" + _HEAD + "OSError: [Errno 28] No space left on device\n"
     found = diagnose(made[:place] + raised + made[place:] + _CANCELLED)
     assert {each.slug: each.confidence for each in found.causes}["disk-full"] == confidence
+
+
+@pytest.mark.parametrize(
+    ("path", "code"),
+    [
+        ("/home/aim/ft/listen.py", "S50"),
+        ("/data/dash/listen.py", "S50"),
+        ("/opt/venv/lib/python3.11/site-packages/aim/ext/server.py", "S121"),
+        ("/usr/lib/python3.11/socketserver.py", "S121"),
+    ],
+)
+def test_a_port_is_of_another_server_where_its_package_asked_for_it(path: str, code: str) -> None:
+    frame = f'  File "{path}", line 3, in bind\n    self.socket.bind(address)\n'
+    assert diagnose(_HEAD + frame + "OSError: [Errno 98] Address already in use\n").causes[0].code == code
