@@ -18,6 +18,7 @@ from preflight.script.interpreter.values import (
     OneOf,
     Ref,
     Seq,
+    Unknown,
     Value,
     alternatives,
     join,
@@ -122,8 +123,9 @@ def _unpack(it: Interpreter, targets: list[ast.expr], value: Value) -> None:
             for target, item in zip(targets, items, strict=True):
                 assign(it, target.value if isinstance(target, ast.Starred) else target, item)
             return
+    part = it.library.element(it, value) if isinstance(value, (Element, Unknown)) else UNKNOWN
     for target in targets:
-        assign(it, target, it.library.element(it, value) if isinstance(value, Element) else UNKNOWN)
+        assign(it, target, part)
 
 
 def set_attribute(it: Interpreter, owner: Value, name: str, value: Value, node: ast.expr) -> None:

@@ -10,6 +10,7 @@ from preflight.script.interpreter.assignments import insert, put_back
 from preflight.script.interpreter.config_files import loaded
 from preflight.script.interpreter.events import Call
 from preflight.script.interpreter.interpreter import Interpreter
+from preflight.script.interpreter.rank_values import picked
 from preflight.script.interpreter.string_formats import formatted, joined
 from preflight.script.interpreter.values import NONE, UNKNOWN, Const, Map, Seq, Value, join, merged, of_pairs
 
@@ -156,7 +157,7 @@ def _map_method(it: Interpreter, owner: Map, name: str, seen: Call) -> Value:
                 places = {**owner.places, key.value: seen.place}
                 _rebind(it, seen, Map((*owner.items, (key.value, fallback)), owner.open, places))
             return join((fallback, UNKNOWN)) if owner.open else fallback
-        return join((*(value for _, value in owner.items), fallback, UNKNOWN))
+        return picked(key, (*(value for _, value in owner.items), fallback))
     if name == "update":
         given = of_pairs(seen.args[0]) if seen.args else Map(())
         both = merged(merged(owner, given), seen.named())

@@ -58,6 +58,11 @@ class ProgramReader(Interpreter):
                 self.contexts = [] if used is None or value.key in self.handed else [UNCALLED]
                 self._run_alone(value, frame)
         self.contexts = []
+        for value in [func for func in self.handed.values() if func.key not in self.called]:
+            info = self.functions.get(value.key)  # a step, written in a function, that an engine is given
+            lines = info.source.lines[info.node.lineno - 1 : info.node.end_lineno] if info else ()
+            if any(".backward(" in line for line in lines):
+                self._run_alone(value, value.frame)
 
     def _has_trained(self, source: Source) -> bool:
         """Whether a script without a guard has called what trains, by its name, and starts nothing else."""

@@ -1,7 +1,7 @@
 """What differs from rank to rank because the rank is in it: parts of data, seeds, paths."""
 
 import ast
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from preflight.script.interpreter.branch_conditions import OTHER_RANKS, RANK_0, asks_rank
 from preflight.script.interpreter.events import Call
@@ -97,6 +97,18 @@ def of_each(owner: OneOf, read: Callable[[Value], Value]) -> Value:
         for first in (True, False)
     )
     return of_ranks(join(ours), join(theirs), first=True) if ours and theirs else join(found.values())
+
+
+def picked(key: Value, items: Iterable[Value]) -> Value:
+    """Return what a key that is not known picks of a dict: another on each rank, by a key of the rank."""
+    values = tuple(items)
+    if (
+        isinstance(key, RankValue)
+        and len(set(values)) > 1
+        and all(isinstance(item, Const) for item in values)
+    ):
+        return RankValue()
+    return join((*values, OF_RANK if is_by_rank(key) else UNKNOWN))
 
 
 def asked(value: Value, answer: Callable[[Value], bool | None] = truth) -> Value:

@@ -119,6 +119,8 @@ def parameter_groups(it: Interpreter, optimizer: Ref) -> Value:
 
 
 def _optimizer_step(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
+    if isinstance(scaler := call.get("grad_scaler"), Ref):  # apex's optimizers take the scale out themselves
+        return _scaler_step(it, scaler, replace(call, args=(owner,)))
     if isinstance(owner, Ref):
         for closure in alternatives(call.get("closure", 0) or NONE):
             if isinstance(closure, Func):  # of LBFGS: it computes the loss
@@ -160,10 +162,9 @@ def _scaler_unscale(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
 
 
 def _scaler_step(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
-    for optimizer in alternatives(call.args[0]) if call.args else ():
-        if isinstance(owner, Ref):
-            it.emit(call.event("scaler step", owner.id, optimizer=optimizer))
-        if isinstance(owner, Ref) and isinstance(optimizer, Ref):
+    for optimizer in alternatives(call.args[0]) if call.args and isinstance(owner, Ref) else ():
+        it.emit(call.event("scaler step", heap_id(owner), optimizer=optimizer))
+        if isinstance(optimizer, Ref):
             it.change(optimizer.id, unscaled=FALSE)
             _note_step(it, optimizer)
     return NONE

@@ -26,7 +26,7 @@ from preflight.script.interpreter.values import (
 from preflight.script.libraries.casts import members
 from preflight.script.libraries.models import as_device
 from preflight.script.libraries.training_step import trainings
-from preflight.script.rules.certainty import is_of_one_process
+from preflight.script.rules.certainty import doubts_of, is_of_one_process
 from preflight.script.rules.own_names import assigned_name, name_of
 from preflight.script.rules.registry import Level, RuleHit, rule
 
@@ -35,6 +35,7 @@ _MADE = "device made "
 _NAMED_BY_DDP = "device named by ddp"
 _SEEN_GPUS = "visible devices"
 _OWN_GPU = "own gpu"  # a rank that sees one GPU only, chosen by its rank: to this rank it is GPU 0
+_ON_FIRST = "on the first gpu"  # what names no GPU, where no device was set
 _SPREAD = frozenset({"auto", "balanced", "balanced_low_0", "sequential"})
 
 
@@ -312,6 +313,10 @@ def process_group_without_a_device(it: Interpreter, event: ScriptEvent) -> Itera
             it.notes.setdefault("device set", []).append(event.place)
     elif event.name == "cuda":
         it.notes.setdefault("cuda used", []).append(event.place)
+        sure = TRUE in (event.values.get("literal"), event.values.get("alone")) and event.what != "work"
+        first = event.values.get("device") == Device("cuda") and not it.state.device_set
+        if sure and first and not doubts_of(it, event.place):
+            it.notes.setdefault(_ON_FIRST, []).append(event.place)
     elif event.name == "ddp" and _names_no_device(event.values.get("ids", NONE)):
         return
     elif event.name != "end":
@@ -320,15 +325,19 @@ def process_group_without_a_device(it: Interpreter, event: ScriptEvent) -> Itera
             it.notes.setdefault(_NAMED_BY_DDP, []).append(event.place)
     elif it.notes.get("process group") and it.notes.get("cuda used"):
         named = it.notes.get(_NAMED_BY_DDP, [])
-        placed = len(it.notes.get("device set", [])) > len(named) or it.notes.get("rank device")
+        by_rank = it.notes.get("rank device")
+        meets = it.notes.get(_ON_FIRST, [])[:1] if by_rank else []  # of what else names the rank's own GPU
+        placed = len(it.notes.get("device set", [])) > len(named) or (by_rank and not meets)
         level = _level(it) or Level.WARNING  # of ranks that the script starts
         if not placed and not it.notes.get(_OWN_GPU):
-            message = "no rank sets its device: all of them use the first GPU"
+            message = "no rank sets its device: all of them use the first GPU" + (" too" if meets else "")
             fix = f"torch.cuda.set_device({_local_rank(it)}) after this"
-            level = Level.WARNING if named else level  # DDP stops at a model that is not where it says
+            level = (
+                Level.WARNING if named or meets else level
+            )  # DDP stops at a model that is not where it says
             if it.sources.unread():
                 level, message = Level.WARNING, f"{message}, unless a module that could not be read does it"
-            yield RuleHit(it.notes["process group"][0], message, fix, level)
+            yield RuleHit(it.notes["process group"][0], message, fix, level, tuple(meets))
 
 
 def _names_no_device(ids: Value) -> bool:
