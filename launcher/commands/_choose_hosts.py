@@ -9,7 +9,7 @@ from launcher.commands._preflight_report import print_report
 from launcher.config.command_config import count_ranks
 from launcher.config.inventory import HostEntry
 from launcher.config.node_sets import fold_hosts
-from launcher.errors import GpusBusy, LaunchRefused
+from launcher.errors import GpulaunchError, GpusBusy, HostInterrupted, LaunchRefused
 from launcher.follow.phases import Stopwatch
 from launcher.host_checks.render_json import encode_preflight
 from launcher.host_checks.result import PreflightResult
@@ -46,7 +46,8 @@ def choose_hosts(
         raise _refusal(request, faults, busy, len(good)).with_document(encode_preflight(result))
     chosen = tuple(entry for entry in listed if entry in taken)
     names = [entry.name for entry in chosen]
-    for line in _reasons({host: why for host, why in faults.items() if host not in names}):
+    left_out = {host: why for host, why in faults.items() if host not in names}
+    for line in _reasons(left_out):
         screen.notify(f"left out: {line}")
     screen.notify(f"this launch takes {nodes} of {len(listed)} hosts: {fold_hosts(names)}")
     job = request.job
@@ -54,8 +55,23 @@ def choose_hosts(
         job, chosen = count_ranks(config.command, job, chosen)
     others = tuple(entry for entry in good if entry not in taken)
     request = replace(request, config=replace(config, job=job), job=job, entries=chosen)
-    request = replace(request, others=others, spares=(*others, *request.spares))
+    left_out = {**request.left_out, **left_out}
+    request = replace(request, others=others, spares=(*others, *request.spares), left_out=left_out)
     return request, replace(launch, entries=chosen, job=job)
+
+
+def leave_out(
+    listed: RunRequest, chosen: RunRequest, error: GpulaunchError, screen: Screen
+) -> RunRequest | None:
+    """Return the list without chosen hosts that failed before the start, None where no others do."""
+    bad = {entry.name for entry in chosen.entries} & set(error.hosts)
+    if not bad or len(chosen.others) < len(bad) or isinstance(error, HostInterrupted):
+        return None
+    screen.notify(f"left out: {one_line(error.message, _LONGEST_REASON)}")
+    left_out = {**listed.left_out, **dict.fromkeys(sorted(bad), error.message)}
+    return replace(
+        listed, entries=tuple(each for each in listed.entries if each.name not in bad), left_out=left_out
+    )
 
 
 def _only_busy(entry: HostEntry, result: PreflightResult) -> bool:

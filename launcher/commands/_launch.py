@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from launcher.commands._choose_hosts import choose_hosts
+from launcher.commands._choose_hosts import choose_hosts, leave_out
 from launcher.commands._host_access import ask_options
 from launcher.commands._interrupt_prompt import build_ctrl_c_prompt
 from launcher.commands._launch_checks import check_launch
@@ -20,7 +20,7 @@ from launcher.commands._preflight_report import print_report
 from launcher.config.inventory import HostEntry
 from launcher.config.run_config import RunConfig
 from launcher.error_codes import read_codes
-from launcher.errors import LaunchRefused
+from launcher.errors import GpulaunchError, LaunchRefused
 from launcher.follow.outcome import Outcome
 from launcher.follow.phases import Stopwatch, format_phases
 from launcher.host_checks.fact_cache import FactCache
@@ -120,17 +120,13 @@ def _launch_and_report(
     config = request.config
     before, began = Stopwatch(), time.monotonic()
     try:
-        request, launch = choose_hosts(request, launch, options, screen, before)
-        prepared, launch, left_out = _prepared_in_turn(request, launch, options, screen, before, queues)
+        request, prepared, launch = _choose_and_prepare(request, launch, options, screen, before, queues)
     except KeyboardInterrupt:
         screen.notify("no run was started")
         raise
     from launcher.report.end_report import print_outcome  # noqa: PLC0415 - most of it came while the hosts answered
     from launcher.report.outcome import encode_outcome  # noqa: PLC0415 - as above
 
-    spares = tuple(each for each in request.spares if each not in prepared.launch.entries)
-    request = replace(request, spares=spares)
-    launch = replace(launch, entries=prepared.launch.entries, job=prepared.launch.job)
     if options.dry_run:
         from launcher.commands._plan_output import show_plan  # noqa: PLC0415 - only for a dry run
 
@@ -153,8 +149,7 @@ def _launch_and_report(
     if options.wait is not None and _lost_the_gpus(outcome):
         screen.notify(f"{outcome.why}; this run waits again")
         queues.close()
-        left_s = max(0.0, options.wait - (time.monotonic() - began))
-        return _launch_and_report(request, launch, replace(options, wait=left_s), screen, queues)
+        return _launch_and_report(request, launch, _with_time_left(options, began), screen, queues)
     outcome = _with_stop_checkpoint(outcome, request.config, launch)
     note_end(outcome)
     print_outcome(outcome, screen)
@@ -163,12 +158,19 @@ def _launch_and_report(
         from launcher.commands._job_end import conclude_job  # noqa: PLC0415 - only in a job of Slurm
 
         code = conclude_job(
-            request, request.slurm_job, outcome, left_out, launch.follow.logs, screen.print_line
+            request, request.slurm_job, outcome, request.left_out, launch.follow.logs, screen.print_line
         )
-    document = {**encode_outcome(outcome), "exit_code": int(code)}
+    left_out_hosts = {"left_out_hosts": dict(request.left_out)}
+    document = {**encode_outcome(outcome), **left_out_hosts, "exit_code": int(code)}
     if options.as_json:
         echo_json(document)
     return code, document
+
+
+def _with_time_left(options: LaunchOptions, began: float) -> LaunchOptions:
+    if options.wait is None:
+        return options
+    return replace(options, wait=max(0.0, options.wait - (time.monotonic() - began)))
 
 
 def _resumed(request: RunRequest, prepared: CheckedLaunch, screen: Screen, *, verbose: bool) -> CheckedLaunch:
@@ -201,6 +203,33 @@ def _with_stop_checkpoint(outcome: Outcome, config: RunConfig, launch: LaunchReq
     outcome = replace(outcome, stop_checkpoint=found)
     LogStore(outcome.directory).store(OUTCOME, json.dumps(encode_outcome(outcome), indent=1) + "\n")
     return outcome
+
+
+def _choose_and_prepare(
+    listed: RunRequest,
+    launch: LaunchRequest,
+    options: LaunchOptions,
+    screen: Screen,
+    before: Stopwatch,
+    queues: ExitStack,
+) -> tuple[RunRequest, CheckedLaunch, LaunchRequest]:
+    """Take hosts of the list and prepare the launch on them; again where one fails meanwhile."""
+    began, now = time.monotonic(), options
+    while True:
+        request, taken = choose_hosts(listed, launch, now, screen, before)
+        try:
+            prepared, sent, left_out = _prepared_in_turn(request, taken, now, screen, before, queues)
+        except GpulaunchError as error:
+            rest = leave_out(listed, request, error, screen)
+            if rest is None:
+                raise
+            queues.close()
+            listed, launch = rest, replace(launch, entries=rest.entries)
+            now = _with_time_left(options, began)
+            continue
+        spares = tuple(each for each in request.spares if each not in prepared.launch.entries)
+        request = replace(request, spares=spares, left_out={**request.left_out, **left_out})
+        return request, prepared, replace(sent, entries=prepared.launch.entries, job=prepared.launch.job)
 
 
 def _prepared_in_turn(

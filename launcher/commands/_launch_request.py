@@ -1,7 +1,8 @@
 """What the options of `run` and `rehearse` ask for."""
 
 import shlex
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -85,6 +86,7 @@ class RunRequest:
     slurm_job: "Allocation | None" = None  # whose nodes `entries` are
     nodes: int = 0  # how many of `entries` the launch takes; 0: all
     others: tuple[HostEntry, ...] = ()  # good ones that it does not take; the first of `spares`
+    left_out: Mapping[str, str] = field(default_factory=dict)  # host that was to take part -> why it does not
 
 
 def parse_run_request(config: str | None, extra: tuple[str, ...], options: LaunchOptions) -> RunRequest:

@@ -25,6 +25,7 @@ def show_plan(prepared: CheckedLaunch, request: RunRequest, options: LaunchOptio
     secrets = options.show_secrets
     policy = None if spec is None else encode_restart_policy(spec, spares, show_secrets=secrets)
     document = {**encode_plan(plan, show_secrets=secrets), "restart": policy}
+    document["left_out_hosts"] = dict(request.left_out)
     if pasted is not None:
         document["command"] = encode_command(pasted, plan, show_secrets=secrets)
     if as_json and refusal is None:

@@ -93,6 +93,10 @@ def command(
         raise BadInput("--launch: only for a command: it chooses one of several commands of its text")
     access = open_host_access(options)
     entries = access.resolve(hosts or (run.hosts if run else ()) or (LOCALHOST,))
+    if run is not None and run.batch is None and not all(entry.is_local for entry in entries):
+        from launcher.sync.tree import resolve_root  # noqa: PLC0415 - only for hosts that get a tree
+
+        resolve_root(Path.cwd())  # which the launch would refuse
     found = _found(entries, list_interpreters(entries, access.open, width=access.width))
     rows = name_hosts(entries, found, from_home(access.inventory.identity_file))
     answer = Answer("gpulaunch.init/1", as_json=as_json)

@@ -1,6 +1,7 @@
 """gpulaunch logs: what the ranks of a run have printed."""
 
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 import click
@@ -9,6 +10,7 @@ from launcher.commands._answer import Answer, json_option
 from launcher.commands._option_rules import excludes
 from launcher.commands._param_types import host_option
 from launcher.commands._run_options import FoundRunOptions, open_named_run, run_argument, run_options
+from launcher.config.host_access_args import complete_commands
 from launcher.exit_codes import ExitCode
 from launcher.runs.access import RunAccess
 from launcher.runs.logs import LogSelection, parse_since, show_logs
@@ -59,9 +61,9 @@ def command(run: str, **given: Any) -> int:
     selection = LogSelection(
         rank=options.rank, host=options.host, since=_since(options), follow=options.follow
     )
-    _, found, to = open_named_run(run, options, waits=options.follow)
+    access, found, to = open_named_run(run, options, waits=options.follow)
     if options.as_json:
-        return _document(to, selection)
+        return _document(to, selection, access.inventory.access_words)
     disk_is_full = False
     if options.rank is not None and not sys.stdout.isatty():
         viewed = show_logs(to, selection, lambda _host, _log, data, _now: write_bytes(data))
@@ -90,21 +92,22 @@ def _since(options: LogsOptions) -> dict[str, float] | None:
     return parse_since(options.since) if options.since else None
 
 
-def _document(to: RunAccess, selection: LogSelection) -> int:
+def _document(to: RunAccess, selection: LogSelection, words: Sequence[str]) -> int:
     """Print every log as text in one document."""
     logs: dict[tuple[str, str], bytearray] = {}
 
     def keep(host: str, log: str, data: bytes, _now: float) -> None:
         logs.setdefault((host, log), bytearray()).extend(data)
 
-    lost = show_logs(to, selection, keep).lost
+    viewed = show_logs(to, selection, keep)
     answer = Answer("gpulaunch.logs/1", as_json=True)
     return answer.finish(
-        ExitCode.UNREACHABLE if lost else ExitCode.OK,
+        ExitCode.UNREACHABLE if viewed.lost else ExitCode.OK,
         run_id=to.plan.run_id,
         logs=[
             {"host": host, "log": log, "text": data.decode("utf-8", "replace")}
             for (host, log), data in sorted(logs.items())
         ],
-        unreachable=dict(lost),
+        unreachable=dict(viewed.lost),
+        unreachable_fixes={host: complete_commands(fix, words) for host, fix in viewed.fixes.items() if fix},
     )

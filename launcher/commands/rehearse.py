@@ -106,5 +106,5 @@ def command(config: str | None, extra: tuple[str, ...], steps: int, *, fit: bool
         screen.print_line(line)
     code = 0 if done.verdict.proven else done.outcome.exit_code or ExitCode.NEGATIVE
     if as_json:
-        echo_json({**document, "exit_code": int(code)})
+        echo_json({**document, "left_out_hosts": dict(what.left_out), "exit_code": int(code)})
     return code

@@ -81,6 +81,7 @@ class Disconnected:
 
     host: str
     why: str
+    fix: str = ""
 
 
 @dataclass(frozen=True, slots=True)

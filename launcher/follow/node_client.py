@@ -226,7 +226,7 @@ class NodeClient(threading.Thread):
                     if isinstance(error, _FINAL) and not self._running_there:
                         self._finish(HostLost(self.host, error.message))  # no patience lets us in
                         return
-                    self._put(Disconnected(self.host, error.message))
+                    self._put(Disconnected(self.host, error.message, error.fix))
                 if attempt and self._running_there and self._silent_s() < 1.0:
                     return  # it was back for a while: start the pauses anew
 

@@ -30,9 +30,10 @@ _SIZES = {"B": 1, "kB": 1000, "KB": 1000, "MB": 1000**2, "GB": 1000**3}
 
 @dataclass(frozen=True, slots=True)
 class LogsResult:
-    """The hosts that were lost and why, and how each node stood at the end, by its rank."""
+    """The hosts that were lost, why, and what to do; and how each node stood at the end, by its rank."""
 
     lost: Mapping[str, str]
+    fixes: Mapping[str, str]
     states: Mapping[int, Mapping[str, Any]]
 
 
@@ -138,6 +139,7 @@ def show_logs(to: RunAccess, selection: LogSelection, show: Sink) -> LogsResult:
         follower.start()
         followers.append(follower)
     lost: dict[str, str] = {}
+    fixes: dict[str, str] = {}
     states: dict[int, Mapping[str, Any]] = {}
     with capture_signals() as interrupts:
         while open_hosts and not interrupts.pop():
@@ -149,14 +151,14 @@ def show_logs(to: RunAccess, selection: LogSelection, show: Sink) -> LogsResult:
                 case HostLost(host=host, why=why):
                     lost[host] = why.removeprefix(f"{host}: ")
                     del open_hosts[host]
-                case Disconnected(host=host, why=why) if host not in lost and not selection.follow:
-                    lost[host] = why.removeprefix(f"{host}: ")
+                case Disconnected(host=host, why=why) as gone if host not in lost and not selection.follow:
+                    lost[host], fixes[host] = why.removeprefix(f"{host}: "), gone.fix
                     del open_hosts[host]
                 case _:
                     pass
     kept.give_to(show)
     leave_hosts(followers)
-    return LogsResult(lost, states)
+    return LogsResult(lost, fixes, states)
 
 
 def _next(events: "queue.Queue[RunEvent]") -> RunEvent | None:

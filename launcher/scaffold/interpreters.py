@@ -9,6 +9,7 @@ from launcher.onhost.find_interpreters import SEARCH_PATHS
 from launcher.remote import rpc
 from launcher.remote.connection_pool import OpenConnection
 from launcher.remote.fanout import fanout
+from launcher.terminal.slow_hosts import name_slow_hosts
 from launcher.text import one_line
 from launcher.transports.base import Connection
 from preflight.frozen import dataclass
@@ -84,7 +85,7 @@ def list_interpreters(
                     answer = _call(connection, _search(connection, failure), entry)
         return environments_in(answer, entry.name)
 
-    return fanout(one, entries, width=width)
+    return fanout(one, entries, width=width, on_slow=name_slow_hosts)
 
 
 def choose_interpreter(found: Sequence[PythonEnvironment]) -> PythonEnvironment | None:

@@ -49,6 +49,8 @@ def test_what_is_down_or_in_use_is_left_out_and_the_plan_is_that_of_the_others(c
     for plan in (taken, alone):
         assert plan.pop("run_id")
     assert [node["host"] for node in taken["nodes"]] == ["fine"]
+    assert set(taken["left_out_hosts"]) == {"gone", "busy"}
+    assert alone["left_out_hosts"] == {}
     for key in ("world_size", "main_address", "mixed_precision", "reasons", "changes"):
         assert taken[key] == alone[key]
 

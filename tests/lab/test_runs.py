@@ -75,6 +75,9 @@ def test_the_logs_of_all_nodes_are_read_followed_and_cut_by_time_rank_and_host(l
         assert code == 3, part
         assert f"[{first.name} r0] line 119" in part
         assert f"{second.name}: not read to the end: " in part
+        code, document = laptop.run("logs", laptop.run_id, "--json", *where)
+        assert code == 3, document
+        assert f'"unreachable_fixes": {{\n  "{second.name}": "' in document
         code, text = laptop.run("stop", laptop.run_id, *where)
         assert code == 3, text
         assert f"{second.name}: not stopped: " in text

@@ -1,21 +1,23 @@
 """A launch on N hosts of a longer list: whom it takes, whom it leaves out, and what it says of too few."""
 
 import io
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from launcher.cli import execute
-from launcher.commands import _choose_hosts, _launch_checks
+from launcher.commands import _choose_hosts, _launch, _launch_checks
 from launcher.commands._choose_hosts import choose_hosts
 from launcher.commands._host_access import HostAccess
 from launcher.commands._launch_request import RunRequest
 from launcher.config.command_config import count_ranks, settle_command
 from launcher.config.inventory import HostEntry, Inventory
 from launcher.config.run_config import build_command_config, build_config_from_script
-from launcher.errors import GpusBusy, LaunchRefused
+from launcher.errors import GpusBusy, LaunchRefused, SyncFailed
 from launcher.follow.phases import Stopwatch
+from launcher.launch.launch import CheckedLaunch
 from launcher.launch.request import LaunchRequest
 from launcher.remote.connection_pool import ConnectionPool
 from launcher.restart import host_set
@@ -168,6 +170,50 @@ def test_a_spare_of_the_list_takes_the_place_of_one_that_goes_bad_before_the_sta
     )
     assert (names(prepared.launch.entries), list(left_out)) == ("ac", ["b"])
     assert "b is left out: cannot connect to a" in said.getvalue()
+
+
+def test_another_host_takes_the_place_of_one_that_fails_before_the_start(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    asked: list[str] = []
+
+    def preflight(launch: LaunchRequest) -> Any:
+        asked.append(names(launch.entries))
+        return preflighted(launch.entries, job=JOB, unreachable=("a",) if "a" in asked[-1] else ())
+
+    def prepare(request: RunRequest, launch: LaunchRequest, *_: object) -> Any:
+        failing = {entry.name for entry in launch.entries} & set(dying)
+        if failing:
+            error = SyncFailed(f"{min(failing)}: no space left")
+            error.hosts = (min(failing),)
+            raise error
+        return CheckedLaunch(launch, preflight(launch), None), launch, {}
+
+    monkeypatch.setattr(_choose_hosts, "preflight_hosts", preflight)
+    monkeypatch.setattr(_launch, "_prepared_in_turn", prepare)
+    access = HostAccess(Inventory(), open_nothing, 1)
+    said = io.StringIO()
+
+    def taken() -> RunRequest:
+        request = RunRequest(build_config_from_script("train.py"), JOB, LIST, access, (), None, 2)
+        launch = LaunchRequest(LIST, JOB, ConnectionPool(open_nothing))
+        screen = screen_on(said, plain=True, all_ranks=False)
+        with ExitStack() as queues:
+            chosen, prepared, _ = _launch._choose_and_prepare(
+                request, launch, run_options(wait=None), screen, Stopwatch(), queues
+            )
+        assert prepared.launch.entries == chosen.entries
+        return chosen
+
+    dying = ["b"]
+    found = taken()
+    assert names(found.entries) == "cd"
+    assert dict(found.left_out) == {"a": "cannot be used: no answer", "b": "b: no space left"}
+    assert "left out: b: no space left" in said.getvalue()
+    dying = ["b", "c"]  # of two good ones that are left one is not enough
+    with pytest.raises(SyncFailed):
+        taken()
 
 
 @pytest.mark.parametrize(

@@ -307,7 +307,7 @@ def test_what_hosts_tell_of_runs_steers_nothing(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr(_remove, "remove_run", lambda *_: [*errors().values()])
     monkeypatch.setattr(stop, "stop_run", lambda *_, **__: [ended, ConnectionLost("b", HOSTILE)])
     monkeypatch.setattr(fetch, "fetch_host", lambda *_, **__: FetchResult(1, 1, [HOSTILE]))
-    monkeypatch.setattr(logs, "show_logs", lambda *_: LogsResult({f"a{HOSTILE}": HOSTILE}, {}))
+    monkeypatch.setattr(logs, "show_logs", lambda *_: LogsResult({f"a{HOSTILE}": HOSTILE}, {}, {}))
     for argv in (("ps", "-a"), ("rm", "r1", "-y"), ("stop", "r1"), ("fetch", "r1"), ("logs", "r1"),
                  ("prune", "-y", "--older-than", "1s")):  # fmt: skip
         assert_safe(on_terminal(monkeypatch, *argv))
