@@ -257,7 +257,8 @@ def summary(facts: HostFacts) -> str:
         names = [g.name if not isinstance(g.name, Missing) else "unknown GPU" for g in facts.known_gpus]
         parts.append(count_alike(names))
     else:
-        parts.append("no GPU")
+        is_known = not isinstance(facts.gpus, Missing) or facts.gpus.code in ("no-devices", "no-library")
+        parts.append("no GPU" if is_known else "GPUs not read")
     if not isinstance(facts.driver, Missing):
         parts.append(f"driver {facts.driver.version}")
     if not isinstance(facts.python, Missing):

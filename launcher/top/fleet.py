@@ -127,7 +127,7 @@ def view_host(state: HostState, now: float) -> HostView:
     """Return one host as it is to be shown."""
     age_s = now - state.heard_at if state.heard_at else None
     phase: HostPhase = state.phase
-    if phase == "live" and age_s is not None and age_s > STALE_S:
+    if phase == "live" and state.is_followed and age_s is not None and age_s > STALE_S:
         phase = "silent"
     retry_s = max(0.0, state.retry_at - now) if phase == "lost" and state.retry_at else None
     fix = state.error.fix if phase == "lost" and state.error is not None else ""

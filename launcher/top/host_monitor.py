@@ -66,6 +66,7 @@ class HostState:
     heard_at: float = 0.0
     error: GpulaunchError | None = None
     retry_at: float = 0.0
+    is_followed: bool = True  # False: it was asked once, and its silence since says nothing
 
 
 class HostMonitor:
@@ -109,6 +110,7 @@ class HostMonitor:
 
     def collect_once(self) -> None:
         """Connect, inspect and close. An error is in the state."""
+        self.state = replace(self.state, is_followed=False)
         try:
             with self._opener(self.state.entry) as connection:
                 self._inspect(connection)

@@ -22,7 +22,7 @@ from launcher.host_checks.evaluation import evaluate_facts
 from launcher.host_checks.merged_findings import merge_findings
 from launcher.host_checks.preflight_options import PreflightOptions
 from launcher.host_checks.render_json import encode_preflight, verdict
-from launcher.host_checks.render_text import group_findings, render_finding_list, render_report
+from launcher.host_checks.render_text import group_findings, render_finding_list, render_report, summary
 from launcher.host_checks.result import LaunchPreview, PreflightResult
 from launcher.remote.agent import GatherResult
 from launcher.terminal.cell_width import paint_line
@@ -31,7 +31,7 @@ from launcher.transports.ssh.dial import dial
 from preflight.checks.finding import Finding, Severity
 from preflight.checks.runner import check_host
 from preflight.facts.host import HostFacts, PathFacts, Reach
-from preflight.facts.missing import Missing
+from preflight.facts.missing import Missing, MissingCode
 from preflight.job import Expect, Job
 from tests.preflight.golden_cases import host
 from tests.preflight.scenes import Scene
@@ -60,6 +60,13 @@ def test_equal_hosts_that_are_well_are_one_line() -> None:
     lines = text(result_of({f"l40s-{i:02}": {} for i in range(1, 8)})).splitlines()
     assert lines[0].startswith("OK        l40s-[01-07]: 2x NVIDIA L40S, driver 595.80, torch 2.13.0+cu130")
     assert lines[-1] == "7 hosts: ok"
+
+
+@pytest.mark.parametrize(
+    ("code", "said"), [("timeout", "GPUs not read"), ("no-devices", "no GPU"), ("no-library", "no GPU")]
+)
+def test_gpus_that_cannot_be_read_are_not_absent(code: MissingCode, said: str) -> None:
+    assert summary(replace(host(), gpus=Missing("why", code))).startswith(said)
 
 
 def test_hosts_with_an_ssh_command_each_are_one_finding_with_the_command_of_the_first() -> None:

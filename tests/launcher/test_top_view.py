@@ -120,6 +120,8 @@ def test_a_host_without_answers_is_not_the_present() -> None:
     silent = view_host(state(with_uuids(scene().facts())), 113.0)
     assert (silent.phase, silent.idle, silent.age_s) == ("silent", False, 13.0)
     error = ConnectionTimedOut("a", "no answer on port 22", "Is it up?")
+    asked_once = view_host(state(with_uuids(scene().facts()), is_followed=False), 113.0)  # of a slower host
+    assert (asked_once.phase, asked_once.current, asked_once.age_s) == ("live", True, 13.0)
     lost = view_host(state(None, phase="lost", error=error, retry_at=117.0, heard_at=0.0), 113.0)
     assert (lost.phase, lost.note, lost.fix, lost.retry_s) == (
         "lost",
