@@ -71,7 +71,7 @@ def call(it: Interpreter, node: ast.Call) -> Value:
         if method.attr == "backward" and isinstance(func, Unknown) and scales(node):
             if scales_loss(node):
                 it.state.scaled = True
-                it.notes.setdefault("scaler", []).append(seen.place)
+                it.note("scaler", seen.place)
             return NONE
         if isinstance(func, ExternalName) and func.name.startswith("value."):
             return choices.call_builtin_method(it, method.value, func.name.removeprefix("value."), seen)
@@ -146,7 +146,7 @@ def taint(it: Interpreter, seen: "Call") -> None:
                 it.change(ref.id, touched=TRUE)
                 contexts.note_autocast(it, ref)  # ExitStack.enter_context
             if ref.shared:
-                it.notes.setdefault(THROUGH, []).append(seen.place)
+                it.note(THROUGH, seen.place)
 
 
 def refs_in(value: Value) -> Iterator[Ref]:

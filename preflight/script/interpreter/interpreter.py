@@ -151,7 +151,7 @@ class Interpreter:
         self.open_branches = set[tuple[str, int, int]]()  # lines of branches that other paths go past
         self.starred: dict[str, None] = {}  # libraries of which all names are imported
         self.closed: dict[str, None] = {}  # attributes that are off and left a branch out
-        # notes: what rules remember of what came before; held_back: findings on which they decide at the end
+        # notes: see `note`; held_back: findings on which rules decide at the end
         self.notes, self.held_back = dict[str, list[CodeLocation]](), dict[str, list[Any]]()
         self.requested: dict[CodeLocation, Value] = {}  # precision by Accelerator or TrainingArguments
         self.autocasts: dict[CodeLocation, str] = {}  # dtypes of the script's own autocasts around training
@@ -174,6 +174,10 @@ class Interpreter:
         self._source: Source | None = None
 
     # --- reading -----------------------------------------------------------------------
+
+    def note(self, name: str, *places: CodeLocation) -> None:
+        """Remember places for rules that judge what comes later."""
+        self.notes.setdefault(name, []).extend(places)
 
     def is_named(self, node: ast.AST) -> bool:
         """Whether an expression is what an assignment gives a name to, on one of its paths."""

@@ -150,9 +150,9 @@ def given_by(it: Interpreter, func: Value, call: Call, result: Value) -> Value:
     by_rank = any(map(is_by_rank, call.args)) or not _OF_DEVICES.issuperset(named_words)
     seeded = by_rank and ("seed" in name or name in _GENERATORS or "seed" in named_words)
     if seeded or ("device_specific" in call.kwargs and call.kwargs["device_specific"] == TRUE):
-        it.notes.setdefault(SEEDED, []).append(call.place)
+        it.note(SEEDED, call.place)
     elif "seed" in name:
-        it.notes.setdefault(SEEDED_ALIKE, []).append(call.place)
+        it.note(SEEDED_ALIKE, call.place)
     if (name in RANKS or name in _FIRSTS) and it.target.world > 1:
         return RankValue(first=True if name in _FIRSTS else None)
     return OF_RANK if is_by_rank(func) or (by_rank and name not in _MOVES) else result
@@ -178,7 +178,7 @@ def note_choice(it: Interpreter, node: ast.Compare | ast.BinOp, left: Value, rig
     else:
         chosen = _is_remainder(node) and isinstance(node.left, ast.BinOp) and is_by_rank(left)
     if chosen:
-        it.notes.setdefault(PARTED, []).append(it.place(node))
+        it.note(PARTED, it.place(node))
 
 
 def forget_choice(it: Interpreter, before: int, body: list[ast.stmt]) -> None:

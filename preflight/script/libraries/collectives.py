@@ -119,11 +119,11 @@ def note_forward(it: Interpreter, model: Ref | Element, call: Call) -> None:
     if (shared or wrapped) and {"no_grad", RANK_0}.isdisjoint(it.contexts):
         synced = f"{NO_SYNC} {heap_id(model)}" not in it.contexts
         name = (THROUGH if synced else UNSYNCED) if shared else AROUND
-        it.notes.setdefault(name, []).append(call.place)
+        it.note(name, call.place)
     if thing.get("forward_of_all") == TRUE:
         emit_collective(it, call, "forward")
     elif thing.get("wrapped") == TRUE and not shared and RANK_0 in it.contexts:
-        it.notes.setdefault(FORWARD_OF_ONE, []).append(call.place)
+        it.note(FORWARD_OF_ONE, call.place)
     elif thing.get("buffers_of_all") == TRUE and shared:
         it.emit(call.event("buffers", heap_id(model)))
 

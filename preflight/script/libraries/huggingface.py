@@ -60,7 +60,7 @@ def _partial_state(it: Interpreter, _ref: Ref, _name: str, _call: Call) -> None:
 
 def prepare(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
     """accelerator.prepare(model, optimizer), fabric.setup(...): the same objects, wrapped."""
-    it.notes.setdefault("prepared", []).extend(it.place(argument) for argument in call.node.args)
+    it.note("prepared", *map(it.place, call.node.args))
     if isinstance(owner, Ref):
         it.change(owner.id, prepares=TRUE)
         it.state.wrapped = it.state.wrapped or (not call.open and _prepares_model(it, call))

@@ -33,7 +33,7 @@ def autocast_beside_the_launch(it: Interpreter, event: ScriptEvent) -> Iterator[
     Source: accelerate/accelerator.py, prepare_model and autocast.
     """
     if event.name in ("accelerator", "lightning", "arguments"):
-        it.notes.setdefault(f"decides in {event.name}", []).append(event.place)
+        it.note(f"decides in {event.name}", event.place)
         thing = it.thing(event.ref)
         if thing is not None:
             name = "requested" if event.name == "arguments" else "mixed_precision"

@@ -74,12 +74,12 @@ def rank_0_alone_in_a_collective(it: Interpreter, event: ScriptEvent) -> Iterato
         return
     # A branch of the others in a function that rank 0 alone calls now: others come to it from elsewhere.
     if OTHER_RANKS in it.contexts or (BY_RANK in it.contexts and RANK_0 not in it.contexts):
-        it.notes.setdefault(OTHERS, []).append(event.place)
-        it.notes.setdefault(f"{OTHERS} {_function(it)}", []).append(event.place)
+        it.note(OTHERS, event.place)
+        it.note(f"{OTHERS} {_function(it)}", event.place)
         alone = OTHER_RANKS in it.contexts and event.name == "collective"
         level = doubted(it, RuleHit(event.place, "", "", Level.WARNING), "R404").level
         name = f"{_LEFT}{level.value} {event.what}()" if alone else _PARTED
-        it.notes.setdefault(name, []).append(event.place)
+        it.note(name, event.place)
     elif RANK_0 in it.contexts:
         is_sure = it.target.processes and event.name != "buffers" and event.what not in _OF_ZERO_3
         is_sure = is_sure and not any(map(_asks_setting, it.tests))
@@ -90,10 +90,10 @@ def rank_0_alone_in_a_collective(it: Interpreter, event: ScriptEvent) -> Iterato
         inner = what == "forward()" and it.function and getattr(it.function.node, "name", "") == "forward"
         if inner and any(name.startswith(_ALONE) and name.endswith(f" {what}") for name in it.notes):
             return  # of a layer inside the model whose forward it reports
-        it.notes.setdefault(f"{_ALONE}{hit.level.value} {what}", []).append(event.place)
-        it.notes.setdefault(f"{_IN}{_function(it)}", []).append(event.place)
+        it.note(f"{_ALONE}{hit.level.value} {what}", event.place)
+        it.note(f"{_IN}{_function(it)}", event.place)
         if it.guard is not None:
-            it.notes.setdefault(f"guard of {event.place}", []).append(it.guard)
+            it.note(f"guard of {event.place}", it.guard)
     elif BY_RANK not in it.contexts:
         _note_met(it, event)
 
@@ -103,7 +103,7 @@ def _note_met(it: Interpreter, event: ScriptEvent) -> None:
     for loop in it.loops:
         has_left = f"{_LEAVES}{_named(loop)}" in it.notes and FINALLY not in it.contexts[loop.depth :]
         if has_left or not loop.number:
-            it.notes.setdefault(f"{_MET}{_named(loop)}", []).append(event.place)
+            it.note(f"{_MET}{_named(loop)}", event.place)
 
 
 def _note_left(it: Interpreter, event: ScriptEvent) -> None:
@@ -118,12 +118,12 @@ def _note_left(it: Interpreter, event: ScriptEvent) -> None:
         return
     if alone:
         for asked in (asked for test in tests for asked in _parts(test)):
-            it.notes.setdefault(f"{_ASKED}{name} {asked}", []).append(event.place)
+            it.note(f"{_ASKED}{name} {asked}", event.place)
     elif OF_RANKS.isdisjoint(inside):
         together = any if isinstance(tests[-1], ast.BoolOp) and isinstance(tests[-1].op, ast.Or) else all
         if not together(f"{_ASKED}{name} {asked}" in it.notes for asked in _parts(tests[-1])):
             return
-    it.notes.setdefault(f"{_LEAVES if alone else _LEAVE}{name}", []).append(event.place)
+    it.note(f"{_LEAVES if alone else _LEAVE}{name}", event.place)
 
 
 def _parts(test: ast.expr) -> list[str]:
@@ -190,7 +190,7 @@ def _is_made_once(it: Interpreter, place: CodeLocation) -> bool:
     `if _GROUP is None: _GROUP = new_group(...)`: groups are made once, and rank 0 then has it already.
     """
     if RANK_0 not in it.contexts:
-        it.notes.setdefault(_GROUPS, []).append(place)
+        it.note(_GROUPS, place)
         return False
     inner = it.contexts[len(it.contexts) - it.contexts[::-1].index(RANK_0) :]
     return MAYBE in inner and place in it.notes.get(_GROUPS, ())

@@ -229,7 +229,7 @@ def same_order_in_every_epoch(it: Interpreter, event: ScriptEvent) -> Iterator[R
         owner = sampler.place if sampler is not None else None
         if sampler is not None and (event.what or sampler.get("reshuffles") == FALSE):
             owner = event.place  # what is made at one place may shuffle for training alone
-            it.notes.setdefault(f"{_ALIKE} by {event.what}{sampler.place}", []).append(event.place)
+            it.note(f"{_ALIKE} by {event.what}{sampler.place}", event.place)
         note_call(it, "set_epoch", owner, event.place)
     elif event.name == "end":
         yield from _shuffled_alike(it)

@@ -76,7 +76,7 @@ def one_file_of_every_rank(it: Interpreter, event: ScriptEvent) -> Iterator[Rule
     elif event.name != "end":
         by_launch = event.name != "train" or (it.target.processes or 1) > 1
         if by_launch and it.contexts.count(SPAWNED) + it.contexts.count(UNCALLED) == 0:
-            it.notes.setdefault(JOINED, []).append(event.place)
+            it.note(JOINED, event.place)
     elif it.notes.get(JOINED):
         yield from it.held_back.get("R405", ())
 
@@ -87,7 +87,7 @@ def _of_all(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
         return
     if not OF_SOME.isdisjoint(it.contexts):
         if event.what == "download":
-            it.notes.setdefault(_FETCHED, []).append(event.place)
+            it.note(_FETCHED, event.place)
         return
     if it.target.processes is None and it.target.spawns and SPAWNED not in it.contexts:
         return  # of the process that starts the ranks

@@ -48,7 +48,7 @@ def autocast_fp16_without_a_scaler(it: Interpreter, event: ScriptEvent) -> Itera
         on = event.values.get("enabled") == TRUE and event.what == "cuda" and it.target.capability is not None
         trains = "no_grad" not in it.contexts and not in_validation(it) and not _probes(it)
         if half and on and trains:
-            it.notes.setdefault("autocast fp16", []).append(event.place)
+            it.note("autocast fp16", event.place)
         return
     if not it.notes.get("autocast fp16"):
         return
@@ -84,17 +84,17 @@ def two_scalers(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
     Source: accelerate/accelerator.py.
     """
     if event.name == "sharded":
-        it.notes.setdefault("sharded", []).append(event.place)
+        it.note("sharded", event.place)
     elif event.name == "accelerator":
-        it.notes.setdefault("accelerator", []).append(event.place)
+        it.note("accelerator", event.place)
         words = {text_of(item) for item in alternatives(event.values.get("effective", NONE))}
         if words == {"fp16"}:
-            it.notes.setdefault("accelerator fp16", []).append(event.place)
+            it.note("accelerator fp16", event.place)
         elif not words <= {"no", "bf16", "fp8"}:
-            it.notes.setdefault("accelerator maybe fp16", []).append(event.place)
+            it.note("accelerator maybe fp16", event.place)
     elif event.name == "scaler":
         if event.values.get("enabled") != FALSE:
-            it.notes.setdefault("scaler", []).append(event.place)
+            it.note("scaler", event.place)
     elif event.name == "scaled" and "training" in it.contexts:
         yield from _within_a_trainer(it, event)
     elif it.notes.get("accelerator fp16") or (

@@ -11,8 +11,8 @@ UNSEEN = CodeLocation("", 0)  # the owner of a call that is not known
 
 def note_call(it: Interpreter, method: str, owner: CodeLocation | None, place: CodeLocation) -> None:
     """Note a call of a method of what is made at a place, None where that is not known."""
-    it.notes.setdefault(f"owner of {method}", []).append(owner or UNSEEN)
-    it.notes.setdefault(f"call of {method}", []).append(place)
+    it.note(f"owner of {method}", owner or UNSEEN)
+    it.note(f"call of {method}", place)
 
 
 def calls_by_owner(it: Interpreter, method: str) -> list[tuple[CodeLocation, CodeLocation]]:

@@ -44,11 +44,11 @@ def ranks_that_train_apart(it: Interpreter, event: ScriptEvent) -> Iterator[Rule
     if event.name in ("schedule", "end"):
         yield from _learning_at_unlike_rates(it, event)
     elif event.name == "process group":
-        it.notes.setdefault("group of ranks", []).append(event.place)
+        it.note("group of ranks", event.place)
     elif event.name == "ddp":
-        it.notes.setdefault(_UNSEEN, []).extend([] if event.ref else [event.place])
+        it.note(_UNSEEN, *([] if event.ref else [event.place]))
     elif not _is_of_a_learner(it):
-        it.notes.setdefault("steps of ranks", []).append(event.place)
+        it.note("steps of ranks", event.place)
         _note_apart(it, event)
     groups, steps = it.notes.get("group of ranks"), it.notes.get("steps of ranks")
     if event.name != "end" or not groups or not steps:
@@ -90,7 +90,8 @@ def _learning_at_unlike_rates(it: Interpreter, event: ScriptEvent) -> Iterator[R
     if event.name == "schedule":
         name = _SCHEDULED if RANK_0 not in it.contexts or OTHER_RANKS in it.contexts else _BY_RANK_0
         prepared = isinstance(it.attr(event.values["optimizer"], "accelerator"), Ref)
-        it.notes.setdefault(name, []).extend([event.place] if prepared or is_shared(it, event) else ())
+        if prepared or is_shared(it, event):
+            it.note(name, event.place)
         return
     alone = () if it.notes.get(_SCHEDULED) else it.notes.get(_BY_RANK_0, ())[:1]
     if alone and not _names(it, _SETS_RATE):
@@ -133,7 +134,7 @@ def _note_apart(it: Interpreter, event: ScriptEvent) -> None:
             weighs = any(_WEIGHS.match(text_of(part.get("__name__")) or "") for part in parts)
             apart = weighs and known.isdisjoint(held) and not of_turn
             if apart and not any(_is_of_its_own(it, part) for part in parts):
-                it.notes.setdefault(_APART, []).extend((event.place, things[model.id].place))
+                it.note(_APART, event.place, things[model.id].place)
 
 
 def _held_by(it: Interpreter, models: list[int]) -> set[int]:
@@ -203,15 +204,15 @@ def marked_ready_twice(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]
     """
     if event.name == "ddp" and event.call is not None and _finds_unused(it, event.call):
         place = event.call.at("find_unused_parameters")
-        it.notes.setdefault("finds unused", []).append(place)
+        it.note("finds unused", place)
         model = it.thing(event.ref)
         yield from _twice(it, place, model, "checkpointing") if model is not None else ()
     elif event.name == "ddp":
-        it.notes.setdefault("finds none", []).append(event.place)
+        it.note("finds none", event.place)
     elif event.name == "checkpoint" and event.call is not None and MAYBE not in it.contexts:
         given = event.call.get("use_reentrant") or (UNKNOWN if event.call.open else TRUE)
         if given == TRUE and "no_grad" not in it.contexts:
-            it.notes.setdefault("reenters", []).append(event.call.at("use_reentrant"))
+            it.note("reenters", event.call.at("use_reentrant"))
     elif event.name == "arguments":
         args = it.thing(event.ref)
         words = ("ddp_find_unused_parameters", "gradient_checkpointing")

@@ -74,7 +74,7 @@ def one_gpu_for_all_ranks(it: Interpreter, event: ScriptEvent) -> Iterator[RuleH
     """
     device = event.values.get("device")
     if isinstance(device, Device) and device.of_rank:
-        it.notes.setdefault("rank device", []).append(event.place)
+        it.note("rank device", event.place)
     level, fixed = _level(it), _fixed(device)
     if event.name == "end":
         yield from _never_replaced(it, level or Level.WARNING)
@@ -86,8 +86,8 @@ def one_gpu_for_all_ranks(it: Interpreter, event: ScriptEvent) -> Iterator[RuleH
         and (it.is_named(event.call.node) or event.call.node is it.passed_value)
     ):  # judged where it is used: until then a device of the rank may replace it
         if fixed is not None:
-            it.notes.setdefault(f"{_MADE}{fixed.index}", []).append(fixed.place or event.place)
-            it.notes.setdefault(f"site {fixed.place or event.place}", []).append(event.place)
+            it.note(f"{_MADE}{fixed.index}", fixed.place or event.place)
+            it.note(f"site {fixed.place or event.place}", event.place)
         return
     if event.name == "cuda" and TRUE not in (event.values.get("literal"), event.values.get("alone")):
         return
@@ -186,9 +186,9 @@ def visible_devices_set_by_the_script(it: Interpreter, event: ScriptEvent) -> It
     value = event.values.get("value")
     if event.what != "CUDA_VISIBLE_DEVICES":
         return
-    it.notes.setdefault(_SEEN_GPUS, []).append(event.place)
+    it.note(_SEEN_GPUS, event.place)
     if is_by_rank(value):
-        it.notes.setdefault(_OWN_GPU, []).append(event.place)
+        it.note(_OWN_GPU, event.place)
         return
     level = _level(it)
     if level is not None and isinstance(value, Const) and value.value not in ("", "-1"):
@@ -308,21 +308,21 @@ def process_group_without_a_device(it: Interpreter, event: ScriptEvent) -> Itera
     """
     if event.name == "process group":
         if event.what in ("nccl", "") and UNCALLED not in it.contexts and _level(it) is not None:
-            it.notes.setdefault("process group", []).append(event.place)
+            it.note("process group", event.place)
         if it.state.device_set:
-            it.notes.setdefault("device set", []).append(event.place)
+            it.note("device set", event.place)
     elif event.name == "cuda":
-        it.notes.setdefault("cuda used", []).append(event.place)
+        it.note("cuda used", event.place)
         sure = TRUE in (event.values.get("literal"), event.values.get("alone")) and event.what != "work"
         first = event.values.get("device") == Device("cuda") and not it.state.device_set
         if sure and first and not doubts_of(it, event.place):
-            it.notes.setdefault(_ON_FIRST, []).append(event.place)
+            it.note(_ON_FIRST, event.place)
     elif event.name == "ddp" and _names_no_device(event.values.get("ids", NONE)):
         return
     elif event.name != "end":
-        it.notes.setdefault("device set", []).append(event.place)
+        it.note("device set", event.place)
         if event.name == "ddp" and is_by_rank(event.values.get("ids")) and not it.notes.get(_SEEN_GPUS):
-            it.notes.setdefault(_NAMED_BY_DDP, []).append(event.place)
+            it.note(_NAMED_BY_DDP, event.place)
     elif it.notes.get("process group") and it.notes.get("cuda used"):
         named = it.notes.get(_NAMED_BY_DDP, [])
         by_rank = it.notes.get("rank device")

@@ -387,10 +387,10 @@ def parameter_data_replaced(it: Interpreter, event: ScriptEvent) -> Iterator[Rul
     ):
         return
     if dtype in (Dtype("float32"), Const("float32")):
-        it.notes.setdefault("steps in float32", []).append(event.place)
+        it.note("steps in float32", event.place)
     if event.what in ("parameter.data", "grad.data", "parameter.grad", "parameter.grad_dtype"):
         sure = thing.get("stepped", FALSE) != FALSE and UNCALLED not in it.contexts
         level = (
             Level.ERROR if sure else Level.WARNING
         )  # reported at the end: float32 may come back for a step
-        it.notes.setdefault(f"data cast {level.value}", []).append(event.place)
+        it.note(f"data cast {level.value}", event.place)

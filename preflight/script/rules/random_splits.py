@@ -31,11 +31,11 @@ def split_of_each_rank(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]
     Source: torch.utils.data.random_split; two processes of torch 2.13 have unlike seeds.
     """
     if event.name == "train":
-        it.notes.setdefault(_TRAINED, []).append(event.place)
+        it.note(_TRAINED, event.place)
     elif event.name != "end" and OF_SOME.isdisjoint(it.contexts) and UNCALLED not in it.contexts:
-        it.notes.setdefault(_OF_STARTED if SPAWNED in it.contexts else _SPLITS, []).append(event.place)
+        it.note(_OF_STARTED if SPAWNED in it.contexts else _SPLITS, event.place)
         if it.notes.get(SEEDED):
-            it.notes.setdefault(_APART, []).append(event.place)
+            it.note(_APART, event.place)
     if event.name != "end":
         return
     of_launch = it.notes.get(_SPLITS, ()) if it.notes.get(JOINED) else ()

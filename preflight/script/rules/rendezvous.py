@@ -44,11 +44,11 @@ def rendezvous_fixed_by_the_script(it: Interpreter, event: ScriptEvent) -> Itera
                 it.held_back.setdefault("D207", []).append(doubted(it, hit, "D207"))
                 return
             if event.what == "MASTER_PORT" and ONE_RANK not in it.contexts:
-                it.notes.setdefault("own port", []).append(event.place)
+                it.note("own port", event.place)
             yield hit
         return
     if event.name == "process group" and SPAWNED in it.contexts:
-        it.notes.setdefault("ranks of its own", []).append(event.place)
+        it.note("ranks of its own", event.place)
     method = text_of(event.call.get("init_method", 1)) if event.call else None
     if method and method.startswith("tcp://") and event.call:
         message = f"ranks meet at {method}, whatever the launch says"

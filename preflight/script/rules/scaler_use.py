@@ -126,7 +126,7 @@ def plain_step_after_a_scaled_loss(it: Interpreter, event: ScriptEvent) -> Itera
         if it.state.scaled and it.loop_depth and it.notes.get("scaler"):
             note_call(it, _UNSCALES, UNSEEN, event.place)
     elif event.name == "backward":
-        it.notes.setdefault("backward of no scaler", []).append(event.place)
+        it.note("backward of no scaler", event.place)
     elif event.name == "end" and (calls_by_owner(it, _UNSCALES) or calls_by_owner(it, _UNSCALED)):
         yield from _stepped_plainly(it)
 
