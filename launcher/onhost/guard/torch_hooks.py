@@ -10,10 +10,11 @@ from typing import Any, Callable
 
 from .checks.grad_scaler import ScalerMonitor
 from .checks.loss_and_norm import LossMonitor
-from .patches import patch
 from .safe_call import SafeCaller
 from .sampling_policy import SamplingPolicy
 from .training_state import TrainingState
+
+Look = Callable[[Any, Any], None]  # at the arguments of a call, by position and by name
 
 
 def hook_steps(torch: Any, before: Callable[[Any, Any, Any], None], after: Callable[[Any], None]) -> None:
@@ -121,3 +122,22 @@ def hook_backward(torch: Any, safety: SafeCaller, notes: LossMonitor, policy: Sa
         return original(loss, *args, **kwargs)
 
     torch.Tensor.backward = functools.update_wrapper(backward, original)
+
+
+def patch(
+    owner: Any, name: str, safety: SafeCaller, before: Look | None = None, after: Look | None = None
+) -> None:
+    """Wrap a method so that the guard is called before or after each call of it."""
+    original = getattr(owner, name)
+
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        if not safety.is_active():
+            return original(*args, **kwargs)
+        if before is not None:
+            safety.call("look before " + name, before, args, kwargs)
+        result = original(*args, **kwargs)
+        if after is not None:
+            safety.call("look after " + name, after, args, kwargs)
+        return result
+
+    setattr(owner, name, functools.update_wrapper(wrapper, original))
