@@ -39,9 +39,8 @@ class RestartOptions:
     resume_args: tuple[str, ...] = ()  # {checkpoint} is filled in; only where there is a checkpoint
     checkpoints: tuple[str, ...] = CHECKPOINTS  # below output, or the working directory where there is none
     checkpoint_on: Literal["every", "main"] = "every"  # host that must have it
-    retry_on: tuple[
-        FailureCategoryName, ...
-    ] = ()  # natures of failure that are tried again although they last
+    # Natures of failure that are tried again although they last.
+    retry_on: tuple[FailureCategoryName, ...] = ()
     backoff_s: float = DEFAULT_BACKOFF_S
 
     def is_retryable(self, nature: FailureCategoryName) -> bool:

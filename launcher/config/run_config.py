@@ -57,9 +57,8 @@ class Overrides:
     launch: str = ""  # which of the commands of `command:`
     extra_args: tuple[str, ...] = ()  # after --; appended to args
     is_plan: bool = False  # only a plan is made of it: values that the command lacks may lack
-    for_job: bool = (
-        False  # a job of Slurm will read it, and gives the command variables that are not set locally
-    )
+    # A job of Slurm will read it, and gives the command variables that are not set locally.
+    for_job: bool = False
 
 
 _KEYS_OF_OPTIONS = {

@@ -20,7 +20,7 @@ def add_stacks(outcome: Outcome, book: LogStore) -> Outcome:
     if cause is None or not cause.hung:
         return outcome
     hang = _read(outcome, book)
-    apart = [standing for standing in hang.stacks if standing.rank in hang.outliers]
+    apart = [stack for stack in hang.stacks if stack.rank in hang.outliers]
     found = replace(cause, summary=f"{cause.summary}; {hang.summary}".removesuffix("; "))
     if len(apart) == 1:
         (one,) = apart
@@ -38,14 +38,14 @@ def add_stacks(outcome: Outcome, book: LogStore) -> Outcome:
 def _read(outcome: Outcome, book: LogStore) -> "Hang":
     from preflight.diagnosis.stack_analysis import find_outliers, read_stacks  # noqa: PLC0415 - only for a hang
 
-    standings = []
+    stacks = []
     for end in outcome.ranks:
         path = book.path(end.host, f"stacks-rank-{end.rank}.log")
         if not path.is_file():
             continue
         with path.open("rb") as file:
             file.seek(max(0, path.stat().st_size - READ_BYTES))
-            standing = read_stacks(sanitize(file.read(READ_BYTES).decode(errors="replace")), end.host)
-        if standing is not None and standing.rank == end.rank:
-            standings.append(standing)
-    return find_outliers(standings, outcome.plan.world_size)
+            stack = read_stacks(sanitize(file.read(READ_BYTES).decode(errors="replace")), end.host)
+        if stack is not None and stack.rank == end.rank:
+            stacks.append(stack)
+    return find_outliers(stacks, outcome.plan.world_size)

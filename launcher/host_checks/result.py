@@ -38,9 +38,8 @@ class PreflightResult:
     would_use: LaunchPreview | None = None
     not_collected: tuple[str, ...] = ()  # checks that this source holds no facts for
     script: ScriptAnalysis | None = None  # as it lies on the main host, or will
-    _by_host: dict[str, tuple[Finding, ...]] = field(
-        init=False, compare=False, repr=False
-    )  # set when first asked
+    # Set when first asked.
+    _by_host: dict[str, tuple[Finding, ...]] = field(init=False, compare=False, repr=False)
 
     @property
     def exit_code(self) -> int:

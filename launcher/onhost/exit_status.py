@@ -2,9 +2,8 @@
 
 import signal
 
-_ENDING = frozenset(
-    [*range(1, 16), 24, 25, 31]
-)  # by default they end a process: SIGHUP to SIGTERM, limits, SIGSYS
+# By default they end a process: SIGHUP to SIGTERM, limits, SIGSYS.
+_ENDING = frozenset([*range(1, 16), 24, 25, 31])
 
 
 def signal_of(code: int | None) -> int:

@@ -27,7 +27,7 @@ def request_stacks(
             return said if isinstance(said, dict) else {}
 
     errors: dict[str, GpulaunchError] = {}
-    standings: list[RankStack] = []
+    stacks: list[RankStack] = []
     # All at once, so that they are of one moment.
     results = fanout(one, entries, width=max(1, len(entries)), on_slow=name_slow_hosts)
     for node, result in zip(plan.nodes, results, strict=True):
@@ -35,5 +35,5 @@ def request_stacks(
             errors[node.host] = result
             continue
         texts = [sanitize(text) for text in result.values() if isinstance(text, str)]
-        standings += [found for text in texts if (found := read_stacks(text, node.host)) is not None]
-    return find_outliers(standings, plan.world_size), errors
+        stacks += [found for text in texts if (found := read_stacks(text, node.host)) is not None]
+    return find_outliers(stacks, plan.world_size), errors

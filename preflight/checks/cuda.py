@@ -107,9 +107,8 @@ def _failed(cuda: CudaStart, gpus: tuple[Gpu, ...], facts: HostFacts) -> Iterato
         return
     why, fix = _WHY.get(code, ("CUDA does not start", "sudo dmesg | grep -i nvrm, then reboot"))
     lost = [str(gpu.index) for gpu in gpus if _is_lost(gpu)]
-    if (
-        lost and code not in _WHATEVER_GPU
-    ):  # a launch without it has a list of its own: what CUDA says of that is not known
+    # A launch without it has a list of its own: what CUDA says of that is not known.
+    if lost and code not in _WHATEVER_GPU:
         yield Problem(
             f"CUDA does not start beside the lost GPU {','.join(lost)}, and may without it: {cuda.error}",
             "leave the GPU out (gpus: in hosts.yaml) until it is back; GPU003 says how",

@@ -58,9 +58,8 @@ def one_precision_suits_all_hosts(
     Fix: launch on the hosts of one kind, or accept the common one.
     Source: reproduced with DDP over fp16 with a scaler on one rank and bf16 on the other.
     """
-    best: dict[
-        str, dict[str, None]
-    ] = {}  # the hosts of each, in order: a list would be searched for each GPU
+    # The hosts of each, in order: a list would be searched for each GPU.
+    best: dict[str, dict[str, None]] = {}
     for name, facts in hosts.items():
         for gpu in launch.gpus_of(facts, job):
             limit = find_hardware_limit(gpu)

@@ -217,9 +217,8 @@ class DeepRun:
     failed_rank: int | None = None  # the rank whose end was the first
     hung: bool = False
     stacks: dict[int, tuple[str, ...]] = field(default_factory=dict)  # of a hang, innermost frame first
-    outliers: tuple[
-        int, ...
-    ] = ()  # ranks whose stack differs from that of most, by the run's own hang report
+    # Ranks whose stack differs from that of most, by the run's own hang report.
+    outliers: tuple[int, ...] = ()
     outliers_why: str = ""
     former: tuple[Former, ...] = ()
     expect: dict[str, Expect] = field(default_factory=dict)  # by host

@@ -51,13 +51,12 @@ class FailureVocabulary:
                 foreign.append(literal.encode())
             for word in words:
                 by_word[word].append(literal.encode())
+        # The longest word is what is found: it stands for those that it starts with.
         self._literals = {
             word.encode(): tuple(
                 each for end in range(len(word)) for each in by_word.get(word[: end + 1], ())
             )
-            for word in list(
-                by_word
-            )  # the longest word is what is found: it stands for those that it starts with
+            for word in by_word
         }
         self._foreign = tuple(foreign)
         cases = ((letters, [word for word in by_word if fits(word[0])]) for letters, fits in _CASES)

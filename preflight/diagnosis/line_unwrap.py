@@ -43,9 +43,8 @@ def unwrap_lines(texts: Sequence[str], begins: Sequence[bool]) -> Iterator[tuple
         text = texts[place]
         taken = 1
         above = texts[place - 1] if place else ""
-        whole = len(above) == len(text) == width and _alike(
-            above, text
-        )  # as one that was cut is behind its rest
+        # As one that was cut is behind its rest.
+        whole = len(above) == len(text) == width and _alike(above, text)
         while not whole and place + taken < len(texts) and taken < _MOST_JOINED and not begins[place + taken]:
             last, following = texts[place + taken - 1], texts[place + taken]
             glue = _glue(last, following, width, after_box.get(place + taken - 1, 0))

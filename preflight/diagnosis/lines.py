@@ -26,9 +26,8 @@ _ANSI = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b[()][0-9A-Z]|\x1b\][^\x07\x1b]*
 # Colours that were pasted without their escape character.
 _BARE_COLOUR = re.compile(r"(?<![\w\]])\[(?:\d{1,2};){0,3}\d{1,2}m")
 _BACKSPACES = re.compile("\b+")
-_OF_MANY = re.compile(
-    r" ?\[repeated \d+x across cluster\](?: \(Ray dedup.{0,400})?$"
-)  # how Ray leaves alike lines out
+# How Ray leaves alike lines out.
+_OF_MANY = re.compile(r" ?\[repeated \d+x across cluster\](?: \(Ray dedup.{0,400})?$")
 _RANK = re.compile(
     r"""
     ^(?:

@@ -6,7 +6,6 @@ faulthandler said of its threads.
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import field
 from itertools import takewhile
 from typing import Literal, TypeAlias
 
@@ -105,7 +104,7 @@ class Hang:
     stacks: tuple[RankStack, ...]
     outliers: tuple[int, ...] = ()  # ranks that execute other code than most
     summary: str = ""
-    missing: tuple[int, ...] = field(default=())  # ranks of which nothing came
+    missing: tuple[int, ...] = ()  # ranks of which nothing came
 
 
 def read_stacks(text: str, host: str) -> RankStack | None:
@@ -150,43 +149,38 @@ def _main_thread(lines: Iterable[str]) -> tuple[StackFrame, ...]:
     return tuple(scripts or frames)  # ours alone: the script has not started, or has come to its end
 
 
-def find_outliers(standings: Iterable[RankStack], world_size: int) -> Hang:
+def find_outliers(stacks: Iterable[RankStack], world_size: int) -> Hang:
     """Say which ranks are outliers: where most wait for others, it is those that do not wait."""
-    ranks = tuple(sorted(standings, key=lambda standing: standing.rank))
-    missing = tuple(sorted(set(range(world_size)) - {standing.rank for standing in ranks}))
-    known = [standing for standing in ranks if standing.kind != "unknown"]
-    waiting = [standing for standing in known if standing.kind == "waiting"]
-    others = [standing for standing in known if standing.kind != "waiting"]
+    ranks = tuple(sorted(stacks, key=lambda stack: stack.rank))
+    missing = tuple(sorted(set(range(world_size)) - {stack.rank for stack in ranks}))
+    known = [stack for stack in ranks if stack.kind != "unknown"]
+    waiting = [stack for stack in known if stack.kind == "waiting"]
+    others = [stack for stack in known if stack.kind != "waiting"]
     apart = others if waiting and others else _minority(known)
-    rest = [standing for standing in known if standing not in apart]
-    return Hang(ranks, tuple(standing.rank for standing in apart), _words(apart, rest), missing)
+    rest = [stack for stack in known if stack not in apart]
+    summary = ", while ".join(_summary_of(group) for group in (apart, rest) if group)
+    return Hang(ranks, tuple(stack.rank for stack in apart), summary, missing)
 
 
-def _minority(standings: list[RankStack]) -> list[RankStack]:
+def _minority(stacks: list[RankStack]) -> list[RankStack]:
     """Return those that execute other code than more than half of them do, none when there is no such place."""
-    places = Counter(standing.location for standing in standings)
+    places = Counter(stack.location for stack in stacks)
     if len(places) < 2:
         return []
     place, count = places.most_common(1)[0]
-    if 2 * count <= len(standings):
+    if 2 * count <= len(stacks):
         return []
-    return [standing for standing in standings if standing.location != place]
+    return [stack for stack in stacks if stack.location != place]
 
 
-def _words(apart: list[RankStack], rest: list[RankStack]) -> str:
-    said = [_grouped(group) for group in (apart, rest) if group]
-    return ", while ".join(said)
-
-
-def _grouped(standings: list[RankStack]) -> str:
+def _summary_of(stacks: list[RankStack]) -> str:
     places: dict[str, list[int]] = {}
-    for standing in standings:
-        places.setdefault(standing.location, []).append(standing.rank)
+    for stack in stacks:
+        places.setdefault(stack.location, []).append(stack.rank)
     return ", ".join(f"{_ranks(ranks)} {place}" for place, ranks in places.items())
 
 
 def _ranks(ranks: list[int]) -> str:
-    shown = ", ".join(str(rank) for rank in ranks[:8]) + (
-        f" and {len(ranks) - 8} more" if len(ranks) > 8 else ""
-    )
+    more = f" and {len(ranks) - 8} more" if len(ranks) > 8 else ""
+    shown = ", ".join(map(str, ranks[:8])) + more
     return f"rank {shown}" if len(ranks) == 1 else f"each of ranks {shown}"

@@ -145,9 +145,8 @@ class ParsedCommand:
     local_rank_option: str = ""  # "--local_rank" or "--local-rank": the launcher adds it for each rank
     unknown: tuple[MissingValue, ...] = ()  # without it the launch is another one
     remarks: tuple[str, ...] = ()  # what looks like a mistake of the line, a sentence each
-    dropped: tuple[
-        str, ...
-    ] = ()  # words around the command without a meaning for gpulaunch, as a sentence each
+    # Words around the command without a meaning for gpulaunch, as a sentence each.
+    dropped: tuple[str, ...] = ()
 
     def kept_words(self) -> tuple[str, ...]:
         """Return the kept options of the launcher itself as argv, `--name value`, names as in its table."""

@@ -10,9 +10,8 @@ from launcher.transports.base import Endpoint
 from launcher.transports.ssh import certificates, known_hosts
 from launcher.transports.ssh.transport import SshTransport
 
-_ALGORITHMS = {
-    "ssh-rsa": ("rsa-sha2-512", "rsa-sha2-256")  # one key type, several signature algorithms
-}
+# One key type, several signature algorithms.
+_ALGORITHMS = {"ssh-rsa": ("rsa-sha2-512", "rsa-sha2-256")}
 
 
 def known_host_keys(endpoint: Endpoint) -> known_hosts.HostKeys:

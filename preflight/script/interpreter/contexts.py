@@ -22,9 +22,8 @@ def context_kinds(it: Interpreter, node: ast.expr, value: Value) -> tuple[str, .
         if not isinstance(func, Func):
             return (context_of(func),)
         kinds, it.default_dtype = it.yielded_in.get(func.key, ((), it.default_dtype))
-        return tuple(
-            kind for kind in kinds if not kind.startswith(NO_SYNC)
-        )  # another yield may be outside of it
+        # Another yield may be outside of it.
+        return tuple(kind for kind in kinds if not kind.startswith(NO_SYNC))
     return ()
 
 

@@ -30,9 +30,8 @@ class State:
     grouped: bool = False  # a process group was made, on some path
     wrapped: bool = False  # a model exchanges gradients with those of other ranks, on some path
     early_cuda: tuple[CodeLocation, ...] = ()  # where CUDA was used before the rank had chosen its GPU
-    work: WorkBudget = field(
-        default_factory=WorkBudget
-    )  # of the whole reading: copies of the state are work too
+    # Of the whole reading: copies of the state are work too.
+    work: WorkBudget = field(default_factory=WorkBudget)
     _own_frames: set[int] = field(default_factory=set)  # those that no other state shares
     _own_heap: bool = False
 

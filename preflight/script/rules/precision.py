@@ -390,7 +390,6 @@ def parameter_data_replaced(it: Interpreter, event: ScriptEvent) -> Iterator[Rul
         it.note("steps in float32", event.place)
     if event.what in ("parameter.data", "grad.data", "parameter.grad", "parameter.grad_dtype"):
         sure = thing.get("stepped", FALSE) != FALSE and UNCALLED not in it.contexts
-        level = (
-            Level.ERROR if sure else Level.WARNING
-        )  # reported at the end: float32 may come back for a step
+        # Reported at the end: float32 may come back for a step.
+        level = Level.ERROR if sure else Level.WARNING
         it.note(f"data cast {level.value}", event.place)
