@@ -57,7 +57,7 @@ _STAMP = (
 _OF_KERNEL = (
     r"^[> \t]{0,8}(?!\[[\d. ]+\] ?\[[A-Z]+\])(?:(?:(?:\S+ )?kernel: |\[\.{3}\] )?NVRM:|\[ *\d+\.\d{6}\]"
     r"|kern *:|\d+,\d+,\d+(?:,[^;\n]*)?;|\[\S+ \S+ +\d+ [\d:]{8} \d{4}\] |\[ *\d+\.\d+\][^\n]*nvidia"
-    rf"|(?:{_STAMP})(?:[^\n]*NVRM:| \S+ kernel(?::|\[| -)))"
+    rf"|(?:{_STAMP})(?:[^\n]*NVRM:| \S+ kernel(?::|\[| -)))|^[^\n]{{0,80}}?NVRM: Xid \("
 )
 """A line of dmesg, /dev/kmsg, journalctl or syslog: a date alone is in front of many a program's lines."""
 _LEFT_OUT = re.compile(r",[^\n,]*\n[^\S\n]*(?:\.{3,6}|\u2026)[^\S\n]*$(?!\n[^\S\n]*\d+,)", re.MULTILINE)

@@ -19,7 +19,8 @@ _INVISIBLE = re.compile("[\u200b-\u200f\u2060\ufeff]")
 _HEAD = re.compile(
     r"^([^\n]{1,80}?)(?:\|[^\S\n]*NVIDIA-SMI \d[\dx.]* |(?<!=)={5,}NVSMI LOG="
     r"|\|[^\S\n]+\d{1,2}[^\S\n][^|\n]{18,60}\|[^\S\n]+(?:[0-9A-F]{8}:)?[0-9A-F]{2}:[0-9A-F]{2}\.\d[^\S\n]"
-    r"|(?<!\) )(?<!\)[,;] )\bGPU \d{1,2}: [^\n]*\(UUID: |GPU models and configuration *:|<\?xml version="
+    r"|(?<!\w{12}\) )(?<!\w{12}\)[,;] )\bGPU \d{1,2}: [^\n]*\(UUID: |GPU models and configuration *:"
+    r"|<\?xml version="
     r"|(?:[$#%>][^\S\n])?nvidia-smi[^\S\n][^\n]{0,200}--query-gpu="
     r"|#[^\S\n]*(?:(?:Date|Time)[^\S\n]+){0,2}gpu,?[^\S\n]+(?:pwr|pid|sm|fb)\b|(?<=[^\w\n])GPU0[^\S\n]+X\b"
     r"|(?<![0-9a-f:])(?:[0-9a-f]{4}:)?[0-9a-f]{2}:[0-9a-f]{2}\.\d (?:3D|VGA|Display)\b[^\n]*: NVIDIA"
@@ -69,6 +70,9 @@ _BOXES = str.maketrans(
 )
 """Lines of boxes and digits of other scripts, as nvidia-smi prints them."""
 
+_ESCAPES = {"r": "", "n": "\n", "t": "\t", '"': '"', "\\": "\\"}
+_ESCAPE = re.compile(r'\\([rnt"\\])')
+_STRING_START = re.compile(r"""(?<=[:(=]) ?b?["'](?=[^"'\n]{1,400}?\\n)""")
 _ESCAPED = re.compile(r"^[> \t]*\\[|+#].*$", re.MULTILINE)  # marks of a Markdown table
 _TAG = re.compile(r"<(/?)(\w+)[^<>]{0,200}?(/?)>")
 _TABS = re.compile(r" {0,8}\t{1,64}")
@@ -216,7 +220,8 @@ def _unquoted(text: str) -> str:
     """
     is_string = text.count("\\n") > 2 * text.count("\n") or " | (stdout) " in text  # of JSON, of `ansible -o`
     if is_string and not _QUOTED_HEAD.search(text):
-        text = text.replace("\\r", "").replace("\\n", "\n").replace("\\t", "\t").replace('\\"', '"')
+        text = _STRING_START.sub("\n", text)
+        text = _ESCAPE.sub(lambda found: _ESCAPES[found[1]], text)
         text = re.sub(r'\n", {0,8}"', "\n", re.sub(r"^b(?=['\"])", "", text.strip()).strip("'\""))
     if '"' in text and not re.search(GPUSTAT_JSON, text):
         text = _unquoted_lines("\n".join(map(_logged, text.split("\n"))))
