@@ -229,8 +229,8 @@ class ShellBlocks:
         bare = words[is_negated:]
         is_question = is_question or _is_probe(bare)
         asks = end in ("&&", "||") and is_question
-        status = _answered([word.text for word in words]) if asks else status
-        self.test = bare[0].text if asks else self.test
+        status = _answered([word.text for word in words]) if asks and words else status
+        self.test = bare[0].text if asks and bare else self.test
         is_presumed = status is None and not self.in_condition and not asks
         code = self.code
         self.list.is_probed |= asks
@@ -238,7 +238,7 @@ class ShellBlocks:
         self.is_question |= is_question and status is None and runs is not False
         if words and words[0].text in LEAVES:
             self.code = code
-        elif _is_probe(bare) or (words and all(map(is_assignment, words)) and status is not True):
+        elif is_question or (words and all(map(is_assignment, words)) and status is not True):
             self.code = None  # that of a command in an assignment
 
     def follow(self, commands: Iterator[Command], words: tuple[Word, ...], end: str) -> Iterator[Command]:

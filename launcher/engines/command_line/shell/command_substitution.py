@@ -145,6 +145,7 @@ class _Output:
         _require(not shell.groups, all(map(str.isdecimal, codes)), not of_loop or (shell.loops and not codes))
         shell.blocks.status = of_loop or (codes == ("0",) if codes else shell.blocks.last)
         _require(name != "return" or shell.returns)
+        shell.blocks.code = codes[0] if codes and not of_loop else shell.blocks.code
         shell.left = name
 
 

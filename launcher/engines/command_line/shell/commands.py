@@ -158,7 +158,7 @@ class CommandReader:
         shell, words = self.shell, self._taken()
         shell.writing, shell.body, inner = [], None, None
         if self.is_behind_loop or (not words and self.has_array):
-            shell.blocks.after(end)
+            shell.blocks.after(end, is_question=self.is_behind_loop and shell.blocks.is_question)
             self.is_behind_loop = False
         elif words:
             inner = self._inner(words)
@@ -226,7 +226,7 @@ class CommandReader:
                 shell.blocks.doubts[depth], has_doubts = kind, True
             shell.may_leave = None if depth == shell.blocks.depth else shell.may_leave
         self.replays.depth -= 1
-        shell.blocks.last = shell.blocks.last if is_certain and not has_doubts else None
+        shell.blocks.last = None if has_doubts else shell.blocks.last
         shell.blocks.is_question |= has_doubts
         leave()
         return has_doubts

@@ -63,8 +63,10 @@ def _leaves_shell(shell: ShellState, words: tuple[Word, ...]) -> bool:
             shell.may_leave = (
                 (shell.loops + 1 - int(count or 1), 0) if count.isdecimal() or not count else (0, 0)
             )
-        elif name == "return" and count in ("", "0"):
-            shell.may_leave = (0, shell.returns)
+        elif name == "return":
+            shell.blocks.status = int(count) == 0 if count.isdecimal() else None
+            if count in ("", "0") or shell.blocks.excuses:  # else a script that fails ends
+                shell.may_leave = (0, shell.returns)
     elif (given := arguments_behind(words, shell.values)) is not None or options:
         if given is not None and given[0] != shell.values.get("@", ()):
             shell.values["@"] = (UNDECIDED,)
