@@ -3,6 +3,7 @@
 import pytest
 
 from launcher.engines.command_line.parse import parse_line
+from launcher.engines.command_line.parsed_command import missing_values
 from launcher.errors import CommandRefused
 
 _STEPS = """\
@@ -54,6 +55,47 @@ def test_recipes_have_the_directory_and_the_variables_that_make_and_just_give_th
     parsed = parse_line(text)
     assert (parsed.directory, parsed.env) == (directory, env)
     assert sorted(said.partition(":")[0] for said in parsed.dropped) == sorted(named)
+
+
+@pytest.mark.parametrize(
+    ("text", "args"),
+    [
+        ("x/y:\n\ttorchrun a.py --out $@ --at $$PWD\n", ["--out", "x/y", "--at", "/w"]),
+        ("x: c.yaml d | e\n\ttorchrun a.py $< $(^) $* -v\n", ["c.yaml", "c.yaml", "d", "-v"]),
+        ("all: x\nx:\n\ttorchrun a.py ${@}\n", ["x"]),
+        ("x:\n\ttorchrun a.py $@\ny: b.py\n\techo $<\n", ["x"]),
+        ("set positional-arguments\nx:\n\ttorchrun a.py --n 1 $@\n", ["--n", "1"]),
+    ],
+)
+def test_recipes_have_the_names_that_make_fills_in(text: str, args: list[str]) -> None:
+    assert list(parse_line(text, {"PWD": "/w"}).args) == args
+
+
+@pytest.mark.parametrize("word", ["configs/$*.yaml", "$<"])
+def test_the_stem_of_a_pattern_is_asked_for(word: str) -> None:
+    missing = missing_values(parse_line(f"t-%: %.py\n\ttorchrun a.py --c {word}\n"))
+    assert missing is not None
+    assert "<your-stem>" in missing.message
+
+
+@pytest.mark.parametrize("text", ['$a = "torchrun a.py"\nInvoke-Expression $a', 'iex "torchrun a.py"'])
+def test_a_text_that_powershell_evaluates_is_the_command(text: str) -> None:
+    parsed = parse_line(text)
+    assert (parsed.launcher, parsed.program) == ("torchrun", "a.py")
+
+
+def test_direnv_around_a_launch_sets_what_nobody_sees() -> None:
+    with pytest.raises(CommandRefused, match="variables that gpulaunch cannot see"):
+        parse_line("direnv exec . torchrun a.py")
+
+
+def test_compose_fills_in_defaults_and_names_what_has_none() -> None:
+    environment = "      A: ${A:-1}\n      B: '${C-x y}'\n      D: ${D}\n"
+    parsed = parse_line(
+        f"services:\n  t:\n    environment:\n{environment}    command: [torchrun, a.py, '-n=${{N:-2}}']\n"
+    )
+    assert (parsed.env, list(parsed.args)) == ({"A": "1", "B": "x y"}, ["-n=2"])
+    assert parsed.dropped[0].startswith("D (${D}): the manifest does not say its value")
 
 
 def test_what_a_container_beside_that_of_the_launch_starts_is_named() -> None:

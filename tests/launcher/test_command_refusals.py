@@ -82,6 +82,7 @@ LAUNCH = "torchrun --nproc_per_node 2 a.py $X"
             "write a value",
         ),
         ("torchrun a.py $1 ${2}", "$1, ${2}, arguments of a script", "SCRIPT ARGUMENTS"),
+        ("torchrun a.py ${1:?Usage: x}", "${1:?Usage: x}, an argument of a script", "SCRIPT ARGUMENTS"),
         (
             "until torchrun a.py; do sleep 9; done\ntorchrun b.py",
             "launch again until it ends",

@@ -93,6 +93,7 @@ def test_a_script_for_one_launch_is_one_command() -> None:
         ("LIBS=/x:$LIBS torchrun a.py", "$LIBS: the value that a host has itself is replaced"),
         ("cd x; torchrun a.py; cd ..", "cd: it has no effect after the launch"),
         ("torchrun --role $(hostname): a.py", "--role $(hostname):: only a word in front"),
+        ("torchrun --log-dir logs/$$ a.py", "--log-dir logs/$$: gpulaunch-runs has the logs, too"),
         (
             "torchrun --nnodes 2 --node_rank 0 a.py\ntorchrun --nnodes 2 --node_rank=1 a.py",
             "torchrun: the text has it for 2 nodes, and gpulaunch for each host",

@@ -126,7 +126,7 @@ class CommandLine:
         """Take options of the launcher, without labels that have no value."""
         for one in found:
             if one.option.is_label and not all(word.is_known for word in one.words):
-                self.dropped.append(f"{one.use.text}: only a word in front of each line of output")
+                self.dropped.append(f"{one.use.text}: {one.option.why}")
             else:
                 self.found.append(one)
 

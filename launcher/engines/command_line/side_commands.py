@@ -104,7 +104,7 @@ def explain_drop(words: tuple[Word, ...], *, after: bool) -> str:
     if name in tables.DROPPED:
         return (
             ""
-            if is_setup(words) or [word.text for word in words[:2]] == ["wandb", "agent"]
+            if is_setup(words) or [word.text for word in words[:2]] in tables.STARTING
             else f"{_shown(name, words)}: {tables.DROPPED[name]}"
         )
     if name in ("source", ".") and len(words) > 1 and posixpath.basename(words[1].text) in _RC_FILES:

@@ -4,8 +4,9 @@ from preflight import regex as re
 
 _MARKS = re.compile(
     r"\$env:|\bset[ \t]|^[ \t]*(?:[@&]|py)[ \t]|^[ \t]*(?:\[\w+\][ \t]*)?\$\w+[ \t]*=|\bend(?:if)?\b"
-    r"|\bt?csh\b|\bfish\b|;[ \t]*(?:and|or)[ \t]|\bforeach\b|\b(?:Write|New|Set|Out|Tee)-[A-Z]"
-    r"|\$PSScriptRoot|\bparam[ \t]*\(|^[ \t]*(?:@echo\b|rem[ \t]|::|pause\b|call[ \t]|setlocal\b)",
+    r"|\bt?csh\b|\bfish\b|;[ \t]*(?:and|or)[ \t]|\bforeach\b|\b(?:Write|New|Set|Out|Tee|Start|Invoke)-[A-Z]"
+    r"|^[ \t]*iex[ \t]|\$PSScriptRoot|\bparam[ \t]*\(|^[ \t]*(?:@echo\b|rem[ \t]|::|pause\b|call[ \t]"
+    r"|setlocal\b)",
     re.MULTILINE | re.IGNORECASE,
 )
 _OF_WINDOWS = re.compile(

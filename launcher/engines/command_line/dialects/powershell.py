@@ -72,6 +72,7 @@ _COMMENT = re.compile(r"^[ \t]*#.*$|[ \t]#[^\"'\n]*$", re.MULTILINE)
 _CALL = re.compile(r"^[ \t]*&[ \t]+(?=[\w.\"'$/\\])", re.MULTILINE)
 _DOUBLED = re.compile(r"'((?:[^'\n\"]|'')*)'")
 _COMMANDS = (
+    (re.compile(r"^[ \t]*(?:Invoke-Expression|iex)[ \t]+(?=[\"'$])", re.MULTILINE | re.IGNORECASE), "eval "),
     (
         re.compile(
             r"^[ \t]*(?:Write-(?:Host|Output|Verbose|Information)|Read-Host|Start-Sleep|Pause)\b.*$",

@@ -1,7 +1,7 @@
 """What keys beside a manifest's command set, or reserve in a cluster: directories, GPUs, secrets. Pure."""
 
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from launcher.engines.command_line.manifests.counts import is_of_azure
 from launcher.engines.command_line.side_commands import say_left_out
@@ -60,12 +60,12 @@ def texts_of_keys(lines: Sequence[str], beside: range, document: range, indent: 
     yield from (_said(f"{found['key']}: {BEFORE}") for found in prepared if len(found["indent"]) == indent)
 
 
-def set_variable(name: str, value: str) -> str:
+def set_variable(name: str, value: str, quoted: Callable[[str], str]) -> str:
     """Return a line of a shell for a variable; one whose value is filled in elsewhere is named alone."""
     filled = _FILLED_IN.search(value)
-    if filled is not None:
-        return _said(f"{name} ({filled[0]}): {_WRITE_IT}")
-    return f"export {name}={shlex.quote(value)}\n"
+    if filled is not None or value == f"${{{name}}}":
+        return _said(f"{name} ({value if filled is None else filled[0]}): {_WRITE_IT}")
+    return f"export {name}={quoted(value)}\n"
 
 
 def unset_variables(lines: Sequence[str]) -> Iterator[str]:

@@ -65,7 +65,9 @@ _PREPARING = re.compile(r"[ ]*initContainers:[ \t]*(?:#.*)?")
 _NODE_RANK = re.compile(r"(?<![ \t])[ \t]+--(?:node|machine)[_-]rank[= \t]\d{1,4}(?=[\s\\]|$)")
 """In which the commands of a master and of its workers differ."""
 
-_OPEN = re.compile(r"(\{\{[^{}\n]{1,80}\}\}|(?<==)\{[A-Za-z]\w*\}$|\$\{?[A-Za-z_]\w*\}?)")
+_OPEN = re.compile(
+    r"(\{\{[^{}\n]{1,80}\}\}|(?<==)\{[A-Za-z]\w*\}$|\$[A-Za-z_]\w*|\$\{[A-Za-z_]\w*(?::?[-+][^{}\n]{0,80})?\})"
+)
 """What a template fills in within a word: `--lr={{ .Values.lr }}`, `--n={nodes}`, `$NODES` of envsubst."""
 
 _COMPOSE = re.compile(r"^services:", re.MULTILINE)
@@ -287,8 +289,9 @@ def _surroundings(keys: list[CommandKey], command: CommandKey, lines: list[str],
     for around, indent, _ in reversed(levels):  # a step's own variables count before those of its job
         for key in keys:
             if key.name in _VARIABLES and key.indent == indent and key.line in around:
+                quoted = _quoted if any(map(_COMPOSE.match, lines)) else shlex.quote
                 for name, value in _variables(lines, key):
-                    yield set_variable(name, scalar(value))
+                    yield set_variable(name, scalar(value), quoted)
                 yield from unset_variables(lines[key.line + 1 : end_of_value(lines, key.line, key.indent)])
 
 

@@ -10,7 +10,7 @@ from preflight import regex as re
 _PATTERN = re.compile(r"\*|\{[^}]*(?:,|\.\.)")
 _WHICH = re.compile(r"(?:\$\(|`)(?:which|command -v) ([\w.-]+)(?:\)|`)", re.ASCII)
 _OF_WINDOWS = re.compile(r"[A-Za-z]:\\")
-_ARGUMENT = re.compile(r"\$(?:[0-9]|\{[0-9]+\})")
+_ARGUMENT = re.compile(r"\$(?:[0-9]|\{[0-9]+(?:\}|:?\?.*))", re.DOTALL)
 _OPEN = re.compile(r"[$`<{%*\[]|\.\.\.|\u2026")  # in what has no value for certain
 
 _SHOWN, _NAMED = 60, 8

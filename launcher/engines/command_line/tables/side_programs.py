@@ -82,6 +82,9 @@ SETUP_PARTS["rye"] = SETUP_PARTS["pdm"]
 SETUP_PARTS["apptainer"] = SETUP_PARTS["singularity"] = names("build pull push inspect cache remote")
 SETUP_PARTS["podman"] = SETUP_PARTS["docker"]
 SETUP_PARTS["mamba"] = SETUP_PARTS["micromamba"] = SETUP_PARTS["conda"]
+STARTING = (["wandb", "agent"], ["direnv", "exec"])
+"""Commands that start a program, of programs that only prepare one."""
+
 SETUP_MODULES = (("pip",), ("venv",), ("ensurepip",), ("build",), ("nltk.downloader",), ("http.server",))
 SETUP_COMMANDS = (("spacy", "download"), ("ipykernel", "install"), ("playwright", "install"))
 """Of `python -m`."""

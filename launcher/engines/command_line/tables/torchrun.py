@@ -16,15 +16,17 @@ from launcher.engines.command_line.options import (
 )
 from launcher.engines.command_line.parsed_command import TUNE_RUN
 
+_LABEL = "left out where its value is not known"
+
 ELASTIC: tuple[LauncherOption, ...] = (
     owned("--rdzv_backend", STATIC_RENDEZVOUS, kind="backend"),
     owned("--rdzv_conf", "its timeout is kept; the rest is of other rendezvous", kind="rendezvous_conf"),
     owned("--max_restarts", "restart: of the run config does it", kind="int", sets="max_restarts"),
     kept("--monitor_interval", kind="float"),
-    kept("--role", "a word in front of each line; left out where its value is not known", is_label=True),
+    kept("--role", f"only a word in front of each line of output; {_LABEL}", is_label=True),
     owned("--module", "the program is a module", values=0, also="-m"),
     owned("--no_python", "the program is started without python", values=0),
-    kept("--log_dir", "the logs of each rank are in gpulaunch-runs as well", sets="log_dir"),
+    kept("--log_dir", f"gpulaunch-runs has the logs, too; {_LABEL}", sets="log_dir", is_label=True),
     kept("--tee", also="-t"),
 )
 """What `accelerate launch` takes for the torchrun that it starts."""

@@ -39,6 +39,9 @@ _OF_MAKE = re.compile(
 )
 """A function of make, or a variable as make fills it in: in a justfile `$(...)` is a command."""
 
+_ONLY_MAKE = re.compile(r"\t.*(?:\$(?:[({](?=.[)}]))?[@<^*](?![\w{])|\$\$[A-Za-z_({])")
+"""A name that make fills in, or a dollar of its shell, behind a tab: just has blanks in front of recipes."""
+
 _SHEBANG = re.compile(r"#!.*/(?:env[ \t]+(?:-S[ \t]+)?)?(?:ba|z|da|k)?sh\b")
 
 
@@ -68,6 +71,8 @@ def tasks_of_justfile(text: str) -> tuple[Task, ...] | None:
             return None
     lines = [line for _, body in found for line in body if line]
     if any(one["name"] is None or one["name"] in values for one in _OF_MAKE.finditer(text)):
+        return None
+    if "positional-arguments" not in text and any(map(_ONLY_MAKE.match, lines)):
         return None
     if not lines or 2 * sum(_PAIR.match(line) is not None for line in lines) >= len(lines):
         return None

@@ -37,6 +37,7 @@ _OF_TARGET = re.compile(
 )
 _UNREAD = "it has variables and rules that gpulaunch does not read"
 _TO_ALL = re.compile(r"^(?:export[ \t]*(?:#[^\n]*)?|\.EXPORT_ALL_VARIABLES[ \t]*:.*)$", re.MULTILINE)
+_ALIAS = re.compile(r"^[\w.-]+[ \t]*:(?P<needs>[ \t\w./-]+)$", re.MULTILINE)  # `all: train`
 _ONE_SHELL = re.compile(r"^\.ONESHELL[ \t]*:", re.MULTILINE)
 _TARGET_NAME = re.compile(r"[a-z][\w-]*", re.ASCII)  # of a task, not of a file
 
@@ -92,7 +93,7 @@ def tasks_of_makefile(text: str) -> tuple[Task, ...] | None:
     return tuple(
         Task(
             target["name"],
-            _as_shell(_with_texts(_OWN_NAME.sub(target["name"], own(body)), values)),
+            _as_shell(_with_texts(_with_own_names(own(body), target), values)),
             tuple(target["needs"].split()),
             head=to_all + _head("\n".join((variables, *_own_variables(target["name"], head)))),
             is_certain=False,
@@ -110,7 +111,20 @@ def _with_defined(text: str) -> str:
     return _ALONE.sub(lambda one: filled.get(one["name"], one[0]), text, _MOST)
 
 
-_OWN_NAME = re.compile(r"(?<!\$)\$(?:@|\(@\)|\{@\})")  # the name of a recipe's own target
+_OWN_NAME = re.compile(r"(?<!\$)\$(?P<open>[({](?=.[)}]))?(?P<sign>[@<^*])(?(open)[)}])")
+_STEM = "<your-stem>"  # of `make train-STEM`
+
+
+def _with_own_names(body: str, target: re.Match[str]) -> str:
+    """Return a recipe with the names that make fills in: of its target, of what that needs, of its stem."""
+    needs = target["needs"].partition("|")[0].split()
+    names = {
+        "@": target["name"],
+        "<": "".join(needs[:1]),
+        "^": " ".join(needs),
+        "*": "%" * ("%" in target["name"]),
+    }
+    return _OWN_NAME.sub(lambda one: names[one["sign"]].replace("%", _STEM), body)
 
 
 def _own_variables(target: str, head: str) -> list[str]:
@@ -136,11 +150,12 @@ def recipe(text: str) -> str:
     to_all = "set -a\n" * (_TO_ALL.search(text) is not None)
     text = text if _ONE_SHELL.search(text) else without_lost(text)
     text = _SPECIAL.sub("", text)
-    names = {found["name"] for found in TARGET.finditer(text)}
-    if len(names) == 1:
-        own = names.pop()
+    targets = list(TARGET.finditer(text))
+    if len({found["name"] for found in targets}) == 1:
+        own = targets[0]["name"]
         text = _OF_TARGET.sub(lambda one: one["line"] if one["target"] == own else one[0], text)
-        text = _OWN_NAME.sub(own, text)
+        text = _with_own_names(text, targets[0])
+        text = _ALIAS.sub(lambda one: one[0] * (own not in one["needs"].split()), text)
     text = TARGET.sub(partial(_needed, is_sure=is_sure), _with_variables_above(text))
     return to_all + _head(_with_texts(text, _texts(text)))
 
