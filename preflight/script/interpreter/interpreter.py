@@ -6,7 +6,7 @@ transformers, accelerate, peft and trl do is a `Library`.
 
 import ast
 import builtins
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, ClassVar, Protocol, TypeAlias
 
@@ -152,7 +152,7 @@ class Interpreter:
         self.starred: dict[str, None] = {}  # libraries of which all names are imported
         self.closed: dict[str, None] = {}  # attributes that are off and left a branch out
         # notes: see `note`; held_back: findings on which rules decide at the end
-        self.notes, self.held_back = dict[str, list[CodeLocation]](), dict[str, list[Any]]()
+        self.notes, self.held_back = dict[Hashable, list[CodeLocation]](), dict[str, list[Any]]()
         self.requested: dict[CodeLocation, Value] = {}  # precision by Accelerator or TrainingArguments
         self.autocasts: dict[CodeLocation, str] = {}  # dtypes of the script's own autocasts around training
         self.default_dtype: Value = Dtype("float32")  # as torch.set_default_dtype leaves it
@@ -175,9 +175,9 @@ class Interpreter:
 
     # --- reading -----------------------------------------------------------------------
 
-    def note(self, name: str, *places: CodeLocation) -> None:
-        """Remember places for rules that judge what comes later."""
-        self.notes.setdefault(name, []).extend(places)
+    def note(self, of: Hashable, *places: CodeLocation) -> None:
+        """Remember places for rules, under a word or a record of their own."""
+        self.notes.setdefault(of, []).extend(places)
 
     def is_named(self, node: ast.AST) -> bool:
         """Whether an expression is what an assignment gives a name to, on one of its paths."""

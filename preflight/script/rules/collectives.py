@@ -5,9 +5,10 @@ from collections.abc import Iterator
 
 from preflight import regex as re
 from preflight.facts.script import CodeLocation
+from preflight.frozen import dataclass
 from preflight.script.interpreter.branch_conditions import BY_RANK, FINALLY, MAYBE, OTHER_RANKS, RANK_0
 from preflight.script.interpreter.branches import OF_RANKS
-from preflight.script.interpreter.events import Loop, ScriptEvent
+from preflight.script.interpreter.events import ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.values import TRUE, Ref, alternatives
 from preflight.script.libraries.collectives import FORWARD_OF_ONE
@@ -16,10 +17,7 @@ from preflight.script.rules.certainty import doubted
 from preflight.script.rules.registry import Level, RuleHit, rule
 from preflight.script.syntax_trees import walk
 
-_ALONE = "alone in "
-_IN = "rank 0 takes part in "
 OTHERS = "others take part"  # note of what the other ranks take part in, in a branch without rank 0
-_LEFT = "rank 0 left out of "
 _PARTED = "by rank in some way"
 _GROUPS = "groups of all ranks"
 _OF_ALL = {
@@ -28,15 +26,62 @@ _OF_ALL = {
     "buffers": "forward() of a model that DDP wraps, which broadcasts its buffers",
     **dict.fromkeys(("step", "scaler step"), "backward() and step() of a model that DDP or FSDP wraps"),
 }
-_MET, _LEAVES, _LEAVE = "all take part in ", "rank 0 leaves ", "others leave "
-_OF_CALL = " in call "
-_ASKED = "rank 0 asks before it leaves "
 _GONE = "rank 0 alone leaves this loop, and the others wait for it in the next turn"
 _ENDED = "rank 0 alone leaves early, and the others wait for it later"
 _TOGETHER = "leave it on every rank: broadcast what rank 0 decides"
 _ASKS_SHARDS = re.compile(r"fsdp|FSDP|FullySharded|deepspeed|zero_?3")
 _OF_ZERO_3 = frozenset({"load_checkpoint", "save_16bit_model", "save_fp16_model"})
 """Methods of DeepSpeed's engine that wait for all ranks where ZeRO-3 parts the weights, and not before."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Alone:
+    """Note of what rank 0 (`others`: all but rank 0) alone comes to, and how sure that is."""
+
+    what: str
+    level: Level
+    others: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _PartIn:
+    """Note of where rank 0 (`others`: all but rank 0) takes part in something, by the function around it."""
+
+    function: int | None
+    others: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Exit:
+    """Note of where rank 0 (`others`: others) leaves a loop or, by its number, one call of a function."""
+
+    place: CodeLocation
+    number: int
+    others: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _MetIn:
+    """Note of what all ranks take part in, in such a loop or call."""
+
+    place: CodeLocation
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class _AskedFor:
+    """Note of a part of the condition under which rank 0 leaves such a loop or call."""
+
+    place: CodeLocation
+    number: int
+    asked: str
+
+
+@dataclass(frozen=True, slots=True)
+class _GuardOf:
+    """Note of the condition around a place that rank 0 alone comes to."""
+
+    place: CodeLocation
 
 
 @rule("R404", "collective", "train", "evaluate", "step", "scaler step", "buffers", "break", "end")
@@ -63,7 +108,7 @@ def rank_0_alone_in_a_collective(it: Interpreter, event: ScriptEvent) -> Iterato
         yield from _left_alone(it)
         met, unmet = _met_in_functions(it)
         yield from () if unmet else _waiting(it, met)
-        if not any(name.startswith((_ALONE, _IN)) for name in it.notes):
+        if not any(isinstance(key, _Alone | _PartIn) and not key.others for key in it.notes):
             yield from _without_rank_0(it)
         return
     if event.name in ("step", "scaler step") and not is_shared(it, event):
@@ -75,11 +120,10 @@ def rank_0_alone_in_a_collective(it: Interpreter, event: ScriptEvent) -> Iterato
     # A branch of the others in a function that rank 0 alone calls now: others come to it from elsewhere.
     if OTHER_RANKS in it.contexts or (BY_RANK in it.contexts and RANK_0 not in it.contexts):
         it.note(OTHERS, event.place)
-        it.note(f"{OTHERS} {_function(it)}", event.place)
+        it.note(_PartIn(_function(it), others=True), event.place)
         alone = OTHER_RANKS in it.contexts and event.name == "collective"
         level = doubted(it, RuleHit(event.place, "", "", Level.WARNING), "R404").level
-        name = f"{_LEFT}{level.value} {event.what}()" if alone else _PARTED
-        it.note(name, event.place)
+        it.note(_Alone(f"{event.what}()", level, others=True) if alone else _PARTED, event.place)
     elif RANK_0 in it.contexts:
         is_sure = it.target.processes and event.name != "buffers" and event.what not in _OF_ZERO_3
         is_sure = is_sure and not any(map(_asks_setting, it.tests))
@@ -88,12 +132,12 @@ def rank_0_alone_in_a_collective(it: Interpreter, event: ScriptEvent) -> Iterato
         hit = doubted(it, RuleHit(event.place, "", "", level), "R404")
         what = _OF_ALL.get(event.name) or f"{event.what}()"
         inner = what == "forward()" and it.function and getattr(it.function.node, "name", "") == "forward"
-        if inner and any(name.startswith(_ALONE) and name.endswith(f" {what}") for name in it.notes):
+        if inner and any(_Alone(what, level) in it.notes for level in Level):
             return  # of a layer inside the model whose forward it reports
-        it.note(f"{_ALONE}{hit.level.value} {what}", event.place)
-        it.note(f"{_IN}{_function(it)}", event.place)
+        it.note(_Alone(what, hit.level), event.place)
+        it.note(_PartIn(_function(it)), event.place)
         if it.guard is not None:
-            it.note(f"guard of {event.place}", it.guard)
+            it.note(_GuardOf(event.place), it.guard)
     elif BY_RANK not in it.contexts:
         _note_met(it, event)
 
@@ -101,9 +145,9 @@ def rank_0_alone_in_a_collective(it: Interpreter, event: ScriptEvent) -> Iterato
 def _note_met(it: Interpreter, event: ScriptEvent) -> None:
     """Note what all ranks take part in: in each turn of a loop, and in a call that rank 0 has left."""
     for loop in it.loops:
-        has_left = f"{_LEAVES}{_named(loop)}" in it.notes and FINALLY not in it.contexts[loop.depth :]
+        has_left = _Exit(loop.place, loop.number) in it.notes and FINALLY not in it.contexts[loop.depth :]
         if has_left or not loop.number:
-            it.note(f"{_MET}{_named(loop)}", event.place)
+            it.note(_MetIn(loop.place, loop.number), event.place)
 
 
 def _note_left(it: Interpreter, event: ScriptEvent) -> None:
@@ -112,18 +156,18 @@ def _note_left(it: Interpreter, event: ScriptEvent) -> None:
     Behind one of rank 0, a way out of all ranks under a condition of it is the others'.
     """
     loop = it.loops[event.ref or 0]
-    name, inside, tests = _named(loop), it.contexts[loop.depth :], it.tests[loop.tests :]
+    left, inside, tests = (loop.place, loop.number), it.contexts[loop.depth :], it.tests[loop.tests :]
     alone = RANK_0 in inside and OTHER_RANKS not in inside
     if RANK_0 in it.contexts[: loop.depth] or (alone and event.what == "fails"):
         return
     if alone:
         for asked in (asked for test in tests for asked in _parts(test)):
-            it.note(f"{_ASKED}{name} {asked}", event.place)
+            it.note(_AskedFor(*left, asked), event.place)
     elif OF_RANKS.isdisjoint(inside):
         together = any if isinstance(tests[-1], ast.BoolOp) and isinstance(tests[-1].op, ast.Or) else all
-        if not together(f"{_ASKED}{name} {asked}" in it.notes for asked in _parts(tests[-1])):
+        if not together(_AskedFor(*left, asked) in it.notes for asked in _parts(tests[-1])):
             return
-    it.note(f"{_LEAVES if alone else _LEAVE}{name}", event.place)
+    it.note(_Exit(*left, others=not alone), event.place)
 
 
 def _parts(test: ast.expr) -> list[str]:
@@ -133,21 +177,17 @@ def _parts(test: ast.expr) -> list[str]:
     return [ast.unparse(test).removeprefix("not ")]
 
 
-def _named(loop: Loop) -> str:
-    """Return the name of what may be left: of a call each time, as what comes before is done."""
-    return f"{loop.place}{_OF_CALL}{loop.number}" if loop.number else str(loop.place)
-
-
 def _left_alone(it: Interpreter) -> Iterator[RuleHit]:
     """Yield where rank 0 alone leaves a loop, or a function early, in which all take part in something."""
     told = set[CodeLocation]()
-    for name, places in sorted(it.notes.items(), key=lambda item: _OF_CALL in item[0]):  # of loops first
-        loop = name.removeprefix(_LEAVES)
-        met = it.notes.get(f"{_MET}{loop}", [])[:1]
-        if loop != name and met and f"{_LEAVE}{loop}" not in it.notes and places[0] not in told:
-            told.add(places[0])
-            message = _ENDED if _OF_CALL in loop else _GONE
-            yield RuleHit(places[0], message, _TOGETHER, Level.WARNING, tuple(met))
+    exits = [(key, places) for key, places in it.notes.items() if isinstance(key, _Exit)]
+    for key, (first, *_) in sorted(exits, key=lambda item: item[0].number > 0):  # of loops first
+        met = it.notes.get(_MetIn(key.place, key.number), [])[:1]
+        parted = key.others or _Exit(key.place, key.number, others=True) in it.notes
+        if met and not parted and first not in told:
+            told.add(first)
+            message = _ENDED if key.number else _GONE
+            yield RuleHit(first, message, _TOGETHER, Level.WARNING, tuple(met))
 
 
 def _without_rank_0(it: Interpreter) -> Iterator[RuleHit]:
@@ -156,12 +196,12 @@ def _without_rank_0(it: Interpreter) -> Iterator[RuleHit]:
     A note where code was not read: rank 0 may come to the counterpart in it.
     """
     unread = it.sources.unread()
-    for name, places in list(it.notes.items()) if not it.notes.get(_PARTED) else ():
-        for place in dict.fromkeys(places) if name.startswith(_LEFT) else ():
-            level, what = name.removeprefix(_LEFT).split(" ", 1)
-            message = f"rank 0 does not come to this {what}, and the others wait for it"
-            fix = f"call {what} on every rank: move it out of the branch of the others"
-            yield RuleHit(place, message, fix, Level.INFO if unread else Level(level))
+    for key, places in list(it.notes.items()) if not it.notes.get(_PARTED) else ():
+        if isinstance(key, _Alone) and key.others:
+            message = f"rank 0 does not come to this {key.what}, and the others wait for it"
+            fix = f"call {key.what} on every rank: move it out of the branch of the others"
+            for place in dict.fromkeys(places):
+                yield RuleHit(place, message, fix, Level.INFO if unread else key.level)
 
 
 def _is_never_taken(it: Interpreter) -> bool:
@@ -207,8 +247,8 @@ def is_shared(it: Interpreter, event: ScriptEvent) -> bool:
     return any(thing.get("wrapped") == TRUE for thing in things) and not around
 
 
-def _function(it: Interpreter) -> str:
-    return str(it.stack[-1]) if it.stack else ""
+def _function(it: Interpreter) -> int | None:
+    return it.stack[-1] if it.stack else None
 
 
 def _met_in_functions(it: Interpreter) -> tuple[set[CodeLocation], bool]:
@@ -218,24 +258,23 @@ def _met_in_functions(it: Interpreter) -> tuple[set[CodeLocation], bool]:
     of what rank 0 does in another one.
     """
     met, unmet = set[CodeLocation](), False
-    for name in list(it.notes):
-        if name.startswith(f"{OTHERS} "):
-            others = set(it.notes[name])
-            alone = set(it.notes.get(f"{_IN}{name.removeprefix(f'{OTHERS} ')}", []))
+    for key in list(it.notes):
+        if isinstance(key, _PartIn) and key.others:
+            others = set(it.notes[key])
+            alone = set(it.notes.get(_PartIn(key.function), ()))
             met |= alone if others - alone else alone & others
             unmet = unmet or not alone
     return met, unmet
 
 
 def _waiting(it: Interpreter, met: set[CodeLocation]) -> Iterator[RuleHit]:
-    for name, places in list(it.notes.items()):
-        if not name.startswith(_ALONE):
+    for key, places in list(it.notes.items()):
+        if not isinstance(key, _Alone) or key.others:
             continue
-        level, what = name.removeprefix(_ALONE).split(" ", 1)
         for place in (place for place in dict.fromkeys(places) if place not in met):
-            when = " under ZeRO-3" if what.removesuffix("()") in _OF_ZERO_3 else ""
-            message = f"only rank 0 comes to this {what}, and waits for the others{when}"
-            fix = f"call {what} on every rank: move it out of the branch of rank 0"
-            fix = "model.module(batch), which no rank waits for" if what == _OF_ALL["buffers"] else fix
-            guards = tuple(dict.fromkeys(it.notes.get(f"guard of {place}", ())))
-            yield RuleHit(place, message, fix, Level(level), guards)
+            when = " under ZeRO-3" if key.what.removesuffix("()") in _OF_ZERO_3 else ""
+            message = f"only rank 0 comes to this {key.what}, and waits for the others{when}"
+            fix = f"call {key.what} on every rank: move it out of the branch of rank 0"
+            fix = "model.module(batch), which no rank waits for" if key.what == _OF_ALL["buffers"] else fix
+            guards = tuple(dict.fromkeys(it.notes.get(_GuardOf(place), ())))
+            yield RuleHit(place, message, fix, key.level, guards)

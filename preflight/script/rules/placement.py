@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from preflight import regex as re
 from preflight.facts.script import CodeLocation
+from preflight.frozen import dataclass
 from preflight.script.interpreter.branch_conditions import MAYBE, SPAWNED_RANK, UNCALLED
 from preflight.script.interpreter.events import ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
@@ -31,12 +32,25 @@ from preflight.script.rules.own_names import assigned_name, name_of
 from preflight.script.rules.registry import Level, RuleHit, rule
 
 _MAP_FIX = 'remove device_map, or device_map={"": PartialState().process_index}'
-_MADE = "device made "
 _NAMED_BY_DDP = "device named by ddp"
 _SEEN_GPUS = "visible devices"
 _OWN_GPU = "own gpu"  # a rank that sees one GPU only, chosen by its rank: to this rank it is GPU 0
 _ON_FIRST = "on the first gpu"  # what names no GPU, where no device was set
 _SPREAD = frozenset({"auto", "balanced", "balanced_low_0", "sequential"})
+
+
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """Note of where a device is made that is one GPU for all ranks."""
+
+    device: Device
+
+
+@dataclass(frozen=True, slots=True)
+class _SiteOf:
+    """Note of where a device is used that is named at a place."""
+
+    place: CodeLocation
 
 
 def _level(it: Interpreter) -> Level | None:
@@ -86,8 +100,8 @@ def one_gpu_for_all_ranks(it: Interpreter, event: ScriptEvent) -> Iterator[RuleH
         and (it.is_named(event.call.node) or event.call.node is it.passed_value)
     ):  # judged where it is used: until then a device of the rank may replace it
         if fixed is not None:
-            it.note(f"{_MADE}{fixed.index}", fixed.place or event.place)
-            it.note(f"site {fixed.place or event.place}", event.place)
+            it.note(_Made(fixed), fixed.place or event.place)
+            it.note(_SiteOf(fixed.place or event.place), event.place)
         return
     if event.name == "cuda" and TRUE not in (event.values.get("literal"), event.values.get("alone")):
         return
@@ -103,7 +117,7 @@ def one_gpu_for_all_ranks(it: Interpreter, event: ScriptEvent) -> Iterator[RuleH
             return
         if event.values.get("doubt") == TRUE:
             level, message = Level.WARNING, f"{message}, unless a value that lint does not know names another"
-        sites = it.notes.get(f"site {place}", [])
+        sites = it.notes.get(_SiteOf(place), [])
         used = tuple(spot for spot in (*sites, event.place) if spot.line != place.line)
         yield RuleHit(
             place,
@@ -118,11 +132,11 @@ def _never_replaced(it: Interpreter, level: Level) -> Iterator[RuleHit]:
     """Yield the devices that a script names by number and never by its rank, wherever they are used."""
     if it.notes.get(_OWN_GPU) or it.notes.get("rank device") or it.notes.get("device set"):
         return
-    for name, places in list(it.notes.items()):
-        if name.startswith(_MADE):
-            message = f"every rank uses GPU {name.removeprefix(_MADE)}"
+    for key, places in list(it.notes.items()):
+        if isinstance(key, _Made):
+            message = f"every rank uses GPU {key.device.index}"
             for place in dict.fromkeys(spot for spot in places if _is_used(it, spot)):
-                sites = tuple(spot for spot in it.notes.get(f"site {place}", ()) if spot.line != place.line)
+                sites = tuple(spot for spot in it.notes.get(_SiteOf(place), ()) if spot.line != place.line)
                 yield RuleHit(place, message, _own_device(it, place, None), level, sites)
 
 
