@@ -106,7 +106,7 @@ _ANOTHER_THING: tuple[tuple[frozenset[str], re.Pattern[str], str], ...] = (
     (frozenset({"S82"}), re.compile(r"/\w*(?:vllm_client|reward|rollout|judge|serve)\w*\.py:(?!(?s:.*)(?:huggingface|\bhf\b|modelscope|https:))"), "S138"),
     (frozenset({"S76"}), re.compile(r"/multiprocessing/(?:synchronize|heap|shared_memory)\.py"), "S60"),
     (frozenset({"S75", "S76"}), re.compile(r"-packages/(?:\w*inotify\w*|watchdog|watchfiles)[/.]"), "S122"),
-    (frozenset({"S50"}), re.compile(r"(?:-packages|/lib/python3[.\d]*|/bin)/(?:tensorboard|jupyter\w*|notebook|gradio|streamlit|visdom|flask|werkzeug|uvicorn|aim|bokeh|dash|prometheus_client|wsgiref|socketserver)(?:/|:|\.py:)"), "S121"),
+    (frozenset({"S50"}), re.compile(r"(?:-packages|/[Ll]ib(?:64)?(?:/python3[^/]*)?|/bin)/(?:tensorboard|jupyter\w*|notebook|gradio|streamlit|visdom|flask|werkzeug|uvicorn|aim|bokeh|dash|prometheus_client|wsgiref|socketserver)(?:/|:|\.py:)"), "S121"),
     (frozenset({"S57", "S138"}), re.compile(r"/multiprocessing/(?:connection\.py:(?!(?:Socket)?Client\b)|managers\.py:(?!connect\b)|(?:resource_sharer|reductions?|popen_\w+)\.py)"), "S97"),
     (frozenset({"S37"}), re.compile(r"^(?:[A-Za-z]:|/Users)/(?s:.*)have NCCL built in"), "S102"),
     (frozenset({"S89"}), re.compile(r"-packages/[^\n]{1,300}\.py:<module>\n(?:[^\n]{1,300}/__init__\.py:__getattr__\n)?module '[\w.]{1,120}' has no attribute '"), "S104"),

@@ -20,9 +20,13 @@ _CODE = re.compile(
     r"|(?:print|log(?:ger|ging)?\.\w+|warnings?\.warn)\()"
 )
 _DOCSTRING = re.compile(rf"{_GUTTER}[rf]?(?:\"\"\"|''').{{0,400}}")
-# A field of an example that a script shows of its data.
+_STRING = r"(?:'(?:\\.|[^'\\])*+'|\"(?:\\.|[^\"\\])*+\")"
+_VALUE = rf"(?:{_STRING}|\[[-\d., ]*\]|[-+\w.]+)"
+# An example that a script shows of its data: fields, one of them a text, and nothing behind them.
 _EXAMPLE = re.compile(
-    r"(?:(?!Error|Exception)[^'\"]){0,60}(?<!\w)['\"]?(?:text|prompt|sentence|question|instruction|completion|chosen|rejected)['\"]? ?[=:] ?['\"](?!.*\"record\":)"
+    r"(?!.*['\"](?:record|level|severity|error)['\"]:)(?:(?!Error|Exception)[^'\"]){0,60}(?<!\w)()"
+    rf"(?:['\"]\w+['\"]: {_VALUE}, ){{0,20}}['\"]?(?:text|prompt|sentence|question|instruction|completion|chosen|rejected)['\"]? ?[=:] ?"
+    rf"(?:{_STRING}(?:[\s,;|)}}\]]|(?<=[\s,;|])['\"]?\w+['\"]? ?[=:] ?{_VALUE})*|(?:'[^']+|\"[^\"]+)(?:\.\.\.|…)\W{{0,8}})$"
 )
 _LISTED_LITERAL = re.compile(r"\s*[rbfu]?(?!\"[\w.-]{1,60}\"\s*:)(['\"]).{1,400}\1,$")
 _COMMENT = re.compile(r"\s*#")
@@ -50,7 +54,9 @@ _RESULT = re.compile(r"\b(?:PASSED|XFAIL|xfail|SKIPPED|XPASS)\b")
 def is_shown_text(lines: Sequence[Line], line: Line) -> bool:
     """Whether a line of a log (`lines[line.order]`) shows a text that names a failure, and reports none."""
     text = line.text
-    if any(each.match(text) for each in (_OPTION, _COMMAND, _CODE, _DOCSTRING, _LISTED_LITERAL, _EXAMPLE)):
+    if any(each.match(text) for each in (_OPTION, _COMMAND, _CODE, _DOCSTRING, _LISTED_LITERAL)):
+        return True
+    if (example := _EXAMPLE.match(text)) and not first_match(text[: example.start(1)]):
         return True
     if _COMMENT.match(text):  # one alone is a heading
         return any(_COMMENT.match(each.text) for each in _beside(lines, line.order))

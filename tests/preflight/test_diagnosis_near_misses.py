@@ -16,6 +16,7 @@ _SAMPLES = (
 )
 _STEPS = "".join(f"step {n} loss {3 - n / 10:.2f}\n" for n in range(4))
 _RECORDS = "".join(f'{{"level": "info", "msg": "step {n}", "loss": {3 - n / 10:.1f}}}\n' for n in range(6))
+_ERROR = _RECORDS.replace("{", "{{").replace("}", "}}") + '{{"level": "error", "msg": "{}", "error": "{}"}}\n'
 _STAMPED = "2026-03-01 10:00:00,000 - trainer - "
 
 
@@ -55,6 +56,26 @@ _STAMPED = "2026-03-01 10:00:00,000 - trainer - "
         ("Exiting because world size 3 does not divide batch 8\n", "unknown"),
         ("{'text': 'hello', 'label': 1}\n" + _STEPS + _OOM, "cuda-oom"),
         (_STEPS + "skipping batch 7: CUDA out of memory\n" + _OOM, "cuda-oom"),
+        # A field of data, and a failure beside it.
+        ('ERROR worker: prompt="tell me" failed with CUDA out of memory. Tried 2 GiB\n', "cuda-oom"),
+        (_STEPS + "ERROR CUDA out of memory for prompt='hello'\n", "cuda-oom"),
+        (_STEPS + "run.sh: line 3: 771 Killed   PROMPT='hi' text='x'\n", "host-oom-killed"),
+        (_STEPS + 'cannot write completion: "out/0.json": No space left on device\n', "disk-full"),
+        (_STEPS + "could not write text='a.txt': No space left on device...\n", "disk-full"),
+        (_STEPS + '{"text": "CUDA out of memory. Tried to allocate 2 GiB", "level": "ERROR"}\n', "cuda-oom"),
+        # Words of a path, or of what a run lacks.
+        (_HEAD + "FileNotFoundError: No checkpoint found in /scratch/me/run1\n", "bad-checkpoint"),
+        ("ERROR No checkpoint found in /gpfs/scratch/x, aborting\n", "bad-checkpoint"),
+        (_HEAD + "FileNotFoundError: No checkpoint found in out, training cannot resume\n", "bad-checkpoint"),
+        (_HEAD + "Exception: wandb library is required but not available\n", "missing-module"),
+        ("[ERROR] sentencepiece module is required but not found\n", "missing-module"),
+        (_STEPS + "Caught SIGUSR1 to checkpoint; exiting\n", "time-limit"),
+        (_STEPS + "INFO trainer: caught signal 15, stopping\n", "terminated"),
+        (_STEPS + "INFO | Signal received: SIGTERM\n", "terminated"),
+        (_STEPS + "Killed by signal 2.\n", "terminated"),
+        (_STEPS + "Killed by signal 11.\n", "segfault"),
+        (_ERROR.format("worker dropped out", "MemoryError: a"), "host-oom-killed"),
+        (_ERROR.format("cannot replace it", "OSError: [Errno 28] a"), "disk-full"),
     ],
 )  # fmt: skip
 def test_what_a_rule_takes_away_is_not_the_cause(log: str, verdict: str) -> None:
@@ -74,6 +95,18 @@ def test_what_a_rule_takes_away_is_not_the_cause(log: str, verdict: str) -> None
         "[WARNING] trainer: SIGINT stops the run and saves; press twice to leave\n" + _STEPS,
         "On signal 15 received by rank 0 the ranks save together\n" + _STEPS,
         f"{_STEPS}Training finished\nKilled by signal 1.\n",  # ssh, as it leaves
+        f"{_STEPS}Training finished\nKilled by signal 15.\n",
+        f"{_STEPS}Saved final model to /out/final\nReceived SIGTERM, exiting\n",
+        f"{_STEPS}Treinamento concluído\nReceived SIGTERM\n",
+        f"{_STEPS}Saved final model to out\nConnection to gpu1 closed by remote host.\n",
+        _OOM + "Ablation: 9 succeeded, 1 failed; results written to ablation.csv\n",
+        "[WARNING] SIGTERM, SIGINT: handlers installed\n" + _STEPS,
+        "INFO reload: SIGHUP received, configuration reloaded\n" + _STEPS,
+        "Can't find 'adapter_config.json' at 'out/last': starting from the base model\n" + _STEPS,
+        "No checkpoint found in out/; training from step 0\n" + _STEPS,
+        "[loader] shard-0007: file size limit exceeded (2 GiB), split into 3 parts\n" + _STEPS,
+        f"{_STEPS}Training complete\nclient: rsync returned a non-zero code: 24, files vanished\n",
+        "{'id': 'a7', 'text': 'RuntimeError: CUDA out of memory. Tried to allocate 2 GiB'}\n" + _STEPS,
         "step 1 loss 3.0\nCUDA out of memory with batch 64: halving batch to 32\n" + STEPS,
         _STEPS + "No improvement for 5 epochs, exiting\n",
         _STEPS + "Not enough time left for another epoch; exiting\n",
@@ -116,6 +149,8 @@ def test_what_a_thread_raised_long_before_a_job_was_cancelled_is_not_certain(
         ("/data/dash/listen.py", "S50"),
         ("/opt/venv/lib/python3.11/site-packages/aim/ext/server.py", "S121"),
         ("/usr/lib/python3.11/socketserver.py", "S121"),
+        ("/usr/lib64/python3.9/socketserver.py", "S121"),
+        ("C:\\Python311\\Lib\\socketserver.py", "S121"),
     ],
 )
 def test_a_port_is_of_another_server_where_its_package_asked_for_it(path: str, code: str) -> None:

@@ -16,10 +16,16 @@ DEATHS_IN_WORDS = (
     rf"(?:{_KILLED}|{_ABORTED}).{{0,200}}\b(?:python|torchrun|accelerate|deepspeed|srun|mpirun)\b|{_SEGFAULT}"
 )
 NOT_FOUND_IN_WORDS = r"(?:: (?:commande introuvable|(?:Befehl|Kommando) nicht gefunden\.?|orden no encontrada|comando não encontrado|comando non trovato|команда не найдена|未找到命令|找不到命令|コマンドが見つかりません|명령어를 찾을 수 없음|nie znaleziono polecenia|Command not found\.)|^fish: Unknown command: \S{1,80})$"
+# A signal whose name comes first, is all that a logger says, or is a number; not what is done at one that may come.
+STOP_IN_WORDS = (
+    r"\b(?:SIG(?:TERM|INT|HUP)|[Ss]ignal (?:2|15))(?: \(\w+\))?,? (?:was )?(?:received|caught)\b(?! by\b|.{0,40}\b(?:reload|ignor))"
+    r"|\b(?:[Rr]eceived|[Cc]aught|[Gg]ot) signal:? (?:2|15)\b|\b[Ss]ignal received: SIG(?:TERM|INT)\b"
+    r"|\b(?:WARN(?:ING)?|ERROR|CRITICAL)\W{1,5}(?:[\w.]{1,40}\W{1,3})?SIG(?:TERM|INT)\b(?=\W*$|[,;:])(?!.{0,80}\b(?:[Hh]andlers?|will|default)\b)"
+)
 
 ROWS: tuple[Signature, ...] = (
     Signature("S72", "sighup", ENDING,
-              r"Received 1 death signal|got signal: 1$|got signal: 1\b(?!\d)|Received Signals\.SIGHUP death signal|closing signal SIGHUP|Received SIGHUP|^Killed by signal 1\.?$|SIGHUP received|\bHangup\b *$|: line \d+: +\d+ Hangup {2,}|killed by signal: Hangup|signal SIGHUP\b|nohup: .{0,40}SIGHUP|[Cc]aught SIGHUP|(?:client_loop: send disconnect|packet_write_wait: )|^Connection to \S+ closed by remote host|^Timeout, server \S+ not responding"
+              r"Received 1 death signal|got signal: 1$|got signal: 1\b(?!\d)|Received Signals\.SIGHUP death signal|closing signal SIGHUP|Received SIGHUP|SIGHUP received|\bHangup\b *$|: line \d+: +\d+ Hangup {2,}|killed by signal: Hangup|signal SIGHUP\b|nohup: .{0,40}SIGHUP|[Cc]aught SIGHUP|(?:client_loop: send disconnect|packet_write_wait: )|^Connection to \S+ closed by remote host|^Timeout, server \S+ not responding"
               r"|Signals\.SIGHUP|SignalException: .{0,60}signal: 1$|" + ended_by_signal(1, "SIGHUP"),
               "the terminal or SSH session that held the launcher was closed", "start it with gpulaunch run, or in tmux or setsid; nohup does not hold where the launcher takes the signal itself, as torchrun and accelerate do", "run"),
     Signature("S71", "segfault", ENDING,
@@ -59,7 +65,7 @@ ROWS: tuple[Signature, ...] = (
               "a process was killed with SIGKILL: the kernel's OOM killer is the usual one, a scheduler or a person may be it",
               "sudo dmesg -T | grep -i -E 'killed process|oom'; then less host memory: workers, ranks, loading", "run"),
     Signature("S78", "terminated", ENDING,
-              r"^==> interrupted: (?:stopped|Ctrl-C|SIG[A-Z]+) |CANCELLED AT(?!.{0,80} DUE TO TASK FAILURE)|scancel|TERM_(?:FORCE_)?(?:OWNER|ADMIN)\b|process received SIG(?:INT|TERM), exiting|Received 15 death signal|got signal: 15\b|Received 2 death signal|got signal: 2\b|^(?:Detected )?KeyboardInterrupt\b|\b(?:[Rr]eceived|[Cc]aught|[Gg]ot) (?:signal:? )?SIG(?:TERM|INT)\b|\b(?:SIG(?:TERM|INT)|[Ss]ignal (?:2|15))(?: \(\w+\))?,? (?:was )?(?:received|caught)\b(?! by\b)|\b(?:WARN(?:ING)?|ERROR|CRITICAL)\W{1,5}(?:[\w.]{1,40}\W{1,3})?SIG(?:TERM|INT)\b(?=\W*$|[,;:])|SignalException: .{0,60}signal: (?:2|15)\b|\^CTraceback|STEP \S+ ON \S+ CANCELLED(?!.{0,80} DUE TO TASK FAILURE)|Killed by signal 15|^Terminated *$|: line \d+: +\d+ Terminated\b|zsh: terminated|^\[\d+\] +[-+]? *\d+ +terminated\b|^\[\d+\][-+]? +Terminated\b|non-zero exit status (?:143|-15)\b",
+              r"^==> interrupted: (?:stopped|Ctrl-C|SIG[A-Z]+) |CANCELLED AT(?!.{0,80} DUE TO TASK FAILURE)|scancel|TERM_(?:FORCE_)?(?:OWNER|ADMIN)\b|process received SIG(?:INT|TERM), exiting|Received 15 death signal|got signal: 15\b|Received 2 death signal|got signal: 2\b|^(?:Detected )?KeyboardInterrupt\b|\b(?:[Rr]eceived|[Cc]aught|[Gg]ot) (?:signal:? )?SIG(?:TERM|INT)\b|" + STOP_IN_WORDS + r"|SignalException: .{0,60}signal: (?:2|15)\b|\^CTraceback|STEP \S+ ON \S+ CANCELLED(?!.{0,80} DUE TO TASK FAILURE)|Killed by signal (?:2|15)\b|^Terminated *$|: line \d+: +\d+ Terminated\b|zsh: terminated|^\[\d+\] +[-+]? *\d+ +terminated\b|^\[\d+\][-+]? +Terminated\b|non-zero exit status (?:143|-15)\b",
               "the run was stopped from outside: a scheduler, or a person", "resume from the last checkpoint", "known"),
     # Other processes' words about a failed one
     Signature("S73", "terminated", VICTIM, r"^Terminated\b(?! at )|(?<!closing signal )(?<!via )\bSIGTERM\b|" + ended_by_signal(15, "SIGTERM"),

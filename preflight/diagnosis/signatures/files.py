@@ -5,6 +5,8 @@ from preflight.diagnosis.signatures.model import GENERAL, ROOT, Signature
 
 # A host of the run's own: this one, a private address, a name without a domain.
 _NEAR = r"(?:localhost|\[?::1\]?|\d{1,3}(?:\.\d{1,3}){3}|[A-Za-z][\w-]*(?![\w.-]))"
+# A run that has no checkpoint starts without one; a path may hold such words.
+_NOT_ANEW = r"(?!.{0,300}(?<![\w/.-])(?:scratch|fresh|anew|beginning|(?i:starting(?! with)|training (?:from(?! a checkpoint)|will|starts|begins)))\b(?!/))"
 
 ROWS: tuple[Signature, ...] = (
     Signature("S122", "too-many-open-files", ROOT,
@@ -47,8 +49,8 @@ ROWS: tuple[Signature, ...] = (
               "the checkpoint is cut off, a Git LFS pointer, or another format", "git lfs pull, or copy it again and compare"
               " sha256; take an earlier checkpoint", "run"),
     Signature("S84", "bad-checkpoint", ROOT,
-              r"no file named (?:model\.safetensors|pytorch_model|diffusion_pytorch|tf_model|flax_model|config\.json)|Error no file named|[Cc]an't find '\w+config\.json' at '|does not appear to have (?:a file named|files named) (?:config\.json|pytorch_model|model|\('?pytorch|\('?model)"
-              r"|(?:pytorch_model|model)\S*\.(?:bin|safetensors|index\.json)\S* .{0,40}(?:not found|does not exist|is missing)|model-\d{5}-of-\d{5}\.safetensors.{0,60}(?:No such|not found)|AssertionError: +assert len\(self\.ckpt_list\)|[Nn]o (?:valid )?checkpoint found in(?!.{0,300}\b(?:scratch|fresh|anew|beginning|(?i:starting))\b)|\bAssertionError: metadata is None\b|Can't find a valid checkpoint at(?!.{0,300}\b(?:scratch|fresh|anew|beginning|(?i:starting))\b)",
+              r"no file named (?:model\.safetensors|pytorch_model|diffusion_pytorch|tf_model|flax_model|config\.json)|Error no file named|[Cc]an't find '\w+config\.json' at '" + _NOT_ANEW + r"|does not appear to have (?:a file named|files named) (?:config\.json|pytorch_model|model|\('?pytorch|\('?model)"
+              r"|(?:pytorch_model|model)\S*\.(?:bin|safetensors|index\.json)\S* .{0,40}(?:not found|does not exist|is missing)|model-\d{5}-of-\d{5}\.safetensors.{0,60}(?:No such|not found)|AssertionError: +assert len\(self\.ckpt_list\)|[Nn]o (?:valid )?checkpoint found in" + _NOT_ANEW + r"|\bAssertionError: metadata is None\b|Can't find a valid checkpoint at" + _NOT_ANEW,
               "the model directory holds no weights, or the directory of a checkpoint does not exist on this host or lacks a part (.metadata)", "copy or download it again; take the checkpoint before it", "run"),
     Signature("S86", "bad-checkpoint", ROOT,
               r"Couldn't instantiate the backend tokenizer|did not match any variant of untagged enum|data did not match any variant"
