@@ -1,5 +1,6 @@
 """Several recordings in one file: of one host the last counts, those of several are separated. Pure."""
 
+import math
 from collections.abc import Sequence
 from contextlib import suppress
 from datetime import datetime
@@ -15,8 +16,11 @@ Tree = dict[str, Any]
 _UUID = re.compile(r"GPU-\S+")
 _MEMORY = re.compile(r"\d+(?: Mi?B)?")
 BUS = re.compile(r"[0-9A-Fa-f]{8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.\d")
-_CLOCK = re.compile(r"\s*(?P<day>\d{4}([/-])\d\d\2\d\d)[ T](?P<h>\d\d):(?P<m>\d\d):(?P<s>\d\d(?:\.\d+)?)")
-_PAUSE_S = 0.4  # between listings of `--loop`, a second at least; rows of one are a few ms apart
+_CLOCK = re.compile(r"\s*(\d{4}([/-])\d\d\2\d\d[ T]\d\d:\d\d:\d\d(?:[.,]\d+)?)")
+_ROW_S, _SLOW_ROW_S = 0.01, 0.02  # between rows of one listing: most of them, any of them
+_LOOP_S = 0.05  # between listings of a fast `--loop-ms`
+_PAUSE_S = 0.4  # between listings, whatever the other pauses are
+_CLEAR = 4.0  # times as long as the longest pause between rows is the shortest one between listings
 _MOMENT = re.compile(
     r"\d{4}/\d\d/\d\d [\d:.]{8,}"
     r"|(?:^|[Tt]imestamp\s*[>:]\s*)[A-Z][a-z]{2} ([A-Z][a-z]{2} +\d{1,2} \d\d:\d\d:\d\d \d{4})\s*(?:<|$)",
@@ -26,7 +30,7 @@ _MOMENT = re.compile(
 
 _MOST_UNNAMED = 16  # GPUs of one host; more rows without a name are those of a loop
 
-_AGAIN = "its CSV lists GPUs again and again, and no column has their index or uuid"
+_AGAIN = "its CSV may list GPUs again and again, and no column has their index or uuid"
 
 
 class DifferentHostsError(ValueError):
@@ -128,27 +132,37 @@ def _last_of_each(keys: Sequence[str], rows: list[Tree], times: Sequence[str]) -
 def _last_listing(rows: list[Tree], times: Sequence[str], *, is_loop: bool) -> list[Tree]:
     """Return the rows of the last whole listing, of rows that no column names and that have `times` or none.
 
-    Raises ValueError where they are of several and nothing separates them.
+    Raises ValueError where they may be of several and nothing separates them.
     """
-    clocks = [_CLOCK.match(time) for time in times]
-    starts = [0, *(at for at in range(1, len(clocks)) if _is_pause(clocks[at - 1], clocks[at])), len(rows)]
+    pauses = _pauses(times) or [0.0] * (len(rows) - 1)
+    steps = pairwise(sorted(pauses))
+    least = min([_PAUSE_S, *(long for short, long in steps if long >= max(_LOOP_S, _CLEAR * short))])
+    starts = [0, *(at for at, pause in enumerate(pauses, 1) if pause >= least), len(rows)]
+    between = [pause for pause in pauses if pause >= least]
     sizes = [end - start for start, end in pairwise(starts)]
-    if len(sizes) < 2:
-        if (is_loop and len(rows) > 1) or len(rows) > _MOST_UNNAMED:
-            raise ValueError(_AGAIN)
-        return rows
-    whole = max(sizes)
-    if whole > _MOST_UNNAMED or any(size != whole for size in sizes[1:-1]):
+    whole, longest = max(sizes), max((pause for pause in pauses if pause < least), default=0.0)
+    if between:
+        is_clear = min(between) >= _CLEAR * longest and all(size == whole for size in sizes[1:-1])
+        is_clear &= sizes.count(whole) > 1 or (min(between) >= _PAUSE_S and longest < _LOOP_S)
+    else:
+        is_clear = len(rows) < 2 or (not is_loop and longest < _SLOW_ROW_S and min(pauses) < _ROW_S)
+    if whole > _MOST_UNNAMED or not is_clear:
         raise ValueError(_AGAIN)
     at = max(at for at, size in enumerate(sizes) if size == whole)
     return rows[starts[at] : starts[at + 1]]
 
 
-def _is_pause(before: "re.Match[str] | None", after: "re.Match[str] | None") -> bool:
-    if before is None or after is None:
-        return False
-    first, second = (int(one["h"]) * 3600 + int(one["m"]) * 60 + float(one["s"]) for one in (before, after))
-    return before["day"] != after["day"] or not 0 <= second - first < _PAUSE_S
+def _pauses(times: Sequence[str]) -> list[float]:
+    """Return the seconds from each time to the next: none to and from one that a row lost."""
+    pauses, last = list[float](), None
+    for time in times:
+        now, clock = last, _CLOCK.match(time)
+        with suppress(ValueError):
+            now = datetime.fromisoformat(clock[1].replace("/", "-")) if clock else last
+        since = (now - last).total_seconds() if now and last else 0.0
+        pauses.append(since if since >= 0 else math.inf)
+        last = now
+    return pauses[1:]
 
 
 def keep_processes(trees: list[Tree]) -> None:

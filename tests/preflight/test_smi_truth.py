@@ -198,6 +198,53 @@ def test_a_loop_whose_rows_have_no_index_is_no_list_of_gpus(text: str) -> None:
         parse_smi(text, "host")
 
 
+def _sampled(*milliseconds: int) -> str:
+    """Return rows at these times of a loop, of which no column names the GPU."""
+    rows = (
+        f"2026/01/13 09:12:{10 + ms // 1000}.{ms % 1000:03d}, {ms} MiB, 8192 MiB\n" for ms in milliseconds
+    )
+    return "timestamp, memory.used [MiB], memory.total [MiB]\n" + "".join(rows)
+
+
+@pytest.mark.parametrize(
+    ("times", "used"),
+    [
+        ((100, 104, 109, 113, 218, 222, 227, 231), [218, 222, 227, 231]),  # -lms 100, twice
+        ((101, 200, 201, 300, 301, 400), [300, 301]),  # cut at both ends
+        ((100, 103, 1110, 1112, 2122), [1110, 1112]),  # -l 1
+        ((100, 1110, 2122), [2122]),
+        ((100, 104, 500, 504, 900, 904, 4900, 4904), [4900, 4904]),  # that stopped for a while
+        ((100, 103, 105, 118), [100, 103, 105, 118]),  # once, one GPU slow to answer
+        ((100, 100, 100), [100, 100, 100]),
+    ],
+)
+def test_pauses_of_a_fast_loop_separate_its_listings(times: tuple[int, ...], used: list[int]) -> None:
+    memories = [gpu.memory for gpu in read(_sampled(*times))]
+    assert [memory.used_mib for memory in memories if not isinstance(memory, Missing)] == used
+
+
+@pytest.mark.parametrize(
+    "times",
+    [
+        (100, 201, 302),  # of one GPU, or of three that answer slowly
+        (100, 112),
+        (100, 104, 109, 113, 218, 222),  # cut, or six GPUs
+        (100, 101, 102, 130, 131, 132),
+        (100, 200, 300, 900, 1000),  # of one GPU, which a stop does not make three
+        (100, 498, 900, 1299, 1701),
+    ],
+)
+def test_a_loop_whose_pauses_are_not_clear_is_no_list_of_gpus(times: tuple[int, ...]) -> None:
+    with pytest.raises(BadInput, match="again and again"):
+        parse_smi(_sampled(*times), "host")
+
+
+def test_a_listing_goes_on_past_midnight() -> None:
+    days = ("13 23:59:59.998", "13 23:59:59.999", "14 00:00:00.001", "14 00:00:00.002")
+    rows = (f"2026/01/{day}, {at} MiB, 4096 MiB\n" for at, day in enumerate(days))
+    assert len(read("timestamp, memory.used [MiB], memory.total [MiB]\n" + "".join(rows))) == 4
+
+
 def test_gpus_of_old_drivers_have_four_digits_in_front_of_the_bus() -> None:
     text = "=====NVSMI LOG=====\n\nDriver Version : 375.39\n\nAttached GPUs : 2\n"
     rows = (f"GPU 0000:0{at}:00.0\n    Product Name                    : TITAN X (Pascal)\n" for at in (1, 2))
