@@ -22,9 +22,10 @@ _CODE = re.compile(
 _DOCSTRING = re.compile(rf"{_GUTTER}[rf]?(?:\"\"\"|''').{{0,400}}")
 _STRING = r"(?:'(?:\\.|[^'\\])*+'|\"(?:\\.|[^\"\\])*+\")"
 _VALUE = rf"(?:{_STRING}|\[[-\d., ]*\]|[-+\w.]+)"
+_OF_REPORT = "(?:record|level|severity|err|error|exception|reason|detail|status)"
 # An example that a script shows of its data: fields, one of them a text, and nothing behind them.
 _EXAMPLE = re.compile(
-    r"(?!.*['\"](?:record|level|severity|error)['\"]:)(?:(?!Error|Exception)[^'\"]){0,60}(?<!\w)()"
+    rf"(?!.*(?:['\"]{_OF_REPORT}['\"]:|\b{_OF_REPORT}=))(?:(?!Error|Exception|ERROR|[Ff]ailed)[^'\"]){{0,60}}(?<!\w)()"
     rf"(?:['\"]\w+['\"]: {_VALUE}, ){{0,20}}['\"]?(?:text|prompt|sentence|question|instruction|completion|chosen|rejected)['\"]? ?[=:] ?"
     rf"(?:{_STRING}(?:[\s,;|)}}\]]|(?<=[\s,;|])['\"]?\w+['\"]? ?[=:] ?{_VALUE})*|(?:'[^']+|\"[^\"]+)(?:\.\.\.|…)\W{{0,8}})$"
 )
@@ -48,7 +49,7 @@ _NAMED_END = re.compile(r"(?i)[-=*#~<\[/]{2,}.{0,10}\bend\b")
 _END_OF_SAMPLE = re.compile(rf"{_NAMED_END.pattern}|[-=*#~]{{8,}}$")
 _TURNS = 4
 _LONGEST_SAMPLE = 100
-_RESULT = re.compile(r"\b(?:PASSED|XFAIL|xfail|SKIPPED|XPASS)\b")
+_RESULT = re.compile(r"\b(?:PASSED|XFAIL|xfail|SKIPPED|XPASS)\b| \.\.\. (?:ok|skipped\b.*|expected failure)$")
 
 
 def is_shown_text(lines: Sequence[Line], line: Line) -> bool:

@@ -47,6 +47,8 @@ _STAMPED = "2026-03-01 10:00:00,000 - trainer - "
         (_STEPS + "Killed by signal 1.\n", "sighup"),
         (_STEPS + "Killed by signal 9.\n", "host-oom-killed"),
         ("The command '/bin/sh -c python t.py' returned a non-zero code: 137\n", "host-oom-killed"),
+        (f"The command '{'cd /w && ' * 60}python t.py' returned a non-zero code: 1\n", "unknown"),
+        (_STEPS + "CUDA out of memory ... ok, leaving\n", "cuda-oom"),
         ("The command '/bin/sh -c python t.py' returned a non-zero code: 1\n", "unknown"),
         ("ERROR: No checkpoint found in /ckpt\n", "bad-checkpoint"),
         # A script's own last words, without a level.
@@ -63,6 +65,9 @@ _STAMPED = "2026-03-01 10:00:00,000 - trainer - "
         (_STEPS + 'cannot write completion: "out/0.json": No space left on device\n', "disk-full"),
         (_STEPS + "could not write text='a.txt': No space left on device...\n", "disk-full"),
         (_STEPS + '{"text": "CUDA out of memory. Tried to allocate 2 GiB", "level": "ERROR"}\n', "cuda-oom"),
+        (_STEPS + "prompt='hi' err='CUDA out of memory. Tried to allocate 2.00 GiB'\n", "cuda-oom"),
+        (_STEPS + "failed: {'prompt': 'hi', 'note': 'CUDA out of memory. Tried 2.00 GiB'}\n", "cuda-oom"),
+        (_STEPS + "{'prompt': 'hi', 'reason': 'CUDA out of memory. Tried 2.00 GiB'}\n", "cuda-oom"),
         # Words of a path, or of what a run lacks.
         (_HEAD + "FileNotFoundError: No checkpoint found in /scratch/me/run1\n", "bad-checkpoint"),
         ("ERROR No checkpoint found in /gpfs/scratch/x, aborting\n", "bad-checkpoint"),
@@ -96,6 +101,7 @@ def test_what_a_rule_takes_away_is_not_the_cause(log: str, verdict: str) -> None
         "On signal 15 received by rank 0 the ranks save together\n" + _STEPS,
         f"{_STEPS}Training finished\nKilled by signal 1.\n",  # ssh, as it leaves
         f"{_STEPS}Training finished\nKilled by signal 15.\n",
+        'raises "CUDA out of memory" with a batch of 9999 ... ok\nRan 31 tests in 2.0s\n\nOK\n',
         f"{_STEPS}Saved final model to /out/final\nReceived SIGTERM, exiting\n",
         f"{_STEPS}Treinamento concluído\nReceived SIGTERM\n",
         f"{_STEPS}Saved final model to out\nConnection to gpu1 closed by remote host.\n",
