@@ -33,7 +33,7 @@ _TYPE = re.compile(r"(?:exc|err|error|exception)[._]?(?:type|class|name|kind)")
 _MESSAGE = re.compile(r"(?:exc|err|error|exception)(?:[._]?(?:message|msg|value|info|text|str))?")
 _RAISED = re.compile(r"(?:\w+\.)*\w*(?:Error|Exception|Interrupt)\b")
 _CONTINUES = re.compile(
-    r"(?i)\bre-?tr(?:y|ie)|\bskip|\bignor|\bfall(?:s|ing)? ?back|\bcontinu|\battempt \d|\b(?:sample|example|record|row|item|document|image|batch) (?:[\w/.]+ )?(?:(?:is|was) )?(?:dropped|replaced)\b|\b(?:dropped|dropping|replacing) (?:[\w/.]+ )?(?:sample|example|record|row|item|document|image|batch)(?:e?s)?\b"
+    r"(?i)\bre-?tr(?:y|ie)|\bskip|\bignor|\bfall(?:s|ing)? ?back|\bcontinu|\battempt \d|\b(?:sample|example|record|row|item|document|image|batch) (?:[\w/.]*\d[\w/.]* )?(?:(?:is|was) )?(?:dropped|replaced)\b|\b(?:dropped|dropping|replacing) (?:[\w/.]+ )?(?:sample|example|record|row|item|document|image|batch)(?:e?s)?\b"
 )
 _HEADER = re.compile(r"[\w@ .\"-]+(?:[,\t;][\w@ .\"-]+)+$")
 _SAMPLE = 64

@@ -80,6 +80,7 @@ _STAMPED = "2026-03-01 10:00:00,000 - trainer - "
         (_STEPS + "Killed by signal 2.\n", "terminated"),
         (_STEPS + "Killed by signal 11.\n", "segfault"),
         (_ERROR.format("worker dropped out", "MemoryError: a"), "host-oom-killed"),
+        (_ERROR.format("sample server dropped us", "OSError: [Errno 28] a"), "disk-full"),
         (_ERROR.format("cannot replace it", "OSError: [Errno 28] a"), "disk-full"),
     ],
 )  # fmt: skip
