@@ -28,7 +28,7 @@ from preflight.smi_reports.repeated_recordings import gpus_in, keep_processes, l
 from preflight.smi_reports.short_outputs import LSPCI, list_tree, lspci_gpus
 from preflight.smi_reports.surroundings import closed_xml
 from preflight.smi_reports.system_reports import COLLECTED, INFORMATION, collected_tree, information_tree
-from preflight.smi_reports.table import MAX_GPUS, UNLISTED, is_closed, place_lost, table_tree
+from preflight.smi_reports.table import MAX_GPUS, PROCESSES_START, UNLISTED, is_closed, place_lost, table_tree
 from preflight.smi_reports.unsupported_files import OTHER_TABLE
 from preflight.smi_reports.wrapped_lines import MONITOR
 
@@ -55,11 +55,18 @@ _STAMP = (
     r"|(?:<\d+>1? ?)?\d{4}-\d\d-\d\d[T ]\S+"
 )
 _OF_KERNEL = (
-    r"^[> \t]{0,8}(?!\[[\d. ]+\] ?\[[A-Z]+\])(?:(?:(?:\S+ )?kernel: |\[\.{3}\] )?NVRM:|\[ *\d+\.\d{6}\]"
+    r"^(?![^\n]*NVRM: Xid \([^)\n]*\): \d+ [a-z])(?:"
+    r"[> \t]{0,8}(?!\[[\d. ]+\] ?\[[A-Z]+\])(?:(?:(?:\S+ )?kernel: |\[\.{3}\] )?NVRM:|\[ *\d+\.\d{6}\]"
     r"|kern *:|\d+,\d+,\d+(?:,[^;\n]*)?;|\[\S+ \S+ +\d+ [\d:]{8} \d{4}\] |\[ *\d+\.\d+\][^\n]*nvidia"
-    rf"|(?:{_STAMP})(?:[^\n]*NVRM:| \S+ kernel(?::|\[| -)))|^[^\n]{{0,80}}?NVRM: Xid \("
+    rf"|(?:{_STAMP})(?:[^\n]*NVRM:| \S+ kernel(?::|\[| -)))"
+    r"|(?=[^\n]{0,80}NVRM: )(?![^\n]{0,80}?\b[a-z]+ [a-z]+ [^\n]{0,80}?NVRM: )"
+    r"[^\n]{0,80}?(?:[\d:|\]>;)+][ \t]*|\w-|[:=][\"'])NVRM: )"
 )
-"""A line of dmesg, /dev/kmsg, journalctl or syslog: a date alone is in front of many a program's lines."""
+"""A line of dmesg, /dev/kmsg, journalctl or syslog: a date alone is in front of many a program's lines.
+
+One that a mark is in front of is, too; one that an author quotes behind words is not.
+"""
+_QUOTED = re.compile(rf"^(?=[^\n]*NVRM: )(?!{_OF_KERNEL})[^\n]*$", re.MULTILINE | re.IGNORECASE)
 _LEFT_OUT = re.compile(r",[^\n,]*\n[^\S\n]*(?:\.{3,6}|\u2026)[^\S\n]*$(?!\n[^\S\n]*\d+,)", re.MULTILINE)
 """Dots in place of the last rows of a CSV."""
 _LONGEST_LINE = 8192  # all columns of --query-gpu take five thousand characters
@@ -104,7 +111,12 @@ def _error(text: str) -> Facts | None:
 
 def kernel_facts(text: str) -> Facts:
     """Return what a kernel log, or lines of one among others, say."""
-    return {"kernel_log": {"source": "file", **parse_kernel_log(text)}}
+    return {"kernel_log": {"source": "file", **parse_kernel_log(unquoted(text))}}
+
+
+def unquoted(text: str) -> str:
+    """Return a text without the lines of a kernel that an author quotes behind words."""
+    return _QUOTED.sub("", text)
 
 
 def _xml(text: str) -> Facts:
@@ -198,11 +210,12 @@ def _table(text: str) -> Facts:
         return {**facts, "gpus": [{**gpu, "name": alone, "memory": alone} for gpu in facts["gpus"]]}
     unread: tuple[str, ...] = ("memory", "processes")
     cut = "the file is cut in its list of processes"
-    if "rocesses:" not in text:  # "Compute processes:" before driver 346
+    _, *listed = PROCESSES_START.split(text, maxsplit=1)
+    if not listed:
         count = _counted(len(facts["gpus"]))
         cut = f"the file is cut before its list of processes: the host has at least {count}"
         unread = ("processes",)
-    elif is_closed(text.partition("rocesses:")[2]):
+    elif is_closed(listed[0]):
         unread = ()
     for gpu, row in zip(facts["gpus"], tree["gpu"], strict=False):
         gpu.update({name: missing(cut, "not-asked") for name in unread if gpu[name] == NOT_HELD})

@@ -15,6 +15,7 @@ from preflight.smi_reports.forms import (
     kernel_facts,
     list_facts,
     read_form,
+    unquoted,
 )
 from preflight.smi_reports.gpustat import ROW as GPUSTAT_ROW
 from preflight.smi_reports.repeated_recordings import differ
@@ -71,7 +72,7 @@ def _read(body: str, read: Callable[[str], Facts | None] = read_form) -> Facts:
 
 def _with_more(facts: Facts, text: str, sections: dict[str, str]) -> Facts:
     """Return facts with lines of the kernel log, lspci's list and other lists of the same GPUs."""
-    if re.search(r"NVRM: |^WARNING: infoROM", text, re.MULTILINE) and "kernel_log" not in facts:
+    if re.search(r"NVRM: |^WARNING: infoROM", unquoted(text), re.MULTILINE) and "kernel_log" not in facts:
         facts.update(kernel_facts(text))
     if "pci_gpus" not in facts and re.search(LSPCI, text, re.MULTILINE):
         facts["pci_gpus"] = lspci_gpus(text)

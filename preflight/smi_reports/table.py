@@ -49,7 +49,7 @@ _NUMBERED = re.compile(r"^\|\s+(\d{1,2})\s[^|\n]*\dMiB \|", re.MULTILINE)
 _TYPE_BLANKS = 3  # from the type of a process to its name; more of them: its start is lost
 _WINDOWS_MODELS = ("WDDM", "MCDM")
 """Models of Windows in which the system manages the memory, and nvidia-smi names none of a process."""
-_PROCESSES_START = re.compile(r"^\W*(?:Compute p|P)rocesses:", re.MULTILINE)
+PROCESSES_START = re.compile(r"^\W*(?:Compute p|P)rocesses:", re.MULTILINE)
 _MIG_START = re.compile(r"^\W*MIG devices:", re.MULTILINE)
 """Rows of a table: an author writes these words above it, too."""
 LOST = "GPU is lost"
@@ -71,7 +71,7 @@ def table_tree(text: str) -> Tree:
         tree["driver_version"] = head.group(1)
         if head.group(2):
             tree["cuda_version"] = head.group(2)
-    table, processes = (*_PROCESSES_START.split(text, maxsplit=1), "")[:2]
+    table, processes = (*PROCESSES_START.split(text, maxsplit=1), "")[:2]
     row, is_again, widths = None, False, _widths(table)
     above = list[str]()
     for line, _ in groupby(_MIG_START.split(table, maxsplit=1)[0].split("\n")):  # none that is doubled

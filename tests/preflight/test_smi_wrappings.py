@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
+from preflight.errors import BadInput
 from preflight.facts.missing import Missing
 from tests.hardware import gpus_of
 from tests.smi_reading import parse_smi
@@ -67,9 +68,44 @@ def test_words_above_a_table_are_none_of_its_headings(above: str) -> None:
     assert gpus_of(parse_smi(f"{above}\n\n{_MIG}", "host")) == gpus_of(parse_smi(_MIG, "host"))
 
 
-@pytest.mark.parametrize("mark", ["gpu07: ", "12:", "[rank0]:", "worker-1  | ", "+"])
-def test_xids_are_read_behind_marks_of_lines(mark: str) -> None:
-    said = "NVRM: Xid (PCI:0000:65:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus."
+def test_words_above_a_table_close_no_list_of_processes() -> None:
+    cut = _WINDOWS.partition("| Processes:")[0]
+    (gpu,) = gpus_of(parse_smi(f"Its list of Processes: none\n\n{cut}", "host"))
+    assert isinstance(gpu.processes, Missing)
+    assert "cut before its list" in gpu.processes.reason
+
+
+_XID = "NVRM: Xid (PCI:0000:65:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus."
+_FALLEN = "NVRM: GPU 0000:65:00.0: GPU has fallen off the bus."
+
+
+@pytest.mark.parametrize("said", [_XID, _FALLEN])
+@pytest.mark.parametrize(
+    "mark",
+    ["gpu07: ", "12:", "[rank0]:", "worker-1  | ", "+", "kern.log-", "node kernel: ", 'level=err msg="'],
+)
+def test_xids_are_read_behind_marks_of_lines(mark: str, said: str) -> None:
     log = parse_smi(f"{mark}{said}\n", "host").kernel_log
     assert not isinstance(log, Missing)
     assert [(xid.code, xid.pci_bus_id) for xid in log.xids] == [(79, "0000:65:00.0")]
+
+
+@pytest.mark.parametrize(
+    "quote",
+    [
+        f"If dmesg shows `{_XID}`, power-cycle the node.",
+        f'The log says "{_FALLEN}" then.',
+        f"# e.g. {_XID}",
+        f"* Parse lines like {_XID}",
+        f'SAMPLE = "{_XID}"',
+        "NVRM: Xid (PCI:0000:65:00): 79 means that the GPU is gone.",
+        "- NVRM: Xid (PCI:0000:65:00): 79 means that the GPU is gone.",
+    ],
+)
+def test_xids_that_an_author_quotes_are_those_of_no_host(quote: str) -> None:
+    with pytest.raises(BadInput):
+        parse_smi(f"{quote}\n", "host")
+    assert isinstance(parse_smi(f"{quote}\n\n{_LIST}", "host").kernel_log, Missing)
+    log = parse_smi(f"{quote}\n\n[ 12.345678] NVRM: Xid (PCI:0000:21:00): 31, pid=7\n", "host").kernel_log
+    assert not isinstance(log, Missing)
+    assert [xid.code for xid in log.xids] == [31]
