@@ -45,11 +45,11 @@ class Answer:
         return exit_code
 
 
-def encode_error(error: GpulaunchError | None) -> dict[str, Any] | None:
-    """Return the error of one host as a document holds it; None where there is none."""
+def encode_error(error: GpulaunchError | None, words: Sequence[str] = ()) -> dict[str, Any] | None:
+    """Return the error of one host as a document holds it; None where there is none. `words` as below."""
     if error is None:
         return None
-    return {"code": error.code, "message": error.detail, "fix": error.fix}
+    return {"code": error.code, "message": error.detail, "fix": complete_commands(error.fix, words)}
 
 
 def encode_unreachable(errors: Mapping[str, GpulaunchError], words: Sequence[str] = ()) -> dict[str, Any]:

@@ -30,7 +30,7 @@ def choose_hosts(
     All listed hosts are checked at once. Raises LaunchRefused where too few can be used.
     """
     nodes, listed, config = request.nodes, request.entries, request.config
-    if not 0 < nodes < len(listed):
+    if not nodes or (nodes == len(listed) and not request.left_out):
         return request, launch
     from launcher.restart.replacement import HostAssignment, host_faults  # noqa: PLC0415 - most launches do without it
 
@@ -63,15 +63,17 @@ def choose_hosts(
 def leave_out(
     listed: RunRequest, chosen: RunRequest, error: GpulaunchError, screen: Screen
 ) -> RunRequest | None:
-    """Return the list without chosen hosts that failed before the start, None where no others do."""
+    """Return the list without chosen hosts that failed before the start, None where no others do.
+
+    Nor has it hosts that were bad already: they are not asked again, nor is a person who said no to one.
+    """
     bad = {entry.name for entry in chosen.entries} & set(error.hosts)
     if not bad or len(chosen.others) < len(bad) or isinstance(error, HostInterrupted):
         return None
     screen.notify(f"left out: {one_line(error.message, _LONGEST_REASON)}")
-    left_out = {**listed.left_out, **dict.fromkeys(sorted(bad), error.message)}
-    return replace(
-        listed, entries=tuple(each for each in listed.entries if each.name not in bad), left_out=left_out
-    )
+    left_out = {**chosen.left_out, **dict.fromkeys(sorted(bad), error.message)}
+    rest = tuple(each for each in listed.entries if each.name not in left_out)
+    return replace(listed, entries=rest, left_out=left_out)
 
 
 def _only_busy(entry: HostEntry, result: PreflightResult) -> bool:

@@ -1,7 +1,7 @@
 """What rm and prune share: delete runs on the hosts that hold them, and say how it went."""
 
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from launcher.commands._answer import Answer, encode_error, encode_unreachable
 from launcher.errors import GpulaunchError, HostError
@@ -28,8 +28,12 @@ def remove_runs(
     open_entry: OpenConnection,
     answer: Answer,
     others: Mapping[str, HostError] | None = None,
+    words: Sequence[str] = (),
 ) -> int:
-    """Delete the runs where they were found; return the exit code. `others` are hosts that were not asked."""
+    """Delete the runs where they were found; return the exit code.
+
+    `others` are hosts that were not asked, `words` the options that commands in a fix need to reach hosts.
+    """
     code = int(ExitCode.UNREACHABLE if others else ExitCode.OK)
     removed = []
     left = deque(runs)
@@ -42,7 +46,7 @@ def remove_runs(
             results = remove_run(run.run_id, entries, open_entry)
             failures = [result if isinstance(result, GpulaunchError) else None for result in results]
             hosts = [
-                {"host": entry.name, "removed": failed is None, "error": encode_error(failed)}
+                {"host": entry.name, "removed": failed is None, "error": encode_error(failed, words)}
                 for entry, failed in zip(entries, failures, strict=True)
             ]
             removed.append({"run_id": run.run_id, "hosts": hosts})
@@ -58,4 +62,4 @@ def remove_runs(
         code = ExitCode.INTERRUPTED
     if left:
         answer.say(f"interrupted: {name_first([run.run_id for run in left], 3)} left as before", err=True)
-    return answer.finish(code, runs=removed, **encode_unreachable(others or {}))
+    return answer.finish(code, runs=removed, **encode_unreachable(others or {}, words))

@@ -73,7 +73,8 @@ def command(hosts: tuple[str, ...], **given: Any) -> int:
     listed = access.inventory.hosts
     found = search(entries, access.open, width=access.width, listed=listed, ended=True, tail=0)
     answer = Answer("gpulaunch.removal/1", as_json=options.as_json)
-    for line in unanswered_lines(found.errors, access.inventory.access_words):
+    words = access.inventory.access_words
+    for line in unanswered_lines(found.errors, words):
         answer.say(line, err=True)
     for name, run_ids in found.other_hosts.items():
         count = count_noun(len(run_ids), "run")
@@ -89,18 +90,18 @@ def command(hosts: tuple[str, ...], **given: Any) -> int:
         asked = [entry.name for entry in entries if entry.name not in {**found.errors, **found.other_hosts}]
         ended = f"no run on {fold_hosts(asked)} ended more than {format_duration(age)} ago"
         answer.say(ended if asked else "no host answered")
-        return remove_runs([], access.open, answer, named)
+        return remove_runs([], access.open, answer, named, words)
     if options.dry_run:
         answer.say("nothing was deleted: this is a dry run")
         return answer.finish(
             ExitCode.UNREACHABLE if named else ExitCode.OK,
             runs=[{"run_id": run.run_id, "hosts": _encode_kept(run)} for run in old],
-            **encode_unreachable(named),
+            **encode_unreachable(named, words),
         )
     runs = "this run" if len(old) == 1 else f"these {len(old)} runs"
     if not confirm_delete(f"Delete the logs and records of {runs} on the hosts?", answer, yes=options.yes):
-        return answer.finish(ExitCode.NEGATIVE, runs=[], **encode_unreachable(found.errors))
-    return remove_runs(old, access.open, answer, named)
+        return answer.finish(ExitCode.NEGATIVE, runs=[], **encode_unreachable(found.errors, words))
+    return remove_runs(old, access.open, answer, named, words)
 
 
 def _list_old(runs: Iterable[RemoteRun], now: float, age: float, answer: Answer) -> Iterator[RemoteRun]:

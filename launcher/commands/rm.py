@@ -50,6 +50,7 @@ def command(run: str, *, yes: bool, as_json: bool, **given: Any) -> int:
         return answer.finish(ExitCode.NEGATIVE, runs=[], **encode_unreachable({}))
     if not confirm_delete("Delete its logs and records on the hosts?", answer, yes=yes, fix=fix):
         return answer.finish(ExitCode.NEGATIVE, runs=[], **encode_unreachable({}))
-    for line in unanswered_lines(found.unheard, access.inventory.access_words):
+    words = access.inventory.access_words
+    for line in unanswered_lines(found.unheard, words):
         answer.say(line, err=True)
-    return remove_runs([found], access.open, answer, found.unheard)
+    return remove_runs([found], access.open, answer, found.unheard, words)

@@ -92,7 +92,8 @@ def _path_facts(role: str, path: str, mounts: list[tuple[str, str, str]]) -> Jso
         "file_in_way": in_way,
         "enterable": enterable,
         "free_mib": room if lacking else (room.f_bfree if reserve else room.f_bavail) * room.f_frsize >> 20,
-        "total_mib": room if lacking else room.f_blocks * room.f_frsize >> 20,
+        # Rounded up: 0 is a file system without a limit, not one of less than 1 MiB.
+        "total_mib": room if lacking else -(-room.f_blocks * room.f_frsize >> 20),
         "free_inodes_percent": room if lacking else inodes,
         "read_only": not lacking and bool(room.f_flag & os.ST_RDONLY),
     }

@@ -2,6 +2,7 @@
 
 import io
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from launcher.commands._host_access import HostAccess
 from launcher.commands._launch_request import RunRequest
 from launcher.config.command_config import count_ranks, settle_command
 from launcher.config.inventory import HostEntry, Inventory
-from launcher.config.run_config import build_command_config, build_config_from_script
+from launcher.config.run_config import RunConfig, build_command_config, build_config_from_script
 from launcher.errors import GpusBusy, LaunchRefused, SyncFailed
 from launcher.follow.phases import Stopwatch
 from launcher.launch.launch import CheckedLaunch
@@ -195,9 +196,9 @@ def test_another_host_takes_the_place_of_one_that_fails_before_the_start(
     access = HostAccess(Inventory(), open_nothing, 1)
     said = io.StringIO()
 
-    def taken() -> RunRequest:
-        request = RunRequest(build_config_from_script("train.py"), JOB, LIST, access, (), None, 2)
-        launch = LaunchRequest(LIST, JOB, ConnectionPool(open_nothing))
+    def taken(config: RunConfig, job: Job = JOB) -> RunRequest:
+        request = RunRequest(config, job, LIST, access, (), None, 2)
+        launch = LaunchRequest(LIST, job, ConnectionPool(open_nothing))
         screen = screen_on(said, plain=True, all_ranks=False)
         with ExitStack() as queues:
             chosen, prepared, _ = _launch._choose_and_prepare(
@@ -207,13 +208,21 @@ def test_another_host_takes_the_place_of_one_that_fails_before_the_start(
         return chosen
 
     dying = ["b"]
-    found = taken()
+    script = build_config_from_script("train.py")
+    found = taken(script)
     assert names(found.entries) == "cd"
     assert dict(found.left_out) == {"a": "cannot be used: no answer", "b": "b: no space left"}
     assert "left out: b: no space left" in said.getvalue()
+    assert asked[:2] == ["abcd", "cd"]  # who was bad is not asked again, nor a person about it
+    assert said.getvalue().count("left out: a") == 1
+    command = build_command_config(("mpirun -np 4 -H a:2,b:2,c:3,d:2 python train.py",))
+    assert command.command is not None
+    job, _ = settle_command(command.command, Job(gpus="auto"), LIST, names_hosts=True, nodes=2)
+    counts = taken(replace(command, job=job), job).job.command.ranks_per_host
+    assert counts == {"c": 3, "d": 1}  # of the two that are left, not of the first two
     dying = ["b", "c"]  # of two good ones that are left one is not enough
     with pytest.raises(SyncFailed):
-        taken()
+        taken(script)
 
 
 @pytest.mark.parametrize(

@@ -3,13 +3,14 @@
 import io
 import json
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 from launcher.cli import execute
-from launcher.commands import attach, stacks
-from launcher.errors import ConnectionTimedOut
+from launcher.commands import attach, prune, rm, stacks
+from launcher.errors import AgentCrashed, ConnectionTimedOut
 from launcher.report.end_report import print_outcome
 from launcher.report.outcome import encode_outcome, render_outcome
 from launcher.terminal.screen import Screen
@@ -141,3 +142,21 @@ def test_stacks_as_a_document_name_the_hosts_without(
     assert (document["schema"], document["missing"]) == ("gpulaunch.stacks/1", [1])
     assert document["unreachable"] == {"b": "no answer"}
     assert document["unreachable_fixes"]["b"].startswith("is the host up,")
+
+
+@pytest.mark.parametrize("argv", [("rm", "t-1", "--yes"), ("prune", "b"), ("prune", "b", "-n")])
+def test_commands_in_the_fixes_of_a_removal_reach_the_hosts(
+    argv: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("key").touch(0o600)
+    silent = {"b": AgentCrashed("b", "it ended")}
+    old = SimpleNamespace(run_id="t-1", status="failed", unheard=silent, nodes=(), is_over=False)
+    monkeypatch.setattr(rm, "find_run", lambda *_, **__: old)
+    monkeypatch.setattr(rm, "run_line", lambda *_: "")
+    monkeypatch.setattr(
+        prune, "search", lambda *_, **__: SimpleNamespace(errors=silent, other_hosts={}, runs=())
+    )
+    assert execute([*argv, "--identity-file", "key", "--json"]) == 3
+    fix = json.loads(capsys.readouterr().out)["unreachable_fixes"]["b"]
+    assert "gpulaunch preflight --identity-file key b`" in fix

@@ -188,6 +188,9 @@ def test_room_is_what_the_user_may_take(
     assert (found["free_mib"], found["total_mib"], found["free_inodes_percent"]) == (free_mib, 4, inodes)
     assert found["exists"] is False
     assert found["filesystem"] == missing("no mount covers it", "not-found")
+    for blocks, total_mib in ((0, 0), (50, 1), (257, 2)):  # 0: without a limit, which 200 KiB are not
+        monkeypatch.setattr(os, "statvfs", lambda _, n=blocks: SimpleNamespace(**{**ROOM, "f_blocks": n}))
+        assert paths._path_facts("output", str(tmp_path), [])["total_mib"] == total_mib
 
 
 def test_a_file_in_the_way_is_not_writable_below(tmp_path: Path) -> None:
