@@ -13,7 +13,8 @@ from preflight.script.interpreter.values import UNKNOWN, ExternalName, Func, Ref
 def context_kinds(it: Interpreter, node: ast.expr, value: Value) -> tuple[str, ...]:
     """Return what kinds of `with` blocks a context expression opens; in them its default dtype holds."""
     called = node.func if isinstance(node, ast.Call) else node
-    if _FIRST.search(getattr(called, "attr", getattr(called, "id", ""))):
+    name = getattr(called, "attr", getattr(called, "id", ""))
+    if _FIRST.search(name) or _is_file_lock(it, ast.unparse(called)):
         return (BY_RANK,)
     if isinstance(value, Ref):
         return (it.kind(value),)
@@ -22,9 +23,14 @@ def context_kinds(it: Interpreter, node: ast.expr, value: Value) -> tuple[str, .
         if not isinstance(func, Func):
             return (context_of(func),)
         kinds, it.default_dtype = it.yielded_in.get(func.key, ((), it.default_dtype))
-        # Another yield may be outside of it.
-        return tuple(kind for kind in kinds if not kind.startswith(NO_SYNC))
+        return kinds
     return ()
+
+
+def _is_file_lock(it: Interpreter, name: str) -> bool:
+    """Whether a context is a lock that is a file, by its name or by the line that makes it."""
+    made = re.search(rf"\b{re.escape(name)} *=([^\n]*)\(", it.source.text) if name.endswith("lock") else None
+    return any(_FILE_LOCK.search(words) for words in (name, made[1] if made else ""))
 
 
 NO_SYNC = "no_sync"  # of DDP, which keeps gradients of ranks apart; with its model, the kind of block
@@ -35,6 +41,8 @@ _OF_RANK_0 = re.compile(r"rank_?(?:zero|0)|main_process|master|is_main|first_ran
 
 _FIRST = re.compile(r"(?:zero|main|rank_?0|master|process)_first")
 """Contexts in which rank 0 does something before the others: what it has written they find."""
+_FILE_LOCK = re.compile(r"(?i)(?:file|dir|process)_?lock|flock|portalocker")
+"""Contexts, made by their names, that one process at a time is in: none writes over what another writes."""
 
 
 def decorated_places(node: ast.AST) -> tuple[str, ...]:

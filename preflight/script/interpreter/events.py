@@ -81,7 +81,8 @@ OWN_STEP = "own"  # of a step by an optimizer of the script: what it does to whi
 class Loop:
     """A loop or, by its number, a call or block that is read, inside of how many contexts, calls, conditions.
 
-    `newest`: the number of the newest thing of before the loop; `caught`: what a block catches.
+    `newest`: the number of the newest thing of before the loop; `caught`: what a block catches; `by_rank`:
+    over the rank's own part.
     """
 
     place: CodeLocation
@@ -92,6 +93,7 @@ class Loop:
     by_condition: bool = False
     newest: int = 0
     caught: str = ""
+    by_rank: bool = False
 
     def catches(self, name: str) -> bool:
         """Whether an exception of this name ends the block only."""

@@ -9,6 +9,7 @@ from preflight.script.interpreter import calls, classes, operators, rank_values,
 from preflight.script.interpreter.assignments import assign
 from preflight.script.interpreter.attributes import get_attribute, member
 from preflight.script.interpreter.branches import is_of_several, read_choice, read_rest
+from preflight.script.interpreter.contexts import NO_SYNC
 from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.string_formats import concatenated
 from preflight.script.interpreter.values import (
@@ -291,7 +292,11 @@ def _yield(it: Interpreter, node: ast.Yield) -> Value:
     if it.yields is not None:
         it.yields.append(value)
         it.yielded_drawn = it.drawn
-        it.yielded_in[it.stack[-1]] = tuple(it.contexts[it.call_contexts :]), it.default_dtype
+        kinds = tuple(it.contexts[it.call_contexts :])
+        if len(it.yields) > 1:  # another yield of this call may be outside of no_sync()
+            before, _ = it.yielded_in.get(it.stack[-1], ((), UNKNOWN))
+            kinds = tuple(kind for kind in kinds if not kind.startswith(NO_SYNC) or kind in before)
+        it.yielded_in[it.stack[-1]] = kinds, it.default_dtype
     return UNKNOWN
 
 

@@ -11,7 +11,7 @@ from preflight.script.interpreter.branches import OF_RANKS, place_of_turns
 from preflight.script.interpreter.events import Draw, Loop, ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.state import merge_states
-from preflight.script.interpreter.values import Seq, names_of, text_of, truth
+from preflight.script.interpreter.values import Seq, is_by_rank, names_of, text_of, truth
 from preflight.script.syntax_trees import walk
 
 _LOOP_PASSES = 2  # what a loop does once may change its next pass; one inside runs once
@@ -40,7 +40,8 @@ def read_for(it: Interpreter, node: ast.For | ast.AsyncFor) -> None:
     else:
         values = [it.library.element(it, iterable)] * _passes(it)
     same = it.turns == outer_turns
-    _loop(it, node, [partial(assign, it, node.target, value) for value in values], same=same)
+    turns = [partial(assign, it, node.target, value) for value in values]
+    _loop(it, node, turns, same=same, by_rank=is_by_rank(iterable))
     it.turns, it.drawn = outer_turns, _still_drawn(it.drawn, outer_drawn)
 
 
@@ -119,6 +120,7 @@ def _loop(
     turns: Iterable[Callable[[], None]],
     *,
     same: bool,
+    by_rank: bool = False,
 ) -> None:
     """Carry out the turns of a loop; `same`: all but the first repeat what was read already."""
     outer, it.breaks = it.breaks, []
@@ -130,7 +132,8 @@ def _loop(
     outer_repeated = it.repeated
     depth, guard = len(it.contexts), it.guard
     whiles = isinstance(node, ast.While)
-    it.loops.append(Loop(it.place(node), depth, len(it.stack), by_condition=whiles, newest=it.newest))
+    loop = Loop(it.place(node), depth, len(it.stack), by_condition=whiles, newest=it.newest, by_rank=by_rank)
+    it.loops.append(loop)
     for number, begin in enumerate(turns):
         it.repeated = outer_repeated or (same and number > 0)
         it.tests = []

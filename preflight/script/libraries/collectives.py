@@ -147,6 +147,7 @@ CALLS: dict[str, CallModel] = {
 }
 
 METHODS: dict[tuple[str, str], MethodModel] = {
+    ("optimizer", "consolidate_state_dict"): collective_method("consolidate_state_dict"),
     **{
         (kind, "wait_for_everyone"): collective_method("wait_for_everyone")
         for kind in ("accelerator", "partial state")

@@ -149,7 +149,7 @@ def model_method(it: Interpreter, owner: Ref | Element, name: str, call: Call) -
     if isinstance(owner, Ref) and name in ("update_parameters", "update") and call.args:
         averaged(it, owner, call.args[0], call)
         return NONE
-    if isinstance(owner, Ref) and name == "save_pretrained":
+    if name == "save_pretrained" and (isinstance(owner, Ref) or "state_dict" in call.kwargs):
         note_weights(it, call)
         return UNKNOWN
     if name in _EFFECTS:

@@ -47,7 +47,7 @@ def ranks_that_train_apart(it: Interpreter, event: ScriptEvent) -> Iterator[Rule
         it.note("group of ranks", event.place)
     elif event.name == "ddp":
         it.note(_UNSEEN, *([] if event.ref else [event.place]))
-    elif not _is_of_a_learner(it):
+    elif not _is_of_a_learner(it) and not _is_of_one_of_many(it, event):
         it.note("steps of ranks", event.place)
         _note_apart(it, event)
     groups, steps = it.notes.get("group of ranks"), it.notes.get("steps of ranks")
@@ -80,6 +80,16 @@ def ranks_that_train_apart(it: Interpreter, event: ScriptEvent) -> Iterator[Rule
 def _is_of_a_learner(it: Interpreter) -> bool:
     """Whether one rank makes a step, and may send the others its weights."""
     return RANK_0 in it.contexts or (not OF_SOME.isdisjoint(it.contexts) and _names(it, _SENDS))
+
+
+def _is_of_one_of_many(it: Interpreter, event: ScriptEvent) -> bool:
+    """Whether a step is of a model that a rank makes in its part of a loop, as in a search of settings."""
+    optimizers = alternatives(event.values.get("optimizer", Ref(event.ref or 0)))
+    models = [model.id for optimizer in optimizers for model in trained_models(it, optimizer)]
+    own = (
+        loop.newest for loop in it.loops if loop.by_rank or not OF_SOME.isdisjoint(it.contexts[loop.depth :])
+    )
+    return bool(models) and any(newest < min(models) for newest in own)
 
 
 def _names(it: Interpreter, pattern: re.Pattern[str]) -> bool:
