@@ -50,11 +50,7 @@ def clean_before_launch(
     Dead runs of gpulaunch are ended at once, what other launchers left with `certain`, or after a yes from
     `confirm` (None: without a terminal). Raises KeyboardInterrupt once what hosts have done is said.
     """
-    from launcher.cleanup.render import (  # noqa: PLC0415 - most launches find nothing left over
-        render_question,
-        render_result,
-        render_selection,
-    )
+    from launcher.cleanup.render import render_question, render_result, render_selection  # noqa: PLC0415 - most launches find nothing left over
 
     for host in leftovers:
         for line in render_selection(host.facts, host.selection):

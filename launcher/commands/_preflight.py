@@ -88,11 +88,7 @@ def _request(hosts: tuple[str, ...], options: PreflightCommandOptions) -> _Prefl
         )
         return _PreflightRequest(job, hosts or (LOCALHOST,), how, names_hosts=bool(hosts), typed=hosts)
     from launcher.config.run_config import Overrides, load_run_config  # noqa: PLC0415 - only for a run config
-    from launcher.planning.script_file import (  # noqa: PLC0415 - as above
-        find_tree,
-        read_script_after_sync,
-        read_script_to_send,
-    )
+    from launcher.planning.script_file import find_tree, read_script_after_sync, read_script_to_send  # noqa: PLC0415 - as above
 
     overrides = Overrides(
         hosts=hosts,

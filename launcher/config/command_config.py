@@ -53,10 +53,7 @@ def read_command(
     Local files that it names are relative to this directory in the result, also where it enters another.
     What its launch needs and it does not say is in `unknown`.
     """
-    from launcher.engines.command_line.parse import (  # noqa: PLC0415 - most runs have a config
-        parse_command,
-        parse_line,
-    )
+    from launcher.engines.command_line.parse import parse_command, parse_line  # noqa: PLC0415 - most runs have a config
 
     known = {**(variables or {}), **os.environ, "PWD": str(Path.cwd()), "EPOCHSECONDS": str(int(time.time()))}
     is_text = len(words) == 1 and any(letter.isspace() for letter in words[0].strip())
