@@ -41,7 +41,7 @@ def has_rsync() -> bool:
 
 def transfer(
     connection: Connection,
-    there: RsyncTarget,
+    target: RsyncTarget,
     root: Path,
     paths: Sequence[str],
     on_bytes: Callable[[int], None],
@@ -53,10 +53,10 @@ def transfer(
     """
     listed = b"".join(path.encode("utf-8", "surrogateescape") + b"\0" for path in paths)
     try:
-        with open_tunnel(connection, there.program) as loan, tempfile.NamedTemporaryFile() as names:
+        with open_tunnel(connection, target.program) as loan, tempfile.NamedTemporaryFile() as names:
             names.write(listed)
             names.flush()
-            argv = _argv(there, root, names.name, " ".join(map(_quoted, loan.rsh)))
+            argv = _argv(target, root, names.name, " ".join(map(_quoted, loan.rsh)))
             rsync = LocalConnection(Endpoint("localhost", "local", "")).start(argv)
             try:
                 rsync.close_stdin()
@@ -69,7 +69,7 @@ def transfer(
         return None  # the caller sends the files itself, and says what fails then
 
 
-def _argv(there: RsyncTarget, root: Path, names: str, rsh: str) -> tuple[str, ...]:
+def _argv(target: RsyncTarget, root: Path, names: str, rsh: str) -> tuple[str, ...]:
     return (
         _PROGRAM,
         "--links",
@@ -79,12 +79,12 @@ def _argv(there: RsyncTarget, root: Path, names: str, rsh: str) -> tuple[str, ..
         "--protect-args",  # paths travel inside the protocol: no shell on the host reads them
         "--from0",
         f"--files-from={names}",
-        f"--copy-dest={there.basis}",
+        f"--copy-dest={target.basis}",
         f"--timeout={_SILENCE_S}",
         "--out-format=%l",
         f"--rsh={rsh}",
         f"{root}/",
-        f"there:{there.stage}/",
+        f"there:{target.stage}/",
     )
 
 

@@ -1,4 +1,4 @@
-"""What the GPUs can train in, against what was asked."""
+"""What the GPUs can train in, against what the config requests."""
 
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @host_check("PREC001", Severity.WARNING, gate=True, gpu_only=True)
-def the_gpus_have_the_asked_precision(
+def the_gpus_have_the_requested_precision(
     gpus: tuple[Gpu, ...], use: GpuSelection, job: Job
 ) -> Iterator[Problem]:
     """Every GPU that the job uses computes natively in the mixed precision that the config requests.
