@@ -71,8 +71,11 @@ def printed_lines(texts: Sequence[str]) -> list[Entry] | None:
 def _each(texts: Sequence[str], read: Callable[[str], str | None]) -> Iterator[Entry]:
     for place, text in enumerate(texts):
         message = read(text)
-        for line in (text if message is None else message).rstrip("\n").split("\n"):
-            yield Entry(place, line)
+        yield from _entries(place, text if message is None else message)
+
+
+def _entries(place: int, text: str) -> list[Entry]:
+    return [Entry(place, line) for line in text.rstrip("\n").split("\n")]
 
 
 def _loads(text: str) -> object:
@@ -168,14 +171,14 @@ def _of_document(texts: Sequence[str]) -> list[Entry] | None:
     document = _loads("\n".join(texts))
     if document is not None:
         found = list(_walk(document))
-        return [Entry(0, line) for text in found for line in text.rstrip("\n").split("\n")] if found else None
+        return [entry for text in found for entry in _entries(0, text)] if found else None
     filled = [text for text in texts if text.strip()]
     pairs = [(place, _PAIR.match(text)) for place, text in enumerate(texts)]
     kept = [(place, pair) for place, pair in pairs if pair]
     if len(kept) < _FEWEST or sum(1 for text in filled if _OF_SPREAD.match(text)) < _SHARE * len(filled):
         return None
     read = ((place, _loads(f'"{pair[2]}"')) for place, pair in kept)
-    return [Entry(place, line) for place, text in read for line in str(text).rstrip("\n").split("\n")]
+    return [entry for place, text in read for entry in _entries(place, str(text))]
 
 
 def _walk(value: object) -> Iterator[str]:
@@ -211,4 +214,4 @@ def _of_rows(texts: Sequence[str], header: str) -> list[Entry] | None:
     fit = [row for row in rows if len(row) == len(names)]
     if len(fit) < _SHARE * len([row for row in rows if row]):
         return None
-    return [Entry(0, line) for row in fit[1:] for line in row[column].rstrip("\n").split("\n")]
+    return [entry for row in fit[1:] for entry in _entries(0, row[column])]
