@@ -213,7 +213,7 @@ def _option(it: Interpreter, event: ScriptEvent, seen: _Collected) -> None:
     declared: DeclaredOption | None = it.declared.get(event.ref or 0)
     if declared is None or not declared.flags:
         return
-    flag = next((name for name in declared.flags if name.startswith("--")), declared.flags[0])
+    flag = declared.long_flag
     meaning = declared.dest.replace("use_", "").removesuffix("_training")
     default = text_of(declared.default) or ""
     if declared.when_given is not None and meaning in PRECISIONS[1:]:
@@ -296,7 +296,7 @@ def _feeding_option(it: Interpreter, event: ScriptEvent, keywords: tuple[str, ..
         if word.arg in keywords and isinstance(word.value, ast.Attribute):
             declared = by_dest.get(word.value.attr)
             if declared is not None and declared.flags:
-                return next((flag for flag in declared.flags if flag.startswith("--")), declared.flags[0])
+                return declared.long_flag
     return ""
 
 

@@ -165,6 +165,11 @@ class DeclaredOption:
         off = {f"--no{dash}{flag[2:]}" for flag in self.flags for dash in ("", "-")}
         return next((flag for flag in reversed(self.flags) if flag not in off), self.flags[-1])
 
+    @property
+    def long_flag(self) -> str:
+        """The flag that a launch gives: the first that is a word."""
+        return next((flag for flag in self.flags if flag.startswith("--")), self.flags[0])
+
     def trains(self) -> bool:
         """Whether the script trains where it is given."""
         return self.when_given is not None and TRAINS.search(self.dest) is not None
