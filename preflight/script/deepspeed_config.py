@@ -77,7 +77,7 @@ class _Library(LibraryModel):
     def call(self, it: Interpreter, name: str, call: Call) -> Value:
         """Return what the call gives, once its config is kept."""
         for line, value in _given(name, call) if self.found is None else ():
-            known = _plain(value)
+            known = _json_of(value)
             if known.endswith(".json") if isinstance(known, str) else isinstance(known, dict) and known:
                 self.found = line, known
         return super().call(it, name, call)
@@ -92,17 +92,17 @@ def _given(name: str, call: Call) -> Iterator[tuple[int, Value]]:
             yield call.at(word).line, value
 
 
-def _plain(value: Value) -> Any:
+def _json_of(value: Value) -> Any:
     """Return a value as JSON holds it; `_UNKNOWN` for one that is computed."""
     if isinstance(value, Const) and not isinstance(value.value, bytes):
         return value.value
     if isinstance(value, Seq) and not value.open:
-        items = [_plain(item) for item in value.items]
+        items = [_json_of(item) for item in value.items]
         return items if all(map(_is_known, items)) else _UNKNOWN
     if isinstance(value, Map) and not value.open and all(isinstance(key, str) for key, _ in value.items):
-        return {key: _plain(item) for key, item in value.items}
+        return {key: _json_of(item) for key, item in value.items}
     if isinstance(value, OneOf):
-        return _shared([_plain(item) for item in value.values])
+        return _shared([_json_of(item) for item in value.values])
     return _UNKNOWN
 
 

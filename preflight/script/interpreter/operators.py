@@ -152,7 +152,7 @@ def _by_rank(node: ast.Compare, left: Value, right: Value) -> Value:
         return RankValue()
     asked = type(node.ops[0])
     if asked in (ast.In, ast.NotIn):
-        numbers = _plain(right)
+        numbers = _constants(right)
         first = isinstance(numbers, tuple) and 0 in numbers and all(item in (0, -1, None) for item in numbers)
         return RankValue(first=(asked is ast.In) if first else None)
     return RankValue(first=_FIRST_RANK.get((asked, right.value if isinstance(right, Const) else None)))
@@ -197,12 +197,12 @@ def _compared_one(it: Interpreter, op: ast.cmpop, left: Value, right: Value) -> 
         same = is_same(left, right)
         return same if same is None or isinstance(op, (ast.Is, ast.Eq)) else not same
     try:
-        return bool(_COMPARE[type(op)](_plain(left), _plain(right)))
+        return bool(_COMPARE[type(op)](_constants(left), _constants(right)))
     except TypeError:  # None, which what is not known is too, has no order
         return None
 
 
-def _plain(value: Value) -> Any:
+def _constants(value: Value) -> Any:
     """Return a constant, or a tuple of constants, as itself."""
     if isinstance(value, Const):
         return value.value

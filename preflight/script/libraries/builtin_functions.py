@@ -52,14 +52,14 @@ class _NotPlain(Exception):
     """A value that is not made of a few constants."""
 
 
-def _plain(value: Value) -> Any:
+def _python_value(value: Value) -> Any:
     """Return what a value is in Python. Raises _NotPlain."""
     if isinstance(value, Const):
         return value.value
     if isinstance(value, Seq) and not value.open and len(value.items) <= _MAX_ITEMS:
-        return tuple(_plain(item) for item in value.items)
+        return tuple(_python_value(item) for item in value.items)
     if isinstance(value, Map) and not value.open and len(value.items) <= _MAX_ITEMS:
-        return {name: _plain(item) for name, item in value.items}
+        return {name: _python_value(item) for name, item in value.items}
     raise _NotPlain
 
 
@@ -88,7 +88,7 @@ def _computed(function: Callable[..., Any]) -> CallModel:
         if call.open or call.kwargs:
             return UNKNOWN
         try:
-            return _value(function(*(_plain(item) for item in call.args)), _written(it, call.args))
+            return _value(function(*(_python_value(item) for item in call.args)), _written(it, call.args))
         except (_NotPlain, TypeError, ValueError, OverflowError, ArithmeticError):
             return UNKNOWN
 
