@@ -4,6 +4,7 @@ import ast
 from collections.abc import Iterator
 
 from preflight import regex as re
+from preflight.frozen import dataclass
 from preflight.script.interpreter.branch_conditions import MAYBE, OF_SOME
 from preflight.script.interpreter.events import ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
@@ -21,6 +22,13 @@ _FOLLOWS = {"trained": "self.compute_loss_context_manager()"}
 _STEPS = frozenset({"backward", "manual_backward", "step"})
 
 
+@dataclass(frozen=True, slots=True)
+class DecidedBy:
+    """Note of what decides on the precision, by the event that makes it: an Accelerator, a Trainer."""
+
+    event: str
+
+
 @rule(
     "P118", "accelerator", "lightning", "arguments", "autocast", "step", "scaler step", "trained", "backward"
 )
@@ -33,7 +41,7 @@ def autocast_beside_the_launch(it: Interpreter, event: ScriptEvent) -> Iterator[
     Source: accelerate/accelerator.py, prepare_model and autocast.
     """
     if event.name in ("accelerator", "lightning", "arguments"):
-        it.note(f"decides in {event.name}", event.place)
+        it.note(DecidedBy(event.name), event.place)
         thing = it.thing(event.ref)
         if thing is not None:
             name = "requested" if event.name == "arguments" else "mixed_precision"
@@ -54,14 +62,14 @@ def autocast_beside_the_launch(it: Interpreter, event: ScriptEvent) -> Iterator[
         and (event.name != "backward" or event.what == "accelerator")
     ):
         where, requested = next(iter(it.requested.items()))
-        if where in it.notes.get("decides in arguments", ()) and not (
+        if where in it.notes.get(DecidedBy("arguments"), ()) and not (
             event.name == "trained" or "training" in it.contexts
         ):
             return  # of a loop of the script's own, which only reads its options from them
         words = {text_of(item) for item in alternatives(requested)}
         for place, name in it.autocasts.items():
             mine = {"float16": "fp16", "bfloat16": "bf16"}.get(name, "no")
-            of_lightning = mine == "bf16" and where in it.notes.get("decides in lightning", ())
+            of_lightning = mine == "bf16" and where in it.notes.get(DecidedBy("lightning"), ())
             if mine in words or mine == "no" or (of_lightning and words == {"no"}):
                 continue  # which takes no precision from the launch: a part in bf16 beside float32 is right
             known = ", ".join(sorted(word for word in words if word)) or "whatever the launch says"

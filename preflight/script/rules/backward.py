@@ -9,6 +9,7 @@ from preflight.script.interpreter.calls import MAY_HOLD, refs_in
 from preflight.script.interpreter.events import ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.values import NONE, TRUE, Const, HeapObject, Ref, alternatives, text_of
+from preflight.script.rules.autocast import DecidedBy
 from preflight.script.rules.registry import Level, RuleHit, rule
 
 _PLAIN_BESIDE_SCALED = r"\.backward\(\w+[^\n]*\n\s*else:\n(?:[^\n]*\n)?[^\n]*\.backward\(\)\s*$"
@@ -24,7 +25,7 @@ def backward_around_accelerate(it: Interpreter, event: ScriptEvent) -> Iterator[
     """
     if event.what != "raw" or "no_grad" in it.contexts:
         return
-    if it.notes.get("decides in arguments") and "training" in it.contexts:
+    if it.notes.get(DecidedBy("arguments")) and "training" in it.contexts:
         yield from _around_the_trainer(it, event)
         return
     if not it.loop_depth:

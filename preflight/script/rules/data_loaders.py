@@ -5,6 +5,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from preflight import regex as re
+from preflight.facts.script import CodeLocation
+from preflight.frozen import dataclass
 from preflight.script.interpreter.classes import method_of
 from preflight.script.interpreter.events import Call, Draw, ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
@@ -216,6 +218,14 @@ def _given(value: Value) -> bool | None:
     return None if NONE in items else True
 
 
+@dataclass(frozen=True, slots=True)
+class _EpochSet:
+    """Note of calls of set_epoch of the sampler that is made at a place, and what is said of them."""
+
+    sampler: CodeLocation | None
+    what: str
+
+
 @rule("R403", *_STEPS, "epoch set", "end")
 def same_order_in_every_epoch(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
     """A DistributedSampler shuffles, and set_epoch is never called in the loop over epochs.
@@ -229,7 +239,7 @@ def same_order_in_every_epoch(it: Interpreter, event: ScriptEvent) -> Iterator[R
         owner = sampler.place if sampler is not None else None
         if sampler is not None and (event.what or sampler.get("reshuffles") == FALSE):
             owner = event.place  # what is made at one place may shuffle for training alone
-            it.note(f"{_ALIKE} by {event.what}{sampler.place}", event.place)
+            it.note(_EpochSet(sampler.place, event.what), event.place)
         note_call(it, "set_epoch", owner, event.place)
     elif event.name == "end":
         yield from _shuffled_alike(it)
@@ -244,7 +254,7 @@ def _shuffled_alike(it: Interpreter) -> Iterator[RuleHit]:
         samplers = owners_of(it, f"{_ALIKE} {level.value}") - owners_of(it, "set_epoch")
         if samplers and not has_unknown_call(it, "set_epoch", *_OF_SAMPLERS):
             for place in sorted(samplers, key=str):
-                numbers = it.notes.get(f"{_ALIKE} by {ONE_EPOCH}{place}", [])
+                numbers = it.notes.get(_EpochSet(place, ONE_EPOCH), [])
                 why = "set_epoch gets one number for all epochs" if numbers else "set_epoch is never called"
                 message = f"{why}: this sampler shuffles every epoch alike"
                 name = assigned_name(it, place) or "sampler"

@@ -370,7 +370,7 @@ def parameter_data_replaced(it: Interpreter, event: ScriptEvent) -> Iterator[Rul
     """
     if event.name == "end":
         for level in (Level.WARNING, Level.ERROR) if not it.notes.get("steps in float32") else ():
-            for place in it.notes.get(f"data cast {level.value}", ()):
+            for place in it.notes.get(("data cast", level), ()):
                 message = "a trained parameter is cast through .data or .grad after the optimizer was made"
                 yield RuleHit(
                     place, message, "cast before the optimizer is made, or keep float32 masters", level
@@ -392,4 +392,4 @@ def parameter_data_replaced(it: Interpreter, event: ScriptEvent) -> Iterator[Rul
         sure = thing.get("stepped", FALSE) != FALSE and UNCALLED not in it.contexts
         # Reported at the end: float32 may come back for a step.
         level = Level.ERROR if sure else Level.WARNING
-        it.note(f"data cast {level.value}", event.place)
+        it.note(("data cast", level), event.place)
