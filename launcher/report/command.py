@@ -131,4 +131,6 @@ def _why(use: OptionUse, plan: Plan) -> str:
     hosts = ", ".join(f"{len(node.ranks.slots)} on {node.host}" for node in plan.nodes)
     if use.sets in ("per_node", "total"):
         return f"{hosts}: {use.reason}" if use.reason else hosts
-    return use.reason
+    wanted = int(use.value) if use.sets == "nodes" and use.value.isdecimal() else 0
+    fewer = f"; --nodes {wanted} takes {wanted} alone"
+    return use.reason + fewer * (0 < wanted < len(plan.nodes))

@@ -285,7 +285,7 @@ def test_the_command_is_shown_as_it_was_and_as_it_is_launched() -> None:
     text = "\n".join(render_command(config.command, made))
     assert f"command:  {line}" in text
     assert "--nproc_per_node 4 -> 3 on titan: GPU 2 is held by pid 77" in text
-    assert "--nnodes 1 -> 2: the hosts are those of --hosts" in text
+    assert "--nnodes 1 -> 2: the hosts are those of --hosts, in its order; --nodes 1 takes 1 alone" in text
     assert "--rdzv_backend c10d -> (dropped): every host joins a static rendezvous" in text
     counts = "--nproc_per_node 4 -> 3 on titan"
     assert counts in render_plan(made)

@@ -64,11 +64,35 @@ def test_recipes_have_the_directory_and_the_variables_that_make_and_just_give_th
         ("x: c.yaml d | e\n\ttorchrun a.py $< $(^) $* -v\n", ["c.yaml", "c.yaml", "d", "-v"]),
         ("all: x\nx:\n\ttorchrun a.py ${@}\n", ["x"]),
         ("x:\n\ttorchrun a.py $@\ny: b.py\n\techo $<\n", ["x"]),
+        (
+            "d/x: c/a.yaml b\n\ttorchrun a.py $(@D) $(@F) $(<F) $(^D) $+\n",
+            ["d", "x", "a.yaml", "c", ".", "c/a.yaml", "b"],
+        ),
+        ("A = --c $(B).yaml\nA += -v\nB = x\nx::\n\t+@torchrun a.py $(A)\n", ["--c", "x.yaml", "-v"]),
+        (
+            'override N = 1\nA = --n $(N) \\\n  --s "a b"\nx:\n\ttorchrun a.py $(A)\n',
+            ["--n", "1", "--s", "a b"],
+        ),
+        (".PHONY: x\nx:\n    torchrun a.py --out $@\n\ny:\n    echo b\n", ["--out", "x"]),
+        ("N := 3\nx:\n  torchrun a.py $(N)\n", ["3"]),
         ("set positional-arguments\nx:\n\ttorchrun a.py --n 1 $@\n", ["--n", "1"]),
     ],
 )
 def test_recipes_have_the_names_that_make_fills_in(text: str, args: list[str]) -> None:
     assert list(parse_line(text, {"PWD": "/w"}).args) == args
+
+
+def test_calls_of_make_within_a_recipe_are_named() -> None:
+    text = "N = 1\nall:\n\t$(MAKE) x N=3\n\tpython b.py\nx:\n\t$(MAKE) -C data\n\ttorchrun a.py $(N) $@\n"
+    parsed = parse_line(text, number=2)
+    assert parsed.args == ("1", "x")
+    assert [said.partition(":")[0] for said in parsed.dropped][:3] == ["make x N=3"] * 2 + ["make -C data"]
+
+
+def test_newer_needs_of_a_recipe_are_asked_for() -> None:
+    missing = missing_values(parse_line("x: a b\n\ttorchrun a.py --c $?\n"))
+    assert missing is not None
+    assert "<your-newer-files>" in missing.message
 
 
 @pytest.mark.parametrize("word", ["configs/$*.yaml", "$<"])
@@ -96,6 +120,15 @@ def test_compose_fills_in_defaults_and_names_what_has_none() -> None:
     )
     assert (parsed.env, list(parsed.args)) == ({"A": "1", "B": "x y"}, ["-n=2"])
     assert parsed.dropped[0].startswith("D (${D}): the manifest does not say its value")
+
+
+def test_variables_on_one_line_are_read_where_all_are_plain() -> None:
+    text = "services:\n  t:\n    environment: {{{0}}}\n    command: torchrun a.py\n"
+    parsed = parse_line(text.format("A: '1', B: \"x, y\", C: z w,"))
+    assert (parsed.env, parsed.dropped) == ({"A": "1", "B": "x, y", "C": "z w"}, ())
+    parsed = parse_line(text.format("A: [1, 2], B: 1"))
+    assert parsed.env == {}
+    assert parsed.dropped[0].startswith("A, B: not read")
 
 
 def test_what_a_container_beside_that_of_the_launch_starts_is_named() -> None:

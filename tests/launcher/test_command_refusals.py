@@ -81,6 +81,21 @@ LAUNCH = "torchrun --nproc_per_node 2 a.py $X"
             "variable Y has $Y (set in a condition)",
             "write a value",
         ),
+        (
+            "for i in 0 2; do CUDA_VISIBLE_DEVICES=$i,$((i+1)) torchrun --node_rank=$i a.py & done; wait",
+            "on 2 nodes, each with another CUDA_VISIBLE_DEVICES",
+            "on one host --gpus 0,1,2,3 takes all",
+        ),
+        (
+            "A=1 torchrun --nnodes 2 --node_rank=0 a.py\nA=2 torchrun --nnodes 2 --node_rank=1 a.py",
+            "on 2 nodes, each with another A",
+            "env: in hosts.yaml",
+        ),
+        (
+            "NPROC_PER_NODE=1 NODE_RANK=0 swift sft\nNPROC_PER_NODE=2 NODE_RANK=1 swift sft",
+            "on 2 nodes, each with another number of ranks",
+            "each GPU gets a rank",
+        ),
         ("torchrun a.py $1 ${2}", "$1, ${2}, arguments of a script", "SCRIPT ARGUMENTS"),
         ("torchrun a.py ${1:?Usage: x}", "${1:?Usage: x}, an argument of a script", "SCRIPT ARGUMENTS"),
         (

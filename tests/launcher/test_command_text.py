@@ -67,7 +67,7 @@ def test_a_script_for_one_launch_is_one_command() -> None:
         ),
         (
             "#SBATCH -N 4\n#SBATCH --time=9\ntorchrun a.py",
-            "#SBATCH -N 4, --time=9: for sbatch, but for counts that this launch has",
+            "#SBATCH -N 4, --time=9: for sbatch, but for counts, a directory",
         ),
         (
             "#!/bin/bash\n#SBATCH -N 4\necho a\n#SBATCH -N 8\nsrun torchrun --nnodes $SLURM_NNODES a.py",
@@ -93,6 +93,7 @@ def test_a_script_for_one_launch_is_one_command() -> None:
         ("LIBS=/x:$LIBS torchrun a.py", "$LIBS: the value that a host has itself is replaced"),
         ("cd x; torchrun a.py; cd ..", "cd: it has no effect after the launch"),
         ("torchrun --role $(hostname): a.py", "--role $(hostname):: only a word in front"),
+        ("export P=$((1 + $RANDOM))\ntorchrun --master_port=$P a.py", "P: it only gives the launcher a port"),
         ("torchrun --log-dir logs/$$ a.py", "--log-dir logs/$$: gpulaunch-runs has the logs, too"),
         (
             "torchrun --nnodes 2 --node_rank 0 a.py\ntorchrun --nnodes 2 --node_rank=1 a.py",
@@ -104,6 +105,22 @@ def test_what_has_no_effect_on_hosts_is_said(line: str, said: str) -> None:
     parsed = parse_line(line)
     assert parsed.args == ()
     assert any(sentence.startswith(said) for sentence in parsed.dropped)
+
+
+@pytest.mark.parametrize(
+    ("lines", "directory", "env"),
+    [
+        ("#SBATCH --chdir=/p --export=ALL,A=1", "/p", {"A": "1"}),
+        ('#SBATCH -D /o\n#SBATCH -D p # last\n#SBATCH --export="NONE,A=b c,B"', "p", {"A": "b c"}),
+        ("#SBATCH --export-file=x -J a-D\n##SBATCH -D /p\ntrue\n#SBATCH -D /p", "", {}),
+        ("#SBATCH --export=$X,A='$Y'", "", {"A": "$Y"}),
+    ],
+)
+def test_a_batch_script_starts_where_and_with_what_its_lines_say(
+    lines: str, directory: str, env: dict[str, str]
+) -> None:
+    parsed = parse_line(f"#!/bin/bash\n{lines}\nsrun python a.py ${{A:-0}}")
+    assert (parsed.directory, parsed.env, " ".join(parsed.args)) == (directory, env, env.get("A", "0"))
 
 
 def test_a_variable_of_this_machine_does_not_stand_for_one_that_the_text_sets() -> None:

@@ -1,5 +1,6 @@
 """What the lines of a batch script that its scheduler reads (`#SBATCH --nodes=2`) say of its launch. Pure."""
 
+import shlex
 from collections.abc import Iterator, Mapping
 
 from launcher.engines.command_line.manifests.counts import ASKED
@@ -9,7 +10,8 @@ from preflight import regex as re
 from preflight.checks.message_text import shorten
 
 _SBATCH = (
-    "for sbatch, but for counts that this launch has; `slurm:` of a run config says it to gpulaunch submit"
+    "for sbatch, but for counts, a directory and variables that this launch has; "
+    "`slurm:` of a run config says it to gpulaunch submit"
 )
 _IMAGE = "gpulaunch starts no container: start it on each host, and name it in hosts.yaml (via:)"
 _DIRECTIVES = "for its scheduler alone; the hosts are those of --hosts"
@@ -23,6 +25,10 @@ _TOO_LATE = "Slurm reads no such line behind the first command of its script"
 _OPTION = re.compile(r"-\S+(?:[ \t]+[^-\s]\S*)*")
 _SHOWN = 60
 _OF_JOB = "#SBATCH "
+_PREPARES = re.compile(
+    r"(?<!\S)(?:(?P<cd>--chdir|--workdir|-D)|--export(?=[= \t]))[= \t]*"
+    r"(?P<value>(?:\"[^\"]*\"|'[^']*'|[^\s\"'])+)"
+)
 _COUNTS = {"nodes": "--nodes|-N", "total": "--ntasks|-n", "per_node": "--ntasks-per-node"}
 _COUNTED_BY = {
     "nodes": {"nodes", "total", "hosts"},
@@ -73,6 +79,19 @@ def job_variables(text: str) -> Mapping[str, str]:
     """Return the variables that a job has whose script this is: `SLURM_NNODES` of `#SBATCH --nodes=2`."""
     options = _VARIABLES if "#SBATCH" in text and "SLURM_" in text else {}
     return {name: number for name, option in options.items() if (number := _number(option, text))}
+
+
+def preparation(text: str) -> str:
+    """Return what the lines do in front of the first command, as a shell does it: `--chdir`, `--export`."""
+    lines: list[str] = []
+    folder = ""
+    for mark, given, is_read in _directives(text):
+        for one in _PREPARES.finditer(given) if mark == "SBATCH" and is_read else ():
+            value = re.sub(r"[\"']", "", one["value"])
+            pairs = (item.partition("=") for item in value.split(",") if not one["cd"])
+            lines += (f"export {name}={shlex.quote(item)}\n" for name, equals, item in pairs if equals)
+            folder = f"cd {shlex.quote(value)}\n" if one["cd"] else folder
+    return "".join((*lines, folder))
 
 
 def explain_directives(text: str) -> Iterator[str]:

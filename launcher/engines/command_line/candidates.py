@@ -8,14 +8,14 @@ import posixpath
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
-from itertools import pairwise
+from itertools import pairwise, takewhile
 
 from launcher.engines.command_line import remedies, side_commands
 from launcher.engines.command_line.parsed_command import Environment, MissingValue
 from launcher.engines.command_line.refusals import settings_file
 from launcher.engines.command_line.shell.missing_values import with_placeholders
 from launcher.engines.command_line.shell.variables import Value
-from launcher.engines.command_line.shell.words import Word
+from launcher.engines.command_line.shell.words import Word, is_assignment
 from launcher.engines.command_line.tables import side_programs, wrappers
 from launcher.engines.command_line.tables.mpirun_srun import PREFIXES
 from launcher.errors import CommandRefused
@@ -32,6 +32,8 @@ _RANK_INSIDE = re.compile(r"(?<= )--(?:node|machine)[_-]rank[= ]\S+")
 _OF_NODE = re.compile(r"RANK$|_ADDR$|_IP$|_ID$|(?:^|_)(?:HOST(?:NAME)?|NODE)$|_PORT$")
 """Variables that say which node a launch is for, in place of which the plan counts."""
 
+_CARDS, _COUNT = "CUDA_VISIBLE_DEVICES", "NPROC_PER_NODE"
+_COUNTS = ("--nproc_per_node", "--nproc-per-node", "--num_processes", "--num-processes")
 _LISTED = 6
 _LONGEST = 73
 SUBMITS = "gpulaunch starts what the script starts, and gpulaunch submit hands it to Slurm"
@@ -161,23 +163,34 @@ def _distinct(found: Sequence[FoundCommand], kept: Sequence[int]) -> tuple[int, 
 
 
 def _refuse_unlike_nodes(lines: Sequence[ShellLine]) -> None:
-    """Raise CommandRefused for one launch whose nodes get unlike counts of ranks or variables."""
-    counted = (*_NODE_RANKS, "--nproc_per_node", "--nproc-per-node", "NPROC_PER_NODE")
+    """Raise CommandRefused for one launch whose nodes get unlike counts of ranks, GPUs or variables."""
     if any(len(_without(_NODE_RANKS, line.words)) == len(line.words) for line in lines):
         return
-    given = [{name: value.text for name, value in line.exports} for line in lines]
+    fronts = [[word.text for word in takewhile(is_assignment, line.words)] for line in lines]
+    commands = [line.words[len(front) :] for line, front in zip(lines, fronts, strict=True)]
+    given = [
+        {name: value.text for name, value in line.exports} | dict(text.split("=", 1) for text in front)
+        for line, front in zip(lines, fronts, strict=True)
+    ]
     names = [name for name in given[0] if len({one.get(name) for one in given}) > 1]
     unlike = [name for name in names if not _OF_NODE.search(name)]
-    if len({_without(_NODE_RANKS, line.words) for line in lines}) > 1:
+    without = ""
+    if _CARDS in unlike:
+        cards = ",".join(
+            dict.fromkeys(card for one in given for card in one.get(_CARDS, "").split(",") if card)
+        )
+        what, without = _CARDS, " and its counts"
+        fix = f"on one host --gpus {cards} takes all; on several, gpus: in hosts.yaml names those of each"
+    elif _COUNT in names or len({_without(_NODE_RANKS, words) for words in commands}) > 1:
         what, fix = "number of ranks", "each GPU gets a rank, or those that gpus: of a host names"
     elif unlike:
         what, fix = ", ".join(unlike), "env: in hosts.yaml gives each host its own value"
     else:
         return
-    if len({_without(counted, line.words) for line in lines}) == 1:
+    if len({_without((*_NODE_RANKS, *_COUNTS), words) for words in commands}) == 1:
         raise CommandRefused(
             f"the text starts one launch on {len(lines)} nodes, each with another {what}",
-            f"paste one of them without it: {fix}",
+            f"paste one of them without it{without}: {fix}",
         )
 
 

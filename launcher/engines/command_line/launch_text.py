@@ -98,6 +98,7 @@ class _Launches:
         self.is_left_out = False  # the command in front of a pipe
         self.is_submitted = False  # the text itself, to a scheduler
         self.printed = ""  # by `echo`
+        self.commands = ""  # the text without what a page or a file of tasks has around them
 
     def read(self, text: str) -> None:
         """Take every command of a text."""
@@ -110,7 +111,8 @@ class _Launches:
             raise CommandRefused("the text has a NUL character, which no command has", "paste it as text")
         shell.blocks.fatal = frozenset(["set -e"] if _ERREXIT_OF_FILE.match(text) else [])
         shell.values.read_output = reads_output(shell, Replays(commands_text))
-        reader = CommandReader(commands_text(text), shell, Replays(commands_text))
+        self.commands = commands_text(text)
+        reader = CommandReader(batch_script.preparation(text) + self.commands, shell, Replays(commands_text))
         for words, end in reader.commands():
             self.ended = "|" if shell.is_piped else self.ended
             asks = shell.blocks.asks_next
@@ -297,7 +299,7 @@ class _Launches:
         shell.dropped += [f"export {name}: {_WITHOUT_VALUE}" for name in without]
         if _OWN_FOLDER.search(text) and _PARENT.search(text):
             shell.dropped.append(_OF_SCRIPT)
-        if _ARGUMENTS.search(text):
+        if _ARGUMENTS.search(text) and _ARGUMENTS.search(self.commands):  # `$@` of make is its target
             shell.dropped.append(_NO_ARGUMENTS)
         if all(side_commands.is_setup(one.words) for one in found):
             for name, body in shell.written.items():

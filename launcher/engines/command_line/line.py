@@ -3,6 +3,7 @@
 import posixpath
 from collections.abc import Iterable
 from dataclasses import replace
+from itertools import pairwise
 
 from launcher.engines.command_line import values
 from launcher.engines.command_line.manifests.counts import ASKED
@@ -23,6 +24,8 @@ _COUNT = "the plan counts the processes of each host"
 _PATH = "PATH: that of each host; its interpreter is python: in hosts.yaml"
 _THREADS = "OMP_NUM_THREADS: the plan divides the cores of each host among its ranks"
 _AS_TEXT = "the ranks get it as a variable, and gpulaunch starts nothing of the command in it"
+_PORT = "it only gives the launcher a port, which the plan picks; the ranks do not get it"
+_OF_PORT = re.compile(r"--(?:master|main_process)[-_]port")
 _RANK = "ranks and addresses are the plan's"
 
 
@@ -94,8 +97,13 @@ class CommandLine:
         if name == "PATH":
             self.dropped.append(_PATH)
             return
-        if name == "OMP_NUM_THREADS" and not value.is_known:
-            self.dropped.append(_THREADS)
+        said = (
+            ""
+            if value.is_known
+            else _THREADS * (name == "OMP_NUM_THREADS") or self._explain_port(name, value)
+        )
+        if said:
+            self.dropped.append(said)
             return
         if not value.is_known:
             self.lack(without_values((value,), f"the variable {name}"), value.unresolved)
@@ -104,6 +112,15 @@ class CommandLine:
         if position >= 0 and find_launcher(tuple(map(Word, value.text.split()))):
             self.dropped.append(f"{name}: {_AS_TEXT}")
         self.env[name] = value.text
+
+    def _explain_port(self, name: str, value: Word) -> str:
+        """Return what is said of a variable without a value that only gives the launcher a port; else ""."""
+        options = [
+            word.text.partition("=")[0] if "=" in word.text else before.text
+            for before, word in pairwise(self.words)
+            if set(value.unresolved) & set(word.unresolved)
+        ]
+        return f"{name}: {_PORT}" if options and all(map(_OF_PORT.fullmatch, options)) else ""
 
     def read_settings(self, name: Word, files: Files | None) -> None:
         """Take the variables of a file, where they are not set already; lack what may not be read."""

@@ -42,6 +42,12 @@ _OF_CONTAINER = re.compile(r"\\\$\((?P<name>[A-Za-z_]\w*)\)", re.ASCII)
 _VARIABLES = ("env", "envs", "envvars", "environment", "environment_variables", "variables", "secrets")
 """`envs` and `secrets` of SkyPilot, `envVars` of Beaker, `environment_variables` of Azure ML."""
 
+_FLOW_MAPPING = re.compile(
+    rf"^(?P<head>(?P<indent>[ ]*(?:- +)*)(?:{'|'.join(_VARIABLES)}):)[ ]+\{{[ ]*"
+    r"(?P<pairs>(?:\"[^\"\n]*\"|'[^'\n]*'|[^{}\"'\n])*)\}[ ]*$",
+    re.MULTILINE,
+)
+_OF_FLOW = re.compile(r"(\w+:[ ]+(?:\"[^\"]*\"|'[^']*'|[^\s,\"'\[\]][^,\"'\[\]]*?))[ ]*(?:,[ ]*|\Z)")
 _ELSE = r"(?:[ ]*\|[ ]*default[ ]+[\"']?(?P<default>[^\"'{}| ]+)[\"']?)"
 _INPUT = re.compile(
     r"(?:\$\{\{[ ]*(?P<of_parent>parent\.)?inputs\.|\{\{[ ]*\.?)(?P<name>\w+)" + rf"{_ELSE}?[ ]*\}}\}}"
@@ -93,6 +99,7 @@ def command_of_manifest(text: str, launch: re.Pattern[str]) -> str | None:
     """
     if text.startswith("#!"):
         return None  # a script, which may write one
+    text = _FLOW_MAPPING.sub(_in_block, text)
     lines = (text.replace("$$", _DOLLAR) if _COMPOSE.search(text) else text).split("\n")
     if len(lines) > _MOST_LINES:
         return None
@@ -250,6 +257,14 @@ def _split(text: str, *, is_line: bool) -> tuple[str, ...]:
     with suppress(ValueError):
         return tuple(shlex.split(text)) if is_line else (text,) * bool(text)
     return (text,)
+
+
+def _in_block(found: re.Match[str]) -> str:
+    """Return variables on one line, `env: {A: 1, B: x}`, each on its own."""
+    pairs = _OF_FLOW.findall(found["pairs"])
+    if _OF_FLOW.sub("", found["pairs"]).strip():
+        return found[0]
+    return "\n".join((found["head"], *(" " * (len(found["indent"]) + 2) + pair for pair in pairs)))
 
 
 def _with_places(keys: list[CommandKey], lines: list[str]) -> list[CommandKey]:

@@ -37,7 +37,8 @@ _SHELL = (  # ana@gpu1:~/x$, [ana@gpu1 x]$, ana@mac x %, arrows of zsh's themes,
 _ENTERED = r"^[ \t]*(?:\([\w./~-]+\)[ \t]*)?"
 _PROMPT = re.compile(
     rf"{_ENTERED}(?:(?:{_SHELL}|\\?\$|[%>]|>>>)[ \t]+(?:!(?=[\w.]))?|PS [^\s>]*>[ \t]+|[A-Z]:\\[^\s>]*>[ \t]*"
-    rf"|!(?![ \t]+(?:[\[({{]|test\b|(?:true|false|command|{'|'.join(PROBES)})\b[^\n]*(?:&&|\|\|)))[ \t]*)",
+    rf"|!(?![ \t]+(?:[\[({{]|(?:test|true|false)\b"
+    rf"|(?:command|{'|'.join(PROBES)})\b[^\n]*(?:&&|\|\|)))[ \t]*)",
     re.MULTILINE,
 )
 _NEGATED = re.compile(r"[ \t]*![ \t]+([\w-]+|!)")
@@ -67,6 +68,7 @@ _TASKS = re.compile(
 )
 """What a file of tasks has: a section, a recipe, an image, or one object of JSON."""
 
+_OF_MAKE = re.compile(r"\n\t|^(?:\.PHONY[ \t]*:|[A-Za-z_]\w*[ \t]*[:?]=)", re.MULTILINE)
 _LIST_MARK = re.compile(rf"^[ \t]*(?:[-*\u2022]|\d{{1,2}}[.)])[ \t]+(?=`?{LAUNCH}\b)", re.MULTILINE)
 _ITEM_OF_PROSE = re.compile(r"^[ \t]*[-*+][ \t]+[A-Z][^\n`$=]{0,300}$", re.MULTILINE)
 _LABEL = re.compile(
@@ -164,7 +166,7 @@ def _without_template(text: str) -> str:
 
 def _recipe(text: str) -> str:
     """Return the commands of a Makefile's recipe; any other text as it is."""
-    if "\n\t" not in text:
+    if not _OF_MAKE.search(text):
         return text
     from launcher.engines.command_line.task_files.makefile import recipe  # noqa: PLC0415 - few texts have one
 

@@ -35,11 +35,11 @@ _COMMAND = re.compile(r"`(?P<text>[^`\n]+)`")
 _PAIR = re.compile(r"\s+(?:- )?[\w.-]+:(?:\s|$)|\s+- ")  # a line of YAML, whose mappings look like recipes
 
 _OF_MAKE = re.compile(
-    r"\$\((?:shell|or|and|if|wildcard|patsubst|abspath|notdir)[ \t]|\$\((?P<name>[A-Za-z_]\w*)\)"
+    r"\$\((?:MAKE\)|(?:shell|or|and|if|wildcard|patsubst|abspath|notdir)[ \t])|\$\((?P<name>[A-Za-z_]\w*)\)"
 )
 """A function of make, or a variable as make fills it in: in a justfile `$(...)` is a command."""
 
-_ONLY_MAKE = re.compile(r"\t.*(?:\$(?:[({](?=.[)}]))?[@<^*](?![\w{])|\$\$[A-Za-z_({])")
+_ONLY_MAKE = re.compile(r"\t.*(?:\$(?:[@<^*+?](?![\w{])|[({][@<^*+?][DF]?[)}])|\$\$[A-Za-z_({])")
 """A name that make fills in, or a dollar of its shell, behind a tab: just has blanks in front of recipes."""
 
 _SHEBANG = re.compile(r"#!.*/(?:env[ \t]+(?:-S[ \t]+)?)?(?:ba|z|da|k)?sh\b")
@@ -107,7 +107,7 @@ def _task(
     ]
     known = {**values, **given}
     filled = (
-        _FILLED.sub(lambda one: _value(one["inside"].strip(), known), line.lstrip("@-")) for line in lines
+        _FILLED.sub(lambda one: _value(one["inside"].strip(), known), line.lstrip("@+-")) for line in lines
     )
     needs = tuple(re.findall(r"[A-Za-z_][\w-]*", head["needs"]))
     is_certain = bool(values) or any("{{" in line for line in body)

@@ -1,5 +1,6 @@
 """The recipes of a Makefile as a shell would get them. Pure."""
 
+import posixpath
 from collections.abc import Mapping, Sequence
 from functools import partial
 
@@ -9,7 +10,7 @@ from launcher.engines.command_line.task_files.recipe_lines import without_lost
 from preflight import regex as re
 
 TARGET = re.compile(
-    r"^(?P<name>[\w./%-]+)[ \t]*:(?![=:])(?P<needs>[^=#\n]*)(?:#[^\n]*)?\n(?=(?:[ \t]*(?:#[^\n]*)?\n)*\t)",
+    r"^(?P<name>[\w./%-]+)[ \t]*::?(?![=:])(?P<needs>[^=#\n]*)(?:#[^\n]*)?\n(?=(?:[ \t]*(?:#[^\n]*)?\n)*\t)",
     re.MULTILINE,
 )
 _BODY = re.compile(r"(?:(?:\t(?:[^\n]*\\\n)*[^\n]*|[ \t]*(?:#[^\n]*)?)(?:\n|\Z))*")
@@ -21,7 +22,7 @@ _DEFINED = re.compile(
 _ALONE = re.compile(r"^\t[ \t@+-]*\$[({](?P<name>\w+)[)}][ \t]*$", re.MULTILINE)
 _SPECIAL = re.compile(r"^\.[A-Z_]+[ \t]*:[^\n]*$", re.MULTILINE)
 _VARIABLE = re.compile(
-    r"(?<!\\\n)^[ ]*(?P<export>export[ \t]+)?"
+    r"(?<!\\\n)^[ ]*(?:override[ \t]+)?(?P<export>export[ \t]+)?"
     r"(?P<name>[A-Za-z_]\w*)[ \t]*(?P<mark>[:?+]{0,2}=)[ \t]*(?P<value>[^\n]*)$",
     re.MULTILINE | re.ASCII,
 )
@@ -36,12 +37,15 @@ _OF_TARGET = re.compile(
     re.MULTILINE | re.ASCII,
 )
 _UNREAD = "it has variables and rules that gpulaunch does not read"
+_OTHER_VALUES = "the file calls it so, too; the launch has the values of the file alone"
+_CALL = re.compile(r"^\t[ @+-]*\$[({]MAKE[)}](?P<said>[^\n;&|]*)$", re.MULTILINE)
+_CALLED = "another call of make: do it on each host yourself, where the training needs it"
 _TO_ALL = re.compile(r"^(?:export[ \t]*(?:#[^\n]*)?|\.EXPORT_ALL_VARIABLES[ \t]*:.*)$", re.MULTILINE)
 _ALIAS = re.compile(r"^[\w.-]+[ \t]*:(?P<needs>[ \t\w./-]+)$", re.MULTILINE)  # `all: train`
 _ONE_SHELL = re.compile(r"^\.ONESHELL[ \t]*:", re.MULTILINE)
 _TARGET_NAME = re.compile(r"[a-z][\w-]*", re.ASCII)  # of a task, not of a file
 
-_SILENT = re.compile(r"^\t[@-]{1,2}[ \t]*", re.MULTILINE)
+_SILENT = re.compile(r"^\t[@+-]{1,3}[ \t]*", re.MULTILINE)
 _CONDITION = re.compile(
     r"^[ ]*(?:(?P<else>else[ \t]+)?(?P<kind>ifn?def|ifn?eq)\b[ \t]*(?P<rest>[^\n]*)"
     r"|(?P<end>else|endif)[ \t]*(?:#.*)?)$",
@@ -52,6 +56,14 @@ _PAIR = re.compile(
     r"|[\"'](?P<first>[^\"'\n]*)[\"'][ \t]+[\"'](?P<second>[^\"'\n]*)[\"']"
 )
 _CONTINUED = re.compile(r"\\\n[ \t]*")
+_CONTINUED_VARIABLE = re.compile(
+    r"^[ ]*(?:(?:export|override)[ \t]+)?[A-Za-z_]\w*(?:[ \t]+|(?=[:?+]))[:?+]{0,2}=(?:[^\n]*\\\n)+[^\n]*$",
+    re.MULTILINE,
+)
+_WITHOUT_TABS = re.compile(
+    r"^(?P<head>[\w./%-]+[ \t]*:(?![=:])[^=\n]*\n)(?P<body>(?:[ ]+\S[^\n]*(?:\n|\Z))+)", re.MULTILINE
+)
+_SURE = re.compile(r"^(?:\.PHONY[ \t]*:|[A-Za-z_]\w*[ \t]*\?=)", re.MULTILINE)
 _PROGRAM = re.compile(r"\b(?:torchrun|accelerate|deepspeed|python[\d.]*|mpirun|srun|composer|colossalai)\b")
 _GIVEN = re.compile(
     r"(?<!\$)\$[({](?P<name>(?:\w+_)?(?:ARGS|FLAGS|OPTS|OPTIONS)|(?:\w+_)?(?:args|flags|opts))[)}]", re.ASCII
@@ -70,7 +82,7 @@ _SHELL = re.compile(r"(?<!\$)\$\(shell[ \t]+(?=[^()\n]*\))")
 
 def tasks_of_makefile(text: str) -> tuple[Task, ...] | None:
     """Return the targets of a Makefile that has several; None for any other text."""
-    text = _with_defined(text)
+    text = _restored(text)
     targets = list(TARGET.finditer(text))
     if len(targets) < 2:
         return None
@@ -90,20 +102,33 @@ def tasks_of_makefile(text: str) -> tuple[Task, ...] | None:
     to_all = "set -a\n" * (_TO_ALL.search(head) is not None)
     own = without_lost if _ONE_SHELL.search(head) is None else str
     values = _texts(head)
+    calls = [one["said"] for _, body in bodies for one in _CALL.finditer(body) if "=" in one["said"]]
     return tuple(
         Task(
             target["name"],
             _as_shell(_with_texts(_with_own_names(own(body), target), values)),
             tuple(target["needs"].split()),
-            head=to_all + _head("\n".join((variables, *_own_variables(target["name"], head)))),
+            head="".join(
+                say_left_out(f"make{said}: {_OTHER_VALUES}") + "\n"
+                for said in dict.fromkeys(calls)
+                if target["name"] in said.split()
+            )
+            + to_all
+            + _head("\n".join((variables, *_own_variables(target["name"], head)))),
             is_certain=False,
         )
         for target, body in bodies
     )
 
 
-def _with_defined(text: str) -> str:
-    """Return a text with what `define NAME` holds in place of `$(NAME)`, or as `NAME = LINE`."""
+def _restored(text: str) -> str:
+    """Return a text with tabs that pasting lost, and what `define NAME` holds in place of `$(NAME)`."""
+    named = {one["name"] for one in _NAME.finditer(text)}
+    is_sure = _SURE.search(text) or any(one["name"] in named for one in _VARIABLE.finditer(text))
+    if "\n\t" not in text and is_sure:
+        text = _WITHOUT_TABS.sub(
+            lambda one: one["head"] + re.sub(r"^[ ]+", "\t", one["body"], flags=re.MULTILINE), text
+        )
     defined = {one["name"]: _joined(one["lines"].strip()) for one in _DEFINED.finditer(text)}
     one_line = {name: f"{name} = {lines[0]}" for name, lines in defined.items() if len(lines) == 1}
     text = _DEFINED.sub(lambda one: one_line.get(one["name"], ""), text)
@@ -111,7 +136,9 @@ def _with_defined(text: str) -> str:
     return _ALONE.sub(lambda one: filled.get(one["name"], one[0]), text, _MOST)
 
 
-_OWN_NAME = re.compile(r"(?<!\$)\$(?P<open>[({](?=.[)}]))?(?P<sign>[@<^*])(?(open)[)}])")
+_OWN_NAME = re.compile(
+    r"(?<!\$)\$(?P<open>[({](?=.[DF]?[)}]))?(?P<sign>[@<^*?+])(?(open)(?P<part>[DF]?)[)}])"
+)
 _STEM = "<your-stem>"  # of `make train-STEM`
 
 
@@ -121,10 +148,20 @@ def _with_own_names(body: str, target: re.Match[str]) -> str:
     names = {
         "@": target["name"],
         "<": "".join(needs[:1]),
-        "^": " ".join(needs),
+        "^": " ".join(dict.fromkeys(needs)),
+        "+": " ".join(needs),
+        "?": "<your-newer-files>" * bool(needs),
         "*": "%" * ("%" in target["name"]),
     }
-    return _OWN_NAME.sub(lambda one: names[one["sign"]].replace("%", _STEM), body)
+
+    def filled(one: re.Match[str]) -> str:
+        paths = names[one["sign"]].replace("%", _STEM).split(" ")
+        part = {"D": lambda path: posixpath.dirname(path) or ".", "F": posixpath.basename}.get(
+            one["part"], str
+        )
+        return " ".join(map(part, paths))
+
+    return _OWN_NAME.sub(filled, body)
 
 
 def _own_variables(target: str, head: str) -> list[str]:
@@ -144,10 +181,11 @@ def _shared(found: re.Match[str]) -> str:
 
 def recipe(text: str) -> str:
     """Return the commands of a text with a target, variables as a shell has them; any other text as it is."""
-    if not TARGET.search(text := _with_defined(text)):
+    if not TARGET.search(text := _restored(text)):
         return text
     is_sure = _SPECIAL.search(text) is not None or _NAME.search(text) is not None
     to_all = "set -a\n" * (_TO_ALL.search(text) is not None)
+    text = _CONTINUED_VARIABLE.sub(lambda one: _CONTINUED.sub(" ", one[0]), text)
     text = text if _ONE_SHELL.search(text) else without_lost(text)
     text = _SPECIAL.sub("", text)
     targets = list(TARGET.finditer(text))
@@ -211,6 +249,7 @@ def _condition(found: re.Match[str]) -> str:
 
 
 def _as_shell(body: str) -> str:
+    body = _CALL.sub(lambda one: "\t" + say_left_out(f"make{one['said']}: {_CALLED}"), body)
     body = _SHELL.sub("$(", _OR.sub(r"${\g<name>:-\g<other>}", body))
     given = _GIVEN.sub(r"${\g<name>:-}", _SILENT.sub("\t", body))
     return _NAME.sub(r"${\g<name>}", given).replace("$$", "$")
@@ -226,17 +265,19 @@ def _texts(head: str) -> Mapping[str, str]:
     Of a text with conditions, programs alone: a branch that is not taken sets nothing.
     """
     values: dict[str, str] = {}
+    late: set[str] = set()  # `A = $(B)`, whose B may be set below it
     for found in _VARIABLE.finditer(head):
         name, value = found["name"], _without_comment(found["value"])
         is_kept = name in values and found["mark"] == "?="
         before = f"{values[name]} " if name in values and found["mark"] == "+=" else ""
         values[name] = values[name] if is_kept else f"{before}{value}"
+        late |= {name} if found["mark"] in ("=", "+=") and _NAME.search(value) else set()
     has_conditions = _CONDITION.search(head) is not None
     return {
         name: value
         for name, value in values.items()
         if ("$" not in value and _PROGRAM.search(value))
-        or (not has_conditions and ('"' in value or "'" in value))
+        or (not has_conditions and ('"' in value or "'" in value or name in late))
     }
 
 

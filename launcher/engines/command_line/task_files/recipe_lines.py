@@ -4,7 +4,7 @@ from launcher.engines.command_line.side_commands import say_left_out
 from preflight import regex as re
 
 _LOST = re.compile(
-    r"(?<!\\\n)^(?P<indent>[ \t]+)[@-]{0,2}[ \t]*"
+    r"(?<!\\\n)^(?P<indent>[ \t]+)[@+-]{0,3}[ \t]*"
     r"(?P<line>(?:cd|pushd|export|unset|source|\.|conda[ \t]+activate)[ \t]+[^\n;&|#]*[^\n;&|#\\ \t])[ \t]*$",
     re.MULTILINE,
 )
