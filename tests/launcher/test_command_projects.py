@@ -113,6 +113,20 @@ def test_direnv_around_a_launch_sets_what_nobody_sees() -> None:
         parse_line("direnv exec . torchrun a.py")
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Start-Process torchrun -ArgumentList '--nproc_per_node=2 a.py --n \"a b\"' -Wait",
+        "Start-Process torchrun -ArgumentList @('--nproc_per_node=2', 'a.py', '--n', '\"a b\"')",
+        "Start-Process pwsh -ArgumentList '-Command', 'torchrun --nproc_per_node=2 a.py --n \"a b\"'",
+        "foreach ($n in 'a b') { torchrun --nproc_per_node=2 a.py --n $n }",
+    ],
+)
+def test_what_powershell_starts_has_the_arguments_that_it_passes(text: str) -> None:
+    parsed = parse_line(text)
+    assert (parsed.program, parsed.args, parsed.request.per_node) == ("a.py", ("--n", "a b"), 2)
+
+
 def test_compose_fills_in_defaults_and_names_what_has_none() -> None:
     environment = "      A: ${A:-1}\n      B: '${C-x y}'\n      D: ${D}\n"
     parsed = parse_line(
@@ -129,6 +143,14 @@ def test_variables_on_one_line_are_read_where_all_are_plain() -> None:
     parsed = parse_line(text.format("A: [1, 2], B: 1"))
     assert parsed.env == {}
     assert parsed.dropped[0].startswith("A, B: not read")
+
+
+def test_compose_asks_for_what_it_demands_and_fills_in_defaults_of_defaults() -> None:
+    text = "services:\n  t:\n    environment: {{A: '{}'}}\n    command: torchrun a.py\n"
+    assert parse_line(text.format("${B:-${C:-x y}}")).env == {"A": "x y"}
+    missing = missing_values(parse_line(text.format("${B:?set B}")))
+    assert missing is not None
+    assert "the variable A has ${B:?set B}" in missing.message
 
 
 def test_what_a_container_beside_that_of_the_launch_starts_is_named() -> None:

@@ -30,6 +30,7 @@ _COMMA = re.compile(rf",|{_QUOTED}")
 _USED = re.compile(rf"{_QUOTED}|(?<=[ \t=])\$(?P<name>\w+)(?=[ \t]|$)", re.MULTILINE)
 """A variable, which is one word whatever it has."""
 
+_FOR = re.compile(r"^[ \t]*for (\w+) in ", re.MULTILINE)
 _SHELL = re.compile(r"(?:powershell|pwsh)(?:\.exe)?\Z", re.IGNORECASE)
 _NEW_LIST = re.compile(
     r"(?:\[|New-Object[ \t]+['\"]?)System\.Collections\.(?:ArrayList|Generic\.List\[\w+\])"
@@ -104,6 +105,15 @@ def _spaced(words: str) -> str:
     return " ".join(_COMMA.sub(lambda one: " " if one[0] == "," else one[0], words).split())
 
 
+def _start(found: re.Match[str]) -> str:
+    """Return what `Start-Process` starts: its list of arguments is one text, which blanks divide."""
+    program = found["program"]
+    words = re.findall(_QUOTED, found["words"])
+    if _SHELL.search(program):
+        return " ".join((_SHELL.sub("bash -c", program), words[-1]))  # behind `-Command`
+    return " ".join((program, *(word[1:-1] for word in words)))
+
+
 def _as_text(found: re.Match[str]) -> str:
     """Return texts and variables that are joined as one text: `"--rank=" + $rank`."""
     terms = re.findall(_WORD, found["terms"])
@@ -119,10 +129,7 @@ def of_powershell(text: str) -> str:
     is_own = is_one(text)
     if is_own:
         text = _CLOSE.sub(r"\1 = ", with_blocks(_DOUBLED.sub(_once, text)))
-    text = _STARTED.sub(
-        lambda found: f"{_SHELL.sub('bash -c', found['program'])} {_spaced(found['words'])}",
-        _OF_SCRIPT.sub("", text),
-    )
+    text = _STARTED.sub(_start, _OF_SCRIPT.sub("", text))
     text = _ADDED.sub(r"\g<indent>$\g<name> += \g<words>", _NEW_LIST.sub("@()", text))
     text = _JOINED.sub(_as_text, _PROPERTY.sub("", text))
     given = _PARAMETERS.search(text)
@@ -157,7 +164,7 @@ def of_powershell(text: str) -> str:
     )
     for pattern, command in _COMMANDS:
         text = pattern.sub(command, text)
-    texts = {name for name, _ in _ASSIGNED.findall(text)}
+    texts = {name for name, _ in _ASSIGNED.findall(text)} | set(_FOR.findall(text) if is_own else ())
     text = _ASSIGNED.sub(r"\1=\2", text)
     if is_own:
         text = _SPLATTED.sub(r"$\1", _CALCULATED.sub(r"unset \1", text))

@@ -9,7 +9,7 @@ from preflight import regex as re
 
 _IS_ONE = re.compile(
     r"\$env:|\bWrite-(?:Host|Output|Error)\b|\bTest-Path\b"
-    r"|^[ \t]*(?:\[CmdletBinding\b|param[ \t]*\(|\$\w+[ \t]+=[ \t])",
+    r"|^[ \t]*(?:\[CmdletBinding\b|param[ \t]*\(|\$\w+[ \t]+=[ \t]|foreach[ \t]*\([ \t]*\$)",
     re.MULTILINE | re.IGNORECASE,
 )
 _HEAD = (

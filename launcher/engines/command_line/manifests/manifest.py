@@ -72,7 +72,8 @@ _NODE_RANK = re.compile(r"(?<![ \t])[ \t]+--(?:node|machine)[_-]rank[= \t]\d{1,4
 """In which the commands of a master and of its workers differ."""
 
 _OPEN = re.compile(
-    r"(\{\{[^{}\n]{1,80}\}\}|(?<==)\{[A-Za-z]\w*\}$|\$[A-Za-z_]\w*|\$\{[A-Za-z_]\w*(?::?[-+][^{}\n]{0,80})?\})"
+    r"(\{\{[^{}\n]{1,80}\}\}|(?<==)\{[A-Za-z]\w*\}$|\$[A-Za-z_]\w*"
+    r"|\$\{[A-Za-z_]\w*(?::?[-+?](?:[^{}\n]|\$\{[^{}\n]{0,80}\}){0,80})?\})"
 )
 """What a template fills in within a word: `--lr={{ .Values.lr }}`, `--n={nodes}`, `$NODES` of envsubst."""
 
