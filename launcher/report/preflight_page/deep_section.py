@@ -5,7 +5,7 @@ from statistics import median
 from typing import Any
 
 from launcher.report.html.escape import text
-from launcher.report.preflight_page.sparkline import render_sparkline
+from launcher.report.preflight_page.trend_line import render_trend_line
 from launcher.text import count_noun, group_alike, spell_duration
 
 _MOST_STRIPS = 64  # of one value; the slowest. The JSON in the page has all.
@@ -73,7 +73,7 @@ def _strips(label: str, rows: Sequence[Row]) -> Iterator[str]:
             f'<tr><th scope="row">{text(_member(row))}</th><td>{_strip(row, low, high, middle)}</td>'
             f'<td class="number">{row["value"]:.4g} {unit}</td>'
             f'<td><i class="key {css}">{letter}</i></td>'
-            f'<td class="soft">{text(_compared(row))}{render_sparkline(row)}</td></tr>'
+            f'<td class="soft">{text(_compared(row))}{render_trend_line(row)}</td></tr>'
         )
     yield "</tbody></table>"
     if len(shown) > _MOST_STRIPS:

@@ -9,7 +9,7 @@ from launcher.report.trend import Trend, shares
 _WIDTH, _HEIGHT, _MARGIN = 96.0, 16.0, 2.0
 
 
-def render_sparkline(row: Mapping[str, Any]) -> str:
+def render_trend_line(row: Mapping[str, Any]) -> str:
     """Return the line of a value of the schema gpulaunch.deep/1, "" where it has no former ones.
 
     It goes from the least to the largest; the title has both, and the days of all points.
