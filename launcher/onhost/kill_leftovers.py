@@ -21,7 +21,7 @@ import sys
 import time
 from typing import Any, Dict, List, Set
 
-from preflight.probes.namespaces import namespace_pids, own_namespace, proc_is_ours
+from preflight.probes.namespaces import namespace_pids, own_namespace, pid_is_taken, proc_is_ours
 
 from .answer import print_answer
 from .procfs import is_alive, read_stat, read_text
@@ -75,15 +75,10 @@ def live_reason(pid: int, mark: str) -> str:
 def exists(pid: int, start_ticks: int) -> bool:
     """Return whether a process with this pid exists, including one that /proc does not show."""
     found = read_stat(pid)
-    if found is not None:
-        return is_alive(found, start_ticks)
-    try:
-        os.kill(pid, 0)
-    except (ProcessLookupError, OverflowError):
-        return False
-    except OSError:
-        return True
-    return read_stat(pid) is None
+    if found is None and pid_is_taken(pid):
+        found = read_stat(pid)  # not None: it has started since
+        return found is None or is_alive(found, start_ticks)
+    return is_alive(found, start_ticks)
 
 
 def refusal_reason(victim: Dict[str, Any], untouchable: Set[int]) -> str:

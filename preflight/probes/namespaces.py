@@ -30,6 +30,17 @@ def _link(path: str) -> str:
         return ""
 
 
+def pid_is_taken(pid: int) -> bool:
+    """Return whether a process has this pid, also one that /proc hides (hidepid, a security module)."""
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except OSError:
+        pass  # of another user
+    return True
+
+
 def namespace_pids(pid: int) -> list[int]:
     """Return the pids of a process, ours first and that of its own, innermost namespace last; raises OSError.
 

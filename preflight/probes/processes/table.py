@@ -4,7 +4,7 @@ import os
 from typing import Any
 
 from ..fact import Json, truncate
-from ..namespaces import namespace_pids, own_namespace
+from ..namespaces import namespace_pids, own_namespace, pid_is_taken
 from ..supervisor_mark import RunMark, parse_mark
 from ..users import user_name
 from .process_fields import import_psutil
@@ -67,7 +67,7 @@ def _named_here(walk: ProcessWalk, mark: RunMark) -> list[int]:
     stat = walk.stats.get(mark.pid)
     if stat is not None:
         return [stat.pid] if stat.start_ticks == mark.start_ticks else []
-    if _exists(mark.pid):  # /proc hides it (hidepid, a security module): it is not gone for that
+    if pid_is_taken(mark.pid):  # it is not gone for being hidden
         walk.unread.setdefault(mark.pid, OSError("it exists, but /proc does not show it"))
     return []
 
@@ -84,13 +84,3 @@ def _named_elsewhere(walk: ProcessWalk, mark: RunMark) -> list[int]:
             if pids[-1] == mark.pid and len(pids) > 1:
                 found.append(stat.pid)
     return found
-
-
-def _exists(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except (ProcessLookupError, OverflowError):
-        return False
-    except OSError:
-        return True
-    return True
