@@ -41,7 +41,7 @@ class LoopHistory:
     tried: int = 0  # restarts, also those for which no host was usable
     elapsed_s: float = 0.0  # since the first start began
     resumed_from: str = ""  # of the start that the order goes with
-    changes: tuple[str, ...] = ()
+    changes: tuple[str, ...] = ()  # in that start, against the one before
 
 
 @dataclass(frozen=True, slots=True)

@@ -79,21 +79,17 @@ class RestartLoop(Closing):
         logs: Mapping[str, KernelLog] | None = None,
     ) -> None:
         """`launch`: the last one, or the first, without what a restart adds to its arguments."""
-        known = history or LoopHistory()
+        self._history = history or LoopHistory()  # `elapsed_s`: until now
         self._launch = self._first = launch
         self._job = launch.job
         self._screen = screen
         self._means = means
         names = {each.name for each in launch.entries}
         self._spares = tuple(spare for spare in means.spares if spare.name not in names)
-        self._began = read_boot_time() - known.elapsed_s  # a clock that is set back hides no checkpoint
+        # When the first start began; a clock that is set back hides no checkpoint.
+        self._began = read_boot_time() - self._history.elapsed_s
         self._kernel_logs: dict[str, KernelLog] = dict(logs or {})
-        self._starts: list[StartRecord] = list(known.starts)
-        self._changes = known.changes  # in the start that continues, against the one before
-        self._attempts = known.attempts
-        self._tried = known.tried  # restarts, also those for which no host was usable
         self._before = self._kernel_logs  # of the last preflight before the last start
-        self._resumed_from = known.resumed_from
         self._hold: Hold | None = None
         self._held = ""  # the run that it was asked for
         self.may_try_later = False  # only its hosts are why no further start has followed
@@ -149,7 +145,7 @@ class RestartLoop(Closing):
     def decide(self, outcome: Outcome) -> CheckedLaunch | Outcome:
         """Return the next start, or the whole outcome where none follows, or others have made one."""
         self._add(outcome)
-        tried, following = self._tried, None
+        tried, following = self._history.tried, None
         while following is None:
             try:
                 if (other := self._resume(outcome)) is not None:
@@ -160,7 +156,7 @@ class RestartLoop(Closing):
                 choice = pause_signals.choose(stop, follow, is_kept=kept)
                 if choice != "stay":
                     return self._interrupted(outcome, stop, leaves=choice == "detach")
-                self._tried = tried  # the pause starts anew
+                self._history = replace(self._history, tried=tried)  # the pause starts anew
         return self.end(outcome, following) if isinstance(following, NoRestart) else following
 
     def _interrupted(self, outcome: Outcome, stop: KeyboardInterrupt, *, leaves: bool) -> Outcome:
@@ -211,14 +207,7 @@ class RestartLoop(Closing):
             job=self._job,
             options=options,
             disconnect=disconnect,
-            history=LoopHistory(
-                tuple(self._starts),
-                self._attempts,
-                self._tried,
-                max(0.0, read_boot_time() - self._began),
-                self._resumed_from,
-                self._changes,
-            ),
+            history=replace(self._history, elapsed_s=max(0.0, read_boot_time() - self._began)),
             kernel_logs={
                 entry.name: self._kernel_logs[entry.name]
                 for entry in launch.entries
@@ -230,7 +219,7 @@ class RestartLoop(Closing):
             extra_files=self._first.extra_files,
             syncs=self._means.syncs,
         )
-        after = self._starts[-1].run_id if self._starts else ""
+        after = self._history.starts[-1].run_id if self._history.starts else ""
         spec = build_spec(order, after=after)
         started = partial(self._note_start, launch.on_started)
         return replace(prepared, launch=replace(launch, restart=spec, on_started=started))
@@ -244,11 +233,16 @@ class RestartLoop(Closing):
 
     def _add(self, outcome: Outcome) -> None:
         """Note a start that is over."""
-        self._attempts += outcome.attempts
         self._before = dict(self._kernel_logs)
-        self._starts.append(
-            build_start_record(outcome, self._logs_of(outcome), self._resumed_from, self._changes)
+        known = self._history
+        record = build_start_record(outcome, self._logs_of(outcome), known.resumed_from, known.changes)
+        self._history = replace(
+            known, starts=(*known.starts, record), attempts=known.attempts + outcome.attempts
         )
+
+    def _note_last(self, record: StartRecord) -> None:
+        """Put what is known by now of the last start in its place."""
+        self._history = replace(self._history, starts=(*self._history.starts[:-1], record))
 
     def _logs_of(self, outcome: Outcome) -> str:
         main = outcome.plan.nodes[0].host
@@ -262,8 +256,8 @@ class RestartLoop(Closing):
         if self._hold is not None and outcome.verdict != "detached" and not leaves:
             self._hold.end(why.why)
         self.close()
-        restarts = RestartHistory(self._means.options.max, tuple(self._starts), "" if fine else why.why)
-        whole = replace(outcome, attempts=self._attempts, restarts=restarts)
+        restarts = RestartHistory(self._means.options.max, self._history.starts, "" if fine else why.why)
+        whole = replace(outcome, attempts=self._history.attempts, restarts=restarts)
         if outcome.verdict == "detached":
             return whole  # it continues: how it ends is not known yet
         book = LogStore(whole.directory)
@@ -274,27 +268,28 @@ class RestartLoop(Closing):
         """Return the next start, or the reason against it."""
         spec, found = self._means.options, classify_failure(outcome)
         if isinstance(found, RunFailure):
-            self._starts[-1] = replace(self._starts[-1], identity=found.identity)
-        reason = should_restart(found, spec, self._tried)
-        is_final = isinstance(reason, NoRestart) and self._tried < spec.max
+            self._note_last(replace(self._history.starts[-1], identity=found.identity))
+        reason = should_restart(found, spec, self._history.tried)
+        is_final = isinstance(reason, NoRestart) and self._history.tried < spec.max
         if is_final and isinstance(found, RunFailure) and found.category == "crash":
             outcome = weigh_by_failed_host(self._launch, outcome, self._before)
-            reason = should_restart(classify_failure(outcome), spec, self._tried)
+            reason = should_restart(classify_failure(outcome), spec, self._history.tried)
         if isinstance(reason, NoRestart):
             return reason
         self._screen.notify(reason.description, bad=True)
         while True:
             following = self._after_a_pause(outcome, reason)
-            if isinstance(following, CheckedLaunch) or not following.retryable or self._tried >= spec.max:
+            is_last = self._history.tried >= spec.max
+            if isinstance(following, CheckedLaunch) or not following.retryable or is_last:
                 return following
             self._screen.notify(following.why, bad=True)
 
     def _after_a_pause(self, outcome: Outcome, reason: RunFailure) -> CheckedLaunch | NoRestart:
-        pause = self._means.options.backoff_before(self._tried)
-        self._tried += 1
+        pause = self._means.options.backoff_before(self._history.tried)
+        self._history = replace(self._history, tried=self._history.tried + 1)
         ctrl_c = pause_signals.describe_ctrl_c(self._launch.follow, is_kept=self._hold is not None)
         self._screen.notify(
-            f"restart {self._tried} of {self._means.options.max} in {pause:g} s; Ctrl-C {ctrl_c}"
+            f"restart {self._history.tried} of {self._means.options.max} in {pause:g} s; Ctrl-C {ctrl_c}"
         )
         time.sleep(pause)
         notice = self._launch.job_notice
@@ -307,7 +302,7 @@ class RestartLoop(Closing):
 
     def _prepare(self, outcome: Outcome, reason: RunFailure) -> CheckedLaunch | NoRestart:
         spec, before = self._means.options, self._before
-        begun = (*self._launch.earlier_phases, Phase(f"start {len(self._starts)}", outcome.seconds))
+        begun = (*self._launch.earlier_phases, Phase(f"start {len(self._history.starts)}", outcome.seconds))
         last = replace(self._launch, extra_files=self._first.extra_files, job=self._job, earlier_phases=begun)
         choice = SparePolicy(self._spares, spec.exclude_failed_hosts, self._means.prepare_spare)
         settled = select_hosts(last, outcome, reason, choice)
@@ -318,7 +313,7 @@ class RestartLoop(Closing):
         lineup, result = settled.assignment, settled.result
         self._means.on_preflight(result)
         again = should_restart(
-            classify_failure(refine_with_host(outcome, before, settled.facts)), spec, self._tried - 1
+            classify_failure(refine_with_host(outcome, before, settled.facts)), spec, self._history.tried - 1
         )
         if isinstance(again, NoRestart):
             return again
@@ -343,16 +338,16 @@ class RestartLoop(Closing):
         for note in chosen.render_notes(verbose=self._means.verbose):
             self._screen.notify(note, bad=True)
         now = replace(
-            self._starts[-1],
+            self._history.starts[-1],
             identity=reason.identity,
             last_checkpoint=chosen.checkpoint.path if chosen.checkpoint else "",
             last_step=chosen.step,
             checkpoint_known=bool(spec.resume_args) or chosen.checkpoint is not None,
         )
-        self._starts[-1] = now
+        self._note_last(now)
         if chosen.refused:
             return NoRestart(chosen.refused)
-        return is_crash_loop(self._starts[:-1], now) or chosen.checkpoint
+        return is_crash_loop(self._history.starts[:-1], now) or chosen.checkpoint
 
     def _planned(
         self,
@@ -374,17 +369,17 @@ class RestartLoop(Closing):
         if refusal is not None:
             return NoRestart(refusal.message)
         changes = tuple(map(redact_text, describe_changes(outcome.plan, prepared.plan(), lineup, self._job)))
-        self._resumed_from = checkpoint.path if checkpoint is not None and spec.resume_args else ""
+        resumed_from = checkpoint.path if checkpoint is not None and spec.resume_args else ""
         from_words = self._from_words(checkpoint)
         files, other_trees = note_other_tree(
             self._first.extra_files, launch.entries, launch.connections.borrow
         )
         for line in (*other_trees, *changes, from_words):
             self._screen.notify(line)
-        self._changes = changes
+        self._history = replace(self._history, resumed_from=resumed_from, changes=changes)
         self._spares = tuple(each for each in lineup.spares if each.name not in outcome.cleanup.lost)
         record = encode_restart(
-            len(self._starts), outcome.plan.run_id, outcome.why, self._resumed_from, changes
+            len(self._history.starts), outcome.plan.run_id, outcome.why, resumed_from, changes
         )
         kept = (*files, (RESTART_FILE, json.dumps(record, indent=1) + "\n"))
         self._launch = replace(prepared.launch, extra_files=kept)
