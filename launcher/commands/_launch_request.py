@@ -25,6 +25,7 @@ from launcher.config.script_config import (
     build_config_for_script,
     choose_code_transfer,
 )
+from launcher.engines.command_line.parsed_command import ParsedCommand
 from launcher.errors import BadInput
 from launcher.terminal.output import echo
 from preflight.frozen import dataclass
@@ -97,57 +98,21 @@ def parse_run_request(config: str | None, extra: tuple[str, ...], options: Launc
     overrides = _overrides(extra, options)
     run_config = _read_config(config, extra, overrides, options)
     access = open_host_access(options)
-    job = resolve_rank_counts(run_config.job, access.inventory)
+    run_config = replace(run_config, job=resolve_rank_counts(run_config.job, access.inventory))
     slurm_job = find_job(options.transport, names_hosts=run_config.names_hosts, detach=options.detach)
-    if slurm_job is not None and options.wait is not None:
-        raise BadInput("--wait: Slurm has given this job its GPUs already", "leave out --wait")
-    in_step = slurm_job is not None and options.transport != SSH
-    if slurm_job is not None:
-        linger_s = run_config.disconnect.stop_s + STOP_TIMEOUT_S
-        access, entries = reach_job(
-            access, slurm_job, options.transport, run_config.base, typed=options.hosts, linger_s=linger_s
-        )
-    else:
-        if config is not None and run_config.slurm is not None and not run_config.names_hosts:
-            hosts, submit = ", ".join(run_config.hosts), f"gpulaunch submit -c {shlex.quote(config)}"
-            echo(f"this launch takes {hosts}; {submit} takes nodes of Slurm", err=True)
-        entries = resolve_local_entries(access.resolve(run_config.hosts), job, run_config.base)
-    slurm = run_config.slurm if in_step else None
-    nodes = run_config.nodes or (slurm.nodes if slurm is not None and slurm.spare_nodes else 0)
+    if slurm_job is None and config is not None:
+        _point_to_submit(config, run_config)
+    request = _reach_hosts(run_config, access, slurm_job, options)
     if run_config.command is not None:
         named = run_config.names_hosts or slurm_job is not None
-        job, entries = settle_command(run_config.command, job, entries, names_hosts=named, nodes=nodes)
-        run_config = replace(run_config, job=job)
-    if run_config.nodes > len(entries):
-        key = f"--nodes {nodes}" if options.nodes else f"{run_config.path}: nodes: {nodes}"
-        listed = fold_hosts(entry.name for entry in entries)
-        raise BadInput(
-            f"{key}: more than the hosts of this launch ({len(entries)}: {listed})",
-            "name more hosts with --hosts, or write a smaller number",
-        )
-    extra_nodes: tuple[HostEntry, ...] = ()  # of the job, which wait for the places of bad ones
-    if slurm_job is not None and in_step:
-        run_config = _in_step(run_config, slurm_job.name, options)
-        count, nodes = nodes or len(entries), 0
-        entries, extra_nodes = entries[:count], entries[count:]
-        if extra_nodes and run_config.restart is None and not options.no_restart:
-            run_config = replace(run_config, restart=RestartOptions(max=len(extra_nodes)))
-    words = run_config.restart.spares if run_config.restart is not None else ()
-    spares = resolve_local_entries(access.resolve(words), job, run_config.base) if words else ()
-    names = {entry.name for entry in entries}
-    others = tuple(spare for spare in spares if spare.name not in names)
-    if config is None and not in_step:
-        launched = replace(run_config, job=job)
-        run_config, every = choose_code_transfer(launched, (*entries, *others), overrides)
-        job, entries, others = run_config.job, every[: len(entries)], every[len(entries) :]
-    spare = (*extra_nodes, *others)
-    if run_config.command is not None:
-        every, said = choose_pythons(run_config.command, (*entries, *spare), job.workdir)
-        entries, spare = every[: len(entries)], every[len(entries) :]
-        if said:
-            echo(said, err=True)
-    in_job = slurm_job if in_step else None
-    return RunRequest(run_config, job, entries, access, spare, in_job, nodes)
+        request = _settle_command(request, run_config.command, names_hosts=named)
+    _refuse_more_nodes(request, options)
+    if request.slurm_job is not None:
+        request = _take_nodes(request, request.slurm_job.name, options)
+    request = _add_spares(request)
+    if config is None and request.slurm_job is None:
+        request = _choose_code(request, overrides)
+    return _choose_pythons(request)
 
 
 def _overrides(extra: tuple[str, ...], options: LaunchOptions) -> Overrides:
@@ -181,6 +146,95 @@ def _read_config(
     context = click.get_current_context(silent=True)
     typed = () if context is None else context.meta.get(TYPED, ())
     return replace(found, job=replace(found.job, name=options.name or found.job.name, typed=typed))
+
+
+def _point_to_submit(config: str, run_config: RunConfig) -> None:
+    if run_config.slurm is not None and not run_config.names_hosts:
+        hosts, submit = ", ".join(run_config.hosts), f"gpulaunch submit -c {shlex.quote(config)}"
+        echo(f"this launch takes {hosts}; {submit} takes nodes of Slurm", err=True)
+
+
+def _reach_hosts(
+    config: RunConfig, access: HostAccess, slurm_job: "Allocation | None", options: LaunchOptions
+) -> RunRequest:
+    """Return the request with the nodes of the Slurm job that we are in, or the hosts of the config."""
+    if slurm_job is None:
+        entries = resolve_local_entries(access.resolve(config.hosts), config.job, config.base)
+        return RunRequest(config, config.job, entries, access, nodes=config.nodes)
+    if options.wait is not None:
+        raise BadInput("--wait: Slurm has given this job its GPUs already", "leave out --wait")
+    linger_s = config.disconnect.stop_s + STOP_TIMEOUT_S
+    access, entries = reach_job(
+        access, slurm_job, options.transport, config.base, typed=options.hosts, linger_s=linger_s
+    )
+    if options.transport == SSH:
+        return RunRequest(config, config.job, entries, access, nodes=config.nodes)
+    by_slurm = config.slurm.nodes if config.slurm is not None and config.slurm.spare_nodes else 0
+    return RunRequest(
+        config, config.job, entries, access, slurm_job=slurm_job, nodes=config.nodes or by_slurm
+    )
+
+
+def _settle_command(request: RunRequest, command: ParsedCommand, *, names_hosts: bool) -> RunRequest:
+    job, entries = settle_command(
+        command, request.job, request.entries, names_hosts=names_hosts, nodes=request.nodes
+    )
+    return replace(request, config=replace(request.config, job=job), job=job, entries=entries)
+
+
+def _refuse_more_nodes(request: RunRequest, options: LaunchOptions) -> None:
+    """Raise BadInput where the launch is to take more nodes than it has hosts."""
+    nodes, entries = request.config.nodes, request.entries
+    if nodes > len(entries):
+        key = f"--nodes {nodes}" if options.nodes else f"{request.config.path}: nodes: {nodes}"
+        listed = fold_hosts(entry.name for entry in entries)
+        raise BadInput(
+            f"{key}: more than the hosts of this launch ({len(entries)}: {listed})",
+            "name more hosts with --hosts, or write a smaller number",
+        )
+
+
+def _take_nodes(request: RunRequest, job: str, options: LaunchOptions) -> RunRequest:
+    """Return a request in a job's step: further nodes of the job wait for the places of bad ones."""
+    config, count = _in_step(request.config, job, options), request.nodes or len(request.entries)
+    entries, waiting = request.entries[:count], request.entries[count:]
+    if waiting and config.restart is None and not options.no_restart:
+        config = replace(config, restart=RestartOptions(max=len(waiting)))
+    return replace(request, config=config, entries=entries, spares=waiting, nodes=0)
+
+
+def _add_spares(request: RunRequest) -> RunRequest:
+    """Return a request with the spares that the config names."""
+    config = request.config
+    words = config.restart.spares if config.restart is not None else ()
+    found = request.access.resolve(words) if words else ()
+    names = {entry.name for entry in request.entries}
+    spares = resolve_local_entries(found, request.job, config.base)
+    others = tuple(spare for spare in spares if spare.name not in names)
+    return replace(request, spares=(*request.spares, *others))
+
+
+def _choose_code(request: RunRequest, overrides: Overrides) -> RunRequest:
+    """Return a request without a run config that says how its hosts get the code."""
+    every = (*request.entries, *request.spares)
+    config, every = choose_code_transfer(request.config, every, overrides)
+    return _with_hosts(replace(request, config=config, job=config.job), every)
+
+
+def _choose_pythons(request: RunRequest) -> RunRequest:
+    """Return a request whose hosts know the Python of a command."""
+    if request.config.command is None:
+        return request
+    every = (*request.entries, *request.spares)
+    every, said = choose_pythons(request.config.command, every, request.job.workdir)
+    if said:
+        echo(said, err=True)
+    return _with_hosts(request, every)
+
+
+def _with_hosts(request: RunRequest, every: tuple[HostEntry, ...]) -> RunRequest:
+    count = len(request.entries)
+    return replace(request, entries=every[:count], spares=every[count:])
 
 
 def _in_step(config: RunConfig, job: str, options: LaunchOptions) -> RunConfig:
