@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 import click
 
 from launcher.commands._answer import Answer, encode_error, json_option
-from launcher.commands._host_access import open_host_access
+from launcher.commands._host_access import HostAccess, open_host_access
 from launcher.commands._job_hosts import ask_slurm, reach_run
 from launcher.commands._on_end import deliver_due
 from launcher.commands._option_rules import excludes
@@ -30,6 +30,7 @@ from launcher.onhost.exit_status import describe_exit
 from launcher.rundir.end_state import explain_stall
 from launcher.rundir.run_id import LAST, is_job_id
 from launcher.runs.last_run import follow_next_starts
+from launcher.runs.remote_run import RemoteRun
 from launcher.runs.request import RequestDenied
 from launcher.runs.stop import stop_run
 from launcher.slurm.jobs import await_end, cancel_job, end_without_run
@@ -70,18 +71,10 @@ def command(run: str, *, now: bool, grace: float | None, yes: bool, as_json: boo
         return answer.finish(0, run_id=None, nodes=[])
     access = reach_run(open_host_access(options), run, options.hosts)
     found = find_run(run or LAST, access, options, prefer="exact" if run == LAST else "live")
-    if not run and not found.is_live:
-        answer.say(f"no run is live: {found.run_id} has ended")
-        return answer.finish(0, run_id=None, nodes=[])
-    fix = f"gpulaunch stop {found.run_id}"
-    if not (run or yes or answer.confirm(f"Stop {found.run_id}?", fix)):
-        answer.say("nothing was stopped")
-        return answer.finish(ExitCode.NEGATIVE, run_id=found.run_id, nodes=[])
-    named = found.run_id
+    if not run and (left := _leave(found, answer, yes=yes)) is not None:
+        return left
     if not access.nodes:  # in a Slurm job it is found by the job
-        found = follow_next_starts(found, lambda run_id: find_run(run_id, access, options))
-    if found.run_id != named:
-        answer.say(f"{named} was started again; its last start is {found.run_id}")
+        found = _last_start(found, access, options, answer)
     to = open_run(found, access, options)
     plan = to.plan
     grace_s = 0.0 if now else found.grace_s if grace is None else float(grace)
@@ -89,26 +82,36 @@ def command(run: str, *, now: bool, grace: float | None, yes: bool, as_json: boo
     outlive_terminal()
     results = stop_run(plan.run_id, to.entries, to.open, grace_s=grace_s, why=why, is_command=True)
     names = [node_name(node.host, entry.name) for node, entry in zip(plan.nodes, to.entries, strict=True)]
-    nodes = []
-    code = 0
-    for node, result in zip(plan.nodes, results, strict=True):
-        words, worse = error_of(result)
-        code = max(code, worse)
-        nodes.append({"host": node.host, "ended": worse == 0, "message": words, **_encode_end(result)})
+    code = max((error_of(result)[1] for result in results), default=0)
     for words, worse in render_ends(names, results):
         answer.say(words, err=worse != 0)
     if slurm_job and code != ExitCode.INTERRUPTED and not _see_job_end(slurm_job, answer):
         code = ExitCode.INTERRUPTED
-    if code == 0:
-        answer.say(f"{plan.run_id} has ended on {fold_hosts(names)}; no process of it is left")
-    pairs = zip(names, results, strict=True)
-    if silent := [name for name, result in pairs if error_of(result)[1] in _NOT_HEARD]:
-        again = f"gpulaunch stop {plan.run_id}" + " once reached" * (code != ExitCode.INTERRUPTED)
-        answer.say(f"the run may continue on {fold_hosts(silent)}: {again}", err=True)
+    _conclude(plan.run_id, names, results, code, answer)
+    nodes = [_encode_node(node.host, result) for node, result in zip(plan.nodes, results, strict=True)]
     code = answer.finish(code, run_id=plan.run_id, nodes=nodes)
     if code == 0:
         deliver_due(access, to.entries)
     return code
+
+
+def _leave(found: RemoteRun, answer: Answer, *, yes: bool) -> int | None:
+    """Return the exit code where the last run is not to be stopped: it has ended, or you said no."""
+    if not found.is_live:
+        answer.say(f"no run is live: {found.run_id} has ended")
+        return answer.finish(0, run_id=None, nodes=[])
+    if yes or answer.confirm(f"Stop {found.run_id}?", f"gpulaunch stop {found.run_id}"):
+        return None
+    answer.say("nothing was stopped")
+    return answer.finish(ExitCode.NEGATIVE, run_id=found.run_id, nodes=[])
+
+
+def _last_start(found: RemoteRun, access: HostAccess, options: FoundRunOptions, answer: Answer) -> RemoteRun:
+    """Return the last start of a run that was started again, and say which it is."""
+    last = follow_next_starts(found, lambda run_id: find_run(run_id, access, options))
+    if last.run_id != found.run_id:
+        answer.say(f"{found.run_id} was started again; its last start is {last.run_id}")
+    return last
 
 
 def _see_job_end(job: str, answer: Answer) -> bool:
@@ -121,6 +124,18 @@ def _see_job_end(job: str, answer: Answer) -> bool:
         answer.say(f"interrupted: Slurm job {job} may not have ended yet", err=True)
         return False
     return True
+
+
+def _conclude(
+    run_id: str, names: Sequence[str], results: Sequence[NodeAnswer], code: int, answer: Answer
+) -> None:
+    """Say that the run has ended, or where it may continue."""
+    if code == 0:
+        answer.say(f"{run_id} has ended on {fold_hosts(names)}; no process of it is left")
+    pairs = zip(names, results, strict=True)
+    if silent := [name for name, result in pairs if error_of(result)[1] in _NOT_HEARD]:
+        again = f"gpulaunch stop {run_id}" + " once reached" * (code != ExitCode.INTERRUPTED)
+        answer.say(f"the run may continue on {fold_hosts(silent)}: {again}", err=True)
 
 
 def render_ends(names: Sequence[str], results: Sequence[NodeAnswer]) -> Iterator[tuple[str, int]]:
@@ -140,6 +155,11 @@ def render_ends(names: Sequence[str], results: Sequence[NodeAnswer]) -> Iterator
             first = {**first, "state": {**(first.get("state") or {}), "exit": end}}
         words, worse = error_of(first)
         yield f"{fold_hosts(name for name, _ in nodes)}: {words}", worse
+
+
+def _encode_node(host: str, result: NodeAnswer) -> dict[str, Any]:
+    words, worse = error_of(result)
+    return {"host": host, "ended": worse == 0, "message": words, **_encode_end(result)}
 
 
 def _encode_end(result: NodeAnswer) -> dict[str, Any]:
