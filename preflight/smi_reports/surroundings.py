@@ -12,9 +12,66 @@ from preflight.smi_reports.gpustat import JSON as GPUSTAT_JSON
 from preflight.smi_reports.screens import drawn
 from preflight.smi_reports.wrapped_lines import join_pieces, unwrapped
 
+# What terminals and files add, whatever the text.
+_MARKS = (
+    (codecs.BOM_UTF8, "utf-8-sig"),
+    (codecs.BOM_UTF32_LE, "utf-32"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+_UTF_16 = 3  # of fewer characters than these one is a NUL
 _ANSI = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b[()][A-Z0-9]|\x1b[=>78]")
-_SOFT_BREAK = re.compile(r"^[^\n]{74}[^=\n]=$", re.MULTILINE)  # of quoted-printable, in which mails are sent
 _INVISIBLE = re.compile("[\u200b-\u200f\u2060\ufeff]")
+_PANE = "\u2502"  # what tmux draws between two panes
+_LEAST_SPLIT = 0.9  # share of the lines that have it, or another mark of every line
+
+# Mails, diffs and tags of hosts.
+_SOFT_BREAK = re.compile(r"^[^\n]{74}[^=\n]=$", re.MULTILINE)  # of quoted-printable, in which mails are sent
+_DIFF = re.compile(r"^--- .*\n\+\+\+ .*\n@@ -1(?:,\d+)? \+1(?:,\d+)? @@.*\n", re.MULTILINE)
+_TAG_OF_HOST = re.compile(r"^((?!GPU|NIC|mlx)[A-Za-z][\w.-]*)\t", re.MULTILINE)  # of `parallel --tag`
+
+# Web pages, Markdown and XML.
+_TAGS = re.compile(r"</?(?:pre|code|span|div|p|samp|tt|strong|b)\b[^<>\n]{0,200}>|<br ?/?>", re.IGNORECASE)
+_CELL_END = re.compile(r"</t[hd]>\s*<t[hd]\b[^<>\n]{0,200}>", re.IGNORECASE)
+_ROW_END = re.compile(r"\s*</?(?:table|thead|tbody|tr|th|td)\b[^<>\n]{0,200}>\s*", re.IGNORECASE)
+"""Of a table of a web page."""
+_BOLD = re.compile(r"(?<=[|\s])\*\*([^*|\n]{1,60})\*\*(?=[|\s])")
+_FENCE = re.compile(r"^```(?=[\w.]+, )|(?<=[^`\s])```$", re.MULTILINE)  # within lines, as chats write it
+_ESCAPED = re.compile(r"^[> \t]*\\[|+#].*$", re.MULTILINE)  # marks of a Markdown table
+_TAG = re.compile(r"<(/?)(\w+)[^<>]{0,200}?(/?)>")
+_BOXES = str.maketrans(
+    {
+        **dict.fromkeys("\u2502\u2503\u2551\uff5c\u00a6", "|"),
+        **dict.fromkeys("\u2500\u2501\u2013", "-"),
+        "\u2014": "--",
+        "\u2550": "=",
+    }
+    | {first + digit: str(digit) for first in (0xFF10, 0x0660, 0x06F0) for digit in range(10)}
+    | dict.fromkeys("\u250c\u2510\u2514\u2518\u251c\u2524\u252c\u2534\u253c", "+")
+    | dict.fromkeys("\u2552\u2555\u2558\u255b\u2564\u2567", "+")
+    | dict.fromkeys("\u2554\u2557\u255a\u255d\u2560\u2563\u2566\u2569\u256c\u255e\u2561\u256a", "+")
+)
+"""Lines of boxes and digits of other scripts, as nvidia-smi prints them."""
+_TABS = re.compile(r" {0,8}\t{1,64}")
+
+# Strings of JSON and Python, and logs that hold them.
+_QUOTED_HEAD = re.compile(
+    r'^[^\S\n]*"(?:\| NVIDIA-SMI |=+NVSMI LOG=|<\?xml|<nvidia_smi_log|GPU 0: )', re.MULTILINE
+)
+_QUOTED_LINE = re.compile(r'\s*(?:"\w{1,40}": )?("(?:[^"\\]|\\.)*"),?\s*')
+_LOG_KEYS = ("log", "message", "msg", "text", "line", "MESSAGE")
+_STRING_START = re.compile(r"""(?<=[:(=]) ?b?["'](?=[^"'\n]{1,400}?\\n)""")
+_ESCAPES = {"r": "", "n": "\n", "t": "\t", '"': '"', "\\": "\\"}
+_ESCAPE = re.compile(r'\\([rnt"\\])')
+
+# What is in front of the lines.
+_MARKS_OF_LINES = tuple(map(re.compile, (r">(?: |$)", r">", r"\[rank\d+\]: ?")))
+"""What mails and torchrun put in front of every line, whatever the lines say."""
+_LINE_NUMBER = re.compile(r" *(\d{1,9})(?: |$)")
+_MOST_MARKS = 16
+_TIMED = re.compile(r"\d\d:\d\d:\d\d|\[ *\d+\.\d{6}\]")
+_NUMBERED = re.compile(r"\s*\d+[\s|:.>)-]*")
+_QUOTE = re.compile(r"[>#|\s]{1,8}")
 # Known first lines, behind something: a quote's marks, a line's number, its time, its container or host.
 _HEAD = re.compile(
     r"^([^\n]{1,80}?)(?:\|[^\S\n]*NVIDIA-SMI \d[\dx.]* |(?<!=)={5,}NVSMI LOG="
@@ -35,62 +92,9 @@ _TIMED_ERROR = re.compile(
     r"|No devices were found|Unable to determine the device handle)",
     re.MULTILINE,
 )
+_NEXT_LINES = 6  # lines below the first one by which its prefix is known to be one of every line
 _MARK = re.compile(r"[^,\n]{0,60}[\s\]:>]")  # in front of a CSV's names alone
 _CSV_NAME = re.compile(r"(?:timestamp|index|name|uuid|driver_version),")
-_MARKS = (
-    (codecs.BOM_UTF8, "utf-8-sig"),
-    (codecs.BOM_UTF32_LE, "utf-32"),
-    (codecs.BOM_UTF16_LE, "utf-16"),
-    (codecs.BOM_UTF16_BE, "utf-16"),
-)
-_QUOTED_HEAD = re.compile(
-    r'^[^\S\n]*"(?:\| NVIDIA-SMI |=+NVSMI LOG=|<\?xml|<nvidia_smi_log|GPU 0: )', re.MULTILINE
-)
-_QUOTED_LINE = re.compile(r'\s*(?:"\w{1,40}": )?("(?:[^"\\]|\\.)*"),?\s*')
-_LOG_KEYS = ("log", "message", "msg", "text", "line", "MESSAGE")
-_TAG_OF_HOST = re.compile(r"^((?!GPU|NIC|mlx)[A-Za-z][\w.-]*)\t", re.MULTILINE)  # of `parallel --tag`
-_DIFF = re.compile(r"^--- .*\n\+\+\+ .*\n@@ -1(?:,\d+)? \+1(?:,\d+)? @@.*\n", re.MULTILINE)
-_TAGS = re.compile(r"</?(?:pre|code|span|div|p|samp|tt|strong|b)\b[^<>\n]{0,200}>|<br ?/?>", re.IGNORECASE)
-_FENCE = re.compile(r"^```(?=[\w.]+, )|(?<=[^`\s])```$", re.MULTILINE)  # within lines, as chats write it
-_CELL_END = re.compile(r"</t[hd]>\s*<t[hd]\b[^<>\n]{0,200}>", re.IGNORECASE)
-_ROW_END = re.compile(r"\s*</?(?:table|thead|tbody|tr|th|td)\b[^<>\n]{0,200}>\s*", re.IGNORECASE)
-"""Of a table of a web page."""
-_BOLD = re.compile(r"(?<=[|\s])\*\*([^*|\n]{1,60})\*\*(?=[|\s])")
-_BOXES = str.maketrans(
-    {
-        **dict.fromkeys("\u2502\u2503\u2551\uff5c\u00a6", "|"),
-        **dict.fromkeys("\u2500\u2501\u2013", "-"),
-        "\u2014": "--",
-        "\u2550": "=",
-    }
-    | {first + digit: str(digit) for first in (0xFF10, 0x0660, 0x06F0) for digit in range(10)}
-    | dict.fromkeys("\u250c\u2510\u2514\u2518\u251c\u2524\u252c\u2534\u253c", "+")
-    | dict.fromkeys("\u2552\u2555\u2558\u255b\u2564\u2567", "+")
-    | dict.fromkeys("\u2554\u2557\u255a\u255d\u2560\u2563\u2566\u2569\u256c\u255e\u2561\u256a", "+")
-)
-"""Lines of boxes and digits of other scripts, as nvidia-smi prints them."""
-
-_ESCAPES = {"r": "", "n": "\n", "t": "\t", '"': '"', "\\": "\\"}
-_ESCAPE = re.compile(r'\\([rnt"\\])')
-_STRING_START = re.compile(r"""(?<=[:(=]) ?b?["'](?=[^"'\n]{1,400}?\\n)""")
-_ESCAPED = re.compile(r"^[> \t]*\\[|+#].*$", re.MULTILINE)  # marks of a Markdown table
-_TAG = re.compile(r"<(/?)(\w+)[^<>]{0,200}?(/?)>")
-_TABS = re.compile(r" {0,8}\t{1,64}")
-_TIMED = re.compile(r"\d\d:\d\d:\d\d|\[ *\d+\.\d{6}\]")
-_NUMBERED = re.compile(r"\s*\d+[\s|:.>)-]*")
-_QUOTE = re.compile(r"[>#|\s]{1,8}")
-_MARKS_OF_LINES = tuple(map(re.compile, (r">(?: |$)", r">", r"\[rank\d+\]: ?")))
-"""What mails and torchrun put in front of every line, whatever the lines say."""
-_LINE_NUMBER = re.compile(r" *(\d{1,9})(?: |$)")
-_MOST_MARKS = 16
-
-_PANE = "\u2502"  # what tmux draws between two panes
-
-_LEAST_SPLIT = 0.9  # share of the lines that have it
-
-_UTF_16 = 3  # of fewer characters than these one is a NUL
-
-_NEXT_LINES = 6  # lines below the first one by which its prefix is known to be one of every line
 
 
 def decoded(data: bytes) -> str:
