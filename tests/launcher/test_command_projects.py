@@ -75,6 +75,9 @@ def test_recipes_have_the_directory_and_the_variables_that_make_and_just_give_th
         ),
         (".PHONY: x\nx:\n    torchrun a.py --out $@\n\ny:\n    echo b\n", ["--out", "x"]),
         ("N := 3\nx:\n  torchrun a.py $(N)\n", ["3"]),
+        ("x:\n\t@torchrun a.py \\\n\t--n 1 \\\n\t-v\n", ["--n", "1", "-v"]),
+        ("N ?= 1\nx:\n\ttorchrun a.py \\\n\t--n $(N)\n\ny:\n\techo\n", ["--n", "1"]),
+        ("n := '1'\nx:\n  @torchrun a.py \\\n  --n {{n}}\n", ["--n", "1"]),
         ("set positional-arguments\nx:\n\ttorchrun a.py --n 1 $@\n", ["--n", "1"]),
     ],
 )

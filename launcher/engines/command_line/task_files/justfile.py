@@ -42,6 +42,7 @@ _OF_MAKE = re.compile(
 _ONLY_MAKE = re.compile(r"\t.*(?:\$(?:[@<^*+?](?![\w{])|[({][@<^*+?][DF]?[)}])|\$\$[A-Za-z_({])")
 """A name that make fills in, or a dollar of its shell, behind a tab: just has blanks in front of recipes."""
 
+_SILENT = re.compile(r"(?<!\\\n)^[@+-]+", re.MULTILINE)
 _SHEBANG = re.compile(r"#!.*/(?:env[ \t]+(?:-S[ \t]+)?)?(?:ba|z|da|k)?sh\b")
 
 
@@ -106,12 +107,11 @@ def _task(
         if "$" in one["mark"]
     ]
     known = {**values, **given}
-    filled = (
-        _FILLED.sub(lambda one: _value(one["inside"].strip(), known), line.lstrip("@+-")) for line in lines
-    )
+    loud = _SILENT.sub("", "\n".join(lines))
+    filled = _FILLED.sub(lambda one: _value(one["inside"].strip(), known), loud)
     needs = tuple(re.findall(r"[A-Za-z_][\w-]*", head["needs"]))
     is_certain = bool(values) or any("{{" in line for line in body)
-    return Task(head["name"], "\n".join((*shared, *exports, *filled)), needs, is_certain=is_certain)
+    return Task(head["name"], "\n".join((*shared, *exports, filled)), needs, is_certain=is_certain)
 
 
 def _arguments(given: str, values: Mapping[str, str]) -> Mapping[str, str]:

@@ -45,7 +45,7 @@ _ALIAS = re.compile(r"^[\w.-]+[ \t]*:(?P<needs>[ \t\w./-]+)$", re.MULTILINE)  # 
 _ONE_SHELL = re.compile(r"^\.ONESHELL[ \t]*:", re.MULTILINE)
 _TARGET_NAME = re.compile(r"[a-z][\w-]*", re.ASCII)  # of a task, not of a file
 
-_SILENT = re.compile(r"^\t[@+-]{1,3}[ \t]*", re.MULTILINE)
+_SILENT = re.compile(r"(?<!\\\n)^\t[@+-]{1,3}[ \t]*", re.MULTILINE)
 _CONDITION = re.compile(
     r"^[ ]*(?:(?P<else>else[ \t]+)?(?P<kind>ifn?def|ifn?eq)\b[ \t]*(?P<rest>[^\n]*)"
     r"|(?P<end>else|endif)[ \t]*(?:#.*)?)$",
