@@ -260,15 +260,10 @@ def _is_names(line: str) -> bool:
 
 
 def gpu_of_columns(values: dict[str, str]) -> Tree:
-    """Return the tree of a GPU of values by names of --query-gpu, with the size that was not asked for."""
+    """Return the tree of a GPU of values by names of --query-gpu."""
     gpu: Tree = {}
     for name in filter(_COLUMNS.__contains__, values):
         _put(gpu, _COLUMNS[name], values[name])
-    memory = gpu.get("fb_memory_usage", {})
-    held = {name: int(match[1]) for name, text in memory.items() if (match := _MIB.fullmatch(text))}
-    if held.keys() >= {"total", "free"} and "used" not in memory:
-        used = held["total"] - held["free"] - held.get("reserved", 0)
-        memory |= {"used": str(used)} if used >= 0 else {}
     return gpu
 
 
@@ -314,7 +309,6 @@ _UNIT_OF = {"memory": "MiB", "utilization": "%", "power": "W", "clocks": "MHz"}
 
 _MEASURED = re.compile(r"\d[\d.]* (MiB|W|%|MHz)")
 _NO_UNIT = re.compile(r"\d+(?: M?i?)?")
-_MIB = re.compile(r"(\d{1,12})(?: MiB)?")
 
 
 def _short_row(

@@ -140,6 +140,8 @@ def _last_listing(rows: list[Tree], times: Sequence[str], *, is_loop: bool) -> l
     starts = [0, *(at for at, pause in enumerate(pauses, 1) if pause >= least), len(rows)]
     between = [pause for pause in pauses if pause >= least]
     sizes = [end - start for start, end in pairwise(starts)]
+    if between and sizes[-1] > max(sizes[:-1]) and not _CLOCK.match(times[-1]):
+        return _last_listing(rows[:-1], times[:-1], is_loop=is_loop)  # without one whose time is cut
     whole, longest = max(sizes), max((pause for pause in pauses if pause < least), default=0.0)
     if between:
         is_clear = min(between) >= _CLEAR * longest and all(size == whole for size in sizes[1:-1])

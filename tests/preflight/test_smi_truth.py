@@ -239,6 +239,32 @@ def test_a_loop_whose_pauses_are_not_clear_is_no_list_of_gpus(times: tuple[int, 
         parse_smi(_sampled(*times), "host")
 
 
+@pytest.mark.parametrize("kept", range(1, 16))
+def test_a_row_that_is_cut_within_its_time_is_no_further_gpu(kept: int) -> None:
+    whole = _sampled(100, 103, 1110, 1112, 2122, 2124)
+    rows = whole.splitlines(keepends=True)
+    assert len(read("".join(rows[:5]) + rows[5][:kept])) == 2
+
+
+@pytest.mark.parametrize(
+    ("names", "row", "sizes"),
+    [
+        ("memory.used [MiB], memory.free [MiB]", "39000 MiB, 1536 MiB", (40536, 39000)),
+        ("memory.reserved [MiB], memory.used [MiB], memory.free [MiB]", "424, 39000, 1536", (40960, 39000)),
+        ("memory.total [MiB], memory.free [MiB]", "40960, 1536", (40960, 39424)),
+        ("memory.used [MiB]", "39000 MiB", None),
+        ("memory.used [MiB], memory.free [MiB]", "[N/A], 1536 MiB", None),
+        ("memory.total [MiB], memory.free [MiB]", "1536, 40960", None),
+    ],
+)
+def test_a_size_of_memory_that_is_not_held_follows_from_the_others(
+    names: str, row: str, sizes: tuple[int, int] | None
+) -> None:
+    (gpu,) = read(f"index, {names}\n0, {row}\n")
+    memory = gpu.memory
+    assert (None if isinstance(memory, Missing) else (memory.total_mib, memory.used_mib)) == sizes
+
+
 def test_a_listing_goes_on_past_midnight() -> None:
     days = ("13 23:59:59.998", "13 23:59:59.999", "14 00:00:00.001", "14 00:00:00.002")
     rows = (f"2026/01/{day}, {at} MiB, 4096 MiB\n" for at, day in enumerate(days))

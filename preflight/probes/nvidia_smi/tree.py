@@ -130,19 +130,24 @@ def _mig_enabled(gpu: Json) -> Any:
 
 
 def _memory(gpu: Json) -> Any:
-    """Return facts.GpuMemory; "used" includes the reserve where none is printed (drivers before 510)."""
+    """Return facts.GpuMemory; "used" includes the reserve where none is printed (drivers before 510).
+
+    The total, or what is in use, follows from the other sizes where a file does not hold it.
+    """
     group, old = "fb_memory_usage/", "memory_usage/"  # before driver 319
-    names = ("total", "used")
-    values = {name + "_mib": value_at(gpu, whole, group + name, old + name) for name in names}
-    whole_memory = all_or_first_missing(values)
-    if whole_memory is not values:
-        return whole_memory
-    if values["used_mib"] > values["total_mib"]:
-        return not_understood("%(used_mib)s MiB in use of %(total_mib)s MiB" % values)
-    free, reserved = (value_at(gpu, whole, group + name, old + name) for name in ("free", "reserved"))
+    names = ("total", "used", "free", "reserved")
+    total, used, free, reserved = (value_at(gpu, whole, group + name, old + name) for name in names)
+    kept = reserved if isinstance(reserved, int) else 0
+    if total == NOT_HELD and isinstance(used, int) and isinstance(free, int):
+        total = used + free + kept
+    elif used == NOT_HELD and isinstance(total, int) and isinstance(free, int) and free + kept <= total:
+        used = total - free - kept
+    if isinstance(total, int) and isinstance(used, int) and used > total:
+        return not_understood("%s MiB in use of %s MiB" % (used, total))
     if reserved == NOT_HELD:
         reserved = missing(NO_RESERVE, "not-supported")
-    return {**values, "free_mib": free, "reserved_mib": reserved}
+    known = {"total_mib": total, "used_mib": used, "free_mib": free, "reserved_mib": reserved}
+    return next((size for size in (total, used) if isinstance(size, dict)), known)
 
 
 def pcie(gpu: Json) -> Any:
