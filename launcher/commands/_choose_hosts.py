@@ -20,6 +20,7 @@ from launcher.text import group_alike, one_line
 from preflight.checks.finding import blocks_launch
 
 _LONGEST_REASON = 240
+_MOST_ALIKE = 2  # hosts that fail in the same words before one more ends the search
 
 
 def choose_hosts(
@@ -65,10 +66,15 @@ def leave_out(
 ) -> RunRequest | None:
     """Return the list without chosen hosts that failed before the start, None where no others do.
 
-    Nor has it hosts that were bad already: they are not asked again, nor is a person who said no to one.
+    Nor has it hosts that were bad already: they are not asked again, nor is a person who said no to one. None
+    also where several have failed in the same words: then the launch is at fault, and would fail on all.
     """
     bad = {entry.name for entry in chosen.entries} & set(error.hosts)
     if not bad or len(chosen.others) < len(bad) or isinstance(error, HostInterrupted):
+        return None
+    words = {error.message.removeprefix(f"{host}: ") for host in bad}
+    alike = [host for host, why in listed.left_out.items() if why.removeprefix(f"{host}: ") in words]
+    if len(alike) >= _MOST_ALIKE:
         return None
     screen.notify(f"left out: {one_line(error.message, _LONGEST_REASON)}")
     left_out = {**chosen.left_out, **dict.fromkeys(sorted(bad), error.message)}

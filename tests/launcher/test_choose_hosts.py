@@ -225,6 +225,30 @@ def test_another_host_takes_the_place_of_one_that_fails_before_the_start(
         taken(script)
 
 
+def test_a_launch_that_fails_alike_on_three_hosts_is_not_tried_on_all() -> None:
+    def failed(host: str, why: str) -> SyncFailed:
+        error = SyncFailed(f"{host}: {why}")
+        error.hosts = (host,)
+        return error
+
+    listed = RunRequest(
+        build_config_from_script("train.py"), JOB, LIST, HostAccess(Inventory(), open_nothing, 1), (), None, 1
+    )
+    screen = screen_on(io.StringIO(), plain=True, all_ranks=False)
+
+    def without(listed: RunRequest, host: str, why: str) -> RunRequest | None:
+        others = tuple(each for each in listed.entries if each.name != host)
+        chosen = replace(listed, entries=entries(host), others=others)
+        return _choose_hosts.leave_out(listed, chosen, failed(host, why), screen)
+
+    first = without(listed, "a", "cannot make /nowhere")
+    assert first is not None
+    second = without(first, "b", "cannot make /nowhere")
+    assert second is not None
+    assert without(second, "c", "cannot make /nowhere") is None
+    assert without(second, "c", "no space left") is not None
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
