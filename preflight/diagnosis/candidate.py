@@ -12,9 +12,10 @@ from preflight.diagnosis.lines import Line
 from preflight.diagnosis.missing_modules import module_advice
 from preflight.diagnosis.parser_messages import correct_argument, describe_refusal
 from preflight.diagnosis.result import Cause, Confidence, Evidence
-from preflight.diagnosis.run_progress import RunProgress, is_warning_line
+from preflight.diagnosis.run_progress import RunProgress
 from preflight.diagnosis.signatures.table import CausalDepth, Signature
 from preflight.diagnosis.tracebacks import ParsedException, crash_place
+from preflight.diagnosis.warning_lines import is_warning_line
 from preflight.frozen import dataclass
 
 MOST_EVIDENCE = 5

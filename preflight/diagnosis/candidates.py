@@ -40,7 +40,6 @@ _STUCK, _UNSTUCK = "may be stuck", "Thread is unstuck"
 _ABSENT = re.compile(r"\bExecution of replica \d+ failed: ")
 _TRIED_AGAIN = frozenset({"rendezvous-timeout", "nccl-network", "ssh-access", "local-server"})
 _UNSTARTED = frozenset({"S44", "S110", "S111", "S113"})
-_STOPPED = frozenset({"terminated", "sighup"})
 _GATED, _REFUSED, _NO_GPU, _SOME_STATUS, _ASKED = "S80", "S81", "S37", "S33", "S138"
 # Messages of kernels, GPU code and libraries that no exception carries.
 _UNCARRIED = re.compile(r"NCCL|NVRM|[Gg]loo|\.cu:\d|^ssh: ")
@@ -213,9 +212,7 @@ def _not_continued(hits: Sequence[SignatureHit], course: RunProgress) -> list[Si
     """
     lines = course.lines
     hits = [hit for hit in hits if hit.row.code not in _UNSTARTED or not course.stepped(hit.line)]
-    hits = [
-        hit for hit in hits if hit.row.slug not in _STOPPED or not course.was_done(hit.line, by_script=True)
-    ]
+    hits = [hit for hit in hits if not course.stopped_when_done(hit.line, hit.row)]
     if any(hit.row.code == "S113" and TAKEN_FOR_A_COMMAND.search(hit.line.text) for hit in hits):
         hits = [hit for hit in hits if "arguments are required" not in hit.line.text]
     stuck = [hit.line.order for hit in hits if _STUCK in hit.line.text]

@@ -19,11 +19,12 @@ from preflight.diagnosis.outlived_exceptions import without_ignored, without_out
 from preflight.diagnosis.quoted_text import is_shown_text, without_samples
 from preflight.diagnosis.rank_exits import exit_candidates
 from preflight.diagnosis.result import BENIGN, NAN_LOSS, UNKNOWN, BenignWarning, Cause, Diagnosis, Evidence
-from preflight.diagnosis.run_progress import COUNTED_RUNS, RunProgress, is_warning_line
+from preflight.diagnosis.run_progress import COUNTED_RUNS, RunProgress
 from preflight.diagnosis.series import Point, read_points
 from preflight.diagnosis.signature_matcher import JoinedLines, find_hits, is_harmless, shape
 from preflight.diagnosis.signatures.table import NOTICES, CausalDepth, signature
 from preflight.diagnosis.tracebacks import is_quoted, parse_exceptions
+from preflight.diagnosis.warning_lines import is_warning_line
 
 _MOST_OF_A_SENTENCE = 6  # lines of a text that is a person's report and not a log
 _HEADER = "Traceback (most"  # it may be cut off itself

@@ -7,10 +7,11 @@ from preflight.diagnosis.candidate import Candidate
 from preflight.diagnosis.lines import Line
 from preflight.diagnosis.quoted_text import is_shown_text
 from preflight.diagnosis.result import SAID_CODE, UNKNOWN
-from preflight.diagnosis.run_progress import RunProgress, is_warning_line
+from preflight.diagnosis.run_progress import RunProgress
 from preflight.diagnosis.signature_matcher import first_match, is_harmless
 from preflight.diagnosis.signatures.table import CausalDepth
 from preflight.diagnosis.tracebacks import is_quoted
+from preflight.diagnosis.warning_lines import is_warning_line
 
 _END = 60  # lines at a log's end among which the error of a run that failed is looked for
 _LAST = 4  # of them those in which an error ends a run that shows no other failure
@@ -21,9 +22,9 @@ _BY_LEVEL = re.compile(
     r"|(?:^|[\]:>*] ?)(?:[\w./-]+ )?(?:[Ff]atal )?(?:[Ee]rror|[Ff]atal)(?: \d+)?(?:: |! )(?!\s*[-\d.]+\s*$)|^\W{0,4}(?:An )?[Ee]rror (?:in|while|when|at|occurred)\b|^(?:ERRO|FATA)\[\d{4}\] |^:1:\w+\.cpp +:\d+ *:"
 )
 # A program that says why it ends, whatever level it gives the line.
-_LACKING = r"\b(?:[Uu]nable to|[Ff]ailed|[Cc]annot|[Cc]ould not|[Nn]ot (?:found|available|set|installed|configured|specified|enough (?!time))|[Ii]nvalid|(?<!nothing )[Mm]issing|[Nn]o (?:\w+ )?(?:GPUs?|CUDA|devices?)|does not (?:exist|divide|match|fit))\b"
+_LACKING = r"\b(?:[Uu]nable to|[Ff]ailed|[Cc]annot|[Cc]ould not|[Nn]ot (?:found|available|set|installed|configured|specified|enough (?!time))|[Ii]nvalid|(?<![Nn]othing )[Mm]issing|[Nn]o (?:\w+ )?(?:GPUs?|CUDA|devices?)|does not (?:exist|divide|match|fit)|(?:is|are) (?:unset|undefined)|(?:[Mm]ust|[Ee]xpected|[Nn]eeds?|[Rr]equires?|[Oo]nly \d+)\b.{1,80}?\b(?:got|found|given|available|expected))\b"
 _ENDS = re.compile(
-    rf"{_LACKING}.{{0,300}}\b(?:[Ee]xiting|[Aa]borting|[Gg]iving up|[Qq]uitting)\b(?! (?:the )?(?:loop|epoch|early))|\b(?:[Ee]xiting|[Aa]borting)(?::| because\b| as\b).{{0,300}}{_LACKING}"
+    rf"{_LACKING}.{{0,300}}(?:\b(?:[Ee]xiting|[Qq]uitting)\b(?=\W*$|[.,;:!]| ?\(| (?:now|with|immediately|gracefully|because|as|due|(?:the )?(?:program|script|job|run|process|training))\b)|(?<=[.;,:] )[Ee]xit(?=\W*$)|\b(?:[Aa]borting|[Gg]iving up)\b(?! (?:the )?(?:loop|epoch|early)))|\b(?:[Ee]xiting|[Aa]borting)(?::| because\b| as\b).{{0,300}}{_LACKING}"
 )
 # Levels of libraries that continue behind them.
 _BY_LIBRARY = re.compile(r"^\[?[EF]\d{2,4}[ :]|^\[[EFC] |: [EF] \S+\.(?:cc|cpp|cu):\d|NCCL WARN ")

@@ -6,7 +6,7 @@ from dataclasses import replace
 from preflight import regex as re
 from preflight.diagnosis.lines import Line
 from preflight.diagnosis.replacements import says_instead
-from preflight.diagnosis.run_progress import RunProgress, is_warning_line
+from preflight.diagnosis.run_progress import RunProgress
 from preflight.diagnosis.signature_matcher import first_match, shape
 from preflight.diagnosis.tracebacks import (
     CAUSE,
@@ -17,6 +17,7 @@ from preflight.diagnosis.tracebacks import (
     OF_TASK,
     named_exception,
 )
+from preflight.diagnosis.warning_lines import is_warning_line
 
 _IGNORED, _NOT_LOGGED = "Exception ignored in", "--- Logging error ---"
 _WARNS = re.compile(

@@ -29,6 +29,10 @@ _EXAMPLE = re.compile(
     rf"(?:['\"]\w+['\"]: {_VALUE}, ){{0,20}}['\"]?(?:text|prompt|sentence|question|instruction|completion|chosen|rejected)['\"]? ?[=:] ?"
     rf"(?:{_STRING}(?:[\s,;|)}}\]]|(?<=[\s,;|])['\"]?\w+['\"]? ?[=:] ?{_VALUE})*|(?:'[^']+|\"[^\"]+)(?:\.\.\.|…)\W{{0,8}})$"
 )
+# What a model was given or wrote, by the name of its part.
+_PART = re.compile(
+    r"\W{0,3}(?:\[[\w ]{1,20}\]:? +)?(?i:prompt|question|generated(?: text)?|completion|answer|q|a)(?: ?\d{1,4})?: +(?!.{0,40}(?:ERROR|Error: |Exception: |Traceback|[Ff]ailed))"
+)
 _LISTED_LITERAL = re.compile(r"\s*[rbfu]?(?!\"[\w.-]{1,60}\"\s*:)(['\"]).{1,400}\1,$")
 _COMMENT = re.compile(r"\s*#")
 _HUNK, _OF_DIFFERENCE = re.compile(r"@@ -\d+"), re.compile(r"[-+ \\]|@@ -|diff |index |$")
@@ -55,7 +59,7 @@ _RESULT = re.compile(r"\b(?:PASSED|XFAIL|xfail|SKIPPED|XPASS)\b| \.\.\. (?:ok|sk
 def is_shown_text(lines: Sequence[Line], line: Line) -> bool:
     """Whether a line of a log (`lines[line.order]`) shows a text that names a failure, and reports none."""
     text = line.text
-    if any(each.match(text) for each in (_OPTION, _COMMAND, _CODE, _DOCSTRING, _LISTED_LITERAL)):
+    if any(each.match(text) for each in (_OPTION, _COMMAND, _CODE, _DOCSTRING, _LISTED_LITERAL, _PART)):
         return True
     if (example := _EXAMPLE.match(text)) and not first_match(text[: example.start(1)]):
         return True

@@ -21,8 +21,8 @@ from preflight.diagnosis.run_starts import (
     stage_starts,
 )
 from preflight.diagnosis.signature_matcher import HARMLESS, JoinedLines, first_match
-from preflight.diagnosis.signatures.exit_messages import DEATHS_IN_WORDS, NOT_FOUND_IN_WORDS, STOP_IN_WORDS
-from preflight.diagnosis.signatures.model import AnyOf, CausalDepth
+from preflight.diagnosis.signatures.exit_messages import DEATHS_IN_WORDS, NOT_FOUND_IN_WORDS
+from preflight.diagnosis.signatures.model import AnyOf, CausalDepth, Signature
 from preflight.diagnosis.step_counters import (
     FEWEST_STEPS,
     count_on,
@@ -33,6 +33,7 @@ from preflight.diagnosis.step_counters import (
     words_of_turn,
 )
 from preflight.diagnosis.tracebacks import LONGEST_TRACEBACK
+from preflight.diagnosis.warning_lines import IS_EXCEPTION, LONGEST, is_warning_line
 
 # Something ended badly, whatever it was.
 _FAILED = AnyOf(
@@ -67,15 +68,6 @@ _ADVANCES = re.compile(
     r"\bTrial \d+ finished|\b[Ss]av(?:ed|ing) (?:\w+ ){0,2}checkpoint|\b[Cc]heckpoint (?:was )?saved|\b[Ee]poch:? \d+\b.{0,60}acc(?:uracy)?\b"
 )
 """Other signs that a run makes progress."""
-_SOFT = AnyOf(
-    r"\b[Ww]arn(?:ing)?\b|Warning: |(?<!=)\bWARN(?:ING)?\b|(?<!=)\bINFO\b|(?<!=)\bDEBUG\b|(?<!fork: )\b[Rr]etry(?! (?:count|limit))|(?<!after \d )(?<!after \d\d )(?<!Max )[Rr]etri(?:es|ed)\b|[Ii]gnor(?:ed|ing|e \w+ error)|[Ss]kipp(?:ed|ing)|[Ff]all(?:ing)? ?back|[Ff]allback|[Rr]ecover|(?<!un)[Hh]andled\b|^[\d: .,-]{8,30}\[?I\]? |^\[I\] "
-    r"|^\[?W\d{3,4} |^\[W |\bwill (?:use|try|be)\b|\bif you\b|[Tt]o avoid|[Pp]lease (?:consider|see|note)|\[I \S+|[Rr]esum(?:ed|ing)|may (?:be|cause|lead)|[Dd]efaulting|thrown while requesting|: [WI] \w+/\w+|succeeded\b|^/\S+/(?:pytorch_lightning|lightning\w*)/\S+\.py:\d+: (?!\S*(?:Error|Exception): |CUDA error)|using NumPy 1\.x cannot be run|\b[Hh]andlers? (?:is |are )?(?:installed|registered|set)\b"
-)
-_HARD = re.compile(
-    r"NCCL WARN|^\[?F\d{3,4} [\d:]{8}|\bWARN Call to ibv_|NET/OFI (?:Couldn't|OFI NCCL failure)|NCCL INFO \S+\.cc:\d+ -> [1-7]\b|\b(?:[Rr]eceived|[Cc]aught|[Gg]ot) (?:an? )?(?:signal[ =:]+)?SIG|"
-    + STOP_IN_WORDS
-    + r"|\bSIGUSR[12]\b.{0,160}\b(?:[Ll]eaving|[Ee]xiting|[Qq]uitting|[Ss]topping)\b|may be stuck[.:]|death signal|Unable to determine the device|GPU is lost|closing signal|forcefully exiting via|oom|slurmstepd|NVRM|Fatal Python error|Execution of replica \d+ failed: |Pod:? \S+ exited with code [1-9]|[Tt]ermination is imminent|^\s*(?:(?:\S+ +)?(?:\d+[dhms])+ +)?Warning +(?:Preempt|Evict|Failed|BackOff|OOM|Unexpected|Unschedul|NodeNotReady)|node had condition|rcu: INFO|page fault \(src_id|marked dead because|killed because it|TCP connect to a peer MPI|Reason: CapacityError"
-)
 _LAUNCHER_FAILED = re.compile(
     r"ChildFailedError|^\S+ FAILED$|exits with return code|Exited with exit code|core dumped|^Killed\b(?! (?!by )[a-z\d])|died with <Signals|exitcode\s*:\s*-?[1-9]"
 )
@@ -90,12 +82,12 @@ _ONES_OF_BYTES = bytes.maketrans(b"023456789", b"111111111")
 _ENDS_JOB = re.compile(
     r"slurmstepd\S{0,60}: error: \*{3} |PBS: job killed|TERM_RUNLIMIT|exceeded wallclock limit"
 )
+_STOPPED = frozenset({"terminated", "sighup"})
 _MOVES_ENOUGH, _MANY_TURNS = 3, 100
 _EVERY_TURN = ("moves", "steps", "loops")
 _STEPS = _EVERY_TURN[:2]
 _BUFFER = 8192  # characters that Python keeps back before it writes to a file or a pipe
 _MANY_OUTLIVED = 10
-_LONGEST = 2000  # characters of a line in which signs are looked for
 _BELOW, _NEAR = 4, 16
 _NO_PROGRAM = re.compile(
     rf"command not found$|{NOT_FOUND_IN_WORDS}|' is not recognized as an internal or external command,"
@@ -138,11 +130,15 @@ class RunProgress:
         self._moves, self._steps = (  # steps may have been in a buffer when the process died
             sorted(at for (_, of), row in self._rows.items() if of == kind for at in row) for kind in _STEPS
         )
-        failed = JoinedLines([line.text[:_LONGEST] for line in said]).matching(_FAILED)
+        failed = JoinedLines([line.text[:LONGEST] for line in said]).matching(_FAILED)
         failed -= JoinedLines([line.text for line in said]).matching(HARMLESS)
         self.failing = [said[at] for at in sorted(failed) if not is_shown_text(lines, said[at])]
         self.start = last_start(lines, self.failing)
-        self.failing = [line for line in self.failing if line.order >= self.start]
+        self.failing = [
+            line
+            for line in self.failing
+            if line.order >= self.start and not self.stopped_when_done(line, first_match(line.text))
+        ]
 
     @property
     def advanced(self) -> bool:
@@ -168,6 +164,10 @@ class RunProgress:
             return False
         turned = any(bisect_left(row, said[-1]) < bisect_left(row, line.order) for row in self._rows.values())
         return not turned and not any("it/s" in each.text for each in self.lines[said[-1] + 1 : line.order])
+
+    def stopped_when_done(self, line: Line, row: Signature | None) -> bool:
+        """Whether a line says by a row that the run was stopped from outside, and those above it that its training was done."""
+        return row is not None and row.slug in _STOPPED and self.was_done(line, by_script=True)
 
     def stepped(self, line: Line, enough: int = _MOVES_ENOUGH) -> bool:
         """Whether the process of a line made steps behind it, however it ended."""
@@ -234,7 +234,7 @@ class RunProgress:
         if after < 0 or not said:
             return bool(said)
         text = self.lines[after].text
-        raised = _IS_EXCEPTION.match(text)
+        raised = IS_EXCEPTION.match(text)
         row = first_match(text) if _FAILED.found_in(text) and not is_warning_line(text) else None
         fails = row is not None or _GAVE_UP.search(text)
         behind = sum(len(each) - bisect_right(each, after) for each in (self._moves, self._steps))
@@ -285,13 +285,13 @@ class RunProgress:
         near, shown = self.lines[after + 1 : after + _NEAR], self._traceback_above(line)
         said = [each.text for each in near if each.text and each.stream == line.stream] or [""]
         ended, resumes = _ENDS_JOB.search(line.text), RESUMES.search(said[0])
-        replaced = _IS_EXCEPTION.match(line.text) is not None and replaces_failed(
+        replaced = IS_EXCEPTION.match(line.text) is not None and replaces_failed(
             line.text, said, *(each.text for each in shown[2:3])
         )
         kept_back = self._filled.get(line.stream, after) < after and not ((ended and resumes) or replaced)
         if kept_back or self.launcher_failed(after):
             return []
-        heads = [*shown[:1], *(() if _IS_EXCEPTION.match(line.text) else (line,))]
+        heads = [*shown[:1], *(() if IS_EXCEPTION.match(line.text) else (line,))]
         instead = replaced or says_instead(said[0]) or any(says_instead(each.text) for each in heads)
         kinds = _EVERY_TURN[1 : 2 + instead]
         made = self._turns(line, kinds, after, most=_NEAR)
@@ -355,7 +355,7 @@ def same_format(text: str) -> bytes:
 
 def _kinds(lines: Sequence[Line]) -> Iterator[str]:
     """Return what each line is about; lines that differ only in digits are looked at once."""
-    formats = [same_format(line.text[:_LONGEST]) for line in lines]
+    formats = [same_format(line.text[:LONGEST]) for line in lines]
     unlike = Counter(formats)
     texts = [each.decode("utf-8", "surrogatepass") for each in unlike]
     joined = JoinedLines(texts)
@@ -382,18 +382,6 @@ def _kind(text: str, *, failed: bool, done: bool, again: bool) -> str:
     ):
         return "moves" if _written_at_once(text) else "steps"
     return "loops" if looped else ""
-
-
-def is_warning_line(text: str) -> bool:
-    """Whether a line only warns, tries again or informs: nothing ends by it. Of two levels the inner one counts, that of a child whose log its parent repeats."""
-    text = _OF_PARENT.sub("", text[:_LONGEST])
-    return not _IS_EXCEPTION.match(text) and _SOFT.found_in(text) and not _HARD.search(text)
-
-
-_OF_PARENT = re.compile(
-    r"^.{0,120}?\b(?:INFO|DEBUG)\b.{1,120}?(?=[-|:\[] ?(?:ERROR|CRITICAL|FATAL)\b ?[-|:\]])"
-)
-_IS_EXCEPTION = re.compile(r"[`'\"*]{0,3}(?:\w+\.)*\w+(?:Error|Exception|Interrupt|NotFound): ")
 
 
 def _written_at_once(text: str) -> bool:

@@ -10,10 +10,11 @@ from preflight.diagnosis.exception_origins import row_of_place, words_of
 from preflight.diagnosis.fix_commands import command_for
 from preflight.diagnosis.lines import Line
 from preflight.diagnosis.result import USER_CODE, USER_EXCEPTION
-from preflight.diagnosis.run_progress import RunProgress, is_warning_line
+from preflight.diagnosis.run_progress import RunProgress
 from preflight.diagnosis.signature_matcher import SignatureHit, first_match, is_harmless
 from preflight.diagnosis.signatures.table import CausalDepth, Signature
 from preflight.diagnosis.tracebacks import MOST_BELOW, ParsedException, frames_below, wraps_another
+from preflight.diagnosis.warning_lines import is_warning_line
 
 # They only report that a child ended, or that the end was requested.
 LAUNCHER_ERRORS = frozenset({

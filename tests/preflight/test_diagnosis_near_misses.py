@@ -163,3 +163,43 @@ def test_what_a_thread_raised_long_before_a_job_was_cancelled_is_not_certain(
 def test_a_port_is_of_another_server_where_its_package_asked_for_it(path: str, code: str) -> None:
     frame = f'  File "{path}", line 3, in bind\n    self.socket.bind(address)\n'
     assert diagnose(_HEAD + frame + "OSError: [Errno 98] Address already in use\n").causes[0].code == code
+
+
+@pytest.mark.parametrize(
+    "stop",
+    [
+        "slurmstepd: error: *** JOB 4211 ON n01 CANCELLED AT 2026-11-20T10:00:00 ***",
+        "^C\nKeyboardInterrupt",
+        "Received 15 death signal, shutting down workers",
+        "Received SIGHUP",
+        "Received SIGTERM",
+    ],
+)
+def test_a_stop_behind_a_done_training_is_no_failure_and_one_behind_a_stage_is_one(stop: str) -> None:
+    steps = "".join(f"step {n} loss {3 - n / 100:.3f}\n" for n in range(20))
+    assert diagnose(steps + "Training complete.\n" + stop + "\n").verdict == "benign"
+    assert diagnose(steps + "Training complete.\n" + steps + stop + "\n").verdict in ("terminated", "sighup")
+    assert diagnose(steps + stop + "\n").verdict in ("terminated", "sighup")
+
+
+@pytest.mark.parametrize(
+    ("last", "verdict"),
+    [
+        ("Please set DATA_DIR; it is unset. Exiting.", "unknown"),
+        ("The number of GPUs must be 8, got 4. Exiting", "unknown"),
+        ("Need 8 GPUs but found 4. Exiting.", "unknown"),
+        ("Config file missing. Exit.", "unknown"),
+        ("DATA_DIR is unset, so ./data it is. Exiting setup", "benign"),
+        ("Health server: not configured, exiting thread", "benign"),
+        ("Nothing missing. Exiting.", "benign"),
+        ("WARNING signal SIGUSR1 from slurm -> saving checkpoint and exiting", "time-limit"),
+        ("SIGUSR1 -> checkpoint and exiting", "benign"),
+        ("CUDA out of memory in batch 3; emptied the cache and continued", "benign"),
+        ("Generated: The error was CUDA out of memory, so use smaller batches.", "benign"),
+        ('Q: why "No space left on device"? A: your disk is full', "benign"),
+        ('[eval] prompt: Why do I see "Permission denied (publickey)"?', "benign"),
+        ("Answer 3: RuntimeError: CUDA out of memory", "cuda-oom"),
+    ],
+)
+def test_a_last_line_ends_a_run_by_what_it_says(last: str, verdict: str) -> None:
+    assert diagnose(f"Loaded a.yaml\nSetting up\n{last}\n").verdict == verdict

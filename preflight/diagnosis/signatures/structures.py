@@ -25,7 +25,7 @@ def _raised(*messages: str) -> str:
 PATTERNS: tuple[tuple[str, str], ...] = (
     ("S48", r"^(?!.*(?:unable to lock file|[Nn][Cc][Cc][Ll]|Error: {3,})).*Resource temporarily unavailable"),
     ("S55", r"\bN[Cc][Cc][Ll] [Ee]rror, "),
-    ("S95", ended_by_signal(10, "SIGUSR1") + r"|(?:\b(?:[Rr]eceived|[Cc]aught|[Gg]ot) (?:signal )?SIGUSR[12]\b|\bSIGUSR[12]\b(?!.{0,20}(?:[=>]|\bwill\b|\bhandler|\bto\b))).{0,160}\b(?:[Ll]eaving|[Ee]xiting|[Qq]uitting|[Ss]topping)\b|^CPU time limit exceeded|^timeout: sending signal [A-Z]+ to command |" + ended_by_signal(24, "SIGXCPU")),
+    ("S95", ended_by_signal(10, "SIGUSR1") + r"|(?:\b(?:[Rr]eceived|[Cc]aught|[Gg]ot) (?:signal )?SIGUSR[12]\b|\bSIGUSR[12]\b(?!\W{0,4}[=>]|.{0,20}(?:\bwill\b|\bhandler|\bto\b))).{0,160}\b(?:[Ll]eaving|[Ee]xiting|[Qq]uitting|[Ss]topping)\b|^CPU time limit exceeded|^timeout: sending signal [A-Z]+ to command |" + ended_by_signal(24, "SIGXCPU")),
     ("S62", r"Ranks? .{0,80}failed to pass monitoredBarrier"),
     ("S58", r"Message truncated : received \d+ bytes instead of \d+"),
     ("S112", _raised(

@@ -1,0 +1,26 @@
+"""Lines that only warn, whatever words of failures are in them. Pure."""
+
+from preflight import regex as re
+from preflight.diagnosis.signatures.exit_messages import STOP_IN_WORDS
+from preflight.diagnosis.signatures.model import AnyOf
+
+LONGEST = 2000  # characters of a line in which signs are looked for
+IS_EXCEPTION = re.compile(r"[`'\"*]{0,3}(?:\w+\.)*\w+(?:Error|Exception|Interrupt|NotFound): ")
+_OF_PARENT = re.compile(
+    r"^.{0,120}?\b(?:INFO|DEBUG)\b.{1,120}?(?=[-|:\[] ?(?:ERROR|CRITICAL|FATAL)\b ?[-|:\]])"
+)
+_SOFT = AnyOf(
+    r"\b[Ww]arn(?:ing)?\b|Warning: |(?<!=)\bWARN(?:ING)?\b|(?<!=)\bINFO\b|(?<!=)\bDEBUG\b|(?<!fork: )\b[Rr]etry(?! (?:count|limit))|(?<!after \d )(?<!after \d\d )(?<!Max )[Rr]etri(?:es|ed)\b|[Ii]gnor(?:ed|ing|e \w+ error)|[Ss]kipp(?:ed|ing)|[Ff]all(?:ing)? ?back|[Ff]allback|[Rr]ecover|(?<!un)[Hh]andled\b|^[\d: .,-]{8,30}\[?I\]? |^\[I\] "
+    r"|^\[?W\d{3,4} |^\[W |\bwill (?:use|try|be)\b|\bif you\b|[Tt]o avoid|[Pp]lease (?:consider|see|note)|\[I \S+|[Rr]esum(?:ed|ing)|may (?:be|cause|lead)|[Dd]efaulting|thrown while requesting|: [WI] \w+/\w+|succeeded\b|(?:\band|[,;]) continu(?:ed|ing)\b|^/\S+/(?:pytorch_lightning|lightning\w*)/\S+\.py:\d+: (?!\S*(?:Error|Exception): |CUDA error)|using NumPy 1\.x cannot be run|\b[Hh]andlers? (?:is |are )?(?:installed|registered|set)\b"
+)
+_HARD = re.compile(
+    r"NCCL WARN|^\[?F\d{3,4} [\d:]{8}|\bWARN Call to ibv_|NET/OFI (?:Couldn't|OFI NCCL failure)|NCCL INFO \S+\.cc:\d+ -> [1-7]\b|\b(?:[Rr]eceived|[Cc]aught|[Gg]ot) (?:an? )?(?:signal[ =:]+)?SIG|"
+    + STOP_IN_WORDS
+    + r"|\bSIGUSR[12]\b.{0,160}\b(?:[Ll]eaving|[Ee]xiting|[Qq]uitting|[Ss]topping)\b|may be stuck[.:]|death signal|Unable to determine the device|GPU is lost|closing signal|forcefully exiting via|oom|slurmstepd|NVRM|Fatal Python error|Execution of replica \d+ failed: |Pod:? \S+ exited with code [1-9]|[Tt]ermination is imminent|^\s*(?:(?:\S+ +)?(?:\d+[dhms])+ +)?Warning +(?:Preempt|Evict|Failed|BackOff|OOM|Unexpected|Unschedul|NodeNotReady)|node had condition|rcu: INFO|page fault \(src_id|marked dead because|killed because it|TCP connect to a peer MPI|Reason: CapacityError"
+)
+
+
+def is_warning_line(text: str) -> bool:
+    """Whether a line only warns, tries again or informs: nothing ends by it. Of two levels the inner one counts, that of a child whose log its parent repeats."""
+    text = _OF_PARENT.sub("", text[:LONGEST])
+    return not IS_EXCEPTION.match(text) and _SOFT.found_in(text) and not _HARD.search(text)
