@@ -327,3 +327,22 @@ def test_a_total_without_unit_that_is_the_start_of_anothers_is_cut(end: str, tot
     assert (None if isinstance(last.memory, Missing) else last.memory.total_mib) == total
     if total is None:
         assert "cut" in str(last.memory)
+
+
+@pytest.mark.parametrize("cut", ["n", "No", "Non"])
+def test_a_recovery_action_of_none_whose_end_is_cut_blames_no_gpu(cut: str) -> None:
+    text = "\n".join(
+        (
+            "==============NVSMI LOG==============",
+            "Driver Version                            : 570.86.15",
+            "Attached GPUs                             : 1",
+            "GPU 00000000:07:00.0",
+            "    Product Name                          : NVIDIA H100 80GB HBM3",
+            f"    GPU Recovery Action                   : {cut}",
+            "    Minor Number                          : 0",
+        )
+    )
+    (gpu,) = gpus_of(parse_smi(text + "\n", "host"))
+    assert isinstance(gpu.recovery_action, Missing)
+    (whole,) = gpus_of(parse_smi(text.replace(f": {cut}\n", ": None\n") + "\n", "host"))
+    assert whole.recovery_action == "none"

@@ -115,10 +115,16 @@ def recovery(gpu: Json) -> Any:
     """Return the recovery action; before driver 570 only that a reset is required can be said."""
     text = find(gpu, "gpu_recovery_action")
     if text is not None:
-        words = {"reset": "gpu_reset", "reboot": "node_reboot"}
-        return value_of(text, lambda t: words.get(t.lower(), re.sub(r"[^a-z0-9]+", "_", t.lower())))
+        return value_of(text, _action)
     if find(gpu, "gpu_reset_status/reset_required") == "Yes":
         return "gpu_reset"
     if find(gpu, "gpu_reset_status/drain_and_reset_recommended") == "Yes":
         return "drain_and_reset"
     return NOT_HELD
+
+
+def _action(text: str) -> Any:
+    word = re.sub(r"[^a-z0-9]+", "_", text.lower())
+    if word != "none" and "none".startswith(word):
+        return not_understood(text)  # cut off, and a healthy GPU's
+    return {"reset": "gpu_reset", "reboot": "node_reboot"}.get(word, word)
