@@ -104,6 +104,11 @@ _SAID_BY_TRAINERS = re.compile(
 )
 """What a trainer, a launcher or a scheduler says of a run that was done, and no script echoes behind a command."""
 _DONE_OF_TRAINING = re.compile(rf"^(?!(?i:(?:all )?done)\.?$)|{_SAID_BY_TRAINERS.pattern}")
+# What is still to be done when a training is, and that it is done.
+_ENDED = re.compile(r"(?i)\b(?:saved|done|finished|completed?|uploaded|pushed)\b")
+_GOES_ON = re.compile(
+    rf"{_ENDED.pattern}|\b(?:starting|beginning|evaluating|running|saving|uploading|pushing|testing|merging|exporting)\b"
+)
 # What a script says that caught an exception, if steps come behind it: a shell may print such words, too.
 _TRIES_ANOTHER = re.compile(
     r".{0,200}\b(?:[Tt]rying (?:an?|the|with|from)|[Rr]etry(?:ing)? (?:with|from)|[Ff]all(?:ing|s)? back to|[Hh]alving|[Rr]educing|[Rr]everting to|stays? (?:here|local)|using (?:the |a |an )?(?:cached|previous|last|local))\b"
@@ -167,7 +172,11 @@ class RunProgress:
 
     def stopped_when_done(self, line: Line, row: Signature | None) -> bool:
         """Whether a line says by a row that the run was stopped from outside, and those above it that its training was done."""
-        return row is not None and row.slug in _STOPPED and self.was_done(line, by_script=True)
+        if row is None or row.slug not in _STOPPED or not self.was_done(line, by_script=True):
+            return False
+        behind = self.lines[max(at for at in self.done if at < line.order) + 1 : line.order]
+        said = [_ENDED.search(each.text) is not None for each in behind if _GOES_ON.search(each.text)]
+        return said[-1:] != [False]
 
     def stepped(self, line: Line, enough: int = _MOVES_ENOUGH) -> bool:
         """Whether the process of a line made steps behind it, however it ended."""

@@ -180,6 +180,9 @@ def test_a_stop_behind_a_done_training_is_no_failure_and_one_behind_a_stage_is_o
     assert diagnose(steps + "Training complete.\n" + stop + "\n").verdict == "benign"
     assert diagnose(steps + "Training complete.\n" + steps + stop + "\n").verdict in ("terminated", "sighup")
     assert diagnose(steps + stop + "\n").verdict in ("terminated", "sighup")
+    evaluates = steps + "Training complete.\nStarting evaluation on the test set\n"
+    assert diagnose(evaluates + stop + "\n").verdict in ("terminated", "sighup")
+    assert diagnose(evaluates + "Evaluation done, F1 0.71\n" + stop + "\n").verdict == "benign"
 
 
 @pytest.mark.parametrize(
