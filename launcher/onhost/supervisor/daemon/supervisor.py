@@ -153,7 +153,8 @@ class Supervisor:
             self._run.emit("oom", count=count, scope=self._kills.scope, limit=self._kills.limit())
 
     def _see_ended_ranks(self) -> None:
-        for ended in self._ranks.check():
+        # Who was sent SIGTERM since the last look was sent it for the end of another.
+        for ended in sorted(self._ranks.check(), key=lambda ended: ended.code == -signal.SIGTERM):
             self._rank_ended(ended)
 
     def _rank_ended(self, ended: EndedRank) -> None:
