@@ -20,7 +20,7 @@ _CODE = re.compile(
     r"|(?:print|log(?:ger|ging)?\.\w+|warnings?\.warn)\()"
 )
 _DOCSTRING = re.compile(rf"{_GUTTER}[rf]?(?:\"\"\"|''').{{0,400}}")
-_STRING = r"(?:'(?:\\.|[^'\\])*+'|\"(?:\\.|[^\"\\])*+\")"
+_STRING = r"(?:'[^'\\]*+(?:\\.[^'\\]*+)*+'|\"[^\"\\]*+(?:\\.[^\"\\]*+)*+\")"
 _VALUE = rf"(?:{_STRING}|\[[-\d., ]*\]|[-+\w.]+)"
 _OF_REPORT = "(?:record|level|severity|err|error|exception|reason|detail|status)"
 # An example that a script shows of its data: fields, one of them a text, and nothing behind them.

@@ -156,6 +156,9 @@ def test_a_full_disk_there_is_told_by_the_host(fresh_lab: FreshLab, tmp_path: Pa
     cli.without_torch()
     cli.write("print('begun', flush=True)\n", processes_per_host=1)
     code, output = cli.run(host.name)
+    assert code == 1, output
+    assert f"DISK002 on {host.name} run_dir" in output
+    code, output = cli.run(host.name, "--ignore", "DISK002")
     cli.close()
     assert code == 5, output
     assert host.name in output
