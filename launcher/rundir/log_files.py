@@ -31,14 +31,12 @@ def read_logs(words: Sequence[str], runs: Path) -> tuple[Log, ...]:
     """Return the logs that the words name: paths, "-", run ids or starts of one.
 
     Raises BadInput for what cannot be read, is not text, or has no line at all: nothing is known of such a
-    run, which is not the same as a run that did not fail, unless its outcome says what failed.
+    run, which is not the same as a run that did not fail, unless its outcome says what failed, or that it
+    finished.
     """
     logs = tuple(log for word in words for log in _named(word, runs))
     is_silent = not any(log.kept or log.text.strip() for log in logs)
-    if is_silent and not any(
-        _has_all_logs(outcome) and outcome.get("root_cause")
-        for outcome in map(read_kept_outcome, list_run_directories(words, runs))
-    ):
+    if is_silent and not any(map(_says_end, map(read_kept_outcome, list_run_directories(words, runs)))):
         names = ", ".join(log.name for log in logs[:_MOST_NAMES])
         raise BadInput(f"{names}: no line of text, so nothing is known of the run", "name a log with lines")
     return logs
@@ -77,7 +75,7 @@ def _of_run(directory: Path) -> list[Log]:
     files = [path for path in every if not path.name.startswith("stacks-")]
     if not files and is_run(directory):
         run, outcome = one_line(directory.name), read_kept_outcome(directory)
-        if _has_all_logs(outcome) and outcome.get("root_cause"):
+        if _says_end(outcome):
             return []
         said = f"; {one_line(str(why), 400)}" if (why := outcome.get("why")) else ""
         has_none = outcome.get("verdict") in ("interrupted", "verification_failed", "aborted")
@@ -88,6 +86,11 @@ def _of_run(directory: Path) -> list[Log]:
     if not files:
         raise BadInput(f"{directory}: no logs in this directory", "a run's logs are HOST/rank-N.log")
     return [_of_file(path, str(path.relative_to(directory))) for path in files]
+
+
+def _says_end(outcome: Mapping[str, Any]) -> bool:
+    """Return whether an outcome says how a run ended of which no rank has printed a line."""
+    return _has_all_logs(outcome) and bool(outcome.get("root_cause") or outcome.get("verdict") == "finished")
 
 
 def _has_all_logs(outcome: Mapping[str, Any]) -> bool:
