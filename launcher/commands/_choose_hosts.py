@@ -55,7 +55,7 @@ def choose_hosts(
     if config.command is not None:
         job, chosen = count_ranks(config.command, job, chosen)
     others = tuple(entry for entry in good if entry not in taken)
-    request = replace(request, config=replace(config, job=job), job=job, entries=chosen)
+    request = replace(request, config=replace(config, job=job), entries=chosen)
     left_out = {**request.left_out, **left_out}
     request = replace(request, others=others, spares=(*others, *request.spares), left_out=left_out)
     return request, replace(launch, entries=chosen, job=job)

@@ -80,7 +80,6 @@ class RunRequest:
     """A run config, the hosts that it is for, and how to reach them."""
 
     config: RunConfig
-    job: Job
     entries: tuple[HostEntry, ...]
     access: HostAccess
     spares: tuple[HostEntry, ...] = ()  # for restarts; none of `entries`
@@ -88,6 +87,11 @@ class RunRequest:
     nodes: int = 0  # how many of `entries` the launch takes; 0: all
     others: tuple[HostEntry, ...] = ()  # good ones that it does not take; the first of `spares`
     left_out: Mapping[str, str] = field(default_factory=dict)  # host that was to take part -> why it does not
+
+    @property
+    def job(self) -> Job:
+        """What the hosts run."""
+        return self.config.job
 
 
 def parse_run_request(config: str | None, extra: tuple[str, ...], options: LaunchOptions) -> RunRequest:
@@ -160,7 +164,7 @@ def _reach_hosts(
     """Return the request with the nodes of the Slurm job that we are in, or the hosts of the config."""
     if slurm_job is None:
         entries = resolve_local_entries(access.resolve(config.hosts), config.job, config.base)
-        return RunRequest(config, config.job, entries, access, nodes=config.nodes)
+        return RunRequest(config, entries, access, nodes=config.nodes)
     if options.wait is not None:
         raise BadInput("--wait: Slurm has given this job its GPUs already", "leave out --wait")
     linger_s = config.disconnect.stop_s + STOP_TIMEOUT_S
@@ -168,18 +172,16 @@ def _reach_hosts(
         access, slurm_job, options.transport, config.base, typed=options.hosts, linger_s=linger_s
     )
     if options.transport == SSH:
-        return RunRequest(config, config.job, entries, access, nodes=config.nodes)
+        return RunRequest(config, entries, access, nodes=config.nodes)
     by_slurm = config.slurm.nodes if config.slurm is not None and config.slurm.spare_nodes else 0
-    return RunRequest(
-        config, config.job, entries, access, slurm_job=slurm_job, nodes=config.nodes or by_slurm
-    )
+    return RunRequest(config, entries, access, slurm_job=slurm_job, nodes=config.nodes or by_slurm)
 
 
 def _settle_command(request: RunRequest, command: ParsedCommand, *, names_hosts: bool) -> RunRequest:
     job, entries = settle_command(
         command, request.job, request.entries, names_hosts=names_hosts, nodes=request.nodes
     )
-    return replace(request, config=replace(request.config, job=job), job=job, entries=entries)
+    return replace(request, config=replace(request.config, job=job), entries=entries)
 
 
 def _refuse_more_nodes(request: RunRequest, options: LaunchOptions) -> None:
@@ -218,7 +220,7 @@ def _choose_code(request: RunRequest, overrides: Overrides) -> RunRequest:
     """Return a request without a run config that says how its hosts get the code."""
     every = (*request.entries, *request.spares)
     config, every = choose_code_transfer(request.config, every, overrides)
-    return _with_hosts(replace(request, config=config, job=config.job), every)
+    return _with_hosts(replace(request, config=config), every)
 
 
 def _choose_pythons(request: RunRequest) -> RunRequest:

@@ -62,7 +62,7 @@ class Choice:
         self._patch.setattr(_choose_hosts, "preflight_hosts", lambda _: result)
         config = build_config_from_script("train.py")
         access = HostAccess(Inventory(), open_nothing, 1)
-        request = RunRequest(config, JOB, listed, access, spares, None, nodes)
+        request = RunRequest(replace(config, job=JOB), listed, access, spares, None, nodes)
         launch = LaunchRequest(listed, JOB, ConnectionPool(open_nothing))
         screen = screen_on(self.said, plain=True, all_ranks=False)
         chosen, launch = choose_hosts(request, launch, run_options(**given), screen, Stopwatch())
@@ -163,7 +163,9 @@ def test_a_spare_of_the_list_takes_the_place_of_one_that_goes_bad_before_the_sta
     )
     config = build_config_from_script("train.py")
     access = HostAccess(Inventory(), open_nothing, 1)
-    request = RunRequest(config, JOB, entries("a", "b"), access, entries("c"), None, 2, entries("c"))
+    request = RunRequest(
+        replace(config, job=JOB), entries("a", "b"), access, entries("c"), None, 2, entries("c")
+    )
     launch = LaunchRequest(request.entries, JOB, ConnectionPool(open_nothing))
     said = io.StringIO()
     prepared, left_out = _launch_checks.check_launch(
@@ -197,7 +199,7 @@ def test_another_host_takes_the_place_of_one_that_fails_before_the_start(
     said = io.StringIO()
 
     def taken(config: RunConfig, job: Job = JOB) -> RunRequest:
-        request = RunRequest(config, job, LIST, access, (), None, 2)
+        request = RunRequest(replace(config, job=job), LIST, access, (), None, 2)
         launch = LaunchRequest(LIST, job, ConnectionPool(open_nothing))
         screen = screen_on(said, plain=True, all_ranks=False)
         with ExitStack() as queues:
@@ -232,7 +234,7 @@ def test_a_launch_that_fails_alike_on_three_hosts_is_not_tried_on_all() -> None:
         return error
 
     listed = RunRequest(
-        build_config_from_script("train.py"), JOB, LIST, HostAccess(Inventory(), open_nothing, 1), (), None, 1
+        build_config_from_script("train.py"), LIST, HostAccess(Inventory(), open_nothing, 1), (), None, 1
     )
     screen = screen_on(io.StringIO(), plain=True, all_ranks=False)
 

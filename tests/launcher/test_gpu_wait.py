@@ -291,7 +291,7 @@ def test_a_run_that_another_one_forestalls_waits_again(
     (tmp_path / "job.yaml").write_text("script: train.py")
     config = load_run_config(str(tmp_path / "job.yaml"))
     pool = ConnectionPool(open_local)
-    what = RunRequest(config, JOB, (entry("a"),), HostAccess(Inventory(), open_local, 1))
+    what = RunRequest(replace(config, job=JOB), (entry("a"),), HostAccess(Inventory(), open_local, 1))
     options = run_options(wait=60.0, logs=tmp_path)
     assert _launch.launch_and_report(what, LaunchRequest((entry("a"),), JOB, pool), options) == 0
     assert waits[0] == 60.0
