@@ -8,13 +8,13 @@ from preflight import regex as re
 from preflight.checks.message_text import quote_path
 
 OPTIONS = {"-i": "-i", "--inventory": "-i", "--identity-file": "--identity-file"}
-_COMMAND = re.compile(
+HOST_COMMANDS = re.compile(
     r"\bgpulaunch (?:bench|clean-zombies|init|preflight)(?= (?!HOSTS?\b|--from|-i |--identity-file )\S)"
 )
 
-_RUN_COMMANDS = ("attach", "fetch", "forward", "logs", "rm", "stacks", "stop")
-_RUN_COMMAND = re.compile(
-    rf"\bgpulaunch (?:{'|'.join(_RUN_COMMANDS)})(?= (?!RUN\b|--hosts |-i |--identity-file )\S)"
+_ABOUT_RUNS = ("attach", "fetch", "forward", "logs", "rm", "stacks", "stop")
+RUN_COMMANDS = re.compile(
+    rf"\bgpulaunch (?:{'|'.join(_ABOUT_RUNS)})(?= (?!RUN\b|--hosts |-i |--identity-file )\S)"
 )
 
 
@@ -38,7 +38,7 @@ def read_run_words(argv: Sequence[str]) -> tuple[str, ...]:
 
     A launch keeps locally how it reached them; any other machine finds a run by these words alone.
     """
-    if not argv or argv[0] not in _RUN_COMMANDS:
+    if not argv or argv[0] not in _ABOUT_RUNS:
         return ()
     words = [*read_access_words(argv)]
     rest = iter(argv[: argv.index("--")] if "--" in argv else argv)
@@ -55,17 +55,11 @@ def without_key(words: Sequence[str]) -> tuple[str, ...]:
     return tuple(word for pair in pairs if pair[0] != "--identity-file" for word in pair)
 
 
-def complete_commands(text: str, words: Iterable[str]) -> str:
-    """Return a message whose commands about hosts have these words.
+def complete_commands(text: str, words: Iterable[str], commands: re.Pattern[str] = HOST_COMMANDS) -> str:
+    """Return a message whose commands about hosts, or about a run, have these words.
 
     The modules that make documents apply it, for their JSON has the commands too, and so does the
     handler of errors, for all that ends a command: what prints lines knows neither options nor commands.
     """
     options = " ".join(words)
-    return _COMMAND.sub(lambda command: f"{command[0]} {options}", text) if options else text
-
-
-def complete_run_commands(text: str, words: Iterable[str]) -> str:
-    """Return a message whose commands about a run have these words."""
-    options = " ".join(words)
-    return _RUN_COMMAND.sub(lambda command: f"{command[0]} {options}", text) if options else text
+    return commands.sub(lambda command: f"{command[0]} {options}", text) if options else text

@@ -9,8 +9,8 @@ from launcher.cli import execute
 from launcher.commands._host_access import open_host_access
 from launcher.commands._host_options import HostOptions
 from launcher.config.host_access_args import (
+    RUN_COMMANDS,
     complete_commands,
-    complete_run_commands,
     read_access_words,
     read_run_words,
 )
@@ -79,8 +79,8 @@ def test_a_run_is_found_again_by_the_options_of_a_command_about_it(line: str, wo
     ],
 )
 def test_commands_about_a_run_get_them_once(text: str, expected: str | None) -> None:
-    assert complete_run_commands(text, ("--hosts", "a")) == (expected or text)
-    assert complete_run_commands(text, ()) == text
+    assert complete_commands(text, ("--hosts", "a"), RUN_COMMANDS) == (expected or text)
+    assert complete_commands(text, (), RUN_COMMANDS) == text
 
 
 PRIVATE, PUBLIC = "-----BEGIN OPENSSH PRIVATE KEY-----\n", "ssh-ed25519 AAAA ada@pc\n"
