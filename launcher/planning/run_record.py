@@ -210,7 +210,7 @@ def _plan_node(node: _NodeRecord, guard: str) -> NodePlan:
     return NodePlan(
         host=node.host,
         node_rank=node.node_rank,
-        ranks=NodeRanks(node.host, slots, node.masked, ()),
+        ranks=NodeRanks(slots, node.masked, ()),
         first_rank=node.first_rank,
         python=node.python,
         argv=(),

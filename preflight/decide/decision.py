@@ -40,7 +40,6 @@ class NodeRanks:
     Where it is False, all ranks of the node see the same ordered list of GPUs and pick by LOCAL_RANK.
     """
 
-    host: str
     slots: tuple[RankSlot, ...]
     single_gpu_visible: bool
     reasons: tuple[DecisionReason, ...]

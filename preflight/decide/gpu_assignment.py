@@ -76,7 +76,7 @@ def map_ranks(
     slots = tuple(
         RankSlot(rank, item.uuid, item.gpu.index, _name(item.gpu)) for rank, item in enumerate(chosen)
     )
-    return NodeRanks(facts.host, slots, masked, (*without, *notes, why))
+    return NodeRanks(slots, masked, (*without, *notes, why))
 
 
 def _cpu_ranks(host: str, count: int) -> NodeRanks:
@@ -87,7 +87,7 @@ def _cpu_ranks(host: str, count: int) -> NodeRanks:
         )
     slots = tuple(RankSlot(rank, None, None) for rank in range(count))
     words = "1 CPU rank" if count == 1 else f"{count} CPU ranks"
-    return NodeRanks(host, slots, False, (DecisionReason(f"{words} on {host}", "gpus: none"),))
+    return NodeRanks(slots, False, (DecisionReason(f"{words} on {host}", "gpus: none"),))
 
 
 @dataclass(frozen=True, slots=True)

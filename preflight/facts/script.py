@@ -45,12 +45,11 @@ class PrecisionSite:
 class Option:
     """A command-line option of the script that looks like a precision switch."""
 
-    place: CodeLocation
     flag: str  # "--fp16"
     precision: str  # what giving it means: "fp16" for a store_true --fp16; "" when its value says so
     takes_value: bool  # False: store_true
-    choices: tuple[str, ...]  # () when any
-    default: str  # "" when None or not known
+    choices: tuple[str, ...] = ()  # empty: any
+    default: str = ""  # "" when None or not known
 
 
 @dataclass(frozen=True, slots=True)

@@ -217,11 +217,9 @@ def _option(it: Interpreter, event: ScriptEvent, seen: _Collected) -> None:
     meaning = declared.dest.replace("use_", "").removesuffix("_training")
     default = text_of(declared.default) or ""
     if declared.when_given is not None and meaning in PRECISIONS[1:]:
-        seen.options[flag] = Option(event.place, flag, meaning, takes_value=False, choices=(), default="")
+        seen.options[flag] = Option(flag, meaning, takes_value=False)
     elif declared.when_given is None and declared.dest in _VALUE_OPTIONS:
-        seen.options[flag] = Option(
-            event.place, flag, "", takes_value=True, choices=_choices(event), default=default
-        )
+        seen.options[flag] = Option(flag, "", takes_value=True, choices=_choices(event), default=default)
 
 
 def _choices(event: ScriptEvent) -> tuple[str, ...]:
@@ -255,9 +253,7 @@ def _arguments(it: Interpreter, event: ScriptEvent, seen: _Collected) -> None:
     if thing.get("parsed") == TRUE:
         for word in ("fp16", "bf16"):
             flag = f"--{word}"
-            seen.options.setdefault(
-                flag, Option(event.place, flag, word, takes_value=True, choices=(), default="")
-            )
+            seen.options.setdefault(flag, Option(flag, word, takes_value=True))
         value = text_of(thing.get("requested")) or ""
         seen.sites.setdefault(event.place, PrecisionSite(event.place, name, value, binding=False, option=""))
         return

@@ -57,7 +57,7 @@ def plain_plan(run_id: str, hosts: list[str], ranks: int, script: str, *, claims
             NodePlan(
                 host=host,
                 node_rank=number,
-                ranks=NodeRanks(host, slots, single_gpu_visible=False, reasons=()),
+                ranks=NodeRanks(slots, single_gpu_visible=False, reasons=()),
                 first_rank=first,
                 python=sys.executable,
                 argv=(sys.executable, "{run_dir}/launch.py", *words),

@@ -20,7 +20,7 @@ def node(host: str, node_rank: int, first_rank: int, gpus: tuple[str | None, ...
     return NodePlan(
         host=host,
         node_rank=node_rank,
-        ranks=NodeRanks(host, slots, single_gpu_visible=False, reasons=()),
+        ranks=NodeRanks(slots, single_gpu_visible=False, reasons=()),
         first_rank=first_rank,
         python="python3",
         argv=("python3",),

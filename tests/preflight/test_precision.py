@@ -10,7 +10,7 @@ from preflight.decide.decision import NodeRanks, RankSlot
 from preflight.decide.precision import PrecisionRefused, find_hardware_limit, fp8_backend
 from preflight.facts.gpu import Gpu
 from preflight.facts.missing import Missing
-from preflight.facts.script import CodeLocation, Option
+from preflight.facts.script import Option
 from preflight.job import Job, Precision, PrecisionRequest
 from tests.hardware import CARDS, cpu_host, gpu, host, l40s, titan
 from tests.preflight.readings import BARE, decide, literal, on, reading
@@ -221,7 +221,7 @@ def test_a_switch_among_the_scripts_own_arguments_is_a_request() -> None:
     job = Job(args=("--bf16", "--epochs", "3"), precision_args=table)
     decision = decide({"titan": titan()}, job)
     assert (decision.mixed_precision, decision.requested) == ("fp16", "bf16")
-    found = Option(CodeLocation("train.py", 5), "--fp16", "fp16", takes_value=False, choices=(), default="")
+    found = Option("--fp16", "fp16", takes_value=False)
     kept = decide({"l40s-01": l40s()}, Job(args=("--fp16",)), reading(options=(found,)))
     assert kept.mixed_precision == "fp16"
 
@@ -254,8 +254,8 @@ def test_a_refusal_ends_with_the_exit_code_of_a_refusal() -> None:
 def test_a_launch_is_on_the_cpu_only_when_every_rank_is() -> None:
     hosts = {"plain": cpu_host(), "titan": host("titan", [gpu(0)])}
     ranks = {
-        "plain": NodeRanks("plain", (RankSlot(0, None, None),), False, ()),
-        "titan": NodeRanks("titan", (RankSlot(0, "GPU-titan-0", 0),), False, ()),
+        "plain": NodeRanks((RankSlot(0, None, None),), False, ()),
+        "titan": NodeRanks((RankSlot(0, "GPU-titan-0", 0),), False, ()),
     }
     assert precision.decide(hosts, Job(), None, ranks).mixed_precision == "fp16"
 

@@ -23,9 +23,9 @@ def reading(*options: Option) -> ScriptAnalysis:
     return ScriptAnalysis("train.py", "trainer", "", sites, options)
 
 
-FP16 = Option(HERE, "--fp16", "fp16", takes_value=False, choices=(), default="")
-BF16 = Option(HERE, "--bf16", "bf16", takes_value=False, choices=(), default="")
-CHOICE = Option(HERE, "--mixed_precision", "", takes_value=True, choices=("no", "fp16", "bf16"), default="")
+FP16 = Option("--fp16", "fp16", takes_value=False)
+BF16 = Option("--bf16", "bf16", takes_value=False)
+CHOICE = Option("--mixed_precision", "", takes_value=True, choices=("no", "fp16", "bf16"), default="")
 
 
 @pytest.mark.parametrize(
@@ -80,12 +80,12 @@ def test_an_option_with_a_value_is_corrected_and_otherwise_left_alone() -> None:
 
 
 def test_a_contrary_default_is_overridden() -> None:
-    stubborn = Option(HERE, "--mixed_precision", "", takes_value=True, choices=(), default="bf16")
+    stubborn = Option("--mixed_precision", "", takes_value=True, default="bf16")
     assert align_args(Job(), "fp16", reading(stubborn)).args == ("--mixed_precision", "fp16")
 
 
 def test_a_switch_turned_off_by_hand_is_left_alone() -> None:
-    typed = Option(HERE, "--fp16", "fp16", takes_value=True, choices=(), default="")
+    typed = Option("--fp16", "fp16", takes_value=True)
     assert align_args(Job(args=("--fp16", "False")), "bf16", reading(typed)).edits == ()
     assert align_args(Job(args=("--fp16", "True", "x")), "bf16", reading(typed)).args == ("x",)
     assert align_args(Job(args=("--fp16=true", "x")), "bf16", reading(typed)).args == ("x",)
@@ -97,9 +97,9 @@ def test_the_users_own_switch_is_read_as_a_request_when_it_is_one() -> None:
     assert find_precision_in_args(Job(args=("fp16",)), None) is None
 
 
-MIXED = Option(HERE, "--mp", "", takes_value=True, choices=("no", "fp16", "bf16"), default="no")
-ANY = Option(HERE, "--any", "", takes_value=True, choices=(), default="bf16")
-TYPED = Option(HERE, "--half", "fp16", takes_value=True, choices=(), default="")
+MIXED = Option("--mp", "", takes_value=True, choices=("no", "fp16", "bf16"), default="no")
+ANY = Option("--any", "", takes_value=True, default="bf16")
+TYPED = Option("--half", "fp16", takes_value=True)
 
 
 @pytest.mark.parametrize(
