@@ -152,11 +152,12 @@ class ShellState:
 
     def prepare(self, words: tuple[Word, ...]) -> bool:
         """Take a command that only prepares the launch; return False for any other."""
+        return self._moves(words[0].text, words[1:]) or self._sets(words) or self._takes_settings(words)
+
+    def _sets(self, words: tuple[Word, ...]) -> bool:
+        """Take a command that sets variables; return False for any other."""
         name, rest = words[0].text, words[1:]
-        environment = side_commands.find_environment(words)
-        if self._moves(name, rest):
-            pass
-        elif name == "printf" and len(rest) > 1:
+        if name == "printf" and len(rest) > 1:
             self._print(rest[1].text, rest[2:])
         elif name == "setenv" and len(rest) == 2:  # NAME VALUE of csh
             self._assign((Word(f"{rest[0].text}={rest[1].text}", rest[1].unresolved),), is_exported=True)
@@ -171,7 +172,15 @@ class ShellState:
         elif name in READERS:
             for word in rest:
                 self.forget(word.text, is_exported=False, why="read from a terminal or a file")
-        elif environment is not None:
+        else:
+            return False
+        return True
+
+    def _takes_settings(self, words: tuple[Word, ...]) -> bool:
+        """Take a command that enters an environment or reads a file; return False for any other."""
+        name, rest = words[0].text, words[1:]
+        environment = side_commands.find_environment(words)
+        if environment is not None:
             path = environment.path and posixpath.join(self.place.path, environment.path)
             self.environment = replace(environment, path=path)
             self.dropped.append(f"{name} {rest[0].text}: {side_commands.INTERPRETER}")
@@ -202,9 +211,8 @@ class ShellState:
         if name == "readonly" or "r" in flags:
             self.hide(rest, " -r")
         if (name == "export" and rest[:1] == (Word("-n"),)) or rest[:1] == (Word("+x"),):
-            for variable in (word.text.partition("=")[0] for word in rest[1:]):
-                self.exports.pop(variable, None)
-                self.visible.discard(variable)
+            for word in rest[1:]:
+                self._unexport(word.text.partition("=")[0])
 
     def refer(self, name: str, words: tuple[Word, ...]) -> None:
         """Take the names of `declare -n NAME=OTHER`, either of which sets both: their values are unknown."""
@@ -261,8 +269,7 @@ class ShellState:
         for name, value in hidden.items():
             if value is None:
                 self.values.pop(name, None)
-                self.exports.pop(name, None)
-                self.visible.discard(name)
+                self._unexport(name)
             else:
                 self.values[name] = value
 
@@ -291,8 +298,11 @@ class ShellState:
                 self.forget(array, is_exported=False, why="without an element")
             if isinstance(self.values.pop(name, None), tuple):
                 self.values[name] = ()
-            self.exports.pop(name, None)
-            self.visible.discard(name)
+            self._unexport(name)
+
+    def _unexport(self, name: str) -> None:
+        self.exports.pop(name, None)
+        self.visible.discard(name)
 
     def calculate(self, words: tuple[Word, ...], *, is_certain: bool = True) -> None:
         """Take `let NAME=EXPRESSION` and `((NAME = EXPRESSION))`: what cannot be calculated has no value."""
@@ -314,7 +324,7 @@ class ShellState:
                 self.values.pop(name, None)
             for word, pair in zip(words, pairs, strict=True):
                 if pair is not None:
-                    self._assign_element(name, pair["key"], Word(pair["value"], word.unresolved))
+                    self.values.assign_element(name, pair["key"], Word(pair["value"], word.unresolved))
             return
         is_set = any(one == name or one.startswith(f"{name}[") for one in self.values)
         words = tuple(word for word in words if is_set or word.unresolved != (f"${{{name}[@]}}",))
@@ -330,42 +340,45 @@ class ShellState:
     def _assign(self, words: tuple[Word, ...], *, is_exported: bool) -> None:
         of_all = is_exported or self.exports_all
         for word in (with_number(word, self.values) for word in words):
-            element = ELEMENT.fullmatch(word.text)
             is_exported = of_all or word.text.startswith("PATH=")  # which every shell exports
             if word.text.startswith("-") or (is_exported and self.export_file(word)):
                 continue
-            if element is not None:
-                name, key, added, value = element.groups()
-                first = element_of(name, key, self.values) if added else Word("")
-                self._assign_element(
-                    name, key, Word(first.text + value, (*first.unresolved, *word.unresolved))
-                )
+            if (element := ELEMENT.fullmatch(word.text)) is None:
+                self._assign_variable(word, is_exported=is_exported)
                 continue
-            target, equals, value = word.text.partition("=")
-            name = target.removesuffix("+")
-            if equals and f"{name} -r" in self.values:
-                self.lack(refusals.set_again(name))
-            if equals and f"{name} -n" in self.values:
-                self.forget(name, is_exported=is_exported, why="declare -n")
-                continue
-            before = self.values.get(name)
-            lacking, others = word.unresolved or left_open(value), list[Word]()
-            if name != target:
-                first, *others = elements_of(name, self.values) or (Word(""),)
-                value, lacking = first.text + value, (*first.unresolved, *lacking)
-            assigned = without_itself(name, Word(value, lacking))
-            if is_exported and assigned.text not in ("", value) and name != "PATH":
-                self.dropped.append(explain_replaced(name))
-            if equals:
-                self.values[name] = (assigned, *others) if others else assigned.value
-            if is_exported:
-                self.visible.add(name)
-            if is_exported and (why := side_commands.explain_needless(assigned)):
-                self.dropped.append(f"export {name}: {why}")
-            elif is_exported and (equals or isinstance(before, str)):
-                self.exports[name] = assigned if equals else Word(str(before))
-            elif name in self.exports:
-                self.exports[name] = assigned
+            name, key, added, value = element.groups()
+            first = element_of(name, key, self.values) if added else Word("")
+            self.values.assign_element(
+                name, key, Word(first.text + value, (*first.unresolved, *word.unresolved))
+            )
+
+    def _assign_variable(self, word: Word, *, is_exported: bool) -> None:
+        """Take `NAME=VALUE`, `NAME+=VALUE` and, where it is exported, `NAME`."""
+        target, equals, value = word.text.partition("=")
+        name = target.removesuffix("+")
+        if equals and f"{name} -r" in self.values:
+            self.lack(refusals.set_again(name))
+        if equals and f"{name} -n" in self.values:
+            self.forget(name, is_exported=is_exported, why="declare -n")
+            return
+        before = self.values.get(name)
+        lacking, others = word.unresolved or left_open(value), list[Word]()
+        if name != target:
+            first, *others = elements_of(name, self.values) or (Word(""),)
+            value, lacking = first.text + value, (*first.unresolved, *lacking)
+        assigned = without_itself(name, Word(value, lacking))
+        if is_exported and assigned.text not in ("", value) and name != "PATH":
+            self.dropped.append(explain_replaced(name))
+        if equals:
+            self.values[name] = (assigned, *others) if others else assigned.value
+        if is_exported:
+            self.visible.add(name)
+        if is_exported and (why := side_commands.explain_needless(assigned)):
+            self.dropped.append(f"export {name}: {why}")
+        elif is_exported and not equals and isinstance(before, str):
+            self.exports[name] = Word(before)
+        elif (is_exported and equals) or name in self.exports:
+            self.exports[name] = assigned
 
     def export_file(self, word: Word, *, is_certain: bool = True) -> bool:
         """Take `export $(cat .env | xargs)`; return False for any other word."""
@@ -380,17 +393,3 @@ class ShellState:
         elif is_certain or not self.is_absent((Word(name),)):
             self.lack(refusals.unseen_settings((Word("export"), word)))
         return True
-
-    def _assign_element(self, name: str, key: str, value: Word) -> None:
-        """Take `NAME[KEY]=VALUE`: an element of a list, or of a table under its key."""
-        if self.blocks.runs is not True:
-            shown = f"${{{name}[{key}]}} (set in a condition)"
-            value = Word(shown, (shown,))
-        words = elements_of(name, self.values)
-        if words is not None and key.isdecimal() and int(key) <= len(words):
-            self.values[name] = (*words[: int(key)], value, *words[int(key) + 1 :])
-            return
-        for at, word in enumerate(words or ()):
-            self.values[f"{name}[{at}]"] = word.value
-        self.values.pop(name, None)
-        self.values[f"{name}[{key}]"] = value.value

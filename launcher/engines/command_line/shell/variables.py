@@ -52,6 +52,20 @@ class Variables(dict[str, Value]):
                 self[name] = value
         self.covered.clear()
 
+    def assign_element(self, name: str, key: str, value: Word) -> None:
+        """Take `NAME[KEY]=VALUE`: an element of a list, or of a table under its key."""
+        if self.runs() is not True:
+            shown = f"${{{name}[{key}]}} (set in a condition)"
+            value = Word(shown, (shown,))
+        words = elements_of(name, self)
+        if words is not None and key.isdecimal() and int(key) <= len(words):
+            self[name] = (*words[: int(key)], value, *words[int(key) + 1 :])
+            return
+        for at, word in enumerate(words or ()):
+            self[f"{name}[{at}]"] = word.value
+        self.pop(name, None)
+        self[f"{name}[{key}]"] = value.value
+
 
 DEEPEST = 20  # defaults within defaults; no person writes more
 
