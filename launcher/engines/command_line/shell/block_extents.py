@@ -15,7 +15,7 @@ _MOST_TEXTS = 50  # in place, within one expansion: each is a search to the end 
 _BEFORE_COMMAND = frozenset(("if", "elif", "then", "else", "while", "until", "do", "{", "!", "time"))
 _QUOTE, _ESCAPED_QUOTE = re.compile(r"'[^']*'"), re.compile(r"'(?:[^'\\]|\\.)*'", re.DOTALL)
 _PLAIN = re.compile(r"[^\s;&|()<>\\'\"`$]+")
-_BLANK = re.compile(r"(?:[ \t\r\u00a0]|\\\r?\n)+")
+_BLANK = re.compile(r"(?:[ \t\r\u00a0]|\\\r?\n|#[^\n]*)+")  # in front of a word, with comments
 _HERE = re.compile(r"<<(?!<)(?P<tabs>-?)[ \t]*(?P<quote>['\"]?)\\?(?P<tag>[\w.!-]+)(?P=quote)", re.ASCII)
 _ARRAY = re.compile(r"[A-Za-z_]\w*\+?=$", re.ASCII)
 
@@ -64,7 +64,7 @@ def closing(text: str, at: int) -> int:
         elif pair == "<<" and top == ")" and skip[0] < here and texts < _MOST_TEXTS:
             skip, texts = _skipped_text(text, here - 1), texts + 1
             here += 1
-        elif open_ and char == top:
+        elif char == top:
             open_.pop()
             if not open_:
                 return here
@@ -73,16 +73,26 @@ def closing(text: str, at: int) -> int:
             here += 1
         elif char in '`"':
             open_.append(char)
-        elif char == "#" and top in (")", "esac") and text[here - 2] in " \t\n;(":
-            here = max(text.find("\n", here), here)
-        elif char == "(" and top in (")", "esac"):
-            open_.append(")")
-        elif char in "ce" and top in (")", "esac") and (word := _CASE.match(text, here - 1)) is not None:
-            open_.append("esac") if word[0] == "case" else open_.pop() if top == "esac" else None
+        elif top in (")", "esac") and char in "#(ce":
+            here = _past_command_mark(text, here, open_)
         elif char == "'" and top not in ('"', ""):
-            end = text.find("'", here)
-            here = len(text) if end < 0 else end + 1
+            here = _quote_end(text, here - 1, is_escaped=False)
     raise no_end(text[at : at + 2].strip("\n"), text[at : at + 20])
+
+
+def _past_command_mark(text: str, here: int, open_: list[str]) -> int:
+    """Take a comment, a parenthesis or a `case` that starts in front of `here`; return the end."""
+    mark = text[here - 1]
+    if mark == "#":
+        return max(text.find("\n", here), here) if text[here - 2] in " \t\n;(" else here
+    if mark == "(":
+        open_.append(")")
+    elif (word := _CASE.match(text, here - 1)) is not None:
+        if word[0] == "case":
+            open_.append("esac")
+        elif open_[-1] == "esac":
+            open_.pop()
+    return here
 
 
 def _skipped_text(text: str, at: int) -> tuple[int, int]:
@@ -110,9 +120,6 @@ def _find(text: str, at: int, wanted: Collection[str]) -> tuple[int, int] | None
         blank = _BLANK.match(text, at)
         if blank is not None:
             at = blank.end()
-        elif text[at] == "#":
-            end = text.find("\n", at)
-            at = len(text) if end < 0 else end
         elif text[at] == "\n" and skip[0] == at + 1:
             at, is_first = skip[1], True
         elif text.startswith("<<<", at):
@@ -130,13 +137,19 @@ def _find(text: str, at: int, wanted: Collection[str]) -> tuple[int, int] | None
             word = text[at:end]
             if is_first and not open_ and word in wanted:
                 return at, end
-            if is_first and word in CLOSERS:
-                open_.append(CLOSERS[word])
-            elif is_first and open_ and word == open_[-1]:
-                open_.pop()
+            if is_first:
+                _nest(open_, word)
             is_first = is_first and word in _BEFORE_COMMAND
             at = _array_end(text, end) if _ARRAY.match(word) and text[end : end + 1] == "(" else end
     return None
+
+
+def _nest(open_: list[str], word: str) -> None:
+    """Take the first word of a command, which may open a block or close the innermost one."""
+    if word in CLOSERS:
+        open_.append(CLOSERS[word])
+    elif open_[-1:] == [word]:
+        open_.pop()
 
 
 def _ends_group(open_: list[str], mark: str) -> bool:
