@@ -191,7 +191,17 @@ class _Launches:
             self.late += range(count, len(shell.doubtful)) if self.is_behind else ()
         elif runs is False:
             shell.skip(words)
-        elif self.ended == "|" and self.is_left_out:
+        elif self._is_aside(words):
+            pass
+        elif self.is_behind and self._is_left_behind(words):
+            self.is_left_out = True
+        elif self.is_behind or not shell.prepare(words):
+            self._take_command(words, end)
+
+    def _is_aside(self, words: tuple[Word, ...]) -> bool:
+        """Take what neither launches nor prepares: logs, submits, the shell's own; return whether it did."""
+        shell = self.shell
+        if self.ended == "|" and self.is_left_out:
             pass  # ps | grep | sh behind the launch: its first command is said
         elif submits(words) and any(_ITSELF.fullmatch(word.text) for word in words[1:]):
             shell.dropped.append(f"{words[0].text}: {SUBMITS}")
@@ -208,19 +218,22 @@ class _Launches:
             shell.dropped.append(sentence)
             self.is_left_out = self.is_behind
             self.printed = (predict_output([word.text for word in words]) or self.printed).rstrip("\n")
-        elif self.is_behind and self._is_left_behind(words):
-            self.is_left_out = True
-        elif self.is_behind or not shell.prepare(words):
-            self.is_left_out = False
-            side_commands.refuse_undecided(words, self.found[0].words if self.found else ())
-            self._refuse_printed(posixpath.basename(words[0].text))
-            if len(self.found) == _MOST_COMMANDS:
-                raise CommandRefused(f"the text has more than {_MOST_COMMANDS} commands", "paste one launch")
-            line, is_shown = self._line(words), words == SHOWN and end[:1] != "|"
-            self.found.append(FoundCommand(line, self.ended, in_background=end == "&", is_shown=is_shown))
-            if side_commands.is_launch(words):
-                self.is_behind = True
-                shell.dropped += shell.redirected
+        else:
+            return False
+        return True
+
+    def _take_command(self, words: tuple[Word, ...], end: str) -> None:
+        """Take a command that may be the launch. Raises CommandRefused for one that cannot be."""
+        self.is_left_out = False
+        side_commands.refuse_undecided(words, self.found[0].words if self.found else ())
+        self._refuse_printed(posixpath.basename(words[0].text))
+        if len(self.found) == _MOST_COMMANDS:
+            raise CommandRefused(f"the text has more than {_MOST_COMMANDS} commands", "paste one launch")
+        line, is_shown = self._line(words), words == SHOWN and end[:1] != "|"
+        self.found.append(FoundCommand(line, self.ended, in_background=end == "&", is_shown=is_shown))
+        if side_commands.is_launch(words):
+            self.is_behind = True
+            self.shell.dropped += self.shell.redirected
 
     def _refuse_printed(self, reader: str) -> None:
         """Raise CommandRefused for `echo "torchrun train.py" | bash`."""
