@@ -59,6 +59,11 @@ def strip_wrapper(words: Sequence[Word], start: int) -> Around | None:
         return Around(
             min(after + tables.OPERANDS.get(name, 0), len(words)), dropped=(tables.TRANSPARENT[name],)
         )
+    return _strip_tool(words, start, name)
+
+
+def _strip_tool(words: Sequence[Word], start: int, name: str) -> Around | None:
+    """Return what a tool around a command does that has subcommands: `uv run`; None for any other word."""
     following = words[start + 1].text if start + 1 < len(words) else ""
     if name == "oumi" and following == "distributed" and start + 2 < len(words):
         return Around(start + 2, dropped=("oumi distributed: it counts the nodes, and so does the plan",))
