@@ -257,13 +257,14 @@ def execute(argv: Sequence[str], group: click.Command = cli) -> int:
 
 def _typed_again(fix: str, argv: Sequence[str]) -> str:
     from launcher.config.host_access_args import (  # noqa: PLC0415 - only for a mistake
-        RUN_COMMANDS,
         complete_commands,
+        complete_run_commands,
         read_access_words,
         read_run_words,
     )
 
-    fix = complete_commands(fix, read_run_words(argv), RUN_COMMANDS)
+    if words := read_run_words(argv):
+        return complete_run_commands(fix, words)
     return complete_commands(fix, read_access_words(argv))
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from launcher.config.host_access_args import complete_commands
+from launcher.config.host_access_args import complete_commands, complete_run_commands
 from launcher.errors import ConfirmationRequired, GpulaunchError
 from launcher.terminal.cell_width import StyledLine
 from launcher.terminal.output import echo, echo_json
@@ -22,11 +22,13 @@ class Answer:
         self._schema = schema
         self._as_json = as_json
         self.needs_output = not as_json  # where it fails, the command ends
+        self.words: tuple[str, ...] = ()  # by which another command about the run finds its hosts
 
     def say(self, line: StyledLine = "", *, err: bool = False) -> None:
         """Say one line to a person."""
+        said = complete_run_commands(line, self.words) if isinstance(line, str) else line
         with suppress(*(OSError,) * (not self.needs_output)):
-            echo(line, err=err or self._as_json)
+            echo(said, err=err or self._as_json)
 
     def confirm(self, question: str, fix: str = "use --yes in scripts") -> bool:
         """Ask the user; with --json on stderr. Raises ConfirmationRequired without a terminal."""
@@ -46,10 +48,13 @@ class Answer:
 
 
 def encode_error(error: GpulaunchError | None, words: Sequence[str] = ()) -> dict[str, Any] | None:
-    """Return the error of one host as a document holds it; None where there is none. `words` as below."""
+    """Return the error of one host as a document holds it; None where there is none.
+
+    `words`: see `complete_run_commands`.
+    """
     if error is None:
         return None
-    return {"code": error.code, "message": error.detail, "fix": complete_commands(error.fix, words)}
+    return {"code": error.code, "message": error.detail, "fix": complete_run_commands(error.fix, words)}
 
 
 def encode_unreachable(errors: Mapping[str, GpulaunchError], words: Sequence[str] = ()) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from launcher.commands._run_options import (
     run_argument,
     run_options,
 )
-from launcher.config.host_access_args import RUN_COMMANDS, complete_commands
+from launcher.config.host_access_args import complete_run_commands
 from launcher.exit_codes import ExitCode
 from launcher.launch.request import FollowOptions
 from launcher.launch.signals import choose_detach, choose_stop
@@ -95,7 +95,7 @@ def command(run: str, **given: Any) -> int:
         again = found.slurm_job or run_id
         ended = not found.is_live or (outcome is not None and outcome.ranks_have_ended)
         line = f"detached; {describe_left(ended=ended)}. Come back with: gpulaunch attach {again}"
-        screen.notify(complete_commands(line, run_words, RUN_COMMANDS))
+        screen.notify(complete_run_commands(line, run_words))
         answer = Answer("gpulaunch.attach/1", as_json=options.as_json)
         code = ExitCode.TERMINAL_CLOSED if screen.is_closed else ExitCode.OK
         return answer.finish(code, run_id=run_id, detached=True)

@@ -1,6 +1,6 @@
 """gpulaunch fetch: copy the logs and the output of a run to this machine."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +11,12 @@ from launcher.commands._option_rules import excludes
 from launcher.commands._param_types import LocalPathParam, host_option
 from launcher.commands._run_options import (
     FoundRunOptions,
+    list_access_words,
     node_name,
     open_named_run,
     run_argument,
     run_options,
+    warn,
 )
 from launcher.config.inventory import HostEntry
 from launcher.config.node_sets import fold_hosts
@@ -25,8 +27,10 @@ from launcher.local.safe_paths import path_below
 from launcher.planning.plan import NodePlan
 from launcher.remote.fanout import fanout
 from launcher.rundir.log_store import run_directory, safe_name
+from launcher.runs.access import RunAccess
 from launcher.runs.fetch import FetchResult, FileReceiver, fetch_host
 from launcher.terminal.slow_hosts import name_slow_hosts
+from launcher.terminal.transfer_progress import TransferProgress
 from launcher.text import count_noun, format_size, group_alike, one_line
 from preflight.errors import BadInput
 from preflight.facts.json_codec import encode
@@ -74,27 +78,25 @@ def command(run: str, **given: Any) -> int:
     _require_directory(options.to)
     access, found, to = open_named_run(run, options)
     plan = to.plan
-    nodes = list(zip(plan.nodes, to.entries, strict=True))
-    if options.host:
-        nodes = [pair for pair in nodes if options.host in (pair[0].host, pair[1].name)]
-        if not nodes:
-            both = zip(plan.nodes, to.entries, strict=True)
-            where = fold_hosts(node_name(node.host, entry.name) for node, entry in both)
-            raise BadInput(f"{plan.run_id} has no node called {options.host}", f"it ran on {where}")
+    nodes = _choose_nodes(to, options.host)
     directory = options.to or run_directory(local_runs_dir(), plan.run_id)
 
+    progress = TransferProgress(warn, "fetch", f"received from {count_noun(len(nodes), 'host')}")
+    output, paths = not options.logs_only, options.paths
+
     def one(pair: tuple[NodePlan, HostEntry]) -> FetchResult:
-        receiver = FileReceiver(path_below(directory, safe_name(pair[0].host)), pair[0].host)
-        return fetch_host(
-            plan.run_id, pair[1], to.open, receiver, output=not options.logs_only, paths=options.paths
-        )
+        receiver = FileReceiver(path_below(directory, safe_name(pair[0].host)), pair[0].host, progress.add)
+        run = plan.run_id
+        return fetch_host(run, pair[1], to.open, receiver, output=output, paths=paths, expect=progress.expect)
 
     answer = Answer("gpulaunch.fetch/1", as_json=options.as_json)
+    answer.words = list_access_words(access, options)
     code = 0
     hosts = []
-    results = fanout(one, nodes, width=access.width, on_slow=_name_slow)
+    with progress.reporting():
+        results = fanout(one, nodes, width=access.width, on_slow=_name_slow)
     for (node, _), result in zip(nodes, results, strict=True):
-        hosts.append({"host": node.host, **_encode_fetched(result)})
+        hosts.append({"host": node.host, **_encode_fetched(result, answer.words)})
     names = [node_name(node.host, entry.name) for node, entry in nodes]
     for line in render_fetched(dict(zip(names, results, strict=True))):
         answer.say(line)
@@ -120,6 +122,16 @@ def command(run: str, **given: Any) -> int:
     return answer.finish(code, run_id=plan.run_id, directory=str(directory), hosts=hosts)
 
 
+def _choose_nodes(to: RunAccess, host: str) -> list[tuple[NodePlan, HostEntry]]:
+    """Return the nodes with the ways to them, or that of one host. Raises BadInput for another name."""
+    both = list(zip(to.plan.nodes, to.entries, strict=True))
+    chosen = [pair for pair in both if host in ("", pair[0].host, pair[1].name)]
+    if not chosen:
+        where = fold_hosts(node_name(node.host, entry.name) for node, entry in both)
+        raise BadInput(f"{to.plan.run_id} has no node called {host}", f"it ran on {where}")
+    return chosen
+
+
 def _name_slow(late: Iterable[tuple[NodePlan, HostEntry]]) -> None:
     name_slow_hosts(entry for _, entry in late)
 
@@ -141,9 +153,9 @@ def _absent_paths(paths: tuple[str, ...], results: list[FetchResult | GpulaunchE
     return [path for path in paths if answers and all(path in each.absent for each in answers)]
 
 
-def _encode_fetched(result: FetchResult | GpulaunchError) -> dict[str, Any]:
+def _encode_fetched(result: FetchResult | GpulaunchError, words: Sequence[str]) -> dict[str, Any]:
     if isinstance(result, GpulaunchError):
-        return {**encode(FetchResult()), "error": encode_error(result)}
+        return {**encode(FetchResult()), "error": encode_error(result, words)}
     return {**encode(result), "error": None}
 
 

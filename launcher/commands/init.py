@@ -17,7 +17,7 @@ from launcher.commands._host_access import open_host_access
 from launcher.commands._host_options import HostOptions, host_access_options
 from launcher.commands._param_types import hosts_option, launch_option
 from launcher.config.command_config import read_command
-from launcher.config.host_access_args import complete_commands, without_key
+from launcher.config.host_access_args import complete_commands, without_option
 from launcher.config.inventory import FILE_NAME, LOCALHOST, HostEntry
 from launcher.config.node_sets import fold_hosts, host_range
 from launcher.config.run_config import Overrides
@@ -116,7 +116,7 @@ def command(
             answer.say(f"{config}: {note}")
     words = access.inventory.access_words
     if files[0]["written"]:
-        words = without_key(words)  # the file names it
+        words = without_option(words)  # the file names it
     steps = [
         complete_commands(step, words)
         for step in _next_steps(rows, place, run, is_edited=bool(files[0]["missing_lines"]))

@@ -15,6 +15,7 @@ from launcher.commands._param_types import DurationParam
 from launcher.commands._run_options import (
     FoundRunOptions,
     find_run,
+    list_access_words,
     node_name,
     open_run,
     run_argument,
@@ -70,6 +71,7 @@ def command(run: str, *, now: bool, grace: float | None, yes: bool, as_json: boo
         answer.say(end)
         return answer.finish(0, run_id=None, nodes=[])
     access = reach_run(open_host_access(options), run, options.hosts)
+    answer.words = list_access_words(access, options)
     found = find_run(run or LAST, access, options, prefer="exact" if run == LAST else "live")
     if not run and (left := _leave(found, answer, yes=yes)) is not None:
         return left
@@ -88,7 +90,8 @@ def command(run: str, *, now: bool, grace: float | None, yes: bool, as_json: boo
     if slurm_job and code != ExitCode.INTERRUPTED and not _see_job_end(slurm_job, answer):
         code = ExitCode.INTERRUPTED
     _conclude(plan.run_id, names, results, code, answer)
-    nodes = [_encode_node(node.host, result) for node, result in zip(plan.nodes, results, strict=True)]
+    pairs = zip(plan.nodes, results, strict=True)
+    nodes = [_encode_node(node.host, result, answer.words) for node, result in pairs]
     code = answer.finish(code, run_id=plan.run_id, nodes=nodes)
     if code == 0:
         deliver_due(access, to.entries)
@@ -157,20 +160,20 @@ def render_ends(names: Sequence[str], results: Sequence[NodeAnswer]) -> Iterator
         yield f"{fold_hosts(name for name, _ in nodes)}: {words}", worse
 
 
-def _encode_node(host: str, result: NodeAnswer) -> dict[str, Any]:
-    words, worse = error_of(result)
-    return {"host": host, "ended": worse == 0, "message": words, **_encode_end(result)}
+def _encode_node(host: str, result: NodeAnswer, words: Sequence[str]) -> dict[str, Any]:
+    said, worse = error_of(result)
+    failed = result if isinstance(result, GpulaunchError) else None
+    head = {"host": host, "ended": worse == 0, "message": said}
+    return {**head, **_encode_end(result), "error": encode_error(failed, words)}
 
 
 def _encode_end(result: NodeAnswer) -> dict[str, Any]:
-    failed = result if isinstance(result, GpulaunchError) else None
     state = {} if isinstance(result, GpulaunchError) else result.get("state") or {}
     end = state.get("exit") or {}
     return {
         "ranks": end.get("ranks") or {},
         "remaining_pids": end.get("remaining_pids") or [],
         "port_free": end.get("port_free"),
-        "error": encode_error(failed),
     }
 
 

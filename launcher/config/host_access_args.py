@@ -49,10 +49,10 @@ def read_run_words(argv: Sequence[str]) -> tuple[str, ...]:
     return tuple(words)
 
 
-def without_key(words: Sequence[str]) -> tuple[str, ...]:
-    """Return these options without the one that names a private key."""
+def without_option(words: Sequence[str], name: str = "--identity-file") -> tuple[str, ...]:
+    """Return these options without one: that which names a private key, if no other is given."""
     pairs = zip(words[::2], words[1::2], strict=True)
-    return tuple(word for pair in pairs if pair[0] != "--identity-file" for word in pair)
+    return tuple(word for pair in pairs if pair[0] != name for word in pair)
 
 
 def complete_commands(text: str, words: Iterable[str], commands: re.Pattern[str] = HOST_COMMANDS) -> str:
@@ -63,3 +63,9 @@ def complete_commands(text: str, words: Iterable[str], commands: re.Pattern[str]
     """
     options = " ".join(words)
     return commands.sub(lambda command: f"{command[0]} {options}", text) if options else text
+
+
+def complete_run_commands(text: str, words: Sequence[str]) -> str:
+    """Return a message whose commands about a run have these words, and those about hosts all but --hosts."""
+    text = complete_commands(text, words, RUN_COMMANDS)
+    return complete_commands(text, without_option(words, "--hosts"))

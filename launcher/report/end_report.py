@@ -1,21 +1,21 @@
 """The end of a run at the terminal: its curves, then its outcome."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TextIO
 
-from launcher.config.host_access_args import RUN_COMMANDS, complete_commands
+from launcher.config.host_access_args import complete_run_commands
 from launcher.follow.outcome import Outcome
 from launcher.report.outcome import render_outcome
 from launcher.terminal.screen import Screen
 
 
-def print_outcome(outcome: Outcome, screen: Screen, run_words: Iterable[str] = ()) -> None:
+def print_outcome(outcome: Outcome, screen: Screen, run_words: Sequence[str] = ()) -> None:
     """Report how a run went; `run_words` are the options that its commands need to find the run."""
     for line in _curves(outcome, screen.stream):
         screen.print_line(line)
     for line in render_outcome(_without_shown_lines(outcome, screen)):
-        screen.notify(complete_commands(line, run_words, RUN_COMMANDS), bad=outcome.exit_code != 0)
+        screen.notify(complete_run_commands(line, run_words), bad=outcome.exit_code != 0)
 
 
 def _without_shown_lines(outcome: Outcome, screen: Screen) -> Outcome:

@@ -6,7 +6,7 @@ import hashlib
 import os
 import stat
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import field
 from pathlib import Path
 from typing import Any
@@ -56,6 +56,13 @@ class _File:
 
 
 @dataclass(frozen=True, slots=True)
+class _Lacking:
+    """How many bytes are to come, as far as the host knows before it reads them."""
+
+    lacks: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class _End:
     """The last frame: what could not be read on the host, and which chosen paths it does not have."""
 
@@ -66,9 +73,12 @@ class _End:
 class FileReceiver:
     """Writes what one host sends below a directory of ours. Names from the host never lead out of it."""
 
-    def __init__(self, directory: Path, host: str = "") -> None:
+    def __init__(
+        self, directory: Path, host: str = "", on_bytes: Callable[[int], object] = lambda _: None
+    ) -> None:
         self.directory = directory
         self.fetched = FetchResult()
+        self._on_bytes = on_bytes
         self._starts = dict(read_starts(directory.parent))
         self._host = host or directory.name
         self._part = ""  # the file that is open, as a name below the directory
@@ -160,6 +170,7 @@ class FileReceiver:
             written = os.pwrite(self._fd, view, offset)
             view, offset = view[written:], offset + written
         self.fetched.bytes += len(data)
+        self._on_bytes(len(data))
         if offset >= start + piece.whole:
             self._finish(piece)
 
@@ -214,8 +225,12 @@ def fetch_host(
     *,
     output: bool,
     paths: tuple[str, ...] = (),
+    expect: Callable[[int], object] = lambda _: None,
 ) -> FetchResult:
-    """Fetch one node's files, or what `paths` names. Raises HostError when it breaks; a call continues it."""
+    """Fetch one node's files, or what `paths` names. Raises HostError when it breaks; a call continues it.
+
+    `expect` gets the number of bytes that are still to come, once the host has counted them.
+    """
     chosen = {"paths": list(paths)} if paths else {}
     request = {"mode": "fetch", "run_id": run_id, "output": output, **chosen, **receiver.missing()}
     try:
@@ -223,7 +238,7 @@ def fetch_host(
             stream = connection.start(protocol.command(entry.python, "fetch", run_id))
             try:
                 stream.write(protocol.request(request))
-                _receive(entry.name, stream, receiver)
+                _receive(entry.name, stream, receiver, expect)
             finally:
                 stream.close()
     finally:
@@ -231,7 +246,7 @@ def fetch_host(
     return receiver.fetched
 
 
-def _receive(host: str, stream: Stream, receiver: FileReceiver) -> None:
+def _receive(host: str, stream: Stream, receiver: FileReceiver, expect: Callable[[int], object]) -> None:
     reader = protocol.FrameReader()
     answered, stderr = False, b""
     heard = time.monotonic()
@@ -254,6 +269,8 @@ def _receive(host: str, stream: Stream, receiver: FileReceiver) -> None:
                     answered = True
                     if "refused" in frame.header:
                         raise RequestDenied(host, frame.header["refused"])
+                elif "lacks" in frame.header:
+                    expect(decode(_Lacking, dict(frame.header)).lacks)
                 elif "file" in frame.header:
                     receiver.write(frame.header, frame.data)
                 elif "end" in frame.header:

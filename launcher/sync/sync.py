@@ -3,8 +3,7 @@
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field, replace
 from pathlib import Path
 from typing import TypeVar
@@ -17,12 +16,12 @@ from launcher.sync.host import SyncClient, SyncResult
 from launcher.sync.nfs_cache import await_sight, collect_tree_stamps
 from launcher.sync.rsync import MIN_BYTES
 from launcher.sync.tree import STATE, SourceTree
+from launcher.terminal.transfer_progress import TransferProgress
 from launcher.text import count_noun
 from launcher.transports.base import Closing
 from preflight.frozen import dataclass
 
 LOCAL = "local"
-PROGRESS_S = 3.0
 _CLOSE_S = 1.0  # how long the end waits for hosts that are being connected to
 _LAST_STEP = "; on other hosts the tree may be in place already"
 
@@ -75,7 +74,8 @@ def send_tree(
         leaders = _leaders(tree.root, opened)
         found = {each.entry.name: HostSync(each.root, leaders[each.entry.name]) for each in opened}
         lead = [each for each in opened if not leaders[each.entry.name]]
-        with _Progress(say, len(lead)).reporting() as progress:
+        to = f"sent to {count_noun(len(lead), 'host')}"
+        with TransferProgress(say, "sync", to).reporting() as progress:
             staged = _all(lambda each: _stage(sync, tree, each, progress), lead, sync.width)
         changed = {each.entry.name for each, host in zip(lead, staged, strict=True) if host.changes}
         affected = [each for each in opened if (leaders[each.entry.name] or each.entry.name) in changed]
@@ -190,7 +190,7 @@ def _await_sight(
     _all(one, sharing, sync.width)
 
 
-def _stage(sync: SyncJob, tree: SourceTree, each: _OpenHost, progress: "_Progress") -> HostSync:
+def _stage(sync: SyncJob, tree: SourceTree, each: _OpenHost, progress: TransferProgress) -> HostSync:
     """Send one host what it lacks."""
     started = time.monotonic()
     needed = each.at.compare(tree.entries, delete=sync.delete)
@@ -235,43 +235,3 @@ def _all(function: Callable[[Item], Value], items: Sequence[Item], width: int, a
         failure.hosts = tuple(dict.fromkeys(host for error in errors for host in error.hosts))
         raise failure
     return good
-
-
-class _Progress:
-    """Says now and then how much has been sent, from a thread of its own."""
-
-    def __init__(self, say: Say, hosts: int) -> None:
-        self._say = say
-        self._hosts = hosts
-        self._lock = threading.Lock()
-        self._wanted = 0
-        self._sent = 0
-        self._over = threading.Event()
-
-    def expect(self, count: int) -> None:
-        """Add bytes that are to be sent."""
-        with self._lock:
-            self._wanted += count
-
-    def add(self, count: int) -> None:
-        """Add bytes that were sent."""
-        with self._lock:
-            self._sent += count
-
-    @contextmanager
-    def reporting(self) -> "Iterator[_Progress]":
-        """Report progress while the body runs."""
-        thread = threading.Thread(target=self._report, daemon=True)
-        thread.start()
-        try:
-            yield self
-        finally:
-            self._over.set()
-            thread.join()
-
-    def _report(self) -> None:
-        while not self._over.wait(PROGRESS_S):
-            with self._lock:
-                sent, wanted = self._sent / 2**20, self._wanted / 2**20
-            hosts = count_noun(self._hosts, "host")
-            self._say(f"sync: {sent:.0f} of {wanted:.0f} MiB sent to {hosts}")

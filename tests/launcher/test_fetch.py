@@ -87,7 +87,10 @@ def test_a_run_is_fetched_whole_once_and_then_only_what_is_new(
     start(run, "print('hello')")
     run.ended()
     here = tmp_path / "here"
-    first = fetch_host("r1", HERE, there, FileReceiver(here), output=True)
+    expected, came = list[int](), list[int]()
+    receiver = FileReceiver(here, on_bytes=came.append)
+    first = fetch_host("r1", HERE, there, receiver, output=True, expect=expected.append)
+    assert expected == [sum(came)] == [first.bytes]
     assert (here / "rank-0.log").read_bytes() == b"hello\n"
     copied = here / "output" / "runs" / "events.out.tfevents.1"
     assert copied.read_bytes() == (out / "runs" / "events.out.tfevents.1").read_bytes()
@@ -98,7 +101,8 @@ def test_a_run_is_fetched_whole_once_and_then_only_what_is_new(
     assert first.skipped == []
     assert fetch_host("r1", HERE, there, FileReceiver(here), output=True).bytes == 0
     (out / "runs" / "events.out.tfevents.1").write_bytes(b"changed")
-    assert fetch_host("r1", HERE, there, FileReceiver(here), output=True).bytes == 7
+    again = fetch_host("r1", HERE, there, FileReceiver(here), output=True, expect=expected.append)
+    assert (again.bytes, expected[1:]) == (7, [7])
     assert copied.read_bytes() == b"changed"
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from launcher.cli import execute
+from launcher.commands._answer import Answer, encode_error
 from launcher.commands._host_access import open_host_access
 from launcher.commands._host_options import HostOptions
 from launcher.config.host_access_args import (
@@ -15,6 +16,7 @@ from launcher.config.host_access_args import (
     read_run_words,
 )
 from launcher.config.inventory import HostEntry
+from launcher.errors import HostError
 from launcher.host_checks.evaluation import evaluate_facts
 from launcher.host_checks.preflight_options import PreflightOptions
 from launcher.remote.agent import GatherResult
@@ -81,6 +83,18 @@ def test_a_run_is_found_again_by_the_options_of_a_command_about_it(line: str, wo
 def test_commands_about_a_run_get_them_once(text: str, expected: str | None) -> None:
     assert complete_commands(text, ("--hosts", "a"), RUN_COMMANDS) == (expected or text)
     assert complete_commands(text, (), RUN_COMMANDS) == text
+
+
+def test_an_answer_has_them_in_lines_and_in_documents(capsys: pytest.CaptureFixture[str]) -> None:
+    answer = Answer("x/1", as_json=False)
+    answer.words = ("-i", "h.yaml", "--hosts", "a")
+    error = HostError("a", "gone", "gpulaunch preflight a, then gpulaunch stop r1")
+    answer.say(error.fix)
+    completed = "gpulaunch preflight -i h.yaml a, then gpulaunch stop -i h.yaml --hosts a r1"
+    assert capsys.readouterr().out == f"{completed}\n"
+    document = encode_error(error, answer.words)
+    assert document is not None
+    assert document["fix"] == completed
 
 
 PRIVATE, PUBLIC = "-----BEGIN OPENSSH PRIVATE KEY-----\n", "ssh-ed25519 AAAA ada@pc\n"

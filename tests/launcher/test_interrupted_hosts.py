@@ -88,7 +88,9 @@ def test_a_ctrl_c_while_slurm_ends_the_job_says_what_the_nodes_have_answered(
         monkeypatch.setattr(stop, name, Mock(return_value=None))
     for name, value in {"find_run": found, "follow_next_starts": found, "open_run": to}.items():
         monkeypatch.setattr(stop, name, Mock(return_value=value))
-    monkeypatch.setattr(stop, "reach_run", Mock(return_value=SimpleNamespace(nodes=())))
+    monkeypatch.setattr(
+        stop, "reach_run", Mock(return_value=SimpleNamespace(nodes=(), inventory=Inventory()))
+    )
     assert cli.execute(["77", "--json"], stop.command) == ExitCode.INTERRUPTED
     out, err = capsys.readouterr()
     assert [each["ended"] for each in json.loads(out)["nodes"]] == [True]

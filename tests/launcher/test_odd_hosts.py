@@ -105,14 +105,15 @@ PIECE = {"file": "output/m", "offset": 0, "whole": 4, "mtime_ns": 5, "grows": Fa
 END = {"end": {}, "skipped": [["output/x", "denied"]], "t": 1.0}
 
 
-@given(st.lists(mutated(PIECE) | mutated(END) | JSON, max_size=4))
+@given(st.lists(mutated({"lacks": 7}) | mutated(PIECE) | mutated(END) | JSON, max_size=4))
 @settings(max_examples=60)
 def test_files_that_are_fetched(sent: list[Any]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         top = Path(folder)
-        receiver = FileReceiver(top / "a")
-        only_ours(lambda: _receive("a", Sent(frames({"state": {}}, *sent)), receiver))
+        receiver, expected = FileReceiver(top / "a"), list[int]()
+        only_ours(lambda: _receive("a", Sent(frames({"state": {}}, *sent)), receiver, expected.append))
         receiver.close()
+        assert all(isinstance(count, int) for count in expected)
         assert {path.name for path in top.iterdir()} <= {"a"}
         receiver.missing()
 

@@ -43,7 +43,8 @@ INTERNAL_FILES = (
 
 
 def serve(run_dir: str, request: dict[str, Any]) -> int:
-    """Send what the other side lacks, as frames of file, offset, total size, mtime_ns; then the end.
+    """Send how many bytes the other side lacks, and those, as frames of file, offset, total size, mtime_ns;
+    then the end.
 
     `have` is {name: [size, mtime_ns]} of complete files, `part` {key: [[total size, mtime_ns, bytes
     received]]} of partial ones by the keys of their names; a log, which only grows, is sent from the size
@@ -61,6 +62,8 @@ def serve(run_dir: str, request: dict[str, Any]) -> int:
         every = list(files_below(run_dir, ""))
         if request.get("output") and OUTPUT in places:
             every += files_below(places[OUTPUT], OUTPUT)
+    lacks = sum(count_lacking(name, path, request) for name, path in every)
+    write_all(1, frame({"lacks": lacks}))
     for name, path in every:
         try:
             send_file(name, path, request)
@@ -106,7 +109,7 @@ def send_file(name: str, path: str, request: dict[str, Any]) -> None:
         found = os.fstat(fd)
         if not stat.S_ISREG(found.st_mode):
             return
-        grows = "/" not in name and name.endswith((".log", ".jsonl"))
+        grows = is_growing(name)
         have = request.get("have", {}).get(name)
         end = request.get("ends", {}).get(name, "") if GROWING.fullmatch(name) else ""
         if have and grows and name.endswith(".log") and is_cut_at(fd, have[0], bytes.fromhex(end)):
@@ -117,6 +120,21 @@ def send_file(name: str, path: str, request: dict[str, Any]) -> None:
             send_from(fd, offset, name, found, {"grows": grows})
     finally:
         os.close(fd)
+
+
+def count_lacking(name: str, path: str, request: dict[str, Any]) -> int:
+    """Return how many bytes of a file the other side lacks, as far as its size and time show."""
+    try:
+        found = os.lstat(path)
+        offset = offset_to_send(name, found, request, grows=is_growing(name))
+    except (OSError, UnicodeError):  # it is reported when it is sent
+        return 0
+    return 0 if offset is None else found.st_size - offset
+
+
+def is_growing(name: str) -> bool:
+    """Return whether a file only grows: a log or a record of the run, never one of its output."""
+    return "/" not in name and name.endswith((".log", ".jsonl"))
 
 
 def offset_to_send(name: str, found: os.stat_result, request: dict[str, Any], *, grows: bool) -> int | None:
