@@ -2,6 +2,7 @@
 
 import re
 import shutil
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -124,6 +125,31 @@ def test_a_fetch_whose_connection_breaks_goes_on_where_it_ended(laptop: Laptop) 
     assert float(found[1]) < 60.0 - 4.0  # what was here already did not come again
     assert (here / "checkpoint.bin").read_bytes() == host.path("/root/out/checkpoint.bin").read_bytes()
     assert [path.name for path in here.iterdir()] == ["checkpoint.bin"]
+
+
+STUBBORN = """
+import signal, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+for n in range(9000): print("line", n, flush=True); time.sleep(0.1)
+"""
+
+
+def test_a_run_whose_directory_cannot_be_written_ends_with_the_grace_of_the_stop(laptop: Laptop) -> None:
+    host = laptop.hosts[0]
+    code, output = laptop.launch(STUBBORN, hosts=1, detach=True).end()
+    assert code == 0, output
+    place = "/" + str(laptop.run_dir(host).relative_to(host.path("/")))
+    host.run(["mount", "--bind", place, place])
+    host.run(["mount", "-o", "remount,ro,bind", place])
+    began = time.monotonic()
+    try:
+        code, output = laptop.run("stop", laptop.run_id, "--now", "--hosts", host.name)
+    finally:
+        host.run(["umount", place])
+    assert code == 0, output
+    assert f"{host.name}: ended (exit codes not seen)" in output
+    assert time.monotonic() - began < 8.0  # 10 s are the grace of its launch
+    laptop.nothing_left()
 
 
 def test_a_client_killed_while_it_detaches_leaves_no_half_run(laptop: Laptop) -> None:

@@ -1,5 +1,6 @@
 """stop: request the supervisor to end the run, and wait for it; kill one that does not."""
 
+import os
 import time
 from typing import Any
 
@@ -7,7 +8,7 @@ from ..client_files import END_S, STOP_GRACE_S, StopRequest, kill_supervisor, re
 from ..next_start import stop_keeper
 from ..protocol import send_header
 from ..run_dir import is_alive, read_state, stall_of
-from ..run_processes import KILL_WAIT_S
+from ..run_processes import KILL_WAIT_S, find_run_processes
 
 
 def serve(run_dir: str, request: dict[str, Any]) -> int:
@@ -22,13 +23,21 @@ def stop_and_wait(run_dir: str, request: dict[str, Any]) -> dict[str, Any]:
     """Request the end and wait for it; return the last state."""
     grace_s = float(request.get("grace_s", STOP_GRACE_S))
     why = str(request.get("why") or "asked to stop")
+    lived, spared_s = is_alive(read_state(run_dir)), KILL_WAIT_S + END_S
+    if not os.access(run_dir, os.W_OK):  # read-only: the supervisor takes its own grace, maybe longer
+        spared_s = 0.0
     if not request_stop(run_dir, StopRequest(why, grace_s)):
         stop_keeper(run_dir, why)
-    if not _await_end(run_dir, grace_s + KILL_WAIT_S + END_S):
+    if not _await_end(run_dir, grace_s + spared_s):
         kill_supervisor(run_dir)
         _await_end(run_dir, KILL_WAIT_S + 5.0)
     stop_keeper(run_dir, why)  # it failed while it was asked
-    return read_state(run_dir)
+    state = read_state(run_dir)
+    if lived and state.get("phase") != "ended" and not is_alive(state):  # it could not write its end
+        left = sorted(find_run_processes(run_dir, {os.getpid()}))
+        unknown: dict[str, Any] = {"launcher_code": None, "ranks": {}, "port_free": None}
+        state.update(phase="ended", exit={**unknown, "remaining_pids": left, "why": why})
+    return state
 
 
 def _await_end(run_dir: str, timeout_s: float) -> bool:
