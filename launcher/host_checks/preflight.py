@@ -31,6 +31,7 @@ from preflight.probes.request import ENV_NAMES
 from preflight.probes.script_imports import imported_names
 
 FREE_PORTS = 4  # that each host proves free: one in place of the main port, others if it is stolen
+_OF_GPUS = ("cuda", "gpus", "driver")  # ranks on the CPU wait for no driver that hangs
 
 
 def preflight(
@@ -135,7 +136,7 @@ def build_agent_request(entry: HostEntry, job: Job, options: PreflightOptions | 
         script="" if job.send_script else job.script,
         env={name: env[name] for name in ENV_NAMES if name in env},
         modules=_modules_to_find(how.sent or how.script_after_sync, how.tree, env.get("PYTHONPATH", "")),
-        skip=how.skip if job.wants_gpus else (*how.skip, "cuda"),
+        skip=how.skip if job.wants_gpus else (*how.skip, *_OF_GPUS),
         known={} if earlier is None else earlier.key(),
         deadline_s=how.deadline_s,
     )

@@ -256,7 +256,7 @@ def summary(facts: HostFacts) -> str:
     if facts.known_gpus:
         names = [g.name if not isinstance(g.name, Missing) else "unknown GPU" for g in facts.known_gpus]
         parts.append(count_alike(names))
-    else:
+    elif not isinstance(facts.gpus, Missing) or facts.gpus.code != "not-asked":
         is_known = not isinstance(facts.gpus, Missing) or facts.gpus.code in ("no-devices", "no-library")
         parts.append("no GPU" if is_known else "GPUs not read")
     if not isinstance(facts.driver, Missing):
