@@ -16,7 +16,7 @@ from launcher.host_checks.result import PreflightResult
 from launcher.launch.launch import is_busy, preflight_hosts
 from launcher.launch.request import LaunchRequest
 from launcher.terminal.screen import Screen
-from launcher.text import group_alike, one_line
+from launcher.text import count_noun, group_alike, one_line
 from preflight.checks.finding import blocks_launch
 
 _LONGEST_REASON = 240
@@ -50,7 +50,7 @@ def choose_hosts(
     left_out = {host: why for host, why in faults.items() if host not in names}
     for line in _reasons(left_out):
         screen.notify(f"left out: {line}")
-    screen.notify(f"this launch takes {nodes} of {len(listed)} hosts: {fold_hosts(names)}")
+    screen.notify(f"this launch takes {nodes} of {_count_named(request)}: {fold_hosts(names)}")
     job = request.job
     if config.command is not None:
         job, chosen = count_ranks(config.command, job, chosen)
@@ -102,11 +102,15 @@ def _reasons(faults: Mapping[str, str]) -> Iterator[str]:
         yield f"{fold_hosts(hosts)}: {one_line(why, _LONGEST_REASON)}"
 
 
+def _count_named(request: RunRequest) -> str:
+    """Return how many hosts the user has named, those that were left out before too, in words."""
+    return count_noun(len({*request.left_out, *(entry.name for entry in request.entries)}), "host")
+
+
 def _refusal(
     request: RunRequest, faults: Mapping[str, str], busy: list[HostEntry], good: int
 ) -> LaunchRefused:
     """Return why too few hosts can be used, host by host, and what to type."""
-    listed = len(request.entries)
     lines = "\n".join(_reasons(faults))
     may_wait = bool(busy) and good + len(busy) >= request.nodes
     ways = (
@@ -115,7 +119,7 @@ def _refusal(
         "name more hosts with --hosts",
     )
     kind = GpusBusy if may_wait else LaunchRefused
-    found = f"{good} of {listed} hosts can be used, and the run needs {request.nodes}"
+    found = f"{good} of {_count_named(request)} can be used, and the run needs {request.nodes}"
     return kind(
         f"nothing was started: {found}\n{lines}", f"do what the findings say, or {', or '.join(ways)}"
     )

@@ -129,7 +129,7 @@ class Inventory:
 
     def suggest(self, name: str, others: Iterable[str] = ()) -> str:
         """Return the host or group, listed or of `others`, whose name is most like `name`, or ""."""
-        every = dict.fromkeys((*self.hosts, *self.groups, *others))
+        every = dict.fromkeys((*self.hosts, *self.groups, *others, *(ALL,) * bool(self.hosts)))
         names = [each for each in every if not _numbered_alike(each, name)]
         begun = [each for each in names if each.startswith(name)]
         from difflib import get_close_matches  # noqa: PLC0415 - only for a mistake
@@ -142,9 +142,11 @@ class Inventory:
             return (word,)
         if word == ALL:
             if not self.hosts:
-                lack = "lists no hosts" if self.path else "was not found"
-                fix = "gpulaunch init --hosts WORDS writes it; or name hosts as for ssh"
-                raise BadInput(f"all: {FILE_NAME} {lack}", fix)
+                lack = f"{self.path} lists no hosts" if self.path else f"{FILE_NAME} was not found"
+                does = "prints what to write into it" if self.path else "writes it"
+                raise BadInput(
+                    f"all: {lack}", f"gpulaunch init --hosts WORDS {does}; or name hosts as for ssh"
+                )
             return tuple(self.hosts)
         if word.removeprefix("@") in self.groups:
             return self.groups[word.removeprefix("@")]

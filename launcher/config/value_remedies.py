@@ -45,9 +45,10 @@ def as_ascii(text: str) -> str:
 
 
 def as_pair(text: str, names: Container[str]) -> str:
-    """Return how `user:ada` is written as a key and its value."""
-    name, colon, value = text.partition(":")
-    return f' (write "{name}: {value}", with a blank)' if colon and name in names else ""
+    """Return how `user:ada` or `user ada` is written as a key and its value."""
+    pair = re.fullmatch(r"(\w+)([:\s])\s*(\S.*)", text)
+    blank = ", with a blank" if pair and pair[2] == ":" else ""
+    return f' (write "{pair[1]}: {pair[3]}"{blank})' if pair and pair[1] in names else ""
 
 
 def as_name(name: str, pattern: str) -> str:

@@ -358,7 +358,7 @@ class Section:
                 names = tuple(known)
                 meant = next((key.name for key in self.keys if is_called(key, name)), "")
                 hint = hint_nearest(meant, names) or self.elsewhere(name) or hint_nearest(name, names)
-                hint = hint or f"; expected one of {', '.join(names)}"
+                hint = as_pair(name, names) or hint or f"; expected one of {', '.join(names)}"
                 mistakes.add(part, f"unknown key{hint}")
             elif (value := known[name].read(part, mistakes)) is not None:
                 found[name] = value

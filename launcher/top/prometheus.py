@@ -26,7 +26,7 @@ class _Sample:
 
 
 _HELP = {
-    "snapshot_timestamp_seconds": "When these numbers were read.",
+    "snapshot_timestamp_seconds": "When the oldest of these numbers were read.",
     "host_up": "Whether the host answers now.",
     "gpu_utilization_ratio": "Share of time in which a kernel ran.",
     "gpu_memory_used_bytes": "Memory in use.",
@@ -85,7 +85,8 @@ def _number(value: float) -> str:
 
 
 def _samples(view: FleetView) -> Iterator[_Sample]:
-    yield _Sample("snapshot_timestamp_seconds", {}, round(view.time_unix, 3))
+    ages = (host.age_s or 0.0 for host in view.hosts if host.current)  # one that answers late delays the file
+    yield _Sample("snapshot_timestamp_seconds", {}, round(view.time_unix - max(ages, default=0.0), 3))
     for host in view.hosts:
         yield _Sample("host_up", {"host": host.name}, float(host.current))
         if host.current:

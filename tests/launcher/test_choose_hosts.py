@@ -54,6 +54,7 @@ class Choice:
         listed: tuple[HostEntry, ...] = LIST,
         spares: tuple[HostEntry, ...] = (),
         options: dict[str, Any] | None = None,
+        left_out: dict[str, str] | None = None,
         **facts: Any,
     ) -> RunRequest:
         """Choose; return what the launch is then, whose hosts are the request's."""
@@ -62,7 +63,9 @@ class Choice:
         self._patch.setattr(_choose_hosts, "preflight_hosts", lambda _: result)
         config = build_config_from_script("train.py")
         access = HostAccess(Inventory(), open_nothing, 1)
-        request = RunRequest(replace(config, job=JOB), listed, access, spares, None, nodes)
+        request = RunRequest(
+            replace(config, job=JOB), listed, access, spares, None, nodes, left_out=left_out or {}
+        )
         launch = LaunchRequest(listed, JOB, ConnectionPool(open_nothing))
         screen = screen_on(self.said, plain=True, all_ranks=False)
         chosen, launch = choose_hosts(request, launch, run_options(**given), screen, Stopwatch())
@@ -89,6 +92,13 @@ def test_the_first_that_nothing_stops_are_taken_and_others_are_spares(choice: Ch
     assert "this launch takes 2 of 4 hosts: b,d" in said
     found = choice.of(2, {}, spares=entries("s"))
     assert (names(found.entries), names(found.spares)) == ("ab", "cds")
+
+
+def test_a_host_that_was_left_out_before_is_one_of_those_that_the_user_named(choice: Choice) -> None:
+    choice.of(1, {}, listed=entries("b"), left_out={"a": "no disk"})
+    assert "this launch takes 1 of 2 hosts: b\n" in choice.said.getvalue()
+    with pytest.raises(LaunchRefused, match="0 of 1 host can be used, and the run needs 2"):
+        choice.of(2, {}, listed=entries("b"), unreachable=("b",))
 
 
 def test_hosts_with_one_reason_are_one_line(choice: Choice) -> None:

@@ -251,6 +251,12 @@ MISTAKES: dict[str, tuple[str, dict[str, object], str]] = {
         "x.yaml:2: address: unknown key; it is a key of a host in hosts.yaml",
     ),
     "unknown key": ("script: a\nprot: 1", {}, 'x.yaml:2: prot: unknown key; did you mean "main_port"?'),
+    "no colon": ("script: a\nrestart: {max 2}", {}, 'x.yaml:2: restart.max 2: unknown key (write "max: 2")'),
+    "no blank": (
+        "script: a\nrestart: {max:2}",
+        {},
+        'x.yaml:2: restart.max:2: unknown key (write "max: 2", with a blank)',
+    ),
     "word of another tool": ("script: a\nmachines: [b]", {}, 'machines: unknown key; did you mean "hosts"?'),
     "word of SkyPilot": ("script: a\nnum_nodes: 2", {}, 'num_nodes: unknown key; did you mean "nodes"?'),
     "names in place of a number": (

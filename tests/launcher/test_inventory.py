@@ -196,8 +196,9 @@ def test_no_words_and_an_empty_all_are_refused() -> None:
         Inventory().resolve([])
     with pytest.raises(BadInput, match=r"hosts\.yaml was not found"):
         Inventory().resolve(["all"])
-    with pytest.raises(BadInput, match=r"hosts\.yaml lists no hosts"):
-        Inventory(path=Path("hosts.yaml")).resolve(["all"])
+    with pytest.raises(BadInput, match=r"lab/h\.yaml lists no hosts") as refused:
+        Inventory(path=Path("lab/h.yaml")).resolve(["all"])
+    assert "prints what to write into it" in refused.value.fix
 
 
 def test_an_unknown_group_is_named_with_the_nearest(cluster: Inventory) -> None:
@@ -265,13 +266,14 @@ def test_a_file_that_is_asked_for_must_exist(tmp_path: Path) -> None:
 def test_the_beginning_of_a_name_brings_the_name_to_mind() -> None:
     inventory = Inventory(hosts={name: HostEntry(name) for name in ("titan", "l40s-01", "l40s-02")})
     inventory = replace(inventory, groups={"rack1": ("titan",)})
-    assert [inventory.suggest(word) for word in ("l40s", "tit", "titam", "p100", "rack", "rack2")] == [
+    assert [inventory.suggest(word) for word in ("l40s", "tit", "titam", "p100", "rack", "rack2", "al")] == [
         "l40s-01",
         "titan",
         "titan",
         "",
         "rack1",
         "",
+        "all",
     ]
 
 

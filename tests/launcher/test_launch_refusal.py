@@ -7,7 +7,7 @@ import pytest
 
 from launcher.config.inventory import HostEntry
 from launcher.engines.base import ENGINES
-from launcher.host_checks.evaluation import evaluate_facts
+from launcher.host_checks.evaluation import evaluate_facts, name_others
 from launcher.launch.launch import CheckedLaunch
 from launcher.launch.request import LaunchRequest
 from launcher.remote.agent import GatherResult
@@ -62,6 +62,21 @@ def test_the_hosts_that_nothing_stops_are_named() -> None:
     refusal = CheckedLaunch(request, result, None).refusal()
     assert refusal is not None
     assert "do what the findings say, or without n1: --hosts n3" in refusal.fix
+
+
+@pytest.mark.parametrize(
+    ("names", "good"),
+    [
+        ("n1 n2 n3 bad", "'n[1-3]'"),
+        ("n2 n1 n3 bad", "'n2,n[1,3]'"),  # the main host stays the first
+        ("b bad a n1 n2", "'b,a,n[1-2]'"),
+        ("ada@10.0.0.7 bad", "ada@10.0.0.7"),
+        ("bad", ""),
+    ],
+)
+def test_the_other_hosts_are_a_range_that_keeps_the_main_host(names: str, good: str) -> None:
+    entries = [HostEntry(name) for name in names.split()]
+    assert name_others(entries, {"bad"}) == (f"without bad: --hosts {good}" if good else "")
 
 
 JAX = "import jax\nprint(jax.devices())\n"

@@ -227,6 +227,17 @@ def test_the_document_says_null_where_nothing_is_known() -> None:
     assert found["runs"][0]["eta_s"] == 372.0
 
 
+def test_numbers_are_as_old_as_the_oldest_of_them() -> None:
+    late = replace(host("a", gpu()), age_s=35.0)
+    for hosts, read in (
+        ((host("b"), late), 965),
+        ((host("b"),), 999),
+        ((replace(late, phase="lost"),), 1000),
+    ):
+        view = replace(fleet(*hosts), time_unix=1000.0)
+        assert f"gpulaunch_snapshot_timestamp_seconds {read}\n" in render_metrics(view)
+
+
 def test_metrics_have_the_text_format_with_escaped_labels(tmp_path: Path) -> None:
     evil = busy(1, user='a"b\\c\nd\x1b[2J', kind=None)
     view = fleet(host("a", gpu(0, temperature_c=None), evil), host("b", gpu(), phase="silent"), runs=(RUN,))

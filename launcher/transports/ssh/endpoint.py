@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from launcher.config.host_names import HOST_RULE, is_host
-from launcher.config.inventory import HostEntry, Inventory, check_entry
+from launcher.config.inventory import ALL, HostEntry, Inventory, check_entry
 from launcher.config.via_options import COMMAND, Via
 from launcher.config.yaml_tree import hint_nearest
 from launcher.errors import (
@@ -119,7 +119,7 @@ def _name_fix(name: str, inventory: Inventory, ssh_config: Path | None) -> str:
     """Return a name like it, "" for none; of a block of ssh_config what gives that its address."""
     near = inventory.suggest(name, named_hosts(ssh_config))
     if near != name:
-        is_listed = near in inventory.hosts or near in inventory.groups
+        is_listed = near == ALL or near in inventory.hosts or near in inventory.groups
         return near and f'did you mean "{near}" of {"hosts.yaml" if is_listed else "your ssh_config"}?'
     known = lookup(ssh_config, name)
     if "hostname" in known:
