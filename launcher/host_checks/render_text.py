@@ -374,7 +374,7 @@ def _gpu_line(gpu: Gpu) -> str:
     memory = (
         "?"
         if isinstance(gpu.memory, Missing)
-        else f"{gpu.memory.used_mib} of {gpu.memory.total_mib} MiB used"
+        else f"{gpu.memory.used_mib} of {show(gpu.memory.total_mib)} MiB used"
     )
     processes = "?" if isinstance(gpu.processes, Missing) else len(gpu.processes)
     return (

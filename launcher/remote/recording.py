@@ -143,6 +143,7 @@ def _check_gpus(facts: HostFacts) -> None:
         if gpu.index in seen:
             raise MalformedFacts(f"$.gpus[{place}].index: {gpu.index} is that of another GPU too")
         seen.add(gpu.index)
-        if not isinstance(gpu.memory, Missing) and not 0 <= gpu.memory.used_mib <= gpu.memory.total_mib:
-            used, total = gpu.memory.used_mib, gpu.memory.total_mib
+        used = 0 if isinstance(gpu.memory, Missing) else gpu.memory.used_mib
+        total = used if gpu.total_mib is None else gpu.total_mib
+        if not 0 <= used <= total:
             raise MalformedFacts(f"$.gpus[{place}].memory: {used} MiB in use of {total} MiB")

@@ -167,7 +167,7 @@ def _gpu(gpu: Gpu, state: HostState, since_s: float) -> GpuView:
         one_line(_known(gpu.name) or "", 60),
         sample.busy_percent,
         sample.used_mib,
-        None if isinstance(gpu.memory, Missing) else gpu.memory.total_mib,
+        gpu.total_mib,
         sample.power_w,
         sample.power_limit_w,
         sample.temperature_c,

@@ -288,8 +288,7 @@ def deepspeed_offload_memory_is_there(hosts: Hosts, job: Job, ranks: Ranks) -> I
             continue
         have, limit = facts.limits.memory_available_mib, facts.limits.memory_limit_mib
         have = have if isinstance(limit, Missing) else min(have, limit)
-        known = (gpu.memory for gpu in node.gpus_of(facts))
-        on_gpus = sum(memory.total_mib for memory in known if not isinstance(memory, Missing))
+        on_gpus = sum(gpu.total_mib or 0 for gpu in node.gpus_of(facts))
         if have < on_gpus:
             billions = have * 2**20 * len(ranks) / (_BYTES_OF_OPTIMIZER * _BUFFERS) / _BILLION
             yield Problem(

@@ -80,7 +80,8 @@ def no_gpu_is_lost(gpus: tuple[Gpu, ...]) -> Iterator[Problem]:
 
     A lost GPU has fallen off the bus or its firmware died; every call to it fails until the host is
     power-cycled (lost) or the GPU is reset (reset required). A GPU of which neither name nor temperature can
-    be read (`ERR!` in nvidia-smi) hangs in its firmware: the others work, and a rank on it does not start.
+    be read (`ERR!` in nvidia-smi), or none of temperature, power and use, hangs in its firmware: the others
+    work, and a rank on it does not start.
 
     Fix: root: `nvidia-smi --gpu-reset`, or a cold boot; ask the administrator.
     Source: NVML errors 15 (GPU is lost) and 16 (reset required); NVIDIA's Xid catalogue, Xid 79.
@@ -102,7 +103,7 @@ def no_gpu_is_lost(gpus: tuple[Gpu, ...]) -> Iterator[Problem]:
             )
         elif _answers_nothing(gpu):
             yield Problem(
-                "the GPU answers no question, not even that for its name or temperature",
+                "the GPU answers no question, not even that for its temperature",
                 "sudo dmesg | grep -i xid (119 and 120 are its firmware); sudo nvidia-smi --gpu-reset -i "
                 f"{gpu.index}, or ask the administrator to power-cycle the host",
                 gpu=gpu.index,
@@ -111,8 +112,11 @@ def no_gpu_is_lost(gpus: tuple[Gpu, ...]) -> Iterator[Problem]:
 
 def _answers_nothing(gpu: Gpu) -> bool:
     """Whether the driver has an error for what it knows of every GPU that works."""
-    values = (gpu.name, gpu.temperature_c)
-    return all(isinstance(value, Missing) and value.code == "error" for value in values)
+    name, *others = (
+        isinstance(value, Missing) and value.code == "error"
+        for value in (gpu.name, gpu.power_w, gpu.utilization_percent, gpu.temperature_c)
+    )
+    return all(others) or (name and others[-1])
 
 
 @host_check("GPU004", Severity.CRITICAL, gpu_only=True)
@@ -252,11 +256,10 @@ def _model_of(gpu: Gpu, name: str, gpus: tuple[Gpu, ...]) -> str:
 
     ECC takes a sixteenth of it on some boards, and one whose memory is unknown is taken for the largest.
     """
-    alike = [each.memory for each in gpus if each.name == name and not isinstance(each.memory, Missing)]
-    if not name.endswith("...") or not alike:
+    most = max((each.total_mib or 0 for each in gpus if each.name == name), default=0)
+    if not name.endswith("...") or not most:
         return name
-    most = max(memory.total_mib for memory in alike)
-    own = most if isinstance(gpu.memory, Missing) else gpu.memory.total_mib
+    own = most if gpu.total_mib is None else gpu.total_mib
     return f"{name} with {(own if own < _ALIKE * most else most) / 1024:.0f} GiB"
 
 

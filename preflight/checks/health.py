@@ -27,12 +27,12 @@ def no_row_remap_waits(gpu: Gpu, remap: RowRemap) -> Iterator[Problem]:
     Source: NVML nvmlDeviceGetRemappedRows; NVIDIA's guide to GPU memory errors, "Error Recovery and Response
     Flags"; DCGM_FR_PENDING_ROW_REMAP.
     """
-    if remap.failed:
+    if remap.failed is True:
         yield Problem(
             "a memory row could not be remapped: no spare rows are left",
             "ask the administrator to have the GPU replaced",
         )
-    elif remap.pending:
+    elif remap.pending is True:
         yield _after_reset(gpu, "a bad memory row waits to be remapped")
 
 

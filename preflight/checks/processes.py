@@ -129,14 +129,17 @@ def memory_in_use_is_explained(
     Fix: `sudo fuser -v /dev/nvidia*` names the holders; if there are none, reset the GPU.
     Source: NVML memory v2 minus the processes' own; threshold `memory_in_use_mib` of `expect:`.
     """
-    if isinstance(gpu.processes, Missing):
-        return  # PROC001 has said so
-    used = [process.used_mib for process in gpu.processes]
+    listed = () if isinstance(gpu.processes, Missing) else gpu.processes
+    used = [process.used_mib for process in listed]
     unexplained = memory.used_mib - sum(mib for mib in used if not isinstance(mib, Missing))
     if any(isinstance(mib, Missing) for mib in used):
         return  # a listed process holds it and the driver does not say how much; PROC001 names it
     if unexplained > max(expect.memory_in_use_mib, _vgpu_reserve_mib(gpu, memory)):
         outside, fix = _where_it_may_be(facts, gpu)
+        if isinstance(gpu.processes, Missing):  # PROC001 has said why
+            message, severity = "in use, and which processes hold it is not known", Severity.UNKNOWN
+            yield Problem(f"{format_gib(unexplained)} {message}", fix, severity=severity)
+            return
         yield Problem(f"{format_gib(unexplained)} in use that no visible process explains{outside}", fix)
 
 
@@ -169,7 +172,9 @@ def _vgpu_reserve_mib(gpu: Gpu, memory: GpuMemory) -> int:
     Idle boards of drivers before 510 show 1040 of 16383 MiB.
     """
     is_vgpu = isinstance(gpu.name, str) and _VGPU.search(gpu.name)
-    return memory.total_mib // _VGPU_RESERVE if is_vgpu and isinstance(memory.reserved_mib, Missing) else 0
+    return (
+        (gpu.total_mib or 0) // _VGPU_RESERVE if is_vgpu and isinstance(memory.reserved_mib, Missing) else 0
+    )
 
 
 @host_check("PROC003", Severity.WARNING, gate=True)

@@ -2,7 +2,7 @@
 
 from typing import Literal, TypeAlias
 
-from preflight.facts.missing import Fact
+from preflight.facts.missing import Fact, Missing
 from preflight.frozen import dataclass
 
 Capability: TypeAlias = tuple[int, int]  # compute capability (major, minor), e.g. (8, 9) for an L40S.
@@ -33,7 +33,7 @@ class CudaStart:
 class GpuMemory:
     """NVML memory v2: `used_mib` excludes `reserved_mib`; v1 counts it as used (reserved Missing)."""
 
-    total_mib: int
+    total_mib: Fact[int]
     used_mib: int
     free_mib: Fact[int]
     reserved_mib: Fact[int]
@@ -53,10 +53,10 @@ class Ecc:
 class RowRemap:
     """Remapped memory rows (Ampere and later data-centre GPUs)."""
 
-    correctable: int
-    uncorrectable: int
-    pending: bool
-    failed: bool
+    correctable: Fact[int]
+    uncorrectable: Fact[int]
+    pending: Fact[bool]  # known, and `failed` too, unless the other one is True
+    failed: Fact[bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +135,12 @@ class Gpu:
     nvlinks: Fact[tuple[NvLink, ...]]
     fabric: Fact[Fabric]
     recovery_action: Fact[str]  # "none", "gpu_reset", "node_reboot", "drain_p2p", "drain_and_reset", ...
+
+    @property
+    def total_mib(self) -> int | None:
+        """Its memory, None where that is not known."""
+        total = self.memory if isinstance(self.memory, Missing) else self.memory.total_mib
+        return None if isinstance(total, Missing) else total
 
     @property
     def needs_no_recovery(self) -> bool:

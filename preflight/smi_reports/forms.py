@@ -47,7 +47,7 @@ _ERRORS = (
 _ROW = r"^\|[^\S\n]*\d{1,4}[^\S\n]+\S[^|\n]*\|[^\S\n]*(?:[0-9A-F]{4,8}:)?[0-9A-F]{2}:[0-9A-F]{2}\.\d "
 CSV_NAMES = (
     r"^(?![^\n]{0,400}\b(?:pid|retired_pages\.address)\b)(\w[\w.]*( \[[\w/%]+\])?, *)*"
-    r"((gpu_)?name|(gpu_)?uuid|index|pci\.bus_id|gpu_bus_id|memory\.total)( \[\w+\])?(,|[^\S\n]*$)"
+    r"((gpu_)?name|(gpu_)?uuid|index|pci\.bus_id|gpu_bus_id|memory\.(?:total|used))( \[\w+\])?(,|[^\S\n]*$)"
 )
 _AT_PROMPT = re.compile(r"(?:\([\w.-]{1,64}\) )?[\w.-]{0,64}[@:~\]][^\n]{0,100}?[$#%>] |[$#%>] ")
 _STAMP = (
@@ -289,7 +289,7 @@ def _monitor(text: str) -> Facts:
     reason = f"{program} does not say it, and watches few GPUs: the host has at least"
     unsaid = missing(f"{reason} {_counted(len(facts['gpus']))}", "not-asked")
     for gpu in facts["gpus"]:
-        gpu.update(dict.fromkeys(("memory",) if lists_processes else ("memory", "processes"), unsaid))
+        gpu.update({name: unsaid for name in ("memory", "processes") if gpu[name] == NOT_HELD})
     return facts
 
 

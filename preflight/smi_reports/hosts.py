@@ -25,6 +25,7 @@ _PREFIXES = (
     ),  # rsyslog
 )
 _LEAST_PREFIXED = 0.9
+_COLLECTOR = re.compile(r"(?:pdsh@[\w.-]+|clush|srun): ")  # what a collector says itself
 _HEADINGS = (
     re.compile(
         rf"^({_NAME}) \| [A-Z]{{6,11}}!?(?: \| rc=-?\d+)? (?:(?:>>|=>.*)$|\| \(stdout\) )", re.MULTILINE
@@ -66,7 +67,7 @@ Parts = list[tuple[str, str]]
 
 def prefixed_parts(text: str) -> Parts:
     """Return (host, its lines) of a text whose lines carry the names of several hosts, else []."""
-    lines = [line for line in text.split("\n") if line.strip()]
+    lines = [line for line in text.split("\n") if line.strip() and not _COLLECTOR.match(line)]
     tagged = (
         [(match[1], line[match.end() :]) for line in lines if (match := prefix.match(line))]
         for prefix in _PREFIXES

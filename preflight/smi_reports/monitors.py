@@ -26,6 +26,7 @@ _READINGS = {
     "temp": "temperature/gpu_temp",
     "sm": "utilization/gpu_util",
     "pclk": "clocks/sm_clock",
+    "fb": "fb_memory_usage/used",
 }
 _CUT_ROW = "@cut"  # key of a row that is cut
 _REST_OF_NAMES = re.compile(r"[^\S\n]*(?!#)[a-z]")

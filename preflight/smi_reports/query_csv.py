@@ -2,7 +2,7 @@
 
 import csv
 from collections.abc import Iterable
-from itertools import pairwise
+from itertools import pairwise, product
 from typing import Any
 
 from preflight import regex as re
@@ -31,6 +31,12 @@ _COLUMNS = {
     "ecc.errors.corrected.volatile.total": "ecc_errors/volatile/single_bit/total",
     "ecc.errors.uncorrected.volatile.total": "ecc_errors/volatile/double_bit/total",
     "ecc.errors.uncorrected.aggregate.total": "ecc_errors/aggregate/double_bit/total",
+    **{
+        f"ecc.errors.{which}.{since}.{memory}": f"ecc_errors/{since}/{memory}_{which.replace('ed', 'able')}"
+        for which, since, memory in product(
+            ("corrected", "uncorrected"), ("volatile", "aggregate"), ("dram", "sram")
+        )
+    },
     **dict.fromkeys(
         ("retired_pages.single_bit_ecc.count", "retired_pages.sbe"), "retired_pages/single_bit_ecc"
     ),
@@ -119,8 +125,8 @@ def _clock_reasons(row: dict[str, str]) -> dict[str, str]:
     mask = found.pop("active", "")
     if _MASK.fullmatch(mask):
         return {name: "Active" if int(mask, 16) & bit else "Not Active" for bit, name in THROTTLE}
-    whole = set(found.values()) <= {"Active", "Not Active"} and found.keys() >= _SLOWDOWNS
-    return {**found, ASKED: ""} if whole else {}
+    found = {name: value for name, value in found.items() if value in ("Active", "Not Active")}
+    return {**found, ASKED: ""} if found.keys() >= _SLOWDOWNS else found
 
 
 def _repeats(row: list[str], names: list[str]) -> bool:

@@ -222,7 +222,9 @@ def _unquoted(text: str) -> str:
 
     Tabs and lines of boxes in a table become the characters of nvidia-smi.
     """
-    is_string = text.count("\\n") > 2 * text.count("\n") or " | (stdout) " in text  # of JSON, of `ansible -o`
+    is_string = (
+        text.count("\\n") > 2 * text.strip().count("\n") or " | (stdout) " in text
+    )  # of JSON, of `ansible -o`
     if is_string and not _QUOTED_HEAD.search(text):
         text = _STRING_START.sub("\n", text)
         text = _ESCAPE.sub(lambda found: _ESCAPES[found[1]], text)

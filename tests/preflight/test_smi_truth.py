@@ -252,17 +252,17 @@ def test_a_row_that_is_cut_within_its_time_is_no_further_gpu(kept: int) -> None:
         ("memory.used [MiB], memory.free [MiB]", "39000 MiB, 1536 MiB", (40536, 39000)),
         ("memory.reserved [MiB], memory.used [MiB], memory.free [MiB]", "424, 39000, 1536", (40960, 39000)),
         ("memory.total [MiB], memory.free [MiB]", "40960, 1536", (40960, 39424)),
-        ("memory.used [MiB]", "39000 MiB", None),
+        ("memory.used [MiB]", "39000 MiB", (None, 39000)),
         ("memory.used [MiB], memory.free [MiB]", "[N/A], 1536 MiB", None),
         ("memory.total [MiB], memory.free [MiB]", "1536, 40960", None),
     ],
 )
 def test_a_size_of_memory_that_is_not_held_follows_from_the_others(
-    names: str, row: str, sizes: tuple[int, int] | None
+    names: str, row: str, sizes: tuple[int | None, int] | None
 ) -> None:
     (gpu,) = read(f"index, {names}\n0, {row}\n")
     memory = gpu.memory
-    assert (None if isinstance(memory, Missing) else (memory.total_mib, memory.used_mib)) == sizes
+    assert (None if isinstance(memory, Missing) else (gpu.total_mib, memory.used_mib)) == sizes
 
 
 def test_a_listing_goes_on_past_midnight() -> None:

@@ -60,12 +60,12 @@ def build_gpu_rows(result: PreflightResult) -> list[tuple[tuple[GpuSquare, ...],
 
 
 def _of(gpu: Gpu, bad: set[str]) -> GpuSquare:
-    known = None if isinstance(gpu.memory, Missing) or not gpu.memory.total_mib else gpu.memory
+    known = None if isinstance(gpu.memory, Missing) else gpu.memory
     return GpuSquare(
         index=gpu.index,
         name="GPU of unknown model" if isinstance(gpu.name, Missing) else gpu.name,
-        used=None if known is None else round(100 * known.used_mib / known.total_mib),
-        total_mib=0 if known is None else known.total_mib,
+        used=round(100 * known.used_mib / gpu.total_mib) if known and gpu.total_mib else None,
+        total_mib=gpu.total_mib or 0,
         bad=f"gpu{gpu.index}" in bad,
     )
 

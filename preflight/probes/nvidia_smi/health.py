@@ -45,14 +45,16 @@ def remap(gpu: Json) -> Any:
     def at(convert: Callable[[str], Any], *names: str) -> Any:
         return value_at(gpu, convert, *["remapped_rows/" + name for name in names])
 
-    return all_or_first_missing(
-        {
-            "correctable": at(whole, "remapped_row_corr", "correctable_error"),
-            "uncorrectable": at(whole, "remapped_row_unc", "uncorrectable_error"),
-            "pending": at(_flag, "remapped_row_pending", "pending"),
-            "failed": at(_flag, "remapped_row_failure", "remapping_failure_occurred"),
-        }
-    )
+    counts = {
+        "correctable": at(whole, "remapped_row_corr", "correctable_error"),
+        "uncorrectable": at(whole, "remapped_row_unc", "uncorrectable_error"),
+    }
+    flags = {
+        "pending": at(_flag, "remapped_row_pending", "pending"),
+        "failed": at(_flag, "remapped_row_failure", "remapping_failure_occurred"),
+    }
+    unread = all_or_first_missing(flags)
+    return {**counts, **flags} if unread is flags or True in flags.values() else unread
 
 
 def _flag(text: str) -> bool:
@@ -85,7 +87,8 @@ _THROTTLE_WORDS = {
     "display_clocks_setting": "display_clocks",
 }
 _ALWAYS = frozenset({"idle", "sw_power_cap", "hw_slowdown"})
-_SINCE_387 = _ALWAYS | {"hw_thermal", "hw_power_brake", "sw_thermal"}
+_SLOWED = frozenset({"hw_slowdown", "hw_thermal", "hw_power_brake", "sw_thermal"})
+_SINCE_387 = _ALWAYS | _SLOWED
 """The reasons that drivers print, all of them or none. Driver 384 has sw_thermal of the later ones alone."""
 _LATER = frozenset({"hw_thermal", "hw_power_brake", "display_clocks"})
 _BELOW = ("sync_boost", "unknown")
@@ -105,9 +108,9 @@ def throttle(gpu: Json) -> Any:
         return value_of(unread[0] if unread else None, not_understood)
     printed = _SINCE_387 if known.keys() & _LATER else _ALWAYS
     is_whole = known.keys() >= printed and not words.keys().isdisjoint(_BELOW)
-    if ASKED not in group and not is_whole:
-        return NOT_HELD  # a line of them is lost, which may be one that is active
     active = {name for name, text in known.items() if text == "Active"}
+    if ASKED not in group and not is_whole and not active & _SLOWED:
+        return NOT_HELD  # a line of them is lost, which may be one that is active
     return [name for _, name in THROTTLE if name in active]
 
 

@@ -147,6 +147,8 @@ def _memory(gpu: Json) -> Any:
     if reserved == NOT_HELD:
         reserved = missing(NO_RESERVE, "not-supported")
     known = {"total_mib": total, "used_mib": used, "free_mib": free, "reserved_mib": reserved}
+    if total == NOT_HELD and isinstance(used, int):
+        return known
     return next((size for size in (total, used) if isinstance(size, dict)), known)
 
 

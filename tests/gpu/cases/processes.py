@@ -55,9 +55,8 @@ def _judge_memory(gpu: Gpu, before: str, during: str, about: dict[str, Any], led
     ledger.note("memory free in MiB by NVML, by CUDA", f"{memory.free_mib}, {about['free_mib']}")
     if not isinstance(memory.reserved_mib, Missing) and not isinstance(memory.free_mib, Missing):
         whole = memory.used_mib + memory.free_mib + memory.reserved_mib
-        ledger.between(
-            "used + free + reserved in MiB", float(whole), memory.total_mib - 2, memory.total_mib + 2
-        )
+        total = gpu.total_mib or 0
+        ledger.between("used + free + reserved in MiB", float(whole), total - 2, total + 2)
 
 
 def _judge_listing(board: Board, during: str, about: dict[str, Any], ledger: Ledger) -> None:

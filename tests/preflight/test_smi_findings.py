@@ -1,0 +1,85 @@
+"""What a part of a recording proves is reported, even where the rest of it is not in the file."""
+
+import pytest
+
+from preflight.checks.runner import check_host
+from preflight.job import Expect, Job
+from preflight.smi_reports import parse_hosts
+from tests.smi_reading import parse_smi
+
+_CSV = "index, name, memory.used [MiB], memory.total [MiB]\n"
+_ERR = """\
++-----------------------------------------------------------------------------------------+
+| NVIDIA-SMI 550.54.15              Driver Version: 550.54.15      CUDA Version: 12.4     |
+|-----------------------------------------+------------------------+----------------------+
+| GPU  Name                 Persistence-M | Bus-Id          Disp.A | Volatile Uncorr. ECC |
+| Fan  Temp   Perf          Pwr:Usage/Cap |           Memory-Usage | GPU-Util  Compute M. |
+|=========================================+========================+======================|
+|   0  NVIDIA GeForce RTX 3090        On  |   00000000:01:00.0 Off |                  N/A |
+| 30%   35C    P8             18W /  350W |       1MiB /  24576MiB |      0%      Default |
++-----------------------------------------+------------------------+----------------------+
+|   1  NVIDIA GeForce RTX 3090        On  |   00000000:02:00.0 Off |                  N/A |
+|ERR!  ERR!    ERR!           ERR! / ERR! |       1MiB /  24576MiB |    ERR!      Default |
++-----------------------------------------+------------------------+----------------------+
+|   2  NVIDIA GeForce RTX 3090        On  |   00000000:03:00.0 Off |                  N/A |
+|ERR!   36C    P8            ERR! /  350W |       1MiB /  24576MiB |      0%      Default |
++-----------------------------------------+------------------------+----------------------+
+"""
+
+
+_REMAP = "index, remapped_rows.pending, remapped_rows.failure\n"
+_ECC = "index, ecc.errors.uncorrected.volatile.dram, ecc.errors.uncorrected.volatile.sram\n"
+_DMON = (
+    "# gpu    sm    mem     fb   bar1\n# Idx     %      %     MB     MB\n    0    98     40  39000      5\n"
+)
+
+
+def found(text: str, *codes: str) -> list[str]:
+    """Return what checks of these codes say of GPUs and of the host: code, subject and severity."""
+    said = check_host(parse_smi(text, "host"), Job(), Expect(), asked_only=True)
+    return [f"{each.code} {each.subject} {each.severity.value}" for each in said if each.code in codes]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (_CSV + "0, L40S, 3 MiB, 46068 MiB\n1, NVIDIA L40S, 44012 MiB, 46068 MiB\n", "PROC002 gpu1 unknown"),
+        ("memory.used [MiB]\n3 MiB\n70112 MiB\n", "PROC002 gpu1 unknown"),
+        (_DMON, "PROC002 gpu0 unknown"),
+        (_REMAP + "0, No, No\n1, Yes, No\n", "HEAL003 gpu1 critical"),
+        ("index, remapped_rows.failure\n0, No\n1, Yes\n", "HEAL003 gpu1 critical"),
+        ("index, clocks_throttle_reasons.hw_slowdown\n0, Not Active\n1, Active\n", "HEAL008 gpu1 warning"),
+        (_ECC + "0, 0, 0\n1, 3, 0\n", "HEAL004 gpu1 critical"),
+        (_ERR, "GPU003 gpu1 critical"),
+    ],
+)  # fmt: skip
+def test_what_a_part_proves_is_reported(text: str, expected: str) -> None:
+    code = expected.split(maxsplit=1)[0]
+    assert [said for said in found(text, code) if " gpu" in said] == [expected]
+
+
+def test_a_cap_of_power_alone_slows_no_gpu() -> None:
+    text = "index, clocks_event_reasons.sw_power_cap\n0, Not Active\n1, Active\n"
+    assert not [said for said in found(text, "HEAL008") if "warning" in said]
+
+
+def test_what_pdsh_says_of_itself_is_of_no_host() -> None:
+    text = (
+        "n1: GPU 0: NVIDIA L4 (UUID: GPU-0a1b2c3d-1111-2222-3333-444455556666)\n"
+        "n2: GPU 0: NVIDIA L4 (UUID: GPU-0a1b2c3d-1111-2222-3333-444455556667)\n"
+        "n3: ssh: connect to host n3 port 22: No route to host\n"
+        "pdsh@login: n3: ssh exited with exit code 255\n"
+        "clush: n3: exited with exit code 255\n"
+    )
+    assert [facts.host for facts in parse_hosts(text, "file")] == ["n1", "n2", "n3"]
+
+
+def test_bytes_as_python_shows_them_hold_all_gpus() -> None:
+    lines = (f"GPU {at}: NVIDIA L4 (UUID: GPU-0a1b2c3d-1111-2222-3333-44445555666{at})\n" for at in range(2))
+    shown = repr("".join(lines).encode()) + "\n"
+    assert len(parse_smi(shown, "host").known_gpus) == 2
+
+
+def test_a_heading_about_a_gpu_is_no_line_of_a_monitor() -> None:
+    line = "Nov  1 03:12:44 n07 kernel: NVRM: Xid (PCI:0000:c1:00): 48, pid=22110, name=python, DBE\n"
+    assert found(f"# GPU trouble on n07\n\n{line}", "HEAL002") == ["HEAL002 0000:c1:00.0 critical"]
