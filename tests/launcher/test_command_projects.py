@@ -78,11 +78,27 @@ def test_recipes_have_the_directory_and_the_variables_that_make_and_just_give_th
         ("x:\n\t@torchrun a.py \\\n\t--n 1 \\\n\t-v\n", ["--n", "1", "-v"]),
         ("N ?= 1\nx:\n\ttorchrun a.py \\\n\t--n $(N)\n\ny:\n\techo\n", ["--n", "1"]),
         ("n := '1'\nx:\n  @torchrun a.py \\\n  --n {{n}}\n", ["--n", "1"]),
+        (
+            "define go\n@mkdir -p o\n  torchrun $(1) --s $(2)\nendef\nx:\n\t$(call go,a.py,$(N))\nN = 3\n",
+            ["--s", "3"],
+        ),
+        ("run = torchrun $1 $(ARGS)\nARGS = -q\nx:\n\tcd src && $(call run,a.py)\n", ["-q"]),
+        ("x: ; torchrun a.py -v\n", ["-v"]),
+        ("x: ; torchrun a.py -v\ny: ; pytest\n", ["-v"]),
+        (".RECIPEPREFIX = >\nN := 3\nx:\n> torchrun a.py $(N)\n", ["3"]),
+        ("X = 1\nx:\n\ttorchrun a.py $(if $(X),--x $(X)) $(if $(Y),-y)\n", ["--x", "1"]),
+        ("A := 7\nexport B = 8\nx:\n\tA=3; torchrun a.py $$A $(A) $$B\n", ["3", "7", "8"]),
         ("set positional-arguments\nx:\n\ttorchrun a.py --n 1 $@\n", ["--n", "1"]),
     ],
 )
 def test_recipes_have_the_names_that_make_fills_in(text: str, args: list[str]) -> None:
     assert list(parse_line(text, {"PWD": "/w"}).args) == args
+
+
+def test_a_shell_of_make_has_its_exported_variables_alone() -> None:
+    missing = missing_values(parse_line("A := 7\nx:\n\ttorchrun a.py $$A $(A)\n"))
+    assert missing is not None
+    assert "$A" in missing.message
 
 
 def test_calls_of_make_within_a_recipe_are_named() -> None:
@@ -154,6 +170,23 @@ def test_compose_asks_for_what_it_demands_and_fills_in_defaults_of_defaults() ->
     missing = missing_values(parse_line(text.format("${B:?set B}")))
     assert missing is not None
     assert "the variable A has ${B:?set B}" in missing.message
+
+
+def test_an_indented_block_below_two_colons_of_a_readme_is_the_command() -> None:
+    parsed = parse_line("Run\n===\n\nOn 4 GPUs::\n\n    torchrun --nproc_per_node=4 a.py\n\nand wait.\n")
+    assert (parsed.program, parsed.request.per_node, parsed.dropped) == ("a.py", 4, ())
+
+
+def test_variables_in_a_list_on_one_line_are_read() -> None:
+    text = "kind: Pod\nspec:\n  containers:\n  - name: t\n    env: [{0}]\n    command: [torchrun, a.py]\n"
+    pairs = '{name: A, value: "1"}, {name: B, value: x y}'
+    assert parse_line(text.replace("{0}", pairs)).env == {"A": "1", "B": "x y"}
+
+
+def test_variables_of_a_taskfile_on_one_line_are_filled_in() -> None:
+    command = "torchrun --nproc-per-node {{.N}} a.py {{.R}}"
+    parsed = parse_line(f"vars: {{N: 4, R: '1e-4'}}\ntasks:\n  train:\n    cmds:\n      - {command}\n")
+    assert (parsed.request.per_node, parsed.args) == (4, ("1e-4",))
 
 
 def test_what_a_container_beside_that_of_the_launch_starts_is_named() -> None:

@@ -43,8 +43,9 @@ _VARIABLES = ("env", "envs", "envvars", "environment", "environment_variables", 
 """`envs` and `secrets` of SkyPilot, `envVars` of Beaker, `environment_variables` of Azure ML."""
 
 _FLOW_MAPPING = re.compile(
-    rf"^(?P<head>(?P<indent>[ ]*(?:- +)*)(?:{'|'.join(_VARIABLES)}):)[ ]+\{{[ ]*"
-    r"(?P<pairs>(?:\"[^\"\n]*\"|'[^'\n]*'|[^{}\"'\n])*)\}[ ]*$",
+    rf"^(?P<head>(?P<indent>[ ]*(?:- +)*)(?:{'|'.join(_VARIABLES)}|vars):)[ ]+"
+    r"(?:\{[ ]*(?P<pairs>(?:\"[^\"\n]*\"|'[^'\n]*'|[^{}\"'\n])*)\}"
+    r"|\[(?P<items>[ ]*\{[^{}\n]*\}(?:[ ]*,[ ]*\{[^{}\n]*\})*)[ ]*\])[ ]*$",
     re.MULTILINE,
 )
 _OF_FLOW = re.compile(r"(\w+:[ ]+(?:\"[^\"]*\"|'[^']*'|[^\s,\"'\[\]][^,\"'\[\]]*?))[ ]*(?:,[ ]*|\Z)")
@@ -261,9 +262,10 @@ def _split(text: str, *, is_line: bool) -> tuple[str, ...]:
 
 
 def _in_block(found: re.Match[str]) -> str:
-    """Return variables on one line, `env: {A: 1, B: x}`, each on its own."""
-    pairs = _OF_FLOW.findall(found["pairs"])
-    if _OF_FLOW.sub("", found["pairs"]).strip():
+    """Return variables on one line, `env: {A: 1, B: x}` or `[{name: A, value: 1}]`, each on its own."""
+    pairs = re.findall(r"\{[^{}]*\}", found["items"] or "")
+    pairs = [f"- {pair}" for pair in pairs] or _OF_FLOW.findall(found["pairs"])
+    if found["pairs"] and _OF_FLOW.sub("", found["pairs"]).strip():
         return found[0]
     return "\n".join((found["head"], *(" " * (len(found["indent"]) + 2) + pair for pair in pairs)))
 

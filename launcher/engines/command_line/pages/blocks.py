@@ -29,6 +29,7 @@ _GLUED = re.compile(r"^(?P<line>[^`\n]*[^`\s])[ \t]*```[ \t]*$", re.MULTILINE)
 _DIRECTIVE = re.compile(
     r"(?P<indent>[ \t]*)\.\. (?:code|code-block|sourcecode|parsed-literal)::[ \t]*(?P<kind>[\w+.-]*)[ \t]*"
 )
+_LITERAL = re.compile(r"(?P<indent> *)[A-Z][^\n]*::(?P<kind>)[ \t]*")  # a sentence above an indented block
 _OPTION = re.compile(r"[ \t]+:[\w-]+:.*")
 _OTHER = ("python", "py", "json", "toml", "text", "txt", "output", "log", "ini", "latex", "cpp", "c")
 """Languages of blocks that hold no command."""
@@ -79,7 +80,7 @@ def blocks_of_page(text: str) -> str:
     text = _of_html(_unquoted(text))
     if "```" in text and len(_MARK.findall(text)) % 2:  # the fence ends behind the last word of a line
         text = _GLUED.sub(r"\g<line>\n```", text)
-    if ".. code" in text or ".. sourcecode" in text or ".. parsed" in text:
+    if "::\n\n " in text or ".. code" in text or ".. sourcecode" in text or ".. parsed" in text:
         text = "\n".join(_with_fences(text.split("\n")))
     text = _fenced(text)
     if _ADDED.search(text):
@@ -129,9 +130,11 @@ def _with_fences(lines: list[str]) -> Iterator[str]:
     """Yield lines of reStructuredText with fences around what a directive shows."""
     at = 0
     while at < len(lines):
-        found = _DIRECTIVE.fullmatch(lines[at])
-        if found is None:
+        directive = _DIRECTIVE.fullmatch(lines[at])
+        found = directive or _LITERAL.fullmatch(lines[at])
+        if directive is None:
             yield lines[at]
+        if found is None:
             at += 1
             continue
         at += 1

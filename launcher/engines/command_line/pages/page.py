@@ -64,11 +64,15 @@ _INVISIBLE = {
 """Characters that a page puts between words, and no person types."""
 
 _TASKS = re.compile(
-    r"^(?:\[[^\n]*\][ \t]*$|[^\s#][^\n:]*:[^\n]*\n\s|[ \t]*FROM[ \t])|\A\s*\{", re.MULTILINE | re.IGNORECASE
+    r"^(?:\[[^\n]*\][ \t]*$|\.RECIPEPREFIX\b|[\w.-]+:[ \t]*;|[^\s#][^\n:]*:[^\n]*\n\s|[ \t]*FROM[ \t])"
+    r"|\A\s*\{",
+    re.MULTILINE | re.IGNORECASE,
 )
 """What a file of tasks has: a section, a recipe, an image, or one object of JSON."""
 
-_OF_MAKE = re.compile(r"\n\t|^(?:\.PHONY[ \t]*:|[A-Za-z_]\w*[ \t]*[:?]=)", re.MULTILINE)
+_OF_MAKE = re.compile(
+    r"\n\t|^(?:\.PHONY[ \t]*:|\.RECIPEPREFIX\b|[\w.-]+:[ \t]*;|[A-Za-z_]\w*[ \t]*[:?]=)", re.MULTILINE
+)
 _LIST_MARK = re.compile(rf"^[ \t]*(?:[-*\u2022]|\d{{1,2}}[.)])[ \t]+(?=`?{LAUNCH}\b)", re.MULTILINE)
 _ITEM_OF_PROSE = re.compile(r"^[ \t]*[-*+][ \t]+[A-Z][^\n`$=]{0,300}$", re.MULTILINE)
 _LABEL = re.compile(

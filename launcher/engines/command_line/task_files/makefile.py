@@ -19,7 +19,17 @@ _DEFINED = re.compile(
     r"(?P<lines>(?:(?!endef)[^\n]*\n){0,50}?)endef[ \t]*$",
     re.MULTILINE,
 )
-_ALONE = re.compile(r"^\t[ \t@+-]*\$[({](?P<name>\w+)[)}][ \t]*$", re.MULTILINE)
+_OF_MACRO = re.compile(  # `$(NAME)` alone, or `$(call NAME,1,2)`
+    r"(?P<start>^\t[ \t@+-]*)?\$[({](?P<call>call[ \t]+)?(?P<name>\w+)"
+    r"(?P<given>(?:,(?:[^(){}$,\n]|\$[({]\w+[)}])*)*)[)}](?P<end>[ \t]*$)?",
+    re.MULTILINE,
+)
+_GIVEN_WORD = re.compile(r"\$(?:(\d)|[({](\d)[)}])")
+_MACRO = re.compile(r"^[ ]*[\w-]+[ \t]*=[^\n]*\$[({]?\d[^\n]*\n", re.MULTILINE)
+_PREFIX = re.compile(r"^\.RECIPEPREFIX[ \t]*:?=[ \t]*(?P<mark>\S)[ \t]*$\n?", re.MULTILINE)
+_BESIDE = re.compile(
+    r"^(?P<head>[\w./%-]+[ \t]*:(?:[ \t\w./%-]*(?=;.*\$[({]))?[ \t]*);[ \t]*(?=\S)", re.MULTILINE
+)
 _SPECIAL = re.compile(r"^\.[A-Z_]+[ \t]*:[^\n]*$", re.MULTILINE)
 _VARIABLE = re.compile(
     r"(?<!\\\n)^[ ]*(?:override[ \t]+)?(?P<export>export[ \t]+)?"
@@ -74,6 +84,10 @@ _NAME = re.compile(r"(?<!\$)\$[({](?P<name>[A-Za-z_]\w*)[)}]", re.ASCII)
 _OR = re.compile(
     r"(?<!\$)\$\(or[ \t]+\$[({](?P<name>[A-Za-z_]\w*)[)}],[ \t]*(?P<other>[^(),${}\n]*)\)", re.ASCII
 )
+_OF_SHELL = re.compile(r"\$\$\{?(?P<name>[A-Za-z_]\w*)", re.ASCII)
+_IF = re.compile(
+    r"(?<!\$)\$\(if[ \t]+\$[({](?P<name>[A-Za-z_]\w*)[)}],(?P<then>(?:[^(),{}\n]|\$[({]\w+[)}])*)\)", re.ASCII
+)
 _DEEPEST, _LONGEST = 5, 500_000  # variables within variables, characters of a filled recipe
 _MOST = 20  # lines of recipes that a `define` fills
 
@@ -123,6 +137,10 @@ def tasks_of_makefile(text: str) -> tuple[Task, ...] | None:
 
 def _restored(text: str) -> str:
     """Return a text with tabs that pasting lost, and what `define NAME` holds in place of `$(NAME)`."""
+    prefix = _PREFIX.search(text)
+    if prefix is not None:
+        text = re.sub(rf"^{re.escape(prefix['mark'])}", "\t", _PREFIX.sub("", text), flags=re.MULTILINE)
+    text = _BESIDE.sub("\\g<head>\n\t", text)
     named = {one["name"] for one in _NAME.finditer(text)}
     is_sure = _SURE.search(text) or any(one["name"] in named for one in _VARIABLE.finditer(text))
     if "\n\t" not in text and is_sure:
@@ -132,8 +150,36 @@ def _restored(text: str) -> str:
     defined = {one["name"]: _joined(one["lines"].strip()) for one in _DEFINED.finditer(text)}
     one_line = {name: f"{name} = {lines[0]}" for name, lines in defined.items() if len(lines) == 1}
     text = _DEFINED.sub(lambda one: one_line.get(one["name"], ""), text)
-    filled = {name: "\n".join(f"\t{line.strip()}" for line in lines) for name, lines in defined.items()}
-    return _ALONE.sub(lambda one: filled.get(one["name"], one[0]), text, _MOST)
+    if "$(call " in text or "${call " in text:
+        defined = {one["name"]: [one["value"]] for one in _VARIABLE.finditer(text)} | defined
+
+    def filled(one: re.Match[str]) -> str:
+        lines, given = defined.get(one["name"], ()), [one["name"], *one["given"].split(",")[1:]]
+        is_alone = one["start"] is not None and one["end"] is not None
+        if not (is_alone if one["call"] is None else len(lines) == 1 or is_alone):
+            return one[0]
+        words = (
+            _GIVEN_WORD.sub(lambda at: "".join(given[int(at[1] or at[2]) :][:1]), line) for line in lines
+        )
+        return "\n".join(f"{one['start'] or ''}{line.strip()}" for line in words) or one[0]
+
+    return _with_own_shell(_MACRO.sub("", _OF_MACRO.sub(filled, text, _MOST)))
+
+
+def _with_own_shell(text: str) -> str:
+    """Return a text in which variables of make have other names than those of its shell: `$(A)` and `$$A`."""
+    if _TO_ALL.search(text):
+        return text
+    shared = " ".join(found["names"] or "" for found in _SHARED.finditer(text) if found["kind"] == "export")
+    of_make = {found["name"] for found in _VARIABLE.finditer(text) if not found["export"]} - {*shared.split()}
+    for name in {found["name"] for found in _OF_SHELL.finditer(text)} & of_make:
+        text = re.sub(
+            rf"(?<!\$)(\$[({{]){name}(?=[)}}])|^([ ]*(?:override[ \t]+)?){name}(?=[ \t]*[:?+]{{0,2}}=)",
+            rf"\1\2{name}_of_make",
+            text,
+            flags=re.MULTILINE,
+        )
+    return text
 
 
 _OWN_NAME = re.compile(
@@ -250,6 +296,7 @@ def _condition(found: re.Match[str]) -> str:
 
 def _as_shell(body: str) -> str:
     body = _CALL.sub(lambda one: "\t" + say_left_out(f"make{one['said']}: {_CALLED}"), body)
+    body = _IF.sub(r"${\g<name>:+\g<then>}", body)
     body = _SHELL.sub("$(", _OR.sub(r"${\g<name>:-\g<other>}", body))
     given = _GIVEN.sub(r"${\g<name>:-}", _SILENT.sub("\t", body))
     return _NAME.sub(r"${\g<name>}", given).replace("$$", "$")
