@@ -26,9 +26,11 @@ class Answer:
 
     def say(self, line: StyledLine = "", *, err: bool = False) -> None:
         """Say one line to a person."""
-        said = complete_run_commands(line, self.words) if isinstance(line, str) else line
         with suppress(*(OSError,) * (not self.needs_output)):
-            echo(said, err=err or self._as_json)
+            echo(
+                complete_run_commands(line, self.words) if isinstance(line, str) else line,
+                err=err or self._as_json,
+            )
 
     def confirm(self, question: str, fix: str = "use --yes in scripts") -> bool:
         """Ask the user; with --json on stderr. Raises ConfirmationRequired without a terminal."""

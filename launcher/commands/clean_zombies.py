@@ -133,7 +133,12 @@ def clean_hosts(access: HostAccess, entries: tuple[HostEntry, ...], options: Cle
     """Show, confirm, end and report on these hosts; return the exit code."""
     clean_filter = CleanFilter(options.gpus, options.ports, options.pids, options.include_suspect)
     clean_options = CleanOptions(clean_filter, all_users=options.all_users, term_grace_s=options.grace)
-    print_lines = (lambda _: None) if options.as_json else echo_lines  # the document says it all
+    words = access.inventory.access_words
+
+    def print_lines(lines: Iterable[StyledLine]) -> None:
+        if not options.as_json:  # the document says it all
+            echo_lines(complete_commands(line, words) if isinstance(line, str) else line for line in lines)
+
     return _CleanSession(access, clean_options, print_lines).run(entries, options)
 
 
@@ -167,7 +172,11 @@ class _CleanSession:
                 host.entry.name: encode_host(host.facts, host.selection, cleaned.get(host.entry.name))
                 for host in found
             }
-            failures = [(name, error.code, error.message, error.fix) for name, error in errors.items()]
+            words = self.access.inventory.access_words
+            failures = [
+                (name, error.code, error.message, complete_commands(error.fix, words))
+                for name, error in errors.items()
+            ]
             echo_json(encode_clean(parts, failures, code))
         return code
 

@@ -73,7 +73,7 @@ def command(hosts: tuple[str, ...], **given: Any) -> int:
     listed = access.inventory.hosts
     found = search(entries, access.open, width=access.width, listed=listed, ended=True, tail=0)
     answer = Answer("gpulaunch.removal/1", as_json=options.as_json)
-    words = access.inventory.access_words
+    answer.words = words = access.inventory.access_words
     for line in unanswered_lines(found.errors, words):
         answer.say(line, err=True)
     for name, run_ids in found.other_hosts.items():

@@ -15,6 +15,7 @@ from launcher.commands._host_access import open_host_access
 from launcher.commands._host_options import HostOptions, host_access_options, hosts_argument
 from launcher.commands._job_hosts import reach_run
 from launcher.commands._on_end import deliver_due
+from launcher.config.host_access_args import complete_run_commands
 from launcher.config.inventory import HostEntry
 from launcher.config.node_sets import fold_hosts
 from launcher.config.slurm_options import is_inside_job
@@ -85,7 +86,8 @@ def command(hosts: tuple[str, ...], *, ended: bool, as_json: bool, **given: Any)
     elif found.runs:
         columns = os.get_terminal_size(1).columns or None if sys.stdout.isatty() else None
         names = {entry.name for entry in answered}
-        echo_lines(render_runs(found.runs, time.time(), columns, answered=names))
+        shown = render_runs(found.runs, time.time(), columns, answered=names)
+        echo_lines(complete_run_commands(line, access.inventory.access_words) for line in shown)
     else:
         echo(_describe_absence([entry.name for entry in answered], found.other_hosts, ended=ended))
     strays = group_alike((words, run_id) for run_id, each in found.strays.items() for words in each)

@@ -8,7 +8,13 @@ import click
 from launcher.commands._answer import Answer, encode_unreachable, json_option
 from launcher.commands._host_access import open_host_access
 from launcher.commands._remove import confirm_delete, remove_runs
-from launcher.commands._run_options import FoundRunOptions, find_run, run_argument, run_options
+from launcher.commands._run_options import (
+    FoundRunOptions,
+    find_run,
+    list_access_words,
+    run_argument,
+    run_options,
+)
 from launcher.errors import BadInput
 from launcher.exit_codes import ExitCode
 from launcher.launch.signals import report_stop_signals
@@ -41,6 +47,7 @@ def command(run: str, *, yes: bool, as_json: bool, **given: Any) -> int:
     if run == LAST and yes:
         raise BadInput("--yes needs a run's name: with each deletion another run becomes the last", fix)
     answer = Answer("gpulaunch.removal/1", as_json=as_json)
+    answer.words = list_access_words(access, options)
     if run not in (LAST, run_name(found.run_id)):  # which `find_run` has shown
         answer.say(run_line(found, time.time()))
     if found.status in LIVING:

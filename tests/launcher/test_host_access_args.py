@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from launcher.cli import execute
+from launcher.commands import ps
 from launcher.commands._answer import Answer, encode_error
 from launcher.commands._host_access import open_host_access
 from launcher.commands._host_options import HostOptions
@@ -20,7 +21,9 @@ from launcher.errors import HostError
 from launcher.host_checks.evaluation import evaluate_facts
 from launcher.host_checks.preflight_options import PreflightOptions
 from launcher.remote.agent import GatherResult
+from launcher.runs.search import SearchResult
 from preflight.job import Job
+from tests.launcher.found_runs import A, found, node_run
 from tests.preflight.golden_cases import host
 
 
@@ -95,6 +98,18 @@ def test_an_answer_has_them_in_lines_and_in_documents(capsys: pytest.CaptureFixt
     document = encode_error(error, answer.words)
     assert document is not None
     assert document["fix"] == completed
+
+
+def test_ps_completes_what_it_says_of_a_lost_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "h.yaml").write_text("hosts: {a: {via: docker}}")
+    lost = found((A, [node_run("r1", alive=False)]))
+    monkeypatch.setattr(ps, "search", lambda *_, **__: SearchResult(lost, {}, {}, {}))
+    assert execute(["ps", "-i", "h.yaml"]) == 0
+    said = capsys.readouterr().out
+    assert "; gpulaunch clean-zombies -i h.yaml a shows what is left" in said
 
 
 PRIVATE, PUBLIC = "-----BEGIN OPENSSH PRIVATE KEY-----\n", "ssh-ed25519 AAAA ada@pc\n"

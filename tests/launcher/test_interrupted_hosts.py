@@ -157,7 +157,8 @@ def test_clean_zombies_tells_of_the_host_that_answered_and_names_the_other(
 
     monkeypatch.setattr(clean_zombies, "gather_facts", lambda *_: GatherResult(facts, {}))
     monkeypatch.setattr(clean_zombies, "fanout", act)
-    access = HostAccess(Inventory(), nullcontext, 1)  # type: ignore[arg-type]
+    inventory = Inventory(access_words=("-i", "h.yaml"))
+    access = HostAccess(inventory, nullcontext, 1)  # type: ignore[arg-type]
     options = clean_zombies.CleanZombiesOptions(None, False, 1, None, yes=True, as_json=as_json)
     assert clean_zombies.clean_hosts(access, tuple(map(HostEntry, facts)), options) == ExitCode.INTERRUPTED
     text = capsys.readouterr().out
@@ -167,10 +168,10 @@ def test_clean_zombies_tells_of_the_host_that_answered_and_names_the_other(
         assert document["hosts"]["h"]["cleaned"]["ports_freed"] == [29500]
         (error,) = document["errors"]
         assert (error["host"], error["code"], document["exit_code"]) == ("silent", "interrupted", 130)
-        assert error["fix"] == "gpulaunch clean-zombies silent --dry-run shows what is left"
+        assert error["fix"] == "gpulaunch clean-zombies -i h.yaml silent --dry-run shows what is left"
     else:
         assert "h: port 29500: held -> free" in text
-        assert "fix: gpulaunch clean-zombies silent --dry-run shows what is left" in text
+        assert "fix: gpulaunch clean-zombies -i h.yaml silent --dry-run shows what is left" in text
 
 
 def test_clean_zombies_names_the_hosts_whose_inspection_was_interrupted(
