@@ -151,7 +151,8 @@ def _place(error: click.NoSuchOption, given: list[str], ctx: click.Context) -> t
         return wrong, f"gpulaunch run has it; {fix}"
     if hint := _HINTS.get(name):
         return wrong, f"{hint}; {fix}"
-    setting = _setting(name)
+    value = given[at].partition("=")[2] if at < len(given) else ""
+    setting = _setting(name, value)
     return wrong, f"{fix}; for the run config: --set {setting}" if setting else fix
 
 
@@ -183,8 +184,11 @@ def _split_line(given: list[str], at: int, known: Mapping[str, click.Parameter])
     return one_line(f"{shlex.join(ours) or '...'} -- {shlex.join(theirs)}", 200)
 
 
-def _setting(option: str) -> str:
-    """Return `KEY=EXAMPLE` for the key of a run config, holding one value, that an option is named like."""
+def _setting(option: str, value: str) -> str:
+    """Return `KEY=VALUE` for the key of a run config, holding one value, that an option is named like.
+
+    Without a value that was typed with it: an example.
+    """
     from difflib import get_close_matches  # noqa: PLC0415 - only for a mistake
 
     from launcher.config.schema import CONFIG_KEYS  # noqa: PLC0415 - only for a mistake
@@ -197,4 +201,5 @@ def _setting(option: str) -> str:
     if not close:
         return ""
     field = names[close[0]]
-    return f"{field.name}={'VALUE' if field.example.startswith('{') else field.example}"
+    example = "VALUE" if field.example.startswith("{") else field.example
+    return f"{field.name}={shlex.quote(value) if value else example}"

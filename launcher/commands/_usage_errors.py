@@ -48,7 +48,6 @@ OTHER_NAMES = {
 }
 """What other tools call these commands."""
 
-_JOB_KEYS = ("nodes", "time", "partition", "account", "qos", "requeue")
 _OTHER_OPTIONS: dict[tuple[str, ...], str] = {
     ("", "-p"): "write a port with its host: user@host:port",  # as ssh has it
     ("", "-V"): "gpulaunch --version",
@@ -67,10 +66,6 @@ _OTHER_OPTIONS: dict[tuple[str, ...], str] = {
     ("stop", "--all"): "name the run; gpulaunch ps lists those that live",
     ("rm", "--all"): "gpulaunch prune deletes those of all runs that ended long ago",
     ("ps", "--watch", "-w"): "gpulaunch top shows runs live",
-    **{
-        ("submit", f"--{key}"): f"--set slurm.{key}=VALUE, or {key}: in slurm: of the run config"
-        for key in _JOB_KEYS
-    },
 }
 OTHER_OPTIONS = {(of, name): hint for (of, *names), hint in _OTHER_OPTIONS.items() for name in names}
 """What other tools have options for, by our command, "" for each."""
@@ -190,7 +185,8 @@ def describe_usage_error(error: click.ClickException, command: str) -> tuple[str
         if option in _OF_COMMANDS and path == "gpulaunch":
             fix = f"options go after the command: gpulaunch COMMAND {option}"
         close = get_close_matches(option, error.possibilities or (), n=1, cutoff=0.75)
-        fix = fix or (f"did you mean {close[0]}?" if close else help_line)
+        fix = fix or (f"did you mean {close[0]}?" if close else "")
+        fix = fix or (_of_job(option) if path.endswith(" submit") else "") or help_line
         return f"{path} has no option {one_line(option, _SHOWN)}", fix
     if isinstance(error, click.MissingParameter):
         from launcher.commands._examples import list_examples  # noqa: PLC0415 - only for a mistake
@@ -210,6 +206,24 @@ def describe_usage_error(error: click.ClickException, command: str) -> tuple[str
     if extra is not None:
         return f"{path} takes no further argument, got {one_line(extra[1], _SHOWN)}", help_line
     return _plain(error.message), help_line
+
+
+def _of_job(option: str) -> str:
+    """Return how a job gets what `gpulaunch run` or sbatch has an option for, "" for a single letter."""
+    from launcher.config.schema import CONFIG_KEYS  # noqa: PLC0415 - only for a mistake
+    from launcher.config.slurm_options import SLURM_KEYS  # noqa: PLC0415 - as above
+
+    name = option.lstrip("-")
+    key = name.replace("-", "_")
+    if option[:2] != "--":
+        return ""
+    if any(key == field.name for field in SLURM_KEYS):
+        return f"--set slurm.{key}=VALUE, or {key}: in slurm: of the run config"
+    if key == "restarts":
+        key = "restart.max"
+    if any(key.partition(".")[0] == field.name for field in CONFIG_KEYS):
+        return f"--set {key}=VALUE"
+    return f"for sbatch: --set slurm.sbatch.{name}=VALUE"
 
 
 def _path_fix(error: click.BadParameter, kind: str) -> str:

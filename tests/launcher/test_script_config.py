@@ -237,6 +237,7 @@ def test_sync_on_the_command_line_keeps_what_a_config_says_of_it() -> None:
             "alone.py --processes 2",
             "run alone.py -- --processes 2; for the run config: --set processes_per_host=VALUE",
         ),
+        ("alone.py --main-port=29501", "for the run config: --set main_port=29501"),
         ("alone.py --main-port 1", "for the run config: --set main_port=29500"),
         ("alone.py --mode fast", "go last, after --: gpulaunch run alone.py -- --mode fast\n"),
         (

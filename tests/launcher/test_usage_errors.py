@@ -142,6 +142,19 @@ from launcher.cli import execute
         ("ssh ada@titan:2222", 'gpulaunch has no command "ssh"', "ssh -p 2222 ada@titan"),
         ("run  x", 'expected a word, got ""', "leave it out, or give the variable in it a value"),
         ("submit -c x --nodes 2", "gpulaunch submit has no option --nodes", "--set slurm.nodes=VALUE"),
+        ("submit -c x --gpus none", "gpulaunch submit has no option --gpus", "--set gpus=VALUE"),
+        (
+            "submit -c x --gpus-per-node 2",
+            "gpulaunch submit has no option --gpus-per-node",
+            "--set slurm.gpus_per_node=VALUE",
+        ),
+        ("submit -c x --restarts 2", "gpulaunch submit has no option --restarts", "--set restart.max=VALUE"),
+        (
+            "submit -c x --mem=2G",
+            "gpulaunch submit has no option --mem",
+            "for sbatch: --set slurm.sbatch.mem=VALUE",
+        ),
+        ("submit -c x --dryrun", "gpulaunch submit has no option --dryrun", "did you mean --dry-run?"),
         ("rehearse", "nothing to run", "name a local script"),
         ("logs --tail 3", "gpulaunch logs has no option --tail", "the last lines: -n N"),
         (
