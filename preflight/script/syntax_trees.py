@@ -1,7 +1,7 @@
 """Syntax trees of a script and its modules, and what is looked for in their nodes. Nothing is executed."""
 
 import ast
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import TypeVar, cast
 
 from preflight.script.bounds import MAX_MODULE, MAX_WORDS, count_words, no_collections
@@ -17,6 +17,7 @@ _PARTS = {
     if isinstance(kind, type) and issubclass(kind, ast.AST)
 }
 """The fields of each kind of node that may hold others."""
+_MIXED = frozenset({"keys", "kw_defaults", "names", "kwd_attrs"})  # fields that hold None or words too
 _BLOCKS = ("body", "handlers", "orelse", "finalbody", "cases")
 """The fields of statements, handlers and cases that hold statements."""
 
@@ -52,7 +53,7 @@ class Parser:
                 raise ValueError(f"too large: more than {MAX_WORDS} words and signs in all")
             with no_collections():
                 tree = self._tree(path, text)
-                _refuse_misplaced(path, tree)
+                self._imports[id(tree)] = _imports(path, tree)
                 self._trees[path, text] = tree
         return self._trees[path, text]
 
@@ -86,9 +87,7 @@ class Parser:
             self._uncounted.clear()
 
     def imports(self, tree: ast.Module) -> list[tuple[str, int]]:
-        """Return what a file imports, each with its number of dots."""
-        if id(tree) not in self._imports:
-            self._imports[id(tree)] = list(_imports(tree))
+        """Return what a file that was parsed imports, outer blocks first, each with its number of dots."""
         return self._imports[id(tree)]
 
     def nodes(self, tree: ast.AST) -> list[ast.AST]:
@@ -117,18 +116,28 @@ def walk(tree: ast.AST) -> list[ast.AST]:
         for name in _PARTS[type(node)]:
             part = getattr(node, name, None)
             if type(part) is list:
-                nodes += [item for item in part if isinstance(item, ast.AST)]
+                nodes += [item for item in part if isinstance(item, ast.AST)] if name in _MIXED else part
             elif isinstance(part, ast.AST):
                 nodes.append(part)
     return nodes
 
 
-def _refuse_misplaced(path: str, tree: ast.Module) -> None:
-    """Raise SyntaxError where the compiler does after the parser, which takes these statements anywhere."""
+def _imports(path: str, tree: ast.Module) -> list[tuple[str, int]]:
+    """Return what a file imports, found among its statements: no expression is looked at.
+
+    Raises SyntaxError where the compiler does after the parser, which takes some statements anywhere.
+    """
+    found = list[tuple[str, int]]()
     blocks: list[tuple[Sequence[ast.AST], bool, bool]] = [(tree.body, False, False)]
     for block, in_loop, in_function in blocks:  # which grows
         for node in block:
             kind = type(node)
+            if kind in _FLAT:
+                continue
+            if isinstance(node, ast.Import):
+                found += [(alias.name, 0) for alias in node.names]
+            elif isinstance(node, ast.ImportFrom):
+                found.append((node.module or "", node.level))
             leaves = kind in (ast.Break, ast.Continue)
             if (leaves and not in_loop) or (kind is ast.Return and not in_function):
                 where = "loop" if leaves else "function"
@@ -140,19 +149,8 @@ def _refuse_misplaced(path: str, tree: ast.Module) -> None:
                 loops = not opens and (in_loop or (name == "body" and kind in _LOOPS))
                 if part := getattr(node, name, None):
                     blocks.append((part, loops, of_function or (in_function and not opens)))
+    return found
 
 
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)
-
-
-def _imports(tree: ast.Module) -> Iterator[tuple[str, int]]:
-    """Yield what a file imports, outer blocks first. Imports are statements: no expression is looked at."""
-    blocks: list[Sequence[ast.AST]] = [tree.body]
-    for block in blocks:  # which grows
-        for node in block:
-            if isinstance(node, ast.Import):
-                yield from ((alias.name, 0) for alias in node.names)
-            elif isinstance(node, ast.ImportFrom):
-                yield node.module or "", node.level
-            else:
-                blocks += [getattr(node, name) for name in _BLOCKS if hasattr(node, name)]
+_FLAT = frozenset({ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Expr})  # the most frequent statements

@@ -14,7 +14,7 @@ def context_kinds(it: Interpreter, node: ast.expr, value: Value) -> tuple[str, .
     """Return what kinds of `with` blocks a context expression opens; in them its default dtype holds."""
     called = node.func if isinstance(node, ast.Call) else node
     name = getattr(called, "attr", getattr(called, "id", ""))
-    if _FIRST.search(name) or _is_file_lock(it, ast.unparse(called)):
+    if _FIRST.search(name) or _is_file_lock(it, called):
         return (BY_RANK,)
     if isinstance(value, Ref):
         return (it.kind(value),)
@@ -27,8 +27,12 @@ def context_kinds(it: Interpreter, node: ast.expr, value: Value) -> tuple[str, .
     return ()
 
 
-def _is_file_lock(it: Interpreter, name: str) -> bool:
+def _is_file_lock(it: Interpreter, called: ast.expr) -> bool:
     """Whether a context is a lock that is a file, by its name or by the line that makes it."""
+    lines = it.source.lines[called.lineno - 1 : called.end_lineno]
+    if not any("lock" in line.lower() for line in lines):
+        return False
+    name = ast.unparse(called)
     made = re.search(rf"\b{re.escape(name)} *=([^\n]*)\(", it.source.text) if name.endswith("lock") else None
     return any(_FILE_LOCK.search(words) for words in (name, made[1] if made else ""))
 

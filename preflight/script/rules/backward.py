@@ -32,8 +32,11 @@ def backward_around_accelerate(it: Interpreter, event: ScriptEvent) -> Iterator[
         return
     if event.call and event.call.args and it.notes.get("sharded"):
         return  # engine.backward(loss) of DeepSpeed
+    owned = [thing for thing in it.state.heap.values() if isinstance(thing.get("accelerator"), Ref)]
+    prepares = len(set(it.notes.get("prepared", ()))) > 1  # more than a loader of data
+    if not (owned or prepares):
+        return
     named = _named_things(it)
-    owned = (thing for thing in it.state.heap.values() if isinstance(thing.get("accelerator"), Ref))
     for thing in owned if "training" in it.contexts else named:  # a Trainer's have no name in its methods
         if thing.kind != "optimizer" or not isinstance(thing.get("accelerator"), Ref):
             continue
@@ -54,8 +57,8 @@ def backward_around_accelerate(it: Interpreter, event: ScriptEvent) -> Iterator[
         yield RuleHit(event.place, message, fix, level)
         return
     above = "\n".join(it.source.lines[max(0, event.place.line - 5) : event.place.line])
-    if len(set(it.notes.get("prepared", ()))) < 2 or re.search(_PLAIN_BESIDE_SCALED, above):
-        return  # only a loader of data is prepared
+    if not prepares or re.search(_PLAIN_BESIDE_SCALED, above):
+        return
     preparing = [thing for thing in named if thing.kind == "accelerator" and thing.get("prepares") != NONE]
     if any(not _precisions(thing) <= {"no", "bf16", "fp8"} for thing in preparing):
         message = "accelerate does not see this backward(): no scaling under fp16, no DeepSpeed engine"

@@ -145,8 +145,8 @@ def rank_0_alone_in_a_collective(it: Interpreter, event: ScriptEvent) -> Iterato
 def _note_met(it: Interpreter, event: ScriptEvent) -> None:
     """Note what all ranks take part in: in each turn of a loop, and in a call that rank 0 has left."""
     for loop in it.loops:
-        has_left = _Exit(loop.place, loop.number) in it.notes and FINALLY not in it.contexts[loop.depth :]
-        if has_left or not loop.number:
+        in_call = loop.number and FINALLY not in it.contexts[loop.depth :]
+        if not loop.number or (in_call and _Exit(loop.place, loop.number) in it.notes):
             it.note(_MetIn(loop.place, loop.number), event.place)
 
 
