@@ -3,9 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-import yaml
-
-from launcher.config.yaml_bounds import compose
+from launcher.config.yaml_bounds import compose, yaml
 from launcher.errors import BadInput
 from preflight import regex as re
 

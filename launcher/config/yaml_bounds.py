@@ -5,11 +5,14 @@ each time: a few kilobytes can mean gigabytes. The events of the parser cost nei
 """
 
 import json
-
-import yaml
+from typing import TYPE_CHECKING
 
 from preflight import regex as re
 
+if TYPE_CHECKING:
+    import yaml as yaml  # noqa: PLC0414 - for the modules beside this one
+else:
+    yaml = re.import_late("yaml")  # half of its import were patterns, most of them of the pure loader
 MAX_DEPTH = 24
 MAX_VALUES = 100_000
 MAX_DIGITS = 300

@@ -3,10 +3,9 @@
 from dataclasses import replace
 from pathlib import Path
 
-import yaml
-
 from launcher.config import yaml_bounds
 from launcher.config.value_remedies import as_ascii
+from launcher.config.yaml_bounds import yaml
 from launcher.config.yaml_tree import ConfigIssues, YamlNode, YamlValue
 from launcher.errors import ConfigError
 from preflight import regex as re

@@ -5,6 +5,7 @@ import importlib
 import pickle
 import pkgutil
 import re
+from pathlib import Path
 from types import ModuleType
 from unittest.mock import Mock
 
@@ -28,12 +29,29 @@ def test_a_pattern_answers_as_that_of_the_library() -> None:
 
 def test_a_pattern_is_compiled_when_first_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     compiled = Mock(wraps=re.compile)
-    monkeypatch.setattr(re, "compile", compiled)
+    monkeypatch.setattr(regex, "_compiled", compiled)
     late = regex.compile("a|b")
     compiled.assert_not_called()
     assert late.search("b")
     assert late.search("a")
     compiled.assert_called_once_with("a|b", 0)
+
+
+def test_a_module_of_others_gets_patterns_that_are_compiled_late(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "with_patterns.py").write_text(
+        "import re\nWORDS = re.compile('[ab]+', re.I)\nassert WORDS.match('A')\n"
+    )
+    (tmp_path / "that_fails.py").write_text("import re\nre.compile('(')\nraise ImportError\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    library = re.compile
+    module = regex.import_late("with_patterns")
+    assert not isinstance(module.WORDS, re.Pattern)
+    assert module.WORDS.findall("abcB") == ["ab", "B"]
+    with pytest.raises(ImportError):
+        regex.import_late("that_fails")
+    assert re.compile is library
 
 
 def test_a_wrong_pattern_says_so_at_its_use() -> None:

@@ -7,6 +7,7 @@ from types import ModuleType
 from typing import Any
 
 from launcher.local.installed_version import installed_version
+from preflight.regex import import_late
 
 _UNUSED = "invoke"
 """A fifth to a third of paramiko's import time, which every command over SSH would pay for.
@@ -15,6 +16,7 @@ paramiko needs it for its own `Match exec` alone, and does without it where it i
 """
 _METADATA = "importlib.metadata"
 """A fifth of the rest, for it reads mail headers and archives; paramiko asks it for its own version alone."""
+_WITH_PATTERNS = ("logging", "string", "textwrap")  # what it imports, and asks nothing that takes a pattern
 _importing = threading.Lock()  # hosts are opened by many threads
 
 
@@ -41,6 +43,8 @@ def import_paramiko() -> None:
     with _importing:
         if "paramiko" in sys.modules or _UNUSED in sys.modules:
             return
+        for name in _WITH_PATTERNS:
+            import_late(name)
         sys.modules[_UNUSED] = None  # type: ignore[assignment]  # this is how an import is made to fail
         version = "" if _METADATA in sys.modules else installed_version("paramiko")
         stand_in = _VersionAlone("paramiko", version)
