@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import click
 
@@ -35,6 +35,8 @@ from launcher.text import count_noun, format_size, group_alike, one_line
 from preflight.errors import BadInput
 from preflight.facts.json_codec import encode
 from preflight.frozen import dataclass
+
+_Node: TypeAlias = tuple[NodePlan, HostEntry]
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,21 +82,11 @@ def command(run: str, **given: Any) -> int:
     plan = to.plan
     nodes = _choose_nodes(to, options.host)
     directory = options.to or run_directory(local_runs_dir(), plan.run_id)
-
-    progress = TransferProgress(warn, "fetch", f"received from {count_noun(len(nodes), 'host')}")
-    output, paths = not options.logs_only, options.paths
-
-    def one(pair: tuple[NodePlan, HostEntry]) -> FetchResult:
-        receiver = FileReceiver(path_below(directory, safe_name(pair[0].host)), pair[0].host, progress.add)
-        run = plan.run_id
-        return fetch_host(run, pair[1], to.open, receiver, output=output, paths=paths, expect=progress.expect)
-
     answer = Answer("gpulaunch.fetch/1", as_json=options.as_json)
     answer.words = list_access_words(access, options)
     code = 0
     hosts = []
-    with progress.reporting():
-        results = fanout(one, nodes, width=access.width, on_slow=_name_slow)
+    results = _fetch_nodes(to, nodes, directory, options, access.width)
     for (node, _), result in zip(nodes, results, strict=True):
         hosts.append({"host": node.host, **_encode_fetched(result, answer.words)})
     names = [node_name(node.host, entry.name) for node, entry in nodes]
@@ -122,7 +114,33 @@ def command(run: str, **given: Any) -> int:
     return answer.finish(code, run_id=plan.run_id, directory=str(directory), hosts=hosts)
 
 
-def _choose_nodes(to: RunAccess, host: str) -> list[tuple[NodePlan, HostEntry]]:
+def _fetch_nodes(
+    to: RunAccess, nodes: list[_Node], directory: Path, options: FetchOptions, width: int
+) -> list[FetchResult | GpulaunchError]:
+    """Fetch from all nodes side by side; say how far it is, and which of them a person waits for."""
+    progress = TransferProgress(warn, "fetch", f"received from {count_noun(len(nodes), 'host')}")
+    begun: set[str] = set()
+
+    def one(pair: _Node) -> FetchResult:
+        node, entry = pair
+
+        def count(size: int) -> None:
+            begun.add(entry.name)
+            progress.add(size)
+
+        receiver = FileReceiver(path_below(directory, safe_name(node.host)), node.host, count)
+        output, paths = not options.logs_only, options.paths
+        run = to.plan.run_id
+        return fetch_host(run, entry, to.open, receiver, output=output, paths=paths, expect=progress.expect)
+
+    def name_slow(late: Iterable[_Node]) -> None:
+        name_slow_hosts([entry for _, entry in late if entry.name not in begun])
+
+    with progress.reporting():
+        return fanout(one, nodes, width=width, on_slow=name_slow)
+
+
+def _choose_nodes(to: RunAccess, host: str) -> list[_Node]:
     """Return the nodes with the ways to them, or that of one host. Raises BadInput for another name."""
     both = list(zip(to.plan.nodes, to.entries, strict=True))
     chosen = [pair for pair in both if host in ("", pair[0].host, pair[1].name)]
@@ -130,10 +148,6 @@ def _choose_nodes(to: RunAccess, host: str) -> list[tuple[NodePlan, HostEntry]]:
         where = fold_hosts(node_name(node.host, entry.name) for node, entry in both)
         raise BadInput(f"{to.plan.run_id} has no node called {host}", f"it ran on {where}")
     return chosen
-
-
-def _name_slow(late: Iterable[tuple[NodePlan, HostEntry]]) -> None:
-    name_slow_hosts(entry for _, entry in late)
 
 
 def _require_directory(directory: Path | None) -> None:
