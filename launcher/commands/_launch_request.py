@@ -113,7 +113,7 @@ def parse_run_request(config: str | None, extra: tuple[str, ...], options: Launc
     _refuse_more_nodes(request, options)
     if request.slurm_job is not None:
         request = _take_nodes(request, request.slurm_job.name, options)
-    request = _add_spares(request)
+    request = _start_in_tree(_add_spares(request))
     if config is None and request.slurm_job is None:
         request = _choose_code(request, overrides)
     return _choose_pythons(request)
@@ -214,6 +214,17 @@ def _add_spares(request: RunRequest) -> RunRequest:
     spares = resolve_local_entries(found, request.job, config.base)
     others = tuple(spare for spare in spares if spare.name not in names)
     return replace(request, spares=(*request.spares, *others))
+
+
+def _start_in_tree(request: RunRequest) -> RunRequest:
+    """Return a request whose ranks start where its tree goes, if neither its config nor a host's `workdir`
+    names a directory in that: any other has the files of an earlier launch, or none.
+    """
+    config, to = request.config, request.config.sync.to if request.config.sync is not None else ""
+    every = (*request.entries, *request.spares)
+    if not to or config.job.workdir or any(f"{entry.workdir}/".startswith(f"{to}/") for entry in every):
+        return request
+    return replace(request, config=replace(config, job=replace(config.job, workdir=to)))
 
 
 def _choose_code(request: RunRequest, overrides: Overrides) -> RunRequest:

@@ -159,7 +159,12 @@ def _tree_words(tree: SourceTree, version: git.GitState) -> str:
 
 def _refuse_without_script(tree: SourceTree, spec: SyncOptions, job: Job) -> None:
     """A tree without the script is not the tree that was meant."""
-    if spec.to or not job.script or posixpath.isabs(job.script) or job.script.startswith("~"):
+    if (
+        spec.to not in ("", job.workdir)
+        or not job.script
+        or posixpath.isabs(job.script)
+        or job.script.startswith("~")
+    ):
         return
     path = job.script_in_tree
     if path.startswith(("../", "/", "~")) or any(entry.path == path for entry in tree.entries):
@@ -177,7 +182,7 @@ def _list_left_out(tree: SourceTree, spec: SyncOptions, job: Job) -> Iterator[Le
 
     Where the tree goes elsewhere than the script's directory (`to`), relative paths say nothing of it.
     """
-    if spec.to or posixpath.isabs(job.subdirectory):
+    if spec.to not in ("", job.workdir) or posixpath.isabs(job.subdirectory):
         return
     sent = {entry.path for entry in tree.entries}
     script = tree.root / job.script_in_tree

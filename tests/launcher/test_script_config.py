@@ -16,11 +16,13 @@ from launcher.config.script_config import (
     build_config_for_script,
     choose_code_transfer,
 )
+from launcher.config.sync_options import SyncOptions
 from launcher.engines.command_line.gpulaunch_options import find_own_option
 from launcher.errors import BadInput
 from launcher.host_checks.preflight import build_agent_request
 from launcher.host_checks.preflight_options import PreflightOptions
 from launcher.planning.script_file import find_tree, read_script_after_sync, read_script_to_send
+from launcher.sync.pre_launch import list_target_dirs
 from tests.launcher.test_gpu_wait import run_options
 
 HERE = HostEntry("localhost")
@@ -175,6 +177,25 @@ def test_a_synced_tree_goes_to_the_workdir_of_a_host_or_to_a_directory_of_its_na
     )
     assert (asked.script, asked.modules) == ("train.py", ("wandb",))
     assert build_agent_request(BOX, config.job).modules is None
+
+
+@pytest.mark.parametrize(
+    ("to", "config", "workdir"),
+    [
+        ("~/run-2", "", "~/run-2"),  # c's own has the files of an earlier launch
+        ("~/c", "", ""),  # the ranks start in a part of the tree
+        ("~/run-2", "workdir: ~/w", "~/w"),
+    ],
+)
+def test_ranks_start_where_their_tree_goes(to: str, config: str, workdir: str, tmp_path: Path) -> None:
+    (tmp_path / "hosts.yaml").write_text("hosts: {a: {}, c: {workdir: ~/c/part}}")
+    (tmp_path / "x.yaml").write_text(f"script: train.py\nhosts: [a, c]\n{config}\n")
+    given = run_options(sync=False, sets=(f"sync.to={to}",))
+    options = replace(given, inventory=tmp_path / "hosts.yaml", identity_file=None, wait=None)
+    found = parse_run_request(str(tmp_path / "x.yaml"), (), options)
+    assert found.job.workdir == workdir
+    targets = list_target_dirs(SyncOptions(to=to), found.job, found.entries)
+    assert set(targets.values()) == {to}
 
 
 def test_a_spare_gets_the_tree_in_the_directory_that_it_has_on_the_others(tmp_path: Path) -> None:
