@@ -13,7 +13,7 @@ from preflight.diagnosis.missing_modules import module_advice
 from preflight.diagnosis.parser_messages import correct_argument, describe_refusal
 from preflight.diagnosis.result import Cause, Confidence, Evidence
 from preflight.diagnosis.run_progress import RunProgress
-from preflight.diagnosis.signatures.table import CausalDepth, Signature
+from preflight.diagnosis.signatures.table import CausalDepth, Signature, signature
 from preflight.diagnosis.tracebacks import ParsedException, crash_place
 from preflight.diagnosis.warning_lines import is_warning_line
 from preflight.frozen import dataclass
@@ -21,7 +21,9 @@ from preflight.frozen import dataclass
 MOST_EVIDENCE = 5
 _ABOUT_GPUS = re.compile(r"cuda|gpu|nccl|nvidia|driver|device|distributed", re.IGNORECASE)
 _MISSING_MODULE, _REFUSED_ARGUMENT, _ABORT, _REFUSED_LINE, _NO_PROGRAM = "S89", "S90", "S69", "S98", "S110"
-_GPU_MEMORY = "S20"
+_GPU_MEMORY, _KILLED, _TIME_LIMIT = "S20", "S70", "S95"
+_BY_SHELL = re.compile(r"(?:.{1,200}: line \d+: +\d+ )?Killed\b")
+_CPU_LIMIT = re.compile(r"\bulimit (?:-\w+ )?-[HS]{0,2}t \d|\bcpu time +\(seconds, -t\) +\d")
 TAKEN_FOR_A_COMMAND = re.compile(
     r": (?:-\S+|[\w.]+=\S*): (?:command )?not found$|: command not found: -|'-[^']*' is not recognized as|Missing expression after unary"
 )
@@ -42,6 +44,9 @@ _NARROWED = (
     ("S71", re.compile(r"Fatal Python error: Seg"),
      "native code crashed: an extension built for another version, the driver, numpy; the stack below the message shows who called it",
      "reinstall the package of the innermost call, in a build for this Python, torch and driver"),
+    ("S72", re.compile(r"^BrokenPipeError"),
+     "what read the run's output ended before it: a pager, head, tee or the terminal that it was piped to",
+     "write the output to a file, or start it with gpulaunch run, which keeps it"),
     ("S78", re.compile(r"^(?:\^C)?KeyboardInterrupt\b", re.MULTILINE),
      "a person stopped the run (Ctrl-C, or a notebook's stop): the traceback shows where it was then",
      "resume from the last checkpoint; where it was stopped because it hung, the shown line is where to look"),
@@ -179,6 +184,15 @@ def _as_said(row: Signature, cause: Cause, shown: Sequence[Line], course: RunPro
             command=command_for(_NO_PROGRAM, missed.text) or cause.command,
             confidence=cause.confidence if missed.order >= course.start else "likely",
         )
+    limits = (line.number for line in course.lines[: shown[0].order] if _CPU_LIMIT.search(line.text))
+    if (
+        row.code == _KILLED
+        and _BY_SHELL.match(shown[0].text)
+        and (by := signature(_TIME_LIMIT))
+        and (number := next(limits, None))
+    ):
+        said = f"a process was killed, as the kernel does at the limit of CPU time that line {number} shows"
+        return replace(cause, code=by.code, slug=by.slug, cause=said, fix=by.fix, command="")
     if row.code == _ABORT and not _CORRUPT.search(text):
         return replace(cause, confidence="possible")
     if row.broad and row.code in _OF_ERRNO and all(_ERRNO_ALONE.search(line.text) for line in shown):

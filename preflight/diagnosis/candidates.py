@@ -42,7 +42,7 @@ _TRIED_AGAIN = frozenset({"rendezvous-timeout", "nccl-network", "ssh-access", "l
 _UNSTARTED = frozenset({"S44", "S110", "S111", "S113"})
 _GATED, _REFUSED, _NO_GPU, _SOME_STATUS, _ASKED = "S80", "S81", "S37", "S33", "S138"
 # Messages of kernels, GPU code and libraries that no exception carries.
-_UNCARRIED = re.compile(r"NCCL|NVRM|[Gg]loo|\.cu:\d|^ssh: ")
+_UNCARRIED = re.compile(r"NCCL|NVRM|[Gg]loo|\.cu:\d|^(?:[\w.-]{1,60}: )?ssh: ")
 _NCCL_WARNS = re.compile(r"(\S{1,100}:\d+):\d+ \[\d+\] .{0,80}NCCL WARN ")
 _NCCL_CONTINUES = re.compile(
     r"(\S{1,100}:\d+):\d+ \[\d+\] .{0,80}NCCL INFO (?:Using network|Connected all|.{0,200}Init COMPLETE)"

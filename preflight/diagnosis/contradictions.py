@@ -7,7 +7,9 @@ from dataclasses import replace
 from preflight import regex as re
 from preflight.diagnosis.candidate import Candidate
 from preflight.diagnosis.result import USER_CODE
-from preflight.diagnosis.run_progress import TESTS_PASSED, RunProgress
+from preflight.diagnosis.run_ends import TESTS_PASSED
+from preflight.diagnosis.run_progress import RunProgress
+from preflight.diagnosis.signatures.table import CausalDepth
 from preflight.diagnosis.tracebacks import ParsedException
 from preflight.facts.xid_table import GPU_FAILED_XIDS, any_xid
 
@@ -37,7 +39,7 @@ _END = 6  # lines at a log's end in which an exit code is the run's
 def doubt_causes(
     found: Sequence[Candidate], raised: Sequence[ParsedException], course: RunProgress
 ) -> list[Candidate]:
-    """Return the candidates, of which those are only likely that others or the run's end contradict, that the process outlived, or that say too little."""
+    """Return the candidates, of which those are only likely that others or the run's end contradict, that the process outlived, or that say too little; what a thread raised long before ranks behind what ended the run."""
     ended_well = not course.launcher_failed() and any(
         _ENDED_WELL.search(line.text) or TESTS_PASSED.match(line.text) for line in course.lines[-_END:]
     )
@@ -45,7 +47,9 @@ def doubt_causes(
     outlived = _raised_before_others(found, raised)
     stopped = any(course.ends_job(line.order) for line in course.failing[-1:])
     doubted = [
-        _as_likely(each)
+        replace(_as_likely(each), depth=max(each.depth, CausalDepth.GENERAL))
+        if course.in_thread(each.first) and course.turned(each.first, _TURNS, len(course.lines), alike=True)
+        else _as_likely(each)
         if ended_well
         or each.first.order in outlived
         or course.outlived(each.first)

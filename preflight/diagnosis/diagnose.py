@@ -19,7 +19,8 @@ from preflight.diagnosis.outlived_exceptions import without_ignored, without_out
 from preflight.diagnosis.quoted_text import is_shown_text, without_samples
 from preflight.diagnosis.rank_exits import exit_candidates
 from preflight.diagnosis.result import BENIGN, NAN_LOSS, UNKNOWN, BenignWarning, Cause, Diagnosis, Evidence
-from preflight.diagnosis.run_progress import COUNTED_RUNS, RunProgress
+from preflight.diagnosis.run_ends import COUNTED_RUNS
+from preflight.diagnosis.run_progress import RunProgress
 from preflight.diagnosis.series import Point, read_points
 from preflight.diagnosis.signature_matcher import JoinedLines, find_hits, is_harmless, shape
 from preflight.diagnosis.signatures.table import NOTICES, CausalDepth, signature

@@ -43,7 +43,8 @@ _NOTHING_TO_READ = re.compile(
 _EMPTY = re.compile(
     r"Traceback \(most|\b[Ii]f you\b|:\W*$|^\S+ FAILED$|JobState=|: (?:Terminated|Killed)$|no error file defined|^(?:\S*/)?(?:collect2|ld): |^\W*(?:Failures|Root Cause).{0,40}$|^\W*(?:ERROR|Error|FATAL)\W*$|^[-=*#_ ]+$|\b(?:0 (?:errors?|failed|failures?)|(?:errors?|failed|failures?)[=: ]+0)\b"
 )
-
+# What scripts and trackers print behind a command that failed, too.
+_ECHO = re.compile(r"(?:[Aa]ll )?[Dd]one\.?$|wandb: ")
 # Words of a tool that gives up, where nothing comes behind them.
 _GIVES_UP = re.compile(
     r"(?:\[?\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d[.,\dZ]{0,9}\]?(?: -)? +)?\W{0,3}(?:\[(?:ERROR|Error|error|FATAL)\]:?|(?:ERROR|Error|[Ff]atal error|FATAL):) +(?!(?:nan|inf|[Nn]one)\b)['\"`(]?[A-Za-z]"
@@ -68,7 +69,9 @@ def error_lines(
     lines: Sequence[Line], found: Sequence[Candidate], course: RunProgress, *, failed: bool
 ) -> list[Candidate]:
     """Return the error that a log's end names, where nothing else says more than that a process ended."""
-    if any(each.cause.slug != UNKNOWN for each in found) or (course.done and not failed):
+    if any(each.cause.slug != UNKNOWN for each in found):
+        return []
+    if not failed and not all(_ECHO.match(lines[order].text) for order in course.done):
         return []
     said = [
         line
@@ -78,6 +81,12 @@ def error_lines(
     ]
     if not failed:
         said = [line for line in _ending(said, _filled(lines)) if not course.outlived(line, 1)]
+    if not failed and course.done:  # as a script says, whatever the command before has said
+        said = [
+            line
+            for line in said
+            if _ENDS.search(line.text) or (_GIVES_UP.match(line.text) and not course.made_steps)
+        ]
     leveled = [line for line in said if _is_leveled(line.text)]
     line = next(iter(leveled or (() if found else said)), None)
     if line is None:
@@ -118,7 +127,7 @@ def _lacks_data(line: Line, course: RunProgress) -> bool:
 
 def _filled(lines: Sequence[Line]) -> list[int]:
     """Return the `order` of each of the last lines that are not empty."""
-    return [line.order for line in lines[-_END:] if line.text.strip()][-_LAST:]
+    return [line.order for line in lines[-_END:] if line.text.strip() and not _ECHO.match(line.text)][-_LAST:]
 
 
 def _ending(said: Sequence[Line], last: Sequence[int]) -> list[Line]:

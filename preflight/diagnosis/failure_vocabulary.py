@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from functools import cache
 
 from preflight import regex as re
-from preflight.diagnosis import reported_errors, run_progress
+from preflight.diagnosis import reported_errors, run_ends
 from preflight.diagnosis.signature_matcher import places_of, shape
 from preflight.diagnosis.signatures.model import AnyOf, Signature
 from preflight.diagnosis.signatures.table import NOTICES, SEARCHED
@@ -90,7 +90,7 @@ def failure_vocabulary() -> FailureVocabulary:
     every: list[Signature | AnyOf] = [
         *SEARCHED,
         *(notice.pattern for notice in NOTICES),
-        *run_progress.END_PATTERNS,
+        *run_ends.END_PATTERNS,
         reported_errors.WORDINGS,
     ]
     literals = {(each.literal, each.pattern) for row in every for each in row.alternatives}

@@ -29,7 +29,7 @@ _STOPPED_BY_OTHERS = {
     _CANCELLED: re.compile(r"slurmstepd\S{0,60}: error: \*{3} STEP \S+ ON \S+ CANCELLED AT \S+ \*{3}"),
 }
 _OWN_EXIT = re.compile(
-    r"\bexit(?:ed|s)?(?: with)?[ _](?:code|status)\W{1,3}(?!12[89]|1[3-9]\d|2\d\d)[1-9]\d{0,2}\b",
+    r"\bexit(?:ed|s)?(?: with)?[ _](?:code|status)\W{1,3}(?!12[89]|1[3-9]\d|2\d\d)[1-9]\d{0,2}\b|\bMPI_Abort\(|\bMPI_ABORT was invoked",
     re.IGNORECASE,
 )
 

@@ -26,12 +26,17 @@ _OF_REPORT = "(?:record|level|severity|err|error|exception|reason|detail|status)
 # An example that a script shows of its data: fields, one of them a text, and nothing behind them.
 _EXAMPLE = re.compile(
     rf"(?!.*(?:['\"]{_OF_REPORT}['\"]:|\b{_OF_REPORT}=))(?:(?!Error|Exception|ERROR|[Ff]ailed)[^'\"]){{0,60}}(?<!\w)()"
-    rf"(?:['\"]\w+['\"]: {_VALUE}, ){{0,20}}['\"]?(?:text|prompt|sentence|question|instruction|completion|chosen|rejected)['\"]? ?[=:] ?"
-    rf"(?:{_STRING}(?:[\s,;|)}}\]]|(?<=[\s,;|])['\"]?\w+['\"]? ?[=:] ?{_VALUE})*|(?:'[^']+|\"[^\"]+)(?:\.\.\.|…)\W{{0,8}})$"
+    rf"(?:['\"]\w+['\"]: ?(?:{_VALUE}, ?|[\[{{]+)){{0,20}}['\"]?(?:text|prompt|sentence|question|instruction|completion|chosen|rejected|sample|example|response)['\"]? ?[=:] ?"
+    rf"(?:{_STRING}(?:[\s,;|)}}\]{{\[]|(?<=[\s,;|{{])['\"]?\w+['\"]? ?[=:] ?{_VALUE})*|(?:'[^']+|\"[^\"]+)(?:\.\.\.|…)\W{{0,8}})$"
 )
-# What a model was given or wrote, by the name of its part.
+# What a model was given or wrote: by the name of its part, by the marks of a chat, or beside its counterpart.
+_REPORTS = r"(?!.{0,40}(?:ERROR|Error: |Exception: |Traceback|[Ff]ailed))"
 _PART = re.compile(
-    r"\W{0,3}(?:\[[\w ]{1,20}\]:? +)?(?i:prompt|question|generated(?: text)?|completion|answer|q|a)(?: ?\d{1,4})?: +(?!.{0,40}(?:ERROR|Error: |Exception: |Traceback|[Ff]ailed))"
+    rf"\W{{0,3}}(?:\[[\w ]{{1,20}}\]:? +)?(?:(?i:prompt|question|generated(?: text)?|completion|answer)(?: \d{{1,4}})?|[QA]): +{_REPORTS}"
+    r"|\W{0,4}(?:<\|(?:im_start\|>)?(?:user|assistant|system)\b|\[INST\]|<start_of_turn>|(?:['\"]\w+['\"]: ?)?\[?\{['\"]role['\"]: ?['\"])"
+)
+_OF_PAIR = re.compile(
+    r"\W{0,3}(?i:(inputs?|user|human|instruction|prompt|question|q)|(pred(?:iction|icted)?|targets?|ref(?:erence)?|label|expected|assistant|gpt|response|answer|a|outputs?))(?: ?\d{1,4})? ?: +(?!\W?(?:\w+\.)*\w*(?:Error|Exception): |.{0,40}(?:ERROR|Traceback|[Ff]ailed))"
 )
 _LISTED_LITERAL = re.compile(r"\s*[rbfu]?(?!\"[\w.-]{1,60}\"\s*:)(['\"]).{1,400}\1,$")
 _COMMENT = re.compile(r"\s*#")
@@ -43,7 +48,7 @@ _CHANGE = re.compile(
 )
 # What a page says of a failure that a reader may meet; a message says so behind its failure.
 _TOLD = re.compile(
-    r"\b(?:(?:[Ii]f|[Ww]hen(?:ever)?) (?:you|one|users?|we) (?:run into|encounter|see|get|face|hit)\b|[Tt]his can happen\b|[Uu]sers? reports?\b)"
+    r"\b(?:(?:[Ii]f|[Ww]hen(?:ever)?) (?:you|one|users?|we) (?:run into|encounter|see|get|face|hit)\b|\b[Yy]ou (?:may|might|will) (?:run into|encounter|see|get)\b|[Tt]his can happen\b|[Uu]sers? reports?\b)"
 )
 # What a trainer prints above and below what its model wrote.
 _SAMPLE = re.compile(
@@ -65,6 +70,14 @@ def is_shown_text(lines: Sequence[Line], line: Line) -> bool:
         return True
     if _COMMENT.match(text):  # one alone is a heading
         return any(_COMMENT.match(each.text) for each in _beside(lines, line.order))
+    if (own := _OF_PAIR.match(text)) and any(
+        (other := _OF_PAIR.match(each.text)) and other.lastindex != own.lastindex
+        for each in _beside(lines, line.order)
+    ):
+        return True
+    above = lines[line.order - 1].text if line.order else ""
+    if _TOLD.search(above) and above.rstrip().endswith(":"):
+        return True
     told = _TOLD.search(text)
     if _RESULT.search(text) or (told and not first_match(text[: told.start()])):
         return True

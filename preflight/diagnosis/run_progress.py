@@ -10,7 +10,7 @@ from preflight import regex as re
 from preflight.diagnosis.lines import RAY_WORKER, Line
 from preflight.diagnosis.quoted_text import is_shown_text
 from preflight.diagnosis.replacements import replaces_failed, says_instead
-from preflight.diagnosis.reported_errors import FAILING_CLASS
+from preflight.diagnosis.run_ends import COUNTED_RUNS, DONE, FAILED, TESTS_PASSED
 from preflight.diagnosis.run_starts import (
     RESUMES,
     RETRIED,
@@ -21,8 +21,8 @@ from preflight.diagnosis.run_starts import (
     stage_starts,
 )
 from preflight.diagnosis.signature_matcher import HARMLESS, JoinedLines, first_match
-from preflight.diagnosis.signatures.exit_messages import DEATHS_IN_WORDS, NOT_FOUND_IN_WORDS
-from preflight.diagnosis.signatures.model import AnyOf, CausalDepth, Signature
+from preflight.diagnosis.signatures.exit_messages import NOT_FOUND_IN_WORDS
+from preflight.diagnosis.signatures.model import CausalDepth, Signature
 from preflight.diagnosis.step_counters import (
     FEWEST_STEPS,
     count_on,
@@ -32,36 +32,9 @@ from preflight.diagnosis.step_counters import (
     rise,
     words_of_turn,
 )
-from preflight.diagnosis.tracebacks import LONGEST_TRACEBACK
+from preflight.diagnosis.tracebacks import IN_THREAD, LONGEST_TRACEBACK
 from preflight.diagnosis.warning_lines import IS_EXCEPTION, LONGEST, is_warning_line
 
-# Something ended badly, whatever it was.
-_FAILED = AnyOf(
-    rf"{DEATHS_IN_WORDS}|{NOT_FOUND_IN_WORDS}|Traceback \(most recent call last\)|^\S+ FAILED$|FAILED \(exitcode|exitcode\s*:\s*-?[1-9]|core dumped"
-    r"|^(?:Root Cause|Failures:|Root Cause \(first)|^[`*]{0,3}(?:\w+\.)*(?:\w{2,}Error|\w*Exception): (?![-+\d.naif%\s]+$)\S|^(?:\w+\.)+\w+(?:Error|Exception)$|^(?:\w+\.)+Error: \S|^Exception in background worker \d|^\W?thread '[^']{1,80}' (?:\(\d+\) )?panicked at |^==== backtrace \(tid:"
-    r"|exits with return code = -?[1-9]|Exited with exit code [1-9]|returned non-zero exit status|^The command '.+' returned a non-zero code|terminate called"
-    r"|(?<!│ )\b[Ee]xit(?:ed)?(?: with)? (?:code|status):? -?[1-9]|died with <Signals|^Killed\b(?! (?!by )[a-z\d]| by signal (?:1|2|15)\b)|\bKilled$|: line \d+: +\d+ (?:Hangup {2,}|(?:Killed|Aborted|Bus error) .{0,200}\b(?:python|torchrun|accelerate|deepspeed|mpirun|srun)\b)|Segmentation fault|Floating point exception ?\(core|^Aborted\b(?!!)|^Bus error|\bSIG(?:KILL|SEGV|ABRT|BUS|HUP)\b"
-    r"|Fatal Python error|INTERNAL ASSERT FAILED|[Dd]eath signal|[Cc]aught signal \d+ \(|\] Signal: [A-Z][a-z ]{2,30} \(\d+\)|APPLICATION TERMINATED WITH THE EXIT STRING: |^\[[EF] \S+|^\[?[EF]\d{3,4} [\d:]{8}|closing signal|Test NCCL failure|^srun: error|slurmstepd: error|NVRM: Xid|[Oo]ut of memory: Killed|OOMKilled"
-    r"|^(?!collect2: |(?:/usr/bin/)?ld: )(?:\S+: )?error: |AssertionError|KeyboardInterrupt|^CANCELLED|State(?:: |=)(?:FAILED|OUT_OF_MEMORY|TIMEOUT|NODE_FAIL)|CUDA [Ee]rror: |^\[\d+\] +[-+]? *\d+ +killed\b|^(?:\w+\.)+\w+Error$|^\w+(?:Error|Interrupt)$"
-    r"|^"
-    + FAILING_CLASS
-    + r": \S|BAD TERMINATION OF ONE OF YOUR|\bapplication called MPI_Abort\(|\binternal ABORT - process|\bAssertion failed(?:: \(| in file )|: Assertion [`'].{1,400}' failed\.?$|\bzsh: (?:abort|bus error|segmentation fault|illegal hardware instruction|floating point exception|trace trap)\b|^FAILED: .{0,300}\.(?:o|obj|so)\b|^(?:FAILED|ERROR) \S{1,200}::|^ninja: (?:error|fatal): |^Exception in thread \x22|^Caused by: (?:\w+\.){1,8}\w+(?:Error|Exception)\b|^Fatal\b|\[FATAL\]|\bFATAL\b|^Error .{1,80} at line \d+ in file .{1,200}\.cuh?$|^(?:#{1,6} )?\S*python\S*: (?:error|can't open|No module named )|Primary job +terminated normally, but|\b(?:[Pp]rocess|[Ww]orker|[Ss]erver|[Jj]ob)\b.{0,40}\b(?:terminated|exited|died|crashed) unexpectedly\b|^(?:mpirun|mpiexec|prterun|orterun) (?:(?:noticed|detected) that|has exited due to process)|stopping training\b|(?<!of )\baborting (?:the )?(?:training|run|job)\b|^parallel: This job failed:|\b[Jj]ob (?:has )?failed\b(?! (?:0|to|with parameters))|^(?:\S+ +ERROR +)?\w*ScriptError:|command not found|\bfatal error: |^(?:\[.{1,80}\] - )?Error executing job with overrides"
-)
-TESTS_PASSED = re.compile(
-    r"^=+ (?:\d+ (?:skipped|xfailed|deselected|warnings?), )*\d+ passed\b(?!.{0,80}\b(?:failed|errors?)\b)"
-)
-COUNTED_RUNS = re.compile(  # of a sweep, some of which failed, and that has a result
-    r"^(?=.{0,300}\b(?i:sweep|search|stud(?:y|ies)|trials?|tun(?:er|ing)|hpo|ablations?|grid)\b).{0,300}?\b[1-9]\d* (?:(?:trial|run|job)s? )?(?:completed|succeeded|successful|finished|ok)\b.{0,60}\b\d+ (?:(?:trial|run|job)s? )?failed\b(?=.{0,200}\b(?:[Bb]est|[Ss]aved|[Ww]ritten|[Rr]esults)\b)"
-)
-# It went through to its end. Said by trainers, not by launchers.
-_DONE = AnyOf(
-    r"['\"]train_runtime['\"]\s*:|[Tt]raining (?:is )?(?:completed?|done|finished)\b(?! (?:for |of |on )?(?:epoch|step|iteration|fold|round|phase|stage|batch)\b)|(?:^\W{0,20}|[Ff]ine-?|[Hh]yper-?parameter )[Tt]uning (?:is )?(?:completed?|done|finished)\b|(?:[Ff]inished|[Dd]one) training\b(?! (?:for |of |on )?(?:epoch|step|iteration|fold|round|phase|stage|batch)\b)|Trainer\.fit` stopped: `max_\w+=|\btrain(?:ing)? done\b|[Jj]ob completed successfully"
-    r"|Training time \d|[Ss]aved? (?:final|last) (?:model|checkpoint)|^All done\b|^done\.?$|^Done\.?$|[Rr]un (?:finished|completed) successfully|worker group successfully finished|WorkerState\.SUCCEEDED|exits successfully|All \d+ ranks? finished|[Ss]tate: COMPLETED|\bCOMPLETED +0:0$"
-    rf"|{COUNTED_RUNS.pattern}"
-    r"|\d+ epochs completed in|^Trial \S+ completed after \d+ iterations\b|训练(?:已经?)?(?:完成|结束)|[Tt]reinamento conclu[ií]do|[Ee]ntrenamiento (?:completado|finalizado|terminado)|[Ee]ntraînement terminé|[Tt]raining (?:erfolgreich )?(?:abgeschlossen|beendet)|[Ff]inal (?:loss|accuracy|eval|val)\w*\b.{0,20}[\d.]|^# Avg bus bandwidth\b"
-    rf"|{TESTS_PASSED.pattern}"
-)
-END_PATTERNS = (_FAILED, _DONE)
 _BADLY = re.compile(r"\bwith (?:\S+ )?(?:errors?|failures?)\b|\b(?:code|status)\W{1,3}[1-9]|\bunsuccessful")
 _MOVES = re.compile(r"(?<![\w])(?:train[_/ ])?\w*[Ll](?:oss|OSS)['\"]?\s*[:=|]?\s*['\"]?\d+\.\d")
 _ADVANCES = re.compile(
@@ -108,10 +81,14 @@ _DONE_OF_TRAINING = re.compile(rf"^(?!(?i:(?:all )?done)\.?$)|{_SAID_BY_TRAINERS
 _ENDED = re.compile(r"(?i)\b(?:saved|done|finished|completed?|uploaded|pushed)\b")
 _GOES_ON = re.compile(
     rf"{_ENDED.pattern}|\b(?:starting|beginning|evaluating|running|saving|uploading|pushing|testing|merging|exporting)\b"
+    r"|^\W*(?:now |next\b.{0,3})?\b(?!exit|shut|clos|clean|wait|leav|destroy|finish|terminat|stopp|kill|sync|flush|releas|remov|delet|bypass|disconnect|tear|send|sleep|train|warn|receiv|catch|dur|us)[a-z]{3,12}ing\b|\b(?:stage|phase) [2-9]\b|^next: "
 )
 # What a script says that caught an exception, if steps come behind it: a shell may print such words, too.
 _TRIES_ANOTHER = re.compile(
     r".{0,200}\b(?:[Tt]rying (?:an?|the|with|from)|[Rr]etry(?:ing)? (?:with|from)|[Ff]all(?:ing|s)? back to|[Hh]alving|[Rr]educing|[Rr]everting to|stays? (?:here|local)|using (?:the |a |an )?(?:cached|previous|last|local))\b"
+)
+_SAYS_FAILED = re.compile(
+    r"(?i)\bfail|\bnot (?:available|found|installed|supported|work)|\bunavailable|\berror|\bcould ?n[o']t|\bcan(?:no|')t\b"
 )
 _ECHOED = 12  # lines behind an exception in which such words are an echo of `time` or loggers
 
@@ -135,7 +112,7 @@ class RunProgress:
         self._moves, self._steps = (  # steps may have been in a buffer when the process died
             sorted(at for (_, of), row in self._rows.items() if of == kind for at in row) for kind in _STEPS
         )
-        failed = JoinedLines([line.text[:LONGEST] for line in said]).matching(_FAILED)
+        failed = JoinedLines([line.text[:LONGEST] for line in said]).matching(FAILED)
         failed -= JoinedLines([line.text for line in said]).matching(HARMLESS)
         self.failing = [said[at] for at in sorted(failed) if not is_shown_text(lines, said[at])]
         self.start = last_start(lines, self.failing)
@@ -148,7 +125,12 @@ class RunProgress:
     @property
     def advanced(self) -> bool:
         """Whether the run made a step or said that it was done."""
-        return bool(self._moves or self._steps or self.done)
+        return self.made_steps or bool(self.done)
+
+    @property
+    def made_steps(self) -> bool:
+        """Whether the run made a step."""
+        return bool(self._moves or self._steps)
 
     def launcher_failed(self, after: int = -1) -> bool:
         """Whether a launcher reports a failure, at a line or behind it."""
@@ -229,7 +211,7 @@ class RunProgress:
         if self.moved(after, stage or sys.maxsize):
             return True
         if ended or stage:
-            return self._tried_another(after)
+            return self._tried_another(after) or (not (over or stage) and self._resumed(after))
         unbuffered = any(_UNBUFFERED.search(line.text) and self.outlived(line) for line in at)
         return unbuffered or (not over and self._done_after(after))
 
@@ -244,7 +226,7 @@ class RunProgress:
             return bool(said)
         text = self.lines[after].text
         raised = IS_EXCEPTION.match(text)
-        row = first_match(text) if _FAILED.found_in(text) and not is_warning_line(text) else None
+        row = first_match(text) if FAILED.found_in(text) and not is_warning_line(text) else None
         fails = row is not None or _GAVE_UP.search(text)
         behind = sum(len(each) - bisect_right(each, after) for each in (self._moves, self._steps))
         started = row is not None and row.slug == "scheduler-launch" and behind >= _MOVES_ENOUGH
@@ -253,11 +235,23 @@ class RunProgress:
             return True
         return any(_SAID_BY_TRAINERS.search(self.lines[order].text) for order in said)
 
+    def _resumed(self, after: int) -> bool:
+        """Whether a run that had made steps resumed behind a line, and was done then."""
+        last = self.done[-1] if self.done else 0
+        near = (each for each in self.lines[after + 1 : last] if "esum" in each.text)
+        resumed = next((each.order for each in near if RESUMES.search(each.text)), last)
+        made = sorted((*self._moves, *self._steps))
+        behind = bisect_left(made, last) - bisect_left(made, resumed)
+        return bisect_left(made, after) > 0 and behind >= _MOVES_ENOUGH
+
     def _tried_another(self, after: int) -> bool:
         """Whether the process of a line says right below it what it tries instead, or that it starts again, and made steps behind it."""
         near = [line.text for line in self.lines[after + 1 : after + _NEAR]]
-        beside = (*near[:1], *(line.text for line in self._traceback_above(self.lines[after])[:1]))
+        shown = [line.text for line in self._traceback_above(self.lines[after])]
+        beside, of_it = (*near[:1], *shown[:1]), " ".join(each for each in shown if '  File "' not in each)
         said = any(map(RETRIED.match, near)) or any(map(_TRIES_ANOTHER.match, beside))
+        if not said and any(map(_SAYS_FAILED.search, near[:1])):
+            said = replaces_failed(f"{of_it} {self.lines[after].text}", near[:1], of_it)
         return said and self.stepped(self.lines[after])
 
     def text_from(self, lines: Sequence[Line]) -> str:
@@ -315,6 +309,10 @@ class RunProgress:
         """Whether a traceback that ends in a line starts in a function that caught its exception."""
         return shows_caught(self._traceback_above(line))
 
+    def in_thread(self, line: Line) -> bool:
+        """Whether a traceback that ends in a line is one of a thread."""
+        return any(IN_THREAD in each.text for each in self._traceback_above(line)[:1])
+
     def _ended(self, line: Line) -> bool:
         """Whether a script ended by a line: by its traceback, or because Python did not find it."""
         return _NO_SCRIPT.match(line.text) is not None or ends_script(self._traceback_above(line))
@@ -368,7 +366,7 @@ def _kinds(lines: Sequence[Line]) -> Iterator[str]:
     unlike = Counter(formats)
     texts = [each.decode("utf-8", "surrogatepass") for each in unlike]
     joined = JoinedLines(texts)
-    failed, done = joined.matching(_FAILED), joined.matching(_DONE)
+    failed, done = joined.matching(FAILED), joined.matching(DONE)
     kinds = (
         _kind(text, failed=place in failed, done=place in done, again=count >= FEWEST_STEPS)
         for place, (text, count) in enumerate(zip(texts, unlike.values(), strict=True))
@@ -384,6 +382,8 @@ def _kind(text: str, *, failed: bool, done: bool, again: bool) -> str:
         return "done"
     advances = ("rial " in text or "poch" in text or "heckpoint" in text) and _ADVANCES.search(text)
     looped = again and is_of_loop(text)
+    if text.startswith("wandb: "):  # its summary comes behind whatever ended the run
+        return ""
     if (
         (looped and names_step(text))
         or advances

@@ -35,6 +35,10 @@ _RAISED = re.compile(r"(?:\w+\.)*\w*(?:Error|Exception|Interrupt)\b")
 _CONTINUES = re.compile(
     r"(?i)\bre-?tr(?:y|ie)|\bskip|\bignor|\bfall(?:s|ing)? ?back|\bcontinu|\battempt \d|\b(?:sample|example|record|row|item|document|image|batch) (?:[\w/.]*\d[\w/.]* )?(?:(?:is|was) )?(?:dropped|replaced)\b|\b(?:dropped|dropping|replacing) (?:[\w/.]+ )?(?:sample|example|record|row|item|document|image|batch)(?:e?s)?\b"
 )
+# A record with a text that has neither a stamp nor an event.
+_DATA = re.compile(
+    r"(?!.*\"(?:ts|@?time\w*|date\w*|event|source|stream|host\\w*|rank|pid|err\w*|exc\w*)\"\s?:).*\"(?:text|content)\"\s?:"
+)
 _HEADER = re.compile(r"[\w@ .\"-]+(?:[,\t;][\w@ .\"-]+)+$")
 _SAMPLE = 64
 _MOST_LEVELS = 2
@@ -97,15 +101,20 @@ def _of_json(text: str) -> str | None:
 def _with_levels(read: Callable[[str], str | None], sample: Sequence[str]) -> Callable[[str], str | None]:
     """Return a reader that puts a soft level before its message, where the records of a log have several levels.
 
-    One level for all is that of a parent that copies what its child prints, and says nothing about a line.
+    One level for all is that of a parent that copies what its child prints, and says nothing about a line. Among records
+    with levels one without is data that a program shows, and stays as it is.
     """
-    levels = {_level(text) for text in sample}
+    found = [_level(text) for text in sample]
+    levels = set(found)
     if len(levels) < _MOST_LEVELS:
         return read
+    all_have = found.count("") < (1 - _SHARE) * len(found)
 
     def leveled(text: str) -> str | None:
         message = read(text)
         level = _level(text) if message and message != text and "\n" not in message else ""
+        if all_have and not level and message and _DATA.match(text):
+            return text
         return f"{level} {message}" if level in _SOFT_LEVELS else message
 
     return leveled

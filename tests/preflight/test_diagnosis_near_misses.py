@@ -154,6 +154,7 @@ def test_what_a_thread_raised_long_before_a_job_was_cancelled_is_not_certain(
     [
         ("/home/aim/ft/listen.py", "S50"),
         ("/data/dash/listen.py", "S50"),
+        ("/home/u/lib/dash/listen.py", "S50"),
         ("/opt/venv/lib/python3.11/site-packages/aim/ext/server.py", "S121"),
         ("/usr/lib/python3.11/socketserver.py", "S121"),
         ("/usr/lib64/python3.9/socketserver.py", "S121"),
@@ -197,6 +198,14 @@ def test_a_stop_behind_a_done_training_is_no_failure_and_one_behind_a_stage_is_o
         ("Nothing missing. Exiting.", "benign"),
         ("WARNING signal SIGUSR1 from slurm -> saving checkpoint and exiting", "time-limit"),
         ("SIGUSR1 -> checkpoint and exiting", "benign"),
+        ("Could not write the checkpoint, giving up\ndone", "unknown"),
+        (
+            "Error: the data set has no split 'train'\nwandb: Run summary:\nwandb:   loss 2.7\nwandb: ",
+            "unknown",
+        ),
+        ("Missing option '--data'.", "user-exception"),
+        ("No such option: --grad-accum (Possible options: --grad-clip)", "user-exception"),
+        ("bash: torchrun: command not found...", "missing-file"),
         ("CUDA out of memory in batch 3; emptied the cache and continued", "benign"),
         ("Generated: The error was CUDA out of memory, so use smaller batches.", "benign"),
         ('Q: why "No space left on device"? A: your disk is full', "benign"),
@@ -206,3 +215,63 @@ def test_a_stop_behind_a_done_training_is_no_failure_and_one_behind_a_stage_is_o
 )
 def test_a_last_line_ends_a_run_by_what_it_says(last: str, verdict: str) -> None:
     assert diagnose(f"Loaded a.yaml\nSetting up\n{last}\n").verdict == verdict
+
+
+_STEP_CANCELLED = "slurmstepd: error: *** STEP 4211.0 ON n1 CANCELLED AT 2026-11-20T10:00:00 ***\n"
+_EXITED = "srun: error: n1: task 0: Exited with exit code 1\n"
+_ABORTED = "srun: Job step aborted: Waiting up to 32 seconds for job step to finish.\n"
+_TERMINATED = "srun: error: n1: tasks 0-3: Terminated\n"
+_RAN = "".join(f"step {n} loss {3 - n / 100:.3f}\n" for n in range(20))
+_WENT_ON = "".join(f"step {n} loss {3 - n / 100:.3f}\n" for n in range(20, 40))
+_THREAD = "Exception in thread Thread-5:\n" + _HEAD + "OSError: [Errno 28] No space left on device\n"
+_LOGGED = "".join(f'{{"level": "info", "msg": "loaded shard {n}"}}\n' for n in range(9))
+_RESUMED = f"KeyError: 'x'\nResuming from checkpoint step 10\n{_RAN}Training complete.\n"
+_NOT_JOINED = (
+    "[rank0]: torch.distributed.DistStoreError: Timed out waiting for clients. 16/24 clients joined.\n"
+)
+_PIPE = _HEAD.replace("out = read(x)", "{}") + "BrokenPipeError: [Errno 32] Broken pipe\n"
+
+
+@pytest.mark.parametrize(
+    ("log", "verdict"),
+    [
+        # A step that Slurm cancels since a rank called MPI_Abort, and one that a person cancels.
+        (_RAN + "MPI_ABORT was invoked on rank 0\n" + _EXITED + _STEP_CANCELLED, "unknown"),
+        (_RAN + _STEP_CANCELLED + "MPI_ABORT was invoked on rank 0\n" + _EXITED, "terminated"),
+        (_RAN + _ABORTED + _STEP_CANCELLED + _TERMINATED, "terminated"),
+        (_RAN + _ABORTED + _EXITED + _TERMINATED, "unknown"),
+        (_RAN + "Training complete.\n" + _ABORTED + _STEP_CANCELLED + _TERMINATED, "benign"),
+        (_RAN + "Training complete.\n" + _TERMINATED, "benign"),
+        (_RAN + "Training complete.\nLoading the test set\n" + _CANCELLED, "terminated"),
+        (_RAN + "Training complete.\nShutting down workers\n" + _CANCELLED, "benign"),
+        # Data among a logger's records, and a failure among them.
+        (_LOGGED + '{"id":7,"text":"CUDA out of memory. Tried to allocate 2.00 GiB"}\n' + _LOGGED, "benign"),
+        (_LOGGED + '{"id":7,"samples":[{"prompt":"a","completion":"Segmentation fault"}]}\n', "benign"),
+        (_LOGGED + '{"text":"torch.OutOfMemoryError: CUDA out of memory.","source":"stderr"}\n', "cuda-oom"),
+        (_LOGGED + '{"event":"crash","error":"ValueError: bad lr"}\n', "user-exception"),
+        # What models are given, and hosts that are named as its parts are.
+        (_RAN + "<|user|> I get RuntimeError: CUDA out of memory. Tried 2 GiB<|end|>\n", "benign"),
+        (_RAN + "{'chat': [{'role': 'user', 'content': 'RuntimeError: CUDA out of memory'}]}\n", "benign"),
+        (_RAN + "Input: Segmentation fault (core dumped)\nPrediction: crash\n", "benign"),
+        (_RAN + "> You may see:\n>   RuntimeError: CUDA out of memory.\n> Then use less.\n", "benign"),
+        (_RAN + "a1: Segmentation fault (core dumped)\n", "segfault"),
+        (_RAN + "answer1: bash: line 1:  4411 Killed                  python t.py\n", "host-oom-killed"),
+        # A thread's exception long before the end, and right before it.
+        (_RAN + _THREAD + _WENT_ON + _CANCELLED.replace(" ***\n", " DUE TO TIME LIMIT ***\n"), "time-limit"),
+        (_RAN + _THREAD + _WENT_ON + _OOM, "cuda-oom"),
+        (_RAN + _THREAD + "run.sh: line 4: 771 Killed   python t.py\n", "disk-full"),
+        # What the script does in place of what failed, and words of something else.
+        (_HEAD + "RuntimeError: Triton is old\ntriton failed, running eager\n" + _RAN, "benign"),
+        (_HEAD + "KeyError: 'shard'\nskipping short shards\n" + _RAN, "user-exception"),
+        (_RAN + _HEAD + _RESUMED, "benign"),
+        (_HEAD + _RESUMED, "user-exception"),
+        # A reader of the output that ended, and a peer.
+        (_RAN + _PIPE.format("print(step)"), "sighup"),
+        (_RAN + _PIPE.format("store.get(key)"), "nccl-network"),
+        ("+ ulimit -t 3600\n" + _RAN + "run.sh: line 4: 771 Killed   python t.py\n", "time-limit"),
+        ("cpu time  (seconds, -t) unlimited\n" + _RAN + "Killed\n", "host-oom-killed"),
+        ("w-2: ssh: connect to host w-2 port 22: No route to host\n" + _NOT_JOINED, "ssh-access"),
+    ],
+)  # fmt: skip
+def test_what_is_beside_a_failure_says_what_it_is(log: str, verdict: str) -> None:
+    assert diagnose(log).verdict == verdict

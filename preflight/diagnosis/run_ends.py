@@ -1,0 +1,34 @@
+"""Words by which lines say that a run ended: badly, or well. Pure."""
+
+from preflight import regex as re
+from preflight.diagnosis.reported_errors import FAILING_CLASS
+from preflight.diagnosis.signatures.exit_messages import DEATHS_IN_WORDS, NOT_FOUND_IN_WORDS
+from preflight.diagnosis.signatures.model import AnyOf
+
+# Something ended badly, whatever it was.
+FAILED = AnyOf(
+    rf"{DEATHS_IN_WORDS}|{NOT_FOUND_IN_WORDS}|Traceback \(most recent call last\)|^\S+ FAILED$|FAILED \(exitcode|exitcode\s*:\s*-?[1-9]|core dumped"
+    r"|^(?:Root Cause|Failures:|Root Cause \(first)|^[`*]{0,3}(?:\w+\.)*(?:\w{2,}Error|\w*Exception): (?![-+\d.naif%\s]+$)\S|^(?:\w+\.)+\w+(?:Error|Exception)$|^(?:\w+\.)+Error: \S|^Exception in background worker \d|^\W?thread '[^']{1,80}' (?:\(\d+\) )?panicked at |^==== backtrace \(tid:"
+    r"|exits with return code = -?[1-9]|Exited with exit code [1-9]|returned non-zero exit status|^The command '.+' returned a non-zero code|terminate called"
+    r"|(?<!│ )\b[Ee]xit(?:ed)?(?: with)? (?:code|status):? -?[1-9]|died with <Signals|^Killed\b(?! (?!by )[a-z\d]| by signal (?:1|2|15)\b)|\bKilled$|: line \d+: +\d+ (?:Hangup {2,}|(?:Killed|Aborted|Bus error) .{0,200}\b(?:python|torchrun|accelerate|deepspeed|mpirun|srun)\b)|Segmentation fault|Floating point exception ?\(core|^Aborted\b(?!!)|^Bus error|\bSIG(?:KILL|SEGV|ABRT|BUS|HUP)\b"
+    r"|Fatal Python error|INTERNAL ASSERT FAILED|[Dd]eath signal|[Cc]aught signal \d+ \(|\] Signal: [A-Z][a-z ]{2,30} \(\d+\)|APPLICATION TERMINATED WITH THE EXIT STRING: |^\[[EF] \S+|^\[?[EF]\d{3,4} [\d:]{8}|closing signal|Test NCCL failure|^srun: error|slurmstepd: error|NVRM: Xid|[Oo]ut of memory: Killed|OOMKilled"
+    r"|^(?!collect2: |(?:/usr/bin/)?ld: )(?:\S+: )?error: |AssertionError|KeyboardInterrupt|^CANCELLED|State(?:: |=)(?:FAILED|OUT_OF_MEMORY|TIMEOUT|NODE_FAIL)|CUDA [Ee]rror: |^\[\d+\] +[-+]? *\d+ +killed\b|^(?:\w+\.)+\w+Error$|^\w+(?:Error|Interrupt)$"
+    r"|^"
+    + FAILING_CLASS
+    + r": \S|BAD TERMINATION OF ONE OF YOUR|\bapplication called MPI_Abort\(|\binternal ABORT - process|\bAssertion failed(?:: \(| in file )|: Assertion [`'].{1,400}' failed\.?$|\bzsh: (?:abort|bus error|segmentation fault|illegal hardware instruction|floating point exception|trace trap)\b|^FAILED: .{0,300}\.(?:o|obj|so)\b|^(?:FAILED|ERROR) \S{1,200}::|^ninja: (?:error|fatal): |^Exception in thread \x22|^Caused by: (?:\w+\.){1,8}\w+(?:Error|Exception)\b|^Fatal\b|\[FATAL\]|\bFATAL\b|^Error .{1,80} at line \d+ in file .{1,200}\.cuh?$|^(?:#{1,6} )?\S*python\S*: (?:error|can't open|No module named )|Primary job +terminated normally, but|\b(?:[Pp]rocess|[Ww]orker|[Ss]erver|[Jj]ob)\b.{0,40}\b(?:terminated|exited|died|crashed) unexpectedly\b|^(?:mpirun|mpiexec|prterun|orterun) (?:(?:noticed|detected) that|has exited due to process)|stopping training\b|(?<!of )\baborting (?:the )?(?:training|run|job)\b|^parallel: This job failed:|\b[Jj]ob (?:has )?failed\b(?! (?:0|to|with parameters))|^(?:\S+ +ERROR +)?\w*ScriptError:|command not found|\bfatal error: |^(?:\[.{1,80}\] - )?Error executing job with overrides"
+)
+TESTS_PASSED = re.compile(
+    r"^=+ (?:\d+ (?:skipped|xfailed|deselected|warnings?), )*\d+ passed\b(?!.{0,80}\b(?:failed|errors?)\b)"
+)
+COUNTED_RUNS = re.compile(  # of a sweep, some of which failed, and that has a result
+    r"^(?=.{0,300}\b(?i:sweep|search|stud(?:y|ies)|trials?|tun(?:er|ing)|hpo|ablations?|grid)\b).{0,300}?\b[1-9]\d* (?:(?:trial|run|job)s? )?(?:completed|succeeded|successful|finished|ok)\b.{0,60}\b\d+ (?:(?:trial|run|job)s? )?failed\b(?=.{0,200}\b(?:[Bb]est|[Ss]aved|[Ww]ritten|[Rr]esults)\b)"
+)
+# It went through to its end. Said by trainers, not by launchers.
+DONE = AnyOf(
+    r"['\"]train_runtime['\"]\s*:|[Tt]raining (?:is )?(?:completed?|done|finished)\b(?! (?:for |of |on )?(?:epoch|step|iteration|fold|round|phase|stage|batch)\b)|(?:^\W{0,20}|[Ff]ine-?|[Hh]yper-?parameter )[Tt]uning (?:is )?(?:completed?|done|finished)\b|(?:[Ff]inished|[Dd]one) training\b(?! (?:for |of |on )?(?:epoch|step|iteration|fold|round|phase|stage|batch)\b)|Trainer\.fit` stopped: `max_\w+=|\btrain(?:ing)? done\b|[Jj]ob completed successfully"
+    r"|Training time \d|[Ss]aved? (?:final|last) (?:model|checkpoint)|^All done\b|^done\.?$|^Done\.?$|[Rr]un (?:finished|completed) successfully|worker group successfully finished|WorkerState\.SUCCEEDED|exits successfully|All \d+ ranks? finished|[Ss]tate: COMPLETED|\bCOMPLETED +0:0$"
+    rf"|{COUNTED_RUNS.pattern}"
+    r"|\d+ epochs completed in|^Trial \S+ completed after \d+ iterations\b|训练(?:已经?)?(?:完成|结束)|[Tt]reinamento conclu[ií]do|[Ee]ntrenamiento (?:completado|finalizado|terminado)|[Ee]ntraînement terminé|[Tt]raining (?:erfolgreich )?(?:abgeschlossen|beendet)|[Ff]inal (?:loss|accuracy|eval|val)\w*\b.{0,20}[\d.]|^# Avg bus bandwidth\b"
+    rf"|{TESTS_PASSED.pattern}"
+)
+END_PATTERNS = (FAILED, DONE)
