@@ -40,7 +40,7 @@ def _hosts() -> Iterable[str]:
 
 
 def _configs() -> Iterable[str]:
-    from launcher.config.run_config import list_configs  # noqa: PLC0415
+    from launcher.config.config_search import list_configs  # noqa: PLC0415
 
     return list_configs()
 

@@ -14,12 +14,13 @@ from launcher.commands._host_options import SSH, HostOptions, Transport
 from launcher.commands._job_hosts import find_job, reach_job
 from launcher.config.command_config import settle_command
 from launcher.config.command_python import choose_pythons
+from launcher.config.config_overrides import Overrides
 from launcher.config.disconnect_options import STEP_TIMEOUT_S
 from launcher.config.inventory import HostEntry, resolve_rank_counts
 from launcher.config.local_entries import resolve_local_entries
 from launcher.config.node_sets import fold_hosts
 from launcher.config.restart_options import RestartOptions
-from launcher.config.run_config import Overrides, RunConfig, load_run_config
+from launcher.config.run_config import RunConfig, load_run_config
 from launcher.config.script_config import (
     build_config_for_command,
     build_config_for_script,

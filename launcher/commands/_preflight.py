@@ -87,7 +87,8 @@ def _request(hosts: tuple[str, ...], options: PreflightCommandOptions) -> _Prefl
             precision=options.precision or "auto",
         )
         return _PreflightRequest(job, hosts or (LOCALHOST,), how, names_hosts=bool(hosts), typed=hosts)
-    from launcher.config.run_config import Overrides, load_run_config  # noqa: PLC0415 - only for a run config
+    from launcher.config.config_overrides import Overrides  # noqa: PLC0415 - only for a run config
+    from launcher.config.run_config import load_run_config  # noqa: PLC0415 - only for a run config
     from launcher.planning.script_file import find_tree, read_script_after_sync, read_script_to_send  # noqa: PLC0415 - as above
 
     overrides = Overrides(

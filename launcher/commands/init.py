@@ -17,10 +17,10 @@ from launcher.commands._host_access import open_host_access
 from launcher.commands._host_options import HostOptions, host_access_options
 from launcher.commands._param_types import hosts_option, launch_option
 from launcher.config.command_config import read_command
+from launcher.config.config_overrides import Overrides
 from launcher.config.host_access_args import complete_commands, without_option
 from launcher.config.inventory import FILE_NAME, LOCALHOST, HostEntry
 from launcher.config.node_sets import fold_hosts, host_range
-from launcher.config.run_config import Overrides
 from launcher.config.script_config import (
     PLACES_OF_WORDS,
     absent_script,

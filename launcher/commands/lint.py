@@ -87,7 +87,8 @@ def command(scripts: tuple[Path, ...], config: str, **given: Any) -> int:
     options = LintOptions(**given)
     job = None
     if config:
-        from launcher.config.run_config import Overrides, load_run_config  # noqa: PLC0415 - a third of the start
+        from launcher.config.config_overrides import Overrides  # noqa: PLC0415 - a third of the start
+        from launcher.config.run_config import load_run_config  # noqa: PLC0415 - a third of the start
 
         job = load_run_config(config, Overrides())
     paths = list(scripts)
@@ -159,7 +160,7 @@ def _fix_all(
 def _lint(path: Path, targets: Sequence[RankTarget], *, certain: bool) -> LintResult:
     text = _text(str(path))
     if text is None:
-        from launcher.config.run_config import is_config_name  # noqa: PLC0415 - only for a mistake
+        from launcher.config.config_search import is_config_name  # noqa: PLC0415 - only for a mistake
 
         fix = f"gpulaunch lint --config {path}" if is_config_name(str(path)) else "name a Python file"
         raise BadInput(f"{path}: no such file, or it cannot be read", fix)

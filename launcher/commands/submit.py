@@ -14,7 +14,9 @@ from launcher.commands._host_options import HostOptions, host_access_options
 from launcher.commands._option_rules import needs
 from launcher.commands._param_types import config_option, host_option, logs_option, set_option
 from launcher.commands._usage_errors import WrongUsage
-from launcher.config.run_config import Overrides, RunConfig, is_config_name, load_run_config
+from launcher.config.config_overrides import Overrides
+from launcher.config.config_search import is_config_name
+from launcher.config.run_config import RunConfig, load_run_config
 from launcher.errors import BadInput
 from launcher.slurm.commands import open_local_commands
 from launcher.slurm.submit import (

@@ -1,6 +1,6 @@
-"""Run configs: found by name, overridden from the command line, validated as a whole."""
+"""Run configs: read, overridden from the command line, validated as a whole."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -14,9 +14,10 @@ from launcher.config.command_config import (
     missing_keys,
     read_command,
 )
+from launcher.config.config_overrides import Overrides, override
+from launcher.config.config_search import find_config
 from launcher.config.deepspeed_file import argument_config, script_config
 from launcher.config.disconnect_options import DEFAULT_GRACE_S, DEFAULT_TIMEOUT_S, DisconnectOptions
-from launcher.config.host_ranges import parse_ssh_target, split_ranges
 from launcher.config.inventory import LOCALHOST
 from launcher.config.on_end_options import EndCommand
 from launcher.config.rendezvous_imports import refuse_other_rendezvous
@@ -24,56 +25,12 @@ from launcher.config.restart_options import RestartOptions
 from launcher.config.schema import CONFIG, CONFIG_KEYS, MOST_COMMANDS
 from launcher.config.slurm_options import JOB_VARIABLES, SlurmSpec
 from launcher.config.sync_options import SyncOptions
-from launcher.config.template_dir import templates_dir
-from launcher.config.value_types import boolean
 from launcher.config.yaml_tree import ConfigIssues, YamlNode, is_typed, nearest
 from launcher.engines.base import ENGINES
 from launcher.engines.command_line.parsed_command import ParsedCommand, require_values
-from launcher.errors import ConfigError
-from launcher.local.home import at_home, user_config_dir
-from launcher.local.project import FOLDER, SUFFIXES, folders_up
+from launcher.local.home import at_home
 from preflight.frozen import dataclass
 from preflight.job import Job
-
-
-@dataclass(frozen=True, slots=True)
-class Overrides:
-    """What the command line says instead of the file. Empty values leave the file's."""
-
-    key_values: tuple[str, ...] = ()  # "key=value", dotted keys, YAML values
-    hosts: tuple[str, ...] = ()
-    hosts_from: str = "--hosts"  # where they were typed
-    gpus: str = ""
-    nodes: str = ""
-    port: str = ""
-    precision: str = ""
-    guard: str = ""
-    restarts: str = ""
-    hang_timeout: str = ""
-    on_disconnect: str = ""
-    disconnect_timeout: str = ""
-    grace: str = ""
-    sync: bool = False  # the tree travels, as the file's own `sync:` says where it has one
-    launch: str = ""  # which of the commands of `command:`
-    extra_args: tuple[str, ...] = ()  # after --; appended to args
-    is_plan: bool = False  # only a plan is made of it: values that the command lacks may lack
-    # A job of Slurm will read it, and gives the command variables that are not set locally.
-    for_job: bool = False
-
-
-_KEYS_OF_OPTIONS = {
-    "nodes": "nodes",
-    "port": "main_port",
-    "precision": "precision",
-    "guard": "guard",
-    "restarts": "restart.max",
-    "launch": "launch",
-    "hang_timeout": "hang_timeout",
-    "on_disconnect": "on_disconnect",
-    "disconnect_timeout": "disconnect_timeout",
-    "grace": "grace",
-}
-"""What options set whose value is a text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,11 +124,8 @@ class _ConfigSource:
 
 
 def _validated(written: _ConfigSource, overrides: Overrides) -> RunConfig:
-    path, root, mistakes = written.path, written.root, written.mistakes
-    for key, item in _overriding(overrides, mistakes):
-        root = _put(root, key, item, mistakes)
-    if overrides.sync and not _has_keys(root, "sync"):
-        root = _put(root, "sync", YamlNode("true", "--sync", key="sync"), mistakes)
+    path, mistakes = written.path, written.mistakes
+    root = override(written.root, overrides, mistakes)
     root, command = _with_command(root, written.folder, for_job=overrides.for_job)
     if command is not None and not overrides.is_plan:
         require_values(command)
@@ -230,141 +184,13 @@ def _job(
     return Job(name=name, **data)
 
 
-def find_config(name_or_path: str) -> Path:
-    """Return the file of a run config: a path, or a name looked for in the usual places.
-
-    Raises ConfigError that lists where it was looked for, and the nearest name that exists.
-    """
-    if not name_or_path or "\0" in name_or_path:
-        raise ConfigError("the name of a run config is empty", "name one with --config")
-    if name_or_path.endswith(".py"):
-        raise ConfigError(
-            f"{name_or_path}: this is a script, and --config names a YAML file",
-            f"gpulaunch run {name_or_path} runs it without one",
-        )
-    if Path(name_or_path).suffix not in ("", *SUFFIXES) and Path(name_or_path).is_file():
-        raise ConfigError(
-            f"{name_or_path}: --config names a YAML file",
-            f"gpulaunch init {name_or_path} makes one of a batch script",
-        )
-    if "/" in name_or_path or name_or_path.endswith(SUFFIXES):
-        path = at_home(name_or_path)
-        if "/" not in name_or_path and not path.exists():
-            places = (folder / name_or_path for folder in search_path())
-            path = next((place for place in places if place.is_file()), path)
-        if path.is_dir():
-            raise ConfigError(f"{name_or_path}: this is a directory", "name the YAML file in it")
-        if not path.is_file():
-            raise ConfigError(f"{name_or_path}: no such file", "check the path given with --config")
-        return path
-    for folder in search_path():
-        for suffix in SUFFIXES:
-            path = folder / f"{name_or_path}{suffix}"
-            if path.is_file():
-                return path
-    looked = ", ".join(str(folder) for folder in search_path())
-    beside = next((each for suffix in SUFFIXES if Path(each := f"{name_or_path}{suffix}").is_file()), "")
-    near = beside or nearest(name_or_path, tuple(list_configs()))
-    meant = f'did you mean "{near}"?' if near else "gpulaunch init SCRIPT writes one;"
-    raise ConfigError(f'no run config "{name_or_path}" in {looked}', f"{meant} a path to a file works too")
-
-
-def search_path() -> tuple[Path, ...]:
-    """Return the folders that run configs are looked for in, first one first."""
-    return (*list_config_folders(), user_config_dir(), templates_dir())
-
-
-def list_config_folders() -> tuple[Path, ...]:
-    """Return the folders of the working directory, and above it, that run configs are looked for in."""
-    _, *above = (folder / FOLDER for folder in folders_up())
-    return (Path(FOLDER), Path("configs"), *(folder for folder in above if folder.is_dir()))
-
-
-def list_configs() -> dict[str, Path]:
-    """Return every run config on the search path by name; the first of a name wins."""
-    found: dict[str, Path] = {}
-    for folder in search_path():
-        for path in sorted(folder.glob("*.y*ml")):
-            if path.suffix in SUFFIXES and path.stem != "hosts" and path.is_file():
-                found.setdefault(path.stem, path)
-    return found
-
-
-def is_config_name(word: str) -> bool:
-    """Return whether a word in a script's place can only mean a run config."""
-    return word.endswith(SUFFIXES) or (not Path(word).exists() and word in list_configs())
-
-
-def _overriding(overrides: Overrides, mistakes: ConfigIssues) -> Iterator[tuple[str, YamlNode]]:
-    """Yield the keys that the command line sets, in the order in which the later wins."""
-    for text in overrides.key_values:
-        key, equals, value = text.partition("=")
-        if not equals or not key.strip():
-            mistakes.add(YamlNode(None, "--set"), f'expected key=value, got "{text}"')
-            continue
-        yield key.strip(), _parse(value, f"--set {key.strip()}", mistakes)
-    if overrides.hosts:
-        typed = overrides.hosts_from
-        words = tuple(YamlNode(part, typed, key="hosts") for word in overrides.hosts for part in _words(word))
-        if not words:
-            mistakes.add(YamlNode(None, typed), f'expected names of hosts, got "{",".join(overrides.hosts)}"')
-        yield "hosts", YamlNode(words, typed, key="hosts")
-    if overrides.gpus:
-        yield "gpus", _parse(overrides.gpus, "--gpus", mistakes)
-    for name, key in _KEYS_OF_OPTIONS.items():
-        if text := getattr(overrides, name):
-            yield key, YamlNode(text, f"--{name.replace('_', '-')}")
-
-
-def _words(word: str) -> list[str]:
-    """Return the host words of one --hosts. Raises BadInput where they are not separated by commas."""
-    parts = split_ranges(word)
-    for part in parts:
-        if " " in part:
-            parse_ssh_target(part)  # says what to write
-    return parts
-
-
-def _parse(text: str, source: str, mistakes: ConfigIssues) -> YamlNode:
-    from launcher.config.yaml_reader import parse_text  # noqa: PLC0415 - as above
-
-    return parse_text(text, source, mistakes, in_file=False)
-
-
-def _put(root: YamlNode, dotted: str, value: YamlNode, mistakes: ConfigIssues) -> YamlNode:
-    """Return the tree with the value at a dotted key in place of what the file says."""
-    name, dot, rest = dotted.partition(".")
-    entries = root.value if isinstance(root.value, dict) else {}
-    key = f"{root.key}.{name}" if root.key else name
-    if dot and rest:
-        below = entries.get(name, YamlNode({}, value.source, key=key))
-        if key == "sync" and isinstance(below.value, str) and boolean().read(below, ConfigIssues()):
-            below = replace(below, value={})  # `sync: true`: all defaults
-        if not isinstance(below.value, dict | None):
-            mistakes.add(replace(value, key=dotted), f"{key} has no keys of its own")
-            return root
-        return replace(root, value={**entries, name: _put(below, rest, value, mistakes)})
-    if value.value is None and name in {row.name for row in CONFIG_KEYS}:  # `--set env=` means: not set
-        return replace(root, value={each: item for each, item in entries.items() if each != name})
-    return replace(root, value={**entries, name: replace(value, key=key)})
-
-
 def _judge_together(root: YamlNode, data: dict[str, Any], mistakes: ConfigIssues) -> None:
     """Find what only several keys together can get wrong."""
     entries = cast("dict[str, YamlNode]", root.value)
     names = tuple(row.name for row in CONFIG_KEYS)
     # A misspelt key is reported; nothing that lacks because of it is another mistake.
     meant = {*entries, *(nearest(key, names) for key in entries if key not in names)}
-    if "script" in entries and "module" in entries:
-        mistakes.add(entries["module"], "script is set too; keep one of them")
-    if "command" in entries:
-        for key in ("script", "module", "engine"):
-            if key in entries and entries[key].source != COMMAND_SOURCE:
-                mistakes.add(entries[key], "the command says it; keep one of them")
-    elif meant.isdisjoint(("script", "module", "command")):
-        is_inventory = "hosts" in entries and isinstance(entries["hosts"].value, dict)
-        lacks = "a hosts.yaml, which goes after -i" if is_inventory else "nothing to run"
-        mistakes.add(root, f"{lacks}: expected script: PATH, module: NAME or command: WORDS")
+    _judge_program(root, entries, meant, mistakes)
     if "launch" in entries and "command" not in meant:
         mistakes.add(entries["launch"], "only for a command: it chooses one of several commands of its text")
     if "processes_per_host" in entries and data.get("gpus", "all") not in ("none", "auto"):
@@ -379,14 +205,25 @@ def _judge_together(root: YamlNode, data: dict[str, Any], mistakes: ConfigIssues
         mistakes.add(entries["send_script"], "sync sends the script with its tree already; keep one of them")
 
 
+def _judge_program(
+    root: YamlNode, entries: Mapping[str, YamlNode], meant: set[str], mistakes: ConfigIssues
+) -> None:
+    """Find what of `script:`, `module:` and `command:` excludes each other; `meant` has the keys as meant."""
+    if "script" in entries and "module" in entries:
+        mistakes.add(entries["module"], "script is set too; keep one of them")
+    if "command" in entries:
+        for key in ("script", "module", "engine"):
+            if key in entries and entries[key].source != COMMAND_SOURCE:
+                mistakes.add(entries[key], "the command says it; keep one of them")
+    elif meant.isdisjoint(("script", "module", "command")):
+        is_inventory = "hosts" in entries and isinstance(entries["hosts"].value, dict)
+        lacks = "a hosts.yaml, which goes after -i" if is_inventory else "nothing to run"
+        mistakes.add(root, f"{lacks}: expected script: PATH, module: NAME or command: WORDS")
+
+
 def _is_override(item: YamlNode | None) -> bool:
     """Whether the command line set it."""
     return item is not None and is_typed(item.source)
-
-
-def _has_keys(root: YamlNode, name: str) -> bool:
-    entry = root.value.get(name) if isinstance(root.value, dict) else None
-    return entry is not None and isinstance(entry.value, dict)
 
 
 def _script_here(root: YamlNode, folder: Path, data: dict[str, Any], mistakes: ConfigIssues) -> Path | None:

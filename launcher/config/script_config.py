@@ -9,14 +9,10 @@ from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
+from launcher.config.config_overrides import Overrides
+from launcher.config.config_search import is_config_name
 from launcher.config.inventory import FILE_NAME, HostEntry
-from launcher.config.run_config import (
-    Overrides,
-    RunConfig,
-    build_command_config,
-    build_config_from_script,
-    is_config_name,
-)
+from launcher.config.run_config import RunConfig, build_command_config, build_config_from_script
 from launcher.errors import BadInput
 from launcher.text import name_first
 from preflight import regex as re

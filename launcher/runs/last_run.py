@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
 
-from launcher.config.run_config import list_config_folders
+from launcher.config.config_search import list_config_folders
 from launcher.local.project import SUFFIXES
 from launcher.local.user import user_name
 from launcher.rundir.end_state import LIVING

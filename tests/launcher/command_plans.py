@@ -3,8 +3,9 @@
 import shlex
 
 from launcher.config.command_config import settle_command
+from launcher.config.config_overrides import Overrides
 from launcher.config.inventory import HostEntry
-from launcher.config.run_config import Overrides, RunConfig, build_command_config
+from launcher.config.run_config import RunConfig, build_command_config
 from launcher.planning.plan import Plan
 from launcher.planning.planner import build_plan
 from preflight.facts.gpu import ComputeProcess

@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 from launcher.config.command_config import read_command
+from launcher.config.config_overrides import Overrides
 from launcher.config.inventory import HostEntry
-from launcher.config.run_config import Overrides, load_run_config
+from launcher.config.run_config import load_run_config
 from launcher.config.script_config import build_config_for_command
 from launcher.errors import BadInput, CommandRefused
 from launcher.host_checks.preflight import build_agent_request

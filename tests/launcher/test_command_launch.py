@@ -10,8 +10,9 @@ import pytest
 
 from launcher.config.command_config import settle_command
 from launcher.config.command_python import choose_pythons
+from launcher.config.config_overrides import Overrides
 from launcher.config.inventory import HostEntry
-from launcher.config.run_config import Overrides, build_command_config, build_config_from_script
+from launcher.config.run_config import build_command_config, build_config_from_script
 from launcher.errors import BadInput, CommandRefused, ConfigError
 from launcher.planning.planner import build_plan
 from launcher.report.command import correction, render_command, without_edits

@@ -1,4 +1,4 @@
-"""Run configs: where they are found, what overrides what, and what is told when they are wrong."""
+"""Run configs: what overrides what, and what is told when they are wrong."""
 
 import json
 from pathlib import Path
@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 from launcher.commands._preflight import parse_gpus
+from launcher.config.config_overrides import Overrides
 from launcher.config.restart_options import CHECKPOINTS, RestartOptions
-from launcher.config.run_config import Overrides, RunConfig, find_config, list_configs, load_run_config
+from launcher.config.run_config import RunConfig, load_run_config
 from launcher.errors import BadInput, ConfigError
 from preflight.job import Job
 
@@ -91,38 +92,11 @@ def test_every_key_arrives() -> None:
     )
 
 
-def test_places_are_searched_in_order(here: Path) -> None:
-    assert find_config("paper_r64").parent.name == "templates"
-    user = write(here / "user/gpulaunch/paper_r64.yaml")
-    assert find_config("paper_r64") == user
-    write(here / "configs/paper_r64.yml")
-    assert find_config("paper_r64") == Path("configs/paper_r64.yml")
-    write(here / "gpulaunch/paper_r64.yaml")
-    assert find_config("paper_r64") == Path("gpulaunch/paper_r64.yaml")
-    assert list_configs()["paper_r64"] == Path("gpulaunch/paper_r64.yaml")
-
-
 def test_a_path_works_too(here: Path) -> None:
     path = write(here / "elsewhere/mine.yaml")
     assert load_run_config(str(path)).job.name == "mine"
     write(here / "bare.yaml")
     assert load_run_config("bare.yaml").path == Path("bare.yaml")
-
-
-@pytest.mark.parametrize(
-    ("name", "expected"),
-    [
-        ("paper_r46", 'did you mean "paper_r64"?'),
-        ("no/such.yaml", "no such file"),
-        ("", "the name of a run config is empty"),
-        ("./", "this is a directory"),
-        ("a\0b", "empty"),
-    ],
-)
-def test_a_config_that_is_not_there_is_named(name: str, expected: str) -> None:
-    with pytest.raises(ConfigError) as caught:
-        load_run_config(name)
-    assert expected in f"{caught.value.message}\n{caught.value.fix}"
 
 
 def test_the_command_line_wins_over_the_file() -> None:

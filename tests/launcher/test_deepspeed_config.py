@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from launcher.config.config_overrides import Overrides
 from launcher.config.inventory import HostEntry
-from launcher.config.run_config import Overrides, build_command_config
+from launcher.config.run_config import build_command_config
 from launcher.host_checks.evaluation import evaluate_facts
 from launcher.host_checks.preflight import build_agent_request
 from launcher.remote.agent import GatherResult

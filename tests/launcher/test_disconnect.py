@@ -9,8 +9,9 @@ from typing import Any, Self
 
 import pytest
 
+from launcher.config.config_overrides import Overrides
 from launcher.config.disconnect_options import START_TIMEOUT_S, DisconnectOptions, describe_disconnect
-from launcher.config.run_config import Overrides, load_run_config
+from launcher.config.run_config import load_run_config
 from launcher.errors import ConfigError, ConnectionLost
 from launcher.follow import protocol
 from launcher.follow.awake_clock import SLEEP_S, AwakeClock

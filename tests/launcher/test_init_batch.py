@@ -6,8 +6,9 @@ import pytest
 from click.testing import CliRunner
 
 from launcher.commands.init import command
+from launcher.config.config_overrides import Overrides
 from launcher.config.inventory_reader import load_inventory
-from launcher.config.run_config import Overrides, load_run_config
+from launcher.config.run_config import load_run_config
 from launcher.errors import BadInput, CommandRefused, ConfigError
 from launcher.scaffold.sbatch_reader import read_batch_script
 from launcher.slurm.submit import render_batch_script

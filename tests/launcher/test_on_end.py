@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from launcher.config.config_overrides import Overrides
 from launcher.config.on_end_options import EndCommand
-from launcher.config.run_config import Overrides, load_run_config
+from launcher.config.run_config import load_run_config
 from launcher.errors import BadInput, ConfigError
 from launcher.runs.end_notice import EndNotice, HeldNotice, list_due_runs, notices_dir
 from launcher.transports.base import OpenOptions

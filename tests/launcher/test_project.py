@@ -6,10 +6,11 @@ from pathlib import Path
 import pytest
 
 from launcher.cli import execute
+from launcher.config.config_search import find_config
 from launcher.config.inventory import HostEntry
 from launcher.config.inventory_reader import load_inventory
 from launcher.config.local_entries import require_linux, resolve_local_entries
-from launcher.config.run_config import find_config, load_run_config
+from launcher.config.run_config import load_run_config
 from launcher.errors import BadInput, ConfigError
 from launcher.local.project import folders_up, local_runs_dir
 from preflight.job import Job

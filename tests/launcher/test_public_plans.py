@@ -7,8 +7,9 @@ import pytest
 import yaml
 
 from launcher.config.command_config import settle_command
+from launcher.config.config_overrides import Overrides
 from launcher.config.inventory import HostEntry
-from launcher.config.run_config import Overrides, build_command_config
+from launcher.config.run_config import build_command_config
 from launcher.errors import BadInput
 from launcher.planning.planner import build_plan
 from preflight.errors import GpulaunchError

@@ -4,9 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from launcher.config.config_overrides import Overrides
 from launcher.config.inventory import resolve_rank_counts
 from launcher.config.inventory_reader import load_inventory
-from launcher.config.run_config import Overrides, load_run_config
+from launcher.config.run_config import load_run_config
 from launcher.errors import BadInput, ConfigError
 from preflight.decide.gpu_assignment import RanksRefused, map_ranks
 from preflight.job import Job

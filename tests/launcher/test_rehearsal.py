@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from launcher.config.run_config import Overrides, load_run_config
+from launcher.config.config_overrides import Overrides
+from launcher.config.run_config import load_run_config
 from launcher.follow.failures import Failure
 from launcher.follow.outcome import EndCause, Measurements, Outcome, build_outcome
 from launcher.follow.run_state import RunState

@@ -9,8 +9,9 @@ from click.testing import CliRunner
 
 from launcher.commands._launch_request import parse_run_request
 from launcher.commands.run import command as run_command
+from launcher.config.config_overrides import Overrides
 from launcher.config.inventory import HostEntry
-from launcher.config.run_config import Overrides, RunConfig
+from launcher.config.run_config import RunConfig
 from launcher.config.script_config import (
     build_config_for_command,
     build_config_for_script,

@@ -11,8 +11,9 @@ from launcher.cli import execute
 from launcher.commands import _job_hosts
 from launcher.commands._job_end import keep_first_start
 from launcher.commands._job_hosts import ask_slurm, step_python
+from launcher.config.config_overrides import Overrides
 from launcher.config.inventory import HostEntry, find_local_python
-from launcher.config.run_config import Overrides, load_run_config
+from launcher.config.run_config import load_run_config
 from launcher.config.slurm_options import SlurmSpec
 from launcher.errors import BadInput, ConfigError, SlurmError
 from launcher.slurm.commands import open_local_commands, run_slurm, step_environment

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from launcher.config.run_config import Overrides, load_run_config
+from launcher.config.config_overrides import Overrides
+from launcher.config.run_config import load_run_config
 from launcher.config.sync_options import SyncOptions
 from launcher.errors import ConfigError
 from launcher.onhost.sync.target_state import TreeEntry

@@ -15,8 +15,9 @@ from click.testing import CliRunner
 
 from launcher.cli import cli
 from launcher.commands._launch_sync import sync_tree
+from launcher.config.config_overrides import Overrides
 from launcher.config.inventory import HostEntry
-from launcher.config.run_config import Overrides, RunConfig, load_run_config
+from launcher.config.run_config import RunConfig, load_run_config
 from launcher.config.sync_options import SyncOptions
 from launcher.errors import ConfigError, HostError, HostsUnusable, LaunchRefused, SyncFailed
 from launcher.launch.request import LaunchRequest
