@@ -152,44 +152,43 @@ class RunState:
                 pass
 
     def _host_report(self, report: HostReport) -> Iterator[Action]:
-        rank = report.fields.get("rank")
-        if report.event in ("rank", "state") and isinstance(rank, int):
-            for words in self.verification.update(report.host, rank, report.fields):
-                yield Notify(words)
-            if self.verification.mismatches and not self.stopping:
-                yield Notify("stopped: the ranks are not what was planned", bad=True)
-                why = f"not as planned: {self.verification.mismatches[0]}"
-                yield from self._stop_all(why, FAILURE_GRACE_S)
-        elif report.event in ("script_exit", "exception", "detached", "oom"):
-            self._note(report, rank)
-        elif report.event == "stopping":
-            yield from self._stopped_there(report)
-        elif report.event in ("idle", "active", "hung"):
-            yield from self._liveness_report(report)
-        elif report.event == "rank_exit" and isinstance(rank, int):
-            yield from self._rank_exit(report, rank)
-        elif report.event == "launcher_exit":
-            yield from self._launcher_exit(report)
-        elif report.event == "supervisor_died":
-            what = f"{report.host}: {explain_supervisor_end(report.fields.get('code'))}"
-            yield from self._fail(Failure(report.host, report.at, None, None, what))
-        elif report.event in ("guard", "guard_facts", "rehearsal") and isinstance(rank, int):
-            yield from self._guard_report(report, rank)
-        elif report.event == "deep" and isinstance(rank, int):
-            self.deep.add(report.host, rank, report.fields)
-        elif report.event == "internal_error":
-            yield Notify(
-                f"{report.host}: {report.fields.get('what')} did not work: {report.fields.get('error')}",
-                bad=True,
-            )
+        if isinstance(rank := report.fields.get("rank"), int):
+            yield from self._rank_report(report, rank)
+        match report.event:
+            case "detached":
+                self.nodes[report.host].detached = True
+            case "oom":
+                self.nodes[report.host].oom = report
+            case "stopping":
+                yield from self._stopped_there(report)
+            case "idle" | "active" | "hung":
+                yield from self._liveness_report(report)
+            case "launcher_exit":
+                yield from self._launcher_exit(report)
+            case "supervisor_died":
+                what = f"{report.host}: {explain_supervisor_end(report.fields.get('code'))}"
+                yield from self._fail(Failure(report.host, report.at, None, None, what))
+            case "internal_error":
+                said = f"{report.fields.get('what')} did not work: {report.fields.get('error')}"
+                yield Notify(f"{report.host}: {said}", bad=True)
 
-    def _note(self, report: HostReport, rank: object) -> None:
-        if report.event == "detached":
-            self.nodes[report.host].detached = True
-        elif report.event == "oom":
-            self.nodes[report.host].oom = report
-        elif isinstance(rank, int):
-            self._ranks.add(report, rank)
+    def _rank_report(self, report: HostReport, rank: int) -> Iterator[Action]:
+        match report.event:
+            case "rank" | "state":
+                for words in self.verification.update(report.host, rank, report.fields):
+                    yield Notify(words)
+                if self.verification.mismatches and not self.stopping:
+                    yield Notify("stopped: the ranks are not what was planned", bad=True)
+                    why = f"not as planned: {self.verification.mismatches[0]}"
+                    yield from self._stop_all(why, FAILURE_GRACE_S)
+            case "script_exit" | "exception":
+                self._ranks.add(report, rank)
+            case "rank_exit":
+                yield from self._rank_exit(report, rank)
+            case "guard" | "guard_facts" | "rehearsal":
+                yield from self._guard_report(report, rank)
+            case "deep":
+                self.deep.add(report.host, rank, report.fields)
 
     @property
     def ranks_compared(self) -> bool:

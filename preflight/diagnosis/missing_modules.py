@@ -46,9 +46,14 @@ def module_advice(text: str, files: Sequence[str], own: Collection[str] = ()) ->
             "take one of the versions that the message lists, another index (--index-url), or a Python for which that version has wheels",
             f"python -m pip index versions {shell_word(re.split('[<>=!~]', wanted[1])[0])}",
         )
-    advised = _PIP_ADVICE.search(text)
     found = _MODULE.search(text)
     module = next((group for group in found.groups() if group), "") if found else ""
+    return _absent_module(module, text, files, own)
+
+
+def _absent_module(module: str, text: str, files: Sequence[str], own: Collection[str]) -> ModuleAdvice:
+    """Return what to do about a module that Python does not find; "" is one that the message does not name."""
+    advised = _PIP_ADVICE.search(text)
     top = _top(module)
     root = _own_root(top, files)
     if top and (root or top in own):

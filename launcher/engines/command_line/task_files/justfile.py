@@ -2,7 +2,7 @@
 
 import shlex
 import textwrap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from launcher.engines.command_line.parsed_command import Task
 from launcher.engines.command_line.side_commands import say_left_out
@@ -70,15 +70,19 @@ def tasks_of_justfile(text: str) -> tuple[Task, ...] | None:
             found.append((head, []))
         elif not _SETTING.fullmatch(line):
             return None
-    lines = [line for _, body in found for line in body if line]
-    if any(one["name"] is None or one["name"] in values for one in _OF_MAKE.finditer(text)):
-        return None
-    if "positional-arguments" not in text and any(map(_ONLY_MAKE.match, lines)):
-        return None
-    if not lines or 2 * sum(_PAIR.match(line) is not None for line in lines) >= len(lines):
+    if _is_other_file(text, [line for _, body in found for line in body if line], values):
         return None
     shared = (*_said_by(settings, values), *exports)
     return tuple(task for one, body in found if (task := _task(one, body, values, shared)) is not None)
+
+
+def _is_other_file(text: str, lines: Sequence[str], values: Collection[str]) -> bool:
+    """Whether a text with such lines in its recipes is one of make or of YAML, or has none."""
+    if any(one["name"] is None or one["name"] in values for one in _OF_MAKE.finditer(text)):
+        return True
+    if "positional-arguments" not in text and any(map(_ONLY_MAKE.match, lines)):
+        return True
+    return 2 * sum(_PAIR.match(line) is not None for line in lines) >= len(lines)
 
 
 def _said_by(settings: Mapping[str, str], values: Mapping[str, str]) -> Iterator[str]:
