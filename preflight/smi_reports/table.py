@@ -284,8 +284,26 @@ def _marked(process: re.Match[str]) -> str | None:
 def _processes(gpus: list[Tree], text: str) -> None:
     """Put each listed process on its GPU, by the GPU's place in the table.
 
-    A row whose cells are cut keeps what is left of it. GPUs whose rows may be beyond the end of the file have
-    no list, and the memory of one with more rows than can be read is not judged by them.
+    GPUs whose rows may be beyond the end of the file have no list, and the memory of one with more rows than
+    can be read is not judged by them.
+    """
+    by_index, doubtful, unlisted = _listed(gpus, text)
+    for index, gpu in enumerate(gpus):
+        rows, is_absent = by_index[index], gpu.get("product_name", LOST) == LOST and "@id" not in gpu
+        if index in unlisted:
+            gpu["processes"] = UNLISTED
+        elif rows or not (is_absent or index in doubtful):
+            gpu["processes"] = {"process_info": rows}
+        elif not is_absent and is_closed(text):
+            gpu["processes"] = CUT
+        if rows and index in doubtful:
+            gpu.pop("fb_memory_usage", None)
+
+
+def _listed(gpus: list[Tree], text: str) -> tuple[dict[int, list[Tree]], set[int], set[int]]:
+    """Return the processes of each GPU, the GPUs that may have others, and those that have no list.
+
+    A row whose cells are cut keeps what is left of it.
     """
     by_index: dict[int, list[Tree]] = {index: [] for index in range(len(gpus))}
     doubtful, unlisted, last = set[int](), set[int](), -1
@@ -312,13 +330,4 @@ def _processes(gpus: list[Tree], text: str) -> None:
         )
     if not is_closed(text):
         doubtful |= set(range(max(last, 0), len(gpus)))
-    for index, gpu in enumerate(gpus):
-        rows, is_absent = by_index[index], gpu.get("product_name", LOST) == LOST and "@id" not in gpu
-        if index in unlisted:
-            gpu["processes"] = UNLISTED
-        elif rows or not (is_absent or index in doubtful):
-            gpu["processes"] = {"process_info": rows}
-        elif not is_absent and is_closed(text):
-            gpu["processes"] = CUT
-        if rows and index in doubtful:
-            gpu.pop("fb_memory_usage", None)
+    return by_index, doubtful, unlisted

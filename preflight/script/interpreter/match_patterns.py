@@ -1,7 +1,7 @@
 """Patterns of `match`: whether a case is the one, and what it gives names to."""
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from preflight.script.interpreter.attributes import get_attribute
 from preflight.script.interpreter.branch_conditions import OTHER_RANKS, RANK_0
@@ -51,36 +51,37 @@ def place_of_case(it: Interpreter, case: ast.match_case, subject: Value, before:
 
 
 def _fits(it: Interpreter, pattern: ast.pattern, subject: Value) -> bool | None:
-    if isinstance(pattern, ast.MatchValue):
-        return None if isinstance(subject, OneOf) else is_same(it.evaluate(pattern.value), subject)
-    if isinstance(pattern, ast.MatchSingleton):
-        return None if isinstance(subject, OneOf) else is_same(Const(pattern.value), subject)
-    if isinstance(pattern, ast.MatchAs):
-        fits = True if pattern.pattern is None else _fits(it, pattern.pattern, subject)
-        if pattern.name:
-            it.bind(pattern.name, subject)
-        return fits
-    if isinstance(pattern, ast.MatchOr):
-        answers = [_fits(it, item, subject) for item in pattern.patterns]
-        return True if True in answers else (None if None in answers else False)
-    if isinstance(pattern, ast.MatchSequence):
-        return _fits_items(it, pattern, subject)
-    if isinstance(pattern, ast.MatchClass) and isinstance(subject, Ref) and not pattern.patterns:
-        return _fits_class(it, pattern, subject)
-    if isinstance(pattern, ast.MatchMapping) and isinstance(subject, Map):
-        return _fits_entries(it, pattern, subject)
-    for inner in ast.iter_child_nodes(pattern):  # of a mapping or a class: what it holds is not known
-        if isinstance(inner, ast.pattern):
-            _fits(it, inner, UNKNOWN)
-    if isinstance(pattern, (ast.MatchStar, ast.MatchMapping)):
-        name = pattern.name if isinstance(pattern, ast.MatchStar) else pattern.rest
-        if name:
+    match pattern:
+        case ast.MatchValue() | ast.MatchSingleton() if isinstance(subject, OneOf):
+            return None
+        case ast.MatchValue(value=value):
+            return is_same(it.evaluate(value), subject)
+        case ast.MatchSingleton(value=value):
+            return is_same(Const(value), subject)
+        case ast.MatchAs(pattern=inner, name=name):
+            fits = True if inner is None else _fits(it, inner, subject)
+            if name:
+                it.bind(name, subject)
+            return fits
+        case ast.MatchOr(patterns=patterns):
+            answers = [_fits(it, item, subject) for item in patterns]
+            return True if True in answers else (None if None in answers else False)
+        case ast.MatchSequence():
+            return _fits_items(it, pattern, subject)
+        case ast.MatchClass():
+            return _fits_class(it, pattern, subject)
+        case ast.MatchMapping():
+            return _fits_entries(it, pattern, subject)
+        case ast.MatchStar(name=str(name)):
             it.bind(name, UNKNOWN)
-    return False if isinstance(pattern, ast.MatchMapping) and isinstance(subject, (Const, Seq)) else None
+    return None
 
 
-def _fits_class(it: Interpreter, pattern: ast.MatchClass, subject: Ref) -> bool | None:
+def _fits_class(it: Interpreter, pattern: ast.MatchClass, subject: Value) -> bool | None:
     """`case Config(precision=p)`: an object of a class of the script, by its attributes."""
+    if not isinstance(subject, Ref) or pattern.patterns:
+        _bind_unknown(it, (*pattern.patterns, *pattern.kwd_patterns))
+        return None
     own, cls = it.attr(subject, "__class__"), it.evaluate(pattern.cls)
     known = isinstance(own, Class) and isinstance(cls, Class)
     if known and not any(info is it.classes.get(cls.key) for info in it.mro(own.key)):  # type: ignore[union-attr]
@@ -88,30 +89,43 @@ def _fits_class(it: Interpreter, pattern: ast.MatchClass, subject: Ref) -> bool 
     answers: list[bool | None] = [True if known else None]
     for name, inner in zip(pattern.kwd_attrs, pattern.kwd_patterns, strict=True):
         answers.append(_fits(it, inner, get_attribute(it, subject, name, pattern)))
-    return False if False in answers else (None if None in answers else True)
+    return _every(answers)
 
 
-def _fits_entries(it: Interpreter, pattern: ast.MatchMapping, subject: Map) -> bool | None:
+def _fits_entries(it: Interpreter, pattern: ast.MatchMapping, subject: Value) -> bool | None:
     """`case {"precision": p}`: a dict that has these entries, and may have more."""
-    answers: list[bool | None] = [True]
-    for key, inner in zip(pattern.keys, pattern.patterns, strict=True):
-        name = it.evaluate(key)
-        held = subject.get(name.value) if isinstance(name, Const) else None
-        fits = _fits(it, inner, UNKNOWN if held is None else held)
-        absent = None if subject.open or not isinstance(name, Const) else False
-        answers.append(absent if held is None else fits)
+    answers: list[bool | None] = []
+    if isinstance(subject, Map):
+        for key, inner in zip(pattern.keys, pattern.patterns, strict=True):
+            name = it.evaluate(key)
+            held = subject.get(name.value) if isinstance(name, Const) else None
+            fits = _fits(it, inner, UNKNOWN if held is None else held)
+            absent = None if subject.open or not isinstance(name, Const) else False
+            answers.append(absent if held is None else fits)
+    else:
+        _bind_unknown(it, pattern.patterns)
+        answers.append(False if isinstance(subject, (Const, Seq)) else None)
     if pattern.rest:
         it.bind(pattern.rest, UNKNOWN)
-    return False if False in answers else (None if None in answers else True)
+    return _every(answers)
 
 
 def _fits_items(it: Interpreter, pattern: ast.MatchSequence, subject: Value) -> bool | None:
+    """`case [first, *rest]`."""
     known = subject.items if isinstance(subject, Seq) and not subject.open else None
     starred = any(isinstance(item, ast.MatchStar) for item in pattern.patterns)
     if known is None or starred or len(known) != len(pattern.patterns):
-        for item in pattern.patterns:
-            _fits(it, item, UNKNOWN)
+        _bind_unknown(it, pattern.patterns)
         sure = isinstance(subject, (Const, Map)) or (known is not None and not starred)
         return False if sure else None
-    answers = [_fits(it, item, value) for item, value in zip(pattern.patterns, known, strict=True)]
+    return _every([_fits(it, item, value) for item, value in zip(pattern.patterns, known, strict=True)])
+
+
+def _bind_unknown(it: Interpreter, patterns: Iterable[ast.pattern]) -> None:
+    """Give the names in patterns a value that is not known."""
+    for pattern in patterns:
+        _fits(it, pattern, UNKNOWN)
+
+
+def _every(answers: Sequence[bool | None]) -> bool | None:
     return False if False in answers else (None if None in answers else True)
