@@ -22,7 +22,6 @@ class LiveWarning:
     text: str
     host: str
     rank: int | None
-    line: str
 
 
 class LiveDiagnosis:
@@ -53,7 +52,7 @@ class LiveDiagnosis:
             silent = now_s - times[-1]
             if pace and silent > max(_STALLED_AT_LEAST_S, _STALLED_FACTOR * pace):
                 text = f"no step for {silent:.0f} s; before, one came every {pace:.1f} s"
-                found += self._once(LiveWarning("S24", text, host, rank, ""))
+                found += self._once(LiveWarning("S24", text, host, rank))
         return tuple(found)
 
     def _take(self, part: str, rank: int | None, host: str, at_s: float | None) -> list[LiveWarning]:
@@ -79,7 +78,7 @@ class LiveDiagnosis:
         bad = trends.detect_anomalies(points) if _looks_bad(point) else None
         if bad is None or bad.confidence != "certain":
             return []
-        return self._once(LiveWarning(bad.code, bad.description, *key, point.line.text.strip()))
+        return self._once(LiveWarning(bad.code, bad.description, *key))
 
     def _once(self, warning: LiveWarning) -> list[LiveWarning]:
         key = (warning.code, warning.host, warning.rank)

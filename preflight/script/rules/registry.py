@@ -38,7 +38,6 @@ Judge = Callable[[Interpreter, ScriptEvent], Iterator[RuleHit]]
 class LintRule:
     """One row of the catalogue. `title` is the fault; `text` says why it matters, with its source."""
 
-    code: str
     title: str
     text: str
     events: frozenset[str]
@@ -57,7 +56,7 @@ def rule(code: str, *events: str) -> Callable[[Judge], Judge]:
             raise TypeError(f"{code}: a rule needs a docstring; it is what `gpulaunch explain {code}` prints")
         if code in RULES:
             raise TypeError(f"{code} is taken")
-        RULES[code] = LintRule(code, text.splitlines()[0], text, frozenset(events), judge)
+        RULES[code] = LintRule(text.splitlines()[0], text, frozenset(events), judge)
         return judge
 
     return register
