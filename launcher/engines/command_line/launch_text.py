@@ -13,8 +13,8 @@ from itertools import dropwhile
 
 from launcher.engines.command_line import batch_script, refusals, side_commands
 from launcher.engines.command_line.candidates import SUBMITS, FoundCommand, ShellLine, choose_launch, submits
+from launcher.engines.command_line.launch_patterns import LAUNCH_INSIDE, LAUNCH_LINE
 from launcher.engines.command_line.options import RANK_LOGS
-from launcher.engines.command_line.pages.blocks import LAUNCH_INSIDE, LAUNCH_LINE
 from launcher.engines.command_line.pages.page import commands_text
 from launcher.engines.command_line.parsed_command import MissingValue
 from launcher.engines.command_line.shell.aliases import read_aliases, read_removed

@@ -9,6 +9,7 @@ from contextlib import suppress
 from dataclasses import replace
 
 from launcher.engines.command_line import refusals
+from launcher.engines.command_line.launch_patterns import LAUNCH_INSIDE
 from launcher.engines.command_line.manifests.command_keys import KEY, TEXT, CommandKey, command_keys, scalar
 from launcher.engines.command_line.manifests.counts import (
     count_variables,
@@ -94,10 +95,10 @@ _SHOWN, _LISTED = 50, 6
 _NOT_STARTED = "another command of the manifest: it is not started"
 
 
-def command_of_manifest(text: str, launch: re.Pattern[str]) -> str | None:
+def command_of_manifest(text: str) -> str | None:
     """Return the commands of a manifest that launch something, each in a group; None for any other text.
 
-    `launch` matches a launch. Raises CommandRefused for a manifest of too many or none.
+    Raises CommandRefused for a manifest of too many launches or none.
     """
     if text.startswith("#!"):
         return None  # a script, which may write one
@@ -106,12 +107,10 @@ def command_of_manifest(text: str, launch: re.Pattern[str]) -> str | None:
     if len(lines) > _MOST_LINES:
         return None
     if not any(KEY.fullmatch(line) for line in lines):
-        _refuse_image(lines, text, launch)
+        _refuse_image(lines, text)
         return None
     keys = _with_places(_without_preparing(list(command_keys(lines)), lines), lines)
-    found = _launches([key for key in keys if key.name in _KNOWN], lines, launch) or _launches(
-        keys, lines, launch
-    )
+    found = _launches([key for key in keys if key.name in _KNOWN], lines) or _launches(keys, lines)
     if not found:
         return _only_command(keys, lines)
     refuse_ray(lines, next(iter(found))[1])
@@ -127,16 +126,14 @@ def command_of_manifest(text: str, launch: re.Pattern[str]) -> str | None:
     )
 
 
-def _launches(
-    keys: list[CommandKey], lines: list[str], launch: re.Pattern[str]
-) -> dict[tuple[str, str], list[CommandKey]]:
+def _launches(keys: list[CommandKey], lines: list[str]) -> dict[tuple[str, str], list[CommandKey]]:
     """Return what is said around each command that launches something, the command, and its keys."""
     commands: dict[str, list[CommandKey]] = {}
     of_any_node: dict[str, str] = {}
     of_another = {key.arguments.line for key in keys if key.arguments is not None}
     for key in keys:
         command = _command(key) if key.name != "args" or key.line not in of_another else None
-        if command is not None and launch.search(command):
+        if command is not None and LAUNCH_INSIDE.search(command):
             command = of_any_node.setdefault(_NODE_RANK.sub("", command), command)
             commands.setdefault(command, []).append(key)
     found: dict[tuple[str, str], list[CommandKey]] = {}
@@ -179,11 +176,11 @@ def _whole(lines: list[str], places: list[CommandKey], said: str, command: str) 
     return "".join((said, *unread_of_manifest(lines, around, said), command)).replace(_DOLLAR, "$")
 
 
-def _refuse_image(lines: list[str], text: str, launch: re.Pattern[str]) -> None:
+def _refuse_image(lines: list[str], text: str) -> None:
     """Raise CommandRefused for a manifest of containers that start what their image says."""
     is_of_image = is_of_cluster(lines) and any(map(_IMAGE.match, lines))
     is_object = all(any(line.startswith(key) for line in lines) for key in ("apiVersion:", "kind:", "spec:"))
-    if (is_of_image or is_object) and not launch.search(text):
+    if (is_of_image or is_object) and not LAUNCH_INSIDE.search(text):
         raise CommandRefused(
             f"the manifest has no command: its {'image' if is_of_image else 'cluster'} says what starts",
             "write the command that trains: gpulaunch run --hosts A,B -- torchrun SCRIPT",

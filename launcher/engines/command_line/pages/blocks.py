@@ -4,19 +4,11 @@ import html
 import textwrap
 from collections.abc import Iterable, Iterator
 
+from launcher.engines.command_line.launch_patterns import LAUNCH, LAUNCH_INSIDE, LAUNCH_LINE
 from launcher.engines.command_line.side_commands import say_left_out
 from launcher.engines.command_line.task_files.editor_config import command_of_editor
 from preflight import regex as re
 
-PROGRAMS = (
-    r"(?:torchrun|accelerate|deepspeed|python[\d.]*|mpirun|srun|composer|colossalai"
-    r"|swift(?=[ \t]+(?:sft|pt|rlhf)\b)|(?:llamafactory-cli|axolotl)(?=[ \t]+train\b)"
-    r"|(?:tune|fabric)(?=[ \t]+run\b))"
-)
-_RUNNERS = r"(?:(?:uv|poetry|pixi|pdm|pipenv)[ \t]+run[ \t]+(?:-\S+[ \t]+)*|nohup[ \t]+)?"
-LAUNCH = rf"(?:[A-Za-z_]\w*=\S*[ \t]+)*{_RUNNERS}{PROGRAMS}"
-LAUNCH_LINE = re.compile(rf"^[ \t]*{LAUNCH}\b", re.MULTILINE)
-LAUNCH_INSIDE = re.compile(rf"(?:^|[\s;&|(/!]){PROGRAMS}\b")
 _CODE_END = re.compile(r"</(?:pre|code)>", re.IGNORECASE)
 _CODE_TAG = re.compile(r"(</?(?:pre|code)\b[^<>]{0,200}>)", re.IGNORECASE)
 _PARAGRAPH = re.compile(r"</?(?:p|h\d|ul|ol|div|table)\b", re.IGNORECASE)

@@ -6,7 +6,8 @@ import shlex
 from collections.abc import Iterator
 from typing import Any
 
-from launcher.engines.command_line.pages.blocks import LAUNCH, with_continued
+from launcher.engines.command_line.launch_patterns import LAUNCH
+from launcher.engines.command_line.pages.blocks import with_continued
 from launcher.engines.command_line.side_commands import say_left_out
 from launcher.errors import CommandRefused
 from preflight import regex as re

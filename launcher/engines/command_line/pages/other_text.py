@@ -1,6 +1,7 @@
 """Texts of other kinds: what a program printed, a rule of a workflow, XML, a part of Python. Pure."""
 
-from launcher.engines.command_line.pages.blocks import LAUNCH_INSIDE, LAUNCH_LINE, is_printed
+from launcher.engines.command_line.launch_patterns import LAUNCH_INSIDE, LAUNCH_LINE
+from launcher.engines.command_line.pages.blocks import is_printed
 from launcher.engines.command_line.pages.python_text import refuse_python
 from launcher.errors import CommandRefused
 from preflight import regex as re
@@ -21,7 +22,7 @@ def refuse_other_text(text: str) -> None:
     """Raise CommandRefused for a text that no shell reads, with the launch in it where it has one."""
     if len(text) > _LONGEST:
         return
-    refuse_python(text, LAUNCH_INSIDE, is_read=False)
+    refuse_python(text, is_read=False)
     if is_printed(text):
         raise CommandRefused(
             "the text is what a program printed, and not a command",

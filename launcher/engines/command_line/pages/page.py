@@ -10,16 +10,10 @@ from itertools import pairwise
 
 from launcher.engines.command_line import refusals
 from launcher.engines.command_line.dialects.posix_text import with_posix_syntax
+from launcher.engines.command_line.launch_patterns import LAUNCH, LAUNCH_LINE
 from launcher.engines.command_line.manifests.command_keys import flow_words, scalar
 from launcher.engines.command_line.manifests.manifest import command_of_manifest
-from launcher.engines.command_line.pages.blocks import (
-    CONTINUED,
-    LAUNCH,
-    LAUNCH_INSIDE,
-    LAUNCH_LINE,
-    blocks_of_page,
-    with_continued,
-)
+from launcher.engines.command_line.pages.blocks import CONTINUED, blocks_of_page, with_continued
 from launcher.engines.command_line.pages.notebook_cells import FUNCTION, commands_of_notebook, shell_of_cell
 from launcher.engines.command_line.pages.python_text import refuse_python
 from launcher.engines.command_line.side_commands import say_left_out
@@ -122,7 +116,7 @@ def commands_text(text: str) -> str:
     """Return the commands of a text that was copied from a page, a terminal or a notebook."""
     text = commands_of_notebook(text.translate(_INVISIBLE))
     text = blocks_of_page(_OF_TRACE.sub(_traced, text) if _TRACED.match(text) else text)
-    refuse_python(text, LAUNCH_INSIDE)
+    refuse_python(text)
     document = _document(text)
     text = _without_template(text) if document is None and "{%" in text else text
     text = _recipe(_without_numbers(_argv_text(text) if document is None else document))
@@ -179,12 +173,12 @@ def _recipe(text: str) -> str:
 
 def _document(text: str) -> str | None:
     """Return the commands of a file of an editor, a cluster or a project; None for any other text."""
-    command = command_of_editor(text) or command_of_condor(text) or command_of_manifest(text, LAUNCH_INSIDE)
+    command = command_of_editor(text) or command_of_condor(text) or command_of_manifest(text)
     if command is not None or not _TASKS.search(text):
         return command
     from launcher.engines.command_line.task_files.task_choice import launches_of_tasks  # noqa: PLC0415 - few texts are one
 
-    return launches_of_tasks(text, LAUNCH_INSIDE)
+    return launches_of_tasks(text)
 
 
 def _argv_text(text: str) -> str:

@@ -4,6 +4,7 @@ import ast
 import shlex
 from collections.abc import Iterator
 
+from launcher.engines.command_line.launch_patterns import LAUNCH_INSIDE
 from launcher.errors import CommandRefused
 from preflight import regex as re
 from preflight.checks.message_text import shorten
@@ -43,23 +44,23 @@ def noted_launch(text: str) -> str:
     return "" if found is None else " ".join(found[1].replace("\\\n#", " ").split())
 
 
-def refuse_python(text: str, launch: re.Pattern[str], *, is_read: bool = True) -> None:
+def refuse_python(text: str, *, is_read: bool = True) -> None:
     """Raise CommandRefused for a program in Python, with the command that its job starts where it says one.
 
-    A cell of a notebook with commands in it is none, nor a text with a command that `launch` finds and Python
-    does not read. Of a text that no shell reads (`is_read` false), a part without imports is one.
+    A cell of a notebook with commands in it is none, nor a text with a launch that Python does not
+    read. Of a text that no shell reads (`is_read` false), a part without imports is one.
     """
     if is_read and (not _IMPORT.search(text) or _TYPED.search(text)):
         return
     program = _program(text if is_read else _ENTERED.sub("", text))
-    if program is None and (launch.search(text) or not is_read):
+    if program is None and (LAUNCH_INSIDE.search(text) or not is_read):
         return
     if not is_read and not any(
         isinstance(node, ast.Call) for node in ast.walk(program or ast.Module([], []))
     ):
         return
     entry, command = _ENTRY.search(text), _COMMAND.search(text)
-    started = next(_started(program, launch), "") if program is not None else ""
+    started = next(_started(program), "") if program is not None else ""
     started = started or noted_launch(text)[:_SHOWN]
     fix = "write the command that starts it: gpulaunch run --hosts A,B -- torchrun SCRIPT.py"
     if entry is not None:
@@ -85,7 +86,7 @@ def _program(text: str) -> ast.Module | None:
         return None
 
 
-def _started(program: ast.Module, launch: re.Pattern[str]) -> Iterator[str]:
+def _started(program: ast.Module) -> Iterator[str]:
     """Yield commands among the texts and lists of a program, in its order where they are as deep."""
     for node in ast.walk(program):
         if isinstance(node, ast.List) and 1 < len(node.elts) <= _MOST_WORDS:
@@ -94,9 +95,9 @@ def _started(program: ast.Module, launch: re.Pattern[str]) -> Iterator[str]:
             text = _word(node)
         else:
             continue
-        text = _launch_line(text[:_LONGEST_COMMAND], launch) if "\n" in text.strip() else text
+        text = _launch_line(text[:_LONGEST_COMMAND]) if "\n" in text.strip() else text
         text = " ".join(text[:_LONGEST_COMMAND].replace("\\", " ").split())
-        found = launch.search(text)
+        found = LAUNCH_INSIDE.search(text)
         if " " in text and found is not None and _is_no_prose(text[: found.end()]):
             yield shorten(text, _SHOWN)
 
@@ -107,11 +108,11 @@ def _is_no_prose(text: str) -> bool:
     return not last or last.endswith(("&", "|", ";", "(")) or "=" in last or last in _STARTERS
 
 
-def _launch_line(text: str, launch: re.Pattern[str]) -> str:
+def _launch_line(text: str) -> str:
     """Return the first launch of a text of several lines, a docstring, with the lines that continue it."""
     lines = iter(_JOINED.sub(" ", text).split("\n"))
-    starts = (line for line in lines if (found := launch.search(line)) and _is_no_prose(line[: found.end()]))
-    return next(starts, "")
+    starts = ((line, LAUNCH_INSIDE.search(line)) for line in lines)
+    return next((line for line, found in starts if found and _is_no_prose(line[: found.end()])), "")
 
 
 def _word(node: ast.expr) -> str:

@@ -7,6 +7,7 @@ left out; of several that do, `--launch` chooses as it does for any text.
 import shlex
 from collections.abc import Callable, Sequence
 
+from launcher.engines.command_line.launch_patterns import LAUNCH_INSIDE
 from launcher.engines.command_line.parsed_command import Task
 from launcher.engines.command_line.side_commands import NEEDED_TASK, SHELL_SCRIPT
 from launcher.engines.command_line.task_files.dockerfile import tasks_of_dockerfile
@@ -40,10 +41,10 @@ _LONGEST = 100_000
 _LISTED = 8
 
 
-def launches_of_tasks(text: str, launch: re.Pattern[str]) -> str | None:
+def launches_of_tasks(text: str) -> str | None:
     """Return the tasks of a file that launch something, as commands of a shell; None for any other text.
 
-    `launch` matches a launch. Raises CommandRefused for a file of tasks none of which launches something.
+    Raises CommandRefused for a file of tasks none of which launches something.
     """
     if len(text) > _LONGEST or ("\n" not in text.strip() and not text.lstrip().startswith("{")):
         return None
@@ -53,13 +54,13 @@ def launches_of_tasks(text: str, launch: re.Pattern[str]) -> str | None:
     launching = [
         task
         for task in tasks
-        if task.starts or launch.search(_TOOLS.sub("", task.text)) or _RUN_SCRIPT.search(task.text)
+        if task.starts or LAUNCH_INSIDE.search(_TOOLS.sub("", task.text)) or _RUN_SCRIPT.search(task.text)
     ]
     launching = launching or [task for task in tasks if len(tasks) == 1 and SHELL_SCRIPT.search(task.text)]
     if not launching:
         return _without_launch(tasks)
     needed = {name for task in launching for name in task.needs}
-    kept = [task for task in launching if not (task.name in needed and _only_python(task, launch))]
+    kept = [task for task in launching if not (task.name in needed and _only_python(task))]
     kept = kept or launching
     texts = [f"{_said(task, tasks)}{task.head}\n{task.text}".strip("\n") for task in kept]
     return texts[0] if len(texts) == 1 else "\n".join(f"(\n{text}\n)" for text in texts)
@@ -92,6 +93,6 @@ def _said(task: Task, tasks: Sequence[Task]) -> str:
     return "".join(f"{NEEDED_TASK} {shlex.quote(name)}\n" for name in first)
 
 
-def _only_python(task: Task, launch: re.Pattern[str]) -> bool:
+def _only_python(task: Task) -> bool:
     """Whether a task that another one needs first prepares it: `python prepare.py`."""
-    return launch.search(_PYTHON.sub("", task.text)) is None
+    return LAUNCH_INSIDE.search(_PYTHON.sub("", task.text)) is None
