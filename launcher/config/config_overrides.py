@@ -34,6 +34,10 @@ class Overrides:
     # A job of Slurm will read it, and gives the command variables that are not set locally.
     for_job: bool = False
 
+    def sets(self, name: str) -> bool:
+        """Whether `--set NAME=...` is typed."""
+        return any(text.partition("=")[0].strip() == name for text in self.key_values)
+
 
 _KEYS_OF_OPTIONS = {
     "nodes": "nodes",

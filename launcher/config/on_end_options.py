@@ -3,7 +3,7 @@
 from launcher.config.value_remedies import as_list
 from launcher.config.value_types import Custom, ListOf, Schema, Text
 from launcher.config.via_options import check_command
-from launcher.config.yaml_tree import YamlNode
+from launcher.config.yaml_tree import YamlNode, is_typed
 from preflight.frozen import dataclass
 
 _EXPECTED = "a command as a list of words, such as [notify-run, --to, ana]"
@@ -25,7 +25,7 @@ def _read(item: YamlNode) -> EndCommand:
     problem = check_command(words)
     if problem:
         raise ValueError(f"{_EXPECTED} ({problem})")
-    return EndCommand(words, is_typed=item.source.startswith("--"))
+    return EndCommand(words, is_typed=is_typed(item.source))
 
 
 def _schema() -> Schema:

@@ -44,7 +44,7 @@ def build_config_for_script(words: Sequence[str], overrides: Overrides) -> RunCo
     script, *args = words
     config = build_config_from_script(script, replace(overrides, extra_args=tuple(args)))
     refuse_shell_script(script, "run")
-    if config.job.send_script or _explicit(overrides):
+    if config.job.send_script or overrides.sets("send_script"):
         return config
     if Path(script).name == FILE_NAME:
         raise BadInput(
@@ -101,7 +101,7 @@ def build_config_for_command(words: Sequence[str], overrides: Overrides) -> RunC
     """Return the run config of a command. Raises BadInput where its script does not exist locally."""
     config = build_command_config(words, overrides)
     script, folder = config.job.script_in_tree, config.job.subdirectory
-    if folder and not (_explicit(overrides) or Path(folder).is_dir()):
+    if folder and not (overrides.sets("send_script") or Path(folder).is_dir()):
         raise BadInput(
             f"cd {folder}: no such local directory",
             f"start gpulaunch where the command is typed today; {_ON_HOSTS}",
@@ -114,7 +114,7 @@ def build_config_for_command(words: Sequence[str], overrides: Overrides) -> RunC
             f"{program} is not executable",
             f"chmod +x {shlex.quote(program)}; or name its interpreter: -- bash {shlex.quote(program)}",
         )
-    if script and not (config.job.send_script or _explicit(overrides) or Path(script).is_file()):
+    if script and not (config.job.send_script or overrides.sets("send_script") or Path(script).is_file()):
         raise absent_script(script, f"cd to where the command is typed today; {_ON_HOSTS}")
     return config
 
@@ -136,7 +136,7 @@ def choose_code_transfer(
         return config, tuple(
             entry if entry.is_local or entry.workdir else replace(entry, workdir=there) for entry in entries
         )
-    if config.job.send_script or _explicit(overrides):
+    if config.job.send_script or overrides.sets("send_script"):
         return config, entries
     _refuse_neighbours(config)
     if not config.job.script:
@@ -144,11 +144,6 @@ def choose_code_transfer(
     script = Path(config.job.script_in_tree)
     _refuse_lone(script)
     return replace(config, local_script=script, job=replace(config.job, send_script=True)), entries
-
-
-def _explicit(overrides: Overrides) -> bool:
-    """Whether the user has said how the script gets to the hosts."""
-    return any(text.partition("=")[0].strip() == "send_script" for text in overrides.key_values)
 
 
 def _refuse_outside(config: RunConfig) -> None:

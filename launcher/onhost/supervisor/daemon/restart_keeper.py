@@ -57,17 +57,17 @@ class RestartKeeper:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM, signal.SIGCHLD})
         while os.path.isdir(self._dir) and read_next(self._dir).get("state") not in OVER:
-            if self._asked_to_stop(POLL_S):
+            if self._asked_to_stop():
                 return
             with contextlib.suppress(OSError):  # a full disk: it stays as it is
                 self._look()
 
-    def _asked_to_stop(self, wait_s: float) -> bool:
-        """Wait so long; return whether it was asked to stop, which is then written.
+    def _asked_to_stop(self) -> bool:
+        """Wait for POLL_S; return whether it was asked to stop, which is then written.
 
         A guardian that is not the keeper yet hears no signal: the request itself counts, too.
         """
-        came = signal.sigtimedwait({signal.SIGTERM, signal.SIGCHLD}, wait_s)
+        came = signal.sigtimedwait({signal.SIGTERM, signal.SIGCHLD}, POLL_S)
         if (came is None or came.si_signo != signal.SIGTERM) and not is_stopped_by_person(self._dir):
             return False
         with contextlib.suppress(OSError):
@@ -129,7 +129,7 @@ class RestartKeeper:
         )
         code: int | None = None
         while code is None:
-            if self._asked_to_stop(POLL_S):
+            if self._asked_to_stop():
                 with contextlib.suppress(OSError):
                     os.killpg(pid, signal.SIGKILL)
             done, status = os.waitpid(pid, os.WNOHANG)
