@@ -27,6 +27,7 @@ _COMMAND = re.compile(
     r"^(?:# \$ |[^\n]{0,160}?[$#%>] ?`?|\+ )((?:sudo )?(?:\S*/)?nvidia-smi(?:\.exe)?(?: [^\n]*?)?)`?$",
     re.MULTILINE,
 )
+_HEAD = re.compile(r"^(?:(=+NVSMI LOG=)|\|[^\S\n]*NVIDIA-SMI \d)", re.MULTILINE)
 _RULE = re.compile(r"^#{8,}$", re.MULTILINE)
 _MONITORS = (r"pmon\b.*", r"dmon\b.*")
 _FULLEST = (r"-q -x|-x -q|-qx", r"-q", r"", r"--query-gpu=\S+.*", r"-L|--list-gpus", *_MONITORS)
@@ -40,15 +41,24 @@ def read_capture(text: str) -> Facts | None:
 
 
 def _sections(text: str) -> dict[str, str]:
-    """Return {options: output} of the last call of each command that is in front of its output."""
+    """Return {options: output} of the last call of each command that is in front of its output.
+
+    Without commands, of a text that has the table and the text of `-q`, both.
+    """
     found = list(_COMMAND.finditer(text))
-    sections = {}
+    sections = dict[str, str]()
+    heads = [] if found else list(_HEAD.finditer(text))
+    if len({head[1] is None for head in heads}) > 1:
+        ends = [*(head.start() for head in heads[1:]), len(text)]
+        for head, start, end in zip(heads, [0, *ends], ends, strict=False):
+            called = "-q" * (head[1] is not None)
+            sections[called] = sections.get(called, "") + text[start:end]
     for at, match in enumerate(found):
         end = found[at + 1].start() if at + 1 < len(found) else len(text)
         body = _RULE.split(re.sub(r"\A\n#{8,}\n", "\n", text[match.end() : end]))[0]
         if body.strip():
             options = re.sub(r"^(?:sudo )?\S*nvidia-smi(?:\.exe)? ?", "", match[1]).strip()
-            sections[options] = match[0] * ("--query" in options) + body
+            sections[options] = match[0] * ("-q" in options) + body
     return sections
 
 
@@ -81,7 +91,9 @@ def _with_more(facts: Facts, text: str, sections: dict[str, str]) -> Facts:
         names = re.search(CSV_NAMES, text, re.MULTILINE | re.IGNORECASE) if "(UUID: GPU-" in text else None
         csv = text[names.start() :] if names is not None else ""
         listed = "".join(text.partition("GPU 0: ")[1:]) if "(UUID: GPU-" in text else ""
-        bodies = [body for called, body in sections.items() if re.match("pmon|dmon|--query-gpu=", called)]
+        bodies = [
+            body for called, body in sections.items() if re.match("pmon|dmon|--query-gpu=|-q|$", called)
+        ]
         lists = list_facts(listed) if listed else {}
         rows = _read(text, bare_facts) if any(gpu["name"] == NOT_HELD for gpu in gpus) else {}
         for read in (_read(csv), lists, *map(_read, bodies), rows):
@@ -112,11 +124,19 @@ def _take_over(gpus: list[Facts], others: list[Facts]) -> None:
     """Take over what GPUs lack: facts, names that a table cuts, and capabilities that are printed."""
     for gpu, other in zip(gpus, others, strict=True):
         is_longer = str(gpu["name"]).endswith("...") and isinstance(other["name"], str)
-        gpu.update({name: value for name, value in other.items() if gpu[name] == NOT_HELD})
+        taken = [name for name, value in gpu.items() if _is_lacking(value) and not _is_lacking(other[name])]
+        if "processes" in taken and not _is_lacking(other["memory"]):
+            taken.append("memory")  # of the same moment
+        gpu.update({name: other[name] for name in taken})
         if is_longer:
             gpu["name"] = other["name"]
         if isinstance(other["capability"], list):
             gpu["capability"] = other["capability"]
+
+
+def _is_lacking(value: Any) -> bool:
+    """Whether a text does not hold a value: what it says of it, as `[N/A]`, counts."""
+    return isinstance(value, dict) and value.get("code") == NOT_HELD["code"]
 
 
 def _add_processes(gpus: list[Facts], text: str) -> None:

@@ -13,7 +13,10 @@ from preflight.smi_reports.pasted_rows import with_rows
 _EDGE = re.compile(r"^\+-{19,}(?:\n-+){0,8}\n-*\+(?=\n\|[^\S\n]*NVIDIA-SMI )", re.MULTILINE)
 _WIDTHS = (56, 79, 89, 91)  # of the upper edge: of drivers to 346, to 530, to 545, and since
 _Q_VALUE = re.compile(r"^(?:Driver Version|Attached GPUs|    [A-Z][\w ]*?)( +):(?: |$)", re.MULTILINE)
-_Q_ALONE = re.compile(r"GPU (?:[0-9A-Fa-f]{4}){1,2}:|=+NVSMI LOG|(?: {4})+\S|\S[^:\n]{0,40}: |[|+]")
+_Q_ALONE = re.compile(
+    r"GPU (?:[0-9A-Fa-f]{4}){1,2}:|=+NVSMI LOG|(?: {4})+\S|\S[^:\n]{0,40}: |[|+]"
+    r"|(?:.{0,80}[$#%>] )?(?:sudo )?nvidia-smi\b"
+)
 MONITOR = r"^#[^\S\n]*(?:(?:date|time),?[^\S\n]+){0,2}gpu,?[^\S\n]+(?:pwr|pid|sm|fb|mclk|pviol|sbecc|rxpci)\b"
 """The first line of dmon and pmon: the names of columns."""
 _NAMES = re.compile(r"[a-z\d ]*[a-z][a-z\d ]*")

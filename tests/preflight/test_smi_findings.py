@@ -1,5 +1,7 @@
 """What a part of a recording proves is reported, even where the rest of it is not in the file."""
 
+from pathlib import Path
+
 import pytest
 
 from preflight.checks.runner import check_host
@@ -61,6 +63,51 @@ def test_what_a_part_proves_is_reported(text: str, expected: str) -> None:
 def test_a_cap_of_power_alone_slows_no_gpu() -> None:
     text = "index, clocks_event_reasons.sw_power_cap\n0, Not Active\n1, Active\n"
     assert not [said for said in found(text, "HEAL008") if "warning" in said]
+
+
+_TABLE = (Path(__file__).with_name("smi") / "2xl40s-busy.table.txt").read_text(encoding="utf-8")
+_PENDING = """\
+==============NVSMI LOG==============
+
+Driver Version                            : 570.124.06
+
+Attached GPUs                             : 2
+GPU 00000000:01:00.0
+    Remapped Rows
+        Correctable Error                 : 0
+        Uncorrectable Error               : 1
+        Pending                           : Yes
+        Remapping Failure Occurred        : No
+"""
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"$ nvidia-smi\n{_TABLE}$ nvidia-smi -q -d ROW_REMAPPER -i 0\n{_PENDING}",
+        f"{_TABLE}\n{_PENDING}",
+        f"{_PENDING}\n{_TABLE}",
+    ],
+)
+def test_a_part_of_q_beside_a_table_adds_what_it_says(text: str) -> None:
+    alone = found(_TABLE, "PROC001", "MODE002")
+    assert alone
+    said = [each for each in found(text, "PROC001", "MODE002", "HEAL003") if " gpu" in each]
+    assert sorted(said) == sorted([*alone, "HEAL003 gpu0 critical"])
+
+
+def test_a_command_below_the_longest_line_is_no_rest_of_it() -> None:
+    rows = (f"GPU {at}: NVIDIA L40S (UUID: GPU-0a1b2c3d-1111-2222-3333-44445555666{at})\n" for at in range(2))
+    text = f"$ nvidia-smi -L\n{''.join(rows)}$ nvidia-smi -q -d ROW_REMAPPER -i 0\n{_PENDING}"
+    assert len(parse_smi(text, "host").known_gpus) == 2
+    assert found(text, "HEAL003")[0] == "HEAL003 gpu0 critical"
+
+
+def test_processes_are_not_held_against_memory_of_another_moment() -> None:
+    later = _PENDING.partition("    Remapped")[0]
+    sizes = "".join(f"        {size:<34}: {mib} MiB\n" for size, mib in (("Total", 46068), ("Used", 45000)))
+    text = f"{_TABLE}\n{later}    FB Memory Usage\n{sizes}"
+    assert found(text, "PROC002") == found(_TABLE, "PROC002")
 
 
 def test_what_pdsh_says_of_itself_is_of_no_host() -> None:
