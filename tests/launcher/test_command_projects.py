@@ -172,6 +172,14 @@ def test_compose_asks_for_what_it_demands_and_fills_in_defaults_of_defaults() ->
     assert "the variable A has ${B:?set B}" in missing.message
 
 
+@pytest.mark.parametrize(
+    "count", ["nvidia-smi -L | wc -l", "python3 -c 'import torch; print(torch.cuda.device_count())'"]
+)
+def test_a_count_of_the_gpus_of_this_machine_is_the_plans(count: str) -> None:
+    parsed = parse_line(f"export N=$({count})\ntorchrun --nproc_per_node $N a.py\n")
+    assert (parsed.request.per_node, parsed.env, missing_values(parsed)) == (None, {}, None)
+
+
 def test_an_indented_block_below_two_colons_of_a_readme_is_the_command() -> None:
     parsed = parse_line("Run\n===\n\nOn 4 GPUs::\n\n    torchrun --nproc_per_node=4 a.py\n\nand wait.\n")
     assert (parsed.program, parsed.request.per_node, parsed.dropped) == ("a.py", 4, ())

@@ -45,7 +45,9 @@ _OF_PROGRAM = re.compile(
     r"(?:\$\(|`)[ \t]*(?:which|command -v)[ \t]+[\w.+-]+[ \t]*[)`\"]+",
     re.ASCII,
 )
-_OF_GPUS = re.compile(r"(?:\$\(|`)[ \t]*nvidia-smi\b")
+_OF_GPUS = re.compile(
+    r"(?:\$\(|`)[ \t]*(?:nvidia-smi\b|python[\d.]*[ \t]+-c[^`\n]*\btorch\.cuda\.device_count\(\))"
+)
 _PYTHON = re.compile(r"(?:\S*/)?python[\d.]*")
 _STARTED = re.compile(r"[-$]|(?:launch|run|train|sft|pt|rlhf|python|torchrun|bash|sh)\Z|\S*[./]")
 """What a launcher has behind it, and a name in a list has not: `--languages java python`."""
