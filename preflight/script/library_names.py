@@ -120,6 +120,22 @@ MODEL_METHODS = frozenset(
     }
 )
 
+GONE: dict[str, tuple[str, tuple[int, ...], str]] = {
+    "transformers.AdamW": ("transformers", (5,), "torch.optim.AdamW"),
+    "transformers.optimization.AdamW": ("transformers", (5,), "torch.optim.AdamW"),
+    "transformers.AutoModelWithLMHead": (
+        "transformers",
+        (5,),
+        "AutoModelForCausalLM, ...ForMaskedLM, ...ForSeq2SeqLM",
+    ),
+    "transformers.AutoModelForVision2Seq": ("transformers", (5,), "AutoModelForImageTextToText"),
+    "transformers.TextDataset": ("transformers", (5,), "load_dataset() of datasets"),
+    "transformers.LineByLineTextDataset": ("transformers", (5,), "load_dataset() of datasets"),
+    "peft.prepare_model_for_int8_training": ("peft", (0, 10), "prepare_model_for_kbit_training"),
+    "torch._six": ("torch", (2,), "the types of Python itself"),
+}
+"""Names that a library has no longer: of which, since when, and what replaces each."""
+
 MODEL_MAKERS = frozenset(
     {
         *("from_pretrained", "from_config", "from_single_file", "from_pretrained_model"),

@@ -59,6 +59,22 @@ FIXES: dict[str, tuple[str, str, str]] = {
     "P130": ("flash_attention", "flash_attention_2", "sdpa"),
     "P131": ("support_counts_emulation", "is_bf16_supported()", "get_device_capability() >= (8, 0)"),
     "P132": ("bf16_on_cpu", "bf16=True", "bf16=True, use_cpu=True"),
+    "P134": (
+        "unscaled_in_each_turn",
+        "    scaler.unscale_(optimizer)\n    if not last:\n        return\n",
+        "    if not last:\n        return\n    scaler.unscale_(optimizer)\n",
+    ),
+    "P135": (
+        "gradients_dropped_before_the_step",
+        "loss.backward()\n    optimizer.zero_grad()",
+        "loss.backward()",
+    ),
+    "P136": ("gradients_never_dropped", "optimizer.step()", "optimizer.step(); optimizer.zero_grad()"),
+    "P137": (
+        "prepared_in_another_order",
+        "model, loader, optimizer = accelerator.prepare(model, optimizer, loader)\naccelerator",
+        "model, optimizer, loader = accelerator.prepare(model, optimizer, loader)\ncritic = accelerator",
+    ),
     "P133": ("fire_commands_through_a_float16_base", "torch.float16 if", "torch.float32 if"),
     "P128": (
         "scaler_without_update",
@@ -101,6 +117,8 @@ FIXES: dict[str, tuple[str, str, str]] = {
         "torch.manual_seed(1); dist.init_process_group(",
     ),
     "V301": ("nocuda", "no_cuda=False, ", ""),
+    "V303": ("context_of_a_device", "torch.autocast(device)", "torch.autocast(device.type)"),
+    "V304": ("adamw_of_transformers", "from transformers import AdamW", "from torch.optim import AdamW"),
     "V302": ("old_keywords", 'dtype="float32"', 'torch_dtype="float32"'),
 }
 """Of each rule a script, what is wrong in it, and what is right."""

@@ -295,6 +295,8 @@ def test_a_finding_survives(change: str) -> None:
             changed = _found(CHANGES[change](source), path, source)
         except SyntaxError:
             continue
+        if change == "imports of all":  # which take what exists
+            plain = plain - Counter({"V304": plain["V304"]})
         if plain != changed:
             lost.append((path.name, dict(plain - changed), dict(changed - plain)))
     assert lost == []

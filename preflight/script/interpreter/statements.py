@@ -11,10 +11,12 @@ from preflight.script.interpreter.assignments import assign, delete_item, note_s
 from preflight.script.interpreter.branch_conditions import FINALLY, MAYBE, RANK_0
 from preflight.script.interpreter.contexts import STACK, SUPPRESS, context_kinds, note_autocast
 from preflight.script.interpreter.decorators import OF_KINDS, decorated
+from preflight.script.interpreter.events import ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter, unwrap_value
 from preflight.script.interpreter.match_patterns import case_matches, place_of_case
 from preflight.script.interpreter.state import State, merge_states
 from preflight.script.interpreter.values import NONE, UNKNOWN, Const, ExternalName, Module, Value
+from preflight.script.library_names import GONE
 from preflight.script.source import Source, all_names
 
 _GIVES_UP = re.compile(
@@ -289,6 +291,8 @@ def _imported(it: Interpreter, node: ast.ImportFrom, name: str, source: "Source 
         return Module(inner.path)
     if node.level or source is not None:
         return UNKNOWN  # the script's own, and not to be found: never taken for a library's
+    if dotted in GONE or node.module in GONE:
+        it.emit(ScriptEvent("import", it.place(node), what=dotted if dotted in GONE else node.module or ""))
     known = it.library.constant(it, dotted, node)
     return ExternalName(dotted) if known is None else known
 

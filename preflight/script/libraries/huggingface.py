@@ -62,13 +62,14 @@ def prepare(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
     """accelerator.prepare(model, optimizer), fabric.setup(...): the same objects, wrapped."""
     it.note("prepared", *map(it.place, call.node.args))
     if isinstance(owner, Ref):
-        it.change(owner.id, prepares=TRUE)
+        it.change(owner.id, prepares=TRUE, **({"prepares_more": TRUE} if call.open else {}))
         it.state.wrapped = it.state.wrapped or (not call.open and _prepares_model(it, call))
     for item in (inner for argument in call.args for inner in alternatives(argument)):
         if isinstance(item, Ref) and isinstance(owner, Ref):
             it.change(item.id, accelerator=owner)
             if it.kind(item) == "model":
                 it.emit(call.event("prepare", item.id, accelerator=owner))
+    it.emit(call.event("prepared", heap_id(owner)))
     return call.args[0] if len(call.args) == 1 else Seq(call.args, call.open)
 
 

@@ -143,7 +143,7 @@ def _scaler(it: Interpreter, ref: Ref, name: str, call: Call) -> None:
     note_off(it, enabled)
     first = call.get("init_scale", int(".cuda." not in name)) or NONE
     it.change(ref.id, enabled=enabled, init_scale=first, of_all=Const(name == _SHARDED_SCALER))
-    it.emit(call.event("scaler", ref.id, enabled=enabled))
+    it.emit(call.event("scaler", ref.id, name, enabled=enabled))
 
 
 def _scaler_scale(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
@@ -183,6 +183,7 @@ def _autocast(it: Interpreter, ref: Ref, name: str, call: Call) -> None:
     dtype = default if given is None or given == NONE else dtype_of(given, call.at("dtype"))
     enabled = call.get("enabled") or (UNKNOWN if call.open else TRUE)
     it.change(ref.id, dtype=dtype, enabled=enabled, device=Const(kind))
+    it.emit(call.event("autocast made", ref.id, name))
 
 
 def _autocast_entered(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
@@ -207,11 +208,6 @@ def _clip(it: Interpreter, call: Call) -> Value:
 
 
 # --- distributed ------------------------------------------------------------------------
-
-
-def _wrapped(_it: Interpreter, call: Call) -> Value:
-    """torch.compile(model) and the like: the same parameters."""
-    return call.get("model", 0) or call.first
 
 
 # --- layers -----------------------------------------------------------------------------
@@ -327,13 +323,15 @@ CALLS: dict[str, CallModel] = {
     },
     **{name: _context(name) for name in ("torch.no_grad", "torch.inference_mode")},
     "deepspeed.add_config_arguments": lambda _, call: call.get("parser", 0) or UNKNOWN,
-    "torch.compile": _wrapped,
+    **dict.fromkeys(  # the same parameters
+        ("torch.compile", "torch.nn.SyncBatchNorm.convert_sync_batchnorm"),
+        lambda _, call: call.get("model", 0) or call.first,
+    ),
     "torch.nn.Parameter": _parameter,
     **dict.fromkeys(("torch.set_default_dtype", "torch.set_default_tensor_type"), _set_default_dtype),
     "torch.get_default_dtype": lambda it, _: it.default_dtype,
     "torch.utils.checkpoint.checkpoint": _checkpoint,
     **dict.fromkeys(("torch.lerp", "torch._foreach_lerp_"), _lerp),
-    "torch.nn.SyncBatchNorm.convert_sync_batchnorm": _wrapped,
     "torch.optim.swa_utils.AveragedModel": _moving_average,
     "diffusers.training_utils.cast_training_params": _cast_training_params,
 }

@@ -1,4 +1,4 @@
-"""Schedules of a learning rate: which optimizer each of them changes."""
+"""Schedules of a learning rate, and gradients that an optimizer drops."""
 
 from preflight.script.interpreter.events import Call
 from preflight.script.interpreter.interpreter import Interpreter, MethodModel
@@ -16,4 +16,12 @@ def _step(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
     return NONE
 
 
-METHODS: dict[tuple[str, str], MethodModel] = {("scheduler", "step"): _step}
+def _zero_grad(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
+    it.emit(call.event("zero grad", heap_id(owner)))
+    return NONE
+
+
+METHODS: dict[tuple[str, str], MethodModel] = {
+    ("scheduler", "step"): _step,
+    ("optimizer", "zero_grad"): _zero_grad,
+}

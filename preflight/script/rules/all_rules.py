@@ -8,7 +8,18 @@ MODULES = tuple(
     import_module(f"{__package__}.{name}")
     for name in (
         *("autocast", "backward", "collectives", "data_loaders", "files", "grad_scaler", "model_wrappers"),
-        *("models", "placement", "precision", "random_splits", "rendezvous", "scaler_use", "syntax"),
+        *(
+            "models",
+            "placement",
+            "precision",
+            "random_splits",
+            "rendezvous",
+            "scaler_use",
+            "signatures",
+            "step_order",
+            "signatures",
+            "syntax",
+        ),
         "versions",
     )
 )

@@ -6,7 +6,17 @@ from collections.abc import Iterator
 from preflight import regex as re
 from preflight.script.interpreter.events import ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
-from preflight.script.interpreter.values import TRUE, Const, HeapObject, Ref, alternatives, truth
+from preflight.script.interpreter.values import (
+    NONE,
+    TRUE,
+    Const,
+    HeapObject,
+    Ref,
+    alternatives,
+    text_of,
+    truth,
+)
+from preflight.script.libraries.pytorch import trained_models
 from preflight.script.rules.certainty import doubts_of
 from preflight.script.rules.method_calls import UNSEEN, calls_by_owner, has_unknown_call, note_call, owners_of
 from preflight.script.rules.registry import Level, RuleHit, rule
@@ -117,6 +127,7 @@ def plain_step_after_a_scaled_loss(it: Interpreter, event: ScriptEvent) -> Itera
             note_call(it, method, known.place if known is not None else None, event.place)
     elif event.name == "step":
         optimizer = it.thing(event.ref)
+        yield from _beside_the_prepared(it, event)
         scales = it.state.scaled and it.loop_depth and it.notes.get("scaler") and not _scales_by_one(it)
         if optimizer is not None and scales:
             kept = optimizer.get("unscaled") != TRUE
@@ -127,8 +138,27 @@ def plain_step_after_a_scaled_loss(it: Interpreter, event: ScriptEvent) -> Itera
             note_call(it, _UNSCALES, UNSEEN, event.place)
     elif event.name == "backward":
         it.note("backward of no scaler", event.place)
+        it.note("backward that scales", *([event.place] if event.what == "accelerator" else []))
     elif event.name == "end" and (calls_by_owner(it, _UNSCALES) or calls_by_owner(it, _UNSCALED)):
         yield from _stepped_plainly(it)
+
+
+def _beside_the_prepared(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
+    """Yield a step of an optimizer that was not prepared, on gradients of a model that fp16 scales for."""
+    optimizer = it.thing(event.ref)
+    backward = it.notes.get("backward that scales", ())
+    if optimizer is None or optimizer.get("accelerator") != NONE or not backward or not it.loop_depth:
+        return
+    for model in trained_models(it, Ref(event.ref or 0)):
+        owner = it.thing(it.attr(model, "accelerator"))
+        if owner is None or owner.get("sharded") == TRUE or owner.get("prepares_more") == TRUE:
+            continue
+        if owner.get("mixed_precision") == Const("fp16"):
+            who = text_of(owner.get("who", Const("accelerate")))
+            message = f"this optimizer is not prepared, and steps with gradients that {who}'s fp16 has scaled"
+            fix = "prepare the optimizer with the model"
+            yield RuleHit(event.place, message, fix, Level.ERROR, tuple(backward[:1]))
+            return
 
 
 def _scales_by_one(it: Interpreter) -> bool:

@@ -1,12 +1,13 @@
-"""Rules V301 and V302: keywords that the installed transformers or trl does not take."""
+"""Rules V301, V302 and V304: keywords and names that the installed libraries do not have."""
 
+import ast
 from collections.abc import Iterator
 
 from preflight.script.interpreter.branch_conditions import MAYBE
 from preflight.script.interpreter.events import ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.values import FALSE, NONE, Class, Const, ExternalName
-from preflight.script.library_names import root_and_last
+from preflight.script.library_names import GONE, root_and_last
 from preflight.script.rules.registry import Level, RuleHit, rule
 
 _ARGUMENTS = {
@@ -17,6 +18,27 @@ _ARGUMENTS = {
     "group_by_length": "",
 }
 """Removed from TrainingArguments in transformers 5, with what replaces each."""
+_PLAIN_BEFORE = {
+    "overwrite_output_dir": "",
+    "warmup_ratio": "warmup_steps",
+    "logging_dir": "",
+    "save_safetensors": "",
+    "per_gpu_train_batch_size": "per_device_train_batch_size",
+    "per_gpu_eval_batch_size": "per_device_eval_batch_size",
+    "adafactor": "optim",
+    **dict.fromkeys(("include_inputs_for_metrics", "include_tokens_per_second", "dispatch_batches"), ""),
+    **dict.fromkeys(("split_batches", "fp16_opt_level", "torchdynamo", "sharded_ddp", "past_index"), ""),
+    **dict.fromkeys(("use_mps_device", "use_ipex", "jit_mode_eval", "ray_scope", "tpu_num_cores"), ""),
+    **dict.fromkeys(("push_to_hub_model_id", "push_to_hub_organization", "push_to_hub_token"), ""),
+}
+"""Removed as well; most scripts are of before, which all of its versions run without a word."""
+
+_OF_ACCELERATOR = {
+    **dict.fromkeys(("dispatch_batches", "even_batches", "use_seedable_sampler"), "dataloader_config"),
+    "logging_dir": "project_dir",
+    "fp16": "mixed_precision",
+}
+"""Removed from Accelerator before accelerate 1.0, with what replaces each."""
 
 _OF_CONFIG = frozenset(
     {"max_seq_length", "dataset_text_field", "packing", "dataset_kwargs", "dataset_num_proc"}
@@ -24,6 +46,7 @@ _OF_CONFIG = frozenset(
     | {"max_length", "max_prompt_length", "max_target_length", "max_completion_length"}
 )
 """Keywords of trl's trainers that their configurations alone have from trl 0.13 on."""
+_TRAINERS = frozenset({"SFTTrainer", "DPOTrainer", "ORPOTrainer", "KTOTrainer", "CPOTrainer", "GRPOTrainer"})
 _QUANTIZED = ("load_in_8bit", "load_in_4bit")
 
 
@@ -31,7 +54,7 @@ def _since(known: bool | None) -> Level:  # noqa: FBT001 - a three-valued answer
     return Level.ERROR if known else Level.WARNING
 
 
-@rule("V301", "trainer", "arguments", "load")
+@rule("V301", "trainer", "arguments", "load", "accelerator")
 def removed_keyword(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
     """A keyword that transformers 5 (trl 0.16) no longer takes.
 
@@ -45,18 +68,51 @@ def removed_keyword(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
     new = it.target.at_least("transformers", 5)
     if event.name == "trainer" and "tokenizer" in call.kwargs:
         yield from _tokenizer(it, event)
+    elif event.name == "trainer":
+        yield from _of_configuration(it, event)
+    elif event.name == "accelerator":
+        for old in _OF_ACCELERATOR.keys() & call.kwargs if it.target.at_least("accelerate", 1) else ():
+            message = f"Accelerator({old}=) is gone in accelerate 1"
+            yield RuleHit(call.at(old), message, f"{_OF_ACCELERATOR[old]}=", Level.ERROR)
     elif event.name == "arguments":
-        for old, instead in _ARGUMENTS.items():
-            if old in call.kwargs and not (new is False and old != "evaluation_strategy"):
+        own = _own_fields(it, event)
+        for old, instead in {**_ARGUMENTS, **(_PLAIN_BEFORE if new else {})}.items():
+            if old in call.kwargs and old not in own and not (new is False and old != "evaluation_strategy"):
                 fix = f"{instead}=" if instead else f"remove {old}"
                 level = Level.INFO if old in call.maybe else _since(new)
                 yield RuleHit(call.at(old), f"{old} is gone in transformers 5", fix, level)
+        renamed = it.target.at_least("trl", 0, 20)
+        if "max_seq_length" in call.kwargs and root_and_last(event.what)[0] == "trl" and renamed is not False:
+            message = "max_seq_length is gone in trl 0.20"
+            yield RuleHit(call.at("max_seq_length"), message, "max_length=", _since(renamed))
     elif event.name == "load" and new is not False and it.attr(event.ref, "library") != Const("unsloth"):
         for old in _QUANTIZED:
             if old in call.kwargs and call.kwargs[old] not in (FALSE, NONE):
                 fix = f"quantization_config=BitsAndBytesConfig({old}=True)"
                 level = _since(new and MAYBE not in it.contexts)
                 yield RuleHit(call.at(old), f"{old} is gone in transformers 5", fix, level)
+
+
+def _own_fields(it: Interpreter, event: ScriptEvent) -> set[str]:
+    """Return the fields that a class of the script adds to those of the library's."""
+    cls = it.attr(event.ref, "__class__")
+    nodes = [info.node for info in it.mro(cls.key)] if isinstance(cls, Class) else []
+    fields = (item.target for node in nodes for item in node.body if isinstance(item, ast.AnnAssign))
+    return {field.id for field in fields if isinstance(field, ast.Name)}
+
+
+def _of_configuration(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
+    """Yield what a trainer of trl is given that its configuration takes."""
+    call, (root, last) = event.call, root_and_last(event.what)
+    moved = it.target.at_least("trl", 0, 16)
+    plain = last in _TRAINERS and not _may_take_it(it, event)
+    for old in call.kwargs if call and root == "trl" and plain and moved is not False else ():
+        if old in _OF_CONFIG and call:
+            message = f"{last}({old}=) is a TypeError from trl 0.16 on"
+            fix = (
+                f"{old if old != 'max_seq_length' else 'max_length'}= of {last.removesuffix('Trainer')}Config"
+            )
+            yield RuleHit(call.at(old), message, fix, Level.INFO if old in call.maybe else _since(moved))
 
 
 def _tokenizer(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
@@ -109,3 +165,23 @@ def keyword_too_new(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
         yield RuleHit(
             call.at("dtype"), "dtype= is unknown before transformers 4.56", "torch_dtype=", Level.ERROR
         )
+
+
+@rule("V304", "import")
+def removed_name(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
+    """A name is imported that the library no longer has.
+
+    It is an ImportError at once: `AdamW` and others of transformers before 5, and names that peft and torch
+    have renamed. An import that the script catches is none.
+    Source: reproduced with transformers 5.24, peft 0.21 and torch 2.13.
+    """
+    package, version, instead = GONE[event.what]
+    gone = it.target.at_least(package, *version)
+    tries = (node for node in it.sources.parser.nodes(it.source.tree) if isinstance(node, ast.Try))
+    caught = any(
+        node.body[0].lineno <= event.place.line < node.handlers[0].lineno for node in tries if node.handlers
+    )
+    if gone is False or caught or MAYBE in it.contexts:
+        return
+    number = ".".join(map(str, version))
+    yield RuleHit(event.place, f"{event.what} is gone in {package} {number}", instead, _since(gone))

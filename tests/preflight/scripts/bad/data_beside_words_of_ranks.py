@@ -33,3 +33,4 @@ for source in (Rows("rows.pt"), CIFAR10("data")):
         for batch in loader:
             model(batch).sum().backward()
             optimizer.step()
+            optimizer.zero_grad()

@@ -15,6 +15,7 @@ class Training:
         loss = self.model(batch).sum()
         loss.backward()
         self.optimizer.step()
+        self.optimizer.zero_grad()
 
 
 def main():

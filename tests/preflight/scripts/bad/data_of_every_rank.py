@@ -27,6 +27,7 @@ for step in range(4):
         loss = model(batch).sum()
         loss.backward()
         optimizer.step()
+        optimizer.zero_grad()
     with torch.no_grad():
         for batch in looked_at:
             model(batch)
@@ -34,3 +35,4 @@ for batch in batches(drawn):
     loss = model(batch).sum()
     loss.backward()
     optimizer.step()
+    optimizer.zero_grad()

@@ -13,6 +13,7 @@ class Base:
         self.scaler.scale(loss).backward()
         torch.nn.utils.clip_grad_norm_(self.net.parameters(), self.args.clip)  # expect: P116 warning
         self.scaler.step(self.optimizer)
+        self.optimizer.zero_grad()
         self.scaler.update()
 class Sub(Base):
     def build(self):

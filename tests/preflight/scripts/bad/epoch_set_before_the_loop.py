@@ -22,6 +22,7 @@ def train(args, model, optimizer):
         for (batch,) in loader:
             model(batch).sum().backward()
             optimizer.step()
+            optimizer.zero_grad()
 
 
 def train_again(args, model, optimizer):
@@ -32,6 +33,7 @@ def train_again(args, model, optimizer):
         for (batch,) in loader:
             model(batch).sum().backward()
             optimizer.step()
+            optimizer.zero_grad()
 
 
 dist.init_process_group("nccl")

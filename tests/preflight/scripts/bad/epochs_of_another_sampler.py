@@ -23,3 +23,4 @@ for epoch in range(3):
     for batch in train_loader:
         model(batch).sum().backward()
         optimizer.step()
+        optimizer.zero_grad()

@@ -23,5 +23,6 @@ for epoch in range(3):
     for batch in loader:
         model(batch).sum().backward()
         optimizer.step()
+        optimizer.zero_grad()
     if dist.get_rank() % 8 == 0:
         print(f"node {dist.get_rank() // 8}: {epoch}")

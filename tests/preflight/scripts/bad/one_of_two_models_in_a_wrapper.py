@@ -38,3 +38,4 @@ for _ in range(1000):
     critic(batch.cuda()).sum().backward()
     steps_of_critic.step()  # expect: R406 warning
     reporter.report()
+    steps_of_critic.zero_grad()

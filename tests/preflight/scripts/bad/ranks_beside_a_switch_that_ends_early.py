@@ -28,3 +28,4 @@ for epoch in range(3):
         loss = model(batch.cuda()).sum()
         loss.backward()
         optimizer.step()
+        optimizer.zero_grad()

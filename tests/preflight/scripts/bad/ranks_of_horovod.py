@@ -14,6 +14,7 @@ for epoch in range(3):
         loss = model(batch.cuda()).sum()
         loss.backward()
         optimizer.step()
+        optimizer.zero_grad()
     if hvd.rank() == 0:
         print(hvd.allreduce(loss))  # expect: R404 error
     torch.save(model.state_dict(), "model.pt")  # expect: R405 warning

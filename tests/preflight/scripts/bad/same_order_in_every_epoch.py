@@ -7,6 +7,7 @@ def loop(model, optimizer, loader):
         loss = model(batch).sum()
         loss.backward()
         optimizer.step()
+        optimizer.zero_grad()
 
 
 torch.distributed.init_process_group("nccl", device_id=torch.device("cuda"))

@@ -17,3 +17,4 @@ for epoch in range(3):
     for (x,) in loader:
         net(x.cuda()).sum().backward()
         optimizer.step()
+        optimizer.zero_grad()

@@ -36,6 +36,8 @@ parts = DataLoader(Part(dist.get_rank(), dist.get_world_size()), batch_size=8, s
 for step in range(3):
     model(next(batches)).sum().backward()
     optimizer.step()
+    optimizer.zero_grad()
     for batch in parts:
         model(batch).sum().backward()
         optimizer.step()
+        optimizer.zero_grad()

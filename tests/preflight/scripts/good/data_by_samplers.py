@@ -31,4 +31,5 @@ for epoch in range(3):
         for batch in source:
             model(batch).sum().backward()
             optimizer.step()
+            optimizer.zero_grad()
     print(sum(model(batch).sum() for batch in test_loader))

@@ -20,3 +20,4 @@ for epoch in range(3):
     for batch in DataLoader(train, batch_size=8, sampler=sampler):
         model(batch).sum().backward()
         optimizer.step()
+        optimizer.zero_grad()

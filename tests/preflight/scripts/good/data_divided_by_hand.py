@@ -16,3 +16,4 @@ for epoch in range(3):
     for batch in loader:
         model(batch).sum().backward()
         optimizer.step()
+        optimizer.zero_grad()

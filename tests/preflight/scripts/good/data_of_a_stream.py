@@ -14,3 +14,4 @@ optimizer = torch.optim.AdamW(model.parameters())
 for batch in loader:
     model(batch).sum().backward()
     optimizer.step()
+    optimizer.zero_grad()

@@ -39,6 +39,7 @@ def fit(source):
         for batch in DataLoader(source, batch_size=8, shuffle=True):
             model(batch).sum().backward()
             optimizer.step()
+            optimizer.zero_grad()
 
 
 files = sorted(Path("chunks").glob("*.npy"))

@@ -18,6 +18,7 @@ def train_one(args, sampler, loader, model, optimizer):
     for (batch,) in loader:
         model(batch).sum().backward()
         optimizer.step()
+        optimizer.zero_grad()
 
 
 def train(args, model, optimizer):
@@ -30,6 +31,7 @@ def train(args, model, optimizer):
         for (batch,) in loader:
             model(batch).sum().backward()
             optimizer.step()
+            optimizer.zero_grad()
     other = DistributedSampler(data)
     while args.epoch < args.epochs:
         train_one(args, other, DataLoader(data, batch_size=8, sampler=other), model, optimizer)

@@ -11,6 +11,7 @@ for epoch in range(3):
     for batch in accelerator.skip_first_batches(loader, 2):
         accelerator.backward(model(batch).sum())
         optimizer.step()
+        optimizer.zero_grad()
     accelerator.wait_for_everyone()
     if accelerator.is_main_process:
         accelerator.save_state("out")

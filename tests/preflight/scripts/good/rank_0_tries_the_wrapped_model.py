@@ -9,6 +9,7 @@ def train(rank, model, optimizer, loader):
     for number, batch in enumerate(loader):
         model(batch).sum().backward()
         optimizer.step()
+        optimizer.zero_grad()
         if rank == 0 and number % 100 == 0:
             print(model.module(batch[:1]))
 

@@ -16,6 +16,7 @@ for epoch in range(3):
         loss = model(batch.cuda()).sum()
         loss.backward()
         optimizer.step()
+        optimizer.zero_grad()
     total = hvd.allreduce(loss)
     if hvd.rank() == 0:
         print(total)

@@ -17,5 +17,6 @@ model, optimizer, loader = accelerator.prepare(model, optimizer, loader)
 for batch in loader:
     accelerator.backward(model(batch).sum())
     optimizer.step()
+    optimizer.zero_grad()
 if accelerator.is_main_process:
     accelerator.save_state("out")

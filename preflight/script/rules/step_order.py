@@ -1,0 +1,144 @@
+"""Rules P134 to P137: what of a training step is done twice, too early, never, or to something else."""
+
+import ast
+from collections.abc import Iterator
+
+from preflight import regex as re
+from preflight.script.interpreter.branch_conditions import UNCALLED
+from preflight.script.interpreter.events import OWN_STEP, ScriptEvent
+from preflight.script.interpreter.interpreter import Interpreter
+from preflight.script.interpreter.values import NONE, TRUE, Dtype, Ref, alternatives
+from preflight.script.rules.method_calls import calls_by_owner
+from preflight.script.rules.registry import Level, RuleHit, rule
+
+_ASKS_FINITE = re.compile(r"finite|nan|inf(?![a-z])|overflow|skip", re.IGNORECASE)
+
+
+@rule("P134", "unscale", "scaler update")
+def unscaled_twice(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
+    """scaler.unscale_(optimizer) in each turn, and scaler.update() in some of them only.
+
+    With accumulated gradients the second turn stops: "unscale_() has already been called on this optimizer
+    since the last update()". It belongs beside scaler.step(optimizer), in the turns that step.
+    Source: torch/amp/grad_scaler.py; reproduced with torch 2.13.
+    """
+    if event.name == "scaler update":
+        for number, thing in it.state.heap.items():
+            if thing.kind == "optimizer" and thing.get("taken_out") != NONE:
+                it.change(number, taken_out=NONE)
+        return
+    scaler, ref = it.thing(event.ref), event.values["optimizer"]
+    if not isinstance(ref, Ref) or scaler is None:
+        return
+    before = it.attr(ref, "taken_out")
+    it.change(ref.id, taken_out=TRUE)
+    updated = {owner for owner, _ in calls_by_owner(it, "update")}
+    if it.loop_depth and TRUE in alternatives(before) and not it.tests and scaler.place in updated:
+        level = Level.WARNING if scaler.get("touched") == TRUE else Level.ERROR
+        message = "unscale_() runs in each turn of the loop, and update() in some only"
+        fix = "unscale_() beside scaler.step(optimizer), in the turns that step"
+        yield RuleHit(event.place, message, fix, level)
+
+
+_MAKES = re.compile(r"backward|\.grad\b|autograd|closure")
+
+
+@rule("P135", "backward", "scaled", "zero grad", "step", "scaler step")
+def gradients_dropped(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
+    """optimizer.zero_grad() between backward() and step().
+
+    The step has no gradients: without a scaler the weights stay as they are, and the loss never falls; a
+    scaler stops with "No inf checks were recorded for this optimizer".
+    Source: torch's documentation of optimizers; reproduced with torch 2.13.
+    """
+    if event.name in ("backward", "scaled"):
+        for number, thing in it.state.heap.items():
+            if thing.kind == "optimizer":
+                it.change(number, gradients=TRUE)
+        return
+    ref = event.values.get("optimizer") if event.name == "scaler step" else Ref(event.ref or 0)
+    if not isinstance(ref, Ref):
+        return
+    before = it.attr(ref, "gradients")
+    if event.name == "zero grad":
+        it.change(ref.id, gradients=Dtype("dropped", event.place) if before == TRUE else NONE)
+        return
+    it.change(ref.id, gradients=NONE)
+    dropped = before.place if isinstance(before, Dtype) else None
+    if dropped is None or event.what == OWN_STEP or not it.loop_depth:
+        return
+    between = it.source.lines[dropped.line : event.place.line - 1]
+    if (
+        dropped.path == event.place.path
+        and dropped.line < event.place.line
+        and not any(map(_MAKES.search, between))
+    ):
+        message = "zero_grad() drops the gradients of this backward() before the step"
+        yield RuleHit(
+            dropped, message, "zero_grad() after step(), or before backward()", Level.ERROR, (event.place,)
+        )
+
+
+_STEPS = "steps without zero_grad"
+_EMPTIES = re.compile(r"zero_grad|\.grad\b|optimizer_zero|set_to_none")
+
+
+@rule("P136", "backward", "scaled", "step", "scaler step", "end")
+def gradients_never_dropped(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
+    """A loop steps an optimizer, and nothing ever calls zero_grad().
+
+    backward() adds to the gradients that exist: each step is then one of the sum of all batches so far. The
+    loss falls at first and then explodes. Nothing raises.
+    Source: torch's documentation of Optimizer.zero_grad.
+    """
+    if event.name in ("backward", "scaled"):
+        it.note("makes gradients", event.place)
+    elif event.name != "end":
+        ref = event.values.get("optimizer") if event.name == "scaler step" else Ref(event.ref or 0)
+        again = isinstance(ref, Ref) and it.loops and any(ref.id <= loop.newest for loop in it.loops)
+        if it.loop_depth and it.drawn and again and event.what != OWN_STEP and UNCALLED not in it.contexts:
+            it.note(_STEPS, event.place)
+    elif it.notes.get(_STEPS) and it.notes.get("makes gradients"):
+        if any(_EMPTIES.search(source.text) for source in it.sources.files()):
+            return
+        message = "this steps in a loop, and nothing ever calls zero_grad(): gradients of all batches add up"
+        yield RuleHit(it.notes[_STEPS][0], message, "optimizer.zero_grad() after step()", Level.WARNING)
+
+
+@rule("P137", "prepared")
+def prepared_and_lost(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
+    """What accelerator.prepare() returns is thrown away, or gets names in another order.
+
+    It returns what it is given, wrapped, in the order of its arguments. A model that is not taken from it is
+    in no DistributedDataParallel, and a loader gives every rank all of the data. Fabric's setup() is alike.
+    Source: accelerate/accelerator.py, prepare.
+    """
+    call = event.call
+    statement = next((node for node in it.nodes if call and getattr(node, "value", None) is call.node), None)
+    if call is None or call.open or any(isinstance(each, ast.Starred) for each in call.node.args):
+        return
+    if isinstance(statement, ast.Expr):
+        kinds = {it.kind(item) for given in call.args for item in alternatives(given)}
+        lost = "model" in kinds or "loader" in kinds
+        if lost and it.target.processes != 1 and "fsdp" not in it.source.text.lower():
+            message = "what this returns is thrown away: what is used afterwards is not prepared"
+            yield RuleHit(event.place, message, _fix(call.node), Level.WARNING)
+        return
+    target = statement.targets[0] if isinstance(statement, ast.Assign) else None
+    if not isinstance(target, (ast.Tuple, ast.List)) or any(
+        isinstance(item, ast.Starred) for item in target.elts
+    ):
+        return
+    names, given = map(ast.unparse, target.elts), list(map(ast.unparse, call.node.args))
+    taken = list(names)
+    if len(given) > 1 and len(taken) != len(given):
+        message = f"this returns {len(given)} things, and {len(taken)} names take them"
+        yield RuleHit(event.place, message, _fix(call.node), Level.ERROR)
+    elif taken != given and sorted(taken) == sorted(given):
+        wrong = next(one for one, other in zip(taken, given, strict=True) if one != other)
+        message = f"this returns what it is given in the same order, and `{wrong}` gets another of them"
+        yield RuleHit(event.place, message, _fix(call.node), Level.ERROR)
+
+
+def _fix(call: ast.Call) -> str:
+    return f"{', '.join(map(ast.unparse, call.args))} = {ast.unparse(call)}"

@@ -1,0 +1,9 @@
+import torch
+
+device = torch.device("cuda")
+scaler = torch.cuda.amp.GradScaler(2.0**12)
+other = torch.amp.GradScaler(device, enabled=True)
+with torch.autocast(device.type, dtype=torch.bfloat16), torch.cuda.amp.autocast(True):
+    pass
+with torch.amp.autocast(enabled=False, device_type=str(device)):
+    pass
