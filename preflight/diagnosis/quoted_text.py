@@ -76,7 +76,7 @@ def is_shown_text(lines: Sequence[Line], line: Line) -> bool:
     ):
         return True
     above = lines[line.order - 1].text if line.order else ""
-    if _TOLD.search(above) and above.rstrip().endswith(":"):
+    if text[:1] in " \t>`" and _TOLD.search(above) and above.rstrip().endswith(":"):
         return True
     told = _TOLD.search(text)
     if _RESULT.search(text) or (told and not first_match(text[: told.start()])):

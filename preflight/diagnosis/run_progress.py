@@ -81,7 +81,7 @@ _DONE_OF_TRAINING = re.compile(rf"^(?!(?i:(?:all )?done)\.?$)|{_SAID_BY_TRAINERS
 _ENDED = re.compile(r"(?i)\b(?:saved|done|finished|completed?|uploaded|pushed)\b")
 _GOES_ON = re.compile(
     rf"{_ENDED.pattern}|\b(?:starting|beginning|evaluating|running|saving|uploading|pushing|testing|merging|exporting)\b"
-    r"|^\W*(?:now |next\b.{0,3})?\b(?!exit|shut|clos|clean|wait|leav|destroy|finish|terminat|stopp|kill|sync|flush|releas|remov|delet|bypass|disconnect|tear|send|sleep|train|warn|receiv|catch|dur|us)[a-z]{3,12}ing\b|\b(?:stage|phase) [2-9]\b|^next: "
+    r"|^\W*(?:now |next\b.{0,3})?\b(?!exit|shut|clos|clean|wait|leav|destroy|finish|terminat|stopp|kill|sync|flush|releas|remov|delet|bypass|disconnect|tear|send|sleep|train|warn|receiv|catch|dur|us|\w*th|str|tim|remain|logg|print|report|rat)[a-z]{1,12}ing\b|\b(?:stage|phase) [2-9]\b|^next: "
 )
 # What a script says that caught an exception, if steps come behind it: a shell may print such words, too.
 _TRIES_ANOTHER = re.compile(

@@ -243,6 +243,7 @@ _PIPE = _HEAD.replace("out = read(x)", "{}") + "BrokenPipeError: [Errno 32] Brok
         (_RAN + "Training complete.\n" + _ABORTED + _STEP_CANCELLED + _TERMINATED, "benign"),
         (_RAN + "Training complete.\n" + _TERMINATED, "benign"),
         (_RAN + "Training complete.\nLoading the test set\n" + _CANCELLED, "terminated"),
+        (_RAN + "Training complete.\nTiming: 311 s. Everything ok\n" + _CANCELLED, "benign"),
         (_RAN + "Training complete.\nShutting down workers\n" + _CANCELLED, "benign"),
         # Data among a logger's records, and a failure among them.
         (_LOGGED + '{"id":7,"text":"CUDA out of memory. Tried to allocate 2.00 GiB"}\n' + _LOGGED, "benign"),
@@ -254,6 +255,7 @@ _PIPE = _HEAD.replace("out = read(x)", "{}") + "BrokenPipeError: [Errno 32] Brok
         (_RAN + "{'chat': [{'role': 'user', 'content': 'RuntimeError: CUDA out of memory'}]}\n", "benign"),
         (_RAN + "Input: Segmentation fault (core dumped)\nPrediction: crash\n", "benign"),
         (_RAN + "> You may see:\n>   RuntimeError: CUDA out of memory.\n> Then use less.\n", "benign"),
+        (_RAN + "If you see this, the node drains:\n" + _CANCELLED, "terminated"),
         (_RAN + "a1: Segmentation fault (core dumped)\n", "segfault"),
         (_RAN + "answer1: bash: line 1:  4411 Killed                  python t.py\n", "host-oom-killed"),
         # A thread's exception long before the end, and right before it.
