@@ -53,7 +53,7 @@ def gradients_dropped(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
     """
     if event.name in ("backward", "scaled"):
         for number, thing in it.state.heap.items():
-            if thing.kind == "optimizer":
+            if thing.kind == "optimizer" and thing.get("gradients") != TRUE:  # a change copies
                 it.change(number, gradients=TRUE)
         return
     ref = event.values.get("optimizer") if event.name == "scaler step" else Ref(event.ref or 0)
