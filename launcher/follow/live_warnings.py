@@ -25,6 +25,7 @@ class LiveLogScanner:
 
     def __init__(self) -> None:
         self._rests: dict[tuple[str, str], bytes] = {}
+        self._ended: set[tuple[str, int | None]] = set()
         self._has_read = False
 
     @cached_property
@@ -50,11 +51,16 @@ class LiveLogScanner:
             for warning in self._diagnosis.feed(line.decode("utf-8", "replace"), int(rank[1]), host, at_s)
         ]
 
+    def end(self, host: str, rank: int) -> None:
+        """Expect no further step of a rank that has exited, whose last lines may come after this."""
+        self._ended.add((host, rank))
+
     def stalled(self, now_s: float) -> list[str]:
         """Return the ranks that have logged no step for much longer than they used to."""
         if not self._has_read:
             return []
-        return [_words(warning) for warning in self._diagnosis.stalled(now_s)]
+        silent = self._diagnosis.stalled(now_s)
+        return [_words(rank) for rank in silent if (rank.host, rank.rank) not in self._ended]
 
 
 def _some_telling(whole: bytes) -> list[bytes]:

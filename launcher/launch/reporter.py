@@ -208,6 +208,7 @@ class RunReporter:
     def _note_end(self, report: HostReport) -> None:
         rank, code = report.fields.get("rank"), report.fields.get("code")
         if report.event == "rank_exit" and isinstance(rank, int):
+            self._live.end(report.host, rank)
             how = describe_exit_code(code if isinstance(code, int) else None)
             self._book.add_event(
                 f"rank {rank} on {report.host} {how}", bad=code not in (0, None), at=report.at

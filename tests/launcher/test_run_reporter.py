@@ -41,7 +41,8 @@ class Followed:
         self.stream = io.StringIO()
         self.book = LogStore(folder / "r1")
         self.book.directory.mkdir()
-        self.reporter = RunReporter(self.watch, Screen(self.stream), self.book, clock=lambda: 0.0)
+        self.now = 0.0
+        self.reporter = RunReporter(self.watch, Screen(self.stream), self.book, clock=lambda: self.now)
 
     def take(self, *history: RunEvent) -> None:
         for event in history:
@@ -68,6 +69,21 @@ def test_logs_that_come_long_after_the_end_are_told_once(tmp_path: Path) -> None
     (note,) = [text for text in run.notes() if "still come" in text]
     assert note.startswith("a: the run ended 1 min 5 s ago, and its logs still come; Ctrl-C and detach leave")
     assert run.stream.getvalue().count("still come") == 1
+
+
+def test_a_rank_that_has_ended_is_not_said_to_have_stalled(tmp_path: Path) -> None:
+    run = Followed(tmp_path, CPU, CPU)
+    for run.now in (0.0, 1.0, 2.0, 3.0):
+        line = f"step {run.now:.0f} loss 2.5\n".encode()
+        run.take(
+            *(LogOutput(host, f"rank-{rank}.log", 16 * int(run.now), line) for rank, host in enumerate("ab"))
+        )
+    run.take(at(3.0, host_report("a", "rank_exit", rank=0, code=0)))
+    run.now = 400.0
+    run.take(Tick(400.0))
+    assert [text for text in run.notes() if "no step" in text] == [
+        "b rank 1: no step for 397 s; before, one came every 1.0 s (gpulaunch explain S24)"
+    ]
 
 
 @pytest.mark.parametrize(("ranks", "then"), [(1, "the run continues"), (2, "its ranks have ended")])
