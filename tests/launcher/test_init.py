@@ -2,7 +2,6 @@
 
 import json
 import re
-import shutil
 import subprocess
 import sys
 from dataclasses import replace
@@ -15,20 +14,12 @@ from launcher.commands.init import command
 from launcher.config.inventory import HostEntry
 from launcher.config.inventory_reader import load_inventory
 from launcher.config.run_config import load_run_config
-from launcher.errors import BadInput, ConnectionRefused, HostsUnusable, PythonNotFound
+from launcher.errors import BadInput, ConnectionRefused, HostsUnusable
 from launcher.local.home import from_home
 from launcher.onhost import find_interpreters
 from launcher.onhost.find_interpreters import shows_gpus
-from launcher.remote.program_source import EXIT_OLD_PYTHON
 from launcher.scaffold.first_files import name_hosts, render_hosts_yaml, render_run_config
-from launcher.scaffold.interpreters import (
-    PythonEnvironment,
-    choose_interpreter,
-    environments_in,
-    list_interpreters,
-)
-from launcher.transports.base import Connection, Endpoint
-from launcher.transports.local import LocalConnection
+from launcher.scaffold.interpreters import PythonEnvironment, choose_interpreter, environments_in
 
 CONDA = PythonEnvironment("/opt/conda/bin/python", "3.11.9", "2.5.1+cu124", "1.1.0", "4.46.0")
 BARE = PythonEnvironment("/usr/bin/python3", "3.10.12")
@@ -370,31 +361,3 @@ def test_what_python_does_not_run_gets_no_run_config(home: Path, words: list[str
     with pytest.raises(BadInput, match=refused):
         CliRunner().invoke(command, words, catch_exceptions=False)
     assert not Path("gpulaunch").exists()
-
-
-def test_a_host_whose_only_pythons_are_old_or_in_an_environment_is_searched_by_sh(
-    home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    conda = home / "miniforge3/envs/train/bin/python"
-    conda.parent.mkdir(parents=True)
-    (home / "bin").mkdir()
-    (home / "bin/sh").symlink_to("/bin/sh")
-    (home / "bin/cat").symlink_to(shutil.which("cat") or "/bin/cat")
-    monkeypatch.setenv("PATH", str(home / "bin"))
-    host = [HostEntry("localhost")]
-
-    def opener(_: HostEntry) -> Connection:
-        return LocalConnection(Endpoint("localhost", "local", ""))
-
-    absent = list_interpreters(host, opener, width=1)[0]
-    assert isinstance(absent, PythonNotFound)
-    assert absent.fix.startswith("install one on localhost, or set `python:`")
-    conda.write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
-    conda.chmod(0o755)
-    for old in ("", f"#!/bin/sh\nprintf 3.8.10 >&2\nexit {EXIT_OLD_PYTHON}\n"):
-        if old:
-            (home / "bin/python3").write_text(old)
-            (home / "bin/python3").chmod(0o755)
-        found = list_interpreters(host, opener, width=1)[0]
-        assert not isinstance(found, Exception), found
-        assert [each.path for each in found] == [str(conda)]
