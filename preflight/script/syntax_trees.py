@@ -128,7 +128,7 @@ def _imports(path: str, tree: ast.Module) -> list[tuple[str, int]]:
     Raises SyntaxError where the compiler does after the parser, which takes some statements anywhere.
     """
     found = list[tuple[str, int]]()
-    blocks: list[tuple[Sequence[ast.AST], bool, bool]] = [(tree.body, False, False)]
+    blocks: list[tuple[Sequence[ast.AST], bool | None, bool | None]] = [(tree.body, False, False)]
     for block, in_loop, in_function in blocks:  # which grows
         for node in block:
             kind = type(node)
@@ -141,14 +141,21 @@ def _imports(path: str, tree: ast.Module) -> list[tuple[str, int]]:
             leaves = kind in (ast.Break, ast.Continue)
             if (leaves and not in_loop) or (kind is ast.Return and not in_function):
                 where = "loop" if leaves else "function"
+                if (in_loop if leaves else in_function) is None:
+                    where += ", as an except* block is"
                 place = (path, getattr(node, "lineno", 1), getattr(node, "col_offset", 0) + 1, None)
                 raise SyntaxError(f"'{kind.__name__.lower()}' outside {where}", place)
             of_function = kind in (ast.FunctionDef, ast.AsyncFunctionDef)
             opens = of_function or kind is ast.ClassDef
             for name in _BLOCKS:
-                loops = not opens and (in_loop or (name == "body" and kind in _LOOPS))
-                if part := getattr(node, name, None):
-                    blocks.append((part, loops, of_function or (in_function and not opens)))
+                if not (part := getattr(node, name, None)):
+                    continue
+                if name == "handlers" and kind.__name__ == "TryStar":
+                    blocks.append((part, None, None))
+                    continue
+                loops = False if opens else True if name == "body" and kind in _LOOPS else in_loop
+                inner = True if of_function else False if opens else in_function
+                blocks.append((part, loops, inner))
     return found
 
 

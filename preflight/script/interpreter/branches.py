@@ -50,6 +50,7 @@ def read_if(it: Interpreter, node: ast.If) -> None:
     enter_branch(it, node.test, holds=True)
     outer_guard = it.guard
     it.guard = it.place(node) if there == RANK_0 else outer_guard
+    it.of_first.update([id(node)] if there == RANK_0 else ())
     _execute_in(it, node.body, there, maybe)
     taken, it.state = it.state, other
     enter_branch(it, node.test, holds=False)

@@ -157,7 +157,7 @@ def _map_method(it: Interpreter, owner: Map, name: str, seen: Call) -> Value:
                 places = {**owner.places, key.value: seen.place}
                 _rebind(it, seen, Map((*owner.items, (key.value, fallback)), owner.open, places))
             return join((fallback, UNKNOWN)) if owner.open else fallback
-        return picked(key, (*(value for _, value in owner.items), fallback))
+        return picked(key, owner, fallback)
     if name == "update":
         given = of_pairs(seen.args[0]) if seen.args else Map(())
         both = merged(merged(owner, given), seen.named())

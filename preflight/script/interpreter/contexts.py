@@ -14,8 +14,10 @@ def context_kinds(it: Interpreter, node: ast.expr, value: Value) -> tuple[str, .
     """Return what kinds of `with` blocks a context expression opens; in them its default dtype holds."""
     called = node.func if isinstance(node, ast.Call) else node
     name = getattr(called, "attr", getattr(called, "id", ""))
-    if _FIRST.search(name) or _is_file_lock(it, called):
+    if _FIRST.search(name):
         return (BY_RANK,)
+    if _is_file_lock(it, called):
+        return (BY_RANK,) if "rank" in ast.unparse(node) else (BY_RANK, LOCKED)
     if isinstance(value, Ref):
         return (it.kind(value),)
     if isinstance(node, ast.Call):
@@ -39,6 +41,7 @@ def _is_file_lock(it: Interpreter, called: ast.expr) -> bool:
 
 NO_SYNC = "no_sync"  # of DDP, which keeps gradients of ranks apart; with its model, the kind of block
 SUPPRESS = "contextlib.suppress"
+LOCKED = "file lock"  # of what one rank of a host does at a time
 STACK = "exit stack"  # the kind of a contextlib.ExitStack: what enters it stays open to the end of its block
 _OF_RANK_0 = re.compile(r"rank_?(?:zero|0)|main_process|master|is_main|first_rank|main_only", re.IGNORECASE)
 

@@ -111,7 +111,7 @@ def _item(it: Interpreter, owner: Value, key: Value, node: ast.Subscript) -> Val
         if keys and len(keys) == len(alternatives(key)):
             other = owner.get("*") or UNKNOWN  # of a comprehension over what is not known
             return join(owner.get(name) or other for name in keys)
-        return rank_values.picked(key, (value for _, value in owner.items))
+        return rank_values.picked(key, owner)
     if isinstance(key, RankValue) and isinstance(owner, Seq) and len(set(owner.items)) > 1:
         return RankValue() if all(isinstance(item, Const) for item in owner.items) else OF_RANK
     index = key.value if isinstance(key, Const) and isinstance(key.value, int) else None

@@ -113,6 +113,8 @@ class Interpreter:
     statements: ClassVar[Mapping[type[ast.stmt], Callable[["Interpreter", Any], object]]]
     guard: CodeLocation | None = None  # the condition around the current point by which rank 0 is alone
     drawn: tuple[Draw, ...] = ()  # data loaders that the loops around the current point draw from
+    of_first: set[int]  # conditions, by their syntax, whose branch rank 0 alone takes
+    decisions: dict[int, list[ast.expr] | None]  # by condition: which calls tell who decides, None: rank 0
     yielded_drawn: tuple[Draw, ...] = ()  # those at the last yield
     worker_draws: list[Draw] | None = None  # those of the thread that is being read
 
@@ -143,7 +145,7 @@ class Interpreter:
         self.yielded_in: dict[int, tuple[tuple[str, ...], Value]] = {}  # where a block runs, and its dtype
         self.declared: dict[int, DeclaredOption] = {}  # argparse options by the id of their thing
         self.turns = 1  # of the loops around the current point whose items are read one by one
-        self.branch_places = sources.parser.branch_places
+        self.branch_places, self.of_first, self.decisions = sources.parser.branch_places, set[int](), {}
         self.named_value: ast.expr | None = None  # what the assignment read last gives a name to
         self.passed_value: ast.expr | None = None  # what a call of the script's own gives a name to
         self.option_places: dict[CodeLocation, str] = {}  # where defaults of options are written, with flags

@@ -90,12 +90,15 @@ def _while_turns(it: Interpreter, test: ast.expr) -> Iterator[Callable[[], None]
         yield lambda: None
 
 
-def leave(it: Interpreter, place: CodeLocation, left: Sequence[Loop], *, fails: bool = False) -> None:
-    """Report a way out of loops that some ranks or turns take; one that fails ends the others as well."""
+def leave(it: Interpreter, place: CodeLocation, left: Sequence[Loop], *, how: str = "") -> None:
+    """Report a way out of loops that some ranks or turns take; one that "fails" ends the others as well.
+
+    `how` may be "turn" too: what is left is this turn of the last loop.
+    """
     for loop in left:
         if it.tests[loop.tests :] or not OF_RANKS.isdisjoint(it.contexts[loop.depth :]):
             number = it.loops.index(loop)
-            it.emit(ScriptEvent("break", place, number, what="fails" if fails else ""))
+            it.emit(ScriptEvent("break", place, number, what=how))
 
 
 def read_caught(it: Interpreter, node: ast.Try | ast.With | ast.AsyncWith, caught: str) -> None:

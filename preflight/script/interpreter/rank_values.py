@@ -1,7 +1,7 @@
 """What differs from rank to rank because the rank is in it: parts of data, seeds, paths."""
 
 import ast
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 from preflight.script.interpreter.branch_conditions import OTHER_RANKS, RANK_0, asks_rank
 from preflight.script.interpreter.events import Call
@@ -13,8 +13,10 @@ from preflight.script.interpreter.values import (
     Class,
     Const,
     Func,
+    Map,
     OneOf,
     RankValue,
+    Scalar,
     Value,
     alternatives,
     is_by_rank,
@@ -99,15 +101,17 @@ def of_each(owner: OneOf, read: Callable[[Value], Value]) -> Value:
     return of_ranks(join(ours), join(theirs), first=True) if ours and theirs else join(found.values())
 
 
-def picked(key: Value, items: Iterable[Value]) -> Value:
+def picked(key: Value, owner: Map, *fallback: Value) -> Value:
     """Return what a key that is not known picks of a dict: another on each rank, by a key of the rank."""
-    values = tuple(items)
-    if (
-        isinstance(key, RankValue)
-        and len(set(values)) > 1
-        and all(isinstance(item, Const) for item in values)
-    ):
-        return RankValue()
+    values = (*(value for _, value in owner.items), *fallback)
+    if isinstance(key, RankValue) and len(set(values)) > 1:
+        if all(isinstance(item, Const) for item in values):
+            return RankValue()
+        first: Scalar = 0 if key.first is None else key.first
+        ours = owner.get(first)
+        rest = [value for name, value in owner.items if name != first or type(name) is not type(first)]
+        if ours is not None and not owner.open and (rest or fallback):
+            return of_ranks(ours, join((*rest, *fallback)), first=True)
     return join((*values, OF_RANK if is_by_rank(key) else UNKNOWN))
 
 

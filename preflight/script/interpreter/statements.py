@@ -74,7 +74,8 @@ def _break(it: Interpreter, node: ast.Break) -> None:
     it.state.dead = True
 
 
-def _continue(it: Interpreter, _node: ast.Continue) -> None:
+def _continue(it: Interpreter, node: ast.Continue) -> None:
+    loops.leave(it, it.place(node), [loop for loop in it.loops if not loop.number][-1:], how="turn")
     it.continues.append(it.state.fork())
     it.state.dead = True
 
@@ -94,7 +95,9 @@ def _raise(it: Interpreter, node: ast.Raise) -> None:
     raised = getattr(node.exc, "func", node.exc)
     name = getattr(raised, "attr", getattr(raised, "id", ""))
     caught = [number for number, loop in enumerate(it.loops) if name and loop.catches(name)]
-    loops.leave(it, it.place(node), it.loops[caught[-1] if caught else 0 :], fails=not ends and not caught)
+    loops.leave(
+        it, it.place(node), it.loops[caught[-1] if caught else 0 :], how="" if ends or caught else "fails"
+    )
     it.state.dead = True
 
 

@@ -13,17 +13,29 @@ from preflight.script.interpreter.values import (
     UNKNOWN,
     Element,
     ExternalName,
+    HeapObject,
     Ref,
     Seq,
     Value,
     alternatives,
     heap_id,
+    truth,
 )
 
 FORWARD_OF_ONE = "forward of one rank"  # note of where rank 0 alone calls the model inside of DDP
 AROUND = "forward around the wrapper"  # training calls the model in DDP: no exchange
 UNSYNCED = "forward without an exchange"  # note of where training calls DDP under its no_sync()
+OWNED = (
+    "forward of a prepared model"  # note of where training calls what an Accelerator or Fabric has wrapped
+)
 PACKAGES = ("torch.distributed", "deepspeed.comm")  # DeepSpeed's call those of torch
+_LIKE_TORCH = (
+    *PACKAGES,
+    "torch.distributed.nn",
+    "torch.distributed.nn.functional",
+    "ignite.distributed",
+    "mmengine.dist",
+)
 _PLAIN = (
     *("barrier", "monitored_barrier", "all_reduce", "all_gather", "all_gather_object"),
     "all_gather_into_tensor",
@@ -116,16 +128,26 @@ def note_forward(it: Interpreter, model: Ref | Element, call: Call) -> None:
         return
     shared = isinstance(model, Ref) and model.shared
     wrapped = TRUE in alternatives(thing.get("wrapped"))
-    if (shared or wrapped) and {"no_grad", RANK_0}.isdisjoint(it.contexts):
+    owned = isinstance(model, Ref) and isinstance(thing.get("accelerator"), Ref)
+    if (shared or wrapped or owned) and {"no_grad", RANK_0}.isdisjoint(it.contexts):
         synced = f"{NO_SYNC} {heap_id(model)}" not in it.contexts
-        name = (THROUGH if synced else UNSYNCED) if shared else AROUND
+        name = (THROUGH if synced else UNSYNCED) if shared or owned else AROUND
         it.note(name, call.place)
+        it.note(OWNED, *([call.place] if owned else []))
     if thing.get("forward_of_all") == TRUE:
         emit_collective(it, call, "forward")
     elif thing.get("wrapped") == TRUE and not shared and RANK_0 in it.contexts:
         it.note(FORWARD_OF_ONE, call.place)
     elif thing.get("buffers_of_all") == TRUE and shared:
         it.emit(call.event("buffers", heap_id(model)))
+
+
+def unsynced(it: Interpreter, _owner: Ref | Element, call: Call) -> Value:
+    """accelerator.no_sync(model), fabric.no_backward_sync(module): gradients of ranks stay apart in it."""
+    model = call.get("model", 0) or call.get("module", 0)
+    if not isinstance(model, Ref) or truth(call.get("enabled", 1) or TRUE) is not True:
+        return UNKNOWN
+    return it.new(HeapObject(f"{NO_SYNC} {model.id}", call.place))
 
 
 def note_state_dict(it: Interpreter, model: int, call: Call) -> None:
@@ -135,7 +157,9 @@ def note_state_dict(it: Interpreter, model: int, call: Call) -> None:
 
 
 CALLS: dict[str, CallModel] = {
-    **{f"{package}.{name}": collective(name) for package in PACKAGES for name in _PLAIN},
+    **{f"{package}.{name}": collective(name) for package in _LIKE_TORCH for name in _PLAIN},
+    **{f"detectron2.utils.comm.{name}": collective(name) for name in ("synchronize", "all_gather", "gather")},
+    **{f"timm.utils.{name}": collective(name) for name in ("reduce_tensor", "distribute_bn")},
     **{name: collective(name.rsplit(".", 1)[-1]) for name in (*_SHARDED, "ray.train.report")},
     **{
         f"accelerate.utils.{name}": collective(name)
@@ -162,6 +186,8 @@ METHODS: dict[tuple[str, str], MethodModel] = {
     },
     **{
         ("fabric", name): collective_method(name)
-        for name in ("barrier", "all_gather", "all_reduce", "broadcast")
+        for name in ("barrier", "all_gather", "all_reduce", "broadcast", "save")
     },
+    ("accelerator", NO_SYNC): unsynced,
+    ("fabric", "no_backward_sync"): unsynced,
 }

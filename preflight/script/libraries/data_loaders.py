@@ -24,6 +24,7 @@ from preflight.script.interpreter.values import (
     alternatives,
     heap_id,
     is_by_rank,
+    truth,
 )
 from preflight.script.source import all_names
 from preflight.script.syntax_trees import walk
@@ -238,7 +239,26 @@ def _train_test_split(it: Interpreter, call: Call) -> Value:
     return UNKNOWN
 
 
+def divided_loader(it: Interpreter, call: Call, shares: Value, shuffles: Value) -> Ref:
+    """Return the loader that a library makes, whose DistributedSampler it makes too where the ranks share."""
+    shared = truth(shares)
+    validates = is_of_validation(call.node) or truth(shuffles) is False
+    reshuffles = FALSE if validates or shared is not True else shuffles
+    sampler = HeapObject("sampler", call.place, {"divides": TRUE, "reshuffles": reshuffles})
+    held = {"dataset": call.first, "shuffle": NONE if shared else shuffles, "validates": Const(validates)}
+    held["sampler"] = NONE if shared is False else it.new(sampler)
+    return it.new(HeapObject("loader", call.place, held))
+
+
+def _timm_loader(it: Interpreter, call: Call) -> Value:
+    """timm.data.create_loader(dataset, ..., is_training=, distributed=)."""
+    unknown = UNKNOWN if call.open else FALSE
+    training = call.get("is_training", 3) or unknown
+    return divided_loader(it, call, call.get("distributed") or unknown, training)
+
+
 CALLS: dict[str, CallModel] = {
+    **dict.fromkeys(("timm.data.create_loader", "timm.data.loader.create_loader"), _timm_loader),
     "torch.utils.data.random_split": _random_split,
     "torch.utils.data.dataset.random_split": _random_split,
     **dict.fromkeys(("torch.utils.data.Subset", "torch.utils.data.dataset.Subset"), _subset),

@@ -331,7 +331,7 @@ CONSTRUCT: dict[str, ConstructorModel] = {
 }
 
 _HARMLESS = (
-    *("accumulate", "autocast", "clip_grad_norm_", "clip_grad_value_", "no_sync", "join_uneven_inputs"),
+    *("accumulate", "autocast", "clip_grad_norm_", "clip_grad_value_", "join_uneven_inputs"),
     *("register_for_checkpointing", "save", "load_state"),
     *("free_memory", "clear", "log", "print", "verify_device_map", "end_training", "init_trackers"),
 )

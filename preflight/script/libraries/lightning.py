@@ -268,7 +268,5 @@ METHODS: dict[tuple[str, str], MethodModel] = {
         ("strategy", name): collective_method(name)
         for name in ("barrier", "broadcast", "reduce", "all_gather")
     },
-    **{
-        ("fabric", name): harmless for name in ("clip_gradients", "no_backward_sync", "save", "load", "print")
-    },
+    **{("fabric", name): harmless for name in ("clip_gradients", "load", "print")},
 }

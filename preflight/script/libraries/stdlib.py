@@ -270,7 +270,8 @@ def _at_end(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
 
 def _exit(it: Interpreter, call: Call) -> Value:
     status = call.get("code", 0) or call.get("status") or NONE
-    leave(it, call.place, it.loops, fails="except" in it.contexts or truth(status) is True)
+    fails = "except" in it.contexts or truth(status) is True
+    leave(it, call.place, it.loops, how="fails" if fails else "")
     it.state.dead = True
     return UNKNOWN
 

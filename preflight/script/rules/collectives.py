@@ -8,12 +8,14 @@ from preflight.facts.script import CodeLocation
 from preflight.frozen import dataclass
 from preflight.script.interpreter.branch_conditions import BY_RANK, FINALLY, MAYBE, OTHER_RANKS, RANK_0
 from preflight.script.interpreter.branches import OF_RANKS
+from preflight.script.interpreter.contexts import LOCKED
 from preflight.script.interpreter.events import ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.values import TRUE, Ref, alternatives
 from preflight.script.libraries.collectives import FORWARD_OF_ONE
 from preflight.script.libraries.pytorch import trained_models
 from preflight.script.rules.certainty import doubted
+from preflight.script.rules.own_decisions import EACH, decided_by
 from preflight.script.rules.registry import Level, RuleHit, rule
 from preflight.script.syntax_trees import walk
 
@@ -28,6 +30,11 @@ _OF_ALL = {
 }
 _GONE = "rank 0 alone leaves this loop, and the others wait for it in the next turn"
 _ENDED = "rank 0 alone leaves early, and the others wait for it later"
+_OWN = {
+    "break": "each rank leaves this loop by what its own batch gives, and the others wait for it",
+    "turn": "each rank leaves out what follows by what its own batch gives, and the others wait for it in it",
+}
+_AGREED = "agree first: dist.all_reduce() of the decision, so that all ranks take the same way"
 _TOGETHER = "leave it on every rank: broadcast what rank 0 decides"
 _ASKS_SHARDS = re.compile(r"fsdp|FSDP|FullySharded|deepspeed|zero_?3")
 _OF_ZERO_3 = frozenset({"load_checkpoint", "save_16bit_model", "save_fp16_model"})
@@ -58,6 +65,7 @@ class _Exit:
     place: CodeLocation
     number: int
     others: bool = False
+    own: str = ""  # "break" or "turn": each rank decides by itself that it leaves the loop, or a turn of it
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,8 +102,10 @@ def rank_0_alone_in_a_collective(it: Interpreter, event: ScriptEvent) -> Iterato
     ranks must call. So is forward() of a model in DDP with batch normalization, in eval() too: DDP broadcasts
     its buffers. A branch of the other ranks that takes part in one is taken for the counterpart: of those of
     its own function, or, where that has none, of all. Where rank 0 takes part in none, they wait for it.
-    So do they where it alone leaves a loop early, as by a decision to stop that it keeps to itself. Beside a
-    setting that is not known (`config.mode == "debug"`) it is a warning.
+    So do they where it alone leaves a loop early, as by a decision to stop that it keeps to itself, and where
+    each rank leaves one, or a turn of it, by what its own batch gave; and the owner of a file lock waits for
+    those that wait for the lock. Beside a setting that is not known (`config.mode == "debug"`) it is a
+    warning.
     Source: torch.distributed's documentation; reproduced on two gloo ranks with torch 2.13; deepspeed's
     engine.py, where save_checkpoint() starts with a barrier.
     """
@@ -113,9 +123,13 @@ def rank_0_alone_in_a_collective(it: Interpreter, event: ScriptEvent) -> Iterato
         return
     if event.name in ("step", "scaler step") and not is_shared(it, event):
         return
-    if event.what == "new_group" and _is_made_once(it, event.place):
+    if (event.what == "new_group" and _is_made_once(it, event.place)) or _is_never_taken(it):
         return
-    if _is_never_taken(it):
+    if LOCKED in it.contexts and event.name == "collective":
+        message = (
+            f"one rank at a time comes to this {event.what}(): it waits for ranks that wait for the lock"
+        )
+        yield RuleHit(event.place, message, f"leave the block before {event.what}()", Level.WARNING)
         return
     # A branch of the others in a function that rank 0 alone calls now: others come to it from elsewhere.
     if OTHER_RANKS in it.contexts or (BY_RANK in it.contexts and RANK_0 not in it.contexts):
@@ -158,6 +172,14 @@ def _note_left(it: Interpreter, event: ScriptEvent) -> None:
     loop = it.loops[event.ref or 0]
     left, inside, tests = (loop.place, loop.number), it.contexts[loop.depth :], it.tests[loop.tests :]
     alone = RANK_0 in inside and OTHER_RANKS not in inside
+    if OF_RANKS.isdisjoint(inside) and tests and event.what != "fails":
+        by = decided_by(it, tests[-1], loop)
+        own = (event.what or "break") if by == EACH else ""
+        if by and (own or event.what != "turn"):
+            it.note(_Exit(*left, own=own), event.place)
+            return
+    if event.what == "turn":
+        return
     if RANK_0 in it.contexts[: loop.depth] or (alone and event.what == "fails"):
         return
     if alone:
@@ -182,12 +204,18 @@ def _left_alone(it: Interpreter) -> Iterator[RuleHit]:
     told = set[CodeLocation]()
     exits = [(key, places) for key, places in it.notes.items() if isinstance(key, _Exit)]
     for key, (first, *_) in sorted(exits, key=lambda item: item[0].number > 0):  # of loops first
-        met = it.notes.get(_MetIn(key.place, key.number), [])[:1]
+        met = it.notes.get(_MetIn(key.place, key.number), [])
+        met = [place for place in met if key.own != "turn" or _follows(place, first)][:1]
         parted = key.others or _Exit(key.place, key.number, others=True) in it.notes
         if met and not parted and first not in told:
             told.add(first)
-            message = _ENDED if key.number else _GONE
-            yield RuleHit(first, message, _TOGETHER, Level.WARNING, tuple(met))
+            message = _OWN.get(key.own) or (_ENDED if key.number else _GONE)
+            yield RuleHit(first, message, _AGREED if key.own else _TOGETHER, Level.WARNING, tuple(met))
+
+
+def _follows(place: CodeLocation, left: CodeLocation) -> bool:
+    """Whether something comes behind a `continue`, in its own file: of other code it is not known."""
+    return place.path == left.path and place.line > left.line
 
 
 def _without_rank_0(it: Interpreter) -> Iterator[RuleHit]:

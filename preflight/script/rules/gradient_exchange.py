@@ -30,14 +30,14 @@ _OF_NO_GRADIENTS = re.compile(r"_object|batch_?norm|^no_sync$|sync_?bn|gather_ma
 _OF_GRADIENTS = re.compile(r"^grads?$|(?<!\bno)(?<!zero)(?<!enable)(?<!requires)_grads?$|gradients?$")
 _OF_PARAMETERS = re.compile(r"^(?:named_)?parameters$|param_groups$")
 _OF_WEIGHTS = re.compile(
-    r"grad|param|weight|state|model|buffer|optim|bucket|flat|master|module|(?:^|_)net(?:_|$)|^p$|^g$"
+    r"grad|param|weight|state|model|buffer|optim|bucket|flat(?!ten$)|master|module|(?:^|_)net(?:_|$)|^p$|^g$"
 )
 """Names of what a collective must have to do with to exchange gradients or weights."""
 _MEASURED = re.compile(
     r"(?:^|_)(?:loss|losses|acc|accuracy|correct|total|metric|metrics|count|num|n|samples|hits|err|error|score"
     r"|time|stop|flag|signal|epoch|step|stats?|auc|f1|top\d|meter|running|val|eval|results?|perf|rewards?"
     r"|preds?|predictions|seen|intersection|union|targets?|labels?|ratios?|norms?|tokens?|ppl|perplexity"
-    r"|throughput|elapsed|duration|mfu|psnr|ssim|dice|iou|mse|mae|rmse|bleu|wer|cer)(?:_|\d|$)"
+    r"|throughput|elapsed|duration|device|mfu|psnr|ssim|dice|iou|mse|mae|rmse|bleu|wer|cer)(?:_|\d|$)"
 )
 """Names of numbers that ranks put together to print them: no gradients and no weights."""
 _JUDGED = (ast.Name, ast.Attribute, ast.Call)
@@ -59,11 +59,16 @@ def exchanges_gradients(it: Interpreter, *, besides_ddp: bool = False) -> bool:
         names = {_used_name(node) for node in kept[-1]}
         if any(_NAMED.search(name) and not (besides_ddp and _OF_DDP.search(name)) for name in names - own):
             return True  # most scripts: their calls need not be looked at
-    reducers = set(_reducers(it))
+    reducers = _reducers(it, own)
     for tree, judged in zip(trees, kept, strict=True):
         of_weights = parser.find(_weight_ids, tree)
         calls = (node for node in judged if isinstance(node, ast.Call))
-        if any(_may_exchange(call, reducers, in_weights=id(call) in of_weights) for call in calls):
+        found = (each for each in calls if _may_exchange(each, reducers, in_weights=id(each) in of_weights))
+        given = ((each, getattr(each.args[0], "id", "") if each.args else "") for each in found)
+        if any(
+            not name or _names_weights(each) or name not in parser.find(_made_of_no_weights, tree)
+            for each, name in given
+        ):
             return True
     return False
 
@@ -96,8 +101,9 @@ def _own_names(it: Interpreter) -> Iterator[str]:
             yield cls.node.name
 
 
-def _reducers(it: Interpreter) -> Iterator[str]:
-    """Yield the names of functions of the script that put together what they are given."""
+def _reducers(it: Interpreter, own: set[str]) -> set[str]:
+    """Return the names of functions of the script that put together what they are given."""
+    through = dict[str, set[str]]()  # those that hand on what they are given, with what to
     for info in it.functions.values():
         arguments = getattr(info.node, "args", None)
         given = {each.arg for each in arguments.args} if arguments else set()
@@ -105,7 +111,11 @@ def _reducers(it: Interpreter) -> Iterator[str]:
             if isinstance(node, ast.Call) and _REDUCES.search(_used_name(node.func)) and node.args:
                 name = getattr(info.node, "name", "")
                 if getattr(node.args[0], "id", "") in given and name != "backward":
-                    yield name
+                    through.setdefault(name, set()).add(_used_name(node.func))
+    found = {name for name, called in through.items() if called - own}
+    while more := {name for name, called in through.items() if called & found} - found:
+        found |= more
+    return found
 
 
 def _ignored_ids(nodes: Iterable[ast.AST]) -> Iterator[int]:
@@ -147,6 +157,48 @@ def _is_of_gradients(node: ast.AST) -> bool:
     if isinstance(node, (ast.For, ast.comprehension)):
         return any(_OF_PARAMETERS.search(_used_name(part)) for part in walk(node.iter))
     return _OF_GRADIENTS.search(_used_name(node)) is not None
+
+
+def _made_of_no_weights(nodes: Sequence[ast.AST]) -> set[str]:
+    """Return names that a file gives only what is made of no weights: `kl = (old - new).mean()`."""
+    stores = [pair for node in nodes if (pair := _stored(node)) is not None]
+    weights = set[str]()
+    made = {name for names, _ in stores for name in names}
+    for names, value in stores:
+        parts = walk(value)
+        called = {id(_root(part.func)) for part in parts if isinstance(part, ast.Call)}  # model(x) has none
+        parts = [part for part in parts if id(part) not in called]
+        if any(_OF_WEIGHTS.search(_used_name(part)) or _is_of_gradients(part) for part in parts):
+            weights |= names
+    while more := {
+        name for names, value in stores for name in names - weights if _bare_names(value) & weights
+    }:
+        weights |= more
+    return made - weights
+
+
+def _root(node: ast.AST) -> ast.AST:
+    while isinstance(node, ast.Attribute):
+        node = node.value
+    return node
+
+
+def _stored(node: ast.AST) -> tuple[set[str], ast.expr] | None:
+    """Return the names that a statement or a comprehension gives something, and what."""
+    if isinstance(node, (ast.Assign, ast.AugAssign, ast.NamedExpr)):
+        targets, value = getattr(node, "targets", None) or [getattr(node, "target", node)], node.value
+    elif isinstance(node, (ast.For, ast.comprehension)):
+        targets, value = [node.target], node.iter
+    else:
+        return None
+    return {part.id for target in targets for part in walk(target) if isinstance(part, ast.Name)}, value
+
+
+def _bare_names(value: ast.expr) -> set[str]:
+    """Return the names in an expression but those of which it takes an attribute alone: `args.seed`."""
+    parts = walk(value)
+    owners = {id(part.value) for part in parts if isinstance(part, ast.Attribute)}
+    return {part.id for part in parts if isinstance(part, ast.Name) and id(part) not in owners}
 
 
 def _names_weights(call: ast.Call) -> bool:

@@ -23,7 +23,7 @@ from preflight.script.interpreter.values import (
     text_of,
     truth,
 )
-from preflight.script.libraries.collectives import AROUND, UNSYNCED
+from preflight.script.libraries.collectives import AROUND, OWNED, UNSYNCED
 from preflight.script.libraries.pytorch import trained_models
 from preflight.script.rules.collectives import is_shared
 from preflight.script.rules.registry import Level, RuleHit, rule
@@ -50,21 +50,21 @@ def ranks_that_train_apart(it: Interpreter, event: ScriptEvent) -> Iterator[Rule
     elif not _is_of_a_learner(it) and not _is_of_one_of_many(it, event):
         it.note("steps of ranks", event.place)
         _note_apart(it, event)
-    groups, steps = it.notes.get("group of ranks"), it.notes.get("steps of ranks")
-    if event.name != "end" or not groups or not steps:
+    groups, steps, owned = map(it.notes.get, ("group of ranks", "steps of ranks", OWNED))
+    around = [] if it.notes.get(THROUGH) else it.notes.get(UNSYNCED) or it.notes.get(AROUND)
+    if event.name != "end" or not steps or not (groups or (owned and around)):
         return
     from preflight.script.rules.gradient_exchange import exchanges_gradients  # noqa: PLC0415 - few need it
     from preflight.script.rules.unread_wrappers import may_wrap_unread  # noqa: PLC0415 - few need it
 
-    around = it.notes.get(UNSYNCED) or it.notes.get(AROUND)
-    if around and not it.notes.get(THROUGH) and not exchanges_gradients(it, besides_ddp=True):
+    if around and (owned or not exchanges_gradients(it, besides_ddp=True)):
         message = "training calls the model inside of DistributedDataParallel: no gradients are exchanged"
         fix = "call what DistributedDataParallel(...) returned, not its .module"
         if it.notes.get(UNSYNCED):
             message = "every step is under no_sync(): no gradients are exchanged"
             fix = "leave no_sync() out for the last batch before optimizer.step()"
         yield RuleHit(around[0], message, fix, Level.WARNING, (steps[0],))
-    elif not exchanges_gradients(it) and not may_wrap_unread(it.sources):
+    elif groups and not exchanges_gradients(it) and not may_wrap_unread(it.sources):
         message = "ranks make a group, and nothing exchanges the gradients of this step between them"
         fix = "model = DistributedDataParallel(model, device_ids=[local_rank]) before training"
         yield RuleHit(steps[0], message, fix, Level.WARNING, (groups[0],))
@@ -111,7 +111,10 @@ def _learning_at_unlike_rates(it: Interpreter, event: ScriptEvent) -> Iterator[R
 
 _SCHEDULED, _BY_RANK_0 = "all ranks step a scheduler", "rank 0 steps a scheduler"
 _SENDS = re.compile(r"(?:broadcast|scatter)\w*\(")
-_SETS_RATE = re.compile(rf"\[[\"']lr[\"']\] *=|\.update\(\{{?[\"']?lr\b|{_SENDS.pattern}")
+_SETS_RATE = re.compile(
+    rf"\[[\"']lr[\"']\] *=|\.update\(\{{?[\"']?lr\b|{_SENDS.pattern}"
+    r"[^)\n]*(?:lr|rate|sched|opt|state|obj|list)"
+)
 _APART, _UNSEEN = "steps apart from the wrapper", "wraps what is not known"
 _WEIGHS = re.compile(
     r"torch\.nn\.(?:Linear|Bilinear|Conv|Embedding|LSTM|GRU|RNN|Transformer|Multihead|\w*Norm|Sequential)"

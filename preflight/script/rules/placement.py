@@ -313,7 +313,7 @@ def _map_index(value: Value) -> int | None:
     return int(index) if text.startswith("cuda:") and index.isdigit() else None
 
 
-@rule("D205", "process group", "set device", "ddp", "cuda", "accelerator", "arguments", "end")
+@rule("D205", "process group", "set device", "ddp", "sharded", "cuda", "accelerator", "arguments", "end")
 def process_group_without_a_device(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
     """A process group is made and no rank ever sets its device.
 
@@ -327,12 +327,13 @@ def process_group_without_a_device(it: Interpreter, event: ScriptEvent) -> Itera
             it.note("device set", event.place)
     elif event.name == "cuda":
         it.note("cuda used", event.place)
+        it.note(_Placed(event.ref), *([event.place] if event.ref is not None else []))
         sure = TRUE in (event.values.get("literal"), event.values.get("alone")) and event.what != "work"
         first = event.values.get("device") == Device("cuda") and not it.state.device_set
         if sure and first and not doubts_of(it, event.place):
             it.note(_ON_FIRST, event.place)
-    elif event.name == "ddp" and _names_no_device(event.values.get("ids", NONE)):
-        return
+    elif event.name == "sharded" or (event.name == "ddp" and _names_no_device(event.values.get("ids", NONE))):
+        it.note(_ON_FIRST, *([event.place] if _is_sharded_on_first(it, event) else []))
     elif event.name != "end":
         it.note("device set", event.place)
         if event.name == "ddp" and is_by_rank(event.values.get("ids")) and not it.notes.get(_SEEN_GPUS):
@@ -352,6 +353,21 @@ def process_group_without_a_device(it: Interpreter, event: ScriptEvent) -> Itera
             if it.sources.unread():
                 level, message = Level.WARNING, f"{message}, unless a module that could not be read does it"
             yield RuleHit(it.notes["process group"][0], message, fix, level, tuple(meets))
+
+
+@dataclass(frozen=True, slots=True)
+class _Placed:
+    """Note of where a model is put on a GPU."""
+
+    model: int | None
+
+
+def _is_sharded_on_first(it: Interpreter, event: ScriptEvent) -> bool:
+    """Whether FSDP takes a model from the CPU, and to the current GPU, which is still the first."""
+    if event.name != "sharded" or event.ref is None or event.call is None or it.state.device_set:
+        return False
+    named = event.call.open or event.call.get("device_id") is not None
+    return not named and not it.notes.get(_Placed(event.ref))
 
 
 def _names_no_device(ids: Value) -> bool:

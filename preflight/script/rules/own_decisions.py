@@ -1,0 +1,169 @@
+"""Who decides that a loop is left, where the condition names no rank: rank 0, or each by its batches."""
+
+import ast
+from collections.abc import Sequence
+
+from preflight import regex as re
+from preflight.script.interpreter.branch_conditions import RANK_0
+from preflight.script.interpreter.events import Loop
+from preflight.script.interpreter.interpreter import Interpreter
+from preflight.script.source import all_names
+from preflight.script.syntax_trees import walk
+
+EACH = "each rank"
+_AGREES = re.compile(
+    r"reduce|gather|broadcast|scatter|sync|collect|agree|average|mean_across|dist_|consensus"
+)
+"""Names in calls that give all ranks one value."""
+_ALIKE = re.compile(
+    r"grad|norm|param|optim|sched|scaler|(?:^|_)(?:val|valid|validation|eval|test|dev)(?:_|$|loader)"
+)
+"""Names of what is the same on all ranks behind backward(), and of data that each may go through whole."""
+_TENSORS = re.compile(r"^(?:zeros|tensor|full|ones|zeros_like|LongTensor|IntTensor|BoolTensor)$")
+_LOOKS_AT = frozenset({"print", "int", "bool", "float", "info", "item"})
+
+
+def decided_by(it: Interpreter, test: ast.expr, loop: Loop) -> str:
+    """Return RANK_0 or EACH where that decides alone whether a loop of this function is left, else ""."""
+    if loop.number or loop.calls != len(it.stack):
+        return ""
+    if id(test) not in it.decisions:  # which each visit asks
+        it.decisions[id(test)] = _decision(it, test, loop)
+    called = it.decisions[id(test)]
+    if called is None:
+        return RANK_0
+    return EACH if any(_is_model(it, func) for func in called) else ""
+
+
+def _decision(it: Interpreter, test: ast.expr, loop: Loop) -> list[ast.expr] | None:
+    """Return what is called to measure what a condition asks, None where rank 0's tensor decides."""
+    turns = [node for node in it.nodes if isinstance(node, _LOOPS) and it.place(node) == loop.place]
+    names = _names(test)
+    if not turns or not names or _agreed(it, walk(test)):
+        return []
+    calls = [node for node in it.nodes if isinstance(node, ast.Call) and _AGREES.search(_called(node))]
+    open_names = [name for name in names if not any(_is_given(call, name) for call in calls)]
+    if any(_is_flag_of_first(it, name) for name in open_names):
+        return None
+    inside = _of_batches(it, turns[0])
+    fed = {name for node in inside if isinstance(node, ast.For) for name in _fed(node)}
+    made = [node for node in inside if isinstance(node, _STORES)]
+    return [func for name in open_names for func in _measures(it, name, made, fed)] if fed else []
+
+
+_LOOPS = (ast.For, ast.AsyncFor, ast.While)
+_STORES = (ast.Assign, ast.AugAssign, ast.AnnAssign)
+
+
+def _names(node: ast.AST) -> list[str]:
+    return [part.id for part in walk(node) if isinstance(part, ast.Name)]
+
+
+def _called(call: ast.Call) -> str:
+    return getattr(call.func, "attr", getattr(call.func, "id", ""))
+
+
+def _is_given(call: ast.Call, name: str) -> bool:
+    """Whether a name is in an argument of a call."""
+    return any(name in _names(given) for given in call.args)
+
+
+def _agreed(it: Interpreter, nodes: list[ast.AST]) -> bool:
+    """Whether a call gives all ranks one value: by its name, or by what its function calls."""
+    for called in (_called(node) for node in nodes if isinstance(node, ast.Call)):
+        own = [info.node for info in it.functions.values() if getattr(info.node, "name", "") == called]
+        if _AGREES.search(called) or any(
+            map(_AGREES.search, all_names(part for node in own for part in walk(node)))
+        ):
+            return True
+    return False
+
+
+def _of_batches(it: Interpreter, loop: ast.AST) -> list[ast.AST]:
+    """Return what a loop goes over and stores, without inner loops over data of an evaluation."""
+    parser = it.sources.parser
+    kept = [node for node in parser.nodes(loop) if isinstance(node, (ast.For, *_STORES))]
+    inner = (node for node in kept if isinstance(node, ast.For) and node is not loop)
+    left = [node for node in inner if any(map(_ALIKE.search, all_names(walk(node.iter))))]
+    inside = {id(part) for node in left for part in parser.nodes(node)}
+    return [node for node in kept if id(node) not in inside]
+
+
+def _fed(node: ast.For) -> list[str]:
+    """Return what a loop over data gives each turn; a range counts, and gives all ranks the same."""
+    counts = getattr(getattr(node.iter, "func", None), "id", "") in ("range", "trange", "count")
+    return [] if counts else _names(node.target)
+
+
+def _measures(it: Interpreter, name: str, made: Sequence[ast.AST], fed: set[str]) -> list[ast.expr]:
+    """Return what is called of a batch, in this loop, for what a name is given."""
+    names, parts = [name], list[ast.AST]()
+    for each in names:  # which grows
+        for node in made:
+            target, value = _stored(node)
+            if value is None or each not in target or node in parts:
+                continue
+            nodes = walk(value)
+            if any(map(_ALIKE.search, all_names(nodes))) or _agreed(it, nodes):
+                return []
+            parts.append(node)
+            names += _names(value)
+    values = [value for node in parts if (value := _stored(node)[1]) is not None]
+    used = {each for value in values for each in _names(value)}
+    called = [node.func for value in values for node in walk(value) if isinstance(node, ast.Call)]
+    return called if used & fed else []
+
+
+def _stored(node: ast.AST) -> tuple[list[str], ast.expr | None]:
+    targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", node)]
+    return [name for target in targets for name in _names(target)], getattr(node, "value", None)
+
+
+def _is_model(it: Interpreter, func: ast.expr) -> bool:
+    while isinstance(func, ast.Attribute):
+        if it.kind(it.evaluate(func)) in ("model", "engine"):
+            return True
+        func = func.value
+    return isinstance(func, ast.Name) and it.kind(it.evaluate(func)) in ("model", "engine")
+
+
+def _is_flag_of_first(it: Interpreter, name: str) -> bool:
+    """Whether a name is a tensor of the function's own that rank 0 alone fills."""
+    stores = [_stored(node) for node in it.nodes if isinstance(node, (ast.Assign, ast.AnnAssign))]
+    values = [value for targets, value in stores if targets == [name]]
+    if not values or not all(
+        isinstance(value, ast.Call) and _TENSORS.search(_called(value)) for value in values
+    ):
+        return False
+    filled = {id(node) for node in it.nodes if _fills(node, name)}
+    firsts = (node for node in it.nodes if isinstance(node, ast.If) and id(node) in it.of_first)
+    by_first = {id(part) for node in firsts for item in node.body for part in walk(item)}
+    given = (
+        node
+        for node in it.nodes
+        if isinstance(node, ast.Call)
+        and _called(node) not in _LOOKS_AT
+        and name in (n for a in node.args for n in _names(a))
+    )
+    return bool(filled) and filled <= by_first and not any(given)
+
+
+def _fills(node: ast.AST, name: str) -> bool:
+    """Whether a statement changes a tensor in place: `stop += 1`, `stop[0] = 1`, `stop.fill_(1)`."""
+    if isinstance(node, ast.Call):
+        func = node.func
+        return (
+            isinstance(func, ast.Attribute)
+            and func.attr.endswith("_")
+            and getattr(func.value, "id", "") == name
+        )
+    targets = (
+        node.targets
+        if isinstance(node, ast.Assign)
+        else [node.target]
+        if isinstance(node, ast.AugAssign)
+        else []
+    )
+    held = (target.value if isinstance(target, ast.Subscript) else target for target in targets)
+    plain = isinstance(node, ast.Assign) and all(isinstance(target, ast.Name) for target in targets)
+    return not plain and any(getattr(each, "id", "") == name for each in held)

@@ -1,0 +1,18 @@
+# target: capability=8.0 processes=4
+"""FSDP shards a model on the GPU where it lies."""
+
+import os
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.distributed.fsdp import FullyShardedDataParallel as FSDP
+
+rank = int(os.environ["LOCAL_RANK"])
+dist.init_process_group("nccl")
+model = FSDP(nn.Linear(8, 2).to(rank))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for x in torch.load(f"data-{rank}.pt"):
+    loss = model(x.to(rank)).sum()
+    loss.backward()
+    optimizer.step()
