@@ -1,6 +1,7 @@
 """The script rules on scripts: what `# expect:` marks is found there, and nothing else."""
 
 import re
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -123,6 +124,14 @@ def test_what_is_not_python_is_a_problem_and_not_a_pass(text: str) -> None:
         ("while f():\n    def g():\n        if x: break", 3, "'break' outside loop"),
         ("try: pass\nexcept E:\n    return 1", 3, "'return' outside function"),
         ("def f():\n    class C:\n        return 1", 3, "'return' outside function"),
+        pytest.param(
+            *(
+                "for x in ():\n    try: pass\n    except* E:\n        break",
+                4,
+                "'break' outside loop, as an except* block is",
+            ),
+            marks=pytest.mark.skipif(sys.version_info < (3, 11), reason="except* came with Python 3.11"),
+        ),
     ],
 )
 def test_what_only_the_compiler_refuses_is_not_python(lines: str, line: int, said: str) -> None:

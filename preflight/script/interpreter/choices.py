@@ -24,7 +24,7 @@ def invoke_one_of(it: Interpreter, func: OneOf, seen: Call) -> Value:
     functions = [item for item in func.values if isinstance(item, (Func, Class))]
     if len(functions) < 2:
         return join([_invoke_held(it, func, item, seen) for item in func.values])
-    functions = _without_uses(it, functions)
+    functions = functions if func.held else _without_uses(it, functions)
     before, depth = it.state, len(it.contexts)
     it.contexts += [MAYBE] if len(functions) > 1 and not it.loop_depth else []
     results, paths = [], []

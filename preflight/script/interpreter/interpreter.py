@@ -114,7 +114,7 @@ class Interpreter:
     guard: CodeLocation | None = None  # the condition around the current point by which rank 0 is alone
     drawn: tuple[Draw, ...] = ()  # data loaders that the loops around the current point draw from
     of_first: set[int]  # conditions, by their syntax, whose branch rank 0 alone takes
-    decisions: dict[int, list[ast.expr] | None]  # by condition: which calls tell who decides, None: rank 0
+    decisions: dict[int, list[ast.expr] | None]  # by condition: which calls say who decides, None: rank 0
     yielded_drawn: tuple[Draw, ...] = ()  # those at the last yield
     worker_draws: list[Draw] | None = None  # those of the thread that is being read
 

@@ -65,7 +65,7 @@ class _Exit:
     place: CodeLocation
     number: int
     others: bool = False
-    own: str = ""  # "break" or "turn": each rank decides by itself that it leaves the loop, or a turn of it
+    own: str = ""  # "break" or "turn": each rank decides alone that it leaves the loop, or a turn of it
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,21 +139,26 @@ def rank_0_alone_in_a_collective(it: Interpreter, event: ScriptEvent) -> Iterato
         level = doubted(it, RuleHit(event.place, "", "", Level.WARNING), "R404").level
         it.note(_Alone(f"{event.what}()", level, others=True) if alone else _PARTED, event.place)
     elif RANK_0 in it.contexts:
-        is_sure = it.target.processes and event.name != "buffers" and event.what not in _OF_ZERO_3
-        is_sure = is_sure and not any(map(_asks_setting, it.tests))
-        level = Level.ERROR if is_sure else Level.WARNING
-        level = Level.INFO if _is_of_another_launch(it) else level
-        hit = doubted(it, RuleHit(event.place, "", "", level), "R404")
-        what = _OF_ALL.get(event.name) or f"{event.what}()"
-        inner = what == "forward()" and it.function and getattr(it.function.node, "name", "") == "forward"
-        if inner and any(_Alone(what, level) in it.notes for level in Level):
-            return  # of a layer inside the model whose forward it reports
-        it.note(_Alone(what, hit.level), event.place)
-        it.note(_PartIn(_function(it)), event.place)
-        if it.guard is not None:
-            it.note(_GuardOf(event.place), it.guard)
+        _note_alone(it, event)
     elif BY_RANK not in it.contexts:
         _note_met(it, event)
+
+
+def _note_alone(it: Interpreter, event: ScriptEvent) -> None:
+    """Note what rank 0 alone takes part in, how sure that is, and the condition around it."""
+    is_sure = it.target.processes and event.name != "buffers" and event.what not in _OF_ZERO_3
+    is_sure = is_sure and not any(map(_asks_setting, it.tests))
+    level = Level.ERROR if is_sure else Level.WARNING
+    level = Level.INFO if _is_of_another_launch(it) else level
+    hit = doubted(it, RuleHit(event.place, "", "", level), "R404")
+    what = _OF_ALL.get(event.name) or f"{event.what}()"
+    inner = what == "forward()" and it.function and getattr(it.function.node, "name", "") == "forward"
+    if inner and any(_Alone(what, level) in it.notes for level in Level):
+        return  # of a layer inside the model whose forward it reports
+    it.note(_Alone(what, hit.level), event.place)
+    it.note(_PartIn(_function(it)), event.place)
+    if it.guard is not None:
+        it.note(_GuardOf(event.place), it.guard)
 
 
 def _note_met(it: Interpreter, event: ScriptEvent) -> None:

@@ -16,7 +16,7 @@ _AGREES = re.compile(
 )
 """Names in calls that give all ranks one value."""
 _ALIKE = re.compile(
-    r"grad|norm|param|optim|sched|scaler|(?:^|_)(?:val|valid|validation|eval|test|dev)(?:_|$|loader)"
+    r"grad(?!\w*accum)|norm|param|optim|sched|scaler|(?:^|_)(?:val|valid|validation|eval|test|dev)(?:_|$|loader)"
 )
 """Names of what is the same on all ranks behind backward(), and of data that each may go through whole."""
 _TENSORS = re.compile(r"^(?:zeros|tensor|full|ones|zeros_like|LongTensor|IntTensor|BoolTensor)$")
@@ -129,7 +129,8 @@ def _is_model(it: Interpreter, func: ast.expr) -> bool:
 
 def _is_flag_of_first(it: Interpreter, name: str) -> bool:
     """Whether a name is a tensor of the function's own that rank 0 alone fills."""
-    stores = [_stored(node) for node in it.nodes if isinstance(node, (ast.Assign, ast.AnnAssign))]
+    made = (node for node in it.nodes if isinstance(node, (ast.Assign, ast.AnnAssign)))
+    stores = [_stored(node) for node in made if not _fills(node, name)]
     values = [value for targets, value in stores if targets == [name]]
     if not values or not all(
         isinstance(value, ast.Call) and _TENSORS.search(_called(value)) for value in values

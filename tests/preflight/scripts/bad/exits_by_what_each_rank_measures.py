@@ -21,9 +21,9 @@ def skip(model, loader, optimizer):
         optimizer.step()
 
 
-def stop_early(model, loader, optimizer):
+def stop_early(model, loader, optimizer, grad_accum=2):
     for x, y in loader:
-        loss = nn.functional.cross_entropy(model(x.cuda()), y.cuda())
+        loss = nn.functional.cross_entropy(model(x.cuda()), y.cuda()) / grad_accum
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
@@ -37,8 +37,8 @@ def stop_of_rank_0(model, loader, optimizer, rank):
         stop = torch.zeros(1, device="cuda")
         skip(model, loader, optimizer)
         if rank == 0:
-            stop += 1
-        if stop.item() > 0:
+            stop[0] = 1
+        if int(stop):
             break  # expect: R404 warning
 
 
