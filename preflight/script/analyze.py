@@ -210,7 +210,7 @@ def _built(it: Interpreter) -> dict[str, CodeLocation | None]:
 
 
 def _option(it: Interpreter, event: ScriptEvent, seen: _Collected) -> None:
-    declared: DeclaredOption | None = it.declared.get(event.ref or 0)
+    declared: DeclaredOption | None = it.options.declared.get(event.ref or 0)
     if declared is None or not declared.flags:
         return
     flag = declared.long_flag
@@ -287,7 +287,7 @@ def _lightning(it: Interpreter, event: ScriptEvent, seen: _Collected) -> None:
 
 def _feeding_option(it: Interpreter, event: ScriptEvent, keywords: tuple[str, ...]) -> str:
     """Return the option whose value a keyword passes on as it is: `mixed_precision=args.mixed_precision`."""
-    by_dest = {item.dest: item for item in it.declared.values()}
+    by_dest = {item.dest: item for item in it.options.declared.values()}
     for word in event.call.node.keywords if event.call else ():
         if word.arg in keywords and isinstance(word.value, ast.Attribute):
             declared = by_dest.get(word.value.attr)

@@ -46,9 +46,9 @@ def add_argument(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
     known = thing.get("options", Seq(())) if thing else Seq(())
     options = known if isinstance(known, Seq) else Seq(())
     entry = it.new(HeapObject("option", call.place, {"default": declared.default}))
-    it.declared[entry.id] = declared
+    it.options.declared[entry.id] = declared
     if declared.flags and isinstance(declared.default, Const) and declared.default.place is not None:
-        it.option_places[declared.default.place] = declared.flag
+        it.options.places[declared.default.place] = declared.flag
     it.work.add(len(options.items) // 4)  # all of them are measured again
     it.change(owner.id, options=Seq((*options.items, entry)))
     it.emit(call.event("option", entry.id, names[0]))
@@ -95,7 +95,7 @@ def _half_choice(items: tuple[Value, ...], default: Value) -> str:
 def choosing_flag(it: Interpreter, value: Value, choice: str) -> str:
     """Return the option whose default a value is and that may be given `choice` instead, "" where none is."""
     spots = [place_of(item) for item in alternatives(value)] if it.target.args is None else []
-    for declared in it.declared.values() if any(spot in it.option_places for spot in spots) else ():
+    for declared in it.options.declared.values() if any(spot in it.options.places for spot in spots) else ():
         if choice in declared.choices and place_of(declared.default) in spots:
             return declared.flag
     return ""
@@ -142,9 +142,9 @@ def parse_args(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
     values = _values(it, thing, words)
     if words is not None and it.target.args is None:  # the script's own words: no launch gives others
         for entry in _entries(it, thing):
-            declared = it.declared[entry] = replace(it.declared[entry], given=True)
+            declared = it.options.declared[entry] = replace(it.options.declared[entry], given=True)
             if isinstance(declared.default, Const) and declared.default.place is not None:
-                it.option_places.pop(declared.default.place, None)
+                it.options.places.pop(declared.default.place, None)
     return it.new(HeapObject("namespace", call.place, values))
 
 
@@ -182,13 +182,13 @@ def words_left(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
 
 
 def _options(it: Interpreter, thing: HeapObject | None) -> list[DeclaredOption]:
-    return [it.declared[entry] for entry in _entries(it, thing)]
+    return [it.options.declared[entry] for entry in _entries(it, thing)]
 
 
 def _entries(it: Interpreter, thing: HeapObject | None) -> list[int]:
     known = thing.get("options", Seq(())) if thing else Seq(())
     entries = known.items if isinstance(known, Seq) else ()
-    return [item.id for item in entries if isinstance(item, Ref) and item.id in it.declared]
+    return [item.id for item in entries if isinstance(item, Ref) and item.id in it.options.declared]
 
 
 def _values(it: Interpreter, thing: HeapObject | None, given: list[str] | None) -> dict[str, Value]:

@@ -45,7 +45,7 @@ def read_if(it: Interpreter, node: ast.If) -> None:
     there, elsewhere = _by_value(value, it.branch_places[id(node)])
     other = it.state.fork()
     maybe = "" if it.loop_depth else MAYBE  # what one turn of a loop leaves out is done in another
-    left, returned = len(it.continues), len(it.returns)
+    left, returned = len(it.ways.continues), len(it.ways.returns)
     it.tests.append(node.test)
     enter_branch(it, node.test, holds=True)
     outer_guard = it.guard
@@ -58,7 +58,7 @@ def read_if(it: Interpreter, node: ast.If) -> None:
     _execute_in(it, node.orelse, elsewhere, maybe)
     it.guard = outer_guard
     leave_branches(it, node.test, taken, it.state)
-    if len(it.continues) == left:
+    if len(it.ways.continues) == left:
         it.tests.pop()  # else what follows in this turn depends on it
     for body, state, gone, kept in (
         (node.body, taken, there, elsewhere),
@@ -68,7 +68,7 @@ def read_if(it: Interpreter, node: ast.If) -> None:
         if leaves and _says_who_goes_on(node.test, value, gone, kept):
             it.contexts.append(kept)  # to the end of the block around it, or of the function
             it.guard = it.place(node) if kept == RANK_0 else it.guard
-            if kept in _BY_FIRST and len(it.returns) == returned + 1:
+            if kept in _BY_FIRST and len(it.ways.returns) == returned + 1:
                 it.partings[id(node)] = returned, kept
     if maybe:
         _note_open(it, node, taken)
@@ -190,7 +190,7 @@ def _known_branch(it: Interpreter, node: ast.If, *, known: bool) -> None:
     one = ONE_PROCESS if place == ONE_PROCESS else ""
     without = switches.default_of_one_rank(it, node.test, other) or one
     if without and body:
-        it.defaults[it.source.path, body[0].lineno, body[-1].end_lineno or 0] = without
+        it.options.defaults[it.source.path, body[0].lineno, body[-1].end_lineno or 0] = without
         switches.note_derived(it, body, without)
     ends = ways_out(it)
     before = it.state.fork() if _may_raise(body) else None
@@ -218,7 +218,7 @@ def _is_no_rank(it: Interpreter, test: ast.expr) -> bool:
 
 def ways_out(it: Interpreter) -> tuple[int, int, int]:
     """Return how often a path has left its function or a turn of its loop: one that raises has not."""
-    return len(it.returns), len(it.breaks), len(it.continues)
+    return len(it.ways.returns), len(it.ways.breaks), len(it.ways.continues)
 
 
 def _give_asked(it: Interpreter, test: ast.expr, *, known: bool) -> None:

@@ -20,6 +20,7 @@ from preflight.script.interpreter.call_cache import SAME, is_plain
 from preflight.script.interpreter.events import THROUGH, Call, FuncInfo, Loop
 from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.scaled_branches import scales, scales_loss
+from preflight.script.interpreter.state import WaysOut
 from preflight.script.interpreter.values import (
     NONE,
     OF_RANK,
@@ -117,7 +118,7 @@ def _invoke_other(it: Interpreter, func: Value, seen: "Call") -> Value:
     elif name == "append" and isinstance(seen.node.func, ast.Attribute):
         assignments.begin_list(it, seen.node.func.value, seen.first)
     elif not isinstance(func, (Element, Dtype)):  # torch.cuda.FloatTensor(...)
-        it.sought.setdefault(name, seen)
+        it.unread_calls.methods.setdefault(name, seen)
         unknown_steps.note_step(it, name, func, seen)
         taint(it, seen)
     return UNKNOWN
@@ -140,7 +141,7 @@ def taint(it: Interpreter, seen: "Call") -> None:
     """Code that cannot be read got these objects: what it did to them is not known."""
     for value in (*seen.args, *seen.kwargs.values()):
         if type(value) is Func:
-            it.handed[value.key] = value
+            it.unread_calls.functions[value.key] = value
         for ref in refs_in(value) if type(value) in MAY_HOLD else ():
             if it.thing(ref) is not None:
                 it.change(ref.id, touched=TRUE)
@@ -298,9 +299,8 @@ def _give_back(it: Interpreter, info: "FuncInfo", func: Func, seen: "Call", fram
 def _run_body(it: Interpreter, info: "FuncInfo", key: int) -> Value:
     if isinstance(info.node, ast.Lambda):
         return it.evaluate(info.node.body)
-    outer = (it.call_contexts, it.guard, it.returns, it.yields, it.breaks, it.continues)
-    it.call_contexts = depth = len(it.contexts)
-    it.returns, it.yields, it.breaks, it.continues = [], [], [], []
+    outer, depth = (it.ways, it.guard), len(it.contexts)
+    it.ways = ways = WaysOut(depth, yields=[])
     it.yielded_drawn = it.drawn
     for item in info.decorators:
         it.contexts.append(contexts.context_of(item) or it.kind(item))
@@ -311,20 +311,20 @@ def _run_body(it: Interpreter, info: "FuncInfo", key: int) -> Value:
     it.loops.append(Loop(it.place(info.node), depth, len(it.stack), it.frame, len(it.tests)))
     try:
         it.execute(info.node.body)
-        returns, yields = it.returns, it.yields
     finally:
         it.stack.pop()
         it.loops.pop()
         del it.contexts[depth:]
-        it.call_contexts, it.guard, it.returns, it.yields, it.breaks, it.continues = outer
-    if yields:
+        it.ways, it.guard = outer
+    if ways.yields:
         it.drawn = it.yielded_drawn  # a loop over what is yielded draws as the loop around the yield does
-    if it.state.dead and not returns:
+    if it.state.dead and not ways.returns:
         return UNKNOWN  # it always raises, as far as can be seen: so does the caller
-    result = branches.merge_ways_out(it, info.node.body, returns)
-    if not yields:
+    result = branches.merge_ways_out(it, info.node.body, ways.returns)
+    if not ways.yields:
         return result
-    return join(yields) if contexts.is_context_manager(info.decorators) else Seq((join(yields),), open=True)
+    value = join(ways.yields)
+    return value if contexts.is_context_manager(info.decorators) else Seq((value,), open=True)
 
 
 def _bind_parameters(it: Interpreter, info: "FuncInfo", func: Func, seen: "Call", frame: int) -> None:

@@ -8,7 +8,7 @@ from preflight import regex as re
 from preflight.facts.script import CodeLocation
 from preflight.frozen import dataclass
 from preflight.script.interpreter.branch_conditions import COUNT
-from preflight.script.interpreter.values import UNKNOWN, Const, Map, Scalar, Value
+from preflight.script.interpreter.values import UNKNOWN, Const, Func, Map, Scalar, Value
 from preflight.script.library_names import TRAINS
 from preflight.script.source import Source
 
@@ -185,3 +185,22 @@ class DeclaredOption:
         if str(self.default.value) in ("False", "false"):
             return "True"
         return "2" if self.default.value == 1 and COUNT.search(self.dest) else ""
+
+
+@dataclass(slots=True)
+class ScriptOptions:
+    """The options of the script, and what their defaults leave out."""
+
+    declared: dict[int, DeclaredOption] = field(default_factory=dict)  # by the id of their thing
+    places: dict[CodeLocation, str] = field(default_factory=dict)  # where defaults are written, with flags
+    closed: dict[str, None] = field(default_factory=dict)  # attributes that are off and left a branch out
+    defaults: dict[tuple[str, int, int], str] = field(default_factory=dict)  # lines of one, and its context
+
+
+@dataclass(slots=True)
+class UnreadCalls:
+    """What code that is not read may call of the script."""
+
+    methods: dict[str, Call] = field(default_factory=dict)  # of what is not known, with their first calls
+    modules: dict[ModuleName, None] = field(default_factory=dict)  # by names that are not known
+    functions: dict[int, Func] = field(default_factory=dict)  # that it got

@@ -289,11 +289,11 @@ def _named(it: Interpreter, node: ast.NamedExpr) -> Value:
 
 def _yield(it: Interpreter, node: ast.Yield) -> Value:
     value = it.evaluate(node.value) if node.value else NONE
-    if it.yields is not None:
-        it.yields.append(value)
+    if it.ways.yields is not None:
+        it.ways.yields.append(value)
         it.yielded_drawn = it.drawn
-        kinds = tuple(it.contexts[it.call_contexts :])
-        if len(it.yields) > 1:  # another yield of this call may be outside of no_sync()
+        kinds = tuple(it.contexts[it.ways.contexts :])
+        if len(it.ways.yields) > 1:  # another yield of this call may be outside of no_sync()
             before, _ = it.yielded_in.get(it.stack[-1], ((), UNKNOWN))
             kinds = tuple(kind for kind in kinds if not kind.startswith(NO_SYNC) or kind in before)
         it.yielded_in[it.stack[-1]] = kinds, it.default_dtype
@@ -302,8 +302,8 @@ def _yield(it: Interpreter, node: ast.Yield) -> Value:
 
 def _yield_from(it: Interpreter, node: ast.YieldFrom) -> Value:
     value = it.evaluate(node.value)
-    if it.yields is not None:
-        it.yields.append(it.library.element(it, value))
+    if it.ways.yields is not None:
+        it.ways.yields.append(it.library.element(it, value))
         it.yielded_drawn = it.drawn
     return UNKNOWN
 

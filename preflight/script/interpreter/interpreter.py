@@ -17,14 +17,14 @@ from preflight.script.interpreter.call_cache import CallCache
 from preflight.script.interpreter.events import (
     Call,
     ClassInfo,
-    DeclaredOption,
     Draw,
     FuncInfo,
     Loop,
-    ModuleName,
     ScriptEvent,
+    ScriptOptions,
+    UnreadCalls,
 )
-from preflight.script.interpreter.state import State
+from preflight.script.interpreter.state import State, WaysOut
 from preflight.script.interpreter.values import (
     NONE,
     UNKNOWN,
@@ -132,27 +132,23 @@ class Interpreter:
         self._module_names: dict[int, dict[str, Value]] = {}  # as each module was when it had been read
         self.frame = self.newest = self.loop_depth = 0
         self.open_loops = 0  # those whose turns are not read one by one
-        self.call_depth = self.call_contexts = 0  # contexts: how many are outside of the function
+        self.call_depth = 0
+        self.ways = WaysOut()  # of the function around the current point
         self.contexts: list[str] = []  # kinds of the with-blocks around the current point
         self.block: list[ast.stmt] = []  # of the `with` whose context managers are being evaluated
         self.stack: list[int] = []
-        self.returns: list[tuple[Value, State, Value]] = []  # the last: what it says of the rank
-        self.breaks, self.continues, self.loops = list[State](), list[State](), list[Loop]()
+        self.loops: list[Loop] = []
         self.tests: list[ast.expr] = []  # conditions, of the loop around, that are not known
         self.scaled_if: dict[str, bool] = {}  # conditions, and whether the loss is scaled where they hold
         self.partings: dict[int, tuple[int, str]] = {}  # which returns leave rank 0, or the others, alone
-        self.yields: list[Value] | None = None
         self.yielded_in: dict[int, tuple[tuple[str, ...], Value]] = {}  # where a block runs, and its dtype
-        self.declared: dict[int, DeclaredOption] = {}  # argparse options by the id of their thing
+        self.options = ScriptOptions()
         self.turns = 1  # of the loops around the current point whose items are read one by one
         self.branch_places, self.of_first, self.decisions = sources.parser.branch_places, set[int](), {}
         self.named_value: ast.expr | None = None  # what the assignment read last gives a name to
         self.passed_value: ast.expr | None = None  # what a call of the script's own gives a name to
-        self.option_places: dict[CodeLocation, str] = {}  # where defaults of options are written, with flags
-        self.defaults: dict[tuple[str, int, int], str] = {}  # lines that a default takes, and its context
         self.open_branches = set[tuple[str, int, int]]()  # lines of branches that other paths go past
         self.starred: dict[str, None] = {}  # libraries of which all names are imported
-        self.closed: dict[str, None] = {}  # attributes that are off and left a branch out
         # notes: see `note`; held_back: findings on which rules decide at the end
         self.notes, self.held_back = dict[Hashable, list[CodeLocation]](), dict[str, list[Any]]()
         self.requested: dict[CodeLocation, Value] = {}  # precision by Accelerator or TrainingArguments
@@ -165,9 +161,7 @@ class Interpreter:
         self.second_names: dict[tuple[int, str], list[ast.expr]] = {}  # by frame: of one list or dict
         self.setters, self.dispatchers = set[str](), set[int]()  # the latter call what they get or name
         self.filled: dict[int, set[str]] = {}  # names of a frame whose list or dict was changed in place
-        self.handed = dict[int, Func]()  # functions that code which is not read got, and calls
-        # sought: methods of what is not known, with their first calls; modules by names that are not known
-        self.sought, self.sought_modules = dict[str, Call](), dict[ModuleName, None]()
+        self.unread_calls = UnreadCalls()
         self.global_names: dict[int, dict[str, int]] = {}
         # asked_gpu: the script asks which GPU it has, and reads differently on others; repeated: a loop again
         self.complete, self.asked_gpu, self.repeated = True, False, False

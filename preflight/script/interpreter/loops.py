@@ -126,8 +126,9 @@ def _loop(
     by_rank: bool = False,
 ) -> None:
     """Carry out the turns of a loop; `same`: all but the first repeat what was read already."""
-    outer, it.breaks = it.breaks, []
-    outer_turns, it.continues = it.continues, []
+    ways = it.ways
+    outer, ways.breaks = ways.breaks, []
+    outer_turns, ways.continues = ways.continues, []
     outer_tests = it.tests
     it.loop_depth += 1
     it.open_loops += same
@@ -144,18 +145,18 @@ def _loop(
         it.execute(node.body)
         del it.contexts[depth:]  # of what a `continue` by rank leaves of a turn
         it.guard = guard
-        it.state = merge_states([it.state, *it.continues])
-        it.continues = []
-        broken = it.state.dead and bool(it.breaks)
+        it.state = merge_states([it.state, *ways.continues])
+        ways.continues = []
+        broken = it.state.dead and bool(ways.breaks)
         if it.state.dead:
-            if not it.breaks or not same:
+            if not ways.breaks or not same:
                 break
-            it.state = merge_states(it.breaks)  # what ends the loop on one path need not end it on another
+            it.state = merge_states(ways.breaks)  # what ends the loop on one path need not end it on another
     it.loops.pop()
     it.loop_depth -= 1
     it.open_loops -= same
     it.repeated, it.tests = outer_repeated, outer_tests
-    breaks, it.breaks, it.continues = it.breaks, outer, outer_turns
+    breaks, ways.breaks, ways.continues = ways.breaks, outer, outer_turns
     if not broken:  # else: no path but a break ends it
         it.execute(node.orelse)
     it.state = merge_states([it.state, *breaks])

@@ -14,7 +14,7 @@ def note_module_name(it: Interpreter, node: ast.expr) -> None:
     """Note `importlib.import_module(f"models.{name}_model")`, whose name is not known."""
     head, tail = _ends(it, node, _MAX_DEPTH)
     if "." in head:
-        it.sought_modules[ModuleName(head, tail, it.source)] = None
+        it.unread_calls.modules[ModuleName(head, tail, it.source)] = None
 
 
 def _ends(it: Interpreter, node: ast.expr, depth: int) -> tuple[str, str]:
@@ -46,7 +46,7 @@ def _assigned_texts(nodes: list[ast.AST]) -> dict[str, ast.expr]:
 
 def read_modules(it: Interpreter) -> None:
     """Read the modules that have such names: any of them may be the one."""
-    for name in list(it.sought_modules):
+    for name in list(it.unread_calls.modules):
         package, _, begin = name.head.rpartition(".")
         level = len(package) - len(package.lstrip("."))
         package = package.lstrip(".")

@@ -167,9 +167,9 @@ _FIRST_RANK: dict[tuple[type[ast.cmpop], Scalar], bool] = {
 
 def _default_among(it: Interpreter, *values: Value) -> CodeLocation | None:
     """Return where an option's default is written that is one of these: what it decides holds without it."""
-    if it.option_places:
+    if it.options.places:
         for value in values:
-            if type(value) is Const and value.place in it.option_places:
+            if type(value) is Const and value.place in it.options.places:
                 return value.place
     return None
 

@@ -55,10 +55,10 @@ class ProgramReader(Interpreter):
         for name, value in sorted(mine, key=lambda item: item[0] not in ("main", "train")):
             known = value.key in self.functions and value.key not in self.called
             if known and (used is None or (name in used and not only_uses(name))):
-                self.contexts = [] if used is None or value.key in self.handed else [UNCALLED]
+                self.contexts = [] if used is None or value.key in self.unread_calls.functions else [UNCALLED]
                 self._run_alone(value, frame)
         self.contexts = []
-        for value in [func for func in self.handed.values() if func.key not in self.called]:
+        for value in [func for func in self.unread_calls.functions.values() if func.key not in self.called]:
             info = self.functions.get(value.key)  # a step, written in a function, that an engine is given
             lines = info.source.lines[info.node.lineno - 1 : info.node.end_lineno] if info else ()
             if any(".backward(" in line for line in lines):

@@ -66,7 +66,7 @@ def named(it: Interpreter, name: str, value: Value) -> Value:
 
 def answered(it: Interpreter, value: Value) -> Value:
     """Return what a function returns: True on rank 0 and False on the others says which rank this is."""
-    places = [place for place in it.contexts[it.call_contexts :] if place in (RANK_0, OTHER_RANKS)]
+    places = [place for place in it.contexts[it.ways.contexts :] if place in (RANK_0, OTHER_RANKS)]
     if not isinstance(value, (Const, Func)) or not places:
         return value
     first = places[-1] == RANK_0

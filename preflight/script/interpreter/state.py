@@ -70,6 +70,18 @@ Meet = Callable[[Value, Value], Value]
 """Returns what a value is where it has one value on one path and another on the other, else one of both."""
 
 
+@dataclass(slots=True)
+class WaysOut:
+    """How paths have left the function that is being read, and the turn of its innermost loop."""
+
+    contexts: int = 0  # how many are around the call
+    # The last of each: what it says of the rank.
+    returns: list[tuple[Value, State, Value]] = field(default_factory=list)
+    breaks: list[State] = field(default_factory=list)
+    continues: list[State] = field(default_factory=list)
+    yields: list[Value] | None = None  # outside of all functions
+
+
 def merge_states(states: list[State], meet: Meet | None = None) -> State:
     """Return what holds after several paths have met again; dead ones do not arrive."""
     alive = [state for state in states if not state.dead]

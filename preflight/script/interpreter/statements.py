@@ -70,13 +70,13 @@ def _operation(nodes: list[Any]) -> ast.BinOp:
 def _break(it: Interpreter, node: ast.Break) -> None:
     turns = max((number for number, loop in enumerate(it.loops) if not loop.number), default=0)
     loops.leave(it, it.place(node), it.loops[turns:])
-    it.breaks.append(it.state.fork())
+    it.ways.breaks.append(it.state.fork())
     it.state.dead = True
 
 
 def _continue(it: Interpreter, node: ast.Continue) -> None:
     loops.leave(it, it.place(node), [loop for loop in it.loops if not loop.number][-1:], how="turn")
-    it.continues.append(it.state.fork())
+    it.ways.continues.append(it.state.fork())
     it.state.dead = True
 
 
@@ -84,7 +84,7 @@ def _return(it: Interpreter, node: ast.Return) -> None:
     it.named_value = node.value  # by the caller, if at all
     value = it.evaluate(node.value) if node.value else NONE
     loops.leave(it, it.place(node), [loop for loop in it.loops if loop.calls == len(it.stack)])
-    it.returns.append((value, it.state.fork(), rank_values.answered(it, value)))
+    it.ways.returns.append((value, it.state.fork(), rank_values.answered(it, value)))
     it.state.dead = True
 
 
@@ -146,7 +146,7 @@ def _end(it: Interpreter, depth: int, left: tuple[int, int, int], end: Callable[
     `depth`: contexts before the block; `left`: ways out before it.
     """
     inside, it.contexts[depth:] = it.contexts[depth:], [FINALLY]
-    dead, returns, turns = it.state, it.returns, (it.breaks, it.continues)
+    dead, returns, turns = it.state, it.ways.returns, (it.ways.breaks, it.ways.continues)
     ways = [way for way, before in zip(turns, left[1:], strict=True) if len(way) > before]
     if dead.dead and len(returns) > left[0]:
         value, it.state, told = returns[-1]
@@ -165,12 +165,12 @@ def _handled(it: Interpreter, handler: ast.ExceptHandler, *, always: bool) -> St
     """Return the state after a handler. One that only gives up returns nothing that training continues
     with.
     """
-    returned, depth = len(it.returns), len(it.contexts)
+    returned, depth = len(it.ways.returns), len(it.contexts)
     it.contexts += [] if always else ["except"]
     it.execute(handler.body)
     del it.contexts[depth:]
     if not always:
-        it.returns[returned:] = [way for way in it.returns[returned:] if way[0] != NONE]
+        it.ways.returns[returned:] = [way for way in it.ways.returns[returned:] if way[0] != NONE]
     return it.state
 
 

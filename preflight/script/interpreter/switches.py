@@ -20,13 +20,13 @@ def note_fields(it: Interpreter, names: Mapping[str, Value]) -> None:
     """Remember where a dataclass writes the defaults of its fields, which are options to many scripts."""
     for name, value in names.items():
         if isinstance(value, Const) and value.place is not None:
-            it.option_places[value.place] = f"--{name}"
+            it.options.places[value.place] = f"--{name}"
 
 
 def note_off(it: Interpreter, value: Value) -> None:
     """Remember what a scaler asks that is off by the default of an option: a switch may turn it on."""
-    if value == FALSE and isinstance(value, Const) and value.place in it.option_places:
-        it.closed[it.option_places[value.place].lstrip("-").replace("-", "_")] = None
+    if value == FALSE and isinstance(value, Const) and value.place in it.options.places:
+        it.options.closed[it.options.places[value.place].lstrip("-").replace("-", "_")] = None
 
 
 _MATTERS = "gpulaunch_matters"  # where the first node of a branch keeps whether the branch may matter
@@ -41,12 +41,12 @@ def note_closed(it: Interpreter, test: ast.expr, branch: Sequence[ast.stmt | ast
         return
     asked: dict[str, None] = {}
     for node in walk(test):
-        value = it.lookup(node.id) if isinstance(node, ast.Name) and it.option_places else None
+        value = it.lookup(node.id) if isinstance(node, ast.Name) and it.options.places else None
         if isinstance(node, ast.Attribute):
             asked[node.attr] = None
-        elif isinstance(value, Const) and value.place in it.option_places:
-            asked[it.option_places[value.place].lstrip("-").replace("-", "_")] = None
-    it.closed |= asked
+        elif isinstance(value, Const) and value.place in it.options.places:
+            asked[it.options.places[value.place].lstrip("-").replace("-", "_")] = None
+    it.options.closed |= asked
 
 
 def note_derived(it: Interpreter, body: Sequence[ast.stmt], context: str) -> None:
@@ -55,13 +55,13 @@ def note_derived(it: Interpreter, body: Sequence[ast.stmt], context: str) -> Non
         return
     for node in (each for statement in body for each in walk(statement)):
         if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant):
-            it.option_places.setdefault(it.place(node.value), context.removeprefix(WITHOUT))
+            it.options.places.setdefault(it.place(node.value), context.removeprefix(WITHOUT))
 
 
 def closed_switches(it: Interpreter) -> tuple[str, ...]:
     """Return the switches that are off by default and may open a branch that was left out, as flags."""
-    options = [item for item in it.declared.values() if item.flags and not item.given]
-    asked = [item for item in options if item.dest in it.closed]
+    options = [item for item in it.options.declared.values() if item.flags and not item.given]
+    asked = [item for item in options if item.dest in it.options.closed]
     off = [item.flag for item in asked if (item.when_given, item.default) == (TRUE, FALSE)]
     off += [f"{item.flag}={item.choice}" for item in asked if item.choice]
     off += [f"{item.flag}={item.opened()}" for item in asked if item.opened()]
@@ -71,7 +71,7 @@ def closed_switches(it: Interpreter) -> tuple[str, ...]:
         for info in it.classes.values()
         if info.is_dataclass
         for name, value in info.names.items()
-        if name in it.closed and value == FALSE
+        if name in it.options.closed and value == FALSE
     }
     return tuple(dict.fromkeys((*off, *(f"--{name}" for name in sorted(fields)))))
 
@@ -81,13 +81,13 @@ def default_of_one_rank(it: Interpreter, test: ast.expr, other: list[ast.stmt]) 
 
     A number of GPUs or processes is given by each launch of several; that a switch is given is less sure.
     """
-    if it.target.args is not None or not it.option_places:
+    if it.target.args is not None or not it.options.places:
         return ""
     for node in walk(test):
         value = it.evaluate(node) if isinstance(node, (ast.Name, ast.Attribute)) else None
-        flag = it.option_places.get(value.place) if isinstance(value, Const) and value.place else None
+        flag = it.options.places.get(value.place) if isinstance(value, Const) and value.place else None
         if flag is not None and flag not in it.target.switches and is_of_ranks(other, flag, it.source.lines):
-            declared = [item.default for item in it.declared.values() if flag in item.flags]
+            declared = [item.default for item in it.options.declared.values() if flag in item.flags]
             counts = any(isinstance(item, Const) and type(item.value) is int for item in declared)
             return ONE_RANK if counts else f"{WITHOUT}{flag}"
     return ""

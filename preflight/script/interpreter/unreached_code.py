@@ -106,11 +106,11 @@ class RemainderReader:
     def _may_read(self) -> bool:
         """Whether anything was not reached, before files are looked through for what trains."""
         it = self._it
-        if it.sought_modules:
+        if it.unread_calls.modules:
             return True
         if not any(_MAY_TRAIN.search(source.text) for source in it.sources.files()):
             return False
-        if it.handed:
+        if it.unread_calls.functions:
             return True
         names = it.state.frames.get(it.modules.get(self._main.path, 0), {}).values()
         if any(
@@ -118,7 +118,7 @@ class RemainderReader:
             for value in names
         ):
             return True
-        return any(it.sought.keys() & info.names.keys() for info in it.classes.values())
+        return any(it.unread_calls.methods.keys() & info.names.keys() for info in it.classes.values())
 
     def _find(self) -> None:
         """Find the functions that train in the files that were read, and in those that may be."""
@@ -150,13 +150,13 @@ class RemainderReader:
     def _roots(self) -> Iterator[tuple[str, Func | Class, Call | None]]:
         """Yield what to read, with the name of a method of a class, and the call that may mean it."""
         it, methods = self._it, self._method_names()
-        for name, call in list(it.sought.items()):
+        for name, call in list(it.unread_calls.methods.items()):
             if name not in methods or name in _OF_ANYTHING or only_uses(name):
                 continue
             for cls in self._classes_with(name):
                 yield name, cls, call
                 methods = self._method_names()  # what was read may have defined more
-        for func in list(it.handed.values()):
+        for func in list(it.unread_calls.functions.values()):
             if func.key in self._training:
                 yield "", func, None
         yield from self._of_main()

@@ -28,7 +28,7 @@ def flag_value(it: Interpreter, name: str) -> Value:
     entry = _entry(it, name)
     if entry is None:
         return UNKNOWN
-    thing, declared = it.thing(entry), it.declared[entry]
+    thing, declared = it.thing(entry), it.options.declared[entry]
     if thing is not None and "value" in thing.attrs:
         return thing.get("value")
     given = list(it.target.args) if it.target.args is not None else None
@@ -36,7 +36,7 @@ def flag_value(it: Interpreter, name: str) -> Value:
 
 
 def _entry(it: Interpreter, name: str) -> int | None:
-    return next((entry for entry, item in it.declared.items() if item.dest == name), None)
+    return next((entry for entry, item in it.options.declared.items() if item.dest == name), None)
 
 
 def set_flag(it: Interpreter, owner: ExternalName, name: str, value: Value) -> None:
@@ -54,10 +54,10 @@ def _define(it: Interpreter, call: Call, kind: str) -> Value:
     switch = kind == "" and isinstance(default, Const)
     flags = (f"--{name}", f"--no{name}") if switch else (f"--{name}",)
     entry = it.new(HeapObject("option", call.place, {"default": default}))
-    it.declared[entry.id] = DeclaredOption(flags, name, default, TRUE if switch else None, kind)
+    it.options.declared[entry.id] = DeclaredOption(flags, name, default, TRUE if switch else None, kind)
     if isinstance(default, Const) and default.place is not None:
-        it.option_places[default.place] = flags[0]
-    of_rank = it.declared[entry.id].is_local_rank() and it.target.args is None and it.target.world > 1
+        it.options.places[default.place] = flags[0]
+    of_rank = it.options.declared[entry.id].is_local_rank() and it.target.args is None and it.target.world > 1
     value = RankValue() if of_rank else flag_value(it, name)
     it.change(entry.id, value=value)
     return it.new(HeapObject("namespace", call.place, {"value": value}))
@@ -73,9 +73,10 @@ def _config_file(it: Interpreter, call: Call) -> Value:
     if not isinstance(function, Func):
         return made
     value = invoke(it, function, call.passing())
-    entry = next(key for key, item in it.declared.items() if item.dest == text_of(call.get("name", 0)))
+    declared, name = it.options.declared, text_of(call.get("name", 0))
+    entry = next(key for key, item in declared.items() if item.dest == name)
     it.change(entry, value=value)
-    it.declared[entry] = DeclaredOption((), it.declared[entry].dest, value, None, "")
+    declared[entry] = DeclaredOption((), declared[entry].dest, value, None, "")
     return it.new(HeapObject("namespace", call.place, {"value": value}))
 
 

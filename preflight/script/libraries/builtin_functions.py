@@ -76,7 +76,7 @@ def _written(it: Interpreter, values: Iterable[Value]) -> CodeLocation | None:
     """Return where an option's default is written that is among these: what it decides holds without it."""
     for value in values:
         found = _written(it, value.items) if isinstance(value, Seq) else getattr(value, "place", None)
-        if found in it.option_places:
+        if found in it.options.places:
             return found
     return None
 

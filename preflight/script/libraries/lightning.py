@@ -166,7 +166,7 @@ def _group(it: Interpreter, owner: Ref | Element) -> None:
 
 def _is_of_one(it: Interpreter, devices: Value) -> bool:
     """Whether a Trainer has one device on each path: devices=1, devices=[0]; a launch gives an option's."""
-    if (it.target.processes or 1) > 1 and place_of(devices) in it.option_places:
+    if (it.target.processes or 1) > 1 and place_of(devices) in it.options.places:
         return False
     return all(
         (isinstance(item, Seq) and len(item.items) == 1) or item in (Const(1), Const("1"))

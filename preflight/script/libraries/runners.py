@@ -22,7 +22,7 @@ def run(it: Interpreter, root: str, call: Call) -> Value:
         thing = it.thing(argument) if isinstance(argument, Ref) and root == "fire" else None
         cls = argument if thing is None else thing.get("__class__")
         commands = argument.items if isinstance(argument, Map) else ()  # {"train": train}: one is called
-        it.handed |= {each.key: each for _, each in commands if isinstance(each, Func)}
+        it.unread_calls.functions |= {each.key: each for _, each in commands if isinstance(each, Func)}
         if isinstance(argument, Func):
             invoke(it, argument, _without_arguments(call))
         elif isinstance(cls, Class):

@@ -47,7 +47,7 @@ def doubts_of(it: Interpreter, place: CodeLocation) -> tuple[str, ...]:
     """Return why what is being read, and is written at a place, may not run, or may not be all that runs."""
     written = (
         name
-        for (path, first, last), name in it.defaults.items()
+        for (path, first, last), name in it.options.defaults.items()
         if path == place.path and first <= place.line <= last
     )
     return tuple(

@@ -196,7 +196,7 @@ def _conflicts(it: Interpreter, loader: HeapObject, call: Call) -> Iterator[tupl
             if refused:
                 yield keyword, f"{keyword}= for an IterableDataset", f"remove {keyword}=", True
     workers = loader.get("num_workers")
-    by_option = it.target.args is None and place_of(workers) in it.option_places  # others may well be given
+    by_option = it.target.args is None and place_of(workers) in it.options.places  # others may well be given
     if workers in (NONE, Const(0)) and not call.open and not by_option:
         for keyword, value in (
             ("persistent_workers", call.get("persistent_workers") or FALSE),
