@@ -1,7 +1,7 @@
 """Expressions of the language, as values that may be known, partly known or unknown."""
 
 import ast
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from preflight.facts.script import CodeLocation
@@ -95,41 +95,57 @@ def _slice(it: Interpreter, owner: Value, node: ast.Slice) -> Value:
 
 
 def _item(it: Interpreter, owner: Value, key: Value, node: ast.Subscript) -> Value:
-    if isinstance(owner, Module) and (name := text_of(key)) is not None:
-        return get_attribute(it, owner, name, node)  # globals()["name"]
-    if isinstance(owner, Class):
-        return member(it, owner, key, node)
-    if isinstance(owner, ExternalName):
-        name = text_of(key) if owner.name.endswith(".__dict__") else None  # models.__dict__["resnet18"]
-        module = ExternalName(owner.name.removesuffix(".__dict__"))
-        return get_attribute(it, module, name, node) if name else it.library.subscript(it, owner.name, key)
-    if isinstance(key, RankValue) and key.first is not None and isinstance(owner, Map):
+    match owner:
+        case Module() if (name := text_of(key)) is not None:
+            return get_attribute(it, owner, name, node)  # globals()["name"]
+        case Class():
+            return member(it, owner, key, node)
+        case ExternalName():
+            name = text_of(key) if owner.name.endswith(".__dict__") else None  # models.__dict__["resnet18"]
+            module = ExternalName(owner.name.removesuffix(".__dict__"))
+            if name:
+                return get_attribute(it, module, name, node)
+            return it.library.subscript(it, owner.name, key)
+        case Map():
+            return _item_of_map(owner, key)
+        case Seq(items=items) if isinstance(key, RankValue) and len(set(items)) > 1:
+            return RankValue() if all(isinstance(item, Const) for item in items) else OF_RANK
+        case Seq(items=items) if (index := _index(key, items)) is not None:
+            return items[index]
+        case Const(value=str(text)) if (index := _index(key, text)) is not None:
+            return Const(text[index])
+        case Element(what=what):
+            return UNKNOWN if what == "state" else owner  # a cast of an entry makes another tensor
+        case Ref():
+            return _item_of_object(it, owner, key, node)
+    return OF_RANK if is_by_rank(key) or is_by_rank(owner) else UNKNOWN
+
+
+def _item_of_map(owner: Map, key: Value) -> Value:
+    if isinstance(key, RankValue) and key.first is not None:
         ours, theirs = (owner.get(asked) or UNKNOWN for asked in (key.first, not key.first))
         return rank_values.of_ranks(ours, theirs, first=True)
-    if isinstance(owner, Map):
-        keys = [item.value for item in alternatives(key) if isinstance(item, Const)]
-        if keys and len(keys) == len(alternatives(key)):
-            other = owner.get("*") or UNKNOWN  # of a comprehension over what is not known
-            return join(owner.get(name) or other for name in keys)
-        return rank_values.picked(key, owner)
-    if isinstance(key, RankValue) and isinstance(owner, Seq) and len(set(owner.items)) > 1:
-        return RankValue() if all(isinstance(item, Const) for item in owner.items) else OF_RANK
-    index = key.value if isinstance(key, Const) and isinstance(key.value, int) else None
-    if index is not None and isinstance(owner, Seq) and -len(owner.items) <= index < len(owner.items):
-        return owner.items[index]
-    text = text_of(owner)
-    if index is not None and text is not None and -len(text) <= index < len(text):
-        return Const(text[index])
-    if isinstance(owner, Element):
-        return UNKNOWN if owner.what == "state" else owner  # a cast of an entry makes another tensor
-    if isinstance(owner, Ref) and it.kind(owner) == "instance":
+    keys = [item.value for item in alternatives(key) if isinstance(item, Const)]
+    if keys and len(keys) == len(alternatives(key)):
+        other = owner.get("*") or UNKNOWN  # of a comprehension over what is not known
+        return join(owner.get(name) or other for name in keys)
+    return rank_values.picked(key, owner)
+
+
+def _item_of_object(it: Interpreter, owner: Ref, key: Value, node: ast.Subscript) -> Value:
+    if it.kind(owner) == "instance":
         found = classes.call_method(it, owner, "__getitem__", node, key)
         fields = classes.items_of(it, owner)
         return _item(it, fields, key, node) if found is None and fields else found or UNKNOWN
-    if isinstance(owner, Ref) and isinstance(key, Const) and it.kind(owner) == "model":
-        thing = it.state.heap[owner.id]
-        return thing.get(own_attribute(str(key.value)), UNKNOWN)
-    return OF_RANK if is_by_rank(key) or is_by_rank(owner) else UNKNOWN
+    if isinstance(key, Const) and it.kind(owner) == "model":
+        return it.state.heap[owner.id].get(own_attribute(str(key.value)), UNKNOWN)
+    return OF_RANK if is_by_rank(key) else UNKNOWN
+
+
+def _index(key: Value, items: Sequence[object]) -> int | None:
+    """Return the index that a key is, None where it is not one of these items."""
+    index = key.value if isinstance(key, Const) and isinstance(key.value, int) else None
+    return index if index is not None and -len(items) <= index < len(items) else None
 
 
 def _if_expression(it: Interpreter, node: ast.IfExp) -> Value:
