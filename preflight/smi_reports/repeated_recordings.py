@@ -28,6 +28,7 @@ _MOMENT = re.compile(
 )
 """When a recording was made: of --query-gpu, and of the others. Sessions hold the times of logins, too."""
 
+_NEAR_MIB = 64  # between what one GPU uses at two times
 _MOST_UNNAMED = 16  # GPUs of one host; more rows without a name are those of a loop
 
 _AGAIN = "its CSV may list GPUs again and again, and no column has their index or uuid"
@@ -148,10 +149,29 @@ def _last_listing(rows: list[Tree], times: Sequence[str], *, is_loop: bool) -> l
         is_clear &= sizes.count(whole) > 1 or (min(between) >= _PAUSE_S and longest < _LOOP_S)
     else:
         is_clear = len(rows) < 2 or (not is_loop and longest < _SLOW_ROW_S and min(pauses) < _ROW_S)
+        is_clear &= not (not times and _may_repeat(rows))
     if whole > _MOST_UNNAMED or not is_clear:
         raise ValueError(_AGAIN)
     at = max(at for at, size in enumerate(sizes) if size == whole)
     return rows[starts[at] : starts[at + 1]]
+
+
+def _may_repeat(rows: list[Tree]) -> bool:
+    """Whether rows without a time look like those of a few unlike GPUs, three times or more."""
+    sizes = [gpu.get("fb_memory_usage", {}) for gpu in rows]
+    used = [re.match(r"\d+", str(each.get("used", ""))) for each in sizes]
+    known = [(gpu.get("product_name"), each.get("total")) for gpu, each in zip(rows, sizes, strict=True)]
+
+    def are_alike(one: int, other: int) -> bool:
+        first, second = used[one], used[other]
+        is_near = first and second and abs(int(first[0]) - int(second[0])) <= _NEAR_MIB
+        return known[one] == known[other] and bool(is_near)
+
+    return any(
+        all(are_alike(at, at + count) for at in range(len(rows) - count))
+        and not all(are_alike(0, at) for at in range(count))
+        for count in range(2, len(rows) // 3 + 1)
+    )
 
 
 def _pauses(times: Sequence[str]) -> list[float]:

@@ -190,12 +190,21 @@ def test_a_loop_whose_rows_have_a_time_and_no_index_is_of_its_last_listing(
         ),
         "name, memory.used [MiB], memory.total [MiB]\n" + "NVIDIA A40, 0 MiB, 4096 MiB\n" * 17,
         "NVIDIA A40, 0 MiB, 4096 MiB\n" * 17,
+        "name, memory.used [MiB], memory.total [MiB]\n"
+        + "".join(f"NVIDIA A40, {at % 2 * 900 + at} MiB, 4096 MiB\n" for at in range(7)),
+        "memory.used [MiB]\n" + "3 MiB\n9000 MiB\n80 MiB\n" * 4,
         _loop(17),
     ],
 )
 def test_a_loop_whose_rows_have_no_index_is_no_list_of_gpus(text: str) -> None:
     with pytest.raises(BadInput, match="again and again"):
         parse_smi(text, "host")
+
+
+@pytest.mark.parametrize("used", [(3, 900) * 2, (3,) * 8, (900,) * 4 + (3,) * 4, (3, 900, 3, 900, 900, 3)])
+def test_gpus_of_unlike_use_without_an_index_are_those_of_one_moment(used: tuple[int, ...]) -> None:
+    rows = "".join(f"NVIDIA A40, {mib} MiB, 4096 MiB\n" for mib in used)
+    assert len(read(f"name, memory.used [MiB], memory.total [MiB]\n{rows}")) == len(used)
 
 
 def _sampled(*milliseconds: int) -> str:
