@@ -88,11 +88,40 @@ def test_recipes_have_the_directory_and_the_variables_that_make_and_just_give_th
         (".RECIPEPREFIX = >\nN := 3\nx:\n> torchrun a.py $(N)\n", ["3"]),
         ("X = 1\nx:\n\ttorchrun a.py $(if $(X),--x $(X)) $(if $(Y),-y)\n", ["--x", "1"]),
         ("A := 7\nexport B = 8\nx:\n\tA=3; torchrun a.py $$A $(A) $$B\n", ["3", "7", "8"]),
+        ("A := 7\nx:\n\tA=3 && torchrun a.py $(A)\n", ["7"]),
+        ("A := 7\nx: A = 9\nx:\n\tA=3; torchrun a.py $(A) $$A\n", ["9", "3"]),
+        ("A := 7\nifdef A\nB = y\nendif\nx:\n\tA=3; torchrun a.py $(A) $(B)\n", ["7", "y"]),
+        ("A = 1\nx: export A = 9\nx:\n\ttorchrun a.py $$A\n", ["9"]),
+        (
+            "A = 5%\nx:\n\ttorchrun a.py 'n-$(A)' \"it's $(A)\" '{\"a\": $(A)}'\n",
+            ["n-5%", "it's 5%", '{"a": 5%}'],
+        ),
+        ('A = a \\\n  b\nx:\n\ttorchrun a.py "$(A)"\n', ["a b"]),
+        ("A = ~/x\nx:\n\ttorchrun a.py $(A)\n", ["/h/x"]),
+        (
+            "define go\necho a | awk '{print $$1}'; torchrun $(1)\nendef\nx:\n\t$(call go,a.py --n 1)\n",
+            ["--n", "1"],
+        ),
         ("set positional-arguments\nx:\n\ttorchrun a.py --n 1 $@\n", ["--n", "1"]),
     ],
 )
 def test_recipes_have_the_names_that_make_fills_in(text: str, args: list[str]) -> None:
-    assert list(parse_line(text, {"PWD": "/w"}).args) == args
+    assert list(parse_line(text, {"PWD": "/w", "HOME": "/h"}).args) == args
+
+
+@pytest.mark.parametrize(
+    ("text", "lacking"),
+    [
+        ("x:\n\tA=3\n\ttorchrun a.py $$A\n", "$A"),
+        ("A = 1\nx:\n\ttorchrun a.py $(if $(A),&& torchrun b.py)\n", "$(if"),
+        ("N = $(shell ls | awk '{print $$1}')\nx:\n\ttorchrun a.py $(N)\n", "awk"),
+        ("run = --n $(1)\nx:\n\ttorchrun a.py $(foreach i,1 2,$(call run,$(i)))\n", "$(foreach"),
+    ],
+)
+def test_what_make_alone_knows_is_lacking(text: str, lacking: str) -> None:
+    missing = missing_values(parse_line(text))
+    assert missing is not None
+    assert lacking in missing.message
 
 
 def test_a_shell_of_make_has_its_exported_variables_alone() -> None:

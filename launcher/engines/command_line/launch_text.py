@@ -28,7 +28,7 @@ from launcher.engines.command_line.shell.pipelines import predict_output
 from launcher.engines.command_line.shell.replay_limits import Replays
 from launcher.engines.command_line.shell.state import READERS, ShellState
 from launcher.engines.command_line.shell.subshells import ENDS
-from launcher.engines.command_line.shell.variables import Value, options_of_set
+from launcher.engines.command_line.shell.variables import PIPEFAIL, Value, ends_on_errors
 from launcher.engines.command_line.shell.words import Word, is_assignment
 from launcher.engines.command_line.tables import side_programs
 from launcher.engines.command_line.wrappers import explain_empty, strips_program
@@ -61,6 +61,7 @@ _WITHOUT_VALUE = "the text does not say its value: env: of a run config does"
 _ITSELF = re.compile(r"\$(?:0|\{0\}|\{?BASH_SOURCE(?:\[0\])?\}?)")  # `sbatch --nodes=2 $0`
 _ERREXIT_OF_FILE = re.compile(r"#![^\n]*sh[ \t]+-[a-zA-Z]*e")
 _DEMAND = re.compile(r"\$\{\w+:?\?")
+_ASIDE = (":", "echo", "printf", "test", "[", "[[")  # no launch has their words
 _MOST_COMMANDS = 1000  # more than any text that launches something; each keeps the variables that it has
 
 _LONGEST_TEXT = 250_000
@@ -117,7 +118,7 @@ class _Launches:
             self.ended = "|" if shell.is_piped else self.ended
             asks = shell.blocks.asks_next
             if shell.blocks.failed and not self.is_behind:
-                reasons = ", ".join(sorted(shell.blocks.fatal))
+                reasons = ", ".join(sorted(shell.blocks.fatal - {PIPEFAIL}))
                 shell.lack(refusals.early_end((*shell.blocks.failed, Word(f"({reasons})"))))
             shell.blocks.failed = ()
             if shell.blocks.runs:
@@ -145,8 +146,7 @@ class _Launches:
             ends = {"trap ERR"} if re.search(r"\bexit\b", handler) else set[str]()
             blocks.fatal = blocks.fatal - {"trap ERR"} | ends
         elif words[0].text == "set":
-            is_on = options_of_set(words)[0].get("e", "set -e" in blocks.fatal)
-            blocks.fatal = blocks.fatal - {"set -e"} | ({"set -e"} if is_on else set())
+            blocks.fatal = ends_on_errors(words, blocks.fatal)
         elif bodies := read_aliases(words):
             define(self.shell, bodies)
         elif removed := read_removed(self.shell.functions, words):
@@ -158,7 +158,9 @@ class _Launches:
                 self.shell.values[name] = ""
                 if words[1].text == "-u":
                     del self.shell.values[name]
-        elif words[0].text == ":" and any(_DEMAND.match(part) for one in words for part in one.unresolved):
+        elif (words[0].text in _ASIDE or all(map(is_assignment, words))) and any(
+            _DEMAND.match(part) for one in words for part in one.unresolved
+        ):
             self.shell.lack(without_values(words, "the text"))
 
     def _take_asked(self, words: tuple[Word, ...], asks: Answer, end: str) -> None:

@@ -22,7 +22,7 @@ from launcher.engines.command_line.shell.bracket_tests import (
     opposite,
     tested_text,
 )
-from launcher.engines.command_line.shell.variables import Values
+from launcher.engines.command_line.shell.variables import PIPEFAIL, Values
 from launcher.engines.command_line.shell.words import Word, is_assignment
 from launcher.engines.command_line.tables.side_programs import PROBES
 from launcher.errors import CommandRefused
@@ -31,7 +31,7 @@ from preflight import regex as re
 Command: TypeAlias = tuple[tuple[Word, ...], str]  # the words of a command and the operator behind it
 
 _TESTS = ("[", "[[", "test", "((")
-_ALONE = ("if", "elif", "then", "else", "while", "until", "do", "{")
+ALONE = ("if", "elif", "then", "else", "while", "until", "do", "{")
 """Words of a shell that a command follows without an operator."""
 
 _ANSWERS: Mapping[str, Answer] = {"true": True, ":": True, "export": True, "false": False, "getopts": False}
@@ -42,7 +42,7 @@ _OF_HOSTS = re.compile(
 )
 """What asks for programs that a launch needs on a host; preflight looks for them."""
 
-_NOT = (Word("!"),)
+_NOT, _GROUP = (Word("!"),), (Word("{ }"),)
 LEAVES = ("break", "continue", "return", "exit")
 _EXCUSES = ("&&", "||", "|", "|&", "&")  # behind a command that fails without an end of the text in `set -e`
 
@@ -58,6 +58,7 @@ class _List:
         self.status: Answer = True  # of what has been read
         self.operator = ""  # in front of the next command
         self.is_negated = False  # the pipeline that is read: `! a | b`
+        self.failed: tuple[Word, ...] = ()  # a part of it that fails, which `set -o pipefail` asks
         self.is_presumed = False  # a program would say whether it succeeds
         self.is_probed = False  # programs that are started for their answer alone leave it undecided
         self.of_arguments = False  # a test in it asks for arguments, which the text does not have
@@ -261,25 +262,27 @@ class ShellBlocks:
 
     def _follow(self, words: tuple[Word, ...], value: Answer, end: str, *, is_presumed: bool = False) -> None:
         """Take how a command ends, and what is behind it."""
-        is_negated = words[:1] == _NOT
-        if end in ("|", "|&"):
+        is_negated, is_piped, failed = words[:1] == _NOT, end in ("|", "|&"), self.list.failed
+        value, is_presumed = (False, False) if failed and not is_piped else (value, is_presumed)
+        if is_piped:
             self.list.is_negated |= is_negated
+            self.list.failed = words or _GROUP if PIPEFAIL in self.fatal and value is is_negated else failed
         elif self.list.is_negated:
             value, is_negated, self.list.is_negated = opposite(value), True, False
         if value is False and words and not is_negated:
-            self._fail(words, end)
+            self._fail(failed or words, end)
         runs, self.last = self.runs, self.list.take(value, end, is_presumed=is_presumed)
         self.is_question = self.list.status is None
         if runs is not False:
-            self.code = {True: "0", False: "1", None: None}[runs and self.list.status]
-        self.is_behind_pipe = end in ("|", "|&")
+            self.code = None if failed else {True: "0", False: "1", None: None}[runs and self.list.status]
+        self.is_behind_pipe, self.list.failed = is_piped, self.list.failed if is_piped else ()
         if self.in_condition:
             self.open[-1].value = self.last
 
     def _fail(self, words: tuple[Word, ...], end: str) -> None:
         """Take a command that fails: where nothing asks, it ends a text of `set -e`."""
         is_asked = end in _EXCUSES or self.excuses or self.in_condition or self.of_arguments
-        if self.fatal and self.runs and not is_asked:
+        if self.fatal - {PIPEFAIL} and self.runs and not is_asked:
             (self.open[-1] if self.open else self).failed = words
 
     def leave_group(self, at: int, words: tuple[Word, ...], status: Answer) -> None:
@@ -393,8 +396,3 @@ def _joined_text(words: tuple[Word, ...], values: Values) -> str | None:
 
 def _asks_arguments(word: Word) -> bool:
     return word.is_count or "$#" in word.text or any(_ARGUMENT.match(part) for part in word.unresolved)
-
-
-def is_alone(word: str) -> bool:
-    """Whether a command may follow a word of the shell without an operator between them."""
-    return word in _ALONE

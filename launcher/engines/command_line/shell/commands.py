@@ -11,7 +11,7 @@ from launcher.engines.command_line.shell import redirections
 from launcher.engines.command_line.shell.aliases import join_aliases
 from launcher.engines.command_line.shell.arithmetic import evaluate_arithmetic, read_assignment
 from launcher.engines.command_line.shell.block_extents import CLOSERS, find_keyword
-from launcher.engines.command_line.shell.blocks import Command, ShellBlocks, is_alone
+from launcher.engines.command_line.shell.blocks import ALONE, Command, ShellBlocks
 from launcher.engines.command_line.shell.bracket_tests import Answer
 from launcher.engines.command_line.shell.doubts import define, forget_counter
 from launcher.engines.command_line.shell.getopts import asks_options, end_of_options, read_options
@@ -82,7 +82,7 @@ class CommandReader:
             self._define(words[1].text)
         elif len(words) == 1 and first in ("while", "until") and blocks.runs and not blocks.in_condition:
             yield from self._while(first)
-        elif (len(words) == 1 and is_alone(first)) or (first == "!" and word.text == "{" and len(words) == 2):
+        elif (len(words) == 1 and first in ALONE) or (first == "!" and word.text == "{" and len(words) == 2):
             self._enter_subshell(word.text)
             yield self._taken(), ";"
 

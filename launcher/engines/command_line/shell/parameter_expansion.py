@@ -41,7 +41,7 @@ _REPLACED = re.compile(
     r"(?P<old>(?:\\.|\"[^\"]*\"|'[^']*'|\$\{[^{}]*\}|\$(?!\{)|[^$/\\\"'])*)(?:/(?P<new>.*))?", re.DOTALL
 )
 _SLICE = re.compile(r"(?P<first>[^:?]*)(?::(?P<count>[^:?]+))?", re.DOTALL)
-_PATTERN = re.compile(rf"(?:\\.|[^\\\[\]{{}}$`\"']|{_CLASS}){{0,200}}")
+_PATTERN = re.compile(rf"(?:\\.|(?![?*+@!]\()[^\\\[\]{{}}$`\"']|{_CLASS}){{0,200}}")
 _NEW = re.compile(r"(?:\\.|[^\\{}$`\"'&]){0,200}")
 _PLAIN = re.compile(r"[^\\{}$`\"'&*?\[\]]*")
 _ANY = re.compile(r".*", re.DOTALL)
@@ -109,7 +109,8 @@ def _filled(part: str, plain: re.Pattern[str], place: WrittenPart) -> str | None
 def _are_counted(words: tuple[Word, ...], name: str) -> bool:
     """Whether each word of an array stays one: what a command prints, or a condition adds, may be several."""
     added = ("$(", "`", "$@", f"${name} (")
-    return not any(word.text.startswith(added) for word in words if not word.is_known)
+    unknown = [word.text for word in words if not word.is_known]
+    return not any(text.startswith(added) or (text.startswith("${") and " " in text) for text in unknown)
 
 
 def _parameter(match: re.Match[str], place: WrittenPart, given: tuple[Word, ...] | None) -> Expansion:

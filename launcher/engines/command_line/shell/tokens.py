@@ -30,7 +30,8 @@ _BRACKETED = re.compile(r"\[[A-Z][A-Z0-9]*(?:[_-][A-Z0-9]+)+\]")
 _QUOTED_DRIVE = re.compile(r"[A-Za-z]:\\(?!n[A-Z ])(?:[\w. -]{3,}|[\w. -]+[\\/][\w. \\/-]*)")  # no "Q:\nWhy"
 _WINDOWS_VARIABLE = re.compile(r"%[A-Z][A-Z_]{2,}%")
 _WINDOWS_DRIVE = re.compile(r"[A-Za-z]:\\[^\s'\"|&;<>]*")
-_OTHER_HOME = re.compile(r"~[a-z_][a-z\d_-]*(?=/)")  # of a user of that name
+_OTHER_HOME = re.compile(r"~(?:[a-z_][a-z\d_-]*(?=/)|(?:root|[+-])(?=[/:\s;&|()<>]|\Z))")  # of a user
+_LONE = re.compile(r"\?+(?=[\s;&|()<>]|\Z)")  # a file whose name has one character; `what?` is a text
 _HOME = re.compile(r"~(?=[/\s;&|()<>]|\Z)")
 _ESCAPED_TEXT = re.compile(r"\$'((?:[^'\\]|\\.)*)'", re.DOTALL)
 _ESCAPED = re.compile(
@@ -260,7 +261,11 @@ class _WordReader:
             self.at += len(other[0]) - 1
         else:
             self._add(char)
-        if char == "*" or (char == "{" and _BRACES.match(self.text, self.at)):
+        if (
+            char == "*"
+            or (char == "?" and _LONE.match(self.text, self.at) and is_start)
+            or (char == "{" and _BRACES.match(self.text, self.at))
+        ):
             self.patterns = True
         self.at += 1
 

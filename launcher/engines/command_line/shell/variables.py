@@ -131,6 +131,16 @@ def options_of_set(words: tuple[Word, ...]) -> tuple[Mapping[str, bool], tuple[W
     return changed, None if is_other else tuple(rest)
 
 
+PIPEFAIL = "set -o pipefail"
+
+
+def ends_on_errors(words: tuple[Word, ...], before: frozenset[str]) -> frozenset[str]:
+    """Return what ends a text where a command fails, behind a `set`."""
+    changed, named = options_of_set(words)[0], {"e": "set -e", "pipefail": PIPEFAIL}
+    on, off = ({name for key, name in named.items() if changed.get(key) is way} for way in (True, False))
+    return before - off | on
+
+
 def arguments_behind(words: tuple[Word, ...], values: Values) -> tuple[tuple[Word, ...], bool | None] | None:
     """Return the arguments behind `set` or `shift`, and whether it succeeds; None where it leaves them."""
     name, rest = words[0].text, [word.text for word in words[1:]]

@@ -24,8 +24,8 @@ _OF_MACRO = re.compile(  # `$(NAME)` alone, or `$(call NAME,1,2)`
     r"(?P<given>(?:,(?:[^(){}$,\n]|\$[({]\w+[)}])*)*)[)}](?P<end>[ \t]*$)?",
     re.MULTILINE,
 )
-_GIVEN_WORD = re.compile(r"\$(?:(\d)|[({](\d)[)}])")
-_MACRO = re.compile(r"^[ ]*[\w-]+[ \t]*=[^\n]*\$[({]?\d[^\n]*\n", re.MULTILINE)
+_GIVEN_WORD = re.compile(r"(?<!\$)\$(?:(\d)|[({](\d)[)}])")
+_MACRO = re.compile(r"^[ ]*(?P<name>\w+)[ \t]*\??=[^\n]*\n", re.MULTILINE)
 _PREFIX = re.compile(r"^\.RECIPEPREFIX[ \t]*:?=[ \t]*(?P<mark>\S)[ \t]*$\n?", re.MULTILINE)
 _BESIDE = re.compile(
     r"^(?P<head>[\w./%-]+[ \t]*:(?:[ \t\w./%-]*(?=;.*\$[({]))?[ \t]*);[ \t]*(?=\S)", re.MULTILINE
@@ -65,7 +65,7 @@ _PAIR = re.compile(
     r"\((?P<left>[^,\n]*),(?P<right>[^\n]*)\)"
     r"|[\"'](?P<first>[^\"'\n]*)[\"'][ \t]+[\"'](?P<second>[^\"'\n]*)[\"']"
 )
-_CONTINUED = re.compile(r"\\\n[ \t]*")
+_CONTINUED = re.compile(r"[ \t]*\\\n[ \t]*")
 _CONTINUED_VARIABLE = re.compile(
     r"^[ ]*(?:(?:export|override)[ \t]+)?[A-Za-z_]\w*(?:[ \t]+|(?=[:?+]))[:?+]{0,2}=(?:[^\n]*\\\n)+[^\n]*$",
     re.MULTILINE,
@@ -81,12 +81,18 @@ _GIVEN = re.compile(
 """What a user adds behind `make train`: empty where nothing does."""
 
 _NAME = re.compile(r"(?<!\$)\$[({](?P<name>[A-Za-z_]\w*)[)}]", re.ASCII)
+_QUOTED = re.compile(r"\"(?:[^\"\\\n]|\\[^\n])*\"|'[^'\n]*'|\\.")
 _OR = re.compile(
     r"(?<!\$)\$\(or[ \t]+\$[({](?P<name>[A-Za-z_]\w*)[)}],[ \t]*(?P<other>[^(),${}\n]*)\)", re.ASCII
 )
-_OF_SHELL = re.compile(r"\$\$\{?(?P<name>[A-Za-z_]\w*)", re.ASCII)
+_EXPORTED = re.compile(r"^[^\t\n]*\bexport[ \t]+([A-Za-z_]\w*)[ \t]*[:?+]{0,2}=", re.MULTILINE | re.ASCII)
+_OF_SHELL = re.compile(
+    r"\$\$\{?([A-Za-z_]\w*)|(?:^\t[ \t@+-]*|[;&|(][ \t]*)(?:(?:export|do|then)[ \t]+)?([A-Za-z_]\w*)=",
+    re.ASCII | re.MULTILINE,
+)
 _IF = re.compile(
-    r"(?<!\$)\$\(if[ \t]+\$[({](?P<name>[A-Za-z_]\w*)[)}],(?P<then>(?:[^(),{}\n]|\$[({]\w+[)}])*)\)", re.ASCII
+    r"(?<!\$)\$\(if[ \t]+\$[({](?P<name>[A-Za-z_]\w*)[)}],(?P<then>(?:[^(),{}\n;&|<>]|\$[({]\w+[)}])*)\)",
+    re.ASCII,
 )
 _DEEPEST, _LONGEST = 5, 500_000  # variables within variables, characters of a filled recipe
 _MOST = 20  # lines of recipes that a `define` fills
@@ -163,7 +169,9 @@ def _restored(text: str) -> str:
         )
         return "\n".join(f"{one['start'] or ''}{line.strip()}" for line in words) or one[0]
 
-    return _with_own_shell(_MACRO.sub("", _OF_MACRO.sub(filled, text, _MOST)))
+    called = {one["name"] for one in _OF_MACRO.finditer(text) if one["call"]}
+    text = _OF_MACRO.sub(filled, text, _MOST)
+    return _with_own_shell(_MACRO.sub(lambda one: one[0] * (one["name"] not in called), text))
 
 
 def _with_own_shell(text: str) -> str:
@@ -171,11 +179,13 @@ def _with_own_shell(text: str) -> str:
     if _TO_ALL.search(text):
         return text
     shared = " ".join(found["names"] or "" for found in _SHARED.finditer(text) if found["kind"] == "export")
-    of_make = {found["name"] for found in _VARIABLE.finditer(text) if not found["export"]} - {*shared.split()}
-    for name in {found["name"] for found in _OF_SHELL.finditer(text)} & of_make:
+    exported = {*shared.split(), *_EXPORTED.findall(text)}
+    of_make = {found["name"] for found in _VARIABLE.finditer(_OF_TARGET.sub(r"\g<line>", text))} - exported
+    for name in {found[1] or found[2] for found in _OF_SHELL.finditer(text)} & of_make:
         text = re.sub(
-            rf"(?<!\$)(\$[({{]){name}(?=[)}}])|^([ ]*(?:override[ \t]+)?){name}(?=[ \t]*[:?+]{{0,2}}=)",
-            rf"\1\2{name}_of_make",
+            rf"(?<!\$)(\$[({{]){name}(?=[)}}])|^([ ]*(?:else[ \t]+)?ifn?def[ \t]+){name}\b"
+            rf"|^([ ]*(?:override[ \t]+|[\w./%-]+[ \t]*:[ \t]*)?){name}(?=[ \t]*[:?+]{{0,2}}=)",
+            rf"\1\2\3{name}_of_make",
             text,
             flags=re.MULTILINE,
         )
@@ -227,8 +237,9 @@ def _shared(found: re.Match[str]) -> str:
 
 def recipe(text: str) -> str:
     """Return the commands of a text with a target, variables as a shell has them; any other text as it is."""
-    if not TARGET.search(text := _restored(text)):
-        return text
+    other, text = text, _restored(text)
+    if not TARGET.search(text):
+        return other
     is_sure = _SPECIAL.search(text) is not None or _NAME.search(text) is not None
     to_all = "set -a\n" * (_TO_ALL.search(text) is not None)
     text = _CONTINUED_VARIABLE.sub(lambda one: _CONTINUED.sub(" ", one[0]), text)
@@ -299,6 +310,7 @@ def _as_shell(body: str) -> str:
     body = _IF.sub(r"${\g<name>:+\g<then>}", body)
     body = _SHELL.sub("$(", _OR.sub(r"${\g<name>:-\g<other>}", body))
     given = _GIVEN.sub(r"${\g<name>:-}", _SILENT.sub("\t", body))
+    given = _QUOTED.sub(lambda one: _NAME.sub("'\"\\g<0>\"'", one[0]) if one[0][0] == "'" else one[0], given)
     return _NAME.sub(r"${\g<name>}", given).replace("$$", "$")
 
 
@@ -324,7 +336,7 @@ def _texts(head: str) -> Mapping[str, str]:
         name: value
         for name, value in values.items()
         if ("$" not in value and _PROGRAM.search(value))
-        or (not has_conditions and ('"' in value or "'" in value or name in late))
+        or (not has_conditions and (not {*"\"'~"}.isdisjoint(value) or name in late))
     }
 
 

@@ -5,7 +5,8 @@ from preflight import regex as re
 
 _LOST = re.compile(
     r"(?<!\\\n)^(?P<indent>[ \t]+)[@+-]{0,3}[ \t]*"
-    r"(?P<line>(?:cd|pushd|export|unset|source|\.|conda[ \t]+activate)[ \t]+[^\n;&|#]*[^\n;&|#\\ \t])[ \t]*$",
+    r"(?P<line>(?:(?:cd|pushd|export|unset|source|\.|conda[ \t]+activate)[ \t]+[^\n;&|#]*[^\n;&|#\\ \t]"
+    r"|(?<=[\t@+-])[A-Za-z_]\w*=(?:[^\s;&|#\\\"'`$()]|\$+[\w{(]\w+[})]?|\"[^\"\n]*\"|'[^'\n]*')*))[ \t]*$",
     re.MULTILINE,
 )
 _WHY = "each line of a recipe has a shell of its own, and it has no effect on the next one"
