@@ -42,7 +42,8 @@ _TRIED_AGAIN = frozenset({"rendezvous-timeout", "nccl-network", "ssh-access", "l
 _UNSTARTED = frozenset({"S44", "S110", "S111", "S113"})
 _GATED, _REFUSED, _NO_GPU, _SOME_STATUS, _ASKED = "S80", "S81", "S37", "S33", "S138"
 # Messages of kernels, GPU code and libraries that no exception carries.
-_UNCARRIED = re.compile(r"NCCL|NVRM|[Gg]loo|\.cu:\d|^(?:[\w.-]{1,60}: )?ssh: ")
+_UNCARRIED = re.compile(r"NCCL|NVRM|[Gg]loo|\.cu:\d")
+_SSH = re.compile(r"(?:[\w.-]{1,60}: )?ssh: ")
 _NCCL_WARNS = re.compile(r"(\S{1,100}:\d+):\d+ \[\d+\] .{0,80}NCCL WARN ")
 _NCCL_CONTINUES = re.compile(
     r"(\S{1,100}:\d+):\d+ \[\d+\] .{0,80}NCCL INFO (?:Using network|Connected all|.{0,200}Init COMPLETE)"
@@ -100,7 +101,12 @@ def candidates(
     }
     anchored.update(line.order for line in course.failing if not _SOCKET_LOG.match(line.text))
     shown = {(each.line.source, each.line.number) for each in raised}
-    plain = [each for each in found if not any((at.source, at.line) in shown for at in each.cause.evidence)]
+    plain = [
+        each
+        for each in found
+        if not any((at.source, at.line) in shown for at in each.cause.evidence)
+        and not (_SSH.match(each.first.text) and not course.made_steps(each.first.order))
+    ]
     others = [*found, *own]
     found = [_unanchored(each, others, anchored) if each in plain else each for each in found]
     found = [weigh_peers_end(each, [*found, *own]) for each in found]

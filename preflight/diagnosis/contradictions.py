@@ -6,10 +6,12 @@ from dataclasses import replace
 
 from preflight import regex as re
 from preflight.diagnosis.candidate import Candidate
+from preflight.diagnosis.lines import Line
 from preflight.diagnosis.result import USER_CODE
 from preflight.diagnosis.run_ends import TESTS_PASSED
 from preflight.diagnosis.run_progress import RunProgress
 from preflight.diagnosis.signatures.table import CausalDepth
+from preflight.diagnosis.step_counters import counted_steps
 from preflight.diagnosis.tracebacks import ParsedException
 from preflight.facts.xid_table import GPU_FAILED_XIDS, any_xid
 
@@ -33,6 +35,7 @@ _ALSO_OF_OTHERS = {
     ),
 }
 _TURNS = 10  # that a process made behind a failure before a scheduler ended the job
+_STEPS_NEAR = 200  # lines above a failure and behind it among which steps are compared
 _END = 6  # lines at a log's end in which an exit code is the run's
 
 
@@ -56,6 +59,7 @@ def doubt_causes(
         or (stopped and course.turned(each.first, _TURNS, len(course.lines), alike=True))
         or (course.was_done(each.first) and course.caught(each.first))
         or _says_too_little(each)
+        or _began_anew(each.first, course)
         else each
         for each in found
     ]
@@ -75,6 +79,15 @@ def _as_likely(candidate: Candidate) -> Candidate:
     if candidate.cause.confidence != "certain":
         return candidate
     return replace(candidate, cause=replace(candidate.cause, confidence="likely"))
+
+
+def _began_anew(first: Line, course: RunProgress) -> bool:
+    """Whether steps behind a failure count from below those above it, and the run was done then: it was started again."""
+    if course.launcher_failed() or max(course.done, default=-1) < first.order:
+        return False
+    near = counted_steps(course.lines[max(0, first.order - _STEPS_NEAR) : first.order + _STEPS_NEAR])
+    above = {each.head: each.value for each in near if each.order < first.order}
+    return any(each.value < above.get(each.head, 0) for each in near if each.order > first.order)
 
 
 def _says_too_little(candidate: Candidate) -> bool:

@@ -6,6 +6,7 @@ from preflight import regex as re
 from preflight.diagnosis.candidate import Candidate
 from preflight.diagnosis.lines import Line
 from preflight.diagnosis.quoted_text import is_shown_text
+from preflight.diagnosis.replacements import says_instead
 from preflight.diagnosis.result import SAID_CODE, UNKNOWN
 from preflight.diagnosis.run_progress import RunProgress
 from preflight.diagnosis.signature_matcher import first_match, is_harmless
@@ -13,6 +14,7 @@ from preflight.diagnosis.signatures.table import CausalDepth
 from preflight.diagnosis.tracebacks import is_quoted
 from preflight.diagnosis.warning_lines import is_warning_line
 
+_STOPPED = "S73"
 _END = 60  # lines at a log's end among which the error of a run that failed is looked for
 _LAST = 4  # of them those in which an error ends a run that shows no other failure
 _MOST_SHOWN = 300
@@ -69,7 +71,7 @@ def error_lines(
     lines: Sequence[Line], found: Sequence[Candidate], course: RunProgress, *, failed: bool
 ) -> list[Candidate]:
     """Return the error that a log's end names, where nothing else says more than that a process ended."""
-    if any(each.cause.slug != UNKNOWN for each in found):
+    if any(each.cause.slug != UNKNOWN and not _is_of_srun(each) for each in found):
         return []
     if not failed and not all(_ECHO.match(lines[order].text) for order in course.done):
         return []
@@ -85,7 +87,8 @@ def error_lines(
         said = [
             line
             for line in said
-            if _ENDS.search(line.text) or (_GIVES_UP.match(line.text) and not course.made_steps)
+            if _ENDS.search(line.text)
+            or (_GIVES_UP.match(line.text) and not course.made_steps() and not says_instead(line.text))
         ]
     leveled = [line for line in said if _is_leveled(line.text)]
     line = next(iter(leveled or (() if found else said)), None)
@@ -96,6 +99,11 @@ def error_lines(
         "no row of the table knows these words: read the lines around it, and what that program's manual says of them",
     )
     return [Candidate.shown_by([line], CausalDepth.GENERAL, (SAID_CODE, UNKNOWN), "possible", words)]
+
+
+def _is_of_srun(found: Candidate) -> bool:
+    """Whether all that stopped a run are words of srun, which does not say what made it do so."""
+    return found.cause.code == _STOPPED and all(at.text.startswith("srun: ") for at in found.cause.evidence)
 
 
 def _says_more(lines: Sequence[Line], line: Line) -> bool:

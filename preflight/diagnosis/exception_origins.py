@@ -98,7 +98,9 @@ _NO_MEMORY = "CUDA error: out of memory"
 _PINS = re.compile(r"/pin_memory\.py:|:pin_memory$|\bpin_memory\(|\bcudaHost(?:Alloc|Register)", re.MULTILINE)
 # Below torch's first line, where a Git LFS pointer has an unsupported operand.
 _REFUSED_OBJECT = re.compile(r"\bUnsupported (?:global|class)|\ballowed global by default")
-_PRINTS = re.compile(r"\bprint\(|\bstd(?:out|err)\.\w|/(?:tqdm|rich|click|logging|loguru)/[\w/]+\.py:")
+_PRINTS = re.compile(
+    r"\bprint\(|\bstd(?:out|err)\.\w|/(?:(?:tqdm|rich|click|loguru)/[\w/]+|logging/__init__)\.py:"
+)
 # (codes by the words, what raised it, the code that it is then): where it came from says more than its words.
 _ANOTHER_THING: tuple[tuple[frozenset[str], re.Pattern[str], str], ...] = (
     (frozenset({"S85"}), re.compile(r"/multiprocessing/(?:spawn|forkserver|popen_\w+)\.py"), "S106"),
@@ -107,7 +109,7 @@ _ANOTHER_THING: tuple[tuple[frozenset[str], re.Pattern[str], str], ...] = (
     (frozenset({"S82"}), re.compile(r"/\w*(?:vllm_client|reward|rollout|judge|serve)\w*\.py:(?!(?s:.*)(?:huggingface|\bhf\b|modelscope|https:))"), "S138"),
     (frozenset({"S76"}), re.compile(r"/multiprocessing/(?:synchronize|heap|shared_memory)\.py"), "S60"),
     (frozenset({"S75", "S76"}), re.compile(r"-packages/(?:\w*inotify\w*|watchdog|watchfiles)[/.]"), "S122"),
-    (frozenset({"S50"}), re.compile(r"(?:-packages|/lib(?:64)?/python3[^/]*|[Pp]ython[\d.]*/[Ll]ib|/bin)/(?:tensorboard|jupyter\w*|notebook|gradio|streamlit|visdom|flask|werkzeug|uvicorn|aim|bokeh|dash|prometheus_client|wsgiref|socketserver)(?:/|:|\.py:)"), "S121"),
+    (frozenset({"S50"}), re.compile(r"(?:-packages|/lib(?:64)?/python3[^/]*|(?:[Pp]ython|conda|forge)[\d.]*(?:/envs/[^/]+)?/[Ll]ib|/bin)/(?:tensorboard|jupyter\w*|notebook|gradio|streamlit|visdom|flask|werkzeug|uvicorn|aim|bokeh|dash|prometheus_client|wsgiref|socketserver)(?:/|:|\.py:)"), "S121"),
     (frozenset({"S57", "S138"}), re.compile(r"/multiprocessing/(?:connection\.py:(?!(?:Socket)?Client\b)|managers\.py:(?!connect\b)|(?:resource_sharer|reductions?|popen_\w+)\.py)"), "S97"),
     (frozenset({"S37"}), re.compile(r"^(?:[A-Za-z]:|/Users)/(?s:.*)have NCCL built in"), "S102"),
     (frozenset({"S89"}), re.compile(r"-packages/[^\n]{1,300}\.py:<module>\n(?:[^\n]{1,300}/__init__\.py:__getattr__\n)?module '[\w.]{1,120}' has no attribute '"), "S104"),
@@ -138,7 +140,7 @@ def row_over_words(row: Signature, raised: ParsedException, source: str) -> Sign
         and _PINS.search("\n".join([*ends, source]))
     ):
         other = "S127"
-    if row.code == "S57" and raised.name == "BrokenPipeError" and _PRINTS.search("\n".join([*ends, source])):
+    if row.code == "S57" and raised.name == "BrokenPipeError" and _PRINTS.search(f"{ends[-1]}\n{source}"):
         other = "S72"
     found = signature(other)
     return replace(found, broad=True) if found is not None else row

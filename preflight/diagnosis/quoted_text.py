@@ -22,21 +22,22 @@ _CODE = re.compile(
 _DOCSTRING = re.compile(rf"{_GUTTER}[rf]?(?:\"\"\"|''').{{0,400}}")
 _STRING = r"(?:'[^'\\]*+(?:\\.[^'\\]*+)*+'|\"[^\"\\]*+(?:\\.[^\"\\]*+)*+\")"
 _VALUE = rf"(?:{_STRING}|\[[-\d., ]*\]|[-+\w.]+)"
-_OF_REPORT = "(?:record|level|severity|err|error|exception|reason|detail|status)"
+_REPORTED = r"(?:record|level|severity|err\w*|exc\w*|reason|detail|status|cause|event|what|fail\w*|traceback|stderr|message)"
+_OF_REPORT = re.compile(rf"['\"]{_REPORTED}['\"]:|\b{_REPORTED}=")
 # An example that a script shows of its data: fields, one of them a text, and nothing behind them.
 _EXAMPLE = re.compile(
-    rf"(?!.*(?:['\"]{_OF_REPORT}['\"]:|\b{_OF_REPORT}=))(?:(?!Error|Exception|ERROR|[Ff]ailed)[^'\"]){{0,60}}(?<!\w)()"
-    rf"(?:['\"]\w+['\"]: ?(?:{_VALUE}, ?|[\[{{]+)){{0,20}}['\"]?(?:text|prompt|sentence|question|instruction|completion|chosen|rejected|sample|example|response)['\"]? ?[=:] ?"
+    rf"(?:(?!Error|Exception|ERROR|[Ff]ailed)[^'\"]){{0,60}}(?<!\w)()"
+    rf"(?:['\"]\w+['\"]: ?(?:{_VALUE}, ?|[\[{{]+)){{0,20}}(?:['\"]?(?:text|prompt|sentence|question|instruction|completion|chosen|rejected)['\"]? ?[=:]|['\"](?:sample|example|response)['\"]:) ?"
     rf"(?:{_STRING}(?:[\s,;|)}}\]{{\[]|(?<=[\s,;|{{])['\"]?\w+['\"]? ?[=:] ?{_VALUE})*|(?:'[^']+|\"[^\"]+)(?:\.\.\.|…)\W{{0,8}})$"
 )
 # What a model was given or wrote: by the name of its part, by the marks of a chat, or beside its counterpart.
 _REPORTS = r"(?!.{0,40}(?:ERROR|Error: |Exception: |Traceback|[Ff]ailed))"
 _PART = re.compile(
-    rf"\W{{0,3}}(?:\[[\w ]{{1,20}}\]:? +)?(?:(?i:prompt|question|generated(?: text)?|completion|answer)(?: \d{{1,4}})?|[QA]): +{_REPORTS}"
-    r"|\W{0,4}(?:<\|(?:im_start\|>)?(?:user|assistant|system)\b|\[INST\]|<start_of_turn>|(?:['\"]\w+['\"]: ?)?\[?\{['\"]role['\"]: ?['\"])"
+    rf"\W{{0,3}}(?:\[[\w ]{{1,20}}\]:? +)?(?:(?i:prompt|question|generated(?: text)?|completion|answer)(?: \d{{1,4}})?|(?:[QA]|Prompt|Question|Completion|Answer)\d{{0,4}}): +{_REPORTS}"
+    r"|\W{0,4}(?:<\|(?:im_start\|>)?(?:user|assistant|system)\b|\[INST\]|<start_of_turn>|(?:['\"]\w+['\"]: ?)?\[?\{['\"]role['\"]: ?['\"]\w+['\"], ?['\"]content\b)"
 )
 _OF_PAIR = re.compile(
-    r"\W{0,3}(?i:(inputs?|user|human|instruction|prompt|question|q)|(pred(?:iction|icted)?|targets?|ref(?:erence)?|label|expected|assistant|gpt|response|answer|a|outputs?))(?: ?\d{1,4})? ?: +(?!\W?(?:\w+\.)*\w*(?:Error|Exception): |.{0,40}(?:ERROR|Traceback|[Ff]ailed))"
+    r"\W{0,3}(?![a-z]+\d)(?i:(inputs?|user|human|instruction|prompt|question|q)|(pred(?:iction|icted)?|targets?|ref(?:erence)?|label|assistant|gpt|response|answer|a|outputs?))(?: ?\d{1,4})? ?: +(?!\W?(?:\w+\.)*\w*(?:Error|Exception): |.{0,40}(?:ERROR|Traceback|[Ff]ailed))"
 )
 _LISTED_LITERAL = re.compile(r"\s*[rbfu]?(?!\"[\w.-]{1,60}\"\s*:)(['\"]).{1,400}\1,$")
 _COMMENT = re.compile(r"\s*#")
@@ -49,6 +50,9 @@ _CHANGE = re.compile(
 # What a page says of a failure that a reader may meet; a message says so behind its failure.
 _TOLD = re.compile(
     r"\b(?:(?:[Ii]f|[Ww]hen(?:ever)?) (?:you|one|users?|we) (?:run into|encounter|see|get|face|hit)\b|\b[Yy]ou (?:may|might|will) (?:run into|encounter|see|get)\b|[Tt]his can happen\b|[Uu]sers? reports?\b)"
+)
+_SAYS_FAILED = re.compile(
+    r"\b(?:ERROR|FATAL|CRITICAL|[Ff]ailed with)\b|^\W*(?:\S+: )?(?:[Uu]nable to|[Cc](?:annot|ould not)|[Ff]ailed to)\b"
 )
 # What a trainer prints above and below what its model wrote.
 _SAMPLE = re.compile(
@@ -66,7 +70,8 @@ def is_shown_text(lines: Sequence[Line], line: Line) -> bool:
     text = line.text
     if any(each.match(text) for each in (_OPTION, _COMMAND, _CODE, _DOCSTRING, _LISTED_LITERAL, _PART)):
         return True
-    if (example := _EXAMPLE.match(text)) and not first_match(text[: example.start(1)]):
+    example = _EXAMPLE.match(text)
+    if example and not (_OF_REPORT.search(text) or first_match(text[: example.start(1)])):
         return True
     if _COMMENT.match(text):  # one alone is a heading
         return any(_COMMENT.match(each.text) for each in _beside(lines, line.order))
@@ -76,16 +81,22 @@ def is_shown_text(lines: Sequence[Line], line: Line) -> bool:
     ):
         return True
     above = lines[line.order - 1].text if line.order else ""
-    if text[:1] in " \t>`" and _TOLD.search(above) and above.rstrip().endswith(":"):
+    if text[:1] in " \t>`" and _tells(above) and above.endswith(":") and not _SAYS_FAILED.search(above):
         return True
-    told = _TOLD.search(text)
-    if _RESULT.search(text) or (told and not first_match(text[: told.start()])):
+    if _RESULT.search(text) or _tells(text):
         return True
     if _CHANGE.match(text):
         return text.lstrip().startswith("-- ") or any(
             _CHANGE.match(each.text) for each in _beside(lines, line.order)
         )
     return text[:1] in "-+" and _in_hunk(lines, line.order)
+
+
+def _tells(text: str) -> bool:
+    """Whether a line says when one sees a failure, and reports none before."""
+    told = _TOLD.search(text)
+    above = text[: told.start()] if told else ""
+    return told is not None and not (_SAYS_FAILED.search(above) or first_match(above))
 
 
 def without_samples(lines: Sequence[Line]) -> Sequence[Line]:

@@ -81,7 +81,7 @@ _DONE_OF_TRAINING = re.compile(rf"^(?!(?i:(?:all )?done)\.?$)|{_SAID_BY_TRAINERS
 _ENDED = re.compile(r"(?i)\b(?:saved|done|finished|completed?|uploaded|pushed)\b")
 _GOES_ON = re.compile(
     rf"{_ENDED.pattern}|\b(?:starting|beginning|evaluating|running|saving|uploading|pushing|testing|merging|exporting)\b"
-    r"|^\W*(?:now |next\b.{0,3})?\b(?!exit|shut|clos|clean|wait|leav|destroy|finish|terminat|stopp|kill|sync|flush|releas|remov|delet|bypass|disconnect|tear|send|sleep|train|warn|receiv|catch|dur|us|\w*th|str|tim|remain|logg|print|report|rat)[a-z]{1,12}ing\b|\b(?:stage|phase) [2-9]\b|^next: "
+    r"|^\W*(?:now |next\b.{0,3})?\b(?!exit|quit|end|shut|clos|clean|empty|free|wait|hold|idl|paus|keep|leav|hang|destroy|dropp|drain|dump|discard|finish|final|terminat|abort|stopp|halt|kill|sync|flush|releas|remov|delet|reset|bypass|skip|ignor|cancel|unload|unmount|unregister|unwrap|deactivat|dealloc|deregist|detach|dispos|disabl|disconnect|revert|hand|join|tear|send|sleep|train|warn|miss|learn|receiv|catch|dur|us|\w*th|str|tim|remain|exist|pend|logg|print|report|rat)[a-z]{3,12}ing\b|\b(?:stage|phase) [2-9]\b|^next: "
 )
 # What a script says that caught an exception, if steps come behind it: a shell may print such words, too.
 _TRIES_ANOTHER = re.compile(
@@ -125,12 +125,11 @@ class RunProgress:
     @property
     def advanced(self) -> bool:
         """Whether the run made a step or said that it was done."""
-        return self.made_steps or bool(self.done)
+        return self.made_steps() or bool(self.done)
 
-    @property
-    def made_steps(self) -> bool:
-        """Whether the run made a step."""
-        return bool(self._moves or self._steps)
+    def made_steps(self, after: int = -1) -> bool:
+        """Whether the run made a step behind a line."""
+        return any(row[-1] > after for row in (self._moves, self._steps) if row)
 
     def launcher_failed(self, after: int = -1) -> bool:
         """Whether a launcher reports a failure, at a line or behind it."""
@@ -250,8 +249,10 @@ class RunProgress:
         shown = [line.text for line in self._traceback_above(self.lines[after])]
         beside, of_it = (*near[:1], *shown[:1]), " ".join(each for each in shown if '  File "' not in each)
         said = any(map(RETRIED.match, near)) or any(map(_TRIES_ANOTHER.match, beside))
-        if not said and any(map(_SAYS_FAILED.search, near[:1])):
-            said = replaces_failed(f"{of_it} {self.lines[after].text}", near[:1], of_it)
+        below = self.lines[after + 1 : after + 2]
+        own = [each.text for each in below if each.stream == self.lines[after].stream]
+        if not said and any(map(_SAYS_FAILED.search, own)):
+            said = replaces_failed(f"{of_it} {self.lines[after].text}", own, of_it)
         return said and self.stepped(self.lines[after])
 
     def text_from(self, lines: Sequence[Line]) -> str:

@@ -35,9 +35,10 @@ _RAISED = re.compile(r"(?:\w+\.)*\w*(?:Error|Exception|Interrupt)\b")
 _CONTINUES = re.compile(
     r"(?i)\bre-?tr(?:y|ie)|\bskip|\bignor|\bfall(?:s|ing)? ?back|\bcontinu|\battempt \d|\b(?:sample|example|record|row|item|document|image|batch) (?:[\w/.]*\d[\w/.]* )?(?:(?:is|was) )?(?:dropped|replaced)\b|\b(?:dropped|dropping|replacing) (?:[\w/.]+ )?(?:sample|example|record|row|item|document|image|batch)(?:e?s)?\b"
 )
-# A record with a text that has neither a stamp nor an event.
+# A record of a data set: a text and its name, with neither a stamp nor an event.
 _DATA = re.compile(
-    r"(?!.*\"(?:ts|@?time\w*|date\w*|event|source|stream|host\\w*|rank|pid|err\w*|exc\w*)\"\s?:).*\"(?:text|content)\"\s?:"
+    r"(?!.*\"(?:ts|@?time\w*|date\w*|event|source|stream|host\w*|\w*rank|\w*pid|node\w*|pod\w*|container\w*|worker\w*|logger|service|err\w*|exc\w*)\"\s?:)"
+    r"(?=.*\"(?:_?id|u?uid|idx|index|label\w*|score|url|lang\w*|meta\w*|title|split|category)\"\s?:).*\"(?:text|content)\"\s?:"
 )
 _HEADER = re.compile(r"[\w@ .\"-]+(?:[,\t;][\w@ .\"-]+)+$")
 _SAMPLE = 64

@@ -277,3 +277,89 @@ _PIPE = _HEAD.replace("out = read(x)", "{}") + "BrokenPipeError: [Errno 32] Brok
 )  # fmt: skip
 def test_what_is_beside_a_failure_says_what_it_is(log: str, verdict: str) -> None:
     assert diagnose(log).verdict == verdict
+
+
+_FRAME = '  File "{}", line 7, in {}\n    {}\n'
+_PIPED = "Traceback (most recent call last):\n{}BrokenPipeError: [Errno 32] Broken pipe\n"
+_SENDS = _FRAME.format("/w/net.py", "send", "self.sock.sendall(data)")
+_OF_TQDM = _FRAME.format("/e/site-packages/tqdm/utils.py", "inner", "return func(*args)")
+_OF_CLICK = _FRAME.format("/e/site-packages/click/core.py", "invoke", "return ctx.invoke()")
+_OF_HANDLER = _FRAME.format("/usr/lib/python3.11/logging/handlers.py", "send", "self.sock.sendall(s)")
+_KILLED = "run.sh: line 4: 771 Killed   python t.py\n"
+_ON_RANK = "".join(
+    f"[rank1]: {line}\n"
+    for line in f"{_HEAD}RuntimeError: CUDA error: an illegal memory access was encountered".splitlines()
+)
+_SHARD_LOST = "".join(f"[rank1]: {line}\n" for line in f"{_RAN}{_HEAD}KeyError: 'shard'".splitlines())
+_SHARD_LOST += "[rank0]: shard failed, skipping it\n"
+_FROM_5 = "".join(f"[rank0]: step {n} loss {3 - n / 100:.3f}\n" for n in range(5, 20))
+_ON_0 = "".join(f"[rank0]: step {n} loss {3 - n / 100:.3f}\n" for n in range(20))
+
+
+@pytest.mark.parametrize(
+    ("log", "verdict"),
+    [
+        # Records that report, though they have a field of a data set's name.
+        (_RAN + 'server response: "torch.OutOfMemoryError: CUDA out of memory."\n', "cuda-oom"),
+        (_RAN + '{"sample": "a.jpg", "what": "CUDA out of memory.", "traceback": ""}\n', "cuda-oom"),
+        ("reading\n[loader] Cannot decode sample='/data/7.tar'\n", "unknown"),
+        (_RAN + '{"role": "learner", "rank": 3, "error": "CUDA out of memory. Tried 2 GiB"}\n', "cuda-oom"),
+        (_LOGGED + '{"text":"torch.OutOfMemoryError: CUDA out of memory.","hostname":"n1"}\n', "cuda-oom"),
+        (_LOGGED + '{"text":"Segmentation fault (core dumped)","local_rank":1}\n', "segfault"),
+        (_LOGGED + '{"worker":3,"text":"Segmentation fault (core dumped)"}\n', "segfault"),
+        (_LOGGED + '{"text":"torch.OutOfMemoryError: CUDA out of memory.","lineno":3}\n', "cuda-oom"),
+        # Hosts that are named as two parts are, and numbered parts.
+        (_RAN + "q1: bash: line 1:  44 Killed    python t.py\na1: step 20\n", "host-oom-killed"),
+        (_RAN + "gpt1: Segmentation fault (core dumped)\nuser1: connection closed\n", "segfault"),
+        (_RAN + "Q1: what is a Segmentation fault (core dumped)?\nQ2: and a bus?\n" + _WENT_ON, "benign"),
+        (_RAN + "Prompt1: CUDA error: an illegal memory access was encountered\n" + _WENT_ON, "benign"),
+        # What one gets later is behind an error.
+        ("ERROR: HF_TOKEN is not set, you will get 401. Exiting.\n", "unknown"),
+        ("Unable to open /data/a.bin: you might get this without the mount\n", "unknown"),
+        (_RAN + "If you see this, rank 3 failed with:\n  RuntimeError: CUDA out of memory.\n", "cuda-oom"),
+        # srun's words of an end, without the failure that made it.
+        (_RAN + _ABORTED, "terminated"),
+        (_RAN + "srun: Force Terminated StepId=4211.0\n", "terminated"),
+        (_RAN + "ERROR: 3 does not divide 8\n" + _ABORTED + _TERMINATED, "unknown"),
+        # What sends, and is no print: its caller is a bar, a command line, or a logger.
+        (_RAN + _PIPED.format(_OF_TQDM + _SENDS), "nccl-network"),
+        (_RAN + _PIPED.format(_OF_CLICK + _SENDS), "nccl-network"),
+        (_RAN + _PIPED.format(_OF_HANDLER), "nccl-network"),
+        (_RAN + _PIPED.format(_SENDS + _OF_TQDM), "sighup"),
+        # Talk of a limit of CPU time.
+        ("# ulimit -t 3600 is for the login node\n" + _RAN + _KILLED, "host-oom-killed"),
+        ("help: set ulimit -t 0 for no limit\n" + _RAN + _KILLED, "host-oom-killed"),
+        # A done training whose process ends, and one that does something else.
+        *((f"{_RAN}Training complete.\n{word}\n{_CANCELLED}", "benign") for word in (
+            "Quitting.", "Skipping the test set", "Freeing memory", "Joining the workers",
+            "Ending the session", "Missing keys: []", "Unloading modules", "Finalizing", "Idling",
+            "Keeping the pod alive", "Ring 0 closed", "Learning rate at the end: 0.0",
+            "Deactivating the environment", "Pausing until the job ends",
+        )),
+        *((f"{_RAN}Training complete.\n{word}\n{_CANCELLED}", "terminated") for word in (
+            "Decoding the test set", "Unpacking it", "Generating samples", "Quantizing to int8",
+            "computing FID", "Converting the checkpoint",
+        )),
+        # Another rank's words below a traceback.
+        (_SHARD_LOST + _ON_0.replace("[rank0]", "[rank1]"), "user-exception"),
+        # An error that a script handled, before it was done.
+        ("Error: no token found, downloading without it\nDone.\n", "benign"),
+        # Values that a script replaces, and a host that is left out.
+        ("Invalid value for 'prefetch': None, using 2\n" + _RAN + _KILLED, "host-oom-killed"),
+        ("Missing argument 'seed', drawing one\n" + _RAN + _KILLED, "host-oom-killed"),
+        ("w-2: ssh: connect to host w-2 port 22: Connection refused\n" + _RAN + _OOM, "cuda-oom"),
+    ],
+)  # fmt: skip
+def test_what_only_looks_like_an_example_or_an_end_is_none(log: str, verdict: str) -> None:
+    assert diagnose(log).verdict == verdict
+
+
+def test_a_server_of_the_standard_library_has_the_port_on_windows_too() -> None:
+    frame = _FRAME.format(r"C:\Users\x\anaconda3\lib\socketserver.py", "server_bind", "self.socket.bind(a)")
+    log = f"Traceback (most recent call last):\n{frame}OSError: [Errno 98] Address already in use\n"
+    assert diagnose(log).causes[0].code == "S121"
+
+
+def test_a_rank_that_failed_in_a_run_that_was_started_again_and_done_is_not_certain() -> None:
+    assert diagnose(f"{_ON_0}{_ON_RANK}{_FROM_5}done\n").causes[0].confidence == "likely"
+    assert diagnose(f"{_ON_0}{_ON_RANK}").causes[0].confidence == "certain"
