@@ -97,6 +97,8 @@ def test_recipes_have_the_directory_and_the_variables_that_make_and_just_give_th
             ["n-5%", "it's 5%", '{"a": 5%}'],
         ),
         ('A = a \\\n  b\nx:\n\ttorchrun a.py "$(A)"\n', ["a b"]),
+        (".SHELLFLAGS = -ec\nA = a#b \\# c\nB = 2>&1 | tee x.log\nx:\n\ttorchrun a.py $(A) $(B)\n", ["a"]),
+        ("A = a\\#b\nD := $(shell pwd)/d\nx:\n\ttorchrun a.py $(A) $(D)\n", ["a#b", "/w/d"]),
         ("A = ~/x\nx:\n\ttorchrun a.py $(A)\n", ["/h/x"]),
         (
             "define go\necho a | awk '{print $$1}'; torchrun $(1)\nendef\nx:\n\t$(call go,a.py --n 1)\n",
@@ -115,6 +117,7 @@ def test_recipes_have_the_names_that_make_fills_in(text: str, args: list[str]) -
         ("x:\n\tA=3\n\ttorchrun a.py $$A\n", "$A"),
         ("A = 1\nx:\n\ttorchrun a.py $(if $(A),&& torchrun b.py)\n", "$(if"),
         ("N = $(shell ls | awk '{print $$1}')\nx:\n\ttorchrun a.py $(N)\n", "awk"),
+        ("ifeq ($(shell uname),Linux)\nA = 1\nelse\nA = 2\nendif\nx:\n\ttorchrun a.py $(A)\n", "$A"),
         ("run = --n $(1)\nx:\n\ttorchrun a.py $(foreach i,1 2,$(call run,$(i)))\n", "$(foreach"),
     ],
 )

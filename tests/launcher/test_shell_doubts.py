@@ -37,6 +37,8 @@ def test_what_a_text_does_not_decide_is_lacking(text: str, lacking: str) -> None
         "(set -o pipefail); set -e; false | true; torchrun a.py",
         "false && x=${DATA:?which}; torchrun a.py",
         "torchrun a.py ~optimizer",
+        "bash -c 'x=3; torchrun a.py $x'",
+        'x=3; bash -c "x=4; torchrun a.py $x \\$x"',
     ],
 )
 def test_what_a_text_decides_lacks_nothing(text: str) -> None:

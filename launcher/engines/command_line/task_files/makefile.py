@@ -30,7 +30,7 @@ _PREFIX = re.compile(r"^\.RECIPEPREFIX[ \t]*:?=[ \t]*(?P<mark>\S)[ \t]*$\n?", re
 _BESIDE = re.compile(
     r"^(?P<head>[\w./%-]+[ \t]*:(?:[ \t\w./%-]*(?=;.*\$[({]))?[ \t]*);[ \t]*(?=\S)", re.MULTILINE
 )
-_SPECIAL = re.compile(r"^\.[A-Z_]+[ \t]*:[^\n]*$", re.MULTILINE)
+_SPECIAL = re.compile(r"^\.[A-Z_]+[ \t]*[:=?+][^\n]*$", re.MULTILINE)
 _VARIABLE = re.compile(
     r"(?<!\\\n)^[ ]*(?:override[ \t]+)?(?P<export>export[ \t]+)?"
     r"(?P<name>[A-Za-z_]\w*)[ \t]*(?P<mark>[:?+]{0,2}=)[ \t]*(?P<value>[^\n]*)$",
@@ -97,6 +97,7 @@ _IF = re.compile(
 _DEEPEST, _LONGEST = 5, 500_000  # variables within variables, characters of a filled recipe
 _MOST = 20  # lines of recipes that a `define` fills
 
+_COMMENT = re.compile(r"(?<!\\)#.*")  # within a word and within quotes, too
 _SHELL = re.compile(r"(?<!\$)\$\(shell[ \t]+(?=[^()\n]*\))")
 
 
@@ -308,14 +309,14 @@ def _condition(found: re.Match[str]) -> str:
 def _as_shell(body: str) -> str:
     body = _CALL.sub(lambda one: "\t" + say_left_out(f"make{one['said']}: {_CALLED}"), body)
     body = _IF.sub(r"${\g<name>:+\g<then>}", body)
-    body = _SHELL.sub("$(", _OR.sub(r"${\g<name>:-\g<other>}", body))
+    body = _OR.sub(r"${\g<name>:-\g<other>}", body)
     given = _GIVEN.sub(r"${\g<name>:-}", _SILENT.sub("\t", body))
     given = _QUOTED.sub(lambda one: _NAME.sub("'\"\\g<0>\"'", one[0]) if one[0][0] == "'" else one[0], given)
-    return _NAME.sub(r"${\g<name>}", given).replace("$$", "$")
+    return _SHELL.sub("$(", _NAME.sub(r"${\g<name>}", given)).replace("$$", "$")
 
 
 def _without_comment(value: str) -> str:
-    return "" if value.startswith("#") else value.partition(" #")[0].rstrip()
+    return _COMMENT.sub("", value).rstrip().replace("\\#", "#")
 
 
 def _texts(head: str) -> Mapping[str, str]:
@@ -336,7 +337,7 @@ def _texts(head: str) -> Mapping[str, str]:
         name: value
         for name, value in values.items()
         if ("$" not in value and _PROGRAM.search(value))
-        or (not has_conditions and (not {*"\"'~"}.isdisjoint(value) or name in late))
+        or (not has_conditions and (not {*"\"'~;&|<>"}.isdisjoint(value) or name in late))
     }
 
 
