@@ -149,7 +149,7 @@ def _last_listing(rows: list[Tree], times: Sequence[str], *, is_loop: bool) -> l
         is_clear &= sizes.count(whole) > 1 or (min(between) >= _PAUSE_S and longest < _LOOP_S)
     else:
         is_clear = len(rows) < 2 or (not is_loop and longest < _SLOW_ROW_S and min(pauses) < _ROW_S)
-        is_clear &= not (not times and _may_repeat(rows))
+        is_clear &= bool(times) or whole > _MOST_UNNAMED or not _may_repeat(rows)
     if whole > _MOST_UNNAMED or not is_clear:
         raise ValueError(_AGAIN)
     at = max(at for at, size in enumerate(sizes) if size == whole)

@@ -1,6 +1,7 @@
 """A damaged output never states a false fact: what is read of it the whole one says, or it is missing."""
 
 import re
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -205,6 +206,13 @@ def test_a_loop_whose_rows_have_no_index_is_no_list_of_gpus(text: str) -> None:
 def test_gpus_of_unlike_use_without_an_index_are_those_of_one_moment(used: tuple[int, ...]) -> None:
     rows = "".join(f"NVIDIA A40, {mib} MiB, 4096 MiB\n" for mib in used)
     assert len(read(f"name, memory.used [MiB], memory.total [MiB]\n{rows}")) == len(used)
+
+
+def test_a_long_loop_of_gpus_alike_is_refused_at_once() -> None:
+    start = time.process_time()
+    with pytest.raises(BadInput, match="again and again"):
+        parse_smi("name, memory.used [MiB]\n" + "NVIDIA A40, 0 MiB\n" * 6000, "host")
+    assert time.process_time() - start < 5
 
 
 def _sampled(*milliseconds: int) -> str:
