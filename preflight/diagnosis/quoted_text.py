@@ -96,7 +96,8 @@ def _tells(text: str) -> bool:
     """Whether a line says when one sees a failure, and reports none before."""
     told = _TOLD.search(text)
     above = text[: told.start()] if told else ""
-    return told is not None and not (_SAYS_FAILED.search(above) or first_match(above))
+    reported = told is not None and told[0][0] in "Yy" and _SAYS_FAILED.search(above)
+    return told is not None and not (reported or first_match(above))
 
 
 def without_samples(lines: Sequence[Line]) -> Sequence[Line]:

@@ -317,6 +317,7 @@ _ON_0 = "".join(f"[rank0]: step {n} loss {3 - n / 100:.3f}\n" for n in range(20)
         ("ERROR: HF_TOKEN is not set, you will get 401. Exiting.\n", "unknown"),
         ("Unable to open /data/a.bin: you might get this without the mount\n", "unknown"),
         (_RAN + "If you see this, rank 3 failed with:\n  RuntimeError: CUDA out of memory.\n", "cuda-oom"),
+        ("Unable to use sdpa: users report Segmentation fault (core dumped)\n" + _RAN, "benign"),
         # srun's words of an end, without the failure that made it.
         (_RAN + _ABORTED, "terminated"),
         (_RAN + "srun: Force Terminated StepId=4211.0\n", "terminated"),
