@@ -22,6 +22,11 @@ GuardPolicy: TypeAlias = Literal["stop", "warn", "off"]
 DEFAULT_MAIN_PORT = 29500
 
 
+def from_home(path: str) -> str:
+    """Return a path on a host with its `~`: a relative one is below the home, whatever the client's is."""
+    return path if not path or path.startswith(("/", "~")) else posixpath.join("~", path)
+
+
 @dataclass(frozen=True, slots=True)
 class EngineTraits:
     """What checks and decisions need to know of the engine that starts the ranks."""
@@ -117,9 +122,8 @@ class Job:
 
     def directory_in(self, workdir: str) -> str:
         """Return where the ranks start on a host with this working directory; "" is the home."""
-        if not self.subdirectory:
-            return self.workdir or workdir
-        return posixpath.join(self.workdir or workdir or "~", self.subdirectory)
+        place = from_home(self.workdir or workdir)
+        return posixpath.join(place or "~", self.subdirectory) if self.subdirectory else place
 
     @property
     def script_in_tree(self) -> str:

@@ -28,6 +28,7 @@ from launcher.config.script_config import (
 )
 from launcher.engines.command_line.parsed_command import ParsedCommand
 from launcher.errors import BadInput
+from launcher.planning.script_file import start_in_tree
 from launcher.terminal.output import echo
 from preflight.frozen import dataclass
 from preflight.job import Job
@@ -218,14 +219,8 @@ def _add_spares(request: RunRequest) -> RunRequest:
 
 
 def _start_in_tree(request: RunRequest) -> RunRequest:
-    """Return a request whose ranks start where its tree goes, if neither its config nor a host's `workdir`
-    names a directory in that: any other has the files of an earlier launch, or none.
-    """
-    config, to = request.config, request.config.sync.to if request.config.sync is not None else ""
-    every = (*request.entries, *request.spares)
-    if not to or config.job.workdir or any(f"{entry.workdir}/".startswith(f"{to}/") for entry in every):
-        return request
-    return replace(request, config=replace(config, job=replace(config.job, workdir=to)))
+    config, every = start_in_tree(request.config, (*request.entries, *request.spares))
+    return _with_hosts(replace(request, config=config), every)
 
 
 def _choose_code(request: RunRequest, overrides: Overrides) -> RunRequest:

@@ -27,6 +27,7 @@ from preflight.frozen import dataclass
 from preflight.job import DEFAULT_MAIN_PORT, GpuRequest, Job
 
 if TYPE_CHECKING:
+    from launcher.config.run_config import RunConfig
     from launcher.host_checks.answers import JsonLines, TextAnswers
     from launcher.report.deep import DeepReport
     from preflight.facts.host import HostFacts
@@ -42,6 +43,7 @@ class _PreflightRequest:
     base: Path = LOCAL_NAMES
     names_hosts: bool = True
     typed: tuple[str, ...] = ()  # hosts that the command line names
+    config: "RunConfig | None" = None
 
 
 def run_preflight(hosts: tuple[str, ...], options: PreflightCommandOptions) -> int:
@@ -89,7 +91,7 @@ def _request(hosts: tuple[str, ...], options: PreflightCommandOptions) -> _Prefl
         return _PreflightRequest(job, hosts or (LOCALHOST,), how, names_hosts=bool(hosts), typed=hosts)
     from launcher.config.config_overrides import Overrides  # noqa: PLC0415 - only for a run config
     from launcher.config.run_config import load_run_config  # noqa: PLC0415 - only for a run config
-    from launcher.planning.script_file import find_tree, read_script_after_sync, read_script_to_send  # noqa: PLC0415 - as above
+    from launcher.planning.script_file import start_in_tree  # noqa: PLC0415 - as above
 
     overrides = Overrides(
         hosts=hosts,
@@ -98,23 +100,17 @@ def _request(hosts: tuple[str, ...], options: PreflightCommandOptions) -> _Prefl
         port=str(options.port or ""),
         precision=options.precision or "",
     )
-    config = load_run_config(options.config, overrides)
-    tree = find_tree(config)
-    return _PreflightRequest(
-        config.job,
-        config.hosts,
-        replace(
-            how,
-            ignore=how.ignore | config.ignore,
-            sent=read_script_to_send(config),
-            script_after_sync=read_script_after_sync(config),
-            tree=tree,
-            makes_workdir=tree is not None,
-        ),
-        config.base,
-        config.names_hosts,
-        hosts,
-    )
+    written = load_run_config(options.config, overrides)
+    config, _ = start_in_tree(written, ())
+    how = _with_sent_files(replace(how, ignore=how.ignore | config.ignore), config)
+    return _PreflightRequest(config.job, config.hosts, how, config.base, config.names_hosts, hosts, written)
+
+
+def _with_sent_files(how: PreflightOptions, config: "RunConfig") -> PreflightOptions:
+    from launcher.planning.script_file import find_tree, read_script_after_sync, read_script_to_send  # noqa: PLC0415 - only for a run config
+
+    sent, arriving, tree = read_script_to_send(config), read_script_after_sync(config), find_tree(config)
+    return replace(how, sent=sent, script_after_sync=arriving, tree=tree, makes_workdir=tree is not None)
 
 
 def parse_gpus(text: str) -> GpuRequest:
@@ -146,8 +142,14 @@ def _from_hosts(
         access, entries = reach_job(access, slurm_job, options.transport, request.base, typed=request.typed)
     else:
         entries = resolve_local_entries(access.resolve(request.hosts), request.job, request.base)
+    job = request.job
+    if request.config is not None:
+        from launcher.planning.script_file import start_in_tree  # noqa: PLC0415 - only for a run config
+
+        config, entries = start_in_tree(request.config, entries)
+        job, preflight_options = config.job, _with_sent_files(preflight_options, config)
     try:
-        job = resolve_rank_counts(request.job, access.inventory)
+        job = resolve_rank_counts(job, access.inventory)
         answers = _answers(job, preflight_options, options) if len(entries) > 1 or options.as_jsonl else None
         with HostTable(entries) if answers is None else nullcontext(answers) as live:
             result = preflight(

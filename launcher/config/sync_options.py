@@ -1,6 +1,16 @@
 """`sync:` of a run config: which tree goes where."""
 
-from launcher.config.value_types import Custom, Field, ListOf, Record, ScalarOrMap, Text, boolean, integer
+from launcher.config.value_types import (
+    HOST_PATH,
+    Custom,
+    Field,
+    ListOf,
+    Record,
+    ScalarOrMap,
+    Text,
+    boolean,
+    integer,
+)
 from preflight.frozen import dataclass
 
 MAX_MIB = 512
@@ -22,8 +32,8 @@ SYNC_KEYS: tuple[Field, ...] = (
     Field("from", Text("a local directory"), "The local tree, relative to the current directory.", ".", "."),
     Field(
         "to",
-        Text("a path on the host"),
-        "Directory on the host that gets the tree; else workdir.",
+        HOST_PATH,
+        "Directory on the host that gets the tree, and that ranks start in without a workdir; else workdir.",
         "~/project",
     ),
     Field(

@@ -1,8 +1,10 @@
 """The local script: beside its run config, or in the tree that a sync sends."""
 
 import posixpath
+from dataclasses import replace
 from pathlib import Path
 
+from launcher.config.inventory import HostEntry
 from launcher.config.run_config import RunConfig
 from launcher.errors import BadInput
 from launcher.local.home import at_home
@@ -29,6 +31,23 @@ def find_tree(config: RunConfig) -> Path | None:
         return None
     inside = posixpath.relpath(workdir, sync.to) if sync.to else ""
     return None if inside.startswith("..") else at_home(sync.source) / inside / config.job.subdirectory
+
+
+def start_in_tree(
+    config: RunConfig, entries: tuple[HostEntry, ...]
+) -> tuple[RunConfig, tuple[HostEntry, ...]]:
+    """Return both so that ranks start where `sync.to` sends the tree, but in the `workdir` of the config, or
+    in that of their host where it lies in the tree: any other has the files of an earlier launch, or none.
+    """
+    if config.sync is None or not config.sync.to or config.job.workdir:
+        return config, entries
+    to = posixpath.normpath(config.sync.to)  # nothing makes the x of x/..
+    config = replace(config, sync=replace(config.sync, to=to))
+    inside = [f"{posixpath.normpath(entry.workdir)}/".startswith(f"{to}/") for entry in entries]
+    if not any(inside):
+        return replace(config, job=replace(config.job, workdir=to)), entries
+    pairs = zip(entries, inside, strict=True)
+    return config, tuple(entry if is_in else replace(entry, workdir=to) for entry, is_in in pairs)
 
 
 def read_script_of_job(config: RunConfig) -> ScriptFile | None:

@@ -23,7 +23,7 @@ from launcher.text import count_noun, format_size, group_alike, name_first, one_
 from preflight.facts.json_codec import encode
 from preflight.facts.redaction import redact_diff
 from preflight.frozen import dataclass
-from preflight.job import Job
+from preflight.job import Job, from_home
 
 SCHEMA = "gpulaunch.source/1"
 _NAMED = 3
@@ -71,7 +71,7 @@ def sync_before_launch(
         return tree
 
     def found_live(live: Mapping[str, tuple[str, ...]]) -> None:
-        for line in render_live_runs(live, targets):
+        for line in render_live_runs(live, targets, spec, job):
             say(line)
         approve()
 
@@ -96,7 +96,7 @@ def sync_before_launch(
 
 def list_target_dirs(spec: SyncOptions, job: Job, entries: Sequence[HostEntry]) -> dict[str, str]:
     """Return the directory on each host. Raises ConfigError where there is none, or it holds all else too."""
-    targets = {entry.name: spec.to or job.workdir or entry.workdir for entry in entries}
+    targets = {entry.name: from_home(spec.to or job.workdir or entry.workdir) for entry in entries}
     if shared := next((to for to in targets.values() if posixpath.normpath(to) in ("/", "//", "~")), ""):
         fix = "set sync.to or workdir to a directory below it"
         raise ConfigError(f"{shared} holds more than a working tree", fix)
@@ -112,12 +112,16 @@ def list_target_dirs(spec: SyncOptions, job: Job, entries: Sequence[HostEntry]) 
     return targets
 
 
-def render_live_runs(live: Mapping[str, tuple[str, ...]], targets: Mapping[str, str]) -> Iterator[str]:
-    """Yield whose code changes."""
+def render_live_runs(
+    live: Mapping[str, tuple[str, ...]], targets: Mapping[str, str], spec: SyncOptions, job: Job
+) -> Iterator[str]:
+    """Yield whose code changes, and what gives the next launch a directory of its own, to start in too."""
+    keys = ["sync.to"] * bool(spec.to) + ["workdir"] * bool(job.workdir or not spec.to)
+    apart = " ".join(f"--set {key}=DIR" for key in keys)
     for name, runs in live.items():
         yield (
             f"sync: {_names(runs)} on {name} works in {targets[name]}: it keeps the files that it has open;"
-            " what it opens later, and its restarts, get this tree. --set sync.to=DIR keeps launches apart"
+            f" what it opens later, and its restarts, get this tree. {apart} keeps launches apart"
         )
 
 

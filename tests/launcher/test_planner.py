@@ -281,7 +281,7 @@ def test_the_working_directory_is_the_jobs_then_the_hosts() -> None:
     entry = HostEntry("a", workdir="/srv/a")
     job = Job(script="t.py", gpus="none")
     assert build_plan([(entry, cpu_host("a"))], job, run_id="r").nodes[0].cwd == "/srv/a"
-    assert build_plan([(entry, cpu_host("a"))], replace(job, workdir="w"), run_id="r").nodes[0].cwd == "w"
+    assert build_plan([(entry, cpu_host("a"))], replace(job, workdir="w"), run_id="r").nodes[0].cwd == "~/w"
 
 
 @pytest.mark.parametrize(

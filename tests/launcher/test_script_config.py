@@ -1,5 +1,6 @@
 """`gpulaunch run train.py`: a script without a run config."""
 
+import posixpath
 from dataclasses import replace
 from pathlib import Path
 
@@ -7,6 +8,8 @@ import click
 import pytest
 from click.testing import CliRunner
 
+from launcher.cli import execute
+from launcher.commands import _preflight
 from launcher.commands._launch_request import parse_run_request
 from launcher.commands.run import command as run_command
 from launcher.config.config_overrides import Overrides
@@ -23,7 +26,8 @@ from launcher.errors import BadInput
 from launcher.host_checks.preflight import build_agent_request
 from launcher.host_checks.preflight_options import PreflightOptions
 from launcher.planning.script_file import find_tree, read_script_after_sync, read_script_to_send
-from launcher.sync.pre_launch import list_target_dirs
+from launcher.sync.pre_launch import list_target_dirs, render_live_runs
+from preflight.job import Job
 from tests.launcher.test_gpu_wait import run_options
 
 HERE = HostEntry("localhost")
@@ -181,22 +185,65 @@ def test_a_synced_tree_goes_to_the_workdir_of_a_host_or_to_a_directory_of_its_na
 
 
 @pytest.mark.parametrize(
-    ("to", "config", "workdir"),
+    ("to", "config", "places"),
     [
-        ("~/run-2", "", "~/run-2"),  # c's own has the files of an earlier launch
-        ("~/c", "", ""),  # the ranks start in a part of the tree
-        ("~/run-2", "workdir: ~/w", "~/w"),
+        ("~/run-2", "", ["~/run-2", "~/run-2"]),  # c's own has the files of an earlier launch
+        ("~/old/../run-2/", "", ["~/run-2", "~/run-2"]),  # nothing makes ~/old
+        ("~/c", "", ["~/c", "~/c/part"]),  # the ranks of c start in a part of the tree
+        ("~/c/", "", ["~/c", "~/c/part"]),
+        ("~/run-2", "workdir: ~/w", ["~/w", "~/w"]),
     ],
 )
-def test_ranks_start_where_their_tree_goes(to: str, config: str, workdir: str, tmp_path: Path) -> None:
+def test_ranks_start_where_their_tree_goes(
+    to: str, config: str, places: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "hosts.yaml").write_text("hosts: {a: {}, c: {workdir: ~/c/part}}")
     (tmp_path / "x.yaml").write_text(f"script: train.py\nhosts: [a, c]\n{config}\n")
     given = run_options(sync=False, sets=(f"sync.to={to}",))
     options = replace(given, inventory=tmp_path / "hosts.yaml", identity_file=None, wait=None)
     found = parse_run_request(str(tmp_path / "x.yaml"), (), options)
-    assert found.job.workdir == workdir
-    targets = list_target_dirs(SyncOptions(to=to), found.job, found.entries)
-    assert set(targets.values()) == {to}
+    assert [found.job.directory_in(entry.workdir) for entry in found.entries] == places
+    assert found.config.sync is not None
+    targets = list_target_dirs(found.config.sync, found.job, found.entries)
+    assert set(map(posixpath.normpath, targets.values())) == {posixpath.normpath(to)}
+
+    asked: list[str] = []
+
+    def ask(
+        entries: tuple[HostEntry, ...], job: Job, *_: object, options: PreflightOptions, **__: object
+    ) -> None:
+        asked.extend(job.directory_in(entry.workdir) for entry in entries)
+        assert options.makes_workdir == (len({*places}) == 1 and not config)
+        raise BadInput("seen", "")
+
+    monkeypatch.setattr(_preflight, "preflight", ask)
+    settings = f"script: train.py\nhosts: [a, c]\nsync: {{to: {to}}}\n{config}\n"
+    (tmp_path / "x.yaml").write_text(settings)
+    assert execute(["preflight", "-c", str(tmp_path / "x.yaml"), "-i", str(tmp_path / "hosts.yaml")]) == 2
+    assert asked == places
+
+
+def test_a_relative_tree_is_below_the_home_as_its_ranks_are() -> None:
+    assert list_target_dirs(SyncOptions(to="run-2"), Job(), [HERE]) == {"localhost": "~/run-2"}
+    job = Job(workdir="w/x")
+    assert list_target_dirs(SyncOptions(), job, [HERE]) == {"localhost": job.directory_in("")}
+    assert job.directory_in("") == "~/w/x"
+
+
+@pytest.mark.parametrize(
+    ("to", "workdir", "apart"),
+    [
+        ("", "", "--set workdir=DIR"),
+        ("", "~/w", "--set workdir=DIR"),  # a tree elsewhere would leave the ranks in ~/w
+        ("~/t", "", "--set sync.to=DIR"),
+        ("~/t", "~/t/part", "--set sync.to=DIR --set workdir=DIR"),
+    ],
+)
+def test_what_keeps_launches_apart_gives_the_ranks_another_directory(
+    to: str, workdir: str, apart: str
+) -> None:
+    (line,) = render_live_runs({"a": ("r1",)}, {"a": "~/w"}, SyncOptions(to=to), Job(workdir=workdir))
+    assert line.endswith(f"get this tree. {apart} keeps launches apart")
 
 
 def test_a_spare_gets_the_tree_in_the_directory_that_it_has_on_the_others(tmp_path: Path) -> None:
