@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from launcher.onhost.supervisor.requests import fetch
 from launcher.onhost.supervisor.requests.fetch import key_of
 from launcher.runs.fetch import FileReceiver, _hold
 
@@ -70,3 +71,18 @@ def test_a_link_in_the_place_of_a_log_is_not_written_through(tmp_path: Path) -> 
     receiver.write({"file": "rank-0.log", "offset": 0, "whole": 1, "mtime_ns": 5, "grows": True}, b"1")
     assert "is a symbolic link" in receiver.fetched.skipped[0]
     assert victim.read_text() == "precious"
+
+
+def test_a_count_of_many_files_is_sent_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a slow disk it takes longer than a silence that the other side bears."""
+    for name in ("a", "b"):
+        (tmp_path / name).write_bytes(b"123")
+    sent: list[int] = []
+    monkeypatch.setattr(fetch, "frame", lambda header: header["lacks"])
+    monkeypatch.setattr(fetch, "write_all", lambda _, count: sent.append(count))
+    assert [name for name, _ in fetch.count_files(fetch.files_below(str(tmp_path), ""), {})] == ["a", "b"]
+    assert sent == [6]
+    sent.clear()
+    monkeypatch.setattr(fetch, "BEAT_S", 0.0)
+    fetch.count_files(fetch.files_below(str(tmp_path), ""), {})
+    assert sent == [3, 3, 0]

@@ -2,10 +2,11 @@
 
 import errno
 import hashlib
+import itertools
 import os
 import stat
 import time
-from typing import Any, Iterator
+from typing import Any, Iterable, Iterator
 
 from ..files import CHUNK, read_json, write_all
 from ..protocol import frame, send_header
@@ -40,6 +41,7 @@ INTERNAL_FILES = (
     RECENT_BEFORE,
 )
 """Not useful on any other host."""
+BEAT_S = 5.0  # the other side gives up after a minute without a byte
 
 
 def serve(run_dir: str, request: dict[str, Any]) -> int:
@@ -57,20 +59,31 @@ def serve(run_dir: str, request: dict[str, Any]) -> int:
     skipped: list[list[str]] = []
     absent: list[str] = []
     if request.get("paths"):
-        every = list(chosen_files(places, request["paths"], skipped, absent))
+        found = chosen_files(places, request["paths"], skipped, absent)
     else:
-        every = list(files_below(run_dir, ""))
+        found = files_below(run_dir, "")
         if request.get("output") and OUTPUT in places:
-            every += files_below(places[OUTPUT], OUTPUT)
-    lacks = sum(count_lacking(name, path, request) for name, path in every)
-    write_all(1, frame({"lacks": lacks}))
-    for name, path in every:
+            found = itertools.chain(found, files_below(places[OUTPUT], OUTPUT))
+    for name, path in count_files(found, request):
         try:
             send_file(name, path, request)
         except (OSError, UnicodeError) as error:
             skipped.append([name.encode("utf-8", "replace").decode(), str(error)])
     write_all(1, frame({"end": read_state(run_dir), "skipped": skipped, "absent": absent, "t": time.time()}))
     return 0
+
+
+def count_files(found: Iterable[tuple[str, str]], request: dict[str, Any]) -> list[tuple[str, str]]:
+    """Return the files; send how many bytes of them the other side lacks, in parts where that takes long."""
+    every, lacks, sent = [], 0, time.monotonic()
+    for name, path in found:
+        every.append((name, path))
+        lacks += count_lacking(name, path, request)
+        if time.monotonic() - sent >= BEAT_S:  # a million files on a slow disk
+            write_all(1, frame({"lacks": lacks}))
+            lacks, sent = 0, time.monotonic()
+    write_all(1, frame({"lacks": lacks}))
+    return every
 
 
 def chosen_files(
