@@ -211,7 +211,7 @@ def describe_usage_error(error: click.ClickException, command: str) -> tuple[str
 def _of_job(option: str) -> str:
     """Return how a job gets what `gpulaunch run` or sbatch has an option for, "" for a single letter."""
     from launcher.config.schema import CONFIG_KEYS  # noqa: PLC0415 - only for a mistake
-    from launcher.config.slurm_options import SLURM_KEYS  # noqa: PLC0415 - as above
+    from launcher.config.slurm_options import SLURM_KEYS, is_usual_option  # noqa: PLC0415 - as above
 
     name = option.lstrip("-")
     key = name.replace("-", "_")
@@ -221,9 +221,10 @@ def _of_job(option: str) -> str:
         return f"--set slurm.{key}=VALUE, or {key}: in slurm: of the run config"
     if key == "restarts":
         key = "restart.max"
-    if any(key.partition(".")[0] == field.name for field in CONFIG_KEYS):
-        return f"--set {key}=VALUE"
-    return f"for sbatch: --set slurm.sbatch.{name}=VALUE"
+    if found := next((field for field in CONFIG_KEYS if field.name == key.partition(".")[0]), None):
+        is_map = found.example.startswith("{") and found.name == key
+        return f"--set {key}{'.KEY' * is_map}=VALUE"
+    return f"for sbatch: --set slurm.sbatch.{name}=VALUE" if is_usual_option(name) else ""
 
 
 def _path_fix(error: click.BadParameter, kind: str) -> str:

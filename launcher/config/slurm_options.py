@@ -169,11 +169,15 @@ _USUAL = re.compile(
 )
 
 
+def is_usual_option(name: str) -> bool:
+    """Return whether `sbatch:` often has an option, in lower case, that has no key of its own."""
+    return bool(_USUAL.match(name) and re.fullmatch(_OPTION, name) and name not in OPTIONS_OF_KEYS)
+
+
 def _sbatch_option(name: str) -> str:
     """Return where an option of sbatch goes that has no key of its own, "" for another name."""
     option = name.replace("_", "-").lower()
-    is_option = _USUAL.match(option) and re.fullmatch(_OPTION, option) and option not in OPTIONS_OF_KEYS
-    return f"; an option of sbatch goes under sbatch: {{{option}: ...}}" if is_option else ""
+    return f"; an option of sbatch goes under sbatch: {{{option}: ...}}" if is_usual_option(option) else ""
 
 
 SLURM = Record(

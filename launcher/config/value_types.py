@@ -355,10 +355,10 @@ class Section:
         found = {}
         for name, part in item.value.items():
             if name not in known:
-                names = tuple(known)
+                names, pair = tuple(known), as_pair(name, known) * (part.value is None)
                 meant = next((key.name for key in self.keys if is_called(key, name)), "")
                 hint = hint_nearest(meant, names) or self.elsewhere(name) or hint_nearest(name, names)
-                hint = as_pair(name, names) or hint or f"; expected one of {', '.join(names)}"
+                hint = pair or hint or f"; expected one of {', '.join(names)}"
                 mistakes.add(part, f"unknown key{hint}")
             elif (value := known[name].read(part, mistakes)) is not None:
                 found[name] = value
@@ -384,9 +384,9 @@ class Record:
         text = item.text.lower()
         if text in _TRUE | _FALSE:
             return " (write {} for its defaults)" if text in _TRUE else " (leave it out)"
-        first = self.keys[0]
+        pair, first = as_pair(item.text, [key.name for key in self.keys]), self.keys[0]
         fits = item.text and first.kind.read(item, ConfigIssues()) is not None
-        return f" (write {{{first.name}: {item.text}}})" if fits else ""
+        return pair or (f" (write {{{first.name}: {item.text}}})" if fits else "")
 
     def read(self, item: YamlNode, mistakes: ConfigIssues) -> Any:
         if not isinstance(item.value, dict):

@@ -226,6 +226,8 @@ MISTAKES: dict[str, tuple[str, dict[str, object], str]] = {
     ),
     "unknown key": ("script: a\nprot: 1", {}, 'x.yaml:2: prot: unknown key; did you mean "main_port"?'),
     "no colon": ("script: a\nrestart: {max 2}", {}, 'x.yaml:2: restart.max 2: unknown key (write "max: 2")'),
+    "no colon below a key": ("script: a\nrestart:\n  max 2", {}, '(write "max: 2"), got "max 2"'),
+    "a colon elsewhere": ("script: a\nenv A: 1", {}, 'x.yaml:2: env A: unknown key; did you mean "env"?'),
     "no blank": (
         "script: a\nrestart: {max:2}",
         {},

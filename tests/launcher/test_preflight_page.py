@@ -178,6 +178,14 @@ def test_gpus_are_squares_with_the_share_of_memory_in_use() -> None:
     assert rows[1][0][2].used is None
 
 
+def test_gpus_that_ranks_on_the_cpu_left_unread_are_not_counted() -> None:
+    def shown(job: Job) -> str:
+        return page(evaluate_facts([HostEntry("titan")], GatherResult({"titan": host()}, {}), job))
+
+    assert "GPUs seen" in shown(Job(gpus="all"))
+    assert "GPUs seen" not in shown(Job(gpus="none"))
+
+
 def test_what_differs_is_listed_with_the_majority_first() -> None:
     found = {each.name: each.values for each in find_differences(fleet().facts)}
     assert set(found) == {"driver", "kernel", "GPUs"}

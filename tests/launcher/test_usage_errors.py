@@ -154,6 +154,8 @@ from launcher.cli import execute
             "gpulaunch submit has no option --mem",
             "for sbatch: --set slurm.sbatch.mem=VALUE",
         ),
+        ("submit -c x --env A=1", "gpulaunch submit has no option --env", "--set env.KEY=VALUE"),
+        ("submit -c x --detach", "gpulaunch submit has no option --detach", "gpulaunch submit --help"),
         ("submit -c x --dryrun", "gpulaunch submit has no option --dryrun", "did you mean --dry-run?"),
         ("rehearse", "nothing to run", "name a local script"),
         ("logs --tail 3", "gpulaunch logs has no option --tail", "the last lines: -n N"),

@@ -106,7 +106,8 @@ def _tiles(result: PreflightResult) -> Iterator[tuple[str, object]]:
     yield "hosts ok", f"{sum(each not in _BAD for each in verdicts)} of {len(verdicts)}"
     for word in (*_BAD, "warning"):
         yield f"hosts {word}", verdicts.count(word)
-    yield "GPUs seen", sum(len(facts.known_gpus) for facts in result.facts.values())
+    if result.job.wants_gpus:  # those of other jobs are not read
+        yield "GPUs seen", sum(len(facts.known_gpus) for facts in result.facts.values())
 
 
 def _about(result: PreflightResult, made_at: float, version: str) -> Iterator[tuple[str, object]]:
