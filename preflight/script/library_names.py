@@ -121,8 +121,8 @@ MODEL_METHODS = frozenset(
 )
 
 GONE: dict[str, tuple[str, tuple[int, ...], str]] = {
-    "transformers.AdamW": ("transformers", (5,), "torch.optim.AdamW"),
-    "transformers.optimization.AdamW": ("transformers", (5,), "torch.optim.AdamW"),
+    "transformers.AdamW": ("transformers", (4, 50), "torch.optim.AdamW"),
+    "transformers.optimization.AdamW": ("transformers", (4, 50), "torch.optim.AdamW"),
     "transformers.AutoModelWithLMHead": (
         "transformers",
         (5,),

@@ -17,7 +17,6 @@ MODULES = tuple(
             "scaler_use",
             "signatures",
             "step_order",
-            "signatures",
             "syntax",
         ),
         "versions",

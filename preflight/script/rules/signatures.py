@@ -4,7 +4,16 @@ from collections.abc import Iterator
 
 from preflight.script.interpreter.events import ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
-from preflight.script.interpreter.values import Const, Device, Dtype, RankValue, Value, alternatives, text_of
+from preflight.script.interpreter.values import (
+    Const,
+    Device,
+    Dtype,
+    OneOf,
+    RankValue,
+    Value,
+    alternatives,
+    text_of,
+)
 from preflight.script.rules.registry import Level, RuleHit, rule
 
 _CONTEXT = ("enabled", "dtype", "cache_enabled")
@@ -12,7 +21,7 @@ _SCALER = ("init_scale", "growth_factor", "backoff_factor", "growth_interval", "
 
 
 @rule("V303", "autocast made", "scaler")
-def refused_arguments(_it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
+def refused_arguments(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
     """Autocast or GradScaler is called with arguments that torch refuses.
 
     torch.autocast takes the kind of device first, as a string: no device, no dtype, and not nothing. What is
@@ -22,6 +31,8 @@ def refused_arguments(_it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]
     call, of_cuda = event.call, ".cuda." in event.what or ".cpu." in event.what
     if call is None or call.open or not event.what.startswith("torch.") or ".fsdp." in event.what:
         return
+    if isinstance(it.evaluate(call.node.func), OneOf):
+        return  # by the version of torch, and so are its arguments
     what, scales = event.what.removeprefix("torch."), event.name == "scaler"
     known = (
         *(() if of_cuda else ("device" if scales else "device_type",)),
@@ -50,6 +61,6 @@ def refused_arguments(_it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]
 
 
 def _is_no_text(value: Value) -> bool:
-    return isinstance(value, (Device, Dtype, RankValue)) or (
+    return isinstance(value, (Device, Dtype, OneOf, RankValue)) or (
         isinstance(value, Const) and text_of(value) is None
     )

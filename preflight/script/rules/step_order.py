@@ -7,11 +7,9 @@ from preflight import regex as re
 from preflight.script.interpreter.branch_conditions import UNCALLED
 from preflight.script.interpreter.events import OWN_STEP, ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
-from preflight.script.interpreter.values import NONE, TRUE, Dtype, Ref, alternatives
+from preflight.script.interpreter.values import NONE, TRUE, Const, Dtype, Ref, alternatives
 from preflight.script.rules.method_calls import calls_by_owner
 from preflight.script.rules.registry import Level, RuleHit, rule
-
-_ASKS_FINITE = re.compile(r"finite|nan|inf(?![a-z])|overflow|skip", re.IGNORECASE)
 
 
 @rule("P134", "unscale", "scaler update")
@@ -24,7 +22,7 @@ def unscaled_twice(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
     """
     if event.name == "scaler update":
         for number, thing in it.state.heap.items():
-            if thing.kind == "optimizer" and thing.get("taken_out") != NONE:
+            if thing.get("taken_out") != NONE:  # an optimizer of the script's own class too
                 it.change(number, taken_out=NONE)
         return
     scaler, ref = it.thing(event.ref), event.values["optimizer"]
@@ -40,7 +38,13 @@ def unscaled_twice(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
         yield RuleHit(event.place, message, fix, level)
 
 
-_MAKES = re.compile(r"backward|\.grad\b|autograd|closure")
+_QUIET = (
+    r"zero_grad|step(?=\(\w*\))|update(?=\(\d*\))|unscale_|clip_grad_\w+|(?:master_)?parameters|no_grad|is\w*"
+    r"|item|detach|cpu|mean|sum|m(?:ax|in)|len|range|enumerate|float|int|str|round|format|print|append|info"
+    r"|debug|warning|log|write|add_scalar|set_\w+|get_last_lr|time|perf_counter|synchronize|barrier"
+)
+_MAY_MAKE = re.compile(rf"\.grad\b|[\])]\(|\b(?:def|class)\b|\b(?!(?:{_QUIET})\()\w+\(")
+"""What may give a step gradients again, behind zero_grad(): any call but those that surely do not."""
 
 
 @rule("P135", "backward", "scaled", "zero grad", "step", "scaler step")
@@ -65,14 +69,11 @@ def gradients_dropped(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
         return
     it.change(ref.id, gradients=NONE)
     dropped = before.place if isinstance(before, Dtype) else None
-    if dropped is None or event.what == OWN_STEP or not it.loop_depth:
+    closure = event.name == "step" and event.call and (event.call.args or event.call.kwargs)
+    if dropped is None or event.what == OWN_STEP or not it.loop_depth or closure:
         return
-    between = it.source.lines[dropped.line : event.place.line - 1]
-    if (
-        dropped.path == event.place.path
-        and dropped.line < event.place.line
-        and not any(map(_MAKES.search, between))
-    ):
+    between = it.source.lines[dropped.line - 1 : event.place.line - 1]
+    if dropped.path == event.place.path and between and not any(map(_MAY_MAKE.search, between)):
         message = "zero_grad() drops the gradients of this backward() before the step"
         yield RuleHit(
             dropped, message, "zero_grad() after step(), or before backward()", Level.ERROR, (event.place,)
@@ -80,7 +81,10 @@ def gradients_dropped(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
 
 
 _STEPS = "steps without zero_grad"
-_EMPTIES = re.compile(r"zero_grad|\.grad\b|optimizer_zero|set_to_none")
+_EMPTIES = re.compile(
+    r"(?i)zero_?grad|\.grad\b|optimizer_zero|set_to_none|(?:clear|reset|drop|clean|empty|wipe|free)\w*\("
+    r"[^()]*(?:opt|model|param|net)|(?:clear|reset|drop|clean|empty|wipe|free)\w*grad"
+)
 
 
 @rule("P136", "backward", "scaled", "step", "scaler step", "end")
@@ -96,7 +100,8 @@ def gradients_never_dropped(it: Interpreter, event: ScriptEvent) -> Iterator[Rul
     elif event.name != "end":
         ref = event.values.get("optimizer") if event.name == "scaler step" else Ref(event.ref or 0)
         again = isinstance(ref, Ref) and it.loops and any(ref.id <= loop.newest for loop in it.loops)
-        if it.loop_depth and it.drawn and again and event.what != OWN_STEP and UNCALLED not in it.contexts:
+        known = event.what != OWN_STEP and UNCALLED not in it.contexts
+        if it.loop_depth and it.drawn and again and known and it.attr(ref, "touched") != TRUE:
             it.note(_STEPS, event.place)
     elif it.notes.get(_STEPS) and it.notes.get("makes gradients"):
         if any(_EMPTIES.search(source.text) for source in it.sources.files()):
@@ -114,20 +119,23 @@ def prepared_and_lost(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
     Source: accelerate/accelerator.py, prepare.
     """
     call = event.call
-    statement = next((node for node in it.nodes if call and getattr(node, "value", None) is call.node), None)
-    if call is None or call.open or any(isinstance(each, ast.Starred) for each in call.node.args):
+    more = ("scheduler", "evaluation_mode")  # Fabric returns the one too; the other is for no training
+    if call is None or call.open or any(map(call.get, more)) or any(map(_is_starred, call.node.args)):
         return
+    statement = next((node for node in it.nodes if getattr(node, "value", None) is call.node), None)
     if isinstance(statement, ast.Expr):
-        kinds = {it.kind(item) for given in call.args for item in alternatives(given)}
-        lost = "model" in kinds or "loader" in kinds
-        if lost and it.target.processes != 1 and "fsdp" not in it.source.text.lower():
+        things = [it.thing(item) for given in call.args for item in alternatives(given)]
+        kinds = {each.kind for each in things if each and each.get("trainable") != Const("none")}
+        if (
+            not kinds.isdisjoint({"model", "loader"})
+            and it.target.processes != 1
+            and "fsdp" not in it.source.text.lower()
+        ):
             message = "what this returns is thrown away: what is used afterwards is not prepared"
             yield RuleHit(event.place, message, _fix(call.node), Level.WARNING)
         return
     target = statement.targets[0] if isinstance(statement, ast.Assign) else None
-    if not isinstance(target, (ast.Tuple, ast.List)) or any(
-        isinstance(item, ast.Starred) for item in target.elts
-    ):
+    if not isinstance(target, (ast.Tuple, ast.List)) or any(map(_is_starred, target.elts)):
         return
     names, given = map(ast.unparse, target.elts), list(map(ast.unparse, call.node.args))
     taken = list(names)
@@ -138,6 +146,10 @@ def prepared_and_lost(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
         wrong = next(one for one, other in zip(taken, given, strict=True) if one != other)
         message = f"this returns what it is given in the same order, and `{wrong}` gets another of them"
         yield RuleHit(event.place, message, _fix(call.node), Level.ERROR)
+
+
+def _is_starred(node: ast.AST) -> bool:
+    return isinstance(node, ast.Starred)
 
 
 def _fix(call: ast.Call) -> str:

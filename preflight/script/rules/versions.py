@@ -32,6 +32,10 @@ _PLAIN_BEFORE = {
     **dict.fromkeys(("push_to_hub_model_id", "push_to_hub_organization", "push_to_hub_token"), ""),
 }
 """Removed as well; most scripts are of before, which all of its versions run without a word."""
+_SINCE = {"evaluation_strategy": (4, 51), "group_by_length": (5, 2)} | dict.fromkeys(
+    ("warmup_ratio", "logging_dir"), (5, 15)
+)
+"""What transformers removed in another version than 5."""
 
 _OF_ACCELERATOR = {
     **dict.fromkeys(("dispatch_batches", "even_batches", "use_seedable_sampler"), "dataloader_config"),
@@ -77,12 +81,15 @@ def removed_keyword(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
     elif event.name == "arguments":
         own = _own_fields(it, event)
         for old, instead in {**_ARGUMENTS, **(_PLAIN_BEFORE if new else {})}.items():
-            if old in call.kwargs and old not in own and not (new is False and old != "evaluation_strategy"):
+            since = _SINCE.get(old, (5,))
+            gone = it.target.at_least("transformers", *since)
+            if old in call.kwargs and old not in own and gone is not False:
                 fix = f"{instead}=" if instead else f"remove {old}"
-                level = Level.INFO if old in call.maybe else _since(new)
-                yield RuleHit(call.at(old), f"{old} is gone in transformers 5", fix, level)
+                level = Level.INFO if old in call.maybe else _since(gone)
+                message = f"{old} is gone in transformers {'.'.join(map(str, since))}"
+                yield RuleHit(call.at(old), message, fix, level)
         renamed = it.target.at_least("trl", 0, 20)
-        if "max_seq_length" in call.kwargs and root_and_last(event.what)[0] == "trl" and renamed is not False:
+        if "max_seq_length" in call.kwargs and _is_of_trl(it, event) and renamed is not False:
             message = "max_seq_length is gone in trl 0.20"
             yield RuleHit(call.at("max_seq_length"), message, "max_length=", _since(renamed))
     elif event.name == "load" and new is not False and it.attr(event.ref, "library") != Const("unsloth"):
@@ -101,14 +108,19 @@ def _own_fields(it: Interpreter, event: ScriptEvent) -> set[str]:
     return {field.id for field in fields if isinstance(field, ast.Name)}
 
 
+def _is_of_trl(it: Interpreter, event: ScriptEvent) -> bool:
+    """Whether it is trl's own: unsloth puts classes in their place that still take what trl has dropped."""
+    return root_and_last(event.what)[0] == "trl" and "unsloth" not in it.source.text
+
+
 def _of_configuration(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
     """Yield what a trainer of trl is given that its configuration takes."""
-    call, (root, last) = event.call, root_and_last(event.what)
-    moved = it.target.at_least("trl", 0, 16)
-    plain = last in _TRAINERS and not _may_take_it(it, event)
-    for old in call.kwargs if call and root == "trl" and plain and moved is not False else ():
+    call, last = event.call, root_and_last(event.what)[1]
+    moved = it.target.at_least("trl", 0, 13)
+    plain = last in _TRAINERS and _is_of_trl(it, event) and not _may_take_it(it, event)
+    for old in call.kwargs if call and plain and moved is not False else ():
         if old in _OF_CONFIG and call:
-            message = f"{last}({old}=) is a TypeError from trl 0.16 on"
+            message = f"{last}({old}=) is a TypeError from trl 0.13 on"
             fix = (
                 f"{old if old != 'max_seq_length' else 'max_length'}= of {last.removesuffix('Trainer')}Config"
             )
@@ -177,11 +189,13 @@ def removed_name(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
     """
     package, version, instead = GONE[event.what]
     gone = it.target.at_least(package, *version)
-    tries = (node for node in it.sources.parser.nodes(it.source.tree) if isinstance(node, ast.Try))
     caught = any(
-        node.body[0].lineno <= event.place.line < node.handlers[0].lineno for node in tries if node.handlers
+        node.body[0].lineno <= event.place.line <= (node.body[-1].end_lineno or 0)
+        for node in it.sources.parser.nodes(it.source.tree)
+        if (isinstance(node, ast.Try) and node.handlers)
+        or (isinstance(node, ast.With) and "suppress" in ast.unparse(node.items[0]))
     )
-    if gone is False or caught or MAYBE in it.contexts:
+    if gone is False or caught or it.tests or MAYBE in it.contexts:
         return
     number = ".".join(map(str, version))
     yield RuleHit(event.place, f"{event.what} is gone in {package} {number}", instead, _since(gone))
