@@ -65,6 +65,7 @@ _OTHER_OPTIONS: dict[tuple[str, ...], str] = {
     ("run", "--no-sync"): "--set sync=false",
     ("stop", "--all"): "name the run; gpulaunch ps lists those that live",
     ("rm", "--all"): "gpulaunch prune deletes those of all runs that ended long ago",
+    ("submit", "--hosts"): "Slurm chooses the nodes; for sbatch: --set slurm.sbatch.nodelist=HOSTS",
     ("ps", "--watch", "-w"): "gpulaunch top shows runs live",
 }
 OTHER_OPTIONS = {(of, name): hint for (of, *names), hint in _OTHER_OPTIONS.items() for name in names}

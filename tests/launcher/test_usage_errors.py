@@ -154,6 +154,11 @@ from launcher.cli import execute
             "gpulaunch submit has no option --mem",
             "for sbatch: --set slurm.sbatch.mem=VALUE",
         ),
+        (
+            "submit -c x --hosts a",
+            "gpulaunch submit has no option --hosts",
+            "Slurm chooses the nodes; for sbatch: --set slurm.sbatch.nodelist=HOSTS",
+        ),
         ("submit -c x --env A=1", "gpulaunch submit has no option --env", "--set env.KEY=VALUE"),
         ("submit -c x --detach", "gpulaunch submit has no option --detach", "gpulaunch submit --help"),
         ("submit -c x --dryrun", "gpulaunch submit has no option --dryrun", "did you mean --dry-run?"),
