@@ -4,11 +4,22 @@ import ast
 from collections.abc import Iterator
 
 from preflight import regex as re
+from preflight.facts.script import CodeLocation
 from preflight.script.interpreter.branch_conditions import UNCALLED
 from preflight.script.interpreter.events import OWN_STEP, ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
-from preflight.script.interpreter.values import NONE, TRUE, Const, Dtype, Ref, alternatives
-from preflight.script.rules.method_calls import calls_by_owner
+from preflight.script.interpreter.values import (
+    NONE,
+    TRUE,
+    Class,
+    Const,
+    Dtype,
+    ExternalName,
+    Ref,
+    Value,
+    alternatives,
+)
+from preflight.script.rules.method_calls import calls_by_owner, note_call
 from preflight.script.rules.registry import Level, RuleHit, rule
 
 
@@ -99,15 +110,39 @@ def gradients_never_dropped(it: Interpreter, event: ScriptEvent) -> Iterator[Rul
         it.note("makes gradients", event.place)
     elif event.name != "end":
         ref = event.values.get("optimizer") if event.name == "scaler step" else Ref(event.ref or 0)
-        again = isinstance(ref, Ref) and it.loops and any(ref.id <= loop.newest for loop in it.loops)
+        optimizer = it.thing(ref) if isinstance(ref, Ref) else None
+        again = isinstance(ref, Ref) and any(ref.id <= loop.newest for loop in it.loops)
         known = event.what != OWN_STEP and UNCALLED not in it.contexts
-        if it.loop_depth and it.drawn and again and known and it.attr(ref, "touched") != TRUE:
-            it.note(_STEPS, event.place)
-    elif it.notes.get(_STEPS) and it.notes.get("makes gradients"):
+        if it.loop_depth and it.drawn and again and known and optimizer is not None:
+            note_call(it, _STEPS, optimizer.place, event.place)
+    elif it.notes.get("makes gradients") and (steps := calls_by_owner(it, _STEPS)):
         if any(_EMPTIES.search(source.text) for source in it.sources.files()):
             return
+        sure = [place for made, place in steps if not _is_handed_on(it, made)]
         message = "this steps in a loop, and nothing ever calls zero_grad(): gradients of all batches add up"
-        yield RuleHit(it.notes[_STEPS][0], message, "optimizer.zero_grad() after step()", Level.WARNING)
+        for place in sure[:1]:
+            yield RuleHit(place, message, "optimizer.zero_grad() after step()", Level.WARNING)
+
+
+def _is_handed_on(it: Interpreter, made: CodeLocation) -> bool:
+    """Whether code that was not read got an optimizer, or an object that holds it, or is a base of that."""
+    held = [Ref(number) for number, thing in it.state.heap.items() if thing.place == made]
+    for thing in it.state.heap.values():
+        if thing.place != made and not any(value in held for value in thing.attrs.values()):
+            continue
+        cls = thing.get("__class__")
+        bases = [base for info in (it.mro(cls.key) if isinstance(cls, Class) else ()) for base in info.bases]
+        if thing.get("touched") == TRUE or any(_is_unread(it, base) for base in bases):
+            return True
+    return False
+
+
+def _is_unread(it: Interpreter, base: Value) -> bool:
+    if isinstance(base, ExternalName):
+        return not (
+            it.library.class_kind(base.name) or base.name.startswith(("builtins.", "abc.", "typing."))
+        )
+    return not isinstance(base, Class)
 
 
 @rule("P137", "prepared")
