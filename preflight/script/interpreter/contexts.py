@@ -7,7 +7,16 @@ from preflight import regex as re
 from preflight.script.interpreter.branch_conditions import BY_RANK, RANK_0
 from preflight.script.interpreter.events import ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
-from preflight.script.interpreter.values import UNKNOWN, ExternalName, Func, Ref, Value, alternatives, text_of
+from preflight.script.interpreter.values import (
+    UNKNOWN,
+    Device,
+    ExternalName,
+    Func,
+    Ref,
+    Value,
+    alternatives,
+    text_of,
+)
 
 
 def context_kinds(it: Interpreter, node: ast.expr, value: Value) -> tuple[str, ...]:
@@ -20,6 +29,8 @@ def context_kinds(it: Interpreter, node: ast.expr, value: Value) -> tuple[str, .
         return (BY_RANK,) if "rank" in ast.unparse(node) else (BY_RANK, LOCKED)
     if isinstance(value, Ref):
         return (it.kind(value),)
+    if isinstance(value, Device) and value.of_rank:
+        it.note("cuda used", it.place(node))  # what its block makes is on the rank's own GPU
     if isinstance(node, ast.Call):
         func = it.evaluate(node.func) if isinstance(node.func, (ast.Name, ast.Attribute)) else UNKNOWN
         if not isinstance(func, Func):

@@ -77,6 +77,12 @@ def _set_default_device(it: Interpreter, call: Call) -> Value:
     return NONE
 
 
+def _mesh(it: Interpreter, call: Call) -> Value:
+    """init_device_mesh(device_type, ...), which sets the rank's own GPU where no rank has."""
+    it.state.device_set = it.state.device_set or text_of(call.get("device_type", 0)) == "cuda"
+    return UNKNOWN
+
+
 def _cuda_work(it: Interpreter, call: Call) -> Value:
     it.emit(call.event("cuda", None, "work", device=Device("cuda"), literal=TRUE))
     return UNKNOWN
@@ -119,6 +125,8 @@ CALLS: dict[str, CallModel] = {
     "torch.cuda.device": lambda it, call: _set_device(it, call, "for a while"),
     "torch.set_default_device": _set_default_device,
     "torch.Generator": _tensor,
+    "torch.distributed.device_mesh.init_device_mesh": _mesh,
+    "torch.distributed.init_device_mesh": _mesh,
     **dict.fromkeys(
         ("torch.cuda.current_device", "torch.accelerator.current_device_index"),
         lambda it, _: Device("cuda", of_rank=True) if it.state.device_set else UNKNOWN,

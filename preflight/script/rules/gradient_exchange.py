@@ -7,6 +7,7 @@ from preflight import regex as re
 from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.values import ExternalName
 from preflight.script.rules.unused_code import unused_lines
+from preflight.script.source import Source
 from preflight.script.syntax_trees import walk
 
 _EXCHANGES = re.compile(
@@ -21,7 +22,8 @@ _HANDED_ON = re.compile(
 )
 """Names of collectives; of one that is handed on it is not known what it is called with."""
 _NAMED = re.compile(f"{_EXCHANGES.pattern}|{_HANDED_ON.pattern}")
-_OF_DDP = re.compile(r"DistributedDataParallel|DDP")
+OF_DDP = re.compile(r"DistributedDataParallel|DDP")
+OF_OWNERS = re.compile(rf"{OF_DDP.pattern}|[Aa]ccelerat|[Ff]abric")
 _REDUCES = re.compile(r"reduce")
 _COLLECTIVE = re.compile(r"reduce(?!r$)|gather|broadcast|sync_|_sync|^average_")
 _FROM_ONE = re.compile(r"^broadcast_?(?:coalesced|parameters|optimizer_state|object)?$")
@@ -43,40 +45,51 @@ _MEASURED = re.compile(
 _JUDGED = (ast.Name, ast.Attribute, ast.Call)
 
 
-def exchanges_gradients(it: Interpreter, *, besides_ddp: bool = False) -> bool:
+def exchanges_gradients(it: Interpreter, *, besides: re.Pattern[str] | None = None) -> bool:
     """Whether a script may exchange gradients or weights; imports and isinstance() alone do not.
 
-    `besides_ddp`: by something else than DistributedDataParallel.
+    `besides`: by something that has another name than these.
     """
     own = set(_own_names(it))
-    parser = it.sources.parser
-    trees = [source.tree for source in it.sources.files()]
+    parser, files = it.sources.parser, it.sources.files()
     unused = unused_lines(it)
-    kept = []
-    for source in it.sources.files():
-        judged = parser.find(_judged_nodes, source.tree)
-        kept.append([node for node in judged if getattr(node, "lineno", 0) not in unused[source.path]])
-        names = {_used_name(node) for node in kept[-1]}
-        if any(_NAMED.search(name) and not (besides_ddp and _OF_DDP.search(name)) for name in names - own):
-            return True  # most scripts: their calls need not be looked at
+    for source in files:
+        for name, line in parser.find(_judged, source.tree)[0]:
+            if not (name in own or line in unused[source.path] or (besides and besides.search(name))):
+                return True  # most scripts: their calls need not be looked at
     reducers = _reducers(it, own)
-    for tree, judged in zip(trees, kept, strict=True):
-        of_weights = parser.find(_weight_ids, tree)
-        calls = (node for node in judged if isinstance(node, ast.Call))
-        found = (each for each in calls if _may_exchange(each, reducers, in_weights=id(each) in of_weights))
-        given = ((each, getattr(each.args[0], "id", "") if each.args else "") for each in found)
-        if any(
-            not name or _names_weights(each) or name not in parser.find(_made_of_no_weights, tree)
-            for each, name in given
-        ):
-            return True
+    return any(_calls_exchange(it, source, reducers, unused[source.path]) for source in files)
+
+
+def _calls_exchange(it: Interpreter, source: Source, reducers: set[str], unused: set[int]) -> bool:
+    """Whether a call in a file may be a collective over gradients or weights."""
+    parser, tree = it.sources.parser, source.tree
+    for name, calls in parser.find(_judged, tree)[1].items():
+        if not (name in reducers or _COLLECTIVE.search(name)):
+            continue
+        for call in calls:
+            if call.lineno in unused or not _may_exchange(name, call):
+                continue
+            of_weights = _names_weights(call)
+            if not of_weights and ("gather" in name or id(call) not in parser.find(_weight_ids, tree)):
+                continue
+            given = getattr(call.args[0], "id", "") if call.args else ""
+            if of_weights or not given or given not in parser.find(_made_of_no_weights, tree):
+                return True
     return False
 
 
-def _judged_nodes(nodes: Sequence[ast.AST]) -> list[ast.AST]:
-    """Return the nodes by whose names a file is judged."""
+def _judged(nodes: Sequence[ast.AST]) -> tuple[list[tuple[str, int]], dict[str, list[ast.Call]]]:
+    """Return the names in a file that exchange gradients, with their lines, and its calls by name."""
+    named, calls = list[tuple[str, int]](), dict[str, list[ast.Call]]()
     ignored = {*_ignored_ids(nodes), *_feature_ids(nodes)}
-    return [node for node in nodes if id(node) not in ignored and isinstance(node, _JUDGED)]
+    for node in nodes:
+        if isinstance(node, _JUDGED) and id(node) not in ignored:
+            if (name := _used_name(node)) and _NAMED.search(name):
+                named.append((name, node.lineno))
+            if isinstance(node, ast.Call):
+                calls.setdefault(_used_name(node.func), []).append(node)
+    return named, calls
 
 
 def _used_name(node: ast.AST) -> str:
@@ -104,18 +117,28 @@ def _own_names(it: Interpreter) -> Iterator[str]:
 def _reducers(it: Interpreter, own: set[str]) -> set[str]:
     """Return the names of functions of the script that put together what they are given."""
     through = dict[str, set[str]]()  # those that hand on what they are given, with what to
-    for info in it.functions.values():
-        arguments = getattr(info.node, "args", None)
-        given = {each.arg for each in arguments.args} if arguments else set()
-        for node in walk(info.node):
-            if isinstance(node, ast.Call) and _REDUCES.search(_used_name(node.func)) and node.args:
-                name = getattr(info.node, "name", "")
-                if getattr(node.args[0], "id", "") in given and name != "backward":
-                    through.setdefault(name, set()).add(_used_name(node.func))
+    for source in it.sources.files():
+        for name, called in it.sources.parser.find(_handing_on, source.tree):
+            if name in own:
+                through.setdefault(name, set()).add(called)
     found = {name for name, called in through.items() if called - own}
     while more := {name for name, called in through.items() if called & found} - found:
         found |= more
     return found
+
+
+def _handing_on(nodes: Sequence[ast.AST]) -> list[tuple[str, str]]:
+    """Return the functions that reduce what they are given, each with what it hands that on to."""
+    found = (node for node in nodes if isinstance(node, ast.Call) and node.args)
+    calls = [(node, name) for node in found if _REDUCES.search(name := _used_name(node.func))]
+    return [
+        (node.name, name)
+        for node in (nodes if calls else ())
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.name != "backward"
+        for given in ({each.arg for each in node.args.args},)
+        for call, name in calls
+        if node.lineno <= call.lineno <= (node.end_lineno or 0) and getattr(call.args[0], "id", "") in given
+    ]
 
 
 def _ignored_ids(nodes: Iterable[ast.AST]) -> Iterator[int]:
@@ -206,19 +229,12 @@ def _names_weights(call: ast.Call) -> bool:
     return any(_OF_WEIGHTS.search(_used_name(part)) for value in given for part in walk(value))
 
 
-def _may_exchange(call: ast.Call, reducers: set[str], *, in_weights: bool) -> bool:
-    """Whether a call may be a collective over gradients or weights."""
-    name = _used_name(call.func)
-    if (
-        not (name in reducers or _COLLECTIVE.search(name))
-        or _OF_NO_GRADIENTS.search(name)
-        or _FROM_ONE.match(name)
-    ):
+def _may_exchange(name: str, call: ast.Call) -> bool:
+    """Whether a call of a collective may be over gradients or weights, not over what is measured."""
+    if _OF_NO_GRADIENTS.search(name) or _FROM_ONE.match(name):
         return False
     first = call.args[0] if call.args else next((word.value for word in call.keywords), None)
     owner = getattr(call.func, "value", None)
     if first is None or isinstance(first, ast.Constant) or getattr(owner, "id", "") in ("torch", "functools"):
         return False  # tensor.gather(1, index), torch.gather(...)
-    if any(name and _MEASURED.search(name) for name in map(_used_name, walk(first))):
-        return False
-    return _names_weights(call) or (in_weights and "gather" not in name)
+    return not any(name and _MEASURED.search(name) for name in map(_used_name, walk(first)))

@@ -54,10 +54,10 @@ def ranks_that_train_apart(it: Interpreter, event: ScriptEvent) -> Iterator[Rule
     around = [] if it.notes.get(THROUGH) else it.notes.get(UNSYNCED) or it.notes.get(AROUND)
     if event.name != "end" or not steps or not (groups or (owned and around)):
         return
-    from preflight.script.rules.gradient_exchange import exchanges_gradients  # noqa: PLC0415 - few need it
+    from preflight.script.rules.gradient_exchange import OF_DDP, OF_OWNERS, exchanges_gradients  # noqa: PLC0415 - few need it
     from preflight.script.rules.unread_wrappers import may_wrap_unread  # noqa: PLC0415 - few need it
 
-    if around and (owned or not exchanges_gradients(it, besides_ddp=True)):
+    if around and not exchanges_gradients(it, besides=OF_OWNERS if owned else OF_DDP):
         message = "training calls the model inside of DistributedDataParallel: no gradients are exchanged"
         fix = "call what DistributedDataParallel(...) returned, not its .module"
         if it.notes.get(UNSYNCED):
@@ -69,7 +69,7 @@ def ranks_that_train_apart(it: Interpreter, event: ScriptEvent) -> Iterator[Rule
         fix = "model = DistributedDataParallel(model, device_ids=[local_rank]) before training"
         yield RuleHit(steps[0], message, fix, Level.WARNING, (groups[0],))
     elif not it.notes.get(_UNSEEN) and (places := it.notes.get(_APART, [])):
-        if _names(it, _FILLED) or exchanges_gradients(it, besides_ddp=True) or may_wrap_unread(it.sources):
+        if _names(it, _FILLED) or exchanges_gradients(it, besides=OF_DDP) or may_wrap_unread(it.sources):
             return
         for step, made in dict(zip(places[::2], places[1::2], strict=True)).items():
             message = "the model of this step is in no DistributedDataParallel, and another one is"

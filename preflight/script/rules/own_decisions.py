@@ -1,7 +1,7 @@
 """Who decides that a loop is left, where the condition names no rank: rank 0, or each by its batches."""
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from preflight import regex as re
 from preflight.script.interpreter.branch_conditions import RANK_0
@@ -12,7 +12,7 @@ from preflight.script.syntax_trees import walk
 
 EACH = "each rank"
 _AGREES = re.compile(
-    r"reduce|gather|broadcast|scatter|sync|collect|agree|average|mean_across|dist_|consensus"
+    r"reduce|gather|broadcast|bcast|scatter|full_tensor|sync|collect|agree|average|mean_across|dist_|consensus"
 )
 """Names in calls that give all ranks one value."""
 _ALIKE = re.compile(
@@ -41,42 +41,74 @@ def _decision(it: Interpreter, test: ast.expr, loop: Loop) -> list[ast.expr] | N
     names = _names(test)
     if not turns or not names or _agreed(it, walk(test)):
         return []
+    taken = [
+        item for node in it.nodes if isinstance(node, ast.If) and node.test is test for item in node.body
+    ]
+    before = [part for item in taken for part in walk(item)]
+    if "backward" in all_names(before) or _agreed(it, before):
+        return []  # what leaves takes part first
     calls = [node for node in it.nodes if isinstance(node, ast.Call) and _AGREES.search(_called(node))]
-    open_names = [name for name in names if not any(_is_given(call, name) for call in calls)]
+    agreed = {name for call in calls for name in _given(call)}
+    open_names = [name for name in names if name not in agreed]
     if any(_is_flag_of_first(it, name) for name in open_names):
         return None
     inside = _of_batches(it, turns[0])
     fed = {name for node in inside if isinstance(node, ast.For) for name in _fed(node)}
     made = [node for node in inside if isinstance(node, _STORES)]
-    return [func for name in open_names for func in _measures(it, name, made, fed)] if fed else []
+    return [func for name in open_names for func in _measures(it, name, made, fed, agreed)] if fed else []
 
 
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)
 _STORES = (ast.Assign, ast.AugAssign, ast.AnnAssign)
 
 
+_FORMS = frozenset(
+    {
+        *("shape", "ndim", "dtype", "device", "requires_grad", "size", "dim", "numel", "len", "keys"),
+        *("isinstance", "hasattr", "callable", "type"),
+    }
+)
+"""Attributes and calls that give the form of a value, which is the same on all ranks, not its numbers."""
+
+
 def _names(node: ast.AST) -> list[str]:
-    return [part.id for part in walk(node) if isinstance(part, ast.Name)]
+    """Return the names whose numbers code asks; `out.shape`, `out is None` and `"aux" in out` ask none."""
+    parts = walk(node)
+    forms = {id(inner) for part in parts if _is_of_form(part) for inner in walk(part)}
+    return [part.id for part in parts if isinstance(part, ast.Name) and id(part) not in forms]
+
+
+def _is_of_form(node: ast.AST) -> bool:
+    if isinstance(node, ast.Compare):
+        return all(isinstance(each, (ast.Is, ast.IsNot, ast.In, ast.NotIn)) for each in node.ops)
+    return (_called(node) if isinstance(node, ast.Call) else getattr(node, "attr", "")) in _FORMS
 
 
 def _called(call: ast.Call) -> str:
     return getattr(call.func, "attr", getattr(call.func, "id", ""))
 
 
-def _is_given(call: ast.Call, name: str) -> bool:
-    """Whether a name is in an argument of a call."""
-    return any(name in _names(given) for given in call.args)
+def _given(call: ast.Call) -> list[str]:
+    """Return the names in the arguments of a call."""
+    values = (*call.args, *(word.value for word in call.keywords))
+    return [name for value in values for name in _names(value)]
 
 
 def _agreed(it: Interpreter, nodes: list[ast.AST]) -> bool:
-    """Whether a call gives all ranks one value: by its name, or by what its function calls."""
-    for called in (_called(node) for node in nodes if isinstance(node, ast.Call)):
-        own = [info.node for info in it.functions.values() if getattr(info.node, "name", "") == called]
-        if _AGREES.search(called) or any(
-            map(_AGREES.search, all_names(part for node in own for part in walk(node)))
-        ):
+    """Whether a call gives all ranks one value: by its name, or by what functions call in the end."""
+    called, seen = {_called(node) for node in nodes if isinstance(node, ast.Call)}, set[str]()
+    names: Collection[str] = called
+    while called:
+        if any(map(_AGREES.search, names)):
             return True
-    return False
+        seen |= called
+        own = [info.node for info in it.functions.values() if getattr(info.node, "name", "") in called]
+        inside = [part for node in own for part in it.sources.parser.nodes(node)]
+        names, called = (
+            all_names(inside),
+            {_called(part) for part in inside if isinstance(part, ast.Call)} - seen,
+        )
+    return any(map(_AGREES.search, names))
 
 
 def _of_batches(it: Interpreter, loop: ast.AST) -> list[ast.AST]:
@@ -95,7 +127,9 @@ def _fed(node: ast.For) -> list[str]:
     return [] if counts else _names(node.target)
 
 
-def _measures(it: Interpreter, name: str, made: Sequence[ast.AST], fed: set[str]) -> list[ast.expr]:
+def _measures(
+    it: Interpreter, name: str, made: Sequence[ast.AST], fed: set[str], agreed: set[str]
+) -> list[ast.expr]:
     """Return what is called of a batch, in this loop, for what a name is given."""
     names, parts = [name], list[ast.AST]()
     for each in names:  # which grows
@@ -108,6 +142,8 @@ def _measures(it: Interpreter, name: str, made: Sequence[ast.AST], fed: set[str]
                 return []
             parts.append(node)
             names += _names(value)
+    if not agreed.isdisjoint(names):
+        return []
     values = [value for node in parts if (value := _stored(node)[1]) is not None]
     used = {each for value in values for each in _names(value)}
     called = [node.func for value in values for node in walk(value) if isinstance(node, ast.Call)]
@@ -142,9 +178,7 @@ def _is_flag_of_first(it: Interpreter, name: str) -> bool:
     given = (
         node
         for node in it.nodes
-        if isinstance(node, ast.Call)
-        and _called(node) not in _LOOKS_AT
-        and name in (n for a in node.args for n in _names(a))
+        if isinstance(node, ast.Call) and _called(node) not in _LOOKS_AT and name in _given(node)
     )
     return bool(filled) and filled <= by_first and not any(given)
 

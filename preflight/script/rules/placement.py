@@ -327,7 +327,6 @@ def process_group_without_a_device(it: Interpreter, event: ScriptEvent) -> Itera
             it.note("device set", event.place)
     elif event.name == "cuda":
         it.note("cuda used", event.place)
-        it.note(_Placed(event.ref), *([event.place] if event.ref is not None else []))
         sure = TRUE in (event.values.get("literal"), event.values.get("alone")) and event.what != "work"
         first = event.values.get("device") == Device("cuda") and not it.state.device_set
         if sure and first and not doubts_of(it, event.place):
@@ -355,19 +354,15 @@ def process_group_without_a_device(it: Interpreter, event: ScriptEvent) -> Itera
             yield RuleHit(it.notes["process group"][0], message, fix, level, tuple(meets))
 
 
-@dataclass(frozen=True, slots=True)
-class _Placed:
-    """Note of where a model is put on a GPU."""
-
-    model: int | None
-
-
 def _is_sharded_on_first(it: Interpreter, event: ScriptEvent) -> bool:
-    """Whether FSDP takes a model from the CPU, and to the current GPU, which is still the first."""
+    """Whether FSDP takes a model from the CPU, and to the current GPU, which is still the first.
+
+    Where something is on a GPU before, the model, or what holds it, or is a part of it, may be too.
+    """
     if event.name != "sharded" or event.ref is None or event.call is None or it.state.device_set:
         return False
     named = event.call.open or event.call.get("device_id") is not None
-    return not named and not it.notes.get(_Placed(event.ref))
+    return not named and not it.notes.get("cuda used")
 
 
 def _names_no_device(ids: Value) -> bool:
