@@ -2,6 +2,7 @@
 
 import ast
 from collections.abc import Collection, Sequence
+from typing import TypeVar, cast
 
 from preflight import regex as re
 from preflight.script.interpreter.branch_conditions import RANK_0
@@ -10,6 +11,7 @@ from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.source import all_names
 from preflight.script.syntax_trees import walk
 
+T = TypeVar("T", bound=ast.AST)
 EACH = "each rank"
 _AGREES = re.compile(
     r"reduce|gather|broadcast|bcast|scatter|full_tensor|sync|collect|agree|average|mean_across|dist_|consensus"
@@ -37,17 +39,15 @@ def decided_by(it: Interpreter, test: ast.expr, loop: Loop) -> str:
 
 def _decision(it: Interpreter, test: ast.expr, loop: Loop) -> list[ast.expr] | None:
     """Return what is called to measure what a condition asks, None where rank 0's tensor decides."""
-    turns = [node for node in it.nodes if isinstance(node, _LOOPS) and it.place(node) == loop.place]
+    turns = [node for node in _all(it, *_LOOPS) if it.place(node) == loop.place]
     names = _names(test)
     if not turns or not names or _agreed(it, walk(test)):
         return []
-    taken = [
-        item for node in it.nodes if isinstance(node, ast.If) and node.test is test for item in node.body
-    ]
+    taken = [item for node in _all(it, ast.If) if node.test is test for item in node.body]
     before = [part for item in taken for part in walk(item)]
     if "backward" in all_names(before) or _agreed(it, before):
         return []  # what leaves takes part first
-    calls = [node for node in it.nodes if isinstance(node, ast.Call) and _AGREES.search(_called(node))]
+    calls = [node for node in _all(it, ast.Call) if _AGREES.search(_called(node))]
     agreed = {name for call in calls for name in _given(call)}
     open_names = [name for name in names if name not in agreed]
     if any(_is_flag_of_first(it, name) for name in open_names):
@@ -60,6 +60,20 @@ def _decision(it: Interpreter, test: ast.expr, loop: Loop) -> list[ast.expr] | N
 
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)
 _STORES = (ast.Assign, ast.AugAssign, ast.AnnAssign)
+
+
+def _all(it: Interpreter, *kinds: type[T]) -> list[T]:
+    """Return the nodes of some kinds in the function around, which many conditions ask."""
+    function: ast.AST = it.function.node if it.function else it.source.tree
+    by_kind = it.sources.parser.find(_by_kind, function)
+    return cast("list[T]", [node for kind in kinds for node in by_kind.get(kind, ())])
+
+
+def _by_kind(nodes: Sequence[ast.AST]) -> dict[type[ast.AST], list[ast.AST]]:
+    found = dict[type[ast.AST], list[ast.AST]]()
+    for node in nodes:
+        found.setdefault(type(node), []).append(node)
+    return found
 
 
 _FORMS = frozenset(
@@ -165,15 +179,15 @@ def _is_model(it: Interpreter, func: ast.expr) -> bool:
 
 def _is_flag_of_first(it: Interpreter, name: str) -> bool:
     """Whether a name is a tensor of the function's own that rank 0 alone fills."""
-    made = (node for node in it.nodes if isinstance(node, (ast.Assign, ast.AnnAssign)))
+    made = _all(it, ast.Assign, ast.AnnAssign)
     stores = [_stored(node) for node in made if not _fills(node, name)]
     values = [value for targets, value in stores if targets == [name]]
     if not values or not all(
         isinstance(value, ast.Call) and _TENSORS.search(_called(value)) for value in values
     ):
         return False
-    filled = {id(node) for node in it.nodes if _fills(node, name)}
-    firsts = (node for node in it.nodes if isinstance(node, ast.If) and id(node) in it.of_first)
+    filled = {id(node) for node in _all(it, ast.Call, ast.Assign, ast.AugAssign) if _fills(node, name)}
+    firsts = (node for node in _all(it, ast.If) if id(node) in it.of_first)
     by_first = {id(part) for node in firsts for item in node.body for part in walk(item)}
     given = (
         node
