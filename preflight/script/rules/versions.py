@@ -60,10 +60,10 @@ def _since(known: bool | None) -> Level:  # noqa: FBT001 - a three-valued answer
 
 @rule("V301", "trainer", "arguments", "load", "accelerator")
 def removed_keyword(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
-    """A keyword that transformers 5 (trl 0.16) no longer takes.
+    """A keyword that later versions of transformers, accelerate or trl refuse.
 
     It is a TypeError before the first step: `tokenizer` of a Trainer (processing_class since 4.46),
-    `evaluation_strategy`, `no_cuda`, `load_in_8bit` and others.
+    `evaluation_strategy`, `no_cuda`, `load_in_8bit` and others. The message names the version.
     Source: reproduced with transformers 5.23.
     """
     call = event.call
@@ -183,7 +183,7 @@ def keyword_too_new(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
 def removed_name(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
     """A name is imported that the library no longer has.
 
-    It is an ImportError at once: `AdamW` and others of transformers before 5, and names that peft and torch
+    It is an ImportError at once: `AdamW` and others of earlier transformers, and names that peft and torch
     have renamed. An import that the script catches is none.
     Source: reproduced with transformers 5.24, peft 0.21 and torch 2.13.
     """
