@@ -108,7 +108,6 @@ _LIMITS = {
     "memlock_kib": -1,
     "nofile": 65536,
     "nofile_hard": 65536,
-    "nproc": -1,
 }
 
 

@@ -73,9 +73,9 @@ class _Mask:
             lambda m: f"{m[1]}-{int(self._number(m[1], m[0])):08x}-0000-0000-0000-000000000000", text
         )
         text = _MAC.sub(lambda m: f"02:00:00:00:00:{int(self._number('mac', m[0])) % 256:02x}", text)
-        if key not in ("kernel", "cgroup"):
+        if key != "kernel":
             text = _IPV4.sub(lambda m: m[0] if _is_loopback(m[0]) else self._address(m[0]), text)
-        return text if key == "cgroup" else _PATH.sub(lambda m: self._path(m[0]), text)
+        return _PATH.sub(lambda m: self._path(m[0]), text)
 
     def _argument(self, word: str) -> str:
         if _KEPT_WORD.match(word):

@@ -64,8 +64,6 @@ class Process:
     pid: int
     start_ticks: int  # /proc/PID/stat field 22, clock ticks since boot
     ppid: int
-    pgid: int
-    sid: int
     uid: int
     user: str
     state: str  # one letter of /proc/PID/stat: R S D Z T t I X
@@ -74,7 +72,6 @@ class Process:
     age_s: float
     threads: int  # all tasks of the group; a zombie with threads > 1 is half dead and still holds its files
     tty: bool
-    cgroup: Fact[str]
     environ: Fact[dict[str, str]]  # only the names in agent.ENVIRON_KEYS: launch markers, never secrets
     gpu_files: Fact[tuple[str, ...]]  # open /dev/nvidia* and /dev/dri/* paths, over all live threads
     wchan: Fact[str]
@@ -177,7 +174,6 @@ class IbPort:
     state: str  # "ACTIVE", "DOWN", ...
     rate_gbps: Fact[float]
     link_layer: str
-    link_downed: Fact[int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,7 +192,6 @@ class Limits:
     memlock_kib: int  # -1 unlimited
     nofile: int  # soft limit; -1 unlimited
     nofile_hard: int
-    nproc: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,11 +1,11 @@
-"""Control groups, version 2 or 1: what they allow this session, and where a process belongs."""
+"""What control groups, version 2 or 1, allow this session."""
 
 import os
 from typing import Any, Iterator
 
 from .cgroup_folder import own_cgroup_folder, with_groups_above
 from .fact import missing
-from .files import read_text, text_or
+from .files import text_or
 
 
 def cpu_count() -> int:
@@ -36,12 +36,3 @@ def _cgroup_folders(controller: str) -> Iterator[str]:
     """Yield the folders of this process's cgroup and those above it, version 2 and 1."""
     for kind in ("cgroup2", controller):
         yield from with_groups_above(own_cgroup_folder(kind))
-
-
-def cgroup(pid: int) -> Any:
-    """Return the process's cgroup path: version 2's, else systemd's, else the first."""
-    lines = [
-        line.split(":", 2) for line in read_text("/proc/%d/cgroup" % pid).splitlines() if line.count(":") >= 2
-    ]
-    best = sorted(lines, key=lambda line: (line[0] != "0", line[1] != "name=systemd"))
-    return best[0][2] if best else missing("the process has no cgroup", "not-found")

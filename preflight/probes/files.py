@@ -16,11 +16,6 @@ def read_text(path: str, limit: int = 1 << 20) -> str:
     return data.decode("utf-8", "replace")
 
 
-def read_int(path: str) -> int:
-    """Return a file's number; raises OSError, ValueError."""
-    return int(read_text(path))
-
-
 def text_or(path: str, default: str = "") -> str:
     """Return a file's stripped text, or `default` where it cannot be read."""
     try:

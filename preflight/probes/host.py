@@ -4,14 +4,13 @@ import os
 import re
 import resource
 import time
-from functools import partial
 from typing import Any
 
 from .cgroup import cpu_count, memory_limit_mib
 from .claim_files import CLAIMS_DIR, Place, newest_by_owner, read_claim
 from .earlier_facts import BOOT_ID, nvidia_module
 from .fact import Emit, Json, fact, missing
-from .files import link_target, read_int, read_text, text_or
+from .files import link_target, read_text, text_or
 from .launch_environment import launch_environ
 from .namespaces import own_namespace
 from .pci import pci_gpus
@@ -50,7 +49,6 @@ def infiniband() -> list[Json]:
                     if rate
                     else missing("the port names no rate", "not-supported"),
                     "link_layer": text_or(folder + "/link_layer"),
-                    "link_downed": fact(partial(read_int, folder + "/counters/link_downed")),
                 }
             )
     return ports
@@ -69,10 +67,7 @@ def limits() -> Json:
     elif shm.f_blocks:  # size=0 (`podman run --shm-size=0`) limits it by memory alone, and reports zeros
         shm_room = [blocks * shm.f_frsize >> 20 for blocks in (shm.f_blocks, shm.f_bavail)]
     unlimited = resource.RLIM_INFINITY
-    memlock, nofile, nproc = (
-        resource.getrlimit(which)
-        for which in (resource.RLIMIT_MEMLOCK, resource.RLIMIT_NOFILE, resource.RLIMIT_NPROC)
-    )
+    memlock, nofile = map(resource.getrlimit, (resource.RLIMIT_MEMLOCK, resource.RLIMIT_NOFILE))
     return {
         "cpus": cpu_count(),
         "memory_total_mib": total,
@@ -86,7 +81,6 @@ def limits() -> Json:
         "memlock_kib": -1 if memlock[0] == unlimited else memlock[0] // 1024,
         "nofile": -1 if nofile[0] == unlimited else nofile[0],
         "nofile_hard": -1 if nofile[1] == unlimited else nofile[1],
-        "nproc": -1 if nproc[0] == unlimited else nproc[0],
     }
 
 

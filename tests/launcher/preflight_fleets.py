@@ -79,9 +79,9 @@ def _hold(facts: dict[str, Any], evil: str) -> None:
     """Let the ranks of a dead run hold all GPUs."""
     unread = {"missing": "not read", "code": "error"}
     init = {
-        "pid": 1, "start_ticks": 1, "ppid": 0, "pgid": 1, "sid": 1, "uid": 0, "user": "root", "state": "S",
+        "pid": 1, "start_ticks": 1, "ppid": 0, "uid": 0, "user": "root", "state": "S",
         "comm": "systemd", "argv": ["/sbin/init"], "age_s": 864000.0, "threads": 1, "tty": False,
-        "cgroup": unread, "environ": unread, "gpu_files": unread, "wchan": unread, "cpu_ticks": 1,
+        "environ": unread, "gpu_files": unread, "wchan": unread, "cpu_ticks": 1,
         "namespace_pids": [1],
     }  # fmt: skip
     rows = [init]
@@ -89,7 +89,7 @@ def _hold(facts: dict[str, Any], evil: str) -> None:
         index = gpu["index"]
         pid = 4200 + index
         rank = copy.deepcopy(init) | {
-            "pid": pid, "start_ticks": pid, "ppid": 1, "pgid": pid, "sid": pid, "uid": 1000, "user": "ada",
+            "pid": pid, "start_ticks": pid, "ppid": 1, "uid": 1000, "user": "ada",
             "comm": "python", "argv": ["python", f"train.py{evil}"], "age_s": 7200.0, "threads": 8,
             "environ": {"TORCHELASTIC_RUN_ID": "none", "LOCAL_RANK": str(index), "RANK": str(index)},
             "gpu_files": [f"/dev/nvidia{index}", "/dev/nvidiactl"], "cpu_ticks": 900, "namespace_pids": [pid],

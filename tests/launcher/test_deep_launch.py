@@ -54,7 +54,7 @@ def chosen(result: PreflightResult, job: Job) -> tuple[list[str], tuple[Unmeasur
 def test_a_gpu_in_use_is_not_measured_and_its_holder_is_named() -> None:
     process = {"pid": 4242, "kind": "compute", "used_mib": 9000, "name": "python"}
     row = {
-        "pid": 4242, "start_ticks": 5, "ppid": 1, "pgid": 4242, "sid": 4242, "uid": 1001, "user": "ana",
+        "pid": 4242, "start_ticks": 5, "ppid": 1, "uid": 1001, "user": "ana",
         "state": "S", "comm": "python", "argv": ["python", "train.py"], "age_s": 10800.0,
         "threads": 9, "tty": True, "environ": {"missing": "x", "code": "no-permission"}, "gpu_files": [],
         "cpu_ticks": 9,

@@ -353,8 +353,8 @@ def test_the_json_view_has_its_schema_and_all_nodes() -> None:
 
 def _process(pid: int) -> Process:
     return Process(
-        pid, 1, 1, pid, pid, 1001, "ben", "S", "python", ("python",), 9.0, 1, tty=False, cgroup=NO_NETWORK,
-        environ=NO_NETWORK, gpu_files=NO_NETWORK, wchan=NO_NETWORK, cpu_ticks=1,
+        pid, 1, 1, 1001, "ben", "S", "python", ("python",), 9.0, 1, tty=False, environ=NO_NETWORK,
+        gpu_files=NO_NETWORK, wchan=NO_NETWORK, cpu_ticks=1,
     )  # fmt: skip
 
 

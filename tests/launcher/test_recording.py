@@ -22,10 +22,10 @@ STORY = {
     "identity.hostname": "gpu-box.example.edu",
     "processes.processes": [
         {
-            "pid": 4242, "start_ticks": 1, "ppid": 1, "pgid": 4242, "sid": 4242, "uid": 1000, "user": "marta",
+            "pid": 4242, "start_ticks": 1, "ppid": 1, "uid": 1000, "user": "marta",
             "state": "S", "comm": "python", "age_s": 7200.0, "threads": 2, "tty": False, "cpu_ticks": 5,
             "argv": ["/home/marta/venv/bin/python", "/home/marta/secret-project/train.py", "--token=hf_abc"],
-            "cgroup": "/user.slice/user-1000.slice", "wchan": {"missing": "not read"},
+            "wchan": {"missing": "not read"},
             "environ": {"TORCHELASTIC_RUN_ID": "none", "LOCAL_RANK": "0", "MASTER_ADDR": "10.0.0.5"},
             "gpu_files": ["/dev/nvidia0"],
         }

@@ -93,7 +93,7 @@ def host(overlay: dict[str, Any] | None = None, name: str = "titan") -> HostFact
 def _whole_table(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the rows of a case with what every answer holds: PID 1 above them, and their namespace."""
     init = {
-        "pid": 1, "start_ticks": 1, "ppid": 0, "pgid": 1, "sid": 1, "uid": 0, "user": "root", "state": "S",
+        "pid": 1, "start_ticks": 1, "ppid": 0, "uid": 0, "user": "root", "state": "S",
         "comm": "systemd", "argv": ["/sbin/init"], "age_s": 864000.0, "threads": 1, "tty": False,
         "environ": {"missing": "not yours to read", "code": "no-permission"},
         "gpu_files": {"missing": "not yours to read", "code": "no-permission"}, "cpu_ticks": 1,

@@ -154,9 +154,9 @@ def test_memory_and_swap_are_those_of_the_kernel(
 @pytest.mark.parametrize(
     ("soft", "hard", "said"),
     [
-        (8192, 9000, {"memlock_kib": 8, "nofile": 8192, "nofile_hard": 9000, "nproc": 8192}),
-        (1023, -1, {"memlock_kib": 0, "nofile": 1023, "nofile_hard": -1, "nproc": 1023}),
-        (-1, -1, {"memlock_kib": -1, "nofile": -1, "nofile_hard": -1, "nproc": -1}),
+        (8192, 9000, {"memlock_kib": 8, "nofile": 8192, "nofile_hard": 9000}),
+        (1023, -1, {"memlock_kib": 0, "nofile": 1023, "nofile_hard": -1}),
+        (-1, -1, {"memlock_kib": -1, "nofile": -1, "nofile_hard": -1}),
     ],
 )
 def test_limits_are_those_of_the_session(
@@ -169,22 +169,6 @@ def test_limits_are_those_of_the_session(
     room.f_blocks = room.f_bavail = 0  # of a tmpfs that has no limit
     monkeypatch.setattr(host, "read_text", lambda _: "MemTotal: 4096 kB\nMemAvailable: 2048 kB\n")
     assert {"shm_total_mib": 4, "shm_free_mib": 2}.items() <= host.limits().items()
-
-
-@pytest.mark.parametrize(
-    ("text", "path"),
-    [
-        ("4:cpu:/c\n1:name=systemd:/s\n0::/two\n", "/two"),
-        ("4:cpu:/c\n1:name=systemd:/s\n", "/s"),
-        ("4:cpu:/c:d\n3:memory:/m\n", "/c:d"),
-        ("nothing\n", None),
-    ],
-)
-def test_a_process_has_one_control_group(
-    monkeypatch: pytest.MonkeyPatch, text: str, path: str | None
-) -> None:
-    monkeypatch.setattr(cgroup, "read_text", lambda _: text)
-    assert cgroup.cgroup(7) == (path or missing("the process has no cgroup", "not-found"))
 
 
 # --- ports ---

@@ -24,14 +24,12 @@ def test_ports_of_infiniband_are_those_of_sysfs(tmp_path: Path, monkeypatch: pyt
     one = {"rate": "200 Gb/sec (4X HDR)", "state": "4: ACTIVE", "link_layer": "InfiniBand"}
     lay_out(tmp_path, {f"mlx5_1/ports/1/{name}": text for name, text in one.items()})
     lay_out(tmp_path, {"mlx5_0/ports/10/state": "1: DOWN\n", "mlx5_0/ports/2/rate": "2.5 Gb/sec"})
-    lay_out(tmp_path, {"mlx5_1/ports/1/counters/link_downed": "3\n"})
     first, second, third = host.infiniband()
     unknown = missing("the port names no rate", "not-supported")
     assert (first["device"], first["port"], first["rate_gbps"], first["state"]) == ("mlx5_0", 2, 2.5, "")
     assert (second["port"], second["rate_gbps"], second["state"]) == (10, unknown, "DOWN")
-    assert isinstance(second["link_downed"], dict)
     assert third == {"device": "mlx5_1", "port": 1, "rate_gbps": 200.0, "state": "ACTIVE",
-                     "link_layer": "InfiniBand", "link_downed": 3}  # fmt: skip
+                     "link_layer": "InfiniBand"}  # fmt: skip
 
 
 def test_gpus_of_the_bus_are_nvidias_display_controllers(

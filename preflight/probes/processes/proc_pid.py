@@ -15,8 +15,6 @@ class ProcessStat(NamedTuple):
     comm: str
     state: str
     ppid: int
-    pgid: int
-    sid: int
     tty: bool
     kernel: bool
     cpu_ticks: int
@@ -34,8 +32,6 @@ def read_stat(pid: int) -> ProcessStat:
         comm=before.partition("(")[2],
         state=rest[0],
         ppid=int(rest[1]),
-        pgid=int(rest[2]),
-        sid=int(rest[3]),
         tty=rest[4] != "0",
         kernel=bool(int(rest[6]) & _PF_KTHREAD),
         cpu_ticks=int(rest[11]) + int(rest[12]),

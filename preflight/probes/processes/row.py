@@ -4,7 +4,6 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from ..cgroup import cgroup
 from ..fact import Json, fact, with_timeout
 from ..files import read_text
 from ..namespaces import namespace_pids
@@ -29,7 +28,7 @@ _CLOCK_BOOTTIME = getattr(time, "CLOCK_BOOTTIME", 7)  # start ticks count suspen
 def process_row(stat: ProcessStat, gpu_files: Any, psutil: Any) -> Json | None:
     """Return facts.Process, or None when the process has ended meanwhile.
 
-    psutil has no start ticks, session, cgroup, wchan or files of a dead leader's threads, and splits
+    psutil has no start ticks, terminal, wchan or files of a dead leader's threads, and splits
     rewritten command lines by guess: those are read from /proc in any case.
     """
     try:
@@ -43,13 +42,10 @@ def process_row(stat: ProcessStat, gpu_files: Any, psutil: Any) -> Json | None:
     return {
         "pid": pid,
         "start_ticks": stat.start_ticks,
-        "pgid": stat.pgid,
-        "sid": stat.sid,
         **head,
         "argv": _calmly(stat, lambda: _argv(pid)),
         "age_s": round(max(0.0, uptime_s - stat.start_ticks / TICKS), 2),
         "tty": stat.tty,
-        "cgroup": fact(lambda: cgroup(pid)),
         "environ": _calmly(stat, lambda: _environ_of(pid)),
         "gpu_files": gpu_files,
         "wchan": fact(lambda: _wchan(pid)),
