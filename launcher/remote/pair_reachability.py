@@ -2,27 +2,23 @@
 
 import os
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 
 from launcher.config.inventory import HostEntry
-from launcher.errors import AgentProtocolError, GpulaunchError, HostError
+from launcher.errors import GpulaunchError
 from launcher.remote import rpc
 from launcher.remote.fanout import WIDTH, fanout
-from launcher.remote.program_source import read_program_source
 from launcher.remote.reachability import (
     CONNECT_TIMEOUT_S,
-    PROBE_NAME,
+    START_S,
+    ListeningHost,
     StartProgram,
     read_reached,
     report_untried,
 )
-from launcher.transports.base import Stream
 from preflight.facts.host import NOT_LISTENING, Reach
 from preflight.frozen import dataclass
 
 MOST_HOSTS = 64  # of so many hosts each connects to each; with more, all connect to the main host only
-_START_S = 15.0
-_LET_GO_S = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,33 +29,6 @@ class _Target:
     address: str
     port: int
     why: str = ""
-
-
-class _Member:
-    """A host of the round: its program, and the ports on which it listens."""
-
-    def __init__(self, entry: HostEntry, address: str, stream: Stream) -> None:
-        self.entry = entry
-        self.address = address
-        self.stream = stream
-        self.targets: tuple[_Target, ...] = ()
-        self._answers = rpc.Answers(stream, entry.name, entry.python, PROBE_NAME)
-
-    def read_ports(self, timeout_s: float) -> None:
-        """Take the ports. Raises HostError."""
-        try:
-            listening = self._answers.next(timeout_s)["listening"]
-            name, address = self.entry.name, self.address
-            self.targets = tuple(_Target(name, address, int(port), str(why)) for port, why in listening)
-        except (KeyError, TypeError, ValueError):
-            raise AgentProtocolError(
-                self.entry.name, f"the answer of {PROBE_NAME} was not understood"
-            ) from None
-
-    def read_reached(self, targets: Sequence[_Target], timeout_s: float) -> tuple[Reach, ...]:
-        """Return how the connects to these targets went. Raises HostError."""
-        places = [(target.host, target.address, target.port) for target in targets]
-        return read_reached(self.entry.name, self._answers.next(timeout_s), places)
 
 
 def probe_pairs(
@@ -79,21 +48,13 @@ def probe_pairs(
     """
     main = entries[0]
     nonce = os.urandom(16).hex()
+    deadline_s = 2 * START_S + 2 * CONNECT_TIMEOUT_S * len(entries)  # should all go in turn
 
-    def start(entry: HostEntry) -> _Member:
-        request = {
-            "role": "listen",
-            "ports": [port, 0] if entry is main else [0],
-            "nonce": nonce,
-            "timeout_s": CONNECT_TIMEOUT_S,
-            "deadline_s": 2 * _START_S + 2 * CONNECT_TIMEOUT_S * len(entries),  # should all go in turn
-        }
-        stream = begin(entry.name, read_program_source("reachability"), rpc.line_of(request))
-        member = _Member(entry, addresses.get(entry.name, ""), stream)
-        member.read_ports(_START_S)
-        return member
+    def start(entry: HostEntry) -> ListeningHost:
+        ports = (port, 0) if entry is main else (0,)
+        return ListeningHost(entry, begin, ports, nonce=nonce, deadline_s=deadline_s)
 
-    members: dict[str, _Member] = {}
+    members: dict[str, ListeningHost] = {}
     refused: dict[str, GpulaunchError] = {}
     for entry, result in zip(entries, fanout(start, entries, width=width), strict=True):
         if isinstance(result, GpulaunchError):
@@ -104,32 +65,32 @@ def probe_pairs(
         why = f"{main.name} could not listen: {refused[main.name].detail}"
         address = addresses[main.name]
         return tuple(report_untried(entry, main.name, address, port, why) for entry in entries[1:])
-    found = _connected(entries, members, refused, width)
-    main_stream = members[main.name].stream
-    with suppress(HostError):  # what comes next may be the launch that wants the port
-        main_stream.close_stdin()
-        main_stream.wait(_LET_GO_S)
+    found = _connected(entries, members, refused, addresses, width)
+    members[main.name].release_ports()
     return found
 
 
 def _connected(
     entries: Sequence[HostEntry],
-    members: Mapping[str, _Member],
+    members: Mapping[str, ListeningHost],
     refused: Mapping[str, GpulaunchError],
+    addresses: Mapping[str, str],
     width: int,
 ) -> tuple[Reach, ...]:
     """Let all connect at the same time; return what was reached, the ways to the main host first."""
-    main = members[entries[0].name]
-    every = [target for member in members.values() for target in member.targets if member.address]
-    wanted = {
-        name: tuple(target for target in every if target.host != name and not target.why) for name in members
+    main = entries[0].name
+    listening = {
+        name: [_Target(name, addresses[name], port, why) for port, why in member.ports]
+        for name, member in members.items()
+        if addresses.get(name)
     }
+    every = [target for targets in listening.values() for target in targets if not target.why]
 
-    def connect(member: _Member) -> tuple[Reach, ...]:
-        targets = wanted[member.entry.name]
-        rows = [[target.address, target.port] for target in targets]
-        member.stream.write(rpc.line_of({"targets": rows}))
-        return member.read_reached(targets, _START_S + CONNECT_TIMEOUT_S)
+    def connect(member: ListeningHost) -> tuple[Reach, ...]:
+        targets = [target for target in every if target.host != member.name]
+        member.stream.write(rpc.line_of({"targets": [[target.address, target.port] for target in targets]}))
+        places = [(target.host, target.address, target.port) for target in targets]
+        return read_reached(member.name, member.answers.next(START_S + CONNECT_TIMEOUT_S), places)
 
     results = fanout(connect, members.values(), width=width)
     reached = {**refused, **dict(zip(members, results, strict=True))}
@@ -137,14 +98,14 @@ def _connected(
     others: list[Reach] = []
     for entry in entries:
         tried = reached[entry.name]
-        for target in main.targets if entry.name != main.entry.name else ():
+        for target in listening[main] if entry.name != main else ():
             if target.why:
-                why = f"{main.entry.name} {NOT_LISTENING}: {target.why}"
+                why = f"{main} {NOT_LISTENING}: {target.why}"
             elif isinstance(tried, GpulaunchError):
                 why = f"could not be tried: {tried.detail}"
             else:
                 continue
             to_main.append(report_untried(entry, target.host, target.address, target.port, why))
         for each in () if isinstance(tried, GpulaunchError) else tried:
-            (to_main if each.to_host == main.entry.name else others).append(each)
+            (to_main if each.to_host == main else others).append(each)
     return (*to_main, *others)

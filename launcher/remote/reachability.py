@@ -22,12 +22,12 @@ CONNECT_TIMEOUT_S = 3.0  # a connect inside a cluster takes milliseconds; a filt
 StartProgram: TypeAlias = Callable[[str, bytes, bytes], Stream]
 """Starts a program with its input on a host, by name, and keeps its stream for closing. Raises HostError."""
 
-_START_S = 15.0  # for a program to start on a loaded host
+START_S = 15.0  # for a program to start on a loaded host
 _LET_GO_S = 2.0
 _KNOCK_S = 3.0
 _NOBODY = ("no answer", "No route to host", "Network is unreachable", "Host is down", "Connection timed out")
 """What a connect says where no host answers; every other error came from a host that lives."""
-PROBE_NAME = "the reachability probe"
+_PROBE_NAME = "the reachability probe"
 
 
 def probe_reachability(
@@ -90,20 +90,48 @@ class ProbeTargets:
         }
 
 
+class ListeningHost:
+    """A host that listens until its ports are released: its program, and the ports that it was to hold."""
+
+    def __init__(
+        self, entry: HostEntry, begin: StartProgram, ports: Sequence[int], *, nonce: str, deadline_s: float
+    ) -> None:
+        """Let it listen, where 0 is an ephemeral port. Raises HostError."""
+        request = {
+            "role": "listen",
+            "ports": ports,
+            "nonce": nonce,
+            "timeout_s": CONNECT_TIMEOUT_S,
+            "deadline_s": deadline_s,
+        }
+        self.name = entry.name
+        self.stream = _start(begin, entry, request)
+        self.answers = rpc.Answers(self.stream, entry.name, entry.python, _PROBE_NAME)
+        try:
+            listening = self.answers.next(START_S)["listening"]
+            self.ports = tuple((int(port), str(why)) for port, why in listening)  # why not, "" where it does
+        except (KeyError, TypeError, ValueError):
+            raise _misunderstood(entry.name) from None
+
+    def release_ports(self) -> None:
+        """Wait until the ports are free again: what comes next may be the launch that wants them."""
+        with suppress(HostError):
+            self.stream.close_stdin()
+            self.stream.wait(_LET_GO_S)
+
+
 @dataclass(frozen=True, slots=True)
 class Listener:
     """The main host while it listens; `targets` is None where it could not, and `refusal` says why."""
 
     targets: ProbeTargets | None
     refusal: str = ""
-    stream: Stream | None = None
+    host: ListeningHost | None = None
 
     def release_ports(self) -> None:
-        """Wait until the ports are free again: what comes next may be the launch that wants them."""
-        if self.stream is not None:
-            with suppress(HostError):
-                self.stream.close_stdin()
-                self.stream.wait(_LET_GO_S)
+        """See `ListeningHost.release_ports`."""
+        if self.host is not None:
+            self.host.release_ports()
 
 
 def start_listener(
@@ -114,30 +142,22 @@ def start_listener(
     It ends alone after the time that so many callers need, `width` of them at once.
     """
     nonce = os.urandom(16).hex()
-    request = {
-        "role": "listen",
-        "ports": [port, 0],
-        "nonce": nonce,
-        "timeout_s": CONNECT_TIMEOUT_S,
-        "deadline_s": 2 * _START_S + (_START_S + CONNECT_TIMEOUT_S) * (1 + callers // width),
-    }
+    deadline_s = 2 * START_S + (START_S + CONNECT_TIMEOUT_S) * (1 + callers // width)
     try:
-        stream = _start(begin, main, request)
-        listening = rpc.Answers(stream, main.name, main.python, PROBE_NAME).next(_START_S)["listening"]
-        ports = tuple(int(held) for held, error in listening if not error)
-        failed = tuple((int(held), str(error)) for held, error in listening if error)
-    except (HostError, KeyError, TypeError, ValueError) as failure:
-        why = failure.detail if isinstance(failure, HostError) else "its answer was not understood"
-        return Listener(None, f"{main.name} could not listen: {why}")
-    return Listener(ProbeTargets(main.name, address, nonce, ports, failed), stream=stream)
+        host = ListeningHost(main, begin, (port, 0), nonce=nonce, deadline_s=deadline_s)
+    except HostError as failure:
+        return Listener(None, f"{main.name} could not listen: {failure.detail}")
+    held = tuple(each for each, why in host.ports if not why)
+    failed = tuple((each, why) for each, why in host.ports if why)
+    return Listener(ProbeTargets(main.name, address, nonce, held, failed), host=host)
 
 
 def probe_from(entry: HostEntry, begin: StartProgram, targets: ProbeTargets) -> tuple[Reach, ...]:
     """Let one host connect to the targets. Raises DescriptorsExhausted: it can be tried again."""
     places = [(targets.main, targets.address, held) for held in targets.ports]
     try:
-        answers = rpc.Answers(_start(begin, entry, targets.request), entry.name, entry.python, PROBE_NAME)
-        found = read_reached(entry.name, answers.next(_START_S + CONNECT_TIMEOUT_S), places)
+        answers = rpc.Answers(_start(begin, entry, targets.request), entry.name, entry.python, _PROBE_NAME)
+        found = read_reached(entry.name, answers.next(START_S + CONNECT_TIMEOUT_S), places)
     except DescriptorsExhausted:
         raise
     except GpulaunchError as failure:
@@ -159,8 +179,8 @@ def probe_targets(
         "nonce": "",  # to be accepted is enough
         "timeout_s": _KNOCK_S,
     }
-    timeout_s = _START_S + _KNOCK_S
-    answer = rpc.call(connection, python, "reachability", request, name=PROBE_NAME, timeout_s=timeout_s)
+    timeout_s = START_S + _KNOCK_S
+    answer = rpc.call(connection, python, "reachability", request, name=_PROBE_NAME, timeout_s=timeout_s)
     reached = read_reached(connection.name, answer, [("", *target) for target in targets])
     return tuple(not reach.error.startswith(_NOBODY) for reach in reached)
 
@@ -175,7 +195,11 @@ def read_reached(
             for target, (_, _, error, ms) in zip(targets, answer["reached"], strict=True)
         )
     except (KeyError, TypeError, ValueError):
-        raise AgentProtocolError(name, f"the answer of {PROBE_NAME} was not understood") from None
+        raise _misunderstood(name) from None
+
+
+def _misunderstood(name: str) -> AgentProtocolError:
+    return AgentProtocolError(name, f"the answer of {_PROBE_NAME} was not understood")
 
 
 def _start(begin: StartProgram, entry: HostEntry, request: dict[str, Any]) -> Stream:
