@@ -36,8 +36,7 @@ def connect(
     methods: tuple[str, ...] = ("publickey", "password"),
     endpoint: Endpoint = HOST,
 ) -> bool:
-    attempts = auth._Attempts(methods=methods)
-    return auth._by_password(cast("Any", Transport(password)), endpoint, ring, attempts)
+    return auth.Login(cast("Any", Transport(password)), endpoint, ring, methods=methods)._by_password()
 
 
 def test_a_reconnect_asks_no_second_time_and_a_changed_password_is_asked_for() -> None:

@@ -139,27 +139,183 @@ def _account(endpoint: Endpoint) -> tuple[str, int, str]:
 
 
 @dataclass(slots=True)
-class _Attempts:
-    """What was tried so far, for the message, and which methods the host said it takes."""
+class Login:
+    """One login: what was tried so far, for the message, and which methods the host said it takes."""
 
+    transport: paramiko.Transport
+    endpoint: Endpoint
+    ring: KeyRing
     tried: list[str] = field(default_factory=list)
     methods: tuple[str, ...] = ()
 
+    def authenticate(self) -> None:
+        """Log in, keys first. Raises AuthenticationFailed naming what was tried, or a lost connection."""
+        with closing(KeyAgent(self.endpoint)) as agent:
+            for label, key in self._offers(agent):
+                if self._offer(label, key):
+                    return
+                if self.methods and "publickey" not in self.methods:
+                    break
+        if not self.methods and not self._none():
+            return
+        if not self._by_password():
+            raise self._failed()
 
-def authenticate(transport: paramiko.Transport, endpoint: Endpoint, ring: KeyRing) -> None:
-    """Authenticate, keys first. Raises AuthenticationFailed naming what was tried, or a lost connection."""
-    attempts = _Attempts()
-    with closing(KeyAgent(endpoint)) as agent:
-        for label, key in _offers(endpoint, ring, attempts, agent):
-            if _offer(transport, endpoint, label, key, attempts):
+    def _offers(self, agent: KeyAgent) -> Iterator[_Offer]:
+        """Yield keys in the order to offer them: named files, the agent's keys, then the default files.
+
+        A key that is named but encrypted (or only public) is taken from the agent where that holds it.
+        """
+        offered: set[bytes] = set()
+        certificates = self._certificates()
+        for label, key in _certified(self._in_order(agent), certificates):
+            blob = key.public_blob.key_blob if key.public_blob else key.asbytes()
+            if blob not in offered:
+                offered.add(blob)
+                yield label, key
+
+    def _certificates(self) -> dict[bytes, tuple[str, PublicBlob]]:
+        """Return the certificates of CertificateFile by the public key that each certifies."""
+        found: dict[bytes, tuple[str, PublicBlob]] = {}
+        for file in self.endpoint.certificate_files:
+            try:
+                _demand_file(str(at_home(file)))
+                text = at_home(file).read_bytes()
+                found[certified_key(text)] = file, PublicBlob.from_string(text.decode())
+            except OSError as failure:
+                raise_if_exhausted(failure)
+                self.tried.append(f"certificate {file}: {(failure.strerror or 'unreadable').lower()}")
+            except ValueError:
+                self.tried.append(f"certificate {file}: not an SSH certificate")
+        return found
+
+    def _in_order(self, agent: KeyAgent) -> Iterator[_Offer]:
+        for file in self.endpoint.identity_files:
+            yield from self._from_file(file, agent)
+        if not self.endpoint.identities_only:
+            for key in agent.keys.values():
+                yield f"agent key {getattr(key, 'comment', '') or key.get_name()}", key
+        if not self.endpoint.identity_files:
+            for file in DEFAULT_IDENTITY_FILES:
+                if at_home(file).exists():
+                    yield from self._from_file(file, agent)
+
+    def _from_file(self, file: str, agent: KeyAgent) -> Iterator[_Offer]:
+        keys = self.ring.keys(file)
+        if isinstance(keys, str):
+            held = agent.keys.get(_public_blob(file))
+            if held is not None:
+                yield f"{file} (from the agent)", held
                 return
-            if attempts.methods and "publickey" not in attempts.methods:
-                break
-    if not attempts.methods and not _none(transport, endpoint, attempts):
-        return
-    if _by_password(transport, endpoint, ring, attempts):
-        return
-    raise _failed(endpoint, attempts)
+            keys = self.ring.unlock(file) if keys == ENCRYPTED else keys
+        if isinstance(keys, str):
+            self.tried.append(f"{file}: {keys}")
+            return
+        for key in keys:
+            yield (f"{file} with its certificate" if key.public_blob else file), key
+
+    def _offer(self, label: str, key: paramiko.PKey) -> bool:
+        self.tried.append(f"key {label}" if not label.startswith("agent") else label)
+        done = threading.Event()
+        with contextlib.suppress(paramiko.SSHException):
+            self.transport.auth_publickey(self.endpoint.user, key, done)
+            return self._await(done)
+        self._still_there()
+        return False
+
+    def _none(self) -> bool:
+        """Ask for the methods; return False where the host lets us in without any."""
+        try:
+            with released_place(LOGIN):
+                self.transport.auth_none(self.endpoint.user)
+        except paramiko.BadAuthenticationType as refusal:
+            self.methods = tuple(refusal.allowed_types)
+        except paramiko.SSHException:
+            self._still_there()
+        return not self.transport.is_authenticated()
+
+    def _by_password(self) -> bool:
+        method = next((m for m in _BY_SECRET if m in self.methods), "")
+        if not method:
+            return False
+        is_password = method == "password"  # a code may be good for one login only
+        kept = self.ring.accepted_password(self.endpoint) if is_password else None
+        spares = f" ({ssh_copy_id(self.endpoint)} spares it)" if "publickey" in self.methods else ""
+        question = f"password{spares}: "
+        for _ in range(_PASSWORD_TRIES):
+            password, kept = self.ring.ask_password(self.endpoint, question) if kept is None else kept, None
+            if password is None:
+                self.tried.append(f"{method}: {_NO_PROMPT if self.ring.prompt is None else 'not given'}")
+                return False
+            self.tried.append(method)
+            try:
+                with released_place(LOGIN):
+                    self.transport.auth_password(self.endpoint.user, password, fallback=True)
+            except paramiko.SSHException:
+                self._still_there()
+            if self.transport.is_authenticated():
+                if is_password:
+                    self.ring.keep_password(self.endpoint, password)
+                return True
+            self.ring.forget_password(self.endpoint, password)
+            question = f"not accepted; password{spares}: "
+        return False
+
+    def _await(self, done: threading.Event) -> bool:
+        of_agent_s = AGENT_TIMEOUT_S if "agent" in self.tried[-1] else 0
+        if not await_in_place(done, max(self.endpoint.connect_timeout_s, of_agent_s), LOGIN):
+            raise ConnectionTimedOut(
+                self.endpoint.name, "no answer to the authentication in time", "is its sshd overloaded?"
+            )
+        if self.transport.is_authenticated():
+            return True
+        refusal = self.transport.get_exception()
+        if isinstance(refusal, paramiko.BadAuthenticationType | PartialAuthentication):
+            self.methods = tuple(refusal.allowed_types)
+        self._still_there()
+        return False
+
+    def _still_there(self) -> None:
+        """Raise where the host hung up: after its MaxAuthTries, or because something cut the line."""
+        if self.transport.is_active():
+            return
+        if self.tried:
+            raise self._failed("the host hung up (too many keys? set `identity_file:`)")
+        raise ConnectionLost(self.endpoint.name, "the connection ended during authentication")
+
+    def _add_key(self) -> str:
+        """Return what adds a key to the account; ssh-copy-id itself logs in, by a password."""
+        has_key = any(not said.startswith(_BY_SECRET) for said in self.tried)
+        key = "yours" if has_key else "one that `ssh-keygen -t ed25519` makes"
+        if self.methods and not set(_BY_SECRET).intersection(self.methods):
+            return f"have {key} added to ~{self.endpoint.user}/.ssh/authorized_keys on the host"
+        return f"add {key}: {ssh_copy_id(self.endpoint)}"
+
+    def _failed(self, why: str = "") -> AuthenticationFailed:
+        times = Counter(self.tried or ["nothing: no agent, no key file"]).items()
+        tried = "; ".join(
+            said if n == 1 else f"{said}, {n} {_UNITS[said in _BY_SECRET]}" for said, n in times
+        )
+        takes = f"; the host takes {', '.join(self.methods)}" if self.methods else ""
+        message = f"not let in as {self.endpoint.user}: {why + '; ' if why else ''}tried {tried}{takes}"
+        fix = (
+            f"is {self.endpoint.user} the right user? Else name a key that the host knows (--identity-file,"
+            f" identity_file in hosts.yaml, IdentityFile in ~/.ssh/config), or {self._add_key()}"
+        )
+        if self.methods and "publickey" not in self.methods:
+            fix = f"is {self.endpoint.user} the right user? The host takes no keys"
+        if any(said.endswith(_NO_PROMPT) for said in self.tried):
+            fix += "; or run gpulaunch at a terminal, where it asks for the password"
+        absent = [file for file in self.endpoint.identity_files if f"{file}: {_NO_FILE}" in self.tried]
+        locked = next(
+            (said.partition(f": {ENCRYPTED}")[0] for said in self.tried if f": {ENCRYPTED}" in said), ""
+        )
+        if locked:
+            fix = f"ssh-add {locked}" + _ASKS_AT_TERMINAL * any(_NO_TERMINAL in said for said in self.tried)
+        if absent:
+            files = "identity_file in hosts.yaml or IdentityFile in ssh_config"
+            fix = f"{absent[0]} does not exist: correct {files}"
+        return AuthenticationFailed(self.endpoint.name, message, fix)
 
 
 def _load(file: str, passphrase: str | None) -> _Loaded:
@@ -200,36 +356,6 @@ def _demand_file(path: str) -> None:
         raise OSError(errno.EFBIG, "too large for a key", path)
 
 
-def _offers(endpoint: Endpoint, ring: KeyRing, attempts: _Attempts, agent: KeyAgent) -> Iterator[_Offer]:
-    """Yield keys in the order to offer them: named files, the agent's keys, then the default files.
-
-    A key that is named but encrypted (or only public) is taken from the agent where that holds it.
-    """
-    offered: set[bytes] = set()
-    certificates = _certificates(endpoint, attempts)
-    for label, key in _certified(_in_order(endpoint, ring, attempts, agent), certificates):
-        blob = key.public_blob.key_blob if key.public_blob else key.asbytes()
-        if blob not in offered:
-            offered.add(blob)
-            yield label, key
-
-
-def _certificates(endpoint: Endpoint, attempts: _Attempts) -> dict[bytes, tuple[str, PublicBlob]]:
-    """Return the certificates of CertificateFile by the public key that each certifies."""
-    found: dict[bytes, tuple[str, PublicBlob]] = {}
-    for file in endpoint.certificate_files:
-        try:
-            _demand_file(str(at_home(file)))
-            text = at_home(file).read_bytes()
-            found[certified_key(text)] = file, PublicBlob.from_string(text.decode())
-        except OSError as failure:
-            raise_if_exhausted(failure)
-            attempts.tried.append(f"certificate {file}: {(failure.strerror or 'unreadable').lower()}")
-        except ValueError:
-            attempts.tried.append(f"certificate {file}: not an SSH certificate")
-    return found
-
-
 def _certified(
     offers: Iterator[_Offer], certificates: dict[bytes, tuple[str, PublicBlob]]
 ) -> Iterator[_Offer]:
@@ -249,33 +375,6 @@ def _with_certificate(key: paramiko.PKey, certificate: PublicBlob) -> paramiko.P
     return copied
 
 
-def _in_order(endpoint: Endpoint, ring: KeyRing, attempts: _Attempts, agent: KeyAgent) -> Iterator[_Offer]:
-    for file in endpoint.identity_files:
-        yield from _from_file(file, ring, attempts, agent)
-    if not endpoint.identities_only:
-        for key in agent.keys.values():
-            yield f"agent key {getattr(key, 'comment', '') or key.get_name()}", key
-    if not endpoint.identity_files:
-        for file in DEFAULT_IDENTITY_FILES:
-            if at_home(file).exists():
-                yield from _from_file(file, ring, attempts, agent)
-
-
-def _from_file(file: str, ring: KeyRing, attempts: _Attempts, agent: KeyAgent) -> Iterator[_Offer]:
-    keys = ring.keys(file)
-    if isinstance(keys, str):
-        held = agent.keys.get(_public_blob(file))
-        if held is not None:
-            yield f"{file} (from the agent)", held
-            return
-        keys = ring.unlock(file) if keys == ENCRYPTED else keys
-    if isinstance(keys, str):
-        attempts.tried.append(f"{file}: {keys}")
-        return
-    for key in keys:
-        yield (f"{file} with its certificate" if key.public_blob else file), key
-
-
 def _public_blob(file: str) -> bytes:
     path = at_home(file)
     for candidate in (Path(f"{path}.pub"), path):
@@ -283,116 +382,3 @@ def _public_blob(file: str) -> bytes:
             _demand_file(str(candidate))
             return bytes(PublicBlob.from_string(candidate.read_text("ascii")).key_blob)
     return b""
-
-
-def _offer(
-    transport: paramiko.Transport, endpoint: Endpoint, label: str, key: paramiko.PKey, attempts: _Attempts
-) -> bool:
-    attempts.tried.append(f"key {label}" if not label.startswith("agent") else label)
-    done = threading.Event()
-    with contextlib.suppress(paramiko.SSHException):
-        transport.auth_publickey(endpoint.user, key, done)
-        return _await(transport, endpoint, done, attempts)
-    _still_there(transport, endpoint, attempts)
-    return False
-
-
-def _none(transport: paramiko.Transport, endpoint: Endpoint, attempts: _Attempts) -> bool:
-    """Ask for the methods; return False where the host lets us in without any."""
-    try:
-        with released_place(LOGIN):
-            transport.auth_none(endpoint.user)
-    except paramiko.BadAuthenticationType as refusal:
-        attempts.methods = tuple(refusal.allowed_types)
-    except paramiko.SSHException:
-        _still_there(transport, endpoint, attempts)
-    return not transport.is_authenticated()
-
-
-def _by_password(
-    transport: paramiko.Transport, endpoint: Endpoint, ring: KeyRing, attempts: _Attempts
-) -> bool:
-    method = next((m for m in _BY_SECRET if m in attempts.methods), "")
-    if not method:
-        return False
-    is_password = method == "password"  # a code may be good for one login only
-    kept = ring.accepted_password(endpoint) if is_password else None
-    spares = f" ({ssh_copy_id(endpoint)} spares it)" if "publickey" in attempts.methods else ""
-    question = f"password{spares}: "
-    for _ in range(_PASSWORD_TRIES):
-        password, kept = ring.ask_password(endpoint, question) if kept is None else kept, None
-        if password is None:
-            attempts.tried.append(f"{method}: {_NO_PROMPT if ring.prompt is None else 'not given'}")
-            return False
-        attempts.tried.append(method)
-        try:
-            with released_place(LOGIN):
-                transport.auth_password(endpoint.user, password, fallback=True)
-        except paramiko.SSHException:
-            _still_there(transport, endpoint, attempts)
-        if transport.is_authenticated():
-            if is_password:
-                ring.keep_password(endpoint, password)
-            return True
-        ring.forget_password(endpoint, password)
-        question = f"not accepted; password{spares}: "
-    return False
-
-
-def _await(
-    transport: paramiko.Transport, endpoint: Endpoint, done: threading.Event, attempts: _Attempts
-) -> bool:
-    of_agent_s = AGENT_TIMEOUT_S if "agent" in attempts.tried[-1] else 0
-    if not await_in_place(done, max(endpoint.connect_timeout_s, of_agent_s), LOGIN):
-        raise ConnectionTimedOut(
-            endpoint.name, "no answer to the authentication in time", "is its sshd overloaded?"
-        )
-    if transport.is_authenticated():
-        return True
-    refusal = transport.get_exception()
-    if isinstance(refusal, paramiko.BadAuthenticationType | PartialAuthentication):
-        attempts.methods = tuple(refusal.allowed_types)
-    _still_there(transport, endpoint, attempts)
-    return False
-
-
-def _still_there(transport: paramiko.Transport, endpoint: Endpoint, attempts: _Attempts) -> None:
-    """Raise where the host hung up: after its MaxAuthTries, or because something cut the line."""
-    if transport.is_active():
-        return
-    if attempts.tried:
-        raise _failed(endpoint, attempts, "the host hung up (too many keys? set `identity_file:`)")
-    raise ConnectionLost(endpoint.name, "the connection ended during authentication")
-
-
-def _add_key(endpoint: Endpoint, attempts: _Attempts) -> str:
-    """Return what adds a key to the account; ssh-copy-id itself logs in, by a password."""
-    has_key = any(not said.startswith(_BY_SECRET) for said in attempts.tried)
-    key = "yours" if has_key else "one that `ssh-keygen -t ed25519` makes"
-    if attempts.methods and not set(_BY_SECRET).intersection(attempts.methods):
-        return f"have {key} added to ~{endpoint.user}/.ssh/authorized_keys on the host"
-    return f"add {key}: {ssh_copy_id(endpoint)}"
-
-
-def _failed(endpoint: Endpoint, attempts: _Attempts, why: str = "") -> AuthenticationFailed:
-    times = Counter(attempts.tried or ["nothing: no agent, no key file"]).items()
-    tried = "; ".join(said if n == 1 else f"{said}, {n} {_UNITS[said in _BY_SECRET]}" for said, n in times)
-    takes = f"; the host takes {', '.join(attempts.methods)}" if attempts.methods else ""
-    message = f"not let in as {endpoint.user}: {why + '; ' if why else ''}tried {tried}{takes}"
-    fix = (
-        f"is {endpoint.user} the right user? Else name a key that the host knows (--identity-file,"
-        f" identity_file in hosts.yaml, IdentityFile in ~/.ssh/config), or {_add_key(endpoint, attempts)}"
-    )
-    if attempts.methods and "publickey" not in attempts.methods:
-        fix = f"is {endpoint.user} the right user? The host takes no keys"
-    if any(said.endswith(_NO_PROMPT) for said in attempts.tried):
-        fix += "; or run gpulaunch at a terminal, where it asks for the password"
-    absent = [file for file in endpoint.identity_files if f"{file}: {_NO_FILE}" in attempts.tried]
-    locked = next(
-        (said.partition(f": {ENCRYPTED}")[0] for said in attempts.tried if f": {ENCRYPTED}" in said), ""
-    )
-    if locked:
-        fix = f"ssh-add {locked}" + _ASKS_AT_TERMINAL * any(_NO_TERMINAL in said for said in attempts.tried)
-    if absent:
-        fix = f"{absent[0]} does not exist: correct identity_file in hosts.yaml or IdentityFile in ssh_config"
-    return AuthenticationFailed(endpoint.name, message, fix)

@@ -152,7 +152,7 @@ class SshOpener:
             wire.exchange_keys(endpoint)
             key = wire.get_remote_server_key()
             self._verify(endpoint, known, key)
-            auth.authenticate(wire, endpoint, self._ring)
+            auth.Login(wire, endpoint, self._ring).authenticate()
         except (paramiko.SSHException, OSError, EOFError) as failure:
             wire.close()
             raise_if_exhausted(failure)
