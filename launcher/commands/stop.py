@@ -75,14 +75,18 @@ def command(run: str, *, now: bool, grace: float | None, yes: bool, as_json: boo
     found = find_run(run or LAST, access, options, prefer="exact" if run == LAST else "live")
     if not run and (left := _leave(found, answer, yes=yes)) is not None:
         return left
-    if not access.nodes:  # in a Slurm job it is found by the job
-        found = _last_start(found, access, options, answer)
-    to = open_run(found, access, options)
-    plan = to.plan
-    grace_s = 0.0 if now else found.grace_s if grace is None else float(grace)
     why = f"stopped by {user_at_machine()}"
     outlive_terminal()
-    results = stop_run(plan.run_id, to.entries, to.open, grace_s=grace_s, why=why, is_command=True)
+    while True:
+        if not access.nodes:  # in a Slurm job it is found by the job
+            found = _last_start(found, access, options, answer)
+        to = open_run(found, access, options)
+        plan = to.plan
+        grace_s = 0.0 if now else found.grace_s if grace is None else float(grace)
+        results = stop_run(plan.run_id, to.entries, to.open, grace_s=grace_s, why=why, is_command=True)
+        if not any(_next_state(result) == "restarted" for result in results) or found.next_start:
+            break
+        found = find_run(plan.run_id, access, options)  # it was started again while it was being stopped
     names = [node_name(node.host, entry.name) for node, entry in zip(plan.nodes, to.entries, strict=True)]
     code = max((error_of(result)[1] for result in results), default=0)
     for words, worse in render_ends(names, results):
@@ -115,6 +119,10 @@ def _last_start(found: RemoteRun, access: HostAccess, options: FoundRunOptions, 
     if last.run_id != found.run_id:
         answer.say(f"{found.run_id} was started again; its last start is {last.run_id}")
     return last
+
+
+def _next_state(result: NodeAnswer) -> object:
+    return None if isinstance(result, GpulaunchError) else (result.get("next") or {}).get("state")
 
 
 def _see_job_end(job: str, answer: Answer) -> bool:

@@ -51,14 +51,11 @@ class KeeperHold(Hold):
     """The right, held and given back by the keeper that has started this client, which notes the result."""
 
     def __init__(self, run_dir: Path) -> None:
-        self._next = run_dir / "next.json"
+        self._run_dir = run_dir
 
     def confirm(self) -> bool:
         """Return whether the run was not stopped."""
-        try:
-            return bool(json.loads(self._next.read_text())["state"] == "restarting")
-        except (OSError, ValueError, KeyError):
-            return False
+        return not (self._run_dir / "decided.json").exists()
 
 
 def main() -> int:

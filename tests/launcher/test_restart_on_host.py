@@ -235,11 +235,41 @@ def test_after_a_reboot_nothing_goes_on(run_dir: str, keep: Callable[..., int]) 
     assert not next_start.is_kept({**told, "keeper": [told["keeper"][0], 1]})
 
 
+def test_of_two_decisions_the_first_counts_and_the_start_that_came_second_ends(
+    run_dir: str, tmp_path: Path
+) -> None:
+    starts = [tmp_path / f"r-20260101-00000{number}-abcdef" for number in (1, 2)]
+    for start_dir in starts:
+        start_dir.mkdir()
+        (start_dir / "state.json").write_text(json.dumps(node_location()))
+        next_start.succeed(run_dir, str(start_dir))
+    for state in (next_start.ENDED, next_start.WAITS):  # a stop and a keeper that come late
+        next_start.write_next(run_dir, state, why="late")
+    told = next_start.read_next(run_dir)
+    assert (told["state"], told["run_id"]) == ("restarted", starts[0].name)
+    assert [(each / "stop.json").exists() for each in starts] == [False, True]
+    assert client_files.read_stop_request(str(starts[1])).why == f"it was started again as {starts[0].name}"
+    assert [next_start.rule_out(told, each.name) == "" for each in starts] == [True, False]
+
+
+def test_a_client_lost_before_all_nodes_had_started_leaves_nothing_to_wait_for(
+    run_dir: str, keep: Callable[..., int]
+) -> None:
+    Path(run_dir, "detached").unlink()
+    keep(nodes=2)
+    await_(lambda: state_of(run_dir) == "ended")
+    assert "before all nodes had started" in next_start.read_next(run_dir)["why"]
+
+
 ENDS: dict[str, tuple[dict[str, Any], bool]] = {
     "a rank was killed": (KILLED, True),
     "it ended well": ({"launcher_code": 0, "ranks": {"0": 0}, "why": ""}, False),
     "gpulaunch stop": ({**KILLED, "requested": True, "why": "stopped by ada@pc"}, False),
     "the host ended it": ({**KILLED, "requested": True, "cause": "signal", "why": "any words"}, True),
+    "its client was lost before all nodes had started": (
+        {**KILLED, "cause": "no_client", "why": "its client was gone for 30 s"},
+        False,
+    ),
     "its supervisor was killed": ({"launcher_code": None, "ranks": {}, "why": "it was killed"}, True),
 }
 
@@ -248,8 +278,8 @@ ENDS: dict[str, tuple[dict[str, Any], bool]] = {
 def test_what_a_person_wanted_is_not_followed_by_a_start(run_dir: str, name: str) -> None:
     end, expected = ENDS[name]
     assert next_start.may_follow(run_dir, end) is expected
-    Path(run_dir, "detached").unlink()  # its client is there, and alone decides
-    assert not next_start.may_follow(run_dir, end)
+    Path(run_dir, "detached").unlink()  # it failed before its client had released it
+    assert next_start.may_follow(run_dir, end) is expected
 
 
 def test_a_client_that_ends_a_host_for_a_failure_elsewhere_rules_no_start_out(run_dir: str) -> None:

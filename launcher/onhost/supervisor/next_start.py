@@ -1,8 +1,22 @@
-"""next.json: whether another start follows one that has failed, and who makes it.
+"""next.json and decided.json: whether another start follows one that has failed, and who makes it.
 
 The guardian of a run with `restart:` outlives a start that has failed, as its keeper: it holds what a restart
 needs in memory only (a memfd, for that has the values of the environment), so that nothing continues after a
-reboot. Who holds the lock (flock) on that memfd decides: a client that follows or attaches, else the keeper.
+reboot. Who holds the lock (flock) on that memfd decides: a client that follows or attaches, else the keeper,
+for which the host's restarter (on_host.py) does it with the same lock.
+
+Who writes what, in this order; a reader that reads state.json first never takes a start for the last too early:
+
+1. HELD, by the supervisor or the guardian that ends the start: before state.json says `ended`.
+2. RESTARTING, by the owner of the lock. A client that leaves undecided puts HELD back; a keeper that cannot
+   restart writes WAITS. Either state lasts as long as keeper or restarter lives, and no longer: a killed keeper
+   leaves the restart to its restarter; once both are gone the start was the last.
+3. RESTARTED, by the supervisor of the next start where that is on this host (whoever asked for it may be dead
+   by then); by the owner of the lock where it is on another one.
+4. ENDED, by the owner of the lock (no restart is left, or none helps), or by a stop.
+
+RESTARTED and ENDED are decisions, in a file of their own that can be made only once: of two the first counts.
+`start` refuses to follow a start that was decided otherwise; a new start that comes second ends itself.
 """
 
 import contextlib
@@ -13,12 +27,12 @@ import signal
 import time
 from typing import Any
 
-from .client_files import is_detached, is_stopped_by_person, write_stop
-from .end_causes import SIGNAL
+from .client_files import StopRequest, is_stopped_by_person, request_stop, write_stop
+from .end_causes import NO_CLIENT, SIGNAL
 from .files import read_json, write_file
 from .node import is_on_this_node, node_location
 from .processes import is_same, signal_all, ticks_of
-from .run_dir import NEXT, STOP
+from .run_dir import DECIDED, NEXT, STOP
 
 HELD = "held"  # its client is to decide, or is about to be given up
 WAITS = "waits"  # for a client that attaches
@@ -51,20 +65,17 @@ def announce_keeper(run_dir: str, spec: dict[str, Any], end: dict[str, Any], kee
 
 
 def may_follow(run_dir: str, end: dict[str, Any]) -> bool:
-    """Return whether a person or a good end rules a restart out; all else is judged by the client's rules.
-
-    A run that no client has released yet is its client's alone.
-    """
+    """Return whether no person, lost client or good end rules a restart out; its rules judge all else."""
     by_client = end.get("cause") != SIGNAL and not os.path.exists(os.path.join(run_dir, STOP))
-    if is_stopped_by_person(run_dir) or (end.get("requested") and by_client):
+    if is_stopped_by_person(run_dir) or (end.get("requested") and by_client) or end.get("cause") == NO_CLIENT:
         return False
     codes = [end.get("launcher_code"), *(end.get("ranks") or {}).values()]
-    return is_detached(run_dir) and not (not end.get("why") and all(code == 0 for code in codes))
+    return bool(end.get("why")) or any(code != 0 for code in codes)
 
 
 def read_next(run_dir: str) -> dict[str, Any]:
-    """Return next.json, empty when there is none."""
-    return read_json(os.path.join(run_dir, NEXT)) or {}
+    """Return what was decided, else next.json, empty when there is none."""
+    return read_json(os.path.join(run_dir, DECIDED)) or read_json(os.path.join(run_dir, NEXT)) or {}
 
 
 def write_next(
@@ -75,23 +86,57 @@ def write_next(
     why: str = "",
     run_id: str = "",
     by: str = "",
+    restarter: int = 0,
 ) -> None:
-    """Write what comes next; who keeps it stays as it is. Raises OSError."""
+    """Write what comes next, unless that is decided; who keeps it stays as it is. Raises OSError."""
     known = read_next(run_dir) if document is None else document
     changes = {"state": state, "why": why, "run_id": run_id, "by": by, "at": time.time()}
-    write_file(os.path.join(run_dir, NEXT), json.dumps({**known, **changes}) + "\n")
+    changes["restarter"] = [restarter, ticks_of(restarter)] if restarter else None
+    text = json.dumps({**known, **changes}) + "\n"
+    if state in OVER:
+        fresh = os.path.join(run_dir, "%s.%s" % (DECIDED, state))
+        write_file(fresh, text)
+        try:
+            os.link(fresh, os.path.join(run_dir, DECIDED))
+        except FileExistsError:
+            return
+        finally:
+            os.unlink(fresh)
+    write_file(os.path.join(run_dir, NEXT), text)
 
 
 def is_kept(document: dict[str, Any]) -> bool:
-    """Return whether another start may still come: its keeper lives."""
+    """Return whether another start may still come: its keeper lives, or what that has sent to make it."""
     if document.get("state") in (None, *OVER) or not is_on_this_node(document):
         return False
-    return is_same(*document["keeper"])
+    return any(is_same(*minder) for minder in minders(document))
+
+
+def minders(document: dict[str, Any]) -> list[list[int]]:
+    """Return (pid, start ticks) of the keeper and of its restarter."""
+    return [document[who] for who in ("keeper", "restarter") if document.get(who)]
 
 
 def open_order(document: dict[str, Any]) -> int:
     """Open what the keeper holds, with a lock of its own to take. Raises OSError."""
     return os.open("/proc/%d/fd/%d" % (document["keeper"][0], document["order_fd"]), os.O_RDWR | os.O_CLOEXEC)
+
+
+def succeed(before: str, run_dir: str) -> None:
+    """Note at the start before that this one follows it; end this one if something else was decided first."""
+    run_id = os.path.basename(run_dir)
+    with contextlib.suppress(OSError):
+        write_next(before, RESTARTED, run_id=run_id, by=str(read_next(before).get("by") or ""))
+    why = rule_out(read_next(before), run_id)
+    if why:
+        request_stop(run_dir, StopRequest(why, 0.0))
+
+
+def rule_out(document: dict[str, Any], run_id: str) -> str:
+    """Return why a start may not follow the one that this was decided of, "" where it may."""
+    if document.get("state") == RESTARTED and document.get("run_id") != run_id:
+        return "it was started again as %s" % document.get("run_id")
+    return str(document.get("why")) if document.get("state") == ENDED else ""
 
 
 def read_order(fd: int) -> str:
@@ -114,8 +159,11 @@ def stop_keeper(run_dir: str, why: str) -> bool:
     if not is_kept(document):
         return False
     write_stop(run_dir, {"why": why})
-    signal_all(dict([document["keeper"]]), signal.SIGTERM)
+    signal_all(dict(minders(document)), signal.SIGTERM)
     give_up = time.monotonic() + STOP_WAIT_S
     while is_kept(read_next(run_dir)) and time.monotonic() < give_up:
         time.sleep(0.02)
+    with contextlib.suppress(OSError):
+        if read_next(run_dir).get("state") not in OVER:  # its keeper had been killed
+            write_next(run_dir, ENDED, why=why, by="host")
     return True

@@ -17,7 +17,8 @@ usage.jsonl           resource usage over time, written by gauge.py in a process
 stacks-rank-N.log     stack of each rank before a hung run was ended, by stacks.py
 lifeline              the FIFO by which the ranks end with guardian and supervisor
 reserve               space for the final state of the run on a full disk
-next.json             whether another start follows one that has failed, and who makes it
+next.json             whether another start may follow one that has failed, and who makes it
+decided.json          the same once that is decided
 client.pack           the client of the launch, for a restart that the host makes itself
 heartbeat             written while the supervisor lives: its monotonic time, and by its time of change the
                       same for nodes that cannot see its process
@@ -59,7 +60,7 @@ RESERVE = "reserve"
 GAUGE = "gauge.py"
 STACKS = "stacks.py"
 HEARTBEAT = "heartbeat"
-NEXT = "next.json"
+NEXT, DECIDED = "next.json", "decided.json"
 CLIENT_PACK = "client.pack"
 MARK = "@%s"
 SILLY = (".nfs", ".fuse_hidden")  # names that NFS and FUSE give to files deleted while open

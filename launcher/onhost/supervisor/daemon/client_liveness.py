@@ -1,8 +1,9 @@
 """Liveness of the client that follows a run, where the run needs one."""
 
+import contextlib
 import math
 
-from ..client_files import StopRequest, is_detached, record_heartbeat, seconds_since_heartbeat
+from ..client_files import StopRequest, detach_run, is_detached, record_heartbeat, seconds_since_heartbeat
 from ..end_causes import NO_CLIENT
 from .supervised_run import SupervisedRun
 
@@ -17,12 +18,16 @@ class ClientLiveness:
     def __init__(self, run: SupervisedRun) -> None:
         self._run = run
         self.timeout_s: float | None = run.spec.get("disconnect_timeout_s")
+        self._is_whole = run.spec.get("nodes") == 1 and run.spec.get("on_disconnect") == "continue"
         self.remaining_s = math.inf  # until the run ends, unless a client is heard
 
     def check(self) -> StopRequest | None:
         """Return the request to end a run that has lost its client, None while it has one or needs none."""
         if self.timeout_s is None:
             return None
+        if self._is_whole:  # all of its nodes have started
+            with contextlib.suppress(OSError):
+                detach_run(self._run.dir)
         if is_detached(self._run.dir):
             self.timeout_s, self.remaining_s = None, math.inf
             return None

@@ -18,7 +18,7 @@ import zlib
 from typing import Any
 
 from ...exit_status import describe_exit_code
-from ..client_files import is_stopped_by_person, read_stop_request, seconds_since_heartbeat
+from ..client_files import is_detached, is_stopped_by_person, read_stop_request, seconds_since_heartbeat
 from ..files import read_json, read_tail
 from ..next_start import ENDED, HELD, OVER, RESTARTED, RESTARTING, WAITS, read_next, try_lock, write_next
 from ..processes import PR_SET_CHILD_SUBREAPER, prctl
@@ -29,9 +29,11 @@ QUIET_S = 10.0  # a client that lives is heard every second, and has the lock by
 PYTHON = (3, 11)  # what the client needs; the supervisor itself is content with less
 NEWER = range(14, PYTHON[1] - 1, -1)
 START = (
-    "import sys; sys.path.insert(0, sys.argv[1]); from launcher.restart.on_host import main; sys.exit(main())"
+    "import os, sys; os.read(int(sys.argv[4]), 1) or sys.exit('its keeper was killed'); "
+    "sys.path.insert(0, sys.argv[1]); from launcher.restart.on_host import main; sys.exit(main())"
 )
 RESULT = "result.json"
+HALF = "its client was lost before all nodes had started"
 PACKED = "code"
 
 
@@ -80,6 +82,9 @@ class RestartKeeper:
             return
         try:
             if int(self._spec.get("nodes") or 1) > 1:
+                if not is_detached(self._dir):
+                    write_next(self._dir, ENDED, why=HALF, by="host")
+                    return
                 self._hopeless = "it ran on several hosts, which only a client can start again"
             if not self._hopeless:
                 self._restart()
@@ -116,7 +121,10 @@ class RestartKeeper:
 
     def _run_client(self, python: str, place: str) -> None:
         os.lseek(self._fd, 0, os.SEEK_SET)
-        argv = [python, "-I", "-S", "-B", "-c", START, os.path.join(place, PACKED), self._dir, place]
+        gate, opener = os.pipe()  # it does nothing before next.json names it
+        os.set_inheritable(gate, True)
+        code_dir = os.path.join(place, PACKED)
+        argv = [python, "-I", "-S", "-B", "-c", START, code_dir, self._dir, place, str(gate)]
         log = os.path.join(self._dir, SUPERVISOR_LOG)
         actions = [
             (os.POSIX_SPAWN_DUP2, self._fd, 0),
@@ -127,6 +135,11 @@ class RestartKeeper:
         pid = os.posix_spawn(
             python, argv, os.environ, file_actions=actions, setpgroup=0, setsigmask=(), setsigdef=numbers
         )
+        with contextlib.suppress(OSError):
+            write_next(self._dir, RESTARTING, by="host", restarter=pid)
+        os.write(opener, b"!")
+        os.close(opener)
+        os.close(gate)
         code: int | None = None
         while code is None:
             if self._asked_to_stop():

@@ -14,7 +14,7 @@ from ..client_files import StopRequest, read_stop_request
 from ..end_causes import EXIT, RANK, REFUSED
 from ..files import explain_full_disk
 from ..gpu_claims import release_claims
-from ..next_start import announce_keeper
+from ..next_start import announce_keeper, succeed
 from ..processes import PR_SET_CHILD_SUBREAPER, prctl, reap
 from ..protocol import RequestRefused
 from ..run_dir import RESERVE, STOP
@@ -77,6 +77,8 @@ class Supervisor:
             return 1
         self._run.save("running")
         self._run.emit("started", launcher=self._launcher.pid)
+        if self._run.spec.get("earlier_dir"):
+            succeed(self._run.spec["earlier_dir"], self._run.dir)
         answer_start(done, self._run.state)
         os.close(done)
         self._gauge.start_gauge()

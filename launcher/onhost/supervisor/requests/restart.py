@@ -23,6 +23,7 @@ from ..next_start import (
     try_lock,
     write_next,
 )
+from ..processes import is_same
 from ..protocol import RequestRefused, frame, send_header
 
 SILENT_S = 60.0  # a client speaks every 5 s
@@ -37,9 +38,12 @@ def serve(run_dir: str, request: dict[str, Any]) -> int:
     try:
         fd = open_order(document)
     except OSError as error:
-        raise RequestRefused("what the restart needs cannot be read: %s" % error.strerror) from None
-    if not (try_lock(fd) and is_kept(read_next(run_dir))):
-        os.close(fd)
+        fd = -1
+        if is_same(*document["keeper"]):
+            raise RequestRefused("what the restart needs cannot be read: %s" % error.strerror) from None
+    if fd < 0 or not (try_lock(fd) and is_kept(read_next(run_dir))):
+        if fd >= 0:
+            os.close(fd)
         document = read_next(run_dir)
         send_header({"granted": False, "kept": is_kept(document), "next": document})
         return 0

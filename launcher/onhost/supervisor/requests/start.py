@@ -11,11 +11,11 @@ import time
 from typing import Any
 
 from ...event_file import EVENTS
-from ..client_files import StopRequest, record_heartbeat, request_stop
+from ..client_files import record_heartbeat
 from ..daemon.daemonize import run_and_exit
 from ..daemon.guardian import run_guardian
 from ..files import read_json, read_tail, write_file
-from ..next_start import ENDED, RESTARTED, read_next, write_next
+from ..next_start import read_next, rule_out
 from ..node import MAX_TWINS, file_system_time, is_on_this_node, node_location
 from ..processes import boot_id, ticks_of
 from ..protocol import RequestRefused, send_header
@@ -48,11 +48,10 @@ def serve(request: dict[str, Any]) -> int:
     spec = request["spec"]
     before = previous_start(spec)
     run_dir = make_run_dir(spec)
+    spec["earlier_dir"] = before
     ready = fork_guardian(spec, run_dir)
     same = list_same_work(spec)  # while the supervisor starts
     state = first_state(ready, run_dir)
-    if before:
-        succeed(before, run_dir)
     send_header({"state": state, "t": time.time(), "m": time.monotonic(), "same_work": same})
     from .follow import follow_started  # compiled while the launcher starts
 
@@ -60,23 +59,14 @@ def serve(request: dict[str, Any]) -> int:
 
 
 def previous_start(spec: dict[str, Any]) -> str:
-    """Return the start before this one, "" where it is elsewhere. Raises RequestRefused if it was stopped."""
+    """Return the start before this one, "" where it is elsewhere. Raises RequestRefused if none may follow."""
     run_id = (spec.get("restart") or {}).get("after")
     before = [path for place in own_places() if run_id and os.path.isdir(path := os.path.join(place, run_id))]
     document = read_next(before[0]) if before else {}
-    if document.get("state") == ENDED:
-        raise RequestRefused("%s is not started again: %s" % (run_id, document.get("why")))
-    return before[0] if document else ""
-
-
-def succeed(before: str, run_dir: str) -> None:
-    """Note at the start before that this one follows it; end this one if that was stopped meanwhile."""
-    document = read_next(before)
-    if document.get("state") == ENDED:
-        request_stop(run_dir, StopRequest(str(document.get("why")), 0.0))
-        return
-    with contextlib.suppress(OSError):
-        write_next(before, RESTARTED, run_id=os.path.basename(run_dir), by=str(document.get("by") or ""))
+    if why := rule_out(document, spec["run_id"]):
+        raise RequestRefused("%s is not started again: %s" % (run_id, why))
+    is_main = not spec.get("node_rank")
+    return before[0] if before and (document or is_main) else ""
 
 
 def make_run_dir(spec: dict[str, Any]) -> str:

@@ -5,7 +5,7 @@ import time
 from typing import Any
 
 from ..client_files import END_S, STOP_GRACE_S, StopRequest, kill_supervisor, request_stop
-from ..next_start import stop_keeper
+from ..next_start import read_next, stop_keeper
 from ..protocol import send_header
 from ..run_dir import is_alive, read_state, stall_of
 from ..run_processes import KILL_WAIT_S, find_run_processes
@@ -15,7 +15,8 @@ def serve(run_dir: str, request: dict[str, Any]) -> int:
     """Stop a run and send its last state."""
     state = stop_and_wait(run_dir, request)
     stall = stall_of(run_dir, state)
-    send_header({"state": state, "alive": is_alive(state), "stall": stall, "t": time.time()})
+    said = {"state": state, "alive": is_alive(state), "stall": stall, "next": read_next(run_dir)}
+    send_header({**said, "t": time.time()})
     return 0
 
 

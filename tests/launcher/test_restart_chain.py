@@ -1,0 +1,250 @@
+"""A chain of starts that a host makes: what any reader finds between two of them, whoever is killed meanwhile."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from launcher.commands import stop
+from launcher.config.inventory import HostEntry
+from launcher.onhost.supervisor.next_start import read_next
+from launcher.onhost.supervisor.requests.list import describe_run
+from launcher.onhost.supervisor.run_dir import read_state
+from launcher.runs.remote_run import NodeRun
+from launcher.runs.stop import stop_run
+from tests.launcher.test_restart_on_host import await_
+from tests.users import User
+
+pytestmark = pytest.mark.slow
+
+# Each start but the last writes a newer checkpoint and is killed, which is restarted.
+SCRIPT = """#!/bin/sh
+starts=$(ls -d starts/* 2>/dev/null | wc -l) && mkdir -p starts/$starts out/checkpoint-$starts
+echo "begins $starts $1"
+echo '{}' > out/checkpoint-$starts/state.json
+[ -e last ] && [ $starts -ge $(cat last) ] && exit 0
+[ $starts -gt 0 ] || while [ ! -e go ]; do sleep 0.05; done
+while [ -e stay ] && [ $starts -gt 0 ]; do sleep 0.05; done
+kill -9 $$
+"""
+
+
+class Chain:
+    """The starts of one run on this host, and a reader that looks at them all the time, as `ps` would."""
+
+    def __init__(self, user: User, client: "subprocess.Popen[str]", first: Path) -> None:
+        self.user, self.client, self.first = user, client, first
+        self.seen: list[tuple[int, str]] = []
+        self._over = threading.Event()
+        self._reader = threading.Thread(target=self._read, daemon=True)
+
+    def begin(self) -> None:
+        """Let the first start fail, with nobody there."""
+        self.client.kill()
+        (self.first / "client").write_text("0")  # as if it had been heard long ago
+        self._reader.start()
+        (self.user.home / "go").touch()
+
+    def starts(self) -> list[Path]:
+        """Return the directories of the starts, the first one first."""
+        return sorted(self.first.parent.glob("[!.]*/"), key=lambda path: path.stat().st_ctime)
+
+    def look(self) -> tuple[int, str]:
+        """Return to how many starts the first one leads, and the status of the last."""
+        number, path = 1, self.first
+        while True:
+            fields = describe_run(str(path), tail=0)
+            assert fields is not None
+            node = NodeRun(HostEntry("localhost"), fields, {}, 0.0, "")
+            if not node.next_start:
+                return number, node.status
+            number, path = number + 1, path.with_name(node.next_start)
+
+    def _read(self) -> None:
+        while not self._over.wait(0.003):
+            now = self.look()
+            if not self.seen or now != self.seen[-1]:
+                self.seen.append(now)
+
+    def end(self) -> list[tuple[int, str]]:
+        """Look no more; return all that was seen, in the order in which it came."""
+        self._over.set()
+        self._reader.join()
+        return self.seen
+
+    def notices(self) -> list[dict[str, Any]]:
+        """Return what `on_end` was run with, by a command that comes now."""
+        self.user.gpulaunch("ps")
+        ended = self.user.home / "ended"
+        return [json.loads(line) for line in ended.read_text().splitlines()] if ended.exists() else []
+
+
+@pytest.fixture
+def chain(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Chain]:
+    user, settings = User(tmp_path / "home"), getattr(request, "param", {})
+    script = user.home / "train.sh"
+    script.write_text(SCRIPT)
+    script.chmod(0o755)
+    user.env["XDG_CONFIG_HOME"] = str(user.home)
+    (user.home / "gpulaunch").mkdir()
+    (user.home / "gpulaunch" / "hosts.yaml").write_text('{"hosts": {}}')
+    sets = (f"workdir={user.home}", "output=out", "send_script=false", 'restart.resume_args=["{checkpoint}"]')
+    on_end, pause = 'on_end=[sh, -c, "cat >> ended; echo >> ended"]', settings.get("pause", 0)
+    options = [word for each in (*sets, f"restart.backoff_s={pause}", on_end) for word in ("--set", each)]
+    words = ["run", "--hosts", "localhost", "--gpus", "none", "--restarts", str(settings.get("max", 2))]
+    argv = [sys.executable, "-m", "launcher.cli", *words, *options, "--", "./train.sh"]
+    with subprocess.Popen(argv, cwd=user.home, env=user.env, stdout=subprocess.PIPE, text=True) as client:
+        try:
+            assert client.stdout is not None
+            assert any("begins" in line for line in client.stdout)
+            first = next((user.home / "state").glob("gpulaunch/runs/*/[!.]*/"))
+            await_((first / "detached").exists)
+            yield Chain(user, client, first)
+        finally:
+            client.kill()
+            for path in (user.home / "state").glob("gpulaunch/runs/*/[!.]*/"):
+                user.gpulaunch("stop", "--now", path.name)
+
+
+def restarter_of(run_dir: Path) -> int:
+    """Return the process that the host has sent to make the next start of a run."""
+    told = await_(lambda: (read := read_next(str(run_dir))).get("state") == "restarting" and read)
+    keeper = told["keeper"][0]
+
+    def find() -> int:
+        children = Path(f"/proc/{keeper}/task/{keeper}/children").read_text().split()
+        return next((int(pid) for pid in children if b"on_host" in Path(f"/proc/{pid}/cmdline").read_bytes()), 0)
+
+    return int(await_(find))
+
+
+def second_start(chain: Chain) -> Path:
+    """Return the start that the host has made, at once."""
+    give_up = time.monotonic() + 120.0
+    while len(chain.starts()) < 2:
+        assert time.monotonic() < give_up
+        time.sleep(0.001)
+    return chain.starts()[1]
+
+
+def test_a_start_that_fails_while_its_restarter_looks_away_leaves_a_trail(chain: Chain) -> None:
+    (chain.user.home / "last").write_text("2")
+    chain.begin()
+    restarter = restarter_of(chain.first)
+    second = second_start(chain)
+    os.kill(restarter, signal.SIGSTOP)  # as on a busy host: it comes to nothing before the start has failed
+    await_(lambda: read_state(str(second)).get("phase") == "ended")
+    time.sleep(0.3)
+    assert chain.look() == (2, "waiting")
+    assert chain.notices() == []
+    os.kill(restarter, signal.SIGCONT)
+    await_(lambda: chain.look() == (3, "finished"))
+    assert not [each for each in chain.end() if each[1] in ("failed", "lost")]
+    (notice,) = chain.notices()
+    assert (notice["verdict"], len(notice["restarts"]["starts"])) == ("finished", 3)
+    assert [notice] == chain.notices()
+
+
+@pytest.mark.parametrize("chain", [{"pause": 2}], indirect=True, ids=["pause"])
+def test_a_restart_outlives_a_keeper_that_is_killed_while_it_is_made(chain: Chain) -> None:
+    (chain.user.home / "last").write_text("1")
+    chain.begin()
+    restarter_of(chain.first)
+    keeper = await_(lambda: (told := read_next(str(chain.first))).get("restarter") and told["keeper"][0])
+    os.kill(keeper, signal.SIGKILL)
+    await_(lambda: not Path(f"/proc/{keeper}").exists())
+    assert chain.look() == (1, "waiting")
+    assert chain.notices() == []
+    attached = subprocess.Popen(
+        [sys.executable, "-m", "launcher.cli", "attach", "--json", chain.first.name],
+        cwd=chain.user.home,
+        env=chain.user.env,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    told, _ = attached.communicate(timeout=120)
+    outcome = json.loads(told)
+    assert (attached.returncode, outcome["verdict"], len(outcome["restarts"]["starts"])) == (0, "finished", 2)
+    assert not [each for each in chain.end() if each[1] in ("failed", "lost")]
+
+
+@pytest.mark.parametrize("chain", [{"pause": 60}], indirect=True, ids=["pause"])
+@pytest.mark.parametrize("kills_keeper", [False, True], ids=["keeper", "no-keeper"])
+def test_a_stop_between_two_starts_ends_the_run(chain: Chain, kills_keeper: bool) -> None:
+    chain.begin()
+    restarter = restarter_of(chain.first)
+    if kills_keeper:
+        await_(lambda: read_next(str(chain.first)).get("restarter"))
+        os.kill(read_next(str(chain.first))["keeper"][0], signal.SIGKILL)
+    stopped = chain.user.gpulaunch("stop", chain.first.name)
+    assert stopped.returncode == 0, stopped.stderr
+    await_(lambda: not Path(f"/proc/{restarter}").exists())
+    assert chain.look()[0] == 1
+    assert len(chain.starts()) == 1
+    (notice,) = chain.notices()
+    assert (notice["verdict"], notice["restarts"]["starts"][0]["exit_code"]) == ("failed", 137)
+    assert [notice] == chain.notices()
+
+
+def test_a_stop_that_a_new_start_has_overtaken_ends_that_one(
+    chain: Chain, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (chain.user.home / "stay").touch()
+    chain.begin()
+    restarter_of(chain.first)
+    asked: list[str] = []
+
+    def stop_late(run_id: str, *words: Any, **named: Any) -> Any:
+        asked.append(run_id)
+        await_(lambda: chain.look() == (2, "running"))
+        return stop_run(run_id, *words, **named)
+
+    monkeypatch.setattr(stop, "stop_run", stop_late)
+    monkeypatch.chdir(chain.user.home)
+    for name in ("XDG_STATE_HOME", "XDG_CONFIG_HOME"):
+        monkeypatch.setenv(name, chain.user.env[name])
+    done = CliRunner().invoke(stop.command, [chain.first.name])
+    second = chain.starts()[1]
+    assert (done.exit_code, asked) == (0, [chain.first.name, second.name]), done.output
+    assert read_state(str(second))["phase"] == "ended"
+    assert [each["why"].split()[0] for each in chain.notices()] == ["stopped"]
+
+
+@pytest.mark.parametrize("chain", [{"max": 1}], indirect=True, ids=["one-restart"])
+def test_the_last_failure_is_the_end_once_the_restarts_are_used_up(chain: Chain) -> None:
+    chain.begin()
+    restarter = restarter_of(chain.first)
+    second = second_start(chain)
+    os.kill(restarter, signal.SIGSTOP)
+    await_(lambda: read_state(str(second)).get("phase") == "ended")
+    assert chain.look() == (2, "waiting")  # nobody has judged it yet
+    os.kill(restarter, signal.SIGCONT)
+    await_(lambda: chain.look() == (2, "failed"))
+    assert read_next(str(second))["state"] == "ended"
+    (notice,) = chain.notices()
+    assert (notice["verdict"], notice["exit_code"], notice["restarts"]["count"]) == ("failed", 137, 1)
+    assert [notice] == chain.notices()
+
+
+def test_a_restarter_that_is_killed_as_it_starts_the_run_again_breaks_no_chain(chain: Chain) -> None:
+    (chain.user.home / "last").write_text("2")
+    chain.begin()
+    restarter = restarter_of(chain.first)
+    second = second_start(chain)
+    os.kill(restarter, signal.SIGKILL)
+    await_(lambda: read_state(str(second)).get("phase") == "ended")
+    assert chain.look() == (2, "waiting")
+    (second / "client").write_text("0")  # as if the restarter had been heard long ago
+    await_(lambda: chain.look() == (3, "finished"))
+    assert not [each for each in chain.end() if each[1] in ("failed", "lost")]
+    assert [each["verdict"] for each in chain.notices()] == ["finished"]
