@@ -58,13 +58,16 @@ class Cli:
 
     def start(self, hosts: str, *words: str) -> "Running":
         """Start `gpulaunch run` on these hosts."""
-        return self._start("run", "-c", "./job.yaml", "--hosts", hosts, "-i", str(self.inventory), *words)
+        return self.start_words(
+            "run", "-c", "./job.yaml", "--hosts", hosts, "-i", str(self.inventory), *words
+        )
 
     def attach(self, hosts: str) -> "Running":
         """Start `gpulaunch attach` to the last run on these hosts."""
-        return self._start("attach", "last", "--hosts", hosts, "-i", str(self.inventory))
+        return self.start_words("attach", "last", "--hosts", hosts, "-i", str(self.inventory))
 
-    def _start(self, *words: str) -> "Running":
+    def start_words(self, *words: str) -> "Running":
+        """Start any command."""
         process = subprocess.Popen(
             [sys.executable, "-m", "launcher.cli", *words],
             cwd=self.home,

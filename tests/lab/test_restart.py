@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -105,3 +106,130 @@ def test_a_killed_rank_is_started_again_and_a_bug_is_not(lab: Lab, cli: Cli) -> 
     outcome = cli.outcome()
     assert (outcome["restarts"]["count"], outcome["attempts"]) == (1, 2)
     assert [start["exit_code"] for start in outcome["restarts"]["starts"]] == [137, 1]
+
+
+CHAINED = """
+import json, os, pathlib, signal, time
+out, rank = pathlib.Path({out!r}), int(os.environ.get("RANK", 0))
+number = len(list(out.glob("checkpoint-*"))) if rank == 0 else 0
+print("begins", number, flush=True)
+if rank == 0 and number < 2:
+    (out / f"checkpoint-{{number}}").mkdir(parents=True)
+    (out / f"checkpoint-{{number}}" / "state.json").write_text("{{}}")
+while not number and not (out / "go").exists():
+    time.sleep(0.05)
+if rank == 0 and number < 2:
+    os.kill(os.getpid(), signal.SIGKILL)
+(out / "go").write_text("on")
+"""
+
+
+class Chain:
+    """A run of a client that is gone, whose second start fails before whoever made it has released it."""
+
+    def __init__(self, cli: Cli, hosts: tuple[LabHost, ...], pause_s: float) -> None:
+        self.cli, self.main = cli, hosts[0]
+        self.hosts = ",".join(host.name for host in hosts)
+        self.words = ("--hosts", self.hosts, "-i", str(cli.inventory))
+        self.out = cli.lab.out / "shared" / cli.home.parent.name
+        self.out.mkdir(parents=True)
+        restart = {"resume_args": ["--resume", "{checkpoint}"], "backoff_s": pause_s, "max": 2}
+        text, out = CHAINED.format(out=str(self.out)), str(self.out)
+        cli.write(text, processes_per_host=1, output=out, restart=restart)
+        running = cli.start(self.hosts, "--set", 'on_end=[sh, -c, "cat >> ended; echo >> ended"]')
+        running.until(lambda text: "begins 0" in text)
+        self.places = [host.path(RUNS) for host in hosts]
+        until(lambda: all(list(place.glob("*/*/detached")) for place in self.places), 30)
+        running.kill()
+        running.end(5)
+        for place in self.places:
+            for client in place.glob("*/*/client"):
+                client.write_text("0")  # as if it had been heard long ago
+        (self.out / "go").touch()
+
+    def starts(self) -> list[str]:
+        """Return the run ids of its starts on the main host, the first one first."""
+        return sorted(path.name for path in self.places[0].glob("*/[!.]*"))
+
+    def file(self, start: int, name: str) -> dict[str, object]:
+        """Return a file of the nth start on the main host, {} where there is none."""
+        try:
+            found = json.loads(next(self.places[0].glob(f"*/{self.starts()[start]}/{name}")).read_text())
+        except (StopIteration, IndexError, ValueError):
+            return {}
+        assert isinstance(found, dict)
+        return found
+
+    def status(self) -> dict[str, tuple[str, bool]]:
+        """Return by run id what `gpulaunch ps` says: the state, and whether a start may follow."""
+        code, text = self.cli.invoke(self.cli.home, "ps", "--json", *self.words)
+        assert code == 0, text
+        runs = json.loads(text[text.index("{") :])["runs"]
+        return {run["run_id"]: (run["state"], bool(run["next"] and run["next"]["pending"])) for run in runs}
+
+    def ended(self) -> list[dict[str, object]]:
+        """Return what `on_end` was run with so far."""
+        path = self.cli.home / "ended"
+        return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+def test_a_start_of_its_host_that_fails_at_once_is_not_taken_for_the_end(lab: Lab, cli: Cli) -> None:
+    host = lab.hosts[0]
+    chain = Chain(cli, (host,), 0)
+    until(lambda: bool(chain.file(0, "next.json").get("restarter")), 60)
+    restarter = chain.file(0, "next.json")["restarter"]
+    assert isinstance(restarter, list)
+    until(lambda: len(chain.starts()) == 2, 60)
+    host.kill(restarter[0], signal.SIGSTOP)
+    until(lambda: chain.file(1, "state.json").get("phase") == "ended", 60)
+    first, second = chain.starts()
+    assert chain.status() == {second: ("waiting", True)}
+    assert chain.ended() == []
+    attached = cli.start_words("attach", "--json", first, *chain.words)
+    attached.until(lambda text: f"was started again as {second}" in text)
+    host.kill(restarter[0], signal.SIGCONT)
+    code, text = attached.end(60)
+    assert (code, len(chain.starts())) == (0, 3), text
+    assert chain.status() == {}
+    assert [(each["verdict"], each["run_id"]) for each in chain.ended()] == [("finished", chain.starts()[2])]
+
+
+def test_a_start_of_two_hosts_that_fails_before_it_is_released_is_held_for_its_client(
+    lab: Lab, cli: Cli
+) -> None:
+    chain = Chain(cli, (lab.hosts[0], lab.hosts[1]), 4)
+    until(lambda: chain.file(0, "next.json").get("state") == "waits", 60)
+    first = chain.starts()[0]
+    attached = cli.start_words("attach", "--json", first, *chain.words)
+    until(lambda: len(chain.starts()) == 2, 90)
+    attached.process.send_signal(signal.SIGSTOP)  # a client on a busy machine
+    until(lambda: chain.file(1, "state.json").get("phase") == "ended", 60)
+    ((second, (state, pending)),) = chain.status().items()
+    assert (second, pending) == (chain.starts()[1], True)
+    assert state in ("running", "waiting")  # the other host may not have ended its part yet
+    attached.process.send_signal(signal.SIGCONT)
+    attached.until(lambda text: "restart 2 of 2 in" in text)
+    assert chain.status() == {second: ("waiting", True)}  # in the pause of its client
+    assert chain.ended() == []
+    code, text = attached.end(60)
+    assert (code, len(chain.starts())) == (0, 3), text
+    assert chain.file(1, "decided.json")["run_id"] == chain.starts()[2]
+    assert [each["verdict"] for each in chain.ended()] == ["finished"]
+
+
+def test_a_stop_in_the_pause_of_the_host_is_the_end_and_on_end_runs_once(lab: Lab, cli: Cli) -> None:
+    host = lab.hosts[0]
+    chain = Chain(cli, (host,), 300)
+    until(lambda: bool(chain.file(0, "next.json").get("restarter")), 60)
+    waiting = cli.start_words("attach", "--json", chain.starts()[0], *chain.words)
+    other = cli.start_words("attach", "--json", chain.starts()[0], *chain.words)
+    for each in (waiting, other):
+        each.until(lambda text: "is being restarted by its host" in text)
+    code, text = cli.invoke(cli.home, "stop", chain.starts()[0], *chain.words)
+    assert code == 0, text
+    for each in (waiting, other):
+        code, text = each.end(60)
+        assert (code, "stopped by" in text) == (137, True), text
+    assert chain.status() == {}
+    assert [(each["verdict"], each["exit_code"]) for each in chain.ended()] == [("failed", 137)]
+    until(lambda: not host.strays(), 60, lambda: str(host.strays()))

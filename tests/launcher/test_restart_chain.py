@@ -1,4 +1,4 @@
-"""A chain of starts that a host makes: what any reader finds between two of them, whoever is killed meanwhile."""
+"""A chain of starts that a host makes: what a reader finds between two of them, whoever is killed then."""
 
 import json
 import os
@@ -122,7 +122,9 @@ def restarter_of(run_dir: Path) -> int:
 
     def find() -> int:
         children = Path(f"/proc/{keeper}/task/{keeper}/children").read_text().split()
-        return next((int(pid) for pid in children if b"on_host" in Path(f"/proc/{pid}/cmdline").read_bytes()), 0)
+        return next(
+            (int(pid) for pid in children if b"on_host" in Path(f"/proc/{pid}/cmdline").read_bytes()), 0
+        )
 
     return int(await_(find))
 
@@ -180,7 +182,7 @@ def test_a_restart_outlives_a_keeper_that_is_killed_while_it_is_made(chain: Chai
 
 @pytest.mark.parametrize("chain", [{"pause": 60}], indirect=True, ids=["pause"])
 @pytest.mark.parametrize("kills_keeper", [False, True], ids=["keeper", "no-keeper"])
-def test_a_stop_between_two_starts_ends_the_run(chain: Chain, kills_keeper: bool) -> None:
+def test_a_stop_between_two_starts_ends_the_run(chain: Chain, *, kills_keeper: bool) -> None:
     chain.begin()
     restarter = restarter_of(chain.first)
     if kills_keeper:

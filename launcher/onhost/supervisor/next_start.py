@@ -5,14 +5,14 @@ needs in memory only (a memfd, for that has the values of the environment), so t
 reboot. Who holds the lock (flock) on that memfd decides: a client that follows or attaches, else the keeper,
 for which the host's restarter (on_host.py) does it with the same lock.
 
-Who writes what, in this order; a reader that reads state.json first never takes a start for the last too early:
+Who writes what, in this order; who reads state.json first never takes a start for the last too early:
 
 1. HELD, by the supervisor or the guardian that ends the start: before state.json says `ended`.
 2. RESTARTING, by the owner of the lock. A client that leaves undecided puts HELD back; a keeper that cannot
-   restart writes WAITS. Either state lasts as long as keeper or restarter lives, and no longer: a killed keeper
-   leaves the restart to its restarter; once both are gone the start was the last.
-3. RESTARTED, by the supervisor of the next start where that is on this host (whoever asked for it may be dead
-   by then); by the owner of the lock where it is on another one.
+   restart writes WAITS. Any of them holds as long as keeper or restarter lives, and no longer: a killed
+   keeper leaves the restart to its restarter; once both are gone the start was the last.
+3. RESTARTED, by the supervisor of the next start where that is on this host (the client that asked for it may
+   be dead by then); by the owner of the lock where it is on another one.
 4. ENDED, by the owner of the lock (no restart is left, or none helps), or by a stop.
 
 RESTARTED and ENDED are decisions, in a file of their own that can be made only once: of two the first counts.
@@ -109,12 +109,12 @@ def is_kept(document: dict[str, Any]) -> bool:
     """Return whether another start may still come: its keeper lives, or what that has sent to make it."""
     if document.get("state") in (None, *OVER) or not is_on_this_node(document):
         return False
-    return any(is_same(*minder) for minder in minders(document))
+    return any(is_same(*minder) for minder in minders(document).items())
 
 
-def minders(document: dict[str, Any]) -> list[list[int]]:
-    """Return (pid, start ticks) of the keeper and of its restarter."""
-    return [document[who] for who in ("keeper", "restarter") if document.get(who)]
+def minders(document: dict[str, Any]) -> dict[int, int]:
+    """Return keeper and restarter by pid: their start ticks."""
+    return dict(document[who] for who in ("keeper", "restarter") if document.get(who))
 
 
 def open_order(document: dict[str, Any]) -> int:
@@ -159,7 +159,7 @@ def stop_keeper(run_dir: str, why: str) -> bool:
     if not is_kept(document):
         return False
     write_stop(run_dir, {"why": why})
-    signal_all(dict(minders(document)), signal.SIGTERM)
+    signal_all(minders(document), signal.SIGTERM)
     give_up = time.monotonic() + STOP_WAIT_S
     while is_kept(read_next(run_dir)) and time.monotonic() < give_up:
         time.sleep(0.02)

@@ -59,7 +59,7 @@ def serve(request: dict[str, Any]) -> int:
 
 
 def previous_start(spec: dict[str, Any]) -> str:
-    """Return the start before this one, "" where it is elsewhere. Raises RequestRefused if none may follow."""
+    """Return the start before this one, "" where it is elsewhere. Raises RequestRefused of a decided one."""
     run_id = (spec.get("restart") or {}).get("after")
     before = [path for place in own_places() if run_id and os.path.isdir(path := os.path.join(place, run_id))]
     document = read_next(before[0]) if before else {}
