@@ -48,6 +48,12 @@ class HostReport:
     fields: Mapping[str, Any]
     at: float
 
+    @property
+    def exit_code(self) -> int | None:
+        """How what it is about has ended, where that is known."""
+        code = self.fields.get("code")
+        return code if isinstance(code, int) else None
+
 
 @dataclass(frozen=True, slots=True)
 class RankDigest:

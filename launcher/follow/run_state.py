@@ -148,8 +148,6 @@ class RunState:
                 yield from self._job_ends(event)
             case Tick(at=at):
                 yield from self._judge_quiet(at)
-            case _:
-                pass
 
     def _host_report(self, report: HostReport) -> Iterator[Action]:
         if isinstance(rank := report.fields.get("rank"), int):
@@ -276,8 +274,7 @@ class RunState:
         return "" if self._over else "; stopping every node"
 
     def _rank_exit(self, report: HostReport, rank: int) -> Iterator[Action]:
-        code = report.fields.get("code")
-        code = code if isinstance(code, int) else None
+        code = report.exit_code
         self.rank_codes[rank] = code
         is_stopped = report.fields.get("stopping") and self.stopping
         if code == 0 or (is_stopped and not self._ranks.is_own_failure(rank)):
@@ -292,8 +289,7 @@ class RunState:
         yield from self._fail(failure)
 
     def _launcher_exit(self, report: HostReport) -> Iterator[Action]:
-        code = report.fields.get("code")
-        code = code if isinstance(code, int) else None
+        code = report.exit_code
         self.nodes[report.host].launcher_ended = True
         if code == 0 or self.stopping:
             return

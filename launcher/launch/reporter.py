@@ -206,13 +206,11 @@ class RunReporter:
             self._screen.phase(phase[0], self._clock() - max(0.0, time.time() - phase[1]))
 
     def _note_end(self, report: HostReport) -> None:
-        rank, code = report.fields.get("rank"), report.fields.get("code")
+        rank, code = report.fields.get("rank"), report.exit_code
         if report.event == "rank_exit" and isinstance(rank, int):
             self._live.end(report.host, rank)
-            how = describe_exit_code(code if isinstance(code, int) else None)
-            self._book.add_event(
-                f"rank {rank} on {report.host} {how}", bad=code not in (0, None), at=report.at
-            )
+            said = f"rank {rank} on {report.host} {describe_exit_code(code)}"
+            self._book.add_event(said, bad=code not in (0, None), at=report.at)
 
     def _note_checkpoints(self, host: str, data: bytes) -> None:
         lines = _LINE_END.split(data) if b"heckpoint" in data else []

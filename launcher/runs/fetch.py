@@ -6,7 +6,7 @@ import hashlib
 import os
 import stat
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import field
 from pathlib import Path
 from typing import Any
@@ -247,36 +247,37 @@ def fetch_host(
 
 
 def _receive(host: str, stream: Stream, receiver: FileReceiver, expect: Callable[[int], object]) -> None:
-    reader = protocol.FrameReader()
-    answered, stderr = False, b""
-    heard = time.monotonic()
+    frames = _frames(host, stream)
+    try:
+        answer = next(frames).header
+        if "refused" in answer:
+            raise RequestDenied(host, answer["refused"])
+        for frame in frames:
+            if "lacks" in frame.header:
+                expect(decode(_Lacking, dict(frame.header)).lacks)
+            elif "file" in frame.header:
+                receiver.write(frame.header, frame.data)
+            elif "end" in frame.header:
+                end = decode(_End, dict(frame.header))
+                receiver.fetched.skipped += [f"{name}: {why}" for name, why in end.skipped]
+                receiver.fetched.absent = end.absent
+                return
+    except (protocol.ProtocolError, MalformedFacts) as error:
+        raise HostError(host, f"what it sent cannot be read: {one_line(str(error))}") from None
+
+
+def _frames(host: str, stream: Stream) -> Iterator[protocol.Frame]:
+    """Yield what a host sends. Raises HostError where it falls silent or its program ends."""
+    reader, stderr, heard = protocol.FrameReader(), b"", time.monotonic()
+    again = "fetch again: it continues where it ended"
     while True:
         data = stream.read(_POLL_S)
         stderr = (stderr + stream.read_stderr())[-protocol.PREAMBLE_KEPT :]
-        heard = heard if data is None else time.monotonic()
-        if data is None and time.monotonic() - heard < IDLE_TIMEOUT_S:
-            continue
-        if data is None:
-            raise HostError(
-                host, f"nothing came for {IDLE_TIMEOUT_S:g} s", "fetch again: it continues where it ended"
-            )
-        if not data:
+        if data:
+            heard = time.monotonic()
+            yield from reader.feed(data)
+        elif data is not None:
             said = last_lines(stderr + stream.read_stderr() or reader.preamble)
-            raise HostError(host, f"the connection ended: {said}", "fetch again: it continues where it ended")
-        try:
-            for frame in reader.feed(data):
-                if not answered:
-                    answered = True
-                    if "refused" in frame.header:
-                        raise RequestDenied(host, frame.header["refused"])
-                elif "lacks" in frame.header:
-                    expect(decode(_Lacking, dict(frame.header)).lacks)
-                elif "file" in frame.header:
-                    receiver.write(frame.header, frame.data)
-                elif "end" in frame.header:
-                    end = decode(_End, dict(frame.header))
-                    receiver.fetched.skipped += [f"{name}: {why}" for name, why in end.skipped]
-                    receiver.fetched.absent = end.absent
-                    return
-        except (protocol.ProtocolError, MalformedFacts) as error:
-            raise HostError(host, f"what it sent cannot be read: {one_line(str(error))}") from None
+            raise HostError(host, f"the connection ended: {said}", again)
+        elif time.monotonic() - heard >= IDLE_TIMEOUT_S:
+            raise HostError(host, f"nothing came for {IDLE_TIMEOUT_S:g} s", again)

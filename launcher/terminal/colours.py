@@ -14,8 +14,13 @@ _OFF = {
     "39": ("fg",),
     "49": ("bg",),
 }
-_PLAIN = ("1", "2", "3", "4", "7", "9")
-"""Bold, faint, italic, underlined, inverse, struck. What blinks or conceals does not pass."""
+_ON = {
+    **{number: number for number in ("1", "2", "3", "4", "7", "9")},
+    **{str(number): "fg" for number in (*range(30, 38), *range(90, 98))},
+    **{str(number): "bg" for number in (*range(40, 48), *range(100, 108))},
+}
+"""What each number sets: bold, faint, italic, underlined, inverse, struck, and the colours. What blinks or
+conceals does not pass."""
 _LONG = {("38", "5"): 3, ("48", "5"): 3, ("38", "2"): 5, ("48", "2"): 5}
 """How many numbers a colour of the 256, or one of red, green and blue, takes."""
 _HIGHEST = 255
@@ -66,12 +71,7 @@ def _change(style: dict[str, str], numbers: list[str]) -> None:
         elif number in _OFF:
             for key in _OFF[number]:
                 style.pop(key, None)
-        elif number in _PLAIN:
-            style[number] = number
-        elif length > 2:
-            if len(taken) == length and all(len(each) <= 3 and int(each) <= _HIGHEST for each in taken[2:]):
-                style["fg" if number == "38" else "bg"] = ";".join(taken)
-        elif len(number) <= 3 and int(number) in {*range(30, 38), *range(90, 98)}:
-            style["fg"] = number
-        elif len(number) <= 3 and int(number) in {*range(40, 48), *range(100, 108)}:
-            style["bg"] = number
+        elif number in _ON:
+            style[_ON[number]] = number
+        elif length == len(taken) > 2 and all(len(each) <= 3 and int(each) <= _HIGHEST for each in taken[2:]):
+            style["fg" if number == "38" else "bg"] = ";".join(taken)

@@ -160,28 +160,31 @@ def every_node_reaches_the_main_host(
                 severity=Severity.UNKNOWN,
                 hosts=(name,),
             )
+        yield from (_not_reached(item, hosts[main]) for item in tries if not item.ok)
+
+
+def _not_reached(tried: Reach, facts: HostFacts) -> Problem:
+    """Return what it means that a node could not connect to the main host, which has these facts."""
+    main, severity, instead = tried.to_host, Severity.CRITICAL, ""
+    if tried.port_was_taken:
+        taken = ": another program took the port meanwhile; or choose one with --port"
+        lacking = f"; if it stays, look at ulimit -n and ss -s on {main}"  # for an ephemeral port
+        fix = f"run gpulaunch again{taken if tried.port else lacking}"
+        if has_other_port(facts, tried.port):
+            severity, instead = Severity.WARNING, ", another will be used instead"
+            fix = "choose a port with --port where a firewall opens only some"
+    else:
         opened = f"open the port between them (nft list ruleset, ufw status on {main})"
-        if is_started_with_options(hosts[main]):
+        if is_started_with_options(facts):
             opened = f"start the container of {main} with --network host"
-        for item in tries:
-            if item.ok:
-                continue
-            fix = f"{opened}, or set interface: of {main} in hosts.yaml to a network that both are in"
-            severity, instead = Severity.CRITICAL, ""
-            if item.port_was_taken:
-                taken = ": another program took the port meanwhile; or choose one with --port"
-                lacking = f"; if it stays, look at ulimit -n and ss -s on {main}"  # for an ephemeral port
-                fix = f"run gpulaunch again{taken if item.port else lacking}"
-                if has_other_port(hosts[main], item.port):
-                    severity, instead = Severity.WARNING, ", another will be used instead"
-                    fix = "choose a port with --port where a firewall opens only some"
-            yield Problem(
-                f"cannot connect to {main} at {item.address} port {item.port}: {item.error}{instead}",
-                fix,
-                subject=f"port {item.port}",
-                severity=severity,
-                hosts=(name,),
-            )
+        fix = f"{opened}, or set interface: of {main} in hosts.yaml to a network that both are in"
+    return Problem(
+        f"cannot connect to {main} at {tried.address} port {tried.port}: {tried.error}{instead}",
+        fix,
+        subject=f"port {tried.port}",
+        severity=severity,
+        hosts=(tried.from_host,),
+    )
 
 
 def has_other_port(facts: HostFacts, port: int) -> bool:

@@ -23,9 +23,8 @@ def serve(run_dir: str, _request: dict[str, Any]) -> int:
     return 0
 
 
-def remove_run(run_dir: str) -> None:
-    """Delete a run directory. Raises RequestRefused while any process of the run lives."""
-    name = os.path.basename(run_dir)
+def demand_end(run_dir: str, name: str) -> None:
+    """Raise RequestRefused while any process of the run lives, or may be started again."""
     if is_kept(read_next(run_dir)):
         raise RequestRefused("%s may be started again; stop it first" % name)
     if is_alive(read_state(run_dir)):
@@ -33,6 +32,12 @@ def remove_run(run_dir: str) -> None:
     alive = find_run_processes(run_dir, {os.getpid()})
     if alive:
         raise RequestRefused("processes of %s still live: %s" % (name, sorted(alive)))
+
+
+def remove_run(run_dir: str) -> None:
+    """Delete a run directory. Raises RequestRefused while any process of the run lives."""
+    name = os.path.basename(run_dir)
+    demand_end(run_dir, name)
     group = find_group(read_state(run_dir))
     if group is not None:
         group.remove()  # supervisor and guardian were killed together
