@@ -24,7 +24,7 @@ from preflight.smi_reports.nvitop import HEAD as NVITOP
 from preflight.smi_reports.nvitop import nvitop_tree
 from preflight.smi_reports.qtext import q_tree
 from preflight.smi_reports.query_csv import csv_tree
-from preflight.smi_reports.repeated_recordings import gpus_in, keep_processes, latest, split_at
+from preflight.smi_reports.repeated_recordings import add_other_groups, gpus_in, keep_processes, latest, split_at
 from preflight.smi_reports.short_outputs import LSPCI, list_tree, lspci_gpus
 from preflight.smi_reports.surroundings import closed_xml
 from preflight.smi_reports.system_reports import COLLECTED, INFORMATION, collected_tree, information_tree
@@ -137,7 +137,10 @@ def _xml(text: str) -> Facts:
 def _q(text: str) -> Facts:
     texts = split_at(text, [0, *[match.start() for match in _Q_HEAD.finditer(text)][1:]])
     trees = [q_tree(each) for each in texts]
-    asked, tree = _ASKED_GPU.search(text), trees[latest(trees, texts)]
+    place = latest(trees, texts)
+    asked, tree = _ASKED_GPU.search(text), trees[place]
+    for other in reversed(trees[:place]):
+        add_other_groups(tree, other)
     return _counted_facts(tree, text, [*map(int, asked[1].split(","))] if asked else ())
 
 
@@ -282,7 +285,7 @@ def list_facts(text: str) -> Facts:
     return facts
 
 
-def _monitor(text: str) -> Facts:
+def monitor_facts(text: str) -> Facts:
     tree, lists_processes = monitor_tree(text)
     facts = _tree_facts(tree)
     program = "pmon" if lists_processes else "dmon"
@@ -344,7 +347,7 @@ FORMS = (
     Form(COLLECTED, lambda text: _tree_facts(collected_tree(text))),
     Form(INFORMATION, lambda text: _tree_facts(information_tree(text))),
     Form(TOPOLOGY, lambda text: _tree_facts(topology_tree(text))),
-    Form(MONITOR, _monitor),
+    Form(MONITOR, monitor_facts),
     Form(ASKED, _compute_apps),
     Form(GPUSTAT_ROW, gpustat_facts),
     Form(GPUSTAT_JSON, lambda text: _tree_facts(json_tree(text))),

@@ -14,12 +14,14 @@ from preflight.smi_reports.forms import (
     gpustat_facts,
     kernel_facts,
     list_facts,
+    monitor_facts,
     read_form,
     unquoted,
 )
 from preflight.smi_reports.gpustat import ROW as GPUSTAT_ROW
 from preflight.smi_reports.repeated_recordings import differ
 from preflight.smi_reports.short_outputs import LSPCI, lspci_gpus
+from preflight.smi_reports.wrapped_lines import MONITOR
 
 Facts = dict[str, Any]
 
@@ -96,7 +98,8 @@ def _with_more(facts: Facts, text: str, sections: dict[str, str]) -> Facts:
         ]
         lists = list_facts(listed) if listed else {}
         rows = _read(text, bare_facts) if any(gpu["name"] == NOT_HELD for gpu in gpus) else {}
-        for read in (_read(csv), lists, *map(_read, bodies), rows):
+        watched = _read(text, monitor_facts) if re.search(MONITOR, text, re.MULTILINE) else {}
+        for read in (_read(csv), lists, *map(_read, bodies), watched, rows):
             others = read.get("gpus")
             if isinstance(others, list) and _are_same(gpus, others):
                 _take_over(gpus, others)
