@@ -1,9 +1,10 @@
 """Results of clean-zombies as text and as JSON."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from launcher.cleanup.clean import CleanResult, GpuMemoryChange, list_unreadable, list_unseen
+from launcher.config.host_access_args import complete_commands
 from launcher.config.node_sets import fold_hosts
 from launcher.text import format_memory, group_alike, one_line, spell_duration
 from preflight.facts.host import HostFacts
@@ -17,26 +18,30 @@ SCHEMA = "gpulaunch.clean/1"
 _ARGV_WIDTH = 60
 
 
-def render_selection(facts: HostFacts, choice: CleanSelection) -> list[str]:
-    """Return what was found on one host and what may be ended, one process on two lines."""
+def render_selection(facts: HostFacts, choice: CleanSelection, words: Sequence[str] = ()) -> list[str]:
+    """Return what was found on one host and what may be ended, one process on two lines.
+
+    The commands of advice have `words`; those that processes run are as they run.
+    """
     lines = [f"{facts.host}: {_headline(facts, choice)}"]
     for each in choice.automatic:
-        lines += _process_lines("end", facts, each)
+        lines += _process_lines("end", facts, each, words)
     for each in choice.needs_confirmation:
-        lines += _process_lines("end?", facts, each)
+        lines += _process_lines("end?", facts, each, words)
     for each in _worth_showing(choice):
-        lines += _process_lines("keep", facts, each)
+        lines += _process_lines("keep", facts, each, words)
     lines += [f"  not seen: {one_line(text)}" for text in list_unseen(facts)]
     return lines
 
 
 def render_selections(
-    hosts: Iterable[tuple[HostFacts, CleanSelection]], filters: CleanFilter
+    hosts: Iterable[tuple[HostFacts, CleanSelection]], filters: CleanFilter, access: Sequence[str] = ()
 ) -> Iterator[str]:
     """Yield what was found on each host; hosts with the same words and no process share their lines."""
 
     def words(facts: HostFacts, choice: CleanSelection) -> tuple[str, ...]:
-        head, *rest = (*render_selection(facts, choice), *render_named_pids(facts, choice, filters))
+        shown = render_selection(facts, choice, access)
+        head, *rest = (*shown, *render_named_pids(facts, choice, filters, access))
         shows = choice.automatic or choice.needs_confirmation or _worth_showing(choice)
         return (facts.host if shows else "", head.removeprefix(f"{facts.host}: "), *rest)
 
@@ -51,7 +56,9 @@ def render_question(count: int) -> str:
     return f"End {count} process" + ("?" if count == 1 else "es?")
 
 
-def render_named_pids(facts: HostFacts, choice: CleanSelection, filters: CleanFilter) -> Iterator[str]:
+def render_named_pids(
+    facts: HostFacts, choice: CleanSelection, filters: CleanFilter, words: Sequence[str] = ()
+) -> Iterator[str]:
     """Yield lines on a named process or GPU that `render_selection` does not show."""
     shown_above = {
         each.process.pid for each in (*choice.automatic, *choice.needs_confirmation, *_worth_showing(choice))
@@ -60,7 +67,7 @@ def render_named_pids(facts: HostFacts, choice: CleanSelection, filters: CleanFi
     everybody = (*choice.automatic, *choice.needs_confirmation, *choice.kept)
     for pid in filters.pids:
         if pid in kept and pid not in shown_above:
-            yield from _process_lines("keep", facts, kept[pid])
+            yield from _process_lines("keep", facts, kept[pid], words)
     for index in filters.gpus:
         if not any(index in (*each.held.gpus, *each.held.listed) for each in everybody):
             yield f"  gpu{index}: no process holds it, as far as can be seen{_named_by_driver(facts, index)}"
@@ -114,7 +121,9 @@ def _worth_showing(choice: CleanSelection) -> list[ClassifiedProcess]:
     return [each for each in choice.kept if each.kind not in quiet or each.held or each.held.listed]
 
 
-def _process_lines(verb: str, facts: HostFacts, each: ClassifiedProcess) -> list[str]:
+def _process_lines(
+    verb: str, facts: HostFacts, each: ClassifiedProcess, words: Sequence[str]
+) -> list[str]:
     process = each.process
     argv = "" if isinstance(process.argv, Missing) else " ".join(redact_words(process.argv))
     command = one_line(argv, _ARGV_WIDTH) or f"[{one_line(process.comm)}]"
@@ -125,7 +134,7 @@ def _process_lines(verb: str, facts: HostFacts, each: ClassifiedProcess) -> list
     lines = [head + (f"  {held}" if held else ""), f"        {each.kind.value}: {why}"]
     advice = advise_on_leftover(each)
     if verb == "keep" and advice:
-        lines.append(f"        {advice.replace('HOST', facts.host)}")
+        lines.append(f"        {complete_commands(advice.replace('HOST', facts.host), words)}")
     return lines
 
 

@@ -133,11 +133,10 @@ def clean_hosts(access: HostAccess, entries: tuple[HostEntry, ...], options: Cle
     """Show, confirm, end and report on these hosts; return the exit code."""
     clean_filter = CleanFilter(options.gpus, options.ports, options.pids, options.include_suspect)
     clean_options = CleanOptions(clean_filter, all_users=options.all_users, term_grace_s=options.grace)
-    words = access.inventory.access_words
 
     def print_lines(lines: Iterable[StyledLine]) -> None:
         if not options.as_json:  # the document says it all
-            echo_lines(complete_commands(line, words) if isinstance(line, str) else line for line in lines)
+            echo_lines(lines)
 
     return _CleanSession(access, clean_options, print_lines).run(entries, options)
 
@@ -156,8 +155,9 @@ class _CleanSession:
         found, errors = self._look(entries)
         for host in found:
             refuse_unknown(host.facts, self.clean_options.filter)
+        words = self.access.inventory.access_words
         chosen = ((host.facts, host.selection) for host in found)
-        self.print_lines(render_selections(chosen, self.clean_options.filter))
+        self.print_lines(render_selections(chosen, self.clean_options.filter, words))
         self._print_errors(errors)
         approved = {} if options.dry_run else self._approve(found, options)
         outlive_terminal()
@@ -172,7 +172,6 @@ class _CleanSession:
                 host.entry.name: encode_host(host.facts, host.selection, cleaned.get(host.entry.name))
                 for host in found
             }
-            words = self.access.inventory.access_words
             failures = [
                 (name, error.code, error.message, complete_commands(error.fix, words))
                 for name, error in errors.items()

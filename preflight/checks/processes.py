@@ -136,7 +136,7 @@ def memory_in_use_is_explained(
         return  # a listed process holds it and the driver does not say how much; PROC001 names it
     if unexplained > max(expect.memory_in_use_mib, _vgpu_reserve_mib(gpu, memory)):
         outside, fix = _where_it_may_be(facts, gpu)
-        if isinstance(gpu.processes, Missing):  # PROC001 has said why
+        if isinstance(gpu.processes, Missing):
             message, severity = "in use, and which processes hold it is not known", Severity.UNKNOWN
             yield Problem(f"{format_gib(unexplained)} {message}", fix, severity=severity)
             return

@@ -171,3 +171,14 @@ def test_a_holder_that_lives_is_shown_with_what_its_owner_can_do(run: str, way: 
     shown = next(at for at, line in enumerate(lines) if f"pid {pid}  ada" in line)
     assert "2 h" in lines[shown]
     assert f"it lives; to end it all the same: {way}" in lines[shown + 2]
+
+
+def test_options_of_the_command_go_into_advice_and_not_into_what_processes_run() -> None:
+    scene = Scene(random.Random(1))
+    argv = ("gpulaunch", "preflight", "titan")
+    pid = scene.add(ppid=scene.add(comm="bash", argv=("bash",), tty=True), argv=argv, gpus=(0,), age_s=7200.0)
+    facts = scene.facts()
+    choice = select_to_kill(classify(facts), CleanFilter())
+    text = "\n".join(render_selections([(facts, choice)], CleanFilter(), ("-i", "lab.yaml")))
+    assert "  gpulaunch preflight titan  " in text
+    assert f"gpulaunch clean-zombies -i lab.yaml h --pid {pid}" in text
