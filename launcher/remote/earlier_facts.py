@@ -134,16 +134,22 @@ def parts_to_keep(facts: HostFacts, before: EarlierFacts | None, now_unix: float
         for part in (GPUS, PACKAGES)
     }
     python = None if isinstance(facts.python, Missing) else facts.python
+    now = facts.identity.boot_id, facts.identity.nvidia_module
+    if isinstance(facts.gpus, Missing) and before and (before.boot_id, before.nvidia_module) == now:
+        gpus, driver = before.gpus, before.driver  # a launch on CPUs asks for none: they still hold
+        read[GPUS] = before.read_unix[GPUS]
+    else:
+        known = (gpu for gpu in facts.known_gpus if isinstance(gpu.uuid, str) and _is_whole(gpu))
+        gpus = {str(gpu.uuid): _fixed(gpu) for gpu in known}
+        driver = "" if isinstance(facts.driver, Missing) else facts.driver.version
     stamp = "" if python is None else python.packages_stamp
     return EarlierFacts(
         boot_id=facts.identity.boot_id,
         nvidia_module=facts.identity.nvidia_module,
-        driver="" if isinstance(facts.driver, Missing) else facts.driver.version,
+        driver=driver,
         packages_stamp=stamp,
         packages=Packages(python.packages, python.torch_cuda, python.nccl) if python and stamp else None,
-        gpus={
-            gpu.uuid: _fixed(gpu) for gpu in facts.known_gpus if isinstance(gpu.uuid, str) and _is_whole(gpu)
-        },
+        gpus=gpus,
         read_unix=read,
     )
 

@@ -115,6 +115,19 @@ def test_a_gpu_that_was_not_read_whole_is_read_again() -> None:
     assert list(earlier.gpus) == [gpu.uuid for gpu in others]
 
 
+def test_an_answer_without_gpus_leaves_what_is_known_of_them() -> None:
+    """A launch on CPUs asks for none (`--gpus none --max-age 1h`)."""
+    facts, before = recorded(), kept()
+    blind = replace(facts, gpus=Missing("not asked", "not-asked"), driver=Missing("not asked", "not-asked"))
+    after = parts_to_keep(blind, before, 2000.0)
+    assert after is not None
+    assert (after.gpus, after.driver) == (before.gpus, before.driver)
+    assert after.read_unix == {"gpus": before.read_unix["gpus"], "packages": 2000.0}
+    booted = parts_to_keep(blind, replace(before, boot_id="another"), 2000.0)
+    assert booted is not None
+    assert booted.gpus == {}
+
+
 def test_files_are_for_their_user_alone_and_found_by_how_a_host_is_reached(tmp_path: Path) -> None:
     folder = tmp_path / "state/facts"
     FactCache(600, folder).keep([TITAN], {"titan": recorded()})
