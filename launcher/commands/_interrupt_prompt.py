@@ -2,6 +2,7 @@
 
 import select
 import sys
+import time
 from collections.abc import Callable
 
 from launcher.launch.signals import CTRL_C, InterruptChoice
@@ -9,6 +10,7 @@ from launcher.terminal.hangup import has_hung_up
 from launcher.terminal.screen import Screen
 
 _TURN_S = 0.1  # how often the question looks for signals: they wait for the run's loop, which it holds up
+_PATIENCE_S = 60.0  # longer, and a rank that fails meanwhile would leave those of other hosts waiting
 _CHOICES: dict[str, InterruptChoice] = {"d": "detach", "s": "stop"}
 
 
@@ -25,9 +27,12 @@ def _ask(screen: Screen, again: InterruptChoice) -> InterruptChoice:
         f"Ctrl-C: [d]etach and let the run continue, [s]top the run, or Enter to stay? (Ctrl-C: {again})"
     )
     screen.clear()
+    deadline = time.monotonic() + _PATIENCE_S
     try:
         while not (waiting := screen.hurried) and not select.select([sys.stdin], [], [], _TURN_S)[0]:
-            pass
+            if time.monotonic() > deadline:
+                screen.notify("no answer: still following the run")
+                return "stay"
         word = "" if waiting else sys.stdin.readline()
     except OSError:  # the terminal was closed
         return "detach"

@@ -13,6 +13,7 @@ from unittest import mock
 
 import pytest
 
+from launcher.commands import _interrupt_prompt
 from launcher.commands._interrupt_prompt import build_ctrl_c_prompt
 from launcher.terminal.screen import Screen
 from tests.launcher.asked_runs import ALIVE, LONG, LOST, NEW, OLD, OLDER, RUN, ended
@@ -41,6 +42,18 @@ def test_what_came_while_the_question_was_written_is_no_answer_but_ctrl_c(waitin
         asks = build_ctrl_c_prompt(screen, again="stop")
     assert asks is not None
     assert asks() == answer
+
+
+def test_a_question_that_nobody_answers_holds_up_no_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A rank that fails meanwhile must end those of the other hosts, and the end of a run the command."""
+    monkeypatch.setattr(_interrupt_prompt, "_PATIENCE_S", 0.2)
+    reader, _writer = os.pipe()
+    with open(reader) as silent:
+        screen = Screen(io.StringIO())
+        monkeypatch.setattr(sys, "stdin", silent)
+        assert _interrupt_prompt._ask(screen, "stop") == "stay"
+    os.close(_writer)
+    assert "no answer" in screen.stream.getvalue()
 
 
 @pytest.mark.parametrize(("keys", "words"), [("d\n", "d"), (CTRL_C, "Ctrl-C again"), (CTRL_D, "Ctrl-D")])
@@ -141,7 +154,7 @@ def test_prune_deletes_what_ended_long_ago_and_nothing_else(home: Home) -> None:
     assert code == 0, screen
     assert {path.name for path in home.runs.iterdir()} == {NEW, ALIVE, LOST}
     again = home.gpulaunch("prune", "--yes")
-    assert (again.returncode, again.stdout) == (0, "no run on localhost ended more than 30d ago\n")
+    assert (again.returncode, again.stdout) == (0, "no run on localhost ended more than 30d ago; --older-than sets the time\n")
     assert home.gpulaunch("prune", "--yes", "--older-than", "0s").returncode == 0
     assert {path.name for path in home.runs.iterdir()} == {ALIVE, LOST}
     wrong = home.gpulaunch("prune", "--older-than", "soon")
