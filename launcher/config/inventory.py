@@ -19,6 +19,7 @@ FILE_NAME = "hosts.yaml"
 LOCALHOST = "localhost"
 ALL = "all"
 _NUMBER = re.compile(r"[0-9]+")
+_SSH_PORT = 22
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +124,8 @@ class Inventory:
         fit = [
             entry
             for entry in self.hosts.values()
-            if (entry.address or entry.name, entry.user, entry.port) == (spot.host, spot.user, spot.port)
+            if (entry.address or entry.name, entry.user) == (spot.host, spot.user)
+            and (entry.port or _SSH_PORT) == (spot.port or _SSH_PORT)
         ]
         return fit[0] if len(fit) == 1 else None
 

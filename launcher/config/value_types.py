@@ -279,8 +279,10 @@ class ScalarOrMap:
     def read(self, item: YamlNode, mistakes: ConfigIssues) -> Any:
         if isinstance(item.value, dict):
             return self.mapping.read(item, mistakes) or None
-        if not isinstance(item.value, str):
-            mistakes.expected(item, self.expected)
+        keys = self.mapping.keys if isinstance(self.mapping, Record) else ()
+        pair = as_pair(item.text, [key.name for key in keys])
+        if pair or not isinstance(item.value, str):
+            mistakes.expected(item, self.expected + pair)
             return None
         return self.scalar.read(item, mistakes)
 
@@ -337,6 +339,14 @@ def is_called(key: Field, name: str) -> bool:
     return word == key.name or word in _OTHER_NAMES.get(key.name, "").split()
 
 
+def _as_mapping(item: YamlNode, keys: tuple[Field, ...]) -> str:
+    """Return how `port 22`, or the value of the first key alone, is written as a mapping."""
+    first = keys[0]
+    fits = item.text.lower() not in _TRUE | _FALSE | {""} and first.kind.read(item, ConfigIssues()) is not None
+    one = f" (write {{{first.name}: {item.text}}})" if fits else ""
+    return as_pair(item.text, [key.name for key in keys]) or one
+
+
 @dataclass(frozen=True, slots=True)
 class Section:
     """A mapping with known keys. Nothing at all is an empty record."""
@@ -349,7 +359,7 @@ class Section:
         if item.value is None:
             return {}
         if not isinstance(item.value, dict):
-            mistakes.expected(item, self.expected + as_pair(item.text, [key.name for key in self.keys]))
+            mistakes.expected(item, self.expected + _as_mapping(item, self.keys))
             return None
         known = {key.name: key.kind for key in self.keys}
         found = {}
@@ -379,18 +389,16 @@ class Record:
     judge: Callable[[dict[str, YamlNode], ConfigIssues], None] = lambda _, __: None
     elsewhere: Callable[[str], str] = lambda _: ""  # as of a Section
 
-    def _as_mapping(self, item: YamlNode) -> str:
+    def _as_defaults(self, item: YamlNode) -> str:
         """Return how a scalar in place of the mapping is written as one: `restart: 3`, `restart: true`."""
         text = item.text.lower()
         if text in _TRUE | _FALSE:
             return " (write {} for its defaults)" if text in _TRUE else " (leave it out)"
-        pair, first = as_pair(item.text, [key.name for key in self.keys]), self.keys[0]
-        fits = item.text and first.kind.read(item, ConfigIssues()) is not None
-        return pair or (f" (write {{{first.name}: {item.text}}})" if fits else "")
+        return _as_mapping(item, self.keys)
 
     def read(self, item: YamlNode, mistakes: ConfigIssues) -> Any:
         if not isinstance(item.value, dict):
-            mistakes.expected(item, self.expected + self._as_mapping(item))
+            mistakes.expected(item, self.expected + self._as_defaults(item))
             return None
         data = Section(self.keys, elsewhere=self.elsewhere).read(item, mistakes) or {}
         self.judge(item.value, mistakes)

@@ -68,6 +68,8 @@ def sync_before_launch(
         say(_tree_words(tree, version))
         for note in tree.notes[:_NAMED]:
             say(f"sync: {note}")
+        if len(tree.notes) > _NAMED:
+            say(f"sync: and {len(tree.notes) - _NAMED} more like these")
         return tree
 
     def found_live(live: Mapping[str, tuple[str, ...]]) -> None:

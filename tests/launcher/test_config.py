@@ -279,6 +279,7 @@ MISTAKES: dict[str, tuple[str, dict[str, object], str]] = {
         {},
         "(for one host: gpus: [0, 1] below it in hosts.yaml), got",
     ),
+    "a key of sync as text": ("script: a\nsync: to ~/x", {}, '(write "to: ~/x")'),
     "size in MiB": ("script: a\nsync: {max_mib: 1.5GB}", {}, "(it is in MiB: write 1536)"),
     "duration spelled out": ("script: a\ngrace: 5 minutes", {}, "(write 5m)"),
     "another engine": ("script: a\nengine: mpi", {}, "(what another launcher starts goes under command:)"),

@@ -288,6 +288,8 @@ def test_a_listed_host_may_be_typed_as_for_ssh() -> None:
     assert inventory.lookup("root@192.0.2.8") == inventory.lookup("root@box") == hosts["box"]
     ada = inventory.lookup("ada@box:2222")
     assert (ada.name, ada.address, ada.user, ada.port) == ("ada@box:2222", "192.0.2.8", "ada", 2222)
+    listed = Inventory(hosts={"192.0.2.9": HostEntry("192.0.2.9", user="root", port=22)})
+    assert listed.lookup("root@192.0.2.9").in_inventory  # 22 is the port that ssh takes without one
     for other in ("ada@192.0.2.7:41022", "root@192.0.2.7:22", "root@192.0.2.7", "192.0.2.8"):
         assert not inventory.lookup(other).in_inventory
 

@@ -313,3 +313,14 @@ def test_the_preflight_says_no_before_the_code_of_a_live_run_changes(
     with pytest.raises(LaunchRefused):
         CliRunner().invoke(cli, [*words, "-c", "./t.yaml"], standalone_mode=False, catch_exceptions=False)
     assert sorted(listing(there)) == ["t.yaml", "train.py"]
+
+
+def test_of_many_files_that_stay_some_are_named_and_the_rest_counted(tmp_path: Path) -> None:
+    key = "-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXk\n"
+    write(tmp_path / "here", {"train.py": "", **{f"{name}.pem": key for name in "abcde"}})
+    _, said = before(tmp_path, SyncOptions(source=str(tmp_path / "here")))
+    kept = [line for line in said if "is not sent" in line or "more like these" in line]
+    assert kept == [
+        *(f"sync: {name}.pem is a private key: it is not sent" for name in "abc"),
+        "sync: and 2 more like these",
+    ]
