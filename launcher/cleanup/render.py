@@ -121,9 +121,7 @@ def _worth_showing(choice: CleanSelection) -> list[ClassifiedProcess]:
     return [each for each in choice.kept if each.kind not in quiet or each.held or each.held.listed]
 
 
-def _process_lines(
-    verb: str, facts: HostFacts, each: ClassifiedProcess, words: Sequence[str]
-) -> list[str]:
+def _process_lines(verb: str, facts: HostFacts, each: ClassifiedProcess, words: Sequence[str]) -> list[str]:
     process = each.process
     argv = "" if isinstance(process.argv, Missing) else " ".join(redact_words(process.argv))
     command = one_line(argv, _ARGV_WIDTH) or f"[{one_line(process.comm)}]"

@@ -88,8 +88,8 @@ def command(hosts: tuple[str, ...], **given: Any) -> int:
         answer.say(run_line(run, now))
     if not old:
         asked = [entry.name for entry in entries if entry.name not in {**found.errors, **found.other_hosts}]
-        ended = f"no run on {fold_hosts(asked)} ended more than {format_duration(age)} ago; --older-than sets the time"
-        answer.say(ended if asked else "no host answered")
+        since = f"ended more than {format_duration(age)} ago; --older-than sets the time"
+        answer.say(f"no run on {fold_hosts(asked)} {since}" if asked else "no host answered")
         return remove_runs([], access.open, answer, named, words)
     if options.dry_run:
         answer.say("nothing was deleted: this is a dry run")

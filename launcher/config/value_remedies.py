@@ -16,6 +16,38 @@ _NAMES = ("name", "host", "hostname", "ip")
 _SPELLED_OUT = re.compile(r"([0-9.]{1,12}) *([smhd])(?:ec|econd|in|inute|r|our|ay)?s?$", re.IGNORECASE)
 
 
+OTHER_NAMES = {
+    "account": "project",
+    "address": "hostname host ip ansible_host",
+    "args": "arguments parameters script_args",
+    "backoff_s": "backoff delay wait",
+    "command": "run cmd commands entrypoint",
+    "env": "envs environment environment_variables variables",
+    "exclude": "ignore",
+    "from": "src source path",
+    "gpus": "num_gpus gpu_count nproc_per_node num_processes accelerators resources devices slots",
+    "hosts": "host machines servers workers inventory hostfile",
+    "nodes": "num_nodes nnodes num_machines",
+    "identity_file": "key key_file pem ssh_key private_key ansible_ssh_private_key_file",
+    "interface": "nic ifname iface network",
+    "jump": "bastion gateway proxy proxy_jump proxyjump",
+    "main_port": "port master_port",
+    "max": "retries max_retries max_restarts attempts count times",
+    "on_end": "notify notification notifications email mail slack webhook on_failure on_success on_error",
+    "partition": "queue",
+    "port": "ssh_port ansible_port",
+    "python": "conda venv virtualenv interpreter python_path ansible_python_interpreter",
+    "restart": "retry retries max_retries max_restarts fault_tolerance",
+    "resume_args": "resume resume_from",
+    "sync": "file_mounts upload repos files",
+    "to": "dst dest target destination",
+    "user": "login username ssh_user ansible_user",
+    "via": "container docker podman kubectl pod image",
+    "workdir": "cwd chdir directory working_dir working_directory",
+}
+"""What other tools call a key of ours: Ansible, ssh, deepspeed, torchrun, SkyPilot, dstack, sbatch."""
+
+
 def as_list(value: Any, *, least: int = 1) -> str:
     """Return how a text of `least` words, or keys without values, is written as a list, else ""."""
     bare = isinstance(value, dict) and not any(part.value for part in value.values())

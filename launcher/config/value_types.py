@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from launcher import durations
 from launcher.config.host_ranges import check_form
-from launcher.config.value_remedies import as_duration, as_key, as_list, as_mib, as_name, as_pair
+from launcher.config.value_remedies import OTHER_NAMES, as_duration, as_key, as_list, as_mib, as_name, as_pair
 from launcher.config.yaml_tree import ConfigIssues, YamlNode, hint_nearest
 from preflight.frozen import dataclass
 
@@ -301,48 +301,18 @@ class Field:
     default: str = ""  # for the reference; "" = not set
 
 
-_OTHER_NAMES = {
-    "account": "project",
-    "address": "hostname host ip ansible_host",
-    "args": "arguments parameters script_args",
-    "backoff_s": "backoff delay wait",
-    "command": "run cmd commands entrypoint",
-    "env": "envs environment environment_variables variables",
-    "exclude": "ignore",
-    "from": "src source path",
-    "gpus": "num_gpus gpu_count nproc_per_node num_processes accelerators resources devices slots",
-    "hosts": "host machines servers workers inventory hostfile",
-    "nodes": "num_nodes nnodes num_machines",
-    "identity_file": "key key_file pem ssh_key private_key ansible_ssh_private_key_file",
-    "interface": "nic ifname iface network",
-    "jump": "bastion gateway proxy proxy_jump proxyjump",
-    "main_port": "port master_port",
-    "max": "retries max_retries max_restarts attempts count times",
-    "on_end": "notify notification notifications email mail slack webhook on_failure on_success on_error",
-    "partition": "queue",
-    "port": "ssh_port ansible_port",
-    "python": "conda venv virtualenv interpreter python_path ansible_python_interpreter",
-    "restart": "retry retries max_retries max_restarts fault_tolerance",
-    "resume_args": "resume resume_from",
-    "sync": "file_mounts upload repos files",
-    "to": "dst dest target destination",
-    "user": "login username ssh_user ansible_user",
-    "via": "container docker podman kubectl pod image",
-    "workdir": "cwd chdir directory working_dir working_directory",
-}
-"""What other tools call a key of ours: Ansible, ssh, deepspeed, torchrun, SkyPilot, dstack, sbatch."""
-
-
 def is_called(key: Field, name: str) -> bool:
     """Return whether a mistaken name is a key, but for its case, or what another tool calls it."""
     word = name.lower().replace("-", "_")
-    return word == key.name or word in _OTHER_NAMES.get(key.name, "").split()
+    return word == key.name or word in OTHER_NAMES.get(key.name, "").split()
 
 
 def _as_mapping(item: YamlNode, keys: tuple[Field, ...]) -> str:
-    """Return how `port 22`, or the value of the first key alone, is written as a mapping."""
-    first = keys[0]
-    fits = item.text.lower() not in _TRUE | _FALSE | {""} and first.kind.read(item, ConfigIssues()) is not None
+    """Return how a scalar in place of a mapping is written: `restart: 3`, `restart: true`, `port 22`."""
+    text, first = item.text.lower(), keys[0]
+    if text in _TRUE | _FALSE:
+        return " (write {} for its defaults)" if text in _TRUE else " (leave it out)"
+    fits = text and first.kind.read(item, ConfigIssues()) is not None
     one = f" (write {{{first.name}: {item.text}}})" if fits else ""
     return as_pair(item.text, [key.name for key in keys]) or one
 
@@ -389,16 +359,9 @@ class Record:
     judge: Callable[[dict[str, YamlNode], ConfigIssues], None] = lambda _, __: None
     elsewhere: Callable[[str], str] = lambda _: ""  # as of a Section
 
-    def _as_defaults(self, item: YamlNode) -> str:
-        """Return how a scalar in place of the mapping is written as one: `restart: 3`, `restart: true`."""
-        text = item.text.lower()
-        if text in _TRUE | _FALSE:
-            return " (write {} for its defaults)" if text in _TRUE else " (leave it out)"
-        return _as_mapping(item, self.keys)
-
     def read(self, item: YamlNode, mistakes: ConfigIssues) -> Any:
         if not isinstance(item.value, dict):
-            mistakes.expected(item, self.expected + self._as_defaults(item))
+            mistakes.expected(item, self.expected + _as_mapping(item, self.keys))
             return None
         data = Section(self.keys, elsewhere=self.elsewhere).read(item, mistakes) or {}
         self.judge(item.value, mistakes)

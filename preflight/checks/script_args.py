@@ -27,7 +27,7 @@ OWN_SWITCHES = frozenset(
 """Options of `gpulaunch run` without a value."""
 OWN_OPTIONS = frozenset(
     {
-        *("--config", "-c", "--hosts", "--gpus", "--name", "--port", "--precision", "--guard", "--logs"),
+        *("--hosts", "--gpus", "--name", "--port", "--precision", "--guard", "--logs"),
         *("--hang-timeout", "--set", "--launch", "--ignore", "--wait", "--max-age", "--restarts", "--grace"),
         *("--on-disconnect", "--disconnect-timeout", "--transport", "--inventory", "-i", "--identity-file"),
         *("--parallel", "--nodes"),

@@ -24,7 +24,13 @@ from preflight.smi_reports.nvitop import HEAD as NVITOP
 from preflight.smi_reports.nvitop import nvitop_tree
 from preflight.smi_reports.qtext import q_tree
 from preflight.smi_reports.query_csv import csv_tree
-from preflight.smi_reports.repeated_recordings import add_other_groups, gpus_in, keep_processes, latest, split_at
+from preflight.smi_reports.repeated_recordings import (
+    add_other_groups,
+    gpus_in,
+    keep_processes,
+    latest,
+    split_at,
+)
 from preflight.smi_reports.short_outputs import LSPCI, list_tree, lspci_gpus
 from preflight.smi_reports.surroundings import closed_xml
 from preflight.smi_reports.system_reports import COLLECTED, INFORMATION, collected_tree, information_tree
@@ -286,6 +292,7 @@ def list_facts(text: str) -> Facts:
 
 
 def monitor_facts(text: str) -> Facts:
+    """Return what dmon or pmon says. Raises ValueError."""
     tree, lists_processes = monitor_tree(text)
     facts = _tree_facts(tree)
     program = "pmon" if lists_processes else "dmon"

@@ -204,7 +204,7 @@ def add_other_groups(tree: Tree, earlier: Tree) -> None:
     """Give GPUs what an earlier recording holds, where `-d` made the two hold different groups of values."""
     for gpu, other in zip(gpus_in(tree), gpus_in(earlier), strict=False):
         if gpu.keys() & other.keys() <= {"@id"}:
-            gpu |= other
+            gpu.update(other)
 
 
 def _listed(gpu: Tree) -> list[Tree] | None:

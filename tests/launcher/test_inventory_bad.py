@@ -36,7 +36,10 @@ CASES: dict[str, tuple[bytes, str]] = {
     "port too large": (b"hosts: {a: {port: 65536}}\n", "from 1 to 65535"),
     "list for text": (b"hosts: {a: {user: [x]}}\n", "hosts.a.user: expected a user name, got a list"),
     "address for mapping": (b"hosts: {a: 192.0.2.7}\n", "(write {address: 192.0.2.7})"),
-    "text for mapping": (b"hosts: {a: yes}\n", 'hosts.a: expected a mapping (key: value), got "yes"'),
+    "text for mapping": (
+        b"hosts: {a: yes}\n",
+        'hosts.a: expected a mapping (key: value) (write {} for its defaults), got "yes"',
+    ),
     "hosts as list": (
         b"hosts:\n- a\n- b\n",
         'each value a mapping (key: value) (write "a:" in place of "- a"), got a list',

@@ -47,13 +47,13 @@ def test_what_came_while_the_question_was_written_is_no_answer_but_ctrl_c(waitin
 def test_a_question_that_nobody_answers_holds_up_no_run(monkeypatch: pytest.MonkeyPatch) -> None:
     """A rank that fails meanwhile must end those of the other hosts, and the end of a run the command."""
     monkeypatch.setattr(_interrupt_prompt, "_PATIENCE_S", 0.2)
-    reader, _writer = os.pipe()
-    with open(reader) as silent:
-        screen = Screen(io.StringIO())
+    reader, writer = os.pipe()
+    shown = io.StringIO()
+    with os.fdopen(reader) as silent:
         monkeypatch.setattr(sys, "stdin", silent)
-        assert _interrupt_prompt._ask(screen, "stop") == "stay"
-    os.close(_writer)
-    assert "no answer" in screen.stream.getvalue()
+        assert _interrupt_prompt._ask(Screen(shown), "stop") == "stay"
+    os.close(writer)
+    assert "no answer" in shown.getvalue()
 
 
 @pytest.mark.parametrize(("keys", "words"), [("d\n", "d"), (CTRL_C, "Ctrl-C again"), (CTRL_D, "Ctrl-D")])
@@ -154,7 +154,10 @@ def test_prune_deletes_what_ended_long_ago_and_nothing_else(home: Home) -> None:
     assert code == 0, screen
     assert {path.name for path in home.runs.iterdir()} == {NEW, ALIVE, LOST}
     again = home.gpulaunch("prune", "--yes")
-    assert (again.returncode, again.stdout) == (0, "no run on localhost ended more than 30d ago; --older-than sets the time\n")
+    assert (again.returncode, again.stdout) == (
+        0,
+        "no run on localhost ended more than 30d ago; --older-than sets the time\n",
+    )
     assert home.gpulaunch("prune", "--yes", "--older-than", "0s").returncode == 0
     assert {path.name for path in home.runs.iterdir()} == {ALIVE, LOST}
     wrong = home.gpulaunch("prune", "--older-than", "soon")
