@@ -3,7 +3,7 @@
 import pytest
 
 from launcher.engines.command_line.parse import parse_line
-from launcher.engines.command_line.parsed_command import missing_values
+from launcher.engines.command_line.parsed_command import missing_values, require_values
 from launcher.errors import CommandRefused
 
 _STEPS = """\
@@ -45,7 +45,7 @@ def test_a_number_chooses_one_of_the_launches_of_a_manifest() -> None:
         ),
         ("set export\nA := '1'\nt:\n  torchrun a.py\n", "", {"A": "1"}, []),
         ("t: export A = 1\nt:\n\ttorchrun a.py $(A)\n", "", {"A": "1"}, []),
-        ("export\nA = 1\ninclude x.mk\nt:\n\ttorchrun a.py\n", "", {"A": "1"}, ["include x.mk", "set"]),
+        ("export\nA = 1\ninclude x.mk\nt:\n\ttorchrun a.py\n", "", {"A": "1"}, ["include x.mk"]),
         ("export A B\nA = 1\nt:\n\ttorchrun a.py\nu:\n\techo\n", "", {"A": "1"}, ["export B"]),
     ],
 )
@@ -115,16 +115,66 @@ def test_recipes_have_the_names_that_make_fills_in(text: str, args: list[str]) -
     ("text", "lacking"),
     [
         ("x:\n\tA=3\n\ttorchrun a.py $$A\n", "$A"),
-        ("A = 1\nx:\n\ttorchrun a.py $(if $(A),&& torchrun b.py)\n", "$(if"),
+        ("A = $(shell ls)\nx:\n\ttorchrun a.py $(if $(A),-v)\n", "$(if"),
         ("N = $(shell ls | awk '{print $$1}')\nx:\n\ttorchrun a.py $(N)\n", "awk"),
-        ("ifeq ($(shell uname),Linux)\nA = 1\nelse\nA = 2\nendif\nx:\n\ttorchrun a.py $(A)\n", "$A"),
-        ("run = --n $(1)\nx:\n\ttorchrun a.py $(foreach i,1 2,$(call run,$(i)))\n", "$(foreach"),
+        ("ifeq ($(shell uname),Linux)\nA = 1\nelse\nA = 2\nendif\nx:\n\ttorchrun a.py $(A)\n", "$(A)"),
+        ("run = --n $(1)\nx:\n\ttorchrun a.py $(foreach i,$(shell ls),$(call run,$(i)))\n", "$(foreach"),
     ],
 )
 def test_what_make_alone_knows_is_lacking(text: str, lacking: str) -> None:
     missing = missing_values(parse_line(text))
     assert missing is not None
     assert lacking in missing.message
+
+
+@pytest.mark.parametrize(
+    ("text", "args"),
+    [
+        ("A = 1\nx:\n\ttorchrun a.py $AB\n", ["1B"]),
+        ("A = $(B)\nifdef A\nN = 3\nelse\nN = 4\nendif\nx:\n\ttorchrun a.py $(N)\n", ["3"]),
+        ("A = 1\nB ?= $(A)\nA = 2\nx:\n\ttorchrun a.py $(B)\n", ["2"]),
+        ("A = v # c\nx:\n\ttorchrun a.py --x=$(A)y\n", ["--x=v", "y"]),
+        ("x y: N = 3\nx:\n\ttorchrun a.py $(N)\ny:\n\ttrue\n", ["3"]),
+        ("x: private N = 3\nx:\n\ttorchrun a.py $(N)\n", ["3"]),
+        ("A = 1\nexport A\nunexport A\nx:\n\ttorchrun a.py $(A)\n", ["1"]),
+        ("x:\n\ttorchrun a.py $@\nx y:\n", ["x"]),
+        (
+            "A := b.py c.py\nx:\n\ttorchrun a.py $(A:.py=.sh) $(words $(A)) '$(notdir d/e)'\n",
+            ["b.sh", "c.sh", "2", "e"],
+        ),
+        ("f = --n $(1)\nx:\n\ttorchrun a.py $(foreach i,1 2,$(call f,$(i)))\n", ["--n", "1", "--n", "2"]),
+        ("A = 1\nx:\n\ttorchrun a.py $(if $(A),-v 2> log)\n", ["-v"]),
+        ("A = 5\nundefine A\nA += 6\noverride A += 7\nA = 8\nx:\n\ttorchrun a.py $(A)\n", ["6", "7"]),
+        ("x:\n\texport A=2; true\n\tfalse || true\n\t-false\n\ttorchrun a.py\n", []),
+        ("N ?= 2\nA = $(N)$(H)\nx:\n\ttorchrun a.py $(A)\n", ["9/h"]),
+        ("ifeq ($(N),9)\nB = b\nelse\nB = c\nendif\nx: N = $(B)\nx:\n\ttorchrun a.py $(N)\n", ["b"]),
+        ("include c.mk\nN ?= 3\nx:\n\ttorchrun a.py $(C) $(N)\n", ["of-c", "9"]),
+    ],
+)
+def test_variables_of_make_have_the_values_that_make_gives_them(text: str, args: list[str]) -> None:
+    parsed = parse_line(text, {"N": "9", "H": "/h"}, files={"c.mk": "C := of-c\n"}.get)
+    assert missing_values(parsed) is None
+    assert (list(parsed.args), parsed.env.get("A")) == (args, None)
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("x:\n\tfalse\n\ttorchrun a.py\n", "ends with exit 1 before it launches"),
+        ("x:\n\t@test -n '' || (echo no; exit 1)\n\ttorchrun a.py\n", "ends with exit 1 before it launches"),
+        (
+            "ifndef A\n$(error A is required)\nendif\nx:\n\ttorchrun a.py\n",
+            "ends with exit 1 before it launches",
+        ),
+        (".SHELLFLAGS = -e\nx:\n\ttorchrun a.py\n", "to sh -e, which runs no commands of a shell"),
+        ("SHELL = python3\nx:\n\ttorchrun a.py\n", "to python3 -c, which runs no commands of a shell"),
+        ("A = $(wildcard *.py)\nx:\n\ttorchrun a.py '$(A)'\n", r"\$\(wildcard \*.py\), which has no value"),
+        ("A = $(A)\nx:\n\ttorchrun a.py $(A)\n", r"\$\{A\}, which has no value"),
+    ],
+)
+def test_what_make_would_not_run_is_refused(text: str, reason: str) -> None:
+    with pytest.raises(CommandRefused, match=reason):
+        require_values(parse_line(text))
 
 
 def test_a_shell_of_make_has_its_exported_variables_alone() -> None:

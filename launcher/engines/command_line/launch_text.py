@@ -112,7 +112,7 @@ class _Launches:
             raise CommandRefused("the text has a NUL character, which no command has", "paste it as text")
         shell.blocks.fatal = frozenset(["set -e"] if _ERREXIT_OF_FILE.match(text) else [])
         shell.values.read_output = reads_output(shell, Replays(commands_text))
-        self.commands = commands_text(text)
+        self.commands = commands_text(text, shell.values, shell.blocks.files)
         reader = CommandReader(batch_script.preparation(text) + self.commands, shell, Replays(commands_text))
         for words, end in reader.commands():
             self.ended = "|" if shell.is_piped else self.ended

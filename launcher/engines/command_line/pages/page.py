@@ -6,6 +6,7 @@ place whose text only becomes a variable.
 """
 
 import shlex
+from collections.abc import Mapping
 from itertools import pairwise
 
 from launcher.engines.command_line import refusals
@@ -16,6 +17,7 @@ from launcher.engines.command_line.manifests.manifest import command_of_manifest
 from launcher.engines.command_line.pages.blocks import CONTINUED, blocks_of_page, with_continued
 from launcher.engines.command_line.pages.notebook_cells import FUNCTION, commands_of_notebook, shell_of_cell
 from launcher.engines.command_line.pages.python_text import refuse_python
+from launcher.engines.command_line.shell.bracket_tests import Files
 from launcher.engines.command_line.side_commands import say_left_out
 from launcher.engines.command_line.tables.side_programs import PROBES
 from launcher.engines.command_line.task_files.condor import command_of_condor
@@ -112,14 +114,18 @@ _OF_TRACE = re.compile(
 """What `set -x` prints: `A=1` on a line of its own for `A=1 torchrun ...`, and commands that have run."""
 
 
-def commands_text(text: str) -> str:
-    """Return the commands of a text that was copied from a page, a terminal or a notebook."""
+def commands_text(text: str, environ: Mapping[str, object] | None = None, files: Files | None = None) -> str:
+    """Return the commands of a text that was copied from a page, a terminal or a notebook.
+
+    `environ` and `files` are what a Makefile reads beside itself: variables, and the texts that it includes.
+    """
+    known = {name: value for name, value in (environ or {}).items() if isinstance(value, str)}
     text = commands_of_notebook(text.translate(_INVISIBLE))
     text = blocks_of_page(_OF_TRACE.sub(_traced, text) if _TRACED.match(text) else text)
     refuse_python(text)
-    document = _document(text)
+    document = _document(text, known, files)
     text = _without_template(text) if document is None and "{%" in text else text
-    text = _recipe(_without_numbers(_argv_text(text) if document is None else document))
+    text = _recipe(_without_numbers(_argv_text(text)), known, files) if document is None else document
     at_once = "of cron; a launch starts at once"
     text = _CRON.sub(
         lambda one: say_left_out(f"{one[1]}: {at_once}") + "\n" + one[2].replace("\\%", "%"), text
@@ -162,23 +168,23 @@ def _without_template(text: str) -> str:
     return "\n".join(kept)
 
 
-def _recipe(text: str) -> str:
+def _recipe(text: str, environ: Mapping[str, str], files: Files | None) -> str:
     """Return the commands of a Makefile's recipe; any other text as it is."""
     if not _OF_MAKE.search(text):
         return text
     from launcher.engines.command_line.task_files.makefile import recipe  # noqa: PLC0415 - few texts have one
 
-    return recipe(text)
+    return recipe(text, environ, files)
 
 
-def _document(text: str) -> str | None:
+def _document(text: str, environ: Mapping[str, str], files: Files | None) -> str | None:
     """Return the commands of a file of an editor, a cluster or a project; None for any other text."""
     command = command_of_editor(text) or command_of_condor(text) or command_of_manifest(text)
     if command is not None or not _TASKS.search(text):
         return command
     from launcher.engines.command_line.task_files.task_choice import launches_of_tasks  # noqa: PLC0415 - few texts are one
 
-    return launches_of_tasks(text)
+    return launches_of_tasks(text, environ, files)
 
 
 def _argv_text(text: str) -> str:

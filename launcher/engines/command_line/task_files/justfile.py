@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from launcher.engines.command_line.parsed_command import Task
 from launcher.engines.command_line.side_commands import say_left_out
-from launcher.engines.command_line.task_files.recipe_lines import without_lost
+from launcher.engines.command_line.task_files.recipe_lines import apart, marks, with_continued
 from preflight import regex as re
 
 _HEAD = re.compile(
@@ -42,7 +42,6 @@ _OF_MAKE = re.compile(
 _ONLY_MAKE = re.compile(r"\t.*(?:\$(?:[@<^*+?](?![\w{])|[({][@<^*+?][DF]?[)}])|\$\$[A-Za-z_({])")
 """A name that make fills in, or a dollar of its shell, behind a tab: just has blanks in front of recipes."""
 
-_SILENT = re.compile(r"(?<!\\\n)^[@+-]+", re.MULTILINE)
 _SHEBANG = re.compile(r"#!.*/(?:env[ \t]+(?:-S[ \t]+)?)?(?:ba|z|da|k)?sh\b")
 
 
@@ -101,7 +100,8 @@ def _task(
 ) -> Task | None:
     lines = textwrap.dedent("\n".join(body)).strip("\n").split("\n")
     if not lines[0].startswith("#!"):
-        lines = textwrap.dedent(without_lost("\n".join(body))).strip("\n").split("\n")
+        found = [(line[len(marks(line)) :], "-" in marks(line)) for line in with_continued("\n".join(lines))]
+        lines = list(apart([one for one in found if one[0]]))
     elif not _SHEBANG.match(lines[0]):
         return None
     given = _arguments(head["given"], values)
@@ -111,8 +111,7 @@ def _task(
         if "$" in one["mark"]
     ]
     known = {**values, **given}
-    loud = _SILENT.sub("", "\n".join(lines))
-    filled = _FILLED.sub(lambda one: _value(one["inside"].strip(), known), loud)
+    filled = _FILLED.sub(lambda one: _value(one["inside"].strip(), known), "\n".join(lines))
     needs = tuple(re.findall(r"[A-Za-z_][\w-]*", head["needs"]))
     is_certain = bool(values) or any("{{" in line for line in body)
     return Task(head["name"], "\n".join((*shared, *exports, filled)), needs, is_certain=is_certain)

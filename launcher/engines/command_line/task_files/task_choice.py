@@ -5,10 +5,13 @@ left out; of several that do, `--launch` chooses as it does for any text.
 """
 
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import TypeAlias
 
 from launcher.engines.command_line.launch_patterns import LAUNCH_INSIDE
 from launcher.engines.command_line.parsed_command import Task
+from launcher.engines.command_line.shell.bracket_tests import Files
 from launcher.engines.command_line.side_commands import NEEDED_TASK, SHELL_SCRIPT
 from launcher.engines.command_line.task_files.dockerfile import tasks_of_dockerfile
 from launcher.engines.command_line.task_files.justfile import tasks_of_justfile
@@ -17,14 +20,8 @@ from launcher.engines.command_line.task_files.task_tables import tasks_of_ini, t
 from launcher.errors import CommandRefused
 from preflight import regex as re
 
-_READERS: tuple[Callable[[str], Sequence[Task] | None], ...] = (
-    tasks_of_json,
-    tasks_of_toml,
-    tasks_of_ini,
-    tasks_of_dockerfile,
-    tasks_of_makefile,
-    tasks_of_justfile,
-)
+_Reader: TypeAlias = Callable[[str], Sequence[Task] | None]
+_READERS: tuple[_Reader, ...] = (tasks_of_json, tasks_of_toml, tasks_of_ini, tasks_of_dockerfile)
 _TOOLS = re.compile(
     r"\bpython[\d.]*[ \t]+(?:-m[ \t]+(?:pytest|pip|build|twine|venv|unittest|black|ruff|mypy|flake8|isort"
     r"|pylint|sphinx\S*|http\.server|ipykernel\S*|jupyter\S*|coverage|pre_commit|compileall|ensurepip)\b"
@@ -41,15 +38,20 @@ _LONGEST = 100_000
 _LISTED = 8
 
 
-def launches_of_tasks(text: str) -> str | None:
+def launches_of_tasks(
+    text: str, environ: Mapping[str, str] | None = None, files: Files | None = None
+) -> str | None:
     """Return the tasks of a file that launch something, as commands of a shell; None for any other text.
 
     Raises CommandRefused for a file of tasks none of which launches something.
     """
     if len(text) > _LONGEST or ("\n" not in text.strip() and not text.lstrip().startswith("{")):
         return None
-    tasks = next(filter(None, (read(text) for read in _READERS)), None)
-    if tasks is None:
+    make = partial(tasks_of_makefile, environ=environ, files=files)
+    readers: tuple[_Reader, ...] = (*_READERS, make, tasks_of_justfile)
+    found = (read(text) for read in readers)
+    tasks = next((one for one in found if one is not None), None)
+    if not tasks:
         return None
     launching = [
         task

@@ -1,0 +1,317 @@
+"""Variables and functions of make, filled in as make does it. Pure.
+
+What make alone would know stays open within a text: a variable that nothing sets, what a program prints.
+"""
+
+import posixpath
+from collections.abc import Callable, Mapping, Sequence
+
+from launcher.errors import CommandRefused
+from preflight import regex as re
+from preflight.frozen import dataclass
+
+_UNSET, _OPEN, _END = "\ue000", "\ue001", "\ue002"  # around what has no value; no text of a person has them
+_MARKED = re.compile(f"[{_UNSET}{_OPEN}]([^{_UNSET}{_OPEN}{_END}]*){_END}")
+_UNSET_NAME = re.compile(f"{_UNSET}[^{_END}]*{_END}")
+_QUOTED = re.compile(r"\"(?:[^\"\\\n]|\\[^\n])*\"|'[^'\n]*'|\\.")
+_FUNCTION = re.compile(r"(?P<name>[a-z][a-z-]*)[ \t\n]+(?P<given>.*)", re.DOTALL)
+_REPLACED = re.compile(r"(?P<name>[^:=]+):(?P<old>[^=]*)=(?P<new>.*)", re.DOTALL)
+_GIVEN = re.compile(r"(?:\w+_)?(?:ARGS|FLAGS|OPTS|OPTIONS)|(?:\w+_)?(?:args|flags|opts)", re.ASCII)
+"""What a user adds behind `make train`: empty where nothing does."""
+
+_BUILT_IN = {"MAKE": "make", "RM": "rm -f", "SHELL": "/bin/sh"}
+_RUNNING = ("MAKECMDGOALS", "MAKEFILE_LIST", "MAKEFLAGS", "CURDIR", "MAKELEVEL")  # which make sets itself
+_PLAIN_NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+_DEEPEST = 50
+_MOST, _LONGEST = 20_000, 2_000_000  # expansions of a file, and their characters
+
+
+@dataclass(frozen=True, slots=True)
+class MakeValue:
+    """A variable of make."""
+
+    text: str
+    is_simple: bool = False  # filled in when it was set (`:=`)
+
+
+def opened(text: str) -> str:
+    """Return a part of a text that has no value, as a shell is shown it."""
+    return f"{_OPEN}{_MARKED.sub(_shown, text).replace(_UNSET, '').replace(_END, '')}{_END}"
+
+
+def _shown(found: re.Match[str]) -> str:
+    return found[1]
+
+
+def decided(text: str) -> str | None:
+    """Return a text that make compares, where a variable without a value is empty; None for an open one."""
+    text = _UNSET_NAME.sub("", text)
+    return None if _OPEN in text else text
+
+
+def as_shell(text: str) -> str:
+    """Return a filled recipe as a shell reads it: what is open within single quotes has a value, too."""
+    if _END not in text:
+        return text
+    text = _QUOTED.sub(
+        lambda one: _MARKED.sub("'\"\\1\"'", one[0]) if one[0].startswith("'") else one[0], text
+    )
+    return _MARKED.sub(_shown, text)
+
+
+def quoted(text: str) -> str:
+    """Return a value as one word of a shell."""
+    inner = text.replace("'", "'\\''")
+    return _MARKED.sub("'\"\\1\"'", f"'{inner}'")
+
+
+def split_given(text: str, most: int = 0) -> list[str]:
+    """Split the arguments of a function at its commas, but for those in parentheses within it."""
+    parts, depth, start = list[str](), 0, 0
+    for at, sign in enumerate(text):
+        depth += (sign in "({") - (sign in ")}")
+        if sign == "," and depth == 0 and (not most or len(parts) < most - 1):
+            parts.append(text[start:at])
+            start = at + 1
+    return [*parts, text[start:]]
+
+
+def closing(text: str, at: int) -> int:
+    """Return where the parenthesis or brace at a place is closed, -1 for one that never is."""
+    opening, depth = text[at], 0
+    end = ")" if opening == "(" else "}"
+    for place in range(at, len(text)):
+        depth += (text[place] == opening) - (text[place] == end)
+        if depth == 0:
+            return place
+    return -1
+
+
+class MakeValues:
+    """The variables of a file, and what texts with them stand for."""
+
+    def __init__(self, environ: Mapping[str, str]) -> None:
+        self.environ = environ
+        self.values: dict[str, MakeValue] = {}
+        self.own: Mapping[str, MakeValue] = {}  # of the target whose recipe is read
+        self.is_open = False  # whether a file that was not read may set others
+        self.fails = False  # $(error ...)
+        self._left, self._count, self._depth = _LONGEST, 0, 0
+
+    def find(self, name: str) -> MakeValue | None:
+        """Return the variable of a name; the file's before that of the environment."""
+        found = self.own.get(name) or self.values.get(name)
+        if found is None and isinstance(self.environ.get(name), str) and name != "SHELL":
+            return MakeValue(self.environ[name], is_simple=True)
+        return MakeValue(_BUILT_IN[name]) if found is None and name in _BUILT_IN else found
+
+    def expand(self, text: str) -> str:
+        """Return a text with the values of its variables and functions.
+
+        Raises CommandRefused for a text whose variables grow without end.
+        """
+        if "$" not in text:
+            return text
+        self._depth += 1
+        filled = self._filled(text) if self._depth < _DEEPEST else opened(text)
+        self._depth -= 1
+        self._left -= len(filled)
+        self._count += 1
+        if self._left < 0 or self._count > _MOST:
+            raise CommandRefused("the variables of the text grow without end", "paste one launch")
+        return filled
+
+    def _filled(self, text: str) -> str:
+        done: list[str] = []
+        at = 0
+        while (sign := text.find("$", at)) >= 0 and sign + 1 < len(text):
+            done.append(text[at:sign])
+            if text[sign + 1] in "({":
+                end = closing(text, sign + 1)
+                if end < 0:
+                    return "".join(done) + text[sign:]
+                done.append(self._value(text[sign + 2 : end], text[sign : end + 1]))
+                at = end + 1
+            else:
+                one = text[sign + 1]
+                done.append("$" if one == "$" else self._variable(one))
+                at = sign + 2
+        return "".join((*done, text[at:]))
+
+    def _value(self, inner: str, shown: str) -> str:
+        function = _FUNCTION.fullmatch(inner.lstrip())
+        if function is not None and (function["name"] in _TEXTS or function["name"] in _ASKING):
+            return self._function(function["name"], function["given"], shown)
+        if function is not None and _PLAIN_NAME.fullmatch(function["name"]):
+            return opened(f"$({self.expand(inner)})")
+        replaced = _REPLACED.fullmatch(inner)
+        if replaced is None:
+            return self._variable(self.expand(inner))
+        old, new = self.expand(replaced["old"]), self.expand(replaced["new"])
+        old, new = (old, new) if "%" in old else (f"%{old}", f"%{new}")
+        value = decided(self._variable(self.expand(replaced["name"])))
+        return opened(shown) if value is None else _patterned([old, new, value])
+
+    def _variable(self, name: str) -> str:
+        found = self.find(name)
+        if found is not None and found.is_simple:
+            return found.text
+        if found is not None:
+            return self.expand(found.text)
+        if _GIVEN.fullmatch(name) and not self.is_open:
+            return ""
+        is_open = self.is_open or name in _RUNNING or not _PLAIN_NAME.fullmatch(name)
+        return f"{_OPEN if is_open else _UNSET}${{{_MARKED.sub(_shown, name)}}}{_END}"
+
+    def _function(self, name: str, given: str, shown: str) -> str:
+        if name in _ASKING:
+            return _ASKING[name](self, given, shown)
+        count, function = _TEXTS[name]
+        parts = [self.expand(part) for part in split_given(given, count)]
+        texts = [decided(part) for part in parts]
+        known = [text for text in texts if text is not None]
+        value = function(known) if len(known) == len(parts) == count else None
+        if value is None or (value.strip() and any(_UNSET in part for part in parts)):
+            return opened(f"$({name} {','.join(parts)})")
+        if any(_UNSET in part for part in parts):
+            return f"{_UNSET}{opened(f'$({name} ' + ','.join(parts) + ')')[1:]}"
+        return value
+
+    def choose(self, given: str, shown: str) -> str:
+        """`$(if A,B,C)`."""
+        first, *rest = split_given(given, 3)
+        asked = decided(self.expand(first.strip()))
+        if asked is None:
+            return opened(shown)
+        return self.expand((rest[0] if asked.strip() else "".join(rest[1:2])) if rest else "")
+
+    def any_of(self, given: str, shown: str) -> str:
+        """`$(or A,B)`."""
+        for part in split_given(given):
+            text = decided(self.expand(part.strip()))
+            if text is None or text.strip():
+                return opened(shown) if text is None else text
+        return ""
+
+    def all_of(self, given: str, shown: str) -> str:
+        """`$(and A,B)`."""
+        text: str | None = ""
+        for part in split_given(given):
+            text = decided(self.expand(part.strip()))
+            if text is None or not text.strip():
+                return opened(shown) if text is None else ""
+        return text or ""
+
+    def repeat(self, given: str, shown: str) -> str:
+        """`$(foreach NAME,WORDS,TEXT)`."""
+        parts = split_given(given, 3)
+        words = decided(self.expand(parts[1])) if len(parts) == 3 else None
+        if words is None:
+            return opened(shown)
+        return " ".join(self._with({self.expand(parts[0]).strip(): one}, parts[2]) for one in words.split())
+
+    def call(self, given: str, shown: str) -> str:
+        """`$(call NAME,1,2)`."""
+        name, *rest = (self.expand(part) for part in split_given(given))
+        found = self.find(name.strip())
+        if found is None:
+            return opened(shown)
+        numbers = {str(number): part for number, part in enumerate((name.strip(), *rest))}
+        blanks = dict.fromkeys(map(str, range(len(numbers), 10)), "")
+        return found.text if found.is_simple else self._with({**blanks, **numbers}, found.text)
+
+    def _with(self, values: Mapping[str, str], text: str) -> str:
+        around = self.own
+        self.own = {**around, **{name: MakeValue(one, is_simple=True) for name, one in values.items()}}
+        filled = self.expand(text)
+        self.own = around
+        return filled
+
+    def run(self, given: str, _: str) -> str:
+        """`$(shell COMMAND)`, which the shell reads."""
+        return opened(f"$({self.expand(given)})")
+
+    def plain_value(self, given: str, shown: str) -> str:
+        """`$(value NAME)`."""
+        found = self.find(self.expand(given).strip())
+        return opened(shown) if found is None else found.text
+
+    def stop(self, given: str, _: str) -> str:
+        """`$(error TEXT)`."""
+        self.expand(given)
+        self.fails = True
+        return ""
+
+    def say(self, given: str, _: str) -> str:
+        """`$(info TEXT)`."""
+        self.expand(given)
+        return ""
+
+
+def _patterned(given: Sequence[str]) -> str:
+    old, new, text = given
+    return " ".join(_with_stem(word, old, new) for word in text.split())
+
+
+def _with_stem(word: str, old: str, new: str) -> str:
+    stem = _stem(word, old)
+    return word if stem is None else new.replace("%", stem, 1)
+
+
+def _stem(word: str, pattern: str) -> str | None:
+    """Return what `%` of a pattern stands for in a word; None for a word that it does not match."""
+    start, sign, end = pattern.partition("%")
+    if not sign:
+        return "" if word == pattern else None
+    is_match = word.startswith(start) and word.endswith(end) and len(word) >= len(start) + len(end)
+    return word[len(start) : len(word) - len(end)] if is_match else None
+
+
+def _filtered(given: Sequence[str], *, keeps: bool) -> str:
+    patterns = given[0].split()
+    words = given[1].split()
+    return " ".join(word for word in words if any(_stem(word, one) is not None for one in patterns) is keeps)
+
+
+def _each(change: Callable[[str], str]) -> tuple[int, Callable[[Sequence[str]], str]]:
+    return 1, lambda given: " ".join(filter(None, map(change, given[0].split())))
+
+
+def _numbered(given: Sequence[str]) -> str:
+    number, words = given[0].strip(), given[1].split()
+    return words[int(number) - 1] if number.isdecimal() and 0 < int(number) <= len(words) else ""
+
+
+_TEXTS: Mapping[str, tuple[int, Callable[[Sequence[str]], str]]] = {
+    "strip": (1, lambda given: " ".join(given[0].split())),
+    "subst": (3, lambda given: given[2].replace(given[0], given[1]) if given[0] else given[2] + given[1]),
+    "patsubst": (3, _patterned),
+    "filter": (2, lambda given: _filtered(given, keeps=True)),
+    "filter-out": (2, lambda given: _filtered(given, keeps=False)),
+    "findstring": (2, lambda given: given[0] if given[0] in given[1] else ""),
+    "sort": (1, lambda given: " ".join(sorted(set(given[0].split())))),
+    "words": (1, lambda given: str(len(given[0].split()))),
+    "word": (2, _numbered),
+    "firstword": (1, lambda given: "".join(given[0].split()[:1])),
+    "lastword": (1, lambda given: "".join(given[0].split()[-1:])),
+    "addprefix": (2, lambda given: " ".join(given[0] + word for word in given[1].split())),
+    "addsuffix": (2, lambda given: " ".join(word + given[0] for word in given[1].split())),
+    "notdir": _each(posixpath.basename),
+    "dir": _each(lambda word: word[: word.rfind("/") + 1] or "./"),
+    "basename": _each(lambda word: posixpath.splitext(word)[0] or word),
+    "suffix": _each(lambda word: posixpath.splitext(word)[1]),
+}
+"""Functions of texts alone, and how many arguments they take."""
+
+_ASKING: Mapping[str, Callable[[MakeValues, str, str], str]] = {
+    "if": MakeValues.choose,
+    "or": MakeValues.any_of,
+    "and": MakeValues.all_of,
+    "foreach": MakeValues.repeat,
+    "call": MakeValues.call,
+    "shell": MakeValues.run,
+    "value": MakeValues.plain_value,
+    "error": MakeValues.stop,
+    "info": MakeValues.say,
+    "warning": MakeValues.say,
+}
