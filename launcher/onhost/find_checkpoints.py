@@ -2,8 +2,9 @@
 
 Stdlib, >= 3.9.
 
-stdin: one line of JSON, {"base": DIR, "patterns": [GLOB, ...], "age_s": S}. Only paths written within
-the last S seconds count: older files in the same place belong to an earlier run.
+stdin: one line of JSON, {"base": DIR, "patterns": [GLOB, ...], "age_s": S, "run_dir": DIR}. Only paths that
+were written within the last S seconds count, or since the start that has this run directory: older files in
+the same place belong to an earlier run.
 
 Answers (answer.py) with {"found": [{"path", "full", "step", "whole", "why"}, ...]}, the last one first,
 `path` relative to DIR. Complete means: no temporary name, no file shorter than its own header says, and the
@@ -47,9 +48,19 @@ def main() -> int:
     """Answer the line on stdin."""
     request = json.loads(sys.stdin.readline())
     base = os.path.abspath(os.path.expanduser(request["base"]))
-    found = list(list_checkpoints(base, request["patterns"], time.time() - float(request["age_s"])))
+    since = min(time.time() - float(request["age_s"]), start_of(request.get("run_dir") or ""))
+    found = list(list_checkpoints(base, request["patterns"], since))
     print_answer({"found": found})
     return 0
+
+
+def start_of(run_dir: str) -> float:
+    """Return when a start began by this host's clock, whatever the way to the host takes; inf: unknown."""
+    try:
+        with open(os.path.join(run_dir, "state.json")) as file:
+            return float(json.load(file)["started"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return float("inf")
 
 
 def list_checkpoints(base: str, patterns: List[str], since: float) -> Iterator[Dict[str, Any]]:

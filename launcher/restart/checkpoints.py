@@ -62,12 +62,22 @@ CheckpointsByHost = Mapping[str, Sequence[Checkpoint]]
 
 
 def list_checkpoints(
-    entries: Sequence[HostEntry], job: Job, patterns: Sequence[str], opener: OpenConnection, *, age_s: float
+    entries: Sequence[HostEntry],
+    job: Job,
+    patterns: Sequence[str],
+    opener: OpenConnection,
+    *,
+    age_s: float,
+    run_dirs: Mapping[str, str] | None = None,
 ) -> dict[str, tuple[Checkpoint, ...]]:
-    """Return the checkpoints on each host, last first, written in the last `age_s`. Raises HostError."""
+    """Return the checkpoints on each host, last first. Raises HostError.
+
+    Those that were written in the last `age_s`, or on the host since the start that has this run directory.
+    """
 
     def one(entry: HostEntry) -> tuple[Checkpoint, ...]:
-        request = {"base": checkpoint_dir(entry, job), "patterns": list(patterns), "age_s": age_s}
+        since = {"age_s": age_s, "run_dir": (run_dirs or {}).get(entry.name, "")}
+        request = {"base": checkpoint_dir(entry, job), "patterns": list(patterns), **since}
         with opener(entry) as connection:
             answer = rpc.call(
                 connection, entry.python, "find_checkpoints", request, name=_NAME, timeout_s=ANSWER_S

@@ -1,6 +1,7 @@
 """A run carried through: started, and started again on what is left of its hosts while that may help."""
 
 import json
+import posixpath
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -332,7 +333,9 @@ class RestartLoop(Closing):
         main = launch.entries[0].name
         writers = launch.entries if spec.resume_args and spec.checkpoint_on == "every" else launch.entries[:1]
         age_s = read_boot_time() - self._began
-        seen = list_checkpoints(writers, job, spec.checkpoints, launch.connections.borrow, age_s=age_s)
+        first, borrow = self._history.starts[0].run_id, launch.connections.borrow
+        dirs = {host: f"{posixpath.dirname(path)}/{first}" for host, path in outcome.run_dirs.items()}
+        seen = list_checkpoints(writers, job, spec.checkpoints, borrow, age_s=age_s, run_dirs=dirs)
         main_is_new = outcome.plan.nodes[0].host not in {entry.name for entry in launch.entries}
         chosen = choose_checkpoint(seen, main, spec, main_is_new=main_is_new)
         for note in chosen.render_notes(verbose=self._means.verbose):

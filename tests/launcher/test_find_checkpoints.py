@@ -1,5 +1,6 @@
 """What travels to a host to find checkpoints, on real directories."""
 
+import io
 import json
 import os
 import pickle
@@ -218,6 +219,26 @@ def test_what_an_earlier_run_left_is_not_this_runs(tmp_path: Path) -> None:
         os.utime(path, (time.time() - 500, time.time() - 500))
     trainer(tmp_path, 40)
     assert [found["path"] for found in look(tmp_path, since=time.time() - 100)] == ["checkpoint-40"]
+
+
+def test_a_run_that_wrote_at_once_is_known_by_its_own_start_however_late_the_host_is_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    began = time.time() - 50
+    for step, at in ((30, began - 1), (40, began + 0.2)):
+        folder = trainer(tmp_path, step)
+        for path in (folder, *folder.iterdir()):
+            os.utime(path, (at, at))
+    (tmp_path / "state.json").write_text(json.dumps({"started": began}))
+    answers: list[Any] = []
+    monkeypatch.setattr(find_checkpoints, "print_answer", answers.append)
+    request = {"base": str(tmp_path), "patterns": list(CHECKPOINTS)}
+    for age_s, run_dir in ((49.5, tmp_path), (50.5, tmp_path / "gone"), (50.5, tmp_path), (49.5, None)):
+        line = json.dumps({**request, "age_s": age_s, "run_dir": str(run_dir or "")})
+        monkeypatch.setattr("sys.stdin", io.StringIO(line))
+        find_checkpoints.main()
+    found = [[each["path"] for each in answer["found"]] for answer in answers]
+    assert found == [["checkpoint-40"], ["checkpoint-40"], ["checkpoint-40"], []]
 
 
 def test_it_answers_as_a_program_and_knows_the_home(tmp_path: Path) -> None:

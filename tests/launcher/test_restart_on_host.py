@@ -43,11 +43,9 @@ from tests.launcher.test_restart_decision import start
 from tests.users import User
 
 KILLED = {"launcher_code": -9, "ranks": {"0": -9}, "why": "rank 0 failed with exit code -9"}
-# A checkpoint of the first moment counts as older than its run where the host answers late: hence the second.
 SCRIPT = """#!/bin/sh
 echo "begins $1"
 [ -n "$1" ] && exit 0
-sleep 1
 mkdir -p out/checkpoint-5 && echo '{}' > out/checkpoint-5/state.json
 while [ ! -e go ]; do sleep 0.05; done
 kill -9 $$
