@@ -325,8 +325,7 @@ def _memory(before: HostFacts, after: HostFacts) -> tuple[GpuMemoryChange, ...]:
 
 
 def _used(facts: HostFacts) -> dict[int, int | None]:
-    memory = {gpu.index: gpu.memory for gpu in facts.known_gpus}
-    return {index: None if isinstance(known, Missing) else known.used_mib for index, known in memory.items()}
+    return {gpu.index: gpu.used_mib for gpu in facts.known_gpus}
 
 
 def _ports_held(wanted_ports: tuple[int, ...], after: HostFacts) -> tuple[int, ...]:

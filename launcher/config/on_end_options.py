@@ -1,7 +1,7 @@
 """`on_end:` of a run config: the command that gets the outcome of a run."""
 
 from launcher.config.value_remedies import as_list
-from launcher.config.value_types import Custom, ListOf, Schema, Text
+from launcher.config.value_types import Custom, ListOf, Text
 from launcher.config.via_options import check_command
 from launcher.config.yaml_tree import YamlNode, is_typed
 from preflight.frozen import dataclass
@@ -28,8 +28,4 @@ def _read(item: YamlNode) -> EndCommand:
     return EndCommand(words, is_typed=is_typed(item.source))
 
 
-def _schema() -> Schema:
-    return {**ListOf(Text()).schema(), "minItems": 1}
-
-
-END_COMMAND = Custom(_EXPECTED, _read, _schema)
+END_COMMAND = Custom(_EXPECTED, _read, lambda: {**ListOf(Text()).schema(), "minItems": 1})

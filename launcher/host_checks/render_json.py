@@ -97,7 +97,7 @@ def _summary(facts: HostFacts) -> dict[str, Any]:
                 "name": _plain(gpu.name),
                 "capability": _plain(gpu.capability),
                 "compute_mode": _plain(gpu.compute_mode),
-                "memory_used_mib": None if isinstance(gpu.memory, Missing) else gpu.memory.used_mib,
+                "memory_used_mib": gpu.used_mib,
                 "memory_total_mib": gpu.total_mib,
             }
             for gpu in facts.known_gpus

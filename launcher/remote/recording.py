@@ -15,7 +15,6 @@ from preflight.checks.finding import Finding
 from preflight.errors import MalformedFacts
 from preflight.facts.host import HostFacts
 from preflight.facts.json_codec import decode, encode
-from preflight.facts.missing import Missing
 
 SCHEMA = "gpulaunch.record/1"
 _SMI = re.compile(r"^\| NVIDIA-SMI \d|^=+NVSMI LOG=|<nvidia_smi_log>|^GPU \d+: .*\(UUID: ", re.MULTILINE)
@@ -143,7 +142,7 @@ def _check_gpus(facts: HostFacts) -> None:
         if gpu.index in seen:
             raise MalformedFacts(f"$.gpus[{place}].index: {gpu.index} is that of another GPU too")
         seen.add(gpu.index)
-        used = 0 if isinstance(gpu.memory, Missing) else gpu.memory.used_mib
+        used = gpu.used_mib or 0
         total = used if gpu.total_mib is None else gpu.total_mib
         if not 0 <= used <= total:
             raise MalformedFacts(f"$.gpus[{place}].memory: {used} MiB in use of {total} MiB")

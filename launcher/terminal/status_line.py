@@ -37,7 +37,8 @@ class StatusValues:
 
 def render_status(status: StatusValues, width: int) -> list[list[Span]]:
     """Return the status as rows: of the training, and of what it uses; fields that do not fit go below."""
-    parts = [_phase(status), *_pause(status.quiet_s), *_training(status.reading)]
+    phase: list[Span] = [(_BOLD, status.phase), ("", f" {format_clock(status.elapsed_s)}")]
+    parts = [phase, *_pause(status.quiet_s), *_training(status.reading)]
     used = list(_usage(status.usage))
     (used or parts).extend(_folded(status.folded))
     return [*_flow(parts, width), *_flow(used, width)]
@@ -52,10 +53,6 @@ def _flow(fields: Sequence[list[Span]], width: int) -> list[list[Span]]:
         else:
             rows.append(list(each))
     return rows
-
-
-def _phase(status: StatusValues) -> list[Span]:
-    return [(_BOLD, status.phase), ("", f" {format_clock(status.elapsed_s)}")]
 
 
 def _pause(quiet_s: float | None) -> Iterator[list[Span]]:

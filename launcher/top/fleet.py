@@ -154,7 +154,7 @@ def _gpus(state: HostState, now: float) -> tuple[GpuView, ...]:
 
 
 def _gpu(gpu: Gpu, state: HostState, since_s: float) -> GpuView:
-    uuid = "" if isinstance(gpu.uuid, Missing) else gpu.uuid
+    uuid = _known(gpu.uuid) or ""
     sample = state.samples.get(uuid) or _sample_of(gpu)
     holders = state.holders.get(gpu.index, _NOT_SEEN)
     aged = tuple(
@@ -186,10 +186,9 @@ def _explain_left_out(gpu: Gpu, entry: HostEntry) -> str:
 
 def _sample_of(gpu: Gpu) -> GpuSample:
     """Return what the agent has read of a GPU of which no sample has come yet."""
-    used = None if isinstance(gpu.memory, Missing) else gpu.memory.used_mib
     return GpuSample(
         _known(gpu.utilization_percent),
-        used,
+        gpu.used_mib,
         _known(gpu.power_w),
         _known(gpu.power_limit_w),
         _known(gpu.temperature_c),

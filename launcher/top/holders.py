@@ -61,8 +61,9 @@ def _holders(facts: HostFacts, gpu: Gpu, classified: tuple[ClassifiedProcess, ..
     initial = not isinstance(facts.identity, Missing) and facts.identity.initial_pid_namespace
     if not initial and any(each.held.gpus for each in own):
         seen |= set(listed)  # the driver's pids are of another namespace: these are the same processes
+    unseen = "named by the driver, cannot be seen" if initial else "outside of this container"
     other = [
-        Holder(pid, "", _unseen(initial=initial), None, None, used[pid], "", mine=False)
+        Holder(pid, "", unseen, None, None, used[pid], "", mine=False)
         for pid, each in listed.items()
         if pid not in seen and each.kind == "compute"
     ]
@@ -71,10 +72,6 @@ def _holders(facts: HostFacts, gpu: Gpu, classified: tuple[ClassifiedProcess, ..
 
 def _weight(holder: Holder) -> tuple[bool, int, int]:
     return holder.kind in _NOBODY, -(holder.used_mib or 0), holder.pid
-
-
-def _unseen(*, initial: bool) -> str:
-    return "named by the driver, cannot be seen" if initial else "outside of this container"
 
 
 def _holder(facts: HostFacts, each: ClassifiedProcess, used_mib: int | None) -> Holder:

@@ -73,11 +73,8 @@ def _sample(row: Any) -> GpuSample:
     if not isinstance(row, list) or len(row) != _NUMBERS:
         raise ValueError("a GPU without its numbers")
     busy, used, power, limit, celsius, bits = (None if value is None else _number(value) for value in row)
-    return GpuSample(busy, used, power, limit, celsius, None if bits is None else _reasons(int(bits)))
-
-
-def _reasons(bits: int) -> tuple[str, ...]:
-    return tuple(name for bit, name in THROTTLE if bits & bit)
+    throttle = None if bits is None else tuple(name for bit, name in THROTTLE if int(bits) & bit)
+    return GpuSample(busy, used, power, limit, celsius, throttle)
 
 
 def _tail(value: Any) -> LogTail:

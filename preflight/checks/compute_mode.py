@@ -93,5 +93,4 @@ def _named(holder: ComputeProcess, item: ClassifiedProcess | None) -> str:
 def _remedy(facts: HostFacts, gpu: Gpu, item: ClassifiedProcess | None) -> str:
     if item is not None:
         return advise_on_holder(facts, item)
-    minor = gpu.index if isinstance(gpu.minor, Missing) else gpu.minor
-    return f"ask its owner, whom sudo fuser -v /dev/nvidia{minor} names, or use other GPUs with --gpus"
+    return f"ask its owner, whom sudo fuser -v {gpu.device_file} names, or use other GPUs with --gpus"

@@ -143,6 +143,16 @@ class Gpu:
         return None if isinstance(total, Missing) else total
 
     @property
+    def used_mib(self) -> int | None:
+        """How much of its memory is in use, None where that is not known."""
+        return None if isinstance(self.memory, Missing) else self.memory.used_mib
+
+    @property
+    def device_file(self) -> str:
+        """Its file in /dev, by its index where its minor number is not known."""
+        return f"/dev/nvidia{self.index if isinstance(self.minor, Missing) else self.minor}"
+
+    @property
     def needs_no_recovery(self) -> bool:
         """Whether the driver says so; those before 570 say nothing."""
         return isinstance(self.recovery_action, str) and self.recovery_action.lower() == "none"

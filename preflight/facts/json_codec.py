@@ -15,13 +15,14 @@ from functools import cache
 from typing import Any, Literal, TypeAlias, TypeVar, Union, cast, get_args, get_origin
 
 from preflight.errors import MalformedFacts
-from preflight.facts.missing import Missing
+from preflight.facts.missing import Missing, MissingCode
 
 T = TypeVar("T")
 
 _Decoder: TypeAlias = Callable[[object], Any]
 
 _MISSING_KEY = "missing"
+_MISSING_CODES = frozenset(get_args(MissingCode))
 _FEWEST_SHARED = 4
 _MOST_SHARED = 4096
 _texts: dict[str, str] = {}
@@ -94,20 +95,14 @@ def _decoder(kind: Any) -> _Decoder:
     return _scalar_decoder(kind)
 
 
-@cache
-def _missing_codes() -> frozenset[str]:
-    return frozenset(get_args(typing.get_type_hints(Missing)["code"]))
-
-
 def _union_decoder(members: tuple[Any, ...]) -> _Decoder:
     may_be_missing, may_be_none = Missing in members, type(None) in members
-    codes = _missing_codes()
     decoders = [_decoder(member) for member in members if member not in (Missing, type(None))]
 
     def decode_union(data: object) -> Any:
         if may_be_missing and isinstance(data, dict) and isinstance(data.get(_MISSING_KEY), str):
             code = data.get("code", "error")
-            known = isinstance(code, str) and code in codes
+            known = isinstance(code, str) and code in _MISSING_CODES
             why = data[_MISSING_KEY], code if known else "error"
             return _shared[why] if why in _shared else _share(why, Missing(why[0], cast("Any", why[1])))
         if data is None and may_be_none:

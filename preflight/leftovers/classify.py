@@ -10,7 +10,6 @@ process's.
 from collections.abc import Collection
 from enum import Enum
 
-from preflight.facts.gpu import Gpu
 from preflight.facts.host import HostFacts, Process, ProcessTable
 from preflight.facts.missing import Missing
 from preflight.frozen import dataclass
@@ -125,7 +124,7 @@ def holding(facts: HostFacts, process: Process) -> HeldResources:
     """
     if tree_of.is_dead(process):
         return HeldResources((), ())
-    minors = {f"/dev/nvidia{_minor(gpu)}": gpu.index for gpu in facts.known_gpus}
+    minors = {gpu.device_file: gpu.index for gpu in facts.known_gpus}
     opened = sorted({minors[path] for path in tree_of.gpu_files(process) if path in minors})
     ports: set[int] = set()
     if not isinstance(facts.ports, Missing):
@@ -143,10 +142,6 @@ def _listed(facts: HostFacts, pid: int) -> tuple[int, ...]:
         for gpu in facts.known_gpus
         if not isinstance(gpu.processes, Missing) and any(each.pid == pid for each in gpu.processes)
     )
-
-
-def _minor(gpu: Gpu) -> int:
-    return gpu.index if isinstance(gpu.minor, Missing) else gpu.minor
 
 
 def _frozen(table: ProcessTable, earlier: ProcessTable | None) -> frozenset[tuple[int, int]]:

@@ -43,7 +43,8 @@ def _pieces(fix: str) -> Iterator[tuple[str, bool]]:
             continue
         lead = word[: len(word) - len(word.lstrip("("))]
         rest = word[len(lead) :]
-        core = rest if _is_balanced(rest) and not rest.endswith((",", ";", ".")) else rest.rstrip(_TRAILING)
+        is_balanced = rest.count("(") == rest.count(")")
+        core = rest if is_balanced and not rest.endswith((",", ";", ".")) else rest.rstrip(_TRAILING)
         if not inside or lead or _END.fullmatch(core):
             inside = any(each.fullmatch(core) for each in (_HEAD, _PYTHON))
         yield lead, False
@@ -51,10 +52,6 @@ def _pieces(fix: str) -> Iterator[tuple[str, bool]]:
         tail = rest[len(core) :]
         yield tail, False
         inside = inside and not tail
-
-
-def _is_balanced(word: str) -> bool:
-    return word.count("(") == word.count(")")
 
 
 def _merged(pieces: Iterator[tuple[str, bool]]) -> list[tuple[str, bool]]:
