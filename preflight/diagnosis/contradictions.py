@@ -11,7 +11,7 @@ from preflight.diagnosis.result import USER_CODE
 from preflight.diagnosis.run_ends import TESTS_PASSED
 from preflight.diagnosis.run_progress import RunProgress
 from preflight.diagnosis.signatures.table import CausalDepth
-from preflight.diagnosis.step_counters import counted_steps
+from preflight.diagnosis.step_counters import FEWEST_STEPS, counted_steps
 from preflight.diagnosis.tracebacks import ParsedException
 from preflight.facts.xid_table import GPU_FAILED_XIDS, any_xid
 
@@ -44,7 +44,8 @@ def doubt_causes(
 ) -> list[Candidate]:
     """Return the candidates, of which those are only likely that others or the run's end contradict, that the process outlived, or that say too little; what a thread raised long before ranks behind what ended the run."""
     ended_well = not course.launcher_failed() and any(
-        _ENDED_WELL.search(line.text) or TESTS_PASSED.match(line.text) for line in course.lines[-_END:]
+        _ENDED_WELL.search(line.text) or (line.order in course.done and TESTS_PASSED.match(line.text))
+        for line in course.lines[-_END:]
     )
     ended_well |= any(map(course.outlived, course.failing[-1:]))
     outlived = _raised_before_others(found, raised)
@@ -82,12 +83,14 @@ def _as_likely(candidate: Candidate) -> Candidate:
 
 
 def _began_anew(first: Line, course: RunProgress) -> bool:
-    """Whether steps behind a failure count from below those above it, and the run was done then: it was started again."""
+    """Whether steps behind a failure count from below those above it, or none is above it, and the run was done then: it was started again, or another rank outlived it."""
     if course.launcher_failed() or max(course.done, default=-1) < first.order:
         return False
     near = counted_steps(course.lines[max(0, first.order - _STEPS_NEAR) : first.order + _STEPS_NEAR])
     above = {each.head: each.value for each in near if each.order < first.order}
-    return any(each.value < above.get(each.head, 0) for each in near if each.order > first.order)
+    behind = [each for each in near if each.order > first.order]
+    anew = any(each.value < above.get(each.head, 0) for each in behind)
+    return anew or (not above and len(behind) >= FEWEST_STEPS)
 
 
 def _says_too_little(candidate: Candidate) -> bool:

@@ -12,6 +12,7 @@ from preflight.diagnosis.candidates import candidates
 from preflight.diagnosis.condensed_log import condense
 from preflight.diagnosis.context import Context, apply_context
 from preflight.diagnosis.contradictions import doubt_causes
+from preflight.diagnosis.data_tables import without_data_tables
 from preflight.diagnosis.error_lines import ends_in_error, error_lines
 from preflight.diagnosis.exception_shapes import judged_exceptions
 from preflight.diagnosis.lines import Line, Log, read_logs
@@ -59,7 +60,7 @@ def diagnose_lines(lines: Sequence[Line], context: Context | None = None) -> Dia
 
 
 def _diagnose(lines: Sequence[Line], context: Context | None, *, beside_earlier: bool) -> Diagnosis:
-    lines = without_outlived(without_ignored(without_samples(lines)))
+    lines = without_outlived(without_ignored(without_samples(without_data_tables(lines))))
     raised, hits = judged_exceptions(parse_exceptions(lines), find_hits(lines))
     course = RunProgress(lines)
     found = candidates(hits, raised, course)

@@ -27,6 +27,7 @@ _BY_LEVEL = re.compile(
 _LACKING = r"\b(?:[Uu]nable to|[Ff]ailed|[Cc]annot|[Cc]ould not|[Nn]ot (?:found|available|set|installed|configured|specified|enough (?!time))|[Ii]nvalid|(?<![Nn]othing )[Mm]issing|[Nn]o (?:\w+ )?(?:GPUs?|CUDA|devices?)|does not (?:exist|divide|match|fit)|(?:is|are) (?:unset|undefined)|(?:[Mm]ust|[Ee]xpected|[Nn]eeds?|[Rr]equires?|[Oo]nly \d+)\b.{1,80}?\b(?:got|found|given|available|expected))\b"
 _ENDS = re.compile(
     rf"{_LACKING}.{{0,300}}(?:\b(?:[Ee]xiting|[Qq]uitting)\b(?=\W*$|[.,;:!]| ?\(| (?:now|with|immediately|gracefully|because|as|due|(?:the )?(?:program|script|job|run|process|training))\b)|(?<=[.;,:] )[Ee]xit(?=\W*$)|\b(?:[Aa]borting|[Gg]iving up)\b(?! (?:the )?(?:loop|epoch|early)))|\b(?:[Ee]xiting|[Aa]borting)(?::| because\b| as\b).{{0,300}}{_LACKING}"
+    r"|\b(?:ERROR|FATAL|CRITICAL|\[error\])(?=\W).{0,300}[,;:.-] ?(?:[Ss]topping|[Aa]borting|[Ee]xiting|[Qq]uitting|[Tt]erminating|[Gg]iving up)(?: (?:the )?(?:training|run|job|now))?\W*$"
 )
 # Levels of libraries that continue behind them.
 _BY_LIBRARY = re.compile(r"^\[?[EF]\d{2,4}[ :]|^\[[EFC] |: [EF] \S+\.(?:cc|cpp|cu):\d|NCCL WARN ")

@@ -16,7 +16,7 @@ _BEGINNING = 10
 ONES = str.maketrans("023456789", "111111111")
 # The same for a line that was cut at exactly the width: it may have been cut anywhere.
 _BEGINS_SURELY = re.compile(
-    r"\s*File \"|Traceback|During handling|The above exc|\[(?:rank|default)\d|\(\w+ pid=|\d{4}-\d\d-\d\d[T ]|[│╭╰┃┌└]|\d{1,3}%\|"
+    r"\s*File \"|Traceback|During handling|The above exc|\[(?:rank|default)\d|\(\w+ pid=|\d{4}-\d\d-\d\d[T ]|[│╭╰┃┌└|]|\+[-=]|\d{1,3}%\|"
 )
 # A line that starts like this is a new one, however long the one before it was.
 _BEGINS = re.compile(
@@ -74,9 +74,9 @@ def _width(texts: Sequence[str]) -> int:
 
 
 def _is_rule(text: str) -> bool:
-    """Whether a line is drawn to its end: "=====", "node-1: -----"."""
+    """Whether a line is drawn to its end: "=====", "node-1: -----", "---+---+"."""
     end = text.rstrip()[-_DRAWN:]
-    return not end[-1:].isalnum() and len(set(end)) <= 1
+    return not end[-1:].isalnum() and len(set(end) - set("+|")) <= 1
 
 
 def _alike(last: str, following: str) -> bool:

@@ -73,7 +73,11 @@ _PREFLIGHT_REMARK = re.compile(
 _NAMED_RANK = re.compile(r"\b(?:mpi)?rank[ =:_-]{0,2}(\d{1,6})\b", re.IGNORECASE)
 # First characters a prefix can start with; most lines of a log start with none of them.
 _PREFIXED = re.compile(r"[\[\d(>*\w]")
-_BOX_EDGE = re.compile(r"^[╭┌+][─━-]+ ?(?P<title>[^─━]*?) ?[─━-]+[╮┐+]$|^[╰└][─━]+[╯┘]$")
+# Of lines that a tool of an agent printed, whose run is not the trainer's.
+_OF_TOOL = re.compile(
+    r"(?i)\b(?:tool|sandbox|interpreter|rollout|episode|turn)\b.{0,60}\b(?:std(?:out|err)|output|result|observation)\b"
+)
+_BOX_EDGE = re.compile(r"^[╭┌+][─━-]+ ?(?P<title>(?:[^─━+-][^─━]*?)?) ?[─━-]+[╮┐+]$|^[╰└][─━]+[╯┘]$")
 _BOX_SIDES = "│┃|"
 _GROUP = "Exception Group Traceback"
 _GROUP_MARGIN = re.compile(r"^ *(?:\+-[+-]*-{4,}(?: \S+ -+)?$|[+|](?: |$))")
@@ -147,6 +151,8 @@ def _read(log: Log, order: int, *, stamped: bool) -> Iterator[Line]:
         prefix, label = prefixes[place]
         if stamped:
             at = parse_timestamp(raw) or at
+        if prefix and _OF_TOOL.search(prefix):
+            continue
         outer = _rank_in(prefix) if prefix else None
         worker = RAY_WORKER.match(raw)
         label = worker[0] if worker and not label else label

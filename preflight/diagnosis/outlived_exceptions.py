@@ -23,6 +23,10 @@ _IGNORED, _NOT_LOGGED = "Exception ignored in", "--- Logging error ---"
 _WARNS = re.compile(
     r".{0,400}\b\w*Warning: .{0,200}\b[Ii]gnor(?:ing|ed)\b|.{0,100}\bWARNING\b.{0,100}message_loop has been closed"
 )
+# What a trainer of agents prints above what their tools printed, and one of models above what these wrote.
+_OF_TOOL = re.compile(
+    r"(?i)(?:.{0,60}[\W_])?(?:(?:tool|code|sandbox|interpreter|model|agent)[ _-]?(?:call )?(?:outputs?|results?|std(?:out|err)|response)|observation|completion|generat(?:ion|ed (?:text|code|output)))(?:[ #(\[][\w. =#/()\[\]-]{0,40})?:\W{0,4}$"
+)
 _AMID_OTHERS = 8  # lines in which the next one of the same process is looked for
 # NumPy 2 shows the stack that imports a module built for NumPy 1, under a traceback's heading; no exception ends it.
 _HEADING, _OF_NUMPY = "Traceback (most recent call last):", "modules will need time to support NumPy 2"
@@ -68,6 +72,8 @@ def _is_ignored(lines: Sequence[Line], index: int, text: str) -> bool:
         return _QUEUE_ENDED.match(shown[-1]) is not None and any(
             "multiprocessing/connection.py" in each for each in shown
         )
+    if text.endswith(":") and _OF_TOOL.match(text):
+        return _is_above_one(lines, index)
     if ("xception" in text or "rror" in text) and _OF_REQUEST.match(text):
         return _is_of_request(lines, index)
     return (

@@ -33,11 +33,13 @@ _EXAMPLE = re.compile(
 # What a model was given or wrote: by the name of its part, by the marks of a chat, or beside its counterpart.
 _REPORTS = r"(?!.{0,40}(?:ERROR|Error: |Exception: |Traceback|[Ff]ailed))"
 _PART = re.compile(
-    rf"\W{{0,3}}(?:\[[\w ]{{1,20}}\]:? +)?(?:(?i:prompt|question|generated(?: text)?|completion|answer)(?: \d{{1,4}})?|(?:[QA]|Prompt|Question|Completion|Answer)\d{{0,4}}): +{_REPORTS}"
+    rf"\W{{0,3}}(?:\[[\w ]{{1,20}}\]:? +)?(?:(?i:prompt|question|generated(?: text)?|completion|answer)(?: \d{{1,4}})?|[QA]|Q\d{{1,4}}(?=.{{1,400}}\?\W*$)|(?:Prompt|Question|Completion|Answer)\d{{1,4}}): +{_REPORTS}"
     r"|\W{0,4}(?:<\|(?:im_start\|>)?(?:user|assistant|system)\b|\[INST\]|<start_of_turn>|(?:['\"]\w+['\"]: ?)?\[?\{['\"]role['\"]: ?['\"]\w+['\"], ?['\"]content\b)"
 )
+# What the system says of a path that a script names so.
+_OF_SYSTEM = r"(?:(?<=put: )|(?<=puts: ))(?:No space left on device|Disk quota exceeded|Permission denied|No such file or directory|Is a directory|Input/output error|Read-only file system|Stale file handle)\W*$"
 _OF_PAIR = re.compile(
-    r"\W{0,3}(?![a-z]+\d)(?i:(inputs?|user|human|instruction|prompt|question|q)|(pred(?:iction|icted)?|targets?|ref(?:erence)?|label|assistant|gpt|response|answer|a|outputs?))(?: ?\d{1,4})? ?: +(?!\W?(?:\w+\.)*\w*(?:Error|Exception): |.{0,40}(?:ERROR|Traceback|[Ff]ailed))"
+    rf"\W{{0,3}}(?![a-z]+\d)(?i:(inputs?|user|human|instruction|prompt|question|q)|(pred(?:iction|icted)?|targets?|ref(?:erence)?|label|assistant|gpt|response|completion|answer|a|outputs?))(?: ?\d{{1,4}})? ?: +(?!{_OF_SYSTEM}|\W?(?:\w+\.)*\w*(?:Error|Exception): |.{0, 40}(?:ERROR|Traceback|[Ff]ailed))"
 )
 _LISTED_LITERAL = re.compile(r"\s*[rbfu]?(?!\"[\w.-]{1,60}\"\s*:)(['\"]).{1,400}\1,$")
 _COMMENT = re.compile(r"\s*#")
@@ -45,7 +47,7 @@ _HUNK, _OF_DIFFERENCE = re.compile(r"@@ -\d+"), re.compile(r"[-+ \\]|@@ -|diff |
 _LONGEST_HUNK = 60
 # An item of a list of changes, as SchedMD, GNU and git write them.
 _CHANGE = re.compile(
-    r"\s{0,8}(?:--|[*•-]) (?:\w[\w/.,-]{0,40}: )?(?:Fix|Add|Remove|Change|Allow|Correct|Prevent|Avoid|Improve|Handle|Document|Ensure|Update|Clarify|Don't|Do not|Make|Treat|Log|When|If)(?:e?d|e?s)?\b"
+    r"(?:\s{0,8}(?:--|[*•-]) |(?=(?:Fix|Add|Remove|Improve|Correct|Document|Clarify)(?:e?d|e?s)? ))(?:\w[\w/.,-]{0,40}: )?(?:Fix|Add|Remove|Change|Allow|Correct|Prevent|Avoid|Improve|Handle|Document|Ensure|Update|Clarify|Don't|Do not|Make|Treat|Log|When|If)(?:e?d|e?s)?\b"
 )
 # What a page says of a failure that a reader may meet; a message says so behind its failure.
 _TOLD = re.compile(

@@ -1,6 +1,9 @@
 """Words by which lines say that a run ended: badly, or well. Pure."""
 
+from collections.abc import Sequence
+
 from preflight import regex as re
+from preflight.diagnosis.lines import Line
 from preflight.diagnosis.reported_errors import FAILING_CLASS
 from preflight.diagnosis.signatures.exit_messages import DEATHS_IN_WORDS, NOT_FOUND_IN_WORDS
 from preflight.diagnosis.signatures.model import AnyOf
@@ -15,11 +18,12 @@ FAILED = AnyOf(
     r"|^(?!collect2: |(?:/usr/bin/)?ld: )(?:\S+: )?error: |AssertionError|KeyboardInterrupt|^CANCELLED|State(?:: |=)(?:FAILED|OUT_OF_MEMORY|TIMEOUT|NODE_FAIL)|CUDA [Ee]rror: |^\[\d+\] +[-+]? *\d+ +killed\b|^(?:\w+\.)+\w+Error$|^\w+(?:Error|Interrupt)$"
     r"|^"
     + FAILING_CLASS
-    + r": \S|BAD TERMINATION OF ONE OF YOUR|\bapplication called MPI_Abort\(|\binternal ABORT - process|\bAssertion failed(?:: \(| in file )|: Assertion [`'].{1,400}' failed\.?$|\bzsh: (?:abort|bus error|segmentation fault|illegal hardware instruction|floating point exception|trace trap)\b|^FAILED: .{0,300}\.(?:o|obj|so)\b|^(?:FAILED|ERROR) \S{1,200}::|^ninja: (?:error|fatal): |^Exception in thread \x22|^Caused by: (?:\w+\.){1,8}\w+(?:Error|Exception)\b|^Fatal\b|\[FATAL\]|\bFATAL\b|^Error .{1,80} at line \d+ in file .{1,200}\.cuh?$|^(?:#{1,6} )?\S*python\S*: (?:error|can't open|No module named )|Primary job +terminated normally, but|\b(?:[Pp]rocess|[Ww]orker|[Ss]erver|[Jj]ob)\b.{0,40}\b(?:terminated|exited|died|crashed) unexpectedly\b|^(?:mpirun|mpiexec|prterun|orterun) (?:(?:noticed|detected) that|has exited due to process)|stopping training\b|(?<!of )\baborting (?:the )?(?:training|run|job)\b|^parallel: This job failed:|\b[Jj]ob (?:has )?failed\b(?! (?:0|to|with parameters))|^(?:\S+ +ERROR +)?\w*ScriptError:|command not found|\bfatal error: |^(?:\[.{1,80}\] - )?Error executing job with overrides"
+    + r": \S|BAD TERMINATION OF ONE OF YOUR|\bapplication called MPI_Abort\(|\binternal ABORT - process|\bAssertion failed(?:: \(| in file )|: Assertion [`'].{1,400}' failed\.?$|\bzsh: (?:abort|bus error|segmentation fault|illegal hardware instruction|floating point exception|trace trap)\b|^FAILED: .{0,300}\.(?:o|obj|so)\b|^(?:g?make(?:\[\d+\])?: \*\*\* .{0,200}\bError \d+$|ninja: build stopped)|^\[\d+\][-+]? +Exit [1-9]\d* |^(?:FAILED|ERROR) \S{1,200}::|^ninja: (?:error|fatal): |^Exception in thread \x22|^Caused by: (?:\w+\.){1,8}\w+(?:Error|Exception)\b|^Fatal\b|\[FATAL\]|\bFATAL\b|^Error .{1,80} at line \d+ in file .{1,200}\.cuh?$|^(?:#{1,6} )?\S*python\S*: (?:error|can't open|No module named )|Primary job +terminated normally, but|\b(?:[Pp]rocess|[Ww]orker|[Ss]erver|[Jj]ob)\b.{0,40}\b(?:terminated|exited|died|crashed) unexpectedly\b|^(?:mpirun|mpiexec|prterun|orterun) (?:(?:noticed|detected) that|has exited due to process)|stopping training\b|(?<!of )\baborting (?:the )?(?:training|run|job)\b|^parallel: This job failed:|\b[Jj]ob (?:has )?failed\b(?! (?:0|to|with parameters))|^(?:\S+ +ERROR +)?\w*ScriptError:|command not found|\bfatal error: |^(?:\[.{1,80}\] - )?Error executing job with overrides"
 )
-TESTS_PASSED = re.compile(
-    r"^=+ (?:\d+ (?:skipped|xfailed|deselected|warnings?), )*\d+ passed\b(?!.{0,80}\b(?:failed|errors?)\b)"
+TESTS_PASSED = re.compile(  # by pytest, and by unittest below its count of tests
+    r"^=+ (?:\d+ (?:skipped|xfailed|deselected|warnings?), )*\d+ passed\b(?!.{0,80}\b(?:failed|errors?)\b)|^OK(?: \((?:skipped|expected failures)=.{1,60}\))?$"
 )
+_TESTS_COUNTED = re.compile(r"Ran \d+ tests? in ")
 COUNTED_RUNS = re.compile(  # of a sweep, some of which failed, and that has a result
     r"^(?=.{0,300}\b(?i:sweep|search|stud(?:y|ies)|trials?|tun(?:er|ing)|hpo|ablations?|grid)\b).{0,300}?\b[1-9]\d* (?:(?:trial|run|job)s? )?(?:completed|succeeded|successful|finished|ok)\b.{0,60}\b\d+ (?:(?:trial|run|job)s? )?failed\b(?=.{0,200}\b(?:[Bb]est|[Ss]aved|[Ww]ritten|[Rr]esults)\b)"
 )
@@ -32,3 +36,8 @@ DONE = AnyOf(
     rf"|{TESTS_PASSED.pattern}"
 )
 END_PATTERNS = (FAILED, DONE)
+
+
+def is_below_count(lines: Sequence[Line], order: int) -> bool:
+    """Whether a line is right below the count of tests that unittest has run."""
+    return order > 0 and _TESTS_COUNTED.match(lines[order - 1].text) is not None

@@ -10,7 +10,7 @@ from preflight import regex as re
 from preflight.diagnosis.lines import RAY_WORKER, Line
 from preflight.diagnosis.quoted_text import is_shown_text
 from preflight.diagnosis.replacements import replaces_failed, says_instead
-from preflight.diagnosis.run_ends import COUNTED_RUNS, DONE, FAILED, TESTS_PASSED
+from preflight.diagnosis.run_ends import COUNTED_RUNS, DONE, FAILED, TESTS_PASSED, is_below_count
 from preflight.diagnosis.run_starts import (
     RESUMES,
     RETRIED,
@@ -67,10 +67,12 @@ _NO_PROGRAM = re.compile(
 )
 _NO_SCRIPT = re.compile(r"\S*python\S*: can't open file ")
 _GAVE_UP = re.compile(
-    rf"{_NO_PROGRAM.pattern}|^(?:FAILED|ERROR) \S{{1,200}}::|^=+ (?:\d+ \w+, )*\d+ (?:failed|errors?)\b|(?<!of )\baborting (?:the )?(?:training|run|job)\b"
+    rf"{_NO_PROGRAM.pattern}|^(?:g?make|ninja)\b|^\[\d+\][-+]? +Exit |^(?:FAILED|ERROR) \S{{1,200}}::|^=+ (?:\d+ \w+, )*\d+ (?:failed|errors?)\b|(?<!of )\baborting (?:the )?(?:training|run|job)\b"
 )
-_UNBUFFERED = re.compile(rf"{_NO_PROGRAM.pattern}|^\[E.{{0,70}}\b(?:socket|TCPStore)\.|: E \S+\.cc:\d+\] ")
-"""Words of a shell, of torch's store or of TensorFlow's C++, which are in the log before what the process prints behind them."""
+_UNBUFFERED = re.compile(
+    rf"{_NO_PROGRAM.pattern}|^(?:g?make|ninja)\b|^\[E.{{0,70}}\b(?:socket|TCPStore)\.|: E \S+\.cc:\d+\] "
+)
+"""Words of a shell, of make and ninja, of torch's store or of TensorFlow's C++, which are in the log before what the process prints behind them."""
 _SAID_BY_TRAINERS = re.compile(
     r"['\"]train_runtime['\"]\s*:|Trainer\.fit` stopped: `max_\w+=|worker group successfully finished|WorkerState\.SUCCEEDED|exits successfully|All \d+ ranks? finished|[Ss]tate: COMPLETED|\bCOMPLETED +0:0$|\d+ epochs completed in|^Trial \S+ completed after "
     rf"|{TESTS_PASSED.pattern}"
@@ -104,7 +106,7 @@ class RunProgress:
         for line, kind in zip(lines, _kinds(lines), strict=True):
             if kind == "failed":
                 said.append(line)
-            elif kind == "done":
+            elif kind == "done" and (line.text[:2] != "OK" or is_below_count(lines, line.order)):
                 self.done.append(line.order)
             elif kind:
                 at_once = kind == "steps" and RAY_WORKER.match(line.label)  # Ray copies lines so

@@ -20,7 +20,11 @@ _TRACKED = re.compile(r"^wandb: Run data is saved locally in \S*?\brun-(\d+_\d+-
 _PROMPT = re.compile(
     r"(?:\([\w.-]{1,40}\) ?)?(?:\[[\w.-]{1,40}@[\w.-]{1,60} [^\]]{1,200}\]|[\w.-]{1,40}@[\w.-]{1,60}:[^\s$#]{1,200}) ?[$#] (?!\w+: )\S"
 )
-_TRACED = re.compile(r"\+{1,3} \S.{0,400}?[\s/]([\w.-]{1,80}\.py)\b")
+# A command that a shell shows as it runs it, or that a person typed.
+_TRACED = re.compile(
+    r"(?:\+{1,3} |(?:\([\w.-]{1,40}\) ?)?(?:[$%] |(?:PS )?[A-Z]:\\[^>]{0,200}> ?))\S.{0,400}?[\s/\\]([\w.-]{1,80}\.py)\b"
+)
+_STARTS_COMMAND = ("+", "$ ", "% ", "(", "PS ", "C:", "D:")
 _USAGE = re.compile(r"^\S+\.py: error: ")
 # A command of a script that ended by this; the next command printed what comes far behind it.
 _COMMAND_ENDED = re.compile(r"(?:\S+\.py: )?error: |\S{1,300}: line \d{1,6}: \S{1,80}: command not found$")
@@ -137,7 +141,7 @@ def _after_command(lines: Sequence[Line], failing: Sequence[Line]) -> int:
 
 
 def _after_traced_command(lines: Sequence[Line], failing: Sequence[Line]) -> int:
-    """Return where a shell (`set -x`) shows that it starts a script again that had failed before, 0 where it does not.
+    """Return where a shell (`set -x`), or its prompt, shows that it starts a script again that had failed before, 0 where it does not.
 
     Another script than before may fail because the first one did.
     """
@@ -149,7 +153,9 @@ def _after_traced_command(lines: Sequence[Line], failing: Sequence[Line]) -> int
 
 def _traced_scripts(lines: Sequence[Line]) -> list[tuple[int, str]]:
     """Return where a shell shows that it starts scripts, and their names."""
-    traced = ((line.order, _TRACED.match(line.text)) for line in lines if line.text.startswith("+"))
+    traced = (
+        (line.order, _TRACED.match(line.text)) for line in lines if line.text.startswith(_STARTS_COMMAND)
+    )
     return [(order, found[1]) for order, found in traced if found]
 
 

@@ -53,4 +53,6 @@ ROWS: tuple[Notice, ...] = (
     notice("W30", r"\bulimit: .{1,60}: cannot modify limit|\bsh: (?:cannot set terminal process group|no job control in this shell)",
            "harmless where nothing else fails: the shell continues without it", safe=True),
     notice("W31", r"\bNRT:nrt_close\b", "harmless: Neuron's runtime was left open when the process ended", safe=True),
+    notice("W32", r"\b[Rr]eload\w*\b.{0,80}\bSIGHUP\b|\bSIGHUP\b.{0,80}\b[Rr]eload",
+           "harmless: a program reads its settings again at this signal, and continues", safe=True),
 )  # fmt: skip

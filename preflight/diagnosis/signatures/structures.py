@@ -39,6 +39,7 @@ PATTERNS: tuple[tuple[str, str], ...] = (
         r"\b(?:multiple of|divisible by) (?:the )?\w*(?:parallel|world)\w*",
         r"\b(?:divisible by|multiple of) (?:the )?(?:SP|TP|PP|CP|DP|EP|ulysses|ring|tensor|pipeline|sequence|context|expert|data|model)\b.{0,20}\b(?:size|degree|parallel)",
         r"\bDeepSpeed config values that mismatch",
+        r"(?:!=|\bmust equal) ?(?:[Ww]orld[ _]?[Ss]ize|WORLD_SIZE)\b|\b(?:[Ww]orld[ _]?[Ss]ize|WORLD_SIZE)\b.{0,20} != ",
         r"\b[Ww]orld[ _]?[Ss]ize\b.{0,120}\b(?:divisible|multiple of|equal|match|greater|larger|less|smaller|exceeds?)\b",
         r"\bdivisible by\b.{0,60}\b(?:[Ww]orld[ _]?[Ss]ize|(?:number of|num_?|n_?)\W?(?:GPUs?|gpus?|devices|processes|ranks|workers|replicas)|parallel(?:ism)?[ _](?:size|degree))",
         r"\bparallel(?:ism)?[ _]?(?:size|degree)s?\b.{0,100}\b(?:[Ww]orld[ _]?[Ss]ize|number of (?:GPUs|devices|processes|ranks))",

@@ -1,0 +1,115 @@
+"""What a program shows of its data, tools or tests is no failure, and a report that looks like it is one."""
+
+import pytest
+
+from preflight.diagnosis.diagnose import diagnose
+
+_STEPS = "".join(f"step {n} loss {3 - n / 10:.2f}\n" for n in range(4))
+_OOM = "CUDA out of memory. Tried to allocate 2.00 GiB"
+_CRASH = "Segmentation fault (core dumped)"
+_HEAD = 'Traceback (most recent call last):\n  File "<stdin>", line 1, in <module>\n'
+_KILLED = "run.sh: line 4: 771 Killed   python t.py\n"
+_ILLEGAL = '[rank1]: Traceback (most recent call last):\n[rank1]:   File "/w/t.py", line 3, in <module>\n'
+_ILLEGAL += "[rank1]: RuntimeError: CUDA error: an illegal memory access was encountered\n"
+_OF_RANK_0 = "".join(f"[rank0]: step {n} loss {3 - n / 10:.2f}\n" for n in range(5))
+_TYPED = "$ python t.py"
+_ORDINAL = f"{_HEAD}RuntimeError: CUDA error: invalid device ordinal\n"
+_BOX = (
+    "┏━━━━━━━━┳━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━┳━━━━━━━━┓\n"
+    "┃ Prompt ┃ Completion                       ┃ Reward ┃\n"
+    "┡━━━━━━━━╇━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━╇━━━━━━━━┩\n"
+    "│ why    │ {:<32} │ 0.50   │\n"
+    "└────────┴──────────────────────────────────┴────────┘\n"
+)
+_GRID = (
+    "+----+---------------------------------------------+-------+\n"
+    "| id | {:<43} | label |\n"
+    "+====+=============================================+=======+\n"
+    "|  1 | hello                                       | py    |\n"
+    "+----+---------------------------------------------+-------+\n"
+    "|  2 | {:<43} | c     |\n"
+    "+----+---------------------------------------------+-------+\n"
+)
+
+
+@pytest.mark.parametrize(
+    "log",
+    [
+        f"| text | label |\n|------|-------|\n| {_OOM} | gpu |\n| {_CRASH} | c |\n{_STEPS}",
+        "| error class | count |\n|---|---|\n| CUDA out of memory | 0 |\n| Killed | 0 |\n",
+        "| at | status |\n|---|---|\n| 1 | ok |\n| error | n | of |\n|---|---|---|\n| Killed | 3 | 9 |\n",
+        _BOX.format("Killed") + _STEPS,
+        _BOX.format("RuntimeError: CUDA out of memory") + _STEPS,
+        _BOX.format("Traceback (most recent call last):") + _STEPS,
+        _GRID.format("text", _CRASH) + _STEPS,
+        _GRID.format("text", "make: *** [all] Error 2") + _STEPS,
+        f" id |  text  | label\n----+--------+-------\n  1 | {_CRASH} | c\n(1 row)\n{_STEPS}",
+        f"                          text  label\n0  {_OOM}      1\n1            hello      0\n{_STEPS}",
+        f'id,text,label\n1,"{_OOM}",gpu\n2,"hello",x\n{_STEPS}',
+        f"text\tlabel\nRuntimeError: {_OOM}\tgpu\nhello\tx\n{_STEPS}",
+        f"prompt: What does RuntimeError: {_OOM} mean?\ncompletion: The GPU is full.\n{_STEPS}",
+        f"[episode 3] Tool output:\n{_HEAD}ZeroDivisionError: division by zero\nreward 0.0\n",
+        f"Observation:\n{_HEAD}ZeroDivisionError: division by zero\n{_STEPS}",
+        "".join(f"[rollout 3] tool=python stdout: {line}\n" for line in f"{_HEAD}KeyError: 'x'".splitlines())
+        + f"[rollout 3] reward=0.0\n{_STEPS}",
+        "ERROR:root:No such file or directory: '/nope'\n----\nRan 2 tests in 0.010s\n\nOK (skipped=1)\n",
+        f"Fix {_OOM} with long texts\nFixed segmentation fault at exit\nRemove the NCCL timeout\n",
+        f"SIGHUP received, reloading configuration\n{_STEPS}",
+        f"reloaded: SIGHUP received\n{_STEPS}",
+        f"ninja: build stopped: subcommand failed.\nusing plain python\n{_STEPS}Training done\n",
+        f"make: [Makefile:3: clean] Error 1 (ignored)\n{_STEPS}",
+    ],
+)  # fmt: skip
+def test_what_a_program_shows_blames_nothing(log: str) -> None:
+    assert diagnose(log).verdict == "benign"
+
+
+@pytest.mark.parametrize(
+    ("log", "code"),
+    [
+        (f"| rank | status | error |\n|---|---|---|\n| 3 | failed | {_OOM} |\n", "S20"),
+        (f"| host | text |\n|------|------|\n| n1 | {_OOM} |\n{_STEPS}", "S20"),
+        (f"| text | label |\n|------|-------|\n| {_OOM} | gpu |\n", "S20"),  # pasted for what it says
+        (_GRID.format("error", _CRASH).replace("| id |", "| rank |") + _STEPS, "S71"),
+        (f"| epoch | loss |\n|---|---|\n| 1 | 2.31 |\ntorch.OutOfMemoryError: {_OOM}\n", "S20"),
+        (f'time,rank,text,label\n10:00,1,"{_OOM}",gpu\n10:01,2,"hello",x\n{_STEPS}', "S20"),
+        (f"| text | x | n |\n|---|---|---|\n| a | b | 1 |\n10:00:01 | ERROR | {_OOM}\n{_STEPS}", "S20"),
+        (f"{_BOX.format('Killed')}{_STEPS}torch.OutOfMemoryError: {_OOM}\n", "S20"),
+        (f"Observation:\n{_HEAD}KeyError: 'x'\n{_STEPS}{_KILLED}", "S70"),
+        (f"completion worker 3 failed: {_OOM}\n", "S20"),
+        (f"Fix the batch size: {_OOM}\n", "S20"),
+        (f"SIGHUP received, reloading configuration\n{_STEPS}{_KILLED}", "S70"),
+        ("A1: loading\nA1: CUDA out of memory. Tried to allocate 2.00 GiB\n", "S20"),
+        (f"Q1: step 10\nQ2: {_CRASH}\n", "S71"),
+        ("Input: /data/a.jsonl\nOutput: No space left on device\n", "S76"),
+        (f"Invalid value for '--lr': using 0.1\n{_STEPS}{_KILLED}", "S70"),
+        (f"Invalid value for '--lr': 'fast' is not a float\n{_KILLED}", "S98"),
+        (f"$ ulimit -t 3600\n$ python t.py\n{_STEPS}Killed\n", "S95"),
+        ("$ ulimit -t 3600 is for the login node\nstep 1 loss 2\nKilled\n", "S70"),
+        (f"{_STEPS}ERROR trainer: gradient norm exploded, stopping\ndone\n", "S119"),
+        ("AssertionError: dp(1) * tp(4) != WORLD_SIZE(8)\n", "S112"),
+        ("ValueError: world_size 6 != tensor 4 * pipeline 2\n", "S112"),
+        (f"{_STEPS}Spot instance interruption, instance will be terminated in 120 seconds\n", "S96"),
+        (f"{_TYPED} --bs 64\n{_HEAD}torch.OutOfMemoryError: {_OOM}\n{_TYPED}\nloaded\n{_ORDINAL}", "S31"),
+    ],
+)  # fmt: skip
+def test_a_report_that_looks_like_shown_text_is_the_cause(log: str, code: str) -> None:
+    assert diagnose(log).causes[0].code == code
+
+
+@pytest.mark.parametrize(
+    "log",
+    [
+        "python train.py\nmake: *** [train] Error 2\ndone\n",
+        "[1/4] c++ a.o\nninja: build stopped: subcommand failed.\ndone\n",
+        "[error] schedule 'cosin' unknown, leaving\n[1]+  Exit 2                  python train.py\n",
+        "Ran 2 tests in 0.011s\n\nFAILED (errors=1)\nmake: *** [test] Error 1\nOK\n",
+    ],
+)
+def test_a_command_that_says_how_it_ended_is_not_healthy(log: str) -> None:
+    assert diagnose(log).verdict != "benign"
+
+
+def test_a_rank_that_others_outlived_without_a_step_above_is_not_certain() -> None:
+    assert diagnose(f"{_ILLEGAL}{_OF_RANK_0}Training complete\n").causes[0].confidence == "likely"
+    assert diagnose(f"{_ILLEGAL}{_OF_RANK_0}").causes[0].confidence == "certain"
