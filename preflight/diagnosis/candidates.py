@@ -51,7 +51,7 @@ _NCCL_CONTINUES = re.compile(
 _NCCL_FAILED = re.compile(r"NCCL INFO \S+\.cc:\d+ -> [1-7]\b")
 _OTHER_FAILURES = re.compile(r"^\s*Failures:")
 # A warning, but of a process that continues without the GPU that it was started for.
-_NO_CUDA = re.compile(r"CUDA initialization: ")
+_NO_CUDA = re.compile(r"CUDA initialization: |NVML: Driver/library version mismatch")
 _OF_A_GPU = re.compile(r"\b(?:CUDA|cuda|GPUs?|NVIDIA|compute capability)\b")
 # What a script prints of weights that it leaves out; where torch refuses them, the lines are in its exception.
 _WEIGHTS, _LEFT_OUT = "S88", re.compile(r"\s*size mismatch for [\w.]+: copying a param")

@@ -149,7 +149,10 @@ def _is_complaint(lines: Sequence[Line], course: RunProgress) -> bool:
     return (
         len(lines) <= _MOST_OF_A_SENTENCE
         and not course.advanced
-        and any(_COMPLAINT.match(line.text) and not is_harmless(line.text) for line in lines)
+        and any(
+            _COMPLAINT.match(line.text) and not (is_harmless(line.text) or is_shown_text(lines, line))
+            for line in lines
+        )
     )
 
 

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from preflight import regex as re
 from preflight.diagnosis.prefix_templates import SOFT, START
+from preflight.diagnosis.structured_records import is_example
 
 # In a string of JSON, or as `repr` shows it.
 _ESCAPED = re.compile(r"Traceback \(most recent call last\):(?:\\r)?\\n(?:[^\"\\]|\\.)*")
@@ -19,7 +20,7 @@ _LINKED, _IS_RAISED = re.compile(_LINK), re.compile(_RAISED)
 def unfold(text: str) -> Sequence[str]:
     """Return the lines of a traceback that a line holds, the text before it first; the line alone where it holds none."""
     at = text.find(START)
-    if at < 0 or len(text) - at < 2 * len(START) or SOFT.search(text[:at]):
+    if at < 0 or len(text) - at < 2 * len(START) or SOFT.search(text[:at]) or is_example(text):
         return (text,)
     escaped = (_IN_MESSAGE if text[:at].endswith("Error: '") else _ESCAPED).match(text, at)
     if escaped:

@@ -25,7 +25,7 @@ _WARNS = re.compile(
 )
 # What a trainer of agents prints above what their tools printed, and one of models above what these wrote.
 _OF_TOOL = re.compile(
-    r"(?i)(?:.{0,60}[\W_])?(?:(?:tool|code|sandbox|interpreter|model|agent)[ _-]?(?:call )?(?:outputs?|results?|std(?:out|err)|response)|observation|completion|generat(?:ion|ed (?:text|code|output)))(?:[ #(\[][\w. =#/()\[\]-]{0,40})?:\W{0,4}$"
+    r"(?i)(?:.{0,60}[\W_])?(?:(?:tool|code|sandbox|interpreter|model|agent)[ _-]?(?:call )?(?:outputs?|results?|std(?:out|err)|response)|observation|expect(?:ing|ed)|completion|generat(?:ion|ed (?:text|code|output)))(?:[ #(\[][\w. =#/()\[\]-]{0,40})?:\W{0,4}$"
 )
 _AMID_OTHERS = 8  # lines in which the next one of the same process is looked for
 # NumPy 2 shows the stack that imports a module built for NumPy 1, under a traceback's heading; no exception ends it.
@@ -88,7 +88,7 @@ def _is_above_one(lines: Sequence[Line], index: int) -> bool:
     at = lines[index]
     behind = lines[index + 1 : index + 1 + _AMID_OTHERS]
     own = next((each.text for each in behind if each.stream == at.stream and each.text != at.text), "")
-    return HEADER.match(own) is not None
+    return HEADER.match(own.lstrip()) is not None
 
 
 def _is_refused(lines: Sequence[Line], end: int) -> bool:

@@ -64,13 +64,30 @@ _NAMED_END = re.compile(r"(?i)[-=*#~<\[/]{2,}.{0,10}\bend\b")
 _END_OF_SAMPLE = re.compile(rf"{_NAMED_END.pattern}|[-=*#~]{{8,}}$")
 _TURNS = 4
 _LONGEST_SAMPLE = 100
-_RESULT = re.compile(r"\b(?:PASSED|XFAIL|xfail|SKIPPED|XPASS)\b| \.\.\. (?:ok|skipped\b.*|expected failure)$")
+# A part of a chat that spans lines, between its marks.
+_CHAT = re.compile(
+    r"\W{0,3}<\|?(?:im_start|start_header_id|start_of_turn|user|assistant|system)\b|\W{0,3}\[INST\]"
+)
+_END_OF_CHAT = re.compile(r"<\|?(?:im_end|eot_id|end_of_turn|end|endoftext)\|?>|\[/INST\]|</s>")
+# What lists words to look for, or says that what it names is not.
+_SETTING = re.compile(
+    r"\s*(?:- )?['\"]?(?:pattern|regex|regexp|match(?:es)?|grep|description|help|expr|keywords?)['\"]?: +\S"
+)
+_NONE_OF_IT = re.compile(
+    r"(?i)(?!.*(?:error|exception): )(?:\[[^\]]{1,40}\] )?[^:=]{1,80}[a-z)\]] *[:=] +(?:no|none|never|absent|0)\W*$"
+)
+_RESULT = re.compile(
+    r"^\s*(?:\[ *(?:OK|ok|PASS(?:ED)?|passed) *\]|[✓✔]|ok \d+ -|PASS:) |\b(?:PASSED|XFAIL|xfail|SKIPPED|XPASS)\b| \.\.\. (?:ok|skipped\b.*|expected failure)$"
+)
+
+
+_SHOWN = (_OPTION, _COMMAND, _CODE, _DOCSTRING, _LISTED_LITERAL, _PART, _SETTING, _NONE_OF_IT)
 
 
 def is_shown_text(lines: Sequence[Line], line: Line) -> bool:
     """Whether a line of a log (`lines[line.order]`) shows a text that names a failure, and reports none."""
     text = line.text
-    if any(each.match(text) for each in (_OPTION, _COMMAND, _CODE, _DOCSTRING, _LISTED_LITERAL, _PART)):
+    if any(each.match(text) for each in _SHOWN):
         return True
     example = _EXAMPLE.match(text)
     if example and not (_OF_REPORT.search(text) or first_match(text[: example.start(1)])):
@@ -117,6 +134,12 @@ def without_samples(lines: Sequence[Line]) -> Sequence[Line]:
             _NAMED_END.match(behind[0].text) or any(words_of_turn(each.text) in above for each in behind[1:])
         ):
             for each in written:
+                kept[each.order] = replace(each, text="")
+    for line in lines:
+        if line.text[:4].lstrip()[:1] in ("<", "[") and _CHAT.match(line.text):
+            part = lines[line.order : line.order + _LONGEST_SAMPLE]
+            end = next((each.order for each in part if _END_OF_CHAT.search(each.text)), line.order)
+            for each in lines[line.order : end + 1]:
                 kept[each.order] = replace(each, text="")
     return kept
 

@@ -57,7 +57,7 @@ _PANIC = re.compile(
 )
 # A test that failed, in pytest's summary.
 _OF_TEST = re.compile(
-    r"FAILED \S{1,200}::.{1,300}? - (?P<type>(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception))(?:: (?P<message>.*))?$"
+    r"FAILED \S{1,200}::.{1,300}? - (?:(?P<type>(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception))(?:: (?P<message>.*))?|(?P<statement>assert .*))$"
 )
 # What the toolkit of SageMaker reports of a script, whose own output may be elsewhere.
 _OF_TOOLKIT = re.compile(
@@ -84,7 +84,8 @@ def reported_error(text: str) -> tuple[str, str] | None:
         return raised["type"], shown["message"] if shown else raised["message"]
     for mark, form, kind in _FORMS:
         if mark in text and (said := form.match(text)):
-            return kind or said["type"], said["message"] or ""
+            parts = said.groupdict()
+            return kind or said["type"] or "AssertionError", said["message"] or parts.get("statement") or ""
     if not WORDINGS.found_in(text):
         return None
     status = _STATUS.search(text)

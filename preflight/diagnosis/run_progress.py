@@ -13,12 +13,12 @@ from preflight.diagnosis.replacements import replaces_failed, says_instead
 from preflight.diagnosis.run_ends import COUNTED_RUNS, DONE, FAILED, TESTS_PASSED, is_below_count
 from preflight.diagnosis.run_starts import (
     RESUMES,
-    RETRIED,
     ends_script,
     last_start,
     last_traceback,
     shows_caught,
     stage_starts,
+    starts_again,
 )
 from preflight.diagnosis.signature_matcher import HARMLESS, JoinedLines, first_match
 from preflight.diagnosis.signatures.exit_messages import NOT_FOUND_IN_WORDS
@@ -250,7 +250,7 @@ class RunProgress:
         near = [line.text for line in self.lines[after + 1 : after + _NEAR]]
         shown = [line.text for line in self._traceback_above(self.lines[after])]
         beside, of_it = (*near[:1], *shown[:1]), " ".join(each for each in shown if '  File "' not in each)
-        said = any(map(RETRIED.match, near)) or any(map(_TRIES_ANOTHER.match, beside))
+        said = starts_again(self.lines, after, near) or any(map(_TRIES_ANOTHER.match, beside))
         below = self.lines[after + 1 : after + 2]
         own = [each.text for each in below if each.stream == self.lines[after].stream]
         if not said and any(map(_SAYS_FAILED.search, own)):

@@ -151,6 +151,15 @@ def _after_traced_command(lines: Sequence[Line], failing: Sequence[Line]) -> int
     return max((order for order, script in traced if script in before and order in between), default=0)
 
 
+def starts_again(lines: Sequence[Line], after: int, near: Sequence[str]) -> bool:
+    """Whether what is near below a line says that a run is started again, or a shell, or its prompt, shows that it starts the same script."""
+    if any(map(RETRIED.match, near)):
+        return True
+    traced = _traced_scripts(lines)
+    before = {script for order, script in traced if order < after}
+    return next((script for order, script in traced if order > after), "") in before
+
+
 def _traced_scripts(lines: Sequence[Line]) -> list[tuple[int, str]]:
     """Return where a shell shows that it starts scripts, and their names."""
     traced = (

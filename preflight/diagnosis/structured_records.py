@@ -38,7 +38,11 @@ _CONTINUES = re.compile(
 # A record of a data set: a text and its name, with neither a stamp nor an event.
 _DATA = re.compile(
     r"(?!.*\"(?:ts|@?time\w*|date\w*|event|source|stream|host\w*|\w*rank|\w*pid|node\w*|pod\w*|container\w*|worker\w*|logger|service|err\w*|exc\w*)\"\s?:)"
-    r"(?=.*\"(?:_?id|u?uid|idx|index|label\w*|score|url|lang\w*|meta\w*|title|split|category)\"\s?:).*\"(?:text|content)\"\s?:"
+    r"(?=.*\"(?:_?id|u?uid|idx|index|label\w*|score|reward|url|lang\w*|meta\w*|title|split|category)\"\s?:).*\"(?:text|content|prompt|question|instruction)\"\s?:"
+)
+# One of a model's answers, or of what it learns from.
+_EXAMPLE = re.compile(
+    rf"{_DATA.pattern}.*\"(?:output|completion|response|answer|prediction)\"\s?:|{_DATA.pattern.partition('(?=')[0]}.*\"(?:prompt|question|instruction)\"\s?:.*\"(?:output|completion|response|answer|chosen)\"\s?:"
 )
 _HEADER = re.compile(r"[\w@ .\"-]+(?:[,\t;][\w@ .\"-]+)+$")
 _SAMPLE = 64
@@ -96,7 +100,12 @@ def _of_json(text: str) -> str | None:
     record = _loads(text[before.end() :]) if before else None
     if not isinstance(record, dict):
         return None
-    return text if _LOSS.search(text) else _message(record)
+    return text if _LOSS.search(text) or is_example(text) else _message(record)
+
+
+def is_example(text: str) -> bool:
+    """Whether a line is a record of a model's answer, or of what it learns from."""
+    return text[:1] == "{" and _EXAMPLE.match(text) is not None
 
 
 def _with_levels(read: Callable[[str], str | None], sample: Sequence[str]) -> Callable[[str], str | None]:

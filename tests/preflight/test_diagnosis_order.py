@@ -364,7 +364,7 @@ BrokenPipeError: [Errno 32] Broken pipe
         (_NO_ROWS + "[2/2] student\n" + _STUDENT + "All done\n", "user-exception"),
         (STEPS + TYPE_ERROR + "[stage 2] from base\n" + STEPS + "Final loss: 0.4\n", "user-exception"),
         (TYPE_ERROR + "Restarting training is disabled\n" + STEPS + "Training finished\n", "user-exception"),
-        (STEPS + "FAILED t/test_a.py::test_b - assert 1\n= 1 failed in 3.1s =\nTraining done\n", "unknown"),
+        (STEPS + "FAILED t/a.py::test_b - assert 1\n= 1 failed in 3.1s =\nTraining done\n", "user-exception"),
         (_NO_ROWS + "Worker group FAILED; will restart worker group\n" + _STUDENT + "All done\n", "benign"),
         (_NO_ROWS + "halving batch size to 32\n" + STEPS + "Training finished in 3 s\n", "benign"),
         (STEPS + "ERROR: 100 steps without a finite loss, aborting training\nTraining done\n", "unknown"),

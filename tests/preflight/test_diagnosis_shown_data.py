@@ -12,6 +12,13 @@ _KILLED = "run.sh: line 4: 771 Killed   python t.py\n"
 _ILLEGAL = '[rank1]: Traceback (most recent call last):\n[rank1]:   File "/w/t.py", line 3, in <module>\n'
 _ILLEGAL += "[rank1]: RuntimeError: CUDA error: an illegal memory access was encountered\n"
 _OF_RANK_0 = "".join(f"[rank0]: step {n} loss {3 - n / 10:.2f}\n" for n in range(5))
+_INDENTED = _HEAD.replace("\n", "\n    ") + "ZeroDivisionError: division by zero\n"
+_NO_DRIVER = "RuntimeError: Found no NVIDIA driver on your system.\n"
+_ANSWERS = (
+    '{"prompt": "a", "output": "Traceback (most recent call last):\\n'
+    '  File \\"a\\", line 1\\nKeyError: 1", "score": 0}\n'
+    '{"prompt": "b", "output": "Killed", "score": 0.1}\n{"prompt": "c", "output": "hi", "score": 0.9}\n'
+)
 _TYPED = "$ python t.py"
 _ORDINAL = f"{_HEAD}RuntimeError: CUDA error: invalid device ordinal\n"
 _BOX = (
@@ -58,6 +65,14 @@ _GRID = (
         f"reloaded: SIGHUP received\n{_STEPS}",
         f"ninja: build stopped: subcommand failed.\nusing plain python\n{_STEPS}Training done\n",
         f"make: [Makefile:3: clean] Error 1 (ignored)\n{_STEPS}",
+        f"<|im_start|>user\nI see\n{_CRASH}<|im_end|>\n<|im_start|>assistant\nUse it<|im_end|>\n{_STEPS}",
+        f"Trying:\n    f(0)\nExpecting:\n    {_INDENTED}ok\n1 passed and 0 failed.\nTest passed.\n",
+        f'alerts:\n  - pattern: "{_OOM}"\n    action: page\n{_STEPS}',
+        "[check] kills for lack of memory: none\n[check] disk full: no\n[check] all passed\n",
+        "[ok] reports CUDA out of memory\n[ok] ends when one rank dies with SIGSEGV\n2 passed, 0 failed\n",
+        _ANSWERS + "mean score 0.4\n",
+        f"{_ANSWERS}{_STEPS}{_ANSWERS}{_STEPS}",
+        f"{_TYPED} --bs 64\n{_HEAD}torch.OutOfMemoryError: {_OOM}\n{_TYPED}\n{_STEPS}Training complete\n",
     ],
 )  # fmt: skip
 def test_what_a_program_shows_blames_nothing(log: str) -> None:
@@ -87,6 +102,15 @@ def test_what_a_program_shows_blames_nothing(log: str) -> None:
         (f"$ ulimit -t 3600\n$ python t.py\n{_STEPS}Killed\n", "S95"),
         ("$ ulimit -t 3600 is for the login node\nstep 1 loss 2\nKilled\n", "S70"),
         (f"{_STEPS}ERROR trainer: gradient norm exploded, stopping\ndone\n", "S119"),
+        (f"{_TYPED} --bs 64\n{_HEAD}torch.OutOfMemoryError: {_OOM}\n$ python eval.py\n{_STEPS}done\n", "S20"),
+        (f"<|im_start|>user\nhello\n{_STEPS}{_CRASH}\n", "S71"),
+        ("[check] disk full: yes\nOSError: [Errno 28] No space left on device\n", "S76"),
+        (f"{_ANSWERS}torch.OutOfMemoryError: {_OOM}\n", "S20"),
+        (f'{{"time": "10:00", "prompt": "p", "output": "{_OOM}"}}\n' * 3, "S20"),
+        ("FAILED tests/test_x.py::test_x - assert 4 == 5\n= 1 failed in 0.11s =\n", "S00"),
+        ("jax.errors.JaxRuntimeError: RESOURCE_EXHAUSTED: Failed to allocate request for 8.00GiB\n", "S20"),
+        ("Warning  DeadlineExceeded  2m  job  Job was active longer than specified deadline\n", "S95"),
+        ("Failed to initialize NVML: Driver/library version mismatch\n" + _NO_DRIVER, "S34"),
         ("AssertionError: dp(1) * tp(4) != WORLD_SIZE(8)\n", "S112"),
         ("ValueError: world_size 6 != tensor 4 * pipeline 2\n", "S112"),
         (f"{_STEPS}Spot instance interruption, instance will be terminated in 120 seconds\n", "S96"),
