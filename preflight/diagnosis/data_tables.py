@@ -9,6 +9,7 @@ from itertools import takewhile
 
 from preflight import regex as re
 from preflight.diagnosis.lines import Line
+from preflight.diagnosis.run_progress import RunProgress
 
 _DASHES = r"[-=─━═:]"
 # A rule between a table's rows that shows where its columns meet.
@@ -27,23 +28,26 @@ _COUNT = re.compile(r"(?i)(?:^|[|│┃,\t])\s*(?:#|n|no\.?|count|total|freq\w*|
 _OF_DATA = re.compile(
     r"(?i)(?:^|[,\t ])(?:label|score|class|category|text|answer|question|target|prompt|completion|chosen|rejected|title|lang|split|reward|instruction|response)s?(?:[,\t ]|$)"
 )
-_NAMES, _NAMES_OF_FRAME = re.compile(r"\w+(?:([,\t])\w+)(?:\1\w+)*$"), re.compile(r"\s{2,}\w+(?:\s+\w+)*$")
+_NAMES, _NAMES_OF_FRAME = re.compile(r"\w+(?:([,\t])\w+)(?:\1\w+)*$"), re.compile(r"\s{2,}\w+(?:\s{2,}\w+)+$")
 # A line of a logger whose fields have the same marks between them.
 _LOGGED = re.compile(
-    r"\d{4}-\d\d-\d\d|\d\d:\d\d:\d\d|.{0,80}?\b(?:ERROR|CRITICAL|FATAL|WARN(?:ING)?|INFO|DEBUG)\s*[|│]"
+    r"\d{4}-\d\d-\d\d|\d\d:\d\d:\d\d|.{0,80}?\b(?:ERROR|CRITICAL|FATAL|WARN(?:ING)?|INFO|DEBUG)\s*[|│]|(?i:(?:worker|rank|host|node|pod|pid|process|gpu|trainer)[ _-]?\w{0,12}\s*[|│])"
 )
+_QUOTED = re.compile(r"\"[^\"]*\"")
 _METRIC = re.compile(r"(?i)(?:loss|norm)\w*\s*[|│┃]\s*[-+\dni]")
+_OF_A_RUN = 3  # other lines, of which a person writes fewer around a table
 _SIDES = ("|", "│", "┃")
 _RULES = ("--", "──", "━━", "==", "══")
 _LONGEST_HEAD, _LONGEST, _FEWEST = 200, 400, 2
 
 
 def without_data_tables(lines: Sequence[Line]) -> Sequence[Line]:
-    """Return the lines with the rows of such tables empty; a table that is the whole log is what it was pasted for."""
+    """Return the lines with the rows of such tables empty; what a person pasted, with no run beside it, is a report unless it counts."""
     rows = {line.order: counts for line, counts in _rows(lines) if not _METRIC.search(line.text)}
-    if not rows or (
-        not all(rows.values()) and all(_is_of_table(line.text) for line in lines if line.order not in rows)
-    ):
+    if not rows:
+        return lines
+    others = sum(1 for line in lines if line.order not in rows and not _is_of_table(line.text))
+    if not all(rows.values()) and others < _OF_A_RUN and not RunProgress(lines).advanced:
         return lines
     return [replace(line, text="") if line.order in rows else line for line in lines]
 
@@ -88,6 +92,6 @@ def _table(lines: Sequence[Line], at: int, text: str) -> tuple[str, Sequence[Lin
         return lines[at - 1].text, rows if len(rows) >= _FEWEST else ()
     if len(text) <= _LONGEST_HEAD and (names := _NAMES.match(text)) and _OF_DATA.search(text):
         mark, columns = names[1], text.count(names[1])
-        rows = list(takewhile(lambda each: each.text.count(mark) >= columns, near))
+        rows = list(takewhile(lambda each: _QUOTED.sub("", each.text).count(mark) == columns, near))
         return text, rows if len(rows) >= _FEWEST else ()
     return "", ()

@@ -75,7 +75,7 @@ _NAMED_RANK = re.compile(r"\b(?:mpi)?rank[ =:_-]{0,2}(\d{1,6})\b", re.IGNORECASE
 _PREFIXED = re.compile(r"[\[\d(>*\w]")
 # Of lines that a tool of an agent printed, whose run is not the trainer's.
 _OF_TOOL = re.compile(
-    r"(?i)\b(?:tool|sandbox|interpreter|rollout|episode|turn)\b.{0,60}\b(?:std(?:out|err)|output|result|observation)\b"
+    r"(?i)\b(?:tool|sandbox|interpreter)\b.{0,60}\b(?:std(?:out|err)|output|result|observation)\b|\b(?:rollout|episode|turn)\b.{0,60}\b(?:tool|observation)\b"
 )
 _BOX_EDGE = re.compile(r"^[╭┌+][─━-]+ ?(?P<title>(?:[^─━+-][^─━]*?)?) ?[─━-]+[╮┐+]$|^[╰└][─━]+[╯┘]$")
 _BOX_SIDES = "│┃|"
@@ -146,12 +146,15 @@ def _read(log: Log, order: int, *, stamped: bool) -> Iterator[Line]:
     grouped = False
     lines = list(_physical(_printed(log)))
     prefixes = find_prefixes([line.text for line in lines])
+    kinds = {prefix for prefix, _ in prefixes}
+    aside = {prefix for prefix in kinds if prefix and _OF_TOOL.search(prefix)}
+    aside = aside if aside < kinds else set[str]()
     for place, raw in unwrap_lines([line.text for line in lines], [bool(prefix) for prefix, _ in prefixes]):
         number, _, count = lines[place]
         prefix, label = prefixes[place]
         if stamped:
             at = parse_timestamp(raw) or at
-        if prefix and _OF_TOOL.search(prefix):
+        if prefix in aside:
             continue
         outer = _rank_in(prefix) if prefix else None
         worker = RAY_WORKER.match(raw)

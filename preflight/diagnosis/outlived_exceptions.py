@@ -6,6 +6,7 @@ from dataclasses import replace
 from preflight import regex as re
 from preflight.diagnosis.lines import Line
 from preflight.diagnosis.replacements import says_instead
+from preflight.diagnosis.run_ends import DONE, FAILED
 from preflight.diagnosis.run_progress import RunProgress
 from preflight.diagnosis.signature_matcher import first_match, shape
 from preflight.diagnosis.tracebacks import (
@@ -73,7 +74,7 @@ def _is_ignored(lines: Sequence[Line], index: int, text: str) -> bool:
             "multiprocessing/connection.py" in each for each in shown
         )
     if text.endswith(":") and _OF_TOOL.match(text):
-        return _is_above_one(lines, index)
+        return _is_above_one(lines, index) and _says_more_behind(lines, index)
     if ("xception" in text or "rror" in text) and _OF_REQUEST.match(text):
         return _is_of_request(lines, index)
     return (
@@ -89,6 +90,14 @@ def _is_above_one(lines: Sequence[Line], index: int) -> bool:
     behind = lines[index + 1 : index + 1 + _AMID_OTHERS]
     own = next((each.text for each in behind if each.stream == at.stream and each.text != at.text), "")
     return HEADER.match(own.lstrip()) is not None
+
+
+def _says_more_behind(lines: Sequence[Line], head: int) -> bool:
+    """Whether a process printed more behind a traceback than what comes when it has ended."""
+    *_, end = _of_traceback(lines, head)
+    behind = lines[end + 1 : end + 1 + _AMID_OTHERS]
+    own = next((line.text for line in behind if line.stream == lines[head].stream and line.text), "")
+    return bool(own) and not (FAILED.found_in(own) or DONE.found_in(own) or own.startswith("wandb: "))
 
 
 def _is_refused(lines: Sequence[Line], end: int) -> bool:

@@ -47,7 +47,7 @@ _HUNK, _OF_DIFFERENCE = re.compile(r"@@ -\d+"), re.compile(r"[-+ \\]|@@ -|diff |
 _LONGEST_HUNK = 60
 # An item of a list of changes, as SchedMD, GNU and git write them.
 _CHANGE = re.compile(
-    r"(?:\s{0,8}(?:--|[*•-]) |(?=(?:Fix|Add|Remove|Improve|Correct|Document|Clarify)(?:e?d|e?s)? ))(?:\w[\w/.,-]{0,40}: )?(?:Fix|Add|Remove|Change|Allow|Correct|Prevent|Avoid|Improve|Handle|Document|Ensure|Update|Clarify|Don't|Do not|Make|Treat|Log|When|If)(?:e?d|e?s)?\b"
+    r"(?:\s{0,8}(?:--|[*•-]) |(?=(?:Fix|Add|Remove|Improve|Correct|Document|Clarify)(?:e?d|e?s)? (?!.{0,200}(?:\bfail|: ))))(?:\w[\w/.,-]{0,40}: )?(?:Fix|Add|Remove|Change|Allow|Correct|Prevent|Avoid|Improve|Handle|Document|Ensure|Update|Clarify|Don't|Do not|Make|Treat|Log|When|If)(?:e?d|e?s)?\b"
 )
 # What a page says of a failure that a reader may meet; a message says so behind its failure.
 _TOLD = re.compile(
@@ -66,15 +66,15 @@ _TURNS = 4
 _LONGEST_SAMPLE = 100
 # A part of a chat that spans lines, between its marks.
 _CHAT = re.compile(
-    r"\W{0,3}<\|?(?:im_start|start_header_id|start_of_turn|user|assistant|system)\b|\W{0,3}\[INST\]"
+    r"\W{0,3}(?:<\|(?:im_start|start_header_id|user|assistant|system)\b|<start_of_turn>)|\W{0,3}\[INST\]"
 )
-_END_OF_CHAT = re.compile(r"<\|?(?:im_end|eot_id|end_of_turn|end|endoftext)\|?>|\[/INST\]|</s>")
+_END_OF_CHAT = re.compile(r"(?:<\|?(?:im_end|eot_id|end_of_turn|end|endoftext)\|?>|\[/INST\]|</s>)\W*$")
 # What lists words to look for, or says that what it names is not.
 _SETTING = re.compile(
-    r"\s*(?:- )?['\"]?(?:pattern|regex|regexp|match(?:es)?|grep|description|help|expr|keywords?)['\"]?: +\S"
+    r"\s*(?:- )?['\"]?(?:pattern|regex|regexp|match(?:es)?|grep|expr|keywords?)['\"]?: +['\"/\[]"
 )
 _NONE_OF_IT = re.compile(
-    r"(?i)(?!.*(?:error|exception): )(?:\[[^\]]{1,40}\] )?[^:=]{1,80}[a-z)\]] *[:=] +(?:no|none|never|absent|0)\W*$"
+    r"(?i)(?!.*(?:error|exception): |.*\b(?:no|not|never|can(?:no|')t|unable|fail\w*|missing|denied|refused|lost)\b.*[:=])(?:\[[^\]]{1,40}\] )?[^:=]{1,80}[a-z)\]] *[:=] +(?:no|none|never|absent|0)\W*$"
 )
 _RESULT = re.compile(
     r"^\s*(?:\[ *(?:OK|ok|PASS(?:ED)?|passed) *\]|[✓✔]|ok \d+ -|PASS:) |\b(?:PASSED|XFAIL|xfail|SKIPPED|XPASS)\b| \.\.\. (?:ok|skipped\b.*|expected failure)$"

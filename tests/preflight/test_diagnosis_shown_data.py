@@ -12,6 +12,12 @@ _KILLED = "run.sh: line 4: 771 Killed   python t.py\n"
 _ILLEGAL = '[rank1]: Traceback (most recent call last):\n[rank1]:   File "/w/t.py", line 3, in <module>\n'
 _ILLEGAL += "[rank1]: RuntimeError: CUDA error: an illegal memory access was encountered\n"
 _OF_RANK_0 = "".join(f"[rank0]: step {n} loss {3 - n / 10:.2f}\n" for n in range(5))
+
+
+def _prefixed(prefix: str, text: str) -> str:
+    return "".join(f"{prefix}{line}\n" for line in text.splitlines())
+
+
 _INDENTED = _HEAD.replace("\n", "\n    ") + "ZeroDivisionError: division by zero\n"
 _NO_DRIVER = "RuntimeError: Found no NVIDIA driver on your system.\n"
 _ANSWERS = (
@@ -57,7 +63,7 @@ _GRID = (
         f"prompt: What does RuntimeError: {_OOM} mean?\ncompletion: The GPU is full.\n{_STEPS}",
         f"[episode 3] Tool output:\n{_HEAD}ZeroDivisionError: division by zero\nreward 0.0\n",
         f"Observation:\n{_HEAD}ZeroDivisionError: division by zero\n{_STEPS}",
-        "".join(f"[rollout 3] tool=python stdout: {line}\n" for line in f"{_HEAD}KeyError: 'x'".splitlines())
+        _prefixed("[rollout 3] tool=python stdout: ", f"{_HEAD}KeyError: 'x'")
         + f"[rollout 3] reward=0.0\n{_STEPS}",
         "ERROR:root:No such file or directory: '/nope'\n----\nRan 2 tests in 0.010s\n\nOK (skipped=1)\n",
         f"Fix {_OOM} with long texts\nFixed segmentation fault at exit\nRemove the NCCL timeout\n",
@@ -111,6 +117,23 @@ def test_what_a_program_shows_blames_nothing(log: str) -> None:
         ("jax.errors.JaxRuntimeError: RESOURCE_EXHAUSTED: Failed to allocate request for 8.00GiB\n", "S20"),
         ("Warning  DeadlineExceeded  2m  job  Job was active longer than specified deadline\n", "S95"),
         ("Failed to initialize NVML: Driver/library version mismatch\n" + _NO_DRIVER, "S34"),
+        # What stands below a table, and is none of its rows.
+        (f"| a | b |\n|---|---|\n| x | y |\nworker 3 | {_OOM}\n{_STEPS}", "S20"),
+        (f"text,label\nfound: {_OOM}, on 0\nRuntimeError: {_OOM}, giving up, bye\n{_STEPS}", "S20"),
+        (f"  progress of ranks\n0 {_OOM}\n1 waiting\n{_STEPS}", "S20"),
+        (f"My sweep says:\n| config | result |\n|--------|-----|\n| bs 64 | {_OOM} |\nWhy?\n", "S20"),
+        # A program that died below such a heading, with such a prefix, or between such marks.
+        (f"Generating model output:\n{_HEAD}KeyError: 'past'\n", "S00"),
+        (f"completion:\n{_HEAD}torch.OutOfMemoryError: {_OOM}\nwandb: Waiting\n", "S20"),
+        (_prefixed("[tool worker output] ", f"{_HEAD}torch.OutOfMemoryError: {_OOM}"), "S20"),
+        (f"<|im_start|>assistant\npartly\nRuntimeError: {_OOM}\ntokens: <|im_end|> is 151645\n", "S20"),
+        (f"<system> job 4711 started\n{_STEPS}RuntimeError: {_OOM}\nends </s>\n", "S20"),
+        # Words of a default, a list or a signal in a failure.
+        ("CUDA out of memory. Tried to allocate 2.00 GiB. It has 79 GiB, using 78.2 GiB\n", "S20"),
+        ("No CUDA GPUs are available: none\n", "S37"),
+        (f"match: {_OOM}\n", "S20"),
+        ("Received SIGHUP while the dataloader reloads, shutting down\n", "S72"),
+        (f"Fixed batch of 64 failed: {_OOM}\nAdded nothing\n", "S20"),
         ("AssertionError: dp(1) * tp(4) != WORLD_SIZE(8)\n", "S112"),
         ("ValueError: world_size 6 != tensor 4 * pipeline 2\n", "S112"),
         (f"{_STEPS}Spot instance interruption, instance will be terminated in 120 seconds\n", "S96"),

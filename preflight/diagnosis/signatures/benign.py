@@ -2,6 +2,7 @@
 
 from preflight.diagnosis.signatures.model import Notice, notice
 
+_NO_END = r"^(?!.{0,200}\b(?:shut|exit|stopp|terminat|clos|kill|quit|abort|di(?:es|ed)\b)).{0,200}"
 ROWS: tuple[Notice, ...] = (
     notice("W01", r"use_cache=True. is incompatible|Caching is incompatible with gradient checkpointing",
             "harmless: the cache is switched off for training", safe=True),
@@ -53,6 +54,6 @@ ROWS: tuple[Notice, ...] = (
     notice("W30", r"\bulimit: .{1,60}: cannot modify limit|\bsh: (?:cannot set terminal process group|no job control in this shell)",
            "harmless where nothing else fails: the shell continues without it", safe=True),
     notice("W31", r"\bNRT:nrt_close\b", "harmless: Neuron's runtime was left open when the process ended", safe=True),
-    notice("W32", r"\b[Rr]eload\w*\b.{0,80}\bSIGHUP\b|\bSIGHUP\b.{0,80}\b[Rr]eload",
+    notice("W32", _NO_END + r"\b[Rr]eload\w*\b.{0,80}\bSIGHUP\b|" + _NO_END + r"\bSIGHUP\b.{0,80}\b[Rr]eload",
            "harmless: a program reads its settings again at this signal, and continues", safe=True),
 )  # fmt: skip

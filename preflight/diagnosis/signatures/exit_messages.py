@@ -25,7 +25,7 @@ STOP_IN_WORDS = (
 
 ROWS: tuple[Signature, ...] = (
     Signature("S72", "sighup", ENDING,
-              r"Received 1 death signal|got signal: 1$|got signal: 1\b(?!\d)|Received Signals\.SIGHUP death signal|closing signal SIGHUP|Received SIGHUP|SIGHUP received|\bHangup\b *$|: line \d+: +\d+ Hangup {2,}|killed by signal: Hangup|signal SIGHUP\b|nohup: .{0,40}SIGHUP|[Cc]aught SIGHUP|(?:client_loop: send disconnect|packet_write_wait: )|^Connection to \S+ closed by remote host|^Timeout, server \S+ not responding"
+              r"Received 1 death signal|got signal: 1$|got signal: 1\b(?!\d)|Received Signals\.SIGHUP death signal|closing signal SIGHUP|[Rr]eceived SIGHUP|SIGHUP received|\bHangup\b *$|: line \d+: +\d+ Hangup {2,}|killed by signal: Hangup|signal SIGHUP\b|nohup: .{0,40}SIGHUP|[Cc]aught SIGHUP|(?:client_loop: send disconnect|packet_write_wait: )|^Connection to \S+ closed by remote host|^Timeout, server \S+ not responding"
               r"|Signals\.SIGHUP|SignalException: .{0,60}signal: 1$|" + ended_by_signal(1, "SIGHUP"),
               "the terminal or SSH session that held the launcher was closed", "start it with gpulaunch run, or in tmux or setsid; nohup does not hold where the launcher takes the signal itself, as torchrun and accelerate do", "run"),
     Signature("S71", "segfault", ENDING,
