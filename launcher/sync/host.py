@@ -54,8 +54,8 @@ class SyncClient(Closing):
         self._python = python
         self._stream: Stream | None = None
         self._answers: Answers | None = None
-        self._nonce = ""
-        self._root = ""
+        self.nonce = ""
+        self.root = ""
         self._rsync = ""
         self._batch = bytearray()
         self._is_clean = False  # the host has removed what was for this sync alone
@@ -89,8 +89,8 @@ class SyncClient(Closing):
         if self._stream is None:
             self.start()
         answer = self._answer_to(line_of({"target": target, "nonce": nonce}), "root", START_S)
-        self._nonce, self._root, self._rsync = nonce, str(answer["root"]), str(answer.get("rsync", ""))
-        return self._root
+        self.nonce, self.root, self._rsync = nonce, str(answer["root"]), str(answer.get("rsync", ""))
+        return self.root
 
     def seen(self, nonces: Iterable[str]) -> frozenset[str]:
         """Return which of these the host sees in its directory."""
@@ -145,8 +145,8 @@ class SyncClient(Closing):
         """
         if not self._rsync or isinstance(self._stream, StepStream) or not rsync.has_rsync():
             return frozenset(), 0
-        stage = f"{self._root}/{STATE}/incoming-{self._nonce}/tree"
-        there = rsync.RsyncTarget(self._rsync, stage, self._root)
+        stage = f"{self.root}/{STATE}/incoming-{self.nonce}/tree"
+        there = rsync.RsyncTarget(self._rsync, stage, self.root)
         paths = [entries[index].path for index in indices]
         sent = rsync.transfer(self._connection, there, root, paths, on_bytes)
         adopted = self._ask(tuple[int, ...], line_of({"adopt": list(indices)}), "adopted", ANSWER_S)

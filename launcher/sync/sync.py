@@ -70,33 +70,26 @@ def send_tree(
     """
     with _Receivers(entries, opener, sync.width) as receivers:
         tree = sync.read()  # while the hosts start
-        opened = _open(sync, receivers.wait())
+        opened = receivers.wait()
+        _all(lambda each: each.begin(sync.targets[each.host], os.urandom(16).hex()), opened, sync.width)
         leaders = _leaders(tree.root, opened)
-        found = {each.entry.name: HostSync(each.root, leaders[each.entry.name]) for each in opened}
-        lead = [each for each in opened if not leaders[each.entry.name]]
+        found = {each.host: HostSync(each.root, leaders[each.host]) for each in opened}
+        lead = [each for each in opened if not leaders[each.host]]
         to = f"sent to {count_noun(len(lead), 'host')}"
         with TransferProgress(say, "sync", to).reporting() as progress:
             staged = _all(lambda each: _stage(sync, tree, each, progress), lead, sync.width)
-        changed = {each.entry.name for each, host in zip(lead, staged, strict=True) if host.changes}
-        affected = [each for each in opened if (leaders[each.entry.name] or each.entry.name) in changed]
+        changed = {each.host for each, host in zip(lead, staged, strict=True) if host.changes}
+        affected = [each for each in opened if (leaders[each.host] or each.host) in changed]
         if live := _find_live(affected):
             sync.on_live_runs(live)
-        committed = _all(lambda each: each.at.commit(), lead, sync.width, also=_LAST_STEP)
+        committed = _all(lambda each: each.commit(), lead, sync.width, also=_LAST_STEP)
         wanted = sync.list_wanted()
-        seen = _all(lambda each: each.at.stamps(wanted) if wanted else (), lead, sync.width)
+        seen = _all(lambda each: each.stamps(wanted) if wanted else (), lead, sync.width)
         for each, host, done, stamps in zip(lead, staged, committed, seen, strict=True):
             lacks = tuple(path for path, stamp in zip(wanted, stamps, strict=True) if stamp is None)
-            found[each.entry.name] = replace(host, done=done, lacks=lacks, login=each.at.login)
+            found[each.host] = replace(host, done=done, lacks=lacks, login=each.login)
         _await_sight(sync, tree, opened, leaders, say)
         return found
-
-
-@dataclass(frozen=True, slots=True)
-class _OpenHost:
-    entry: HostEntry
-    at: SyncClient
-    nonce: str
-    root: str
 
 
 class _Receivers(Closing):
@@ -107,13 +100,13 @@ class _Receivers(Closing):
         self._opener = opener
         self._width = width
         self._all: list[SyncClient] = []
-        self._started: list[tuple[HostEntry, SyncClient]] = []
+        self._started: list[SyncClient] = []
         self._failure: BaseException | None = None
         self._is_over = False
         self._thread = threading.Thread(target=self._start_all, daemon=True)
         self._thread.start()
 
-    def wait(self) -> "list[tuple[HostEntry, SyncClient]]":
+    def wait(self) -> list[SyncClient]:
         """Return the started ones. Raises what went wrong with any."""
         self._thread.join()
         if self._failure is not None:
@@ -132,7 +125,7 @@ class _Receivers(Closing):
         except BaseException as failure:  # noqa: BLE001 - it is raised in the caller's thread
             self._failure = failure
 
-    def _start(self, entry: HostEntry) -> tuple[HostEntry, SyncClient]:
+    def _start(self, entry: HostEntry) -> SyncClient:
         if self._is_over:
             raise HostError(entry.name, "the sync is over")
         receiver = SyncClient(self._opener(entry), entry.python)
@@ -140,77 +133,66 @@ class _Receivers(Closing):
         receiver.start()
         if self._is_over:
             receiver.close()
-        return entry, receiver
+        return receiver
 
 
-def _open(sync: SyncJob, receivers: "Sequence[tuple[HostEntry, SyncClient]]") -> list[_OpenHost]:
-    """Open the directory on every host."""
-
-    def one(started: tuple[HostEntry, SyncClient]) -> _OpenHost:
-        entry, receiver = started
-        nonce = os.urandom(16).hex()
-        return _OpenHost(entry, receiver, nonce, receiver.begin(sync.targets[entry.name], nonce))
-
-    return _all(one, receivers, sync.width)
-
-
-def _leaders(root: Path, opened: Sequence[_OpenHost]) -> dict[str, str]:
+def _leaders(root: Path, opened: Sequence[SyncClient]) -> dict[str, str]:
     """Return by host whose directory it has: "" its own, "local" the tree itself, else another host's name.
 
     Every host has left a file named after its nonce; who sees it has the same directory, whatever its path.
     """
-    nonces = {each.nonce: each.entry.name for each in opened}
-    seen = _all(lambda each: each.at.seen(nonces), opened, WIDTH)
+    nonces = {each.nonce: each.host for each in opened}
+    seen = _all(lambda each: each.seen(nonces), opened, WIDTH)
     leaders: dict[str, str] = {}
     for each, visible in zip(opened, seen, strict=True):
         if (root / STATE / f"nonce-{each.nonce}").exists():
-            leaders[each.entry.name] = LOCAL
+            leaders[each.host] = LOCAL
             continue
         first = next(name for nonce, name in nonces.items() if nonce in visible or nonce == each.nonce)
-        leaders[each.entry.name] = "" if first == each.entry.name else (leaders[first] or first)
+        leaders[each.host] = "" if first == each.host else (leaders[first] or first)
     return leaders
 
 
 def _await_sight(
-    sync: SyncJob, tree: SourceTree, opened: Sequence[_OpenHost], leaders: Mapping[str, str], say: Say
+    sync: SyncJob, tree: SourceTree, opened: Sequence[SyncClient], leaders: Mapping[str, str], say: Say
 ) -> None:
     """Wait until each host that shares a directory sees its content."""
-    sharing = [each for each in opened if leaders[each.entry.name]]
-    owners = {leaders[each.entry.name] for each in sharing}
+    sharing = [each for each in opened if leaders[each.host]]
+    owners = {leaders[each.host] for each in sharing}
     paths = [entry.path for entry in tree.entries]
-    stamps_of = {each.entry.name: each.at.stamps(paths) for each in opened if each.entry.name in owners}
+    stamps_of = {each.host: each.stamps(paths) for each in opened if each.host in owners}
 
-    def one(each: _OpenHost) -> None:
-        owner = leaders[each.entry.name]
+    def one(each: SyncClient) -> None:
+        owner = leaders[each.host]
         if owner == LOCAL:
-            await_sight(each.at, tree, lambda: collect_tree_stamps(tree), "the tree itself", say)
+            await_sight(each, tree, lambda: collect_tree_stamps(tree), "the tree itself", say)
         else:
-            await_sight(each.at, tree, lambda: stamps_of[owner], owner, say)
+            await_sight(each, tree, lambda: stamps_of[owner], owner, say)
 
     _all(one, sharing, sync.width)
 
 
-def _stage(sync: SyncJob, tree: SourceTree, each: _OpenHost, progress: TransferProgress) -> HostSync:
+def _stage(sync: SyncJob, tree: SourceTree, each: SyncClient, progress: TransferProgress) -> HostSync:
     """Send one host what it lacks."""
     started = time.monotonic()
-    needed = each.at.compare(tree.entries, delete=sync.delete)
+    needed = each.compare(tree.entries, delete=sync.delete)
     size = sum(tree.entries[index].size for index in needed)
     progress.expect(size)
     arrived, wire = frozenset[int](), 0
     if size >= MIN_BYTES:
         files = [index for index in needed if tree.entries[index].kind == "f"]
-        arrived, wire = each.at.upload_with_rsync(files, tree.entries, tree.root, progress.add)
+        arrived, wire = each.upload_with_rsync(files, tree.entries, tree.root, progress.add)
     for index in needed:
         if index not in arrived:
-            each.at.upload(index, tree.entries[index], tree.root, progress.add)
-    changes = each.at.staged()
+            each.upload(index, tree.entries[index], tree.root, progress.add)
+    changes = each.staged()
     return HostSync(each.root, "", size, wire if arrived else None, time.monotonic() - started, changes)
 
 
-def _find_live(hosts: Sequence[_OpenHost]) -> dict[str, tuple[str, ...]]:
+def _find_live(hosts: Sequence[SyncClient]) -> dict[str, tuple[str, ...]]:
     """Return the runs that work in the directory of each of these hosts, where any does."""
-    found = _all(lambda each: each.at.live_runs(), hosts, WIDTH)
-    return {each.entry.name: runs for each, runs in zip(hosts, found, strict=True) if runs}
+    found = _all(lambda each: each.live_runs(), hosts, WIDTH)
+    return {each.host: runs for each, runs in zip(hosts, found, strict=True) if runs}
 
 
 def _all(function: Callable[[Item], Value], items: Sequence[Item], width: int, also: str = "") -> list[Value]:
