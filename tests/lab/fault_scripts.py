@@ -1,5 +1,7 @@
 """What ranks do while faults happen to them. No torch, unless torch is the point."""
 
+from pathlib import Path
+
 COUNT = """
 import os, time
 for n in range(100000):
@@ -8,9 +10,13 @@ for n in range(100000):
 """
 
 
-def some(pause_s: float = 0.05, lines: int = 120) -> str:
-    """Return a script that prints so many lines with pauses, then ends well."""
-    return COUNT.replace("100000", str(lines)).replace("0.05", str(pause_s))
+def some(pause_s: float = 0.05, lines: int = 120, *, until: Path | None = None) -> str:
+    """Return a script that prints so many lines with pauses, the last once a file exists, then ends well."""
+    text = COUNT.replace("100000", str(lines)).replace("0.05", str(pause_s))
+    if until is None:
+        return text
+    wait = f"    while n == {lines - 1} and not os.path.exists({str(until)!r}):\n        time.sleep(0.05)\n"
+    return text.replace("    print", f"{wait}    print")
 
 
 STUCK = """

@@ -142,7 +142,8 @@ def test_a_detached_run_that_hangs_is_ended_on_every_host(laptop: Laptop) -> Row
 
 @side_by_side
 def test_a_detached_run_outlives_its_client_and_another_laptop_finds_it(laptop: Laptop) -> Row:
-    code, output = laptop.launch(some(0.15), detach=True).end()
+    go = laptop.lab.shared / f"go-{laptop.home.parent.name}-{laptop.home.name}"
+    code, output = laptop.launch(some(until=go), detach=True).end()
     assert code == 0, output
     assert "detached after" in output
     other = Laptop(laptop.lab, laptop.home / "other", laptop.hosts)
@@ -153,6 +154,7 @@ def test_a_detached_run_outlives_its_client_and_another_laptop_finds_it(laptop: 
         assert re.search(
             rf"{laptop.run_id} +running .*  {re.escape(host_range(laptop.names()))}  ", listed
         ), listed
+        go.touch()
         # --hosts: the other laptop has not launched it, so it asks a host of the run, which names the rest.
         code, output = other.start("attach", laptop.run_id[:-2], "--hosts", laptop.hosts[0].name).end()
         assert code == 0, output

@@ -45,10 +45,13 @@ def conditions(laptop: Laptop, *hosts: str) -> dict[str, str]:
     return {node["host"]: node["state"] for node in run["nodes"]}
 
 
-def test_a_run_over_hosts_with_one_home_is_found_followed_and_ended_on_each(laptop: Laptop) -> None:
+def test_a_run_over_hosts_with_one_home_is_found_followed_and_ended_on_each(
+    laptop: Laptop, tmp_path: Path
+) -> None:
     first, second = laptop.hosts
     both = ",".join(laptop.names())
-    code, output = laptop.launch(some(0.15), detach=True).end()
+    go = laptop.lab.shared / f"go-{tmp_path.name}"
+    code, output = laptop.launch(some(until=go), detach=True).end()
     assert code == 0, output
     assert sorted(path.name for path in first.path(RUNS).glob("*/survive-*")) == [laptop.run_id] * 2
     assert conditions(laptop, *laptop.names()) == {first.name: "running", second.name: "running"}
@@ -58,6 +61,7 @@ def test_a_run_over_hosts_with_one_home_is_found_followed_and_ended_on_each(lapt
     assert "is not over, and is kept" in refused
     code, output = laptop.run("clean-zombies", *laptop.names(), "--yes")
     assert code == 0, output
+    go.touch()
     code, output = laptop.run("attach", laptop.run_id, "--hosts", first.name)  # its record leads to the other
     assert code == 0, output
     laptop.nothing_left()

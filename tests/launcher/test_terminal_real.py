@@ -35,7 +35,7 @@ print("loading", flush=True)
 if rank == 1:
     print("rank one has a slow disk", flush=True)
 for epoch in tqdm(range(2), desc="epochs", disable=rank > 0):
-    for step in tqdm(range(20), desc="steps", leave=False, disable=rank > 0):
+    for step in tqdm(range(20), desc="steps", leave=False, disable=rank > 0, mininterval=0, miniters=1):
         time.sleep(0.02)
         while step == 12 and not os.path.exists("{go}"):
             time.sleep(0.02)
@@ -118,12 +118,11 @@ def going(seen: Seen) -> Seen:
 
 def test_bars_and_a_status_line_stay_below_and_only_lines_remain(started: Callable[..., Seen]) -> None:
     seen = started("")
-    halfway = re.compile(r"\[localhost r0\] steps:  (50|55|60|65)%")
-    seen.until(lambda rows: any(map(halfway.match, rows)) and "  step 10/40" in "\n".join(rows[-2:]))
-    *_, outer, inner, status = seen.rows if "  step " in seen.rows[-1] else seen.rows[:-1]
-    assert outer.startswith("[localhost r0] epochs:   0%")
-    assert halfway.match(inner)
-    assert re.match(r"(start|run) 0:\d\d  step 10/40  loss 0.4  ", status)
+    frame = (
+        r"\[localhost r0\] epochs:   0%.*\n\[localhost r0\] steps:  60%.*\n"
+        r"(start|run) 0:\d\d  step 10/40  loss 0.4  .*(\n.*)?"
+    )
+    seen.until(lambda rows: re.search(rf"{frame}\Z", "\n".join(rows)) is not None)
     seen.go.touch()
     code, rows = seen.end()
     assert code == 0
