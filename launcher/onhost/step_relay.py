@@ -197,9 +197,11 @@ class Relay:
             self.kept[name] = body
         elif verb == "run":
             self.start(name, json.loads(body))
-        channel = self.channels.get(name)
-        if channel is None:
-            return
+        elif name in self.channels:
+            self.steer(self.channels[name], verb, rest, body)
+
+    def steer(self, channel: Channel, verb: str, rest: list[str], body: bytes) -> None:
+        """Handle one message for a program that runs."""
         if verb == "in":
             channel.input += body
         elif verb == "ref":
@@ -207,12 +209,12 @@ class Relay:
             channel.input += kept[: int(rest[1])] + body + (kept[-tail:] if tail else b"")
         elif verb == "more":
             channel.untaken -= int(rest[0])
+        elif verb == "kill":
+            with contextlib.suppress(OSError):
+                os.killpg(channel.process.pid, signal.SIGKILL)
         elif verb in ("eof", "drop"):
             channel.ends = True
             self.close_if_fed(channel)
-        if verb == "kill":
-            with contextlib.suppress(OSError):
-                os.killpg(channel.process.pid, signal.SIGKILL)
         if verb == "drop":
             for kind in tuple(channel.open):
                 self.close_output(channel, kind)
