@@ -3,14 +3,13 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from launcher.commands._launch_request import LaunchOptions, RunRequest
+from launcher.commands._launch_request import LaunchSession, RunRequest
 from launcher.commands._launch_sync import expect_tree
 from launcher.commands._preflight_report import print_report
 from launcher.config.command_config import count_ranks
 from launcher.config.inventory import HostEntry
 from launcher.config.node_sets import fold_hosts
 from launcher.errors import GpulaunchError, GpusBusy, HostInterrupted, LaunchRefused
-from launcher.follow.phases import Stopwatch
 from launcher.host_checks.render_json import encode_preflight
 from launcher.host_checks.result import PreflightResult
 from launcher.launch.launch import is_busy, preflight_hosts
@@ -24,18 +23,19 @@ _MOST_ALIKE = 2  # hosts that fail in the same words before one more ends the se
 
 
 def choose_hosts(
-    request: RunRequest, launch: LaunchRequest, options: LaunchOptions, screen: Screen, before: Stopwatch
+    request: RunRequest, launch: LaunchRequest, session: LaunchSession
 ) -> tuple[RunRequest, LaunchRequest]:
     """Return both for the hosts that the launch takes, as if these had been named.
 
     All listed hosts are checked at once. Raises LaunchRefused where too few can be used.
     """
     nodes, listed, config = request.nodes, request.entries, request.config
+    options, screen = session.options, session.screen
     if not nodes or (nodes == len(listed) and not request.left_out):
         return request, launch
     from launcher.restart.replacement import HostAssignment, host_faults  # noqa: PLC0415 - most launches do without it
 
-    with before.phase("preflight"):
+    with session.before.phase("preflight"):
         result = preflight_hosts(launch if config.sync is None else expect_tree(config, launch))
     faults = {fault.host: fault.why for fault in host_faults(HostAssignment(listed), result)}
     good = [entry for entry in listed if entry.name not in faults]

@@ -13,7 +13,7 @@ from launcher.commands._choose_hosts import choose_hosts, leave_out
 from launcher.commands._host_access import ask_options
 from launcher.commands._interrupt_prompt import build_ctrl_c_prompt
 from launcher.commands._launch_checks import check_launch
-from launcher.commands._launch_request import LaunchOptions, RunRequest
+from launcher.commands._launch_request import LaunchOptions, LaunchSession, RunRequest
 from launcher.commands._launch_sync import demand_verdict, has_same_tree, sync_tree
 from launcher.commands._on_end import create_notice, deliver
 from launcher.commands._preflight_report import print_report
@@ -89,7 +89,8 @@ def launch_and_report(request: RunRequest, launch: LaunchRequest, options: Launc
             if notice is not None:
                 queues.callback(notice.close)
                 launch = replace(launch, follow=replace(launch.follow, on_start=notice.keep))
-            code, document = _launch_and_report(request, launch, options, screen, queues)
+            session = LaunchSession(options, screen, Stopwatch(), queues)
+            code, document = _launch_and_report(request, launch, session)
             _conclude(notice, document, screen)
             return code
     finally:
@@ -111,16 +112,13 @@ def _conclude(notice: HeldNotice | None, document: Mapping[str, Any], screen: Sc
 
 
 def _launch_and_report(
-    request: RunRequest, launch: LaunchRequest, options: LaunchOptions, screen: Screen, queues: ExitStack
+    request: RunRequest, launch: LaunchRequest, session: LaunchSession
 ) -> tuple[int, Mapping[str, Any]]:
-    """Return the exit code, and how the run ended as JSON, {} where nothing was started.
-
-    `queues` holds this run's places in them, where it waits for GPUs, until it has started.
-    """
-    config = request.config
-    before, began = Stopwatch(), time.monotonic()
+    """Return the exit code, and how the run ended as JSON, {} where nothing was started."""
+    config, began = request.config, time.monotonic()
+    options, screen, before = session.options, session.screen, session.before
     try:
-        request, prepared, launch = _choose_and_prepare(request, launch, options, screen, before, queues)
+        request, prepared, launch = _choose_and_prepare(request, launch, session)
     except KeyboardInterrupt:
         screen.notify("no run was started")
         raise
@@ -148,8 +146,9 @@ def _launch_and_report(
     outcome = _carried_through(request, replace(prepared, launch=launch), screen, verbose=options.verbose)
     if options.wait is not None and _lost_the_gpus(outcome):
         screen.notify(f"{outcome.why}; this run waits again")
-        queues.close()
-        return _launch_and_report(request, launch, _with_time_left(options, began), screen, queues)
+        session.queues.close()
+        again = replace(session, options=_with_time_left(options, began), before=Stopwatch())
+        return _launch_and_report(request, launch, again)
     outcome = _with_stop_checkpoint(outcome, request.config, launch)
     note_end(outcome)
     print_outcome(outcome, screen)
@@ -206,26 +205,21 @@ def _with_stop_checkpoint(outcome: Outcome, config: RunConfig, launch: LaunchReq
 
 
 def _choose_and_prepare(
-    listed: RunRequest,
-    launch: LaunchRequest,
-    options: LaunchOptions,
-    screen: Screen,
-    before: Stopwatch,
-    queues: ExitStack,
+    listed: RunRequest, launch: LaunchRequest, session: LaunchSession
 ) -> tuple[RunRequest, CheckedLaunch, LaunchRequest]:
     """Take hosts of the list and prepare the launch on them; again where one fails meanwhile."""
-    began, now = time.monotonic(), options
+    began, now = time.monotonic(), session
     while True:
-        request, taken = choose_hosts(listed, launch, now, screen, before)
+        request, taken = choose_hosts(listed, launch, now)
         try:
-            prepared, sent, left_out = _prepared_in_turn(request, taken, now, screen, before, queues)
+            prepared, sent, left_out = _prepared_in_turn(request, taken, now)
         except GpulaunchError as error:
-            rest = leave_out(listed, request, error, screen)
+            rest = leave_out(listed, request, error, session.screen)
             if rest is None:
                 raise
-            queues.close()
+            session.queues.close()
             listed, launch = rest, replace(launch, entries=rest.entries)
-            now = _with_time_left(options, began)
+            now = replace(session, options=_with_time_left(session.options, began))
             continue
         spares = tuple(each for each in request.spares if each not in prepared.launch.entries)
         request = replace(request, spares=spares, left_out={**request.left_out, **left_out})
@@ -233,23 +227,19 @@ def _choose_and_prepare(
 
 
 def _prepared_in_turn(
-    request: RunRequest,
-    launch: LaunchRequest,
-    options: LaunchOptions,
-    screen: Screen,
-    before: Stopwatch,
-    queues: ExitStack,
+    request: RunRequest, launch: LaunchRequest, session: LaunchSession
 ) -> tuple[CheckedLaunch, LaunchRequest, Mapping[str, str]]:
     """Send the tree and check the hosts; with --wait, when their GPUs are free and it is this run's turn.
 
     Return also the launch as its tree was sent, and who was left out.
     """
+    options = session.options
     sent: list[LaunchRequest] = []
     found: list[Mapping[str, str]] = []
 
     def check() -> CheckedLaunch:
-        sent.append(_sent(request, launch, options, screen, before, sent))
-        prepared, left_out = check_launch(request, sent[-1], options, screen, before)
+        sent.append(_sent(request, launch, session, sent))
+        prepared, left_out = check_launch(request, sent[-1], session)
         found.append(left_out)
         return prepared
 
@@ -257,31 +247,26 @@ def _prepared_in_turn(
         return check(), sent[-1], found[-1]
     from launcher.launch.gpu_wait import GpuWait, check_in_turn  # noqa: PLC0415 - most launches do without it
 
-    waiting = queues.enter_context(GpuWait(launch, request.job, options.wait, screen.notify))
-    return check_in_turn(waiting, check, before), sent[-1], found[-1]
+    waiting = session.queues.enter_context(GpuWait(launch, request.job, options.wait, session.screen.notify))
+    return check_in_turn(waiting, check, session.before), sent[-1], found[-1]
 
 
 def _sent(
-    request: RunRequest,
-    launch: LaunchRequest,
-    options: LaunchOptions,
-    screen: Screen,
-    before: Stopwatch,
-    earlier: Sequence[LaunchRequest],
+    request: RunRequest, launch: LaunchRequest, session: LaunchSession, earlier: Sequence[LaunchRequest]
 ) -> LaunchRequest:
     """Send the tree; again after a wait: the run has the code of its start, and its record says so.
 
     Where it would change code under a live run, the hosts are checked first.
     """
-    config = request.config
+    config, options, screen = request.config, session.options, session.screen
     if config.sync is None:
         return launch
 
     def check(arriving: LaunchRequest, show: Callable[[PreflightResult], None]) -> None:
-        check_launch(request, arriving, options, screen, Stopwatch(), show)
+        check_launch(request, arriving, replace(session, before=Stopwatch()), show)
 
     demand = partial(demand_verdict, config, launch, screen, check, verbose=options.verbose)
-    with before.phase("sync"):
+    with session.before.phase("sync"):
         sent = sync_tree(config, launch, screen, dry_run=options.dry_run, approve=demand)
     if earlier and not has_same_tree(earlier[-1], sent):
         screen.notify("the local tree has changed while the run waited; it starts with the tree as it is now")

@@ -4,10 +4,9 @@ import sys
 from collections.abc import Callable, Mapping
 
 from launcher.commands._answer import confirm
-from launcher.commands._launch_request import LaunchOptions, RunRequest
+from launcher.commands._launch_request import LaunchOptions, LaunchSession, RunRequest
 from launcher.commands._preflight_report import print_report, shorten_error
 from launcher.errors import GpulaunchError
-from launcher.follow.phases import Stopwatch
 from launcher.host_checks.render_json import encode_preflight
 from launcher.host_checks.result import PreflightResult
 from launcher.launch.launch import CheckedLaunch, preflight_or_raise
@@ -19,15 +18,14 @@ from launcher.terminal.screen import Screen
 def check_launch(
     request: RunRequest,
     launch: LaunchRequest,
-    options: LaunchOptions,
-    screen: Screen,
-    before: Stopwatch,
+    session: LaunchSession,
     show: Callable[[PreflightResult], None] | None = None,
 ) -> tuple[CheckedLaunch, Mapping[str, str]]:
     """Check the hosts, after leftovers have made room where they may; return who was left out, too.
 
     `show` takes each report in place of the screen. Raises what refuses the launch.
     """
+    options, screen, before = session.options, session.screen, session.before
     results: list[PreflightResult] = []
 
     def on_result(result: PreflightResult) -> None:

@@ -2,6 +2,7 @@
 
 import shlex
 from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -34,7 +35,9 @@ from preflight.frozen import dataclass
 from preflight.job import Job
 
 if TYPE_CHECKING:
+    from launcher.follow.phases import Stopwatch
     from launcher.slurm.jobs import Allocation
+    from launcher.terminal.screen import Screen
 
 STOP_TIMEOUT_S = 15.0  # on top of the grace: for supervisors to kill, and to write how it ended
 
@@ -94,6 +97,16 @@ class RunRequest:
     def job(self) -> Job:
         """What the hosts run."""
         return self.config.job
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchSession:
+    """One call of `run` or `rehearse`: what was typed, where it is shown, what is measured and held."""
+
+    options: LaunchOptions
+    screen: "Screen"
+    before: "Stopwatch"  # of what comes before the launch
+    queues: ExitStack = field(default_factory=ExitStack)  # its places in them, until it has started
 
 
 def parse_run_request(config: str | None, extra: tuple[str, ...], options: LaunchOptions) -> RunRequest:

@@ -1,6 +1,5 @@
 """gpulaunch rehearse: prove a launch by a few real steps of the real script on the real hosts."""
 
-from contextlib import ExitStack
 from copy import copy
 from dataclasses import replace
 from functools import partial
@@ -11,7 +10,7 @@ import click
 from launcher.commands._argv import LaunchCommand
 from launcher.commands._choose_hosts import choose_hosts
 from launcher.commands._launch import build_launch, open_screen
-from launcher.commands._launch_request import LaunchOptions, parse_run_request
+from launcher.commands._launch_request import LaunchOptions, LaunchSession, parse_run_request
 from launcher.commands._launch_sync import demand_verdict, sync_tree
 from launcher.commands._preflight_report import print_report, shorten_error
 from launcher.commands.run import command as run_command
@@ -79,9 +78,10 @@ def command(config: str | None, extra: tuple[str, ...], steps: int, *, fit: bool
         results.append(result)
         print_report(screen, result, verbose=options.verbose)
 
-    queues = ExitStack()
+    session = LaunchSession(options, screen, Stopwatch())
+    queues = session.queues
     try:
-        what, launch = choose_hosts(what, launch, options, screen, Stopwatch())
+        what, launch = choose_hosts(what, launch, session)
         if options.wait is not None:
             waiting = queues.enter_context(GpuWait(launch, what.job, options.wait, screen.notify))
             waiting.until_free()

@@ -1,7 +1,6 @@
 """A launch on N hosts of a longer list: whom it takes, whom it leaves out, and what it says of too few."""
 
 import io
-from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ from launcher.cli import execute
 from launcher.commands import _choose_hosts, _launch, _launch_checks
 from launcher.commands._choose_hosts import choose_hosts
 from launcher.commands._host_access import HostAccess
-from launcher.commands._launch_request import RunRequest
+from launcher.commands._launch_request import LaunchSession, RunRequest
 from launcher.config.command_config import count_ranks, settle_command
 from launcher.config.inventory import HostEntry, Inventory
 from launcher.config.run_config import RunConfig, build_command_config, build_config_from_script
@@ -68,7 +67,8 @@ class Choice:
         )
         launch = LaunchRequest(listed, JOB, ConnectionPool(open_nothing))
         screen = screen_on(self.said, plain=True, all_ranks=False)
-        chosen, launch = choose_hosts(request, launch, run_options(**given), screen, Stopwatch())
+        session = LaunchSession(run_options(**given), screen, Stopwatch())
+        chosen, launch = choose_hosts(request, launch, session)
         assert (launch.entries, launch.job) == (chosen.entries, chosen.job)
         return chosen
 
@@ -178,9 +178,8 @@ def test_a_spare_of_the_list_takes_the_place_of_one_that_goes_bad_before_the_sta
     )
     launch = LaunchRequest(request.entries, JOB, ConnectionPool(open_nothing))
     said = io.StringIO()
-    prepared, left_out = _launch_checks.check_launch(
-        request, launch, run_options(wait=None), screen_on(said, plain=True, all_ranks=False), Stopwatch()
-    )
+    session = LaunchSession(run_options(wait=None), screen_on(said, plain=True, all_ranks=False), Stopwatch())
+    prepared, left_out = _launch_checks.check_launch(request, launch, session)
     assert (names(prepared.launch.entries), list(left_out)) == ("ac", ["b"])
     assert "b is left out: cannot connect to a" in said.getvalue()
 
@@ -212,10 +211,8 @@ def test_another_host_takes_the_place_of_one_that_fails_before_the_start(
         request = RunRequest(replace(config, job=job), LIST, access, (), None, 2)
         launch = LaunchRequest(LIST, job, ConnectionPool(open_nothing))
         screen = screen_on(said, plain=True, all_ranks=False)
-        with ExitStack() as queues:
-            chosen, prepared, _ = _launch._choose_and_prepare(
-                request, launch, run_options(wait=None), screen, Stopwatch(), queues
-            )
+        session = LaunchSession(run_options(wait=None), screen, Stopwatch())
+        chosen, prepared, _ = _launch._choose_and_prepare(request, launch, session)
         assert prepared.launch.entries == chosen.entries
         return chosen
 

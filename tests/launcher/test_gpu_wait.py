@@ -18,7 +18,7 @@ from click.testing import CliRunner
 from launcher.cli import cli
 from launcher.commands import _launch
 from launcher.commands._host_access import HostAccess
-from launcher.commands._launch_request import LaunchOptions, RunRequest
+from launcher.commands._launch_request import LaunchOptions, LaunchSession, RunRequest
 from launcher.config.inventory import HostEntry, Inventory
 from launcher.config.run_config import load_run_config
 from launcher.errors import GpusBusy, HostError, WaitTimedOut
@@ -280,10 +280,10 @@ def test_a_run_that_another_one_forestalls_waits_again(
     waits: list[float] = []
 
     def prepared(
-        what: RunRequest, launch: LaunchRequest, options: LaunchOptions, *_: object
+        what: RunRequest, launch: LaunchRequest, session: LaunchSession
     ) -> tuple[CheckedLaunch, LaunchRequest, dict[str, str]]:
-        assert options.wait is not None
-        waits.append(options.wait)
+        assert session.options.wait is not None
+        waits.append(session.options.wait)
         return CheckedLaunch(launch, preflighted(launch.entries, job=JOB), None), launch, {}
 
     monkeypatch.setattr(_launch, "_prepared_in_turn", prepared)

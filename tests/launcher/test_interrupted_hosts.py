@@ -20,6 +20,7 @@ from launcher.cleanup.clean import CleanResult
 from launcher.commands import _launch, _remove, clean_zombies, ps, stop
 from launcher.commands._answer import Answer
 from launcher.commands._host_access import HostAccess
+from launcher.commands._launch_request import LaunchSession
 from launcher.commands.stop import error_of
 from launcher.config.inventory import HostEntry, Inventory
 from launcher.errors import GpulaunchError, HostError, HostInterrupted
@@ -256,6 +257,7 @@ def test_ctrl_c_before_a_launch_says_that_no_run_was_started(monkeypatch: pytest
     monkeypatch.setattr(_launch, "_prepared_in_turn", interrupt)
     request = SimpleNamespace(config=None, nodes=0, entries=())
     screen, unused = SimpleNamespace(notify=said.append), None
+    session = LaunchSession(unused, screen, unused)  # type: ignore[arg-type]
     with pytest.raises(KeyboardInterrupt):
-        _launch._launch_and_report(request, unused, unused, screen, unused)  # type: ignore[arg-type]
+        _launch._launch_and_report(request, unused, session)  # type: ignore[arg-type]
     assert said == ["no run was started"]
