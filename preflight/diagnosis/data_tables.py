@@ -21,7 +21,7 @@ _CELL = re.compile(r"\s[|│┃](?:\s|$)|^[|│┃]")
 # Columns of a report: who a row is about, how it ended, or why.
 _OF_REPORT = re.compile(
     r"(?i)(?:\b|_)(?:rank|host(?:name)?|node|pod|container|pid|gpus?|device|worker|replica|actor|process|exit(?:[ _]?code)?|job(?:[ _]?\w+)?|task|trial|stage"
-    r"|time(?:stamp)?|date|severity|level|logger|event|namespace|status|state|reason|exception|traceback|command|service|driver)(?:\b|_)|(?:^|[|│┃,\t])\s*(?:error|cause)s?\s*(?:[|│┃,\t]|$)"
+    r"|time(?:stamp)?|date|severity|level|logger|event|namespace|status|state|\w*loss|reason|exception|traceback|command|service|driver)(?:\b|_)|(?:^|[|│┃,\t])\s*(?:error|cause)s?\s*(?:[|│┃,\t]|$)"
 )
 _COUNT = re.compile(r"(?i)(?:^|[|│┃,\t])\s*(?:#|n|no\.?|count|total|freq\w*|share|num\w*|%)\s*(?:[|│┃,\t]|$)")
 # Columns of a data set, without which names between commas or tabs head no table.

@@ -98,6 +98,9 @@ _NO_MEMORY = "CUDA error: out of memory"
 _PINS = re.compile(r"/pin_memory\.py:|:pin_memory$|\bpin_memory\(|\bcudaHost(?:Alloc|Register)", re.MULTILINE)
 # Below torch's first line, where a Git LFS pointer has an unsupported operand.
 _REFUSED_OBJECT = re.compile(r"\bUnsupported (?:global|class)|\ballowed global by default")
+_LOADS_MODEL = re.compile(
+    r"\b(?:restore_from|load_from_checkpoint|from_pretrained|load_(?:checkpoint|model|weights))\("
+)
 _PRINTS = re.compile(
     r"\bprint\(|\bstd(?:out|err)\.\w|/(?:(?:tqdm|rich|click|loguru)/[\w/]+|logging/__init__)\.py:"
 )
@@ -132,6 +135,8 @@ def row_over_words(row: Signature, raised: ParsedException, source: str) -> Sign
     other = next(
         (code for codes, place, code in _ANOTHER_THING if row.code in codes and place.search(text)), ""
     )
+    if row.code == "S108" and _LOADS_MODEL.search(source):
+        other = "S85"
     if row.code == "S85" and _reads_data(raised) and not any(_READS_MODELS.search(each) for each in ends):
         other = "S108"
     if (

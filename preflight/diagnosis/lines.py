@@ -57,6 +57,7 @@ _WRAPPER = re.compile(
       | \d{4}-\d\d-\d\d\ [\d:]{8}(?:[.,]\d+)?\ -\ [\w.]{1,60}\ -\ [A-Z]{4,8}\ -\ (?=\[rank\d+\]:)   # a parent that logs its ranks
       | (?:kern|user|daemon|syslog)\ *:\ ?(?:emerg|alert|crit|err|warn(?:ing)?|notice|info|debug)\ *:\ \[[\dTZ:. -]{6,40}\]:?\ # dmesg -x, talosctl dmesg
       | \d{6}Z\ (?=[╭╰│])                                                                            # cut stamps
+      | \#\d{1,3}\ \d{1,5}\.\d{1,3}\                                                                   # docker build
       | E\ (?:\ {2,6}(?=\ *(?:File\ "|Traceback|--\ Process))|\ {2,80}(?=\w+(?:\.\w+)*(?:Error|Exception)\b))  # pytest
       | >+\ (?=\S)                                                                                   # quoted
       | \*{3}\ (?=(?:\w+\.)*\w+(?:Error|Exception):\ )                                                # pdb
@@ -72,7 +73,7 @@ _PREFLIGHT_REMARK = re.compile(
 # In a prefix that only the tracebacks behind it show.
 _NAMED_RANK = re.compile(r"\b(?:mpi)?rank[ =:_-]{0,2}(\d{1,6})\b", re.IGNORECASE)
 # First characters a prefix can start with; most lines of a log start with none of them.
-_PREFIXED = re.compile(r"[\[\d(>*\w]")
+_PREFIXED = re.compile(r"[\[\d(>*#\w]")
 # Of lines that a tool of an agent printed, whose run is not the trainer's.
 _OF_TOOL = re.compile(
     r"(?i)\b(?:tool|sandbox|interpreter)\b.{0,60}\b(?:std(?:out|err)|output|result|observation)\b|\b(?:rollout|episode|turn)\b.{0,60}\b(?:tool|observation)\b"

@@ -26,7 +26,7 @@ _WARNS = re.compile(
 )
 # What a trainer of agents prints above what their tools printed, and one of models above what these wrote.
 _OF_TOOL = re.compile(
-    r"(?i)(?:.{0,60}[\W_])?(?:(?:tool|code|sandbox|interpreter|model|agent)[ _-]?(?:call )?(?:outputs?|results?|std(?:out|err)|response)|observation|expect(?:ing|ed)|completion|generat(?:ion|ed (?:text|code|output)))(?:[ #(\[][\w. =#/()\[\]-]{0,40})?:\W{0,4}$"
+    r"(?i)(?:.{0,60}[\W_])?(?:(?:tool|code|sandbox|interpreter|model|agent)[ _-]?(?:call )?(?:outputs?|results?|std(?:out|err)|response)|observation|expect(?:ing|ed)|completion|generat(?:ion|ed (?:text|code|output)))(?:[ #(\[][\w. =#/()\[\]-]{0,40})?:\W{0,4}$|```(?:output|tool|stdout|observation|ipython)$"
 )
 _AMID_OTHERS = 8  # lines in which the next one of the same process is looked for
 # NumPy 2 shows the stack that imports a module built for NumPy 1, under a traceback's heading; no exception ends it.
@@ -73,7 +73,7 @@ def _is_ignored(lines: Sequence[Line], index: int, text: str) -> bool:
         return _QUEUE_ENDED.match(shown[-1]) is not None and any(
             "multiprocessing/connection.py" in each for each in shown
         )
-    if text.endswith(":") and _OF_TOOL.match(text):
+    if text.endswith((":", "t", "n", "l")) and _OF_TOOL.match(text):
         return _is_above_one(lines, index) and _says_more_behind(lines, index)
     if ("xception" in text or "rror" in text) and _OF_REQUEST.match(text):
         return _is_of_request(lines, index)

@@ -42,6 +42,17 @@ _TABLE_HEAD = re.compile(r"\b\w*loss\b.*\b\w*loss\b", re.IGNORECASE)
 _TABLE_ROW = re.compile(
     r"^\s*\d+/\d+\s+[\d.]+[GM]B?\s+(?P<values>(?:[-+]?(?:nan|inf|[\d.]+)\s+){2,})", re.IGNORECASE
 )
+# The head of a table of steps, as notebooks, fastai and markdown show it, and what is between its columns.
+_STEP, _COLUMN = (
+    re.compile(r"(?i)(?:global[_ ]?)?(?:step|epoch|iter(?:ation)?)s?"),
+    re.compile(r"[^\W\d][\w ./%()-]{0,40}"),
+)
+_BETWEEN_CELLS = re.compile(r"\s*[|│┃]\s*|\t\s*|\s{2,}")
+_RULE, _NUMBER = (
+    re.compile(r"[-+=|:─━═┼╇├┤┡┩└┘┴ ]*"),
+    re.compile(r"(?i)[-+]?(?:nan|inf(?:inity)?|\d+(?:\.\d*)?(?:e[-+]?\d+)?)"),
+)
+_LONGEST_HEAD = 200
 # DeepSpeed chooses the scale itself where its configuration says 0.
 _CHOSEN = re.compile(r"['\"]loss_scale['\"]\s*:\s*0,?\s*$")
 Spans = tuple[tuple[int, int] | None, tuple[int, int] | None, tuple[int, int] | None]
@@ -89,19 +100,49 @@ class PointReader:
 
 def read_points(lines: Sequence[Line]) -> tuple[Point, ...]:
     """Return the logged steps in order."""
-    reader = PointReader()
+    reader, table = PointReader(), _StepTable()
     found: list[Point] = []
     in_table = False
     for line in lines:
         point = reader.point_of(line)
         if point is not None:
             found.append(point)
-        elif "loss" in line.text:
+        elif "loss" in line.text or "Loss" in line.text:
             in_table = in_table or _is_table_head(line.text)
+            table = _StepTable(line.text)
         elif in_table and (row := _TABLE_ROW.match(line.text)):
             values = [float(value) for value in row["values"].split()]
             found.append(Point(line, sum(values), None, None))
+        elif table.column and (value := table.loss_of(line.text)) is not None:
+            found.append(Point(line, value, None, None, table.rewarded))
     return tuple(found)
+
+
+class _StepTable:
+    """A table of steps below its head, until a line is neither of its rows nor a rule. `column`: the training's loss, 0 in no table."""
+
+    def __init__(self, head: str = "") -> None:
+        self.column, self.rewarded = 0, "reward" in head
+        step, *names = _cells(head)
+        if len(head) > _LONGEST_HEAD or not _STEP.fullmatch(step) or not all(map(_COLUMN.fullmatch, names)):
+            return
+        self._columns = len(names) + 1
+        losses = (at for at, name in enumerate(names, start=1) if "loss" in name.lower())
+        self.column = next((at for at in losses if not _NOT_TRAINING.search(names[at - 1])), 0)
+
+    def loss_of(self, text: str) -> float | None:
+        """Return the loss of a row, None where it shows none, or where the line belongs to no table."""
+        cells = _cells(text)
+        if cells[0].isdecimal() and len(cells) == self._columns:
+            value = _NUMBER.fullmatch(cells[self.column])
+            return float(value[0]) if value else None
+        if not _RULE.fullmatch(text):
+            self.column = 0
+        return None
+
+
+def _cells(text: str) -> list[str]:
+    return _BETWEEN_CELLS.split(text.strip(" \t|│┃"))
 
 
 def _spans(text: str) -> Spans:

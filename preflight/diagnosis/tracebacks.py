@@ -57,7 +57,12 @@ _LONE = re.compile(r"^(?:\w+\.)*\w{2,}(?:Error|Exception)$")
 _NUMBERED_ERROR = re.compile(r"\s+\w*Error: \[(?:Errno|WinError) \d+\]")
 IN_THREAD, OF_TASK = "Exception in thread", "future: <"
 _IN_WORKER = re.compile(r"Exception in background worker \d+:$")  # its message is below it
-_CXX_FRAME, _RICH_SOURCE = re.compile(r"^\s*(?:frame )?#\d+:? "), re.compile(r"^\s*(?:❱ *)?\d+ │")
+_CXX_FRAME, _RICH_SOURCE = (
+    re.compile(
+        r"^\s*(?:frame )?#\d+:? (?!(?:DONE|CACHED|ERROR|CANCELED|WARN\w*)\b|\[\w[^\]]*\] |sha256:|[a-z]+ing )"
+    ),
+    re.compile(r"^\s*(?:❱ *)?\d+ │"),
+)
 _DEEPEST_SOURCE = 10  # lines of source that Python prints below one frame, marks included
 # A traceback longer than this is a recursion; what counts is at its end and is found without the rest.
 LONGEST_TRACEBACK = 400

@@ -25,6 +25,9 @@ _ANSWERS = (
     '  File \\"a\\", line 1\\nKeyError: 1", "score": 0}\n'
     '{"prompt": "b", "output": "Killed", "score": 0.1}\n{"prompt": "c", "output": "hi", "score": 0.9}\n'
 )
+_RESTORED = (
+    'Traceback (most recent call last):\n  File "/w/t.py", line 8, in <module>\n    M.restore_from(p)\n'
+)
 _TYPED = "$ python t.py"
 _ORDINAL = f"{_HEAD}RuntimeError: CUDA error: invalid device ordinal\n"
 _BOX = (
@@ -70,6 +73,8 @@ _GRID = (
         f"SIGHUP received, reloading configuration\n{_STEPS}",
         f"reloaded: SIGHUP received\n{_STEPS}",
         f"ninja: build stopped: subcommand failed.\nusing plain python\n{_STEPS}Training done\n",
+        f"Agent: run\n```output\n{_HEAD}NameError: name 'x' is not defined\n```\nreward=1.0\n{_STEPS}",
+        "#12 31.2 WARNING: Retrying\n#12 DONE 61.2s\n#13 exporting to image\n#13 DONE 3.1s\n",
         f"make: [Makefile:3: clean] Error 1 (ignored)\n{_STEPS}",
         f"<|im_start|>user\nI see\n{_CRASH}<|im_end|>\n<|im_start|>assistant\nUse it<|im_end|>\n{_STEPS}",
         f"Trying:\n    f(0)\nExpecting:\n    {_INDENTED}ok\n1 passed and 0 failed.\nTest passed.\n",
@@ -134,6 +139,15 @@ def test_what_a_program_shows_blames_nothing(log: str) -> None:
         (f"match: {_OOM}\n", "S20"),
         ("Received SIGHUP while the dataloader reloads, shutting down\n", "S72"),
         (f"Fixed batch of 64 failed: {_OOM}\nAdded nothing\n", "S20"),
+        # What builds, schedulers and libraries say in words of their own.
+        ("#9 61.23 ERROR: Could not pack: [Errno 28] No space left on device\n#9 ERROR: exit 1\n", "S76"),
+        ("Agent: run\n```\n" + _HEAD + "NameError: name 'x' is not defined\n```\nWhat should I do?\n", "S00"),
+        ("In 'config': Could not find 'optimizer/adamx'\n\nAvailable options in 'optimizer':\n", "S98"),
+        (f"{_STEPS}=>> PBS: job killed: node 3 (n12) requested job terminate\n", "S78"),
+        ("[1,0]<stderr>:[0]: Stall inspector shutting down the job\n", "S54"),
+        ("TimeoutError: RPC call to update_weight timed out after 300 s\n", "S138"),
+        (_RESTORED + "tarfile.ReadError: not a gzip file\n", "S85"),
+        (_RESTORED.replace("M.restore_from", "WebDataset") + "tarfile.ReadError: not a gzip file\n", "S108"),
         ("AssertionError: dp(1) * tp(4) != WORLD_SIZE(8)\n", "S112"),
         ("ValueError: world_size 6 != tensor 4 * pipeline 2\n", "S112"),
         (f"{_STEPS}Spot instance interruption, instance will be terminated in 120 seconds\n", "S96"),
@@ -160,3 +174,22 @@ def test_a_command_that_says_how_it_ended_is_not_healthy(log: str) -> None:
 def test_a_rank_that_others_outlived_without_a_step_above_is_not_certain() -> None:
     assert diagnose(f"{_ILLEGAL}{_OF_RANK_0}Training complete\n").causes[0].confidence == "likely"
     assert diagnose(f"{_ILLEGAL}{_OF_RANK_0}").causes[0].confidence == "certain"
+
+
+@pytest.mark.parametrize(
+    ("log", "verdict"),
+    [
+        ("Step\tTraining Loss\n10\t2.31\n20\tnan\n30\tnan\n40\tnan\n", "nan-loss"),
+        (
+            "| step | loss |\n|------|------|\n| 10 | 2.3 |\n| 20 | nan |\n| 30 | nan |\n| 40 | nan |\n",
+            "nan-loss",
+        ),
+        ("epoch  train_loss  valid_loss\n0  2.3  2.2\n1  nan  nan\n2  nan  nan\n3  nan  nan\n", "nan-loss"),
+        ("Step\tTraining Loss\tValidation Loss\n10\t2.31\tnan\n20\t2.2\tnan\n30\t2.1\tnan\n", "benign"),
+        ("Step\tTraining Loss\treward\n1\t0.000000\t0.1\n2\t0.000000\t0.2\n3\t0.000100\t0.2\n", "benign"),
+        ("lr\tloss\n0.1\t2.31\n1\tnan\n10\tnan\n100\tnan\n", "benign"),
+        ("Step\tTraining Loss\n10\tNo log\n20\t2.2\n30\t2.1\n", "benign"),
+    ],
+)
+def test_a_table_of_steps_is_read_as_steps(log: str, verdict: str) -> None:
+    assert diagnose(log).verdict == verdict

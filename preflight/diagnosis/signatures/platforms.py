@@ -41,7 +41,7 @@ PATTERNS: tuple[tuple[str, str], ...] = (
     ("S48", r"\bnode had condition: .{0,60}PIDPressure|\bjava\.lang\.OutOfMemoryError: unable to create |OpenBLAS ?: [Pp]rogram (?:will|is) [Tt]erminate"),
     ("S95", r"\bexceeded (?:hard|soft) (?:wallclock|cpu) time|\bMaxRuntimeExceeded\b|^The user-provided time limit for job execution has been reached"),
     ("S96", r"TaintManagerEviction|\bNodeNotReady\b|\bJob was evicted\b|\bJobNodesLost\b|^\s*(?:Warning|Normal) +Preempted\b|\"action\": ?\"(?:terminate|stop|hibernate)\", ?\"time\"|[Jj]ob interrupted for spot"),
-    ("S78", r"\b[Jj]ob deleted at request of "),
+    ("S78", r"\b[Jj]ob deleted at request of |PBS: job killed: .{0,60}\brequested job terminate"),
     ("S97", r"\bhas been marked dead because\b"),
     # Containers and registries.
     ("S111", r"^\s*FATAL: {3,}\S|exec user process caused|\bOCI (?:runtime error|permission denied)|\bch-run\[\d+\]: error: |^Error for command \"|(?<!\wError: )\bunknown (?:flag: -|shorthand flag: ')|[Ii]mage build failed|^ERROR: for \S{1,80} {1,4}Cannot (?:create|start) |\bdocker: invalid reference format|\bunable to start container\b|^Error: (?:initializing source|reading manifest|copying system image)|^ERROR: failed to (?:solve|build): |\bFailedLoginToImageRegistry\b"),
