@@ -230,3 +230,18 @@ def test_a_disk_that_was_full_when_a_rank_ended_need_not_be_why() -> None:
     for log, confidence in ((note, "likely"), (said + note, "certain")):
         cause = diagnose("step 1 loss 2.0\n\n" + log).causes[0]
         assert (cause.slug, cause.confidence) == ("disk-full", confidence)
+
+
+@pytest.mark.parametrize(
+    ("message", "verdict"),
+    [
+        ("this script needs two GPUs", "user-exception"),
+        ("MYLIB_HOME is not set", "user-exception"),
+        ("MyLib is not installed", "missing-module"),
+        ("libmine.so.3: cannot open shared object file: No such file or directory", "missing-module"),
+    ],
+)
+def test_an_import_error_of_another_reason_lacks_no_package(message: str, verdict: str) -> None:
+    place = '  File "/home/ada/train.py", line 3, in <module>\n    raise ImportError("..")\n'
+    text = f"Traceback (most recent call last):\n{place}ImportError: {message}\n"
+    assert diagnose(text).verdict == verdict
