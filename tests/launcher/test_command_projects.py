@@ -169,7 +169,7 @@ def test_variables_of_make_have_the_values_that_make_gives_them(text: str, args:
         (".SHELLFLAGS = -e\nx:\n\ttorchrun a.py\n", "to sh -e, which runs no commands of a shell"),
         ("SHELL = python3\nx:\n\ttorchrun a.py\n", "to python3 -c, which runs no commands of a shell"),
         ("A = $(wildcard *.py)\nx:\n\ttorchrun a.py '$(A)'\n", r"\$\(wildcard \*.py\), which has no value"),
-        ("A = $(A)\nx:\n\ttorchrun a.py $(A)\n", r"\$\{A\}, which has no value"),
+        ("A = $(A)\nx:\n\ttorchrun a.py $(A)\n", r"\$\(A\), which has no value"),
     ],
 )
 def test_what_make_would_not_run_is_refused(text: str, reason: str) -> None:
