@@ -19,7 +19,7 @@ from launcher.engines.command_line.pages.page import commands_text
 from launcher.engines.command_line.parsed_command import MissingValue
 from launcher.engines.command_line.shell.aliases import read_aliases, read_removed
 from launcher.engines.command_line.shell.blocks import LEAVES
-from launcher.engines.command_line.shell.bracket_tests import Answer, Files
+from launcher.engines.command_line.shell.bracket_tests import Answer, Files, ends_unset
 from launcher.engines.command_line.shell.command_substitution import reads_output
 from launcher.engines.command_line.shell.commands import CommandReader
 from launcher.engines.command_line.shell.doubts import SHOWN, define, leave_out
@@ -28,7 +28,7 @@ from launcher.engines.command_line.shell.pipelines import predict_output
 from launcher.engines.command_line.shell.replay_limits import Replays
 from launcher.engines.command_line.shell.state import READERS, ShellState
 from launcher.engines.command_line.shell.subshells import ENDS
-from launcher.engines.command_line.shell.variables import PIPEFAIL, Value, ends_on_errors
+from launcher.engines.command_line.shell.variables import ASIDE, NOUNSET, Value, ends_on_errors
 from launcher.engines.command_line.shell.words import Word, is_assignment
 from launcher.engines.command_line.tables import side_programs
 from launcher.engines.command_line.wrappers import explain_empty, strips_program
@@ -60,7 +60,6 @@ _JOINED = "\\: without a blank in front of it a shell joins the words around it,
 _WITHOUT_VALUE = "the text does not say its value: env: of a run config does"
 _ITSELF = re.compile(r"\$(?:0|\{0\}|\{?BASH_SOURCE(?:\[0\])?\}?)")  # `sbatch --nodes=2 $0`
 _ERREXIT_OF_FILE = re.compile(r"#![^\n]*sh[ \t]+-[a-zA-Z]*e")
-_DEMAND = re.compile(r"\$\{\w+:?\?")
 _ASIDE = (":", "echo", "printf", "test", "[", "[[")  # no launch has their words
 _MOST_COMMANDS = 1000  # more than any text that launches something; each keeps the variables that it has
 
@@ -118,7 +117,7 @@ class _Launches:
             self.ended = "|" if shell.is_piped else self.ended
             asks = shell.blocks.asks_next
             if shell.blocks.failed and not self.is_behind:
-                reasons = ", ".join(sorted(shell.blocks.fatal - {PIPEFAIL}))
+                reasons = ", ".join(sorted(shell.blocks.fatal - ASIDE))
                 shell.lack(refusals.early_end((*shell.blocks.failed, Word(f"({reasons})"))))
             shell.blocks.failed = ()
             if shell.blocks.runs:
@@ -159,7 +158,7 @@ class _Launches:
                 if words[1].text == "-u":
                     del self.shell.values[name]
         elif (words[0].text in _ASIDE or all(map(is_assignment, words))) and any(
-            _DEMAND.match(part) for one in words for part in one.unresolved
+            ends_unset(part, is_strict=NOUNSET in blocks.fatal) for one in words for part in one.unresolved
         ):
             self.shell.lack(without_values(words, "the text"))
 

@@ -7,6 +7,7 @@ copied from a page, goes through `parse_line`. The options of each launcher are 
 import posixpath
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import takewhile
 
 from launcher.engines.command_line.candidates import ShellLine
 from launcher.engines.command_line.launch_text import split_line
@@ -217,19 +218,38 @@ def _inner_line(words: tuple[Word, ...], at: int, shell: ShellLine, inside: _Ins
         raise CommandRefused("the line has texts within texts", _ALONE)
     if is_split or name == "eval":
         text = " ".join(word.text for word in words[at + 1 + is_split :])
+        _refuse_set_inside(words[at + 1 :], text)
         return split_line(text, inside.environ, inside.files, shell.functions, inside.number)
-    flags = words[at + 1 : -2 if words[-2].text == "--" else -1]
-    texts = [word.text for word in flags]
-    if not any(map(TEXT_OPTION.fullmatch, texts[-1:])) or not all(text.startswith("-") for text in texts):
+    texts = [word.text for word in takewhile(lambda word: word.text.startswith("-"), words[at + 1 :])]
+    command, *given = words[at + 1 + len(texts) :] or words[at : at + 1]
+    texts = texts[:-1] if texts[-1:] == ["--"] else texts
+    if not any(map(TEXT_OPTION.fullmatch, texts[-1:])):
         return None
+    arguments = {"@": tuple(given[1:])} if given else {}
     try:
-        inner = split_line(words[-1].text, inside.environ, inside.files, shell.functions, inside.number)
+        _refuse_set_inside((command,), command.text)
+        environ = {**inside.environ, **arguments}
+        inner = split_line(command.text, environ, inside.files, shell.functions, inside.number)
     except CommandRefused:
-        if not words[-1].text.strip() or _LAUNCHER_INSIDE.search(words[-1].text):
+        if not command.text.strip() or _LAUNCHER_INSIDE.search(command.text):
             raise  # as a whole it would start nothing, or ranks of its own on each host
         return None
     is_bare = set(texts) == {"-c"}
     return inner if _starts_launcher(inner, inside, is_bare=is_bare) else None
+
+
+def _refuse_set_inside(words: Sequence[Word], text: str) -> None:
+    """Raise CommandRefused for a text that sets variables itself which the shell around it fills in.
+
+    In `bash -c "x=3; torchrun a.py $x"` the value of `$x` is not 3.
+    """
+    for word in words:
+        for name in re.findall(r"\$\{?([A-Za-z_]\w*)", " ".join(word.unresolved)):
+            if re.search(
+                rf"(?<![\w$])(?:{name}(?:\[\w+\])?\+?=(?!\S*\${{?{name}\b)|(?:for|read)\b[^;\n]*\b{name}\b)",
+                text,
+            ):
+                raise without_values((word,), "the command")
 
 
 def _starts_launcher(shell: ShellLine, inside: _Inside, *, is_bare: bool) -> bool:

@@ -22,7 +22,7 @@ from launcher.engines.command_line.shell.bracket_tests import (
     opposite,
     tested_text,
 )
-from launcher.engines.command_line.shell.variables import PIPEFAIL, Values
+from launcher.engines.command_line.shell.variables import ASIDE, PIPEFAIL, Values
 from launcher.engines.command_line.shell.words import Word, is_assignment
 from launcher.engines.command_line.tables.side_programs import PROBES
 from launcher.errors import CommandRefused
@@ -282,7 +282,7 @@ class ShellBlocks:
     def _fail(self, words: tuple[Word, ...], end: str) -> None:
         """Take a command that fails: where nothing asks, it ends a text of `set -e`."""
         is_asked = end in _EXCUSES or self.excuses or self.in_condition or self.of_arguments
-        if self.fatal - {PIPEFAIL} and self.runs and not is_asked:
+        if self.fatal - ASIDE and self.runs and not is_asked:
             (self.open[-1] if self.open else self).failed = words
 
     def leave_group(self, at: int, words: tuple[Word, ...], status: Answer) -> None:

@@ -24,6 +24,7 @@ OF_SHELL = re.compile(
 )
 """Variables that every shell sets."""
 
+_DEMAND = re.compile(r"\$\{\w+:?\?")
 _OF_JOB = re.compile(
     r"(?:SLURM|PBS|LSB|SGE|PJM|OMPI|PMIX?|KUBERNETES|POD|SM|CONDA|CUDA|NVIDIA|MASTER|NPROC)_?\w*"
     r"|(?:SKY|SKYPILOT|DSTACK|RUNPOD|AZUREML|AZ|AIP|LWS|VC|MLP|PET|RAY|COBALT|FLUX|JSM|MV2|MPI|JOB)_\w+"
@@ -225,6 +226,18 @@ def _text(word: Word, values: Values, *, is_asked: bool) -> str | None:
             return None
         text = text.replace(part, "", 1)
     return text
+
+
+def ends_unset(part: str, *, is_strict: bool) -> bool:
+    """Whether a text ends at a part without a value: `${NAME:?}`; in a strict one (`set -u`) `$NAME`, too.
+
+    But for a variable that a job, a shell or a login sets.
+    """
+    named = _NAMED.fullmatch(part) if is_strict else None
+    name = (named[1] or named[2]) if named is not None else ""
+    if _DEMAND.match(part):
+        return True
+    return bool(name) and not OF_SHELL.fullmatch(name) and not _OF_JOB.fullmatch(name)
 
 
 def both(left: Answer, right: Answer) -> Answer:

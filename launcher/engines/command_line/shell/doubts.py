@@ -6,9 +6,9 @@ from launcher.engines.command_line import refusals, side_commands
 from launcher.engines.command_line.shell.aliases import read_aliases, read_removed
 from launcher.engines.command_line.shell.arithmetic import names_set
 from launcher.engines.command_line.shell.blocks import LEAVES
-from launcher.engines.command_line.shell.state import DECLARATIONS, READERS, ShellState
+from launcher.engines.command_line.shell.state import READERS, ShellState
 from launcher.engines.command_line.shell.variables import UNDECIDED, arguments_behind, options_of_set
-from launcher.engines.command_line.shell.words import ELEMENT, Word, is_assignment
+from launcher.engines.command_line.shell.words import DECLARATIONS, ELEMENT, Word, is_assignment
 from launcher.engines.command_line.tables import side_programs
 
 SHOWN = (Word("cat"),)  # what shows a text in place, where no pipe is behind it
@@ -97,7 +97,7 @@ def _leaves_variables(shell: ShellState, words: tuple[Word, ...]) -> bool:
         if name == "readonly" or Word("-r") in rest:
             shell.hide(rest, " -r")
         elif name != "export" and Word("-n") in rest:
-            shell.refer(name, rest)
+            shell.refer(f"{name} -n", rest)
     elif (name in (*READERS, "unset") and rest[:1] != (Word("-f"),)) or rest[:1] == (Word("-v"),):
         for word in rest[1:2] if name == "printf" else rest:
             shell.forget(word.text.partition("[")[0], is_exported=False)

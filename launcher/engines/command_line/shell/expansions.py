@@ -18,6 +18,11 @@ _PART = re.compile(r"\$\{(?!\w+\})|\$\((?!\()|`")
 _CALCULATED = re.compile(r"\$\(\((.*)\)\)|\$\[(.*)\]", re.DOTALL)
 _SIMPLE = re.compile(r"\$(?P<name>[A-Za-z_]\w*|[0-9@*#?$!-])", re.ASCII)
 
+_ESCAPED = re.compile(
+    r"\\(?:x(?P<hex>[\da-fA-F]{1,2})|u(?P<code>[\da-fA-F]{1,4})|(?P<octal>[0-7]{1,3})|(?P<sign>.))", re.DOTALL
+)
+_ESCAPES = dict(zip("abefnrtv\\'\"?", "\a\b\x1b\f\n\r\t\v\\'\"?", strict=True))  # of `$'...'`
+
 
 def expand(
     text: str, at: int, values: Values, split: Split, depth: int = 0, *, is_quoted: bool = False
@@ -84,3 +89,19 @@ def _forget_set(expression: str, shown: str, values: Values) -> None:
         for name in names_set(expression):
             lacking = f"${name} (set in {shown})"
             values[name] = Word(lacking, (lacking,))
+
+
+def without_escapes(text: str) -> str:
+    """Return what the inside of `$'...'` stands for."""
+    try:
+        return _ESCAPED.sub(_unescaped, text).encode("utf-8", "surrogateescape").decode("utf-8")
+    except UnicodeError:
+        return text
+
+
+def _unescaped(found: re.Match[str]) -> str:
+    if found["sign"]:
+        return _ESCAPES.get(found["sign"], found[0])
+    number = int(found["octal"], 8) & 0xFF if found["octal"] else int(found["hex"] or found["code"], 16)
+    is_byte = number >= 0x80 and not found["code"]  # of a character
+    return chr(number + 0xDC00 * is_byte) if number else found[0]

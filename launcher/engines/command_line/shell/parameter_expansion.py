@@ -16,6 +16,7 @@ from launcher.engines.command_line.shell.variables import (
     arguments,
     given_argument,
     join_tokens,
+    split_before,
 )
 from launcher.engines.command_line.shell.words import Word
 from preflight import regex as re
@@ -75,7 +76,7 @@ class WrittenPart:
 def expand_parameter(inner: str, place: WrittenPart) -> Expansion:
     """Return what `${INNER}` stands for; unresolved where only a running shell knows it."""
     given, values = arguments(place.values), place.values
-    if inner == "#" and are_decided(given or ()):
+    if inner == "#" and are_decided(given or ()) and split_before(given or (), len(given or ())) is None:
         return Expansion(place.end, text=str(len(given or ())), is_count=given is None)
     if inner == "?" and isinstance(values, Variables):
         return place.of(None if values.ends else values.code())
@@ -109,8 +110,11 @@ def _filled(part: str, plain: re.Pattern[str], place: WrittenPart) -> str | None
 def _are_counted(words: tuple[Word, ...], name: str) -> bool:
     """Whether each word of an array stays one: what a command prints, or a condition adds, may be several."""
     added = ("$(", "`", "$@", f"${name} (")
-    unknown = [word.text for word in words if not word.is_known]
-    return not any(text.startswith(added) or (text.startswith("${") and " " in text) for text in unknown)
+    return not any(
+        word.is_split or word.text.startswith(added) or (word.text.startswith("${") and " " in word.text)
+        for word in words
+        if not word.is_known
+    )
 
 
 def _parameter(match: re.Match[str], place: WrittenPart, given: tuple[Word, ...] | None) -> Expansion:
@@ -138,16 +142,19 @@ def _element(match: re.Match[str], place: WrittenPart, given: tuple[Word, ...]) 
             Expansion(place.end, words=numbers, is_joined=index == "*") if is_indices else place.unresolved()
         )
     if isinstance(value, tuple) and index in "@*":
-        mark, own = (match["mark"] or "")[-1:], f'"${{{match["name"]}[@]}}"'
-        if (value and mark == "+" and match["word"] != own) or (not value and mark == "-"):
+        mark, own = (match["mark"] or "")[-1:], f"${{{match['name']}[@]}}"
+        if (value and mark == "+" and (match["word"] or "").strip('"') != own) or (not value and mark == "-"):
             return _defaulted(match, "set" if value else None, "", place)
-        return Expansion(place.end, words=value, is_joined=index == "*", has_quotes=mark == "+")
+        has_quotes = mark == "+" and (match["word"] or "")[:1] == '"'
+        return Expansion(place.end, words=value, is_joined=index == "*", has_quotes=has_quotes)
     if index in "@*":
         return place.unresolved()
     if isinstance(value, tuple):
         shown, lacking = join_tokens(place.split(index, place.depth + 1))
         number = None if lacking else evaluate_arithmetic(shown, place.values)
         if number is None or not -len(value) <= number:
+            return place.unresolved()
+        if any(word.is_split for word in (value[:number] if number >= 0 else value[number:])):
             return place.unresolved()
         chosen = value[number:][:1]
         if not chosen and not all(word.is_known for word in value):
@@ -234,7 +241,7 @@ def _changed(match: re.Match[str], base: Expansion, place: WrittenPart) -> Expan
         return Expansion(place.end, text=str(len(words)), is_count=is_count) if is_known else None
     is_joined = subject.endswith(("*", "[*]"))
     if mark == ":" and base.text is None:
-        if not are_decided(words):
+        if not are_decided(words) or split_before(words, len(words)):
             return None
         chosen = _chosen(words, _numbers(word, place), is_given=subject in ("@", "*"))
         return None if chosen is None else Expansion(place.end, words=chosen, is_joined=is_joined)

@@ -22,6 +22,7 @@ from launcher.engines.command_line.shell.variables import (
     options_of_set,
 )
 from launcher.engines.command_line.shell.words import (
+    DECLARATIONS,
     ELEMENT,
     SEPARATORS,
     Word,
@@ -35,7 +36,6 @@ from preflight import regex as re
 from preflight.frozen import dataclass
 
 _PAIR = re.compile(r"\[(?P<key>[^\[\]]{1,100})\]=(?P<value>.*)", re.DOTALL)
-DECLARATIONS = ("export", "declare", "local", "readonly", "typeset", "setenv", "set")
 FLAGS = re.compile(r"-[a-zA-Z]+")
 LOCAL = ("local", "declare", "typeset")
 READERS = ("read", "mapfile", "readarray")
@@ -202,8 +202,8 @@ class ShellState:
         flags = "".join(word.text for word in rest if name in LOCAL and FLAGS.fullmatch(word.text))
         if name in LOCAL and self.locals and "g" not in flags:
             self.hide(rest)
-        if "n" in flags:
-            self.refer(name, rest)
+        if not {*"nul"}.isdisjoint(flags):
+            self.refer(f"{name} {flags}", rest)
             return
         if "i" in flags:
             self.hide(rest, " -i")
@@ -215,9 +215,12 @@ class ShellState:
                 self._unexport(word.text.partition("=")[0])
 
     def refer(self, name: str, words: tuple[Word, ...]) -> None:
-        """Take the names of `declare -n NAME=OTHER`, either of which sets both: their values are unknown."""
+        """Take the names of `declare -n NAME=OTHER`, either of which sets both: their values are unknown.
+
+        So are those of `declare -u NAME`, which changes what it is given.
+        """
         for part in (part for word in words for part in word.text.split("=")):
-            self.forget(part, is_exported=False, why=f"{name} -n")
+            self.forget(part, is_exported=False, why=name)
             self.hide((Word(part),), " -n")
 
     def _moves(self, name: str, to: tuple[Word, ...]) -> bool:

@@ -5,9 +5,9 @@ from collections.abc import Iterator
 
 from launcher.engines.command_line.shell.block_extents import HereText, closing, here_text, no_end, word_end
 from launcher.engines.command_line.shell.braces import expand_braces
-from launcher.engines.command_line.shell.expansions import expand, fill_parts, with_quotes
+from launcher.engines.command_line.shell.expansions import expand, fill_parts, with_quotes, without_escapes
 from launcher.engines.command_line.shell.variables import Split, Values, separators
-from launcher.engines.command_line.shell.words import Operator, Word, split_fields, split_open
+from launcher.engines.command_line.shell.words import DECLARATIONS, Operator, Word, split_fields, split_open
 from launcher.errors import CommandRefused
 from preflight import regex as re
 
@@ -34,11 +34,6 @@ _OTHER_HOME = re.compile(r"~(?:[a-z_][a-z\d_-]*(?=/)|(?:root|[+-])(?=[/:\s;&|()<
 _LONE = re.compile(r"\?+(?=[\s;&|()<>]|\Z)")  # a file whose name has one character; `what?` is a text
 _HOME = re.compile(r"~(?=[/\s;&|()<>]|\Z)")
 _ESCAPED_TEXT = re.compile(r"\$'((?:[^'\\]|\\.)*)'", re.DOTALL)
-_ESCAPED = re.compile(
-    r"\\(?:x(?P<hex>[\da-fA-F]{1,2})|u(?P<code>[\da-fA-F]{1,4})|(?P<octal>[0-7]{1,3})|(?P<sign>.))", re.DOTALL
-)
-_ESCAPES = dict(zip("abefnrtv\\'\"?", "\a\b\x1b\f\n\r\t\v\\'\"?", strict=True))  # of `$'...'`
-
 _HAS_BRACES = re.compile(r"[^\s;&|()<>{}]*(?:\$\{[^{}\s]*\}[^\s;&|()<>{}]*)*\{[^{}\s]*(?:,|\.\.)[^{}\s]*\}")
 _BRACES = re.compile(r"\{[^{}\s'\"]{0,200}(?:,|\.\.)[^{}\s'\"]{0,200}\}")
 _OPERATOR = re.compile(r"&&|\|\||\|&|&>>|&>|;;&?|;&|<<[<-]?|\d?>>|\d?>&(?:\d|-)?|\d?>|\d?<|[;&|()\n]")
@@ -76,6 +71,8 @@ class ShellTokens(Iterator[Word | Operator]):
         self._waiting: deque[Word | Operator] = deque()
         self._count = 0
         self._is_first = True  # of its command
+        self._assigns = True  # whether `A=$B` is one word, in front of a command or behind `export`
+        self._declares = False
         self._here: HereText | None = None  # below the line that is read
 
     def __next__(self) -> Word | Operator:
@@ -120,7 +117,9 @@ class ShellTokens(Iterator[Word | Operator]):
             self._waiting.append(self._body(here))
             self.at, self._here = here.operator_end, here
             return
+        is_array = operator == "(" and self.text[self.at - 1 : self.at] == "="
         self.at, self._is_first = self.at + len(operator), operator in _ENDS
+        self._assigns, self._declares = self._is_first and not is_array, False
         if operator == "\n" and self._here is not None:
             self.at, self._here = self._here.end, None
 
@@ -132,15 +131,21 @@ class ShellTokens(Iterator[Word | Operator]):
         return _joined(tuple(_WordReader(quoted, 0, self._values, self._depth).words()), " ")
 
     def _read_word(self) -> None:
-        written = _written_words(self.text, self.at)
+        written = _written_words(self.text, self.at, is_assigned=self._assigns)
         if written:
             end, parts = written
             words = tuple(
                 word for part in parts for word in _WordReader(part, 0, self._values, self._depth).words()
             )
         else:
-            reader = _WordReader(self.text, self.at, self._values, self._depth, splits=self.splits)
+            reader = _WordReader(
+                self.text, self.at, self._values, self._depth, splits=self.splits, assigns=self._assigns
+            )
             words, end = tuple(reader.words()), reader.at
+        text = words[0].text if words else ""
+        self._declares |= self._assigns and text in DECLARATIONS
+        is_before = text in _BEFORE_COMMAND or _ASSIGNED.match(text) is not None
+        self._assigns = self._declares or (self._assigns and is_before)
         self._count += len(words)
         if self._count > _MOST_WORDS or any(len(word.text) > _LONGEST_WORD for word in words):
             raise CommandRefused("the variables of the text grow without end", "paste one launch")
@@ -148,22 +153,16 @@ class ShellTokens(Iterator[Word | Operator]):
         self.at, self._is_first = end, len(words) == 1 and words[0].text in _BEFORE_COMMAND
 
 
-def _unescaped(found: re.Match[str]) -> str:
-    if found["sign"]:
-        return _ESCAPES.get(found["sign"], found[0])
-    number = int(found["octal"], 8) & 0xFF if found["octal"] else int(found["hex"] or found["code"], 16)
-    is_byte = number >= 0x80 and not found["code"]  # of a character
-    return chr(number + 0xDC00 * is_byte) if number else found[0]
-
-
 def _splitter(values: Values) -> Split:
     """Return what reads the default of a variable, or a command whose output takes its place."""
     return lambda text, depth: tuple(ShellTokens(text, values, depth))
 
 
-def _written_words(text: str, at: int) -> tuple[int, tuple[str, ...]] | None:
+def _written_words(text: str, at: int, *, is_assigned: bool) -> tuple[int, tuple[str, ...]] | None:
     """Return where the word at a place ends and what its braces make of it; None for one without braces."""
-    if not _HAS_BRACES.match(text, at) or _PLACEHOLDER.match(text, at) or _ASSIGNED.match(text, at):
+    if not _HAS_BRACES.match(text, at) or _PLACEHOLDER.match(text, at):
+        return None
+    if is_assigned and _ASSIGNED.match(text, at):
         return None
     end = word_end(text, at)
     parts = expand_braces(text[at:end])
@@ -180,16 +179,20 @@ def _joined(words: tuple[Word, ...], mark: str) -> Word:
 class _WordReader:
     """Reads the word that starts at a place, which can become several or none."""
 
-    def __init__(self, text: str, at: int, values: Values, depth: int, *, splits: bool = True) -> None:
+    def __init__(
+        self, text: str, at: int, values: Values, depth: int, *, splits: bool = True, assigns: bool = False
+    ) -> None:
         self.text = text
         self.at = at
         self.values = values
         self.depth = depth
         self.splits = splits
+        self.assigns = assigns
         self.done: list[Word] = []
         self.current: str | None = None
         self.unresolved: list[str] = []
         self.is_count = False
+        self.is_split = False
         self.empty = (0, 0)  # the span of an array without words
         self.patterns = False  # whether a shell would look for files, or write several words
 
@@ -281,11 +284,7 @@ class _WordReader:
         found = _ESCAPED_TEXT.match(self.text, self.at)
         if found is None:
             raise no_end("'", self.text[self.at : self.at + 20])
-        try:
-            text = _ESCAPED.sub(_unescaped, found[1]).encode("utf-8", "surrogateescape").decode("utf-8")
-        except UnicodeError:
-            text = found[1]
-        self._add(text)
+        self._add(without_escapes(found[1]))
         self.at = found.end()
 
     def _add_quoted(self, text: str) -> None:
@@ -332,12 +331,14 @@ class _WordReader:
         self.empty = (self.at, found.end) if is_none and not (found.open or found.unresolved) else (0, 0)
         self.at = found.end
         self.is_count = self.is_count or found.is_count
+        is_assigned = self.assigns and _ASSIGNED.match(self.current or "") is not None
+        self.is_split |= bool(found.unresolved or found.open) and not (is_quoted or is_assigned)
         if found.unresolved:
             self._add_unresolved(found.unresolved)
             return True
         words = found.words if found.text is None else (Word(found.text),)
         words = words if found.open is None else (found.open,)
-        is_one = (is_quoted and found.is_joined) or _ASSIGNED.match(self.current or "") is not None
+        is_one = (is_quoted and found.is_joined) or is_assigned
         if is_one and words:
             words = (_joined(words, separators(self.values)[:1] if found.is_joined else " "),)
         self._add_words(words, splits=not (is_quoted or is_one or found.has_quotes))
@@ -373,13 +374,14 @@ class _WordReader:
 
     def _finish(self) -> None:
         if self.current is not None:
-            is_open = self.patterns and not _ASSIGNED.match(self.current)
+            is_open = self.patterns and not (self.assigns and _ASSIGNED.match(self.current))
             value = self.current.rpartition("=")[2] if self.current.startswith("-") else self.current
             if is_open or _ELLIPSIS.fullmatch(self.current) or _BRACKETED.fullmatch(value):
                 self.unresolved.append(self.current)
             self.unresolved += _WINDOWS_VARIABLE.findall(self.current)
-            self.done.append(Word(self.current, tuple(self.unresolved), self.is_count))
-        self.current, self.unresolved, self.patterns, self.is_count = None, [], False, False
+            self.done.append(Word(self.current, tuple(self.unresolved), self.is_count, self.is_split))
+        self.current, self.unresolved, self.patterns = None, [], False
+        self.is_count = self.is_split = False
 
     def _check_typographic(self, char: str) -> None:
         if char in _SMART and (_SMART[char] in "'\"" or _BEFORE_DASH.search(self.current or "")):

@@ -108,7 +108,7 @@ def are_decided(given: Iterable[Word]) -> bool:
     return not any(set(UNDECIDED.unresolved) & set(word.unresolved) for word in given)
 
 
-_SETTINGS = {"allexport": "a", "errexit": "e"}
+_SETTINGS = {"allexport": "a", "errexit": "e", "nounset": "u"}
 _OPTIONS = re.compile(r"[-+][abefhkmnptuvxBCEHPTo]+")
 
 
@@ -131,12 +131,14 @@ def options_of_set(words: tuple[Word, ...]) -> tuple[Mapping[str, bool], tuple[W
     return changed, None if is_other else tuple(rest)
 
 
-PIPEFAIL = "set -o pipefail"
+PIPEFAIL, NOUNSET = "set -o pipefail", "set -u"
+ASIDE = frozenset((PIPEFAIL, NOUNSET))
+"""What does not itself end a text where a command fails."""
 
 
 def ends_on_errors(words: tuple[Word, ...], before: frozenset[str]) -> frozenset[str]:
     """Return what ends a text where a command fails, behind a `set`."""
-    changed, named = options_of_set(words)[0], {"e": "set -e", "pipefail": PIPEFAIL}
+    changed, named = options_of_set(words)[0], {"e": "set -e", "pipefail": PIPEFAIL, "u": NOUNSET}
     on, off = ({name for key, name in named.items() if changed.get(key) is way} for way in (True, False))
     return before - off | on
 
@@ -152,7 +154,8 @@ def arguments_behind(words: tuple[Word, ...], values: Values) -> tuple[tuple[Wor
         return None
     number = (*rest, "1")[0]
     count = int(number) if number.isdecimal() and len(number) < 9 else len(given) + 1
-    if given and not (all(word.is_known for word in words) and are_decided(given[:count])):
+    is_counted = are_decided(given[:count]) and not split_before(given, len(given))
+    if given and not (all(word.is_known for word in words) and is_counted):
         return (UNDECIDED,), None
     return (given[count:], True) if count <= len(given) else (given, False)
 
@@ -163,10 +166,17 @@ def separators(values: Values) -> str:
     return marks if isinstance(marks, str) else SEPARATORS
 
 
+def split_before(words: tuple[Word, ...], number: int) -> Word | None:
+    """Return which of the first words may be several, or none, so that the text does not say which follow."""
+    return next((word for word in words[:number] if word.is_split), None)
+
+
 def given_argument(given: tuple[Word, ...], number: int) -> "Word | str":
     """Return an argument of a function, which is empty where its call has too few."""
     if not are_decided(given[:number]):
         return UNDECIDED
+    if split := split_before(given, number - 1):
+        return split
     return given[number - 1].value if number <= len(given) else ""
 
 
@@ -181,5 +191,7 @@ def elements_of(name: str, values: Values) -> tuple[Word, ...] | None:
 def element_of(name: str, key: str, values: Values) -> Word:
     """Return an element of an array or a table; it is empty where there is none."""
     words = elements_of(name, values) or ()
+    if key.isdecimal() and (split := split_before(words, int(key))):
+        return split
     one = words[int(key)] if key.isdecimal() and int(key) < len(words) else values.get(f"{name}[{key}]", "")
     return one if isinstance(one, Word) else Word(str(one))

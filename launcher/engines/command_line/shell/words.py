@@ -10,6 +10,7 @@ ELEMENT = re.compile(
 )
 """`NAME[KEY]=VALUE` of an array or a table."""
 
+DECLARATIONS = ("export", "declare", "local", "readonly", "typeset", "setenv", "set")
 ASSIGNMENT = re.compile(r"[A-Za-z_]\w*\+?=", re.ASCII)
 SEPARATORS = " \t\n\r\u00a0"  # `IFS` where a text sets none, and what pages have for a blank
 
@@ -23,6 +24,7 @@ class Word:
     text: str
     unresolved: tuple[str, ...] = ()  # `$NAME`, `$(...)`, `<placeholder>`: what has no value yet
     is_count: bool = False  # of the arguments that the text does not have: `$#`
+    is_split: bool = False  # what it lacks is outside of quotes, and may be no word, or several
 
     @property
     def is_known(self) -> bool:
