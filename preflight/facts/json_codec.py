@@ -45,7 +45,7 @@ def encode(value: object) -> Any:
     return value
 
 
-def decode(kind: type[T], data: object, where: str = "$") -> T:
+def decode(kind: type[T], data: object) -> T:
     """Return `data` (parsed JSON) as a `kind`.
 
     Unknown keys are ignored, so that an older client reads a newer agent. A fact that is absent altogether
@@ -57,7 +57,7 @@ def decode(kind: type[T], data: object, where: str = "$") -> T:
     try:
         return cast("T", _decoder(cast("Any", kind))(data))
     except _MisfitError as misfit:
-        path = where + "".join(reversed(misfit.path))
+        path = "$" + "".join(reversed(misfit.path))
         raise MalformedFacts(f"{path}: {misfit.problem}") from None
 
 
