@@ -209,6 +209,12 @@ def test_a_text_that_powershell_evaluates_is_the_command(text: str) -> None:
     assert (parsed.launcher, parsed.program) == ("torchrun", "a.py")
 
 
+@pytest.mark.parametrize("around", ["nix develop -c torchrun a.py", "nix-shell --run 'torchrun a.py'"])
+def test_an_environment_of_nix_around_a_launch_is_refused(around: str) -> None:
+    with pytest.raises(CommandRefused, match="an environment of its own for the command"):
+        parse_line(around)
+
+
 def test_direnv_around_a_launch_sets_what_nobody_sees() -> None:
     with pytest.raises(CommandRefused, match="variables that gpulaunch cannot see"):
         parse_line("direnv exec . torchrun a.py")

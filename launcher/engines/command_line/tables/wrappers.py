@@ -147,6 +147,13 @@ REFUSED: dict[str, tuple[str, str]] = {
     "prlimit": ("it would limit the launcher alone", "leave it out: limits are those of each host"),
     "watch": ("it starts a command again and again", "leave it out: restart: of a run config does it"),
     **dict.fromkeys(("su", "runuser", "doas"), _OTHER_USER),
+    **dict.fromkeys(
+        ("nix", "nix-shell", "guix"),
+        (
+            "it makes an environment of its own for the command, in which gpulaunch can verify no rank",
+            "leave it out, and name the interpreter of that environment (python: in hosts.yaml)",
+        ),
+    ),
     **dict.fromkeys(names("cmd cmd.exe pwsh powershell powershell.exe"), _OF_WINDOWS),
     **dict.fromkeys(("dotenv", "direnv", "doppler", "infisical"), _VARIABLES),
     **dict.fromkeys(CONTAINERS, (f"it {_CONTAINER[0]}", _CONTAINER[1])),
