@@ -101,6 +101,11 @@ _REFUSED_OBJECT = re.compile(r"\bUnsupported (?:global|class)|\ballowed global b
 _LOADS_MODEL = re.compile(
     r"\b(?:restore_from|load_from_checkpoint|from_pretrained|load_(?:checkpoint|model|weights))\("
 )
+# What torch says of both, and of a file that is damaged.
+_REFUSED_ALL, _CUT_OFF = (
+    re.compile(r"Weights only load failed"),
+    re.compile(r"\boperand\b|\binvalid\b|magic|truncated|ran out of input", re.IGNORECASE),
+)
 _PRINTS = re.compile(
     r"\bprint\(|\bstd(?:out|err)\.\w|/(?:(?:tqdm|rich|click|loguru)/[\w/]+|logging/__init__)\.py:"
 )
@@ -129,6 +134,8 @@ def row_over_words(row: Signature, raised: ParsedException, source: str) -> Sign
     ends = [f"{frame.path}:{frame.function}" for frame in raised.frames[-3:]]
     if row.code == "S85" and _REFUSED_OBJECT.search(raised.whole):
         return signature("S117") or row
+    if row.code == "S85" and _REFUSED_ALL.match(raised.message) and not _CUT_OFF.search(raised.whole):
+        return replace(signature("S117") or row, broad=True)
     if not ends:
         return row
     text = "\n".join([*ends, raised.message])

@@ -73,6 +73,11 @@ _END_OF_CHAT = re.compile(r"(?:<\|?(?:im_end|eot_id|end_of_turn|end|endoftext)\|
 _SETTING = re.compile(
     r"\s*(?:- )?['\"]?(?:pattern|regex|regexp|match(?:es)?|grep|expr|keywords?)['\"]?: +['\"/\[]"
 )
+# Texts that a script lists, with nothing reported before them.
+_LIST_OF_TEXTS = re.compile(
+    rf"(?:(?!Error|Exception|ERROR|[Ff]ail|[Uu]n[a-z]+ed|[Ii]nvalid|[Mm]issing|[Uu]nknown|[Nn]ot ).){{0,120}}()\[{_STRING}(?:, {_STRING})+\]$"
+)
+_ITEM = re.compile(r"\s{0,4}(\d{1,3})[.)] (?!.{0,120}\b(?:rank|worker|node|host|gpu|GPU|pid|process)\b)\S")
 _NONE_OF_IT = re.compile(
     r"(?i)(?!.*(?:error|exception): |.*\b(?:no|not|never|can(?:no|')t|unable|fail\w*|missing|denied|refused|lost)\b.*[:=])(?:\[[^\]]{1,40}\] )?[^:=]{1,80}[a-z)\]] *[:=] +(?:no|none|never|absent|0)\W*$"
 )
@@ -92,6 +97,11 @@ def is_shown_text(lines: Sequence[Line], line: Line) -> bool:
     example = _EXAMPLE.match(text)
     if example and not (_OF_REPORT.search(text) or first_match(text[: example.start(1)])):
         return True
+    if (listed := _LIST_OF_TEXTS.match(text)) and not first_match(text[: listed.start(1)]):
+        return True
+    if item := _ITEM.match(text):
+        others = filter(None, (_ITEM.match(each.text) for each in _beside(lines, line.order)))
+        return any(abs(int(other[1]) - int(item[1])) == 1 for other in others)
     if _COMMENT.match(text):  # one alone is a heading
         return any(_COMMENT.match(each.text) for each in _beside(lines, line.order))
     if (own := _OF_PAIR.match(text)) and any(

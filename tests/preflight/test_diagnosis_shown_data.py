@@ -28,6 +28,7 @@ _ANSWERS = (
 _RESTORED = (
     'Traceback (most recent call last):\n  File "/w/t.py", line 8, in <module>\n    M.restore_from(p)\n'
 )
+_REFUSED = "_pickle.UnpicklingError: Weights only load failed."
 _TYPED = "$ python t.py"
 _ORDINAL = f"{_HEAD}RuntimeError: CUDA error: invalid device ordinal\n"
 _BOX = (
@@ -75,6 +76,8 @@ _GRID = (
         f"ninja: build stopped: subcommand failed.\nusing plain python\n{_STEPS}Training done\n",
         f"Agent: run\n```output\n{_HEAD}NameError: name 'x' is not defined\n```\nreward=1.0\n{_STEPS}",
         "#12 31.2 WARNING: Retrying\n#12 DONE 61.2s\n#13 exporting to image\n#13 DONE 3.1s\n",
+        f"1. RuntimeError: {_OOM} is of large batches.\n2. {_CRASH} is a crash.\nbleu 0.31\n",
+        f"Loaded 2 classes: ['CUDA out of memory', '{_CRASH}']\n{_STEPS}",
         f"make: [Makefile:3: clean] Error 1 (ignored)\n{_STEPS}",
         f"<|im_start|>user\nI see\n{_CRASH}<|im_end|>\n<|im_start|>assistant\nUse it<|im_end|>\n{_STEPS}",
         f"Trying:\n    f(0)\nExpecting:\n    {_INDENTED}ok\n1 passed and 0 failed.\nTest passed.\n",
@@ -148,6 +151,11 @@ def test_what_a_program_shows_blames_nothing(log: str) -> None:
         ("TimeoutError: RPC call to update_weight timed out after 300 s\n", "S138"),
         (_RESTORED + "tarfile.ReadError: not a gzip file\n", "S85"),
         (_RESTORED.replace("M.restore_from", "WebDataset") + "tarfile.ReadError: not a gzip file\n", "S108"),
+        ("ValueError: The config file at acc.yaml had unknown keys: ['a', 'b']\n", "S98"),
+        (f"1. rank 0: {_OOM}\n2. rank 1: NCCL error\n", "S20"),
+        ("No solution found when resolving dependencies:\n╰─▶ Because flash-attn was not found\n", "S89"),
+        (f"{_REFUSED} This file can still be loaded\n", "S117"),
+        (f"{_REFUSED} \n Please report: WeightsUnpickler error: Unsupported operand 118\n", "S85"),
         ("AssertionError: dp(1) * tp(4) != WORLD_SIZE(8)\n", "S112"),
         ("ValueError: world_size 6 != tensor 4 * pipeline 2\n", "S112"),
         (f"{_STEPS}Spot instance interruption, instance will be terminated in 120 seconds\n", "S96"),
@@ -193,3 +201,7 @@ def test_a_rank_that_others_outlived_without_a_step_above_is_not_certain() -> No
 )
 def test_a_table_of_steps_is_read_as_steps(log: str, verdict: str) -> None:
     assert diagnose(log).verdict == verdict
+
+
+def test_what_torch_says_of_both_kinds_of_checkpoint_is_certain_of_neither() -> None:
+    assert diagnose(f"{_REFUSED} This file can still be loaded\n").causes[0].confidence != "certain"

@@ -27,6 +27,7 @@ PATTERNS: tuple[tuple[str, str], ...] = (
     ("S55", r"\bN[Cc][Cc][Ll] [Ee]rror, "),
     ("S95", ended_by_signal(10, "SIGUSR1") + r"|(?:\b(?:[Rr]eceived|[Cc]aught|[Gg]ot) (?:signal )?SIGUSR[12]\b|\bSIGUSR[12]\b(?!\W{0,4}[=>]|.{0,20}(?:\bwill\b|\bhandler|\bto\b))).{0,160}\b(?:[Ll]eaving|[Ee]xiting|[Qq]uitting|[Ss]topping)\b|^CPU time limit exceeded|^timeout: sending signal [A-Z]+ to command |" + ended_by_signal(24, "SIGXCPU")),
     ("S138", _raised(r"\bRPC call to \w+ timed out")),
+    ("S89", r"\bNo solution found when resolving dependencies"),
     ("S54", r"\bStall inspector shutting down"),
     ("S62", r"Ranks? .{0,80}failed to pass monitoredBarrier"),
     ("S58", r"Message truncated : received \d+ bytes instead of \d+"),
