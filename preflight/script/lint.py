@@ -29,7 +29,7 @@ _IGNORE = re.compile(r"#\s*gpulaunch:\s*ignore(?:\[([A-Z0-9,\s]+)\])?")
 _RANK = {Level.INFO: 0, Level.WARNING: 1, Level.ERROR: 2}
 _MOST_SWITCHES = 8
 _MAX_RELATED = 8
-_OF_RANKS = OF_ALL_RANKS | {f"R4{number:02}" for number in range(1, 11)}
+_OF_RANKS = OF_ALL_RANKS | {f"R4{number:02}" for number in range(1, 15)}
 """Faults of what several ranks do; a script without ranks by default has none of them then."""
 _OF_SCALERS = frozenset({"P116", "P119", "P128", "P129"})
 """Faults of what a scaler has scaled; an option that turns it on brings them with it."""

@@ -116,6 +116,16 @@ FIXES: dict[str, tuple[str, str, str]] = {
         "dist.init_process_group(",
         "torch.manual_seed(1); dist.init_process_group(",
     ),
+    "R411": (
+        "list_of_one_tensor",
+        "[torch.zeros_like(one)] * dist.get_world_size()",
+        "[torch.zeros_like(one) for _ in range(dist.get_world_size())]",
+    ),
+    "R412": (
+        "group_made_by_accelerate_and_again",
+        "dist.init_process_group(",
+        "dist.is_initialized() or dist.init_process_group(",
+    ),
     "V301": ("nocuda", "no_cuda=False, ", ""),
     "V303": ("context_of_a_device", "torch.autocast(device)", "torch.autocast(device.type)"),
     "V304": ("adamw_of_transformers", "from transformers import AdamW", "from torch.optim import AdamW"),

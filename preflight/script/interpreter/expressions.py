@@ -10,6 +10,7 @@ from preflight.script.interpreter.assignments import assign
 from preflight.script.interpreter.attributes import get_attribute, member
 from preflight.script.interpreter.branches import is_of_several, read_choice, read_rest
 from preflight.script.interpreter.contexts import NO_SYNC
+from preflight.script.interpreter.events import ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.string_formats import concatenated
 from preflight.script.interpreter.values import (
@@ -71,6 +72,8 @@ def _attribute(it: Interpreter, node: ast.Attribute) -> Value:
 def _subscript(it: Interpreter, node: ast.Subscript) -> Value:
     owner = it.evaluate(node.value)
     if isinstance(node.slice, ast.Slice):
+        if node.slice.lower and node.slice.step and is_by_rank(it.evaluate(node.slice.lower)):
+            it.emit(ScriptEvent("part by rank", it.place(node)))
         return join(_slice(it, item, node.slice) for item in alternatives(owner))
     key = it.evaluate(node.slice)
     if type(owner) is not OneOf:

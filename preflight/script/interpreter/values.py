@@ -46,6 +46,7 @@ class RankValue:
 
     first: bool | None = field(default=None, compare=False)  # of a comparison: True on rank 0 only, or not
     sure: bool | None = field(default=None, compare=False)  # the answer from which this follows, None: either
+    of: str = field(default="", compare=False)  # "node": the rank in its node, "launch": in all of the launch
 
 
 @dataclass(frozen=True, slots=True)

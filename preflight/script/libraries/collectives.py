@@ -78,6 +78,7 @@ def collective(name: str) -> CallModel:
 
     def model(it: Interpreter, call: Call) -> Value:
         emit_collective(it, call, name)
+        it.emit(call.event("exchange", None, name))
         given = [
             part.attr
             for item in call.node.args[:1]
@@ -86,7 +87,9 @@ def collective(name: str) -> CallModel:
         ]
         it.state.wrapped = it.state.wrapped or (name == "all_reduce" and "grad" in given)
         _fill(it, call, name)
-        return UNKNOWN
+        if name != "new_group" or (ranks := call.get("ranks", 0) or NONE) == NONE:
+            return UNKNOWN
+        return it.new(HeapObject("process group", call.place, {"ranks": ranks}))
 
     return model
 
@@ -156,7 +159,18 @@ def note_state_dict(it: Interpreter, model: int, call: Call) -> None:
         emit_collective(it, call, "state_dict")
 
 
+def _between_two(name: str) -> CallModel:
+    """Return the model of a function that sends to one rank, or receives from one."""
+
+    def model(it: Interpreter, call: Call) -> Value:
+        it.emit(call.event("exchange", None, name))
+        return UNKNOWN
+
+    return model
+
+
 CALLS: dict[str, CallModel] = {
+    **{f"torch.distributed.{name}": _between_two(name) for name in ("send", "recv", "isend", "irecv")},
     **{f"{package}.{name}": collective(name) for package in _LIKE_TORCH for name in _PLAIN},
     **{f"detectron2.utils.comm.{name}": collective(name) for name in ("synchronize", "all_gather", "gather")},
     **{f"timm.utils.{name}": collective(name) for name in ("reduce_tensor", "distribute_bn")},

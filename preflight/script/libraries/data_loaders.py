@@ -73,6 +73,9 @@ def _sampler(it: Interpreter, ref: Ref, name: str, call: Call) -> None:
     shuffle = call.get("shuffle", 3) or (UNKNOWN if call.open else TRUE)
     reshuffles = FALSE if is_of_validation(call.node) else shuffle  # the order of no training
     it.change(ref.id, divides=TRUE, reshuffles=reshuffles, rank=rank)
+    it.emit(call.event("sampler", ref.id, rank=rank, replicas=call.get("num_replicas", 1) or NONE))
+    if is_by_rank(call.get("seed", 4) or NONE):
+        it.emit(replace(call, place=call.at("seed")).event("random split", ref.id, "seeded by rank"))
 
 
 ONE_EPOCH = "one epoch"  # what is said of a call of set_epoch with a constant, or before the loop over epochs
@@ -192,12 +195,12 @@ def _subset(it: Interpreter, call: Call) -> Value:
     words = [word.value for word in call.node.keywords if word.arg == "indices"]
     for given in [*call.node.args[1:2], *words][:1]:
         before = [node for node in it.nodes if getattr(node, "lineno", 0) <= call.node.lineno]
-        if not is_of_validation(call.node) and _is_drawn(it, given, before, set()):
+        if not is_of_validation(call.node) and is_drawn(it, given, before, set()):
             it.emit(call.event("random split"))
     return UNKNOWN
 
 
-def _is_drawn(it: Interpreter, node: ast.AST, nodes: list[ast.AST], known: set[str]) -> bool:
+def is_drawn(it: Interpreter, node: ast.AST, nodes: list[ast.AST], known: set[str]) -> bool:
     """Whether an expression is drawn at random, or made in the same function of names that are."""
     for part in walk(node):
         if isinstance(part, ast.Call) and all(word.arg != "generator" for word in part.keywords):
@@ -211,7 +214,7 @@ def _is_drawn(it: Interpreter, node: ast.AST, nodes: list[ast.AST], known: set[s
             known.add(part.id)
             makes = [made for each in nodes for made in _makes(each, part.id)]
             agreed = any(map(_AGREES.search, all_names(each for made in makes for each in walk(made))))
-            if not agreed and any(_is_drawn(it, made, nodes, known) for made in makes):
+            if not agreed and any(is_drawn(it, made, nodes, known) for made in makes):
                 return True
     return False
 

@@ -25,7 +25,7 @@ from preflight.script.interpreter.values import (
 )
 from preflight.script.libraries.casts import members
 from preflight.script.libraries.collectives import PACKAGES
-from preflight.script.libraries.models import dtype_of
+from preflight.script.libraries.models import dtype_of, new_model
 
 
 def init_process_group(it: Interpreter, call: Call) -> Value:
@@ -43,6 +43,21 @@ def _is_initialized(it: Interpreter, _call: Call) -> Value:
     return TRUE if it.state.grouped and (it.target.processes or 1) > 1 else UNKNOWN
 
 
+def _get_rank(it: Interpreter, call: Call) -> Value:
+    it.emit(call.event("asks group"))
+    return RankValue(of="launch")
+
+
+def _get_world_size(it: Interpreter, call: Call) -> Value:
+    it.emit(call.event("asks group"))
+    return Const(it.target.world)
+
+
+def _destroy(it: Interpreter, call: Call) -> Value:
+    it.emit(call.event("group ends"))
+    return NONE
+
+
 def data_parallel(it: Interpreter, call: Call) -> Value:
     """torch.nn.DataParallel(model): the same parameters."""
     model = call.get("module", 0) or UNKNOWN
@@ -53,9 +68,15 @@ def data_parallel(it: Interpreter, call: Call) -> Value:
     return model
 
 
+def _wrapped(it: Interpreter, call: Call) -> Value:
+    """Return what a wrapper gets: a model, whatever made it."""
+    model = call.get("module", 0) or UNKNOWN
+    return it.new(new_model(call.place, UNKNOWN)) if model is UNKNOWN else model
+
+
 def ddp(it: Interpreter, call: Call, *, buffers: bool = True) -> Value:
     """DistributedDataParallel(model, device_ids=[...]): the same parameters. apex's broadcasts no buffers."""
-    model = call.get("module", 0) or UNKNOWN
+    model = _wrapped(it, call)
     ids = call.get("device_ids", 1) or NONE
     it.state.wrapped = True
     for item in alternatives(model):
@@ -87,7 +108,7 @@ def _normalizes(it: Interpreter, model: int) -> bool:
 
 def fsdp(it: Interpreter, call: Call) -> Value:
     """FSDP keeps float32 masters of its own, and gathers each layer's weights of all ranks in forward()."""
-    model = call.get("module", 0) or UNKNOWN
+    model = _wrapped(it, call)
     it.state.wrapped = True
     _note_sharding_dtype(it, call)
     if isinstance(model, Ref):
@@ -185,8 +206,9 @@ CALLS: dict[str, CallModel] = {
         f"{package}.{name}": model
         for package in PACKAGES
         for name, model in (
-            ("get_rank", lambda _it, _call: RankValue()),
-            ("get_world_size", lambda it, _call: Const(it.target.world)),
+            ("get_rank", _get_rank),
+            ("get_world_size", _get_world_size),
+            ("destroy_process_group", _destroy),
             ("is_initialized", _is_initialized),
         )
     },

@@ -28,7 +28,13 @@ _RANK_NAMES = frozenset({"RANK", "LOCAL_RANK", "SLURM_LOCALID", "SLURM_PROCID", 
 _OF_RANKS = frozenset({"WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "LOCAL_WORLD_SIZE"})
 _OF_ONE_PROCESS = (
     *("os.getpid", "socket.gethostname", "platform.node", "uuid.uuid1", "uuid.uuid4"),
-    *("tempfile.mkdtemp", "tempfile.TemporaryDirectory", "tempfile.NamedTemporaryFile"),
+    *(
+        "tempfile.mkdtemp",
+        "tempfile.mkstemp",
+        "tempfile.mktemp",
+        "tempfile.TemporaryDirectory",
+        "tempfile.NamedTemporaryFile",
+    ),
 )
 """What gives each process another value: paths that are made of it are not those of another rank."""
 _VARIABLES = -1  # the thing on the heap that holds what the script has put into variables
@@ -48,7 +54,7 @@ def environment(
     if own is not None:
         return TRUE if contains else own
     if name in _RANK_NAMES:
-        return TRUE if contains else RankValue()
+        return TRUE if contains else RankValue(of="launch" if name == "RANK" else "")
     if name in _OF_RANKS or name == "CUDA_VISIBLE_DEVICES":
         if contains:
             return TRUE

@@ -99,6 +99,19 @@ def open_by_form(it: Interpreter, name: str, call: Call) -> Value | None:
     return _open(it, call) if opens else None
 
 
+def _remove(it: Interpreter, call: Call) -> Value:
+    """os.remove(path), which stops where another rank has been first."""
+    note_write(it, call, call.get("path", 0), "removal", opened=True)
+    return NONE
+
+
+def _retrieve(it: Interpreter, call: Call) -> Value:
+    """urlretrieve(url, filename): into a file of its own where no name is given."""
+    if (path := call.get("filename", 1)) is not None:
+        note_write(it, call, path, "download", opened=True)
+    return UNKNOWN
+
+
 _OPENERS = (
     *("fsspec.open", "smart_open.open", "blobfile.BlobFile", "h5py.File", "gzip.open", "bz2.open"),
     *("lzma.open", "io.open", "codecs.open", "zarr.open", "zarr.open_group", "zarr.open_array"),
@@ -123,6 +136,8 @@ CALLS: dict[str, CallModel] = {
     **dict.fromkeys(_OPENERS, _open),
     **dict.fromkeys(_FIRST, _writes(0)),
     **dict.fromkeys(_SECOND, _writes(1)),
+    **dict.fromkeys(("os.remove", "os.unlink"), _remove),
+    "urllib.request.urlretrieve": _retrieve,
     "os.mkdir": _make_folder,
     "os.makedirs": _make_folder,
 }

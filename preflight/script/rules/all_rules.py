@@ -7,7 +7,17 @@ from preflight.script.rules.registry import RULES as RULES  # noqa: PLC0414 - fr
 MODULES = tuple(
     import_module(f"{__package__}.{name}")
     for name in (
-        *("autocast", "backward", "collectives", "data_loaders", "files", "grad_scaler", "model_wrappers"),
+        *(
+            "autocast",
+            "backward",
+            "collectives",
+            "data_loaders",
+            "exchange_arguments",
+            "group_order",
+            "files",
+            "grad_scaler",
+            "model_wrappers",
+        ),
         *(
             "models",
             "placement",

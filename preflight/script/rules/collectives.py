@@ -15,7 +15,7 @@ from preflight.script.interpreter.values import TRUE, Ref, alternatives
 from preflight.script.libraries.collectives import FORWARD_OF_ONE
 from preflight.script.libraries.pytorch import trained_models
 from preflight.script.rules.certainty import doubted
-from preflight.script.rules.own_decisions import EACH, decided_by
+from preflight.script.rules.own_decisions import EACH, agreed_in, decided_by, measures
 from preflight.script.rules.registry import Level, RuleHit, rule
 from preflight.script.syntax_trees import walk
 
@@ -34,6 +34,11 @@ _OWN = {
     "break": "each rank leaves this loop by what its own batch gives, and the others wait for it",
     "turn": "each rank leaves out what follows by what its own batch gives, and the others wait for it in it",
 }
+_OF_MEMORY = re.compile(r"out of memory|OutOfMemory")
+_ENDS = re.compile(r"exit|abort|raise")
+_NO_MEMORY = "a rank that has no memory left continues with its next batch, and the others wait in this one"
+_END_ALL = "raise: a launch ends all ranks, and a smaller batch or gradient accumulation avoids it"
+_OWN_BRANCH = "each rank decides by what its own part of the data gave whether it comes to"
 _AGREED = "agree first: dist.all_reduce() of the decision, so that all ranks take the same way"
 _TOGETHER = "leave it on every rank: broadcast what rank 0 decides"
 _ASKS_SHARDS = re.compile(r"fsdp|FSDP|FullySharded|deepspeed|zero_?3")
@@ -92,7 +97,7 @@ class _GuardOf:
     place: CodeLocation
 
 
-@rule("R404", "collective", "train", "evaluate", "step", "scaler step", "buffers", "break", "end")
+@rule("R404", "collective", "train", "evaluate", "step", "scaler step", "buffers", "break", "backward", "end")
 def rank_0_alone_in_a_collective(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
     """A barrier, broadcast, reduction or the like is reached by rank 0 only.
 
@@ -103,7 +108,8 @@ def rank_0_alone_in_a_collective(it: Interpreter, event: ScriptEvent) -> Iterato
     its buffers. A branch of the other ranks that takes part in one is taken for the counterpart: of those of
     its own function, or, where that has none, of all. Where rank 0 takes part in none, they wait for it.
     So do they where it alone leaves a loop early, as by a decision to stop that it keeps to itself, and where
-    each rank leaves one, or a turn of it, by what its own batch gave; and the owner of a file lock waits for
+    each rank leaves one, or a turn of it, by what its own batch or part of the data gave, by its clock, or
+    for lack of memory, or comes to a collective so; and the owner of a file lock waits for
     those that wait for the lock. Beside a setting that is not known (`config.mode == "debug"`) it is a
     warning.
     Source: torch.distributed's documentation; reproduced on two gloo ranks with torch 2.13; deepspeed's
@@ -122,6 +128,8 @@ def rank_0_alone_in_a_collective(it: Interpreter, event: ScriptEvent) -> Iterato
             yield from _without_rank_0(it)
         return
     if event.name in ("step", "scaler step") and not is_shared(it, event):
+        if OF_RANKS.isdisjoint(it.contexts) and _is_prepared(it, event):
+            _note_met(it, event)
         return
     if (event.what == "new_group" and _is_made_once(it, event.place)) or _is_never_taken(it):
         return
@@ -130,7 +138,14 @@ def rank_0_alone_in_a_collective(it: Interpreter, event: ScriptEvent) -> Iterato
             f"one rank at a time comes to this {event.what}(): it waits for ranks that wait for the lock"
         )
         yield RuleHit(event.place, message, f"leave the block before {event.what}()", Level.WARNING)
-        return
+    elif event.name == "backward":
+        yield from _goes_on_alone(it, event)
+    else:
+        yield from _take_part(it, event)
+
+
+def _take_part(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
+    """Note who takes part in something; yield it where each rank decides that for itself."""
     # A branch of the others in a function that rank 0 alone calls now: others come to it from elsewhere.
     if OTHER_RANKS in it.contexts or (BY_RANK in it.contexts and RANK_0 not in it.contexts):
         it.note(OTHERS, event.place)
@@ -142,6 +157,46 @@ def rank_0_alone_in_a_collective(it: Interpreter, event: ScriptEvent) -> Iterato
         _note_alone(it, event)
     elif BY_RANK not in it.contexts:
         _note_met(it, event)
+        if event.name == "collective" and any(measures(it, test) for test in it.tests):
+            yield RuleHit(event.place, f"{_OWN_BRANCH} this {event.what}()", _AGREED, Level.WARNING)
+
+
+def _goes_on_alone(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
+    """Yield the handler behind which a rank without memory continues, out of step with the others."""
+    several = it.state.wrapped or event.what == "accelerator"
+    if not several or not it.loop_depth or not OF_RANKS.isdisjoint(it.contexts):
+        return
+    caught = {loop.place for loop in it.loops if loop.caught}
+    for path in dict.fromkeys((event.place.path, *(place.path for place in caught))):
+        source = it.sources.get(path)
+        if source is None or not _OF_MEMORY.search(source.text):
+            continue
+        for node in it.sources.parser.nodes(source.tree):
+            if not isinstance(node, ast.Try):
+                continue
+            around = path == event.place.path and node.lineno <= event.place.line <= (
+                node.body[-1].end_lineno or 0
+            )
+            for handler in filter(
+                _passes_over, node.handlers if around or source.place(node) in caught else ()
+            ):
+                if not agreed_in(it, [*walk(handler), *it.nodes]):
+                    yield RuleHit(source.place(handler), _NO_MEMORY, _END_ALL, Level.WARNING)
+
+
+def _passes_over(handler: ast.ExceptHandler) -> bool:
+    """Whether a handler of a lack of memory lets the loop continue."""
+    if not _OF_MEMORY.search(ast.unparse(handler)):
+        return False
+    asks = [
+        each
+        for each in handler.body
+        if isinstance(each, ast.If) and _OF_MEMORY.search(ast.unparse(each.test))
+    ]
+    last = (asks[0] if asks else handler).body[-1]
+    if not isinstance(last, (ast.Continue, ast.Break, ast.Return, ast.Raise)):
+        last = last if _ENDS.search(ast.unparse(last)) else handler.body[-1]
+    return not _ENDS.search(ast.unparse(last)) and not isinstance(last, (ast.Return, ast.Break))
 
 
 def _note_alone(it: Interpreter, event: ScriptEvent) -> None:
@@ -267,6 +322,13 @@ def _is_made_once(it: Interpreter, place: CodeLocation) -> bool:
         return False
     inner = it.contexts[len(it.contexts) - it.contexts[::-1].index(RANK_0) :]
     return MAYBE in inner and place in it.notes.get(_GROUPS, ())
+
+
+def _is_prepared(it: Interpreter, event: ScriptEvent) -> bool:
+    """Whether an optimizer steps a model that an Accelerator or Fabric has wrapped."""
+    optimizers = alternatives(event.values.get("optimizer", Ref(event.ref or 0)))
+    models = (model for optimizer in optimizers for model in trained_models(it, optimizer))
+    return any(isinstance(it.attr(model, "accelerator"), Ref) for model in models)
 
 
 def is_shared(it: Interpreter, event: ScriptEvent) -> bool:

@@ -3,10 +3,12 @@
 import ast
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 
 from preflight import regex as re
 from preflight.facts.script import CodeLocation
 from preflight.frozen import dataclass
+from preflight.script.interpreter.branch_conditions import OF_SOME
 from preflight.script.interpreter.classes import method_of
 from preflight.script.interpreter.events import Call, Draw, ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
@@ -43,6 +45,11 @@ _DIVIDES = re.compile(
     re.IGNORECASE | re.MULTILINE,
 )
 """Names in code, a line each, of functions and libraries that give ranks unlike data without a sampler."""
+_OF_STORES = re.compile(r"file|path|data|line|sample|example|record|document|shard|url", re.IGNORECASE)
+_BY_CHANCE = re.compile(
+    r"rand|shuffle|choice|perm|seed|sampl(?!es)|queue|stream|sock|stdin|http|recv|env|kafka|_rng|^rng",
+    re.IGNORECASE,
+)
 _OLD_PREFETCH = Const(2)  # prefetch_factor's default before torch 2.0, which allowed it without workers
 _MAX_DEPTH = 3  # datasets in one another that are looked into
 _SAMPLER_FIX = (
@@ -53,16 +60,20 @@ _SAMPLER_FIX = (
 _LIGHTNING_FIX = "remove use_distributed_sampler=False, or give each DataLoader a DistributedSampler"
 
 
-@rule("R401", *_STEPS, "own data")
+@rule("R401", *_STEPS, "own data", "sampler")
 def all_data_on_every_rank(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
     """A model is trained by several ranks, and its DataLoader gives each of them all of the data.
 
     An epoch is then as many epochs as there are ranks, and with one seed all ranks train on the same batches:
-    N GPUs do the work of one. DistributedSampler, accelerator.prepare(loader) or a dataset that is split by
+    N GPUs do the work of one. So they do with DistributedSampler(rank=0), and with an IterableDataset that
+    reads all of its files. DistributedSampler, accelerator.prepare(loader) or a dataset that is split by
     rank gives each rank its own part.
     Source: torch.utils.data's documentation of DistributedSampler; the DDP tutorial of pytorch.org.
     """
     if it.target.processes == 1:
+        return
+    if event.name == "sampler":
+        yield from _one_part(it, event)
         return
     if event.name == "own data" and (loader := it.thing(event.ref)) is not None:
         if not divides(it, loader) and not _is_divided_elsewhere(it, loader, again=True):
@@ -80,6 +91,16 @@ def all_data_on_every_rank(it: Interpreter, event: ScriptEvent) -> Iterator[Rule
             again = _goes_over_again(drawn) and not drawn.by_steps
             if not _is_divided_elsewhere(it, loader, again=again):
                 yield _undivided(it, loader)
+
+
+def _one_part(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
+    """Yield a DistributedSampler that the script gives one rank's number; of an option a launch decides."""
+    rank, replicas = event.values["rank"], event.values["replicas"]
+    literal = isinstance(rank, Const) and type(rank.value) is int and place_of(rank) not in it.options.places
+    several = replicas != Const(1) and place_of(replicas) not in it.options.places
+    if literal and several and event.call and it.state.grouped and OF_SOME.isdisjoint(it.contexts):
+        message = "every rank takes this one part of the data, and none the others"
+        yield RuleHit(event.call.at("rank"), message, "leave rank= out", Level.WARNING)
 
 
 _MAKES_STEPS = re.compile(r"step|optim|updat|engine|hook|callback|after_|apply", re.IGNORECASE)
@@ -103,7 +124,10 @@ def _undivided(it: Interpreter, loader: HeapObject) -> RuleHit:
     samplers = filter(None, map(it.thing, alternatives(loader.get("sampler"))))
     drawn = any((text_of(thing.get("__name__")) or "").endswith("RandomSampler") for thing in samplers)
     shuffles = drawn or truth(loader.get("shuffle")) is True
-    if not shuffles and it.sources.unread():
+    datasets = filter(None, map(it.thing, alternatives(loader.get("dataset"))))
+    given = [value for thing in datasets for name, value in thing.attrs.items() if not name.startswith("__")]
+    plain = bool(given) and all(isinstance(item, Const) for value in given for item in alternatives(value))
+    if not shuffles and not plain and it.sources.unread():
         level, message = Level.INFO, f"{message}, unless a module that could not be read does it"
     return RuleHit(loader.place, message, _SAMPLER_FIX, level)
 
@@ -111,7 +135,8 @@ def _undivided(it: Interpreter, loader: HeapObject) -> RuleHit:
 def _is_divided_elsewhere(it: Interpreter, loader: HeapObject, *, again: bool) -> bool:
     """Whether the dataset may be the rank's own part already, or the order of its batches the rank's own."""
     datasets = alternatives(loader.get("dataset"))
-    if any(_is_iterable(it, dataset) is not False for dataset in datasets):
+    iterable = [_is_iterable(it, dataset) for dataset in datasets]
+    if None in iterable or (True in iterable and not all(map(partial(_goes_through_all, it), datasets))):
         return True
     if it.notes.get(PARTED) or (not again and it.notes.get(SEEDED)):
         return True
@@ -123,6 +148,16 @@ def _is_divided_elsewhere(it: Interpreter, loader: HeapObject, *, again: bool) -
         return any(map(OF_PARTS.search, all_names(nodes)))
     parser = it.sources.parser
     return any(parser.find(_names_division, source.tree) for source in it.sources.files())
+
+
+def _goes_through_all(it: Interpreter, dataset: Value) -> bool:
+    """Whether a dataset reads files or lists from start to end, and draws nothing by chance."""
+    cls = _class_of(it, dataset)
+    nodes = [node for info in it.mro(cls.key) for node in walk(info.node)] if cls is not None else []
+    loops = [node for node in nodes if isinstance(node, ast.For)]
+    read = any(_OF_STORES.search(name) for node in loops for name in all_names(walk(node.iter)))
+    opens = any(isinstance(node, ast.With) and "open(" in ast.unparse(node.items[0]) for node in nodes)
+    return (read or opens) and not any(map(_BY_CHANCE.search, all_names(nodes)))
 
 
 def _names_division(nodes: list[ast.AST]) -> bool:

@@ -45,8 +45,12 @@ _SAID = {
         "every rank makes this folder, and all but the first find that it exists",
         "os.makedirs(..., exist_ok=True)",
     ),
+    "removal": (
+        "every rank removes this file, and all but the first find that it is gone",
+        "if rank == 0: before it, or pathlib.Path(...).unlink(missing_ok=True)",
+    ),
     "download": (
-        "every rank downloads this dataset into one folder, at the first run",
+        "every rank downloads this into one place, at the first run",
         "rank 0 first: download=rank == 0, a barrier, and the others after it",
     ),
 }
@@ -63,7 +67,8 @@ def one_file_of_every_rank(it: Interpreter, event: ScriptEvent) -> Iterator[Rule
     then. What FSDP or DeepSpeed gathers, all ranks gather and rank 0 writes. Files that are opened to be
     written, arrays and tables count as weights do, where the path is known to be the same on every rank. So
     do datasets of torchvision and torchaudio with download=True, unless rank 0 comes first: the others read
-    half of an archive, or one of two writers.
+    half of an archive, or one of two writers. So does urlretrieve(); of a file that all remove, all but the
+    first stop at what is gone.
     Source: torch.distributed's tutorials: rank 0 saves; Python's os.makedirs; torchvision/datasets/utils.py,
     which downloads into the file's own place.
     """
@@ -150,7 +155,7 @@ def _tests_around(it: Interpreter, node: ast.Call) -> Iterator[ast.expr | None]:
 def _catches_files(handler: ast.ExceptHandler) -> bool:
     """Whether a handler is reached where a folder or file exists: not one of a KeyboardInterrupt."""
     named = ast.unparse(handler.type) if handler.type else "Exception"
-    return re.search(r"Exception|OSError|IOError|FileExists|Environment", named) is not None
+    return re.search(r"Exception|OSError|IOError|FileExists|FileNotFound|Environment", named) is not None
 
 
 def _is_of_rank_0(it: Interpreter, test: ast.expr) -> bool:

@@ -8,6 +8,7 @@ from preflight import regex as re
 from preflight.script.interpreter.branch_conditions import RANK_0
 from preflight.script.interpreter.events import Loop
 from preflight.script.interpreter.interpreter import Interpreter
+from preflight.script.rules.own_measures import MEASURE, fed_by, is_of_parts, measured_by
 from preflight.script.source import all_names
 from preflight.script.syntax_trees import walk
 
@@ -34,18 +35,46 @@ def decided_by(it: Interpreter, test: ast.expr, loop: Loop) -> str:
     called = it.decisions[id(test)]
     if called is None:
         return RANK_0
-    return EACH if any(_is_model(it, func) for func in called) else ""
+    own = any(_is_model(it, func) for func in called) or measures(it, test, loop) or _is_empty(it, test, loop)
+    return EACH if own else ""
+
+
+def _is_empty(it: Interpreter, test: ast.expr, loop: Loop) -> bool:
+    """Whether a condition asks if a part of the batch has nothing in it: `len(targets) == 0`."""
+    asked: ast.expr | None = None
+    kinds: tuple[str, ...] = ("len", "numel", "sum", "item")
+    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        asked, kinds = test.operand, ("any",)
+    elif isinstance(test, ast.Compare) and isinstance(test.ops[0], ast.Eq):
+        asked = test.left if getattr(test.comparators[0], "value", None) == 0 else None
+    counts = isinstance(asked, ast.Call) and _called(asked) in kinds
+    if asked is None or not counts or agreed_in(it, _all(it, ast.Call)):
+        return False
+    named = {part.id for part in walk(asked) if isinstance(part, ast.Name)}
+    turns = [node for node in _all(it, ast.For) if it.place(node) == loop.place]
+    return any(named & set(fed_by(node, _names)) and is_of_parts(it, node.iter) for node in turns)
+
+
+def measures(it: Interpreter, test: ast.expr, loop: Loop | None = None) -> str:
+    """Return by what each rank answers a condition for itself, "" where none or all are known to agree."""
+    key = (MEASURE, id(test))
+    if key not in it.notes:
+        turns = [node for node in _all(it, *_LOOPS) if loop is not None and it.place(node) == loop.place]
+        agreed = any(_AGREES.search(_called(call)) for call in _all(it, ast.Call))
+        found = "" if agreed else measured_by(it, test, next(iter(turns), None), _names, agreed_in)
+        it.notes[key] = [it.place(test)] if found else []
+    return MEASURE if it.notes[key] else ""
 
 
 def _decision(it: Interpreter, test: ast.expr, loop: Loop) -> list[ast.expr] | None:
     """Return what is called to measure what a condition asks, None where rank 0's tensor decides."""
     turns = [node for node in _all(it, *_LOOPS) if it.place(node) == loop.place]
     names = _names(test)
-    if not turns or not names or _agreed(it, walk(test)):
+    if not turns or not names or agreed_in(it, walk(test)):
         return []
     taken = [item for node in _all(it, ast.If) if node.test is test for item in node.body]
     before = [part for item in taken for part in walk(item)]
-    if "backward" in all_names(before) or _agreed(it, before):
+    if "backward" in all_names(before) or agreed_in(it, before):
         return []  # what leaves takes part first
     calls = [node for node in _all(it, ast.Call) if _AGREES.search(_called(node))]
     agreed = {name for call in calls for name in _given(call)}
@@ -108,7 +137,7 @@ def _given(call: ast.Call) -> list[str]:
     return [name for value in values for name in _names(value)]
 
 
-def _agreed(it: Interpreter, nodes: list[ast.AST]) -> bool:
+def agreed_in(it: Interpreter, nodes: list[ast.AST]) -> bool:
     """Whether a call gives all ranks one value: by its name, or by what functions call in the end."""
     called, seen = {_called(node) for node in nodes if isinstance(node, ast.Call)}, set[str]()
     names: Collection[str] = called
@@ -152,7 +181,7 @@ def _measures(
             if value is None or each not in target or node in parts:
                 continue
             nodes = walk(value)
-            if any(map(_ALIKE.search, all_names(nodes))) or _agreed(it, nodes):
+            if any(map(_ALIKE.search, all_names(nodes))) or agreed_in(it, nodes):
                 return []
             parts.append(node)
             names += _names(value)

@@ -8,6 +8,7 @@ from preflight.script.interpreter.branch_conditions import OF_SOME, SPAWNED, UNC
 from preflight.script.interpreter.events import ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.rank_values import SEEDED, SEEDED_ALIKE
+from preflight.script.libraries.data_loaders import is_drawn
 from preflight.script.rules.files import JOINED
 from preflight.script.rules.registry import Level, RuleHit, rule
 from preflight.script.source import all_names
@@ -18,19 +19,28 @@ _OF_STARTED = "divided at random by ranks that the script starts"
 _APART = "divided at random after seeds by rank"
 _TRAINED = "trained by a Trainer"
 _MESSAGE = "each rank divides the data in its own way: some validate on what others train on"
+_MESSAGE_OF_PARTS = (
+    "each rank shuffles in its own way before it takes its part: parts overlap, and samples are left out"
+)
 _FIX = "seed=0, random_state=0 or generator=torch.Generator().manual_seed(0), as the function names it"
 
 
-@rule("R410", "random split", "train", "end")
+@rule("R410", "random split", "part by rank", "train", "end")
 def split_of_each_rank(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
     """Each rank divides the data at random for itself, and nothing seeds all ranks alike.
 
     Every process draws from a seed of its own. What one rank keeps for validation others train on, so the
     validation loss says nothing; a sampler over parts that differ leaves samples out and repeats others. A
-    generator with a seed, or one seed for all ranks before the split, divides alike; a seed by rank does not.
+    list that each rank shuffles before it takes `files[rank::world]` parts so too, and so does a
+    DistributedSampler whose seed has the rank in it. A generator with a seed, or one seed for
+    all ranks before the split, divides alike; a seed by rank does not.
     Source: torch.utils.data.random_split; two processes of torch 2.13 have unlike seeds.
     """
-    if event.name == "train":
+    if event.what and OF_SOME.isdisjoint(it.contexts):
+        yield RuleHit(event.place, _MESSAGE_OF_PARTS, "one seed for all ranks", Level.WARNING)
+    elif event.name == "part by rank" and not _is_drawn(it, event):
+        return
+    elif event.name == "train":
         it.note(_TRAINED, event.place)
     elif event.name != "end" and OF_SOME.isdisjoint(it.contexts) and UNCALLED not in it.contexts:
         it.note(_OF_STARTED if SPAWNED in it.contexts else _SPLITS, event.place)
@@ -53,6 +63,16 @@ def split_of_each_rank(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]
             yield RuleHit(place, _MESSAGE, _FIX, Level.WARNING)
 
 
+def _is_drawn(it: Interpreter, event: ScriptEvent) -> bool:
+    """Whether a function shuffles, by no seed of its own, the list of which it takes each rank's part."""
+    parts = [node for node in it.nodes if isinstance(node, ast.Subscript) and it.place(node) == event.place]
+    before = [node for node in it.nodes if getattr(node, "lineno", 0) <= event.place.line]
+    if any(isinstance(node, ast.Call) and _AGREES.search(ast.unparse(node.func)) for node in before):
+        return False
+    return any(is_drawn(it, node.value, before, set()) for node in parts)
+
+
+_AGREES = re.compile(r"broadcast|gather|scatter")
 _SEED = re.compile("seed|determinis", re.IGNORECASE)
 _DECLARES = frozenset({"add_argument", "print", "info", "field", "Field", "Option"})
 

@@ -1,18 +1,51 @@
 """Rule D207: where ranks meet is the launch's to say."""
 
+import ast
 from collections.abc import Iterator
 from dataclasses import replace
 
 from preflight import regex as re
-from preflight.script.interpreter.branch_conditions import MAYBE, ONE_RANK, SPAWNED
+from preflight.script.interpreter.branch_conditions import (
+    MAYBE,
+    OF_SOME,
+    ONE_RANK,
+    SPAWNED,
+    SPAWNED_RANK,
+    UNCALLED,
+)
 from preflight.script.interpreter.events import ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.values import Const, place_of, text_of
 from preflight.script.rules.certainty import doubted
 from preflight.script.rules.registry import Level, RuleHit, rule
+from preflight.script.source import all_names
+from preflight.script.syntax_trees import walk
 
 _SLURM = re.compile(r"\bSLURM_")  # the branch that takes ranks from Slurm, not the launch
 _RENDEZVOUS = ("MASTER_PORT", "MASTER_ADDR", "RANK", "LOCAL_RANK", "WORLD_SIZE")
+
+
+_OF_FEW = OF_SOME | {MAYBE, SPAWNED, UNCALLED, "except"}
+_ALONE = "a group of one rank"
+_LEAVE_OUT = "leave rank= and world_size= out: the launch says both"
+_AT_RANDOM = re.compile(r"(?:^|_)(?:rand\w*|choice|sample|free|getsockname|unused|available)(?:_|$)")
+
+
+def _is_of_each(it: Interpreter, event: ScriptEvent) -> bool:
+    """Whether each rank that a script starts makes a port of chance, or of what is free, for itself."""
+    if SPAWNED_RANK not in it.contexts or not OF_SOME.isdisjoint(it.contexts):
+        return False
+    lines = [node for node in it.nodes if isinstance(node, ast.stmt) and node.lineno == event.place.line]
+    calls = [part for node in lines[-1:] for part in walk(node) if isinstance(part, ast.Call)]
+    return any(_AT_RANDOM.search(name) for call in calls for name in all_names([call.func]))
+
+
+def _note_alone(it: Interpreter, event: ScriptEvent) -> None:
+    """Note a group of one rank that every rank makes, not where an option says so."""
+    own = [event.call.get("rank", 4), event.call.get("world_size", 3)] if event.call else []
+    by_option = any(place_of(value) in it.options.places for value in own if value is not None)
+    if own == [Const(0), Const(1)] and not (by_option or it.tests) and _OF_FEW.isdisjoint(it.contexts):
+        it.note(_ALONE, event.place)
 
 
 @rule("D207", "environ", "process group", "end")
@@ -20,7 +53,8 @@ def rendezvous_fixed_by_the_script(it: Interpreter, event: ScriptEvent) -> Itera
     """The script fixes MASTER_PORT or MASTER_ADDR, or its rank and world size.
 
     It overrules where the launch lets its ranks meet: they wait for each other until a time-out, or a second
-    job on the host finds the port taken.
+    job on the host finds the port taken. A port that each started rank draws for itself is another in each,
+    and with rank=0 and world_size=1 each rank makes a group of its own.
     Source: torch.distributed's env:// initialisation.
     """
     if it.target.processes == 1:
@@ -29,6 +63,9 @@ def rendezvous_fixed_by_the_script(it: Interpreter, event: ScriptEvent) -> Itera
         theirs = (it.target.spawns or it.notes.get("ranks of its own")) and not it.notes.get("own port")
         for hit in it.held_back.get("D207", ()):
             yield replace(hit, level=Level.INFO) if theirs else hit
+        alone = it.state.wrapped and not it.notes.get("own port")  # which a test of one process has
+        for place in it.notes.get(_ALONE, ()) if alone else ():
+            yield RuleHit(place, "each rank is rank 0 of a group of its own", _LEAVE_OUT, Level.WARNING)
     if event.name == "environ" and event.what in _RENDEZVOUS:
         value = event.values.get("value")
         own = value == Const(str(it.target.world)) and (it.target.processes or place_of(value) is None)
@@ -46,7 +83,11 @@ def rendezvous_fixed_by_the_script(it: Interpreter, event: ScriptEvent) -> Itera
             if event.what == "MASTER_PORT" and ONE_RANK not in it.contexts:
                 it.note("own port", event.place)
             yield hit
+        elif value is not None and event.what == "MASTER_PORT" and _is_of_each(it, event):
+            message = "each rank chooses this port for itself, and meets none of the others"
+            yield RuleHit(event.place, message, "choose it once, before the ranks are started", Level.WARNING)
         return
+    _note_alone(it, event)
     if event.name == "process group" and SPAWNED in it.contexts:
         it.note("ranks of its own", event.place)
     method = text_of(event.call.get("init_method", 1)) if event.call else None

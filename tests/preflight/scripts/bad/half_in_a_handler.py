@@ -12,7 +12,7 @@ for batch in range(3):
     try:
         loss = model(batch).sum()
         accelerator.backward(loss)
-    except torch.cuda.OutOfMemoryError:
+    except torch.cuda.OutOfMemoryError:  # expect: R404 warning
         model.half()  # expect: P101 warning
         continue
     optimizer.step()

@@ -1,0 +1,248 @@
+"""Rule R411: what exchanges of the ranks are given, and what they give."""
+
+import ast
+from collections.abc import Iterator, Sequence
+
+from preflight import regex as re
+from preflight.frozen import dataclass
+from preflight.script.interpreter.branch_conditions import BY_RANK, OTHER_RANKS, RANK_0
+from preflight.script.interpreter.branches import OF_RANKS
+from preflight.script.interpreter.events import ScriptEvent
+from preflight.script.interpreter.interpreter import Interpreter
+from preflight.script.interpreter.values import (
+    FALSE,
+    NONE,
+    TRUE,
+    UNKNOWN,
+    Const,
+    ExternalName,
+    RankValue,
+    Seq,
+    Value,
+    alternatives,
+)
+from preflight.script.rules.registry import Level, RuleHit, rule
+from preflight.script.syntax_trees import walk
+
+_FOR_ONE = {
+    "gather": ("gather_list", 1),
+    "gather_object": ("object_gather_list", 1),
+    "scatter": ("scatter_list", 1),
+}
+"""Lists that the one rank gives which gets, or sends, what the others have."""
+_ROOTS = {"broadcast": ("src", 1), "reduce": ("dst", 1), "broadcast_object_list": ("src", 1)}
+_FILLED = frozenset({"all_gather", "gather"})
+_IN_PLACE = frozenset(
+    {
+        *("all_reduce", "all_gather", "all_gather_into_tensor", "all_gather_object", "barrier", "broadcast"),
+        *("broadcast_object_list", "gather_object", "reduce", "gather", "scatter", "reduce_scatter"),
+        *("scatter_object_list", "reduce_scatter_tensor", "all_to_all", "all_to_all_single"),
+    }
+)
+"""Functions of torch that change what they get, and give None, or a handle where they are asynchronous."""
+_ASYNC_AT = 4  # arguments by position with which async_op may be one
+_OF_HANDLES = re.compile(r"^(?:wait|is_completed|is_success|get_future|result|exception|boxed|unbox)$")
+_WAITS = re.compile(r"synchronize|wait|barrier|coalesc", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class _FirstOf:
+    """Note of the first of what a function sends and receives, by the ranks that come to it."""
+
+    function: int | None
+    ranks: str
+    receives: bool
+
+
+@rule("R411", "exchange", "end")
+def arguments_that_no_exchange_takes(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
+    """An exchange of the ranks gets what it refuses, or what it gives is lost.
+
+    all_reduce(), broadcast() and the like of torch change the tensor that they get and give None: `mean =
+    dist.all_reduce(loss) / n` stops. With async_op=True they give a handle, and what is read before its
+    wait() is not complete yet. gather() and scatter() refuse a list on ranks that neither get nor send it.
+    `[tensor] * n` is one tensor n times, in which all_gather() leaves the last rank's. A source by the own
+    rank, `src=rank`, is another on each rank; one that is not in the group is refused. new_group() waits for
+    all ranks, also those that are not in the group. Where every rank receives first, none sends.
+    Source: torch/distributed/distributed_c10d.py; reproduced on two gloo ranks with torch 2.13.
+    """
+    if it.target.processes == 1:
+        return
+    if event.name == "end":
+        yield from _all_receive(it)
+        return
+    call, name = event.call, event.what
+    if call is None:
+        return
+    if name in ("send", "recv", "isend", "irecv"):
+        _note_order(it, event)
+        return
+    apart = not OF_RANKS.isdisjoint(it.contexts)
+    if name == "new_group" and apart and call.get("use_local_synchronization", 4) in (None, FALSE):
+        yield from _made_by_some(it, event)
+    if name in _FOR_ONE and not apart and not call.open:
+        word, position = _FOR_ONE[name]
+        if _is_a_list(call.get(word, position)):
+            fix = f"{word}={word} if rank == 0 else None"
+            message = f"every rank gives {name}() a list, which only the rank takes that gets or sends all"
+            yield RuleHit(call.at(word), message, fix, Level.WARNING)
+    if name in _ROOTS and not call.open:
+        root = call.get(*_ROOTS[name])
+        yield from _wrong_root(it, event, root, apart=apart)
+    if name in _FILLED and call.node.args and _repeats_one(it, call.node, name):
+        fix = "[torch.empty_like(x) for _ in range(world_size)]"
+        yield RuleHit(
+            event.place, f"{name}() fills one tensor that the list holds again and again", fix, Level.WARNING
+        )
+    if name in _IN_PLACE and _is_of_torch(it, call.node):
+        yield from _lost(it, event)
+
+
+def _is_a_list(value: Value | None) -> bool:
+    """Whether a value is a list with items on all paths."""
+    items = alternatives(value if value is not None else NONE)
+    return all(isinstance(item, Seq) and (item.items or item.open) for item in items)
+
+
+def _is_of_torch(it: Interpreter, node: ast.Call) -> bool:
+    func = it.evaluate(node.func)
+    return isinstance(func, ExternalName) and func.name.rpartition(".")[0] == "torch.distributed"
+
+
+def _made_by_some(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
+    """Yield a group that one branch of ranks makes alone; another one in the other branch may be its like."""
+    node = event.call.node if event.call else None
+    for each in it.nodes:
+        if not isinstance(each, ast.If):
+            continue
+        sides = [
+            any(part is node for item in side for part in walk(item)) for side in (each.body, each.orelse)
+        ]
+        other = each.orelse if sides[0] else each.body
+        if any(sides) and any("new_group" in ast.unparse(item) for item in other):
+            return
+    if RANK_0 in it.contexts and OTHER_RANKS not in it.contexts:
+        return  # R404's
+    message = "some ranks alone come to this new_group(), which waits for all of them, members or not"
+    fix = "call new_group() on every rank, in one order, and use the group in the branch"
+    yield RuleHit(event.place, message, fix, Level.WARNING)
+
+
+def _wrong_root(it: Interpreter, event: ScriptEvent, root: Value | None, *, apart: bool) -> Iterator[RuleHit]:
+    call = event.call
+    if call is None or root is None:
+        return
+    group = call.get("group") or NONE
+    word = _ROOTS[event.what][0]
+    if isinstance(root, RankValue) and root.of and group == NONE and not apart:
+        message = f"each rank names itself in {word}=, so no two mean the same one"
+        yield RuleHit(call.at(word), message, f"{word}=0", Level.WARNING)
+    thing = it.thing(group)
+    ranks = thing.get("ranks") if thing is not None and thing.kind == "process group" else NONE
+    if isinstance(ranks, Seq) and not ranks.open and isinstance(root, Const) and type(root.value) is int:
+        known = all(isinstance(item, Const) for item in ranks.items)
+        if known and ranks.items and root not in ranks.items:
+            message = f"rank {root.value!s} is not in this group, which {event.what}() refuses"
+            fix = f"{word}={getattr(ranks.items[0], 'value', 0)}, a rank of the whole launch"
+            yield RuleHit(call.at(word), message, fix, Level.WARNING)
+
+
+def _repeats_one(it: Interpreter, call: ast.Call, name: str) -> bool:
+    """Whether the list to fill is `[tensor] * n`, written in the call or given the name that it gets."""
+    words = [word.value for word in call.keywords if word.arg in ("tensor_list", "gather_list")]
+    given = words or call.args[name == "gather" :][:1]
+    for node in given:
+        made = node
+        if isinstance(node, ast.Name):
+            stores = [
+                each.value
+                for each in it.nodes
+                if isinstance(each, ast.Assign) and each.lineno <= call.lineno
+                if any(getattr(target, "id", "") == node.id for target in each.targets)
+            ]
+            made = stores[-1] if len(stores) == 1 else node
+        if isinstance(made, ast.BinOp) and isinstance(made.op, ast.Mult) and isinstance(made.left, ast.List):
+            return any(not isinstance(item, ast.Constant) for item in made.left.elts)
+    return False
+
+
+def _lost(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
+    """Yield where the None that an exchange gives is taken for the result, or its handle is thrown away."""
+    call = event.call
+    if call is None or call.open:
+        return
+    asynchronous = call.get("async_op") or FALSE
+    if asynchronous == TRUE:
+        dropped = any(isinstance(node, ast.Expr) and node.value is call.node for node in it.nodes)
+        if dropped and not any(_WAITS.search(_named(node)) for node in it.nodes):
+            message = f"nothing waits for this {event.what}(): its handle is thrown away"
+            yield RuleHit(
+                event.place, message, "work = ..., and work.wait() before the result is read", Level.WARNING
+            )
+    elif asynchronous == FALSE and len(call.args) < _ASYNC_AT and _takes_result(it, call.node):
+        message = f"{event.what}() gives None: it changes the tensor that it gets"
+        fix = f"{event.what}(tensor) on its own line, and the tensor after it"
+        yield RuleHit(event.place, message, fix, Level.WARNING)
+
+
+def _named(node: ast.AST) -> str:
+    return getattr(node, "attr", getattr(node, "id", ""))
+
+
+def _statements(nodes: Sequence[ast.AST]) -> set[int]:
+    return {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
+
+
+def _takes_result(it: Interpreter, call: ast.Call) -> bool:
+    """Whether code reckons with what a call gives, at once or under the one name that it gets."""
+    if id(call) in it.sources.parser.find(_statements, it.nodes[0]):
+        return False
+    names = [
+        node.targets[0].id
+        for node in it.nodes
+        if isinstance(node, ast.Assign) and node.value is call and isinstance(node.targets[0], ast.Name)
+    ]
+    stored = [node for node in it.nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)]
+
+    def is_result(node: ast.AST) -> bool:
+        if isinstance(node, ast.Name) and node.id in names and node.lineno > call.lineno:
+            between = (
+                each for each in stored if each.id == node.id and call.lineno < each.lineno < node.lineno
+            )
+            return next(between, None) is None
+        return node is call
+
+    for node in it.nodes:
+        if isinstance(node, ast.BinOp) and (is_result(node.left) or is_result(node.right)):
+            return True
+        if isinstance(node, ast.Attribute) and is_result(node.value) and not _OF_HANDLES.search(node.attr):
+            return True
+    return False
+
+
+def _note_order(it: Interpreter, event: ScriptEvent) -> None:
+    """Note what a function does first, on all ranks or in the branch of some."""
+    function = it.stack[-1] if it.stack else None
+    places = [place for place in it.contexts if place in OF_RANKS]
+    ranks = places[-1] if places else ""
+    source = (event.call.get("src", 1) if event.call else None) or UNKNOWN
+    known = [key for key in it.notes if isinstance(key, _FirstOf) and key.function == function]
+    if not any(key.ranks in (ranks, "") for key in known) and (ranks or not known):
+        it.note(
+            _FirstOf(function, ranks, event.what == "recv" and not (not ranks and isinstance(source, Const))),
+            event.place,
+        )
+    it.note((function, event.what[-4:]), event.place)
+
+
+def _all_receive(it: Interpreter) -> Iterator[RuleHit]:
+    """Yield where each rank of a function receives before any of them sends."""
+    firsts = [key for key in it.notes if isinstance(key, _FirstOf)]
+    for key in firsts:
+        if not key.receives or key.ranks == BY_RANK or not it.notes.get((key.function, "send")):
+            continue
+        other = _FirstOf(key.function, OTHER_RANKS if key.ranks == RANK_0 else RANK_0, receives=True)
+        if not key.ranks or (key.ranks == RANK_0 and other in firsts):
+            message = "every rank receives first, so none comes to its send(): each waits for ever"
+            fix = "send() first on one of them, or dist.batch_isend_irecv()"
+            yield RuleHit(it.notes[key][0], message, fix, Level.WARNING)

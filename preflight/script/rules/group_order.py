@@ -1,0 +1,66 @@
+"""Rule R412: when the process group is made."""
+
+import ast
+from collections.abc import Iterator
+
+from preflight.script.interpreter.branch_conditions import MAYBE, OF_SOME, UNCALLED, UNREACHED, WITHOUT
+from preflight.script.interpreter.events import ScriptEvent
+from preflight.script.interpreter.interpreter import Interpreter
+from preflight.script.rules.registry import Level, RuleHit, rule
+
+_DOUBTS = OF_SOME | {MAYBE, UNCALLED, "except"}
+_EARLY = "used before the group is made"
+_MADE = "a process group is made"
+_ENDED = "the process group is ended"
+
+
+@rule("R412", "exchange", "asks group", "process group", "group ends", "accelerator")
+def group_used_early_or_made_twice(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
+    """The process group is used before it is made, or made twice.
+
+    get_rank() and barrier() stop in front of init_process_group(): "Default process group has not been
+    initialized". Accelerator() makes the group in a launch of several processes; init_process_group() behind
+    it stops: "trying to initialize the default process group twice!". `if not dist.is_initialized():` avoids
+    both.
+    Source: torch/distributed/distributed_c10d.py; accelerate/state.py; reproduced with torch 2.13.
+    """
+    if it.target.processes == 1 or not _is_certain(it) or _is_tried(it, event):
+        return
+    outer = it.stack[0] if it.stack else None  # of two entries of a program a launch takes one
+    if event.name == "group ends":
+        it.notes.pop((_MADE, outer), None)
+    elif event.name in ("exchange", "asks group"):
+        if not it.state.grouped:
+            it.note((_EARLY, outer), event.place)
+    elif event.name == "accelerator" or (event.call and event.what):
+        early, made = (
+            [place for each in dict.fromkeys((outer, None)) for place in it.notes.get((name, each), ())]
+            for name in (_EARLY, _MADE)
+        )
+        for place in dict.fromkeys(early if event.name == "process group" else ()):
+            fix = "init_process_group() above it"
+            yield RuleHit(
+                place,
+                "the process group is made after this, which needs it",
+                fix,
+                Level.WARNING,
+                (event.place,),
+            )
+        for place in made[:1] if event.name == "process group" and event.place not in made else ():
+            fix = "leave it out, or if not torch.distributed.is_initialized(): before it"
+            yield RuleHit(event.place, "the process group is made already", fix, Level.WARNING, (place,))
+        it.note((_MADE, outer), event.place)
+
+
+def _is_certain(it: Interpreter) -> bool:
+    """Whether every rank comes to this: under no condition and no handler."""
+    plain = not (it.tests or it.target.switches or any(loop.caught for loop in it.loops))
+    return plain and not any(
+        place in _DOUBTS or place.startswith((WITHOUT, UNREACHED)) for place in it.contexts
+    )
+
+
+def _is_tried(it: Interpreter, event: ScriptEvent) -> bool:
+    """Whether a handler is around a place, which may expect what is found."""
+    tries = (node for node in it.nodes if isinstance(node, ast.Try) and node.handlers)
+    return any(node.lineno <= event.place.line <= (node.end_lineno or 0) for node in tries)
