@@ -37,6 +37,7 @@ _QUOTED = re.compile(r"\"[^\"]*\"")
 _METRIC = re.compile(r"(?i)(?:loss|norm)\w*\s*[|│┃]\s*[-+\dni]")
 _OF_A_RUN = 3  # other lines, of which a person writes fewer around a table
 _SIDES = ("|", "│", "┃")
+_NO_RULE = frozenset("{[('\"<123456789")  # what starts no rule
 _RULES = ("--", "──", "━━", "==", "══")
 _LONGEST_HEAD, _LONGEST, _FEWEST = 200, 400, 2
 
@@ -65,9 +66,13 @@ def _rows(lines: Sequence[Line]) -> Iterator[tuple[Line, bool]]:
     """Yield the rows of each table that is none of a report, and whether the table counts."""
     end = 0
     for at, line in enumerate(lines):
-        if at < end:
+        text = line.text
+        first = text[:1]
+        if at < end or not (
+            first == "0" or ("," in text or "\t" in text if first.isalpha() else first not in _NO_RULE)
+        ):
             continue
-        head, rows = _table(lines, at, line.text)
+        head, rows = _table(lines, at, text)
         if not rows:
             continue
         end = at + len(rows)
