@@ -124,14 +124,15 @@ def restart_loop(
     means: FollowContext,
 ) -> RestartLoop:
     """Return the loop that continues what an order says, on hosts reached in these ways."""
+    leaves = means.follow.detach  # what others have started, a host does not follow to its end
     context = RestartContext(
         options=order.options,
         spares=means.spares(order),
         prepare_spare=means.prepare_spare if not order.syncs else _refuse_sync,
         on_preflight=means.on_preflight,
-        follow_other=lambda run_id: follow_starts(*means.find(run_id), means),
+        follow_other=lambda run_id: None if leaves else follow_starts(*means.find(run_id), means),
         syncs=order.syncs,
-        on_host=means.follow.detach,
+        on_host=leaves,
     )
     elapsed_s = order.history.elapsed_s + max(0.0, time.time() - found.started)
     return RestartLoop(

@@ -16,7 +16,9 @@ from click.testing import CliRunner
 
 from launcher.commands import stop
 from launcher.config.inventory import HostEntry
+from launcher.onhost.supervisor import client_files, next_start
 from launcher.onhost.supervisor.next_start import read_next
+from launcher.onhost.supervisor.node import node_location
 from launcher.onhost.supervisor.requests.list import describe_run
 from launcher.onhost.supervisor.run_dir import read_state
 from launcher.runs.remote_run import NodeRun
@@ -47,10 +49,11 @@ class Chain:
         self._over = threading.Event()
         self._reader = threading.Thread(target=self._read, daemon=True)
 
-    def begin(self) -> None:
+    def begin(self, *, alone: bool = True) -> None:
         """Let the first start fail, with nobody there."""
-        self.client.kill()
-        (self.first / "client").write_text("0")  # as if it had been heard long ago
+        if alone:
+            self.client.kill()
+            (self.first / "client").write_text("0")  # as if it had been heard long ago
         self._reader.start()
         (self.user.home / "go").touch()
 
@@ -180,6 +183,18 @@ def test_a_restart_outlives_a_keeper_that_is_killed_while_it_is_made(chain: Chai
     assert not [each for each in chain.end() if each[1] in ("failed", "lost")]
 
 
+@pytest.mark.parametrize("chain", [{"pause": 3}], indirect=True, ids=["pause"])
+def test_a_killed_keeper_takes_no_restart_from_the_client_that_makes_it(chain: Chain) -> None:
+    (chain.user.home / "last").write_text("1")
+    chain.begin(alone=False)
+    await_(lambda: read_next(str(chain.first)).get("state") == "restarting")
+    os.kill(read_next(str(chain.first))["keeper"][0], signal.SIGKILL)
+    await_(lambda: chain.look() == (2, "finished"))
+    assert not [each for each in chain.end() if each[1] in ("failed", "lost")]
+    assert chain.client.wait(60) == 0
+    assert [each["verdict"] for each in chain.notices()] == ["finished"]
+
+
 @pytest.mark.parametrize("chain", [{"pause": 60}], indirect=True, ids=["pause"])
 @pytest.mark.parametrize("kills_keeper", [False, True], ids=["keeper", "no-keeper"])
 def test_a_stop_between_two_starts_ends_the_run(chain: Chain, *, kills_keeper: bool) -> None:
@@ -250,3 +265,21 @@ def test_a_restarter_that_is_killed_as_it_starts_the_run_again_breaks_no_chain(c
     await_(lambda: chain.look() == (3, "finished"))
     assert not [each for each in chain.end() if each[1] in ("failed", "lost")]
     assert [each["verdict"] for each in chain.notices()] == ["finished"]
+
+
+def test_of_two_decisions_the_first_counts_and_the_start_that_came_second_ends(tmp_path: Path) -> None:
+    earlier = tmp_path / "r-20260101-000000-abcdef"
+    earlier.mkdir()
+    run_dir = str(earlier)
+    starts = [tmp_path / f"r-20260101-00000{number}-abcdef" for number in (1, 2)]
+    for start_dir in starts:
+        start_dir.mkdir()
+        (start_dir / "state.json").write_text(json.dumps(node_location()))
+        next_start.succeed(run_dir, str(start_dir))
+    for state in (next_start.ENDED, next_start.WAITS):  # a stop and a keeper that come late
+        next_start.write_next(run_dir, state, why="late")
+    told = next_start.read_next(run_dir)
+    assert (told["state"], told["run_id"]) == ("restarted", starts[0].name)
+    assert [(each / "stop.json").exists() for each in starts] == [False, True]
+    assert client_files.read_stop_request(str(starts[1])).why == f"it was started again as {starts[0].name}"
+    assert [next_start.rule_out(told, each.name) == "" for each in starts] == [True, False]

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -28,11 +29,12 @@ from launcher.onhost.supervisor.daemon import restart_keeper
 from launcher.onhost.supervisor.node import node_location
 from launcher.onhost.supervisor.processes import ticks_of
 from launcher.remote.connection_pool import ConnectionPool
-from launcher.restart import restarter
+from launcher.restart import on_host, restarter, start_chain
 from launcher.restart.decision import NoRestart
 from launcher.restart.restart_lock import Hold, OtherStart
 from launcher.restart.restart_order import LoopHistory, RestartOrder, build_spec, known_history, read_order
 from launcher.restart.restarter import RestartContext, RestartLoop
+from launcher.runs.remote_run import RemoteRun
 from launcher.terminal.screen import Screen
 from launcher.transports.base import Connection
 from preflight.errors import BadInput
@@ -233,23 +235,6 @@ def test_after_a_reboot_nothing_goes_on(run_dir: str, keep: Callable[..., int]) 
     assert not next_start.is_kept({**told, "keeper": [told["keeper"][0], 1]})
 
 
-def test_of_two_decisions_the_first_counts_and_the_start_that_came_second_ends(
-    run_dir: str, tmp_path: Path
-) -> None:
-    starts = [tmp_path / f"r-20260101-00000{number}-abcdef" for number in (1, 2)]
-    for start_dir in starts:
-        start_dir.mkdir()
-        (start_dir / "state.json").write_text(json.dumps(node_location()))
-        next_start.succeed(run_dir, str(start_dir))
-    for state in (next_start.ENDED, next_start.WAITS):  # a stop and a keeper that come late
-        next_start.write_next(run_dir, state, why="late")
-    told = next_start.read_next(run_dir)
-    assert (told["state"], told["run_id"]) == ("restarted", starts[0].name)
-    assert [(each / "stop.json").exists() for each in starts] == [False, True]
-    assert client_files.read_stop_request(str(starts[1])).why == f"it was started again as {starts[0].name}"
-    assert [next_start.rule_out(told, each.name) == "" for each in starts] == [True, False]
-
-
 def test_a_client_lost_before_all_nodes_had_started_leaves_nothing_to_wait_for(
     run_dir: str, keep: Callable[..., int]
 ) -> None:
@@ -318,6 +303,12 @@ def test_a_client_that_comes_late_follows_the_start_that_others_have_made(
     left = loop_with(monkeypatch, other).decide(failed)
     assert isinstance(left, Outcome)
     assert (left.verdict, left.exit_code) == ("detached", 0)
+
+
+def test_a_host_leaves_a_start_that_others_have_made_to_them(tmp_path: Path) -> None:
+    run, means = cast("RemoteRun", SimpleNamespace(started=0.0)), on_host.context(ORDER, tmp_path)
+    loop = start_chain.restart_loop(ORDER, run, ORDER.entries, ConnectionPool(refuse), means)
+    assert loop._means.follow_other("r-20260101-000000-abcdef") is None
 
 
 def test_a_run_that_was_stopped_while_it_waited_stays_ended(

@@ -113,7 +113,7 @@ def is_kept(document: dict[str, Any]) -> bool:
 
 
 def minders(document: dict[str, Any]) -> dict[int, int]:
-    """Return keeper and restarter by pid: their start ticks."""
+    """Return by pid the start ticks of the keeper, and of what restarts the run for the host or a client."""
     return dict(document[who] for who in ("keeper", "restarter") if document.get(who))
 
 

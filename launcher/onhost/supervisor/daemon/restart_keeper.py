@@ -29,8 +29,10 @@ QUIET_S = 10.0  # a client that lives is heard every second, and has the lock by
 PYTHON = (3, 11)  # what the client needs; the supervisor itself is content with less
 NEWER = range(14, PYTHON[1] - 1, -1)
 START = (
-    "import os, sys; os.read(int(sys.argv[4]), 1) or sys.exit('its keeper was killed'); "
-    "sys.path.insert(0, sys.argv[1]); from launcher.restart.on_host import main; sys.exit(main())"
+    "import json, os, sys; os.read(int(sys.argv[4]), 1); "  # until its keeper has named it, or was killed
+    "named = (json.load(open(sys.argv[2] + '/next.json')).get('restarter') or [0])[0] == os.getpid(); "
+    "named or sys.exit('its keeper has not named it'); sys.path.insert(0, sys.argv[1]); "
+    "from launcher.restart.on_host import main; sys.exit(main())"
 )
 RESULT = "result.json"
 HALF = "its client was lost before all nodes had started"
@@ -137,7 +139,6 @@ class RestartKeeper:
         )
         with contextlib.suppress(OSError):
             write_next(self._dir, RESTARTING, by="host", restarter=pid)
-        os.write(opener, b"!")
         os.close(opener)
         os.close(gate)
         code: int | None = None

@@ -47,7 +47,8 @@ def serve(run_dir: str, request: dict[str, Any]) -> int:
         document = read_next(run_dir)
         send_header({"granted": False, "kept": is_kept(document), "next": document})
         return 0
-    write_next(run_dir, RESTARTING, by=str(request.get("by") or "a client")[:200])
+    by = str(request.get("by") or "a client")[:200]
+    write_next(run_dir, RESTARTING, by=by, restarter=os.getpid())
     order = read_order(fd) if request.get("order") else ""
     send_header({"granted": True, "next": read_next(run_dir), "order": order})
     hear(run_dir)
