@@ -37,7 +37,8 @@ GUARD_CODES: dict[str, GuardCode] = {
     "G5": GuardCode(
         "The GradScaler skips step after step, or its scale has fallen below 1.",
         "A skipped step trains nothing. A few at the start are normal, while it looks for its scale.",
-        "as for G4. GPULAUNCH_GUARD_SKIPS in `env` says how many in a row are allowed (8).",
+        "bf16 where the GPUs have it, a lower learning rate, gradient clipping; if it does recover,\n"
+        "GPULAUNCH_GUARD_SKIPS in `env` says how many skipped steps in a row are allowed (8).",
     ),
     "G6": GuardCode(
         "A rank is not on the GPU that was planned for it, or two are on one.",

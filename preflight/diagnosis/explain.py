@@ -38,7 +38,7 @@ DERIVED_CAUSES: tuple[DerivedCause, ...] = (
     DerivedCause(ZERO_CODE, "nan-loss", "the loss is logged as 0.0 for ever: its steps were NaN, or no label counts", _RISING),
     DerivedCause(COLLAPSE_CODE, "nan-loss", "the loss scale collapsed: every step overflows and is skipped", _RISING),
     DerivedCause(STALLED_CODE, "stalled", "a running job logs no more steps (said by `run`, never by a log alone)",
-         "py-spy dump --pid PID on the rank that is silent"),
+         "gpulaunch stacks RUN shows what each rank executes"),
 )  # fmt: skip
 _CAUSES: tuple[Signature | DerivedCause, ...] = (*SIGNATURES, *DERIVED_CAUSES)
 
@@ -62,5 +62,5 @@ def explain_signature(code: str) -> str | None:
         return f"{code}: {row.cause}\n({row.slug}, {DEPTHS[row.depth]})\n\nFix: {row.fix}\nSource: {SOURCES[row.source]}\n"
     notice = next((each for each in NOTICES if each.code == code), None)
     if notice is not None:
-        return f"{code}: {notice.verdict}\n({'may be ignored' if notice.safe else 'must be looked at'})\n"
+        return f"{code}: {notice.verdict}\n(a line that {'may be ignored' if notice.safe else 'shows a fault'})\n"
     return None

@@ -237,4 +237,10 @@ def test_a_class_of_causes_is_explained_by_its_codes() -> None:
 
 def test_every_code_can_be_explained() -> None:
     for code in signature_codes():
-        assert gpulaunch("explain", code).output.startswith(f"{code}: ")
+        text = gpulaunch("explain", code).output
+        assert text.startswith(f"{code}: ")
+        assert "\nFix: " in text or code.startswith("W")
+
+
+def test_a_run_that_logs_no_more_steps_is_looked_at_with_a_command_of_ours() -> None:
+    assert "Fix: gpulaunch stacks RUN " in gpulaunch("explain", "S24").output

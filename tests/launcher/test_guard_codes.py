@@ -20,6 +20,7 @@ def test_every_code_of_the_guard_is_explained_and_in_its_page() -> None:
     assert reported_codes() == set(GUARD_CODES)
     for code, row in GUARD_CODES.items():
         assert not row.fix[0].isupper(), f"{code}: fixes start with a small letter, as those of findings do"
+        assert not re.search(r"\b[GR]\d\b", row.fix), f"{code}: its fix is that of another code"
         kind, text = explain(code)
         assert (kind, text[: len(code) + 2]) == ("guard", f"{code}: ")
         assert re.search(rf"\b{code}\b", page), code

@@ -83,6 +83,7 @@ def test_every_rule_is_explained() -> None:
         text = explain_rule(code)
         assert text.startswith(f"{code}: ")
         assert "Source:" in text
+        assert "\nFix: " in text
 
 
 def test_both_switches_off_is_explained() -> None:

@@ -47,5 +47,7 @@ def rule_text(code: str) -> str:
 def explain_rule(code: str) -> str:
     """Return a rule's code, title, reason and source."""
     return (
-        f"{code}: {rule_text(code).rstrip()}\n\nSilence it on one line with `# gpulaunch: ignore[{code}]`.\n"
+        f"{code}: {rule_text(code).rstrip()}\n\n"
+        "Fix: gpulaunch lint SCRIPT names it with each finding.\n"
+        f"Silence it on one line with `# gpulaunch: ignore[{code}]`.\n"
     )
