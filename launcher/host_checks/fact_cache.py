@@ -31,16 +31,17 @@ class FactCache:
         self.problem = ""  # why facts could not be kept
         self._max_age_s = max_age_s
         self._directory = directory or user_state_dir() / "facts"
-        self._loaded: dict[str, EarlierFacts | None] = {}
+        self._loaded: dict[str, tuple[EarlierFacts | None, EarlierFacts | None]] = {}  # all, what is young
 
     def earlier(self, entry: HostEntry) -> EarlierFacts | None:
         """Return what is known of a host, None where nothing is; the same until it is kept anew."""
-        name = _file_name(entry)
+        return self._load(_file_name(entry))[1]
+
+    def _load(self, name: str) -> tuple[EarlierFacts | None, EarlierFacts | None]:
         if name not in self._loaded:
             found = _load(self._directory / name)
-            self._loaded[name] = (
-                None if found is None else select_young_part(found, self._max_age_s, time.time())
-            )
+            young = None if found is None else select_young_part(found, self._max_age_s, time.time())
+            self._loaded[name] = found, young
         return self._loaded[name]
 
     def keep(self, entries: Iterable[HostEntry], facts: Mapping[str, HostFacts]) -> None:
@@ -48,13 +49,11 @@ class FactCache:
         now = time.time()
         try:
             for entry in entries:
-                host = facts.get(entry.name)
-                kept = None if host is None else parts_to_keep(host, self.earlier(entry), now)
+                host, name = facts.get(entry.name), _file_name(entry)
+                kept = None if host is None else parts_to_keep(host, self._load(name)[0], now)
                 if kept is not None:
-                    write_below(
-                        self._directory, _file_name(entry), lay_out_json(encode(kept), depth=1) + "\n"
-                    )
-                    self._loaded.pop(_file_name(entry), None)
+                    write_below(self._directory, name, lay_out_json(encode(kept), depth=1) + "\n")
+                    del self._loaded[name]
             _remove_old(self._directory, now - _KEPT_S)
         except (OSError, GpulaunchError) as error:
             reason = f"{self._directory}: {error.strerror}" if isinstance(error, OSError) else error

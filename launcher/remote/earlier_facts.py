@@ -135,7 +135,8 @@ def parts_to_keep(facts: HostFacts, before: EarlierFacts | None, now_unix: float
     }
     python = None if isinstance(facts.python, Missing) else facts.python
     now = facts.identity.boot_id, facts.identity.nvidia_module
-    if isinstance(facts.gpus, Missing) and before and (before.boot_id, before.nvidia_module) == now:
+    is_same = before is not None and (before.boot_id, before.nvidia_module) == now
+    if isinstance(facts.gpus, Missing) and before and is_same and GPUS in before.read_unix:
         gpus, driver = before.gpus, before.driver  # a launch on CPUs asks for none: they still hold
         read[GPUS] = before.read_unix[GPUS]
     else:

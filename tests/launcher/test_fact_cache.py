@@ -128,6 +128,31 @@ def test_an_answer_without_gpus_leaves_what_is_known_of_them() -> None:
     assert booted.gpus == {}
 
 
+@pytest.mark.parametrize(("max_age_s", "young"), [(600, True), (0, False)])
+def test_a_launch_without_gpus_that_takes_younger_facts_only_forgets_no_gpus(
+    tmp_path: Path, max_age_s: float, young: bool
+) -> None:
+    FactCache(600, tmp_path).keep([TITAN], {"titan": recorded()})
+    blind = replace(recorded(), gpus=Missing("not asked", "not-asked"))
+    later = FactCache(max_age_s, tmp_path)
+    assert (later.earlier(TITAN) is not None) == young
+    later.keep([TITAN], {"titan": blind})
+    found = FactCache(600, tmp_path).earlier(TITAN)
+    assert found is not None
+    assert found.gpus == kept().gpus
+
+
+def test_gpus_of_a_file_without_their_age_are_not_kept(tmp_path: Path) -> None:
+    FactCache(600, tmp_path).keep([TITAN], {"titan": recorded()})
+    (file,) = tmp_path.iterdir()
+    _edited(read_unix={"packages": time.time()})(file)
+    cache = FactCache(600, tmp_path)
+    cache.keep([TITAN], {"titan": replace(recorded(), gpus=Missing("not asked", "not-asked"))})
+    found = FactCache(600, tmp_path).earlier(TITAN)
+    assert found is not None
+    assert found.gpus == {}
+
+
 def test_files_are_for_their_user_alone_and_found_by_how_a_host_is_reached(tmp_path: Path) -> None:
     folder = tmp_path / "state/facts"
     FactCache(600, folder).keep([TITAN], {"titan": recorded()})
