@@ -44,6 +44,7 @@ _HEAD = r"^\|[^\S\n]*NVIDIA-SMI \d[\dx.]* "
 _TABLE_HEAD = re.compile(_HEAD, re.MULTILINE)
 _Q_HEAD = re.compile(r"^=+NVSMI LOG=", re.MULTILINE)
 _ASKED_GPU = re.compile(r"nvidia-smi\b(?=[^\n]* -q)[^\n]* (?:-i|--id)[ =]?(\d{1,2}(?:,\d{1,2})*)(?![\d,:.])")
+WHICH_IS_UNKNOWN = "which is not known"
 _LONGEST_ERROR = 4000  # a page that merely quotes an error message is not a recording of one
 _ERROR_LINES = 4
 _ERRORS = (
@@ -145,8 +146,7 @@ def _q(text: str) -> Facts:
     trees = [q_tree(each) for each in texts]
     place = latest(trees, texts)
     asked, tree = _ASKED_GPU.search(text), trees[place]
-    for other in reversed(trees[:place]):
-        add_other_groups(tree, other)
+    add_other_groups(trees[: place + 1], texts[: place + 1])
     return _counted_facts(tree, text, [*map(int, asked[1].split(","))] if asked else ())
 
 
@@ -161,7 +161,7 @@ def _counted_facts(tree: Facts, text: str, asked: Sequence[int] = ()) -> Facts:
     cut = bool(gpus) and (len(facts["gpus"]) != attached or "processes" not in gpus[-1])
     if cut and isinstance(attached, int) and attached <= MAX_GPUS:
         places = _places(facts["gpus"], attached, asked)
-        which = ", not this one" if places else "; which is not known"
+        which = ", not this one" if places else f"; {WHICH_IS_UNKNOWN}"
         reason = f"the host has {attached} GPUs, and the file holds {_counted(len(gpus))}{which}"
         places = places or list(range(len(gpus)))
         facts["gpus"] = _at_places(facts["gpus"], places, max(attached, len(gpus)), reason)
@@ -276,9 +276,11 @@ def _counted(count: int) -> str:
 def _csv(text: str) -> Facts | None:
     tree = csv_tree(text)
     facts = _tree_facts(tree) if tree else None
-    for gpu in facts["gpus"] if facts and _LEFT_OUT.search(text) else ():
-        least = f"the host has at least {_counted(len(tree['gpu']))}"
-        gpu["processes"] = missing(f"dots stand for rows that are left out: {least}", "not-asked")
+    why = "rows may list GPUs twice" if "at_least" in tree else ""
+    why = "dots stand for rows that are left out" if _LEFT_OUT.search(text) else why
+    for gpu in facts["gpus"] if facts and why else ():
+        least = f"the host has at least {_counted(tree.get('at_least', len(tree['gpu'])))}"
+        gpu["processes"] = missing(f"{why}: {least}", "not-asked")
     return facts
 
 

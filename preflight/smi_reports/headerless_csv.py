@@ -90,7 +90,10 @@ def bare_tree(text: str) -> tuple[Tree, str] | None:
         tree["gpu"].append(absent)  # of whose row the cut left no name and no UUID
     place_lost(tree["gpu"], text, are_numbered=bool(indexes))
     unread = [value for kind, value in zip(kinds, whole[0], strict=True) if not kind]
-    return tree, f"{_UNNAMED} ({', '.join(unread[:4])} can be of several)" if unread else _UNNAMED
+    why = f"{_UNNAMED} ({', '.join(unread[:4])} can be of several)" if unread else _UNNAMED
+    if len(rows) > 1 and not indexes and not _TIME.match(times[0]) and {"uuid", "pci"}.isdisjoint(kinds):
+        why += "; rows may list GPUs again, so the host may have fewer"
+    return tree, why
 
 
 def _are_gpus(rows: list[list[str]], kinds: list[str]) -> bool:

@@ -11,7 +11,7 @@ from preflight.probes.nvidia_smi.health import ASKED
 from preflight.probes.nvidia_smi.values import CUT
 from preflight.smi_reports.compute_apps import HEADER, column_names
 from preflight.smi_reports.headerless_csv import NAME, UUID
-from preflight.smi_reports.repeated_recordings import BUS, latest, newest_gpus
+from preflight.smi_reports.repeated_recordings import BUS, latest, listed_again, newest_gpus
 from preflight.smi_reports.table import LOST, MAKE, NO_ANSWER, absent_gpu, place_lost
 
 Tree = dict[str, Any]
@@ -65,6 +65,10 @@ _FIELD = re.compile(
 """Names of other columns of nvidia-smi."""
 
 
+_IDENTITIES = frozenset({"index", "timestamp", "uuid", "gpu_uuid", "pci.bus_id", "gpu_bus_id"})
+"""What separates a GPU, or a listing, from another."""
+
+
 def csv_tree(text: str) -> Tree:
     """Return the tree of a CSV of --query-gpu, {} where most columns are others. Raises ValueError."""
     lines = _csv_lines(text)
@@ -82,6 +86,8 @@ def csv_tree(text: str) -> Tree:
     if is_open:
         _mark_open_end(trees[-1], parts[-1])
     tree = trees[latest(trees, ["\n".join(part) for part in parts])]
+    if not _IDENTITIES.intersection(names) and (least := listed_again(tree["gpu"], 2)):
+        tree["at_least"] = least
     place_lost(tree["gpu"], text, are_numbered="index" in names)
     return tree
 

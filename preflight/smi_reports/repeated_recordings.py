@@ -20,6 +20,7 @@ _CLOCK = re.compile(r"\s*(\d{4}([/-])\d\d\2\d\d[ T]\d\d:\d\d:\d\d(?:[.,]\d+)?)")
 _ROW_S, _SLOW_ROW_S = 0.01, 0.02  # between rows of one listing: most of them, any of them
 _LOOP_S = 0.05  # between listings of a fast `--loop-ms`
 _PAUSE_S = 0.4  # between listings, whatever the other pauses are
+_ONE_MOMENT_S = 60.0  # between commands that somebody types one after the other
 _CLEAR = 4.0  # times as long as the longest pause between rows is the shortest one between listings
 _MOMENT = re.compile(
     r"\d{4}/\d\d/\d\d [\d:.]{8,}"
@@ -149,15 +150,15 @@ def _last_listing(rows: list[Tree], times: Sequence[str], *, is_loop: bool) -> l
         is_clear &= sizes.count(whole) > 1 or (min(between) >= _PAUSE_S and longest < _LOOP_S)
     else:
         is_clear = len(rows) < 2 or (not is_loop and longest < _SLOW_ROW_S and min(pauses) < _ROW_S)
-        is_clear &= bool(times) or whole > _MOST_UNNAMED or not _may_repeat(rows)
+        is_clear &= bool(times) or whole > _MOST_UNNAMED or not listed_again(rows, 3)
     if whole > _MOST_UNNAMED or not is_clear:
         raise ValueError(_AGAIN)
     at = max(at for at, size in enumerate(sizes) if size == whole)
     return rows[starts[at] : starts[at + 1]]
 
 
-def _may_repeat(rows: list[Tree]) -> bool:
-    """Whether rows without a time look like those of a few unlike GPUs, three times or more."""
+def listed_again(rows: list[Tree], rounds: int) -> int:
+    """Return how many unlike GPUs, so many times or more, rows without a time look like, 0 for none."""
     sizes = [gpu.get("fb_memory_usage", {}) for gpu in rows]
     used = [re.match(r"\d+", str(each.get("used", ""))) for each in sizes]
     known = [(gpu.get("product_name"), each.get("total")) for gpu, each in zip(rows, sizes, strict=True)]
@@ -167,11 +168,13 @@ def _may_repeat(rows: list[Tree]) -> bool:
         is_near = first and second and abs(int(first[0]) - int(second[0])) <= _NEAR_MIB
         return known[one] == known[other] and bool(is_near)
 
-    return any(
-        all(are_alike(at, at + count) for at in range(len(rows) - count))
+    counts = (
+        count
+        for count in range(2, len(rows) // rounds + 1)
+        if all(are_alike(at, at + count) for at in range(len(rows) - count))
         and not all(are_alike(0, at) for at in range(count))
-        for count in range(2, len(rows) // 3 + 1)
     )
+    return next(counts, 0)
 
 
 def _pauses(times: Sequence[str]) -> list[float]:
@@ -200,11 +203,16 @@ def keep_processes(trees: list[Tree]) -> None:
                 break
 
 
-def add_other_groups(tree: Tree, earlier: Tree) -> None:
-    """Give GPUs what an earlier recording holds, where `-d` made the two hold different groups of values."""
-    for gpu, other in zip(gpus_in(tree), gpus_in(earlier), strict=False):
-        if gpu.keys() & other.keys() <= {"@id"}:
-            gpu.update(other)
+def add_other_groups(trees: list[Tree], texts: list[str]) -> None:
+    """Give GPUs of the last recording what earlier ones hold, where `-d` made them hold different groups.
+
+    One that was made much earlier says nothing of memory and processes of the same moment.
+    """
+    for earlier, text in reversed([*zip(trees, texts, strict=True)][:-1]):
+        is_near = _pauses([_moment(text), _moment(texts[-1])])[0] <= _ONE_MOMENT_S
+        for gpu, other in zip(gpus_in(trees[-1]), gpus_in(earlier) if is_near else (), strict=False):
+            if gpu.keys() & other.keys() <= {"@id"}:
+                gpu.update(other)
 
 
 def _listed(gpu: Tree) -> list[Tree] | None:

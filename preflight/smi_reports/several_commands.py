@@ -10,6 +10,7 @@ from preflight.probes.nvidia_smi.values import NOT_HELD
 from preflight.smi_reports.compute_apps import processes_by_gpu
 from preflight.smi_reports.forms import (
     CSV_NAMES,
+    WHICH_IS_UNKNOWN,
     bare_facts,
     gpustat_facts,
     kernel_facts,
@@ -98,7 +99,8 @@ def _with_more(facts: Facts, text: str, sections: dict[str, str]) -> Facts:
         ]
         lists = list_facts(listed) if listed else {}
         rows = _read(text, bare_facts) if any(gpu["name"] == NOT_HELD for gpu in gpus) else {}
-        watched = _read(text, monitor_facts) if re.search(MONITOR, text, re.MULTILINE) else {}
+        is_watched = WHICH_IS_UNKNOWN not in str(gpus[-1]) and re.search(MONITOR, text, re.MULTILINE)
+        watched = _read(text, monitor_facts) if is_watched else {}
         for read in (_read(csv), lists, *map(_read, bodies), watched, rows):
             others = read.get("gpus")
             if isinstance(others, list) and _are_same(gpus, others):

@@ -52,6 +52,7 @@ _BOXES = str.maketrans(
     | dict.fromkeys("\u2554\u2557\u255a\u255d\u2560\u2563\u2566\u2569\u256c\u255e\u2561\u256a", "+")
 )
 """Lines of boxes and digits of other scripts, as nvidia-smi prints them."""
+_NO_EDGE = re.compile(r"^( ?)NVIDIA-SMI \d[^\n]*\|$", re.MULTILINE)
 _TABS = re.compile(r" {0,8}\t{1,64}")
 
 # Strings of JSON and Python, and logs that hold them.
@@ -151,7 +152,7 @@ def _without_pane(text: str) -> str:
 
 def plain_text(text: str) -> str:
     """Return a cleaned text without what quotes, line numbers and collectors put in front of its lines."""
-    text = unwrapped(_without_marks(text))
+    text = unwrapped(_with_left_edge(_without_marks(text)))
     found = _HEAD.search(text) or _TIMED_ERROR.search(text)
     if found is None:
         return text
@@ -172,6 +173,20 @@ def plain_text(text: str) -> str:
     is_marked = bool(found[1].strip())  # beside an indented block others are not
     whole = join_pieces(lines, lambda _, line: is_marked and bool(line) and not prefix.match(line))
     return "\n".join(prefix.sub("", line) for line in whole)
+
+
+def _with_left_edge(text: str) -> str:
+    """Return a text with the one or two columns that a copy of a table lacks at its left."""
+    head = _NO_EDGE.search(text)
+    if head is None:
+        return text
+    lost = 2 - len(head[1])
+    return "\n".join(
+        f"{line[-1]}{line[0] if line[0] in '-=' else ' '}"[:lost] + line
+        if line[-1:] in ("|", "+") and line[0] not in "|+"
+        else line
+        for line in text.split("\n")
+    )
 
 
 def _without_marks(text: str) -> str:

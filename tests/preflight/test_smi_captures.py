@@ -360,35 +360,3 @@ def test_a_csv_that_another_program_wrote_again_is_read(text: str) -> None:
     (gpu,) = gpus(text)
     assert not isinstance(gpu.memory, Missing)
     assert (gpu.name, gpu.power_w, gpu.memory.used_mib) == ("NVIDIA L4", 62.5, 5)
-
-
-_LOG_OF_A_GROUP = "".join(
-    f"==============NVSMI LOG==============\nTimestamp : Tue Mar  4 10:11:1{at} 2025\nAttached GPUs : 2\n"
-    + "".join(
-        f"GPU 00000000:{bus}:00.0\n    {group}\n        {name} : {value}\n"
-        for bus, value in zip(("1B", "2B"), values, strict=True)
-    )
-    for at, (group, name, values) in enumerate(
-        (
-            ("FB Memory Usage", "Used", ("1 MiB", "70000 MiB")),
-            ("Temperature", "GPU Current Temp", ("40 C", "41 C")),
-        )
-    )
-)
-
-
-def test_logs_of_other_groups_of_values_complete_each_other() -> None:
-    """`nvidia-smi -q -d MEMORY; nvidia-smi -q -d TEMPERATURE`, without prompts between them."""
-    gpus = gpus_of(parse_smi(_LOG_OF_A_GROUP, "h"))
-    assert [gpu.temperature_c for gpu in gpus] == [40, 41]
-    assert [gpu.memory.used_mib for gpu in gpus if not isinstance(gpu.memory, Missing)] == [1, 70000]
-    looped = _LOG_OF_A_GROUP + _LOG_OF_A_GROUP.replace("10:11:1", "10:11:2").replace("41 C", "77 C")
-    assert [gpu.temperature_c for gpu in gpus_of(parse_smi(looped, "h"))] == [40, 77]
-
-
-def test_processes_that_pmon_lists_below_a_log_are_on_its_gpus() -> None:
-    rows = "# gpu   pid  type    sm   command\n# Idx     #   C/G     %   name\n    0     -     -     -   -\n"
-    gpus = gpus_of(parse_smi(f"{_LOG_OF_A_GROUP}{rows}    1   555     C    98   python\n", "h"))
-    listed = [gpu.processes for gpu in gpus if not isinstance(gpu.processes, Missing)]
-    assert [[process.pid for process in each] for each in listed] == [[], [555]]
-    assert [gpu.temperature_c for gpu in gpus] == [40, 41]
