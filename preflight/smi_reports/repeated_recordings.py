@@ -20,7 +20,7 @@ _CLOCK = re.compile(r"\s*(\d{4}([/-])\d\d\2\d\d[ T]\d\d:\d\d:\d\d(?:[.,]\d+)?)")
 _ROW_S, _SLOW_ROW_S = 0.01, 0.02  # between rows of one listing: most of them, any of them
 _LOOP_S = 0.05  # between listings of a fast `--loop-ms`
 _PAUSE_S = 0.4  # between listings, whatever the other pauses are
-_ONE_MOMENT_S = 60.0  # between commands that somebody types one after the other
+_ONE_MOMENT_S = 60.0  # between commands that a user types one after the other
 _CLEAR = 4.0  # times as long as the longest pause between rows is the shortest one between listings
 _MOMENT = re.compile(
     r"\d{4}/\d\d/\d\d [\d:.]{8,}"

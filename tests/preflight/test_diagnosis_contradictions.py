@@ -237,6 +237,13 @@ def test_a_disk_that_was_full_when_a_rank_ended_need_not_be_why() -> None:
     [
         ("this script needs two GPUs", "user-exception"),
         ("MYLIB_HOME is not set", "user-exception"),
+        ("the checkpoint requires 8 GPUs", "user-exception"),
+        ("cannot run on 1 GPU", "user-exception"),
+        ("apex", "missing-module"),
+        ("You must have h5py to save weights", "missing-module"),
+        ("Please get it from https://example.com/fast", "missing-module"),
+        ("mpi4py is needed for this launcher", "missing-module"),
+        ("MyLib was built for another torch", "missing-module"),
         ("MyLib is not installed", "missing-module"),
         ("libmine.so.3: cannot open shared object file: No such file or directory", "missing-module"),
     ],
