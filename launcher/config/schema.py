@@ -224,7 +224,7 @@ CONFIG_KEYS: tuple[Field, ...] = (
     Field(
         "engine",
         Keyword(("auto", *SELECTABLE), remedy=" (what another launcher starts goes under command:)"),
-        "What starts the ranks; auto: accelerate where the script uses it or the Trainer, else torchrun.",
+        "What starts the ranks; auto: what the script is written for, in doubt accelerate if hosts have it.",
         "torchrun",
         "auto",
     ),

@@ -25,6 +25,7 @@ from preflight.frozen import dataclass
 
 PORT_ATTEMPTS = 3
 BUSY_CODES = frozenset({"PROC001", "PROC002", "PROC005", "MODE002"})  # passes when others are done
+_CLAIMED = "PROC005"  # the host refuses a second claim of a GPU, whatever the client ignores
 _OF_A_GPU = re.compile(r"gpu\d+")
 
 
@@ -74,7 +75,7 @@ class CheckedLaunch:
             return None
         codes = ",".join(dict.fromkeys(finding.code for finding in stopping))
         found = f"nothing was started: preflight found what stops this launch ({codes})"
-        in_spite = f", or launch in spite of that with --ignore {codes}"
+        in_spite = f", or launch in spite of that with --ignore {codes}" if _CLAIMED not in codes else ""
         from launcher.host_checks.evaluation import name_others  # noqa: PLC0415 - the preflight has loaded it
 
         others = name_others(self.launch.entries, {host for each in stopping for host in each.hosts})

@@ -265,7 +265,8 @@ def no_other_run_claims_the_gpus(facts: HostFacts, gpus: tuple[Gpu, ...]) -> Ite
     supervisor holds the lock on its file, which only the file's owner can take; what a dead run left
     says nothing.
 
-    Fix: wait for that run, `gpulaunch stop RUN` if it is yours, or use other GPUs with --gpus.
+    Fix: wait for that run, `gpulaunch stop RUN` if it is yours, or use other GPUs with --gpus. --ignore does
+    not help: the host refuses a second claim.
     Source: /tmp/gpulaunch-claim-*, F_OFD_GETLK of fcntl(2).
     """
     claims = facts.claims

@@ -25,7 +25,7 @@ def open_nothing(entry: HostEntry) -> Connection:
 IN_SPITE = "do what the findings say, or launch in spite of that with --ignore"
 BUSY = next(case for case in all_cases() if str(case) == "PROC005/bad").data["facts"]
 OTHER_CLAIM = {**BUSY["claims"][0], "gpu_uuid": "GPU-00000000-0000-0000-0000-000000000000"}
-WAIT = "add --wait 2h: the run starts once the GPUs are free, or launch in spite of that"
+WAIT = "add --wait 2h: the run starts once the GPUs are free"
 NO_USE = "do what the findings say; --ignore does not help, no ranks can be placed"
 
 
@@ -50,6 +50,7 @@ def test_ignore_is_offered_only_where_a_launch_is_possible(
     ).refusal()
     assert refusal is not None
     assert refusal.fix.startswith(said)
+    assert "claims" not in overlay or "--ignore" not in refusal.fix  # the host would refuse it
 
 
 def test_the_hosts_that_nothing_stops_are_named() -> None:
