@@ -118,6 +118,11 @@ def test_recipes_have_the_names_that_make_fills_in(text: str, args: list[str]) -
         ("A = $(shell ls)\nx:\n\ttorchrun a.py $(if $(A),-v)\n", "$(if"),
         ("N = $(shell ls | awk '{print $$1}')\nx:\n\ttorchrun a.py $(N)\n", "awk"),
         ("ifeq ($(shell uname),Linux)\nA = 1\nelse\nA = 2\nendif\nx:\n\ttorchrun a.py $(A)\n", "$(A)"),
+        ("R := $(wordlist 2,9,$(MAKECMDGOALS))\n$(eval $(R):;@:)\nx:\n\ttorchrun a.py $(R)\n", "$(wordlist"),
+        (
+            "A = $(patsubst %.x,%.y,$(wildcard *.x))\n$(A): %.y: %.x\n\ttorchrun a.py $< $@\n",
+            "line has <your-stem>, $(patsubst",
+        ),
         ("run = --n $(1)\nx:\n\ttorchrun a.py $(foreach i,$(shell ls),$(call run,$(i)))\n", "$(foreach"),
     ],
 )
@@ -149,10 +154,19 @@ def test_what_make_alone_knows_is_lacking(text: str, lacking: str) -> None:
         ("N ?= 2\nA = $(N)$(H)\nx:\n\ttorchrun a.py $(A)\n", ["9/h"]),
         ("ifeq ($(N),9)\nB = b\nelse\nB = c\nendif\nx: N = $(B)\nx:\n\ttorchrun a.py $(N)\n", ["b"]),
         ("include c.mk\nN ?= 3\nx:\n\ttorchrun a.py $(C) $(N)\n", ["of-c", "9"]),
+        ("SHELL = /usr/bin/env bash -o pipefail\n.SHELLFLAGS = -ec\nx:\n\ttorchrun a.py | tee l\n", []),
+        ("$(eval N := 3)\nx:\n\t$(eval M := 4)\n\ttorchrun a.py $(N) $(M)\n", ["3", "4"]),
+        ("define T\nx-$(1):\n\ttorchrun a.py $(1)\nendef\n$(foreach i,k,$(eval $(call T,$(i))))\n", ["k"]),
+        ("x-%: M = 3\nx-y: M += 4\nx-y:\n\ttorchrun a.py $(M)\n", ["3", "4"]),
+        ("x:\n\ttorchrun a.py $(CURDIR)/d\n", ["/w/d"]),
+        (
+            "A := $(filter %.y c,a.y b c)\nx:\n\ttorchrun a.py $(A) $(filter-out a%,a.y b)\n",
+            ["a.y", "c", "b"],
+        ),
     ],
 )
 def test_variables_of_make_have_the_values_that_make_gives_them(text: str, args: list[str]) -> None:
-    parsed = parse_line(text, {"N": "9", "H": "/h"}, files={"c.mk": "C := of-c\n"}.get)
+    parsed = parse_line(text, {"N": "9", "H": "/h", "PWD": "/w"}, files={"c.mk": "C := of-c\n"}.get)
     assert missing_values(parsed) is None
     assert (list(parsed.args), parsed.env.get("A")) == (args, None)
 
@@ -181,6 +195,24 @@ def test_a_shell_of_make_has_its_exported_variables_alone() -> None:
     missing = missing_values(parse_line("A := 7\nx:\n\ttorchrun a.py $$A $(A)\n"))
     assert missing is not None
     assert "$A" in missing.message
+
+
+@pytest.mark.parametrize("rest", [":\n" + 2000 * "\techo\n", f": {' need' * 2000}\n\techo\n"])
+def test_rules_of_many_targets_with_many_lines_are_refused_at_once(rest: str) -> None:
+    targets = " ".join(f"t{number}" for number in range(2000))
+    with pytest.raises(CommandRefused, match="grow without end"):
+        parse_line(f"{targets}{rest}x:\n\ttorchrun a.py\n")
+
+
+def test_recipes_of_a_file_without_a_launcher_have_directories_of_their_own() -> None:
+    text = "x:\n\tcd s; python -m pytest a\ny:\n\tcd t; python -m pytest b\n"
+    assert [parse_line(text, {}, number=number).directory for number in (1, 2)] == ["s", "t"]
+
+
+def test_what_gives_a_target_other_values_is_named() -> None:
+    text = "debug: ARGS = -v\ndebug: x\nx:\n\ttorchrun a.py $(ARGS)\ny:\n\ttrue\n-include /etc/x.mk /w/y.mk\n"
+    said = parse_line(text, {"PWD": "/w"}, files=lambda _: None).dropped
+    assert [one.partition(":")[0] for one in said] == ["make debug ARGS=-v", "-include /etc/x.mk"]
 
 
 def test_calls_of_make_within_a_recipe_are_named() -> None:

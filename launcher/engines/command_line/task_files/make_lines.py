@@ -1,5 +1,6 @@
 """The variables and rules of a Makefile, its lines read as make reads them. Pure."""
 
+import posixpath
 from collections.abc import Iterator, Mapping
 
 from launcher.engines.command_line.shell.bracket_tests import Files
@@ -12,6 +13,7 @@ from launcher.engines.command_line.task_files.make_values import (
     decided,
     opened,
     split_given,
+    words_of,
 )
 from preflight import regex as re
 from preflight.frozen import dataclass
@@ -51,7 +53,7 @@ class Makefile:
 
     def __init__(self, environ: Mapping[str, str], files: Files | None) -> None:
         self.files = files
-        self.values = MakeValues(environ)
+        self.values = MakeValues(environ, self._evaluate)
         self.needs: dict[str, list[str]] = {}
         self.recipes: dict[str, list[str]] = {}
         self.stems: dict[str, str] = {}
@@ -62,7 +64,6 @@ class Makefile:
         self.exports_all = False
         self.has_one_shell = False
         self.said: list[str] = []
-        self.calls: list[str] = []
         self.targets: tuple[str, ...] | None = None  # of the rule whose recipe is read
         self.branches: list[tuple[bool | None, bool | None]] = []  # whether it is read, and one before it was
         self.included = 0
@@ -84,9 +85,16 @@ class Makefile:
                 return False
         return True
 
+    def _evaluate(self, text: str) -> None:
+        """Take the lines that `$(eval ...)` makes."""
+        targets, self.targets = self.targets, None
+        self.values.is_open |= not self.read(text)
+        self.targets = targets
+
     def _take(self, line: str, lines: Iterator[str]) -> bool:
         if line.startswith("\t") and self.targets is not None:
             if self._runs is not False:
+                self.values.charge(len(line) * len(self.targets))
                 for target in self.targets:
                     self.recipes[target].append(line[1:])
             return True
@@ -182,10 +190,10 @@ class Makefile:
         included, other = _INCLUDE.fullmatch(line), _OTHER.fullmatch(line)
         if included is not None:
             self.targets = None
-            for name in as_shell(self.values.expand(included["names"])).split():
+            for name in words_of(self.values.expand(included["names"])):
                 self._include(included["kind"], name)
         elif other is not None and not other["names"].startswith((":", "=")):
-            names = as_shell(self.values.expand(other["names"])).split()
+            names = words_of(self.values.expand(other["names"]))
             word = line.split(maxsplit=1)[0]
             if word == "export":
                 self.exports_all |= not names
@@ -206,12 +214,13 @@ class Makefile:
         return True
 
     def _include(self, kind: str, name: str) -> None:
+        name = name.removeprefix(f"{self.values.expand('$(CURDIR)')}/")
         text = self.files(name) if self.files is not None else None
         self.included += 1
         if text is not None and self.included < _MOST_FILES:
             self.read(text)
             self.targets = None
-        elif self.files is None or kind == "include":
+        elif self.files is None or kind == "include" or posixpath.isabs(name):
             is_settings = re.fullmatch(r"[\w./-]*\.?env[\w.-]*", name) is not None
             guard = "" if kind == "include" else f"[ -f {name} ] && "
             self.said.append(
@@ -224,7 +233,7 @@ class Makefile:
         colon = _colon(line)
         if colon < 0:
             return False
-        names = as_shell(self.values.expand(line[:colon].rstrip("&"))).split()
+        names = words_of(self.values.expand(line[:colon].rstrip("&")))
         rest = line[colon:].lstrip(":").lstrip()
         special = [name for name in names if name.startswith(".") and name[1:2].isupper()]
         if special:
@@ -246,7 +255,8 @@ class Makefile:
         needs, has_recipe, recipe = rest.partition(";")
         before, has_pattern, behind = needs.partition(":")
         needs = behind if has_pattern else before
-        words = as_shell(self.values.expand(needs)).split()
+        words = words_of(self.values.expand(needs))
+        self.values.charge(len(names) * len(needs))
         for name in names:
             self.needs[name] = [*self.needs.get(name, []), *words]
             self.recipes.setdefault(name, [])

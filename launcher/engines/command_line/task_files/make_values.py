@@ -5,6 +5,7 @@ What make alone would know stays open within a text: a variable that nothing set
 
 import posixpath
 from collections.abc import Callable, Mapping, Sequence
+from itertools import compress
 
 from launcher.errors import CommandRefused
 from preflight import regex as re
@@ -13,6 +14,7 @@ from preflight.frozen import dataclass
 _UNSET, _OPEN, _END = "\ue000", "\ue001", "\ue002"  # around what has no value; no text of a person has them
 _MARKED = re.compile(f"[{_UNSET}{_OPEN}]([^{_UNSET}{_OPEN}{_END}]*){_END}")
 _UNSET_NAME = re.compile(f"{_UNSET}[^{_END}]*{_END}")
+_WORD = re.compile(rf"(?:{_MARKED.pattern}|\S)+")
 _QUOTED = re.compile(r"\"(?:[^\"\\\n]|\\[^\n])*\"|'[^'\n]*'|\\.")
 _FUNCTION = re.compile(r"(?P<name>[a-z][a-z-]*)[ \t\n]+(?P<given>.*)", re.DOTALL)
 _REPLACED = re.compile(r"(?P<name>[^:=]+):(?P<old>[^=]*)=(?P<new>.*)", re.DOTALL)
@@ -20,10 +22,11 @@ _GIVEN = re.compile(r"(?:\w+_)?(?:ARGS|FLAGS|OPTS|OPTIONS)|(?:\w+_)?(?:args|flag
 """What a user adds behind `make train`: empty where nothing does."""
 
 _BUILT_IN = {"MAKE": "make", "RM": "rm -f", "SHELL": "/bin/sh"}
-_RUNNING = ("MAKECMDGOALS", "MAKEFILE_LIST", "MAKEFLAGS", "CURDIR", "MAKELEVEL")  # which make sets itself
+_RUNNING = ("MAKECMDGOALS", "MAKEFILE_LIST", "MAKEFLAGS", "MAKELEVEL")  # which make sets itself
 _PLAIN_NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _DEEPEST = 50
-_MOST, _LONGEST = 20_000, 2_000_000  # expansions of a file, and their characters
+_MOST_PATTERNS = 100
+_MOST, _LONGEST = 100_000, 2_000_000  # expansions of a file, and their characters
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +62,11 @@ def as_shell(text: str) -> str:
     return _MARKED.sub(_shown, text)
 
 
+def words_of(text: str) -> list[str]:
+    """Return the words of a filled text; what is open within one stays in one piece."""
+    return [as_shell(one[0]) for one in _WORD.finditer(text)]
+
+
 def quoted(text: str) -> str:
     """Return a value as one word of a shell."""
     inner = text.replace("'", "'\\''")
@@ -90,8 +98,9 @@ def closing(text: str, at: int) -> int:
 class MakeValues:
     """The variables of a file, and what texts with them stand for."""
 
-    def __init__(self, environ: Mapping[str, str]) -> None:
+    def __init__(self, environ: Mapping[str, str], evaluate: Callable[[str], None]) -> None:
         self.environ = environ
+        self.evaluate = evaluate  # takes a text as lines of the file
         self.values: dict[str, MakeValue] = {}
         self.own: Mapping[str, MakeValue] = {}  # of the target whose recipe is read
         self.is_open = False  # whether a file that was not read may set others
@@ -101,6 +110,7 @@ class MakeValues:
     def find(self, name: str) -> MakeValue | None:
         """Return the variable of a name; the file's before that of the environment."""
         found = self.own.get(name) or self.values.get(name)
+        name = "PWD" if name == "CURDIR" else name
         if found is None and isinstance(self.environ.get(name), str) and name != "SHELL":
             return MakeValue(self.environ[name], is_simple=True)
         return MakeValue(_BUILT_IN[name]) if found is None and name in _BUILT_IN else found
@@ -115,11 +125,15 @@ class MakeValues:
         self._depth += 1
         filled = self._filled(text) if self._depth < _DEEPEST else opened(text)
         self._depth -= 1
-        self._left -= len(filled)
+        self.charge(len(filled))
+        return filled
+
+    def charge(self, length: int) -> None:
+        """Count what a file becomes. Raises CommandRefused for more than any that launches something."""
+        self._left -= length
         self._count += 1
         if self._left < 0 or self._count > _MOST:
             raise CommandRefused("the variables of the text grow without end", "paste one launch")
-        return filled
 
     def _filled(self, text: str) -> str:
         done: list[str] = []
@@ -242,6 +256,11 @@ class MakeValues:
         self.fails = True
         return ""
 
+    def read(self, given: str, _: str) -> str:
+        """`$(eval LINES)`."""
+        self.evaluate(as_shell(self.expand(given)))
+        return ""
+
     def say(self, given: str, _: str) -> str:
         """`$(info TEXT)`."""
         self.expand(given)
@@ -254,11 +273,11 @@ def _patterned(given: Sequence[str]) -> str:
 
 
 def _with_stem(word: str, old: str, new: str) -> str:
-    stem = _stem(word, old)
+    stem = stem_of(word, old)
     return word if stem is None else new.replace("%", stem, 1)
 
 
-def _stem(word: str, pattern: str) -> str | None:
+def stem_of(word: str, pattern: str) -> str | None:
     """Return what `%` of a pattern stands for in a word; None for a word that it does not match."""
     start, sign, end = pattern.partition("%")
     if not sign:
@@ -267,10 +286,16 @@ def _stem(word: str, pattern: str) -> str | None:
     return word[len(start) : len(word) - len(end)] if is_match else None
 
 
-def _filtered(given: Sequence[str], *, keeps: bool) -> str:
-    patterns = given[0].split()
-    words = given[1].split()
-    return " ".join(word for word in words if any(_stem(word, one) is not None for one in patterns) is keeps)
+def _filtered(given: Sequence[str], *, keeps: bool) -> str | None:
+    plain = set(given[0].split())
+    patterns = [one for one in plain if "%" in one]
+    if len(patterns) > _MOST_PATTERNS:
+        return None
+    kept = (
+        (word in plain or any(stem_of(word, one) is not None for one in patterns)) is keeps
+        for word in given[1].split()
+    )
+    return " ".join(compress(given[1].split(), kept))
 
 
 def _each(change: Callable[[str], str]) -> tuple[int, Callable[[Sequence[str]], str]]:
@@ -282,7 +307,7 @@ def _numbered(given: Sequence[str]) -> str:
     return words[int(number) - 1] if number.isdecimal() and 0 < int(number) <= len(words) else ""
 
 
-_TEXTS: Mapping[str, tuple[int, Callable[[Sequence[str]], str]]] = {
+_TEXTS: Mapping[str, tuple[int, Callable[[Sequence[str]], str | None]]] = {
     "strip": (1, lambda given: " ".join(given[0].split())),
     "subst": (3, lambda given: given[2].replace(given[0], given[1]) if given[0] else given[2] + given[1]),
     "patsubst": (3, _patterned),
@@ -312,6 +337,7 @@ _ASKING: Mapping[str, Callable[[MakeValues, str, str], str]] = {
     "shell": MakeValues.run,
     "value": MakeValues.plain_value,
     "error": MakeValues.stop,
+    "eval": MakeValues.read,
     "info": MakeValues.say,
     "warning": MakeValues.say,
 }

@@ -3,18 +3,25 @@
 import posixpath
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 
 from launcher.engines.command_line.parsed_command import Task
 from launcher.engines.command_line.shell.bracket_tests import Files
 from launcher.engines.command_line.side_commands import NEEDED_TASK, say_left_out
 from launcher.engines.command_line.task_files.make_lines import STEM, Makefile
-from launcher.engines.command_line.task_files.make_values import MakeValue, MakeValues, as_shell, quoted
+from launcher.engines.command_line.task_files.make_values import (
+    MakeValue,
+    MakeValues,
+    as_shell,
+    quoted,
+    stem_of,
+)
 from launcher.engines.command_line.task_files.recipe_lines import apart, marks, with_continued
 from launcher.errors import CommandRefused
 from preflight import regex as re
 
 _TARGET = re.compile(
-    r"^(?P<name>[\w./%-]+)(?:[ \t]+[\w./%-]+)*[ \t]*::?(?![=:])(?P<needs>[^=#\n]*)(?:#[^\n]*)?\n"
+    r"^(?P<name>[\w./%${}()-]+)(?:[ \t]+[\w./%-]+)*[ \t]*::?(?![=:])(?P<needs>[^=#\n]*)(?:#[^\n]*)?\n"
     r"(?=(?:[ \t]*(?:(?:#|ifn?def|ifn?eq|else|endif)[^\n]*)?\n)*\t)",
     re.MULTILINE,
 )
@@ -29,6 +36,7 @@ _TARGET_NAME = re.compile(r"[a-z][\w-]*", re.ASCII)  # of a task, not of a file
 _CALL = re.compile(r"[ \t@+-]*\$[({]MAKE[)}](?P<said>[^\n;&|]*)")
 _OTHER_VALUES = "the file calls it so, too; the launch has the values of the file alone"
 _CALLED = "another call of make: do it on each host yourself, where the training needs it"
+_ENV = re.compile(r"^\s*\S*\benv\s+(?:-\S+\s+)*")  # in front of a shell
 _SHELLS = ("sh", "bash", "dash", "ash", "zsh", "ksh")
 
 
@@ -42,7 +50,10 @@ def _task(file: Makefile, name: str) -> Task:
         exported |= dict.fromkeys(filter(str.isidentifier, values.values))
     exported |= dict.fromkeys(one for one in values.values if one in values.environ)
     exported = {one: None for one in exported if one not in file.hidden and one != "SHELL"}
-    for setting in file.settings.get(name, ()):
+    settings = [
+        own for names, own in file.settings.items() if "%" in names and stem_of(name, names) is not None
+    ]
+    for setting in chain(*settings, file.settings.get(name, ())):
         own = file.assigned(setting.name, setting.mark.replace(":", ""), setting.value)
         is_simple = setting.mark.startswith(":") or own.is_simple
         values.own = {**values.own, setting.name: MakeValue(own.text, is_simple=is_simple)}
@@ -52,7 +63,7 @@ def _task(file: Makefile, name: str) -> Task:
         found = values.find(one)
         value = "" if found is None else f"={quoted(values.expand(f'$({one})'))}"
         head.append(f"export {one}{value}")
-    commands = [one for raw in file.recipes[name] for one in _commands(values, raw)]
+    commands = [one for raw in tuple(file.recipes[name]) for one in _commands(values, raw)]
     values.own = {}
     lines = [line for line, _ in commands] if file.has_one_shell else apart(commands)
     return Task(name, "\n".join(lines), tuple(needs), head="\n".join(head), is_certain=False)
@@ -81,8 +92,9 @@ def _own_names(file: Makefile, name: str) -> dict[str, str]:
 
 def _of_shell(values: MakeValues) -> Iterator[str]:
     """Yield what `SHELL` and `.SHELLFLAGS` set for the lines of recipes."""
-    shell = posixpath.basename("".join(as_shell(values.expand("$(SHELL)")).split()[:1]))
-    flags = as_shell(values.expand("$(.SHELLFLAGS)")) if ".SHELLFLAGS" in values.values else "-c"
+    program, *given = _ENV.sub("", as_shell(values.expand("$(SHELL)"))).split() or [""]
+    given.append(as_shell(values.expand("$(.SHELLFLAGS)")) if ".SHELLFLAGS" in values.values else "-c")
+    shell, flags = posixpath.basename(program), " ".join(given)
     if shell not in _SHELLS or not re.search(r"(?:^|\s)-\w*c(?:\s|$)", flags):
         raise CommandRefused(
             f"the Makefile gives its recipes to {shell} {flags}, which runs no commands of a shell",
@@ -120,15 +132,17 @@ def tasks_of_makefile(
         return () if names and "{{" not in text else None
     calls = [one["said"] for one in re.compile(rf"^\t{_CALL.pattern}$", re.MULTILINE).finditer(text)]
     return tuple(
-        replace(task, head="\n".join((*_said_of(task.name, calls), task.head)))
+        replace(task, head="\n".join((*_said_of(task.name, calls, makefile), task.head)))
         for task in (_task(makefile, name) for name in names)
     )
 
 
-def _said_of(name: str, calls: Sequence[str]) -> Iterator[str]:
-    """Yield what is said of calls of make that give a target other values: `$(MAKE) train N=3`."""
-    for said in dict.fromkeys(calls):
-        if "=" in said and name in said.split():
+def _said_of(name: str, calls: Sequence[str], file: Makefile) -> Iterator[str]:
+    """Yield what is said of what gives a target other values: `$(MAKE) train N=3`, `debug: N = 3`."""
+    others = [one for one in file.settings if name in file.needs.get(one, ())]
+    of_targets = [f" {one} {own.name}={own.value}" for one in others for own in file.settings[one]]
+    for said in dict.fromkeys((*calls, *of_targets)):
+        if "=" in said and (name in said.split() or said in of_targets):
             yield say_left_out(f"make{said}: {_OTHER_VALUES}")
 
 
@@ -164,13 +178,12 @@ def recipe(text: str, environ: Mapping[str, str] | None = None, files: Files | N
     if makefile is None or not any(makefile.recipes.values()):
         return _TARGET.sub("", text)
     is_sure = _SURE.search(text) is not None or _NAME.search(text) is not None
-    lines: list[str] = []
-    for name, commands in makefile.recipes.items():
-        if commands:
-            task = _task(makefile, name)
-            lines += (f"{NEEDED_TASK} {need}" for need in names_of_tasks(task.needs, is_sure=is_sure))
-            lines += (task.head, task.text)
-    return "\n".join(lines)
+    texts: list[str] = []
+    for name in [name for name, commands in makefile.recipes.items() if commands]:
+        task = _task(makefile, name)
+        needed = (f"{NEEDED_TASK} {need}" for need in names_of_tasks(task.needs, is_sure=is_sure))
+        texts.append("\n".join((*needed, task.head, task.text)))
+    return texts[0] if len(texts) == 1 else "\n".join(f"(\n{text}\n)" for text in texts)
 
 
 def names_of_tasks(needs: Sequence[str], *, is_sure: bool) -> list[str]:
