@@ -74,9 +74,9 @@ def test_a_launcher_is_known_by_its_module_and_behind_another(
         ("python train.py cfg.py --launcher slurm", ["--launcher"]),
         ("trl sft --config c.yaml", ["trl"]),
         ("axolotl train c.yaml", ["axolotl"]),
-        ("axolotl train c.yaml --launcher torchrun", []),
+        ("axolotl train c.yaml --launcher torchrun -- --max-restarts=1", ["axolotl"]),
+        ("axolotl train c.yaml --launcher python", []),
         ("./develop 'cd d && torchrun --nnodes 2 a.py'", ["./develop"]),
-        ("nix-shell --run 'torchrun a.py'", ["nix-shell"]),
     ],
 )
 def test_an_argument_that_counts_ranks_is_named(command: str, named: list[str]) -> None:
@@ -92,3 +92,11 @@ def test_a_sign_of_a_page_and_blanks_around_the_sign_of_an_assignment_are_said(
 ) -> None:
     with pytest.raises(CommandRefused, match=message):
         parse_line(line)
+
+
+@pytest.mark.parametrize(
+    "text", ["program: train.py\nmethod: grid\nlr:\n  values: [1, 2]\n", "a: b.sh\nc: 1\n"]
+)
+def test_a_file_of_settings_that_names_a_script_starts_none(text: str) -> None:
+    with pytest.raises(CommandRefused, match="is a file of settings"):
+        parse_line(text)

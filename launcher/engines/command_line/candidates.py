@@ -268,13 +268,14 @@ def _several(found: Sequence[FoundCommand], number: int | None) -> CommandRefuse
     shown = "; ".join(f"{at}: {text}" for at, text in enumerate(texts, 1))
     more = f"; {len(found) - _LISTED} more" if len(found) > _LISTED else ""
     what = f"{len(found)} commands, {alike}{shown}{more}"
-    ranks = [_rank(one.words) for one in found]
+    are_settings = [side_commands.is_setting(one.words) for one in found]
+    ranks = [0 if all(are_settings) else _rank(one.words) for one in found]
     complete = (all(with_placeholders(word).is_known for word in line.words) for line in found)
     said = list(zip(ranks, complete, strict=True))
     one = 1 + said.index(max(said))
     if number is None and (fix := remedies.without_ssh([line.words for line in found])):
         return CommandRefused(f"the text starts the launch on several hosts by ssh, {shown}{more}", fix)
-    if not max(ranks) and 2 * sum(side_commands.is_setting(one.words) for one in found) > len(found):
+    if not max(ranks) and 2 * sum(are_settings) > len(found):
         return settings_file()
     _refuse_blanks(found if number is None else ())
     if set(names := [posixpath.basename(line.words[0].text) for line in found]) <= set(wrappers.SCHEDULERS):

@@ -58,6 +58,7 @@ _WORLD = ("nodes", "per_node", "total", "hostfile", "include", "exclude", "node_
 _SHOWN = 200
 _SETTINGS = re.compile(r"config|cfg", re.IGNORECASE)
 _SEVERAL = re.compile(r"device=\[?\d+(?:,\d+)+\]?")
+_OF_LAUNCHER = re.compile(r" ?--launcher[ =]\S+| -- .*")
 _ALONE: Mapping[tuple[str, ...], str] = {
     ("fairseq-train",): "torchrun -m fairseq_cli.train",
     ("fairseq-hydra-train",): "torchrun -m fairseq_cli.hydra_train",
@@ -146,8 +147,11 @@ def _own_ranks(record: ParsedCommand, known: Sequence[str]) -> Iterator[str]:
         yield f"--launcher slurm: {program} would take its ranks from Slurm; write --launcher pytorch"
     words = (program, *record.args)
     alone = next((words[:size] for size in (2, 1) if words[:size] in _ALONE), ())
-    if record.launcher == "opaque" and alone and not _has_other_launcher(record.args):
-        started, rest = _ALONE[alone], shlex.join(words[len(alone) :])[:120]
+    launcher = (*_named_launchers(record.args), "accelerate")[0]
+    if record.launcher == "opaque" and alone and launcher in ("accelerate", "torchrun"):
+        started = _ALONE[alone]
+        started = started if launcher == "accelerate" else started.replace("accelerate launch", launcher)
+        rest = _OF_LAUNCHER.sub("", shlex.join(words[len(alone) :]))[:120]
         what = "accelerate launch" if started.startswith("accelerate") else "ranks"
         yield (
             f"{' '.join(alone)} starts {what} for its own host, and each of several hosts would train alone:"
@@ -164,10 +168,9 @@ def _counts(arg: str) -> str:
     return name if last in _COUNTS or _SEVERAL.fullmatch(arg) else ""
 
 
-def _has_other_launcher(args: Sequence[str]) -> bool:
+def _named_launchers(args: Sequence[str]) -> list[str]:
     named = [after for before, after in pairwise(args) if before == "--launcher"]
-    named += [arg.partition("=")[2] for arg in args if arg.startswith("--launcher=")]
-    return any(one != "accelerate" for one in named)
+    return [*named, *(arg.partition("=")[2] for arg in args if arg.startswith("--launcher="))]
 
 
 def _unchanged_counts(record: ParsedCommand) -> tuple[str, ...]:

@@ -73,6 +73,7 @@ class ShellTokens(Iterator[Word | Operator]):
         self._is_first = True  # of its command
         self._assigns = True  # whether `A=$B` is one word, in front of a command or behind `export`
         self._declares = False
+        self._in_array = False
         self._here: HereText | None = None  # below the line that is read
 
     def __next__(self) -> Word | Operator:
@@ -118,6 +119,7 @@ class ShellTokens(Iterator[Word | Operator]):
             self.at, self._here = here.operator_end, here
             return
         is_array = operator == "(" and self.text[self.at - 1 : self.at] == "="
+        self._in_array = is_array or (self._in_array and operator == "\n")
         self.at, self._is_first = self.at + len(operator), operator in _ENDS
         self._assigns, self._declares = self._is_first and not is_array, False
         if operator == "\n" and self._here is not None:
@@ -141,6 +143,7 @@ class ShellTokens(Iterator[Word | Operator]):
             reader = _WordReader(
                 self.text, self.at, self._values, self._depth, splits=self.splits, assigns=self._assigns
             )
+            reader.in_array = self._in_array
             words, end = tuple(reader.words()), reader.at
         text = words[0].text if words else ""
         self._declares |= self._assigns and text in DECLARATIONS
@@ -188,6 +191,7 @@ class _WordReader:
         self.depth = depth
         self.splits = splits
         self.assigns = assigns
+        self.in_array = False
         self.done: list[Word] = []
         self.current: str | None = None
         self.unresolved: list[str] = []
@@ -255,7 +259,7 @@ class _WordReader:
         self._check_typographic(char)
         is_assigned = re.fullmatch(r"(?a:[A-Za-z_]\w*)=(?:.*:)?", self.current or "", re.DOTALL) is not None
         home = self.values.get("HOME")
-        is_start = self.current is None or is_assigned
+        is_start = self.current is None or (is_assigned and not self.in_array)
         other = _OTHER_HOME.match(self.text, self.at) if is_start and char == "~" else None
         if is_start and _HOME.match(self.text, self.at):
             self._add(home if isinstance(home, str) else char)
