@@ -120,6 +120,32 @@ MODEL_METHODS = frozenset(
     }
 )
 
+MODULE_API = frozenset(
+    {"forward", "train", "eval", "parameters", "named_parameters", "state_dict", "load_state_dict", "modules"}
+    | {"named_modules", "children", "named_children", "buffers", "named_buffers", "to", "cuda", "cpu", "half"}
+    | {
+        "float",
+        "double",
+        "bfloat16",
+        "type",
+        "zero_grad",
+        "requires_grad_",
+        "apply",
+        "register_buffer",
+        "no_sync",
+    }
+    | {"join", "module", "training", "extra_repr", "share_memory", "add_module", "register_module", "compile"}
+    | {
+        "get_parameter",
+        "get_submodule",
+        "get_buffer",
+        "register_parameter",
+        "register_forward_hook",
+        "to_empty",
+    }
+)
+"""What torch.nn.Module and DistributedDataParallel have themselves."""
+
 GONE: dict[str, tuple[str, tuple[int, ...], str]] = {
     "transformers.AdamW": ("transformers", (4, 50), "torch.optim.AdamW"),
     "transformers.optimization.AdamW": ("transformers", (4, 50), "torch.optim.AdamW"),

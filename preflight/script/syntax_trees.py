@@ -1,8 +1,9 @@
 """Syntax trees of a script and its modules, and what is looked for in their nodes. Nothing is executed."""
 
 import ast
-from collections.abc import Callable, Sequence
-from typing import TypeVar, cast
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar, cast
 
 from preflight.script.bounds import MAX_MODULE, MAX_WORDS, count_words, no_collections
 
@@ -20,6 +21,23 @@ _PARTS = {
 _MIXED = frozenset({"keys", "kw_defaults", "names", "kwd_attrs"})  # fields that hold None or words too
 _BLOCKS = ("body", "handlers", "orelse", "finalbody", "cases")
 """The fields of statements, handlers and cases that hold statements."""
+
+
+ByKind = Mapping[type[ast.AST], list[Any]]
+
+
+def by_kind(nodes: Sequence[ast.AST]) -> ByKind:
+    """Return nodes by their kind; the first is of the first kind."""
+    found = defaultdict[type[ast.AST], list[Any]](list)
+    for node in nodes:
+        found[type(node)].append(node)
+    return found
+
+
+def root_of(kinds: ByKind) -> ast.AST:
+    """Return the node that holds all of these."""
+    root: ast.AST = next(iter(kinds.values()))[0]
+    return root
 
 
 class Parser:
@@ -100,6 +118,12 @@ class Parser:
         """Return what a function finds among those nodes: one search serves every reading."""
         if (id(tree), what) not in self._found:
             self._found[id(tree), what] = what(self.nodes(tree))
+        return cast("T", self._found[id(tree), what])
+
+    def find_by_kind(self, what: Callable[["ByKind"], T], tree: ast.AST) -> T:
+        """Return what a function finds among those nodes sorted by kind, each kind in their order."""
+        if (id(tree), what) not in self._found:
+            self._found[id(tree), what] = what(self.find(by_kind, tree))
         return cast("T", self._found[id(tree), what])
 
     def make(self, what: Callable[[str], T], text: str) -> T:

@@ -9,6 +9,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from preflight.script.interpreter import calls, classes
+from preflight.script.interpreter.events import ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter, unwrap_value
 from preflight.script.interpreter.rank_values import of_each
 from preflight.script.interpreter.values import (
@@ -38,6 +39,7 @@ from preflight.script.interpreter.values import (
     own_attribute,
     text_of,
 )
+from preflight.script.library_names import MODULE_API
 
 _PROPERTIES = frozenset({ExternalName("builtins.property"), ExternalName("functools.cached_property")})
 
@@ -156,6 +158,10 @@ def _thing_attribute(it: Interpreter, owner: Ref, name: str, node: ast.AST) -> V
     thing = it.thing(owner)
     if thing is None:
         return UNKNOWN
+    of_wrapper = (owner.shared or "prepared" in thing.attrs) and name not in MODULE_API
+    if of_wrapper and isinstance(node, ast.Attribute):
+        values = {"owner": Const(ast.unparse(node.value)), "shared": Const(owner.shared)}
+        it.emit(ScriptEvent("wrapper attribute", it.place(node), owner.id, None, name, values))
     if name in MODEL_FACTS and own_attribute(name) in thing.attrs:
         return thing.attrs[own_attribute(name)]
     if name in thing.attrs:

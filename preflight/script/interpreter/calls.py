@@ -23,7 +23,6 @@ from preflight.script.interpreter.scaled_branches import scales, scales_loss
 from preflight.script.interpreter.state import WaysOut
 from preflight.script.interpreter.values import (
     NONE,
-    OF_RANK,
     TRUE,
     UNKNOWN,
     Class,
@@ -107,7 +106,7 @@ def _invoke_other(it: Interpreter, func: Value, seen: "Call") -> Value:
     elif name == "unscale_":
         it.state.scaled = False
     elif name in ("to", "cuda") and isinstance(func, Unknown):
-        it.library.moved(it, seen)
+        return it.library.moved(it, seen)
     elif name == "set_device":
         it.emit(seen.event("set device", device=UNKNOWN))
         it.state.device_set = True
@@ -244,7 +243,12 @@ def call_function(it: Interpreter, func: Func, seen: "Call") -> Value:
         seen.open,
         frozenset(it.contexts),
         it.loop_depth > 0,
-        tuple([value is OF_RANK or (type(value) is Ref and value.shared) for value in values]),
+        tuple(
+            [
+                (value.by_rank or value.on) if type(value) is Unknown else type(value) is Ref and value.shared
+                for value in values
+            ]
+        ),
     )
     entry = it.calls.entry(func.key, signature)
     if entry.times >= SAME:

@@ -24,7 +24,7 @@ from preflight.script.interpreter.events import (
     ScriptOptions,
     UnreadCalls,
 )
-from preflight.script.interpreter.state import State, WaysOut
+from preflight.script.interpreter.state import State, WaysOut, float32_of_its_own
 from preflight.script.interpreter.values import (
     NONE,
     UNKNOWN,
@@ -42,7 +42,6 @@ from preflight.script.interpreter.values import (
     Ref,
     Unknown,
     Value,
-    float32_of_its_own,
 )
 from preflight.script.library_names import is_named_trainer
 from preflight.script.source import PLACE, Source, Sources
@@ -90,8 +89,8 @@ class Library(Protocol):
     def promoted(self, it: "Interpreter", call: Call) -> Value | None:
         """Return what a method gives whose unknown owner must be a model, None where it need not be one."""
 
-    def moved(self, it: "Interpreter", call: Call) -> None:
-        """Note `.to(...)` or `.cuda(...)` of something that is not known."""
+    def moved(self, it: "Interpreter", call: Call) -> Value:
+        """Return what `.to(...)` or `.cuda(...)` of something that is not known gives."""
 
     def class_kind(self, name: str) -> str:
         """Return the kind of thing that a library's class makes, "" when not known."""

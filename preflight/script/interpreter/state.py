@@ -13,7 +13,16 @@ from typing import TypeVar
 from preflight.facts.script import CodeLocation
 from preflight.frozen import dataclass
 from preflight.script.bounds import WorkBudget
-from preflight.script.interpreter.values import HeapObject, Value, join, join_things
+from preflight.script.interpreter.values import (
+    FALSE,
+    NONE,
+    Dtype,
+    HeapObject,
+    Value,
+    join,
+    join_things,
+    text_of,
+)
 
 _T = TypeVar("_T")
 
@@ -143,3 +152,24 @@ def _join_names(
             changed[name] = meet(here, there) if meet else join((here, there))
     if changed:
         result.names(key).update(changed)
+
+
+_FLOAT32 = Dtype("float32")
+_UNCHANGED = (("adapters", NONE), ("quantized", FALSE), ("upcast", FALSE), ("mixed", NONE), ("rounded", NONE))
+
+
+def float32_of_its_own(model: HeapObject) -> bool | None:
+    """Whether a model is built by the script, in float32; None while its dtype is not known yet.
+
+    torch makes parameters in float32 unless a dtype, a cast or set_default_dtype says otherwise. What was
+    loaded from a checkpoint is none of the script's own.
+    """
+    attrs = model.attrs
+    if "__class__" not in attrs and not (text_of(model.get("__name__")) or "").startswith("torch."):
+        return False
+    for name, plain in _UNCHANGED:  # each change of a model asks
+        value = attrs.get(name, plain)
+        if value is not plain and value != plain:
+            return False
+    dtype = attrs.get("dtype", NONE)
+    return None if dtype == NONE else dtype == _FLOAT32

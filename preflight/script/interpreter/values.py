@@ -21,6 +21,7 @@ class Unknown:
     """Nothing is known. Rules stay silent or warn on it; it is never an error."""
 
     by_rank: bool = field(default=False, compare=False)  # it was made with the rank, and may differ with it
+    on: str = field(default="", compare=False)  # "cpu" or "cuda" of a tensor that is surely on it
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,6 +207,7 @@ Value: TypeAlias = (
 
 UNKNOWN = Unknown()
 OF_RANK = Unknown(by_rank=True)
+ON_CPU, ON_GPU = Unknown(on="cpu"), Unknown(on="cuda")
 NONE = Const(None)
 TRUE = Const(True)
 FALSE = Const(False)
@@ -226,16 +228,30 @@ def join(values: Iterable[Value]) -> Value:
     else:
         return first
     flat = dict.fromkeys(item for value in values for item in alternatives(value))
-    if UNKNOWN in flat and any(type(value) is Unknown and value.by_rank for value in values):
-        flat = {OF_RANK if item == UNKNOWN else item: None for item in flat}  # by rank on one path, or all
+    odd = [value for value in values if type(value) is Unknown and value is not UNKNOWN]
+    if odd and UNKNOWN in flat:
+        by_rank = any(value.by_rank for value in odd)  # on one path, or all
+        flat = {
+            (OF_RANK if by_rank else _alike(item, values)) if item == UNKNOWN else item: None for item in flat
+        }
     if through := {item.id for item in flat if type(item) is Ref and item.shared}:
         flat = {item: None for item in flat if type(item) is not Ref or item.shared or item.id not in through}
     if len(flat) == 1:
         return next(iter(flat))
     if len(flat) > MAX_ALTERNATIVES:
         return UNKNOWN
-    held = [dict(value.held) for value in values if type(value) is OneOf and value.held]
-    return OneOf(tuple(flat), _held_alike(values, held) if held else None)
+    chosen = [dict(value.held) for value in values if type(value) is OneOf and value.held]
+    return OneOf(tuple(flat), _held_alike(values, chosen) if chosen else None)
+
+
+def _alike(item: Value, values: Iterable[Value]) -> Value:
+    """Return a tensor that is on the same device on all paths, and what is not known of any other."""
+    marked = isinstance(item, Unknown) and item.on
+    return (
+        UNKNOWN
+        if marked and any(part is not item for value in values for part in alternatives(value))
+        else item
+    )
 
 
 def _held_alike(values: "Sequence[Value]", held: list[dict["Value", bool]]) -> dict["Value", bool]:
@@ -360,12 +376,6 @@ class HeapObject:
         return HeapObject(self.kind, self.place, MappingProxyType({**self.attrs, **changes}))
 
 
-def modules_of(listed: HeapObject | None) -> list[Value]:
-    """Return the modules of a Sequential or ModuleList; none where it was made on a path that has ended."""
-    attrs = listed.attrs if listed else {}
-    return [part for name, part in attrs.items() if name.isdigit()]
-
-
 def join_things(
     one: HeapObject, other: HeapObject, meet: Callable[[Value, Value], Value] | None
 ) -> HeapObject:
@@ -375,24 +385,3 @@ def join_things(
     pairs = {name: (one.get(name), other.get(name)) for name in {**one.attrs, **other.attrs}}
     joined = {name: meet(*pair) if meet else join(pair) for name, pair in pairs.items()}
     return HeapObject(one.kind, one.place, MappingProxyType(joined))
-
-
-_FLOAT32 = Dtype("float32")
-_UNCHANGED = (("adapters", NONE), ("quantized", FALSE), ("upcast", FALSE), ("mixed", NONE), ("rounded", NONE))
-
-
-def float32_of_its_own(model: HeapObject) -> bool | None:
-    """Whether a model is built by the script, in float32; None while its dtype is not known yet.
-
-    torch makes parameters in float32 unless a dtype, a cast or set_default_dtype says otherwise. What was
-    loaded from a checkpoint is none of the script's own.
-    """
-    attrs = model.attrs
-    if "__class__" not in attrs and not (text_of(model.get("__name__")) or "").startswith("torch."):
-        return False
-    for name, plain in _UNCHANGED:  # each change of a model asks
-        value = attrs.get(name, plain)
-        if value is not plain and value != plain:
-            return False
-    dtype = attrs.get("dtype", NONE)
-    return None if dtype == NONE else dtype == _FLOAT32

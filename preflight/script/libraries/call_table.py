@@ -41,7 +41,6 @@ from preflight.script.interpreter.values import (
     alternatives,
     is_by_rank,
     join,
-    modules_of,
     text_of,
 )
 from preflight.script.libraries import (
@@ -57,6 +56,7 @@ from preflight.script.libraries import (
     functional,
     horovod,
     huggingface,
+    ignite,
     lightning,
     list_classes,
     models,
@@ -69,7 +69,7 @@ from preflight.script.libraries import (
     timm_scaler,
 )
 from preflight.script.libraries.absl_flags import FLAGS, flag_value
-from preflight.script.libraries.casts import EACH
+from preflight.script.libraries.casts import EACH, modules_of
 from preflight.script.library_names import (
     KNOWN_ROOTS,
     MODEL_METHODS,
@@ -100,7 +100,7 @@ _DTYPES = {
 _MODULES = (
     *(stdlib, absl_flags, functional, environment, builtin_functions, record_classes, devices, pytorch),
     *(huggingface, lightning, distributed, deepspeed_engine, collectives, files, data_loaders, horovod),
-    *(list_classes, timm_scaler, schedules, threads_and_processes),
+    *(list_classes, timm_scaler, schedules, threads_and_processes, ignite),
 )
 """Where one name has several models, the last one counts."""
 
@@ -236,6 +236,8 @@ class LibraryModel:
             node = ast.Call(func=ast.Name(id=name, ctx=ast.Load()), args=[], keywords=[])
             made = Call(node, place, (), {name: value}, {name: place}, open=False)
             it.emit(ScriptEvent("attention", place, None, made))
+        elif isinstance(owner, Ref) and it.kind(value) == "model" and it.attr(owner, "optimized") == TRUE:
+            it.emit(ScriptEvent("part replaced", place, owner.id, None, name, {"value": value}))
         elif isinstance(owner, Ref) and it.kind(owner) == "arguments":
             it.emit(ScriptEvent("argument set", place, owner.id, None, name, {"value": value}))
 
@@ -312,8 +314,8 @@ class LibraryModel:
             assign(it, owner, ref)
         return models.model_method(it, ref, func.attr, call)
 
-    def moved(self, it: Interpreter, call: Call) -> None:
-        """Send the rules the event of something unknown that is put on a GPU."""
+    def moved(self, it: Interpreter, call: Call) -> Value:
+        """Send the rules the event of something unknown that is put on a GPU; return a tensor on it."""
         cuda = getattr(call.node.func, "attr", "") == "cuda"
         here: tuple[Value, ...] = (Device("cuda"),) if cuda and not call.args else ()
         for argument in (*here, *call.args, *call.kwargs.values()):
@@ -322,6 +324,8 @@ class LibraryModel:
                 if isinstance(device, Device) and device.kind == "cuda":
                     values = models.device_use(device, item, argument)
                     it.emit(call.event("cuda", None, "tensor", **values))
+        given = [*here, *call.args, *(call.kwargs[word] for word in call.kwargs if word == "device")]
+        return devices.tensor_on(item for item in given if not isinstance(item, Dtype))
 
     def class_kind(self, name: str) -> str:
         """Return the kind of thing that a library's class makes."""

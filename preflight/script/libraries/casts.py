@@ -45,6 +45,12 @@ def members(it: Interpreter, model: int) -> list[int]:
     return waiting
 
 
+def modules_of(listed: HeapObject | None) -> list[Value]:
+    """Return the modules of a Sequential or ModuleList; none where it was made on a path that has ended."""
+    attrs = listed.attrs if listed else {}
+    return [part for name, part in attrs.items() if name.isdigit()]
+
+
 def trained_with(it: Interpreter, model: int) -> list[int]:
     """Return the models whose weights an optimizer of model.parameters() steps, each of another dtype.
 

@@ -1,10 +1,16 @@
 """torch's devices: which one a script names, sets, asks about, and puts things on."""
 
+import ast
+from collections.abc import Iterable
+
+from preflight import regex as re
 from preflight.script.interpreter.events import Call, ScriptEvent
 from preflight.script.interpreter.interpreter import CallModel, Interpreter
 from preflight.script.interpreter.values import (
     FALSE,
     NONE,
+    ON_CPU,
+    ON_GPU,
     TRUE,
     UNKNOWN,
     Const,
@@ -73,7 +79,7 @@ def _set_default_device(it: Interpreter, call: Call) -> Value:
     """Only a number is a use: the device without one is the rank's own when it is used."""
     device = as_device(call.get("device", 0) or UNKNOWN)
     if isinstance(device, Device) and (device.of_rank or device.index is not None):
-        _placed(it, call, call.get("device", 0), "device")
+        note_placed(it, call, call.get("device", 0), "device")
     return NONE
 
 
@@ -88,12 +94,45 @@ def _cuda_work(it: Interpreter, call: Call) -> Value:
     return UNKNOWN
 
 
-def _tensor(it: Interpreter, call: Call) -> Value:
-    _placed(it, call, call.get("device"), "device")
+def _generator(it: Interpreter, call: Call) -> Value:
+    note_placed(it, call, call.get("device"), "device")
     return UNKNOWN
 
 
-def _placed(it: Interpreter, call: Call, device: Value | None, keyword: str) -> None:
+def tensor_on(places: Iterable[Value]) -> Value:
+    """Return a tensor that is surely where one of these says, of any that is not known nothing."""
+    kinds = {
+        found.kind if isinstance(found := as_device(item), Device) else ""
+        for place in places
+        for item in alternatives(place)
+    }
+    return ON_GPU if kinds == {"cuda"} else ON_CPU if kinds == {"cpu"} else UNKNOWN
+
+
+def _tensor(it: Interpreter, call: Call) -> Value:
+    """torch.zeros(3), torch.tensor([1.0]): on the CPU where nothing says otherwise."""
+    device = call.get("device") or NONE
+    note_placed(it, call, device, "device")
+    if device != NONE or call.open:
+        return tensor_on((device,))
+    copies = getattr(call.node.func, "attr", "").endswith("tensor")  # of a tensor it is where that is
+    return UNKNOWN if copies and not _is_of_numbers(it, call) else ON_CPU
+
+
+def _is_of_numbers(it: Interpreter, call: Call) -> bool:
+    """Whether torch.tensor(x) gets numbers: a list, a constant, a sum of what item() gave."""
+    node = call.node.args[0] if call.node.args else None
+    if isinstance(node, (ast.List, ast.Constant)):
+        return True
+    if not isinstance(node, ast.Name):
+        return False
+    added = re.findall(rf"\b{node.id} *(?:\+=|=(?!=))([^\n]*)", it.source.text)
+    return bool(added) and all(
+        re.search(r"\.item\(\)|len\(|\.size\(|^ *[\d.]+ *(?:#.*)?$", value) for value in added
+    )
+
+
+def note_placed(it: Interpreter, call: Call, device: Value | None, keyword: str) -> None:
     """Note the GPU on which a call puts what it makes or reads."""
     for item in alternatives(device or NONE):
         found = as_device(item)
@@ -106,7 +145,7 @@ def _load(it: Interpreter, call: Call) -> Value:
     where = call.get("map_location", 1)
     if where is None and len(call.args) < 2:
         it.emit(call.event("load without map"))
-    _placed(it, call, where, "map_location")
+    note_placed(it, call, where, "map_location")
     return UNKNOWN
 
 
@@ -124,7 +163,7 @@ CALLS: dict[str, CallModel] = {
     "torch.accelerator.set_device_index": _set_device,
     "torch.cuda.device": lambda it, call: _set_device(it, call, "for a while"),
     "torch.set_default_device": _set_default_device,
-    "torch.Generator": _tensor,
+    "torch.Generator": _generator,
     "torch.distributed.device_mesh.init_device_mesh": _mesh,
     "torch.distributed.init_device_mesh": _mesh,
     **dict.fromkeys(

@@ -68,6 +68,7 @@ def prepare(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
         if isinstance(item, Ref) and isinstance(owner, Ref):
             it.change(item.id, accelerator=owner)
             if it.kind(item) == "model":
+                it.change(item.id, prepared=TRUE)
                 it.emit(call.event("prepare", item.id, accelerator=owner))
     it.emit(call.event("prepared", heap_id(owner)))
     return call.args[0] if len(call.args) == 1 else Seq(call.args, call.open)

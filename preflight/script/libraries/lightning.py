@@ -34,6 +34,7 @@ from preflight.script.library_names import root_and_last
 ROOTS = frozenset({"lightning", "pytorch_lightning", "lightning_fabric"})
 _KINDS = {"Trainer": "lightning trainer", "Fabric": "fabric", "LightningModule": "model"}
 
+LAUNCHED = "launched by Fabric"
 _MIXED = {
     "16": "fp16",
     "16-mixed": "fp16",
@@ -86,6 +87,7 @@ def _construct(it: Interpreter, ref: Ref, name: str, call: Call) -> None:
         callbacks=call.get("callbacks") or NONE,
         devices=call.get("devices") or call.get("gpus") or NONE,
         samplers=_samplers(call),
+        made_by=Const(it.keep(call)),
         who=Const("Fabric" if fabric else "Lightning"),
         how=Const("fabric.backward(loss)" if fabric else "self.manual_backward(loss)"),
     )
@@ -179,6 +181,7 @@ def _fit_one(it: Interpreter, trainer: Ref, model: Ref, call: Call) -> None:
     it.state.device_set = True
     _group(it, trainer)
     it.change(model.id, trainer=trainer)
+    it.emit(call.event("fit", model.id, trainer=trainer))
     callbacks = instances(it, it.attr(trainer, "callbacks"), seen)
 
     data = (call.get("train_dataloaders", 1) or NONE, call.get("datamodule", 3) or NONE)
@@ -234,6 +237,7 @@ def _optimizers(value: Value) -> Iterator[Ref]:
 def _launch(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
     """fabric.launch() sets the rank's device; fabric.launch(function, ...) then calls it."""
     it.state.device_set = True
+    it.note(LAUNCHED, call.place)
     _group(it, owner)
     if call.args and isinstance(call.args[0], Func) and isinstance(owner, Ref):
         return invoke(it, call.args[0], replace(call, args=(owner, *call.args[1:])))

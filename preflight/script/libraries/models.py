@@ -37,11 +37,10 @@ from preflight.script.interpreter.values import (
     alternatives,
     heap_id,
     join,
-    modules_of,
     text_of,
 )
 from preflight.script.interpreter.written_files import note_weights
-from preflight.script.libraries.casts import EACH, OWN_DTYPE, cast, members, set_trained_dtype
+from preflight.script.libraries.casts import EACH, OWN_DTYPE, cast, members, modules_of, set_trained_dtype
 from preflight.script.libraries.collectives import note_forward, note_state_dict
 from preflight.script.libraries.gradient_scale import note_limit
 from preflight.script.library_names import TORCH_DTYPES
@@ -166,8 +165,7 @@ def _checkpoint_activations(it: Interpreter, _owner: Ref | Element, model: int, 
 
 
 def _spread(it: Interpreter, _owner: Ref | Element, model: int, call: Call) -> None:
-    values = {"map": call.get("device_map", 0) or NONE}
-    it.emit(call.event("spread", model, **values))
+    it.emit(call.event("spread", model, map=call.get("device_map", 0) or NONE))
 
 
 def _apply(it: Interpreter, owner: Ref | Element, _model: int, call: Call) -> None:
@@ -294,6 +292,8 @@ def _add_adapter(it: Interpreter, _owner: Ref | Element, model: int, call: Call)
 def _call(it: Interpreter, owner: Ref | Element, _model: int, call: Call) -> None:
     """Call a model; a Sequential calls its modules."""
     note_forward(it, owner, call)
+    if it.loop_depth and getattr(it.function and it.function.node, "name", "") != "forward":  # of no layer
+        it.emit(call.event("forward", heap_id(owner)))
     for part in modules_of(it.thing(owner)):
         invoke(it, part, unwrap_value(it, call.node, (UNKNOWN,)))
 
@@ -307,9 +307,10 @@ _EFFECTS: dict[str, tuple[_Effect, Value | None]] = {
     "gradient_checkpointing_enable": (_checkpoint_activations, NONE),
     "enable_gradient_checkpointing": (_checkpoint_activations, NONE),
     "parallelize": (_spread, NONE),
+    "resize_token_embeddings": (lambda it, _, model, call: it.emit(call.event("resized", model)), UNKNOWN),
     "enable_input_require_grads": (lambda it, _, model, __: it.change(model, inputs_require_grad=TRUE), NONE),
 }
-"""What a method does, and what it returns; None: its model."""
+"""What a method does, and returns; None: its model."""
 
 
 def _parameter_method(it: Interpreter, owner: Element, name: str, call: Call) -> Value:

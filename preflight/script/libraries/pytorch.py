@@ -207,12 +207,6 @@ def _clip(it: Interpreter, call: Call) -> Value:
     return UNKNOWN
 
 
-# --- distributed ------------------------------------------------------------------------
-
-
-# --- layers -----------------------------------------------------------------------------
-
-
 def construct_module(it: Interpreter, ref: Ref, name: str, call: Call) -> None:
     """A layer, or the base of a model of the script's own: float32 by default."""
     old = it.thing(ref)
@@ -310,6 +304,11 @@ def _moving_average(it: Interpreter, call: Call) -> Value:
     return it.new(thing.having(optimized=FALSE, role=Const("copy"))) if thing else UNKNOWN
 
 
+def _unsafe_loss(it: Interpreter, call: Call) -> Value:
+    it.emit(call.event("unsafe loss"))
+    return UNKNOWN
+
+
 def _context(name: str) -> CallModel:
     """Return the model of a class whose objects are contexts, and decorators as the class itself is."""
     return lambda _, call: UNKNOWN if call.args or call.kwargs else ExternalName(name)
@@ -327,6 +326,7 @@ CALLS: dict[str, CallModel] = {
         ("torch.compile", "torch.nn.SyncBatchNorm.convert_sync_batchnorm"),
         lambda _, call: call.get("model", 0) or call.first,
     ),
+    "torch.nn.functional.binary_cross_entropy": _unsafe_loss,
     "torch.nn.Parameter": _parameter,
     **dict.fromkeys(("torch.set_default_dtype", "torch.set_default_tensor_type"), _set_default_dtype),
     "torch.get_default_dtype": lambda it, _: it.default_dtype,

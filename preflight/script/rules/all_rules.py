@@ -9,27 +9,35 @@ MODULES = tuple(
     for name in (
         *(
             "autocast",
+            "autocast_losses",
             "backward",
+            "checkpoints",
             "collectives",
             "data_loaders",
             "exchange_arguments",
             "group_order",
             "files",
             "grad_scaler",
+            "graph_flow",
+            "kept_graphs",
             "model_wrappers",
         ),
         *(
             "models",
+            "optimizer_targets",
             "placement",
             "precision",
             "random_splits",
             "rendezvous",
+            "runners",
             "scaler_use",
             "signatures",
             "step_order",
             "syntax",
+            "tensor_devices",
         ),
         "versions",
+        "workers",
     )
 )
 

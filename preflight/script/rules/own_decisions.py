@@ -10,7 +10,7 @@ from preflight.script.interpreter.events import Loop
 from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.rules.own_measures import MEASURE, fed_by, is_of_parts, measured_by
 from preflight.script.source import all_names
-from preflight.script.syntax_trees import walk
+from preflight.script.syntax_trees import by_kind, walk
 
 T = TypeVar("T", bound=ast.AST)
 EACH = "each rank"
@@ -94,15 +94,8 @@ _STORES = (ast.Assign, ast.AugAssign, ast.AnnAssign)
 def _all(it: Interpreter, *kinds: type[T]) -> list[T]:
     """Return the nodes of some kinds in the function around, which many conditions ask."""
     function: ast.AST = it.function.node if it.function else it.source.tree
-    by_kind = it.sources.parser.find(_by_kind, function)
-    return cast("list[T]", [node for kind in kinds for node in by_kind.get(kind, ())])
-
-
-def _by_kind(nodes: Sequence[ast.AST]) -> dict[type[ast.AST], list[ast.AST]]:
-    found = dict[type[ast.AST], list[ast.AST]]()
-    for node in nodes:
-        found.setdefault(type(node), []).append(node)
-    return found
+    sorted_nodes = it.sources.parser.find(by_kind, function)
+    return cast("list[T]", [node for kind in kinds for node in sorted_nodes.get(kind, ())])
 
 
 _FORMS = frozenset(

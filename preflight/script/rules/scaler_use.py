@@ -4,7 +4,7 @@ import ast
 from collections.abc import Iterator
 
 from preflight import regex as re
-from preflight.script.interpreter.events import ScriptEvent
+from preflight.script.interpreter.events import OWN_STEP, ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.values import (
     NONE,
@@ -129,7 +129,10 @@ def plain_step_after_a_scaled_loss(it: Interpreter, event: ScriptEvent) -> Itera
         optimizer = it.thing(event.ref)
         yield from _beside_the_prepared(it, event)
         scales = it.state.scaled and it.loop_depth and it.notes.get("scaler") and not _scales_by_one(it)
-        if optimizer is not None and scales:
+        handed = (
+            event.what == OWN_STEP and event.call and event.call.args
+        )  # its own step() gets loss or scaler
+        if optimizer is not None and scales and not handed:
             kept = optimizer.get("unscaled") != TRUE
             if kept or not any(map(_ASKS_FINITE.search, map(ast.unparse, it.tests))):  # no overflow is found
                 note_call(it, _UNSCALES if kept else _UNSCALED, optimizer.place, event.place)

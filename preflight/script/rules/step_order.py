@@ -178,9 +178,11 @@ def prepared_and_lost(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
         message = f"this returns {len(given)} things, and {len(taken)} names take them"
         yield RuleHit(event.place, message, _fix(call.node), Level.ERROR)
     elif taken != given and sorted(taken) == sorted(given):
+        moved = [node for node, name, one in zip(call.node.args, given, taken, strict=True) if name != one]
+        kinds = {it.kind(item) for node in moved for item in alternatives(it.evaluate(node))}
         wrong = next(one for one, other in zip(taken, given, strict=True) if one != other)
         message = f"this returns what it is given in the same order, and `{wrong}` gets another of them"
-        yield RuleHit(event.place, message, _fix(call.node), Level.ERROR)
+        yield RuleHit(event.place, message, _fix(call.node), Level.ERROR if len(kinds) > 1 else Level.WARNING)
 
 
 def _is_starred(node: ast.AST) -> bool:

@@ -130,7 +130,7 @@ def _of_configuration(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
 def _tokenizer(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
     call = event.call
     root, last = root_and_last(event.what)
-    if call is None or root not in ("transformers", "trl"):
+    if call is None or root not in ("transformers", "trl") or (root == "trl" and not _is_of_trl(it, event)):
         return
     if last == "PPOTrainer" and it.target.at_least("trl", 0, 12) is not True:
         # The PPOTrainer of before 0.12 has a tokenizer= of its own, and most scripts are written for that.

@@ -1,0 +1,265 @@
+"""Rules C501 to C503: names of weights in checkpoints, methods of wrappers, where weights are read to."""
+
+import ast
+from collections.abc import Iterator
+
+from preflight import regex as re
+from preflight.frozen import dataclass
+from preflight.script.interpreter.branch_conditions import RANK_0, UNCALLED
+from preflight.script.interpreter.events import ScriptEvent
+from preflight.script.interpreter.interpreter import Interpreter
+from preflight.script.interpreter.values import TRUE, Class, Func, text_of
+from preflight.script.rules.registry import Level, RuleHit, rule
+from preflight.script.source import Source
+from preflight.script.syntax_trees import ByKind, by_kind, root_of, walk
+
+_UNWRAPS = re.compile(
+    r"hasattr\([^\n]*[\"'](?:module|_orig_mod)|getattr\([^\n]*[\"'](?:module|_orig_mod)|unwrap(?!_model)|de_?parallel"
+    r"|\.module\b[^\n]* (?:if|else|or) |isinstance\([^\n]*(?:Parallel|DDP)|__getattr__"
+)
+_MAY_PREFIX = re.compile(r"DataParallel|torch\.compile\(")
+_RENAMES = re.compile(r"[\"'](?:module\.|_orig_mod)|removeprefix|consume_prefix|strict *= *False|\.replace\(")
+_WRAPPERS = re.compile(r"(?:^|\.)(?:DDP|DistributedDataParallel|DataParallel)$")
+_OF_LIBRARIES = frozenset(
+    {"save_pretrained", "push_to_hub", "generate", "resize_token_embeddings", "get_input_embeddings"}
+    | {"gradient_checkpointing_enable", "print_trainable_parameters", "merge_and_unload", "num_parameters"}
+)
+"""Methods of models of transformers, diffusers and peft that torch.nn.Module has not."""
+
+
+@rule("C501", "wrapper attribute")
+def not_of_the_wrapper(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
+    """A method of the model is called on the DistributedDataParallel around it.
+
+    The wrapper has the methods of torch.nn.Module only: "'DistributedDataParallel' object has no attribute
+    'save_pretrained'". accelerator.prepare() wraps so too, in a launch of several ranks.
+    Source: torch/nn/parallel/distributed.py; accelerate's unwrap_model.
+    """
+    name, thing = event.what, it.thing(event.ref)
+    if thing is None or it.target.processes == 1 or thing.get("sharded") == TRUE:
+        return
+    cls = thing.get("__class__")
+    own = isinstance(cls, Class) and any(isinstance(info.names.get(name), Func) for info in it.mro(cls.key))
+    if not own and name not in _OF_LIBRARIES:
+        return
+    ddp, owner = event.values["shared"] == TRUE, text_of(event.values["owner"]) or ""
+    if owner == "self" or not (ddp or _is_prepared_here(it, owner, event.place.line)):
+        return
+    files = it.sources.files()
+    inside = re.compile(rf"\.module\.{name}\b|unwrap_model\([^\n]*\)\.{name}\b")
+    if any(_UNWRAPS.search(source.text) or inside.search(source.text) for source in files):
+        return
+    if not ddp and any(
+        re.search(r"(?i)fsdp|deepspeed|num_processes|distributed_type", each.text) for each in files
+    ):
+        return
+    fix = f"{owner}.module.{name}(...)" if ddp else f"accelerator.unwrap_model({owner}).{name}(...)"
+    message = f"DistributedDataParallel around the model has no attribute {name}"
+    yield RuleHit(event.place, message, fix, Level.WARNING)
+
+
+def _is_prepared_here(it: Interpreter, owner: str, line: int) -> bool:
+    """Whether the last value that a name gets before a line is one of accelerator.prepare()."""
+    made = [value for value, at in _values_of(it.nodes, owner) if at < line]
+    return bool(made) and isinstance(made[-1], ast.Call) and getattr(made[-1].func, "attr", "") == "prepare"
+
+
+def _values_of(nodes: list[ast.AST], name: str) -> list[tuple[ast.expr, int]]:
+    """Return what a function or file gives a name, in its order, with the lines."""
+    found = list[tuple[ast.expr, int]]()
+    for node in nodes:
+        if isinstance(node, ast.Assign):
+            parts = [part for target in node.targets for part in getattr(target, "elts", [target])]
+            if any(ast.unparse(part) == name for part in parts):
+                found.append((node.value, node.lineno))
+    return sorted(found, key=lambda each: each[1])
+
+
+@dataclass(frozen=True, slots=True)
+class _Weights:
+    """Weights that a file has, or that a model takes: the prefix of their names, and how they are found."""
+
+    node: ast.Call
+    prefix: str
+    key: str  # of the dict that is saved, "" for weights alone
+    path: str
+    source: Source
+
+
+@rule("C502", "write", "early write", "end")
+def names_that_do_not_fit(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
+    """A checkpoint has the names of a wrapper, and is read into a model that is not wrapped, or the reverse.
+
+    state_dict() of DistributedDataParallel puts `module.` before each name, that of a compiled model
+    `_orig_mod.`: "Missing key(s) in state_dict ... Unexpected key(s)".
+    Source: torch.nn.Module.load_state_dict; torch/_dynamo/eval_frame.py.
+    """
+    if event.name != "end":
+        if event.call is not None and getattr(event.call.node.func, "attr", "") == "save":
+            it.note(_SAVED, event.place)
+        return
+    files = it.sources.files()
+    if not it.notes.get(_SAVED) or not any(_MAY_PREFIX.search(source.text) for source in files):
+        return
+    if not any("load_state_dict" in source.text for source in files) or any(
+        _RENAMES.search(source.text) or _UNWRAPS.search(source.text) for source in files
+    ):
+        return
+    saved, loaded = list[_Weights](), list[_Weights]()
+    for source in files:
+        more = it.sources.parser.find_by_kind(_weights, source.tree)
+        saved += [_Weights(*row, source) for row in more[0]]
+        loaded += [_Weights(*row, source) for row in more[1]]
+    for read in loaded:
+        alike = [each for each in saved if each.key == read.key and (read.key or (each.path == read.path))]
+        prefixes = {each.prefix for each in alike}
+        if len(prefixes) == 1 and read.prefix not in prefixes:
+            written = alike[0]
+            at_save = bool(written.prefix)
+            first, other = (written, read) if at_save else (read, written)
+            where = "are saved with it" if at_save else "are saved without it"
+            message = f"names of weights {where}, `{first.prefix}`, and read into a model where they differ"
+            inner = "module" if first.prefix == "module." else "_orig_mod"
+            owner = ast.unparse(_owner(first.node) or first.node.func)
+            owner = owner.rpartition(".")[0] if not at_save else owner
+            fix = f"{owner}.{inner}.{'state_dict()' if at_save else 'load_state_dict(...)'}"
+            place = first.source.place(first.node)
+            yield RuleHit(place, message, fix, Level.WARNING, (other.source.place(other.node),))
+
+
+_SAVED = "weights are saved"
+_Row = tuple[ast.Call, str, str, str]
+
+
+def _weights(kinds: ByKind) -> tuple[list[_Row], list[_Row]]:
+    """Return what of weights a file saves, and what it reads: call, prefix, key, path."""
+    saved, loaded = list[_Row](), list[_Row]()
+    calls = {getattr(call.func, "attr", "") for call in kinds.get(ast.Call, ())}
+    if calls.isdisjoint({"load_state_dict", "save"}):
+        return saved, loaded
+    nodes = [root_of(kinds)]
+    scopes = [*kinds.get(ast.FunctionDef, ()), *kinds.get(ast.AsyncFunctionDef, ())]
+    inner = {id(part) for scope in scopes for part in walk(scope)[1:]}
+    for scope in [nodes[0], *scopes]:
+        parts = [part for part in walk(scope) if scope is not nodes[0] or id(part) not in inner]
+        for call in (part for part in parts if isinstance(part, ast.Call)):
+            name = getattr(call.func, "attr", "")
+            if _is_of_torch(call, "save") and len(call.args) > 1:
+                saved += _saved(parts, call)
+            elif name == "load_state_dict" and len(call.args) == 1 and not call.keywords:
+                loaded += _loaded(parts, call)
+    return saved, loaded
+
+
+def _is_of_torch(call: ast.Call, name: str) -> bool:
+    owner = getattr(call.func, "value", None) if getattr(call.func, "attr", "") == name else None
+    return str(getattr(owner, "id", "")).endswith("torch")
+
+
+def _saved(parts: list[ast.AST], call: ast.Call) -> Iterator[_Row]:
+    what: ast.expr | None = call.args[0]
+    if isinstance(what, ast.Name):
+        made = _values_of(parts, what.id)
+        what = made[-1][0] if len(made) == 1 else None
+    pairs = zip(what.keys, what.values, strict=True) if isinstance(what, ast.Dict) else [(None, what)]
+    for key, value in pairs:
+        prefix = _prefix(parts, owner, call.lineno) if (owner := _owner(value)) is not None else None
+        if prefix is not None and isinstance(value, ast.Call):
+            word = str(key.value) if isinstance(key, ast.Constant) else ""
+            yield value, prefix, word, ast.unparse(call.args[1])
+
+
+def _loaded(parts: list[ast.AST], call: ast.Call) -> Iterator[_Row]:
+    given, word = call.args[0], ""
+    if isinstance(given, ast.Subscript) and isinstance(given.slice, ast.Constant):
+        word, given = str(given.slice.value), given.value
+    if isinstance(given, ast.Name):
+        made = [value for value, line in _values_of(parts, given.id) if line < call.lineno]
+        given = made[-1] if made else given
+    if not isinstance(given, ast.Call) or not _is_of_torch(given, "load") or not given.args:
+        return
+    owner = call.func.value if isinstance(call.func, ast.Attribute) else None
+    prefix = _prefix(parts, owner, call.lineno) if owner is not None else None
+    if prefix is not None:
+        yield call, prefix, word, ast.unparse(given.args[0])
+
+
+def _owner(value: ast.expr | None) -> ast.expr | None:
+    """Return of what `model.state_dict()` is."""
+    if (
+        isinstance(value, ast.Call)
+        and isinstance(value.func, ast.Attribute)
+        and value.func.attr == "state_dict"
+    ):
+        return value.func.value
+    return None
+
+
+def _prefix(parts: list[ast.AST], owner: ast.expr, line: int) -> str | None:
+    """Return what is before the names of a model's weights, None where that is not known."""
+    if isinstance(owner, ast.Attribute) and owner.attr in ("module", "_orig_mod"):
+        return ""
+    name = ast.unparse(owner)
+    for value, at in reversed(_values_of(parts, name)):
+        if at >= line or not isinstance(value, ast.Call):
+            if at < line:
+                return None
+            continue
+        maker = ast.unparse(value.func)
+        if _WRAPPERS.search(maker):
+            inner = value.args[0] if value.args else None
+            compiled = isinstance(inner, ast.Name) and _prefix(parts, inner, at)
+            return f"module.{compiled}" if compiled else "module."
+        if _is_of_torch(value, "compile"):
+            inner = value.args[0] if value.args else None
+            wrapped = isinstance(inner, ast.Name) and _prefix(parts, inner, at)
+            return f"_orig_mod.{wrapped}" if wrapped else "_orig_mod."
+        if "prepare" in maker or "setup" in maker:
+            return None
+        if not any(isinstance(part, ast.Name) and part.id == name for part in walk(value)):
+            return ""
+    return None
+
+
+@rule("C503", "load without map", "write", "early write", "process group", "end")
+def read_onto_the_gpu_of_before(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
+    """Every rank reads a checkpoint without map_location, which was saved from a GPU.
+
+    torch.load() then puts the tensors on the GPU that they were saved from: those of all ranks on the first
+    one, whose memory runs out or which stays full.
+    Source: torch.load's documentation; torch's DDP tutorial.
+    """
+    if event.name == "process group":
+        it.note(_GROUP, event.place)
+    elif event.name == "load without map":
+        read = RANK_0 not in it.contexts and UNCALLED not in it.contexts and event.call
+        if read and _fills_a_model(it, read.node):
+            it.note(_READ, event.place)
+    elif event.name != "end":
+        if event.call is not None and any(
+            getattr(part, "attr", "") == "state_dict" for part in walk(event.call.node)
+        ):
+            it.note(_STATES, event.place)
+    elif it.notes.get(_GROUP) and it.notes.get(_STATES) and it.target.processes != 1:
+        for place in dict.fromkeys(it.notes.get(_READ, ())):
+            message = "every rank reads this onto the GPU that it was saved from"
+            fix = 'map_location="cpu", or the device of the rank'
+            yield RuleHit(place, message, fix, Level.WARNING, (it.notes[_STATES][0],))
+
+
+_GROUP, _READ, _STATES = "ranks read", "read without a map", "states are saved"
+
+
+def _fills_a_model(it: Interpreter, load: ast.Call) -> bool:
+    """Whether what is loaded goes to load_state_dict(), and no other load of the function names a device."""
+    kinds = it.sources.parser.find(by_kind, it.nodes[0])
+    if any(node.arg == "map_location" for node in kinds.get(ast.keyword, ())):
+        return False
+    taken = next((node for node in kinds.get(ast.Assign, ()) if node.value is load), None)
+    name = getattr(taken.targets[0], "id", "") if taken else ""
+    for node in kinds.get(ast.Call, ()):
+        if getattr(node.func, "attr", "") == "load_state_dict" and node.args:
+            inner = walk(node.args[0])
+            if any(part is load or (name and getattr(part, "id", "") == name) for part in inner):
+                return True
+    return False

@@ -1,0 +1,170 @@
+"""Rule P141: a backward() that finds no graph, or one that an earlier backward() has freed."""
+
+import ast
+from collections.abc import Iterator, Sequence
+
+from preflight import regex as re
+from preflight.frozen import dataclass
+from preflight.script.interpreter.events import ScriptEvent
+from preflight.script.interpreter.interpreter import Interpreter
+from preflight.script.rules.registry import Level, RuleHit, rule
+from preflight.script.syntax_trees import ByKind, walk
+
+_LOOPS = (ast.For, ast.AsyncFor, ast.While)
+_LOSSES = re.compile(r"(?i)loss|criteri|entropy|mse|nll|bce|kl_div|^crit$|l1|gan")
+_MODELS = re.compile(
+    r"(?i)^(?:self\.)?(?:\w*(?:model|net|network|encoder|decoder|generator|discriminator|critic|actor|policy)\w*|[GD]|net_?[A-Z]\w*|[gd]en|dis[c]?|gen)$"
+)
+_CUTS = frozenset({"detach", "item", "numpy", "tolist", "argmax"})
+_ALIKE = frozenset(
+    {"cuda", "to", "cpu", "float", "long", "half", "view", "reshape", "squeeze", "unsqueeze", "mean", "sum"}
+    | {"flatten", "clone", "contiguous", "log_softmax", "softmax", "sigmoid", "permute", "transpose"}
+)
+_QUIETS = re.compile("no_grad|inference_mode")
+_SIGNS = frozenset({"detach", "no_grad", "inference_mode", "argmax", "numpy"})
+_MAKERS = frozenset({"tensor", "as_tensor", "from_numpy"})
+_ANEW = frozenset(
+    {"requires_grad", "requires_grad_", "retain_graph", "create_graph", "grad", "checkpoint", "closure"}
+)
+"""Names in a loop that keeps its graphs on purpose, or makes others."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Tensor:
+    """What is known of a name: whether it has a graph ("live", "cut", or "data"), and of which forwards."""
+
+    kind: str
+    roots: frozenset[int] = frozenset()
+
+
+_DATA, _CUT, _LIVE = _Tensor("data"), _Tensor("cut"), _Tensor("live")
+
+
+@rule("P141", "backward", "scaled")
+def backward_without_its_graph(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
+    """backward() of a loss without a graph, or through a graph that another backward() has freed.
+
+    A forward under torch.no_grad(), or a detach() before the loss: "element 0 of tensors does not require
+    grad". Two losses of one forward, each with a backward() of its own: "Trying to backward through the graph
+    a second time"; a GAN's discriminator takes `fake.detach()`.
+    Source: torch's documentation of autograd; each reproduced with torch 2.13.
+    """
+    call = event.call
+    if call is None or not it.loop_depth or "no_grad" in it.contexts:
+        return
+    for node, message, fix in it.sources.parser.find_by_kind(_faults, it.nodes[0]):
+        if node.lineno <= call.node.lineno <= (node.end_lineno or 0):
+            yield RuleHit(it.place(node), message, fix, Level.WARNING)
+
+
+def _faults(kinds: ByKind) -> list[tuple[ast.Call, str, str]]:
+    found = list[tuple[ast.Call, str, str]]()
+    called = [getattr(node.func, "attr", "") for node in kinds.get(ast.Call, ())]
+    if sum(name in ("backward", "manual_backward") for name in called) < 2 and _SIGNS.isdisjoint(called):
+        return found
+    for loop in (node for kind in _LOOPS for node in kinds.get(kind, ())):
+        parts = walk(loop)
+        words = {getattr(part, "attr", None) or getattr(part, "arg", None) for part in parts}
+        if any(isinstance(part, _LOOPS) for part in parts[1:]) or not _ANEW.isdisjoint(words):
+            continue
+        targets = (
+            {part.id for part in walk(loop.target) if isinstance(part, ast.Name)}
+            if not isinstance(loop, ast.While)
+            else set()
+        )
+        _Flow(dict.fromkeys(targets, _DATA), found).follow(loop.body)
+    return found
+
+
+class _Flow:
+    """One turn of a loop, statement by statement."""
+
+    def __init__(self, names: dict[str, _Tensor], found: list[tuple[ast.Call, str, str]]) -> None:
+        self.names, self.found = names, found
+        self.freed = set[int]()
+
+    def follow(self, body: Sequence[ast.stmt], *, cut: bool = False) -> None:
+        """Read statements; `cut`: under torch.no_grad()."""
+        for node in body:
+            if isinstance(node, (ast.With, ast.AsyncWith)):
+                quiet = any(_QUIETS.search(ast.unparse(item)) for item in node.items)
+                self.follow(node.body, cut=cut or quiet)
+            elif isinstance(node, ast.Assign):
+                value = _CUT if cut else self.value(node.value)
+                for target in node.targets:
+                    for part in getattr(target, "elts", [target]):
+                        if isinstance(part, ast.Name):
+                            self.names[part.id] = value
+            elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) and not cut:
+                entered = getattr(node.value.func, "attr", "") == "enter_context"
+                cut = entered and _QUIETS.search(ast.unparse(node)) is not None
+                self.backward(node.value)
+            elif not isinstance(node, ast.Expr):
+                for part in walk(node):
+                    if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store):
+                        self.names[part.id] = _LIVE
+                    elif isinstance(part, ast.Call) and getattr(part.func, "attr", "") == "backward":
+                        self.names = dict.fromkeys(self.names, _LIVE)
+                        return
+
+    def backward(self, call: ast.Call) -> None:
+        """Judge `loss.backward()`, `scaler.scale(loss).backward()`, `accelerator.backward(loss)`."""
+        if getattr(call.func, "attr", "") not in ("backward", "manual_backward") or not isinstance(
+            call.func, ast.Attribute
+        ):
+            return
+        owner = call.func.value
+        if isinstance(owner, ast.Call) and getattr(owner.func, "attr", "") == "scale" and owner.args:
+            owner = owner.args[0]
+        elif call.args:
+            owner = call.args[0]
+        loss = self.value(owner)
+        if loss.kind == "cut":
+            message = "this loss has no graph: it comes from a forward under no_grad(), or is detached"
+            self.found.append(
+                (call, message, "run the forward of training with gradients, and detach nothing of it")
+            )
+        elif loss.roots & self.freed:
+            message = "this goes through a graph that the backward() before it has freed"
+            fix = "one backward() of the sum of the losses; a GAN's discriminator takes fake.detach()"
+            self.found.append((call, message, fix))
+        self.freed |= loss.roots
+
+    def value(self, node: ast.expr) -> _Tensor:
+        """Return what is known of an expression."""
+        if isinstance(node, ast.Name):
+            return self.names.get(node.id, _LIVE)
+        if isinstance(node, ast.Constant):
+            return _DATA
+        if isinstance(node, ast.BinOp):
+            return _together([self.value(node.left), self.value(node.right)])
+        if isinstance(node, ast.Attribute) and node.attr in ("data", "loss", "logits"):
+            return _CUT if node.attr == "data" else self.value(node.value)
+        if not isinstance(node, ast.Call):
+            return _LIVE
+        name = getattr(node.func, "attr", getattr(node.func, "id", ""))
+        given = [*node.args, *(word.value for word in node.keywords)]
+        if isinstance(node.func, ast.Attribute) and name in _CUTS:
+            return _CUT
+        if (
+            isinstance(node.func, ast.Attribute)
+            and name in _ALIKE
+            and ast.unparse(node.func.value) != "torch"
+        ):
+            return self.value(node.func.value)
+        if name in _MAKERS or name in ("zeros_like", "ones_like", "randn_like"):
+            return _CUT if name in _MAKERS else _DATA
+        if _MODELS.match(ast.unparse(node.func)):
+            roots = (part for item in given for part in self.value(item).roots)
+            return _Tensor("live", frozenset((id(node), *roots)))
+        if _LOSSES.search(name):
+            return _together([self.value(item) for item in given])
+        return _LIVE
+
+
+def _together(values: list[_Tensor]) -> _Tensor:
+    """Return what is made of several tensors: one that is not known may have any graph."""
+    kinds = {value.kind for value in values}
+    roots = frozenset(root for value in values for root in value.roots)
+    kind = "live" if "live" in kinds else "cut" if "cut" in kinds else "data"
+    return _Tensor(kind, roots)

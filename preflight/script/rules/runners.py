@@ -1,0 +1,163 @@
+"""Rules V305 and P138: what Lightning's Trainer and Fabric refuse, and loops in which nothing is prepared."""
+
+from collections.abc import Iterator
+
+from preflight import regex as re
+from preflight.script.interpreter.branch_conditions import UNCALLED, UNREACHED
+from preflight.script.interpreter.events import Call, ScriptEvent
+from preflight.script.interpreter.interpreter import Interpreter
+from preflight.script.interpreter.values import FALSE, NONE, Const, Seq, Value, alternatives, text_of
+from preflight.script.libraries.lightning import LAUNCHED
+from preflight.script.library_names import root_and_last
+from preflight.script.rules.registry import Level, RuleHit, rule
+
+_PRECISIONS = frozenset(
+    {
+        *("64", "64-true", "32", "32-true", "16", "16-mixed", "16-true", "bf16", "bf16-mixed", "bf16-true"),
+        *("transformer-engine", "transformer-engine-float16", "None"),
+    }
+)
+_NO_STRATEGIES = frozenset(
+    {
+        *("dp", "ddp2", "ddp_sharded", "ddp_sharded_spawn", "ddp_fully_sharded", "fsdp_native", "horovod"),
+        *("colossalai", "bagua", "hivemind", "dataparallel", "distributed", "ddp_cpu"),
+    }
+)
+"""Strategies that the Trainer of Lightning 2 does not know; Fabric has dp."""
+_ACCELERATORS = frozenset({"ddp", "dp", "ddp2", "ddp_spawn", "ddp_cpu", "horovod", "fsdp", "deepspeed"})
+"""Strategies that Lightning once took for accelerator=."""
+_GONE = {
+    "gpus": "accelerator='gpu', devices=",
+    "num_processes": "accelerator='cpu', devices=",
+    "distributed_backend": "strategy=",
+    "amp_backend": "precision=",
+    "amp_level": "precision=",
+    "resume_from_checkpoint": "trainer.fit(..., ckpt_path=)",
+    "replace_sampler_ddp": "use_distributed_sampler=",
+    "auto_select_gpus": "devices='auto'",
+    "weights_summary": "enable_model_summary=",
+    "progress_bar_refresh_rate": "enable_progress_bar=, TQDMProgressBar(refresh_rate=)",
+    "checkpoint_callback": "enable_checkpointing=",
+    "auto_lr_find": "Tuner(trainer).lr_find(model)",
+    "auto_scale_batch_size": "Tuner(trainer).scale_batch_size(model)",
+    "track_grad_norm": "log it in on_before_optimizer_step",
+    "reload_dataloaders_every_epoch": "reload_dataloaders_every_n_epochs=1",
+    "terminate_on_nan": "detect_anomaly=",
+}
+"""Arguments that the Trainer has no longer from Lightning 2 on, with what replaces each."""
+_PARTED = re.compile(r"ddp|fsdp|deepspeed")
+
+
+@rule("V305", "lightning", "fit", "prepared")
+def refused_by_lightning(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
+    """Lightning's Trainer or Fabric is given what it refuses.
+
+    A precision or strategy that it does not know, an argument that went with Lightning 2, clipping or
+    accumulation beside manual optimization; Fabric with several devices, whose launch() is never called
+    (`fabric run` calls it). Each raises before the first step.
+    Source: lightning/pytorch/trainer/connectors and lightning/fabric/fabric.py.
+    """
+    if event.name == "fit":
+        yield from _by_manual_optimization(it, event)
+        return
+    thing = it.thing(event.ref)
+    if event.name == "prepared":
+        if thing is not None and thing.kind == "fabric" and _is_never_launched(it, thing.get("made_by")):
+            message = "Fabric has several devices, and launch() is never called"
+            fix = "fabric.launch() after Fabric(...)"
+            yield RuleHit(thing.place, message, fix, Level.WARNING, (event.place,))
+        return
+    call = event.call
+    if thing is None or call is None or call.open:
+        return
+    fabric = thing.kind == "fabric"
+    given = [str(item.value) for item in alternatives(event.values["given"]) if isinstance(item, Const)]
+    if given and not _PRECISIONS.intersection(given):
+        message = f"precision={given[0]!r} is none that Lightning knows"
+        yield RuleHit(call.at("precision"), message, _precision(given[0]), Level.ERROR)
+    strategy, accelerator = call.get("strategy", 1), call.get("accelerator", 0)
+    if not fabric:
+        for word, value, names in (
+            ("strategy", strategy, _NO_STRATEGIES),
+            ("accelerator", accelerator, _ACCELERATORS),
+        ):
+            if (text := text_of(value)) in names:
+                message = f"{word}={text!r} is none that Lightning 2 knows"
+                yield RuleHit(call.at(word), message, 'strategy="ddp"', Level.WARNING)
+        for old in _GONE.keys() & call.kwargs.keys() - call.maybe:
+            message = f"Trainer({old}=) is gone in Lightning 2"
+            yield RuleHit(call.at(old), message, _GONE[old], Level.WARNING)
+    yield from _of_one_device(it, call, strategy)
+
+
+def _precision(word: str) -> str:
+    return 'precision="bf16-mixed"' if word.startswith("b") else 'precision="16-mixed"'
+
+
+def _of_one_device(it: Interpreter, call: Call, strategy: Value | None) -> Iterator[RuleHit]:
+    """Yield devices=[0] beside a strategy of several ranks, or in a launch of several."""
+    devices = call.get("devices", 2)
+    one = isinstance(devices, Seq) and len(devices.items) == 1 and not devices.open
+    several = (it.target.processes or 1) > 1
+    parted = _PARTED.match(text_of(strategy) or "") and call.get("num_nodes") in (None, NONE, Const(1))
+    if one and (several or parted) and it.target.processes != 1:
+        message = "one device by its number, and a strategy of several ranks: the others have none"
+        yield RuleHit(
+            call.at("devices"), message, 'devices="auto"', Level.ERROR if several else Level.WARNING
+        )
+
+
+def _by_manual_optimization(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
+    made = it.attr(event.values["trainer"], "made_by")
+    if it.attr(event.ref, "automatic_optimization") != FALSE or not isinstance(made, Const):
+        return
+    call = it.kept[int(made.value or 0)]
+    for word, plain in (("gradient_clip_val", (0, 0.0, None)), ("accumulate_grad_batches", (1, None))):
+        value = call.get(word)
+        if isinstance(value, Const) and value.value not in plain:
+            message = f"{word}= beside manual optimization, which Lightning refuses"
+            fix = "self.clip_gradients(...) in training_step" if word[0] == "g" else "count in training_step"
+            yield RuleHit(call.at(word), message, fix, Level.ERROR)
+
+
+def _is_never_launched(it: Interpreter, made: Value) -> bool:
+    call = it.kept[int(made.value or 0)] if isinstance(made, Const) else None
+    if call is None or call.open or it.notes.get(LAUNCHED) or it.target.processes == 1:
+        return False
+    devices, strategy = call.get("devices", 2), text_of(call.get("strategy", 1)) or ""
+    several = isinstance(devices, Const) and devices.value not in (1, "1", None, "auto", -1)
+    several = several or (isinstance(devices, Seq) and len(devices.items) > 1)
+    known = several or (bool(_PARTED.match(strategy)) and devices is None) or it.target.processes
+    return bool(known) and not _names(it, _LAUNCHES)
+
+
+_LAUNCHES = re.compile(r"\blaunch\b|\.run\(")
+_PREPARES = re.compile(r"\.prepare(?!_data)|\.setup(?:_module|_optimizers)?\(|getattr\(")
+_RAW = "backward of what nothing prepared"
+
+
+@rule("P138", "backward", "end")
+def nothing_prepared(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
+    """accelerator.backward(loss) in a loop, and prepare() is called nowhere; fabric.setup() is alike.
+
+    The model stays on the CPU, every rank trains one of its own on all of the data, and accelerate's fp16
+    scales a loss whose optimizer knows nothing of it.
+    Source: accelerate/accelerator.py, prepare and backward; lightning/fabric/fabric.py.
+    """
+    if event.name == "backward":
+        thing = it.thing(event.ref)
+        reached = not any(name.startswith((UNCALLED, UNREACHED)) for name in it.contexts)
+        if event.what == "accelerator" and thing is not None and thing.get("touched") == NONE:
+            named = thing.kind in ("accelerator", "fabric") and root_and_last(
+                text_of(thing.get("__name__")) or ""
+            )
+            if named and it.loop_depth and reached:
+                it.note(_RAW, event.place)
+    elif (places := it.notes.get(_RAW)) and not _names(it, _PREPARES):
+        message = "nothing of this loop is prepared: no model, no optimizer, no data"
+        fix = "model, optimizer, loader = accelerator.prepare(model, optimizer, loader), or fabric.setup"
+        yield RuleHit(places[0], message, fix, Level.WARNING)
+
+
+def _names(it: Interpreter, pattern: re.Pattern[str]) -> bool:
+    return any(pattern.search(source.text) for source in it.sources.files())

@@ -1,0 +1,170 @@
+"""Rule D210: a tensor on the CPU meets what is on a GPU."""
+
+import ast
+from collections.abc import Iterator
+
+from preflight import regex as re
+from preflight.frozen import dataclass
+from preflight.script.interpreter.events import ScriptEvent
+from preflight.script.interpreter.interpreter import Interpreter
+from preflight.script.interpreter.values import (
+    NONE,
+    ON_CPU,
+    ON_GPU,
+    TRUE,
+    Class,
+    Const,
+    ExternalName,
+    HeapObject,
+    Ref,
+)
+from preflight.script.libraries.casts import members
+from preflight.script.rules.own_names import assigned_name
+from preflight.script.rules.registry import Level, RuleHit, rule
+
+_FIRST = frozenset({"all_reduce", "broadcast", "reduce", "reduce_scatter", "all_gather_into_tensor"})
+_GROUPS = "process groups of which backend"
+_ELSEWHERE = re.compile(r"set_default_(?:device|tensor_type)|\bwith +(?:torch\.)?device\b|DeviceContext")
+_MOVES = re.compile(r"\.(?:to|cuda|type_as)\(")
+
+
+@dataclass(frozen=True, slots=True)
+class _OnGpu:
+    """Note of where a model is put on a GPU."""
+
+    model: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Backend:
+    """Note of where a process group is made with a backend, "" for none by name."""
+
+    name: str
+
+
+@rule("D210", "process group", "collective", "cuda", "forward")
+def on_unlike_devices(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
+    """A tensor on the CPU goes to a collective of NCCL or to a model on a GPU, or the reverse.
+
+    NCCL moves memory of GPUs only: "No backend type associated with device type cpu". A model stops with
+    "Expected all tensors to be on the same device".
+    Source: torch.distributed's table of backends; torch's documentation of Tensor.to.
+    """
+    call = event.call
+    if event.name == "process group":
+        it.note(_Backend(event.what), event.place)
+    elif event.name == "cuda":
+        if event.what == "model" and event.ref is not None:
+            it.note(_OnGpu(event.ref), event.place)
+    elif call is None or it.target.capability is None:
+        return
+    elif event.name == "collective":
+        func = it.evaluate(call.node.func)
+        of_torch = isinstance(func, ExternalName) and func.name.startswith("torch.distributed.")
+        backends = {key.name for key in it.notes if isinstance(key, _Backend)}
+        sent = call.get("tensor", 0) if event.what in _FIRST else call.get("tensor", 1)
+        if (
+            of_torch
+            and backends == {"nccl"}
+            and sent is ON_CPU
+            and not it.tests
+            and not _may_be_elsewhere(it)
+        ):
+            message = "this tensor is on the CPU, and NCCL moves memory of GPUs only"
+            yield RuleHit(
+                event.place, message, 'make it with device="cuda", or on the rank\'s device', Level.ERROR
+            )
+    else:
+        yield from _of_a_model(it, event)
+
+
+def _of_a_model(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
+    call, thing = event.call, it.thing(event.ref)
+    if call is None or not any(
+        item is ON_CPU or item is ON_GPU for item in (*call.args, *call.kwargs.values())
+    ):
+        return
+    if (
+        call is None
+        or thing is None
+        or event.ref is None
+        or thing.get("wrapped") == TRUE
+        or thing.get("inside") == TRUE
+    ):
+        return
+    # of what is made within the call it is a toy's: of what has a name the place says more
+    pairs = [*zip(call.node.args, call.args, strict=False)]
+    pairs += [
+        (word.value, call.kwargs[word.arg])
+        for word in call.node.keywords
+        if word.arg and word.arg in call.kwargs
+    ]
+    spread = [call.kwargs["*"]] if "*" in call.kwargs else []
+    given = [value for node, value in pairs if isinstance(node, (ast.Name, ast.Subscript))] + spread
+    if _is_on_gpu(it, event.ref):
+        if (
+            any(item is ON_CPU for item in given)
+            and not _moves_itself(it, thing)
+            and not _may_be_elsewhere(it)
+        ):
+            message = "the model is on a GPU, and an argument of this call is on the CPU"
+            yield RuleHit(event.place, message, "make it on the model's device: device=device", Level.WARNING)
+    elif (
+        any(item is ON_GPU for item in given)
+        and _stays_on_cpu(it, event.ref, thing)
+        and not _may_be_elsewhere(it)
+    ):
+        message = "the batch is on a GPU, and the model was never moved from the CPU"
+        yield RuleHit(event.place, message, "model.to(device) before the optimizer is made", Level.WARNING)
+
+
+def _is_on_gpu(it: Interpreter, model: int) -> bool:
+    return bool(it.notes.get(_OnGpu(model)))
+
+
+def _moves_itself(it: Interpreter, thing: HeapObject) -> bool:
+    """Whether the forward() of a class of the script, or one that is not known, may move what it gets."""
+    cls = thing.get("__class__")
+    if not isinstance(cls, Class):
+        return thing.get("touched") == TRUE
+    return any(_MOVES.search(ast.unparse(info.node)) for info in it.mro(cls.key))
+
+
+def _stays_on_cpu(it: Interpreter, model: int, thing: HeapObject) -> bool:
+    """Whether nothing of a script may have put a model on a GPU."""
+    if (
+        thing.get("optimized") != TRUE
+        or thing.get("touched") == TRUE
+        or thing.get("device_map") != NONE
+        or thing.get("quantized") not in (_NO, NONE)
+    ):
+        return False
+    if isinstance(thing.get("accelerator"), Ref) or "trainer" in thing.attrs or _moves_itself(it, thing):
+        return False
+    holders = [
+        number
+        for number in list(it.state.heap)
+        if it.kind(Ref(number)) == "model" and model in members(it, number)
+    ]
+    if any(_is_on_gpu(it, number) for number in holders) or len(holders) > 1:
+        return False
+    source, name = it.sources.get(thing.place.path), assigned_name(it, thing.place)
+    made = source.lines[thing.place.line - 1] if source else ""
+    own = (
+        rf"\b{re.escape(name.removeprefix('self.'))}\b *(?:\.to\(|\.cuda\(|= *\w[\w.]*\()" if name else "(?=)"
+    )
+    again = [found for each in it.sources.files() for found in re.findall(own, each.text)]
+    return (
+        bool(name)
+        and "device" not in made
+        and len(again) <= 1
+        and "prepare" not in "".join(each.text for each in it.sources.files())
+    )
+
+
+_NO = Const(False)
+
+
+def _may_be_elsewhere(it: Interpreter) -> bool:
+    """Whether tensors are made on another device by default."""
+    return any(_ELSEWHERE.search(source.text) for source in it.sources.files())
