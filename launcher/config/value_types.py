@@ -16,6 +16,7 @@ Schema = dict[str, Any]
 
 _TRUE = frozenset({"true", "yes", "on"})
 _FALSE = frozenset({"false", "no", "off"})
+_PLAIN = re.compile(r"\w[\w.:+-]*")  # what needs no quotes within braces
 MAX_TEXT = 4096  # characters: the longest path that Linux takes
 _SCALAR_SCHEMA = ["string", "number", "boolean"]
 
@@ -312,7 +313,7 @@ def _as_mapping(item: YamlNode, keys: tuple[Field, ...]) -> str:
     text, first = item.text.lower(), keys[0]
     if text in _TRUE | _FALSE:
         return " (write {} for its defaults)" if text in _TRUE else " (leave it out)"
-    fits = text and first.kind.read(item, ConfigIssues()) is not None
+    fits = _PLAIN.fullmatch(text) and first.kind.read(item, ConfigIssues()) is not None
     one = f" (write {{{first.name}: {item.text}}})" if fits else ""
     return as_pair(item.text, [key.name for key in keys]) or one
 

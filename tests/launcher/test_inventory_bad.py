@@ -35,6 +35,11 @@ CASES: dict[str, tuple[bytes, str]] = {
     ),
     "port too large": (b"hosts: {a: {port: 65536}}\n", "from 1 to 65535"),
     "list for text": (b"hosts: {a: {user: [x]}}\n", "hosts.a.user: expected a user name, got a list"),
+    "path for mapping": (b"hosts: {a: /data/x}\n", 'expected a mapping (key: value), got "/data/x"'),
+    "range for mapping": (
+        b"hosts:\n  a: l40s-[01-02]\n",
+        'expected a mapping (key: value), got "l40s-[01-02]"',
+    ),
     "address for mapping": (b"hosts: {a: 192.0.2.7}\n", "(write {address: 192.0.2.7})"),
     "text for mapping": (
         b"hosts: {a: yes}\n",
