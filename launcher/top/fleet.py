@@ -175,13 +175,20 @@ def _gpu(gpu: Gpu, state: HostState, since_s: float) -> GpuView:
         aged,
         holders.claimed_by,
         holders.held,
-        one_line(explain_unusable(gpu) or _explain_left_out(gpu, state.entry), 120),
+        one_line(explain_unusable(gpu) or _explain_left_out(gpu, state.entry) or _explain_silent(gpu), 120),
     )
 
 
 def _explain_left_out(gpu: Gpu, entry: HostEntry) -> str:
     named = not isinstance(entry.gpus, tuple) or any(is_called(gpu, word) for word in entry.gpus)
     return "" if named else f"is not among the GPUs of {entry.gpus_source}"
+
+
+def _explain_silent(gpu: Gpu) -> str:
+    """Say that a driver hangs, whatever it said before: nothing is known to be free then."""
+    read = (gpu.memory, gpu.utilization_percent, gpu.power_w, gpu.temperature_c, gpu.processes)
+    silent = (each.reason for each in read if isinstance(each, Missing) and each.code == "timeout")
+    return next((f"the driver does not answer: {reason}" for reason in silent), "")
 
 
 def _sample_of(gpu: Gpu) -> GpuSample:

@@ -50,6 +50,18 @@ def state(facts: HostFacts | None, **fields: object) -> HostState:
     return replace(known, holders=holders, **fields)  # type: ignore[arg-type]
 
 
+def test_no_gpu_is_free_whose_driver_hangs_after_its_list_of_processes() -> None:
+    facts = with_uuids(scene().facts())
+    assert not isinstance(facts.gpus, Missing)
+    first, *others = facts.gpus
+    hung = replace(first, utilization_percent=Missing("no answer within 15 s", "timeout"))
+    known, silent = (
+        view_host(state(replace(facts, gpus=(each, *others))), 101.0).gpus[0] for each in (first, hung)
+    )
+    assert (known.free, known.problem) == (True, "")
+    assert (silent.free, silent.problem) == (False, "the driver does not answer: no answer within 15 s")
+
+
 def test_holders_have_the_classes_of_clean_zombies() -> None:
     processes = scene()
     dead = processes.add(gpus=(0,), env={"GPULAUNCH_SUPERVISOR": GONE, "GPULAUNCH_RUN_ID": "run-1"})
