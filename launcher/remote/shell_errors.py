@@ -64,6 +64,11 @@ def explain_no_python(host: str, python: str, output: str) -> PythonNotFound:
     fix = f"set `python:` of {host} in hosts.yaml to the training environment's interpreter ({_search(host)})"
     if any(words in output.lower() for words in ("is a directory", "permission denied")) and "/" in python:
         fix += f"; if {python} is an environment's directory, to {python.rstrip('/')}/bin/python"
+    elif "shared librar" in output:
+        fix += (
+            "; or, where LD_LIBRARY_PATH names its libraries, set that above the line of ~/.bashrc at which"
+            " shells that are not interactive leave it"
+        )
     elif "/" in python:  # which a command has named, too
         fix += ", or to python3, or make this environment on the host"
     return PythonNotFound(host, f"{python} cannot be started on the host: {output}", fix)

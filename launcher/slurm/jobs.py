@@ -122,14 +122,15 @@ def read_job(job: str, environ: Mapping[str, str] = os.environ) -> Allocation:
         why = f" ({reason})" if reason else ""
         fix = f"{_when(reason, job)}; `gpulaunch stop {job}` cancels it"
         raise JobChanges(f"Slurm job {job} waits: it is {state}{why}", fix)
-    fix = f"`squeue -u $USER` lists your jobs; where it was submitted, gpulaunch report {job} shows its run"
+    shows = f"where it was submitted, gpulaunch report {job} shows its run"
+    fix = f"`squeue -u $USER` lists your jobs; {'' if state else 'if it has run, '}{shows}"
     if state in _HALTED:
         fix = f"an operator's `scontrol resume {job}` continues it, `scancel {job}` ends it"
     elif state in _LIVES:
         fix = f"try again: `squeue -j {job}` says when it has ended"
         raise JobChanges(f"Slurm job {job} does not run: it is {state}", fix)
     elif state and (path := _shown(_OUTPUT, job, environ)):
-        fix = f"its output is in {path}; where it was submitted, gpulaunch report {job} shows its run"
+        fix = f"its output is in {path}; {shows}"
     raise BadInput(f"Slurm job {job} does not run: {_described(state)}", fix)
 
 
@@ -225,7 +226,7 @@ def list_own_jobs(environ: Mapping[str, str] = os.environ) -> tuple[str, ...]:
 
 
 def _described(state: str) -> str:
-    return f"it is {state}" if state else "Slurm does not know it any more"
+    return f"it is {state}" if state else "Slurm does not know it: it never was, or ended a while ago"
 
 
 def _running(found: _JobState, environ: Mapping[str, str]) -> Allocation:

@@ -103,7 +103,7 @@ def there_is_room(paths: tuple[PathFacts, ...], expect: Expect, job: Job) -> Ite
         if isinstance(item.free_mib, Missing) and item.free_mib.code != "not-supported":
             yield unchecked(f"free space at {where}", item.free_mib, subject)
         full, stops = _full(item), item.role in needed
-        short = f"no {full} free at {where}" if full else _shortage(item, expect)
+        short = f"{full} free at {where}" if full else _shortage(item, expect)
         if short:
             reported.add(mount)
             severity = Severity.CRITICAL if full and stops else None
@@ -112,10 +112,10 @@ def there_is_room(paths: tuple[PathFacts, ...], expect: Expect, job: Job) -> Ite
 
 
 def _full(item: PathFacts) -> str:
-    """Return what there is none of, "" where there is some of each."""
+    """Return of what nothing is left that a file could be written to, "" where there is some of each."""
     if item.free_mib == 0 and item.total_mib != 0:
-        return "space"
-    return "inode" if item.free_inodes_percent == 0 else ""
+        return "less than 1 MiB"
+    return "no inode" if item.free_inodes_percent == 0 else ""
 
 
 def _room(item: PathFacts, *, inodes: bool) -> str:

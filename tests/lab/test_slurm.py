@@ -140,7 +140,7 @@ def test_what_is_no_job_is_refused_with_a_sentence(cluster: Cluster) -> None:
     preflight = f"{cluster.gpulaunch} preflight --gpus none"
     assert "this is not a job of Slurm" in refused(cluster, f"{preflight} --transport srun", {})
     answer = refused(cluster, preflight, {"SLURM_JOB_ID": "4711"})
-    assert "Slurm job 4711 does not run: Slurm does not know it any more" in answer
+    assert "Slurm job 4711 does not run: Slurm does not know it: it never was, or" in answer
     answer = refused(cluster, f"PATH=/nowhere {preflight}", {"SLURM_JOB_ID": "1"})
     assert "the PATH has no command squeue" in answer
     answer = refused(cluster, f"salloc -Q -N1 : -N1 {preflight}", {})

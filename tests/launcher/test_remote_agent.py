@@ -118,6 +118,14 @@ def test_an_environments_directory_as_interpreter_is_told_with_the_path_inside(t
     assert caught.value.fix.endswith(f"is an environment's directory, to {tmp_path}/bin/python")
 
 
+def test_a_library_that_only_interactive_shells_find_is_told_with_their_start_up_file(tmp_path: Path) -> None:
+    lacks = "error while loading shared libraries: libpython3.11.so.1.0: cannot open shared object file"
+    with pytest.raises(PythonNotFound) as caught:
+        ask_here(stand_in(tmp_path, f'echo "$0: {lacks}" >&2; exit 127'))
+    assert "LD_LIBRARY_PATH" in caught.value.fix
+    assert "~/.bashrc" in caught.value.fix
+
+
 def test_an_absent_interpreter_is_no_python() -> None:
     with pytest.raises(PythonNotFound, match="cannot be started on the host"):
         ask_here("no-python-here")

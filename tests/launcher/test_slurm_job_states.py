@@ -86,7 +86,7 @@ def test_the_last_task_of_an_array_is_a_job_of_its_own_though_it_has_the_array_s
     assert last.restarts == 4
     assert (last.job, last.name, last.nodes) == ("17", "17_2", ("n1",))
     assert read_allocation({**environ, "SLURM_JOB_ID": "18"}).name == "17_0"
-    with pytest.raises(BadInput, match="Slurm does not know it any more"):
+    with pytest.raises(BadInput, match="Slurm does not know it: it never was, or"):
         read_allocation({**environ, "SLURM_JOB_ID": "20"})
 
 
@@ -138,6 +138,9 @@ def test_a_job_that_only_halts_is_not_described_as_over(tmp_path: Path, state: s
     with pytest.raises(BadInput, match=f"it is {state}") as refusal:
         read_job("17", slurm_commands(tmp_path, f"17|17|{state}|n1\n"))
     assert refusal.value.fix.startswith(fix)
+    with pytest.raises(BadInput, match="18 does not run: Slurm does not know it: it never was") as refusal:
+        read_job("18", slurm_commands(tmp_path, f"17|17|{state}|n1\n"))
+    assert "if it has run, where it was submitted, gpulaunch report 18" in refusal.value.fix
 
 
 @pytest.mark.parametrize(

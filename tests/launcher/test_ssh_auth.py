@@ -170,8 +170,9 @@ def test_a_host_that_takes_passwords_alone_is_offered_no_key(
 
 
 def test_a_file_that_is_no_key_is_named(sshd: Sshd, tmp_path: Path) -> None:
-    with pytest.raises(AuthenticationFailed, match="junk: not a usable private key"):
+    with pytest.raises(AuthenticationFailed, match="junk: not a usable private key") as raised:
         sshd.open(identity_files=write(tmp_path / "junk", "\0garbage"))
+    assert raised.value.fix.startswith(f"{tmp_path}/junk is not a usable private key: copy it anew, ")
 
 
 def test_a_public_key_is_called_that_with_its_private_one(sshd: Sshd, tmp_path: Path) -> None:

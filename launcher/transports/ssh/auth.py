@@ -37,6 +37,7 @@ _CERTIFICATE = "-cert.pub"
 _LARGEST_KEY = 1 << 20  # as OpenSSH's MAX_KEY_FILE_SIZE
 ENCRYPTED = "encrypted"
 _NO_FILE = "no such file"
+_NO_KEY = "not a usable private key"
 _NO_TERMINAL = "there is no terminal to ask for its passphrase"
 _ASKS_AT_TERMINAL = "; or run gpulaunch at a terminal, where it asks for the passphrase"
 _NO_PROMPT = "not asked for, there is no terminal"
@@ -306,6 +307,10 @@ class Login:
             fix = f"is {self.endpoint.user} the right user? The host takes no keys"
         if any(said.endswith(_NO_PROMPT) for said in self.tried):
             fix += "; or run gpulaunch at a terminal, where it asks for the password"
+        spoilt = next((said for said in self.tried if f": {_NO_KEY}" in said), "")
+        if spoilt and (not self.methods or "publickey" in self.methods):
+            other = "name another (--identity-file, identity_file in hosts.yaml)"
+            fix = f"{spoilt.partition(': ')[0]} is {_NO_KEY}: copy it anew, {other}, or {self._add_key()}"
         absent = [file for file in self.endpoint.identity_files if f"{file}: {_NO_FILE}" in self.tried]
         locked = next(
             (said.partition(f": {ENCRYPTED}")[0] for said in self.tried if f": {ENCRYPTED}" in said), ""
@@ -329,7 +334,7 @@ def _load(file: str, passphrase: str | None) -> _Loaded:
     except (ValueError, paramiko.SSHException, UnknownKeyType, NotImplementedError) as failure:
         if file.endswith(_PUBLIC):
             return f"a public key, whose private key no agent has: name {file.removesuffix(_PUBLIC)} instead"
-        return f"not a usable private key ({type(failure).__name__})"
+        return f"{_NO_KEY} ({type(failure).__name__})"
 
 
 def _read_key(path: str, passphrase: str | None) -> tuple[paramiko.PKey, ...]:
