@@ -111,7 +111,8 @@ def command(
         files = [_write(answer, place, render_hosts_yaml(rows), _lacking(rows, entries))]
     if run is not None:
         config = Path(FOLDER) / f"{run.name}.yaml"
-        files.append(_write(answer, config, _config_text(run, rows), []))
+        text = _config_text(run, rows)
+        files.append(_write(answer, config, text, _unlike(config, text), "this command would write"))
         for note in run.batch.notes if run.batch is not None else ():
             answer.say(f"{config}: {note}")
     words = access.inventory.access_words
@@ -279,14 +280,23 @@ def _lacking(rows: Sequence[HostDraft], entries: Sequence[HostEntry]) -> list[st
     return list(render_entries(lacking))
 
 
-def _write(answer: Answer, path: Path, text: str, lacking: Sequence[str]) -> dict[str, Any]:
+def _unlike(config: Path, text: str) -> list[str]:
+    """Return the lines of a run config that the file in its place does not have, comments left out."""
+    known = _head(str(config)) if config.is_file() else text
+    kept, made = ([line.partition(" #")[0].rstrip() for line in each.splitlines()] for each in (known, text))
+    return [line for line in made if line and line[0] != "#" and line not in kept]
+
+
+def _write(
+    answer: Answer, path: Path, text: str, lacking: Sequence[str], where: str = "under hosts"
+) -> dict[str, Any]:
     """Write a file that does not exist; return what a document says of it."""
     written = not path.exists()
     if written:
         write_atomic(path, text)
         answer.say(f"{path}: written")
     else:
-        hint = "; under hosts:" if lacking else ""
+        hint = f"; {where}:" if lacking else ""
         answer.say(f"{path}: exists, and is left as it is{hint}")
         for line in lacking:
             answer.say(line)

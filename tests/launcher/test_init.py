@@ -185,6 +185,12 @@ def test_init_writes_what_is_not_there_and_leaves_what_is(home: Path) -> None:
         "next: write the lines above into hosts.yaml\nthen: gpulaunch run --config train --dry-run\n"
     )
     assert home.joinpath("project/hosts.yaml").read_text().startswith("hosts: {localhost")
+    Path("gpulaunch/train.yaml").write_text("script: train.py\nhosts: [titan]  # mine\ngpus: auto\n")
+    others = CliRunner().invoke(command, ["train.py"])
+    assert (
+        "gpulaunch/train.yaml: exists, and is left as it is; this command would write:\nhosts: [localhost]\n"
+        in others.output
+    )
 
 
 @pytest.mark.parametrize(
