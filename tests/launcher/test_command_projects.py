@@ -155,6 +155,9 @@ def test_what_make_alone_knows_is_lacking(text: str, lacking: str) -> None:
         ("ifeq ($(N),9)\nB = b\nelse\nB = c\nendif\nx: N = $(B)\nx:\n\ttorchrun a.py $(N)\n", ["b"]),
         ("include c.mk\nN ?= 3\nx:\n\ttorchrun a.py $(C) $(N)\n", ["of-c", "9"]),
         ("SHELL = /usr/bin/env bash -o pipefail\n.SHELLFLAGS = -ec\nx:\n\ttorchrun a.py | tee l\n", []),
+        ("ifneq (,$(wildcard c.mk))\ninclude c.mk\nendif\nx:\n\ttorchrun a.py $(C)\n", ["of-c"]),
+        ("ifneq (,$(wildcard .env))\ninclude .env\nexport\nendif\nx:\n\ttorchrun a.py\n", []),
+        ("x:\nifeq ($(shell h),l)\n\techo not here; exit 1\nendif\n\ttorchrun a.py\n", []),
         ("$(eval N := 3)\nx:\n\t$(eval M := 4)\n\ttorchrun a.py $(N) $(M)\n", ["3", "4"]),
         ("define T\nx-$(1):\n\ttorchrun a.py $(1)\nendef\n$(foreach i,k,$(eval $(call T,$(i))))\n", ["k"]),
         ("x-%: M = 3\nx-y: M += 4\nx-y:\n\ttorchrun a.py $(M)\n", ["3", "4"]),
@@ -184,6 +187,8 @@ def test_variables_of_make_have_the_values_that_make_gives_them(text: str, args:
         ("SHELL = python3\nx:\n\ttorchrun a.py\n", "to python3 -c, which runs no commands of a shell"),
         ("A = $(wildcard *.py)\nx:\n\ttorchrun a.py '$(A)'\n", r"\$\(wildcard \*.py\), which has no value"),
         ("A = $(A)\nx:\n\ttorchrun a.py $(A)\n", r"\$\(A\), which has no value"),
+        ("x:\nifeq ($(shell h),l)\n\ttorchrun a.py -v\nendif\n\techo x\n", "a shell loop or condition"),
+        ("ifeq ($(shell h),l)\nx: N = 4\nendif\nx:\n\ttorchrun a.py $(N)\n", r"\$\(N\), which has no value"),
     ],
 )
 def test_what_make_would_not_run_is_refused(text: str, reason: str) -> None:
@@ -207,6 +212,11 @@ def test_rules_of_many_targets_with_many_lines_are_refused_at_once(rest: str) ->
 def test_recipes_of_a_file_without_a_launcher_have_directories_of_their_own() -> None:
     text = "x:\n\tcd s; python -m pytest a\ny:\n\tcd t; python -m pytest b\n"
     assert [parse_line(text, {}, number=number).directory for number in (1, 2)] == ["s", "t"]
+
+
+def test_a_condition_that_the_file_does_not_decide_is_named() -> None:
+    said = parse_line("ifeq ($(shell h),l)\n$(error no)\nendif\nx:\n\ttorchrun a.py\n").dropped
+    assert said == ("ifeq ($(shell h),l): the text does not decide it, and what it sets has no value",)
 
 
 def test_what_gives_a_target_other_values_is_named() -> None:

@@ -35,6 +35,7 @@ _INCLUDE = re.compile(r"(?P<kind>-?include|sinclude)[ \t]+(?P<names>.*)")
 _OTHER = re.compile(r"(?:un(?:export|define)|export|vpath|load|-load)\b[ \t]*(?P<names>.*)")
 _COMMENT = re.compile(r"(?<!\\)#.*", re.DOTALL)
 _CONTINUED = re.compile(r"[ \t]*\\\n[ \t]*")
+_UNDECIDED = "the text does not decide it, and what it sets has no value"
 _UNREAD = "it has variables and rules that gpulaunch does not read"
 
 
@@ -53,9 +54,9 @@ class Makefile:
 
     def __init__(self, environ: Mapping[str, str], files: Files | None) -> None:
         self.files = files
-        self.values = MakeValues(environ, self._evaluate)
+        self.values = MakeValues(environ, files, self._evaluate)
         self.needs: dict[str, list[str]] = {}
-        self.recipes: dict[str, list[str]] = {}
+        self.recipes: dict[str, list[tuple[str, bool]]] = {}  # lines, and whether they surely are in it
         self.stems: dict[str, str] = {}
         self.settings: dict[str, list[Setting]] = {}
         self.exported: dict[str, None] = {}
@@ -66,6 +67,7 @@ class Makefile:
         self.said: list[str] = []
         self.targets: tuple[str, ...] | None = None  # of the rule whose recipe is read
         self.branches: list[tuple[bool | None, bool | None]] = []  # whether it is read, and one before it was
+        self.depth = 0  # how many of them are around that rule
         self.included = 0
 
     @property
@@ -96,7 +98,8 @@ class Makefile:
             if self._runs is not False:
                 self.values.charge(len(line) * len(self.targets))
                 for target in self.targets:
-                    self.recipes[target].append(line[1:])
+                    is_sure = all(runs for runs, _ in self.branches[self.depth :])
+                    self.recipes[target].append((line[1:], is_sure))
             return True
         line = _CONTINUED.sub(" ", line).lstrip()
         plain = line if _DEFINE.match(line) else _COMMENT.sub("", line)
@@ -132,6 +135,8 @@ class Makefile:
         before = self.branches.pop()[1] if asked["else"] else False
         is_read = False if before or self._runs is False else self._answer(asked["kind"], asked["rest"])
         runs = None if before is None and is_read is not False else is_read
+        if is_read is None:
+            self.said.append(say_left_out(f"{line.strip()}: {_UNDECIDED}"))
         self.branches.append(
             (runs, True if before or is_read else None if None in (before, is_read) else False)
         )
@@ -220,9 +225,9 @@ class Makefile:
         if text is not None and self.included < _MOST_FILES:
             self.read(text)
             self.targets = None
-        elif self.files is None or kind == "include" or posixpath.isabs(name):
+        elif self.files is None or kind == "include" or posixpath.isabs(name) or self._runs is None:
             is_settings = re.fullmatch(r"[\w./-]*\.?env[\w.-]*", name) is not None
-            guard = "" if kind == "include" else f"[ -f {name} ] && "
+            guard = "" if kind == "include" and self._runs else f"[ -f {name} ] && "
             self.said.append(
                 f"{guard}source {name}" if is_settings else say_left_out(f"{kind} {name}: {_UNREAD}")
             )
@@ -248,6 +253,8 @@ class Makefile:
             mark, value = assigned["mark"], assigned["value"].replace("\\#", "#")
             if mark.startswith(":"):
                 value = self.values.expand(value)
+            if self._runs is None:
+                mark, value = ":=", _undecided(assigned["name"]).text
             setting = Setting(assigned["name"], mark, value, "export" in assigned["words"])
             for name in names:
                 self.settings.setdefault(name, []).append(setting)
@@ -261,10 +268,10 @@ class Makefile:
             self.needs[name] = [*self.needs.get(name, []), *words]
             self.recipes.setdefault(name, [])
             self.stems[name] = STEM if "%" in name or has_pattern else ""
-        self.targets = tuple(names)
+        self.targets, self.depth = tuple(names), len(self.branches)
         if has_recipe:
             for name in names:
-                self.recipes[name].append(recipe.lstrip())
+                self.recipes[name].append((recipe.lstrip(), True))
         return True
 
 

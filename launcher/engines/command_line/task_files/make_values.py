@@ -7,6 +7,7 @@ import posixpath
 from collections.abc import Callable, Mapping, Sequence
 from itertools import compress
 
+from launcher.engines.command_line.shell.bracket_tests import Files
 from launcher.errors import CommandRefused
 from preflight import regex as re
 from preflight.frozen import dataclass
@@ -98,8 +99,11 @@ def closing(text: str, at: int) -> int:
 class MakeValues:
     """The variables of a file, and what texts with them stand for."""
 
-    def __init__(self, environ: Mapping[str, str], evaluate: Callable[[str], None]) -> None:
+    def __init__(
+        self, environ: Mapping[str, str], files: Files | None, evaluate: Callable[[str], None]
+    ) -> None:
         self.environ = environ
+        self.files = files
         self.evaluate = evaluate  # takes a text as lines of the file
         self.values: dict[str, MakeValue] = {}
         self.own: Mapping[str, MakeValue] = {}  # of the target whose recipe is read
@@ -250,6 +254,12 @@ class MakeValues:
         found = self.find(self.expand(given).strip())
         return opened(shown) if found is None else found.text
 
+    def existing(self, given: str, shown: str) -> str:
+        """`$(wildcard NAMES)`, of small files; what is none of them may be a directory."""
+        names = (decided(self.expand(given)) or "*").split()
+        are_files = self.files is not None and all(self.files(name) is not None for name in names)
+        return " ".join(names) if are_files else opened(shown)
+
     def stop(self, given: str, _: str) -> str:
         """`$(error TEXT)`."""
         self.expand(given)
@@ -336,6 +346,7 @@ _ASKING: Mapping[str, Callable[[MakeValues, str, str], str]] = {
     "call": MakeValues.call,
     "shell": MakeValues.run,
     "value": MakeValues.plain_value,
+    "wildcard": MakeValues.existing,
     "error": MakeValues.stop,
     "eval": MakeValues.read,
     "info": MakeValues.say,

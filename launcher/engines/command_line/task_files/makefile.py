@@ -37,6 +37,7 @@ _CALL = re.compile(r"[ \t@+-]*\$[({]MAKE[)}](?P<said>[^\n;&|]*)")
 _OTHER_VALUES = "the file calls it so, too; the launch has the values of the file alone"
 _CALLED = "another call of make: do it on each host yourself, where the training needs it"
 _ENV = re.compile(r"^\s*\S*\benv\s+(?:-\S+\s+)*")  # in front of a shell
+_UNDECIDED = '[ "$(ifeq)" = true ]'  # a condition of make that the text does not decide
 _SHELLS = ("sh", "bash", "dash", "ash", "zsh", "ksh")
 
 
@@ -63,7 +64,11 @@ def _task(file: Makefile, name: str) -> Task:
         found = values.find(one)
         value = "" if found is None else f"={quoted(values.expand(f'$({one})'))}"
         head.append(f"export {one}{value}")
-    commands = [one for raw in tuple(file.recipes[name]) for one in _commands(values, raw)]
+    commands = [
+        (line if is_sure else f"if {_UNDECIDED}; then\n{line}\nfi", is_ignored)
+        for raw, is_sure in tuple(file.recipes[name])
+        for line, is_ignored in _commands(values, raw)
+    ]
     values.own = {}
     lines = [line for line, _ in commands] if file.has_one_shell else apart(commands)
     return Task(name, "\n".join(lines), tuple(needs), head="\n".join(head), is_certain=False)
