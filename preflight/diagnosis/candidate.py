@@ -23,9 +23,7 @@ _ABOUT_GPUS = re.compile(r"cuda|gpu|nccl|nvidia|driver|device|distributed", re.I
 _MISSING_MODULE, _REFUSED_ARGUMENT, _ABORT, _REFUSED_LINE, _NO_PROGRAM = "S89", "S90", "S69", "S98", "S110"
 _GPU_MEMORY, _KILLED, _TIME_LIMIT = "S20", "S70", "S95"
 _BY_SHELL = re.compile(r"(?:.{1,200}: line \d+: +\d+ )?Killed\b")
-_CPU_LIMIT = re.compile(
-    r"^\++ ulimit (?:-\w+ )?-[HS]{0,2}t [1-9]|^(?:\S{1,80}@\S{1,200} ?)?[$%] ulimit (?:-\w+ )?-[HS]{0,2}t [1-9]\d*(?: *[;&]|$)|^cpu time +\(seconds, -t\) +\d"
-)
+_CPU_LIMIT = re.compile(r"^\++ ulimit (?:-\w+ )?-[HS]{0,2}t [1-9]|^cpu time +\(seconds, -t\) +\d")
 TAKEN_FOR_A_COMMAND = re.compile(
     r": (?:-\S+|[\w.]+=\S*): (?:command )?not found$|: command not found: -|'-[^']*' is not recognized as|Missing expression after unary"
 )

@@ -356,8 +356,9 @@ def _less_certain(candidate: Candidate, course: RunProgress) -> Candidate:
         or any(_NCCL_FAILED.search(line.text) for line in course.lines)
     ):
         return candidate
-    if candidate.first.order + _SHORT_END >= last or (
-        _SAYS_ERROR.search(candidate.first.text) and not _IN_A_SENTENCE.search(candidate.first.text)
+    if not course.outlived(candidate.first, 1) and (
+        candidate.first.order + _SHORT_END >= last
+        or (_SAYS_ERROR.search(candidate.first.text) and not _IN_A_SENTENCE.search(candidate.first.text))
     ):
         return candidate
     return replace(candidate, cause=replace(cause, confidence="likely"))

@@ -14,19 +14,21 @@ from preflight.diagnosis.run_progress import RunProgress
 _DASHES = r"[-=─━═:]"
 # A rule between a table's rows that shows where its columns meet.
 _RULE = re.compile(
-    rf"[\s|+│┃├┡┢┝┞╞╟╠╒┏┌╭]*{_DASHES}{{2,}}(?:\s?[|+┼╇╪╋┿╈┳┬╤]\s?{_DASHES}{{2,}})+[\s|+│┃┤┩┪┥╡╢╣╕┓┐╮]*$"
+    rf"[\s|+│┃├┡┢┝┞╞╟╠╒┏┌╭]*{_DASHES}{{2,}}(?:\s?[|+┼╇╪╋┿╈┳┬╤]\s?{_DASHES}{{2,}})+[\s|+│┃┤┩┪┥╡╢╣╕┓┐╮]*$|\|={{3,}}$"
 )
+# Above and below the rows, and between them and their head, in reStructuredText.
+_PLAIN_RULE = re.compile(r"=+(?: +=+)+$")
 _PART_OF_RULE = re.compile(r"[\s+|│┃┌┐└┘├┤┼╭╮╰╯━─═=+:-]*$")
 _CELL = re.compile(r"\s[|│┃](?:\s|$)|^[|│┃]")
 # Columns of a report: who a row is about, how it ended, or why.
 _OF_REPORT = re.compile(
     r"(?i)(?:\b|_)(?:rank|host(?:name)?|node|pod|container|pid|gpus?|device|worker|replica|actor|process|exit(?:[ _]?code)?|job(?:[ _]?\w+)?|task|trial|stage"
-    r"|time(?:stamp)?|date|severity|level|logger|event|namespace|status|state|\w*loss|reason|exception|traceback|command|service|driver)(?:\b|_)|(?:^|[|│┃,\t])\s*(?:error|cause)s?\s*(?:[|│┃,\t]|$)"
+    r"|time(?:stamp)?|date|severity|level|logger|event|namespace|status|state|outcome|\w*loss|reason|exception|traceback|command|service|driver)(?:\b|_)|(?:^|[|│┃,\t])\s*(?:error|cause)s?\s*(?:[|│┃,\t]|$)"
 )
 _COUNT = re.compile(r"(?i)(?:^|[|│┃,\t])\s*(?:#|n|no\.?|count|total|freq\w*|share|num\w*|%)\s*(?:[|│┃,\t]|$)")
 # Columns of a data set, without which names between commas or tabs head no table.
 _OF_DATA = re.compile(
-    r"(?i)(?:^|[,\t ])(?:label|score|class|category|text|answer|question|target|prompt|completion|chosen|rejected|title|lang|split|reward|instruction|response)s?(?:[,\t ]|$)"
+    r"(?i)(?:^|[,\t ])(?:label|score|class|category|text|comment|review|sentence|answer|question|target|prompt|completion|chosen|rejected|title|lang|split|reward|instruction|response)s?(?:[,\t ]|$)"
 )
 _NAMES, _NAMES_OF_FRAME = re.compile(r"\w+(?:([,\t])\w+)(?:\1\w+)*$"), re.compile(r"\s{2,}\w+(?:\s{2,}\w+)+$")
 # A line of a logger whose fields have the same marks between them.
@@ -84,6 +86,9 @@ def _rows(lines: Sequence[Line]) -> Iterator[tuple[Line, bool]]:
 def _table(lines: Sequence[Line], at: int, text: str) -> tuple[str, Sequence[Line]]:
     """Return the head of a table and the rows below it, where a line is the rule or the head above them, or the first row of a frame."""
     near = lines[at + 1 : at + _LONGEST]
+    if text.startswith("==") and _PLAIN_RULE.match(text):
+        same = [place for place, each in enumerate(near) if each.text == text][:2]
+        return near[0].text, near[: same[-1]] if len(same) > 1 and same[0] == 1 else ()
     if any(dash in text for dash in _RULES) and _RULE.match(text):
         above = (each.text for each in reversed(lines[max(0, at - 2) : at]) if _CELL.search(each.text))
         rows = list(takewhile(lambda each: _is_of_table(each.text), near))

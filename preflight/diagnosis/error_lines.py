@@ -8,6 +8,7 @@ from preflight.diagnosis.lines import Line
 from preflight.diagnosis.quoted_text import is_shown_text
 from preflight.diagnosis.replacements import says_instead
 from preflight.diagnosis.result import SAID_CODE, UNKNOWN
+from preflight.diagnosis.run_ends import TESTS_PASSED
 from preflight.diagnosis.run_progress import RunProgress
 from preflight.diagnosis.signature_matcher import first_match, is_harmless
 from preflight.diagnosis.signatures.table import CausalDepth
@@ -61,7 +62,7 @@ def ends_in_error(lines: Sequence[Line], course: RunProgress) -> bool:
     return (
         last is not None
         and _GIVES_UP.match(last.text) is not None
-        and not course.done
+        and all(TESTS_PASSED.match(lines[order].text) for order in course.done)
         and not is_warning_line(last.text)
         and not is_harmless(last.text)
         and not is_shown_text(lines, last)
@@ -95,6 +96,10 @@ def error_lines(
     line = next(iter(leveled or (() if found else said)), None)
     if line is None:
         return []
+    row = first_match(line.text)
+    if row is not None and row.depth is CausalDepth.ROOT and row.definitive and _ENDS.search(line.text):
+        said_by = row.cause, row.fix
+        return [Candidate.shown_by([line], CausalDepth.GENERAL, (row.code, row.slug), "possible", said_by)]
     words = (
         f"the first error at the log's end says: {line.text.strip()[:_MOST_SHOWN]}",
         "no row of the table knows these words: read the lines around it, and what that program's manual says of them",

@@ -142,7 +142,7 @@ def row_over_words(row: Signature, raised: ParsedException, source: str) -> Sign
     other = next(
         (code for codes, place, code in _ANOTHER_THING if row.code in codes and place.search(text)), ""
     )
-    if row.code == "S108" and _LOADS_MODEL.search(source):
+    if row.code == "S108" and _LOADS_MODEL.search("".join(f"{each}(\n" for each in [*ends, source])):
         other = "S85"
     if row.code == "S85" and _reads_data(raised) and not any(_READS_MODELS.search(each) for each in ends):
         other = "S108"

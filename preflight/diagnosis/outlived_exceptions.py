@@ -28,6 +28,8 @@ _WARNS = re.compile(
 _OF_TOOL = re.compile(
     r"(?i)(?:.{0,60}[\W_])?(?:(?:tool|code|sandbox|interpreter|model|agent)[ _-]?(?:call )?(?:outputs?|results?|std(?:out|err)|response)|observation|expect(?:ing|ed)|completion|generat(?:ion|ed (?:text|code|output)))(?:[ #(\[][\w. =#/()\[\]-]{0,40})?:\W{0,4}$|```(?:output|tool|stdout|observation|ipython)$"
 )
+# What trackers, shells and torch print when a process has ended.
+_OF_ANOTHER = re.compile(r"wandb: |(?:real|user|sys)\s+\d|[$+] |\S+@\S+[$#] |\[W")
 _AMID_OTHERS = 8  # lines in which the next one of the same process is looked for
 # NumPy 2 shows the stack that imports a module built for NumPy 1, under a traceback's heading; no exception ends it.
 _HEADING, _OF_NUMPY = "Traceback (most recent call last):", "modules will need time to support NumPy 2"
@@ -97,7 +99,7 @@ def _says_more_behind(lines: Sequence[Line], head: int) -> bool:
     *_, end = _of_traceback(lines, head)
     behind = lines[end + 1 : end + 1 + _AMID_OTHERS]
     own = next((line.text for line in behind if line.stream == lines[head].stream and line.text), "")
-    return bool(own) and not (FAILED.found_in(own) or DONE.found_in(own) or own.startswith("wandb: "))
+    return bool(own) and not (FAILED.found_in(own) or DONE.found_in(own) or _OF_ANOTHER.match(own))
 
 
 def _is_refused(lines: Sequence[Line], end: int) -> bool:

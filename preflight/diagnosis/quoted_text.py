@@ -10,14 +10,15 @@ from preflight.diagnosis.signature_matcher import first_match
 from preflight.diagnosis.step_counters import words_of_turn
 
 _OPTION = re.compile(r"\s+--?\w[^ ]*(?: [^ ]+){0,6} {2,}\S")
+_ONE_OPTION = re.compile(r"\s{1,8}--?\w")  # its help is below it
 # A shell's prompt or trace, Python's, IPython's.
 _COMMAND = re.compile(
     r"\++ \w|(?:\([\w.-]+\) ?)?(?:[\w.-]+@[\w.-]+[: ]\S{0,200} ?)?[$%] \w|>>> |\.\.\. \S|In \[\d+\]: "
 )
-_GUTTER = r"\s*(?:\d{1,6} ?[|│:]\s*)?"
+_GUTTER = r"\s*(?:\d{1,6}(?: ?[|│:]|  )\s*)?"
 _CODE = re.compile(
     rf"{_GUTTER}(?:(?:if|elif|except|while|with)\b.{{0,300}}:\s*(?:#.*|\w[\w.]*\(.*)?$|raise \w+(?:\.\w+)*\(|assert .{{1,300}}, f?['\"]"
-    r"|(?:print|log(?:ger|ging)?\.\w+|warnings?\.warn)\()"
+    r"|(?:print|log(?:ger|ging)?\.\w+|warnings?\.warn|sys\.exit)\()"
 )
 _DOCSTRING = re.compile(rf"{_GUTTER}[rf]?(?:\"\"\"|''').{{0,400}}")
 _STRING = r"(?:'[^'\\]*+(?:\\.[^'\\]*+)*+'|\"[^\"\\]*+(?:\\.[^\"\\]*+)*+\")"
@@ -34,12 +35,12 @@ _EXAMPLE = re.compile(
 _REPORTS = r"(?!.{0,40}(?:ERROR|Error: |Exception: |Traceback|[Ff]ailed))"
 _PART = re.compile(
     rf"\W{{0,3}}(?:\[[\w ]{{1,20}}\]:? +)?(?:(?i:prompt|question|generated(?: text)?|completion|answer)(?: \d{{1,4}})?|[QA]|Q\d{{1,4}}(?=.{{1,400}}\?\W*$)|(?:Prompt|Question|Completion|Answer)\d{{1,4}}): +{_REPORTS}"
-    r"|\W{0,4}(?:<\|(?:im_start\|>)?(?:user|assistant|system)\b|\[INST\]|<start_of_turn>|(?:['\"]\w+['\"]: ?)?\[?\{['\"]role['\"]: ?['\"]\w+['\"], ?['\"]content\b)"
+    r"|[STHDP]-\d{1,7}\t|\W{0,4}(?:<\|(?:im_start\|>)?(?:user|assistant|system)\b|\[INST\]|<start_of_turn>|(?:['\"]\w+['\"]: ?)?\[?\{['\"]role['\"]: ?['\"]\w+['\"], ?['\"]content\b)"
 )
 # What the system says of a path that a script names so.
 _OF_SYSTEM = r"(?:(?<=put: )|(?<=puts: ))(?:No space left on device|Disk quota exceeded|Permission denied|No such file or directory|Is a directory|Input/output error|Read-only file system|Stale file handle)\W*$"
 _OF_PAIR = re.compile(
-    rf"\W{{0,3}}(?![a-z]+\d)(?i:(inputs?|user|human|instruction|prompt|question|q)|(pred(?:iction|icted)?|targets?|ref(?:erence)?|label|assistant|gpt|response|completion|answer|a|outputs?))(?: ?\d{{1,4}})? ?: +(?!{_OF_SYSTEM}|\W?(?:\w+\.)*\w*(?:Error|Exception): |.{0, 40}(?:ERROR|Traceback|[Ff]ailed))"
+    rf"\W{{0,3}}(?![a-z]+\d)(?i:(inputs?|hyp(?:othesis)?|user|human|instruction|prompt|question|q)|(pred(?:iction|icted)?|targets?|ref(?:erence)?|label|assistant|gpt|response|completion|answer|a|outputs?))(?: ?\d{{1,4}})? ?: +(?!{_OF_SYSTEM}|\W?(?:\w+\.)*\w*(?:Error|Exception): |.{0, 40}(?:ERROR|Traceback|[Ff]ailed))"
 )
 _LISTED_LITERAL = re.compile(r"\s*[rbfu]?(?!\"[\w.-]{1,60}\"\s*:)(['\"]).{1,400}\1,$")
 _COMMENT = re.compile(r"\s*#")
@@ -47,7 +48,11 @@ _HUNK, _OF_DIFFERENCE = re.compile(r"@@ -\d+"), re.compile(r"[-+ \\]|@@ -|diff |
 _LONGEST_HUNK = 60
 # An item of a list of changes, as SchedMD, GNU and git write them.
 _CHANGE = re.compile(
-    r"(?:\s{0,8}(?:--|[*•-]) |(?=(?:Fix|Add|Remove|Improve|Correct|Document|Clarify)(?:e?d|e?s)? (?!.{0,200}(?:\bfail|: ))))(?:\w[\w/.,-]{0,40}: )?(?:Fix|Add|Remove|Change|Allow|Correct|Prevent|Avoid|Improve|Handle|Document|Ensure|Update|Clarify|Don't|Do not|Make|Treat|Log|When|If)(?:e?d|e?s)?\b"
+    r"(?:\s{0,8}(?:--|[*•-]) |(?=(?:Fix|Add|Remove|Improve|Correct|Document|Clarify)(?:e?d|e?s)? (?!.{0,200}(?:\bfail|: ))))(?:\w[\w/.,-]{0,40}: )?(?:[Ff]ixed: `|Fix|Add|Remove|Change|Allow|Correct|Prevent|Avoid|Improve|Handle|Document|Ensure|Update|Clarify|Don't|Do not|Make|Treat|Log|When|If)(?:e?d|e?s)?\b"
+)
+# One line of `git log --oneline` by the conventions for its words.
+_COMMIT_TITLE = re.compile(
+    r"(?:\* )?[0-9a-f]{7,40} (?:\([^)]{1,80}\) )?(?:fix|feat|docs|chore|refactor|test|perf|ci|build|style|revert)(?:\([^)]{1,40}\))?!?: "
 )
 # What a page says of a failure that a reader may meet; a message says so behind its failure.
 _TOLD = re.compile(
@@ -62,6 +67,11 @@ _SAMPLE = re.compile(
 )
 _NAMED_END = re.compile(r"(?i)[-=*#~<\[/]{2,}.{0,10}\bend\b")
 _END_OF_SAMPLE = re.compile(rf"{_NAMED_END.pattern}|[-=*#~]{{8,}}$")
+_COMMIT = re.compile(r"commit [0-9a-f]{7,40}\b")  # its message is indented below it
+# What a bar or numbers behind a name count.
+_TALLY = re.compile(
+    r"\s*\S.{1,80}?\s+(?:[\u2580-\u2595\u25a0]+|#{2,}|\*{2,})\s+\d[\d.,]*%?\W*$|\s*\S.{1,80}?(?:\s{2,}\d+\.\d+%?){2,}\s{2,}\d[\d.]*%?\s*$"
+)
 _TURNS = 4
 _LONGEST_SAMPLE = 100
 # A part of a chat that spans lines, between its marks.
@@ -71,22 +81,24 @@ _CHAT = re.compile(
 _END_OF_CHAT = re.compile(r"(?:<\|?(?:im_end|eot_id|end_of_turn|end|endoftext)\|?>|\[/INST\]|</s>)\W*$")
 # What lists words to look for, or says that what it names is not.
 _SETTING = re.compile(
-    r"\s*(?:- )?['\"]?(?:pattern|regex|regexp|match(?:es)?|grep|expr|keywords?)['\"]?: +['\"/\[]"
+    r"\s*(?:- )?['\"]?(?:pattern|regex|regexp|match(?:es)?|grep|expr|keywords?|stop(?:_\w+)?)['\"]?: +['\"/\[]"
 )
 # Texts that a script lists, with nothing reported before them.
 _LIST_OF_TEXTS = re.compile(
     rf"(?:(?!Error|Exception|ERROR|[Ff]ail|[Uu]n[a-z]+ed|[Ii]nvalid|[Mm]issing|[Uu]nknown|[Nn]ot ).){{0,120}}()\[{_STRING}(?:, {_STRING})+\]$"
 )
 _ITEM = re.compile(r"\s{0,4}(\d{1,3})[.)] (?!.{0,120}\b(?:rank|worker|node|host|gpu|GPU|pid|process)\b)\S")
+_ECHO = re.compile(r"wandb: |real\s|\W*(?:[Aa]bort|[Ee]xit)")
+_HEADS_FAILURES = re.compile(r"(?i)\b(?:errors?|exceptions?|causes?)\b|\bfail")
 _NONE_OF_IT = re.compile(
     r"(?i)(?!.*(?:error|exception): |.*\b(?:no|not|never|can(?:no|')t|unable|fail\w*|missing|denied|refused|lost)\b.*[:=])(?:\[[^\]]{1,40}\] )?[^:=]{1,80}[a-z)\]] *[:=] +(?:no|none|never|absent|0)\W*$"
 )
 _RESULT = re.compile(
-    r"^\s*(?:\[ *(?:OK|ok|PASS(?:ED)?|passed) *\]|[✓✔]|ok \d+ -|PASS:) |\b(?:PASSED|XFAIL|xfail|SKIPPED|XPASS)\b| \.\.\. (?:ok|skipped\b.*|expected failure)$"
+    r"^\s*(?:\[ *(?:OK|ok|PASS(?:ED)?|passed) *\]|[✓✔]|ok \d+ -|PASS:) |\b(?:PASSED|XFAIL|xfail|SKIPPED|XPASS)\b| \.\.\. (?:ok|skipped\b.*|expected failure|none|absent|not seen)$"
 )
 
 
-_SHOWN = (_OPTION, _COMMAND, _CODE, _DOCSTRING, _LISTED_LITERAL, _PART, _SETTING, _NONE_OF_IT)
+_SHOWN = (_OPTION, _TALLY, _COMMAND, _CODE, _DOCSTRING, _LISTED_LITERAL, _PART, _SETTING, _NONE_OF_IT)
 
 
 def is_shown_text(lines: Sequence[Line], line: Line) -> bool:
@@ -101,15 +113,18 @@ def is_shown_text(lines: Sequence[Line], line: Line) -> bool:
         return True
     if item := _ITEM.match(text):
         others = filter(None, (_ITEM.match(each.text) for each in _beside(lines, line.order)))
-        return any(abs(int(other[1]) - int(item[1])) == 1 for other in others)
-    if _COMMENT.match(text):  # one alone is a heading
-        return any(_COMMENT.match(each.text) for each in _beside(lines, line.order))
+        return any(abs(int(other[1]) - int(item[1])) == 1 for other in others) and _is_amid(lines, line.order)
+    for form in (_COMMENT, _COMMIT_TITLE):  # one alone is a heading, or a host's name
+        if form.match(text):
+            return any(form.match(each.text) for each in _beside(lines, line.order))
     if (own := _OF_PAIR.match(text)) and any(
         (other := _OF_PAIR.match(each.text)) and other.lastindex != own.lastindex
         for each in _beside(lines, line.order)
     ):
         return True
     above = lines[line.order - 1].text if line.order else ""
+    if text[:4] == "    " and (_COMMIT.match(above) or (_ONE_OPTION.match(above) and text[:10].isspace())):
+        return True
     if text[:1] in " \t>`" and _tells(above) and above.endswith(":") and not _SAYS_FAILED.search(above):
         return True
     if _RESULT.search(text) or _tells(text):
@@ -119,6 +134,18 @@ def is_shown_text(lines: Sequence[Line], line: Line) -> bool:
             _CHANGE.match(each.text) for each in _beside(lines, line.order)
         )
     return text[:1] in "-+" and _in_hunk(lines, line.order)
+
+
+def _is_amid(lines: Sequence[Line], order: int) -> bool:
+    """Whether a list of items has something behind it and no word of a failure above it, and an item is not its last one, below one that names nothing."""
+    near = slice(max(0, order - _LONGEST_SAMPLE), order)
+    above = next((each.text for each in reversed(lines[near]) if not _ITEM.match(each.text)), "")
+    behind = lines[order + 1 : order + _LONGEST_SAMPLE]
+    if not _ITEM.match(behind[0].text if behind else "") and not first_match(lines[order - 1].text):
+        return False
+    return not _HEADS_FAILURES.search(above) and any(
+        not (_ITEM.match(each.text) or _ECHO.match(each.text)) for each in behind
+    )
 
 
 def _tells(text: str) -> bool:
@@ -147,9 +174,11 @@ def without_samples(lines: Sequence[Line]) -> Sequence[Line]:
                 kept[each.order] = replace(each, text="")
     for line in lines:
         if line.text[:4].lstrip()[:1] in ("<", "[") and _CHAT.match(line.text):
-            part = lines[line.order : line.order + _LONGEST_SAMPLE]
-            end = next((each.order for each in part if _END_OF_CHAT.search(each.text)), line.order)
-            for each in lines[line.order : end + 1]:
+            near = lines[line.order : line.order + _LONGEST_SAMPLE]
+            own = [each for each in near if each.stream == line.stream]
+            part = [line, *takewhile(lambda each: not _CHAT.match(each.text), own[1:])]
+            end = next((at for at, each in enumerate(part) if _END_OF_CHAT.search(each.text)), 0)
+            for each in part[: end + 1]:
                 kept[each.order] = replace(each, text="")
     return kept
 

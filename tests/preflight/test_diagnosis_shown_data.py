@@ -28,6 +28,9 @@ _ANSWERS = (
 _RESTORED = (
     'Traceback (most recent call last):\n  File "/w/t.py", line 8, in <module>\n    M.restore_from(p)\n'
 )
+_IN_LOADER = '  File "/w/t.py", line 9, in load_model\n    tarfile.open(p)\n'
+_IN_LOADER += '  File "/usr/lib/python3.11/tarfile.py", line 1, in open\n'
+_IN_LOADER += "    raise E\ntarfile.ReadError: bad\n"
 _REFUSED = "_pickle.UnpicklingError: Weights only load failed."
 _TYPED = "$ python t.py"
 _ORDINAL = f"{_HEAD}RuntimeError: CUDA error: invalid device ordinal\n"
@@ -85,6 +88,15 @@ _GRID = (
         "[check] kills for lack of memory: none\n[check] disk full: no\n[check] all passed\n",
         "[ok] reports CUDA out of memory\n[ok] ends when one rank dies with SIGSEGV\n2 passed, 0 failed\n",
         _ANSWERS + "mean score 0.4\n",
+        f"=======  =====\nclass    count\n=======  =====\nBus error  3\n{_OOM}  1\n=======  =====\n{_STEPS}",
+        f"CUDA out of memory   ████████ 12\nSegmentation fault   █ 1\n{_STEPS}",
+        f"             precision  recall  support\nsegmentation fault  0.81  0.70  50\n{_STEPS}",
+        f"commit 3a4b5c6\n    Fix CUDA out of memory\ncommit 1a2b3c4\n    Handle {_CRASH}\n{_STEPS}",
+        f"3a4b5c6 fix: CUDA out of memory in evaluation\n1a2b3c4 docs(x): {_CRASH}\nStarting training\n",
+        "usage: t.py [--on-oom WHAT]\n  --on-oom WHAT\n                  what to do at CUDA out of memory\n",
+        f"S-12\tNo space left on device\nT-12\tKein Platz\nH-12\t-0.3\t{_CRASH}\nbleu 27.1\n",
+        f'   12  def f(e):\n   13      if "CUDA out of memory" in str(e):\n{_STEPS}',
+        f"HYP: the process was Killed\nREF: {_CRASH}\n{_STEPS}",
         f"{_ANSWERS}{_STEPS}{_ANSWERS}{_STEPS}",
         f"{_TYPED} --bs 64\n{_HEAD}torch.OutOfMemoryError: {_OOM}\n{_TYPED}\n{_STEPS}Training complete\n",
     ],
@@ -113,7 +125,7 @@ def test_what_a_program_shows_blames_nothing(log: str) -> None:
         ("Input: /data/a.jsonl\nOutput: No space left on device\n", "S76"),
         (f"Invalid value for '--lr': using 0.1\n{_STEPS}{_KILLED}", "S70"),
         (f"Invalid value for '--lr': 'fast' is not a float\n{_KILLED}", "S98"),
-        (f"$ ulimit -t 3600\n$ python t.py\n{_STEPS}Killed\n", "S95"),
+        (f"$ ulimit -t 3600\n$ python t.py\n{_STEPS}Killed\n", "S70"),
         ("$ ulimit -t 3600 is for the login node\nstep 1 loss 2\nKilled\n", "S70"),
         (f"{_STEPS}ERROR trainer: gradient norm exploded, stopping\ndone\n", "S119"),
         (f"{_TYPED} --bs 64\n{_HEAD}torch.OutOfMemoryError: {_OOM}\n$ python eval.py\n{_STEPS}done\n", "S20"),
@@ -153,6 +165,20 @@ def test_what_a_program_shows_blames_nothing(log: str) -> None:
         (_RESTORED.replace("M.restore_from", "WebDataset") + "tarfile.ReadError: not a gzip file\n", "S108"),
         ("ValueError: The config file at acc.yaml had unknown keys: ['a', 'b']\n", "S98"),
         (f"1. rank 0: {_OOM}\n2. rank 1: NCCL error\n", "S20"),
+        (f"Run failed with 2 errors:\n 1) {_OOM}\n 2) RuntimeError: no checkpoint\nleft\n", "S20"),
+        (f"1. torch.OutOfMemoryError: {_OOM}\n2. {_CRASH}\nwandb: Synced 5 files\n", "S20"),
+        (f"1) build\n2) train: torch.OutOfMemoryError: {_OOM}\nscript ended\n", "S20"),
+        (f"torch.OutOfMemoryError: {_OOM} == 12\n", "S20"),
+        (f"completion:\n{_HEAD}torch.OutOfMemoryError: {_OOM}\n\nreal\t0m12.3s\nuser\t0m10.1s\n", "S20"),
+        (f"<|im_start|>user\nhi\n{_ILLEGAL}<|im_start|>user\nhello<|im_end|>\n", "S38"),
+        (f"[INST] one\ntorch.OutOfMemoryError: {_OOM}\n[INST] two [/INST]\n", "S20"),
+        (f"| name | outcome |\n|---|---|\n| a | ok |\n| b | {_OOM} |\n{_STEPS}", "S20"),
+        (f"3f1a22bb test: {_CRASH}\n", "S71"),
+        (f"====  ====\nrank  what\n====  ====\n0     {_OOM}\n1     waits\n====  ====\n{_STEPS}", "S20"),
+        (_RESTORED.replace("M.restore_from(p)", "f()") + _IN_LOADER, "S85"),
+        ("ERROR worker: CUDA out of memory while prefetching, giving up\ndone\n", "S20"),
+        ("step 1 loss 2.1\nnode n3 will be preempted in 30 s\nstep 2 loss 2.0\n", "S96"),
+        ("Ran 3 tests in 0.2s\n\nOK\npython t.py\nERROR: lr must be positive, stopping\n", "S119"),
         ("No solution found when resolving dependencies:\n╰─▶ Because flash-attn was not found\n", "S89"),
         (f"{_REFUSED} This file can still be loaded\n", "S117"),
         (f"{_REFUSED} \n Please report: WeightsUnpickler error: Unsupported operand 118\n", "S85"),
@@ -182,6 +208,11 @@ def test_a_command_that_says_how_it_ended_is_not_healthy(log: str) -> None:
 def test_a_rank_that_others_outlived_without_a_step_above_is_not_certain() -> None:
     assert diagnose(f"{_ILLEGAL}{_OF_RANK_0}Training complete\n").causes[0].confidence == "likely"
     assert diagnose(f"{_ILLEGAL}{_OF_RANK_0}").causes[0].confidence == "certain"
+
+
+def test_a_text_behind_which_its_process_makes_steps_is_not_certain() -> None:
+    said = 'User asked: "I get RuntimeError: CUDA out of memory, what now?"\n'
+    assert diagnose(f"{said}{_STEPS[:32]}").causes[0].confidence == "likely"
 
 
 @pytest.mark.parametrize(
