@@ -139,7 +139,7 @@ def test_a_job_that_only_halts_is_not_described_as_over(tmp_path: Path, state: s
         read_job("17", slurm_commands(tmp_path, f"17|17|{state}|n1\n"))
     assert refusal.value.fix.startswith(fix)
     with pytest.raises(BadInput, match="18 does not run: Slurm does not know it: it never was") as refusal:
-        read_job("18", slurm_commands(tmp_path, f"17|17|{state}|n1\n"))
+        read_job("18", slurm_commands(tmp_path, ""))
     assert "if it has run, where it was submitted, gpulaunch report 18" in refusal.value.fix
 
 
