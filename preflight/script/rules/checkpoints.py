@@ -247,6 +247,8 @@ def read_onto_the_gpu_of_before(it: Interpreter, event: ScriptEvent) -> Iterator
             yield RuleHit(place, message, fix, Level.WARNING, (it.notes[_STATES][0],))
 
 
+_WITHOUT_TENSORS = re.compile(r"(?i)sched|lr_|scaler|sampler|loader|dataset")
+"""Names of what has a state of numbers."""
 _GROUP, _READ, _STATES = "ranks read", "read without a map", "states are saved"
 
 
@@ -259,6 +261,8 @@ def _fills_a_model(it: Interpreter, load: ast.Call) -> bool:
     name = getattr(taken.targets[0], "id", "") if taken else ""
     for node in kinds.get(ast.Call, ()):
         if getattr(node.func, "attr", "") == "load_state_dict" and node.args:
+            if _WITHOUT_TENSORS.search(ast.unparse(node.func)):
+                continue
             inner = walk(node.args[0])
             if any(part is load or (name and getattr(part, "id", "") == name) for part in inner):
                 return True

@@ -19,6 +19,7 @@ _UNFREEZES = re.compile(
 )
 """What gives a frozen model parameters to train, or may."""
 _CALLED_ELSEWHERE = re.compile(r"functional_call|make_functional|\bvmap\(|higher\.")
+_OF_ITSELF = re.compile(r"\s*self\.\w+ *[:=]")  # what a class does to its own parts, as it is built
 _MADE_AFTER = {
     "adapters": "PEFT freezes what this optimizer steps, and trains adapters that it does not hold",
     "resized": "resize_token_embeddings() makes new embeddings, which this optimizer does not hold",
@@ -90,6 +91,8 @@ def _note_outdated(it: Interpreter, event: ScriptEvent) -> None:
     if any(name.startswith((UNCALLED, UNREACHED)) for name in it.contexts) or it.lookup("self") == held:
         return  # of what a constructor builds
     new = event.values.get("value")
+    if event.name == "part replaced" and _OF_ITSELF.match(it.source.lines[event.place.line - 1]):
+        return
     for number, thing in list(it.state.heap.items()):
         models = thing.get("models") if thing.kind == "optimizer" else NONE
         beside = thing.place.path == event.place.path
