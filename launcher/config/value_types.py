@@ -2,7 +2,6 @@
 
 # ruff: noqa: D102 - the methods are documented once, in FieldType
 
-import re
 from collections.abc import Callable
 from typing import Any, Protocol
 
@@ -10,6 +9,7 @@ from launcher import durations
 from launcher.config.host_ranges import check_form
 from launcher.config.value_remedies import OTHER_NAMES, as_duration, as_key, as_list, as_mib, as_name, as_pair
 from launcher.config.yaml_tree import ConfigIssues, YamlNode, hint_nearest
+from preflight import regex as re
 from preflight.frozen import dataclass
 
 Schema = dict[str, Any]
