@@ -91,6 +91,9 @@ def command(run: str, *, now: bool, grace: float | None, yes: bool, as_json: boo
     code = max((error_of(result)[1] for result in results), default=0)
     for words, worse in render_ends(names, results):
         answer.say(words, err=worse != 0)
+    if grace_s > found.grace_s and (deaf := list_unwritable(names, results)):
+        words = "the run directory cannot be written, so SIGKILL came after the grace of the launch"
+        answer.say(f"{fold_hosts(deaf)}: {words} ({found.grace_s:g} s)", err=True)
     if slurm_job and code != ExitCode.INTERRUPTED and not _see_job_end(slurm_job, answer):
         code = ExitCode.INTERRUPTED
     _conclude(plan.run_id, names, results, code, answer)
@@ -123,6 +126,12 @@ def _last_start(found: RemoteRun, access: HostAccess, options: FoundRunOptions, 
 
 def _next_state(result: NodeAnswer) -> object:
     return None if isinstance(result, GpulaunchError) else (result.get("next") or {}).get("state")
+
+
+def list_unwritable(names: Sequence[str], results: Sequence[NodeAnswer]) -> list[str]:
+    """Return the nodes that could not be sent the grace of this stop."""
+    pairs = zip(names, results, strict=True)
+    return [name for name, each in pairs if not isinstance(each, GpulaunchError) and each.get("unwritable")]
 
 
 def _see_job_end(job: str, answer: Answer) -> bool:

@@ -134,7 +134,10 @@ for n in range(9000): print("line", n, flush=True); time.sleep(0.1)
 """
 
 
-def test_a_run_whose_directory_cannot_be_written_ends_with_the_grace_of_the_stop(laptop: Laptop) -> None:
+@pytest.mark.parametrize(("words", "at_most_s"), [(("--now",), 8.0), (("--grace", "60"), 30.0)])
+def test_a_run_whose_directory_cannot_be_written_ends_with_the_shorter_grace(
+    laptop: Laptop, words: tuple[str, ...], at_most_s: float
+) -> None:
     host = laptop.hosts[0]
     code, output = laptop.launch(STUBBORN, hosts=1, detach=True).end()
     assert code == 0, output
@@ -143,12 +146,13 @@ def test_a_run_whose_directory_cannot_be_written_ends_with_the_grace_of_the_stop
     host.run(["mount", "-o", "remount,ro,bind", place])
     began = time.monotonic()
     try:
-        code, output = laptop.run("stop", laptop.run_id, "--now", "--hosts", host.name)
+        code, output = laptop.run("stop", laptop.run_id, *words, "--hosts", host.name)
     finally:
         host.run(["umount", place])
     assert code == 0, output
     assert f"{host.name}: ended (exit codes not seen)" in output
-    assert time.monotonic() - began < 8.0  # 10 s are the grace of its launch
+    assert time.monotonic() - began < at_most_s  # 10 s are the grace of its launch
+    assert ("so SIGKILL came after the grace of the launch (10 s)" in output) is (words != ("--now",))
     laptop.nothing_left()
 
 

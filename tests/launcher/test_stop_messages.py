@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from launcher.commands.stop import NodeAnswer, error_of, render_ends
+from launcher.commands.stop import NodeAnswer, error_of, list_unwritable, render_ends
 from launcher.errors import HostError
 from launcher.follow.stop_timeout import StopPatience
 from launcher.onhost.exit_status import describe_exit, describe_exit_code
@@ -86,6 +86,11 @@ def test_nodes_whose_ranks_ended_alike_are_one_line() -> None:
         ("n8: not stopped: no run called r", 5),
         ("n6: ended (rank 6: ended by SIGTERM; rank 7: exit code 0), its port is still in use", 0),
     ]
+
+
+def test_nodes_that_could_not_hear_the_grace_of_a_stop_are_known() -> None:
+    answers: list[NodeAnswer] = [{"unwritable": True}, {"unwritable": False}, {}, HostError("d", "no route")]
+    assert list_unwritable(["a", "b", "c", "d"], answers) == ["a"]
 
 
 @pytest.mark.parametrize(
