@@ -53,7 +53,9 @@ def deliver_due(access: HostAccess, entries: Collection[HostEntry], live: Collec
         if held is None:
             continue
         with closing(held), suppress(GpulaunchError, BadInput):
-            run = find_last_start(run_id, access, entries)
+            starts = (run_id, *reversed(held.notice.earlier))
+            found = (find_last_start(each, access, entries) for each in starts)
+            run = next((each for each in found if each is not None), None)
             if run is None:
                 held.settle()
                 echo(f"{run_id} is no longer on its hosts; its on_end is not run", err=True)

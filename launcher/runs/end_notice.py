@@ -9,6 +9,7 @@ import fcntl
 import json
 import os
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 from launcher.errors import PathRefused
@@ -25,11 +26,12 @@ _NAME = "{}.json"
 
 @dataclass(frozen=True, slots=True)
 class EndNotice:
-    """The words of the command, the directory that it runs in, and that of the local logs."""
+    """The words of the command, the directory that it runs in, that of the local logs, and earlier starts."""
 
     words: tuple[str, ...]
     cwd: str
     logs: str
+    earlier: tuple[str, ...] = ()  # the last start may have come to nothing, with its client
 
 
 class HeldNotice:
@@ -43,6 +45,8 @@ class HeldNotice:
     def keep(self, run_id: str) -> None:
         """Keep it for a start in place of the one before; else the command depends on this client alone."""
         former, self._run_id = (self._run_id, self._fd), run_id
+        if former[0]:
+            self.notice = replace(self.notice, earlier=(*self.notice.earlier, former[0]))
         try:
             write_below(notices_dir(), _NAME.format(run_id), json.dumps(encode(self.notice)) + "\n")
             self._fd = _locked(run_id)

@@ -4,10 +4,15 @@ import json
 import shlex
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
+from launcher.commands import _missed_end, _on_end
+from launcher.commands._host_access import HostAccess
 from launcher.config.config_overrides import Overrides
 from launcher.config.on_end_options import EndCommand
 from launcher.config.run_config import load_run_config
@@ -128,7 +133,7 @@ def test_a_notice_is_of_one_process_at_a_time_and_of_none_once_it_is_settled(
     client.close()
     later = HeldNotice.take(second)
     assert later is not None
-    assert later.notice == notice
+    assert later.notice == replace(notice, earlier=(first,))
     assert HeldNotice.take(second) is None
     later.settle()
     assert (list_due_runs(), HeldNotice.take(second)) == ((), None)
@@ -144,3 +149,26 @@ def test_it_runs_where_the_run_was_launched(tmp_path: Path) -> None:
     assert run_end_command(("sh", "-c", "pwd > here"), {}, cwd=str(tmp_path)) == ""
     assert (tmp_path / "here").read_text().strip() == str(tmp_path.resolve())
     assert "cannot be started" in run_end_command(("true",), {}, cwd=str(tmp_path / "gone"))
+
+
+def test_a_start_that_came_to_nothing_with_its_client_owes_the_end_of_the_one_before(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def find(name: str, *_: object) -> object:
+        asked.append(name)
+        return SimpleNamespace(is_over=True, is_live=False) if name == "r-20260101-000001-abcdef" else None
+
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    asked: list[str] = []
+    ran = tmp_path / "ran"
+    held = HeldNotice(EndNotice(("sh", "-c", f"cat >> {ran}"), str(tmp_path), str(tmp_path)))
+    starts = [f"r-20260101-00000{number}-abcdef" for number in range(3)]
+    for each in starts:
+        held.keep(each)
+    held.close()  # its client was killed before the last one was made
+    monkeypatch.setattr(_missed_end, "find_last_start", find)
+    monkeypatch.setattr(_missed_end, "read_end", lambda *_: {"verdict": "failed"})
+    for _ in range(2):
+        _on_end.deliver_due(cast("HostAccess", None), ())
+    assert asked == starts[:0:-1]
+    assert ran.read_text().count("failed") == 1
