@@ -286,7 +286,8 @@ def _carried_through(
     config = request.config
     if config.restart is None:
         return launch_and_follow(prepared, screen)
-    from launcher.restart.restarter import RestartContext, run_with_restarts  # noqa: PLC0415
+    from launcher.restart.context import RestartContext  # noqa: PLC0415
+    from launcher.restart.restarter import run_with_restarts  # noqa: PLC0415
     from launcher.restart.start_chain import follow_launched  # noqa: PLC0415 - most launches do without it
 
     report = partial(print_report, screen)

@@ -37,11 +37,15 @@ class SparePolicy:
 
 @dataclass(frozen=True, slots=True)
 class HostSet:
-    """Who continues by the last preflight; `result` None: no host. `facts` are of all that were asked."""
+    """Who continues by the last preflight; `result` None: no host. `facts` are of all that were asked.
+
+    `back` are hosts that were lost and answer again.
+    """
 
     assignment: HostAssignment
     result: PreflightResult | None
     facts: Mapping[str, HostFacts]
+    back: frozenset[str] = frozenset()
 
 
 def select_hosts(launch: LaunchRequest, outcome: Outcome, reason: RunFailure, choice: SparePolicy) -> HostSet:
@@ -51,12 +55,12 @@ def select_hosts(launch: LaunchRequest, outcome: Outcome, reason: RunFailure, ch
     back = tuple(_ended(launch, outcome.plan.run_id, lost))
     lineup = HostAssignment(launch.entries, (*choice.spares, *back))
     if not choice.exclude:
-        return _settle(launch, replace(lineup, spares=()), choice, ())
+        return _settle(launch, replace(lineup, spares=()), choice, (), back)
     for host, why in outcome.cleanup.lost.items():
         lineup = replace_host(lineup, host, f"it was lost ({why})")
     for host in outcome.cleanup.remaining_pids:
         lineup = replace_host(lineup, host, "processes of the last start on it cannot be ended")
-    return _settle(launch, lineup, choice, _condemned(outcome, reason))
+    return _settle(launch, lineup, choice, _condemned(outcome, reason), back)
 
 
 def weigh_by_failed_host(launch: LaunchRequest, outcome: Outcome, before: Mapping[str, KernelLog]) -> Outcome:
@@ -78,8 +82,8 @@ def _ended(launch: LaunchRequest, run_id: str, lost: Sequence[HostEntry]) -> Ite
     """Yield the lost hosts that answer again, once the start that was lost on them has ended."""
     if not lost:
         return
-    why = "it is started again elsewhere"
-    results = stop_run(run_id, lost, launch.connections.borrow, grace_s=0.0, why=why)
+    why, borrow = "it is started again elsewhere", launch.connections.borrow
+    results = stop_run(run_id, lost, borrow, grace_s=0.0, why=why, is_failure=True)
     for entry, result in zip(lost, results, strict=True):
         if isinstance(result, GpulaunchError):
             continue
@@ -89,11 +93,16 @@ def _ended(launch: LaunchRequest, run_id: str, lost: Sequence[HostEntry]) -> Ite
 
 
 def _settle(
-    launch: LaunchRequest, lineup: HostAssignment, choice: SparePolicy, condemned: Sequence[HostFault]
+    launch: LaunchRequest,
+    lineup: HostAssignment,
+    choice: SparePolicy,
+    condemned: Sequence[HostFault],
+    back: Sequence[HostEntry],
 ) -> HostSet:
     """Preflight until nothing more is to be left out."""
     known = {entry.name for entry in launch.entries}
     facts: dict[str, HostFacts] = {}
+    names = frozenset(entry.name for entry in back)
     while lineup.entries:
         new = next((each for each in lineup.entries if each.name not in known), None)
         if new is not None:
@@ -107,9 +116,9 @@ def _settle(
         better = exclude_faulty(lineup, result, launch.job, condemned) if choice.exclude else lineup
         condemned = ()
         if better == lineup:
-            return HostSet(lineup, result, facts)
+            return HostSet(lineup, result, facts, names)
         lineup = better
-    return HostSet(lineup, None, facts)
+    return HostSet(lineup, None, facts, names)
 
 
 def _welcomed(

@@ -44,4 +44,4 @@ def describe_next(outcome: Outcome) -> str:
     """Return who makes the next start of a run that its client has left in the pause."""
     client = f"the next gpulaunch attach {outcome.plan.run_id}"
     makers = f"its host or {client}" if len(outcome.plan.nodes) == 1 else client
-    return f"left before the next start, which {makers} makes"
+    return f"left before the next start, which {makers} makes; gpulaunch stop {outcome.plan.run_id} ends it"

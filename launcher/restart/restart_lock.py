@@ -3,18 +3,21 @@
 import threading
 import time
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, suppress
 from typing import Any
 
 from launcher.config.inventory import HostEntry
-from launcher.errors import HostError
+from launcher.errors import GpulaunchError, HostError
 from launcher.follow import protocol
 from launcher.follow.exchange import open_exchange, read_next_frame
+from launcher.follow.outcome import Outcome
+from launcher.launch.request import LaunchRequest
 from launcher.local.user import user_at_machine
 from launcher.remote.connection_pool import OpenConnection
 from launcher.restart.decision import NoRestart
 from launcher.rundir.run_id import is_run_id
+from launcher.runs.stop import stop_run
 from launcher.text import one_line
 from launcher.transports.base import Closing, Connection, Stream
 from preflight.frozen import dataclass
@@ -22,6 +25,7 @@ from preflight.frozen import dataclass
 BEAT_S = 5.0
 ANSWER_S = 60.0
 POLL_S = 1.0
+TRIES = 3  # a link that breaks while another one decides says nothing of that
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,15 +113,24 @@ def take_hold(
     say: Callable[[str], None],
     *,
     order: bool = False,
+    whole: bool = True,
 ) -> "RestartHold | OtherStart | NoRestart | None":
     """Return the right, or what another one has decided; None where the host keeps nothing of the run.
 
     Waits while another one decides. A host that refuses has no such run any more. Raises HostError where
-    the host cannot be asked.
+    the host cannot be asked. `whole`: all nodes had started, so a client that attaches may start it again.
     """
-    said = ""
+    said, broken = "", 0
     while True:
-        hold, answer = _ask(run_id, entry, open_entry, order=order)
+        try:
+            hold, answer = _ask(run_id, entry, open_entry, order=order, whole=whole)
+        except HostError:
+            broken += 1
+            if broken == TRIES:
+                raise
+            time.sleep(POLL_S)
+            continue
+        broken = 0
         if hold is not None:
             return hold
         following = answer.get("next")
@@ -136,10 +149,21 @@ def take_hold(
         time.sleep(POLL_S)
 
 
+def end_next(last: Outcome, launch: LaunchRequest, why: str) -> Iterator[str]:
+    """Have no start follow this one, also where another one has the right to it; yield what is left to do."""
+    run_id, main = last.plan.run_id, last.plan.nodes[0].host
+    entries = [entry for entry in launch.entries if entry.name == main and main in last.run_dirs]
+    for answer in stop_run(run_id, entries, launch.connections.acquire, grace_s=0.0, why=why):
+        if isinstance(answer, GpulaunchError):
+            yield f"{main} may start it again: {answer.message}: gpulaunch stop {run_id}"
+        elif (answer.get("next") or {}).get("state") == "restarted":
+            yield f"{run_id} was started again meanwhile, and that start continues: gpulaunch stop {run_id}"
+
+
 def _ask(
-    run_id: str, entry: HostEntry, open_entry: OpenConnection, *, order: bool
+    run_id: str, entry: HostEntry, open_entry: OpenConnection, **says: bool
 ) -> "tuple[RestartHold | None, Mapping[str, Any]]":
-    request = {"mode": "restart", "run_id": run_id, "by": user_at_machine(), "order": order}
+    request = {"mode": "restart", "run_id": run_id, "by": user_at_machine(), **says}
     with ExitStack() as held:
         connection = held.enter_context(open_entry(entry))
         stream, reader, header = open_exchange(connection, entry, request, ANSWER_S, dict)

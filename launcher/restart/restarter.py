@@ -8,8 +8,6 @@ from dataclasses import replace
 from functools import partial
 from types import TracebackType
 
-from launcher.config.inventory import HostEntry
-from launcher.config.restart_options import RestartOptions
 from launcher.errors import GpulaunchError, HostError
 from launcher.follow.awake_clock import read_boot_time
 from launcher.follow.outcome import Outcome
@@ -24,12 +22,13 @@ from launcher.report.outcome import encode_outcome
 from launcher.report.restarts import encode_restart
 from launcher.restart import pause_signals
 from launcher.restart.checkpoints import Checkpoint, choose_checkpoint, list_checkpoints, resume_args
+from launcher.restart.context import RestartContext
 from launcher.restart.decision import NoRestart, RunFailure, classify_failure, is_crash_loop, should_restart
 from launcher.restart.host_set import SparePolicy, select_hosts, weigh_by_failed_host
 from launcher.restart.kernel_evidence import read_kernel_logs, refine_with_host
 from launcher.restart.launch_changes import describe_changes
 from launcher.restart.replacement import HostAssignment, rank_counts_after
-from launcher.restart.restart_lock import Hold, OtherStart, RestartHold, take_hold
+from launcher.restart.restart_lock import Hold, RestartHold, end_next, take_hold
 from launcher.restart.restart_order import LoopHistory, RestartOrder, build_spec, build_start_record
 from launcher.restart.tree_change import note_other_tree
 from launcher.rundir.layout import OUTCOME
@@ -38,24 +37,8 @@ from launcher.terminal.screen import Screen
 from launcher.transports.base import Closing
 from preflight.facts.host import HostFacts, KernelLog
 from preflight.facts.redaction import redact_text
-from preflight.frozen import dataclass
 
 RESTART_FILE = "restart.json"
-
-
-@dataclass(frozen=True, slots=True)
-class RestartContext:
-    """How restarts are made."""
-
-    options: RestartOptions
-    spares: tuple[HostEntry, ...]
-    # What a spare gets before it takes part; raises GpulaunchError.
-    prepare_spare: Callable[[HostEntry], None]
-    on_preflight: Callable[[PreflightResult], None]
-    follow_other: Callable[[str], Outcome | None]  # a start that another client or the host has made
-    syncs: bool = False  # hosts got the working tree
-    on_host: bool = False  # the client that the host runs itself: what hosts lack waits for another one
-    verbose: bool = False  # each checkpoint that is not used is named
 
 
 def run_with_restarts(prepared: CheckedLaunch, screen: Screen, means: RestartContext) -> Outcome:
@@ -92,21 +75,22 @@ class RestartLoop(Closing):
         self._kernel_logs: dict[str, KernelLog] = dict(logs or {})
         self._before = self._kernel_logs  # of the last preflight before the last start
         self._hold: Hold | None = None
-        self._held = ""  # the run that it was asked for
+        self._held = ""  # the run that it belongs to, also while gpulaunch asks the host for it
+        self._last: Outcome | None = None  # the last start that its main host knows
         self.may_try_later = False  # only its hosts are why no further start has followed
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._hold is not None and pause_signals.stops_run(error, self._launch.follow):
-            self._hold.end(f"stopped by {pause_signals.name_stop(error)}")  # or its host would start it again
+        if pause_signals.stops_run(error, self._launch.follow):
+            self._leave_ended(pause_signals.name_stop(error))  # or its host would start it again
         super().__exit__(kind, error, trace)
 
     def close(self) -> None:
         """Give back the right to start the run again: what was not decided, its host or a client decides."""
         if self._hold is not None:
             self._hold.close()
-            self._hold = None
+        self._hold, self._held = None, ""
 
     def note_facts(self, facts: Mapping[str, HostFacts]) -> None:
         """Keep what later starts compare with."""
@@ -135,7 +119,7 @@ class RestartLoop(Closing):
         if last is None or self._hold is None or self._hold.confirm():
             return None
         self.close()
-        return self._resume(last)
+        return self._resume(self._last or last)
 
     def resume(self, outcome: Outcome, hold: Hold) -> Outcome:
         """Continue with a start that is over, which an earlier client has made."""
@@ -145,6 +129,8 @@ class RestartLoop(Closing):
 
     def decide(self, outcome: Outcome) -> CheckedLaunch | Outcome:
         """Return the next start, or the whole outcome where none follows, or others have made one."""
+        if outcome.plan.nodes[0].host in outcome.run_dirs:  # else it is still for the one before to decide
+            self._last = outcome
         self._add(outcome)
         tried, following = self._history.tried, None
         while following is None:
@@ -153,7 +139,7 @@ class RestartLoop(Closing):
                     return other
                 following = self.follow_up(outcome)
             except KeyboardInterrupt as stop:
-                kept, follow = self._hold is not None, self._launch.follow
+                kept, follow = bool(self._held), self._launch.follow  # what gpulaunch asks for may be, too
                 choice = pause_signals.choose(stop, follow, is_kept=kept)
                 if choice != "stay":
                     return self._interrupted(outcome, stop, leaves=choice == "detach")
@@ -166,12 +152,21 @@ class RestartLoop(Closing):
         if leaves:
             self._screen.notify(pause_signals.describe_next(outcome))
             return self.end(replace(outcome, verdict="detached", exit_code=0), NoRestart(f"left by {by}"))
+        self._leave_ended(by)
         return self.end(pause_signals.interrupt(outcome, by), NoRestart(f"stopped by {by}"))
 
-    def _resume(self, outcome: Outcome) -> Outcome | None:
-        """Take the right to start it again; return how it ended where others have made another start."""
+    def _leave_ended(self, by: str) -> None:
+        """Have no start follow the last one, also where this client has not got the right to say so."""
+        why = f"stopped by {by}"
+        if (self._hold is not None and self._hold.end(why)) or self._last is None:
+            return
+        for line in end_next(self._last, self._launch, why):
+            self._screen.notify(line, bad=True)
+
+    def _resume(self, outcome: Outcome, *, is_back: bool = False) -> Outcome | None:
+        """Take the right to start it again, also where a lost main host `is_back`; return how others did."""
         main = outcome.plan.nodes[0].host
-        kept = main in outcome.run_dirs and main not in outcome.cleanup.lost
+        kept = main in outcome.run_dirs and (is_back or main not in outcome.cleanup.lost)
         if outcome.verdict in ("finished", "detached") or not kept:
             return None
         if self._hold is not None and self._held != outcome.plan.run_id:
@@ -181,19 +176,22 @@ class RestartLoop(Closing):
             return None
         self._held = outcome.plan.run_id
         try:
-            found = take_hold(self._held, entry, self._launch.connections.acquire, self._screen.notify)
+            whole = len(outcome.run_dirs) == len(outcome.plan.nodes)
+            acquire, notify = self._launch.connections.acquire, self._screen.notify
+            found = take_hold(self._held, entry, acquire, notify, whole=whole)
         except HostError as error:
+            self._held = ""
             self._screen.notify(f"{main} does not say whether the run continues: {error.message}", bad=True)
             return None
-        except KeyboardInterrupt:  # it is in other hands: this client leaves it
-            return replace(outcome, verdict="detached", exit_code=0)
         if isinstance(found, RestartHold):
             self._hold = found
+            return None
+        self._held, self._last = "", None  # no start is this client's to make or to end
         if isinstance(found, NoRestart):
             return self.end(outcome, found)
-        if not isinstance(found, OtherStart):
+        if found is None:
             return None
-        self._screen.notify(f"{self._held} was started again as {found.run_id}; following that one")
+        self._screen.notify(f"{outcome.plan.run_id} was started again as {found.run_id}; following that one")
         return self._means.follow_other(found.run_id) or replace(outcome, verdict="detached", exit_code=0)
 
     def _with_order(self, prepared: CheckedLaunch) -> CheckedLaunch:
@@ -265,8 +263,8 @@ class RestartLoop(Closing):
         book.store(OUTCOME, json.dumps(encode_outcome(whole), indent=1) + "\n")
         return replace(whole, logs_incomplete=whole.logs_incomplete or book.failed)
 
-    def follow_up(self, outcome: Outcome) -> CheckedLaunch | NoRestart:
-        """Return the next start, or the reason against it."""
+    def follow_up(self, outcome: Outcome) -> CheckedLaunch | NoRestart | Outcome:
+        """Return the next start, the reason against it, or how one ended that others have made."""
         spec, found = self._means.options, classify_failure(outcome)
         if isinstance(found, RunFailure):
             self._note_last(replace(self._history.starts[-1], identity=found.identity))
@@ -281,11 +279,11 @@ class RestartLoop(Closing):
         while True:
             following = self._after_a_pause(outcome, reason)
             is_last = self._history.tried >= spec.max
-            if isinstance(following, CheckedLaunch) or not following.retryable or is_last:
+            if not isinstance(following, NoRestart) or not following.retryable or is_last:
                 return following
             self._screen.notify(following.why, bad=True)
 
-    def _after_a_pause(self, outcome: Outcome, reason: RunFailure) -> CheckedLaunch | NoRestart:
+    def _after_a_pause(self, outcome: Outcome, reason: RunFailure) -> CheckedLaunch | NoRestart | Outcome:
         pause = self._means.options.backoff_before(self._history.tried)
         self._history = replace(self._history, tried=self._history.tried + 1)
         ctrl_c = pause_signals.describe_ctrl_c(self._launch.follow, is_kept=self._hold is not None)
@@ -301,13 +299,16 @@ class RestartLoop(Closing):
         except GpulaunchError as error:
             return NoRestart(error.message, retryable=isinstance(error, HostError))
 
-    def _prepare(self, outcome: Outcome, reason: RunFailure) -> CheckedLaunch | NoRestart:
+    def _prepare(self, outcome: Outcome, reason: RunFailure) -> CheckedLaunch | NoRestart | Outcome:
         spec, before = self._means.options, self._before
         begun = (*self._launch.earlier_phases, Phase(f"start {len(self._history.starts)}", outcome.seconds))
         last = replace(self._launch, extra_files=self._first.extra_files, job=self._job, earlier_phases=begun)
         choice = SparePolicy(self._spares, spec.exclude_failed_hosts, self._means.prepare_spare)
         settled = select_hosts(last, outcome, reason, choice)
         self.note_facts(settled.facts)
+        is_back = outcome.plan.nodes[0].host in settled.back
+        if is_back and (other := self._resume(outcome, is_back=True)) is not None:
+            return other
         if settled.result is None:
             whys = "; ".join(f"{host}: {why}" for host, why in settled.assignment.excluded.items())
             return NoRestart(f"no host is left to continue on ({whys})", retryable=True)

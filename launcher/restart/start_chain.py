@@ -5,17 +5,19 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from launcher.config.inventory import HostEntry, Inventory
-from launcher.errors import HostError, LaunchRefused
+from launcher.errors import LaunchRefused
 from launcher.follow.outcome import Outcome
 from launcher.host_checks.result import PreflightResult
 from launcher.launch.request import FollowOptions, LaunchRequest
 from launcher.launch.signals import raise_stop_signals
 from launcher.remote.connection_pool import ConnectionPool
 from launcher.report.outcome import render_launch
+from launcher.restart.context import RestartContext
 from launcher.restart.decision import NoRestart, classify_failure
+from launcher.restart.pause_signals import describe_next
 from launcher.restart.restart_lock import OtherStart, RestartHold, take_hold
 from launcher.restart.restart_order import RestartOrder, build_start_record, known_history, read_order
-from launcher.restart.restarter import RestartContext, RestartLoop
+from launcher.restart.restarter import RestartLoop
 from launcher.runs.access import KnownHosts, RunAccess, access_run
 from launcher.runs.attach import AttachedRun
 from launcher.runs.remote_run import RemoteRun
@@ -69,15 +71,17 @@ def _follow(found: RemoteRun, to: RunAccess, means: FollowContext, *, is_shown: 
 def _following(
     found: RemoteRun, to: RunAccess, outcome: Outcome, means: FollowContext
 ) -> "RestartHold | OtherStart | Outcome | None":
-    """Return the right to start it again, the start that another one has made, or the whole outcome."""
+    """Return the right to start it again, the start that another one has made, or the whole outcome.
+
+    Raises HostError where its host no longer says whether the run continues.
+    """
     history = known_history(found.spec.get("restart"), "")
     if history is None or outcome.verdict in ("finished", "detached"):
         return _with_history(outcome, found, "")
     try:
         following = take_hold(outcome.plan.run_id, to.entries[0], to.open, means.screen.notify, order=True)
-    except HostError as error:
-        return _with_history(outcome, found, f"its host does not answer: {error.message}")
-    except KeyboardInterrupt:  # it is in other hands: this client leaves it
+    except KeyboardInterrupt:  # before the right is this client's it has nothing to end
+        means.screen.notify(describe_next(outcome))
         return None
     if isinstance(following, NoRestart):
         return _with_history(outcome, found, following.why)

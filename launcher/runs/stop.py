@@ -21,12 +21,14 @@ def stop_run(
     grace_s: float,
     why: str,
     is_command: bool = False,
+    is_failure: bool = False,
 ) -> "list[dict[str, Any] | GpulaunchError]":
     """End the run on each node; return each one's last state, or why it was not reached.
 
     Ctrl-C is raised, but for `is_command` the HostInterrupted of each node that has not answered.
+    `is_failure`: it is for a failure elsewhere, so that the run may still be started again.
     """
-    request = {"mode": "stop", "run_id": run_id, "grace_s": grace_s, "why": why}
+    request = {"mode": "stop", "run_id": run_id, "grace_s": grace_s, "why": why, "failed": is_failure}
 
     def one(entry: HostEntry) -> dict[str, Any]:
         with open_entry(entry) as connection:

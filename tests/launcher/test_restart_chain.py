@@ -1,5 +1,6 @@
 """A chain of starts that a host makes: what a reader finds between two of them, whoever is killed then."""
 
+import errno
 import json
 import os
 import signal
@@ -23,6 +24,7 @@ from launcher.onhost.supervisor.requests.list import describe_run
 from launcher.onhost.supervisor.run_dir import read_state
 from launcher.runs.remote_run import NodeRun
 from launcher.runs.stop import stop_run
+from tests.launcher.onhost_driver import Driver
 from tests.launcher.test_restart_on_host import await_
 from tests.users import User
 
@@ -283,3 +285,70 @@ def test_of_two_decisions_the_first_counts_and_the_start_that_came_second_ends(t
     assert [(each / "stop.json").exists() for each in starts] == [False, True]
     assert client_files.read_stop_request(str(starts[1])).why == f"it was started again as {starts[0].name}"
     assert [next_start.rule_out(told, each.name) == "" for each in starts] == [True, False]
+
+
+def decide(path: Path, why: str) -> None:
+    """Let whoever reads what was decided of a start find nothing, and the next one that it was ended."""
+    writer = os.open(path / "decided.json", os.O_WRONLY)  # a FIFO: the first reader is there, and waits
+    (path / "later").write_text(json.dumps({**node_location(), "state": "ended", "why": why}))
+    (path / "later").rename(path / "decided.json")
+    os.close(writer)
+
+
+def test_a_start_is_ended_by_a_stop_that_came_while_it_was_made(run: Driver) -> None:
+    before = run.run_dir.parent / "r0"
+    before.mkdir(parents=True)
+    os.mkfifo(before / "decided.json")
+    (before / "next.json").write_text(json.dumps({**node_location(), "state": "held"}))
+    stop_that_comes = threading.Thread(target=decide, args=(before, "stopped by ada@pc"))
+    stop_that_comes.start()
+    run.start("import time; time.sleep(120)", restart={"after": "r0"}, restart_order="{}")
+    stop_that_comes.join()
+    end = run.ended()["exit"]
+    assert (end["why"], end["requested"]) == ("stopped by ada@pc", True)
+    assert not (run.run_dir / "next.json").exists()  # nothing follows it, either
+    assert json.loads((before / "decided.json").read_text())["state"] == "ended"
+
+
+@pytest.mark.parametrize("after", ["r0", "never-made"])
+def test_no_start_follows_one_that_was_stopped(run: Driver, after: str) -> None:
+    before = run.run_dir.parent / "r0"
+    before.mkdir(parents=True)
+    (before / "decided.json").write_text(json.dumps({"state": "ended", "why": "stopped by ada@pc"}))
+    run.start("print(1)", restart={"after": after, "starts": [{"run_id": "r0"}]})
+    assert "r0 is not started again: stopped by ada@pc" in str(run.answer)
+    assert not run.run_dir.exists()
+
+
+@pytest.mark.parametrize("call", ["link", "both"])
+def test_a_decision_needs_no_hard_link_and_no_free_block(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    def refuse(*_: object) -> None:
+        raise PermissionError(errno.EPERM, "no hard links")
+
+    def fill(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    run_dir = str(tmp_path)
+    end = {"launcher_code": -9, "ranks": {}, "why": "killed"}
+    next_start.announce_keeper(run_dir, {"order_fd": 5}, end, os.getpid())
+    monkeypatch.setattr(os, "link", refuse)
+    if call == "both":
+        monkeypatch.setattr(next_start, "write_file", fill)
+    next_start.write_next(run_dir, next_start.ENDED, why="stopped by ada@pc")
+    if call == "both":
+        monkeypatch.undo()
+        monkeypatch.setattr(os, "link", refuse)
+    next_start.write_next(run_dir, next_start.RESTARTED, run_id="late")
+    told = next_start.read_next(run_dir)
+    assert (told["state"], told["why"], told["keeper"][0]) == ("ended", "stopped by ada@pc", os.getpid())
+    assert not list(tmp_path.glob("*.restarted.*"))
+
+
+def test_a_stop_counts_for_a_client_that_goes_on_after_its_keeper_was_killed(tmp_path: Path) -> None:
+    end = {"launcher_code": -9, "ranks": {}, "why": "killed"}
+    next_start.announce_keeper(str(tmp_path), {"order_fd": 5}, end, 2**22 + 1)  # no process has this pid
+    assert not next_start.is_kept(next_start.read_next(str(tmp_path)))
+    next_start.stop_keeper(str(tmp_path), "stopped by ada@pc")
+    assert next_start.rule_out(next_start.read_next(str(tmp_path)), "any") == "stopped by ada@pc"

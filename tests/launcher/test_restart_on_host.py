@@ -1,6 +1,5 @@
 """A run that fails while no client is there: its host restarts it, or it waits for a client that attaches."""
 
-import io
 import json
 import os
 import signal
@@ -9,39 +8,17 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
-from launcher.config.disconnect_options import DisconnectOptions
-from launcher.config.inventory import HostEntry
-from launcher.config.restart_options import RestartOptions
-from launcher.follow.outcome import Outcome
-from launcher.host_checks.result import PreflightResult
-from launcher.launch.launch import CheckedLaunch
-from launcher.launch.request import LaunchRequest
 from launcher.onhost.supervisor import client_files, next_start
 from launcher.onhost.supervisor.client_files import detach_run, record_heartbeat
 from launcher.onhost.supervisor.daemon import restart_keeper
 from launcher.onhost.supervisor.node import node_location
 from launcher.onhost.supervisor.processes import ticks_of
-from launcher.remote.connection_pool import ConnectionPool
-from launcher.restart import on_host, restarter, start_chain
-from launcher.restart.decision import NoRestart
-from launcher.restart.restart_lock import Hold, OtherStart
-from launcher.restart.restart_order import LoopHistory, RestartOrder, build_spec, known_history, read_order
-from launcher.restart.restarter import RestartContext, RestartLoop
-from launcher.runs.remote_run import RemoteRun
-from launcher.terminal.screen import Screen
-from launcher.transports.base import Connection
-from preflight.errors import BadInput
-from preflight.facts.host import KernelLog
-from preflight.job import Job
-from tests.launcher.restart_cases import ended, entries
-from tests.launcher.test_restart_decision import start
+from launcher.onhost.supervisor.requests import restart, stop
 from tests.users import User
 
 KILLED = {"launcher_code": -9, "ranks": {"0": -9}, "why": "rank 0 failed with exit code -9"}
@@ -186,13 +163,14 @@ def test_a_run_of_several_hosts_waits_until_it_is_stopped(run_dir: str, keep: Ca
     os.kill(pid, signal.SIGSTOP)  # whoever stopped it
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody reaps it late: `is_kept` looks at the process
     try:
-        assert next_start.stop_keeper(run_dir, "stopped by ada@pc")
+        next_start.stop_keeper(run_dir, "stopped by ada@pc")
     finally:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     told = next_start.read_next(run_dir)
     assert (told["state"], told["why"]) == ("ended", "stopped by ada@pc")
     assert not next_start.is_kept(told)
-    assert not next_start.stop_keeper(run_dir, "again")
+    next_start.stop_keeper(run_dir, "again")
+    assert next_start.read_next(run_dir) == told
     os.close(fd)
 
 
@@ -235,13 +213,32 @@ def test_after_a_reboot_nothing_goes_on(run_dir: str, keep: Callable[..., int]) 
     assert not next_start.is_kept({**told, "keeper": [told["keeper"][0], 1]})
 
 
+def test_a_client_that_is_lost_after_all_nodes_had_ended_leaves_it_to_another_one(
+    run_dir: str, keep: Callable[..., int]
+) -> None:
+    Path(run_dir, "detached").unlink()
+    record_heartbeat(run_dir)
+    keep(client_quiet_s=3600.0, nodes=2)
+    pid = os.fork()
+    if pid == 0:  # the request of a client that is gone at once
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        os._exit(restart.serve(run_dir, {"whole": True}))
+    assert os.waitpid(pid, 0)[1] == 0
+    assert next_start.read_next(run_dir)["state"] == "held"
+    Path(run_dir, "client").write_text("0")
+    keeper = restart_keeper.RestartKeeper(run_dir, {"order_fd": os.memfd_create("x"), "nodes": 2})
+    keeper._look()
+    assert state_of(run_dir) == "waits"
+
+
 def test_a_client_lost_before_all_nodes_had_started_leaves_nothing_to_wait_for(
     run_dir: str, keep: Callable[..., int]
 ) -> None:
     Path(run_dir, "detached").unlink()
     keep(nodes=2)
     await_(lambda: state_of(run_dir) == "ended")
-    assert "before all nodes had started" in next_start.read_next(run_dir)["why"]
+    assert "before it knew that all nodes had started" in next_start.read_next(run_dir)["why"]
 
 
 ENDS: dict[str, tuple[dict[str, Any], bool]] = {
@@ -276,113 +273,13 @@ def test_a_client_that_ends_a_host_for_a_failure_elsewhere_rules_no_start_out(ru
         supervisor.kill()
 
 
-# the client of the launch, when others have decided meanwhile
-
-
-def loop_with(monkeypatch: pytest.MonkeyPatch, found: object, theirs: Outcome | None = None) -> RestartLoop:
-    """Return the loop of a client that gets this when it asks for the right to start a run again."""
-    monkeypatch.setattr(restarter, "take_hold", lambda *_, **__: found)
-    launch = LaunchRequest(entries=entries("a", "b"), job=Job(name="j"), connections=ConnectionPool(refuse))
-    means = RestartContext(
-        RestartOptions(max=1), (), lambda _: None, lambda _: None, follow_other=lambda _: theirs
-    )
-    return RestartLoop(launch, Screen(io.StringIO()), means)
-
-
-def refuse(entry: HostEntry) -> Connection:
-    raise AssertionError(f"{entry.name} is not to be opened")
-
-
-def test_a_client_that_comes_late_follows_the_start_that_others_have_made(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+def test_a_main_host_that_was_lost_and_answers_again_keeps_its_next_start_open(
+    run_dir: str, keep: Callable[..., int]
 ) -> None:
-    failed = replace(ended(code=-9), run_dirs={"a": "/r"}, directory=tmp_path)
-    theirs = ended("finished")
-    other = OtherStart("r-20260101-000000-abcdef")
-    assert loop_with(monkeypatch, other, theirs).decide(failed) is theirs
-    left = loop_with(monkeypatch, other).decide(failed)
-    assert isinstance(left, Outcome)
-    assert (left.verdict, left.exit_code) == ("detached", 0)
-
-
-def test_a_host_leaves_a_start_that_others_have_made_to_them(tmp_path: Path) -> None:
-    run, means = cast("RemoteRun", SimpleNamespace(started=0.0)), on_host.context(ORDER, tmp_path)
-    loop = start_chain.restart_loop(ORDER, run, ORDER.entries, ConnectionPool(refuse), means)
-    assert loop._means.follow_other("r-20260101-000000-abcdef") is None
-
-
-def test_a_run_that_was_stopped_while_it_waited_stays_ended(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    failed = replace(ended(code=-9), run_dirs={"a": "/r"}, directory=tmp_path)
-    whole = loop_with(monkeypatch, NoRestart("stopped by ada@pc")).decide(failed)
-    assert isinstance(whole, Outcome)
-    assert whole.restarts is not None
-    assert (whole.restarts.stop_reason, whole.restarts.count) == ("stopped by ada@pc", 0)
-
-
-@pytest.mark.parametrize(("raised", "name"), [((), "Ctrl-C"), (("SIGTERM",), "SIGTERM")])
-def test_a_stop_just_before_the_next_start_is_noted_where_another_one_would_follow(
-    monkeypatch: pytest.MonkeyPatch, raised: tuple[str, ...], name: str
-) -> None:
-    class Held:
-        noted = ""
-
-        def end(self, why: str) -> bool:
-            self.noted = why
-            return True
-
-        def close(self) -> None:
-            assert self.noted, "the host starts it again"
-
-    held = Held()
-    loop = loop_with(monkeypatch, None)
-    loop._hold = cast("Hold", held)
-    loop.__exit__(KeyboardInterrupt, KeyboardInterrupt(*raised), None)
-    assert held.noted == f"stopped by {name}"
-
-
-def test_a_clock_that_is_set_back_makes_no_checkpoint_older_than_its_run(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    launch = LaunchRequest(entries=entries("a"), job=Job(name="j"), connections=ConnectionPool(refuse))
-    means = RestartContext(
-        RestartOptions(max=1), (), lambda _: None, lambda _: None, follow_other=lambda _: None
-    )
-    loop = RestartLoop(launch, Screen(io.StringIO()), means, history=LoopHistory(elapsed_s=60.0))
-    monkeypatch.setattr(time, "time", lambda: 0.0)
-    spec = loop._with_order(CheckedLaunch(launch, cast("PreflightResult", None), None)).launch.restart
-    assert spec is not None
-    assert 60.0 <= read_order(spec.order, [spec.known]).history.elapsed_s < 3660.0
-
-
-# what a restart needs, on its way through the memory of a host
-
-ORDER = RestartOrder(
-    entries=(HostEntry("a", address="10.0.0.1", env={"TOKEN": "x"}, ignore=frozenset({"NET003"})),),
-    spares=(HostEntry("s"),),
-    job=Job(
-        name="j", script="t.py", gpus=(0, "GPU-1"), env={"K": "v"}, accelerate_config={"a": [1, {"b": 2}]}
-    ),
-    options=RestartOptions(max=2, retry_on=("oom",)),
-    disconnect=DisconnectOptions(),
-    history=LoopHistory((replace(start(), changes=("x",)),), 1, 1, 60.0, "checkpoint-5"),
-    kernel_logs={"a": KernelLog("kmsg", (), (), ("x",))},
-    extra_files=(("source.json", "{}"),),
-)
-
-
-def test_an_order_comes_back_as_it_was() -> None:
-    spec = build_spec(ORDER, after="r")
-    assert read_order(spec.order, [spec.known, spec.known]) == ORDER
-    assert "TOKEN" not in json.dumps(spec.known)
-    history = known_history(spec.known, "no")
-    assert history is not None
-    assert (history.max, history.starts) == (2, ORDER.history.starts)
-
-
-@pytest.mark.parametrize("known", [{"digest": "0" * 64}, {}, None])
-def test_an_order_that_not_every_host_confirms_is_not_believed(known: object) -> None:
-    spec = build_spec(ORDER, after="")
-    with pytest.raises(BadInput, match="do not agree"):
-        read_order(spec.order, [spec.known, known])
+    record_heartbeat(run_dir)
+    keep(client_quiet_s=3600.0, nodes=2)
+    state = {**node_location(), "phase": "ended", "exit": {"remaining_pids": []}}
+    Path(run_dir, "state.json").write_text(json.dumps(state))
+    stop.stop_and_wait(run_dir, {"grace_s": 0.0, "why": "it is started again elsewhere", "failed": True})
+    told = next_start.read_next(run_dir)
+    assert (told["state"], next_start.is_kept(told)) == ("held", True)  # it may be that host that goes on

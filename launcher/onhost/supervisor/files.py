@@ -34,6 +34,17 @@ def write_file(path: str, data: str, *, lasts: bool = True) -> None:
         raise
 
 
+def write_over(path: str, data: str) -> None:
+    """Replace the content of an unread file in its own blocks, as on a full disk. Raises OSError."""
+    fd = os.open(path, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        write_all(fd, data.encode())
+        os.ftruncate(fd, len(data.encode()))
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
 def explain_full_disk(directory: str) -> str:
     """Return why the disk of a directory takes no more data, "" where it does. Quotas fill, too."""
     probe = os.path.join(directory, "probe")

@@ -10,7 +10,7 @@ Who writes what, in this order; who reads state.json first never takes a start f
 1. HELD, by the supervisor or the guardian that ends the start: before state.json says `ended`.
 2. RESTARTING, by the owner of the lock. A client that leaves undecided puts HELD back; a keeper that cannot
    restart writes WAITS. Any of them holds as long as keeper or restarter lives, and no longer: a killed
-   keeper leaves the restart to its restarter; once both are gone the start was the last.
+   keeper leaves the restart to its restarter; once both are gone only a client that follows can.
 3. RESTARTED, by the supervisor of the next start where that is on this host (the client that asked for it may
    be dead by then); by the owner of the lock where it is on another one.
 4. ENDED, by the owner of the lock (no restart is left, or none helps), or by a stop.
@@ -27,12 +27,12 @@ import signal
 import time
 from typing import Any
 
-from .client_files import StopRequest, is_stopped_by_person, request_stop, write_stop
+from .client_files import is_stopped_by_person, write_stop
 from .end_causes import NO_CLIENT, SIGNAL
-from .files import read_json, write_file
+from .files import read_json, write_file, write_over
 from .node import is_on_this_node, node_location
 from .processes import is_same, signal_all, ticks_of
-from .run_dir import DECIDED, NEXT, STOP
+from .run_dir import DECIDED, NEXT, ROOM, STOP
 
 HELD = "held"  # its client is to decide, or is about to be given up
 WAITS = "waits"  # for a client that attaches
@@ -40,6 +40,7 @@ RESTARTING = "restarting"  # the host or a client holds the lock
 RESTARTED = "restarted"  # as the start `run_id`
 ENDED = "ended"  # no further start
 OVER = (RESTARTED, ENDED)
+ROOM_BYTES = 4 << 10
 STOP_WAIT_S = 10.0
 
 
@@ -62,6 +63,7 @@ def announce_keeper(run_dir: str, spec: dict[str, Any], end: dict[str, Any], kee
     document = {**node_location(), "keeper": [keeper, ticks_of(keeper)], "order_fd": spec["order_fd"]}
     with contextlib.suppress(OSError):
         write_next(run_dir, HELD, document=document)
+        write_file(os.path.join(run_dir, ROOM), "\0" * ROOM_BYTES)
 
 
 def may_follow(run_dir: str, end: dict[str, Any]) -> bool:
@@ -93,16 +95,36 @@ def write_next(
     changes = {"state": state, "why": why, "run_id": run_id, "by": by, "at": time.time()}
     changes["restarter"] = [restarter, ticks_of(restarter)] if restarter else None
     text = json.dumps({**known, **changes}) + "\n"
-    if state in OVER:
-        fresh = os.path.join(run_dir, "%s.%s" % (DECIDED, state))
+    if state not in OVER:
+        write_file(os.path.join(run_dir, NEXT), text)
+        return
+    fresh = os.path.join(run_dir, "%s.%s.%d" % (DECIDED, state, os.getpid()))
+    try:
         write_file(fresh, text)
+    except OSError:
+        os.rename(os.path.join(run_dir, ROOM), fresh)
+        write_over(fresh, text)
+    if make_once(fresh, os.path.join(run_dir, DECIDED)):
+        with contextlib.suppress(OSError):  # what an earlier version reads
+            write_file(os.path.join(run_dir, NEXT), text)
+
+
+def make_once(fresh: str, path: str) -> bool:
+    """Give a whole file its name unless that is taken; return whether it was free. Raises OSError."""
+    for make in (os.link, os.symlink):  # a file system may lack hard links
         try:
-            os.link(fresh, os.path.join(run_dir, DECIDED))
+            make(fresh, path)
         except FileExistsError:
-            return
-        finally:
+            break
+        except OSError:
+            if make is os.symlink:
+                raise
+            continue
+        if make is os.link:
             os.unlink(fresh)
-    write_file(os.path.join(run_dir, NEXT), text)
+        return True
+    os.unlink(fresh)
+    return False
 
 
 def is_kept(document: dict[str, Any]) -> bool:
@@ -122,14 +144,15 @@ def open_order(document: dict[str, Any]) -> int:
     return os.open("/proc/%d/fd/%d" % (document["keeper"][0], document["order_fd"]), os.O_RDWR | os.O_CLOEXEC)
 
 
-def succeed(before: str, run_dir: str) -> None:
-    """Note at the start before that this one follows it; end this one if something else was decided first."""
+def succeed(before: str, run_dir: str) -> bool:
+    """Note at the start before that this one follows it; return False where it may not."""
     run_id = os.path.basename(run_dir)
     with contextlib.suppress(OSError):
         write_next(before, RESTARTED, run_id=run_id, by=str(read_next(before).get("by") or ""))
     why = rule_out(read_next(before), run_id)
     if why:
-        request_stop(run_dir, StopRequest(why, 0.0))
+        write_stop(run_dir, {"why": why, "grace_s": 0.0})
+    return not why
 
 
 def rule_out(document: dict[str, Any], run_id: str) -> str:
@@ -153,11 +176,11 @@ def try_lock(fd: int) -> bool:
     return True
 
 
-def stop_keeper(run_dir: str, why: str) -> bool:
-    """Have the keeper make no further start, and wait for that; return whether it was about to."""
+def stop_keeper(run_dir: str, why: str) -> None:
+    """Have the keeper make no further start, and wait for that; nor may a client whose keeper was killed."""
     document = read_next(run_dir)
-    if not is_kept(document):
-        return False
+    if document.get("state") in (None, *OVER) or not is_on_this_node(document):
+        return
     write_stop(run_dir, {"why": why})
     signal_all(minders(document), signal.SIGTERM)
     give_up = time.monotonic() + STOP_WAIT_S
@@ -166,4 +189,3 @@ def stop_keeper(run_dir: str, why: str) -> bool:
     with contextlib.suppress(OSError):
         if read_next(run_dir).get("state") not in OVER:  # its keeper had been killed
             write_next(run_dir, ENDED, why=why, by="host")
-    return True

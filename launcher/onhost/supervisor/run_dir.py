@@ -18,7 +18,7 @@ stacks-rank-N.log     stack of each rank before a hung run was ended, by stacks.
 lifeline              the FIFO by which the ranks end with guardian and supervisor
 reserve               space for the final state of the run on a full disk
 next.json             whether another start may follow one that has failed, and who makes it
-decided.json          the same once that is decided
+decided.json          the same once that is decided; decided.room: space for it on a full disk
 client.pack           the client of the launch, for a restart that the host makes itself
 heartbeat             written while the supervisor lives: its monotonic time, and by its time of change the
                       same for nodes that cannot see its process
@@ -60,7 +60,7 @@ RESERVE = "reserve"
 GAUGE = "gauge.py"
 STACKS = "stacks.py"
 HEARTBEAT = "heartbeat"
-NEXT, DECIDED = "next.json", "decided.json"
+NEXT, DECIDED, ROOM = "next.json", "decided.json", "decided.room"
 CLIENT_PACK = "client.pack"
 MARK = "@%s"
 SILLY = (".nfs", ".fuse_hidden")  # names that NFS and FUSE give to files deleted while open

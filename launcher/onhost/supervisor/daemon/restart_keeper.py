@@ -35,7 +35,7 @@ START = (
     "from launcher.restart.on_host import main; sys.exit(main())"
 )
 RESULT = "result.json"
-HALF = "its client was lost before all nodes had started"
+HALF = "its client was lost before it knew that all nodes had started"
 PACKED = "code"
 
 
@@ -84,7 +84,7 @@ class RestartKeeper:
             return
         try:
             if int(self._spec.get("nodes") or 1) > 1:
-                if not is_detached(self._dir):
+                if not (is_detached(self._dir) or read_next(self._dir).get("whole")):
                     write_next(self._dir, ENDED, why=HALF, by="host")
                     return
                 self._hopeless = "it ran on several hosts, which only a client can start again"
@@ -155,6 +155,8 @@ class RestartKeeper:
             return
         if result.get("state") in (RESTARTED, ENDED):
             why, run_id = str(result.get("why") or ""), str(result.get("run_id") or "")
+            if run_id:  # whatever can be written of that
+                self._hopeless = "it was started again as %s" % run_id
             write_next(self._dir, result["state"], why=why, run_id=run_id, by="host")
             return
         last = read_tail(os.path.join(self._dir, SUPERVISOR_LOG), 400).strip().rpartition("\n")[2]

@@ -77,8 +77,9 @@ class Supervisor:
             return 1
         self._run.save("running")
         self._run.emit("started", launcher=self._launcher.pid)
-        if self._run.spec.get("earlier_dir"):
-            succeed(self._run.spec["earlier_dir"], self._run.dir)
+        before = self._run.spec.get("earlier_dir")
+        if before and not succeed(before, self._run.dir):
+            os.kill(os.getpid(), signal.SIGTERM)
         answer_start(done, self._run.state)
         os.close(done)
         self._gauge.start_gauge()

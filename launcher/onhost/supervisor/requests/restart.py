@@ -48,7 +48,10 @@ def serve(run_dir: str, request: dict[str, Any]) -> int:
         send_header({"granted": False, "kept": is_kept(document), "next": document})
         return 0
     by = str(request.get("by") or "a client")[:200]
-    write_next(run_dir, RESTARTING, by=by, restarter=os.getpid())
+    document = read_next(run_dir)
+    document["whole"] = bool(document.get("whole") or request.get("whole"))
+    with contextlib.suppress(OSError):  # a full disk: the lock is what counts
+        write_next(run_dir, RESTARTING, document=document, by=by, restarter=os.getpid())
     order = read_order(fd) if request.get("order") else ""
     send_header({"granted": True, "next": read_next(run_dir), "order": order})
     hear(run_dir)

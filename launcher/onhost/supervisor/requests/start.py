@@ -60,13 +60,16 @@ def serve(request: dict[str, Any]) -> int:
 
 def previous_start(spec: dict[str, Any]) -> str:
     """Return the start before this one, "" where it is elsewhere. Raises RequestRefused of a decided one."""
-    run_id = (spec.get("restart") or {}).get("after")
-    before = [path for place in own_places() if run_id and os.path.isdir(path := os.path.join(place, run_id))]
-    document = read_next(before[0]) if before else {}
+    known = spec.get("restart") or {}
+    starts = [str(start.get("run_id")) for start in known.get("starts") or ()]
+    # The one before may have come to nothing on this host: then it follows the one before that.
+    ids = [run_id for run_id in (known.get("after"), *reversed(starts)) if run_id]
+    paths = [os.path.join(place, run_id) for run_id in ids for place in own_places()]
+    before = next((path for path in paths if os.path.isdir(path)), "")
+    document = read_next(before) if before else {}
     if why := rule_out(document, spec["run_id"]):
-        raise RequestRefused("%s is not started again: %s" % (run_id, why))
-    is_main = not spec.get("node_rank")
-    return before[0] if before and (document or is_main) else ""
+        raise RequestRefused("%s is not started again: %s" % (os.path.basename(before), why))
+    return before if document or not spec.get("node_rank") else ""
 
 
 def make_run_dir(spec: dict[str, Any]) -> str:
