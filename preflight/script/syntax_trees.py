@@ -8,6 +8,7 @@ from typing import Any, TypeVar, cast
 from preflight.script.bounds import MAX_MODULE, MAX_WORDS, count_words, no_collections
 
 T = TypeVar("T")
+N = TypeVar("N", bound=ast.AST)
 
 _PLAIN = frozenset(
     {*("ctx", "op", "ops", "id", "attr", "arg", "kind"), *("module", "level", "asname", "type_comment")}
@@ -125,6 +126,11 @@ class Parser:
         if (id(tree), what) not in self._found:
             self._found[id(tree), what] = what(self.find(by_kind, tree))
         return cast("T", self._found[id(tree), what])
+
+    def of_kinds(self, tree: ast.AST, *kinds: type[N]) -> list[N]:
+        """Return those of these nodes that are of some kinds, in no order between the kinds."""
+        found = self.find(by_kind, tree)
+        return cast("list[N]", [node for kind in kinds for node in found.get(kind, ())])
 
     def make(self, what: Callable[[str], T], text: str) -> T:
         """Return what a function makes of a text, the same in every reading. What it raises is raised."""

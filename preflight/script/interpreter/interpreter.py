@@ -8,7 +8,7 @@ import ast
 import builtins
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, ClassVar, Protocol, TypeAlias
+from typing import Any, ClassVar, Protocol, TypeAlias, TypeVar
 
 from preflight.facts.script import CodeLocation
 from preflight.script import bounds
@@ -46,6 +46,8 @@ from preflight.script.interpreter.values import (
 from preflight.script.library_names import is_named_trainer
 from preflight.script.source import PLACE, Source, Sources
 from preflight.script.target import RankTarget
+
+N = TypeVar("N", bound=ast.AST)
 
 _OF_ONE_SIZE = frozenset({Unknown, Ref, Element, Method, Func, Class, Module, Dtype, Device, RankValue})
 _BUILTINS = frozenset(dir(builtins))
@@ -227,6 +229,11 @@ class Interpreter:
     def nodes(self) -> list[ast.AST]:
         """The syntax of that function, of the file outside of all; itself first."""
         return self.sources.parser.nodes(self.function.node if self.function else self.source.tree)
+
+    def of_kinds(self, *kinds: type[N]) -> list[N]:
+        """Return the nodes of some kinds in that function, which many conditions ask."""
+        function: ast.AST = self.function.node if self.function else self.source.tree
+        return self.sources.parser.of_kinds(function, *kinds)
 
     def place(self, node: ast.AST) -> CodeLocation:
         """Return where a piece of syntax is."""

@@ -28,13 +28,8 @@ _RANK_NAMES = frozenset({"RANK", "LOCAL_RANK", "SLURM_LOCALID", "SLURM_PROCID", 
 _OF_RANKS = frozenset({"WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "LOCAL_WORLD_SIZE"})
 _OF_ONE_PROCESS = (
     *("os.getpid", "socket.gethostname", "platform.node", "uuid.uuid1", "uuid.uuid4"),
-    *(
-        "tempfile.mkdtemp",
-        "tempfile.mkstemp",
-        "tempfile.mktemp",
-        "tempfile.TemporaryDirectory",
-        "tempfile.NamedTemporaryFile",
-    ),
+    *("tempfile.mkdtemp", "tempfile.mkstemp", "tempfile.mktemp"),
+    *("tempfile.TemporaryDirectory", "tempfile.NamedTemporaryFile"),
 )
 """What gives each process another value: paths that are made of it are not those of another rank."""
 _VARIABLES = -1  # the thing on the heap that holds what the script has put into variables

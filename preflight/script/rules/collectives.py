@@ -15,7 +15,8 @@ from preflight.script.interpreter.values import TRUE, Ref, alternatives
 from preflight.script.libraries.collectives import FORWARD_OF_ONE
 from preflight.script.libraries.pytorch import trained_models
 from preflight.script.rules.certainty import doubted
-from preflight.script.rules.own_decisions import EACH, agreed_in, decided_by, measures
+from preflight.script.rules.own_decisions import EACH, decided_by, measures
+from preflight.script.rules.own_measures import agreed_in
 from preflight.script.rules.registry import Level, RuleHit, rule
 from preflight.script.syntax_trees import walk
 
@@ -171,16 +172,11 @@ def _goes_on_alone(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
         source = it.sources.get(path)
         if source is None or not _OF_MEMORY.search(source.text):
             continue
-        for node in it.sources.parser.nodes(source.tree):
-            if not isinstance(node, ast.Try):
-                continue
-            around = path == event.place.path and node.lineno <= event.place.line <= (
-                node.body[-1].end_lineno or 0
-            )
-            for handler in filter(
-                _passes_over, node.handlers if around or source.place(node) in caught else ()
-            ):
-                if not agreed_in(it, [*walk(handler), *it.nodes]):
+        for node in it.sources.parser.of_kinds(source.tree, ast.Try):
+            last = node.body[-1].end_lineno or 0
+            around = path == event.place.path and node.lineno <= event.place.line <= last
+            for handler in node.handlers if around or source.place(node) in caught else ():
+                if _passes_over(handler) and not agreed_in(it, [*walk(handler), *it.nodes]):
                     yield RuleHit(source.place(handler), _NO_MEMORY, _END_ALL, Level.WARNING)
 
 
@@ -188,12 +184,8 @@ def _passes_over(handler: ast.ExceptHandler) -> bool:
     """Whether a handler of a lack of memory lets the loop continue."""
     if not _OF_MEMORY.search(ast.unparse(handler)):
         return False
-    asks = [
-        each
-        for each in handler.body
-        if isinstance(each, ast.If) and _OF_MEMORY.search(ast.unparse(each.test))
-    ]
-    last = (asks[0] if asks else handler).body[-1]
+    ifs = (each for each in handler.body if isinstance(each, ast.If))
+    last = next((each for each in ifs if _OF_MEMORY.search(ast.unparse(each.test))), handler).body[-1]
     if not isinstance(last, (ast.Continue, ast.Break, ast.Return, ast.Raise)):
         last = last if _ENDS.search(ast.unparse(last)) else handler.body[-1]
     return not _ENDS.search(ast.unparse(last)) and not isinstance(last, (ast.Return, ast.Break))

@@ -1,14 +1,15 @@
 """Rule R411: what exchanges of the ranks are given, and what they give."""
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from preflight import regex as re
 from preflight.frozen import dataclass
-from preflight.script.interpreter.branch_conditions import BY_RANK, OTHER_RANKS, RANK_0
+from preflight.script.interpreter.branch_conditions import BY_RANK, OTHER_RANKS, RANK_0, asks_rank
 from preflight.script.interpreter.branches import OF_RANKS
 from preflight.script.interpreter.events import ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
+from preflight.script.interpreter.rank_values import RANKS
 from preflight.script.interpreter.values import (
     FALSE,
     NONE,
@@ -21,7 +22,9 @@ from preflight.script.interpreter.values import (
     Value,
     alternatives,
 )
+from preflight.script.rules.own_measures import named
 from preflight.script.rules.registry import Level, RuleHit, rule
+from preflight.script.source import all_names
 from preflight.script.syntax_trees import walk
 
 _FOR_ONE = {
@@ -80,20 +83,19 @@ def arguments_that_no_exchange_takes(it: Interpreter, event: ScriptEvent) -> Ite
     apart = not OF_RANKS.isdisjoint(it.contexts)
     if name == "new_group" and apart and call.get("use_local_synchronization", 4) in (None, FALSE):
         yield from _made_by_some(it, event)
-    if name in _FOR_ONE and not apart and not call.open:
+    by_name = all(word.arg for word in call.node.keywords)  # and not by `**of_rank`
+    if name in _FOR_ONE and by_name and not apart and not call.open:
         word, position = _FOR_ONE[name]
         if _is_a_list(call.get(word, position)):
             fix = f"{word}={word} if rank == 0 else None"
             message = f"every rank gives {name}() a list, which only the rank takes that gets or sends all"
             yield RuleHit(call.at(word), message, fix, Level.WARNING)
     if name in _ROOTS and not call.open:
-        root = call.get(*_ROOTS[name])
-        yield from _wrong_root(it, event, root, apart=apart)
+        yield from _wrong_root(it, event, call.get(*_ROOTS[name]), apart=apart)
     if name in _FILLED and call.node.args and _repeats_one(it, call.node, name):
+        message = f"{name}() fills one tensor that the list holds again and again"
         fix = "[torch.empty_like(x) for _ in range(world_size)]"
-        yield RuleHit(
-            event.place, f"{name}() fills one tensor that the list holds again and again", fix, Level.WARNING
-        )
+        yield RuleHit(event.place, message, fix, Level.WARNING)
     if name in _IN_PLACE and _is_of_torch(it, call.node):
         yield from _lost(it, event)
 
@@ -112,17 +114,16 @@ def _is_of_torch(it: Interpreter, node: ast.Call) -> bool:
 def _made_by_some(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
     """Yield a group that one branch of ranks makes alone; another one in the other branch may be its like."""
     node = event.call.node if event.call else None
-    for each in it.nodes:
-        if not isinstance(each, ast.If):
-            continue
-        sides = [
-            any(part is node for item in side for part in walk(item)) for side in (each.body, each.orelse)
-        ]
-        other = each.orelse if sides[0] else each.body
-        if any(sides) and any("new_group" in ast.unparse(item) for item in other):
-            return
+    for each in it.of_kinds(ast.If):
+        sides = each.body, each.orelse
+        for side, other in (sides, sides[::-1]):
+            made = any("new_group" in ast.unparse(item) for item in other)
+            if made and any(part is node for item in side for part in walk(item)):
+                return
     if RANK_0 in it.contexts and OTHER_RANKS not in it.contexts:
         return  # R404's
+    if not any(named(part) in RANKS for test in it.tests for part in walk(test)):
+        return  # no rank's own condition: `if ranks not in groups:`
     message = "some ranks alone come to this new_group(), which waits for all of them, members or not"
     fix = "call new_group() on every rank, in one order, and use the group in the branch"
     yield RuleHit(event.place, message, fix, Level.WARNING)
@@ -152,15 +153,13 @@ def _repeats_one(it: Interpreter, call: ast.Call, name: str) -> bool:
     words = [word.value for word in call.keywords if word.arg in ("tensor_list", "gather_list")]
     given = words or call.args[name == "gather" :][:1]
     for node in given:
-        made = node
-        if isinstance(node, ast.Name):
-            stores = [
-                each.value
-                for each in it.nodes
-                if isinstance(each, ast.Assign) and each.lineno <= call.lineno
-                if any(getattr(target, "id", "") == node.id for target in each.targets)
-            ]
-            made = stores[-1] if len(stores) == 1 else node
+        stores = [
+            each.value
+            for each in it.of_kinds(ast.Assign)
+            if isinstance(node, ast.Name) and each.lineno <= call.lineno
+            if any(getattr(target, "id", "") == node.id for target in each.targets)
+        ]
+        made = stores[0] if len(stores) == 1 else node
         if isinstance(made, ast.BinOp) and isinstance(made.op, ast.Mult) and isinstance(made.left, ast.List):
             return any(not isinstance(item, ast.Constant) for item in made.left.elts)
     return False
@@ -173,65 +172,47 @@ def _lost(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
         return
     asynchronous = call.get("async_op") or FALSE
     if asynchronous == TRUE:
-        dropped = any(isinstance(node, ast.Expr) and node.value is call.node for node in it.nodes)
-        if dropped and not any(_WAITS.search(_named(node)) for node in it.nodes):
+        dropped = any(node.value is call.node for node in it.of_kinds(ast.Expr))
+        if dropped and not any(map(_WAITS.search, all_names(it.nodes))):
             message = f"nothing waits for this {event.what}(): its handle is thrown away"
-            yield RuleHit(
-                event.place, message, "work = ..., and work.wait() before the result is read", Level.WARNING
-            )
+            fix = "work = ..., and work.wait() before the result is read"
+            yield RuleHit(event.place, message, fix, Level.WARNING)
     elif asynchronous == FALSE and len(call.args) < _ASYNC_AT and _takes_result(it, call.node):
         message = f"{event.what}() gives None: it changes the tensor that it gets"
         fix = f"{event.what}(tensor) on its own line, and the tensor after it"
         yield RuleHit(event.place, message, fix, Level.WARNING)
 
 
-def _named(node: ast.AST) -> str:
-    return getattr(node, "attr", getattr(node, "id", ""))
-
-
-def _statements(nodes: Sequence[ast.AST]) -> set[int]:
-    return {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
-
-
 def _takes_result(it: Interpreter, call: ast.Call) -> bool:
     """Whether code reckons with what a call gives, at once or under the one name that it gets."""
-    if id(call) in it.sources.parser.find(_statements, it.nodes[0]):
+    if any(node.value is call for node in it.of_kinds(ast.Expr)):
         return False
-    names = [
-        node.targets[0].id
-        for node in it.nodes
-        if isinstance(node, ast.Assign) and node.value is call and isinstance(node.targets[0], ast.Name)
-    ]
-    stored = [node for node in it.nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)]
+    targets = [node.targets[0] for node in it.of_kinds(ast.Assign) if node.value is call]
+    names = [target.id for target in targets if isinstance(target, ast.Name)]
+    stored = [node for node in it.nodes if type(node) is ast.Name and type(node.ctx) is ast.Store]
 
     def is_result(node: ast.AST) -> bool:
         if isinstance(node, ast.Name) and node.id in names and node.lineno > call.lineno:
-            between = (
-                each for each in stored if each.id == node.id and call.lineno < each.lineno < node.lineno
-            )
-            return next(between, None) is None
+            same = (each for each in stored if each.id == node.id)
+            return not any(call.lineno < each.lineno < node.lineno for each in same)
         return node is call
 
-    for node in it.nodes:
-        if isinstance(node, ast.BinOp) and (is_result(node.left) or is_result(node.right)):
-            return True
-        if isinstance(node, ast.Attribute) and is_result(node.value) and not _OF_HANDLES.search(node.attr):
-            return True
-    return False
+    reads = (node for node in it.nodes if type(node) is ast.Attribute)
+    return any(is_result(node.left) or is_result(node.right) for node in it.of_kinds(ast.BinOp)) or any(
+        is_result(node.value) and not _OF_HANDLES.search(node.attr) for node in reads
+    )
 
 
 def _note_order(it: Interpreter, event: ScriptEvent) -> None:
     """Note what a function does first, on all ranks or in the branch of some."""
     function = it.stack[-1] if it.stack else None
-    places = [place for place in it.contexts if place in OF_RANKS]
-    ranks = places[-1] if places else ""
+    ranks = next((place for place in reversed(it.contexts) if place in OF_RANKS), "")
     source = (event.call.get("src", 1) if event.call else None) or UNKNOWN
-    known = [key for key in it.notes if isinstance(key, _FirstOf) and key.function == function]
-    if not any(key.ranks in (ranks, "") for key in known) and (ranks or not known):
-        it.note(
-            _FirstOf(function, ranks, event.what == "recv" and not (not ranks and isinstance(source, Const))),
-            event.place,
-        )
+    known = [key.ranks for key in it.notes if isinstance(key, _FirstOf) and key.function == function]
+    if (ranks or not known) and ranks not in known and "" not in known:
+        open_tests = any(not ranks or not asks_rank(test) for test in it.tests)
+        receives = event.what == "recv" and not open_tests and bool(ranks or not isinstance(source, Const))
+        it.note(_FirstOf(function, ranks, receives), event.place)
     it.note((function, event.what[-4:]), event.place)
 
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from preflight import regex as re
 from preflight.script.interpreter.branch_conditions import OF_SOME, SPAWNED, UNCALLED
+from preflight.script.interpreter.contexts import SUPPRESS
 from preflight.script.interpreter.events import ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.values import (
@@ -107,7 +108,7 @@ def _of_all(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
         return
     if event.what in _SAID:
         tests = " ".join("exists" if test is None else ast.unparse(test) for test in around)
-        level = Level.INFO if re.search(_EXISTS, tests) else Level.WARNING
+        level = Level.INFO if SUPPRESS in it.contexts or re.search(_EXISTS, tests) else Level.WARNING
         yield RuleHit(event.place, *_SAID[event.what], level)
         return
     message = "every rank writes this file, and no path by rank or branch of rank 0 keeps them apart"

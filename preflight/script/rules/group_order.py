@@ -28,7 +28,8 @@ def group_used_early_or_made_twice(it: Interpreter, event: ScriptEvent) -> Itera
         return
     outer = it.stack[0] if it.stack else None  # of two entries of a program a launch takes one
     if event.name == "group ends":
-        it.notes.pop((_MADE, outer), None)
+        for name in (_EARLY, _MADE):  # what is ended had been made, by others perhaps
+            it.notes.pop((name, outer), None)
     elif event.name in ("exchange", "asks group"):
         if not it.state.grouped:
             it.note((_EARLY, outer), event.place)
@@ -38,14 +39,11 @@ def group_used_early_or_made_twice(it: Interpreter, event: ScriptEvent) -> Itera
             for name in (_EARLY, _MADE)
         )
         for place in dict.fromkeys(early if event.name == "process group" else ()):
-            fix = "init_process_group() above it"
-            yield RuleHit(
-                place,
+            message, fix = (
                 "the process group is made after this, which needs it",
-                fix,
-                Level.WARNING,
-                (event.place,),
+                "init_process_group() above it",
             )
+            yield RuleHit(place, message, fix, Level.WARNING, (event.place,))
         for place in made[:1] if event.name == "process group" and event.place not in made else ():
             fix = "leave it out, or if not torch.distributed.is_initialized(): before it"
             yield RuleHit(event.place, "the process group is made already", fix, Level.WARNING, (place,))
@@ -54,13 +52,12 @@ def group_used_early_or_made_twice(it: Interpreter, event: ScriptEvent) -> Itera
 
 def _is_certain(it: Interpreter) -> bool:
     """Whether every rank comes to this: under no condition and no handler."""
-    plain = not (it.tests or it.target.switches or any(loop.caught for loop in it.loops))
-    return plain and not any(
-        place in _DOUBTS or place.startswith((WITHOUT, UNREACHED)) for place in it.contexts
-    )
+    if it.tests or it.target.switches or any(loop.caught for loop in it.loops):
+        return False
+    return not any(place in _DOUBTS or place.startswith((WITHOUT, UNREACHED)) for place in it.contexts)
 
 
 def _is_tried(it: Interpreter, event: ScriptEvent) -> bool:
     """Whether a handler is around a place, which may expect what is found."""
-    tries = (node for node in it.nodes if isinstance(node, ast.Try) and node.handlers)
+    tries = (node for node in it.of_kinds(ast.Try) if node.handlers)
     return any(node.lineno <= event.place.line <= (node.end_lineno or 0) for node in tries)

@@ -1,16 +1,22 @@
 """What each rank measures of its own part of the data, and decides by it alone."""
 
 import ast
-from collections.abc import Callable, Sequence
+from collections.abc import Collection, Sequence
+from typing import TypeVar
 
 from preflight import regex as re
 from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.rank_values import SEEDED, SEEDED_ALIKE
 from preflight.script.interpreter.values import TRUE, Class, ExternalName, Ref
 from preflight.script.libraries.data_loaders import divides
+from preflight.script.source import all_names
 from preflight.script.syntax_trees import walk
 
-CLOCK, CHANCE, MEASURE = "its own clock", "numbers of its own seed", "what its own part of the data gave"
+N = TypeVar("N", bound=ast.AST)
+AGREES = re.compile(
+    r"reduce|gather|broadcast|bcast|scatter|full_tensor|sync|collect|agree|average|mean_across|dist_|consensus"
+)
+"""Names in calls that give all ranks one value."""
 _CLOCKS = re.compile(
     r"time\.(?:time|monotonic|perf_counter|process_time)(?:_ns)?|datetime\.datetime\.(?:now|utcnow)"
 )
@@ -20,21 +26,57 @@ _COUNTS = frozenset({"range", "trange", "count"})
 _MEANS = re.compile(r"grad(?!\w*accum)|norm|param|optim|sched|scaler|metric|compute", re.IGNORECASE)
 """Names of what is the same on all ranks: behind backward(), or in metrics of libraries that ask them all."""
 _MOST_STEPS = 60
+_FORMS = frozenset(
+    {
+        *("shape", "ndim", "dtype", "device", "requires_grad", "size", "dim", "numel", "len", "keys"),
+        *("isinstance", "hasattr", "callable", "type"),
+    }
+)
+"""Attributes and calls that give the form of a value, which is the same on all ranks, not its numbers."""
 
-Names = Callable[[ast.AST], list[str]]
-Agreed = Callable[[Interpreter, list[ast.AST]], bool]
+
+def named(node: ast.AST) -> str:
+    """Return the last name of `a.b` or `a`, of what a call calls too; "" for others."""
+    node = node.func if isinstance(node, ast.Call) else node
+    return getattr(node, "attr", getattr(node, "id", ""))
 
 
-def measured_by(
-    it: Interpreter, test: ast.expr, turns: ast.AST | None, names_of: Names, agreed: Agreed
-) -> str:
-    """Return by what a rank answers a condition for itself, "" where that is not known.
+def names_of(node: ast.AST) -> list[str]:
+    """Return the names whose numbers code asks; `out.shape`, `out is None` and `"aux" in out` ask none."""
+    parts = walk(node)
+    may_be = (part for part in parts if type(part) in _MAY_ASK_FORM)
+    forms = {id(inner) for part in may_be if _is_of_form(part) for inner in walk(part)}
+    return [part.id for part in parts if type(part) is ast.Name and id(part) not in forms]
 
-    `turns` is the loop that the condition ends; `names_of` and `agreed` read syntax.
-    """
-    trace = _Trace(it, it.nodes[0], names_of, agreed, turns)
-    found = trace.reaches(test)
-    return "" if trace.means else found
+
+_MAY_ASK_FORM = frozenset({ast.Compare, ast.Call, ast.Attribute})
+
+
+def _is_of_form(node: ast.AST) -> bool:
+    if isinstance(node, ast.Compare):
+        return all(isinstance(each, (ast.Is, ast.IsNot, ast.In, ast.NotIn)) for each in node.ops)
+    return named(node) in _FORMS
+
+
+def agreed_in(it: Interpreter, nodes: Sequence[ast.AST]) -> bool:
+    """Whether a call gives all ranks one value: by its name, or by what functions call in the end."""
+    called, seen = {named(node) for node in nodes if isinstance(node, ast.Call)}, set[str]()
+    names: Collection[str] = called
+    while called:
+        if any(map(AGREES.search, names)):
+            return True
+        seen |= called
+        own = [info.node for info in it.functions.values() if getattr(info.node, "name", "") in called]
+        names = all_names(part for node in own for part in it.sources.parser.nodes(node))
+        calls = (call for node in own for call in it.sources.parser.of_kinds(node, ast.Call))
+        called = {named(call) for call in calls} - seen
+    return any(map(AGREES.search, names))
+
+
+def measured_by(it: Interpreter, test: ast.expr, turns: ast.AST | None) -> bool:
+    """Whether a rank is known to answer a condition for itself; `turns` is the loop that it ends."""
+    trace = _Trace(it, it.nodes[0], turns)
+    return trace.reaches(test) and not trace.means
 
 
 def is_of_parts(it: Interpreter, iterable: ast.expr) -> bool:
@@ -43,64 +85,48 @@ def is_of_parts(it: Interpreter, iterable: ast.expr) -> bool:
 
 
 def _is_part(it: Interpreter, node: ast.expr) -> bool:
-    value = it.evaluate(node)
-    thing = it.thing(value) if isinstance(value, Ref) else None
-    return (
-        thing is not None and thing.kind == "loader" and thing.get("touched") != TRUE and divides(it, thing)
-    )
+    thing = it.thing(it.evaluate(node))
+    loads = thing is not None and thing.kind == "loader" and thing.get("touched") != TRUE
+    return loads and thing is not None and divides(it, thing)
 
 
 class _Trace:
     """The values that a condition is made of, in one function and in those of the script that it calls."""
 
     def __init__(
-        self,
-        it: Interpreter,
-        function: ast.AST,
-        names_of: Names,
-        agreed: Agreed,
-        turns: ast.AST | None = None,
-        depth: int = 2,
+        self, it: Interpreter, function: ast.AST, turns: ast.AST | None = None, depth: int = 2
     ) -> None:
-        self._it, self._function, self._names_of, self._agreed, self._depth = (
-            it,
-            function,
-            names_of,
-            agreed,
-            depth,
-        )
-        self._nodes = it.sources.parser.nodes(function)
+        self._it, self._function, self._depth = it, function, depth
         self.means = False  # what it is made of is the same on all ranks
-        self._fed = [
-            (set(fed_by(node, names_of)), node)
-            for node in self._nodes
-            if isinstance(node, ast.For) and node is not turns and is_of_parts(it, node.iter)
-        ]
+        loops = [node for node in self._all(ast.For) if node is not turns and is_of_parts(it, node.iter)]
+        self._fed = {name for node in loops for name in fed_by(node)}
 
-    def reaches(self, *exprs: ast.expr) -> str:
-        """Return what expressions come to that is each rank's own."""
+    def _all(self, kind: type[N]) -> list[N]:
+        return self._it.sources.parser.of_kinds(self._function, kind)
+
+    def reaches(self, *exprs: ast.expr) -> bool:
+        """Whether expressions come to what is each rank's own."""
         pending, seen = list(exprs), set[str]()
         for count, expr in enumerate(pending):  # which grows
             parts = walk(expr)
-            if count > _MOST_STEPS or any(_MEANS.search(_named(part)) for part in parts):
+            said = [named(part) for part in parts if type(part) in (ast.Name, ast.Attribute)]
+            if count > _MOST_STEPS or _MEANS.search(" ".join(said)):
                 self.means = True
-                return ""
-            names = self._names_of(expr)
-            for part in parts:
-                if isinstance(part, ast.Call) and (found := self._called(part, "")):
-                    return found
-            if any(name in fed for name in names for fed, _ in self._fed):
-                return MEASURE
-            dotted = [ast.unparse(part) for part in parts if isinstance(part, ast.Attribute)]
+                return False
+            names = names_of(expr)
+            calls = [part for part in parts if type(part) is ast.Call]
+            if any(self._is_own(call, "") for call in calls) or not self._fed.isdisjoint(names):
+                return True
+            dotted = [ast.unparse(part) for part in parts if type(part) is ast.Attribute]
             for name in (name for name in (*names, *dotted) if name not in seen):
                 seen.add(name)
                 for value, at in self._stores(name):
-                    if isinstance(value, ast.Call) and (found := self._called(value, name)):
-                        return found
+                    if isinstance(value, ast.Call) and self._is_own(value, name):
+                        return True
                     pending += [value, *self._tests_around(at)]
-                if "." in name and self._depth > 1 and (found := self._of_object(name)):
-                    return found
-        return ""
+                if "." in name and self._depth > 1 and self._is_of_object(name):
+                    return True
+        return False
 
     def _stores(self, name: str) -> list[tuple[ast.expr, ast.AST]]:
         return self._it.sources.parser.find(_stores_of, self._function).get(name, [])
@@ -108,87 +134,94 @@ class _Trace:
     def _tests_around(self, at: ast.AST) -> list[ast.expr]:
         """Return the conditions under which a statement of a loop is reached."""
         line = getattr(at, "lineno", 0)
-        ifs = (node for node in self._nodes if isinstance(node, ast.If))
+        ifs = self._all(ast.If)
         return [node.test for node in ifs if node.body[0].lineno <= line <= (node.end_lineno or 0)]
 
-    def _called(self, call: ast.Call, target: str) -> str:
-        """Return what a call gives that is each rank's own: the time, chance, or what a function measures."""
+    def _is_own(self, call: ast.Call, target: str) -> bool:
+        """Whether a call gives what is each rank's own: the time, chance, or what a function measures."""
         it = self._it
         func = it.evaluate(call.func) if isinstance(call.func, (ast.Name, ast.Attribute)) else None
         if isinstance(func, ExternalName):
-            if _CLOCKS.fullmatch(func.name):
-                return CLOCK
             seeded = it.notes.get(SEEDED) and not it.notes.get(SEEDED_ALIKE)
-            return CHANCE if seeded and _CHANCES.fullmatch(func.name) else ""
-        name = _named(call.func)
-        own = [info.node for info in it.functions.values() if getattr(info.node, "name", "") == name]
+            known = _CLOCKS.fullmatch(func.name) or (seeded and _CHANCES.fullmatch(func.name))
+            return bool(known)
+        own = [info.node for info in it.functions.values() if getattr(info.node, "name", "") == named(call)]
         if len(own) != 1 or not isinstance(own[0], ast.FunctionDef) or not self._depth:
-            return ""
-        if self._agreed(it, [call]):
+            return False
+        if agreed_in(it, [call]):
             self.means = True
-            return ""
+            return False
         given = [word.arg for word in call.keywords if word.arg and _is_part(it, word.value)]
         params = [each.arg for each in own[0].args.args]
         params = params[isinstance(call.func, ast.Attribute) and params[:1] == ["self"] :]
         given += [param for param, arg in zip(params, call.args, strict=False) if _is_part(it, arg)]
-        inner = self._inside(own[0])
-        return inner.measures(given, self._position(call, target))
+        return self._inside(own[0]).measures(given, self._position(call, target))
 
     def _inside(self, function: ast.AST) -> "_Trace":
-        return _Trace(self._it, function, self._names_of, self._agreed, depth=self._depth - 1)
+        return _Trace(self._it, function, depth=self._depth - 1)
 
     def _position(self, call: ast.Call, target: str) -> int | None:
         """Return which of several values that a call gives has a name, None for one value."""
-        for node in self._nodes:
-            if isinstance(node, ast.Assign) and node.value is call and isinstance(node.targets[0], ast.Tuple):
+        for node in self._all(ast.Assign):
+            if node.value is call and isinstance(node.targets[0], ast.Tuple):
                 names = [ast.unparse(item) for item in node.targets[0].elts]
                 return names.index(target) if target in names else -1
         return None
 
-    def measures(self, given: Sequence[str], position: int | None, exprs: Sequence[ast.expr] = ()) -> str:
-        """Return whether a function returns, or `exprs` are, what it has measured of a loader it gets."""
-        for node in self._nodes:
-            if isinstance(node, ast.For) and any(_named(part) in given for part in walk(node.iter)):
-                self._fed.append((set(fed_by(node, self._names_of)), node))
-        returns = [node.value for node in self._nodes if isinstance(node, ast.Return) and node.value]
+    def measures(self, given: Sequence[str], position: int | None) -> bool:
+        """Whether a function returns what it has measured of a loader that it gets."""
+        for node in self._all(ast.For):
+            if any(named(part) in given for part in walk(node.iter)):
+                self._fed.update(fed_by(node))
+        returns = [node.value for node in self._all(ast.Return) if node.value]
         if position is not None:
             tuples = [value.elts for value in returns if isinstance(value, ast.Tuple)]
             returns = [elts[position] for elts in tuples if 0 <= position < len(elts)]
-        found = self.reaches(*(exprs or returns)) if self._fed else ""
-        return "" if self.means else found
+        return self.puts(returns)
 
-    def _of_object(self, name: str) -> str:
-        """Return what methods of an object have put into its attribute: `stopper.step(loss)`."""
+    def puts(self, exprs: Sequence[ast.expr]) -> bool:
+        """Whether a function that goes through a loader puts what it has measured into something."""
+        return bool(self._fed) and self.reaches(*exprs) and not self.means
+
+    def _is_of_object(self, name: str) -> bool:
+        """Whether methods of an object have put that into its attribute: `stopper.step(loss)`."""
         owner, _, attribute = name.rpartition(".")
         it = self._it
         held = it.evaluate(ast.parse(owner, mode="eval").body)
         cls = it.attr(held, "__class__") if isinstance(held, Ref) else None
         for info in it.mro(cls.key) if isinstance(cls, Class) else ():
             for method in (item for item in info.node.body if isinstance(item, ast.FunctionDef)):
-                if f"self.{attribute}" not in it.sources.parser.find(_stores_of, method):
-                    continue
                 inner = self._inside(method)
                 stored = inner._stores(f"self.{attribute}")  # noqa: SLF001 - of its own kind
+                if not stored:
+                    continue
+                if agreed_in(it, it.sources.parser.of_kinds(method, ast.Call)):
+                    self.means = True
+                    return False
                 exprs = [each for value, at in stored for each in (value, *inner._tests_around(at))]  # noqa: SLF001
-                if owner == "self" and (found := inner.measures((), None, exprs)):
-                    return found
-                calls = (node for node in self._nodes if isinstance(node, ast.Call) and exprs)
-                given = [
-                    argument
-                    for call in calls
-                    if ast.unparse(call.func) in (f"{owner}.{method.name}", owner)
-                    for argument in call.args
-                ]
-                if found := self.reaches(*given):
-                    return found
-        return ""
+                if owner == "self" and inner.puts(exprs):
+                    return True
+                calls = (f"{owner}.{method.name}", owner)
+                if self.reaches(
+                    *(
+                        argument
+                        for call in self._all(ast.Call)
+                        if call.args and ast.unparse(call.func) in calls
+                        for argument in call.args
+                    )
+                ):
+                    return True
+        return False
+
+
+_STORES = frozenset({ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Expr})
 
 
 def _stores_of(nodes: Sequence[ast.AST]) -> dict[str, list[tuple[ast.expr, ast.AST]]]:
     """Return what each name of a function is given, and where: what is put into it too."""
     stores: dict[str, list[tuple[ast.expr, ast.AST]]] = {}
     for node in nodes:
-        targets, values = _stored(node)
+        targets, values = _stored(node) if type(node) in _STORES else ((), ())
         for target in targets:
             parts = target.elts if isinstance(target, ast.Tuple) else [target]
             for part in parts:
@@ -198,28 +231,22 @@ def _stores_of(nodes: Sequence[ast.AST]) -> dict[str, list[tuple[ast.expr, ast.A
     return stores
 
 
-def _stored(node: ast.AST) -> tuple[list[ast.expr], list[ast.expr]]:
+def _stored(node: ast.AST) -> tuple[Sequence[ast.expr], Sequence[ast.expr]]:
     if isinstance(node, ast.Assign):
         return node.targets, [node.value]
     if isinstance(node, (ast.AugAssign, ast.AnnAssign)):
         return [node.target], [node.value] if node.value is not None else []
-    func = node.value.func if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) else None
-    if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) and isinstance(func, ast.Attribute):
-        return ([func.value], node.value.args) if func.attr in _COLLECTS else ([], [])
-    return [], []
+    call = node.value if isinstance(node, ast.Expr) else None
+    if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr in _COLLECTS:
+        return [call.func.value], call.args
+    return (), ()
 
 
-def fed_by(node: ast.For, names_of: Names) -> list[str]:
-    """Return what a loop over data gives each turn, without the number of it."""
-    called = _named(node.iter.func) if isinstance(node.iter, ast.Call) else ""
-    target = node.target
-    if called in _COUNTS:
+def fed_by(node: ast.For) -> list[str]:
+    """Return what a loop over data gives each turn, without its number; a range gives all ranks the same."""
+    if isinstance(node.iter, ast.Call) and named(node.iter) in _COUNTS:
         return []
-    numbered = any(_named(part) == "enumerate" for part in walk(node.iter))
-    return names_of(
-        target.elts[1] if numbered and isinstance(target, ast.Tuple) and len(target.elts) == 2 else target
-    )
-
-
-def _named(node: ast.AST) -> str:
-    return getattr(node, "attr", getattr(node, "id", ""))
+    target = node.target
+    numbered = any(named(part) == "enumerate" for part in walk(node.iter))
+    pair = numbered and isinstance(target, ast.Tuple) and len(target.elts) == 2
+    return names_of(target.elts[1] if pair and isinstance(target, ast.Tuple) else target)

@@ -10,6 +10,7 @@ from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.rank_values import SEEDED, SEEDED_ALIKE
 from preflight.script.libraries.data_loaders import is_drawn
 from preflight.script.rules.files import JOINED
+from preflight.script.rules.own_measures import named
 from preflight.script.rules.registry import Level, RuleHit, rule
 from preflight.script.source import all_names
 from preflight.script.syntax_trees import walk
@@ -65,10 +66,11 @@ def split_of_each_rank(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]
 
 def _is_drawn(it: Interpreter, event: ScriptEvent) -> bool:
     """Whether a function shuffles, by no seed of its own, the list of which it takes each rank's part."""
-    parts = [node for node in it.nodes if isinstance(node, ast.Subscript) and it.place(node) == event.place]
-    before = [node for node in it.nodes if getattr(node, "lineno", 0) <= event.place.line]
-    if any(isinstance(node, ast.Call) and _AGREES.search(ast.unparse(node.func)) for node in before):
+    calls = (node for node in it.of_kinds(ast.Call) if node.lineno <= event.place.line)
+    if any(_AGREES.search(named(node)) for node in calls):
         return False
+    before = [node for node in it.nodes if getattr(node, "lineno", 0) <= event.place.line]
+    parts = (node for node in it.of_kinds(ast.Subscript) if it.place(node) == event.place)
     return any(is_drawn(it, node.value, before, set()) for node in parts)
 
 
@@ -88,5 +90,5 @@ def _seeds(nodes: Sequence[ast.AST]) -> bool:
         item.asname or "" for item in nodes if isinstance(item, ast.alias) and item.name in sampler
     )
     calls = (node for node in nodes if isinstance(node, ast.Call))
-    named = (walk(node) for node in calls if not _DECLARES.intersection(all_names([node.func])))
-    return any(_names_a_seed(parts) and sampler.isdisjoint(all_names(parts)) for parts in named)
+    parts = (walk(node) for node in calls if not _DECLARES.intersection(all_names([node.func])))
+    return any(_names_a_seed(part) and sampler.isdisjoint(all_names(part)) for part in parts)

@@ -1,4 +1,5 @@
 # target: capability=8.0 processes=4 args=
+import contextlib
 import os
 
 import torch
@@ -25,6 +26,8 @@ try:
     os.remove("old.pt")
 except FileNotFoundError:
     pass
+with contextlib.suppress(FileNotFoundError):
+    os.remove("older.pt")
 for e in range(3):
     s.set_epoch(e)
     for x, y in tl:
