@@ -16,6 +16,7 @@ from preflight.script.syntax_trees import ByKind, by_kind, root_of, walk
 _UNWRAPS = re.compile(
     r"hasattr\([^\n]*[\"'](?:module|_orig_mod)|getattr\([^\n]*[\"'](?:module|_orig_mod)|unwrap(?!_model)|de_?parallel"
     r"|\.module\b[^\n]* (?:if|else|or) |isinstance\([^\n]*(?:Parallel|DDP)|__getattr__"
+    r"|class \w+\([^\n]*(?:Parallel|DDP)\b"
 )
 _MAY_PREFIX = re.compile(r"DataParallel|torch\.compile\(")
 _RENAMES = re.compile(r"[\"'](?:module\.|_orig_mod)|removeprefix|consume_prefix|strict *= *False|\.replace\(")
@@ -111,9 +112,10 @@ def names_that_do_not_fit(it: Interpreter, event: ScriptEvent) -> Iterator[RuleH
         saved += [_Weights(*row, source) for row in more[0]]
         loaded += [_Weights(*row, source) for row in more[1]]
     for read in loaded:
-        alike = [each for each in saved if each.key == read.key and (read.key or (each.path == read.path))]
+        alike = [each for each in saved if each.key == read.key and _may_be_one_file(each, read)]
         prefixes = {each.prefix for each in alike}
-        if len(prefixes) == 1 and read.prefix not in prefixes:
+        fitting = any(each.key == read.key and each.prefix in prefixes for each in loaded)
+        if len(prefixes) == 1 and read.prefix not in prefixes and not fitting:
             written = alike[0]
             at_save = bool(written.prefix)
             first, other = (written, read) if at_save else (read, written)
@@ -128,6 +130,17 @@ def names_that_do_not_fit(it: Interpreter, event: ScriptEvent) -> Iterator[RuleH
 
 
 _SAVED = "weights are saved"
+_OF_OTHERS = re.compile(r"(?i)pretrain|imagenet|teacher|backbone|init")
+
+
+def _may_be_one_file(saved: _Weights, read: _Weights) -> bool:
+    """Whether weights may be read from where they are saved: two different texts are two files."""
+    if saved.path == read.path:
+        return True
+    texts = saved.path[0] in "'\"" and read.path[0] in "'\""
+    return bool(read.key) and not texts and not _OF_OTHERS.search(read.path)
+
+
 _Row = tuple[ast.Call, str, str, str]
 
 
@@ -230,23 +243,31 @@ def read_onto_the_gpu_of_before(it: Interpreter, event: ScriptEvent) -> Iterator
     Source: torch.load's documentation; torch's DDP tutorial.
     """
     if event.name == "process group":
-        it.note(_GROUP, event.place)
+        if event.what != "gloo":
+            it.note(_GROUP, event.place)
     elif event.name == "load without map":
         read = RANK_0 not in it.contexts and UNCALLED not in it.contexts and event.call
         if read and _fills_a_model(it, read.node):
             it.note(_READ, event.place)
     elif event.name != "end":
-        if event.call is not None and any(
-            getattr(part, "attr", "") == "state_dict" for part in walk(event.call.node)
-        ):
+        parts = walk(event.call.node) if event.call is not None else []
+        names = {part.attr for part in parts if isinstance(part, ast.Attribute)}
+        if "state_dict" in names and "cpu" not in names:
             it.note(_STATES, event.place)
-    elif it.notes.get(_GROUP) and it.notes.get(_STATES) and it.target.processes != 1:
+    elif (
+        it.notes.get(_GROUP)
+        and it.notes.get(_READ)
+        and it.notes.get(_STATES)
+        and it.target.processes != 1
+        and not any(_SEES_ONE_GPU.search(source.text) for source in it.sources.files())
+    ):
         for place in dict.fromkeys(it.notes.get(_READ, ())):
             message = "every rank reads this onto the GPU that it was saved from"
             fix = 'map_location="cpu", or the device of the rank'
             yield RuleHit(place, message, fix, Level.WARNING, (it.notes[_STATES][0],))
 
 
+_SEES_ONE_GPU = re.compile(r"CUDA_VISIBLE_DEVICES[\"']\] *=|offload_to_cpu|cpu_offload *= *True")
 _WITHOUT_TENSORS = re.compile(r"(?i)sched|lr_|scaler|sampler|loader|dataset")
 """Names of what has a state of numbers."""
 _GROUP, _READ, _STATES = "ranks read", "read without a map", "states are saved"

@@ -7,6 +7,7 @@ from preflight import regex as re
 from preflight.frozen import dataclass
 from preflight.script.interpreter.events import ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
+from preflight.script.interpreter.values import Const, ExternalName, Ref, text_of
 from preflight.script.rules.registry import Level, RuleHit, rule
 from preflight.script.syntax_trees import ByKind, walk
 
@@ -34,7 +35,8 @@ class _Tensor:
     """What is known of a name: whether it has a graph ("live", "cut", or "data"), and of which forwards."""
 
     kind: str
-    roots: frozenset[int] = frozenset()
+    roots: frozenset[ast.Call] = frozenset()
+    by: frozenset[ast.Call] = frozenset()  # the losses that it went through
 
 
 _DATA, _CUT, _LIVE = _Tensor("data"), _Tensor("cut"), _Tensor("live")
@@ -52,13 +54,38 @@ def backward_without_its_graph(it: Interpreter, event: ScriptEvent) -> Iterator[
     call = event.call
     if call is None or not it.loop_depth or "no_grad" in it.contexts:
         return
-    for node, message, fix in it.sources.parser.find_by_kind(_faults, it.nodes[0]):
-        if node.lineno <= call.node.lineno <= (node.end_lineno or 0):
-            yield RuleHit(it.place(node), message, fix, Level.WARNING)
+    for node, loss in it.sources.parser.find_by_kind(_faults, it.nodes[0]):
+        if not node.lineno <= call.node.lineno <= (node.end_lineno or 0):
+            continue
+        if loss.kind != "cut":
+            message = "this goes through a graph that the backward() before it has freed"
+            fix = "one backward() of the sum of the losses; a GAN's discriminator takes fake.detach()"
+            if all(_is_quiet(it, root) for root in loss.roots):
+                continue
+        else:
+            message = "this loss has no graph: it comes from a forward under no_grad(), or is detached"
+            fix = "run the forward of training with gradients, and detach nothing of it"
+            if not all(_is_of_torch(it, each) for each in loss.by):
+                continue  # a loss of the script's own may have weights, or call the model
+        yield RuleHit(it.place(node), message, fix, Level.WARNING)
 
 
-def _faults(kinds: ByKind) -> list[tuple[ast.Call, str, str]]:
-    found = list[tuple[ast.Call, str, str]]()
+def _is_of_torch(it: Interpreter, loss: ast.Call) -> bool:
+    value = it.evaluate(loss.func)
+    thing = it.thing(value) if isinstance(value, Ref) else None
+    name = value.name if isinstance(value, ExternalName) else text_of(thing.get("__name__")) if thing else ""
+    return (name or "").startswith("torch.")
+
+
+def _is_quiet(it: Interpreter, forward: ast.Call) -> bool:
+    """Whether a model is frozen, so that a forward of data has no graph to free."""
+    value = it.evaluate(forward.func)
+    thing = it.thing(value) if isinstance(value, Ref) else None
+    return thing is not None and thing.get("trainable") == Const("none")
+
+
+def _faults(kinds: ByKind) -> list[tuple[ast.Call, _Tensor]]:
+    found = list[tuple[ast.Call, _Tensor]]()
     called = [getattr(node.func, "attr", "") for node in kinds.get(ast.Call, ())]
     if sum(name in ("backward", "manual_backward") for name in called) < 2 and _SIGNS.isdisjoint(called):
         return found
@@ -79,16 +106,17 @@ def _faults(kinds: ByKind) -> list[tuple[ast.Call, str, str]]:
 class _Flow:
     """One turn of a loop, statement by statement."""
 
-    def __init__(self, names: dict[str, _Tensor], found: list[tuple[ast.Call, str, str]]) -> None:
+    def __init__(self, names: dict[str, _Tensor], found: list[tuple[ast.Call, _Tensor]]) -> None:
         self.names, self.found = names, found
-        self.freed = set[int]()
+        self.freed = set[ast.Call]()
 
     def follow(self, body: Sequence[ast.stmt], *, cut: bool = False) -> None:
         """Read statements; `cut`: under torch.no_grad()."""
         for node in body:
             if isinstance(node, (ast.With, ast.AsyncWith)):
                 quiet = any(_QUIETS.search(ast.unparse(item)) for item in node.items)
-                self.follow(node.body, cut=cut or quiet)
+                again = any("enable_grad" in ast.unparse(item) for item in node.items)
+                self.follow(node.body, cut=(cut or quiet) and not again)
             elif isinstance(node, ast.Assign):
                 value = _CUT if cut else self.value(node.value)
                 for target in node.targets:
@@ -120,14 +148,9 @@ class _Flow:
             owner = call.args[0]
         loss = self.value(owner)
         if loss.kind == "cut":
-            message = "this loss has no graph: it comes from a forward under no_grad(), or is detached"
-            self.found.append(
-                (call, message, "run the forward of training with gradients, and detach nothing of it")
-            )
-        elif loss.roots & self.freed:
-            message = "this goes through a graph that the backward() before it has freed"
-            fix = "one backward() of the sum of the losses; a GAN's discriminator takes fake.detach()"
-            self.found.append((call, message, fix))
+            self.found.append((call, loss))
+        elif again := loss.roots & self.freed:
+            self.found.append((call, _Tensor("live", again)))
         self.freed |= loss.roots
 
     def value(self, node: ast.expr) -> _Tensor:
@@ -156,9 +179,10 @@ class _Flow:
             return _CUT if name in _MAKERS else _DATA
         if _MODELS.match(ast.unparse(node.func)):
             roots = (part for item in given for part in self.value(item).roots)
-            return _Tensor("live", frozenset((id(node), *roots)))
+            return _Tensor("live", frozenset((node, *roots)))
         if _LOSSES.search(name):
-            return _together([self.value(item) for item in given])
+            value = _together([self.value(item) for item in given])
+            return _Tensor(value.kind, value.roots, value.by | {node})
         return _LIVE
 
 
@@ -167,4 +191,4 @@ def _together(values: list[_Tensor]) -> _Tensor:
     kinds = {value.kind for value in values}
     roots = frozenset(root for value in values for root in value.roots)
     kind = "live" if "live" in kinds else "cut" if "cut" in kinds else "data"
-    return _Tensor(kind, roots)
+    return _Tensor(kind, roots, frozenset(call for value in values for call in value.by))

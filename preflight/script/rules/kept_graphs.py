@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from preflight import regex as re
 from preflight.script.interpreter.events import ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
-from preflight.script.interpreter.values import NONE, TRUE, Const
+from preflight.script.interpreter.values import NONE, TRUE, Class, Const, HeapObject
 from preflight.script.rules.registry import Level, RuleHit, rule
 from preflight.script.syntax_trees import ByKind, root_of, walk
 
@@ -23,6 +23,7 @@ _VALIDATES = re.compile(
     r"(?i)(?:^|_)(?:val|valid|validat\w*|dev|test|testing|eval\w*)(?:_|$|\d)|val_?(?:load|dl)|test_?load"
 )
 _NO_GRADS = re.compile(r"no_grad|inference_mode|set_grad_enabled")
+_CUTS = re.compile(r"detach|repackage|no_grad|inference_mode|\.data\b")
 
 
 @rule("P139", "backward", "scaled", "forward")
@@ -44,7 +45,7 @@ def graph_kept_from_turn_to_turn(it: Interpreter, event: ScriptEvent) -> Iterato
                 continue
             if not named and thing.get("only_used", NONE) != TRUE:
                 continue
-            if any("set_grad_enabled" in source.text for source in it.sources.files()):
+            if any("set_grad_enabled" in source.text for source in it.sources.files()) or _lets_go(it, thing):
                 return
             for kept in _kept_outputs(node, loop, own, call.node):
                 message = "this keeps the graph of every batch: the loop is under no torch.no_grad()"
@@ -52,8 +53,17 @@ def graph_kept_from_turn_to_turn(it: Interpreter, event: ScriptEvent) -> Iterato
                 yield RuleHit(it.place(kept), message, fix, Level.WARNING)
         return
     for kept in parser.find_by_kind(_kept_losses, node):
+        if isinstance(kept, ast.Expr) and "maxlen" in it.source.text:
+            continue  # the latest few
         message = "this keeps the graph of every batch's loss"
         yield RuleHit(it.place(kept), message, "loss.item(), or loss.detach()", Level.WARNING)
+
+
+def _lets_go(it: Interpreter, thing: HeapObject) -> bool:
+    """Whether a class of the script may give its results without their graph."""
+    cls = thing.get("__class__")
+    infos = it.mro(cls.key) if isinstance(cls, Class) else ()
+    return any(_CUTS.search(ast.unparse(info.node)) for info in infos)
 
 
 def _statements(body: Sequence[ast.stmt], loop: ast.AST | None = None) -> Iterator[tuple[ast.stmt, ast.AST]]:
@@ -132,6 +142,9 @@ def _given_anew(own: Sequence[ast.stmt], losses: set[str]) -> set[str]:
                 count[name] = count.get(name, 0) + 1
             elif not _carries(node.value, losses, strict=False):
                 cut.add(name)
+    for part in (part for node in own for part in walk(node)):
+        if isinstance(part, ast.Attribute) and part.attr == "detach_":
+            cut |= _names([part.value])
     return cut | {name for name, times in count.items() if times > 1}
 
 
@@ -183,15 +196,15 @@ def _kept_outputs(
                 carried |= _names(node.targets)
             else:
                 carried -= _names(node.targets)
-    fed = set(_backwarded(scope))
+    fed = set(_backwarded(scope, _BACKWARDS | {"grad"}))
     return [node for node in own if _keeps(node, carried, loop, fed, forward)]
 
 
-def _backwarded(node: ast.AST) -> list[str]:
-    """Return the names of which something calls backward(), or which it gets."""
+def _backwarded(node: ast.AST, calls: frozenset[str] = _BACKWARDS) -> list[str]:
+    """Return the names of which something calls backward(), or which it gets; or torch.autograd.grad()."""
     found = list[str]()
     for part in walk(node):
-        if isinstance(part, ast.Call) and getattr(part.func, "attr", "") in _BACKWARDS:
+        if isinstance(part, ast.Call) and getattr(part.func, "attr", "") in calls:
             owner = part.func.value if isinstance(part.func, ast.Attribute) else part
             given = [owner] if not part.args or "scale" in ast.unparse(owner) else list(part.args)
             found += [
@@ -304,7 +317,8 @@ def state_carried_with_its_graph(it: Interpreter, event: ScriptEvent) -> Iterato
     if call is None or not it.loop_depth or "no_grad" in it.contexts:
         return
     for node, name, kept in it.sources.parser.find_by_kind(_carried, it.nodes[0]):
-        if node is call.node:
+        thing = it.thing(event.ref)
+        if node is call.node and not (thing and _lets_go(it, thing)):
             place = it.place(kept) if kept is not None else event.place
             message = f"`{name}` carries the graph of each batch into the next"
             related = (event.place,) if kept is not None else ()
@@ -335,17 +349,18 @@ def _carried(kinds: ByKind) -> list[tuple[ast.Call, str, ast.AST | None]]:
                 each for each in walk(loop) if each is not node and isinstance(each, (ast.Assign, ast.For))
             ]
             again = any(name in {getattr(part, "id", "") for part in _bound(each, node)} for each in others)
-            if not stepped or again or re.search(r"detach|repackage|no_grad|\.data\b", ast.unparse(loop)):
+            if not stepped or again or _CUTS.search(ast.unparse(loop)):
                 continue
             kept = (part for each in own for part in walk(each) if getattr(part, "arg", "") == "retain_graph")
             found.append((node.value, name, next(kept, None)))
     return found
 
 
-_OF_DATA = re.compile(r"(?i)load|data|dl\b|batch|iter\b|enumerate")
+_OF_DATA = re.compile(r"(?i)load|data|dl\b|batch|iter\b")
 _NO_TENSOR = re.compile(
     r"(?i)model|module|net|layer|block|param|optim|state|graph|^(?:data|batch|g|item|inputs?_?dict)$"
 )
+_MOVES_IN_PLACE = re.compile(r"torch_geometric|BatchEncoding|\bdgl\b|\.generate\(\*\*")
 
 
 @rule("D209", "cuda")
@@ -361,8 +376,9 @@ def moved_nowhere(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
         return
     names, dropped = it.sources.parser.find_by_kind(_dropped, it.nodes[0])
     owner = call.node.func.value
-    if id(call.node) in dropped and isinstance(owner, ast.Name) and owner.id in names:
-        fix = f"{owner.id} = {ast.unparse(call.node)}"
+    found = id(call.node) in dropped and isinstance(owner, ast.Name) and owner.id in names
+    if found and not any(_MOVES_IN_PLACE.search(source.text) for source in it.sources.files()):
+        fix = f"{ast.unparse(owner)} = {ast.unparse(call.node)}"
         yield RuleHit(event.place, "this moves nothing: it returns another tensor", fix, Level.ERROR)
 
 
@@ -378,4 +394,7 @@ def _dropped(kinds: ByKind) -> tuple[set[str], set[int]]:
             r"^\w*(?:batch|data)$|^next\(", ast.unparse(node.value)
         ):
             names |= _names(node.targets)
+    names -= {
+        name for node in kinds.get(ast.keyword, ()) if node.arg is None for name in _names([node.value])
+    }
     return {name for name in names if not _NO_TENSOR.search(name)}, calls

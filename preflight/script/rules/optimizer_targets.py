@@ -1,5 +1,6 @@
 """Rule P142: optimizers of parameters that training does not use, or no longer."""
 
+import ast
 from collections.abc import Iterator
 
 from preflight import regex as re
@@ -7,7 +8,18 @@ from preflight.frozen import dataclass
 from preflight.script.interpreter.branch_conditions import UNCALLED, UNREACHED
 from preflight.script.interpreter.events import OWN_STEP, ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
-from preflight.script.interpreter.values import NONE, TRUE, Const, Dtype, HeapObject, Ref, alternatives
+from preflight.script.interpreter.values import (
+    NONE,
+    TRUE,
+    Class,
+    Const,
+    Dtype,
+    HeapObject,
+    Ref,
+    Value,
+    alternatives,
+    text_of,
+)
 from preflight.script.libraries.casts import members
 from preflight.script.libraries.pytorch import trained_models
 from preflight.script.rules.own_names import assigned_name
@@ -20,6 +32,9 @@ _UNFREEZES = re.compile(
 """What gives a frozen model parameters to train, or may."""
 _CALLED_ELSEWHERE = re.compile(r"functional_call|make_functional|\bvmap\(|higher\.")
 _OF_ITSELF = re.compile(r"\s*self\.\w+ *[:=]")  # what a class does to its own parts, as it is built
+_NO_WEIGHTS = re.compile(
+    r"^torch\.nn\.\w*(?:Loss|LU|Dropout\w*|Identity|Softmax|Tanh|Sigmoid|Pool\w*|Flatten)$"
+)
 _MADE_AFTER = {
     "adapters": "PEFT freezes what this optimizer steps, and trains adapters that it does not hold",
     "resized": "resize_token_embeddings() makes new embeddings, which this optimizer does not hold",
@@ -91,13 +106,26 @@ def _note_outdated(it: Interpreter, event: ScriptEvent) -> None:
     if any(name.startswith((UNCALLED, UNREACHED)) for name in it.contexts) or it.lookup("self") == held:
         return  # of what a constructor builds
     new = event.values.get("value")
-    if event.name == "part replaced" and _OF_ITSELF.match(it.source.lines[event.place.line - 1]):
+    of_itself = _OF_ITSELF.match(it.source.lines[event.place.line - 1])
+    if event.name == "part replaced" and (of_itself or not _has_place(it, held, event.what, new)):
         return
     for number, thing in list(it.state.heap.items()):
         models = thing.get("models") if thing.kind == "optimizer" else NONE
         beside = thing.place.path == event.place.path
         if beside and held in getattr(models, "items", ()) and not (isinstance(new, Ref) and new.id < number):
             it.change(number, outdated=Dtype(event.name, event.place))
+
+
+def _has_place(it: Interpreter, model: Ref, name: str, part: Value | None) -> bool:
+    """Whether a part with weights to train takes the place of one of a model, and is not added to it."""
+    thing = it.thing(part) if isinstance(part, Ref) else None
+    if thing is None or thing.get("trainable") == Const("none"):
+        return False
+    if _NO_WEIGHTS.search(text_of(thing.get("__name__")) or ""):
+        return False
+    cls = it.attr(model, "__class__")
+    own = [ast.unparse(info.node) for info in it.mro(cls.key)] if isinstance(cls, Class) else []
+    return not own or any(f"self.{name} =" in text for text in own)
 
 
 def _is_apart(it: Interpreter, optimizer: Ref) -> bool:

@@ -76,7 +76,8 @@ def refused_by_lightning(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHi
         message = f"precision={given[0]!r} is none that Lightning knows"
         yield RuleHit(call.at("precision"), message, _precision(given[0]), Level.ERROR)
     strategy, accelerator = call.get("strategy", 1), call.get("accelerator", 0)
-    if not fabric:
+    lightnings = (it.target.at_least(name, 2) for name in ("lightning", "pytorch-lightning"))
+    if not fabric and False not in lightnings and not _names(it, _REGISTERS):
         for word, value, names in (
             ("strategy", strategy, _NO_STRATEGIES),
             ("accelerator", accelerator, _ACCELERATORS),
@@ -88,6 +89,9 @@ def refused_by_lightning(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHi
             message = f"Trainer({old}=) is gone in Lightning 2"
             yield RuleHit(call.at(old), message, _GONE[old], Level.WARNING)
     yield from _of_one_device(it, call, strategy)
+
+
+_REGISTERS = re.compile(r"StrategyRegistry|STRATEGY_REGISTRY|register_strategies")
 
 
 def _precision(word: str) -> str:
@@ -132,7 +136,9 @@ def _is_never_launched(it: Interpreter, made: Value) -> bool:
 
 
 _LAUNCHES = re.compile(r"\blaunch\b|\.run\(")
-_PREPARES = re.compile(r"\.prepare(?!_data)|\.setup(?:_module|_optimizers)?\(|getattr\(")
+_PREPARES = re.compile(
+    r"\.prepare(?!_data)|\.setup(?:_module|_optimizers)?\(|getattr\(|(?<!def )\b\w+\(self[,)]"
+)
 _RAW = "backward of what nothing prepared"
 
 

@@ -24,8 +24,10 @@ from preflight.script.rules.registry import Level, RuleHit, rule
 
 _FIRST = frozenset({"all_reduce", "broadcast", "reduce", "reduce_scatter", "all_gather_into_tensor"})
 _GROUPS = "process groups of which backend"
-_ELSEWHERE = re.compile(r"set_default_(?:device|tensor_type)|\bwith +(?:torch\.)?device\b|DeviceContext")
-_MOVES = re.compile(r"\.(?:to|cuda|type_as)\(")
+_ELSEWHERE = re.compile(
+    r"set_default_(?:device|tensor_type)|\bwith +(?:torch\.)?device\b|DeviceContext|\.data *= "
+)
+_MOVES = re.compile(r"\.(?:to|cuda|type_as)\(|\bdevice=")
 
 
 @dataclass(frozen=True, slots=True)

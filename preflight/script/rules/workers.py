@@ -62,6 +62,8 @@ def _uses_of_cuda(it: Interpreter, function: Func, depth: int) -> Iterator[tuple
     if info is None:
         return
     nodes = it.sources.parser.nodes(info.node)
+    if any(getattr(node, "attr", getattr(node, "id", "")) == "get_worker_info" for node in nodes):
+        return
     inner = [
         part
         for node in nodes[1:]
