@@ -11,6 +11,7 @@ from preflight.script.interpreter.values import Const, ExternalName, Ref, text_o
 from preflight.script.rules.registry import Level, RuleHit, rule
 from preflight.script.syntax_trees import ByKind, walk
 
+_BACKWARDS = frozenset({"backward", "manual_backward"})
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)
 _LOSSES = re.compile(r"(?i)loss|criteri|entropy|mse|nll|bce|kl_div|^crit$|l1|gan")
 _MODELS = re.compile(
@@ -87,9 +88,12 @@ def _is_quiet(it: Interpreter, forward: ast.Call) -> bool:
 def _faults(kinds: ByKind) -> list[tuple[ast.Call, _Tensor]]:
     found = list[tuple[ast.Call, _Tensor]]()
     called = [getattr(node.func, "attr", "") for node in kinds.get(ast.Call, ())]
-    if sum(name in ("backward", "manual_backward") for name in called) < 2 and _SIGNS.isdisjoint(called):
+    lines = [node.lineno for node in kinds.get(ast.Call, ()) if getattr(node.func, "attr", "") in _BACKWARDS]
+    if not lines or (len(lines) < 2 and _SIGNS.isdisjoint(called)):
         return found
     for loop in (node for kind in _LOOPS for node in kinds.get(kind, ())):
+        if not any(loop.lineno <= line <= loop.end_lineno for line in lines):
+            continue
         parts = walk(loop)
         words = {getattr(part, "attr", None) or getattr(part, "arg", None) for part in parts}
         if any(isinstance(part, _LOOPS) for part in parts[1:]) or not _ANEW.isdisjoint(words):
@@ -137,9 +141,7 @@ class _Flow:
 
     def backward(self, call: ast.Call) -> None:
         """Judge `loss.backward()`, `scaler.scale(loss).backward()`, `accelerator.backward(loss)`."""
-        if getattr(call.func, "attr", "") not in ("backward", "manual_backward") or not isinstance(
-            call.func, ast.Attribute
-        ):
+        if getattr(call.func, "attr", "") not in _BACKWARDS or not isinstance(call.func, ast.Attribute):
             return
         owner = call.func.value
         if isinstance(owner, ast.Call) and getattr(owner.func, "attr", "") == "scale" and owner.args:

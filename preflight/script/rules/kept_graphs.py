@@ -19,6 +19,8 @@ _SAME = frozenset(
 )
 """Methods of a tensor that give one of the same graph."""
 _LOSSES = re.compile(r"(?i)loss|criteri|entropy|mse|nll|bce|kl_div")
+_LOSS_NAMES = re.compile(r"(?i)loss|err|cost|^l\d?$|objective|nll|elbo|crit")
+_EMPTIES = frozenset({"clear", "pop", "popleft", "detach_"})
 _VALIDATES = re.compile(
     r"(?i)(?:^|_)(?:val|valid|validat\w*|dev|test|testing|eval\w*)(?:_|$|\d)|val_?(?:load|dl)|test_?load"
 )
@@ -73,6 +75,8 @@ def _statements(body: Sequence[ast.stmt], loop: ast.AST | None = None) -> Iterat
             continue
         if loop is not None:
             yield node, loop
+        if not hasattr(node, "body"):
+            continue
         if isinstance(node, (ast.With, ast.AsyncWith)) and any(
             _NO_GRADS.search(ast.unparse(item.context_expr)) for item in node.items
         ):
@@ -90,13 +94,15 @@ def _kept_losses(kinds: ByKind) -> list[ast.stmt]:
     if not _may_keep(kinds):
         return found
     root = root_of(kinds)
-    bodies = [root, *(kinds.get(ast.FunctionDef, ()) if isinstance(root, ast.Module) else ())]
+    lines = [node.lineno for node in kinds[ast.Call] if getattr(node.func, "attr", "") in _BACKWARDS]
+    inner = kinds.get(ast.FunctionDef, ()) if isinstance(root, ast.Module) else ()
+    bodies = [root, *(each for each in inner if any(each.lineno <= at <= each.end_lineno for at in lines))]
     for scope in bodies:
         body = getattr(scope, "body", ())
-        if not isinstance(body, list):
+        sources = [name for node in body for name in _backwarded(node)] if isinstance(body, list) else []
+        if not sources:
             continue
         statements = list(_statements(body))
-        sources = [name for node in body for name in _backwarded(node)]
         fed = set(sources) | {
             name
             for node in walk(scope)
@@ -130,9 +136,6 @@ def _may_keep(kinds: ByKind) -> bool:
     return False
 
 
-_LOSS_NAMES = re.compile(r"(?i)loss|err|cost|^l\d?$|objective|nll|elbo|crit")
-
-
 def _given_anew(own: Sequence[ast.stmt], losses: set[str]) -> set[str]:
     """Return the names that a loop gives a second value, or one without a graph: `loss = loss.item()`."""
     count, cut = dict[str, int](), set[str]()
@@ -161,6 +164,8 @@ def _quiet_loops(kinds: ByKind) -> list[_Quiet]:
     if "append" not in calls and ast.AugAssign not in kinds and ast.BinOp not in kinds:
         return found
     if len(kinds.get(ast.For, ())) < 2 and not _BACKWARDS.isdisjoint(calls):
+        return found
+    if not any(_OF_DATA.search(_words(node.iter)) for node in kinds.get(ast.For, ())):
         return found
     of_validation = _VALIDATES.search(getattr(scope, "name", "")) is not None
     statements = _in_loops(scope)
@@ -295,12 +300,7 @@ def _bound(item: ast.AST, besides: ast.stmt) -> list[ast.expr]:
         return [part for target in item.targets for part in getattr(target, "elts", [target])]
     if isinstance(item, (ast.For, ast.AsyncFor)):
         return [part for part in walk(item.target) if isinstance(part, ast.Name)]
-    if isinstance(item, ast.Call) and getattr(item.func, "attr", "") in (
-        "clear",
-        "pop",
-        "popleft",
-        "detach_",
-    ):
+    if isinstance(item, ast.Call) and getattr(item.func, "attr", "") in _EMPTIES:
         return [item.func.value] if isinstance(item.func, ast.Attribute) else []
     return []
 

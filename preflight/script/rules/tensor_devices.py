@@ -61,17 +61,13 @@ def on_unlike_devices(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
     elif call is None or it.target.capability is None:
         return
     elif event.name == "collective":
+        sent = call.get("tensor", 0) if event.what in _FIRST else call.get("tensor", 1)
+        if sent is not ON_CPU:
+            return
         func = it.evaluate(call.node.func)
         of_torch = isinstance(func, ExternalName) and func.name.startswith("torch.distributed.")
         backends = {key.name for key in it.notes if isinstance(key, _Backend)}
-        sent = call.get("tensor", 0) if event.what in _FIRST else call.get("tensor", 1)
-        if (
-            of_torch
-            and backends == {"nccl"}
-            and sent is ON_CPU
-            and not it.tests
-            and not _may_be_elsewhere(it)
-        ):
+        if of_torch and backends == {"nccl"} and not it.tests and not _may_be_elsewhere(it):
             message = "this tensor is on the CPU, and NCCL moves memory of GPUs only"
             yield RuleHit(
                 event.place, message, 'make it with device="cuda", or on the rank\'s device', Level.ERROR
