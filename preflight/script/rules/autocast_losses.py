@@ -18,7 +18,7 @@ def loss_that_autocast_refuses(it: Interpreter, event: ScriptEvent) -> Iterator[
 
     torch stops: "torch.nn.functional.binary_cross_entropy and torch.nn.BCELoss are unsafe to autocast".
     Lightning's precision="16-mixed" has all of training_step() in it.
-    Source: torch's documentation of autocast; reproduced with torch 2.13 on a GPU.
+    Source: torch's documentation of autocast, the operations that prefer BCE with logits on CUDA.
     """
     if event.name == "autocast":
         on = event.values.get("enabled") == TRUE and event.what == "cuda"

@@ -65,8 +65,9 @@ def arguments_that_no_exchange_takes(it: Interpreter, event: ScriptEvent) -> Ite
     dist.all_reduce(loss) / n` stops. With async_op=True they give a handle, and what is read before its
     wait() is not complete yet. gather() and scatter() refuse a list on ranks that neither get nor send it.
     `[tensor] * n` is one tensor n times, in which all_gather() leaves the last rank's. A source by the own
-    rank, `src=rank`, is another on each rank; one that is not in the group is refused. new_group() waits for
-    all ranks, also those that are not in the group. Where every rank receives first, none sends.
+    rank, `src=rank`, is another on each rank; one that is not in the group is refused. All ranks
+    call new_group() in one order, also those that are not in the group: by the number of calls torch names a
+    group, and the next one of ranks that disagree never meets. Where every rank receives first, none sends.
     Source: torch/distributed/distributed_c10d.py; reproduced on two gloo ranks with torch 2.13.
     """
     if it.target.processes == 1:
@@ -124,7 +125,7 @@ def _made_by_some(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
         return  # R404's
     if not any(named(part) in RANKS for test in it.tests for part in walk(test)):
         return  # no rank's own condition: `if ranks not in groups:`
-    message = "some ranks alone come to this new_group(), which waits for all of them, members or not"
+    message = "not all ranks call this new_group(), also those that are not in it: later groups never meet"
     fix = "call new_group() on every rank, in one order, and use the group in the branch"
     yield RuleHit(event.place, message, fix, Level.WARNING)
 
