@@ -6,8 +6,10 @@ transformers, accelerate, peft and trl do is a `Library`.
 
 import ast
 import builtins
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from itertools import islice
 from typing import Any, ClassVar, Protocol, TypeAlias, TypeVar
 
 from preflight.facts.script import CodeLocation
@@ -125,6 +127,7 @@ class Interpreter:
         self.state = State(work=self.work)
         self.excesses: dict[str, None] = {}  # values that were too large, with their places
         self.functions: dict[int, FuncInfo] = {}
+        self._named = defaultdict[str, list[ast.AST]](list)  # as many of those as were asked by name
         # factories: by the syntax of a field, what makes its default for each object
         self.classes, self.factories = dict[int, ClassInfo](), dict[int, Value]()
         self.parents: dict[int, int | None] = {}
@@ -234,6 +237,13 @@ class Interpreter:
         """Return the nodes of some kinds in that function, which many conditions ask."""
         function: ast.AST = self.function.node if self.function else self.source.tree
         return self.sources.parser.of_kinds(function, *kinds)
+
+    def functions_named(self, names: Iterable[str]) -> list[ast.AST]:
+        """Return the syntax of the script's own functions that have one of these names."""
+        counted = sum(map(len, self._named.values()))
+        for info in islice(self.functions.values(), counted, None):
+            self._named[getattr(info.node, "name", "")].append(info.node)
+        return [node for name in names for node in self._named.get(name, ())]
 
     def place(self, node: ast.AST) -> CodeLocation:
         """Return where a piece of syntax is."""

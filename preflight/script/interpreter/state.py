@@ -155,7 +155,8 @@ def _join_names(
 
 
 _FLOAT32 = Dtype("float32")
-_UNCHANGED = (("adapters", NONE), ("quantized", FALSE), ("upcast", FALSE), ("mixed", NONE), ("rounded", NONE))
+_UNCHANGED = {"adapters": NONE, "quantized": FALSE, "upcast": FALSE, "mixed": NONE, "rounded": NONE}
+_PLAIN = tuple(_UNCHANGED.values())
 
 
 def float32_of_its_own(model: HeapObject) -> bool | None:
@@ -167,9 +168,7 @@ def float32_of_its_own(model: HeapObject) -> bool | None:
     attrs = model.attrs
     if "__class__" not in attrs and not (text_of(model.get("__name__")) or "").startswith("torch."):
         return False
-    for name, plain in _UNCHANGED:  # each change of a model asks
-        value = attrs.get(name, plain)
-        if value is not plain and value != plain:
-            return False
+    if tuple(map(attrs.get, _UNCHANGED, _PLAIN)) != _PLAIN:  # each change of a model asks
+        return False
     dtype = attrs.get("dtype", NONE)
     return None if dtype == NONE else dtype == _FLOAT32

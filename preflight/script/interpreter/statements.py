@@ -129,8 +129,8 @@ def _caught(it: Interpreter, node: ast.Try) -> str:
         return ""
     parser, kinds = it.sources.parser, list[str]()
     for handler in node.handlers:
-        names = set(all_names(parser.nodes(handler)))
-        called = [info.node for info in it.functions.values() if getattr(info.node, "name", "") in names]
+        names = parser.find(all_names, handler)
+        called = it.functions_named(names)
         if not any(_GIVES_UP.search(parser.find(_text, part)) for part in (handler, *called)):
             kinds.append(ast.unparse(handler.type) if handler.type else "Exception")
     return " ".join(kinds)

@@ -131,9 +131,10 @@ def _measures(
 ) -> list[ast.expr]:
     """Return what is called of a batch, in this loop, for what a name is given."""
     names, parts = [name], list[ast.AST]()
+    stored = it.sources.parser.find(_stored_by, it.nodes[0])
     for each in names:  # which grows
         for node in made:
-            target, value = _stored(node)
+            target, value = stored[id(node)]
             if value is None or each not in target or node in parts:
                 continue
             nodes = walk(value)
@@ -143,7 +144,7 @@ def _measures(
             names += names_of(value)
     if not agreed.isdisjoint(names):
         return []
-    values = [value for node in parts if (value := _stored(node)[1]) is not None]
+    values = [value for node in parts if (value := stored[id(node)][1]) is not None]
     used = {each for value in values for each in names_of(value)}
     called = [node.func for value in values for node in walk(value) if isinstance(node, ast.Call)]
     return called if used & fed else []
@@ -152,6 +153,10 @@ def _measures(
 def _stored(node: ast.AST) -> tuple[list[str], ast.expr | None]:
     targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", node)]
     return [name for target in targets for name in names_of(target)], getattr(node, "value", None)
+
+
+def _stored_by(nodes: Sequence[ast.AST]) -> dict[int, tuple[list[str], ast.expr | None]]:
+    return {id(node): _stored(node) for node in nodes if isinstance(node, _STORES)}
 
 
 def _is_model(it: Interpreter, func: ast.expr) -> bool:
@@ -165,8 +170,9 @@ def _is_model(it: Interpreter, func: ast.expr) -> bool:
 def _is_flag_of_first(it: Interpreter, name: str) -> bool:
     """Whether a name is a tensor of the function's own that rank 0 alone fills."""
     made = it.of_kinds(ast.Assign, ast.AnnAssign)
-    stores = [_stored(node) for node in made if not _fills(node, name)]
-    values = [value for targets, value in stores if targets == [name]]
+    stored = it.sources.parser.find(_stored_by, it.nodes[0])
+    stores = ((node, *stored[id(node)]) for node in made)
+    values = [value for node, targets, value in stores if targets == [name] and not _fills(node, name)]
     made_here = (isinstance(value, ast.Call) and _TENSORS.search(named(value)) for value in values)
     if not values or not all(made_here):
         return False

@@ -62,15 +62,19 @@ def agreed_in(it: Interpreter, nodes: Sequence[ast.AST]) -> bool:
     """Whether a call gives all ranks one value: by its name, or by what functions call in the end."""
     called, seen = {named(node) for node in nodes if isinstance(node, ast.Call)}, set[str]()
     names: Collection[str] = called
+    parser = it.sources.parser
     while called:
         if any(map(AGREES.search, names)):
             return True
         seen |= called
-        own = [info.node for info in it.functions.values() if getattr(info.node, "name", "") in called]
-        names = all_names(part for node in own for part in it.sources.parser.nodes(node))
-        calls = (call for node in own for call in it.sources.parser.of_kinds(node, ast.Call))
-        called = {named(call) for call in calls} - seen
+        own = it.functions_named(called)
+        names = {name for node in own for name in parser.find(all_names, node)}
+        called = {name for node in own for name in parser.find(_called, node)} - seen
     return any(map(AGREES.search, names))
+
+
+def _called(nodes: Sequence[ast.AST]) -> set[str]:
+    return {named(node) for node in nodes if type(node) is ast.Call}
 
 
 def measured_by(it: Interpreter, test: ast.expr, turns: ast.AST | None) -> bool:
@@ -145,7 +149,7 @@ class _Trace:
             seeded = it.notes.get(SEEDED) and not it.notes.get(SEEDED_ALIKE)
             known = _CLOCKS.fullmatch(func.name) or (seeded and _CHANCES.fullmatch(func.name))
             return bool(known)
-        own = [info.node for info in it.functions.values() if getattr(info.node, "name", "") == named(call)]
+        own = it.functions_named([named(call)])
         if len(own) != 1 or not isinstance(own[0], ast.FunctionDef) or not self._depth:
             return False
         if agreed_in(it, [call]):
