@@ -108,6 +108,10 @@ class Sources:
         """Return all files that were read."""
         return [source for source in self._read.values() if source is not None]
 
+    def mention(self, pattern: re.Pattern[str]) -> bool:
+        """Whether any file that was read has what a pattern looks for."""
+        return any(pattern.search(source.text) for source in self.files())
+
     def text(self, path: str) -> str | None:
         """Return the text of a file that is not a module."""
         return self._find(path) if self._find is not None else None

@@ -108,7 +108,7 @@ class RemainderReader:
         it = self._it
         if it.unread_calls.modules:
             return True
-        if not any(_MAY_TRAIN.search(source.text) for source in it.sources.files()):
+        if not it.sources.mention(_MAY_TRAIN):
             return False
         if it.unread_calls.functions:
             return True

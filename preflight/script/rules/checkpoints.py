@@ -18,9 +18,11 @@ _UNWRAPS = re.compile(
     r"|\.module\b[^\n]* (?:if|else|or) |isinstance\([^\n]*(?:Parallel|DDP)|__getattr__"
     r"|class \w+\([^\n]*(?:Parallel|DDP)\b"
 )
+_LOADS = re.compile("load_state_dict")
 _MAY_PREFIX = re.compile(r"DataParallel|torch\.compile\(")
 _RENAMES = re.compile(r"[\"'](?:module\.|_orig_mod)|removeprefix|consume_prefix|strict *= *False|\.replace\(")
 _WRAPPERS = re.compile(r"(?:^|\.)(?:DDP|DistributedDataParallel|DataParallel)$")
+_OTHER_WAYS = re.compile(r"(?i)fsdp|deepspeed|num_processes|distributed_type")
 _OF_LIBRARIES = frozenset(
     {"save_pretrained", "push_to_hub", "generate", "resize_token_embeddings", "get_input_embeddings"}
     | {"gradient_checkpointing_enable", "print_trainable_parameters", "merge_and_unload", "num_parameters"}
@@ -46,13 +48,10 @@ def not_of_the_wrapper(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]
     ddp, owner = event.values["shared"] == TRUE, text_of(event.values["owner"]) or ""
     if owner == "self" or not (ddp or _is_prepared_here(it, owner, event.place.line)):
         return
-    files = it.sources.files()
     inside = re.compile(rf"\.module\.{name}\b|unwrap_model\([^\n]*\)\.{name}\b")
-    if any(_UNWRAPS.search(source.text) or inside.search(source.text) for source in files):
+    if it.sources.mention(_UNWRAPS) or it.sources.mention(inside):
         return
-    if not ddp and any(
-        re.search(r"(?i)fsdp|deepspeed|num_processes|distributed_type", each.text) for each in files
-    ):
+    if not ddp and it.sources.mention(_OTHER_WAYS):
         return
     fix = f"{owner}.module.{name}(...)" if ddp else f"accelerator.unwrap_model({owner}).{name}(...)"
     message = f"DistributedDataParallel around the model has no attribute {name}"
@@ -69,9 +68,9 @@ def _values_of(nodes: list[ast.AST], name: str) -> list[tuple[ast.expr, int]]:
     """Return what a function or file gives a name, in its order, with the lines."""
     found = list[tuple[ast.expr, int]]()
     for node in nodes:
-        if isinstance(node, ast.Assign):
+        if type(node) is ast.Assign:
             parts = [part for target in node.targets for part in getattr(target, "elts", [target])]
-            if any(ast.unparse(part) == name for part in parts):
+            if any((part.id if type(part) is ast.Name else ast.unparse(part)) == name for part in parts):
                 found.append((node.value, node.lineno))
     return sorted(found, key=lambda each: each[1])
 
@@ -99,15 +98,13 @@ def names_that_do_not_fit(it: Interpreter, event: ScriptEvent) -> Iterator[RuleH
         if event.call is not None and getattr(event.call.node.func, "attr", "") == "save":
             it.note(_SAVED, event.place)
         return
-    files = it.sources.files()
-    if not it.notes.get(_SAVED) or not any(_MAY_PREFIX.search(source.text) for source in files):
+    mention = it.sources.mention
+    if not it.notes.get(_SAVED) or not mention(_MAY_PREFIX) or not mention(_LOADS):
         return
-    if not any("load_state_dict" in source.text for source in files) or any(
-        _RENAMES.search(source.text) or _UNWRAPS.search(source.text) for source in files
-    ):
+    if mention(_RENAMES) or mention(_UNWRAPS):
         return
     saved, loaded = list[_Weights](), list[_Weights]()
-    for source in files:
+    for source in (each for each in it.sources.files() if "state_dict" in each.text):
         more = it.sources.parser.find_by_kind(_weights, source.tree)
         saved += [_Weights(*row, source) for row in more[0]]
         loaded += [_Weights(*row, source) for row in more[1]]
@@ -259,7 +256,7 @@ def read_onto_the_gpu_of_before(it: Interpreter, event: ScriptEvent) -> Iterator
         and it.notes.get(_READ)
         and it.notes.get(_STATES)
         and it.target.processes != 1
-        and not any(_SEES_ONE_GPU.search(source.text) for source in it.sources.files())
+        and not it.sources.mention(_SEES_ONE_GPU)
     ):
         for place in dict.fromkeys(it.notes.get(_READ, ())):
             message = "every rank reads this onto the GPU that it was saved from"

@@ -8,20 +8,15 @@ from preflight.frozen import dataclass
 from preflight.script.interpreter.events import ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.values import Const, ExternalName, Ref, text_of
+from preflight.script.rules.graph_syntax import BACKWARDS, LOOPS, LOSSES, SAME, names_in
 from preflight.script.rules.registry import Level, RuleHit, rule
 from preflight.script.syntax_trees import ByKind, walk
 
-_BACKWARDS = frozenset({"backward", "manual_backward"})
-_LOOPS = (ast.For, ast.AsyncFor, ast.While)
-_LOSSES = re.compile(r"(?i)loss|criteri|entropy|mse|nll|bce|kl_div|^crit$|l1|gan")
+_LOSSES = re.compile(LOSSES + "|^crit$|l1|gan")
 _MODELS = re.compile(
     r"(?i)^(?:self\.)?(?:\w*(?:model|net|network|encoder|decoder|generator|discriminator|critic|actor|policy)\w*|[GD]|net_?[A-Z]\w*|[gd]en|dis[c]?|gen)$"
 )
 _CUTS = frozenset({"detach", "item", "numpy", "tolist", "argmax"})
-_ALIKE = frozenset(
-    {"cuda", "to", "cpu", "float", "long", "half", "view", "reshape", "squeeze", "unsqueeze", "mean", "sum"}
-    | {"flatten", "clone", "contiguous", "log_softmax", "softmax", "sigmoid", "permute", "transpose"}
-)
 _QUIETS = re.compile("no_grad|inference_mode")
 _SIGNS = frozenset({"detach", "no_grad", "inference_mode", "argmax", "numpy"})
 _MAKERS = frozenset({"tensor", "as_tensor", "from_numpy"})
@@ -88,21 +83,17 @@ def _is_quiet(it: Interpreter, forward: ast.Call) -> bool:
 def _faults(kinds: ByKind) -> list[tuple[ast.Call, _Tensor]]:
     found = list[tuple[ast.Call, _Tensor]]()
     called = [getattr(node.func, "attr", "") for node in kinds.get(ast.Call, ())]
-    lines = [node.lineno for node in kinds.get(ast.Call, ()) if getattr(node.func, "attr", "") in _BACKWARDS]
+    lines = [node.lineno for node in kinds.get(ast.Call, ()) if getattr(node.func, "attr", "") in BACKWARDS]
     if not lines or (len(lines) < 2 and _SIGNS.isdisjoint(called)):
         return found
-    for loop in (node for kind in _LOOPS for node in kinds.get(kind, ())):
+    for loop in (node for kind in LOOPS for node in kinds.get(kind, ())):
         if not any(loop.lineno <= line <= loop.end_lineno for line in lines):
             continue
         parts = walk(loop)
         words = {getattr(part, "attr", None) or getattr(part, "arg", None) for part in parts}
-        if any(isinstance(part, _LOOPS) for part in parts[1:]) or not _ANEW.isdisjoint(words):
+        if any(isinstance(part, LOOPS) for part in parts[1:]) or not _ANEW.isdisjoint(words):
             continue
-        targets = (
-            {part.id for part in walk(loop.target) if isinstance(part, ast.Name)}
-            if not isinstance(loop, ast.While)
-            else set()
-        )
+        targets = set() if isinstance(loop, ast.While) else names_in([loop.target])
         _Flow(dict.fromkeys(targets, _DATA), found).follow(loop.body)
     return found
 
@@ -141,7 +132,7 @@ class _Flow:
 
     def backward(self, call: ast.Call) -> None:
         """Judge `loss.backward()`, `scaler.scale(loss).backward()`, `accelerator.backward(loss)`."""
-        if getattr(call.func, "attr", "") not in _BACKWARDS or not isinstance(call.func, ast.Attribute):
+        if getattr(call.func, "attr", "") not in BACKWARDS or not isinstance(call.func, ast.Attribute):
             return
         owner = call.func.value
         if isinstance(owner, ast.Call) and getattr(owner.func, "attr", "") == "scale" and owner.args:
@@ -171,11 +162,8 @@ class _Flow:
         given = [*node.args, *(word.value for word in node.keywords)]
         if isinstance(node.func, ast.Attribute) and name in _CUTS:
             return _CUT
-        if (
-            isinstance(node.func, ast.Attribute)
-            and name in _ALIKE
-            and ast.unparse(node.func.value) != "torch"
-        ):
+        of_one = isinstance(node.func, ast.Attribute) and getattr(node.func.value, "id", "") != "torch"
+        if isinstance(node.func, ast.Attribute) and of_one and (name in SAME or name == "long"):
             return self.value(node.func.value)
         if name in _MAKERS or name in ("zeros_like", "ones_like", "randn_like"):
             return _CUT if name in _MAKERS else _DATA

@@ -1,4 +1,4 @@
-"""Rules P139, P140 and D209: graphs that outlive their turn of a loop, and tensors that move nowhere."""
+"""Rules P139 and P140: graphs that outlive their turn of a loop."""
 
 import ast
 from collections.abc import Iterator, Sequence
@@ -7,23 +7,18 @@ from preflight import regex as re
 from preflight.script.interpreter.events import ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.values import NONE, TRUE, Class, Const, HeapObject
+from preflight.script.rules.graph_syntax import BACKWARDS, LOOPS, LOSSES, SAME, is_of_data, names_in, words_in
 from preflight.script.rules.registry import Level, RuleHit, rule
 from preflight.script.syntax_trees import ByKind, root_of, walk
 
-_LOOPS = (ast.For, ast.AsyncFor, ast.While)
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
-_BACKWARDS = frozenset({"backward", "manual_backward"})
-_SAME = frozenset(
-    {"mean", "sum", "clone", "float", "double", "half", "to", "cpu", "cuda", "view", "reshape", "squeeze"}
-    | {"unsqueeze", "flatten", "sigmoid", "softmax", "log_softmax", "contiguous"}
-)
-"""Methods of a tensor that give one of the same graph."""
-_LOSSES = re.compile(r"(?i)loss|criteri|entropy|mse|nll|bce|kl_div")
+_LOSSES = re.compile(LOSSES)
 _LOSS_NAMES = re.compile(r"(?i)loss|err|cost|^l\d?$|objective|nll|elbo|crit")
 _EMPTIES = frozenset({"clear", "pop", "popleft", "detach_"})
 _VALIDATES = re.compile(
     r"(?i)(?:^|_)(?:val|valid|validat\w*|dev|test|testing|eval\w*)(?:_|$|\d)|val_?(?:load|dl)|test_?load"
 )
+_SWITCHES = re.compile("set_grad_enabled")
 _NO_GRADS = re.compile(r"no_grad|inference_mode|set_grad_enabled")
 _CUTS = re.compile(r"detach|repackage|no_grad|inference_mode|\.data\b")
 
@@ -47,7 +42,7 @@ def graph_kept_from_turn_to_turn(it: Interpreter, event: ScriptEvent) -> Iterato
                 continue
             if not named and thing.get("only_used", NONE) != TRUE:
                 continue
-            if any("set_grad_enabled" in source.text for source in it.sources.files()) or _lets_go(it, thing):
+            if it.sources.mention(_SWITCHES) or _lets_go(it, thing):
                 return
             for kept in _kept_outputs(node, loop, own, call.node):
                 message = "this keeps the graph of every batch: the loop is under no torch.no_grad()"
@@ -81,7 +76,7 @@ def _statements(body: Sequence[ast.stmt], loop: ast.AST | None = None) -> Iterat
             _NO_GRADS.search(ast.unparse(item.context_expr)) for item in node.items
         ):
             continue
-        inner = node if isinstance(node, _LOOPS) else loop
+        inner = node if isinstance(node, LOOPS) else loop
         for name in ("body", "orelse", "finalbody"):
             yield from _statements(getattr(node, name, ()), inner)
         for handler in getattr(node, "handlers", ()):
@@ -94,7 +89,7 @@ def _kept_losses(kinds: ByKind) -> list[ast.stmt]:
     if not _may_keep(kinds):
         return found
     root = root_of(kinds)
-    lines = [node.lineno for node in kinds[ast.Call] if getattr(node.func, "attr", "") in _BACKWARDS]
+    lines = [node.lineno for node in kinds[ast.Call] if getattr(node.func, "attr", "") in BACKWARDS]
     inner = kinds.get(ast.FunctionDef, ()) if isinstance(root, ast.Module) else ()
     bodies = [root, *(each for each in inner if any(each.lineno <= at <= each.end_lineno for at in lines))]
     for scope in bodies:
@@ -106,14 +101,14 @@ def _kept_losses(kinds: ByKind) -> list[ast.stmt]:
         fed = set(sources) | {
             name
             for node in walk(scope)
-            if isinstance(node, ast.Assign) and _names(node.targets) & set(sources)
-            for name in _names([node.value])
+            if isinstance(node, ast.Assign) and names_in(node.targets) & set(sources)
+            for name in names_in([node.value])
         }
         for loop in {id(loop): loop for _, loop in statements}.values():
             own = [node for node, around in statements if around is loop]
-            losses = {name for node in own if not isinstance(node, _LOOPS) for name in _backwarded(node)}
+            losses = {name for node in own if not isinstance(node, LOOPS) for name in _backwarded(node)}
             for node in own:
-                if isinstance(node, ast.Assign) and _names(node.targets) & losses:
+                if isinstance(node, ast.Assign) and names_in(node.targets) & losses:
                     losses |= _operands(node.value)
             losses -= _given_anew(own, losses)
             found += [node for node in own if _keeps(node, losses, loop, fed)] if losses else []
@@ -123,7 +118,7 @@ def _kept_losses(kinds: ByKind) -> list[ast.stmt]:
 def _may_keep(kinds: ByKind) -> bool:
     """Whether a statement adds or collects what has a name of a loss: few do, and are looked at closer."""
     calls = kinds.get(ast.Call, ())
-    if not any(getattr(node.func, "attr", "") in _BACKWARDS for node in calls):
+    if not any(getattr(node.func, "attr", "") in BACKWARDS for node in calls):
         return False
     values = [node.value for node in kinds.get(ast.AugAssign, ())]
     values += [node.value for node in kinds.get(ast.Assign, ()) if isinstance(node.value, ast.BinOp)]
@@ -140,14 +135,14 @@ def _given_anew(own: Sequence[ast.stmt], losses: set[str]) -> set[str]:
     """Return the names that a loop gives a second value, or one without a graph: `loss = loss.item()`."""
     count, cut = dict[str, int](), set[str]()
     for node in (each for each in own if isinstance(each, ast.Assign)):
-        for name in _names(node.targets) & losses:
-            if name not in _names([node.value]):
+        for name in names_in(node.targets) & losses:
+            if name not in names_in([node.value]):
                 count[name] = count.get(name, 0) + 1
             elif not _carries(node.value, losses, strict=False):
                 cut.add(name)
     for part in (part for node in own for part in walk(node)):
-        if isinstance(part, ast.Attribute) and part.attr == "detach_":
-            cut |= _names([part.value])
+        if type(part) is ast.Attribute and part.attr == "detach_":
+            cut |= names_in([part.value])
     return cut | {name for name, times in count.items() if times > 1}
 
 
@@ -163,25 +158,22 @@ def _quiet_loops(kinds: ByKind) -> list[_Quiet]:
     calls = [getattr(node.func, "attr", "") for node in kinds.get(ast.Call, ())]
     if "append" not in calls and ast.AugAssign not in kinds and ast.BinOp not in kinds:
         return found
-    if len(kinds.get(ast.For, ())) < 2 and not _BACKWARDS.isdisjoint(calls):
+    if len(kinds.get(ast.For, ())) < 2 and not BACKWARDS.isdisjoint(calls):
         return found
-    if not any(_OF_DATA.search(_words(node.iter)) for node in kinds.get(ast.For, ())):
+    if not any(is_of_data(node.iter) for node in kinds.get(ast.For, ())):
         return found
     of_validation = _VALIDATES.search(getattr(scope, "name", "")) is not None
     statements = _in_loops(scope)
     for loop in {id(around): around for _, around in statements}.values():
         drawn = loop.iter if isinstance(loop, (ast.For, ast.AsyncFor)) else None
-        if drawn is None or not _OF_DATA.search(_words(drawn)) or _backwarded(loop):
+        if drawn is None or not is_of_data(drawn) or _backwarded(loop):
             continue
         own = [node for node, around in statements if around is loop]
         inside = {id(part) for node in own for part in walk(node) if isinstance(part, ast.Call)}
-        found.append((loop, own, inside, of_validation or any(map(_VALIDATES.search, _words(drawn).split()))))
+        found.append(
+            (loop, own, inside, of_validation or any(map(_VALIDATES.search, words_in(drawn).split())))
+        )
     return found
-
-
-def _words(node: ast.AST) -> str:
-    """Return the names in an expression."""
-    return " ".join(getattr(part, "id", getattr(part, "attr", "")) for part in walk(node))
 
 
 def _in_loops(scope: ast.AST) -> list[tuple[ast.stmt, ast.AST]]:
@@ -198,18 +190,18 @@ def _kept_outputs(
     for node in own:
         if isinstance(node, ast.Assign):
             if _carries(node.value, carried, forward):
-                carried |= _names(node.targets)
+                carried |= names_in(node.targets)
             else:
-                carried -= _names(node.targets)
-    fed = set(_backwarded(scope, _BACKWARDS | {"grad"}))
+                carried -= names_in(node.targets)
+    fed = set(_backwarded(scope, BACKWARDS | {"grad"}))
     return [node for node in own if _keeps(node, carried, loop, fed, forward)]
 
 
-def _backwarded(node: ast.AST, calls: frozenset[str] = _BACKWARDS) -> list[str]:
+def _backwarded(node: ast.AST, calls: frozenset[str] = BACKWARDS) -> list[str]:
     """Return the names of which something calls backward(), or which it gets; or torch.autograd.grad()."""
     found = list[str]()
     for part in walk(node):
-        if isinstance(part, ast.Call) and getattr(part.func, "attr", "") in calls:
+        if type(part) is ast.Call and getattr(part.func, "attr", "") in calls:
             owner = part.func.value if isinstance(part.func, ast.Attribute) else part
             given = [owner] if not part.args or "scale" in ast.unparse(owner) else list(part.args)
             found += [
@@ -219,10 +211,6 @@ def _backwarded(node: ast.AST, calls: frozenset[str] = _BACKWARDS) -> list[str]:
                 if isinstance(each, ast.Name) and each.id != "self"
             ]
     return found
-
-
-def _names(nodes: Sequence[ast.AST]) -> set[str]:
-    return {part.id for node in nodes for part in walk(node) if isinstance(part, ast.Name)}
 
 
 def _operands(node: ast.expr) -> set[str]:
@@ -250,7 +238,7 @@ def _carries(node: ast.AST, names: set[str], forward: ast.Call | None = None, *,
         return any(_carries(part, names, forward) for part in node.values)
     if isinstance(node, ast.Call):
         name = getattr(node.func, "attr", getattr(node.func, "id", ""))
-        if isinstance(node.func, ast.Attribute) and name in _SAME:
+        if isinstance(node.func, ast.Attribute) and name in SAME:
             return _carries(node.func.value, names, forward, strict=strict)
         given = [*node.args, *(word.value for word in node.keywords)]
         if _LOSSES.search(name) or name == "sum":
@@ -287,7 +275,7 @@ def _keeps(
         return False
     while isinstance(target, ast.Subscript):
         target = target.value
-    text, root = ast.unparse(target), next(iter(_names([target]) - {"self"}), "")
+    text, root = ast.unparse(target), next(iter(names_in([target]) - {"self"}), "")
     bound = {ast.unparse(part) for item in walk(loop) for part in _bound(item, node)}
     return not (root in fed or root in names or text in bound or root in bound)
 
@@ -331,7 +319,7 @@ def _names_through(node: ast.Assign) -> set[str]:
     """Return the names that a call gets and gives: `h` of `out, h = model(x, h)`."""
     given = node.value.args if isinstance(node.value, ast.Call) else []
     names = {part.id for part in given if isinstance(part, ast.Name)}
-    return names & _names(node.targets) if names else names
+    return names & names_in(node.targets) if names else names
 
 
 def _carried(kinds: ByKind) -> list[tuple[ast.Call, str, ast.AST | None]]:
@@ -354,47 +342,3 @@ def _carried(kinds: ByKind) -> list[tuple[ast.Call, str, ast.AST | None]]:
             kept = (part for each in own for part in walk(each) if getattr(part, "arg", "") == "retain_graph")
             found.append((node.value, name, next(kept, None)))
     return found
-
-
-_OF_DATA = re.compile(r"(?i)load|data|dl\b|batch|iter\b")
-_NO_TENSOR = re.compile(
-    r"(?i)model|module|net|layer|block|param|optim|state|graph|^(?:data|batch|g|item|inputs?_?dict)$"
-)
-_MOVES_IN_PLACE = re.compile(r"torch_geometric|BatchEncoding|\bdgl\b|\.generate\(\*\*")
-
-
-@rule("D209", "cuda")
-def moved_nowhere(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
-    """What `x.to(device)` or `x.cuda()` of a tensor returns is thrown away.
-
-    A tensor stays where it is; only a module moves in place. The next line fails: "Expected all tensors to be
-    on the same device".
-    Source: torch's documentation of Tensor.to.
-    """
-    call = event.call
-    if event.what != "tensor" or call is None or not isinstance(call.node.func, ast.Attribute):
-        return
-    names, dropped = it.sources.parser.find_by_kind(_dropped, it.nodes[0])
-    owner = call.node.func.value
-    found = id(call.node) in dropped and isinstance(owner, ast.Name) and owner.id in names
-    if found and not any(_MOVES_IN_PLACE.search(source.text) for source in it.sources.files()):
-        fix = f"{ast.unparse(owner)} = {ast.unparse(call.node)}"
-        yield RuleHit(event.place, "this moves nothing: it returns another tensor", fix, Level.ERROR)
-
-
-def _dropped(kinds: ByKind) -> tuple[set[str], set[int]]:
-    """Return the names of tensors of batches, and the calls whose results nothing takes."""
-    names = set[str]()
-    calls = {id(node.value) for node in kinds.get(ast.Expr, ()) if isinstance(node.value, ast.Call)}
-    for node in (*kinds.get(ast.For, ()), *kinds.get(ast.AsyncFor, ())):
-        if _OF_DATA.search(_words(node.iter)):
-            names |= {name for part in getattr(node.target, "elts", ()) for name in _names([part])}
-    for node in kinds.get(ast.Assign, ()):
-        if isinstance(node.targets[0], ast.Tuple) and re.search(
-            r"^\w*(?:batch|data)$|^next\(", ast.unparse(node.value)
-        ):
-            names |= _names(node.targets)
-    names -= {
-        name for node in kinds.get(ast.keyword, ()) if node.arg is None for name in _names([node.value])
-    }
-    return {name for name in names if not _NO_TENSOR.search(name)}, calls

@@ -69,7 +69,11 @@ def ranks_that_train_apart(it: Interpreter, event: ScriptEvent) -> Iterator[Rule
         fix = "model = DistributedDataParallel(model, device_ids=[local_rank]) before training"
         yield RuleHit(steps[0], message, fix, Level.WARNING, (groups[0],))
     elif not it.notes.get(_UNSEEN) and (places := it.notes.get(_APART, [])):
-        if _names(it, _FILLED) or exchanges_gradients(it, besides=OF_DDP) or may_wrap_unread(it.sources):
+        if (
+            it.sources.mention(_FILLED)
+            or exchanges_gradients(it, besides=OF_DDP)
+            or may_wrap_unread(it.sources)
+        ):
             return
         for step, made in dict(zip(places[::2], places[1::2], strict=True)).items():
             message = "the model of this step is in no DistributedDataParallel, and another one is"
@@ -79,7 +83,7 @@ def ranks_that_train_apart(it: Interpreter, event: ScriptEvent) -> Iterator[Rule
 
 def _is_of_a_learner(it: Interpreter) -> bool:
     """Whether one rank makes a step, and may send the others its weights."""
-    return RANK_0 in it.contexts or (not OF_SOME.isdisjoint(it.contexts) and _names(it, _SENDS))
+    return RANK_0 in it.contexts or (not OF_SOME.isdisjoint(it.contexts) and it.sources.mention(_SENDS))
 
 
 def _is_of_one_of_many(it: Interpreter, event: ScriptEvent) -> bool:
@@ -92,10 +96,6 @@ def _is_of_one_of_many(it: Interpreter, event: ScriptEvent) -> bool:
     return bool(models) and any(newest < min(models) for newest in own)
 
 
-def _names(it: Interpreter, pattern: re.Pattern[str]) -> bool:
-    return any(pattern.search(source.text) for source in it.sources.files())
-
-
 def _learning_at_unlike_rates(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
     if event.name == "schedule":
         name = _SCHEDULED if RANK_0 not in it.contexts or OTHER_RANKS in it.contexts else _BY_RANK_0
@@ -104,7 +104,7 @@ def _learning_at_unlike_rates(it: Interpreter, event: ScriptEvent) -> Iterator[R
             it.note(name, event.place)
         return
     alone = () if it.notes.get(_SCHEDULED) else it.notes.get(_BY_RANK_0, ())[:1]
-    if alone and not _names(it, _SETS_RATE):
+    if alone and not it.sources.mention(_SETS_RATE):
         message = "rank 0 alone changes its learning rate, and the weights of the ranks part"
         yield RuleHit(alone[0], message, "scheduler.step() on every rank", Level.WARNING)
 
@@ -199,7 +199,7 @@ def optimizer_made_before_sharding(it: Interpreter, event: ScriptEvent) -> Itera
         optimizer = it.thing(item) if isinstance(item, Ref) else None
         stale = optimizer.get("stale") if optimizer is not None else NONE
         if optimizer is not None and isinstance(stale, Dtype) and stale.place is not None:
-            if _names(it, _REPLACES):
+            if it.sources.mention(_REPLACES):
                 return
             message = "this optimizer is made before FSDP shards its model, and steps parameters of before"
             fix = "make it after the model is wrapped: optimizer = AdamW(model.parameters())"

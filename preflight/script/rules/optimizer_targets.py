@@ -81,11 +81,11 @@ def steps_of_what_is_not_trained(it: Interpreter, event: ScriptEvent) -> Iterato
             if it.loop_depth and reached and _is_apart(it, item):
                 it.note(_Stepped(item.id), event.place)
             outdated = optimizer.get("outdated")
-            if isinstance(outdated, Dtype) and outdated.place and not _names(it, _REPLACES):
+            if isinstance(outdated, Dtype) and outdated.place and not it.sources.mention(_REPLACES):
                 message, fix = _MADE_AFTER[outdated.name], "make the optimizer after it"
                 level = Level.INFO if outdated.name == "resized" else Level.WARNING
                 yield RuleHit(optimizer.place, message, fix, level, (outdated.place,))
-            elif it.loop_depth and _is_frozen(it, item) and not _names(it, _UNFREEZES):
+            elif it.loop_depth and _is_frozen(it, item) and not it.sources.mention(_UNFREEZES):
                 message, fix = (
                     "all parameters of this optimizer are frozen",
                     "leave out of it what is to be trained",
@@ -152,7 +152,7 @@ def _of_another_model(it: Interpreter) -> Iterator[RuleHit]:
         for number, thing in it.state.heap.items()
         if thing.kind == "optimizer" and it.notes.get(_Stepped(number))
     ]
-    if not optimizers or _names(it, _CALLED_ELSEWHERE):
+    if not optimizers or it.sources.mention(_CALLED_ELSEWHERE):
         return
     every = [number for number, thing in it.state.heap.items() if thing.kind == "optimizer"]
     stepped = {model.id for number in every for model in trained_models(it, Ref(number))}
@@ -212,7 +212,3 @@ def _is_lost(it: Interpreter, model: Ref) -> bool:
                 if isinstance(item, Ref) and (item.id == model.id or model.id in members(it, item.id)):
                     return False
     return True
-
-
-def _names(it: Interpreter, pattern: re.Pattern[str]) -> bool:
-    return any(pattern.search(source.text) for source in it.sources.files())

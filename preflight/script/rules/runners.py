@@ -77,7 +77,7 @@ def refused_by_lightning(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHi
         yield RuleHit(call.at("precision"), message, _precision(given[0]), Level.ERROR)
     strategy, accelerator = call.get("strategy", 1), call.get("accelerator", 0)
     lightnings = (it.target.at_least(name, 2) for name in ("lightning", "pytorch-lightning"))
-    if not fabric and False not in lightnings and not _names(it, _REGISTERS):
+    if not fabric and False not in lightnings and not it.sources.mention(_REGISTERS):
         for word, value, names in (
             ("strategy", strategy, _NO_STRATEGIES),
             ("accelerator", accelerator, _ACCELERATORS),
@@ -132,7 +132,7 @@ def _is_never_launched(it: Interpreter, made: Value) -> bool:
     several = isinstance(devices, Const) and devices.value not in (1, "1", None, "auto", -1)
     several = several or (isinstance(devices, Seq) and len(devices.items) > 1)
     known = several or (bool(_PARTED.match(strategy)) and devices is None) or it.target.processes
-    return bool(known) and not _names(it, _LAUNCHES)
+    return bool(known) and not it.sources.mention(_LAUNCHES)
 
 
 _LAUNCHES = re.compile(r"\blaunch\b|\.run\(")
@@ -159,11 +159,7 @@ def nothing_prepared(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
             )
             if named and it.loop_depth and reached:
                 it.note(_RAW, event.place)
-    elif (places := it.notes.get(_RAW)) and not _names(it, _PREPARES):
+    elif (places := it.notes.get(_RAW)) and not it.sources.mention(_PREPARES):
         message = "nothing of this loop is prepared: no model, no optimizer, no data"
         fix = "model, optimizer, loader = accelerator.prepare(model, optimizer, loader), or fabric.setup"
         yield RuleHit(places[0], message, fix, Level.WARNING)
-
-
-def _names(it: Interpreter, pattern: re.Pattern[str]) -> bool:
-    return any(pattern.search(source.text) for source in it.sources.files())

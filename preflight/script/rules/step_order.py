@@ -116,7 +116,7 @@ def gradients_never_dropped(it: Interpreter, event: ScriptEvent) -> Iterator[Rul
         if it.loop_depth and it.drawn and again and known and optimizer is not None:
             note_call(it, _STEPS, optimizer.place, event.place)
     elif it.notes.get("makes gradients") and (steps := calls_by_owner(it, _STEPS)):
-        if any(_EMPTIES.search(source.text) for source in it.sources.files()):
+        if it.sources.mention(_EMPTIES):
             return
         sure = [place for made, place in steps if not _is_handed_on(it, made)]
         message = "this steps in a loop, and nothing ever calls zero_grad(): gradients of all batches add up"

@@ -1,4 +1,4 @@
-"""Rule D210: a tensor on the CPU meets what is on a GPU."""
+"""Rules D209 and D210: tensors that move nowhere, and those on the CPU that meet what is on a GPU."""
 
 import ast
 from collections.abc import Iterator
@@ -19,14 +19,17 @@ from preflight.script.interpreter.values import (
     Ref,
 )
 from preflight.script.libraries.casts import members
+from preflight.script.rules.graph_syntax import is_of_data, names_in
 from preflight.script.rules.own_names import assigned_name
 from preflight.script.rules.registry import Level, RuleHit, rule
+from preflight.script.syntax_trees import ByKind
 
 _FIRST = frozenset({"all_reduce", "broadcast", "reduce", "reduce_scatter", "all_gather_into_tensor"})
 _GROUPS = "process groups of which backend"
 _ELSEWHERE = re.compile(
     r"set_default_(?:device|tensor_type)|\bwith +(?:torch\.)?device\b|DeviceContext|\.data *= "
 )
+_PREPARES = re.compile("prepare")
 _MOVES = re.compile(r"\.(?:to|cuda|type_as)\(|\bdevice=")
 
 
@@ -67,7 +70,7 @@ def on_unlike_devices(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
         func = it.evaluate(call.node.func)
         of_torch = isinstance(func, ExternalName) and func.name.startswith("torch.distributed.")
         backends = {key.name for key in it.notes if isinstance(key, _Backend)}
-        if of_torch and backends == {"nccl"} and not it.tests and not _may_be_elsewhere(it):
+        if of_torch and backends == {"nccl"} and not it.tests and not it.sources.mention(_ELSEWHERE):
             message = "this tensor is on the CPU, and NCCL moves memory of GPUs only"
             yield RuleHit(
                 event.place, message, 'make it with device="cuda", or on the rank\'s device', Level.ERROR
@@ -103,14 +106,14 @@ def _of_a_model(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
         if (
             any(item is ON_CPU for item in given)
             and not _moves_itself(it, thing)
-            and not _may_be_elsewhere(it)
+            and not it.sources.mention(_ELSEWHERE)
         ):
             message = "the model is on a GPU, and an argument of this call is on the CPU"
             yield RuleHit(event.place, message, "make it on the model's device: device=device", Level.WARNING)
     elif (
         any(item is ON_GPU for item in given)
         and _stays_on_cpu(it, event.ref, thing)
-        and not _may_be_elsewhere(it)
+        and not it.sources.mention(_ELSEWHERE)
     ):
         message = "the batch is on a GPU, and the model was never moved from the CPU"
         yield RuleHit(event.place, message, "model.to(device) before the optimizer is made", Level.WARNING)
@@ -152,17 +155,53 @@ def _stays_on_cpu(it: Interpreter, model: int, thing: HeapObject) -> bool:
         rf"\b{re.escape(name.removeprefix('self.'))}\b *(?:\.to\(|\.cuda\(|= *\w[\w.]*\()" if name else "(?=)"
     )
     again = [found for each in it.sources.files() for found in re.findall(own, each.text)]
-    return (
-        bool(name)
-        and "device" not in made
-        and len(again) <= 1
-        and "prepare" not in "".join(each.text for each in it.sources.files())
-    )
+    return bool(name) and "device" not in made and len(again) <= 1 and not it.sources.mention(_PREPARES)
 
 
 _NO = Const(False)
 
 
-def _may_be_elsewhere(it: Interpreter) -> bool:
-    """Whether tensors are made on another device by default."""
-    return any(_ELSEWHERE.search(source.text) for source in it.sources.files())
+_NO_TENSOR = re.compile(
+    r"(?i)model|module|net|layer|block|param|optim|state|graph|^(?:data|batch|g|item|inputs?_?dict)$"
+)
+_MOVES_IN_PLACE = re.compile(r"torch_geometric|BatchEncoding|\bdgl\b|\.generate\(\*\*")
+
+
+@rule("D209", "cuda")
+def moved_nowhere(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
+    """What `x.to(device)` or `x.cuda()` of a tensor returns is thrown away.
+
+    A tensor stays where it is; only a module moves in place. The next line fails: "Expected all tensors to be
+    on the same device".
+    Source: torch's documentation of Tensor.to.
+    """
+    call = event.call
+    if event.what != "tensor" or call is None or not isinstance(call.node.func, ast.Attribute):
+        return
+    before = it.source.lines[call.node.lineno - 1].encode()[: call.node.col_offset].strip()
+    if before and before[-1:] not in (b":", b";", b"("):
+        return  # within a statement, as most: something takes it
+    names, dropped = it.sources.parser.find_by_kind(_dropped, it.nodes[0])
+    owner = call.node.func.value
+    found = id(call.node) in dropped and isinstance(owner, ast.Name) and owner.id in names
+    if found and not it.sources.mention(_MOVES_IN_PLACE):
+        fix = f"{ast.unparse(owner)} = {ast.unparse(call.node)}"
+        yield RuleHit(event.place, "this moves nothing: it returns another tensor", fix, Level.ERROR)
+
+
+def _dropped(kinds: ByKind) -> tuple[set[str], set[int]]:
+    """Return the names of tensors of batches, and the calls whose results nothing takes."""
+    names = set[str]()
+    calls = {id(node.value) for node in kinds.get(ast.Expr, ()) if isinstance(node.value, ast.Call)}
+    for node in (*kinds.get(ast.For, ()), *kinds.get(ast.AsyncFor, ())):
+        if is_of_data(node.iter):
+            names |= {name for part in getattr(node.target, "elts", ()) for name in names_in([part])}
+    for node in kinds.get(ast.Assign, ()):
+        if isinstance(node.targets[0], ast.Tuple) and re.search(
+            r"^\w*(?:batch|data)$|^next\(", ast.unparse(node.value)
+        ):
+            names |= names_in(node.targets)
+    names -= {
+        name for node in kinds.get(ast.keyword, ()) if node.arg is None for name in names_in([node.value])
+    }
+    return {name for name in names if not _NO_TENSOR.search(name)}, calls

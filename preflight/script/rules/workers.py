@@ -48,7 +48,7 @@ def cuda_in_a_worker(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
     ]
     for function in functions:
         for node, path in _uses_of_cuda(it, function, _MAX_DEPTH):
-            if not any(_STARTS_ANEW.search(source.text) for source in it.sources.files()):
+            if not it.sources.mention(_STARTS_ANEW):
                 source = it.sources.get(path)
                 place = source.place(node) if source else event.place
                 message = f"this uses CUDA in a worker process of the DataLoader, which {word}= starts"
@@ -71,8 +71,8 @@ def _uses_of_cuda(it: Interpreter, function: Func, depth: int) -> Iterator[tuple
         for part in it.sources.parser.nodes(node)[1:]
     ]
     branches = set(map(id, inner))
-    own = {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
-    own |= {node.arg for node in nodes if isinstance(node, ast.arg)}
+    own = {node.id for node in nodes if type(node) is ast.Name and type(node.ctx) is ast.Store}
+    own |= {node.arg for node in nodes if type(node) is ast.arg}
     with it.within(info.source, function.frame):
         for node in nodes:
             if not isinstance(node, ast.Call) or id(node) in branches:
