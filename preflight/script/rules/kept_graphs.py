@@ -36,11 +36,11 @@ def graph_kept_from_turn_to_turn(it: Interpreter, event: ScriptEvent) -> Iterato
         return
     node = it.nodes[0]
     if event.name == "forward":
+        thing = it.thing(event.ref)
+        if thing is None or thing.get("trainable") == Const("none") or "training" in it.contexts:
+            return
         for loop, own, calls, named in parser.find_by_kind(_quiet_loops, node):
-            thing = it.thing(event.ref) if id(call.node) in calls else None
-            if thing is None or thing.get("trainable") == Const("none") or "training" in it.contexts:
-                continue
-            if not named and thing.get("only_used", NONE) != TRUE:
+            if id(call.node) not in calls or not (named or thing.get("only_used", NONE) == TRUE):
                 continue
             if it.sources.mention(_SWITCHES) or _lets_go(it, thing):
                 return
@@ -302,7 +302,7 @@ def state_carried_with_its_graph(it: Interpreter, event: ScriptEvent) -> Iterato
     Source: torch's word_language_model example, repackage_hidden; reproduced with torch 2.13.
     """
     call = event.call
-    if call is None or not it.loop_depth or "no_grad" in it.contexts:
+    if call is None or not it.loop_depth or "no_grad" in it.contexts or "backward" not in it.source.text:
         return
     for node, name, kept in it.sources.parser.find_by_kind(_carried, it.nodes[0]):
         thing = it.thing(event.ref)

@@ -8,12 +8,12 @@ from preflight.frozen import dataclass
 from preflight.script.interpreter.events import ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.values import (
+    FALSE,
     NONE,
     ON_CPU,
     ON_GPU,
     TRUE,
     Class,
-    Const,
     ExternalName,
     HeapObject,
     Ref,
@@ -25,7 +25,6 @@ from preflight.script.rules.registry import Level, RuleHit, rule
 from preflight.script.syntax_trees import ByKind
 
 _FIRST = frozenset({"all_reduce", "broadcast", "reduce", "reduce_scatter", "all_gather_into_tensor"})
-_GROUPS = "process groups of which backend"
 _ELSEWHERE = re.compile(
     r"set_default_(?:device|tensor_type)|\bwith +(?:torch\.)?device\b|DeviceContext|\.data *= "
 )
@@ -81,17 +80,10 @@ def on_unlike_devices(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
 
 def _of_a_model(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
     call, thing = event.call, it.thing(event.ref)
-    if call is None or not any(
-        item is ON_CPU or item is ON_GPU for item in (*call.args, *call.kwargs.values())
-    ):
+    if call is None or thing is None or event.ref is None or thing.get("wrapped") == TRUE:
         return
-    if (
-        call is None
-        or thing is None
-        or event.ref is None
-        or thing.get("wrapped") == TRUE
-        or thing.get("inside") == TRUE
-    ):
+    placed = any(item is ON_CPU or item is ON_GPU for item in (*call.args, *call.kwargs.values()))
+    if not placed or thing.get("inside") == TRUE:
         return
     # of what is made within the call it is a toy's: of what has a name the place says more
     pairs = [*zip(call.node.args, call.args, strict=False)]
@@ -102,19 +94,13 @@ def _of_a_model(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
     ]
     spread = [call.kwargs["*"]] if "*" in call.kwargs else []
     given = [value for node, value in pairs if isinstance(node, (ast.Name, ast.Subscript))] + spread
-    if _is_on_gpu(it, event.ref):
-        if (
-            any(item is ON_CPU for item in given)
-            and not _moves_itself(it, thing)
-            and not it.sources.mention(_ELSEWHERE)
-        ):
-            message = "the model is on a GPU, and an argument of this call is on the CPU"
-            yield RuleHit(event.place, message, "make it on the model's device: device=device", Level.WARNING)
-    elif (
-        any(item is ON_GPU for item in given)
-        and _stays_on_cpu(it, event.ref, thing)
-        and not it.sources.mention(_ELSEWHERE)
-    ):
+    moved = _is_on_gpu(it, event.ref)
+    if not any(item is (ON_CPU if moved else ON_GPU) for item in given) or it.sources.mention(_ELSEWHERE):
+        return
+    if moved and not _moves_itself(it, thing):
+        message = "the model is on a GPU, and an argument of this call is on the CPU"
+        yield RuleHit(event.place, message, "make it on the model's device: device=device", Level.WARNING)
+    elif not moved and _stays_on_cpu(it, event.ref, thing):
         message = "the batch is on a GPU, and the model was never moved from the CPU"
         yield RuleHit(event.place, message, "model.to(device) before the optimizer is made", Level.WARNING)
 
@@ -137,7 +123,7 @@ def _stays_on_cpu(it: Interpreter, model: int, thing: HeapObject) -> bool:
         thing.get("optimized") != TRUE
         or thing.get("touched") == TRUE
         or thing.get("device_map") != NONE
-        or thing.get("quantized") not in (_NO, NONE)
+        or thing.get("quantized") not in (FALSE, NONE)
     ):
         return False
     if isinstance(thing.get("accelerator"), Ref) or "trainer" in thing.attrs or _moves_itself(it, thing):
@@ -156,9 +142,6 @@ def _stays_on_cpu(it: Interpreter, model: int, thing: HeapObject) -> bool:
     )
     again = [found for each in it.sources.files() for found in re.findall(own, each.text)]
     return bool(name) and "device" not in made and len(again) <= 1 and not it.sources.mention(_PREPARES)
-
-
-_NO = Const(False)
 
 
 _NO_TENSOR = re.compile(
