@@ -145,8 +145,8 @@ def test_a_script_too_large_to_send_still_has_its_hash(tmp_path: Path) -> None:
     assert isinstance(script.text, Missing)
 
 
-def test_an_absent_script_is_not_found() -> None:
-    script = run_agent({"script": "/nonexistent/train.py"}).facts.script
+def test_an_absent_script_is_not_found(tmp_path: Path) -> None:
+    script = run_agent({"script": str(tmp_path / "absent" / "train.py")}).facts.script
     assert isinstance(script, Missing)
     assert script.code == "not-found"
 
