@@ -75,6 +75,8 @@ _BY_WORDS: dict[str, tuple[tuple[str, str], ...]] = {
         (r"\bResourceExhaustedError\b|tensorflow[./]", "export TF_GPU_ALLOCATOR=cuda_malloc_async helps where memory is in pieces"),
         (r"stream executor", "nvidia-smi shows who holds that GPU: it had no room to start CUDA"),
         (r"\bRESOURCE_EXHAUSTED\b|\bjaxlib\b", "jax.checkpoint on the layers keeps less for the backward; donate_argnums of jit frees the state that a step replaces"),
+        (r"cache blocks|KV cache", "a larger gpu_memory_utilization (vLLM's share of the whole GPU, its weights included), a smaller max_model_len, or more GPUs (tensor_parallel_size)"),
+        (r"--mem-fraction", "a larger --mem-fraction-static (SGLang's share of the GPU for weights and cache), or more GPUs (--tp)"),
         (r"\bOut of GPU memory\b", "CUDA.memory_status() shows what is held; CUDA.reclaim() behind GC.gc() gives it back"),
     ),
     "S18": ((r"returned nan values in its", "the traceback of the forward above it names the line: an eps or a clamp before its sqrt, log, power, norm or division"),),

@@ -35,7 +35,7 @@ def test_what_failed_first_by_the_outcome_comes_first_whatever_its_peers_say(tmp
         run, kernel_oom="the kernel counted an out-of-memory kill in the run's control group just then"
     )
     printed = gpulaunch("diagnose", RUN, "--logs", str(tmp_path)).output.splitlines()
-    assert "(S70, certain): the kernel killed a process because" in printed[1]
+    assert "(S70, certain): a process was killed because" in printed[1]
     assert printed[2].startswith(
         "  kernel log: the kernel counted an out-of-memory kill in the run's control"
     )

@@ -207,6 +207,11 @@ def test_hyphens_are_the_mistake_only_where_torchrun_does_not_know_an_option_of_
         ("An issue was found when verifying a stable environment for the notebook launcher.\n", "restart"),
         ("UCX  ERROR ibv_reg_mr failed: Cannot allocate memory\n", "ulimit -l unlimited"),
         ("jaxlib.XlaRuntimeError: RESOURCE_EXHAUSTED: Out of memory allocating 9 bytes\n", "jax.checkpoint"),
+        ("ValueError: No available memory for the cache blocks.\n", "gpu_memory_utilization"),
+        (
+            "RuntimeError: Not enough memory. Please try to increase --mem-fraction.\n",
+            "--mem-fraction-static",
+        ),
         ("ERROR: LoadError: Out of GPU memory trying to allocate 8.141 GiB\n", "CUDA.reclaim()"),
     ],
 )

@@ -23,7 +23,7 @@ def test_the_kernels_oom_line_makes_a_sigkill_certain() -> None:
     cause = diagnose(_KILLED, context).causes[0]
     assert (cause.slug, cause.confidence) == ("host-oom-killed", "certain")
     assert "Killed process 512" in cause.evidence[0].text
-    assert cause.cause.startswith("the kernel killed a process")
+    assert cause.cause.startswith("a process was killed because the memory limit")
 
 
 @pytest.mark.parametrize(
