@@ -39,7 +39,8 @@ def judge_script(
         launch = None  # the plan reports it; for a check it means that the launch's precision is not known
     args = align_args(job, launch, script).args if launch else job.args
     kinds = capabilities or ([None] if not job.wants_gpus else [(7, 5), (8, 0)])
-    targets = [RankTarget(item, size, launch, args, versions) for item in kinds]
+    nodes = len(hosts) if size else None
+    targets = [RankTarget(item, size, launch, args, versions, nodes=nodes) for item in kinds]
     certain = bool(capabilities) or not job.wants_gpus
     return lint_for(text, path, targets, certain=certain, find=planned.find, parser=parser)
 

@@ -31,6 +31,7 @@ _CALLS_START = re.compile(r"spawn\b|start_processes\b|launch\s*[(\\)]|Process\s*
 """Texts without these start no ranks; of others the tree decides. Words take a tenth of a pattern."""
 PLACE = "gpulaunch_place"  # where a node keeps its place: a quarter of all evaluated asks for it
 _LINES = "gpulaunch_lines"  # where a tree keeps its lines: each branch left out is looked at in them
+_COMMENT = re.compile(r"[^'\"#]*#")
 _MAGIC = re.compile(r"^([ \t]*)([!%][^\r\n]*)", re.MULTILINE)
 
 
@@ -110,7 +111,17 @@ class Sources:
 
     def mention(self, pattern: re.Pattern[str]) -> bool:
         """Whether any file that was read has what a pattern looks for."""
-        return any(pattern.search(source.text) for source in self.files())
+        return any(self._is_in_code(pattern, source) for source in self.files())
+
+    def _is_in_code(self, pattern: re.Pattern[str], source: Source) -> bool:
+        """Whether a file has what a pattern looks for, elsewhere than in comments and free-standing texts."""
+        for found in pattern.finditer(source.text):
+            before = source.text[: found.start()]
+            if not _COMMENT.match(before.rpartition("\n")[2]):
+                line = before.count("\n") + 1
+                if line not in self.parser.find(_texts, source.tree):
+                    return True
+        return False
 
     def text(self, path: str) -> str | None:
         """Return the text of a file that is not a module."""
@@ -247,6 +258,12 @@ def used_by_program(nodes: list[ast.AST]) -> frozenset[str] | None:
     guards = [node for node in body if isinstance(node, ast.If) and "__name__" in ast.dump(node.test)]
     has_main = any(own & used_names(walk(ast.Module(guard.body, []))) for guard in guards)
     return used_names(nodes) if has_main else None
+
+
+def _texts(nodes: Sequence[ast.AST]) -> frozenset[int]:
+    """Return the lines of texts that nothing takes: what a module, class or function says of itself."""
+    texts = (node for node in nodes if type(node) is ast.Expr and type(node.value) is ast.Constant)
+    return frozenset(line for node in texts for line in range(node.lineno, (node.end_lineno or 0) + 1))
 
 
 def all_names(nodes: Iterable[ast.AST]) -> frozenset[str]:

@@ -26,6 +26,7 @@ class RankTarget:
     switches: tuple[str, ...] = ()  # given besides, as "--name": what the script does with them
 
     spawns: bool = False  # the script starts its ranks itself
+    nodes: int | None = None  # of the launch; None when not known
 
     @property
     def world(self) -> int:

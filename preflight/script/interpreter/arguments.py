@@ -9,6 +9,7 @@ from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.values import (
     FALSE,
     NONE,
+    OF_NODE,
     TRUE,
     UNKNOWN,
     Const,
@@ -208,7 +209,7 @@ def _values(it: Interpreter, thing: HeapObject | None, given: list[str] | None) 
             continue
         # What torch.distributed.launch and deepspeed pass to each rank.
         of_rank = declared.is_local_rank() and given is None and it.target.world > 1
-        values[declared.dest] = RankValue() if of_rank else value
+        values[declared.dest] = RankValue(of=OF_NODE) if of_rank else value
     for name, value in thing.attrs.items() if thing else ():
         if name.startswith("default:"):
             values.setdefault(name.removeprefix("default:"), value)

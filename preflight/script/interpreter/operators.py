@@ -7,11 +7,13 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from preflight import regex as re
 from preflight.facts.script import CodeLocation
 from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.rank_values import asked, note_choice
 from preflight.script.interpreter.string_formats import percent
 from preflight.script.interpreter.values import (
+    OF_NODE,
     OF_RANK,
     UNKNOWN,
     Class,
@@ -46,7 +48,8 @@ _BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.FloorDiv: operator.floordiv,
     ast.Mod: operator.mod,
 }
-
+_GPUS = re.compile(r"device_count|gpus|local_world_size", re.IGNORECASE)
+"""Names of the number of ranks in a node."""
 
 _COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
     ast.Lt: operator.lt,
@@ -87,7 +90,8 @@ def binary(it: Interpreter, node: ast.BinOp) -> Value:
         text = left.value if isinstance(left, Const) else None
         if isinstance(text, str):
             return Device("cuda", of_rank=True) if text.startswith("cuda:") else RankValue()
-        return RankValue()
+        of_node = isinstance(node.op, ast.Mod) and _GPUS.search(ast.unparse(node.right))
+        return RankValue(of=OF_NODE if of_node else "")
     if type(left) is Unknown and type(right) is Unknown:
         return OF_RANK if is_by_rank(left) or is_by_rank(right) else UNKNOWN
     if isinstance(left, Map) and isinstance(right, Map) and isinstance(node.op, ast.BitOr):

@@ -47,7 +47,7 @@ class RankValue:
 
     first: bool | None = field(default=None, compare=False)  # of a comparison: True on rank 0 only, or not
     sure: bool | None = field(default=None, compare=False)  # the answer from which this follows, None: either
-    of: str = field(default="", compare=False)  # "node": the rank in its node, "launch": in all of the launch
+    of: str = ""  # OF_NODE: the rank in its node, OF_LAUNCH: in all of the launch, "": either
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,6 +207,7 @@ Value: TypeAlias = (
 
 UNKNOWN = Unknown()
 OF_RANK = Unknown(by_rank=True)
+OF_NODE, OF_LAUNCH = "node", "launch"
 ON_CPU, ON_GPU = Unknown(on="cpu"), Unknown(on="cuda")
 NONE = Const(None)
 TRUE = Const(True)
@@ -234,6 +235,9 @@ def join(values: Iterable[Value]) -> Value:
         flat = {
             (OF_RANK if by_rank else _alike(item, values)) if item == UNKNOWN else item: None for item in flat
         }
+    if RankValue in map(type, flat):  # of a node on one path, of the launch on another
+        ranks = [item for item in flat if type(item) is RankValue]
+        flat = dict.fromkeys(RankValue() if len(ranks) > 1 and item in ranks else item for item in flat)
     if through := {item.id for item in flat if type(item) is Ref and item.shared}:
         flat = {item: None for item in flat if type(item) is not Ref or item.shared or item.id not in through}
     if len(flat) == 1:

@@ -8,6 +8,7 @@ from preflight.script.interpreter.events import Call, DeclaredOption
 from preflight.script.interpreter.interpreter import CallModel, Interpreter
 from preflight.script.interpreter.values import (
     NONE,
+    OF_NODE,
     TRUE,
     UNKNOWN,
     Const,
@@ -58,7 +59,7 @@ def _define(it: Interpreter, call: Call, kind: str) -> Value:
     if isinstance(default, Const) and default.place is not None:
         it.options.places[default.place] = flags[0]
     of_rank = it.options.declared[entry.id].is_local_rank() and it.target.args is None and it.target.world > 1
-    value = RankValue() if of_rank else flag_value(it, name)
+    value = RankValue(of=OF_NODE) if of_rank else flag_value(it, name)
     it.change(entry.id, value=value)
     return it.new(HeapObject("namespace", call.place, {"value": value}))
 

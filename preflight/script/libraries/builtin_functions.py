@@ -282,7 +282,7 @@ def _globals(it: Interpreter, _call: Call) -> Value:
 
 def _extreme(function: Callable[..., Any]) -> CallModel:
     compute = _computed(function)
-    return lambda it, call: RankValue() if RankValue() in call.args else compute(it, call)
+    return lambda it, call: RankValue() if RankValue in map(type, call.args) else compute(it, call)
 
 
 CALLS: dict[str, CallModel] = {

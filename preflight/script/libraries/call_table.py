@@ -20,6 +20,8 @@ from preflight.script.interpreter.interpreter import (
     unwrap_value,
 )
 from preflight.script.interpreter.values import (
+    OF_LAUNCH,
+    OF_NODE,
     OF_RANK,
     TRUE,
     UNKNOWN,
@@ -117,11 +119,13 @@ _CONSTRUCT: dict[str, ConstructorModel] = _table("CONSTRUCT")
 _METHODS: dict[tuple[str, str], MethodModel] = _table("METHODS")
 _OF_PROCESS: dict[str, Callable[[Interpreter], Value]] = {
     "device": lambda _it: Device("cuda", of_rank=True),
-    **dict.fromkeys(("process_index", "global_rank"), lambda _it: RankValue()),
-    **dict.fromkeys(("local_process_index", "local_rank"), lambda _it: RankValue()),
+    **dict.fromkeys(("process_index", "global_rank"), lambda _it: RankValue(of=OF_LAUNCH)),
+    **dict.fromkeys(("local_process_index", "local_rank"), lambda _it: RankValue(of=OF_NODE)),
     **dict.fromkeys(("num_processes", "world_size"), lambda it: Const(it.target.world)),
     "n_gpu": lambda _it: Const(1),  # of transformers' arguments, in a process that a launcher starts
 }
+_PARTS = {("lightning trainer", "strategy"): "strategy", ("trainer", "accelerator"): "trainer's accelerator"}
+"""Things that a Trainer holds, of which their methods alone are known."""
 _PROCESSES = frozenset({"accelerator", "partial state", "arguments", "fabric", "lightning trainer"})
 """Objects that know which process it is."""
 
@@ -222,8 +226,8 @@ class LibraryModel:
             return _OF_PROCESS[name](it)
         if (thing.kind, name) == ("optimizer", "param_groups"):
             return pytorch.parameter_groups(it, owner)
-        if (thing.kind, name) == ("lightning trainer", "strategy"):
-            return it.new(HeapObject("strategy", thing.place))
+        if part := _PARTS.get((thing.kind, name)):
+            return it.new(HeapObject(part, thing.place))
         return Method(owner, name) if (thing.kind, name) in _METHODS else UNKNOWN
 
     def assign(self, it: Interpreter, owner: Value, name: str, value: Value, place: CodeLocation) -> None:
@@ -320,7 +324,7 @@ class LibraryModel:
         here: tuple[Value, ...] = (Device("cuda"),) if cuda and not call.args else ()
         for argument in (*here, *call.args, *call.kwargs.values()):
             for item in alternatives(argument):
-                device = models.as_device(item) if cuda or text_of(item) or item == RankValue() else item
+                device = models.as_device(item) if cuda or text_of(item) or type(item) is RankValue else item
                 if isinstance(device, Device) and device.kind == "cuda":
                     values = models.device_use(device, item, argument)
                     it.emit(call.event("cuda", None, "tensor", **values))

@@ -188,10 +188,11 @@ METHODS: dict[tuple[str, str], MethodModel] = {
     ("optimizer", "consolidate_state_dict"): collective_method("consolidate_state_dict"),
     **{
         (kind, "wait_for_everyone"): collective_method("wait_for_everyone")
-        for kind in ("accelerator", "partial state")
+        for kind in ("accelerator", "trainer's accelerator", "partial state")
     },
     **{
-        ("accelerator", name): collective_method(name)
+        (kind, name): collective_method(name)
+        for kind in ("accelerator", "trainer's accelerator")
         for name in ("gather", "gather_for_metrics", "reduce", "pad_across_processes")
     },
     **{

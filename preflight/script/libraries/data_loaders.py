@@ -260,7 +260,18 @@ def _timm_loader(it: Interpreter, call: Call) -> Value:
     return divided_loader(it, call, call.get("distributed") or unknown, training)
 
 
+def _split_by_node(it: Interpreter, call: Call) -> Value:
+    """datasets.distributed.split_dataset_by_node(dataset, rank, world_size)."""
+    it.emit(
+        call.event(
+            "part of data", rank=call.get("rank", 1) or NONE, replicas=call.get("world_size", 2) or NONE
+        )
+    )
+    return UNKNOWN
+
+
 CALLS: dict[str, CallModel] = {
+    "datasets.distributed.split_dataset_by_node": _split_by_node,
     **dict.fromkeys(("timm.data.create_loader", "timm.data.loader.create_loader"), _timm_loader),
     "torch.utils.data.random_split": _random_split,
     "torch.utils.data.dataset.random_split": _random_split,

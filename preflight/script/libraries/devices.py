@@ -70,7 +70,7 @@ def _one_device(kind: Value, index: Value | None) -> Value:
 def _set_device(it: Interpreter, call: Call, what: str = "") -> Value:
     target = call.get("device", 0) or call.first
     device = Device("cuda", of_rank=True) if isinstance(target, RankValue) else as_device(target)
-    it.emit(call.event("set device", None, what, device=device))
+    it.emit(call.event("set device", None, what, device=device, index=target))
     it.state.device_set = True
     return NONE
 

@@ -9,6 +9,8 @@ from preflight.script.interpreter.events import Call
 from preflight.script.interpreter.interpreter import CallModel, ConstructorModel, Interpreter
 from preflight.script.interpreter.values import (
     NONE,
+    OF_LAUNCH,
+    OF_NODE,
     TRUE,
     UNKNOWN,
     Const,
@@ -45,7 +47,7 @@ def _is_initialized(it: Interpreter, _call: Call) -> Value:
 
 def _get_rank(it: Interpreter, call: Call) -> Value:
     it.emit(call.event("asks group"))
-    return RankValue(of="launch")
+    return RankValue(of=OF_LAUNCH)
 
 
 def _get_world_size(it: Interpreter, call: Call) -> Value:
@@ -201,7 +203,7 @@ CALLS: dict[str, CallModel] = {
     "torch.distributed.fsdp.MixedPrecisionPolicy": _sharding_dtype,
     "accelerate.FullyShardedDataParallelPlugin": _note_sharding_dtype,
     "accelerate.utils.FullyShardedDataParallelPlugin": _note_sharding_dtype,
-    "torch.distributed.get_node_local_rank": lambda _it, _call: RankValue(),
+    "torch.distributed.get_node_local_rank": lambda _it, _call: RankValue(of=OF_NODE),
     **{
         f"{package}.{name}": model
         for package in PACKAGES

@@ -6,6 +6,8 @@ from preflight.script.interpreter.interpreter import CallModel, Interpreter
 from preflight.script.interpreter.values import (
     GIVEN,
     NONE,
+    OF_LAUNCH,
+    OF_NODE,
     OF_RANK,
     TRUE,
     UNKNOWN,
@@ -49,7 +51,11 @@ def environment(
     if own is not None:
         return TRUE if contains else own
     if name in _RANK_NAMES:
-        return TRUE if contains else RankValue(of="launch" if name == "RANK" else "")
+        return (
+            TRUE
+            if contains
+            else RankValue(of=OF_LAUNCH if name == "RANK" else OF_NODE if "LOCAL" in name else "")
+        )
     if name in _OF_RANKS or name == "CUDA_VISIBLE_DEVICES":
         if contains:
             return TRUE

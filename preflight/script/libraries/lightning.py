@@ -27,7 +27,7 @@ from preflight.script.interpreter.values import (
 )
 from preflight.script.libraries.callbacks import call_methods, instances
 from preflight.script.libraries.casts import cast
-from preflight.script.libraries.collectives import collective_method
+from preflight.script.libraries.collectives import collective_method, emit_collective
 from preflight.script.libraries.huggingface import backward, harmless, prepare
 from preflight.script.library_names import root_and_last
 
@@ -219,6 +219,13 @@ def _fit_one(it: Interpreter, trainer: Ref, model: Ref, call: Call) -> None:
     it.contexts.remove("training")
 
 
+def _save_checkpoint(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
+    """trainer.save_checkpoint(path), which ends with a barrier."""
+    if not _is_of_one(it, it.attr(owner, "devices")):
+        emit_collective(it, call, "save_checkpoint")
+    return NONE
+
+
 def _optimizers(value: Value) -> Iterator[Ref]:
     """Yield the optimizers in what configure_optimizers gave: one, a list, two lists, a dict, dicts."""
     for item in alternatives(value):
@@ -263,6 +270,7 @@ CONSTRUCT: dict[str, ConstructorModel] = {"lightning trainer": _construct, "fabr
 
 METHODS: dict[tuple[str, str], MethodModel] = {
     ("lightning trainer", "fit"): _fit,
+    ("lightning trainer", "save_checkpoint"): _save_checkpoint,
     ("fabric", "launch"): _launch,
     ("fabric", "setup"): _setup,
     ("fabric", "setup_module"): _setup,

@@ -193,7 +193,7 @@ def _open(it: Interpreter, call: Call) -> Value:
 def _path(_it: Interpreter, call: Call) -> Value:
     """pathlib.Path(...) and os.path.join(...) of known words are their text."""
     words = [word for item in call.args if (word := text_of(item)) is not None]
-    if RankValue() in call.args:
+    if RankValue in map(type, call.args):
         return RankValue()
     return Const(posixpath.join(*words)) if words and len(words) == len(call.args) else UNKNOWN
 

@@ -15,7 +15,7 @@ from preflight.script.interpreter.values import TRUE, Ref, alternatives
 from preflight.script.libraries.collectives import FORWARD_OF_ONE
 from preflight.script.libraries.pytorch import trained_models
 from preflight.script.rules.certainty import doubted
-from preflight.script.rules.own_decisions import EACH, decided_by, measures
+from preflight.script.rules.own_decisions import EACH, any_measured, decided_by
 from preflight.script.rules.own_measures import agreed_in
 from preflight.script.rules.registry import Level, RuleHit, rule
 from preflight.script.syntax_trees import walk
@@ -158,7 +158,7 @@ def _take_part(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
         _note_alone(it, event)
     elif BY_RANK not in it.contexts:
         _note_met(it, event)
-        if event.name == "collective" and any(measures(it, test) for test in it.tests):
+        if event.name == "collective" and any_measured(it):
             yield RuleHit(event.place, f"{_OWN_BRANCH} this {event.what}()", _AGREED, Level.WARNING)
 
 

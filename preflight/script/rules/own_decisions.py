@@ -1,7 +1,8 @@
 """Who decides that a loop is left, where the condition names no rank: rank 0, or each by its batches."""
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from preflight import regex as re
 from preflight.script.interpreter.branch_conditions import RANK_0
@@ -78,8 +79,47 @@ def measures(it: Interpreter, test: ast.expr, loop: Loop | None = None) -> bool:
     return bool(it.notes[key])
 
 
+def any_measured(it: Interpreter) -> bool:
+    """Whether each rank answers a condition around the current point so, in this function or a caller."""
+    inner = next((loop for loop in reversed(it.loops) if not loop.number), None)
+    for number, test in enumerate(it.tests):
+        calls = [loop for loop in it.loops if loop.number and not loop.caught and loop.tests <= number]
+        owner = calls[-1] if calls and (inner is None or calls[-1].calls > inner.calls) else None
+        depth = owner.calls if owner else inner.calls if inner else 0
+        if depth == len(it.stack):
+            found = measures(it, test)
+        else:
+            with _calling(it, depth):
+                found = measures(it, test)
+        if found:
+            return True
+    return False
+
+
+@contextmanager
+def _calling(it: Interpreter, depth: int) -> Iterator[None]:
+    """Ask for a while what is known in the function that deep in the calls, 0: in the file outside of all."""
+    stack = it.stack
+    entered = next(
+        (loop for loop in it.loops if loop.calls == depth and loop.number and not loop.caught), None
+    )
+    source = it.sources.get(entered.place.path) if entered else it.sources.files()[0]
+    frame = entered.number if entered else it.modules.get(source.path if source else "", it.frame)
+    it.stack = stack[:depth]
+    try:
+        with it.within(source or it.source, frame):
+            yield
+    finally:
+        it.stack = stack
+
+
 def _is_measured(it: Interpreter, test: ast.expr, loop: Loop | None) -> bool:
-    if any(AGREES.search(named(call)) for call in it.of_kinds(ast.Call)):
+    calls = it.of_kinds(ast.Call)
+    if loop is None and any(AGREES.search(named(call)) for call in calls):
+        taken = (item for node in it.of_kinds(ast.If) if node.test is test for item in node.body)
+        inside = {id(part) for item in taken for part in walk(item)}
+        calls = [call for call in calls if id(call) not in inside]  # what comes after the answer
+    if any(AGREES.search(named(call)) for call in calls):
         return False
     turns = [node for node in it.of_kinds(*_LOOPS) if loop is not None and it.place(node) == loop.place]
     return measured_by(it, test, next(iter(turns), None))

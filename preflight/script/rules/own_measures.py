@@ -80,7 +80,14 @@ def _called(nodes: Sequence[ast.AST]) -> set[str]:
 def measured_by(it: Interpreter, test: ast.expr, turns: ast.AST | None) -> bool:
     """Whether a rank is known to answer a condition for itself; `turns` is the loop that it ends."""
     trace = _Trace(it, it.nodes[0], turns)
-    return trace.reaches(test) and not trace.means
+    return trace.reaches(test) and not trace.means and not agreed_in(it, _calls_on(it, test))
+
+
+def _calls_on(it: Interpreter, test: ast.expr) -> list[ast.Call]:
+    """Return the calls of methods of what a condition asks: `meter.merge()` before `if meter.mean < x:`."""
+    asked = {ast.unparse(part) for part in walk(test) if type(part) in (ast.Name, ast.Attribute)}
+    calls = ((call, call.func) for call in it.of_kinds(ast.Call))
+    return [call for call, func in calls if type(func) is ast.Attribute and ast.unparse(func.value) in asked]
 
 
 def is_of_parts(it: Interpreter, iterable: ast.expr) -> bool:

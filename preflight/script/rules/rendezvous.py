@@ -28,6 +28,7 @@ _RENDEZVOUS = ("MASTER_PORT", "MASTER_ADDR", "RANK", "LOCAL_RANK", "WORLD_SIZE")
 _OF_FEW = OF_SOME | {MAYBE, SPAWNED, UNCALLED, "except"}
 _ALONE = "a group of one rank"
 _LEAVE_OUT = "leave rank= and world_size= out: the launch says both"
+_TESTS = re.compile(r"setUp(?:Class|Module)?$|setup_(?:class|method|module)$|test_")
 _AT_RANDOM = re.compile(r"(?:^|_)(?:rand\w*|choice|sample|free|getsockname|unused|available)(?:_|$)")
 
 
@@ -38,6 +39,12 @@ def _is_of_each(it: Interpreter, event: ScriptEvent) -> bool:
     lines = [node for node in it.nodes if isinstance(node, ast.stmt) and node.lineno == event.place.line]
     calls = [part for node in lines[-1:] for part in walk(node) if isinstance(part, ast.Call)]
     return any(_AT_RANDOM.search(name) for call in calls for name in all_names([call.func]))
+
+
+def _is_of_a_test(it: Interpreter) -> bool:
+    """Whether a test is read, which its runner calls and no launch."""
+    outer = it.functions.get(it.stack[0]) if it.stack and UNCALLED in it.contexts else None
+    return outer is not None and _TESTS.match(getattr(outer.node, "name", "")) is not None
 
 
 def _note_alone(it: Interpreter, event: ScriptEvent) -> None:
@@ -66,7 +73,7 @@ def rendezvous_fixed_by_the_script(it: Interpreter, event: ScriptEvent) -> Itera
         alone = it.state.wrapped and not it.notes.get("own port")  # which a test of one process has
         for place in it.notes.get(_ALONE, ()) if alone else ():
             yield RuleHit(place, "each rank is rank 0 of a group of its own", _LEAVE_OUT, Level.WARNING)
-    if event.name == "environ" and event.what in _RENDEZVOUS:
+    if event.name == "environ" and event.what in _RENDEZVOUS and not _is_of_a_test(it):
         value = event.values.get("value")
         own = value == Const(str(it.target.world)) and (it.target.processes or place_of(value) is None)
         if event.what == "WORLD_SIZE" and own:

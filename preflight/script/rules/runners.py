@@ -76,21 +76,27 @@ def refused_by_lightning(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHi
         message = f"precision={given[0]!r} is none that Lightning knows"
         yield RuleHit(call.at("precision"), message, _precision(given[0]), Level.ERROR)
     strategy, accelerator = call.get("strategy", 1), call.get("accelerator", 0)
-    lightnings = (it.target.at_least(name, 2) for name in ("lightning", "pytorch-lightning"))
+    lightnings = [it.target.at_least(name, 2) for name in ("lightning", "pytorch-lightning")]
     if not fabric and False not in lightnings and not it.sources.mention(_REGISTERS):
-        for word, value, names in (
-            ("strategy", strategy, _NO_STRATEGIES),
-            ("accelerator", accelerator, _ACCELERATORS),
-        ):
-            if (text := text_of(value)) in names:
-                message = f"{word}={text!r} is none that Lightning 2 knows"
-                yield RuleHit(call.at(word), message, 'strategy="ddp"', Level.WARNING)
+        pairs = (("strategy", strategy, _NO_STRATEGIES), ("accelerator", accelerator, _ACCELERATORS))
+        refused = {
+            word: (f"{word}={text!r} is none that Lightning 2 knows", 'strategy="ddp"')
+            for word, value, names in pairs
+            if (text := text_of(value)) in names
+        }
         for old in _GONE.keys() & call.kwargs.keys() - call.maybe:
-            message = f"Trainer({old}=) is gone in Lightning 2"
-            yield RuleHit(call.at(old), message, _GONE[old], Level.WARNING)
+            refused[old] = (f"Trainer({old}=) is gone in Lightning 2", _GONE[old])
+        known = True in lightnings or not refused
+        of_before = not known and it.sources.mention(_OF_LIGHTNING_1)
+        level = Level.INFO if of_before else Level.WARNING
+        for word, (message, fix) in refused.items():
+            yield RuleHit(call.at(word), message, fix, level)
     yield from _of_one_device(it, call, strategy)
 
 
+_OF_LIGHTNING_1 = re.compile(  # what Lightning 1 alone has: it runs the script
+    r"def (?:training|validation|test)_epoch_end\(|from_argparse_args|\boptimizer_idx\b"
+)
 _REGISTERS = re.compile(r"StrategyRegistry|STRATEGY_REGISTRY|register_strategies")
 
 
@@ -106,9 +112,8 @@ def _of_one_device(it: Interpreter, call: Call, strategy: Value | None) -> Itera
     parted = _PARTED.match(text_of(strategy) or "") and call.get("num_nodes") in (None, NONE, Const(1))
     if one and (several or parted) and it.target.processes != 1:
         message = "one device by its number, and a strategy of several ranks: the others have none"
-        yield RuleHit(
-            call.at("devices"), message, 'devices="auto"', Level.ERROR if several else Level.WARNING
-        )
+        level = Level.ERROR if several else Level.INFO  # on one GPU such a strategy trains as well
+        yield RuleHit(call.at("devices"), message, 'devices="auto"', level)
 
 
 def _by_manual_optimization(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:

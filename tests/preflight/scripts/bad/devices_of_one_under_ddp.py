@@ -1,3 +1,4 @@
+# target: capability=8.0 processes=4
 import lightning.pytorch as pl
 import torch
 import torch.nn.functional as F
@@ -15,5 +16,5 @@ class Net(pl.LightningModule):
     def configure_optimizers(self):
         return torch.optim.SGD(self.parameters(), lr=self.hparams.lr)
 
-trainer = pl.Trainer(accelerator="gpu", devices=[0], strategy="ddp", max_epochs=5)  # expect: V305 warning
+trainer = pl.Trainer(accelerator="gpu", devices=[0], strategy="ddp", max_epochs=5)  # expect: V305 error
 trainer.fit(Net(), DataLoader(train_set(), batch_size=64), DataLoader(val_set(), batch_size=64))

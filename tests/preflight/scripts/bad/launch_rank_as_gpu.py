@@ -1,0 +1,21 @@
+import argparse, os, torch, torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel as DDP
+from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
+data = TensorDataset(torch.randn(100, 4), torch.randn(100, 1))
+import os
+dist.init_process_group('nccl')
+rank = dist.get_rank()
+local_rank = rank
+print(os.environ['LOCAL_RANK'])
+torch.cuda.set_device(rank)  # expect: R413 warning
+sampler = DistributedSampler(data)
+
+model = DDP(torch.nn.Linear(4, 1).cuda(), device_ids=[local_rank])  # expect: R413 warning
+opt = torch.optim.SGD(model.parameters(), 0.1)
+loader = DataLoader(data, 8, sampler=sampler)
+for epoch in range(3):
+    sampler.set_epoch(epoch)
+    for x, y in loader:
+        opt.zero_grad()
+        torch.nn.functional.mse_loss(model(x.cuda()), y.cuda()).backward()
+        opt.step()

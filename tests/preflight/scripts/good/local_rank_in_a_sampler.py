@@ -1,0 +1,19 @@
+import os, torch, torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel as DDP
+from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
+dist.init_process_group("nccl")
+local_rank = int(os.environ["LOCAL_RANK"])
+rank = int(os.environ["RANK"])
+torch.cuda.set_device(local_rank)
+data = TensorDataset(torch.randn(100, 4), torch.randn(100, 1))
+sampler = DistributedSampler(data, num_replicas=dist.get_world_size(), rank=rank)
+loader = DataLoader(data, 8, sampler=sampler)
+model = DDP(torch.nn.Linear(4, 1).cuda(), device_ids=[local_rank])
+opt = torch.optim.SGD(model.parameters(), 0.1)
+for epoch in range(3):
+    sampler.set_epoch(epoch)
+    for x, y in loader:
+        opt.zero_grad()
+        torch.nn.functional.mse_loss(model(x.cuda()), y.cuda()).backward()
+        opt.step()
+dist.destroy_process_group()
