@@ -34,7 +34,7 @@ from launcher.remote.connection_pool import ConnectionPool
 from launcher.rundir.layout import OUTCOME
 from launcher.rundir.log_store import LogStore, demand_room
 from launcher.runs.end_notice import HeldNotice
-from launcher.runs.record_notes import note_end
+from launcher.runs.gone_hosts import note_end
 from launcher.terminal.live_screen import screen_on
 from launcher.terminal.output import echo_json
 from launcher.terminal.screen import Screen

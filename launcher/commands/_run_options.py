@@ -23,8 +23,8 @@ from launcher.planning.run_record import read_run_records
 from launcher.rundir.run_id import LAST, run_name
 from launcher.runs.access import KnownHosts, RunAccess, access_run, open_heard
 from launcher.runs.expected_run import RunMeaning, find_expected
+from launcher.runs.gone_hosts import list_gone_hosts
 from launcher.runs.last_run import read_local_scope
-from launcher.runs.record_notes import list_gone_hosts
 from launcher.runs.remote_run import RemoteRun
 from launcher.runs.render import run_line
 from launcher.runs.search import find_in_runs, search_hosts

@@ -32,7 +32,7 @@ from launcher.report.end_report import print_outcome
 from launcher.report.outcome import describe_left, encode_outcome, render_launch
 from launcher.restart.start_chain import FollowContext, follow_starts
 from launcher.runs.access import RunAccess
-from launcher.runs.record_notes import note_end
+from launcher.runs.gone_hosts import note_end
 from launcher.runs.remote_run import RemoteRun
 from launcher.terminal.live_screen import screen_on
 from launcher.terminal.output import echo_json

@@ -24,13 +24,7 @@ from launcher.exit_codes import ExitCode
 from launcher.launch.signals import report_stop_signals
 from launcher.planning.run_record import read_run_records
 from launcher.rundir.run_id import run_name
-from launcher.runs.record_notes import (
-    describe_gone,
-    describe_silent,
-    list_gone_hosts,
-    list_silent,
-    list_unseen,
-)
+from launcher.runs.gone_hosts import describe_gone, describe_silent, list_gone_hosts, list_silent, list_unseen
 from launcher.runs.render import encode_runs, render_runs
 from launcher.runs.search import search, search_hosts, unanswered_lines
 from launcher.slurm.commands import NO_CLUSTER

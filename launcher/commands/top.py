@@ -23,7 +23,7 @@ from launcher.config.node_sets import fold_hosts
 from launcher.errors import BadInput
 from launcher.exit_codes import ExitCode
 from launcher.planning.run_record import read_run_records
-from launcher.runs.record_notes import describe_gone, list_gone_hosts
+from launcher.runs.gone_hosts import describe_gone, list_gone_hosts
 from launcher.runs.search import search_hosts
 from launcher.terminal.bottom_area import read_size
 from launcher.terminal.output import ask_secret, ask_visibly, echo, echo_json, echo_lines

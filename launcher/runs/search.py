@@ -18,8 +18,8 @@ from launcher.remote.fanout import fanout
 from launcher.rundir.run_id import LAST, is_job_id, is_run_id, is_run_suffix, names_run
 from launcher.rundir.state_schema import validate_runs
 from launcher.runs.expected_run import BY_WORD, RunMeaning, select_run
+from launcher.runs.gone_hosts import note_answers
 from launcher.runs.merged_runs import merge_node_runs
-from launcher.runs.record_notes import note_answers
 from launcher.runs.remote_run import RemoteRun
 from launcher.runs.request import ANSWER_S, send_request
 from launcher.terminal.slow_hosts import name_slow_hosts

@@ -16,7 +16,7 @@ from launcher.follow.restart_history import RestartHistory
 from launcher.planning import run_record
 from launcher.planning.run_record import build_run_record, note_in_record, read_run_records, save_run_record
 from launcher.runs import search
-from launcher.runs.record_notes import describe_gone, list_gone_hosts, list_unseen, note_answers, note_end
+from launcher.runs.gone_hosts import describe_gone, list_gone_hosts, list_unseen, note_answers, note_end
 from launcher.transports.base import Connection
 from tests.launcher.found_runs import PLAN, A, B, found, node_run, over
 from tests.launcher.restart_cases import ended

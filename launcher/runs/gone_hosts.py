@@ -1,5 +1,5 @@
-"""What answers of hosts say about this machine's own launches, noted in their records: no vanished host is
-waited for by each later command.
+"""Hosts that no longer answer, and launches from this machine that are over, as noted in their records: later
+commands do not wait for them.
 """
 
 import shlex
