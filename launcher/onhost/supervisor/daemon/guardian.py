@@ -10,6 +10,7 @@ from typing import Any
 from ...event_file import EVENTS
 from ...run_cgroup import find_group
 from ..client_files import is_stopped_by_person, read_stop_request
+from ..disk_reserve import free_space
 from ..end_causes import REFUSED, REQUEST, SUPERVISOR
 from ..events import write_event
 from ..files import write_file
@@ -17,7 +18,7 @@ from ..gpu_claims import acquire_claims, release_claims
 from ..next_start import announce_keeper, hold_order
 from ..node import node_location
 from ..protocol import RequestRefused
-from ..run_dir import RESERVE, STATE, read_state
+from ..run_dir import STATE, read_state
 from ..run_processes import end_all
 from .daemonize import daemonize
 from .supervised_run import SupervisedRun, answer_start
@@ -74,8 +75,8 @@ def guard(run_dir: str, pid: int, spec: dict[str, Any]) -> None:
         write_event(events, "stopping", {"why": stop.why, **said})
     died = write_event(events, "supervisor_died", {"code": code})
     left = end_all(run_dir, {os.getpid()}, find_group(state))
+    free_space(run_dir)
     with contextlib.suppress(OSError):
-        os.unlink(os.path.join(run_dir, RESERVE))
         os.write(events, died)
     why = "the supervisor was killed" if code < 0 else "the supervisor failed (supervisor.log says why)"
     end = final_state_without_supervisor(left, why, SUPERVISOR)

@@ -11,13 +11,14 @@ from ...event_file import MALFORMED
 from ...exit_status import describe_exit_code
 from ...run_cgroup import Cgroup, OomKills
 from ..client_files import StopRequest, read_stop_request
+from ..disk_reserve import free_space
 from ..end_causes import EXIT, RANK, REFUSED
 from ..files import explain_full_disk
 from ..gpu_claims import release_claims
 from ..next_start import announce_keeper, succeed
 from ..processes import PR_SET_CHILD_SUBREAPER, prctl, reap
 from ..protocol import RequestRefused
-from ..run_dir import RESERVE, STOP
+from ..run_dir import STOP
 from .client_liveness import ClientLiveness
 from .hang import FAILURE_GRACE_S, HangHandler
 from .housekeeping import Housekeeping
@@ -216,8 +217,7 @@ class Supervisor:
         self._rescue.finish()
         self._records.note_end()
         # No process of the run writes any more, so the space that this frees remains for the final state.
-        with contextlib.suppress(OSError):
-            os.unlink(self._run.path(RESERVE))
+        free_space(self._run.dir)
         for rank, full in self._full_disks.items():  # what it printed last, its exception too, is lost
             with contextlib.suppress(OSError), open(self._run.path("rank-%d.log" % rank), "a") as log:
                 log.write("\ngpulaunch: this log lacks what the rank printed last: %s\n" % full)

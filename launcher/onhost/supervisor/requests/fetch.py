@@ -8,6 +8,7 @@ import stat
 import time
 from typing import Any, Iterable, Iterator
 
+from ..disk_reserve import RESERVE
 from ..files import CHUNK, read_json, write_all
 from ..protocol import frame, send_header
 from ..run_dir import (
@@ -18,7 +19,6 @@ from ..run_dir import (
     LIFELINE,
     RECENT,
     RECENT_BEFORE,
-    RESERVE,
     ROOM,
     SPEC,
     STACKS,

@@ -14,6 +14,7 @@ from ...event_file import EVENTS
 from ..client_files import record_heartbeat
 from ..daemon.daemonize import run_and_exit
 from ..daemon.guardian import run_guardian
+from ..disk_reserve import reserve_space
 from ..files import read_json, read_tail, write_file
 from ..next_start import read_next, rule_out
 from ..node import MAX_TWINS, file_system_time, is_on_this_node, node_location
@@ -23,7 +24,6 @@ from ..run_dir import (
     HEARTBEAT,
     LAUNCHER_LOG,
     LIFELINE,
-    RESERVE,
     SPEC,
     STATE,
     SUPERVISOR_LOG,
@@ -36,7 +36,6 @@ from ..run_dir import (
 
 MOST_READ = 100  # the newest ones, by the time in their names
 _REHEARSAL = "GPULAUNCH_REHEARSE"
-RESERVE_BYTES = 64 << 10
 UNFINISHED = re.compile(r"\..+\.[0-9a-f]{8}\.\d+")  # a run directory that is being filled
 UNFINISHED_S = 3600.0  # after which nothing fills it any more
 MEMORY_ONLY = ("files", "rank_source", "env", "restart_order")
@@ -143,7 +142,7 @@ def fill(path: str, spec: dict[str, Any]) -> None:
     write_file(os.path.join(path, SPEC), json.dumps(kept, indent=1) + "\n")
     for name in (EVENTS, LAUNCHER_LOG, SUPERVISOR_LOG, HEARTBEAT):
         os.close(os.open(os.path.join(path, name), os.O_WRONLY | os.O_CREAT, 0o600))
-    write_file(os.path.join(path, RESERVE), "\0" * RESERVE_BYTES)
+    reserve_space(path)
     make_lifeline(os.path.join(path, LIFELINE))
     # Until the supervisor writes its own: a stop that comes first takes it for no lost run.
     begins = {"run_id": spec["run_id"], **here, "phase": "starting", "started": time.time()}
