@@ -6,11 +6,9 @@ from dataclasses import replace
 from launcher.config.inventory import HostEntry
 from launcher.engines.accelerate_config import deepspeed_file
 from launcher.engines.base import (
-    OWNED_ENV,
     RENDEZVOUS_TIMEOUT_S,
     RUN_DIR,
     SELECTABLE,
-    UNSET,
     Engine,
     NodeSetup,
     World,
@@ -20,6 +18,7 @@ from launcher.engines.base import (
     opens_port,
 )
 from launcher.engines.choice import choose_engine
+from launcher.engines.environment import OWNED_ENV, UNSET
 from launcher.errors import LaunchRefused
 from launcher.planning.accelerate_default_config import describe_effect_on_cpu, take_default_config
 from launcher.planning.main_address_and_port import (
