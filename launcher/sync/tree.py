@@ -14,8 +14,8 @@ from launcher.onhost.sync.target_state import TreeEntry, hash_tree
 from launcher.sync import git
 from launcher.sync.hash_cache import HashCache
 from launcher.sync.ignore import Ignore, InvalidPattern, Rules, add_rules, find_rule
+from launcher.sync.private_keys import is_private_key
 from launcher.text import one_line
-from preflight import regex as re
 from preflight.frozen import dataclass
 
 STATE = ".gpulaunch-sync"
@@ -24,8 +24,6 @@ DEFAULT_EXCLUDES = ("/gpulaunch-runs/",)
 CHUNK = 1 << 20
 MAX_DEPTH = 200  # directories of a path; a deeper tree was made by a mistake, or to break something
 MAX_CHECKOUTS = 200
-_PRIVATE_KEY = re.compile(rb"-----BEGIN (?:[A-Z0-9]+ )?PRIVATE KEY-----|PuTTY-User-Key-File-")
-"""The first bytes of a private key: PEM (RFC 7468), OpenSSH's PROTOCOL.key, PuTTY's format."""
 _BIGGEST = 3
 
 
@@ -276,7 +274,7 @@ def _refuse_too_large(root: Path, found: list[tuple[str, os.stat_result]], max_m
 
 
 def _entry(root: Path, name: str, status: os.stat_result, cache: HashCache) -> TreeEntry | None:
-    """Return what is to be sent of a name; None for a private key, which mostly opens these very hosts."""
+    """Return what is to be sent of a name; None for a private key."""
     if stat.S_ISLNK(status.st_mode):
         return TreeEntry(name, "l", 0, 0, os.readlink(root / name))  # noqa: PTH115 - Path would normalise it
     known, size = cache.find(name, status), status.st_size
@@ -293,7 +291,7 @@ def _hash(path: Path, name: str, cache: HashCache) -> tuple[str, int]:
     try:
         with path.open("rb", buffering=0) as file:
             while data := file.read(CHUNK):
-                if not size and _PRIVATE_KEY.match(data):
+                if not size and is_private_key(data):
                     return "", 0  # not kept, so that it is looked at again
                 digest.update(data)
                 size += len(data)
