@@ -5,14 +5,15 @@ its place. A crash inside a check becomes an UNKNOWN finding too.
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import field, fields, replace
+from dataclasses import field, fields
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal
 
 from preflight.checks.finding import Finding, Problem, Severity
 from preflight.checks.registry import CHECKS, NOT_HELD, Check, ClockOffset, sort_by_module
+from preflight.checks.spare_gpus import ReportCheck, demote_spare_gpus
 from preflight.decide.decision import NodeRanks
-from preflight.decide.usable_gpus import GpuSelection, select_gpus
+from preflight.decide.usable_gpus import select_gpus
 from preflight.facts.gpu import Gpu
 from preflight.facts.host import HostFacts, Reach
 from preflight.facts.missing import Missing
@@ -101,7 +102,7 @@ def check_host(
         problems = list(_not_collected_once(problems))
     return tuple(
         _finding(check, problem, (facts.host,), ignore)
-        for check, problem in _spare_gpus_demoted(problems, use, job, is_alone=node == "only")
+        for check, problem in demote_spare_gpus(problems, use, job, is_alone=node == "only")
     )
 
 
@@ -193,9 +194,6 @@ def _ask(check: Check, supply: Mapping[str, Any]) -> list[Problem]:
         ]
 
 
-ReportCheck = tuple[Check, Problem]
-
-
 def _not_collected_once(problems: list[ReportCheck]) -> Iterator[ReportCheck]:
     """Report once per check, as information, what the source does not hold; a gate stays unknown."""
     codes: set[str] = set()
@@ -205,42 +203,6 @@ def _not_collected_once(problems: list[ReportCheck]) -> Iterator[ReportCheck]:
         elif check.code not in codes:
             codes.add(check.code)
             yield check, Problem(NOT_HELD, "run the preflight on the host itself", severity=Severity.INFO)
-
-
-def _spare_gpus_demoted(
-    problems: list[ReportCheck], use: GpuSelection, job: Job, *, is_alone: bool
-) -> Iterator[ReportCheck]:
-    """Turn what would stop a launch into a warning where it is about a GPU that the job can do without.
-
-    Where it cannot, its fix says how many GPUs to ask for, so that it can.
-    """
-    stopping = (Severity.CRITICAL, Severity.UNKNOWN)
-    bad = {p.gpu for check, p in problems if p.gpu is not None and (p.severity or check.severity) in stopping}
-    left = sorted(use.candidates - bad)
-    for check, problem in problems:
-        severity = problem.severity or check.severity
-        if problem.gpu is None or severity not in stopping:
-            yield check, problem
-        elif (is_unused := problem.gpu not in use.candidates) or len(left) >= use.needed:
-            left_out = f"left out of this launch, which needs {use.needed} of the others"
-            message = f"{problem.message} ({'this launch does not use it' if is_unused else left_out})"
-            yield check, replace(problem, severity=Severity.WARNING, message=message)
-        else:
-            named = isinstance(job.gpus, tuple)
-            yield check, problem if named else replace(problem, fix=_leaving_out(problem.fix, left, is_alone))
-
-
-def _leaving_out(fix: str, left: list[int], is_alone: bool) -> str:  # noqa: FBT001 - of one caller
-    """Return the fix with what has a launch use the `left` good GPUs of a host alone.
-
-    `--gpus` counts on every host of a launch: with others, hosts.yaml says it of one.
-    """
-    if not left:
-        return fix.replace("other GPUs with --gpus", "another host with --hosts")
-    option = f"--gpus {len(left)}" if is_alone else f"gpus: {left} of this host in hosts.yaml"
-    with_others = fix.replace("other GPUs with --gpus", f"other GPUs with {option}")
-    others = "the other" if len(left) == 1 else "the others"
-    return f"{fix}; or leave it out: {option} takes {others}" if with_others == fix else with_others
 
 
 def _finding(check: Check, problem: Problem, hosts: tuple[str, ...], ignore: frozenset[str]) -> Finding:
