@@ -3,9 +3,9 @@
 from preflight import regex as re
 
 _PRIVATE_KEY = re.compile(rb"-----BEGIN (?:[A-Z0-9]+ )?PRIVATE KEY-----|PuTTY-User-Key-File-")
-"""How one begins: PEM (RFC 7468), OpenSSH's PROTOCOL.key, PuTTY's format."""
+"""Its first bytes: PEM (RFC 7468), OpenSSH's PROTOCOL.key, PuTTY's format."""
 
 
 def is_private_key(start: bytes) -> bool:
-    """Return whether a file that begins with these bytes is one."""
+    """Return whether a file with these first bytes is one."""
     return _PRIVATE_KEY.match(start) is not None

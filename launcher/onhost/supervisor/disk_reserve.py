@@ -15,6 +15,6 @@ def reserve_space(run_dir: str) -> None:
 
 
 def free_space(run_dir: str) -> None:
-    """Remove that file, if it is still there."""
+    """Remove that file, where it still is."""
     with contextlib.suppress(OSError):
         os.unlink(os.path.join(run_dir, RESERVE))
