@@ -14,7 +14,7 @@ GpuRequest: TypeAlias = Literal["all", "none", "auto"] | int | tuple[int | str, 
 """All GPUs of a host, CPU ranks, a count per host, or a list of indices and UUIDs.
 
 "auto" is all GPUs when any host of the launch has one, else CPU ranks; `resolve_gpus` of
-preflight.decide.gpu_assignment turns it into "all" or "none" once the hosts have answered.
+preflight.decide.gpu_signs turns it into "all" or "none" once the hosts have answered.
 """
 
 GuardPolicy: TypeAlias = Literal["stop", "warn", "off"]

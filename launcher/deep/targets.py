@@ -10,7 +10,8 @@ from launcher.host_checks.result import PreflightResult
 from launcher.text import one_line
 from preflight.checks.finding import blocks_launch
 from preflight.checks.holder_text import advise_on_holder, classify_by_pid, name_holder
-from preflight.decide.gpu_assignment import map_ranks, resolve_gpus
+from preflight.decide.gpu_assignment import map_ranks
+from preflight.decide.gpu_signs import resolve_gpus
 from preflight.decide.usable_gpus import select_gpus
 from preflight.deep.measurements import Unmeasured
 from preflight.facts.gpu import Gpu

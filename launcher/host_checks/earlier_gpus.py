@@ -9,7 +9,7 @@ from launcher.local.user import user_at_machine
 from launcher.planning.run_record import RunRecord, read_run_records
 from launcher.remote.agent import GatherResult
 from launcher.text import count_noun
-from preflight.decide.gpu_assignment import resolve_gpus
+from preflight.decide.gpu_signs import resolve_gpus
 from preflight.job import Job
 
 

@@ -27,7 +27,7 @@ from launcher.text import count_noun
 from preflight.checks.finding import Finding, Severity, blocks_launch
 from preflight.checks.registry import CHECKS, ClockOffset
 from preflight.checks.runner import PlannedLaunch, check_cluster, check_host, list_checks_without_facts
-from preflight.decide.gpu_assignment import resolve_gpus
+from preflight.decide.gpu_signs import resolve_gpus
 from preflight.facts.host import HostFacts, Reach, ScriptFacts
 from preflight.facts.missing import Missing
 from preflight.facts.script import ScriptAnalysis

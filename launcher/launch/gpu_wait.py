@@ -19,7 +19,7 @@ from launcher.transports.base import Closing
 from preflight import regex as re
 from preflight.checks.finding import Finding, blocks_launch
 from preflight.checks.runner import check_host
-from preflight.decide.gpu_assignment import resolve_gpus
+from preflight.decide.gpu_signs import resolve_gpus
 from preflight.decide.usable_gpus import select_gpus
 from preflight.facts.host import HostFacts
 from preflight.facts.missing import Missing

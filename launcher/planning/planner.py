@@ -32,7 +32,8 @@ from launcher.planning.main_address_and_port import (
 from launcher.planning.plan import Change, NodePlan, Plan, ScriptFile
 from preflight.checks.finding import Finding
 from preflight.decide.decision import Decision, DecisionReason, NodeRanks
-from preflight.decide.gpu_assignment import map_ranks, resolve_gpus
+from preflight.decide.gpu_assignment import map_ranks
+from preflight.decide.gpu_signs import resolve_gpus
 from preflight.decide.precision import decide, fp8_backend
 from preflight.decide.script_args import align_args
 from preflight.facts.host import HostFacts

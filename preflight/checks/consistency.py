@@ -1,21 +1,19 @@
-"""What must be equal on all hosts of one launch, and the hosts' clocks."""
+"""What must be equal on all hosts of one launch."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, TypeVar
 
 from preflight.checks.environment import LAUNCH_NEEDS
 from preflight.checks.finding import Problem, Severity, name_some
-from preflight.checks.message_text import round_duration
-from preflight.checks.registry import ClockOffset, cluster_check
+from preflight.checks.registry import cluster_check
 from preflight.checks.versions import release
 from preflight.facts.host import HostFacts, PythonEnv
 from preflight.facts.missing import Missing
-from preflight.job import Expect, Job
+from preflight.job import Job
 
 if TYPE_CHECKING:
     from preflight.checks.runner import PlannedLaunch
 
-_SAID_IN_SECONDS = 600.0
 T = TypeVar("T")
 Hosts = Mapping[str, HostFacts]
 
@@ -168,35 +166,3 @@ def gpu_models_are_equal(hosts: Hosts, job: Job, launch: "PlannedLaunch") -> Ite
 
     fix = "launch on hosts of one kind with --hosts"
     yield from _differ(hosts, "GPU model", models, str, "the slowest sets the pace", fix)
-
-
-@cluster_check("SYS003", Severity.WARNING)
-def clocks_agree(
-    hosts: Hosts, clocks: Mapping[str, ClockOffset], expect: Mapping[str, Expect]
-) -> Iterator[Problem]:
-    """The hosts' clocks agree.
-
-    Logs of different hosts cannot be put in order, certificates and caches expire, file times mislead make
-    and rsync.
-
-    Fix: root: `timedatectl set-ntp true`, or start chrony.
-    Source: each host's time against the client's, allowing for the time the answer took; `clock_skew_s`.
-    """
-    bounds = {name: clocks[name] for name in hosts if name in clocks}
-    if len(bounds) < 2:
-        return
-    # The client is one more clock: where two hosts differ, it shows which of them is off. The time of most is
-    # between the two middles, not halfway: of hosts asked late in a long round, `high` is far off.
-    lows, highs = (sorted(times) for times in zip((0.0, 0.0), *bounds.values(), strict=True))
-    middle_low, middle_high = lows[len(lows) // 2], highs[len(highs) // 2]
-    for name, (low, high) in bounds.items():
-        ahead, behind = low - middle_high, middle_low - high
-        off = max(ahead, behind)
-        if off > expect.get(name, Expect()).clock_skew_s:
-            word = "ahead of" if ahead > behind else "behind"
-            amount = f"at least {off:.0f} s" if off < _SAID_IN_SECONDS else f"about {round_duration(off)}"
-            yield Problem(
-                f"its clock is {amount} {word} the others'",
-                "as root on the host: timedatectl set-ntp true",
-                hosts=(name,),
-            )

@@ -1,10 +1,8 @@
 """Which GPU each local rank of a host gets, by UUID, and in which order. Pure."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 
 from preflight.decide.decision import DecisionReason, NodeRanks, RankSlot
-from preflight.decide.gpu_signs import find_gpu_hardware
 from preflight.decide.usable_gpus import explain_busy, explain_unusable, is_called
 from preflight.errors import GpulaunchError
 from preflight.facts.gpu import Gpu
@@ -21,26 +19,6 @@ class RanksRefused(GpulaunchError):
     """A host cannot give the ranks that were asked of it; the message names host and GPU."""
 
     exit_code = 1
-
-
-def resolve_gpus(job: Job, hosts: Iterable[HostFacts]) -> Job:
-    """Return `job` with gpus "auto" settled: "all" when any of the hosts has a GPU, else "none".
-
-    A host whose GPUs cannot be used although its bus, device files or driver show some counts as having them:
-    what is wrong with them must be reported, not hidden by training on the CPU.
-    """
-    if job.gpus != "auto":
-        return job
-    has_gpus = any(_has_gpus(facts) for facts in hosts)
-    return replace(job, gpus="all" if has_gpus else "none", gpus_by_auto=True)
-
-
-def _has_gpus(facts: HostFacts) -> bool:
-    if not isinstance(facts.gpus, Missing):
-        return bool(facts.gpus)
-    if any(find_gpu_hardware(facts)):
-        return True
-    return isinstance(facts.pci_gpus, Missing) and facts.gpus.code != "no-library"
 
 
 def map_ranks(

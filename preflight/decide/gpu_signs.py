@@ -1,12 +1,13 @@
-"""What shows that a host has, or should have, NVIDIA GPUs where none can be used. Pure."""
+"""What shows that a host has, or should have, NVIDIA GPUs, and whether a launch is one on GPUs. Pure."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 from preflight import regex as re
 from preflight.facts.host import HostFacts, Identity, ScriptFacts, System
 from preflight.facts.missing import Missing, MissingCode
 from preflight.facts.script import ScriptAnalysis
-from preflight.job import Expect
+from preflight.job import Expect, Job
 
 # Only a driver whose module is loaded answers so, or hangs.
 _DRIVER_RUNS: frozenset[MissingCode] = frozenset(
@@ -19,6 +20,26 @@ _ALLOCATED = ("SLURM_JOB_GPUS", "SLURM_STEP_GPUS")
 _NO_GPUS = frozenset({"", "void", "none", "-1", "NoDevFiles"})
 _ASKS_WHETHER = re.compile(r"\bis_available\(|\bdevice_count\(|[\"']gloo[\"']")
 _NCCL = re.compile(r"^[^#\n]*[\"']nccl[\"']", re.MULTILINE)
+
+
+def resolve_gpus(job: Job, hosts: Iterable[HostFacts]) -> Job:
+    """Return `job` with gpus "auto" settled: "all" when any of the hosts has a GPU, else "none".
+
+    A host whose GPUs cannot be used although its bus, device files or driver show some counts as having them:
+    what is wrong with them must be reported, not hidden by training on the CPU.
+    """
+    if job.gpus != "auto":
+        return job
+    has_gpus = any(_has_gpus(facts) for facts in hosts)
+    return replace(job, gpus="all" if has_gpus else "none", gpus_by_auto=True)
+
+
+def _has_gpus(facts: HostFacts) -> bool:
+    if not isinstance(facts.gpus, Missing):
+        return bool(facts.gpus)
+    if any(find_gpu_hardware(facts)):
+        return True
+    return isinstance(facts.pci_gpus, Missing) and facts.gpus.code != "no-library"
 
 
 def find_gpu_hardware(facts: HostFacts) -> Iterator[str]:

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from preflight.decide.decision import NodeRanks
-from preflight.decide.gpu_assignment import RanksRefused, map_ranks, resolve_gpus
+from preflight.decide.gpu_assignment import RanksRefused, map_ranks
+from preflight.decide.gpu_signs import resolve_gpus
 from preflight.facts.gpu import ComputeProcess, Gpu, GpuClaim
 from preflight.facts.host import HostFacts, Identity
 from preflight.facts.missing import Fact, Missing

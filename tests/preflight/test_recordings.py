@@ -11,7 +11,7 @@ import pytest
 
 from preflight.checks.finding import Finding
 from preflight.checks.runner import check_host
-from preflight.decide.gpu_assignment import resolve_gpus
+from preflight.decide.gpu_signs import resolve_gpus
 from preflight.facts.host import HostFacts
 from preflight.facts.json_codec import decode
 from preflight.job import Expect, Job
